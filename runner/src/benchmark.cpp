@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+// Phases in order; each is announced by a record as it begins, so that whoever watches knows
+// where a silent rank is.
+#include "benchmark.hpp"
+
+#include "clock.hpp"
+#include "counter_random.hpp"
+#include "cpu_device.hpp"
+#include "fault.hpp"
+#include "groups.hpp"
+#include "meta_run.hpp"
+#include "records.hpp"
+#include "rendezvous.hpp"
+#include "run_records.hpp"
+#include "socket_communicator.hpp"
+#include "trainer.hpp"
+#include "version.hpp"
+#include "watchdog.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <limits>
+
+namespace shardbench {
+namespace {
+
+// How long a failing rank tries to tell its peers, and a finished one to say goodbye.
+constexpr double farewell_s = 1.0;
+constexpr double rendezvous_slack_s = 2.0;
+// Sizes of the misbehaviours on request.
+constexpr int slow_ms = 50;
+constexpr int orphan_s = 600;
+constexpr i64 absurd_bytes = i64{1} << 60;
+
+/// Equal on ranks that run the same program with the same flags.
+u64 fingerprint(const Options& o) {
+  std::ifstream self("/proc/self/exe", std::ios::binary);
+  u64 hash = 0;
+  for (std::istreambuf_iterator<char> at(self), end; at != end; ++at)
+    hash = hash * 1099511628211ULL + static_cast<unsigned char>(*at);  // FNV's prime
+  for (const char c : o.defining_flags + version)
+    hash = mix(hash, static_cast<u64>(static_cast<unsigned char>(c)));
+  return hash;
+}
+
+class Run {
+ public:
+  explicit Run(const Options& options)
+      : options_(options),
+        records_(options.records, options.run_id, options.rank),
+        recorder_(options.recorder, options.run_id, options.rank, options.layout),
+        watchdog_(recorder_, [this](const Error& error) { note_failure(error, -1); }),
+        fault_(parse_fault(options.fault, options.world_size).value_or(Fault{})),
+        device_(make_cpu_device(options.dtype)),
+        memory_(*device_, options.memory_limit_bytes) {}
+
+  void execute() {
+    start();
+    connect();
+    prepare();
+    train("warmup", 0, options_.warmup);
+    const std::vector<double> before = costs_so_far();
+    train("train", options_.warmup, options_.steps);
+    gather_costs(before);
+    finish();
+  }
+
+ private:
+  bool speaks() const { return options_.rank == 0; }
+
+  void enter(const char* phase) {
+    if (speaks()) records_.write(records_.begin("phase").text("phase", phase));
+    recorder_.phase(phase);
+    const auto limit = options_.deadlines_s.find(phase);
+    // The rendezvous has the same deadline and says who is missing: it goes first.
+    const double slack_s = std::string(phase) == "rendezvous" ? rendezvous_slack_s : 0;
+    watchdog_.enter(phase, limit == options_.deadlines_s.end() ? 0 : limit->second + slack_s);
+    phase_ = phase;
+    // Within train steps a fault strikes between forward and update, amid the collectives.
+    if (phase_ != "warmup" && phase_ != "train") misbehave();
+  }
+
+  void misbehave() {
+    if (!fault_.strikes(phase_.c_str(), options_.rank)) return;
+    switch (fault_.kind) {
+      case FaultKind::hang:
+        hang();
+      case FaultKind::crash:
+        std::abort();
+      case FaultKind::exit0:
+        _exit(0);
+      case FaultKind::slow:
+        sleep_ms(slow_ms);
+        break;
+      case FaultKind::oom:
+        (void)memory_.allocate(MemoryClass::communication, absurd_bytes, "a fault on request");
+        break;
+      case FaultKind::garbage:
+        records_.write_garbage();
+        break;
+      case FaultKind::fork:
+        leave_orphan(orphan_s);
+        break;
+      case FaultKind::nan:
+      case FaultKind::none:
+        break;
+    }
+  }
+
+  void start() {
+    install_failure_handler([this](const Error& error) { report_failure(error); });
+    install_backtrace_handler();
+    if (speaks()) {
+      JsonObject record = records_.begin("start");
+      add_start_fields(record, options_);
+      records_.write(record);
+    }
+    enter("start");
+  }
+
+  void note_failure(const Error& error, i64 failed_rank) {
+    recorder_.ended(error_class_name(error.kind), failed_rank);
+    records_.write_error(error, failed_rank);
+  }
+
+  void report_failure(const Error& error) {
+    note_failure(error, mesh_ ? mesh_->failed_rank() : -1);
+    if (mesh_) mesh_->broadcast_error(error, options_.rank, farewell_s);
+  }
+
+  void connect() {
+    enter("rendezvous");
+    MeetingResult meeting =
+        meet({options_.rendezvous, options_.run_id, options_.rank, options_.world_size,
+              fingerprint(options_), options_.deadlines_s.at("rendezvous")});
+    mesh_ = std::make_unique<Mesh>(options_.rank, std::move(meeting.sockets));
+    const auto make = [this](Group group) {
+      return std::make_unique<SocketCommunicator>(*mesh_, memory_, std::move(group),
+                                                  options_.deadlines_s.at("comm"), &recorder_);
+    };
+    groups_ = make_groups(options_.layout, options_.rank, 1, make);
+    report_ = make({"report", 1 + group_ids_used(options_.layout),
+                    members_of(options_.layout, options_.rank, "world")});
+  }
+
+  void prepare() {
+    enter("init");
+    const Coordinates at = coordinates_of(options_.layout, options_.rank);
+    const RankContext context{*device_,
+                              memory_,
+                              options_.model,
+                              options_.layout,
+                              at,
+                              *groups_.tp,
+                              *groups_.dp,
+                              extents_of(options_.model, options_.layout, at),
+                              mean_loss_scale(options_.model, options_.layout)};
+    trainer_ = std::make_unique<Trainer>(context, groups_, options_.seed);
+  }
+
+  void train(const char* phase, i64 first, i64 count) {
+    enter(phase);
+    for (i64 step = first; step < first + count; ++step)
+      train_step(step, step >= options_.warmup);
+  }
+
+  void train_step(i64 step, bool timed) {
+    const TimePoint start = now();
+    double loss = trainer_->compute_gradients(step);
+    misbehave();
+    if (fault_.kind == FaultKind::nan && fault_.strikes(phase_.c_str(), options_.rank))
+      loss = std::numeric_limits<double>::quiet_NaN();
+    const double gradient_norm = trainer_->update(step);
+    double step_ms = seconds_since(start) * 1e3;
+    wait_all(*report_, &loss, 1, Reduction::sum);
+    wait_all(*report_, &step_ms, 1, Reduction::max);
+    // Each TP rank counted the same tokens.
+    measured_.loss = loss / static_cast<double>(options_.layout.tp) /
+                     static_cast<double>(trainer_->global_tokens());
+    if (!std::isfinite(measured_.loss))
+      fail(ErrorClass::nan,
+           "the loss of train step " + std::to_string(step) + " is not a number");
+    watchdog_.progress();
+    if (timed) measured_.step_ms.push_back(step_ms);
+    if (!speaks()) return;
+    records_.write(records_.begin("train_step")
+                       .integer("step", step)
+                       .boolean("timed", timed)
+                       .number("loss", measured_.loss)
+                       .number("gradient_norm", gradient_norm)
+                       .number("step_ms", step_ms)
+                       .integer("tokens", trainer_->global_tokens()));
+  }
+
+  static void wait_all(Communicator& group, double* values, i64 count, Reduction reduction) {
+    group.wait(group.all_reduce(values, count, Dtype::fp64, reduction));
+  }
+
+  /// Times in ms in the order of measured_phases, then bytes sent in the order of group_names.
+  std::vector<double> costs_so_far() const {
+    const PhaseTimes& t = trainer_->times();
+    const double dp_s =
+        groups_.dp->waited_s() + groups_.shard->waited_s() + groups_.replicate->waited_s();
+    std::vector<double> costs{t.forward_s * 1e3,   t.backward_s * 1e3,
+                              t.optimizer_s * 1e3, groups_.tp->waited_s() * 1e3,
+                              dp_s * 1e3,          groups_.pp->waited_s() * 1e3};
+    for (const i64 bytes : sent_by_group(groups_))
+      costs.push_back(static_cast<double>(bytes));
+    return costs;
+  }
+
+  void gather_costs(const std::vector<double>& before) {
+    std::vector<double> costs = costs_so_far();
+    for (std::size_t i = 0; i < costs.size(); ++i)
+      costs[i] = (costs[i] - before[i]) / static_cast<double>(options_.steps);
+    wait_all(*report_, costs.data(), static_cast<i64>(costs.size()), Reduction::max);
+    const auto cut = costs.begin() + measured_phases.size();
+    measured_.phase_ms.assign(costs.begin(), cut);
+    measured_.sent_bytes.assign(cut, costs.end());
+  }
+
+  void gather_memory() {
+    measured_.peak_memory_bytes.assign(static_cast<std::size_t>(options_.world_size), 0);
+    measured_.peak_memory_bytes[static_cast<std::size_t>(options_.rank)] =
+        static_cast<double>(memory_.peak_bytes());
+    for (std::size_t i = 0; i < memory_class_count; ++i)
+      measured_.peak_memory_by_class_bytes.push_back(
+          static_cast<double>(memory_.peak_bytes(static_cast<MemoryClass>(i))));
+    wait_all(*report_, measured_.peak_memory_bytes.data(), options_.world_size, Reduction::sum);
+    wait_all(*report_, measured_.peak_memory_by_class_bytes.data(), i64{memory_class_count},
+             Reduction::max);
+  }
+
+  void finish() {
+    gather_memory();
+    enter("teardown");
+    if (speaks()) {
+      JsonObject record = records_.begin("result");
+      add_result_fields(record, options_, measured_);
+      if (!records_.write_durably(record))
+        fail(ErrorClass::internal, "can't write the result to '" + options_.records + "'");
+      std::fputs(result_summary(options_, measured_).c_str(), stderr);
+    }
+    recorder_.ended("ok", -1);
+    mesh_->say_goodbye(farewell_s);
+  }
+
+  const Options& options_;
+  Records records_;
+  FlightRecorder recorder_;
+  Watchdog watchdog_;
+  Fault fault_;
+  std::string phase_;
+  std::unique_ptr<Device> device_;
+  Memory memory_;
+  std::unique_ptr<Mesh> mesh_;
+  Groups groups_;
+  std::unique_ptr<Communicator> report_;  // what is said about the run, apart from the run
+  std::unique_ptr<Trainer> trainer_;
+  Measured measured_;
+};
+
+}  // namespace
+
+void run_benchmark(const Options& options) {
+  Run(options).execute();
+}
+
+}  // namespace shardbench

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// The CPU behind the Device seam: one thread, one format for everything (float or double).
+// Members are defined by theme in cpu_*.cpp and instantiated there for float and double.
+#pragma once
+
+#include "device.hpp"
+
+#include <memory>
+
+namespace shardbench {
+
+template <typename T>
+class CpuDevice final : public Device {
+ public:
+  Precision precision() const override;
+  std::byte* allocate(i64 bytes) override;
+  void release(std::byte* data, i64 bytes) override;
+  bool computes() const override { return true; }
+
+  void zero(void* data, i64 bytes) override;
+  void copy(void* to, const void* from, i64 bytes) override;
+  void upload(void* to, const void* host, i64 bytes) override { copy(to, host, bytes); }
+  void gemm(const Gemm& gemm) override;
+  void add(void* y, const void* a, const void* b, i64 count) override;
+  void accumulate(void* y, const void* x, i64 count) override;
+  void rms_norm(void* y, const void* x, const void* w, i64 tokens, i64 hidden) override;
+  void rms_norm_backward(const RmsNormGradient& g, i64 tokens, i64 hidden) override;
+  void rope(void* qkv, const AttentionShape& shape, Rotation rotation) override;
+  i64 attention_workspace_bytes(const AttentionShape& shape) const override;
+  void attention(void* out, void* lse, const void* qkv, void* workspace,
+                 const AttentionShape& shape) override;
+  void attention_backward(const AttentionGradient& g, const AttentionShape& shape) override;
+  void swiglu(void* y, const void* gate_up, i64 tokens, i64 ffn) override;
+  void swiglu_backward(void* gate_up, const void* dy, i64 tokens, i64 ffn) override;
+  void embed(void* y, const void* table, const std::int32_t* ids,
+             const EmbeddingShape& shape) override;
+  void embed_backward(void* d_table, const void* dy, const std::int32_t* ids,
+                      const EmbeddingShape& shape) override;
+  void loss_max(void* maximum, const void* logits, i64 tokens, i64 rows) override;
+  void loss_sums(void* statistics, const void* logits, const void* maximum,
+                 const std::int32_t* targets, const LossShape& shape) override;
+  double loss_backward(const LossGradient& g, const LossShape& shape) override;
+  void initialize(void* weight, const TensorRegion& region, u64 seed) override;
+  double square_sum(const void* gradient, i64 count) override;
+  void adamw(void* weight, void* state, const void* gradient, i64 count,
+             const AdamW& settings) override;
+  void initialize_optimizer(void* state, const void* weight, i64 count) override;
+  void read_gradient(double* host, const void* gradient, i64 count) override;
+};
+
+/// The CPU in fp32 or fp64; null for a format that it has not.
+std::unique_ptr<Device> make_cpu_device(Dtype dtype);
+/// "OpenBLAS …" or "plain".
+const char* cpu_gemm_library();
+
+}  // namespace shardbench

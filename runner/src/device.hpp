@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// The seam to the hardware: memory and the operations of the model.
+//
+// Pointers are device memory in the formats of the device's Precision; matrices are row-major.
+// "tokens" is the number of rows of a token-by-feature matrix. The model is written once
+// against this interface; implementations are the CPU, the meta device (no arithmetic) and,
+// later, CUDA.
+#pragma once
+
+#include "dtype.hpp"
+
+#include <cstddef>
+
+namespace shardbench {
+
+enum class Transpose { no, yes };
+enum class Accumulate { no, yes };
+
+/// C[m,n] (+)= op(A)[m,k] · op(B)[k,n]. C is in gradient format when `gradient_output`.
+struct Gemm {
+  Transpose transpose_a = Transpose::no;
+  Transpose transpose_b = Transpose::no;
+  i64 m = 0;
+  i64 n = 0;
+  i64 k = 0;
+  const void* a = nullptr;
+  i64 lda = 0;
+  const void* b = nullptr;
+  i64 ldb = 0;
+  void* c = nullptr;
+  i64 ldc = 0;
+  Accumulate accumulate = Accumulate::no;
+  bool gradient_output = false;
+};
+
+/// Causal attention of `batch` sequences over packed rows [q | k | v] of heads·d, kv·d, kv·d.
+struct AttentionShape {
+  i64 batch = 0;
+  i64 seq_len = 0;
+  i64 heads = 0;
+  i64 kv_heads = 0;
+  i64 head_dim = 0;
+  i64 row() const { return (heads + 2 * kv_heads) * head_dim; }
+};
+
+/// Values of workspace that blocked attention needs: two blocks of scores, of `query_block`
+/// queries against all keys.
+constexpr i64 query_block = 64;
+constexpr i64 attention_score_elements(const AttentionShape& s) {
+  return 2 * (s.seq_len < query_block ? s.seq_len : query_block) * s.seq_len;
+}
+
+/// Where a block of a weight tensor lies in the whole tensor; keys its initial values.
+struct TensorRegion {
+  u64 tensor = 0;
+  i64 rows = 0;
+  i64 columns = 0;
+  i64 first_row = 0;
+  i64 first_column = 0;
+  i64 global_columns = 0;
+  bool ones = false;  // norm weights start at 1, all others normally distributed
+};
+
+struct AdamW {
+  double learning_rate = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double epsilon = 1e-8;
+  double weight_decay = 0.1;
+  double gradient_scale = 1.0;  // from clipping
+  i64 step = 1;                 // counted from 1
+};
+
+enum class Rotation { forward, backward };
+
+class Device {
+ public:
+  virtual ~Device() = default;
+  Device() = default;
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  virtual Precision precision() const = 0;
+  /// Null when there is none left.
+  virtual std::byte* allocate(i64 bytes) = 0;
+  virtual void release(std::byte* data, i64 bytes) = 0;
+  /// False on meta: sizes and order of operations are real, contents are not.
+  virtual bool computes() const = 0;
+
+  virtual void zero(void* data, i64 bytes) = 0;
+  virtual void copy(void* to, const void* from, i64 bytes) = 0;
+  /// From host memory.
+  virtual void upload(void* to, const void* host, i64 bytes) = 0;
+  virtual void gemm(const Gemm& gemm) = 0;
+
+  /// y = a + b in value format.
+  virtual void add(void* y, const void* a, const void* b, i64 count) = 0;
+  /// y += x in gradient format.
+  virtual void accumulate(void* y, const void* x, i64 count) = 0;
+  /// y[tokens, hidden] = x / rms(x) · w.
+  virtual void rms_norm(void* y, const void* x, const void* w, i64 tokens, i64 hidden) = 0;
+  /// dx += gradient to x; dw += gradient to w (gradient format).
+  struct RmsNormGradient {
+    void* dx;
+    void* dw;
+    const void* x;
+    const void* w;
+    const void* dy;
+  };
+  virtual void rms_norm_backward(const RmsNormGradient& g, i64 tokens, i64 hidden) = 0;
+  /// Rotates q and k of the packed rows in place.
+  virtual void rope(void* qkv, const AttentionShape& shape, Rotation rotation) = 0;
+
+  virtual i64 attention_workspace_bytes(const AttentionShape& shape) const = 0;
+  /// out[tokens, heads·d]; lse[tokens, heads] in gradient format.
+  virtual void attention(void* out, void* lse, const void* qkv, void* workspace,
+                         const AttentionShape& shape) = 0;
+  struct AttentionGradient {
+    void* dqkv;
+    const void* dout;
+    const void* qkv;
+    const void* out;
+    const void* lse;
+    void* workspace;
+  };
+  virtual void attention_backward(const AttentionGradient& g, const AttentionShape& shape) = 0;
+
+  /// y[tokens, ffn] = silu(gate) · up for packed rows [gate | up].
+  virtual void swiglu(void* y, const void* gate_up, i64 tokens, i64 ffn) = 0;
+  /// Overwrites gate_up by its gradient.
+  virtual void swiglu_backward(void* gate_up, const void* dy, i64 tokens, i64 ffn) = 0;
+
+  /// Rows of ids in [first, first + rows) are copied from `table`, all others are zero.
+  struct EmbeddingShape {
+    i64 tokens;
+    i64 hidden;
+    i64 first;
+    i64 rows;
+  };
+  virtual void embed(void* y, const void* table, const std::int32_t* ids,
+                     const EmbeddingShape& shape) = 0;
+  virtual void embed_backward(void* d_table, const void* dy, const std::int32_t* ids,
+                              const EmbeddingShape& shape) = 0;
+
+  /// Vocabulary-parallel cross entropy in three passes over logits[tokens, rows]; statistics
+  /// are in gradient format. Pass 1: maximum of each row.
+  virtual void loss_max(void* maximum, const void* logits, i64 tokens, i64 rows) = 0;
+  /// Pass 2: statistics[tokens] = sum of exp(logit − maximum), statistics[tokens + i] = logit
+  /// of the target less the maximum where the target lies in [first, first + rows), else 0.
+  struct LossShape {
+    i64 tokens;
+    i64 rows;
+    i64 first;
+  };
+  virtual void loss_sums(void* statistics, const void* logits, const void* maximum,
+                         const std::int32_t* targets, const LossShape& shape) = 0;
+  /// Pass 3: logits become scale · d(sum of token losses)/d(logits). Returns the sum of the
+  /// token losses, unscaled.
+  struct LossGradient {
+    void* logits;
+    const void* maximum;
+    const void* statistics;
+    const std::int32_t* targets;
+    double scale;
+  };
+  virtual double loss_backward(const LossGradient& g, const LossShape& shape) = 0;
+
+  /// Fills a block of a weight from the counter-based generator.
+  virtual void initialize(void* weight, const TensorRegion& region, u64 seed) = 0;
+  /// Σ g² over `count` gradients.
+  virtual double square_sum(const void* gradient, i64 count) = 0;
+  /// state: optimizer_copies · count values in gradient format: m, v, and the master weights.
+  virtual void adamw(void* weight, void* state, const void* gradient, i64 count,
+                     const AdamW& settings) = 0;
+  /// Before the first step, where there are master weights.
+  virtual void initialize_optimizer(void* state, const void* weight, i64 count) = 0;
+  /// Host values of `count` gradients, for tests and checks.
+  virtual void read_gradient(double* host, const void* gradient, i64 count) = 0;
+};
+
+}  // namespace shardbench

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "groups.hpp"
+
+#include <cstddef>
+#include <numeric>
+#include <utility>
+
+namespace shardbench {
+namespace {
+
+// A group's id is told apart from others of its kind by its first member.
+constexpr u64 kinds = 6;
+
+}  // namespace
+
+std::vector<i64> members_of(const Layout& layout, i64 rank, std::string_view name) {
+  const Coordinates at = coordinates_of(layout, rank);
+  if (name == "tp") return group_along(layout, at, Axis::tp);
+  if (name == "pp") return group_along(layout, at, Axis::pp);
+  std::vector<i64> members;
+  if (name == "world") {
+    members.resize(static_cast<std::size_t>(layout.world()));
+    std::iota(members.begin(), members.end(), 0);
+    return members;
+  }
+  const std::vector<i64> dp = group_along(layout, at, Axis::dp);
+  const i64 n = layout.shard_ranks();
+  for (i64 i = 0; i < layout.dp; ++i) {
+    const bool together =
+        name == "dp" || (name == "shard" ? i / n == at.dp / n : i % n == at.dp % n);
+    if (together) members.push_back(dp[static_cast<std::size_t>(i)]);
+  }
+  return members;
+}
+
+u64 group_ids_used(const Layout& layout) {
+  return kinds * static_cast<u64>(layout.world());
+}
+
+Groups make_groups(const Layout& layout, i64 rank, u64 first_id, const GroupMaker& make) {
+  u64 kind = 0;
+  const auto one = [&](const char* name) {
+    std::vector<i64> members = members_of(layout, rank, name);
+    const u64 id = first_id + kind++ * static_cast<u64>(layout.world()) +
+                   static_cast<u64>(members.front());
+    return make({name, id, std::move(members)});
+  };
+  Groups groups;
+  groups.world = one("world");
+  groups.tp = one("tp");
+  groups.dp = one("dp");
+  groups.pp = one("pp");
+  groups.shard = one("shard");
+  groups.replicate = one("replicate");
+  return groups;
+}
+
+}  // namespace shardbench

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Arithmetic of ranks and stages.
+#include "layout.hpp"
+
+#include <algorithm>
+
+namespace shardbench {
+namespace {
+
+i64 extent(const Layout& layout, Axis axis) {
+  return axis == Axis::tp ? layout.tp : axis == Axis::dp ? layout.dp : layout.pp;
+}
+
+i64& coordinate(Coordinates& at, Axis axis) {
+  return axis == Axis::tp ? at.tp : axis == Axis::dp ? at.dp : at.pp;
+}
+
+}  // namespace
+
+std::string_view recompute_name(Recompute recompute) {
+  if (recompute == Recompute::none) return "none";
+  return recompute == Recompute::selective ? "selective" : "full";
+}
+
+std::string_view schedule_name(ScheduleKind schedule) {
+  return schedule == ScheduleKind::afab ? "afab" : "1f1b";
+}
+
+std::string rank_order_name(const std::array<Axis, 3>& order) {
+  std::string name;
+  for (const Axis axis : order) {
+    if (!name.empty()) name += '-';
+    name += axis == Axis::tp ? "tp" : axis == Axis::dp ? "dp" : "pp";
+  }
+  return name;
+}
+
+Coordinates coordinates_of(const Layout& layout, i64 rank) {
+  Coordinates at;
+  for (const Axis axis : layout.rank_order) {
+    coordinate(at, axis) = rank % extent(layout, axis);
+    rank /= extent(layout, axis);
+  }
+  return at;
+}
+
+i64 rank_of(const Layout& layout, const Coordinates& coordinates) {
+  Coordinates at = coordinates;
+  i64 rank = 0;
+  i64 stride = 1;
+  for (const Axis axis : layout.rank_order) {
+    rank += coordinate(at, axis) * stride;
+    stride *= extent(layout, axis);
+  }
+  return rank;
+}
+
+std::vector<i64> group_along(const Layout& layout, const Coordinates& self, Axis axis) {
+  std::vector<i64> ranks;
+  for (i64 i = 0; i < extent(layout, axis); ++i) {
+    Coordinates at = self;
+    coordinate(at, axis) = i;
+    ranks.push_back(rank_of(layout, at));
+  }
+  return ranks;
+}
+
+LayerRange stage_layers(const Layout& layout, i64 layers, i64 stage) {
+  if (!layout.stages.empty()) {
+    i64 first = 0;
+    for (i64 i = 0; i < stage; ++i)
+      first += layout.stages[static_cast<std::size_t>(i)];
+    return {first, layout.stages[static_cast<std::size_t>(stage)]};
+  }
+  // The first `layers % pp` stages carry one layer more.
+  const i64 base = layers / layout.pp;
+  const i64 longer = layers % layout.pp;
+  return {stage * base + std::min(stage, longer), base + (stage < longer ? 1 : 0)};
+}
+
+}  // namespace shardbench

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// A layout, where a rank stands in it, and the rules that make a layout one that runs.
+#pragma once
+
+#include "model_shape.hpp"
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardbench {
+
+enum class Recompute { none, selective, full };
+enum class ScheduleKind { one_f_one_b, afab };
+enum class Axis { tp, dp, pp };
+
+struct Layout {
+  i64 dp = 1;
+  i64 tp = 1;
+  i64 pp = 1;
+  i64 cp = 1;
+  i64 ep = 1;
+  i64 vpp = 1;
+  i64 dp_replicate = 1;
+  i64 micro_batch = 1;
+  i64 grad_accum = 1;
+  i64 zero = 0;
+  Recompute recompute = Recompute::none;
+  bool sequence_parallel = false;
+  ScheduleKind schedule = ScheduleKind::one_f_one_b;
+  std::array<Axis, 3> rank_order{Axis::tp, Axis::dp, Axis::pp};  // fastest first
+  bool overlap = true;
+  i64 bucket_bytes = i64{25} << 20;
+  std::vector<i64> stages = {};  // layers of each stage; empty: as even as possible
+
+  i64 world() const { return dp * tp * pp; }
+  i64 global_batch() const { return dp * micro_batch * grad_accum; }
+  /// Ranks that share one copy of what ZeRO shards.
+  i64 shard_ranks() const { return dp / dp_replicate; }
+};
+
+std::string_view recompute_name(Recompute recompute);
+std::string_view schedule_name(ScheduleKind schedule);
+std::string rank_order_name(const std::array<Axis, 3>& order);
+
+/// Where a rank stands on each axis.
+struct Coordinates {
+  i64 tp = 0;
+  i64 dp = 0;
+  i64 pp = 0;
+  bool operator==(const Coordinates&) const = default;
+};
+
+Coordinates coordinates_of(const Layout& layout, i64 rank);
+i64 rank_of(const Layout& layout, const Coordinates& coordinates);
+/// Ranks that differ from `self` on `axis` only, in the order of that axis.
+std::vector<i64> group_along(const Layout& layout, const Coordinates& self, Axis axis);
+
+/// Layers of stage `stage`: [first, first + count).
+struct LayerRange {
+  i64 first = 0;
+  i64 count = 0;
+};
+LayerRange stage_layers(const Layout& layout, i64 layers, i64 stage);
+
+}  // namespace shardbench

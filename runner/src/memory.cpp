@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// Accounting first, then the device: a refused request changes nothing.
+#include "memory.hpp"
+
+#include "device.hpp"
+#include "error.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace shardbench {
+
+std::string_view memory_class_name(MemoryClass kind) {
+  constexpr std::array<std::string_view, memory_class_count> names{
+      "parameters", "gradients", "optimizer", "activations", "workspace", "communication"};
+  return names[static_cast<std::size_t>(kind)];
+}
+
+Block::Block(Block&& other) noexcept
+    : owner_(std::exchange(other.owner_, nullptr)),
+      data_(std::exchange(other.data_, nullptr)),
+      bytes_(std::exchange(other.bytes_, 0)),
+      kind_(other.kind_) {}
+
+Block& Block::operator=(Block&& other) noexcept {
+  if (this != &other) {
+    reset();
+    owner_ = std::exchange(other.owner_, nullptr);
+    data_ = std::exchange(other.data_, nullptr);
+    bytes_ = std::exchange(other.bytes_, 0);
+    kind_ = other.kind_;
+  }
+  return *this;
+}
+
+void Block::reset() {
+  if (owner_ != nullptr) owner_->release(*this);
+  owner_ = nullptr;
+  data_ = nullptr;
+  bytes_ = 0;
+}
+
+Memory::Memory(Device& device, std::optional<i64> limit_bytes)
+    : device_(device), limit_(limit_bytes) {}
+
+Memory::~Memory() {
+  give_back_free_list();
+}
+
+void Memory::give_back_free_list() {
+  for (auto& [size, blocks] : free_by_size_)
+    for (std::byte* data : blocks)
+      device_.release(data, size);
+  free_by_size_.clear();
+}
+
+Block Memory::allocate(MemoryClass kind, i64 bytes, std::string_view what) {
+  check(bytes >= 0, "a block has a size");
+  if (limit_ && in_use_ + bytes > *limit_) refuse(kind, bytes, what);
+  Block block;
+  std::vector<std::byte*>& reusable = free_by_size_[bytes];
+  if (!reusable.empty()) {
+    block.data_ = reusable.back();
+    reusable.pop_back();
+  } else {
+    block.data_ = device_.allocate(bytes);
+    if (block.data_ == nullptr) {
+      give_back_free_list();
+      block.data_ = device_.allocate(bytes);
+    }
+    if (block.data_ == nullptr) refuse(kind, bytes, what);
+  }
+  block.owner_ = this;
+  block.bytes_ = bytes;
+  block.kind_ = kind;
+  Arena& charged = arenas_[static_cast<std::size_t>(kind)];
+  charged.in_use += bytes;
+  charged.peak = std::max(charged.peak, charged.in_use);
+  in_use_ += bytes;
+  peak_ = std::max(peak_, in_use_);
+  return block;
+}
+
+void Memory::release(Block& block) {
+  arenas_[static_cast<std::size_t>(block.kind_)].in_use -= block.bytes_;
+  in_use_ -= block.bytes_;
+  free_by_size_[block.bytes_].push_back(block.data_);
+}
+
+void Memory::refuse(MemoryClass kind, i64 bytes, std::string_view what) const {
+  Error error{.kind = ErrorClass::oom, .message = {}};
+  error.memory_class = memory_class_name(kind);
+  error.bytes_requested = static_cast<u64>(bytes);
+  error.bytes_in_use = static_cast<u64>(in_use_);
+  error.limit = static_cast<u64>(limit_.value_or(0));
+  error.message = "out of memory: " + std::to_string(bytes) + " bytes of " +
+                  error.memory_class + " for " + std::string(what) + ", with " +
+                  std::to_string(in_use_) + " in use" +
+                  (limit_ ? " of " + std::to_string(*limit_) : std::string());
+  fail(error);
+}
+
+}  // namespace shardbench

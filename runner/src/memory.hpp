@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory of a rank: one arena per class, each with its high-water mark, under one limit.
+//
+// Freed blocks are kept for the next request of the same size, so that steady train steps do
+// not call the system; what is charged is what is live, exactly the bytes asked for.
+#pragma once
+
+#include "dtype.hpp"
+
+#include <array>
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace shardbench {
+
+class Device;
+
+enum class MemoryClass {
+  parameters,
+  gradients,
+  optimizer,
+  activations,
+  workspace,
+  communication
+};
+constexpr std::size_t memory_class_count = 6;
+std::string_view memory_class_name(MemoryClass kind);
+
+class Memory;
+
+/// An owned piece of device memory; gives itself back.
+class Block {
+ public:
+  Block() = default;
+  Block(Block&& other) noexcept;
+  Block& operator=(Block&& other) noexcept;
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
+  ~Block() { reset(); }
+
+  std::byte* data() const { return data_; }
+  i64 bytes() const { return bytes_; }
+  explicit operator bool() const { return data_ != nullptr; }
+  void reset();
+
+ private:
+  friend class Memory;
+  Memory* owner_ = nullptr;
+  std::byte* data_ = nullptr;
+  i64 bytes_ = 0;
+  MemoryClass kind_ = MemoryClass::workspace;
+};
+
+class Memory {
+ public:
+  Memory(Device& device, std::optional<i64> limit_bytes);
+  ~Memory();
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+
+  /// Uninitialised memory. Ends the rank with class oom, naming class, bytes and `what`, when
+  /// the limit or the device refuses. Zero bytes give a valid block.
+  Block allocate(MemoryClass kind, i64 bytes, std::string_view what);
+
+  i64 in_use_bytes() const { return in_use_; }
+  i64 peak_bytes() const { return peak_; }
+  i64 peak_bytes(MemoryClass kind) const { return arena(kind).peak; }
+  i64 in_use_bytes(MemoryClass kind) const { return arena(kind).in_use; }
+
+ private:
+  friend class Block;
+  struct Arena {
+    i64 in_use = 0;
+    i64 peak = 0;
+  };
+  const Arena& arena(MemoryClass kind) const { return arenas_[static_cast<std::size_t>(kind)]; }
+  void release(Block& block);
+  void give_back_free_list();
+  [[noreturn]] void refuse(MemoryClass kind, i64 bytes, std::string_view what) const;
+
+  Device& device_;
+  std::optional<i64> limit_;
+  i64 in_use_ = 0;
+  i64 peak_ = 0;
+  std::array<Arena, memory_class_count> arenas_{};
+  std::map<i64, std::vector<std::byte*>> free_by_size_;
+};
+
+}  // namespace shardbench

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "meta_device.hpp"
+
+namespace shardbench {
+
+std::byte* MetaDevice::allocate(i64 bytes) {
+  const std::uintptr_t at = next_;
+  next_ += static_cast<std::uintptr_t>(bytes) + 64;
+  return reinterpret_cast<std::byte*>(at);  // NOLINT(performance-no-int-to-ptr): never followed
+}
+
+i64 MetaDevice::attention_workspace_bytes(const AttentionShape& shape) const {
+  return attention_score_elements(shape) * dtype_size(precision_.value);
+}
+
+}  // namespace shardbench

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// A device that only counts: the same schedule, the same allocations, no arithmetic and no
+// memory. Addresses are numbers that nothing may follow.
+#pragma once
+
+#include "device.hpp"
+
+namespace shardbench {
+
+class MetaDevice final : public Device {
+ public:
+  explicit MetaDevice(Dtype dtype) : precision_(precision_of(dtype)) {}
+
+  Precision precision() const override { return precision_; }
+  std::byte* allocate(i64 bytes) override;
+  void release(std::byte*, i64) override {}
+  bool computes() const override { return false; }
+
+  void zero(void*, i64) override {}
+  void copy(void*, const void*, i64) override {}
+  void upload(void*, const void*, i64) override {}
+  void gemm(const Gemm&) override {}
+  void add(void*, const void*, const void*, i64) override {}
+  void accumulate(void*, const void*, i64) override {}
+  void rms_norm(void*, const void*, const void*, i64, i64) override {}
+  void rms_norm_backward(const RmsNormGradient&, i64, i64) override {}
+  void rope(void*, const AttentionShape&, Rotation) override {}
+  i64 attention_workspace_bytes(const AttentionShape& shape) const override;
+  void attention(void*, void*, const void*, void*, const AttentionShape&) override {}
+  void attention_backward(const AttentionGradient&, const AttentionShape&) override {}
+  void swiglu(void*, const void*, i64, i64) override {}
+  void swiglu_backward(void*, const void*, i64, i64) override {}
+  void embed(void*, const void*, const std::int32_t*, const EmbeddingShape&) override {}
+  void embed_backward(void*, const void*, const std::int32_t*, const EmbeddingShape&) override {
+  }
+  void loss_max(void*, const void*, i64, i64) override {}
+  void loss_sums(void*, const void*, const void*, const std::int32_t*,
+                 const LossShape&) override {}
+  double loss_backward(const LossGradient&, const LossShape&) override { return 0; }
+  void initialize(void*, const TensorRegion&, u64) override {}
+  double square_sum(const void*, i64) override { return 0; }
+  void adamw(void*, void*, const void*, i64, const AdamW&) override {}
+  void initialize_optimizer(void*, const void*, i64) override {}
+  void read_gradient(double*, const void*, i64) override {}
+
+ private:
+  Precision precision_;
+  std::uintptr_t next_ = std::uintptr_t{1} << 44;
+};
+
+}  // namespace shardbench

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "meta_run.hpp"
+
+#include "groups.hpp"
+#include "json.hpp"
+#include "meta_device.hpp"
+#include "null_communicator.hpp"
+#include "trainer.hpp"
+#include "version.hpp"
+
+#include <algorithm>
+
+namespace shardbench {
+
+const std::array<const char*, group_kind_count> group_names{"world", "tp",    "dp",
+                                                            "pp",    "shard", "replicate"};
+
+std::array<i64, group_kind_count> sent_by_group(const Groups& g) {
+  return {g.world->counters().total_sent(), g.tp->counters().total_sent(),
+          g.dp->counters().total_sent(),    g.pp->counters().total_sent(),
+          g.shard->counters().total_sent(), g.replicate->counters().total_sent()};
+}
+
+RankCost cost_of_rank(const Options& options, i64 rank) {
+  MetaDevice device(options.dtype);
+  Memory memory(device, options.memory_limit_bytes);
+  const Groups groups = make_groups(options.layout, rank, 1, [&](const Group& group) {
+    return std::make_unique<NullCommunicator>(memory, rank, group);
+  });
+  const Coordinates at = coordinates_of(options.layout, rank);
+  const RankContext context{device,
+                            memory,
+                            options.model,
+                            options.layout,
+                            at,
+                            *groups.tp,
+                            *groups.dp,
+                            extents_of(options.model, options.layout, at),
+                            mean_loss_scale(options.model, options.layout)};
+  Trainer trainer(context, groups, options.seed);
+  trainer.compute_gradients(0);
+  trainer.update(0);
+  RankCost cost;
+  cost.peak_bytes = memory.peak_bytes();
+  for (std::size_t i = 0; i < memory_class_count; ++i)
+    cost.peak_by_class[i] = memory.peak_bytes(static_cast<MemoryClass>(i));
+  cost.sent_bytes = sent_by_group(groups);
+  return cost;
+}
+
+namespace {
+
+std::string cost_json(i64 stage, i64 rank, const RankCost& cost) {
+  JsonObject by_class;
+  for (std::size_t i = 0; i < memory_class_count; ++i)
+    by_class.integer(memory_class_name(static_cast<MemoryClass>(i)), cost.peak_by_class[i]);
+  JsonObject sent;
+  for (std::size_t i = 0; i < group_kind_count; ++i)
+    sent.integer(group_names[i], cost.sent_bytes[i]);
+  return JsonObject{}
+      .integer("stage", stage)
+      .integer("rank", rank)
+      .integer("peak_memory_bytes", cost.peak_bytes)
+      .raw("peak_memory_by_class", by_class.str())
+      .raw("sent_bytes_per_step", sent.str())
+      .str();
+}
+
+}  // namespace
+
+std::string meta_json(const Options& options) {
+  std::vector<std::string> stages;
+  i64 peak = 0;
+  for (i64 stage = 0; stage < options.layout.pp; ++stage) {
+    const i64 rank = rank_of(options.layout, {.tp = 0, .dp = 0, .pp = stage});
+    const RankCost cost = cost_of_rank(options, rank);
+    peak = std::max(peak, cost.peak_bytes);
+    stages.push_back(cost_json(stage, rank, cost));
+  }
+  return JsonObject{}
+      .text("type", "meta")
+      .text("runner", "shardbench")
+      .text("version", version)
+      .text("dtype", dtype_name(options.dtype))
+      .integer("world_size", options.layout.world())
+      .integer("n_params", parameter_count(options.model))
+      .integer("tokens_per_step", options.layout.global_batch() * options.model.seq_len)
+      .integer("peak_memory_bytes", peak)
+      .raw("stages", json_array(stages))
+      .str();
+}
+
+}  // namespace shardbench

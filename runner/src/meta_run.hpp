@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// A train step that is counted and not computed: peak memory and bytes sent of any layout at
+// full size, on any machine.
+#pragma once
+
+#include "communicator.hpp"
+#include "memory.hpp"
+#include "options.hpp"
+
+#include <array>
+#include <string>
+
+namespace shardbench {
+
+constexpr std::size_t group_kind_count = 6;
+/// "world", "tp", "dp", "pp", "shard", "replicate": the order of every array by group.
+extern const std::array<const char*, group_kind_count> group_names;
+
+struct Groups;
+/// Bytes sent so far, by group.
+std::array<i64, group_kind_count> sent_by_group(const Groups& groups);
+
+struct RankCost {
+  i64 peak_bytes = 0;
+  std::array<i64, memory_class_count> peak_by_class{};
+  std::array<i64, group_kind_count> sent_bytes{};  // by one train step
+};
+
+/// One train step of one rank, from allocation to update.
+RankCost cost_of_rank(const Options& options, i64 rank);
+
+/// One JSON object: the costs of one rank (the first in tp and dp) of every stage, and their
+/// maximum. Ends the process with class oom when a memory limit is given and does not suffice.
+std::string meta_json(const Options& options);
+
+}  // namespace shardbench

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// Each TP rank holds vocab / tp rows of the table and of the head.
+#include "model_ends.hpp"
+
+#include <utility>
+
+namespace shardbench {
+namespace {
+
+const std::int32_t* as_ids(const Block& block) {
+  return reinterpret_cast<const std::int32_t*>(block.data());
+}
+
+/// Softmax statistics over the whole vocabulary, then logits overwritten by their gradient.
+double cross_entropy(const RankContext& c, Block& logits, const Block& targets,
+                     double loss_scale) {
+  const Extents& e = c.extents;
+  const Block maximum = c.statistics(MemoryClass::workspace, e.tokens, "logit maxima");
+  const Block sums = c.statistics(MemoryClass::workspace, 2 * e.tokens, "loss statistics");
+  const Device::LossShape shape{e.tokens, e.vocab, e.first_vocab};
+  c.device.loss_max(maximum.data(), logits.data(), e.tokens, e.vocab);
+  c.tp.wait(c.tp.all_reduce(maximum.data(), e.tokens, c.gradient_dtype(), Reduction::max));
+  c.device.loss_sums(sums.data(), logits.data(), maximum.data(), as_ids(targets), shape);
+  c.tp.wait(c.tp.all_reduce(sums.data(), 2 * e.tokens, c.gradient_dtype(), Reduction::sum));
+  return c.device.loss_backward(
+      {logits.data(), maximum.data(), sums.data(), as_ids(targets), loss_scale}, shape);
+}
+
+}  // namespace
+
+Block embedding_forward(const RankContext& c, const UnitView& weights, const Block& ids) {
+  const Extents& e = c.extents;
+  const MemoryClass kind =
+      c.sequence_parallel() ? MemoryClass::workspace : MemoryClass::activations;
+  Block partial = c.values(kind, e.tokens * e.hidden, "embedded tokens");
+  c.device.embed(partial.data(), weights.at(TensorKind::embedding), as_ids(ids),
+                 {e.tokens, e.hidden, e.first_vocab, e.vocab});
+  return sum_to_rows(c, std::move(partial), MemoryClass::activations, "embedded tokens");
+}
+
+void embedding_backward(const RankContext& c, const UnitView& gradients, const Block& ids,
+                        const Block& stream) {
+  const Extents& e = c.extents;
+  const FullRows dy(c, stream);
+  c.device.embed_backward(gradients.at(TensorKind::embedding), dy.data(), as_ids(ids),
+                          {e.tokens, e.hidden, e.first_vocab, e.vocab});
+}
+
+HeadResult head_pass(const RankContext& c, const UnitView& weights, const UnitView& gradients,
+                     const Block& residual, const Block& targets, double loss_scale) {
+  const Extents& e = c.extents;
+  Block normed = c.values(MemoryClass::workspace, e.rows * e.hidden, "final norm");
+  c.device.rms_norm(normed.data(), residual.data(), weights.at(TensorKind::final_norm), e.rows,
+                    e.hidden);
+  Block logits = c.values(MemoryClass::workspace, e.tokens * e.vocab, "logits");
+  Block partial = c.values(MemoryClass::workspace, e.tokens * e.hidden, "partial gradient");
+  double loss = 0;
+  {
+    const FullRows full(c, normed);
+    const void* w = weights.at(TensorKind::head);
+    c.device.gemm({.transpose_b = Transpose::yes,
+                   .m = e.tokens,
+                   .n = e.vocab,
+                   .k = e.hidden,
+                   .a = full.data(),
+                   .lda = e.hidden,
+                   .b = w,
+                   .ldb = e.hidden,
+                   .c = logits.data(),
+                   .ldc = e.vocab});
+    loss = cross_entropy(c, logits, targets, loss_scale);
+    c.device.gemm({.transpose_a = Transpose::yes,
+                   .m = e.vocab,
+                   .n = e.hidden,
+                   .k = e.tokens,
+                   .a = logits.data(),
+                   .lda = e.vocab,
+                   .b = full.data(),
+                   .ldb = e.hidden,
+                   .c = gradients.at(TensorKind::head),
+                   .ldc = e.hidden,
+                   .accumulate = Accumulate::yes,
+                   .gradient_output = true});
+    c.device.gemm({.m = e.tokens,
+                   .n = e.hidden,
+                   .k = e.vocab,
+                   .a = logits.data(),
+                   .lda = e.vocab,
+                   .b = w,
+                   .ldb = e.hidden,
+                   .c = partial.data(),
+                   .ldc = e.hidden});
+  }
+  logits.reset();
+  normed.reset();
+  const Block dy = sum_to_rows(c, std::move(partial), MemoryClass::workspace, "norm gradient");
+  HeadResult result{c.values(MemoryClass::activations, e.rows * e.hidden, "gradient stream"),
+                    loss};
+  c.device.zero(result.stream.data(), result.stream.bytes());
+  c.device.rms_norm_backward({result.stream.data(), gradients.at(TensorKind::final_norm),
+                              residual.data(), weights.at(TensorKind::final_norm), dy.data()},
+                             e.rows, e.hidden);
+  return result;
+}
+
+}  // namespace shardbench

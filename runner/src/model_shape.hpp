@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// The shape of a Llama-like model, its parameter count and its FLOPs; named shapes.
+#pragma once
+
+#include "dtype.hpp"
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace shardbench {
+
+/// All extents in elements; head_dim = hidden / heads. Embedding and head are not tied.
+struct ModelShape {
+  i64 layers = 0;
+  i64 hidden = 0;
+  i64 ffn = 0;
+  i64 heads = 0;
+  i64 kv_heads = 0;
+  i64 vocab = 0;
+  i64 seq_len = 0;
+
+  i64 head_dim() const { return hidden / heads; }
+  bool operator==(const ModelShape&) const = default;
+};
+
+/// Parameters of one layer: h·a·d·2 + 2·h·g·d + 3·h·f + 2h (d = head_dim).
+i64 layer_parameters(const ModelShape& shape);
+/// layers · layer_parameters + 2·V·h + h, independent of the layout.
+i64 parameter_count(const ModelShape& shape);
+
+/// FLOPs per token, forward and backward, by the named definition (README, "FLOPs").
+/// megatron_causal: 6·(GEMM parameters with the head) + 6·L·h·s.
+double flops_per_token_megatron_causal(const ModelShape& shape);
+/// palm: 6·N + 12·L·h·s.
+double flops_per_token_palm(const ModelShape& shape);
+
+struct NamedShape {
+  std::string_view name;
+  ModelShape shape;
+};
+
+const std::vector<NamedShape>& named_shapes();
+std::optional<ModelShape> find_shape(std::string_view name);
+
+}  // namespace shardbench

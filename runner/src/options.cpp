@@ -1,0 +1,469 @@
+// SPDX-License-Identifier: Apache-2.0
+// One table of flags: name, what it takes, what it does, how it is set.
+#include "options.hpp"
+
+#include "counter_random.hpp"
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <climits>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <sstream>
+
+namespace shardbench {
+namespace {
+
+constexpr i64 most_mebibytes = i64{1} << 30;
+
+enum class Takes { nothing, value, optional_switch };
+
+struct Flag {
+  const char* name;
+  Takes takes;
+  const char* help;
+  /// False when the value is not one.
+  std::function<bool(Options&, const std::string&)> set;
+  bool differs_by_rank = false;
+};
+
+bool parse_integer(const std::string& text, i64& out) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
+  return error == std::errc{} && end == text.data() + text.size();
+}
+
+bool parse_real(const std::string& text, double& out) {
+  if (text.empty()) return false;
+  char* end = nullptr;
+  out = std::strtod(text.c_str(), &end);
+  return *end == '\0';
+}
+
+/// An integer of at least `least`, into the member that `field` finds.
+template <typename Field>
+Flag integer_flag(const char* name, const char* help, i64 least, Field field) {
+  return {name, Takes::value, help, [least, field](Options& o, const std::string& text) {
+            i64 value = 0;
+            if (!parse_integer(text, value) || value < least) return false;
+            field(o) = static_cast<std::remove_reference_t<decltype(field(o))>>(value);
+            return true;
+          }};
+}
+
+template <typename Field>
+Flag text_flag(const char* name, const char* help, Field field) {
+  return {name, Takes::value, help, [field](Options& o, const std::string& text) {
+            field(o) = text;
+            return !text.empty();
+          }};
+}
+
+template <typename Field>
+Flag switch_flag(const char* name, const char* help, Field field) {
+  return {name, Takes::optional_switch, help, [field](Options& o, const std::string& text) {
+            field(o) = text == "on";
+            return text == "on" || text == "off";
+          }};
+}
+
+/// Any spelling of a switch as on or off; nothing for other words.
+std::string switch_word(const std::string& text) {
+  if (text == "on" || text == "true" || text == "1" || text == "yes") return "on";
+  if (text == "off" || text == "false" || text == "0" || text == "no") return "off";
+  return "";
+}
+
+template <typename Value, std::size_t N, typename Field>
+Flag choice_flag(const char* name, const char* help,
+                 std::array<std::pair<const char*, Value>, N> choices, Field field) {
+  return {name, Takes::value, help, [choices, field](Options& o, const std::string& text) {
+            for (const auto& [word, value] : choices) {
+              if (text != word) continue;
+              field(o) = value;
+              return true;
+            }
+            return false;
+          }};
+}
+
+bool set_rank_order(Options& o, const std::string& text) {
+  const std::array<std::array<Axis, 3>, 6> orders{{{Axis::tp, Axis::dp, Axis::pp},
+                                                   {Axis::tp, Axis::pp, Axis::dp},
+                                                   {Axis::dp, Axis::tp, Axis::pp},
+                                                   {Axis::dp, Axis::pp, Axis::tp},
+                                                   {Axis::pp, Axis::tp, Axis::dp},
+                                                   {Axis::pp, Axis::dp, Axis::tp}}};
+  for (const auto& order : orders) {
+    if (rank_order_name(order) != text) continue;
+    o.layout.rank_order = order;
+    return true;
+  }
+  return false;
+}
+
+bool set_stages(Options& o, const std::string& text) {
+  std::istringstream in(text);
+  std::string word;
+  o.layout.stages.clear();
+  while (std::getline(in, word, ',')) {
+    i64 layers = 0;
+    if (!parse_integer(word, layers) || layers < 1) return false;
+    o.layout.stages.push_back(layers);
+  }
+  return !o.layout.stages.empty() && text.back() != ',';
+}
+
+bool set_deadline(Options& o, const std::string& text) {
+  const std::size_t equals = text.find('=');
+  double seconds = 0;
+  if (equals == std::string::npos || !parse_real(text.substr(equals + 1), seconds))
+    return false;
+  constexpr std::array<const char*, 7> phases{"start", "rendezvous", "init", "warmup",
+                                              "train", "teardown",   "comm"};
+  for (const char* phase : phases)
+    if (text.substr(0, equals) == phase) o.deadlines_s[phase] = seconds;
+  return seconds > 0 && o.deadlines_s.count(text.substr(0, equals)) > 0;
+}
+
+bool set_run_id(Options& o, const std::string& text) {
+  o.run_id = text;
+  const auto allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           c == '.' || c == '_' || c == '-';
+  };
+  for (const char c : text)
+    if (!allowed(c)) return false;
+  return !text.empty() && text.size() <= 128;
+}
+
+bool set_model(Options& o, const std::string& text) {
+  o.model_name = text;
+  return find_shape(text).has_value();
+}
+
+void add_layout_flags(std::vector<Flag>& f) {
+  f.push_back(integer_flag("dp", "data parallel ranks", 1,
+                           [](Options& o) -> i64& { return o.layout.dp; }));
+  f.push_back(integer_flag("tp", "tensor parallel ranks", 1,
+                           [](Options& o) -> i64& { return o.layout.tp; }));
+  f.push_back(
+      integer_flag("pp", "pipeline stages", 1, [](Options& o) -> i64& { return o.layout.pp; }));
+  f.push_back(integer_flag("cp", "context parallel ranks", 1,
+                           [](Options& o) -> i64& { return o.layout.cp; }));
+  f.push_back(integer_flag("ep", "expert parallel ranks", 1,
+                           [](Options& o) -> i64& { return o.layout.ep; }));
+  f.push_back(integer_flag("vpp", "virtual stages per rank", 1,
+                           [](Options& o) -> i64& { return o.layout.vpp; }));
+  f.push_back(integer_flag("dp-replicate", "copies of what ZeRO shards", 1,
+                           [](Options& o) -> i64& { return o.layout.dp_replicate; }));
+  f.push_back(integer_flag("micro-batch", "samples per micro-batch", 1,
+                           [](Options& o) -> i64& { return o.layout.micro_batch; }));
+  f.push_back(integer_flag("grad-accum", "micro-batches per train step and dp rank", 1,
+                           [](Options& o) -> i64& { return o.layout.grad_accum; }));
+  f.push_back(
+      {"zero", Takes::value, "ZeRO stage, 0 to 3", [](Options& o, const std::string& text) {
+         return parse_integer(text, o.layout.zero) && o.layout.zero >= 0 && o.layout.zero <= 3;
+       }});
+  f.push_back(choice_flag(
+      "recompute", "none|selective|full",
+      std::array<std::pair<const char*, Recompute>, 3>{{{"none", Recompute::none},
+                                                        {"selective", Recompute::selective},
+                                                        {"full", Recompute::full}}},
+      [](Options& o) -> Recompute& { return o.layout.recompute; }));
+  f.push_back(switch_flag("sequence-parallel", "on|off (alone: on)",
+                          [](Options& o) -> bool& { return o.layout.sequence_parallel; }));
+  f.push_back(
+      choice_flag("schedule", "1f1b|afab",
+                  std::array<std::pair<const char*, ScheduleKind>, 2>{
+                      {{"1f1b", ScheduleKind::one_f_one_b}, {"afab", ScheduleKind::afab}}},
+                  [](Options& o) -> ScheduleKind& { return o.layout.schedule; }));
+  f.push_back({"rank-order", Takes::value, "axes, fastest first (tp-dp-pp)", set_rank_order});
+  f.push_back({"bucket-mb", Takes::value, "gradient bucket in MiB",
+               [](Options& o, const std::string& text) {
+                 i64 mebibytes = 0;
+                 if (!parse_integer(text, mebibytes) || mebibytes < 1 ||
+                     mebibytes > most_mebibytes)
+                   return false;
+                 o.layout.bucket_bytes = mebibytes << 20;
+                 return true;
+               }});
+  f.push_back(switch_flag("overlap", "on|off: reduce gradients during backward",
+                          [](Options& o) -> bool& { return o.layout.overlap; }));
+  f.push_back({"stages", Takes::value, "layers of each stage: N,N,…", set_stages});
+}
+
+void add_model_flags(std::vector<Flag>& f) {
+  f.push_back({"model", Takes::value, "a named shape; explicit flags override", set_model});
+  f.push_back(integer_flag("layers", "transformer layers", 1,
+                           [](Options& o) -> i64& { return o.model.layers; }));
+  f.push_back(integer_flag("hidden", "width of the residual stream", 1,
+                           [](Options& o) -> i64& { return o.model.hidden; }));
+  f.push_back(integer_flag("ffn", "width of the SwiGLU", 1,
+                           [](Options& o) -> i64& { return o.model.ffn; }));
+  f.push_back(integer_flag("heads", "query heads", 1,
+                           [](Options& o) -> i64& { return o.model.heads; }));
+  f.push_back(integer_flag("kv-heads", "key/value heads", 1,
+                           [](Options& o) -> i64& { return o.model.kv_heads; }));
+  f.push_back(
+      integer_flag("vocab", "vocabulary", 1, [](Options& o) -> i64& { return o.model.vocab; }));
+  f.push_back(integer_flag("seq-len", "tokens per sample (also --seq)", 1,
+                           [](Options& o) -> i64& { return o.model.seq_len; }));
+  f.push_back(
+      choice_flag("dtype", "bf16|fp32|fp64",
+                  std::array<std::pair<const char*, Dtype>, 3>{
+                      {{"bf16", Dtype::bf16}, {"fp32", Dtype::fp32}, {"fp64", Dtype::fp64}}},
+                  [](Options& o) -> Dtype& { return o.dtype; }));
+}
+
+void add_run_flags(std::vector<Flag>& f) {
+  f.push_back(integer_flag("warmup", "train steps before the clock runs", 0,
+                           [](Options& o) -> i64& { return o.warmup; }));
+  f.push_back(integer_flag("steps", "timed train steps", 1,
+                           [](Options& o) -> i64& { return o.steps; }));
+  f.push_back(integer_flag("seed", "of weights and samples", 0,
+                           [](Options& o) -> u64& { return o.seed; }));
+  f.push_back({"memory-limit", Takes::value, "bytes per rank, as in 256MiB",
+               [](Options& o, const std::string& text) {
+                 o.memory_limit_bytes = parse_bytes(text);
+                 return o.memory_limit_bytes.has_value();
+               }});
+  f.push_back({"peak-flops", Takes::value, "dense peak of one device in FLOP/s, for MFU",
+               [](Options& o, const std::string& text) {
+                 double value = 0;
+                 if (!parse_real(text, value) || value <= 0) return false;
+                 o.peak_flops = value;
+                 return true;
+               }});
+  f.push_back(choice_flag("device", "cpu|cuda|meta",
+                          std::array<std::pair<const char*, const char*>, 3>{
+                              {{"cpu", "cpu"}, {"cuda", "cuda"}, {"meta", "meta"}}},
+                          [](Options& o) -> std::string& { return o.device; }));
+  f.push_back(choice_flag(
+      "comm", "socket|nccl|staged|null",
+      std::array<std::pair<const char*, const char*>, 4>{
+          {{"socket", "socket"}, {"nccl", "nccl"}, {"staged", "staged"}, {"null", "null"}}},
+      [](Options& o) -> std::string& { return o.comm; }));
+  f.push_back(text_flag("records", "file for JSON lines; rank k writes FILE.k",
+                        [](Options& o) -> std::string& { return o.records; }));
+  f.push_back(text_flag("recorder", "folder for the flight recorders",
+                        [](Options& o) -> std::string& { return o.recorder; }));
+  f.push_back({"deadline", Takes::value, "PHASE=SECONDS, may be repeated", set_deadline});
+  f.push_back(text_flag("fault", "kind@phase[:rank]: misbehave on request",
+                        [](Options& o) -> std::string& { return o.fault; }));
+  f.push_back({"run-id", Takes::value, "nonce of this run", set_run_id});
+}
+
+void add_rank_flags(std::vector<Flag>& f) {
+  f.push_back(text_flag("rendezvous", "DIR, tcp://HOST:PORT or fd:N",
+                        [](Options& o) -> std::string& { return o.rendezvous; }));
+  f.push_back(integer_flag("rank", "this rank", 0, [](Options& o) -> i64& { return o.rank; }));
+  f.push_back(integer_flag("world-size", "number of ranks", 1,
+                           [](Options& o) -> i64& { return o.world_size; }));
+  f.push_back(integer_flag("local-rank", "this rank on its node", 0,
+                           [](Options& o) -> i64& { return o.local_rank; }));
+  for (std::size_t i = f.size() - 4; i < f.size(); ++i)
+    f[i].differs_by_rank = true;
+}
+
+void add_commands(std::vector<Flag>& f) {
+  const auto command = [&f](const char* name, const char* help, Command value) {
+    f.push_back({name, Takes::nothing, help, [value](Options& o, const std::string&) {
+                   o.command = value;
+                   return true;
+                 }});
+  };
+  command("capabilities", "what this program can run, as JSON", Command::capabilities);
+  command("help", "this text", Command::help);
+  command("version", "name and version", Command::version);
+  f.push_back({"microbench", Takes::nothing, "time the building blocks",
+               [](Options& o, const std::string&) { return o.microbench = true; }});
+  f.push_back(text_flag("read-recorder", "say who waits in which collective",
+                        [](Options& o) -> std::string& { return o.read_recorder; }));
+}
+
+const std::vector<Flag>& flags() {
+  static const std::vector<Flag> table = [] {
+    std::vector<Flag> f;
+    add_layout_flags(f);
+    add_model_flags(f);
+    add_run_flags(f);
+    add_rank_flags(f);
+    add_commands(f);
+    return f;
+  }();
+  return table;
+}
+
+const Flag* find_flag(std::string name) {
+  if (name == "seq") name = "seq-len";
+  for (const Flag& flag : flags())
+    if (name == flag.name) return &flag;
+  return nullptr;
+}
+
+Error usage(std::string message) {
+  return {.kind = ErrorClass::usage, .message = std::move(message)};
+}
+
+struct Word {
+  const Flag* flag;
+  std::string value;
+};
+
+/// The next flag with its value; advances `at` past both.
+std::optional<Error> next_word(const std::vector<std::string>& arguments, std::size_t& at,
+                               Word& word) {
+  std::string name = arguments[at++];
+  if (name == "-h") name = "--help";
+  if (name.rfind("--", 0) != 0) return usage("unexpected '" + name + "'");
+  name.erase(0, 2);
+  const std::size_t equals = name.find('=');
+  std::optional<std::string> value;
+  if (equals != std::string::npos) {
+    value = name.substr(equals + 1);
+    name.erase(equals);
+  }
+  word.flag = find_flag(name);
+  if (word.flag == nullptr) return usage("unknown flag '--" + name + "'");
+  if (word.flag->takes == Takes::nothing) {
+    if (value) return usage("--" + name + " takes no value, got '" + *value + "'");
+    return std::nullopt;
+  }
+  if (word.flag->takes == Takes::optional_switch) {
+    const bool next_is_word = at < arguments.size() && !switch_word(arguments[at]).empty();
+    if (!value) value = next_is_word ? arguments[at++] : "on";
+    word.value = switch_word(*value);
+    if (word.value.empty()) word.value = *value;
+    return std::nullopt;
+  }
+  if (!value && at == arguments.size()) return usage("--" + name + " needs a value");
+  word.value = value ? *value : arguments[at++];
+  return std::nullopt;
+}
+
+void take_rank(i64& out, const char* first, const char* second, Environment environment) {
+  for (const char* name : {first, second}) {
+    const char* text = environment(name);
+    if (text != nullptr && parse_integer(text, out)) return;
+  }
+}
+
+void take_identity(Options& o, Environment environment) {
+  take_rank(o.rank, "RANK", "SLURM_PROCID", environment);
+  take_rank(o.world_size, "WORLD_SIZE", "SLURM_NTASKS", environment);
+  take_rank(o.local_rank, "LOCAL_RANK", "SLURM_LOCALID", environment);
+}
+
+u64 hash_of(const std::string& text) {
+  u64 hash = 0;
+  for (const char c : text)
+    hash = mix(hash, static_cast<u64>(static_cast<unsigned char>(c)));
+  return hash;
+}
+
+void take_defaults(Options& o) {
+  if (o.rendezvous.empty()) {
+    o.rendezvous = std::filesystem::path(o.records).parent_path().string();
+    if (o.rendezvous.empty()) o.rendezvous = ".";
+  }
+  if (o.run_id.empty()) {
+    std::error_code ignored;
+    const std::string path = std::filesystem::absolute(o.records, ignored).string();
+    std::ostringstream id;
+    id << std::hex << hash_of(path + '\n' + o.defining_flags);
+    o.run_id = id.str();
+  }
+}
+
+/// Named shape first, explicit extents over it.
+void merge_model(Options& o) {
+  const ModelShape named = find_shape(o.model_name).value_or(ModelShape{});
+  const auto take = [](i64& explicit_value, i64 named_value) {
+    if (explicit_value == 0) explicit_value = named_value;
+  };
+  take(o.model.layers, named.layers);
+  take(o.model.hidden, named.hidden);
+  take(o.model.ffn, named.ffn);
+  take(o.model.heads, named.heads);
+  take(o.model.kv_heads, named.kv_heads);
+  take(o.model.vocab, named.vocab);
+  take(o.model.seq_len, named.seq_len);
+  if (o.model.kv_heads == 0) o.model.kv_heads = o.model.heads;
+}
+
+std::optional<Error> complete(Options& o) {
+  if (o.command != Command::run || !o.read_recorder.empty()) return std::nullopt;
+  merge_model(o);
+  const ModelShape& m = o.model;
+  if (m.layers == 0 || m.hidden == 0 || m.ffn == 0 || m.heads == 0 || m.vocab == 0 ||
+      m.seq_len == 0)
+    return usage(
+        "no model: give --model NAME, or --layers --hidden --ffn --heads --vocab "
+        "--seq-len");
+  if (o.rank >= o.world_size)
+    return usage("rank " + std::to_string(o.rank) + " is not below the world size, " +
+                 std::to_string(o.world_size));
+  take_defaults(o);
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<i64> parse_bytes(const std::string& text) {
+  const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+  i64 value = 0;
+  if (digits == 0 || !parse_integer(text.substr(0, digits), value)) return std::nullopt;
+  const std::string unit = text.substr(digits);
+  constexpr std::array<std::pair<const char*, i64>, 12> units{{{"", 1},
+                                                               {"B", 1},
+                                                               {"KiB", i64{1} << 10},
+                                                               {"MiB", i64{1} << 20},
+                                                               {"GiB", i64{1} << 30},
+                                                               {"TiB", i64{1} << 40},
+                                                               {"kB", 1000},
+                                                               {"KB", 1000},
+                                                               {"MB", 1000000},
+                                                               {"GB", 1000000000},
+                                                               {"TB", 1000000000000},
+                                                               {"Ki", i64{1} << 10}}};
+  for (const auto& [name, factor] : units)
+    if (unit == name && value <= LLONG_MAX / factor) return value * factor;
+  return std::nullopt;
+}
+
+ParsedOptions parse_options(const std::vector<std::string>& arguments,
+                            Environment environment) {
+  ParsedOptions parsed;
+  Options& o = parsed.options;
+  take_identity(o, environment);
+  for (std::size_t at = 0; at < arguments.size();) {
+    Word word{};
+    parsed.error = next_word(arguments, at, word);
+    if (parsed.error) return parsed;
+    if (!word.flag->set(o, word.value)) {
+      parsed.error = usage(std::string("--") + word.flag->name + " takes " + word.flag->help +
+                           ", got '" + word.value + "'");
+      return parsed;
+    }
+    if (!word.flag->differs_by_rank)
+      o.defining_flags += std::string(" --") + word.flag->name + "=" + word.value;
+  }
+  parsed.error = complete(o);
+  return parsed;
+}
+
+std::string help_text() {
+  std::string text =
+      "shardbench: train a Llama-like model for a few steps under a given layout.\n"
+      "One process per rank; see runner/README.md.\n\n";
+  for (const Flag& flag : flags()) {
+    std::string name = std::string("  --") + flag.name;
+    name.resize(std::max<std::size_t>(name.size() + 1, 24), ' ');
+    text += name + flag.help + "\n";
+  }
+  return text;
+}
+
+}  // namespace shardbench

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "parameter_store.hpp"
+
+#include "error.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace shardbench {
+namespace {
+
+// Reductions under way at once: one that travels while the next is being computed. More would
+// only hold memory.
+constexpr std::size_t most_pending = 2;
+
+}  // namespace
+
+ParameterStore::ParameterStore(const RankContext& context, const Groups& groups, u64 seed)
+    : context_(context),
+      dp_(*groups.dp),
+      shard_(*groups.shard),
+      replicate_(*groups.replicate),
+      world_(*groups.world),
+      units_(units_of(context.shape, context.layout, context.at)),
+      shards_(context.layout.zero > 0 ? context.layout.shard_ranks() : 1),
+      bucket_elements_(context.layout.bucket_bytes /
+                       dtype_size(context.device.precision().gradient)),
+      gathered_(units_.size()),
+      gathering_(units_.size(), 0) {
+  const i64 whole = flat_elements(units_);
+  const i64 own = whole / shards_;
+  weights_ =
+      context_.values(MemoryClass::parameters, shards_weights() ? own : whole, "weights");
+  gradients_ = context_.statistics(MemoryClass::gradients, shards_gradients() ? own : whole,
+                                   "gradients");
+  optimizer_ = context_.statistics(MemoryClass::optimizer,
+                                   own * context_.device.precision().optimizer_copies,
+                                   "optimizer state");
+  initialize_weights(seed);
+}
+
+void ParameterStore::initialize_weights(u64 seed) {
+  Device& device = context_.device;
+  device.zero(weights_.data(), weights_.bytes());
+  for (std::size_t i = 0; i < units_.size(); ++i) {
+    const Unit& unit = units_[i];
+    Block whole;
+    std::byte* base = weights_.data() + context_.value_bytes(unit.offset);
+    if (shards_weights()) {
+      whole = context_.values(MemoryClass::parameters, unit.padded, "initial weights");
+      device.zero(whole.data(), whole.bytes());
+      base = whole.data();
+    }
+    for (const TensorSlot& slot : unit.slots)
+      device.initialize(base + context_.value_bytes(slot.offset), slot.region, seed);
+    const Owned own = owned(i);
+    if (shards_weights())
+      device.copy(own.weights, base + context_.value_bytes(own.first),
+                  context_.value_bytes(own.count));
+    const i64 copies = device.precision().optimizer_copies;
+    device.initialize_optimizer(
+        optimizer_.data() + context_.gradient_bytes(copies * unit.offset / shards_),
+        own.weights, own.count);
+  }
+}
+
+ParameterStore::Owned ParameterStore::owned(std::size_t index) const {
+  const Unit& unit = units_[index];
+  const i64 count = part(unit);
+  const i64 first = shards_ > 1 ? shard_.rank() * count : 0;
+  const i64 gradient_at = shards_gradients() ? unit.offset / shards_ : unit.offset + first;
+  const i64 weight_at = shards_weights() ? unit.offset / shards_ : unit.offset + first;
+  return {first, count, gradients_.data() + context_.gradient_bytes(gradient_at),
+          weights_.data() + context_.value_bytes(weight_at)};
+}
+
+void ParameterStore::begin_step() {
+  context_.device.zero(gradients_.data(), gradients_.bytes());
+  reduced_from_ = flat_elements(units_);
+}
+
+void ParameterStore::prefetch_weights(std::size_t index) {
+  if (!shards_weights() || index >= units_.size() || gathered_[index]) return;
+  const Unit& unit = units_[index];
+  gathered_[index] = context_.values(MemoryClass::parameters, unit.padded, "gathered weights");
+  gathering_[index] = shard_.all_gather(owned(index).weights, gathered_[index].data(),
+                                        part(unit), context_.value_dtype());
+}
+
+UnitView ParameterStore::open_weights(std::size_t index) {
+  const Unit& unit = units_[index];
+  const i64 element = dtype_size(context_.value_dtype());
+  if (!shards_weights())
+    return {&unit, weights_.data() + context_.value_bytes(unit.offset), element};
+  prefetch_weights(index);
+  shard_.wait(gathering_[index]);
+  return {&unit, gathered_[index].data(), element};
+}
+
+void ParameterStore::close_weights(std::size_t index) {
+  gathered_[index].reset();
+}
+
+UnitView ParameterStore::open_gradients(std::size_t index) {
+  const Unit& unit = units_[index];
+  const i64 element = dtype_size(context_.gradient_dtype());
+  if (!shards_gradients())
+    return {&unit, gradients_.data() + context_.gradient_bytes(unit.offset), element};
+  keep_in_flight(most_pending - 1);
+  open_gradient_ =
+      context_.statistics(MemoryClass::gradients, unit.padded, "gradients of a unit");
+  context_.device.zero(open_gradient_.data(), open_gradient_.bytes());
+  return {&unit, open_gradient_.data(), element};
+}
+
+void ParameterStore::close_gradients(std::size_t index, MicroBatch micro_batch) {
+  if (shards_gradients()) {
+    scatter_unit(index, std::move(open_gradient_));
+  } else if (micro_batch == MicroBatch::last && context_.layout.overlap) {
+    if (context_.layout.zero == 0)
+      reduce_buckets(units_[index].offset);
+    else
+      scatter_unit(index, {});
+  }
+  if (!context_.layout.overlap) keep_in_flight(0);
+}
+
+/// Stage 0: reduces the buckets that lie above `ready_from` whole, from the end downwards; at
+/// the start of the flat buffer what is left is a bucket too.
+void ParameterStore::reduce_buckets(i64 ready_from) {
+  while (reduced_from_ > ready_from) {
+    const i64 first = std::max<i64>(0, reduced_from_ - bucket_elements_);
+    if (first < ready_from) return;
+    keep_in_flight(most_pending - 1);
+    const Token token =
+        dp_.all_reduce(gradients_.data() + context_.gradient_bytes(first),
+                       reduced_from_ - first, context_.gradient_dtype(), Reduction::sum);
+    pending_.push_back({token, units_.size(), {}});
+    reduced_from_ = first;
+  }
+}
+
+/// Stages 1 to 3: every shard rank gets the sum of its part of the unit; in stage 1 in place.
+void ParameterStore::scatter_unit(std::size_t index, Block buffer) {
+  const Unit& unit = units_[index];
+  std::byte* whole =
+      buffer ? buffer.data() : gradients_.data() + context_.gradient_bytes(unit.offset);
+  std::byte* own = whole + context_.gradient_bytes(owned(index).first);
+  keep_in_flight(most_pending - 1);
+  const Token token = shard_.reduce_scatter(whole, own, part(unit), context_.gradient_dtype());
+  pending_.push_back({token, index, std::move(buffer)});
+}
+
+void ParameterStore::end_oldest() {
+  Pending oldest = std::move(pending_.front());
+  pending_.pop_front();
+  if (context_.layout.zero == 0) {
+    dp_.wait(oldest.token);
+    return;
+  }
+  shard_.wait(oldest.token);
+  if (!oldest.buffer) return;
+  const Owned own = owned(oldest.unit);
+  context_.device.accumulate(
+      own.gradients, oldest.buffer.data() + context_.gradient_bytes(own.first), own.count);
+}
+
+void ParameterStore::keep_in_flight(std::size_t most) {
+  while (pending_.size() > most)
+    end_oldest();
+}
+
+void ParameterStore::finish_reduction() {
+  if (context_.layout.zero == 0) reduce_buckets(0);
+  if (context_.layout.zero == 1 && !context_.layout.overlap)
+    for (std::size_t i = units_.size(); i-- > 0;)
+      scatter_unit(i, {});
+  keep_in_flight(0);
+  for (std::size_t i = 0; i < units_.size(); ++i) {
+    sum_replicas(i);
+    sum_norm_gradients(i);
+  }
+}
+
+void ParameterStore::sum_replicas(std::size_t index) {
+  if (context_.layout.zero == 0) return;
+  const Owned own = owned(index);
+  replicate_.wait(replicate_.all_reduce(own.gradients, own.count, context_.gradient_dtype(),
+                                        Reduction::sum));
+}
+
+namespace {
+
+/// The elements of a slot that lie in the owned part, counted from the part's start.
+Span owned_of(const TensorSlot& slot, const ParameterStore::Owned& own) {
+  const i64 first = std::clamp<i64>(slot.offset - own.first, 0, own.count);
+  const i64 last = std::clamp<i64>(slot.offset + slot.count() - own.first, 0, own.count);
+  return {first, last};
+}
+
+}  // namespace
+
+/// Under sequence parallelism each TP rank saw a part of the tokens with its whole norm
+/// weights.
+void ParameterStore::sum_norm_gradients(std::size_t index) {
+  if (!context_.sequence_parallel()) return;
+  const Owned own = owned(index);
+  for (const TensorSlot& slot : units_[index].slots) {
+    const Span span = owned_of(slot, own);
+    if (slot.sharded || span.count() == 0) continue;
+    context_.tp.wait(context_.tp.all_reduce(own.gradients + context_.gradient_bytes(span.first),
+                                            span.count(), context_.gradient_dtype(),
+                                            Reduction::sum));
+  }
+}
+
+double ParameterStore::square_sum() const {
+  // What several ranks hold is counted by the first of them.
+  const bool first_copy =
+      context_.layout.zero == 0 ? context_.at.dp == 0 : replicate_.rank() == 0;
+  double sum = 0;
+  for (std::size_t i = 0; first_copy && i < units_.size(); ++i) {
+    const Owned own = owned(i);
+    for (const TensorSlot& slot : units_[i].slots) {
+      const Span span = owned_of(slot, own);
+      if (slot.sharded || context_.at.tp == 0)
+        sum += context_.device.square_sum(own.gradients + context_.gradient_bytes(span.first),
+                                          span.count());
+    }
+  }
+  world_.wait(world_.all_reduce(&sum, 1, Dtype::fp64, Reduction::sum));
+  return sum;
+}
+
+void ParameterStore::gather_updated(std::size_t index) {
+  if (shards_ == 1 || shards_weights()) return;
+  const Unit& unit = units_[index];
+  shard_.wait(shard_.all_gather(owned(index).weights,
+                                weights_.data() + context_.value_bytes(unit.offset), part(unit),
+                                context_.value_dtype()));
+}
+
+void ParameterStore::update(const AdamW& settings) {
+  const i64 copies = context_.device.precision().optimizer_copies;
+  for (std::size_t i = 0; i < units_.size(); ++i) {
+    const Owned own = owned(i);
+    context_.device.adamw(
+        own.weights,
+        optimizer_.data() + context_.gradient_bytes(copies * units_[i].offset / shards_),
+        own.gradients, own.count, settings);
+    gather_updated(i);
+  }
+}
+
+}  // namespace shardbench

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Weights, gradients and optimizer state of one rank under ZeRO 0 to 3 (arXiv 1910.02054), and
+// their communication among the data parallel ranks.
+//
+//   stage  weights   gradients                optimizer  communication per train step
+//   0      whole     whole                    whole      all-reduce in buckets
+//   1      whole     whole, reduced to part   part       reduce-scatter, all-gather of weights
+//   2      whole     part; one unit whole     part       reduce-scatter each micro-batch,
+//   all-gather 3      part      part; one unit whole     part       all-gather before each use,
+//   reduce-scatter
+//                                                        each micro-batch
+//
+// "Part" is 1/n of every unit, n the ranks of the shard group; with replication (HSDP) parts
+// are summed over the replicas once per train step.
+#pragma once
+
+#include "groups.hpp"
+#include "rank_context.hpp"
+
+#include <deque>
+#include <vector>
+
+namespace shardbench {
+
+class ParameterStore {
+ public:
+  /// Allocates and initialises.
+  ParameterStore(const RankContext& context, const Groups& groups, u64 seed);
+
+  const std::vector<Unit>& units() const { return units_; }
+
+  void begin_step();
+  /// Whole weights of a unit, until closed.
+  UnitView open_weights(std::size_t unit);
+  void close_weights(std::size_t unit);
+  /// Starts to gather what open_weights will be asked for next.
+  void prefetch_weights(std::size_t unit);
+  /// Where the gradients of a unit are added up, until closed. Units close in descending order.
+  UnitView open_gradients(std::size_t unit);
+  enum class MicroBatch { not_last, last };
+  void close_gradients(std::size_t unit, MicroBatch micro_batch);
+  /// After it, owned gradients are those of the global batch.
+  void finish_reduction();
+  /// Σ g² of the model over all ranks: the same number everywhere.
+  double square_sum() const;
+  void update(const AdamW& settings);
+
+  /// The part of a unit whose gradients and weights this rank answers for.
+  struct Owned {
+    i64 first;  // element of the unit
+    i64 count;
+    std::byte* gradients;
+    std::byte* weights;
+  };
+  Owned owned(std::size_t unit) const;
+
+ private:
+  struct Pending {
+    Token token;
+    std::size_t unit;
+    Block buffer;  // stage 2 and 3: the unit's gradients under way
+  };
+  bool shards_gradients() const { return context_.layout.zero >= 2; }
+  bool shards_weights() const { return context_.layout.zero == 3; }
+  i64 part(const Unit& unit) const { return unit.padded / shards_; }
+  void initialize_weights(u64 seed);
+  void reduce_buckets(i64 ready_from);
+  void scatter_unit(std::size_t unit, Block buffer);
+  void end_oldest();
+  void keep_in_flight(std::size_t most);
+  void sum_norm_gradients(std::size_t unit);
+  void sum_replicas(std::size_t unit);
+  void gather_updated(std::size_t unit);
+
+  const RankContext& context_;
+  Communicator& dp_;
+  Communicator& shard_;
+  Communicator& replicate_;
+  Communicator& world_;
+  std::vector<Unit> units_;
+  i64 shards_;
+  i64 bucket_elements_;
+  i64 reduced_from_ = 0;  // stage 0: elements from here on are reduced or under way
+  Block weights_;
+  Block gradients_;
+  Block optimizer_;
+  std::vector<Block> gathered_;  // stage 3, by unit
+  std::vector<Token> gathering_;
+  Block open_gradient_;  // stage 2 and 3
+  std::deque<Pending> pending_;
+};
+
+}  // namespace shardbench

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rank_context.hpp"
+
+#include <utility>
+
+namespace shardbench {
+
+Extents extents_of(const ModelShape& shape, const Layout& layout, const Coordinates& at) {
+  Extents e{};
+  e.tokens = layout.micro_batch * shape.seq_len;
+  e.rows = layout.sequence_parallel ? e.tokens / layout.tp : e.tokens;
+  e.hidden = shape.hidden;
+  e.ffn = shape.ffn / layout.tp;
+  e.vocab = shape.vocab / layout.tp;
+  e.first_vocab = at.tp * e.vocab;
+  e.attention = {layout.micro_batch, shape.seq_len, shape.heads / layout.tp,
+                 shape.kv_heads / layout.tp, shape.head_dim()};
+  return e;
+}
+
+double mean_loss_scale(const ModelShape& shape, const Layout& layout) {
+  return 1.0 / static_cast<double>(layout.global_batch() * shape.seq_len);
+}
+
+FullRows::FullRows(const RankContext& context, const Block& rows) : data_(rows.data()) {
+  if (!context.sequence_parallel()) return;
+  const Extents& e = context.extents;
+  gathered_ = context.values(MemoryClass::workspace, e.tokens * e.hidden, "gathered rows");
+  context.tp.wait(context.tp.all_gather(rows.data(), gathered_.data(), e.rows * e.hidden,
+                                        context.value_dtype()));
+  data_ = gathered_.data();
+}
+
+Block sum_to_rows(const RankContext& context, Block partial, MemoryClass kind,
+                  std::string_view what) {
+  const Extents& e = context.extents;
+  if (!context.sequence_parallel()) {
+    context.tp.wait(context.tp.all_reduce(partial.data(), e.tokens * e.hidden,
+                                          context.value_dtype(), Reduction::sum));
+    return partial;
+  }
+  Block rows = context.values(kind, e.rows * e.hidden, what);
+  context.tp.wait(context.tp.reduce_scatter(partial.data(), rows.data(), e.rows * e.hidden,
+                                            context.value_dtype()));
+  return rows;
+}
+
+}  // namespace shardbench

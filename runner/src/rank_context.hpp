@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every part of the model needs to know about its rank: hardware, memory, place in the
+// layout, groups, and the local extents that follow.
+#pragma once
+
+#include "communicator.hpp"
+#include "device.hpp"
+#include "layout.hpp"
+#include "memory.hpp"
+#include "parameters.hpp"
+
+namespace shardbench {
+
+/// Extents on one rank, in elements.
+struct Extents {
+  i64 tokens;  // of a micro-batch: micro_batch · seq_len
+  i64 rows;    // of the residual stream: tokens, or tokens / tp under sequence parallelism
+  i64 hidden;
+  i64 ffn;
+  i64 vocab;
+  i64 first_vocab;
+  AttentionShape attention;
+};
+
+Extents extents_of(const ModelShape& shape, const Layout& layout, const Coordinates& at);
+
+/// 1 / tokens of the global batch.
+double mean_loss_scale(const ModelShape& shape, const Layout& layout);
+
+/// References outlive the context. Groups of size 1 are there too, and do nothing.
+struct RankContext {
+  Device& device;
+  Memory& memory;
+  const ModelShape& shape;
+  const Layout& layout;
+  Coordinates at;
+  Communicator& tp;
+  Communicator& dp;
+  Extents extents;
+  double loss_scale;  // mean_loss_scale: the one place where the mean is taken
+
+  bool sequence_parallel() const { return layout.sequence_parallel && layout.tp > 1; }
+  Dtype value_dtype() const { return device.precision().value; }
+  Dtype gradient_dtype() const { return device.precision().gradient; }
+  i64 value_bytes(i64 count) const { return count * dtype_size(value_dtype()); }
+  i64 gradient_bytes(i64 count) const { return count * dtype_size(gradient_dtype()); }
+  Block values(MemoryClass kind, i64 count, std::string_view what) const {
+    return memory.allocate(kind, value_bytes(count), what);
+  }
+  Block statistics(MemoryClass kind, i64 count, std::string_view what) const {
+    return memory.allocate(kind, gradient_bytes(count), what);
+  }
+};
+
+/// Weights or gradients of one unit.
+struct UnitView {
+  const Unit* unit;
+  std::byte* base;
+  i64 element_bytes;
+  void* at(TensorKind tensor) const { return base + unit->slot(tensor).offset * element_bytes; }
+};
+
+// The crossings between the parts that tensor parallelism cuts (g and ḡ of Megatron-LM's
+// papers: arXiv 1909.08053, 2205.05198).
+
+/// All tokens of a matrix of local rows: gathered under sequence parallelism, else `rows`
+/// itself.
+class FullRows {
+ public:
+  FullRows(const RankContext& context, const Block& rows);
+  const void* data() const { return data_; }
+
+ private:
+  Block gathered_;
+  const void* data_;
+};
+
+/// Sums the partial results of the TP ranks: [tokens, hidden] in, [rows, hidden] out.
+Block sum_to_rows(const RankContext& context, Block partial, MemoryClass kind,
+                  std::string_view what);
+
+}  // namespace shardbench

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "recorder.hpp"
+
+#include "clock.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+
+namespace shardbench {
+namespace {
+
+constexpr std::string_view magic = "SBREC01";
+
+template <std::size_t N>
+void put(std::array<char, N>& field, std::string_view text) {
+  field.fill('\0');
+  std::copy_n(text.data(), std::min(text.size(), N - 1), field.data());
+}
+
+RecorderFile* map_file(const std::string& folder, i64 rank) {
+  std::error_code ignored;
+  std::filesystem::create_directories(folder, ignored);
+  const std::string path = folder + "/rank." + std::to_string(rank);
+  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (fd < 0) return nullptr;
+  void* mapped = MAP_FAILED;
+  // posix_fallocate, not ftruncate: a full disk is an error here, not a SIGBUS later.
+  if (::posix_fallocate(fd, 0, sizeof(RecorderFile)) == 0)
+    mapped = ::mmap(nullptr, sizeof(RecorderFile), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  ::close(fd);
+  return mapped == MAP_FAILED ? nullptr : static_cast<RecorderFile*>(mapped);
+}
+
+}  // namespace
+
+FlightRecorder::FlightRecorder(const std::string& folder, const std::string& run_id, i64 rank,
+                               const Layout& layout) {
+  if (folder.empty()) return;
+  file_ = map_file(folder, rank);
+  if (file_ == nullptr) return;
+  RecorderHeader& h = file_->header;
+  h = {};
+  h.rank = rank;
+  h.world = layout.world();
+  h.pid = ::getpid();
+  h.layout = {layout.dp,
+              layout.tp,
+              layout.pp,
+              layout.dp_replicate,
+              static_cast<i64>(layout.rank_order[0]),
+              static_cast<i64>(layout.rank_order[1]),
+              static_cast<i64>(layout.rank_order[2])};
+  put(h.run_id, run_id);
+  beat();
+  put(h.magic, magic);
+}
+
+FlightRecorder::~FlightRecorder() {
+  if (file_ != nullptr) ::munmap(file_, sizeof(RecorderFile));
+}
+
+void FlightRecorder::phase(const char* name) {
+  if (file_ != nullptr) put(file_->header.phase, name);
+}
+
+u64 FlightRecorder::entered(const Group& group, Operation operation, u64 sequence, i64 bytes,
+                            i64 peer) {
+  if (file_ == nullptr) return 0;
+  const u64 number = ++last_number_;
+  RecordedOperation& slot = file_->slots[number % recorded_slots];
+  slot.number = 0;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  slot.sequence = sequence;
+  slot.group_id = group.id;
+  slot.bytes = bytes;
+  slot.peer = peer;
+  slot.entered_s = unix_time_s();
+  slot.waiting_s = 0;
+  slot.left_s = 0;
+  put(slot.group, group.name);
+  put(slot.operation, operation_name(operation));
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  slot.number = number;
+  file_->header.last_number = number;
+  return number;
+}
+
+void FlightRecorder::waiting(u64 number) {
+  if (file_ == nullptr || number == 0) return;
+  RecordedOperation& slot = file_->slots[number % recorded_slots];
+  if (slot.number == number) slot.waiting_s = unix_time_s();
+}
+
+void FlightRecorder::left(u64 number) {
+  if (file_ == nullptr || number == 0) return;
+  RecordedOperation& slot = file_->slots[number % recorded_slots];
+  if (slot.number == number) slot.left_s = unix_time_s();
+}
+
+void FlightRecorder::beat() {
+  if (file_ != nullptr) file_->header.beat_s = unix_time_s();
+}
+
+void FlightRecorder::ended(std::string_view how, i64 failed_rank) {
+  if (file_ == nullptr) return;
+  file_->header.failed_rank = failed_rank;
+  put(file_->header.end, how);
+}
+
+std::optional<RecorderFile> read_recorder_file(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  RecorderFile file;
+  if (!in.read(reinterpret_cast<char*>(&file), sizeof file)) return std::nullopt;
+  if (std::string_view(file.header.magic.data()) != magic) return std::nullopt;
+  return file;
+}
+
+}  // namespace shardbench

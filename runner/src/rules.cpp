@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// A rule has two forms, an expression for the planner and a predicate for this program; the
+// tests hold them together.
+#include "rules.hpp"
+
+#include "fault.hpp"
+#include "json.hpp"
+#include "version.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <vector>
+
+namespace shardbench {
+namespace {
+
+/// A wasteful layout is refused too, but would train correctly.
+enum class Nature { impossible, wasteful };
+
+struct Rule {
+  const char* constraint;
+  const char* when;
+  const char* why;
+  std::function<bool(const Layout&, const ModelShape&)> broken;
+  Nature nature = Nature::impossible;
+};
+
+const std::vector<Rule>& rules() {
+  static const std::vector<Rule> table{
+      {"runner:heads", "hidden % heads <> 0", "the heads must divide the hidden size",
+       [](const Layout&, const ModelShape& m) { return m.hidden % m.heads != 0; }},
+      {"runner:rope", "hidden % heads = 0 and (hidden / heads) % 2 <> 0",
+       "rotary embedding needs heads of even size",
+       [](const Layout&, const ModelShape& m) {
+         return m.hidden % m.heads == 0 && m.hidden / m.heads % 2 != 0;
+       }},
+      {"runner:kv_heads", "heads % kv_heads <> 0", "the kv heads must divide the heads",
+       [](const Layout&, const ModelShape& m) { return m.heads % m.kv_heads != 0; }},
+      {"runner:tp_heads", "heads % tp <> 0 or kv_heads % tp <> 0",
+       "tp must divide the heads and the kv heads",
+       [](const Layout& l, const ModelShape& m) {
+         return m.heads % l.tp != 0 || m.kv_heads % l.tp != 0;
+       }},
+      {"runner:tp_ffn", "ffn % tp <> 0", "tp must divide the ffn size",
+       [](const Layout& l, const ModelShape& m) { return m.ffn % l.tp != 0; }},
+      {"runner:tp_vocab", "vocab % tp <> 0",
+       "tp must divide the vocabulary, whose embedding and head are cut along it",
+       [](const Layout& l, const ModelShape& m) { return m.vocab % l.tp != 0; }},
+      {"runner:sequence_parallel_tp", "sequence_parallel = 1 and tp = 1",
+       "sequence parallelism spreads over the tp ranks, and there is one",
+       [](const Layout& l, const ModelShape&) { return l.sequence_parallel && l.tp == 1; }},
+      {"runner:sequence_parallel_seq", "sequence_parallel = 1 and seq_len % tp <> 0",
+       "sequence parallelism needs a sequence that tp divides",
+       [](const Layout& l, const ModelShape& m) {
+         return l.sequence_parallel && m.seq_len % l.tp != 0;
+       }},
+      {"runner:zero_dp", "zero > 0 and dp = 1",
+       "ZeRO shards over the dp ranks, and there is one",
+       [](const Layout& l, const ModelShape&) { return l.zero > 0 && l.dp == 1; }},
+      {"runner:dp_replicate_zero", "dp_replicate > 1 and zero = 0",
+       "replicas of shards need shards: ZeRO 1 to 3",
+       [](const Layout& l, const ModelShape&) { return l.dp_replicate > 1 && l.zero == 0; }},
+      {"runner:dp_replicate_dp",
+       "dp % dp_replicate <> 0 or (dp_replicate > 1 and dp_replicate = dp)",
+       "dp_replicate must divide dp and leave at least two ranks to shard over",
+       [](const Layout& l, const ModelShape&) {
+         return l.dp % l.dp_replicate != 0 || (l.dp_replicate > 1 && l.dp_replicate == l.dp);
+       }},
+      {"runner:pp_layers", "pp > layers", "a pipeline stage needs a layer",
+       [](const Layout& l, const ModelShape& m) { return l.pp > m.layers; }},
+      {"runner:pp_grad_accum", "pp > 1 and grad_accum < pp - 1",
+       "fewer micro-batches than stages ahead leave the pipeline mostly empty",
+       [](const Layout& l, const ModelShape&) { return l.pp > 1 && l.grad_accum < l.pp - 1; },
+       Nature::wasteful},
+  };
+  return table;
+}
+
+/// Largest value of an axis that is implemented; 0: any.
+struct AxisLimit {
+  const char* name;
+  i64 most;
+  i64 Layout::*value;
+};
+
+const std::vector<AxisLimit>& axis_limits() {
+  static const std::vector<AxisLimit> limits{{"dp", 0, &Layout::dp},
+                                             {"tp", 0, &Layout::tp},
+                                             {"pp", 0, &Layout::pp},
+                                             {"cp", 1, &Layout::cp},
+                                             {"ep", 1, &Layout::ep},
+                                             {"vpp", 1, &Layout::vpp},
+                                             {"dp_replicate", 0, &Layout::dp_replicate}};
+  return limits;
+}
+
+Error invalid(std::string message) {
+  return {.kind = ErrorClass::invalid_layout, .message = std::move(message)};
+}
+
+std::optional<Error> axis_refusal(const Layout& layout) {
+  for (const AxisLimit& limit : axis_limits())
+    if (limit.most > 0 && layout.*limit.value > limit.most)
+      return invalid(std::string(limit.name) + " = " + std::to_string(layout.*limit.value) +
+                     " is more than this runner has, " + std::to_string(limit.most));
+  return std::nullopt;
+}
+
+std::optional<Error> stages_refusal(const Layout& layout, const ModelShape& model) {
+  if (layout.stages.empty()) return std::nullopt;
+  const i64 layers = std::accumulate(layout.stages.begin(), layout.stages.end(), i64{0});
+  if (static_cast<i64>(layout.stages.size()) == layout.pp && layers == model.layers)
+    return std::nullopt;
+  return invalid("--stages gives " + std::to_string(layout.stages.size()) + " stages with " +
+                 std::to_string(layers) + " layers; the layout has " +
+                 std::to_string(layout.pp) + " with " + std::to_string(model.layers));
+}
+
+std::optional<Error> hardware_refusal(const Options& o) {
+  if (o.device == "cuda") return invalid("this program has no device 'cuda'");
+  if (o.device == "cpu" && o.dtype == Dtype::bf16)
+    return invalid("the CPU computes in fp32 and fp64, not in bf16");
+  const std::string own_comm = o.device == "meta" ? "null" : "socket";
+  if (!o.comm.empty() && o.comm != own_comm)
+    return invalid("device '" + o.device + "' has no communicator '" + o.comm +
+                   "' in this program");
+  if (!parse_fault(o.fault, o.world_size))
+    return Error{.kind = ErrorClass::usage,
+                 .message = "--fault takes kind@phase[:rank], got '" + o.fault + "'"};
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Error> layout_refusal(const Layout& layout, const ModelShape& model,
+                                    Waste waste) {
+  if (auto error = axis_refusal(layout)) return error;
+  for (const Rule& rule : rules())
+    if (rule.broken(layout, model) &&
+        (rule.nature == Nature::impossible || waste == Waste::refused))
+      return invalid(std::string(rule.constraint) + ": " + rule.why);
+  return stages_refusal(layout, model);
+}
+
+std::optional<Error> refusal(const Options& o) {
+  if (auto error = hardware_refusal(o)) return error;
+  if (auto error = layout_refusal(o.layout, o.model)) return error;
+  // The meta device counts any world from one process.
+  // So do the microbenchmarks of communication, which have no layout.
+  if (o.device != "meta" && !o.microbench && o.layout.world() != o.world_size)
+    return invalid("dp·tp·pp = " + std::to_string(o.layout.world()) + " but the world has " +
+                   std::to_string(o.world_size) + " ranks");
+  return std::nullopt;
+}
+
+std::string capabilities_json() {
+  JsonObject most;
+  for (const AxisLimit& limit : axis_limits()) {
+    if (limit.most > 0)
+      most.integer(limit.name, limit.most);
+    else
+      most.null(limit.name);
+  }
+  std::vector<std::string> rule_objects;
+  for (const Rule& rule : rules())
+    rule_objects.push_back(JsonObject{}
+                               .text("constraint", rule.constraint)
+                               .text("when", rule.when)
+                               .text("why", rule.why)
+                               .str());
+  return JsonObject{}
+      .text("runner", "shardbench")
+      .text("version", version)
+      .raw("device", R"(["cpu","meta"])")
+      .raw("dtype", R"(["fp32","fp64"])")
+      .raw("max", most.str())
+      .raw("zero", "[0,1,2,3]")
+      .raw("recompute", R"(["none","selective","full"])")
+      .raw("sequence_parallel", "[false,true]")
+      .raw("schedule", R"(["1f1b","afab"])")
+      .raw("rules", json_array(rule_objects))
+      .str();
+}
+
+}  // namespace shardbench

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "run_records.hpp"
+
+#include "cpu_device.hpp"
+#include "loss_reference.hpp"
+#include "memory.hpp"
+#include "meta_run.hpp"
+#include "rendezvous.hpp"
+#include "version.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+
+namespace shardbench {
+namespace {
+
+std::string layout_json(const Layout& l) {
+  std::vector<std::string> stages;
+  for (const i64 layers : l.stages)
+    stages.push_back(std::to_string(layers));
+  return JsonObject{}
+      .integer("dp", l.dp)
+      .integer("tp", l.tp)
+      .integer("pp", l.pp)
+      .integer("cp", l.cp)
+      .integer("ep", l.ep)
+      .integer("vpp", l.vpp)
+      .integer("dp_replicate", l.dp_replicate)
+      .integer("micro_batch", l.micro_batch)
+      .integer("grad_accum", l.grad_accum)
+      .integer("zero", l.zero)
+      .text("recompute", recompute_name(l.recompute))
+      .boolean("sequence_parallel", l.sequence_parallel)
+      .text("schedule", schedule_name(l.schedule))
+      .text("rank_order", rank_order_name(l.rank_order))
+      .boolean("overlap", l.overlap)
+      .integer("bucket_mb", l.bucket_bytes >> 20)
+      .raw("stages", json_array(stages))
+      .str();
+}
+
+std::string model_json(const Options& o) {
+  return JsonObject{}
+      .text("name", o.model_name)
+      .integer("layers", o.model.layers)
+      .integer("hidden", o.model.hidden)
+      .integer("ffn", o.model.ffn)
+      .integer("heads", o.model.heads)
+      .integer("kv_heads", o.model.kv_heads)
+      .integer("vocab", o.model.vocab)
+      .integer("seq_len", o.model.seq_len)
+      .str();
+}
+
+i64 tokens_per_step(const Options& o) {
+  return o.layout.global_batch() * o.model.seq_len;
+}
+
+double tokens_per_second(const Options& o, double step_ms) {
+  return static_cast<double>(tokens_per_step(o)) / (step_ms * 1e-3);
+}
+
+std::string bytes_by_class(const std::vector<double>& bytes) {
+  JsonObject object;
+  for (std::size_t i = 0; i < bytes.size(); ++i)
+    object.integer(memory_class_name(static_cast<MemoryClass>(i)), static_cast<i64>(bytes[i]));
+  return object.str();
+}
+
+std::string named_numbers(const char* const* names, const std::vector<double>& values) {
+  JsonObject object;
+  for (std::size_t i = 0; i < values.size(); ++i)
+    object.number(names[i], values[i]);
+  return object.str();
+}
+
+void add_correctness(JsonObject& record, const Options& o, double loss) {
+  const std::optional<double> expected = reference_loss(o);
+  if (expected)
+    record.number("loss_reference", *expected)
+        .number("loss_error", std::abs(loss - *expected) / *expected);
+  else
+    record.null("loss_reference").null("loss_error");
+}
+
+}  // namespace
+
+void add_start_fields(JsonObject& record, const Options& o) {
+  record.text("runner", "shardbench")
+      .text("version", version)
+      .text("flags", o.defining_flags)
+      .text("host", host_name())
+      .integer("pid", ::getpid())
+      .text("device", o.device)
+      .text("device_name", cpu_gemm_library())
+      .text("dtype", dtype_name(o.dtype))
+      .raw("model", model_json(o))
+      .integer("n_params", parameter_count(o.model))
+      .raw("layout", layout_json(o.layout))
+      .integer("world_size", o.world_size)
+      .integer("global_batch", o.layout.global_batch())
+      .integer("warmup", o.warmup)
+      .integer("steps", o.steps)
+      .integer("seed", static_cast<i64>(o.seed));
+  if (o.memory_limit_bytes) record.integer("memory_limit_bytes", *o.memory_limit_bytes);
+}
+
+void add_result_fields(JsonObject& record, const Options& o, const Measured& m) {
+  const StepStatistics time = describe(m.step_ms);
+  const double per_second = tokens_per_second(o, time.median);
+  const double per_rank = per_second / static_cast<double>(o.world_size);
+  const double flops = per_rank * flops_per_token_megatron_causal(o.model);
+  std::vector<std::string> by_rank;
+  for (const double bytes : m.peak_memory_bytes)
+    by_rank.push_back(std::to_string(static_cast<i64>(bytes)));
+  record.number("loss", m.loss)
+      .number("tokens_per_s", per_second)
+      .number("tokens_per_s_per_gpu", per_rank)
+      .number("train_step_ms", time.median)
+      .number("train_step_ms_min", time.min)
+      .number("train_step_ms_p95", time.p95)
+      .number("train_step_ms_spread", time.spread)
+      .number("tflops_per_gpu", flops * 1e-12);
+  if (o.peak_flops)
+    record.number("mfu", flops / *o.peak_flops);
+  else
+    record.null("mfu");
+  record.text("flops_model", "megatron_causal")
+      .number("flops_per_token", flops_per_token_megatron_causal(o.model))
+      .integer("peak_memory_bytes",
+               static_cast<i64>(
+                   *std::max_element(m.peak_memory_bytes.begin(), m.peak_memory_bytes.end())))
+      .raw("peak_memory_by_rank", json_array(by_rank))
+      .raw("peak_memory_by_class", bytes_by_class(m.peak_memory_by_class_bytes))
+      .raw("phase_ms", named_numbers(measured_phases.data(), m.phase_ms))
+      .raw("sent_bytes_per_step", named_numbers(group_names.data(), m.sent_bytes))
+      .integer("n_params", parameter_count(o.model))
+      .integer("tokens_per_step", tokens_per_step(o))
+      .integer("steps", o.steps)
+      .integer("warmup", o.warmup);
+  add_correctness(record, o, m.loss);
+}
+
+std::string result_summary(const Options& o, const Measured& m) {
+  const StepStatistics time = describe(m.step_ms);
+  std::array<char, 200> line{};
+  std::snprintf(line.data(), line.size(),
+                "shardbench: loss %.4f, %.2f ms per train step, %.0f tokens/s, peak %.1f MiB\n",
+                m.loss, time.median, tokens_per_second(o, time.median),
+                *std::max_element(m.peak_memory_bytes.begin(), m.peak_memory_bytes.end()) /
+                    (1024.0 * 1024.0));
+  return line.data();
+}
+
+}  // namespace shardbench

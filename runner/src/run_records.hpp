@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// The contents of the start and result records. Names are the project's names for its metrics
+// and are the same in the database; README derives each.
+#pragma once
+
+#include "json.hpp"
+#include "options.hpp"
+#include "statistics.hpp"
+
+#include <array>
+#include <string>
+#include <vector>
+
+namespace shardbench {
+
+/// Everything that defines the run.
+void add_start_fields(JsonObject& record, const Options& options);
+
+/// Names of Measured::phase_ms, in order.
+constexpr std::array<const char*, 6> measured_phases{"forward", "backward", "optimizer",
+                                                     "tp_wait", "dp_wait",  "pp_wait"};
+
+struct Measured {
+  double loss = 0;
+  std::vector<double> step_ms;                     // slowest rank, timed steps only
+  std::vector<double> peak_memory_bytes;           // by rank
+  std::vector<double> peak_memory_by_class_bytes;  // maximum over the ranks, in enum order
+  std::vector<double> phase_ms;                    // per train step, maximum over the ranks
+  std::vector<double> sent_bytes;  // per train step by group, maximum over the ranks
+};
+void add_result_fields(JsonObject& record, const Options& options, const Measured& measured);
+/// One line for a person.
+std::string result_summary(const Options& options, const Measured& measured);
+
+}  // namespace shardbench

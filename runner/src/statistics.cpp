@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "statistics.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace shardbench {
+
+StepStatistics describe(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t n = values.size();
+  StepStatistics s;
+  s.median = n % 2 == 1 ? values[n / 2] : 0.5 * (values[n / 2 - 1] + values[n / 2]);
+  s.min = values.front();
+  const auto rank = static_cast<std::size_t>(std::ceil(0.95 * static_cast<double>(n)));
+  s.p95 = values[rank - 1];
+  s.spread = s.median > 0 ? (values.back() - values.front()) / s.median : 0;
+  return s;
+}
+
+}  // namespace shardbench

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// One rank's part of a train step: runs its stage's schedule, reduces gradients, updates
+// weights.
+#pragma once
+
+#include "model_ends.hpp"
+#include "parameter_store.hpp"
+#include "rank_context.hpp"
+#include "schedule.hpp"
+#include "transformer_layer.hpp"
+
+#include <vector>
+
+namespace shardbench {
+
+/// Time spent since the trainer was made, communication within it included.
+struct PhaseTimes {
+  double forward_s = 0;
+  double backward_s = 0;
+  double optimizer_s = 0;
+};
+
+class Trainer {
+ public:
+  /// Allocates and initialises this rank's weights, gradients and optimizer state. References
+  /// outlive the trainer.
+  Trainer(const RankContext& context, const Groups& groups, u64 seed);
+
+  /// Forward, backward and reduction over the global batch of `step`; gradients are complete
+  /// afterwards. Returns this rank's share of the sum of token losses: their sum over the dp
+  /// ranks of the last stage, divided by global_tokens(), is the loss (0 on other stages).
+  double compute_gradients(i64 step);
+  /// AdamW with the gradients computed last, their norm clipped to 1; `step` counts from 0.
+  /// Returns the norm before clipping, the same on all ranks.
+  double update(i64 step);
+
+  const ParameterStore& parameters() const { return parameters_; }
+  i64 global_tokens() const;
+  const PhaseTimes& times() const { return times_; }
+
+ private:
+  /// What one micro-batch in flight holds on this stage.
+  struct InFlight {
+    Block ids;       // first stage
+    Block arriving;  // received residual stream or gradient, sent ones until they have left
+    Block leaving;
+    std::vector<LayerActivations> layers;
+    Block stream;  // gradient of the loss to this stage's output
+  };
+
+  bool first_stage() const { return context_.at.pp == 0; }
+  bool last_stage() const { return context_.at.pp == context_.layout.pp - 1; }
+  Block token_block(MemoryClass kind, i64 step, i64 micro, i64 shift);
+  void forward(i64 step, i64 micro);
+  void backward(i64 micro);
+  void head(i64 step, i64 micro, const Block& residual);
+  ParameterStore::MicroBatch place_of(i64 micro) const;
+  void transfer(const Action& action);
+
+  RankContext context_;
+  Communicator& pp_;
+  u64 seed_;
+  ParameterStore parameters_;
+  std::vector<InFlight> in_flight_;
+  double loss_sum_ = 0;
+  PhaseTimes times_;
+};
+
+}  // namespace shardbench

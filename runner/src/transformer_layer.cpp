@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+// Weights are [out, in]: forward is x·Wᵀ, the gradient to x is dy·W, that to W is dyᵀ·x.
+#include "transformer_layer.hpp"
+
+#include <utility>
+
+namespace shardbench {
+namespace {
+
+/// y[tokens, out] = x[tokens, in] · wᵀ
+void linear(const RankContext& c, void* y, const void* x, const void* w, i64 in, i64 out) {
+  c.device.gemm({.transpose_b = Transpose::yes,
+                 .m = c.extents.tokens,
+                 .n = out,
+                 .k = in,
+                 .a = x,
+                 .lda = in,
+                 .b = w,
+                 .ldb = in,
+                 .c = y,
+                 .ldc = out});
+}
+
+/// dx[tokens, in] = dy[tokens, out] · w
+void linear_input_gradient(const RankContext& c, void* dx, const void* dy, const void* w,
+                           i64 in, i64 out) {
+  c.device.gemm({.m = c.extents.tokens,
+                 .n = in,
+                 .k = out,
+                 .a = dy,
+                 .lda = out,
+                 .b = w,
+                 .ldb = in,
+                 .c = dx,
+                 .ldc = in});
+}
+
+/// dw[out, in] += dyᵀ · x
+void linear_weight_gradient(const RankContext& c, void* dw, const void* dy, const void* x,
+                            i64 in, i64 out) {
+  c.device.gemm({.transpose_a = Transpose::yes,
+                 .m = out,
+                 .n = in,
+                 .k = c.extents.tokens,
+                 .a = dy,
+                 .lda = out,
+                 .b = x,
+                 .ldb = in,
+                 .c = dw,
+                 .ldc = in,
+                 .accumulate = Accumulate::yes,
+                 .gradient_output = true});
+}
+
+Block normed(const RankContext& c, const Block& x, const void* w, std::string_view what) {
+  const Extents& e = c.extents;
+  Block y = c.values(MemoryClass::activations, e.rows * e.hidden, what);
+  c.device.rms_norm(y.data(), x.data(), w, e.rows, e.hidden);
+  return y;
+}
+
+Block activated_rows(const RankContext& c, const Block& gate_up) {
+  const Extents& e = c.extents;
+  Block y = c.values(MemoryClass::activations, e.tokens * e.ffn, "activated rows");
+  c.device.swiglu(y.data(), gate_up.data(), e.tokens, e.ffn);
+  return y;
+}
+
+/// stream += partial sums of a branch, in a block of its own.
+Block add_branch(const RankContext& c, Block partial, const Block& stream,
+                 std::string_view what) {
+  Block sum = sum_to_rows(c, std::move(partial), MemoryClass::activations, what);
+  c.device.add(sum.data(), sum.data(), stream.data(), c.extents.rows * c.extents.hidden);
+  return sum;
+}
+
+/// A sum over TP in progress is a transient of [tokens, hidden] under sequence parallelism, and
+/// becomes the residual itself without.
+Block partial_sum(const RankContext& c) {
+  const MemoryClass kind =
+      c.sequence_parallel() ? MemoryClass::workspace : MemoryClass::activations;
+  return c.values(kind, c.extents.tokens * c.extents.hidden, "partial sum");
+}
+
+void attention_forward(const RankContext& c, const UnitView& w, Recompute recompute,
+                       LayerActivations& s) {
+  const Extents& e = c.extents;
+  const AttentionShape& a = e.attention;
+  s.norm1 = normed(c, s.residual_in, w.at(TensorKind::attention_norm), "norm 1");
+  s.qkv = c.values(MemoryClass::activations, e.tokens * a.row(), "q, k, v");
+  {
+    const FullRows full(c, s.norm1);
+    linear(c, s.qkv.data(), full.data(), w.at(TensorKind::q), e.hidden, a.row());
+  }
+  if (recompute != Recompute::none) s.norm1.reset();
+  c.device.rope(s.qkv.data(), a, Rotation::forward);
+  const i64 width = a.heads * a.head_dim;
+  s.attended = c.values(MemoryClass::activations, e.tokens * width, "attended values");
+  s.lse = c.statistics(MemoryClass::activations, e.tokens * a.heads, "log-sum-exp");
+  {
+    const Block work = c.memory.allocate(
+        MemoryClass::workspace, c.device.attention_workspace_bytes(a), "attention scores");
+    c.device.attention(s.attended.data(), s.lse.data(), s.qkv.data(), work.data(), a);
+  }
+  Block partial = partial_sum(c);
+  linear(c, partial.data(), s.attended.data(), w.at(TensorKind::o), width, e.hidden);
+  s.residual_mid = add_branch(c, std::move(partial), s.residual_in, "residual");
+}
+
+Block mlp_forward(const RankContext& c, const UnitView& w, Recompute recompute,
+                  LayerActivations& s) {
+  const Extents& e = c.extents;
+  s.norm2 = normed(c, s.residual_mid, w.at(TensorKind::mlp_norm), "norm 2");
+  s.gate_up = c.values(MemoryClass::activations, e.tokens * 2 * e.ffn, "gate and up");
+  {
+    const FullRows full(c, s.norm2);
+    linear(c, s.gate_up.data(), full.data(), w.at(TensorKind::gate), e.hidden, 2 * e.ffn);
+  }
+  if (recompute != Recompute::none) s.norm2.reset();
+  s.activated = activated_rows(c, s.gate_up);
+  Block partial = partial_sum(c);
+  linear(c, partial.data(), s.activated.data(), w.at(TensorKind::down), e.ffn, e.hidden);
+  if (recompute != Recompute::none) s.activated.reset();
+  return add_branch(c, std::move(partial), s.residual_mid, "residual");
+}
+
+struct NormSite {
+  const Block& x;
+  const void* w;
+  void* dw;
+};
+
+/// The last part of each branch's backward: through the norm into the stream.
+void norm_backward(const RankContext& c, Block partial, const NormSite& norm, Block& stream) {
+  const Block dy = sum_to_rows(c, std::move(partial), MemoryClass::workspace, "norm gradient");
+  c.device.rms_norm_backward({stream.data(), norm.dw, norm.x.data(), norm.w, dy.data()},
+                             c.extents.rows, c.extents.hidden);
+}
+
+void mlp_backward(const RankContext& c, const UnitView& w, const UnitView& g,
+                  LayerActivations& s, Block& stream) {
+  const Extents& e = c.extents;
+  if (!s.activated) s.activated = activated_rows(c, s.gate_up);
+  {
+    Block d_activated =
+        c.values(MemoryClass::workspace, e.tokens * e.ffn, "gradient of activated rows");
+    const FullRows dy(c, stream);
+    linear_input_gradient(c, d_activated.data(), dy.data(), w.at(TensorKind::down), e.ffn,
+                          e.hidden);
+    linear_weight_gradient(c, g.at(TensorKind::down), dy.data(), s.activated.data(), e.ffn,
+                           e.hidden);
+    s.activated.reset();
+    c.device.swiglu_backward(s.gate_up.data(), d_activated.data(), e.tokens, e.ffn);
+  }
+  if (!s.norm2) s.norm2 = normed(c, s.residual_mid, w.at(TensorKind::mlp_norm), "norm 2");
+  {
+    const FullRows full(c, s.norm2);
+    linear_weight_gradient(c, g.at(TensorKind::gate), s.gate_up.data(), full.data(), e.hidden,
+                           2 * e.ffn);
+  }
+  s.norm2.reset();
+  Block partial = c.values(MemoryClass::workspace, e.tokens * e.hidden, "partial gradient");
+  linear_input_gradient(c, partial.data(), s.gate_up.data(), w.at(TensorKind::gate), e.hidden,
+                        2 * e.ffn);
+  s.gate_up.reset();
+  norm_backward(c, std::move(partial),
+                {s.residual_mid, w.at(TensorKind::mlp_norm), g.at(TensorKind::mlp_norm)},
+                stream);
+  s.residual_mid.reset();
+}
+
+/// Gradient of q, k, v as projected: through attention and back through the rotation.
+Block qkv_gradient(const RankContext& c, const UnitView& w, const UnitView& g,
+                   LayerActivations& s, const Block& stream) {
+  const Extents& e = c.extents;
+  const AttentionShape& a = e.attention;
+  const i64 width = a.heads * a.head_dim;
+  Block d_attended =
+      c.values(MemoryClass::workspace, e.tokens * width, "gradient of attended values");
+  {
+    const FullRows dy(c, stream);
+    linear_input_gradient(c, d_attended.data(), dy.data(), w.at(TensorKind::o), width,
+                          e.hidden);
+    linear_weight_gradient(c, g.at(TensorKind::o), dy.data(), s.attended.data(), width,
+                           e.hidden);
+  }
+  Block d_qkv = c.values(MemoryClass::workspace, e.tokens * a.row(), "gradient of q, k, v");
+  const Block work = c.memory.allocate(
+      MemoryClass::workspace, c.device.attention_workspace_bytes(a), "attention scores");
+  c.device.attention_backward({d_qkv.data(), d_attended.data(), s.qkv.data(), s.attended.data(),
+                               s.lse.data(), work.data()},
+                              a);
+  c.device.rope(d_qkv.data(), a, Rotation::backward);
+  return d_qkv;
+}
+
+void attention_backward(const RankContext& c, const UnitView& w, const UnitView& g,
+                        LayerActivations& s, Block& stream) {
+  const Extents& e = c.extents;
+  const i64 row = e.attention.row();
+  Block d_qkv = qkv_gradient(c, w, g, s, stream);
+  s.qkv.reset();
+  s.attended.reset();
+  s.lse.reset();
+  if (!s.norm1) s.norm1 = normed(c, s.residual_in, w.at(TensorKind::attention_norm), "norm 1");
+  {
+    const FullRows full(c, s.norm1);
+    linear_weight_gradient(c, g.at(TensorKind::q), d_qkv.data(), full.data(), e.hidden, row);
+  }
+  s.norm1.reset();
+  Block partial = c.values(MemoryClass::workspace, e.tokens * e.hidden, "partial gradient");
+  linear_input_gradient(c, partial.data(), d_qkv.data(), w.at(TensorKind::q), e.hidden, row);
+  d_qkv.reset();
+  norm_backward(
+      c, std::move(partial),
+      {s.residual_in, w.at(TensorKind::attention_norm), g.at(TensorKind::attention_norm)},
+      stream);
+}
+
+}  // namespace
+
+Block layer_forward(const RankContext& context, const UnitView& weights, Recompute recompute,
+                    LayerActivations& saved) {
+  attention_forward(context, weights, recompute, saved);
+  if (recompute == Recompute::full) {
+    saved.qkv.reset();
+    saved.attended.reset();
+    saved.lse.reset();
+  }
+  Block out = mlp_forward(context, weights, recompute, saved);
+  if (recompute == Recompute::full) {
+    saved.gate_up.reset();
+    saved.residual_mid.reset();
+  }
+  return out;
+}
+
+void layer_backward(const RankContext& context, const UnitView& weights,
+                    const UnitView& gradients, Recompute recompute, LayerActivations saved,
+                    Block& stream) {
+  if (recompute == Recompute::full)
+    (void)layer_forward(context, weights, Recompute::none, saved);
+  mlp_backward(context, weights, gradients, saved, stream);
+  attention_backward(context, weights, gradients, saved, stream);
+}
+
+}  // namespace shardbench

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// One transformer layer, forward and backward: RMSNorm, attention, RMSNorm, SwiGLU, each with
+// its residual. Every product and every crossing between TP ranks is visible here.
+#pragma once
+
+#include "rank_context.hpp"
+
+namespace shardbench {
+
+/// What forward leaves for backward (README, "Activation memory"). Recompute selective drops
+/// the norms' outputs and the activated rows; full keeps residual_in alone.
+struct LayerActivations {
+  Block residual_in;   // [rows, hidden]
+  Block norm1;         // [rows, hidden]
+  Block qkv;           // [tokens, (heads + 2·kv_heads)·head_dim / tp], rotated
+  Block attended;      // [tokens, heads·head_dim / tp]
+  Block lse;           // [tokens, heads / tp], gradient format
+  Block residual_mid;  // [rows, hidden]
+  Block norm2;         // [rows, hidden]
+  Block gate_up;       // [tokens, 2·ffn / tp]
+  Block activated;     // [tokens, ffn / tp]
+};
+
+/// Takes residual_in out of `saved` as input; returns the residual stream after the layer.
+Block layer_forward(const RankContext& context, const UnitView& weights, Recompute recompute,
+                    LayerActivations& saved);
+
+/// `stream` [rows, hidden]: gradient of the output, becomes that of the input. `gradients` are
+/// added to. Uses up `saved`, recomputing what `recompute` dropped.
+void layer_backward(const RankContext& context, const UnitView& weights,
+                    const UnitView& gradients, Recompute recompute, LayerActivations saved,
+                    Block& stream);
+
+}  // namespace shardbench

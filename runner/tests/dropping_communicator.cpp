@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dropping_communicator.hpp"
+
+#include <cstring>
+#include <utility>
+
+namespace shardbench {
+namespace {
+
+class DroppingCommunicator final : public Communicator {
+ public:
+  DroppingCommunicator(std::unique_ptr<Communicator> inner, std::string group, DropRule drops)
+      : inner_(std::move(inner)), group_(std::move(group)), drops_(std::move(drops)) {}
+
+  i64 rank() const override { return inner_->rank(); }
+  i64 size() const override { return inner_->size(); }
+
+  Token all_reduce(void* data, i64 count, Dtype dtype, Reduction reduction) override {
+    if (dropped(Operation::all_reduce, count, reduction)) return 0;
+    return inner_->all_reduce(data, count, dtype, reduction);
+  }
+  Token reduce_scatter(const void* in, void* out, i64 count, Dtype dtype) override {
+    if (!dropped(Operation::reduce_scatter, count))
+      return inner_->reduce_scatter(in, out, count, dtype);
+    const auto bytes = static_cast<std::size_t>(count * dtype_size(dtype));
+    const std::byte* own =
+        static_cast<const std::byte*>(in) + static_cast<std::size_t>(rank()) * bytes;
+    if (own != out) std::memcpy(out, own, bytes);
+    return 0;
+  }
+  Token all_gather(const void* in, void* out, i64 count, Dtype dtype) override {
+    if (!dropped(Operation::all_gather, count))
+      return inner_->all_gather(in, out, count, dtype);
+    const auto bytes = static_cast<std::size_t>(count * dtype_size(dtype));
+    std::byte* own = static_cast<std::byte*>(out) + static_cast<std::size_t>(rank()) * bytes;
+    std::memset(out, 0, own == in ? 0 : bytes * static_cast<std::size_t>(size()));
+    if (own != in) std::memcpy(own, in, bytes);
+    return 0;
+  }
+  Token broadcast(void* data, i64 count, Dtype dtype, i64 root) override {
+    return inner_->broadcast(data, count, dtype, root);
+  }
+  Token send(const void* data, i64 count, Dtype dtype, i64 to) override {
+    return inner_->send(data, count, dtype, to);
+  }
+  Token receive(void* data, i64 count, Dtype dtype, i64 from) override {
+    return inner_->receive(data, count, dtype, from);
+  }
+  void wait(Token token) override { inner_->wait(token); }
+  void progress() override { inner_->progress(); }
+
+ private:
+  bool dropped(Operation operation, i64 count, Reduction reduction = Reduction::sum) {
+    return drops_({group_, operation, reduction, count, ordinal_++});
+  }
+
+  std::unique_ptr<Communicator> inner_;
+  std::string group_;
+  DropRule drops_;
+  i64 ordinal_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_dropping(std::unique_ptr<Communicator> inner,
+                                            std::string group, DropRule drops) {
+  return std::make_unique<DroppingCommunicator>(std::move(inner), std::move(group),
+                                                std::move(drops));
+}
+
+}  // namespace shardbench

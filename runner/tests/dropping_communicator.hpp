@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// A communicator that leaves chosen operations out, as a runner would that forgot them: for
+// showing that the equality tests notice.
+#pragma once
+
+#include "communicator.hpp"
+
+#include <functional>
+#include <memory>
+
+namespace shardbench {
+
+/// An operation as a rank is about to issue it.
+struct IssuedOperation {
+  std::string group;
+  Operation operation;
+  Reduction reduction;
+  i64 count;
+  i64 ordinal;  // among the operations of this group, from 0
+};
+using DropRule = std::function<bool(const IssuedOperation&)>;
+
+/// What `inner` does, but for the operations that `drops`; every member must drop the same.
+std::unique_ptr<Communicator> make_dropping(std::unique_ptr<Communicator> inner,
+                                            std::string group, DropRule drops);
+
+}  // namespace shardbench

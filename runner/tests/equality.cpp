@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loss and every gradient before the optimizer, in fp64, against one process, for many layouts;
+// weights after three train steps; bytes and memory against the meta device and the formulas.
+//
+// One set of processes serves all cases; each rank compares what it holds with the reference
+// that its parent computed before it forked, and leaves the verdict in shared memory. Usage:
+// shardbench_equality [--full] [--only TEXT] [--verbose]
+#include "equality_rank.hpp"
+#include "rank_pool.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+namespace {
+
+using namespace shardbench;
+
+struct Totals {
+  std::size_t failed = 0;
+  double gradient = 0;
+  double loss = 0;
+  double weight = 0;
+};
+
+/// The worst of all ranks.
+Verdict worst_of(const Verdict* verdicts, i64 world) {
+  Verdict worst = verdicts[0];
+  for (i64 rank = 1; rank < world; ++rank) {
+    const Verdict& v = verdicts[rank];
+    if (v.gradient_error > worst.gradient_error) worst.worst_tensor = v.worst_tensor;
+    worst.loss_error = std::max(worst.loss_error, v.loss_error);
+    worst.norm_error = std::max(worst.norm_error, v.norm_error);
+    worst.gradient_error = std::max(worst.gradient_error, v.gradient_error);
+    worst.weight_error = std::max(worst.weight_error, v.weight_error);
+    worst.equals_meta = worst.equals_meta && v.equals_meta;
+    worst.equals_formulas = worst.equals_formulas && v.equals_formulas;
+    worst.done = worst.done && v.done;
+  }
+  return worst;
+}
+
+void report_case(const EqualityCase& c, const Verdict* verdicts, bool verbose, Totals& totals) {
+  const Verdict v = worst_of(verdicts, c.layout.world());
+  bool good = v.equals_meta && v.equals_formulas;
+  for (i64 rank = 0; rank < c.layout.world(); ++rank)
+    good = good && verdicts[rank].is_equal();
+  if (!good) ++totals.failed;
+  totals.gradient = std::max(totals.gradient, v.gradient_error);
+  totals.loss = std::max({totals.loss, v.loss_error, v.norm_error});
+  totals.weight = std::max(totals.weight, v.weight_error);
+  if (verbose || !good)
+    std::printf("%s %s: loss %.1e, norm %.1e, gradient %.1e (tensor %llu), weights %.1e%s%s\n",
+                good ? "ok  " : "FAIL", describe_case(c).c_str(), v.loss_error, v.norm_error,
+                v.gradient_error, static_cast<unsigned long long>(v.worst_tensor),
+                v.weight_error, v.equals_meta ? "" : ", costs differ from meta",
+                v.equals_formulas ? "" : ", costs differ from formulas");
+}
+
+int run_cases(const std::vector<EqualityCase>& cases, bool verbose) {
+  std::map<ReferenceKey, Reference> references;
+  for (const EqualityCase& c : cases)
+    if (references.count(key_of(c)) == 0) references[key_of(c)] = compute_reference(c);
+  auto* verdicts =
+      static_cast<Verdict*>(shared_memory(cases.size() * pool_ranks * sizeof(Verdict)));
+  const bool lived = run_in_pool([&](Mesh& mesh) {
+    u64 next_id = 1;
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+      const EqualityCase& c = cases[i];
+      if (mesh.rank() < c.layout.world())
+        verdicts[i * pool_ranks + static_cast<std::size_t>(mesh.rank())] =
+            judge(mesh, c, next_id, references.at(key_of(c)));
+      // Ids may come again once their first users are long gone.
+      next_id = (next_id + ids_used(c)) % (u64{1} << 20);
+    }
+  });
+  Totals totals;
+  for (std::size_t i = 0; i < cases.size(); ++i)
+    report_case(cases[i], verdicts + i * pool_ranks, verbose, totals);
+  std::printf("%zu cases, %zu failed; worst: loss %.1e, gradient %.1e, weights %.1e%s\n",
+              cases.size(), totals.failed, totals.loss, totals.gradient, totals.weight,
+              lived ? "" : "; a rank died");
+  return totals.failed == 0 && lived ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  bool full = false;
+  bool verbose = false;
+  const char* only = "";
+  for (int i = 1; i < argc; ++i) {
+    full = full || std::strcmp(argv[i], "--full") == 0;
+    verbose = verbose || std::strcmp(argv[i], "--verbose") == 0;
+    if (std::strcmp(argv[i], "--only") == 0 && i + 1 < argc) only = argv[++i];
+  }
+  std::vector<EqualityCase> cases = all_cases();
+  if (!full) cases = covering_subset(cases);
+  std::vector<EqualityCase> chosen;
+  for (const EqualityCase& c : cases)
+    if (describe_case(c).find(only) != std::string::npos) chosen.push_back(c);
+  return run_cases(chosen, verbose);
+}

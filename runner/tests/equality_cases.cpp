@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "equality_cases.hpp"
+
+#include "rules.hpp"
+
+#include <array>
+#include <set>
+#include <sstream>
+#include <tuple>
+
+namespace shardbench {
+namespace {
+
+constexpr i64 most_ranks = 8;
+
+/// A toy that `layout` can cut: heads in groups of two, and at least four layers so that stages
+/// are uneven for pp = 3.
+ModelShape toy_model(i64 tp, i64 pp) {
+  ModelShape m;
+  m.layers = std::max<i64>(4, pp);
+  m.heads = 2 * tp;
+  m.kv_heads = tp;
+  m.hidden = 4 * m.heads;
+  m.ffn = 6 * tp;
+  m.vocab = tp < 4 ? 12 * tp : 3 * tp;
+  m.seq_len = tp == 1 ? 8 : 4 * tp;
+  return m;
+}
+
+std::vector<Layout> shapes() {
+  std::vector<Layout> out;
+  for (i64 d = 1; d <= most_ranks; ++d)
+    for (i64 t = 1; d * t <= most_ranks; ++t)
+      for (i64 p = 1; d * t * p <= most_ranks; ++p) {
+        Layout layout;
+        layout.dp = d;
+        layout.tp = t;
+        layout.pp = p;
+        out.push_back(layout);
+      }
+  return out;
+}
+
+template <typename Value, typename Set>
+std::vector<Layout> each(const std::vector<Layout>& layouts, const std::vector<Value>& values,
+                         Set set) {
+  std::vector<Layout> out;
+  for (const Layout& layout : layouts)
+    for (const Value& value : values) {
+      out.push_back(layout);
+      set(out.back(), value);
+    }
+  return out;
+}
+
+/// Values that change nothing: afab without stages.
+bool redundant(const Layout& l) {
+  return l.pp == 1 && l.schedule == ScheduleKind::afab;
+}
+
+/// Properties whose values are covered by pairs.
+std::vector<i64> properties(const Layout& l) {
+  return {l.dp,
+          l.tp,
+          l.pp,
+          l.zero,
+          l.grad_accum,
+          l.dp_replicate,
+          static_cast<i64>(l.recompute),
+          l.sequence_parallel ? 1 : 0,
+          static_cast<i64>(l.schedule),
+          l.stages.empty() ? 0 : 1,
+          static_cast<i64>(l.rank_order[0]),
+          l.overlap ? 1 : 0,
+          l.bucket_bytes};
+}
+
+}  // namespace
+
+std::string describe_case(const EqualityCase& c) {
+  const Layout& l = c.layout;
+  std::ostringstream text;
+  text << "dp" << l.dp << " tp" << l.tp << " pp" << l.pp << " m" << l.grad_accum << " mb"
+       << l.micro_batch << " zero" << l.zero << " rep" << l.dp_replicate << ' '
+       << recompute_name(l.recompute) << (l.sequence_parallel ? " sp " : " ")
+       << schedule_name(l.schedule) << (l.stages.empty() ? "" : " uneven") << ' '
+       << rank_order_name(l.rank_order) << " bucket" << l.bucket_bytes
+       << (l.overlap ? " overlap" : "");
+  return text.str();
+}
+
+std::vector<EqualityCase> all_cases() {
+  std::vector<Layout> layouts = shapes();
+  layouts = each(layouts, std::vector<i64>{1, 2, 4}, [](Layout& l, i64 m) {
+    l.grad_accum = m;
+    l.micro_batch = m == 2 ? 2 : 1;
+  });
+  layouts = each(layouts, std::vector<i64>{0, 1, 2, 3}, [](Layout& l, i64 z) { l.zero = z; });
+  layouts = each(layouts, std::vector<i64>{1, 2, 4},
+                 [](Layout& l, i64 copies) { l.dp_replicate = copies; });
+  layouts = each(layouts,
+                 std::vector<Recompute>{Recompute::none, Recompute::selective, Recompute::full},
+                 [](Layout& l, Recompute r) { l.recompute = r; });
+  layouts = each(layouts, std::vector<bool>{false, true},
+                 [](Layout& l, bool on) { l.sequence_parallel = on; });
+  layouts =
+      each(layouts, std::vector<ScheduleKind>{ScheduleKind::one_f_one_b, ScheduleKind::afab},
+           [](Layout& l, ScheduleKind kind) { l.schedule = kind; });
+  std::vector<EqualityCase> cases;
+  for (std::size_t i = 0; i < layouts.size(); ++i) {
+    Layout& l = layouts[i];
+    // What does not multiply the matrix takes turns through it.
+    l.overlap = i % 2 == 0;
+    // Buckets of a few values to several buckets per stage to one for all.
+    constexpr std::array<i64, 4> buckets{i64{25} << 20, 4096, 1000, 16000};
+    l.bucket_bytes = buckets[i / 3 % 4];
+    if (i % 5 == 0) l.rank_order = {Axis::pp, Axis::dp, Axis::tp};
+    if (i % 7 == 0) l.rank_order = {Axis::dp, Axis::tp, Axis::pp};
+    const ModelShape model = toy_model(l.tp, l.pp);
+    if (l.pp == 2 && i % 3 == 0) l.stages = {3, 1};
+    if (!redundant(l) && !layout_refusal(l, model, Waste::allowed)) cases.push_back({model, l});
+  }
+  return cases;
+}
+
+std::vector<EqualityCase> covering_subset(const std::vector<EqualityCase>& cases) {
+  std::set<std::tuple<std::size_t, std::size_t, i64, i64>> seen;
+  std::vector<EqualityCase> subset;
+  // A stride that meets unlike cases first keeps the subset small.
+  constexpr std::size_t stride = 577;
+  for (std::size_t n = 0; n < cases.size(); ++n) {
+    const EqualityCase& candidate = cases[n * stride % cases.size()];
+    const std::vector<i64> values = properties(candidate.layout);
+    bool fresh = false;
+    for (std::size_t i = 0; i < values.size(); ++i)
+      for (std::size_t j = i + 1; j < values.size(); ++j)
+        fresh = seen.insert({i, j, values[i], values[j]}).second || fresh;
+    if (fresh) subset.push_back(candidate);
+  }
+  return subset;
+}
+
+}  // namespace shardbench

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "equality_rank.hpp"
+
+#include "cpu_device.hpp"
+#include "formulas.hpp"
+#include "groups.hpp"
+#include "meta_run.hpp"
+#include "socket_communicator.hpp"
+#include "trainer.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <utility>
+
+namespace shardbench {
+namespace {
+
+constexpr u64 seed = 7;
+constexpr i64 train_steps = 3;
+constexpr double comm_limit_s = 60.0;
+
+/// A rank's part of a case: everything from memory to trainer.
+struct Rank {
+  Rank(Mesh& mesh, const EqualityCase& c, u64 first_id, const Omission& omission)
+      : device(make_cpu_device(Dtype::fp64)),
+        memory(*device, std::nullopt),
+        groups(make_groups(
+            c.layout, mesh.rank(), first_id,
+            [&](Group group) { return make_group(mesh, std::move(group), omission); })),
+        context{*device,
+                memory,
+                c.model,
+                c.layout,
+                coordinates_of(c.layout, mesh.rank()),
+                *groups.tp,
+                *groups.dp,
+                extents_of(c.model, c.layout, coordinates_of(c.layout, mesh.rank())),
+                omission.loss_factor * mean_loss_scale(c.model, c.layout)},
+        trainer(context, groups, seed),
+        // A group of its own: what is measured is the train step's communication alone.
+        reporting(make_reporting(mesh, c, first_id + group_ids_used(c.layout))) {}
+
+  std::unique_ptr<Communicator> make_group(Mesh& mesh, Group group, const Omission& omission) {
+    const std::string name = group.name;
+    auto communicator =
+        std::make_unique<SocketCommunicator>(mesh, memory, std::move(group), comm_limit_s);
+    if (!omission.drops) return communicator;
+    return make_dropping(std::move(communicator), name, omission.drops);
+  }
+
+  std::unique_ptr<Communicator> make_reporting(Mesh& mesh, const EqualityCase& c, u64 id) {
+    std::vector<i64> everyone;
+    for (i64 rank = 0; rank < c.layout.world(); ++rank)
+      everyone.push_back(rank);
+    return std::make_unique<SocketCommunicator>(
+        mesh, report_memory, Group{"report", id, std::move(everyone)}, comm_limit_s);
+  }
+
+  double loss(i64 step) {
+    double sum = trainer.compute_gradients(step);
+    reporting->wait(reporting->all_reduce(&sum, 1, Dtype::fp64, Reduction::sum));
+    return sum / static_cast<double>(context.layout.tp * trainer.global_tokens());
+  }
+
+  std::unique_ptr<Device> device;
+  Memory memory;
+  Memory report_memory{*device, std::nullopt};
+  Groups groups;
+  RankContext context;
+  Trainer trainer;
+  std::unique_ptr<Communicator> reporting;
+};
+
+enum class What { gradients, weights };
+
+/// The elements of a tensor's block that a rank answers for.
+struct OwnedValues {
+  i64 first;  // element of the block
+  std::vector<double> values;
+};
+
+OwnedValues owned_values(const Rank& rank, std::size_t unit, const TensorSlot& slot,
+                         What what) {
+  const ParameterStore::Owned own = rank.trainer.parameters().owned(unit);
+  const i64 first = std::clamp<i64>(own.first - slot.offset, 0, slot.count());
+  const i64 last = std::clamp<i64>(own.first + own.count - slot.offset, 0, slot.count());
+  const std::byte* base = what == What::weights ? own.weights : own.gradients;
+  OwnedValues out{first, std::vector<double>(static_cast<std::size_t>(last - first))};
+  // A tensor that ends before the part begins has nothing to read.
+  if (last > first)
+    rank.device->read_gradient(out.values.data(),
+                               base + (slot.offset + first - own.first) * i64{sizeof(double)},
+                               last - first);
+  return out;
+}
+
+/// |owned − reference|, relative to the whole tensor's norm.
+double block_error(const TensorSlot& slot, const OwnedValues& owned,
+                   const std::vector<double>& whole) {
+  double difference = 0;
+  double norm = 0;
+  for (const double value : whole)
+    norm += value * value;
+  const TensorRegion& r = slot.region;
+  for (std::size_t n = 0; n < owned.values.size(); ++n) {
+    const i64 local = owned.first + static_cast<i64>(n);
+    const i64 global = (r.first_row + local / r.columns) * r.global_columns + r.first_column +
+                       local % r.columns;
+    const double d = owned.values[n] - whole[static_cast<std::size_t>(global)];
+    difference += d * d;
+  }
+  return std::sqrt(difference / norm);
+}
+
+double worst_error(const Rank& rank, What what,
+                   const std::map<u64, std::vector<double>>& reference, u64& worst_tensor) {
+  double worst = 0;
+  const ParameterStore& store = rank.trainer.parameters();
+  for (std::size_t i = 0; i < store.units().size(); ++i)
+    for (const TensorSlot& slot : store.units()[i].slots) {
+      const double error = block_error(slot, owned_values(rank, i, slot, what),
+                                       reference.at(slot.region.tensor));
+      if (error <= worst) continue;
+      worst = error;
+      worst_tensor = slot.region.tensor;
+    }
+  return worst;
+}
+
+/// Memory by class and bytes by group of one train step are those that the meta device counts.
+bool equals_meta(const Rank& rank, const EqualityCase& c, i64 self) {
+  Options options;
+  options.layout = c.layout;
+  options.model = c.model;
+  options.dtype = Dtype::fp64;
+  const RankCost meta = cost_of_rank(options, self);
+  bool agree = meta.peak_bytes == rank.memory.peak_bytes() &&
+               meta.sent_bytes == sent_by_group(rank.groups);
+  for (std::size_t i = 0; i < memory_class_count; ++i)
+    agree =
+        agree && meta.peak_by_class[i] == rank.memory.peak_bytes(static_cast<MemoryClass>(i));
+  return agree;
+}
+
+bool equals_formulas(const Rank& rank, const EqualityCase& c, i64 self) {
+  const ExpectedCost expected = expected_cost(c.model, c.layout, self, Dtype::fp64);
+  bool equal = expected.sent_bytes == sent_by_group(rank.groups);
+  for (std::size_t i = 0; i < memory_class_count; ++i)
+    equal = equal &&
+            expected.peak_by_class[i] == rank.memory.peak_bytes(static_cast<MemoryClass>(i));
+  return equal;
+}
+
+}  // namespace
+
+ReferenceKey key_of(const EqualityCase& c) {
+  return {c.model.heads, c.model.layers, c.layout.global_batch()};
+}
+
+Reference compute_reference(const EqualityCase& c) {
+  EqualityCase single{c.model, {}};
+  single.layout.micro_batch = c.layout.global_batch();
+  Mesh mesh(0, {-1});
+  Rank rank(mesh, single, 1, {});
+  Reference reference;
+  const auto take = [&](std::map<u64, std::vector<double>>& into, What what) {
+    const ParameterStore& store = rank.trainer.parameters();
+    for (std::size_t i = 0; i < store.units().size(); ++i)
+      for (const TensorSlot& slot : store.units()[i].slots)
+        into[slot.region.tensor] = owned_values(rank, i, slot, what).values;
+  };
+  for (i64 step = 0; step < train_steps; ++step) {
+    const double loss = rank.loss(step);
+    if (step == 0) reference.loss = loss;
+    if (step == 0) take(reference.gradients, What::gradients);
+    const double norm = rank.trainer.update(step);
+    if (step == 0) reference.gradient_norm = norm;
+  }
+  take(reference.weights, What::weights);
+  return reference;
+}
+
+bool Verdict::is_equal() const {
+  // Written so that a NaN is not.
+  return done && loss_error <= equality_tolerance && norm_error <= equality_tolerance &&
+         gradient_error <= equality_tolerance && weight_error <= weight_tolerance;
+}
+
+u64 ids_used(const EqualityCase& c) {
+  return group_ids_used(c.layout) + 1;
+}
+
+Verdict judge(Mesh& mesh, const EqualityCase& c, u64 first_id, const Reference& reference,
+              const Omission& omission) {
+  Rank rank(mesh, c, first_id, omission);
+  Verdict verdict{};
+  verdict.loss_error = std::abs(rank.loss(0) - reference.loss) / std::abs(reference.loss);
+  verdict.gradient_error =
+      worst_error(rank, What::gradients, reference.gradients, verdict.worst_tensor);
+  const double norm = rank.trainer.update(0);
+  verdict.norm_error = std::abs(norm - reference.gradient_norm) / reference.gradient_norm;
+  verdict.equals_meta = equals_meta(rank, c, mesh.rank());
+  verdict.equals_formulas = equals_formulas(rank, c, mesh.rank());
+  for (i64 step = 1; step < train_steps; ++step) {
+    rank.loss(step);
+    rank.trainer.update(step);
+  }
+  u64 ignored = 0;
+  verdict.weight_error = worst_error(rank, What::weights, reference.weights, ignored);
+  verdict.done = true;
+  return verdict;
+}
+
+}  // namespace shardbench

@@ -1,0 +1,431 @@
+// SPDX-License-Identifier: Apache-2.0
+// Symbols as in the README: T tokens of a micro-batch, R rows of the residual stream (T, or T/t
+// under sequence parallelism), h hidden, t, p, d, m, L layers of the stage, e bytes per value.
+// fp32 and fp64 only: values and gradients have one size.
+#include "formulas.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace shardbench {
+namespace {
+
+struct Stage {
+  const ModelShape& model;
+  const Layout& layout;
+  Coordinates at;
+  i64 e;
+  i64 layers;
+  i64 tokens;
+  i64 rows;
+  bool first;
+  bool last;
+  bool sp;
+
+  i64 shards() const { return layout.zero > 0 ? layout.shard_ranks() : 1; }
+  i64 shard_index() const { return layout.zero > 0 ? at.dp % layout.shard_ranks() : 0; }
+  i64 m() const { return layout.grad_accum; }
+};
+
+i64 round_up(i64 value, i64 multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+/// Elements of the units of a stage: embedding, layers, head, each padded to the shards.
+struct Units {
+  i64 embedding = 0;
+  i64 layer = 0;
+  i64 head = 0;
+  i64 layers = 0;
+
+  i64 total() const { return embedding + layers * layer + head; }
+  i64 largest() const { return std::max({embedding, layer, head}); }
+  std::vector<i64> each() const {
+    std::vector<i64> out;
+    if (embedding > 0) out.push_back(embedding);
+    for (i64 i = 0; i < layers; ++i)
+      out.push_back(layer);
+    if (head > 0) out.push_back(head);
+    return out;
+  }
+};
+
+i64 layer_elements(const Stage& s) {
+  const ModelShape& m = s.model;
+  const i64 cut =
+      2 * m.hidden * m.hidden + 2 * m.hidden * m.kv_heads * m.head_dim() + 3 * m.hidden * m.ffn;
+  return cut / s.layout.tp + 2 * m.hidden;
+}
+
+Units units(const Stage& s) {
+  const i64 table = s.model.vocab / s.layout.tp * s.model.hidden;
+  Units u;
+  u.layers = s.layers;
+  u.layer = round_up(layer_elements(s), s.shards());
+  if (s.first) u.embedding = round_up(table, s.shards());
+  if (s.last) u.head = round_up(table + s.model.hidden, s.shards());
+  return u;
+}
+
+/// An all-reduce of `count` values: member 0 sums short vectors, else everyone its part.
+i64 all_reduce_bytes(i64 n, i64 index, i64 count, i64 e) {
+  if (n == 1) return 0;
+  if (count * e < 8192) return (index == 0 ? n - 1 : 1) * count * e;
+  const i64 own = count * (index + 1) / n - count * index / n;
+  return ((count - own) + own * (n - 1)) * e;
+}
+
+/// Reduce-scatter or all-gather of `whole` values: (n − 1)/n of them.
+i64 scatter_bytes(i64 n, i64 whole, i64 e) {
+  return (n - 1) * (whole / n) * e;
+}
+
+i64 tp_bytes(const Stage& s) {
+  const i64 t = s.layout.tp;
+  if (t == 1) return 0;
+  const i64 th = s.tokens * s.model.hidden;
+  const i64 ar = all_reduce_bytes(t, s.at.tp, th, s.e);
+  const i64 part = scatter_bytes(t, th, s.e);
+  const i64 again = s.layout.recompute == Recompute::full ? 1 : 0;
+  // Forward 2 sums (or 2 gathers and 2 scatters), backward 2 sums (or 4 gathers, 2 scatters).
+  const i64 per_layer = s.sp ? (10 + 4 * again) * part : (4 + 2 * again) * ar;
+  i64 bytes = s.m() * s.layers * per_layer;
+  if (s.first) bytes += s.m() * (s.sp ? 2 * part : ar);
+  if (s.last)
+    bytes += s.m() * ((s.sp ? 2 * part : ar) + all_reduce_bytes(t, s.at.tp, s.tokens, s.e) +
+                      all_reduce_bytes(t, s.at.tp, 2 * s.tokens, s.e));
+  return bytes;
+}
+
+/// Elements of each norm in the owned part of its unit, whose gradients are summed over tp
+/// under sequence parallelism.
+std::vector<i64> owned_norms(const Stage& s) {
+  if (!s.sp) return {};
+  const Units u = units(s);
+  const i64 h = s.model.hidden;
+  const auto norm_at = [&](i64 offset, i64 unit) {
+    const i64 part = unit / s.shards();
+    const i64 first = s.shard_index() * part;
+    const i64 overlap = std::min(offset + h, first + part) - std::max(offset, first);
+    return std::max<i64>(0, overlap);
+  };
+  const i64 attention =
+      (2 * h * h + 2 * h * s.model.kv_heads * s.model.head_dim()) / s.layout.tp;
+  std::vector<i64> norms;
+  for (i64 i = 0; i < s.layers; ++i) {
+    norms.push_back(norm_at(0, u.layer));
+    norms.push_back(norm_at(h + attention, u.layer));
+  }
+  if (s.last) norms.push_back(norm_at(0, u.head));
+  return norms;
+}
+
+i64 norm_bytes(const Stage& s) {
+  i64 bytes = 0;
+  for (const i64 count : owned_norms(s))
+    bytes += all_reduce_bytes(s.layout.tp, s.at.tp, count, s.e);
+  return bytes;
+}
+
+i64 pp_bytes(const Stage& s) {
+  const i64 boundaries = (s.first ? 0 : 1) + (s.last ? 0 : 1);
+  return boundaries * s.m() * s.rows * s.model.hidden * s.e;
+}
+
+/// Buckets of an all-reduce, cut from the end.
+i64 dp_bytes(const Stage& s) {
+  if (s.layout.zero > 0) return 0;
+  const i64 bucket = s.layout.bucket_bytes / s.e;
+  i64 bytes = 0;
+  for (i64 left = units(s).total(); left > 0; left -= bucket)
+    bytes += all_reduce_bytes(s.layout.dp, s.at.dp, std::min(left, bucket), s.e);
+  return bytes;
+}
+
+i64 shard_bytes(const Stage& s) {
+  if (s.layout.zero == 0) return 0;
+  const i64 n = s.shards();
+  const Units u = units(s);
+  const i64 whole = scatter_bytes(n, u.total(), s.e);
+  if (s.layout.zero == 1) return 2 * whole;
+  if (s.layout.zero == 2) return (s.m() + 1) * whole;
+  // Weights of layers are gathered for forward and for backward, both ends once.
+  return s.m() * (2 * whole + scatter_bytes(n, u.layers * u.layer, s.e));
+}
+
+i64 replicate_bytes(const Stage& s) {
+  if (s.layout.zero == 0) return 0;
+  const i64 index = s.at.dp / s.layout.shard_ranks();
+  i64 bytes = 0;
+  for (const i64 unit : units(s).each())
+    bytes += all_reduce_bytes(s.layout.dp_replicate, index, unit / s.shards(), s.e);
+  return bytes;
+}
+
+/// Values that one layer keeps for backward; what selective recompute drops is `dropped`.
+struct LayerValues {
+  i64 all;
+  i64 norm;
+  i64 activated;
+};
+
+LayerValues layer_values(const Stage& s) {
+  const ModelShape& m = s.model;
+  const i64 t = s.layout.tp;
+  const i64 norm = s.rows * m.hidden;
+  const i64 qkv = s.tokens * (m.heads + 2 * m.kv_heads) * m.head_dim() / t;
+  const i64 attended = s.tokens * m.hidden / t;
+  const i64 lse = s.tokens * m.heads / t;
+  const i64 activated = s.tokens * m.ffn / t;
+  // Residual in and mid, both norms; gate and up, and their product.
+  return {4 * norm + qkv + attended + lse + 3 * activated, norm, activated};
+}
+
+/// Peak of class activations: k micro-batches in flight, and the worst moment of the newest.
+i64 activation_bytes(const Stage& s) {
+  const bool afab = s.layout.schedule == ScheduleKind::afab;
+  const i64 k = afab ? s.m() : std::min(s.m(), s.layout.pp - s.at.pp);
+  const LayerValues v = layer_values(s);
+  const i64 stream = s.rows * s.model.hidden;
+  const i64 ids = s.first ? s.tokens * 4 : 0;
+  // At the end of forward: the last stage has the residual and its gradient; the others what
+  // they send, and, where 1F1B has a steady state, what they receive meanwhile.
+  const bool steady = !afab && s.m() > s.layout.pp - s.at.pp - 1;
+  const i64 ends = s.last || steady ? 2 * stream : stream;
+  // Under AFAB the last stage keeps the gradient of every micro-batch.
+  const i64 waiting = s.last ? (k - 1) * stream : 0;
+  i64 kept = v.all;
+  i64 moment = ends;
+  if (s.layout.recompute == Recompute::selective) {
+    kept = v.all - 2 * v.norm - v.activated;
+    const i64 forward = v.activated + (s.sp ? 0 : stream);
+    const i64 backward = stream + std::max(v.activated, v.norm);
+    moment = std::max({ends, forward, backward});
+  }
+  if (s.layout.recompute == Recompute::full) {
+    kept = v.norm;
+    moment = (v.all - v.norm) + 2 * stream;
+  }
+  return k * (s.layers * kept * s.e + ids) + (waiting + moment) * s.e;
+}
+
+/// Elements of class workspace: the worst moment of a layer, all in its backward.
+i64 layer_workspace(const Stage& s) {
+  const ModelShape& m = s.model;
+  const i64 t = s.layout.tp;
+  const i64 whole = s.tokens * m.hidden;
+  const i64 gathered = s.sp ? whole : 0;
+  const i64 qkv = s.tokens * (m.heads + 2 * m.kv_heads) * m.head_dim() / t;
+  const i64 block = std::min<i64>(64, m.seq_len);
+  const i64 scores = 2 * block * m.seq_len;
+  // Gradient of the activated rows beside the gathered stream; gradients of attended values and
+  // of q, k, v beside two blocks of scores; gradient of q, k, v beside that of the branch.
+  return std::max({s.tokens * m.ffn / t + gathered, whole / t + qkv + scores, qkv + whole});
+}
+
+/// The head: targets, final norm and its gathered rows, logits, their gradient to the rows, and
+/// three statistics of each token.
+i64 workspace_bytes(const Stage& s) {
+  const i64 layer = layer_workspace(s) * s.e;
+  if (!s.last) return layer;
+  const i64 whole = s.tokens * s.model.hidden;
+  const i64 head = s.rows * s.model.hidden + (s.sp ? 2 : 1) * whole +
+                   s.tokens * s.model.vocab / s.layout.tp + 3 * s.tokens;
+  return std::max(layer, head * s.e + s.tokens * 4);
+}
+
+/// What an all-reduce holds: the others' parts of what this member sums.
+i64 all_reduce_staging(i64 n, i64 index, i64 count, i64 e) {
+  if (n == 1) return 0;
+  if (count * e < 8192) return index == 0 ? (n - 1) * count * e : 0;
+  return (n - 1) * (count * (index + 1) / n - count * index / n) * e;
+}
+
+enum class Kind { embedding, layer, head };
+
+/// The largest staging of the tp sums within a unit; nothing else is summed meanwhile by tp.
+i64 tp_staging(const Stage& s, Kind kind) {
+  const auto sum = [&](i64 count) {
+    return all_reduce_staging(s.layout.tp, s.at.tp, count, s.e);
+  };
+  const i64 whole = s.tokens * s.model.hidden;
+  const i64 stream = s.sp ? scatter_bytes(s.layout.tp, whole, s.e) : sum(whole);
+  // Backward of the embedding gathers at most.
+  if (kind == Kind::embedding) return 0;
+  return kind == Kind::layer ? stream : std::max({stream, sum(s.tokens), sum(2 * s.tokens)});
+}
+
+/// Reductions of gradients are two at most: one that travels, and the next one.
+class Reductions {
+ public:
+  void start(i64 bytes) {
+    before_last_ = last_;
+    last_ = bytes;
+    note(before_last_ + last_);
+  }
+  /// A sum of `bytes` is made while the last one, or the last two, are under way.
+  void beside_one(i64 bytes) { note(last_ + bytes); }
+  void beside_two(i64 bytes) { note(before_last_ + last_ + bytes); }
+  void note(i64 bytes) { peak_ = std::max(peak_, bytes); }
+  i64 peak() const { return peak_; }
+
+ private:
+  i64 last_ = 0;
+  i64 before_last_ = 0;
+  i64 peak_ = 0;
+};
+
+struct KindOfUnit {
+  Kind kind;
+  i64 elements;
+};
+
+/// Units from the last to the first, in which order backward ends them.
+std::vector<KindOfUnit> backward_order(const Stage& s) {
+  const Units u = units(s);
+  std::vector<KindOfUnit> order;
+  if (s.last) order.push_back({Kind::head, u.head});
+  order.insert(order.end(), static_cast<std::size_t>(u.layers), {Kind::layer, u.layer});
+  if (s.first) order.push_back({Kind::embedding, u.embedding});
+  return order;
+}
+
+/// ZeRO 0 and 1 reduce once, in the last micro-batch's backward with overlap, else after it.
+void reduce_once(const Stage& s, Reductions& r) {
+  const i64 bucket = s.layout.bucket_bytes / s.e;
+  i64 left = units(s).total();
+  i64 ready = left;
+  for (const KindOfUnit& unit : backward_order(s)) {
+    if (s.layout.overlap) r.beside_two(tp_staging(s, unit.kind));
+    ready -= unit.elements;
+    if (s.layout.zero == 1) r.start(scatter_bytes(s.shards(), unit.elements, s.e));
+    while (s.layout.zero == 0 && left > ready && std::max<i64>(0, left - bucket) >= ready) {
+      const i64 count = std::min(left, bucket);
+      r.start(all_reduce_staging(s.layout.dp, s.at.dp, count, s.e));
+      left -= count;
+    }
+  }
+}
+
+/// Whether a forward lies between the gradients of micro-batches b − 1 and b.
+bool forward_before(const Stage& s, i64 b) {
+  if (s.layout.schedule == ScheduleKind::afab) return false;
+  return b > 0 && b + (s.layout.pp - 1 - s.at.pp) < s.m();
+}
+
+/// ZeRO 2 and 3 reduce each unit in each micro-batch. While a unit's gradients are computed one
+/// reduction is under way; in a forward between, two.
+void reduce_always(const Stage& s, Reductions& r) {
+  const auto unit_ends = [&](const KindOfUnit& unit) {
+    if (s.layout.overlap) r.beside_one(tp_staging(s, unit.kind));
+    const i64 bytes = scatter_bytes(s.shards(), unit.elements, s.e);
+    if (s.layout.overlap)
+      r.start(bytes);
+    else
+      r.note(bytes);
+  };
+  const auto forward = [&] {
+    if (s.layout.overlap) r.beside_two(tp_staging(s, Kind::layer));
+  };
+  std::vector<KindOfUnit> body = backward_order(s);
+  const bool heads_first = s.last && s.layout.schedule == ScheduleKind::afab;
+  for (i64 b = 0; heads_first && b < s.m(); ++b) {
+    if (b > 0) forward();
+    unit_ends(body.front());
+  }
+  if (heads_first) body.erase(body.begin());
+  for (i64 b = 0; b < s.m(); ++b) {
+    if (forward_before(s, b)) forward();
+    for (const KindOfUnit& unit : body)
+      unit_ends(unit);
+  }
+}
+
+/// Peak of class communication.
+i64 staging_peak(const Stage& s, i64 rank) {
+  Reductions r;
+  // Forwards before the first reduction; the norm of all gradients.
+  r.note(tp_staging(s, s.last ? Kind::head : Kind::layer));
+  r.note(all_reduce_staging(s.layout.world(), rank, 1, 8));
+  if (s.layout.zero < 2)
+    reduce_once(s, r);
+  else
+    reduce_always(s, r);
+  for (const KindOfUnit& unit : backward_order(s)) {
+    const i64 index = s.at.dp / s.layout.shard_ranks();
+    if (s.layout.zero > 0)
+      r.note(all_reduce_staging(s.layout.dp_replicate, index, unit.elements / s.shards(), s.e));
+  }
+  for (const i64 count : owned_norms(s))
+    r.note(all_reduce_staging(s.layout.tp, s.at.tp, count, s.e));
+  return r.peak();
+}
+
+/// Elements of the units in the order in which their gradients are computed in a train step.
+std::vector<i64> gradient_order(const Stage& s) {
+  const Units u = units(s);
+  std::vector<i64> body(static_cast<std::size_t>(u.layers), u.layer);
+  if (u.embedding > 0) body.push_back(u.embedding);
+  const bool heads_first = s.layout.schedule == ScheduleKind::afab && s.last;
+  std::vector<i64> order;
+  if (heads_first) order.assign(static_cast<std::size_t>(s.m()), u.head);
+  for (i64 i = 0; i < s.m(); ++i) {
+    if (s.last && !heads_first) order.push_back(u.head);
+    order.insert(order.end(), body.begin(), body.end());
+  }
+  return order;
+}
+
+i64 largest_neighbours(const std::vector<i64>& elements) {
+  i64 pair = elements.front();
+  for (std::size_t i = 1; i < elements.size(); ++i)
+    pair = std::max(pair, elements[i - 1] + elements[i]);
+  return pair;
+}
+
+void put_state(const Stage& s, ExpectedCost& cost) {
+  const Units u = units(s);
+  const i64 whole = u.total();
+  const i64 own = whole / s.shards();
+  // Under stage 3 a unit is used while its neighbour is being gathered; under stages 2 and 3
+  // one unit's gradients travel while the next ones are computed.
+  const i64 open_weights = largest_neighbours(u.each());
+  const i64 open_gradients =
+      s.layout.overlap ? largest_neighbours(gradient_order(s)) : u.largest();
+  cost.peak_by_class[0] = (s.layout.zero == 3 ? own + open_weights : whole) * s.e;
+  cost.peak_by_class[1] = (s.layout.zero < 2 ? whole : own + open_gradients) * s.e;
+  cost.peak_by_class[2] = 2 * own * s.e;
+}
+
+}  // namespace
+
+ExpectedCost expected_cost(const ModelShape& model, const Layout& layout, i64 rank,
+                           Dtype dtype) {
+  const Coordinates at = coordinates_of(layout, rank);
+  const i64 tokens = layout.micro_batch * model.seq_len;
+  const Stage s{model,
+                layout,
+                at,
+                dtype_size(dtype),
+                stage_layers(layout, model.layers, at.pp).count,
+                tokens,
+                layout.sequence_parallel ? tokens / layout.tp : tokens,
+                at.pp == 0,
+                at.pp == layout.pp - 1,
+                layout.sequence_parallel};
+  ExpectedCost cost;
+  put_state(s, cost);
+  cost.peak_by_class[3] = activation_bytes(s);
+  cost.peak_by_class[4] = workspace_bytes(s);
+  cost.peak_by_class[5] = staging_peak(s, rank);
+  // One double for the gradient norm.
+  cost.sent_bytes = {all_reduce_bytes(layout.world(), rank, 1, 8),
+                     tp_bytes(s) + norm_bytes(s),
+                     dp_bytes(s),
+                     pp_bytes(s),
+                     shard_bytes(s),
+                     replicate_bytes(s)};
+  return cost;
+}
+
+}  // namespace shardbench

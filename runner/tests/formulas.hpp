@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// The README's formulas for memory and communication, written from the layout alone: they share
+// no code with the trainer, whose counters must equal them.
+#pragma once
+
+#include "layout.hpp"
+
+#include <array>
+
+namespace shardbench {
+
+struct ExpectedCost {
+  /// parameters, gradients, optimizer, activations, workspace, communication.
+  std::array<i64, 6> peak_by_class{};
+  /// world, tp, dp, pp, shard, replicate: bytes that the rank sends in one train step.
+  std::array<i64, 6> sent_bytes{};
+};
+
+ExpectedCost expected_cost(const ModelShape& model, const Layout& layout, i64 rank,
+                           Dtype dtype);
+
+}  // namespace shardbench

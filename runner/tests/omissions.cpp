@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// Each needed reduction left out in turn: the equality test must turn red, and be green
+// without. Usage: shardbench_omissions
+#include "equality_rank.hpp"
+#include "rank_pool.hpp"
+
+#include <algorithm>
+#include <cstdio>
+
+namespace {
+
+using namespace shardbench;
+
+struct NamedOmission {
+  const char* name;
+  Layout layout;
+  Omission omission;
+};
+
+ModelShape toy() {
+  return {.layers = 4,
+          .hidden = 16,
+          .ffn = 12,
+          .heads = 4,
+          .kv_heads = 2,
+          .vocab = 24,
+          .seq_len = 8};
+}
+
+bool is(const IssuedOperation& o, const char* group, Operation operation) {
+  return o.group == group && o.operation == operation;
+}
+
+Layout parallel(i64 dp, i64 tp, i64 pp) {
+  Layout layout;
+  layout.dp = dp;
+  layout.tp = tp;
+  layout.pp = pp;
+  layout.micro_batch = 2;
+  return layout;
+}
+
+Layout sequence_parallel() {
+  Layout layout = parallel(1, 2, 1);
+  layout.sequence_parallel = true;
+  return layout;
+}
+
+Layout sharded(i64 zero, i64 copies) {
+  Layout layout = parallel(2 * copies, 1, 1);
+  layout.zero = zero;
+  layout.dp_replicate = copies;
+  return layout;
+}
+
+// Elements that tell the operations of the toy apart: 16 tokens of 16 values, norms of 16.
+constexpr i64 stream = 16 * 16;
+constexpr i64 tokens = 16;
+
+Omission nth_sum_of_stream(i64 ordinal) {
+  return {[ordinal](const IssuedOperation& o) {
+    return is(o, "tp", Operation::all_reduce) && o.count == stream && o.ordinal == ordinal;
+  }};
+}
+
+std::vector<NamedOmission> tensor_parallel_omissions() {
+  // Order in one micro-batch: embedding, then attention and MLP of four layers, then the loss.
+  return {
+      {"embedding: sum over tp", parallel(1, 2, 1), nth_sum_of_stream(0)},
+      {"attention output: sum over tp", parallel(1, 2, 1), nth_sum_of_stream(1)},
+      {"MLP output: sum over tp", parallel(1, 2, 1), nth_sum_of_stream(2)},
+      {"head input gradient: sum over tp", parallel(1, 2, 1), nth_sum_of_stream(11)},
+      {"MLP input gradient: sum over tp", parallel(1, 2, 1), nth_sum_of_stream(12)},
+      {"attention input gradient: sum over tp", parallel(1, 2, 1), nth_sum_of_stream(13)},
+      {"cross entropy: maximum over tp", parallel(1, 2, 1), {[](const IssuedOperation& o) {
+         return o.reduction == Reduction::max;
+       }}},
+      {"cross entropy: sums over tp", parallel(1, 2, 1), {[](const IssuedOperation& o) {
+         return is(o, "tp", Operation::all_reduce) && o.count == 2 * tokens &&
+                o.reduction == Reduction::sum;
+       }}},
+      {"norm gradients under sequence parallelism: sum over tp",
+       sequence_parallel(),
+       {[](const IssuedOperation& o) {
+         return is(o, "tp", Operation::all_reduce) && o.ordinal > 40;
+       }}},
+      {"sequence parallelism: gather before the products",
+       sequence_parallel(),
+       {[](const IssuedOperation& o) { return is(o, "tp", Operation::all_gather); }}},
+  };
+}
+
+std::vector<NamedOmission> data_parallel_omissions() {
+  Layout accumulating = parallel(1, 1, 1);
+  accumulating.grad_accum = 2;
+  return {
+      {"gradients: sum over dp", parallel(2, 1, 1), {[](const IssuedOperation& o) {
+         return is(o, "dp", Operation::all_reduce);
+       }}},
+      {"ZeRO 1 gradients: reduce-scatter", sharded(1, 1), {[](const IssuedOperation& o) {
+         return is(o, "shard", Operation::reduce_scatter);
+       }}},
+      {"ZeRO 1 weights: gather after the update", sharded(1, 1), {[](const IssuedOperation& o) {
+         return is(o, "shard", Operation::all_gather);
+       }}},
+      {"ZeRO 3 weights: gather before use", sharded(3, 1), {[](const IssuedOperation& o) {
+         return is(o, "shard", Operation::all_gather);
+       }}},
+      {"replicated shards: sum over the replicas",
+       sharded(2, 2),
+       {[](const IssuedOperation& o) { return is(o, "replicate", Operation::all_reduce); }}},
+      {"gradient norm: sum over the world", parallel(1, 2, 1), {[](const IssuedOperation& o) {
+         return o.group == "world";
+       }}},
+      {"mean over micro-batches: 1/m", accumulating, {{}, 2.0}},
+  };
+}
+
+bool all_equal(const Verdict* verdicts, i64 world) {
+  return std::all_of(verdicts, verdicts + world, [](const Verdict& v) { return v.is_equal(); });
+}
+
+}  // namespace
+
+int main() {
+  std::vector<NamedOmission> omissions = tensor_parallel_omissions();
+  for (NamedOmission& more : data_parallel_omissions())
+    omissions.push_back(std::move(more));
+  std::map<ReferenceKey, Reference> references;
+  for (const NamedOmission& o : omissions) {
+    const EqualityCase c{toy(), o.layout};
+    if (references.count(key_of(c)) == 0) references[key_of(c)] = compute_reference(c);
+  }
+  // Two runs each: spoiled, and whole.
+  auto* verdicts =
+      static_cast<Verdict*>(shared_memory(omissions.size() * 2 * pool_ranks * sizeof(Verdict)));
+  const bool lived = run_in_pool([&](Mesh& mesh) {
+    u64 next_id = 1;
+    for (std::size_t i = 0; i < omissions.size() * 2; ++i) {
+      const NamedOmission& o = omissions[i / 2];
+      const EqualityCase c{toy(), o.layout};
+      if (mesh.rank() < o.layout.world())
+        verdicts[i * pool_ranks + static_cast<std::size_t>(mesh.rank())] = judge(
+            mesh, c, next_id, references.at(key_of(c)), i % 2 == 0 ? o.omission : Omission{});
+      next_id += ids_used(c);
+    }
+  });
+  int failed = lived ? 0 : 1;
+  for (std::size_t i = 0; i < omissions.size(); ++i) {
+    const Verdict* spoiled = verdicts + 2 * i * pool_ranks;
+    const i64 world = omissions[i].layout.world();
+    const bool red = !all_equal(spoiled, world);
+    const bool green = all_equal(spoiled + pool_ranks, world);
+    if (!red || !green) ++failed;
+    std::printf("%s without %s: gradient error %.1e, weight error %.1e\n",
+                red && green ? "noticed" : "MISSED ", omissions[i].name,
+                spoiled[0].gradient_error, spoiled[0].weight_error);
+  }
+  return failed == 0 ? 0 : 1;
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// Llama as in the papers: RMSNorm arXiv 1910.07467, RoPE 2104.09864 in the half-split form,
+// grouped queries 2305.13245, SwiGLU 2002.05202.
+#include "scalar_model.hpp"
+
+#include <cmath>
+
+namespace shardbench {
+namespace {
+
+using Row = std::vector<double>;
+
+// Numbers of tensors: (layer + 1)·16 + kind; both ends have layer −1.
+constexpr u64 kind_embedding = 0;
+constexpr u64 kind_final_norm = 10;
+constexpr u64 kind_head = 11;
+u64 of_layer(i64 layer, u64 kind) {
+  return static_cast<u64>(layer + 1) * 16 + kind;
+}
+
+Row norm(const Row& x, const Row& w) {
+  double mean_square = 0;
+  for (const double value : x)
+    mean_square += value * value / static_cast<double>(x.size());
+  Row y(x.size());
+  for (std::size_t i = 0; i < x.size(); ++i)
+    y[i] = x[i] * w[i] / std::sqrt(mean_square + 1e-5);
+  return y;
+}
+
+Row times(const Row& matrix, const Row& x) {
+  Row y(matrix.size() / x.size(), 0.0);
+  for (std::size_t i = 0; i < y.size(); ++i)
+    for (std::size_t j = 0; j < x.size(); ++j)
+      y[i] += matrix[i * x.size() + j] * x[j];
+  return y;
+}
+
+void rotate(Row& heads, std::size_t head_dim, double position) {
+  const std::size_t half = head_dim / 2;
+  for (std::size_t start = 0; start < heads.size(); start += head_dim)
+    for (std::size_t i = 0; i < half; ++i) {
+      const double exponent = 2.0 * static_cast<double>(i) / static_cast<double>(head_dim);
+      const double angle = position / std::pow(10000.0, exponent);
+      const double x = heads[start + i];
+      const double y = heads[start + half + i];
+      heads[start + i] = x * std::cos(angle) - y * std::sin(angle);
+      heads[start + half + i] = y * std::cos(angle) + x * std::sin(angle);
+    }
+}
+
+struct History {
+  std::vector<Row> k;
+  std::vector<Row> v;
+};
+
+/// One query head against everything so far.
+void attend_head(const double* q, const History& seen, std::size_t kv_start, std::size_t dim,
+                 double* out) {
+  double sum = 0;
+  std::vector<double> weight;
+  for (const Row& k : seen.k) {
+    double score = 0;
+    for (std::size_t i = 0; i < dim; ++i)
+      score += q[i] * k[kv_start + i];
+    weight.push_back(std::exp(score / std::sqrt(static_cast<double>(dim))));
+    sum += weight.back();
+  }
+  for (std::size_t j = 0; j < seen.v.size(); ++j)
+    for (std::size_t i = 0; i < dim; ++i)
+      out[i] += weight[j] / sum * seen.v[j][kv_start + i];
+}
+
+Row attend(const ModelShape& shape, const Row& q, const History& seen) {
+  const auto dim = static_cast<std::size_t>(shape.head_dim());
+  const auto queries_per_kv = static_cast<std::size_t>(shape.heads / shape.kv_heads);
+  Row out(q.size(), 0.0);
+  for (std::size_t head = 0; head < static_cast<std::size_t>(shape.heads); ++head)
+    attend_head(q.data() + head * dim, seen, head / queries_per_kv * dim, dim,
+                out.data() + head * dim);
+  return out;
+}
+
+void add(Row& x, const Row& y) {
+  for (std::size_t i = 0; i < x.size(); ++i)
+    x[i] += y[i];
+}
+
+void layer(const ModelShape& shape, const ScalarWeights& w, i64 index, double position,
+           History& seen, Row& x) {
+  const auto weight = [&](u64 kind) -> const Row& { return w.at(of_layer(index, kind)); };
+  const auto dim = static_cast<std::size_t>(shape.head_dim());
+  const Row n1 = norm(x, weight(1));
+  Row q = times(weight(2), n1);
+  Row k = times(weight(3), n1);
+  rotate(q, dim, position);
+  rotate(k, dim, position);
+  seen.k.push_back(k);
+  seen.v.push_back(times(weight(4), n1));
+  add(x, times(weight(5), attend(shape, q, seen)));
+  const Row n2 = norm(x, weight(6));
+  Row gate = times(weight(7), n2);
+  const Row up = times(weight(8), n2);
+  for (std::size_t i = 0; i < gate.size(); ++i)
+    gate[i] *= up[i] / (1.0 + std::exp(-gate[i]));
+  add(x, times(weight(9), gate));
+}
+
+}  // namespace
+
+double scalar_loss(const ModelShape& shape, const ScalarWeights& weights,
+                   const std::vector<std::int32_t>& tokens) {
+  const auto hidden = static_cast<std::size_t>(shape.hidden);
+  std::vector<History> seen(static_cast<std::size_t>(shape.layers));
+  double loss = 0;
+  for (std::size_t at = 0; at + 1 < tokens.size(); ++at) {
+    const Row& table = weights.at(kind_embedding);
+    const auto row = static_cast<std::size_t>(tokens[at]) * hidden;
+    Row x;
+    for (std::size_t i = 0; i < hidden; ++i)
+      x.push_back(table[row + i]);
+    for (i64 l = 0; l < shape.layers; ++l)
+      layer(shape, weights, l, static_cast<double>(at), seen[static_cast<std::size_t>(l)], x);
+    const Row logits = times(weights.at(kind_head), norm(x, weights.at(kind_final_norm)));
+    double sum = 0;
+    for (const double logit : logits)
+      sum += std::exp(logit);
+    loss += std::log(sum) - logits[static_cast<std::size_t>(tokens[at + 1])];
+  }
+  return loss;
+}
+
+}  // namespace shardbench

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// The single process, on which all other layouts are measured, against the scalar model.
+#include "cpu_device.hpp"
+#include "groups.hpp"
+#include "null_communicator.hpp"
+#include "samples.hpp"
+#include "scalar_model.hpp"
+#include "trainer.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+
+using namespace shardbench;
+
+namespace {
+
+constexpr u64 seed = 11;
+
+struct Single {
+  explicit Single(const ModelShape& model_shape)
+      : shape(model_shape),
+        groups(make_groups(layout, 0, 1,
+                           [this](const Group& group) {
+                             return std::make_unique<NullCommunicator>(memory, 0, group);
+                           })),
+        context{*device,
+                memory,
+                shape,
+                layout,
+                {},
+                *groups.tp,
+                *groups.dp,
+                extents_of(shape, layout, {}),
+                mean_loss_scale(shape, layout)},
+        trainer(context, groups, seed) {}
+
+  static Layout two_samples() {
+    Layout l;
+    l.micro_batch = 2;
+    return l;
+  }
+
+  ModelShape shape;
+  Layout layout = two_samples();
+  std::unique_ptr<Device> device = make_cpu_device(Dtype::fp64);
+  Memory memory{*device, std::nullopt};
+  Groups groups;
+  RankContext context;
+  Trainer trainer;
+};
+
+ScalarWeights whole_tensors(const Single& single, bool gradients) {
+  ScalarWeights out;
+  const ParameterStore& store = single.trainer.parameters();
+  for (std::size_t i = 0; i < store.units().size(); ++i)
+    for (const TensorSlot& slot : store.units()[i].slots) {
+      const ParameterStore::Owned own = store.owned(i);
+      const std::byte* base = gradients ? own.gradients : own.weights;
+      std::vector<double>& values = out[slot.region.tensor];
+      values.resize(static_cast<std::size_t>(slot.count()));
+      single.device->read_gradient(values.data(), base + slot.offset * i64{sizeof(double)},
+                                   slot.count());
+    }
+  return out;
+}
+
+double scalar_mean_loss(const Single& single, const ScalarWeights& weights) {
+  double sum = 0;
+  for (i64 sample = 0; sample < single.layout.micro_batch; ++sample)
+    sum +=
+        scalar_loss(single.shape, weights,
+                    make_sample({seed, 0, sample}, single.shape.vocab, single.shape.seq_len));
+  return sum / static_cast<double>(single.trainer.global_tokens());
+}
+
+}  // namespace
+
+TEST_CASE("loss and gradients agree with a scalar model by finite differences") {
+  Single single({.layers = 2,
+                 .hidden = 8,
+                 .ffn = 6,
+                 .heads = 4,
+                 .kv_heads = 2,
+                 .vocab = 11,
+                 .seq_len = 70});  // more than one block of queries
+  const double loss =
+      single.trainer.compute_gradients(0) / static_cast<double>(single.trainer.global_tokens());
+  ScalarWeights weights = whole_tensors(single, false);
+  const ScalarWeights gradients = whole_tensors(single, true);
+  CHECK(std::abs(loss - scalar_mean_loss(single, weights)) < 1e-12);
+  constexpr double h = 1e-5;
+  constexpr std::size_t probes = 5;  // of each tensor
+  for (auto& [tensor, values] : weights) {
+    double largest = 0;
+    for (const double g : gradients.at(tensor))
+      largest = std::max(largest, std::abs(g));
+    for (std::size_t n = 0; n < probes; ++n) {
+      const std::size_t at = n * 7919 % values.size();
+      const double original = values[at];
+      values[at] = original + h;
+      const double above = scalar_mean_loss(single, weights);
+      values[at] = original - h;
+      const double below = scalar_mean_loss(single, weights);
+      values[at] = original;
+      const double difference = (above - below) / (2 * h);
+      CAPTURE(tensor);
+      CAPTURE(at);
+      CHECK(std::abs(gradients.at(tensor)[at] - difference) < 1e-6 * largest + 1e-10);
+    }
+  }
+}

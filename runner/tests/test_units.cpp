@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+// The pure parts: schedules, ranks, options, statistics, rules, memory.
+#include "cpu_device.hpp"
+#include "memory.hpp"
+#include "meta_run.hpp"
+#include "options.hpp"
+#include "rules.hpp"
+#include "samples.hpp"
+#include "schedule.hpp"
+#include "statistics.hpp"
+
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <set>
+
+using namespace shardbench;
+
+namespace {
+
+/// Runs the schedules of all stages with messages that end only when both sides are there.
+class Simulator {
+ public:
+  Simulator(ScheduleKind kind, i64 stages, i64 micro_batches) {
+    for (i64 s = 0; s < stages; ++s)
+      actions_.push_back(make_schedule(kind, stages, s, micro_batches));
+    at_.assign(actions_.size(), 0);
+    done_.resize(actions_.size());
+  }
+
+  /// True when every stage comes to its end.
+  bool run() {
+    bool moved = true;
+    while (moved) {
+      moved = false;
+      for (std::size_t s = 0; s < actions_.size(); ++s)
+        moved = step(s) || moved;
+    }
+    for (std::size_t s = 0; s < actions_.size(); ++s)
+      if (at_[s] != actions_[s].size()) return false;
+    return true;
+  }
+
+ private:
+  const Action* current(std::size_t s) const {
+    return s < actions_.size() && at_[s] < actions_[s].size() ? &actions_[s][at_[s]] : nullptr;
+  }
+
+  bool step(std::size_t s) {
+    const Action* action = current(s);
+    if (action == nullptr) return false;
+    if (action->kind != ActionKind::transfer) {
+      ++at_[s];
+      return true;
+    }
+    bool moved = meet_next(s, *action);
+    if (finished(s, *action)) {
+      ++at_[s];
+      done_[s].clear();
+      moved = true;
+    }
+    return moved;
+  }
+
+  /// Messages to and from the next stage end when it is at the matching transfer.
+  bool meet_next(std::size_t s, const Action& mine) {
+    const Action* theirs = current(s + 1);
+    if (theirs == nullptr || theirs->kind != ActionKind::transfer) return false;
+    bool moved = false;
+    if (mine.send_forward >= 0 && mine.send_forward == theirs->receive_forward)
+      moved = end(s, 'f', s + 1, 'F') || moved;
+    if (mine.receive_backward >= 0 && mine.receive_backward == theirs->send_backward)
+      moved = end(s, 'B', s + 1, 'b') || moved;
+    return moved;
+  }
+
+  bool end(std::size_t a, char in_a, std::size_t b, char in_b) {
+    const bool fresh = done_[a].insert(in_a).second;
+    done_[b].insert(in_b);
+    return fresh;
+  }
+
+  bool finished(std::size_t s, const Action& a) const {
+    const auto has = [&](i64 micro, char c) { return micro < 0 || done_[s].count(c) > 0; };
+    return has(a.send_forward, 'f') && has(a.receive_forward, 'F') &&
+           has(a.send_backward, 'b') && has(a.receive_backward, 'B');
+  }
+
+  std::vector<std::vector<Action>> actions_;
+  std::vector<std::size_t> at_;
+  std::vector<std::set<char>> done_;
+};
+
+ParsedOptions parse(const std::vector<std::string>& words) {
+  return parse_options(words, [](const char*) -> const char* { return nullptr; });
+}
+
+}  // namespace
+
+TEST_CASE("no schedule of up to eight stages and sixteen micro-batches can deadlock") {
+  for (const ScheduleKind kind : {ScheduleKind::one_f_one_b, ScheduleKind::afab})
+    for (i64 p = 1; p <= 8; ++p)
+      for (i64 m = 1; m <= 16; ++m) {
+        CAPTURE(p);
+        CAPTURE(m);
+        CHECK(Simulator(kind, p, m).run());
+        for (i64 s = 0; s < p; ++s) {
+          const auto actions = make_schedule(kind, p, s, m);
+          const bool afab = kind == ScheduleKind::afab;
+          CHECK(most_in_flight(actions) == (afab ? m : std::min(m, p - s)));
+          CHECK(std::count_if(actions.begin(), actions.end(), [](const Action& a) {
+                  return a.kind == ActionKind::backward;
+                }) == m);
+        }
+      }
+}
+
+TEST_CASE("every rank has its own place in every rank order") {
+  Layout layout;
+  layout.dp = 2;
+  layout.tp = 3;
+  layout.pp = 4;
+  layout.rank_order = {Axis::dp, Axis::pp, Axis::tp};
+  for (i64 rank = 0; rank < layout.world(); ++rank)
+    CHECK(rank_of(layout, coordinates_of(layout, rank)) == rank);
+  CHECK(coordinates_of(layout, 1).dp == 1);
+  CHECK(group_along(layout, coordinates_of(layout, 0), Axis::tp) == std::vector<i64>{0, 8, 16});
+}
+
+TEST_CASE("parameter counts are those of the published models") {
+  CHECK(parameter_count(*find_shape("llama3-8b")) == 8030261248);
+}
+
+TEST_CASE("samples depend on their key alone") {
+  CHECK(make_sample({1, 2, 3}, 100, 16) == make_sample({1, 2, 3}, 100, 16));
+  CHECK(make_sample({1, 2, 3}, 100, 16) != make_sample({1, 2, 4}, 100, 16));
+  CHECK(make_sample({1, 2, 3}, 100, 16).size() == 17);
+}
+
+TEST_CASE("bytes are read with their units") {
+  CHECK(parse_bytes("256MiB") == i64{256} << 20);
+  CHECK(parse_bytes("1GB") == 1000000000);
+  CHECK(parse_bytes("12") == 12);
+  CHECK(!parse_bytes("1.5GiB"));
+  CHECK(!parse_bytes("-1"));
+  CHECK(!parse_bytes("9999999999999TiB"));
+}
+
+TEST_CASE("flags become options and what is no flag is named") {
+  const ParsedOptions good =
+      parse({"--model", "tiny", "--dp=2", "--world-size", "2", "--sequence-parallel",
+             "--overlap", "off", "--seq", "32", "--stages", "1,1", "--rank-order", "pp-dp-tp"});
+  REQUIRE(!good.error);
+  CHECK(good.options.model.seq_len == 32);
+  CHECK(good.options.layout.sequence_parallel);
+  CHECK(!good.options.layout.overlap);
+  CHECK(good.options.layout.stages == std::vector<i64>{1, 1});
+  CHECK(parse({"--modell", "tiny"}).error->message == "unknown flag '--modell'");
+  CHECK(parse({"--model", "tiny", "--dp", "two"}).error->message ==
+        "--dp takes data parallel ranks, got 'two'");
+  CHECK(parse({"--model", "tiny", "--run-id", "../x"}).error.has_value());
+  CHECK(parse({}).error->message.rfind("no model", 0) == 0);
+}
+
+TEST_CASE("a run is told apart by its flags but not by its rank") {
+  const auto id = [](const std::vector<std::string>& more) {
+    std::vector<std::string> words{"--model", "tiny", "--dp", "2", "--world-size", "2"};
+    words.insert(words.end(), more.begin(), more.end());
+    return parse(words).options.run_id;
+  };
+  CHECK(id({"--rank", "0"}) == id({"--rank", "1"}));
+  CHECK(id({"--seed", "3"}) != id({"--seed", "4"}));
+}
+
+TEST_CASE("refused layouts say why") {
+  Layout layout;
+  const ModelShape tiny = *find_shape("tiny");
+  CHECK(!layout_refusal(layout, tiny));
+  layout.zero = 2;
+  CHECK(layout_refusal(layout, tiny)->message.rfind("runner:zero_dp", 0) == 0);
+  layout = {};
+  layout.tp = 4;
+  CHECK(layout_refusal(layout, tiny)->message.rfind("runner:tp_heads", 0) == 0);
+  layout = {};
+  layout.cp = 2;
+  CHECK(layout_refusal(layout, tiny)->message == "cp = 2 is more than this runner has, 1");
+}
+
+TEST_CASE("statistics of one and of many steps") {
+  CHECK(describe({5}).median == 5);
+  const StepStatistics s = describe({4, 1, 3, 2});
+  CHECK(s.median == 2.5);
+  CHECK(s.min == 1);
+  CHECK(s.p95 == 4);
+  CHECK(s.spread == doctest::Approx(1.2));
+}
+
+TEST_CASE("memory is charged exactly and remembers its peaks") {
+  const auto device = make_cpu_device(Dtype::fp32);
+  Memory memory(*device, std::nullopt);
+  {
+    const Block a = memory.allocate(MemoryClass::activations, 100, "a");
+    const Block b = memory.allocate(MemoryClass::workspace, 50, "b");
+    CHECK(memory.in_use_bytes() == 150);
+  }
+  const Block c = memory.allocate(MemoryClass::activations, 30, "c");
+  CHECK(memory.in_use_bytes() == 30);
+  CHECK(memory.peak_bytes() == 150);
+  CHECK(memory.peak_bytes(MemoryClass::activations) == 100);
+}
+
+TEST_CASE("the meta device counts a model that no machine here could hold") {
+  Options options;
+  options.model = *find_shape("llama3-70b");
+  options.dtype = Dtype::bf16;
+  options.layout.dp = 8;
+  options.layout.tp = 8;
+  options.layout.pp = 8;
+  options.layout.grad_accum = 16;
+  options.layout.sequence_parallel = true;
+  const RankCost cost = cost_of_rank(options, 0);
+  // 2 + 4 + 12 bytes per parameter of the first stage.
+  const i64 first_stage = (10 * (layer_parameters(options.model) - 2 * 8192) / 8) +
+                          10 * 2 * 8192 + 128256 / 8 * 8192;
+  CHECK(cost.peak_by_class[0] + cost.peak_by_class[1] + cost.peak_by_class[2] ==
+        18 * first_stage);
+}
