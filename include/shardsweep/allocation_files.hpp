@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Port: an allocation's folder, where no path is spelled twice, and the two append-only files
+// between daemon and lead.
+//
+//   <allocation>/allocation.json  to_lead  from_lead  claim  lead.log
+//   <attempt>/spec.json  records.jsonl[.k]  rank.K.out  recorder/   → <attempt>.tar when it is
+//   over
+#pragma once
+
+#include <shardsweep/result.hpp>
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardsweep {
+
+struct AllocationPaths {
+  std::filesystem::path dir;
+  [[nodiscard]] std::filesystem::path spec() const { return dir / "allocation.json"; }
+  [[nodiscard]] std::filesystem::path to_lead() const { return dir / "to_lead"; }
+  [[nodiscard]] std::filesystem::path from_lead() const { return dir / "from_lead"; }
+  [[nodiscard]] std::filesystem::path claim() const { return dir / "claim"; }
+  [[nodiscard]] std::filesystem::path log() const { return dir / "lead.log"; }
+};
+
+struct AttemptPaths {
+  std::filesystem::path dir;
+  [[nodiscard]] std::filesystem::path spec() const { return dir / "spec.json"; }
+  [[nodiscard]] std::filesystem::path records() const { return dir / "records.jsonl"; }
+  [[nodiscard]] std::filesystem::path recorder() const { return dir / "recorder"; }
+  [[nodiscard]] std::filesystem::path rank_log(int rank) const {
+    return dir / ("rank." + std::to_string(rank) + ".out");
+  }
+  /// A tar file beside the folder; `tar xf` opens it.
+  [[nodiscard]] std::filesystem::path pack() const { return dir.string() + ".tar"; }
+};
+
+/// Writes the whole of `text` to a new file beside `path`, fsyncs it and renames it into place.
+[[nodiscard]] Result<void> write_file_durably(const std::filesystem::path& path,
+                                              std::string_view text);
+/// At most `limit` bytes; a longer file is a fault.
+[[nodiscard]] Result<std::string> read_file(const std::filesystem::path& path,
+                                            std::size_t limit = 16 << 20);
+
+/// Appends whole lines. A torn last line, left by a crash, is closed with a newline first, so
+/// that readers skip it as malformed.
+class LineWriter {
+ public:
+  [[nodiscard]] static Result<LineWriter> open(const std::filesystem::path& path);
+  LineWriter(LineWriter&&) noexcept;
+  LineWriter& operator=(LineWriter&&) noexcept;
+  LineWriter(const LineWriter&) = delete;
+  LineWriter& operator=(const LineWriter&) = delete;
+  ~LineWriter();
+  /// One write(2), then fdatasync where `durable`.
+  [[nodiscard]] Result<void> append(std::string_view line, bool durable);
+
+ private:
+  explicit LineWriter(int descriptor) : descriptor_(descriptor) {}
+  int descriptor_;
+  bool torn_ = false;  ///< what was written last has no end yet
+};
+
+/// Follows an append-only file of lines. Reopens at each look (NFS), never waits for the file
+/// to appear, keeps a torn last line for the next look.
+class LineReader {
+ public:
+  explicit LineReader(std::filesystem::path path) : path_(std::move(path)) {}
+  /// The complete lines since the last look, at most `limit` of them; none where there is no
+  /// file. Of a line longer than 256 KiB only the beginning is handed out.
+  [[nodiscard]] Result<std::vector<std::string>> look(std::size_t limit = 10'000);
+
+ private:
+  std::filesystem::path path_;
+  std::uint64_t offset_ = 0;
+  bool overlong_ = false;  ///< within a line too long to be one
+};
+
+/// What of an attempt's files is durable, from its folder or its pack.
+struct AttemptRecords {
+  std::string text;  ///< records.jsonl, then records.jsonl.k, whole lines
+  bool packed = false;
+};
+[[nodiscard]] Result<AttemptRecords> read_attempt_records(const AttemptPaths& attempt);
+
+/// Packs the folder into attempt.pack() (durably), then removes it. Logs are cut to their first
+/// and last keep_log_bytes / 2. Done again after an interruption it finishes the job.
+[[nodiscard]] Result<void> pack_attempt(const AttemptPaths& attempt,
+                                        std::int64_t keep_log_bytes);
+
+}  // namespace shardsweep

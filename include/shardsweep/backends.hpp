@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which schedulers there are. Adding one: an implementation of Scheduler and a line here
+// (src/README.md).
+#pragma once
+
+#include <shardsweep/scheduler.hpp>
+
+#include <filesystem>
+#include <memory>
+
+namespace shardsweep {
+
+/// This machine as an allocation: the lead is a process of its own, which outlives the daemon.
+/// `agent` is the absolute path of shardsweep-agent.
+[[nodiscard]] std::unique_ptr<Scheduler> make_local_scheduler(
+    const std::filesystem::path& agent);
+
+/// Nothing where Slurm's commands are there and its controller answers within a few seconds;
+/// else a fault that says which of the two is missing.
+[[nodiscard]] Result<void> probe_slurm();
+
+}  // namespace shardsweep

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a runner says it can do (`shardbench-cpu --capabilities`). The planner calls a point
+// that is outside infeasible, with that reason.
+#pragma once
+
+#include <shardsweep/point.hpp>
+#include <shardsweep/result.hpp>
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace shardsweep {
+
+struct RunnerRule {
+  std::string constraint;  ///< "runner:…"
+  std::string when;        ///< expression that is true where the runner refuses
+  std::string why;
+};
+
+struct Capabilities {
+  std::string runner;
+  std::string version;
+  std::vector<std::string> dtypes;
+  std::map<std::string, std::optional<std::int64_t>, std::less<>>
+      max;  ///< by axis; none: unlimited
+  std::map<std::string, std::vector<std::string>, std::less<>> allowed;  ///< by axis: its words
+  std::vector<RunnerRule> rules;
+};
+
+/// From the JSON object that the runner prints.
+[[nodiscard]] Result<Capabilities> parse_capabilities(std::string_view json);
+
+}  // namespace shardsweep

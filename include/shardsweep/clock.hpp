@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Port: time. Nothing but an implementation of this asks the system what time it is.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+namespace shardsweep {
+
+/// Microseconds since 1970-01-01 UTC: what is stored.
+using Timestamp = std::int64_t;
+
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  [[nodiscard]] virtual Timestamp now() const = 0;
+  /// Monotonic, for intervals and deadlines.
+  [[nodiscard]] virtual std::chrono::steady_clock::time_point steady() const = 0;
+};
+
+class SystemClock final : public Clock {
+ public:
+  [[nodiscard]] Timestamp now() const override;
+  [[nodiscard]] std::chrono::steady_clock::time_point steady() const override;
+};
+
+}  // namespace shardsweep

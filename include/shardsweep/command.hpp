@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Port: other programs, bounded by deadlines and in what they may print.
+#pragma once
+
+#include <shardsweep/result.hpp>
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace shardsweep {
+
+struct CommandOutput {
+  int exit_code = -1;  ///< -1 where a signal ended it
+  int signal = 0;
+  std::string out;
+  std::string err;
+  bool truncated = false;  ///< more was printed than `output_limit`
+};
+
+struct CommandLimits {
+  std::chrono::milliseconds deadline{10'000};
+  std::size_t output_limit = 4 << 20;  ///< bytes of stdout and of stderr each
+};
+
+/// A program that runs beside the poll loop. argv[0] is a path or a name on PATH; no shell.
+class RunningCommand {
+ public:
+  [[nodiscard]] static Result<RunningCommand> start(const std::vector<std::string>& argv,
+                                                    const CommandLimits& limits);
+  RunningCommand(RunningCommand&&) noexcept;
+  RunningCommand& operator=(RunningCommand&&) noexcept;
+  ~RunningCommand();  ///< ends it, and what it started, if it still runs
+
+  /// Never blocks. The output once it has ended; `timed_out` after its whole process group was
+  /// ended at the deadline.
+  [[nodiscard]] std::optional<Result<CommandOutput>> poll();
+  /// Waits for that.
+  [[nodiscard]] Result<CommandOutput> wait();
+
+ private:
+  struct State;
+  explicit RunningCommand(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+/// Runs a program to its end.
+[[nodiscard]] Result<CommandOutput> run_command(const std::vector<std::string>& argv,
+                                                const CommandLimits& limits);
+
+/// Starts a program in a session of its own, with standard input from /dev/null and output
+/// appended to `log`: it outlives this process. Its parent must reap it while it lives.
+[[nodiscard]] Result<pid_t> spawn_detached(const std::vector<std::string>& argv,
+                                           const std::filesystem::path& log);
+
+/// Absolute path of a program on PATH; empty where there is none.
+[[nodiscard]] std::filesystem::path find_on_path(const std::string& program);
+
+}  // namespace shardsweep

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where things lie: everything of one database stands in `<database>.d`, so that one path names
+// it all and it can be moved as a whole. It must be visible from the nodes.
+#pragma once
+
+#include <shardsweep/result.hpp>
+
+#include <filesystem>
+#include <string>
+
+namespace shardsweep {
+
+struct Home {
+  std::filesystem::path database;
+
+  [[nodiscard]] std::filesystem::path dir() const { return database.string() + ".d"; }
+  [[nodiscard]] std::filesystem::path requests() const { return dir() / "requests"; }
+  [[nodiscard]] std::filesystem::path answers() const { return dir() / "answers"; }
+  [[nodiscard]] std::filesystem::path inbox() const { return dir() / "inbox"; }
+  [[nodiscard]] std::filesystem::path allocations() const { return dir() / "allocations"; }
+  [[nodiscard]] std::filesystem::path attempts() const { return dir() / "attempts"; }
+  [[nodiscard]] std::filesystem::path lock() const { return dir() / "daemon.lock"; }
+  [[nodiscard]] std::filesystem::path log() const { return dir() / "daemon.log"; }
+};
+
+/// `--db`, else SHARDSWEEP_DB, else shardsweep.db under SHARDSWEEP_HOME (~/.shardsweep).
+[[nodiscard]] Result<Home> find_home(const std::string& db_option);
+/// Makes the folders, private to the user.
+[[nodiscard]] Result<void> make_home(const Home& home);
+
+/// What came with this program, found relative to its own executable in a build tree and after
+/// install.
+struct Installation {
+  std::filesystem::path shardsweep;
+  std::filesystem::path agent;
+  std::filesystem::path runner;  ///< shardbench-cpu
+  std::filesystem::path templates;
+  std::filesystem::path presets;  ///< holds clusters/ and models/
+};
+[[nodiscard]] Result<Installation> find_installation();
+
+}  // namespace shardsweep

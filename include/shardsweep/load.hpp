@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Port: files into values. Errors read `sweep.yaml:12:7: unknown key 'micro_batches', did you
+// mean 'micro_batch'?` followed by the line and a caret.
+#pragma once
+
+#include <shardsweep/result.hpp>
+#include <shardsweep/sweep.hpp>
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardsweep {
+
+/// Where presets lie: `<presets>/clusters/NAME.yaml` and `<presets>/models/NAME.yaml`.
+struct LoadOptions {
+  std::filesystem::path presets;
+  std::vector<std::string> set;  ///< `axes.tp=2,4`, applied over the file
+};
+
+[[nodiscard]] Result<SweepSpec> load_sweep(const std::filesystem::path& file,
+                                           const LoadOptions& options);
+/// The same from text; `name` stands for the file in messages.
+[[nodiscard]] Result<SweepSpec> load_sweep_text(std::string_view text, const std::string& name,
+                                                const LoadOptions& options);
+[[nodiscard]] Result<SiteSpec> load_site(const std::filesystem::path& file);
+
+/// The sweep as a complete sweep file: presets written out, every default in force, each policy
+/// value with its reason as a comment. Loading it gives an equal SweepSpec (positions apart);
+/// it is what the database keeps of a sweep and what `plan --explain` prints.
+[[nodiscard]] std::string explain_sweep(const SweepSpec& sweep);
+
+}  // namespace shardsweep

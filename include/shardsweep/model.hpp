@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// A Llama-like model's shape, and a cluster's hardware: the presets that sweeps name.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace shardsweep {
+
+/// Shape of a Llama-like transformer (RMSNorm, RoPE, GQA, SwiGLU).
+struct ModelSpec {
+  std::string name;
+  std::int64_t layers = 0;
+  std::int64_t hidden = 0;
+  std::int64_t ffn = 0;
+  std::int64_t heads = 0;
+  std::int64_t kv_heads = 0;
+  std::int64_t vocab = 0;
+  bool tied_embeddings = false;
+
+  friend bool operator==(const ModelSpec&, const ModelSpec&) = default;
+};
+
+enum class Dtype : std::uint8_t { bf16, fp32, fp64 };
+inline constexpr std::array<std::string_view, 3> dtype_words{"bf16", "fp32", "fp64"};
+[[nodiscard]] constexpr std::int64_t bytes_of(Dtype dtype) {
+  return dtype == Dtype::bf16 ? 2 : dtype == Dtype::fp32 ? 4 : 8;
+}
+
+/// A hardware preset. Rates are per GPU ("GPU" is a slot of the host on this-machine).
+struct ClusterSpec {
+  std::string name;
+  std::string gpu;  ///< the device's name as the driver gives it; empty: unknown, so no MFU
+  int gpus_per_node = 0;
+  std::int64_t memory_bytes = 0;  ///< per GPU
+  /// Dense peak in FLOP/s by dtype; none: unknown, so no MFU and no time prediction from it.
+  std::array<std::optional<double>, 3> peak_flops{};
+  double memory_bandwidth = 0;      ///< bytes/s of device memory
+  double intra_node_bandwidth = 0;  ///< bytes/s per GPU, one direction
+  double inter_node_bandwidth = 0;  ///< bytes/s per GPU, one direction
+  double intra_node_latency_us = 0;
+  double inter_node_latency_us = 0;
+  bool this_machine = false;  ///< always run locally, whatever scheduler is installed
+  bool shared_host = true;    ///< others may use the host's CPUs without spoiling a measurement
+
+  friend bool operator==(const ClusterSpec&, const ClusterSpec&) = default;
+};
+
+}  // namespace shardsweep

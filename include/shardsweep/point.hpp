@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// Layout and point, and the one table of axes: what the loader reads, the planner varies, the
+// database stores, `--where` understands and a heatmap can pivot on.
+#pragma once
+
+#include <shardsweep/model.hpp>
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardsweep {
+
+enum class Recompute : std::uint8_t { none, selective, full };
+inline constexpr std::array<std::string_view, 3> recompute_words{"none", "selective", "full"};
+
+enum class Schedule : std::uint8_t { one_f_one_b, afab };
+inline constexpr std::array<std::string_view, 2> schedule_words{"1f1b", "afab"};
+
+/// Which parallel dimension has neighbouring ranks: the first is fastest.
+enum class RankOrder : std::uint8_t { tp_dp_pp, tp_pp_dp, dp_tp_pp };
+inline constexpr std::array<std::string_view, 3> rank_order_words{"tp-dp-pp", "tp-pp-dp",
+                                                                  "dp-tp-pp"};
+
+/// How one training job is spread over its world of dp*tp*pp*cp ranks.
+struct Layout {
+  std::int32_t dp = 1;
+  std::int32_t tp = 1;
+  std::int32_t pp = 1;
+  std::int32_t cp = 1;            ///< reserved: 1
+  std::int32_t ep = 1;            ///< reserved: 1
+  std::int32_t vpp = 1;           ///< reserved: 1
+  std::int32_t dp_replicate = 1;  ///< reserved: 1
+  std::int32_t micro_batch = 1;   ///< samples per micro-batch
+  std::int32_t grad_accum = 1;    ///< micro-batches per train step and DP rank
+  std::int32_t zero = 0;          ///< ZeRO stage 0-3
+  Recompute recompute = Recompute::none;
+  bool sequence_parallel = false;
+  Schedule schedule = Schedule::one_f_one_b;
+  RankOrder rank_order = RankOrder::tp_dp_pp;
+  std::int32_t bucket_mb = 25;  ///< MiB of gradients per DP all-reduce
+  bool overlap = true;          ///< DP communication overlaps backward
+
+  [[nodiscard]] std::int64_t world() const { return std::int64_t{dp} * tp * pp * cp; }
+  /// Samples per train step over all DP ranks.
+  [[nodiscard]] std::int64_t global_batch() const {
+    return std::int64_t{dp} * micro_batch * grad_accum;
+  }
+  friend bool operator==(const Layout&, const Layout&) = default;
+};
+
+/// One coordinate of a grid.
+struct Point {
+  std::int32_t model = 0;  ///< index into SweepSpec::models
+  std::int32_t nodes = 1;  ///< 0 where `gpus` gives a world smaller than a node
+  std::int32_t gpus = 1;   ///< the world's size
+  std::int32_t seq_len = 0;
+  Dtype dtype = Dtype::bf16;
+  Layout layout;
+  std::int32_t repeat = 1;           ///< 1 .. measure.repeats
+  std::vector<std::int32_t> vars{};  ///< index into SweepSpec::vars[i].values, per var
+
+  friend bool operator==(const Point&, const Point&) = default;
+};
+
+enum class AxisKind : std::uint8_t {
+  integer,
+  word,    ///< one of `words`; the value is its index
+  toggle,  ///< false | true, also 0 | 1
+  model,   ///< a model's name; the value is an index into SweepSpec::models
+};
+
+/// One thing that a sweep file may vary. To add one: a field above, a row in axis.cpp, a column
+/// in schema.sql (src/README.md).
+struct AxisInfo {
+  std::string_view name;  ///< in the sweep file, database, CSV, flags
+  AxisKind kind;
+  std::span<const std::string_view> words;    ///< for AxisKind::word
+  std::span<const std::string_view> aliases;  ///< other trainers' names, understood on input
+  std::int64_t minimum;
+  std::int64_t maximum;
+  std::int64_t default_value;
+  bool allows_auto;  ///< `auto`: derived from the others
+  bool in_lane_key;  ///< false for micro_batch and grad_accum, along which a lane ascends
+  std::string_view meaning;
+  std::int64_t (*get)(const Point&);
+  void (*set)(Point&, std::int64_t);
+};
+
+/// All axes, in the order of columns. `repeat` and vars are not in it.
+[[nodiscard]] std::span<const AxisInfo> axes();
+
+/// By name or alias; nullptr where there is none.
+[[nodiscard]] const AxisInfo* find_axis(std::string_view name_or_alias);
+
+/// A value as it is printed and stored ("4", "selective", "true"); for AxisKind::model the
+/// index.
+[[nodiscard]] std::string axis_text(const AxisInfo& axis, std::int64_t value);
+
+}  // namespace shardsweep

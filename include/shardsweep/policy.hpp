@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every interval and limit, each with its unit and its reason, in one struct. Each can be set
+// in a sweep file under the section and key that policy_fields() names.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <variant>
+
+namespace shardsweep {
+
+struct Policy {
+  // watch: how long an attempt may stay in a phase without progress, in seconds
+  double start_limit_s = 60;
+  double rendezvous_limit_s = 60;
+  double init_limit_s = 300;
+  double first_step_limit_s = 300;
+  double step_limit_s = 120;
+  double teardown_limit_s = 60;
+  double grace_s = 5;
+  double beat_s = 1;
+  double agent_lease_s = 15;
+  double node_lease_s = 15;
+  double file_beat_s = 5;
+  double watch_interval_s = 0.2;
+  std::int64_t keep_log_bytes = std::int64_t{256} * 1024;
+
+  // retry
+  std::int64_t retry_on_trial = 1;
+  std::int64_t retry_elsewhere = 5;
+
+  // limits
+  std::int64_t max_points = 10'000'000;
+  std::int64_t max_stored_left_out = 50'000;
+  std::int64_t max_nodes = 0;
+  double max_gpu_hours = 0;
+  std::int64_t max_allocations = 1;
+  double attempt_limit_s = 7200;
+
+  // lane
+  std::int64_t lane_length = 0;
+  double lane_ahead_s = 1800;
+  double lane_idle_s = 60;
+
+  // daemon
+  double tick_s = 0.25;
+  double idle_tick_s = 1;
+  double lease_renew_s = 5;
+  double lease_ttl_s = 30;
+  double claim_limit_s = 30;
+
+  friend bool operator==(const Policy&, const Policy&) = default;
+};
+
+enum class PolicyUnit : std::uint8_t { seconds, bytes, count, hours };
+
+struct PolicyField {
+  std::string_view section;  ///< the map in the sweep file: watch, retry, limits, lane, daemon
+  std::string_view key;
+  PolicyUnit unit;
+  std::variant<double Policy::*, std::int64_t Policy::*> member;
+  double minimum;
+  double maximum;
+  std::string_view reason;  ///< why the default is what it is; `plan --explain` prints it
+};
+
+[[nodiscard]] std::span<const PolicyField> policy_fields();
+
+}  // namespace shardsweep

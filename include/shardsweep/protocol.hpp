@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+// What daemon, lead and node agent say to each other: numbered JSON lines.
+//
+//   daemon ── to_lead ──►  lead  ── channel (stdin) ──►  node agent     one per node
+//          ◄─ from_lead ──       ◄─ channel (stdout) ──
+//
+// to_lead and from_lead are append-only files of the allocation. A channel line is at most
+// max_line bytes, newline included: longer ones are cut or mixed by srun. Bulk goes by file.
+#pragma once
+
+#include <shardsweep/clock.hpp>
+#include <shardsweep/outcome.hpp>
+#include <shardsweep/result.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace shardsweep {
+
+inline constexpr std::size_t max_line = 1000;
+
+using AttemptId = std::int64_t;
+
+/// Everything an agent must know to run one attempt: `spec.json` in the attempt's folder.
+struct AttemptSpec {
+  AttemptId attempt = 0;
+  std::string trial;  ///< slug, for logs
+  std::string nonce;  ///< names the attempt in its records
+  std::string token;  ///< of the allocation
+  std::int32_t world = 1;
+  std::int32_t ranks_per_node = 1;
+  std::vector<std::string>
+      argv;  ///< complete but for RANK, WORLD_SIZE, LOCAL_RANK in the environment
+  std::map<std::string, std::string> env;
+  // limits without progress, seconds (Policy)
+  double start_limit_s = 0;
+  double rendezvous_limit_s = 0;
+  double init_limit_s = 0;
+  double first_step_limit_s = 0;
+  double step_limit_s = 0;
+  double teardown_limit_s = 0;
+  double attempt_limit_s = 0;  ///< in all
+  double grace_s = 0;
+  std::int64_t keep_log_bytes = 0;
+
+  friend bool operator==(const AttemptSpec&, const AttemptSpec&) = default;
+};
+
+/// First line of an allocation's life, `allocation.json` in its folder.
+struct AllocationSpec {
+  std::string token;
+  std::string job_name;
+  std::int32_t nodes = 1;
+  std::int32_t slots_per_node = 1;
+  std::string launch = "local";  ///< local: one node agent over a pipe; srun: one per node
+  double beat_s = 0;
+  double agent_lease_s = 0;
+  double node_lease_s = 0;
+  double file_beat_s = 0;
+  double watch_interval_s = 0;
+  double idle_limit_s = 0;  ///< a lead with nothing assigned for this long ends the allocation
+
+  friend bool operator==(const AllocationSpec&, const AllocationSpec&) = default;
+};
+
+// ---- daemon to lead -------------------------------------------------------------------------
+
+/// Run this attempt after those assigned before it.
+struct Assign {
+  AttemptId attempt = 0;
+  std::string trial;
+  std::string dir;  ///< of the attempt: absolute, holds spec.json
+  std::string nonce;
+  std::string lane;  ///< lane_key: after an oom in it, larger micro-batches are not started
+  std::int32_t micro_batch = 1;
+  friend bool operator==(const Assign&, const Assign&) = default;
+};
+/// Do not start this attempt; answered by Revoked, or by nothing where it has started.
+struct Revoke {
+  AttemptId attempt = 0;
+  friend bool operator==(const Revoke&, const Revoke&) = default;
+};
+/// End this attempt if it runs, do not start it if it does not.
+struct Cancel {
+  AttemptId attempt = 0;
+  std::string why;
+  friend bool operator==(const Cancel&, const Cancel&) = default;
+};
+/// Start nothing more; leave when the running attempt has ended.
+struct Drain {
+  friend bool operator==(const Drain&, const Drain&) = default;
+};
+
+using ToLeadBody = std::variant<Assign, Revoke, Cancel, Drain>;
+struct ToLead {
+  std::int64_t n = 0;  ///< counts from 1 in the file
+  std::int64_t epoch =
+      0;  ///< of the daemon's lease: lines of an older epoch than seen are ignored
+  ToLeadBody body;
+  friend bool operator==(const ToLead&, const ToLead&) = default;
+};
+
+// ---- lead to daemon -------------------------------------------------------------------------
+
+/// The lead has won the claim.
+struct Claimed {
+  std::string token;
+  std::string claim;  ///< the claim's nonce
+  std::string host;
+  std::int64_t pid = 0;
+  std::int64_t pid_start = 0;  ///< field 22 of /proc/PID/stat
+  std::string job_id;          ///< SLURM_JOB_ID, or empty
+  friend bool operator==(const Claimed&, const Claimed&) = default;
+};
+struct Beat {
+  AttemptId attempt = 0;  ///< running now, 0: none
+  std::string phase;
+  std::int64_t step = 0;
+  friend bool operator==(const Beat&, const Beat&) = default;
+};
+struct Started {
+  AttemptId attempt = 0;
+  std::string nonce;
+  friend bool operator==(const Started&, const Started&) = default;
+};
+/// How the agent saw an attempt end: an observation with its first cause, not the final word.
+struct Ended {
+  AttemptId attempt = 0;
+  std::string nonce;
+  Outcome outcome = Outcome::lost;
+  std::int32_t exit_code = -1;  ///< of the rank that failed first; -1: none
+  std::int32_t signal = 0;
+  std::string cause;        ///< first evidence, one line
+  std::string source;       ///< who said it: runner, exit, agent, policy, request
+  std::int32_t leaked = 0;  ///< processes that outlived their ranks and were ended
+  std::string pack;  ///< file name of the packed attempt, beside its folder; may be empty
+  friend bool operator==(const Ended&, const Ended&) = default;
+};
+struct Revoked {
+  AttemptId attempt = 0;
+  friend bool operator==(const Revoked&, const Revoked&) = default;
+};
+struct NodeSeen {
+  std::string node;
+  std::string host;
+  std::int64_t pid = 0;
+  friend bool operator==(const NodeSeen&, const NodeSeen&) = default;
+};
+/// Last line: the lead leaves.
+struct Bye {
+  std::string why;  ///< drained, idle, node lost, signal
+  friend bool operator==(const Bye&, const Bye&) = default;
+};
+
+using FromLeadBody = std::variant<Claimed, Beat, Started, Ended, Revoked, NodeSeen, Bye>;
+struct FromLead {
+  std::int64_t n = 0;
+  Timestamp t = 0;
+  FromLeadBody body;
+  friend bool operator==(const FromLead&, const FromLead&) = default;
+};
+
+// ---- lead and node agent --------------------------------------------------------------------
+
+struct Launch {
+  AttemptId attempt = 0;
+  std::string dir;  ///< of the attempt; the rest is in its spec.json
+  friend bool operator==(const Launch&, const Launch&) = default;
+};
+/// End the running attempt: SIGTERM, grace, SIGKILL to the whole tree.
+struct EndAttempt {
+  AttemptId attempt = 0;
+  Outcome outcome = Outcome::cancelled;
+  std::string why;
+  friend bool operator==(const EndAttempt&, const EndAttempt&) = default;
+};
+struct LeadBeat {
+  friend bool operator==(const LeadBeat&, const LeadBeat&) = default;
+};
+struct Quit {
+  friend bool operator==(const Quit&, const Quit&) = default;
+};
+using ToNodeBody = std::variant<Launch, EndAttempt, LeadBeat, Quit>;
+
+struct NodeReady {
+  std::string node;
+  std::string host;
+  std::int64_t pid = 0;
+  friend bool operator==(const NodeReady&, const NodeReady&) = default;
+};
+struct NodeBeat {
+  AttemptId attempt = 0;
+  std::string phase;
+  std::int64_t step = 0;
+  friend bool operator==(const NodeBeat&, const NodeBeat&) = default;
+};
+struct NodeLaunched {
+  AttemptId attempt = 0;
+  friend bool operator==(const NodeLaunched&, const NodeLaunched&) = default;
+};
+/// This node's part of the attempt is over and waitpid has said ECHILD.
+struct NodeEnded {
+  AttemptId attempt = 0;
+  Outcome outcome = Outcome::lost;
+  std::int32_t exit_code = -1;
+  std::int32_t signal = 0;
+  Timestamp at = 0;  ///< of the first cause
+  std::string cause;
+  std::string source;
+  std::int32_t leaked = 0;
+  friend bool operator==(const NodeEnded&, const NodeEnded&) = default;
+};
+using FromNodeBody = std::variant<NodeReady, NodeBeat, NodeLaunched, NodeEnded>;
+struct FromNode {
+  std::string node;
+  FromNodeBody body;
+  friend bool operator==(const FromNode&, const FromNode&) = default;
+};
+
+// ---- lines (adapters/node/wire.cpp)
+// -----------------------------------------------------------
+
+/// One line each, without the newline. Free text is cut so that a channel line fits max_line.
+[[nodiscard]] std::string encode(const ToLead& message);
+[[nodiscard]] std::string encode(const FromLead& message);
+[[nodiscard]] std::string encode(const ToNodeBody& message);
+[[nodiscard]] std::string encode(const FromNode& message);
+[[nodiscard]] std::string encode(const AttemptSpec& spec);
+[[nodiscard]] std::string encode(const AllocationSpec& spec);
+
+/// Bounded and total: anything that is not such a line is a fault that quotes its beginning.
+[[nodiscard]] Result<ToLead> decode_to_lead(std::string_view line);
+[[nodiscard]] Result<FromLead> decode_from_lead(std::string_view line);
+[[nodiscard]] Result<ToNodeBody> decode_to_node(std::string_view line);
+[[nodiscard]] Result<FromNode> decode_from_node(std::string_view line);
+[[nodiscard]] Result<AttemptSpec> decode_attempt_spec(std::string_view text);
+[[nodiscard]] Result<AllocationSpec> decode_allocation_spec(std::string_view text);
+
+}  // namespace shardsweep

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// One JSON line of a runner's output, as far as an agent needs it to watch an attempt.
+#pragma once
+
+#include <shardsweep/clock.hpp>
+#include <shardsweep/result.hpp>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace shardsweep {
+
+enum class RecordType : std::uint8_t { start, phase, train_step, result, error, other };
+
+struct Record {
+  RecordType type = RecordType::other;
+  std::string nonce;        ///< key `run_id` or `nonce`; empty where the line has none
+  Timestamp t = 0;          ///< key `t`: microseconds, or seconds with a fraction; 0: not given
+  std::string phase;        ///< of `phase`: start, rendezvous, init, warmup, train, teardown
+  std::int64_t step = 0;    ///< of `train_step`
+  std::string error_class;  ///< of `error`: key `class`, a word of runner_exit_table
+  std::string message;      ///< of `error`: key `message`
+  friend bool operator==(const Record&, const Record&) = default;
+};
+
+/// Total: anything that is no JSON object with a `type` is a fault that quotes its beginning.
+[[nodiscard]] Result<Record> decode_record(std::string_view line);
+
+/// True where the whole lines of `records` hold a result of the attempt with this nonce.
+[[nodiscard]] bool has_result(std::string_view records, std::string_view nonce);
+
+}  // namespace shardsweep

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Port: how commands ask the daemon for changes. A request is a file in the home (written,
+// fsynced, renamed into place under a name that sorts by time); the answer is another. It works
+// from any login node that sees the folder.
+#pragma once
+
+#include <shardsweep/clock.hpp>
+#include <shardsweep/home.hpp>
+#include <shardsweep/result.hpp>
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardsweep {
+
+enum class Verb : std::uint8_t { submit, pause, resume, cancel, rerun, stop };
+inline constexpr std::array<std::string_view, 7> verb_words{
+    "submit", "pause", "resume", "cancel", "rerun", "gc", "stop"};
+
+struct Request {
+  std::string id;  ///< the file's name; given by post_request
+  Verb verb = Verb::stop;
+  std::vector<std::string> names;  ///< sweeps, slugs or attempts
+  std::string where;
+  std::string inbox;    ///< submit: path of the inbox file
+  std::string backend;  ///< submit: "local" or "slurm"
+  std::string from;     ///< user@host pid, for the log
+};
+
+struct Answer {
+  std::string id;
+  std::optional<Fault> fault;
+  std::string text;                            ///< one sentence
+  std::map<std::string, std::int64_t> counts;  ///< what changed
+};
+
+/// Writes the request; returns its id.
+[[nodiscard]] Result<std::string> post_request(const Home& home, Request request,
+                                               Timestamp now);
+/// Those that wait, oldest first. One that can't be read comes as a fault answer's id and
+/// reason.
+struct PendingRequest {
+  std::string id;
+  Result<Request> request;
+};
+[[nodiscard]] Result<std::vector<PendingRequest>> pending_requests(const Home& home);
+/// Writes the answer, then removes the request: done again after a crash it is answered again.
+[[nodiscard]] Result<void> answer_request(const Home& home, const Answer& answer);
+/// The answer, once there is one; taking it removes it.
+[[nodiscard]] Result<std::optional<Answer>> take_answer(const Home& home,
+                                                        const std::string& id);
+/// Removes a request that nobody has answered (the command gives up).
+[[nodiscard]] Result<void> withdraw_request(const Home& home, const std::string& id);
+
+}  // namespace shardsweep

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// Port: the database, as its many readers see it. Every answer is fetched whole before it is
+// printed, so that a reader that pauses never holds the writer up.
+#pragma once
+
+#include <shardsweep/clock.hpp>
+#include <shardsweep/outcome.hpp>
+#include <shardsweep/result.hpp>
+#include <shardsweep/store.hpp>
+#include <shardsweep/table.hpp>
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace shardsweep {
+
+/// What rows are meant. Names are sweeps, slugs, attempts (`slug.2`) or scheduler job ids.
+struct Selection {
+  std::vector<std::string> names;
+  std::string where;    ///< an expression over the columns of `results`, as in `exclude`
+  bool hidden = false;  ///< also trials that an edited sweep file no longer has
+};
+
+struct ResultsRequest {
+  Selection selection;
+  std::vector<std::string> columns;  ///< empty: the usual ones
+  std::string sort;                  ///< column, `-column` for descending
+  std::int64_t limit = 0;            ///< 0: all
+  bool measured_only = false;
+};
+
+struct HeatmapRequest {
+  Selection selection;
+  std::string rows = "model";
+  std::string columns = "nodes";
+  std::string value = "tokens_per_s_per_gpu";
+};
+
+/// One trial as a pivot sees it, or several that differ in nothing that it shows.
+struct CellCandidate {
+  std::string row;
+  std::string column;
+  State state = State::planned;
+  std::optional<Outcome> outcome;
+  bool feasible = true;
+  std::optional<double> value;                 ///< what is shown
+  std::optional<double> tokens_per_s_per_gpu;  ///< what the best is chosen by
+  std::string layout;                          ///< "dp4 tp2 pp1 mb2 ga4 z1"
+  std::string runner_version;
+  std::int64_t trials = 1;  ///< how many it stands for; it has the values of their best
+};
+
+struct Cells {
+  std::vector<CellCandidate> candidates;
+  std::string note;  ///< which runner versions were left out; often empty
+};
+
+/// How far a sweep is.
+struct SweepStatus {
+  SweepId id = 0;
+  std::string name;
+  std::string state;
+  std::int64_t trials = 0;
+  std::int64_t left_out = 0;
+  std::map<std::string, std::int64_t> by_state;    ///< planned, queued, running, ended
+  std::map<std::string, std::int64_t> by_outcome;  ///< of the ended
+  std::int64_t undecided = 0;                      ///< ended without a final verdict
+  double remaining_s = 0;  ///< predicted run time of what has not ended, corrected by what has
+  double measured_over_predicted = 1;
+  std::string running;  ///< slug of a running trial
+  Timestamp submitted_at = 0;
+  Timestamp last_event_at = 0;
+};
+
+class Reader {
+ public:
+  /// Opens for reading alone; a database that does not exist is a fault that says how to make
+  /// one.
+  [[nodiscard]] static Result<std::unique_ptr<Reader>> open(const std::filesystem::path& file);
+  virtual ~Reader() = default;
+
+  /// One SELECT of the user's; anything that writes, attaches or sets is refused by an
+  /// authorizer.
+  [[nodiscard]] virtual Result<Table> query(const std::string& sql) = 0;
+  [[nodiscard]] virtual Result<Table> results(const ResultsRequest& request) = 0;
+  /// The best measured layout per cell (model x seq_len x nodes|gpus), by tokens_per_s_per_gpu.
+  /// As in cells(): a layout's value is the median over its repeats, a marked measurement is
+  /// not ranked, and of several runner versions of one model only the newest counts, unless
+  /// `where` names runner_version.
+  [[nodiscard]] virtual Result<Table> best(const Selection& selection) = 0;
+  [[nodiscard]] virtual Result<Cells> cells(const HeatmapRequest& request) = 0;
+  [[nodiscard]] virtual Result<std::vector<SweepStatus>> status(
+      const std::vector<std::string>& sweeps) = 0;
+  /// Tables that tell all about one trial or attempt: trial, attempts, measurements, events.
+  struct Section {
+    std::string title;
+    Table table;
+  };
+  [[nodiscard]] virtual Result<std::vector<Section>> show(const std::string& name) = 0;
+  /// Events after `after_id`, oldest first: id, at, sweep, trial, attempt, kind, detail.
+  [[nodiscard]] virtual Result<Table> events(const std::vector<std::string>& sweeps,
+                                             std::int64_t after_id, std::int64_t limit) = 0;
+  /// The resolved text of a sweep's last submission.
+  [[nodiscard]] virtual Result<std::string> resolved(const std::string& sweep) = 0;
+  [[nodiscard]] virtual Result<std::optional<LeaseHolder>> lease_holder() = 0;
+  /// A consistent copy in one file that a colleague can open (VACUUM INTO). Refuses to
+  /// overwrite.
+  [[nodiscard]] virtual Result<void> export_to(const std::filesystem::path& file) = 0;
+};
+
+}  // namespace shardsweep

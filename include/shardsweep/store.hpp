@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// Port: the database, as its one writer sees it (adapters/store). Readers: results.hpp.
+#pragma once
+
+#include <shardsweep/capabilities.hpp>
+#include <shardsweep/plan.hpp>
+#include <shardsweep/result.hpp>
+#include <shardsweep/sweep.hpp>
+#include <shardsweep/world.hpp>
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace shardsweep {
+
+/// Who holds a database: named in the refusal of a second daemon.
+struct LeaseHolder {
+  std::string host;
+  std::string boot_id;
+  std::int64_t pid = 0;
+  std::int64_t pid_start = 0;
+  Timestamp since = 0;
+  Timestamp renewed = 0;
+  std::int64_t epoch = 0;  ///< grows with every takeover; 0: never held
+  friend bool operator==(const LeaseHolder&, const LeaseHolder&) = default;
+};
+
+/// A sweep, expanded by the command that submits it. Written as a database file of its own
+/// (the inbox), which the daemon takes over in bounded pieces.
+struct SubmittedSweep {
+  const SweepSpec* sweep = nullptr;
+  const Plan* plan = nullptr;
+  const Capabilities* capabilities = nullptr;
+  std::string source;    ///< the user's file, as it was
+  std::string resolved;  ///< explain_sweep()
+  std::string resolved_hash;
+  std::string backend;  ///< "local" or "slurm"
+};
+
+/// Fills `file` (new) with the submission. `names` gives identity, slug and lane of a trial
+/// (domain/identity.hpp); it may keep what all points of the sweep share.
+struct TrialNames {
+  std::string identity;
+  std::string slug;
+  std::string lane;
+};
+using NameTrial = std::function<TrialNames(const Point&)>;
+[[nodiscard]] Result<void> write_inbox(const std::filesystem::path& file,
+                                       const SubmittedSweep& submission,
+                                       const NameTrial& names);
+
+/// What a submission changed (DESIGN §5, Identity).
+struct SubmitReport {
+  SweepId sweep = 0;
+  std::string name;
+  bool resubmitted = false;
+  std::int64_t trials = 0;     ///< in the sweep file now
+  std::int64_t fresh = 0;      ///< new
+  std::int64_t known = 0;      ///< were in the sweep before
+  std::int64_t measured = 0;   ///< of the known: have an outcome already
+  std::int64_t undecided = 0;  ///< of those: without a final verdict (`resume` tries again)
+  std::int64_t gone = 0;       ///< no longer in the file: kept, hidden
+  std::int64_t left_out = 0;
+};
+
+class Store {
+ public:
+  /// Creates the file and migrates it to this version's schema. A newer schema is refused. WAL
+  /// only on local file systems that are known, a rollback journal elsewhere.
+  [[nodiscard]] static Result<std::unique_ptr<Store>> open(const std::filesystem::path& file);
+  virtual ~Store() = default;
+
+  [[nodiscard]] virtual Result<std::optional<LeaseHolder>> lease_holder() = 0;
+  /// Takes the lease: epoch + 1. Whether that is right is the caller's to know.
+  [[nodiscard]] virtual Result<LeaseHolder> take_lease(LeaseHolder claim) = 0;
+  /// A fault of kind `rejected` where another epoch holds it: this process must write no more.
+  [[nodiscard]] virtual Result<void> renew_lease(Timestamp now) = 0;
+  [[nodiscard]] virtual Result<void> release_lease() = 0;
+
+  /// All sweeps, and of those that are not cancelled the trials, attempts and allocations not
+  /// ended, and the trials that ended oom (their lanes' larger micro-batches are skipped).
+  /// Of a cancelled sweep, and of trials that an edited file no longer has (hidden), only what
+  /// is still queued or running, so that it can be brought to its end.
+  [[nodiscard]] virtual Result<World> load_world() = 0;
+  /// One transaction; checks the epoch first (fault `rejected` where it is not ours). New rows
+  /// may refer to each other in any order. `busy` and `unavailable`: nothing of it happened, to
+  /// be committed again. `corrupt`: it breaks a rule of the schema.
+  [[nodiscard]] virtual Result<void> commit(std::span<const Change> changes) = 0;
+
+  /// Takes over at most `rows` rows of an inbox per call, so that no tick blocks; `done` when
+  /// the sweep is complete and visible. Called again after a crash it goes on or begins anew:
+  /// nothing of it is visible before the last call. Called again after the last one it gives
+  /// the same report.
+  /// A trial with an outcome keeps it; a cancelled sweep becomes active, a paused one stays so.
+  struct InboxProgress {
+    bool done = false;
+    SubmitReport report;
+  };
+  [[nodiscard]] virtual Result<InboxProgress> accept_inbox(const std::filesystem::path& file,
+                                                           Timestamp now,
+                                                           std::int64_t rows) = 0;
+
+  /// Layout, model and batch of a trial, to launch it.
+  [[nodiscard]] virtual Result<Point> point_of(TrialId trial, const SweepSpec& sweep) = 0;
+  /// Trials chosen by an expression, for rerun and cancel. `names`: sweeps or slugs; empty:
+  /// all.
+  [[nodiscard]] virtual Result<std::vector<TrialRow>> select_trials(
+      const std::vector<std::string>& names, const std::string& where) = 0;
+  /// GPU-seconds that the attempts of a sweep have used (limits.max_gpu_hours).
+  [[nodiscard]] virtual Result<double> gpu_seconds(SweepId sweep) = 0;
+};
+
+}  // namespace shardsweep

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// The three files as values: sweep (shared, committed), cluster (model.hpp), site (yours
+// alone).
+#pragma once
+
+#include <shardsweep/model.hpp>
+#include <shardsweep/point.hpp>
+#include <shardsweep/policy.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace shardsweep {
+
+/// Where in a user's file a value stood; line and column count from 1, 0 where unknown.
+struct SourcePosition {
+  std::string file;
+  int line = 0;
+  int column = 0;
+  friend bool operator==(const SourcePosition&, const SourcePosition&) = default;
+};
+
+/// The values one axis takes. `automatic`: derived from the others; `values` is empty then.
+struct AxisValues {
+  const AxisInfo* axis = nullptr;
+  bool automatic = false;
+  std::vector<std::int64_t> values;
+  friend bool operator==(const AxisValues&, const AxisValues&) = default;
+};
+
+/// A free axis: it reaches template, environment, results and filters, not the planner.
+struct VarValues {
+  std::string name;
+  std::vector<std::string> values;
+  friend bool operator==(const VarValues&, const VarValues&) = default;
+};
+
+/// Axes that advance together; all lists have one length.
+struct ZipGroup {
+  std::vector<AxisValues> axes;
+  friend bool operator==(const ZipGroup&, const ZipGroup&) = default;
+};
+
+/// A hand-picked point. An axis that it does not set comes from the constants, which hold every
+/// axis that is neither in `axes` nor in a zip, then from the axis's default; `nodes` here
+/// takes the place of a constant `gpus`, and the other way round. Where `dp` varies, a point
+/// without it has it automatic, and so `grad_accum` where there is a global batch. A var that
+/// it does not set takes each of its values.
+struct PartialPoint {
+  std::vector<AxisValues> settings;  ///< one value each, or automatic
+  std::vector<std::pair<std::string, std::string>> vars;
+  SourcePosition position;
+  friend bool operator==(const PartialPoint&, const PartialPoint&) = default;
+};
+
+struct ExcludeRule {
+  std::string when;  ///< an SQL expression over axes, vars and model columns
+  std::string why;   ///< may be empty
+  SourcePosition position;
+  friend bool operator==(const ExcludeRule&, const ExcludeRule&) = default;
+};
+
+struct Measure {
+  std::int32_t warmup = 3;
+  std::int32_t steps = 10;
+  std::int32_t repeats = 1;
+  friend bool operator==(const Measure&, const Measure&) = default;
+};
+
+struct RunnerSpec {
+  std::string name = "shardbench";
+  std::string program;            ///< absolute path; empty: beside our own executable
+  std::vector<std::string> args;  ///< appended to the flags that the layout gives
+  friend bool operator==(const RunnerSpec&, const RunnerSpec&) = default;
+};
+
+/// A sweep file, checked and with every default filled in.
+struct SweepSpec {
+  std::string name;
+  ClusterSpec cluster;
+  std::vector<ModelSpec> models;
+  std::vector<AxisValues> axes;  ///< the product's axes, in the file's order
+  /// One value each, or automatic: the file's own, then the defaults of all others (but
+  /// `model`, `nodes` and `gpus`, which have none).
+  std::vector<AxisValues> constants;
+  std::vector<ZipGroup> zips;
+  std::vector<PartialPoint> points;
+  std::vector<VarValues> vars;
+  std::vector<ExcludeRule> excludes;
+  std::optional<std::int64_t> global_batch_tokens;  ///< at most one of these two
+  std::optional<std::int64_t> global_batch_samples;
+  Measure measure;
+  RunnerSpec runner;
+  std::map<std::string, std::string> env;  ///< reaches every rank, recorded
+  Policy policy;
+  SourcePosition position;
+
+  /// False where hand-picked points are all there is: nothing varies, so the product would be
+  /// one more point that nobody asked for.
+  [[nodiscard]] bool has_product() const {
+    const auto varies = [](const AxisValues& values) { return !values.automatic; };
+    return std::any_of(axes.begin(), axes.end(), varies) || !zips.empty() || points.empty();
+  }
+  friend bool operator==(const SweepSpec&, const SweepSpec&) = default;
+};
+
+enum class Backend : std::uint8_t { none, local, slurm };
+
+/// How this user reaches the cluster. From site.yaml; never part of a trial's identity but
+/// `env`.
+struct SiteSpec {
+  Backend backend = Backend::none;
+  std::string shared_path;  ///< visible from the nodes; empty: SHARDSWEEP_HOME
+  std::map<std::string, std::string> env;
+  std::vector<std::string> modules;
+  std::vector<std::string> prolog;  ///< shell lines of the user's own, put in as they are
+  std::map<std::string, std::string> slurm;  ///< sbatch's long options by their own names
+  SourcePosition position;
+  friend bool operator==(const SiteSpec&, const SiteSpec&) = default;
+};
+
+}  // namespace shardsweep

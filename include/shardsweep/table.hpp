@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// A result to be printed as table, csv or json: columns and rows of database values.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace shardsweep {
+
+using Value = std::variant<std::monostate, std::int64_t, double, std::string>;
+
+struct Table {
+  std::vector<std::string> columns;
+  std::vector<std::vector<Value>> rows;
+  std::string note{};  ///< what the rows don't say (left out, cut): for stderr; often empty
+};
+
+}  // namespace shardsweep

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the daemon believes: the rows it folds observations into, and the changes it commits.
+#pragma once
+
+#include <shardsweep/clock.hpp>
+#include <shardsweep/outcome.hpp>
+#include <shardsweep/protocol.hpp>
+#include <shardsweep/scheduler.hpp>
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace shardsweep {
+
+using SweepId = std::int64_t;
+using TrialId = std::int64_t;
+using AllocationId = std::int64_t;
+
+/// Stored text: active, paused, cancelled.
+enum class SweepState : std::uint8_t { active, paused, cancelled };
+inline constexpr std::array<std::string_view, 3> sweep_state_words{"active", "paused",
+                                                                   "cancelled"};
+
+struct SweepRow {
+  SweepId id = 0;
+  std::string name;
+  SweepState state = SweepState::active;
+  std::string backend;   ///< "local" or "slurm", chosen at submission
+  std::string resolved;  ///< complete sweep file as explain_sweep() writes it
+};
+
+struct TrialRow {
+  TrialId id = 0;
+  SweepId sweep = 0;
+  std::string slug;
+  std::string lane;  ///< lane_key
+  std::int32_t micro_batch = 1;
+  std::int32_t nodes = 0;
+  std::int32_t gpus = 1;
+  std::int64_t position = 0;  ///< order in which to run; ties by id
+  double predicted_s = 0;     ///< of one attempt
+  State state = State::planned;
+  std::optional<Outcome> outcome;
+  std::int32_t charged = 0;    ///< failed attempts that count against the trial
+  std::int32_t elsewhere = 0;  ///< failed attempts that do not
+  std::int32_t attempts = 0;   ///< number of the last attempt
+  bool hidden = false;         ///< the edited sweep file no longer has it: not to be started
+};
+
+struct AttemptRow {
+  AttemptId id = 0;
+  TrialId trial = 0;
+  std::int32_t number = 0;  ///< counts from 1 per trial
+  AllocationId allocation = 0;
+  std::string nonce;
+  std::string dir;
+  State state = State::queued;
+  bool revoked = false;  ///< its result, should one come, is kept and not counted
+};
+
+/// How far a submission has come. Stored text.
+enum class Submission : std::uint8_t { committed, accepted, unknown, refused };
+inline constexpr std::array<std::string_view, 4> submission_words{"committed", "accepted",
+                                                                  "unknown", "refused"};
+
+struct AllocationRow {
+  AllocationId id = 0;
+  SweepId sweep = 0;  ///< several sweeps never share one
+  std::string token;
+  std::string job_name;
+  std::string job_id;
+  std::string dir;
+  std::string backend;
+  std::int32_t nodes = 1;
+  std::int32_t slots_per_node = 1;
+  State state = State::queued;
+  Submission submission = Submission::committed;
+  JobState job_state = JobState::unknown;
+  Timestamp created_at = 0;
+  Timestamp claimed_at = 0;      ///< 0: not yet
+  Timestamp last_beat = 0;       ///< time of the lead's last line
+  std::int64_t from_lead_n = 0;  ///< last line of from_lead that is folded in
+  bool said_bye = false;
+  bool draining = false;
+  std::string end_reason;
+};
+
+/// Everything that is not over. Ended trials of live sweeps are in it as far as rules need
+/// them.
+struct World {
+  std::vector<SweepRow> sweeps;
+  std::map<TrialId, TrialRow> trials;
+  std::map<AttemptId, AttemptRow> attempts;
+  std::map<AllocationId, AllocationRow> allocations;
+  AttemptId next_attempt = 1;
+  AllocationId next_allocation = 1;
+};
+
+// ---- changes: what one tick commits, in one transaction
+// ----------------------------------------
+
+struct SetSweep {
+  SweepId id = 0;
+  SweepState state = SweepState::active;
+};
+struct SetTrial {
+  TrialId id = 0;
+  State state = State::planned;
+  std::optional<Outcome> outcome;
+  std::string cause;
+  std::int32_t charged = 0;
+  std::int32_t elsewhere = 0;
+  std::int32_t attempts = 0;
+};
+/// Inserted, or updated where the id exists. Without an outcome, what is stored about the end
+/// (outcome to leaked) stays.
+struct PutAttempt {
+  AttemptRow row;
+  std::optional<Outcome> outcome;
+  bool counted = false;  ///< completed and the trial's measurement
+  std::int32_t exit_code = -1;
+  std::int32_t signal = 0;
+  std::string cause;
+  std::string source;
+  std::int32_t leaked = 0;
+  Timestamp started_at = 0;  ///< 0: leaves what is stored
+  Timestamp ended_at = 0;
+};
+struct PutAllocation {  ///< inserted, or updated where the id exists
+  AllocationRow row;
+  std::string host;  ///< of the lead; empty: leaves what is stored
+  std::int64_t pid = 0;
+  std::int64_t pid_start = 0;
+  Timestamp ended_at = 0;
+};
+struct TrainStepSample {
+  std::int32_t step = 0;
+  double step_ms = 0;
+  double loss = 0;
+};
+/// A `result` record, with what the `start` record said it ran. The first one of an attempt
+/// stays.
+struct AddMeasurement {
+  AttemptId attempt = 0;
+  TrialId trial = 0;
+  std::map<std::string, double, std::less<>> metrics;  ///< by MetricInfo::name; absent: NULL
+  std::string flops_model;
+  std::string runner_version;
+  std::string software{};  ///< JSON object: what else the start record says it ran
+  std::string hosts;       ///< JSON array
+  std::string mark{};      ///< contaminated or implausible: kept, not ranked; empty: none
+  std::string detail;      ///< the result record as it was written
+  std::vector<TrainStepSample> samples;
+};
+struct AddEvent {
+  Timestamp at = 0;
+  SweepId sweep = 0;  ///< 0: none, as below
+  TrialId trial = 0;
+  AttemptId attempt = 0;
+  AllocationId allocation = 0;
+  std::string kind;  ///< short word: submitted, claimed, started, ended, skipped, adopted, …
+  std::string detail;  ///< one line of text
+};
+struct SeenNode {
+  std::string node;
+  std::string host;
+  Timestamp at = 0;
+};
+
+using Change = std::variant<SetSweep, SetTrial, PutAttempt, PutAllocation, AddMeasurement,
+                            AddEvent, SeenNode>;
+
+}  // namespace shardsweep

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "adapters/config/csv.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace shardsweep::config {
+namespace {
+
+class CsvParser {
+ public:
+  explicit CsvParser(const Source& source) : source_(source), text_(source.text()) {}
+
+  Result<std::vector<std::vector<YamlNode>>> parse() {
+    std::vector<std::vector<YamlNode>> rows;
+    while (at_ < text_.size()) {
+      if (skip_line_end()) continue;
+      SHARDSWEEP_ASSIGN(auto row, parse_row());
+      if (!rows.empty() && row.size() != rows.front().size()) {
+        return tl::unexpected(
+            fault_at(row.front(), fmt::format("{} cells in a row, but the header has {}",
+                                              row.size(), rows.front().size())));
+      }
+      cells_ += row.size();
+      if (cells_ > most_yaml_nodes) {
+        return tl::unexpected(
+            fault_at(row.front(), fmt::format("more than {} cells", most_yaml_nodes)));
+      }
+      rows.push_back(std::move(row));
+    }
+    return rows;
+  }
+
+ private:
+  Result<std::vector<YamlNode>> parse_row() {
+    std::vector<YamlNode> row;
+    while (true) {
+      SHARDSWEEP_ASSIGN(row.emplace_back(), parse_cell());
+      if (at_ < text_.size() && text_[at_] == ',') {
+        ++at_;
+        continue;
+      }
+      skip_line_end();
+      return row;
+    }
+  }
+
+  Result<YamlNode> parse_cell() {
+    YamlNode cell;
+    cell.source = &source_;
+    cell.line = line_;
+    cell.column = static_cast<int>(at_ - line_start_) + 1;
+    if (at_ < text_.size() && text_[at_] == '"') {
+      SHARDSWEEP_TRY(parse_quoted(cell));
+    } else {
+      const auto end = std::min(text_.find_first_of(",\"\r\n", at_), text_.size());
+      cell.text = text_.substr(at_, end - at_);
+      at_ = end;
+      if (at_ < text_.size() && text_[at_] == '"')
+        return stray("a quote inside of an unquoted cell");
+      cell.kind = cell.text.empty() ? YamlNode::Kind::null : YamlNode::Kind::scalar;
+    }
+    if (cell.text.size() > most_scalar_bytes)
+      return tl::unexpected(fault_at(cell, "a cell of more than 64 KiB"));
+    return cell;
+  }
+
+  Result<void> parse_quoted(YamlNode& cell) {
+    cell.kind = YamlNode::Kind::scalar;
+    for (++at_; at_ < text_.size(); ++at_) {
+      if (text_[at_] == '"') {
+        ++at_;
+        if (at_ >= text_.size() || text_[at_] != '"') return check_cell_end();
+      }
+      cell.text += text_[at_];
+      if (text_[at_] == '\n') start_line(at_ + 1);
+    }
+    return tl::unexpected(fault_at(cell, "a quote that is never closed"));
+  }
+
+  Result<void> check_cell_end() {
+    if (at_ >= text_.size() || text_.find_first_of(",\r\n", at_) == at_) return {};
+    return stray("text behind a closing quote");
+  }
+
+  /// Past one line's end, if there is one here. A lone carriage return ends a line too.
+  bool skip_line_end() {
+    if (at_ >= text_.size() || (text_[at_] != '\n' && text_[at_] != '\r')) return false;
+    const bool pair = text_[at_] == '\r' && at_ + 1 < text_.size() && text_[at_ + 1] == '\n';
+    at_ += pair ? 2 : 1;
+    if (text_[at_ - 1] == '\n') start_line(at_);
+    return true;
+  }
+
+  void start_line(std::size_t at) {
+    ++line_;
+    line_start_ = at;
+  }
+
+  [[nodiscard]] tl::unexpected<Fault> stray(std::string_view what) const {
+    return tl::unexpected(
+        source_.fault_at(line_, static_cast<int>(at_ - line_start_) + 1, what));
+  }
+
+  const Source& source_;
+  const std::string& text_;
+  std::size_t at_ = 0;
+  int line_ = 1;
+  std::size_t line_start_ = 0;
+  std::size_t cells_ = 0;
+};
+
+}  // namespace
+
+Result<std::vector<std::vector<YamlNode>>> parse_csv(const Source& source) {
+  SHARDSWEEP_TRY(check_text(source, most_yaml_bytes));
+  return CsvParser(source).parse();
+}
+
+}  // namespace shardsweep::config

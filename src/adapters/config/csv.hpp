@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// CSV as in RFC 4180, with the position of every cell.
+#pragma once
+
+#include "adapters/config/source.hpp"
+#include "adapters/config/yaml_tree.hpp"
+
+#include <string>
+#include <vector>
+
+namespace shardsweep::config {
+
+/// Rows of cells as nodes, so that one set of readers serves both kinds of file: an unquoted
+/// empty cell is null. Rows have one length; blank lines are passed over.
+[[nodiscard]] Result<std::vector<std::vector<YamlNode>>> parse_csv(const Source& source);
+
+}  // namespace shardsweep::config

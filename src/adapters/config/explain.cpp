@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+// A sweep as a complete sweep file. What is printed here, the readers have to read back to the
+// same value: tests/fuzz holds them to it.
+#include "adapters/config/presets.hpp"
+#include "adapters/config/sweep_reader.hpp"
+#include "adapters/config/text.hpp"
+#include "adapters/config/units.hpp"
+
+#include <shardsweep/load.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <utility>
+
+namespace shardsweep {
+namespace {
+
+using namespace config;
+
+/// True for text that YAML reads as itself without quotes.
+bool is_plain(std::string_view text) {
+  constexpr std::array words{"null", "Null", "NULL", "true", "false", "auto"};
+  const auto fits = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           c == '_' || c == '.' || c == '/' || c == '-';
+  };
+  const bool begins = !text.empty() && text.front() != '-' && text.front() != '.';
+  return begins && std::all_of(text.begin(), text.end(), fits) &&
+         std::find(words.begin(), words.end(), text) == words.end();
+}
+
+std::string yaml_text(std::string_view text) {
+  if (is_plain(text)) return std::string(text);
+  std::string shown = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      shown += '\\';
+      shown += c;
+    } else if (c == '\n') {
+      shown += "\\n";
+    } else if (c == '\t') {
+      shown += "\\t";
+    } else {
+      shown += c;
+    }
+  }
+  return shown + '"';
+}
+
+template <class Items, class Print>
+std::string listed(const Items& items, Print print) {
+  std::string all;
+  for (const auto& item : items)
+    all += (all.empty() ? "" : ", ") + print(item);
+  return all;
+}
+
+class Explainer {
+ public:
+  explicit Explainer(const SweepSpec& sweep) : sweep_(sweep) {}
+
+  std::string text() {
+    line("# A complete sweep: presets written out, every default in force.");
+    line("name: {}", yaml_text(sweep_.name));
+    cluster();
+    models();
+    constants();
+    grid();
+    points();
+    rest();
+    policy();
+    return std::move(out_);
+  }
+
+ private:
+  template <class... Args>
+  void line(fmt::format_string<Args...> format, Args&&... args) {
+    fmt::format_to(std::back_inserter(out_), format, std::forward<Args>(args)...);
+    out_ += '\n';
+  }
+
+  void cluster() {
+    const auto& cluster = sweep_.cluster;
+    line("\ncluster:");
+    line("  name: {}", yaml_text(cluster.name));
+    if (!cluster.gpu.empty()) line("  gpu: {}", yaml_text(cluster.gpu));
+    line("  gpus_per_node: {}", cluster.gpus_per_node);
+    line("  memory: {}", bytes_text(cluster.memory_bytes));
+    std::string peaks;
+    for (std::size_t at = 0; at < dtype_words.size(); ++at) {
+      if (const auto& peak = cluster.peak_flops.at(at))
+        peaks += fmt::format("{}{}: {}", peaks.empty() ? "" : ", ", dtype_words.at(at), *peak);
+    }
+    if (!peaks.empty()) line("  peak_flops: {{{}}}", peaks);
+    for (const auto& field : cluster_fields()) {
+      const double value = cluster.*field.member;
+      if (value > 0) line("  {}: {}{}", field.name, value, field.latency ? "us" : "B/s");
+    }
+    line("  this_machine: {}", cluster.this_machine);
+    line("  shared_host: {}", cluster.shared_host);
+  }
+
+  void models() {
+    if (sweep_.models.empty()) return;
+    line("\nmodels:");
+    for (const auto& model : sweep_.models) {
+      std::string shape;
+      for (const auto& field : model_fields())
+        shape += fmt::format("{}: {}, ", field.name, model.*field.member);
+      line("  {}: {{{}tied_embeddings: {}}}", yaml_text(model.name), shape,
+           model.tied_embeddings);
+    }
+  }
+
+  void constants() {
+    line("\nconstants:");
+    if (sweep_.global_batch_tokens)
+      line("  global_batch_tokens: {}", *sweep_.global_batch_tokens);
+    if (sweep_.global_batch_samples)
+      line("  global_batch_size: {}", *sweep_.global_batch_samples);
+    for (const auto& constant : sweep_.constants)
+      line("  {}  # {}", setting(constant), constant.axis->meaning);
+  }
+
+  void grid() {
+    if (!sweep_.axes.empty()) {
+      line("\naxes:");
+      for (const auto& axis : sweep_.axes)
+        line("  {}  # {}", list(axis), axis.axis->meaning);
+    }
+    if (!sweep_.zips.empty()) {
+      line("\nzip:");
+      for (const auto& zip : sweep_.zips) {
+        line("  - {{{}}}",
+             listed(zip.axes, [&](const AxisValues& axis) { return list(axis); }));
+      }
+    }
+  }
+
+  void points() {
+    if (!sweep_.vars.empty()) {
+      line("\nvars:");
+      for (const auto& var : sweep_.vars)
+        line("  {}: [{}]", var.name, listed(var.values, yaml_text));
+    }
+    if (sweep_.points.empty()) return;
+    line("\npoints:");
+    for (const auto& point : sweep_.points) {
+      auto settings =
+          listed(point.settings, [&](const AxisValues& each) { return setting(each); });
+      for (const auto& [name, value] : point.vars)
+        settings +=
+            fmt::format("{}{}: {}", settings.empty() ? "" : ", ", name, yaml_text(value));
+      line("  - {{{}}}", settings);
+    }
+  }
+
+  void rest() {
+    if (!sweep_.excludes.empty()) {
+      line("\nexclude:");
+      for (const auto& rule : sweep_.excludes) {
+        const auto why = rule.why.empty() ? "" : fmt::format(", why: {}", yaml_text(rule.why));
+        line("  - {{when: {}{}}}", yaml_text(rule.when), why);
+      }
+    }
+    line("\nmeasure:");
+    line("  warmup: {}  # train steps before the timed ones", sweep_.measure.warmup);
+    line("  steps: {}  # timed train steps", sweep_.measure.steps);
+    line("  repeats: {}  # trials per point", sweep_.measure.repeats);
+    line("\nrunner:");
+    line("  name: {}", yaml_text(sweep_.runner.name));
+    line("  program: {}  # empty: beside shardsweep itself", yaml_text(sweep_.runner.program));
+    line("  args: [{}]", listed(sweep_.runner.args, yaml_text));
+    if (sweep_.env.empty()) return;
+    line("\nenv:");
+    for (const auto& [name, value] : sweep_.env)
+      line("  {}: {}", name, yaml_text(value));
+  }
+
+  void policy() {
+    for (const auto section : policy_sections()) {
+      line("\n{}:", section);
+      for (const auto& field : policy_fields()) {
+        if (field.section == section)
+          line("  {}: {}  # {}", field.key, policy_value(field), field.reason);
+      }
+    }
+  }
+
+  [[nodiscard]] std::string policy_value(const PolicyField& field) const {
+    if (const auto* real = std::get_if<double Policy::*>(&field.member)) {
+      const double value = sweep_.policy.**real;
+      return field.unit == PolicyUnit::seconds ? duration_text(value)
+                                               : fmt::format("{}", value);
+    }
+    const auto value = sweep_.policy.*std::get<std::int64_t Policy::*>(field.member);
+    return field.unit == PolicyUnit::bytes ? bytes_text(value) : fmt::format("{}", value);
+  }
+
+  [[nodiscard]] std::string value_text(const AxisInfo& axis, std::int64_t value) const {
+    if (axis.kind != AxisKind::model) return axis_text(axis, value);
+    return yaml_text(sweep_.models.at(static_cast<std::size_t>(value)).name);
+  }
+
+  [[nodiscard]] std::string setting(const AxisValues& values) const {
+    return fmt::format(
+        "{}: {}", values.axis->name,
+        values.automatic ? "auto" : value_text(*values.axis, values.values.front()));
+  }
+
+  [[nodiscard]] std::string list(const AxisValues& values) const {
+    if (values.automatic) return setting(values);
+    return fmt::format("{}: [{}]", values.axis->name,
+                       listed(values.values, [&](std::int64_t value) {
+                         return value_text(*values.axis, value);
+                       }));
+  }
+
+  const SweepSpec& sweep_;
+  std::string out_;
+};
+
+}  // namespace
+
+std::string explain_sweep(const SweepSpec& sweep) {
+  return Explainer(sweep).text();
+}
+
+}  // namespace shardsweep

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// The port's functions for sweeps: text, flags over it, tree, values.
+#include "adapters/config/overrides.hpp"
+#include "adapters/config/readers.hpp"
+#include "adapters/config/source.hpp"
+#include "adapters/config/sweep_reader.hpp"
+#include "adapters/config/yaml_tree.hpp"
+
+#include <shardsweep/load.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace shardsweep {
+namespace {
+
+using namespace config;
+
+/// Points from a CSV and presets make a sweep larger than its file; written out, it has to be
+/// one that can be loaded again: that is how it is kept.
+Result<void> check_written_out(const SweepSpec& sweep, const YamlNode& root) {
+  std::size_t values = 1000 + sweep.models.size() * 20;
+  const auto count = [&](const std::vector<AxisValues>& settings) {
+    for (const auto& each : settings)
+      values += 2 + each.values.size();
+  };
+  count(sweep.axes);
+  for (const auto& zip : sweep.zips)
+    count(zip.axes);
+  for (const auto& point : sweep.points)
+    values += 1 + 2 * (point.settings.size() + point.vars.size());
+  for (const auto& var : sweep.vars)
+    values += 2 + var.values.size();
+  values += sweep.excludes.size() * 5 + sweep.env.size() * 2 + sweep.runner.args.size();
+  if (values > most_yaml_nodes || explain_sweep(sweep).size() > most_yaml_bytes) {
+    return refuse(root, fmt::format("about {} values with points and presets written out: a "
+                                    "sweep has at most {}, in 4 MiB",
+                                    values, most_yaml_nodes));
+  }
+  return {};
+}
+
+Result<SweepSpec> load(std::string text, const std::string& name, const LoadOptions& options) {
+  Sources sources;
+  const auto& source = sources.emplace_back(name, std::move(text));
+  SHARDSWEEP_ASSIGN(auto root, parse_yaml(source));
+  for (const auto& setting : options.set) {
+    SHARDSWEEP_ASSIGN(root, with_override(root, setting, sources));
+  }
+  SweepReader reader(Presets(options.presets, sources),
+                     std::filesystem::path(name).parent_path(), sources);
+  SHARDSWEEP_ASSIGN(auto sweep, reader.read(*root));
+  SHARDSWEEP_TRY(check_written_out(sweep, *root));
+  return sweep;
+}
+
+}  // namespace
+
+Result<SweepSpec> load_sweep(const std::filesystem::path& file, const LoadOptions& options) {
+  SHARDSWEEP_ASSIGN(auto text, config::read_text_file(file, config::most_yaml_bytes));
+  return load(std::move(text), file.string(), options);
+}
+
+Result<SweepSpec> load_sweep_text(std::string_view text, const std::string& name,
+                                  const LoadOptions& options) {
+  return load(std::string(text), name, options);
+}
+
+}  // namespace shardsweep

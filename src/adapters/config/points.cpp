@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+// Hand-picked points, in the sweep file or in a CSV beside it, and the free axes.
+#include "adapters/config/csv.hpp"
+#include "adapters/config/readers.hpp"
+#include "adapters/config/sweep_reader.hpp"
+#include "adapters/config/text.hpp"
+
+#include <shardsweep/metric.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <utility>
+
+namespace shardsweep::config {
+namespace {
+
+constexpr std::size_t most_var_bytes = 256;
+constexpr std::size_t most_vars = 64;
+
+// clang-format off
+// A var is a column beside these, and a word in the SQL of `exclude` and `--where`.
+constexpr std::array taken_columns{
+    "allocation", "attempt", "attempt_id", "attempts", "cause", "charged", "cluster",
+    "constraint", "contaminated", "detail", "elsewhere", "ended_at", "ffn", "flops_model",
+    "global_batch", "global_batch_size", "global_batch_tokens", "hash", "heads", "hidden",
+    "hidden_size", "hosts", "id", "identity", "implausible", "in_file", "kv_heads", "lane",
+    "layers", "layout", "mark", "name", "outcome", "params", "position",
+    "predicted_attempt_s", "predicted_memory_bytes", "predicted_tokens_per_s_per_gpu",
+    "predicted_train_step_s", "repeat", "rowid", "runner", "runner_version", "slug",
+    "software", "started_at", "state", "sweep", "sweep_id", "tied_embeddings", "trial",
+    "trial_id", "vars", "verdict", "version", "vocab", "why", "world"};
+constexpr std::array sql_words{
+    "add", "all", "alter", "and", "as", "autoincrement", "between", "by", "case", "cast",
+    "check", "collate", "commit", "create", "cross", "default", "deferrable", "delete",
+    "distinct", "drop", "else", "end", "escape", "except", "exists", "false", "filter",
+    "foreign", "from", "glob", "group", "having", "in", "index", "inner", "insert",
+    "intersect", "into", "is", "isnull", "join", "left", "like", "limit", "match", "not",
+    "nothing", "notnull", "null", "on", "or", "order", "outer", "over", "primary",
+    "references", "regexp", "returning", "select", "set", "table", "then", "to",
+    "transaction", "true", "union", "unique", "update", "using", "values", "when", "where",
+    "with"};
+// clang-format on
+
+bool is_taken(std::string_view name) {
+  return std::find(taken_columns.begin(), taken_columns.end(), name) != taken_columns.end() ||
+         find_metric(name) != nullptr;
+}
+
+Result<void> check_var_name(const YamlNode& key) {
+  const auto& name = key.text;
+  if (const auto* axis = find_axis(name)) {
+    return refuse(key, fmt::format("{} is the axis '{}': it stands under 'axes' or 'constants'",
+                                   in_quotes(name), axis->name));
+  }
+  if (!is_var_name(name)) {
+    return refuse(key, fmt::format("{} is no name for a var: small letters, digits and '_', "
+                                   "beginning with a letter, at most 64",
+                                   in_quotes(name)));
+  }
+  if (is_taken(name))
+    return refuse(key,
+                  fmt::format("{} is a column of ours: choose another name", in_quotes(name)));
+  if (std::find(sql_words.begin(), sql_words.end(), name) != sql_words.end()) {
+    return refuse(key, fmt::format("{} is a word of SQL, the language of 'exclude': choose "
+                                   "another name",
+                                   in_quotes(name)));
+  }
+  return {};
+}
+
+/// One value, as a list of one.
+std::vector<const YamlNode*> items_of(const YamlNode& node) {
+  if (node.kind != YamlNode::Kind::list) return {&node};
+  std::vector<const YamlNode*> items;
+  for (const auto& item : node.items)
+    items.push_back(item.get());
+  return items;
+}
+
+const AxisValues* find_setting(const std::vector<AxisValues>& settings, std::string_view name) {
+  const auto found =
+      std::find_if(settings.begin(), settings.end(),
+                   [&](const AxisValues& each) { return each.axis->name == name; });
+  return found == settings.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+Result<void> SweepReader::read_vars(const YamlNode& map) {
+  SHARDSWEEP_TRY(expect_map(map, "'vars'"));
+  if (map.keys.size() > most_vars)
+    return refuse(*map.keys[most_vars], fmt::format("more than {} vars", most_vars));
+  for (std::size_t at = 0; at < map.keys.size(); ++at) {
+    SHARDSWEEP_TRY(check_var_name(*map.keys[at]));
+    VarValues var;
+    var.name = map.keys[at]->text;
+    std::set<std::string> seen;
+    for (const auto* item : items_of(*map.items[at])) {
+      SHARDSWEEP_ASSIGN(auto value, read_text(*item, var.name, most_var_bytes));
+      if (!seen.insert(value).second)
+        return refuse(*item,
+                      fmt::format("{} stands twice in '{}'", in_quotes(value), var.name));
+      var.values.push_back(std::move(value));
+    }
+    if (var.values.empty()) {
+      return refuse(*map.items[at], fmt::format("'{}' has no values: give it one, or leave it "
+                                                "out",
+                                                var.name));
+    }
+    sweep_.vars.push_back(std::move(var));
+  }
+  return {};
+}
+
+std::vector<std::string_view> SweepReader::var_names() const {
+  std::vector<std::string_view> names;
+  for (const auto& var : sweep_.vars)
+    names.emplace_back(var.name);
+  return names;
+}
+
+Result<std::pair<std::string, std::string>> SweepReader::read_point_var(
+    const YamlNode& key, const YamlNode& value) const {
+  SHARDSWEEP_ASSIGN(auto text, read_text(value, key.text, most_var_bytes));
+  for (const auto& var : sweep_.vars) {
+    if (var.name != key.text) continue;
+    if (std::find(var.values.begin(), var.values.end(), text) != var.values.end()) break;
+    return refuse(value, fmt::format("{} is not among the values of '{}' under 'vars'",
+                                     in_quotes(text), key.text));
+  }
+  return std::pair(key.text, std::move(text));
+}
+
+Result<void> SweepReader::read_points(const YamlNode& list) {
+  SHARDSWEEP_TRY(expect_list(list, "'points' ('- {nodes: 8, tp: 4}')"));
+  for (const auto& map : list.items)
+    SHARDSWEEP_TRY(read_point(*map));
+  return {};
+}
+
+Result<void> SweepReader::read_point(const YamlNode& map) {
+  const auto names = var_names();
+  SHARDSWEEP_ASSIGN(const auto entries, axis_entries(map, "a point", names));
+  PartialPoint point;
+  point.position = position_of(map);
+  for (const auto& entry : entries) {
+    SHARDSWEEP_ASSIGN(point.settings.emplace_back(),
+                      read_axis_setting(*entry.axis, *entry.value, shelf_));
+  }
+  for (std::size_t at = 0; at < map.keys.size(); ++at) {
+    if (std::find(names.begin(), names.end(), map.keys[at]->text) == names.end()) continue;
+    SHARDSWEEP_ASSIGN(point.vars.emplace_back(), read_point_var(*map.keys[at], *map.items[at]));
+  }
+  SHARDSWEEP_TRY(complete_point(point, map));
+  sweep_.points.push_back(std::move(point));
+  return {};
+}
+
+Result<void> SweepReader::complete_point(PartialPoint& point, const YamlNode& at) const {
+  const auto set = [&](std::string_view name) {
+    return find_setting(point.settings, name) != nullptr;
+  };
+  const auto constant = [&](std::string_view name) {
+    return find_setting(sweep_.constants, name) != nullptr;
+  };
+  if (set("nodes") && set("gpus")) return refuse(at, "a point with both 'nodes' and 'gpus'");
+  if (!set("nodes") && !set("gpus") && !constant("nodes") && !constant("gpus"))
+    return refuse(at, "a point without a world: set 'nodes' or 'gpus'");
+  if (!set("model") && !constant("model"))
+    return refuse(at, "a point without a model: set 'model'");
+  const auto* grad_accum = find_setting(point.settings, "grad_accum");
+  if (grad_accum != nullptr && grad_accum->automatic && !has_global_batch()) {
+    return refuse(at,
+                  "'grad_accum: auto' needs 'global_batch_tokens' or 'global_batch_size' "
+                  "under 'constants'");
+  }
+  // Where an axis varies, a hand-picked point has no constant to fall back on.
+  if (!set("dp") && !constant("dp")) point.settings.push_back({find_axis("dp"), true, {}});
+  if (!set("grad_accum") && !constant("grad_accum") && has_global_batch())
+    point.settings.push_back({find_axis("grad_accum"), true, {}});
+  return {};
+}
+
+Result<void> SweepReader::read_points_from(const YamlNode& node) {
+  SHARDSWEEP_ASSIGN(const auto file, read_text(node, "points_from"));
+  if (file.empty()) return refuse(node, "expected a file's name for 'points_from'");
+  const auto path = folder_ / file;
+  auto text = read_text_file(path, most_yaml_bytes);
+  if (!text) return refuse(node, text.error().what);
+  const auto& source = sources_.emplace_back(path.string(), *std::move(text));
+  SHARDSWEEP_ASSIGN(const auto rows, parse_csv(source));
+  if (rows.empty())
+    return tl::unexpected(source.fault_at(0, 0, "holds no header: names of axes and vars"));
+  for (std::size_t row = 1; row < rows.size(); ++row) {
+    YamlNode map;
+    map.kind = YamlNode::Kind::map;
+    map.source = &source;
+    map.line = rows[row].front().line;
+    map.column = rows[row].front().column;
+    for (std::size_t at = 0; at < rows[row].size(); ++at) {
+      // An empty cell sets nothing.
+      if (rows[row][at].kind == YamlNode::Kind::null) continue;
+      map.keys.push_back(std::make_shared<YamlNode>(rows.front()[at]));
+      map.items.push_back(std::make_shared<YamlNode>(rows[row][at]));
+    }
+    SHARDSWEEP_TRY(read_point(map));
+  }
+  return {};
+}
+
+}  // namespace shardsweep::config

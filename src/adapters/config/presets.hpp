@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Models and clusters: written out in a sweep file, or presets that it names.
+#pragma once
+
+#include "adapters/config/yaml_tree.hpp"
+
+#include <shardsweep/model.hpp>
+#include <shardsweep/result.hpp>
+
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardsweep::config {
+
+/// The folder with clusters/ and models/; what it reads lives in `sources`.
+class Presets {
+ public:
+  Presets(std::filesystem::path folder, Sources& sources)
+      : folder_(std::move(folder)), sources_(sources) {}
+
+  /// `node` names the model; faults about the name stand there, others in the preset's file.
+  [[nodiscard]] Result<ModelSpec> model(const YamlNode& node) const;
+  [[nodiscard]] Result<ClusterSpec> cluster(const YamlNode& node) const;
+
+  [[nodiscard]] std::vector<std::string> names(std::string_view kind) const;
+
+ private:
+  [[nodiscard]] Result<YamlNodePtr> open(const YamlNode& node, std::string_view kind) const;
+
+  std::filesystem::path folder_;
+  Sources& sources_;
+};
+
+/// A number of a model's shape, as files name it.
+struct ModelField {
+  std::string_view name;
+  std::string_view alias;  ///< in other trainers' and libraries' files
+  std::int64_t ModelSpec::*member;
+  std::int64_t most;
+};
+[[nodiscard]] std::span<const ModelField> model_fields();
+
+/// A rate of a cluster's hardware, as files name it; 0 is unknown and not written.
+struct ClusterField {
+  std::string_view name;
+  double ClusterSpec::*member;
+  bool latency;  ///< in microseconds; else bytes per second
+};
+[[nodiscard]] std::span<const ClusterField> cluster_fields();
+
+[[nodiscard]] Result<ModelSpec> read_model(const YamlNode& map, const std::string& name);
+/// A preset's name, or a map: with `preset`, what differs from it; else all of it.
+[[nodiscard]] Result<ClusterSpec> read_cluster(const YamlNode& node, const Presets& presets);
+
+}  // namespace shardsweep::config

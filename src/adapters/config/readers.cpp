@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "adapters/config/readers.hpp"
+
+#include "adapters/config/text.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace shardsweep::config {
+namespace {
+
+/// A plain scalar, for numbers and booleans: quotes say that a text was meant.
+Result<std::string_view> plain(const YamlNode& node, std::string_view what,
+                               std::string_view kind) {
+  if (node.kind != YamlNode::Kind::scalar) {
+    return refuse(node,
+                  fmt::format("expected {} for '{}', got {}", kind, what, describe(node)));
+  }
+  if (node.quoted) {
+    return refuse(node, fmt::format("expected {} for '{}', got the text {}: write it without "
+                                    "quotes",
+                                    kind, what, in_quotes(node.text)));
+  }
+  return std::string_view(node.text);
+}
+
+template <class T>
+Result<T> placed(const YamlNode& node, Parsed<T> parsed) {
+  if (!parsed) return refuse(node, parsed.error());
+  return *std::move(parsed);
+}
+
+std::string joined(std::vector<std::string_view> words) {
+  std::sort(words.begin(), words.end());
+  std::string all;
+  for (const auto word : words)
+    all += fmt::format("{}{}", all.empty() ? "" : ", ", word);
+  return all;
+}
+
+/// What the tool sets for each rank, and why it is no one else's.
+std::string_view owned_variable(std::string_view name) {
+  if (name == "CUDA_VISIBLE_DEVICES")
+    return "the agent sets it, so that every rank has a GPU of its own";
+  if (name.rfind("SHARDSWEEP_", 0) == 0) return "names that begin with SHARDSWEEP_ are ours";
+  return {};
+}
+
+}  // namespace
+
+tl::unexpected<Fault> refuse(const YamlNode& node, std::string_view what) {
+  return tl::unexpected(fault_at(node, what));
+}
+
+std::string describe(const YamlNode& node) {
+  switch (node.kind) {
+    case YamlNode::Kind::null:
+      return "nothing";
+    case YamlNode::Kind::list:
+      return "a list";
+    case YamlNode::Kind::map:
+      return "a map";
+    case YamlNode::Kind::scalar:
+      break;
+  }
+  return in_quotes(node.text);
+}
+
+Result<void> expect_map(const YamlNode& node, std::string_view what) {
+  if (node.kind == YamlNode::Kind::map) return {};
+  return refuse(
+      node, fmt::format("expected a map ('key: value') for {}, got {}", what, describe(node)));
+}
+
+Result<void> expect_list(const YamlNode& node, std::string_view what) {
+  if (node.kind == YamlNode::Kind::list) return {};
+  return refuse(node, fmt::format("expected a list for {}, got {}", what, describe(node)));
+}
+
+Result<void> check_keys(const YamlNode& map, std::string_view what,
+                        const std::vector<std::string_view>& known) {
+  for (const auto& key : map.keys) {
+    if (std::find(known.begin(), known.end(), key->text) != known.end()) continue;
+    const auto meant = nearest(key->text, known);
+    const auto hint = meant.empty() ? fmt::format(" in {}; there are: {}", what, joined(known))
+                                    : fmt::format(", did you mean '{}'?", meant);
+    return refuse(*key, fmt::format("unknown key {}{}", in_quotes(key->text), hint));
+  }
+  return {};
+}
+
+const YamlNode* find(const YamlNode& map, std::string_view key) {
+  for (std::size_t at = 0; at < map.keys.size(); ++at) {
+    if (map.keys[at]->text == key) return map.items[at].get();
+  }
+  return nullptr;
+}
+
+Result<const YamlNode*> need(const YamlNode& map, std::string_view what, std::string_view key) {
+  const auto* found = find(map, key);
+  if (found == nullptr) return refuse(map, fmt::format("missing key '{}' in {}", key, what));
+  return found;
+}
+
+Result<std::string> read_text(const YamlNode& node, std::string_view what,
+                              std::size_t most_bytes, Lines lines) {
+  if (node.kind == YamlNode::Kind::null) {
+    return refuse(node, fmt::format("expected a text for '{}', got nothing: an empty text is "
+                                    "written ''",
+                                    what));
+  }
+  if (node.kind != YamlNode::Kind::scalar)
+    return refuse(node, fmt::format("expected a text for '{}', got {}", what, describe(node)));
+  if (node.text.size() > most_bytes) {
+    return refuse(node, fmt::format("'{}' has {} bytes, more than {}", what, node.text.size(),
+                                    most_bytes));
+  }
+  auto checked = node.text;
+  if (lines == Lines::many) {
+    std::replace_if(
+        checked.begin(), checked.end(), [](char c) { return c == '\n' || c == '\t'; }, ' ');
+  }
+  if (has_control(checked)) {
+    return refuse(node,
+                  fmt::format("control character in '{}': {}", what, in_quotes(node.text)));
+  }
+  return node.text;
+}
+
+Result<std::string> read_name(const YamlNode& node, std::string_view what) {
+  if (node.kind != YamlNode::Kind::scalar)
+    return refuse(node, fmt::format("expected a name for '{}', got {}", what, describe(node)));
+  if (!is_name(node.text)) {
+    return refuse(
+        node, fmt::format("{} is no name for '{}': {}", in_quotes(node.text), what, name_rule));
+  }
+  return node.text;
+}
+
+Result<std::vector<std::string>> read_texts(const YamlNode& node, std::string_view what) {
+  SHARDSWEEP_TRY(expect_list(node, fmt::format("'{}'", what)));
+  std::vector<std::string> texts;
+  for (const auto& item : node.items) {
+    SHARDSWEEP_ASSIGN(texts.emplace_back(), read_text(*item, what));
+  }
+  return texts;
+}
+
+Result<std::int64_t> read_count(const YamlNode& node, const Range& range) {
+  SHARDSWEEP_ASSIGN(const auto text, plain(node, range.what, "a whole number"));
+  return placed(node, parse_count(text, range));
+}
+
+Result<std::int64_t> read_bytes(const YamlNode& node, const Range& range) {
+  SHARDSWEEP_ASSIGN(const auto text, plain(node, range.what, "a size such as 80GiB"));
+  return placed(node, parse_bytes(text, range));
+}
+
+Result<bool> read_bool(const YamlNode& node, std::string_view what) {
+  SHARDSWEEP_ASSIGN(const auto text, plain(node, what, "true or false"));
+  return placed(node, parse_bool(text));
+}
+
+Result<double> read_real(const YamlNode& node, std::string_view what, std::string_view kind,
+                         Parsed<double> (*parse)(std::string_view)) {
+  SHARDSWEEP_ASSIGN(const auto text, plain(node, what, kind));
+  return placed(node, parse(text));
+}
+
+Result<std::map<std::string, std::string>> read_environment(const YamlNode& node) {
+  SHARDSWEEP_TRY(expect_map(node, "'env'"));
+  std::map<std::string, std::string> variables;
+  for (std::size_t at = 0; at < node.keys.size(); ++at) {
+    const auto& key = *node.keys[at];
+    if (!is_environment_name(key.text) || key.text.size() > most_text_bytes) {
+      return refuse(key, fmt::format("{} is no name for an environment variable: letters, "
+                                     "digits and '_', not beginning with a digit",
+                                     in_quotes(key.text)));
+    }
+    const auto reason = owned_variable(key.text);
+    if (!reason.empty())
+      return refuse(key, fmt::format("'{}' can't be set: {}", key.text, reason));
+    SHARDSWEEP_ASSIGN(variables[key.text], read_text(*node.items[at], key.text, 32768));
+  }
+  return variables;
+}
+
+}  // namespace shardsweep::config

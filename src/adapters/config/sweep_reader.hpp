@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// A sweep file's tree into a SweepSpec, section by section. The parts share what they find out:
+// where each axis was placed, which models there are, where the global batch stands.
+#pragma once
+
+#include "adapters/config/axis_values.hpp"
+#include "adapters/config/presets.hpp"
+#include "adapters/config/yaml_tree.hpp"
+
+#include <shardsweep/sweep.hpp>
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardsweep::config {
+
+class SweepReader {
+ public:
+  /// `folder` is where relative paths in the file begin.
+  SweepReader(Presets presets, std::filesystem::path folder, Sources& sources)
+      : presets_(std::move(presets)),
+        folder_(std::move(folder)),
+        sources_(sources),
+        shelf_(presets_, sweep_.models) {}
+
+  SweepReader(const SweepReader&) = delete;
+  SweepReader& operator=(const SweepReader&) = delete;
+
+  [[nodiscard]] Result<SweepSpec> read(const YamlNode& root);
+
+ private:
+  struct Placement {
+    std::string_view section;
+    const YamlNode* key;
+  };
+
+  // sweep_reader.cpp: the file as a whole
+  Result<void> read_models(const YamlNode& root);
+  Result<void> check_top_keys(const YamlNode& root) const;
+
+  // grid.cpp: axes in constants, axes and zip
+  Result<void> read_grid(const YamlNode& root);
+  Result<void> read_constants(const YamlNode& map);
+  Result<void> read_global_batch(const YamlNode& map);
+  Result<void> read_axes(const YamlNode& map);
+  Result<void> read_zips(const YamlNode& list);
+  Result<ZipGroup> read_zip(const YamlNode& map);
+  Result<void> place(const AxisEntry& entry, std::string_view section);
+  Result<void> check_world(const YamlNode& root) const;
+  Result<void> check_auto() const;
+  Result<void> check_tokens() const;
+  void fill_defaults();
+  [[nodiscard]] bool has_global_batch() const;
+
+  // points.cpp: hand-picked ones and the free axes
+  Result<void> read_vars(const YamlNode& map);
+  Result<void> read_points(const YamlNode& list);
+  Result<void> read_points_from(const YamlNode& node);
+  Result<void> read_point(const YamlNode& map);
+  Result<std::pair<std::string, std::string>> read_point_var(const YamlNode& key,
+                                                             const YamlNode& value) const;
+  Result<void> complete_point(PartialPoint& point, const YamlNode& at) const;
+  [[nodiscard]] std::vector<std::string_view> var_names() const;
+
+  // trial_settings.cpp: how each point is measured
+  Result<void> read_trial_settings(const YamlNode& root);
+  Result<void> read_excludes(const YamlNode& list);
+  Result<void> read_measure(const YamlNode& map);
+  Result<void> read_runner(const YamlNode& node);
+  Result<void> read_policy(const YamlNode& root);
+
+  SweepSpec sweep_;
+  Presets presets_;
+  std::filesystem::path folder_;
+  Sources& sources_;
+  ModelShelf shelf_;
+  std::map<const AxisInfo*, Placement> placed_;
+  const YamlNode* batch_ = nullptr;  // the value of global_batch_tokens or _size
+};
+
+/// The sections of policy values: watch, retry and so on
+[[nodiscard]] std::vector<std::string_view> policy_sections();
+
+[[nodiscard]] SourcePosition position_of(const YamlNode& node);
+
+}  // namespace shardsweep::config

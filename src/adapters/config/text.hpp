@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Characters and names: what may stand in a value, and how a value is shown in a message.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardsweep::config {
+
+/// Bytes of the UTF-8 character that `text` begins with; 0 where there is no valid one.
+[[nodiscard]] std::size_t character_length(std::string_view text);
+[[nodiscard]] std::size_t character_count(std::string_view text);
+[[nodiscard]] bool is_continuation(char byte);
+/// True where `text` begins with a control character: C0, DEL, C1.
+[[nodiscard]] bool is_control(std::string_view text);
+[[nodiscard]] bool has_control(std::string_view text);
+
+/// Control characters and bytes that are no text as \n, \x1b; cut after `most` bytes.
+[[nodiscard]] std::string escaped(std::string_view text, std::size_t most = 60);
+/// A value in a message: in single quotes, escaped.
+[[nodiscard]] std::string in_quotes(std::string_view text);
+
+/// Letters, digits, `._-`; begins with a letter or digit; at most 64 characters. Such a name is
+/// safe in paths, job names and scripts.
+[[nodiscard]] bool is_name(std::string_view text);
+inline constexpr std::string_view name_rule =
+    "a name has letters, digits and '._-', begins with a letter or digit, and has at most 64 "
+    "characters";
+/// [A-Za-z_][A-Za-z0-9_]*
+[[nodiscard]] bool is_environment_name(std::string_view text);
+/// [a-z][a-z0-9_]*, at most 64 characters.
+[[nodiscard]] bool is_var_name(std::string_view text);
+
+/// The candidate that `word` was probably meant to be; empty where none is near.
+[[nodiscard]] std::string_view nearest(std::string_view word,
+                                       const std::vector<std::string_view>& candidates);
+
+}  // namespace shardsweep::config

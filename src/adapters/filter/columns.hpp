@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// The row that expressions see: each column as an integer key of a point, and what SQLite gets
+// for it.
+#pragma once
+
+#include <shardsweep/point.hpp>
+#include <shardsweep/sweep.hpp>
+#include <shardsweep/table.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardsweep::filter {
+
+struct Column {
+  std::string name;
+  std::function<std::int64_t(const Point&)> key;
+  /// By key; empty: the key is the value.
+  std::vector<Value> values;
+  /// As the database's column has it, so that tp = '4' means the same in both; empty for vars.
+  std::string_view cast;
+};
+
+/// where_columns(), then the sweep's vars. A var's value that reads as a number is one.
+[[nodiscard]] std::vector<Column> columns_of(const SweepSpec& sweep);
+
+}  // namespace shardsweep::filter

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// An owned file descriptor, and errno as a Fault. Every descriptor is opened O_CLOEXEC.
+#pragma once
+
+#include <shardsweep/result.hpp>
+
+#include <unistd.h>
+
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace shardsweep {
+
+class Descriptor {
+ public:
+  Descriptor() = default;
+  explicit Descriptor(int number) : number_(number) {}
+  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(number_, other.number_);
+    return *this;
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() { reset(); }
+
+  [[nodiscard]] int get() const { return number_; }
+  [[nodiscard]] bool valid() const { return number_ >= 0; }
+  void reset() {
+    if (number_ >= 0) ::close(number_);
+    number_ = -1;
+  }
+
+ private:
+  int number_ = -1;
+};
+
+/// "what: No such file or directory".
+[[nodiscard]] inline Fault errno_fault(std::string_view what, int error = errno) {
+  return {FaultKind::unavailable, std::string(what) + ": " + std::strerror(error)};
+}
+[[nodiscard]] inline tl::unexpected<Fault> errno_error(std::string_view what,
+                                                       int error = errno) {
+  return tl::unexpected(errno_fault(what, error));
+}
+
+}  // namespace shardsweep

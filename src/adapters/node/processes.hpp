@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Node inspection: what /proc says about processes, and the one safe way to end a process that
+// is nobody's child here: by pidfd, after its start time was compared.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardsweep {
+
+/// The variable by which a rank, and whatever it starts, is known: `<token>/<attempt>/<node>`.
+inline constexpr std::string_view marker_variable = "SHARDSWEEP_MARKER";
+/// The same for guard and node agent: `<token>/agent/<node>`.
+inline constexpr std::string_view agent_variable = "SHARDSWEEP_AGENT";
+
+struct ProcessSeen {
+  pid_t pid = 0;
+  std::int64_t start =
+      0;                ///< field 22 of /proc/PID/stat; pid and start name a process for ever
+  std::string cmdline;  ///< arguments with spaces in between, at most 200 bytes
+};
+
+struct ProcessStat {
+  char state = '?';
+  pid_t parent = 0;
+  std::int64_t start = 0;
+};
+/// None where there is no such process.
+[[nodiscard]] std::optional<ProcessStat> process_stat(pid_t pid);
+/// "[name]" where it has no arguments (any more).
+[[nodiscard]] std::string process_cmdline(pid_t pid);
+[[nodiscard]] std::vector<pid_t> children_of(pid_t pid);
+/// Children, their children and so on: parents first. Zombies are among them.
+[[nodiscard]] std::vector<pid_t> descendants_of(pid_t pid);
+
+struct MarkedProcesses {
+  std::vector<ProcessSeen> found;
+  int unreadable = 0;  ///< other users' processes: unknown, which is not "not ours"
+};
+/// Every process but the caller whose marker (or agent variable) `fits`. Zombies don't count.
+[[nodiscard]] MarkedProcesses find_marked(
+    const std::function<bool(std::string_view marker)>& fits);
+
+/// SIGKILL, then waits at most `wait_ms` for its end. True when that process is gone.
+[[nodiscard]] bool end_process(const ProcessSeen& process, int wait_ms);
+
+/// A JSON line: {pid, cmdline, ended}.
+[[nodiscard]] std::string encode(const ProcessSeen& process, bool ended);
+
+}  // namespace shardsweep

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a heatmap is made of. A million trials are not handed on one by one: those that a pivot
+// can't tell apart become one candidate while they are read.
+#include "adapters/store/deadline.hpp"
+#include "adapters/store/ranking.hpp"
+#include "adapters/store/rows.hpp"
+
+#include <shardsweep/metric.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace shardsweep::sqlite {
+namespace {
+
+// Labels and versions are packed into one key; no person reads a heatmap that comes near.
+constexpr std::size_t most_labels = 1 << 20;
+constexpr std::size_t most_versions = 1 << 12;
+
+/// Numbers for the values of a column, so that a row of the scan makes no string.
+class Labels {
+ public:
+  std::uint64_t number(const Statement::Use& row, int column) {
+    if (row.is_integer(column)) return of(integers_, row.integer(column), row, column);
+    return of(texts_, row.text(column), row, column);
+  }
+  [[nodiscard]] const std::string& text(std::uint64_t number) const { return names_[number]; }
+
+ private:
+  template <class Map, class Held>
+  std::uint64_t of(Map& map, const Held& held, const Statement::Use& row, int column) {
+    const auto [found, added] = map.try_emplace(held, names_.size());
+    if (added) names_.push_back(row.text(column));
+    if (names_.size() > most_labels)
+      fail(FaultKind::invalid_input, "a heatmap has no room for so many rows or columns");
+    return found->second;
+  }
+  std::unordered_map<std::int64_t, std::uint64_t> integers_;
+  std::unordered_map<std::string, std::uint64_t> texts_;
+  std::vector<std::string> names_;
+};
+
+struct Gathered {
+  std::int64_t trials = 0;
+  std::optional<Run> best;
+  void offer(const Run& run) {
+    if (!best || run.tokens_per_s_per_gpu > best->tokens_per_s_per_gpu) best = run;
+  }
+};
+
+struct Key {
+  std::uint64_t row = 0;
+  std::uint64_t column = 0;
+  std::size_t version = 0;
+  State state = State::planned;
+  std::optional<Outcome> outcome;
+
+  [[nodiscard]] std::uint64_t packed() const {
+    const auto how = outcome ? static_cast<std::uint64_t>(*outcome) + 1 : 0;
+    return ((row << 20 | column) << 12 | version) << 8 |
+           static_cast<std::uint64_t>(state) << 5 | how;
+  }
+};
+
+class Gatherer {
+ public:
+  explicit Gatherer(bool all_versions) : all_versions_(all_versions) {}
+
+  void take(const Statement::Use& row) {
+    Run run{row.real(4), {}, row.integer(6)};
+    const bool ranked = !row.null(4);
+    if (!row.null(5)) run.value = row.real(5);
+    Key key;
+    key.row = rows_.number(row, 0);
+    key.column = columns_.number(row, 1);
+    key.state = read_state(row, 2);
+    key.outcome = read_outcome(row, 3);
+    key.version = versions_.see(row.view(7), row.view(8), ranked, run.trial);
+    if (versions_.size() > most_versions)
+      fail(FaultKind::invalid_input, "too many models and runner versions");
+    // 20 + 20 + 12 + 8 bits: the key is the number, nothing is lost.
+    auto& gathered = find(key);
+    ++gathered.trials;
+    if (!ranked) return;
+    if (row.null(9)) {
+      gathered.offer(run);
+    } else {
+      repeated_[{key.packed(), row.text(9)}].push_back(run);
+    }
+  }
+
+  Cells finish(Database& database) {
+    for (auto& [key, runs] : repeated_)
+      gathered_[index_[key.first]].second.offer(median(runs));
+    Cells cells;
+    Statement layout(database, "SELECT layout FROM all_results WHERE trial_id = ?");
+    for (const auto& [key, gathered] : gathered_) {
+      if (!all_versions_ && !versions_.counts(key.version)) continue;
+      CellCandidate candidate;
+      candidate.row = rows_.text(key.row);
+      candidate.column = columns_.text(key.column);
+      candidate.state = key.state;
+      candidate.outcome = key.outcome;
+      candidate.runner_version = versions_.version(key.version);
+      candidate.trials = gathered.trials;
+      if (gathered.best) {
+        candidate.value = gathered.best->value;
+        candidate.tokens_per_s_per_gpu = gathered.best->tokens_per_s_per_gpu;
+        auto use = layout.use(gathered.best->trial);
+        if (use.next()) candidate.layout = use.text(0);
+      }
+      cells.candidates.push_back(std::move(candidate));
+    }
+    if (!all_versions_) cells.note = versions_.note();
+    return cells;
+  }
+
+ private:
+  Gathered& find(const Key& key) {
+    const auto [found, added] = index_.try_emplace(key.packed(), gathered_.size());
+    if (added) gathered_.emplace_back(key, Gathered{});
+    return gathered_[found->second].second;
+  }
+
+  bool all_versions_;
+  Labels rows_;
+  Labels columns_;
+  Versions versions_;
+  std::unordered_map<std::uint64_t, std::size_t> index_;
+  std::vector<std::pair<Key, Gathered>> gathered_;
+  std::map<std::pair<std::uint64_t, std::string>, std::vector<Run>> repeated_;
+};
+
+/// The value's column; NULL for `outcome`, which the candidate has anyway.
+std::string value_column(const std::string& value) {
+  if (value == "outcome") return "NULL";
+  if (const auto* metric = find_metric(value); metric != nullptr) return identifier(value);
+  std::string names;
+  for (const auto& metric : metric_table)
+    names += fmt::format(", {}", metric.name);
+  fail(FaultKind::invalid_input,
+       fmt::format("a heatmap can't show '{}': it shows outcome{}", value, names));
+}
+
+/// The points left out, seen as rows of `results` that have nothing but what was planned.
+std::string left_out_rows(const Source& source) {
+  std::string selected;
+  for (const auto& column : source.columns) {
+    const auto& own = point_columns();
+    std::string from = "NULL";
+    if (std::find(own.begin(), own.end(), column) != own.end()) from = "l." + column;
+    if (column == "hidden") from = "l.hidden_size";
+    if (column == "sweep") from = "s.name";
+    if (std::find(source.vars.begin(), source.vars.end(), column) != source.vars.end())
+      continue;
+    selected +=
+        fmt::format("{}{} AS {}", selected.empty() ? "" : ", ", from, identifier(column));
+  }
+  return fmt::format(
+      "(SELECT {}{} FROM left_out AS l JOIN sweeps AS s ON s.id = l.sweep WHERE {})", selected,
+      var_columns(source.vars, "l.vars"), chosen_condition(source.chosen, "l.sweep", "-1"));
+}
+
+void add_left_out(Database& database, const Source& source, const HeatmapRequest& request,
+                  Cells& cells) {
+  const auto row_name = identifier(request.rows);
+  const auto column_name = identifier(request.columns);
+  Statement select(database,
+                   fmt::format("SELECT {0}, {1}, count(*) FROM {2} WHERE {3} AND {0} "
+                               "IS NOT NULL AND {1} IS NOT NULL GROUP BY 1, 2",
+                               row_name, column_name, left_out_rows(source), source.where));
+  auto row = select.use(source.chosen.sweeps, source.chosen.trials);
+  while (row.next()) {
+    CellCandidate candidate;
+    candidate.row = row.text(0);
+    candidate.column = row.text(1);
+    candidate.feasible = false;
+    candidate.trials = row.integer(2);
+    cells.candidates.push_back(std::move(candidate));
+  }
+}
+
+}  // namespace
+
+Cells cells(Database& database, const HeatmapRequest& request) {
+  const auto source = source_of(database, request.selection);
+  require_column(source, request.rows);
+  require_column(source, request.columns);
+  const bool all_versions = names_runner_version(request.selection) ||
+                            request.rows == "runner_version" ||
+                            request.columns == "runner_version";
+  Gatherer gatherer(all_versions);
+  {
+    // A marked measurement is shown by its trial, and not ranked.
+    Statement select(
+        database,
+        fmt::format("SELECT {}, {}, state, outcome, iif(mark IS NULL, tokens_per_s_per_gpu, "
+                    "NULL), iif(mark IS NULL, {}, NULL), trial_id, model, runner_version, {} "
+                    "FROM {} WHERE {}",
+                    identifier(request.rows), identifier(request.columns),
+                    value_column(request.value), group_expression(database), source.rows,
+                    source.where));
+    auto row = select.use(source.chosen.sweeps, source.chosen.trials);
+    while (row.next())
+      gatherer.take(row);
+  }
+  auto cells = gatherer.finish(database);
+  add_left_out(database, source, request, cells);
+  return cells;
+}
+
+}  // namespace shardsweep::sqlite

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// One tick's changes as statements. Who may write, and the transaction, are the store's.
+#pragma once
+
+#include "adapters/store/sqlite.hpp"
+
+#include <shardsweep/world.hpp>
+
+namespace shardsweep::sqlite {
+
+class Committer {
+ public:
+  explicit Committer(Database& database);
+  void apply(const Change& change);
+
+ private:
+  void put(const SetSweep& change);
+  void put(const SetTrial& change);
+  void put(const PutAttempt& change);
+  void put(const PutAllocation& change);
+  void put(const AddMeasurement& change);
+  void put(const AddEvent& change);
+  void put(const SeenNode& change);
+
+  /// All that a tick writes.
+  struct Statements {
+    explicit Statements(Database& database);
+    Statement sweep;
+    Statement trial;
+    Statement uncount;
+    Statement attempt;
+    Statement attempt_end;
+    Statement attempt_times;
+    Statement allocation;
+    Statement allocation_lead;
+    Statement allocation_end;
+    Statement measurement;
+    Statement train_step;
+    Statement event;
+    Statement node;
+  };
+  Database& database_;
+  Statements sql_;
+};
+
+}  // namespace shardsweep::sqlite

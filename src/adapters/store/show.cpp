@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// `show`: all that is known about one thing.
+#include "adapters/store/deadline.hpp"
+#include "adapters/store/reader.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace shardsweep::sqlite {
+namespace {
+
+using Json = nlohmann::json;
+using Section = Reader::Section;
+
+constexpr std::size_t most_shown = 20;  // trials of one name: `results` is for more
+
+struct Sql {
+  const char* trial = "SELECT * FROM all_results WHERE trial_id = ?";
+  const char* attempts =
+      "SELECT a.number AS attempt, a.state, a.outcome, a.counted, a.revoked, a.cause, "
+      "a.source, "
+      "a.exit_code, a.signal, a.leaked, a.started_at, a.ended_at, (a.ended_at - a.started_at) "
+      "* "
+      "1e-6 AS duration_s, l.backend, l.job_id, l.job_name, l.host, a.dir FROM attempts AS a "
+      "JOIN allocations AS l ON l.id = a.allocation WHERE a.trial = ? ORDER BY a.number";
+  const char* measurements =
+      "SELECT a.number AS attempt, a.counted, m.* FROM measurements AS m JOIN attempts AS a ON "
+      "a.id = m.attempt WHERE m.trial = ? ORDER BY a.number";
+  const char* train_steps =
+      "SELECT a.number AS attempt, x.step, x.step_ms, x.loss FROM train_steps AS x JOIN "
+      "attempts "
+      "AS a ON a.id = x.attempt WHERE a.trial = ? ORDER BY a.number, x.step";
+  const char* events =
+      "SELECT e.id, e.at, a.number AS attempt, e.kind, e.detail FROM events AS e LEFT JOIN "
+      "attempts AS a ON a.id = e.attempt WHERE e.trial = ? ORDER BY e.id";
+  const char* sweep =
+      "SELECT name, state, backend, cluster, runner, runner_version, submitted_at, revision, "
+      "points, duplicates, resolved_hash FROM sweeps WHERE id = ?";
+  const char* sweep_counts =
+      "SELECT state, outcome, count(*) AS trials FROM trials WHERE sweep = ? AND hidden = 0 "
+      "GROUP BY state, outcome ORDER BY 3 DESC";
+  const char* sweep_left_out =
+      "SELECT j.key AS constraint_name, j.value AS points, (SELECT why FROM left_out AS l "
+      "WHERE "
+      "l.sweep = s.id AND l.constraint_name = j.key LIMIT 1) AS example FROM sweeps AS s, "
+      "json_each(s.left_out) AS j WHERE s.id = ? ORDER BY j.value DESC";
+  const char* sweep_events =
+      "SELECT id, at, kind, detail FROM (SELECT * FROM events WHERE sweep = ? ORDER BY id DESC "
+      "LIMIT 20) ORDER BY id";
+  const char* allocations =
+      "SELECT l.* FROM allocations AS l WHERE l.job_id = ? AND l.job_id <> '' ORDER BY l.id";
+};
+constexpr Sql sql;
+
+template <class... Values>
+Table rows(Database& database, const char* text, const Values&... values) {
+  Statement select(database, text);
+  auto use = select.use(values...);
+  return fetch(select, use);
+}
+
+/// One row as two columns; what is NULL or empty is left out.
+Table turned(const Table& table) {
+  Table result{{"name", "value"}, {}};
+  if (table.rows.empty()) return result;
+  for (std::size_t i = 0; i < table.columns.size(); ++i) {
+    const auto& value = table.rows.front()[i];
+    const auto* text = std::get_if<std::string>(&value);
+    if (std::holds_alternative<std::monostate>(value) || (text != nullptr && text->empty()))
+      continue;
+    result.rows.push_back({table.columns[i], value});
+  }
+  return result;
+}
+
+void add(std::vector<Section>& sections, std::string title, Table table) {
+  if (!table.rows.empty()) sections.push_back({std::move(title), std::move(table)});
+}
+
+void show_trial(Database& database, std::int64_t trial, std::vector<Section>& sections) {
+  add(sections, "trial", turned(rows(database, sql.trial, trial)));
+  add(sections, "attempts", rows(database, sql.attempts, trial));
+  add(sections, "measurements", rows(database, sql.measurements, trial));
+  add(sections, "train steps", rows(database, sql.train_steps, trial));
+  add(sections, "events", rows(database, sql.events, trial));
+}
+
+void show_sweep(Database& database, std::int64_t sweep, std::vector<Section>& sections) {
+  add(sections, "sweep", turned(rows(database, sql.sweep, sweep)));
+  add(sections, "trials", rows(database, sql.sweep_counts, sweep));
+  add(sections, "left out", rows(database, sql.sweep_left_out, sweep));
+  add(sections, "last events", rows(database, sql.sweep_events, sweep));
+}
+
+}  // namespace
+
+std::vector<Section> show(Database& database, const std::string& name) {
+  const auto chosen = resolve_names(database, {name});
+  std::vector<Section> sections;
+  for (const auto& sweep : Json::parse(chosen.sweeps))
+    show_sweep(database, sweep.get<std::int64_t>(), sections);
+  const auto trials = Json::parse(chosen.trials);
+  if (trials.empty()) return sections;
+  add(sections, "allocation", turned(rows(database, sql.allocations, name)));
+  if (trials.size() <= most_shown) {
+    for (const auto& trial : trials)
+      show_trial(database, trial.get<std::int64_t>(), sections);
+    return sections;
+  }
+  ResultsRequest request;
+  request.selection.names = {name};
+  request.selection.hidden = true;
+  add(sections, "trials", results(database, request));
+  return sections;
+}
+
+}  // namespace shardsweep::sqlite

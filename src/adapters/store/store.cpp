@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+// The database as its one writer sees it.
+#include "adapters/store/commit.hpp"
+#include "adapters/store/deadline.hpp"
+#include "adapters/store/inbox.hpp"
+#include "adapters/store/lease.hpp"
+#include "adapters/store/rows.hpp"
+#include "adapters/store/schema.hpp"
+#include "adapters/store/selection.hpp"
+
+#include <shardsweep/store.hpp>
+
+#include <fmt/format.h>
+
+namespace shardsweep {
+namespace sqlite {
+namespace {
+
+// Opening may have to wait for a migration; a tick may not wait for long: what finds the
+// database busy is done again at the next one.
+constexpr int open_wait_ms = 5000;
+constexpr int write_wait_ms = 250;
+// A user's expression is evaluated in the daemon, whose beat it must not stop.
+constexpr std::chrono::seconds longest_choice{2};
+
+constexpr std::array<std::string_view, 4> job_state_words{"pending", "running", "ended",
+                                                          "unknown"};
+
+/// All that the daemon asks besides inbox.cpp, commit.cpp and lease.cpp.
+struct Sql {
+  // A trial is of the world when it may still run, when its oom tells about larger ones of its
+  // lane, or when something of it is still alive, whatever was cancelled or edited away.
+  std::string trials = fmt::format(
+      "SELECT {} FROM trials AS t JOIN sweeps AS s ON s.id = t.sweep WHERE "
+      "(s.state <> 'cancelled' AND t.hidden = 0 AND (t.state <> 'ended' OR t.outcome = 'oom')) "
+      "OR (s.state <> 'cancelled' AND t.outcome = 'oom' AND t.runner_version = "
+      "s.runner_version) OR t.state IN ('queued', 'running') OR t.id IN "
+      "(SELECT trial FROM attempts WHERE state <> 'ended')",
+      trial_row_columns);
+  // All of them, also those that are over: they are few, and any of them can be resumed.
+  std::string sweeps = "SELECT id, name, state, backend, resolved FROM sweeps ORDER BY id";
+  std::string attempts =
+      "SELECT id, trial, number, allocation, nonce, dir, state, revoked FROM attempts "
+      "WHERE state <> 'ended' OR allocation IN "
+      "(SELECT id FROM allocations WHERE state <> 'ended')";
+  std::string allocations =
+      "SELECT id, ifnull(sweep, 0), token, job_name, job_id, dir, backend, nodes, "
+      "slots_per_node, state, submission, job_state, created_at, claimed_at, last_beat, "
+      "from_lead_n, said_bye, draining, end_reason FROM allocations WHERE state <> 'ended' OR "
+      "id IN (SELECT allocation FROM attempts WHERE state <> 'ended')";
+  std::string next_attempt = "SELECT ifnull(max(id), 0) + 1 FROM attempts";
+  std::string next_allocation = "SELECT ifnull(max(id), 0) + 1 FROM allocations";
+  std::string point = fmt::format("SELECT {} FROM trials WHERE id = ?", list(point_columns()));
+  std::string gpu_seconds =
+      "SELECT ifnull(sum((a.ended_at - a.started_at) * 1e-6 * t.gpus), 0) FROM trials AS t "
+      "JOIN "
+      "attempts AS a ON a.trial = t.id WHERE t.sweep = ? AND a.started_at > 0 AND "
+      "a.ended_at > a.started_at";
+};
+
+AttemptRow read_attempt(const Statement::Use& row) {
+  AttemptRow attempt;
+  row.read(0, attempt.id);
+  row.read(1, attempt.trial);
+  row.read(2, attempt.number);
+  row.read(3, attempt.allocation);
+  row.read(4, attempt.nonce);
+  row.read(5, attempt.dir);
+  attempt.state = read_state(row, 6);
+  row.read(7, attempt.revoked);
+  return attempt;
+}
+
+AllocationRow read_allocation(const Statement::Use& row) {
+  AllocationRow allocation;
+  row.read(0, allocation.id);
+  row.read(1, allocation.sweep);
+  row.read(2, allocation.token);
+  row.read(3, allocation.job_name);
+  row.read(4, allocation.job_id);
+  row.read(5, allocation.dir);
+  row.read(6, allocation.backend);
+  row.read(7, allocation.nodes);
+  row.read(8, allocation.slots_per_node);
+  allocation.state = read_state(row, 9);
+  allocation.submission = static_cast<Submission>(word_index(submission_words, row.view(10)));
+  allocation.job_state = static_cast<JobState>(word_index(job_state_words, row.view(11)));
+  row.read(12, allocation.created_at);
+  row.read(13, allocation.claimed_at);
+  row.read(14, allocation.last_beat);
+  row.read(15, allocation.from_lead_n);
+  row.read(16, allocation.said_bye);
+  row.read(17, allocation.draining);
+  row.read(18, allocation.end_reason);
+  return allocation;
+}
+
+class SqliteStore final : public Store {
+ public:
+  explicit SqliteStore(Database database)
+      : database_(std::move(database)), lease_(database_), committer_(database_) {}
+
+  Result<std::optional<LeaseHolder>> lease_holder() override {
+    return guarded([&] { return sqlite::lease_holder(database_); });
+  }
+  Result<LeaseHolder> take_lease(LeaseHolder claim) override {
+    return guarded([&] { return lease_.take(std::move(claim)); });
+  }
+  Result<void> renew_lease(Timestamp now) override {
+    return guarded([&] { lease_.renew(now); });
+  }
+  Result<void> release_lease() override {
+    return guarded([&] { lease_.release(); });
+  }
+  Result<World> load_world() override {
+    return guarded([&] { return read_world(); });
+  }
+  Result<void> commit(std::span<const Change> changes) override {
+    return guarded([&] {
+      Transaction transaction(database_);
+      lease_.check();
+      for (const auto& change : changes)
+        committer_.apply(change);
+      transaction.commit();
+    });
+  }
+  Result<InboxProgress> accept_inbox(const std::filesystem::path& file, Timestamp now,
+                                     std::int64_t rows) override {
+    return guarded([&] { return accept(database_, file, now, rows, [&] { lease_.check(); }); });
+  }
+  Result<Point> point_of(TrialId trial, const SweepSpec& sweep) override {
+    return guarded([&] {
+      Statement select(database_, sql_.point);
+      auto row = select.use(trial);
+      if (!row.next()) fail(FaultKind::corrupt, fmt::format("there is no trial {}", trial));
+      return read_point(row, sweep);
+    });
+  }
+  Result<std::vector<TrialRow>> select_trials(const std::vector<std::string>& names,
+                                              const std::string& where) override {
+    return guarded([&] {
+      const Deadline deadline(database_, longest_choice);
+      return selected(names, where);
+    });
+  }
+  Result<double> gpu_seconds(SweepId sweep) override {
+    return guarded([&] {
+      Statement select(database_, sql_.gpu_seconds);
+      auto row = select.use(sweep);
+      return row.next() ? row.real(0) : 0.0;
+    });
+  }
+
+ private:
+  World read_world();
+  std::vector<TrialRow> selected(const std::vector<std::string>& names,
+                                 const std::string& where);
+
+  Database database_;
+  Lease lease_;
+  Committer committer_;
+  Sql sql_;
+};
+
+World SqliteStore::read_world() {
+  World world;
+  const auto each = [&](const std::string& text, const auto& take) {
+    Statement select(database_, text);
+    auto row = select.use();
+    while (row.next())
+      take(row);
+  };
+  each(sql_.sweeps, [&](const Statement::Use& row) {
+    world.sweeps.push_back({row.integer(0), row.text(1),
+                            static_cast<SweepState>(word_index(sweep_state_words, row.view(2))),
+                            row.text(3), row.text(4)});
+  });
+  each(sql_.trials, [&](const Statement::Use& row) {
+    auto trial = read_trial(row);
+    world.trials.emplace(trial.id, std::move(trial));
+  });
+  each(sql_.attempts, [&](const Statement::Use& row) {
+    auto attempt = read_attempt(row);
+    world.attempts.emplace(attempt.id, std::move(attempt));
+  });
+  each(sql_.allocations, [&](const Statement::Use& row) {
+    auto allocation = read_allocation(row);
+    world.allocations.emplace(allocation.id, std::move(allocation));
+  });
+  world.next_attempt = database_.integer(sql_.next_attempt);
+  world.next_allocation = database_.integer(sql_.next_allocation);
+  return world;
+}
+
+std::vector<TrialRow> SqliteStore::selected(const std::vector<std::string>& names,
+                                            const std::string& where) {
+  const auto chosen = resolve_names(database_, names);
+  const auto vars = chosen_vars(database_, chosen);
+  const auto condition = checked_where(database_, where, vars);
+  Statement select(
+      database_,
+      fmt::format("SELECT {} FROM trials AS t WHERE t.hidden = 0 AND {} AND t.id IN (SELECT "
+                  "trial_id FROM (SELECT r.*{} FROM results AS r) WHERE {}) ORDER BY t.sweep, "
+                  "t.position, t.id",
+                  trial_row_columns, chosen_condition(chosen, "t.sweep", "t.id"),
+                  var_columns(vars, "r.vars"), condition));
+  auto row = select.use(chosen.sweeps, chosen.trials);
+  std::vector<TrialRow> trials;
+  while (row.next())
+    trials.push_back(read_trial(row));
+  return trials;
+}
+
+}  // namespace
+}  // namespace sqlite
+
+Result<std::unique_ptr<Store>> Store::open(const std::filesystem::path& file) {
+  return sqlite::guarded([&]() -> std::unique_ptr<Store> {
+    sqlite::Database database(file, sqlite::OpenMode::create, sqlite::open_wait_ms);
+    sqlite::set_journal(database, file);
+    sqlite::migrate(database);
+    database.wait_at_most(sqlite::write_wait_ms);
+    return std::make_unique<sqlite::SqliteStore>(std::move(database));
+  });
+}
+
+}  // namespace shardsweep

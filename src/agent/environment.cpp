@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/environment.hpp"
+
+#include "adapters/node/processes.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace shardsweep::agent {
+namespace {
+
+std::string_view name_of(std::string_view entry) {
+  return entry.substr(0, entry.find('='));
+}
+
+/// A rank must see one world: ours, not Slurm's, MPI's or that of whoever started the agent.
+bool is_scrubbed(std::string_view name) {
+  constexpr std::array<std::string_view, 5> prefixes{"SLURM_", "SLURMD_", "PMI", "PMIX",
+                                                     "SHARDSWEEP_"};
+  constexpr std::array<std::string_view, 7> names{
+      "RANK",        "WORLD_SIZE",  "LOCAL_RANK",   "LOCAL_WORLD_SIZE",
+      "MASTER_ADDR", "MASTER_PORT", "NOTIFY_SOCKET"};
+  const auto begins = [&](std::string_view prefix) { return name.starts_with(prefix); };
+  return std::any_of(prefixes.begin(), prefixes.end(), begins) ||
+         std::find(names.begin(), names.end(), name) != names.end();
+}
+
+void set(Environment& environment, std::string_view name, std::string_view value) {
+  std::erase_if(environment, [&](const std::string& entry) { return name_of(entry) == name; });
+  environment.push_back(fmt::format("{}={}", name, value));
+}
+
+// From srun(1), input environment variables: those that change what a step is, where its output
+// goes or how it ends. A login environment's SLURM_UNBUFFEREDIO broke 753 of 800 lines.
+constexpr std::array<std::string_view, 76> srun_options{"SLURMD_DEBUG",
+                                                        "SLURM_ACCTG_FREQ",
+                                                        "SLURM_BCAST",
+                                                        "SLURM_BCAST_EXCLUDE",
+                                                        "SLURM_BURST_BUFFER",
+                                                        "SLURM_CLUSTERS",
+                                                        "SLURM_COMPRESS",
+                                                        "SLURM_CONSTRAINT",
+                                                        "SLURM_CORE_SPEC",
+                                                        "SLURM_CPUS_PER_GPU",
+                                                        "SLURM_CPUS_PER_TASK",
+                                                        "SLURM_CPU_BIND",
+                                                        "SLURM_CPU_FREQ_REQ",
+                                                        "SLURM_DEBUG",
+                                                        "SLURM_DELAY_BOOT",
+                                                        "SLURM_DEPENDENCY",
+                                                        "SLURM_DISABLE_STATUS",
+                                                        "SLURM_DISTRIBUTION",
+                                                        "SLURM_DIST_PLANESIZE",
+                                                        "SLURM_EPILOG",
+                                                        "SLURM_EXACT",
+                                                        "SLURM_EXCLUSIVE",
+                                                        "SLURM_EXPORT_ENV",
+                                                        "SLURM_GPUS",
+                                                        "SLURM_GPUS_PER_NODE",
+                                                        "SLURM_GPUS_PER_TASK",
+                                                        "SLURM_GPU_BIND",
+                                                        "SLURM_GPU_FREQ",
+                                                        "SLURM_GRES",
+                                                        "SLURM_GRES_FLAGS",
+                                                        "SLURM_HINT",
+                                                        "SLURM_IMMEDIATE",
+                                                        "SLURM_INPUTMODE",
+                                                        "SLURM_KILL_BAD_EXIT",
+                                                        "SLURM_LABELIO",
+                                                        "SLURM_MEM_BIND",
+                                                        "SLURM_MEM_PER_CPU",
+                                                        "SLURM_MEM_PER_GPU",
+                                                        "SLURM_MEM_PER_NODE",
+                                                        "SLURM_MPI_TYPE",
+                                                        "SLURM_MULTI_PROG",
+                                                        "SLURM_NETWORK",
+                                                        "SLURM_NO_KILL",
+                                                        "SLURM_NPROCS",
+                                                        "SLURM_NTASKS",
+                                                        "SLURM_NTASKS_PER_CORE",
+                                                        "SLURM_NTASKS_PER_GPU",
+                                                        "SLURM_NTASKS_PER_NODE",
+                                                        "SLURM_NTASKS_PER_SOCKET",
+                                                        "SLURM_NTASKS_PER_TRES",
+                                                        "SLURM_OPEN_MODE",
+                                                        "SLURM_OUTPUTMODE",
+                                                        "SLURM_OVERCOMMIT",
+                                                        "SLURM_OVERLAP",
+                                                        "SLURM_PROFILE",
+                                                        "SLURM_PROLOG",
+                                                        "SLURM_QOS",
+                                                        "SLURM_REMOTE_CWD",
+                                                        "SLURM_REQ_SWITCH",
+                                                        "SLURM_SEND_LIBS",
+                                                        "SLURM_SIGNAL",
+                                                        "SLURM_SPREAD_JOB",
+                                                        "SLURM_STDERRMODE",
+                                                        "SLURM_STDINMODE",
+                                                        "SLURM_STDOUTMODE",
+                                                        "SLURM_STEP_GRES",
+                                                        "SLURM_STEP_KILLED_MSG_NODE_ID",
+                                                        "SLURM_TASK_EPILOG",
+                                                        "SLURM_TASK_PROLOG",
+                                                        "SLURM_THREADS",
+                                                        "SLURM_THREAD_SPEC",
+                                                        "SLURM_TIMELIMIT",
+                                                        "SLURM_TRES_PER_TASK",
+                                                        "SLURM_UNBUFFEREDIO",
+                                                        "SLURM_WAIT",
+                                                        "SLURM_WORKING_DIR"};
+
+}  // namespace
+
+Environment rank_environment(const Environment& own, const AttemptSpec& spec,
+                             const RankPlace& place, const std::vector<std::string>& devices) {
+  Environment environment;
+  for (const auto& entry : own) {
+    if (!is_scrubbed(name_of(entry))) environment.push_back(entry);
+  }
+  // Ranks share a node: a thread pool of all cores in each would measure the scheduler.
+  for (const auto* threads : {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"})
+    set(environment, threads, "1");
+  const auto slot = static_cast<std::size_t>(place.local_rank);
+  if (slot < devices.size()) set(environment, "CUDA_VISIBLE_DEVICES", devices[slot]);
+  for (const auto& [name, value] : spec.env)
+    set(environment, name, value);
+  set(environment, "RANK", std::to_string(place.rank));
+  set(environment, "WORLD_SIZE", std::to_string(spec.world));
+  set(environment, "LOCAL_RANK", std::to_string(place.local_rank));
+  set(environment, "LOCAL_WORLD_SIZE", std::to_string(place.local_world));
+  set(environment, marker_variable,
+      fmt::format("{}/{}/{}", spec.token, spec.attempt, place.node));
+  return environment;
+}
+
+std::optional<std::string> value_in(const Environment& environment, std::string_view name) {
+  for (const auto& entry : environment) {
+    if (name_of(entry) == name && entry.size() > name.size())
+      return entry.substr(name.size() + 1);
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> srun_command(const AllocationSpec& spec,
+                                      const std::vector<std::string>& node_command) {
+  // Without -n a SLURM_NTASKS of the batch job starts several agents on a node; without
+  // --overlap a second step waits for ever; --no-kill and --kill-on-bad-exit=0 keep the other
+  // nodes when one dies.
+  std::vector<std::string> command{"srun",
+                                   fmt::format("-N{}", spec.nodes),
+                                   fmt::format("-n{}", spec.nodes),
+                                   "--ntasks-per-node=1",
+                                   "--overlap",
+                                   "--no-kill",
+                                   "--kill-on-bad-exit=0",
+                                   "--wait=0",
+                                   "--cpu-bind=none",
+                                   "--mpi=none",
+                                   "--export=ALL"};
+  command.insert(command.end(), node_command.begin(), node_command.end());
+  return command;
+}
+
+Environment srun_environment(const Environment& own) {
+  Environment environment;
+  for (const auto& entry : own) {
+    const std::string_view name = name_of(entry);
+    const bool bind = name.starts_with("SLURM_CPU_BIND") || name.starts_with("SLURM_MEM_BIND");
+    if (bind || std::find(srun_options.begin(), srun_options.end(), name) != srun_options.end())
+      continue;
+    environment.push_back(entry);
+  }
+  return environment;
+}
+
+std::vector<std::string> node_command(const std::string& agent, const AllocationSpec& spec,
+                                      const std::string& name) {
+  std::vector<std::string> command{agent, "node"};
+  if (!name.empty()) command.insert(command.end(), {"--name", name});
+  const auto seconds = [](double value) { return fmt::format("{}", value); };
+  command.insert(command.end(), {"--slots", std::to_string(spec.slots_per_node),  //
+                                 "--lease", seconds(spec.agent_lease_s),          //
+                                 "--beat", seconds(spec.beat_s),                  //
+                                 "--watch", seconds(spec.watch_interval_s)});
+  if (!spec.token.empty()) command.insert(command.end(), {"--token", spec.token});
+  return command;
+}
+
+}  // namespace shardsweep::agent

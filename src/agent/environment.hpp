@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a rank finds in its environment, and what srun must not find in ours. Pure.
+#pragma once
+
+#include <shardsweep/protocol.hpp>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace shardsweep::agent {
+
+using Environment = std::vector<std::string>;  ///< "NAME=value"
+
+/// Where a rank stands.
+struct RankPlace {
+  int rank = 0;
+  int local_rank = 0;
+  int local_world = 1;
+  std::string node;
+};
+
+/// `devices`: what the agent's own CUDA_VISIBLE_DEVICES lists, or 0, 1, …; empty without GPUs.
+[[nodiscard]] Environment rank_environment(const Environment& own, const AttemptSpec& spec,
+                                           const RankPlace& place,
+                                           const std::vector<std::string>& devices);
+
+/// The value of a variable; none where it is not set.
+[[nodiscard]] std::optional<std::string> value_in(const Environment& environment,
+                                                  std::string_view name);
+
+/// One srun for the allocation's life (notes in the .cpp): the whole argument vector.
+[[nodiscard]] std::vector<std::string> srun_command(
+    const AllocationSpec& spec, const std::vector<std::string>& node_command);
+/// Our environment without every variable that sets an option of srun.
+[[nodiscard]] Environment srun_environment(const Environment& own);
+
+/// `agent node …` as the lead starts it. `name` is empty under srun: each node knows its own.
+[[nodiscard]] std::vector<std::string> node_command(const std::string& agent,
+                                                    const AllocationSpec& spec,
+                                                    const std::string& name);
+
+}  // namespace shardsweep::agent

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/guard.hpp"
+
+#include "agent/reap.hpp"
+#include "agent/signals.hpp"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace shardsweep::agent {
+namespace {
+
+constexpr double unkillable_s = 60;  // longer than that is state D: nothing here can help
+
+}  // namespace
+
+int run_guard(const Clock& clock, const std::function<int()>& node_agent) {
+  become_subreaper();
+  block_signals();
+  const pid_t agent = ::fork();
+  if (agent == 0) ::_exit(node_agent());
+  if (agent < 0) return 1;
+  // The channel stays open here: its end tells the lead that this node is clean.
+  int status = 0;
+  while (true) {
+    int ended = 0;
+    const pid_t reaped = ::waitpid(-1, &ended, 0);
+    if (reaped < 0 && errno == EINTR) continue;
+    if (reaped == agent) status = ended;
+    if (reaped == agent || reaped < 0) break;
+  }
+  const bool clean = kill_all_children(clock, unkillable_s);
+  if (!clean) return 1;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+}  // namespace shardsweep::agent

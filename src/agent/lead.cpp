@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/lead.hpp"
+
+#include "agent/reap.hpp"
+
+#include <fmt/format.h>
+
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+
+namespace shardsweep::agent {
+namespace {
+
+// Until the first word of a node agent: srun on a large machine takes longer than a lease.
+constexpr double start_leases = 4;
+// The ranks on other nodes notice, say so and leave; then they are ended.
+constexpr double peer_grace_s = 2;
+// Beyond the grace of a running attempt: node agents that have been told to leave.
+constexpr double quit_limit_s = 10;
+constexpr double unkillable_s = 60;
+
+}  // namespace
+
+Lead::Lead(AllocationPaths paths, AllocationSpec spec, LineWriter from_lead, const Clock& clock,
+           PipedChild nodes)
+    : paths_(std::move(paths)),
+      spec_(std::move(spec)),
+      from_lead_(std::move(from_lead)),
+      to_lead_(paths_.to_lead()),
+      clock_(clock),
+      log_(clock, "lead"),
+      child_(std::move(nodes)),
+      channel_(child_.from.get(), child_.to.get()),
+      now_s_(seconds_of(clock)),
+      started_s_(now_s_),
+      beat_s_(now_s_),
+      file_beat_s_(now_s_),
+      busy_s_(now_s_) {}
+
+int Lead::run() {
+  while (true) {
+    keep_time();
+    take_signals();
+    read_nodes();
+    watch_nodes();
+    read_assignments();
+    finish_if_ended();
+    if (leaving_ && !running_) return depart();
+    start_next();
+    if (running_) busy_s_ = now_s_;
+    if (!running_ && assignments_.draining()) leave("drained");
+    if (!running_ && now_s_ - busy_s_ > spec_.idle_limit_s) leave("idle");
+    wait();
+  }
+}
+
+/// Beats, and a gap in our own loop (suspended, starved) stretches every limit.
+void Lead::keep_time() {
+  const double now_s = seconds_of(clock_);
+  const double gap_s = now_s - now_s_;
+  now_s_ = now_s;
+  if (gap_s > 3 * spec_.beat_s) {
+    log_.line(fmt::format("stood still for {:.1f} s", gap_s));
+    started_s_ += gap_s;
+    busy_s_ += gap_s;
+    for (auto& [name, node] : nodes_)
+      node.heard_s += gap_s;
+    if (running_ && running_->end_others_at_s) *running_->end_others_at_s += gap_s;
+  }
+  if (now_s - beat_s_ >= spec_.beat_s) {
+    beat_s_ = now_s;
+    tell(LeadBeat{});
+  }
+  if (now_s - file_beat_s_ < spec_.file_beat_s) return;
+  file_beat_s_ = now_s;
+  Beat beat;
+  if (running_) {
+    beat.attempt = running_->assign.attempt;
+    for (const auto& [name, node] : nodes_) {
+      if (node.step < beat.step || node.phase.empty()) continue;
+      beat.phase = node.phase;
+      beat.step = node.step;
+    }
+  }
+  say(beat, false);
+}
+
+void Lead::take_signals() {
+  for (const int number : signals_.take()) {
+    if (number == SIGCHLD) continue;
+    log_.line("got " + signal_name(number));
+    const bool stop =
+        number == SIGTERM || number == SIGINT || number == SIGQUIT || number == SIGXCPU;
+    if (!stop || leaving_) continue;
+    end_running(Outcome::preempted,
+                fmt::format("the allocation was told to stop ({})", signal_name(number)),
+                "agent");
+    leave("signal");
+  }
+}
+
+// ---- the daemon's file
+// -----------------------------------------------------------------------
+
+void Lead::read_assignments() {
+  const auto lines = to_lead_.look();
+  if (!lines) return log_.line(lines.error().what);
+  for (const auto& line : *lines) {
+    if (line.empty()) continue;
+    const auto message = decode_to_lead(line);
+    if (message) {
+      take(*message);
+    } else {
+      log_.line(message.error().what);
+    }
+  }
+}
+
+void Lead::take(const ToLead& line) {
+  const AssignmentNews news = assignments_.apply(line);
+  for (const AttemptId attempt : news.revoked)
+    say(Revoked{attempt}, true);
+  for (const auto& [assign, why] : news.cancelled)
+    end_unstarted(assign, Outcome::cancelled, why, "request");
+  if (news.end_running) end_running(Outcome::cancelled, news.end_running->why, "request");
+  busy_s_ = now_s_;
+}
+
+// ---- the nodes
+// -------------------------------------------------------------------------------
+
+void Lead::read_nodes() {
+  for (const auto& line : channel_.receive()) {
+    const auto message = decode_from_node(line);
+    if (message) {
+      take(*message);
+    } else {
+      log_.line("foreign output: " + message.error().what);
+    }
+  }
+}
+
+void Lead::take(const FromNode& message) {
+  const bool fresh = !nodes_.contains(message.node);
+  Node& node = nodes_[message.node];
+  node.heard_s = now_s_;
+  if (const auto* ready = std::get_if<NodeReady>(&message.body)) {
+    say(NodeSeen{ready->node, ready->host, ready->pid}, false);
+  } else if (fresh) {
+    log_.line("node " + message.node + " speaks before it is ready");
+  }
+  if (const auto* beat = std::get_if<NodeBeat>(&message.body)) {
+    node.phase = beat->phase;
+    node.step = beat->step;
+  }
+  const auto* ended = std::get_if<NodeEnded>(&message.body);
+  if (ended == nullptr || !running_ || ended->attempt != running_->assign.attempt) return;
+  node.ended = *ended;
+  if (ended->outcome != Outcome::completed && !running_->end_others_at_s)
+    running_->end_others_at_s = now_s_ + peer_grace_s;
+}
+
+void Lead::watch_nodes() {
+  if (nodes_lost_) return;
+  if (channel_.closed()) return lose_nodes("the node agents are gone");
+  if (!nodes_ready() && now_s_ - started_s_ > start_leases * spec_.node_lease_s)
+    return lose_nodes(fmt::format("{} of {} node agents did not start",
+                                  spec_.nodes - static_cast<int>(nodes_.size()), spec_.nodes));
+  for (const auto& [name, node] : nodes_) {
+    if (now_s_ - node.heard_s > spec_.node_lease_s)
+      return lose_nodes(
+          fmt::format("no word from node {} for {:.1f} s", name, now_s_ - node.heard_s));
+  }
+  if (running_ && running_->end_others_at_s && now_s_ > *running_->end_others_at_s) {
+    tell(EndAttempt{running_->assign.attempt, Outcome::crashed, "a rank elsewhere has failed"});
+    running_->end_others_at_s.reset();
+  }
+}
+
+bool Lead::nodes_ready() const {
+  return nodes_.size() >= static_cast<std::size_t>(spec_.nodes);
+}
+
+/// Silence is the only death notice. What ran there is ended with our one child (guard or
+/// srun) before anybody reads or packs what it wrote.
+void Lead::lose_nodes(const std::string& why) {
+  nodes_lost_ = true;
+  log_.line(why);
+  if (!kill_all_children(clock_, unkillable_s)) log_.line("processes are left on this node");
+  if (running_) {
+    running_->own = Evidence{clock_.now(), Outcome::node_failure, why, "agent"};
+    finish(*std::exchange(running_, std::nullopt));
+  }
+  leave("node lost");
+}
+
+// ---- attempts
+// --------------------------------------------------------------------------------
+
+void Lead::start_next() {
+  while (!running_ && !leaving_ && nodes_ready()) {
+    auto next = assignments_.next();
+    if (!next) return;
+    busy_s_ = now_s_;
+    if (!next->skipped_because.empty()) {
+      end_unstarted(next->assign, Outcome::skipped, next->skipped_because, "policy");
+      continue;
+    }
+    const auto spec = read_spec(next->assign);
+    const std::string line = encode(ToNodeBody{Launch{next->assign.attempt, next->assign.dir}});
+    if (!spec || line.size() >= max_line) {
+      const std::string why = spec ? "the folder's name is too long" : spec.error().what;
+      end_unstarted(next->assign, Outcome::lost, "not started: " + why, "agent");
+      continue;
+    }
+    log_.line(fmt::format("attempt {} ({}) starts", spec->attempt, spec->trial));
+    say(Started{spec->attempt, spec->nonce}, true);
+    for (auto& [name, node] : nodes_) {
+      node.ended.reset();
+      node.phase.clear();
+      node.step = 0;
+    }
+    running_.emplace(Running{next->assign, *spec, {}, {}});
+    channel_.send(line);
+  }
+}
+
+Result<AttemptSpec> Lead::read_spec(const Assign& assign) const {
+  SHARDSWEEP_ASSIGN(const std::string text, read_file(AttemptPaths{assign.dir}.spec()));
+  SHARDSWEEP_ASSIGN(AttemptSpec spec, decode_attempt_spec(text));
+  if (spec.attempt != assign.attempt || spec.nonce != assign.nonce)
+    return fault(FaultKind::corrupt, "spec.json is another attempt's");
+  return spec;
+}
+
+void Lead::end_running(Outcome outcome, const std::string& why, const std::string& source) {
+  if (!running_ || running_->own) return;
+  running_->own = Evidence{clock_.now(), outcome, why, source};
+  tell(EndAttempt{running_->assign.attempt, outcome, why});
+}
+
+void Lead::finish_if_ended() {
+  if (!running_) return;
+  const bool all = std::all_of(nodes_.begin(), nodes_.end(),
+                               [](const auto& node) { return node.second.ended.has_value(); });
+  if (all) finish(*std::exchange(running_, std::nullopt));
+}
+
+void Lead::finish(Running running) {
+  std::vector<Evidence> evidence;
+  std::int32_t leaked = 0;
+  bool measured = false;
+  std::string notes;
+  for (const auto& [name, node] : nodes_) {
+    if (!node.ended) continue;
+    leaked += node.ended->leaked;
+    if (node.ended->outcome != Outcome::completed) {
+      evidence.push_back(evidence_of_node(*node.ended));
+    } else if (!node.ended->cause.empty()) {
+      notes = node.ended->cause;
+    }
+  }
+  // Our own reason counts where no node tells an earlier one.
+  if (running.own) evidence.push_back(*running.own);
+  const auto records = read_attempt_records(AttemptPaths{running.assign.dir});
+  if (records) {
+    measured = has_result(records->text, running.assign.nonce);
+  } else {
+    log_.line(records.error().what);
+  }
+  Classified verdict = classify(evidence, measured);
+  if (verdict.first.cause.empty()) verdict.first.cause = notes;
+  write_ended(running.assign, verdict, leaked, running.spec.keep_log_bytes);
+}
+
+void Lead::end_unstarted(const Assign& assign, Outcome outcome, const std::string& cause,
+                         const std::string& source) {
+  Classified verdict{outcome, {}};
+  verdict.first.cause = cause;
+  verdict.first.source = source;
+  write_ended(assign, verdict, 0, 0);
+}
+
+void Lead::write_ended(const Assign& assign, const Classified& verdict, std::int32_t leaked,
+                       std::int64_t keep_log_bytes) {
+  const AttemptPaths paths{assign.dir};
+  const auto packed = pack_attempt(paths, keep_log_bytes);
+  if (!packed) log_.line(packed.error().what);
+  Ended ended;
+  ended.attempt = assign.attempt;
+  ended.nonce = assign.nonce;
+  ended.outcome = verdict.outcome;
+  ended.exit_code = verdict.first.exit_code;
+  ended.signal = verdict.first.signal;
+  ended.cause = verdict.first.cause;
+  ended.source = verdict.first.source;
+  ended.leaked = leaked;
+  if (packed) ended.pack = paths.pack().filename().string();
+  log_.line(fmt::format("attempt {} ended {}{}{}", assign.attempt, name(ended.outcome),
+                        ended.cause.empty() ? "" : ": ", ended.cause));
+  say(ended, true);
+  assignments_.ended(assign, verdict.outcome);
+  busy_s_ = now_s_;
+}
+
+// ---- the end
+// ---------------------------------------------------------------------------------
+
+void Lead::leave(const std::string& why) {
+  if (leaving_) return;
+  leaving_ = why;
+  for (const AttemptId attempt : assignments_.give_back())
+    say(Revoked{attempt}, true);
+}
+
+int Lead::depart() {
+  log_.line("leaving: " + *leaving_);
+  if (!nodes_lost_) tell(Quit{});
+  const double deadline_s = seconds_of(clock_) + quit_limit_s;
+  while (!channel_.closed() && seconds_of(clock_) < deadline_s) {
+    wait();
+    (void)signals_.take();
+    (void)channel_.receive();
+  }
+  if (!kill_all_children(clock_, unkillable_s)) log_.line("processes are left on this node");
+  say(Bye{*leaving_}, true);
+  return 0;
+}
+
+void Lead::wait() {
+  double timeout_s =
+      std::min(spec_.beat_s - (seconds_of(clock_) - beat_s_), spec_.watch_interval_s);
+  std::vector<pollfd> polled;
+  polled.push_back({signals_.descriptor(), POLLIN, 0});
+  if (!channel_.closed()) polled.push_back(channel_.readable());
+  if (channel_.has_unsent()) polled.push_back(channel_.writable());
+  (void)::poll(polled.data(), polled.size(), std::max(1, static_cast<int>(timeout_s * 1000)));
+  channel_.flush();
+}
+
+void Lead::say(FromLeadBody body, bool durable) {
+  const auto written =
+      from_lead_.append(encode(FromLead{++line_, clock_.now(), std::move(body)}), durable);
+  if (!written) log_.line(written.error().what);
+}
+
+void Lead::tell(const ToNodeBody& message) {
+  channel_.send(encode(message));
+}
+
+}  // namespace shardsweep::agent

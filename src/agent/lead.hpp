@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// The lead: claims its allocation, takes assignments from the daemon's file, has the node
+// agents run them one after the other, and writes down how each ended. It needs no daemon to go
+// on, and never trusts a node that has fallen silent.
+#pragma once
+
+#include "agent/channel.hpp"
+#include "agent/environment.hpp"
+#include "agent/log.hpp"
+#include "agent/signals.hpp"
+#include "agent/spawn.hpp"
+#include "domain/assignments.hpp"
+#include "domain/classify.hpp"
+
+#include <shardsweep/allocation_files.hpp>
+#include <shardsweep/clock.hpp>
+#include <shardsweep/protocol.hpp>
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace shardsweep::agent {
+
+class Lead {
+ public:
+  /// `nodes`: the one child, a guard or srun, with its pipes. After block_signals().
+  Lead(AllocationPaths paths, AllocationSpec spec, LineWriter from_lead, const Clock& clock,
+       PipedChild nodes);
+  void say_claimed(Claimed claimed) { say(std::move(claimed), true); }
+  /// Until there is nothing more to do; the exit code.
+  [[nodiscard]] int run();
+
+ private:
+  struct Node {
+    double heard_s = 0;
+    std::optional<NodeEnded> ended;  ///< its part of the running attempt
+    std::string phase;
+    std::int64_t step = 0;
+  };
+  struct Running {
+    Assign assign;
+    AttemptSpec spec;
+    std::optional<double> end_others_at_s;
+    std::optional<Evidence> own;  ///< what the lead itself holds against it
+  };
+
+  void keep_time();
+  void take_signals();
+  void read_assignments();
+  void take(const ToLead& line);
+  void read_nodes();
+  void take(const FromNode& message);
+  void watch_nodes();
+  void start_next();
+  [[nodiscard]] Result<AttemptSpec> read_spec(const Assign& assign) const;
+  void end_running(Outcome outcome, const std::string& why, const std::string& source);
+  void finish_if_ended();
+  void finish(Running running);
+  void end_unstarted(const Assign& assign, Outcome outcome, const std::string& cause,
+                     const std::string& source);
+  void write_ended(const Assign& assign, const Classified& verdict, std::int32_t leaked,
+                   std::int64_t keep_log_bytes);
+  void leave(const std::string& why);
+  void lose_nodes(const std::string& why);
+  [[nodiscard]] int depart();
+  void wait();
+  void say(FromLeadBody body, bool durable);
+  void tell(const ToNodeBody& message);
+  [[nodiscard]] bool nodes_ready() const;
+
+  AllocationPaths paths_;
+  AllocationSpec spec_;
+  LineWriter from_lead_;
+  LineReader to_lead_;
+  const Clock& clock_;
+  Log log_;
+  PipedChild child_;
+  Channel channel_;
+  SignalSource signals_;
+  Assignments assignments_;
+  std::map<std::string, Node> nodes_;
+  std::optional<Running> running_;
+  std::optional<std::string> leaving_;
+  bool nodes_lost_ = false;
+  std::int64_t line_ = 0;
+  double now_s_;
+  double started_s_;
+  double beat_s_;
+  double file_beat_s_;
+  double busy_s_;  ///< when there was last something to do
+};
+
+}  // namespace shardsweep::agent

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/node_agent.hpp"
+
+#include "adapters/node/pidfd.hpp"
+#include "agent/guard.hpp"
+#include "agent/reap.hpp"
+
+#include <fmt/format.h>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+
+namespace shardsweep::agent {
+namespace {
+
+constexpr int exit_ok = 0;
+constexpr int exit_node_dirty = 70;  // a process could not be ended
+constexpr int exit_alone = 71;       // lead or guard is gone
+constexpr double reap_poll_s = 0.002;
+
+/// Ranks get no descriptor of the channel, and what a library prints goes to the log.
+Descriptor take_over_stdout() {
+  Descriptor own(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+  ::dup2(STDERR_FILENO, STDOUT_FILENO);
+  return own;
+}
+
+Environment own_environment() {
+  Environment entries;
+  for (char** entry = environ; *entry != nullptr; ++entry)
+    entries.emplace_back(*entry);
+  return entries;
+}
+
+/// What CUDA_VISIBLE_DEVICES lists, or one number per slot; empty where there is no GPU.
+std::vector<std::string> visible_devices(const Environment& environment, int slots) {
+  std::vector<std::string> devices;
+  struct stat status {};
+  if (::stat("/dev/nvidiactl", &status) != 0) return devices;
+  const auto listed = value_in(environment, "CUDA_VISIBLE_DEVICES");
+  for (int slot = 0; !listed && slot < slots; ++slot)
+    devices.push_back(std::to_string(slot));
+  if (!listed) return devices;
+  std::size_t begin = 0;
+  while (begin < listed->size()) {
+    const std::size_t end = std::min(listed->find(',', begin), listed->size());
+    devices.push_back(listed->substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return devices;
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  ::gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+}  // namespace
+
+NodeAgent::NodeAgent(NodeOptions options, const Clock& clock, pid_t guard)
+    : options_(std::move(options)),
+      clock_(clock),
+      log_(clock, "node " + options_.node.name),
+      guard_(guard),
+      guard_handle_(open_pidfd(guard)),
+      out_(take_over_stdout()),
+      channel_(STDIN_FILENO, out_.get()),
+      environment_(own_environment()),
+      devices_(visible_devices(environment_, options_.node.slots)),
+      now_s_(seconds_of(clock)),
+      heard_s_(now_s_),
+      beat_s_(now_s_) {}
+
+int NodeAgent::run() {
+  say(NodeReady{options_.node.name, host_name(), ::getpid()});
+  while (true) {
+    keep_time();
+    take_signals();
+    for (const auto& line : channel_.receive())
+      take_line(line);
+    if (::getppid() != guard_) leave(Outcome::node_failure, "the guard is gone", exit_alone);
+    if (channel_.closed() || channel_.broken())
+      leave(Outcome::lost, "the lead is gone", exit_alone);
+    if (now_s_ - heard_s_ > options_.lease_s)
+      leave(Outcome::lost, fmt::format("no word from the lead for {:.1f} s", now_s_ - heard_s_),
+            exit_alone);
+    step_attempt();
+    if (leaving_ && !attempt_) break;
+    wait();
+  }
+  channel_.flush();
+  const bool clean = kill_all_children(clock_, 1);
+  return clean ? *leaving_ : exit_node_dirty;
+}
+
+/// A loop that stood still (suspended, starved) has seen nothing in that time and holds it
+/// against nobody.
+void NodeAgent::keep_time() {
+  const double now_s = seconds_of(clock_);
+  const double gap_s = now_s - now_s_;
+  now_s_ = now_s;
+  if (gap_s > 3 * std::max(options_.beat_s, options_.watch_s)) {
+    log_.line(fmt::format("stood still for {:.1f} s", gap_s));
+    heard_s_ += gap_s;
+    if (attempt_) attempt_->stretch(gap_s);
+  }
+  if (now_s - beat_s_ < options_.beat_s) return;
+  beat_s_ = now_s;
+  say(attempt_ ? attempt_->beat() : NodeBeat{});
+}
+
+void NodeAgent::take_signals() {
+  for (const int number : signals_.take()) {
+    if (number == SIGCHLD) continue;
+    log_.line("got " + signal_name(number));
+    if (attempt_ && number == SIGTERM) attempt_->told_to_stop();
+  }
+}
+
+void NodeAgent::take_line(const std::string& line) {
+  const auto message = decode_to_node(line);
+  if (!message) return log_.line(message.error().what);
+  heard_s_ = now_s_;
+  if (const auto* one = std::get_if<Launch>(&*message)) launch(*one);
+  if (const auto* one = std::get_if<EndAttempt>(&*message)) {
+    if (attempt_ && attempt_->id() == one->attempt) attempt_->end(one->outcome, one->why);
+  }
+  if (std::holds_alternative<Quit>(*message))
+    leave(Outcome::cancelled, "the lead has left", exit_ok);
+}
+
+void NodeAgent::launch(const Launch& launch) {
+  const auto refuse = [&](const std::string& why) {
+    log_.line(fmt::format("attempt {} not started: {}", launch.attempt, why));
+    NodeEnded ended;
+    ended.attempt = launch.attempt;
+    ended.outcome = Outcome::node_failure;
+    ended.at = clock_.now();
+    ended.cause = "not started: " + why;
+    ended.source = "agent";
+    say(ended);
+  };
+  if (attempt_) return refuse(fmt::format("attempt {} is running", attempt_->id()));
+  if (leaving_) return refuse("the node agent is leaving");
+  AttemptPaths paths{launch.dir};
+  const auto spec = read_file(paths.spec()).and_then([](const std::string& text) {
+    return decode_attempt_spec(text);
+  });
+  if (!spec) return refuse(spec.error().what);
+  if (spec->attempt != launch.attempt) return refuse("its spec.json is another attempt's");
+  if (spec->ranks_per_node > options_.node.slots)
+    return refuse(
+        fmt::format("{} ranks for {} slots", spec->ranks_per_node, options_.node.slots));
+  attempt_.emplace(options_.node, clock_, log_, *spec, std::move(paths));
+  attempt_->launch(environment_, devices_);
+  say(NodeLaunched{launch.attempt});
+}
+
+void NodeAgent::step_attempt() {
+  if (!attempt_) return;
+  attempt_->step();
+  if (!attempt_->over()) return;
+  const NodeEnded ended = attempt_->ended();
+  const bool stuck = attempt_->stuck();
+  attempt_.reset();
+  say(ended);
+  if (stuck) leave(Outcome::node_failure, "a process could not be ended", exit_node_dirty);
+}
+
+void NodeAgent::leave(Outcome outcome, const std::string& why, int exit_code) {
+  if (leaving_) return;
+  log_.line("leaving: " + why);
+  leaving_ = exit_code;
+  if (attempt_) attempt_->end(outcome, why);
+}
+
+void NodeAgent::wait() {
+  double timeout_s = options_.beat_s - (now_s_ - beat_s_);
+  if (attempt_) timeout_s = std::min(timeout_s, options_.watch_s);
+  // Children come and go without a SIGCHLD each while a tree is being ended.
+  if (attempt_ && attempt_->cleaning()) timeout_s = reap_poll_s;
+  std::vector<pollfd> polled;
+  polled.push_back({signals_.descriptor(), POLLIN, 0});
+  if (!channel_.closed()) polled.push_back(channel_.readable());
+  if (channel_.has_unsent()) polled.push_back(channel_.writable());
+  if (guard_handle_.valid() && !leaving_) polled.push_back({guard_handle_.get(), POLLIN, 0});
+  const int timeout_ms = std::max(1, static_cast<int>(timeout_s * 1000));
+  (void)::poll(polled.data(), polled.size(), timeout_ms);
+  channel_.flush();
+}
+
+void NodeAgent::say(FromNodeBody body) {
+  channel_.send(encode(FromNode{options_.node.name, std::move(body)}));
+}
+
+int run_node(const NodeOptions& options, const Clock& clock) {
+  const pid_t guard = ::getpid();
+  return run_guard(clock, [&] {
+    become_subreaper();
+    // Wakes the loop, which then finds that its parent is another one.
+    ::prctl(PR_SET_PDEATHSIG, SIGHUP, 0, 0, 0);
+    return NodeAgent(options, clock, guard).run();
+  });
+}
+
+}  // namespace shardsweep::agent

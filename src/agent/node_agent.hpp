@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// The node agent: launches attempts on its node, watches them and ends them. It lives as long
+// as its guard lives and its lead speaks; without either it ends its ranks and itself.
+#pragma once
+
+#include "agent/channel.hpp"
+#include "agent/running_attempt.hpp"
+#include "agent/signals.hpp"
+
+#include <shardsweep/clock.hpp>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace shardsweep::agent {
+
+struct NodeOptions {
+  NodeIdentity node;
+  double lease_s = 15;
+  double beat_s = 1;
+  double watch_s = 0.2;
+};
+
+class NodeAgent {
+ public:
+  NodeAgent(NodeOptions options, const Clock& clock, pid_t guard);
+  /// Until told to quit; the exit code.
+  [[nodiscard]] int run();
+
+ private:
+  void take_line(const std::string& line);
+  void launch(const Launch& launch);
+  void take_signals();
+  void keep_time();
+  void step_attempt();
+  /// Ends what runs and leaves when nothing is left.
+  void leave(Outcome outcome, const std::string& why, int exit_code);
+  void wait();
+  void say(FromNodeBody body);
+
+  NodeOptions options_;
+  const Clock& clock_;
+  Log log_;
+  pid_t guard_;
+  Descriptor guard_handle_;
+  Descriptor out_;  ///< the channel, where no rank inherits it
+  Channel channel_;
+  SignalSource signals_;
+  Environment environment_;
+  std::vector<std::string> devices_;
+  std::optional<RunningAttempt> attempt_;
+  std::optional<int> leaving_;
+  double now_s_;
+  double heard_s_;
+  double beat_s_;
+};
+
+/// The body of `shardsweep-agent node`: guard and node agent.
+int run_node(const NodeOptions& options, const Clock& clock);
+
+}  // namespace shardsweep::agent

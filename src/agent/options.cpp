@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/options.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <map>
+#include <optional>
+#include <set>
+
+namespace shardsweep::agent {
+namespace {
+
+using Flags = std::map<std::string, std::string, std::less<>>;
+
+template <class T>
+std::optional<T> number(const std::string& text) {
+  T value{};
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || stop != end) return std::nullopt;
+  return value;
+}
+
+tl::unexpected<Fault> wrong(std::string what) {
+  return fault(FaultKind::invalid_input, std::move(what));
+}
+
+Result<Flags> parse_flags(const std::vector<std::string>& arguments,
+                          const std::set<std::string, std::less<>>& known) {
+  Flags flags;
+  for (std::size_t i = 1; i < arguments.size(); i += 2) {
+    const std::string& name = arguments[i];
+    if (!known.contains(name)) return wrong(fmt::format("unknown option '{}'", name));
+    if (i + 1 == arguments.size()) return wrong(fmt::format("option '{}' needs a value", name));
+    if (!flags.emplace(name, arguments[i + 1]).second)
+      return wrong(fmt::format("option '{}' is given twice", name));
+  }
+  return flags;
+}
+
+Result<std::string> required(const Flags& flags, std::string_view name) {
+  const auto found = flags.find(name);
+  if (found == flags.end() || found->second.empty())
+    return wrong(fmt::format("option '{}' is missing", name));
+  return found->second;
+}
+
+Result<double> seconds(const Flags& flags, std::string_view name) {
+  SHARDSWEEP_ASSIGN(const std::string text, required(flags, name));
+  const auto value = number<double>(text);
+  if (!value || !(*value > 0) || *value > 1e6)
+    return wrong(fmt::format("option '{}' needs seconds, got '{}'", name, text));
+  return *value;
+}
+
+Result<NodeOptions> parse_node(const Flags& flags, const Environment& environment) {
+  NodeOptions options;
+  SHARDSWEEP_ASSIGN(const std::string slots, required(flags, "--slots"));
+  const auto count = number<int>(slots);
+  if (!count || *count < 1 || *count > 4096)
+    return wrong(fmt::format("option '--slots' needs a count, got '{}'", slots));
+  options.node.slots = *count;
+  SHARDSWEEP_ASSIGN(options.lease_s, seconds(flags, "--lease"));
+  SHARDSWEEP_ASSIGN(options.beat_s, seconds(flags, "--beat"));
+  SHARDSWEEP_ASSIGN(options.watch_s, seconds(flags, "--watch"));
+  const auto name = flags.find("--name");
+  // Under srun every node gets the same command line and knows itself by its environment.
+  options.node.name = name != flags.end()
+                          ? name->second
+                          : value_in(environment, "SLURMD_NODENAME").value_or("local");
+  const auto index = value_in(environment, "SLURM_PROCID");
+  if (name == flags.end() && index) options.node.index = number<int>(*index).value_or(0);
+  const auto token = flags.find("--token");
+  if (token != flags.end()) options.node.token = token->second;
+  return options;
+}
+
+}  // namespace
+
+Result<Options> parse_options(const std::vector<std::string>& arguments,
+                              const Environment& environment) {
+  Options options;
+  if (arguments.empty()) return wrong("no command given");
+  const std::string& verb = arguments[0];
+  if (verb == "--help" || verb == "-h") return options;
+  if (verb == "--version") {
+    options.verb = Verb::version;
+  } else if (verb == "lead") {
+    options.verb = Verb::lead;
+    SHARDSWEEP_ASSIGN(const Flags flags, parse_flags(arguments, {"--dir"}));
+    SHARDSWEEP_ASSIGN(options.dir, required(flags, "--dir"));
+  } else if (verb == "node") {
+    options.verb = Verb::node;
+    SHARDSWEEP_ASSIGN(const Flags flags,
+                      parse_flags(arguments, {"--name", "--slots", "--lease", "--beat",
+                                              "--watch", "--token"}));
+    SHARDSWEEP_ASSIGN(options.node, parse_node(flags, environment));
+  } else if (verb == "sweep-leftovers") {
+    options.verb = Verb::sweep_leftovers;
+    SHARDSWEEP_ASSIGN(const Flags flags, parse_flags(arguments, {"--token"}));
+    SHARDSWEEP_ASSIGN(options.token, required(flags, "--token"));
+  } else {
+    return wrong(fmt::format("unknown command '{}'", verb));
+  }
+  return options;
+}
+
+}  // namespace shardsweep::agent

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// The agent's command line: a verb and `--name value` pairs. Pure.
+#pragma once
+
+#include "agent/node_agent.hpp"
+
+#include <shardsweep/result.hpp>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardsweep::agent {
+
+enum class Verb : std::uint8_t { help, version, lead, node, sweep_leftovers };
+
+struct Options {
+  Verb verb = Verb::help;
+  std::string dir;    ///< of lead
+  std::string token;  ///< of sweep-leftovers
+  NodeOptions node;
+};
+
+inline constexpr std::string_view usage_text =
+    R"(shardsweep-agent runs attempts inside an allocation. The daemon starts it, not you.
+
+  shardsweep-agent lead --dir FOLDER
+      run what FOLDER/to_lead assigns; FOLDER/allocation.json says how
+  shardsweep-agent node --slots N --lease S --beat S --watch S [--name NODE] [--token T]
+      guard and node agent, spoken to over stdin and stdout
+  shardsweep-agent sweep-leftovers --token T
+      end the processes on this machine that carry the marker of allocation T; prints them
+  shardsweep-agent --version | --help
+)";
+
+/// `environment` gives a node's name and index under Slurm.
+[[nodiscard]] Result<Options> parse_options(const std::vector<std::string>& arguments,
+                                            const Environment& environment);
+
+}  // namespace shardsweep::agent

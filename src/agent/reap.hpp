@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// The end of every child. The caller is a child subreaper: whatever its children leave behind
+// becomes its child. The proof that nothing is left is waitpid answering ECHILD, not a scan.
+#pragma once
+
+#include <shardsweep/clock.hpp>
+
+namespace shardsweep::agent {
+
+/// Whatever descendants lose their parent come to this process.
+void become_subreaper();
+
+/// One round: SIGKILL to every descendant, then reaps what has ended. True at ECHILD. A process
+/// that forks itself again and again is caught by going on.
+[[nodiscard]] bool kill_children_once();
+
+/// Rounds until ECHILD; gives up after `limit_s` (a process in state D can't be ended).
+[[nodiscard]] bool kill_all_children(const Clock& clock, double limit_s);
+
+/// Seconds of the monotonic clock.
+[[nodiscard]] double seconds_of(const Clock& clock);
+
+}  // namespace shardsweep::agent

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/running_attempt.hpp"
+
+#include "adapters/node/descriptor.hpp"
+#include "adapters/node/processes.hpp"
+#include "agent/reap.hpp"
+#include "agent/spawn.hpp"
+
+#include <fmt/format.h>
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+
+namespace shardsweep::agent {
+namespace {
+
+// A rank whose peer has failed needs a moment to notice, to say so and to leave.
+constexpr double peer_grace_s = 2;
+// Children of a rank that end with it (a loader's pipe closes) are not called leaked.
+constexpr double settle_s = 0.1;
+// A SIGTERM within this time of our own came from the same sender.
+constexpr double told_window_s = 2;
+// Not gone so long after SIGKILL: state D. Nothing here can help, the node is out.
+constexpr double unkillable_s = 30;
+constexpr int gone_wait_ms = 2000;
+constexpr std::size_t shown_leftovers = 3;
+constexpr std::size_t tail_bytes = 4096;
+constexpr std::size_t shown_line = 200;
+
+}  // namespace
+
+RunningAttempt::RunningAttempt(const NodeIdentity& node, const Clock& clock, const Log& log,
+                               AttemptSpec spec, AttemptPaths paths)
+    : node_(node),
+      clock_(clock),
+      log_(log),
+      spec_(std::move(spec)),
+      paths_(std::move(paths)),
+      watch_(spec_, seconds_of(clock)) {}
+
+void RunningAttempt::launch(const Environment& own, const std::vector<std::string>& devices) {
+  const int first = node_.index * spec_.ranks_per_node;
+  const int count = std::clamp(spec_.world - first, 0, spec_.ranks_per_node);
+  for (int local = 0; local < count; ++local) {
+    const int rank = first + local;
+    const RankPlace place{rank, local, count, node_.name};
+    RankProcess process{spec_.argv, rank_environment(own, spec_, place, devices), paths_.dir,
+                        paths_.rank_log(rank), ranks_.empty() ? 0 : ranks_.front().pid};
+    const auto pid = start_rank(process);
+    if (!pid) {
+      evidence_.push_back({clock_.now(), Outcome::node_failure,
+                           fmt::format("rank {}: {}", rank, pid.error().what), "agent"});
+      begin_ending();
+      return;
+    }
+    ranks_.push_back({rank, *pid, false});
+    const std::string suffix = rank == 0 ? "" : fmt::format(".{}", rank);
+    records_.emplace(rank, LineReader(paths_.records().string() + suffix));
+  }
+}
+
+void RunningAttempt::step() {
+  read_records();
+  look_at_ranks();
+  reap_orphans();
+  switch (stage_) {
+    case Stage::running:
+      return step_running();
+    case Stage::ending:
+      return step_ending();
+    case Stage::settling:
+      return step_settling();
+    case Stage::reaping:
+      return step_reaping();
+    case Stage::over:
+      return;
+  }
+}
+
+// ---- looking
+// ---------------------------------------------------------------------------------
+
+void RunningAttempt::read_records() {
+  for (auto& [rank, reader] : records_) {
+    const auto lines = reader.look();
+    if (!lines) continue;  // looked at again; silence has its limit
+    for (const auto& line : *lines) {
+      const auto record = decode_record(line);
+      if (!record) {
+        if (garbage_++ == 0) log_.line(fmt::format("rank {}: {}", rank, record.error().what));
+      } else if (record->nonce.empty() || record->nonce == spec_.nonce) {
+        take_record(rank, *record);
+      }
+    }
+  }
+}
+
+void RunningAttempt::take_record(int rank, const Record& record) {
+  const double now_s = seconds_of(clock_);
+  // Rank 0 speaks for the world; the others only have something to say when they fail.
+  if (rank == 0 || !has_rank_zero()) watch_.see(record, now_s);
+  if (record.type == RecordType::result && record.nonce == spec_.nonce) measured_ = true;
+  if (record.type != RecordType::error) return;
+  // After our own SIGTERM what ranks complain about is our doing.
+  if (stage_ == Stage::ending && record.t == 0) return;
+  evidence_.push_back(evidence_of_error(record, rank, clock_.now()));
+  if (!failed_at_s_) failed_at_s_ = now_s;
+}
+
+/// A rank that has ended stays a zombie until the end: so its pid, which is the process group's
+/// number, can't become a stranger's.
+void RunningAttempt::look_at_ranks() {
+  for (auto& rank : ranks_) {
+    if (rank.gone) continue;
+    siginfo_t info{};
+    const int answer =
+        ::waitid(P_PID, static_cast<id_t>(rank.pid), &info, WEXITED | WNOHANG | WNOWAIT);
+    if (answer != 0 || info.si_pid != rank.pid) continue;
+    rank.gone = true;
+    read_records();  // what it said before it went comes first
+    note_exit(rank, info.si_code, info.si_status);
+  }
+}
+
+void RunningAttempt::note_exit(const Rank& rank, int code, int status) {
+  const double now_s = seconds_of(clock_);
+  if (stage_ != Stage::running) return;
+  if (code == CLD_EXITED && status == 0) {
+    watch_.begin_teardown(now_s);
+    return;
+  }
+  if (code == CLD_EXITED) {
+    if (auto failure =
+            evidence_of_exit(rank.number, status, clock_.now(), last_line(rank.number)))
+      evidence_.push_back(*std::move(failure));
+  } else {
+    const bool told = told_at_s_ && now_s - *told_at_s_ < told_window_s;
+    evidence_.push_back(evidence_of_signal(rank.number, status, clock_.now(), told));
+  }
+  if (!failed_at_s_) failed_at_s_ = now_s;
+}
+
+void RunningAttempt::reap_orphans() {
+  for (const pid_t pid : children_of(::getpid())) {
+    const bool is_rank = std::any_of(ranks_.begin(), ranks_.end(),
+                                     [&](const Rank& rank) { return rank.pid == pid; });
+    if (!is_rank) ::waitpid(pid, nullptr, WNOHANG);
+  }
+}
+
+bool RunningAttempt::all_gone() const {
+  return std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.gone; });
+}
+
+/// What a rank printed last, for a cause that its exit code does not tell.
+std::string RunningAttempt::last_line(int rank) const {
+  const Descriptor file(::open(paths_.rank_log(rank).c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.valid()) return "";
+  const off_t size = ::lseek(file.get(), 0, SEEK_END);
+  std::string tail(tail_bytes, '\0');
+  const auto from = std::max<off_t>(0, size - static_cast<off_t>(tail.size()));
+  const ssize_t got = ::pread(file.get(), tail.data(), tail.size(), from);
+  tail.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+  while (!tail.empty() && static_cast<unsigned char>(tail.back()) <= ' ')
+    tail.pop_back();
+  const std::size_t begin = tail.rfind('\n');
+  return tail.substr(begin == std::string::npos ? 0 : begin + 1).substr(0, shown_line);
+}
+
+// ---- stages
+// ----------------------------------------------------------------------------------
+
+void RunningAttempt::step_running() {
+  const double now_s = seconds_of(clock_);
+  if (all_gone()) {
+    stage_ = Stage::settling;
+    stage_since_s_ = now_s;
+    return step_settling();
+  }
+  if (failed_at_s_) {
+    if (now_s - *failed_at_s_ > std::min(peer_grace_s, spec_.grace_s)) begin_ending();
+    return;
+  }
+  // Where rank 0 is elsewhere its records are too, and only the node that has it can tell.
+  const auto verdict = watch_.judge(now_s);
+  if (!verdict || (!has_rank_zero() && verdict->outcome == Outcome::hung)) return;
+  evidence_.push_back({clock_.now(), verdict->outcome, verdict->cause, "policy"});
+  begin_ending();
+}
+
+void RunningAttempt::end(Outcome outcome, const std::string& why) {
+  if (stage_ != Stage::running) return;
+  evidence_.push_back({clock_.now(), outcome, why, "request"});
+  begin_ending();
+}
+
+void RunningAttempt::told_to_stop() {
+  told_at_s_ = seconds_of(clock_);
+}
+
+void RunningAttempt::begin_ending() {
+  stage_ = Stage::ending;
+  stage_since_s_ = seconds_of(clock_);
+  signal_all(SIGTERM);
+  signal_all(SIGCONT);  // a stopped process takes its SIGTERM only then
+}
+
+void RunningAttempt::signal_all(int signal) const {
+  const pid_t group = ranks_.empty() ? 0 : ranks_.front().pid;
+  if (group != 0) ::kill(-group, signal);
+  for (const pid_t pid : children_of(::getpid())) {
+    if (::getpgid(pid) != group) ::kill(pid, signal);
+  }
+}
+
+void RunningAttempt::step_ending() {
+  const double now_s = seconds_of(clock_);
+  if (all_gone()) {
+    stage_ = Stage::settling;
+    stage_since_s_ = now_s;
+    return step_settling();
+  }
+  if (now_s - stage_since_s_ < spec_.grace_s) return;
+  if (!ranks_.empty()) ::kill(-ranks_.front().pid, SIGKILL);
+  for (const auto& rank : ranks_) {
+    if (!rank.gone) ::kill(rank.pid, SIGKILL);  // it may have left the group
+  }
+  if (now_s - stage_since_s_ < spec_.grace_s + unkillable_s) return;
+  stage_ = Stage::reaping;
+  stage_since_s_ = now_s;
+}
+
+void RunningAttempt::step_settling() {
+  const auto below = descendants_of(::getpid());
+  const bool left = std::any_of(below.begin(), below.end(), [](pid_t pid) {
+    const auto stat = process_stat(pid);
+    return stat && stat->state != 'Z';
+  });
+  if (left && seconds_of(clock_) - stage_since_s_ < settle_s) return;
+  if (left) name_leftovers();
+  stage_ = Stage::reaping;
+  stage_since_s_ = seconds_of(clock_);
+  step_reaping();
+}
+
+void RunningAttempt::name_leftovers() {
+  for (const pid_t pid : descendants_of(::getpid())) {
+    const auto stat = process_stat(pid);
+    if (!stat || stat->state == 'Z') continue;
+    const std::string cmdline = process_cmdline(pid);
+    log_.line(fmt::format("attempt {}: process {} outlived its rank: {}", spec_.attempt, pid,
+                          cmdline));
+    if (static_cast<std::size_t>(leaked_++) < shown_leftovers)
+      leftovers_ += fmt::format("{}'{}'", leftovers_.empty() ? "" : ", ", cmdline);
+  }
+}
+
+void RunningAttempt::step_reaping() {
+  const bool clean = kill_children_once();
+  if (!clean && seconds_of(clock_) - stage_since_s_ < unkillable_s) return;
+  if (!clean) {
+    stuck_ = true;
+    for (const pid_t pid : descendants_of(::getpid()))
+      log_.line(fmt::format("process {} can't be ended: {}", pid, process_cmdline(pid)));
+  }
+  scan_for_marker();
+  read_records();
+  stage_ = Stage::over;
+}
+
+/// What left the tree by another way than a parent's death (it had a subreaper of its own).
+void RunningAttempt::scan_for_marker() {
+  const std::string marker = fmt::format("{}/{}/{}", spec_.token, spec_.attempt, node_.name);
+  const auto marked = find_marked([&](std::string_view value) { return value == marker; });
+  for (const auto& process : marked.found) {
+    log_.line(fmt::format("attempt {}: process {} carries its marker: {}", spec_.attempt,
+                          process.pid, process.cmdline));
+    if (static_cast<std::size_t>(leaked_++) < shown_leftovers)
+      leftovers_ += fmt::format("{}'{}'", leftovers_.empty() ? "" : ", ", process.cmdline);
+    if (!end_process(process, gone_wait_ms)) stuck_ = true;
+  }
+}
+
+NodeEnded RunningAttempt::ended() const {
+  const Classified verdict = classify(evidence_, measured_, has_rank_zero());
+  NodeEnded ended;
+  ended.attempt = spec_.attempt;
+  ended.outcome = verdict.outcome;
+  ended.exit_code = verdict.first.exit_code;
+  ended.signal = verdict.first.signal;
+  ended.at = verdict.first.at;
+  ended.cause = verdict.first.cause;
+  ended.source = verdict.first.source;
+  ended.leaked = leaked_;
+  const auto add = [&](const std::string& text) {
+    ended.cause += (ended.cause.empty() ? "" : "; ") + text;
+  };
+  if (leaked_ > 0) add(fmt::format("{} left behind and ended: {}", leaked_, leftovers_));
+  if (garbage_ > 0) add(fmt::format("{} garbage lines in the records", garbage_));
+  if (stuck_) add("a process could not be ended");
+  return ended;
+}
+
+}  // namespace shardsweep::agent

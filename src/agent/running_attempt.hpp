@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// One node's part of one attempt, from fork to the proof that nothing of it is left. Never
+// waits: the node agent's loop calls step() again and again until over().
+//
+//   running ─► ending ─► settling ─► reaping ─► over
+//             SIGTERM    ranks are    SIGKILL to
+//             (grace:    gone; who    all, until
+//             SIGKILL)   outlives     ECHILD, then
+//                        them?        marker scan
+#pragma once
+
+#include "agent/environment.hpp"
+#include "agent/log.hpp"
+#include "domain/classify.hpp"
+#include "domain/watch.hpp"
+
+#include <shardsweep/allocation_files.hpp>
+#include <shardsweep/clock.hpp>
+#include <shardsweep/protocol.hpp>
+
+#include <sys/types.h>
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace shardsweep::agent {
+
+/// What a node agent is on its node.
+struct NodeIdentity {
+  std::string name;
+  std::string token;
+  int index = 0;  ///< among the allocation's nodes: the first rank is index * ranks_per_node
+  int slots = 1;
+};
+
+class RunningAttempt {
+ public:
+  RunningAttempt(const NodeIdentity& node, const Clock& clock, const Log& log, AttemptSpec spec,
+                 AttemptPaths paths);
+
+  /// Starts the ranks. What can't be started is evidence like any other failure.
+  void launch(const Environment& own, const std::vector<std::string>& devices);
+  /// One look at children, records and limits.
+  void step();
+  void end(Outcome outcome, const std::string& why);
+  void stretch(double gap_s) { watch_.stretch(gap_s); }
+  /// The node agent itself was told to stop: a rank that dies of SIGTERM now does so too.
+  void told_to_stop();
+
+  [[nodiscard]] bool over() const { return stage_ == Stage::over; }
+  /// A process could not be ended: this node is not to be used again.
+  [[nodiscard]] bool stuck() const { return stuck_; }
+  /// The ranks are gone: what is left ends within milliseconds.
+  [[nodiscard]] bool cleaning() const {
+    return stage_ == Stage::settling || stage_ == Stage::reaping;
+  }
+  [[nodiscard]] NodeEnded ended() const;
+  [[nodiscard]] NodeBeat beat() const { return {spec_.attempt, watch_.phase(), watch_.step()}; }
+  [[nodiscard]] AttemptId id() const { return spec_.attempt; }
+
+ private:
+  enum class Stage : std::uint8_t { running, ending, settling, reaping, over };
+  struct Rank {
+    int number = 0;
+    pid_t pid = 0;
+    bool gone = false;
+  };
+
+  void read_records();
+  void take_record(int rank, const Record& record);
+  void look_at_ranks();
+  void reap_orphans();
+  void note_exit(const Rank& rank, int code, int status);
+  void step_running();
+  void begin_ending();
+  void step_ending();
+  void step_settling();
+  void step_reaping();
+  void name_leftovers();
+  void scan_for_marker();
+  void signal_all(int signal) const;
+  [[nodiscard]] bool all_gone() const;
+  [[nodiscard]] bool has_rank_zero() const { return node_.index == 0; }
+  [[nodiscard]] std::string last_line(int rank) const;
+
+  NodeIdentity node_;
+  const Clock& clock_;
+  const Log& log_;
+  AttemptSpec spec_;
+  AttemptPaths paths_;
+  AttemptWatch watch_;
+  Stage stage_ = Stage::running;
+  std::vector<Rank> ranks_;
+  std::map<int, LineReader> records_;  ///< by rank
+  std::vector<Evidence> evidence_;
+  bool measured_ = false;
+  bool stuck_ = false;
+  std::int64_t garbage_ = 0;
+  std::int32_t leaked_ = 0;
+  std::string leftovers_;
+  std::optional<double> failed_at_s_;
+  std::optional<double> told_at_s_;
+  double stage_since_s_ = 0;
+};
+
+}  // namespace shardsweep::agent

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/spawn.hpp"
+
+#include "agent/signals.hpp"
+
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+
+namespace shardsweep::agent {
+namespace {
+
+constexpr int cannot_start = 127;  // as a shell says it
+
+std::vector<char*> pointers(const std::vector<std::string>& texts) {
+  std::vector<char*> all;
+  all.reserve(texts.size() + 1);
+  for (const auto& text : texts)
+    all.push_back(const_cast<char*>(text.c_str()));  // exec's signature; it does not write
+  all.push_back(nullptr);
+  return all;
+}
+
+[[noreturn]] void leave(std::string_view what, const std::string& name) {
+  const std::string line =
+      "shardsweep-agent: " + errno_fault(std::string(what) + " " + name).what + "\n";
+  (void)!::write(STDERR_FILENO, line.data(), line.size());
+  ::_exit(cannot_start);
+}
+
+/// dup2 clears O_CLOEXEC, unless the descriptor is already there: then by hand.
+void put(int descriptor, int target) {
+  if (descriptor == target) {
+    ::fcntl(descriptor, F_SETFD, 0);
+  } else {
+    ::dup2(descriptor, target);
+  }
+}
+
+/// Everything is opened O_CLOEXEC, so a kernel without close_range loses nothing but a belt.
+void close_others() {
+  (void)::close_range(STDERR_FILENO + 1, ~0U, 0);
+}
+
+[[noreturn]] void execute(const std::vector<char*>& argv, const std::vector<char*>& environment,
+                          const std::string& name) {
+  restore_signals();
+  close_others();
+  ::execvpe(argv[0], argv.data(), environment.data());
+  leave("cannot start", name);
+}
+
+[[noreturn]] void become_rank(const RankProcess& rank, pid_t parent,
+                              const std::vector<char*>& argv,
+                              const std::vector<char*>& environment) {
+  ::setpgid(0, rank.group);
+  const int output =
+      ::open(rank.output.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  if (output >= 0) {
+    put(output, STDOUT_FILENO);
+    ::dup2(STDOUT_FILENO, STDERR_FILENO);
+  }
+  put(::open("/dev/null", O_RDONLY | O_CLOEXEC), STDIN_FILENO);
+  if (output < 0) leave("cannot create", rank.output.string());
+  if (::chdir(rank.directory.c_str()) != 0) leave("cannot enter", rank.directory.string());
+  // A rank must not outlive its node agent. If that died before this line, it is noticed here.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+  if (::getppid() != parent) ::_exit(cannot_start);
+  execute(argv, environment, rank.argv[0]);
+}
+
+struct Pipe {
+  Descriptor read;
+  Descriptor write;
+};
+
+Result<Pipe> make_pipe() {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return errno_error("cannot make a pipe");
+  return Pipe{Descriptor(ends[0]), Descriptor(ends[1])};
+}
+
+}  // namespace
+
+Result<pid_t> start_rank(const RankProcess& rank) {
+  if (rank.argv.empty()) return fault(FaultKind::invalid_input, "no program to start");
+  const auto argv = pointers(rank.argv);
+  const auto environment = pointers(rank.environment);
+  const pid_t parent = ::getpid();
+  const pid_t child = ::fork();
+  if (child < 0) return errno_error("cannot fork");
+  if (child == 0) become_rank(rank, parent, argv, environment);
+  // In parent and child, so that it holds whoever runs first.
+  ::setpgid(child, rank.group == 0 ? child : rank.group);
+  return child;
+}
+
+Result<PipedChild> start_piped(const std::vector<std::string>& argv,
+                               const std::vector<std::string>& environment) {
+  SHARDSWEEP_ASSIGN(Pipe down, make_pipe());
+  SHARDSWEEP_ASSIGN(Pipe up, make_pipe());
+  const auto arguments = pointers(argv);
+  const auto variables = pointers(environment);
+  const pid_t child = ::fork();
+  if (child < 0) return errno_error("cannot fork");
+  if (child == 0) {
+    put(down.read.get(), STDIN_FILENO);
+    put(up.write.get(), STDOUT_FILENO);
+    execute(arguments, variables, argv[0]);
+  }
+  return PipedChild{child, std::move(down.write), std::move(up.read)};
+}
+
+}  // namespace shardsweep::agent

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// fork and exec, for a rank and for the lead's one child. After them nothing of ours is open
+// in the child, no signal is blocked and none ignored.
+#pragma once
+
+#include "adapters/node/descriptor.hpp"
+
+#include <shardsweep/result.hpp>
+
+#include <sys/types.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace shardsweep::agent {
+
+struct RankProcess {
+  std::vector<std::string> argv;
+  std::vector<std::string> environment;
+  std::filesystem::path directory;  ///< where it runs
+  std::filesystem::path output;     ///< stdout and stderr, appended
+  pid_t group = 0;                  ///< 0: leads a new process group
+};
+
+/// A program that can't be started says so in its output and exits with 127.
+[[nodiscard]] Result<pid_t> start_rank(const RankProcess& rank);
+
+/// The lead's child and its two pipes.
+struct PipedChild {
+  pid_t pid = 0;
+  Descriptor to;    ///< its stdin
+  Descriptor from;  ///< its stdout
+};
+[[nodiscard]] Result<PipedChild> start_piped(const std::vector<std::string>& argv,
+                                             const std::vector<std::string>& environment);
+
+}  // namespace shardsweep::agent

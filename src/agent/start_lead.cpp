@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/start_lead.hpp"
+
+#include "adapters/node/claim.hpp"
+#include "adapters/node/processes.hpp"
+#include "agent/lead.hpp"
+#include "agent/reap.hpp"
+
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+
+namespace shardsweep::agent {
+namespace {
+
+constexpr int exit_failed = 1;
+constexpr const char* local_node = "local";
+
+Environment own_environment(const AllocationSpec& spec) {
+  Environment entries;
+  for (char** entry = environ; *entry != nullptr; ++entry)
+    entries.emplace_back(*entry);
+  entries.push_back(std::string(agent_variable) + "=" + spec.token + "/agent");
+  return entries;
+}
+
+Result<std::string> own_program() {
+  std::error_code error;
+  const auto path = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) return fault(FaultKind::unavailable, "/proc/self/exe: " + error.message());
+  return path.string();
+}
+
+Result<PipedChild> start_nodes(const AllocationSpec& spec) {
+  SHARDSWEEP_ASSIGN(const std::string program, own_program());
+  const Environment own = own_environment(spec);
+  if (spec.launch == "srun")
+    return start_piped(srun_command(spec, node_command(program, spec, "")),
+                       srun_environment(own));
+  if (spec.launch != "local" || spec.nodes != 1)
+    return fault(FaultKind::invalid_input, "launch '" + spec.launch + "' can't have " +
+                                               std::to_string(spec.nodes) + " nodes");
+  return start_piped(node_command(program, spec, local_node), own);
+}
+
+Claimed claimed_by_us(const AllocationSpec& spec, const std::string& claim) {
+  std::array<char, 256> host{};
+  ::gethostname(host.data(), host.size() - 1);
+  Claimed claimed;
+  claimed.token = spec.token;
+  claimed.claim = claim;
+  claimed.host = host.data();
+  claimed.pid = ::getpid();
+  claimed.pid_start = process_stat(::getpid()).value_or(ProcessStat{}).start;
+  const char* job = std::getenv("SLURM_JOB_ID");
+  claimed.job_id = job != nullptr ? job : "";
+  return claimed;
+}
+
+/// Slurm starts a job again in spite of --no-requeue where an administrator requeues it.
+bool is_restarted() {
+  const char* count = std::getenv("SLURM_RESTART_COUNT");
+  return count != nullptr && std::atoi(count) > 0;
+}
+
+Result<int> claim_and_run(const AllocationPaths& paths, const Clock& clock, const Log& log) {
+  SHARDSWEEP_ASSIGN(const std::string text, read_file(paths.spec()));
+  SHARDSWEEP_ASSIGN(const AllocationSpec spec, decode_allocation_spec(text));
+  SHARDSWEEP_ASSIGN(const std::string nonce, random_nonce());
+  SHARDSWEEP_ASSIGN(const bool won, claim_allocation(paths, nonce));
+  if (!won) {
+    log.line("another lead has claimed this allocation");
+    return exit_not_claimed;
+  }
+  SHARDSWEEP_ASSIGN(LineWriter from_lead, LineWriter::open(paths.from_lead()));
+  SHARDSWEEP_ASSIGN(PipedChild nodes, start_nodes(spec));
+  Lead lead(paths, spec, std::move(from_lead), clock, std::move(nodes));
+  lead.say_claimed(claimed_by_us(spec, nonce));
+  return lead.run();
+}
+
+}  // namespace
+
+int run_lead(const std::string& dir, const Clock& clock) {
+  block_signals();
+  // With kill -9 of guard and node agent at once, what they watched comes here.
+  become_subreaper();
+  const Log log(clock, "lead");
+  if (is_restarted()) {
+    log.line("this job was started before: the daemon decides about retries");
+    return exit_not_claimed;
+  }
+  const auto code = claim_and_run(AllocationPaths{dir}, clock, log);
+  if (code) return *code;
+  log.line(code.error().what);
+  return exit_failed;
+}
+
+}  // namespace shardsweep::agent

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+// CLI11 lives here alone.
+#include "cli/arguments.hpp"
+
+#include "cli/version.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <map>
+
+namespace shardsweep {
+namespace {
+
+constexpr int usage_error = 2;
+
+const std::map<std::string, Format> formats{
+    {"table", Format::table}, {"csv", Format::csv}, {"json", Format::json}};
+
+class Grammar {
+ public:
+  explicit Grammar(Options& options) : o_(options) {
+    app_.set_version_flag("--version", std::string("shardsweep ") + version);
+    app_.require_subcommand(1);
+    app_.get_formatter()->column_width(34);
+    app_.footer(
+        "Daily: plan submit run status follow pause resume cancel rerun show\n"
+        "Results: results query best heatmap export\n"
+        "A sweep's name, a trial's slug, an attempt (slug.2) or a job id is understood "
+        "wherever a "
+        "thing is named.\n"
+        "Exit codes: 0 every trial has a final verdict, 1 failed, 2 wrong usage or input, 3 "
+        "some "
+        "are undecided, 130 interrupted.");
+    add_sweep_commands();
+    add_control_commands();
+    add_result_commands();
+    add_other_commands();
+  }
+
+  Parsed parse(int argc, char** argv) {
+    try {
+      app_.parse(argc, argv);
+    } catch (const CLI::ParseError& error) {
+      const int code = app_.exit(error);
+      return {{}, code == 0 ? 0 : usage_error};
+    }
+    o_.command = app_.get_subcommands().front()->get_name();
+    return {o_, std::nullopt};
+  }
+
+ private:
+  CLI::App* command(const std::string& name, const std::string& help) {
+    CLI::App* sub = app_.add_subcommand(name, help);
+    sub->add_option(
+           "--db", o_.db,
+           "database file (SHARDSWEEP_DB; default: shardsweep.db under SHARDSWEEP_HOME)")
+        ->type_name("FILE");
+    return sub;
+  }
+  void with_format(CLI::App* sub) {
+    sub->add_option("--format", o_.format, "table, csv or json")
+        ->transform(CLI::CheckedTransformer(formats, CLI::ignore_case))
+        ->type_name("FORMAT");
+  }
+  void with_names(CLI::App* sub, const std::string& help) {
+    sub->add_option("names", o_.names, help)->type_name("NAME");
+  }
+  void with_where(CLI::App* sub) {
+    sub->add_option(
+           "--where", o_.where,
+           "expression over axes, vars, outcome, state and metrics: \"tp > 1 and outcome "
+           "= 'oom'\"")
+        ->type_name("EXPR");
+  }
+  void with_sweep_file(CLI::App* sub, bool required) {
+    auto* file = sub->add_option("sweep", o_.file, "sweep file")->type_name("FILE");
+    if (required) file->required();
+    sub->add_option("--set", o_.set, "overrides a value of the file: axes.tp=2,4 (repeatable)")
+        ->type_name("KEY=VALUE");
+  }
+  void with_backend(CLI::App* sub) {
+    sub->add_option("--site", o_.site, "site file (default: ~/.config/shardsweep/site.yaml)")
+        ->type_name("FILE");
+    sub->add_option("--backend", o_.backend, "local or slurm, in place of the site file's")
+        ->check(CLI::IsMember({"local", "slurm"}));
+    sub->add_flag("--here", o_.here,
+                  "allow more than 4 slots of this machine, or another cluster's sweep on it");
+  }
+  void with_selection(CLI::App* sub) {
+    with_names(sub, "sweeps or trials; none: all");
+    with_where(sub);
+    sub->add_flag("--hidden", o_.hidden, "also trials that an edited sweep file no longer has");
+  }
+
+  void add_sweep_commands() {
+    CLI::App* plan = command("plan", "What would run, in which order, what not, and why");
+    with_sweep_file(plan, true);
+    with_format(plan);
+    plan->add_flag("--explain", o_.explain, "print the sweep with every default in force");
+    plan->add_flag("--all", o_.all, "list every trial, also on a terminal");
+
+    CLI::App* submit = command("submit", "Hand a sweep to the daemon; edited, it is a diff");
+    with_sweep_file(submit, true);
+    with_backend(submit);
+    with_format(submit);
+
+    CLI::App* run = command("run", "Submit, then follow to the end");
+    with_sweep_file(run, true);
+    with_backend(run);
+
+    CLI::App* render = command("render", "Print the job script that would be submitted");
+    with_sweep_file(render, true);
+    with_backend(render);
+  }
+
+  void add_control_commands() {
+    CLI::App* status = command("status", "How far sweeps are, and who runs them");
+    with_names(status, "sweeps; none: all");
+    with_format(status);
+    with_names(command("follow", "Follow a sweep to its end"), "sweeps; none: all");
+    with_names(command("pause", "Start nothing more; what runs ends by itself"),
+               "sweeps; none: all");
+    with_names(command("resume", "Go on, and try again what was interrupted"),
+               "sweeps; none: all");
+    CLI::App* cancel = command("cancel", "End sweeps, or the trials that --where names");
+    with_names(cancel, "sweeps or trials");
+    with_where(cancel);
+    CLI::App* rerun = command("rerun", "Measure ended trials again");
+    with_names(rerun, "sweeps or trials");
+    with_where(rerun);
+  }
+
+  void add_result_commands() {
+    CLI::App* show = command("show", "All about one trial: attempts, causes, files");
+    show->add_option("name", o_.names, "slug, attempt or job id")
+        ->required()
+        ->type_name("TRIAL");
+    with_format(show);
+
+    CLI::App* results = command("results", "One row per trial");
+    with_selection(results);
+    with_format(results);
+    results->add_option("--columns", o_.columns, "columns to show")->delimiter(',');
+    results->add_option("--sort", o_.sort, "column to sort by; -column: descending");
+    results->add_option("--limit", o_.limit, "rows at most")->check(CLI::NonNegativeNumber);
+    results->add_flag("--measured", o_.measured, "completed trials alone");
+
+    CLI::App* query =
+        command("query", "One SELECT over the database (see: results, trials, …)");
+    query->add_option("sql", o_.sql, "the statement")->required()->type_name("SQL");
+    with_format(query);
+
+    CLI::App* best =
+        command("best", "The fastest layout of each model, sequence length and size");
+    with_selection(best);
+    with_format(best);
+
+    CLI::App* heatmap = command("heatmap", "A pivot over two axes, each cell with a status");
+    with_selection(heatmap);
+    with_format(heatmap);
+    heatmap->add_option("--rows", o_.rows, "axis of the rows")->capture_default_str();
+    heatmap->add_option("--cols", o_.cols, "axis of the columns")->capture_default_str();
+    heatmap->add_option("--value", o_.value, "metric, or outcome")->capture_default_str();
+    heatmap->add_flag("--long", o_.long_form, "csv: one line per cell, with layout and status");
+
+    CLI::App* save = command("export", "A copy of the database that a colleague can open");
+    save->add_option("file", o_.file, "file to write; *.csv: the results as CSV")
+        ->required()
+        ->type_name("FILE");
+    with_where(save);
+  }
+
+  void add_other_commands() {
+    CLI::App* daemon = command("daemon", "Be the daemon, in the foreground");
+    daemon->add_flag("--until-idle", o_.until_idle, "end when nothing is left to do");
+    daemon->add_flag("--take-over", o_.take_over,
+                     "replace a daemon that is stopped or out of reach");
+    daemon->add_option("--set", o_.set,
+                       "an interval of the daemon: daemon.tick=2s (repeatable)");
+    command("tick", "One pass of the daemon, then exit (for cron)");
+    with_format(command("doctor", "Check this installation, its home and its backends"));
+    CLI::App* gc = command("gc", "Say which files of ended attempts could go");
+    gc->add_option_function<std::string>(
+          "--older-than", [this](const std::string& text) { set_age(text); },
+          "keep what is younger: 30d, 12h, 0s (default 30d)")
+        ->type_name("AGE");
+    gc->add_flag("--remove", o_.remove, "remove them");
+    o_.older_than_s = 30 * 86400.0;
+  }
+
+  void set_age(const std::string& text) {
+    const std::map<char, double> units{{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}};
+    std::size_t end = 0;
+    double number = -1;
+    try {
+      number = std::stod(text, &end);
+    } catch (const std::exception&) {
+      end = 0;
+    }
+    if (end == 0 || number < 0 || end + 1 != text.size() || units.count(text[end]) == 0) {
+      throw CLI::ValidationError("--older-than", "'" + text + "' is no age such as 30d or 12h");
+    }
+    o_.older_than_s = number * units.at(text[end]);
+  }
+
+  Options& o_;
+  CLI::App app_{"Find the fastest training layout for a model on your nodes."};
+};
+
+}  // namespace
+
+Parsed parse_arguments(int argc, char** argv) {
+  Options options;
+  return Grammar(options).parse(argc, argv);
+}
+
+}  // namespace shardsweep

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// The command line's grammar and its help texts.
+#pragma once
+
+#include "cli/options.hpp"
+
+#include <optional>
+
+namespace shardsweep {
+
+/// Parses, or prints help, version or what is wrong. Then `exit_code` is set and nothing else.
+struct Parsed {
+  Options options;
+  std::optional<int> exit_code;
+};
+[[nodiscard]] Parsed parse_arguments(int argc, char** argv);
+
+}  // namespace shardsweep

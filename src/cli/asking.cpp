@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// Asking the daemon for a change: a request file, and a daemon where none runs.
+#include "cli/session.hpp"
+
+#include <shardsweep/allocation_files.hpp>
+#include <shardsweep/command.hpp>
+#include <shardsweep/daemon_lock.hpp>
+
+#include <fmt/format.h>
+
+#include <pwd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+namespace shardsweep {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto first_pause = 5ms;
+constexpr auto longest_pause = 200ms;
+constexpr auto silence_limit = 60s;  // a daemon that renews its lease every 5 s is long gone
+constexpr int most_starts = 3;
+
+std::string who_asks() {
+  const passwd* user = ::getpwuid(::getuid());
+  const LeaseHolder self = this_process();
+  return fmt::format("{}@{} pid {}", user != nullptr ? user->pw_name : "?", self.host,
+                     self.pid);
+}
+
+std::string end_of_log(const Home& home) {
+  const auto text = read_file(home.log());
+  if (!text) return "";
+  const std::size_t length = std::min<std::size_t>(text->size(), 600);
+  return text->substr(text->size() - length);
+}
+
+/// A daemon that this command has started, or none.
+class Starter {
+ public:
+  explicit Starter(const Session& session) : session_(session) {}
+
+  Result<void> start_if_none() {
+    if (daemon_runs(session_)) return {};
+    if (child_ > 0 && ::waitpid(child_, nullptr, WNOHANG) == 0) return {};  // still on its way
+    if (++starts_ > most_starts) {
+      return fault(FaultKind::unavailable,
+                   fmt::format("the daemon does not stay up; the end of {}:\n{}",
+                               session_.home.log().string(), end_of_log(session_.home)));
+    }
+    SHARDSWEEP_ASSIGN(child_,
+                      spawn_detached({session_.installation.shardsweep.string(), "daemon",
+                                      "--until-idle", "--db", session_.home.database.string()},
+                                     session_.home.log()));
+    say(fmt::format(
+        "started a daemon: pid {} on {}, log {}; it ends when nothing is left to do", child_,
+        this_process().host, session_.home.log().string()));
+    return {};
+  }
+
+ private:
+  const Session& session_;
+  pid_t child_ = 0;
+  int starts_ = 0;
+};
+
+/// Who holds the lease, if anybody does and the database can be read.
+std::optional<LeaseHolder> holder_of(const Session& session) {
+  const auto reader = Reader::open(session.home.database);
+  if (!reader) return std::nullopt;
+  const auto holder = (*reader)->lease_holder();
+  return holder && *holder && (*holder)->pid != 0 ? *holder : std::nullopt;
+}
+
+bool fresh(const Session& session, const LeaseHolder& holder) {
+  const double silent_s = static_cast<double>(session.clock.now() - holder.renewed) / 1e6;
+  return silent_s < Policy{}.lease_ttl_s;
+}
+
+Result<Answer> give_up(const Session& session, const std::string& id) {
+  SHARDSWEEP_TRY(withdraw_request(session.home, id));
+  const auto holder = holder_of(session);
+  const std::string who =
+      holder ? fmt::format("the daemon (pid {} on {})", holder->pid, holder->host)
+             : "the daemon";
+  return fault(FaultKind::timed_out,
+               fmt::format("{} has not answered for {} s; the request is withdrawn. If it is "
+                           "stopped, 'shardsweep daemon --take-over' replaces it",
+                           who, silence_limit.count()));
+}
+
+}  // namespace
+
+bool daemon_runs(const Session& session) {
+  if (lock_holder(session.home.lock())) return true;
+  // On another host the lock may not be seen: a fresh lease counts.
+  const auto holder = holder_of(session);
+  return holder && holder->host != this_process().host && fresh(session, *holder);
+}
+
+Result<Answer> ask_daemon(const Session& session, Request request) {
+  SHARDSWEEP_TRY(make_home(session.home));
+  request.from = who_asks();
+  SHARDSWEEP_ASSIGN(const std::string id,
+                    post_request(session.home, std::move(request), session.clock.now()));
+  Starter starter(session);
+  auto heard = session.clock.steady();
+  std::chrono::milliseconds pause = first_pause;
+  for (;;) {
+    if (session.clock.steady() - heard > silence_limit) {
+      // One that works on a long request shows it by renewing its lease.
+      const auto holder = holder_of(session);
+      if (!holder || !fresh(session, *holder)) return give_up(session, id);
+      heard = session.clock.steady();
+    }
+    SHARDSWEEP_ASSIGN(const auto answer, take_answer(session.home, id));
+    if (answer) {
+      if (answer->fault) return tl::unexpected<Fault>(*answer->fault);
+      return *answer;
+    }
+    SHARDSWEEP_TRY(starter.start_if_none());
+    std::this_thread::sleep_for(pause);
+    pause = std::min(pause * 2, longest_pause);
+  }
+}
+
+}  // namespace shardsweep

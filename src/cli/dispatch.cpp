@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Names to commands, faults to exit codes, and the two streams.
+#include "cli/session.hpp"
+
+#include <fmt/format.h>
+
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+namespace shardsweep {
+namespace {
+
+constexpr std::array<std::pair<std::string_view, Command>, 20> commands{{
+    {"plan", command_plan},     {"submit", command_submit},  {"run", command_run},
+    {"render", command_render}, {"status", command_status},  {"follow", command_follow},
+    {"pause", command_control}, {"resume", command_control}, {"cancel", command_control},
+    {"rerun", command_control}, {"show", command_show},      {"results", command_results},
+    {"query", command_query},   {"best", command_best},      {"heatmap", command_heatmap},
+    {"export", command_export}, {"daemon", command_daemon},  {"tick", command_tick},
+    {"doctor", command_doctor}, {"gc", command_gc},
+}};
+
+}  // namespace
+
+Command find_command(const std::string& name) {
+  for (const auto& [word, command] : commands) {
+    if (word == name) return command;
+  }
+  return nullptr;
+}
+
+ExitCode exit_code_of(const Fault& fault) {
+  switch (fault.kind) {
+    case FaultKind::invalid_input:
+      return ExitCode::wrong;
+    case FaultKind::interrupted:
+      return ExitCode::interrupted;
+    case FaultKind::rejected:
+    case FaultKind::unavailable:
+    case FaultKind::timed_out:
+    case FaultKind::busy:
+    case FaultKind::corrupt:
+      break;
+  }
+  return ExitCode::failed;
+}
+
+Result<void> print_result(std::string_view text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() ||
+      std::fflush(stdout) != 0) {
+    return fault(FaultKind::unavailable,
+                 fmt::format("standard output: {}", std::strerror(errno)));
+  }
+  return {};
+}
+
+void say(std::string_view text) {
+  fmt::print(stderr, "{}\n", text);
+}
+
+}  // namespace shardsweep

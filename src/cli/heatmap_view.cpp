@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/heatmap_view.hpp"
+
+#include "cli/cell_text.hpp"
+#include "cli/table_view.hpp"
+
+#include <shardsweep/metric.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <map>
+#include <string_view>
+#include <vector>
+
+namespace shardsweep {
+namespace {
+
+constexpr char more_to_run = '+';
+
+// Viridis in the 256 colours of xterm: lightness grows from step to step, also for those who do
+// not see red and green. Text is white on the two dark ones, else black: contrast above 5:1.
+struct Shade {
+  int background;
+  int foreground;
+};
+constexpr int white = 231;
+constexpr int black = 16;
+constexpr std::array<Shade, 6> ramp{
+    {{53, white}, {24, white}, {31, black}, {36, black}, {113, black}, {220, black}}};
+
+struct Scale {
+  double low = 0;
+  double high = 0;
+  [[nodiscard]] const Shade& of(double value) const {
+    if (!(high > low)) return ramp.back();
+    const auto place = (value - low) / (high - low) * static_cast<double>(ramp.size());
+    return ramp[std::min(static_cast<std::size_t>(std::max(place, 0.0)), ramp.size() - 1)];
+  }
+};
+
+Scale scale_of(const Heatmap& heatmap) {
+  bool any = false;
+  Scale scale;
+  for (const auto& row : heatmap.cells) {
+    for (const auto& cell : row) {
+      if (!cell.value || !std::isfinite(*cell.value)) continue;
+      scale.low = any ? std::min(scale.low, *cell.value) : *cell.value;
+      scale.high = any ? std::max(scale.high, *cell.value) : *cell.value;
+      any = true;
+    }
+  }
+  return scale;
+}
+
+/// `12.3k`: three significant digits, so that a column stays narrow.
+std::string scaled(double value) {
+  constexpr std::array<std::string_view, 5> units{"", "k", "M", "G", "T"};
+  std::size_t unit = 0;
+  while (std::abs(value) >= 999.5 && unit + 1 < units.size()) {
+    value /= 1000;
+    ++unit;
+  }
+  const auto size = std::abs(value);
+  const int decimals = size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2;
+  if (unit == 0 && size < 1) return fmt::format("{:.3g}", value);
+  return fmt::format("{:.{}f}{}", value, decimals, units[unit]);
+}
+
+std::string value_text(const Heatmap& heatmap, double value) {
+  const auto* metric = find_metric(heatmap.value_name);
+  const bool own = metric == nullptr || metric->unit == "B" || heatmap.value_name == "mfu";
+  return own ? humanised(heatmap.value_name, value) : scaled(value);
+}
+
+bool is_measured(const HeatmapCell& cell) {
+  return cell.status == name(Outcome::completed);
+}
+
+/// First line of a cell: value, else status by its mark; a word where outcomes are asked for.
+std::string first_line(const Heatmap& heatmap, const HeatmapCell& cell) {
+  std::string text;
+  if (heatmap.value_name == "outcome") {
+    text = cell.status == "none" ? "" : std::string(cell.status);
+  } else if (is_measured(cell)) {
+    text = cell.value ? value_text(heatmap, *cell.value) : "n/a";
+  } else {
+    text = std::string(1, cell.mark);
+  }
+  if (is_measured(cell) && cell.open > 0) text += fmt::format(" {}", more_to_run);
+  return text;
+}
+
+struct Grid {
+  std::vector<std::size_t> widths;  ///< of the labels, then of each column
+  Scale scale;
+  bool colour = false;
+};
+
+std::string label(const std::string& name, const std::string& value) {
+  return printable(fmt::format("{}={}", name, value));
+}
+
+Grid grid_of(const Heatmap& heatmap, bool colour) {
+  Grid grid{{width_of(printable(heatmap.row_name))}, scale_of(heatmap), colour};
+  for (const auto& row : heatmap.rows)
+    grid.widths[0] = std::max(grid.widths[0], width_of(printable(row)));
+  for (std::size_t c = 0; c < heatmap.columns.size(); ++c) {
+    auto width = width_of(label(heatmap.column_name, heatmap.columns[c]));
+    for (const auto& row : heatmap.cells) {
+      width = std::max(width, width_of(first_line(heatmap, row[c])));
+      width = std::max(width, width_of(printable(row[c].layout)));
+    }
+    grid.widths.push_back(width);
+  }
+  return grid;
+}
+
+/// A cell's text, in its colour and with a blank on either side.
+std::string painted(const Grid& grid, const HeatmapCell& cell, const std::string& text) {
+  if (!grid.colour) return " " + text + " ";
+  if (cell.value && std::isfinite(*cell.value)) {
+    const auto& shade = grid.scale.of(*cell.value);
+    return fmt::format("\x1b[48;5;{};38;5;{}m {} \x1b[0m", shade.background, shade.foreground,
+                       text);
+  }
+  return fmt::format("\x1b[2m {} \x1b[0m", text);
+}
+
+void append_trimmed(std::string& out, std::string line) {
+  line.erase(line.find_last_not_of(' ') + 1);
+  out += line + '\n';
+}
+
+void append_row(std::string& out, const Heatmap& heatmap, const Grid& grid, std::size_t row) {
+  std::string first = padded(printable(heatmap.rows[row]), grid.widths[0], Align::left) + ' ';
+  std::string second(grid.widths[0] + 1, ' ');
+  bool layouts = false;
+  for (std::size_t c = 0; c < heatmap.columns.size(); ++c) {
+    const auto& cell = heatmap.cells[row][c];
+    const auto width = grid.widths[c + 1];
+    first += painted(grid, cell, padded(first_line(heatmap, cell), width, Align::left));
+    second += painted(grid, cell, padded(printable(cell.layout), width, Align::left));
+    layouts = layouts || !cell.layout.empty();
+  }
+  append_trimmed(out, first);
+  if (layouts) append_trimmed(out, second);
+}
+
+std::string_view meaning_of(std::string_view status) {
+  if (const auto outcome = outcome_from(status)) return info(*outcome).meaning;
+  for (const auto& word : cell_words) {
+    if (word.name == status) return word.meaning;
+  }
+  return {};
+}
+
+void append_legend(std::string& out, const Heatmap& heatmap) {
+  std::map<std::string_view, char> statuses;
+  bool more = false;
+  bool without_value = false;
+  for (const auto& row : heatmap.cells) {
+    for (const auto& cell : row) {
+      if (is_measured(cell)) {
+        more = more || cell.open > 0;
+        without_value = without_value || !cell.value;
+      } else if (cell.status != "none") {
+        statuses[cell.status] = cell.mark;
+      }
+    }
+  }
+  const bool words = heatmap.value_name == "outcome";
+  for (const auto& [status, mark] : statuses)
+    out += words ? fmt::format("{}: {}\n", status, meaning_of(status))
+                 : fmt::format("{}  {}: {}\n", mark, status, meaning_of(status));
+  if (without_value && !words)
+    out += fmt::format("n/a  measured, but without {}\n", heatmap.value_name);
+  if (more) out += fmt::format("{}  more of this cell's trials are to run\n", more_to_run);
+}
+
+std::string title(const Heatmap& heatmap) {
+  if (heatmap.value_name == "outcome") return "outcome: the best one of each cell\n";
+  const auto* metric = find_metric(heatmap.value_name);
+  return fmt::format(
+      "{}{}: of the layout with the most tokens/s per GPU\n", heatmap.value_name,
+      metric != nullptr && metric->unit != "1" ? fmt::format(" [{}]", metric->unit) : "");
+}
+
+std::string as_grid(const Heatmap& heatmap, bool colour) {
+  if (heatmap.rows.empty()) return "no trials\n";
+  const auto grid = grid_of(heatmap, colour);
+  std::string out = title(heatmap);
+  std::string header = padded(printable(heatmap.row_name), grid.widths[0], Align::left) + ' ';
+  for (std::size_t c = 0; c < heatmap.columns.size(); ++c) {
+    header += ' ' +
+              padded(label(heatmap.column_name, heatmap.columns[c]), grid.widths[c + 1],
+                     Align::left) +
+              ' ';
+  }
+  append_trimmed(out, header);
+  for (std::size_t row = 0; row < heatmap.rows.size(); ++row)
+    append_row(out, heatmap, grid, row);
+  append_legend(out, heatmap);
+  return out;
+}
+
+/// A label as a value: a number where it is one.
+Value label_value(const std::string& text) {
+  std::int64_t integer = 0;
+  const auto* end = text.data() + text.size();
+  const auto read = std::from_chars(text.data(), end, integer);
+  if (read.ec == std::errc() && read.ptr == end && std::to_string(integer) == text)
+    return integer;
+  return text;
+}
+
+Value matrix_value(const Heatmap& heatmap, const HeatmapCell& cell) {
+  if (cell.status == "none") return std::monostate{};
+  if (heatmap.value_name != "outcome" && cell.value) return *cell.value;
+  return std::string(cell.status);
+}
+
+}  // namespace
+
+Table heatmap_matrix(const Heatmap& heatmap) {
+  Table table;
+  table.note = heatmap.note;
+  table.columns.push_back(heatmap.row_name);
+  for (const auto& column : heatmap.columns)
+    table.columns.push_back(fmt::format("{}={}", heatmap.column_name, column));
+  for (std::size_t r = 0; r < heatmap.rows.size(); ++r) {
+    auto& row = table.rows.emplace_back();
+    row.push_back(label_value(heatmap.rows[r]));
+    for (const auto& cell : heatmap.cells[r])
+      row.push_back(matrix_value(heatmap, cell));
+  }
+  return table;
+}
+
+Table heatmap_list(const Heatmap& heatmap) {
+  const bool outcome = heatmap.value_name == "outcome";
+  Table table;
+  table.note = heatmap.note;
+  table.columns = {heatmap.row_name,   heatmap.column_name,
+                   heatmap.value_name, "layout",
+                   "status",           "trials",
+                   "completed",        "open",
+                   "infeasible"};
+  for (std::size_t r = 0; r < heatmap.rows.size(); ++r) {
+    for (std::size_t c = 0; c < heatmap.columns.size(); ++c) {
+      const auto& cell = heatmap.cells[r][c];
+      Value value;
+      if (outcome && outcome_from(cell.status)) value = std::string(cell.status);
+      if (!outcome && cell.value) value = *cell.value;
+      Value layout;
+      if (!cell.layout.empty()) layout = cell.layout;
+      table.rows.push_back({label_value(heatmap.rows[r]), label_value(heatmap.columns[c]),
+                            value, layout, std::string(cell.status), cell.trials,
+                            cell.completed, cell.open, cell.infeasible});
+    }
+  }
+  return table;
+}
+
+std::string heatmap_text(const Heatmap& heatmap, const HeatmapText& how) {
+  if (how.format == Format::table) return as_grid(heatmap, how.colour);
+  if (how.format == Format::csv && !how.list)
+    return table_text(heatmap_matrix(heatmap), Format::csv);
+  return table_text(heatmap_list(heatmap), how.format);
+}
+
+bool wants_colour(bool terminal, const char* no_color, const char* term) {
+  if (no_color != nullptr && *no_color != '\0') return false;
+  return terminal && (term == nullptr || std::string_view(term) != "dumb");
+}
+
+}  // namespace shardsweep

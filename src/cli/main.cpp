@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// shardsweep: command line and daemon.
+#include "cli/arguments.hpp"
+#include "cli/session.hpp"
+
+#include <fmt/format.h>
+
+#include <csignal>
+#include <exception>
+
+namespace {
+
+using namespace shardsweep;
+
+int fail(const Fault& fault) {
+  // A message about a user's file already reads `file:line:column: …`.
+  const bool placed =
+      fault.kind == FaultKind::invalid_input && fault.what.find('\n') != std::string::npos;
+  say(placed ? fault.what : "shardsweep: " + fault.what);
+  return static_cast<int>(exit_code_of(fault));
+}
+
+int run(int argc, char** argv) {
+  // A closed pipe is an error of ours to report, no death.
+  std::signal(SIGPIPE, SIG_IGN);
+  const Parsed parsed = parse_arguments(argc, argv);
+  if (parsed.exit_code) return *parsed.exit_code;
+  const auto home = find_home(parsed.options.db);
+  if (!home) return fail(home.error());
+  const auto installation = find_installation();
+  if (!installation) return fail(installation.error());
+  const SystemClock clock;
+  const Session session{parsed.options, *home, *installation, clock};
+  const auto code = find_command(parsed.options.command)(session);
+  return code ? static_cast<int>(*code) : fail(code.error());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& error) {
+    say(std::string("shardsweep: internal error: ") + error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a command line says, as values. Parsing (arguments.cpp) and doing (commands_*.cpp) meet
+// here and nowhere else.
+#pragma once
+
+#include "cli/format.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace shardsweep {
+
+struct Options {
+  // every command
+  std::string db;
+  Format format = Format::table;
+  std::string command;
+
+  // what is meant
+  std::vector<std::string> names;  ///< sweeps, slugs, attempts, job ids
+  std::string file;                ///< sweep file, or the file to write
+  std::string where;
+
+  // sweep files
+  std::vector<std::string> set;
+  std::string site;     ///< site file
+  std::string backend;  ///< local, slurm
+  bool here = false;
+  bool explain = false;
+  bool all = false;
+
+  // results
+  std::vector<std::string> columns;
+  std::string sort;
+  std::int64_t limit = 0;
+  bool hidden = false;
+  bool measured = false;
+  std::string sql;
+  std::string rows = "model";
+  std::string cols = "nodes";
+  std::string value = "tokens_per_s_per_gpu";
+  bool long_form = false;
+
+  // daemon
+  bool until_idle = false;
+  bool take_over = false;
+
+  // gc
+  double older_than_s = 0;
+  bool remove = false;
+};
+
+}  // namespace shardsweep

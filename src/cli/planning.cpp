@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a sweep file on the command line to a judged plan, and to the backend that may run it.
+#include "cli/session.hpp"
+#include "domain/plan.hpp"
+
+#include <shardsweep/allocation_files.hpp>
+#include <shardsweep/backends.hpp>
+#include <shardsweep/command.hpp>
+#include <shardsweep/filter.hpp>
+#include <shardsweep/load.hpp>
+
+#include <fmt/format.h>
+
+#include <stdlib.h>
+
+#include <utility>
+
+namespace shardsweep {
+namespace {
+
+constexpr int slots_without_here = 4;
+constexpr std::size_t longest_source = 4 << 20;
+
+Result<Capabilities> ask_runner(const std::filesystem::path& program) {
+  SHARDSWEEP_ASSIGN(
+      const CommandOutput output,
+      run_command({program.string(), "--capabilities"},
+                  {.deadline = std::chrono::seconds(20), .output_limit = 1 << 20}));
+  if (output.exit_code != 0) {
+    return fault(FaultKind::unavailable,
+                 fmt::format("'{} --capabilities' ended with {}: {}", program.string(),
+                             output.exit_code, output.err.substr(0, 300)));
+  }
+  auto capabilities = parse_capabilities(output.out);
+  if (!capabilities) {
+    return tl::unexpected<Fault>(capabilities.error().in(program.string() + " --capabilities"));
+  }
+  return capabilities;
+}
+
+/// What the runner of this sweep can do. A runner for GPUs can't be asked on a machine without
+/// it: then its limits are unknown, which is said, and not assumed to be the CPU program's.
+Result<Capabilities> capabilities_of(const Session& session, const SweepSpec& sweep,
+                                     std::vector<std::string>& notes) {
+  if (!sweep.runner.program.empty()) return ask_runner(sweep.runner.program);
+  if (sweep.cluster.this_machine) return ask_runner(session.installation.runner);
+  notes.push_back(
+      fmt::format("the runner for '{}' can't be asked here: its own limits are not applied",
+                  sweep.cluster.name));
+  Capabilities unknown;
+  unknown.runner = sweep.runner.name;
+  unknown.version = "unknown";
+  return unknown;
+}
+
+std::vector<std::string> expressions_of(const std::vector<ExcludeRule>& rules) {
+  std::vector<std::string> expressions;
+  expressions.reserve(rules.size());
+  for (const ExcludeRule& rule : rules)
+    expressions.push_back(rule.when);
+  return expressions;
+}
+
+/// An exclude that does not compile is a mistake in the user's file: say where.
+Result<std::unique_ptr<PointFilter>> compile_excludes(const SweepSpec& sweep) {
+  for (const ExcludeRule& rule : sweep.excludes) {
+    const auto alone = compile_filter(sweep, {rule.when});
+    if (alone) continue;
+    return tl::unexpected<Fault>(alone.error().in(
+        fmt::format("{}:{}:{}", rule.position.file, rule.position.line, rule.position.column)));
+  }
+  return compile_filter(sweep, expressions_of(sweep.excludes));
+}
+
+Result<std::unique_ptr<PointFilter>> compile_rules(const SweepSpec& sweep,
+                                                   const Capabilities& runner) {
+  std::vector<std::string> expressions;
+  for (const RunnerRule& rule : runner.rules)
+    expressions.push_back(rule.when);
+  auto filter = compile_filter(sweep, expressions);
+  if (!filter)
+    return tl::unexpected<Fault>(filter.error().in("rules of runner " + runner.runner));
+  return filter;
+}
+
+}  // namespace
+
+Result<SweepSpec> load_sweep_file(const Session& session) {
+  return load_sweep(session.options.file, {session.installation.presets, session.options.set});
+}
+
+Result<Planned> plan_file(const Session& session) {
+  Planned planned;
+  SHARDSWEEP_ASSIGN(planned.sweep, load_sweep_file(session));
+  SHARDSWEEP_ASSIGN(planned.source, read_file(session.options.file, longest_source));
+  SHARDSWEEP_ASSIGN(planned.capabilities,
+                    capabilities_of(session, planned.sweep, planned.notes));
+  SHARDSWEEP_ASSIGN(const auto excludes, compile_excludes(planned.sweep));
+  SHARDSWEEP_ASSIGN(const auto rules, compile_rules(planned.sweep, planned.capabilities));
+  SHARDSWEEP_ASSIGN(planned.plan,
+                    make_plan(planned.sweep, planned.capabilities,
+                              planned.sweep.excludes.empty() ? nullptr : excludes.get(),
+                              planned.capabilities.rules.empty() ? nullptr : rules.get()));
+  planned.notes.insert(planned.notes.end(), planned.plan.warnings.begin(),
+                       planned.plan.warnings.end());
+  return planned;
+}
+
+Result<SiteSpec> load_site_file(const Session& session) {
+  std::filesystem::path file = session.options.site;
+  if (file.empty()) {
+    const char* config = ::getenv("XDG_CONFIG_HOME");
+    const char* home = ::getenv("HOME");
+    if (config != nullptr && *config != '\0') {
+      file = std::filesystem::path(config) / "shardsweep/site.yaml";
+    } else if (home != nullptr) {
+      file = std::filesystem::path(home) / ".config/shardsweep/site.yaml";
+    }
+    std::error_code ignored;
+    if (file.empty() || !std::filesystem::exists(file, ignored)) return SiteSpec{};
+  }
+  return load_site(file);
+}
+
+Result<std::string> choose_backend(const Session& session, const SweepSpec& sweep) {
+  const Options& options = session.options;
+  if (sweep.cluster.this_machine) {
+    if (sweep.cluster.gpus_per_node > slots_without_here && !options.here) {
+      return fault(
+          FaultKind::invalid_input,
+          fmt::format("'{}' asks for {} slots of this machine; more than {} need --here",
+                      sweep.name, sweep.cluster.gpus_per_node, slots_without_here));
+    }
+    return std::string("local");
+  }
+  SHARDSWEEP_ASSIGN(const SiteSpec site, load_site_file(session));
+  std::string backend = options.backend;
+  if (backend.empty() && site.backend != Backend::none) {
+    backend = site.backend == Backend::slurm ? "slurm" : "local";
+  }
+  if (backend.empty() && !find_on_path("sbatch").empty()) backend = "slurm";
+  if (backend.empty()) {
+    return fault(
+        FaultKind::invalid_input,
+        fmt::format("nothing says how to reach cluster '{}': give --backend, or a site "
+                    "file with 'backend: slurm' (~/.config/shardsweep/site.yaml or --site)",
+                    sweep.cluster.name));
+  }
+  if (backend == "local") {
+    if (options.here) return backend;
+    return fault(FaultKind::invalid_input,
+                 fmt::format("'{}' is a sweep for cluster '{}'; to run it on this machine say "
+                             "--backend local --here",
+                             sweep.name, sweep.cluster.name));
+  }
+  SHARDSWEEP_TRY(probe_slurm());
+  return fault(
+      FaultKind::rejected,
+      "Slurm answers, but this version can plan and render for it only: running sweeps "
+      "there is not built yet");
+}
+
+}  // namespace shardsweep

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every command works with, and how it answers: exit codes (DESIGN: 0 done, 1 failed,
+// 2 wrong usage or input, 3 undecided, 130 interrupted).
+#pragma once
+
+#include "cli/options.hpp"
+
+#include <shardsweep/capabilities.hpp>
+#include <shardsweep/clock.hpp>
+#include <shardsweep/home.hpp>
+#include <shardsweep/plan.hpp>
+#include <shardsweep/requests.hpp>
+#include <shardsweep/result.hpp>
+#include <shardsweep/results.hpp>
+#include <shardsweep/sweep.hpp>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace shardsweep {
+
+enum class ExitCode : std::uint8_t {
+  done = 0,
+  failed = 1,
+  wrong = 2,
+  undecided = 3,
+  interrupted = 130,
+};
+
+[[nodiscard]] ExitCode exit_code_of(const Fault& fault);
+
+struct Session {
+  Options options;
+  Home home;
+  Installation installation;
+  const Clock& clock;
+};
+
+// ---- planning.cpp ---------------------------------------------------------------------------
+
+/// A sweep file, judged.
+struct Planned {
+  SweepSpec sweep;
+  Capabilities capabilities;
+  Plan plan;
+  std::string source;
+  std::vector<std::string> notes;  ///< for stderr
+};
+[[nodiscard]] Result<Planned> plan_file(const Session& session);
+[[nodiscard]] Result<SweepSpec> load_sweep_file(const Session& session);
+[[nodiscard]] Result<SiteSpec> load_site_file(const Session& session);
+/// Local or slurm; never a silent fallback: what is not said is an error that says what to do.
+[[nodiscard]] Result<std::string> choose_backend(const Session& session,
+                                                 const SweepSpec& sweep);
+
+// ---- asking.cpp -----------------------------------------------------------------------------
+
+/// Posts the request, starts a daemon where none runs, waits for the answer.
+[[nodiscard]] Result<Answer> ask_daemon(const Session& session, Request request);
+/// Nothing where a daemon has the database; else what is known of the last one.
+[[nodiscard]] bool daemon_runs(const Session& session);
+
+// ---- following.cpp --------------------------------------------------------------------------
+
+/// Shows progress until every trial of the sweeps has ended (all of them where none is named).
+[[nodiscard]] Result<ExitCode> follow_sweeps(const Session& session,
+                                             const std::vector<std::string>& sweeps);
+
+// ---- commands -------------------------------------------------------------------------------
+
+using Command = Result<ExitCode> (*)(const Session&);
+/// nullptr where there is no such command.
+[[nodiscard]] Command find_command(const std::string& name);
+
+[[nodiscard]] Result<ExitCode> command_plan(const Session& session);
+[[nodiscard]] Result<ExitCode> command_submit(const Session& session);
+[[nodiscard]] Result<ExitCode> command_run(const Session& session);
+[[nodiscard]] Result<ExitCode> command_render(const Session& session);
+[[nodiscard]] Result<ExitCode> command_status(const Session& session);
+[[nodiscard]] Result<ExitCode> command_follow(const Session& session);
+[[nodiscard]] Result<ExitCode> command_control(const Session& session);
+[[nodiscard]] Result<ExitCode> command_show(const Session& session);
+[[nodiscard]] Result<ExitCode> command_results(const Session& session);
+[[nodiscard]] Result<ExitCode> command_query(const Session& session);
+[[nodiscard]] Result<ExitCode> command_best(const Session& session);
+[[nodiscard]] Result<ExitCode> command_heatmap(const Session& session);
+[[nodiscard]] Result<ExitCode> command_export(const Session& session);
+[[nodiscard]] Result<ExitCode> command_daemon(const Session& session);
+[[nodiscard]] Result<ExitCode> command_tick(const Session& session);
+[[nodiscard]] Result<ExitCode> command_doctor(const Session& session);
+[[nodiscard]] Result<ExitCode> command_gc(const Session& session);
+
+/// Results to stdout; a write error (closed pipe, full disk) is a fault.
+[[nodiscard]] Result<void> print_result(std::string_view text);
+/// Talk to stderr, one line.
+void say(std::string_view text);
+
+}  // namespace shardsweep

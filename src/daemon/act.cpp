@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+// Acting: makes true what the committed rows say. Each act is found out anew from rows and
+// files, so that a crash between commit and act, or between two acts, costs nothing.
+#include "daemon/daemon.hpp"
+#include "domain/launch.hpp"
+
+#include <shardsweep/log.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <system_error>
+#include <utility>
+
+namespace shardsweep {
+namespace {
+
+constexpr int assignments_per_tick = 8;
+
+}  // namespace
+
+void Daemon::act() {
+  for (const auto& [id, allocation] : world_.allocations) {
+    if (allocation.state != State::ended && allocation.job_state != JobState::ended) {
+      act_on(allocation);
+    }
+  }
+}
+
+void Daemon::act_on(const AllocationRow& allocation) {
+  if (const auto ready = prepare(allocation); !ready) {
+    log_error(fmt::format("{}: {}", allocation.job_name, ready.error().what));
+    return;
+  }
+  if (const auto sent = send_orders(allocation); !sent) {
+    log_error(fmt::format("{}: {}", allocation.job_name, sent.error().what));
+    return;
+  }
+  const auto scheduler = parts_.schedulers.find(allocation.backend);
+  if (scheduler == parts_.schedulers.end()) return;
+  if (claim_is_late(allocation)) {
+    scheduler->second->cancel({allocation.token, allocation.job_id, allocation.dir});
+  }
+  Channel& channel = channels_.at(allocation.id);
+  if (allocation.submission != Submission::committed || channel.submitted) return;
+  channel.submitted = true;
+  scheduler->second->submit({.token = allocation.token,
+                             .job_name = allocation.job_name,
+                             .dir = allocation.dir,
+                             .agent = parts_.installation.agent,
+                             .nodes = allocation.nodes});
+}
+
+/// It runs, but no lead has claimed it: it never will.
+bool Daemon::claim_is_late(const AllocationRow& allocation) const {
+  const double waited_s = static_cast<double>(parts_.clock.now() - allocation.created_at) / 1e6;
+  return allocation.job_state == JobState::running && allocation.claimed_at == 0 &&
+         waited_s > policy_of(allocation.sweep).claim_limit_s;
+}
+
+/// The allocation's folder and its first file, before anything can look for them.
+Result<void> Daemon::prepare(const AllocationRow& allocation) {
+  const AllocationPaths paths{allocation.dir};
+  std::error_code error;
+  if (std::filesystem::exists(paths.spec(), error)) return {};
+  std::filesystem::create_directories(paths.dir, error);
+  if (error) {
+    return fault(FaultKind::unavailable,
+                 fmt::format("cannot make '{}': {}", paths.dir.string(), error.message()));
+  }
+  const Policy& policy = policy_of(allocation.sweep);
+  AllocationSpec spec;
+  spec.token = allocation.token;
+  spec.job_name = allocation.job_name;
+  spec.nodes = allocation.nodes;
+  spec.slots_per_node = allocation.slots_per_node;
+  spec.launch = allocation.backend == "local" ? "local" : "srun";
+  spec.beat_s = policy.beat_s;
+  spec.agent_lease_s = policy.agent_lease_s;
+  spec.node_lease_s = policy.node_lease_s;
+  spec.file_beat_s = policy.file_beat_s;
+  spec.watch_interval_s = policy.watch_interval_s;
+  spec.idle_limit_s = policy.lane_idle_s;
+  return write_file_durably(paths.spec(), encode(spec));
+}
+
+Result<Daemon::Channel*> Daemon::channel_of(const AllocationRow& allocation) {
+  const auto found = channels_.find(allocation.id);
+  if (found != channels_.end()) return &found->second;
+  const AllocationPaths paths{allocation.dir};
+  Channel channel(paths);
+  // What a daemon before us has said already.
+  LineReader said(paths.to_lead());
+  SHARDSWEEP_ASSIGN(const auto lines, said.look());
+  for (const std::string& text : lines) {
+    const auto line = decode_to_lead(text);
+    if (!line) continue;
+    channel.n = std::max(channel.n, line->n);
+    if (const auto* assigned = std::get_if<Assign>(&line->body)) {
+      channel.assigned.insert(assigned->attempt);
+    } else if (const auto* revoked = std::get_if<Revoke>(&line->body)) {
+      channel.revoked.insert(revoked->attempt);
+    } else if (const auto* cancelled = std::get_if<Cancel>(&line->body)) {
+      channel.cancelled.insert(cancelled->attempt);
+    } else {
+      channel.drained = true;
+    }
+  }
+  // Submitted or not: after a restart the scheduler's look tells, never a second submission.
+  channel.submitted = !lines.empty() || allocation.submission != Submission::committed;
+  return &channels_.emplace(allocation.id, std::move(channel)).first->second;
+}
+
+Result<void> Daemon::send(Channel& channel, ToLeadBody body) {
+  if (!channel.writer) {
+    SHARDSWEEP_ASSIGN(channel.writer, LineWriter::open(channel.to_lead));
+  }
+  SHARDSWEEP_TRY(
+      channel.writer->append(encode(ToLead{channel.n + 1, epoch_, std::move(body)}), true));
+  ++channel.n;
+  return {};
+}
+
+Result<void> Daemon::send_orders(const AllocationRow& allocation) {
+  SHARDSWEEP_ASSIGN(Channel * channel, channel_of(allocation));
+  const Orders orders = orders_for(world_, allocation);
+  int sent = 0;
+  for (const AttemptId attempt : orders.assign) {
+    if (channel->assigned.count(attempt) != 0) continue;
+    // The rest follows in the next tick: each costs a folder and two syncs.
+    if (++sent > assignments_per_tick) break;
+    SHARDSWEEP_TRY(assign(allocation, attempt));
+  }
+  for (const AttemptId attempt : orders.revoke) {
+    if (!channel->revoked.insert(attempt).second) continue;
+    SHARDSWEEP_TRY(send(*channel, Revoke{attempt}));
+  }
+  for (const AttemptId attempt : orders.cancel) {
+    if (!channel->cancelled.insert(attempt).second) continue;
+    SHARDSWEEP_TRY(send(*channel, Cancel{attempt, "cancelled on request"}));
+  }
+  if (orders.drain && !channel->drained) {
+    SHARDSWEEP_TRY(send(*channel, Drain{}));
+    channel->drained = true;
+  }
+  return {};
+}
+
+Result<void> Daemon::assign(const AllocationRow& allocation, AttemptId id) {
+  const AttemptRow& attempt = world_.attempts.at(id);
+  const TrialRow& trial = world_.trials.at(attempt.trial);
+  const auto sweep = std::find_if(world_.sweeps.begin(), world_.sweeps.end(),
+                                  [&](const SweepRow& row) { return row.id == trial.sweep; });
+  if (sweep == world_.sweeps.end())
+    return fault(FaultKind::corrupt, "a trial without its sweep");
+  SHARDSWEEP_ASSIGN(const SweepContext* context, context_of(*sweep));
+  SHARDSWEEP_ASSIGN(const Point point, parts_.store.point_of(trial.id, context->spec));
+  const AttemptPaths paths{attempt.dir};
+  std::error_code error;
+  std::filesystem::create_directories(paths.dir, error);
+  if (error) {
+    return fault(FaultKind::unavailable,
+                 fmt::format("cannot make '{}': {}", paths.dir.string(), error.message()));
+  }
+  const AttemptSpec spec = attempt_spec(context->spec, point,
+                                        {.attempt = id,
+                                         .trial = trial.slug,
+                                         .nonce = attempt.nonce,
+                                         .token = allocation.token,
+                                         .program = parts_.installation.runner.string(),
+                                         .paths = paths,
+                                         .slots_per_node = allocation.slots_per_node});
+  SHARDSWEEP_TRY(write_file_durably(paths.spec(), encode(spec)));
+  Channel& channel = channels_.at(allocation.id);
+  SHARDSWEEP_TRY(send(channel, Assign{.attempt = id,
+                                      .trial = trial.slug,
+                                      .dir = attempt.dir,
+                                      .nonce = attempt.nonce,
+                                      .lane = trial.lane,
+                                      .micro_batch = trial.micro_batch}));
+  channel.assigned.insert(id);
+  return {};
+}
+
+void Daemon::forget_ended() {
+  std::erase_if(world_.attempts, [this](const auto& entry) {
+    // A lane's length counts the ended ones too, while its allocation lives.
+    const auto allocation = world_.allocations.find(entry.second.allocation);
+    const bool over =
+        allocation == world_.allocations.end() || allocation->second.state == State::ended;
+    return over && entry.second.state == State::ended;
+  });
+  std::erase_if(world_.allocations, [this](const auto& entry) {
+    if (entry.second.state != State::ended) return false;
+    channels_.erase(entry.first);
+    return true;
+  });
+}
+
+}  // namespace shardsweep

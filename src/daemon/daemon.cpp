@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tick's frame. What it observes, serves and does stands in observe.cpp, serve.cpp,
+// act.cpp.
+#include "daemon/daemon.hpp"
+
+#include "domain/fold.hpp"
+
+#include <shardsweep/log.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace shardsweep {
+namespace {
+
+using Steady = std::chrono::steady_clock;
+
+bool due(std::optional<Steady::time_point> last, double interval_s, Steady::time_point now) {
+  return !last || now - *last >= std::chrono::duration<double>(interval_s);
+}
+
+}  // namespace
+
+Result<void> Daemon::load() {
+  SHARDSWEEP_ASSIGN(const auto holder, parts_.store.lease_holder());
+  epoch_ = holder ? holder->epoch : 0;
+  return reload();
+}
+
+Result<void> Daemon::reload() {
+  SHARDSWEEP_ASSIGN(world_, parts_.store.load_world());
+  decided_ = false;
+  // Policies are needed before anything is folded.
+  for (const SweepRow& sweep : world_.sweeps) {
+    const bool alive =
+        std::any_of(world_.allocations.begin(), world_.allocations.end(),
+                    [&](const auto& entry) { return entry.second.sweep == sweep.id; });
+    if (!alive && sweep.state != SweepState::active) continue;
+    if (const auto context = context_of(sweep); !context) log_error(context.error().what);
+  }
+  return {};
+}
+
+Result<void> Daemon::tick() {
+  SHARDSWEEP_TRY(renew_lease());
+  SHARDSWEEP_TRY(serve_requests());
+  observe();
+  // The same world gives the same decision: nothing new, nothing to decide.
+  if (!decided_ || !changes_.empty()) decide(world_, decide_input(), changes_);
+  decided_ = true;
+  SHARDSWEEP_TRY(commit());
+  act();
+  // What acting has learnt (a submission's answer) is worth keeping before the next pause.
+  for (auto& [name, scheduler] : parts_.schedulers) {
+    for (const SchedulerEvent& event : scheduler->poll()) {
+      fold_scheduler({world_, parts_.clock.now(), changes_}, event);
+    }
+  }
+  SHARDSWEEP_TRY(commit());
+  forget_ended();
+  return {};
+}
+
+bool Daemon::busy() const {
+  return serving_ || anything_alive(world_);
+}
+
+std::chrono::milliseconds Daemon::pause() const {
+  double seconds = busy() ? parts_.policy.tick_s : parts_.policy.idle_tick_s;
+  for (const auto& [id, context] : contexts_) {
+    if (busy()) seconds = std::min(seconds, context.spec.policy.tick_s);
+  }
+  return std::chrono::milliseconds(std::max<std::int64_t>(1, std::int64_t(seconds * 1000)));
+}
+
+Result<void> Daemon::renew_lease() {
+  const auto now = parts_.clock.steady();
+  // A gap in our own loop (stopped, suspended): somebody may have taken over meanwhile.
+  const bool gap = due(std::exchange(last_tick_, now), 4 * parts_.policy.idle_tick_s, now);
+  if (!gap && !due(last_renewal_, parts_.policy.lease_renew_s, now)) return {};
+  last_renewal_ = now;
+  return parts_.store.renew_lease(parts_.clock.now());
+}
+
+Result<void> Daemon::commit() {
+  if (changes_.empty()) return {};
+  auto done = parts_.store.commit(changes_);
+  if (!done && worth_retrying(done.error().kind)) {
+    // They stay in memory and are committed with the next tick's; nothing acts on them before.
+    log_warning("commit: " + done.error().what);
+    return done;
+  }
+  SHARDSWEEP_TRY(done);
+  changes_.clear();
+  return {};
+}
+
+Result<Daemon::SweepContext*> Daemon::context_of(const SweepRow& sweep) {
+  SweepContext& context = contexts_[sweep.id];
+  if (context.resolved != sweep.resolved || context.resolved.empty()) {
+    auto spec = load_sweep_text(sweep.resolved, sweep.name, {parts_.installation.presets, {}});
+    if (!spec) {
+      return fault(FaultKind::corrupt,
+                   fmt::format("the stored file of sweep '{}' does not load: {}", sweep.name,
+                               spec.error().what));
+    }
+    context.spec = std::move(*spec);
+    context.resolved = sweep.resolved;
+  }
+  return &context;
+}
+
+DecideInput Daemon::decide_input() {
+  DecideInput input;
+  input.now = parts_.clock.now();
+  input.random_hex = parts_.random_hex;
+  input.allocation_dir = [this](const std::string& token) {
+    return (parts_.home.allocations() / token).string();
+  };
+  input.attempt_dir = [this](const TrialRow& trial, int number) {
+    return (parts_.home.attempts() / fmt::format("{}.{}.{}", trial.sweep, trial.slug, number))
+        .string();
+  };
+  for (const SweepRow& sweep : world_.sweeps) {
+    if (sweep.state != SweepState::active) continue;
+    const auto context = context_of(sweep);
+    if (!context) {
+      log_error(context.error().what);
+      continue;
+    }
+    const SweepSpec& spec = (*context)->spec;
+    SweepFacts facts;
+    facts.policy = spec.policy;
+    facts.slots_per_node = spec.cluster.gpus_per_node;
+    facts.backend = sweep.backend;
+    if (spec.policy.max_gpu_hours > 0) {
+      facts.gpu_hours_used = parts_.store.gpu_seconds(sweep.id).value_or(0) / 3600;
+    }
+    input.sweeps.emplace(sweep.id, std::move(facts));
+  }
+  return input;
+}
+
+}  // namespace shardsweep

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// The daemon's tick: serve requests, observe, fold, decide, commit, act. One thread; nothing in
+// a tick blocks. It is the database's one writer.
+#pragma once
+
+#include "domain/decide.hpp"
+#include "domain/fold.hpp"
+
+#include <shardsweep/allocation_files.hpp>
+#include <shardsweep/clock.hpp>
+#include <shardsweep/home.hpp>
+#include <shardsweep/load.hpp>
+#include <shardsweep/requests.hpp>
+#include <shardsweep/scheduler.hpp>
+#include <shardsweep/store.hpp>
+#include <shardsweep/world.hpp>
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace shardsweep {
+
+/// What the daemon works with; none of it is the daemon's own.
+struct DaemonParts {
+  Home home;
+  Installation installation;
+  Store& store;
+  const Clock& clock;
+  std::map<std::string, Scheduler*> schedulers;  ///< by backend
+  std::function<std::string(int digits)> random_hex;
+  Policy policy;  ///< of the daemon itself; each sweep brings its own
+};
+
+class Daemon {
+ public:
+  explicit Daemon(DaemonParts parts) : parts_(std::move(parts)) {}
+
+  /// Reads what is not over. The lease is held already.
+  [[nodiscard]] Result<void> load();
+
+  /// One pass. A fault of kind `rejected` means that another daemon has taken over: write no
+  /// more.
+  [[nodiscard]] Result<void> tick();
+
+  /// Something runs, waits to run, or has been asked for.
+  [[nodiscard]] bool busy() const;
+  [[nodiscard]] bool asked_to_stop() const { return asked_to_stop_; }
+  /// Until the next tick is due.
+  [[nodiscard]] std::chrono::milliseconds pause() const;
+
+ private:
+  /// A sweep's file, read once per submission.
+  struct SweepContext {
+    std::string resolved;
+    SweepSpec spec;
+  };
+  /// What has been said to a lead, read back from to_lead after a restart.
+  struct Channel {
+    explicit Channel(const AllocationPaths& paths)
+        : to_lead(paths.to_lead()), reader(paths.from_lead()) {}
+    std::filesystem::path to_lead;
+    LineReader reader;
+    std::deque<std::string> unread;  ///< lines of from_lead that are not folded yet
+    std::optional<LineWriter> writer;
+    std::int64_t n = 0;
+    std::set<AttemptId> assigned;
+    std::set<AttemptId> revoked;
+    std::set<AttemptId> cancelled;
+    bool drained = false;
+    bool submitted = false;  ///< by this process
+    bool started = false;    ///< an attempt has started in it
+  };
+
+  // serve.cpp
+  [[nodiscard]] Result<void> serve_requests();
+  [[nodiscard]] Result<bool> serve_one(const PendingRequest& waiting);
+  [[nodiscard]] Result<std::optional<Answer>> serve(const Request& request);
+  [[nodiscard]] Result<std::optional<Answer>> serve_submit(const Request& request);
+  [[nodiscard]] Result<Answer> serve_state(const Request& request, SweepState state);
+  [[nodiscard]] Result<std::vector<SweepRow*>> sweeps_named(
+      const std::vector<std::string>& names);
+  [[nodiscard]] Result<void> set_sweep(SweepRow& sweep, SweepState state,
+                                       const Request& request, Answer& answer);
+  [[nodiscard]] Result<Answer> serve_trials(const Request& request);
+  void cancel_sweep(const SweepRow& sweep, Answer& answer);
+  [[nodiscard]] Result<void> resume_sweep(const SweepRow& sweep, Answer& answer);
+  void set_trial(TrialRow row, State state, std::optional<Outcome> outcome,
+                 const std::string& cause);
+
+  // observe.cpp
+  void observe();
+  void look_at_schedulers();
+  void read_lines(AllocationRow& allocation);
+  [[nodiscard]] bool read_line(AllocationRow& allocation, Channel& channel);
+  void remove_unused(AttemptId id);
+  void bury(AllocationId allocation);
+  void dismiss(const AllocationRow& allocation, const std::vector<Orphan>& orphans);
+  void count_start(const AllocationRow& allocation, const std::string& why);
+  [[nodiscard]] const Policy& policy_of(SweepId sweep) const;
+
+  // act.cpp
+  void act();
+  void act_on(const AllocationRow& allocation);
+  [[nodiscard]] bool claim_is_late(const AllocationRow& allocation) const;
+  [[nodiscard]] Result<void> prepare(const AllocationRow& allocation);
+  [[nodiscard]] Result<void> send_orders(const AllocationRow& allocation);
+  [[nodiscard]] Result<void> send(Channel& channel, ToLeadBody body);
+  [[nodiscard]] Result<void> assign(const AllocationRow& allocation, AttemptId attempt);
+  [[nodiscard]] Result<Channel*> channel_of(const AllocationRow& allocation);
+  void forget_ended();
+
+  [[nodiscard]] DecideInput decide_input();
+  [[nodiscard]] Result<void> commit();
+  [[nodiscard]] Result<void> renew_lease();
+  [[nodiscard]] Result<SweepContext*> context_of(const SweepRow& sweep);
+  [[nodiscard]] Result<void> reload();
+
+  DaemonParts parts_;
+  std::int64_t epoch_ = 0;
+  World world_;
+  std::map<SweepId, SweepContext> contexts_;
+  std::map<AllocationId, Channel> channels_;
+  std::vector<Change> changes_;
+  std::optional<std::chrono::steady_clock::time_point> last_look_;
+  std::optional<std::chrono::steady_clock::time_point> last_renewal_;
+  std::optional<std::chrono::steady_clock::time_point> last_tick_;
+  std::map<SweepId, int> failed_starts_;  ///< allocations in a row that no lead has claimed
+  bool asked_to_stop_ = false;
+  bool decided_ = false;                  ///< over the world as it is now
+  bool serving_ = false;                  ///< a request is only half served
+  std::map<std::string, Answer> unsent_;  ///< of requests that are done, by id
+};
+
+}  // namespace shardsweep

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/loop.hpp"
+
+#include <shardsweep/daemon_lock.hpp>
+#include <shardsweep/log.hpp>
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+namespace shardsweep {
+namespace {
+
+std::string utc(Timestamp at) {
+  const std::time_t seconds = static_cast<std::time_t>(at / 1'000'000);
+  return fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(seconds));
+}
+
+/// SIGTERM, SIGINT and SIGHUP as a descriptor to poll.
+class StopSignals {
+ public:
+  StopSignals() {
+    sigset_t set;
+    ::sigemptyset(&set);
+    for (const int signal : {SIGTERM, SIGINT, SIGHUP})
+      ::sigaddset(&set, signal);
+    ::sigprocmask(SIG_BLOCK, &set, &before_);
+    ::signal(SIGPIPE, SIG_IGN);
+    descriptor_ = ::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+  }
+  StopSignals(const StopSignals&) = delete;
+  StopSignals& operator=(const StopSignals&) = delete;
+  ~StopSignals() {
+    ::close(descriptor_);
+    ::sigprocmask(SIG_SETMASK, &before_, nullptr);
+  }
+
+  /// Waits for a signal, for one of `others` or until `limit` has passed; true for a signal.
+  [[nodiscard]] bool wait(std::vector<pollfd> others, std::chrono::milliseconds limit) const {
+    others.push_back({descriptor_, POLLIN, 0});
+    ::poll(others.data(), others.size(), static_cast<int>(limit.count()));
+    signalfd_siginfo info{};
+    return ::read(descriptor_, &info, sizeof info) == sizeof info;
+  }
+
+ private:
+  sigset_t before_{};
+  int descriptor_ = -1;
+};
+
+Fault held_by(const Result<std::optional<LeaseHolder>>& holder, const Fault& lock_fault,
+              Timestamp now, double lease_ttl_s) {
+  if (!holder || !*holder) return lock_fault;
+  std::string text = "another daemon has this database: " + describe(**holder);
+  const double silent_s = static_cast<double>(now - (*holder)->renewed) / 1e6;
+  if (silent_s > lease_ttl_s) {
+    text += fmt::format(
+        "; it has not renewed its lease for {:.0f} s (stopped or suspended?): 'shardsweep "
+        "daemon "
+        "--take-over' replaces it",
+        silent_s);
+  }
+  return {FaultKind::busy, text};
+}
+
+/// The lock on this host, then the lease, which holds everywhere.
+Result<DaemonLock> take_database(const DaemonParts& parts, bool take_over) {
+  const auto holder = parts.store.lease_holder();
+  const Timestamp now = parts.clock.now();
+  const double ttl = parts.policy.lease_ttl_s;
+  auto lock = DaemonLock::take(parts.home.lock(), take_over);
+  if (!lock && lock.error().kind == FaultKind::busy) {
+    return tl::unexpected<Fault>(held_by(holder, lock.error(), now, ttl));
+  }
+  if (!lock) return lock;
+  SHARDSWEEP_TRY(holder);
+  const bool fresh = *holder && static_cast<double>(now - (*holder)->renewed) / 1e6 <= ttl;
+  if (!take_over && fresh && may_live(**holder) && (*holder)->pid != 0) {
+    return tl::unexpected<Fault>(
+        held_by(holder, {FaultKind::busy, "another daemon has this database"}, now, ttl));
+  }
+  LeaseHolder self = this_process();
+  self.since = self.renewed = now;
+  SHARDSWEEP_TRY(parts.store.take_lease(self));
+  return lock;
+}
+
+/// What may pass by itself is waited for; anything else ends the daemon.
+bool goes_on(const Result<void>& tick) {
+  if (tick) return true;
+  log_error(tick.error().what);
+  return worth_retrying(tick.error().kind);
+}
+
+bool settling(const DaemonParts& parts) {
+  return std::any_of(parts.schedulers.begin(), parts.schedulers.end(),
+                     [](const auto& entry) { return entry.second->settling(); });
+}
+
+/// True where the daemon may end: nothing is left, the lease is given back, and a last look
+/// finds no request. Where one came meanwhile the lease is taken again.
+Result<bool> leave_if_idle(Daemon& daemon, const DaemonParts& parts) {
+  if (daemon.busy()) return false;
+  SHARDSWEEP_TRY(parts.store.release_lease());
+  const auto waiting = pending_requests(parts.home);
+  if (waiting && waiting->empty()) return true;
+  LeaseHolder self = this_process();
+  self.since = self.renewed = parts.clock.now();
+  SHARDSWEEP_TRY(parts.store.take_lease(self));
+  SHARDSWEEP_TRY(daemon.load());
+  return false;
+}
+
+/// Until a signal or what is looked at has something to say, or the next tick is due.
+bool wait_for_tick(const StopSignals& signals, const DaemonParts& parts, const Daemon& daemon) {
+  std::vector<pollfd> descriptors;
+  for (const auto& [name, scheduler] : parts.schedulers) {
+    const auto more = scheduler->descriptors();
+    descriptors.insert(descriptors.end(), more.begin(), more.end());
+  }
+  return signals.wait(std::move(descriptors), daemon.pause());
+}
+
+/// Ticks until there is a reason to end. True where the lease is given back already.
+Result<bool> live(Daemon& daemon, const DaemonParts& parts, const LifeOptions& options,
+                  const StopSignals& signals) {
+  for (;;) {
+    const auto tick = daemon.tick();
+    const bool last = options.once && !settling(parts);
+    if (last || !goes_on(tick)) SHARDSWEEP_TRY(tick);
+    if (last || daemon.asked_to_stop()) return false;
+    if (options.until_idle) {
+      SHARDSWEEP_ASSIGN(const bool left, leave_if_idle(daemon, parts));
+      if (left) return true;
+    }
+    if (wait_for_tick(signals, parts, daemon)) return false;
+  }
+}
+
+}  // namespace
+
+std::string describe(const LeaseHolder& holder) {
+  return fmt::format("held by pid {} on {} since {}", holder.pid, holder.host,
+                     utc(holder.since));
+}
+
+Result<void> run_daemon(DaemonParts parts, const LifeOptions& options) {
+  SHARDSWEEP_ASSIGN(const DaemonLock lock, take_database(parts, options.take_over));
+  Daemon daemon(parts);
+  SHARDSWEEP_TRY(daemon.load());
+  const StopSignals signals;
+  log_info(fmt::format("daemon {} has {}", ::getpid(), parts.home.database.string()));
+  SHARDSWEEP_ASSIGN(const bool left, live(daemon, parts, options, signals));
+  log_info(left ? "nothing is left to do" : "stopped; what runs goes on");
+  if (left) return {};
+  return parts.store.release_lease();
+}
+
+}  // namespace shardsweep

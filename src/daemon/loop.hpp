@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// A daemon's life: take the database, tick until told to stop or nothing is left, give it back.
+#pragma once
+
+#include "daemon/daemon.hpp"
+
+#include <string>
+
+namespace shardsweep {
+
+struct LifeOptions {
+  bool until_idle = false;  ///< ends when nothing runs, waits to run or has been asked for
+  bool once = false;        ///< `tick`: one pass
+  bool take_over = false;   ///< replaces a daemon that is stopped or can't be reached
+};
+
+/// Runs a daemon in this process. `busy` where another one holds the database: the message
+/// names its host, pid and since when. SIGTERM and SIGINT end it after the tick; what runs goes
+/// on.
+[[nodiscard]] Result<void> run_daemon(DaemonParts parts, const LifeOptions& options);
+
+/// "held by pid 123 on login1 since 2026-01-01 12:00:00 UTC"
+[[nodiscard]] std::string describe(const LeaseHolder& holder);
+
+}  // namespace shardsweep

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// Observations: the scheduler's words, the leads' lines, the runners' records.
+#include "daemon/daemon.hpp"
+#include "domain/fold.hpp"
+
+#include <shardsweep/log.hpp>
+#include <shardsweep/records.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+#include <utility>
+
+namespace shardsweep {
+namespace {
+
+/// A fault where they are there and can't be read: then nothing may be concluded.
+Result<RecordsSummary> records_of(const AttemptRow& attempt) {
+  const AttemptPaths paths{attempt.dir};
+  std::error_code ignored;
+  if (!std::filesystem::exists(paths.dir, ignored) &&
+      !std::filesystem::exists(paths.pack(), ignored)) {
+    return RecordsSummary{};
+  }
+  SHARDSWEEP_ASSIGN(const AttemptRecords records, read_attempt_records(paths));
+  return summarise_records(records.text, attempt.nonce);
+}
+
+}  // namespace
+
+const Policy& Daemon::policy_of(SweepId sweep) const {
+  const auto found = contexts_.find(sweep);
+  return found == contexts_.end() ? parts_.policy : found->second.spec.policy;
+}
+
+void Daemon::observe() {
+  look_at_schedulers();
+  // The scheduler first, the files after it: what a job wrote before it ended is then read.
+  for (auto& [id, allocation] : world_.allocations) {
+    if (allocation.state != State::ended) read_lines(allocation);
+  }
+  std::vector<AllocationId> gone;
+  for (const auto& [id, allocation] : world_.allocations) {
+    if (allocation.state != State::ended && allocation.job_state == JobState::ended) {
+      gone.push_back(id);
+    }
+  }
+  for (const AllocationId id : gone)
+    bury(id);
+}
+
+void Daemon::look_at_schedulers() {
+  const auto now = parts_.clock.steady();
+  std::map<std::string, std::vector<AllocationHandle>> handles;
+  for (const auto& [id, allocation] : world_.allocations) {
+    if (allocation.state == State::ended) continue;
+    // One that this process is about to submit is not missing.
+    const auto channel = channel_of(allocation);
+    const bool to_be_submitted =
+        allocation.submission == Submission::committed && (!channel || !(*channel)->submitted);
+    if (!to_be_submitted) {
+      handles[allocation.backend].push_back(
+          {allocation.token, allocation.job_id, allocation.dir});
+    }
+  }
+  for (auto& [name, scheduler] : parts_.schedulers) {
+    const bool look = !last_look_ || now - *last_look_ >= std::chrono::duration<double>(
+                                                              scheduler->look_interval_s());
+    if (look && !handles[name].empty()) {
+      scheduler->look(handles[name]);
+      last_look_ = now;
+    }
+    for (const SchedulerEvent& event : scheduler->poll()) {
+      fold_scheduler({world_, parts_.clock.now(), changes_}, event);
+      if (const auto* failed = std::get_if<LookFailed>(&event)) log_warning(failed->why);
+    }
+  }
+}
+
+void Daemon::read_lines(AllocationRow& allocation) {
+  const auto found = channel_of(allocation);
+  if (!found) return;
+  Channel& channel = **found;
+  auto lines = channel.reader.look();
+  if (!lines) {
+    log_warning(fmt::format("{}: {}", allocation.job_name, lines.error().what));
+    return;
+  }
+  channel.unread.insert(channel.unread.end(), std::make_move_iterator(lines->begin()),
+                        std::make_move_iterator(lines->end()));
+  while (!channel.unread.empty() && read_line(allocation, channel))
+    channel.unread.pop_front();
+}
+
+/// Folds the first unread line; false where that has to wait.
+bool Daemon::read_line(AllocationRow& allocation, Channel& channel) {
+  const auto line = decode_from_lead(channel.unread.front());
+  if (!line) {
+    log_warning(fmt::format("{}: {}", allocation.job_name, line.error().what));
+    return true;
+  }
+  std::optional<RecordsSummary> records;
+  if (const auto* ended = std::get_if<Ended>(&line->body)) {
+    const auto attempt = world_.attempts.find(ended->attempt);
+    if (attempt != world_.attempts.end() && attempt->second.state != State::ended) {
+      auto read = records_of(attempt->second);
+      if (!read) {
+        log_warning(read.error().what);
+        return false;
+      }
+      records = std::move(*read);
+    }
+  }
+  channel.started = channel.started || std::holds_alternative<Started>(line->body);
+  fold_line({world_, parts_.clock.now(), changes_}, policy_of(allocation.sweep), allocation.id,
+            *line, records);
+  if (const auto* revoked = std::get_if<Revoked>(&line->body)) remove_unused(revoked->attempt);
+  return true;
+}
+
+/// What was written to start an attempt that never did.
+void Daemon::remove_unused(AttemptId id) {
+  const auto attempt = world_.attempts.find(id);
+  std::error_code ignored;
+  if (attempt != world_.attempts.end())
+    std::filesystem::remove_all(attempt->second.dir, ignored);
+}
+
+/// An allocation that ends before it has started anything would be made again at once, for
+/// ever.
+void Daemon::count_start(const AllocationRow& allocation, const std::string& why) {
+  constexpr int most_failures = 3;
+  const auto channel = channel_of(allocation);
+  const bool started = allocation.draining || (channel && (*channel)->started);
+  int& failures = failed_starts_[allocation.sweep];
+  failures = started ? 0 : failures + 1;
+  if (failures < most_failures) return;
+  failures = 0;
+  for (SweepRow& sweep : world_.sweeps) {
+    if (sweep.id != allocation.sweep || sweep.state != SweepState::active) continue;
+    sweep.state = SweepState::paused;
+    const std::string text = fmt::format(
+        "paused: {} allocations in a row failed, the last one {} "
+        "(see {})",
+        most_failures, why, AllocationPaths{allocation.dir}.log().string());
+    log_error(fmt::format("sweep '{}' {}", sweep.name, text));
+    changes_.emplace_back(SetSweep{sweep.id, sweep.state});
+    changes_.emplace_back(AddEvent{
+        .at = parts_.clock.now(), .sweep = sweep.id, .kind = "paused", .detail = text});
+  }
+}
+
+void Daemon::bury(AllocationId id) {
+  AllocationRow& allocation = world_.allocations.at(id);
+  std::vector<Orphan> orphans;
+  for (const AttemptId attempt : open_attempts(world_, id)) {
+    auto records = records_of(world_.attempts.at(attempt));
+    if (!records) {
+      log_warning(records.error().what);
+      return;
+    }
+    orphans.push_back({attempt, std::move(*records)});
+  }
+  dismiss(allocation, orphans);
+  std::string why = allocation.end_reason.empty() ? "its job ended" : allocation.end_reason;
+  if (allocation.claimed_at == 0) why = "never started: " + why;
+  count_start(allocation, why);
+  log_info(fmt::format("{} is over: {}", allocation.job_name, why));
+  const Policy& policy = policy_of(allocation.sweep);
+  fold_gone({world_, parts_.clock.now(), changes_}, policy, id, orphans, why);
+  // The lead would have packed them.
+  for (const Orphan& orphan : orphans) {
+    const AttemptPaths paths{world_.attempts.at(orphan.attempt).dir};
+    std::error_code ignored;
+    if (!std::filesystem::exists(paths.dir, ignored)) continue;
+    if (const auto packed = pack_attempt(paths, policy.keep_log_bytes); !packed) {
+      log_warning(packed.error().what);
+    }
+  }
+}
+
+/// A lead that wakes up late shall find nothing to do. Where that can't be written its folder
+/// is gone, and so is what a lead would read.
+void Daemon::dismiss(const AllocationRow& allocation, const std::vector<Orphan>& orphans) {
+  const auto channel = channel_of(allocation);
+  if (!channel || (*channel)->drained) return;
+  Result<void> said;
+  for (const Orphan& orphan : orphans) {
+    if (said) said = send(**channel, Revoke{orphan.attempt});
+  }
+  if (said) said = send(**channel, Drain{});
+  if (!said) log_warning(fmt::format("{}: {}", allocation.job_name, said.error().what));
+  (*channel)->drained = true;
+}
+
+}  // namespace shardsweep

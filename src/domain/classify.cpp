@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "domain/classify.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <csignal>
+
+namespace shardsweep {
+namespace {
+
+// A broken connection is noticed before the death that broke it is told: what is seen this long
+// after a secondary failure can still be its cause.
+constexpr Timestamp notice_window_us = 2'000'000;
+
+Evidence with_class(const RunnerExitInfo& info) {
+  Evidence evidence;
+  evidence.outcome = info.outcome.value_or(Outcome::comm_error);
+  evidence.only_a_witness = !info.outcome;
+  evidence.secondary = evidence.outcome == Outcome::comm_error;
+  return evidence;
+}
+
+const Evidence* earliest(const std::vector<Evidence>& all, bool witnesses, bool secondaries) {
+  const Evidence* first = nullptr;
+  for (const auto& one : all) {
+    if (one.only_a_witness != witnesses) continue;
+    if (one.secondary && !secondaries && !witnesses) continue;
+    if (first == nullptr || one.at < first->at) first = &one;
+  }
+  return first;
+}
+
+/// What a rank recorded, with the exit code that it left with.
+Evidence with_exit(Evidence first, const std::vector<Evidence>& all) {
+  if (first.rank < 0 || first.exit_code >= 0 || first.signal != 0) return first;
+  for (const auto& one : all) {
+    if (one.rank != first.rank || (one.exit_code < 0 && one.signal == 0)) continue;
+    first.exit_code = one.exit_code;
+    first.signal = one.signal;
+    break;
+  }
+  return first;
+}
+
+}  // namespace
+
+std::string signal_name(int number) {
+  const char* abbreviation = ::sigabbrev_np(number);
+  return abbreviation != nullptr ? fmt::format("SIG{}", abbreviation)
+                                 : fmt::format("signal {}", number);
+}
+
+Evidence evidence_of_error(const Record& record, int rank, Timestamp at) {
+  const auto known = runner_exit_class(record.error_class);
+  Evidence evidence = known ? with_class(*known) : Evidence{};
+  if (known && known->code == RunnerExit::ok) evidence.outcome = Outcome::crashed;
+  evidence.at = record.t > 0 && record.t < at ? record.t : at;
+  evidence.source = "runner";
+  evidence.rank = rank;
+  evidence.cause =
+      fmt::format("rank {}: {}: {}", rank,
+                  record.error_class.empty() ? "error" : record.error_class, record.message);
+  return evidence;
+}
+
+std::optional<Evidence> evidence_of_exit(int rank, int exit_code, Timestamp at,
+                                         const std::string& last_line) {
+  if (exit_code == 0) return std::nullopt;
+  const auto known = runner_exit(exit_code);
+  Evidence evidence = known ? with_class(*known) : Evidence{};
+  evidence.at = at;
+  evidence.source = "exit";
+  evidence.rank = rank;
+  evidence.exit_code = exit_code;
+  evidence.cause = fmt::format("rank {} exited with {}", rank, exit_code);
+  if (known) evidence.cause += fmt::format(" ({})", known->error_class);
+  if (!last_line.empty()) evidence.cause += ": " + last_line;
+  return evidence;
+}
+
+Evidence evidence_of_signal(int rank, int signal, Timestamp at, bool told) {
+  Evidence evidence;
+  evidence.at = at;
+  evidence.source = "exit";
+  evidence.rank = rank;
+  evidence.signal = signal;
+  evidence.cause = fmt::format("rank {} was ended by {}", rank, signal_name(signal));
+  if (told && signal == SIGTERM) {
+    evidence.outcome = Outcome::preempted;
+    evidence.source = "agent";
+    evidence.cause = "the allocation was told to stop (SIGTERM)";
+  }
+  return evidence;
+}
+
+Evidence evidence_of_node(const NodeEnded& ended) {
+  Evidence evidence;
+  evidence.at = ended.at;
+  evidence.outcome = ended.outcome;
+  evidence.cause = ended.cause;
+  evidence.source = ended.source;
+  evidence.exit_code = ended.exit_code;
+  evidence.signal = ended.signal;
+  evidence.secondary = ended.outcome == Outcome::comm_error;
+  return evidence;
+}
+
+Classified classify(const std::vector<Evidence>& evidence, bool measured, bool result_due) {
+  const Evidence* first = earliest(evidence, false, true);
+  if (first != nullptr && first->secondary) {
+    const Evidence* primary = earliest(evidence, false, false);
+    if (primary != nullptr && primary->at <= first->at + notice_window_us) first = primary;
+  }
+  if (first == nullptr) first = earliest(evidence, true, true);
+  if (measured) {
+    Classified done{Outcome::completed, {}};
+    done.first.outcome = Outcome::completed;
+    done.first.source = "runner";
+    done.first.exit_code = 0;
+    if (first != nullptr) done.first.cause = "after the result: " + first->cause;
+    return done;
+  }
+  if (first != nullptr) return {first->outcome, with_exit(*first, evidence)};
+  Classified silent;
+  silent.outcome = result_due ? Outcome::crashed : Outcome::completed;
+  silent.first.outcome = silent.outcome;
+  silent.first.exit_code = 0;
+  silent.first.source = "exit";
+  if (result_due) silent.first.cause = "exited 0 without a result";
+  return silent;
+}
+
+}  // namespace shardsweep

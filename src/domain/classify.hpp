@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Classification: from everything that was seen of an attempt to its outcome and first cause.
+// The first cause in time wins; what merely follows from another failure never does.
+#pragma once
+
+#include <shardsweep/protocol.hpp>
+#include <shardsweep/record.hpp>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace shardsweep {
+
+/// One thing seen that can end an attempt.
+struct Evidence {
+  Timestamp at = 0;
+  Outcome outcome = Outcome::crashed;
+  std::string cause;
+  std::string source;           ///< runner, exit, agent, policy, request
+  std::int32_t exit_code = -1;  ///< -1: none
+  std::int32_t signal = 0;
+  int rank = -1;  ///< -1: none
+  /// Follows from the failure of somebody else (a lost peer, a broken connection): it loses
+  /// against every other failure that is seen around the same time.
+  bool secondary = false;
+  /// A lost peer by name: no cause by itself, whenever it was seen.
+  bool only_a_witness = false;
+  friend bool operator==(const Evidence&, const Evidence&) = default;
+};
+
+/// How an attempt, or one node's part of it, has ended.
+struct Classified {
+  Outcome outcome = Outcome::lost;
+  Evidence first;
+  friend bool operator==(const Classified&, const Classified&) = default;
+};
+
+// ---- evidence
+// --------------------------------------------------------------------------------
+
+[[nodiscard]] Evidence evidence_of_error(const Record& record, int rank, Timestamp at);
+/// `last_line`: what the rank printed last, may be empty. Exit code 0 is no evidence.
+[[nodiscard]] std::optional<Evidence> evidence_of_exit(int rank, int exit_code, Timestamp at,
+                                                       const std::string& last_line);
+/// `told`: the allocation was told to stop shortly before, so a SIGTERM was the scheduler's.
+[[nodiscard]] Evidence evidence_of_signal(int rank, int signal, Timestamp at, bool told);
+[[nodiscard]] Evidence evidence_of_node(const NodeEnded& ended);
+
+// ---- verdict
+// ---------------------------------------------------------------------------------
+
+/// `measured`: a result record with the attempt's nonce exists. Without it and without evidence
+/// the ranks have all exited 0 and owe a result: `result_due` says whether here is where it
+/// would be seen.
+[[nodiscard]] Classified classify(const std::vector<Evidence>& evidence, bool measured,
+                                  bool result_due = true);
+
+/// "SIGKILL"; "signal 42" for one without a name.
+[[nodiscard]] std::string signal_name(int number);
+
+}  // namespace shardsweep

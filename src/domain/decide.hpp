@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// What to do next, from the world alone: pure, no effect. Decisions become changes of the world
+// (new rows, skipped trials); what has to be said to leads and scheduler follows from the rows
+// and is said again until it is true (daemon/act.hpp), so that a crash in between loses
+// nothing.
+#pragma once
+
+#include <shardsweep/policy.hpp>
+#include <shardsweep/world.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace shardsweep {
+
+/// What decide() must know of a sweep besides its rows.
+struct SweepFacts {
+  Policy policy;
+  std::int32_t slots_per_node = 1;
+  std::string backend;  ///< "local": one allocation at a time on this machine
+  double gpu_hours_used = 0;
+};
+
+struct DecideInput {
+  std::map<SweepId, SweepFacts> sweeps;
+  Timestamp now = 0;
+  /// Unpredictable and unique; gives tokens (8 hex digits) and nonces (32).
+  std::function<std::string(int digits)> random_hex;
+  std::function<std::string(const std::string& token)> allocation_dir;
+  std::function<std::string(const TrialRow& trial, int number)> attempt_dir;
+};
+
+/// Skips what the rules leave out, makes allocations and assigns attempts ahead. Appends to
+/// `changes` what it changes in `world`.
+void decide(World& world, const DecideInput& input, std::vector<Change>& changes);
+
+/// What is to be said to a lead, as it follows from the world.
+struct Orders {
+  std::vector<AttemptId> assign;  ///< in order
+  std::vector<AttemptId> revoke;
+  std::vector<AttemptId> cancel;
+  bool drain = false;
+};
+[[nodiscard]] Orders orders_for(const World& world, const AllocationRow& allocation);
+
+/// True while a daemon has something to wait for.
+[[nodiscard]] bool anything_alive(const World& world);
+
+}  // namespace shardsweep

@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "domain/fold.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace shardsweep {
+namespace {
+
+AllocationRow* find_allocation(World& world, AllocationId id) {
+  const auto found = world.allocations.find(id);
+  return found == world.allocations.end() ? nullptr : &found->second;
+}
+
+AllocationRow* find_allocation(World& world, const std::string& token) {
+  for (auto& [id, row] : world.allocations) {
+    if (row.token == token) return &row;
+  }
+  return nullptr;
+}
+
+void add_event(Fold fold, AddEvent event) {
+  event.at = fold.now;
+  if (const auto trial = fold.world.trials.find(event.trial);
+      trial != fold.world.trials.end()) {
+    event.sweep = trial->second.sweep;
+  } else if (const auto* row = find_allocation(fold.world, event.allocation)) {
+    event.sweep = row->sweep;
+  }
+  fold.changes.emplace_back(std::move(event));
+}
+
+void put(Fold fold, const AllocationRow& row) {
+  fold.changes.emplace_back(PutAllocation{.row = row});
+}
+
+void put(Fold fold, const TrialRow& row, std::string cause) {
+  fold.changes.emplace_back(SetTrial{.id = row.id,
+                                     .state = row.state,
+                                     .outcome = row.outcome,
+                                     .cause = std::move(cause),
+                                     .charged = row.charged,
+                                     .elsewhere = row.elsewhere,
+                                     .attempts = row.attempts});
+}
+
+/// How one attempt ended, after joining what agent and runner say.
+struct Ending {
+  Outcome outcome = Outcome::lost;
+  std::string cause;
+  std::string source;
+  int exit_code = -1;
+  int signal = 0;
+  int leaked = 0;
+};
+
+/// A durable result makes the attempt completed, whoever died afterwards; without one nobody's
+/// word makes it so.
+Ending join(Ending said, const RecordsSummary& records) {
+  if (records.result) {
+    if (said.outcome != Outcome::completed) {
+      said.cause =
+          fmt::format("measured, though it ended {}: {}", name(said.outcome), said.cause);
+    }
+    said.outcome = Outcome::completed;
+    said.source = "runner";
+  } else if (said.outcome == Outcome::completed) {
+    said.outcome = Outcome::lost;
+    said.cause = "called completed, but no result record with its nonce can be read";
+    said.source = "daemon";
+  }
+  return said;
+}
+
+/// Whether the trial gets another attempt, and who is charged for this one.
+void settle_trial(TrialRow& trial, const Policy& policy, Outcome outcome) {
+  switch (info(outcome).retry) {
+    case Retry::on_trial:
+      ++trial.charged;
+      break;
+    case Retry::elsewhere:
+      ++trial.elsewhere;
+      break;
+    case Retry::never:
+      break;
+  }
+  const bool within_budget =
+      (info(outcome).retry == Retry::on_trial && trial.charged <= policy.retry_on_trial) ||
+      (info(outcome).retry == Retry::elsewhere && trial.elsewhere <= policy.retry_elsewhere);
+  const bool again = within_budget && !trial.hidden;
+  trial.state = again ? State::planned : State::ended;
+  trial.outcome = again ? std::nullopt : std::optional(outcome);
+}
+
+void end_attempt(Fold fold, const Policy& policy, AttemptId id, const Ending& said,
+                 const RecordsSummary& records) {
+  const auto found = fold.world.attempts.find(id);
+  if (found == fold.world.attempts.end() || found->second.state == State::ended) return;
+  AttemptRow& attempt = found->second;
+  const Ending ending = join(said, records);
+  attempt.state = State::ended;
+  const auto trial = fold.world.trials.find(attempt.trial);
+  const bool wanted = !attempt.revoked && trial != fold.world.trials.end() &&
+                      trial->second.state != State::ended;
+  const bool counted = ending.outcome == Outcome::completed && wanted;
+  fold.changes.emplace_back(PutAttempt{.row = attempt,
+                                       .outcome = ending.outcome,
+                                       .counted = counted,
+                                       .exit_code = ending.exit_code,
+                                       .signal = ending.signal,
+                                       .cause = ending.cause,
+                                       .source = ending.source,
+                                       .leaked = ending.leaked,
+                                       .ended_at = fold.now});
+  if (records.result) {
+    AddMeasurement measurement = *records.result;
+    measurement.attempt = attempt.id;
+    measurement.trial = attempt.trial;
+    fold.changes.emplace_back(std::move(measurement));
+  }
+  add_event(fold, {.trial = attempt.trial,
+                   .attempt = attempt.id,
+                   .allocation = attempt.allocation,
+                   .kind = std::string(name(ending.outcome)),
+                   .detail = ending.cause});
+  if (wanted) {
+    settle_trial(trial->second, policy, ending.outcome);
+    put(fold, trial->second, ending.cause);
+  }
+}
+
+/// Back in the queue: it never ran.
+void return_attempt(Fold fold, AttemptId id, const std::string& why) {
+  const auto found = fold.world.attempts.find(id);
+  if (found == fold.world.attempts.end() || found->second.state == State::ended) return;
+  AttemptRow& attempt = found->second;
+  const bool superseded = attempt.revoked;  // the trial has gone on without it
+  attempt.state = State::ended;
+  attempt.revoked = true;
+  fold.changes.emplace_back(PutAttempt{.row = attempt,
+                                       .outcome = Outcome::cancelled,
+                                       .cause = why,
+                                       .source = "daemon",
+                                       .ended_at = fold.now});
+  const auto trial = fold.world.trials.find(attempt.trial);
+  if (!superseded && trial != fold.world.trials.end() && trial->second.state != State::ended) {
+    trial->second.state = State::planned;
+    put(fold, trial->second, "");
+  }
+}
+
+void start_attempt(Fold fold, AttemptId id, Timestamp at) {
+  const auto found = fold.world.attempts.find(id);
+  if (found == fold.world.attempts.end() || found->second.state != State::queued) return;
+  found->second.state = State::running;
+  fold.changes.emplace_back(PutAttempt{.row = found->second, .started_at = at});
+  const auto trial = fold.world.trials.find(found->second.trial);
+  if (!found->second.revoked && trial != fold.world.trials.end() &&
+      trial->second.state == State::queued) {
+    trial->second.state = State::running;
+    put(fold, trial->second, "");
+  }
+  add_event(fold, {.trial = found->second.trial,
+                   .attempt = id,
+                   .allocation = found->second.allocation,
+                   .kind = "started"});
+}
+
+struct LineFolder {
+  Fold fold;
+  const Policy& policy;
+  AllocationRow& allocation;
+  Timestamp at;
+  const std::optional<RecordsSummary>& records;
+
+  void operator()(const Claimed& claimed) const {
+    allocation.state = State::running;
+    allocation.claimed_at = at;
+    if (allocation.submission != Submission::accepted)
+      allocation.submission = Submission::accepted;
+    fold.changes.emplace_back(PutAllocation{.row = allocation,
+                                            .host = claimed.host,
+                                            .pid = claimed.pid,
+                                            .pid_start = claimed.pid_start});
+    add_event(fold, {.allocation = allocation.id,
+                     .kind = "claimed",
+                     .detail = fmt::format("lead {} on {}", claimed.pid, claimed.host)});
+  }
+  void operator()(const Beat&) const {}
+  void operator()(const Started& started) const { start_attempt(fold, started.attempt, at); }
+  void operator()(const Ended& ended) const {
+    end_attempt(fold, policy, ended.attempt,
+                {.outcome = ended.outcome,
+                 .cause = ended.cause,
+                 .source = ended.source,
+                 .exit_code = ended.exit_code,
+                 .signal = ended.signal,
+                 .leaked = ended.leaked},
+                records.value_or(RecordsSummary{}));
+  }
+  void operator()(const Revoked& revoked) const {
+    return_attempt(fold, revoked.attempt, "taken back before it started");
+  }
+  void operator()(const NodeSeen& node) const {
+    fold.changes.emplace_back(SeenNode{.node = node.node, .host = node.host, .at = at});
+  }
+  void operator()(const Bye& bye) const {
+    allocation.said_bye = true;
+    allocation.end_reason = bye.why;
+    put(fold, allocation);
+  }
+};
+
+struct SchedulerFolder {
+  Fold fold;
+
+  void operator()(const SubmitAccepted& event) const {
+    if (auto* row = find_allocation(fold.world, event.token)) {
+      row->submission = Submission::accepted;
+      row->job_id = event.job_id;
+      put(fold, *row);
+      add_event(fold, {.allocation = row->id,
+                       .kind = "submitted",
+                       .detail = fmt::format("{} as {}", row->job_name, event.job_id)});
+    }
+  }
+  void operator()(const SubmitUnknown& event) const {
+    if (auto* row = find_allocation(fold.world, event.token)) {
+      row->submission = Submission::unknown;
+      put(fold, *row);
+      add_event(fold,
+                {.allocation = row->id, .kind = "submission unknown", .detail = event.why});
+    }
+  }
+  void operator()(const SubmitRefused& event) const {
+    if (auto* row = find_allocation(fold.world, event.token)) {
+      row->submission = Submission::refused;
+      row->end_reason = event.why;
+      row->job_state = JobState::ended;
+      put(fold, *row);
+      add_event(fold, {.allocation = row->id, .kind = "refused", .detail = event.why});
+    }
+  }
+  void operator()(const JobSeen& event) const {
+    auto* row = find_allocation(fold.world, event.token);
+    if (row == nullptr) return;
+    const bool news = row->job_state != event.state || row->job_id != event.job_id ||
+                      row->submission != Submission::accepted;
+    if (!news) return;
+    if (row->submission != Submission::accepted) {
+      add_event(fold, {.allocation = row->id,
+                       .kind = "adopted",
+                       .detail = fmt::format("found as {}", event.job_id)});
+    }
+    row->submission = Submission::accepted;
+    row->job_id = event.job_id;
+    row->job_state = event.state;
+    if (event.state == JobState::ended && row->end_reason.empty())
+      row->end_reason = event.detail;
+    put(fold, *row);
+  }
+  void operator()(const JobNotSeen& event) const {
+    if (auto* row = find_allocation(fold.world, event.token)) {
+      // Not there is no success: what it ran is decided by its files (fold_gone).
+      row->job_state = JobState::ended;
+      if (row->end_reason.empty()) row->end_reason = "its job is not there any more";
+      put(fold, *row);
+    }
+  }
+  void operator()(const LookFailed& event) const {
+    add_event(fold, {.kind = "look failed", .detail = event.why});
+  }
+};
+
+}  // namespace
+
+void fold_line(Fold fold, const Policy& policy, AllocationId allocation, const FromLead& line,
+               const std::optional<RecordsSummary>& records) {
+  AllocationRow* row = find_allocation(fold.world, allocation);
+  if (row == nullptr || line.n <= row->from_lead_n) return;
+  row->from_lead_n = line.n;
+  row->last_beat = line.t;
+  std::visit(LineFolder{fold, policy, *row, line.t, records}, line.body);
+  // A beat alone is no news: it is not worth a transaction.
+  if (!std::holds_alternative<Beat>(line.body)) put(fold, *row);
+}
+
+void fold_scheduler(Fold fold, const SchedulerEvent& event) {
+  std::visit(SchedulerFolder{fold}, event);
+}
+
+std::vector<AttemptId> open_attempts(const World& world, AllocationId allocation) {
+  std::vector<AttemptId> open;
+  for (const auto& [id, row] : world.attempts) {
+    if (row.allocation == allocation && row.state != State::ended) open.push_back(id);
+  }
+  return open;
+}
+
+void fold_gone(Fold fold, const Policy& policy, AllocationId allocation,
+               const std::vector<Orphan>& orphans, const std::string& why) {
+  AllocationRow* row = find_allocation(fold.world, allocation);
+  if (row == nullptr) return;
+  for (const Orphan& orphan : orphans) {
+    const AttemptRow& attempt = fold.world.attempts.at(orphan.attempt);
+    const bool ran = attempt.state == State::running || orphan.records.result ||
+                     !orphan.records.runner_version.empty();
+    if (!ran) {
+      return_attempt(fold, orphan.attempt, "its allocation ended before it started: " + why);
+      continue;
+    }
+    const Outcome outcome = orphan.records.error.value_or(Outcome::lost);
+    const std::string cause =
+        orphan.records.error ? orphan.records.error_message : "its allocation is gone: " + why;
+    end_attempt(fold, policy, orphan.attempt,
+                {.outcome = outcome,
+                 .cause = cause,
+                 .source = orphan.records.error ? "runner" : "daemon"},
+                orphan.records);
+  }
+  row->state = State::ended;
+  row->end_reason = why;
+  fold.changes.emplace_back(PutAllocation{.row = *row, .ended_at = fold.now});
+  add_event(fold, {.allocation = allocation, .kind = "allocation ended", .detail = why});
+}
+
+}  // namespace shardsweep

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a point becomes a command line of the runner. The flags are shardbench's contract; a
+// runner of another name gets the same ones and takes what it knows.
+#pragma once
+
+#include <shardsweep/allocation_files.hpp>
+#include <shardsweep/protocol.hpp>
+#include <shardsweep/sweep.hpp>
+
+#include <string>
+#include <vector>
+
+namespace shardsweep {
+
+/// Everything of one attempt that the point does not say.
+struct LaunchContext {
+  AttemptId attempt = 0;
+  std::string trial;  ///< slug
+  std::string nonce;
+  std::string token;    ///< of the allocation
+  std::string program;  ///< the runner, where the sweep names none
+  AttemptPaths paths;
+  std::int32_t slots_per_node = 1;
+};
+
+/// argv as words: nothing in it is ever read by a shell.
+[[nodiscard]] std::vector<std::string> runner_command(const SweepSpec& sweep,
+                                                      const Point& point,
+                                                      const LaunchContext& context);
+
+[[nodiscard]] AttemptSpec attempt_spec(const SweepSpec& sweep, const Point& point,
+                                       const LaunchContext& context);
+
+}  // namespace shardsweep

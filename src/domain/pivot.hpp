@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Trials into a heatmap: a pivot over two columns in which every cell has a status, also where
+// nothing ran. Pure.
+#pragma once
+
+#include <shardsweep/results.hpp>
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardsweep {
+
+/// What a cell says besides the outcomes.
+struct CellWord {
+  std::string_view name;
+  char mark;
+  std::string_view meaning;
+};
+inline constexpr std::array<CellWord, 6> cell_words{{
+    {"unranked", '~', "measured, but marked contaminated or implausible"},
+    {"running", '>', "running now"},
+    {"queued", ':', "waits for its allocation"},
+    {"planned", '.', "not run yet"},
+    {"infeasible", '/', "every layout is infeasible; `plan` says why"},
+    {"none", ' ', "no such point in the sweep"},
+}};
+
+struct HeatmapCell {
+  std::string_view status = "none";  ///< name of an outcome or of a CellWord
+  char mark = ' ';                   ///< of the status
+  std::optional<double> value;       ///< of the best layout
+  std::string layout;                ///< the best measured one, by tokens_per_s_per_gpu
+  std::int64_t trials = 0;
+  std::int64_t completed = 0;
+  std::int64_t open = 0;  ///< planned, queued or running
+  std::int64_t infeasible = 0;
+  friend bool operator==(const HeatmapCell&, const HeatmapCell&) = default;
+};
+
+struct Heatmap {
+  std::string row_name;     ///< of the column that gives the rows: "model"
+  std::string column_name;  ///< "nodes"
+  std::string value_name;   ///< a metric, or "outcome"
+  std::vector<std::string> rows;
+  std::vector<std::string> columns;
+  std::vector<std::vector<HeatmapCell>> cells;  ///< [row][column]
+  std::string note;
+};
+
+/// Status of a cell: `completed` where something is ranked; else what is under way (running,
+/// queued, planned); else how most of its trials ended, `skipped` last, because it follows from
+/// another's oom; else infeasible. Rows and columns are in natural order.
+[[nodiscard]] Heatmap pivot(const Cells& cells, const HeatmapRequest& request);
+
+/// Numbers by value, "7b" before "13b", the rest by bytes.
+[[nodiscard]] bool natural_less(std::string_view a, std::string_view b);
+
+}  // namespace shardsweep

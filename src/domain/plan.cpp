@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+// Two passes over the grid: the first judges and keeps a few numbers per feasible point, the
+// second writes the trials in their order, into a vector that is allocated once. So a million
+// feasible points stay within 300 MB.
+#include "domain/plan.hpp"
+
+#include "domain/feasibility.hpp"
+#include "domain/grid.hpp"
+#include "domain/text.hpp"
+#include "domain/time_model.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+namespace shardsweep {
+namespace {
+
+// A 128-bit hash over what a lane shares: equal where lane_key() is, and cheaper.
+struct LaneHash {
+  std::uint64_t high = 0x9e3779b97f4a7c15ULL;
+  std::uint64_t low = 0xcbf29ce484222325ULL;
+  void add(std::int64_t value) {
+    const auto bits = static_cast<std::uint64_t>(value);
+    high = mixed(high ^ bits);
+    low = mixed(low + bits * 0x9e3779b97f4a7c15ULL + 1);
+  }
+  // The finalizer of SplitMix64 [Steele, Lea, Flood, OOPSLA 2014].
+  static std::uint64_t mixed(std::uint64_t bits) {
+    bits = (bits ^ (bits >> 30U)) * 0xbf58476d1ce4e5b9ULL;
+    bits = (bits ^ (bits >> 27U)) * 0x94d049bb133111ebULL;
+    return bits ^ (bits >> 31U);
+  }
+  friend bool operator==(const LaneHash&, const LaneHash&) = default;
+  friend bool operator<(const LaneHash& a, const LaneHash& b) {
+    return std::tie(a.high, a.low) < std::tie(b.high, b.low);
+  }
+};
+
+struct Kept {
+  std::int64_t index;
+  LaneHash lane;
+  double value;  // tokens/s per GPU, also where only a nominal rate is known
+  std::int32_t nodes;
+  std::int32_t gpus;
+  std::int32_t micro_batch;
+  std::int32_t grad_accum;
+  std::int32_t repeat;
+};
+
+struct Lane {
+  std::size_t first;
+  std::size_t count;
+  double value;  // of its best trial
+  std::int64_t index;
+};
+
+class Planner {
+ public:
+  Planner(const SweepSpec& sweep, const Grid& grid, Judge& judge)
+      : sweep_(sweep), grid_(grid), judge_(judge) {
+    for (const auto& axis : axes()) {
+      if (axis.in_lane_key && axis.minimum != axis.maximum) lane_axes_.push_back(&axis);
+    }
+  }
+
+  [[nodiscard]] Plan make() {
+    plan_.points = grid_.size();
+    plan_.duplicates = grid_.duplicates();
+    std::vector<std::int64_t> counts(judge_.constraints().size(), 0);
+    grid_.for_each([&](const GridPoint& at) {
+      const auto finding = judge_.find(at);
+      if (finding.constraint < 0) {
+        keep(at);
+      } else {
+        leave_out(at, finding, counts[static_cast<std::size_t>(finding.constraint)]++ == 0);
+      }
+    });
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+      if (counts[i] > 0) plan_.left_out_by_constraint[judge_.constraints()[i]] += counts[i];
+    }
+    write_trials(ordered_lanes());
+    return std::move(plan_);
+  }
+
+ private:
+  void keep(const GridPoint& at) {
+    const auto& point = at.point;
+    LaneHash hash;
+    for (const auto* axis : lane_axes_)
+      hash.add(axis->get(point));
+    for (const auto value : point.vars)
+      hash.add(value);
+    const auto& model = sweep_.models[static_cast<std::size_t>(point.model)];
+    const auto time = estimate_time(model, sweep_.cluster, point);
+    kept_.push_back({at.index, hash, tokens_per_s_per_gpu(time, point), point.nodes, point.gpus,
+                     point.layout.micro_batch, point.layout.grad_accum, point.repeat});
+  }
+
+  void leave_out(const GridPoint& at, const Judge::Finding& finding, bool first) {
+    const auto stored = static_cast<std::int64_t>(plan_.left_out.size());
+    const bool store = stored < sweep_.policy.max_stored_left_out;
+    if (!first && !store) return;
+    LeftOut left{at.point, judge_.explain(at, finding)};
+    if (first) plan_.examples.emplace(left.verdict.constraint, left);
+    if (store) plan_.left_out.push_back(std::move(left));
+  }
+
+  [[nodiscard]] std::vector<Lane> ordered_lanes() {
+    std::sort(kept_.begin(), kept_.end(), [](const Kept& a, const Kept& b) {
+      return std::tie(a.lane, a.micro_batch, a.grad_accum, a.repeat, a.index) <
+             std::tie(b.lane, b.micro_batch, b.grad_accum, b.repeat, b.index);
+    });
+    std::vector<Lane> lanes;
+    for (std::size_t i = 0; i < kept_.size(); ++i) {
+      const auto& each = kept_[i];
+      if (i == 0 || each.lane != kept_[i - 1].lane)
+        lanes.push_back({i, 0, each.value, each.index});
+      auto& lane = lanes.back();
+      ++lane.count;
+      lane.value = std::max(lane.value, each.value);
+      lane.index = std::min(lane.index, each.index);
+    }
+    std::sort(lanes.begin(), lanes.end(), [&](const Lane& a, const Lane& b) {
+      const auto& one = kept_[a.first];
+      const auto& other = kept_[b.first];
+      return std::tuple(one.nodes, one.gpus, -a.value, a.index) <
+             std::tuple(other.nodes, other.gpus, -b.value, b.index);
+    });
+    return lanes;
+  }
+
+  void write_trials(const std::vector<Lane>& lanes) {
+    plan_.trials.reserve(kept_.size());
+    GridPoint at;
+    double gpu_seconds = 0;
+    for (std::size_t number = 0; number < lanes.size(); ++number) {
+      const auto& lane = lanes[number];
+      for (auto i = lane.first; i < lane.first + lane.count; ++i) {
+        grid_.read(kept_[i].index, at);
+        const auto& model = sweep_.models[static_cast<std::size_t>(at.point.model)];
+        const auto prediction = predict(model, sweep_.cluster, sweep_.measure, at.point);
+        gpu_seconds +=
+            prediction.attempt_s * static_cast<double>(gpus_held(sweep_.cluster, at.point));
+        plan_.trials.push_back({at.point, prediction, static_cast<std::int32_t>(number)});
+      }
+    }
+    constexpr double hour_s = 3600;
+    plan_.gpu_hours = gpu_seconds / hour_s;
+  }
+
+  const SweepSpec& sweep_;
+  const Grid& grid_;
+  Judge& judge_;
+  std::vector<const AxisInfo*> lane_axes_;
+  std::vector<Kept> kept_;
+  Plan plan_;
+};
+
+void warn_of_excludes(const SweepSpec& sweep, const Judge& judge,
+                      std::vector<std::string>& warnings) {
+  const auto asked = judge.asked_excludes();
+  if (asked == 0) return;
+  std::int64_t all = 0;
+  bool one_takes_all = false;
+  for (std::size_t i = 0; i < sweep.excludes.size(); ++i) {
+    const auto removed = judge.removed()[i];
+    all += removed;
+    if (removed == 0) {
+      warnings.push_back(fmt::format("exclude '{}' removes nothing: {} that could run reach it",
+                                     sweep.excludes[i].when, counted(asked - all, "point")));
+    } else if (removed == asked) {
+      one_takes_all = true;
+      warnings.push_back(fmt::format("exclude '{}' removes everything: all {} that could run",
+                                     sweep.excludes[i].when, counted(asked, "point")));
+    }
+  }
+  if (all == asked && !one_takes_all) {
+    warnings.push_back(
+        fmt::format("the excludes together remove everything: all {} that "
+                    "could run",
+                    counted(asked, "point")));
+  }
+}
+
+void warn(const SweepSpec& sweep, const Judge& judge, Plan& plan) {
+  auto& warnings = plan.warnings;
+  warn_of_excludes(sweep, judge, warnings);
+  std::string vars;
+  for (const auto& var : sweep.vars)
+    vars += (vars.empty() ? "" : ", ") + var.name;
+  if (!vars.empty()) {
+    warnings.push_back(fmt::format(
+        "the planner does not know {}: it predicts the same for each of the values", vars));
+  }
+  if (plan.trials.empty() && plan.points > 0)
+    warnings.push_back(fmt::format("no point of {} can run", grouped(plan.points)));
+  const double budget = sweep.policy.max_gpu_hours;
+  if (budget > 0 && plan.gpu_hours > budget) {
+    warnings.push_back(
+        fmt::format("the trials need about {} GPU-hours and "
+                    "limits.max_gpu_hours is {:g}: the last ones will not run",
+                    amount_text(plan.gpu_hours), budget));
+  }
+}
+
+}  // namespace
+
+Result<Plan> make_plan(const SweepSpec& sweep, const Capabilities& runner,
+                       PointFilter* excludes, PointFilter* runner_rules) {
+  SHARDSWEEP_ASSIGN(const auto grid, Grid::make(sweep));
+  Judge judge(sweep, runner, excludes, runner_rules);
+  auto plan = Planner(sweep, grid, judge).make();
+  for (const auto* filter : {excludes, runner_rules}) {
+    if (filter == nullptr) continue;
+    if (const auto failure = filter->failure()) return tl::unexpected<Fault>(*failure);
+  }
+  warn(sweep, judge, plan);
+  return plan;
+}
+
+}  // namespace shardsweep

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Names, bounds and reasons of every policy value.
+#include <shardsweep/policy.hpp>
+
+#include <array>
+
+namespace shardsweep {
+namespace {
+
+constexpr double day_s = 86400;
+constexpr double most_count = 1e9;
+
+// clang-format off
+const std::array<PolicyField, 29> table{{
+    {"watch", "start_limit", PolicyUnit::seconds, &Policy::start_limit_s, 0.1, day_s, "a rank that has written no record by then was not started properly"},
+    {"watch", "rendezvous_limit", PolicyUnit::seconds, &Policy::rendezvous_limit_s, 0.1, day_s, "ranks find each other in seconds, or one of them is missing"},
+    {"watch", "init_limit", PolicyUnit::seconds, &Policy::init_limit_s, 0.1, day_s, "weights and communicators of the largest worlds take minutes"},
+    {"watch", "first_step_limit", PolicyUnit::seconds, &Policy::first_step_limit_s, 0.1, day_s, "the first train step also compiles, tunes and connects"},
+    {"watch", "step_limit", PolicyUnit::seconds, &Policy::step_limit_s, 0.1, day_s, "a later train step without an end is a hang"},
+    {"watch", "teardown_limit", PolicyUnit::seconds, &Policy::teardown_limit_s, 0.1, day_s, "after the result only processes have to end"},
+    {"watch", "grace", PolicyUnit::seconds, &Policy::grace_s, 0, 3600, "between SIGTERM and SIGKILL: time to leave the communicators and release the GPU"},
+    {"watch", "beat", PolicyUnit::seconds, &Policy::beat_s, 0.01, 60, "a line both ways between lead and node agent: silence is the only death notice"},
+    {"watch", "agent_lease", PolicyUnit::seconds, &Policy::agent_lease_s, 0.1, 3600, "an agent that hears nothing for so long ends its ranks and itself"},
+    {"watch", "node_lease", PolicyUnit::seconds, &Policy::node_lease_s, 0.1, 3600, "a node that says nothing for so long is a node failure"},
+    {"watch", "file_beat", PolicyUnit::seconds, &Policy::file_beat_s, 0.05, 3600, "the lead's sign of life for the daemon; each is a line in a shared file"},
+    {"watch", "interval", PolicyUnit::seconds, &Policy::watch_interval_s, 0.01, 60, "how often an agent looks at records and limits"},
+    {"watch", "keep_log", PolicyUnit::bytes, &Policy::keep_log_bytes, 0, 1e9, "kept of each rank's output: half from its beginning, half from its end"},
+    {"retry", "on_trial", PolicyUnit::count, &Policy::retry_on_trial, 0, 100, "a crash or hang that comes back is the layout's"},
+    {"retry", "elsewhere", PolicyUnit::count, &Policy::retry_elsewhere, 0, 100, "infrastructure failures don't count against a trial, but must end"},
+    {"limits", "max_points", PolicyUnit::count, &Policy::max_points, 1, 1e8, "a larger grid is more likely a mistake than a plan"},
+    {"limits", "max_stored_left_out", PolicyUnit::count, &Policy::max_stored_left_out, 0, 1e7, "points left out that are kept one by one; the rest is counted"},
+    {"limits", "max_nodes", PolicyUnit::count, &Policy::max_nodes, 0, 1e6, "nodes in use at once; 0: no limit"},
+    {"limits", "max_gpu_hours", PolicyUnit::hours, &Policy::max_gpu_hours, 0, 1e9, "no attempt is started beyond it; 0: no limit"},
+    {"limits", "max_allocations", PolicyUnit::count, &Policy::max_allocations, 1, 10000, "allocations side by side; on one machine a second would spoil the first"},
+    {"lane", "length", PolicyUnit::count, &Policy::lane_length, 0, most_count, "attempts per allocation; 0: as many as there are, 1: a job per trial"},
+    {"lane", "ahead", PolicyUnit::seconds, &Policy::lane_ahead_s, 0, day_s, "run time assigned ahead: a dead daemon costs nothing for so long"},
+    {"daemon", "tick", PolicyUnit::seconds, &Policy::tick_s, 0.01, 3600, "between two looks while something runs"},
+    {"daemon", "idle_tick", PolicyUnit::seconds, &Policy::idle_tick_s, 0.01, 3600, "between two looks for requests while nothing runs"},
+    {"daemon", "lease_renew", PolicyUnit::seconds, &Policy::lease_renew_s, 0.05, 3600, "each renewal is a write to the database"},
+    {"daemon", "lease_ttl", PolicyUnit::seconds, &Policy::lease_ttl_s, 0.1, 36000, "a lease not renewed for so long belongs to a dead or suspended daemon"},
+    {"daemon", "claim_limit", PolicyUnit::seconds, &Policy::claim_limit_s, 0.5, day_s, "a started allocation that has not claimed by then is looked up again"},
+    {"lane", "idle_limit", PolicyUnit::seconds, &Policy::lane_idle_s, 0.1, day_s, "a lead with nothing assigned for so long gives its nodes back"},
+    {"limits", "attempt_time", PolicyUnit::seconds, &Policy::attempt_limit_s, 0.1, day_s * 7, "an attempt that advances but never ends is a timeout"},
+}};
+// clang-format on
+
+}  // namespace
+
+std::span<const PolicyField> policy_fields() {
+  return table;
+}
+
+}  // namespace shardsweep

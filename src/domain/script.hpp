@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// The values of the job script's template: directives are validated words (a #SBATCH line is
+// not read by a shell), everything in the body is quoted for one.
+#pragma once
+
+#include "domain/shell_template.hpp"
+
+#include <shardsweep/allocation_files.hpp>
+#include <shardsweep/result.hpp>
+#include <shardsweep/sweep.hpp>
+
+#include <string>
+
+namespace shardsweep {
+
+struct ScriptContext {
+  std::string job_name;
+  std::string agent;  ///< absolute path of shardsweep-agent
+  AllocationPaths paths;
+  std::int32_t nodes = 1;
+};
+
+/// Faults name the value that can't stand in a #SBATCH line and where it comes from.
+[[nodiscard]] Result<TemplateValues> script_values(const SweepSpec& sweep, const SiteSpec& site,
+                                                   const ScriptContext& context);
+
+}  // namespace shardsweep

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// A rank that behaves as its arguments say, for the tests of the agent: `agent_test_rank
+// MODE…`, modes one after the other. The last one ends the process.
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <string>
+
+namespace {
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+const std::string rank = variable("RANK");
+const std::string nonce = variable("TEST_NONCE");
+
+void record(const std::string& text) {
+  const std::string name = rank == "0" ? "records.jsonl" : "records.jsonl." + rank;
+  const int file = ::open(name.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  const std::string line = text + "\n";
+  (void)!::write(file, line.data(), line.size());
+  ::close(file);
+}
+
+void record_phase(const std::string& phase) {
+  record(R"({"type":"phase","phase":")" + phase + R"(","run_id":")" + nonce + "\"}");
+}
+
+void record_error(const std::string& kind) {
+  record(R"({"type":"error","class":")" + kind + R"(","message":"as told","run_id":")" + nonce +
+         "\"}");
+}
+
+[[noreturn]] void hang() {
+  while (true)
+    ::pause();
+}
+
+/// A process of its own: new session, no parent, no reaction to SIGHUP and SIGTERM.
+template <class Body>
+void detach(Body body) {
+  const pid_t between = ::fork();
+  if (between != 0) {
+    ::waitpid(between, nullptr, 0);
+    return;
+  }
+  ::setsid();
+  ::signal(SIGHUP, SIG_IGN);
+  ::signal(SIGTERM, SIG_IGN);
+  if (::fork() != 0) ::_exit(0);
+  body();
+  ::_exit(0);
+}
+
+/// Never the same pid for longer than a moment.
+[[noreturn]] void refork() {
+  while (true) {
+    if (::fork() > 0) ::_exit(0);
+  }
+}
+
+void behave(const std::string& mode) {
+  if (mode == "steps") {
+    record_phase("rendezvous");
+    record_phase("train");
+    record(R"({"type":"train_step","step":1,"run_id":")" + nonce + "\"}");
+  } else if (mode == "result") {
+    if (rank == "0") record(R"({"type":"result","loss":1,"run_id":")" + nonce + "\"}");
+  } else if (mode == "foreign-result") {
+    record(R"({"type":"result","run_id":"somebody else's"})");
+  } else if (mode == "garbage") {
+    record("{\"type\":\"train_st");
+    record(std::string("\x00\xff\xfe garbage", 11));
+    record(std::string(600'000, 'x'));
+  } else if (mode.starts_with("error=")) {
+    record_error(mode.substr(6));
+  } else if (mode.starts_with("exit=")) {
+    ::_exit(std::atoi(mode.c_str() + 5));
+  } else if (mode.starts_with("signal=")) {
+    ::kill(::getpid(), std::atoi(mode.c_str() + 7));
+  } else if (mode == "stubborn") {
+    ::signal(SIGTERM, SIG_IGN);
+  } else if (mode == "leak") {
+    detach([] { hang(); });
+  } else if (mode == "refork") {
+    detach([] { refork(); });
+  } else if (mode == "hang") {
+    hang();
+  } else if (mode.starts_with("say=")) {
+    const std::string line = mode.substr(4) + "\n";
+    (void)!::write(STDOUT_FILENO, line.data(), line.size());
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string mode = argv[i];
+    // "1:crash" is for rank 1 alone.
+    const std::size_t colon = mode.find(':');
+    if (colon == std::string::npos) {
+      behave(mode);
+    } else if (mode.substr(0, colon) == rank) {
+      behave(mode.substr(colon + 1));
+    }
+  }
+  return 0;
+}

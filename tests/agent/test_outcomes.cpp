@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+// How attempts end, with a real lead, node agent and ranks.
+#include "agent/allocation.hpp"
+
+#include <doctest/doctest.h>
+
+#include <csignal>
+
+using namespace shardsweep;
+using test::Allocation;
+
+namespace {
+
+/// Runs one attempt and says how it ended.
+Ended outcome_of(Allocation& allocation, const std::vector<std::string>& modes, int world = 2) {
+  const Assign assign = allocation.assign(modes, world);
+  allocation.start();
+  Ended ended = allocation.wait_ended(assign.attempt);
+  CHECK(allocation.marked().empty());
+  CHECK(ended.nonce == assign.nonce);
+  CHECK(ended.pack == "attempt-1.tar");
+  CHECK(std::filesystem::exists(assign.dir + ".tar"));
+  CHECK(!std::filesystem::exists(assign.dir));
+  allocation.tell(Drain{});
+  CHECK(allocation.wait_exit() == 0);
+  CHECK(allocation.bye() == "drained");
+  return ended;
+}
+
+}  // namespace
+
+TEST_CASE("an attempt with a result is completed and leaves one packed file") {
+  Allocation allocation;
+  const Ended ended = outcome_of(allocation, {"steps", "result", "say=done"}, 4);
+  CHECK(ended.outcome == Outcome::completed);
+  CHECK(ended.cause.empty());
+  CHECK(ended.source == "runner");
+  CHECK(ended.leaked == 0);
+  const auto lines = allocation.lines();
+  CHECK(std::holds_alternative<Claimed>(lines.front().body));
+  CHECK(std::holds_alternative<Bye>(lines.back().body));
+  for (std::size_t i = 0; i < lines.size(); ++i)
+    CHECK(lines[i].n == static_cast<std::int64_t>(i) + 1);
+}
+
+TEST_CASE("attempts run in their order in one allocation") {
+  Allocation allocation;
+  for (int i = 0; i < 3; ++i)
+    allocation.assign({"result"});
+  allocation.start();
+  for (int i = 1; i <= 3; ++i)
+    CHECK(allocation.wait_ended(i).outcome == Outcome::completed);
+  std::vector<AttemptId> order;
+  for (const auto& line : allocation.lines()) {
+    if (const auto* started = std::get_if<Started>(&line.body))
+      order.push_back(started->attempt);
+  }
+  CHECK(order == std::vector<AttemptId>{1, 2, 3});
+}
+
+TEST_CASE("out of memory is told by the runner's record and its exit code") {
+  Allocation allocation;
+  const Ended ended = outcome_of(allocation, {"steps", "1:error=oom", "1:exit=11", "hang"});
+  CHECK(ended.outcome == Outcome::oom);
+  CHECK(ended.cause == "rank 1: oom: as told");
+  CHECK(ended.source == "runner");
+  CHECK(ended.exit_code == 11);
+}
+
+TEST_CASE("after an oom the larger micro-batches of its lane are skipped") {
+  Allocation allocation;
+  const auto smaller = allocation.assign({"result"}, 2, "lane", 2);
+  const auto oom = allocation.assign({"exit=11"}, 2, "lane", 4);
+  const auto larger = allocation.assign({"result"}, 2, "lane", 8);
+  const auto other = allocation.assign({"result"}, 2, "another", 8);
+  const auto same = allocation.assign({"result"}, 2, "lane", 4);
+  allocation.start();
+  CHECK(allocation.wait_ended(smaller.attempt).outcome == Outcome::completed);
+  CHECK(allocation.wait_ended(oom.attempt).outcome == Outcome::oom);
+  const Ended skipped = allocation.wait_ended(larger.attempt);
+  CHECK(skipped.outcome == Outcome::skipped);
+  CHECK(skipped.cause == "micro_batch 4 ran out of memory in attempt 2, so 8 does too");
+  CHECK(allocation.wait_ended(other.attempt).outcome == Outcome::completed);
+  CHECK(allocation.wait_ended(same.attempt).outcome == Outcome::completed);
+}
+
+TEST_CASE("a rank that makes no progress is hung and the allocation goes on") {
+  Allocation allocation;
+  allocation.every.first_step_limit_s = allocation.every.step_limit_s = 0.3;
+  const auto hung = allocation.assign({"steps", "hang"});
+  const auto next = allocation.assign({"result"});
+  allocation.start();
+  const Ended ended = allocation.wait_ended(hung.attempt);
+  CHECK(ended.outcome == Outcome::hung);
+  CHECK(ended.source == "policy");
+  CHECK(ended.cause.starts_with("no progress in phase 'train' for 0."));
+  CHECK(ended.cause.ends_with(" s (limit 0.3 s), last record: train_step 1"));
+  CHECK(allocation.wait_ended(next.attempt).outcome == Outcome::completed);
+}
+
+TEST_CASE("a rank that ignores SIGTERM is ended by SIGKILL after the grace") {
+  Allocation allocation;
+  allocation.every.start_limit_s = 0.3;
+  CHECK(outcome_of(allocation, {"stubborn", "hang"}).outcome == Outcome::hung);
+}
+
+TEST_CASE("an attempt that is not over in its time is a timeout") {
+  Allocation allocation;
+  allocation.every.attempt_limit_s = 0.3;
+  const Ended ended = outcome_of(allocation, {"hang"});
+  CHECK(ended.outcome == Outcome::timeout);
+  CHECK(ended.cause.starts_with("not over after 0."));
+}
+
+TEST_CASE("a rank that dies of a signal names it") {
+  Allocation allocation;
+  const Ended ended = outcome_of(allocation, {"1:signal=6", "hang"});
+  CHECK(ended.outcome == Outcome::crashed);
+  CHECK(ended.signal == SIGABRT);
+  CHECK(ended.cause == "rank 1 was ended by SIGABRT");
+}
+
+TEST_CASE("an unknown exit code quotes what the rank printed last") {
+  Allocation allocation;
+  const Ended ended = outcome_of(allocation, {"0:say=no such option", "0:exit=3", "hang"});
+  CHECK(ended.outcome == Outcome::crashed);
+  CHECK(ended.exit_code == 3);
+  CHECK(ended.cause == "rank 0 exited with 3: no such option");
+}
+
+TEST_CASE("a lost peer is no cause beside the death that it noticed") {
+  Allocation allocation;
+  const Ended ended =
+      outcome_of(allocation, {"0:error=peer_lost", "0:exit=14", "1:signal=9", "hang"});
+  CHECK(ended.outcome == Outcome::crashed);
+  CHECK(ended.cause == "rank 1 was ended by SIGKILL");
+}
+
+TEST_CASE("a program that can't be started is a crash that says so") {
+  Allocation allocation;
+  Assign assign = allocation.assign({"result"});
+  AttemptSpec spec =
+      decode_attempt_spec(read_file(AttemptPaths{assign.dir}.spec()).value()).value();
+  spec.argv = {"/no/such/program"};
+  REQUIRE(write_file_durably(AttemptPaths{assign.dir}.spec(), encode(spec)));
+  allocation.start();
+  const Ended ended = allocation.wait_ended(assign.attempt);
+  CHECK(ended.outcome == Outcome::crashed);
+  CHECK(ended.exit_code == 127);
+  CHECK(
+      ended.cause.ends_with("exited with 127: shardsweep-agent: cannot start /no/such/program: "
+                            "No such file or directory"));
+}
+
+TEST_CASE("exit 0 without a result is a crash") {
+  for (const auto& modes : {std::vector<std::string>{"steps"}, {"steps", "foreign-result"}}) {
+    Allocation allocation;
+    const Ended ended = outcome_of(allocation, modes);
+    CHECK(ended.outcome == Outcome::crashed);
+    CHECK(ended.cause == "exited 0 without a result");
+  }
+}
+
+TEST_CASE("a result counts whoever dies afterwards") {
+  Allocation allocation;
+  const Ended ended = outcome_of(allocation, {"steps", "result", "1:signal=9"});
+  CHECK(ended.outcome == Outcome::completed);
+  CHECK(ended.cause == "after the result: rank 1 was ended by SIGKILL");
+}
+
+TEST_CASE("ranks that do not leave after the result are ended and it counts") {
+  Allocation allocation;
+  allocation.every.teardown_limit_s = 0.3;
+  const Ended ended = outcome_of(allocation, {"steps", "result", "hang"});
+  CHECK(ended.outcome == Outcome::completed);
+  CHECK(ended.cause.starts_with("after the result: no progress in phase 'teardown'"));
+}
+
+TEST_CASE("garbage in the records is passed over and counted") {
+  Allocation allocation;
+  const Ended ended = outcome_of(allocation, {"garbage", "steps", "result"}, 1);
+  CHECK(ended.outcome == Outcome::completed);
+  CHECK(ended.cause == "3 garbage lines in the records");
+}
+
+TEST_CASE("an attempt is cancelled while it runs and before it starts") {
+  Allocation allocation;
+  const auto running = allocation.assign({"hang"});
+  const auto waiting = allocation.assign({"hang"});
+  const auto revoked = allocation.assign({"hang"});
+  allocation.start();
+  REQUIRE(allocation.wait_marked(2));
+  allocation.tell(Revoke{revoked.attempt});
+  allocation.tell(Cancel{waiting.attempt, "not wanted"});
+  const Ended second = allocation.wait_ended(waiting.attempt);
+  CHECK(second.outcome == Outcome::cancelled);
+  CHECK(second.cause == "not wanted");
+  allocation.tell(Cancel{running.attempt, "by hand"});
+  const Ended first = allocation.wait_ended(running.attempt);
+  CHECK(first.outcome == Outcome::cancelled);
+  CHECK(first.cause == "by hand");
+  CHECK(first.source == "request");
+  allocation.tell(Drain{});
+  CHECK(allocation.wait_exit() == 0);
+  bool answered = false;
+  for (const auto& line : allocation.lines()) {
+    const auto* one = std::get_if<Revoked>(&line.body);
+    answered = answered || (one != nullptr && one->attempt == revoked.attempt);
+    const auto* started = std::get_if<Started>(&line.body);
+    CHECK((started == nullptr || started->attempt == running.attempt));
+  }
+  CHECK(answered);
+}
+
+TEST_CASE("a drained allocation finishes what runs and gives the rest back") {
+  Allocation allocation;
+  allocation.every.start_limit_s = 0.5;
+  const auto running = allocation.assign({"hang"});
+  const auto waiting = allocation.assign({"result"});
+  allocation.start();
+  REQUIRE(allocation.wait_marked(2));
+  allocation.tell(Drain{});
+  CHECK(allocation.wait_exit() == 0);
+  CHECK(allocation.ended(running.attempt)->outcome == Outcome::hung);
+  CHECK(!allocation.ended(waiting.attempt));
+  CHECK(allocation.bye() == "drained");
+}
+
+TEST_CASE("a lead with nothing assigned leaves after its idle limit") {
+  Allocation allocation;
+  allocation.spec.idle_limit_s = 0.3;
+  allocation.start();
+  CHECK(allocation.wait_exit() == 0);
+  CHECK(allocation.bye() == "idle");
+}
+
+TEST_CASE("SIGTERM ends the running attempt as preempted and the lead says good-bye") {
+  Allocation allocation;
+  const auto running = allocation.assign({"hang"});
+  allocation.assign({"result"});
+  allocation.start();
+  REQUIRE(allocation.wait_marked(2));
+  ::kill(allocation.lead(), SIGTERM);
+  CHECK(allocation.wait_exit() == 0);
+  const auto ended = allocation.ended(running.attempt);
+  REQUIRE(ended);
+  CHECK(ended->outcome == Outcome::preempted);
+  CHECK(ended->cause == "the allocation was told to stop (SIGTERM)");
+  CHECK(allocation.bye() == "signal");
+  CHECK(allocation.marked().empty());
+}
+
+TEST_CASE("lines of an older epoch and an attempt assigned twice change nothing") {
+  Allocation allocation;
+  const auto first = allocation.assign({"result"});
+  allocation.tell(first, 2);
+  allocation.tell(Drain{}, 1);
+  const auto late = allocation.assign({"result"});  // epoch 1: of a daemon that was replaced
+  allocation.start();
+  CHECK(allocation.wait_ended(first.attempt).outcome == Outcome::completed);
+  allocation.tell(Drain{}, 2);
+  CHECK(allocation.wait_exit() == 0);
+  CHECK(!allocation.ended(late.attempt));
+}
+
+TEST_CASE("a second lead of the same allocation exits and runs nothing") {
+  Allocation allocation;
+  allocation.assign({"result"});
+  allocation.start();
+  CHECK(allocation.wait_ended(1).outcome == Outcome::completed);
+  const std::string command = std::string(SHARDSWEEP_BIN_DIR) +
+                              "/shardsweep-agent lead --dir '" +
+                              allocation.paths().dir.string() + "' 2>/dev/null";
+  CHECK(std::system(command.c_str()) == 75 << 8);
+  CHECK(std::system(("SLURM_RESTART_COUNT=1 " + command).c_str()) == 75 << 8);
+}

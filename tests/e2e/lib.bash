@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# For end-to-end tests: a home of their own, conditions waited for with a deadline, and what of
+# ours is still alive.
+
+bin=${1:?folder of the programs}
+shardsweep=$bin/shardsweep
+work=$(mktemp -d)
+export SHARDSWEEP_DB=$work/test.db HOME=$work/home XDG_CONFIG_HOME=$work/home/.config
+unset SHARDSWEEP_HOME
+mkdir -p "$HOME"
+
+fail() {
+  echo "FAILED: $*" >&2
+  [ ! -e "$SHARDSWEEP_DB.d/daemon.log" ] || tail -n 30 "$SHARDSWEEP_DB.d/daemon.log" >&2
+  echo "kept: $work" >&2
+  trap - EXIT
+  end_ours
+  exit 1
+}
+
+# wait_for SECONDS WHAT COMMAND…: until COMMAND succeeds.
+wait_for() {
+  local deadline=$((SECONDS + $1)) what=$2
+  shift 2
+  until "$@"; do
+    [ $SECONDS -lt $deadline ] || fail "no $what in time"
+    sleep 0.02
+  done
+}
+
+# sql QUERY: one value.
+sql() { "$shardsweep" query --format csv "$1" | tail -n +2 | head -n 1; }
+
+# Every process that works for this test: by its database's path in command line or environment.
+ours() {
+  local dir pid
+  for dir in /proc/[0-9]*; do
+    pid=${dir#/proc/}
+    if [ "$pid" = $$ ] || [ "$pid" = "$BASHPID" ]; then continue; fi
+    if grep -qzF "$work/" "$dir/cmdline" 2>/dev/null; then
+      echo "$pid"
+    elif grep -qzE '^SHARDSWEEP_(MARKER|AGENT)=' "$dir/environ" 2>/dev/null &&
+      grep -qzF "SHARDSWEEP_DB=$SHARDSWEEP_DB" "$dir/environ" 2>/dev/null; then
+      echo "$pid"
+    fi
+  done
+}
+none_of_ours() { [ -z "$(ours)" ]; }
+end_ours() { ours | xargs -r kill -9 2>/dev/null || true; }
+
+cleanup() {
+  end_ours
+  rm -rf "$work"
+}
+trap cleanup EXIT

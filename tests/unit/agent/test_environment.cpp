@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/environment.hpp"
+#include "agent/options.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace shardsweep;
+using namespace shardsweep::agent;
+
+namespace {
+
+AttemptSpec some_spec() {
+  AttemptSpec spec;
+  spec.attempt = 7;
+  spec.token = "3f9a01";
+  spec.world = 16;
+  spec.env = {{"NCCL_DEBUG", "INFO"}, {"RANK", "wrong"}};
+  return spec;
+}
+
+AllocationSpec some_allocation() {
+  AllocationSpec spec;
+  spec.token = "3f9a01";
+  spec.nodes = 4;
+  spec.slots_per_node = 8;
+  spec.agent_lease_s = 15;
+  spec.beat_s = 1;
+  spec.watch_interval_s = 0.2;
+  return spec;
+}
+
+}  // namespace
+
+TEST_CASE("a rank sees its place and the attempt's variables and no scheduler") {
+  const Environment own{"PATH=/bin",     "SLURM_NTASKS=4",   "PMI_RANK=1",
+                        "PMIX_SERVER=x", "RANK=9",           "MASTER_ADDR=old",
+                        "MASTER_PORT=1", "SHARDSWEEP_X=1",   "OMP_NUM_THREADS=64",
+                        "LD_PRELOAD=x",  "SLURMD_NODENAME=n"};
+  const auto environment = rank_environment(own, some_spec(), {9, 1, 8, "node-1"}, {});
+  CHECK(environment == Environment{"PATH=/bin", "LD_PRELOAD=x", "OMP_NUM_THREADS=1",
+                                   "OPENBLAS_NUM_THREADS=1", "NCCL_DEBUG=INFO", "RANK=9",
+                                   "WORLD_SIZE=16", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=8",
+                                   "SHARDSWEEP_MARKER=3f9a01/7/node-1"});
+}
+
+TEST_CASE("each slot has its GPU where there are GPUs and the attempt's word is stronger") {
+  AttemptSpec spec = some_spec();
+  const RankPlace place{1, 1, 2, "n"};
+  CHECK(value_in(rank_environment({}, spec, place, {"4", "6"}), "CUDA_VISIBLE_DEVICES") == "6");
+  CHECK(!value_in(rank_environment({}, spec, place, {}), "CUDA_VISIBLE_DEVICES"));
+  spec.env["CUDA_VISIBLE_DEVICES"] = "0,1";
+  spec.env["OMP_NUM_THREADS"] = "8";
+  const auto environment = rank_environment({}, spec, place, {"4", "6"});
+  CHECK(value_in(environment, "CUDA_VISIBLE_DEVICES") == "0,1");
+  CHECK(value_in(environment, "OMP_NUM_THREADS") == "8");
+}
+
+TEST_CASE("the one srun of an allocation") {
+  const auto command = srun_command(
+      some_allocation(), node_command("/opt/bin/shardsweep-agent", some_allocation(), ""));
+  CHECK(command == std::vector<std::string>{"srun",
+                                            "-N4",
+                                            "-n4",
+                                            "--ntasks-per-node=1",
+                                            "--overlap",
+                                            "--no-kill",
+                                            "--kill-on-bad-exit=0",
+                                            "--wait=0",
+                                            "--cpu-bind=none",
+                                            "--mpi=none",
+                                            "--export=ALL",
+                                            "/opt/bin/shardsweep-agent",
+                                            "node",
+                                            "--slots",
+                                            "8",
+                                            "--lease",
+                                            "15",
+                                            "--beat",
+                                            "1",
+                                            "--watch",
+                                            "0.2",
+                                            "--token",
+                                            "3f9a01"});
+}
+
+TEST_CASE("srun keeps the job's variables and loses those that set its options") {
+  CHECK(srun_environment({"SLURM_JOB_ID=7", "SLURM_UNBUFFEREDIO=1", "SLURM_LABELIO=1",
+                          "SLURM_NTASKS=8", "SLURM_CPU_BIND_TYPE=x", "SLURM_JOB_NODELIST=n",
+                          "HOME=/h", "SLURM_EXPORT_ENV=NONE"}) ==
+        Environment{"SLURM_JOB_ID=7", "SLURM_JOB_NODELIST=n", "HOME=/h"});
+}
+
+TEST_CASE("the node command reads back as it was meant") {
+  auto command = node_command("agent", some_allocation(), "local");
+  command.erase(command.begin());
+  const auto options = parse_options(command, {"SLURM_PROCID=3", "SLURMD_NODENAME=n7"});
+  REQUIRE(options);
+  CHECK(options->verb == Verb::node);
+  CHECK(options->node.node.name == "local");
+  CHECK(options->node.node.index == 0);
+  CHECK(options->node.node.slots == 8);
+  CHECK(options->node.lease_s == 15);
+  CHECK(options->node.watch_s == 0.2);
+  command = node_command("agent", some_allocation(), "");
+  command.erase(command.begin());
+  const auto under_srun = parse_options(command, {"SLURM_PROCID=3", "SLURMD_NODENAME=n7"});
+  REQUIRE(under_srun);
+  CHECK(under_srun->node.node.name == "n7");
+  CHECK(under_srun->node.node.index == 3);
+}
+
+TEST_CASE("wrong command lines are told apart") {
+  const auto why = [](const std::vector<std::string>& arguments) {
+    return parse_options(arguments, {}).error().what;
+  };
+  CHECK(why({}) == "no command given");
+  CHECK(why({"lad"}) == "unknown command 'lad'");
+  CHECK(why({"lead"}) == "option '--dir' is missing");
+  CHECK(why({"lead", "--dir"}) == "option '--dir' needs a value");
+  CHECK(why({"lead", "--dir", "a", "--dir", "b"}) == "option '--dir' is given twice");
+  CHECK(why({"lead", "--direction", "a"}) == "unknown option '--direction'");
+  CHECK(why({"sweep-leftovers", "--token", ""}) == "option '--token' is missing");
+  CHECK(why({"node", "--slots", "0", "--lease", "1", "--beat", "1", "--watch", "1"}) ==
+        "option '--slots' needs a count, got '0'");
+  CHECK(why({"node", "--slots", "1", "--lease", "nan", "--beat", "1", "--watch", "1"}) ==
+        "option '--lease' needs seconds, got 'nan'");
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "loading.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <ostream>
+#include <set>
+#include <string>
+
+using namespace shardsweep;
+using namespace shardsweep::test;
+
+namespace {
+
+std::set<std::string> yaml_files(const std::string& folder) {
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(
+           std::string(SHARDSWEEP_SOURCE_DIR) + "/sweeps" + folder)) {
+    if (entry.path().extension() == ".yaml") names.insert(entry.path().stem().string());
+  }
+  return names;
+}
+
+double parameters(const ModelSpec& model) {
+  const auto kv = model.hidden / model.heads * model.kv_heads;
+  const auto layer = 2 * model.hidden * model.hidden + 2 * model.hidden * kv +
+                     3 * model.hidden * model.ffn + 2 * model.hidden;
+  const auto embeddings = (model.tied_embeddings ? 1 : 2) * model.vocab * model.hidden;
+  return static_cast<double>(model.layers * layer + embeddings + model.hidden);
+}
+
+SweepSpec with_model(const std::string& model) {
+  const auto loaded =
+      load_text("name: x\ncluster: h100-8x\nconstants: {nodes: 1, model: " + model + "}\n");
+  REQUIRE_MESSAGE(loaded.has_value(), fault_of(loaded));
+  return *loaded;
+}
+
+}  // namespace
+
+TEST_CASE("every model preset loads and has the size that its name promises") {
+  const std::map<std::string, double> promised{
+      {"llama-1b", 1.34e9},   {"llama-4b", 3.57e9},    {"llama-9b", 8.86e9},
+      {"llama-80b", 80e9},    {"llama-469b", 469e9},   {"llama-7b", 6.74e9},
+      {"llama-13b", 13.0e9},  {"llama-30b", 32.5e9},   {"llama-65b", 65.3e9},
+      {"llama-3-8b", 8.03e9}, {"llama-3-70b", 70.6e9},
+  };
+  for (const auto& name : yaml_files("/models")) {
+    const auto model = with_model(name).models.at(0);
+    CHECK(model.name == name);
+    const auto found = promised.find(name);
+    const double count = parameters(model);
+    if (found == promised.end()) {
+      CHECK_MESSAGE(count < 20e6, name);
+    } else {
+      CHECK_MESSAGE(std::abs(count / found->second - 1) < 0.005, name << ": " << count);
+    }
+  }
+  CHECK(with_model("llama-3-8b").models[0].vocab == 128256);
+}
+
+TEST_CASE("every cluster preset loads") {
+  for (const auto& name : yaml_files("/clusters")) {
+    const auto loaded =
+        load_text("name: x\ncluster: " + name + "\nconstants: {gpus: 1, model: tiny}\n");
+    REQUIRE_MESSAGE(loaded.has_value(), fault_of(loaded));
+    CHECK(loaded->cluster.name == name);
+    CHECK(loaded->cluster.this_machine == (name == "this-machine"));
+    CHECK(loaded->cluster.peak_flops[0].has_value() == (name != "this-machine"));
+  }
+}
+
+TEST_CASE("every example sweep loads and is explained as a sweep equal to itself") {
+  for (const auto& name : yaml_files("")) {
+    const auto file = std::string(SHARDSWEEP_SOURCE_DIR) + "/sweeps/" + name + ".yaml";
+    const auto loaded = load_sweep(file, with_presets());
+    REQUIRE_MESSAGE(loaded.has_value(), fault_of(loaded));
+    const auto again = load_sweep_text(explain_sweep(*loaded), "explained.yaml", LoadOptions{});
+    REQUIRE_MESSAGE(again.has_value(), fault_of(again));
+    CHECK(without_positions(*again) == without_positions(*loaded));
+  }
+}
+
+TEST_CASE("the quickstart leaves room for the weights of its larger model and little more") {
+  const auto file = std::string(SHARDSWEEP_SOURCE_DIR) + "/sweeps/quickstart.yaml";
+  const auto sweep = load_sweep(file, with_presets());
+  REQUIRE_MESSAGE(sweep.has_value(), fault_of(sweep));
+  const auto memory = static_cast<double>(sweep->cluster.memory_bytes);
+  constexpr double bytes_per_parameter = 16;  // fp32 weight, gradient and two moments
+  REQUIRE(sweep->models.size() == 2);
+  CHECK(parameters(sweep->models[1]) * bytes_per_parameter < memory);
+  CHECK(parameters(sweep->models[1]) * bytes_per_parameter * 1.5 > memory);
+  CHECK(sweep->cluster.this_machine);
+}

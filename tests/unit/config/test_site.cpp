@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <shardsweep/load.hpp>
+
+#include <doctest/doctest.h>
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <ostream>
+#include <string>
+
+using namespace shardsweep;
+
+namespace {
+
+/// A file of its own that is gone at the end.
+class SiteFile {
+ public:
+  explicit SiteFile(const std::string& text)
+      : path_(std::filesystem::temp_directory_path() /
+              ("site_" + std::to_string(::getpid()) + ".yaml")) {
+    std::ofstream(path_) << text;
+  }
+  ~SiteFile() { std::filesystem::remove(path_); }
+  SiteFile(const SiteFile&) = delete;
+  SiteFile& operator=(const SiteFile&) = delete;
+
+  [[nodiscard]] Result<SiteSpec> load() const { return load_site(path_); }
+  /// The fault without the file's name and what follows its first line.
+  [[nodiscard]] std::string fault() const {
+    const auto site = load();
+    if (site) return "accepted";
+    const auto line = site.error().what.substr(0, site.error().what.find('\n'));
+    return line.substr(path_.string().size() + 1);
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace
+
+TEST_CASE("a site file says how the cluster is reached") {
+  const SiteFile file(
+      "backend: slurm\nshared_path: /shared/me\nenv: {NCCL_DEBUG: WARN, N: 1}\n"
+      "modules: [cuda/12.4, nccl]\nprolog: ['ulimit -l unlimited']\n"
+      "slurm: {account: abc, partition: gpu, exclusive: true, time: '04:00:00'}\n");
+  const auto site = file.load();
+  REQUIRE_MESSAGE(site.has_value(), site.error().what);
+  CHECK(site->backend == Backend::slurm);
+  CHECK(site->shared_path == "/shared/me");
+  CHECK(site->env.at("N") == "1");
+  CHECK(site->modules == std::vector<std::string>{"cuda/12.4", "nccl"});
+  CHECK(site->prolog.at(0) == "ulimit -l unlimited");
+  CHECK(site->slurm.at("exclusive").empty());
+  CHECK(site->slurm.at("time") == "04:00:00");
+}
+
+TEST_CASE("a site file of comments alone is an empty one") {
+  const auto site = SiteFile("# to be written\n").load();
+  REQUIRE(site.has_value());
+  CHECK(site->backend == Backend::none);
+}
+
+TEST_CASE("a missing site file is a fault that says so") {
+  const auto site = load_site("/nowhere/site.yaml");
+  REQUIRE_FALSE(site.has_value());
+  CHECK(site.error().what == "/nowhere/site.yaml: can't be read: No such file or directory");
+}
+
+TEST_CASE("bad site files are refused with the reason") {
+  const auto fault = [](const std::string& text) { return SiteFile(text).fault(); };
+  CHECK(fault("backend: pbs\n") == "1:10: expected local or slurm for 'backend', got 'pbs'");
+  CHECK(fault("backed: slurm\n") == "1:1: unknown key 'backed', did you mean 'backend'?");
+  CHECK(fault("shared_path: ~/runs\n") ==
+        "1:14: '~/runs' is not absolute: write the path from '/', as the nodes see it");
+  CHECK(fault("slurm: {job-name: x}\n") ==
+        "1:9: 'job-name' is ours to set: it carries the token by which a job is found again");
+  CHECK(fault("slurm: {requeue: true}\n") ==
+        "1:9: 'requeue' is ours to set: a retry is decided here, with a new attempt number");
+  CHECK(fault("slurm: {--account: x}\n") ==
+        "1:9: '--account' is no long option of sbatch: write 'account'");
+  CHECK(fault("slurm: {mem_per_gpu: 1G}\n") ==
+        "1:9: 'mem_per_gpu' is no long option of sbatch: write 'mem-per-gpu'");
+  CHECK(fault("slurm: {\"a;b\": x}\n") ==
+        "1:9: 'a;b' is no long option of sbatch: small letters, digits and '-'");
+  CHECK(fault("slurm: {A: x}\n") ==
+        "1:9: 'A' is no long option of sbatch: small letters, digits and '-'");
+  CHECK(fault("slurm: {comment: \"a\\nb\"}\n") ==
+        "1:18: control character in 'comment': 'a\\nb'");
+  CHECK(fault("slurm: {exclusive: false}\n") ==
+        "1:20: 'exclusive: false' sets nothing: leave it out");
+  CHECK(fault("slurm: {account: }\n") ==
+        "1:9: expected a text for 'account', got nothing: an empty text is written ''");
+  CHECK(fault("prolog: ulimit\n") == "1:9: expected a list for 'prolog', got 'ulimit'");
+  CHECK(fault("env: {SHARDSWEEP_HOME: /x}\n") ==
+        "1:7: 'SHARDSWEEP_HOME' can't be set: names that begin with SHARDSWEEP_ are ours");
+}

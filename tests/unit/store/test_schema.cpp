@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "adapters/store/rows.hpp"
+#include "adapters/store/schema.hpp"
+#include "unit/store/support.hpp"
+
+#include <shardsweep/metric.hpp>
+
+#include <fmt/format.h>
+
+#include <set>
+
+using namespace shardsweep;
+using namespace shardsweep::testing;
+
+namespace {
+
+std::set<std::string> columns_of(sqlite::Database& database, const std::string& table) {
+  std::set<std::string> names;
+  sqlite::Statement statement(database, "SELECT name FROM pragma_table_info(?)");
+  auto row = statement.use(table);
+  while (row.next())
+    names.insert(row.text(0));
+  return names;
+}
+
+sqlite::Database fresh(const std::filesystem::path& file) {
+  sqlite::Database database(file, sqlite::OpenMode::create, 1000);
+  sqlite::migrate(database);
+  return database;
+}
+
+}  // namespace
+
+TEST_CASE("every axis and every metric has its column in tables and views") {
+  const TempDir dir;
+  auto database = fresh(dir / "a.db");
+  for (const auto* table : {"trials", "left_out", "all_results", "results"}) {
+    const auto columns = columns_of(database, table);
+    for (const auto& axis : axes()) {
+      CAPTURE(table);
+      CAPTURE(axis.name);
+      CHECK(columns.contains(std::string(axis.name)));
+    }
+  }
+  for (const auto* table : {"measurements", "all_results", "results"}) {
+    const auto columns = columns_of(database, table);
+    for (const auto& metric : metric_table) {
+      CAPTURE(table);
+      CAPTURE(metric.name);
+      CHECK(columns.contains(std::string(metric.name)));
+    }
+  }
+  for (const auto& column : sqlite::submitted_columns())
+    CHECK(columns_of(database, "trials").contains(column));
+  for (const auto& column : sqlite::left_out_columns())
+    CHECK(columns_of(database, "left_out").contains(column));
+}
+
+TEST_CASE("every word of the vocabulary is a value that the schema takes") {
+  const TempDir dir;
+  auto database = fresh(dir / "a.db");
+  database.execute("PRAGMA foreign_keys = OFF");
+  sqlite::Statement insert(
+      database,
+      "INSERT INTO attempts (trial, number, allocation, nonce, dir, state, "
+      "outcome) VALUES (1, ?1, 1, ?1, '', ?2, ?3)");
+  int number = 0;
+  for (const auto& row : outcome_table)
+    insert.run(++number, "ended", row.name);
+  for (const auto state : {State::planned, State::queued, State::running, State::ended})
+    insert.run(++number, name(state), std::optional<std::string>());
+  CHECK_THROWS_AS(insert.run(99, "ended", "fine"), sqlite::SqliteError);
+  CHECK_THROWS_AS(insert.run(99, "done", std::optional<std::string>()), sqlite::SqliteError);
+}
+
+TEST_CASE("a database of an older version is brought up and its rows stay") {
+  const TempDir dir;
+  { auto database = fresh(dir / "a.db"); }
+  std::vector<std::string> steps(sqlite::migrations().begin(), sqlite::migrations().end());
+  steps.emplace_back("ALTER TABLE nodes ADD COLUMN rack TEXT NOT NULL DEFAULT ''");
+  sqlite::Database database(dir / "a.db", sqlite::OpenMode::existing, 1000);
+  database.execute("INSERT INTO nodes VALUES ('n1', 'h1', 1, 2)");
+  sqlite::migrate(database, steps);
+  CHECK(database.integer("PRAGMA user_version") == static_cast<std::int64_t>(steps.size()));
+  CHECK(database.text("SELECT node || rack || last_seen FROM nodes") == "n12");
+  sqlite::migrate(database, steps);  // nothing to do
+}
+
+TEST_CASE("a migration that fails half-way leaves the older version whole") {
+  const TempDir dir;
+  { auto database = fresh(dir / "a.db"); }
+  std::vector<std::string> steps(sqlite::migrations().begin(), sqlite::migrations().end());
+  steps.emplace_back("CREATE TABLE extra (a); INSERT INTO missing VALUES (1)");
+  sqlite::Database database(dir / "a.db", sqlite::OpenMode::existing, 1000);
+  CHECK_THROWS_AS(sqlite::migrate(database, steps), sqlite::SqliteError);
+  CHECK(database.integer("PRAGMA user_version") + 1 == static_cast<std::int64_t>(steps.size()));
+  CHECK_FALSE(columns_of(database, "extra").contains("a"));
+  sqlite::migrate(database);
+}
+
+TEST_CASE("a newer database and a stranger's are refused with the reason") {
+  const TempDir dir;
+  {
+    auto database = fresh(dir / "newer.db");
+    database.execute("PRAGMA user_version = 99");
+    sqlite::Database other(dir / "other.db", sqlite::OpenMode::create, 0);
+    other.execute("CREATE TABLE photos (id)");
+  }
+  const auto newer = Store::open(dir / "newer.db");
+  REQUIRE_FALSE(newer);
+  CHECK(newer.error() ==
+        Fault{FaultKind::rejected,
+              fmt::format("newer.db was written by a newer shardsweep (schema version 99, this "
+                          "program knows {}): use that one, or another --db",
+                          sqlite::migrations().size())});
+  const auto other = Store::open(dir / "other.db");
+  REQUIRE_FALSE(other);
+  CHECK(other.error().what == "other.db is a database, but not one of shardsweep's");
+}
+
+TEST_CASE("events can't be changed or removed") {
+  const TempDir dir;
+  Daemon daemon(dir / "a.db");
+  daemon.commit({AddEvent{.at = 1, .kind = "started", .detail = "by hand"}});
+  sqlite::Database database(dir / "a.db", sqlite::OpenMode::existing, 1000);
+  CHECK_THROWS_WITH(database.execute("UPDATE events SET kind = 'x'"),
+                    "a.db: events are append-only");
+  CHECK_THROWS_WITH(database.execute("DELETE FROM events"), "a.db: events are append-only");
+}

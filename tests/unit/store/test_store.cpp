@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "unit/store/support.hpp"
+
+#include <fmt/format.h>
+
+#include <sys/wait.h>
+
+#include <csignal>
+#include <thread>
+
+using namespace shardsweep;
+using namespace shardsweep::testing;
+
+TEST_CASE("a lease is taken over by a higher epoch and the sleeper writes nothing more") {
+  const TempDir dir;
+  Daemon first(dir / "a.db");
+  CHECK(must(first.store->lease_holder())->epoch == 1);
+  Daemon second(dir / "a.db");
+  CHECK(must(second.store->lease_holder())->epoch == 2);
+
+  const std::vector<Change> changes{AddEvent{.at = 1, .kind = "started", .detail = ""}};
+  const auto late = first.store->commit(changes);
+  REQUIRE_FALSE(late);
+  CHECK(late.error().kind == FaultKind::rejected);
+  CHECK(late.error().what == fmt::format("the lease with epoch 1 was taken over by pid {} on "
+                                         "login1: nothing is written any more",
+                                         ::getpid()));
+  CHECK(first.store->renew_lease(5).error().kind == FaultKind::rejected);
+  CHECK(first.store->release_lease().error().kind == FaultKind::rejected);
+  SweepFile().write(dir / "inbox");
+  CHECK(first.store->accept_inbox(dir / "inbox", 1, 10).error().kind == FaultKind::rejected);
+  CHECK(rows_of(dir / "a.db", "SELECT count(*) FROM events") == "0\n");
+
+  must(second.store->renew_lease(7));
+  CHECK(must(second.store->lease_holder())->renewed == 7);
+  must(second.store->release_lease());
+  CHECK_FALSE(must(second.store->lease_holder()).has_value());
+  CHECK(second.store->commit(changes).error().kind == FaultKind::rejected);
+  Daemon third(dir / "a.db");
+  CHECK(must(third.store->lease_holder())->epoch == 3);
+}
+
+TEST_CASE("a world comes back as it was committed") {
+  const TempDir dir;
+  Daemon daemon(dir / "a.db");
+  daemon.submit(dir, {});
+  const auto trial = daemon.trial("model = 'tiny' AND gpus = 4 AND micro_batch = 2");
+  PutAllocation allocation;
+  allocation.row = {3,
+                    1,
+                    "f00d01",
+                    "demo_f00d01",
+                    "77",
+                    "/a",
+                    "slurm",
+                    2,
+                    8,
+                    State::running,
+                    Submission::accepted,
+                    JobState::running,
+                    10,
+                    11,
+                    12,
+                    13,
+                    true,
+                    true,
+                    "why"};
+  PutAttempt attempt;
+  attempt.row = {9, trial, 1, 3, "0123", "/t", State::running, true};
+  // The attempt stands before the allocation it refers to: one commit has no order.
+  daemon.commit({attempt, allocation, SetTrial{trial, State::running, {}, "", 1, 2, 1}});
+
+  const auto world = must(daemon.store->load_world());
+  REQUIRE(world.sweeps.size() == 1);
+  CHECK(world.sweeps[0].name == "demo");
+  CHECK(world.sweeps[0].backend == "local");
+  CHECK(world.sweeps[0].resolved == "resolved\n");
+  CHECK(world.trials.size() == 12);
+  const auto& row = world.trials.at(trial);
+  CHECK(row.state == State::running);
+  CHECK(row.charged == 1);
+  CHECK(row.elsewhere == 2);
+  CHECK(row.gpus == 4);
+  CHECK(row.micro_batch == 2);
+  CHECK(row.predicted_s == 2.0);
+  const auto& back = world.allocations.at(3);
+  CHECK(back.token == "f00d01");
+  CHECK(back.sweep == 1);
+  CHECK(back.submission == Submission::accepted);
+  CHECK(back.job_state == JobState::running);
+  CHECK(back.from_lead_n == 13);
+  CHECK(back.said_bye);
+  CHECK(back.draining);
+  CHECK(back.end_reason == "why");
+  CHECK(world.attempts.at(9).revoked);
+  CHECK(world.attempts.at(9).nonce == "0123");
+  CHECK(world.next_attempt == 10);
+  CHECK(world.next_allocation == 4);
+}
+
+TEST_CASE("what is over leaves the world but for an oom") {
+  const TempDir dir;
+  Daemon daemon(dir / "a.db");
+  daemon.submit(dir, {});
+  const auto completed = daemon.trial("model = 'tiny' AND gpus = 1 AND micro_batch = 1");
+  const auto oom = daemon.trial("model = 'tiny' AND gpus = 1 AND micro_batch = 2");
+  daemon.run(completed, Outcome::completed, 5);
+  daemon.run(oom, Outcome::oom);
+  auto world = must(daemon.store->load_world());
+  CHECK_FALSE(world.trials.contains(completed));
+  CHECK(world.trials.at(oom).outcome == Outcome::oom);
+  // Ended attempts of a live allocation count towards its lane's length.
+  for (const auto& [id, attempt] : world.attempts)
+    CHECK(attempt.state == State::ended);
+  CHECK(world.trials.size() == 11);
+
+  daemon.commit({SetSweep{1, SweepState::cancelled}});
+  world = must(daemon.store->load_world());
+  CHECK(world.trials.empty());
+}
+
+TEST_CASE("a cancelled sweep stays in the world while something of it is alive") {
+  const TempDir dir;
+  Daemon daemon(dir / "a.db");
+  daemon.submit(dir, {});
+  const auto trial = daemon.trial("model = 'tiny' AND gpus = 4 AND micro_batch = 2");
+  PutAttempt attempt;
+  attempt.row = {1, trial, 1, 1, "n", "/t", State::running, false};
+  PutAllocation allocation;
+  allocation.row.id = 1;
+  allocation.row.token = "t";
+  allocation.row.backend = "local";
+  allocation.row.state = State::running;
+  daemon.commit({allocation, attempt, SetSweep{1, SweepState::cancelled},
+                 SetTrial{trial, State::ended, Outcome::cancelled, "request", 0, 0, 1}});
+  const auto world = must(daemon.store->load_world());
+  REQUIRE(world.sweeps.size() == 1);
+  CHECK(world.sweeps[0].state == SweepState::cancelled);
+  CHECK(world.trials.size() == 1);
+  CHECK(world.attempts.size() == 1);
+}
+
+TEST_CASE("a trial is counted once") {
+  const TempDir dir;
+  Daemon daemon(dir / "a.db");
+  daemon.submit(dir, {});
+  const auto trial = daemon.trial("model = 'tiny' AND gpus = 1 AND micro_batch = 1");
+  const auto first = daemon.run(trial, Outcome::completed, 5);
+  PutAttempt again;
+  again.row = {first + 1, trial, 2, 1, "other", "/t", State::ended, false};
+  again.outcome = Outcome::completed;
+  again.counted = true;
+  const std::vector<Change> changes{again};
+  const auto refused = daemon.store->commit(changes);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().kind == FaultKind::corrupt);
+  again.row.revoked = true;
+  CHECK_FALSE(daemon.store->commit(std::vector<Change>{again}));
+  again.counted = false;
+  daemon.commit({again});
+  CHECK(rows_of(dir / "a.db", "SELECT count(*), sum(counted) FROM attempts") == "2|1\n");
+
+  // rerun: the trial leaves its verdict, and the older measurement no longer counts
+  daemon.commit({SetTrial{trial, State::planned, {}, "", 0, 0, 2}});
+  again.row = {first + 2, trial, 3, 1, "third", "/t", State::ended, false};
+  again.counted = true;
+  daemon.commit({again, SetTrial{trial, State::ended, Outcome::completed, "", 0, 0, 3}});
+  CHECK(rows_of(dir / "a.db", "SELECT number FROM attempts WHERE counted = 1") == "3\n");
+  CHECK(rows_of(dir / "a.db", "SELECT count(*) FROM measurements") == "1\n");
+}
+
+TEST_CASE("a later row without an outcome leaves the stored end alone") {
+  const TempDir dir;
+  Daemon daemon(dir / "a.db");
+  daemon.submit(dir, {});
+  const auto trial = daemon.trial("model = 'tiny' AND gpus = 1 AND micro_batch = 1");
+  PutAttempt again;
+  again.row = {daemon.run(trial, Outcome::oom), trial, 1, 1, "n", "/u", State::ended, true};
+  daemon.commit({again});
+  CHECK(rows_of(dir / "a.db",
+                "SELECT outcome, cause, dir, revoked, ended_at > started_at FROM attempts") ==
+        "oom|seen|/u|1|1\n");
+}
+
+TEST_CASE("a commit that breaks a rule changes nothing") {
+  const TempDir dir;
+  Daemon daemon(dir / "a.db");
+  daemon.submit(dir, {});
+  const auto events = rows_of(dir / "a.db", "SELECT count(*) FROM events");
+  const AddEvent event{.at = 1, .kind = "started", .detail = ""};
+  for (const auto& wrong : std::vector<Change>{
+           SetTrial{4711, State::planned, {}, "", 0, 0, 0}, SetSweep{4711, SweepState::paused},
+           SetTrial{1, State::ended, {}, "", 0, 0, 0},
+           PutAttempt{.row = {1, 4711, 1, 1, "n", "/t", State::queued, false}},
+           AddMeasurement{.attempt = 4711, .trial = 1}}) {
+    const auto refused = daemon.store->commit(std::vector<Change>{event, wrong});
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().kind == FaultKind::corrupt);
+  }
+  CHECK(rows_of(dir / "a.db", "SELECT count(*) FROM events") == events);
+  daemon.commit({event});
+}
+
+TEST_CASE("a measurement keeps its first values and takes no infinity") {
+  const TempDir dir;
+  Daemon daemon(dir / "a.db");
+  daemon.submit(dir, {});
+  const auto trial = daemon.trial("model = 'tiny' AND gpus = 1 AND micro_batch = 1");
+  AddMeasurement twice;
+  twice.attempt = daemon.run(trial, Outcome::completed, 5);
+  twice.trial = trial;
+  twice.metrics = {{"tokens_per_s_per_gpu", 7}};
+  daemon.commit({twice});
+  CHECK(rows_of(dir / "a.db",
+                "SELECT tokens_per_s_per_gpu, peak_memory_bytes, mfu FROM measurements") ==
+        "5|3145728|NULL\n");
+  CHECK(rows_of(dir / "a.db", "SELECT count(*), max(loss) FROM train_steps") == "2|5.5\n");
+  CHECK(must(daemon.store->gpu_seconds(1)) == doctest::Approx(4.0));
+}
+
+TEST_CASE("a writer killed at any moment leaves whole commits and a database that opens") {
+  const TempDir dir;
+  const auto file = dir / "a.db";
+  { Daemon(file).submit(dir, {}); }
+  std::int64_t before = 0;
+  for (int round = 0; round < 8; ++round) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      auto store = Store::open(file);
+      if (!store || !(*store)->take_lease({.host = "child"})) ::_exit(1);
+      for (int i = 0; i < 100000; ++i) {
+        const std::vector<Change> changes(20,
+                                          AddEvent{.at = i, .kind = "started", .detail = "x"});
+        if (!(*store)->commit(changes)) ::_exit(1);
+      }
+      ::_exit(0);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(40 + 23 * round));
+    ::kill(child, SIGKILL);
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    REQUIRE(WIFSIGNALED(status));
+    Daemon after(file);
+    const auto events = std::stoll(rows_of(file, "SELECT count(*) - 1 FROM events"));
+    CHECK(events % 20 == 0);
+    CHECK(events >= before);
+    before = events;
+    CHECK(rows_of(file, "PRAGMA integrity_check") == "ok\n");
+    CHECK(must(after.store->load_world()).trials.size() == 12);
+  }
+  CHECK(before > 0);
+}
+
+TEST_CASE("trials are chosen by names and by expressions") {
+  const TempDir dir;
+  Daemon daemon(dir / "a.db");
+  daemon.submit(dir, {.vars = {0, 1, 2, 3}});
+  daemon.submit(dir, {.gpus = {1}, .name = "other"});
+  const auto count = [&](const std::vector<std::string>& names, const std::string& where) {
+    return must(daemon.store->select_trials(names, where)).size();
+  };
+  CHECK(count({}, "") == 52);
+  CHECK(count({"demo"}, "") == 48);
+  CHECK(count({"demo"}, "nvls = 1") == 12);
+  CHECK(count({"demo"}, "nvls = '0.50'") == 12);
+  CHECK(count({"demo"}, "nvls = 'it''s' and hidden = 64 and layers > 2") == 6);
+  CHECK(count({"other", "demo"}, "tp = 1 and gpus < 2") == 20);
+  const auto slug = must(daemon.store->select_trials({"other"}, "")).front().slug;
+  CHECK(count({"other/" + slug}, "") == 1);
+  const auto nobody = daemon.store->select_trials({"nobody'; DROP TABLE trials"}, "");
+  REQUIRE_FALSE(nobody);
+  CHECK(nobody.error().what ==
+        "no sweep, trial, attempt or job is named 'nobody'; DROP TABLE trials'");
+}
+
+TEST_CASE("a point comes back with its vars and words") {
+  const TempDir dir;
+  Daemon daemon(dir / "a.db");
+  SweepFile submission({.vars = {0, 1, 2, 3}, .repeats = 2});
+  for (auto& trial : submission.plan.trials) {
+    trial.point.layout.recompute = Recompute::selective;
+    trial.point.layout.schedule = Schedule::afab;
+    trial.point.dtype = Dtype::fp64;
+    trial.point.layout.sequence_parallel = true;
+  }
+  submission.write(dir / "inbox");
+  daemon.submit(dir / "inbox");
+  const auto rows = must(daemon.store->select_trials({}, ""));
+  REQUIRE(rows.size() == submission.plan.trials.size());
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    CHECK(must(daemon.store->point_of(rows[i].id, submission.sweep)) ==
+          submission.plan.trials[i].point);
+  submission.sweep.models.pop_back();
+  CHECK(daemon.store->point_of(rows.back().id, submission.sweep).error().what ==
+        "the sweep no longer has the model 'small'");
+}
