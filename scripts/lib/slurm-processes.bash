@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# For scripts/slurm-cluster: its daemons are started, waited for, found again and ended.
+# shellcheck disable=SC2154  # the settings are the script's
+
+# start_time PID: with the pid it names one process for good.
+start_time() {
+  local stat
+  stat=$(cat "/proc/$1/stat" 2>/dev/null) || return 1
+  read -ra stat <<<"${stat##*) }"
+  # A zombie is dead.
+  [ "${stat[0]}" != Z ] && echo "${stat[19]}"
+}
+
+# launch NAME COMMAND…: a daemon that stays in the foreground, in a session and with an
+# environment of its own; that environment is how its children are recognised.
+launch() {
+  local daemon=$1 settings=(PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 TZ="${TZ:-}"
+    "SLURM_CONF=$dir/slurm.conf" "SHARDSWEEP_SLURM_CLUSTER=$dir")
+  shift
+  if [ -z "${TZ:-}" ]; then unset 'settings[2]'; fi
+  if alive "$daemon"; then die "$daemon runs already"; fi
+  (
+    cd /
+    umask 022
+    # Jobs get these limits: no core files, as many open files as there may be.
+    ulimit -c 0
+    ulimit -n hard
+    if [ -n "${lock:-}" ]; then exec {lock}<&-; fi
+    exec env -i "${settings[@]}" setsid "$@"
+  ) >>"$dir/log/$daemon.out" 2>&1 </dev/null &
+  echo "$! $(start_time $!)" >"$dir/pids/$daemon"
+  disown $!
+}
+
+pid_of() {
+  local pid _
+  read -r pid _ 2>/dev/null <"$dir/pids/$1" && echo "$pid"
+}
+alive() {
+  local pid started
+  [ -r "$dir/pids/$1" ] || return 1
+  read -r pid started <"$dir/pids/$1" || return 1
+  [ "$(start_time "$pid")" = "$started" ]
+}
+
+# await DAEMON SECONDS COMMAND…: until COMMAND succeeds; a daemon that died is not waited for.
+await() {
+  local daemon=$1 deadline=$((SECONDS + $2)) log
+  shift 2
+  until "$@" >/dev/null 2>&1; do
+    if alive "$daemon" && [ $SECONDS -lt $deadline ]; then
+      sleep 0.05
+      continue
+    fi
+    alive "$daemon" && echo "slurm-cluster: $daemon does not answer in time" >&2
+    alive "$daemon" || echo "slurm-cluster: $daemon ended by itself" >&2
+    for log in "$dir/log/$daemon.log" "$dir/log/$daemon.out"; do
+      if [ -s "$log" ]; then tail -n 12 "$log" | sed "s|^|${log##*/}: |" >&2; fi
+    done
+    return 1
+  done
+}
+
+listens() {
+  local port
+  port=$(printf ':%04X 00000000:0000 0A' "$1")
+  grep -qF "$port" /proc/net/tcp
+}
+
+start_munge() {
+  launch munged munged -F --force "--socket=$dir/run/munge.socket" \
+    "--key-file=$dir/secret/munge.key" "--pid-file=$dir/run/munged.pid" \
+    "--log-file=$dir/log/munged.log" "--seed-file=$dir/secret/munge.seed"
+}
+munge_answers() { munge -n -S "$dir/run/munge.socket" | unmunge -S "$dir/run/munge.socket"; }
+
+database_options() {
+  echo --no-defaults "--datadir=$dir/mysql" --user=root --innodb-buffer-pool-size=24M \
+    --innodb-log-file-size=16M --innodb-flush-log-at-trx-commit=0 --innodb-doublewrite=0 \
+    --innodb-use-native-aio=0 --innodb-lock-wait-timeout=900 --performance-schema=off \
+    --aria-pagecache-buffer-size=4M --key-buffer-size=1M --skip-name-resolve
+}
+start_database() {
+  local options
+  read -ra options <<<"$(database_options)"
+  if ! mariadb-install-db "${options[@]}" --skip-test-db >"$dir/log/install-db.out" 2>&1; then
+    tail -n 12 "$dir/log/install-db.out" >&2
+    return 1
+  fi
+  launch mariadbd mariadbd "${options[@]}" --skip-networking --skip-log-bin \
+    "--socket=$dir/run/mysql.socket" "--pid-file=$dir/run/mariadbd.pid"
+  await mariadbd 30 mariadb --no-defaults -S "$dir/run/mysql.socket" -e 'SELECT 1'
+}
+
+start_dbd() {
+  # Its client library looks for the database's socket in the environment.
+  launch slurmdbd env "MYSQL_UNIX_PORT=$dir/run/mysql.socket" slurmdbd -D
+  await slurmdbd 30 sacctmgr -n list cluster
+}
+
+start_ctld() {
+  launch slurmctld slurmctld -D
+  await slurmctld 30 ctld_answers
+}
+ctld_answers() { timeout 5 scontrol ping | grep -q 'is UP'; }
+
+launch_node() { launch "n$1" slurmd -D -N "n$1"; }
+await_node() { await "n$1" 30 node_is_up "n$1"; }
+node_is_up() {
+  [ -n "$(sinfo -h -n "$1" -t idle,alloc,mix,comp,drain -o %n)" ] &&
+    [ -z "$(sinfo -h -n "$1" -t no_respond,down -o %n)" ]
+}
+
+start_rest() {
+  rm -f "$dir/rest/socket"
+  launch slurmrestd env SLURM_JWT=daemon setpriv "--reuid=$user" "--regid=$(id -g "$user")" \
+    --init-groups slurmrestd -a rest_auth/jwt -s openapi/v0.0.38 "127.0.0.1:$(rest_port)"
+  await slurmrestd 15 listens "$(rest_port)"
+}
+
+# stop DAEMON SIGNAL: and its end is waited for.
+stop() {
+  local pid deadline=$((SECONDS + 20))
+  if alive "$1"; then
+    pid=$(pid_of "$1")
+    kill "$2" "$pid" 2>/dev/null || true
+    while alive "$1"; do
+      [ $SECONDS -lt $deadline ] || die "$1, pid $pid, does not end"
+      sleep 0.02
+    done
+  fi
+}
+
+# with_environment ENTRY…: processes that were started with all of these in their environment.
+with_environment() {
+  local entry files
+  files=(/proc/[0-9]*/environ)
+  for entry in "$@"; do
+    [ ${#files[@]} -gt 0 ] || return 0
+    mapfile -t files < <(grep -lzxF -- "$entry" "${files[@]}" 2>/dev/null)
+  done
+  printf '%s\n' "${files[@]}" | sed -nE 's|^/proc/([0-9]+)/environ$|\1|p'
+}
+
+# A slurmstepd has written its title over its environment: it is known by the log that it holds
+# open. log_holders LOG…
+log_holders() {
+  local link pid log target
+  for link in /proc/[0-9]*/exe; do
+    target=$(readlink "$link" 2>/dev/null) || continue
+    if [[ $target != */slurmstepd ]]; then continue; fi
+    pid=${link#/proc/}
+    pid=${pid%/exe}
+    for log in "$@"; do
+      if find "/proc/$pid/fd" -lname "$log" 2>/dev/null | grep -q .; then echo "$pid"; fi
+    done
+  done
+}
+
+job_processes() { with_environment "SLURM_CONF=$dir/slurm.conf" | with_job_id "$@"; }
+with_job_id() {
+  local pid
+  while read -r pid; do
+    if ! grep -qz '^SLURM_JOB_ID=' "/proc/$pid/environ" 2>/dev/null; then continue; fi
+    if [ $# -gt 0 ] && ! grep -qzxF "SLURMD_NODENAME=$1" "/proc/$pid/environ" 2>/dev/null; then
+      continue
+    fi
+    echo "$pid"
+  done
+}
+
+kill_node() {
+  local pids
+  stop "n$1" -9
+  mapfile -t pids < <(log_holders "$dir/log/n$1.log")
+  end "${pids[@]}"
+}
+
+crash_node() {
+  local pids
+  kill_node "$1"
+  mapfile -t pids < <(job_processes "n$1")
+  end "${pids[@]}"
+}
+
+# Everything that belongs to this cluster: its daemons, their descendants, and processes of its
+# jobs wherever they hang; never this script or what called it.
+all_of_it() {
+  local pids mine=" $$ $BASHPID " pid=$$
+  while [ "$pid" -gt 1 ]; do
+    pid=$(awk '/^PPid:/ { print $2 }' "/proc/$pid/status")
+    mine+="$pid "
+  done
+  mapfile -t pids < <(
+    {
+      with_environment "SHARDSWEEP_SLURM_CLUSTER=$dir"
+      local file
+      for file in "$dir"/pids/*; do
+        if alive "${file##*/}"; then pid_of "${file##*/}"; fi
+      done
+      log_holders "$dir/log/*"
+      job_processes
+    } | sort -un
+  )
+  [ ${#pids[@]} -gt 0 ] || return 0
+  ps -e -o pid=,ppid=,stat= | awk -v roots="${pids[*]}" -v mine="$mine" '
+    { parent[$1] = $2; state[$1] = $3 }
+    END {
+      split(roots, list, " ")
+      for (i in list) in_it[list[i]] = 1
+      do {
+        more = 0
+        for (p in parent) if (!(p in in_it) && (parent[p] in in_it)) { in_it[p] = 1; more = 1 }
+      } while (more)
+      for (p in in_it) if ((p in parent) && state[p] !~ /^Z/ && !index(mine, " " p " ")) print p
+    }'
+}
+
+end() { [ $# -eq 0 ] || kill -9 "$@" 2>/dev/null || true; }
+
+end_all() {
+  local deadline=$((SECONDS + 20)) pids
+  while :; do
+    mapfile -t pids < <(all_of_it)
+    if [ ${#pids[@]} -eq 0 ]; then return 0; fi
+    [ $SECONDS -lt $deadline ] || return 1
+    end "${pids[@]}"
+    sleep 0.05
+  done
+}
