@@ -58,13 +58,19 @@ struct AllocationSpec {
   std::string job_name;
   std::int32_t nodes = 1;
   std::int32_t slots_per_node = 1;
-  std::string launch = "local";  ///< local: one node agent over a pipe; srun: one per node
+  /// local: one node agent over a pipe; agents: one srun of a node agent per node; srun: no
+  /// node agents, one Slurm step per attempt.
+  std::string launch = "local";
   double beat_s = 0;
   double agent_lease_s = 0;
   double node_lease_s = 0;
   double file_beat_s = 0;
   double watch_interval_s = 0;
   double idle_limit_s = 0;  ///< a lead with nothing assigned for this long ends the allocation
+  // Wall time: what cannot end before the allocation does is not started. Optional keys.
+  double time_margin = 1.5;       ///< an attempt may take its prediction times this
+  double grace_s = 5;             ///< and then so long to end
+  double stop_before_end_s = 60;  ///< kept free for packing, the last words and the scheduler
 
   friend bool operator==(const AllocationSpec&, const AllocationSpec&) = default;
 };
@@ -79,6 +85,7 @@ struct Assign {
   std::string nonce;
   std::string lane;  ///< lane_key: after an oom in it, larger micro-batches are not started
   std::int32_t micro_batch = 1;
+  double predicted_s = 0;  ///< from start to result; 0: not known. An optional key.
   friend bool operator==(const Assign&, const Assign&) = default;
 };
 /// Do not start this attempt; answered by Revoked, or by nothing where it has started.

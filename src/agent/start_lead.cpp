@@ -36,7 +36,7 @@ Result<std::string> own_program() {
 Result<PipedChild> start_nodes(const AllocationSpec& spec) {
   SHARDSWEEP_ASSIGN(const std::string program, own_program());
   const Environment own = own_environment(spec);
-  if (spec.launch == "srun")
+  if (spec.launch == "agents")
     return start_piped(srun_command(spec, node_command(program, spec, "")),
                        srun_environment(own));
   if (spec.launch != "local" || spec.nodes != 1)

@@ -74,13 +74,14 @@ Result<void> Daemon::prepare(const AllocationRow& allocation) {
   spec.job_name = allocation.job_name;
   spec.nodes = allocation.nodes;
   spec.slots_per_node = allocation.slots_per_node;
-  spec.launch = allocation.backend == "local" ? "local" : "srun";
+  spec.launch = allocation.backend == "local" ? "local" : "agents";
   spec.beat_s = policy.beat_s;
   spec.agent_lease_s = policy.agent_lease_s;
   spec.node_lease_s = policy.node_lease_s;
   spec.file_beat_s = policy.file_beat_s;
   spec.watch_interval_s = policy.watch_interval_s;
   spec.idle_limit_s = policy.lane_idle_s;
+  spec.grace_s = policy.grace_s;
   return write_file_durably(paths.spec(), encode(spec));
 }
 

@@ -76,6 +76,7 @@ void fields(Is<Assign> auto& m, auto&& visit) {
   visit("nonce", m.nonce);
   visit("lane", m.lane);
   visit("micro_batch", m.micro_batch);
+  visit.optional("predicted_s", m.predicted_s);
 }
 void fields(Is<Revoke> auto& m, auto&& visit) {
   visit("attempt", m.attempt);
@@ -189,6 +190,9 @@ void fields(Is<AllocationSpec> auto& m, auto&& visit) {
   visit("file_beat_s", m.file_beat_s);
   visit("watch_interval_s", m.watch_interval_s);
   visit("idle_limit_s", m.idle_limit_s);
+  visit.optional("time_margin", m.time_margin);
+  visit.optional("grace_s", m.grace_s);
+  visit.optional("stop_before_end_s", m.stop_before_end_s);
 }
 
 // ---- writing
@@ -200,6 +204,7 @@ struct Writer {
     object[key] = std::string(name(value));
   }
   void operator()(const char* key, const auto& value) const { object[key] = value; }
+  void optional(const char* key, const auto& value) const { (*this)(key, value); }
 };
 
 std::string dump(const Json& object, int indent = -1) {
@@ -313,6 +318,10 @@ struct Reader {
     if (!wrong.empty()) return;
     const auto found = object.find(key);
     if (found == object.end() || !read_value(*found, value)) wrong = key;
+  }
+  /// A key that was added later: lines written before keep the default.
+  void optional(const char* key, auto& value) const {
+    if (object.contains(key)) (*this)(key, value);
   }
 };
 

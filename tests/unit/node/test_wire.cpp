@@ -32,8 +32,8 @@ AttemptSpec some_spec() {
 }  // namespace
 
 TEST_CASE("every message from daemon to lead reads back equal") {
-  const std::vector<ToLeadBody> bodies{Assign{7, nasty, "/a/b c", "n", "lane", 4}, Revoke{7},
-                                       Cancel{7, nasty}, Drain{}};
+  const std::vector<ToLeadBody> bodies{Assign{7, nasty, "/a/b c", "n", "lane", 4, 12.5},
+                                       Revoke{7}, Cancel{7, nasty}, Drain{}};
   std::int64_t n = 0;
   for (const auto& body : bodies) {
     const ToLead message{++n, 3, body};
@@ -89,9 +89,30 @@ TEST_CASE("specs read back equal") {
   spec.job_name = nasty;
   spec.nodes = 4;
   spec.beat_s = 0.5;
+  spec.time_margin = 2;
+  spec.grace_s = 7;
+  spec.stop_before_end_s = 30;
   const auto allocation = decode_allocation_spec(encode(spec));
   REQUIRE(allocation);
   CHECK(*allocation == spec);
+}
+
+TEST_CASE("what was written before a key was added reads with its default") {
+  const auto assign = decode_to_lead(
+      R"({"n":1,"epoch":1,"type":"assign","attempt":7,"trial":"t","dir":"/d","nonce":"n",)"
+      R"("lane":"l","micro_batch":4})");
+  REQUIRE(assign);
+  CHECK(std::get<Assign>(assign->body) == Assign{7, "t", "/d", "n", "l", 4, 0});
+  CHECK(!decode_to_lead(
+      R"({"n":1,"epoch":1,"type":"assign","attempt":7,"trial":"t","dir":"/d","nonce":"n",)"
+      R"("lane":"l","micro_batch":4,"predicted_s":"long"})"));
+  const auto allocation = decode_allocation_spec(
+      R"({"token":"t","job_name":"j","nodes":1,"slots_per_node":1,"launch":"local","beat_s":1,)"
+      R"("agent_lease_s":1,"node_lease_s":1,"file_beat_s":1,"watch_interval_s":1,)"
+      R"("idle_limit_s":1})");
+  REQUIRE(allocation);
+  CHECK(allocation->time_margin == 1.5);
+  CHECK(allocation->stop_before_end_s == 60);
 }
 
 TEST_CASE("a channel line fits the limit whatever its cause holds") {
