@@ -34,14 +34,19 @@ void set(Environment& environment, std::string_view name, std::string_view value
 
 // From srun(1), input environment variables: those that change what a step is, where its output
 // goes or how it ends. A login environment's SLURM_UNBUFFEREDIO broke 753 of 800 lines.
-constexpr std::array<std::string_view, 76> srun_options{"SLURMD_DEBUG",
+constexpr std::array<std::string_view, 97> srun_options{"SLURMD_DEBUG",
+                                                        "SLURM_ACCOUNT",
                                                         "SLURM_ACCTG_FREQ",
+                                                        "SLURM_ARBITRARY_NODELIST",
                                                         "SLURM_BCAST",
                                                         "SLURM_BCAST_EXCLUDE",
                                                         "SLURM_BURST_BUFFER",
                                                         "SLURM_CLUSTERS",
+                                                        "SLURM_CLUSTER_CONSTRAINT",
                                                         "SLURM_COMPRESS",
                                                         "SLURM_CONSTRAINT",
+                                                        "SLURM_CONTAINER",
+                                                        "SLURM_CONTAINER_ID",
                                                         "SLURM_CORE_SPEC",
                                                         "SLURM_CPUS_PER_GPU",
                                                         "SLURM_CPUS_PER_TASK",
@@ -56,15 +61,19 @@ constexpr std::array<std::string_view, 76> srun_options{"SLURMD_DEBUG",
                                                         "SLURM_EPILOG",
                                                         "SLURM_EXACT",
                                                         "SLURM_EXCLUSIVE",
+                                                        "SLURM_EXIT_ERROR",
+                                                        "SLURM_EXIT_IMMEDIATE",
                                                         "SLURM_EXPORT_ENV",
                                                         "SLURM_GPUS",
                                                         "SLURM_GPUS_PER_NODE",
+                                                        "SLURM_GPUS_PER_SOCKET",
                                                         "SLURM_GPUS_PER_TASK",
                                                         "SLURM_GPU_BIND",
                                                         "SLURM_GPU_FREQ",
                                                         "SLURM_GRES",
                                                         "SLURM_GRES_FLAGS",
                                                         "SLURM_HINT",
+                                                        "SLURM_HOSTFILE",
                                                         "SLURM_IMMEDIATE",
                                                         "SLURM_INPUTMODE",
                                                         "SLURM_KILL_BAD_EXIT",
@@ -75,24 +84,31 @@ constexpr std::array<std::string_view, 76> srun_options{"SLURMD_DEBUG",
                                                         "SLURM_MEM_PER_NODE",
                                                         "SLURM_MPI_TYPE",
                                                         "SLURM_MULTI_PROG",
+                                                        "SLURM_NCORES_PER_SOCKET",
                                                         "SLURM_NETWORK",
                                                         "SLURM_NO_KILL",
                                                         "SLURM_NPROCS",
+                                                        "SLURM_NSOCKETS_PER_NODE",
                                                         "SLURM_NTASKS",
                                                         "SLURM_NTASKS_PER_CORE",
                                                         "SLURM_NTASKS_PER_GPU",
                                                         "SLURM_NTASKS_PER_NODE",
                                                         "SLURM_NTASKS_PER_SOCKET",
                                                         "SLURM_NTASKS_PER_TRES",
+                                                        "SLURM_OOM_KILL_STEP",
                                                         "SLURM_OPEN_MODE",
                                                         "SLURM_OUTPUTMODE",
                                                         "SLURM_OVERCOMMIT",
                                                         "SLURM_OVERLAP",
+                                                        "SLURM_PARTITION",
+                                                        "SLURM_POWER",
                                                         "SLURM_PROFILE",
                                                         "SLURM_PROLOG",
                                                         "SLURM_QOS",
                                                         "SLURM_REMOTE_CWD",
                                                         "SLURM_REQ_SWITCH",
+                                                        "SLURM_RESERVATION",
+                                                        "SLURM_RESV_PORTS",
                                                         "SLURM_SEND_LIBS",
                                                         "SLURM_SIGNAL",
                                                         "SLURM_SPREAD_JOB",
@@ -103,15 +119,35 @@ constexpr std::array<std::string_view, 76> srun_options{"SLURMD_DEBUG",
                                                         "SLURM_STEP_KILLED_MSG_NODE_ID",
                                                         "SLURM_TASK_EPILOG",
                                                         "SLURM_TASK_PROLOG",
+                                                        "SLURM_TEST_EXEC",
                                                         "SLURM_THREADS",
+                                                        "SLURM_THREADS_PER_CORE",
                                                         "SLURM_THREAD_SPEC",
                                                         "SLURM_TIMELIMIT",
+                                                        "SLURM_TREE_WIDTH",
                                                         "SLURM_TRES_PER_TASK",
                                                         "SLURM_UNBUFFEREDIO",
+                                                        "SLURM_USE_MIN_NODES",
                                                         "SLURM_WAIT",
+                                                        "SLURM_WCKEY",
                                                         "SLURM_WORKING_DIR"};
 
 }  // namespace
+
+std::vector<std::string> visible_devices(const Environment& own, int slots, bool has_gpus) {
+  std::vector<std::string> devices;
+  const auto listed = value_in(own, "CUDA_VISIBLE_DEVICES");
+  for (int slot = 0; !listed && has_gpus && slot < slots; ++slot)
+    devices.push_back(std::to_string(slot));
+  // What Slurm and CUDA write where there is none.
+  if (!listed || *listed == "NoDevFiles" || *listed == "-1") return devices;
+  for (std::size_t begin = 0; begin < listed->size();) {
+    const std::size_t end = std::min(listed->find(',', begin), listed->size());
+    devices.push_back(listed->substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return devices;
+}
 
 Environment rank_environment(const Environment& own, const AttemptSpec& spec,
                              const RankPlace& place, const std::vector<std::string>& devices) {
@@ -143,12 +179,12 @@ std::optional<std::string> value_in(const Environment& environment, std::string_
   return std::nullopt;
 }
 
-std::vector<std::string> srun_command(const AllocationSpec& spec,
+std::vector<std::string> srun_command(const std::string& srun, const AllocationSpec& spec,
                                       const std::vector<std::string>& node_command) {
   // Without -n a SLURM_NTASKS of the batch job starts several agents on a node; without
   // --overlap a second step waits for ever; --no-kill and --kill-on-bad-exit=0 keep the other
   // nodes when one dies.
-  std::vector<std::string> command{"srun",
+  std::vector<std::string> command{srun,
                                    fmt::format("-N{}", spec.nodes),
                                    fmt::format("-n{}", spec.nodes),
                                    "--ntasks-per-node=1",
@@ -167,8 +203,10 @@ Environment srun_environment(const Environment& own) {
   Environment environment;
   for (const auto& entry : own) {
     const std::string_view name = name_of(entry);
-    const bool bind = name.starts_with("SLURM_CPU_BIND") || name.starts_with("SLURM_MEM_BIND");
-    if (bind || std::find(srun_options.begin(), srun_options.end(), name) != srun_options.end())
+    const bool option = name.starts_with("SRUN_") || name.starts_with("SLURM_CPU_BIND") ||
+                        name.starts_with("SLURM_MEM_BIND");
+    if (option ||
+        std::find(srun_options.begin(), srun_options.end(), name) != srun_options.end())
       continue;
     environment.push_back(entry);
   }

@@ -20,7 +20,12 @@ struct RankPlace {
   std::string node;
 };
 
-/// `devices`: what the agent's own CUDA_VISIBLE_DEVICES lists, or 0, 1, …; empty without GPUs.
+/// What CUDA_VISIBLE_DEVICES lists: what Slurm gave to the job; without it one number per slot
+/// where there are GPUs.
+[[nodiscard]] std::vector<std::string> visible_devices(const Environment& own, int slots,
+                                                       bool has_gpus);
+
+/// `devices`: the node's, one for each slot; empty without GPUs.
 [[nodiscard]] Environment rank_environment(const Environment& own, const AttemptSpec& spec,
                                            const RankPlace& place,
                                            const std::vector<std::string>& devices);
@@ -31,7 +36,8 @@ struct RankPlace {
 
 /// One srun for the allocation's life (notes in the .cpp): the whole argument vector.
 [[nodiscard]] std::vector<std::string> srun_command(
-    const AllocationSpec& spec, const std::vector<std::string>& node_command);
+    const std::string& srun, const AllocationSpec& spec,
+    const std::vector<std::string>& node_command);
 /// Our environment without every variable that sets an option of srun.
 [[nodiscard]] Environment srun_environment(const Environment& own);
 

@@ -10,7 +10,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -39,22 +38,8 @@ Environment own_environment() {
   return entries;
 }
 
-/// What CUDA_VISIBLE_DEVICES lists, or one number per slot; empty where there is no GPU.
-std::vector<std::string> visible_devices(const Environment& environment, int slots) {
-  std::vector<std::string> devices;
-  struct stat status {};
-  if (::stat("/dev/nvidiactl", &status) != 0) return devices;
-  const auto listed = value_in(environment, "CUDA_VISIBLE_DEVICES");
-  for (int slot = 0; !listed && slot < slots; ++slot)
-    devices.push_back(std::to_string(slot));
-  if (!listed) return devices;
-  std::size_t begin = 0;
-  while (begin < listed->size()) {
-    const std::size_t end = std::min(listed->find(',', begin), listed->size());
-    devices.push_back(listed->substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return devices;
+bool has_gpus() {
+  return ::access("/dev/nvidiactl", F_OK) == 0;
 }
 
 std::string host_name() {
@@ -74,7 +59,7 @@ NodeAgent::NodeAgent(NodeOptions options, const Clock& clock, pid_t guard)
       out_(take_over_stdout()),
       channel_(STDIN_FILENO, out_.get()),
       environment_(own_environment()),
-      devices_(visible_devices(environment_, options_.node.slots)),
+      devices_(visible_devices(environment_, options_.node.slots, has_gpus())),
       now_s_(seconds_of(clock)),
       heard_s_(now_s_),
       beat_s_(now_s_) {}

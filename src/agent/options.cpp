@@ -54,6 +54,24 @@ Result<double> seconds(const Flags& flags, std::string_view name) {
   return *value;
 }
 
+/// Under srun every node gets the same command line and knows itself by its environment. Which
+/// ranks are its own is never guessed: two nodes with the same ones would measure nonsense.
+Result<void> find_place(const Flags& flags, const Environment& environment,
+                        NodeIdentity& node) {
+  const auto name = flags.find("--name");
+  if (name != flags.end()) {
+    node.name = name->second;
+    return {};
+  }
+  const auto slurm_name = value_in(environment, "SLURMD_NODENAME");
+  const auto index = number<int>(value_in(environment, "SLURM_NODEID").value_or(""));
+  if (!slurm_name || !index || *index < 0)
+    return wrong("without --name this runs under srun: SLURMD_NODENAME and SLURM_NODEID");
+  node.name = *slurm_name;
+  node.index = *index;
+  return {};
+}
+
 Result<NodeOptions> parse_node(const Flags& flags, const Environment& environment) {
   NodeOptions options;
   SHARDSWEEP_ASSIGN(const std::string slots, required(flags, "--slots"));
@@ -64,13 +82,7 @@ Result<NodeOptions> parse_node(const Flags& flags, const Environment& environmen
   SHARDSWEEP_ASSIGN(options.lease_s, seconds(flags, "--lease"));
   SHARDSWEEP_ASSIGN(options.beat_s, seconds(flags, "--beat"));
   SHARDSWEEP_ASSIGN(options.watch_s, seconds(flags, "--watch"));
-  const auto name = flags.find("--name");
-  // Under srun every node gets the same command line and knows itself by its environment.
-  options.node.name = name != flags.end()
-                          ? name->second
-                          : value_in(environment, "SLURMD_NODENAME").value_or("local");
-  const auto index = value_in(environment, "SLURM_PROCID");
-  if (name == flags.end() && index) options.node.index = number<int>(*index).value_or(0);
+  SHARDSWEEP_TRY(find_place(flags, environment, options.node));
   const auto token = flags.find("--token");
   if (token != flags.end()) options.node.token = token->second;
   return options;

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/spawn.hpp"
 
+#include "agent/environment.hpp"
 #include "agent/signals.hpp"
 
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -98,6 +100,22 @@ Result<pid_t> start_rank(const RankProcess& rank) {
   // In parent and child, so that it holds whoever runs first.
   ::setpgid(child, rank.group == 0 ? child : rank.group);
   return child;
+}
+
+Result<std::string> find_program(const std::string& name,
+                                 const std::vector<std::string>& environment) {
+  std::string path = value_in(environment, "PATH").value_or("/usr/local/bin:/usr/bin:/bin");
+  path += ':';
+  for (std::size_t begin = 0, end = 0; (end = path.find(':', begin)) != std::string::npos;
+       begin = end + 1) {
+    if (path[begin] != '/') continue;
+    const std::string file = path.substr(begin, end - begin) + "/" + name;
+    struct stat status {};
+    if (::stat(file.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
+        ::access(file.c_str(), X_OK) == 0)
+      return file;
+  }
+  return fault(FaultKind::unavailable, "no '" + name + "' on PATH");
 }
 
 Result<PipedChild> start_piped(const std::vector<std::string>& argv,

@@ -26,7 +26,12 @@ struct RankProcess {
 /// A program that can't be started says so in its output and exits with 127.
 [[nodiscard]] Result<pid_t> start_rank(const RankProcess& rank);
 
-/// The lead's child and its two pipes.
+/// The program of that name in the absolute folders of PATH. Without PATH, as in a job that was
+/// submitted with --export=NIL, those of a shell.
+[[nodiscard]] Result<std::string> find_program(const std::string& name,
+                                               const std::vector<std::string>& environment);
+
+/// A child and its two pipes.
 struct PipedChild {
   pid_t pid = 0;
   Descriptor to;    ///< its stdin

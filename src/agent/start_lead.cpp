@@ -16,6 +16,7 @@ namespace shardsweep::agent {
 namespace {
 
 constexpr int exit_failed = 1;
+constexpr const char* local_launch = "local";
 constexpr const char* local_node = "local";
 
 Environment own_environment(const AllocationSpec& spec) {
@@ -36,10 +37,12 @@ Result<std::string> own_program() {
 Result<PipedChild> start_nodes(const AllocationSpec& spec) {
   SHARDSWEEP_ASSIGN(const std::string program, own_program());
   const Environment own = own_environment(spec);
-  if (spec.launch == "agents")
-    return start_piped(srun_command(spec, node_command(program, spec, "")),
+  if (spec.launch == "agents") {
+    SHARDSWEEP_ASSIGN(const std::string srun, find_program("srun", own));
+    return start_piped(srun_command(srun, spec, node_command(program, spec, "")),
                        srun_environment(own));
-  if (spec.launch != "local" || spec.nodes != 1)
+  }
+  if (spec.launch != local_launch || spec.nodes != 1)
     return fault(FaultKind::invalid_input, "launch '" + spec.launch + "' can't have " +
                                                std::to_string(spec.nodes) + " nodes");
   return start_piped(node_command(program, spec, local_node), own);

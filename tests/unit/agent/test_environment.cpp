@@ -55,10 +55,22 @@ TEST_CASE("each slot has its GPU where there are GPUs and the attempt's word is 
   CHECK(value_in(environment, "OMP_NUM_THREADS") == "8");
 }
 
+TEST_CASE("the devices of a node are what Slurm gave or else one per slot") {
+  using Devices = std::vector<std::string>;
+  CHECK(visible_devices({"CUDA_VISIBLE_DEVICES=4,6"}, 2, false) == Devices{"4", "6"});
+  CHECK(visible_devices({"CUDA_VISIBLE_DEVICES=GPU-a,MIG-b"}, 8, true) ==
+        Devices{"GPU-a", "MIG-b"});
+  CHECK(visible_devices({}, 2, true) == Devices{"0", "1"});
+  CHECK(visible_devices({}, 2, false).empty());
+  for (const char* none : {"", "-1", "NoDevFiles"})
+    CHECK(visible_devices({std::string("CUDA_VISIBLE_DEVICES=") + none}, 2, true).empty());
+}
+
 TEST_CASE("the one srun of an allocation") {
-  const auto command = srun_command(
-      some_allocation(), node_command("/opt/bin/shardsweep-agent", some_allocation(), ""));
-  CHECK(command == std::vector<std::string>{"srun",
+  const auto command =
+      srun_command("/usr/bin/srun", some_allocation(),
+                   node_command("/opt/bin/shardsweep-agent", some_allocation(), ""));
+  CHECK(command == std::vector<std::string>{"/usr/bin/srun",
                                             "-N4",
                                             "-n4",
                                             "--ntasks-per-node=1",
@@ -85,15 +97,16 @@ TEST_CASE("the one srun of an allocation") {
 
 TEST_CASE("srun keeps the job's variables and loses those that set its options") {
   CHECK(srun_environment({"SLURM_JOB_ID=7", "SLURM_UNBUFFEREDIO=1", "SLURM_LABELIO=1",
-                          "SLURM_NTASKS=8", "SLURM_CPU_BIND_TYPE=x", "SLURM_JOB_NODELIST=n",
-                          "HOME=/h", "SLURM_EXPORT_ENV=NONE"}) ==
+                          "SLURM_NTASKS=8", "SLURM_CPU_BIND_TYPE=x", "SRUN_CPUS_PER_TASK=2",
+                          "SLURM_JOB_NODELIST=n", "HOME=/h", "SLURM_EXPORT_ENV=NONE"}) ==
         Environment{"SLURM_JOB_ID=7", "SLURM_JOB_NODELIST=n", "HOME=/h"});
 }
 
 TEST_CASE("the node command reads back as it was meant") {
   auto command = node_command("agent", some_allocation(), "local");
   command.erase(command.begin());
-  const auto options = parse_options(command, {"SLURM_PROCID=3", "SLURMD_NODENAME=n7"});
+  const auto options =
+      parse_options(command, {"SLURM_PROCID=6", "SLURM_NODEID=3", "SLURMD_NODENAME=n7"});
   REQUIRE(options);
   CHECK(options->verb == Verb::node);
   CHECK(options->node.node.name == "local");
@@ -103,10 +116,14 @@ TEST_CASE("the node command reads back as it was meant") {
   CHECK(options->node.watch_s == 0.2);
   command = node_command("agent", some_allocation(), "");
   command.erase(command.begin());
-  const auto under_srun = parse_options(command, {"SLURM_PROCID=3", "SLURMD_NODENAME=n7"});
+  const auto under_srun =
+      parse_options(command, {"SLURM_PROCID=6", "SLURM_NODEID=3", "SLURMD_NODENAME=n7"});
   REQUIRE(under_srun);
   CHECK(under_srun->node.node.name == "n7");
   CHECK(under_srun->node.node.index == 3);
+  for (const Environment& unplaced :
+       {Environment{}, {"SLURM_NODEID=3"}, {"SLURMD_NODENAME=n7", "SLURM_PROCID=3"}})
+    CHECK(!parse_options(command, unplaced));
 }
 
 TEST_CASE("wrong command lines are told apart") {
