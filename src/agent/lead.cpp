@@ -26,7 +26,7 @@ constexpr double unkillable_s = 60;
 }  // namespace
 
 Lead::Lead(AllocationPaths paths, AllocationSpec spec, LineWriter from_lead, const Clock& clock,
-           PipedChild nodes)
+           PipedChild nodes, JobEnd job_end)
     : paths_(std::move(paths)),
       spec_(std::move(spec)),
       from_lead_(std::move(from_lead)),
@@ -35,6 +35,7 @@ Lead::Lead(AllocationPaths paths, AllocationSpec spec, LineWriter from_lead, con
       log_(clock, "lead"),
       child_(std::move(nodes)),
       channel_(child_.from.get(), child_.to.get()),
+      job_end_(std::move(job_end)),
       now_s_(seconds_of(clock)),
       started_s_(now_s_),
       beat_s_(now_s_),
@@ -48,6 +49,7 @@ int Lead::run() {
     read_nodes();
     watch_nodes();
     read_assignments();
+    keep_wall_time();
     finish_if_ended();
     if (leaving_ && !running_) return depart();
     start_next();
@@ -198,11 +200,26 @@ void Lead::lose_nodes(const std::string& why) {
   leave("node lost");
 }
 
+/// What can't end before the job does goes back at once: another allocation may take it while
+/// this one is still busy.
+void Lead::keep_wall_time() {
+  job_end_.step(clock_, log_);
+  if (leaving_) return;
+  const WallTime time = wall_time_of(spec_, job_end_.left_s(clock_));
+  for (const AttemptId attempt : assignments_.give_back_unfit(time)) {
+    log_.line(fmt::format("attempt {} does not fit into the {:.0f} s that are left", attempt,
+                          *time.left_s));
+    short_of_time_ = true;
+    say(Revoked{attempt}, true);
+  }
+  if (!running_ && assignments_.empty() && (short_of_time_ || time.is_up())) leave("wall time");
+}
+
 // ---- attempts
 // --------------------------------------------------------------------------------
 
 void Lead::start_next() {
-  while (!running_ && !leaving_ && nodes_ready()) {
+  while (!running_ && !leaving_ && nodes_ready() && !job_end_.first_answer_due(clock_)) {
     auto next = assignments_.next();
     if (!next) return;
     busy_s_ = now_s_;

@@ -6,6 +6,7 @@
 
 #include "agent/channel.hpp"
 #include "agent/environment.hpp"
+#include "agent/job_end.hpp"
 #include "agent/log.hpp"
 #include "agent/signals.hpp"
 #include "agent/spawn.hpp"
@@ -27,7 +28,7 @@ class Lead {
  public:
   /// `nodes`: the one child, a guard or srun, with its pipes. After block_signals().
   Lead(AllocationPaths paths, AllocationSpec spec, LineWriter from_lead, const Clock& clock,
-       PipedChild nodes);
+       PipedChild nodes, JobEnd job_end);
   void say_claimed(Claimed claimed) { say(std::move(claimed), true); }
   /// Until there is nothing more to do; the exit code.
   [[nodiscard]] int run();
@@ -53,6 +54,7 @@ class Lead {
   void read_nodes();
   void take(const FromNode& message);
   void watch_nodes();
+  void keep_wall_time();
   void start_next();
   [[nodiscard]] Result<AttemptSpec> read_spec(const Assign& assign) const;
   void end_running(Outcome outcome, const std::string& why, const std::string& source);
@@ -83,6 +85,8 @@ class Lead {
   std::map<std::string, Node> nodes_;
   std::optional<Running> running_;
   std::optional<std::string> leaving_;
+  JobEnd job_end_;
+  bool short_of_time_ = false;  ///< something was given back for want of it
   bool nodes_lost_ = false;
   std::int64_t line_ = 0;
   double now_s_;

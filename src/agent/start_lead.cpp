@@ -79,7 +79,9 @@ Result<int> claim_and_run(const AllocationPaths& paths, const Clock& clock, cons
   }
   SHARDSWEEP_ASSIGN(LineWriter from_lead, LineWriter::open(paths.from_lead()));
   SHARDSWEEP_ASSIGN(PipedChild nodes, start_nodes(spec));
-  Lead lead(paths, spec, std::move(from_lead), clock, std::move(nodes));
+  // A daemon on this machine may have been started within a job that is none of its leads'.
+  JobEnd job_end(spec.launch == local_launch ? Environment{} : own_environment(spec));
+  Lead lead(paths, spec, std::move(from_lead), clock, std::move(nodes), std::move(job_end));
   lead.say_claimed(claimed_by_us(spec, nonce));
   return lead.run();
 }

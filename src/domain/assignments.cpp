@@ -90,4 +90,13 @@ std::vector<AttemptId> Assignments::give_back() {
   return waiting;
 }
 
+std::vector<AttemptId> Assignments::give_back_unfit(const WallTime& time) {
+  std::vector<AttemptId> unfit;
+  for (const auto& one : queue_) {
+    if (!time.fits(one.predicted_s)) unfit.push_back(one.attempt);
+  }
+  std::erase_if(queue_, [&](const Assign& one) { return !time.fits(one.predicted_s); });
+  return unfit;
+}
+
 }  // namespace shardsweep

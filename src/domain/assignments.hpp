@@ -3,6 +3,8 @@
 // larger micro-batches of a lane are not started.
 #pragma once
 
+#include "domain/wall_time.hpp"
+
 #include <shardsweep/protocol.hpp>
 
 #include <deque>
@@ -36,6 +38,8 @@ class Assignments {
   void ended(const Assign& assign, Outcome outcome);
   /// Takes everything that waits out of the queue.
   [[nodiscard]] std::vector<AttemptId> give_back();
+  /// Takes out of the queue what can't end in time: there will never be more of it.
+  [[nodiscard]] std::vector<AttemptId> give_back_unfit(const WallTime& time);
 
   [[nodiscard]] bool draining() const { return draining_; }
   [[nodiscard]] bool empty() const { return queue_.empty(); }

@@ -80,12 +80,14 @@ void Allocation::start() {
   ::dup2(out, STDOUT_FILENO);
   ::dup2(out, STDERR_FILENO);
   ::setsid();
+  for (const auto& [name, value] : environment)
+    ::setenv(name.c_str(), value.c_str(), 1);
   ::execl(agent.c_str(), agent.c_str(), "lead", "--dir", dir.c_str(), nullptr);
   ::_exit(126);
 }
 
 Assign Allocation::assign(const std::vector<std::string>& modes, int world,
-                          const std::string& lane, int micro_batch) {
+                          const std::string& lane, int micro_batch, double predicted_s) {
   AttemptSpec attempt = every;
   attempt.attempt = ++last_;
   attempt.trial = "trial-" + std::to_string(last_);
@@ -98,8 +100,8 @@ Assign Allocation::assign(const std::vector<std::string>& modes, int world,
   const AttemptPaths attempt_paths{folder_.path() / ("attempt-" + std::to_string(last_))};
   std::filesystem::create_directories(attempt_paths.dir);
   REQUIRE(write_file_durably(attempt_paths.spec(), encode(attempt)));
-  Assign line{last_,         attempt.trial, attempt_paths.dir.string(),
-              attempt.nonce, lane,          micro_batch};
+  Assign line{last_,       attempt.trial, attempt_paths.dir.string(), attempt.nonce, lane,
+              micro_batch, predicted_s};
   tell(line);
   return line;
 }
@@ -111,6 +113,22 @@ void Allocation::tell(const ToLeadBody& body, std::int64_t epoch) {
     to_lead_ = *std::move(writer);
   }
   REQUIRE(to_lead_->append(encode(ToLead{++line_, epoch, body}), false));
+}
+
+void Allocation::put_on_path(const std::string& name, const std::string& script) {
+  const auto bin_dir = folder_.path() / "bin";
+  std::filesystem::create_directories(bin_dir);
+  REQUIRE(write_file_durably(bin_dir / name, "#!/bin/sh\n" + script));
+  std::filesystem::permissions(bin_dir / name, std::filesystem::perms::owner_all);
+  environment["PATH"] = bin_dir.string() + ":/usr/bin:/bin";
+}
+
+std::vector<AttemptId> Allocation::revoked() {
+  std::vector<AttemptId> attempts;
+  for (const auto& line : lines()) {
+    if (const auto* one = std::get_if<Revoked>(&line.body)) attempts.push_back(one->attempt);
+  }
+  return attempts;
 }
 
 std::vector<FromLead> Allocation::lines() {

@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -30,17 +31,21 @@ class Allocation {
   Allocation& operator=(const Allocation&) = delete;
   ~Allocation();
 
-  AllocationSpec spec;  ///< changed before start()
-  AttemptSpec every;    ///< what each attempt starts from
+  AllocationSpec spec;                             ///< changed before start()
+  AttemptSpec every;                               ///< what each attempt starts from
+  std::map<std::string, std::string> environment;  ///< of the lead, besides our own
 
   void start();
   /// Adds an attempt whose ranks behave as `modes` say (rank.cpp).
   Assign assign(const std::vector<std::string>& modes, int world = 2,
-                const std::string& lane = "", int micro_batch = 1);
+                const std::string& lane = "", int micro_batch = 1, double predicted_s = 0);
   void tell(const ToLeadBody& body, std::int64_t epoch = 1);
+  /// A program of that name comes first on the lead's PATH. `script` follows #!/bin/sh.
+  void put_on_path(const std::string& name, const std::string& script);
 
   [[nodiscard]] std::vector<FromLead> lines();
   [[nodiscard]] std::optional<Ended> ended(AttemptId attempt);
+  [[nodiscard]] std::vector<AttemptId> revoked();
   [[nodiscard]] std::string bye();
   [[nodiscard]] Ended wait_ended(AttemptId attempt);
   /// Rank processes (not agents) that carry our marker.

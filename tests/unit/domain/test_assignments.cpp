@@ -81,6 +81,20 @@ TEST_CASE("a drain gives back what waits and what still comes") {
   CHECK(all.empty());
 }
 
+TEST_CASE("what can't end in time is given back and the next one that can is started") {
+  Assignments all;
+  for (const auto& [id, predicted_s] : {std::pair{1, 50.0}, {2, 10.0}, {3, 0.0}, {4, 20.0}}) {
+    Assign one = assign(id);
+    one.predicted_s = predicted_s;
+    (void)tell(all, one);
+  }
+  CHECK(all.give_back_unfit({std::nullopt, 1, 0, 30}).empty());
+  CHECK(all.give_back_unfit({50, 1, 0, 30}) == std::vector<AttemptId>{1, 3});
+  CHECK(all.next()->assign.attempt == 2);
+  CHECK(all.give_back_unfit({45, 1, 0, 30}) == std::vector<AttemptId>{4});
+  CHECK(all.empty());
+}
+
 TEST_CASE("an oom skips the larger micro-batches of its lane and nothing else") {
   Assignments all;
   (void)tell(all, assign(1, "a", 4));
