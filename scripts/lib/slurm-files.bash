@@ -44,7 +44,7 @@ make_folder() {
   mkdir "$dir"/{pids,log,run,flags,spool,dev,home,rest}
   mkdir -m 700 "$dir"/{secret,state,mysql,spool/ctld}
   chown "$user:" "$dir/home" "$dir/rest"
-  chmod 700 "$dir/home"
+  chmod 700 "$dir/home" "$dir/rest"
   setpriv "--reuid=$user" "--regid=$(id -g "$user")" --init-groups test -w "$dir/home" ||
     die "$user cannot reach $dir"
   local node gpu

@@ -112,11 +112,19 @@ node_is_up() {
     [ -z "$(sinfo -h -n "$1" -t no_respond,down -o %n)" ]
 }
 
+# One server checks tokens, the other whose process asks: a single one cannot do both.
 start_rest() {
+  local server=(setpriv "--reuid=$user" "--regid=$(id -g "$user")" --init-groups slurmrestd
+    -s openapi/v0.0.38)
   rm -f "$dir/rest/socket"
-  launch slurmrestd env SLURM_JWT=daemon setpriv "--reuid=$user" "--regid=$(id -g "$user")" \
-    --init-groups slurmrestd -a rest_auth/jwt -s openapi/v0.0.38 "127.0.0.1:$(rest_port)"
-  await slurmrestd 15 listens "$(rest_port)"
+  launch rest env SLURM_JWT=daemon "${server[@]}" -a rest_auth/jwt "127.0.0.1:$(rest_port)"
+  launch rest-local "${server[@]}" -a rest_auth/local "unix:$dir/rest/socket"
+  await rest 15 listens "$(rest_port)"
+  await rest-local 15 test -S "$dir/rest/socket"
+}
+stop_rest() {
+  stop rest -15
+  stop rest-local -15
 }
 
 # stop DAEMON SIGNAL: and its end is waited for.
@@ -149,7 +157,7 @@ log_holders() {
   local link pid log target
   for link in /proc/[0-9]*/exe; do
     target=$(readlink "$link" 2>/dev/null) || continue
-    if [[ $target != */slurmstepd ]]; then continue; fi
+    if [[ $target != */slurmstepd* ]]; then continue; fi
     pid=${link#/proc/}
     pid=${pid%/exe}
     for log in "$@"; do
