@@ -31,7 +31,15 @@ make_user() {
   made_user=yes
 }
 
+# Slurm names a node's group after the node alone: who has made them has the names.
+node_cgroups() { find /sys/fs/cgroup/memory -maxdepth 1 -type d -name 'slurm_n[0-9]*'; }
+check_cgroups() {
+  [ -w /sys/fs/cgroup/memory/tasks ] || die '--memory enforced: no cgroup v1 for memory here'
+  [ -z "$(node_cgroups)" ] || die "--memory enforced: another Slurm has $(node_cgroups | xargs)"
+}
+
 make_folder() {
+  if [ "$memory" = enforced ]; then check_cgroups; fi
   mkdir -p "$(dirname "$dir")"
   mkdir "$dir"
   : >"$dir/.slurm-cluster"
@@ -39,7 +47,8 @@ make_folder() {
   make_user
   choose_ports
   [ "$(id -u "$user")" -ne 0 ] || die "--user $user: the sweeps run as an ordinary user"
-  declare -p name nodes gpus gpu_type cpus user made_user proctrack accounting rest base |
+  declare -p name nodes gpus gpu_type cpus user made_user proctrack memory accounting rest \
+    base |
     sed 's/^declare --/declare -g/' >"$dir/settings"
   mkdir "$dir"/{pids,log,run,flags,spool,dev,home,rest}
   mkdir -m 700 "$dir"/{secret,state,mysql,spool/ctld}
@@ -48,7 +57,10 @@ make_folder() {
   setpriv "--reuid=$user" "--regid=$(id -g "$user")" --init-groups test -w "$dir/home" ||
     die "$user cannot reach $dir"
   local node gpu
-  for ((node = 1; node <= nodes; ++node)); do mkdir "$dir/spool/n$node"; done
+  for ((node = 1; node <= nodes; ++node)); do
+    mkdir "$dir/spool/n$node"
+    if [ "$memory" = enforced ]; then mkdir "/sys/fs/cgroup/memory/slurm_n$node"; fi
+  done
   for ((gpu = 0; gpu < gpus; ++gpu)); do
     mknod -m 666 "$dir/dev/gpu$gpu" c 195 "$gpu" || die "no character devices can be made here"
   done
@@ -83,7 +95,8 @@ TEXT
 }
 
 write_slurm_conf() {
-  local gres='' line key
+  local gres='' task=none line key
+  if [ "$memory" = enforced ]; then task=cgroup; fi
   if [ "$gpus" -gt 0 ]; then gres=" Gres=gpu:${gpu_type:+$gpu_type:}$gpus"; fi
   {
     cat <<TEXT
@@ -108,7 +121,7 @@ SlurmdDebug=info
 MailProg=/bin/true
 Prolog=$dir/prolog
 ProctrackType=proctrack/$proctrack
-TaskPlugin=task/none
+TaskPlugin=task/$task
 SwitchType=switch/none
 MpiDefault=none
 SelectType=select/cons_tres
@@ -164,7 +177,8 @@ TEXT
       echo "NodeName=n[1-$nodes] Name=gpu ${gpu_type:+Type=$gpu_type }File=$dir/dev/gpu[0-$((gpus - 1))]"
     fi
   } >"$dir/gres.conf"
-  printf 'CgroupPlugin=cgroup/v1\n' >"$dir/cgroup.conf"
+  echo 'CgroupPlugin=cgroup/v1' >"$dir/cgroup.conf"
+  if [ "$memory" = enforced ]; then echo 'ConstrainRAMSpace=yes' >>"$dir/cgroup.conf"; fi
 }
 
 write_prolog() {

@@ -237,3 +237,14 @@ end_all() {
     sleep 0.05
   done
 }
+
+# What jobs that were killed leave of their groups.
+remove_cgroups() {
+  local node deadline=$((SECONDS + 10))
+  for ((node = 1; node <= nodes; ++node)); do
+    while [ -d "/sys/fs/cgroup/memory/slurm_n$node" ]; do
+      find "/sys/fs/cgroup/memory/slurm_n$node" -depth -type d -exec rmdir {} \; 2>/dev/null || true
+      [ $SECONDS -lt $deadline ] || die "cannot remove /sys/fs/cgroup/memory/slurm_n$node"
+    done
+  done
+}
