@@ -64,6 +64,18 @@ void detach(Body body) {
   }
 }
 
+/// Where it stands, for whom it is and what of the agent it could touch.
+void tell_place() {
+  int inherited = 0;
+  for (int number = STDERR_FILENO + 1; number < 256; ++number)
+    inherited += ::fcntl(number, F_GETFD) != -1 ? 1 : 0;
+  const std::string line = "place " + rank + " " + variable("LOCAL_RANK") + " " +
+                           variable("CUDA_VISIBLE_DEVICES") + " " +
+                           variable("SHARDSWEEP_MARKER") + " " + std::to_string(inherited) +
+                           " " + (variable("SLURM_JOB_ID").empty() ? "free" : "slurm") + "\n";
+  (void)!::write(STDOUT_FILENO, line.data(), line.size());
+}
+
 void behave(const std::string& mode) {
   if (mode == "steps") {
     record_phase("rendezvous");
@@ -91,6 +103,8 @@ void behave(const std::string& mode) {
     detach([] { refork(); });
   } else if (mode == "hang") {
     hang();
+  } else if (mode == "place") {
+    tell_place();
   } else if (mode.starts_with("say=")) {
     const std::string line = mode.substr(4) + "\n";
     (void)!::write(STDOUT_FILENO, line.data(), line.size());

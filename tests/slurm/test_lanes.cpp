@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lanes in jobs of a real Slurm: one srun of node agents, and training over 1 to 8 nodes.
+#include "slurm/job.hpp"
+
+#include <doctest/doctest.h>
+
+#include <map>
+#include <set>
+#include <sstream>
+
+using namespace shardsweep;
+using test::Job;
+using test::output_of;
+
+namespace {
+
+const std::vector<std::string> tiny{"--layers", "4", "--hidden",      "64",  "--ffn",     "128",
+                                    "--heads",  "4", "--vocab",       "256", "--seq-len", "32",
+                                    "--steps",  "2", "--micro-batch", "1"};
+
+std::vector<std::string> layout(int dp, int tp, int pp) {
+  std::vector<std::string> flags = tiny;
+  for (const auto& word : {std::string("--dp"), std::to_string(dp), std::string("--tp"),
+                           std::to_string(tp), std::string("--pp"), std::to_string(pp),
+                           std::string("--grad-accum"), std::to_string(pp)})
+    flags.push_back(word);
+  return flags;
+}
+
+}  // namespace
+
+TEST_CASE("a lane trains over 1, 2, 4 and 8 nodes") {
+  for (const int nodes : {1, 2, 4, 8}) {
+    CAPTURE(nodes);
+    Job job(nodes);
+    const int world = 2 * nodes;
+    job.assign_training(layout(world, 1, 1), world);
+    job.assign_training(layout(nodes, 2, 1), world);
+    job.assign_training(layout(nodes, 1, 2), world);
+    job.submit();
+    for (const AttemptId attempt : {1, 2, 3}) {
+      const Ended ended = job.wait_ended(attempt);
+      CHECK_MESSAGE(ended.outcome == Outcome::completed, ended.cause);
+      CHECK(ended.leaked == 0);
+    }
+    job.tell(Drain{});
+    CHECK(job.wait_gone(20));
+    job.check_account("drained");
+    CHECK(job.wait_state("COMPLETED"));
+  }
+}
+
+TEST_CASE("each rank has its node, its GPU and nothing of Slurm's") {
+  Job job(4);
+  // What a login environment may hold: unbuffered or labelled output would break the channel.
+  job.prolog =
+      "export SLURM_UNBUFFEREDIO=1 SLURM_LABELIO=1 SRUN_CPUS_PER_TASK=3 SLURM_NTASKS=9";
+  const Assign attempt = job.assign({"place", "result"}, 8);
+  job.submit();
+  CHECK(job.wait_ended(attempt.attempt).outcome == Outcome::completed);
+  std::istringstream places(output_of("for i in 0 1 2 3 4 5 6 7; do tar -xOf '" + attempt.dir +
+                                      ".tar' --wildcards \"*rank.$i.out\"; done"));
+  std::vector<std::string> nodes;
+  for (int expected = 0; expected < 8; ++expected) {
+    std::string word;
+    int rank = -1;
+    int local = -1;
+    std::string device;
+    std::string marker;
+    int inherited = -1;
+    std::string scheduler;
+    places >> word >> rank >> local >> device >> marker >> inherited >> scheduler;
+    REQUIRE(!places.fail());
+    CHECK(rank == expected);
+    CHECK(local == rank % 2);
+    CHECK(device == std::to_string(local));
+    CHECK(inherited == 0);
+    CHECK(scheduler == "free");
+    const std::string head = job.spec.token + "/1/";
+    REQUIRE(marker.starts_with(head));
+    nodes.push_back(marker.substr(head.size()));
+  }
+  const std::vector<std::string> seen = job.wait_nodes();
+  for (std::size_t rank = 0; rank < nodes.size(); ++rank)
+    CHECK(nodes[rank] == seen[rank / 2]);
+  CHECK(job.log().find("foreign output") == std::string::npos);
+}
+
+TEST_CASE("a second job with the same token leaves at once and runs nothing") {
+  Job job(1);
+  job.assign({"steps", "hang"});
+  job.submit();
+  job.wait_nodes();
+  const std::string second = job.submit();
+  CHECK(test::wait_until([&] { return job.state(second) == "FAILED"; }, 30, 100));
+  CHECK(output_of("scontrol show job " + second).find("ExitCode=75:0") != std::string::npos);
+  CHECK(job.log().find("another lead has claimed this allocation") != std::string::npos);
+  job.tell(Cancel{1, "enough"});
+  CHECK(job.wait_ended(1).outcome == Outcome::cancelled);
+  job.tell(Drain{});
+  CHECK(job.wait_gone(20));
+  job.check_account("drained");
+}
