@@ -90,6 +90,8 @@ class Run {
     if (!fault_.strikes(phase_.c_str(), options_.rank)) return;
     switch (fault_.kind) {
       case FaultKind::hang:
+        std::fprintf(stderr, "shardbench: rank %lld hangs in phase %s, as asked\n",
+                     static_cast<long long>(options_.rank), phase_.c_str());
         hang();
       case FaultKind::crash:
         std::abort();

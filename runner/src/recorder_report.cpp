@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Conclusions, strongest evidence first: a rank that reported an error of its own; one that
-// left without a word; one whose process shows no life; one that others wait for and that waits
-// for nobody.
+// left without a word; one that never came to record; one whose process shows no life; one that
+// others wait for and that waits for nobody.
 #include "recorder_report.hpp"
 
+#include "clock.hpp"
 #include "groups.hpp"
 #include "json.hpp"
 
@@ -31,10 +32,6 @@ Layout layout_of(const RecorderHeader& h) {
 
 std::string_view text(const char* field) {
   return field;
-}
-
-bool is_end(const RecorderFile& file, std::string_view how) {
-  return text(file.header.end.data()) == how;
 }
 
 using Place = std::tuple<u64, i64, std::string>;  // group, peer, operation
@@ -70,17 +67,15 @@ class Analysis {
           return !end.empty() && end != "ok" && end != "peer_lost" && end != "timeout";
         }))
       return;
-    const bool somebody_ended = std::any_of(
-        report_.ranks.begin(), report_.ranks.end(),
-        [](const RecorderFile& f) { return f.header.end[0] != '\0' && !is_end(f, "ok"); });
-    if (somebody_ended && name_if("left without a word, or stands still",
-                                  [](const auto& f) { return f.header.end[0] == '\0'; }))
-      return;
-    double newest_beat = 0;
-    for (const RecorderFile& f : report_.ranks)
-      newest_beat = std::max(newest_beat, f.header.beat_s);
-    if (name_if("shows no sign of life", [newest_beat](const RecorderFile& f) {
-          return f.header.end[0] == '\0' && newest_beat - f.header.beat_s > lifeless_s;
+    if (somebody([](std::string_view end) { return !end.empty() && end != "ok"; })) {
+      if (name_if("left without a word, or stands still",
+                  [](const auto& f) { return f.header.end[0] == '\0'; }))
+        return;
+      if (name_missing()) return;
+    }
+    const double newest_s = newest_time_s();
+    if (name_if("shows no sign of life", [newest_s](const RecorderFile& f) {
+          return f.header.end[0] == '\0' && newest_s - f.header.beat_s > lifeless_s;
         }))
       return;
     name_awaited();
@@ -93,6 +88,29 @@ class Analysis {
       if (condition(file)) report_.guilty.push_back(file.header.rank);
     if (!report_.guilty.empty()) report_.why = why;
     return !report_.guilty.empty();
+  }
+
+  template <typename Condition>
+  bool somebody(Condition ended_so) const {
+    return std::any_of(report_.ranks.begin(), report_.ranks.end(), [&](const RecorderFile& f) {
+      return ended_so(text(f.header.end.data()));
+    });
+  }
+
+  bool name_missing() {
+    report_.guilty = report_.missing;
+    if (!report_.guilty.empty()) report_.why = "never began to record";
+    return !report_.guilty.empty();
+  }
+
+  /// The time that silence is counted to. Ranks that stand still together are nobody's fault,
+  /// so it is that of the last beat; once a rank is through, the others should follow at once.
+  double newest_time_s() const {
+    double newest =
+        somebody([](std::string_view end) { return end == "ok"; }) ? unix_time_s() : 0;
+    for (const RecorderFile& f : report_.ranks)
+      newest = std::max(newest, f.header.beat_s);
+    return newest;
   }
 
   void name_awaited() {
@@ -143,6 +161,7 @@ class Analysis {
 
 std::string numbers_json(const std::vector<i64>& numbers) {
   std::vector<std::string> texts;
+  texts.reserve(numbers.size());
   for (const i64 number : numbers)
     texts.push_back(std::to_string(number));
   return json_array(texts);

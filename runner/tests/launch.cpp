@@ -102,11 +102,19 @@ std::vector<int> Launch::wait(double limit_s, int except) {
   }
 }
 
+std::string deadline(const std::string& phase, double seconds) {
+  return phase + '=' + std::to_string(slowness * seconds);
+}
+
 std::vector<std::string> flags_in(const ScratchFolder& folder, std::vector<std::string> more) {
-  std::vector<std::string> all{"--model",    "tiny",   "--records",  folder.file("records"),
-                               "--run-id",   "test",   "--recorder", folder.file("recorder"),
-                               "--steps",    "3",      "--warmup",   "1",
-                               "--deadline", "comm=1", "--deadline", "rendezvous=2"};
+  std::vector<std::string> all{"--model",    "tiny",
+                               "--records",  folder.file("records"),
+                               "--run-id",   "test",
+                               "--recorder", folder.file("recorder"),
+                               "--steps",    "3",
+                               "--warmup",   "1",
+                               "--deadline", deadline("comm", 1),
+                               "--deadline", deadline("rendezvous", 2)};
   all.insert(all.end(), more.begin(), more.end());
   return all;
 }
@@ -125,6 +133,10 @@ bool wait_for_text(const std::string& path, const std::string& text, double limi
     sleep_ms(look_ms);
   }
   return false;
+}
+
+std::vector<i64> guilty_ranks(const ScratchFolder& folder) {
+  return read_recorders(folder.file("recorder")).guilty;
 }
 
 }  // namespace shardbench

@@ -2,6 +2,8 @@
 // Starts the ranks of a run as the agent does, one process each, and waits for them.
 #pragma once
 
+#include "recorder_report.hpp"
+
 #include <sys/types.h>
 
 #include <string>
@@ -53,13 +55,25 @@ class Launch {
   std::vector<int> codes_;
 };
 
+/// What checks every access takes longer: deadlines that are tight on purpose grow with it.
+#ifdef __SANITIZE_ADDRESS__
+constexpr double slowness = 2;
+#else
+constexpr double slowness = 1;
+#endif
+
 /// Longer than any run of these tests takes on a loaded machine, in seconds.
-constexpr double patience_s = 30;
+constexpr double patience_s = 30 * slowness;
+/// The value of --deadline for `phase`: `seconds`, more where everything is slow.
+std::string deadline(const std::string& phase, double seconds);
 /// A small model with records and recorder in `folder`, short deadlines, and `more`.
 std::vector<std::string> flags_in(const ScratchFolder& folder, std::vector<std::string> more);
 
 std::string read_file(const std::string& path);
 /// Waits until `path` contains `text`; false after `limit_s`.
 bool wait_for_text(const std::string& path, const std::string& text, double limit_s);
+
+/// Whom the flight recorders in `folder` name.
+std::vector<i64> guilty_ranks(const ScratchFolder& folder);
 
 }  // namespace shardbench
