@@ -24,8 +24,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
-#include <iterator>
 #include <limits>
+#include <string_view>
 
 namespace shardbench {
 namespace {
@@ -37,13 +37,16 @@ constexpr double rendezvous_slack_s = 2.0;
 constexpr int slow_ms = 50;
 constexpr int orphan_s = 600;
 constexpr i64 absurd_bytes = i64{1} << 60;
+constexpr std::streamsize block_bytes = 1 << 16;
 
 /// Equal on ranks that run the same program with the same flags.
 u64 fingerprint(const Options& o) {
   std::ifstream self("/proc/self/exe", std::ios::binary);
+  std::string block(block_bytes, '\0');
   u64 hash = 0;
-  for (std::istreambuf_iterator<char> at(self), end; at != end; ++at)
-    hash = hash * 1099511628211ULL + static_cast<unsigned char>(*at);  // FNV's prime
+  while (self.read(block.data(), block_bytes) || self.gcount() > 0)
+    for (const char c : std::string_view(block.data(), static_cast<std::size_t>(self.gcount())))
+      hash = hash * 1099511628211ULL + static_cast<unsigned char>(c);  // FNV's prime
   for (const char c : o.defining_flags + version)
     hash = mix(hash, static_cast<u64>(static_cast<unsigned char>(c)));
   return hash;
