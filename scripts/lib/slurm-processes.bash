@@ -28,7 +28,7 @@ launch() {
     ulimit -n hard
     if [ -n "${lock:-}" ]; then exec {lock}<&-; fi
     exec env -i "${settings[@]}" setsid "$@"
-  ) >>"$dir/log/$daemon.out" 2>&1 </dev/null &
+  ) >"$dir/log/$daemon.out" 2>&1 </dev/null &
   echo "$! $(start_time $!)" >"$dir/pids/$daemon"
   disown $!
 }
@@ -44,17 +44,23 @@ alive() {
   [ "$(start_time "$pid")" = "$started" ]
 }
 
-# await DAEMON SECONDS COMMAND…: until COMMAND succeeds; a daemon that died is not waited for.
+# await DAEMON SECONDS COMMAND…: until COMMAND succeeds. A daemon that died is not waited for, nor
+# one that has said 'fatal': a slurmctld was still there half a minute later.
 await() {
-  local daemon=$1 deadline=$((SECONDS + $2)) log
+  local daemon=$1 deadline=$((SECONDS + $2)) log why
   shift 2
   until "$@" >/dev/null 2>&1; do
-    if alive "$daemon" && [ $SECONDS -lt $deadline ]; then
+    if ! alive "$daemon"; then
+      why='ended by itself'
+    elif grep -q ': fatal: ' "$dir/log/$daemon.out"; then
+      why='gave up'
+    elif [ $SECONDS -ge $deadline ]; then
+      why='does not answer in time'
+    else
       sleep 0.05
       continue
     fi
-    alive "$daemon" && echo "slurm-cluster: $daemon does not answer in time" >&2
-    alive "$daemon" || echo "slurm-cluster: $daemon ended by itself" >&2
+    echo "slurm-cluster: $daemon $why" >&2
     for log in "$dir/log/$daemon.log" "$dir/log/$daemon.out"; do
       if [ -s "$log" ]; then tail -n 12 "$log" | sed "s|^|${log##*/}: |" >&2; fi
     done
