@@ -33,7 +33,7 @@ struct Layout {
   std::int32_t cp = 1;            ///< reserved: 1
   std::int32_t ep = 1;            ///< reserved: 1
   std::int32_t vpp = 1;           ///< reserved: 1
-  std::int32_t dp_replicate = 1;  ///< reserved: 1
+  std::int32_t dp_replicate = 1;  ///< copies of what ZeRO shards
   std::int32_t micro_batch = 1;   ///< samples per micro-batch
   std::int32_t grad_accum = 1;    ///< micro-batches per train step and DP rank
   std::int32_t zero = 0;          ///< ZeRO stage 0-3
@@ -49,6 +49,8 @@ struct Layout {
   [[nodiscard]] std::int64_t global_batch() const {
     return std::int64_t{dp} * micro_batch * grad_accum;
   }
+  /// Ranks that share one copy of what ZeRO shards.
+  [[nodiscard]] std::int32_t shard_ranks() const { return dp / dp_replicate; }
   friend bool operator==(const Layout&, const Layout&) = default;
 };
 

@@ -90,7 +90,7 @@ const std::array<AxisInfo, 21> table{{
      get_layout<&Layout::ep>, set_layout<&Layout::ep>},
     {"vpp", AxisKind::integer, {}, vpp_aliases, 1, 1, 1, false, keyed, "virtual pipeline stages per rank (reserved: 1)",
      get_layout<&Layout::vpp>, set_layout<&Layout::vpp>},
-    {"dp_replicate", AxisKind::integer, {}, replicate_aliases, 1, 1, 1, false, keyed, "replicas of a ZeRO shard group (reserved: 1)",
+    {"dp_replicate", AxisKind::integer, {}, replicate_aliases, 1, widest, 1, false, keyed, "replicas of what ZeRO shards over dp / dp_replicate ranks",
      get_layout<&Layout::dp_replicate>, set_layout<&Layout::dp_replicate>},
     {"micro_batch", AxisKind::integer, {}, micro_batch_aliases, 1, widest, 1, false, !keyed, "samples per micro-batch",
      get_layout<&Layout::micro_batch>, set_layout<&Layout::micro_batch>},

@@ -26,6 +26,7 @@ enum Fixed : int {
   layers,
   grad_accum,
   zero,
+  dp_replicate,
   sequence_parallel,
   max_nodes,
   exclude,
@@ -33,9 +34,9 @@ enum Fixed : int {
   fixed_count,
 };
 constexpr std::array<std::string_view, fixed_count> fixed_names{
-    "gpus",      "world",   "batch",      "heads", "kv_heads",
-    "ffn",       "layers",  "grad_accum", "zero",  "sequence_parallel",
-    "max_nodes", "exclude", "memory"};
+    "gpus",    "world",      "batch", "heads",        "kv_heads",          "ffn",
+    "layers",  "grad_accum", "zero",  "dp_replicate", "sequence_parallel", "max_nodes",
+    "exclude", "memory"};
 constexpr int none = -1;
 
 std::optional<std::int64_t> axis_value(const AxisInfo& axis, std::string_view text) {
@@ -63,6 +64,16 @@ std::string product_text(const Layout& layout, bool with_dp) {
   text += fmt::format("tp {} x pp {}", layout.tp, layout.pp);
   if (layout.cp != 1) text += fmt::format(" x cp {}", layout.cp);
   return text;
+}
+
+std::string why_replicas(const Layout& layout) {
+  if (layout.dp % layout.dp_replicate != 0)
+    return fmt::format("dp_replicate {} does not divide dp {}", layout.dp_replicate, layout.dp);
+  if (layout.zero == 0)
+    return fmt::format("dp_replicate {} copies what ZeRO shards, and zero is 0",
+                       layout.dp_replicate);
+  return fmt::format("dp_replicate {} of dp {} leaves one rank to shard over",
+                     layout.dp_replicate, layout.dp);
 }
 
 }  // namespace
@@ -156,6 +167,9 @@ int Judge::find_shape(const Point& point) const {
   if (layout.pp > model.layers) return layers;
   if (shardbench_ && layout.grad_accum < layout.pp - 1) return grad_accum;
   if (shardbench_ && layout.zero > 0 && layout.dp == 1) return zero;
+  if (layout.dp % layout.dp_replicate != 0) return dp_replicate;
+  const bool shards = layout.zero > 0 && layout.shard_ranks() > 1;
+  if (shardbench_ && layout.dp_replicate > 1 && !shards) return dp_replicate;
   if (layout.sequence_parallel && (layout.tp == 1 || point.seq_len % layout.tp != 0))
     return sequence_parallel;
   const auto most_nodes = sweep_.policy.max_nodes;
@@ -273,6 +287,8 @@ std::string Judge::why_shape(const Point& point, int constraint) const {
                          layout.grad_accum, layout.pp - 1);
     case zero:
       return fmt::format("ZeRO stage {} shards over dp, and dp is 1", layout.zero);
+    case dp_replicate:
+      return why_replicas(layout);
     case sequence_parallel:
       if (layout.tp == 1) return "sequence parallel needs tp > 1, and tp is 1";
       return fmt::format("sequence parallel: tp {} does not divide seq_len {}", layout.tp,

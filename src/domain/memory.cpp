@@ -61,11 +61,11 @@ StateBytes state_bytes(const Point& point, double bf16_gradient) {
   const bool mixed = point.dtype == Dtype::bf16;
   // Adam's two moments, and a master copy where the weights are too coarse to be added to.
   StateBytes bytes{element, mixed ? bf16_gradient : element, mixed ? 12 : 2 * element};
-  const double dp = point.layout.dp;
+  const double shards = point.layout.shard_ranks();
   const auto zero = point.layout.zero;
-  if (zero >= 1) bytes.optimizer /= dp;
-  if (zero >= 2) bytes.gradients /= dp;
-  if (zero >= 3) bytes.weights /= dp;
+  if (zero >= 1) bytes.optimizer /= shards;
+  if (zero >= 2) bytes.gradients /= shards;
+  if (zero >= 3) bytes.weights /= shards;
   return bytes;
 }
 

@@ -2,7 +2,7 @@
 // Memory per rank, by class, of a Llama-like model under a layout: bytes, from shapes alone.
 //
 // Symbols: L layers, h hidden, f ffn, a heads, g kv heads, V vocab, s seq_len, b micro_batch,
-// m grad_accum, t tp, p pp, d dp, e bytes of an element, N parameters.
+// m grad_accum, t tp, p pp, d dp / dp_replicate, e bytes of an element, N parameters.
 #pragma once
 
 #include <shardsweep/model.hpp>

@@ -40,7 +40,9 @@ Link link_of(const ClusterSpec& cluster, std::int64_t stride, std::int64_t size)
 }
 
 struct Links {
-  Link tp, dp, pp;
+  Link tp, pp;
+  Link shard;      // the ranks that share one copy; all of dp without replicas
+  Link replicate;  // those that hold the same part of it
 };
 
 Links links_of(const ClusterSpec& cluster, const Layout& layout) {
@@ -58,8 +60,10 @@ Links links_of(const ClusterSpec& cluster, const Layout& layout) {
     tp_stride = dp;
   }
   // Between two stages only the neighbours talk, but some pair of them crosses.
-  return {link_of(cluster, tp_stride, tp), link_of(cluster, dp_stride, dp),
-          link_of(cluster, pp_stride, pp)};
+  const std::int64_t shards = layout.shard_ranks();
+  return {link_of(cluster, tp_stride, tp), link_of(cluster, pp_stride, pp),
+          link_of(cluster, dp_stride, shards),
+          link_of(cluster, dp_stride * shards, layout.dp_replicate)};
 }
 
 double transfer_s(const Link& link, double bytes, double messages) {
@@ -110,22 +114,38 @@ double pp_s(const ModelSpec& model, const Point& point, const Link& link) {
   return transfer_s(link, 2 * row, 2);
 }
 
+double local_parameters(const ModelSpec& model, const Layout& layout) {
+  return real(parameters(model)) / (real(layout.tp) * layout.pp);
+}
+
 // Per train step, bytes sent per rank in units of (d-1)/d local parameters: gradients twice
 // (all-reduce); ZeRO-1 gradients once, weights once; ZeRO-2 gradients every micro-batch;
 // ZeRO-3 weights twice and gradients once every micro-batch [arXiv 1910.02054, section 7].
 double dp_s(const ModelSpec& model, const Point& point, const Link& link) {
   const auto& layout = point.layout;
-  if (layout.dp == 1) return 0;
+  const std::int32_t shards = layout.shard_ranks();
+  if (shards == 1) return 0;
   const double element = real(bytes_of(point.dtype));
   const double gradient = std::max(element, 4.0);
   const double accum = layout.grad_accum;
   std::array<double, 4> bytes{2 * gradient, gradient + element, accum * gradient + element,
                               accum * (2 * element + gradient)};
-  const double share = 1 - 1.0 / layout.dp;
-  const double local = real(parameters(model)) / (real(layout.tp) * layout.pp);
+  const double share = 1 - 1.0 / shards;
+  const double local = local_parameters(model, layout);
   const double sent = share * local * bytes[static_cast<std::size_t>(layout.zero)];
   constexpr double mib = 1024 * 1024;
   return transfer_s(link, sent, std::ceil(sent / (layout.bucket_mb * mib)));
+}
+
+// Once per train step replicas all-reduce the gradients of their parts, a layer at a time.
+double replicate_s(const ModelSpec& model, const Point& point, const Link& link) {
+  const auto& layout = point.layout;
+  if (layout.dp_replicate == 1) return 0;
+  const double gradient = std::max(real(bytes_of(point.dtype)), 4.0);
+  const double share = 1 - 1.0 / layout.dp_replicate;
+  const double part = local_parameters(model, layout) / layout.shard_ranks();
+  return transfer_s(link, 2 * share * gradient * part,
+                    std::ceil(real(model.layers) / layout.pp));
 }
 
 }  // namespace
@@ -153,9 +173,9 @@ TimeEstimate estimate_time(const ModelSpec& model, const ClusterSpec& cluster,
   time.tp_s = accum * stage_tp_s;
   time.pp_s = accum * pp_s(model, point, links.pp);
   time.bubble_s = (layout.pp - 1) * (gemm_s + stage_tp_s);
-  const double all_dp_s = dp_s(model, point, links.dp);
+  const double sharded_s = dp_s(model, point, links.shard);
   const double hidden = layout.overlap ? hidden_share * time.compute_s : 0;
-  time.dp_s = std::max(0.0, all_dp_s - hidden);
+  time.dp_s = std::max(0.0, sharded_s - hidden) + replicate_s(model, point, links.replicate);
   time.step_s = time.compute_s + time.bubble_s + time.tp_s + time.pp_s + time.dp_s;
   return time;
 }

@@ -45,7 +45,7 @@ CREATE TABLE trials (
   cp                INTEGER NOT NULL,  -- reserved: 1
   ep                INTEGER NOT NULL,  -- reserved: 1
   vpp               INTEGER NOT NULL,  -- reserved: 1
-  dp_replicate      INTEGER NOT NULL,  -- reserved: 1
+  dp_replicate      INTEGER NOT NULL,
   micro_batch       INTEGER NOT NULL,
   grad_accum        INTEGER NOT NULL,
   zero              INTEGER NOT NULL,
@@ -106,7 +106,7 @@ CREATE TABLE left_out (
   cp                INTEGER NOT NULL,  -- reserved: 1
   ep                INTEGER NOT NULL,  -- reserved: 1
   vpp               INTEGER NOT NULL,  -- reserved: 1
-  dp_replicate      INTEGER NOT NULL,  -- reserved: 1
+  dp_replicate      INTEGER NOT NULL,
   micro_batch       INTEGER NOT NULL,
   grad_accum        INTEGER NOT NULL,
   zero              INTEGER NOT NULL,

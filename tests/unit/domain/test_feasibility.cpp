@@ -137,6 +137,27 @@ TEST_CASE("shardbench's own rules hold for shardbench alone") {
   CHECK(verdict(sweep, alone) == "feasible");
 }
 
+TEST_CASE("replicas divide dp and shardbench needs shards to copy") {
+  auto sweep = sweep_64();
+  const auto replicated = [](std::int32_t copies, std::int32_t zero) {
+    return changed([&](Point& p) { p.layout.dp_replicate = copies, p.layout.zero = zero; });
+  };
+  for (const std::int32_t zero : {1, 2, 3})
+    CHECK(verdict(sweep, replicated(2, zero)) == "feasible");
+  CHECK(verdict(sweep, replicated(3, 1)) ==
+        "dp_replicate: dp_replicate 3 does not divide dp 8");
+  CHECK(verdict(sweep, replicated(16, 1)) ==
+        "dp_replicate: dp_replicate 16 does not divide dp 8");
+  CHECK(verdict(sweep, replicated(2, 0)) ==
+        "dp_replicate: dp_replicate 2 copies what ZeRO shards, and zero is 0");
+  CHECK(verdict(sweep, replicated(8, 1)) ==
+        "dp_replicate: dp_replicate 8 of dp 8 leaves one rank to shard over");
+  sweep.runner.name = "torchtitan";
+  CHECK(verdict(sweep, replicated(8, 0)) == "feasible");
+  CHECK(verdict(sweep, replicated(3, 0)) ==
+        "dp_replicate: dp_replicate 3 does not divide dp 8");
+}
+
 TEST_CASE("limits.max_nodes leaves larger worlds out") {
   auto sweep = sweep_64();
   sweep.policy.max_nodes = 1;

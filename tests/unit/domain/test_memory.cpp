@@ -62,6 +62,19 @@ TEST_CASE("weights and gradients and optimizer of 8B at dp 8 for ZeRO 0 to 3") {
   CHECK(part(plain, MemoryClass::optimizer) == 12 * 8'030'261'248);
 }
 
+TEST_CASE("replicas shard over the ranks of one copy") {
+  for (std::int32_t zero = 1; zero < 4; ++zero) {
+    auto replicated = point_of(8, 1, 1);
+    replicated.layout.zero = zero;
+    replicated.layout.dp_replicate = 4;
+    auto alone = point_of(2, 1, 1);
+    alone.layout.zero = zero;
+    CHECK(estimate_8b(replicated).bytes == estimate_8b(alone).bytes);
+    CHECK(optimistic_memory(llama3_8b(), replicated).bytes ==
+          optimistic_memory(llama3_8b(), alone).bytes);
+  }
+}
+
 TEST_CASE("fp32 keeps no master copy") {
   auto point = point_of(1, 1, 1);
   point.dtype = Dtype::fp32;

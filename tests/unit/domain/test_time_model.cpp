@@ -61,6 +61,23 @@ TEST_CASE("what costs more is slower") {
   CHECK(speed(other) < speed(point_of(2, 8, 1)));
 }
 
+TEST_CASE("shards that stay within a node are fetched faster and replicas are summed once") {
+  auto everywhere = point_of(16, 1, 1);
+  everywhere.layout.zero = 3;
+  everywhere.layout.overlap = false;
+  auto within = everywhere;
+  within.layout.dp_replicate = 2;
+  CHECK(speed(within) > speed(everywhere));
+  // Half of 8.03e9 / 8 fp32 gradients, twice, between two nodes; a message for each layer.
+  auto alone = everywhere;
+  alone.layout.dp = 8;
+  const auto dp_s = [](const Point& point) {
+    return estimate_time(llama3_8b(), h100(), point).dp_s;
+  };
+  CHECK(dp_s(within) - dp_s(alone) ==
+        doctest::Approx(4 * 8.030261248e9 / 8 / 50e9 + 32 * 15e-6));
+}
+
 TEST_CASE("without a peak the speed is unknown and the time an estimate") {
   auto cluster = h100();
   cluster.peak_flops = {};

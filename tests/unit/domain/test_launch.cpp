@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "domain/launch.hpp"
+#include "sweep_fixture.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+using namespace shardsweep;
+using namespace shardsweep::testing;
+
+namespace {
+
+/// What follows `flag`; empty where it is not there.
+std::string value_of(const std::vector<std::string>& argv, const std::string& flag) {
+  const auto at = std::find(argv.begin(), argv.end(), flag);
+  return at == argv.end() || at + 1 == argv.end() ? std::string() : *(at + 1);
+}
+
+}  // namespace
+
+TEST_CASE("every axis of a layout reaches the runner as a flag") {
+  Point point;
+  point.layout.dp = 8;
+  point.layout.dp_replicate = 2;
+  point.layout.zero = 3;
+  point.layout.sequence_parallel = true;
+  point.layout.rank_order = RankOrder::tp_pp_dp;
+  const auto argv = runner_command(sweep_of(small_model(), {}), point, {});
+  CHECK(value_of(argv, "--dp") == "8");
+  CHECK(value_of(argv, "--dp-replicate") == "2");
+  CHECK(value_of(argv, "--zero") == "3");
+  CHECK(value_of(argv, "--sequence-parallel") == "on");
+  CHECK(value_of(argv, "--rank-order") == "tp-pp-dp");
+  CHECK(value_of(argv, "--kv-heads") == "4");
+}
