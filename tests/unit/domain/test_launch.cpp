@@ -36,3 +36,11 @@ TEST_CASE("every axis of a layout reaches the runner as a flag") {
   CHECK(value_of(argv, "--rank-order") == "tp-pp-dp");
   CHECK(value_of(argv, "--kv-heads") == "4");
 }
+
+TEST_CASE("the runner's own arguments come last and so have the last word") {
+  auto sweep = sweep_of(small_model(), {});
+  sweep.runner.args = {"--stages", "5,3"};
+  const auto argv = runner_command(sweep, {}, {});
+  REQUIRE(argv.size() > 2);
+  CHECK(std::vector<std::string>(argv.end() - 2, argv.end()) == sweep.runner.args);
+}
