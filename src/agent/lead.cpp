@@ -22,6 +22,8 @@ constexpr double peer_grace_s = 2;
 // Beyond the grace of a running attempt: node agents that have been told to leave.
 constexpr double quit_limit_s = 10;
 constexpr double unkillable_s = 60;
+// By how much the controller's clock may be ahead of ours.
+constexpr double end_tolerance_s = 5;
 
 }  // namespace
 
@@ -194,7 +196,8 @@ void Lead::lose_nodes(const std::string& why) {
   log_.line(why);
   if (!kill_all_children(clock_, unkillable_s)) log_.line("processes are left on this node");
   if (running_) {
-    running_->own = Evidence{clock_.now(), Outcome::node_failure, why, "agent"};
+    if (!running_->own)
+      running_->own = Evidence{clock_.now(), Outcome::node_failure, why, "agent"};
     finish(*std::exchange(running_, std::nullopt));
   }
   leave("node lost");
@@ -271,9 +274,11 @@ void Lead::finish(Running running) {
   std::vector<Evidence> evidence;
   std::int32_t leaked = 0;
   bool measured = false;
+  bool node_failed = false;
   std::string notes;
   for (const auto& [name, node] : nodes_) {
     if (!node.ended) continue;
+    node_failed = node_failed || node.ended->outcome == Outcome::node_failure;
     leaked += node.ended->leaked;
     if (node.ended->outcome != Outcome::completed) {
       evidence.push_back(evidence_of_node(*node.ended));
@@ -290,8 +295,24 @@ void Lead::finish(Running running) {
     log_.line(records.error().what);
   }
   Classified verdict = classify(evidence, measured);
+  const bool told_to_stop = verdict.outcome == Outcome::preempted;
+  if (told_to_stop && time_is_up()) {
+    verdict.outcome = Outcome::timeout;
+    verdict.first.cause = "the allocation's time was up";
+  }
   if (verdict.first.cause.empty()) verdict.first.cause = notes;
   write_ended(running.assign, verdict, leaked, running.spec.keep_log_bytes);
+  // Its agent leaves, can't start anything or can't end something: the next attempt would only
+  // find out the same.
+  if (node_failed) leave("node lost");
+  // Slurm signals the ranks before us: nothing is started in between.
+  if (told_to_stop) leave("signal");
+}
+
+/// Slurm sends the same SIGTERM for the time limit as for everything else.
+bool Lead::time_is_up() const {
+  const auto left_s = job_end_.left_s(clock_);
+  return left_s && *left_s < end_tolerance_s;
 }
 
 void Lead::end_unstarted(const Assign& assign, Outcome outcome, const std::string& cause,

@@ -60,6 +60,7 @@ class Lead {
   void end_running(Outcome outcome, const std::string& why, const std::string& source);
   void finish_if_ended();
   void finish(Running running);
+  [[nodiscard]] bool time_is_up() const;
   void end_unstarted(const Assign& assign, Outcome outcome, const std::string& cause,
                      const std::string& source);
   void write_ended(const Assign& assign, const Classified& verdict, std::int32_t leaked,

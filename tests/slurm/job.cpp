@@ -97,6 +97,7 @@ Job::Job(int nodes) : DaemonSide(copied_programs()) {
 
 Job::~Job() {
   if (id_.empty()) return;
+  if (std::uncaught_exceptions() > 0) std::fprintf(stderr, "%s\n", log().c_str());
   (void)std::system(("scancel " + id_).c_str());
   wait_gone(30);
 }
@@ -140,6 +141,7 @@ std::vector<std::string> Job::wait_nodes() {
       60);
   REQUIRE_MESSAGE(in_time, "no node agents: " << log());
   std::vector<std::string> names;
+  names.reserve(seen.size());
   for (const auto& [name, there] : seen)
     names.push_back(name);
   return names;

@@ -4,8 +4,7 @@
 
 #include <doctest/doctest.h>
 
-#include <map>
-#include <set>
+#include <cstdlib>
 #include <sstream>
 
 using namespace shardsweep;
@@ -100,4 +99,31 @@ TEST_CASE("a second job with the same token leaves at once and runs nothing") {
   job.tell(Drain{});
   CHECK(job.wait_gone(20));
   job.check_account("drained");
+}
+
+TEST_CASE("a job that Slurm starts again measures nothing") {
+  Job job(1);
+  const Assign attempt = job.assign({"steps", "hang"});
+  const Assign waiting = job.assign({"result"});
+  job.submit();
+  job.wait_nodes();
+  job.wait_steps(attempt, 2);
+  // What an administrator can do in spite of --no-requeue.
+  (void)output_of("scontrol update jobid=" + job.id() + " requeue=1");
+  (void)output_of("scontrol requeue " + job.id());
+  CHECK(job.wait_ended(attempt.attempt).outcome == Outcome::preempted);
+  CHECK(job.wait_gone(20));
+  CHECK(job.revoked() == std::vector<AttemptId>{waiting.attempt});
+  // It waits two minutes, or until it is told.
+  CHECK(job.wait_state("PENDING"));
+  CHECK(test::wait_until(
+      [&] {
+        (void)std::system(
+            ("scontrol update jobid=" + job.id() + " StartTime=now 2>/dev/null").c_str());
+        return job.state() == "FAILED";
+      },
+      30, 200));
+  CHECK(output_of("scontrol show job " + job.id()).find("ExitCode=75:0") != std::string::npos);
+  CHECK(job.log().find("this job was started before") != std::string::npos);
+  job.check_account("signal");
 }
