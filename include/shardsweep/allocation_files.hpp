@@ -25,6 +25,7 @@ struct AllocationPaths {
   [[nodiscard]] std::filesystem::path from_lead() const { return dir / "from_lead"; }
   [[nodiscard]] std::filesystem::path claim() const { return dir / "claim"; }
   [[nodiscard]] std::filesystem::path log() const { return dir / "lead.log"; }
+  [[nodiscard]] std::filesystem::path script() const { return dir / "job.sbatch"; }
 };
 
 struct AttemptPaths {

@@ -3,6 +3,8 @@
 // (src/README.md).
 #pragma once
 
+#include <shardsweep/clock.hpp>
+#include <shardsweep/policy.hpp>
 #include <shardsweep/scheduler.hpp>
 
 #include <filesystem>
@@ -14,6 +16,11 @@ namespace shardsweep {
 /// `agent` is the absolute path of shardsweep-agent.
 [[nodiscard]] std::unique_ptr<Scheduler> make_local_scheduler(
     const std::filesystem::path& agent);
+
+/// Slurm by sbatch, squeue, sacct, scancel and scontrol on PATH. Nothing is asked of it before
+/// the first call. `clock` outlives it.
+[[nodiscard]] std::unique_ptr<Scheduler> make_slurm_cli_scheduler(const Policy& policy,
+                                                                  const Clock& clock);
 
 /// Nothing where Slurm's commands are there and its controller answers within a few seconds;
 /// else a fault that says which of the two is missing.

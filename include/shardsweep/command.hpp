@@ -24,16 +24,18 @@ struct CommandOutput {
   bool truncated = false;  ///< more was printed than `output_limit`
 };
 
-struct CommandLimits {
+struct CommandOptions {
   std::chrono::milliseconds deadline{10'000};
   std::size_t output_limit = 4 << 20;  ///< bytes of stdout and of stderr each
+  /// "NAME=value": all that it gets; none: what we have.
+  std::optional<std::vector<std::string>> environment{};
 };
 
 /// A program that runs beside the poll loop. argv[0] is a path or a name on PATH; no shell.
 class RunningCommand {
  public:
   [[nodiscard]] static Result<RunningCommand> start(const std::vector<std::string>& argv,
-                                                    const CommandLimits& limits);
+                                                    const CommandOptions& options);
   RunningCommand(RunningCommand&&) noexcept;
   RunningCommand& operator=(RunningCommand&&) noexcept;
   ~RunningCommand();  ///< ends it, and what it started, if it still runs
@@ -52,7 +54,7 @@ class RunningCommand {
 
 /// Runs a program to its end.
 [[nodiscard]] Result<CommandOutput> run_command(const std::vector<std::string>& argv,
-                                                const CommandLimits& limits);
+                                                const CommandOptions& options);
 
 /// Starts a program in a session of its own, with standard input from /dev/null and output
 /// appended to `log`: it outlives this process. Its parent must reap it while it lives.

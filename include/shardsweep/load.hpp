@@ -25,10 +25,14 @@ struct LoadOptions {
 [[nodiscard]] Result<SweepSpec> load_sweep_text(std::string_view text, const std::string& name,
                                                 const LoadOptions& options);
 [[nodiscard]] Result<SiteSpec> load_site(const std::filesystem::path& file);
+[[nodiscard]] Result<SiteSpec> load_site_text(std::string_view text, const std::string& name);
 
 /// The sweep as a complete sweep file: presets written out, every default in force, each policy
 /// value with its reason as a comment. Loading it gives an equal SweepSpec (positions apart);
 /// it is what the database keeps of a sweep and what `plan --explain` prints.
 [[nodiscard]] std::string explain_sweep(const SweepSpec& sweep);
+/// The same for a site: loading it gives an equal SiteSpec (position apart). The database keeps
+/// it, so that a daemon on any login node submits as the user's file said.
+[[nodiscard]] std::string explain_site(const SiteSpec& site);
 
 }  // namespace shardsweep

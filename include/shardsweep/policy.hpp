@@ -35,28 +35,39 @@ struct Policy {
   std::int64_t max_stored_left_out = 50'000;
   std::int64_t max_nodes = 0;
   double max_gpu_hours = 0;
-  std::int64_t max_allocations = 1;
+  std::int64_t max_allocations = 0;
+  std::int64_t max_pending = 0;
   double attempt_limit_s = 7200;
 
   // lane
   std::int64_t lane_length = 0;
   double lane_ahead_s = 1800;
   double lane_idle_s = 60;
+  double lane_time_margin = 1.5;
+  double lane_min_time_s = 900;
+  double lane_max_time_s = 4 * 3600;
+  double lane_stop_before_end_s = 60;
+
+  // slurm
+  double look_s = 10;
+  double submit_limit_s = 150;
 
   // daemon
   double tick_s = 0.25;
   double idle_tick_s = 1;
   double lease_renew_s = 5;
   double lease_ttl_s = 30;
-  double claim_limit_s = 30;
+  double claim_limit_s = 120;
+  double query_limit_s = 60;
 
   friend bool operator==(const Policy&, const Policy&) = default;
 };
 
-enum class PolicyUnit : std::uint8_t { seconds, bytes, count, hours };
+enum class PolicyUnit : std::uint8_t { seconds, bytes, count, hours, factor };
 
 struct PolicyField {
-  std::string_view section;  ///< the map in the sweep file: watch, retry, limits, lane, daemon
+  std::string_view
+      section;  ///< the map in the sweep file: watch, retry, limits, lane, slurm, daemon
   std::string_view key;
   PolicyUnit unit;
   std::variant<double Policy::*, std::int64_t Policy::*> member;

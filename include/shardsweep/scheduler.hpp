@@ -2,12 +2,15 @@
 // Port: who gives nodes. Nothing in it blocks: what is asked is answered later by poll().
 #pragma once
 
+#include <shardsweep/clock.hpp>
+#include <shardsweep/outcome.hpp>
 #include <shardsweep/result.hpp>
 
 #include <poll.h>
 
 #include <chrono>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -19,16 +22,20 @@ struct AllocationRequest {
   std::string token;
   std::string job_name;  ///< readable, ends with the token
   std::filesystem::path dir;
-  std::filesystem::path agent;  ///< absolute path of shardsweep-agent
-  int nodes = 1;
-  double time_limit_s = 0;  ///< 0: none
+  std::filesystem::path agent;   ///< absolute path of shardsweep-agent
+  std::filesystem::path script;  ///< the rendered job script; empty where none is needed
+  double limit_s = 150;          ///< for the scheduler's answer
+  bool strict = false;           ///< held until its id is committed: released by release()
 };
 
 /// How a submitted allocation is known again.
 struct AllocationHandle {
   std::string token;
-  std::string job_id;  ///< empty where the answer to the submission was never read
+  std::string job_name;  ///< unique: it ends with the token
+  std::string job_id;    ///< empty where the answer to the submission was never read
   std::filesystem::path dir;
+  Timestamp created_at = 0;
+  bool claimed = false;  ///< a lead has claimed it
 };
 
 enum class JobState : std::uint8_t { pending, running, ended, unknown };
@@ -46,11 +53,26 @@ struct SubmitRefused {
   std::string token;
   std::string why;
 };
+/// Not now: a limit that other jobs fill, or a scheduler that is too busy. To be asked again.
+struct SubmitDeferred {
+  std::string token;
+  std::string why;
+};
 struct JobSeen {
   std::string token;
   std::string job_id;
   JobState state = JobState::unknown;
   std::string detail;  ///< the scheduler's own words
+  /// What its end means for an attempt that was running in it; none: nothing.
+  std::optional<Outcome> outcome{};
+  std::string advice{};      ///< why it waits, in plain words with what to do about it
+  std::string nodes{};       ///< as the scheduler writes them
+  bool after_claim = false;  ///< it was claimed before this look began
+};
+/// A second job with this token: it has been cancelled.
+struct JobDuplicate {
+  std::string token;
+  std::string job_id;
 };
 /// A clean look found no such job. Never to be read as "completed".
 struct JobNotSeen {
@@ -60,7 +82,8 @@ struct LookFailed {
   std::string why;
 };
 using SchedulerEvent =
-    std::variant<SubmitAccepted, SubmitUnknown, SubmitRefused, JobSeen, JobNotSeen, LookFailed>;
+    std::variant<SubmitAccepted, SubmitUnknown, SubmitRefused, SubmitDeferred, JobSeen,
+                 JobDuplicate, JobNotSeen, LookFailed>;
 
 class Scheduler {
  public:
@@ -69,6 +92,8 @@ class Scheduler {
   virtual void submit(const AllocationRequest& request) = 0;
   /// Ends it; looking tells when it is gone.
   virtual void cancel(const AllocationHandle& handle) = 0;
+  /// Lets one that was submitted strictly start.
+  virtual void release(const AllocationHandle& handle) { (void)handle; }
   /// Asks for all of these at once.
   virtual void look(const std::vector<AllocationHandle>& handles) = 0;
   /// Seconds between two looks: what asking costs the other side decides.

@@ -40,6 +40,8 @@ struct SubmittedSweep {
   std::string resolved;  ///< explain_sweep()
   std::string resolved_hash;
   std::string backend;  ///< "local" or "slurm"
+  std::string site;     ///< explain_site(); empty where it is not needed
+  std::string job_template;
 };
 
 /// Fills `file` (new) with the submission. `names` gives identity, slug and lane of a trial

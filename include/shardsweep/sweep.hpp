@@ -8,10 +8,13 @@
 #include <shardsweep/policy.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -74,7 +77,7 @@ struct Measure {
 
 struct RunnerSpec {
   std::string name = "shardbench";
-  std::string program;            ///< absolute path; empty: beside our own executable
+  std::string program;  ///< absolute path, or a name beside our own executable; empty: default
   std::vector<std::string> args;  ///< appended to the flags that the layout gives
   friend bool operator==(const RunnerSpec&, const RunnerSpec&) = default;
 };
@@ -111,15 +114,37 @@ struct SweepSpec {
 
 enum class Backend : std::uint8_t { none, local, slurm };
 
+/// A value of an sbatch option for allocations of `from` to `to` nodes.
+struct SlurmValue {
+  std::int32_t from = 1;
+  std::int32_t to = std::numeric_limits<std::int32_t>::max();
+  std::string value;  ///< empty: an option that takes none
+  friend bool operator==(const SlurmValue&, const SlurmValue&) = default;
+};
+
+/// How ranks are started: by node agents under one srun, or by an srun per attempt, for
+/// trainers that need PMI or MPI.
+enum class LaunchMode : std::uint8_t { agents, srun };
+inline constexpr std::array<std::string_view, 2> launch_words{"agents", "srun"};
+
 /// How this user reaches the cluster. From site.yaml; never part of a trial's identity but
 /// `env`.
 struct SiteSpec {
   Backend backend = Backend::none;
   std::string shared_path;  ///< visible from the nodes; empty: SHARDSWEEP_HOME
   std::map<std::string, std::string> env;
+  /// Of the login shell's environment: what `env` is given at submission besides.
+  std::vector<std::string> pass_env;
   std::vector<std::string> modules;
   std::vector<std::string> prolog;  ///< shell lines of the user's own, put in as they are
-  std::map<std::string, std::string> slurm;  ///< sbatch's long options by their own names
+  /// sbatch's long options by their own names. The ranges of one option don't overlap; where
+  /// none holds the node count, the option is not given.
+  std::map<std::string, std::vector<SlurmValue>> slurm;
+  /// Options that the template gives and this site must not have: `gpus-per-node: false`.
+  std::vector<std::string> slurm_without;
+  std::string job_template;  ///< absolute path of the user's own; empty: lane.sbatch
+  LaunchMode launch = LaunchMode::agents;
+  bool strict = false;  ///< submitted held and released when the job id is committed
   SourcePosition position;
   friend bool operator==(const SiteSpec&, const SiteSpec&) = default;
 };

@@ -32,8 +32,10 @@ struct SweepRow {
   SweepId id = 0;
   std::string name;
   SweepState state = SweepState::active;
-  std::string backend;   ///< "local" or "slurm", chosen at submission
-  std::string resolved;  ///< complete sweep file as explain_sweep() writes it
+  std::string backend;       ///< "local" or "slurm", chosen at submission
+  std::string resolved;      ///< complete sweep file as explain_sweep() writes it
+  std::string site;          ///< complete site file as explain_site() writes it; empty: none
+  std::string job_template;  ///< text of the job script's template; empty: none is needed
 };
 
 struct TrialRow {
@@ -90,6 +92,10 @@ struct AllocationRow {
   bool said_bye = false;
   bool draining = false;
   std::string end_reason;
+  /// What the job's end means for an attempt that was running in it.
+  std::optional<Outcome> end_outcome{};
+  std::string detail{};     ///< the scheduler's last words about it, with advice
+  double time_limit_s = 0;  ///< wall time to be asked for; 0: none
 };
 
 /// Everything that is not over. Ended trials of live sweeps are in it as far as rules need

@@ -2,6 +2,7 @@
 // plan, submit, run, render: commands that read a sweep file.
 #include "cli/plan_view.hpp"
 #include "cli/session.hpp"
+#include "domain/decide.hpp"
 #include "domain/identity.hpp"
 #include "domain/script.hpp"
 
@@ -14,7 +15,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <set>
+#include <map>
 #include <utility>
 
 namespace shardsweep {
@@ -27,7 +28,7 @@ void say_notes(const std::vector<std::string>& notes) {
 
 /// Writes the inbox that the daemon takes over.
 Result<std::filesystem::path> write_submission(const Session& session, const Planned& planned,
-                                               const std::string& backend) {
+                                               const Reach& reach) {
   SHARDSWEEP_TRY(make_home(session.home));
   const std::filesystem::path file = session.home.inbox() / (random_hex(16) + ".db");
   SubmittedSweep submission;
@@ -39,12 +40,48 @@ Result<std::filesystem::path> write_submission(const Session& session, const Pla
   Fnv128 hash;
   hash.add(submission.resolved);
   submission.resolved_hash = hash.hex();
-  submission.backend = backend;
+  submission.backend = reach.backend;
+  if (reach.backend != "local") {
+    submission.site = explain_site(reach.site);
+    submission.job_template = reach.job_template;
+  }
   const Identifier names(planned.sweep, planned.capabilities);
   SHARDSWEEP_TRY(write_inbox(file, submission, [&](const Point& point) {
     return TrialNames{names.identity(point), names.slug(point), names.lane_key(point)};
   }));
   return file;
+}
+
+/// Seconds of predicted work by node count.
+std::map<std::int32_t, double> work_by_nodes(const Plan& plan) {
+  std::map<std::int32_t, double> work;
+  for (const PlannedTrial& trial : plan.trials)
+    work[std::max(1, trial.point.nodes)] += trial.prediction.attempt_s;
+  return work;
+}
+
+/// The script of a sweep's first allocation with so many nodes.
+Result<std::string> script_for(const Session& session, const SweepSpec& sweep,
+                               const Reach& reach, std::int32_t nodes, double predicted_s) {
+  // The token is drawn when the allocation is made.
+  const std::string token = "TOKEN";
+  SHARDSWEEP_ASSIGN(const TemplateValues values,
+                    script_values(sweep, reach.site,
+                                  {.job_name = job_name_of(sweep.name, nodes, token),
+                                   .agent = session.installation.agent.string(),
+                                   .paths = {session.home.allocations() / token},
+                                   .nodes = nodes,
+                                   .time_limit_s = wall_time_s(predicted_s, sweep.policy)}));
+  return render_template(reach.job_template, reach.job_template_name, values);
+}
+
+/// A site file that gives no script is found out at once, not by the daemon at night.
+Result<void> check_scripts(const Session& session, const Planned& planned,
+                           const Reach& reach) {
+  for (const auto& [nodes, predicted_s] : work_by_nodes(planned.plan)) {
+    SHARDSWEEP_TRY(script_for(session, planned.sweep, reach, nodes, predicted_s));
+  }
+  return {};
 }
 
 Result<Answer> submit_file(const Session& session, std::string& sweep_name) {
@@ -55,26 +92,12 @@ Result<Answer> submit_file(const Session& session, std::string& sweep_name) {
                  fmt::format("no point of '{}' is feasible; 'shardsweep plan {}' says why",
                              planned.sweep.name, session.options.file));
   }
-  SHARDSWEEP_ASSIGN(const std::string backend, choose_backend(session, planned.sweep));
+  SHARDSWEEP_ASSIGN(const Reach reach, choose_backend(session, planned.sweep));
   sweep_name = planned.sweep.name;
-  SHARDSWEEP_ASSIGN(const auto inbox, write_submission(session, planned, backend));
+  if (reach.backend != "local") SHARDSWEEP_TRY(check_scripts(session, planned, reach));
+  SHARDSWEEP_ASSIGN(const auto inbox, write_submission(session, planned, reach));
   return ask_daemon(session,
-                    {.verb = Verb::submit, .inbox = inbox.string(), .backend = backend});
-}
-
-Result<void> print_script(const Session& session, const SweepSpec& sweep, const SiteSpec& site,
-                          const std::string& text, std::int32_t nodes) {
-  // The token is drawn when the allocation is made.
-  const std::string token = "TOKEN";
-  SHARDSWEEP_ASSIGN(const TemplateValues values,
-                    script_values(sweep, site,
-                                  {.job_name = fmt::format(
-                                       "{}-n{}_{}", sweep.name.substr(0, 24), nodes, token),
-                                   .agent = session.installation.agent.string(),
-                                   .paths = {session.home.allocations() / token},
-                                   .nodes = nodes}));
-  SHARDSWEEP_ASSIGN(const std::string script, render_template(text, "lane.sbatch", values));
-  return print_result(script);
+                    {.verb = Verb::submit, .inbox = inbox.string(), .backend = reach.backend});
 }
 
 }  // namespace
@@ -128,15 +151,11 @@ Result<ExitCode> command_run(const Session& session) {
 
 Result<ExitCode> command_render(const Session& session) {
   SHARDSWEEP_ASSIGN(const Planned planned, plan_file(session));
-  SHARDSWEEP_ASSIGN(const SiteSpec site, load_site_file(session));
-  SHARDSWEEP_ASSIGN(const std::string text,
-                    read_file(session.installation.templates / "lane.sbatch"));
-  std::set<std::int32_t> node_counts;
-  for (const PlannedTrial& trial : planned.plan.trials) {
-    node_counts.insert(std::max(1, trial.point.nodes));
-  }
-  for (const std::int32_t nodes : node_counts) {
-    SHARDSWEEP_TRY(print_script(session, planned.sweep, site, text, nodes));
+  SHARDSWEEP_ASSIGN(const Reach reach, read_site(session));
+  for (const auto& [nodes, predicted_s] : work_by_nodes(planned.plan)) {
+    SHARDSWEEP_ASSIGN(const std::string script,
+                      script_for(session, planned.sweep, reach, nodes, predicted_s));
+    SHARDSWEEP_TRY(print_result(script));
   }
   return ExitCode::done;
 }

@@ -28,11 +28,12 @@ Result<ExitCode> be_daemon(const Session& session, const LifeOptions& life,
   SHARDSWEEP_TRY(make_home(session.home));
   SHARDSWEEP_ASSIGN(const auto store, Store::open(session.home.database));
   const auto local = make_local_scheduler(session.installation.agent);
+  const auto slurm = make_slurm_cli_scheduler(policy, session.clock);
   SHARDSWEEP_TRY(run_daemon({.home = session.home,
                              .installation = session.installation,
                              .store = *store,
                              .clock = session.clock,
-                             .schedulers = {{"local", local.get()}},
+                             .schedulers = {{"local", local.get()}, {"slurm", slurm.get()}},
                              .random_hex = random_hex,
                              .policy = policy},
                             life));

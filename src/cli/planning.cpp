@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // From a sweep file on the command line to a judged plan, and to the backend that may run it.
 #include "cli/session.hpp"
+#include "domain/launch.hpp"
 #include "domain/plan.hpp"
 
 #include <shardsweep/allocation_files.hpp>
@@ -42,8 +43,10 @@ Result<Capabilities> ask_runner(const std::filesystem::path& program) {
 /// it: then its limits are unknown, which is said, and not assumed to be the CPU program's.
 Result<Capabilities> capabilities_of(const Session& session, const SweepSpec& sweep,
                                      std::vector<std::string>& notes) {
-  if (!sweep.runner.program.empty()) return ask_runner(sweep.runner.program);
-  if (sweep.cluster.this_machine) return ask_runner(session.installation.runner);
+  const std::string installed = session.installation.runner.string();
+  if (!sweep.runner.program.empty() || sweep.cluster.this_machine) {
+    return ask_runner(runner_program(sweep.runner.program, installed));
+  }
   notes.push_back(
       fmt::format("the runner for '{}' can't be asked here: its own limits are not applied",
                   sweep.cluster.name));
@@ -83,6 +86,39 @@ Result<std::unique_ptr<PointFilter>> compile_rules(const SweepSpec& sweep,
   return filter;
 }
 
+Result<SiteSpec> load_site_file(const Session& session) {
+  std::filesystem::path file = session.options.site;
+  if (file.empty()) {
+    const char* config = ::getenv("XDG_CONFIG_HOME");
+    const char* home = ::getenv("HOME");
+    if (config != nullptr && *config != '\0') {
+      file = std::filesystem::path(config) / "shardsweep/site.yaml";
+    } else if (home != nullptr) {
+      file = std::filesystem::path(home) / ".config/shardsweep/site.yaml";
+    }
+    std::error_code ignored;
+    if (file.empty() || !std::filesystem::exists(file, ignored)) return SiteSpec{};
+  }
+  return load_site(file);
+}
+
+/// What the site file passes on of this shell: read now, since a daemon's environment is
+/// another one.
+void pass_environment(SiteSpec& site) {
+  for (const std::string& name : site.pass_env) {
+    const char* value = ::getenv(name.c_str());
+    if (value != nullptr) site.env.emplace(name, value);
+  }
+  site.pass_env.clear();
+}
+
+/// Where to run, as far as flags, site file and PATH say.
+std::string stated_backend(const Options& options, const SiteSpec& site) {
+  if (!options.backend.empty()) return options.backend;
+  if (site.backend != Backend::none) return site.backend == Backend::slurm ? "slurm" : "local";
+  return find_on_path("sbatch").empty() ? "" : "slurm";
+}
+
 }  // namespace
 
 Result<SweepSpec> load_sweep_file(const Session& session) {
@@ -106,23 +142,20 @@ Result<Planned> plan_file(const Session& session) {
   return planned;
 }
 
-Result<SiteSpec> load_site_file(const Session& session) {
-  std::filesystem::path file = session.options.site;
-  if (file.empty()) {
-    const char* config = ::getenv("XDG_CONFIG_HOME");
-    const char* home = ::getenv("HOME");
-    if (config != nullptr && *config != '\0') {
-      file = std::filesystem::path(config) / "shardsweep/site.yaml";
-    } else if (home != nullptr) {
-      file = std::filesystem::path(home) / ".config/shardsweep/site.yaml";
-    }
-    std::error_code ignored;
-    if (file.empty() || !std::filesystem::exists(file, ignored)) return SiteSpec{};
-  }
-  return load_site(file);
+Result<Reach> read_site(const Session& session) {
+  Reach reach;
+  SHARDSWEEP_ASSIGN(reach.site, load_site_file(session));
+  pass_environment(reach.site);
+  const std::filesystem::path file = reach.site.job_template.empty()
+                                         ? session.installation.templates / "lane.sbatch"
+                                         : std::filesystem::path(reach.site.job_template);
+  SHARDSWEEP_ASSIGN(reach.job_template, read_file(file, longest_source));
+  reach.job_template_name =
+      reach.site.job_template.empty() ? file.filename().string() : file.string();
+  return reach;
 }
 
-Result<std::string> choose_backend(const Session& session, const SweepSpec& sweep) {
+Result<Reach> choose_backend(const Session& session, const SweepSpec& sweep) {
   const Options& options = session.options;
   if (sweep.cluster.this_machine) {
     if (sweep.cluster.gpus_per_node > slots_without_here && !options.here) {
@@ -131,33 +164,26 @@ Result<std::string> choose_backend(const Session& session, const SweepSpec& swee
           fmt::format("'{}' asks for {} slots of this machine; more than {} need --here",
                       sweep.name, sweep.cluster.gpus_per_node, slots_without_here));
     }
-    return std::string("local");
+    return Reach{.backend = "local"};
   }
-  SHARDSWEEP_ASSIGN(const SiteSpec site, load_site_file(session));
-  std::string backend = options.backend;
-  if (backend.empty() && site.backend != Backend::none) {
-    backend = site.backend == Backend::slurm ? "slurm" : "local";
-  }
-  if (backend.empty() && !find_on_path("sbatch").empty()) backend = "slurm";
-  if (backend.empty()) {
+  SHARDSWEEP_ASSIGN(Reach reach, read_site(session));
+  reach.backend = stated_backend(options, reach.site);
+  if (reach.backend.empty()) {
     return fault(
         FaultKind::invalid_input,
         fmt::format("nothing says how to reach cluster '{}': give --backend, or a site "
                     "file with 'backend: slurm' (~/.config/shardsweep/site.yaml or --site)",
                     sweep.cluster.name));
   }
-  if (backend == "local") {
-    if (options.here) return backend;
-    return fault(FaultKind::invalid_input,
-                 fmt::format("'{}' is a sweep for cluster '{}'; to run it on this machine say "
-                             "--backend local --here",
-                             sweep.name, sweep.cluster.name));
+  if (reach.backend == "slurm") {
+    SHARDSWEEP_TRY(probe_slurm());
+    return reach;
   }
-  SHARDSWEEP_TRY(probe_slurm());
-  return fault(
-      FaultKind::rejected,
-      "Slurm answers, but this version can plan and render for it only: running sweeps "
-      "there is not built yet");
+  if (options.here) return Reach{.backend = "local"};
+  return fault(FaultKind::invalid_input,
+               fmt::format("'{}' is a sweep for cluster '{}'; to run it on this machine say "
+                           "--backend local --here",
+                           sweep.name, sweep.cluster.name));
 }
 
 }  // namespace shardsweep

@@ -51,10 +51,18 @@ struct Planned {
 };
 [[nodiscard]] Result<Planned> plan_file(const Session& session);
 [[nodiscard]] Result<SweepSpec> load_sweep_file(const Session& session);
-[[nodiscard]] Result<SiteSpec> load_site_file(const Session& session);
-/// Local or slurm; never a silent fallback: what is not said is an error that says what to do.
-[[nodiscard]] Result<std::string> choose_backend(const Session& session,
-                                                 const SweepSpec& sweep);
+
+/// How a sweep's cluster is reached, complete: nothing of it is read again later.
+struct Reach {
+  std::string backend;  ///< local or slurm
+  SiteSpec site;
+  std::string job_template;       ///< its text
+  std::string job_template_name;  ///< for messages
+};
+/// The site file and the job template, whatever the backend.
+[[nodiscard]] Result<Reach> read_site(const Session& session);
+/// Never a silent fallback: what is not said is an error that says what to do.
+[[nodiscard]] Result<Reach> choose_backend(const Session& session, const SweepSpec& sweep);
 
 // ---- asking.cpp -----------------------------------------------------------------------------
 

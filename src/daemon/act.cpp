@@ -3,6 +3,7 @@
 // files, so that a crash between commit and act, or between two acts, costs nothing.
 #include "daemon/daemon.hpp"
 #include "domain/launch.hpp"
+#include "domain/script.hpp"
 
 #include <shardsweep/log.hpp>
 
@@ -16,6 +17,15 @@ namespace shardsweep {
 namespace {
 
 constexpr int assignments_per_tick = 8;
+
+AllocationHandle handle_of(const AllocationRow& row) {
+  return {.token = row.token,
+          .job_name = row.job_name,
+          .job_id = row.job_id,
+          .dir = row.dir,
+          .created_at = row.created_at,
+          .claimed = row.claimed_at != 0};
+}
 
 }  // namespace
 
@@ -38,24 +48,49 @@ void Daemon::act_on(const AllocationRow& allocation) {
   }
   const auto scheduler = parts_.schedulers.find(allocation.backend);
   if (scheduler == parts_.schedulers.end()) return;
-  if (claim_is_late(allocation)) {
-    scheduler->second->cancel({allocation.token, allocation.job_id, allocation.dir});
-  }
-  Channel& channel = channels_.at(allocation.id);
-  if (allocation.submission != Submission::committed || channel.submitted) return;
-  channel.submitted = true;
-  scheduler->second->submit({.token = allocation.token,
-                             .job_name = allocation.job_name,
-                             .dir = allocation.dir,
-                             .agent = parts_.installation.agent,
-                             .nodes = allocation.nodes});
+  if (is_to_be_cancelled(allocation)) scheduler->second->cancel(handle_of(allocation));
+  submit(allocation, *scheduler->second);
 }
 
-/// It runs, but no lead has claimed it: it never will.
-bool Daemon::claim_is_late(const AllocationRow& allocation) const {
-  const double waited_s = static_cast<double>(parts_.clock.now() - allocation.created_at) / 1e6;
-  return allocation.job_state == JobState::running && allocation.claimed_at == 0 &&
-         waited_s > policy_of(allocation.sweep).claim_limit_s;
+void Daemon::submit(const AllocationRow& allocation, Scheduler& scheduler) {
+  Channel& channel = channels_.at(allocation.id);
+  const SiteSpec& site = contexts_[allocation.sweep].site;
+  const bool held = site.strict && allocation.submission == Submission::accepted &&
+                    allocation.job_state == JobState::pending && !channel.released;
+  if (held) {
+    channel.released = true;
+    scheduler.release(handle_of(allocation));
+  }
+  if (allocation.submission != Submission::committed || channel.submitted) return;
+  if (channel.submit_after && parts_.clock.steady() < *channel.submit_after) return;
+  channel.submitted = true;
+  ++channel.submissions;
+  scheduler.submit({.token = allocation.token,
+                    .job_name = allocation.job_name,
+                    .dir = allocation.dir,
+                    .agent = parts_.installation.agent,
+                    .script = allocation.backend == "local"
+                                  ? std::filesystem::path()
+                                  : AllocationPaths{allocation.dir}.script(),
+                    .limit_s = policy_of(allocation.sweep).submit_limit_s,
+                    .strict = site.strict});
+}
+
+/// It is in the queue or has been put back there, and nobody wants it to start (again); or it
+/// runs and nobody has claimed it.
+bool Daemon::is_to_be_cancelled(const AllocationRow& allocation) {
+  const bool waits = allocation.job_state == JobState::pending;
+  return (waits && (allocation.draining || allocation.end_outcome)) ||
+         claim_is_late(allocation);
+}
+
+bool Daemon::claim_is_late(const AllocationRow& allocation) {
+  if (allocation.job_state != JobState::running || allocation.claimed_at != 0) return false;
+  Channel& channel = channels_.at(allocation.id);
+  const auto now = parts_.clock.steady();
+  if (!channel.running_since) channel.running_since = now;
+  return now - *channel.running_since >
+         std::chrono::duration<double>(policy_of(allocation.sweep).claim_limit_s);
 }
 
 /// The allocation's folder and its first file, before anything can look for them.
@@ -68,21 +103,48 @@ Result<void> Daemon::prepare(const AllocationRow& allocation) {
     return fault(FaultKind::unavailable,
                  fmt::format("cannot make '{}': {}", paths.dir.string(), error.message()));
   }
+  if (allocation.backend != "local") SHARDSWEEP_TRY(write_script(allocation));
   const Policy& policy = policy_of(allocation.sweep);
   AllocationSpec spec;
   spec.token = allocation.token;
   spec.job_name = allocation.job_name;
   spec.nodes = allocation.nodes;
   spec.slots_per_node = allocation.slots_per_node;
-  spec.launch = allocation.backend == "local" ? "local" : "agents";
+  spec.launch =
+      allocation.backend == "local"
+          ? "local"
+          : launch_words.at(static_cast<std::size_t>(contexts_[allocation.sweep].site.launch));
   spec.beat_s = policy.beat_s;
   spec.agent_lease_s = policy.agent_lease_s;
   spec.node_lease_s = policy.node_lease_s;
   spec.file_beat_s = policy.file_beat_s;
   spec.watch_interval_s = policy.watch_interval_s;
   spec.idle_limit_s = policy.lane_idle_s;
+  spec.time_margin = policy.lane_time_margin;
   spec.grace_s = policy.grace_s;
+  spec.stop_before_end_s = policy.lane_stop_before_end_s;
   return write_file_durably(paths.spec(), encode(spec));
+}
+
+/// Exactly what is submitted; `render` prints the same.
+Result<void> Daemon::write_script(const AllocationRow& allocation) {
+  const auto sweep =
+      std::find_if(world_.sweeps.begin(), world_.sweeps.end(),
+                   [&](const SweepRow& row) { return row.id == allocation.sweep; });
+  if (sweep == world_.sweeps.end())
+    return fault(FaultKind::corrupt, "an allocation without its sweep");
+  SHARDSWEEP_ASSIGN(const SweepContext* context, context_of(*sweep));
+  const AllocationPaths paths{allocation.dir};
+  SHARDSWEEP_ASSIGN(const TemplateValues values,
+                    script_values(context->spec, context->site,
+                                  {.job_name = allocation.job_name,
+                                   .agent = parts_.installation.agent.string(),
+                                   .paths = paths,
+                                   .nodes = allocation.nodes,
+                                   .time_limit_s = allocation.time_limit_s}));
+  SHARDSWEEP_ASSIGN(const std::string script,
+                    render_template(sweep->job_template, "the job template", values));
+  return write_file_durably(paths.script(), script);
 }
 
 Result<Daemon::Channel*> Daemon::channel_of(const AllocationRow& allocation) {
@@ -178,7 +240,8 @@ Result<void> Daemon::assign(const AllocationRow& allocation, AttemptId id) {
                                       .dir = attempt.dir,
                                       .nonce = attempt.nonce,
                                       .lane = trial.lane,
-                                      .micro_batch = trial.micro_batch}));
+                                      .micro_batch = trial.micro_batch,
+                                      .predicted_s = trial.predicted_s}));
   channel.assigned.insert(id);
   return {};
 }

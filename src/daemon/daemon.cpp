@@ -54,9 +54,8 @@ Result<void> Daemon::tick() {
   act();
   // What acting has learnt (a submission's answer) is worth keeping before the next pause.
   for (auto& [name, scheduler] : parts_.schedulers) {
-    for (const SchedulerEvent& event : scheduler->poll()) {
-      fold_scheduler({world_, parts_.clock.now(), changes_}, event);
-    }
+    for (const SchedulerEvent& event : scheduler->poll())
+      take_event(event);
   }
   SHARDSWEEP_TRY(commit());
   forget_ended();
@@ -99,6 +98,10 @@ Result<void> Daemon::commit() {
 
 Result<Daemon::SweepContext*> Daemon::context_of(const SweepRow& sweep) {
   SweepContext& context = contexts_[sweep.id];
+  if (context.site_text != sweep.site) {
+    SHARDSWEEP_ASSIGN(context.site, load_site_text(sweep.site, "site of " + sweep.name));
+    context.site_text = sweep.site;
+  }
   if (context.resolved != sweep.resolved || context.resolved.empty()) {
     auto spec = load_sweep_text(sweep.resolved, sweep.name, {parts_.installation.presets, {}});
     if (!spec) {

@@ -58,7 +58,9 @@ class Daemon {
   /// A sweep's file, read once per submission.
   struct SweepContext {
     std::string resolved;
+    std::string site_text;
     SweepSpec spec;
+    SiteSpec site;
   };
   /// What has been said to a lead, read back from to_lead after a restart.
   struct Channel {
@@ -74,7 +76,12 @@ class Daemon {
     std::set<AttemptId> cancelled;
     bool drained = false;
     bool submitted = false;  ///< by this process
-    bool started = false;    ///< an attempt has started in it
+    int submissions = 0;     ///< by this process
+    int deferrals = 0;       ///< in a row
+    std::optional<std::chrono::steady_clock::time_point> submit_after;
+    std::optional<std::chrono::steady_clock::time_point> running_since;  ///< seen by us
+    bool released = false;
+    bool started = false;  ///< an attempt has started in it
   };
 
   // serve.cpp
@@ -99,6 +106,9 @@ class Daemon {
   void read_lines(AllocationRow& allocation);
   [[nodiscard]] bool read_line(AllocationRow& allocation, Channel& channel);
   void remove_unused(AttemptId id);
+  void take_event(const SchedulerEvent& event);
+  [[nodiscard]] double look_interval_s(const Scheduler& scheduler) const;
+  [[nodiscard]] bool submitted_again(AllocationRow& allocation);
   void bury(AllocationId allocation);
   void dismiss(const AllocationRow& allocation, const std::vector<Orphan>& orphans);
   void count_start(const AllocationRow& allocation, const std::string& why);
@@ -107,8 +117,11 @@ class Daemon {
   // act.cpp
   void act();
   void act_on(const AllocationRow& allocation);
-  [[nodiscard]] bool claim_is_late(const AllocationRow& allocation) const;
+  void submit(const AllocationRow& allocation, Scheduler& scheduler);
+  [[nodiscard]] bool is_to_be_cancelled(const AllocationRow& allocation);
+  [[nodiscard]] bool claim_is_late(const AllocationRow& allocation);
   [[nodiscard]] Result<void> prepare(const AllocationRow& allocation);
+  [[nodiscard]] Result<void> write_script(const AllocationRow& allocation);
   [[nodiscard]] Result<void> send_orders(const AllocationRow& allocation);
   [[nodiscard]] Result<void> send(Channel& channel, ToLeadBody body);
   [[nodiscard]] Result<void> assign(const AllocationRow& allocation, AttemptId attempt);
@@ -127,7 +140,7 @@ class Daemon {
   std::map<SweepId, SweepContext> contexts_;
   std::map<AllocationId, Channel> channels_;
   std::vector<Change> changes_;
-  std::optional<std::chrono::steady_clock::time_point> last_look_;
+  std::map<std::string, std::chrono::steady_clock::time_point> last_look_;  ///< by backend
   std::optional<std::chrono::steady_clock::time_point> last_renewal_;
   std::optional<std::chrono::steady_clock::time_point> last_tick_;
   std::map<SweepId, int> failed_starts_;  ///< allocations in a row that no lead has claimed

@@ -28,6 +28,17 @@ Result<RecordsSummary> records_of(const AttemptRow& attempt) {
   return summarise_records(records.text, attempt.nonce);
 }
 
+/// 15 s, 30 s, … 8 min: a limit that other jobs fill passes when they end.
+int back_off_s(int deferrals) {
+  return 15 << std::min(deferrals, 5);
+}
+
+/// The lead knows that it was told to stop, the scheduler why: its word is waited for.
+bool needs_scheduler(const AllocationRow& allocation, const Ended& ended) {
+  return allocation.backend != "local" && ended.outcome == Outcome::preempted &&
+         allocation.job_state != JobState::ended;
+}
+
 }  // namespace
 
 const Policy& Daemon::policy_of(SweepId sweep) const {
@@ -47,8 +58,9 @@ void Daemon::observe() {
       gone.push_back(id);
     }
   }
-  for (const AllocationId id : gone)
-    bury(id);
+  for (const AllocationId id : gone) {
+    if (!submitted_again(world_.allocations.at(id))) bury(id);
+  }
 }
 
 void Daemon::look_at_schedulers() {
@@ -61,22 +73,77 @@ void Daemon::look_at_schedulers() {
     const bool to_be_submitted =
         allocation.submission == Submission::committed && (!channel || !(*channel)->submitted);
     if (!to_be_submitted) {
-      handles[allocation.backend].push_back(
-          {allocation.token, allocation.job_id, allocation.dir});
+      handles[allocation.backend].push_back({.token = allocation.token,
+                                             .job_name = allocation.job_name,
+                                             .job_id = allocation.job_id,
+                                             .dir = allocation.dir,
+                                             .created_at = allocation.created_at,
+                                             .claimed = allocation.claimed_at != 0});
     }
   }
   for (auto& [name, scheduler] : parts_.schedulers) {
-    const bool look = !last_look_ || now - *last_look_ >= std::chrono::duration<double>(
-                                                              scheduler->look_interval_s());
+    const auto last = last_look_.find(name);
+    const bool look =
+        last == last_look_.end() ||
+        now - last->second >= std::chrono::duration<double>(look_interval_s(*scheduler));
     if (look && !handles[name].empty()) {
       scheduler->look(handles[name]);
-      last_look_ = now;
+      last_look_[name] = now;
     }
-    for (const SchedulerEvent& event : scheduler->poll()) {
-      fold_scheduler({world_, parts_.clock.now(), changes_}, event);
-      if (const auto* failed = std::get_if<LookFailed>(&event)) log_warning(failed->why);
-    }
+    for (const SchedulerEvent& event : scheduler->poll())
+      take_event(event);
   }
+}
+
+/// What costs the other side is asked rarely, but the end of an allocation whose lead has left
+/// is worth knowing: others wait for its place.
+double Daemon::look_interval_s(const Scheduler& scheduler) const {
+  constexpr double leaving_s = 2;
+  double interval_s = scheduler.look_interval_s();
+  for (const SweepRow& sweep : world_.sweeps) {
+    const bool asks = sweep.backend == scheduler.name() && sweep.backend != "local" &&
+                      sweep.state == SweepState::active;
+    if (asks) interval_s = std::min(interval_s, policy_of(sweep.id).look_s);
+  }
+  const bool leaving =
+      std::any_of(world_.allocations.begin(), world_.allocations.end(), [&](const auto& entry) {
+        const AllocationRow& row = entry.second;
+        return row.backend == scheduler.name() && row.state != State::ended && row.said_bye;
+      });
+  return leaving ? std::min(interval_s, leaving_s) : interval_s;
+}
+
+void Daemon::take_event(const SchedulerEvent& event) {
+  if (const auto* failed = std::get_if<LookFailed>(&event)) {
+    log_warning(failed->why);
+    return;
+  }
+  fold_scheduler({world_, parts_.clock.now(), changes_}, event);
+  const auto* deferred = std::get_if<SubmitDeferred>(&event);
+  if (deferred == nullptr) return;
+  for (const auto& [id, allocation] : world_.allocations) {
+    if (allocation.token != deferred->token) continue;
+    const auto channel = channel_of(allocation);
+    if (!channel) continue;
+    (*channel)->submitted = false;
+    (*channel)->submit_after =
+        parts_.clock.steady() + std::chrono::seconds(back_off_s((*channel)->deferrals++));
+    log_info(fmt::format("{} is submitted later: {}", allocation.job_name, deferred->why));
+  }
+}
+
+/// Two clean looks have found no job of it: nobody has started it, so it is submitted again.
+bool Daemon::submitted_again(AllocationRow& allocation) {
+  constexpr int most_submissions = 5;
+  if (!never_seen(allocation) || allocation.draining) return false;
+  const auto channel = channel_of(allocation);
+  if (!channel || (*channel)->submissions >= most_submissions) return false;
+  std::error_code ignored;
+  // Its lead has been there, whatever has become of its job.
+  if (std::filesystem::exists(AllocationPaths{allocation.dir}.claim(), ignored)) return false;
+  submit_again({world_, parts_.clock.now(), changes_}, allocation);
+  (*channel)->submitted = false;
+  return true;
 }
 
 void Daemon::read_lines(AllocationRow& allocation) {
@@ -103,6 +170,7 @@ bool Daemon::read_line(AllocationRow& allocation, Channel& channel) {
   }
   std::optional<RecordsSummary> records;
   if (const auto* ended = std::get_if<Ended>(&line->body)) {
+    if (needs_scheduler(allocation, *ended)) return false;
     const auto attempt = world_.attempts.find(ended->attempt);
     if (attempt != world_.attempts.end() && attempt->second.state != State::ended) {
       auto read = records_of(attempt->second);
@@ -189,6 +257,8 @@ void Daemon::dismiss(const AllocationRow& allocation, const std::vector<Orphan>&
   Result<void> said;
   for (const Orphan& orphan : orphans) {
     if (said) said = send(**channel, Revoke{orphan.attempt});
+    // A lead whose batch host Slurm has given up lives on, on nodes that others get now.
+    if (said) said = send(**channel, Cancel{orphan.attempt, "its allocation is over"});
   }
   if (said) said = send(**channel, Drain{});
   if (!said) log_warning(fmt::format("{}: {}", allocation.job_name, said.error().what));

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <set>
 #include <utility>
@@ -86,10 +87,8 @@ bool local_machine_busy(const World& world) {
   });
 }
 
-std::int64_t live_allocations(const World& world, SweepId sweep) {
-  return std::count_if(
-      world.allocations.begin(), world.allocations.end(),
-      [&](const auto& entry) { return live(entry.second) && entry.second.sweep == sweep; });
+std::int32_t node_count(const TrialRow& trial) {
+  return std::max(1, trial.nodes);
 }
 
 bool budget_spent(const SweepFacts& facts) {
@@ -109,7 +108,7 @@ class Decider {
         stop_for_budget(sweep, facts->second);
         continue;
       }
-      make_allocation(sweep, facts->second);
+      make_allocations(sweep, facts->second);
       for (auto& [id, allocation] : world_.allocations) {
         if (allocation.sweep == sweep.id && takes_work(allocation)) {
           assign_ahead(allocation, facts->second.policy);
@@ -132,20 +131,106 @@ class Decider {
     waiting(sweep.id).clear();
   }
 
-  void make_allocation(const SweepRow& sweep, const SweepFacts& facts) {
+  /// One machine is one allocation; a cluster gives one per node count and more where the work
+  /// is worth it, small ones first: they start sooner, and a large one that waits for its
+  /// nodes holds none of them up.
+  void make_allocations(const SweepRow& sweep, const SweepFacts& facts) {
     if (waiting(sweep.id).empty()) return;
-    if (facts.backend == "local" && local_machine_busy(world_)) return;
-    if (live_allocations(world_, sweep.id) >= facts.policy.max_allocations) return;
+    if (facts.backend == "local") {
+      const bool room = !local_machine_busy(world_) && within_limits(sweep.id, facts, 1);
+      if (room) make_allocation(sweep, facts, Demand{node_count(*waiting(sweep.id).front())});
+      return;
+    }
+    for (Demand demand : demands(sweep.id)) {
+      demand.allocations = wanted_allocations(demand, facts.policy);
+      while (demand.live < demand.allocations && within_limits(sweep.id, facts, demand.nodes)) {
+        make_allocation(sweep, facts, demand);
+        ++demand.live;
+      }
+    }
+  }
+
+  /// Work for one node count.
+  struct Demand {
+    std::int32_t nodes = 1;
+    double predicted_s = 0;        ///< of what waits and of what is assigned and not over
+    std::int64_t trials = 0;       ///< the same
+    std::int64_t live = 0;         ///< allocations that take such work
+    std::int64_t allocations = 1;  ///< that there should be
+  };
+
+  std::vector<Demand> demands(SweepId sweep) {
+    std::map<std::int32_t, Demand> by_nodes;
+    for (const TrialRow* trial : waiting(sweep)) {
+      Demand& demand = by_nodes[node_count(*trial)];
+      demand.predicted_s += trial->predicted_s;
+      ++demand.trials;
+    }
+    std::vector<Demand> demands;
+    for (auto& [nodes, demand] : by_nodes) {
+      demand.nodes = nodes;
+      add_live(sweep, demand);
+      demands.push_back(demand);
+    }
+    return demands;
+  }
+
+  void add_live(SweepId sweep, Demand& demand) const {
+    for (const auto& [id, allocation] : world_.allocations) {
+      if (allocation.sweep != sweep || allocation.nodes != demand.nodes ||
+          !takes_work(allocation)) {
+        continue;
+      }
+      ++demand.live;
+      for (const AttemptId attempt : open_attempts(world_, id)) {
+        demand.predicted_s += world_.trials.at(world_.attempts.at(attempt).trial).predicted_s;
+        ++demand.trials;
+      }
+    }
+  }
+
+  static std::int64_t wanted_allocations(const Demand& demand, const Policy& policy) {
+    if (policy.lane_length > 0) {
+      return (demand.trials + policy.lane_length - 1) / policy.lane_length;
+    }
+    const double lanes = demand.predicted_s / std::max(policy.lane_ahead_s, 1.0);
+    return std::max<std::int64_t>(1,
+                                  static_cast<std::int64_t>(std::ceil(std::min(lanes, 1e6))));
+  }
+
+  [[nodiscard]] bool within_limits(SweepId sweep, const SweepFacts& facts,
+                                   std::int32_t nodes) const {
+    constexpr std::int64_t default_allocations = 4;
+    const Policy& policy = facts.policy;
+    const std::int64_t most = policy.max_allocations > 0 ? policy.max_allocations
+                              : facts.backend == "local" ? 1
+                                                         : default_allocations;
+    std::int64_t live_count = 0;
+    std::int64_t pending = 0;
+    std::int64_t nodes_held = 0;
+    for (const auto& [id, row] : world_.allocations) {
+      if (row.sweep != sweep || !live(row)) continue;
+      ++live_count;
+      nodes_held += row.nodes;
+      if (row.claimed_at == 0 && row.job_state != JobState::running) ++pending;
+    }
+    return live_count < most && (policy.max_pending == 0 || pending < policy.max_pending) &&
+           (policy.max_nodes == 0 || nodes_held + nodes <= policy.max_nodes);
+  }
+
+  void make_allocation(const SweepRow& sweep, const SweepFacts& facts, const Demand& demand) {
     AllocationRow row;
     row.id = world_.next_allocation++;
     row.sweep = sweep.id;
     row.token = input_.random_hex(8);
-    row.nodes = std::max(1, waiting(sweep.id).front()->nodes);
-    row.job_name = fmt::format("{}-n{}_{}", sweep.name.substr(0, 24), row.nodes, row.token);
+    row.nodes = demand.nodes;
+    row.job_name = job_name_of(sweep.name, row.nodes, row.token);
     row.dir = input_.allocation_dir(row.token);
     row.backend = facts.backend;
     row.slots_per_node = facts.slots_per_node;
     row.created_at = input_.now;
+    row.time_limit_s =
+        wall_time_s(demand.predicted_s / static_cast<double>(demand.allocations), facts.policy);
     changes_.emplace_back(PutAllocation{.row = row});
     world_.allocations.emplace(row.id, std::move(row));
   }
@@ -166,7 +251,7 @@ class Decider {
     while (next != trials.end() && ahead <= policy.lane_ahead_s && open < most_open &&
            !is_full(assigned, policy)) {
       TrialRow* trial = *next;
-      if (std::max(1, trial->nodes) != allocation.nodes) {
+      if (node_count(*trial) != allocation.nodes) {
         ++next;
         continue;
       }
@@ -218,7 +303,7 @@ class Decider {
     return std::any_of(world_.trials.begin(), world_.trials.end(), [&](const auto& entry) {
       const TrialRow& trial = entry.second;
       return trial.sweep == allocation.sweep && trial.state == State::planned &&
-             !trial.hidden && std::max(1, trial.nodes) == allocation.nodes;
+             !trial.hidden && node_count(trial) == allocation.nodes;
     });
   }
 
@@ -242,6 +327,17 @@ std::optional<SweepState> state_of(const World& world, SweepId id) {
 }
 
 }  // namespace
+
+std::string job_name_of(const std::string& sweep, std::int32_t nodes,
+                        const std::string& token) {
+  return fmt::format("{}-n{}_{}", sweep.substr(0, 24), nodes, token);
+}
+
+double wall_time_s(double predicted_s, const Policy& policy) {
+  const double wanted = predicted_s * policy.lane_time_margin + policy.lane_stop_before_end_s;
+  return std::clamp(wanted, std::min(policy.lane_min_time_s, policy.lane_max_time_s),
+                    policy.lane_max_time_s);
+}
 
 void decide(World& world, const DecideInput& input, std::vector<Change>& changes) {
   skip_after_oom(world, input.now, changes);

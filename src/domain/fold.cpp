@@ -178,8 +178,11 @@ struct LineFolder {
   void operator()(const Claimed& claimed) const {
     allocation.state = State::running;
     allocation.claimed_at = at;
-    if (allocation.submission != Submission::accepted)
-      allocation.submission = Submission::accepted;
+    // A look that began before this one may still say that it waits.
+    if (allocation.job_state != JobState::ended) allocation.job_state = JobState::running;
+    allocation.submission = Submission::accepted;
+    // Of several jobs with one token, this is the one.
+    if (!claimed.job_id.empty()) allocation.job_id = claimed.job_id;
     fold.changes.emplace_back(PutAllocation{.row = allocation,
                                             .host = claimed.host,
                                             .pid = claimed.pid,
@@ -191,14 +194,19 @@ struct LineFolder {
   void operator()(const Beat&) const {}
   void operator()(const Started& started) const { start_attempt(fold, started.attempt, at); }
   void operator()(const Ended& ended) const {
-    end_attempt(fold, policy, ended.attempt,
-                {.outcome = ended.outcome,
-                 .cause = ended.cause,
-                 .source = ended.source,
-                 .exit_code = ended.exit_code,
-                 .signal = ended.signal,
-                 .leaked = ended.leaked},
-                records.value_or(RecordsSummary{}));
+    Ending ending{.outcome = ended.outcome,
+                  .cause = ended.cause,
+                  .source = ended.source,
+                  .exit_code = ended.exit_code,
+                  .signal = ended.signal,
+                  .leaked = ended.leaked};
+    // The lead knows that it was told to stop; the scheduler knows why.
+    if (ended.outcome == Outcome::preempted && allocation.end_outcome) {
+      ending.outcome = *allocation.end_outcome;
+      ending.cause = fmt::format("{}; {}", allocation.detail, ended.cause);
+      ending.source = "scheduler";
+    }
+    end_attempt(fold, policy, ended.attempt, ending, records.value_or(RecordsSummary{}));
   }
   void operator()(const Revoked& revoked) const {
     return_attempt(fold, revoked.attempt, "taken back before it started");
@@ -208,7 +216,7 @@ struct LineFolder {
   }
   void operator()(const Bye& bye) const {
     allocation.said_bye = true;
-    allocation.end_reason = bye.why;
+    if (allocation.end_reason.empty()) allocation.end_reason = bye.why;
     put(fold, allocation);
   }
 };
@@ -243,11 +251,28 @@ struct SchedulerFolder {
       add_event(fold, {.allocation = row->id, .kind = "refused", .detail = event.why});
     }
   }
+  void operator()(const SubmitDeferred& event) const {
+    if (const auto* row = find_allocation(fold.world, event.token)) {
+      add_event(fold, {.allocation = row->id, .kind = "deferred", .detail = event.why});
+    }
+  }
+  void operator()(const JobDuplicate& event) const {
+    if (const auto* row = find_allocation(fold.world, event.token)) {
+      add_event(fold,
+                {.allocation = row->id,
+                 .kind = "duplicate",
+                 .detail = fmt::format("job {} has the same token: cancelled", event.job_id)});
+    }
+  }
   void operator()(const JobSeen& event) const {
     auto* row = find_allocation(fold.world, event.token);
     if (row == nullptr) return;
+    // Asked before the claim, answered after it: no news of a job that has started.
+    if (event.state == JobState::pending && row->claimed_at != 0 && !event.after_claim) return;
+    const std::string detail =
+        event.advice.empty() ? event.detail : event.detail + ": " + event.advice;
     const bool news = row->job_state != event.state || row->job_id != event.job_id ||
-                      row->submission != Submission::accepted;
+                      row->submission != Submission::accepted || row->detail != detail;
     if (!news) return;
     if (row->submission != Submission::accepted) {
       add_event(fold, {.allocation = row->id,
@@ -257,13 +282,22 @@ struct SchedulerFolder {
     row->submission = Submission::accepted;
     row->job_id = event.job_id;
     row->job_state = event.state;
-    if (event.state == JobState::ended && row->end_reason.empty())
-      row->end_reason = event.detail;
+    row->detail = detail;
+    if (event.state == JobState::ended) {
+      if (row->end_reason.empty()) row->end_reason = event.detail;
+      if (!row->end_outcome) row->end_outcome = event.outcome;
+    }
+    // It had started: Slurm has put it back, against --no-requeue. It is not started again.
+    if (event.state == JobState::pending && event.after_claim && !row->end_outcome) {
+      row->end_outcome = Outcome::preempted;
+      row->end_reason = "put back into the queue: " + event.detail;
+    }
     put(fold, *row);
   }
   void operator()(const JobNotSeen& event) const {
     if (auto* row = find_allocation(fold.world, event.token)) {
-      // Not there is no success: what it ran is decided by its files (fold_gone).
+      // Not there is no success: what it ran is decided by its files (fold_gone). One that was
+      // never seen is submitted again (submit_again).
       row->job_state = JobState::ended;
       if (row->end_reason.empty()) row->end_reason = "its job is not there any more";
       put(fold, *row);
@@ -285,6 +319,21 @@ void fold_line(Fold fold, const Policy& policy, AllocationId allocation, const F
   std::visit(LineFolder{fold, policy, *row, line.t, records}, line.body);
   // A beat alone is no news: it is not worth a transaction.
   if (!std::holds_alternative<Beat>(line.body)) put(fold, *row);
+}
+
+bool never_seen(const AllocationRow& row) {
+  return row.job_state == JobState::ended && row.claimed_at == 0 && row.job_id.empty() &&
+         (row.submission == Submission::committed || row.submission == Submission::unknown);
+}
+
+void submit_again(Fold fold, AllocationRow& row) {
+  row.submission = Submission::committed;
+  row.job_state = JobState::unknown;
+  row.end_reason.clear();
+  put(fold, row);
+  add_event(fold, {.allocation = row.id,
+                   .kind = "submitted again",
+                   .detail = "no job with its token is there"});
 }
 
 void fold_scheduler(Fold fold, const SchedulerEvent& event) {
@@ -311,13 +360,16 @@ void fold_gone(Fold fold, const Policy& policy, AllocationId allocation,
       return_attempt(fold, orphan.attempt, "its allocation ended before it started: " + why);
       continue;
     }
-    const Outcome outcome = orphan.records.error.value_or(Outcome::lost);
+    const Outcome outcome =
+        orphan.records.error.value_or(row->end_outcome.value_or(Outcome::lost));
     const std::string cause =
         orphan.records.error ? orphan.records.error_message : "its allocation is gone: " + why;
     end_attempt(fold, policy, orphan.attempt,
                 {.outcome = outcome,
                  .cause = cause,
-                 .source = orphan.records.error ? "runner" : "daemon"},
+                 .source = orphan.records.error ? "runner"
+                           : row->end_outcome   ? "scheduler"
+                                                : "daemon"},
                 orphan.records);
   }
   row->state = State::ended;

@@ -60,10 +60,15 @@ std::string variable_of(const std::string& var) {
 
 }  // namespace
 
+std::string runner_program(const std::string& program, const std::string& installed) {
+  if (program.empty()) return installed;
+  if (program.front() == '/') return program;
+  return installed.substr(0, installed.rfind('/') + 1) + program;
+}
+
 std::vector<std::string> runner_command(const SweepSpec& sweep, const Point& point,
                                         const LaunchContext& context) {
-  std::vector<std::string> argv{sweep.runner.program.empty() ? context.program
-                                                             : sweep.runner.program};
+  std::vector<std::string> argv{runner_program(sweep.runner.program, context.program)};
   add_model(argv, sweep.models.at(static_cast<std::size_t>(point.model)));
   add_layout(argv, point);
   const auto add = [&argv](const char* flag, std::string value) {

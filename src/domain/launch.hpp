@@ -23,6 +23,11 @@ struct LaunchContext {
   std::int32_t slots_per_node = 1;
 };
 
+/// Where a sweep's runner lies: `program` as the sweep names it (an absolute path, or a name
+/// beside `installed`), or `installed` where it names none.
+[[nodiscard]] std::string runner_program(const std::string& program,
+                                         const std::string& installed);
+
 /// argv as words: nothing in it is ever read by a shell.
 [[nodiscard]] std::vector<std::string> runner_command(const SweepSpec& sweep,
                                                       const Point& point,

@@ -203,7 +203,7 @@ const MemoryFamily& shardbench_cpu_memory() {
 }
 
 const MemoryFamily& memory_family(const ClusterSpec& cluster) {
-  return cluster.this_machine ? cpu_family : cuda_family;
+  return cluster.gpu.empty() ? cpu_family : cuda_family;
 }
 
 MemoryEstimate estimate_memory(const ModelSpec& model, const Point& point,

@@ -11,7 +11,7 @@ constexpr double day_s = 86400;
 constexpr double most_count = 1e9;
 
 // clang-format off
-const std::array<PolicyField, 29> table{{
+const std::array<PolicyField, 37> table{{
     {"watch", "start_limit", PolicyUnit::seconds, &Policy::start_limit_s, 0.1, day_s, "a rank that has written no record by then was not started properly"},
     {"watch", "rendezvous_limit", PolicyUnit::seconds, &Policy::rendezvous_limit_s, 0.1, day_s, "ranks find each other in seconds, or one of them is missing"},
     {"watch", "init_limit", PolicyUnit::seconds, &Policy::init_limit_s, 0.1, day_s, "weights and communicators of the largest worlds take minutes"},
@@ -31,14 +31,22 @@ const std::array<PolicyField, 29> table{{
     {"limits", "max_stored_left_out", PolicyUnit::count, &Policy::max_stored_left_out, 0, 1e7, "points left out that are kept one by one; the rest is counted"},
     {"limits", "max_nodes", PolicyUnit::count, &Policy::max_nodes, 0, 1e6, "nodes in use at once; 0: no limit"},
     {"limits", "max_gpu_hours", PolicyUnit::hours, &Policy::max_gpu_hours, 0, 1e9, "no attempt is started beyond it; 0: no limit"},
-    {"limits", "max_allocations", PolicyUnit::count, &Policy::max_allocations, 1, 10000, "allocations side by side; on one machine a second would spoil the first"},
+    {"limits", "max_allocations", PolicyUnit::count, &Policy::max_allocations, 0, 10000, "allocations side by side; 0: four on a cluster. On one machine a second would spoil the first"},
+    {"limits", "max_pending", PolicyUnit::count, &Policy::max_pending, 0, 10000, "allocations that wait in the queue at once; 0: no limit of its own"},
     {"lane", "length", PolicyUnit::count, &Policy::lane_length, 0, most_count, "attempts per allocation; 0: as many as there are, 1: a job per trial"},
     {"lane", "ahead", PolicyUnit::seconds, &Policy::lane_ahead_s, 0, day_s, "run time assigned ahead: a dead daemon costs nothing for so long"},
+    {"lane", "time_margin", PolicyUnit::factor, &Policy::lane_time_margin, 1, 100, "wall time asked for over the time predicted: a prediction is no promise"},
+    {"lane", "min_time", PolicyUnit::seconds, &Policy::lane_min_time_s, 60, day_s * 7, "wall time asked for at least: starting up and one slow attempt have to fit"},
+    {"lane", "max_time", PolicyUnit::seconds, &Policy::lane_max_time_s, 60, day_s * 30, "wall time asked for at most: short jobs fit into gaps of the schedule"},
+    {"lane", "stop_before_end", PolicyUnit::seconds, &Policy::lane_stop_before_end_s, 0, day_s, "what must be left of the wall time when an attempt ends: for cleaning up"},
+    {"slurm", "look", PolicyUnit::seconds, &Policy::look_s, 0.2, 3600, "between two questions to Slurm: each costs its controller about three RPCs"},
+    {"slurm", "submit_limit", PolicyUnit::seconds, &Policy::submit_limit_s, 1, 3600, "sbatch retries for two minutes by itself; after that the job is looked for"},
     {"daemon", "tick", PolicyUnit::seconds, &Policy::tick_s, 0.01, 3600, "between two looks while something runs"},
     {"daemon", "idle_tick", PolicyUnit::seconds, &Policy::idle_tick_s, 0.01, 3600, "between two looks for requests while nothing runs"},
     {"daemon", "lease_renew", PolicyUnit::seconds, &Policy::lease_renew_s, 0.05, 3600, "each renewal is a write to the database"},
     {"daemon", "lease_ttl", PolicyUnit::seconds, &Policy::lease_ttl_s, 0.1, 36000, "a lease not renewed for so long belongs to a dead or suspended daemon"},
     {"daemon", "claim_limit", PolicyUnit::seconds, &Policy::claim_limit_s, 0.5, day_s, "a started allocation that has not claimed by then is looked up again"},
+    {"daemon", "query_limit", PolicyUnit::seconds, &Policy::query_limit_s, 1, 3600, "squeue, sacct, scancel: an answer later than that is none"},
     {"lane", "idle_limit", PolicyUnit::seconds, &Policy::lane_idle_s, 0.1, day_s, "a lead with nothing assigned for so long gives its nodes back"},
     {"limits", "attempt_time", PolicyUnit::seconds, &Policy::attempt_limit_s, 0.1, day_s * 7, "an attempt that advances but never ends is a timeout"},
 }};

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace shardsweep {
 namespace {
@@ -26,6 +27,55 @@ Result<std::string> directive_value(std::string_view what, const std::string& va
                            what, value));
 }
 
+/// A job has no login shell's functions. /etc/profile is not written for `set -u`.
+constexpr const char* define_module =
+    "type module >/dev/null 2>&1 || { set +eu; . /etc/profile; set -eu; }";
+
+Result<std::vector<std::string>> site_options(const SiteSpec& site, std::int32_t nodes) {
+  std::vector<std::string> options;
+  for (const auto& [option, values] : site.slurm) {
+    for (const SlurmValue& value : values) {
+      if (nodes < value.from || nodes > value.to) continue;
+      if (value.value.empty()) {
+        options.push_back("--" + option);
+        continue;
+      }
+      SHARDSWEEP_ASSIGN(const std::string word,
+                        directive_value("site option " + option, value.value));
+      options.push_back(fmt::format("--{}={}", option, word));
+    }
+  }
+  return options;
+}
+
+/// "--time=90": minutes, never less than what was asked for.
+std::string time_option(double limit_s) {
+  return std::to_string(static_cast<std::int64_t>(std::ceil(limit_s / 60)));
+}
+
+/// What the site does not say by itself. sbatch takes the last of several equal options, but
+/// gpus-per-node beside a site's own gres would be a second request.
+void add_defaults(const SweepSpec& sweep, const SiteSpec& site, const ScriptContext& context,
+                  TemplateValues& values) {
+  const auto said = [&site](std::string_view option) {
+    return site.slurm.count(std::string(option)) != 0 ||
+           std::find(site.slurm_without.begin(), site.slurm_without.end(), option) !=
+               site.slurm_without.end();
+  };
+  auto& defaults = values.lists["default_options"];
+  const bool gpus = said("gpus-per-node") || said("gres") || said("gpus") ||
+                    said("gpus-per-task") || said("tres-per-task");
+  if (!gpus) {
+    defaults.push_back(fmt::format("--gpus-per-node={}", sweep.cluster.gpus_per_node));
+  }
+  if (!said("exclusive")) defaults.emplace_back("--exclusive");
+  const bool memory = said("mem") || said("mem-per-cpu") || said("mem-per-gpu");
+  if (!memory) defaults.emplace_back("--mem=0");
+  if (!said("time") && context.time_limit_s > 0) {
+    defaults.push_back("--time=" + time_option(context.time_limit_s));
+  }
+}
+
 }  // namespace
 
 Result<TemplateValues> script_values(const SweepSpec& sweep, const SiteSpec& site,
@@ -37,19 +87,12 @@ Result<TemplateValues> script_values(const SweepSpec& sweep, const SiteSpec& sit
                     directive_value("the log's path", context.paths.log().string()));
   values.values["sweep"] = sweep.name;
   values.values["nodes"] = std::to_string(context.nodes);
-  values.values["gpus_per_node"] = std::to_string(sweep.cluster.gpus_per_node);
   values.values["lead_command"] =
       shell_command({context.agent, "lead", "--dir", context.paths.dir.string()});
-  values.lists["slurm_options"];
-  for (const auto& [option, value] : site.slurm) {
-    if (value.empty()) {
-      values.lists["slurm_options"].push_back("--" + option);
-      continue;
-    }
-    SHARDSWEEP_ASSIGN(const std::string word, directive_value("site option " + option, value));
-    values.lists["slurm_options"].push_back(fmt::format("--{}={}", option, word));
-  }
+  SHARDSWEEP_ASSIGN(values.lists["slurm_options"], site_options(site, context.nodes));
+  add_defaults(sweep, site, context, values);
   values.lists["modules"];
+  if (!site.modules.empty()) values.lists["modules"].emplace_back(define_module);
   for (const std::string& module : site.modules) {
     values.lists["modules"].push_back("module load " + shell_quote(module));
   }

@@ -18,6 +18,7 @@ struct ScriptContext {
   std::string agent;  ///< absolute path of shardsweep-agent
   AllocationPaths paths;
   std::int32_t nodes = 1;
+  double time_limit_s = 0;  ///< wall time; 0: the partition's own
 };
 
 /// Faults name the value that can't stand in a #SBATCH line and where it comes from.

@@ -190,7 +190,7 @@ Prediction predict(const ModelSpec& model, const ClusterSpec& cluster, const Mea
   const auto time = estimate_time(model, cluster, point);
   Prediction prediction;
   prediction.memory_bytes = estimate_memory(model, point, memory_family(cluster)).total();
-  const double start_s = cluster.this_machine ? cpu_start_s : gpu_start_s;
+  const double start_s = cluster.gpu.empty() ? cpu_start_s : gpu_start_s;
   prediction.attempt_s = start_s + (measure.warmup + measure.steps) * time.step_s;
   if (!time.nominal) {
     prediction.train_step_s = time.step_s;

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <utility>
 
 namespace shardsweep {
@@ -26,7 +27,7 @@ struct OwnedOption {
   std::string_view name;
   std::string_view reason;
 };
-constexpr std::array<OwnedOption, 15> owned_options{{
+constexpr std::array<OwnedOption, 21> owned_options{{
     {"job-name", "it carries the token by which a job is found again"},
     {"output", "the allocation's own folder holds it"},
     {"error", "the allocation's own folder holds it"},
@@ -42,6 +43,12 @@ constexpr std::array<OwnedOption, 15> owned_options{{
     {"chdir", "the allocation's own folder is the working directory"},
     {"propagate", "limits of the login node have no place on a compute node"},
     {"nodes", "the layout says how many"},
+    {"ntasks", "one node agent runs on every node"},
+    {"ntasks-per-node", "one node agent runs on every node"},
+    {"no-kill", "it is always set: the lead outlives a node to say what happened"},
+    {"open-mode", "it is always append"},
+    {"hold", "write 'strict: true' beside 'slurm'"},
+    {"help", "it submits nothing"},
 }};
 
 bool is_option_name(std::string_view text) {
@@ -69,7 +76,7 @@ Result<void> check_option_name(const YamlNode& key) {
 }
 
 /// An option's argument; empty for one that takes none, which a file says by `true`.
-Result<std::string> read_option(const YamlNode& key, const YamlNode& node) {
+Result<std::string> read_argument(const YamlNode& key, const YamlNode& node) {
   if (node.kind == YamlNode::Kind::scalar && !node.quoted) {
     if (node.text == "true") return std::string();
     if (node.text == "false") {
@@ -83,14 +90,104 @@ Result<std::string> read_option(const YamlNode& key, const YamlNode& node) {
   return text;
 }
 
+/// "1", "2-8" and "9-": node counts.
+Result<SlurmValue> read_node_range(const YamlNode& key) {
+  const auto wrong = [&key] {
+    return refuse(key, fmt::format("{} is no range of node counts: write '4', '2-8' or '9-'",
+                                   in_quotes(key.text)));
+  };
+  SlurmValue range;
+  const std::string& text = key.text;
+  const char* const end = text.data() + text.size();
+  auto parsed = std::from_chars(text.data(), end, range.from);
+  if (parsed.ec != std::errc() || range.from < 1) return wrong();
+  if (parsed.ptr == end) {
+    range.to = range.from;
+    return range;
+  }
+  if (*parsed.ptr != '-') return wrong();
+  if (parsed.ptr + 1 == end) return range;
+  parsed = std::from_chars(parsed.ptr + 1, end, range.to);
+  if (parsed.ec != std::errc() || parsed.ptr != end || range.to < range.from) return wrong();
+  return range;
+}
+
+/// A value for all node counts, or a map from ranges of them to values.
+Result<std::vector<SlurmValue>> read_option(const YamlNode& key, const YamlNode& node) {
+  if (node.kind != YamlNode::Kind::map) {
+    SHARDSWEEP_ASSIGN(std::string value, read_argument(key, node));
+    return std::vector<SlurmValue>{{.value = std::move(value)}};
+  }
+  std::vector<SlurmValue> values;
+  for (std::size_t at = 0; at < node.keys.size(); ++at) {
+    SHARDSWEEP_ASSIGN(SlurmValue value, read_node_range(*node.keys[at]));
+    for (const SlurmValue& other : values) {
+      if (value.from <= other.to && other.from <= value.to) {
+        return refuse(*node.keys[at], fmt::format("{} overlaps with a range before it",
+                                                  in_quotes(node.keys[at]->text)));
+      }
+    }
+    SHARDSWEEP_ASSIGN(value.value, read_argument(key, *node.items[at]));
+    values.push_back(std::move(value));
+  }
+  std::sort(values.begin(), values.end(),
+            [](const SlurmValue& a, const SlurmValue& b) { return a.from < b.from; });
+  if (values.empty()) return refuse(node, fmt::format("'{}' has no values", key.text));
+  return values;
+}
+
+/// What the template gives unless the site says otherwise.
+bool is_given_by_template(std::string_view option) {
+  return option == "gpus-per-node" || option == "exclusive" || option == "mem";
+}
+
+bool says_false(const YamlNode& node) {
+  return node.kind == YamlNode::Kind::scalar && !node.quoted && node.text == "false";
+}
+
 Result<void> read_slurm(const YamlNode& map, SiteSpec& into) {
   SHARDSWEEP_TRY(expect_map(map, "'slurm'"));
   for (std::size_t at = 0; at < map.keys.size(); ++at) {
-    SHARDSWEEP_TRY(check_option_name(*map.keys[at]));
-    SHARDSWEEP_ASSIGN(into.slurm[map.keys[at]->text],
-                      read_option(*map.keys[at], *map.items[at]));
+    const YamlNode& key = *map.keys[at];
+    SHARDSWEEP_TRY(check_option_name(key));
+    if (is_given_by_template(key.text) && says_false(*map.items[at])) {
+      into.slurm_without.push_back(key.text);
+      continue;
+    }
+    SHARDSWEEP_ASSIGN(into.slurm[key.text], read_option(key, *map.items[at]));
   }
+  std::sort(into.slurm_without.begin(), into.slurm_without.end());
   return {};
+}
+
+Result<LaunchMode> read_launch(const YamlNode& node) {
+  for (std::size_t at = 0; at < launch_words.size(); ++at) {
+    if (node.kind == YamlNode::Kind::scalar && node.text == launch_words[at]) {
+      return static_cast<LaunchMode>(at);
+    }
+  }
+  return refuse(node,
+                fmt::format("expected agents or srun for 'launch', got {}", describe(node)));
+}
+
+Result<std::vector<std::string>> read_variable_names(const YamlNode& node) {
+  SHARDSWEEP_ASSIGN(auto names, read_texts(node, "pass_env"));
+  for (const std::string& name : names) {
+    if (is_environment_name(name)) continue;
+    return refuse(node, fmt::format("{} in 'pass_env' is no name for an environment variable",
+                                    in_quotes(name)));
+  }
+  return names;
+}
+
+Result<std::string> read_absolute(const YamlNode& node, std::string_view key) {
+  auto path = read_text(node, key);
+  if (path && (path->empty() || path->front() != '/')) {
+    return refuse(node, fmt::format("{} is not absolute: write the path from '/', as the "
+                                    "nodes see it",
+                                    in_quotes(*path)));
+  }
+  return path;
 }
 
 Result<Backend> read_backend(const YamlNode& node) {
@@ -103,19 +200,27 @@ Result<Backend> read_backend(const YamlNode& node) {
 Result<SiteSpec> read_site(const YamlNode& root) {
   SHARDSWEEP_TRY(expect_map(root, the_file));
   SHARDSWEEP_TRY(check_keys(root, the_file,
-                            {"backend", "shared_path", "env", "modules", "prolog", "slurm"}));
+                            {"backend", "shared_path", "env", "pass_env", "modules", "prolog",
+                             "template", "launch", "strict", "slurm"}));
   SiteSpec site;
   site.position = position_of(root);
   if (const auto* node = find(root, "backend")) {
     SHARDSWEEP_ASSIGN(site.backend, read_backend(*node));
   }
   if (const auto* node = find(root, "shared_path")) {
-    SHARDSWEEP_ASSIGN(site.shared_path, read_text(*node, "shared_path"));
-    if (site.shared_path.empty() || site.shared_path.front() != '/') {
-      return refuse(*node, fmt::format("{} is not absolute: write the path from '/', as the "
-                                       "nodes see it",
-                                       in_quotes(site.shared_path)));
-    }
+    SHARDSWEEP_ASSIGN(site.shared_path, read_absolute(*node, "shared_path"));
+  }
+  if (const auto* node = find(root, "template")) {
+    SHARDSWEEP_ASSIGN(site.job_template, read_absolute(*node, "template"));
+  }
+  if (const auto* node = find(root, "launch")) {
+    SHARDSWEEP_ASSIGN(site.launch, read_launch(*node));
+  }
+  if (const auto* node = find(root, "strict")) {
+    SHARDSWEEP_ASSIGN(site.strict, read_bool(*node, "strict"));
+  }
+  if (const auto* node = find(root, "pass_env")) {
+    SHARDSWEEP_ASSIGN(site.pass_env, read_variable_names(*node));
   }
   if (const auto* node = find(root, "env")) {
     SHARDSWEEP_ASSIGN(site.env, read_environment(*node));
@@ -134,11 +239,15 @@ Result<SiteSpec> read_site(const YamlNode& root) {
 
 Result<SiteSpec> load_site(const std::filesystem::path& file) {
   SHARDSWEEP_ASSIGN(auto text, read_text_file(file, most_yaml_bytes));
+  return load_site_text(text, file.string());
+}
+
+Result<SiteSpec> load_site_text(std::string_view text, const std::string& name) {
   Sources sources;
-  const auto& source = sources.emplace_back(file.string(), std::move(text));
+  const auto& source = sources.emplace_back(name, std::string(text));
   SHARDSWEEP_ASSIGN(const auto root, parse_yaml(source));
   // A site file of comments alone says nothing, which is not wrong.
-  if (root->kind == YamlNode::Kind::null) return SiteSpec{.position = {file.string(), 0, 0}};
+  if (root->kind == YamlNode::Kind::null) return SiteSpec{.position = {name, 0, 0}};
   return read_site(*root);
 }
 

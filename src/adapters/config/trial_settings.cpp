@@ -148,7 +148,8 @@ Result<void> SweepReader::read_runner(const YamlNode& node) {
   if (const auto* program = find(node, "program")) {
     SHARDSWEEP_ASSIGN(sweep_.runner.program, read_text(*program, "program"));
     const auto& path = sweep_.runner.program;
-    if (!path.empty() && path.front() != '/') {
+    // A bare name is a program that came with us; 'bin/train' could be anywhere.
+    if (!path.empty() && path.front() != '/' && !is_name(path)) {
       return refuse(*program,
                     fmt::format("{} is not absolute: a program is found on every node "
                                 "under one path from '/'",

@@ -7,6 +7,8 @@
 #include <boost/process/args.hpp>
 #include <boost/process/async_pipe.hpp>
 #include <boost/process/child.hpp>
+#include <boost/process/env.hpp>
+#include <boost/process/environment.hpp>
 #include <boost/process/exe.hpp>
 #include <boost/process/extend.hpp>
 #include <boost/process/group.hpp>
@@ -35,17 +37,29 @@ void reset_signals() {
   ::signal(SIGPIPE, SIG_DFL);
 }
 
+bp::environment environment_of(const CommandOptions& options) {
+  if (!options.environment) return boost::this_process::environment();
+  bp::environment environment;
+  for (const std::string& entry : *options.environment) {
+    const std::size_t equals = entry.find('=');
+    if (equals != std::string::npos) {
+      environment[entry.substr(0, equals)] = entry.substr(equals + 1);
+    }
+  }
+  return environment;
+}
+
 constexpr auto look_again = std::chrono::milliseconds(5);
 
 }  // namespace
 
 struct RunningCommand::State {
-  State(const CommandLimits& command_limits, std::string program)
-      : limits(command_limits),
+  State(const CommandOptions& command_options, std::string program)
+      : options(command_options),
         name(std::move(program)),
         out_pipe(io),
         err_pipe(io),
-        expires(Clock::now() + command_limits.deadline) {}
+        expires(Clock::now() + command_options.deadline) {}
 
   void read(bp::async_pipe& pipe, std::array<char, 16384>& buffer, std::string& into) {
     pipe.async_read_some(asio::buffer(buffer),
@@ -55,7 +69,7 @@ struct RunningCommand::State {
                              ++ended_pipes;
                              return;
                            }
-                           const std::size_t room = limits.output_limit - into.size();
+                           const std::size_t room = options.output_limit - into.size();
                            into.append(buffer.data(), std::min(count, room));
                            output.truncated |= count > room;
                            read(pipe, buffer, into);
@@ -75,7 +89,7 @@ struct RunningCommand::State {
       end_group();
       return fault(FaultKind::timed_out,
                    fmt::format("'{}' gave no answer within {:g} s", name,
-                               std::chrono::duration<double>(limits.deadline).count()));
+                               std::chrono::duration<double>(options.deadline).count()));
     }
     const int status = child.native_exit_code();
     if (WIFSIGNALED(status)) {
@@ -86,7 +100,7 @@ struct RunningCommand::State {
     return std::move(output);
   }
 
-  CommandLimits limits;
+  CommandOptions options;
   std::string name;
   asio::io_context io;
   bp::async_pipe out_pipe;
@@ -110,20 +124,21 @@ RunningCommand::~RunningCommand() {
 }
 
 Result<RunningCommand> RunningCommand::start(const std::vector<std::string>& argv,
-                                             const CommandLimits& limits) {
+                                             const CommandOptions& options) {
   const std::filesystem::path program = argv.at(0).find('/') == std::string::npos
                                             ? find_on_path(argv[0])
                                             : std::filesystem::path(argv[0]);
   if (program.empty()) {
     return fault(FaultKind::unavailable, fmt::format("'{}' is not on PATH", argv[0]));
   }
-  auto state = std::make_unique<State>(limits, argv[0]);
+  auto state = std::make_unique<State>(options, argv[0]);
   std::error_code error;
   state->child = bp::child(
       bp::exe = program.string(),
       bp::args = std::vector<std::string>(argv.begin() + 1, argv.end()),
       bp::std_in<bp::null, bp::std_out> state->out_pipe, bp::std_err > state->err_pipe,
-      state->group, error, bp::extend::on_exec_setup = [](auto&) { reset_signals(); });
+      state->group, environment_of(options), error,
+      bp::extend::on_exec_setup = [](auto&) { reset_signals(); });
   if (error) {
     return fault(FaultKind::unavailable,
                  fmt::format("cannot start '{}': {}", program.string(), error.message()));
@@ -148,8 +163,8 @@ Result<CommandOutput> RunningCommand::wait() {
 }
 
 Result<CommandOutput> run_command(const std::vector<std::string>& argv,
-                                  const CommandLimits& limits) {
-  SHARDSWEEP_ASSIGN(RunningCommand command, RunningCommand::start(argv, limits));
+                                  const CommandOptions& options) {
+  SHARDSWEEP_ASSIGN(RunningCommand command, RunningCommand::start(argv, options));
   return command.wait();
 }
 

@@ -58,13 +58,15 @@ Committer::Statements::Statements(Database& database)
           database,
           "INSERT INTO allocations (id, sweep, token, job_name, job_id, dir, backend, "
           "nodes, slots_per_node, state, submission, job_state, created_at, claimed_at, "
-          "last_beat, from_lead_n, said_bye, draining, end_reason) VALUES (?1, "
+          "last_beat, from_lead_n, said_bye, draining, end_reason, end_outcome, time_limit_s, "
+          "detail) VALUES (?1, "
           "nullif(?2, 0), ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, "
-          "?17, ?18, ?19) ON CONFLICT (id) DO UPDATE SET sweep = nullif(?2, 0), "
+          "?17, ?18, ?19, ?20, ?21, ?22) ON CONFLICT (id) DO UPDATE SET sweep = nullif(?2, 0), "
           "token = ?3, job_name = ?4, job_id = ?5, dir = ?6, backend = ?7, nodes = ?8, "
           "slots_per_node = ?9, state = ?10, submission = ?11, job_state = ?12, "
           "created_at = ?13, claimed_at = ?14, last_beat = ?15, from_lead_n = ?16, "
-          "said_bye = ?17, draining = ?18, end_reason = ?19"),
+          "said_bye = ?17, draining = ?18, end_reason = ?19, end_outcome = ?20, "
+          "time_limit_s = ?21, detail = ?22"),
       allocation_lead(
           database, "UPDATE allocations SET host = ?2, pid = ?3, pid_start = ?4 WHERE id = ?1"),
       allocation_end(database, "UPDATE allocations SET ended_at = ?2 WHERE id = ?1"),
@@ -120,7 +122,9 @@ void Committer::put(const PutAllocation& change) {
       row.id, row.sweep, row.token, row.job_name, row.job_id, row.dir, row.backend, row.nodes,
       row.slots_per_node, name(row.state), word(submission_words, row.submission),
       word(job_state_words, row.job_state), row.created_at, row.claimed_at, row.last_beat,
-      row.from_lead_n, row.said_bye, row.draining, row.end_reason);
+      row.from_lead_n, row.said_bye, row.draining, row.end_reason,
+      row.end_outcome ? name(*row.end_outcome) : std::string_view(), row.time_limit_s,
+      row.detail);
   if (!change.host.empty())
     sql_.allocation_lead.run(row.id, change.host, change.pid, change.pid_start);
   if (change.ended_at != 0) sql_.allocation_end.run(row.id, change.ended_at);

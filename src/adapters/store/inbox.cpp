@@ -24,12 +24,14 @@ struct Sql {
   std::string taken = "SELECT id, report FROM sweeps WHERE submission = ?";
   std::string staged = "SELECT count(*) FROM sqlite_schema WHERE name = 'incoming'";
   std::string sweep =
-      "INSERT INTO sweeps (name, state, source, resolved, resolved_hash, backend, cluster, "
+      "INSERT INTO sweeps (name, state, source, resolved, resolved_hash, backend, site, "
+      "job_template, cluster, "
       "runner, runner_version, vars, left_out, points, duplicates, revision, submission, "
-      "report, submitted_at) VALUES (?1, 'active', ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, "
-      "?12, 1, ?13, '{}', ?14) ON CONFLICT (name) DO UPDATE SET "
+      "report, submitted_at) VALUES (?1, 'active', ?2, ?3, ?4, ?5, ?15, ?16, ?6, ?7, ?8, ?9, "
+      "?10, ?11, ?12, 1, ?13, '{}', ?14) ON CONFLICT (name) DO UPDATE SET "
       "state = CASE state WHEN 'cancelled' THEN 'active' ELSE state END, "
-      "source = ?2, resolved = ?3, resolved_hash = ?4, backend = ?5, cluster = ?6, "
+      "source = ?2, resolved = ?3, resolved_hash = ?4, backend = ?5, site = ?15, "
+      "job_template = ?16, cluster = ?6, "
       "runner = ?7, runner_version = ?8, vars = ?9, left_out = ?10, points = ?11, "
       "duplicates = ?12, revision = revision + 1, submission = ?13, submitted_at = ?14 "
       "RETURNING id, revision > 1";
@@ -161,7 +163,7 @@ SubmitReport merge(Database& database, const Submitted& submitted, Timestamp now
                           submitted.resolved_hash, submitted.backend, submitted.cluster,
                           submitted.runner, submitted.runner_version, submitted.vars,
                           submitted.left_out, submitted.points, submitted.duplicates,
-                          submitted.nonce, now);
+                          submitted.nonce, now, submitted.site, submitted.job_template);
     if (!row.next()) fail(FaultKind::corrupt, "the sweep's row did not come back");
     report.sweep = row.integer(0);
     report.resubmitted = row.integer(1) != 0;

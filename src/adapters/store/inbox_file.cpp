@@ -18,7 +18,8 @@ constexpr int no_wait = 0;  // nobody else has a new inbox open
 
 const char* const submission_table =
     "CREATE TABLE submission (nonce TEXT, name TEXT, source TEXT, resolved TEXT, "
-    "resolved_hash TEXT, backend TEXT, cluster TEXT, runner TEXT, runner_version TEXT, vars "
+    "resolved_hash TEXT, backend TEXT, site TEXT, job_template TEXT, cluster TEXT, runner "
+    "TEXT, runner_version TEXT, vars "
     "TEXT, "
     "left_out TEXT, points INTEGER, duplicates INTEGER, trials INTEGER) STRICT";
 
@@ -33,10 +34,10 @@ void put_submission(Database& inbox, const SubmittedSweep& submission) {
   for (const auto& var : sweep.vars)
     vars.push_back(var.name);
   Statement insert(
-      inbox, "INSERT INTO submission VALUES (lower(hex(randomblob(16))), " + places(13) + ")");
+      inbox, "INSERT INTO submission VALUES (lower(hex(randomblob(16))), " + places(15) + ")");
   insert.run(sweep.name, submission.source, submission.resolved, submission.resolved_hash,
-             submission.backend, sweep.cluster.name, sweep.runner.name,
-             submission.capabilities->version, dump(vars),
+             submission.backend, submission.site, submission.job_template, sweep.cluster.name,
+             sweep.runner.name, submission.capabilities->version, dump(vars),
              dump(Json(plan.left_out_by_constraint)), plan.points, plan.duplicates,
              plan.trials.size());
 }
@@ -112,16 +113,17 @@ Submitted read_submission(Database& inbox) {
   }
   Statement select(
       inbox,
-      "SELECT nonce, name, source, resolved, resolved_hash, backend, cluster, runner, "
+      "SELECT nonce, name, source, resolved, resolved_hash, backend, site, job_template, "
+      "cluster, runner, "
       "runner_version, vars, left_out, points, duplicates, trials FROM submission");
   auto row = select.use();
   if (!row.next()) fail(FaultKind::corrupt, fmt::format("{} is empty", inbox.name()));
   Submitted submitted;
   int column = 0;
-  for (auto* text :
-       {&submitted.nonce, &submitted.name, &submitted.source, &submitted.resolved,
-        &submitted.resolved_hash, &submitted.backend, &submitted.cluster, &submitted.runner,
-        &submitted.runner_version, &submitted.vars, &submitted.left_out})
+  for (auto* text : {&submitted.nonce, &submitted.name, &submitted.source, &submitted.resolved,
+                     &submitted.resolved_hash, &submitted.backend, &submitted.site,
+                     &submitted.job_template, &submitted.cluster, &submitted.runner,
+                     &submitted.runner_version, &submitted.vars, &submitted.left_out})
     row.read(column++, *text);
   for (auto* count : {&submitted.points, &submitted.duplicates, &submitted.trials})
     row.read(column++, *count);

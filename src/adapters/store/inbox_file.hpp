@@ -12,7 +12,7 @@ namespace shardsweep::sqlite {
 /// "shin".
 inline constexpr std::int64_t inbox_application_id = 0x7368696e;
 /// Grows with every change of an inbox's columns: axes(), rows.cpp, inbox_file.cpp.
-inline constexpr std::int64_t inbox_version = 1;
+inline constexpr std::int64_t inbox_version = 2;
 
 /// What an inbox says of its sweep: its one row of `submission`.
 struct Submitted {
@@ -22,6 +22,8 @@ struct Submitted {
   std::string resolved;
   std::string resolved_hash;
   std::string backend;
+  std::string site;
+  std::string job_template;
   std::string cluster;
   std::string runner;
   std::string runner_version;

@@ -13,6 +13,8 @@ CREATE TABLE sweeps (
   resolved       TEXT NOT NULL,     -- the complete sweep file: presets and defaults written out
   resolved_hash  TEXT NOT NULL,     -- of `resolved`
   backend        TEXT NOT NULL,     -- local | slurm, as chosen at the last submission
+  site           TEXT NOT NULL,     -- how the cluster is reached: the complete site file; empty: not needed
+  job_template   TEXT NOT NULL,     -- of the job script, as it was at the last submission; empty: not needed
   cluster        TEXT NOT NULL,     -- name of the cluster preset
   runner         TEXT NOT NULL,     -- name of the runner
   runner_version TEXT NOT NULL,     -- as its capabilities said at the last submission
@@ -149,6 +151,9 @@ CREATE TABLE allocations (
   said_bye       INTEGER NOT NULL,  -- 0 | 1: the lead left by itself
   draining       INTEGER NOT NULL,  -- 0 | 1: gets no new attempts
   end_reason     TEXT NOT NULL,
+  end_outcome    TEXT NOT NULL,     -- what its end means for what ran in it; empty: nothing
+  time_limit_s   REAL NOT NULL,     -- wall time asked for; 0: none
+  detail         TEXT NOT NULL,     -- the scheduler's last words about it, with advice
   host           TEXT NOT NULL DEFAULT '',     -- of the lead
   pid            INTEGER NOT NULL DEFAULT 0,   -- of the lead
   pid_start      INTEGER NOT NULL DEFAULT 0,   -- field 22 of /proc/PID/stat

@@ -38,7 +38,8 @@ struct Sql {
       "(SELECT trial FROM attempts WHERE state <> 'ended')",
       trial_row_columns);
   // All of them, also those that are over: they are few, and any of them can be resumed.
-  std::string sweeps = "SELECT id, name, state, backend, resolved FROM sweeps ORDER BY id";
+  std::string sweeps =
+      "SELECT id, name, state, backend, resolved, site, job_template FROM sweeps ORDER BY id";
   std::string attempts =
       "SELECT id, trial, number, allocation, nonce, dir, state, revoked FROM attempts "
       "WHERE state <> 'ended' OR allocation IN "
@@ -46,7 +47,8 @@ struct Sql {
   std::string allocations =
       "SELECT id, ifnull(sweep, 0), token, job_name, job_id, dir, backend, nodes, "
       "slots_per_node, state, submission, job_state, created_at, claimed_at, last_beat, "
-      "from_lead_n, said_bye, draining, end_reason FROM allocations WHERE state <> 'ended' OR "
+      "from_lead_n, said_bye, draining, end_reason, end_outcome, time_limit_s, detail FROM "
+      "allocations WHERE state <> 'ended' OR "
       "id IN (SELECT allocation FROM attempts WHERE state <> 'ended')";
   std::string next_attempt = "SELECT ifnull(max(id), 0) + 1 FROM attempts";
   std::string next_allocation = "SELECT ifnull(max(id), 0) + 1 FROM allocations";
@@ -92,6 +94,9 @@ AllocationRow read_allocation(const Statement::Use& row) {
   row.read(16, allocation.said_bye);
   row.read(17, allocation.draining);
   row.read(18, allocation.end_reason);
+  allocation.end_outcome = outcome_from(row.view(19));
+  row.read(20, allocation.time_limit_s);
+  row.read(21, allocation.detail);
   return allocation;
 }
 
@@ -173,7 +178,7 @@ World SqliteStore::read_world() {
   each(sql_.sweeps, [&](const Statement::Use& row) {
     world.sweeps.push_back({row.integer(0), row.text(1),
                             static_cast<SweepState>(word_index(sweep_state_words, row.view(2))),
-                            row.text(3), row.text(4)});
+                            row.text(3), row.text(4), row.text(5), row.text(6)});
   });
   each(sql_.trials, [&](const Statement::Use& row) {
     auto trial = read_trial(row);

@@ -53,8 +53,8 @@ TEST_CASE("a site file says how the cluster is reached") {
   CHECK(site->env.at("N") == "1");
   CHECK(site->modules == std::vector<std::string>{"cuda/12.4", "nccl"});
   CHECK(site->prolog.at(0) == "ulimit -l unlimited");
-  CHECK(site->slurm.at("exclusive").empty());
-  CHECK(site->slurm.at("time") == "04:00:00");
+  CHECK(site->slurm.at("exclusive").at(0).value.empty());
+  CHECK(site->slurm.at("time").at(0).value == "04:00:00");
 }
 
 TEST_CASE("a site file of comments alone is an empty one") {
@@ -89,11 +89,39 @@ TEST_CASE("bad site files are refused with the reason") {
         "1:9: 'A' is no long option of sbatch: small letters, digits and '-'");
   CHECK(fault("slurm: {comment: \"a\\nb\"}\n") ==
         "1:18: control character in 'comment': 'a\\nb'");
-  CHECK(fault("slurm: {exclusive: false}\n") ==
-        "1:20: 'exclusive: false' sets nothing: leave it out");
+  CHECK(fault("slurm: {nice: false}\n") == "1:15: 'nice: false' sets nothing: leave it out");
   CHECK(fault("slurm: {account: }\n") ==
         "1:9: expected a text for 'account', got nothing: an empty text is written ''");
   CHECK(fault("prolog: ulimit\n") == "1:9: expected a list for 'prolog', got 'ulimit'");
   CHECK(fault("env: {SHARDSWEEP_HOME: /x}\n") ==
         "1:7: 'SHARDSWEEP_HOME' can't be set: names that begin with SHARDSWEEP_ are ours");
+}
+
+TEST_CASE("an explained site reads back as the same site") {
+  const SiteFile file(
+      "backend: slurm\nshared_path: '/shared/me too'\nenv: {NCCL_DEBUG: 'a \"b\" $c'}\n"
+      "pass_env: [CUDA_HOME]\nmodules: [cuda/12.4]\nprolog: ['ulimit -l unlimited', 'x: y']\n"
+      "template: /home/me/job.sbatch\nlaunch: srun\nstrict: true\n"
+      "slurm: {account: abc, partition: {'1': debug, '2-8': gpu, '9-': large}, nice: true, "
+      "gpus-per-node: false}\n");
+  auto site = file.load();
+  REQUIRE_MESSAGE(site.has_value(), site.error().what);
+  CHECK(site->slurm.at("partition").size() == 3);
+  CHECK(site->slurm.at("partition")[2].from == 9);
+  CHECK(site->slurm_without == std::vector<std::string>{"gpus-per-node"});
+  auto again = load_site_text(explain_site(*site), "again");
+  REQUIRE_MESSAGE(again.has_value(), again.error().what);
+  again->position = site->position;
+  CHECK(*again == *site);
+}
+
+TEST_CASE("ranges of node counts are checked") {
+  const auto fault_of = [](const std::string& partition) {
+    return SiteFile("slurm:\n  partition: " + partition + "\n").fault();
+  };
+  CHECK(fault_of("{'0': a}").find("'0' is no range of node counts") != std::string::npos);
+  CHECK(fault_of("{'4-2': a}").find("'4-2' is no range of node counts") != std::string::npos);
+  CHECK(fault_of("{'1-4': a, '4-8': b}").find("'4-8' overlaps with a range before it") !=
+        std::string::npos);
+  CHECK(fault_of("{x: a}").find("'x' is no range of node counts") != std::string::npos);
 }

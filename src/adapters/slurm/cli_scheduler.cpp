@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: Apache-2.0
+// Slurm by its command line. Every command is a child beside the poll loop, with a deadline and
+// a bound on what it may print. Looking costs one squeue, and one sacct where that does not
+// tell all, whatever the number of jobs: `squeue --me` is filtered by slurmctld, a list of ids
+// is not.
+#include "domain/slurm/look.hpp"
+#include "domain/slurm/settings.hpp"
+#include "domain/slurm/submission.hpp"
+
+#include <shardsweep/backends.hpp>
+#include <shardsweep/clock.hpp>
+#include <shardsweep/command.hpp>
+
+#include <fmt/format.h>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+namespace shardsweep {
+namespace {
+
+using namespace slurm;
+
+constexpr std::size_t most_output = 32 << 20;  // 100,000 jobs
+constexpr std::size_t submissions_at_once = 2;
+constexpr std::size_t commands_aside = 4;
+// What has been cancelled takes KillWait and an epilog to be gone.
+constexpr double cancel_again_s = 60;
+constexpr double settings_again_s = 3600;
+// Submissions are looked up from a little before they were made: clocks differ.
+constexpr double accounting_margin_s = 300;
+
+std::vector<std::string> own_environment() {
+  std::vector<std::string> own;
+  for (char** entry = environ; *entry != nullptr; ++entry)
+    own.emplace_back(*entry);
+  return command_environment(own);
+}
+
+std::string first_line(const std::string& text) {
+  return text.substr(0, std::min<std::size_t>(text.find('\n'), 300));
+}
+
+/// The output of a command that has to end with 0.
+Result<std::string> output_of(Result<CommandOutput> done, std::string_view program) {
+  if (!done) return tl::unexpected<Fault>(done.error());
+  if (done->exit_code != 0 || done->truncated) {
+    return fault(FaultKind::unavailable,
+                 done->truncated
+                     ? fmt::format("{} printed more than fits", program)
+                     : fmt::format("{} ended with {}: {}", program,
+                                   done->signal != 0 ? -done->signal : done->exit_code,
+                                   first_line(done->err)));
+  }
+  return std::move(done->out);
+}
+
+/// A look on its way: settings where they are not known, the queue, accounting.
+struct Look {
+  enum class Stage : std::uint8_t { settings, queue, accounting };
+  Stage stage = Stage::queue;
+  std::vector<AllocationHandle> handles;
+  std::vector<Job> jobs;
+  std::optional<RunningCommand> command;
+};
+
+class SlurmCliScheduler final : public Scheduler {
+ public:
+  SlurmCliScheduler(const Policy& policy, const Clock& clock)
+      : policy_(policy), clock_(clock), environment_(own_environment()) {}
+
+  [[nodiscard]] std::string name() const override { return "slurm"; }
+  [[nodiscard]] double look_interval_s() const override { return policy_.look_s; }
+  void submit(const AllocationRequest& request) override { waiting_.push_back(request); }
+  void cancel(const AllocationHandle& handle) override {
+    cancel_job({handle.job_id, handle.job_name});
+  }
+
+  void release(const AllocationHandle& handle) override {
+    run_aside({"scontrol", "release", handle.job_id});
+  }
+
+  void look(const std::vector<AllocationHandle>& handles) override {
+    if (look_) return;  // the last one has not been answered: asking again would not help
+    look_.emplace();
+    look_->handles = handles;
+    const bool stale = !settings_ || now_s() - settings_at_s_ > settings_again_s;
+    if (stale) {
+      ask(Look::Stage::settings, {"scontrol", "show", "config"});
+    } else {
+      ask_queue();
+    }
+  }
+
+  [[nodiscard]] bool settling() const override {
+    return look_ || !waiting_.empty() || !submissions_.empty() || !aside_.empty() ||
+           !to_cancel_.empty();
+  }
+
+  [[nodiscard]] std::vector<SchedulerEvent> poll() override {
+    start_submissions();
+    finish_submissions();
+    go_on_looking();
+    start_cancelling();
+    finish_aside();
+    return std::exchange(events_, {});
+  }
+
+ private:
+  struct Submission {
+    std::string token;
+    RunningCommand command;
+  };
+
+  [[nodiscard]] double now_s() const {
+    return std::chrono::duration<double>(clock_.steady().time_since_epoch()).count();
+  }
+  [[nodiscard]] CommandOptions options(double deadline_s) const {
+    return {.deadline = std::chrono::milliseconds(static_cast<std::int64_t>(deadline_s * 1e3)),
+            .output_limit = most_output,
+            .environment = environment_};
+  }
+
+  // ---- submissions
+
+  void start_submissions() {
+    while (!waiting_.empty() && submissions_.size() < submissions_at_once) {
+      const AllocationRequest request = std::move(waiting_.front());
+      waiting_.pop_front();
+      auto command =
+          RunningCommand::start(submission_command(request), options(request.limit_s));
+      if (command) {
+        submissions_.push_back({request.token, std::move(*command)});
+      } else {
+        events_.emplace_back(SubmitDeferred{request.token, command.error().what});
+      }
+    }
+  }
+
+  void finish_submissions() {
+    std::erase_if(submissions_, [this](Submission& submission) {
+      auto done = submission.command.poll();
+      if (!done) return false;
+      if (*done) {
+        const CommandOutput& output = **done;
+        events_.push_back(
+            read_submission(submission.token, output.exit_code, output.out, output.err));
+      } else {
+        events_.emplace_back(SubmitUnknown{submission.token, done->error().what});
+      }
+      return true;
+    });
+  }
+
+  // ---- looks
+
+  void ask(Look::Stage stage, const std::vector<std::string>& argv) {
+    look_->stage = stage;
+    auto command = RunningCommand::start(argv, options(policy_.query_limit_s));
+    if (!command) return give_up(command.error().what);
+    look_->command = std::move(*command);
+  }
+
+  void ask_queue() {
+    ask(Look::Stage::queue,
+        {"squeue", "--me", "--noheader", "--states=all", "--format=" + queue_format()});
+  }
+
+  /// By name: a job whose id was never read has nothing else, and no two share one.
+  void ask_accounting(const std::vector<AllocationHandle>& open) {
+    std::string names;
+    Timestamp oldest = clock_.now();
+    for (const AllocationHandle& handle : open) {
+      names += (names.empty() ? "" : ",") + handle.job_name;
+      oldest = std::min(oldest, handle.created_at);
+    }
+    const double ago_s = static_cast<double>(clock_.now() - oldest) / 1e6 + accounting_margin_s;
+    // Without a start sacct's window begins at midnight.
+    ask(Look::Stage::accounting,
+        {"sacct", "--allocations", "--noheader", "--parsable2",
+         fmt::format("--delimiter={}", separator), "--format=" + accounting_format(),
+         "--name=" + names, fmt::format("--starttime=now-{}minutes", int(ago_s / 60) + 1)});
+  }
+
+  void go_on_looking() {
+    if (!look_ || !look_->command) return;
+    auto done = look_->command->poll();
+    if (!done) return;
+    look_->command.reset();
+    switch (look_->stage) {
+      case Look::Stage::settings:
+        return take_settings(output_of(std::move(*done), "scontrol"));
+      case Look::Stage::queue:
+        return take_queue(output_of(std::move(*done), "squeue"));
+      case Look::Stage::accounting:
+        return take_accounting(output_of(std::move(*done), "sacct"));
+    }
+  }
+
+  void take_settings(Result<std::string> text) {
+    auto settings = text ? parse_settings(*text) : tl::unexpected<Fault>(text.error());
+    if (!settings) return give_up(settings.error().what);
+    settings_ = std::move(*settings);
+    settings_at_s_ = now_s();
+    ask_queue();
+  }
+
+  void take_queue(Result<std::string> text) {
+    auto jobs = text ? parse_queue(*text) : tl::unexpected<Fault>(text.error());
+    if (!jobs) return give_up(jobs.error().what);
+    look_->jobs = std::move(*jobs);
+    const auto open = to_be_accounted(look_->handles, look_->jobs);
+    if (open.empty() || !settings_->accounting) return conclude_look();
+    ask_accounting(open);
+  }
+
+  void take_accounting(Result<std::string> text) {
+    auto jobs = text ? parse_accounting(*text) : tl::unexpected<Fault>(text.error());
+    if (jobs) {
+      look_->jobs.insert(look_->jobs.end(), std::make_move_iterator(jobs->begin()),
+                         std::make_move_iterator(jobs->end()));
+      return conclude_look();
+    }
+    // The queue has answered: what it lists is known. What it does not list stays unknown.
+    const auto open = to_be_accounted(look_->handles, look_->jobs);
+    std::erase_if(look_->handles, [&](const AllocationHandle& handle) {
+      return std::any_of(open.begin(), open.end(), [&](const AllocationHandle& other) {
+        return other.token == handle.token;
+      });
+    });
+    events_.emplace_back(LookFailed{jobs.error().what});
+    conclude_look();
+  }
+
+  void conclude_look() {
+    const LookContext context{static_cast<std::int64_t>(::getuid()), now_s(),
+                              settings_->message_timeout_s};
+    LookResult result = conclude(look_->handles, look_->jobs, context, missed_);
+    look_.reset();
+    for (const NamedJob& job : result.cancel)
+      cancel_job(job);
+    for (SchedulerEvent& event : result.events) {
+      auto* seen = std::get_if<JobSeen>(&event);
+      // Without accounting nobody says who cancelled it; our own we know.
+      if (seen != nullptr && seen->outcome == Outcome::reaped &&
+          cancelled_at_s_.count(seen->job_id) != 0) {
+        seen->outcome = Outcome::cancelled;
+      }
+      events_.push_back(std::move(event));
+    }
+  }
+
+  void give_up(std::string why) {
+    look_.reset();
+    events_.emplace_back(LookFailed{std::move(why)});
+  }
+
+  // ---- cancelling
+
+  void cancel_job(const NamedJob& job) {
+    if (job.id.empty()) return;  // the next look finds it, or finds that there is none
+    const auto known = cancelled_at_s_.find(job.id);
+    if (known != cancelled_at_s_.end() && now_s() - known->second < cancel_again_s) return;
+    cancelled_at_s_[job.id] = now_s();
+    to_cancel_.push_back(job);
+  }
+
+  void start_cancelling() {
+    while (!to_cancel_.empty() && aside_.size() < commands_aside) {
+      const NamedJob job = std::move(to_cancel_.front());
+      to_cancel_.pop_front();
+      run_aside({"scancel", "--name=" + job.name, job.id});
+    }
+  }
+
+  /// A command whose success the next look shows.
+  void run_aside(const std::vector<std::string>& argv) {
+    auto command = RunningCommand::start(argv, options(policy_.query_limit_s));
+    if (command) {
+      aside_.push_back(std::move(*command));
+    } else {
+      events_.emplace_back(LookFailed{command.error().what});
+    }
+  }
+
+  void finish_aside() {
+    std::erase_if(aside_, [this](RunningCommand& command) {
+      auto done = command.poll();
+      if (!done) return false;
+      if (!*done) events_.emplace_back(LookFailed{done->error().what});
+      return true;
+    });
+  }
+
+  Policy policy_;
+  const Clock& clock_;
+  std::vector<std::string> environment_;
+  std::optional<Settings> settings_;
+  double settings_at_s_ = 0;
+  std::deque<AllocationRequest> waiting_;
+  std::vector<Submission> submissions_;
+  std::optional<Look> look_;
+  MissedJobs missed_;
+  std::map<std::string, double> cancelled_at_s_;
+  std::deque<NamedJob> to_cancel_;
+  std::vector<RunningCommand> aside_;
+  std::vector<SchedulerEvent> events_;
+};
+
+}  // namespace
+
+std::unique_ptr<Scheduler> make_slurm_cli_scheduler(const Policy& policy, const Clock& clock) {
+  return std::make_unique<SlurmCliScheduler>(policy, clock);
+}
+
+}  // namespace shardsweep

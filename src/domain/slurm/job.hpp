@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// What Slurm says of a job, as values: the texts of squeue and sacct, every state word that
+// there is, and what each means for an allocation and for what ran in it. Text with separators
+// and not JSON: its shape has not changed from 20.x to 25.x, and sacct's JSON of 22.05 and
+// 23.02 calls every exit a success.
+#pragma once
+
+#include <shardsweep/outcome.hpp>
+#include <shardsweep/result.hpp>
+#include <shardsweep/scheduler.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardsweep::slurm {
+
+/// ASCII unit separator: no job name, reason or node list holds one.
+inline constexpr char separator = '\x1f';
+
+enum class Source : std::uint8_t { queue, accounting };
+
+struct Job {
+  std::string id;
+  std::string name;
+  std::string state;   ///< "RUNNING", "CANCELLED by 1000"
+  std::string reason;  ///< "None", "Resources", "launch failed requeued held"
+  std::string nodes;   ///< "n[1-4]"; empty or "None assigned" while it waits
+  int exit_code = 0;   ///< accounting only
+  int signal = 0;      ///< accounting only
+  Source source = Source::queue;
+};
+
+/// `--format` of squeue and of sacct for which the two parsers are.
+[[nodiscard]] std::string queue_format();
+[[nodiscard]] std::string accounting_format();
+
+/// All jobs of an output, or a fault where a line of it is no job: then nothing may be
+/// concluded from it, least of all that a job is gone.
+[[nodiscard]] Result<std::vector<Job>> parse_queue(std::string_view text);
+[[nodiscard]] Result<std::vector<Job>> parse_accounting(std::string_view text);
+
+/// What a state means to us.
+struct Reading {
+  JobState state = JobState::unknown;
+  /// Of an attempt that was running in it when it ended; none: nothing about it.
+  std::optional<Outcome> outcome;
+  /// It will never start by itself: to be cancelled.
+  bool stuck = false;
+  /// Who cancelled it; only accounting knows.
+  std::optional<std::int64_t> cancelled_by;
+};
+/// Total: a word that is not known is "unknown, keep watching". `own_uid` tells our own
+/// scancel from somebody else's.
+[[nodiscard]] Reading read_state(const Job& job, std::int64_t own_uid);
+
+/// One line for people: "NODE_FAIL (NodeDown)", "FAILED, exit code 0:53: Slurm could not …".
+[[nodiscard]] std::string describe(const Job& job);
+/// Why it waits, in plain words with what to do about it; empty where there is nothing to say.
+[[nodiscard]] std::string explain_reason(std::string_view reason);
+
+}  // namespace shardsweep::slurm

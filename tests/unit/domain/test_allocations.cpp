@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+// Allocations on a cluster: how many there are and for how long, and what the scheduler's words
+// do to them and to what ran in them.
+#include "unit/domain/world_case.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <ostream>
+#include <string>
+
+using namespace shardsweep;
+using namespace shardsweep::testing;
+
+namespace {
+
+/// A sweep on Slurm.
+struct Cluster : Case {
+  Cluster() {
+    world.sweeps[0].backend = "slurm";
+    facts().backend = "slurm";
+  }
+  SweepFacts& facts() { return input.sweeps[1]; }
+  void trials(std::int32_t nodes, int count, double predicted_s = 10) {
+    for (int i = 0; i < count; ++i) {
+      const TrialId id = static_cast<TrialId>(world.trials.size()) + 1;
+      TrialRow& row = trial(id, 1, "lane" + std::to_string(id));
+      row.nodes = nodes;
+      row.predicted_s = predicted_s;
+    }
+  }
+  [[nodiscard]] std::vector<std::int32_t> node_counts() const {
+    std::vector<std::int32_t> nodes;
+    for (const auto& [id, row] : world.allocations)
+      nodes.push_back(row.nodes);
+    return nodes;
+  }
+  void seen(JobState state, std::optional<Outcome> outcome = std::nullopt,
+            const std::string& detail = "WORD") {
+    fold_scheduler(fold(), JobSeen{.token = allocation().token,
+                                   .job_id = "7",
+                                   .state = state,
+                                   .detail = detail,
+                                   .outcome = outcome,
+                                   .after_claim = allocation().claimed_at != 0});
+  }
+};
+
+}  // namespace
+
+TEST_CASE("each node count gets an allocation of its own, small ones first") {
+  Cluster c;
+  c.trials(8, 3);
+  c.trials(1, 3);
+  c.trials(4, 3);
+  c.decide();
+  CHECK(c.node_counts() == std::vector<std::int32_t>{1, 4, 8});
+  for (const auto& [id, attempt] : c.world.attempts) {
+    const std::int32_t nodes = c.world.allocations.at(attempt.allocation).nodes;
+    CHECK(c.world.trials.at(attempt.trial).nodes == nodes);
+  }
+}
+
+TEST_CASE("more work than one lane holds gets more allocations, within the limits") {
+  Cluster c;
+  c.facts().policy.lane_ahead_s = 100;
+  c.trials(2, 60);  // 600 s
+  c.decide();
+  CHECK(c.world.allocations.size() == 4);  // the default
+  SUBCASE("none is added while nothing has changed") {
+    c.decide();
+    CHECK(c.world.allocations.size() == 4);
+  }
+}
+
+TEST_CASE("limits hold for allocations, for those that wait, and for nodes") {
+  Cluster c;
+  c.facts().policy.lane_ahead_s = 10;
+  c.trials(1, 40);
+  c.trials(2, 40);
+  SUBCASE("allocations") { c.facts().policy.max_allocations = 2; }
+  SUBCASE("pending") { c.facts().policy.max_pending = 2; }
+  SUBCASE("nodes") { c.facts().policy.max_nodes = 2; }
+  c.decide();
+  CHECK(c.world.allocations.size() == 2);
+}
+
+TEST_CASE("a job per trial") {
+  Cluster c;
+  c.facts().policy.lane_length = 1;
+  c.facts().policy.max_allocations = 100;
+  c.trials(1, 5);
+  c.decide();
+  CHECK(c.world.allocations.size() == 5);
+  CHECK(c.world.attempts.size() == 5);
+}
+
+TEST_CASE("wall time follows the prediction, with a margin and between its bounds") {
+  Policy policy;
+  policy.lane_time_margin = 2;
+  policy.lane_min_time_s = 600;
+  policy.lane_max_time_s = 7200;
+  policy.lane_stop_before_end_s = 60;
+  CHECK(wall_time_s(1, policy) == 600);
+  CHECK(wall_time_s(1000, policy) == 2060);
+  CHECK(wall_time_s(1e6, policy) == 7200);
+}
+
+TEST_CASE("what Slurm says of a job's end is the outcome of what ran in it") {
+  for (const Outcome outcome :
+       {Outcome::node_failure, Outcome::timeout, Outcome::oom, Outcome::reaped}) {
+    Cluster c;
+    c.trials(1, 2);
+    c.decide();
+    c.line(Claimed{.token = c.allocation().token});
+    c.line(Started{.attempt = 1});
+    c.seen(JobState::ended, outcome, "NODE_FAIL (NodeDown)");
+    c.changes.clear();
+    fold_gone(c.fold(), c.policy, c.allocation().id, {{1, {}}, {2, {}}}, "over");
+    const auto ended = std::find_if(c.changes.begin(), c.changes.end(), [](const Change& change) {
+      const auto* put = std::get_if<PutAttempt>(&change);
+      return put != nullptr && put->row.id == 1;
+    });
+    REQUIRE(ended != c.changes.end());
+    CHECK(std::get<PutAttempt>(*ended).outcome == outcome);
+    CHECK(std::get<PutAttempt>(*ended).source == "scheduler");
+    CHECK(c.world.trials[2].state == State::planned);  // it had not started
+  }
+}
+
+TEST_CASE("a lead that was told to stop does not know why: Slurm's word counts") {
+  Cluster c;
+  c.trials(1, 1);
+  c.decide();
+  c.line(Claimed{.token = c.allocation().token});
+  c.line(Started{.attempt = 1});
+  c.seen(JobState::ended, Outcome::timeout, "TIMEOUT (TimeLimit)");
+  c.changes.clear();
+  c.end(1, Outcome::preempted);
+  const auto& put = std::get<PutAttempt>(c.changes.at(0));
+  CHECK(put.outcome == Outcome::timeout);
+  CHECK(put.cause == "TIMEOUT (TimeLimit); because");
+}
+
+TEST_CASE("a job that is put back into the queue is over for us") {
+  Cluster c;
+  c.trials(1, 1);
+  c.decide();
+  c.seen(JobState::pending);
+  CHECK_FALSE(c.allocation().end_outcome);
+  c.line(Claimed{.token = c.allocation().token});
+  // An answer to a question from before the claim says nothing new.
+  fold_scheduler(c.fold(), JobSeen{.token = c.allocation().token,
+                                   .job_id = "7",
+                                   .state = JobState::pending});
+  CHECK(c.allocation().job_state == JobState::running);
+  CHECK_FALSE(c.allocation().end_outcome);
+  c.seen(JobState::pending);
+  CHECK(c.allocation().end_outcome == Outcome::preempted);
+  c.seen(JobState::ended, Outcome::cancelled);
+  CHECK(c.allocation().end_outcome == Outcome::preempted);
+}
+
+TEST_CASE("a job that nobody has seen is submitted again, one that was claimed is not") {
+  Cluster c;
+  c.trials(1, 1);
+  c.decide();
+  fold_scheduler(c.fold(), SubmitUnknown{c.allocation().token, "Socket timed out"});
+  CHECK_FALSE(never_seen(c.allocation()));
+  fold_scheduler(c.fold(), JobNotSeen{c.allocation().token});
+  REQUIRE(never_seen(c.allocation()));
+  submit_again(c.fold(), c.allocation());
+  CHECK(c.allocation().submission == Submission::committed);
+  CHECK(c.allocation().job_state == JobState::unknown);
+  c.line(Claimed{.token = c.allocation().token, .job_id = "9"});
+  CHECK(c.allocation().job_id == "9");
+  fold_scheduler(c.fold(), JobNotSeen{c.allocation().token});
+  CHECK_FALSE(never_seen(c.allocation()));
+}

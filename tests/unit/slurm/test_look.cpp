@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// One look at squeue and sacct: what is known of each allocation afterwards.
+#include "domain/slurm/look.hpp"
+
+#include <doctest/doctest.h>
+
+#include <ostream>
+#include <variant>
+
+using namespace shardsweep;
+using namespace shardsweep::slurm;
+
+namespace {
+
+AllocationHandle handle(const std::string& job_id = "") {
+  return {.token = "3f9a01ab", .job_name = "s-n2_3f9a01ab", .job_id = job_id};
+}
+
+Job job(const std::string& id, const std::string& state, Source source = Source::queue) {
+  return {.id = id,
+          .name = "s-n2_3f9a01ab",
+          .state = state,
+          .reason = "None",
+          .nodes = "n1",
+          .source = source};
+}
+
+/// Looks at one handle again and again.
+struct Watcher {
+  LookContext context{.own_uid = 1000, .now_s = 100, .settle_s = 10};
+  MissedJobs missed;
+
+  LookResult look(const std::vector<Job>& jobs, const std::string& job_id = "") {
+    return conclude({handle(job_id)}, jobs, context, missed);
+  }
+  JobSeen seen(const std::vector<Job>& jobs, const std::string& job_id = "") {
+    const LookResult result = look(jobs, job_id);
+    REQUIRE_FALSE(result.events.empty());
+    REQUIRE(std::holds_alternative<JobSeen>(result.events[0]));
+    return std::get<JobSeen>(result.events[0]);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a job is found by its name, whoever read its id") {
+  Watcher watcher;
+  const JobSeen seen = watcher.seen({job("12", "RUNNING")});
+  CHECK(seen.job_id == "12");
+  CHECK(seen.state == JobState::running);
+  Job other = job("13", "RUNNING");
+  other.name = "s-n2_3f9a01ac";
+  CHECK(watcher.look({other}).events.empty());
+}
+
+TEST_CASE("an id that a controller has given to another job is not taken for ours") {
+  Watcher watcher;
+  Job other = job("12", "RUNNING");
+  other.name = "s-n2_other";
+  CHECK(watcher.look({other}, "12").events.empty());
+}
+
+TEST_CASE("not there: twice, and not before an answer can have arrived") {
+  Watcher watcher;
+  CHECK(watcher.look({}).events.empty());
+  watcher.context.now_s += 5;
+  CHECK(watcher.look({}).events.empty());
+  watcher.context.now_s += 6;
+  const LookResult third = watcher.look({});
+  REQUIRE(third.events.size() == 1);
+  CHECK(std::holds_alternative<JobNotSeen>(third.events[0]));
+  // Being seen in between starts the count again.
+  CHECK(watcher.look({}).events.empty());
+  (void)watcher.look({job("12", "PENDING")});
+  watcher.context.now_s += 100;
+  CHECK(watcher.look({}).events.empty());
+}
+
+TEST_CASE(
+    "of several jobs with one token the oldest that lives counts, the rest is cancelled") {
+  Watcher watcher;
+  const LookResult result = watcher.look({job("100", "PENDING"), job("99", "RUNNING")});
+  CHECK(std::get<JobSeen>(result.events.at(0)).job_id == "99");
+  CHECK(result.cancel == std::vector<NamedJob>{{"100", "s-n2_3f9a01ab"}});
+  CHECK(std::get<JobDuplicate>(result.events.at(1)).job_id == "100");
+}
+
+TEST_CASE("who holds the claim counts, though it is the younger one") {
+  Watcher watcher;
+  const LookResult result = watcher.look({job("99", "PENDING"), job("100", "RUNNING")}, "100");
+  CHECK(std::get<JobSeen>(result.events.at(0)).job_id == "100");
+  CHECK(result.cancel == std::vector<NamedJob>{{"99", "s-n2_3f9a01ab"}});
+}
+
+TEST_CASE("one that gave way to another with the claim does not end the allocation") {
+  Watcher watcher;
+  Job loser = job("99", "FAILED", Source::accounting);
+  loser.exit_code = 75;
+  CHECK(watcher.seen({job("100", "RUNNING"), loser}, "99").job_id == "100");
+  // One that failed by itself does.
+  loser.exit_code = 1;
+  CHECK(watcher.seen({job("100", "RUNNING"), loser}, "99").state == JobState::ended);
+}
+
+TEST_CASE("accounting adds who cancelled it, but never overrules a job that is in the queue") {
+  Watcher watcher;
+  const Job cancelled = job("12", "CANCELLED");
+  const Job by_root = job("12", "CANCELLED by 0", Source::accounting);
+  const Job by_us = job("12", "CANCELLED by 1000", Source::accounting);
+  CHECK(watcher.seen({cancelled, by_root}, "12").outcome == Outcome::reaped);
+  CHECK(watcher.seen({cancelled, by_us}, "12").outcome == Outcome::cancelled);
+  // A requeued job: accounting still has how it ended the first time.
+  const Job first_end = job("12", "NODE_FAIL", Source::accounting);
+  CHECK(watcher.seen({job("12", "PENDING"), first_end}, "12").state == JobState::pending);
+}
+
+TEST_CASE("accounting is asked about what the queue leaves open") {
+  const std::vector<AllocationHandle> handles{handle()};
+  CHECK(to_be_accounted(handles, {}).size() == 1);
+  CHECK(to_be_accounted(handles, {job("12", "COMPLETED")}).size() == 1);
+  CHECK(to_be_accounted(handles, {job("12", "RUNNING")}).empty());
+  CHECK(to_be_accounted(handles, {job("12", "PENDING")}).empty());
+  CHECK(to_be_accounted(handles, {job("12", "SOMETHING_NEW")}).empty());
+}
+
+TEST_CASE("a job that can never start is cancelled") {
+  Watcher watcher;
+  Job held = job("12", "PENDING");
+  held.reason = "launch failed requeued held";
+  const LookResult result = watcher.look({held});
+  CHECK(result.cancel == std::vector<NamedJob>{{"12", "s-n2_3f9a01ab"}});
+  CHECK(std::get<JobSeen>(result.events.at(0)).advice.find("prolog failed") !=
+        std::string::npos);
+}
