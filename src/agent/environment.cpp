@@ -15,15 +15,16 @@ std::string_view name_of(std::string_view entry) {
   return entry.substr(0, entry.find('='));
 }
 
-/// A rank must see one world: ours, not Slurm's, MPI's or that of whoever started the agent.
+bool is_schedulers(std::string_view name) {
+  return name.starts_with("SLURM_") || name.starts_with("SLURMD_") || name.starts_with("PMI");
+}
+
+/// A rank must see one world: ours, not that of whoever started the agent.
 bool is_scrubbed(std::string_view name) {
-  constexpr std::array<std::string_view, 5> prefixes{"SLURM_", "SLURMD_", "PMI", "PMIX",
-                                                     "SHARDSWEEP_"};
   constexpr std::array<std::string_view, 7> names{
       "RANK",        "WORLD_SIZE",  "LOCAL_RANK",   "LOCAL_WORLD_SIZE",
       "MASTER_ADDR", "MASTER_PORT", "NOTIFY_SOCKET"};
-  const auto begins = [&](std::string_view prefix) { return name.starts_with(prefix); };
-  return std::any_of(prefixes.begin(), prefixes.end(), begins) ||
+  return name.starts_with("SHARDSWEEP_") ||
          std::find(names.begin(), names.end(), name) != names.end();
 }
 
@@ -151,6 +152,16 @@ std::vector<std::string> visible_devices(const Environment& own, int slots, bool
 
 Environment rank_environment(const Environment& own, const AttemptSpec& spec,
                              const RankPlace& place, const std::vector<std::string>& devices) {
+  Environment without_scheduler;
+  for (const auto& entry : own) {
+    if (!is_schedulers(name_of(entry))) without_scheduler.push_back(entry);
+  }
+  return step_rank_environment(without_scheduler, spec, place, devices);
+}
+
+Environment step_rank_environment(const Environment& own, const AttemptSpec& spec,
+                                  const RankPlace& place,
+                                  const std::vector<std::string>& devices) {
   Environment environment;
   for (const auto& entry : own) {
     if (!is_scrubbed(name_of(entry))) environment.push_back(entry);
@@ -199,6 +210,25 @@ std::vector<std::string> srun_command(const std::string& srun, const AllocationS
   return command;
 }
 
+std::vector<std::string> step_command(const std::string& srun, const AttemptSpec& spec,
+                                      const std::vector<std::string>& rank_command) {
+  // -N2 -n4 alone was placed 3+1, and cyclic is a common default: neighbours share a node.
+  const int nodes = (spec.world + spec.ranks_per_node - 1) / spec.ranks_per_node;
+  std::vector<std::string> command{srun,
+                                   fmt::format("-N{}", nodes),
+                                   fmt::format("-n{}", spec.world),
+                                   fmt::format("--ntasks-per-node={}", spec.ranks_per_node),
+                                   "--distribution=block",
+                                   "--kill-on-bad-exit=1",
+                                   "--overlap",
+                                   "--cpu-bind=none",
+                                   "--mpi=none",
+                                   "--input=none",
+                                   "--export=ALL"};
+  command.insert(command.end(), rank_command.begin(), rank_command.end());
+  return command;
+}
+
 Environment srun_environment(const Environment& own) {
   Environment environment;
   for (const auto& entry : own) {
@@ -223,6 +253,7 @@ std::vector<std::string> node_command(const std::string& agent, const Allocation
                                  "--beat", seconds(spec.beat_s),                  //
                                  "--watch", seconds(spec.watch_interval_s)});
   if (!spec.token.empty()) command.insert(command.end(), {"--token", spec.token});
+  if (spec.launch == "srun") command.insert(command.end(), {"--ranks", "step"});
   return command;
 }
 

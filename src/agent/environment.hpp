@@ -34,10 +34,19 @@ struct RankPlace {
 [[nodiscard]] std::optional<std::string> value_in(const Environment& environment,
                                                   std::string_view name);
 
+/// The same for a rank that is a task of a Slurm step: it may need what PMI and MPI left there.
+[[nodiscard]] Environment step_rank_environment(const Environment& own, const AttemptSpec& spec,
+                                                const RankPlace& place,
+                                                const std::vector<std::string>& devices);
+
 /// One srun for the allocation's life (notes in the .cpp): the whole argument vector.
 [[nodiscard]] std::vector<std::string> srun_command(
     const std::string& srun, const AllocationSpec& spec,
     const std::vector<std::string>& node_command);
+/// One srun for an attempt: `rank_command` is what each task runs.
+[[nodiscard]] std::vector<std::string> step_command(
+    const std::string& srun, const AttemptSpec& spec,
+    const std::vector<std::string>& rank_command);
 /// Our environment without every variable that sets an option of srun.
 [[nodiscard]] Environment srun_environment(const Environment& own);
 

@@ -31,6 +31,7 @@ Lead::Lead(AllocationPaths paths, AllocationSpec spec, LineWriter from_lead, con
            PipedChild nodes, JobEnd job_end)
     : paths_(std::move(paths)),
       spec_(std::move(spec)),
+      agents_(spec_.launch == "agents" ? spec_.nodes : 1),
       from_lead_(std::move(from_lead)),
       to_lead_(paths_.to_lead()),
       clock_(clock),
@@ -173,7 +174,7 @@ void Lead::watch_nodes() {
   if (channel_.closed()) return lose_nodes("the node agents are gone");
   if (!nodes_ready() && now_s_ - started_s_ > start_leases * spec_.node_lease_s)
     return lose_nodes(fmt::format("{} of {} node agents did not start",
-                                  spec_.nodes - static_cast<int>(nodes_.size()), spec_.nodes));
+                                  agents_ - static_cast<int>(nodes_.size()), agents_));
   for (const auto& [name, node] : nodes_) {
     if (now_s_ - node.heard_s > spec_.node_lease_s)
       return lose_nodes(
@@ -186,7 +187,7 @@ void Lead::watch_nodes() {
 }
 
 bool Lead::nodes_ready() const {
-  return nodes_.size() >= static_cast<std::size_t>(spec_.nodes);
+  return static_cast<int>(nodes_.size()) >= agents_;
 }
 
 /// Silence is the only death notice. What ran there is ended with our one child (guard or
@@ -280,6 +281,10 @@ void Lead::finish(Running running) {
     if (!node.ended) continue;
     node_failed = node_failed || node.ended->outcome == Outcome::node_failure;
     leaked += node.ended->leaked;
+    // srun and its step were signalled together with us.
+    const bool same_signal = running.own && running.own->outcome == Outcome::preempted &&
+                             node.ended->signal == SIGTERM;
+    if (same_signal) continue;
     if (node.ended->outcome != Outcome::completed) {
       evidence.push_back(evidence_of_node(*node.ended));
     } else if (!node.ended->cause.empty()) {

@@ -75,6 +75,7 @@ class Lead {
 
   AllocationPaths paths_;
   AllocationSpec spec_;
+  int agents_;  ///< node agents that have to be there
   LineWriter from_lead_;
   LineReader to_lead_;
   const Clock& clock_;

@@ -2,6 +2,7 @@
 #include "agent/leftovers.hpp"
 #include "agent/options.hpp"
 #include "agent/start_lead.hpp"
+#include "agent/step_rank.hpp"
 
 #include <unistd.h>
 
@@ -15,7 +16,7 @@ using namespace shardsweep::agent;
 
 constexpr int exit_usage = 2;
 
-int run(const Options& options) {
+int run(const Options& options, const Environment& environment) {
   const SystemClock clock;
   switch (options.verb) {
     case Verb::help:
@@ -28,6 +29,8 @@ int run(const Options& options) {
       return run_lead(options.dir, clock);
     case Verb::node:
       return run_node(options.node, clock);
+    case Verb::rank:
+      return run_step_rank(options.dir, environment);
     case Verb::sweep_leftovers:
       return sweep_leftovers(options.token, clock);
   }
@@ -46,5 +49,5 @@ int main(int argc, char** argv) {
     std::fputs((why + std::string(usage_text)).c_str(), stderr);
     return exit_usage;
   }
-  return run(*options);
+  return run(*options, environment);
 }

@@ -2,6 +2,7 @@
 #include "agent/node_agent.hpp"
 
 #include "adapters/node/pidfd.hpp"
+#include "adapters/node/processes.hpp"
 #include "agent/guard.hpp"
 #include "agent/reap.hpp"
 
@@ -36,10 +37,6 @@ Environment own_environment() {
   for (char** entry = environ; *entry != nullptr; ++entry)
     entries.emplace_back(*entry);
   return entries;
-}
-
-bool has_gpus() {
-  return ::access("/dev/nvidiactl", F_OK) == 0;
 }
 
 std::string host_name() {

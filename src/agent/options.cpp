@@ -85,6 +85,10 @@ Result<NodeOptions> parse_node(const Flags& flags, const Environment& environmen
   SHARDSWEEP_TRY(find_place(flags, environment, options.node));
   const auto token = flags.find("--token");
   if (token != flags.end()) options.node.token = token->second;
+  const auto ranks = flags.find("--ranks");
+  if (ranks != flags.end() && ranks->second != "step")
+    return wrong(fmt::format("option '--ranks' can be 'step', got '{}'", ranks->second));
+  options.node.ranks_are_step = ranks != flags.end();
   return options;
 }
 
@@ -102,11 +106,15 @@ Result<Options> parse_options(const std::vector<std::string>& arguments,
     options.verb = Verb::lead;
     SHARDSWEEP_ASSIGN(const Flags flags, parse_flags(arguments, {"--dir"}));
     SHARDSWEEP_ASSIGN(options.dir, required(flags, "--dir"));
+  } else if (verb == "rank") {
+    options.verb = Verb::rank;
+    SHARDSWEEP_ASSIGN(const Flags flags, parse_flags(arguments, {"--dir"}));
+    SHARDSWEEP_ASSIGN(options.dir, required(flags, "--dir"));
   } else if (verb == "node") {
     options.verb = Verb::node;
     SHARDSWEEP_ASSIGN(const Flags flags,
                       parse_flags(arguments, {"--name", "--slots", "--lease", "--beat",
-                                              "--watch", "--token"}));
+                                              "--watch", "--token", "--ranks"}));
     SHARDSWEEP_ASSIGN(options.node, parse_node(flags, environment));
   } else if (verb == "sweep-leftovers") {
     options.verb = Verb::sweep_leftovers;

@@ -12,11 +12,11 @@
 
 namespace shardsweep::agent {
 
-enum class Verb : std::uint8_t { help, version, lead, node, sweep_leftovers };
+enum class Verb : std::uint8_t { help, version, lead, node, rank, sweep_leftovers };
 
 struct Options {
   Verb verb = Verb::help;
-  std::string dir;    ///< of lead
+  std::string dir;    ///< of lead and rank
   std::string token;  ///< of sweep-leftovers
   NodeOptions node;
 };
@@ -26,8 +26,11 @@ inline constexpr std::string_view usage_text =
 
   shardsweep-agent lead --dir FOLDER
       run what FOLDER/to_lead assigns; FOLDER/allocation.json says how
-  shardsweep-agent node --slots N --lease S --beat S --watch S [--name NODE] [--token T]
+  shardsweep-agent node --slots N --lease S --beat S --watch S [--name NODE] [--token T] [--ranks step]
       guard and node agent, spoken to over stdin and stdout
+      --ranks step: attempts are Slurm steps of all ranks, not this node's children
+  shardsweep-agent rank --dir FOLDER
+      within such a step: become the rank that Slurm says, of the attempt in FOLDER
   shardsweep-agent sweep-leftovers --token T
       end the processes on this machine that carry the marker of allocation T; prints them
   shardsweep-agent --version | --help

@@ -44,6 +44,35 @@ RunningAttempt::RunningAttempt(const NodeIdentity& node, const Clock& clock, con
       watch_(spec_, seconds_of(clock)) {}
 
 void RunningAttempt::launch(const Environment& own, const std::vector<std::string>& devices) {
+  if (node_.ranks_are_step) {
+    launch_step(own);
+  } else {
+    launch_ranks(own, devices);
+  }
+}
+
+/// One srun in the ranks' place: its tasks become them (step_rank.cpp).
+void RunningAttempt::launch_step(const Environment& own) {
+  Environment environment = srun_environment(own);
+  environment.push_back(
+      fmt::format("{}={}/{}/{}", marker_variable, spec_.token, spec_.attempt, node_.name));
+  const auto step = find_program("srun", own).and_then([&](const std::string& srun) {
+    return own_program().and_then([&](const std::string& agent) {
+      return start_rank({step_command(srun, spec_, {agent, "rank", "--dir", paths_.dir}),
+                         environment, paths_.dir, log_of(-1), 0});
+    });
+  });
+  if (!step) {
+    evidence_.push_back({clock_.now(), Outcome::node_failure, step.error().what, "agent"});
+    return begin_ending();
+  }
+  ranks_.push_back({-1, *step, false});
+  for (int rank = 0; rank < spec_.world; ++rank)
+    follow_records(rank);
+}
+
+void RunningAttempt::launch_ranks(const Environment& own,
+                                  const std::vector<std::string>& devices) {
   const int first = node_.index * spec_.ranks_per_node;
   const int count = std::clamp(spec_.world - first, 0, spec_.ranks_per_node);
   for (int local = 0; local < count; ++local) {
@@ -59,9 +88,17 @@ void RunningAttempt::launch(const Environment& own, const std::vector<std::strin
       return;
     }
     ranks_.push_back({rank, *pid, false});
-    const std::string suffix = rank == 0 ? "" : fmt::format(".{}", rank);
-    records_.emplace(rank, LineReader(paths_.records().string() + suffix));
+    follow_records(rank);
   }
+}
+
+void RunningAttempt::follow_records(int rank) {
+  const std::string suffix = rank == 0 ? "" : fmt::format(".{}", rank);
+  records_.emplace(rank, LineReader(paths_.records().string() + suffix));
+}
+
+std::filesystem::path RunningAttempt::log_of(int rank) const {
+  return rank < 0 ? paths_.dir / "step.out" : paths_.rank_log(rank);
 }
 
 void RunningAttempt::step() {
@@ -134,15 +171,34 @@ void RunningAttempt::note_exit(const Rank& rank, int code, int status) {
     watch_.begin_teardown(now_s);
     return;
   }
-  if (code == CLD_EXITED) {
+  const bool told = told_at_s_ && now_s - *told_at_s_ < told_window_s;
+  if (code == CLD_EXITED && rank.number < 0) {
+    evidence_.push_back(step_exit(status, told));
+  } else if (code == CLD_EXITED) {
     if (auto failure =
             evidence_of_exit(rank.number, status, clock_.now(), last_line(rank.number)))
       evidence_.push_back(*std::move(failure));
   } else {
-    const bool told = told_at_s_ && now_s - *told_at_s_ < told_window_s;
     evidence_.push_back(evidence_of_signal(rank.number, status, clock_.now(), told));
   }
   if (!failed_at_s_) failed_at_s_ = now_s;
+}
+
+/// Without a single rank nothing was asked of the layout: Slurm's controller was away, or a
+/// node.
+bool RunningAttempt::step_has_started() const {
+  for (int rank = 0; rank < spec_.world; ++rank) {
+    if (::access(log_of(rank).c_str(), F_OK) == 0) return true;
+  }
+  return false;
+}
+
+Evidence RunningAttempt::step_exit(int status, bool told) const {
+  if (!step_has_started())
+    return {clock_.now(), Outcome::node_failure, "the step did not start: " + last_line(-1),
+            "agent"};
+  const auto output = read_file(log_of(-1));
+  return evidence_of_step(output.value_or(""), status, clock_.now(), told);
 }
 
 void RunningAttempt::reap_orphans() {
@@ -159,7 +215,7 @@ bool RunningAttempt::all_gone() const {
 
 /// What a rank printed last, for a cause that its exit code does not tell.
 std::string RunningAttempt::last_line(int rank) const {
-  const Descriptor file(::open(paths_.rank_log(rank).c_str(), O_RDONLY | O_CLOEXEC));
+  const Descriptor file(::open(log_of(rank).c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.valid()) return "";
   const off_t size = ::lseek(file.get(), 0, SEEK_END);
   std::string tail(tail_bytes, '\0');
@@ -189,7 +245,12 @@ void RunningAttempt::step_running() {
   // Where rank 0 is elsewhere its records are too, and only the node that has it can tell.
   const auto verdict = watch_.judge(now_s);
   if (!verdict || (!has_rank_zero() && verdict->outcome == Outcome::hung)) return;
-  evidence_.push_back({clock_.now(), verdict->outcome, verdict->cause, "policy"});
+  if (node_.ranks_are_step && !step_has_started()) {
+    evidence_.push_back({clock_.now(), Outcome::node_failure,
+                         "the step did not start: " + verdict->cause, "agent"});
+  } else {
+    evidence_.push_back({clock_.now(), verdict->outcome, verdict->cause, "policy"});
+  }
   begin_ending();
 }
 
@@ -275,8 +336,12 @@ void RunningAttempt::step_reaping() {
 
 /// What left the tree by another way than a parent's death (it had a subreaper of its own).
 void RunningAttempt::scan_for_marker() {
-  const std::string marker = fmt::format("{}/{}/{}", spec_.token, spec_.attempt, node_.name);
-  const auto marked = find_marked([&](std::string_view value) { return value == marker; });
+  const std::string attempt = fmt::format("{}/{}/", spec_.token, spec_.attempt);
+  const std::string marker = attempt + node_.name;
+  // A step's ranks are slurmstepd's children: of those on other hosts nothing is known here.
+  const auto marked = find_marked([&](std::string_view value) {
+    return node_.ranks_are_step ? value.starts_with(attempt) : value == marker;
+  });
   for (const auto& process : marked.found) {
     log_.line(fmt::format("attempt {}: process {} carries its marker: {}", spec_.attempt,
                           process.pid, process.cmdline));
@@ -302,6 +367,8 @@ NodeEnded RunningAttempt::ended() const {
   };
   if (leaked_ > 0) add(fmt::format("{} left behind and ended: {}", leaked_, leftovers_));
   if (garbage_ > 0) add(fmt::format("{} garbage lines in the records", garbage_));
+  if (node_.ranks_are_step && spec_.world > spec_.ranks_per_node)
+    add("processes left behind were looked for on one host alone");
   if (stuck_) add("a process could not be ended");
   return ended;
 }

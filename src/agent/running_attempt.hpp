@@ -33,6 +33,7 @@ struct NodeIdentity {
   std::string token;
   int index = 0;  ///< among the allocation's nodes: the first rank is index * ranks_per_node
   int slots = 1;
+  bool ranks_are_step = false;  ///< an attempt is one srun here, its ranks are on all nodes
 };
 
 class RunningAttempt {
@@ -63,11 +64,17 @@ class RunningAttempt {
  private:
   enum class Stage : std::uint8_t { running, ending, settling, reaping, over };
   struct Rank {
-    int number = 0;
+    int number = 0;  ///< -1: the step of all ranks
     pid_t pid = 0;
     bool gone = false;
   };
 
+  void launch_ranks(const Environment& own, const std::vector<std::string>& devices);
+  void launch_step(const Environment& own);
+  void follow_records(int rank);
+  [[nodiscard]] bool step_has_started() const;
+  [[nodiscard]] Evidence step_exit(int status, bool told) const;
+  [[nodiscard]] std::filesystem::path log_of(int rank) const;
   void read_records();
   void take_record(int rank, const Record& record);
   void look_at_ranks();

@@ -57,10 +57,7 @@ void close_others() {
   leave("cannot start", name);
 }
 
-[[noreturn]] void become_rank(const RankProcess& rank, pid_t parent,
-                              const std::vector<char*>& argv,
-                              const std::vector<char*>& environment) {
-  ::setpgid(0, rank.group);
+void redirect(const RankProcess& rank) {
   const int output =
       ::open(rank.output.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (output >= 0) {
@@ -70,6 +67,13 @@ void close_others() {
   put(::open("/dev/null", O_RDONLY | O_CLOEXEC), STDIN_FILENO);
   if (output < 0) leave("cannot create", rank.output.string());
   if (::chdir(rank.directory.c_str()) != 0) leave("cannot enter", rank.directory.string());
+}
+
+[[noreturn]] void become_rank(const RankProcess& rank, pid_t parent,
+                              const std::vector<char*>& argv,
+                              const std::vector<char*>& environment) {
+  ::setpgid(0, rank.group);
+  redirect(rank);
   // A rank must not outlive its node agent. If that died before this line, it is noticed here.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
   if (::getppid() != parent) ::_exit(cannot_start);
@@ -100,6 +104,18 @@ Result<pid_t> start_rank(const RankProcess& rank) {
   // In parent and child, so that it holds whoever runs first.
   ::setpgid(child, rank.group == 0 ? child : rank.group);
   return child;
+}
+
+int become_step_rank(const RankProcess& rank) {
+  redirect(rank);
+  execute(pointers(rank.argv), pointers(rank.environment), rank.argv[0]);
+}
+
+Result<std::string> own_program() {
+  std::error_code error;
+  const auto path = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) return fault(FaultKind::unavailable, "/proc/self/exe: " + error.message());
+  return path.string();
 }
 
 Result<std::string> find_program(const std::string& name,

@@ -26,6 +26,12 @@ struct RankProcess {
 /// A program that can't be started says so in its output and exits with 127.
 [[nodiscard]] Result<pid_t> start_rank(const RankProcess& rank);
 
+/// Becomes that rank in this process, a task of a Slurm step; only returns where it can't.
+[[nodiscard]] int become_step_rank(const RankProcess& rank);
+
+/// Of this process: its absolute name.
+[[nodiscard]] Result<std::string> own_program();
+
 /// The program of that name in the absolute folders of PATH. Without PATH, as in a job that was
 /// submitted with --export=NIL, those of a shell.
 [[nodiscard]] Result<std::string> find_program(const std::string& name,

@@ -17,6 +17,7 @@ namespace {
 
 constexpr int exit_failed = 1;
 constexpr const char* local_launch = "local";
+constexpr const char* step_launch = "srun";
 constexpr const char* local_node = "local";
 
 Environment own_environment(const AllocationSpec& spec) {
@@ -27,13 +28,6 @@ Environment own_environment(const AllocationSpec& spec) {
   return entries;
 }
 
-Result<std::string> own_program() {
-  std::error_code error;
-  const auto path = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (error) return fault(FaultKind::unavailable, "/proc/self/exe: " + error.message());
-  return path.string();
-}
-
 Result<PipedChild> start_nodes(const AllocationSpec& spec) {
   SHARDSWEEP_ASSIGN(const std::string program, own_program());
   const Environment own = own_environment(spec);
@@ -42,6 +36,9 @@ Result<PipedChild> start_nodes(const AllocationSpec& spec) {
     return start_piped(srun_command(srun, spec, node_command(program, spec, "")),
                        srun_environment(own));
   }
+  // One node agent here, for the step of every attempt.
+  if (spec.launch == step_launch)
+    return start_piped(node_command(program, spec, local_node), own);
   if (spec.launch != local_launch || spec.nodes != 1)
     return fault(FaultKind::invalid_input, "launch '" + spec.launch + "' can't have " +
                                                std::to_string(spec.nodes) + " nodes");

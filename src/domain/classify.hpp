@@ -40,11 +40,16 @@ struct Classified {
 // --------------------------------------------------------------------------------
 
 [[nodiscard]] Evidence evidence_of_error(const Record& record, int rank, Timestamp at);
+/// A rank of -1 is the Slurm step of all ranks.
 /// `last_line`: what the rank printed last, may be empty. Exit code 0 is no evidence.
 [[nodiscard]] std::optional<Evidence> evidence_of_exit(int rank, int exit_code, Timestamp at,
                                                        const std::string& last_line);
 /// `told`: the allocation was told to stop shortly before, so a SIGTERM was the scheduler's.
 [[nodiscard]] Evidence evidence_of_signal(int rank, int signal, Timestamp at, bool told);
+/// srun's exit code is the highest of its tasks', which hides an 11 behind the 143 of those
+/// that it ended because of it. What it says first on stderr names the task that failed first.
+[[nodiscard]] Evidence evidence_of_step(std::string_view output, int exit_code, Timestamp at,
+                                        bool told);
 [[nodiscard]] Evidence evidence_of_node(const NodeEnded& ended);
 
 // ---- verdict

@@ -16,6 +16,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <sstream>
 
 namespace shardsweep::test {
 namespace {
@@ -207,6 +208,26 @@ std::vector<pid_t> Job::ranks(const std::string& node) const {
   return pids;
 }
 
+std::vector<Place> Job::places(const Assign& attempt) const {
+  std::istringstream lines(
+      output_of("tar -xOf '" + attempt.dir + ".tar' --wildcards '*rank.*.out' | sort -n -k 2"));
+  std::vector<Place> places;
+  std::string word;
+  std::size_t rank = 0;
+  std::string marker;
+  Place place;
+  while (lines >> word >> rank >> place.local_rank >> place.device >> marker >>
+         place.inherited >> place.scheduler) {
+    REQUIRE(rank == places.size());
+    const std::string head = spec.token + "/" + std::to_string(attempt.attempt) + "/";
+    REQUIRE(marker.starts_with(head));
+    place.node = marker.substr(head.size());
+    places.push_back(place);
+  }
+  REQUIRE(places.size() == 2 * static_cast<std::size_t>(spec.nodes));
+  return places;
+}
+
 bool Job::wait_gone(double limit_s) {
   const pid_t leader = lead();
   return wait_until(
@@ -237,6 +258,12 @@ void Job::check_account(const std::string& why) {
 pid_t slurmd(const std::string& node) {
   return std::atoi(
       output_of("cut -d' ' -f1 " + variable("SLURM_CLUSTER_DIR") + "/pids/" + node).c_str());
+}
+
+bool is_saved(const std::string& job_name) {
+  return std::system(("grep -qs " + job_name + " " + variable("SLURM_CLUSTER_DIR") +
+                      "/spool/ctld/job_state")
+                         .c_str()) == 0;
 }
 
 void slurm_cluster(const std::string& arguments) {

@@ -14,6 +14,15 @@ namespace shardsweep::test {
 /// What a command says on stdout; it has to succeed.
 std::string output_of(const std::string& command);
 
+/// What a rank in mode "place" says of itself.
+struct Place {
+  int local_rank = -1;
+  std::string device;
+  std::string node;
+  int inherited = -1;  ///< descriptors above stderr
+  std::string scheduler;
+};
+
 class Job : public DaemonSide {
  public:
   /// Short leases and two ranks per node.
@@ -41,6 +50,8 @@ class Job : public DaemonSide {
   /// Ranks and what they have started there.
   [[nodiscard]] std::vector<pid_t> ranks(const std::string& node) const;
 
+  /// Of all ranks of an attempt that has ended.
+  [[nodiscard]] std::vector<Place> places(const Assign& attempt) const;
   /// Until no process of this allocation is left on any node.
   bool wait_gone(double limit_s);
   /// Every attempt was started at most once and has exactly one end; the lead said why it left.
@@ -55,6 +66,8 @@ class Job : public DaemonSide {
 
 /// slurmd of a node, by the cluster's own list.
 [[nodiscard]] pid_t slurmd(const std::string& node);
+/// slurmctld has written the job of that name to its state files.
+[[nodiscard]] bool is_saved(const std::string& job_name);
 /// scripts/slurm-cluster of the cluster under test.
 void slurm_cluster(const std::string& arguments);
 

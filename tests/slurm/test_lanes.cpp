@@ -5,7 +5,6 @@
 #include <doctest/doctest.h>
 
 #include <cstdlib>
-#include <sstream>
 
 using namespace shardsweep;
 using test::Job;
@@ -57,31 +56,15 @@ TEST_CASE("each rank has its node, its GPU and nothing of Slurm's") {
   const Assign attempt = job.assign({"place", "result"}, 8);
   job.submit();
   CHECK(job.wait_ended(attempt.attempt).outcome == Outcome::completed);
-  std::istringstream places(output_of("for i in 0 1 2 3 4 5 6 7; do tar -xOf '" + attempt.dir +
-                                      ".tar' --wildcards \"*rank.$i.out\"; done"));
-  std::vector<std::string> nodes;
-  for (int expected = 0; expected < 8; ++expected) {
-    std::string word;
-    int rank = -1;
-    int local = -1;
-    std::string device;
-    std::string marker;
-    int inherited = -1;
-    std::string scheduler;
-    places >> word >> rank >> local >> device >> marker >> inherited >> scheduler;
-    REQUIRE(!places.fail());
-    CHECK(rank == expected);
-    CHECK(local == rank % 2);
-    CHECK(device == std::to_string(local));
-    CHECK(inherited == 0);
-    CHECK(scheduler == "free");
-    const std::string head = job.spec.token + "/1/";
-    REQUIRE(marker.starts_with(head));
-    nodes.push_back(marker.substr(head.size()));
+  const auto places = job.places(attempt);
+  const std::vector<std::string> nodes = job.wait_nodes();
+  for (std::size_t rank = 0; rank < places.size(); ++rank) {
+    CHECK(places[rank].local_rank == static_cast<int>(rank % 2));
+    CHECK(places[rank].device == std::to_string(rank % 2));
+    CHECK(places[rank].node == nodes[rank / 2]);
+    CHECK(places[rank].inherited == 0);
+    CHECK(places[rank].scheduler == "free");
   }
-  const std::vector<std::string> seen = job.wait_nodes();
-  for (std::size_t rank = 0; rank < nodes.size(); ++rank)
-    CHECK(nodes[rank] == seen[rank / 2]);
   CHECK(job.log().find("foreign output") == std::string::npos);
 }
 

@@ -155,6 +155,10 @@ std::vector<pid_t> descendants_of(pid_t pid) {
   return all;
 }
 
+bool has_gpus() {
+  return ::access("/dev/nvidiactl", F_OK) == 0;
+}
+
 MarkedProcesses find_marked(const std::function<bool(std::string_view marker)>& fits) {
   MarkedProcesses marked;
   const pid_t self = ::getpid();

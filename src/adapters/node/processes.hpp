@@ -39,6 +39,9 @@ struct ProcessStat {
 /// Children, their children and so on: parents first. Zombies are among them.
 [[nodiscard]] std::vector<pid_t> descendants_of(pid_t pid);
 
+/// NVIDIA's driver is loaded on this node.
+[[nodiscard]] bool has_gpus();
+
 struct MarkedProcesses {
   std::vector<ProcessSeen> found;
   int unreadable = 0;  ///< other users' processes: unknown, which is not "not ours"

@@ -95,6 +95,25 @@ TEST_CASE("the one srun of an allocation") {
                                             "3f9a01"});
 }
 
+TEST_CASE("one srun of an attempt has all its ranks and keeps neighbours together") {
+  AttemptSpec spec = some_spec();
+  spec.ranks_per_node = 8;
+  CHECK(step_command("/usr/bin/srun", spec, {"/opt/bin/shardsweep-agent", "rank"}) ==
+        std::vector<std::string>{"/usr/bin/srun", "-N2", "-n16", "--ntasks-per-node=8",
+                                 "--distribution=block", "--kill-on-bad-exit=1", "--overlap",
+                                 "--cpu-bind=none", "--mpi=none", "--input=none",
+                                 "--export=ALL", "/opt/bin/shardsweep-agent", "rank"});
+  spec.world = 9;
+  CHECK(step_command("/usr/bin/srun", spec, {})[1] == "-N2");
+  const auto environment =
+      step_rank_environment({"SLURM_JOB_ID=7", "PMI_RANK=1", "RANK=9", "SHARDSWEEP_AGENT=x"},
+                            spec, {9, 1, 8, "n"}, {});
+  CHECK(value_in(environment, "SLURM_JOB_ID") == "7");
+  CHECK(value_in(environment, "PMI_RANK") == "1");
+  CHECK(value_in(environment, "RANK") == "9");
+  CHECK(!value_in(environment, "SHARDSWEEP_AGENT"));
+}
+
 TEST_CASE("srun keeps the job's variables and loses those that set its options") {
   CHECK(srun_environment({"SLURM_JOB_ID=7", "SLURM_UNBUFFEREDIO=1", "SLURM_LABELIO=1",
                           "SLURM_NTASKS=8", "SLURM_CPU_BIND_TYPE=x", "SRUN_CPUS_PER_TASK=2",

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/step_rank.hpp"
+
+#include "adapters/node/processes.hpp"
+#include "agent/spawn.hpp"
+
+#include <shardsweep/allocation_files.hpp>
+
+#include <charconv>
+#include <cstdio>
+
+namespace shardsweep::agent {
+namespace {
+
+constexpr int exit_not_started = 127;
+
+Result<int> number_in(const Environment& own, const std::string& name) {
+  const std::string text = value_in(own, name).value_or("");
+  int value = -1;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || stop != end || value < 0)
+    return fault(FaultKind::invalid_input, "no number in " + name + ": not a task of a step");
+  return value;
+}
+
+Result<RankProcess> rank_of(const AttemptPaths& paths, const Environment& own) {
+  SHARDSWEEP_ASSIGN(const std::string text, read_file(paths.spec()));
+  SHARDSWEEP_ASSIGN(const AttemptSpec spec, decode_attempt_spec(text));
+  RankPlace place;
+  SHARDSWEEP_ASSIGN(place.rank, number_in(own, "SLURM_PROCID"));
+  SHARDSWEEP_ASSIGN(place.local_rank, number_in(own, "SLURM_LOCALID"));
+  if (place.rank >= spec.world || spec.argv.empty())
+    return fault(FaultKind::invalid_input, "spec.json is of another step");
+  place.local_world = spec.ranks_per_node;
+  place.node = value_in(own, "SLURMD_NODENAME").value_or("");
+  return RankProcess{
+      spec.argv,
+      step_rank_environment(own, spec, place,
+                            visible_devices(own, spec.ranks_per_node, has_gpus())),
+      paths.dir, paths.rank_log(place.rank), 0};
+}
+
+}  // namespace
+
+int run_step_rank(const std::string& dir, const Environment& own) {
+  const auto rank = rank_of(AttemptPaths{dir}, own);
+  if (rank) return become_step_rank(*rank);
+  std::fprintf(stderr, "shardsweep-agent: %s\n", rank.error().what.c_str());
+  return exit_not_started;
+}
+
+}  // namespace shardsweep::agent
