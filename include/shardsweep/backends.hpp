@@ -6,6 +6,7 @@
 #include <shardsweep/clock.hpp>
 #include <shardsweep/policy.hpp>
 #include <shardsweep/scheduler.hpp>
+#include <shardsweep/sweep.hpp>
 
 #include <filesystem>
 #include <memory>
@@ -21,6 +22,11 @@ namespace shardsweep {
 /// the first call. `clock` outlives it.
 [[nodiscard]] std::unique_ptr<Scheduler> make_slurm_cli_scheduler(const Policy& policy,
                                                                   const Clock& clock);
+
+/// Slurm by slurmrestd.
+[[nodiscard]] std::unique_ptr<Scheduler> make_slurm_rest_scheduler(const RestSettings& settings,
+                                                                   const Policy& policy,
+                                                                   const Clock& clock);
 
 /// Nothing where Slurm's commands are there and its controller answers within a few seconds;
 /// else a fault that says which of the two is missing.

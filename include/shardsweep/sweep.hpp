@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <compare>
 #include <cstdint>
 #include <limits>
 #include <map>
@@ -127,6 +128,14 @@ struct SlurmValue {
 enum class LaunchMode : std::uint8_t { agents, srun };
 inline constexpr std::array<std::string_view, 2> launch_words{"agents", "srun"};
 
+/// How slurmrestd is reached; without a URL Slurm's commands are used.
+struct RestSettings {
+  std::string url;         ///< http://host:port, https://host or unix:/path
+  std::string token_file;  ///< mode 0600; empty: `scontrol token` (a unix socket needs none)
+  std::string user;        ///< empty: who runs the daemon
+  friend auto operator<=>(const RestSettings&, const RestSettings&) = default;
+};
+
 /// How this user reaches the cluster. From site.yaml; never part of a trial's identity but
 /// `env`.
 struct SiteSpec {
@@ -144,6 +153,7 @@ struct SiteSpec {
   std::vector<std::string> slurm_without;
   std::string job_template;  ///< absolute path of the user's own; empty: lane.sbatch
   LaunchMode launch = LaunchMode::agents;
+  RestSettings rest;
   bool strict = false;  ///< submitted held and released when the job id is committed
   SourcePosition position;
   friend bool operator==(const SiteSpec&, const SiteSpec&) = default;

@@ -121,7 +121,7 @@ node_is_up() {
 # One server checks tokens, the other whose process asks: a single one cannot do both.
 start_rest() {
   local server=(setpriv "--reuid=$user" "--regid=$(id -g "$user")" --init-groups slurmrestd
-    -s openapi/v0.0.38)
+    -s openapi/v0.0.38,openapi/dbv0.0.38)
   rm -f "$dir/rest/socket"
   launch rest env SLURM_JWT=daemon "${server[@]}" -a rest_auth/jwt "127.0.0.1:$(rest_port)"
   launch rest-local "${server[@]}" -a rest_auth/local "unix:$dir/rest/socket"

@@ -76,8 +76,7 @@ Result<std::string> script_for(const Session& session, const SweepSpec& sweep,
 }
 
 /// A site file that gives no script is found out at once, not by the daemon at night.
-Result<void> check_scripts(const Session& session, const Planned& planned,
-                           const Reach& reach) {
+Result<void> check_scripts(const Session& session, const Planned& planned, const Reach& reach) {
   for (const auto& [nodes, predicted_s] : work_by_nodes(planned.plan)) {
     SHARDSWEEP_TRY(script_for(session, planned.sweep, reach, nodes, predicted_s));
   }

@@ -27,13 +27,16 @@ Result<ExitCode> be_daemon(const Session& session, const LifeOptions& life,
                            const Policy& policy) {
   SHARDSWEEP_TRY(make_home(session.home));
   SHARDSWEEP_ASSIGN(const auto store, Store::open(session.home.database));
-  const auto local = make_local_scheduler(session.installation.agent);
-  const auto slurm = make_slurm_cli_scheduler(policy, session.clock);
+  const auto make_scheduler = [&](const std::string& backend, const SiteSpec& site) {
+    if (backend == "local") return make_local_scheduler(session.installation.agent);
+    return site.rest.url.empty() ? make_slurm_cli_scheduler(policy, session.clock)
+                                 : make_slurm_rest_scheduler(site.rest, policy, session.clock);
+  };
   SHARDSWEEP_TRY(run_daemon({.home = session.home,
                              .installation = session.installation,
                              .store = *store,
                              .clock = session.clock,
-                             .schedulers = {{"local", local.get()}, {"slurm", slurm.get()}},
+                             .make_scheduler = make_scheduler,
                              .random_hex = random_hex,
                              .policy = policy},
                             life));

@@ -176,7 +176,7 @@ Result<Reach> choose_backend(const Session& session, const SweepSpec& sweep) {
                     sweep.cluster.name));
   }
   if (reach.backend == "slurm") {
-    SHARDSWEEP_TRY(probe_slurm());
+    if (reach.site.rest.url.empty()) SHARDSWEEP_TRY(probe_slurm());
     return reach;
   }
   if (options.here) return Reach{.backend = "local"};

@@ -46,10 +46,9 @@ void Daemon::act_on(const AllocationRow& allocation) {
     log_error(fmt::format("{}: {}", allocation.job_name, sent.error().what));
     return;
   }
-  const auto scheduler = parts_.schedulers.find(allocation.backend);
-  if (scheduler == parts_.schedulers.end()) return;
-  if (is_to_be_cancelled(allocation)) scheduler->second->cancel(handle_of(allocation));
-  submit(allocation, *scheduler->second);
+  Scheduler& scheduler = scheduler_of(allocation);
+  if (is_to_be_cancelled(allocation)) scheduler.cancel(handle_of(allocation));
+  submit(allocation, scheduler);
 }
 
 void Daemon::submit(const AllocationRow& allocation, Scheduler& scheduler) {

@@ -53,7 +53,7 @@ Result<void> Daemon::tick() {
   SHARDSWEEP_TRY(commit());
   act();
   // What acting has learnt (a submission's answer) is worth keeping before the next pause.
-  for (auto& [name, scheduler] : parts_.schedulers) {
+  for (auto& [key, scheduler] : schedulers_) {
     for (const SchedulerEvent& event : scheduler->poll())
       take_event(event);
   }
@@ -64,6 +64,35 @@ Result<void> Daemon::tick() {
 
 bool Daemon::busy() const {
   return serving_ || anything_alive(world_);
+}
+
+bool Daemon::settling() const {
+  return std::any_of(schedulers_.begin(), schedulers_.end(),
+                     [](const auto& entry) { return entry.second->settling(); });
+}
+
+std::vector<pollfd> Daemon::descriptors() const {
+  std::vector<pollfd> all;
+  for (const auto& [key, scheduler] : schedulers_) {
+    const auto more = scheduler->descriptors();
+    all.insert(all.end(), more.begin(), more.end());
+  }
+  return all;
+}
+
+std::string Daemon::scheduler_key(const std::string& backend, SweepId sweep) const {
+  const auto context = contexts_.find(sweep);
+  if (backend == "local" || context == contexts_.end()) return backend;
+  const std::string& url = context->second.site.rest.url;
+  return url.empty() ? backend : backend + " " + url;
+}
+
+Scheduler& Daemon::scheduler_of(const AllocationRow& allocation) {
+  auto& scheduler = schedulers_[scheduler_key(allocation.backend, allocation.sweep)];
+  if (!scheduler) {
+    scheduler = parts_.make_scheduler(allocation.backend, contexts_[allocation.sweep].site);
+  }
+  return *scheduler;
 }
 
 std::chrono::milliseconds Daemon::pause() const {

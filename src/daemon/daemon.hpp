@@ -32,7 +32,9 @@ struct DaemonParts {
   Installation installation;
   Store& store;
   const Clock& clock;
-  std::map<std::string, Scheduler*> schedulers;  ///< by backend
+  /// Asked once for every way in which sweeps reach their nodes.
+  std::function<std::unique_ptr<Scheduler>(const std::string& backend, const SiteSpec&)>
+      make_scheduler;
   std::function<std::string(int digits)> random_hex;
   Policy policy;  ///< of the daemon itself; each sweep brings its own
 };
@@ -51,6 +53,10 @@ class Daemon {
   /// Something runs, waits to run, or has been asked for.
   [[nodiscard]] bool busy() const;
   [[nodiscard]] bool asked_to_stop() const { return asked_to_stop_; }
+  /// An answer of a scheduler is on its way that a single pass should wait for.
+  [[nodiscard]] bool settling() const;
+  /// Descriptors whose readiness makes a tick worthwhile.
+  [[nodiscard]] std::vector<pollfd> descriptors() const;
   /// Until the next tick is due.
   [[nodiscard]] std::chrono::milliseconds pause() const;
 
@@ -103,11 +109,14 @@ class Daemon {
   // observe.cpp
   void observe();
   void look_at_schedulers();
+  [[nodiscard]] std::string scheduler_key(const std::string& backend, SweepId sweep) const;
+  [[nodiscard]] Scheduler& scheduler_of(const AllocationRow& allocation);
   void read_lines(AllocationRow& allocation);
   [[nodiscard]] bool read_line(AllocationRow& allocation, Channel& channel);
   void remove_unused(AttemptId id);
   void take_event(const SchedulerEvent& event);
-  [[nodiscard]] double look_interval_s(const Scheduler& scheduler) const;
+  [[nodiscard]] double look_interval_s(const std::string& key,
+                                       const Scheduler& scheduler) const;
   [[nodiscard]] bool submitted_again(AllocationRow& allocation);
   void bury(AllocationId allocation);
   void dismiss(const AllocationRow& allocation, const std::vector<Orphan>& orphans);
@@ -140,7 +149,9 @@ class Daemon {
   std::map<SweepId, SweepContext> contexts_;
   std::map<AllocationId, Channel> channels_;
   std::vector<Change> changes_;
-  std::map<std::string, std::chrono::steady_clock::time_point> last_look_;  ///< by backend
+  /// By backend and, for slurmrestd, its address.
+  std::map<std::string, std::unique_ptr<Scheduler>> schedulers_;
+  std::map<std::string, std::chrono::steady_clock::time_point> last_look_;  ///< the same key
   std::optional<std::chrono::steady_clock::time_point> last_renewal_;
   std::optional<std::chrono::steady_clock::time_point> last_tick_;
   std::map<SweepId, int> failed_starts_;  ///< allocations in a row that no lead has claimed

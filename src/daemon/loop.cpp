@@ -100,11 +100,6 @@ bool goes_on(const Result<void>& tick) {
   return worth_retrying(tick.error().kind);
 }
 
-bool settling(const DaemonParts& parts) {
-  return std::any_of(parts.schedulers.begin(), parts.schedulers.end(),
-                     [](const auto& entry) { return entry.second->settling(); });
-}
-
 /// True where the daemon may end: nothing is left, the lease is given back, and a last look
 /// finds no request. Where one came meanwhile the lease is taken again.
 Result<bool> leave_if_idle(Daemon& daemon, const DaemonParts& parts) {
@@ -120,13 +115,8 @@ Result<bool> leave_if_idle(Daemon& daemon, const DaemonParts& parts) {
 }
 
 /// Until a signal or what is looked at has something to say, or the next tick is due.
-bool wait_for_tick(const StopSignals& signals, const DaemonParts& parts, const Daemon& daemon) {
-  std::vector<pollfd> descriptors;
-  for (const auto& [name, scheduler] : parts.schedulers) {
-    const auto more = scheduler->descriptors();
-    descriptors.insert(descriptors.end(), more.begin(), more.end());
-  }
-  return signals.wait(std::move(descriptors), daemon.pause());
+bool wait_for_tick(const StopSignals& signals, const Daemon& daemon) {
+  return signals.wait(daemon.descriptors(), daemon.pause());
 }
 
 /// Ticks until there is a reason to end. True where the lease is given back already.
@@ -134,14 +124,14 @@ Result<bool> live(Daemon& daemon, const DaemonParts& parts, const LifeOptions& o
                   const StopSignals& signals) {
   for (;;) {
     const auto tick = daemon.tick();
-    const bool last = options.once && !settling(parts);
+    const bool last = options.once && !daemon.settling();
     if (last || !goes_on(tick)) SHARDSWEEP_TRY(tick);
     if (last || daemon.asked_to_stop()) return false;
     if (options.until_idle) {
       SHARDSWEEP_ASSIGN(const bool left, leave_if_idle(daemon, parts));
       if (left) return true;
     }
-    if (wait_for_tick(signals, parts, daemon)) return false;
+    if (wait_for_tick(signals, daemon)) return false;
   }
 }
 

@@ -73,22 +73,24 @@ void Daemon::look_at_schedulers() {
     const bool to_be_submitted =
         allocation.submission == Submission::committed && (!channel || !(*channel)->submitted);
     if (!to_be_submitted) {
-      handles[allocation.backend].push_back({.token = allocation.token,
-                                             .job_name = allocation.job_name,
-                                             .job_id = allocation.job_id,
-                                             .dir = allocation.dir,
-                                             .created_at = allocation.created_at,
-                                             .claimed = allocation.claimed_at != 0});
+      (void)scheduler_of(allocation);
+      handles[scheduler_key(allocation.backend, allocation.sweep)].push_back(
+          {.token = allocation.token,
+           .job_name = allocation.job_name,
+           .job_id = allocation.job_id,
+           .dir = allocation.dir,
+           .created_at = allocation.created_at,
+           .claimed = allocation.claimed_at != 0});
     }
   }
-  for (auto& [name, scheduler] : parts_.schedulers) {
-    const auto last = last_look_.find(name);
+  for (auto& [key, scheduler] : schedulers_) {
+    const auto last = last_look_.find(key);
     const bool look =
         last == last_look_.end() ||
-        now - last->second >= std::chrono::duration<double>(look_interval_s(*scheduler));
-    if (look && !handles[name].empty()) {
-      scheduler->look(handles[name]);
-      last_look_[name] = now;
+        now - last->second >= std::chrono::duration<double>(look_interval_s(key, *scheduler));
+    if (look && !handles[key].empty()) {
+      scheduler->look(handles[key]);
+      last_look_[key] = now;
     }
     for (const SchedulerEvent& event : scheduler->poll())
       take_event(event);
@@ -97,18 +99,20 @@ void Daemon::look_at_schedulers() {
 
 /// What costs the other side is asked rarely, but the end of an allocation whose lead has left
 /// is worth knowing: others wait for its place.
-double Daemon::look_interval_s(const Scheduler& scheduler) const {
+double Daemon::look_interval_s(const std::string& key, const Scheduler& scheduler) const {
   constexpr double leaving_s = 2;
   double interval_s = scheduler.look_interval_s();
   for (const SweepRow& sweep : world_.sweeps) {
-    const bool asks = sweep.backend == scheduler.name() && sweep.backend != "local" &&
+    const bool asks = sweep.backend != "local" &&
+                      scheduler_key(sweep.backend, sweep.id) == key &&
                       sweep.state == SweepState::active;
     if (asks) interval_s = std::min(interval_s, policy_of(sweep.id).look_s);
   }
   const bool leaving =
       std::any_of(world_.allocations.begin(), world_.allocations.end(), [&](const auto& entry) {
         const AllocationRow& row = entry.second;
-        return row.backend == scheduler.name() && row.state != State::ended && row.said_bye;
+        return scheduler_key(row.backend, row.sweep) == key && row.state != State::ended &&
+               row.said_bye;
       });
   return leaving ? std::min(interval_s, leaving_s) : interval_s;
 }

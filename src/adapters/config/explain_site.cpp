@@ -63,6 +63,12 @@ std::string explain_site(const SiteSpec& site) {
   if (!site.job_template.empty()) add("template", yaml_text(site.job_template));
   add("launch", std::string(launch_words.at(static_cast<std::size_t>(site.launch))));
   add("strict", site.strict ? "true" : "false");
+  if (!site.rest.url.empty()) {
+    text += "slurmrestd:\n";
+    add("  url", yaml_text(site.rest.url));
+    if (!site.rest.token_file.empty()) add("  token_file", yaml_text(site.rest.token_file));
+    if (!site.rest.user.empty()) add("  user", yaml_text(site.rest.user));
+  }
   if (site.slurm.empty() && site.slurm_without.empty()) return text;
   text += "slurm:\n";
   for (const auto& [option, values] : site.slurm)

@@ -170,16 +170,6 @@ Result<LaunchMode> read_launch(const YamlNode& node) {
                 fmt::format("expected agents or srun for 'launch', got {}", describe(node)));
 }
 
-Result<std::vector<std::string>> read_variable_names(const YamlNode& node) {
-  SHARDSWEEP_ASSIGN(auto names, read_texts(node, "pass_env"));
-  for (const std::string& name : names) {
-    if (is_environment_name(name)) continue;
-    return refuse(node, fmt::format("{} in 'pass_env' is no name for an environment variable",
-                                    in_quotes(name)));
-  }
-  return names;
-}
-
 Result<std::string> read_absolute(const YamlNode& node, std::string_view key) {
   auto path = read_text(node, key);
   if (path && (path->empty() || path->front() != '/')) {
@@ -188,6 +178,38 @@ Result<std::string> read_absolute(const YamlNode& node, std::string_view key) {
                                     in_quotes(*path)));
   }
   return path;
+}
+
+Result<RestSettings> read_rest(const YamlNode& node) {
+  SHARDSWEEP_TRY(expect_map(node, "'slurmrestd'"));
+  SHARDSWEEP_TRY(check_keys(node, "'slurmrestd'", {"url", "token_file", "user"}));
+  SHARDSWEEP_ASSIGN(const YamlNode* url, need(node, "'slurmrestd'", "url"));
+  RestSettings rest;
+  SHARDSWEEP_ASSIGN(rest.url, read_text(*url, "url"));
+  const bool known = rest.url.rfind("http://", 0) == 0 || rest.url.rfind("https://", 0) == 0 ||
+                     rest.url.rfind("unix:/", 0) == 0;
+  if (!known) {
+    return refuse(*url, fmt::format("{} is no address of slurmrestd: write http://host:port, "
+                                    "https://host or unix:/path",
+                                    in_quotes(rest.url)));
+  }
+  if (const auto* file = find(node, "token_file")) {
+    SHARDSWEEP_ASSIGN(rest.token_file, read_absolute(*file, "token_file"));
+  }
+  if (const auto* user = find(node, "user")) {
+    SHARDSWEEP_ASSIGN(rest.user, read_name(*user, "user"));
+  }
+  return rest;
+}
+
+Result<std::vector<std::string>> read_variable_names(const YamlNode& node) {
+  SHARDSWEEP_ASSIGN(auto names, read_texts(node, "pass_env"));
+  for (const std::string& name : names) {
+    if (is_environment_name(name)) continue;
+    return refuse(node, fmt::format("{} in 'pass_env' is no name for an environment variable",
+                                    in_quotes(name)));
+  }
+  return names;
 }
 
 Result<Backend> read_backend(const YamlNode& node) {
@@ -201,7 +223,7 @@ Result<SiteSpec> read_site(const YamlNode& root) {
   SHARDSWEEP_TRY(expect_map(root, the_file));
   SHARDSWEEP_TRY(check_keys(root, the_file,
                             {"backend", "shared_path", "env", "pass_env", "modules", "prolog",
-                             "template", "launch", "strict", "slurm"}));
+                             "template", "launch", "strict", "slurm", "slurmrestd"}));
   SiteSpec site;
   site.position = position_of(root);
   if (const auto* node = find(root, "backend")) {
@@ -230,6 +252,9 @@ Result<SiteSpec> read_site(const YamlNode& root) {
   }
   if (const auto* node = find(root, "prolog")) {
     SHARDSWEEP_ASSIGN(site.prolog, read_texts(*node, "prolog"));
+  }
+  if (const auto* node = find(root, "slurmrestd")) {
+    SHARDSWEEP_ASSIGN(site.rest, read_rest(*node));
   }
   if (const auto* node = find(root, "slurm")) SHARDSWEEP_TRY(read_slurm(*node, site));
   return site;

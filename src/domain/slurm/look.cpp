@@ -43,8 +43,13 @@ KnownJobs jobs_of(const AllocationHandle& handle, const std::vector<Job>& jobs,
     const Reading reading = read_state(job, own_uid);
     auto [entry, fresh] = known.try_emplace(job.id, Known{&job, reading, job.exit_code});
     if (fresh || job.source == Source::queue) continue;
-    // The queue says what is; accounting adds who and how, once both agree that it is over.
     Known& had = entry->second;
+    // A job that went on without a node of it has two rows: RESIZING, then its end.
+    if (had.job->source == Source::accounting) {
+      had = Known{&job, reading, job.exit_code};
+      continue;
+    }
+    // The queue says what is; accounting adds who and how, once both agree that it is over.
     if (had.reading.state != JobState::ended || reading.state != JobState::ended) continue;
     had = Known{&job, reading, job.exit_code};
   }

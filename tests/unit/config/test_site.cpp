@@ -102,6 +102,7 @@ TEST_CASE("an explained site reads back as the same site") {
       "backend: slurm\nshared_path: '/shared/me too'\nenv: {NCCL_DEBUG: 'a \"b\" $c'}\n"
       "pass_env: [CUDA_HOME]\nmodules: [cuda/12.4]\nprolog: ['ulimit -l unlimited', 'x: y']\n"
       "template: /home/me/job.sbatch\nlaunch: srun\nstrict: true\n"
+      "slurmrestd: {url: 'unix:/run/me/rest', token_file: /home/me/.token, user: me}\n"
       "slurm: {account: abc, partition: {'1': debug, '2-8': gpu, '9-': large}, nice: true, "
       "gpus-per-node: false}\n");
   auto site = file.load();
@@ -113,6 +114,13 @@ TEST_CASE("an explained site reads back as the same site") {
   REQUIRE_MESSAGE(again.has_value(), again.error().what);
   again->position = site->position;
   CHECK(*again == *site);
+}
+
+TEST_CASE("an address of slurmrestd is one") {
+  CHECK(SiteFile("slurmrestd: {url: localhost:6820}\n")
+            .fault()
+            .find("no address of slurmrestd") != std::string::npos);
+  CHECK(SiteFile("slurmrestd: {user: me}\n").fault() != "accepted");
 }
 
 TEST_CASE("ranges of node counts are checked") {

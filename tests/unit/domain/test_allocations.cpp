@@ -78,9 +78,15 @@ TEST_CASE("limits hold for allocations, for those that wait, and for nodes") {
   c.facts().policy.lane_ahead_s = 10;
   c.trials(1, 40);
   c.trials(2, 40);
-  SUBCASE("allocations") { c.facts().policy.max_allocations = 2; }
-  SUBCASE("pending") { c.facts().policy.max_pending = 2; }
-  SUBCASE("nodes") { c.facts().policy.max_nodes = 2; }
+  SUBCASE("allocations") {
+    c.facts().policy.max_allocations = 2;
+  }
+  SUBCASE("pending") {
+    c.facts().policy.max_pending = 2;
+  }
+  SUBCASE("nodes") {
+    c.facts().policy.max_nodes = 2;
+  }
   c.decide();
   CHECK(c.world.allocations.size() == 2);
 }
@@ -117,10 +123,11 @@ TEST_CASE("what Slurm says of a job's end is the outcome of what ran in it") {
     c.seen(JobState::ended, outcome, "NODE_FAIL (NodeDown)");
     c.changes.clear();
     fold_gone(c.fold(), c.policy, c.allocation().id, {{1, {}}, {2, {}}}, "over");
-    const auto ended = std::find_if(c.changes.begin(), c.changes.end(), [](const Change& change) {
-      const auto* put = std::get_if<PutAttempt>(&change);
-      return put != nullptr && put->row.id == 1;
-    });
+    const auto ended =
+        std::find_if(c.changes.begin(), c.changes.end(), [](const Change& change) {
+          const auto* put = std::get_if<PutAttempt>(&change);
+          return put != nullptr && put->row.id == 1;
+        });
     REQUIRE(ended != c.changes.end());
     CHECK(std::get<PutAttempt>(*ended).outcome == outcome);
     CHECK(std::get<PutAttempt>(*ended).source == "scheduler");
@@ -150,9 +157,9 @@ TEST_CASE("a job that is put back into the queue is over for us") {
   CHECK_FALSE(c.allocation().end_outcome);
   c.line(Claimed{.token = c.allocation().token});
   // An answer to a question from before the claim says nothing new.
-  fold_scheduler(c.fold(), JobSeen{.token = c.allocation().token,
-                                   .job_id = "7",
-                                   .state = JobState::pending});
+  fold_scheduler(
+      c.fold(),
+      JobSeen{.token = c.allocation().token, .job_id = "7", .state = JobState::pending});
   CHECK(c.allocation().job_state == JobState::running);
   CHECK_FALSE(c.allocation().end_outcome);
   c.seen(JobState::pending);

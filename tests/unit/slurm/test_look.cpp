@@ -114,6 +114,14 @@ TEST_CASE("accounting adds who cancelled it, but never overrules a job that is i
   CHECK(watcher.seen({job("12", "PENDING"), first_end}, "12").state == JobState::pending);
 }
 
+TEST_CASE("the last of a job's rows in accounting is its end") {
+  Watcher watcher;
+  const auto seen = watcher.seen(
+      {job("12", "RESIZING", Source::accounting), job("12", "COMPLETED", Source::accounting)},
+      "12");
+  CHECK(seen.state == JobState::ended);
+}
+
 TEST_CASE("accounting is asked about what the queue leaves open") {
   const std::vector<AllocationHandle> handles{handle()};
   CHECK(to_be_accounted(handles, {}).size() == 1);

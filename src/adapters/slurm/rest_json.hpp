@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// slurmrestd's JSON, whose shape changes with its version: states are a word up to v0.0.39 and
+// a list of words after it, numbers are numbers or {set, infinite, number}, an environment is a
+// map or a list. v0.0.38 has been met (Slurm 22.05); later ones follow their published schemas.
+#pragma once
+
+#include "domain/slurm/job.hpp"
+
+#include <shardsweep/result.hpp>
+#include <shardsweep/scheduler.hpp>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardsweep::slurm {
+
+struct RestApi {
+  int version = 0;          ///< 38 of v0.0.38
+  bool accounting = false;  ///< /slurmdb is served too
+
+  [[nodiscard]] std::string path(std::string_view rest) const;     ///< /slurm/v0.0.38/…
+  [[nodiscard]] std::string db_path(std::string_view rest) const;  ///< /slurmdb/v0.0.38/…
+};
+
+/// The newest version that both sides know, from the server's OpenAPI document.
+[[nodiscard]] Result<RestApi> choose_api(std::string_view openapi);
+
+/// Body of a submission. slurmrestd does not read #SBATCH lines: they are translated, and one
+/// that has no translation is a fault that names it.
+[[nodiscard]] Result<std::string> submission_body(const AllocationRequest& request,
+                                                  std::string_view script, const RestApi& api,
+                                                  const std::vector<std::string>& environment);
+
+/// What the answer to a submission means.
+[[nodiscard]] SchedulerEvent read_rest_submission(const std::string& token, long status,
+                                                  std::string_view body);
+
+/// The jobs of these names; a document of another shape is a fault.
+[[nodiscard]] Result<std::vector<Job>> read_jobs(std::string_view body,
+                                                 const std::vector<std::string>& names);
+[[nodiscard]] Result<std::vector<Job>> read_accounted_jobs(
+    std::string_view body, const std::vector<std::string>& names);
+
+}  // namespace shardsweep::slurm

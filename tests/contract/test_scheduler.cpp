@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every scheduler promises the daemon, asked of each of them: this machine, and Slurm by
+// its command line and by slurmrestd. CONTRACT_BACKEND (local, slurm, slurmrestd) says which,
+// CONTRACT_DIR a folder that the nodes see, CONTRACT_SITE the site file of a cluster.
+#include "domain/script.hpp"
+
+#include <shardsweep/allocation_files.hpp>
+#include <shardsweep/backends.hpp>
+#include <shardsweep/load.hpp>
+#include <shardsweep/protocol.hpp>
+#include <shardsweep/random.hpp>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <poll.h>
+#include <stdlib.h>
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <variant>
+#include <vector>
+
+using namespace shardsweep;
+
+namespace {
+
+std::string variable(const char* name, const std::string& otherwise) {
+  const char* value = ::getenv(name);
+  return value != nullptr ? value : otherwise;
+}
+
+const std::string backend = variable("CONTRACT_BACKEND", "local");
+
+/// A scheduler, and allocations whose leads find nothing to do and wait.
+class Contract {
+ public:
+  Contract() {
+    policy.look_s = 0.5;
+    if (backend != "local") {
+      auto loaded = load_site(variable("CONTRACT_SITE", ""));
+      REQUIRE_MESSAGE(loaded.has_value(), loaded.error().what);
+      site = *loaded;
+    }
+    scheduler = make();
+  }
+
+  [[nodiscard]] std::unique_ptr<Scheduler> make() const {
+    if (backend == "local") return make_local_scheduler(agent());
+    if (backend == "slurm") return make_slurm_cli_scheduler(policy, clock);
+    return make_slurm_rest_scheduler(site.rest, policy, clock);
+  }
+
+  [[nodiscard]] static std::filesystem::path agent() {
+    return std::filesystem::path(SHARDSWEEP_BIN_DIR) / "shardsweep-agent";
+  }
+
+  AllocationHandle prepare() {
+    AllocationHandle handle;
+    handle.token = random_hex(8);
+    handle.job_name = "contract_" + handle.token;
+    handle.dir = std::filesystem::path(variable("CONTRACT_DIR", "/tmp")) / handle.token;
+    handle.created_at = clock.now();
+    std::filesystem::create_directories(handle.dir);
+    AllocationSpec spec;
+    spec.token = handle.token;
+    spec.job_name = handle.job_name;
+    spec.launch = backend == "local" ? "local" : "agents";
+    spec.beat_s = 0.2;
+    spec.agent_lease_s = spec.node_lease_s = 10;
+    spec.file_beat_s = 1;
+    spec.watch_interval_s = 0.05;
+    spec.idle_limit_s = 300;
+    const AllocationPaths paths{handle.dir};
+    REQUIRE(write_file_durably(paths.spec(), encode(spec)));
+    return handle;
+  }
+
+  /// Its script asks for `partition`; empty: what the site says.
+  AllocationRequest request(const AllocationHandle& handle, const std::string& partition = "") {
+    const AllocationPaths paths{handle.dir};
+    AllocationRequest wanted{.token = handle.token,
+                             .job_name = handle.job_name,
+                             .dir = handle.dir,
+                             .agent = agent(),
+                             .limit_s = 30};
+    if (backend == "local") return wanted;
+    SiteSpec used = site;
+    if (!partition.empty()) used.slurm["partition"] = {{.value = partition}};
+    SweepSpec sweep{.name = "contract"};
+    sweep.cluster.gpus_per_node = 2;
+    const auto values = script_values(sweep, used,
+                                      {.job_name = handle.job_name,
+                                       .agent = agent().string(),
+                                       .paths = paths,
+                                       .nodes = 1,
+                                       .time_limit_s = 600});
+    REQUIRE_MESSAGE(values.has_value(), values.error().what);
+    const auto text = read_file(SHARDSWEEP_SOURCE_DIR "/templates/lane.sbatch");
+    REQUIRE(text);
+    const auto script = render_template(*text, "lane.sbatch", *values);
+    REQUIRE_MESSAGE(script.has_value(), script.error().what);
+    REQUIRE(write_file_durably(paths.script(), *script));
+    wanted.script = paths.script();
+    return wanted;
+  }
+
+  /// Looks and polls until an event satisfies `wanted`; none after a minute.
+  template <class Event>
+  std::optional<Event> await(const AllocationHandle& handle,
+                             const std::function<bool(const Event&)>& wanted) {
+    using namespace std::chrono_literals;
+    const auto deadline = clock.steady() + 60s;
+    auto next_look = clock.steady();
+    while (clock.steady() < deadline) {
+      if (clock.steady() >= next_look) {
+        scheduler->look({handle});
+        next_look += 500ms;
+      }
+      for (const SchedulerEvent& event : scheduler->poll()) {
+        const auto* found = std::get_if<Event>(&event);
+        if (found != nullptr && wanted(*found)) return *found;
+        if (const auto* failed = std::get_if<LookFailed>(&event)) MESSAGE(failed->why);
+      }
+      (void)::poll(nullptr, 0, 10);
+    }
+    return std::nullopt;
+  }
+  std::optional<JobSeen> await_state(const AllocationHandle& handle, JobState state) {
+    return await<JobSeen>(handle, [&](const JobSeen& seen) { return seen.state == state; });
+  }
+
+  SystemClock clock;
+  Policy policy;
+  SiteSpec site;
+  std::unique_ptr<Scheduler> scheduler;
+};
+
+template <class Event>
+bool any(const Event& event) {
+  (void)event;
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE("submitted, seen running, adopted by its name, cancelled, seen ended") {
+  Contract contract;
+  AllocationHandle handle = contract.prepare();
+  contract.scheduler->submit(contract.request(handle));
+  const auto accepted = contract.await<SubmitAccepted>(handle, any<SubmitAccepted>);
+  REQUIRE(accepted);
+  CHECK(accepted->token == handle.token);
+  CHECK_FALSE(accepted->job_id.empty());
+
+  // The daemon has died before it could keep the id: another one finds the job.
+  contract.scheduler = contract.make();
+  const auto seen = contract.await_state(handle, JobState::running);
+  REQUIRE(seen);
+  CHECK(seen->job_id == accepted->job_id);
+  CHECK_FALSE(seen->outcome);
+  handle.job_id = seen->job_id;
+
+  contract.scheduler->cancel(handle);
+  const auto ended = contract.await_state(handle, JobState::ended);
+  REQUIRE(ended);
+  CHECK(ended->job_id == accepted->job_id);
+  CHECK((!ended->outcome || *ended->outcome == Outcome::cancelled));
+  std::filesystem::remove_all(handle.dir);
+}
+
+TEST_CASE("what nobody submitted is not there, which is no end of anything") {
+  Contract contract;
+  const AllocationHandle handle = contract.prepare();
+  const auto missing = contract.await<JobNotSeen>(handle, any<JobNotSeen>);
+  REQUIRE(missing);
+  CHECK(missing->token == handle.token);
+  std::filesystem::remove_all(handle.dir);
+}
+
+TEST_CASE("a refusal is told with the scheduler's words") {
+  Contract contract;
+  const AllocationHandle handle = contract.prepare();
+  AllocationRequest request = contract.request(handle, "no-such-partition");
+  if (backend == "local") request.agent = handle.dir / "no-such-agent";
+  contract.scheduler->submit(request);
+  const auto refused = contract.await<SubmitRefused>(handle, any<SubmitRefused>);
+  REQUIRE(refused);
+  CHECK(refused->token == handle.token);
+  CHECK(refused->why.size() > 10);
+  std::filesystem::remove_all(handle.dir);
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// slurmrestd's JSON: the shapes of v0.0.38, as a real one answered, and of later versions, as
+// their documents publish them.
+#include "adapters/slurm/rest_json.hpp"
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include <ostream>
+#include <variant>
+
+using namespace shardsweep;
+using namespace shardsweep::slurm;
+using Json = nlohmann::json;
+
+namespace {
+
+const std::vector<std::string> names{"s-n2_3f9a01ab"};
+
+AllocationRequest request() {
+  AllocationRequest wanted;
+  wanted.job_name = names[0];
+  wanted.dir = "/shared/a";
+  return wanted;
+}
+
+const char* const script =
+    "#!/bin/bash\n#SBATCH --job-name=s-n2_3f9a01ab\n#SBATCH --nodes=2\n#SBATCH --no-requeue\n"
+    "#SBATCH --exclusive\n#SBATCH --mem=0\n#SBATCH --gpus-per-node=2\n#SBATCH --time=1:30:00\n"
+    "#SBATCH --partition=main\nexec true\n";
+
+Json body_for(int version) {
+  const auto body = submission_body(request(), script, {version, false}, {"PATH=/bin"});
+  REQUIRE_MESSAGE(body.has_value(), body.error().what);
+  return Json::parse(*body);
+}
+
+std::string refusal(const std::string& directive) {
+  const auto body = submission_body(request(), "#SBATCH " + directive + "\n", {38, false}, {});
+  return body ? "accepted" : body.error().what;
+}
+
+}  // namespace
+
+TEST_CASE("the newest version that both sides know is chosen") {
+  const auto api = choose_api(R"({"paths": {"/slurm/v0.0.37/jobs": {}, "/slurm/v0.0.37/job/submit": {},
+      "/slurm/v0.0.38/jobs": {}, "/slurm/v0.0.38/job/submit": {}, "/slurmdb/v0.0.38/jobs": {}}})");
+  REQUIRE(api);
+  CHECK(api->version == 38);
+  CHECK(api->accounting);
+  CHECK(api->path("jobs") == "/slurm/v0.0.38/jobs");
+  const auto newer = choose_api(R"({"paths": {"/slurm/v0.0.40/jobs/": {}, "/slurm/v0.0.40/job/submit": {},
+      "/slurm/v0.0.99/jobs/": {}, "/slurm/v0.0.99/job/submit": {}}})");
+  REQUIRE(newer);
+  CHECK(newer->version == 40);
+  CHECK_FALSE(newer->accounting);
+  CHECK_FALSE(choose_api(R"({"paths": {"/slurm/v0.0.36/jobs": {}}})"));
+  CHECK_FALSE(choose_api("<html>"));
+}
+
+TEST_CASE("the script's directives become a job description of each version's shape") {
+  const Json old = body_for(38)["job"];
+  CHECK(old["name"] == "s-n2_3f9a01ab");
+  CHECK(old["nodes"] == "2-2");
+  CHECK(old["time_limit"] == 90);
+  CHECK(old["memory_per_node"] == 0);
+  CHECK(old["gpus_per_node"] == "2");
+  CHECK(old["requeue"] == false);
+  CHECK(old["no_kill"] == "set");
+  CHECK(old["partition"] == "main");
+  CHECK(old["environment"] == Json{{"PATH", "/bin"}});
+  const Json later = body_for(41)["job"];
+  CHECK(later["time_limit"]["number"] == 90);
+  CHECK(later["environment"] == Json::array({"PATH=/bin"}));
+  CHECK(later["tres_per_node"] == "gres/gpu:2");
+  CHECK(later["kill_on_node_fail"] == false);
+}
+
+TEST_CASE("times as sbatch takes them") {
+  for (const auto& [text, minutes] : std::vector<std::pair<std::string, int>>{
+           {"90", 90}, {"30:01", 31}, {"4:00:00", 240}, {"1-12", 2160}, {"1-12:30", 2190}}) {
+    const auto body = submission_body(request(), "#SBATCH --time=" + text + "\n", {38, false}, {});
+    REQUIRE(body);
+    CHECK(Json::parse(*body)["job"]["time_limit"] == minutes);
+  }
+  CHECK(refusal("--time=soon").find("'#SBATCH --time=soon' has no translation") == 0);
+}
+
+TEST_CASE("what slurmrestd cannot be told is refused by name, never dropped") {
+  CHECK(refusal("--bb=capacity=1G").find("'#SBATCH --bb=capacity=1G' has no translation") == 0);
+  CHECK(refusal("-p main").find("'#SBATCH -p main' has no translation") == 0);
+  CHECK(refusal("--overcommit").find("'#SBATCH --overcommit' has no translation") == 0);
+}
+
+TEST_CASE("jobs of the queue, in the shapes of old and new versions") {
+  const auto old = read_jobs(R"({"errors": [], "jobs": [
+      {"job_id": 7, "name": "s-n2_3f9a01ab", "job_state": "RUNNING", "state_reason": "None", "nodes": "n[1-2]"},
+      {"job_id": 8, "name": "another", "job_state": "RUNNING"}]})",
+                             names);
+  REQUIRE(old);
+  REQUIRE(old->size() == 1);
+  CHECK((*old)[0].id == "7");
+  CHECK((*old)[0].nodes == "n[1-2]");
+  const auto later = read_jobs(R"({"jobs": [{"job_id": {"set": true, "infinite": false, "number": 9},
+      "name": "s-n2_3f9a01ab", "job_state": ["RUNNING", "COMPLETING"]}]})",
+                               names);
+  REQUIRE(later);
+  CHECK((*later)[0].id == "9");
+  CHECK((*later)[0].state == "COMPLETING");
+  CHECK_FALSE(read_jobs(R"({"errors": [{"error": "Unable to contact slurm controller"}]})", names));
+  CHECK_FALSE(read_jobs(R"({"jobs": [{"name": "s-n2_3f9a01ab", "job_state": "RUNNING"}]})", names));
+  CHECK_FALSE(read_jobs("", names));
+}
+
+TEST_CASE("accounted jobs") {
+  const auto jobs = read_accounted_jobs(R"({"jobs": [{"job_id": 7, "name": "s-n2_3f9a01ab",
+      "state": {"current": ["NODE_FAIL"], "reason": "NodeDown"}, "nodes": "n1"}]})",
+                                        names);
+  REQUIRE(jobs);
+  CHECK((*jobs)[0].state == "NODE_FAIL");
+  CHECK((*jobs)[0].source == Source::accounting);
+}
+
+TEST_CASE("answers to a submission") {
+  const auto answer = [](long status, const char* body) {
+    return read_rest_submission("t", status, body);
+  };
+  CHECK(std::get<SubmitAccepted>(answer(200, R"({"job_id": 12, "errors": []})")).job_id == "12");
+  CHECK(std::holds_alternative<SubmitRefused>(
+      answer(400, R"({"errors": [{"description": "Invalid partition"}]})")));
+  CHECK(std::holds_alternative<SubmitUnknown>(
+      answer(500, R"({"errors": [{"error": "Socket timed out on send/recv operation"}]})")));
+  CHECK(std::holds_alternative<SubmitUnknown>(answer(502, "<html>Bad Gateway</html>")));
+  CHECK(std::holds_alternative<SubmitDeferred>(answer(429, R"({"errors": []})")));
+  CHECK(std::holds_alternative<SubmitDeferred>(
+      answer(500, R"({"errors": [{"error": "AssocMaxSubmitJobLimit"}]})")));
+}
