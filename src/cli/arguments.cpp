@@ -178,7 +178,13 @@ class Grammar {
     daemon->add_option("--set", o_.set,
                        "an interval of the daemon: daemon.tick=2s (repeatable)");
     command("tick", "One pass of the daemon, then exit (for cron)");
-    with_format(command("doctor", "Check this installation, its home and its backends"));
+    CLI::App* doctor = command("doctor", "Check this installation, its home and its backends");
+    with_format(doctor);
+    doctor->add_option("--site", o_.site,
+                       "site file (default: ~/.config/shardsweep/site.yaml)");
+    doctor->add_flag(
+        "--on-a-node", o_.on_a_node,
+        "submit a small job, to see that a node sees the home and runs shardbench");
     CLI::App* gc = command("gc", "Say which files of ended attempts could go");
     gc->add_option_function<std::string>(
           "--older-than", [this](const std::string& text) { set_age(text); },

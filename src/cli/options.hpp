@@ -46,6 +46,9 @@ struct Options {
   bool until_idle = false;
   bool take_over = false;
 
+  // doctor
+  bool on_a_node = false;
+
   // gc
   double older_than_s = 0;
   bool remove = false;

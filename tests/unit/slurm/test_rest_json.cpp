@@ -43,13 +43,15 @@ std::string refusal(const std::string& directive) {
 }  // namespace
 
 TEST_CASE("the newest version that both sides know is chosen") {
-  const auto api = choose_api(R"({"paths": {"/slurm/v0.0.37/jobs": {}, "/slurm/v0.0.37/job/submit": {},
+  const auto api =
+      choose_api(R"({"paths": {"/slurm/v0.0.37/jobs": {}, "/slurm/v0.0.37/job/submit": {},
       "/slurm/v0.0.38/jobs": {}, "/slurm/v0.0.38/job/submit": {}, "/slurmdb/v0.0.38/jobs": {}}})");
   REQUIRE(api);
   CHECK(api->version == 38);
   CHECK(api->accounting);
   CHECK(api->path("jobs") == "/slurm/v0.0.38/jobs");
-  const auto newer = choose_api(R"({"paths": {"/slurm/v0.0.40/jobs/": {}, "/slurm/v0.0.40/job/submit": {},
+  const auto newer =
+      choose_api(R"({"paths": {"/slurm/v0.0.40/jobs/": {}, "/slurm/v0.0.40/job/submit": {},
       "/slurm/v0.0.99/jobs/": {}, "/slurm/v0.0.99/job/submit": {}}})");
   REQUIRE(newer);
   CHECK(newer->version == 40);
@@ -79,7 +81,8 @@ TEST_CASE("the script's directives become a job description of each version's sh
 TEST_CASE("times as sbatch takes them") {
   for (const auto& [text, minutes] : std::vector<std::pair<std::string, int>>{
            {"90", 90}, {"30:01", 31}, {"4:00:00", 240}, {"1-12", 2160}, {"1-12:30", 2190}}) {
-    const auto body = submission_body(request(), "#SBATCH --time=" + text + "\n", {38, false}, {});
+    const auto body =
+        submission_body(request(), "#SBATCH --time=" + text + "\n", {38, false}, {});
     REQUIRE(body);
     CHECK(Json::parse(*body)["job"]["time_limit"] == minutes);
   }
@@ -101,14 +104,17 @@ TEST_CASE("jobs of the queue, in the shapes of old and new versions") {
   REQUIRE(old->size() == 1);
   CHECK((*old)[0].id == "7");
   CHECK((*old)[0].nodes == "n[1-2]");
-  const auto later = read_jobs(R"({"jobs": [{"job_id": {"set": true, "infinite": false, "number": 9},
+  const auto later =
+      read_jobs(R"({"jobs": [{"job_id": {"set": true, "infinite": false, "number": 9},
       "name": "s-n2_3f9a01ab", "job_state": ["RUNNING", "COMPLETING"]}]})",
-                               names);
+                names);
   REQUIRE(later);
   CHECK((*later)[0].id == "9");
   CHECK((*later)[0].state == "COMPLETING");
-  CHECK_FALSE(read_jobs(R"({"errors": [{"error": "Unable to contact slurm controller"}]})", names));
-  CHECK_FALSE(read_jobs(R"({"jobs": [{"name": "s-n2_3f9a01ab", "job_state": "RUNNING"}]})", names));
+  CHECK_FALSE(
+      read_jobs(R"({"errors": [{"error": "Unable to contact slurm controller"}]})", names));
+  CHECK_FALSE(
+      read_jobs(R"({"jobs": [{"name": "s-n2_3f9a01ab", "job_state": "RUNNING"}]})", names));
   CHECK_FALSE(read_jobs("", names));
 }
 
@@ -125,7 +131,8 @@ TEST_CASE("answers to a submission") {
   const auto answer = [](long status, const char* body) {
     return read_rest_submission("t", status, body);
   };
-  CHECK(std::get<SubmitAccepted>(answer(200, R"({"job_id": 12, "errors": []})")).job_id == "12");
+  CHECK(std::get<SubmitAccepted>(answer(200, R"({"job_id": 12, "errors": []})")).job_id ==
+        "12");
   CHECK(std::holds_alternative<SubmitRefused>(
       answer(400, R"({"errors": [{"description": "Invalid partition"}]})")));
   CHECK(std::holds_alternative<SubmitUnknown>(
