@@ -31,10 +31,25 @@ bool holds_any(std::string_view text, const auto& needles) {
   });
 }
 
-/// The answer was lost, not the question.
-constexpr std::array<std::string_view, 8> lost_answers{
-    "timed out",          "Unable to contact", "Unexpected message", "Zero Bytes",
-    "Transport endpoint", "Connection reset",  "Communication",      "Connection refused"};
+/// The answer was lost, not the question: what Slurm says of its connections, whether they
+/// failed before the question or after it.
+constexpr std::array<std::string_view, 17> lost_answers{"timed out",
+                                                        "Unable to contact",
+                                                        "Unexpected message",
+                                                        "Unexpected missing socket",
+                                                        "Zero Bytes",
+                                                        "Header lengths are longer",
+                                                        "Message send failure",
+                                                        "Message receive failure",
+                                                        "Transport endpoint",
+                                                        "Connection reset",
+                                                        "Communication",
+                                                        "Connection refused",
+                                                        "Broken pipe",
+                                                        "No route to host",
+                                                        "Network is unreachable",
+                                                        "slurm_msg_sendto",
+                                                        "slurm_receive_msg"};
 
 /// It may be asked again when other jobs have gone, or later.
 constexpr std::array<std::string_view, 9> limits{"AssocMaxSubmitJobLimit",

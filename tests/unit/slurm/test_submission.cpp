@@ -40,6 +40,10 @@ TEST_CASE("a lost answer is no refusal") {
         "(connect "
         "failure)",
         "sbatch: error: Batch job submission failed: Unexpected message received",
+        // A controller that was killed while it answered.
+        "sbatch: error: slurm_msg_sendto: address:port=127.0.0.1:16144 msg_type=4003: "
+        "Unexpected missing socket error\nsbatch: error: Batch job submission failed: "
+        "Unexpected missing socket error",
         "sbatch: error: Batch job submission failed: Zero Bytes were transmitted or received",
         "", "Killed"}) {
     CHECK_MESSAGE(is<SubmitUnknown>(failed(text)), text);
