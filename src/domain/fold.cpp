@@ -296,9 +296,14 @@ struct SchedulerFolder {
   }
   void operator()(const JobNotSeen& event) const {
     if (auto* row = find_allocation(fold.world, event.token)) {
-      // Not there is no success: what it ran is decided by its files (fold_gone). One that was
-      // never seen is submitted again (submit_again).
+      // Not there is no success: what it ran is decided by its files (fold_gone). One that has
+      // not started is submitted again (submit_again): a controller that dies forgets what it
+      // accepted in its last seconds, and gives the id to another job.
       row->job_state = JobState::ended;
+      if (row->claimed_at == 0) {
+        row->submission = Submission::unknown;
+        row->job_id.clear();
+      }
       if (row->end_reason.empty()) row->end_reason = "its job is not there any more";
       put(fold, *row);
     }

@@ -184,3 +184,17 @@ TEST_CASE("a job that nobody has seen is submitted again, one that was claimed i
   fold_scheduler(c.fold(), JobNotSeen{c.allocation().token});
   CHECK_FALSE(never_seen(c.allocation()));
 }
+
+TEST_CASE("a job that was accepted and forgotten is submitted again without its id") {
+  Cluster c;
+  c.trials(1, 1);
+  c.decide();
+  fold_scheduler(c.fold(), SubmitAccepted{c.allocation().token, "7"});
+  fold_scheduler(c.fold(), JobNotSeen{c.allocation().token});
+  REQUIRE(never_seen(c.allocation()));
+  // It may be another job's by now.
+  CHECK(c.allocation().job_id.empty());
+  submit_again(c.fold(), c.allocation());
+  CHECK(c.allocation().submission == Submission::committed);
+  CHECK(c.allocation().end_reason.empty());
+}
