@@ -73,6 +73,8 @@ struct SweepStatus {
   double remaining_s = 0;  ///< predicted run time of what has not ended, corrected by what has
   double measured_over_predicted = 1;
   std::string running;  ///< slug of a running trial
+  std::string
+      waiting;  ///< why nothing runs: what the scheduler, or the daemon that paused, said
   Timestamp submitted_at = 0;
   Timestamp last_event_at = 0;
 };

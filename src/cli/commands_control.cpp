@@ -73,6 +73,9 @@ Result<ExitCode> command_status(const Session& session) {
   Table table = status_table(statuses);
   if (session.options.format == Format::table) {
     say(daemon_line(session, *reader));
+    for (const SweepStatus& status : statuses) {
+      if (!status.waiting.empty()) say(fmt::format("{}: {}", status.name, status.waiting));
+    }
     drop_empty_columns(table);
   }
   SHARDSWEEP_TRY(print_result(table_text(table, session.options.format)));

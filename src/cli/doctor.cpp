@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// doctor: what a sweep needs of this machine, of its home and of a cluster, before it is needed.
+// doctor: what a sweep needs of this machine, of its home and of a cluster, before it is
+// needed.
 #include "cli/session.hpp"
 #include "cli/table_view.hpp"
 #include "domain/shell_template.hpp"
@@ -147,11 +148,11 @@ std::vector<Finding> slurm_settings() {
 
 /// MaxSubmitJobs of our associations: beyond it sbatch refuses, and we wait.
 Finding submit_limit() {
-  const auto output = run_command(
-      {"sacctmgr", "--noheader", "--parsable2", "show", "associations", "where",
-       fmt::format("user={}", ::getenv("USER") != nullptr ? ::getenv("USER") : ""),
-       "format=account,maxsubmitjobs"},
-      {});
+  const auto output =
+      run_command({"sacctmgr", "--noheader", "--parsable2", "show", "associations", "where",
+                   fmt::format("user={}", ::getenv("USER") != nullptr ? ::getenv("USER") : ""),
+                   "format=account,maxsubmitjobs"},
+                  {});
   if (!output || output->exit_code != 0) {
     return {"submit limit", "note", "sacctmgr gives no answer: not known"};
   }
@@ -201,12 +202,17 @@ Finding job_on_a_node(const Session& session, const SiteSpec& site) {
   const fs::path log = probe.string() + ".log";
   if (const auto written = write_file_durably(probe, word + "\n"); !written)
     return {"a node", "bad", written.error().what};
-  const std::string script = fmt::format(
-      "set -e; cat {}; {} --version; {} --version", shell_quote(probe.string()),
-      shell_quote(session.installation.agent.string()),
-      shell_quote(session.installation.runner.string()));
-  std::vector<std::string> command{"sbatch", "--parsable", "--wait", "--nodes=1",
-                                   "--time=2", "--no-requeue", "--job-name=shardsweep-doctor",
+  const std::string script =
+      fmt::format("set -e; cat {}; {} --version; {} --version", shell_quote(probe.string()),
+                  shell_quote(session.installation.agent.string()),
+                  shell_quote(session.installation.runner.string()));
+  std::vector<std::string> command{"sbatch",
+                                   "--parsable",
+                                   "--wait",
+                                   "--nodes=1",
+                                   "--time=2",
+                                   "--no-requeue",
+                                   "--job-name=shardsweep-doctor",
                                    "--output=" + log.string()};
   for (std::string& option : options_for_one_node(site))
     command.push_back(std::move(option));

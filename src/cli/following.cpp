@@ -71,7 +71,11 @@ std::string progress_line(const SweepStatus& status) {
       separator = ", ";
     }
   }
-  if (!status.running.empty()) line += "; running " + status.running;
+  if (!status.running.empty()) {
+    line += "; running " + status.running;
+  } else if (!status.waiting.empty()) {
+    line += "; " + status.waiting;
+  }
   if (status.state != "active") line += "; " + status.state;
   if (ended < status.trials) {
     line += fmt::format("; about {} left", duration_text(status.remaining_s));
@@ -173,6 +177,9 @@ Result<ExitCode> follow_sweeps(const Session& session, const std::vector<std::st
       SHARDSWEEP_ASSIGN(const auto again, reader->status(sweeps));
       if (!std::all_of(again.begin(), again.end(), over)) {
         progress.end(joined(again));
+        for (const SweepStatus& status : again) {
+          if (!status.waiting.empty()) say(status.name + " " + status.waiting);
+        }
         say("nobody works on it: 'shardsweep resume' goes on");
         return ExitCode::undecided;
       }

@@ -35,6 +35,14 @@ struct Sql {
   std::string running = R"sql(
     SELECT slug FROM trials WHERE sweep = ? AND hidden IN (0, 1) AND state = 'running'
     LIMIT 1)sql";
+  // The largest one waits longest; a paused sweep's reason is its last event of that kind.
+  std::string waiting = R"sql(
+    SELECT job_name || ': ' || detail FROM allocations WHERE sweep = ?1 AND state <> 'ended'
+      AND job_state = 'pending' AND detail <> '' AND claimed_at = 0
+    UNION ALL SELECT e.detail FROM events AS e JOIN sweeps AS s ON s.id = e.sweep
+      WHERE e.sweep = ?1 AND e.kind = 'paused' AND s.state = 'paused'
+        AND e.id = (SELECT max(id) FROM events WHERE sweep = ?1 AND kind = 'paused')
+    LIMIT 1)sql";
   std::string last_event = "SELECT at FROM events WHERE sweep = ? ORDER BY id DESC LIMIT 1";
 };
 
@@ -105,6 +113,7 @@ std::vector<SweepStatus> status(Database& database, const std::vector<std::strin
     count(database, one);
     estimate(database, one);
     read_one(database, sql().running, one.id, one.running);
+    read_one(database, sql().waiting, one.id, one.waiting);
     read_one(database, sql().last_event, one.id, one.last_event_at);
   }
   return all;
