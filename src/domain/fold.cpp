@@ -168,6 +168,12 @@ void start_attempt(Fold fold, AttemptId id, Timestamp at) {
                    .kind = "started"});
 }
 
+SweepState state_of(const World& world, SweepId id) {
+  const auto found = std::find_if(world.sweeps.begin(), world.sweeps.end(),
+                                  [id](const SweepRow& sweep) { return sweep.id == id; });
+  return found == world.sweeps.end() ? SweepState::cancelled : found->state;
+}
+
 struct LineFolder {
   Fold fold;
   const Policy& policy;
@@ -203,13 +209,24 @@ struct LineFolder {
     // The lead knows that it was told to stop; the scheduler knows why.
     if (ended.outcome == Outcome::preempted && allocation.end_outcome) {
       ending.outcome = *allocation.end_outcome;
-      ending.cause = fmt::format("{}; {}", allocation.detail, ended.cause);
+      ending.cause = fmt::format("{}; {}", allocation.end_reason, ended.cause);
       ending.source = "scheduler";
     }
     end_attempt(fold, policy, ended.attempt, ending, records.value_or(RecordsSummary{}));
   }
   void operator()(const Revoked& revoked) const {
+    // Given back unasked: there is no time left for it, or its lead leaves. It would come back
+    // as often as it is assigned.
+    if (!is_asked_for(revoked.attempt)) allocation.draining = true;
     return_attempt(fold, revoked.attempt, "taken back before it started");
+  }
+  /// As orders_for() takes attempts back.
+  [[nodiscard]] bool is_asked_for(AttemptId id) const {
+    const auto attempt = fold.world.attempts.find(id);
+    if (attempt == fold.world.attempts.end() || attempt->second.revoked) return true;
+    const auto trial = fold.world.trials.find(attempt->second.trial);
+    return trial == fold.world.trials.end() || trial->second.hidden ||
+           state_of(fold.world, allocation.sweep) != SweepState::active;
   }
   void operator()(const NodeSeen& node) const {
     fold.changes.emplace_back(SeenNode{.node = node.node, .host = node.host, .at = at});
@@ -284,7 +301,9 @@ struct SchedulerFolder {
     row->job_state = event.state;
     row->detail = detail;
     if (event.state == JobState::ended) {
-      if (row->end_reason.empty()) row->end_reason = event.detail;
+      // A lead says that it got a signal, Slurm why it sent one.
+      const bool explains = event.outcome && !row->end_outcome;
+      if (row->end_reason.empty() || explains) row->end_reason = event.detail;
       if (!row->end_outcome) row->end_outcome = event.outcome;
     }
     // It had started: Slurm has put it back, against --no-requeue. It is not started again.

@@ -168,6 +168,47 @@ TEST_CASE("a job that is put back into the queue is over for us") {
   CHECK(c.allocation().end_outcome == Outcome::preempted);
 }
 
+TEST_CASE("what a lead gives back unasked goes to another allocation") {
+  Cluster c;
+  c.trials(1, 2);
+  c.decide();
+  c.line(Claimed{.token = c.allocation().token});
+  c.line(Started{.attempt = 1});
+  c.line(Revoked{2});  // it does not fit into the time that is left
+  CHECK(c.allocation().draining);
+  c.decide();
+  REQUIRE(c.world.allocations.size() == 2);
+  CHECK(c.attempt(3).trial == 2);
+  CHECK(c.attempt(3).allocation != c.allocation().id);
+  c.decide();
+  CHECK(c.world.attempts.size() == 3);
+}
+
+TEST_CASE("an allocation goes on after what was asked for is given back") {
+  Cluster c;
+  c.trials(1, 3);
+  c.decide();
+  c.line(Claimed{.token = c.allocation().token});
+  SUBCASE("an edited file no longer has it") {
+    c.world.trials[2].hidden = true;
+  }
+  SUBCASE("the trial was cancelled") {
+    c.attempt(2).revoked = true;
+  }
+  c.line(Revoked{2});
+  CHECK_FALSE(c.allocation().draining);
+}
+
+TEST_CASE("why Slurm ended a job counts for more than that its lead got a signal") {
+  Cluster c;
+  c.trials(1, 1);
+  c.decide();
+  c.line(Claimed{.token = c.allocation().token});
+  c.line(Bye{"signal"});
+  c.seen(JobState::ended, Outcome::timeout, "TIMEOUT (TimeLimit)");
+  CHECK(c.allocation().end_reason == "TIMEOUT (TimeLimit)");
+}
+
 TEST_CASE("a job that nobody has seen is submitted again, one that was claimed is not") {
   Cluster c;
   c.trials(1, 1);
