@@ -228,19 +228,16 @@ class SlurmCliScheduler final : public Scheduler {
       return conclude_look();
     }
     // The queue has answered: what it lists is known. What it does not list stays unknown.
-    const auto open = to_be_accounted(look_->handles, look_->jobs);
-    std::erase_if(look_->handles, [&](const AllocationHandle& handle) {
-      return std::any_of(open.begin(), open.end(), [&](const AllocationHandle& other) {
-        return other.token == handle.token;
-      });
-    });
     events_.emplace_back(LookFailed{jobs.error().what});
-    conclude_look();
+    conclude_look(false);
   }
 
-  void conclude_look() {
-    const LookContext context{static_cast<std::int64_t>(::getuid()), now_s(),
-                              settings_->message_timeout_s};
+  void conclude_look(bool complete = true) {
+    const LookContext context{.own_uid = static_cast<std::int64_t>(::getuid()),
+                              .now_s = now_s(),
+                              .settle_s = settings_->message_timeout_s,
+                              .accounting = settings_->accounting,
+                              .complete = complete};
     LookResult result = conclude(look_->handles, look_->jobs, context, missed_);
     look_.reset();
     for (const NamedJob& job : result.cancel)

@@ -257,14 +257,8 @@ class SlurmRestScheduler final : public Scheduler {
     if (kind == Kind::openapi) asked_api_ = false;
     if (kind != Kind::accounting) return give_up(why);
     // The queue has answered: what it does not list stays unknown.
-    const auto open = to_be_accounted(handles_, jobs_);
-    std::erase_if(handles_, [&](const AllocationHandle& handle) {
-      return std::any_of(open.begin(), open.end(), [&](const AllocationHandle& other) {
-        return other.token == handle.token;
-      });
-    });
     events_.emplace_back(LookFailed{why});
-    conclude_look();
+    conclude_look(false);
   }
 
   // ---- looks
@@ -297,8 +291,12 @@ class SlurmRestScheduler final : public Scheduler {
                        start_s);
   }
 
-  void conclude_look() {
-    const LookContext context{static_cast<std::int64_t>(::getuid()), now_s(), settle_s};
+  void conclude_look(bool complete = true) {
+    const LookContext context{.own_uid = static_cast<std::int64_t>(::getuid()),
+                              .now_s = now_s(),
+                              .settle_s = settle_s,
+                              .accounting = api_->accounting,
+                              .complete = complete};
     LookResult result = conclude(handles_, jobs_, context, missed_);
     looking_ = false;
     for (const NamedJob& job : result.cancel)

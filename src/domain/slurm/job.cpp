@@ -229,7 +229,9 @@ Reading read_state(const Job& job, std::int64_t own_uid) {
   const auto* row = std::find_if(states.begin(), states.end(),
                                  [&](const StateRow& state) { return state.word == word; });
   if (row == states.end()) return {};
-  Reading reading{row->state, row->outcome, false, std::nullopt};
+  Reading reading{row->state, row->outcome, false, std::nullopt, false};
+  reading.unexplained =
+      job.source == Source::queue && (word == "CANCELLED" || word == "FAILED");
   if (word == "CANCELLED") {
     reading.cancelled_by = canceller(job.state);
     if (reading.cancelled_by == own_uid) reading.outcome = Outcome::cancelled;
@@ -244,11 +246,17 @@ Reading read_state(const Job& job, std::int64_t own_uid) {
 
 std::string describe(const Job& job) {
   std::string text = job.state;
-  const bool reason = !job.reason.empty() && job.reason != "None";
+  // Accounting keeps why a job once waited, also when it has ended since.
+  const bool reason =
+      !job.reason.empty() && job.reason != "None" && job.source == Source::queue;
   if (reason) text += fmt::format(" ({})", job.reason);
-  if (word_of(job.state) != "FAILED" || job.source == Source::queue) return text;
-  text += fmt::format(", exit code {}:{}", job.exit_code, job.signal);
-  if (job.exit_code == 0 && job.signal == cannot_open_output) {
+  if (word_of(job.state) != "FAILED") return text;
+  if (job.source == Source::accounting) {
+    text += fmt::format(", exit code {}:{}", job.exit_code, job.signal);
+  }
+  const bool not_launched = job.reason == "JobLaunchFailure" ||
+                            (job.exit_code == 0 && job.signal == cannot_open_output);
+  if (not_launched) {
     text += ": Slurm could not write the job's output file or enter its folder on the node";
   }
   return text;

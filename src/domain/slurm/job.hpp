@@ -51,6 +51,8 @@ struct Reading {
   bool stuck = false;
   /// Who cancelled it; only accounting knows.
   std::optional<std::int64_t> cancelled_by;
+  /// Accounting will tell more: who cancelled it, or with which exit code it failed.
+  bool unexplained = false;
 };
 /// Total: a word that is not known is "unknown, keep watching". `own_uid` tells our own
 /// scancel from somebody else's.

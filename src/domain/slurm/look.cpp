@@ -13,6 +13,9 @@ namespace {
 constexpr int clean_looks = 2;
 /// The lead's exit code where another one has the claim, or Slurm has started the job again.
 constexpr int exit_not_claimed = 75;
+/// How Slurm ends a job that must not be requeued when its launch fails.
+constexpr const char* prolog_hint =
+    ": by root, or by Slurm because the prolog failed on its node ('sinfo -R')";
 
 /// One job, by what both lists say of it.
 struct Known {
@@ -35,12 +38,22 @@ bool belongs(const Job& job, const AllocationHandle& handle) {
   return job.name == handle.job_name;
 }
 
+/// Accounting calls a job requeued, pending or running for ever that was cancelled while it was
+/// put back into the queue, or that a controller has lost: what the queue does not have is not
+/// there.
+bool is_left_over(const Job& job, const Reading& reading, const KnownJobs& known) {
+  if (job.source == Source::queue || reading.state == JobState::ended) return false;
+  const auto had = known.find(job.id);
+  return had == known.end() || had->second.job->source == Source::accounting;
+}
+
 KnownJobs jobs_of(const AllocationHandle& handle, const std::vector<Job>& jobs,
                   std::int64_t own_uid) {
   KnownJobs known;
   for (const Job& job : jobs) {
     if (!belongs(job, handle)) continue;
     const Reading reading = read_state(job, own_uid);
+    if (is_left_over(job, reading, known)) continue;
     auto [entry, fresh] = known.try_emplace(job.id, Known{&job, reading, job.exit_code});
     if (fresh || job.source == Source::queue) continue;
     Known& had = entry->second;
@@ -82,20 +95,35 @@ SchedulerEvent seen(const AllocationHandle& handle, const Known& known) {
   event.outcome = known.reading.outcome;
   event.nodes = known.job->nodes;
   event.after_claim = handle.claimed;
+  if (known.reading.cancelled_by == 0 && !handle.claimed) event.detail += prolog_hint;
   if (known.reading.state == JobState::pending) {
     event.advice = explain_reason(known.job->reason);
   }
   return event;
 }
 
+/// One more look without it; true where it has been missed for long enough.
+bool missed_again(const AllocationHandle& handle, Missed::What what, const LookContext& context,
+                  MissedJobs& missed) {
+  Missed& miss = missed[handle.token];
+  if (miss.looks == 0 || miss.what != what) miss = {what, 0, context.now_s};
+  ++miss.looks;
+  return miss.looks >= clean_looks && context.now_s - miss.since_s >= context.settle_s;
+}
+
 void count_miss(const AllocationHandle& handle, const LookContext& context, MissedJobs& missed,
                 LookResult& result) {
-  auto [entry, fresh] = missed.try_emplace(handle.token, Missed{0, context.now_s});
-  Missed& miss = entry->second;
-  ++miss.looks;
-  if (miss.looks < clean_looks || context.now_s - miss.since_s < context.settle_s) return;
+  if (!context.complete || !missed_again(handle, Missed::What::job, context, missed)) return;
   result.events.emplace_back(JobNotSeen{handle.token});
-  missed.erase(entry);
+  missed.erase(handle.token);
+}
+
+/// Over, but who cancelled it or how it failed is still to be told, and decides what comes of
+/// it.
+bool awaits_account(const AllocationHandle& handle, const Known& known,
+                    const LookContext& context, MissedJobs& missed) {
+  return context.accounting && known.reading.unexplained &&
+         !missed_again(handle, Missed::What::account, context, missed);
 }
 
 }  // namespace
@@ -121,6 +149,7 @@ LookResult conclude(const std::vector<AllocationHandle>& handles, const std::vec
       count_miss(handle, context, missed, result);
       continue;
     }
+    if (awaits_account(handle, *chosen, context, missed)) continue;
     missed.erase(handle.token);
     result.events.push_back(seen(handle, *chosen));
     if (chosen->reading.stuck) result.cancel.push_back({chosen->job->id, handle.job_name});

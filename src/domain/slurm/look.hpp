@@ -7,6 +7,7 @@
 
 #include <shardsweep/scheduler.hpp>
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -16,13 +17,18 @@ namespace shardsweep::slurm {
 /// What a look needs to know besides the lists.
 struct LookContext {
   std::int64_t own_uid = 0;
-  double now_s = 0;      ///< monotonic
-  double settle_s = 10;  ///< how long an answer may be on its way: Slurm's MessageTimeout
+  double now_s = 0;         ///< monotonic
+  double settle_s = 10;     ///< how long an answer may be on its way: Slurm's MessageTimeout
+  bool accounting = false;  ///< there is one: worth waiting for what only it tells
+  bool complete = true;     ///< false: it has not answered; who is in no list is unknown
 };
 
-/// Clean looks that have not found a job, by token. One is not enough: between sbatch's answer
-/// and the lists, or between squeue and sacct, a job may be in neither.
+/// What looks have not found, by token. One is not enough: between sbatch's answer and the
+/// lists, or between squeue and sacct, a job may be in neither; and accounting tells of an end
+/// later than the queue.
 struct Missed {
+  enum class What : std::uint8_t { job, account };
+  What what = What::job;
   int looks = 0;
   double since_s = 0;
 };

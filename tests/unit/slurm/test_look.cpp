@@ -122,6 +122,62 @@ TEST_CASE("the last of a job's rows in accounting is its end") {
   CHECK(seen.state == JobState::ended);
 }
 
+TEST_CASE("who cancelled a job, or how it failed, is waited for where accounting will tell") {
+  for (const char* state : {"CANCELLED", "FAILED"}) {
+    Watcher watcher;
+    watcher.context.accounting = true;
+    CHECK(watcher.look({job("12", state)}, "12").events.empty());
+    SUBCASE("it tells") {
+      Job told = job("12", "CANCELLED by 1000", Source::accounting);
+      CHECK(watcher.seen({job("12", state), told}, "12").outcome == Outcome::cancelled);
+    }
+    SUBCASE("it does not tell in time") {
+      watcher.context.complete = false;
+      CHECK(watcher.look({job("12", state)}, "12").events.empty());
+      watcher.context.now_s += 11;
+      CHECK(watcher.seen({job("12", state)}, "12").state == JobState::ended);
+    }
+    SUBCASE("there is none") {
+      watcher.context.accounting = false;
+      CHECK(watcher.seen({job("12", state)}, "12").state == JobState::ended);
+    }
+  }
+  Watcher watcher;
+  watcher.context.accounting = true;
+  CHECK(watcher.seen({job("12", "NODE_FAIL")}, "12").outcome == Outcome::node_failure);
+}
+
+TEST_CASE("what only accounting still has in the queue is not there") {
+  for (const char* state : {"REQUEUED", "PENDING", "RUNNING"}) {
+    Watcher watcher;
+    const Job left = job("12", state, Source::accounting);
+    CHECK(watcher.look({left}, "12").events.empty());
+    watcher.context.now_s += 11;
+    const LookResult second = watcher.look({left}, "12");
+    REQUIRE(second.events.size() == 1);
+    CHECK(std::holds_alternative<JobNotSeen>(second.events[0]));
+  }
+}
+
+TEST_CASE("while accounting does not answer nobody is missing") {
+  Watcher watcher;
+  watcher.context.complete = false;
+  for (int look = 0; look < 9; ++look) {
+    CHECK(watcher.look({}).events.empty());
+    watcher.context.now_s += 10;
+  }
+}
+
+TEST_CASE("a job that Slurm cancels before it starts may have met a failing prolog") {
+  Watcher watcher;
+  const Job cancelled = job("12", "CANCELLED by 0", Source::accounting);
+  CHECK(watcher.seen({cancelled}, "12").detail.find("prolog") != std::string::npos);
+  AllocationHandle claimed = handle("12");
+  claimed.claimed = true;
+  const LookResult result = conclude({claimed}, {cancelled}, watcher.context, watcher.missed);
+  CHECK(std::get<JobSeen>(result.events.at(0)).detail == "CANCELLED by 0");
+}
+
 TEST_CASE("accounting is asked about what the queue leaves open") {
   const std::vector<AllocationHandle> handles{handle()};
   CHECK(to_be_accounted(handles, {}).size() == 1);
