@@ -2,6 +2,7 @@
 #include "agent/running_attempt.hpp"
 
 #include "adapters/node/descriptor.hpp"
+#include "adapters/node/memory_kills.hpp"
 #include "adapters/node/processes.hpp"
 #include "agent/reap.hpp"
 #include "agent/spawn.hpp"
@@ -44,6 +45,7 @@ RunningAttempt::RunningAttempt(const NodeIdentity& node, const Clock& clock, con
       watch_(spec_, seconds_of(clock)) {}
 
 void RunningAttempt::launch(const Environment& own, const std::vector<std::string>& devices) {
+  memory_kills_ = memory_kills();
   if (node_.ranks_are_step) {
     launch_step(own);
   } else {
@@ -179,9 +181,15 @@ void RunningAttempt::note_exit(const Rank& rank, int code, int status) {
             evidence_of_exit(rank.number, status, clock_.now(), last_line(rank.number)))
       evidence_.push_back(*std::move(failure));
   } else {
-    evidence_.push_back(evidence_of_signal(rank.number, status, clock_.now(), told));
+    evidence_.push_back(death(rank, status, told));
   }
   if (!failed_at_s_) failed_at_s_ = now_s;
+}
+
+Evidence RunningAttempt::death(const Rank& rank, int signal, bool told) const {
+  const bool memory = signal == SIGKILL && memory_kills_ && memory_kills() > memory_kills_;
+  return memory ? evidence_of_memory_kill(rank.number, clock_.now())
+                : evidence_of_signal(rank.number, signal, clock_.now(), told);
 }
 
 /// Without a single rank nothing was asked of the layout: Slurm's controller was away, or a

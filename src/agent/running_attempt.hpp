@@ -80,6 +80,7 @@ class RunningAttempt {
   void look_at_ranks();
   void reap_orphans();
   void note_exit(const Rank& rank, int code, int status);
+  [[nodiscard]] Evidence death(const Rank& rank, int signal, bool told) const;
   void step_running();
   void begin_ending();
   void step_ending();
@@ -109,6 +110,7 @@ class RunningAttempt {
   std::string leftovers_;
   std::optional<double> failed_at_s_;
   std::optional<double> told_at_s_;
+  std::optional<std::int64_t> memory_kills_;  ///< before the ranks were started
   double stage_since_s_ = 0;
 };
 

@@ -101,6 +101,14 @@ Evidence evidence_of_signal(int rank, int signal, Timestamp at, bool told) {
   return evidence;
 }
 
+Evidence evidence_of_memory_kill(int rank, Timestamp at) {
+  Evidence evidence = evidence_of_signal(rank, SIGKILL, at, false);
+  evidence.outcome = Outcome::oom;
+  evidence.cause = fmt::format(
+      "{} was killed by the kernel: the job's memory on its node was used up", who(rank));
+  return evidence;
+}
+
 namespace {
 
 /// "n3: task 5: Exited with exit code 11", "n1: tasks 0-1: Terminated": the first rank and what
@@ -128,6 +136,7 @@ Evidence evidence_of_task(int rank, std::string_view fate, Timestamp at, bool to
     (void)std::from_chars(number.data(), number.data() + number.size(), code);
     if (auto evidence = evidence_of_exit(rank, code, at, "")) return *evidence;
   }
+  if (fate == "Out Of Memory") return evidence_of_memory_kill(rank, at);
   for (int signal = 1; signal < SIGRTMIN; ++signal) {
     const char* description = ::sigdescr_np(signal);
     if (description != nullptr && fate.starts_with(description))

@@ -46,6 +46,8 @@ struct Classified {
                                                        const std::string& last_line);
 /// `told`: the allocation was told to stop shortly before, so a SIGTERM was the scheduler's.
 [[nodiscard]] Evidence evidence_of_signal(int rank, int signal, Timestamp at, bool told);
+/// The kernel killed it because the job's memory was used up.
+[[nodiscard]] Evidence evidence_of_memory_kill(int rank, Timestamp at);
 /// srun's exit code is the highest of its tasks', which hides an 11 behind the 143 of those
 /// that it ended because of it. What it says first on stderr names the task that failed first.
 [[nodiscard]] Evidence evidence_of_step(std::string_view output, int exit_code, Timestamp at,

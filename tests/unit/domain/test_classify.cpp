@@ -43,8 +43,8 @@ TEST_CASE("of a step the task that srun names first has failed first") {
             .signal == SIGSEGV);
   CHECK(evidence_of_step("srun: error: n1: task 0: Terminated", 143, 9, true).outcome ==
         Outcome::preempted);
-  CHECK(evidence_of_step("srun: error: n1: task 7: Out Of Memory\n", 1, 9, false).cause ==
-        "rank 7: Out Of Memory");
+  CHECK(evidence_of_step("srun: error: n1: task 7: Out Of Memory\n", 1, 9, false).outcome ==
+        Outcome::oom);
 }
 
 TEST_CASE("a step whose srun names no task is known by its exit code") {
