@@ -26,6 +26,8 @@ constexpr double peer_grace_s = 2;
 constexpr double settle_s = 0.1;
 // A SIGTERM within this time of our own came from the same sender.
 constexpr double told_window_s = 2;
+// Slurm signals the ranks first, and us within 10 ms; a busy node takes longer.
+constexpr double told_wait_s = 1;
 // Not gone so long after SIGKILL: state D. Nothing here can help, the node is out.
 constexpr double unkillable_s = 30;
 constexpr int gone_wait_ms = 2000;
@@ -182,6 +184,7 @@ void RunningAttempt::note_exit(const Rank& rank, int code, int status) {
       evidence_.push_back(*std::move(failure));
   } else {
     evidence_.push_back(death(rank, status, told));
+    if (status == SIGTERM && !terminated_at_s_) terminated_at_s_ = now_s;
   }
   if (!failed_at_s_) failed_at_s_ = now_s;
 }
@@ -241,6 +244,8 @@ std::string RunningAttempt::last_line(int rank) const {
 
 void RunningAttempt::step_running() {
   const double now_s = seconds_of(clock_);
+  const bool told_next = terminated_at_s_ && !told_at_s_;
+  if (told_next && now_s - *terminated_at_s_ < told_wait_s) return;
   if (all_gone()) {
     stage_ = Stage::settling;
     stage_since_s_ = now_s;
@@ -270,6 +275,11 @@ void RunningAttempt::end(Outcome outcome, const std::string& why) {
 
 void RunningAttempt::told_to_stop() {
   told_at_s_ = seconds_of(clock_);
+  if (!terminated_at_s_ || *told_at_s_ - *terminated_at_s_ >= told_window_s) return;
+  for (Evidence& evidence : evidence_) {
+    if (evidence.signal == SIGTERM)
+      evidence = evidence_of_signal(evidence.rank, SIGTERM, evidence.at, true);
+  }
 }
 
 void RunningAttempt::begin_ending() {

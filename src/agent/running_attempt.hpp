@@ -110,6 +110,7 @@ class RunningAttempt {
   std::string leftovers_;
   std::optional<double> failed_at_s_;
   std::optional<double> told_at_s_;
+  std::optional<double> terminated_at_s_;     ///< a rank died of a SIGTERM that was not ours
   std::optional<std::int64_t> memory_kills_;  ///< before the ranks were started
   double stage_since_s_ = 0;
 };

@@ -250,6 +250,32 @@ TEST_CASE("SIGTERM ends the running attempt as preempted and the lead says good-
   CHECK(allocation.marked().empty());
 }
 
+TEST_CASE("a rank may get Slurm's SIGTERM a while before its agent and the lead do") {
+  Allocation allocation;
+  const auto running = allocation.assign({"hang"}, 1);
+  allocation.start();
+  REQUIRE(allocation.wait_marked(1));
+  const pid_t rank = allocation.marked().at(0);
+  ::kill(rank, SIGTERM);
+  REQUIRE(test::wait_until([&] { return allocation.marked().empty(); }));
+  ::kill(allocation.node_agent(), SIGTERM);
+  ::kill(allocation.lead(), SIGTERM);
+  CHECK(allocation.wait_exit() == 0);
+  const auto ended = allocation.ended(running.attempt);
+  REQUIRE(ended);
+  CHECK(ended->outcome == Outcome::preempted);
+  CHECK(ended->cause == "the allocation was told to stop (SIGTERM)");
+}
+
+TEST_CASE("a rank that alone gets SIGTERM has crashed") {
+  Allocation allocation;
+  const auto running = allocation.assign({"signal=15"}, 1);
+  allocation.start();
+  const Ended ended = allocation.wait_ended(running.attempt);
+  CHECK(ended.outcome == Outcome::crashed);
+  CHECK(ended.cause == "rank 0 was ended by SIGTERM");
+}
+
 TEST_CASE("lines of an older epoch and an attempt assigned twice change nothing") {
   Allocation allocation;
   const auto first = allocation.assign({"result"});
