@@ -96,6 +96,8 @@ class Scheduler {
   virtual void release(const AllocationHandle& handle) { (void)handle; }
   /// Asks for all of these at once.
   virtual void look(const std::vector<AllocationHandle>& handles) = 0;
+  /// How long a question may stay unanswered, from the next one on.
+  virtual void answer_within(double limit_s) { (void)limit_s; }
   /// Seconds between two looks: what asking costs the other side decides.
   [[nodiscard]] virtual double look_interval_s() const = 0;
   /// What has been learnt since the last call.

@@ -115,6 +115,7 @@ class Daemon {
   [[nodiscard]] bool read_line(AllocationRow& allocation, Channel& channel);
   void remove_unused(AttemptId id);
   void take_event(const SchedulerEvent& event);
+  [[nodiscard]] double answer_limit_s(const std::string& key) const;
   [[nodiscard]] double look_interval_s(const std::string& key,
                                        const Scheduler& scheduler) const;
   [[nodiscard]] bool submitted_again(AllocationRow& allocation);

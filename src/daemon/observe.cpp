@@ -89,12 +89,25 @@ void Daemon::look_at_schedulers() {
         last == last_look_.end() ||
         now - last->second >= std::chrono::duration<double>(look_interval_s(key, *scheduler));
     if (look && !handles[key].empty()) {
+      scheduler->answer_within(answer_limit_s(key));
       scheduler->look(handles[key]);
       last_look_[key] = now;
     }
     for (const SchedulerEvent& event : scheduler->poll())
       take_event(event);
   }
+}
+
+/// Sweeps that share a scheduler share its answers: who waits least says how long.
+double Daemon::answer_limit_s(const std::string& key) const {
+  std::optional<double> limit_s;
+  for (const SweepRow& sweep : world_.sweeps) {
+    if (scheduler_key(sweep.backend, sweep.id) != key || sweep.state != SweepState::active)
+      continue;
+    const double own_s = policy_of(sweep.id).query_limit_s;
+    limit_s = std::min(limit_s.value_or(own_s), own_s);
+  }
+  return limit_s.value_or(parts_.policy.query_limit_s);
 }
 
 /// What costs the other side is asked rarely, but the end of an allocation whose lead has left

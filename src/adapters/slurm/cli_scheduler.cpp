@@ -77,6 +77,7 @@ class SlurmCliScheduler final : public Scheduler {
 
   [[nodiscard]] std::string name() const override { return "slurm"; }
   [[nodiscard]] double look_interval_s() const override { return policy_.look_s; }
+  void answer_within(double limit_s) override { policy_.query_limit_s = limit_s; }
   void submit(const AllocationRequest& request) override { waiting_.push_back(request); }
   void cancel(const AllocationHandle& handle) override {
     cancel_job({handle.job_id, handle.job_name});
