@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 # For crash_matrix: the faults. Each submits the sweep, waits for its moment, does its harm and
 # heals it; the daemon runs when it returns.
-# shellcheck disable=SC2154  # `place`, `control` and `user` are the round's
+# shellcheck disable=SC2034,SC2154  # `place`, `control`, `user`, `slurm_was_broken` are the round's
 
 classes=(daemon answers controller nodes silence processes)
 declare -A faults_of=(
@@ -150,8 +150,12 @@ sbatch_hangs_after() { submit_armed hang-after; }
 
 # ---- slurmctld
 
-restart_controller() {
+stop_controller() {
+  slurm_was_broken=yes
   slurm_cluster kill-ctld
+}
+restart_controller() {
+  stop_controller
   doze "$1"
   slurm_cluster start-ctld
 }
@@ -173,7 +177,7 @@ controller_at_start() {
 # It has not saved that there is a job: its id is given to another one.
 controller_forgets() {
   submit_held after
-  slurm_cluster kill-ctld
+  stop_controller
   if [ $((RANDOM % 2)) = 0 ]; then let_go; fi
   slurm_cluster start-ctld
   stranger=$("${user[@]}" sbatch --parsable -J stranger -o /dev/null -p main --mem=10 --wrap 'sleep 3')
@@ -188,7 +192,7 @@ stranger_is_over() {
 
 controller_away() {
   submit_held before
-  slurm_cluster kill-ctld
+  stop_controller
   let_go
   doze 4000
   slurm_cluster start-ctld
@@ -213,9 +217,11 @@ harm_node() {
   node=$("$2")
   # The sweep is over, or none of its jobs has a second node now.
   if [ -z "$node" ]; then node=n$((RANDOM % 3 + 1)); fi
+  slurm_was_broken=yes
   slurm_cluster "$1" "$node"
   doze 12000
-  slurm_cluster start-node "$node"
+  # It runs again at once, but may not be up before it has registered.
+  slurm_cluster start-node "$node" >>"$place/log" 2>&1 &
 }
 batch_host_loses_slurmd() { harm_node kill-node batch_host; }
 node_loses_slurmd() { harm_node kill-node other_node; }
