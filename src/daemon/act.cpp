@@ -30,22 +30,26 @@ AllocationHandle handle_of(const AllocationRow& row) {
 }  // namespace
 
 void Daemon::act() {
+  // What has been said of the world as it is need not be found out with every tick.
+  const bool to_say = !std::exchange(all_said_, true);
   for (const auto& [id, allocation] : world_.allocations) {
-    if (allocation.state != State::ended && allocation.job_state != JobState::ended) {
-      act_on(allocation);
-    }
+    if (allocation.state == State::ended || allocation.job_state == JobState::ended) continue;
+    if (to_say && !say_orders(allocation)) continue;
+    act_on(allocation);
   }
 }
 
+/// False where nothing else may be done about it in this tick.
+bool Daemon::say_orders(const AllocationRow& allocation) {
+  Result<void> said = prepare(allocation);
+  if (said) said = send_orders(allocation);
+  if (said) return true;
+  all_said_ = false;
+  log_error(fmt::format("{}: {}", allocation.job_name, said.error().what));
+  return false;
+}
+
 void Daemon::act_on(const AllocationRow& allocation) {
-  if (const auto ready = prepare(allocation); !ready) {
-    log_error(fmt::format("{}: {}", allocation.job_name, ready.error().what));
-    return;
-  }
-  if (const auto sent = send_orders(allocation); !sent) {
-    log_error(fmt::format("{}: {}", allocation.job_name, sent.error().what));
-    return;
-  }
   Scheduler& scheduler = scheduler_of(allocation);
   if (is_to_be_cancelled(allocation)) scheduler.cancel(handle_of(allocation));
   submit(allocation, scheduler);
@@ -190,7 +194,10 @@ Result<void> Daemon::send_orders(const AllocationRow& allocation) {
   for (const AttemptId attempt : orders.assign) {
     if (channel->assigned.count(attempt) != 0) continue;
     // The rest follows in the next tick: each costs a folder and two syncs.
-    if (++sent > assignments_per_tick) break;
+    if (++sent > assignments_per_tick) {
+      all_said_ = false;
+      break;
+    }
     SHARDSWEEP_TRY(assign(allocation, attempt));
   }
   for (const AttemptId attempt : orders.revoke) {

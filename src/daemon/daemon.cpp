@@ -31,7 +31,7 @@ Result<void> Daemon::load() {
 
 Result<void> Daemon::reload() {
   SHARDSWEEP_ASSIGN(world_, parts_.store.load_world());
-  decided_ = false;
+  decided_ = all_said_ = false;
   // Policies are needed before anything is folded.
   for (const SweepRow& sweep : world_.sweeps) {
     const bool alive =
@@ -96,11 +96,17 @@ Scheduler& Daemon::scheduler_of(const AllocationRow& allocation) {
 }
 
 std::chrono::milliseconds Daemon::pause() const {
-  double seconds = busy() ? parts_.policy.tick_s : parts_.policy.idle_tick_s;
+  const bool quick = busy() && !waits_for_scheduler();
+  double seconds = quick ? parts_.policy.tick_s : parts_.policy.idle_tick_s;
   for (const auto& [id, context] : contexts_) {
-    if (busy()) seconds = std::min(seconds, context.spec.policy.tick_s);
+    if (quick) seconds = std::min(seconds, context.spec.policy.tick_s);
   }
   return std::chrono::milliseconds(std::max<std::int64_t>(1, std::int64_t(seconds * 1000)));
+}
+
+/// Jobs wait for hours, and looks are far apart: a tick in between finds nothing.
+bool Daemon::waits_for_scheduler() const {
+  return !serving_ && all_said_ && changes_.empty() && !settling() && only_waits(world_);
 }
 
 Result<void> Daemon::renew_lease() {
@@ -114,6 +120,7 @@ Result<void> Daemon::renew_lease() {
 
 Result<void> Daemon::commit() {
   if (changes_.empty()) return {};
+  all_said_ = false;
   auto done = parts_.store.commit(changes_);
   if (!done && worth_retrying(done.error().kind)) {
     // They stay in memory and are committed with the next tick's; nothing acts on them before.

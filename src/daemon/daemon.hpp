@@ -126,6 +126,7 @@ class Daemon {
 
   // act.cpp
   void act();
+  [[nodiscard]] bool say_orders(const AllocationRow& allocation);
   void act_on(const AllocationRow& allocation);
   void submit(const AllocationRow& allocation, Scheduler& scheduler);
   [[nodiscard]] bool is_to_be_cancelled(const AllocationRow& allocation);
@@ -138,6 +139,7 @@ class Daemon {
   [[nodiscard]] Result<Channel*> channel_of(const AllocationRow& allocation);
   void forget_ended();
 
+  [[nodiscard]] bool waits_for_scheduler() const;
   [[nodiscard]] DecideInput decide_input();
   [[nodiscard]] Result<void> commit();
   [[nodiscard]] Result<void> renew_lease();
@@ -159,6 +161,7 @@ class Daemon {
   bool asked_to_stop_ = false;
   bool decided_ = false;                  ///< over the world as it is now
   bool serving_ = false;                  ///< a request is only half served
+  bool all_said_ = false;                 ///< to the leads, of the world as it is now
   std::map<std::string, Answer> unsent_;  ///< of requests that are done, by id
 };
 

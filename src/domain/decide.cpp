@@ -376,4 +376,14 @@ bool anything_alive(const World& world) {
   });
 }
 
+bool only_waits(const World& world) {
+  bool any = false;
+  for (const auto& [id, row] : world.allocations) {
+    if (!live(row)) continue;
+    if (row.backend == "local" || row.claimed_at != 0) return false;
+    any = true;
+  }
+  return any;
+}
+
 }  // namespace shardsweep

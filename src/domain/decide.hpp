@@ -55,4 +55,8 @@ struct Orders {
 /// True while a daemon has something to wait for.
 [[nodiscard]] bool anything_alive(const World& world);
 
+/// Nothing runs, and what is asked for waits in a cluster's queue: only its scheduler or a
+/// request can bring news.
+[[nodiscard]] bool only_waits(const World& world);
+
 }  // namespace shardsweep

@@ -256,3 +256,17 @@ TEST_CASE("no more attempts are open at once than can be taken back quickly") {
   c.decide();
   CHECK(c.world.attempts.size() == 64);
 }
+
+TEST_CASE("a daemon only waits while nothing of it runs and something is in a queue") {
+  Case c;
+  CHECK_FALSE(only_waits(c.world));
+  c.trial(1, 1);
+  c.decide();
+  CHECK_FALSE(only_waits(c.world));  // this machine's allocation starts at once
+  c.allocation().backend = "slurm";
+  CHECK(only_waits(c.world));
+  c.line(Claimed{.token = c.allocation().token});
+  CHECK_FALSE(only_waits(c.world));
+  c.allocation().state = State::ended;
+  CHECK_FALSE(only_waits(c.world));
+}
