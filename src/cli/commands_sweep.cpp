@@ -43,6 +43,8 @@ Result<std::filesystem::path> write_submission(const Session& session, const Pla
   submission.backend = reach.backend;
   if (reach.backend != "local") {
     submission.site = explain_site(reach.site);
+    // What the shell passes on has to be what a site file may say, or no daemon could read it.
+    SHARDSWEEP_TRY(load_site_text(submission.site, "site file with pass_env"));
     submission.job_template = reach.job_template;
   }
   const Identifier names(planned.sweep, planned.capabilities);
@@ -52,17 +54,25 @@ Result<std::filesystem::path> write_submission(const Session& session, const Pla
   return file;
 }
 
-/// Seconds of predicted work by node count.
-std::map<std::int32_t, double> work_by_nodes(const Plan& plan) {
-  std::map<std::int32_t, double> work;
-  for (const PlannedTrial& trial : plan.trials)
-    work[std::max(1, trial.point.nodes)] += trial.prediction.attempt_s;
+/// Predicted seconds, in all and of the longest attempt.
+struct Work {
+  double predicted_s = 0;
+  double longest_s = 0;
+};
+
+std::map<std::int32_t, Work> work_by_nodes(const Plan& plan) {
+  std::map<std::int32_t, Work> work;
+  for (const PlannedTrial& trial : plan.trials) {
+    Work& one = work[std::max(1, trial.point.nodes)];
+    one.predicted_s += trial.prediction.attempt_s;
+    one.longest_s = std::max(one.longest_s, trial.prediction.attempt_s);
+  }
   return work;
 }
 
 /// The script of a sweep's first allocation with so many nodes.
 Result<std::string> script_for(const Session& session, const SweepSpec& sweep,
-                               const Reach& reach, std::int32_t nodes, double predicted_s) {
+                               const Reach& reach, std::int32_t nodes, const Work& work) {
   // The token is drawn when the allocation is made.
   const std::string token = "TOKEN";
   SHARDSWEEP_ASSIGN(const TemplateValues values,
@@ -71,14 +81,15 @@ Result<std::string> script_for(const Session& session, const SweepSpec& sweep,
                                    .agent = session.installation.agent.string(),
                                    .paths = {session.home.allocations() / token},
                                    .nodes = nodes,
-                                   .time_limit_s = wall_time_s(predicted_s, sweep.policy)}));
+                                   .time_limit_s = wall_time_s(work.predicted_s, work.longest_s,
+                                                               sweep.policy)}));
   return render_template(reach.job_template, reach.job_template_name, values);
 }
 
 /// A site file that gives no script is found out at once, not by the daemon at night.
 Result<void> check_scripts(const Session& session, const Planned& planned, const Reach& reach) {
-  for (const auto& [nodes, predicted_s] : work_by_nodes(planned.plan)) {
-    SHARDSWEEP_TRY(script_for(session, planned.sweep, reach, nodes, predicted_s));
+  for (const auto& [nodes, work] : work_by_nodes(planned.plan)) {
+    SHARDSWEEP_TRY(script_for(session, planned.sweep, reach, nodes, work));
   }
   return {};
 }
@@ -151,9 +162,9 @@ Result<ExitCode> command_run(const Session& session) {
 Result<ExitCode> command_render(const Session& session) {
   SHARDSWEEP_ASSIGN(const Planned planned, plan_file(session));
   SHARDSWEEP_ASSIGN(const Reach reach, read_site(session));
-  for (const auto& [nodes, predicted_s] : work_by_nodes(planned.plan)) {
+  for (const auto& [nodes, work] : work_by_nodes(planned.plan)) {
     SHARDSWEEP_ASSIGN(const std::string script,
-                      script_for(session, planned.sweep, reach, nodes, predicted_s));
+                      script_for(session, planned.sweep, reach, nodes, work));
     SHARDSWEEP_TRY(print_result(script));
   }
   return ExitCode::done;

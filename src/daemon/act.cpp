@@ -18,6 +18,13 @@ namespace {
 
 constexpr int assignments_per_tick = 8;
 
+/// As Slurm says of one that was submitted with --hold.
+bool is_held(const AllocationRow& allocation) {
+  return allocation.submission == Submission::accepted &&
+         allocation.job_state == JobState::pending &&
+         allocation.detail.find("JobHeldUser") != std::string::npos;
+}
+
 AllocationHandle handle_of(const AllocationRow& row) {
   return {.token = row.token,
           .job_name = row.job_name,
@@ -55,15 +62,19 @@ void Daemon::act_on(const AllocationRow& allocation) {
   submit(allocation, scheduler);
 }
 
+/// Its id is committed: it may start. Asked again where the first time was in vain.
+void Daemon::release(const AllocationRow& allocation, Channel& channel, Scheduler& scheduler) {
+  constexpr std::chrono::seconds again{60};
+  const auto now = parts_.clock.steady();
+  if (channel.released_at && now - *channel.released_at < again) return;
+  channel.released_at = now;
+  scheduler.release(handle_of(allocation));
+}
+
 void Daemon::submit(const AllocationRow& allocation, Scheduler& scheduler) {
   Channel& channel = channels_.at(allocation.id);
   const SiteSpec& site = contexts_[allocation.sweep].site;
-  const bool held = site.strict && allocation.submission == Submission::accepted &&
-                    allocation.job_state == JobState::pending && !channel.released;
-  if (held) {
-    channel.released = true;
-    scheduler.release(handle_of(allocation));
-  }
+  if (site.strict && is_held(allocation)) release(allocation, channel, scheduler);
   if (allocation.submission != Submission::committed || channel.submitted) return;
   if (channel.submit_after && parts_.clock.steady() < *channel.submit_after) return;
   channel.submitted = true;
@@ -88,8 +99,11 @@ bool Daemon::is_to_be_cancelled(const AllocationRow& allocation) {
 }
 
 bool Daemon::claim_is_late(const AllocationRow& allocation) {
-  if (allocation.job_state != JobState::running || allocation.claimed_at != 0) return false;
   Channel& channel = channels_.at(allocation.id);
+  if (allocation.job_state != JobState::running || allocation.claimed_at != 0) {
+    channel.running_since.reset();
+    return false;
+  }
   const auto now = parts_.clock.steady();
   if (!channel.running_since) channel.running_since = now;
   return now - *channel.running_since >
@@ -201,12 +215,14 @@ Result<void> Daemon::send_orders(const AllocationRow& allocation) {
     SHARDSWEEP_TRY(assign(allocation, attempt));
   }
   for (const AttemptId attempt : orders.revoke) {
-    if (!channel->revoked.insert(attempt).second) continue;
+    if (channel->revoked.count(attempt) != 0) continue;
     SHARDSWEEP_TRY(send(*channel, Revoke{attempt}));
+    channel->revoked.insert(attempt);
   }
   for (const AttemptId attempt : orders.cancel) {
-    if (!channel->cancelled.insert(attempt).second) continue;
+    if (channel->cancelled.count(attempt) != 0) continue;
     SHARDSWEEP_TRY(send(*channel, Cancel{attempt, "cancelled on request"}));
+    channel->cancelled.insert(attempt);
   }
   if (orders.drain && !channel->drained) {
     SHARDSWEEP_TRY(send(*channel, Drain{}));

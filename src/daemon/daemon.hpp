@@ -86,7 +86,8 @@ class Daemon {
     int deferrals = 0;       ///< in a row
     std::optional<std::chrono::steady_clock::time_point> submit_after;
     std::optional<std::chrono::steady_clock::time_point> running_since;  ///< seen by us
-    bool released = false;
+    bool gave_back = false;  ///< attempts that nobody had asked back
+    std::optional<std::chrono::steady_clock::time_point> released_at;
     bool started = false;  ///< an attempt has started in it
   };
 
@@ -109,6 +110,7 @@ class Daemon {
   // observe.cpp
   void observe();
   void look_at_schedulers();
+  void dismiss_unsubmitted();
   [[nodiscard]] std::string scheduler_key(const std::string& backend, SweepId sweep) const;
   [[nodiscard]] Scheduler& scheduler_of(const AllocationRow& allocation);
   void read_lines(AllocationRow& allocation);
@@ -129,6 +131,7 @@ class Daemon {
   [[nodiscard]] bool say_orders(const AllocationRow& allocation);
   void act_on(const AllocationRow& allocation);
   void submit(const AllocationRow& allocation, Scheduler& scheduler);
+  void release(const AllocationRow& allocation, Channel& channel, Scheduler& scheduler);
   [[nodiscard]] bool is_to_be_cancelled(const AllocationRow& allocation);
   [[nodiscard]] bool claim_is_late(const AllocationRow& allocation);
   [[nodiscard]] Result<void> prepare(const AllocationRow& allocation);

@@ -52,6 +52,7 @@ void Daemon::observe() {
   for (auto& [id, allocation] : world_.allocations) {
     if (allocation.state != State::ended) read_lines(allocation);
   }
+  dismiss_unsubmitted();
   std::vector<AllocationId> gone;
   for (const auto& [id, allocation] : world_.allocations) {
     if (allocation.state != State::ended && allocation.job_state == JobState::ended) {
@@ -60,6 +61,19 @@ void Daemon::observe() {
   }
   for (const AllocationId id : gone) {
     if (!submitted_again(world_.allocations.at(id))) bury(id);
+  }
+}
+
+/// What nobody wants any more is not submitted: never asked for, or told to come back later.
+void Daemon::dismiss_unsubmitted() {
+  for (auto& [id, allocation] : world_.allocations) {
+    const bool unwanted = allocation.state != State::ended && allocation.draining &&
+                          allocation.submission == Submission::committed;
+    if (!unwanted) continue;
+    const auto channel = channel_of(allocation);
+    if (!channel || (*channel)->submitted) continue;
+    allocation.job_state = JobState::ended;
+    allocation.end_reason = "not wanted any more";
   }
 }
 
@@ -199,6 +213,11 @@ bool Daemon::read_line(AllocationRow& allocation, Channel& channel) {
     }
   }
   channel.started = channel.started || std::holds_alternative<Started>(line->body);
+  if (const auto* revoked = std::get_if<Revoked>(&line->body)) {
+    channel.gave_back = channel.gave_back ||
+                        (!channel.drained && channel.revoked.count(revoked->attempt) == 0 &&
+                         channel.cancelled.count(revoked->attempt) == 0);
+  }
   fold_line({world_, parts_.clock.now(), changes_}, policy_of(allocation.sweep), allocation.id,
             *line, records);
   if (const auto* revoked = std::get_if<Revoked>(&line->body)) remove_unused(revoked->attempt);
@@ -218,7 +237,10 @@ void Daemon::remove_unused(AttemptId id) {
 void Daemon::count_start(const AllocationRow& allocation, const std::string& why) {
   constexpr int most_failures = 3;
   const auto channel = channel_of(allocation);
-  const bool started = allocation.draining || (channel && (*channel)->started);
+  // One that was drained because nothing was left for it has failed at nothing; one that gave
+  // its work back has.
+  const bool released = allocation.draining && !(channel && (*channel)->gave_back);
+  const bool started = released || (channel && (*channel)->started);
   int& failures = failed_starts_[allocation.sweep];
   failures = started ? 0 : failures + 1;
   if (failures < most_failures) return;

@@ -43,6 +43,8 @@ Result<void> Daemon::serve_requests() {
 /// the answer alone is tried again.
 Result<bool> Daemon::serve_one(const PendingRequest& waiting) {
   if (unsent_.find(waiting.id) == unsent_.end()) {
+    // What it changes is committed before the tick decides: no change is left to tell of it.
+    decided_ = false;
     Answer answer;
     auto served =
         waiting.request

@@ -154,6 +154,7 @@ class Decider {
   struct Demand {
     std::int32_t nodes = 1;
     double predicted_s = 0;        ///< of what waits and of what is assigned and not over
+    double longest_s = 0;          ///< of one of them
     std::int64_t trials = 0;       ///< the same
     std::int64_t live = 0;         ///< allocations that take such work
     std::int64_t allocations = 1;  ///< that there should be
@@ -163,8 +164,7 @@ class Decider {
     std::map<std::int32_t, Demand> by_nodes;
     for (const TrialRow* trial : waiting(sweep)) {
       Demand& demand = by_nodes[node_count(*trial)];
-      demand.predicted_s += trial->predicted_s;
-      ++demand.trials;
+      add(*trial, demand);
     }
     std::vector<Demand> demands;
     for (auto& [nodes, demand] : by_nodes) {
@@ -175,6 +175,12 @@ class Decider {
     return demands;
   }
 
+  static void add(const TrialRow& trial, Demand& demand) {
+    demand.predicted_s += trial.predicted_s;
+    demand.longest_s = std::max(demand.longest_s, trial.predicted_s);
+    ++demand.trials;
+  }
+
   void add_live(SweepId sweep, Demand& demand) const {
     for (const auto& [id, allocation] : world_.allocations) {
       if (allocation.sweep != sweep || allocation.nodes != demand.nodes ||
@@ -183,8 +189,7 @@ class Decider {
       }
       ++demand.live;
       for (const AttemptId attempt : open_attempts(world_, id)) {
-        demand.predicted_s += world_.trials.at(world_.attempts.at(attempt).trial).predicted_s;
-        ++demand.trials;
+        add(world_.trials.at(world_.attempts.at(attempt).trial), demand);
       }
     }
   }
@@ -194,8 +199,9 @@ class Decider {
       return (demand.trials + policy.lane_length - 1) / policy.lane_length;
     }
     const double lanes = demand.predicted_s / std::max(policy.lane_ahead_s, 1.0);
-    return std::max<std::int64_t>(1,
-                                  static_cast<std::int64_t>(std::ceil(std::min(lanes, 1e6))));
+    // Never more than there are trials: a long one fills a lane by itself.
+    const auto wanted = static_cast<std::int64_t>(std::ceil(std::min(lanes, 1e6)));
+    return std::clamp<std::int64_t>(wanted, 1, std::max<std::int64_t>(1, demand.trials));
   }
 
   [[nodiscard]] bool within_limits(SweepId sweep, const SweepFacts& facts,
@@ -229,8 +235,8 @@ class Decider {
     row.backend = facts.backend;
     row.slots_per_node = facts.slots_per_node;
     row.created_at = input_.now;
-    row.time_limit_s =
-        wall_time_s(demand.predicted_s / static_cast<double>(demand.allocations), facts.policy);
+    row.time_limit_s = wall_time_s(demand.predicted_s / static_cast<double>(demand.allocations),
+                                   demand.longest_s, facts.policy);
     changes_.emplace_back(PutAllocation{.row = row});
     world_.allocations.emplace(row.id, std::move(row));
   }
@@ -333,10 +339,18 @@ std::string job_name_of(const std::string& sweep, std::int32_t nodes,
   return fmt::format("{}-n{}_{}", sweep.substr(0, 24), nodes, token);
 }
 
-double wall_time_s(double predicted_s, const Policy& policy) {
-  const double wanted = predicted_s * policy.lane_time_margin + policy.lane_stop_before_end_s;
-  return std::clamp(wanted, std::min(policy.lane_min_time_s, policy.lane_max_time_s),
-                    policy.lane_max_time_s);
+double wall_time_s(double predicted_s, double longest_s, const Policy& policy) {
+  // Prolog, srun and node agents, before the lead can start anything.
+  constexpr double start_s = 120;
+  const auto needed = [&policy](double work_s) {
+    return work_s * policy.lane_time_margin + policy.grace_s + policy.lane_stop_before_end_s +
+           start_s;
+  };
+  const double lane_s =
+      std::clamp(needed(predicted_s), std::min(policy.lane_min_time_s, policy.lane_max_time_s),
+                 policy.lane_max_time_s);
+  // A job that could not hold one of its attempts would be made again and again.
+  return std::max(lane_s, needed(longest_s));
 }
 
 void decide(World& world, const DecideInput& input, std::vector<Change>& changes) {

@@ -49,8 +49,9 @@ struct Orders {
 /// Readable, unique, at most 44 characters: the token comes last.
 [[nodiscard]] std::string job_name_of(const std::string& sweep, std::int32_t nodes,
                                       const std::string& token);
-/// Wall time to ask for, in seconds, for attempts that are predicted to take `predicted_s`.
-[[nodiscard]] double wall_time_s(double predicted_s, const Policy& policy);
+/// Wall time to ask for, in seconds, for attempts that are predicted to take `predicted_s` in
+/// all and the longest of them `longest_s`: room for that one there is whatever the limits.
+[[nodiscard]] double wall_time_s(double predicted_s, double longest_s, const Policy& policy);
 
 /// True while a daemon has something to wait for.
 [[nodiscard]] bool anything_alive(const World& world);

@@ -244,7 +244,8 @@ struct SchedulerFolder {
   void operator()(const SubmitAccepted& event) const {
     if (auto* row = find_allocation(fold.world, event.token)) {
       row->submission = Submission::accepted;
-      row->job_id = event.job_id;
+      // A late answer: another job of this token has the claim.
+      if (row->claimed_at == 0 || row->job_id.empty()) row->job_id = event.job_id;
       put(fold, *row);
       add_event(fold, {.allocation = row->id,
                        .kind = "submitted",
@@ -261,6 +262,8 @@ struct SchedulerFolder {
   }
   void operator()(const SubmitRefused& event) const {
     if (auto* row = find_allocation(fold.world, event.token)) {
+      // A second submission was refused, the first one is there.
+      if (row->claimed_at != 0 || !row->job_id.empty()) return;
       row->submission = Submission::refused;
       row->end_reason = event.why;
       row->job_state = JobState::ended;

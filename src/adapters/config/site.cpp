@@ -27,7 +27,7 @@ struct OwnedOption {
   std::string_view name;
   std::string_view reason;
 };
-constexpr std::array<OwnedOption, 21> owned_options{{
+constexpr std::array<OwnedOption, 24> owned_options{{
     {"job-name", "it carries the token by which a job is found again"},
     {"output", "the allocation's own folder holds it"},
     {"error", "the allocation's own folder holds it"},
@@ -49,6 +49,9 @@ constexpr std::array<OwnedOption, 21> owned_options{{
     {"open-mode", "it is always append"},
     {"hold", "write 'strict: true' beside 'slurm'"},
     {"help", "it submits nothing"},
+    {"test-only", "it submits nothing"},
+    {"clusters", "jobs are looked for in the cluster that slurm.conf names"},
+    {"cluster", "jobs are looked for in the cluster that slurm.conf names"},
 }};
 
 bool is_option_name(std::string_view text) {

@@ -50,11 +50,11 @@ std::size_t take_body(char* data, std::size_t size, std::size_t count, void* use
   return bytes;
 }
 
+/// Nothing has reached the server, or nobody knows.
 FaultKind kind_of(CURLcode code) {
-  return code == CURLE_OPERATION_TIMEDOUT || code == CURLE_GOT_NOTHING ||
-                 code == CURLE_RECV_ERROR
-             ? FaultKind::timed_out
-             : FaultKind::unavailable;
+  const bool unsent = code == CURLE_COULDNT_RESOLVE_HOST || code == CURLE_COULDNT_CONNECT ||
+                      code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL;
+  return unsent ? FaultKind::unavailable : FaultKind::timed_out;
 }
 
 Result<Response> result_of(Transfer& transfer, CURLcode code) {

@@ -148,6 +148,7 @@ class SlurmCliScheduler final : public Scheduler {
     std::erase_if(submissions_, [this](Submission& submission) {
       auto done = submission.command.poll();
       if (!done) return false;
+      missed_.erase(submission.token);  // what was not there before the answer says nothing
       if (*done) {
         const CommandOutput& output = **done;
         events_.push_back(

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "adapters/slurm/rest_json.hpp"
 
+#include "domain/slurm/submission.hpp"
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -40,7 +42,9 @@ std::optional<std::int64_t> number_in(std::string_view text) {
 /// 7 or {"set": true, "infinite": false, "number": 7}
 std::int64_t number_of(const Json& value) {
   if (value.is_number()) return value.get<std::int64_t>();
-  if (!value.is_object() || !value.value("set", false)) return 0;
+  if (!value.is_object()) return 0;
+  const auto set = value.find("set");
+  if (set == value.end() || !set->is_boolean() || !set->get<bool>()) return 0;
   const auto number = value.find("number");
   return number != value.end() && number->is_number() ? number->get<std::int64_t>() : 0;
 }
@@ -235,6 +239,16 @@ Json environment_value(const std::vector<std::string>& environment, const RestAp
   return map;
 }
 
+/// Words of slurmctld that has understood and said no; slurmrestd passes them on with HTTP 500.
+bool is_refusal(std::string_view said) {
+  constexpr std::array<std::string_view, 7> words{
+      "nvalid",        "not available",         "denied",     "violates",
+      "not permitted", "Unable to process key", "not support"};
+  return std::any_of(words.begin(), words.end(), [&](std::string_view word) {
+    return said.find(word) != std::string_view::npos;
+  });
+}
+
 /// "errors": [{"error": "…", "description": "…"}]
 std::string errors_in(const Json& json) {
   std::string text;
@@ -301,15 +315,13 @@ SchedulerEvent read_rest_submission(const std::string& token, long status,
   if (id != json->end() && number_of(*id) > 0)
     return SubmitAccepted{token, std::to_string(number_of(*id))};
   const std::string said = errors_in(*json);
-  // 4xx: the request was read and refused. Anything else may have reached the controller.
-  if (status == 429) return SubmitDeferred{token, said};
-  const bool limit = said.find("submit limit") != std::string::npos ||
-                     said.find("SubmitJob") != std::string::npos;
-  if (limit) return SubmitDeferred{token, said};
-  const bool lost = said.find("timed out") != std::string::npos ||
-                    said.find("Unable to contact") != std::string::npos || said.empty();
-  if (lost) return SubmitUnknown{token, fmt::format("HTTP {}: {}", status, said)};
-  return SubmitRefused{token, fmt::format("HTTP {}: {}", status, said)};
+  const std::string whole = fmt::format("HTTP {}: {}", status, said);
+  // Nobody has looked at it: who asks is not known (any more), or asks too often.
+  if (status == 401 || status == 403 || status == 429) return SubmitDeferred{token, whole};
+  if (auto known = read_failure(token, said)) return *std::move(known);
+  const bool refused = status < 500 || is_refusal(said);
+  if (said.empty() || !refused) return SubmitUnknown{token, whole};
+  return SubmitRefused{token, whole};
 }
 
 Result<std::vector<Job>> read_jobs(std::string_view body,

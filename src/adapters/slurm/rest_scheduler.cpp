@@ -32,6 +32,7 @@ using namespace slurm;
 constexpr double token_life_s = 1800;
 constexpr double token_again_s = 1200;
 constexpr double cancel_again_s = 60;
+constexpr double ask_again_s = 10;
 constexpr double settle_s = 20;  // twice Slurm's default MessageTimeout: it is not told here
 constexpr double accounting_margin_s = 300;
 constexpr std::size_t longest_token = 16 << 10;
@@ -96,6 +97,7 @@ class SlurmRestScheduler final : public Scheduler {
 
   void look(const std::vector<AllocationHandle>& handles) override {
     if (looking_) return;
+    if (now_s() < not_before_s_) return;
     looking_ = true;
     handles_ = handles;
     jobs_.clear();
@@ -135,6 +137,7 @@ class SlurmRestScheduler final : public Scheduler {
 
   /// True where requests can be made now; else what is missing has been asked for.
   bool ready() {
+    if (now_s() < not_before_s_) return false;
     if (needs_token() && !fresh_token()) return false;
     if (api_) return true;
     if (!asked_api_) {
@@ -148,7 +151,7 @@ class SlurmRestScheduler final : public Scheduler {
     if (!settings_.token_file.empty()) {
       auto token = read_token(settings_.token_file);
       if (!token) {
-        give_up(token.error().what);
+        give_up_asking(token.error().what);
         return false;
       }
       jwt_ = std::move(*token);
@@ -162,7 +165,7 @@ class SlurmRestScheduler final : public Scheduler {
       if (command) {
         token_command_ = std::move(*command);
       } else {
-        give_up(command.error().what);
+        give_up_asking(command.error().what);
       }
     }
     return false;
@@ -174,7 +177,7 @@ class SlurmRestScheduler final : public Scheduler {
     if (!done) return;
     token_command_.reset();
     auto token = token_from(*done);
-    if (!token) return give_up(token.error().what);
+    if (!token) return give_up_asking(token.error().what);
     jwt_ = std::move(*token);
     token_at_s_ = now_s();
     if (ready() && looking_) ask_queue();
@@ -237,6 +240,7 @@ class SlurmRestScheduler final : public Scheduler {
   }
 
   void take_submission(const std::string& token, const Result<http::Response>& answer) {
+    missed_.erase(token);
     if (answer) {
       events_.push_back(read_rest_submission(token, answer->status, answer->body));
     } else if (answer.error().kind == FaultKind::timed_out) {
@@ -249,13 +253,16 @@ class SlurmRestScheduler final : public Scheduler {
   void take_api(const std::string& body) {
     auto api = choose_api(body);
     asked_api_ = false;
-    if (!api) return give_up(api.error().what);
+    if (!api) return give_up_asking(api.error().what);
     api_ = *api;
     if (looking_) ask_queue();
   }
 
   void failed(Kind kind, const std::string& why) {
-    if (kind == Kind::openapi) asked_api_ = false;
+    if (kind == Kind::openapi) {
+      asked_api_ = false;
+      return give_up_asking(why);
+    }
     if (kind != Kind::accounting) return give_up(why);
     // The queue has answered: what it does not list stays unknown.
     events_.emplace_back(LookFailed{why});
@@ -318,6 +325,14 @@ class SlurmRestScheduler final : public Scheduler {
     events_.emplace_back(LookFailed{std::move(why)});
   }
 
+  /// No token, or no version: nothing can be asked for a while, and nothing waits here for it.
+  void give_up_asking(const std::string& why) {
+    not_before_s_ = now_s() + ask_again_s;
+    for (const AllocationRequest& request : std::exchange(waiting_, {}))
+      events_.emplace_back(SubmitDeferred{request.token, why});
+    give_up(why);
+  }
+
   void cancel_job(const std::string& id) {
     if (id.empty() || !api_) return;
     const auto known = cancelled_at_s_.find(id);
@@ -333,6 +348,7 @@ class SlurmRestScheduler final : public Scheduler {
   std::string user_;
   std::string jwt_;
   double token_at_s_ = 0;
+  double not_before_s_ = 0;
   std::optional<RunningCommand> token_command_;
   std::optional<RestApi> api_;
   bool asked_api_ = false;

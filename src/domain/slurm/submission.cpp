@@ -66,6 +66,12 @@ constexpr std::string_view refused = "Batch job submission failed:";
 
 }  // namespace
 
+std::optional<SchedulerEvent> read_failure(const std::string& token, std::string_view said) {
+  if (holds_any(said, lost_answers)) return SubmitUnknown{token, std::string(said)};
+  if (holds_any(said, limits)) return SubmitDeferred{token, std::string(said)};
+  return std::nullopt;
+}
+
 SchedulerEvent read_submission(const std::string& token, int exit_code, std::string_view out,
                                std::string_view err) {
   const std::string id = job_id_in(out);

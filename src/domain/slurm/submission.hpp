@@ -7,6 +7,7 @@
 
 #include <shardsweep/scheduler.hpp>
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,11 @@ namespace shardsweep::slurm {
 /// `exit_code` is -1 where sbatch was ended by a signal or at its deadline.
 [[nodiscard]] SchedulerEvent read_submission(const std::string& token, int exit_code,
                                              std::string_view out, std::string_view err);
+
+/// The same for an answer without an id, from its words alone: unknown where the answer may
+/// have been lost, deferred at a limit; none where they tell neither.
+[[nodiscard]] std::optional<SchedulerEvent> read_failure(const std::string& token,
+                                                         std::string_view said);
 
 /// The command that submits `script`; the options that the tool owns stand in it, so that no
 /// template can lose them.

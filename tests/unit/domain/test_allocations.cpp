@@ -107,9 +107,32 @@ TEST_CASE("wall time follows the prediction, with a margin and between its bound
   policy.lane_min_time_s = 600;
   policy.lane_max_time_s = 7200;
   policy.lane_stop_before_end_s = 60;
-  CHECK(wall_time_s(1, policy) == 600);
-  CHECK(wall_time_s(1000, policy) == 2060);
-  CHECK(wall_time_s(1e6, policy) == 7200);
+  policy.grace_s = 5;
+  CHECK(wall_time_s(1, 1, policy) == 600);
+  CHECK(wall_time_s(1000, 10, policy) == 2185);
+  CHECK(wall_time_s(1e6, 10, policy) == 7200);
+  // A job that could not hold one of its attempts would be made again and again.
+  CHECK(wall_time_s(1000, 5000, policy) == 10185);
+}
+
+TEST_CASE("a long trial gets one allocation that holds it") {
+  Cluster c;
+  c.facts().policy.lane_ahead_s = 1800;
+  c.trials(1, 1, 3600);
+  c.decide();
+  REQUIRE(c.world.allocations.size() == 1);
+  CHECK(c.allocation().time_limit_s > 3600 * 1.5);
+}
+
+TEST_CASE("a late answer to a submission does not take the claim from another job") {
+  Cluster c;
+  c.trials(1, 1);
+  c.decide();
+  c.line(Claimed{.token = c.allocation().token, .job_id = "9"});
+  fold_scheduler(c.fold(), SubmitAccepted{c.allocation().token, "8"});
+  CHECK(c.allocation().job_id == "9");
+  fold_scheduler(c.fold(), SubmitRefused{c.allocation().token, "duplicate"});
+  CHECK(c.allocation().job_state != JobState::ended);
 }
 
 TEST_CASE("what Slurm says of a job's end is the outcome of what ran in it") {

@@ -138,6 +138,12 @@ TEST_CASE("answers to a submission") {
   CHECK(std::holds_alternative<SubmitUnknown>(
       answer(500, R"({"errors": [{"error": "Socket timed out on send/recv operation"}]})")));
   CHECK(std::holds_alternative<SubmitUnknown>(answer(502, "<html>Bad Gateway</html>")));
+  CHECK(std::holds_alternative<SubmitUnknown>(
+      answer(500, R"({"errors": [{"error": "Unexpected missing socket error"}]})")));
+  CHECK(std::holds_alternative<SubmitRefused>(
+      answer(500, R"({"errors": [{"error": "Invalid partition name specified"}]})")));
+  CHECK(std::holds_alternative<SubmitDeferred>(
+      answer(401, R"({"errors": [{"error": "Authentication failure"}]})")));
   CHECK(std::holds_alternative<SubmitDeferred>(answer(429, R"({"errors": []})")));
   CHECK(std::holds_alternative<SubmitDeferred>(
       answer(500, R"({"errors": [{"error": "AssocMaxSubmitJobLimit"}]})")));
