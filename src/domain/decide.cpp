@@ -349,8 +349,10 @@ double wall_time_s(double predicted_s, double longest_s, const Policy& policy) {
   const double lane_s =
       std::clamp(needed(predicted_s), std::min(policy.lane_min_time_s, policy.lane_max_time_s),
                  policy.lane_max_time_s);
-  // A job that could not hold one of its attempts would be made again and again.
-  return std::max(lane_s, needed(longest_s));
+  // A job that could not hold one of its attempts would be made again and again: beyond the
+  // limit there is room for that one, though none to start up slowly.
+  const double room_s = needed(longest_s);
+  return std::max(lane_s, room_s <= policy.lane_max_time_s ? room_s : room_s - start_s);
 }
 
 void decide(World& world, const DecideInput& input, std::vector<Change>& changes) {

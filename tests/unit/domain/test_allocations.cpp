@@ -112,7 +112,10 @@ TEST_CASE("wall time follows the prediction, with a margin and between its bound
   CHECK(wall_time_s(1000, 10, policy) == 2185);
   CHECK(wall_time_s(1e6, 10, policy) == 7200);
   // A job that could not hold one of its attempts would be made again and again.
-  CHECK(wall_time_s(1000, 5000, policy) == 10185);
+  CHECK(wall_time_s(1000, 5000, policy) == 10065);
+  policy.lane_min_time_s = policy.lane_max_time_s = 60;
+  policy.lane_stop_before_end_s = 10;
+  CHECK(wall_time_s(1, 1, policy) == 60);
 }
 
 TEST_CASE("a long trial gets one allocation that holds it") {
