@@ -4,8 +4,8 @@
 #include "cli/plan_view.hpp"
 
 #include "domain/identity.hpp"
+#include "domain/predict/time_model.hpp"
 #include "domain/text.hpp"
-#include "domain/time_model.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "domain/feasibility.hpp"
 
-#include "domain/memory.hpp"
+#include "domain/predict/memory.hpp"
 #include "domain/text.hpp"
 
 #include <fmt/format.h>

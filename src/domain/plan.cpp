@@ -6,8 +6,8 @@
 
 #include "domain/feasibility.hpp"
 #include "domain/grid.hpp"
+#include "domain/predict/time_model.hpp"
 #include "domain/text.hpp"
-#include "domain/time_model.hpp"
 
 #include <fmt/format.h>
 

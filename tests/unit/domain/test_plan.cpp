@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "domain/identity.hpp"
 #include "domain/plan.hpp"
-#include "domain/time_model.hpp"
+#include "domain/predict/time_model.hpp"
 #include "sweep_fixture.hpp"
 
 #include <doctest/doctest.h>

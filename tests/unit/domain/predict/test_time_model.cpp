@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "domain/time_model.hpp"
-#include "sweep_fixture.hpp"
+#include "domain/predict/time_model.hpp"
+#include "unit/domain/sweep_fixture.hpp"
 
 #include <doctest/doctest.h>
 

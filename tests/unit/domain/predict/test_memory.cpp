@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Values computed by hand, from the formulas in memory.hpp.
-#include "domain/memory.hpp"
-#include "sweep_fixture.hpp"
+#include "domain/predict/memory.hpp"
+#include "unit/domain/sweep_fixture.hpp"
 
 #include <doctest/doctest.h>
 

@@ -2,10 +2,10 @@
 // The planner's formulas against the runner itself: what its meta device counts, and what it
 // refuses, for every way to shard.
 #include "domain/feasibility.hpp"
-#include "domain/memory.hpp"
+#include "domain/predict/memory.hpp"
 #include "meta_run.hpp"
 #include "rules.hpp"
-#include "sweep_fixture.hpp"
+#include "unit/domain/sweep_fixture.hpp"
 
 #include <doctest/doctest.h>
 

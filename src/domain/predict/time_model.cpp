@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "domain/time_model.hpp"
+#include "domain/predict/time_model.hpp"
 
-#include "domain/memory.hpp"
+#include "domain/predict/memory.hpp"
 
 #include <algorithm>
 #include <array>

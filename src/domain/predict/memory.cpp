@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The first version of the memory model: formulas only, nothing fitted. Sums are doubles: exact
 // up to 2^53 bytes, and no product of axis values can overflow.
-#include "domain/memory.hpp"
+#include "domain/predict/memory.hpp"
 
 #include <algorithm>
 #include <array>

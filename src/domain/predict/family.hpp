@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Families: trainers that keep the same things in memory and order their work the same way.
+// What a prediction needs to know of a trainer beside shapes and layout is a row here.
+#pragma once
+
+#include "domain/predict/memory.hpp"
+
+#include <shardsweep/result.hpp>
+
+#include <span>
+#include <string_view>
+
+namespace shardsweep {
+
+struct Family {
+  std::string_view name;
+  std::string_view trainer;    ///< which programs, in a sentence
+  const MemoryFamily* memory;  ///< on GPUs
+};
+
+/// shardbench, nanotron, megatron, fsdp.
+[[nodiscard]] std::span<const Family> families();
+
+/// By its exact name. Faults: invalid_input, which lists the names there are.
+[[nodiscard]] Result<const Family*> find_family(std::string_view name);
+
+/// The family whose name begins the runner's ("shardbench-cuda", "nanotron"); shardbench where
+/// none does: its formulas are the plain ones.
+[[nodiscard]] const Family& family_of_runner(std::string_view runner);
+
+}  // namespace shardsweep

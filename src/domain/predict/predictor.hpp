@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is known of a point before it runs, and what a measurement of one point says about the
+// others. One Predictor stands for one cluster and one family of trainers; whoever wants cells
+// that do not see each other's results makes one per cell (a copy costs a few kilobytes).
+#pragma once
+
+#include "domain/predict/family.hpp"
+#include "domain/predict/time_model.hpp"
+
+#include <shardsweep/model.hpp>
+#include <shardsweep/outcome.hpp>
+#include <shardsweep/plan.hpp>
+#include <shardsweep/point.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace shardsweep {
+
+/// What a recorded table says of a run's trainer that is no axis. Unset: as the family does it.
+struct RunTraits {
+  std::optional<bool> flash_attention;  ///< false: the probabilities of each layer are kept
+  std::optional<bool> fused_norm;       ///< one kernel per norm, which keeps its input alone
+};
+
+/// From the `kernel` column of a table: "flash_attn2", "torch", "flash_attn2 + RMS kernel" …
+/// Any text is understood; what it does not say stays unset.
+[[nodiscard]] RunTraits traits_of_kernel(std::string_view kernel);
+
+enum class Fit : std::uint8_t {
+  fits,      ///< also by the pessimistic bound
+  doubtful,  ///< the device's memory lies between the bounds
+  never,     ///< not even by the optimistic bound: the one ground to leave a point out
+};
+
+struct MemoryGuess {
+  MemoryEstimate estimate;       ///< of the stage that needs most
+  std::int64_t lower_bytes = 0;  ///< optimistic
+  std::int64_t upper_bytes = 0;  ///< pessimistic
+  Fit fit = Fit::fits;           ///< fits too where the cluster's memory is unknown
+};
+
+struct Guess {
+  double step_s = 0;     ///< median of the train step
+  double log_sigma = 0;  ///< of ln(step): measured = step_s * exp(+-log_sigma), 68 %
+  MemoryGuess memory;
+};
+
+/// One run and how it ended. Of step_s and tokens_per_s_per_gpu one is enough; 0: unknown.
+struct Observation {
+  ModelSpec model;
+  Point point;
+  RunTraits traits;
+  Outcome outcome = Outcome::completed;
+  double step_s = 0;
+  double tokens_per_s_per_gpu = 0;
+  std::int64_t peak_bytes = 0;
+};
+
+class Predictor {
+ public:
+  Predictor(const ClusterSpec& cluster, const Family& family);
+
+  [[nodiscard]] Guess guess(const ModelSpec& model, const Point& point,
+                            const RunTraits& traits = {}) const;
+
+  /// Refits. Outcomes other than completed, and runs without a time, say nothing about speed;
+  /// same observations in the same order, same predictions.
+  void learn(const Observation& seen);
+
+ private:
+  ClusterSpec cluster_;
+  const Family* family_;
+  double residuals_ = 0;  // sum of ln(measured / predicted)
+  double count_ = 0;
+};
+
+/// Tokens per second and GPU of a train step.
+[[nodiscard]] double speed_of(double step_s, const Point& point);
+
+}  // namespace shardsweep

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "domain/predict/predictor.hpp"
+#include "unit/domain/sweep_fixture.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace shardsweep;
+using namespace shardsweep::testing;
+
+namespace {
+
+Point point_of(std::int32_t dp, std::int32_t tp, std::int32_t pp) {
+  Point point;
+  point.nodes = (dp * tp * pp + 7) / 8;
+  point.gpus = dp * tp * pp;
+  point.seq_len = 4096;
+  point.layout.dp = dp;
+  point.layout.tp = tp;
+  point.layout.pp = pp;
+  point.layout.grad_accum = 8;
+  return point;
+}
+
+}  // namespace
+
+TEST_CASE("an unknown family is a fault that lists the known ones") {
+  const auto found = find_family("nemo");
+  REQUIRE_FALSE(found.has_value());
+  CHECK(found.error().kind == FaultKind::invalid_input);
+  CHECK(found.error().what ==
+        "unknown family 'nemo'; there are: shardbench, nanotron, megatron, fsdp");
+  for (const auto& family : families())
+    CHECK(find_family(family.name).value() == &family);
+}
+
+TEST_CASE("a runner belongs to the family that its name begins with") {
+  CHECK(family_of_runner("nanotron").name == "nanotron");
+  CHECK(family_of_runner("shardbench-cuda").name == "shardbench");
+  CHECK(family_of_runner("train.sh").name == "shardbench");
+}
+
+TEST_CASE("the kernel column says how attention keeps its probabilities") {
+  CHECK(traits_of_kernel("flash_attn2.0.2 + RMS kernel").flash_attention == true);
+  CHECK(traits_of_kernel("flash_attn2.0.2 + RMS kernel").fused_norm == true);
+  CHECK(traits_of_kernel("torch").flash_attention == false);
+  CHECK_FALSE(traits_of_kernel("").flash_attention.has_value());
+  CHECK_FALSE(traits_of_kernel("torch").fused_norm.has_value());
+}
+
+TEST_CASE("what was measured slower than predicted makes the others slower too and surer") {
+  Predictor predictor(h100(), *find_family("nanotron").value());
+  const auto seen = point_of(8, 1, 1);
+  const auto other = point_of(4, 1, 2);
+  const auto before = predictor.guess(llama3_8b(), other);
+  Observation run{.model = llama3_8b(), .point = seen};
+  run.step_s = 2 * predictor.guess(llama3_8b(), seen).step_s;
+  auto copy = predictor;
+  predictor.learn(run);
+  const auto after = predictor.guess(llama3_8b(), other);
+  CHECK(after.step_s > 1.2 * before.step_s);
+  CHECK(after.step_s < 2 * before.step_s);
+  CHECK(after.log_sigma < before.log_sigma);
+  run.tokens_per_s_per_gpu = speed_of(run.step_s, seen);
+  run.step_s = 0;
+  copy.learn(run);
+  CHECK(copy.guess(llama3_8b(), other).step_s == doctest::Approx(after.step_s));
+}
+
+TEST_CASE("a run that failed says nothing about speed") {
+  Predictor predictor(h100(), *find_family("nanotron").value());
+  const auto point = point_of(8, 1, 1);
+  const auto before = predictor.guess(llama3_8b(), point);
+  Observation run{.model = llama3_8b(), .point = point, .outcome = Outcome::oom, .step_s = 1};
+  predictor.learn(run);
+  CHECK(predictor.guess(llama3_8b(), point).step_s == before.step_s);
+}
+
+TEST_CASE("the bounds of memory enclose the estimate and decide the verdict") {
+  auto cluster = h100();
+  const auto& family = *find_family("shardbench").value();
+  const auto point = point_of(8, 1, 1);
+  const auto memory = Predictor(cluster, family).guess(llama3_8b(), point).memory;
+  CHECK(memory.lower_bytes <= memory.estimate.total());
+  CHECK(memory.upper_bytes >= memory.estimate.total());
+  const auto fit_of = [&](std::int64_t bytes) {
+    cluster.memory_bytes = bytes;
+    return Predictor(cluster, family).guess(llama3_8b(), point).memory.fit;
+  };
+  CHECK(fit_of(memory.lower_bytes - 1) == Fit::never);
+  CHECK(fit_of(memory.lower_bytes) == Fit::doubtful);
+  CHECK(fit_of(memory.upper_bytes) == Fit::fits);
+  CHECK(fit_of(0) == Fit::fits);
+}
