@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lanes in jobs of a real Slurm: one srun of node agents, and training over 1 to 8 nodes.
+#include "adapters/node/processes.hpp"
 #include "slurm/job.hpp"
 
 #include <doctest/doctest.h>
@@ -91,13 +92,17 @@ TEST_CASE("a job that Slurm starts again measures nothing") {
   job.submit();
   job.wait_nodes();
   job.wait_steps(attempt, 2);
+  const pid_t first_start = process_stat(job.lead()).value_or(ProcessStat{}).parent;
+  REQUIRE(process_cmdline(first_start).starts_with("slurmstepd"));
   // What an administrator can do in spite of --no-requeue.
   (void)output_of("scontrol update jobid=" + job.id() + " requeue=1");
   (void)output_of("scontrol requeue " + job.id());
   CHECK(job.wait_ended(attempt.attempt).outcome == Outcome::preempted);
   CHECK(job.wait_gone(20));
   CHECK(job.revoked() == std::vector<AttemptId>{waiting.attempt});
-  // It waits two minutes, or until it is told.
+  // It waits two minutes, or until it is told. Before that its first start has to have reported
+  // its end: slurmctld takes a late report for the second's, which is then over unseen.
+  CHECK(test::wait_until([&] { return !process_stat(first_start); }, 30, 20));
   CHECK(job.wait_state("PENDING"));
   CHECK(test::wait_until(
       [&] {
@@ -106,7 +111,11 @@ TEST_CASE("a job that Slurm starts again measures nothing") {
         return job.state() == "FAILED";
       },
       30, 200));
-  CHECK(output_of("scontrol show job " + job.id()).find("ExitCode=75:0") != std::string::npos);
-  CHECK(job.log().find("this job was started before") != std::string::npos);
+  const std::string shown = output_of("scontrol show job " + job.id());
+  const std::string log = job.log();
+  CAPTURE(shown);
+  CAPTURE(log);
+  CHECK(shown.find("ExitCode=75:0") != std::string::npos);
+  CHECK(log.find("this job was started before") != std::string::npos);
   job.check_account("signal");
 }
