@@ -11,7 +11,8 @@ namespace {
 
 class CsvParser {
  public:
-  explicit CsvParser(const Source& source) : source_(source), text_(source.text()) {}
+  CsvParser(const Source& source, const CsvLimits& limits)
+      : source_(source), text_(source.text()), limits_(limits) {}
 
   Result<std::vector<std::vector<YamlNode>>> parse() {
     std::vector<std::vector<YamlNode>> rows;
@@ -24,9 +25,9 @@ class CsvParser {
                                               row.size(), rows.front().size())));
       }
       cells_ += row.size();
-      if (cells_ > most_yaml_nodes) {
+      if (cells_ > limits_.cells) {
         return tl::unexpected(
-            fault_at(row.front(), fmt::format("more than {} cells", most_yaml_nodes)));
+            fault_at(row.front(), fmt::format("more than {} cells", limits_.cells)));
       }
       rows.push_back(std::move(row));
     }
@@ -106,6 +107,7 @@ class CsvParser {
 
   const Source& source_;
   const std::string& text_;
+  CsvLimits limits_;
   std::size_t at_ = 0;
   int line_ = 1;
   std::size_t line_start_ = 0;
@@ -114,9 +116,10 @@ class CsvParser {
 
 }  // namespace
 
-Result<std::vector<std::vector<YamlNode>>> parse_csv(const Source& source) {
-  SHARDSWEEP_TRY(check_text(source, most_yaml_bytes));
-  return CsvParser(source).parse();
+Result<std::vector<std::vector<YamlNode>>> parse_csv(const Source& source,
+                                                     const CsvLimits& limits) {
+  SHARDSWEEP_TRY(check_text(source, limits.bytes));
+  return CsvParser(source, limits).parse();
 }
 
 }  // namespace shardsweep::config

@@ -5,13 +5,19 @@
 #include "adapters/config/source.hpp"
 #include "adapters/config/yaml_tree.hpp"
 
-#include <string>
+#include <cstddef>
 #include <vector>
 
 namespace shardsweep::config {
 
+struct CsvLimits {
+  std::size_t bytes = most_yaml_bytes;
+  std::size_t cells = most_yaml_nodes;
+};
+
 /// Rows of cells as nodes, so that one set of readers serves both kinds of file: an unquoted
 /// empty cell is null. Rows have one length; blank lines are passed over.
-[[nodiscard]] Result<std::vector<std::vector<YamlNode>>> parse_csv(const Source& source);
+[[nodiscard]] Result<std::vector<std::vector<YamlNode>>> parse_csv(
+    const Source& source, const CsvLimits& limits = {});
 
 }  // namespace shardsweep::config

@@ -3,12 +3,14 @@
 // for it.
 #pragma once
 
+#include <shardsweep/filter.hpp>
 #include <shardsweep/point.hpp>
 #include <shardsweep/sweep.hpp>
 #include <shardsweep/table.hpp>
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,5 +28,9 @@ struct Column {
 
 /// where_columns(), then the sweep's vars. A var's value that reads as a number is one.
 [[nodiscard]] std::vector<Column> columns_of(const SweepSpec& sweep);
+
+/// As compile_filter, over any row that a Point can carry keys of.
+[[nodiscard]] Result<std::unique_ptr<PointFilter>> compile(
+    const std::vector<Column>& known, const std::vector<std::string>& expressions);
 
 }  // namespace shardsweep::filter

@@ -203,6 +203,8 @@ class SqlFilter : public PointFilter {
                         SQLITE_STATIC);
     } else if (const auto* real = std::get_if<double>(&value)) {
       sqlite3_bind_double(handle, parameter, *real);
+    } else if (std::holds_alternative<std::monostate>(value)) {
+      sqlite3_bind_null(handle, parameter);
     } else {
       sqlite3_bind_int64(handle, parameter, std::get<std::int64_t>(value));
     }
@@ -262,14 +264,9 @@ std::string explain(std::string words, const std::vector<Column>& columns) {
 }
 
 }  // namespace
-}  // namespace shardsweep::filter
 
-namespace shardsweep {
-
-Result<std::unique_ptr<PointFilter>> compile_filter(
-    const SweepSpec& sweep, const std::vector<std::string>& expressions) {
-  using namespace filter;
-  const auto known = columns_of(sweep);
+Result<std::unique_ptr<PointFilter>> compile(const std::vector<Column>& known,
+                                             const std::vector<std::string>& expressions) {
   SHARDSWEEP_ASSIGN(auto database, open_database());
   std::set<std::string> named;
   for (const auto& expression : expressions) {
@@ -293,6 +290,15 @@ Result<std::unique_ptr<PointFilter>> compile_filter(
     return fault(FaultKind::invalid_input, "expressions: " + statement.error().what);
   return std::make_unique<SqlFilter>(std::move(database), *std::move(statement),
                                      std::move(used), expressions);
+}
+
+}  // namespace shardsweep::filter
+
+namespace shardsweep {
+
+Result<std::unique_ptr<PointFilter>> compile_filter(
+    const SweepSpec& sweep, const std::vector<std::string>& expressions) {
+  return filter::compile(filter::columns_of(sweep), expressions);
 }
 
 }  // namespace shardsweep
