@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "domain/feasibility.hpp"
 
-#include "domain/predict/memory.hpp"
 #include "domain/text.hpp"
 
 #include <fmt/format.h>
@@ -84,6 +83,7 @@ Judge::Judge(const SweepSpec& sweep, const Capabilities& runner, PointFilter* ex
       runner_(runner),
       excludes_(excludes),
       runner_rules_(runner_rules),
+      predictor_(sweep.cluster, family_of_runner(sweep.runner.name)),
       shardbench_(std::string_view(sweep.runner.name).substr(0, 10) == "shardbench"),
       names_(fixed_names.begin(), fixed_names.end()),
       removed_(sweep.excludes.size(), 0) {
@@ -191,7 +191,8 @@ int Judge::find_rule_of_runner(const Point& point) const {
 
 bool Judge::fits(const Point& point) const {
   const auto memory_bytes = sweep_.cluster.memory_bytes;
-  return memory_bytes <= 0 || optimistic_memory(model_of(point), point).total() <= memory_bytes;
+  return memory_bytes <= 0 ||
+         predictor_.least_memory(model_of(point), point).total() <= memory_bytes;
 }
 
 Verdict Judge::explain(const GridPoint& at, const Finding& finding) const {
@@ -325,17 +326,16 @@ std::string Judge::why_runner(const Point& point, const Finding& finding) const 
 }
 
 std::string Judge::why_memory(const Point& point) const {
-  const auto bound = optimistic_memory(model_of(point), point);
-  const auto part = [&](MemoryClass which) {
-    return bytes_text(static_cast<double>(bound.bytes[static_cast<std::size_t>(which)]));
-  };
-  return fmt::format(
-      "needs at least {} per GPU (weights {}, gradients {}, optimizer {}, activations {}), and "
-      "{} has {}",
-      bytes_text(static_cast<double>(bound.total())), part(MemoryClass::weights),
-      part(MemoryClass::gradients), part(MemoryClass::optimizer),
-      part(MemoryClass::activations), sweep_.cluster.name,
-      bytes_text(static_cast<double>(sweep_.cluster.memory_bytes)));
+  const auto bound = predictor_.least_memory(model_of(point), point);
+  std::string parts;
+  for (std::size_t i = 0; i < memory_class_words.size(); ++i) {
+    if (bound.bytes[i] == 0) continue;
+    parts += fmt::format("{}{} {}", parts.empty() ? "" : ", ", memory_class_words[i],
+                         bytes_text(static_cast<double>(bound.bytes[i])));
+  }
+  return fmt::format("needs at least {} per GPU ({}), and {} has {}",
+                     bytes_text(static_cast<double>(bound.total())), parts, sweep_.cluster.name,
+                     bytes_text(static_cast<double>(sweep_.cluster.memory_bytes)));
 }
 
 }  // namespace shardsweep

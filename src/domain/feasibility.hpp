@@ -4,6 +4,7 @@
 #pragma once
 
 #include "domain/grid.hpp"
+#include "domain/predict/predictor.hpp"
 
 #include <shardsweep/capabilities.hpp>
 #include <shardsweep/filter.hpp>
@@ -74,6 +75,7 @@ class Judge {
   const Capabilities& runner_;
   PointFilter* excludes_;
   PointFilter* runner_rules_;
+  Predictor predictor_;
   bool shardbench_;
   std::vector<std::string> names_;
   std::vector<Limit> limits_;

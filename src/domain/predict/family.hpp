@@ -14,8 +14,13 @@ namespace shardsweep {
 
 struct Family {
   std::string_view name;
-  std::string_view trainer;    ///< which programs, in a sentence
-  const MemoryFamily* memory;  ///< on GPUs
+  std::string_view trainer;  ///< which programs, in a sentence
+  MemoryFamily memory;       ///< on GPUs
+  /// The same trainer at its best: the optimistic bound. Without a name: optimistic_memory,
+  /// which holds whatever the trainer is.
+  MemoryFamily least;
+  /// What a trainer reports is its first rank's: the first stage.
+  bool reports_first_stage = false;
 };
 
 /// shardbench, nanotron, megatron, fsdp.

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The first version of the memory model: formulas only, nothing fitted. Sums are doubles: exact
-// up to 2^53 bytes, and no product of axis values can overflow.
+// Sums are doubles: exact up to 2^53 bytes, and no product of axis values can overflow.
 #include "domain/predict/memory.hpp"
 
 #include <algorithm>
@@ -13,8 +12,9 @@ namespace {
 constexpr double kib = 1024;
 constexpr double mib = kib * kib;
 
-constexpr MemoryFamily cuda_family{"shardbench", 4, true, 500e6 + 32 * mib};
-constexpr MemoryFamily cpu_family{"shardbench-cpu", 4, false, 16 * mib};
+constexpr MemoryFamily cuda_family{.name = "shardbench", .overhead_bytes = 500e6 + 32 * mib};
+constexpr MemoryFamily cpu_family{
+    .name = "shardbench-cpu", .flash_attention = false, .overhead_bytes = 16 * mib};
 
 std::int64_t whole(double bytes) {
   constexpr double most = 9e18;
@@ -45,8 +45,9 @@ struct Shape {
         accum(point.layout.grad_accum),
         element(real(bytes_of(point.dtype))) {}
 
-  [[nodiscard]] double layer_matrices() const {
-    return 2 * hidden * hidden * (1 + kv_share) + 3 * hidden * ffn;
+  /// Without a gate a layer has two matrices of h f instead of three.
+  [[nodiscard]] double layer_matrices(bool plain = false) const {
+    return 2 * hidden * hidden * (1 + kv_share) + (plain ? 2 : 3) * hidden * ffn;
   }
   [[nodiscard]] double token_row() const { return seq * batch * hidden; }
   [[nodiscard]] double ffn_row() const { return seq * batch * ffn; }
@@ -69,72 +70,112 @@ StateBytes state_bytes(const Point& point, double bf16_gradient) {
   return bytes;
 }
 
-// Elements of one layer's activations, between (sequence-parallel) and inside TP regions.
+// One family's habits for one point.
+struct Habits {
+  const MemoryFamily& family;
+  bool plain;  // two matrices in the feed-forward part
+  bool flash;
+  bool fused_norm;
+  Habits(const ModelSpec& model, const MemoryFamily& of, const RunTraits& traits)
+      : family(of),
+        plain(of.plain_where_ffn_is_4h && model.ffn == 4 * model.hidden),
+        // GPT's recipe is older than flash attention.
+        flash(traits.flash_attention.value_or(of.flash_attention && !plain)),
+        fused_norm(traits.fused_norm.value_or(of.norm_row_bytes == 0 || plain)) {}
+};
+
+// Bytes of one layer's activations between (sequence-parallel) and inside TP regions.
 struct LayerActivations {
   double between, inside;            // kept when nothing is recomputed
   double kept_between, kept_inside;  // kept under the point's recompute
 };
 
-LayerActivations layer_activations(const Shape& shape, Recompute recompute) {
-  const double row = shape.token_row();
-  const double ffn = shape.ffn_row();
-  LayerActivations all{4 * row, row * (2 + 2 * shape.kv_share) + 3 * ffn, 0, 0};
-  switch (recompute) {
-    case Recompute::none:
-      all.kept_between = all.between;
-      all.kept_inside = all.inside;
-      break;
-    case Recompute::selective:
-      all.kept_between = 2 * row;
-      all.kept_inside = all.inside - ffn;
-      break;
-    case Recompute::full:
-      all.kept_between = row;
-      break;
+// What attention keeps beside its inputs and output, in bytes: log-sum-exp in fp32, or P; of
+// GPT's P also the dropout's mask and output [arXiv 2205.05198, section 4.1].
+double attention_bytes(const Shape& shape, const Habits& habits) {
+  constexpr double gpt_probability_bytes = 5;
+  const double rows = shape.seq * shape.batch * shape.heads;
+  if (habits.flash) return 4 * rows;
+  double bytes = habits.family.probability_bytes;
+  if (bytes == 0) bytes = shape.element;
+  return (habits.plain ? gpt_probability_bytes : bytes) * rows * shape.seq;
+}
+
+LayerActivations layer_activations(const Shape& shape, const Habits& habits,
+                                   Recompute recompute, double attention) {
+  const auto& family = habits.family;
+  const double row = shape.element * shape.token_row();
+  const double ffn = shape.element * shape.ffn_row();
+  LayerActivations all{family.between_rows * row,
+                       row * (family.query_rows + family.key_rows * shape.kv_share) +
+                           family.ffn_rows * ffn + attention,
+                       0, 0};
+  if (habits.plain) {
+    // Two norms' inputs and outputs and a dropout mask each (5 rows of 2 bytes), then Q, O, K,
+    // V and GELU's input and output.
+    all.between = 5 * row;
+    all.inside = row * (2 + 2 * shape.kv_share) + 2 * ffn + attention;
+  } else if (!habits.fused_norm) {
+    all.between += 2 * family.norm_row_bytes * shape.token_row();
+  }
+  all.kept_between = all.between;
+  all.kept_inside = all.inside;
+  if (recompute == Recompute::full) {
+    all.kept_between = row;
+    all.kept_inside = 0;
+  } else if (recompute == Recompute::selective) {
+    if (family.selective == Selective::norms_and_product) {
+      all.kept_between -= 2 * row;
+      all.kept_inside -= ffn;
+    } else if (!habits.flash) {
+      all.kept_inside -= attention;
+    }
   }
   return all;
 }
 
-// What attention keeps beside its inputs and output, in bytes: log-sum-exp in fp32, or P.
-double attention_bytes(const Shape& shape, bool flash) {
-  const double rows = shape.seq * shape.batch * shape.heads / shape.tp;
-  return flash ? 4 * rows : shape.element * rows * shape.seq;
+// Micro-batches in flight; with v chunks per stage in units of a whole stage.
+double in_flight(const Shape& shape, const Layout& layout, double stage) {
+  if (layout.schedule == Schedule::afab) return shape.accum;
+  const double most = std::min(shape.accum, shape.pp - stage);
+  if (layout.vpp == 1 || shape.pp == 1) return most;
+  return most * (1 + (shape.pp - 1) / (shape.pp * layout.vpp));
 }
 
-double in_flight(const Shape& shape, Schedule schedule, double stage) {
-  if (schedule == Schedule::afab) return shape.accum;
-  return std::min(shape.accum, shape.pp - stage);
-}
+struct ActivationBytes {
+  double in_flight, one;  // with all micro-batches of a pipeline, with one
+};
 
-double stage_layers(const Shape& shape, double stage) {
-  const double even = std::floor(shape.layers / shape.pp);
-  return even + (stage < shape.layers - even * shape.pp ? 1 : 0);
-}
-
-double activation_bytes(const Shape& shape, const Point& point, const MemoryFamily& family,
-                        double stage) {
+ActivationBytes activation_bytes(const Shape& shape, const Point& point, const Habits& habits,
+                                 double stage, double layers) {
   const double between = point.layout.sequence_parallel ? shape.tp : 1;
   const auto recompute = point.layout.recompute;
-  const auto layer = layer_activations(shape, recompute);
-  const double attention = attention_bytes(shape, family.flash_attention);
-  const double whole_layer =
-      shape.element * (layer.between / between + layer.inside / shape.tp) + attention;
-  double kept = shape.element * (layer.kept_between / between + layer.kept_inside / shape.tp);
-  if (recompute != Recompute::full) kept += attention;
-  double bytes =
-      in_flight(shape, point.layout.schedule, stage) * stage_layers(shape, stage) * kept;
-  if (recompute != Recompute::none) bytes += whole_layer - kept;
-  if (stage + 1 == shape.pp) bytes += shape.element * shape.token_row() / between;
-  return bytes;
+  const auto layer =
+      layer_activations(shape, habits, recompute, attention_bytes(shape, habits));
+  const double whole_layer = layer.between / between + layer.inside / shape.tp;
+  const double kept = layer.kept_between / between + layer.kept_inside / shape.tp;
+  double working = habits.family.working_layers * whole_layer;
+  if (recompute != Recompute::none) working += whole_layer - kept;
+  if (stage + 1 == shape.pp) working += shape.element * shape.token_row() / between;
+  return {in_flight(shape, point.layout, stage) * layers * kept + working,
+          layers * kept + working};
 }
 
 // A bucket is never larger than all the gradients there are.
-double communication_bytes(const Shape& shape, const Point& point, double gradient_bytes) {
+double communication_bytes(const Shape& shape, const Point& point, const MemoryFamily& family,
+                           double gradient_bytes) {
   const auto& layout = point.layout;
   const double between = layout.sequence_parallel ? shape.tp : 1;
+  const double row = shape.element * shape.token_row();
   double bytes = 0;
-  if (layout.pp > 1) bytes += 2 * shape.element * shape.token_row() / between;
-  if (layout.dp > 1) bytes += std::min(layout.bucket_mb * mib, gradient_bytes);
+  if (layout.pp > 1) bytes += 2 * row / between;
+  // Where bf16 gradients lie in buckets, they are counted whole.
+  if (layout.dp > 1 && family.bucket_bytes == 0)
+    bytes += std::min(layout.bucket_mb * mib, gradient_bytes);
+  if (layout.tp > 1) {
+    bytes += family.tp_buffer_rows * row;
+    if (layout.pp == 1) bytes += family.tp_retained_rows * row;
+  }
   if (layout.zero >= 3) {
     const double layer = shape.layer_matrices() / shape.tp + 2 * shape.hidden;
     const double embedding = shape.vocab * shape.hidden / shape.tp;
@@ -147,12 +188,12 @@ std::int64_t& at(MemoryEstimate& estimate, MemoryClass part) {
   return estimate.bytes[static_cast<std::size_t>(part)];
 }
 
-double stage_parameters(const Shape& shape, bool tied, double stage) {
+double stage_parameters(const Shape& shape, const Habits& habits, bool tied, double stage,
+                        double layers) {
   const double embedding = shape.vocab * shape.hidden / shape.tp;
   const bool first = stage == 0;
   const bool last = stage + 1 == shape.pp;
-  double count =
-      stage_layers(shape, stage) * (shape.layer_matrices() / shape.tp + 2 * shape.hidden);
+  double count = layers * (shape.layer_matrices(habits.plain) / shape.tp + 2 * shape.hidden);
   if (first) count += embedding;
   // Tied embeddings are one tensor on one stage, two copies on two.
   if (last && !(first && tied)) count += embedding;
@@ -160,28 +201,107 @@ double stage_parameters(const Shape& shape, bool tied, double stage) {
   return count;
 }
 
-MemoryEstimate stage_memory(const ModelSpec& model, const Point& point,
-                            const MemoryFamily& family, std::int32_t stage) {
-  const Shape shape(model, point);
-  const auto per_parameter = state_bytes(point, family.bf16_gradient_bytes);
-  const double count = stage_parameters(shape, model.tied_embeddings, stage);
-  const double gradient =
-      point.dtype == Dtype::bf16 ? family.bf16_gradient_bytes : shape.element;
-  MemoryEstimate estimate;
-  estimate.stage = stage;
-  at(estimate, MemoryClass::weights) = whole(count * per_parameter.weights);
-  at(estimate, MemoryClass::gradients) = whole(count * per_parameter.gradients);
-  at(estimate, MemoryClass::optimizer) = whole(count * per_parameter.optimizer);
-  at(estimate, MemoryClass::activations) = whole(activation_bytes(shape, point, family, stage));
-  if (stage + 1 == point.layout.pp) {
-    at(estimate, MemoryClass::logits) =
-        whole(shape.element * shape.seq * shape.batch * shape.vocab / shape.tp);
-  }
-  at(estimate, MemoryClass::communication) =
-      whole(communication_bytes(shape, point, count * gradient));
-  at(estimate, MemoryClass::overhead) = whole(family.overhead_bytes);
-  return estimate;
+// Layers of the stages before `stage`, split by cost. The border is where the cost so far
+// exceeds the share of the stages before it: a block that reaches it exactly stays behind.
+double layers_before(const Shape& shape, double stage) {
+  if (stage <= 0) return 0;
+  if (stage >= shape.pp) return shape.layers;
+  const double layer = 4 * shape.hidden * shape.hidden + 3 * shape.hidden * shape.ffn;
+  const double all = shape.layers * layer + shape.vocab * shape.hidden;
+  constexpr double rounding = 1e-9;
+  return std::min(shape.layers, std::floor(all * stage / shape.pp / layer + rounding) + 1);
 }
+
+double stage_layers(const Shape& shape, StageSplit split, double stage) {
+  if (split == StageSplit::by_cost)
+    return layers_before(shape, stage + 1) - layers_before(shape, stage);
+  const double even = std::floor(shape.layers / shape.pp);
+  return even + (stage < shape.layers - even * shape.pp ? 1 : 0);
+}
+
+// Per parameter, what the update holds besides state: the gathered weights and the parts that
+// they are gathered from.
+double gather_bytes(const Point& point, const MemoryFamily& family) {
+  const double shards = point.layout.shard_ranks();
+  if (shards == 1 || point.layout.zero == 0) return 0;
+  return family.step_gather_bytes * (1 + 1 / shards);
+}
+
+// When a stage needs most.
+enum class Moment : std::uint8_t { in_flight, last_backward, update };
+
+// The model of one stage: what it always holds, and what it holds at a moment.
+class Stage {
+ public:
+  Stage(const ModelSpec& model, const Point& point, const MemoryFamily& family,
+        const RunTraits& traits, std::int32_t stage)
+      : shape_(model, point),
+        point_(point),
+        habits_(model, family, traits),
+        stage_(stage),
+        layers_(stage_layers(shape_, family.split, stage)),
+        count_(stage_parameters(shape_, habits_, model.tied_embeddings, stage, layers_)) {}
+
+  [[nodiscard]] MemoryEstimate most() const {
+    auto found = at_moment(Moment::in_flight);
+    if (habits_.family.bucket_bytes + habits_.family.step_gather_bytes == 0) return found;
+    for (const auto moment : {Moment::last_backward, Moment::update}) {
+      auto other = at_moment(moment);
+      if (other.total() > found.total()) found = other;
+    }
+    return found;
+  }
+
+  [[nodiscard]] MemoryEstimate at_moment(Moment moment) const {
+    const auto& family = habits_.family;
+    const auto per_parameter = state_bytes(point_, family.bf16_gradient_bytes);
+    const double gradient =
+        point_.dtype == Dtype::bf16 ? family.bf16_gradient_bytes : shape_.element;
+    const bool last = stage_ + 1 == point_.layout.pp;
+    MemoryEstimate estimate;
+    estimate.stage = stage_;
+    at(estimate, MemoryClass::weights) = whole(count_ * per_parameter.weights);
+    at(estimate, MemoryClass::gradients) =
+        whole(count_ * (per_parameter.gradients + bucket_bytes(moment)));
+    at(estimate, MemoryClass::optimizer) = whole(count_ * per_parameter.optimizer);
+    at(estimate, MemoryClass::overhead) = whole(family.overhead_bytes + family.allocator_bytes);
+    double communication = communication_bytes(shape_, point_, family, count_ * gradient);
+    if (moment == Moment::update) {
+      communication = count_ * gather_bytes(point_, family);
+      if (point_.layout.tp > 1)
+        communication += family.tp_buffer_rows * shape_.element * shape_.token_row();
+    } else {
+      const auto activations = activation_bytes(shape_, point_, habits_, stage_, layers_);
+      at(estimate, MemoryClass::activations) =
+          whole(moment == Moment::in_flight ? activations.in_flight : activations.one);
+      if (last) at(estimate, MemoryClass::logits) = whole(logits_bytes());
+    }
+    at(estimate, MemoryClass::communication) = whole(communication);
+    return estimate;
+  }
+
+ private:
+  // DDP makes its buckets for the backward that is reduced. Without ZeRO they stay; with it
+  // they are given back after the update.
+  [[nodiscard]] double bucket_bytes(Moment moment) const {
+    if (point_.layout.dp == 1) return 0;
+    if (moment == Moment::in_flight && point_.layout.zero > 0) return 0;
+    return habits_.family.bucket_bytes;
+  }
+
+  [[nodiscard]] double logits_bytes() const {
+    const double bytes =
+        habits_.family.logits_bytes > 0 ? habits_.family.logits_bytes : shape_.element;
+    return bytes * shape_.seq * shape_.batch * shape_.vocab / shape_.tp;
+  }
+
+  Shape shape_;
+  const Point& point_;
+  Habits habits_;
+  std::int32_t stage_;
+  double layers_;
+  double count_;
+};
 
 }  // namespace
 
@@ -202,25 +322,40 @@ const MemoryFamily& shardbench_cpu_memory() {
   return cpu_family;
 }
 
-const MemoryFamily& memory_family(const ClusterSpec& cluster) {
-  return cluster.gpu.empty() ? cpu_family : cuda_family;
+MemoryEstimate estimate_stage(const ModelSpec& model, const Point& point,
+                              const MemoryFamily& family, const RunTraits& traits,
+                              std::int32_t stage) {
+  return Stage(model, point, family, traits, stage).most();
 }
 
 MemoryEstimate estimate_memory(const ModelSpec& model, const Point& point,
-                               const MemoryFamily& family) {
-  const auto first = stage_memory(model, point, family, 0);
+                               const MemoryFamily& family, const RunTraits& traits) {
+  const auto first = estimate_stage(model, point, family, traits, 0);
   if (point.layout.pp == 1) return first;
-  const auto last = stage_memory(model, point, family, point.layout.pp - 1);
+  const auto last = estimate_stage(model, point, family, traits, point.layout.pp - 1);
   return last.total() > first.total() ? last : first;
+}
+
+std::int64_t update_bytes(const ModelSpec& model, const Point& point,
+                          const MemoryFamily& family) {
+  const auto estimate = Stage(model, point, family, {}, 0).at_moment(Moment::update);
+  return estimate.total() - estimate.bytes[static_cast<std::size_t>(MemoryClass::overhead)];
+}
+
+double layers_of_stage(const ModelSpec& model, const Layout& layout, StageSplit split,
+                       std::int32_t stage) {
+  Point point;
+  point.layout = layout;
+  return stage_layers(Shape(model, point), split, stage);
 }
 
 MemoryEstimate optimistic_memory(const ModelSpec& model, const Point& point) {
   constexpr double gradient = 2;
   const Shape shape(model, point);
   const auto state = state_bytes(point, gradient);
-  const auto layer = layer_activations(shape, point.layout.recompute);
-  const double kept =
-      shape.element * (layer.kept_between + layer.kept_inside) / shape.tp;  // per layer
+  const auto layer =
+      layer_activations(shape, Habits(model, cuda_family, {}), point.layout.recompute, 0);
+  const double kept = (layer.kept_between + layer.kept_inside) / shape.tp;  // per layer
   // Some stage has at least ceil(L/p) layers; some stage has at least the mean of everything.
   const double most_layers = std::ceil(shape.layers / shape.pp);
   const double by_layers = most_layers * shape.layer_matrices() / shape.tp;

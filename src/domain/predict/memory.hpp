@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory per rank, by class, of a Llama-like model under a layout: bytes, from shapes alone.
+// Memory per rank, by class, of a Llama-like model under a layout: bytes, from shapes and from
+// what a family of trainers is known to keep.
 //
 // Symbols: L layers, h hidden, f ffn, a heads, g kv heads, V vocab, s seq_len, b micro_batch,
-// m grad_accum, t tp, p pp, d dp / dp_replicate, e bytes of an element, N parameters.
+// m grad_accum, t tp, p pp, v vpp, d dp / dp_replicate, e bytes of an element, N parameters.
 #pragma once
 
 #include <shardsweep/model.hpp>
@@ -10,6 +11,7 @@
 #include <shardsweep/point.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 namespace shardsweep {
@@ -18,12 +20,53 @@ namespace shardsweep {
 /// last norm h. The same in every layout.
 [[nodiscard]] std::int64_t parameters(const ModelSpec& model);
 
-/// What a trainer does that shapes do not say.
+/// What a recorded table says of a run's trainer that is no axis. Unset: as the family does it.
+struct RunTraits {
+  std::optional<bool> flash_attention;  ///< false: the probabilities of each layer are kept
+  std::optional<bool> fused_norm;       ///< one kernel per norm, which keeps its input alone
+};
+
+/// Which layers a pipeline stage gets.
+enum class StageSplit : std::uint8_t {
+  even,     ///< L/p each, the first L mod p stages one more
+  by_cost,  ///< equal matrix products; the head counts, and a block on the border goes to the
+            ///< earlier stage
+};
+
+/// What `recompute: selective` computes again.
+enum class Selective : std::uint8_t {
+  norms_and_product,  ///< the two norms and silu*up
+  attention,          ///< the attention probabilities, which flash attention never keeps
+};
+
+/// What a trainer does that shapes do not say. Rows are tensors of s*b*h elements per layer,
+/// ffn_rows of s*b*f.
 struct MemoryFamily {
   std::string_view name;
-  double bf16_gradient_bytes;  ///< per parameter in bf16: 4 for fp32 main gradients
-  bool flash_attention;        ///< false: the attention probabilities of each layer are kept
-  double overhead_bytes;       ///< per rank: runtime context, workspaces, code
+  double bf16_gradient_bytes = 4;  ///< per parameter in bf16: 4 for fp32 main gradients
+  bool flash_attention = true;     ///< false: the attention probabilities of each layer stay
+  double overhead_bytes = 0;       ///< per rank, outside the trainer's allocator
+
+  double between_rows = 4;       ///< between the TP regions: two residuals, two norms
+  double query_rows = 2;         ///< as large as Q: Q and the attention's output
+  double key_rows = 2;           ///< as large as K (g/a of Q): K and V
+  double ffn_rows = 3;           ///< gate, up, silu*up
+  double norm_row_bytes = 0;     ///< per norm and element of its row, where norms are not fused
+  double probability_bytes = 0;  ///< per probability, without flash attention; 0: e
+  double logits_bytes = 0;       ///< per logit; 0: e
+  double working_layers = 0;     ///< of the layer in backward: gradients of its activations
+
+  /// Of a model without gate (f = 4h), as GPT: Megatron's other kind. False: never.
+  bool plain_where_ffn_is_4h = false;
+
+  StageSplit split = StageSplit::even;
+  Selective selective = Selective::norms_and_product;
+
+  double allocator_bytes = 0;    ///< workspaces that the trainer's allocator counts
+  double bucket_bytes = 0;       ///< per parameter where d > 1: gradients in bf16 besides fp32
+  double step_gather_bytes = 0;  ///< per parameter and ZeRO 1: gathered after the update
+  double tp_buffer_rows = 0;     ///< whole rows (not / t) that TP gathers into
+  double tp_retained_rows = 0;   ///< whole rows that await their collective, where p = 1
 };
 
 /// shardbench on GPUs: fp32 main gradients as Megatron; no probabilities kept; 0.5 GB of
@@ -31,30 +74,44 @@ struct MemoryFamily {
 [[nodiscard]] const MemoryFamily& shardbench_cuda_memory();
 /// shardbench on a CPU: keeps the probabilities; 16 MiB for the process itself.
 [[nodiscard]] const MemoryFamily& shardbench_cpu_memory();
-/// By where it runs: this-machine is a CPU.
-[[nodiscard]] const MemoryFamily& memory_family(const ClusterSpec& cluster);
 
-/// Bytes per rank of the stage that needs most. Layers are split evenly, the first L mod p
-/// stages one more; so stage 0 (most in flight, embedding) or the last (head, logits) is the
-/// largest.
+/// Bytes per rank of the stage that needs most: the first (most in flight, embedding) or the
+/// last (head, logits).
 ///
 /// Weights, gradients, optimizer per parameter, with ZeRO [Rajbhandari, arXiv 1910.02054]: bf16
 /// with fp32 master and moments 2 + 4 + 12, at stage 1 6 + 12/d, 2: 2 + 16/d, 3: 18/d; fp32 has
 /// no master: 4 + 4 + 8; fp64 8 + 8 + 16. N is divided by tp and stage; norms are whole in
 /// every TP rank.
 ///
-/// Activations per layer and micro-batch, tensor by tensor (residual, norm, Q, K, V, attention
-/// output, log-sum-exp, residual, norm, gate, up, silu*up; method of Korthikanti, arXiv
-/// 2205.05198, section 4):
+/// Activations per layer and micro-batch, tensor by tensor (method of Korthikanti, arXiv
+/// 2205.05198, section 4), here with shardbench's rows:
 ///   A = e (sbh (6 + 2g/a) + 3sbf) + 4sba, what lies between the TP regions (4 e sbh) divided
-///   by
-/// t only under sequence parallel. selective: without the two norms and silu*up; full: the
+///   by t only under sequence parallel. selective: without the two norms and silu*up; full: the
 /// layer's input, and one layer's A while it is computed again. In flight on stage i: 1F1B
-/// min(m, p - i), all-forward-all-backward m. Probabilities: e a s^2 b / t.
-/// Logits: e s b V / t, gradients in place. Communication: a gradient bucket, the receive
-/// buffers of a pipeline, and two gathered units (layer or embedding) under ZeRO 3.
+/// min(m, p - i), all-forward-all-backward m; interleaved, p >= 2: L/p (1 + (p - 1)/(p v))
+/// layers' worth per p in flight. Probabilities: e a s^2 b / t. Logits: e s b V / t, gradients
+/// in place. Communication: a gradient bucket, the receive buffers of a pipeline, and two
+/// gathered units (layer or embedding) under ZeRO 3.
+///
+/// The largest of three moments: all micro-batches of a pipeline in flight; the last backward,
+/// where bf16 gradients lie beside the fp32 ones; the update, without activations.
 [[nodiscard]] MemoryEstimate estimate_memory(const ModelSpec& model, const Point& point,
-                                             const MemoryFamily& family);
+                                             const MemoryFamily& family,
+                                             const RunTraits& traits = {});
+
+/// The same of one stage, 0-based.
+[[nodiscard]] MemoryEstimate estimate_stage(const ModelSpec& model, const Point& point,
+                                            const MemoryFamily& family, const RunTraits& traits,
+                                            std::int32_t stage);
+
+/// What tensors of the first stage hold around the update, when no activation is left: what a
+/// trainer logs as allocated between two train steps.
+[[nodiscard]] std::int64_t update_bytes(const ModelSpec& model, const Point& point,
+                                        const MemoryFamily& family);
+
+/// Layers on a stage, 0-based.
+[[nodiscard]] double layers_of_stage(const ModelSpec& model, const Layout& layout,
+                                     StageSplit split, std::int32_t stage);
 
 /// A lower bound whatever the trainer does well: bf16 gradients, everything sharded by tp and
 /// any split of the layers over stages; weights, gradients, optimizer and one micro-batch's

@@ -13,16 +13,9 @@
 #include <shardsweep/point.hpp>
 
 #include <cstdint>
-#include <optional>
 #include <string_view>
 
 namespace shardsweep {
-
-/// What a recorded table says of a run's trainer that is no axis. Unset: as the family does it.
-struct RunTraits {
-  std::optional<bool> flash_attention;  ///< false: the probabilities of each layer are kept
-  std::optional<bool> fused_norm;       ///< one kernel per norm, which keeps its input alone
-};
 
 /// From the `kernel` column of a table: "flash_attn2", "torch", "flash_attn2 + RMS kernel" …
 /// Any text is understood; what it does not say stays unset.
@@ -65,11 +58,27 @@ class Predictor {
   [[nodiscard]] Guess guess(const ModelSpec& model, const Point& point,
                             const RunTraits& traits = {}) const;
 
+  /// Memory alone, which no measurement changes.
+  [[nodiscard]] MemoryGuess guess_memory(const ModelSpec& model, const Point& point,
+                                         const RunTraits& traits = {}) const;
+
+  /// The optimistic bound by class: MemoryGuess::lower_bytes is its total, or the estimate's
+  /// where that is less.
+  [[nodiscard]] MemoryEstimate least_memory(const ModelSpec& model, const Point& point,
+                                            const RunTraits& traits = {}) const;
+
+  /// What the trainer itself would report as its peak: without what lies outside its
+  /// allocator, and of the first stage where the family's trainers report that.
+  [[nodiscard]] std::int64_t reported_peak_bytes(const ModelSpec& model, const Point& point,
+                                                 const RunTraits& traits = {}) const;
+
   /// Refits. Outcomes other than completed, and runs without a time, say nothing about speed;
   /// same observations in the same order, same predictions.
   void learn(const Observation& seen);
 
  private:
+  [[nodiscard]] const MemoryFamily& memory_family() const;
+
   ClusterSpec cluster_;
   const Family* family_;
   double residuals_ = 0;  // sum of ln(measured / predicted)

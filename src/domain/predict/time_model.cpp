@@ -189,7 +189,10 @@ Prediction predict(const ModelSpec& model, const ClusterSpec& cluster, const Mea
                    const Point& point) {
   const auto time = estimate_time(model, cluster, point);
   Prediction prediction;
-  prediction.memory_bytes = estimate_memory(model, point, memory_family(cluster)).total();
+  prediction.memory_bytes =
+      estimate_memory(model, point,
+                      cluster.gpu.empty() ? shardbench_cpu_memory() : shardbench_cuda_memory())
+          .total();
   const double start_s = cluster.gpu.empty() ? cpu_start_s : gpu_start_s;
   prediction.attempt_s = start_s + (measure.warmup + measure.steps) * time.step_s;
   if (!time.nominal) {
