@@ -36,6 +36,7 @@ constexpr double rendezvous_slack_s = 2.0;
 // Sizes of the misbehaviours on request.
 constexpr int slow_ms = 50;
 constexpr int orphan_s = 600;
+constexpr i64 held_bytes = i64{64} << 20;
 constexpr i64 absurd_bytes = i64{1} << 60;
 constexpr std::streamsize block_bytes = 1 << 16;
 
@@ -89,13 +90,16 @@ class Run {
     if (phase_ != "warmup" && phase_ != "train") misbehave();
   }
 
-  void misbehave() {
-    if (!fault_.strikes(phase_.c_str(), options_.rank)) return;
+  void misbehave(i64 step = 0) {
+    if (!fault_.strikes(phase_.c_str(), step, options_.rank)) return;
     switch (fault_.kind) {
       case FaultKind::hang:
         std::fprintf(stderr, "shardbench: rank %lld hangs in phase %s, as asked\n",
                      static_cast<long long>(options_.rank), phase_.c_str());
         hang();
+      case FaultKind::stop:
+        stop();
+        break;
       case FaultKind::crash:
         std::abort();
       case FaultKind::exit0:
@@ -110,7 +114,10 @@ class Run {
         records_.write_garbage();
         break;
       case FaultKind::fork:
-        leave_orphan(orphan_s);
+        leave_orphan(orphan_s, 0);
+        break;
+      case FaultKind::hold:
+        leave_orphan(orphan_s, held_bytes);
         break;
       case FaultKind::nan:
       case FaultKind::none:
@@ -172,14 +179,16 @@ class Run {
   void train(const char* phase, i64 first, i64 count) {
     enter(phase);
     for (i64 step = first; step < first + count; ++step)
-      train_step(step, step >= options_.warmup);
+      train_step(step, step - first, step >= options_.warmup);
   }
 
-  void train_step(i64 step, bool timed) {
+  /// `in_phase`: steps of this phase before it.
+  void train_step(i64 step, i64 in_phase, bool timed) {
     const TimePoint start = now();
     double loss = trainer_->compute_gradients(step);
-    misbehave();
-    if (fault_.kind == FaultKind::nan && fault_.strikes(phase_.c_str(), options_.rank))
+    misbehave(in_phase);
+    if (fault_.kind == FaultKind::nan &&
+        fault_.strikes(phase_.c_str(), in_phase, options_.rank))
       loss = std::numeric_limits<double>::quiet_NaN();
     const double gradient_norm = trainer_->update(step);
     double step_ms = seconds_since(start) * 1e3;

@@ -250,7 +250,7 @@ void add_run_flags(std::vector<Flag>& f) {
   f.push_back(text_flag("recorder", "folder for the flight recorders",
                         [](Options& o) -> std::string& { return o.recorder; }));
   f.push_back({"deadline", Takes::value, "PHASE=SECONDS, may be repeated", set_deadline});
-  f.push_back(text_flag("fault", "kind@phase[:rank]: misbehave on request",
+  f.push_back(text_flag("fault", "kind@phase[+step][:rank]: misbehave on request",
                         [](Options& o) -> std::string& { return o.fault; }));
   f.push_back({"run-id", Takes::value, "nonce of this run", set_run_id});
 }

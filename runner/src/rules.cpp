@@ -127,7 +127,7 @@ std::optional<Error> hardware_refusal(const Options& o) {
                    "' in this program");
   if (!parse_fault(o.fault, o.world_size))
     return Error{.kind = ErrorClass::usage,
-                 .message = "--fault takes kind@phase[:rank], got '" + o.fault + "'"};
+                 .message = "--fault takes kind@phase[+step][:rank], got '" + o.fault + "'"};
   return std::nullopt;
 }
 
