@@ -3,8 +3,8 @@
 // between daemon and lead.
 //
 //   <allocation>/allocation.json  to_lead  from_lead  claim  lead.log
-//   <attempt>/spec.json  records.jsonl[.k]  rank.K.out  recorder/   → <attempt>.tar when it is
-//   over
+//   <attempt>/spec.json  records.jsonl[.k]  rank.K.out  recorder/  evidence/
+//                                                        → <attempt>.tar when it is over
 #pragma once
 
 #include <shardsweep/result.hpp>
@@ -33,6 +33,9 @@ struct AttemptPaths {
   [[nodiscard]] std::filesystem::path spec() const { return dir / "spec.json"; }
   [[nodiscard]] std::filesystem::path records() const { return dir / "records.jsonl"; }
   [[nodiscard]] std::filesystem::path recorder() const { return dir / "recorder"; }
+  /// What was seen of ranks that did not get on, before they were ended: NODE.json, copies of
+  /// their flight recorders in recorder/, what those say together in recorder.json.
+  [[nodiscard]] std::filesystem::path evidence() const { return dir / "evidence"; }
   [[nodiscard]] std::filesystem::path rank_log(int rank) const {
     return dir / ("rank." + std::to_string(rank) + ".out");
   }

@@ -17,7 +17,11 @@ struct Policy {
   double init_limit_s = 300;
   double first_step_limit_s = 300;
   double step_limit_s = 120;
+  double hang_floor_s = 5;
+  double hang_factor = 2;
   double teardown_limit_s = 60;
+  double evidence_s = 1;
+  double others_cpu_limit = 0;
   double grace_s = 5;
   double beat_s = 1;
   double agent_lease_s = 15;

@@ -48,6 +48,14 @@ struct AttemptSpec {
   double attempt_limit_s = 0;  ///< in all
   double grace_s = 0;
   std::int64_t keep_log_bytes = 0;
+  // Where flight recorders are kept: a train step that nothing advances in for
+  // max(hang_floor_s, hang_factor * the longest step so far) is a hang. Optional keys.
+  double hang_floor_s = 5;
+  double hang_factor = 2;
+  double evidence_s = 1;  ///< for what the ranks tell of themselves before they are ended
+  /// Of a node's CPUs, used by others on the average: more contaminates a measurement. 0: the
+  /// host is shared, and nobody looks. An optional key.
+  double others_cpu_limit = 0;
 
   friend bool operator==(const AttemptSpec&, const AttemptSpec&) = default;
 };
@@ -143,9 +151,9 @@ struct Ended {
   Outcome outcome = Outcome::lost;
   std::int32_t exit_code = -1;  ///< of the rank that failed first; -1: none
   std::int32_t signal = 0;
-  std::string cause;        ///< first evidence, one line
-  std::string source;       ///< who said it: runner, exit, agent, policy, request
-  std::int32_t leaked = 0;  ///< processes that outlived their ranks and were ended
+  std::string cause;         ///< first evidence, one line
+  std::string source;        ///< who said it: runner, exit, agent, policy, request
+  std::int32_t leaked = 0;   ///< processes that outlived their ranks and were ended
   std::string pack;  ///< file name of the packed attempt, beside its folder; may be empty
   friend bool operator==(const Ended&, const Ended&) = default;
 };
@@ -187,18 +195,24 @@ struct EndAttempt {
   std::string why;
   friend bool operator==(const EndAttempt&, const EndAttempt&) = default;
 };
+/// For how long has nothing advanced on your node? Answered by Still.
+struct AskStill {
+  AttemptId attempt = 0;
+  friend bool operator==(const AskStill&, const AskStill&) = default;
+};
 struct LeadBeat {
   friend bool operator==(const LeadBeat&, const LeadBeat&) = default;
 };
 struct Quit {
   friend bool operator==(const Quit&, const Quit&) = default;
 };
-using ToNodeBody = std::variant<Launch, EndAttempt, LeadBeat, Quit>;
+using ToNodeBody = std::variant<Launch, EndAttempt, AskStill, LeadBeat, Quit>;
 
 struct NodeReady {
   std::string node;
   std::string host;
   std::int64_t pid = 0;
+  std::int32_t index = 0;  ///< among the allocation's nodes; an optional key
   friend bool operator==(const NodeReady&, const NodeReady&) = default;
 };
 struct NodeBeat {
@@ -210,6 +224,19 @@ struct NodeBeat {
 struct NodeLaunched {
   AttemptId attempt = 0;
   friend bool operator==(const NodeLaunched&, const NodeLaunched&) = default;
+};
+/// The node of rank 0, which sees the records, takes the attempt for hung. Said again until the
+/// lead has ended it or something has advanced.
+struct Suspect {
+  AttemptId attempt = 0;
+  double limit_s = 0;
+  std::string why;
+  friend bool operator==(const Suspect&, const Suspect&) = default;
+};
+struct Still {
+  AttemptId attempt = 0;
+  double still_s = 0;  ///< -1: not known here, no rank keeps a flight recorder
+  friend bool operator==(const Still&, const Still&) = default;
 };
 /// This node's part of the attempt is over and waitpid has said ECHILD.
 struct NodeEnded {
@@ -223,7 +250,7 @@ struct NodeEnded {
   std::int32_t leaked = 0;
   friend bool operator==(const NodeEnded&, const NodeEnded&) = default;
 };
-using FromNodeBody = std::variant<NodeReady, NodeBeat, NodeLaunched, NodeEnded>;
+using FromNodeBody = std::variant<NodeReady, NodeBeat, NodeLaunched, Suspect, Still, NodeEnded>;
 struct FromNode {
   std::string node;
   FromNodeBody body;

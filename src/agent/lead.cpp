@@ -2,6 +2,7 @@
 #include "agent/lead.hpp"
 
 #include "agent/reap.hpp"
+#include "agent/recorder_reading.hpp"
 
 #include <fmt/format.h>
 
@@ -154,6 +155,7 @@ void Lead::take(const FromNode& message) {
   Node& node = nodes_[message.node];
   node.heard_s = now_s_;
   if (const auto* ready = std::get_if<NodeReady>(&message.body)) {
+    node.index = ready->index;
     say(NodeSeen{ready->node, ready->host, ready->pid}, false);
   } else if (fresh) {
     log_.line("node " + message.node + " speaks before it is ready");
@@ -162,11 +164,28 @@ void Lead::take(const FromNode& message) {
     node.phase = beat->phase;
     node.step = beat->step;
   }
+  if (const auto* suspicion = std::get_if<Suspect>(&message.body)) {
+    const bool ask = running_ && !running_->own &&
+                     suspicion->attempt == running_->assign.attempt &&
+                     running_->hang.suspect(*suspicion, now_s_);
+    if (ask) tell(AskStill{suspicion->attempt});
+  }
+  if (const auto* still = std::get_if<Still>(&message.body)) {
+    if (running_) running_->hang.answer(message.node, *still);
+    judge_hang();
+  }
   const auto* ended = std::get_if<NodeEnded>(&message.body);
   if (ended == nullptr || !running_ || ended->attempt != running_->assign.attempt) return;
   node.ended = *ended;
   if (ended->outcome != Outcome::completed && !running_->end_others_at_s)
     running_->end_others_at_s = now_s_ + peer_grace_s;
+}
+
+/// Between suspicion and verdict lie two lines each way: milliseconds.
+void Lead::judge_hang() {
+  if (!running_ || running_->own) return;
+  if (const auto why = running_->hang.verdict(agents_, now_s_))
+    end_running(Outcome::hung, *why, "policy");
 }
 
 void Lead::watch_nodes() {
@@ -245,7 +264,7 @@ void Lead::start_next() {
       node.phase.clear();
       node.step = 0;
     }
-    running_.emplace(Running{next->assign, *spec, {}, {}});
+    running_.emplace(Running{next->assign, *spec, {}, {}, {}});
     channel_.send(line);
   }
 }
@@ -306,12 +325,27 @@ void Lead::finish(Running running) {
     verdict.first.cause = "the allocation's time was up";
   }
   if (verdict.first.cause.empty()) verdict.first.cause = notes;
+  name_the_guilty(running, verdict);
   write_ended(running.assign, verdict, leaked, running.spec.keep_log_bytes);
   // Its agent leaves, can't start anything or can't end something: the next attempt would only
   // find out the same.
   if (node_failed) leave("node lost");
   // Slurm signals the ranks before us: nothing is started in between.
   if (told_to_stop) leave("signal");
+}
+
+/// Where ranks waited for each other, which of them did the others wait for?
+void Lead::name_the_guilty(const Running& running, Classified& verdict) {
+  const bool waited = verdict.outcome == Outcome::hung || verdict.outcome == Outcome::timeout ||
+                      verdict.outcome == Outcome::comm_error;
+  if (!waited) return;
+  const auto reading = read_recorders(AttemptPaths{running.assign.dir});
+  if (!reading) return log_.line(reading.error().what);
+  std::map<std::int32_t, std::string> names;
+  for (const auto& [name, node] : nodes_)
+    names[node.index] = name;
+  const std::string guilty = accusation(*reading, running.spec.ranks_per_node, names);
+  if (!guilty.empty()) verdict.first.cause += "; " + guilty;
 }
 
 /// Slurm sends the same SIGTERM for the time limit as for everything else.

@@ -12,6 +12,7 @@
 #include "agent/spawn.hpp"
 #include "domain/assignments.hpp"
 #include "domain/classify.hpp"
+#include "domain/hang.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/clock.hpp>
@@ -36,6 +37,7 @@ class Lead {
  private:
   struct Node {
     double heard_s = 0;
+    std::int32_t index = -1;
     std::optional<NodeEnded> ended;  ///< its part of the running attempt
     std::string phase;
     std::int64_t step = 0;
@@ -45,6 +47,7 @@ class Lead {
     AttemptSpec spec;
     std::optional<double> end_others_at_s;
     std::optional<Evidence> own;  ///< what the lead itself holds against it
+    HangQuestion hang;
   };
 
   void keep_time();
@@ -53,6 +56,7 @@ class Lead {
   void take(const ToLead& line);
   void read_nodes();
   void take(const FromNode& message);
+  void judge_hang();
   void watch_nodes();
   void keep_wall_time();
   void start_next();
@@ -60,6 +64,7 @@ class Lead {
   void end_running(Outcome outcome, const std::string& why, const std::string& source);
   void finish_if_ended();
   void finish(Running running);
+  void name_the_guilty(const Running& running, Classified& verdict);
   [[nodiscard]] bool time_is_up() const;
   void end_unstarted(const Assign& assign, Outcome outcome, const std::string& cause,
                      const std::string& source);

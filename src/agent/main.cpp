@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/leftovers.hpp"
 #include "agent/options.hpp"
+#include "agent/spawn.hpp"
 #include "agent/start_lead.hpp"
 #include "agent/step_rank.hpp"
-
-#include <unistd.h>
 
 #include <cstdio>
 #include <string>
@@ -40,9 +39,7 @@ int run(const Options& options, const Environment& environment) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  Environment environment;
-  for (char** entry = environ; *entry != nullptr; ++entry)
-    environment.emplace_back(*entry);
+  const Environment environment = current_environment();
   const auto options = parse_options({argv + 1, argv + argc}, environment);
   if (!options) {
     const std::string why = "shardsweep-agent: " + options.error().what + "\n\n";

@@ -5,6 +5,7 @@
 #include "adapters/node/processes.hpp"
 #include "agent/guard.hpp"
 #include "agent/reap.hpp"
+#include "agent/spawn.hpp"
 
 #include <fmt/format.h>
 
@@ -32,13 +33,6 @@ Descriptor take_over_stdout() {
   return own;
 }
 
-Environment own_environment() {
-  Environment entries;
-  for (char** entry = environ; *entry != nullptr; ++entry)
-    entries.emplace_back(*entry);
-  return entries;
-}
-
 std::string host_name() {
   std::array<char, 256> name{};
   ::gethostname(name.data(), name.size() - 1);
@@ -55,14 +49,14 @@ NodeAgent::NodeAgent(NodeOptions options, const Clock& clock, pid_t guard)
       guard_handle_(open_pidfd(guard)),
       out_(take_over_stdout()),
       channel_(STDIN_FILENO, out_.get()),
-      environment_(own_environment()),
+      environment_(current_environment()),
       devices_(visible_devices(environment_, options_.node.slots, has_gpus())),
       now_s_(seconds_of(clock)),
       heard_s_(now_s_),
       beat_s_(now_s_) {}
 
 int NodeAgent::run() {
-  say(NodeReady{options_.node.name, host_name(), ::getpid()});
+  say(NodeReady{options_.node.name, host_name(), ::getpid(), options_.node.index});
   while (true) {
     keep_time();
     take_signals();
@@ -115,6 +109,10 @@ void NodeAgent::take_line(const std::string& line) {
   if (const auto* one = std::get_if<EndAttempt>(&*message)) {
     if (attempt_ && attempt_->id() == one->attempt) attempt_->end(one->outcome, one->why);
   }
+  if (const auto* one = std::get_if<AskStill>(&*message)) {
+    const bool running = attempt_ && attempt_->id() == one->attempt;
+    say(Still{one->attempt, running ? attempt_->still_s() : -1});
+  }
   if (std::holds_alternative<Quit>(*message))
     leave(Outcome::cancelled, "the lead has left", exit_ok);
 }
@@ -149,6 +147,7 @@ void NodeAgent::launch(const Launch& launch) {
 void NodeAgent::step_attempt() {
   if (!attempt_) return;
   attempt_->step();
+  if (auto suspicion = attempt_->suspicion()) say(*std::move(suspicion));
   if (!attempt_->over()) return;
   const NodeEnded ended = attempt_->ended();
   const bool stuck = attempt_->stuck();

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/running_attempt.hpp"
 
-#include "adapters/node/descriptor.hpp"
 #include "adapters/node/memory_kills.hpp"
 #include "adapters/node/processes.hpp"
+#include "adapters/node/recorder_file.hpp"
 #include "agent/reap.hpp"
 #include "agent/spawn.hpp"
 
 #include <fmt/format.h>
 
-#include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -32,8 +31,6 @@ constexpr double told_wait_s = 1;
 constexpr double unkillable_s = 30;
 constexpr int gone_wait_ms = 2000;
 constexpr std::size_t shown_leftovers = 3;
-constexpr std::size_t tail_bytes = 4096;
-constexpr std::size_t shown_line = 200;
 
 }  // namespace
 
@@ -93,6 +90,7 @@ void RunningAttempt::launch_ranks(const Environment& own,
     }
     ranks_.push_back({rank, *pid, false});
     follow_records(rank);
+    recorders_.emplace(rank, std::nullopt);
   }
 }
 
@@ -107,11 +105,15 @@ std::filesystem::path RunningAttempt::log_of(int rank) const {
 
 void RunningAttempt::step() {
   read_records();
+  read_recorders();
   look_at_ranks();
   reap_orphans();
   switch (stage_) {
     case Stage::running:
       return step_running();
+    case Stage::looking:
+      if (evidence_taking_->step(seconds_of(clock_))) begin_ending();
+      return;
     case Stage::ending:
       return step_ending();
     case Stage::settling:
@@ -139,6 +141,37 @@ void RunningAttempt::read_records() {
       }
     }
   }
+}
+
+/// Of the ranks here: a file that is mapped on another node shows nothing on this one.
+void RunningAttempt::read_recorders() {
+  if (stage_ != Stage::running) return;
+  bool moved = false;
+  for (auto& [rank, state] : recorders_) {
+    const auto now = recorder_state(paths_.recorder() / fmt::format("rank.{}", rank));
+    moved = moved || (now && now != state);
+    if (now) state = now;
+  }
+  if (moved) watch_.see_movement(has_recorders(), seconds_of(clock_));
+}
+
+bool RunningAttempt::has_recorders() const {
+  return !recorders_.empty() && std::all_of(recorders_.begin(), recorders_.end(),
+                                            [](const auto& one) { return one.second; });
+}
+
+double RunningAttempt::still_s() const {
+  const bool any = std::any_of(recorders_.begin(), recorders_.end(),
+                               [](const auto& one) { return one.second; });
+  return any ? watch_.still_s(seconds_of(clock_)) : -1;
+}
+
+std::optional<Suspect> RunningAttempt::suspicion() const {
+  // Where rank 0 is elsewhere its records are too, and only the node that has it can tell.
+  if (stage_ != Stage::running || failed_at_s_ || !has_rank_zero()) return std::nullopt;
+  const auto verdict = watch_.judge(seconds_of(clock_));
+  if (!verdict || verdict->outcome != Outcome::hung) return std::nullopt;
+  return Suspect{spec_.attempt, watch_.limit_s(), verdict->cause};
 }
 
 void RunningAttempt::take_record(int rank, const Record& record) {
@@ -179,8 +212,8 @@ void RunningAttempt::note_exit(const Rank& rank, int code, int status) {
   if (code == CLD_EXITED && rank.number < 0) {
     evidence_.push_back(step_exit(status, told));
   } else if (code == CLD_EXITED) {
-    if (auto failure =
-            evidence_of_exit(rank.number, status, clock_.now(), last_line(rank.number)))
+    if (auto failure = evidence_of_exit(rank.number, status, clock_.now(),
+                                        last_line_of(log_of(rank.number))))
       evidence_.push_back(*std::move(failure));
   } else {
     evidence_.push_back(death(rank, status, told));
@@ -206,8 +239,8 @@ bool RunningAttempt::step_has_started() const {
 
 Evidence RunningAttempt::step_exit(int status, bool told) const {
   if (!step_has_started())
-    return {clock_.now(), Outcome::node_failure, "the step did not start: " + last_line(-1),
-            "agent"};
+    return {clock_.now(), Outcome::node_failure,
+            "the step did not start: " + last_line_of(log_of(-1)), "agent"};
   const auto output = read_file(log_of(-1));
   return evidence_of_step(output.value_or(""), status, clock_.now(), told);
 }
@@ -222,21 +255,6 @@ void RunningAttempt::reap_orphans() {
 
 bool RunningAttempt::all_gone() const {
   return std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.gone; });
-}
-
-/// What a rank printed last, for a cause that its exit code does not tell.
-std::string RunningAttempt::last_line(int rank) const {
-  const Descriptor file(::open(log_of(rank).c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file.valid()) return "";
-  const off_t size = ::lseek(file.get(), 0, SEEK_END);
-  std::string tail(tail_bytes, '\0');
-  const auto from = std::max<off_t>(0, size - static_cast<off_t>(tail.size()));
-  const ssize_t got = ::pread(file.get(), tail.data(), tail.size(), from);
-  tail.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
-  while (!tail.empty() && static_cast<unsigned char>(tail.back()) <= ' ')
-    tail.pop_back();
-  const std::size_t begin = tail.rfind('\n');
-  return tail.substr(begin == std::string::npos ? 0 : begin + 1).substr(0, shown_line);
 }
 
 // ---- stages
@@ -255,22 +273,36 @@ void RunningAttempt::step_running() {
     if (now_s - *failed_at_s_ > std::min(peer_grace_s, spec_.grace_s)) begin_ending();
     return;
   }
-  // Where rank 0 is elsewhere its records are too, and only the node that has it can tell.
   const auto verdict = watch_.judge(now_s);
-  if (!verdict || (!has_rank_zero() && verdict->outcome == Outcome::hung)) return;
-  if (node_.ranks_are_step && !step_has_started()) {
-    evidence_.push_back({clock_.now(), Outcome::node_failure,
-                         "the step did not start: " + verdict->cause, "agent"});
-  } else {
-    evidence_.push_back({clock_.now(), verdict->outcome, verdict->cause, "policy"});
-  }
-  begin_ending();
+  if (verdict && verdict->outcome == Outcome::timeout) end(verdict->outcome, verdict->cause);
 }
 
 void RunningAttempt::end(Outcome outcome, const std::string& why) {
   if (stage_ != Stage::running) return;
-  evidence_.push_back({clock_.now(), outcome, why, "request"});
+  const bool by_limit = outcome == Outcome::hung || outcome == Outcome::timeout;
+  if (by_limit && node_.ranks_are_step && !step_has_started()) {
+    evidence_.push_back(
+        {clock_.now(), Outcome::node_failure, "the step did not start: " + why, "agent"});
+    return begin_ending();
+  }
+  evidence_.push_back({clock_.now(), outcome, why, by_limit ? "policy" : "request"});
+  if (by_limit) return begin_looking(why);
   begin_ending();
+}
+
+void RunningAttempt::begin_looking(const std::string& why) {
+  NodeEvidence seen;
+  seen.node = node_.name;
+  seen.attempt = spec_.attempt;
+  seen.why = why;
+  seen.still_s = still_s();
+  std::vector<EvidenceTaking::Rank> ranks;
+  for (const Rank& rank : ranks_) {
+    if (!rank.gone && rank.number >= 0) ranks.push_back({rank.number, rank.pid});
+  }
+  stage_ = Stage::looking;
+  evidence_taking_.emplace(paths_, std::move(seen), ranks, spec_.evidence_s,
+                           seconds_of(clock_));
 }
 
 void RunningAttempt::told_to_stop() {

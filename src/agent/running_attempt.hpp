@@ -2,14 +2,15 @@
 // One node's part of one attempt, from fork to the proof that nothing of it is left. Never
 // waits: the node agent's loop calls step() again and again until over().
 //
-//   running ─► ending ─► settling ─► reaping ─► over
-//             SIGTERM    ranks are    SIGKILL to
-//             (grace:    gone; who    all, until
-//             SIGKILL)   outlives     ECHILD, then
-//                        them?        marker scan
+//   running ─► looking ─► ending ─► settling ─► reaping ─► over
+//              hung:      SIGTERM    ranks are    SIGKILL to
+//              evidence   (grace:    gone; who    all, until
+//                         SIGKILL)   outlives     ECHILD, then
+//                                    them?        marker scan
 #pragma once
 
 #include "agent/environment.hpp"
+#include "agent/evidence.hpp"
 #include "agent/log.hpp"
 #include "domain/classify.hpp"
 #include "domain/watch.hpp"
@@ -45,7 +46,12 @@ class RunningAttempt {
   void launch(const Environment& own, const std::vector<std::string>& devices);
   /// One look at children, records and limits.
   void step();
+  /// A hung or slow attempt is looked at before it is ended.
   void end(Outcome outcome, const std::string& why);
+  /// While what is seen here stands still for too long. The other nodes have to be asked.
+  [[nodiscard]] std::optional<Suspect> suspicion() const;
+  /// Seconds without progress; -1 where no rank here keeps a flight recorder.
+  [[nodiscard]] double still_s() const;
   void stretch(double gap_s) { watch_.stretch(gap_s); }
   /// The node agent itself was told to stop: a rank that dies of SIGTERM now does so too.
   void told_to_stop();
@@ -62,7 +68,7 @@ class RunningAttempt {
   [[nodiscard]] AttemptId id() const { return spec_.attempt; }
 
  private:
-  enum class Stage : std::uint8_t { running, ending, settling, reaping, over };
+  enum class Stage : std::uint8_t { running, looking, ending, settling, reaping, over };
   struct Rank {
     int number = 0;  ///< -1: the step of all ranks
     pid_t pid = 0;
@@ -76,12 +82,14 @@ class RunningAttempt {
   [[nodiscard]] Evidence step_exit(int status, bool told) const;
   [[nodiscard]] std::filesystem::path log_of(int rank) const;
   void read_records();
+  void read_recorders();
   void take_record(int rank, const Record& record);
   void look_at_ranks();
   void reap_orphans();
   void note_exit(const Rank& rank, int code, int status);
   [[nodiscard]] Evidence death(const Rank& rank, int signal, bool told) const;
   void step_running();
+  void begin_looking(const std::string& why);
   void begin_ending();
   void step_ending();
   void step_settling();
@@ -90,8 +98,8 @@ class RunningAttempt {
   void scan_for_marker();
   void signal_all(int signal) const;
   [[nodiscard]] bool all_gone() const;
+  [[nodiscard]] bool has_recorders() const;
   [[nodiscard]] bool has_rank_zero() const { return node_.index == 0; }
-  [[nodiscard]] std::string last_line(int rank) const;
 
   NodeIdentity node_;
   const Clock& clock_;
@@ -102,6 +110,9 @@ class RunningAttempt {
   Stage stage_ = Stage::running;
   std::vector<Rank> ranks_;
   std::map<int, LineReader> records_;  ///< by rank
+  /// What the flight recorders of the ranks here looked like; none: not there yet.
+  std::map<int, std::optional<std::uint64_t>> recorders_;
+  std::optional<EvidenceTaking> evidence_taking_;
   std::vector<Evidence> evidence_;
   bool measured_ = false;
   bool stuck_ = false;

@@ -111,6 +111,13 @@ int become_step_rank(const RankProcess& rank) {
   execute(pointers(rank.argv), pointers(rank.environment), rank.argv[0]);
 }
 
+std::vector<std::string> current_environment() {
+  std::vector<std::string> entries;
+  for (char** entry = environ; *entry != nullptr; ++entry)
+    entries.emplace_back(*entry);
+  return entries;
+}
+
 Result<std::string> own_program() {
   std::error_code error;
   const auto path = std::filesystem::read_symlink("/proc/self/exe", error);

@@ -29,6 +29,9 @@ struct RankProcess {
 /// Becomes that rank in this process, a task of a Slurm step; only returns where it can't.
 [[nodiscard]] int become_step_rank(const RankProcess& rank);
 
+/// Of this process, as it is now.
+[[nodiscard]] std::vector<std::string> current_environment();
+
 /// Of this process: its absolute name.
 [[nodiscard]] Result<std::string> own_program();
 

@@ -21,9 +21,7 @@ constexpr const char* step_launch = "srun";
 constexpr const char* local_node = "local";
 
 Environment own_environment(const AllocationSpec& spec) {
-  Environment entries;
-  for (char** entry = environ; *entry != nullptr; ++entry)
-    entries.emplace_back(*entry);
+  Environment entries = current_environment();
   entries.push_back(std::string(agent_variable) + "=" + spec.token + "/agent");
   return entries;
 }

@@ -115,6 +115,10 @@ AttemptSpec attempt_spec(const SweepSpec& sweep, const Point& point,
   spec.step_limit_s = policy.step_limit_s;
   spec.teardown_limit_s = policy.teardown_limit_s;
   spec.attempt_limit_s = policy.attempt_limit_s;
+  spec.hang_floor_s = policy.hang_floor_s;
+  spec.hang_factor = policy.hang_factor;
+  spec.evidence_s = policy.evidence_s;
+  spec.others_cpu_limit = policy.others_cpu_limit;
   spec.grace_s = policy.grace_s;
   spec.keep_log_bytes = policy.keep_log_bytes;
   return spec;

@@ -11,12 +11,16 @@ constexpr double day_s = 86400;
 constexpr double most_count = 1e9;
 
 // clang-format off
-const std::array<PolicyField, 37> table{{
+const std::array<PolicyField, 41> table{{
     {"watch", "start_limit", PolicyUnit::seconds, &Policy::start_limit_s, 0.1, day_s, "a rank that has written no record by then was not started properly"},
     {"watch", "rendezvous_limit", PolicyUnit::seconds, &Policy::rendezvous_limit_s, 0.1, day_s, "ranks find each other in seconds, or one of them is missing"},
     {"watch", "init_limit", PolicyUnit::seconds, &Policy::init_limit_s, 0.1, day_s, "weights and communicators of the largest worlds take minutes"},
     {"watch", "first_step_limit", PolicyUnit::seconds, &Policy::first_step_limit_s, 0.1, day_s, "the first train step also compiles, tunes and connects"},
     {"watch", "step_limit", PolicyUnit::seconds, &Policy::step_limit_s, 0.1, day_s, "a later train step without an end is a hang"},
+    {"watch", "hang_floor", PolicyUnit::seconds, &Policy::hang_floor_s, 0.1, day_s, "where flight recorders are kept: with no operation of any rank for so long a train step may be hung"},
+    {"watch", "hang_factor", PolicyUnit::factor, &Policy::hang_factor, 0, 1000, "times the longest train step so far: then it is hung; 0: only step_limit counts"},
+    {"watch", "evidence", PolicyUnit::seconds, &Policy::evidence_s, 0, 60, "for backtraces of hung ranks before they are ended"},
+    {"watch", "others_cpu_limit", PolicyUnit::factor, &Policy::others_cpu_limit, 0, 1, "share of a node's CPUs that others may use during a measurement; 0: hosts are shared, nobody looks"},
     {"watch", "teardown_limit", PolicyUnit::seconds, &Policy::teardown_limit_s, 0.1, day_s, "after the result only processes have to end"},
     {"watch", "grace", PolicyUnit::seconds, &Policy::grace_s, 0, 3600, "between SIGTERM and SIGKILL: time to leave the communicators and release the GPU"},
     {"watch", "beat", PolicyUnit::seconds, &Policy::beat_s, 0.01, 60, "a line both ways between lead and node agent: silence is the only death notice"},

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace shardsweep {
 
 AttemptWatch::AttemptWatch(const AttemptSpec& spec, double now_s)
@@ -19,10 +21,11 @@ void AttemptWatch::see(const Record& record, double now_s) {
       if (record.phase == phase_ && last_record_ != "none") return;
       phase_ = record.phase;
       last_record_ = "phase " + record.phase;
+      step_since_s_ = now_s - slack_s_;
       break;
     case RecordType::train_step:
       step_ = record.step;
-      stepped_ = true;
+      end_step(now_s);
       last_record_ = fmt::format("train_step {}", record.step);
       break;
     case RecordType::result:
@@ -33,41 +36,68 @@ void AttemptWatch::see(const Record& record, double now_s) {
     case RecordType::other:
       return;
   }
+  advance(now_s);
+}
+
+void AttemptWatch::advance(double now_s) {
   progress_s_ = now_s;
   slack_at_progress_s_ = slack_s_;
+}
+
+/// The first train step also compiles, tunes and connects: it counts until there is another.
+void AttemptWatch::end_step(double now_s) {
+  const double took_s = now_s - slack_s_ - step_since_s_;
+  longest_step_s_ = steps_seen_ < 2 ? took_s : std::max(longest_step_s_, took_s);
+  step_since_s_ = now_s - slack_s_;
+  ++steps_seen_;
+}
+
+void AttemptWatch::see_movement(bool all, double now_s) {
+  recorders_ = all;
+  if (phase_ != "teardown") advance(now_s);
 }
 
 void AttemptWatch::begin_teardown(double now_s) {
   if (phase_ == "teardown") return;
   phase_ = "teardown";
-  progress_s_ = now_s;
-  slack_at_progress_s_ = slack_s_;
+  advance(now_s);
 }
 
 double AttemptWatch::limit_s() const {
   if (phase_ == "start") return spec_.start_limit_s;
   if (phase_ == "rendezvous") return spec_.rendezvous_limit_s;
-  if (phase_ == "warmup" || phase_ == "train")
-    return stepped_ ? spec_.step_limit_s : spec_.first_step_limit_s;
   if (phase_ == "teardown") return spec_.teardown_limit_s;
-  return spec_.init_limit_s;  // also for a phase that only the runner knows
+  if (phase_ != "warmup" && phase_ != "train")
+    return spec_.init_limit_s;  // also for a phase that only the runner knows
+  if (steps_seen_ == 0) return spec_.first_step_limit_s;
+  const double learnt_s = spec_.hang_factor * longest_step_s_;
+  // Without recorders a train step is all that is seen of an attempt: what the others took may
+  // lengthen the limit, and never shortens it.
+  if (!recorders_ || spec_.hang_factor <= 0)
+    return steps_seen_ < 2 ? spec_.step_limit_s : std::max(spec_.step_limit_s, learnt_s);
+  return std::max(std::min(spec_.hang_floor_s, spec_.step_limit_s), learnt_s);
+}
+
+double AttemptWatch::still_s(double now_s) const {
+  return now_s - progress_s_ - (slack_s_ - slack_at_progress_s_);
 }
 
 std::optional<WatchVerdict> AttemptWatch::judge(double now_s) const {
-  const double still_s = now_s - progress_s_ - (slack_s_ - slack_at_progress_s_);
+  const double still_s = this->still_s(now_s);
   const double limit = limit_s();
   if (limit > 0 && still_s > limit) {
     return WatchVerdict{
         Outcome::hung,
-        fmt::format("no progress in phase '{}' for {:.1f} s (limit {:g} s), last record: {}",
+        fmt::format("no progress in phase '{}' for {:.1f} s (limit {:.3g} s), last record: {}",
                     phase_, still_s, limit, last_record_)};
   }
   const double total_s = now_s - started_s_ - slack_s_;
   if (spec_.attempt_limit_s > 0 && total_s > spec_.attempt_limit_s) {
     return WatchVerdict{
         Outcome::timeout,
-        fmt::format("not over after {:.1f} s (limit {:g} s), in phase '{}', last record: {}",
-                    total_s, spec_.attempt_limit_s, phase_, last_record_)};
+        fmt::format("not over after {:.1f} s (limit {:g} s), in phase '{}', last record: {}, "
+                    "last progress {:.1f} s ago",
+                    total_s, spec_.attempt_limit_s, phase_, last_record_, still_s)};
   }
   return std::nullopt;
 }

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Watch policy: from what a runner has recorded and when, whether its attempt still advances.
 // Times are seconds of a monotonic clock that the caller reads.
+//
+// Two things show progress: a record (a phase, a train step) and, where a runner keeps flight
+// recorders, an operation of any rank that begins or ends. So a slow attempt is told from one
+// that stands still, and a hang is known as soon as nothing has moved for twice as long as
+// a train step takes.
 #pragma once
 
 #include <shardsweep/protocol.hpp>
@@ -23,6 +28,9 @@ class AttemptWatch {
 
   /// A record of this attempt: where it shows progress, the phase's time starts again.
   void see(const Record& record, double now_s);
+  /// An operation of a rank was seen to begin or end. `all`: every rank that is to be watched
+  /// here keeps a flight recorder, so that stillness means something.
+  void see_movement(bool all, double now_s);
   /// Our own loop stood still for so long: what it could not see is held against nobody.
   void stretch(double gap_s) { slack_s_ += gap_s; }
   /// The work is done or has failed: what is left are processes that have to end.
@@ -33,19 +41,27 @@ class AttemptWatch {
 
   [[nodiscard]] const std::string& phase() const { return phase_; }
   [[nodiscard]] std::int64_t step() const { return step_; }
+  /// Seconds without any progress, our own gaps left out.
+  [[nodiscard]] double still_s(double now_s) const;
+  /// Without progress for longer than this it is hung; 0: no limit.
+  [[nodiscard]] double limit_s() const;
 
  private:
-  [[nodiscard]] double limit_s() const;
+  void advance(double now_s);
+  void end_step(double now_s);
 
   AttemptSpec spec_;
   double started_s_;
   double progress_s_;
   double slack_s_ = 0;
   double slack_at_progress_s_ = 0;
+  double step_since_s_ = 0;  ///< when the present train step began, with the slack until then
+  double longest_step_s_ = 0;
+  std::int32_t steps_seen_ = 0;
+  bool recorders_ = false;
   std::string phase_ = "start";
   std::string last_record_ = "none";
   std::int64_t step_ = 0;
-  bool stepped_ = false;
 };
 
 }  // namespace shardsweep

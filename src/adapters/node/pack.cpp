@@ -99,7 +99,8 @@ Result<void> write_pack(const AttemptPaths& attempt, const fs::path& fresh,
   const AttemptPaths inside{attempt.dir.filename()};
   for (const auto& name : names) {
     const bool whole = name == inside.spec().filename() || is_records(name.string()) ||
-                       *name.begin() == inside.recorder().filename();
+                       *name.begin() == inside.recorder().filename() ||
+                       *name.begin() == inside.evidence().filename();
     SHARDSWEEP_TRY(tar.add_file(attempt.dir / name, (inside.dir / name).string(),
                                 whole ? keep_records_bytes : keep_log));
   }

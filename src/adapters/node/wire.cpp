@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Messages and specs to JSON lines and back. Each struct lists its fields once, in fields();
-// writer and reader visit that list. The only file of the agent that knows a JSON library.
+// writer and reader visit that list.
 #include "adapters/node/processes.hpp"
 
 #include <shardsweep/protocol.hpp>
@@ -54,6 +54,8 @@ inline constexpr std::string_view type_word<Launch> = "launch";
 template <>
 inline constexpr std::string_view type_word<EndAttempt> = "end";
 template <>
+inline constexpr std::string_view type_word<AskStill> = "ask_still";
+template <>
 inline constexpr std::string_view type_word<LeadBeat> = "beat";
 template <>
 inline constexpr std::string_view type_word<Quit> = "quit";
@@ -63,6 +65,10 @@ template <>
 inline constexpr std::string_view type_word<NodeBeat> = "beat";
 template <>
 inline constexpr std::string_view type_word<NodeLaunched> = "launched";
+template <>
+inline constexpr std::string_view type_word<Suspect> = "suspect";
+template <>
+inline constexpr std::string_view type_word<Still> = "still";
 template <>
 inline constexpr std::string_view type_word<NodeEnded> = "ended";
 
@@ -134,12 +140,16 @@ void fields(Is<EndAttempt> auto& m, auto&& visit) {
   visit("outcome", m.outcome);
   visit("why", m.why);
 }
+void fields(Is<AskStill> auto& m, auto&& visit) {
+  visit("attempt", m.attempt);
+}
 void fields(Is<LeadBeat> auto&, auto&&) {}
 void fields(Is<Quit> auto&, auto&&) {}
 void fields(Is<NodeReady> auto& m, auto&& visit) {
   visit("node", m.node);
   visit("host", m.host);
   visit("pid", m.pid);
+  visit.optional("index", m.index);
 }
 void fields(Is<NodeBeat> auto& m, auto&& visit) {
   visit("attempt", m.attempt);
@@ -148,6 +158,15 @@ void fields(Is<NodeBeat> auto& m, auto&& visit) {
 }
 void fields(Is<NodeLaunched> auto& m, auto&& visit) {
   visit("attempt", m.attempt);
+}
+void fields(Is<Suspect> auto& m, auto&& visit) {
+  visit("attempt", m.attempt);
+  visit("limit_s", m.limit_s);
+  visit("why", m.why);
+}
+void fields(Is<Still> auto& m, auto&& visit) {
+  visit("attempt", m.attempt);
+  visit("still_s", m.still_s);
 }
 void fields(Is<NodeEnded> auto& m, auto&& visit) {
   visit("attempt", m.attempt);
@@ -177,6 +196,10 @@ void fields(Is<AttemptSpec> auto& m, auto&& visit) {
   visit("attempt_limit_s", m.attempt_limit_s);
   visit("grace_s", m.grace_s);
   visit("keep_log_bytes", m.keep_log_bytes);
+  visit.optional("hang_floor_s", m.hang_floor_s);
+  visit.optional("hang_factor", m.hang_factor);
+  visit.optional("evidence_s", m.evidence_s);
+  visit.optional("others_cpu_limit", m.others_cpu_limit);
 }
 void fields(Is<AllocationSpec> auto& m, auto&& visit) {
   visit("token", m.token);

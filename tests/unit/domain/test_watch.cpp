@@ -16,6 +16,7 @@ AttemptSpec some_spec() {
   spec.step_limit_s = 5;
   spec.teardown_limit_s = 6;
   spec.attempt_limit_s = 1000;
+  spec.hang_factor = 0;
   return spec;
 }
 
@@ -121,4 +122,76 @@ TEST_CASE("a gap in our own loop is held against nobody") {
   CHECK(!watch.judge(112));
   CHECK(watch.judge(112.1));
   CHECK(watch.judge(113)->outcome == Outcome::hung);
+}
+
+namespace {
+
+/// In its train steps, each of 0.5 s but a first one of 3 s, with recorders.
+AttemptWatch training(const AttemptSpec& spec) {
+  AttemptWatch watch(spec, 0);
+  watch.see(phase("warmup"), 0);
+  watch.see_movement(true, 1);
+  watch.see(train_step(1), 3);
+  watch.see(train_step(2), 3.5);
+  watch.see(train_step(3), 4);
+  return watch;
+}
+
+AttemptSpec with_recorders() {
+  AttemptSpec spec = some_spec();
+  spec.step_limit_s = 120;
+  spec.hang_floor_s = 0.8;
+  spec.hang_factor = 2;
+  return spec;
+}
+
+}  // namespace
+
+TEST_CASE("with recorders a hang is twice the longest step without movement, but the first") {
+  const AttemptWatch watch = training(with_recorders());
+  CHECK(watch.limit_s() == doctest::Approx(1));
+  CHECK(!watch.judge(4.9));
+  CHECK(watch.judge(5.1)->outcome == Outcome::hung);
+}
+
+TEST_CASE("no limit is learnt below the floor, nor one above from a single slow step") {
+  AttemptSpec spec = with_recorders();
+  spec.hang_floor_s = 5;
+  CHECK(training(spec).limit_s() == 5);
+  AttemptWatch first(with_recorders(), 0);
+  first.see(phase("train"), 0);
+  first.see_movement(true, 1);
+  first.see(train_step(1), 10);
+  CHECK(first.limit_s() == 20);
+  first.see(train_step(2), 11);
+  CHECK(first.limit_s() == 2);
+}
+
+TEST_CASE("operations that go on are progress, however long a step takes") {
+  AttemptWatch watch = training(with_recorders());
+  for (double at = 4; at < 100; at += 0.9) {
+    watch.see_movement(true, at);
+    REQUIRE(!watch.judge(at + 0.9));
+  }
+  CHECK(watch.still_s(101) < 2);
+}
+
+TEST_CASE("while not every rank keeps a recorder stillness means nothing") {
+  AttemptWatch watch = training(with_recorders());
+  watch.see_movement(false, 4);
+  CHECK(watch.limit_s() == 120);
+  AttemptSpec off = with_recorders();
+  off.hang_factor = 0;
+  CHECK(training(off).limit_s() == 120);
+}
+
+TEST_CASE("steps that take longer than the step limit lengthen it") {
+  AttemptSpec spec = some_spec();
+  spec.hang_factor = 2;
+  AttemptWatch watch(spec, 0);
+  watch.see(phase("train"), 0);
+  watch.see(train_step(1), 10);
+  CHECK(watch.limit_s() == 5);
+  watch.see(train_step(2), 14);
+  CHECK(watch.limit_s() == 8);
 }

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Before the ranks of a hung attempt are ended: what they can still tell. Never waits: the
+// attempt's loop calls step() until it says that it is done.
+#pragma once
+
+#include "adapters/node/inspection.hpp"
+
+#include <shardsweep/allocation_files.hpp>
+
+#include <map>
+#include <vector>
+
+namespace shardsweep::agent {
+
+class EvidenceTaking {
+ public:
+  struct Rank {
+    int number = 0;
+    pid_t pid = 0;  ///< a child that has not been waited for
+  };
+
+  /// Copies the flight recorders, looks at every process and asks those that have a handler for
+  /// it for a backtrace (SIGQUIT), which goes to the rank's output. `seen`: node, attempt, why.
+  EvidenceTaking(AttemptPaths paths, NodeEvidence seen, const std::vector<Rank>& ranks,
+                 double limit_s, double now_s);
+
+  /// True when the backtraces are there or the limit has passed: NODE.json is written.
+  [[nodiscard]] bool step(double now_s);
+
+ private:
+  struct Output {
+    std::uintmax_t before = 0;
+    std::uintmax_t at_last_look = 0;
+  };
+
+  void copy_recorder(int rank);
+  void ask_for_backtrace(const Rank& rank);
+  [[nodiscard]] bool answered();
+  void write();
+
+  AttemptPaths paths_;
+  NodeEvidence seen_;
+  double deadline_s_;
+  std::map<int, Output> asked_;  ///< by rank
+};
+
+/// What a rank printed last, at most 200 bytes.
+[[nodiscard]] std::string last_line_of(const std::filesystem::path& log);
+
+}  // namespace shardsweep::agent
