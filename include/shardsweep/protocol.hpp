@@ -151,9 +151,9 @@ struct Ended {
   Outcome outcome = Outcome::lost;
   std::int32_t exit_code = -1;  ///< of the rank that failed first; -1: none
   std::int32_t signal = 0;
-  std::string cause;         ///< first evidence, one line
-  std::string source;        ///< who said it: runner, exit, agent, policy, request
-  std::int32_t leaked = 0;   ///< processes that outlived their ranks and were ended
+  std::string cause;        ///< first evidence, one line
+  std::string source;       ///< who said it: runner, exit, agent, policy, request
+  std::int32_t leaked = 0;  ///< processes that outlived their ranks and were ended
   std::string pack;  ///< file name of the packed attempt, beside its folder; may be empty
   friend bool operator==(const Ended&, const Ended&) = default;
 };

@@ -4,6 +4,7 @@
 #include "adapters/node/pidfd.hpp"
 #include "adapters/node/processes.hpp"
 #include "agent/guard.hpp"
+#include "agent/node_check.hpp"
 #include "agent/reap.hpp"
 #include "agent/spawn.hpp"
 
@@ -139,6 +140,11 @@ void NodeAgent::launch(const Launch& launch) {
   if (spec->ranks_per_node > options_.node.slots)
     return refuse(
         fmt::format("{} ranks for {} slots", spec->ranks_per_node, options_.node.slots));
+  const NodeCheck check = check_node(options_.node.token, options_.node.name, log_);
+  if (!check.stuck.empty()) {
+    refuse("a process of an earlier attempt can't be ended: " + check.stuck.front());
+    return leave(Outcome::node_failure, "a process could not be ended", exit_node_dirty);
+  }
   attempt_.emplace(options_.node, clock_, log_, *spec, std::move(paths));
   attempt_->launch(environment_, devices_);
   say(NodeLaunched{launch.attempt});

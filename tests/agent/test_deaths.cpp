@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdio>
 #include <functional>
 
 using namespace shardsweep;
@@ -239,4 +240,63 @@ TEST_CASE("an innocent process with a similar name survives") {
                              }).found)
     CHECK(end_process(process, 1000));
   ::waitpid(innocent, nullptr, 0);
+}
+
+namespace {
+
+/// What an attempt of another allocation has left when everything that knew of it is gone: its
+/// environment names it, nobody is its parent. `variables` as env(1) takes them.
+pid_t leave_behind(const std::string& variables, const std::string& ignoring = "") {
+  const std::string script =
+      "(" + ignoring + "exec env -i " + variables + " sleep 1000) >/dev/null 2>&1 & echo $!";
+  FILE* shell = ::popen(("setsid sh -c '" + script + "'").c_str(), "r");
+  REQUIRE(shell != nullptr);
+  int pid = 0;
+  REQUIRE(std::fscanf(shell, "%d", &pid) == 1);
+  ::pclose(shell);
+  REQUIRE(wait_until([&] { return process_cmdline(pid).starts_with("sleep"); }));
+  return pid;
+}
+
+void end_for_good(pid_t pid) {
+  ::kill(pid, SIGKILL);
+  CHECK(wait_until([&] { return is_gone(pid); }));
+}
+
+}  // namespace
+
+TEST_CASE("what ended attempts have left is ended before the next one starts") {
+  Allocation allocation;
+  const std::string own = allocation.spec.token;
+  const pid_t of_ours = leave_behind("SHARDSWEEP_MARKER=" + own + "/77/local");
+  const pid_t of_another = leave_behind("SHARDSWEEP_MARKER=" + own + "gone/3/local");
+  const pid_t stubborn =
+      leave_behind("SHARDSWEEP_MARKER=" + own + "gone/4/local", "trap \"\" TERM; ");
+  const pid_t stopped = leave_behind("SHARDSWEEP_MARKER=" + own + "gone/5/local");
+  ::kill(stopped, SIGSTOP);
+  const auto attempt = allocation.assign({"result"});
+  allocation.start();
+  CHECK(allocation.wait_ended(attempt.attempt).outcome == Outcome::completed);
+  for (const pid_t pid : {of_ours, of_another, stubborn, stopped})
+    CHECK(is_gone(pid));
+  CHECK(allocation.log().find("process " + std::to_string(stubborn) + " of attempt " + own +
+                              "gone/4/local was left: sleep 1000") != std::string::npos);
+}
+
+TEST_CASE("what is not ours, or still has somebody, is left alone before an attempt") {
+  Allocation allocation;
+  const std::string own = allocation.spec.token;
+  // The same name and arguments, and no marker; another node's on this host; one whose
+  // allocation has an agent.
+  const pid_t innocent = leave_behind("HOME=/");
+  const pid_t elsewhere = leave_behind("SHARDSWEEP_MARKER=" + own + "/77/another-node");
+  const pid_t agent = leave_behind("SHARDSWEEP_AGENT=" + own + "alive/agent");
+  const pid_t owned = leave_behind("SHARDSWEEP_MARKER=" + own + "alive/3/local");
+  const auto attempt = allocation.assign({"result"});
+  allocation.start();
+  CHECK(allocation.wait_ended(attempt.attempt).outcome == Outcome::completed);
+  for (const pid_t pid : {innocent, elsewhere, agent, owned}) {
+    CHECK(!is_gone(pid));
+    end_for_good(pid);
+  }
 }

@@ -7,11 +7,13 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <csignal>
 
 namespace shardsweep {
@@ -92,6 +94,64 @@ bool has_marker(std::string_view environment,
     }
   }
   return false;
+}
+
+/// Of a rank or of an agent; empty where there is none.
+std::string_view marker_in(std::string_view environment) {
+  std::string_view found;
+  (void)has_marker(environment, [&](std::string_view value) {
+    found = value;
+    return true;
+  });
+  return found;
+}
+
+bool is_own(pid_t pid) {
+  struct stat status {};
+  return ::stat(proc_path(pid, "").c_str(), &status) == 0 && status.st_uid == ::geteuid();
+}
+
+/// From `pid` upwards there is a slurmstepd.
+bool is_in_step(pid_t pid) {
+  constexpr int deepest = 64;
+  for (int i = 0; pid > 1 && i < deepest; ++i) {
+    if (process_cmdline(pid).starts_with("slurmstepd")) return true;
+    const auto stat = process_stat(pid);
+    if (!stat) return false;
+    pid = stat->parent;
+  }
+  return false;
+}
+
+struct Target {
+  ProcessSeen process;
+  Descriptor handle;
+};
+
+/// None where it is gone. The handle holds this process, whichever it is: if it started at
+/// another time, the one that was meant is gone and its number was given away.
+std::optional<Target> target_of(const ProcessSeen& process) {
+  Descriptor handle = open_pidfd(process.pid);
+  if (!handle.valid() && errno == ESRCH) return std::nullopt;
+  const auto stat = process_stat(process.pid);
+  if (!stat || stat->start != process.start || stat->state == 'Z') return std::nullopt;
+  return Target{process, std::move(handle)};
+}
+
+bool has_ended(const Target& target, int wait_ms) {
+  pollfd gone{target.handle.get(), POLLIN, 0};
+  return ::poll(&gone, 1, wait_ms) == 1;
+}
+
+/// Takes those that end within `limit_ms` in all off the list.
+void wait_for_end(std::vector<Target>& targets, int limit_ms) {
+  using std::chrono::milliseconds;
+  using std::chrono::steady_clock;
+  const auto deadline = steady_clock::now() + milliseconds(limit_ms);
+  std::erase_if(targets, [&](const Target& target) {
+    const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now()).count();
+    return has_ended(target, static_cast<int>(std::max<std::int64_t>(left, 0)));
+  });
 }
 
 }  // namespace
@@ -175,16 +235,48 @@ MarkedProcesses find_marked(const std::function<bool(std::string_view marker)>& 
   return marked;
 }
 
+std::vector<MarkedProcess> marked_processes() {
+  std::vector<MarkedProcess> all;
+  std::string environment;
+  for (const pid_t pid : numbers_in("/proc")) {
+    if (pid == ::getpid()) continue;
+    const auto stat = process_stat(pid);
+    if (!stat || stat->state == 'Z' || stat->state == 'X' || !is_own(pid)) continue;
+    if (read_proc(proc_path(pid, "environ"), environment) != 0) continue;
+    const std::string_view marker = marker_in(environment);
+    if (!marker.empty())
+      all.push_back({{pid, stat->start, process_cmdline(pid)},
+                     std::string(marker),
+                     is_in_step(stat->parent)});
+  }
+  return all;
+}
+
+std::vector<ProcessSeen> end_processes(const std::vector<ProcessSeen>& processes, int grace_ms,
+                                       int wait_ms) {
+  std::vector<Target> targets;
+  for (const ProcessSeen& process : processes) {
+    if (auto target = target_of(process)) targets.push_back(*std::move(target));
+  }
+  for (const Target& target : targets) {
+    (void)send_signal(target.handle, SIGTERM);
+    (void)send_signal(target.handle, SIGCONT);
+  }
+  wait_for_end(targets, grace_ms);
+  for (const Target& target : targets)
+    (void)send_signal(target.handle, SIGKILL);
+  wait_for_end(targets, wait_ms);
+  std::vector<ProcessSeen> left;
+  for (const Target& target : targets)
+    left.push_back(target.process);
+  return left;
+}
+
 bool end_process(const ProcessSeen& process, int wait_ms) {
-  const Descriptor handle = open_pidfd(process.pid);
-  if (!handle.valid()) return errno == ESRCH;
-  // The handle holds this process, whichever it is: if it started at another time, the one
-  // that was meant is gone and its number was given away.
-  const auto stat = process_stat(process.pid);
-  if (!stat || stat->start != process.start || stat->state == 'Z') return true;
-  if (!send_signal(handle, SIGKILL)) return errno == ESRCH;
-  pollfd gone{handle.get(), POLLIN, 0};
-  return ::poll(&gone, 1, wait_ms) == 1;
+  const auto target = target_of(process);
+  if (!target) return true;
+  if (!send_signal(target->handle, SIGKILL)) return errno == ESRCH;
+  return has_ended(*target, wait_ms);
 }
 
 }  // namespace shardsweep

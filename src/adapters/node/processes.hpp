@@ -50,6 +50,19 @@ struct MarkedProcesses {
 [[nodiscard]] MarkedProcesses find_marked(
     const std::function<bool(std::string_view marker)>& fits);
 
+struct MarkedProcess {
+  ProcessSeen process;
+  std::string marker;
+  bool in_step = false;  ///< below a slurmstepd that lives
+};
+/// Every process of this user with a marker or the agents' variable, but the caller.
+[[nodiscard]] std::vector<MarkedProcess> marked_processes();
+
+/// SIGTERM (and SIGCONT: a stopped process takes it only then), `grace_ms` in all to leave by
+/// themselves, then SIGKILL. Those that are not gone `wait_ms` after that: state D.
+[[nodiscard]] std::vector<ProcessSeen> end_processes(const std::vector<ProcessSeen>& processes,
+                                                     int grace_ms, int wait_ms);
+
 /// SIGKILL, then waits at most `wait_ms` for its end. True when that process is gone.
 [[nodiscard]] bool end_process(const ProcessSeen& process, int wait_ms);
 

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which marked processes of a node has nobody any more? Before an attempt starts, what earlier
+// ones have left is ended: those of this allocation, and those of another one whose agents and
+// Slurm step are gone. Pure.
+#pragma once
+
+#include <shardsweep/protocol.hpp>
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardsweep {
+
+/// The value of a marker: `<token>/<attempt>/<node>` of a rank and what it has started,
+/// `<token>/agent[/<node>]` of guard and node agent.
+struct Marker {
+  std::string token;
+  AttemptId attempt = 0;  ///< 0: an agent
+  std::string node;
+  friend bool operator==(const Marker&, const Marker&) = default;
+};
+[[nodiscard]] std::optional<Marker> parse_marker(std::string_view value);
+
+struct MarkedSeen {
+  std::string marker;
+  bool in_step = false;  ///< below a slurmstepd that lives
+};
+
+/// Positions in `seen`. `token`, `node` and `running` (0: none) are the caller's own; other
+/// nodes of its allocation may be on the same host.
+[[nodiscard]] std::vector<std::size_t> abandoned(const std::vector<MarkedSeen>& seen,
+                                                 std::string_view token, std::string_view node,
+                                                 AttemptId running);
+
+}  // namespace shardsweep
