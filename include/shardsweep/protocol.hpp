@@ -155,6 +155,10 @@ struct Ended {
   std::string source;       ///< who said it: runner, exit, agent, policy, request
   std::int32_t leaked = 0;  ///< processes that outlived their ranks and were ended
   std::string pack;  ///< file name of the packed attempt, beside its folder; may be empty
+  // Optional keys.
+  std::string node{};  ///< where the first cause was seen; empty: on none in particular
+  std::string also{};  ///< what contradicts the outcome, one line; empty: nothing
+  std::string mark{};  ///< of a result: contaminated, or empty
   friend bool operator==(const Ended&, const Ended&) = default;
 };
 struct Revoked {
@@ -167,13 +171,22 @@ struct NodeSeen {
   std::int64_t pid = 0;
   friend bool operator==(const NodeSeen&, const NodeSeen&) = default;
 };
+/// Something is wrong with a node, whoever suffers from it: "dirty" (a process in state D, GPU
+/// memory that does not come back), or another word with its own sentence.
+struct FoundOnNode {
+  std::string node;
+  std::string kind;    ///< one word, a key of the ledger's evidence
+  std::string detail;  ///< one line
+  friend bool operator==(const FoundOnNode&, const FoundOnNode&) = default;
+};
 /// Last line: the lead leaves.
 struct Bye {
   std::string why;  ///< drained, idle, node lost, signal
   friend bool operator==(const Bye&, const Bye&) = default;
 };
 
-using FromLeadBody = std::variant<Claimed, Beat, Started, Ended, Revoked, NodeSeen, Bye>;
+using FromLeadBody =
+    std::variant<Claimed, Beat, Started, Ended, Revoked, NodeSeen, FoundOnNode, Bye>;
 struct FromLead {
   std::int64_t n = 0;
   Timestamp t = 0;
@@ -248,9 +261,18 @@ struct NodeEnded {
   std::string cause;
   std::string source;
   std::int32_t leaked = 0;
+  std::string also{};  ///< optional key, as in Ended
+  std::string mark{};  ///< the same
   friend bool operator==(const NodeEnded&, const NodeEnded&) = default;
 };
-using FromNodeBody = std::variant<NodeReady, NodeBeat, NodeLaunched, Suspect, Still, NodeEnded>;
+/// As FoundOnNode, of the node that says it.
+struct NodeFinding {
+  std::string kind;
+  std::string detail;
+  friend bool operator==(const NodeFinding&, const NodeFinding&) = default;
+};
+using FromNodeBody =
+    std::variant<NodeReady, NodeBeat, NodeLaunched, Suspect, Still, NodeEnded, NodeFinding>;
 struct FromNode {
   std::string node;
   FromNodeBody body;

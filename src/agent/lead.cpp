@@ -174,6 +174,8 @@ void Lead::take(const FromNode& message) {
     if (running_) running_->hang.answer(message.node, *still);
     judge_hang();
   }
+  if (const auto* found = std::get_if<NodeFinding>(&message.body))
+    say(FoundOnNode{message.node, found->kind, found->detail}, true);
   const auto* ended = std::get_if<NodeEnded>(&message.body);
   if (ended == nullptr || !running_ || ended->attempt != running_->assign.attempt) return;
   node.ended = *ended;

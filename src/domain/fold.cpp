@@ -231,6 +231,12 @@ struct LineFolder {
   void operator()(const NodeSeen& node) const {
     fold.changes.emplace_back(SeenNode{.node = node.node, .host = node.host, .at = at});
   }
+  void operator()(const FoundOnNode& finding) const {
+    add_event(fold, {.allocation = allocation.id,
+                     .kind = "finding",
+                     .detail = fmt::format("{}: {}: {}", finding.node, finding.kind,
+                                           finding.detail)});
+  }
   void operator()(const Bye& bye) const {
     allocation.said_bye = true;
     if (allocation.end_reason.empty()) allocation.end_reason = bye.why;

@@ -21,6 +21,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t longest_line = 1 << 20;  // of a file; a channel line is max_line
 constexpr std::size_t longest_text = 4000;     // of a cause in a file
+constexpr std::size_t longest_also = 300;      // of what contradicts it
 
 // ---- what each message is called and holds
 // ---------------------------------------------------
@@ -48,6 +49,8 @@ inline constexpr std::string_view type_word<Revoked> = "revoked";
 template <>
 inline constexpr std::string_view type_word<NodeSeen> = "node";
 template <>
+inline constexpr std::string_view type_word<FoundOnNode> = "finding";
+template <>
 inline constexpr std::string_view type_word<Bye> = "bye";
 template <>
 inline constexpr std::string_view type_word<Launch> = "launch";
@@ -71,6 +74,8 @@ template <>
 inline constexpr std::string_view type_word<Still> = "still";
 template <>
 inline constexpr std::string_view type_word<NodeEnded> = "ended";
+template <>
+inline constexpr std::string_view type_word<NodeFinding> = "finding";
 
 template <class T, class M>
 concept Is = std::is_same_v<std::remove_const_t<T>, M>;
@@ -119,6 +124,9 @@ void fields(Is<Ended> auto& m, auto&& visit) {
   visit("source", m.source);
   visit("leaked", m.leaked);
   visit("pack", m.pack);
+  visit.optional("node", m.node);
+  visit.optional("also", m.also);
+  visit.optional("mark", m.mark);
 }
 void fields(Is<Revoked> auto& m, auto&& visit) {
   visit("attempt", m.attempt);
@@ -127,6 +135,11 @@ void fields(Is<NodeSeen> auto& m, auto&& visit) {
   visit("node", m.node);
   visit("host", m.host);
   visit("pid", m.pid);
+}
+void fields(Is<FoundOnNode> auto& m, auto&& visit) {
+  visit("node", m.node);
+  visit("kind", m.kind);
+  visit("detail", m.detail);
 }
 void fields(Is<Bye> auto& m, auto&& visit) {
   visit("why", m.why);
@@ -177,6 +190,12 @@ void fields(Is<NodeEnded> auto& m, auto&& visit) {
   visit("cause", m.cause);
   visit("source", m.source);
   visit("leaked", m.leaked);
+  visit.optional("also", m.also);
+  visit.optional("mark", m.mark);
+}
+void fields(Is<NodeFinding> auto& m, auto&& visit) {
+  visit("kind", m.kind);
+  visit("detail", m.detail);
 }
 void fields(Is<AttemptSpec> auto& m, auto&& visit) {
   visit("attempt", m.attempt);
@@ -228,6 +247,9 @@ struct Writer {
   }
   void operator()(const char* key, const auto& value) const { object[key] = value; }
   void optional(const char* key, const auto& value) const { (*this)(key, value); }
+  void optional(const char* key, const std::string& value) const {
+    if (!value.empty()) (*this)(key, value);
+  }
 };
 
 std::string dump(const Json& object, int indent = -1) {
@@ -249,6 +271,8 @@ std::string* free_text(T& message) {
     return &message.cause;
   } else if constexpr (requires { message.why; }) {
     return &message.why;
+  } else if constexpr (requires { message.detail; }) {
+    return &message.detail;
   } else {
     return nullptr;
   }
@@ -258,6 +282,8 @@ template <class T>
 std::string line_of(Json head, T message, std::size_t limit) {
   std::string* text = free_text(message);
   if (text != nullptr) cut_text(*text, longest_text);
+  // Beside it, and not cut with it.
+  if constexpr (requires { message.also; }) cut_text(message.also, longest_also);
   head["type"] = std::string(type_word<T>);
   fields(message, Writer{head});
   std::string line = dump(head);
@@ -267,6 +293,14 @@ std::string line_of(Json head, T message, std::size_t limit) {
     cut_text(*text, text->size() > cut ? text->size() - cut : 0);
     fields(message, Writer{head});
     line = dump(head);
+  }
+  // Nothing but escapes: the cause alone could not make room for it.
+  if constexpr (requires { message.also; }) {
+    if (line.size() >= limit) {
+      cut_text(message.also, longest_also / 6);
+      fields(message, Writer{head});
+      line = dump(head);
+    }
   }
   return line;
 }

@@ -50,7 +50,9 @@ TEST_CASE("every message from lead to daemon reads back equal") {
       Started{7, "n"},
       Ended{7, "n", Outcome::oom, 11, 9, nasty, "runner", 2, "x.tar"},
       Revoked{7},
+      Ended{7, "n", Outcome::completed, 0, 0, "", "runner", 0, "", "n3", nasty, "contaminated"},
       NodeSeen{"local", "host", 12},
+      FoundOnNode{"n3", "dirty", nasty},
       Bye{"drained"}};
   std::int64_t n = 0;
   for (const auto& body : bodies) {
@@ -70,8 +72,12 @@ TEST_CASE("every channel message reads back equal") {
     CHECK(*back == body);
   }
   const std::vector<FromNodeBody> from{
-      NodeReady{"local", "h", 5}, NodeBeat{1, "init", 0}, NodeLaunched{1},
-      NodeEnded{1, Outcome::hung, -1, 9, 55, nasty, "agent", 1}};
+      NodeReady{"local", "h", 5},
+      NodeBeat{1, "init", 0},
+      NodeLaunched{1},
+      NodeEnded{1, Outcome::hung, -1, 9, 55, nasty, "agent", 1},
+      NodeEnded{1, Outcome::completed, 0, 0, 55, "", "runner", 0, nasty, "contaminated"},
+      NodeFinding{"dirty", nasty}};
   for (const auto& body : from) {
     const FromNode message{"node-1", body};
     const auto back = decode_from_node(encode(message));
@@ -127,6 +133,11 @@ TEST_CASE("a channel line fits the limit whatever its cause holds") {
     CHECK(line.find('\n') == std::string::npos);
     CHECK(decode_from_node(line));
     CHECK(encode(ToNodeBody{EndAttempt{1, Outcome::cancelled, cause}}).size() < max_line);
+    CHECK(encode(FromNode{"n", NodeFinding{"dirty", cause}}).size() < max_line);
+    NodeEnded contradicted{1, Outcome::oom, 1, 0, 5, cause, "log", 0, cause};
+    const auto back = decode_from_node(encode(FromNode{"n", contradicted}));
+    REQUIRE(back);
+    CHECK_FALSE(std::get<NodeEnded>(back->body).also.empty());
   }
 }
 
