@@ -11,6 +11,7 @@
 #include <shardsweep/clock.hpp>
 #include <shardsweep/outcome.hpp>
 #include <shardsweep/result.hpp>
+#include <shardsweep/rule.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -56,6 +57,7 @@ struct AttemptSpec {
   /// Of a node's CPUs, used by others on the average: more contaminates a measurement. 0: the
   /// host is shared, and nobody looks. An optional key.
   double others_cpu_limit = 0;
+  std::vector<LogRule> rules{};  ///< the user's own; an optional key
 
   friend bool operator==(const AttemptSpec&, const AttemptSpec&) = default;
 };

@@ -6,6 +6,7 @@
 #include <shardsweep/model.hpp>
 #include <shardsweep/point.hpp>
 #include <shardsweep/policy.hpp>
+#include <shardsweep/rule.hpp>
 
 #include <algorithm>
 #include <array>
@@ -101,6 +102,7 @@ struct SweepSpec {
   Measure measure;
   RunnerSpec runner;
   std::map<std::string, std::string> env;  ///< reaches every rank, recorded
+  std::vector<LogRule> rules;              ///< what lines of the ranks' output mean
   Policy policy;
   SourcePosition position;
 

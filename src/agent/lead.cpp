@@ -26,6 +26,11 @@ constexpr double unkillable_s = 60;
 // By how much the controller's clock may be ahead of ours.
 constexpr double end_tolerance_s = 5;
 
+void add_sentence(std::string& text, const std::string& more) {
+  if (more.empty()) return;
+  text += (text.empty() ? "" : "; ") + more;
+}
+
 }  // namespace
 
 Lead::Lead(AllocationPaths paths, AllocationSpec spec, LineWriter from_lead, const Clock& clock,
@@ -199,7 +204,7 @@ void Lead::watch_nodes() {
   for (const auto& [name, node] : nodes_) {
     if (now_s_ - node.heard_s > spec_.node_lease_s)
       return lose_nodes(
-          fmt::format("no word from node {} for {:.1f} s", name, now_s_ - node.heard_s));
+          fmt::format("no word from node {} for {:.1f} s", name, now_s_ - node.heard_s), name);
   }
   if (running_ && running_->end_others_at_s && now_s_ > *running_->end_others_at_s) {
     tell(EndAttempt{running_->assign.attempt, Outcome::crashed, "a rank elsewhere has failed"});
@@ -213,15 +218,18 @@ bool Lead::nodes_ready() const {
 
 /// Silence is the only death notice. What ran there is ended with our one child (guard or
 /// srun) before anybody reads or packs what it wrote.
-void Lead::lose_nodes(const std::string& why) {
+void Lead::lose_nodes(const std::string& why, const std::string& node) {
   nodes_lost_ = true;
   log_.line(why);
   if (!kill_all_children(clock_, unkillable_s)) log_.line("processes are left on this node");
   if (running_) {
-    if (!running_->own)
+    if (!running_->own) {
       running_->own = Evidence{clock_.now(), Outcome::node_failure, why, "agent"};
+      running_->own->node = node;
+    }
     finish(*std::exchange(running_, std::nullopt));
   }
+  if (!node.empty()) say(FoundOnNode{node, "silent", why}, true);
   leave("node lost");
 }
 
@@ -298,8 +306,10 @@ void Lead::finish(Running running) {
   bool measured = false;
   bool node_failed = false;
   std::string notes;
+  std::string also;
   for (const auto& [name, node] : nodes_) {
     if (!node.ended) continue;
+    add_sentence(also, node.ended->also);
     node_failed = node_failed || node.ended->outcome == Outcome::node_failure;
     leaked += node.ended->leaked;
     // srun and its step were signalled together with us.
@@ -307,7 +317,7 @@ void Lead::finish(Running running) {
                              node.ended->signal == SIGTERM;
     if (same_signal) continue;
     if (node.ended->outcome != Outcome::completed) {
-      evidence.push_back(evidence_of_node(*node.ended));
+      evidence.push_back(evidence_of_node(*node.ended, name));
     } else if (!node.ended->cause.empty()) {
       notes = node.ended->cause;
     }
@@ -328,6 +338,7 @@ void Lead::finish(Running running) {
   }
   if (verdict.first.cause.empty()) verdict.first.cause = notes;
   name_the_guilty(running, verdict);
+  add_sentence(verdict.also, also);
   write_ended(running.assign, verdict, leaked, running.spec.keep_log_bytes);
   // Its agent leaves, can't start anything or can't end something: the next attempt would only
   // find out the same.
@@ -378,6 +389,8 @@ void Lead::write_ended(const Assign& assign, const Classified& verdict, std::int
   ended.cause = verdict.first.cause;
   ended.source = verdict.first.source;
   ended.leaked = leaked;
+  ended.node = verdict.first.node;
+  ended.also = verdict.also;
   if (packed) ended.pack = paths.pack().filename().string();
   log_.line(fmt::format("attempt {} ended {}{}{}", assign.attempt, name(ended.outcome),
                         ended.cause.empty() ? "" : ": ", ended.cause));

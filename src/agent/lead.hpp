@@ -71,7 +71,7 @@ class Lead {
   void write_ended(const Assign& assign, const Classified& verdict, std::int32_t leaked,
                    std::int64_t keep_log_bytes);
   void leave(const std::string& why);
-  void lose_nodes(const std::string& why);
+  void lose_nodes(const std::string& why, const std::string& node = "");
   [[nodiscard]] int depart();
   void wait();
   void say(FromLeadBody body, bool durable);

@@ -4,6 +4,7 @@
 #include "adapters/node/memory_kills.hpp"
 #include "adapters/node/processes.hpp"
 #include "adapters/node/recorder_file.hpp"
+#include "agent/rank_logs.hpp"
 #include "agent/reap.hpp"
 #include "agent/spawn.hpp"
 
@@ -381,6 +382,7 @@ void RunningAttempt::step_reaping() {
   }
   scan_for_marker();
   read_records();
+  read_logs();
   stage_ = Stage::over;
 }
 
@@ -401,6 +403,20 @@ void RunningAttempt::scan_for_marker() {
   }
 }
 
+/// Everything that wrote into them is gone.
+void RunningAttempt::read_logs() {
+  std::vector<RankLog> logs;
+  if (node_.ranks_are_step) {
+    for (int rank = 0; rank < spec_.world; ++rank)
+      logs.push_back({rank, log_of(rank)});
+    logs.push_back({-1, log_of(-1)});
+  } else {
+    for (const Rank& rank : ranks_)
+      logs.push_back({rank.number, log_of(rank.number)});
+  }
+  join_logs(evidence_, logs, spec_.rules, clock_.now(), !measured_ && has_rank_zero());
+}
+
 NodeEnded RunningAttempt::ended() const {
   const Classified verdict = classify(evidence_, measured_, has_rank_zero());
   NodeEnded ended;
@@ -412,6 +428,7 @@ NodeEnded RunningAttempt::ended() const {
   ended.cause = verdict.first.cause;
   ended.source = verdict.first.source;
   ended.leaked = leaked_;
+  ended.also = verdict.also;
   const auto add = [&](const std::string& text) {
     ended.cause += (ended.cause.empty() ? "" : "; ") + text;
   };

@@ -96,6 +96,7 @@ class RunningAttempt {
   void step_reaping();
   void name_leftovers();
   void scan_for_marker();
+  void read_logs();
   void signal_all(int signal) const;
   [[nodiscard]] bool all_gone() const;
   [[nodiscard]] bool has_recorders() const;

@@ -26,7 +26,7 @@ Evidence with_class(const RunnerExitInfo& info) {
 const Evidence* earliest(const std::vector<Evidence>& all, bool witnesses, bool secondaries) {
   const Evidence* first = nullptr;
   for (const auto& one : all) {
-    if (one.only_a_witness != witnesses) continue;
+    if (one.aside || one.only_a_witness != witnesses) continue;
     if (one.secondary && !secondaries && !witnesses) continue;
     if (first == nullptr || one.at < first->at) first = &one;
   }
@@ -166,8 +166,9 @@ Evidence evidence_of_step(std::string_view output, int exit_code, Timestamp at, 
   return evidence_of_exit(-1, exit_code, at, std::string(last)).value_or(Evidence{});
 }
 
-Evidence evidence_of_node(const NodeEnded& ended) {
+Evidence evidence_of_node(const NodeEnded& ended, const std::string& node) {
   Evidence evidence;
+  evidence.node = node;
   evidence.at = ended.at;
   evidence.outcome = ended.outcome;
   evidence.cause = ended.cause;
@@ -178,7 +179,126 @@ Evidence evidence_of_node(const NodeEnded& ended) {
   return evidence;
 }
 
-Classified classify(const std::vector<Evidence>& evidence, bool measured, bool result_due) {
+// ---- logs
+// -----------------------------------------------------------------------------------
+
+namespace {
+
+/// 126 and 127 are a shell's and our own: what could not be started is said with them.
+bool is_shell_code(int code) {
+  return code == 126 || code == 127;
+}
+
+/// An exit code or signal that any failure can lead to.
+bool tells_nothing(const Evidence& one) {
+  if (one.source != "exit" || one.outcome != Outcome::crashed) return false;
+  return one.signal != 0 || (!runner_exit(one.exit_code) && !is_shell_code(one.exit_code));
+}
+
+void take_over(Evidence& one, int rank, const LogFinding& finding) {
+  if (one.rank < 0) one.rank = rank;
+  one.outcome = finding.outcome;
+  one.source = "log";
+  one.secondary =
+      finding.strength == Strength::symptom || finding.outcome == Outcome::comm_error;
+  one.only_a_witness = finding.strength == Strength::symptom;
+  one.cause = fmt::format("{}: {}: {}", who(rank), finding.rule, finding.line);
+}
+
+Evidence evidence_of_log(int rank, const LogFinding& finding, Timestamp at) {
+  Evidence evidence;
+  evidence.at = at;
+  evidence.rank = rank;
+  take_over(evidence, rank, finding);
+  return evidence;
+}
+
+/// When a cause was there that nobody has noticed: before the watch lost its patience, and
+/// with the failure elsewhere that the rank was ended for; else after what is known.
+Timestamp time_unnoticed(const std::vector<Evidence>& evidence, Timestamp now) {
+  Timestamp at = now;
+  for (const Evidence& one : evidence) {
+    if (one.aside) continue;
+    // Of a verdict and of another's failure the lead has told us a while later.
+    const bool told = one.source == "policy" || one.source == "request";
+    at = std::min(at, told ? one.at - notice_window_us : one.at + 1);
+  }
+  return at;
+}
+
+/// What is known of a rank: what still needs an explanation, else the first. A step names no
+/// rank, so the first log that tells something explains it.
+Evidence* evidence_about(std::vector<Evidence>& evidence, int rank) {
+  Evidence* known = nullptr;
+  for (Evidence& one : evidence) {
+    // A watch names whom it waited for, not what that one did.
+    const bool own = one.rank == rank && one.source != "policy";
+    const bool fits = !one.aside && (own || (one.rank < 0 && one.source == "exit"));
+    if (!fits) continue;
+    if (tells_nothing(one)) return &one;
+    if (known == nullptr && one.rank >= 0) known = &one;
+  }
+  return known;
+}
+
+/// Nobody failed: it was asked for, or the scheduler wanted the nodes back.
+bool ended_on_purpose(const Evidence& one) {
+  return one.outcome == Outcome::cancelled || one.outcome == Outcome::preempted;
+}
+
+}  // namespace
+
+void join_log(std::vector<Evidence>& evidence, int rank,
+              const std::optional<LogFinding>& finding, Timestamp now, bool alone) {
+  if (std::any_of(evidence.begin(), evidence.end(), ended_on_purpose)) return;
+  Evidence* known = evidence_about(evidence, rank);
+  const bool open = known != nullptr && tells_nothing(*known);
+  if (!finding) {
+    if (open && known->rank == rank && known->signal == 0)
+      known->cause += " (no rule knows its log)";
+    return;
+  }
+  if (open || (known != nullptr && finding->own)) return take_over(*known, rank, *finding);
+  if (finding->strength != Strength::cause) return;
+  if (known != nullptr && known->outcome == finding->outcome) return;
+  Evidence found = evidence_of_log(rank, *finding, time_unnoticed(evidence, now));
+  found.aside = known != nullptr || (evidence.empty() && !alone);
+  evidence.push_back(std::move(found));
+}
+
+void apply_own_rules(std::vector<Evidence>& evidence, std::span<const LogRule> own) {
+  for (Evidence& one : evidence) {
+    if (one.source != "runner" && one.source != "exit") continue;
+    const LogRule* rule = own_rule_for(one.cause, own);
+    if (rule == nullptr) continue;
+    one.outcome = rule->outcome;
+    one.secondary = one.only_a_witness = false;
+    one.cause = fmt::format("{}: {}", rule->name, one.cause);
+  }
+}
+
+// ---- verdict
+// --------------------------------------------------------------------------------
+
+namespace {
+
+/// What says something else than the verdict, and does not follow from the first cause.
+std::string contradictions(const Classified& verdict, const std::vector<Evidence>& all) {
+  constexpr int most = 3;
+  std::string text;
+  int count = 0;
+  for (const Evidence& one : all) {
+    const bool follows = one.secondary || one.only_a_witness || one.source == "request" ||
+                         (one.rank >= 0 && one.rank == verdict.first.rank);
+    if (one.outcome == verdict.outcome || (follows && !one.aside)) continue;
+    if (verdict.outcome == Outcome::completed && !one.aside) continue;  // it is in the cause
+    if (++count > most) break;
+    text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", name(one.outcome), one.cause);
+  }
+  return text;
+}
+
+Classified verdict_of(const std::vector<Evidence>& evidence, bool measured, bool result_due) {
   const Evidence* first = earliest(evidence, false, true);
   if (first != nullptr && first->secondary) {
     const Evidence* primary = earliest(evidence, false, false);
@@ -201,6 +321,14 @@ Classified classify(const std::vector<Evidence>& evidence, bool measured, bool r
   silent.first.source = "exit";
   if (result_due) silent.first.cause = "exited 0 without a result";
   return silent;
+}
+
+}  // namespace
+
+Classified classify(const std::vector<Evidence>& evidence, bool measured, bool result_due) {
+  Classified verdict = verdict_of(evidence, measured, result_due);
+  verdict.also = contradictions(verdict, evidence);
+  return verdict;
 }
 
 }  // namespace shardsweep

@@ -3,11 +3,15 @@
 // The first cause in time wins; what merely follows from another failure never does.
 #pragma once
 
+#include "domain/log_rules.hpp"
+
 #include <shardsweep/protocol.hpp>
 #include <shardsweep/record.hpp>
 
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace shardsweep {
@@ -17,7 +21,7 @@ struct Evidence {
   Timestamp at = 0;
   Outcome outcome = Outcome::crashed;
   std::string cause;
-  std::string source;           ///< runner, exit, agent, policy, request
+  std::string source;           ///< runner, exit, log, agent, policy, request
   std::int32_t exit_code = -1;  ///< -1: none
   std::int32_t signal = 0;
   int rank = -1;  ///< -1: none
@@ -26,6 +30,9 @@ struct Evidence {
   bool secondary = false;
   /// A lost peer by name: no cause by itself, whenever it was seen.
   bool only_a_witness = false;
+  /// Says something else than the evidence it stands beside: never the cause, but shown.
+  bool aside = false;
+  std::string node{};  ///< where it was seen; empty: not known
   friend bool operator==(const Evidence&, const Evidence&) = default;
 };
 
@@ -33,6 +40,7 @@ struct Evidence {
 struct Classified {
   Outcome outcome = Outcome::lost;
   Evidence first;
+  std::string also{};  ///< what contradicts it, one line; empty: nothing
   friend bool operator==(const Classified&, const Classified&) = default;
 };
 
@@ -52,7 +60,18 @@ struct Classified {
 /// that it ended because of it. What it says first on stderr names the task that failed first.
 [[nodiscard]] Evidence evidence_of_step(std::string_view output, int exit_code, Timestamp at,
                                         bool told);
-[[nodiscard]] Evidence evidence_of_node(const NodeEnded& ended);
+[[nodiscard]] Evidence evidence_of_node(const NodeEnded& ended, const std::string& node = "");
+
+/// What one rank's output (-1: the step's) adds. `finding`: none where no rule knows a line of
+/// it, which is then said. An exit code or signal that means nothing by itself gets its meaning
+/// from the log; in a rank that was ended because of another's failure or of a watch's verdict,
+/// a cause in the log is older than that; what contradicts a record stays beside it. A rule of
+/// the user's own is right against all of them. `alone`: where nothing else says that anything
+/// went wrong, a cause in the log does.
+void join_log(std::vector<Evidence>& evidence, int rank,
+              const std::optional<LogFinding>& finding, Timestamp now, bool alone);
+/// The user's own rules, held against what the evidence itself says.
+void apply_own_rules(std::vector<Evidence>& evidence, std::span<const LogRule> own);
 
 // ---- verdict
 // ---------------------------------------------------------------------------------

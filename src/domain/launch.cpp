@@ -121,6 +121,7 @@ AttemptSpec attempt_spec(const SweepSpec& sweep, const Point& point,
   spec.others_cpu_limit = policy.others_cpu_limit;
   spec.grace_s = policy.grace_s;
   spec.keep_log_bytes = policy.keep_log_bytes;
+  spec.rules = sweep.rules;
   return spec;
 }
 

@@ -125,7 +125,41 @@ TEST_CASE("an unknown exit code quotes what the rank printed last") {
   const Ended ended = outcome_of(allocation, {"0:say=no such option", "0:exit=3", "hang"});
   CHECK(ended.outcome == Outcome::crashed);
   CHECK(ended.exit_code == 3);
-  CHECK(ended.cause == "rank 0 exited with 3: no such option");
+  CHECK(ended.cause == "rank 0 exited with 3: no such option (no rule knows its log)");
+}
+
+TEST_CASE("what a rank printed explains an exit code that says nothing") {
+  Allocation allocation;
+  const Ended ended = outcome_of(
+      allocation, {"1:say=NCCL WARN Call to ibv_modify_qp failed with 110",
+                   "1:say=torch.OutOfMemoryError: CUDA out of memory. Tried to allocate",
+                   "0:say=RuntimeError: Connection reset by peer", "exit=1"});
+  CHECK(ended.outcome == Outcome::comm_error);
+  CHECK(ended.source == "log");
+  CHECK(ended.exit_code == 1);
+  CHECK(ended.cause == "rank 1: nccl-ib-call: NCCL WARN Call to ibv_modify_qp failed with 110");
+  CHECK(ended.node == "local");
+}
+
+TEST_CASE("a rule of the user's own says what a rank's last words mean") {
+  Allocation allocation;
+  allocation.every.rules = {{"quota", "quota of * used up", Outcome::node_failure}};
+  const auto quota =
+      allocation.assign({"0:say=the quota of /shared used up", "0:exit=1", "hang"});
+  allocation.start();
+  const Ended own = allocation.wait_ended(quota.attempt);
+  CHECK(own.outcome == Outcome::node_failure);
+  CHECK(own.cause == "rank 0: quota: the quota of /shared used up");
+}
+
+TEST_CASE("an oom that nobody has noticed before the watch lost its patience") {
+  Allocation allocation;
+  allocation.every.start_limit_s = 2;
+  const Ended ended = outcome_of(
+      allocation,
+      {"1:say=torch.OutOfMemoryError: CUDA out of memory. Tried to allocate", "hang"});
+  CHECK(ended.outcome == Outcome::oom);
+  CHECK(ended.also.starts_with("hung: "));
 }
 
 TEST_CASE("a lost peer is no cause beside the death that it noticed") {

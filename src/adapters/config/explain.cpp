@@ -145,10 +145,13 @@ class Explainer {
     line("  name: {}", yaml_text(sweep_.runner.name));
     line("  program: {}  # empty: beside shardsweep itself", yaml_text(sweep_.runner.program));
     line("  args: [{}]", listed(sweep_.runner.args, yaml_text));
-    if (sweep_.env.empty()) return;
-    line("\nenv:");
+    if (!sweep_.env.empty()) line("\nenv:");
     for (const auto& [name, value] : sweep_.env)
       line("  {}: {}", name, yaml_text(value));
+    if (!sweep_.rules.empty()) line("\nclassify:");
+    for (const auto& rule : sweep_.rules)
+      line("  - {{name: {}, pattern: {}, outcome: {}}}", yaml_text(rule.name),
+           yaml_text(rule.pattern), name(rule.outcome));
   }
 
   void policy() {

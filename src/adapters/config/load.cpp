@@ -33,7 +33,8 @@ Result<void> check_written_out(const SweepSpec& sweep, const YamlNode& root) {
     values += 1 + 2 * (point.settings.size() + point.vars.size());
   for (const auto& var : sweep.vars)
     values += 2 + var.values.size();
-  values += sweep.excludes.size() * 5 + sweep.env.size() * 2 + sweep.runner.args.size();
+  values += sweep.excludes.size() * 5 + sweep.rules.size() * 7 + sweep.env.size() * 2 +
+            sweep.runner.args.size();
   if (values > most_yaml_nodes || explain_sweep(sweep).size() > most_yaml_bytes) {
     return refuse(root, fmt::format("about {} values with points and presets written out: a "
                                     "sweep has at most {}, in 4 MiB",

@@ -71,6 +71,7 @@ class SweepReader {
   Result<void> read_measure(const YamlNode& map);
   Result<void> read_runner(const YamlNode& node);
   Result<void> read_policy(const YamlNode& root);
+  Result<void> read_rules(const YamlNode& list);
 
   SweepSpec sweep_;
   Presets presets_;

@@ -47,6 +47,34 @@ Result<ExcludeRule> read_exclude(const YamlNode& node) {
   return rule;
 }
 
+Result<Outcome> read_rule_outcome(const YamlNode& node) {
+  std::string known;
+  for (const Outcome outcome : log_rule_outcomes) {
+    if (node.kind == YamlNode::Kind::scalar && node.text == name(outcome)) return outcome;
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", name(outcome));
+  }
+  return refuse(node,
+                fmt::format("expected one of {} for 'outcome', got {}", known, describe(node)));
+}
+
+Result<LogRule> read_rule(const YamlNode& node) {
+  constexpr std::string_view what = "a rule";
+  SHARDSWEEP_TRY(expect_map(node, what));
+  SHARDSWEEP_TRY(check_keys(node, what, {"name", "pattern", "outcome"}));
+  LogRule rule;
+  SHARDSWEEP_ASSIGN(const auto* name, need(node, what, "name"));
+  SHARDSWEEP_ASSIGN(rule.name, read_name(*name, "name"));
+  SHARDSWEEP_ASSIGN(const auto* pattern, need(node, what, "pattern"));
+  SHARDSWEEP_ASSIGN(rule.pattern, read_text(*pattern, "pattern", most_pattern_bytes));
+  if (rule.pattern.find_first_not_of("* ") == std::string::npos)
+    return refuse(*pattern,
+                  "a pattern that fits every line: write text of the one that is "
+                  "meant, with * for what varies");
+  SHARDSWEEP_ASSIGN(const auto* outcome, need(node, what, "outcome"));
+  SHARDSWEEP_ASSIGN(rule.outcome, read_rule_outcome(*outcome));
+  return rule;
+}
+
 std::string out_of_range(std::string_view text, const PolicyField& field, bool low,
                          const std::string& bound) {
   return fmt::format("{} is {} than {}, the {} for '{}'", in_quotes(text),
@@ -108,7 +136,23 @@ Result<void> SweepReader::read_trial_settings(const YamlNode& root) {
   if (const auto* map = find(root, "env")) {
     SHARDSWEEP_ASSIGN(sweep_.env, read_environment(*map));
   }
+  if (const auto* list = find(root, "classify")) SHARDSWEEP_TRY(read_rules(*list));
   return read_policy(root);
+}
+
+Result<void> SweepReader::read_rules(const YamlNode& list) {
+  SHARDSWEEP_TRY(expect_list(list, "'classify'"));
+  if (list.items.size() > most_log_rules)
+    return refuse(*list.items[most_log_rules], "more than 100 rules in 'classify'");
+  for (const auto& item : list.items) {
+    SHARDSWEEP_ASSIGN(LogRule rule, read_rule(*item));
+    for (const LogRule& other : sweep_.rules) {
+      if (other.name == rule.name)
+        return refuse(*item, fmt::format("two rules are called {}", in_quotes(rule.name)));
+    }
+    sweep_.rules.push_back(std::move(rule));
+  }
+  return {};
 }
 
 Result<void> SweepReader::read_excludes(const YamlNode& list) {

@@ -219,6 +219,7 @@ void fields(Is<AttemptSpec> auto& m, auto&& visit) {
   visit.optional("hang_factor", m.hang_factor);
   visit.optional("evidence_s", m.evidence_s);
   visit.optional("others_cpu_limit", m.others_cpu_limit);
+  visit.optional("rules", m.rules);
 }
 void fields(Is<AllocationSpec> auto& m, auto&& visit) {
   visit("token", m.token);
@@ -244,6 +245,13 @@ struct Writer {
   Json& object;
   void operator()(const char* key, const Outcome& value) const {
     object[key] = std::string(name(value));
+  }
+  void operator()(const char* key, const std::vector<LogRule>& rules) const {
+    Json& list = object[key] = Json::array();
+    for (const LogRule& rule : rules)
+      list.push_back({{"name", rule.name},
+                      {"pattern", rule.pattern},
+                      {"outcome", std::string(name(rule.outcome))}});
   }
   void operator()(const char* key, const auto& value) const { object[key] = value; }
   void optional(const char* key, const auto& value) const { (*this)(key, value); }
@@ -356,6 +364,20 @@ bool read_value(const Json& value, std::vector<std::string>& out) {
   if (!value.is_array()) return false;
   for (const auto& item : value) {
     if (!read_value(item, out.emplace_back())) return false;
+  }
+  return true;
+}
+bool read_value(const Json& value, std::vector<LogRule>& out) {
+  if (!value.is_array() || value.size() > most_log_rules) return false;
+  for (const auto& item : value) {
+    LogRule& rule = out.emplace_back();
+    const auto holds = [&](const char* key, auto& into) {
+      const auto found = item.find(key);
+      return found != item.end() && read_value(*found, into);
+    };
+    const bool whole = item.is_object() && holds("name", rule.name) &&
+                       holds("pattern", rule.pattern) && holds("outcome", rule.outcome);
+    if (!whole) return false;
   }
   return true;
 }

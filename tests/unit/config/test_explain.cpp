@@ -141,6 +141,9 @@ class RandomSweep {
       sweep_.runner.args.push_back(text());
     for (auto count = pick(3); count > 0; --count)
       sweep_.env["E" + std::to_string(count)] = text();
+    for (auto count = pick(3); count > 0; --count)
+      sweep_.rules.push_back({"r" + std::to_string(count), "x" + text().substr(0, 90),
+                              log_rule_outcomes.at(static_cast<std::size_t>(pick(7)))});
   }
 
   void policy() {
