@@ -24,6 +24,9 @@ struct LoadOptions {
 /// The same from text; `name` stands for the file in messages.
 [[nodiscard]] Result<SweepSpec> load_sweep_text(std::string_view text, const std::string& name,
                                                 const LoadOptions& options);
+/// A cluster preset by its name.
+[[nodiscard]] Result<ClusterSpec> load_cluster(const std::string& name,
+                                               const std::filesystem::path& presets);
 [[nodiscard]] Result<SiteSpec> load_site(const std::filesystem::path& file);
 [[nodiscard]] Result<SiteSpec> load_site_text(std::string_view text, const std::string& name);
 

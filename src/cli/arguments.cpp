@@ -25,6 +25,7 @@ class Grammar {
     app_.footer(
         "Daily: plan submit run status follow pause resume cancel rerun show\n"
         "Results: results query best heatmap export\n"
+        "Tables of others: replay\n"
         "A sweep's name, a trial's slug, an attempt (slug.2) or a job id is understood "
         "wherever a "
         "thing is named.\n"
@@ -34,6 +35,7 @@ class Grammar {
     add_sweep_commands();
     add_control_commands();
     add_result_commands();
+    add_recorded_commands();
     add_other_commands();
   }
 
@@ -168,6 +170,45 @@ class Grammar {
         ->required()
         ->type_name("FILE");
     with_where(save);
+  }
+
+  void with_recorded_file(CLI::App* sub) {
+    sub->add_option("file", o_.file, "table of runs (CSV)")->required()->type_name("FILE");
+    sub->add_option("--from", o_.from, "whose columns it has: csv (our names) or nanotron")
+        ->capture_default_str()
+        ->type_name("KIND");
+    sub->add_option("--cluster", o_.cluster,
+                    "preset of the cluster that it is of (nanotron: h100-8x)")
+        ->type_name("PRESET");
+    sub->add_option("--family", o_.family,
+                    "family of its trainer: shardbench, nanotron, megatron, fsdp (nanotron: "
+                    "nanotron)")
+        ->type_name("FAMILY");
+    sub->add_option(
+           "--where", o_.where,
+           "rows: an expression over axes, shape, outcome, metrics, software_version and "
+           "the table's other columns")
+        ->type_name("EXPR");
+    with_format(sub);
+  }
+
+  void add_recorded_commands() {
+    CLI::App* replay = command(
+        "replay", "Search a recorded sweep as if it were the cluster, and score the search");
+    with_recorded_file(replay);
+    replay->add_option("--policy", o_.policy, "best_first or exhaustive")
+        ->capture_default_str();
+    replay
+        ->add_option("--until", o_.until,
+                     "end of a cell's search: regret=1%,confidence=95% or runs=N or "
+                     "gpu_hours=H (default: its last point)")
+        ->type_name("LIMITS");
+    replay
+        ->add_option("--without-rule", o_.without_rules,
+                     "named rule to switch off: micro_batch, grad_accum (repeatable)")
+        ->type_name("RULE");
+    replay->add_flag("--learn-across", o_.learn_across,
+                     "cells learn from smaller models and fewer nodes");
   }
 
   void add_other_commands() {

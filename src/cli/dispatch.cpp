@@ -15,14 +15,14 @@
 namespace shardsweep {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Command>, 20> commands{{
+constexpr std::array<std::pair<std::string_view, Command>, 21> commands{{
     {"plan", command_plan},     {"submit", command_submit},  {"run", command_run},
     {"render", command_render}, {"status", command_status},  {"follow", command_follow},
     {"pause", command_control}, {"resume", command_control}, {"cancel", command_control},
     {"rerun", command_control}, {"show", command_show},      {"results", command_results},
     {"query", command_query},   {"best", command_best},      {"heatmap", command_heatmap},
     {"export", command_export}, {"daemon", command_daemon},  {"tick", command_tick},
-    {"doctor", command_doctor}, {"gc", command_gc},
+    {"doctor", command_doctor}, {"gc", command_gc},          {"replay", command_replay},
 }};
 
 }  // namespace

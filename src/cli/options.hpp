@@ -42,6 +42,15 @@ struct Options {
   std::string value = "tokens_per_s_per_gpu";
   bool long_form = false;
 
+  // recorded sweeps
+  std::string from = "csv";  ///< whose columns: csv, nanotron
+  std::string cluster;       ///< preset
+  std::string family;        ///< of trainers
+  std::string policy = "best_first";
+  std::string until;
+  std::vector<std::string> without_rules;
+  bool learn_across = false;
+
   // daemon
   bool until_idle = false;
   bool take_over = false;

@@ -2,6 +2,7 @@
 #include "domain/decide.hpp"
 
 #include "domain/fold.hpp"
+#include "domain/search/sweep_search.hpp"
 
 #include <fmt/format.h>
 
@@ -28,6 +29,19 @@ void put(std::vector<Change>& changes, const TrialRow& row, std::string cause) {
                                 .attempts = row.attempts});
 }
 
+/// `kind` of the event: skipped by a rule, or spared by a search.
+void skip(TrialRow& trial, Timestamp now, std::vector<Change>& changes, std::string cause,
+          std::string_view kind = "skipped") {
+  trial.state = State::ended;
+  trial.outcome = Outcome::skipped;
+  put(changes, trial, cause);
+  changes.emplace_back(AddEvent{.at = now,
+                                .sweep = trial.sweep,
+                                .trial = trial.id,
+                                .kind = std::string(kind),
+                                .detail = std::move(cause)});
+}
+
 /// The smallest micro-batch that ran out of memory, by sweep and lane.
 using OomByLane = std::map<std::pair<SweepId, std::string>, const TrialRow*>;
 
@@ -42,20 +56,18 @@ OomByLane out_of_memory(const World& world) {
 }
 
 /// Named rule: after an OOM every larger micro-batch of the same lane ends skipped.
-void skip_after_oom(World& world, Timestamp now, std::vector<Change>& changes) {
+void skip_after_oom(World& world, const DecideInput& input, std::vector<Change>& changes) {
   const OomByLane smallest = out_of_memory(world);
   if (smallest.empty()) return;
   for (auto& [id, trial] : world.trials) {
     if (trial.state != State::planned) continue;
+    const auto facts = input.sweeps.find(trial.sweep);
+    if (facts != input.sweeps.end() && !facts->second.skip_larger_after_oom) continue;
     const auto found = smallest.find({trial.sweep, trial.lane});
     if (found == smallest.end() || trial.micro_batch <= found->second->micro_batch) continue;
-    trial.state = State::ended;
-    trial.outcome = Outcome::skipped;
-    const std::string cause = fmt::format("micro_batch {} ran out of memory ({})",
-                                          found->second->micro_batch, found->second->slug);
-    put(changes, trial, cause);
-    changes.emplace_back(AddEvent{
-        .at = now, .sweep = trial.sweep, .trial = id, .kind = "skipped", .detail = cause});
+    skip(trial, input.now, changes,
+         fmt::format("micro_batch {} ran out of memory ({})", found->second->micro_batch,
+                     found->second->slug));
   }
 }
 
@@ -108,6 +120,7 @@ class Decider {
         stop_for_budget(sweep, facts->second);
         continue;
       }
+      search(sweep.id);
       make_allocations(sweep, facts->second);
       for (auto& [id, allocation] : world_.allocations) {
         if (allocation.sweep == sweep.id && takes_work(allocation)) {
@@ -131,6 +144,27 @@ class Decider {
     waiting(sweep.id).clear();
   }
 
+  /// Puts what waits into the order that the sweep's search asks for; what it rules out ends.
+  void search(SweepId sweep) {
+    const auto found = input_.searches.find(sweep);
+    if (found == input_.searches.end()) return;
+    found->second->hear(world_, changes_);
+    auto& trials = waiting(sweep);
+    const auto advice = found->second->advise({trials.begin(), trials.end()});
+    for (const auto& [id, cause] : advice.skip)
+      skip(world_.trials.at(id), input_.now, changes_, cause, spared_event);
+    std::erase_if(trials, [](const TrialRow* trial) { return trial->state == State::ended; });
+    const auto rank = [&](const TrialRow* trial) {
+      const auto at = advice.rank.find(trial->id);
+      return at == advice.rank.end() ? std::int64_t{0} : at->second;
+    };
+    std::stable_sort(trials.begin(), trials.end(),
+                     [&](const TrialRow* a, const TrialRow* b) { return rank(a) < rank(b); });
+  }
+  [[nodiscard]] bool is_searched(SweepId sweep) const {
+    return input_.searches.contains(sweep);
+  }
+
   /// One machine is one allocation; a cluster gives one per node count and more where the work
   /// is worth it, small ones first: they start sooner, and a large one that waits for its
   /// nodes holds none of them up.
@@ -142,7 +176,8 @@ class Decider {
       return;
     }
     for (Demand demand : demands(sweep.id)) {
-      demand.allocations = wanted_allocations(demand, facts.policy);
+      // A search learns from one trial before it chooses the next.
+      demand.allocations = is_searched(sweep.id) ? 1 : wanted_allocations(demand, facts.policy);
       while (demand.live < demand.allocations && within_limits(sweep.id, facts, demand.nodes)) {
         make_allocation(sweep, facts, demand);
         ++demand.live;
@@ -254,7 +289,10 @@ class Decider {
     }
     auto& trials = waiting(allocation.sweep);
     auto next = trials.begin();
-    while (next != trials.end() && ahead <= policy.lane_ahead_s && open < most_open &&
+    const auto most = is_searched(allocation.sweep)
+                          ? std::min(most_open, input_.most_open_in_search)
+                          : most_open;
+    while (next != trials.end() && ahead <= policy.lane_ahead_s && open < most &&
            !is_full(assigned, policy)) {
       TrialRow* trial = *next;
       if (node_count(*trial) != allocation.nodes) {
@@ -356,7 +394,7 @@ double wall_time_s(double predicted_s, double longest_s, const Policy& policy) {
 }
 
 void decide(World& world, const DecideInput& input, std::vector<Change>& changes) {
-  skip_after_oom(world, input.now, changes);
+  skip_after_oom(world, input, changes);
   Decider(world, input, changes).run();
 }
 

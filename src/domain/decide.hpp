@@ -12,9 +12,15 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace shardsweep {
+
+class SweepSearch;
+
+/// Kind of the event of a trial that its search has found needless.
+inline constexpr std::string_view spared_event = "spared";
 
 /// What decide() must know of a sweep besides its rows.
 struct SweepFacts {
@@ -22,10 +28,17 @@ struct SweepFacts {
   std::int32_t slots_per_node = 1;
   std::string backend;  ///< "local": one allocation at a time on this machine
   double gpu_hours_used = 0;
+  bool skip_larger_after_oom = true;  ///< search.rules.micro_batch
 };
 
 struct DecideInput {
   std::map<SweepId, SweepFacts> sweeps;
+  /// Of sweeps whose order or end depends on what they measure. What is in `changes` already is
+  /// told to them.
+  std::map<SweepId, SweepSearch*> searches{};
+  /// Attempts of theirs that an allocation holds at once: one runs, one waits so that no GPU
+  /// does.
+  std::int64_t most_open_in_search = 2;
   Timestamp now = 0;
   /// Unpredictable and unique; gives tokens (8 hex digits) and nonces (32).
   std::function<std::string(int digits)> random_hex;

@@ -6,6 +6,7 @@
 
 #include "domain/feasibility.hpp"
 #include "domain/grid.hpp"
+#include "domain/lane_order.hpp"
 #include "domain/predict/time_model.hpp"
 #include "domain/text.hpp"
 
@@ -17,45 +18,6 @@
 
 namespace shardsweep {
 namespace {
-
-// A 128-bit hash over what a lane shares: equal where lane_key() is, and cheaper.
-struct LaneHash {
-  std::uint64_t high = 0x9e3779b97f4a7c15ULL;
-  std::uint64_t low = 0xcbf29ce484222325ULL;
-  void add(std::int64_t value) {
-    const auto bits = static_cast<std::uint64_t>(value);
-    high = mixed(high ^ bits);
-    low = mixed(low + bits * 0x9e3779b97f4a7c15ULL + 1);
-  }
-  // The finalizer of SplitMix64 [Steele, Lea, Flood, OOPSLA 2014].
-  static std::uint64_t mixed(std::uint64_t bits) {
-    bits = (bits ^ (bits >> 30U)) * 0xbf58476d1ce4e5b9ULL;
-    bits = (bits ^ (bits >> 27U)) * 0x94d049bb133111ebULL;
-    return bits ^ (bits >> 31U);
-  }
-  friend bool operator==(const LaneHash&, const LaneHash&) = default;
-  friend bool operator<(const LaneHash& a, const LaneHash& b) {
-    return std::tie(a.high, a.low) < std::tie(b.high, b.low);
-  }
-};
-
-struct Kept {
-  std::int64_t index;
-  LaneHash lane;
-  double value;  // tokens/s per GPU, also where only a nominal rate is known
-  std::int32_t nodes;
-  std::int32_t gpus;
-  std::int32_t micro_batch;
-  std::int32_t grad_accum;
-  std::int32_t repeat;
-};
-
-struct Lane {
-  std::size_t first;
-  std::size_t count;
-  double value;  // of its best trial
-  std::int64_t index;
-};
 
 class Planner {
  public:
@@ -81,7 +43,7 @@ class Planner {
     for (std::size_t i = 0; i < counts.size(); ++i) {
       if (counts[i] > 0) plan_.left_out_by_constraint[judge_.constraints()[i]] += counts[i];
     }
-    write_trials(ordered_lanes());
+    write_trials(order_lanes(kept_));
     return std::move(plan_);
   }
 
@@ -108,31 +70,7 @@ class Planner {
     if (store) plan_.left_out.push_back(std::move(left));
   }
 
-  [[nodiscard]] std::vector<Lane> ordered_lanes() {
-    std::sort(kept_.begin(), kept_.end(), [](const Kept& a, const Kept& b) {
-      return std::tie(a.lane, a.micro_batch, a.grad_accum, a.repeat, a.index) <
-             std::tie(b.lane, b.micro_batch, b.grad_accum, b.repeat, b.index);
-    });
-    std::vector<Lane> lanes;
-    for (std::size_t i = 0; i < kept_.size(); ++i) {
-      const auto& each = kept_[i];
-      if (i == 0 || each.lane != kept_[i - 1].lane)
-        lanes.push_back({i, 0, each.value, each.index});
-      auto& lane = lanes.back();
-      ++lane.count;
-      lane.value = std::max(lane.value, each.value);
-      lane.index = std::min(lane.index, each.index);
-    }
-    std::sort(lanes.begin(), lanes.end(), [&](const Lane& a, const Lane& b) {
-      const auto& one = kept_[a.first];
-      const auto& other = kept_[b.first];
-      return std::tuple(one.nodes, one.gpus, -a.value, a.index) <
-             std::tuple(other.nodes, other.gpus, -b.value, b.index);
-    });
-    return lanes;
-  }
-
-  void write_trials(const std::vector<Lane>& lanes) {
+  void write_trials(const std::vector<LaneRange>& lanes) {
     plan_.trials.reserve(kept_.size());
     GridPoint at;
     double gpu_seconds = 0;
@@ -155,7 +93,7 @@ class Planner {
   const Grid& grid_;
   Judge& judge_;
   std::vector<const AxisInfo*> lane_axes_;
-  std::vector<Kept> kept_;
+  std::vector<LaneEntry> kept_;
   Plan plan_;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The port's functions for sweeps: text, flags over it, tree, values.
 #include "adapters/config/overrides.hpp"
+#include "adapters/config/presets.hpp"
 #include "adapters/config/readers.hpp"
 #include "adapters/config/source.hpp"
 #include "adapters/config/sweep_reader.hpp"
@@ -67,6 +68,18 @@ Result<SweepSpec> load_sweep(const std::filesystem::path& file, const LoadOption
 Result<SweepSpec> load_sweep_text(std::string_view text, const std::string& name,
                                   const LoadOptions& options) {
   return load(std::string(text), name, options);
+}
+
+Result<ClusterSpec> load_cluster(const std::string& name,
+                                 const std::filesystem::path& presets) {
+  Sources sources;
+  YamlNode node;
+  node.kind = YamlNode::Kind::scalar;
+  node.text = name;
+  node.source = &sources.emplace_back("--cluster " + name, name, Source::Kind::flag);
+  node.line = 1;
+  node.column = 1;
+  return Presets(presets, sources).cluster(node);
 }
 
 }  // namespace shardsweep

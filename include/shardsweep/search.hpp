@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the trials of a cell (model x sequence length x nodes or GPUs) are searched: in which
+// order they run, and when it is enough.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+namespace shardsweep {
+
+enum class SearchPolicy : std::uint8_t {
+  exhaustive,  ///< every trial, lane by lane, in the plan's order
+  best_first,  ///< what most likely beats the best so far, by all that has been measured
+};
+inline constexpr std::array<std::string_view, 2> search_policy_words{"exhaustive",
+                                                                     "best_first"};
+
+/// When a cell is over before all its trials have run. 0: not by this.
+struct SearchUntil {
+  double regret = 0;         ///< nothing left is faster than the best by this fraction …
+  double confidence = 0.95;  ///< … with this probability
+  std::int64_t runs = 0;     ///< trials of the cell that have been started
+  double gpu_hours = 0;      ///< used by the cell's attempts
+  [[nodiscard]] bool any() const { return regret > 0 || runs > 0 || gpu_hours > 0; }
+  friend bool operator==(const SearchUntil&, const SearchUntil&) = default;
+};
+
+/// Rules that no published run contradicts; each can be switched off by its name.
+struct SearchRules {
+  /// After an OOM, larger micro-batches of the same lane end skipped (1,143 such runs of the
+  /// Ultra-Scale Playbook's 4,104, none succeeded).
+  bool micro_batch = true;
+  /// With fewer micro-batches than pipeline stages - 1, a layout runs after all others (259
+  /// such runs there, none succeeded).
+  bool grad_accum = true;
+  friend bool operator==(const SearchRules&, const SearchRules&) = default;
+};
+
+struct SearchSettings {
+  SearchPolicy policy = SearchPolicy::exhaustive;
+  SearchUntil until;
+  SearchRules rules;
+  /// What cells measure tells about other cells too.
+  bool learn_across = false;
+  /// Order and stop are the plan's own: nothing has to be learnt.
+  [[nodiscard]] bool is_plain() const {
+    return policy == SearchPolicy::exhaustive && !until.any();
+  }
+  friend bool operator==(const SearchSettings&, const SearchSettings&) = default;
+};
+
+}  // namespace shardsweep

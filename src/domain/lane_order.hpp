@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// The plan's order: lanes by nodes, then GPUs, then the predicted speed of their best trial,
+// best first; within a lane by micro_batch, grad_accum and repeat, ascending.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+namespace shardsweep {
+
+/// A 128-bit hash over what a lane shares: equal where lane_key() is, and cheaper.
+struct LaneHash {
+  std::uint64_t high = 0x9e3779b97f4a7c15ULL;
+  std::uint64_t low = 0xcbf29ce484222325ULL;
+  void add(std::int64_t value);
+  void add(std::string_view text);
+  friend bool operator==(const LaneHash&, const LaneHash&) = default;
+  friend bool operator<(const LaneHash& a, const LaneHash& b) {
+    return std::tie(a.high, a.low) < std::tie(b.high, b.low);
+  }
+};
+
+struct LaneEntry {
+  std::int64_t index;  ///< the caller's; ties go by it
+  LaneHash lane;
+  double value;  ///< tokens/s per GPU, also where only a nominal rate is known
+  std::int32_t nodes;
+  std::int32_t gpus;
+  std::int32_t micro_batch;
+  std::int32_t grad_accum;
+  std::int32_t repeat;
+};
+
+/// Entries of one lane stand together, `count` of them from `first` on.
+struct LaneRange {
+  std::size_t first;
+  std::size_t count;
+  double value;        ///< of its best trial
+  std::int64_t index;  ///< lowest
+};
+
+/// Sorts `entries` so that lanes stand together, and gives the lanes in the order in which to
+/// run.
+[[nodiscard]] std::vector<LaneRange> order_lanes(std::vector<LaneEntry>& entries);
+
+}  // namespace shardsweep

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "domain/search/cell_search.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+namespace shardsweep {
+namespace {
+
+double normal_cdf(double x) {
+  return 0.5 * std::erfc(-x / std::sqrt(2.0));
+}
+
+double log2_of(std::int64_t value) {
+  return std::log2(static_cast<double>(std::max<std::int64_t>(value, 1)));
+}
+
+/// Lengths over which errors of predictions resemble each other are about a doubling of a
+/// degree; what switches a mechanism on is as far away as that.
+Features features_of(const SearchPoint& at, const ClusterSpec& cluster) {
+  const auto& layout = at.point.layout;
+  constexpr double degree = 0.7;
+  constexpr double size = 0.5;
+  const bool tp_leaves_node = cluster.gpus_per_node > 0 && layout.tp > cluster.gpus_per_node;
+  return {degree * log2_of(layout.tp),
+          degree * log2_of(layout.pp),
+          size * log2_of(layout.micro_batch),
+          size * log2_of(layout.grad_accum),
+          degree * (layout.zero > 0 ? 1.0 : 0.0) + 0.3 * layout.zero,
+          degree * static_cast<double>(layout.recompute),
+          (layout.sequence_parallel ? 0.5 : 0.0) + (tp_leaves_node ? 1.0 : 0.0),
+          (layout.pp > 1 ? 1.0 : 0.0),
+          (at.traits.flash_attention.value_or(true) ? 0.0 : 1.0) +
+              (at.traits.fused_norm.value_or(false) ? 0.5 : 0.0),
+          0.3 * log2_of(at.point.gpus)};
+}
+
+}  // namespace
+
+FitBelief::Bounds CellSearch::bounds_of(const MemoryGuess& guess) const {
+  return {guess.lower_bytes, guess.upper_bytes, cluster_.memory_bytes};
+}
+
+std::size_t CellSearch::add(SearchPoint point) {
+  Candidate candidate;
+  candidate.features = features_of(point, cluster_);
+  candidate.bounds = bounds_of(predictor_.guess(point.model, point.point, point.traits).memory);
+  candidate.late =
+      settings_.rules.grad_accum && point.point.layout.grad_accum < point.point.layout.pp - 1;
+  candidate.is = std::move(point);
+  candidates_.push_back(std::move(candidate));
+  stale_ = true;
+  return candidates_.size() - 1;
+}
+
+void CellSearch::start(std::size_t number) {
+  if (candidates_[number].status != Status::waiting) return;
+  candidates_[number].status = Status::started;
+  ++started_;
+}
+
+void CellSearch::put_back(std::size_t number) {
+  if (candidates_[number].status != Status::started) return;
+  candidates_[number].status = Status::waiting;
+  --started_;
+}
+
+void CellSearch::end(std::size_t number, const SearchNews& news) {
+  auto& candidate = candidates_[number];
+  if (candidate.status == Status::ended) return;
+  const bool ran = news.outcome != Outcome::skipped && news.outcome != Outcome::cancelled;
+  if (candidate.status == Status::waiting && ran) ++started_;
+  candidate.status = Status::ended;
+  learn(candidate.is, news);
+  if (news.outcome != Outcome::completed || news.tokens_per_s_per_gpu <= 0) return;
+  const double value = std::log(news.tokens_per_s_per_gpu);
+  if (best_ && *best_ >= value) return;
+  best_ = value;
+}
+
+void CellSearch::learn(const SearchPoint& point, const SearchNews& news) {
+  stale_ = true;
+  const auto memory = predictor_.guess(point.model, point.point, point.traits).memory;
+  if (news.outcome == Outcome::oom) fit_.learn(bounds_of(memory), false);
+  if (news.outcome == Outcome::completed) fit_.learn(bounds_of(memory), true);
+  predictor_.learn({.model = point.model,
+                    .point = point.point,
+                    .traits = point.traits,
+                    .outcome = news.outcome,
+                    .tokens_per_s_per_gpu = news.tokens_per_s_per_gpu,
+                    .peak_bytes = news.peak_bytes});
+  if (news.outcome != Outcome::completed || news.tokens_per_s_per_gpu <= 0) return;
+  measured_.emplace_back(point, std::log(news.tokens_per_s_per_gpu));
+  residuals_.add(features_of(point, cluster_), 0);
+}
+
+/// Everything that the measurements say, anew: what the predictor has learnt moves all of it.
+void CellSearch::refresh() {
+  if (!std::exchange(stale_, false)) return;
+  std::vector<double> residuals;
+  for (const auto& [point, value] : measured_) {
+    const auto guess = predictor_.guess(point.model, point.point, point.traits);
+    residuals.push_back(value - std::log(speed_of(guess.step_s, point.point)));
+  }
+  residuals_.set_residuals(residuals);
+  for (auto& candidate : candidates_) {
+    if (candidate.status != Status::waiting) continue;
+    const auto& is = candidate.is;
+    const auto guess = predictor_.guess(is.model, is.point, is.traits);
+    const auto belief = residuals_.at(candidate.features, candidate.solved);
+    candidate.mean = std::log(speed_of(guess.step_s, is.point)) + belief.mean;
+    candidate.sigma = belief.sigma;
+    candidate.bounds = bounds_of(guess.memory);
+    candidate.fits = fit_.probability(candidate.bounds);
+  }
+}
+
+/// Expected improvement over the best, in its units (Jones, Schonlau and Welch 1998, equation
+/// 15, on the log of the speed), times the chance that it fits at all.
+double CellSearch::gain(const Candidate& candidate) const {
+  if (!best_) return candidate.fits * std::exp(candidate.mean);
+  const double sigma = std::max(candidate.sigma, 1e-6);
+  const double z = (candidate.mean - *best_) / sigma;
+  constexpr double root_two_pi = 2.5066282746310002;
+  const double density = std::exp(-0.5 * z * z) / root_two_pi;
+  return candidate.fits * sigma * (z * normal_cdf(z) + density);
+}
+
+std::vector<std::size_t> CellSearch::order() {
+  std::vector<std::size_t> waiting;
+  for (std::size_t i = 0; i < candidates_.size(); ++i) {
+    if (candidates_[i].status == Status::waiting) waiting.push_back(i);
+  }
+  if (settings_.policy == SearchPolicy::exhaustive) return waiting;
+  refresh();
+  std::vector<std::pair<bool, double>> rank(candidates_.size());
+  for (const auto i : waiting)
+    rank[i] = {candidates_[i].late, -gain(candidates_[i])};
+  std::stable_sort(waiting.begin(), waiting.end(),
+                   [&](std::size_t a, std::size_t b) { return rank[a] < rank[b]; });
+  return waiting;
+}
+
+double CellSearch::chance_of_better(const Candidate& candidate, double by) const {
+  if (!best_) return candidate.fits;
+  const double needed = *best_ + std::log1p(by);
+  return candidate.fits *
+         normal_cdf((candidate.mean - needed) / std::max(candidate.sigma, 1e-6));
+}
+
+std::optional<std::string> CellSearch::enough(double gpu_hours) {
+  const auto& until = settings_.until;
+  if (until.runs > 0 && started_ >= until.runs)
+    return fmt::format("search.until.runs ({}) of this cell are used", until.runs);
+  if (until.gpu_hours > 0 && gpu_hours >= until.gpu_hours) {
+    return fmt::format("search.until.gpu_hours ({:g}) of this cell are used: {:.2f}",
+                       until.gpu_hours, gpu_hours);
+  }
+  if (until.regret <= 0) return std::nullopt;
+  refresh();
+  double none = 1;
+  for (const auto& candidate : candidates_) {
+    if (candidate.status != Status::waiting || candidate.late) continue;
+    none *= 1 - chance_of_better(candidate, until.regret);
+  }
+  if (none < until.confidence) return std::nullopt;
+  if (!best_)
+    return fmt::format("with probability {:.3f} none that is left fits into memory", none);
+  return fmt::format(
+      "with probability {:.3f} none that is left is {:g} % faster than the best, "
+      "{:.0f} tokens/s per GPU",
+      none, 100 * until.regret, std::exp(*best_));
+}
+
+std::string CellSearch::bound_text(std::size_t number) {
+  refresh();
+  const auto& candidate = candidates_[number];
+  constexpr double upper_sigmas = 1.645;
+  return fmt::format("; this one: {:.0f} predicted, below {:.0f} with 95 %, fits with {:.0f} %",
+                     std::exp(candidate.mean),
+                     std::exp(candidate.mean + upper_sigmas * candidate.sigma),
+                     100 * candidate.fits);
+}
+
+}  // namespace shardsweep

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// One cell's search: which of its points most likely beats the best so far, and whether it is
+// worth going on. Pure: what has run is told to it.
+#pragma once
+
+#include "domain/predict/predictor.hpp"
+#include "domain/search/fit_belief.hpp"
+#include "domain/search/residuals.hpp"
+
+#include <shardsweep/search.hpp>
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace shardsweep {
+
+/// A point that may be measured.
+struct SearchPoint {
+  ModelSpec model;
+  Point point;
+  RunTraits traits;
+};
+
+/// How one ended, as far as a search learns from it.
+struct SearchNews {
+  Outcome outcome = Outcome::completed;
+  double tokens_per_s_per_gpu = 0;  ///< 0: not known
+  std::int64_t peak_bytes = 0;      ///< 0: not known
+};
+
+class CellSearch {
+ public:
+  CellSearch(const SearchSettings& settings, const ClusterSpec& cluster, Predictor predictor)
+      : settings_(settings), cluster_(cluster), predictor_(std::move(predictor)) {}
+
+  /// Returns the point's number: 0, 1, …
+  std::size_t add(SearchPoint point);
+  [[nodiscard]] std::size_t size() const { return candidates_.size(); }
+  /// It has been handed out: it is no longer waiting.
+  void start(std::size_t number);
+  /// It did not run after all and waits again.
+  void put_back(std::size_t number);
+  /// It ended, or will never run (skipped, cancelled): then it teaches nothing.
+  void end(std::size_t number, const SearchNews& news);
+  /// What another cell has measured.
+  void learn(const SearchPoint& point, const SearchNews& news);
+
+  /// Of the points that wait, what to start first. Ties: in the order of adding.
+  [[nodiscard]] std::vector<std::size_t> order();
+  /// Why none of those that wait is worth starting; none: go on. `gpu_hours` are those used.
+  [[nodiscard]] std::optional<std::string> enough(double gpu_hours);
+  /// What is expected of a point that waits, for the sentence of enough().
+  [[nodiscard]] std::string bound_text(std::size_t number);
+
+ private:
+  enum class Status : std::uint8_t { waiting, started, ended };
+  struct Candidate {
+    SearchPoint is;
+    Features features{};
+    FitBelief::Bounds bounds;
+    Status status = Status::waiting;
+    bool late = false;           // a named rule puts it behind all others
+    double prior = 0;            // ln of the predicted tokens/s per GPU
+    double prior_sigma = 0;      // of it
+    std::vector<double> solved;  // ResidualModel's scratch
+    // by the last refresh()
+    double mean = 0;
+    double sigma = 0;
+    double fits = 1;
+  };
+
+  [[nodiscard]] FitBelief::Bounds bounds_of(const MemoryGuess& guess) const;
+  void refresh();
+  [[nodiscard]] double gain(const Candidate& candidate) const;
+  [[nodiscard]] double chance_of_better(const Candidate& candidate, double by) const;
+
+  SearchSettings settings_;
+  ClusterSpec cluster_;
+  Predictor predictor_;
+  ResidualModel residuals_{ResidualPrior{}};
+  FitBelief fit_;
+  std::vector<Candidate> candidates_;
+  std::vector<std::pair<SearchPoint, double>> measured_;  // and ln of its tokens/s per GPU
+  std::optional<double> best_;                            // ln of tokens/s per GPU
+  std::int64_t started_ = 0;
+  bool stale_ = true;
+};
+
+}  // namespace shardsweep

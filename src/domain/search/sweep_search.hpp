@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// The searches of one sweep, cell by cell, in terms of its trials: what decide() asks for the
+// order of what waits, and for what need not run at all.
+#pragma once
+
+#include "domain/search/cell_search.hpp"
+
+#include <shardsweep/world.hpp>
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace shardsweep {
+
+/// model x sequence length x nodes (or GPUs). Cells are searched in the order of growing models
+/// and nodes.
+struct CellKey {
+  std::int64_t parameters = 0;
+  std::string model;
+  std::int32_t seq_len = 0;
+  std::int32_t nodes = 0;
+  std::int32_t gpus = 0;
+  friend auto operator<=>(const CellKey&, const CellKey&) = default;
+};
+[[nodiscard]] CellKey cell_of(const ModelSpec& model, const Point& point);
+
+/// A trial as a search sees it, from the database or a plan.
+struct SearchTrial {
+  TrialId id = 0;
+  SearchPoint point;
+  bool started = false;  ///< it has, or had, an attempt
+  std::optional<SearchNews> news;
+  double gpu_hours = 0;  ///< of its attempts
+};
+
+class SweepSearch {
+ public:
+  SweepSearch(const SearchSettings& settings, ClusterSpec cluster, Predictor predictor);
+
+  /// In the plan's order.
+  void add(const SearchTrial& trial);
+  /// What was measured elsewhere; heard by all cells.
+  void learn(SearchPoint point, const SearchNews& news);
+  /// What a tick has learnt, before or after it is committed: heard twice it is the same.
+  void hear(const World& world, std::span<const Change> changes);
+
+  struct Skip {
+    TrialId trial = 0;
+    std::string cause;
+  };
+  struct Advice {
+    std::map<TrialId, std::int64_t> rank;  ///< of those that wait: lowest first
+    std::vector<Skip> skip;                ///< of those that wait
+  };
+  /// `trials` of the world that are planned wait.
+  [[nodiscard]] Advice advise(const std::vector<const TrialRow*>& waiting);
+
+  [[nodiscard]] const SearchSettings& settings() const { return settings_; }
+
+ private:
+  struct Cell {
+    CellSearch search;
+    std::vector<TrialId> trials;  // by number
+    double gpu_hours = 0;
+    std::size_t taught = 0;  // how much of `taught_` it has heard
+  };
+  struct Place {
+    Cell* cell;
+    std::size_t number;
+  };
+  struct Lesson {
+    const Cell* from;
+    SearchPoint point;
+    SearchNews news;
+  };
+
+  void end(TrialId trial, const SearchNews& news);
+  void teach(Cell& cell);
+  void sync(const std::vector<const TrialRow*>& waiting);
+
+  SearchSettings settings_;
+  ClusterSpec cluster_;
+  Predictor predictor_;
+  std::map<CellKey, Cell> cells_;
+  std::map<TrialId, Place> places_;
+  std::map<TrialId, SearchPoint> points_;
+  std::map<TrialId, SearchNews> ended_;
+  std::map<AttemptId, Timestamp> started_at_;
+  std::vector<Lesson> lessons_;  // for all cells, where they learn from each other
+};
+
+}  // namespace shardsweep
