@@ -356,6 +356,12 @@ void take_identity(Options& o, Environment environment) {
   take_rank(o.local_rank, "LOCAL_RANK", "SLURM_LOCALID", environment);
 }
 
+/// So that a sweep can vary it: a free axis is a variable of the ranks' environment.
+void take_fault(Options& o, Environment environment) {
+  const char* fault = environment("SHARDBENCH_FAULT");
+  if (fault != nullptr && std::string_view(fault) != "none") o.fault = fault;
+}
+
 u64 hash_of(const std::string& text) {
   u64 hash = 0;
   for (const char c : text)
@@ -438,6 +444,7 @@ ParsedOptions parse_options(const std::vector<std::string>& arguments,
   ParsedOptions parsed;
   Options& o = parsed.options;
   take_identity(o, environment);
+  take_fault(o, environment);
   for (std::size_t at = 0; at < arguments.size();) {
     Word word{};
     parsed.error = next_word(arguments, at, word);

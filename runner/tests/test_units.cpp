@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pure parts: schedules, ranks, options, statistics, rules, memory.
 #include "cpu_device.hpp"
+#include "fault.hpp"
 #include "memory.hpp"
 #include "meta_run.hpp"
 #include "options.hpp"
@@ -97,6 +98,25 @@ ParsedOptions parse(const std::vector<std::string>& words) {
 }
 
 }  // namespace
+
+TEST_CASE("a fault is asked for by a flag, or by the environment that a sweep varies") {
+  const auto fault = [](const std::string& text) { return parse_fault(text, 4); };
+  CHECK(fault("hang@train+3:1")->step == 3);
+  CHECK(fault("hang@train+3:1")->rank == 1);
+  CHECK(fault("slow@warmup")->rank == 3);
+  CHECK(fault("slow@train+2")->strikes("train", 5, 3));
+  CHECK(!fault("stop@train+2")->strikes("train", 5, 3));
+  for (const char* text : {"hang@train+", "hang@train+x", "hang@train:", "hang@+1", "hang",
+                           "dance@train", "hang@train:1+2"})
+    CHECK_MESSAGE(!fault(text), text);
+  const auto environment = [](const char* name) -> const char* {
+    return std::string_view(name) == "SHARDBENCH_FAULT" ? "crash@init" : nullptr;
+  };
+  CHECK(parse_options({}, environment).options.fault == "crash@init");
+  CHECK(parse_options({"--fault", "hang@init"}, environment).options.fault == "hang@init");
+  const auto none = [](const char*) -> const char* { return "none"; };
+  CHECK(parse_options({}, none).options.fault.empty());
+}
 
 TEST_CASE("no schedule of up to eight stages and sixteen micro-batches can deadlock") {
   for (const ScheduleKind kind : {ScheduleKind::one_f_one_b, ScheduleKind::afab})
