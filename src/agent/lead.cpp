@@ -274,7 +274,7 @@ void Lead::start_next() {
       node.phase.clear();
       node.step = 0;
     }
-    running_.emplace(Running{next->assign, *spec, {}, {}, {}});
+    running_.emplace(Running{next->assign, *spec, {}, {}, {}, {}});
     channel_.send(line);
   }
 }
@@ -310,6 +310,7 @@ void Lead::finish(Running running) {
   for (const auto& [name, node] : nodes_) {
     if (!node.ended) continue;
     add_sentence(also, node.ended->also);
+    if (!node.ended->mark.empty()) running.mark = node.ended->mark;
     node_failed = node_failed || node.ended->outcome == Outcome::node_failure;
     leaked += node.ended->leaked;
     // srun and its step were signalled together with us.
@@ -339,7 +340,7 @@ void Lead::finish(Running running) {
   if (verdict.first.cause.empty()) verdict.first.cause = notes;
   name_the_guilty(running, verdict);
   add_sentence(verdict.also, also);
-  write_ended(running.assign, verdict, leaked, running.spec.keep_log_bytes);
+  write_ended(running.assign, verdict, leaked, running.spec.keep_log_bytes, running.mark);
   // Its agent leaves, can't start anything or can't end something: the next attempt would only
   // find out the same.
   if (node_failed) leave("node lost");
@@ -359,6 +360,15 @@ void Lead::name_the_guilty(const Running& running, Classified& verdict) {
     names[node.index] = name;
   const std::string guilty = accusation(*reading, running.spec.ranks_per_node, names);
   if (!guilty.empty()) verdict.first.cause += "; " + guilty;
+  // The others lost a peer whose own node saw nothing but an exit with 0.
+  if (verdict.outcome != Outcome::comm_error || reading->guilty.empty()) return;
+  const auto name = names.find(reading->guilty.front() / running.spec.ranks_per_node);
+  if (name == names.end()) return;
+  const auto& ended = nodes_.at(name->second).ended;
+  if (!ended || ended->outcome != Outcome::completed) return;
+  verdict.outcome = Outcome::crashed;
+  verdict.first.cause = fmt::format(
+      "{}; {}", evidence_of_early_exit(reading->guilty.front(), 0).cause, verdict.first.cause);
 }
 
 /// Slurm sends the same SIGTERM for the time limit as for everything else.
@@ -376,7 +386,7 @@ void Lead::end_unstarted(const Assign& assign, Outcome outcome, const std::strin
 }
 
 void Lead::write_ended(const Assign& assign, const Classified& verdict, std::int32_t leaked,
-                       std::int64_t keep_log_bytes) {
+                       std::int64_t keep_log_bytes, const std::string& mark) {
   const AttemptPaths paths{assign.dir};
   const auto packed = pack_attempt(paths, keep_log_bytes);
   if (!packed) log_.line(packed.error().what);
@@ -391,6 +401,7 @@ void Lead::write_ended(const Assign& assign, const Classified& verdict, std::int
   ended.leaked = leaked;
   ended.node = verdict.first.node;
   ended.also = verdict.also;
+  ended.mark = verdict.outcome == Outcome::completed ? mark : "";
   if (packed) ended.pack = paths.pack().filename().string();
   log_.line(fmt::format("attempt {} ended {}{}{}", assign.attempt, name(ended.outcome),
                         ended.cause.empty() ? "" : ": ", ended.cause));

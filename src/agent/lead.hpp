@@ -48,6 +48,7 @@ class Lead {
     std::optional<double> end_others_at_s;
     std::optional<Evidence> own;  ///< what the lead itself holds against it
     HangQuestion hang;
+    std::string mark;  ///< of its result, where one has it
   };
 
   void keep_time();
@@ -69,7 +70,7 @@ class Lead {
   void end_unstarted(const Assign& assign, Outcome outcome, const std::string& cause,
                      const std::string& source);
   void write_ended(const Assign& assign, const Classified& verdict, std::int32_t leaked,
-                   std::int64_t keep_log_bytes);
+                   std::int64_t keep_log_bytes, const std::string& mark = "");
   void leave(const std::string& why);
   void lose_nodes(const std::string& why, const std::string& node = "");
   [[nodiscard]] int depart();

@@ -141,7 +141,11 @@ void NodeAgent::launch(const Launch& launch) {
     return refuse(
         fmt::format("{} ranks for {} slots", spec->ranks_per_node, options_.node.slots));
   const NodeCheck check = check_node(options_.node.token, options_.node.name, log_);
+  if (!check.ended.empty())
+    say(NodeFinding{"leaked", fmt::format("{} left by earlier attempts and ended: '{}'",
+                                          check.ended.size(), check.ended.front())});
   if (!check.stuck.empty()) {
+    say(NodeFinding{"dirty", "can't be ended: " + check.stuck.front()});
     refuse("a process of an earlier attempt can't be ended: " + check.stuck.front());
     return leave(Outcome::node_failure, "a process could not be ended", exit_node_dirty);
   }
@@ -159,6 +163,7 @@ void NodeAgent::step_attempt() {
   const bool stuck = attempt_->stuck();
   attempt_.reset();
   say(ended);
+  if (stuck) say(NodeFinding{"dirty", "a process of an attempt can't be ended"});
   if (stuck) leave(Outcome::node_failure, "a process could not be ended", exit_node_dirty);
 }
 

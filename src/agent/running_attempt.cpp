@@ -46,6 +46,9 @@ RunningAttempt::RunningAttempt(const NodeIdentity& node, const Clock& clock, con
 
 void RunningAttempt::launch(const Environment& own, const std::vector<std::string>& devices) {
   memory_kills_ = memory_kills();
+  // What a step's ranks use on other hosts is not ours to see.
+  if (spec_.others_cpu_limit > 0 && !node_.ranks_are_step)
+    cpu_before_ = cpu_use(seconds_of(clock_));
   if (node_.ranks_are_step) {
     launch_step(own);
   } else {
@@ -206,6 +209,8 @@ void RunningAttempt::note_exit(const Rank& rank, int code, int status) {
   const double now_s = seconds_of(clock_);
   if (stage_ != Stage::running) return;
   if (code == CLD_EXITED && status == 0) {
+    if (has_rank_zero() && !left_early_)
+      left_early_ = evidence_of_early_exit(rank.number, clock_.now());
     watch_.begin_teardown(now_s);
     return;
   }
@@ -381,9 +386,21 @@ void RunningAttempt::step_reaping() {
       log_.line(fmt::format("process {} can't be ended: {}", pid, process_cmdline(pid)));
   }
   scan_for_marker();
+  look_for_others();
   read_records();
   read_logs();
   stage_ = Stage::over;
+}
+
+/// Now that all of ours was waited for, what is left over was somebody else's.
+void RunningAttempt::look_for_others() {
+  if (!cpu_before_) return;
+  const auto after = cpu_use(seconds_of(clock_));
+  if (!after) return;
+  const double share = others_share(*cpu_before_, *after);
+  if (share <= spec_.others_cpu_limit) return;
+  disturbed_ = fmt::format("others used {:.0f} % of the CPUs of {} (limit {:.0f} %)",
+                           share * 100, node_.name, spec_.others_cpu_limit * 100);
 }
 
 /// What left the tree by another way than a parent's death (it had a subreaper of its own).
@@ -418,7 +435,9 @@ void RunningAttempt::read_logs() {
 }
 
 NodeEnded RunningAttempt::ended() const {
-  const Classified verdict = classify(evidence_, measured_, has_rank_zero());
+  std::vector<Evidence> evidence = evidence_;
+  if (left_early_ && !measured_) evidence.push_back(*left_early_);
+  const Classified verdict = classify(evidence, measured_, has_rank_zero());
   NodeEnded ended;
   ended.attempt = spec_.attempt;
   ended.outcome = verdict.outcome;
@@ -429,6 +448,10 @@ NodeEnded RunningAttempt::ended() const {
   ended.source = verdict.first.source;
   ended.leaked = leaked_;
   ended.also = verdict.also;
+  if (!disturbed_.empty()) {
+    ended.mark = "contaminated";
+    ended.also += (ended.also.empty() ? "" : "; ") + disturbed_;
+  }
   const auto add = [&](const std::string& text) {
     ended.cause += (ended.cause.empty() ? "" : "; ") + text;
   };

@@ -9,6 +9,7 @@
 //                                    them?        marker scan
 #pragma once
 
+#include "adapters/node/cpu_use.hpp"
 #include "agent/environment.hpp"
 #include "agent/evidence.hpp"
 #include "agent/log.hpp"
@@ -96,6 +97,7 @@ class RunningAttempt {
   void step_reaping();
   void name_leftovers();
   void scan_for_marker();
+  void look_for_others();
   void read_logs();
   void signal_all(int signal) const;
   [[nodiscard]] bool all_gone() const;
@@ -124,6 +126,9 @@ class RunningAttempt {
   std::optional<double> told_at_s_;
   std::optional<double> terminated_at_s_;     ///< a rank died of a SIGTERM that was not ours
   std::optional<std::int64_t> memory_kills_;  ///< before the ranks were started
+  std::optional<CpuUse> cpu_before_;          ///< the same; none where nobody wants to know
+  std::optional<Evidence> left_early_;        ///< exited 0: a fault if there is no result
+  std::string disturbed_;                     ///< by whom a measurement was; empty: by nobody
   double stage_since_s_ = 0;
 };
 

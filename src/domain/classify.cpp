@@ -86,6 +86,17 @@ std::optional<Evidence> evidence_of_exit(int rank, int exit_code, Timestamp at,
   return evidence;
 }
 
+Evidence evidence_of_early_exit(int rank, Timestamp at) {
+  Evidence evidence;
+  evidence.at = at;
+  evidence.source = "exit";
+  evidence.rank = rank;
+  evidence.exit_code = 0;
+  evidence.secondary = true;
+  evidence.cause = fmt::format("{} exited 0 without a result", who(rank));
+  return evidence;
+}
+
 Evidence evidence_of_signal(int rank, int signal, Timestamp at, bool told) {
   Evidence evidence;
   evidence.at = at;

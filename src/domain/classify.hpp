@@ -52,6 +52,9 @@ struct Classified {
 /// `last_line`: what the rank printed last, may be empty. Exit code 0 is no evidence.
 [[nodiscard]] std::optional<Evidence> evidence_of_exit(int rank, int exit_code, Timestamp at,
                                                        const std::string& last_line);
+/// A rank that exits 0 has done its work, or leaves the others waiting: then its peers' lost
+/// connection is no more than a witness, and any other failure comes first.
+[[nodiscard]] Evidence evidence_of_early_exit(int rank, Timestamp at);
 /// `told`: the allocation was told to stop shortly before, so a SIGTERM was the scheduler's.
 [[nodiscard]] Evidence evidence_of_signal(int rank, int signal, Timestamp at, bool told);
 /// The kernel killed it because the job's memory was used up.

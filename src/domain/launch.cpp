@@ -118,7 +118,7 @@ AttemptSpec attempt_spec(const SweepSpec& sweep, const Point& point,
   spec.hang_floor_s = policy.hang_floor_s;
   spec.hang_factor = policy.hang_factor;
   spec.evidence_s = policy.evidence_s;
-  spec.others_cpu_limit = policy.others_cpu_limit;
+  spec.others_cpu_limit = sweep.cluster.shared_host ? 0 : policy.others_cpu_limit;
   spec.grace_s = policy.grace_s;
   spec.keep_log_bytes = policy.keep_log_bytes;
   spec.rules = sweep.rules;

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <string>
@@ -101,6 +102,11 @@ void behave(const std::string& mode) {
     detach([] { hang(); });
   } else if (mode == "refork") {
     detach([] { refork(); });
+  } else if (mode.starts_with("burn=")) {
+    const auto end = std::chrono::steady_clock::now() +
+                     std::chrono::milliseconds(std::atoi(mode.c_str() + 5));
+    while (std::chrono::steady_clock::now() < end) {
+    }
   } else if (mode == "hang") {
     hang();
   } else if (mode == "place") {

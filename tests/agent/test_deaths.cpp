@@ -224,8 +224,7 @@ TEST_CASE("an innocent process with a similar name survives") {
   const std::string rank = std::string(SHARDSWEEP_BIN_DIR) + "/agent_test_rank";
   const pid_t innocent = ::fork();
   if (innocent == 0) {
-    ::setenv("SHARDSWEEP_MARKER", "another-token/1/local", 1);
-    ::execl(rank.c_str(), rank.c_str(), "leak", "hang", nullptr);
+    ::execl(rank.c_str(), rank.c_str(), "stubborn", "hang", nullptr);
     ::_exit(126);
   }
   {
@@ -235,10 +234,7 @@ TEST_CASE("an innocent process with a similar name survives") {
     CHECK(sweep_leftovers(scene.allocation) == 0);
   }
   CHECK(!is_gone(innocent));
-  for (const auto& process : find_marked([](std::string_view marker) {
-                               return marker.starts_with("another-token/");
-                             }).found)
-    CHECK(end_process(process, 1000));
+  ::kill(innocent, SIGKILL);
   ::waitpid(innocent, nullptr, 0);
 }
 

@@ -4,7 +4,11 @@
 
 #include <doctest/doctest.h>
 
+#include <unistd.h>
+
+#include <atomic>
 #include <csignal>
+#include <thread>
 
 using namespace shardsweep;
 using test::Allocation;
@@ -191,7 +195,7 @@ TEST_CASE("exit 0 without a result is a crash") {
     Allocation allocation;
     const Ended ended = outcome_of(allocation, modes);
     CHECK(ended.outcome == Outcome::crashed);
-    CHECK(ended.cause == "exited 0 without a result");
+    CHECK(ended.cause.ends_with("exited 0 without a result"));
   }
 }
 
@@ -333,4 +337,33 @@ TEST_CASE("a second lead of the same allocation exits and runs nothing") {
                               allocation.paths().dir.string() + "' 2>/dev/null";
   CHECK(std::system(command.c_str()) == 75 << 8);
   CHECK(std::system(("SLURM_RESTART_COUNT=1 " + command).c_str()) == 75 << 8);
+}
+
+TEST_CASE("a measurement that others have disturbed is marked") {
+  Allocation quiet;
+  quiet.every.others_cpu_limit = 1;  // more than all there is
+  const Ended clean = outcome_of(quiet, {"steps", "result"});
+  CHECK(clean.mark.empty());
+  // Somebody else on this node: this test, on one CPU.
+  Allocation disturbed;
+  disturbed.every.others_cpu_limit = 0.5 / static_cast<double>(::sysconf(_SC_NPROCESSORS_ONLN));
+  std::atomic<bool> enough{false};
+  std::thread other([&] {
+    while (!enough) {
+    }
+  });
+  const Ended ended = outcome_of(disturbed, {"steps", "burn=300", "result"});
+  enough = true;
+  other.join();
+  CHECK(ended.outcome == Outcome::completed);
+  CHECK(ended.mark == "contaminated");
+  CHECK(ended.also.find("others used ") != std::string::npos);
+}
+
+TEST_CASE("a rank that leaves with 0 in the middle is why the others lost it") {
+  Allocation allocation;
+  const Ended ended = outcome_of(
+      allocation, {"steps", "1:exit=0", "0:burn=50", "0:error=peer_lost", "0:exit=14"});
+  CHECK(ended.outcome == Outcome::crashed);
+  CHECK(ended.cause == "rank 1 exited 0 without a result");
 }

@@ -145,3 +145,18 @@ TEST_CASE("of several nodes the earliest failure wins and a clean exit says noth
       classify({evidence_of_node(second_node), evidence_of_node(first)}, false);
   CHECK(verdict.outcome == Outcome::oom);
 }
+
+TEST_CASE("an exit with 0 before a result explains lost peers and nothing else") {
+  const Evidence early = evidence_of_early_exit(1, 100);
+  Record lost;
+  lost.type = RecordType::error;
+  lost.error_class = "peer_lost";
+  lost.message = "rank 1: closed its connection";
+  const Evidence witness = evidence_of_error(lost, 0, 90);
+  const Classified left = classify({witness, early}, false);
+  CHECK(left.outcome == Outcome::crashed);
+  CHECK(left.first.cause == "rank 1 exited 0 without a result");
+  // Rank 0 failed while it wrote the result: that others had left by then is as it should be.
+  const Classified own = classify({early, evidence_of_signal(0, 6, 200, false)}, false);
+  CHECK(own.first.cause == "rank 0 was ended by SIGABRT");
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// How much of a node's CPU time was somebody else's: a measurement that others have disturbed
+// is none.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+namespace shardsweep {
+
+/// Counted since the machine started.
+struct CpuUse {
+  double at_s = 0;    ///< of the monotonic clock
+  double busy_s = 0;  ///< of all CPUs together, whoever used them
+  double own_s = 0;   ///< of this process and of all its children that were waited for
+  int cpus = 1;
+};
+
+/// Seconds of the line "cpu " of /proc/stat, without idle time, waiting for disks and what a
+/// hypervisor took; none where it is not there.
+[[nodiscard]] std::optional<double> busy_seconds_in(std::string_view proc_stat,
+                                                    double ticks_per_s);
+
+/// Of now. Complete for an attempt once all of its processes have been waited for.
+[[nodiscard]] std::optional<CpuUse> cpu_use(double now_s);
+
+/// The share of all CPU time between two looks that was not our own, 0 … 1.
+[[nodiscard]] double others_share(const CpuUse& before, const CpuUse& after);
+
+}  // namespace shardsweep
