@@ -33,6 +33,8 @@ struct Policy {
   // retry
   std::int64_t retry_on_trial = 1;
   std::int64_t retry_elsewhere = 5;
+  std::int64_t retry_failed_starts = 3;
+  std::int64_t retry_failed_nodes = 10;
 
   // limits
   std::int64_t max_points = 10'000'000;

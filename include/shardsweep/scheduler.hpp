@@ -8,10 +8,13 @@
 
 #include <poll.h>
 
+#include <array>
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -28,6 +31,13 @@ struct AllocationRequest {
   bool strict = false;           ///< held until its id is committed: released by release()
 };
 
+enum class JobState : std::uint8_t { pending, running, ended, unknown };
+
+/// What clean looks have not found of a job: itself, or why it has ended. Stored text; nothing
+/// is the empty word.
+enum class Missing : std::uint8_t { nothing, job, account };
+inline constexpr std::array<std::string_view, 3> missing_words{"", "job", "account"};
+
 /// How a submitted allocation is known again.
 struct AllocationHandle {
   std::string token;
@@ -35,10 +45,10 @@ struct AllocationHandle {
   std::string job_id;    ///< empty where the answer to the submission was never read
   std::filesystem::path dir;
   Timestamp created_at = 0;
-  bool claimed = false;  ///< a lead has claimed it
+  bool claimed = false;                ///< a lead has claimed it
+  Missing missing = Missing::nothing;  ///< what the look before has not found of it
+  double missing_for_s = 0;            ///< since the first look that did not
 };
-
-enum class JobState : std::uint8_t { pending, running, ended, unknown };
 
 struct SubmitAccepted {
   std::string token;
@@ -74,16 +84,21 @@ struct JobDuplicate {
   std::string token;
   std::string job_id;
 };
-/// A clean look found no such job. Never to be read as "completed".
+/// Clean looks have found no such job. Never to be read as "completed".
 struct JobNotSeen {
   std::string token;
+};
+/// One look has not: that is not enough.
+struct JobMissed {
+  std::string token;
+  Missing what = Missing::job;
 };
 struct LookFailed {
   std::string why;
 };
 using SchedulerEvent =
     std::variant<SubmitAccepted, SubmitUnknown, SubmitRefused, SubmitDeferred, JobSeen,
-                 JobDuplicate, JobNotSeen, LookFailed>;
+                 JobDuplicate, JobNotSeen, JobMissed, LookFailed>;
 
 class Scheduler {
  public:

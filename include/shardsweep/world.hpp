@@ -36,6 +36,9 @@ struct SweepRow {
   std::string resolved;      ///< complete sweep file as explain_sweep() writes it
   std::string site;          ///< complete site file as explain_site() writes it; empty: none
   std::string job_template;  ///< text of the job script's template; empty: none is needed
+  // Allocations in a row that ended before they had started anything.
+  std::int32_t failed_starts = 0;
+  std::int32_t failed_nodes = 0;  ///< of those that a node took with it, counted apart
 };
 
 struct TrialRow {
@@ -96,6 +99,15 @@ struct AllocationRow {
   std::optional<Outcome> end_outcome{};
   std::string detail{};     ///< the scheduler's last words about it, with advice
   double time_limit_s = 0;  ///< wall time to be asked for; 0: none
+  // What a daemon has learnt over several looks: the next one, or a tick, goes on from there.
+  bool started = false;            ///< an attempt has started in it
+  bool gave_back = false;          ///< attempts that nobody had asked back
+  std::int32_t deferrals = 0;      ///< answers "not now" to its submission, in a row
+  Timestamp submit_after = 0;      ///< told to come back then: it is in no queue; 0: not told
+  std::int32_t resubmissions = 0;  ///< because no job of it was there
+  Missing missing = Missing::nothing;
+  Timestamp missing_since = 0;
+  Timestamp running_since = 0;  ///< its job was seen to run
 };
 
 /// Everything that is not over. Ended trials of live sweeps are in it as far as rules need
@@ -115,6 +127,9 @@ struct World {
 struct SetSweep {
   SweepId id = 0;
   SweepState state = SweepState::active;
+  std::int32_t failed_starts = 0;
+  std::int32_t failed_nodes = 0;
+  friend bool operator==(const SetSweep&, const SetSweep&) = default;
 };
 struct SetTrial {
   TrialId id = 0;

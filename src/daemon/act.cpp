@@ -25,16 +25,18 @@ bool is_held(const AllocationRow& allocation) {
          allocation.detail.find("JobHeldUser") != std::string::npos;
 }
 
-AllocationHandle handle_of(const AllocationRow& row) {
+}  // namespace
+
+AllocationHandle Daemon::handle_of(const AllocationRow& row) const {
   return {.token = row.token,
           .job_name = row.job_name,
           .job_id = row.job_id,
           .dir = row.dir,
           .created_at = row.created_at,
-          .claimed = row.claimed_at != 0};
+          .claimed = row.claimed_at != 0,
+          .missing = row.missing,
+          .missing_for_s = static_cast<double>(parts_.clock.now() - row.missing_since) / 1e6};
 }
-
-}  // namespace
 
 void Daemon::act() {
   // What has been said of the world as it is need not be found out with every tick.
@@ -76,9 +78,8 @@ void Daemon::submit(const AllocationRow& allocation, Scheduler& scheduler) {
   const SiteSpec& site = contexts_[allocation.sweep].site;
   if (site.strict && is_held(allocation)) release(allocation, channel, scheduler);
   if (allocation.submission != Submission::committed || channel.submitted) return;
-  if (channel.submit_after && parts_.clock.steady() < *channel.submit_after) return;
+  if (allocation.submit_after != 0) return;
   channel.submitted = true;
-  ++channel.submissions;
   scheduler.submit({.token = allocation.token,
                     .job_name = allocation.job_name,
                     .dir = allocation.dir,
@@ -92,22 +93,17 @@ void Daemon::submit(const AllocationRow& allocation, Scheduler& scheduler) {
 
 /// It is in the queue or has been put back there, and nobody wants it to start (again); or it
 /// runs and nobody has claimed it.
-bool Daemon::is_to_be_cancelled(const AllocationRow& allocation) {
+bool Daemon::is_to_be_cancelled(const AllocationRow& allocation) const {
   const bool waits = allocation.job_state == JobState::pending;
   return (waits && (allocation.draining || allocation.end_outcome)) ||
          claim_is_late(allocation);
 }
 
-bool Daemon::claim_is_late(const AllocationRow& allocation) {
-  Channel& channel = channels_.at(allocation.id);
-  if (allocation.job_state != JobState::running || allocation.claimed_at != 0) {
-    channel.running_since.reset();
-    return false;
-  }
-  const auto now = parts_.clock.steady();
-  if (!channel.running_since) channel.running_since = now;
-  return now - *channel.running_since >
-         std::chrono::duration<double>(policy_of(allocation.sweep).claim_limit_s);
+bool Daemon::claim_is_late(const AllocationRow& allocation) const {
+  if (allocation.job_state != JobState::running || allocation.claimed_at != 0) return false;
+  const double runs_s =
+      static_cast<double>(parts_.clock.now() - allocation.running_since) / 1e6;
+  return runs_s > policy_of(allocation.sweep).claim_limit_s;
 }
 
 /// The allocation's folder and its first file, before anything can look for them.
@@ -187,7 +183,9 @@ Result<Daemon::Channel*> Daemon::channel_of(const AllocationRow& allocation) {
     }
   }
   // Submitted or not: after a restart the scheduler's look tells, never a second submission.
-  channel.submitted = !lines.empty() || allocation.submission != Submission::committed;
+  // But what was told to come back later is known to be nowhere.
+  channel.submitted = allocation.submission != Submission::committed ||
+                      (!lines.empty() && allocation.submit_after == 0);
   return &channels_.emplace(allocation.id, std::move(channel)).first->second;
 }
 

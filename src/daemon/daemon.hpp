@@ -82,13 +82,7 @@ class Daemon {
     std::set<AttemptId> cancelled;
     bool drained = false;
     bool submitted = false;  ///< by this process
-    int submissions = 0;     ///< by this process
-    int deferrals = 0;       ///< in a row
-    std::optional<std::chrono::steady_clock::time_point> submit_after;
-    std::optional<std::chrono::steady_clock::time_point> running_since;  ///< seen by us
-    bool gave_back = false;  ///< attempts that nobody had asked back
     std::optional<std::chrono::steady_clock::time_point> released_at;
-    bool started = false;  ///< an attempt has started in it
   };
 
   // serve.cpp
@@ -110,6 +104,7 @@ class Daemon {
   // observe.cpp
   void observe();
   void look_at_schedulers();
+  void end_deferrals();
   void dismiss_unsubmitted();
   [[nodiscard]] std::string scheduler_key(const std::string& backend, SweepId sweep) const;
   [[nodiscard]] Scheduler& scheduler_of(const AllocationRow& allocation);
@@ -123,17 +118,17 @@ class Daemon {
   [[nodiscard]] bool submitted_again(AllocationRow& allocation);
   void bury(AllocationId allocation);
   void dismiss(const AllocationRow& allocation, const std::vector<Orphan>& orphans);
-  void count_start(const AllocationRow& allocation, const std::string& why);
   [[nodiscard]] const Policy& policy_of(SweepId sweep) const;
 
   // act.cpp
   void act();
+  [[nodiscard]] AllocationHandle handle_of(const AllocationRow& allocation) const;
   [[nodiscard]] bool say_orders(const AllocationRow& allocation);
   void act_on(const AllocationRow& allocation);
   void submit(const AllocationRow& allocation, Scheduler& scheduler);
   void release(const AllocationRow& allocation, Channel& channel, Scheduler& scheduler);
-  [[nodiscard]] bool is_to_be_cancelled(const AllocationRow& allocation);
-  [[nodiscard]] bool claim_is_late(const AllocationRow& allocation);
+  [[nodiscard]] bool is_to_be_cancelled(const AllocationRow& allocation) const;
+  [[nodiscard]] bool claim_is_late(const AllocationRow& allocation) const;
   [[nodiscard]] Result<void> prepare(const AllocationRow& allocation);
   [[nodiscard]] Result<void> write_script(const AllocationRow& allocation);
   [[nodiscard]] Result<void> send_orders(const AllocationRow& allocation);
@@ -160,7 +155,6 @@ class Daemon {
   std::map<std::string, std::chrono::steady_clock::time_point> last_look_;  ///< the same key
   std::optional<std::chrono::steady_clock::time_point> last_renewal_;
   std::optional<std::chrono::steady_clock::time_point> last_tick_;
-  std::map<SweepId, int> failed_starts_;  ///< allocations in a row that no lead has claimed
   bool asked_to_stop_ = false;
   bool decided_ = false;                  ///< over the world as it is now
   bool serving_ = false;                  ///< a request is only half served

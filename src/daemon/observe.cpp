@@ -2,6 +2,7 @@
 // Observations: the scheduler's words, the leads' lines, the runners' records.
 #include "daemon/daemon.hpp"
 #include "domain/fold.hpp"
+#include "domain/starts.hpp"
 
 #include <shardsweep/log.hpp>
 #include <shardsweep/records.hpp>
@@ -28,11 +29,6 @@ Result<RecordsSummary> records_of(const AttemptRow& attempt) {
   return summarise_records(records.text, attempt.nonce);
 }
 
-/// 15 s, 30 s, … 8 min: a limit that other jobs fill passes when they end.
-int back_off_s(int deferrals) {
-  return 15 << std::min(deferrals, 5);
-}
-
 /// The lead knows that it was told to stop, the scheduler why: its word is waited for.
 bool needs_scheduler(const AllocationRow& allocation, const Ended& ended) {
   return allocation.backend != "local" && ended.outcome == Outcome::preempted &&
@@ -48,6 +44,7 @@ const Policy& Daemon::policy_of(SweepId sweep) const {
 
 void Daemon::observe() {
   look_at_schedulers();
+  end_deferrals();
   // The scheduler first, the files after it: what a job wrote before it ended is then read.
   for (auto& [id, allocation] : world_.allocations) {
     if (allocation.state != State::ended) read_lines(allocation);
@@ -61,6 +58,18 @@ void Daemon::observe() {
   }
   for (const AllocationId id : gone) {
     if (!submitted_again(world_.allocations.at(id))) bury(id);
+  }
+}
+
+/// Told to come back later, and that is now. It is committed before it is submitted again: a
+/// daemon that dies in between looks for the job first, like after any other submission.
+void Daemon::end_deferrals() {
+  for (auto& [id, allocation] : world_.allocations) {
+    const bool due = allocation.state != State::ended && allocation.submit_after != 0 &&
+                     allocation.submit_after <= parts_.clock.now() && !allocation.draining;
+    if (!due || !channel_of(allocation)) continue;
+    allocation.submit_after = 0;
+    changes_.emplace_back(PutAllocation{.row = allocation});
   }
 }
 
@@ -89,12 +98,7 @@ void Daemon::look_at_schedulers() {
     if (!to_be_submitted) {
       (void)scheduler_of(allocation);
       handles[scheduler_key(allocation.backend, allocation.sweep)].push_back(
-          {.token = allocation.token,
-           .job_name = allocation.job_name,
-           .job_id = allocation.job_id,
-           .dir = allocation.dir,
-           .created_at = allocation.created_at,
-           .claimed = allocation.claimed_at != 0});
+          handle_of(allocation));
     }
   }
   for (auto& [key, scheduler] : schedulers_) {
@@ -157,18 +161,16 @@ void Daemon::take_event(const SchedulerEvent& event) {
     const auto channel = channel_of(allocation);
     if (!channel) continue;
     (*channel)->submitted = false;
-    (*channel)->submit_after =
-        parts_.clock.steady() + std::chrono::seconds(back_off_s((*channel)->deferrals++));
     log_info(fmt::format("{} is submitted later: {}", allocation.job_name, deferred->why));
   }
 }
 
 /// Two clean looks have found no job of it: nobody has started it, so it is submitted again.
 bool Daemon::submitted_again(AllocationRow& allocation) {
-  constexpr int most_submissions = 5;
+  constexpr int most_resubmissions = 4;
   if (!never_seen(allocation) || allocation.draining) return false;
   const auto channel = channel_of(allocation);
-  if (!channel || (*channel)->submissions >= most_submissions) return false;
+  if (!channel || allocation.resubmissions >= most_resubmissions) return false;
   std::error_code ignored;
   // Its lead has been there, whatever has become of its job.
   if (std::filesystem::exists(AllocationPaths{allocation.dir}.claim(), ignored)) return false;
@@ -212,12 +214,6 @@ bool Daemon::read_line(AllocationRow& allocation, Channel& channel) {
       records = std::move(*read);
     }
   }
-  channel.started = channel.started || std::holds_alternative<Started>(line->body);
-  if (const auto* revoked = std::get_if<Revoked>(&line->body)) {
-    channel.gave_back = channel.gave_back ||
-                        (!channel.drained && channel.revoked.count(revoked->attempt) == 0 &&
-                         channel.cancelled.count(revoked->attempt) == 0);
-  }
   fold_line({world_, parts_.clock.now(), changes_}, policy_of(allocation.sweep), allocation.id,
             *line, records);
   if (const auto* revoked = std::get_if<Revoked>(&line->body)) remove_unused(revoked->attempt);
@@ -230,33 +226,6 @@ void Daemon::remove_unused(AttemptId id) {
   std::error_code ignored;
   if (attempt != world_.attempts.end())
     std::filesystem::remove_all(attempt->second.dir, ignored);
-}
-
-/// An allocation that ends before it has started anything would be made again at once, for
-/// ever.
-void Daemon::count_start(const AllocationRow& allocation, const std::string& why) {
-  constexpr int most_failures = 3;
-  const auto channel = channel_of(allocation);
-  // One that was drained because nothing was left for it has failed at nothing; one that gave
-  // its work back has.
-  const bool released = allocation.draining && !(channel && (*channel)->gave_back);
-  const bool started = released || (channel && (*channel)->started);
-  int& failures = failed_starts_[allocation.sweep];
-  failures = started ? 0 : failures + 1;
-  if (failures < most_failures) return;
-  failures = 0;
-  for (SweepRow& sweep : world_.sweeps) {
-    if (sweep.id != allocation.sweep || sweep.state != SweepState::active) continue;
-    sweep.state = SweepState::paused;
-    const std::string text = fmt::format(
-        "paused: {} allocations in a row failed, the last one {} "
-        "(see {})",
-        most_failures, why, AllocationPaths{allocation.dir}.log().string());
-    log_error(fmt::format("sweep '{}' {}", sweep.name, text));
-    changes_.emplace_back(SetSweep{sweep.id, sweep.state});
-    changes_.emplace_back(AddEvent{
-        .at = parts_.clock.now(), .sweep = sweep.id, .kind = "paused", .detail = text});
-  }
 }
 
 void Daemon::bury(AllocationId id) {
@@ -273,9 +242,13 @@ void Daemon::bury(AllocationId id) {
   dismiss(allocation, orphans);
   std::string why = allocation.end_reason.empty() ? "its job ended" : allocation.end_reason;
   if (allocation.claimed_at == 0) why = "never started: " + why;
-  count_start(allocation, why);
   log_info(fmt::format("{} is over: {}", allocation.job_name, why));
   const Policy& policy = policy_of(allocation.sweep);
+  if (const auto paused =
+          count_start({world_, parts_.clock.now(), changes_}, policy, allocation, why,
+                      AllocationPaths{allocation.dir}.log().string())) {
+    log_error(fmt::format("{} {}", allocation.job_name, *paused));
+  }
   fold_gone({world_, parts_.clock.now(), changes_}, policy, id, orphans, why);
   // The lead would have packed them.
   for (const Orphan& orphan : orphans) {

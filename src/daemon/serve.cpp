@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Requests of commands: each is done, committed, answered, and only then forgotten.
 #include "daemon/daemon.hpp"
+#include "domain/starts.hpp"
 
 #include <shardsweep/log.hpp>
 
@@ -189,7 +190,8 @@ Result<std::vector<SweepRow*>> Daemon::sweeps_named(const std::vector<std::strin
 Result<void> Daemon::set_sweep(SweepRow& sweep, SweepState state, const Request& request,
                                Answer& answer) {
   sweep.state = state;
-  changes_.emplace_back(SetSweep{sweep.id, state});
+  sweep.failed_starts = sweep.failed_nodes = 0;
+  changes_.emplace_back(stored(sweep));
   changes_.emplace_back(
       AddEvent{.at = parts_.clock.now(),
                .sweep = sweep.id,

@@ -174,6 +174,17 @@ SweepState state_of(const World& world, SweepId id) {
   return found == world.sweeps.end() ? SweepState::cancelled : found->state;
 }
 
+/// 15 s, 30 s, … 8 min: a limit that other jobs fill passes when they end.
+Timestamp back_off(std::int32_t deferrals) {
+  return Timestamp{15'000'000} << std::min(deferrals, 5);
+}
+
+/// The scheduler has answered: what was not there before says nothing.
+void clear_missing(AllocationRow& row) {
+  row.missing = Missing::nothing;
+  row.missing_since = 0;
+}
+
 struct LineFolder {
   Fold fold;
   const Policy& policy;
@@ -198,7 +209,10 @@ struct LineFolder {
                      .detail = fmt::format("lead {} on {}", claimed.pid, claimed.host)});
   }
   void operator()(const Beat&) const {}
-  void operator()(const Started& started) const { start_attempt(fold, started.attempt, at); }
+  void operator()(const Started& started) const {
+    allocation.started = true;
+    start_attempt(fold, started.attempt, at);
+  }
   void operator()(const Ended& ended) const {
     Ending ending{.outcome = ended.outcome,
                   .cause = ended.cause,
@@ -217,7 +231,8 @@ struct LineFolder {
   void operator()(const Revoked& revoked) const {
     // Given back unasked: there is no time left for it, or its lead leaves. It would come back
     // as often as it is assigned.
-    if (!is_asked_for(revoked.attempt)) allocation.draining = true;
+    if (!is_asked_for(revoked.attempt) && !allocation.draining)
+      allocation.draining = allocation.gave_back = true;
     return_attempt(fold, revoked.attempt, "taken back before it started");
   }
   /// As orders_for() takes attempts back.
@@ -250,6 +265,8 @@ struct SchedulerFolder {
   void operator()(const SubmitAccepted& event) const {
     if (auto* row = find_allocation(fold.world, event.token)) {
       row->submission = Submission::accepted;
+      row->deferrals = 0;
+      clear_missing(*row);
       // A late answer: another job of this token has the claim.
       if (row->claimed_at == 0 || row->job_id.empty()) row->job_id = event.job_id;
       put(fold, *row);
@@ -261,6 +278,7 @@ struct SchedulerFolder {
   void operator()(const SubmitUnknown& event) const {
     if (auto* row = find_allocation(fold.world, event.token)) {
       row->submission = Submission::unknown;
+      clear_missing(*row);
       put(fold, *row);
       add_event(fold,
                 {.allocation = row->id, .kind = "submission unknown", .detail = event.why});
@@ -278,7 +296,10 @@ struct SchedulerFolder {
     }
   }
   void operator()(const SubmitDeferred& event) const {
-    if (const auto* row = find_allocation(fold.world, event.token)) {
+    if (auto* row = find_allocation(fold.world, event.token)) {
+      row->submit_after = fold.now + back_off(row->deferrals++);
+      clear_missing(*row);
+      put(fold, *row);
       add_event(fold, {.allocation = row->id, .kind = "deferred", .detail = event.why});
     }
   }
@@ -298,8 +319,15 @@ struct SchedulerFolder {
     const std::string detail =
         event.advice.empty() ? event.detail : event.detail + ": " + event.advice;
     const bool news = row->job_state != event.state || row->job_id != event.job_id ||
-                      row->submission != Submission::accepted || row->detail != detail;
+                      row->submission != Submission::accepted || row->detail != detail ||
+                      row->missing != Missing::nothing;
     if (!news) return;
+    clear_missing(*row);
+    if (event.state != JobState::running) {
+      row->running_since = 0;
+    } else if (row->running_since == 0) {
+      row->running_since = fold.now;
+    }
     if (row->submission != Submission::accepted) {
       add_event(fold, {.allocation = row->id,
                        .kind = "adopted",
@@ -322,8 +350,16 @@ struct SchedulerFolder {
     }
     put(fold, *row);
   }
+  void operator()(const JobMissed& event) const {
+    auto* row = find_allocation(fold.world, event.token);
+    if (row == nullptr || row->missing == event.what) return;
+    row->missing = event.what;
+    row->missing_since = fold.now;
+    put(fold, *row);
+  }
   void operator()(const JobNotSeen& event) const {
     if (auto* row = find_allocation(fold.world, event.token)) {
+      clear_missing(*row);
       // Not there is no success: what it ran is decided by its files (fold_gone). One that has
       // not started is submitted again (submit_again): a controller that dies forgets what it
       // accepted in its last seconds, and gives the id to another job.
@@ -363,6 +399,7 @@ void submit_again(Fold fold, AllocationRow& row) {
   row.submission = Submission::committed;
   row.job_state = JobState::unknown;
   row.end_reason.clear();
+  ++row.resubmissions;
   put(fold, row);
   add_event(fold, {.allocation = row.id,
                    .kind = "submitted again",

@@ -11,7 +11,7 @@ constexpr double day_s = 86400;
 constexpr double most_count = 1e9;
 
 // clang-format off
-const std::array<PolicyField, 41> table{{
+const auto table = std::to_array<PolicyField>({
     {"watch", "start_limit", PolicyUnit::seconds, &Policy::start_limit_s, 0.1, day_s, "a rank that has written no record by then was not started properly"},
     {"watch", "rendezvous_limit", PolicyUnit::seconds, &Policy::rendezvous_limit_s, 0.1, day_s, "ranks find each other in seconds, or one of them is missing"},
     {"watch", "init_limit", PolicyUnit::seconds, &Policy::init_limit_s, 0.1, day_s, "weights and communicators of the largest worlds take minutes"},
@@ -31,6 +31,8 @@ const std::array<PolicyField, 41> table{{
     {"watch", "keep_log", PolicyUnit::bytes, &Policy::keep_log_bytes, 0, 1e9, "kept of each rank's output: half from its beginning, half from its end"},
     {"retry", "on_trial", PolicyUnit::count, &Policy::retry_on_trial, 0, 100, "a crash or hang that comes back is the layout's"},
     {"retry", "elsewhere", PolicyUnit::count, &Policy::retry_elsewhere, 0, 100, "infrastructure failures don't count against a trial, but must end"},
+    {"retry", "failed_starts", PolicyUnit::count, &Policy::retry_failed_starts, 1, 1000, "allocations in a row that start nothing pause a sweep: what the site refuses it refuses again"},
+    {"retry", "failed_nodes", PolicyUnit::count, &Policy::retry_failed_nodes, 1, 1000, "the same by nodes that fail first: others are tried, but not for ever"},
     {"limits", "max_points", PolicyUnit::count, &Policy::max_points, 1, 1e8, "a larger grid is more likely a mistake than a plan"},
     {"limits", "max_stored_left_out", PolicyUnit::count, &Policy::max_stored_left_out, 0, 1e7, "points left out that are kept one by one; the rest is counted"},
     {"limits", "max_nodes", PolicyUnit::count, &Policy::max_nodes, 0, 1e6, "nodes in use at once; 0: no limit"},
@@ -53,7 +55,7 @@ const std::array<PolicyField, 41> table{{
     {"daemon", "query_limit", PolicyUnit::seconds, &Policy::query_limit_s, 1, 3600, "squeue, sacct, scancel: an answer later than that is none"},
     {"lane", "idle_limit", PolicyUnit::seconds, &Policy::lane_idle_s, 0.1, day_s, "a lead with nothing assigned for so long gives its nodes back"},
     {"limits", "attempt_time", PolicyUnit::seconds, &Policy::attempt_limit_s, 0.1, day_s * 7, "an attempt that advances but never ends is a timeout"},
-}};
+});
 // clang-format on
 
 }  // namespace

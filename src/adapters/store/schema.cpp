@@ -42,11 +42,6 @@ void refuse_strangers(Database& database, std::int64_t version, std::int64_t kno
 
 }  // namespace
 
-std::span<const std::string> migrations() {
-  static const std::array<std::string, 1> steps{schema_sql};
-  return steps;
-}
-
 void migrate(Database& database, std::span<const std::string> steps) {
   const auto known = static_cast<std::int64_t>(steps.size());
   refuse_strangers(database, database.integer("PRAGMA user_version"), known);

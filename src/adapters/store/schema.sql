@@ -1,8 +1,8 @@
 -- SPDX-License-Identifier: Apache-2.0
 -- The database, version 1. Words are stored as text and never renamed; times are integer
 -- microseconds since 1970-01-01 UTC, 0 or NULL where there is none yet; booleans are 0 | 1.
--- Written by the daemon alone. A change of this file is a new version: add a migration
--- (schema.cpp) that brings older databases here.
+-- Written by the daemon alone. What later versions add stands in migrations.cpp; this text stays
+-- as it is.
 
 -- One row per sweep name; an edited file submitted again is the same row.
 CREATE TABLE sweeps (

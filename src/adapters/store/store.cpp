@@ -39,7 +39,8 @@ struct Sql {
       trial_row_columns);
   // All of them, also those that are over: they are few, and any of them can be resumed.
   std::string sweeps =
-      "SELECT id, name, state, backend, resolved, site, job_template FROM sweeps ORDER BY id";
+      "SELECT id, name, state, backend, resolved, site, job_template, failed_starts, "
+      "failed_nodes FROM sweeps ORDER BY id";
   std::string attempts =
       "SELECT id, trial, number, allocation, nonce, dir, state, revoked FROM attempts "
       "WHERE state <> 'ended' OR allocation IN "
@@ -47,8 +48,9 @@ struct Sql {
   std::string allocations =
       "SELECT id, ifnull(sweep, 0), token, job_name, job_id, dir, backend, nodes, "
       "slots_per_node, state, submission, job_state, created_at, claimed_at, last_beat, "
-      "from_lead_n, said_bye, draining, end_reason, end_outcome, time_limit_s, detail FROM "
-      "allocations WHERE state <> 'ended' OR "
+      "from_lead_n, said_bye, draining, end_reason, end_outcome, time_limit_s, detail, "
+      "started, gave_back, deferrals, submit_after, resubmissions, missing, missing_since, "
+      "running_since FROM allocations WHERE state <> 'ended' OR "
       "id IN (SELECT allocation FROM attempts WHERE state <> 'ended')";
   std::string next_attempt = "SELECT ifnull(max(id), 0) + 1 FROM attempts";
   std::string next_allocation = "SELECT ifnull(max(id), 0) + 1 FROM allocations";
@@ -97,6 +99,14 @@ AllocationRow read_allocation(const Statement::Use& row) {
   allocation.end_outcome = outcome_from(row.view(19));
   row.read(20, allocation.time_limit_s);
   row.read(21, allocation.detail);
+  row.read(22, allocation.started);
+  row.read(23, allocation.gave_back);
+  row.read(24, allocation.deferrals);
+  row.read(25, allocation.submit_after);
+  row.read(26, allocation.resubmissions);
+  allocation.missing = static_cast<Missing>(word_index(missing_words, row.view(27)));
+  row.read(28, allocation.missing_since);
+  row.read(29, allocation.running_since);
   return allocation;
 }
 
@@ -176,9 +186,12 @@ World SqliteStore::read_world() {
       take(row);
   };
   each(sql_.sweeps, [&](const Statement::Use& row) {
-    world.sweeps.push_back({row.integer(0), row.text(1),
-                            static_cast<SweepState>(word_index(sweep_state_words, row.view(2))),
-                            row.text(3), row.text(4), row.text(5), row.text(6)});
+    auto& sweep = world.sweeps.emplace_back(
+        SweepRow{row.integer(0), row.text(1),
+                 static_cast<SweepState>(word_index(sweep_state_words, row.view(2))),
+                 row.text(3), row.text(4), row.text(5), row.text(6)});
+    row.read(7, sweep.failed_starts);
+    row.read(8, sweep.failed_nodes);
   });
   each(sql_.trials, [&](const Statement::Use& row) {
     auto trial = read_trial(row);

@@ -103,17 +103,23 @@ SchedulerEvent seen(const AllocationHandle& handle, const Known& known) {
 }
 
 /// One more look without it; true where it has been missed for long enough.
-bool missed_again(const AllocationHandle& handle, Missed::What what, const LookContext& context,
+bool missed_again(const AllocationHandle& handle, Missing what, const LookContext& context,
                   MissedJobs& missed) {
   Missed& miss = missed[handle.token];
-  if (miss.looks == 0 || miss.what != what) miss = {what, 0, context.now_s};
+  if (miss.looks == 0 && handle.missing == what)
+    miss = {what, 1, context.now_s - handle.missing_for_s};
+  if (miss.what != what) miss = {what, 0, context.now_s};
   ++miss.looks;
   return miss.looks >= clean_looks && context.now_s - miss.since_s >= context.settle_s;
 }
 
 void count_miss(const AllocationHandle& handle, const LookContext& context, MissedJobs& missed,
                 LookResult& result) {
-  if (!context.complete || !missed_again(handle, Missed::What::job, context, missed)) return;
+  if (!context.complete) return;
+  if (!missed_again(handle, Missing::job, context, missed)) {
+    result.events.emplace_back(JobMissed{handle.token, Missing::job});
+    return;
+  }
   result.events.emplace_back(JobNotSeen{handle.token});
   missed.erase(handle.token);
 }
@@ -123,7 +129,7 @@ void count_miss(const AllocationHandle& handle, const LookContext& context, Miss
 bool awaits_account(const AllocationHandle& handle, const Known& known,
                     const LookContext& context, MissedJobs& missed) {
   return context.accounting && known.reading.unexplained &&
-         !missed_again(handle, Missed::What::account, context, missed);
+         !missed_again(handle, Missing::account, context, missed);
 }
 
 }  // namespace
@@ -149,7 +155,10 @@ LookResult conclude(const std::vector<AllocationHandle>& handles, const std::vec
       count_miss(handle, context, missed, result);
       continue;
     }
-    if (awaits_account(handle, *chosen, context, missed)) continue;
+    if (awaits_account(handle, *chosen, context, missed)) {
+      result.events.emplace_back(JobMissed{handle.token, Missing::account});
+      continue;
+    }
     missed.erase(handle.token);
     result.events.push_back(seen(handle, *chosen));
     if (chosen->reading.stuck) result.cancel.push_back({chosen->job->id, handle.job_name});

@@ -25,10 +25,10 @@ struct LookContext {
 
 /// What looks have not found, by token. One is not enough: between sbatch's answer and the
 /// lists, or between squeue and sacct, a job may be in neither; and accounting tells of an end
-/// later than the queue.
+/// later than the queue. Where nothing is held of a token, its handle says what is known from
+/// before.
 struct Missed {
-  enum class What : std::uint8_t { job, account };
-  What what = What::job;
+  Missing what = Missing::nothing;
   int looks = 0;
   double since_s = 0;
 };

@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <ostream>
 #include <variant>
 
@@ -23,6 +24,13 @@ Job job(const std::string& id, const std::string& state, Source source = Source:
           .reason = "None",
           .nodes = "n1",
           .source = source};
+}
+
+/// No news: at most that something was missed.
+bool says_nothing(const LookResult& result) {
+  return std::all_of(result.events.begin(), result.events.end(), [](const auto& event) {
+    return std::holds_alternative<JobMissed>(event);
+  });
 }
 
 /// Looks at one handle again and again.
@@ -50,30 +58,48 @@ TEST_CASE("a job is found by its name, whoever read its id") {
   CHECK(seen.state == JobState::running);
   Job other = job("13", "RUNNING");
   other.name = "s-n2_3f9a01ac";
-  CHECK(watcher.look({other}).events.empty());
+  CHECK(says_nothing(watcher.look({other})));
 }
 
 TEST_CASE("an id that a controller has given to another job is not taken for ours") {
   Watcher watcher;
   Job other = job("12", "RUNNING");
   other.name = "s-n2_other";
-  CHECK(watcher.look({other}, "12").events.empty());
+  CHECK(says_nothing(watcher.look({other}, "12")));
 }
 
 TEST_CASE("not there: twice, and not before an answer can have arrived") {
   Watcher watcher;
-  CHECK(watcher.look({}).events.empty());
+  CHECK(says_nothing(watcher.look({})));
   watcher.context.now_s += 5;
-  CHECK(watcher.look({}).events.empty());
+  CHECK(says_nothing(watcher.look({})));
   watcher.context.now_s += 6;
   const LookResult third = watcher.look({});
   REQUIRE(third.events.size() == 1);
   CHECK(std::holds_alternative<JobNotSeen>(third.events[0]));
   // Being seen in between starts the count again.
-  CHECK(watcher.look({}).events.empty());
+  CHECK(says_nothing(watcher.look({})));
   (void)watcher.look({job("12", "PENDING")});
   watcher.context.now_s += 100;
-  CHECK(watcher.look({}).events.empty());
+  CHECK(says_nothing(watcher.look({})));
+}
+
+TEST_CASE("a first look of a new process goes on where the last one of another has ended") {
+  AllocationHandle known = handle();
+  const LookContext context{.own_uid = 1000, .now_s = 1, .settle_s = 10};
+  const auto look = [&](const std::vector<Job>& jobs) {
+    MissedJobs missed;
+    return conclude({known}, jobs, context, missed).events;
+  };
+  REQUIRE(look({}).size() == 1);
+  CHECK(std::get<JobMissed>(look({})[0]).what == Missing::job);
+  known.missing = Missing::job;
+  known.missing_for_s = 5;  // an answer may still be on its way
+  CHECK(std::holds_alternative<JobMissed>(look({})[0]));
+  known.missing_for_s = 60;
+  CHECK(std::holds_alternative<JobNotSeen>(look({})[0]));
+  known.missing = Missing::account;  // it was there
+  CHECK(std::get<JobMissed>(look({})[0]).what == Missing::job);
 }
 
 TEST_CASE(
@@ -126,14 +152,14 @@ TEST_CASE("who cancelled a job, or how it failed, is waited for where accounting
   for (const char* state : {"CANCELLED", "FAILED"}) {
     Watcher watcher;
     watcher.context.accounting = true;
-    CHECK(watcher.look({job("12", state)}, "12").events.empty());
+    CHECK(says_nothing(watcher.look({job("12", state)}, "12")));
     SUBCASE("it tells") {
       Job told = job("12", "CANCELLED by 1000", Source::accounting);
       CHECK(watcher.seen({job("12", state), told}, "12").outcome == Outcome::cancelled);
     }
     SUBCASE("it does not tell in time") {
       watcher.context.complete = false;
-      CHECK(watcher.look({job("12", state)}, "12").events.empty());
+      CHECK(says_nothing(watcher.look({job("12", state)}, "12")));
       watcher.context.now_s += 11;
       CHECK(watcher.seen({job("12", state)}, "12").state == JobState::ended);
     }
@@ -151,7 +177,7 @@ TEST_CASE("what only accounting still has in the queue is not there") {
   for (const char* state : {"REQUEUED", "PENDING", "RUNNING"}) {
     Watcher watcher;
     const Job left = job("12", state, Source::accounting);
-    CHECK(watcher.look({left}, "12").events.empty());
+    CHECK(says_nothing(watcher.look({left}, "12")));
     watcher.context.now_s += 11;
     const LookResult second = watcher.look({left}, "12");
     REQUIRE(second.events.size() == 1);
@@ -163,7 +189,7 @@ TEST_CASE("while accounting does not answer nobody is missing") {
   Watcher watcher;
   watcher.context.complete = false;
   for (int look = 0; look < 9; ++look) {
-    CHECK(watcher.look({}).events.empty());
+    CHECK(says_nothing(watcher.look({})));
     watcher.context.now_s += 10;
   }
 }

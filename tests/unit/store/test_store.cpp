@@ -65,10 +65,18 @@ TEST_CASE("a world comes back as it was committed") {
                     true,
                     true,
                     "why"};
+  allocation.row.started = allocation.row.gave_back = true;
+  allocation.row.deferrals = 4;
+  allocation.row.submit_after = 21;
+  allocation.row.resubmissions = 2;
+  allocation.row.missing = Missing::account;
+  allocation.row.missing_since = 22;
+  allocation.row.running_since = 23;
   PutAttempt attempt;
   attempt.row = {9, trial, 1, 3, "0123", "/t", State::running, true};
   // The attempt stands before the allocation it refers to: one commit has no order.
-  daemon.commit({attempt, allocation, SetTrial{trial, State::running, {}, "", 1, 2, 1}});
+  daemon.commit({attempt, allocation, SetTrial{trial, State::running, {}, "", 1, 2, 1},
+                 SetSweep{1, SweepState::active, 2, 7}});
 
   const auto world = must(daemon.store->load_world());
   REQUIRE(world.sweeps.size() == 1);
@@ -92,6 +100,16 @@ TEST_CASE("a world comes back as it was committed") {
   CHECK(back.said_bye);
   CHECK(back.draining);
   CHECK(back.end_reason == "why");
+  CHECK(back.started);
+  CHECK(back.gave_back);
+  CHECK(back.deferrals == 4);
+  CHECK(back.submit_after == 21);
+  CHECK(back.resubmissions == 2);
+  CHECK(back.missing == Missing::account);
+  CHECK(back.missing_since == 22);
+  CHECK(back.running_since == 23);
+  CHECK(world.sweeps[0].failed_starts == 2);
+  CHECK(world.sweeps[0].failed_nodes == 7);
   CHECK(world.attempts.at(9).revoked);
   CHECK(world.attempts.at(9).nonce == "0123");
   CHECK(world.next_attempt == 10);

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// What each version of the database adds to the one before; version 1 is schema.sql. An element
+// that has been released is never changed: databases that have run it exist.
+#include "adapters/store/schema.hpp"
+
+#include <array>
+
+namespace shardsweep::sqlite {
+namespace {
+
+// What a daemon learns over several looks, so that the next one, or `tick` from cron, goes on
+// from there.
+constexpr const char* learnt = R"sql(
+-- allocations in a row that ended before anything had started in them; of those, by nodes that failed
+ALTER TABLE sweeps ADD COLUMN failed_starts INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE sweeps ADD COLUMN failed_nodes INTEGER NOT NULL DEFAULT 0;
+-- 0 | 1: an attempt has started in it; its lead gave attempts back that nobody had asked back
+ALTER TABLE allocations ADD COLUMN started INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE allocations ADD COLUMN gave_back INTEGER NOT NULL DEFAULT 0;
+-- answers "not now" to its submission, in a row; 0, or until when it is in no queue by such an answer
+ALTER TABLE allocations ADD COLUMN deferrals INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE allocations ADD COLUMN submit_after INTEGER NOT NULL DEFAULT 0;
+-- times that it was submitted again because no job of it was there
+ALTER TABLE allocations ADD COLUMN resubmissions INTEGER NOT NULL DEFAULT 0;
+-- what the last looks have not found, and since when
+ALTER TABLE allocations ADD COLUMN missing TEXT NOT NULL DEFAULT ''
+  CHECK (missing IN ('', 'job', 'account'));
+ALTER TABLE allocations ADD COLUMN missing_since INTEGER NOT NULL DEFAULT 0;
+-- 0, or since when its job was seen to run
+ALTER TABLE allocations ADD COLUMN running_since INTEGER NOT NULL DEFAULT 0;
+UPDATE allocations SET started = 1
+  WHERE id IN (SELECT allocation FROM attempts WHERE started_at > 0);
+)sql";
+
+}  // namespace
+
+std::span<const std::string> migrations() {
+  static const std::array<std::string, 2> steps{schema_sql, learnt};
+  return steps;
+}
+
+}  // namespace shardsweep::sqlite

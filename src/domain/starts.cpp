@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "domain/starts.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace shardsweep {
+namespace {
+
+/// No answer of the site to the job as it was asked for.
+bool says_nothing_of_the_job(Outcome outcome) {
+  return outcome == Outcome::node_failure || outcome == Outcome::preempted;
+}
+
+std::string reason(std::int64_t failures, const std::string& why, const std::string& log) {
+  return fmt::format("paused: {} allocation{} in a row failed, the last one {} (see {})",
+                     failures, failures == 1 ? "" : "s", why, log);
+}
+
+}  // namespace
+
+Start judge_start(const AllocationRow& allocation) {
+  if (allocation.started) return Start::began;
+  // One that was drained because nothing was left for it has failed at nothing; one that gave
+  // its work back has.
+  if (allocation.draining && !allocation.gave_back) return Start::unwanted;
+  const bool elsewhere =
+      allocation.end_outcome && says_nothing_of_the_job(*allocation.end_outcome);
+  return elsewhere ? Start::failed_node : Start::failed;
+}
+
+SetSweep stored(const SweepRow& sweep) {
+  return {.id = sweep.id,
+          .state = sweep.state,
+          .failed_starts = sweep.failed_starts,
+          .failed_nodes = sweep.failed_nodes};
+}
+
+std::optional<std::string> count_start(Fold fold, const Policy& policy,
+                                       const AllocationRow& allocation, const std::string& why,
+                                       const std::string& log) {
+  const auto sweep =
+      std::find_if(fold.world.sweeps.begin(), fold.world.sweeps.end(),
+                   [&](const SweepRow& row) { return row.id == allocation.sweep; });
+  const Start start = judge_start(allocation);
+  if (sweep == fold.world.sweeps.end() || start == Start::unwanted) return std::nullopt;
+  const SetSweep before = stored(*sweep);
+  std::optional<std::string> paused;
+  if (start == Start::began) {
+    sweep->failed_starts = sweep->failed_nodes = 0;
+  } else {
+    std::int32_t& failures =
+        start == Start::failed ? sweep->failed_starts : sweep->failed_nodes;
+    const std::int64_t most =
+        start == Start::failed ? policy.retry_failed_starts : policy.retry_failed_nodes;
+    ++failures;
+    if (failures >= most && sweep->state == SweepState::active) {
+      paused = reason(failures, why, log);
+      sweep->state = SweepState::paused;
+      sweep->failed_starts = sweep->failed_nodes = 0;
+    }
+  }
+  if (stored(*sweep) == before) return std::nullopt;
+  fold.changes.emplace_back(stored(*sweep));
+  if (paused) {
+    fold.changes.emplace_back(
+        AddEvent{.at = fold.now, .sweep = sweep->id, .kind = "paused", .detail = *paused});
+  }
+  return paused;
+}
+
+}  // namespace shardsweep
