@@ -3,12 +3,20 @@
 // in a sweep file under the section and key that policy_fields() names.
 #pragma once
 
+#include <shardsweep/opening_hours.hpp>
+
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string_view>
 #include <variant>
 
 namespace shardsweep {
+
+/// What is done while others wait for the nodes of a partition: nothing, ask for no more, or
+/// leave after what runs now.
+enum class Yield : std::uint8_t { never, hold, drain };
+inline constexpr std::array<std::string_view, 3> yield_words{"never", "hold", "drain"};
 
 struct Policy {
   // watch: how long an attempt may stay in a phase without progress, in seconds
@@ -43,6 +51,9 @@ struct Policy {
   double max_gpu_hours = 0;
   std::int64_t max_allocations = 0;
   std::int64_t max_pending = 0;
+  std::int64_t partition_share = 100;
+  std::int64_t yield = 0;  ///< Yield
+  OpeningHours hours;
   double attempt_limit_s = 7200;
 
   // lane
@@ -57,6 +68,7 @@ struct Policy {
   // slurm
   double look_s = 10;
   double submit_limit_s = 150;
+  double look_others_s = 60;
 
   // daemon
   double tick_s = 0.25;
@@ -69,7 +81,8 @@ struct Policy {
   friend bool operator==(const Policy&, const Policy&) = default;
 };
 
-enum class PolicyUnit : std::uint8_t { seconds, bytes, count, hours, factor };
+/// percent and yield are written as `50%` and as one of yield_words.
+enum class PolicyUnit : std::uint8_t { seconds, bytes, count, hours, factor, percent, yield };
 
 struct PolicyField {
   std::string_view
@@ -83,5 +96,11 @@ struct PolicyField {
 };
 
 [[nodiscard]] std::span<const PolicyField> policy_fields();
+
+/// `limits.hours`, the one value that is no number.
+inline constexpr std::string_view hours_section = "limits";
+inline constexpr std::string_view hours_key = "hours";
+inline constexpr std::string_view hours_reason =
+    "by the login node's clock, days optional; what runs has ended by their end";
 
 }  // namespace shardsweep

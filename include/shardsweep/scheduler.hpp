@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -28,6 +29,7 @@ struct AllocationRequest {
   std::filesystem::path agent;   ///< absolute path of shardsweep-agent
   std::filesystem::path script;  ///< the rendered job script; empty where none is needed
   double limit_s = 150;          ///< for the scheduler's answer
+  double deadline_in_s = 0;      ///< by then it has ended or does not start; 0: no matter
   bool strict = false;           ///< held until its id is committed: released by release()
 };
 
@@ -48,6 +50,36 @@ struct AllocationHandle {
   bool claimed = false;                ///< a lead has claimed it
   Missing missing = Missing::nothing;  ///< what the look before has not found of it
   double missing_for_s = 0;            ///< since the first look that did not
+};
+
+/// What is to be found out of a site beside our own jobs: each question has its price.
+struct SiteQuestions {
+  bool partitions = false;  ///< how large they are
+  bool others = false;      ///< how many jobs of others wait for their nodes
+  double others_s = 60;     ///< between two such questions
+  double answer_limit_s = 10;
+  friend bool operator==(const SiteQuestions&, const SiteQuestions&) = default;
+};
+struct PartitionSeen {
+  std::int32_t nodes = 0;
+  std::int32_t others_waiting = 0;
+  friend bool operator==(const PartitionSeen&, const PartitionSeen&) = default;
+};
+/// One association of ours.
+struct AccountSeen {
+  std::optional<std::int64_t> most_jobs{};  ///< in the queue at once; none: no limit
+  std::string default_qos{};
+  friend bool operator==(const AccountSeen&, const AccountSeen&) = default;
+};
+struct SiteFacts {
+  bool partitions_known = false;
+  bool others_known = false;
+  std::string default_partition{};
+  std::map<std::string, PartitionSeen> partitions{};
+  std::string default_account{};
+  std::map<std::string, AccountSeen> accounts{};
+  std::map<std::string, std::int64_t> most_jobs_by_qos{};  ///< where there is a limit
+  friend bool operator==(const SiteFacts&, const SiteFacts&) = default;
 };
 
 struct SubmitAccepted {
@@ -96,9 +128,12 @@ struct JobMissed {
 struct LookFailed {
   std::string why;
 };
+struct SiteSeen {
+  SiteFacts facts;
+};
 using SchedulerEvent =
     std::variant<SubmitAccepted, SubmitUnknown, SubmitRefused, SubmitDeferred, JobSeen,
-                 JobDuplicate, JobNotSeen, JobMissed, LookFailed>;
+                 JobDuplicate, JobNotSeen, JobMissed, LookFailed, SiteSeen>;
 
 class Scheduler {
  public:
@@ -115,6 +150,10 @@ class Scheduler {
   virtual void answer_within(double limit_s) { (void)limit_s; }
   /// Seconds between two looks: what asking costs the other side decides.
   [[nodiscard]] virtual double look_interval_s() const = 0;
+  /// To be found out, and again from time to time, without being looked for; SiteSeen answers.
+  virtual void ask(const std::optional<SiteQuestions>& questions) { (void)questions; }
+  /// A SiteSeen will come: nothing should be submitted before.
+  [[nodiscard]] virtual bool knows_site() const { return false; }
   /// What has been learnt since the last call.
   [[nodiscard]] virtual std::vector<SchedulerEvent> poll() = 0;
   /// True while an answer is on its way that a single pass should wait for.

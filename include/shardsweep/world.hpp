@@ -39,6 +39,7 @@ struct SweepRow {
   // Allocations in a row that ended before they had started anything.
   std::int32_t failed_starts = 0;
   std::int32_t failed_nodes = 0;  ///< of those that a node took with it, counted apart
+  std::string held;               ///< why nothing more is asked for; empty: nothing holds it
 };
 
 struct TrialRow {
@@ -108,6 +109,7 @@ struct AllocationRow {
   Missing missing = Missing::nothing;
   Timestamp missing_since = 0;
   Timestamp running_since = 0;  ///< its job was seen to run
+  Timestamp deadline = 0;       ///< it has ended by then, or does not start; 0: none
 };
 
 /// Everything that is not over. Ended trials of live sweeps are in it as far as rules need
@@ -129,6 +131,7 @@ struct SetSweep {
   SweepState state = SweepState::active;
   std::int32_t failed_starts = 0;
   std::int32_t failed_nodes = 0;
+  std::string held{};
   friend bool operator==(const SetSweep&, const SetSweep&) = default;
 };
 struct SetTrial {

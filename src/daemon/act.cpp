@@ -59,7 +59,7 @@ bool Daemon::say_orders(const AllocationRow& allocation) {
 }
 
 void Daemon::act_on(const AllocationRow& allocation) {
-  Scheduler& scheduler = scheduler_of(allocation);
+  Scheduler& scheduler = scheduler_of(allocation.backend, allocation.sweep);
   if (is_to_be_cancelled(allocation)) scheduler.cancel(handle_of(allocation));
   submit(allocation, scheduler);
 }
@@ -79,6 +79,10 @@ void Daemon::submit(const AllocationRow& allocation, Scheduler& scheduler) {
   if (site.strict && is_held(allocation)) release(allocation, channel, scheduler);
   if (allocation.submission != Submission::committed || channel.submitted) return;
   if (allocation.submit_after != 0) return;
+  const auto deadline_in_s = [this](const AllocationRow& row) {
+    if (row.deadline == 0) return 0.0;
+    return std::max(1.0, static_cast<double>(row.deadline - parts_.clock.now()) / 1e6);
+  };
   channel.submitted = true;
   scheduler.submit({.token = allocation.token,
                     .job_name = allocation.job_name,
@@ -88,6 +92,7 @@ void Daemon::submit(const AllocationRow& allocation, Scheduler& scheduler) {
                                   ? std::filesystem::path()
                                   : AllocationPaths{allocation.dir}.script(),
                     .limit_s = policy_of(allocation.sweep).submit_limit_s,
+                    .deadline_in_s = deadline_in_s(allocation),
                     .strict = site.strict});
 }
 

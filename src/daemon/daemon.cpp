@@ -4,10 +4,13 @@
 #include "daemon/daemon.hpp"
 
 #include "domain/fold.hpp"
+#include "domain/opening_hours.hpp"
 
 #include <shardsweep/log.hpp>
 
 #include <fmt/format.h>
+
+#include <time.h>
 
 #include <algorithm>
 #include <utility>
@@ -47,6 +50,7 @@ Result<void> Daemon::tick() {
   SHARDSWEEP_TRY(renew_lease());
   SHARDSWEEP_TRY(serve_requests());
   observe();
+  take_time();
   // The same world gives the same decision: nothing new, nothing to decide.
   if (!decided_ || !changes_.empty()) decide(world_, decide_input(), changes_);
   decided_ = true;
@@ -54,8 +58,7 @@ Result<void> Daemon::tick() {
   act();
   // What acting has learnt (a submission's answer) is worth keeping before the next pause.
   for (auto& [key, scheduler] : schedulers_) {
-    for (const SchedulerEvent& event : scheduler->poll())
-      take_event(event);
+    take_events(key, *scheduler);
   }
   SHARDSWEEP_TRY(commit());
   forget_ended();
@@ -87,12 +90,26 @@ std::string Daemon::scheduler_key(const std::string& backend, SweepId sweep) con
   return url.empty() ? backend : backend + " " + url;
 }
 
-Scheduler& Daemon::scheduler_of(const AllocationRow& allocation) {
-  auto& scheduler = schedulers_[scheduler_key(allocation.backend, allocation.sweep)];
-  if (!scheduler) {
-    scheduler = parts_.make_scheduler(allocation.backend, contexts_[allocation.sweep].site);
-  }
+Scheduler& Daemon::scheduler_of(const std::string& backend, SweepId sweep) {
+  auto& scheduler = schedulers_[scheduler_key(backend, sweep)];
+  if (!scheduler) scheduler = parts_.make_scheduler(backend, contexts_[sweep].site);
   return *scheduler;
+}
+
+void Daemon::add_site(const SweepContext& context, const SweepRow& sweep, SweepFacts& facts) {
+  if (sweep.backend == "local") return;
+  const auto values = [&](const char* option) {
+    const auto found = context.site.slurm.find(option);
+    return found == context.site.slurm.end() ? std::vector<SlurmValue>{} : found->second;
+  };
+  facts.partition = values("partition");
+  facts.account = values("account");
+  facts.qos = values("qos");
+  const auto seen = sites_.find(scheduler_key(sweep.backend, sweep.id));
+  if (seen != sites_.end()) facts.site = seen->second;
+  const auto scheduler = schedulers_.find(scheduler_key(sweep.backend, sweep.id));
+  facts.site_awaited =
+      seen == sites_.end() && scheduler != schedulers_.end() && scheduler->second->knows_site();
 }
 
 std::chrono::milliseconds Daemon::pause() const {
@@ -151,9 +168,30 @@ Result<Daemon::SweepContext*> Daemon::context_of(const SweepRow& sweep) {
   return &context;
 }
 
+/// Hours that begin or end are news, though nothing has happened.
+void Daemon::take_time() {
+  const std::time_t seconds = static_cast<std::time_t>(parts_.clock.now() / 1'000'000);
+  std::tm local{};
+  ::localtime_r(&seconds, &local);
+  const std::int32_t weekday = (local.tm_wday + 6) % 7;
+  week_minute_ = (weekday * 24 + local.tm_hour) * 60 + local.tm_min;
+  week_second_ = std::min(local.tm_sec, 59);
+  for (const SweepRow& sweep : world_.sweeps) {
+    if (sweep.state != SweepState::active) continue;
+    const OpeningHours& hours = policy_of(sweep.id).hours;
+    const bool open = hours.windows.empty() || opens_in_min(hours, week_minute_) == 0;
+    const auto [known, fresh] = open_.try_emplace(sweep.id, open);
+    if (fresh || known->second == open) continue;
+    known->second = open;
+    decided_ = false;
+  }
+}
+
 DecideInput Daemon::decide_input() {
   DecideInput input;
   input.now = parts_.clock.now();
+  input.week_minute = week_minute_;
+  input.week_second = week_second_;
   input.random_hex = parts_.random_hex;
   input.allocation_dir = [this](const std::string& token) {
     return (parts_.home.allocations() / token).string();
@@ -174,6 +212,7 @@ DecideInput Daemon::decide_input() {
     facts.policy = spec.policy;
     facts.slots_per_node = spec.cluster.gpus_per_node;
     facts.backend = sweep.backend;
+    add_site(**context, sweep, facts);
     if (spec.policy.max_gpu_hours > 0) {
       facts.gpu_hours_used = parts_.store.gpu_seconds(sweep.id).value_or(0) / 3600;
     }

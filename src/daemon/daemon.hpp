@@ -107,7 +107,10 @@ class Daemon {
   void end_deferrals();
   void dismiss_unsubmitted();
   [[nodiscard]] std::string scheduler_key(const std::string& backend, SweepId sweep) const;
-  [[nodiscard]] Scheduler& scheduler_of(const AllocationRow& allocation);
+  [[nodiscard]] Scheduler& scheduler_of(const std::string& backend, SweepId sweep);
+  void ask_sites();
+  void take_events(const std::string& key, Scheduler& scheduler);
+  void take_site(const std::string& key, const SiteSeen& site);
   void read_lines(AllocationRow& allocation);
   [[nodiscard]] bool read_line(AllocationRow& allocation, Channel& channel);
   void remove_unused(AttemptId id);
@@ -138,6 +141,8 @@ class Daemon {
   void forget_ended();
 
   [[nodiscard]] bool waits_for_scheduler() const;
+  void take_time();
+  void add_site(const SweepContext& context, const SweepRow& sweep, SweepFacts& facts);
   [[nodiscard]] DecideInput decide_input();
   [[nodiscard]] Result<void> commit();
   [[nodiscard]] Result<void> renew_lease();
@@ -155,6 +160,10 @@ class Daemon {
   std::map<std::string, std::chrono::steady_clock::time_point> last_look_;  ///< the same key
   std::optional<std::chrono::steady_clock::time_point> last_renewal_;
   std::optional<std::chrono::steady_clock::time_point> last_tick_;
+  std::map<std::string, SiteFacts> sites_;  ///< what schedulers have told, by the same key
+  std::map<SweepId, bool> open_;            ///< by limits.hours, when it was decided last
+  std::int32_t week_minute_ = 0;            ///< local, from Monday 00:00
+  std::int32_t week_second_ = 0;
   bool asked_to_stop_ = false;
   bool decided_ = false;                  ///< over the world as it is now
   bool serving_ = false;                  ///< a request is only half served

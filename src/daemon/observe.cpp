@@ -96,11 +96,12 @@ void Daemon::look_at_schedulers() {
     const bool to_be_submitted =
         allocation.submission == Submission::committed && (!channel || !(*channel)->submitted);
     if (!to_be_submitted) {
-      (void)scheduler_of(allocation);
+      (void)scheduler_of(allocation.backend, allocation.sweep);
       handles[scheduler_key(allocation.backend, allocation.sweep)].push_back(
           handle_of(allocation));
     }
   }
+  ask_sites();
   for (auto& [key, scheduler] : schedulers_) {
     const auto last = last_look_.find(key);
     const bool look =
@@ -111,8 +112,53 @@ void Daemon::look_at_schedulers() {
       scheduler->look(handles[key]);
       last_look_[key] = now;
     }
-    for (const SchedulerEvent& event : scheduler->poll())
+    take_events(key, *scheduler);
+  }
+}
+
+void Daemon::take_events(const std::string& key, Scheduler& scheduler) {
+  for (const SchedulerEvent& event : scheduler.poll()) {
+    if (const auto* site = std::get_if<SiteSeen>(&event)) {
+      take_site(key, *site);
+    } else {
       take_event(event);
+    }
+  }
+}
+
+void Daemon::take_site(const std::string& key, const SiteSeen& site) {
+  const auto known = sites_.find(key);
+  if (known != sites_.end() && known->second == site.facts) return;
+  sites_[key] = site.facts;
+  decided_ = false;
+}
+
+/// What the limits of those who wait depend on; nobody else's.
+void Daemon::ask_sites() {
+  std::map<Scheduler*, SiteQuestions> questions;
+  for (const SweepRow& sweep : world_.sweeps) {
+    if (sweep.backend == "local" || sweep.state != SweepState::active) continue;
+    const bool waits =
+        std::any_of(world_.trials.begin(), world_.trials.end(), [&](const auto& entry) {
+          return entry.second.sweep == sweep.id && entry.second.state != State::ended;
+        });
+    if (!waits || !context_of(sweep)) continue;
+    const Policy& policy = policy_of(sweep.id);
+    const bool yields = static_cast<Yield>(policy.yield) != Yield::never;
+    auto [entry, fresh] =
+        questions.try_emplace(&scheduler_of(sweep.backend, sweep.id),
+                              SiteQuestions{.others_s = policy.look_others_s,
+                                            .answer_limit_s = policy.query_limit_s});
+    SiteQuestions& all = entry->second;
+    all.partitions = all.partitions || policy.partition_share < 100;
+    all.others = all.others || yields;
+    all.others_s = std::min(all.others_s, policy.look_others_s);
+    // The first submission waits for it.
+    all.answer_limit_s = std::min({all.answer_limit_s, policy.query_limit_s, 10.0});
+  }
+  for (const auto& [key, scheduler] : schedulers_) {
+    const auto asked = questions.find(scheduler.get());
+    scheduler->ask(asked == questions.end() ? std::nullopt : std::optional(asked->second));
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include "domain/fold.hpp"
 #include "domain/search/sweep_search.hpp"
+#include "domain/starts.hpp"
 
 #include <fmt/format.h>
 
@@ -18,6 +19,9 @@ namespace {
 /// Assigned and not ended at once, whatever they are predicted to take: each is a folder and a
 /// few writes, and what is assigned can only be taken back one by one.
 constexpr std::int64_t most_open = 64;
+
+/// Prolog, srun and node agents, before the lead can start anything.
+constexpr double start_s = 120;
 
 void put(std::vector<Change>& changes, const TrialRow& row, std::string cause) {
   changes.emplace_back(SetTrial{.id = row.id,
@@ -110,10 +114,14 @@ bool budget_spent(const SweepFacts& facts) {
 class Decider {
  public:
   Decider(World& world, const DecideInput& input, std::vector<Change>& changes)
-      : world_(world), input_(input), changes_(changes), waiting_(waiting_trials(world)) {}
+      : world_(world),
+        input_(input),
+        changes_(changes),
+        manners_(world, input.sweeps, {input.now, input.week_minute, input.week_second}),
+        waiting_(waiting_trials(world)) {}
 
   void run() {
-    for (const SweepRow& sweep : world_.sweeps) {
+    for (SweepRow& sweep : world_.sweeps) {
       const auto facts = input_.sweeps.find(sweep.id);
       if (facts == input_.sweeps.end() || sweep.state != SweepState::active) continue;
       if (budget_spent(facts->second)) {
@@ -121,7 +129,13 @@ class Decider {
         continue;
       }
       search(sweep.id);
+      send_home(sweep.id, facts->second);
+      held_.clear();
       make_allocations(sweep, facts->second);
+      if (held_ != sweep.held) {
+        sweep.held = held_;
+        changes_.emplace_back(stored(sweep));
+      }
       for (auto& [id, allocation] : world_.allocations) {
         if (allocation.sweep == sweep.id && takes_work(allocation)) {
           assign_ahead(allocation, facts->second.policy);
@@ -172,13 +186,16 @@ class Decider {
     if (waiting(sweep.id).empty()) return;
     if (facts.backend == "local") {
       const bool room = !local_machine_busy(world_) && within_limits(sweep.id, facts, 1);
-      if (room) make_allocation(sweep, facts, Demand{node_count(*waiting(sweep.id).front())});
+      Demand one{.nodes = node_count(*waiting(sweep.id).front())};
+      one.longest_s = waiting(sweep.id).front()->predicted_s;
+      if (room && is_welcome(facts, one)) make_allocation(sweep, facts, one);
       return;
     }
     for (Demand demand : demands(sweep.id)) {
       // A search learns from one trial before it chooses the next.
       demand.allocations = is_searched(sweep.id) ? 1 : wanted_allocations(demand, facts.policy);
-      while (demand.live < demand.allocations && within_limits(sweep.id, facts, demand.nodes)) {
+      while (demand.live < demand.allocations && within_limits(sweep.id, facts, demand.nodes) &&
+             is_welcome(facts, demand)) {
         make_allocation(sweep, facts, demand);
         ++demand.live;
       }
@@ -194,6 +211,25 @@ class Decider {
     std::int64_t live = 0;         ///< allocations that take such work
     std::int64_t allocations = 1;  ///< that there should be
   };
+
+  /// The first reason against one more allocation is what `status` shows.
+  bool is_welcome(const SweepFacts& facts, const Demand& demand) {
+    const auto why =
+        manners_.refuses(facts, demand.nodes, needed_time_s(demand.longest_s, facts.policy));
+    if (why && held_.empty()) held_ = *why;
+    return !why;
+  }
+
+  void send_home(SweepId sweep, const SweepFacts& facts) {
+    for (auto& [id, allocation] : world_.allocations) {
+      if (allocation.sweep != sweep || !takes_work(allocation) ||
+          !manners_.sends_home(facts, allocation)) {
+        continue;
+      }
+      allocation.draining = true;
+      changes_.emplace_back(PutAllocation{.row = allocation});
+    }
+  }
 
   std::vector<Demand> demands(SweepId sweep) {
     std::map<std::int32_t, Demand> by_nodes;
@@ -272,6 +308,9 @@ class Decider {
     row.created_at = input_.now;
     row.time_limit_s = wall_time_s(demand.predicted_s / static_cast<double>(demand.allocations),
                                    demand.longest_s, facts.policy);
+    row.time_limit_s = manners_.time_within_hours(
+        facts, row.time_limit_s, needed_time_s(demand.longest_s, facts.policy));
+    if (facts.backend != "local") row.deadline = manners_.closes_at(facts);
     changes_.emplace_back(PutAllocation{.row = row});
     world_.allocations.emplace(row.id, std::move(row));
   }
@@ -360,6 +399,8 @@ class Decider {
   World& world_;
   const DecideInput& input_;
   std::vector<Change>& changes_;
+  Manners manners_;
+  std::string held_;  ///< why the sweep that is looked at gets nothing more
   std::map<SweepId, std::vector<TrialRow*>> waiting_;
 };
 
@@ -377,19 +418,18 @@ std::string job_name_of(const std::string& sweep, std::int32_t nodes,
   return fmt::format("{}-n{}_{}", sweep.substr(0, 24), nodes, token);
 }
 
+double needed_time_s(double work_s, const Policy& policy) {
+  return work_s * policy.lane_time_margin + policy.grace_s + policy.lane_stop_before_end_s +
+         start_s;
+}
+
 double wall_time_s(double predicted_s, double longest_s, const Policy& policy) {
-  // Prolog, srun and node agents, before the lead can start anything.
-  constexpr double start_s = 120;
-  const auto needed = [&policy](double work_s) {
-    return work_s * policy.lane_time_margin + policy.grace_s + policy.lane_stop_before_end_s +
-           start_s;
-  };
-  const double lane_s =
-      std::clamp(needed(predicted_s), std::min(policy.lane_min_time_s, policy.lane_max_time_s),
-                 policy.lane_max_time_s);
+  const double lane_s = std::clamp(needed_time_s(predicted_s, policy),
+                                   std::min(policy.lane_min_time_s, policy.lane_max_time_s),
+                                   policy.lane_max_time_s);
   // A job that could not hold one of its attempts would be made again and again: beyond the
   // limit there is room for that one, though none to start up slowly.
-  const double room_s = needed(longest_s);
+  const double room_s = needed_time_s(longest_s, policy);
   return std::max(lane_s, room_s <= policy.lane_max_time_s ? room_s : room_s - start_s);
 }
 
@@ -437,6 +477,9 @@ bool only_waits(const World& world) {
     if (row.backend == "local" || row.claimed_at != 0) return false;
     any = true;
   }
+  // Nothing is there, and something holds it: the clock, or what the scheduler says of others.
+  for (const SweepRow& sweep : world.sweeps)
+    any = any || (sweep.state == SweepState::active && !sweep.held.empty());
   return any;
 }
 

@@ -5,6 +5,8 @@
 // nothing.
 #pragma once
 
+#include "domain/manners.hpp"
+
 #include <shardsweep/policy.hpp>
 #include <shardsweep/world.hpp>
 
@@ -22,15 +24,6 @@ class SweepSearch;
 /// Kind of the event of a trial that its search has found needless.
 inline constexpr std::string_view spared_event = "spared";
 
-/// What decide() must know of a sweep besides its rows.
-struct SweepFacts {
-  Policy policy;
-  std::int32_t slots_per_node = 1;
-  std::string backend;  ///< "local": one allocation at a time on this machine
-  double gpu_hours_used = 0;
-  bool skip_larger_after_oom = true;  ///< search.rules.micro_batch
-};
-
 struct DecideInput {
   std::map<SweepId, SweepFacts> sweeps;
   /// Of sweeps whose order or end depends on what they measure. What is in `changes` already is
@@ -40,6 +33,8 @@ struct DecideInput {
   /// does.
   std::int64_t most_open_in_search = 2;
   Timestamp now = 0;
+  std::int32_t week_minute = 0;  ///< local, from Monday 00:00
+  std::int32_t week_second = 0;  ///< of that minute
   /// Unpredictable and unique; gives tokens (8 hex digits) and nonces (32).
   std::function<std::string(int digits)> random_hex;
   std::function<std::string(const std::string& token)> allocation_dir;
@@ -65,6 +60,9 @@ struct Orders {
 /// Wall time to ask for, in seconds, for attempts that are predicted to take `predicted_s` in
 /// all and the longest of them `longest_s`: room for that one there is whatever the limits.
 [[nodiscard]] double wall_time_s(double predicted_s, double longest_s, const Policy& policy);
+
+/// The same for one attempt alone, starting up included.
+[[nodiscard]] double needed_time_s(double work_s, const Policy& policy);
 
 /// True while a daemon has something to wait for.
 [[nodiscard]] bool anything_alive(const World& world);

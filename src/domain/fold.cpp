@@ -372,6 +372,7 @@ struct SchedulerFolder {
       put(fold, *row);
     }
   }
+  void operator()(const SiteSeen&) const {}  // of the site, not of the world
   void operator()(const LookFailed& event) const {
     add_event(fold, {.kind = "look failed", .detail = event.why});
   }

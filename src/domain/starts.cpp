@@ -13,6 +13,13 @@ bool says_nothing_of_the_job(Outcome outcome) {
   return outcome == Outcome::node_failure || outcome == Outcome::preempted;
 }
 
+/// It waited until it could not have ended within its hours any more: Slurm calls that
+/// DEADLINE, and refuses one that comes so late.
+bool hours_went_by(const AllocationRow& allocation, Timestamp now) {
+  if (allocation.deadline == 0 || allocation.claimed_at != 0) return false;
+  return static_cast<double>(allocation.deadline - now) / 1e6 < allocation.time_limit_s + 60;
+}
+
 std::string reason(std::int64_t failures, const std::string& why, const std::string& log) {
   return fmt::format("paused: {} allocation{} in a row failed, the last one {} (see {})",
                      failures, failures == 1 ? "" : "s", why, log);
@@ -20,11 +27,12 @@ std::string reason(std::int64_t failures, const std::string& why, const std::str
 
 }  // namespace
 
-Start judge_start(const AllocationRow& allocation) {
+Start judge_start(const AllocationRow& allocation, Timestamp now) {
   if (allocation.started) return Start::began;
   // One that was drained because nothing was left for it has failed at nothing; one that gave
   // its work back has.
   if (allocation.draining && !allocation.gave_back) return Start::unwanted;
+  if (hours_went_by(allocation, now)) return Start::unwanted;
   const bool elsewhere =
       allocation.end_outcome && says_nothing_of_the_job(*allocation.end_outcome);
   return elsewhere ? Start::failed_node : Start::failed;
@@ -34,7 +42,8 @@ SetSweep stored(const SweepRow& sweep) {
   return {.id = sweep.id,
           .state = sweep.state,
           .failed_starts = sweep.failed_starts,
-          .failed_nodes = sweep.failed_nodes};
+          .failed_nodes = sweep.failed_nodes,
+          .held = sweep.held};
 }
 
 std::optional<std::string> count_start(Fold fold, const Policy& policy,
@@ -43,7 +52,7 @@ std::optional<std::string> count_start(Fold fold, const Policy& policy,
   const auto sweep =
       std::find_if(fold.world.sweeps.begin(), fold.world.sweeps.end(),
                    [&](const SweepRow& row) { return row.id == allocation.sweep; });
-  const Start start = judge_start(allocation);
+  const Start start = judge_start(allocation, fold.now);
   if (sweep == fold.world.sweeps.end() || start == Start::unwanted) return std::nullopt;
   const SetSweep before = stored(*sweep);
   std::optional<std::string> paused;

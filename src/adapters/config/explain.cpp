@@ -6,6 +6,7 @@
 #include "adapters/config/text.hpp"
 #include "adapters/config/units.hpp"
 #include "adapters/config/yaml_text.hpp"
+#include "domain/opening_hours.hpp"
 
 #include <shardsweep/load.hpp>
 
@@ -161,6 +162,9 @@ class Explainer {
         if (field.section == section)
           line("  {}: {}  # {}", field.key, policy_value(field), field.reason);
       }
+      if (section == hours_section)
+        line("  {}: {}  # {}", hours_key, yaml_text(opening_hours_text(sweep_.policy.hours)),
+             hours_reason);
     }
   }
 
@@ -171,6 +175,9 @@ class Explainer {
                                                : fmt::format("{}", value);
     }
     const auto value = sweep_.policy.*std::get<std::int64_t Policy::*>(field.member);
+    if (field.unit == PolicyUnit::percent) return fmt::format("{}%", value);
+    if (field.unit == PolicyUnit::yield)
+      return std::string(yield_words.at(static_cast<std::size_t>(value)));
     return field.unit == PolicyUnit::bytes ? bytes_text(value) : fmt::format("{}", value);
   }
 

@@ -3,11 +3,13 @@
 #include "adapters/config/readers.hpp"
 #include "adapters/config/sweep_reader.hpp"
 #include "adapters/config/text.hpp"
+#include "domain/opening_hours.hpp"
 
 #include <shardsweep/policy.hpp>
 
 #include <fmt/format.h>
 
+#include <charconv>
 #include <cmath>
 #include <utility>
 
@@ -102,7 +104,45 @@ Result<std::int64_t> read_policy_integer(const YamlNode& node, const PolicyField
   return field.unit == PolicyUnit::bytes ? read_bytes(node, range) : read_count(node, range);
 }
 
+/// "50%"
+Result<std::int64_t> read_percent(const YamlNode& node, const PolicyField& field) {
+  SHARDSWEEP_ASSIGN(const auto text, read_text(node, field.key));
+  std::int64_t value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  const bool plain = error == std::errc() && stop + 1 == end && *stop == '%' && text[0] != '0';
+  if (!plain || value < std::llround(field.minimum) || value > std::llround(field.maximum)) {
+    return refuse(node,
+                  fmt::format("expected a share such as 50% for '{}', from {}% to {}%, got {}",
+                              field.key, field.minimum, field.maximum, describe(node)));
+  }
+  return value;
+}
+
+Result<std::int64_t> read_yield(const YamlNode& node, const PolicyField& field) {
+  for (std::size_t at = 0; at < yield_words.size(); ++at) {
+    if (node.kind == YamlNode::Kind::scalar && node.text == yield_words[at])
+      return static_cast<std::int64_t>(at);
+  }
+  return refuse(node, fmt::format("expected {} for '{}', got {}",
+                                  fmt::join(yield_words, " or "), field.key, describe(node)));
+}
+
+Result<void> read_hours(const YamlNode& node, OpeningHours& into) {
+  SHARDSWEEP_ASSIGN(const auto text, read_text(node, hours_key));
+  auto hours = parse_opening_hours(text);
+  if (!hours) return refuse(node, hours.error());
+  into = std::move(*hours);
+  return {};
+}
+
 Result<void> read_policy_field(const YamlNode& node, const PolicyField& field, Policy& into) {
+  if (field.unit == PolicyUnit::percent || field.unit == PolicyUnit::yield) {
+    SHARDSWEEP_ASSIGN(
+        into.*std::get<std::int64_t Policy::*>(field.member),
+        field.unit == PolicyUnit::yield ? read_yield(node, field) : read_percent(node, field));
+    return {};
+  }
   if (const auto* real = std::get_if<double Policy::*>(&field.member)) {
     SHARDSWEEP_ASSIGN(into.**real, read_policy_real(node, field));
   } else {
@@ -119,11 +159,14 @@ Result<void> read_policy_section(const YamlNode& map, std::string_view section, 
   for (const auto& field : policy_fields()) {
     if (field.section == section) keys.push_back(field.key);
   }
+  if (section == hours_section) keys.push_back(hours_key);
   SHARDSWEEP_TRY(check_keys(map, what, keys));
   for (const auto& field : policy_fields()) {
     const auto* node = field.section == section ? find(map, field.key) : nullptr;
     if (node != nullptr) SHARDSWEEP_TRY(read_policy_field(*node, field, into));
   }
+  const auto* hours = section == hours_section ? find(map, hours_key) : nullptr;
+  if (hours != nullptr) SHARDSWEEP_TRY(read_hours(*hours, into.hours));
   return {};
 }
 

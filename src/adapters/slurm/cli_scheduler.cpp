@@ -3,6 +3,7 @@
 // a bound on what it may print. Looking costs one squeue, and one sacct where that does not
 // tell all, whatever the number of jobs: `squeue --me` is filtered by slurmctld, a list of ids
 // is not.
+#include "adapters/slurm/survey.hpp"
 #include "domain/slurm/look.hpp"
 #include "domain/slurm/settings.hpp"
 #include "domain/slurm/submission.hpp"
@@ -13,6 +14,7 @@
 
 #include <fmt/format.h>
 
+#include <pwd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -41,6 +43,12 @@ std::vector<std::string> own_environment() {
   for (char** entry = environ; *entry != nullptr; ++entry)
     own.emplace_back(*entry);
   return command_environment(own);
+}
+
+/// As Slurm's accounts know us; empty where there is no such user.
+std::string own_name() {
+  const passwd* entry = ::getpwuid(::getuid());
+  return entry == nullptr ? "" : entry->pw_name;
 }
 
 std::string first_line(const std::string& text) {
@@ -73,10 +81,15 @@ struct Look {
 class SlurmCliScheduler final : public Scheduler {
  public:
   SlurmCliScheduler(const Policy& policy, const Clock& clock)
-      : policy_(policy), clock_(clock), environment_(own_environment()) {}
+      : policy_(policy),
+        clock_(clock),
+        environment_(own_environment()),
+        survey_(static_cast<std::int64_t>(::getuid()), own_name(), environment_) {}
 
   [[nodiscard]] std::string name() const override { return "slurm"; }
   [[nodiscard]] double look_interval_s() const override { return policy_.look_s; }
+  [[nodiscard]] bool knows_site() const override { return true; }
+  void ask(const std::optional<SiteQuestions>& questions) override { survey_.ask(questions); }
   void answer_within(double limit_s) override { policy_.query_limit_s = limit_s; }
   void submit(const AllocationRequest& request) override { waiting_.push_back(request); }
   void cancel(const AllocationHandle& handle) override {
@@ -101,7 +114,7 @@ class SlurmCliScheduler final : public Scheduler {
 
   [[nodiscard]] bool settling() const override {
     return look_ || !waiting_.empty() || !submissions_.empty() || !aside_.empty() ||
-           !to_cancel_.empty();
+           !to_cancel_.empty() || survey_.settling();
   }
 
   [[nodiscard]] std::vector<SchedulerEvent> poll() override {
@@ -110,6 +123,7 @@ class SlurmCliScheduler final : public Scheduler {
     go_on_looking();
     start_cancelling();
     finish_aside();
+    survey_.step(now_s(), events_);
     return std::exchange(events_, {});
   }
 
@@ -300,6 +314,7 @@ class SlurmCliScheduler final : public Scheduler {
   Policy policy_;
   const Clock& clock_;
   std::vector<std::string> environment_;
+  Survey survey_;
   std::optional<Settings> settings_;
   double settings_at_s_ = 0;
   std::deque<AllocationRequest> waiting_;

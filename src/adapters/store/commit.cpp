@@ -36,9 +36,9 @@ std::string insert_measurement() {
 }  // namespace
 
 Committer::Statements::Statements(Database& database)
-    : sweep(
-          database,
-          "UPDATE sweeps SET state = ?2, failed_starts = ?3, failed_nodes = ?4 WHERE id = ?1"),
+    : sweep(database,
+            "UPDATE sweeps SET state = ?2, failed_starts = ?3, failed_nodes = ?4, held = ?5 "
+            "WHERE id = ?1"),
       trial(database,
             "UPDATE trials SET state = ?2, outcome = ?3, cause = ?4, charged = ?5, "
             "elsewhere = ?6, attempts = ?7 WHERE id = ?1"),
@@ -62,9 +62,10 @@ Committer::Statements::Statements(Database& database)
           "nodes, slots_per_node, state, submission, job_state, created_at, claimed_at, "
           "last_beat, from_lead_n, said_bye, draining, end_reason, end_outcome, time_limit_s, "
           "detail, started, gave_back, deferrals, submit_after, resubmissions, missing, "
-          "missing_since, running_since) VALUES (?1, "
+          "missing_since, running_since, deadline) VALUES (?1, "
           "nullif(?2, 0), ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, "
-          "?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30) ON CONFLICT "
+          "?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31) ON "
+          "CONFLICT "
           "(id) DO UPDATE SET sweep = nullif(?2, 0), "
           "token = ?3, job_name = ?4, job_id = ?5, dir = ?6, backend = ?7, nodes = ?8, "
           "slots_per_node = ?9, state = ?10, submission = ?11, job_state = ?12, "
@@ -72,7 +73,7 @@ Committer::Statements::Statements(Database& database)
           "said_bye = ?17, draining = ?18, end_reason = ?19, end_outcome = ?20, "
           "time_limit_s = ?21, detail = ?22, started = ?23, gave_back = ?24, "
           "deferrals = ?25, submit_after = ?26, resubmissions = ?27, missing = ?28, "
-          "missing_since = ?29, running_since = ?30"),
+          "missing_since = ?29, running_since = ?30, deadline = ?31"),
       allocation_lead(
           database, "UPDATE allocations SET host = ?2, pid = ?3, pid_start = ?4 WHERE id = ?1"),
       allocation_end(database, "UPDATE allocations SET ended_at = ?2 WHERE id = ?1"),
@@ -95,7 +96,7 @@ void Committer::apply(const Change& change) {
 
 void Committer::put(const SetSweep& change) {
   sql_.sweep.run(change.id, word(sweep_state_words, change.state), change.failed_starts,
-                 change.failed_nodes);
+                 change.failed_nodes, change.held);
   if (database_.changed() == 0)
     fail(FaultKind::corrupt, fmt::format("there is no sweep {}", change.id));
 }
@@ -132,8 +133,8 @@ void Committer::put(const PutAllocation& change) {
       row.from_lead_n, row.said_bye, row.draining, row.end_reason,
       row.end_outcome ? name(*row.end_outcome) : std::string_view(), row.time_limit_s,
       row.detail, row.started, row.gave_back, row.deferrals, row.submit_after,
-      row.resubmissions, word(missing_words, row.missing), row.missing_since,
-      row.running_since);
+      row.resubmissions, word(missing_words, row.missing), row.missing_since, row.running_since,
+      row.deadline);
   if (!change.host.empty())
     sql_.allocation_lead.run(row.id, change.host, change.pid, change.pid_start);
   if (change.ended_at != 0) sql_.allocation_end.run(row.id, change.ended_at);

@@ -28,6 +28,10 @@ ALTER TABLE allocations ADD COLUMN missing TEXT NOT NULL DEFAULT ''
 ALTER TABLE allocations ADD COLUMN missing_since INTEGER NOT NULL DEFAULT 0;
 -- 0, or since when its job was seen to run
 ALTER TABLE allocations ADD COLUMN running_since INTEGER NOT NULL DEFAULT 0;
+-- 0, or by when it has ended or does not start
+ALTER TABLE allocations ADD COLUMN deadline INTEGER NOT NULL DEFAULT 0;
+-- why nothing more is asked for; empty: nothing holds it
+ALTER TABLE sweeps ADD COLUMN held TEXT NOT NULL DEFAULT '';
 UPDATE allocations SET started = 1
   WHERE id IN (SELECT allocation FROM attempts WHERE started_at > 0);
 )sql";

@@ -39,6 +39,7 @@ struct Sql {
   std::string waiting = R"sql(
     SELECT job_name || ': ' || detail FROM allocations WHERE sweep = ?1 AND state <> 'ended'
       AND job_state = 'pending' AND detail <> '' AND claimed_at = 0
+    UNION ALL SELECT held FROM sweeps WHERE id = ?1 AND state = 'active' AND held <> ''
     UNION ALL SELECT e.detail FROM events AS e JOIN sweeps AS s ON s.id = e.sweep
       WHERE e.sweep = ?1 AND e.kind = 'paused' AND s.state = 'paused'
         AND e.id = (SELECT max(id) FROM events WHERE sweep = ?1 AND kind = 'paused')

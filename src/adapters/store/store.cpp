@@ -40,7 +40,7 @@ struct Sql {
   // All of them, also those that are over: they are few, and any of them can be resumed.
   std::string sweeps =
       "SELECT id, name, state, backend, resolved, site, job_template, failed_starts, "
-      "failed_nodes FROM sweeps ORDER BY id";
+      "failed_nodes, held FROM sweeps ORDER BY id";
   std::string attempts =
       "SELECT id, trial, number, allocation, nonce, dir, state, revoked FROM attempts "
       "WHERE state <> 'ended' OR allocation IN "
@@ -50,7 +50,7 @@ struct Sql {
       "slots_per_node, state, submission, job_state, created_at, claimed_at, last_beat, "
       "from_lead_n, said_bye, draining, end_reason, end_outcome, time_limit_s, detail, "
       "started, gave_back, deferrals, submit_after, resubmissions, missing, missing_since, "
-      "running_since FROM allocations WHERE state <> 'ended' OR "
+      "running_since, deadline FROM allocations WHERE state <> 'ended' OR "
       "id IN (SELECT allocation FROM attempts WHERE state <> 'ended')";
   std::string next_attempt = "SELECT ifnull(max(id), 0) + 1 FROM attempts";
   std::string next_allocation = "SELECT ifnull(max(id), 0) + 1 FROM allocations";
@@ -107,6 +107,7 @@ AllocationRow read_allocation(const Statement::Use& row) {
   allocation.missing = static_cast<Missing>(word_index(missing_words, row.view(27)));
   row.read(28, allocation.missing_since);
   row.read(29, allocation.running_since);
+  row.read(30, allocation.deadline);
   return allocation;
 }
 
@@ -192,6 +193,7 @@ World SqliteStore::read_world() {
                  row.text(3), row.text(4), row.text(5), row.text(6)});
     row.read(7, sweep.failed_starts);
     row.read(8, sweep.failed_nodes);
+    row.read(9, sweep.held);
   });
   each(sql_.trials, [&](const Statement::Use& row) {
     auto trial = read_trial(row);

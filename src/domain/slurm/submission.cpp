@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "domain/slurm/submission.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 
@@ -99,6 +101,9 @@ std::vector<std::string> submission_command(const AllocationRequest& request) {
                                    "--export=ALL",
                                    "--chdir=" + request.dir.string(),
                                    "--job-name=" + request.job_name};
+  // Slurm does not start what could not end by then.
+  if (request.deadline_in_s > 0)
+    command.push_back(fmt::format("--deadline=now+{:.0f}seconds", request.deadline_in_s));
   // It can't run before its id is committed; released then.
   if (request.strict) command.emplace_back("--hold");
   command.push_back(request.script.string());

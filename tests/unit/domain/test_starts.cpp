@@ -107,6 +107,17 @@ TEST_CASE("one that was released before it began says nothing") {
   CHECK(c.sweep().failed_starts == 2);
 }
 
+TEST_CASE("hours that went by while it waited are no failure") {
+  AllocationRow waited = ended(Outcome::timeout);
+  waited.time_limit_s = 3600;
+  CHECK(judge_start(waited, noon) == Start::failed);
+  waited.deadline = noon + std::int64_t{3600} * 1'000'000;
+  CHECK(judge_start(waited, noon) == Start::unwanted);
+  CHECK(judge_start(waited, noon - std::int64_t{600} * 1'000'000) == Start::failed);
+  waited.claimed_at = noon;
+  CHECK(judge_start(waited, noon) == Start::failed);
+}
+
 TEST_CASE("what a lead does is remembered in its row") {
   Starts c;
   AllocationRow& row = c.made();

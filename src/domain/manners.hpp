@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a sweep owes to others on a cluster: hours of the day, a share of a partition, way for
+// who waits, no more jobs in the queue than it may have. Pure: each answer is a sentence for
+// `status`, and none where nothing holds the sweep.
+#pragma once
+
+#include <shardsweep/policy.hpp>
+#include <shardsweep/scheduler.hpp>
+#include <shardsweep/sweep.hpp>
+#include <shardsweep/world.hpp>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace shardsweep {
+
+/// What decide() must know of a sweep besides its rows.
+struct SweepFacts {
+  Policy policy;
+  std::int32_t slots_per_node = 1;
+  std::string backend;  ///< "local": one allocation at a time on this machine
+  double gpu_hours_used = 0;
+  bool skip_larger_after_oom = true;  ///< search.rules.micro_batch
+  // Options of the site, by node count.
+  std::vector<SlurmValue> partition{};
+  std::vector<SlurmValue> account{};
+  std::vector<SlurmValue> qos{};
+  SiteFacts site{};
+  bool site_awaited = false;  ///< its first answer is still to come
+};
+
+/// The moment by the clock on the wall.
+struct WallClock {
+  Timestamp now = 0;
+  std::int32_t minute = 0;  ///< of the week, from Monday 00:00
+  std::int32_t second = 0;  ///< of that minute
+};
+
+class Manners {
+ public:
+  Manners(const World& world, const std::map<SweepId, SweepFacts>& sweeps, WallClock clock)
+      : world_(world), sweeps_(sweeps), clock_(clock) {}
+
+  /// Why no allocation of `nodes` nodes is to be asked for whose longest attempt needs
+  /// `needed_s` of wall time in all.
+  [[nodiscard]] std::optional<std::string> refuses(const SweepFacts& facts, std::int32_t nodes,
+                                                   double needed_s) const;
+  /// It has to leave after what runs in it.
+  [[nodiscard]] bool sends_home(const SweepFacts& facts, const AllocationRow& row) const;
+  /// When the hours end; 0: never.
+  [[nodiscard]] Timestamp closes_at(const SweepFacts& facts) const;
+  /// Wall time for an allocation that wants `wanted_s` and must have `needed_s`: it has to end
+  /// before the hours do, and be able to wait for its nodes before it begins.
+  [[nodiscard]] double time_within_hours(const SweepFacts& facts, double wanted_s,
+                                         double needed_s) const;
+
+ private:
+  [[nodiscard]] std::optional<std::string> outside_hours(const SweepFacts& facts,
+                                                         double needed_s) const;
+  [[nodiscard]] std::optional<std::string> share_is_used(const SweepFacts& facts,
+                                                         std::int32_t nodes) const;
+  [[nodiscard]] std::optional<std::string> others_wait(const SweepFacts& facts,
+                                                       std::int32_t nodes) const;
+  [[nodiscard]] std::optional<std::string> queue_is_full(const SweepFacts& facts,
+                                                         std::int32_t nodes) const;
+  template <class Fits>
+  [[nodiscard]] std::int64_t count(const Fits& fits, bool nodes) const;
+
+  const World& world_;
+  const std::map<SweepId, SweepFacts>& sweeps_;
+  WallClock clock_;
+};
+
+/// The value of an option for an allocation of so many nodes; empty: the site does not say.
+[[nodiscard]] std::string option_for(const std::vector<SlurmValue>& values, std::int32_t nodes);
+
+}  // namespace shardsweep

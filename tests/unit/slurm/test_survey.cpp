@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a site gives to whom: texts as Slurm 22.05 prints them.
+#include "domain/slurm/survey.hpp"
+
+#include <doctest/doctest.h>
+
+#include <ostream>
+
+using namespace shardsweep;
+using namespace shardsweep::slurm;
+
+TEST_CASE("partitions and their sizes, and which one is the default") {
+  SiteFacts facts;
+  REQUIRE(read_partitions("main*|8\nshort|8\ngpu|120\n", facts));
+  CHECK(facts.default_partition == "main");
+  CHECK(facts.partitions_known);
+  CHECK(facts.partitions.at("gpu").nodes == 120);
+  CHECK(facts.partitions.at("main").nodes == 8);
+  SUBCASE("garbage changes nothing") {
+    const SiteFacts before = facts;
+    CHECK_FALSE(read_partitions("main*|9\nslurm_load_partitions: Unable to contact\n", facts));
+    CHECK(facts == before);
+  }
+}
+
+TEST_CASE("who waits for nodes, and is not us") {
+  SiteFacts facts;
+  REQUIRE(read_partitions("main*|8\nshort|8\n", facts));
+  REQUIRE(
+      read_waiting("1000|main|Resources\n"
+                   "1001|main|Resources\n"
+                   "1002|main,short|Priority\n"
+                   "1003|main|Dependency\n"
+                   "1004|main|QOSMaxJobsPerUserLimit\n"
+                   "1005|main|BeginTime\n",
+                   1000, facts));
+  CHECK(facts.others_known);
+  CHECK(facts.partitions.at("main") == PartitionSeen{8, 2});
+  CHECK(facts.partitions.at("short") == PartitionSeen{8, 1});
+  REQUIRE(read_waiting("", 1000, facts));
+  CHECK(facts.partitions.at("main").others_waiting == 0);
+  CHECK_FALSE(read_waiting("nobody|main|Resources\n", 1000, facts));
+}
+
+TEST_CASE("how many jobs an association may have") {
+  SiteFacts facts;
+  REQUIRE(read_accounts("lab|lab|5|normal\nlab|other||\n", facts));
+  CHECK(facts.default_account == "lab");
+  CHECK(facts.accounts.at("lab") == AccountSeen{5, "normal"});
+  CHECK(facts.accounts.at("other") == AccountSeen{std::nullopt, ""});
+  SUBCASE("the largest where one has a row per partition") {
+    REQUIRE(read_accounts("lab|lab|5|a\nlab|lab|7|a\n", facts));
+    CHECK(facts.accounts.at("lab").most_jobs == 7);
+    REQUIRE(read_accounts("lab|lab|5|a\nlab|lab||a\nlab|lab|6|a\n", facts));
+    CHECK_FALSE(facts.accounts.at("lab").most_jobs);
+  }
+  SUBCASE("and none where there is no such user") {
+    REQUIRE(read_accounts("", facts));
+    CHECK(facts.accounts.empty());
+  }
+}
+
+TEST_CASE("the smallest of a QOS's limits") {
+  SiteFacts facts;
+  REQUIRE(read_qos("normal|||\nlong|5||\nshared|50|20|30\n", facts));
+  CHECK(facts.most_jobs_by_qos ==
+        std::map<std::string, std::int64_t>{{"long", 5}, {"shared", 20}});
+  CHECK_FALSE(read_qos("normal|many||\n", facts));
+}
