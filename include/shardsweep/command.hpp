@@ -45,6 +45,8 @@ class RunningCommand {
   [[nodiscard]] std::optional<Result<CommandOutput>> poll();
   /// Waits for that.
   [[nodiscard]] Result<CommandOutput> wait();
+  /// Readable when the program has ended and a poll() is worthwhile; -1: not known.
+  [[nodiscard]] int ended_descriptor() const;
 
  private:
   struct State;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Boost.Process lives here alone. Its timed waits are never used (they wait in full and block):
 // deadlines are kept by the io_context, ends are found by a waitpid that does not hang.
+#include "adapters/node/pidfd.hpp"
+
 #include <shardsweep/command.hpp>
 
 #include <boost/asio.hpp>
@@ -84,7 +86,10 @@ struct RunningCommand::State {
 
   std::optional<Result<CommandOutput>> finished() {
     std::error_code error;
-    if (ended_pipes < 2 || child.running(error)) {
+    const bool running = child.running(error);
+    // Whoever waits for its end is not to be woken again: what it has started may hold a pipe.
+    if (!running) ended.reset();
+    if (ended_pipes < 2 || running) {
       if (Clock::now() < expires) return std::nullopt;
       end_group();
       return fault(FaultKind::timed_out,
@@ -107,6 +112,7 @@ struct RunningCommand::State {
   bp::async_pipe err_pipe;
   bp::group group;
   bp::child child;
+  Descriptor ended;
   Clock::time_point expires;
   std::array<char, 16384> out_buffer{};
   std::array<char, 16384> err_buffer{};
@@ -143,6 +149,7 @@ Result<RunningCommand> RunningCommand::start(const std::vector<std::string>& arg
     return fault(FaultKind::unavailable,
                  fmt::format("cannot start '{}': {}", program.string(), error.message()));
   }
+  state->ended = open_pidfd(state->child.id());
   state->read(state->out_pipe, state->out_buffer, state->output.out);
   state->read(state->err_pipe, state->err_buffer, state->output.err);
   return RunningCommand(std::move(state));
@@ -152,6 +159,10 @@ std::optional<Result<CommandOutput>> RunningCommand::poll() {
   state_->io.restart();
   state_->io.poll();
   return state_->finished();
+}
+
+int RunningCommand::ended_descriptor() const {
+  return state_->ended.get();
 }
 
 Result<CommandOutput> RunningCommand::wait() {

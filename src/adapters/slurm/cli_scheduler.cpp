@@ -117,6 +117,21 @@ class SlurmCliScheduler final : public Scheduler {
            !to_cancel_.empty() || survey_.settling();
   }
 
+  /// An answer is taken when it is there: eight submissions would wait for a tick each else.
+  [[nodiscard]] std::vector<pollfd> descriptors() const override {
+    std::vector<int> ends{survey_.ended_descriptor()};
+    for (const Submission& submission : submissions_)
+      ends.push_back(submission.command.ended_descriptor());
+    for (const RunningCommand& command : aside_)
+      ends.push_back(command.ended_descriptor());
+    if (look_ && look_->command) ends.push_back(look_->command->ended_descriptor());
+    std::vector<pollfd> polled;
+    for (const int end : ends) {
+      if (end >= 0) polled.push_back({end, POLLIN, 0});
+    }
+    return polled;
+  }
+
   [[nodiscard]] std::vector<SchedulerEvent> poll() override {
     start_submissions();
     finish_submissions();

@@ -26,6 +26,9 @@ class Survey {
   void step(double now_s, std::vector<SchedulerEvent>& events);
   /// An answer is on its way, or the first one still to be asked for.
   [[nodiscard]] bool settling() const { return command_ || (questions_ && !answered_); }
+  [[nodiscard]] int ended_descriptor() const {
+    return command_ ? command_->ended_descriptor() : -1;
+  }
 
  private:
   enum class Topic : std::uint8_t { accounts, qos, partitions, others };
