@@ -81,6 +81,7 @@ struct AllocationSpec {
   double time_margin = 1.5;       ///< an attempt may take its prediction times this
   double grace_s = 5;             ///< and then so long to end
   double stop_before_end_s = 60;  ///< kept free for packing, the last words and the scheduler
+  std::string gpu{};              ///< the model that every node must have; empty: any
 
   friend bool operator==(const AllocationSpec&, const AllocationSpec&) = default;
 };
@@ -228,6 +229,7 @@ struct NodeReady {
   std::string host;
   std::int64_t pid = 0;
   std::int32_t index = 0;  ///< among the allocation's nodes; an optional key
+  std::string gpu{};       ///< the model of its GPUs; empty: not told. An optional key
   friend bool operator==(const NodeReady&, const NodeReady&) = default;
 };
 struct NodeBeat {

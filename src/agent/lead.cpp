@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/lead.hpp"
 
+#include "agent/gpu_models.hpp"
 #include "agent/reap.hpp"
 #include "agent/recorder_reading.hpp"
 
@@ -162,6 +163,7 @@ void Lead::take(const FromNode& message) {
   if (const auto* ready = std::get_if<NodeReady>(&message.body)) {
     node.index = ready->index;
     say(NodeSeen{ready->node, ready->host, ready->pid}, false);
+    check_gpu(*ready);
   } else if (fresh) {
     log_.line("node " + message.node + " speaks before it is ready");
   }
@@ -193,6 +195,13 @@ void Lead::judge_hang() {
   if (!running_ || running_->own) return;
   if (const auto why = running_->hang.verdict(agents_, now_s_))
     end_running(Outcome::hung, *why, "policy");
+}
+
+/// Before anything has run there: a number of another GPU's would pass for this one's.
+void Lead::check_gpu(const NodeReady& ready) {
+  if (spec_.gpu.empty() || ready.gpu.empty() || same_gpu(spec_.gpu, ready.gpu)) return;
+  leave(fmt::format("node {} has '{}' and not '{}' as the sweep's cluster says", ready.node,
+                    ready.gpu, spec_.gpu));
 }
 
 void Lead::watch_nodes() {

@@ -58,6 +58,7 @@ class Lead {
   void read_nodes();
   void take(const FromNode& message);
   void judge_hang();
+  void check_gpu(const NodeReady& ready);
   void watch_nodes();
   void keep_wall_time();
   void start_next();

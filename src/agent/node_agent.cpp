@@ -3,6 +3,7 @@
 
 #include "adapters/node/pidfd.hpp"
 #include "adapters/node/processes.hpp"
+#include "agent/gpu_models.hpp"
 #include "agent/guard.hpp"
 #include "agent/node_check.hpp"
 #include "agent/reap.hpp"
@@ -57,7 +58,8 @@ NodeAgent::NodeAgent(NodeOptions options, const Clock& clock, pid_t guard)
       beat_s_(now_s_) {}
 
 int NodeAgent::run() {
-  say(NodeReady{options_.node.name, host_name(), ::getpid(), options_.node.index});
+  say(NodeReady{options_.node.name, host_name(), ::getpid(), options_.node.index,
+                gpu_models(devices_, log_)});
   while (true) {
     keep_time();
     take_signals();

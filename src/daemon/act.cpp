@@ -141,6 +141,7 @@ Result<void> Daemon::prepare(const AllocationRow& allocation) {
   spec.time_margin = policy.lane_time_margin;
   spec.grace_s = policy.grace_s;
   spec.stop_before_end_s = policy.lane_stop_before_end_s;
+  spec.gpu = contexts_[allocation.sweep].spec.cluster.gpu;
   return write_file_durably(paths.spec(), encode(spec));
 }
 

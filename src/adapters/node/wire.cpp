@@ -163,6 +163,7 @@ void fields(Is<NodeReady> auto& m, auto&& visit) {
   visit("host", m.host);
   visit("pid", m.pid);
   visit.optional("index", m.index);
+  visit.optional("gpu", m.gpu);
 }
 void fields(Is<NodeBeat> auto& m, auto&& visit) {
   visit("attempt", m.attempt);
@@ -236,6 +237,7 @@ void fields(Is<AllocationSpec> auto& m, auto&& visit) {
   visit.optional("time_margin", m.time_margin);
   visit.optional("grace_s", m.grace_s);
   visit.optional("stop_before_end_s", m.stop_before_end_s);
+  visit.optional("gpu", m.gpu);
 }
 
 // ---- writing

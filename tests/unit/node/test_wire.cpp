@@ -73,7 +73,7 @@ TEST_CASE("every channel message reads back equal") {
     CHECK(*back == body);
   }
   const std::vector<FromNodeBody> from{
-      NodeReady{"local", "h", 5},
+      NodeReady{"local", "h", 5, 1, "NVIDIA H100"},
       NodeBeat{1, "init", 0},
       NodeLaunched{1},
       NodeEnded{1, Outcome::hung, -1, 9, 55, nasty, "agent", 1},
@@ -99,6 +99,7 @@ TEST_CASE("specs read back equal") {
   spec.time_margin = 2;
   spec.grace_s = 7;
   spec.stop_before_end_s = 30;
+  spec.gpu = "NVIDIA H100 80GB HBM3";
   const auto allocation = decode_allocation_spec(encode(spec));
   REQUIRE(allocation);
   CHECK(*allocation == spec);

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/gpu_models.hpp"
+
+#include "adapters/node/nvml.hpp"
+
+#include <algorithm>
+#include <cctype>
+
+namespace shardsweep::agent {
+namespace {
+
+constexpr std::size_t longest_text = 200;  // of a channel's line
+
+struct Gpu {
+  int index = 0;
+  GpuIdentity identity;
+};
+
+/// Those that this process may use.
+std::vector<Gpu> gpus_of_driver(const Log& log) {
+  std::vector<Gpu> gpus;
+  const auto nvml = Nvml::load();
+  if (!nvml) return gpus;
+  const auto count = nvml->count();
+  for (int index = 0; count && index < *count; ++index) {
+    auto identity = nvml->identity(index);
+    if (identity) {
+      gpus.push_back({index, std::move(*identity)});
+    } else if (identity.error().kind != FaultKind::rejected) {
+      log.line(identity.error().what);
+    }
+  }
+  return gpus;
+}
+
+bool is_listed(const Gpu& gpu, const std::vector<std::string>& devices) {
+  return std::any_of(devices.begin(), devices.end(), [&](const std::string& device) {
+    return device == std::to_string(gpu.index) ||
+           (device.size() > 4 && gpu.identity.uuid.starts_with(device));
+  });
+}
+
+std::string listed_once(const std::vector<std::string>& models) {
+  std::string text;
+  std::vector<std::string> seen;
+  for (const std::string& model : models) {
+    if (std::find(seen.begin(), seen.end(), model) != seen.end()) continue;
+    seen.push_back(model);
+    text += (text.empty() ? "" : ", ") + model;
+  }
+  return text.substr(0, longest_text);
+}
+
+}  // namespace
+
+std::string gpu_models(const std::vector<std::string>& devices, const Log& log) {
+  if (devices.empty()) return "";
+  const auto gpus = gpus_of_driver(log);
+  std::vector<std::string> models;
+  for (const Gpu& gpu : gpus) {
+    if (is_listed(gpu, devices)) models.push_back(gpu.identity.name);
+  }
+  // Numbers within a control group, and slices of a GPU, are none of the driver's: then all
+  // that we may use are meant.
+  if (models.size() < std::min(gpus.size(), devices.size())) {
+    models.clear();
+    for (const Gpu& gpu : gpus)
+      models.push_back(gpu.identity.name);
+  }
+  return listed_once(gpus.empty() ? gpu_models_in_proc() : models);
+}
+
+bool same_gpu(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](char x, char y) {
+    return std::tolower(static_cast<unsigned char>(x)) ==
+           std::tolower(static_cast<unsigned char>(y));
+  });
+}
+
+}  // namespace shardsweep::agent

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which GPUs a node has, by the driver's own names: a sweep for one model must not be measured
+// on another.
+#pragma once
+
+#include "agent/log.hpp"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardsweep::agent {
+
+/// The model of the GPUs that ranks get (`devices`, as in CUDA_VISIBLE_DEVICES), with ", "
+/// between different ones; empty where there is none or nobody tells.
+[[nodiscard]] std::string gpu_models(const std::vector<std::string>& devices, const Log& log);
+
+/// Names differ in nothing but case: drivers have changed that.
+[[nodiscard]] bool same_gpu(std::string_view a, std::string_view b);
+
+}  // namespace shardsweep::agent
