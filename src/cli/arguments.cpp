@@ -216,6 +216,17 @@ class Grammar {
     daemon->add_flag("--until-idle", o_.until_idle, "end when nothing is left to do");
     daemon->add_flag("--take-over", o_.take_over,
                      "replace a daemon that is stopped or out of reach");
+    daemon->add_flag(
+        "--in-slurm", o_.in_slurm,
+        "be a job of one core, which hands over to the next one before its time is "
+        "up");
+    daemon->add_option("--site", o_.site,
+                       "site file of that job (default: ~/.config/shardsweep/site.yaml)");
+    daemon
+        ->add_option("--job-option", o_.job_options,
+                     "an sbatch option of that job: time=12:00:00, partition=cpu (repeatable)")
+        ->type_name("OPTION=VALUE");
+    daemon->add_option("--as-job", o_.as_job)->group("");  // what that job's script says
     daemon->add_option("--set", o_.set,
                        "an interval of the daemon: daemon.tick=2s (repeatable)");
     command("tick", "One pass of the daemon, then exit (for cron)");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Asking the daemon for a change: a request file, and a daemon where none runs.
+#include "cli/daemon_job.hpp"
 #include "cli/session.hpp"
 
 #include <shardsweep/allocation_files.hpp>
@@ -47,6 +48,7 @@ class Starter {
 
   Result<void> start_if_none() {
     if (daemon_runs(session_)) return {};
+    if (waits_for_job()) return {};
     if (child_ > 0 && ::waitpid(child_, nullptr, WNOHANG) == 0) return {};  // still on its way
     if (++starts_ > most_starts) {
       return fault(FaultKind::unavailable,
@@ -64,7 +66,21 @@ class Starter {
   }
 
  private:
+  /// One of the daemon's own jobs is in the queue, or on its way from one to the next.
+  bool waits_for_job() {
+    constexpr std::chrono::seconds again{10};
+    const auto now = session_.clock.steady();
+    if (now < ask_for_job_) return job_;
+    ask_for_job_ = now + again;
+    const auto job = daemon_job(session_);
+    if (job && !job_) say(fmt::format("the daemon is job {}: waiting for it", *job));
+    job_ = job.has_value();
+    return job_;
+  }
+
   const Session& session_;
+  std::chrono::steady_clock::time_point ask_for_job_;
+  bool job_ = false;
   pid_t child_ = 0;
   int starts_ = 0;
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // daemon, tick, gc.
+#include "cli/daemon_job.hpp"
 #include "cli/session.hpp"
 #include "daemon/loop.hpp"
 
@@ -18,8 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Result<ExitCode> be_daemon(const Session& session, const LifeOptions& life,
-                           const Policy& policy) {
+/// True where nothing was left to do.
+Result<bool> be_daemon(const Session& session, const LifeOptions& life, const Policy& policy) {
   SHARDSWEEP_TRY(make_home(session.home));
   SHARDSWEEP_ASSIGN(const auto store, Store::open(session.home.database));
   const auto make_scheduler = [&](const std::string& backend, const SiteSpec& site) {
@@ -27,14 +28,27 @@ Result<ExitCode> be_daemon(const Session& session, const LifeOptions& life,
     return site.rest.url.empty() ? make_slurm_cli_scheduler(policy, session.clock)
                                  : make_slurm_rest_scheduler(site.rest, policy, session.clock);
   };
-  SHARDSWEEP_TRY(run_daemon({.home = session.home,
-                             .installation = session.installation,
-                             .store = *store,
-                             .clock = session.clock,
-                             .make_scheduler = make_scheduler,
-                             .random_hex = random_hex,
-                             .policy = policy},
-                            life));
+  return run_daemon({.home = session.home,
+                     .installation = session.installation,
+                     .store = *store,
+                     .clock = session.clock,
+                     .make_scheduler = make_scheduler,
+                     .random_hex = random_hex,
+                     .policy = policy},
+                    life);
+}
+
+/// A lease of a node that died has to run out first.
+Result<ExitCode> be_daemon_job(const Session& session, const Policy& policy) {
+  constexpr double first_work_s = 600;  // who has asked for it has a sweep to submit
+  Successor successor(session, session.options.as_job + 1);
+  SHARDSWEEP_ASSIGN(const bool left, be_daemon(session,
+                                               {.until_idle = true,
+                                                .first_work_s = first_work_s,
+                                                .patience_s = 2 * policy.lease_ttl_s,
+                                                .beside = [&] { successor.step(); }},
+                                               policy));
+  if (left) successor.cancel();
   return ExitCode::done;
 }
 
@@ -99,20 +113,24 @@ Result<Garbage> find_garbage(const Session& session) {
 }  // namespace
 
 Result<ExitCode> command_daemon(const Session& session) {
+  if (session.options.in_slurm) return start_daemon_job(session);
   // The daemon's own values are read as a sweep file's are, by a sweep that has nothing else.
   SHARDSWEEP_ASSIGN(
       const SweepSpec sweep,
       load_sweep_text("name: daemon\ncluster: this-machine\n"
                       "constants: {model: tiny, gpus: 1}\n",
                       "daemon", {session.installation.presets, session.options.set}));
-  return be_daemon(
+  if (session.options.as_job > 0) return be_daemon_job(session, sweep.policy);
+  SHARDSWEEP_TRY(be_daemon(
       session,
       {.until_idle = session.options.until_idle, .take_over = session.options.take_over},
-      sweep.policy);
+      sweep.policy));
+  return ExitCode::done;
 }
 
 Result<ExitCode> command_tick(const Session& session) {
-  return be_daemon(session, {.once = true}, {});
+  SHARDSWEEP_TRY(be_daemon(session, {.once = true}, {}));
+  return ExitCode::done;
 }
 
 Result<ExitCode> command_gc(const Session& session) {

@@ -110,9 +110,11 @@ Finding outlives_login() {
   if (output && output->exit_code == 0 && output->out.rfind("yes", 0) == 0) {
     return {"after logout", "ok", "lingering is on"};
   }
-  return {"after logout", "note",
-          "where logind has KillUserProcesses=yes a daemon ends with the login: 'loginctl "
-          "enable-linger', or 'shardsweep tick' from cron"};
+  return {
+      "after logout", "note",
+      "where logind has KillUserProcesses=yes a daemon ends with the login: 'loginctl "
+      "enable-linger', 'shardsweep tick' from cron, or 'shardsweep daemon --in-slurm' where "
+      "a node sees the home (--on-a-node tells)"};
 }
 
 /// What scontrol says of the cluster, and what follows for us.

@@ -54,6 +54,9 @@ struct Options {
   // daemon
   bool until_idle = false;
   bool take_over = false;
+  bool in_slurm = false;
+  std::vector<std::string> job_options;  ///< of the daemon's job: OPTION=VALUE
+  int as_job = 0;                        ///< number in the chain of jobs; 0: not one of them
 
   // doctor
   bool on_a_node = false;

@@ -93,6 +93,19 @@ Result<DaemonLock> take_database(const DaemonParts& parts, bool take_over) {
   return lock;
 }
 
+/// The one before may be on another host, and dead: then its lease has to run out.
+Result<DaemonLock> await_database(const DaemonParts& parts, const LifeOptions& options,
+                                  const StopSignals& signals) {
+  constexpr std::chrono::seconds again{1};
+  const auto until = parts.clock.steady() + std::chrono::duration<double>(options.patience_s);
+  for (;;) {
+    auto lock = take_database(parts, options.take_over);
+    const bool wait = !lock && lock.error().kind == FaultKind::busy;
+    if (!wait || parts.clock.steady() >= until) return lock;
+    if (signals.wait({}, again)) return fault(FaultKind::interrupted, "told to stop");
+  }
+}
+
 /// What may pass by itself is waited for; anything else ends the daemon.
 bool goes_on(const Result<void>& tick) {
   if (tick) return true;
@@ -122,12 +135,17 @@ bool wait_for_tick(const StopSignals& signals, const Daemon& daemon) {
 /// Ticks until there is a reason to end. True where the lease is given back already.
 Result<bool> live(Daemon& daemon, const DaemonParts& parts, const LifeOptions& options,
                   const StopSignals& signals) {
+  const auto first_work_by =
+      parts.clock.steady() + std::chrono::duration<double>(options.first_work_s);
+  bool worked = false;
   for (;;) {
     const auto tick = daemon.tick();
+    if (options.beside) options.beside();
     const bool last = options.once && !daemon.settling();
     if (last || !goes_on(tick)) SHARDSWEEP_TRY(tick);
     if (last || daemon.asked_to_stop()) return false;
-    if (options.until_idle) {
+    worked = worked || daemon.busy();
+    if (options.until_idle && (worked || parts.clock.steady() >= first_work_by)) {
       SHARDSWEEP_ASSIGN(const bool left, leave_if_idle(daemon, parts));
       if (left) return true;
     }
@@ -142,16 +160,16 @@ std::string describe(const LeaseHolder& holder) {
                      utc(holder.since));
 }
 
-Result<void> run_daemon(DaemonParts parts, const LifeOptions& options) {
-  SHARDSWEEP_ASSIGN(const DaemonLock lock, take_database(parts, options.take_over));
+Result<bool> run_daemon(DaemonParts parts, const LifeOptions& options) {
+  const StopSignals signals;
+  SHARDSWEEP_ASSIGN(const DaemonLock lock, await_database(parts, options, signals));
   Daemon daemon(parts);
   SHARDSWEEP_TRY(daemon.load());
-  const StopSignals signals;
   log_info(fmt::format("daemon {} has {}", ::getpid(), parts.home.database.string()));
   SHARDSWEEP_ASSIGN(const bool left, live(daemon, parts, options, signals));
   log_info(left ? "nothing is left to do" : "stopped; what runs goes on");
-  if (left) return {};
-  return parts.store.release_lease();
+  if (!left) SHARDSWEEP_TRY(parts.store.release_lease());
+  return left;
 }
 
 }  // namespace shardsweep

@@ -4,6 +4,7 @@
 
 #include "daemon/daemon.hpp"
 
+#include <functional>
 #include <string>
 
 namespace shardsweep {
@@ -11,13 +12,17 @@ namespace shardsweep {
 struct LifeOptions {
   bool until_idle = false;  ///< ends when nothing runs, waits to run or has been asked for
   bool once = false;        ///< `tick`: one pass
-  bool take_over = false;   ///< replaces a daemon that is stopped or can't be reached
+  double first_work_s = 0;  ///< one that has had nothing to do yet waits so long for it
+  double patience_s = 0;    ///< waits so long for another daemon to give the database back
+  std::function<void()> beside{};  ///< with every tick; must not wait
+  bool take_over = false;          ///< replaces a daemon that is stopped or can't be reached
 };
 
 /// Runs a daemon in this process. `busy` where another one holds the database: the message
 /// names its host, pid and since when. SIGTERM and SIGINT end it after the tick; what runs goes
 /// on.
-[[nodiscard]] Result<void> run_daemon(DaemonParts parts, const LifeOptions& options);
+/// True where nothing was left to do.
+[[nodiscard]] Result<bool> run_daemon(DaemonParts parts, const LifeOptions& options);
 
 /// "held by pid 123 on login1 since 2026-01-01 12:00:00 UTC"
 [[nodiscard]] std::string describe(const LeaseHolder& holder);

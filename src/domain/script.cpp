@@ -19,14 +19,6 @@ bool stands_in_directive(std::string_view value) {
   });
 }
 
-Result<std::string> directive_value(std::string_view what, const std::string& value) {
-  if (stands_in_directive(value)) return value;
-  return fault(FaultKind::invalid_input,
-               fmt::format("{} '{}' cannot stand in a #SBATCH line: no spaces, quotes, control "
-                           "characters or any of \\ # ` $ ; & | < >",
-                           what, value));
-}
-
 /// A job has no login shell's functions. /etc/profile is not written for `set -u`.
 constexpr const char* define_module =
     "type module >/dev/null 2>&1 || { set +eu; . /etc/profile; set -eu; }";
@@ -77,6 +69,14 @@ void add_defaults(const SweepSpec& sweep, const SiteSpec& site, const ScriptCont
 }
 
 }  // namespace
+
+Result<std::string> directive_value(std::string_view what, const std::string& value) {
+  if (stands_in_directive(value)) return value;
+  return fault(FaultKind::invalid_input,
+               fmt::format("{} '{}' cannot stand in a #SBATCH line: no spaces, quotes, control "
+                           "characters or any of \\ # ` $ ; & | < >",
+                           what, value));
+}
 
 Result<TemplateValues> script_values(const SweepSpec& sweep, const SiteSpec& site,
                                      const ScriptContext& context) {

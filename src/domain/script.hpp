@@ -21,6 +21,11 @@ struct ScriptContext {
   double time_limit_s = 0;  ///< wall time; 0: the partition's own
 };
 
+/// A word of a #SBATCH line as it is, or a fault that says why it can't stand there. `what`
+/// names it.
+[[nodiscard]] Result<std::string> directive_value(std::string_view what,
+                                                  const std::string& value);
+
 /// Faults name the value that can't stand in a #SBATCH line and where it comes from.
 [[nodiscard]] Result<TemplateValues> script_values(const SweepSpec& sweep, const SiteSpec& site,
                                                    const ScriptContext& context);

@@ -47,7 +47,7 @@ TEST_CASE("a lane does not start on another GPU than the cluster's") {
 TEST_CASE("a lane starts on the cluster's GPU or where nobody can tell") {
   Node node;
   SUBCASE("the same") {
-    node.gpus("NVIDIA H100 80GB HBM3", "nvidia h100 80gb hbm3");
+    node.gpus("nvidia h100 80gb hbm3", "nvidia h100 80gb hbm3");
   }
   SUBCASE("the one that ranks get") {
     node.gpus("NVIDIA T400", "NVIDIA H100 80GB HBM3");
