@@ -43,8 +43,15 @@ struct ClusterSpec {
   double inter_node_bandwidth = 0;  ///< bytes/s per GPU, one direction
   double intra_node_latency_us = 0;
   double inter_node_latency_us = 0;
-  bool this_machine = false;  ///< always run locally, whatever scheduler is installed
-  bool shared_host = true;    ///< others may use the host's CPUs without spoiling a measurement
+  /// Bytes/s that a ring over several adapters of a node reaches, per rank; 0: as many as its
+  /// adapters.
+  double inter_node_group_bandwidth = 0;
+  double gemm_efficiency = 0.55;        ///< of the peak, in a layer's matrix products
+  double attention_efficiency = 0.35;   ///< of the peak, in flash attention
+  double intra_node_efficiency = 0.53;  ///< of intra_node_bandwidth, in collectives
+  double inter_node_efficiency = 0.54;  ///< of inter_node_bandwidth, in collectives
+  bool this_machine = false;            ///< always run locally, whatever scheduler is installed
+  bool shared_host = true;  ///< others may use the host's CPUs without spoiling a measurement
 
   friend bool operator==(const ClusterSpec&, const ClusterSpec&) = default;
 };

@@ -7,7 +7,7 @@
 #include "domain/feasibility.hpp"
 #include "domain/grid.hpp"
 #include "domain/lane_order.hpp"
-#include "domain/predict/time_model.hpp"
+#include "domain/predict/predictor.hpp"
 #include "domain/text.hpp"
 
 #include <fmt/format.h>
@@ -22,7 +22,10 @@ namespace {
 class Planner {
  public:
   Planner(const SweepSpec& sweep, const Grid& grid, Judge& judge)
-      : sweep_(sweep), grid_(grid), judge_(judge) {
+      : sweep_(sweep),
+        grid_(grid),
+        judge_(judge),
+        predictor_(sweep.cluster, family_of_runner(sweep.runner.name)) {
     for (const auto& axis : axes()) {
       if (axis.in_lane_key && axis.minimum != axis.maximum) lane_axes_.push_back(&axis);
     }
@@ -56,9 +59,9 @@ class Planner {
     for (const auto value : point.vars)
       hash.add(value);
     const auto& model = sweep_.models[static_cast<std::size_t>(point.model)];
-    const auto time = estimate_time(model, sweep_.cluster, point);
-    kept_.push_back({at.index, hash, tokens_per_s_per_gpu(time, point), point.nodes, point.gpus,
-                     point.layout.micro_batch, point.layout.grad_accum, point.repeat});
+    const double value = speed_of(predictor_.guess(model, point).step_s, point);
+    kept_.push_back({at.index, hash, value, point.nodes, point.gpus, point.layout.micro_batch,
+                     point.layout.grad_accum, point.repeat});
   }
 
   void leave_out(const GridPoint& at, const Judge::Finding& finding, bool first) {
@@ -79,7 +82,7 @@ class Planner {
       for (auto i = lane.first; i < lane.first + lane.count; ++i) {
         grid_.read(kept_[i].index, at);
         const auto& model = sweep_.models[static_cast<std::size_t>(at.point.model)];
-        const auto prediction = predict(model, sweep_.cluster, sweep_.measure, at.point);
+        const auto prediction = predictor_.predict(model, sweep_.measure, at.point);
         gpu_seconds +=
             prediction.attempt_s * static_cast<double>(gpus_held(sweep_.cluster, at.point));
         plan_.trials.push_back({at.point, prediction, static_cast<std::int32_t>(number)});
@@ -92,6 +95,7 @@ class Planner {
   const SweepSpec& sweep_;
   const Grid& grid_;
   Judge& judge_;
+  Predictor predictor_;
   std::vector<const AxisInfo*> lane_axes_;
   std::vector<LaneEntry> kept_;
   Plan plan_;

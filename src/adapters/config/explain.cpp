@@ -69,7 +69,11 @@ class Explainer {
     if (!peaks.empty()) line("  peak_flops: {{{}}}", peaks);
     for (const auto& field : cluster_fields()) {
       const double value = cluster.*field.member;
-      if (value > 0) line("  {}: {}{}", field.name, value, field.latency ? "us" : "B/s");
+      if (value <= 0) continue;
+      const auto unit = field.kind == RateKind::bandwidth ? "B/s"
+                        : field.kind == RateKind::latency ? "us"
+                                                          : "";
+      line("  {}: {}{}  # {}", field.name, value, unit, field.meaning);
     }
     line("  this_machine: {}", cluster.this_machine);
     line("  shared_host: {}", cluster.shared_host);

@@ -28,12 +28,27 @@ constexpr std::array<ModelField, 6> shape{{
 constexpr std::string_view tied = "tied_embeddings";
 constexpr std::string_view tied_alias = "tie_word_embeddings";
 
-constexpr std::array<ClusterField, 5> rates{{
-    {"memory_bandwidth", &ClusterSpec::memory_bandwidth, false},
-    {"intra_node_bandwidth", &ClusterSpec::intra_node_bandwidth, false},
-    {"inter_node_bandwidth", &ClusterSpec::inter_node_bandwidth, false},
-    {"intra_node_latency", &ClusterSpec::intra_node_latency_us, true},
-    {"inter_node_latency", &ClusterSpec::inter_node_latency_us, true},
+constexpr std::array<ClusterField, 10> rates{{
+    {"memory_bandwidth", &ClusterSpec::memory_bandwidth, RateKind::bandwidth,
+     "of device memory"},
+    {"intra_node_bandwidth", &ClusterSpec::intra_node_bandwidth, RateKind::bandwidth,
+     "of a GPU's links inside the node, one direction"},
+    {"inter_node_bandwidth", &ClusterSpec::inter_node_bandwidth, RateKind::bandwidth,
+     "of a GPU's network adapter, one direction"},
+    {"inter_node_group_bandwidth", &ClusterSpec::inter_node_group_bandwidth,
+     RateKind::bandwidth, "that a ring over several adapters of a node reaches, per GPU"},
+    {"intra_node_latency", &ClusterSpec::intra_node_latency_us, RateKind::latency,
+     "of a small message inside the node"},
+    {"inter_node_latency", &ClusterSpec::inter_node_latency_us, RateKind::latency,
+     "of a small message between nodes"},
+    {"gemm_efficiency", &ClusterSpec::gemm_efficiency, RateKind::share,
+     "of the peak, in a layer's matrix products"},
+    {"attention_efficiency", &ClusterSpec::attention_efficiency, RateKind::share,
+     "of the peak, in flash attention"},
+    {"intra_node_efficiency", &ClusterSpec::intra_node_efficiency, RateKind::share,
+     "of intra_node_bandwidth, in collectives"},
+    {"inter_node_efficiency", &ClusterSpec::inter_node_efficiency, RateKind::share,
+     "of inter_node_bandwidth, in collectives"},
 }};
 
 /// The value under a name or its alias; a fault where both are there.
@@ -68,14 +83,29 @@ Result<void> read_peaks(const YamlNode& node, ClusterSpec& into) {
   return {};
 }
 
+Result<double> read_rate(const YamlNode& node, const ClusterField& field) {
+  switch (field.kind) {
+    case RateKind::bandwidth:
+      return read_real(node, field.name, "a rate such as 450GB/s", parse_bandwidth);
+    case RateKind::latency:
+      return read_real(node, field.name, "a latency such as 5us", parse_latency);
+    case RateKind::share:
+      break;
+  }
+  SHARDSWEEP_ASSIGN(const double share,
+                    read_real(node, field.name, "a share such as 0.6", parse_real));
+  if (share <= 0 || share > 1) {
+    return refuse(node, fmt::format("'{}' is a share, above 0 and at most 1, got '{}'",
+                                    field.name, node.text));
+  }
+  return share;
+}
+
 Result<void> read_rates(const YamlNode& map, ClusterSpec& into) {
   for (const auto& field : rates) {
     const auto* node = find(map, field.name);
     if (node == nullptr) continue;
-    const auto kind = field.latency ? "a latency such as 5us" : "a rate such as 450GB/s";
-    SHARDSWEEP_ASSIGN(
-        into.*field.member,
-        read_real(*node, field.name, kind, field.latency ? parse_latency : parse_bandwidth));
+    SHARDSWEEP_ASSIGN(into.*field.member, read_rate(*node, field));
   }
   return {};
 }

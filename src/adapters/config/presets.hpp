@@ -43,11 +43,17 @@ struct ModelField {
 };
 [[nodiscard]] std::span<const ModelField> model_fields();
 
+enum class RateKind : std::uint8_t {
+  bandwidth,  ///< bytes per second
+  latency,    ///< in microseconds
+  share,      ///< above 0, at most 1
+};
 /// A rate of a cluster's hardware, as files name it; 0 is unknown and not written.
 struct ClusterField {
   std::string_view name;
   double ClusterSpec::*member;
-  bool latency;  ///< in microseconds; else bytes per second
+  RateKind kind;
+  std::string_view meaning;  ///< as `plan --explain` prints it
 };
 [[nodiscard]] std::span<const ClusterField> cluster_fields();
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "domain/predict/memory.hpp"
+#include "domain/predict/time_model.hpp"
 
 #include <shardsweep/result.hpp>
 
@@ -19,8 +20,12 @@ struct Family {
   /// The same trainer at its best: the optimistic bound. Without a name: optimistic_memory,
   /// which holds whatever the trainer is.
   MemoryFamily least;
+  TimeFamily time;
   /// What a trainer reports is its first rank's: the first stage.
   bool reports_first_stage = false;
+  /// Its allocator gives cached blocks back and asks again where little is left: such runs end,
+  /// four times as slow (30 of 1,765 in the playbook's sweep, whose log holds an OOM).
+  bool retries_near_the_limit = false;
 };
 
 /// shardbench, nanotron, megatron, fsdp.

@@ -78,7 +78,7 @@ struct Habits {
   bool fused_norm;
   Habits(const ModelSpec& model, const MemoryFamily& of, const RunTraits& traits)
       : family(of),
-        plain(of.plain_where_ffn_is_4h && model.ffn == 4 * model.hidden),
+        plain(is_plain(model, of)),
         // GPT's recipe is older than flash attention.
         flash(traits.flash_attention.value_or(of.flash_attention && !plain)),
         fused_norm(traits.fused_norm.value_or(of.norm_row_bytes == 0 || plain)) {}
@@ -243,44 +243,63 @@ class Stage {
         count_(stage_parameters(shape_, habits_, model.tied_embeddings, stage, layers_)) {}
 
   [[nodiscard]] MemoryEstimate most() const {
-    auto found = at_moment(Moment::in_flight);
-    if (habits_.family.bucket_bytes + habits_.family.step_gather_bytes == 0) return found;
-    for (const auto moment : {Moment::last_backward, Moment::update}) {
-      auto other = at_moment(moment);
-      if (other.total() > found.total()) found = other;
-    }
-    return found;
+    const auto activations = activations_of();
+    return at_moment(worst_moment(activations), activations);
   }
 
-  [[nodiscard]] MemoryEstimate at_moment(Moment moment) const {
+  [[nodiscard]] MemoryEstimate at_update() const { return at_moment(Moment::update, {}); }
+
+ private:
+  [[nodiscard]] ActivationBytes activations_of() const {
+    return activation_bytes(shape_, point_, habits_, stage_, layers_);
+  }
+
+  // The moments differ in gradients, activations and communication alone.
+  [[nodiscard]] Moment worst_moment(const ActivationBytes& activations) const {
+    const auto& family = habits_.family;
+    if (family.bucket_bytes + family.step_gather_bytes == 0) return Moment::in_flight;
+    const double flight = count_ * bucket_bytes(Moment::in_flight) + activations.in_flight;
+    const double last = count_ * bucket_bytes(Moment::last_backward) + activations.one;
+    const double backward =
+        std::max(flight, last) + head_bytes() + transfer_bytes(Moment::in_flight);
+    const double update =
+        count_ * bucket_bytes(Moment::update) + transfer_bytes(Moment::update);
+    if (update > backward) return Moment::update;
+    return last > flight ? Moment::last_backward : Moment::in_flight;
+  }
+
+  [[nodiscard]] MemoryEstimate at_moment(Moment moment,
+                                         const ActivationBytes& activations) const {
     const auto& family = habits_.family;
     const auto per_parameter = state_bytes(point_, family.bf16_gradient_bytes);
-    const double gradient =
-        point_.dtype == Dtype::bf16 ? family.bf16_gradient_bytes : shape_.element;
-    const bool last = stage_ + 1 == point_.layout.pp;
     MemoryEstimate estimate;
     estimate.stage = stage_;
     at(estimate, MemoryClass::weights) = whole(count_ * per_parameter.weights);
     at(estimate, MemoryClass::gradients) =
         whole(count_ * (per_parameter.gradients + bucket_bytes(moment)));
     at(estimate, MemoryClass::optimizer) = whole(count_ * per_parameter.optimizer);
+    at(estimate, MemoryClass::communication) = whole(transfer_bytes(moment));
     at(estimate, MemoryClass::overhead) = whole(family.overhead_bytes + family.allocator_bytes);
-    double communication = communication_bytes(shape_, point_, family, count_ * gradient);
-    if (moment == Moment::update) {
-      communication = count_ * gather_bytes(point_, family);
-      if (point_.layout.tp > 1)
-        communication += family.tp_buffer_rows * shape_.element * shape_.token_row();
-    } else {
-      const auto activations = activation_bytes(shape_, point_, habits_, stage_, layers_);
-      at(estimate, MemoryClass::activations) =
-          whole(moment == Moment::in_flight ? activations.in_flight : activations.one);
-      if (last) at(estimate, MemoryClass::logits) = whole(logits_bytes());
-    }
-    at(estimate, MemoryClass::communication) = whole(communication);
+    if (moment == Moment::update) return estimate;
+    at(estimate, MemoryClass::activations) =
+        whole(moment == Moment::in_flight ? activations.in_flight : activations.one);
+    at(estimate, MemoryClass::logits) = whole(head_bytes());
     return estimate;
   }
 
- private:
+  [[nodiscard]] double transfer_bytes(Moment moment) const {
+    const auto& family = habits_.family;
+    if (moment == Moment::update) {
+      double bytes = count_ * gather_bytes(point_, family);
+      if (point_.layout.tp > 1)
+        bytes += family.tp_buffer_rows * shape_.element * shape_.token_row();
+      return bytes;
+    }
+    const double gradient =
+        point_.dtype == Dtype::bf16 ? family.bf16_gradient_bytes : shape_.element;
+    return communication_bytes(shape_, point_, family, count_ * gradient);
+  }
+
   // DDP makes its buckets for the backward that is reduced. Without ZeRO they stay; with it
   // they are given back after the update.
   [[nodiscard]] double bucket_bytes(Moment moment) const {
@@ -289,7 +308,8 @@ class Stage {
     return habits_.family.bucket_bytes;
   }
 
-  [[nodiscard]] double logits_bytes() const {
+  [[nodiscard]] double head_bytes() const {
+    if (stage_ + 1 != point_.layout.pp) return 0;
     const double bytes =
         habits_.family.logits_bytes > 0 ? habits_.family.logits_bytes : shape_.element;
     return bytes * shape_.seq * shape_.batch * shape_.vocab / shape_.tp;
@@ -338,8 +358,22 @@ MemoryEstimate estimate_memory(const ModelSpec& model, const Point& point,
 
 std::int64_t update_bytes(const ModelSpec& model, const Point& point,
                           const MemoryFamily& family) {
-  const auto estimate = Stage(model, point, family, {}, 0).at_moment(Moment::update);
+  const auto estimate = Stage(model, point, family, {}, 0).at_update();
   return estimate.total() - estimate.bytes[static_cast<std::size_t>(MemoryClass::overhead)];
+}
+
+bool is_plain(const ModelSpec& model, const MemoryFamily& family) {
+  return family.plain_where_ffn_is_4h && model.ffn == 4 * model.hidden;
+}
+
+double layer_activation_bytes(const ModelSpec& model, const Point& point,
+                              const MemoryFamily& family, const RunTraits& traits) {
+  const Shape shape(model, point);
+  const Habits habits(model, family, traits);
+  const auto layer =
+      layer_activations(shape, habits, Recompute::none, attention_bytes(shape, habits));
+  const double between = point.layout.sequence_parallel ? shape.tp : 1;
+  return layer.between / between + layer.inside / shape.tp;
 }
 
 double layers_of_stage(const ModelSpec& model, const Layout& layout, StageSplit split,

@@ -109,6 +109,14 @@ struct MemoryFamily {
 [[nodiscard]] std::int64_t update_bytes(const ModelSpec& model, const Point& point,
                                         const MemoryFamily& family);
 
+/// Whether a layer's feed-forward part has two matrices instead of three.
+[[nodiscard]] bool is_plain(const ModelSpec& model, const MemoryFamily& family);
+
+/// What one layer keeps of one micro-batch on a rank where nothing is recomputed.
+[[nodiscard]] double layer_activation_bytes(const ModelSpec& model, const Point& point,
+                                            const MemoryFamily& family,
+                                            const RunTraits& traits);
+
 /// Layers on a stage, 0-based.
 [[nodiscard]] double layers_of_stage(const ModelSpec& model, const Layout& layout,
                                      StageSplit split, std::int32_t stage);

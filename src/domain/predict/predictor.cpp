@@ -9,12 +9,21 @@
 namespace shardsweep {
 namespace {
 
-// Before anything is measured: how far a prediction is off in common with its neighbours, and
-// alone. In ln(step).
-constexpr double common_sigma = 0.4;
-constexpr double own_sigma = 0.3;
 // An allocator of segments reserves up to so much more than tensors need, where it can.
 constexpr double fragmented = 0.2;
+
+/// Seconds from launch to the first train step: processes and sockets, or contexts,
+/// communicators and weights on a GPU node.
+constexpr double cpu_start_s = 0.5;
+constexpr double gpu_start_s = 20;
+
+// Times the step of a run whose optimistic bound fills the device so far. From nine tenths on
+// up to four.
+double slowed_by_retries(double filled) {
+  constexpr double begins = 0.9;
+  constexpr double most = 3;
+  return 1 + most * std::clamp((filled - begins) / (1 - begins), 0.0, 1.0);
+}
 
 double measured_step_s(const Observation& seen) {
   if (seen.outcome != Outcome::completed) return 0;
@@ -40,24 +49,38 @@ RunTraits traits_of_kernel(std::string_view kernel) {
   return traits;
 }
 
-double speed_of(double step_s, const Point& point) {
-  const auto tokens = static_cast<double>(point.layout.global_batch()) * point.seq_len;
-  return tokens / step_s / static_cast<double>(point.layout.world());
-}
-
 Predictor::Predictor(const ClusterSpec& cluster, const Family& family)
     : cluster_(cluster), family_(&family) {}
 
 Guess Predictor::guess(const ModelSpec& model, const Point& point,
                        const RunTraits& traits) const {
   Guess guess;
-  // Shrunk towards the prediction as if common_sigma had been seen once.
-  constexpr double prior = own_sigma * own_sigma / (common_sigma * common_sigma);
-  const double shift = residuals_ / (count_ + prior);
-  guess.step_s = estimate_time(model, cluster_, point).step_s * std::exp(shift);
-  guess.log_sigma = own_sigma * std::sqrt(1 + 1 / (count_ + prior));
   guess.memory = guess_memory(model, point, traits);
+  guess.time = estimate_time(model, cluster_, point, family_->time, memory_family(), traits);
+  const auto off = residuals_.predict(guess.time);
+  guess.step_s = guess.time.step_s * retries(guess.memory) * std::exp(off.mean);
+  guess.log_sigma = off.sigma;
   return guess;
+}
+
+double Predictor::retries(const MemoryGuess& memory) const {
+  if (!family_->retries_near_the_limit || cluster_.memory_bytes <= 0) return 1;
+  return slowed_by_retries(static_cast<double>(memory.lower_bytes) /
+                           static_cast<double>(cluster_.memory_bytes));
+}
+
+Prediction Predictor::predict(const ModelSpec& model, const Measure& measure,
+                              const Point& point) const {
+  const auto guessed = guess(model, point);
+  Prediction prediction;
+  prediction.memory_bytes = guessed.memory.estimate.total();
+  const double start_s = cluster_.gpu.empty() ? cpu_start_s : gpu_start_s;
+  prediction.attempt_s = start_s + (measure.warmup + measure.steps) * guessed.step_s;
+  if (!guessed.time.nominal) {
+    prediction.train_step_s = guessed.step_s;
+    prediction.tokens_per_s_per_gpu = speed_of(guessed.step_s, point);
+  }
+  return prediction;
 }
 
 const MemoryFamily& Predictor::memory_family() const {
@@ -102,8 +125,10 @@ std::int64_t Predictor::reported_peak_bytes(const ModelSpec& model, const Point&
 void Predictor::learn(const Observation& seen) {
   const double measured = measured_step_s(seen);
   if (measured <= 0) return;
-  residuals_ += std::log(measured / estimate_time(seen.model, cluster_, seen.point).step_s);
-  ++count_;
+  const auto time = estimate_time(seen.model, cluster_, seen.point, family_->time,
+                                  memory_family(), seen.traits);
+  const auto memory = guess_memory(seen.model, seen.point, seen.traits);
+  residuals_.learn(time, std::log(measured / (time.step_s * retries(memory))));
 }
 
 }  // namespace shardsweep

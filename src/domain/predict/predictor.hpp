@@ -5,12 +5,14 @@
 #pragma once
 
 #include "domain/predict/family.hpp"
+#include "domain/predict/residuals.hpp"
 #include "domain/predict/time_model.hpp"
 
 #include <shardsweep/model.hpp>
 #include <shardsweep/outcome.hpp>
 #include <shardsweep/plan.hpp>
 #include <shardsweep/point.hpp>
+#include <shardsweep/sweep.hpp>
 
 #include <cstdint>
 #include <string_view>
@@ -38,6 +40,8 @@ struct Guess {
   double step_s = 0;     ///< median of the train step
   double log_sigma = 0;  ///< of ln(step): measured = step_s * exp(+-log_sigma), 68 %
   MemoryGuess memory;
+  /// What the model says before anything was learnt, in parts.
+  TimeEstimate time;
 };
 
 /// One run and how it ended. Of step_s and tokens_per_s_per_gpu one is enough; 0: unknown.
@@ -57,6 +61,10 @@ class Predictor {
 
   [[nodiscard]] Guess guess(const ModelSpec& model, const Point& point,
                             const RunTraits& traits = {}) const;
+
+  /// For a plan: memory, time and speed; an attempt has a start-up besides.
+  [[nodiscard]] Prediction predict(const ModelSpec& model, const Measure& measure,
+                                   const Point& point) const;
 
   /// Memory alone, which no measurement changes.
   [[nodiscard]] MemoryGuess guess_memory(const ModelSpec& model, const Point& point,
@@ -78,14 +86,11 @@ class Predictor {
 
  private:
   [[nodiscard]] const MemoryFamily& memory_family() const;
+  [[nodiscard]] double retries(const MemoryGuess& memory) const;
 
   ClusterSpec cluster_;
   const Family* family_;
-  double residuals_ = 0;  // sum of ln(measured / predicted)
-  double count_ = 0;
+  StepResiduals residuals_;
 };
-
-/// Tokens per second and GPU of a train step.
-[[nodiscard]] double speed_of(double step_s, const Point& point);
 
 }  // namespace shardsweep

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "domain/predict/time_model.hpp"
 
-#include "domain/predict/memory.hpp"
+#include "domain/predict/links.hpp"
 
 #include <algorithm>
 #include <array>
@@ -10,143 +10,280 @@
 namespace shardsweep {
 namespace {
 
-/// Of the dense peak, by dtype: Llama-shaped bf16 GEMMs reach 0.7-0.8 of it (notes on MAMF:
-/// 794 of 989 TFLOP/s on an H100), and what lies between them costs a quarter more.
-constexpr std::array<double, 3> efficiency{0.55, 0.7, 0.7};
 /// FLOP/s where the peak is unknown: a plain C++ GEMM on one slow core.
 constexpr double nominal_rate = 4e9;
-/// Of backward, what DP communication can hide behind when it overlaps.
-constexpr double hidden_share = 0.5;
-/// Seconds from launch to the first train step: processes and sockets, or contexts,
-/// communicators and weights on a GPU node.
-constexpr double cpu_start_s = 0.5;
-constexpr double gpu_start_s = 20;
+constexpr double mib = 1024 * 1024;
 
-struct Link {
-  double bandwidth;  // bytes/s; 0: unknown, taken as free
-  double latency_s;
-};
+/// Latencies of one small message that a collective takes, fitted to the Ultra-Scale Playbook's
+/// sweep: inside a node, between nodes per doubling of the group, and so for a bucket of
+/// gradients, of which several are on their way.
+constexpr double hops_inside = 5;
+constexpr double hops_between = 24;
+constexpr double bucket_hops_inside = 2;
+constexpr double bucket_hops_between = 8;
+
+/// Bytes per probability that attention without flash moves, forward and backward: scores,
+/// softmax and its product, in bf16 and fp32.
+constexpr double probability_traffic = 30;
+/// Bytes per element of a norm that is not fused, forward and backward, in fp32.
+constexpr double norm_traffic = 60;
 
 double real(std::int64_t value) {
   return static_cast<double>(value);
 }
 
-// Ranks of a group of `size` with `stride` between neighbours lie on one node or they don't.
-Link link_of(const ClusterSpec& cluster, std::int64_t stride, std::int64_t size) {
-  constexpr double micro = 1e-6;
-  if (stride * size <= cluster.gpus_per_node)
-    return {cluster.intra_node_bandwidth, cluster.intra_node_latency_us * micro};
-  return {cluster.inter_node_bandwidth, cluster.inter_node_latency_us * micro};
+double moving_s(const Link& link, double bytes) {
+  return link.bandwidth > 0 ? bytes / link.bandwidth : 0;
 }
 
-struct Links {
-  Link tp, pp;
-  Link shard;      // the ranks that share one copy; all of dp without replicas
-  Link replicate;  // those that hold the same part of it
-};
-
-Links links_of(const ClusterSpec& cluster, const Layout& layout) {
-  const std::int64_t tp = layout.tp;
-  const std::int64_t dp = layout.dp;
-  const std::int64_t pp = layout.pp;
-  std::int64_t tp_stride = 1;
-  std::int64_t dp_stride = tp;
-  std::int64_t pp_stride = tp * dp;
-  if (layout.rank_order == RankOrder::tp_pp_dp) {
-    pp_stride = tp;
-    dp_stride = tp * pp;
-  } else if (layout.rank_order == RankOrder::dp_tp_pp) {
-    dp_stride = 1;
-    tp_stride = dp;
-  }
-  // Between two stages only the neighbours talk, but some pair of them crosses.
-  const std::int64_t shards = layout.shard_ranks();
-  return {link_of(cluster, tp_stride, tp), link_of(cluster, pp_stride, pp),
-          link_of(cluster, dp_stride, shards),
-          link_of(cluster, dp_stride * shards, layout.dp_replicate)};
+double moving_s(double bandwidth, double bytes) {
+  return bandwidth > 0 ? bytes / bandwidth : 0;
 }
 
-double transfer_s(const Link& link, double bytes, double messages) {
-  const double moving = link.bandwidth > 0 ? bytes / link.bandwidth : 0;
-  return moving + messages * link.latency_s;
-}
-
-double layer_gemm_parameters(const ModelSpec& model) {
+double layer_gemm_parameters(const ModelSpec& model, bool plain = false) {
   const double hidden = real(model.hidden);
   const double kv_share = real(model.kv_heads) / real(model.heads);
-  return 2 * hidden * hidden * (1 + kv_share) + 3 * hidden * real(model.ffn);
+  return 2 * hidden * hidden * (1 + kv_share) + (plain ? 2 : 3) * hidden * real(model.ffn);
 }
 
-// FLOPs per token of the slowest stage: ceil(L/p) layers, and the head on the last one.
-double stage_flops_per_token(const ModelSpec& model, const Point& point) {
-  const auto& layout = point.layout;
-  const double layer =
-      6 * layer_gemm_parameters(model) + 6 * real(model.hidden) * point.seq_len;
-  const double again = layout.recompute == Recompute::full ? 4.0 / 3.0 : 1;
-  const double head = 6 * real(model.vocab) * real(model.hidden);
-  const auto even = model.layers / layout.pp;
-  const auto most = even + (model.layers % layout.pp != 0 ? 1 : 0);
-  return std::max(real(most) * layer * again, real(even) * layer * again + head);
-}
+// Seconds of one layer or stage, for one micro-batch.
+struct Slot {
+  double products = 0;
+  double memory = 0;
+  double tp = 0;
+  double host = 0;
+  [[nodiscard]] double device() const { return products + memory + tp; }
+  // The device waits for the host only where it has run dry: a norm of order 4.
+  [[nodiscard]] double together() const {
+    const double a = device() * device();
+    const double b = host * host;
+    return std::sqrt(std::sqrt(a * a + b * b));
+  }
+};
 
-// Per micro-batch and stage. Bytes sent per rank and layer: 16 sbh (t-1)/t, 24 with full
-// recomputation; with sequence parallel 20 and 28 (ring; Korthikanti, arXiv 2205.05198, 4.2.2).
-double tp_s(const ModelSpec& model, const Point& point, const Link& link) {
-  const auto& layout = point.layout;
-  if (layout.tp == 1) return 0;
-  const double element = real(bytes_of(point.dtype));
-  const double row = element * point.seq_len * layout.micro_batch * real(model.hidden);
-  const bool full = layout.recompute == Recompute::full;
-  const double rows = layout.sequence_parallel ? (full ? 14 : 10) : (full ? 12 : 8);
-  const double operations = layout.sequence_parallel ? (full ? 12 : 8) : (full ? 6 : 4);
-  const double layers = std::ceil(real(model.layers) / layout.pp);
-  const double share = 1 - 1.0 / layout.tp;
-  return layers * transfer_s(link, rows * row * share, operations);
-}
+class TimeModel {
+ public:
+  TimeModel(const ModelSpec& model, const ClusterSpec& cluster, const Point& point,
+            const TimeFamily& family, const MemoryFamily& memory, const RunTraits& traits)
+      : model_(model),
+        cluster_(cluster),
+        point_(point),
+        layout_(point.layout),
+        family_(family),
+        memory_(memory),
+        traits_(traits),
+        links_(links_of(cluster, point.layout)),
+        tokens_(real(point.seq_len) * point.layout.micro_batch),
+        element_(real(bytes_of(point.dtype))),
+        matrices_(layer_gemm_parameters(model, is_plain(model, memory))) {
+    const auto& peak = cluster.peak_flops[static_cast<std::size_t>(point.dtype)];
+    nominal_ = !peak.has_value();
+    rate_ = peak.value_or(nominal_rate) * (nominal_ ? 1 : cluster.gemm_efficiency);
+    attention_rate_ =
+        peak.value_or(nominal_rate) * (nominal_ ? 1 : cluster.attention_efficiency);
+  }
 
-// Per micro-batch: one activation forward, its gradient backward.
-double pp_s(const ModelSpec& model, const Point& point, const Link& link) {
-  const auto& layout = point.layout;
-  if (layout.pp == 1) return 0;
-  const double element = real(bytes_of(point.dtype));
-  const double shards = layout.sequence_parallel ? layout.tp : 1;
-  const double row = element * point.seq_len * layout.micro_batch * real(model.hidden) / shards;
-  return transfer_s(link, 2 * row, 2);
-}
+  [[nodiscard]] TimeEstimate estimate() const {
+    const auto slot = slowest();
+    const double stages = stage_s();
+    const double accum = layout_.grad_accum;
+    const double together = slot.together();
+    const double one = together + stages;
+    // Interleaved by v, a stage waits for chunks of its layers [arXiv 2104.04473, section 2.2].
+    const double waiting = real(layout_.pp - 1) / layout_.vpp;
+    const double slots = accum + waiting;
+    const double transfers = dp_transfers_s();
+    const double gathers = dp_gathers_s();
+    const double hidden = layout_.overlap ? dp_window_s(together) : 0;
+    TimeEstimate time;
+    time.nominal = nominal_;
+    time.compute_s = accum * slot.products;
+    time.memory_s = accum * slot.memory;
+    time.tp_s = accum * slot.tp;
+    time.launch_s = accum * (together - slot.device());
+    time.pp_s = accum * stages;
+    time.bubble_s = waiting * one;
+    time.dp_s = std::max(0.0, transfers - hidden) + gathers + replicate_s();
+    time.update_s = update_s();
+    time.step_s = slots * one + time.dp_s + time.update_s;
 
-double local_parameters(const ModelSpec& model, const Layout& layout) {
-  return real(parameters(model)) / (real(layout.tp) * layout.pp);
-}
+    const double share = slots * together / time.step_s;
+    const double ratio = slot.device() / together;
+    const double on_device = ratio * ratio * ratio * ratio;  // d ln(norm) / d ln(device)
+    const double part = slot.device() > 0 ? share * on_device / slot.device() : 0;
+    const double dp = transfers > hidden ? transfers + gathers : gathers;
+    time.weights = {part * slot.products,
+                    part * slot.memory,
+                    share * (1 - on_device),
+                    part * slot.tp,
+                    (dp + replicate_s()) / time.step_s,
+                    slots * stages / time.step_s,
+                    time.update_s / time.step_s};
+    return time;
+  }
 
-// Per train step, bytes sent per rank in units of (d-1)/d local parameters: gradients twice
-// (all-reduce); ZeRO-1 gradients once, weights once; ZeRO-2 gradients every micro-batch;
-// ZeRO-3 weights twice and gradients once every micro-batch [arXiv 1910.02054, section 7].
-double dp_s(const ModelSpec& model, const Point& point, const Link& link) {
-  const auto& layout = point.layout;
-  const std::int32_t shards = layout.shard_ranks();
-  if (shards == 1) return 0;
-  const double element = real(bytes_of(point.dtype));
-  const double gradient = std::max(element, 4.0);
-  const double accum = layout.grad_accum;
-  std::array<double, 4> bytes{2 * gradient, gradient + element, accum * gradient + element,
-                              accum * (2 * element + gradient)};
-  const double share = 1 - 1.0 / shards;
-  const double local = local_parameters(model, layout);
-  const double sent = share * local * bytes[static_cast<std::size_t>(layout.zero)];
-  constexpr double mib = 1024 * 1024;
-  return transfer_s(link, sent, std::ceil(sent / (layout.bucket_mb * mib)));
-}
+ private:
+  // Of the stages the first has most layers and the last the head.
+  [[nodiscard]] Slot slowest() const {
+    const auto layer = layer_slot();
+    const auto first = stage_slot(layer, first_layers(), layout_.pp == 1);
+    if (layout_.pp == 1) return first;
+    const auto last = stage_slot(
+        layer, layers_of_stage(model_, layout_, memory_.split, layout_.pp - 1), true);
+    return last.together() > first.together() ? last : first;
+  }
 
-// Once per train step replicas all-reduce the gradients of their parts, a layer at a time.
-double replicate_s(const ModelSpec& model, const Point& point, const Link& link) {
-  const auto& layout = point.layout;
-  if (layout.dp_replicate == 1) return 0;
-  const double gradient = std::max(real(bytes_of(point.dtype)), 4.0);
-  const double share = 1 - 1.0 / layout.dp_replicate;
-  const double part = local_parameters(model, layout) / layout.shard_ranks();
-  return transfer_s(link, 2 * share * gradient * part,
-                    std::ceil(real(model.layers) / layout.pp));
-}
+  [[nodiscard]] double first_layers() const {
+    return layers_of_stage(model_, layout_, memory_.split, 0);
+  }
+
+  [[nodiscard]] Slot stage_slot(const Slot& layer, double layers, bool head) const {
+    Slot slot{layers * layer.products, layers * layer.memory, layers * layer.tp,
+              layers * layer.host + family_.launch_stage_s};
+    if (!head) return slot;
+    const double weights = real(model_.vocab) * real(model_.hidden) / layout_.tp;
+    slot.products += 6 * tokens_ * weights / rate_;
+    slot.memory += moving_s(cluster_.memory_bandwidth,
+                            family_.logit_bytes * tokens_ * real(model_.vocab) / layout_.tp +
+                                family_.parameter_bytes * weights);
+    return slot;
+  }
+
+  // Backward costs two forwards, and flash attention's half one more; full recomputation adds
+  // a forward.
+  [[nodiscard]] Slot layer_slot() const {
+    const double tp = layout_.tp;
+    const bool full = layout_.recompute == Recompute::full;
+    const double again = full ? (3 + family_.recomputed_again) / 3 : 1;
+    const double hidden = real(model_.hidden);
+    Slot slot;
+    slot.products = again * (6 * tokens_ * matrices_ / tp / rate_ +
+                             7 * tokens_ * hidden * point_.seq_len / tp / attention_rate_);
+    double moved = family_.activation_passes *
+                   layer_activation_bytes(model_, point_, memory_, {true, true});
+    if (!traits_.flash_attention.value_or(true)) {
+      moved += probability_traffic * tokens_ * point_.seq_len * real(model_.heads) / tp;
+    }
+    if (!traits_.fused_norm.value_or(true)) {
+      const double between = layout_.sequence_parallel ? tp : 1;
+      moved += 2 * norm_traffic * tokens_ * hidden / between;
+    }
+    slot.memory = moving_s(cluster_.memory_bandwidth,
+                           again * moved + family_.parameter_bytes * matrices_ / tp);
+    slot.tp = tp_layer_s(full);
+    slot.host = again * launch_layer_s();
+    return slot;
+  }
+
+  [[nodiscard]] double launch_layer_s() const {
+    if (layout_.tp == 1) return family_.launch_layer_s;
+    const double queued = layout_.pp > 1 ? family_.launch_layer_pipeline_tp_s * layout_.tp : 0;
+    return family_.launch_layer_tp_s + queued;
+  }
+
+  // Bytes sent per rank, layer and micro-batch: 16 sbh (t-1)/t, 24 with full recomputation;
+  // with sequence parallel 20 and 28 (ring; Korthikanti, arXiv 2205.05198, 4.2.2).
+  [[nodiscard]] double tp_layer_s(bool full) const {
+    if (layout_.tp == 1) return 0;
+    const bool sequence = layout_.sequence_parallel;
+    const double rows = sequence ? (full ? 14 : 10) : (full ? 12 : 8);
+    const double operations = sequence ? (full ? 14 : 10) : (full ? 6 : 4);
+    const double sent = rows * row_bytes() * (1 - 1.0 / layout_.tp);
+    const double hops =
+        links_.tp.crosses ? hops_between * std::log2(real(layout_.tp)) : hops_inside;
+    return family_.tp_exposed * moving_s(links_.tp, sent) +
+           operations * hops * links_.tp.latency_s;
+  }
+
+  // Per micro-batch: one activation forward, its gradient backward; half of it is hidden.
+  [[nodiscard]] double stage_s() const {
+    if (layout_.pp == 1) return 0;
+    const double shards = layout_.sequence_parallel ? layout_.tp : 1;
+    return layout_.vpp * (moving_s(links_.pp, row_bytes() / shards) + 2 * links_.pp.latency_s +
+                          family_.stage_message_s);
+  }
+
+  [[nodiscard]] double row_bytes() const { return element_ * tokens_ * real(model_.hidden); }
+
+  // Of the first stage: the most layers and the embedding.
+  [[nodiscard]] double local_parameters() const {
+    return (first_layers() * matrices_ + real(model_.vocab) * real(model_.hidden)) / layout_.tp;
+  }
+
+  [[nodiscard]] double gradient_bytes() const {
+    return point_.dtype == Dtype::bf16 ? memory_.bf16_gradient_bytes : element_;
+  }
+
+  // Per train step, in units of (d-1)/d local parameters: gradients twice (all-reduce); ZeRO-1
+  // once; ZeRO-2 once every micro-batch; ZeRO-3 weights twice and gradients once every
+  // micro-batch [arXiv 1910.02054, section 7].
+  [[nodiscard]] double dp_transfers_s() const {
+    const double shards = layout_.shard_ranks();
+    if (shards == 1) return 0;
+    const double accum = layout_.grad_accum;
+    const std::array<double, 4> bytes{2 * gradient_bytes(), gradient_bytes(),
+                                      accum * gradient_bytes(),
+                                      accum * (2 * element_ + gradient_bytes())};
+    return moving_s(links_.shard, (1 - 1 / shards) * local_parameters() *
+                                      bytes[static_cast<std::size_t>(layout_.zero)]);
+  }
+
+  // What comes after backward: the latencies of buckets, and ZeRO's gathering of new weights.
+  [[nodiscard]] double dp_gathers_s() const {
+    const double shards = layout_.shard_ranks();
+    if (shards == 1) return 0;
+    const double local = local_parameters();
+    const double hops = links_.shard.crosses ? bucket_hops_between : bucket_hops_inside;
+    const double buckets = local * element_ / (layout_.bucket_mb * mib);
+    double seconds = buckets * hops * links_.shard.latency_s * std::log2(shards);
+    if (layout_.zero == 1 || layout_.zero == 2) {
+      constexpr double tensors_per_layer = 9;
+      seconds += moving_s(links_.shard, (1 - 1 / shards) * local * element_);
+      seconds += first_layers() * tensors_per_layer *
+                 (family_.gather_tensor_s + family_.gather_part_s * shards);
+    }
+    return seconds;
+  }
+
+  // Backward is two thirds. Up to ZeRO-1 the last one alone is reduced.
+  [[nodiscard]] double dp_window_s(double slot) const {
+    constexpr double backward = 2.0 / 3.0;
+    const std::array<double, 4> windows{backward * slot, backward * slot,
+                                        backward * slot * layout_.grad_accum,
+                                        slot * layout_.grad_accum};
+    return family_.overlap * windows[static_cast<std::size_t>(layout_.zero)];
+  }
+
+  // Once per train step replicas all-reduce the gradients of their parts, a layer at a time.
+  [[nodiscard]] double replicate_s() const {
+    if (layout_.dp_replicate == 1) return 0;
+    const double part = local_parameters() / layout_.shard_ranks();
+    const double share = 1 - 1.0 / layout_.dp_replicate;
+    return moving_s(links_.replicate, 2 * share * gradient_bytes() * part) +
+           first_layers() * links_.replicate.latency_s;
+  }
+
+  [[nodiscard]] double update_s() const {
+    const double shards = layout_.zero > 0 ? layout_.shard_ranks() : 1;
+    return family_.update_s + moving_s(cluster_.memory_bandwidth,
+                                       family_.update_bytes * local_parameters() / shards);
+  }
+
+  const ModelSpec& model_;
+  const ClusterSpec& cluster_;
+  const Point& point_;
+  const Layout& layout_;
+  const TimeFamily& family_;
+  const MemoryFamily& memory_;
+  const RunTraits& traits_;
+  Links links_;
+  double tokens_;    // of one micro-batch
+  double element_;   // bytes
+  double matrices_;  // parameters of a layer's matrices
+  double rate_ = 0;
+  double attention_rate_ = 0;
+  bool nominal_ = false;
+};
 
 }  // namespace
 
@@ -157,49 +294,14 @@ double flops_per_token(const ModelSpec& model, std::int32_t seq_len) {
 }
 
 TimeEstimate estimate_time(const ModelSpec& model, const ClusterSpec& cluster,
-                           const Point& point) {
-  const auto& layout = point.layout;
-  const auto dtype = static_cast<std::size_t>(point.dtype);
-  TimeEstimate time;
-  time.nominal = !cluster.peak_flops[dtype].has_value();
-  const double rate =
-      time.nominal ? nominal_rate : *cluster.peak_flops[dtype] * efficiency[dtype];
-  const double tokens = real(point.seq_len) * layout.micro_batch;
-  const double accum = layout.grad_accum;
-  const auto links = links_of(cluster, layout);
-  const double gemm_s = tokens * stage_flops_per_token(model, point) / layout.tp / rate;
-  const double stage_tp_s = tp_s(model, point, links.tp);
-  time.compute_s = accum * gemm_s;
-  time.tp_s = accum * stage_tp_s;
-  time.pp_s = accum * pp_s(model, point, links.pp);
-  time.bubble_s = (layout.pp - 1) * (gemm_s + stage_tp_s);
-  const double sharded_s = dp_s(model, point, links.shard);
-  const double hidden = layout.overlap ? hidden_share * time.compute_s : 0;
-  time.dp_s = std::max(0.0, sharded_s - hidden) + replicate_s(model, point, links.replicate);
-  time.step_s = time.compute_s + time.bubble_s + time.tp_s + time.pp_s + time.dp_s;
-  return time;
+                           const Point& point, const TimeFamily& family,
+                           const MemoryFamily& memory, const RunTraits& traits) {
+  return TimeModel(model, cluster, point, family, memory, traits).estimate();
 }
 
-double tokens_per_s_per_gpu(const TimeEstimate& time, const Point& point) {
-  const double tokens = real(point.layout.global_batch()) * point.seq_len;
-  return tokens / time.step_s / real(point.layout.world());
-}
-
-Prediction predict(const ModelSpec& model, const ClusterSpec& cluster, const Measure& measure,
-                   const Point& point) {
-  const auto time = estimate_time(model, cluster, point);
-  Prediction prediction;
-  prediction.memory_bytes =
-      estimate_memory(model, point,
-                      cluster.gpu.empty() ? shardbench_cpu_memory() : shardbench_cuda_memory())
-          .total();
-  const double start_s = cluster.gpu.empty() ? cpu_start_s : gpu_start_s;
-  prediction.attempt_s = start_s + (measure.warmup + measure.steps) * time.step_s;
-  if (!time.nominal) {
-    prediction.train_step_s = time.step_s;
-    prediction.tokens_per_s_per_gpu = tokens_per_s_per_gpu(time, point);
-  }
-  return prediction;
+double speed_of(double step_s, const Point& point) {
+  const auto tokens = static_cast<double>(point.layout.global_batch()) * point.seq_len;
+  return tokens / step_s / static_cast<double>(point.layout.world());
 }
 
 std::int64_t gpus_held(const ClusterSpec& cluster, const Point& point) {

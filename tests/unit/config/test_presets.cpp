@@ -95,3 +95,23 @@ TEST_CASE("the quickstart leaves room for the weights of its larger model and li
   CHECK(parameters(sweep->models[1]) * bytes_per_parameter * 1.5 > memory);
   CHECK(sweep->cluster.this_machine);
 }
+
+TEST_CASE("an efficiency is a share and says so") {
+  const auto load = [](const std::string& value) {
+    return load_sweep_text(
+        "name: x\ncluster: {preset: h100-8x, gemm_efficiency: " + value +
+            "}\nconstants: {model: llama-1b, seq_len: 4096}\naxes: {nodes: [1]}\n",
+        "sweep.yaml", with_presets());
+  };
+  const auto good = load("0.7");
+  REQUIRE_MESSAGE(good.has_value(), fault_of(good));
+  CHECK(good->cluster.gemm_efficiency == 0.7);
+  CHECK(good->cluster.inter_node_group_bandwidth == 156e9);
+  for (const std::string bad : {"0", "1.5", "70"}) {
+    const auto loaded = load(bad);
+    REQUIRE_FALSE(loaded.has_value());
+    CHECK(loaded.error().what.find("sweep.yaml:2:45: 'gemm_efficiency' is a share, above 0 and "
+                                   "at most 1, got '" +
+                                   bad + "'") != std::string::npos);
+  }
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// What carries the messages of each group of ranks: links inside a node, or adapters between.
+#pragma once
+
+#include <shardsweep/model.hpp>
+#include <shardsweep/point.hpp>
+
+#include <cstdint>
+
+namespace shardsweep {
+
+struct Link {
+  double bandwidth = 0;  ///< bytes/s per rank that a ring reaches; 0: unknown, taken as free
+  double latency_s = 0;  ///< of one small message
+  bool crosses = false;  ///< between nodes
+};
+
+struct Links {
+  Link tp, pp;
+  Link shard;      ///< the ranks that share one copy; all of dp without replicas
+  Link replicate;  ///< those that hold the same part of it
+};
+
+/// Ranks of a group of `size` with `stride` between neighbours lie on one node, or a ring of
+/// them crosses nodes. Then each node sends through the adapters of its members of the group,
+/// as the other groups use the others: bandwidth is inter_node_bandwidth times the members per
+/// node, at most inter_node_group_bandwidth and what links inside the node carry.
+[[nodiscard]] Links links_of(const ClusterSpec& cluster, const Layout& layout);
+
+}  // namespace shardsweep
