@@ -25,7 +25,7 @@ class Grammar {
     app_.footer(
         "Daily: plan submit run status follow pause resume cancel rerun show\n"
         "Results: results query best heatmap export\n"
-        "Tables of others: replay\n"
+        "Tables of others: replay evaluate-memory\n"
         "A sweep's name, a trial's slug, an attempt (slug.2) or a job id is understood "
         "wherever a "
         "thing is named.\n"
@@ -209,6 +209,9 @@ class Grammar {
         ->type_name("RULE");
     replay->add_flag("--learn-across", o_.learn_across,
                      "cells learn from smaller models and fewer nodes");
+    with_recorded_file(command("evaluate-memory",
+                               "Predicted memory against what a recorded sweep reports, and "
+                               "its OOM rows against the verdict"));
   }
 
   void add_other_commands() {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// replay: a recorded sweep as the cluster.
+// replay: a recorded sweep as the cluster; evaluate-memory: against what it reports.
+#include "cli/memory_view.hpp"
 #include "cli/recorded_input.hpp"
 #include "cli/replay_view.hpp"
 #include "domain/search/replay.hpp"
@@ -46,6 +47,13 @@ Result<ExitCode> command_replay(const Session& session) {
                                                             .search = search}));
   SHARDSWEEP_TRY(print_result(replay_text(report, session.options.format)));
   if (session.options.format == Format::table) say(replay_summary(report));
+  return ExitCode::done;
+}
+
+Result<ExitCode> command_evaluate_memory(const Session& session) {
+  SHARDSWEEP_ASSIGN(const auto input, read_recorded_input(session));
+  const auto report = score_memory(input.sweep, input.cluster, *input.family);
+  SHARDSWEEP_TRY(print_result(memory_report_text(report, session.options.format)));
   return ExitCode::done;
 }
 

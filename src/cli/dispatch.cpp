@@ -15,14 +15,18 @@
 namespace shardsweep {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Command>, 21> commands{{
-    {"plan", command_plan},     {"submit", command_submit},  {"run", command_run},
-    {"render", command_render}, {"status", command_status},  {"follow", command_follow},
-    {"pause", command_control}, {"resume", command_control}, {"cancel", command_control},
-    {"rerun", command_control}, {"show", command_show},      {"results", command_results},
-    {"query", command_query},   {"best", command_best},      {"heatmap", command_heatmap},
-    {"export", command_export}, {"daemon", command_daemon},  {"tick", command_tick},
-    {"doctor", command_doctor}, {"gc", command_gc},          {"replay", command_replay},
+constexpr std::array<std::pair<std::string_view, Command>, 22> commands{{
+    {"plan", command_plan},       {"submit", command_submit},
+    {"run", command_run},         {"render", command_render},
+    {"status", command_status},   {"follow", command_follow},
+    {"pause", command_control},   {"resume", command_control},
+    {"cancel", command_control},  {"rerun", command_control},
+    {"show", command_show},       {"results", command_results},
+    {"query", command_query},     {"best", command_best},
+    {"heatmap", command_heatmap}, {"export", command_export},
+    {"daemon", command_daemon},   {"tick", command_tick},
+    {"doctor", command_doctor},   {"gc", command_gc},
+    {"replay", command_replay},   {"evaluate-memory", command_evaluate_memory},
 }};
 
 }  // namespace

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "domain/predict/memory_score.hpp"
 #include "unit/node/folder.hpp"
 
+#include <shardsweep/load.hpp>
 #include <shardsweep/recorded.hpp>
 
 #include <doctest/doctest.h>
@@ -249,4 +251,25 @@ TEST_CASE("the playbook's table is read whole") {
   CHECK(std::count_if(sweep->runs.begin(), sweep->runs.end(), [&](const RecordedRun& run) {
           return solved.contains({sweep->model_of(run).name, run.nodes});
         }) == 1467);
+}
+
+TEST_CASE("the playbook's memory is predicted and its OOM rows are caught") {
+  const auto* folder = ::getenv("SHARDSWEEP_PUBLISHED_DATA");
+  if (folder == nullptr) {
+    MESSAGE("skipped: SHARDSWEEP_PUBLISHED_DATA is not set");
+    return;
+  }
+  const auto sweep =
+      read_recorded(std::string(folder) + "/playbook_sweep_1b_9b_469b.csv",
+                    {.format = RecordedFormat::nanotron, .presets = {}, .gpus_per_node = 8});
+  REQUIRE(sweep);
+  const auto cluster = load_cluster("h100-8x", std::string(SHARDSWEEP_SOURCE_DIR) + "/sweeps");
+  REQUIRE(cluster);
+  const auto total = score_memory(*sweep, *cluster, **find_family("nanotron")).total;
+  CHECK(total.good == 1020);
+  CHECK(total.good_left_out == 0);
+  CHECK(total.oom == 1136);
+  CHECK(total.caught >= 1136 * 95 / 100);
+  CHECK(*total.peak.median < 0.08);
+  CHECK(*total.allocated.median < 0.03);
 }

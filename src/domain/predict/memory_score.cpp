@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "domain/predict/memory_score.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace shardsweep {
+namespace {
+
+double error_of(std::int64_t predicted, std::int64_t reported) {
+  return std::abs(static_cast<double>(predicted) / static_cast<double>(reported) - 1);
+}
+
+RelativeError error_over(std::vector<double> errors) {
+  RelativeError error;
+  error.rows = static_cast<std::int64_t>(errors.size());
+  if (errors.empty()) return error;
+  std::sort(errors.begin(), errors.end());
+  const auto count = errors.size();
+  error.median =
+      count % 2 == 1 ? errors[count / 2] : (errors[count / 2 - 1] + errors[count / 2]) / 2;
+  error.p90 = errors[(9 * count + 9) / 10 - 1];
+  return error;
+}
+
+// Counts and errors of one model, or of all.
+class Scoring {
+ public:
+  void add(const RecordedRun& run, const ModelSpec& model, const RunTraits& traits,
+           const Predictor& predictor, const MemoryFamily& family) {
+    const auto fit = predictor.guess_memory(model, run.point, traits).fit;
+    if (run.outcome == Outcome::oom) {
+      ++score_.oom;
+      ++(fit == Fit::never ? score_.caught : score_.missed);
+      if (fit == Fit::doubtful) ++score_.oom_doubtful;
+    }
+    if (run.outcome != Outcome::completed || run.oom_error) return;
+    ++score_.good;
+    if (fit == Fit::never) ++score_.good_left_out;
+    if (fit == Fit::doubtful) ++score_.good_doubtful;
+    if (run.peak_memory_bytes && *run.peak_memory_bytes > 0) {
+      peak_.push_back(error_of(predictor.reported_peak_bytes(model, run.point, traits),
+                               *run.peak_memory_bytes));
+    }
+    if (run.allocated_memory_bytes && *run.allocated_memory_bytes > 0) {
+      allocated_.push_back(
+          error_of(update_bytes(model, run.point, family), *run.allocated_memory_bytes));
+    }
+  }
+
+  [[nodiscard]] MemoryScore result(std::string model) {
+    score_.model = std::move(model);
+    score_.peak = error_over(std::move(peak_));
+    score_.allocated = error_over(std::move(allocated_));
+    return score_;
+  }
+
+ private:
+  MemoryScore score_;
+  std::vector<double> peak_;
+  std::vector<double> allocated_;
+};
+
+}  // namespace
+
+MemoryReport score_memory(const RecordedSweep& sweep, const ClusterSpec& cluster,
+                          const Family& family) {
+  const Predictor predictor(cluster, family);
+  Scoring total;
+  std::vector<Scoring> models(sweep.models.size());
+  std::vector<bool> seen(sweep.models.size(), false);
+  for (const auto& run : sweep.runs) {
+    const auto index = static_cast<std::size_t>(run.point.model);
+    const auto traits = traits_of_kernel(run.kernel);
+    seen[index] = true;
+    for (auto* scoring : {&models[index], &total})
+      scoring->add(run, sweep.models[index], traits, predictor, family.memory);
+  }
+  MemoryReport report;
+  for (std::size_t i = 0; i < models.size(); ++i) {
+    if (seen[i]) report.models.push_back(models[i].result(sweep.models[i].name));
+  }
+  report.total = total.result("");
+  return report;
+}
+
+}  // namespace shardsweep

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "domain/predict/memory_score.hpp"
+#include "unit/domain/sweep_fixture.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace shardsweep;
+using namespace shardsweep::testing;
+
+namespace {
+
+const Family& nanotron() {
+  return **find_family("nanotron");
+}
+
+RecordedRun run_of(std::int32_t micro_batch, Outcome outcome) {
+  RecordedRun run;
+  run.point.nodes = 1;
+  run.point.gpus = 8;
+  run.point.seq_len = 4096;
+  run.point.layout.tp = 8;
+  run.point.layout.sequence_parallel = true;
+  run.point.layout.micro_batch = micro_batch;
+  run.point.layout.grad_accum = 4;
+  run.outcome = outcome;
+  return run;
+}
+
+// What is predicted for a row, times a factor, as the reported peak.
+std::int64_t times(double factor, const RecordedRun& run) {
+  const auto predicted =
+      Predictor(h100(), nanotron()).reported_peak_bytes(llama3_8b(), run.point);
+  return static_cast<std::int64_t>(static_cast<double>(predicted) / factor);
+}
+
+}  // namespace
+
+TEST_CASE("errors are over good rows and verdicts over good and OOM ones") {
+  RecordedSweep sweep;
+  sweep.models = {llama3_8b()};
+  for (const double off : {1.01, 0.98, 1.05}) {
+    auto run = run_of(1, Outcome::completed);
+    run.peak_memory_bytes = times(off, run);
+    sweep.runs.push_back(run);
+  }
+  sweep.runs.push_back(run_of(1, Outcome::crashed));
+  sweep.runs.push_back(run_of(512, Outcome::oom));
+  sweep.runs.push_back(run_of(1, Outcome::oom));
+  auto strange = run_of(512, Outcome::completed);
+  strange.oom_error = true;
+  strange.peak_memory_bytes = 1;
+  sweep.runs.push_back(strange);
+  auto unknown = run_of(512, Outcome::completed);  // good, impossible, and nothing reported
+  sweep.runs.push_back(unknown);
+
+  const auto report = score_memory(sweep, h100(), nanotron());
+  const auto& total = report.total;
+  CHECK(total.good == 4);
+  CHECK(total.good_left_out == 1);
+  CHECK(total.peak.rows == 3);
+  CHECK(*total.peak.median == doctest::Approx(0.02).epsilon(0.01));
+  CHECK(*total.peak.p90 == doctest::Approx(0.05).epsilon(0.01));
+  CHECK(total.oom == 2);
+  CHECK(total.caught == 1);
+  CHECK(total.missed == 1);
+  CHECK(total.allocated.rows == 0);
+  CHECK_FALSE(total.allocated.median.has_value());
+  REQUIRE(report.models.size() == 1);
+  CHECK(report.models[0].model == "llama-3-8b");
+  CHECK(report.models[0].oom == 2);
+}
+
+TEST_CASE("without a known memory nothing is left out") {
+  RecordedSweep sweep;
+  sweep.models = {llama3_8b()};
+  sweep.runs = {run_of(512, Outcome::completed), run_of(512, Outcome::oom)};
+  auto cluster = h100();
+  cluster.memory_bytes = 0;
+  const auto total = score_memory(sweep, cluster, nanotron()).total;
+  CHECK(total.good_left_out == 0);
+  CHECK(total.missed == 1);
+}
+
+TEST_CASE("the kernel decides what attention keeps") {
+  RecordedSweep sweep;
+  sweep.models = {llama3_8b()};
+  auto run = run_of(1, Outcome::completed);
+  run.point.seq_len = 8192;
+  run.kernel = "torch";
+  run.peak_memory_bytes = times(1, run);
+  sweep.runs = {run};
+  const auto kept = *score_memory(sweep, h100(), nanotron()).total.peak.median;
+  sweep.runs[0].kernel = "flash_attn2";
+  const auto flash = *score_memory(sweep, h100(), nanotron()).total.peak.median;
+  CHECK(flash == doctest::Approx(0).epsilon(1e-6));
+  CHECK(kept > 0.2);
+}
