@@ -4,6 +4,8 @@
 #include "adapters/node/recorder_file.hpp"
 #include "agent/spawn.hpp"
 
+#include <shardsweep/clock.hpp>
+
 #include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -26,12 +28,12 @@ constexpr const char* reader = "shardbench-cpu";
 /// Until it has closed its stdout; false where it takes too long or says too much.
 bool read_to_end(int descriptor, std::string& text) {
   using std::chrono::milliseconds;
-  using std::chrono::steady_clock;
-  const auto deadline = steady_clock::now() + limit;
+  const SystemClock clock;
+  const auto deadline = clock.steady() + limit;
   std::array<char, 16384> buffer{};
   while (text.size() < longest_answer) {
     const auto left =
-        std::chrono::duration_cast<milliseconds>(deadline - steady_clock::now()).count();
+        std::chrono::duration_cast<milliseconds>(deadline - clock.steady()).count();
     pollfd polled{descriptor, POLLIN, 0};
     if (left <= 0 || ::poll(&polled, 1, static_cast<int>(left)) == 0) return false;
     const ssize_t got = ::read(descriptor, buffer.data(), buffer.size());

@@ -4,6 +4,8 @@
 #include "adapters/node/descriptor.hpp"
 #include "adapters/node/pidfd.hpp"
 
+#include <shardsweep/clock.hpp>
+
 #include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -146,10 +148,10 @@ bool has_ended(const Target& target, int wait_ms) {
 /// Takes those that end within `limit_ms` in all off the list.
 void wait_for_end(std::vector<Target>& targets, int limit_ms) {
   using std::chrono::milliseconds;
-  using std::chrono::steady_clock;
-  const auto deadline = steady_clock::now() + milliseconds(limit_ms);
+  const SystemClock clock;
+  const auto deadline = clock.steady() + milliseconds(limit_ms);
   std::erase_if(targets, [&](const Target& target) {
-    const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now()).count();
+    const auto left = std::chrono::ceil<milliseconds>(deadline - clock.steady()).count();
     return has_ended(target, static_cast<int>(std::max<std::int64_t>(left, 0)));
   });
 }
