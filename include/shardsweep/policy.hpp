@@ -44,6 +44,15 @@ struct Policy {
   std::int64_t retry_failed_starts = 3;
   std::int64_t retry_failed_nodes = 10;
 
+  // node_health
+  std::int64_t quarantine_after = 1;
+  std::int64_t suspect_after = 2;
+  std::int64_t layout_after = 3;
+  std::int64_t most_out = 16;
+  double probe_after_s = 600;
+  double probe_limit_s = 300;
+  double remember_s = 7 * 86400;
+
   // limits
   std::int64_t max_points = 10'000'000;
   std::int64_t max_stored_left_out = 50'000;
@@ -85,8 +94,8 @@ struct Policy {
 enum class PolicyUnit : std::uint8_t { seconds, bytes, count, hours, factor, percent, yield };
 
 struct PolicyField {
-  std::string_view
-      section;  ///< the map in the sweep file: watch, retry, limits, lane, slurm, daemon
+  std::string_view section;  ///< the map in the sweep file: watch, retry, node_health, limits,
+                             ///< lane, slurm, …
   std::string_view key;
   PolicyUnit unit;
   std::variant<double Policy::*, std::int64_t Policy::*> member;

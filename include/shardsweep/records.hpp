@@ -18,6 +18,7 @@ struct RecordsSummary {
   std::optional<Outcome> error;          ///< of the first error record
   std::string error_message;
   std::string runner_version;
+  std::string doubt{};         ///< why the result can't be true; empty: no reason
   std::int64_t malformed = 0;  ///< lines that are no records
   std::int64_t foreign = 0;    ///< records of another nonce
 };

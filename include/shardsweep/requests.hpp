@@ -18,14 +18,14 @@
 
 namespace shardsweep {
 
-enum class Verb : std::uint8_t { submit, pause, resume, cancel, rerun, stop };
+enum class Verb : std::uint8_t { submit, pause, resume, cancel, rerun, stop, clear_node };
 inline constexpr std::array<std::string_view, 7> verb_words{
-    "submit", "pause", "resume", "cancel", "rerun", "gc", "stop"};
+    "submit", "pause", "resume", "cancel", "rerun", "stop", "clear_node"};
 
 struct Request {
   std::string id;  ///< the file's name; given by post_request
   Verb verb = Verb::stop;
-  std::vector<std::string> names;  ///< sweeps, slugs or attempts
+  std::vector<std::string> names;  ///< sweeps, slugs or attempts; clear_node: nodes
   std::string where;
   std::string inbox;    ///< submit: path of the inbox file
   std::string backend;  ///< submit: "local" or "slurm"

@@ -113,6 +113,11 @@ class Store {
   /// all.
   [[nodiscard]] virtual Result<std::vector<TrialRow>> select_trials(
       const std::vector<std::string>& names, const std::string& where) = 0;
+  /// What a result of `trial` is held against (domain/plausible.hpp): losses of other layouts
+  /// of the same model, batch, sequence length, dtype, vars and runner version after the same
+  /// number of train steps, measured and not marked.
+  [[nodiscard]] virtual Result<std::vector<double>> losses_of_others(TrialId trial,
+                                                                     double steps) = 0;
   /// GPU-seconds that the attempts of a sweep have used (limits.max_gpu_hours).
   [[nodiscard]] virtual Result<double> gpu_seconds(SweepId sweep) = 0;
 };

@@ -110,6 +110,36 @@ struct AllocationRow {
   Timestamp missing_since = 0;
   Timestamp running_since = 0;  ///< its job was seen to run
   Timestamp deadline = 0;       ///< it has ended by then, or does not start; 0: none
+  std::string probe_of{};   ///< the node that it tries again with a short run; empty: none
+};
+
+// ---- nodes
+// -----------------------------------------------------------------------------------
+
+/// Stored text. In probation a short run decides.
+enum class NodeState : std::uint8_t { trusted, quarantined, probation };
+inline constexpr std::array<std::string_view, 3> node_state_words{"trusted", "quarantined",
+                                                                  "probation"};
+
+/// One thing that speaks against a node.
+struct NodeCharge {
+  Timestamp at = 0;
+  std::string
+      kind;  ///< lost, hardware, dirty, failed, suspect; or an outcome (domain/nodes.hpp)
+  TrialId trial = 0;  ///< 0: none
+  AttemptId attempt = 0;
+  std::string detail;
+  friend bool operator==(const NodeCharge&, const NodeCharge&) = default;
+};
+
+struct NodeRow {
+  std::string node;
+  NodeState state = NodeState::trusted;
+  Timestamp since = 0;   ///< of the state
+  Timestamp until = 0;   ///< quarantined: when it is tried again
+  std::string reason{};  ///< of the state, with the evidence
+  std::int32_t failed_probes = 0;
+  std::vector<NodeCharge> evidence{};  ///< what counts now, oldest first
 };
 
 /// Everything that is not over. Ended trials of live sweeps are in it as far as rules need
@@ -119,6 +149,8 @@ struct World {
   std::map<TrialId, TrialRow> trials;
   std::map<AttemptId, AttemptRow> attempts;
   std::map<AllocationId, AllocationRow> allocations;
+  std::map<std::string, NodeRow> nodes;  ///< those with a state or evidence
+  std::map<AllocationId, std::vector<std::string>> nodes_of;  ///< as its agents said
   AttemptId next_attempt = 1;
   AllocationId next_allocation = 1;
 };
@@ -156,6 +188,8 @@ struct PutAttempt {
   std::int32_t leaked = 0;
   Timestamp started_at = 0;  ///< 0: leaves what is stored
   Timestamp ended_at = 0;
+  std::string node{};  ///< where the first cause was seen; may be empty
+  std::string also{};  ///< what contradicts the outcome; may be empty
 };
 struct PutAllocation {  ///< inserted, or updated where the id exists
   AllocationRow row;
@@ -196,9 +230,30 @@ struct SeenNode {
   std::string node;
   std::string host;
   Timestamp at = 0;
+  AllocationId allocation = 0;
+};
+struct AddNodeEvidence {
+  std::string node;
+  NodeCharge evidence;
+};
+/// Counts no more: of a trial that is to blame itself (not 0), else of the node.
+struct ForgetEvidence {
+  std::string node;
+  TrialId trial = 0;
+};
+struct SetNode {
+  NodeRow row;  ///< its evidence is stored by itself
+};
+/// How the short run of an allocation made for it has ended.
+struct EndProbe {
+  AllocationId allocation = 0;
+  bool passed = false;
+  std::string cause;
+  Timestamp at = 0;
 };
 
-using Change = std::variant<SetSweep, SetTrial, PutAttempt, PutAllocation, AddMeasurement,
-                            AddEvent, SeenNode>;
+using Change =
+    std::variant<SetSweep, SetTrial, PutAttempt, PutAllocation, AddMeasurement, AddEvent,
+                 SeenNode, AddNodeEvidence, ForgetEvidence, SetNode, EndProbe>;
 
 }  // namespace shardsweep

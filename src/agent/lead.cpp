@@ -211,9 +211,10 @@ void Lead::watch_nodes() {
     return lose_nodes(fmt::format("{} of {} node agents did not start",
                                   agents_ - static_cast<int>(nodes_.size()), agents_));
   for (const auto& [name, node] : nodes_) {
-    if (now_s_ - node.heard_s > spec_.node_lease_s)
-      return lose_nodes(
-          fmt::format("no word from node {} for {:.1f} s", name, now_s_ - node.heard_s), name);
+    const double silent_s = now_s_ - node.heard_s;
+    if (silent_s > spec_.node_lease_s)
+      return lose_nodes(fmt::format("no word from node {} for {:.1f} s", name, silent_s), name,
+                        silent_s);
   }
   if (running_ && running_->end_others_at_s && now_s_ > *running_->end_others_at_s) {
     tell(EndAttempt{running_->assign.attempt, Outcome::crashed, "a rank elsewhere has failed"});
@@ -227,18 +228,21 @@ bool Lead::nodes_ready() const {
 
 /// Silence is the only death notice. What ran there is ended with our one child (guard or
 /// srun) before anybody reads or packs what it wrote.
-void Lead::lose_nodes(const std::string& why, const std::string& node) {
+void Lead::lose_nodes(const std::string& why, const std::string& node, double silent_s) {
   nodes_lost_ = true;
   log_.line(why);
   if (!kill_all_children(clock_, unkillable_s)) log_.line("processes are left on this node");
+  // The attempt's end tells it too.
+  if (!node.empty() && !running_) say(FoundOnNode{node, "silent", why}, true);
   if (running_) {
     if (!running_->own) {
-      running_->own = Evidence{clock_.now(), Outcome::node_failure, why, "agent"};
+      // It was lost when it fell silent: what ranks elsewhere noticed since follows from that.
+      const auto since = clock_.now() - static_cast<Timestamp>(silent_s * 1e6);
+      running_->own = Evidence{since, Outcome::node_failure, why, "agent"};
       running_->own->node = node;
     }
     finish(*std::exchange(running_, std::nullopt));
   }
-  if (!node.empty()) say(FoundOnNode{node, "silent", why}, true);
   leave("node lost");
 }
 
@@ -408,7 +412,8 @@ void Lead::write_ended(const Assign& assign, const Classified& verdict, std::int
   ended.cause = verdict.first.cause;
   ended.source = verdict.first.source;
   ended.leaked = leaked;
-  ended.node = verdict.first.node;
+  // Of a step on several nodes the one agent does not know which of them it was.
+  if (spec_.launch != "srun") ended.node = verdict.first.node;
   ended.also = verdict.also;
   ended.mark = verdict.outcome == Outcome::completed ? mark : "";
   if (packed) ended.pack = paths.pack().filename().string();

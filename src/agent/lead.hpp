@@ -73,7 +73,7 @@ class Lead {
   void write_ended(const Assign& assign, const Classified& verdict, std::int32_t leaked,
                    std::int64_t keep_log_bytes, const std::string& mark = "");
   void leave(const std::string& why);
-  void lose_nodes(const std::string& why, const std::string& node = "");
+  void lose_nodes(const std::string& why, const std::string& node = "", double silent_s = 0);
   [[nodiscard]] int depart();
   void wait();
   void say(FromLeadBody body, bool durable);

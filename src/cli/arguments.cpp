@@ -26,6 +26,7 @@ class Grammar {
         "Daily: plan submit run status follow pause resume cancel rerun show\n"
         "Results: results query best heatmap export\n"
         "Tables of others: replay evaluate-memory\n"
+        "Other: nodes doctor daemon tick render gc\n"
         "A sweep's name, a trial's slug, an attempt (slug.2) or a job id is understood "
         "wherever a "
         "thing is named.\n"
@@ -240,6 +241,13 @@ class Grammar {
     doctor->add_flag(
         "--on-a-node", o_.on_a_node,
         "submit a small job, to see that a node sees the home and runs shardbench");
+    CLI::App* nodes = command(
+        "nodes", "The nodes that have run something: what speaks against them, who is out");
+    with_format(nodes);
+    nodes
+        ->add_option("--clear", o_.clear,
+                     "trust this node again: what spoke against it is over")
+        ->type_name("NODE");
     CLI::App* gc = command("gc", "Say which files of ended attempts could go");
     gc->add_option_function<std::string>(
           "--older-than", [this](const std::string& text) { set_age(text); },

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// show, results, query, best, heatmap, export.
+// show, results, query, best, nodes, heatmap, export.
 #include "cli/heatmap_view.hpp"
 #include "cli/session.hpp"
 #include "cli/table_view.hpp"
@@ -63,6 +63,19 @@ Result<ExitCode> command_results(const Session& session) {
 Result<ExitCode> command_query(const Session& session) {
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
   return print_table(session, reader->query(session.options.sql));
+}
+
+Result<ExitCode> command_nodes(const Session& session) {
+  SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
+  if (!session.options.clear.empty()) {
+    SHARDSWEEP_ASSIGN(
+        const Answer answer,
+        ask_daemon(session, {.verb = Verb::clear_node, .names = {session.options.clear}}));
+    say(answer.text);
+    return ExitCode::done;
+  }
+  return print_table(session, reader->query("SELECT * FROM node_ledger ORDER BY state = "
+                                            "'trusted', node"));
 }
 
 Result<ExitCode> command_best(const Session& session) {

@@ -3,6 +3,7 @@
 // files, so that a crash between commit and act, or between two acts, costs nothing.
 #include "daemon/daemon.hpp"
 #include "domain/launch.hpp"
+#include "domain/nodes.hpp"
 #include "domain/script.hpp"
 
 #include <shardsweep/log.hpp>
@@ -160,7 +161,9 @@ Result<void> Daemon::write_script(const AllocationRow& allocation) {
                                    .agent = parts_.installation.agent.string(),
                                    .paths = paths,
                                    .nodes = allocation.nodes,
-                                   .time_limit_s = allocation.time_limit_s}));
+                                   .time_limit_s = allocation.time_limit_s,
+                                   .exclude = nodes_out(world_),
+                                   .only_node = allocation.probe_of}));
   SHARDSWEEP_ASSIGN(const std::string script,
                     render_template(sweep->job_template, "the job template", values));
   return write_file_durably(paths.script(), script);
@@ -218,6 +221,8 @@ Result<void> Daemon::send_orders(const AllocationRow& allocation) {
     }
     SHARDSWEEP_TRY(assign(allocation, attempt));
   }
+  if (orders.probe && channel->assigned.count(probe_attempt(allocation)) == 0)
+    SHARDSWEEP_TRY(assign_probe(allocation));
   for (const AttemptId attempt : orders.revoke) {
     if (channel->revoked.count(attempt) != 0) continue;
     SHARDSWEEP_TRY(send(*channel, Revoke{attempt}));

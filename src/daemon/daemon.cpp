@@ -4,6 +4,7 @@
 #include "daemon/daemon.hpp"
 
 #include "domain/fold.hpp"
+#include "domain/nodes.hpp"
 #include "domain/opening_hours.hpp"
 
 #include <shardsweep/log.hpp>
@@ -52,7 +53,9 @@ Result<void> Daemon::tick() {
   observe();
   take_time();
   // The same world gives the same decision: nothing new, nothing to decide.
-  if (!decided_ || !changes_.empty()) decide(world_, decide_input(), changes_);
+  // But for what only time brings.
+  if (!decided_ || !changes_.empty() || probe_is_due(world_, parts_.clock.now()))
+    decide(world_, decide_input(), changes_);
   decided_ = true;
   SHARDSWEEP_TRY(commit());
   act();

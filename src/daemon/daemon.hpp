@@ -96,6 +96,7 @@ class Daemon {
   [[nodiscard]] Result<void> set_sweep(SweepRow& sweep, SweepState state,
                                        const Request& request, Answer& answer);
   [[nodiscard]] Result<Answer> serve_trials(const Request& request);
+  [[nodiscard]] Result<Answer> serve_clear_node(const Request& request);
   void cancel_sweep(const SweepRow& sweep, Answer& answer);
   [[nodiscard]] Result<void> resume_sweep(const SweepRow& sweep, Answer& answer);
   void set_trial(TrialRow row, State state, std::optional<Outcome> outcome,
@@ -120,6 +121,9 @@ class Daemon {
                                        const Scheduler& scheduler) const;
   [[nodiscard]] bool submitted_again(AllocationRow& allocation);
   void bury(AllocationId allocation);
+  void judge_result(const AttemptRow& attempt, RecordsSummary& records);
+  [[nodiscard]] Result<std::string> doubt_of(const AttemptRow& attempt,
+                                             const AddMeasurement& result);
   void dismiss(const AllocationRow& allocation, const std::vector<Orphan>& orphans);
   [[nodiscard]] const Policy& policy_of(SweepId sweep) const;
 
@@ -137,6 +141,7 @@ class Daemon {
   [[nodiscard]] Result<void> send_orders(const AllocationRow& allocation);
   [[nodiscard]] Result<void> send(Channel& channel, ToLeadBody body);
   [[nodiscard]] Result<void> assign(const AllocationRow& allocation, AttemptId attempt);
+  [[nodiscard]] Result<void> assign_probe(const AllocationRow& allocation);
   [[nodiscard]] Result<Channel*> channel_of(const AllocationRow& allocation);
   void forget_ended();
 

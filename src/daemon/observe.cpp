@@ -258,6 +258,7 @@ bool Daemon::read_line(AllocationRow& allocation, Channel& channel) {
         return false;
       }
       records = std::move(*read);
+      judge_result(attempt->second, *records);
     }
   }
   fold_line({world_, parts_.clock.now(), changes_}, policy_of(allocation.sweep), allocation.id,
@@ -283,6 +284,7 @@ void Daemon::bury(AllocationId id) {
       log_warning(records.error().what);
       return;
     }
+    judge_result(world_.attempts.at(attempt), *records);
     orphans.push_back({attempt, std::move(*records)});
   }
   dismiss(allocation, orphans);
@@ -290,9 +292,12 @@ void Daemon::bury(AllocationId id) {
   if (allocation.claimed_at == 0) why = "never started: " + why;
   log_info(fmt::format("{} is over: {}", allocation.job_name, why));
   const Policy& policy = policy_of(allocation.sweep);
-  if (const auto paused =
-          count_start({world_, parts_.clock.now(), changes_}, policy, allocation, why,
-                      AllocationPaths{allocation.dir}.log().string())) {
+  // A probe that does not start says something about its node alone.
+  std::optional<std::string> paused;
+  if (allocation.probe_of.empty())
+    paused = count_start({world_, parts_.clock.now(), changes_}, policy, allocation, why,
+                         AllocationPaths{allocation.dir}.log().string());
+  if (paused) {
     log_error(fmt::format("{} {}", allocation.job_name, *paused));
   }
   fold_gone({world_, parts_.clock.now(), changes_}, policy, id, orphans, why);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Requests of commands: each is done, committed, answered, and only then forgotten.
 #include "daemon/daemon.hpp"
+#include "domain/nodes.hpp"
 #include "domain/starts.hpp"
 
 #include <shardsweep/log.hpp>
@@ -97,6 +98,8 @@ Result<std::optional<Answer>> Daemon::serve(const Request& request) {
       return serve_trials(request);
     case Verb::rerun:
       return serve_trials(request);
+    case Verb::clear_node:
+      return serve_clear_node(request);
     case Verb::stop:
       asked_to_stop_ = true;
       return Answer{.text = "the daemon stops; what runs goes on"};
@@ -225,6 +228,22 @@ Result<Answer> Daemon::serve_state(const Request& request, SweepState state) {
     answer.text += fmt::format(", {} trials {}", answer.counts["trials"],
                                state == SweepState::active ? "queued again" : "cancelled");
   }
+  return answer;
+}
+
+Result<Answer> Daemon::serve_clear_node(const Request& request) {
+  Answer answer;
+  for (const std::string& name : request.names) {
+    const auto node = world_.nodes.find(name);
+    if (node == world_.nodes.end()) {
+      return fault(
+          FaultKind::invalid_input,
+          fmt::format("nothing speaks against a node '{}' (see shardsweep nodes)", name));
+    }
+    clear_node({world_, parts_.clock.now(), changes_}, node->second, request.from);
+    ++answer.counts["nodes"];
+  }
+  answer.text = fmt::format("cleared: {}", fmt::join(request.names, ", "));
   return answer;
 }
 

@@ -2,6 +2,7 @@
 #include "domain/decide.hpp"
 
 #include "domain/fold.hpp"
+#include "domain/nodes.hpp"
 #include "domain/search/sweep_search.hpp"
 #include "domain/starts.hpp"
 
@@ -94,7 +95,8 @@ bool live(const AllocationRow& row) {
 }
 
 bool takes_work(const AllocationRow& row) {
-  return live(row) && !row.draining && !row.said_bye && row.job_state != JobState::ended;
+  return live(row) && row.probe_of.empty() && !row.draining && !row.said_bye &&
+         row.job_state != JobState::ended;
 }
 
 bool local_machine_busy(const World& world) {
@@ -131,6 +133,10 @@ class Decider {
       search(sweep.id);
       send_home(sweep.id, facts->second);
       held_.clear();
+      judge_nodes({world_, input_.now, changes_}, facts->second.policy);
+      if (facts->second.backend == "local" && pause_unwell(sweep)) continue;
+      drain_unwell(sweep.id);
+      probe_nodes(sweep, facts->second);
       make_allocations(sweep, facts->second);
       if (held_ != sweep.held) {
         sweep.held = held_;
@@ -177,6 +183,71 @@ class Decider {
   }
   [[nodiscard]] bool is_searched(SweepId sweep) const {
     return input_.searches.contains(sweep);
+  }
+
+  /// There is no other machine: going on would measure what is wrong with this one.
+  bool pause_unwell(SweepRow& sweep) {
+    const auto here = world_.nodes.find(std::string(local_node));
+    if (here == world_.nodes.end() || here->second.state == NodeState::trusted) return false;
+    sweep.state = SweepState::paused;
+    changes_.emplace_back(stored(sweep));
+    changes_.emplace_back(AddEvent{
+        .at = input_.now,
+        .sweep = sweep.id,
+        .kind = "paused",
+        .detail = fmt::format("paused: something is wrong with this machine: {} (when it is "
+                              "well: 'shardsweep nodes --clear {}', then 'shardsweep resume')",
+                              here->second.reason, local_node)});
+    return true;
+  }
+
+  void drain_unwell(SweepId sweep) {
+    for (auto& [id, allocation] : world_.allocations) {
+      if (allocation.sweep != sweep || !takes_work(allocation)) continue;
+      if (!holds_node_out(world_, id)) continue;
+      allocation.draining = true;
+      changes_.emplace_back(PutAllocation{.row = allocation});
+    }
+  }
+
+  /// While there is work that a node could do again.
+  void probe_nodes(const SweepRow& sweep, const SweepFacts& facts) {
+    if (facts.backend == "local") return;
+    for (auto& [name, node] : world_.nodes) {
+      const bool due = node.state == NodeState::quarantined && node.until <= input_.now;
+      const double needed_s = needed_time_s(facts.policy.probe_limit_s, facts.policy);
+      if (!due || name == local_node || waiting(sweep.id).empty()) continue;
+      if (manners_.refuses(facts, 1, needed_s)) continue;
+      node.state = NodeState::probation;
+      node.since = input_.now;
+      changes_.emplace_back(SetNode{node});
+      AllocationRow row = new_allocation(sweep, facts, 1);
+      row.probe_of = name;
+      row.time_limit_s = manners_.time_within_hours(
+          facts, wall_time_s(0, facts.policy.probe_limit_s, facts.policy), needed_s);
+      row.deadline = manners_.closes_at(facts);
+      changes_.emplace_back(PutAllocation{.row = row});
+      world_.allocations.emplace(row.id, std::move(row));
+    }
+    if (waiting(sweep.id).empty()) give_up_probes(sweep.id);
+  }
+
+  /// Nobody waits for the node any more.
+  void give_up_probes(SweepId sweep) {
+    for (auto& [id, allocation] : world_.allocations) {
+      const bool idle = allocation.sweep == sweep && live(allocation) &&
+                        !allocation.probe_of.empty() && !allocation.draining &&
+                        allocation.claimed_at == 0;
+      if (!idle || any_open(sweep)) continue;
+      allocation.draining = true;
+      changes_.emplace_back(PutAllocation{.row = allocation});
+    }
+  }
+  bool any_open(SweepId sweep) const {
+    return std::any_of(world_.trials.begin(), world_.trials.end(), [&](const auto& entry) {
+      return entry.second.sweep == sweep && entry.second.state != State::ended &&
+             !entry.second.hidden;
+    });
   }
 
   /// One machine is one allocation; a cluster gives one per node count and more where the work
@@ -286,7 +357,7 @@ class Decider {
     std::int64_t pending = 0;
     std::int64_t nodes_held = 0;
     for (const auto& [id, row] : world_.allocations) {
-      if (row.sweep != sweep || !live(row)) continue;
+      if (row.sweep != sweep || !live(row) || !row.probe_of.empty()) continue;
       ++live_count;
       nodes_held += row.nodes;
       if (row.claimed_at == 0 && row.job_state != JobState::running) ++pending;
@@ -295,17 +366,23 @@ class Decider {
            (policy.max_nodes == 0 || nodes_held + nodes <= policy.max_nodes);
   }
 
-  void make_allocation(const SweepRow& sweep, const SweepFacts& facts, const Demand& demand) {
+  AllocationRow new_allocation(const SweepRow& sweep, const SweepFacts& facts,
+                               std::int32_t nodes) {
     AllocationRow row;
     row.id = world_.next_allocation++;
     row.sweep = sweep.id;
     row.token = input_.random_hex(8);
-    row.nodes = demand.nodes;
+    row.nodes = nodes;
     row.job_name = job_name_of(sweep.name, row.nodes, row.token);
     row.dir = input_.allocation_dir(row.token);
     row.backend = facts.backend;
     row.slots_per_node = facts.slots_per_node;
     row.created_at = input_.now;
+    return row;
+  }
+
+  void make_allocation(const SweepRow& sweep, const SweepFacts& facts, const Demand& demand) {
+    AllocationRow row = new_allocation(sweep, facts, demand.nodes);
     row.time_limit_s = wall_time_s(demand.predicted_s / static_cast<double>(demand.allocations),
                                    demand.longest_s, facts.policy);
     row.time_limit_s = manners_.time_within_hours(
@@ -454,6 +531,7 @@ Orders orders_for(const World& world, const AllocationRow& allocation) {
       orders.revoke.push_back(id);
     }
   }
+  orders.probe = !allocation.probe_of.empty() && !allocation.draining;
   orders.drain = allocation.draining;
   return orders;
 }

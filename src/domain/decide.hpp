@@ -50,6 +50,7 @@ struct Orders {
   std::vector<AttemptId> assign;  ///< in order
   std::vector<AttemptId> revoke;
   std::vector<AttemptId> cancel;
+  bool probe = false;  ///< the short run that this allocation was made for
   bool drain = false;
 };
 [[nodiscard]] Orders orders_for(const World& world, const AllocationRow& allocation);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "domain/fold.hpp"
 
+#include "domain/nodes.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -54,6 +56,8 @@ struct Ending {
   int exit_code = -1;
   int signal = 0;
   int leaked = 0;
+  std::string node{};
+  std::string also{};
 };
 
 /// A durable result makes the attempt completed, whoever died afterwards; without one nobody's
@@ -74,9 +78,14 @@ Ending join(Ending said, const RecordsSummary& records) {
   return said;
 }
 
+/// A result that is marked is measured again: it may have been another's doing.
+Retry retry_of(Outcome outcome, bool marked) {
+  return marked ? Retry::on_trial : info(outcome).retry;
+}
+
 /// Whether the trial gets another attempt, and who is charged for this one.
-void settle_trial(TrialRow& trial, const Policy& policy, Outcome outcome) {
-  switch (info(outcome).retry) {
+void settle_trial(TrialRow& trial, const Policy& policy, Outcome outcome, Retry retry) {
+  switch (retry) {
     case Retry::on_trial:
       ++trial.charged;
       break;
@@ -87,11 +96,37 @@ void settle_trial(TrialRow& trial, const Policy& policy, Outcome outcome) {
       break;
   }
   const bool within_budget =
-      (info(outcome).retry == Retry::on_trial && trial.charged <= policy.retry_on_trial) ||
-      (info(outcome).retry == Retry::elsewhere && trial.elsewhere <= policy.retry_elsewhere);
+      (retry == Retry::on_trial && trial.charged <= policy.retry_on_trial) ||
+      (retry == Retry::elsewhere && trial.elsewhere <= policy.retry_elsewhere);
   const bool again = within_budget && !trial.hidden;
   trial.state = again ? State::planned : State::ended;
   trial.outcome = again ? std::nullopt : std::optional(outcome);
+}
+
+/// What an ending says about nodes. Where one trial has failed on enough of them it is the
+/// trial: then its outcome is its own.
+void judge_ending(Fold fold, const Policy& policy, const AttemptRow& attempt, Ending& ending) {
+  if (ending.outcome == Outcome::completed) return suspect_others(fold, attempt);
+  const std::string kind = evidence_kind(ending.outcome, ending.source);
+  if (kind.empty()) return;
+  add_evidence(fold, ending.node,
+               {.at = fold.now,
+                .kind = kind,
+                .trial = attempt.trial,
+                .attempt = attempt.id,
+                .detail = ending.cause});
+  if (ending.outcome != Outcome::node_failure) return;
+  const auto nodes = nodes_failed_under(fold.world, attempt.trial);
+  if (static_cast<std::int64_t>(nodes.size()) < policy.layout_after) return;
+  ending.outcome = Outcome::crashed;
+  ending.cause = fmt::format("failed on {} distinct nodes ({}): it is the layout; last: {}",
+                             nodes.size(), fmt::join(nodes, ", "), ending.cause);
+  acquit_nodes(fold, policy, attempt.trial);
+}
+
+/// The trial has taken enough nodes with it: no more of them.
+bool is_poison(const Ending& said, const Ending& judged) {
+  return said.outcome == Outcome::node_failure && judged.outcome == Outcome::crashed;
 }
 
 void end_attempt(Fold fold, const Policy& policy, AttemptId id, const Ending& said,
@@ -99,7 +134,11 @@ void end_attempt(Fold fold, const Policy& policy, AttemptId id, const Ending& sa
   const auto found = fold.world.attempts.find(id);
   if (found == fold.world.attempts.end() || found->second.state == State::ended) return;
   AttemptRow& attempt = found->second;
-  const Ending ending = join(said, records);
+  Ending joined = join(said, records);
+  if (!records.doubt.empty())
+    joined.also += (joined.also.empty() ? "implausible: " : "; implausible: ") + records.doubt;
+  Ending ending = joined;
+  judge_ending(fold, policy, attempt, ending);
   attempt.state = State::ended;
   const auto trial = fold.world.trials.find(attempt.trial);
   const bool wanted = !attempt.revoked && trial != fold.world.trials.end() &&
@@ -113,7 +152,9 @@ void end_attempt(Fold fold, const Policy& policy, AttemptId id, const Ending& sa
                                        .cause = ending.cause,
                                        .source = ending.source,
                                        .leaked = ending.leaked,
-                                       .ended_at = fold.now});
+                                       .ended_at = fold.now,
+                                       .node = ending.node,
+                                       .also = ending.also});
   if (records.result) {
     AddMeasurement measurement = *records.result;
     measurement.attempt = attempt.id;
@@ -126,7 +167,10 @@ void end_attempt(Fold fold, const Policy& policy, AttemptId id, const Ending& sa
                    .kind = std::string(name(ending.outcome)),
                    .detail = ending.cause});
   if (wanted) {
-    settle_trial(trial->second, policy, ending.outcome);
+    const bool marked = records.result && !records.result->mark.empty();
+    const Retry retry =
+        is_poison(joined, ending) ? Retry::never : retry_of(ending.outcome, marked);
+    settle_trial(trial->second, policy, ending.outcome, retry);
     put(fold, trial->second, ending.cause);
   }
 }
@@ -219,14 +263,26 @@ struct LineFolder {
                   .source = ended.source,
                   .exit_code = ended.exit_code,
                   .signal = ended.signal,
-                  .leaked = ended.leaked};
+                  .leaked = ended.leaked,
+                  .node = ended.node,
+                  .also = ended.also};
+    if (!allocation.probe_of.empty()) return take_probe(ended);
     // The lead knows that it was told to stop; the scheduler knows why.
     if (ended.outcome == Outcome::preempted && allocation.end_outcome) {
       ending.outcome = *allocation.end_outcome;
       ending.cause = fmt::format("{}; {}", allocation.end_reason, ended.cause);
       ending.source = "scheduler";
     }
-    end_attempt(fold, policy, ended.attempt, ending, records.value_or(RecordsSummary{}));
+    RecordsSummary recorded = records.value_or(RecordsSummary{});
+    // What the agent saw on the nodes goes before what is wrong with the numbers.
+    if (recorded.result && !ended.mark.empty()) recorded.result->mark = ended.mark;
+    end_attempt(fold, policy, ended.attempt, ending, recorded);
+  }
+  /// It has no trial: what counts is whether it was measured.
+  void take_probe(const Ended& ended) const {
+    const std::string cause = fmt::format("{}: {}", name(ended.outcome), ended.cause);
+    end_probe(fold, policy, allocation, ended.outcome == Outcome::completed, cause);
+    allocation.draining = true;
   }
   void operator()(const Revoked& revoked) const {
     // Given back unasked: there is no time left for it, or its lead leaves. It would come back
@@ -244,13 +300,19 @@ struct LineFolder {
            state_of(fold.world, allocation.sweep) != SweepState::active;
   }
   void operator()(const NodeSeen& node) const {
-    fold.changes.emplace_back(SeenNode{.node = node.node, .host = node.host, .at = at});
+    fold.changes.emplace_back(
+        SeenNode{.node = node.node, .host = node.host, .at = at, .allocation = allocation.id});
+    auto& nodes = fold.world.nodes_of[allocation.id];
+    if (std::find(nodes.begin(), nodes.end(), node.node) == nodes.end())
+      nodes.push_back(node.node);
   }
   void operator()(const FoundOnNode& finding) const {
     add_event(fold, {.allocation = allocation.id,
                      .kind = "finding",
                      .detail = fmt::format("{}: {}: {}", finding.node, finding.kind,
                                            finding.detail)});
+    add_evidence(fold, finding.node,
+                 {.at = fold.now, .kind = finding.kind, .detail = finding.detail});
   }
   void operator()(const Bye& bye) const {
     allocation.said_bye = true;
@@ -293,6 +355,8 @@ struct SchedulerFolder {
       row->job_state = JobState::ended;
       put(fold, *row);
       add_event(fold, {.allocation = row->id, .kind = "refused", .detail = event.why});
+      // It may be that there are too few nodes without those that are out.
+      if (row->probe_of.empty()) let_all_in(fold, "a job without it was refused");
     }
   }
   void operator()(const SubmitDeferred& event) const {
@@ -341,6 +405,10 @@ struct SchedulerFolder {
       // A lead says that it got a signal, Slurm why it sent one.
       const bool explains = event.outcome && !row->end_outcome;
       if (row->end_reason.empty() || explains) row->end_reason = event.detail;
+      // With --no-kill a job ends so when its batch host is lost, which comes first.
+      if (explains && event.outcome == Outcome::node_failure)
+        add_evidence(fold, first_node(event.nodes),
+                     {.at = fold.now, .kind = "lost", .detail = event.detail});
       if (!row->end_outcome) row->end_outcome = event.outcome;
     }
     // It had started: Slurm has put it back, against --no-requeue. It is not started again.
@@ -443,8 +511,15 @@ void fold_gone(Fold fold, const Policy& policy, AllocationId allocation,
                                                 : "daemon"},
                 orphan.records);
   }
+  // Where its short run has ended this says nothing new.
+  if (!row->probe_of.empty() && row->draining && row->claimed_at == 0) {
+    put_off_probe(fold, *row);
+  } else if (!row->probe_of.empty()) {
+    end_probe(fold, policy, *row, false, why);
+  }
   row->state = State::ended;
   row->end_reason = why;
+  fold.world.nodes_of.erase(allocation);
   fold.changes.emplace_back(PutAllocation{.row = *row, .ended_at = fold.now});
   add_event(fold, {.allocation = allocation, .kind = "allocation ended", .detail = why});
 }

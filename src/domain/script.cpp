@@ -26,6 +26,7 @@ constexpr const char* define_module =
 Result<std::vector<std::string>> site_options(const SiteSpec& site, std::int32_t nodes) {
   std::vector<std::string> options;
   for (const auto& [option, values] : site.slurm) {
+    if (option == "exclude" || option == "nodelist") continue;  // joined with our own
     for (const SlurmValue& value : values) {
       if (nodes < value.from || nodes > value.to) continue;
       if (value.value.empty()) {
@@ -38,6 +39,37 @@ Result<std::vector<std::string>> site_options(const SiteSpec& site, std::int32_t
     }
   }
   return options;
+}
+
+/// The site's own value of an option for so many nodes; empty: none.
+std::string site_value(const SiteSpec& site, const std::string& option, std::int32_t nodes) {
+  const auto found = site.slurm.find(option);
+  if (found == site.slurm.end()) return "";
+  for (const SlurmValue& value : found->second) {
+    if (nodes >= value.from && nodes <= value.to) return value.value;
+  }
+  return "";
+}
+
+/// sbatch takes the last of several equal options: what the site excludes and what is out stand
+/// in one. A node that is tried again is the only one asked for.
+Result<void> add_nodes(const SiteSpec& site, const ScriptContext& context,
+                       std::vector<std::string>& options) {
+  std::string exclude = site_value(site, "exclude", context.nodes);
+  for (const std::string& node : context.exclude)
+    exclude += (exclude.empty() ? "" : ",") + node;
+  std::string only = context.only_node;
+  if (only.empty()) only = site_value(site, "nodelist", context.nodes);
+  if (!context.only_node.empty()) exclude.clear();
+  if (!exclude.empty()) {
+    SHARDSWEEP_ASSIGN(const std::string word, directive_value("site option exclude", exclude));
+    options.push_back("--exclude=" + word);
+  }
+  if (!only.empty()) {
+    SHARDSWEEP_ASSIGN(const std::string word, directive_value("site option nodelist", only));
+    options.push_back("--nodelist=" + word);
+  }
+  return {};
 }
 
 /// "--time=90": minutes, never less than what was asked for.
@@ -90,6 +122,7 @@ Result<TemplateValues> script_values(const SweepSpec& sweep, const SiteSpec& sit
   values.values["lead_command"] =
       shell_command({context.agent, "lead", "--dir", context.paths.dir.string()});
   SHARDSWEEP_ASSIGN(values.lists["slurm_options"], site_options(site, context.nodes));
+  SHARDSWEEP_TRY(add_nodes(site, context, values.lists["slurm_options"]));
   add_defaults(sweep, site, context, values);
   values.lists["modules"];
   if (!site.modules.empty()) values.lists["modules"].emplace_back(define_module);

@@ -10,6 +10,7 @@
 #include <shardsweep/sweep.hpp>
 
 #include <string>
+#include <vector>
 
 namespace shardsweep {
 
@@ -18,7 +19,9 @@ struct ScriptContext {
   std::string agent;  ///< absolute path of shardsweep-agent
   AllocationPaths paths;
   std::int32_t nodes = 1;
-  double time_limit_s = 0;  ///< wall time; 0: the partition's own
+  double time_limit_s = 0;             ///< wall time; 0: the partition's own
+  std::vector<std::string> exclude{};  ///< nodes that it must not get
+  std::string only_node{};             ///< the node that it must get; empty: any
 };
 
 /// A word of a #SBATCH line as it is, or a fault that says why it can't stand there. `what`

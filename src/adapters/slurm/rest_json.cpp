@@ -169,6 +169,24 @@ void put_flag(std::string_view option, const RestApi& api, Json& job) {
   }
 }
 
+/// "n1,n[3-4]" as a list: a comma within brackets parts nothing.
+Json words_of(const std::string& value) {
+  Json words = Json::array();
+  std::string word;
+  int depth = 0;
+  for (const char c : value) {
+    depth += c == '[' ? 1 : c == ']' ? -1 : 0;
+    if (c != ',' || depth > 0) {
+      word += c;
+      continue;
+    }
+    words.push_back(word);
+    word.clear();
+  }
+  words.push_back(word);
+  return words;
+}
+
 Result<void> put_valued(std::string_view line, std::string_view option,
                         const std::string& value, const RestApi& api, Json& job) {
   if (option == "job-name") return {};
@@ -183,6 +201,10 @@ Result<void> put_valued(std::string_view line, std::string_view option,
     const auto minutes = minutes_of(value);
     if (!minutes) return untranslatable(line);
     job["time_limit"] = number_value(*minutes, api);
+    return {};
+  }
+  if (option == "exclude" || option == "nodelist") {
+    job[option == "exclude" ? "excluded_nodes" : "required_nodes"] = words_of(value);
     return {};
   }
   if (option == "gpus-per-node") {

@@ -88,7 +88,8 @@ Committer::Statements::Statements(Database& database)
            "INSERT INTO nodes (node, host, first_seen, last_seen) VALUES (?1, ?2, ?3, ?3) "
            "ON CONFLICT (node, host) DO UPDATE SET last_seen = max(last_seen, ?3)") {}
 
-Committer::Committer(Database& database) : database_(database), sql_(database) {}
+Committer::Committer(Database& database)
+    : database_(database), sql_(database), ledger_(database) {}
 
 void Committer::apply(const Change& change) {
   std::visit([this](const auto& one) { put(one); }, change);
@@ -119,6 +120,7 @@ void Committer::put(const PutAttempt& change) {
   if (change.outcome) {
     sql_.attempt_end.run(row.id, name(*change.outcome), change.counted, change.exit_code,
                          change.signal, change.cause, change.source, change.leaked);
+    ledger_.attempt_end(row.id, change.node, change.also);
   }
   if (change.started_at != 0 || change.ended_at != 0)
     sql_.attempt_times.run(row.id, change.started_at, change.ended_at);
@@ -138,6 +140,7 @@ void Committer::put(const PutAllocation& change) {
   if (!change.host.empty())
     sql_.allocation_lead.run(row.id, change.host, change.pid, change.pid_start);
   if (change.ended_at != 0) sql_.allocation_end.run(row.id, change.ended_at);
+  if (!row.probe_of.empty()) ledger_.probe(row.id, row.probe_of);
 }
 
 void Committer::put(const AddMeasurement& change) {
@@ -172,6 +175,7 @@ void Committer::put(const AddEvent& change) {
 
 void Committer::put(const SeenNode& change) {
   sql_.node.run(change.node, change.host, change.at);
+  if (change.allocation != 0) ledger_.seen(change.allocation, change.node);
 }
 
 }  // namespace shardsweep::sqlite

@@ -2,6 +2,7 @@
 // One tick's changes as statements. Who may write, and the transaction, are the store's.
 #pragma once
 
+#include "adapters/store/ledger.hpp"
 #include "adapters/store/sqlite.hpp"
 
 #include <shardsweep/world.hpp>
@@ -21,6 +22,10 @@ class Committer {
   void put(const AddMeasurement& change);
   void put(const AddEvent& change);
   void put(const SeenNode& change);
+  void put(const AddNodeEvidence& change) { ledger_.put(change); }
+  void put(const ForgetEvidence& change) { ledger_.put(change); }
+  void put(const SetNode& change) { ledger_.put(change); }
+  void put(const EndProbe& change) { ledger_.put(change); }
 
   /// All that a tick writes.
   struct Statements {
@@ -41,6 +46,7 @@ class Committer {
   };
   Database& database_;
   Statements sql_;
+  LedgerWriter ledger_;
 };
 
 }  // namespace shardsweep::sqlite

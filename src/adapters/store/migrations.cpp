@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What each version of the database adds to the one before; version 1 is schema.sql. An element
 // that has been released is never changed: databases that have run it exist.
+#include "adapters/store/ledger.hpp"
 #include "adapters/store/schema.hpp"
 
 #include <array>
@@ -39,7 +40,7 @@ UPDATE allocations SET started = 1
 }  // namespace
 
 std::span<const std::string> migrations() {
-  static const std::array<std::string, 2> steps{schema_sql, learnt};
+  static const std::array<std::string, 3> steps{schema_sql, learnt, ledger_sql};
   return steps;
 }
 

@@ -17,12 +17,13 @@ constexpr std::size_t most_shown = 20;  // trials of one name: `results` is for 
 struct Sql {
   const char* trial = "SELECT * FROM all_results WHERE trial_id = ?";
   const char* attempts =
-      "SELECT a.number AS attempt, a.state, a.outcome, a.counted, a.revoked, a.cause, "
-      "a.source, "
-      "a.exit_code, a.signal, a.leaked, a.started_at, a.ended_at, (a.ended_at - a.started_at) "
-      "* "
-      "1e-6 AS duration_s, l.backend, l.job_id, l.job_name, l.host, a.dir FROM attempts AS a "
-      "JOIN allocations AS l ON l.id = a.allocation WHERE a.trial = ? ORDER BY a.number";
+      "SELECT a.number AS attempt, a.state, a.outcome, a.counted, a.revoked, a.cause, a.also, "
+      "a.source, a.node AS cause_node, a.exit_code, a.signal, a.leaked, a.started_at, "
+      "a.ended_at, (a.ended_at - a.started_at) * 1e-6 AS duration_s, (SELECT "
+      "group_concat(x.node, ' ') FROM allocation_nodes AS x WHERE x.allocation = l.id) AS "
+      "nodes, l.backend, l.job_id, l.job_name, l.host, a.dir, iif(a.state = 'ended', a.dir || "
+      "'.tar', '') AS pack FROM attempts AS a JOIN allocations AS l ON l.id = a.allocation "
+      "WHERE a.trial = ? ORDER BY a.number";
   const char* measurements =
       "SELECT a.number AS attempt, a.counted, m.* FROM measurements AS m JOIN attempts AS a ON "
       "a.id = m.attempt WHERE m.trial = ? ORDER BY a.number";

@@ -4,6 +4,7 @@
 #include "adapters/store/deadline.hpp"
 #include "adapters/store/inbox.hpp"
 #include "adapters/store/lease.hpp"
+#include "adapters/store/ledger.hpp"
 #include "adapters/store/rows.hpp"
 #include "adapters/store/schema.hpp"
 #include "adapters/store/selection.hpp"
@@ -55,6 +56,14 @@ struct Sql {
   std::string next_attempt = "SELECT ifnull(max(id), 0) + 1 FROM attempts";
   std::string next_allocation = "SELECT ifnull(max(id), 0) + 1 FROM allocations";
   std::string point = fmt::format("SELECT {} FROM trials WHERE id = ?", list(point_columns()));
+  // Indexed by sweep alone: a sweep's trials are some thousands, a result comes once a minute.
+  std::string losses =
+      "SELECT m.loss FROM trials AS t JOIN trials AS o ON o.sweep = t.sweep AND o.id <> t.id "
+      "AND o.model = t.model AND o.seq_len = t.seq_len AND o.dtype = t.dtype AND "
+      "o.global_batch = t.global_batch AND o.vars = t.vars AND o.runner = t.runner AND "
+      "o.runner_version = t.runner_version JOIN attempts AS a ON a.trial = o.id AND "
+      "a.counted = 1 JOIN measurements AS m ON m.attempt = a.id WHERE t.id = ? AND "
+      "m.mark IS NULL AND m.loss IS NOT NULL AND m.steps + m.warmup = ? LIMIT 100";
   std::string gpu_seconds =
       "SELECT ifnull(sum((a.ended_at - a.started_at) * 1e-6 * t.gpus), 0) FROM trials AS t "
       "JOIN "
@@ -159,6 +168,16 @@ class SqliteStore final : public Store {
       return selected(names, where);
     });
   }
+  Result<std::vector<double>> losses_of_others(TrialId trial, double steps) override {
+    return guarded([&] {
+      Statement select(database_, sql_.losses);
+      auto row = select.use(trial, steps);
+      std::vector<double> losses;
+      while (row.next())
+        losses.push_back(row.real(0));
+      return losses;
+    });
+  }
   Result<double> gpu_seconds(SweepId sweep) override {
     return guarded([&] {
       Statement select(database_, sql_.gpu_seconds);
@@ -207,6 +226,7 @@ World SqliteStore::read_world() {
     auto allocation = read_allocation(row);
     world.allocations.emplace(allocation.id, std::move(allocation));
   });
+  read_ledger(database_, world);
   world.next_attempt = database_.integer(sql_.next_attempt);
   world.next_allocation = database_.integer(sql_.next_allocation);
   return world;

@@ -88,3 +88,21 @@ TEST_CASE("what the site says takes the place of what is asked for by default") 
   site.slurm_without = {"exclusive"};
   CHECK(defaults() == std::vector<std::string>{"--mem=0"});
 }
+
+TEST_CASE(
+    "nodes that are out join what the site excludes and a probe asks for its node alone") {
+  SiteSpec site;
+  site.slurm = {{"exclude", {{.value = "bad[1-2]"}}}, {"nodelist", {{.value = "n[1-8]"}}}};
+  ScriptContext out = context();
+  out.exclude = {"n3", "n5"};
+  const auto values = script_values({.name = "sweep"}, site, out);
+  REQUIRE(values);
+  CHECK(values->lists.at("slurm_options") ==
+        std::vector<std::string>{"--exclude=bad[1-2],n3,n5", "--nodelist=n[1-8]"});
+  out.only_node = "n3";
+  const auto probe = script_values({.name = "sweep"}, site, out);
+  REQUIRE(probe);
+  CHECK(probe->lists.at("slurm_options") == std::vector<std::string>{"--nodelist=n3"});
+  out.only_node = "n3 --wrap=x";
+  CHECK_FALSE(script_values({.name = "sweep"}, site, out));
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "adapters/store/ledger.hpp"
+
+#include "adapters/store/rows.hpp"
+
+#include <array>
+
+namespace shardsweep::sqlite {
+
+const char* const ledger_sql = R"sql(
+ALTER TABLE attempts ADD COLUMN node TEXT NOT NULL DEFAULT '';  -- where the first cause was seen
+ALTER TABLE attempts ADD COLUMN also TEXT NOT NULL DEFAULT '';  -- what contradicts the outcome
+CREATE INDEX attempts_by_node ON attempts (node) WHERE node <> '';
+
+-- Which nodes an allocation had, as its agents said.
+CREATE TABLE allocation_nodes (
+  node       TEXT NOT NULL,
+  allocation INTEGER NOT NULL REFERENCES allocations DEFERRABLE INITIALLY DEFERRED,
+  PRIMARY KEY (node, allocation)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX allocation_nodes_by_allocation ON allocation_nodes (allocation);
+
+-- What speaks against nodes.
+CREATE TABLE node_evidence (
+  id      INTEGER PRIMARY KEY,
+  node    TEXT NOT NULL,
+  at      INTEGER NOT NULL,
+  kind    TEXT NOT NULL,     -- silent, lost, hardware, dirty, failed, suspect, or an outcome
+  trial   INTEGER REFERENCES trials DEFERRABLE INITIALLY DEFERRED,
+  attempt INTEGER REFERENCES attempts DEFERRABLE INITIALLY DEFERRED,
+  detail  TEXT NOT NULL,
+  counts  INTEGER NOT NULL DEFAULT 1 CHECK (counts IN (0, 1))  -- 0: the node has come back since
+) STRICT;
+CREATE INDEX node_evidence_by_node ON node_evidence (node);
+CREATE INDEX node_evidence_that_counts ON node_evidence (id) WHERE counts = 1;
+
+-- Nodes that are, or have been, out.
+CREATE TABLE node_states (
+  node          TEXT PRIMARY KEY,
+  state         TEXT NOT NULL CHECK (state IN ('trusted', 'quarantined', 'probation')),
+  since         INTEGER NOT NULL,
+  until         INTEGER NOT NULL,  -- quarantined: when it is tried again
+  reason        TEXT NOT NULL,
+  failed_probes INTEGER NOT NULL   -- in a row
+) STRICT, WITHOUT ROWID;
+
+-- Allocations made to try a node again with a short run.
+CREATE TABLE probes (
+  allocation INTEGER PRIMARY KEY REFERENCES allocations DEFERRABLE INITIALLY DEFERRED,
+  node       TEXT NOT NULL,
+  outcome    TEXT NOT NULL DEFAULT '' CHECK (outcome IN ('', 'passed', 'failed')),
+  cause      TEXT NOT NULL DEFAULT '',
+  ended_at   INTEGER NOT NULL DEFAULT 0
+) STRICT;
+CREATE INDEX probes_by_node ON probes (node);
+
+-- What `shardsweep nodes` shows. `attempts`: started in allocations that held the node; the
+-- outcomes behind it: with their first cause on it.
+CREATE VIEW node_ledger AS
+SELECT n.node, ifnull(s.state, 'trusted') AS state,
+  (SELECT count(*) FROM allocation_nodes AS x JOIN attempts AS a ON a.allocation = x.allocation
+    WHERE x.node = n.node AND a.started_at > 0) AS attempts,
+  (SELECT count(*) FROM allocation_nodes AS x JOIN attempts AS a ON a.allocation = x.allocation
+    WHERE x.node = n.node AND a.outcome = 'completed') AS completed,
+  (SELECT count(*) FROM attempts AS a WHERE a.node <> '' AND a.node = n.node
+    AND a.outcome = 'node_failure') AS node_failure,
+  (SELECT count(*) FROM attempts AS a WHERE a.node <> '' AND a.node = n.node
+    AND a.outcome = 'comm_error') AS comm_error,
+  (SELECT count(*) FROM attempts AS a WHERE a.node <> '' AND a.node = n.node
+    AND a.outcome = 'hung') AS hung,
+  (SELECT count(*) FROM attempts AS a WHERE a.node <> '' AND a.node = n.node
+    AND a.outcome = 'crashed') AS crashed,
+  (SELECT count(*) FROM node_evidence AS e WHERE e.node = n.node AND e.counts = 1) AS evidence,
+  (SELECT count(*) FROM probes AS p WHERE p.node = n.node AND p.outcome = 'passed')
+    AS probes_passed,
+  (SELECT count(*) FROM probes AS p WHERE p.node = n.node AND p.outcome = 'failed')
+    AS probes_failed,
+  ifnull(s.since, 0) AS since,
+  CASE WHEN s.state = 'quarantined' THEN s.until ELSE 0 END AS probe_at,
+  ifnull((SELECT max(last_seen) FROM nodes AS k WHERE k.node = n.node), 0) AS last_seen,
+  ifnull((SELECT group_concat(host) FROM nodes AS k WHERE k.node = n.node), '') AS hosts,
+  ifnull(s.reason, '') AS reason,
+  ifnull((SELECT e.kind || ': ' || e.detail FROM node_evidence AS e WHERE e.node = n.node
+    ORDER BY e.id DESC LIMIT 1), '') AS last_evidence
+FROM (SELECT node FROM nodes UNION SELECT node FROM node_evidence UNION
+  SELECT node FROM node_states) AS n LEFT JOIN node_states AS s ON s.node = n.node;
+)sql";
+
+void read_ledger(Database& database, World& world) {
+  const auto each = [&](const char* text, const auto& take) {
+    Statement select(database, text);
+    auto row = select.use();
+    while (row.next())
+      take(row);
+  };
+  each("SELECT node, state, since, until, reason, failed_probes FROM node_states",
+       [&](const Statement::Use& row) {
+         NodeRow& node = world.nodes[row.text(0)];
+         row.read(0, node.node);
+         node.state = static_cast<NodeState>(word_index(node_state_words, row.view(1)));
+         row.read(2, node.since);
+         row.read(3, node.until);
+         row.read(4, node.reason);
+         row.read(5, node.failed_probes);
+       });
+  each(
+      "SELECT node, at, kind, ifnull(trial, 0), ifnull(attempt, 0), detail FROM "
+      "(SELECT * FROM node_evidence WHERE counts = 1 ORDER BY id DESC LIMIT 10000) ORDER BY id",
+      [&](const Statement::Use& row) {
+        NodeRow& node = world.nodes[row.text(0)];
+        row.read(0, node.node);
+        NodeCharge& one = node.evidence.emplace_back();
+        row.read(1, one.at);
+        row.read(2, one.kind);
+        row.read(3, one.trial);
+        row.read(4, one.attempt);
+        row.read(5, one.detail);
+      });
+  each(
+      "SELECT x.allocation, x.node FROM allocation_nodes AS x JOIN allocations AS l ON l.id = "
+      "x.allocation WHERE l.state <> 'ended'",
+      [&](const Statement::Use& row) {
+        world.nodes_of[row.integer(0)].push_back(row.text(1));
+      });
+  each(
+      "SELECT p.allocation, p.node FROM probes AS p JOIN allocations AS l ON l.id = "
+      "p.allocation WHERE l.state <> 'ended'",
+      [&](const Statement::Use& row) {
+        const auto found = world.allocations.find(row.integer(0));
+        if (found != world.allocations.end()) found->second.probe_of = row.text(1);
+      });
+}
+
+LedgerWriter::LedgerWriter(Database& database)
+    : evidence_(database,
+                "INSERT INTO node_evidence (node, at, kind, trial, attempt, detail) VALUES "
+                "(?, ?, ?, nullif(?, 0), nullif(?, 0), ?)"),
+      forget_(database,
+              "UPDATE node_evidence SET counts = 0 WHERE node = ?1 AND counts = 1 AND "
+              "(?2 = 0 OR trial = ?2)"),
+      state_(database,
+             "INSERT INTO node_states (node, state, since, until, reason, failed_probes) "
+             "VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (node) DO UPDATE SET state = ?2, "
+             "since = ?3, until = ?4, reason = ?5, failed_probes = ?6"),
+      end_probe_(database,
+                 "UPDATE probes SET outcome = ?2, cause = ?3, ended_at = ?4 WHERE "
+                 "allocation = ?1 AND outcome = ''"),
+      seen_(database,
+            "INSERT INTO allocation_nodes (node, allocation) VALUES (?, ?) "
+            "ON CONFLICT DO NOTHING"),
+      probe_(database,
+             "INSERT INTO probes (allocation, node) VALUES (?, ?) ON CONFLICT DO NOTHING"),
+      attempt_end_(database, "UPDATE attempts SET node = ?2, also = ?3 WHERE id = ?1") {}
+
+void LedgerWriter::put(const AddNodeEvidence& change) {
+  const NodeCharge& one = change.evidence;
+  evidence_.run(change.node, one.at, one.kind, one.trial, one.attempt, one.detail);
+}
+
+void LedgerWriter::put(const ForgetEvidence& change) {
+  forget_.run(change.node, change.trial);
+}
+
+void LedgerWriter::put(const SetNode& change) {
+  const NodeRow& row = change.row;
+  state_.run(row.node, node_state_words.at(static_cast<std::size_t>(row.state)), row.since,
+             row.until, row.reason, row.failed_probes);
+}
+
+void LedgerWriter::put(const EndProbe& change) {
+  end_probe_.run(change.allocation, change.passed ? "passed" : "failed", change.cause,
+                 change.at);
+}
+
+void LedgerWriter::seen(AllocationId allocation, const std::string& node) {
+  seen_.run(node, allocation);
+}
+
+void LedgerWriter::probe(AllocationId allocation, const std::string& node) {
+  probe_.run(allocation, node);
+}
+
+void LedgerWriter::attempt_end(AttemptId attempt, const std::string& node,
+                               const std::string& also) {
+  attempt_end_.run(attempt, node, also);
+}
+
+}  // namespace shardsweep::sqlite

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is held against results and nodes: numbers that can't be true, and the short run that
+// lets a node back in.
+#include "daemon/daemon.hpp"
+#include "domain/launch.hpp"
+#include "domain/nodes.hpp"
+#include "domain/plausible.hpp"
+#include "domain/predict/memory.hpp"
+
+#include <shardsweep/log.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <system_error>
+#include <utility>
+
+namespace shardsweep {
+namespace {
+
+double metric_of(const AddMeasurement& result, std::string_view name) {
+  const auto found = result.metrics.find(name);
+  return found == result.metrics.end() ? 0 : found->second;
+}
+
+/// shardbench counts embedding and head apart also where a model ties them.
+std::optional<std::int64_t> parameters_for(const SweepSpec& sweep, const Point& point) {
+  if (sweep.runner.name != "shardbench") return std::nullopt;
+  ModelSpec model = sweep.models.at(static_cast<std::size_t>(point.model));
+  model.tied_embeddings = false;
+  return parameters(model);
+}
+
+}  // namespace
+
+/// Why a result can't be true; empty where nothing is known against it.
+Result<std::string> Daemon::doubt_of(const AttemptRow& attempt, const AddMeasurement& result) {
+  const auto trial = world_.trials.find(attempt.trial);
+  if (trial == world_.trials.end()) return "";
+  const auto sweep =
+      std::find_if(world_.sweeps.begin(), world_.sweeps.end(),
+                   [&](const SweepRow& row) { return row.id == trial->second.sweep; });
+  if (sweep == world_.sweeps.end()) return "";
+  SHARDSWEEP_ASSIGN(const SweepContext* context, context_of(*sweep));
+  SHARDSWEEP_ASSIGN(const Point point, parts_.store.point_of(attempt.trial, context->spec));
+  const double steps = metric_of(result, "steps") + metric_of(result, "warmup");
+  SHARDSWEEP_ASSIGN(auto losses, parts_.store.losses_of_others(attempt.trial, steps));
+  return why_implausible(result.metrics,
+                         {.n_params = parameters_for(context->spec, point),
+                          .tokens_per_step = point.layout.global_batch() * point.seq_len,
+                          .losses = std::move(losses)});
+}
+
+/// Marks a result that can't be true. One that can't be judged is believed.
+void Daemon::judge_result(const AttemptRow& attempt, RecordsSummary& records) {
+  if (!records.result) return;
+  const auto doubt = doubt_of(attempt, *records.result);
+  if (!doubt) return log_warning(doubt.error().what);
+  if (doubt->empty()) return;
+  records.result->mark = std::string(mark_implausible);
+  records.doubt = *doubt;
+}
+
+Result<void> Daemon::assign_probe(const AllocationRow& allocation) {
+  const auto sweep =
+      std::find_if(world_.sweeps.begin(), world_.sweeps.end(),
+                   [&](const SweepRow& row) { return row.id == allocation.sweep; });
+  const auto trial =
+      std::find_if(world_.trials.begin(), world_.trials.end(), [&](const auto& entry) {
+        return entry.second.sweep == allocation.sweep && !entry.second.hidden;
+      });
+  // Nothing is left that could run on the node: the allocation is drained in the same tick.
+  if (sweep == world_.sweeps.end() || trial == world_.trials.end()) return {};
+  SHARDSWEEP_ASSIGN(const SweepContext* context, context_of(*sweep));
+  SHARDSWEEP_ASSIGN(const Point example, parts_.store.point_of(trial->first, context->spec));
+  const Probe probe = probe_of(context->spec, example);
+  const AttemptPaths paths{parts_.home.attempts() / ("probe." + allocation.token)};
+  std::error_code error;
+  std::filesystem::create_directories(paths.dir, error);
+  if (error) {
+    return fault(FaultKind::unavailable,
+                 fmt::format("cannot make '{}': {}", paths.dir.string(), error.message()));
+  }
+  const AttemptId id = probe_attempt(allocation);
+  const std::string nonce = allocation.token + "-probe";
+  const AttemptSpec spec = attempt_spec(probe.sweep, probe.point,
+                                        {.attempt = id,
+                                         .trial = "probe",
+                                         .nonce = nonce,
+                                         .token = allocation.token,
+                                         .program = parts_.installation.runner.string(),
+                                         .paths = paths,
+                                         .slots_per_node = allocation.slots_per_node});
+  SHARDSWEEP_TRY(write_file_durably(paths.spec(), encode(spec)));
+  Channel& channel = channels_.at(allocation.id);
+  SHARDSWEEP_TRY(send(channel, Assign{.attempt = id,
+                                      .trial = "probe",
+                                      .dir = paths.dir.string(),
+                                      .nonce = nonce,
+                                      .lane = "probe",
+                                      .micro_batch = 1,
+                                      .predicted_s = 0}));
+  channel.assigned.insert(id);
+  return {};
+}
+
+}  // namespace shardsweep
