@@ -86,6 +86,8 @@ struct Policy {
   double lease_ttl_s = 30;
   double claim_limit_s = 120;
   double query_limit_s = 60;
+  double stall_s = 3 * 3600;
+  double blind_s = 600;
 
   friend bool operator==(const Policy&, const Policy&) = default;
 };

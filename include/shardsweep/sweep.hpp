@@ -138,6 +138,37 @@ struct RestSettings {
   friend auto operator<=>(const RestSettings&, const RestSettings&) = default;
 };
 
+/// What a webhook may be told.
+enum class NotifyEvent : std::uint8_t { sweep_ended, stalled, node_quarantined, blind };
+inline constexpr std::array<std::string_view, 4> notify_words{"sweep_ended", "stalled",
+                                                              "node_quarantined", "blind"};
+
+/// Nothing is told without an address.
+struct NotifySettings {
+  std::string url;       ///< one that is no secret, or
+  std::string url_file;  ///< absolute path of a file, mode 0600, that holds it
+  std::string
+      header_file;  ///< absolute path, mode 0600: "Authorization: Bearer …"; may be empty
+  std::vector<NotifyEvent> events;
+  [[nodiscard]] bool wanted() const { return !url.empty() || !url_file.empty(); }
+  friend auto operator<=>(const NotifySettings&, const NotifySettings&) = default;
+};
+
+/// https, or http to this very machine: what is told names sweeps and nodes.
+[[nodiscard]] constexpr bool may_be_notified(std::string_view url) {
+  constexpr std::string_view https = "https://";
+  constexpr std::string_view http = "http://";
+  if (url.starts_with(https)) return url.size() > https.size() && url[https.size()] != '/';
+  if (!url.starts_with(http)) return false;
+  const std::string_view rest = url.substr(http.size());
+  std::string_view host = rest.substr(0, rest.find_first_of("/?#"));
+  // user@evil.example:80 and 127.0.0.1.evil.example are not this machine.
+  if (host.find('@') != std::string_view::npos) return false;
+  host = host.starts_with('[') ? host.substr(0, host.find(']') + 1)
+                               : host.substr(0, host.find(':'));
+  return host == "localhost" || host == "127.0.0.1" || host == "[::1]";
+}
+
 /// How this user reaches the cluster. From site.yaml; never part of a trial's identity but
 /// `env`.
 struct SiteSpec {
@@ -157,6 +188,7 @@ struct SiteSpec {
   LaunchMode launch = LaunchMode::agents;
   RestSettings rest;
   bool strict = false;  ///< submitted held and released when the job id is committed
+  NotifySettings notify{};
   SourcePosition position;
   friend bool operator==(const SiteSpec&, const SiteSpec&) = default;
 };

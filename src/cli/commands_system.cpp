@@ -6,6 +6,7 @@
 
 #include <shardsweep/backends.hpp>
 #include <shardsweep/load.hpp>
+#include <shardsweep/notifier.hpp>
 #include <shardsweep/random.hpp>
 
 #include <fmt/format.h>
@@ -33,6 +34,10 @@ Result<bool> be_daemon(const Session& session, const LifeOptions& life, const Po
                      .store = *store,
                      .clock = session.clock,
                      .make_scheduler = make_scheduler,
+                     .make_notifier =
+                         [&session](const NotifySettings& settings) {
+                           return make_webhook(settings, session.clock);
+                         },
                      .random_hex = random_hex,
                      .policy = policy},
                     life);

@@ -64,12 +64,13 @@ Result<void> Daemon::tick() {
     take_events(key, *scheduler);
   }
   SHARDSWEEP_TRY(commit());
+  notify();
   forget_ended();
   return {};
 }
 
 bool Daemon::busy() const {
-  return serving_ || anything_alive(world_);
+  return serving_ || anything_alive(world_) || is_telling();
 }
 
 bool Daemon::settling() const {
@@ -81,6 +82,10 @@ std::vector<pollfd> Daemon::descriptors() const {
   std::vector<pollfd> all;
   for (const auto& [key, scheduler] : schedulers_) {
     const auto more = scheduler->descriptors();
+    all.insert(all.end(), more.begin(), more.end());
+  }
+  for (const auto& [settings, notifier] : notifiers_) {
+    const auto more = notifier->descriptors();
     all.insert(all.end(), more.begin(), more.end());
   }
   return all;
@@ -148,6 +153,7 @@ Result<void> Daemon::commit() {
     return done;
   }
   SHARDSWEEP_TRY(done);
+  watcher_.see(world_, changes_, parts_.clock.now());
   changes_.clear();
   return {};
 }

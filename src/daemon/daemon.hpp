@@ -5,11 +5,13 @@
 
 #include "domain/decide.hpp"
 #include "domain/fold.hpp"
+#include "domain/notices.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/clock.hpp>
 #include <shardsweep/home.hpp>
 #include <shardsweep/load.hpp>
+#include <shardsweep/notifier.hpp>
 #include <shardsweep/requests.hpp>
 #include <shardsweep/scheduler.hpp>
 #include <shardsweep/store.hpp>
@@ -35,6 +37,7 @@ struct DaemonParts {
   /// Asked once for every way in which sweeps reach their nodes.
   std::function<std::unique_ptr<Scheduler>(const std::string& backend, const SiteSpec&)>
       make_scheduler;
+  std::function<std::unique_ptr<Notifier>(const NotifySettings&)> make_notifier;
   std::function<std::string(int digits)> random_hex;
   Policy policy;  ///< of the daemon itself; each sweep brings its own
 };
@@ -145,6 +148,10 @@ class Daemon {
   [[nodiscard]] Result<Channel*> channel_of(const AllocationRow& allocation);
   void forget_ended();
 
+  // notify.cpp
+  void notify();
+  [[nodiscard]] bool is_telling() const;
+
   [[nodiscard]] bool waits_for_scheduler() const;
   void take_time();
   void add_site(const SweepContext& context, const SweepRow& sweep, SweepFacts& facts);
@@ -170,9 +177,11 @@ class Daemon {
   std::int32_t week_minute_ = 0;            ///< local, from Monday 00:00
   std::int32_t week_second_ = 0;
   bool asked_to_stop_ = false;
-  bool decided_ = false;                  ///< over the world as it is now
-  bool serving_ = false;                  ///< a request is only half served
-  bool all_said_ = false;                 ///< to the leads, of the world as it is now
+  bool decided_ = false;   ///< over the world as it is now
+  bool serving_ = false;   ///< a request is only half served
+  bool all_said_ = false;  ///< to the leads, of the world as it is now
+  Watcher watcher_;
+  std::map<NotifySettings, std::unique_ptr<Notifier>> notifiers_;
   std::map<std::string, Answer> unsent_;  ///< of requests that are done, by id
 };
 

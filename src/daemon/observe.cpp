@@ -197,8 +197,11 @@ double Daemon::look_interval_s(const std::string& key, const Scheduler& schedule
 void Daemon::take_event(const SchedulerEvent& event) {
   if (const auto* failed = std::get_if<LookFailed>(&event)) {
     log_warning(failed->why);
+    watcher_.look_failed(failed->why, parts_.clock.now());
     return;
   }
+  if (std::holds_alternative<JobSeen>(event) || std::holds_alternative<JobNotSeen>(event))
+    watcher_.look_succeeded(parts_.clock.now());
   fold_scheduler({world_, parts_.clock.now(), changes_}, event);
   const auto* deferred = std::get_if<SubmitDeferred>(&event);
   if (deferred == nullptr) return;

@@ -69,6 +69,17 @@ std::string explain_site(const SiteSpec& site) {
     if (!site.rest.token_file.empty()) add("  token_file", yaml_text(site.rest.token_file));
     if (!site.rest.user.empty()) add("  user", yaml_text(site.rest.user));
   }
+  if (site.notify.wanted()) {
+    text += "notify:\n";
+    if (!site.notify.url.empty()) add("  url", yaml_text(site.notify.url));
+    if (!site.notify.url_file.empty()) add("  url_file", yaml_text(site.notify.url_file));
+    if (!site.notify.header_file.empty())
+      add("  header_file", yaml_text(site.notify.header_file));
+    std::vector<std::string> events;
+    for (const NotifyEvent event : site.notify.events)
+      events.emplace_back(notify_words.at(static_cast<std::size_t>(event)));
+    add("  events", list_of(events));
+  }
   if (site.slurm.empty() && site.slurm_without.empty()) return text;
   text += "slurm:\n";
   for (const auto& [option, values] : site.slurm)

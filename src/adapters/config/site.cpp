@@ -205,6 +205,50 @@ Result<RestSettings> read_rest(const YamlNode& node) {
   return rest;
 }
 
+Result<std::vector<NotifyEvent>> read_events(const YamlNode& node) {
+  SHARDSWEEP_ASSIGN(const auto words, read_texts(node, "events"));
+  std::vector<NotifyEvent> events;
+  for (const std::string& word : words) {
+    const auto* found = std::find(notify_words.begin(), notify_words.end(), word);
+    if (found == notify_words.end()) {
+      return refuse(node, fmt::format("unknown event {} in 'events': sweep_ended, stalled, "
+                                      "node_quarantined or blind",
+                                      in_quotes(word)));
+    }
+    events.push_back(static_cast<NotifyEvent>(found - notify_words.begin()));
+  }
+  return events;
+}
+
+Result<NotifySettings> read_notify(const YamlNode& node) {
+  constexpr std::string_view what = "'notify'";
+  SHARDSWEEP_TRY(expect_map(node, what));
+  SHARDSWEEP_TRY(check_keys(node, what, {"url", "url_file", "header_file", "events"}));
+  NotifySettings notify;
+  if (const auto* url = find(node, "url")) {
+    SHARDSWEEP_ASSIGN(notify.url, read_text(*url, "url"));
+    if (!may_be_notified(notify.url)) {
+      return refuse(*url, fmt::format("{} is neither https nor http on this machine: what is "
+                                      "told must not be read on its way",
+                                      in_quotes(notify.url)));
+    }
+  }
+  if (const auto* file = find(node, "url_file")) {
+    SHARDSWEEP_ASSIGN(notify.url_file, read_absolute(*file, "url_file"));
+  }
+  if (notify.url.empty() == notify.url_file.empty())
+    return refuse(node, "'notify' needs either url, or url_file where the address is a secret");
+  if (const auto* file = find(node, "header_file")) {
+    SHARDSWEEP_ASSIGN(notify.header_file, read_absolute(*file, "header_file"));
+  }
+  notify.events = {NotifyEvent::sweep_ended, NotifyEvent::stalled,
+                   NotifyEvent::node_quarantined, NotifyEvent::blind};
+  if (const auto* events = find(node, "events")) {
+    SHARDSWEEP_ASSIGN(notify.events, read_events(*events));
+  }
+  return notify;
+}
+
 Result<std::vector<std::string>> read_variable_names(const YamlNode& node) {
   SHARDSWEEP_ASSIGN(auto names, read_texts(node, "pass_env"));
   for (const std::string& name : names) {
@@ -226,7 +270,7 @@ Result<SiteSpec> read_site(const YamlNode& root) {
   SHARDSWEEP_TRY(expect_map(root, the_file));
   SHARDSWEEP_TRY(check_keys(root, the_file,
                             {"backend", "shared_path", "env", "pass_env", "modules", "prolog",
-                             "template", "launch", "strict", "slurm", "slurmrestd"}));
+                             "template", "launch", "strict", "slurm", "slurmrestd", "notify"}));
   SiteSpec site;
   site.position = position_of(root);
   if (const auto* node = find(root, "backend")) {
@@ -258,6 +302,9 @@ Result<SiteSpec> read_site(const YamlNode& root) {
   }
   if (const auto* node = find(root, "slurmrestd")) {
     SHARDSWEEP_ASSIGN(site.rest, read_rest(*node));
+  }
+  if (const auto* node = find(root, "notify")) {
+    SHARDSWEEP_ASSIGN(site.notify, read_notify(*node));
   }
   if (const auto* node = find(root, "slurm")) SHARDSWEEP_TRY(read_slurm(*node, site));
   return site;

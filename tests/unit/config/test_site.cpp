@@ -133,3 +133,32 @@ TEST_CASE("ranges of node counts are checked") {
         std::string::npos);
   CHECK(fault_of("{x: a}").find("'x' is no range of node counts") != std::string::npos);
 }
+
+TEST_CASE("a webhook is named with its events and kept without its secrets") {
+  const SiteFile file(
+      "backend: slurm\nnotify: {url_file: /home/me/hook, header_file: /home/me/header, "
+      "events: [sweep_ended, blind]}\n");
+  const auto site = file.load();
+  REQUIRE_MESSAGE(site.has_value(), site.error().what);
+  CHECK(site->notify.url_file == "/home/me/hook");
+  CHECK(site->notify.events ==
+        std::vector<NotifyEvent>{NotifyEvent::sweep_ended, NotifyEvent::blind});
+  const auto again = load_site_text(explain_site(*site), "again");
+  REQUIRE(again);
+  CHECK(again->notify == site->notify);
+  CHECK(SiteFile("notify: {url: 'https://a.example/x'}\n").load()->notify.events.size() == 4);
+}
+
+TEST_CASE("an address that others could listen to and half a webhook are refused") {
+  CHECK(
+      SiteFile("notify: {url: 'http://a.example/x'}\n").fault() ==
+      "1:15: 'http://a.example/x' is neither https nor http on this machine: what is told must "
+      "not be read on its way");
+  CHECK(SiteFile("notify: {events: [blind]}\n").fault() ==
+        "1:9: 'notify' needs either url, or url_file where the address is a secret");
+  CHECK(SiteFile("notify: {url_file: hook}\n").fault().find("is not absolute") !=
+        std::string::npos);
+  CHECK(
+      SiteFile("notify: {url_file: /a, events: [end]}\n").fault().find("unknown event 'end'") !=
+      std::string::npos);
+}

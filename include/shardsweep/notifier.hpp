@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Port: who is told when nobody watches. Nothing in it blocks, and nothing of it fails a sweep.
+#pragma once
+
+#include <shardsweep/clock.hpp>
+#include <shardsweep/sweep.hpp>
+
+#include <poll.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace shardsweep {
+
+/// Something to tell.
+struct Notice {
+  NotifyEvent event = NotifyEvent::sweep_ended;
+  std::string sweep;  ///< name; empty: none in particular
+  std::string text;   ///< one sentence
+  Timestamp at = 0;
+};
+
+class Notifier {
+ public:
+  virtual ~Notifier() = default;
+  virtual void send(const Notice& notice) = 0;
+  /// Goes on with what is on its way; returns what is worth a line in the log, which never
+  /// holds the address beyond its host, nor a header.
+  [[nodiscard]] virtual std::vector<std::string> poll() = 0;
+  /// Something is on its way or waits to be sent again.
+  [[nodiscard]] virtual bool busy() const = 0;
+  [[nodiscard]] virtual std::vector<pollfd> descriptors() const = 0;
+};
+
+/// A webhook: JSON with Slack's `text` and the notice's parts. A notice is tried a few times
+/// and then dropped with a word in the log. `clock` outlives it.
+[[nodiscard]] std::unique_ptr<Notifier> make_webhook(const NotifySettings& settings,
+                                                     const Clock& clock);
+
+}  // namespace shardsweep
