@@ -64,8 +64,9 @@ std::string memory_report_text(const MemoryReport& report, Format format) {
   if (format != Format::json) return table_text(models, format);
   Table all;
   add(all, total, false);
-  auto object = without_end(table_text(all, format));
-  object = object.substr(1, object.size() - 2);  // an array of one
+  const std::string array = table_text(all, format);  // of one
+  const std::size_t begin = array.find('{');
+  const std::string object = array.substr(begin, array.rfind('}') - begin + 1);
   return fmt::format("{{\"models\":{},\"total\":{}}}\n",
                      without_end(table_text(models, format)), object);
 }
