@@ -110,7 +110,7 @@ struct AllocationRow {
   Timestamp missing_since = 0;
   Timestamp running_since = 0;  ///< its job was seen to run
   Timestamp deadline = 0;       ///< it has ended by then, or does not start; 0: none
-  std::string probe_of{};   ///< the node that it tries again with a short run; empty: none
+  std::string probe_of{};       ///< the node that it tries again with a short run; empty: none
 };
 
 // ---- nodes
