@@ -280,7 +280,10 @@ void RunningAttempt::step_running() {
     return;
   }
   const auto verdict = watch_.judge(now_s);
-  if (verdict && verdict->outcome == Outcome::timeout) end(verdict->outcome, verdict->cause);
+  if (!verdict) return;
+  // Nobody else has to be asked about a step that has not started.
+  const bool no_step = node_.ranks_are_step && !step_has_started();
+  if (no_step || verdict->outcome == Outcome::timeout) end(verdict->outcome, verdict->cause);
 }
 
 void RunningAttempt::end(Outcome outcome, const std::string& why) {
