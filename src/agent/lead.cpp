@@ -186,8 +186,14 @@ void Lead::take(const FromNode& message) {
   const auto* ended = std::get_if<NodeEnded>(&message.body);
   if (ended == nullptr || !running_ || ended->attempt != running_->assign.attempt) return;
   node.ended = *ended;
-  if (ended->outcome != Outcome::completed && !running_->end_others_at_s)
-    running_->end_others_at_s = now_s_ + peer_grace_s;
+  // The ranks of one node are through: those of the others should be too. Where they have
+  // failed, the others notice.
+  const bool completed = ended->outcome == Outcome::completed;
+  const double wait_s = completed ? running_->spec.teardown_limit_s : peer_grace_s;
+  if (completed && wait_s <= 0) return;
+  const double at_s = now_s_ + wait_s;
+  if (!running_->end_others_at_s || at_s < *running_->end_others_at_s)
+    running_->end_others_at_s = at_s;
 }
 
 /// Between suspicion and verdict lie two lines each way: milliseconds.
@@ -217,7 +223,16 @@ void Lead::watch_nodes() {
                         silent_s);
   }
   if (running_ && running_->end_others_at_s && now_s_ > *running_->end_others_at_s) {
-    tell(EndAttempt{running_->assign.attempt, Outcome::crashed, "a rank elsewhere has failed"});
+    const bool failed = std::any_of(nodes_.begin(), nodes_.end(), [](const auto& node) {
+      return node.second.ended && node.second.ended->outcome != Outcome::completed;
+    });
+    if (failed) {
+      tell(EndAttempt{running_->assign.attempt, Outcome::crashed,
+                      "a rank elsewhere has failed"});
+    } else {
+      tell(EndAttempt{running_->assign.attempt, Outcome::hung,
+                      "the ranks of other nodes were through long ago"});
+    }
     running_->end_others_at_s.reset();
   }
 }

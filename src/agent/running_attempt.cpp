@@ -209,8 +209,7 @@ void RunningAttempt::note_exit(const Rank& rank, int code, int status) {
   const double now_s = seconds_of(clock_);
   if (stage_ != Stage::running) return;
   if (code == CLD_EXITED && status == 0) {
-    if (has_rank_zero() && !left_early_)
-      left_early_ = evidence_of_early_exit(rank.number, clock_.now());
+    if (!left_early_) left_early_ = evidence_of_early_exit(rank.number, clock_.now());
     watch_.begin_teardown(now_s);
     return;
   }
@@ -439,7 +438,10 @@ void RunningAttempt::read_logs() {
 
 NodeEnded RunningAttempt::ended() const {
   std::vector<Evidence> evidence = evidence_;
-  if (left_early_ && !measured_) evidence.push_back(*left_early_);
+  // Where rank 0 is elsewhere, so is the result: there an exit with 0 explains what others
+  // suffered, and is nothing by itself.
+  if (left_early_ && !measured_ && (has_rank_zero() || !evidence.empty()))
+    evidence.push_back(*left_early_);
   const Classified verdict = classify(evidence, measured_, has_rank_zero());
   NodeEnded ended;
   ended.attempt = spec_.attempt;
