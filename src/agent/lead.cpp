@@ -46,6 +46,7 @@ Lead::Lead(AllocationPaths paths, AllocationSpec spec, LineWriter from_lead, con
       child_(std::move(nodes)),
       channel_(child_.from.get(), child_.to.get()),
       job_end_(std::move(job_end)),
+      job_report_(spec_.launch == "local" ? Environment{} : current_environment()),
       now_s_(seconds_of(clock)),
       started_s_(now_s_),
       beat_s_(now_s_),
@@ -199,8 +200,10 @@ void Lead::take(const FromNode& message) {
 /// Between suspicion and verdict lie two lines each way: milliseconds.
 void Lead::judge_hang() {
   if (!running_ || running_->own) return;
-  if (const auto why = running_->hang.verdict(agents_, now_s_))
-    end_running(Outcome::hung, *why, "policy");
+  const auto why = running_->hang.verdict(agents_, now_s_);
+  if (!why) return;
+  job_report_.ask(AttemptPaths{running_->assign.dir}, log_);
+  end_running(Outcome::hung, *why, "policy");
 }
 
 /// Before anything has run there: a number of another GPU's would pass for this one's.
@@ -329,6 +332,7 @@ void Lead::finish_if_ended() {
 }
 
 void Lead::finish(Running running) {
+  job_report_.end();
   std::vector<Evidence> evidence;
   std::int32_t leaked = 0;
   bool measured = false;

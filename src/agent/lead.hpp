@@ -7,6 +7,7 @@
 #include "agent/channel.hpp"
 #include "agent/environment.hpp"
 #include "agent/job_end.hpp"
+#include "agent/job_report.hpp"
 #include "agent/log.hpp"
 #include "agent/signals.hpp"
 #include "agent/spawn.hpp"
@@ -95,6 +96,7 @@ class Lead {
   std::optional<Running> running_;
   std::optional<std::string> leaving_;
   JobEnd job_end_;
+  JobReport job_report_;
   bool short_of_time_ = false;  ///< something was given back for want of it
   bool nodes_lost_ = false;
   std::int64_t line_ = 0;
