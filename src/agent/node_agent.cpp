@@ -3,11 +3,13 @@
 
 #include "adapters/node/pidfd.hpp"
 #include "adapters/node/processes.hpp"
+#include "adapters/node/shared_memory.hpp"
 #include "agent/gpu_models.hpp"
 #include "agent/guard.hpp"
 #include "agent/node_check.hpp"
 #include "agent/reap.hpp"
 #include "agent/spawn.hpp"
+#include "domain/abandoned.hpp"
 
 #include <fmt/format.h>
 
@@ -142,10 +144,19 @@ void NodeAgent::launch(const Launch& launch) {
   if (spec->ranks_per_node > options_.node.slots)
     return refuse(
         fmt::format("{} ranks for {} slots", spec->ranks_per_node, options_.node.slots));
-  const NodeCheck check = check_node(options_.node.token, options_.node.name, log_);
+  const NodeCheck check =
+      check_node({.token = options_.node.token,
+                  .name = options_.node.name,
+                  .job = value_in(environment_, "SLURM_JOB_ID").value_or(""),
+                  .cluster = value_in(environment_, "SLURM_CLUSTER_NAME").value_or(""),
+                  .ended_jobs = paths.dir.parent_path().parent_path() / ended_jobs_file},
+                 log_);
   if (!check.ended.empty())
     say(NodeFinding{"leaked", fmt::format("{} left by earlier attempts and ended: '{}'",
                                           check.ended.size(), check.ended.front())});
+  if (!check.removed.empty())
+    say(NodeFinding{"leaked", fmt::format("{} segments of shared memory left and removed: {}",
+                                          check.removed.size(), check.removed.front())});
   if (!check.stuck.empty()) {
     say(NodeFinding{"dirty", "can't be ended: " + check.stuck.front()});
     refuse("a process of an earlier attempt can't be ended: " + check.stuck.front());
@@ -164,6 +175,9 @@ void NodeAgent::step_attempt() {
   const NodeEnded ended = attempt_->ended();
   const bool stuck = attempt_->stuck();
   attempt_.reset();
+  for (const SharedFile& file : remove_abandoned_segments())
+    log_.line(
+        fmt::format("/dev/shm/{} ({} bytes) was left and is removed", file.name, file.bytes));
   say(ended);
   if (stuck) say(NodeFinding{"dirty", "a process of an attempt can't be ended"});
   if (stuck) leave(Outcome::node_failure, "a process could not be ended", exit_node_dirty);

@@ -6,18 +6,30 @@
 
 #include <shardsweep/protocol.hpp>
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
 namespace shardsweep::agent {
 
 struct NodeCheck {
-  std::vector<std::string> ended;  ///< what was left and is gone: command lines
-  std::vector<std::string> stuck;  ///< what can't be ended: the node is not to be used
+  std::vector<std::string> ended;    ///< what was left and is gone: command lines
+  std::vector<std::string> stuck;    ///< what can't be ended: the node is not to be used
+  std::vector<std::string> removed;  ///< shared memory that was left, with its size
 };
 
-/// Takes as long as what is left needs to leave, at most 3 s.
-[[nodiscard]] NodeCheck check_node(const std::string& token, const std::string& node,
-                                   const Log& log);
+/// Whose node it is, and where it stands which Slurm jobs were ours and have ended.
+struct CheckedNode {
+  std::string token;
+  std::string name;
+  std::string job;      ///< the SLURM_JOB_ID that it works in; may be empty
+  std::string cluster;  ///< SLURM_CLUSTER_NAME, the same
+  std::filesystem::path ended_jobs;
+};
+
+/// Ends marked processes that nobody is responsible for any more, and processes without a
+/// marker that were started in a job of ours which has ended. Takes as long as these need to
+/// leave, at most 3 s.
+[[nodiscard]] NodeCheck check_node(const CheckedNode& node, const Log& log);
 
 }  // namespace shardsweep::agent

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Observations: the scheduler's words, the leads' lines, the runners' records.
 #include "daemon/daemon.hpp"
+#include "domain/abandoned.hpp"
 #include "domain/fold.hpp"
 #include "domain/starts.hpp"
 
@@ -27,6 +28,14 @@ Result<RecordsSummary> records_of(const AttemptRow& attempt) {
   }
   SHARDSWEEP_ASSIGN(const AttemptRecords records, read_attempt_records(paths));
   return summarise_records(records.text, attempt.nonce);
+}
+
+/// For the nodes: what still carries this number was left. Written again where a crash comes
+/// before the commit.
+Result<void> list_ended(const Home& home, const AllocationRow& allocation) {
+  if (allocation.backend == "local" || allocation.job_id.empty()) return {};
+  SHARDSWEEP_ASSIGN(LineWriter list, LineWriter::open(home.dir() / ended_jobs_file));
+  return list.append(allocation.job_id.substr(0, allocation.job_id.find(';')), false);
 }
 
 /// The lead knows that it was told to stop, the scheduler why: its word is waited for.
@@ -291,6 +300,8 @@ void Daemon::bury(AllocationId id) {
     orphans.push_back({attempt, std::move(*records)});
   }
   dismiss(allocation, orphans);
+  if (const auto listed = list_ended(parts_.home, allocation); !listed)
+    log_warning(listed.error().what);
   std::string why = allocation.end_reason.empty() ? "its job ended" : allocation.end_reason;
   if (allocation.claimed_at == 0) why = "never started: " + why;
   log_info(fmt::format("{} is over: {}", allocation.job_name, why));

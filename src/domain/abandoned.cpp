@@ -46,4 +46,15 @@ std::vector<std::size_t> abandoned(const std::vector<MarkedSeen>& seen, std::str
   return found;
 }
 
+bool lists_job(std::string_view list, std::string_view job) {
+  if (job.empty()) return false;
+  while (!list.empty()) {
+    const std::size_t end = std::min(list.find('\n'), list.size());
+    // A line without its end is a number that may go on.
+    if (end < list.size() && list.substr(0, end) == job) return true;
+    list.remove_prefix(std::min(end + 1, list.size()));
+  }
+  return false;
+}
+
 }  // namespace shardsweep

@@ -34,4 +34,10 @@ struct MarkedSeen {
                                                  std::string_view token, std::string_view node,
                                                  AttemptId running);
 
+/// In the folder of a database, which is two above an attempt's: the numbers of Slurm jobs that
+/// were its own and have ended, one a line.
+inline constexpr std::string_view ended_jobs_file = "ended_jobs";
+/// `list`: what stands in that file.
+[[nodiscard]] bool lists_job(std::string_view list, std::string_view job);
+
 }  // namespace shardsweep

@@ -85,7 +85,9 @@ Assign DaemonSide::assign_spec(AttemptSpec attempt, Assign line) {
   line.nonce = attempt.nonce = "nonce-" + number;
   attempt.token = spec.token;
   attempt.env["TEST_NONCE"] = attempt.nonce;
-  const AttemptPaths attempt_paths{folder_.path() / ("attempt-" + number)};
+  const auto attempts = folder_.path() / "attempts";
+  if (std::filesystem::create_directories(attempts)) hand_over(attempts);
+  const AttemptPaths attempt_paths{attempts / ("attempt-" + number)};
   line.dir = attempt_paths.dir.string();
   if (attempt.argv.front().ends_with("shardbench-cpu")) {
     for (const std::string& word :

@@ -41,6 +41,7 @@ class DaemonSide {
   /// Adds an attempt that trains: `flags` for shardbench.
   Assign assign_training(const std::vector<std::string>& flags, int world);
   void tell(const ToLeadBody& body, std::int64_t epoch = 1);
+  void write_ended_jobs(const std::string& list) const { folder_.write("ended_jobs", list); }
 
   [[nodiscard]] std::vector<FromLead> lines();
   [[nodiscard]] std::optional<Ended> ended(AttemptId attempt);

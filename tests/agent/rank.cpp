@@ -2,6 +2,7 @@
 // A rank that behaves as its arguments say, for the tests of the agent: `agent_test_rank
 // MODE…`, modes one after the other. The last one ends the process.
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -107,6 +108,14 @@ void behave(const std::string& mode) {
                      std::chrono::milliseconds(std::atoi(mode.c_str() + 5));
     while (std::chrono::steady_clock::now() < end) {
     }
+  } else if (mode.starts_with("shared=")) {
+    const std::string file = "/dev/shm/" + mode.substr(7);
+    const int shared = ::open(file.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    (void)!::ftruncate(shared, 4096);
+    // As if it had been made long ago: who may not look at all processes waits for a minute.
+    const timespec past[2] = {{1, 0}, {1, 0}};
+    ::futimens(shared, past);
+    ::close(shared);
   } else if (mode == "hang") {
     hang();
   } else if (mode == "place") {

@@ -108,6 +108,15 @@ std::string_view marker_in(std::string_view environment) {
   return found;
 }
 
+/// `name` with its "="; empty where it is not set.
+std::string_view variable_in(std::string_view environment, std::string_view name) {
+  const auto entries = split(environment, '\0');
+  const auto found = std::find_if(entries.begin(), entries.end(), [&](std::string_view entry) {
+    return entry.starts_with(name);
+  });
+  return found == entries.end() ? std::string_view() : found->substr(name.size());
+}
+
 bool is_own(pid_t pid) {
   struct stat status {};
   return ::stat(proc_path(pid, "").c_str(), &status) == 0 && status.st_uid == ::geteuid();
@@ -250,6 +259,30 @@ std::vector<MarkedProcess> marked_processes() {
       all.push_back({{pid, stat->start, process_cmdline(pid)},
                      std::string(marker),
                      is_in_step(stat->parent)});
+  }
+  return all;
+}
+
+std::vector<pid_t> own_processes() {
+  std::vector<pid_t> own = numbers_in("/proc");
+  std::erase_if(own, [](pid_t pid) { return !is_own(pid); });
+  return own;
+}
+
+std::vector<JobProcess> job_processes() {
+  std::vector<JobProcess> all;
+  std::string environment;
+  for (const pid_t pid : numbers_in("/proc")) {
+    if (pid == ::getpid()) continue;
+    const auto stat = process_stat(pid);
+    if (!stat || stat->state == 'Z' || stat->state == 'X' || !is_own(pid)) continue;
+    if (read_proc(proc_path(pid, "environ"), environment) != 0) continue;
+    const std::string_view job = variable_in(environment, "SLURM_JOB_ID=");
+    if (job.empty() || !marker_in(environment).empty()) continue;
+    all.push_back({{pid, stat->start, process_cmdline(pid)},
+                   std::string(job),
+                   std::string(variable_in(environment, "SLURM_CLUSTER_NAME=")),
+                   is_in_step(stat->parent)});
   }
   return all;
 }

@@ -58,6 +58,19 @@ struct MarkedProcess {
 /// Every process of this user with a marker or the agents' variable, but the caller.
 [[nodiscard]] std::vector<MarkedProcess> marked_processes();
 
+/// Processes of this user.
+[[nodiscard]] std::vector<pid_t> own_processes();
+
+struct JobProcess {
+  ProcessSeen process;
+  std::string job;      ///< SLURM_JOB_ID of its environment
+  std::string cluster;  ///< SLURM_CLUSTER_NAME, which may be empty: numbers are a cluster's own
+  bool in_step = false;  ///< as in MarkedProcess
+};
+/// Every process of this user with a SLURM_JOB_ID and without a marker or the agents' variable,
+/// but the caller.
+[[nodiscard]] std::vector<JobProcess> job_processes();
+
 /// SIGTERM (and SIGCONT: a stopped process takes it only then), `grace_ms` in all to leave by
 /// themselves, then SIGKILL. Those that are not gone `wait_ms` after that: state D.
 [[nodiscard]] std::vector<ProcessSeen> end_processes(const std::vector<ProcessSeen>& processes,

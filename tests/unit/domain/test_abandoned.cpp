@@ -33,3 +33,13 @@ TEST_CASE("what another allocation runs is left alone while an agent or a step o
 TEST_CASE("a marker that is none belongs to nobody of us") {
   CHECK(abandoned({{"whatever", false}, {"mine", false}}, "mine", "n1", 0).empty());
 }
+
+TEST_CASE("a job is on the list by its whole number") {
+  CHECK(lists_job("12\n123\n", "123"));
+  CHECK(lists_job("12\n123\n", "12"));
+  CHECK(!lists_job("123\n", "12"));
+  CHECK(!lists_job("12\n", "123"));
+  CHECK(!lists_job("123", "123"));
+  CHECK(!lists_job("\n123\n", ""));
+  CHECK(!lists_job("", "1"));
+}
