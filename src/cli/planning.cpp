@@ -112,16 +112,6 @@ void pass_environment(SiteSpec& site) {
   site.pass_env.clear();
 }
 
-/// Of partitions and of others' jobs only Slurm's commands tell.
-Result<void> refuse_for_rest(const SweepSpec& sweep) {
-  const bool yields = static_cast<Yield>(sweep.policy.yield) != Yield::never;
-  if (sweep.policy.partition_share >= 100 && !yields) return {};
-  return fault(FaultKind::invalid_input,
-               fmt::format("limits.{} of '{}' needs Slurm's commands: the site reaches it by "
-                           "slurmrestd",
-                           yields ? "yield" : "partition_share", sweep.name));
-}
-
 /// Where to run, as far as flags, site file and PATH say.
 std::string stated_backend(const Options& options, const SiteSpec& site) {
   if (!options.backend.empty()) return options.backend;
@@ -187,7 +177,6 @@ Result<Reach> choose_backend(const Session& session, const SweepSpec& sweep) {
   }
   if (reach.backend == "slurm") {
     if (reach.site.rest.url.empty()) SHARDSWEEP_TRY(probe_slurm());
-    if (!reach.site.rest.url.empty()) SHARDSWEEP_TRY(refuse_for_rest(sweep));
     return reach;
   }
   if (options.here) return Reach{.backend = "local"};

@@ -81,6 +81,7 @@ complain() {
     tool query "SELECT job_id, state, submission, job_state, end_reason, end_outcome, detail
                 FROM allocations"
     tool query "SELECT kind, detail FROM events"
+    tool status "$sweep"
     tail -n 20 "$place/sweep.db.d/daemon.log" "$place/log"
   } >&2 2>&1 || true
   exit 1

@@ -2,6 +2,7 @@
 #include "adapters/slurm/rest_json.hpp"
 
 #include "domain/slurm/submission.hpp"
+#include "domain/slurm/survey.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -10,6 +11,8 @@
 #include <array>
 #include <charconv>
 #include <optional>
+#include <sstream>
+#include <utility>
 
 namespace shardsweep::slurm {
 namespace {
@@ -286,6 +289,33 @@ std::string errors_in(const Json& json) {
   return text.substr(0, 400);
 }
 
+Result<Json> list_in(std::string_view body, const char* key) {
+  SHARDSWEEP_ASSIGN(Json json, parse(body));
+  const auto list = json.find(key);
+  if (list != json.end() && list->is_array()) return std::move(*list);
+  return fault(FaultKind::unavailable,
+               fmt::format("slurmrestd's answer has no {}: {}", key, errors_in(json)));
+}
+
+/// Up to v0.0.39 a number of its own, then in a map.
+std::int64_t nodes_of_partition(const Json& entry) {
+  const auto nodes = entry.find("nodes");
+  if (nodes != entry.end() && nodes->is_object())
+    return number_of(nodes->value("total", Json(0)));
+  return number_of(entry.value("total_nodes", Json(0)));
+}
+
+bool is_default(const Json& entry) {
+  for (const char* key : {"flags", "partition_flags"}) {
+    const auto flags = entry.find(key);
+    if (flags == entry.end() || !flags->is_array()) continue;
+    for (const Json& flag : *flags) {
+      if (flag == "default" || flag == "DEFAULT") return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 std::string RestApi::path(std::string_view rest) const {
@@ -348,12 +378,9 @@ SchedulerEvent read_rest_submission(const std::string& token, long status,
 
 Result<std::vector<Job>> read_jobs(std::string_view body,
                                    const std::vector<std::string>& names) {
-  SHARDSWEEP_ASSIGN(const Json json, parse(body));
-  const auto list = json.find("jobs");
-  if (list == json.end() || !list->is_array())
-    return fault(FaultKind::unavailable, "slurmrestd's answer has no jobs: " + errors_in(json));
+  SHARDSWEEP_ASSIGN(const Json list, list_in(body, "jobs"));
   std::vector<Job> jobs;
-  for (const Json& entry : *list) {
+  for (const Json& entry : list) {
     if (!entry.is_object()) continue;
     const std::string name = text_at(entry, "name");
     if (!wanted(name, names)) continue;
@@ -371,12 +398,9 @@ Result<std::vector<Job>> read_jobs(std::string_view body,
 
 Result<std::vector<Job>> read_accounted_jobs(std::string_view body,
                                              const std::vector<std::string>& names) {
-  SHARDSWEEP_ASSIGN(const Json json, parse(body));
-  const auto list = json.find("jobs");
-  if (list == json.end() || !list->is_array())
-    return fault(FaultKind::unavailable, "slurmrestd's answer has no jobs: " + errors_in(json));
+  SHARDSWEEP_ASSIGN(const Json list, list_in(body, "jobs"));
   std::vector<Job> jobs;
-  for (const Json& entry : *list) {
+  for (const Json& entry : list) {
     if (!entry.is_object()) continue;
     const std::string name = text_at(entry, "name");
     const auto state = entry.find("state");
@@ -392,6 +416,41 @@ Result<std::vector<Job>> read_accounted_jobs(std::string_view body,
     jobs.push_back(std::move(job));
   }
   return jobs;
+}
+
+Result<void> read_rest_partitions(std::string_view body, SiteFacts& into) {
+  SHARDSWEEP_ASSIGN(const Json list, list_in(body, "partitions"));
+  SiteFacts facts = into;
+  for (auto& [name, partition] : facts.partitions)
+    partition.nodes = 0;
+  for (const Json& entry : list) {
+    const std::string name = entry.is_object() ? text_at(entry, "name") : "";
+    if (name.empty())
+      return fault(FaultKind::unavailable, "slurmrestd lists a partition without a name");
+    if (is_default(entry)) facts.default_partition = name;
+    facts.partitions[name].nodes = static_cast<std::int32_t>(nodes_of_partition(entry));
+  }
+  facts.partitions_known = true;
+  into = std::move(facts);
+  return {};
+}
+
+Result<void> read_rest_waiting(std::string_view body, std::int64_t own_uid, SiteFacts& into) {
+  SHARDSWEEP_ASSIGN(const Json list, list_in(body, "jobs"));
+  SiteFacts facts = into;
+  for (auto& [name, partition] : facts.partitions)
+    partition.others_waiting = 0;
+  for (const Json& entry : list) {
+    if (!entry.is_object() || state_of(entry.value("job_state", Json())) != "PENDING") continue;
+    if (!waits_for_nodes(text_at(entry, "state_reason"))) continue;
+    if (number_of(entry.value("user_id", Json(-1))) == own_uid) continue;
+    std::istringstream partitions(text_at(entry, "partition"));
+    for (std::string name; std::getline(partitions, name, ',');)
+      ++facts.partitions[name].others_waiting;
+  }
+  facts.others_known = true;
+  into = std::move(facts);
+  return {};
 }
 
 }  // namespace shardsweep::slurm

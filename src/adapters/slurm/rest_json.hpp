@@ -9,6 +9,7 @@
 #include <shardsweep/result.hpp>
 #include <shardsweep/scheduler.hpp>
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,5 +42,11 @@ struct RestApi {
                                                  const std::vector<std::string>& names);
 [[nodiscard]] Result<std::vector<Job>> read_accounted_jobs(
     std::string_view body, const std::vector<std::string>& names);
+
+/// All partitions with their sizes.
+[[nodiscard]] Result<void> read_rest_partitions(std::string_view body, SiteFacts& into);
+/// How many jobs of others wait for nodes, by partition.
+[[nodiscard]] Result<void> read_rest_waiting(std::string_view body, std::int64_t own_uid,
+                                             SiteFacts& into);
 
 }  // namespace shardsweep::slurm

@@ -4,6 +4,7 @@
 // `scontrol token`; it is never in a command line, a log or the database.
 #include "adapters/http/client.hpp"
 #include "adapters/slurm/rest_json.hpp"
+#include "adapters/slurm/rest_survey.hpp"
 #include "domain/slurm/look.hpp"
 #include "domain/slurm/submission.hpp"
 
@@ -80,10 +81,13 @@ class SlurmRestScheduler final : public Scheduler {
         policy_(policy),
         clock_(clock),
         client_(settings_.url),
-        user_(settings_.user.empty() ? own_name() : settings_.user) {}
+        user_(settings_.user.empty() ? own_name() : settings_.user),
+        survey_(static_cast<std::int64_t>(::getuid())) {}
 
   [[nodiscard]] std::string name() const override { return "slurm"; }
   [[nodiscard]] double look_interval_s() const override { return policy_.look_s; }
+  [[nodiscard]] bool knows_site() const override { return true; }
+  void ask(const std::optional<SiteQuestions>& questions) override { survey_.ask(questions); }
   void answer_within(double limit_s) override { policy_.query_limit_s = limit_s; }
   void submit(const AllocationRequest& request) override { waiting_.push_back(request); }
   void cancel(const AllocationHandle& handle) override { cancel_job(handle.job_id); }
@@ -105,7 +109,7 @@ class SlurmRestScheduler final : public Scheduler {
   }
 
   [[nodiscard]] bool settling() const override {
-    return looking_ || !waiting_.empty() || !sent_.empty();
+    return looking_ || !waiting_.empty() || !sent_.empty() || survey_.settling();
   }
   [[nodiscard]] std::vector<pollfd> descriptors() const override {
     return client_.descriptors();
@@ -116,11 +120,12 @@ class SlurmRestScheduler final : public Scheduler {
     for (auto& [number, answer] : client_.poll())
       take(number, std::move(answer));
     submit_waiting();
+    survey();
     return std::exchange(events_, {});
   }
 
  private:
-  enum class Kind : std::uint8_t { openapi, queue, accounting, submission, aside };
+  enum class Kind : std::uint8_t { openapi, queue, accounting, submission, site, aside };
   struct Sent {
     Kind kind = Kind::aside;
     std::string token;  ///< of a submission
@@ -228,6 +233,7 @@ class SlurmRestScheduler final : public Scheduler {
     sent_.erase(found);
     if (sent.kind == Kind::submission) return take_submission(sent.token, answer);
     if (sent.kind == Kind::aside) return;
+    if (sent.kind == Kind::site) return take_site(std::move(answer));
     if (!answer) return failed(sent.kind, answer.error().what);
     if (answer->status != 200) {
       jwt_.clear();  // should it be that: a new one is fetched
@@ -267,6 +273,30 @@ class SlurmRestScheduler final : public Scheduler {
     // The queue has answered: what it does not list stays unknown.
     events_.emplace_back(LookFailed{why});
     conclude_look(false);
+  }
+
+  // ---- the site
+
+  void survey() {
+    survey_.report(events_);
+    if (survey_.is_due(now_s()) && ready()) {
+      const auto path = api_->path(survey_.next(now_s()));
+      send(Kind::site, {.path = path}, "", survey_.answer_limit_s());
+    }
+  }
+
+  void take_site(Result<http::Response> answer) {
+    Result<std::string> body = tl::unexpected<Fault>(Fault{});
+    if (!answer) {
+      body = tl::unexpected<Fault>(answer.error());
+    } else if (answer->status != 200) {
+      body = fault(FaultKind::unavailable,
+                   fmt::format("slurmrestd answered HTTP {} to slurm", answer->status));
+    } else {
+      body = std::move(answer->body);
+    }
+    const auto taken = survey_.take(body);
+    if (!taken) events_.emplace_back(LookFailed{taken.error().what});
   }
 
   // ---- looks
@@ -346,6 +376,7 @@ class SlurmRestScheduler final : public Scheduler {
   const Clock& clock_;
   http::Client client_;
   std::string user_;
+  RestSurvey survey_;
   std::string jwt_;
   double token_at_s_ = 0;
   double not_before_s_ = 0;

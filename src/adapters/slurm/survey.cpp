@@ -31,11 +31,14 @@ std::vector<std::string> Survey::command_for(Topic topic) const {
   return {};
 }
 
-bool Survey::is_due(Topic topic, double now_s) const {
+bool Survey::is_wanted(Topic topic) const {
   // Who waits is said by partition, and jobs without one wait in the default one.
-  if (topic == Topic::partitions && !questions_->partitions && !questions_->others)
-    return false;
-  if (topic == Topic::others && !questions_->others) return false;
+  if (topic == Topic::partitions) return questions_->partitions || questions_->others;
+  return topic != Topic::others || questions_->others;
+}
+
+bool Survey::is_due(Topic topic, double now_s) const {
+  if (!is_wanted(topic)) return false;
   const auto asked = asked_at_s_.at(static_cast<std::size_t>(topic));
   const double again_s = topic == Topic::others ? questions_->others_s : settings_again_s;
   return !asked || now_s - *asked >= again_s;
@@ -66,7 +69,7 @@ Result<void> Survey::take(const Result<CommandOutput>& output) {
 }
 
 void Survey::start_next(double now_s, std::vector<SchedulerEvent>& events) {
-  for (const Topic topic : {Topic::accounts, Topic::qos, Topic::partitions, Topic::others}) {
+  for (const Topic topic : topics) {
     if (!is_due(topic, now_s)) continue;
     asked_at_s_.at(static_cast<std::size_t>(topic)) = now_s;
     topic_ = topic;
@@ -95,8 +98,18 @@ void Survey::step(double now_s, std::vector<SchedulerEvent>& events) {
     if (!taken && told) events.emplace_back(LookFailed{taken.error().what});
   }
   if (!questions_) return;
+  // Before anything is asked again: answers that come as slowly as they are asked for would
+  // never be told.
+  report(events);
   start_next(now_s, events);
-  if (command_ || (answered_ && !fresh_)) return;
+}
+
+void Survey::report(std::vector<SchedulerEvent>& events) {
+  if (answered_ && !fresh_) return;
+  const bool whole = std::all_of(topics.begin(), topics.end(), [this](Topic topic) {
+    return !is_wanted(topic) || asked_at_s_.at(static_cast<std::size_t>(topic));
+  });
+  if (!whole) return;
   answered_ = true;
   fresh_ = false;
   events.emplace_back(SiteSeen{facts_});

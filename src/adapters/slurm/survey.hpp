@@ -32,12 +32,15 @@ class Survey {
 
  private:
   enum class Topic : std::uint8_t { accounts, qos, partitions, others };
-  static constexpr std::size_t topics = 4;
+  static constexpr std::array<Topic, 4> topics{Topic::accounts, Topic::qos, Topic::partitions,
+                                               Topic::others};
 
   [[nodiscard]] std::vector<std::string> command_for(Topic topic) const;
   [[nodiscard]] Result<void> take(const Result<CommandOutput>& output);
+  [[nodiscard]] bool is_wanted(Topic topic) const;
   [[nodiscard]] bool is_due(Topic topic, double now_s) const;
   void start_next(double now_s, std::vector<SchedulerEvent>& events);
+  void report(std::vector<SchedulerEvent>& events);
 
   std::int64_t own_uid_;
   std::string user_;
@@ -45,7 +48,7 @@ class Survey {
   std::optional<SiteQuestions> questions_;
   std::optional<RunningCommand> command_;
   Topic topic_ = Topic::accounts;  ///< of `command_`
-  std::array<std::optional<double>, topics> asked_at_s_{};
+  std::array<std::optional<double>, topics.size()> asked_at_s_{};
   SiteFacts facts_;
   bool fresh_ = false;     ///< facts_ are not told yet
   bool answered_ = false;  ///< they have been told once

@@ -50,10 +50,6 @@ Result<void> each_line(std::string_view text, std::string_view program, std::siz
   return {};
 }
 
-bool wants_nodes(std::string_view reason) {
-  return reason == "Resources" || reason == "Priority";
-}
-
 }  // namespace
 
 std::vector<std::string> partitions_command() {
@@ -80,6 +76,10 @@ Result<void> read_partitions(std::string_view text, SiteFacts& into) {
   return {};
 }
 
+bool waits_for_nodes(std::string_view reason) {
+  return reason == "Resources" || reason == "Priority";
+}
+
 std::vector<std::string> waiting_command() {
   return {"squeue", "--noheader", "--states=PENDING", "--format=%U|%P|%r"};
 }
@@ -91,7 +91,7 @@ Result<void> read_waiting(std::string_view text, std::int64_t own_uid, SiteFacts
   SHARDSWEEP_TRY(each_line(text, "squeue", 3, [&](const auto& fields) {
     const auto uid = number_of(fields[0]);
     if (!uid) return false;
-    if (*uid == own_uid || !wants_nodes(fields[2])) return true;
+    if (*uid == own_uid || !waits_for_nodes(fields[2])) return true;
     for (const std::string_view name : split(fields[1], ','))
       ++facts.partitions[std::string(name)].others_waiting;
     return true;

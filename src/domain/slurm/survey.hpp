@@ -23,6 +23,9 @@ namespace shardsweep::slurm {
 [[nodiscard]] Result<void> read_waiting(std::string_view text, std::int64_t own_uid,
                                         SiteFacts& into);
 
+/// A job that waits for this reason wants nodes that others have, and could have ours.
+[[nodiscard]] bool waits_for_nodes(std::string_view reason);
+
 /// Our associations, and every QOS: from the accounting daemon, not from slurmctld.
 [[nodiscard]] std::vector<std::string> accounts_command(std::string_view user);
 [[nodiscard]] Result<void> read_accounts(std::string_view text, SiteFacts& into);

@@ -148,3 +148,37 @@ TEST_CASE("answers to a submission") {
   CHECK(std::holds_alternative<SubmitDeferred>(
       answer(500, R"({"errors": [{"error": "AssocMaxSubmitJobLimit"}]})")));
 }
+
+TEST_CASE("partitions with their sizes, in the shapes of old and new versions") {
+  SiteFacts facts;
+  facts.partitions["main"] = {.nodes = 3, .others_waiting = 2};
+  REQUIRE(read_rest_partitions(R"({"partitions": [
+      {"name": "main", "flags": ["default"], "nodes": "n[1-8]", "total_nodes": 8},
+      {"name": "long", "nodes": {"configured": "n[1-4]", "total": 4}}]})",
+                               facts));
+  CHECK(facts.partitions_known);
+  CHECK(facts.default_partition == "main");
+  CHECK(facts.partitions["main"] == PartitionSeen{8, 2});
+  CHECK(facts.partitions["long"].nodes == 4);
+  // Nothing is taken of an answer that is none.
+  SiteFacts before = facts;
+  CHECK_FALSE(read_rest_partitions(R"({"partitions": [{"name": "new"}, {}]})", facts));
+  CHECK_FALSE(read_rest_partitions(R"({"errors": [{"error": "no"}]})", facts));
+  CHECK(facts == before);
+}
+
+TEST_CASE("who waits for nodes, and is somebody else") {
+  SiteFacts facts;
+  facts.partitions["main"].others_waiting = 7;
+  REQUIRE(read_rest_waiting(R"({"jobs": [
+      {"user_id": 7, "job_state": "PENDING", "state_reason": "Resources", "partition": "main,long"},
+      {"user_id": 7, "job_state": ["PENDING"], "state_reason": "Priority", "partition": "main"},
+      {"user_id": 7, "job_state": "PENDING", "state_reason": "Dependency", "partition": "main"},
+      {"user_id": 7, "job_state": "RUNNING", "state_reason": "Resources", "partition": "main"},
+      {"user_id": 1000, "job_state": "PENDING", "state_reason": "Priority", "partition": "main"}]})",
+                            1000, facts));
+  CHECK(facts.others_known);
+  CHECK(facts.partitions["main"].others_waiting == 2);
+  CHECK(facts.partitions["long"].others_waiting == 1);
+  CHECK_FALSE(read_rest_waiting("[]", 1000, facts));
+}
