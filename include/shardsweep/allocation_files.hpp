@@ -26,6 +26,8 @@ struct AllocationPaths {
   [[nodiscard]] std::filesystem::path claim() const { return dir / "claim"; }
   [[nodiscard]] std::filesystem::path log() const { return dir / "lead.log"; }
   [[nodiscard]] std::filesystem::path script() const { return dir / "job.sbatch"; }
+  /// Of the job array whose first element this is.
+  [[nodiscard]] std::filesystem::path array_script() const { return dir / "array.sbatch"; }
 };
 
 struct AttemptPaths {

@@ -67,6 +67,7 @@ struct Policy {
 
   // lane
   std::int64_t lane_length = 0;
+  std::int64_t lane_array = 1;
   double lane_ahead_s = 1800;
   double lane_idle_s = 60;
   double lane_time_margin = 1.5;

@@ -43,6 +43,16 @@ Result<PipedChild> start_nodes(const AllocationSpec& spec) {
   return start_piped(node_command(program, spec, local_node), own);
 }
 
+/// As squeue and scancel name it; empty outside of Slurm.
+std::string own_job_id() {
+  const auto value = [](const char* name) -> std::string {
+    const char* text = std::getenv(name);
+    return text != nullptr ? text : "";
+  };
+  const std::string array = value("SLURM_ARRAY_JOB_ID");
+  return array.empty() ? value("SLURM_JOB_ID") : array + "_" + value("SLURM_ARRAY_TASK_ID");
+}
+
 Claimed claimed_by_us(const AllocationSpec& spec, const std::string& claim) {
   std::array<char, 256> host{};
   ::gethostname(host.data(), host.size() - 1);
@@ -52,8 +62,7 @@ Claimed claimed_by_us(const AllocationSpec& spec, const std::string& claim) {
   claimed.host = host.data();
   claimed.pid = ::getpid();
   claimed.pid_start = process_stat(::getpid()).value_or(ProcessStat{}).start;
-  const char* job = std::getenv("SLURM_JOB_ID");
-  claimed.job_id = job != nullptr ? job : "";
+  claimed.job_id = own_job_id();
   return claimed;
 }
 

@@ -5,6 +5,7 @@
 #include "domain/decide.hpp"
 #include "domain/identity.hpp"
 #include "domain/script.hpp"
+#include "domain/slurm/array.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/load.hpp>
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <utility>
 
@@ -70,11 +72,15 @@ std::map<std::int32_t, Work> work_by_nodes(const Plan& plan) {
   return work;
 }
 
+/// The token is drawn when the allocation is made.
+std::string token_shown(const SweepSpec& sweep) {
+  return sweep.policy.lane_array > 1 ? slurm::element_token("TOKEN", 0) : "TOKEN";
+}
+
 /// The script of a sweep's first allocation with so many nodes.
 Result<std::string> script_for(const Session& session, const SweepSpec& sweep,
                                const Reach& reach, std::int32_t nodes, const Work& work) {
-  // The token is drawn when the allocation is made.
-  const std::string token = "TOKEN";
+  const std::string token = token_shown(sweep);
   SHARDSWEEP_ASSIGN(const TemplateValues values,
                     script_values(sweep, reach.site,
                                   {.job_name = job_name_of(sweep.name, nodes, token),
@@ -84,6 +90,15 @@ Result<std::string> script_for(const Session& session, const SweepSpec& sweep,
                                    .time_limit_s = wall_time_s(work.predicted_s, work.longest_s,
                                                                sweep.policy)}));
   return render_template(reach.job_template, reach.job_template_name, values);
+}
+
+/// What is submitted in place of the script where jobs go in arrays.
+std::string array_around(const Session& session, const SweepSpec& sweep,
+                         const std::string& script) {
+  if (sweep.policy.lane_array <= 1) return "";
+  const AllocationPaths first{session.home.allocations() / token_shown(sweep)};
+  const std::array elements{slurm::ElementScript{0, first.script()}};
+  return slurm::array_script(script, elements) + "\n";
 }
 
 /// A site file that gives no script is found out at once, not by the daemon at night.
@@ -165,7 +180,7 @@ Result<ExitCode> command_render(const Session& session) {
   for (const auto& [nodes, work] : work_by_nodes(planned.plan)) {
     SHARDSWEEP_ASSIGN(const std::string script,
                       script_for(session, planned.sweep, reach, nodes, work));
-    SHARDSWEEP_TRY(print_result(script));
+    SHARDSWEEP_TRY(print_result(array_around(session, planned.sweep, script) + script));
   }
   return ExitCode::done;
 }

@@ -4,6 +4,7 @@
 #include "domain/fold.hpp"
 #include "domain/nodes.hpp"
 #include "domain/search/sweep_search.hpp"
+#include "domain/slurm/array.hpp"
 #include "domain/starts.hpp"
 
 #include <fmt/format.h>
@@ -221,7 +222,7 @@ class Decider {
       node.state = NodeState::probation;
       node.since = input_.now;
       changes_.emplace_back(SetNode{node});
-      AllocationRow row = new_allocation(sweep, facts, 1);
+      AllocationRow row = new_allocation(sweep, facts, 1, input_.random_hex(8));
       row.probe_of = name;
       row.time_limit_s = manners_.time_within_hours(
           facts, wall_time_s(0, facts.policy.probe_limit_s, facts.policy), needed_s);
@@ -259,15 +260,19 @@ class Decider {
       const bool room = !local_machine_busy(world_) && within_limits(sweep.id, facts, 1);
       Demand one{.nodes = node_count(*waiting(sweep.id).front())};
       one.longest_s = waiting(sweep.id).front()->predicted_s;
-      if (room && is_welcome(facts, one)) make_allocation(sweep, facts, one);
+      if (room && is_welcome(facts, one))
+        make_allocation(sweep, facts, one, input_.random_hex(8));
       return;
     }
     for (Demand demand : demands(sweep.id)) {
       // A search learns from one trial before it chooses the next.
       demand.allocations = is_searched(sweep.id) ? 1 : wanted_allocations(demand, facts.policy);
-      while (demand.live < demand.allocations && within_limits(sweep.id, facts, demand.nodes) &&
-             is_welcome(facts, demand)) {
-        make_allocation(sweep, facts, demand);
+      std::string array;
+      for (std::int64_t made = 0;
+           demand.live < demand.allocations && within_limits(sweep.id, facts, demand.nodes) &&
+           is_welcome(facts, demand);
+           ++made) {
+        make_allocation(sweep, facts, demand, next_token(facts.policy, made, array));
         ++demand.live;
       }
     }
@@ -367,11 +372,11 @@ class Decider {
   }
 
   AllocationRow new_allocation(const SweepRow& sweep, const SweepFacts& facts,
-                               std::int32_t nodes) {
+                               std::int32_t nodes, std::string token) {
     AllocationRow row;
     row.id = world_.next_allocation++;
     row.sweep = sweep.id;
-    row.token = input_.random_hex(8);
+    row.token = std::move(token);
     row.nodes = nodes;
     row.job_name = job_name_of(sweep.name, row.nodes, row.token);
     row.dir = input_.allocation_dir(row.token);
@@ -381,8 +386,18 @@ class Decider {
     return row;
   }
 
-  void make_allocation(const SweepRow& sweep, const SweepFacts& facts, const Demand& demand) {
-    AllocationRow row = new_allocation(sweep, facts, demand.nodes);
+  /// What is made in one go for the same node count asks Slurm for the same: it can be an
+  /// array.
+  std::string next_token(const Policy& policy, std::int64_t made, std::string& array) {
+    if (policy.lane_array <= 1) return input_.random_hex(8);
+    const std::int64_t index = made % policy.lane_array;
+    if (index == 0) array = input_.random_hex(8);
+    return slurm::element_token(array, index);
+  }
+
+  void make_allocation(const SweepRow& sweep, const SweepFacts& facts, const Demand& demand,
+                       std::string token) {
+    AllocationRow row = new_allocation(sweep, facts, demand.nodes, std::move(token));
     row.time_limit_s = wall_time_s(demand.predicted_s / static_cast<double>(demand.allocations),
                                    demand.longest_s, facts.policy);
     row.time_limit_s = manners_.time_within_hours(

@@ -49,6 +49,7 @@ const auto table = std::to_array<PolicyField>({
     {"limits", "partition_share", PolicyUnit::percent, &Policy::partition_share, 1, 100, "of a partition's nodes, for all sweeps of a database together; 100%: no limit of its own"},
     {"limits", "yield", PolicyUnit::yield, &Policy::yield, 0, 2, "while jobs of others wait for a partition's nodes: never, hold (ask for no more) or drain (leave after what runs)"},
     {"lane", "length", PolicyUnit::count, &Policy::lane_length, 0, most_count, "attempts per allocation; 0: as many as there are, 1: a job per trial"},
+    {"lane", "array", PolicyUnit::count, &Policy::lane_array, 1, 100000, "allocations submitted as one job array where several are wanted at once; 1: each by itself"},
     {"lane", "ahead", PolicyUnit::seconds, &Policy::lane_ahead_s, 0, day_s, "run time assigned ahead: a dead daemon costs nothing for so long"},
     {"lane", "time_margin", PolicyUnit::factor, &Policy::lane_time_margin, 1, 100, "wall time asked for over the time predicted: a prediction is no promise"},
     {"lane", "min_time", PolicyUnit::seconds, &Policy::lane_min_time_s, 60, day_s * 7, "wall time asked for at least: starting up and one slow attempt have to fit"},

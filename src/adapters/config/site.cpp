@@ -31,7 +31,7 @@ constexpr std::array<OwnedOption, 24> owned_options{{
     {"job-name", "it carries the token by which a job is found again"},
     {"output", "the allocation's own folder holds it"},
     {"error", "the allocation's own folder holds it"},
-    {"array", "every allocation is a job of its own"},
+    {"array", "write 'lane: {array: N}' in the sweep file"},
     {"requeue", "a retry is decided here, with a new attempt number"},
     {"no-requeue", "it is always set: a retry is decided here"},
     {"parsable", "it is always set: the job's id is read from the answer"},

@@ -4,15 +4,18 @@
 // tell all, whatever the number of jobs: `squeue --me` is filtered by slurmctld, a list of ids
 // is not.
 #include "adapters/slurm/survey.hpp"
+#include "domain/slurm/array.hpp"
 #include "domain/slurm/look.hpp"
 #include "domain/slurm/settings.hpp"
 #include "domain/slurm/submission.hpp"
 
+#include <shardsweep/allocation_files.hpp>
 #include <shardsweep/backends.hpp>
 #include <shardsweep/clock.hpp>
 #include <shardsweep/command.hpp>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <pwd.h>
 #include <unistd.h>
@@ -144,7 +147,8 @@ class SlurmCliScheduler final : public Scheduler {
 
  private:
   struct Submission {
-    std::string token;
+    std::vector<std::string> tokens;
+    bool array = false;
     RunningCommand command;
   };
 
@@ -161,32 +165,77 @@ class SlurmCliScheduler final : public Scheduler {
 
   void start_submissions() {
     while (!waiting_.empty() && submissions_.size() < submissions_at_once) {
-      const AllocationRequest request = std::move(waiting_.front());
-      waiting_.pop_front();
-      auto command =
-          RunningCommand::start(submission_command(request), options(request.limit_s));
+      const std::vector<AllocationRequest> requests = take_together();
+      const bool array = in_array(requests.front()).has_value();
+      auto command = array ? start_array(requests) : start_single(requests.front());
+      std::vector<std::string> tokens(requests.size());
+      std::transform(requests.begin(), requests.end(), tokens.begin(),
+                     [](const AllocationRequest& request) { return request.token; });
       if (command) {
-        submissions_.push_back({request.token, std::move(*command)});
-      } else {
-        events_.emplace_back(SubmitDeferred{request.token, command.error().what});
+        submissions_.push_back({std::move(tokens), array, std::move(*command)});
+        continue;
       }
+      for (const std::string& token : tokens)
+        events_.emplace_back(SubmitDeferred{token, command.error().what});
     }
+  }
+
+  /// The array that it can be submitted with: the site may have none, or short ones.
+  [[nodiscard]] std::optional<std::string> in_array(const AllocationRequest& request) const {
+    const auto element = element_in(request.token);
+    const std::int64_t most = settings_ ? settings_->max_array_size : Settings{}.max_array_size;
+    return element && element->index < most ? std::optional(element->array) : std::nullopt;
+  }
+
+  /// The first that waits, and what waits with it of the same array.
+  std::vector<AllocationRequest> take_together() {
+    std::vector<AllocationRequest> together{std::move(waiting_.front())};
+    waiting_.pop_front();
+    const auto array = in_array(together.front());
+    if (!array) return together;
+    std::erase_if(waiting_, [&](AllocationRequest& request) {
+      if (in_array(request) != array) return false;
+      together.push_back(std::move(request));
+      return true;
+    });
+    return together;
+  }
+
+  [[nodiscard]] Result<RunningCommand> start_single(const AllocationRequest& request) const {
+    return RunningCommand::start(submission_command(request), options(request.limit_s));
+  }
+
+  [[nodiscard]] Result<RunningCommand> start_array(
+      const std::vector<AllocationRequest>& requests) const {
+    const AllocationRequest& first = requests.front();
+    SHARDSWEEP_ASSIGN(const std::string text, read_file(first.script));
+    std::vector<ElementScript> elements;
+    for (const AllocationRequest& request : requests) {
+      const auto element = element_in(request.token);
+      if (element) elements.push_back({element->index, request.script});
+    }
+    const std::filesystem::path script = AllocationPaths{first.dir}.array_script();
+    SHARDSWEEP_TRY(write_file_durably(script, array_script(text, elements)));
+    return RunningCommand::start(array_command(requests, script), options(first.limit_s));
   }
 
   void finish_submissions() {
     std::erase_if(submissions_, [this](Submission& submission) {
       auto done = submission.command.poll();
       if (!done) return false;
-      missed_.erase(submission.token);  // what was not there before the answer says nothing
-      if (*done) {
-        const CommandOutput& output = **done;
-        events_.push_back(
-            read_submission(submission.token, output.exit_code, output.out, output.err));
-      } else {
-        events_.emplace_back(SubmitUnknown{submission.token, done->error().what});
+      for (const std::string& token : submission.tokens) {
+        missed_.erase(token);  // what was not there before the answer says nothing
+        events_.push_back(answer_for(token, submission.array, *done));
       }
       return true;
     });
+  }
+
+  static SchedulerEvent answer_for(const std::string& token, bool array,
+                                   const Result<CommandOutput>& done) {
+    if (!done) return SubmitUnknown{token, done.error().what};
+    const auto read = array ? read_array_submission : read_submission;
+    return read(token, done->exit_code, done->out, done->err);
   }
 
   // ---- looks
@@ -199,16 +248,19 @@ class SlurmCliScheduler final : public Scheduler {
   }
 
   void ask_queue() {
-    ask(Look::Stage::queue,
-        {"squeue", "--me", "--noheader", "--states=all", "--format=" + queue_format()});
+    ask(Look::Stage::queue, {"squeue", "--me", "--array", "--noheader", "--states=all",
+                             "--format=" + queue_format()});
   }
 
   /// By name: a job whose id was never read has nothing else, and no two share one.
   void ask_accounting(const std::vector<AllocationHandle>& open) {
-    std::string names;
+    std::set<std::string> names;
     Timestamp oldest = clock_.now();
     for (const AllocationHandle& handle : open) {
-      names += (names.empty() ? "" : ",") + handle.job_name;
+      names.insert(slurm_name(handle.job_name, handle.job_id));
+      // Without an id it may be either.
+      const auto element = element_in(handle.job_name);
+      if (element && handle.job_id.empty()) names.insert(element->array);
       oldest = std::min(oldest, handle.created_at);
     }
     const double ago_s = static_cast<double>(clock_.now() - oldest) / 1e6 + accounting_margin_s;
@@ -216,7 +268,8 @@ class SlurmCliScheduler final : public Scheduler {
     ask(Look::Stage::accounting,
         {"sacct", "--allocations", "--noheader", "--parsable2",
          fmt::format("--delimiter={}", separator), "--format=" + accounting_format(),
-         "--name=" + names, fmt::format("--starttime=now-{}minutes", int(ago_s / 60) + 1)});
+         fmt::format("--name={}", fmt::join(names, ",")),
+         fmt::format("--starttime=now-{}minutes", int(ago_s / 60) + 1)});
   }
 
   void go_on_looking() {
@@ -303,7 +356,7 @@ class SlurmCliScheduler final : public Scheduler {
     while (!to_cancel_.empty() && aside_.size() < commands_aside) {
       const NamedJob job = std::move(to_cancel_.front());
       to_cancel_.pop_front();
-      run_aside({"scancel", "--name=" + job.name, job.id});
+      run_aside({"scancel", "--name=" + slurm_name(job.name, job.id), job.id});
     }
   }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "domain/slurm/job.hpp"
 
+#include "domain/slurm/array.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -192,7 +194,7 @@ Result<std::vector<Job>> parse_queue(std::string_view text) {
       return garbage("squeue", line);
     }
     jobs.push_back({.id = std::string(part[0]),
-                    .name = std::string(part[4]),
+                    .name = allocation_name(part[4], part[0]),
                     .state = std::string(part[1]),
                     .reason = std::string(part[2]),
                     .nodes = std::string(part[3]),
@@ -213,7 +215,7 @@ Result<std::vector<Job>> parse_accounting(std::string_view text) {
     const auto signal = code.size() == 2 ? number_of<int>(code[1]) : std::nullopt;
     if (!exit_code || !signal) return garbage("sacct", line);
     jobs.push_back({.id = std::string(part[0]),
-                    .name = std::string(part[5]),
+                    .name = allocation_name(part[5], part[0]),
                     .state = std::string(part[1]),
                     .reason = std::string(part[2]),
                     .nodes = std::string(part[3]),

@@ -24,7 +24,7 @@ enum class Source : std::uint8_t { queue, accounting };
 
 struct Job {
   std::string id;
-  std::string name;
+  std::string name;    ///< of its allocation
   std::string state;   ///< "RUNNING", "CANCELLED by 1000"
   std::string reason;  ///< "None", "Resources", "launch failed requeued held"
   std::string nodes;   ///< "n[1-4]"; empty or "None assigned" while it waits

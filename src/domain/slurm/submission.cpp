@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "domain/slurm/submission.hpp"
 
+#include "domain/slurm/array.hpp"
+
+#include <shardsweep/allocation_files.hpp>
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -66,6 +70,17 @@ constexpr std::array<std::string_view, 9> limits{"AssocMaxSubmitJobLimit",
 
 constexpr std::string_view refused = "Batch job submission failed:";
 
+std::vector<std::string> common_words(const AllocationRequest& request) {
+  std::vector<std::string> command{"sbatch",    "--parsable",       "--no-requeue",
+                                   "--no-kill", "--propagate=NONE", "--export=ALL"};
+  // Slurm does not start what could not end by then.
+  if (request.deadline_in_s > 0)
+    command.push_back(fmt::format("--deadline=now+{:.0f}seconds", request.deadline_in_s));
+  // It can't run before its id is committed; released then.
+  if (request.strict) command.emplace_back("--hold");
+  return command;
+}
+
 }  // namespace
 
 std::optional<SchedulerEvent> read_failure(const std::string& token, std::string_view said) {
@@ -92,21 +107,39 @@ SchedulerEvent read_submission(const std::string& token, int exit_code, std::str
   return SubmitUnknown{token, said};
 }
 
+SchedulerEvent read_array_submission(const std::string& token, int exit_code,
+                                     std::string_view out, std::string_view err) {
+  SchedulerEvent event = read_submission(token, exit_code, out, err);
+  const auto element = element_in(token);
+  auto* accepted = std::get_if<SubmitAccepted>(&event);
+  if (accepted != nullptr && element) accepted->job_id += fmt::format("_{}", element->index);
+  return event;
+}
+
 std::vector<std::string> submission_command(const AllocationRequest& request) {
-  std::vector<std::string> command{"sbatch",
-                                   "--parsable",
-                                   "--no-requeue",
-                                   "--no-kill",
-                                   "--propagate=NONE",
-                                   "--export=ALL",
-                                   "--chdir=" + request.dir.string(),
-                                   "--job-name=" + request.job_name};
-  // Slurm does not start what could not end by then.
-  if (request.deadline_in_s > 0)
-    command.push_back(fmt::format("--deadline=now+{:.0f}seconds", request.deadline_in_s));
-  // It can't run before its id is committed; released then.
-  if (request.strict) command.emplace_back("--hold");
+  std::vector<std::string> command = common_words(request);
+  command.push_back("--chdir=" + request.dir.string());
+  command.push_back("--job-name=" + request.job_name);
   command.push_back(request.script.string());
+  return command;
+}
+
+std::vector<std::string> array_command(const std::vector<AllocationRequest>& elements,
+                                       const std::filesystem::path& script) {
+  const AllocationRequest& first = elements.front();
+  const ArrayElement of_token = element_in(first.token).value_or(ArrayElement{first.token, 0});
+  const ArrayElement of_name = element_in(first.job_name).value_or(of_token);
+  std::string indexes;
+  for (const AllocationRequest& request : elements) {
+    const auto element = element_in(request.token);
+    if (element) indexes += fmt::format("{}{}", indexes.empty() ? "" : ",", element->index);
+  }
+  std::vector<std::string> command = common_words(first);
+  command.push_back("--chdir=" + first.dir.parent_path().string());
+  command.push_back("--job-name=" + of_name.array);
+  command.push_back("--array=" + indexes);
+  command.push_back("--output=" + element_pattern(AllocationPaths{first.dir}.log(), of_token));
+  command.push_back(script.string());
   return command;
 }
 

@@ -7,6 +7,7 @@
 
 #include <shardsweep/scheduler.hpp>
 
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -26,6 +27,13 @@ namespace shardsweep::slurm {
 /// The command that submits `script`; the options that the tool owns stand in it, so that no
 /// template can lose them.
 [[nodiscard]] std::vector<std::string> submission_command(const AllocationRequest& request);
+
+/// The same for elements of one array, whose script is `script`.
+[[nodiscard]] std::vector<std::string> array_command(
+    const std::vector<AllocationRequest>& elements, const std::filesystem::path& script);
+/// What its answer means for one of them.
+[[nodiscard]] SchedulerEvent read_array_submission(const std::string& token, int exit_code,
+                                                   std::string_view out, std::string_view err);
 
 /// The environment for Slurm's commands, from `own` ("NAME=value"): what a login shell sets to
 /// change their options or output is left out. A job inherits what sbatch has, so only what

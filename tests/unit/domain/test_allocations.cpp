@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Allocations on a cluster: how many there are and for how long, and what the scheduler's words
 // do to them and to what ran in them.
+#include "domain/slurm/array.hpp"
 #include "unit/domain/world_case.hpp"
 
 #include <doctest/doctest.h>
@@ -99,6 +100,30 @@ TEST_CASE("a job per trial") {
   c.decide();
   CHECK(c.world.allocations.size() == 5);
   CHECK(c.world.attempts.size() == 5);
+}
+
+TEST_CASE("what is made at once for one node count can be submitted as one array") {
+  Cluster c;
+  Policy& policy = c.facts().policy;
+  policy.lane_length = 1;
+  policy.lane_array = 3;
+  policy.max_allocations = 100;
+  c.trials(1, 4);
+  c.trials(2, 1);
+  c.decide();
+  std::vector<std::string> arrays;
+  std::vector<std::int64_t> indexes;
+  for (const auto& [id, row] : c.world.allocations) {
+    const auto element = slurm::element_in(row.token);
+    REQUIRE(element);
+    CHECK(row.job_name.ends_with(row.token));
+    arrays.push_back(element->array);
+    indexes.push_back(element->index);
+  }
+  CHECK(indexes == std::vector<std::int64_t>{0, 1, 2, 0, 0});
+  CHECK(arrays[0] == arrays[2]);
+  CHECK(arrays[2] != arrays[3]);  // it was full
+  CHECK(arrays[3] != arrays[4]);  // another node count
 }
 
 TEST_CASE("wall time follows the prediction, with a margin and between its bounds") {
