@@ -30,6 +30,8 @@ struct Policy {
   double teardown_limit_s = 60;
   double evidence_s = 1;
   double others_cpu_limit = 0;
+  double gpu_release_s = 30;
+  std::int64_t gpu_slack_bytes = std::int64_t{1} << 30;
   double grace_s = 5;
   double beat_s = 1;
   double agent_lease_s = 15;

@@ -58,6 +58,9 @@ struct AttemptSpec {
   /// host is shared, and nobody looks. An optional key.
   double others_cpu_limit = 0;
   std::vector<LogRule> rules{};  ///< the user's own; an optional key
+  // Optional keys.
+  double gpu_release_s = 0;  ///< for GPU memory to come back before it starts; 0: nobody looks
+  std::int64_t gpu_slack_bytes = 0;  ///< that may be in use then
 
   friend bool operator==(const AttemptSpec&, const AttemptSpec&) = default;
 };

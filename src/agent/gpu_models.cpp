@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/gpu_models.hpp"
 
-#include "adapters/node/nvml.hpp"
-
 #include <algorithm>
 #include <cctype>
+#include <iterator>
 
 namespace shardsweep::agent {
 namespace {
@@ -17,13 +16,11 @@ struct Gpu {
 };
 
 /// Those that this process may use.
-std::vector<Gpu> gpus_of_driver(const Log& log) {
+std::vector<Gpu> gpus_of_driver(const Nvml& nvml, const Log& log) {
   std::vector<Gpu> gpus;
-  const auto nvml = Nvml::load();
-  if (!nvml) return gpus;
-  const auto count = nvml->count();
+  const auto count = nvml.count();
   for (int index = 0; count && index < *count; ++index) {
-    auto identity = nvml->identity(index);
+    auto identity = nvml.identity(index);
     if (identity) {
       gpus.push_back({index, std::move(*identity)});
     } else if (identity.error().kind != FaultKind::rejected) {
@@ -40,6 +37,15 @@ bool is_listed(const Gpu& gpu, const std::vector<std::string>& devices) {
   });
 }
 
+std::vector<Gpu> chosen(std::vector<Gpu> gpus, const std::vector<std::string>& devices) {
+  std::vector<Gpu> listed;
+  std::copy_if(gpus.begin(), gpus.end(), std::back_inserter(listed),
+               [&](const Gpu& gpu) { return is_listed(gpu, devices); });
+  // Numbers within a control group, and slices of a GPU, are none of the driver's: then all
+  // that we may use are meant.
+  return listed.size() < std::min(gpus.size(), devices.size()) ? gpus : listed;
+}
+
 std::string listed_once(const std::vector<std::string>& models) {
   std::string text;
   std::vector<std::string> seen;
@@ -53,21 +59,22 @@ std::string listed_once(const std::vector<std::string>& models) {
 
 }  // namespace
 
+std::vector<int> gpus_of_ranks(const Nvml& nvml, const std::vector<std::string>& devices,
+                               const Log& log) {
+  std::vector<int> indices;
+  for (const Gpu& gpu : chosen(gpus_of_driver(nvml, log), devices))
+    indices.push_back(gpu.index);
+  return indices;
+}
+
 std::string gpu_models(const std::vector<std::string>& devices, const Log& log) {
   if (devices.empty()) return "";
-  const auto gpus = gpus_of_driver(log);
   std::vector<std::string> models;
-  for (const Gpu& gpu : gpus) {
-    if (is_listed(gpu, devices)) models.push_back(gpu.identity.name);
-  }
-  // Numbers within a control group, and slices of a GPU, are none of the driver's: then all
-  // that we may use are meant.
-  if (models.size() < std::min(gpus.size(), devices.size())) {
-    models.clear();
-    for (const Gpu& gpu : gpus)
+  if (const auto nvml = Nvml::load()) {
+    for (const Gpu& gpu : chosen(gpus_of_driver(*nvml, log), devices))
       models.push_back(gpu.identity.name);
   }
-  return listed_once(gpus.empty() ? gpu_models_in_proc() : models);
+  return listed_once(models.empty() ? gpu_models_in_proc() : models);
 }
 
 bool same_gpu(std::string_view a, std::string_view b) {

@@ -3,6 +3,7 @@
 // on another.
 #pragma once
 
+#include "adapters/node/nvml.hpp"
 #include "agent/log.hpp"
 
 #include <string>
@@ -10,6 +11,12 @@
 #include <vector>
 
 namespace shardsweep::agent {
+
+/// Those that ranks get, by the driver's numbers. Where `devices` (as in CUDA_VISIBLE_DEVICES)
+/// are numbers within a control group, or slices: all that this process may use.
+[[nodiscard]] std::vector<int> gpus_of_ranks(const Nvml& nvml,
+                                             const std::vector<std::string>& devices,
+                                             const Log& log);
 
 /// The model of the GPUs that ranks get (`devices`, as in CUDA_VISIBLE_DEVICES), with ", "
 /// between different ones; empty where there is none or nobody tells.

@@ -6,7 +6,6 @@
 #include "adapters/node/shared_memory.hpp"
 #include "agent/gpu_models.hpp"
 #include "agent/guard.hpp"
-#include "agent/node_check.hpp"
 #include "agent/reap.hpp"
 #include "agent/spawn.hpp"
 #include "domain/abandoned.hpp"
@@ -21,6 +20,7 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <utility>
 
 namespace shardsweep::agent {
 namespace {
@@ -55,6 +55,7 @@ NodeAgent::NodeAgent(NodeOptions options, const Clock& clock, pid_t guard)
       channel_(STDIN_FILENO, out_.get()),
       environment_(current_environment()),
       devices_(visible_devices(environment_, options_.node.slots, has_gpus())),
+      gpus_(devices_, log_),
       now_s_(seconds_of(clock)),
       heard_s_(now_s_),
       beat_s_(now_s_) {}
@@ -73,6 +74,7 @@ int NodeAgent::run() {
     if (now_s_ - heard_s_ > options_.lease_s)
       leave(Outcome::lost, fmt::format("no word from the lead for {:.1f} s", now_s_ - heard_s_),
             exit_alone);
+    step_waiting();
     step_attempt();
     if (leaving_ && !attempt_) break;
     wait();
@@ -113,6 +115,10 @@ void NodeAgent::take_line(const std::string& line) {
   if (const auto* one = std::get_if<Launch>(&*message)) launch(*one);
   if (const auto* one = std::get_if<EndAttempt>(&*message)) {
     if (attempt_ && attempt_->id() == one->attempt) attempt_->end(one->outcome, one->why);
+    if (waiting_ && waiting_->spec.attempt == one->attempt) {
+      waiting_.reset();
+      refuse(one->attempt, one->outcome, one->why);
+    }
   }
   if (const auto* one = std::get_if<AskStill>(&*message)) {
     const bool running = attempt_ && attempt_->id() == one->attempt;
@@ -122,49 +128,94 @@ void NodeAgent::take_line(const std::string& line) {
     leave(Outcome::cancelled, "the lead has left", exit_ok);
 }
 
+void NodeAgent::refuse(AttemptId attempt, Outcome outcome, const std::string& why) {
+  log_.line(fmt::format("attempt {} not started: {}", attempt, why));
+  NodeEnded ended;
+  ended.attempt = attempt;
+  ended.outcome = outcome;
+  ended.at = clock_.now();
+  ended.cause = "not started: " + why;
+  ended.source = "agent";
+  say(ended);
+}
+
 void NodeAgent::launch(const Launch& launch) {
-  const auto refuse = [&](const std::string& why) {
-    log_.line(fmt::format("attempt {} not started: {}", launch.attempt, why));
-    NodeEnded ended;
-    ended.attempt = launch.attempt;
-    ended.outcome = Outcome::node_failure;
-    ended.at = clock_.now();
-    ended.cause = "not started: " + why;
-    ended.source = "agent";
-    say(ended);
+  const auto refuse_it = [&](const std::string& why) {
+    refuse(launch.attempt, Outcome::node_failure, why);
   };
-  if (attempt_) return refuse(fmt::format("attempt {} is running", attempt_->id()));
-  if (leaving_) return refuse("the node agent is leaving");
+  if (attempt_) return refuse_it(fmt::format("attempt {} is running", attempt_->id()));
+  if (waiting_) return refuse_it(fmt::format("attempt {} waits", waiting_->spec.attempt));
+  if (leaving_) return refuse_it("the node agent is leaving");
   AttemptPaths paths{launch.dir};
   const auto spec = read_file(paths.spec()).and_then([](const std::string& text) {
     return decode_attempt_spec(text);
   });
-  if (!spec) return refuse(spec.error().what);
-  if (spec->attempt != launch.attempt) return refuse("its spec.json is another attempt's");
+  if (!spec) return refuse_it(spec.error().what);
+  if (spec->attempt != launch.attempt) return refuse_it("its spec.json is another attempt's");
   if (spec->ranks_per_node > options_.node.slots)
-    return refuse(
+    return refuse_it(
         fmt::format("{} ranks for {} slots", spec->ranks_per_node, options_.node.slots));
-  const NodeCheck check =
-      check_node({.token = options_.node.token,
-                  .name = options_.node.name,
-                  .job = value_in(environment_, "SLURM_JOB_ID").value_or(""),
-                  .cluster = value_in(environment_, "SLURM_CLUSTER_NAME").value_or(""),
-                  .ended_jobs = paths.dir.parent_path().parent_path() / ended_jobs_file},
-                 log_);
+  ended_jobs_ = paths.dir.parent_path().parent_path() / ended_jobs_file;
+  if (!clean(check(), launch.attempt)) return;
+  waiting_ = Waiting{*spec, std::move(paths), now_s_};
+  step_waiting();
+}
+
+NodeCheck NodeAgent::check() const {
+  return check_node({.token = options_.node.token,
+                     .name = options_.node.name,
+                     .job = value_in(environment_, "SLURM_JOB_ID").value_or(""),
+                     .cluster = value_in(environment_, "SLURM_CLUSTER_NAME").value_or(""),
+                     .ended_jobs = ended_jobs_},
+                    log_);
+}
+
+/// Tells what was left here; false where something of it can't be ended.
+bool NodeAgent::clean(const NodeCheck& check, AttemptId attempt) {
   if (!check.ended.empty())
     say(NodeFinding{"leaked", fmt::format("{} left by earlier attempts and ended: '{}'",
                                           check.ended.size(), check.ended.front())});
   if (!check.removed.empty())
     say(NodeFinding{"leaked", fmt::format("{} segments of shared memory left and removed: {}",
                                           check.removed.size(), check.removed.front())});
-  if (!check.stuck.empty()) {
-    say(NodeFinding{"dirty", "can't be ended: " + check.stuck.front()});
-    refuse("a process of an earlier attempt can't be ended: " + check.stuck.front());
-    return leave(Outcome::node_failure, "a process could not be ended", exit_node_dirty);
+  if (check.stuck.empty()) return true;
+  say(NodeFinding{"dirty", "can't be ended: " + check.stuck.front()});
+  refuse(attempt, Outcome::node_failure,
+         "a process of an earlier attempt can't be ended: " + check.stuck.front());
+  leave(Outcome::node_failure, "a process could not be ended", exit_node_dirty);
+  return false;
+}
+
+/// Memory of a process that has ended comes back within seconds; where it does not, no attempt
+/// would find what its layout needs.
+void NodeAgent::step_waiting() {
+  if (!waiting_) return;
+  if (leaving_) {
+    const AttemptId attempt = std::exchange(waiting_, std::nullopt)->spec.attempt;
+    return refuse(attempt, Outcome::lost, "the node agent is leaving");
   }
-  attempt_.emplace(options_.node, clock_, log_, *spec, std::move(paths));
+  const AttemptSpec& spec = waiting_->spec;
+  GpuFindings found;
+  if (spec.gpu_release_s > 0) found = gpus_.look(spec.gpu_slack_bytes);
+  if (found.held.empty()) return start(*std::exchange(waiting_, std::nullopt), found.others);
+  const double waited_s = now_s_ - waiting_->since_s;
+  if (waited_s < spec.gpu_release_s) return;
+  const std::string why =
+      fmt::format("GPU memory did not come back within {:.0f} s: {}", waited_s, found.held);
+  const AttemptId attempt = std::exchange(waiting_, std::nullopt)->spec.attempt;
+  say(NodeFinding{"dirty", why});
+  refuse(attempt, Outcome::node_failure, why);
+  leave(Outcome::node_failure, "GPU memory is held", exit_node_dirty);
+}
+
+void NodeAgent::start(Waiting waiting, const std::string& others) {
+  const AttemptId attempt = waiting.spec.attempt;
+  gpus_shared_with_ = others;
+  attempt_.emplace(options_.node, clock_, log_, std::move(waiting.spec),
+                   std::move(waiting.paths));
+  attempt_->watch_gpus(gpus_);
   attempt_->launch(environment_, devices_);
-  say(NodeLaunched{launch.attempt});
+  say(NodeLaunched{attempt});
 }
 
 void NodeAgent::step_attempt() {
@@ -172,7 +223,8 @@ void NodeAgent::step_attempt() {
   attempt_->step();
   if (auto suspicion = attempt_->suspicion()) say(*std::move(suspicion));
   if (!attempt_->over()) return;
-  const NodeEnded ended = attempt_->ended();
+  NodeEnded ended = attempt_->ended();
+  note_gpus(ended);
   const bool stuck = attempt_->stuck();
   attempt_.reset();
   for (const SharedFile& file : remove_abandoned_segments())
@@ -181,6 +233,16 @@ void NodeAgent::step_attempt() {
   say(ended);
   if (stuck) say(NodeFinding{"dirty", "a process of an attempt can't be ended"});
   if (stuck) leave(Outcome::node_failure, "a process could not be ended", exit_node_dirty);
+}
+
+/// All of ours is gone: who is there now, or was when it began, has used them beside us.
+void NodeAgent::note_gpus(NodeEnded& ended) {
+  if (attempt_->spec().gpu_release_s <= 0) return;
+  const std::string now = gpus_.look(attempt_->spec().gpu_slack_bytes).others;
+  const std::string& others = gpus_shared_with_.empty() ? now : gpus_shared_with_;
+  if (others.empty()) return;
+  ended.mark = "contaminated";
+  ended.also += (ended.also.empty() ? "" : "; ") + others;
 }
 
 void NodeAgent::leave(Outcome outcome, const std::string& why, int exit_code) {
@@ -192,7 +254,7 @@ void NodeAgent::leave(Outcome outcome, const std::string& why, int exit_code) {
 
 void NodeAgent::wait() {
   double timeout_s = options_.beat_s - (now_s_ - beat_s_);
-  if (attempt_) timeout_s = std::min(timeout_s, options_.watch_s);
+  if (attempt_ || waiting_) timeout_s = std::min(timeout_s, options_.watch_s);
   // Children come and go without a SIGCHLD each while a tree is being ended.
   if (attempt_ && attempt_->cleaning()) timeout_s = reap_poll_s;
   std::vector<pollfd> polled;

@@ -4,6 +4,8 @@
 #pragma once
 
 #include "agent/channel.hpp"
+#include "agent/gpu_watch.hpp"
+#include "agent/node_check.hpp"
 #include "agent/running_attempt.hpp"
 #include "agent/signals.hpp"
 
@@ -30,7 +32,20 @@ class NodeAgent {
 
  private:
   void take_line(const std::string& line);
+  /// An attempt whose node is not ready for it: GPU memory is on its way back.
+  struct Waiting {
+    AttemptSpec spec;
+    AttemptPaths paths;
+    double since_s = 0;
+  };
+
   void launch(const Launch& launch);
+  void refuse(AttemptId attempt, Outcome outcome, const std::string& why);
+  [[nodiscard]] bool clean(const NodeCheck& check, AttemptId attempt);
+  void step_waiting();
+  void start(Waiting attempt, const std::string& others);
+  [[nodiscard]] NodeCheck check() const;
+  void note_gpus(NodeEnded& ended);
   void take_signals();
   void keep_time();
   void step_attempt();
@@ -49,7 +64,11 @@ class NodeAgent {
   SignalSource signals_;
   Environment environment_;
   std::vector<std::string> devices_;
+  GpuWatch gpus_;
+  std::filesystem::path ended_jobs_;
+  std::optional<Waiting> waiting_;
   std::optional<RunningAttempt> attempt_;
+  std::string gpus_shared_with_;  ///< when the attempt started; empty: nobody
   std::optional<int> leaving_;
   double now_s_;
   double heard_s_;

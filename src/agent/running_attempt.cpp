@@ -304,6 +304,7 @@ void RunningAttempt::begin_looking(const std::string& why) {
   seen.attempt = spec_.attempt;
   seen.why = why;
   seen.still_s = still_s();
+  if (gpus_ != nullptr) seen.gpus = gpus_->all();
   std::vector<EvidenceTaking::Rank> ranks;
   for (const Rank& rank : ranks_) {
     if (!rank.gone && rank.number >= 0) ranks.push_back({rank.number, rank.pid});

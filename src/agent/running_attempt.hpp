@@ -12,6 +12,7 @@
 #include "adapters/node/cpu_use.hpp"
 #include "agent/environment.hpp"
 #include "agent/evidence.hpp"
+#include "agent/gpu_watch.hpp"
 #include "agent/log.hpp"
 #include "domain/classify.hpp"
 #include "domain/watch.hpp"
@@ -54,6 +55,8 @@ class RunningAttempt {
   /// Seconds without progress; -1 where no rank here keeps a flight recorder.
   [[nodiscard]] double still_s() const;
   void stretch(double gap_s) { watch_.stretch(gap_s); }
+  /// For the evidence.
+  void watch_gpus(const GpuWatch& gpus) { gpus_ = &gpus; }
   /// The node agent itself was told to stop: a rank that dies of SIGTERM now does so too.
   void told_to_stop();
 
@@ -65,6 +68,7 @@ class RunningAttempt {
     return stage_ == Stage::settling || stage_ == Stage::reaping;
   }
   [[nodiscard]] NodeEnded ended() const;
+  [[nodiscard]] const AttemptSpec& spec() const { return spec_; }
   [[nodiscard]] NodeBeat beat() const { return {spec_.attempt, watch_.phase(), watch_.step()}; }
   [[nodiscard]] AttemptId id() const { return spec_.attempt; }
 
@@ -110,6 +114,7 @@ class RunningAttempt {
   AttemptSpec spec_;
   AttemptPaths paths_;
   AttemptWatch watch_;
+  const GpuWatch* gpus_ = nullptr;
   Stage stage_ = Stage::running;
   std::vector<Rank> ranks_;
   std::map<int, LineReader> records_;  ///< by rank

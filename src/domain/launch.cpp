@@ -119,6 +119,8 @@ AttemptSpec attempt_spec(const SweepSpec& sweep, const Point& point,
   spec.hang_factor = policy.hang_factor;
   spec.evidence_s = policy.evidence_s;
   spec.others_cpu_limit = sweep.cluster.shared_host ? 0 : policy.others_cpu_limit;
+  spec.gpu_release_s = policy.gpu_release_s;
+  spec.gpu_slack_bytes = policy.gpu_slack_bytes;
   spec.grace_s = policy.grace_s;
   spec.keep_log_bytes = policy.keep_log_bytes;
   spec.rules = sweep.rules;

@@ -21,6 +21,8 @@ const auto table = std::to_array<PolicyField>({
     {"watch", "hang_factor", PolicyUnit::factor, &Policy::hang_factor, 0, 1000, "times the longest train step so far: then it is hung; 0: only step_limit counts"},
     {"watch", "evidence", PolicyUnit::seconds, &Policy::evidence_s, 0, 60, "for backtraces of hung ranks before they are ended"},
     {"watch", "others_cpu_limit", PolicyUnit::factor, &Policy::others_cpu_limit, 0, 1, "share of a node's CPUs that others may use during a measurement; 0: hosts are shared, nobody looks"},
+    {"watch", "gpu_release", PolicyUnit::seconds, &Policy::gpu_release_s, 0, 3600, "for GPU memory to come back before an attempt starts: a driver takes seconds to take leave of a process. 0: nobody looks"},
+    {"watch", "gpu_slack", PolicyUnit::bytes, &Policy::gpu_slack_bytes, 0, 1e12, "GPU memory that may be in use before an attempt: drivers keep some hundred MB for themselves"},
     {"watch", "teardown_limit", PolicyUnit::seconds, &Policy::teardown_limit_s, 0.1, day_s, "after the result only processes have to end"},
     {"watch", "grace", PolicyUnit::seconds, &Policy::grace_s, 0, 3600, "between SIGTERM and SIGKILL: time to leave the communicators and release the GPU"},
     {"watch", "beat", PolicyUnit::seconds, &Policy::beat_s, 0.01, 60, "a line both ways between lead and node agent: silence is the only death notice"},

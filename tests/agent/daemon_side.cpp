@@ -111,6 +111,14 @@ void DaemonSide::tell(const ToLeadBody& body, std::int64_t epoch) {
   REQUIRE(to_lead_->append(encode(ToLead{++line_, epoch, body}), false));
 }
 
+std::vector<FoundOnNode> DaemonSide::findings() {
+  std::vector<FoundOnNode> found;
+  for (const auto& line : lines()) {
+    if (const auto* one = std::get_if<FoundOnNode>(&line.body)) found.push_back(*one);
+  }
+  return found;
+}
+
 std::vector<AttemptId> DaemonSide::revoked() {
   std::vector<AttemptId> attempts;
   for (const auto& line : lines()) {

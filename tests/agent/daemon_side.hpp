@@ -46,6 +46,7 @@ class DaemonSide {
   [[nodiscard]] std::vector<FromLead> lines();
   [[nodiscard]] std::optional<Ended> ended(AttemptId attempt);
   [[nodiscard]] std::vector<AttemptId> revoked();
+  [[nodiscard]] std::vector<FoundOnNode> findings();
   [[nodiscard]] std::string bye();
   [[nodiscard]] Ended wait_ended(AttemptId attempt);
   /// Rank processes (not agents) that carry our marker.

@@ -13,8 +13,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <ostream>
 
 using namespace shardsweep;
@@ -83,6 +85,23 @@ struct Bystander {
   pid_t pid;
 };
 
+struct GpuNode : Allocation {
+  GpuNode() {
+    environment["LD_LIBRARY_PATH"] = SHARDSWEEP_FAKES_DIR "/new";
+    environment["FAKE_NVML"] = (folder().path() / "gpus").string();
+    environment["CUDA_VISIBLE_DEVICES"] = "0";
+    every.gpu_release_s = 20;
+    every.gpu_slack_bytes = 1000;
+  }
+  void gpu(std::int64_t used_bytes, const std::string& more = "") {
+    const auto next = folder().path() / "gpus.next";
+    std::ofstream(next) << "device|NVIDIA H100 80GB HBM3|GPU-aa|" << used_bytes
+                        << "|80000000000|0|0\n"
+                        << more;
+    std::filesystem::rename(next, folder().path() / "gpus");
+  }
+};
+
 }  // namespace
 
 // Agents of other tests on this machine may be first to remove them.
@@ -126,4 +145,57 @@ TEST_CASE("what a job of ours that has ended left without a marker is ended") {
   CHECK(allocation.log().find("process " + std::to_string(left.pid) +
                               " of job 987654321, which has ended, was left") !=
         std::string::npos);
+}
+
+TEST_CASE("an attempt waits for GPU memory that is on its way back") {
+  GpuNode node;
+  node.gpu(9000);
+  node.assign({"result"}, 1);
+  node.start();
+  CHECK(wait_until([&] { return node.lines().size() > 3; }));
+  CHECK(!node.ended(1));
+  node.gpu(500);
+  CHECK(node.wait_ended(1).outcome == Outcome::completed);
+}
+
+TEST_CASE("a node whose GPU memory does not come back takes no attempt") {
+  GpuNode node;
+  node.gpu(9000, "process|0|4000000|8000\n");
+  node.every.gpu_release_s = 0.3;
+  node.assign({"result"}, 1);
+  node.assign({"result"}, 1);
+  node.start();
+  const Ended ended = node.wait_ended(1);
+  CHECK(ended.outcome == Outcome::node_failure);
+  CHECK(ended.cause.find("not started: GPU memory did not come back within") !=
+        std::string::npos);
+  CHECK(ended.cause.find("by processes that are not seen here: 4000000") != std::string::npos);
+  CHECK(node.wait_exit() == 0);
+  CHECK(node.revoked() == std::vector<AttemptId>{2});
+  const auto findings = node.findings();
+  CHECK(std::any_of(findings.begin(), findings.end(),
+                    [](const FoundOnNode& one) { return one.kind == "dirty"; }));
+}
+
+TEST_CASE("a measurement beside somebody else on the GPU is contaminated") {
+  const Bystander other("HOME=/");
+  GpuNode node;
+  node.gpu(90'000'000, "process|0|" + std::to_string(other.pid) + "|89999500\n");
+  node.assign({"result"}, 1);
+  node.start();
+  const Ended ended = node.wait_ended(1);
+  CHECK(ended.outcome == Outcome::completed);
+  CHECK(ended.mark == "contaminated");
+  CHECK(ended.also ==
+        "process " + std::to_string(other.pid) + " holds 85 MiB of GPU 0: 'sleep 1000'");
+  CHECK(other.lives());
+}
+
+TEST_CASE("nobody looks at GPUs where the policy says so") {
+  GpuNode node;
+  node.gpu(9000);
+  node.every.gpu_release_s = 0;
+  node.assign({"result"}, 1);
+  node.start();
+  CHECK(node.wait_ended(1).outcome == Outcome::completed);
 }

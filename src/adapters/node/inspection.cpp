@@ -82,6 +82,30 @@ Json json_of(const ProcessState& seen) {
           {"threads", std::move(threads)}};
 }
 
+Json json_of(const GpuSeen& gpu) {
+  Json processes = Json::array();
+  for (const GpuProcess& process : gpu.processes) {
+    Json one{{"pid", process.pid}};
+    if (process.bytes) one["bytes"] = *process.bytes;
+    processes.push_back(std::move(one));
+  }
+  Json whole{{"gpu", gpu.index}};
+  if (gpu.identity) {
+    whole["name"] = gpu.identity->name;
+    whole["uuid"] = gpu.identity->uuid;
+  }
+  if (gpu.memory) {
+    whole["used_bytes"] = gpu.memory->used_bytes;
+    whole["total_bytes"] = gpu.memory->total_bytes;
+  }
+  whole["processes"] = std::move(processes);
+  if (gpu.health.uncorrected_errors)
+    whole["uncorrected_errors"] = *gpu.health.uncorrected_errors;
+  if (gpu.health.throttled) whole["throttled"] = throttle_words(*gpu.health.throttled);
+  if (!gpu.fault.empty()) whole["fault"] = gpu.fault;
+  return whole;
+}
+
 }  // namespace
 
 ProcessState inspect(pid_t pid) {
@@ -113,9 +137,13 @@ std::string encode(const NodeEvidence& evidence) {
   Json others = Json::array();
   for (const ProcessState& process : evidence.others)
     others.push_back(json_of(process));
+  Json gpus = Json::array();
+  for (const GpuSeen& gpu : evidence.gpus)
+    gpus.push_back(json_of(gpu));
   const Json whole{{"node", evidence.node},     {"attempt", evidence.attempt},
                    {"why", evidence.why},       {"still_s", evidence.still_s},
-                   {"ranks", std::move(ranks)}, {"others", std::move(others)}};
+                   {"ranks", std::move(ranks)}, {"others", std::move(others)},
+                   {"gpus", std::move(gpus)}};
   return whole.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -2,6 +2,7 @@
 // What /proc shows of a process that does not get on: for the evidence of a hang.
 #pragma once
 
+#include "adapters/node/nvml.hpp"
 #include "adapters/node/processes.hpp"
 
 #include <cstdint>
@@ -42,6 +43,7 @@ struct NodeEvidence {
   };
   std::vector<OfRank> ranks;
   std::vector<ProcessState> others;  ///< what the ranks have started
+  std::vector<GpuSeen> gpus;         ///< of its ranks
 };
 
 /// One JSON object, indented: it is read by people.

@@ -262,6 +262,23 @@ Result<GpuHealth> Nvml::health(int index) const {
   return health;
 }
 
+GpuSeen look_at(const Nvml& nvml, int index) {
+  GpuSeen seen;
+  seen.index = index;
+  const auto keep = [&](auto answer, auto& place) {
+    if (answer) {
+      place = *std::move(answer);
+    } else if (seen.fault.empty()) {
+      seen.fault = answer.error().what;
+    }
+  };
+  keep(nvml.identity(index), seen.identity);
+  keep(nvml.memory(index), seen.memory);
+  keep(nvml.compute_processes(index), seen.processes);
+  keep(nvml.health(index), seen.health);
+  return seen;
+}
+
 std::vector<std::string> throttle_words(std::uint64_t bits) {
   std::vector<std::string> words;
   for (const Bit& known : throttle_bits) {

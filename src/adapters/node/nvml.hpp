@@ -76,6 +76,17 @@ class Nvml {
   std::unique_ptr<NvmlCalls> calls_;
 };
 
+/// All that one GPU tells of itself.
+struct GpuSeen {
+  int index = 0;
+  std::optional<GpuIdentity> identity{};
+  std::optional<GpuMemory> memory{};
+  std::vector<GpuProcess> processes{};
+  GpuHealth health{};
+  std::string fault{};  ///< the first question that it did not answer; empty: none
+};
+[[nodiscard]] GpuSeen look_at(const Nvml& nvml, int index);
+
 /// Short words for the bits of GpuHealth::throttled; empty where the clocks are as they should
 /// be. An idle GPU's low clocks and clocks that somebody has set are no reason.
 [[nodiscard]] std::vector<std::string> throttle_words(std::uint64_t bits);

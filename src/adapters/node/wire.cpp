@@ -221,6 +221,8 @@ void fields(Is<AttemptSpec> auto& m, auto&& visit) {
   visit.optional("evidence_s", m.evidence_s);
   visit.optional("others_cpu_limit", m.others_cpu_limit);
   visit.optional("rules", m.rules);
+  visit.optional("gpu_release_s", m.gpu_release_s);
+  visit.optional("gpu_slack_bytes", m.gpu_slack_bytes);
 }
 void fields(Is<AllocationSpec> auto& m, auto&& visit) {
   visit("token", m.token);

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// The GPUs that ranks of this node get, between attempts and when one does not get on. Where
+// there is no driver, or only a slice of a GPU is ours, there is nothing to watch. A call that
+// the driver does not answer stops the node agent: its silence is the node's failure.
+#pragma once
+
+#include "adapters/node/nvml.hpp"
+#include "agent/log.hpp"
+#include "domain/gpu_use.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace shardsweep::agent {
+
+class GpuWatch {
+ public:
+  /// `devices`: as in CUDA_VISIBLE_DEVICES. Without any the driver is left alone.
+  GpuWatch(const std::vector<std::string>& devices, const Log& log);
+
+  /// While nothing of ours runs there.
+  [[nodiscard]] GpuFindings look(std::int64_t slack_bytes);
+  /// For the evidence: memory, processes, errors, clocks.
+  [[nodiscard]] std::vector<GpuSeen> all() const;
+
+ private:
+  std::optional<Nvml> nvml_;
+  std::vector<int> gpus_;  ///< by the driver's numbers
+  GpuBaseline baseline_;
+};
+
+}  // namespace shardsweep::agent

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who uses a node's GPUs while nothing of ours runs there? Pure.
+//
+// Two different troubles: memory that nobody is seen to hold has not come back from a process
+// that has ended (its driver context is stuck, or it goes on where we can't see it), and
+// nothing fits where it should. A process of somebody else's takes time from a measurement.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace shardsweep {
+
+struct GpuHolder {
+  std::int64_t pid = 0;
+  std::optional<std::int64_t> bytes{};  ///< none: not told
+  std::string cmdline{};                ///< empty: no such process is seen here
+  friend bool operator==(const GpuHolder&, const GpuHolder&) = default;
+};
+struct GpuUse {
+  int gpu = 0;
+  std::int64_t used_bytes = 0;
+  std::vector<GpuHolder> holders{};
+};
+
+/// One line each; empty: nothing.
+struct GpuFindings {
+  std::string held;    ///< memory that does not come back
+  std::string others;  ///< who else computes there
+};
+
+class GpuBaseline {
+ public:
+  /// To be told between attempts, when nothing of ours runs on these GPUs. A GPU's baseline is
+  /// the least that was ever seen in use, and `slack_bytes` at most: a node may have been
+  /// unwell from the beginning. Memory is held where more than baseline + slack is in use that
+  /// no process which is seen here holds. Somebody else's process counts from 64 MiB on: what
+  /// watches GPUs holds less, a compute context more.
+  [[nodiscard]] GpuFindings judge(const std::vector<GpuUse>& seen, std::int64_t slack_bytes);
+
+ private:
+  std::map<int, std::int64_t> least_bytes_;  ///< by GPU
+};
+
+}  // namespace shardsweep
