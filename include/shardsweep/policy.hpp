@@ -32,6 +32,8 @@ struct Policy {
   double others_cpu_limit = 0;
   double gpu_release_s = 30;
   std::int64_t gpu_slack_bytes = std::int64_t{1} << 30;
+  double learn_factor = 5;
+  double learn_floor_s = 60;
   double grace_s = 5;
   double beat_s = 1;
   double agent_lease_s = 15;
@@ -66,6 +68,8 @@ struct Policy {
   std::int64_t yield = 0;  ///< Yield
   OpeningHours hours;
   double attempt_limit_s = 7200;
+  double slow_factor = 20;
+  double slow_floor_s = 900;
 
   // lane
   std::int64_t lane_length = 0;

@@ -61,6 +61,11 @@ struct AttemptSpec {
   // Optional keys.
   double gpu_release_s = 0;  ///< for GPU memory to come back before it starts; 0: nobody looks
   std::int64_t gpu_slack_bytes = 0;  ///< that may be in use then
+  double predicted_s = 0;            ///< from start to result; 0: not known
+  double slow_limit_s = 0;  ///< over it an attempt that advances is a timeout; 0: never
+  std::string group{};      ///< lane_key: its attempts take about as long as each other
+  double learn_factor = 0;  ///< of limits from finished attempts of its group; 0: none
+  double learn_floor_s = 0;
 
   friend bool operator==(const AttemptSpec&, const AttemptSpec&) = default;
 };

@@ -211,7 +211,7 @@ void NodeAgent::step_waiting() {
 void NodeAgent::start(Waiting waiting, const std::string& others) {
   const AttemptId attempt = waiting.spec.attempt;
   gpus_shared_with_ = others;
-  attempt_.emplace(options_.node, clock_, log_, std::move(waiting.spec),
+  attempt_.emplace(options_.node, clock_, log_, learnt_.applied_to(std::move(waiting.spec)),
                    std::move(waiting.paths));
   attempt_->watch_gpus(gpus_);
   attempt_->launch(environment_, devices_);
@@ -225,6 +225,9 @@ void NodeAgent::step_attempt() {
   if (!attempt_->over()) return;
   NodeEnded ended = attempt_->ended();
   note_gpus(ended);
+  // The node of rank 0 has seen its records, and those are the world's.
+  if (ended.outcome == Outcome::completed && options_.node.index == 0)
+    learnt_.learn(attempt_->spec(), attempt_->longest_still_s());
   const bool stuck = attempt_->stuck();
   attempt_.reset();
   for (const SharedFile& file : remove_abandoned_segments())

@@ -8,6 +8,7 @@
 #include "agent/node_check.hpp"
 #include "agent/running_attempt.hpp"
 #include "agent/signals.hpp"
+#include "domain/learnt_limits.hpp"
 
 #include <shardsweep/clock.hpp>
 
@@ -66,6 +67,7 @@ class NodeAgent {
   std::vector<std::string> devices_;
   GpuWatch gpus_;
   std::filesystem::path ended_jobs_;
+  LearntLimits learnt_;
   std::optional<Waiting> waiting_;
   std::optional<RunningAttempt> attempt_;
   std::string gpus_shared_with_;  ///< when the attempt started; empty: nobody

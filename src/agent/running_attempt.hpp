@@ -69,6 +69,7 @@ class RunningAttempt {
   }
   [[nodiscard]] NodeEnded ended() const;
   [[nodiscard]] const AttemptSpec& spec() const { return spec_; }
+  [[nodiscard]] const StillTimes& longest_still_s() const { return watch_.longest_still_s(); }
   [[nodiscard]] NodeBeat beat() const { return {spec_.attempt, watch_.phase(), watch_.step()}; }
   [[nodiscard]] AttemptId id() const { return spec_.attempt; }
 

@@ -263,7 +263,9 @@ Result<void> Daemon::assign(const AllocationRow& allocation, AttemptId id) {
                                          .token = allocation.token,
                                          .program = parts_.installation.runner.string(),
                                          .paths = paths,
-                                         .slots_per_node = allocation.slots_per_node});
+                                         .slots_per_node = allocation.slots_per_node,
+                                         .lane = trial.lane,
+                                         .predicted_s = trial.predicted_s});
   SHARDSWEEP_TRY(write_file_durably(paths.spec(), encode(spec)));
   Channel& channel = channels_.at(allocation.id);
   SHARDSWEEP_TRY(send(channel, Assign{.attempt = id,

@@ -121,6 +121,12 @@ AttemptSpec attempt_spec(const SweepSpec& sweep, const Point& point,
   spec.others_cpu_limit = sweep.cluster.shared_host ? 0 : policy.others_cpu_limit;
   spec.gpu_release_s = policy.gpu_release_s;
   spec.gpu_slack_bytes = policy.gpu_slack_bytes;
+  spec.group = context.lane;
+  spec.learn_factor = policy.learn_factor;
+  spec.learn_floor_s = policy.learn_floor_s;
+  spec.predicted_s = context.predicted_s;
+  if (policy.slow_factor > 0 && context.predicted_s > 0)
+    spec.slow_limit_s = std::max(policy.slow_floor_s, policy.slow_factor * context.predicted_s);
   spec.grace_s = policy.grace_s;
   spec.keep_log_bytes = policy.keep_log_bytes;
   spec.rules = sweep.rules;

@@ -21,6 +21,8 @@ struct LaunchContext {
   std::string program;  ///< the runner, where the sweep names none
   AttemptPaths paths;
   std::int32_t slots_per_node = 1;
+  std::string lane{};      ///< lane_key; empty: like no other
+  double predicted_s = 0;  ///< from start to result; 0: not known
 };
 
 /// Where a sweep's runner lies: `program` as the sweep names it (an absolute path, or a name

@@ -23,6 +23,8 @@ const auto table = std::to_array<PolicyField>({
     {"watch", "others_cpu_limit", PolicyUnit::factor, &Policy::others_cpu_limit, 0, 1, "share of a node's CPUs that others may use during a measurement; 0: hosts are shared, nobody looks"},
     {"watch", "gpu_release", PolicyUnit::seconds, &Policy::gpu_release_s, 0, 3600, "for GPU memory to come back before an attempt starts: a driver takes seconds to take leave of a process. 0: nobody looks"},
     {"watch", "gpu_slack", PolicyUnit::bytes, &Policy::gpu_slack_bytes, 0, 1e12, "GPU memory that may be in use before an attempt: drivers keep some hundred MB for themselves"},
+    {"watch", "learn_factor", PolicyUnit::factor, &Policy::learn_factor, 0, 1000, "times the longest stillness of three finished attempts of the lane: shortens start, rendezvous, init and first_step limit, never lengthens them; 0: they stay"},
+    {"watch", "learn_floor", PolicyUnit::seconds, &Policy::learn_floor_s, 1, day_s, "no limit is shortened below it: a file system or a compiler may be slow once"},
     {"watch", "teardown_limit", PolicyUnit::seconds, &Policy::teardown_limit_s, 0.1, day_s, "after the result only processes have to end"},
     {"watch", "grace", PolicyUnit::seconds, &Policy::grace_s, 0, 3600, "between SIGTERM and SIGKILL: time to leave the communicators and release the GPU"},
     {"watch", "beat", PolicyUnit::seconds, &Policy::beat_s, 0.01, 60, "a line both ways between lead and node agent: silence is the only death notice"},
@@ -69,6 +71,8 @@ const auto table = std::to_array<PolicyField>({
     {"daemon", "stall", PolicyUnit::seconds, &Policy::stall_s, 1, day_s * 30, "a sweep that holds nodes and starts and ends nothing for so long is told of; longer than any attempt"},
     {"daemon", "blind", PolicyUnit::seconds, &Policy::blind_s, 1, day_s, "a scheduler that does not answer for so long is told of: a blind watcher must not look healthy"},
     {"lane", "idle_limit", PolicyUnit::seconds, &Policy::lane_idle_s, 0.1, day_s, "a lead with nothing assigned for so long gives its nodes back"},
+    {"limits", "slow_factor", PolicyUnit::factor, &Policy::slow_factor, 0, 1e6, "times its predicted time an attempt is a timeout, though it advances; predictions miss by less than ten times; 0: only attempt_time counts"},
+    {"limits", "slow_floor", PolicyUnit::seconds, &Policy::slow_floor_s, 1, day_s, "no attempt is called slow before"},
     {"limits", "attempt_time", PolicyUnit::seconds, &Policy::attempt_limit_s, 0.1, day_s * 7, "an attempt that advances but never ends is a timeout"},
 });
 // clang-format on

@@ -12,13 +12,22 @@ AttemptWatch::AttemptWatch(const AttemptSpec& spec, double now_s)
 
 void AttemptWatch::see(const Record& record, double now_s) {
   if (phase_ == "teardown") return;  // what is left has one limit in all
+  const WatchedPhase before = watched();
+  const double still_s = this->still_s(now_s);
+  if (!take(record, now_s)) return;
+  double& longest_s = longest_still_s_[static_cast<std::size_t>(before)];
+  longest_s = std::max(longest_s, still_s);
+}
+
+/// False where it shows no progress.
+bool AttemptWatch::take(const Record& record, double now_s) {
   switch (record.type) {
     case RecordType::start:
       last_record_ = "start";
       break;
     case RecordType::phase:
       // The same phase named again is no progress.
-      if (record.phase == phase_ && last_record_ != "none") return;
+      if (record.phase == phase_ && last_record_ != "none") return false;
       phase_ = record.phase;
       last_record_ = "phase " + record.phase;
       step_since_s_ = now_s - slack_s_;
@@ -31,12 +40,13 @@ void AttemptWatch::see(const Record& record, double now_s) {
     case RecordType::result:
       begin_teardown(now_s);
       last_record_ = "result";
-      return;
+      return true;
     case RecordType::error:
     case RecordType::other:
-      return;
+      return false;
   }
   advance(now_s);
+  return true;
 }
 
 void AttemptWatch::advance(double now_s) {
@@ -54,7 +64,10 @@ void AttemptWatch::end_step(double now_s) {
 
 void AttemptWatch::see_movement(bool all, double now_s) {
   recorders_ = all;
-  if (phase_ != "teardown") advance(now_s);
+  if (phase_ == "teardown") return;
+  double& longest_s = longest_still_s_[static_cast<std::size_t>(watched())];
+  longest_s = std::max(longest_s, still_s(now_s));
+  advance(now_s);
 }
 
 void AttemptWatch::begin_teardown(double now_s) {
@@ -63,13 +76,30 @@ void AttemptWatch::begin_teardown(double now_s) {
   advance(now_s);
 }
 
-double AttemptWatch::limit_s() const {
-  if (phase_ == "start") return spec_.start_limit_s;
-  if (phase_ == "rendezvous") return spec_.rendezvous_limit_s;
-  if (phase_ == "teardown") return spec_.teardown_limit_s;
+WatchedPhase AttemptWatch::watched() const {
+  if (phase_ == "start") return WatchedPhase::start;
+  if (phase_ == "rendezvous") return WatchedPhase::rendezvous;
+  if (phase_ == "teardown") return WatchedPhase::teardown;
   if (phase_ != "warmup" && phase_ != "train")
-    return spec_.init_limit_s;  // also for a phase that only the runner knows
-  if (steps_seen_ == 0) return spec_.first_step_limit_s;
+    return WatchedPhase::init;  // also a phase that only the runner knows
+  return steps_seen_ == 0 ? WatchedPhase::first_step : WatchedPhase::step;
+}
+
+double AttemptWatch::limit_s() const {
+  switch (watched()) {
+    case WatchedPhase::start:
+      return spec_.start_limit_s;
+    case WatchedPhase::rendezvous:
+      return spec_.rendezvous_limit_s;
+    case WatchedPhase::init:
+      return spec_.init_limit_s;
+    case WatchedPhase::first_step:
+      return spec_.first_step_limit_s;
+    case WatchedPhase::teardown:
+      return spec_.teardown_limit_s;
+    case WatchedPhase::step:
+      break;
+  }
   const double learnt_s = spec_.hang_factor * longest_step_s_;
   // Without recorders a train step is all that is seen of an attempt: what the others took may
   // lengthen the limit, and never shortens it.
@@ -92,6 +122,13 @@ std::optional<WatchVerdict> AttemptWatch::judge(double now_s) const {
                     phase_, still_s, limit, last_record_)};
   }
   const double total_s = now_s - started_s_ - slack_s_;
+  if (spec_.slow_limit_s > 0 && total_s > spec_.slow_limit_s) {
+    return WatchVerdict{
+        Outcome::timeout,
+        fmt::format("slow: not over after {:.1f} s, where {:.3g} s were predicted (limit {:g} "
+                    "s), and it advances: last record: {}, last progress {:.1f} s ago",
+                    total_s, spec_.predicted_s, spec_.slow_limit_s, last_record_, still_s)};
+  }
   if (spec_.attempt_limit_s > 0 && total_s > spec_.attempt_limit_s) {
     return WatchVerdict{
         Outcome::timeout,

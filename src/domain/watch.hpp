@@ -11,10 +11,17 @@
 #include <shardsweep/protocol.hpp>
 #include <shardsweep/record.hpp>
 
+#include <array>
+#include <cstdint>
 #include <optional>
 #include <string>
 
 namespace shardsweep {
+
+/// What a limit without progress is for.
+enum class WatchedPhase : std::uint8_t { start, rendezvous, init, first_step, step, teardown };
+/// Seconds, by WatchedPhase.
+using StillTimes = std::array<double, 6>;
 
 struct WatchVerdict {
   Outcome outcome = Outcome::hung;
@@ -45,8 +52,12 @@ class AttemptWatch {
   [[nodiscard]] double still_s(double now_s) const;
   /// Without progress for longer than this it is hung; 0: no limit.
   [[nodiscard]] double limit_s() const;
+  /// The longest that it was without progress in each phase, and went on.
+  [[nodiscard]] const StillTimes& longest_still_s() const { return longest_still_s_; }
 
  private:
+  [[nodiscard]] WatchedPhase watched() const;
+  [[nodiscard]] bool take(const Record& record, double now_s);
   void advance(double now_s);
   void end_step(double now_s);
 
@@ -57,6 +68,7 @@ class AttemptWatch {
   double slack_at_progress_s_ = 0;
   double step_since_s_ = 0;  ///< when the present train step began, with the slack until then
   double longest_step_s_ = 0;
+  StillTimes longest_still_s_{};
   std::int32_t steps_seen_ = 0;
   bool recorders_ = false;
   std::string phase_ = "start";

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Messages and specs to JSON lines and back. Each struct lists its fields once, in fields();
 // writer and reader visit that list.
-#include "adapters/node/processes.hpp"
-
 #include <shardsweep/protocol.hpp>
 #include <shardsweep/record.hpp>
 
@@ -223,6 +221,11 @@ void fields(Is<AttemptSpec> auto& m, auto&& visit) {
   visit.optional("rules", m.rules);
   visit.optional("gpu_release_s", m.gpu_release_s);
   visit.optional("gpu_slack_bytes", m.gpu_slack_bytes);
+  visit.optional("predicted_s", m.predicted_s);
+  visit.optional("slow_limit_s", m.slow_limit_s);
+  visit.optional("group", m.group);
+  visit.optional("learn_factor", m.learn_factor);
+  visit.optional("learn_floor_s", m.learn_floor_s);
 }
 void fields(Is<AllocationSpec> auto& m, auto&& visit) {
   visit("token", m.token);
@@ -591,10 +594,6 @@ bool has_result(std::string_view records, std::string_view nonce) {
     if (record && record->type == RecordType::result && record->nonce == nonce) return true;
   }
   return false;
-}
-
-std::string encode(const ProcessSeen& process, bool ended) {
-  return dump(Json{{"pid", process.pid}, {"cmdline", process.cmdline}, {"ended", ended}});
 }
 
 }  // namespace shardsweep

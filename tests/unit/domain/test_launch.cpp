@@ -44,3 +44,21 @@ TEST_CASE("the runner's own arguments come last and so have the last word") {
   REQUIRE(argv.size() > 2);
   CHECK(std::vector<std::string>(argv.end() - 2, argv.end()) == sweep.runner.args);
 }
+
+TEST_CASE("a slow attempt's limit comes from its prediction where there is one") {
+  auto sweep = sweep_of(small_model(), {});
+  sweep.policy.slow_factor = 20;
+  sweep.policy.slow_floor_s = 900;
+  LaunchContext context;
+  context.lane = "a lane";
+  CHECK(attempt_spec(sweep, {}, context).slow_limit_s == 0);
+  context.predicted_s = 10;
+  CHECK(attempt_spec(sweep, {}, context).slow_limit_s == 900);
+  context.predicted_s = 100;
+  const AttemptSpec spec = attempt_spec(sweep, {}, context);
+  CHECK(spec.slow_limit_s == 2000);
+  CHECK(spec.predicted_s == 100);
+  CHECK(spec.group == "a lane");
+  sweep.policy.slow_factor = 0;
+  CHECK(attempt_spec(sweep, {}, context).slow_limit_s == 0);
+}

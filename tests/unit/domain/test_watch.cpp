@@ -195,3 +195,40 @@ TEST_CASE("steps that take longer than the step limit lengthen it") {
   watch.see(train_step(2), 14);
   CHECK(watch.limit_s() == 8);
 }
+
+TEST_CASE("an attempt that advances for far longer than predicted is slow and not hung") {
+  AttemptSpec spec = some_spec();
+  spec.predicted_s = 10;
+  spec.slow_limit_s = 200;
+  AttemptWatch watch(spec, 100);
+  watch.see(phase("train"), 100);
+  for (int step = 1; step <= 40; ++step) {
+    REQUIRE(!watch.judge(100 + 5 * step));
+    watch.see(train_step(step), 100 + 5 * step);
+  }
+  const auto verdict = watch.judge(300.5);
+  REQUIRE(verdict);
+  CHECK(verdict->outcome == Outcome::timeout);
+  CHECK(
+      verdict->cause ==
+      "slow: not over after 200.5 s, where 10 s were predicted (limit 200 s), and it advances: "
+      "last record: train_step 40, last progress 0.5 s ago");
+  SUBCASE("unless it stands still") {
+    CHECK(watch.judge(310)->outcome == Outcome::hung);
+  }
+}
+
+TEST_CASE("how long each phase stood still is remembered without our own gaps") {
+  AttemptWatch watch(some_spec(), 100);
+  watch.see(of_type(RecordType::start), 101);
+  watch.see(phase("rendezvous"), 103);
+  watch.stretch(10);
+  watch.see(phase("init"), 117);
+  watch.see_movement(true, 120);
+  watch.see_movement(true, 125);
+  watch.see(phase("warmup"), 126);
+  watch.see(train_step(1), 136);
+  watch.see(train_step(2), 137);
+  watch.see(of_type(RecordType::result), 139);
+  CHECK(watch.longest_still_s() == StillTimes{2, 4, 5, 10, 2, 0});
+}
