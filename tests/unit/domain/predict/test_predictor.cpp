@@ -1,27 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "domain/predict/predictor.hpp"
+#include "unit/domain/predict/points.hpp"
 #include "unit/domain/sweep_fixture.hpp"
 
 #include <doctest/doctest.h>
 
 using namespace shardsweep;
 using namespace shardsweep::testing;
-
-namespace {
-
-Point point_of(std::int32_t dp, std::int32_t tp, std::int32_t pp) {
-  Point point;
-  point.nodes = (dp * tp * pp + 7) / 8;
-  point.gpus = dp * tp * pp;
-  point.seq_len = 4096;
-  point.layout.dp = dp;
-  point.layout.tp = tp;
-  point.layout.pp = pp;
-  point.layout.grad_accum = 8;
-  return point;
-}
-
-}  // namespace
 
 TEST_CASE("an unknown family is a fault that lists the known ones") {
   const auto found = find_family("nemo");

@@ -2,6 +2,7 @@
 #include "domain/predict/links.hpp"
 #include "domain/predict/predictor.hpp"
 #include "domain/predict/time_model.hpp"
+#include "unit/domain/predict/points.hpp"
 #include "unit/domain/sweep_fixture.hpp"
 
 #include <doctest/doctest.h>
@@ -11,16 +12,10 @@ using namespace shardsweep::testing;
 
 namespace {
 
-Point point_of(std::int32_t dp, std::int32_t tp, std::int32_t pp) {
-  Point point;
-  point.nodes = (dp * tp * pp + 7) / 8;
-  point.gpus = dp * tp * pp;
-  point.seq_len = 8192;
-  point.layout.dp = dp;
-  point.layout.tp = tp;
-  point.layout.pp = pp;
-  point.layout.grad_accum = 8;
-  return point;
+constexpr std::int32_t long_sequence = 8192;
+
+Point long_point(std::int32_t dp, std::int32_t tp, std::int32_t pp) {
+  return point_of(dp, tp, pp, long_sequence);
 }
 
 // A trainer whose own code costs nothing, on hardware without memory traffic: what is left are
@@ -53,7 +48,7 @@ TEST_CASE("8B at 8192 tokens costs 51.47 GFLOP per token") {
 TEST_CASE("a step is the sum of its parts and the bubble (p-1)/m of a stage") {
   for (const auto& family : families()) {
     const auto time =
-        estimate_time(llama3_8b(), h100(), point_of(2, 2, 4), family.time, family.memory);
+        estimate_time(llama3_8b(), h100(), long_point(2, 2, 4), family.time, family.memory);
     CHECK(time.step_s == doctest::Approx(sum_of_parts(time)));
     const double stage = time.compute_s + time.memory_s + time.launch_s + time.tp_s + time.pp_s;
     CHECK(time.bubble_s == doctest::Approx(stage * 3 / 8));
@@ -66,7 +61,7 @@ TEST_CASE("a step is the sum of its parts and the bubble (p-1)/m of a stage") {
 // Per token 6 per matrix parameter and 7 h s of attention (flash, backward with one product
 // more) of 32 layers: 51.47 G less 6*32*4096*8192 plus 7/6 of it.
 TEST_CASE("one GPU computes and does not communicate") {
-  const auto time = bare(llama3_8b(), h100(), point_of(1, 1, 1));
+  const auto time = bare(llama3_8b(), h100(), long_point(1, 1, 1));
   const double attention = 6.0 * 32 * 4096 * 8192;
   CHECK(time.compute_s ==
         doctest::Approx(8 * 8192 * (51.47e9 + attention / 6) / 989.4e12).epsilon(0.001));
@@ -75,7 +70,7 @@ TEST_CASE("one GPU computes and does not communicate") {
 
 // The trainer's own products are nothing beside a host that needs a second per layer.
 TEST_CASE("a slow host sets the pace and a fast one is hidden") {
-  const auto point = point_of(1, 1, 1);
+  const auto point = long_point(1, 1, 1);
   TimeFamily slow;
   slow.launch_layer_s = 1;
   const auto memory = shardbench_cuda_memory();
@@ -90,7 +85,7 @@ TEST_CASE("a slow host sets the pace and a fast one is hidden") {
 // Two ranks of a node over NVLink, sequence parallel: 10 rows of 2 * 8192 * 4096 bytes, half of
 // which are sent, per layer and micro-batch; 10 operations of 5 latencies.
 TEST_CASE("TP's transfers are ten half rows per layer") {
-  auto point = point_of(1, 2, 1);
+  auto point = long_point(1, 2, 1);
   point.layout.sequence_parallel = true;
   const auto time = bare(llama3_8b(), h100(), point);
   CHECK(time.tp_s ==
@@ -102,7 +97,7 @@ TEST_CASE("a ring between nodes uses the adapters of its members on a node") {
   cluster.inter_node_efficiency = 0.5;
   cluster.intra_node_efficiency = 0.8;
   const auto shard = [&](std::int32_t dp, std::int32_t tp) {
-    return links_of(cluster, point_of(dp, tp, 1).layout).shard;
+    return links_of(cluster, long_point(dp, tp, 1).layout).shard;
   };
   CHECK(shard(16, 8).bandwidth == 25e9);
   CHECK(shard(16, 2).bandwidth == 100e9);
@@ -113,13 +108,13 @@ TEST_CASE("a ring between nodes uses the adapters of its members on a node") {
   cluster.inter_node_group_bandwidth = 150e9;
   CHECK(shard(16, 1).bandwidth == 150e9);
   CHECK(shard(16, 2).bandwidth == 100e9);
-  CHECK(links_of(cluster, point_of(8, 2, 2).layout).pp.bandwidth == 25e9);
+  CHECK(links_of(cluster, long_point(8, 2, 2).layout).pp.bandwidth == 25e9);
 }
 
 TEST_CASE("weights say how the step moves when one of its parts does") {
   TimeFamily family = find_family("nanotron").value()->time;
   const auto& memory = find_family("nanotron").value()->memory;
-  auto point = point_of(16, 2, 2);
+  auto point = long_point(16, 2, 2);
   point.seq_len = 4096;
   point.layout.zero = 1;
   point.layout.sequence_parallel = true;
@@ -147,7 +142,7 @@ TEST_CASE("weights say how the step moves when one of its parts does") {
 }
 
 TEST_CASE("what costs more is slower") {
-  const auto base = point_of(8, 1, 1);
+  const auto base = long_point(8, 1, 1);
   auto other = base;
   other.layout.recompute = Recompute::full;
   CHECK(speed(other) < speed(base));
@@ -155,14 +150,14 @@ TEST_CASE("what costs more is slower") {
   other.layout.zero = 3;
   other.layout.overlap = false;
   CHECK(speed(other) < speed(base));
-  CHECK(speed(point_of(1, 16, 1)) < speed(point_of(2, 8, 1)));  // TP across nodes
-  other = point_of(2, 8, 1);
+  CHECK(speed(long_point(1, 16, 1)) < speed(long_point(2, 8, 1)));  // TP across nodes
+  other = long_point(2, 8, 1);
   other.layout.rank_order = RankOrder::dp_tp_pp;
-  CHECK(speed(other) < speed(point_of(2, 8, 1)));
+  CHECK(speed(other) < speed(long_point(2, 8, 1)));
 }
 
 TEST_CASE("shards that stay within a node are fetched faster and replicas are summed once") {
-  auto everywhere = point_of(16, 1, 1);
+  auto everywhere = long_point(16, 1, 1);
   everywhere.layout.zero = 3;
   everywhere.layout.overlap = false;
   auto within = everywhere;
@@ -196,7 +191,7 @@ TEST_CASE("nanotron's steps are near the published ones whatever holds them up")
   const Predictor predictor(cluster, **find_family("nanotron"));
   const auto step = [&](std::int32_t dp, std::int32_t tp, std::int32_t pp,
                         std::int32_t micro_batch) {
-    auto point = point_of(dp, tp, pp);
+    auto point = long_point(dp, tp, pp);
     point.seq_len = 4096;
     point.layout.zero = dp > 1 ? 1 : 0;
     point.layout.sequence_parallel = tp > 1;
@@ -214,7 +209,7 @@ TEST_CASE("without a peak the speed is unknown and the time an estimate") {
   auto cluster = h100();
   cluster.peak_flops = {};
   cluster.this_machine = true;
-  auto point = point_of(2, 1, 1);
+  auto point = long_point(2, 1, 1);
   point.seq_len = 128;
   const auto prediction =
       Predictor(cluster, **find_family("shardbench")).predict(small_model(), {}, point);
@@ -226,7 +221,7 @@ TEST_CASE("without a peak the speed is unknown and the time an estimate") {
 }
 
 TEST_CASE("a trial holds whole nodes or the GPUs it asks for") {
-  auto point = point_of(2, 8, 1);
+  auto point = long_point(2, 8, 1);
   CHECK(gpus_held(h100(), point) == 16);
   point.nodes = 0;
   point.gpus = 3;
