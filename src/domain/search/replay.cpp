@@ -316,7 +316,8 @@ class CellReplay {
       could_run[static_cast<std::size_t>(trial - 1)] = true;
     std::int64_t count = 0;
     for (std::size_t i = 0; i < rows_.size(); ++i) {
-      if (rows_[i].run->outcome == Outcome::completed && !could_run[i]) ++count;
+      const auto& run = *rows_[i].run;
+      if (run.outcome == Outcome::completed && !run.oom_error && !could_run[i]) ++count;
     }
     return count;
   }

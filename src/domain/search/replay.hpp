@@ -35,7 +35,8 @@ struct ReplayCell {
   std::int64_t launched = 0;
   std::int64_t oom_launched = 0;
   /// Completed rows that no order would ever launch: infeasible, a memory verdict, a named
-  /// rule.
+  /// rule. Those whose log holds an OOM (`oom_error`) are neither good nor bad, as in
+  /// evaluate-memory: they end, slowly, on what the allocator gives back.
   std::int64_t good_left_out = 0;
   std::int64_t completed = 0;  ///< rows
   std::int64_t left_out = 0;   ///< rows that were never launched, `spared` not counted

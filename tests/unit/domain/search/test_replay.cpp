@@ -113,6 +113,18 @@ TEST_CASE("a good row that a rule leaves out is counted") {
   CHECK(replayed(rows, search).cells.front().good_left_out == 0);
 }
 
+TEST_CASE("a row that ended in spite of an OOM is neither good nor bad where it is left out") {
+  auto rows = one_cell;
+  rows[5] = {1, 4, 2, 8, Outcome::completed, 7000};
+  auto sweep = table_of(rows);
+  sweep.runs[5].oom_error = true;
+  const auto report =
+      replay(sweep, {.cluster = h100(), .family = *find_family("nanotron"), .search = {}});
+  REQUIRE(report);
+  CHECK(report->cells.front().launched == 7);
+  CHECK(report->cells.front().good_left_out == 0);
+}
+
 TEST_CASE("runs are counted as they are launched and regret where it stops") {
   SearchSettings search{.policy = SearchPolicy::best_first};
   search.until.runs = 1;
