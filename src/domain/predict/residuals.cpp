@@ -7,8 +7,7 @@
 namespace shardsweep {
 namespace {
 
-// How far each part may be off, in ln(seconds), before anything is measured: products, memory,
-// host, TP, DP, stages, update, and all of them together.
+// Products, memory, host, TP, DP, stages, update, and all of them together.
 constexpr std::array<double, 8> prior_sigma{0.1, 0.3, 0.25, 0.4, 0.5, 0.3, 0.3, 0.15};
 // What the parts do not explain: of the playbook's runs that are half as fast as their cell's
 // best or faster, two thirds lie within it of the prediction.
@@ -17,6 +16,10 @@ constexpr double own_sigma = 0.1;
 constexpr double learning_sigma = 0.4;
 
 }  // namespace
+
+const std::array<double, 8>& part_sigmas() {
+  return prior_sigma;
+}
 
 StepResiduals::StepResiduals() {
   static_assert(prior_sigma.size() == size);

@@ -13,6 +13,10 @@
 
 namespace shardsweep {
 
+/// How far each part of a step (TimeEstimate::weights) may be off, in ln(seconds), before
+/// anything is measured; the last is what all of them have in common.
+[[nodiscard]] const std::array<double, 8>& part_sigmas();
+
 class StepResiduals {
  public:
   StepResiduals();

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "domain/search/cell_search.hpp"
 
+#include "domain/predict/memory.hpp"
+#include "domain/predict/residuals.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -39,16 +42,48 @@ Features features_of(const SearchPoint& at, const ClusterSpec& cluster) {
           0.3 * log2_of(at.point.gpus)};
 }
 
+/// Which share of a step each part takes, in the order of TimeEstimate::weights. Not those
+/// weights: they say what a small change does, and of a transfer that is half hidden even more
+/// than its share; errors are not small, and shares add up to one.
+Parts shares_of(const TimeEstimate& time) {
+  const double slot = time.compute_s + time.memory_s + time.launch_s + time.tp_s + time.pp_s;
+  const double each = (slot > 0 ? (slot + time.bubble_s) / slot : 1) / time.step_s;
+  return {each * time.compute_s,      each * time.memory_s,    each * time.launch_s,
+          each * time.tp_s,           time.dp_s / time.step_s, each * time.pp_s,
+          time.update_s / time.step_s};
+}
+
+ResidualPrior residual_prior() {
+  ResidualPrior prior;
+  std::copy_n(part_sigmas().begin(), part_count, prior.parts.begin());
+  return prior;
+}
+
+constexpr std::int32_t own_cell = 0;
+
 }  // namespace
+
+CellSearch::CellSearch(const SearchSettings& settings, const ClusterSpec& cluster,
+                       Predictor predictor)
+    : settings_(settings),
+      cluster_(cluster),
+      predictor_(std::move(predictor)),
+      residuals_(residual_prior()) {}
 
 FitBelief::Bounds CellSearch::bounds_of(const MemoryGuess& guess) const {
   return {guess.lower_bytes, guess.upper_bytes, cluster_.memory_bytes};
 }
 
+ResidualSite CellSearch::site_of(const SearchPoint& point, const Guess& guess) const {
+  return {features_of(point, cluster_), shares_of(guess.time), own_cell};
+}
+
 std::size_t CellSearch::add(SearchPoint point) {
   Candidate candidate;
-  candidate.features = features_of(point, cluster_);
-  candidate.bounds = bounds_of(predictor_.guess(point.model, point.point, point.traits).memory);
+  const auto guess = predictor_.guess(point.model, point.point, point.traits);
+  candidate.site = site_of(point, guess);
+  candidate.bounds = bounds_of(guess.memory);
+  candidate.prior = std::log(speed_of(guess.step_s, point.point));
   candidate.late =
       settings_.rules.grad_accum && point.point.layout.grad_accum < point.point.layout.pp - 1;
   candidate.is = std::move(point);
@@ -75,7 +110,7 @@ void CellSearch::end(std::size_t number, const SearchNews& news) {
   const bool ran = news.outcome != Outcome::skipped && news.outcome != Outcome::cancelled;
   if (candidate.status == Status::waiting && ran) ++started_;
   candidate.status = Status::ended;
-  learn(candidate.is, news);
+  hear(candidate.is, news, own_cell);
   if (news.outcome != Outcome::completed || news.tokens_per_s_per_gpu <= 0) return;
   const double value = std::log(news.tokens_per_s_per_gpu);
   if (best_ && *best_ >= value) return;
@@ -83,38 +118,70 @@ void CellSearch::end(std::size_t number, const SearchNews& news) {
 }
 
 void CellSearch::learn(const SearchPoint& point, const SearchNews& news) {
-  stale_ = true;
-  const auto memory = predictor_.guess(point.model, point.point, point.traits).memory;
-  if (news.outcome == Outcome::oom) fit_.learn(bounds_of(memory), false);
-  if (news.outcome == Outcome::completed) fit_.learn(bounds_of(memory), true);
-  predictor_.learn({.model = point.model,
-                    .point = point.point,
-                    .traits = point.traits,
-                    .outcome = news.outcome,
-                    .tokens_per_s_per_gpu = news.tokens_per_s_per_gpu,
-                    .peak_bytes = news.peak_bytes});
-  if (news.outcome != Outcome::completed || news.tokens_per_s_per_gpu <= 0) return;
-  measured_.emplace_back(point, std::log(news.tokens_per_s_per_gpu));
-  residuals_.add(features_of(point, cluster_), 0);
+  const auto& at = point.point;
+  const auto next = static_cast<std::int32_t>(others_.size()) + 1;
+  const auto cell =
+      others_.try_emplace({parameters(point.model), at.seq_len, at.nodes, at.gpus}, next).first;
+  hear(point, news, cell->second);
 }
 
-/// Everything that the measurements say, anew: what the predictor has learnt moves all of it.
+void CellSearch::hear(const SearchPoint& point, const SearchNews& news, std::int32_t cell) {
+  stale_ = true;
+  const auto guess = predictor_.guess(point.model, point.point, point.traits);
+  if (news.outcome == Outcome::oom) fit_.learn(bounds_of(guess.memory), false);
+  if (news.outcome == Outcome::completed) fit_.learn(bounds_of(guess.memory), true);
+  if (news.outcome != Outcome::completed || news.tokens_per_s_per_gpu <= 0) return;
+  Measured measured{site_of(point, guess)};
+  measured.site.cell = cell;
+  measured.speed = std::log(news.tokens_per_s_per_gpu);
+  measured.off = measured.speed - std::log(speed_of(guess.step_s, point.point));
+  measured_.push_back(measured);
+}
+
+/// Of other cells the last that were about as fast as their cell's best: what makes layouts
+/// slow there is not what has to be known here.
+void CellSearch::add_others() {
+  constexpr double about = 0.7;
+  constexpr std::size_t most = 100;
+  std::map<std::int32_t, double> best;
+  for (const auto& one : measured_) {
+    const auto [found, first] = best.try_emplace(one.site.cell, one.speed);
+    if (!first) found->second = std::max(found->second, one.speed);
+  }
+  std::size_t count = 0;
+  for (auto one = measured_.rbegin(); one != measured_.rend() && count < most; ++one) {
+    if (one->site.cell == own_cell) continue;
+    if (one->speed < best.at(one->site.cell) + std::log(about)) continue;
+    residuals_.add(one->site, one->off);
+    ++count;
+  }
+}
+
+void CellSearch::learn_residuals() {
+  const auto is_other = [](const Measured& one) { return one.site.cell != own_cell; };
+  const auto fresh = measured_.begin() + static_cast<std::ptrdiff_t>(learnt_);
+  if (fresh == measured_.end()) return;
+  if (std::any_of(fresh, measured_.end(), is_other)) {
+    residuals_.clear();
+    add_others();
+    learnt_ = 0;
+  }
+  for (; learnt_ < measured_.size(); ++learnt_) {
+    const auto& one = measured_[learnt_];
+    if (!is_other(one)) residuals_.add(one.site, one.off);
+  }
+  residuals_.fit();
+}
+
+/// Everything that the measurements say of what waits.
 void CellSearch::refresh() {
   if (!std::exchange(stale_, false)) return;
-  std::vector<double> residuals;
-  for (const auto& [point, value] : measured_) {
-    const auto guess = predictor_.guess(point.model, point.point, point.traits);
-    residuals.push_back(value - std::log(speed_of(guess.step_s, point.point)));
-  }
-  residuals_.set_residuals(residuals);
+  learn_residuals();
   for (auto& candidate : candidates_) {
     if (candidate.status != Status::waiting) continue;
-    const auto& is = candidate.is;
-    const auto guess = predictor_.guess(is.model, is.point, is.traits);
-    const auto belief = residuals_.at(candidate.features, candidate.solved);
-    candidate.mean = std::log(speed_of(guess.step_s, is.point)) + belief.mean;
+    const auto belief = residuals_.at(candidate.site);
+    candidate.mean = candidate.prior + belief.mean;
     candidate.sigma = belief.sigma;
-    candidate.bounds = bounds_of(guess.memory);
     candidate.fits = fit_.probability(candidate.bounds);
   }
 }

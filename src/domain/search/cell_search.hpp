@@ -9,7 +9,10 @@
 
 #include <shardsweep/search.hpp>
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,8 +35,7 @@ struct SearchNews {
 
 class CellSearch {
  public:
-  CellSearch(const SearchSettings& settings, const ClusterSpec& cluster, Predictor predictor)
-      : settings_(settings), cluster_(cluster), predictor_(std::move(predictor)) {}
+  CellSearch(const SearchSettings& settings, const ClusterSpec& cluster, Predictor predictor);
 
   /// Returns the point's number: 0, 1, …
   std::size_t add(SearchPoint point);
@@ -58,20 +60,28 @@ class CellSearch {
   enum class Status : std::uint8_t { waiting, started, ended };
   struct Candidate {
     SearchPoint is;
-    Features features{};
+    ResidualSite site;
     FitBelief::Bounds bounds;
+    double prior = 0;  // ln of the predicted tokens/s per GPU
     Status status = Status::waiting;
-    bool late = false;           // a named rule puts it behind all others
-    double prior = 0;            // ln of the predicted tokens/s per GPU
-    double prior_sigma = 0;      // of it
-    std::vector<double> solved;  // ResidualModel's scratch
+    bool late = false;  // a named rule puts it behind all others
     // by the last refresh()
     double mean = 0;
     double sigma = 0;
     double fits = 1;
   };
 
+  struct Measured {
+    ResidualSite site;
+    double off = 0;    // ln(measured / predicted)
+    double speed = 0;  // ln of tokens/s per GPU
+  };
+
   [[nodiscard]] FitBelief::Bounds bounds_of(const MemoryGuess& guess) const;
+  [[nodiscard]] ResidualSite site_of(const SearchPoint& point, const Guess& guess) const;
+  void hear(const SearchPoint& point, const SearchNews& news, std::int32_t cell);
+  void learn_residuals();
+  void add_others();
   void refresh();
   [[nodiscard]] double gain(const Candidate& candidate) const;
   [[nodiscard]] double chance_of_better(const Candidate& candidate, double by) const;
@@ -79,11 +89,13 @@ class CellSearch {
   SearchSettings settings_;
   ClusterSpec cluster_;
   Predictor predictor_;
-  ResidualModel residuals_{ResidualPrior{}};
+  ResidualModel residuals_;
   FitBelief fit_;
   std::vector<Candidate> candidates_;
-  std::vector<std::pair<SearchPoint, double>> measured_;  // and ln of its tokens/s per GPU
-  std::optional<double> best_;                            // ln of tokens/s per GPU
+  std::vector<Measured> measured_;
+  std::size_t learnt_ = 0;  // how many of them the residuals know
+  std::map<std::array<std::int64_t, 4>, std::int32_t> others_;  // cells, by what they are
+  std::optional<double> best_;                                  // ln of tokens/s per GPU
   std::int64_t started_ = 0;
   bool stale_ = true;
 };

@@ -11,7 +11,10 @@ namespace {
 // larger part is what a cell's estimates have in common.
 constexpr double bound_sigmas = 2;
 constexpr double shared_share = 0.7;
-constexpr double widest = 3;  // shifts, in units of the shared standard deviation
+// That part has heavy tails, so that a few runs say it where a family or a preset is another's:
+// Student's t with three degrees of freedom, in units of the shared standard deviation.
+constexpr double widest = 12;
+constexpr double freedom = 3;
 
 double normal_cdf(double x) {
   return 0.5 * std::erfc(-x / std::sqrt(2.0));
@@ -43,7 +46,7 @@ double FitBelief::shift(std::size_t step) {
 
 FitBelief::FitBelief() {
   for (std::size_t i = 0; i < steps; ++i)
-    weight_[i] = std::exp(-0.5 * shift(i) * shift(i));
+    weight_[i] = std::pow(1 + shift(i) * shift(i) / freedom, -0.5 * (freedom + 1));
 }
 
 void FitBelief::learn(const Bounds& bounds, bool fitted) {

@@ -24,7 +24,7 @@ class FitBelief {
   [[nodiscard]] double probability(const Bounds& bounds) const;
 
  private:
-  static constexpr std::size_t steps = 41;
+  static constexpr std::size_t steps = 81;
   [[nodiscard]] static double shift(std::size_t step);
   std::array<double, steps> weight_{};
 };

@@ -3,54 +3,192 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace shardsweep {
+namespace {
 
-double ResidualModel::covariance(const Features& a, const Features& b) const {
+double square(double x) {
+  return x * x;
+}
+
+/// ln of Student's t density of scale sqrt(`variance`), up to a constant.
+double log_student(double off, double variance, double freedom) {
+  return -0.5 * std::log(variance) -
+         0.5 * (freedom + 1) * std::log1p(square(off) / (freedom * variance));
+}
+
+}  // namespace
+
+double ResidualModel::covariance(const ResidualSite& a, const ResidualSite& b) const {
   double distance = 0;
   for (std::size_t i = 0; i < feature_count; ++i)
-    distance += (a[i] - b[i]) * (a[i] - b[i]);
-  return prior_.shared * prior_.shared + prior_.own * prior_.own * std::exp(-0.5 * distance);
+    distance += square(a.at[i] - b.at[i]);
+  double sum = square(prior_.shared) + square(prior_.own) * std::exp(-0.5 * distance);
+  for (std::size_t i = 0; i < part_count; ++i)
+    sum += square(prior_.parts[i]) * a.parts[i] * b.parts[i];
+  return a.cell == b.cell ? sum : prior_.across * sum;
 }
 
-double ResidualModel::solved(const std::vector<double>& row, std::size_t i,
-                             double covariance) const {
-  for (std::size_t j = 0; j < i; ++j)
-    covariance -= lower_[i][j] * row[j];
-  return covariance / lower_[i][i];
+double ResidualModel::noise_variance() const {
+  return square(scales_.noise * prior_.noise);
 }
 
-void ResidualModel::add(const Features& at, double residual) {
-  if (points_.size() >= most_observations) return;
-  std::vector<double> row;
-  double rest = covariance(at, at) + prior_.noise * prior_.noise;
-  for (std::size_t i = 0; i < points_.size(); ++i) {
-    row.push_back(solved(row, i, covariance(at, points_[i])));
-    rest -= row[i] * row[i];
+void ResidualModel::clear() {
+  scales_ = {};
+  calibrated_at_ = 0;
+  sites_.clear();
+  residuals_.clear();
+  noise_.clear();
+  covariance_.clear();
+  factor();
+}
+
+void ResidualModel::add(const ResidualSite& site, double residual) {
+  if (sites_.size() >= most_observations) return;
+  sites_.push_back(site);
+  residuals_.push_back(residual);
+  auto& row = covariance_.emplace_back();
+  for (const auto& other : sites_)
+    row.push_back(covariance(site, other));
+  // As if nothing explained it; what others explain, weigh() takes out.
+  noise_.push_back((prior_.freedom * noise_variance() + square(residual)) /
+                   (prior_.freedom + 1));
+}
+
+void ResidualModel::weigh_anew() {
+  for (std::size_t i = 0; i < sites_.size(); ++i) {
+    noise_[i] =
+        (prior_.freedom * noise_variance() + square(residuals_[i])) / (prior_.freedom + 1);
   }
+}
+
+void ResidualModel::factor() {
+  const auto count = sites_.size();
   constexpr double smallest_variance = 1e-12;
-  row.push_back(std::sqrt(std::max(rest, smallest_variance)));
-  lower_.push_back(std::move(row));
-  points_.push_back(at);
-  scaled_.push_back(solved(scaled_, scaled_.size(), residual));
-}
-
-void ResidualModel::set_residuals(const std::vector<double>& residuals) {
-  scaled_.clear();
-  for (std::size_t i = 0; i < points_.size() && i < residuals.size(); ++i)
-    scaled_.push_back(solved(scaled_, i, residuals[i]));
-}
-
-ResidualModel::Belief ResidualModel::at(const Features& point, std::vector<double>& row) const {
-  for (std::size_t i = row.size(); i < points_.size(); ++i)
-    row.push_back(solved(row, i, covariance(point, points_[i])));
-  Belief belief;
-  double variance = covariance(point, point);
-  for (std::size_t i = 0; i < row.size(); ++i) {
-    belief.mean += row[i] * scaled_[i];
-    variance -= row[i] * row[i];
+  lower_.resize(count);
+  solved_.resize(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    auto& row = lower_[i];
+    row.resize(i + 1);
+    double off = residuals_[i];
+    for (std::size_t j = 0; j < i; ++j) {
+      const auto& other = lower_[j];
+      double value = square(scales_.errors) * covariance_[i][j];
+      for (std::size_t k = 0; k < j; ++k)
+        value -= row[k] * other[k];
+      row[j] = value / other[j];
+      off -= row[j] * solved_[j];
+    }
+    double rest = square(scales_.errors) * covariance_[i][i] + noise_[i];
+    for (std::size_t k = 0; k < i; ++k)
+      rest -= square(row[k]);
+    row[i] = std::sqrt(std::max(rest, smallest_variance));
+    solved_[i] = off / row[i];
   }
-  belief.sigma = std::sqrt(std::max(variance, 0.0));
+}
+
+void ResidualModel::invert() {
+  const auto count = sites_.size();
+  inverse_diagonal_.assign(count, 0);
+  inverse_residuals_.assign(count, 0);
+  row_.resize(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    for (std::size_t j = i; j < count; ++j) {
+      double value = i == j ? 1 : 0;
+      for (std::size_t k = i; k < j; ++k)
+        value -= lower_[j][k] * row_[k];
+      row_[j] = value / lower_[j][j];
+      inverse_diagonal_[i] += square(row_[j]);
+      inverse_residuals_[i] += row_[j] * solved_[j];
+    }
+  }
+}
+
+/// Expectation and maximisation: Student's t is a normal whose variance is drawn for each
+/// observation; those that nothing explains get a large one.
+void ResidualModel::weigh(int rounds) {
+  for (int round = 0; round < rounds; ++round) {
+    factor();
+    invert();
+    for (std::size_t i = 0; i < sites_.size(); ++i) {
+      const double off = noise_[i] * inverse_residuals_[i];
+      const double variance = noise_[i] - square(noise_[i]) * inverse_diagonal_[i];
+      noise_[i] = (prior_.freedom * noise_variance() + square(off) + std::max(variance, 0.0)) /
+                  (prior_.freedom + 1);
+    }
+  }
+  factor();
+}
+
+/// How well the others foretell each observation: the sum of ln(density).
+double ResidualModel::plausibility() const {
+  double sum = 0;
+  for (std::size_t i = 0; i < sites_.size(); ++i) {
+    const double off = inverse_residuals_[i] / inverse_diagonal_[i];
+    const double variance = std::max(1 / inverse_diagonal_[i] - noise_[i], 0.0);
+    sum += log_student(off, variance + noise_variance(), prior_.freedom);
+  }
+  return sum;
+}
+
+constexpr int rounds_from_scratch = 6;
+
+// Errors are never taken for larger than the prior says: what is far off is noise then, and
+// what its neighbours are worth stays open.
+void ResidualModel::calibrate() {
+  constexpr std::array<double, 3> errors{0.5, 0.7, 1.0};
+  constexpr std::array<double, 3> noises{0.5, 1.0, 2.0};
+  double best = -std::numeric_limits<double>::infinity();
+  Scales chosen;
+  std::vector<double> noise;
+  for (const double error : errors) {
+    for (const double scale : noises) {
+      scales_ = {error, scale};
+      weigh_anew();
+      weigh(rounds_from_scratch);
+      invert();
+      const double value =
+          plausibility() - 0.5 * (square(std::log2(error)) + square(std::log2(scale)));
+      if (value <= best) continue;
+      best = value;
+      chosen = scales_;
+      noise = noise_;
+    }
+  }
+  if (noise.empty()) return;
+  scales_ = chosen;
+  noise_ = noise;
+  factor();
+}
+
+void ResidualModel::fit() {
+  constexpr std::size_t fewest = 3;
+  const auto count = sites_.size();
+  // Again whenever there are half as many again.
+  if (prior_.calibrate && count >= fewest && 2 * count >= 3 * calibrated_at_) {
+    calibrated_at_ = count;
+    calibrate();
+  } else {
+    constexpr int rounds = 2;
+    weigh(count <= fewest ? rounds_from_scratch : rounds);
+  }
+}
+
+ResidualModel::Belief ResidualModel::at(const ResidualSite& site) const {
+  Belief belief;
+  std::vector<double> row(lower_.size());
+  const double scale = square(scales_.errors);
+  double variance = scale * covariance(site, site);
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    double value = scale * covariance(site, sites_[i]);
+    for (std::size_t j = 0; j < i; ++j)
+      value -= lower_[i][j] * row[j];
+    row[i] = value / lower_[i][i];
+    belief.mean += row[i] * solved_[i];
+    variance -= square(row[i]);
+  }
+  belief.sigma = std::sqrt(std::max(variance, 0.0) + noise_variance());
   return belief;
 }
 
