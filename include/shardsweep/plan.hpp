@@ -54,7 +54,9 @@ struct Verdict {
 struct PlannedTrial {
   Point point;
   Prediction prediction;
-  std::int32_t lane = 0;  ///< trials of one lane share lane_key and ascend in micro_batch
+  /// Trials of one lane share lane_key. They ascend in micro_batch and stand together where
+  /// the plan is exhaustive.
+  std::int32_t lane = 0;
 };
 
 struct LeftOut {
@@ -69,8 +71,18 @@ struct Plan {
   /// The first point left out by each constraint.
   std::map<std::string, LeftOut, std::less<>> examples;
   std::int64_t points = 0;
+  std::int64_t lanes = 0;
   std::int64_t duplicates = 0;  ///< points that the product and `points` both name
   double gpu_hours = 0;         ///< predicted, trials together
+  /// What those left out would have held, were each run to its end: by constraint, without the
+  /// points that no trainer could start (a world, batch or shape that does not divide).
+  std::map<std::string, double, std::less<>> left_out_gpu_hours;
+  [[nodiscard]] double gpu_hours_before_pruning() const {
+    double sum = gpu_hours;
+    for (const auto& [constraint, hours] : left_out_gpu_hours)
+      sum += hours;
+    return sum;
+  }
   std::vector<std::string> warnings;
 };
 

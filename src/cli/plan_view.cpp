@@ -20,6 +20,9 @@ using Buffer = fmt::memory_buffer;
 
 constexpr std::size_t flush_size = std::size_t{64} * 1024;
 constexpr double hour_s = 3600;
+constexpr std::string_view constraint_header = "left out by";
+constexpr std::string_view points_header = "points";
+constexpr std::string_view hours_header = "GPU-hours";
 
 enum class CellKind : std::uint8_t { number, text };
 
@@ -197,7 +200,11 @@ class PlanWriter {
       if (i > 0) out_.push_back(',');
       append_json(out_, plan_.warnings[i]);
     }
-    put(out_, "],\"lanes\":{},\"gpu_hours\":{},\"trials\":[", lanes(), plan_.gpu_hours);
+    put(out_, "],\"lanes\":{},\"gpu_hours\":{},\"gpu_hours_before\":{},", plan_.lanes,
+        plan_.gpu_hours, plan_.gpu_hours_before_pruning());
+    put(out_, "\"left_out_gpu_hours\":{{");
+    json_members(plan_.left_out_gpu_hours, [&](double hours) { put(out_, "{}", hours); });
+    put(out_, "}},\"trials\":[");
     const auto columns = all_columns(sweep_, names);
     for (std::size_t i = 0; i < plan_.trials.size(); ++i) {
       put(out_, "{}", i == 0 ? "\n" : ",\n");
@@ -220,18 +227,19 @@ class PlanWriter {
     if (plan_.trials.empty()) return;
     put(out_, "\n");
     trials(whole ? plan_.trials.size() : std::min(plan_.trials.size(), trials_shown));
-    put(out_, "\n{} in {}, about {} GPU-hours\n", counted(trial_count(), "trial"),
-        counted(lanes(), "lane"), amount_text(plan_.gpu_hours));
+    put(out_, "\n{} in {}, about {} GPU-hours", counted(trial_count(), "trial"),
+        counted(plan_.lanes, "lane"), amount_text(plan_.gpu_hours));
+    if (!plan_.left_out_gpu_hours.empty()) {
+      put(out_, "; {} before what is left out was, were each run to its end",
+          amount_text(plan_.gpu_hours_before_pruning()));
+    }
+    out_.push_back('\n');
   }
 
  private:
   [[nodiscard]] std::int64_t trial_count() const {
     return static_cast<std::int64_t>(plan_.trials.size());
   }
-  [[nodiscard]] std::int64_t lanes() const {
-    return plan_.trials.empty() ? 0 : plan_.trials.back().lane + 1;
-  }
-
   void flush_some() {
     if (flush_ && out_.size() > flush_size) flush_(out_);
   }
@@ -277,21 +285,31 @@ class PlanWriter {
     out_.push_back('}');
   }
 
+  [[nodiscard]] std::string hours_text(std::string_view constraint) const {
+    const auto found = plan_.left_out_gpu_hours.find(constraint);
+    return found == plan_.left_out_gpu_hours.end() ? "" : amount_text(found->second);
+  }
+
   void left_out() {
     if (plan_.left_out_by_constraint.empty()) return;
     std::size_t wide = 0;
-    std::size_t count_wide = 0;
+    std::size_t count_wide = points_header.size();
+    std::size_t hours_wide = hours_header.size();
     std::vector<std::pair<std::int64_t, std::string_view>> rows;
     for (const auto& [constraint, count] : plan_.left_out_by_constraint) {
       wide = std::max(wide, constraint.size());
       count_wide = std::max(count_wide, grouped(count).size());
+      hours_wide = std::max(hours_wide, hours_text(constraint).size());
       rows.emplace_back(-count, constraint);
     }
     std::sort(rows.begin(), rows.end());
-    put(out_, "\nleft out by\n");
+    wide = std::max(wide + 2, constraint_header.size());
+    put(out_, "\n{:<{}}  {:>{}}  {:>{}}\n", constraint_header, wide, points_header, count_wide,
+        hours_header, hours_wide);
     for (const auto& [count, constraint] : rows) {
       const auto example = plan_.examples.find(constraint);
-      put(out_, "  {:<{}}  {:>{}}", constraint, wide, grouped(-count), count_wide);
+      put(out_, "  {:<{}}  {:>{}}  {:>{}}", constraint, wide - 2, grouped(-count), count_wide,
+          hours_text(constraint), hours_wide);
       if (example != plan_.examples.end()) put(out_, "  e.g. {}", example->second.verdict.why);
       out_.push_back('\n');
     }

@@ -140,6 +140,10 @@ Judge::Finding Judge::find(const GridPoint& at) {
   return {};
 }
 
+bool Judge::could_start(const Finding& finding) {
+  return finding.constraint == none || finding.constraint > layers;
+}
+
 int Judge::find_structure(const GridPoint& at) const {
   const auto& point = at.point;
   const auto& layout = point.layout;

@@ -35,18 +35,22 @@ class Planner {
     plan_.points = grid_.size();
     plan_.duplicates = grid_.duplicates();
     std::vector<std::int64_t> counts(judge_.constraints().size(), 0);
+    std::vector<double> hours(counts.size(), 0);
     grid_.for_each([&](const GridPoint& at) {
       const auto finding = judge_.find(at);
       if (finding.constraint < 0) {
         keep(at);
       } else {
-        leave_out(at, finding, counts[static_cast<std::size_t>(finding.constraint)]++ == 0);
+        const auto constraint = static_cast<std::size_t>(finding.constraint);
+        leave_out(at, finding, counts[constraint]++ == 0);
+        if (Judge::could_start(finding)) hours[constraint] += gpu_hours_of(at.point);
       }
     });
     for (std::size_t i = 0; i < counts.size(); ++i) {
       if (counts[i] > 0) plan_.left_out_by_constraint[judge_.constraints()[i]] += counts[i];
+      if (hours[i] > 0) plan_.left_out_gpu_hours[judge_.constraints()[i]] += hours[i];
     }
-    write_trials(order_lanes(kept_));
+    write_lanes(order_lanes(kept_));
     return std::move(plan_);
   }
 
@@ -64,6 +68,16 @@ class Planner {
                      point.layout.grad_accum, point.repeat});
   }
 
+  [[nodiscard]] double gpu_hours_of(const Point& point, const Prediction& prediction) const {
+    constexpr double hour_s = 3600;
+    return prediction.attempt_s * static_cast<double>(gpus_held(sweep_.cluster, point)) /
+           hour_s;
+  }
+  [[nodiscard]] double gpu_hours_of(const Point& point) const {
+    const auto& model = sweep_.models[static_cast<std::size_t>(point.model)];
+    return gpu_hours_of(point, predictor_.predict(model, sweep_.measure, point));
+  }
+
   void leave_out(const GridPoint& at, const Judge::Finding& finding, bool first) {
     const auto stored = static_cast<std::int64_t>(plan_.left_out.size());
     const bool store = stored < sweep_.policy.max_stored_left_out;
@@ -73,23 +87,23 @@ class Planner {
     if (store) plan_.left_out.push_back(std::move(left));
   }
 
-  void write_trials(const std::vector<LaneRange>& lanes) {
+  void write_lanes(const std::vector<LaneRange>& lanes) {
     plan_.trials.reserve(kept_.size());
-    GridPoint at;
-    double gpu_seconds = 0;
     for (std::size_t number = 0; number < lanes.size(); ++number) {
       const auto& lane = lanes[number];
-      for (auto i = lane.first; i < lane.first + lane.count; ++i) {
-        grid_.read(kept_[i].index, at);
-        const auto& model = sweep_.models[static_cast<std::size_t>(at.point.model)];
-        const auto prediction = predictor_.predict(model, sweep_.measure, at.point);
-        gpu_seconds +=
-            prediction.attempt_s * static_cast<double>(gpus_held(sweep_.cluster, at.point));
-        plan_.trials.push_back({at.point, prediction, static_cast<std::int32_t>(number)});
-      }
+      for (auto i = lane.first; i < lane.first + lane.count; ++i)
+        write_trial(kept_[i], number);
     }
-    constexpr double hour_s = 3600;
-    plan_.gpu_hours = gpu_seconds / hour_s;
+  }
+
+  void write_trial(const LaneEntry& entry, std::size_t lane) {
+    grid_.read(entry.index, at_);
+    const auto& point = at_.point;
+    const auto& model = sweep_.models[static_cast<std::size_t>(point.model)];
+    const auto prediction = predictor_.predict(model, sweep_.measure, point);
+    plan_.gpu_hours += gpu_hours_of(point, prediction);
+    plan_.lanes = std::max(plan_.lanes, static_cast<std::int64_t>(lane) + 1);
+    plan_.trials.push_back({point, prediction, static_cast<std::int32_t>(lane)});
   }
 
   const SweepSpec& sweep_;
@@ -98,6 +112,7 @@ class Planner {
   Predictor predictor_;
   std::vector<const AxisInfo*> lane_axes_;
   std::vector<LaneEntry> kept_;
+  GridPoint at_;  // scratch
   Plan plan_;
 };
 

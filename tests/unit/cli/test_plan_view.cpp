@@ -75,14 +75,37 @@ TEST_CASE("a plan's table counts by constraint and lists the trials in order") {
   const auto text = text_of(small_sweep(), Format::table);
   CHECK(
       text.find("sweep 'a \"b\"' on h100-8x: 6 points, 4 feasible, 2 left out\n\n"
-                "left out by\n"
-                "  world  2  e.g. 8 GPUs are no multiple of tp 3 x pp 1 = 3, so nothing whole "
-                "is left for dp\n\n"
+                "left out by  points  GPU-hours\n"
+                "  world           2             e.g. 8 GPUs are no multiple of tp 3 x pp 1 = "
+                "3, so nothing whole is left for dp\n\n"
                 "lane  model  nodes  dp  tp  pp  micro_batch  grad_accum  ") == 0);
   CHECK_MESSAGE(text.find("\n   0  small      1   8   1   1            1           8 ") !=
                     std::string::npos,
                 text);
   CHECK(text.find("\n4 trials in 2 lanes, about ") != std::string::npos);
+}
+
+TEST_CASE("a plan says what pruning saves") {
+  auto sweep = sweep_of(llama3_8b(), {values("tp", {1, 2, 3, 8}), values("zero", {0, 1})},
+                        {values("nodes", {1}), values("seq_len", {8192}), automatic("dp"),
+                         automatic("grad_accum")});
+  sweep.global_batch_samples = 64;
+  const auto plan = make_plan(sweep, any_runner(), nullptr, nullptr);
+  REQUIRE(plan);
+  // tp 3 starts nowhere and costs nothing; what does not fit costs what it would hold.
+  CHECK(plan->left_out_by_constraint.at("world") == 2);
+  CHECK_FALSE(plan->left_out_gpu_hours.contains("world"));
+  CHECK(plan->left_out_gpu_hours.at("memory") > 0);
+  double before = plan->gpu_hours;
+  for (const auto& [constraint, hours] : plan->left_out_gpu_hours)
+    before += hours;
+  CHECK(plan->gpu_hours_before_pruning() == doctest::Approx(before));
+  const auto object = nlohmann::json::parse(text_of(sweep, Format::json));
+  CHECK(object["gpu_hours_before"].get<double>() > object["gpu_hours"].get<double>());
+  CHECK(object["left_out_gpu_hours"]["memory"].get<double>() > 0);
+  const auto text = text_of(sweep, Format::table);
+  CHECK(text.find(" before what is left out was, were each run to its end\n") !=
+        std::string::npos);
 }
 
 TEST_CASE("a long table is cut and says so unless the whole is asked for") {
