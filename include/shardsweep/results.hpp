@@ -15,6 +15,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace shardsweep {
@@ -75,6 +76,8 @@ struct SweepStatus {
   std::string running;  ///< slug of a running trial
   std::string
       waiting;  ///< why nothing runs: what the scheduler, or the daemon that paused, said
+  /// Bounds by which its search has skipped trials, and how many; the most frequent first.
+  std::vector<std::pair<std::string, std::int64_t>> spared;
   Timestamp submitted_at = 0;
   Timestamp last_event_at = 0;
 };

@@ -70,6 +70,21 @@ struct SubmitReport {
   std::int64_t left_out = 0;
 };
 
+/// A trial as its sweep's search sees it (domain/search/sweep_search.hpp).
+struct SearchRow {
+  TrialId id = 0;
+  Point point;
+  std::optional<Outcome> outcome;
+  bool attempted = false;
+  bool rerun = false;               ///< asked for by name
+  double tokens_per_s_per_gpu = 0;  ///< of its counted, unmarked measurement; 0: none
+  std::int64_t peak_memory_bytes = 0;
+  double gpu_seconds = 0;  ///< of its attempts that are over
+  Timestamp ended_at = 0;  ///< of its last attempt; 0: none is over
+  AttemptId running = 0;   ///< its attempt that has started and is not over; 0: none
+  Timestamp running_since = 0;
+};
+
 class Store {
  public:
   /// Creates the file and migrates it to this version's schema. A newer schema is refused. WAL
@@ -98,7 +113,9 @@ class Store {
   /// the sweep is complete and visible. Called again after a crash it goes on or begins anew:
   /// nothing of it is visible before the last call. Called again after the last one it gives
   /// the same report.
-  /// A trial with an outcome keeps it; a cancelled sweep becomes active, a paused one stays so.
+  /// A trial with an outcome keeps it; only what was skipped waits again where the file has
+  /// changed, to be judged by its rules and its search. A cancelled sweep becomes active, a
+  /// paused one stays so.
   struct InboxProgress {
     bool done = false;
     SubmitReport report;
@@ -109,6 +126,9 @@ class Store {
 
   /// Layout, model and batch of a trial, to launch it.
   [[nodiscard]] virtual Result<Point> point_of(TrialId trial, const SweepSpec& sweep) = 0;
+  /// All trials of a sweep that its file still has, in the plan's order.
+  [[nodiscard]] virtual Result<std::vector<SearchRow>> search_rows(SweepId id,
+                                                                   const SweepSpec& sweep) = 0;
   /// Trials chosen by an expression, for rerun and cancel. `names`: sweeps or slugs; empty:
   /// all.
   [[nodiscard]] virtual Result<std::vector<TrialRow>> select_trials(

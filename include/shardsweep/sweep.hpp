@@ -7,6 +7,7 @@
 #include <shardsweep/point.hpp>
 #include <shardsweep/policy.hpp>
 #include <shardsweep/rule.hpp>
+#include <shardsweep/search.hpp>
 
 #include <algorithm>
 #include <array>
@@ -104,6 +105,7 @@ struct SweepSpec {
   std::map<std::string, std::string> env;  ///< reaches every rank, recorded
   std::vector<LogRule> rules;              ///< what lines of the ranks' output mean
   Policy policy;
+  SearchSettings search;
   SourcePosition position;
 
   /// False where hand-picked points are all there is: nothing varies, so the product would be

@@ -21,7 +21,7 @@ Table status_table(const std::vector<SweepStatus>& statuses) {
   table.columns = {"sweep", "state", "trials", "planned", "queued", "running", "ended"};
   for (const OutcomeInfo& row : outcome_table)
     table.columns.emplace_back(row.name);
-  for (const char* column : {"left_out", "remaining_s", "running_trial"}) {
+  for (const char* column : {"left_out", "remaining_s", "running_trial", "skipped_by"}) {
     table.columns.emplace_back(column);
   }
   for (const SweepStatus& status : statuses) {
@@ -35,6 +35,7 @@ Table status_table(const std::vector<SweepStatus>& statuses) {
     row.emplace_back(status.left_out);
     row.emplace_back(status.remaining_s);
     row.emplace_back(status.running);
+    row.emplace_back(status.spared.empty() ? "" : status.spared.front().first);
     table.rows.push_back(std::move(row));
   }
   return table;
@@ -57,6 +58,14 @@ void drop_empty_columns(Table& table) {
   }
 }
 
+/// In a table they would be wider than the rest together.
+void say_sentences(SweepStatus& status) {
+  if (!status.waiting.empty()) say(fmt::format("{}: {}", status.name, status.waiting));
+  for (const auto& [bound, trials] : status.spared)
+    say(fmt::format("{}: {} skipped: {}", status.name, trials, bound));
+  status.spared.clear();
+}
+
 std::string daemon_line(const Session& session, Reader& reader) {
   const auto holder = reader.lease_holder();
   if (!daemon_runs(session)) return "no daemon runs";
@@ -69,15 +78,15 @@ std::string daemon_line(const Session& session, Reader& reader) {
 
 Result<ExitCode> command_status(const Session& session) {
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
-  SHARDSWEEP_ASSIGN(const auto statuses, reader->status(session.options.names));
-  Table table = status_table(statuses);
-  if (session.options.format == Format::table) {
+  SHARDSWEEP_ASSIGN(auto statuses, reader->status(session.options.names));
+  const bool as_table = session.options.format == Format::table;
+  if (as_table) {
     say(daemon_line(session, *reader));
-    for (const SweepStatus& status : statuses) {
-      if (!status.waiting.empty()) say(fmt::format("{}: {}", status.name, status.waiting));
-    }
-    drop_empty_columns(table);
+    for (SweepStatus& status : statuses)
+      say_sentences(status);
   }
+  Table table = status_table(statuses);
+  if (as_table) drop_empty_columns(table);
   SHARDSWEEP_TRY(print_result(table_text(table, session.options.format)));
   const bool undecided = std::any_of(statuses.begin(), statuses.end(), [](const auto& status) {
     return status.undecided > 0 ||

@@ -234,6 +234,7 @@ class PlanWriter {
           amount_text(plan_.gpu_hours_before_pruning()));
     }
     out_.push_back('\n');
+    search();
   }
 
  private:
@@ -283,6 +284,25 @@ class PlanWriter {
       }
     }
     out_.push_back('}');
+  }
+
+  /// A searched cell ends before its last trial.
+  void search() {
+    const auto& search = sweep_.search;
+    if (search.is_plain()) return;
+    std::vector<std::string> ends;
+    if (search.until.regret > 0) {
+      ends.push_back(fmt::format("nothing left is {:g} % faster, with {:g} %",
+                                 100 * search.until.regret, 100 * search.until.confidence));
+    }
+    if (search.until.runs > 0) ends.push_back(counted(search.until.runs, "run"));
+    if (search.until.gpu_hours > 0)
+      ends.push_back(fmt::format("{:g} GPU-hours", search.until.gpu_hours));
+    put(out_, "each cell (model x seq_len x nodes) {}{}\n",
+        search.policy == SearchPolicy::best_first ? "best first" : "in this order",
+        ends.empty()
+            ? ", to its last trial"
+            : fmt::format(", until: {}; the rest ends skipped", fmt::join(ends, " or ")));
   }
 
   [[nodiscard]] std::string hours_text(std::string_view constraint) const {

@@ -268,11 +268,13 @@ Result<void> Daemon::assign(const AllocationRow& allocation, AttemptId id) {
                                          .predicted_s = trial.predicted_s});
   SHARDSWEEP_TRY(write_file_durably(paths.spec(), encode(spec)));
   Channel& channel = channels_.at(allocation.id);
+  // Without a lane the lead skips nothing by itself.
+  const bool skips_after_oom = context->spec.search.rules.micro_batch;
   SHARDSWEEP_TRY(send(channel, Assign{.attempt = id,
                                       .trial = trial.slug,
                                       .dir = attempt.dir,
                                       .nonce = attempt.nonce,
-                                      .lane = trial.lane,
+                                      .lane = skips_after_oom ? trial.lane : std::string(),
                                       .micro_batch = trial.micro_batch,
                                       .predicted_s = trial.predicted_s}));
   channel.assigned.insert(id);

@@ -36,6 +36,7 @@ Result<void> Daemon::load() {
 Result<void> Daemon::reload() {
   SHARDSWEEP_ASSIGN(world_, parts_.store.load_world());
   decided_ = all_said_ = false;
+  forget_searches();
   // Policies are needed before anything is folded.
   for (const SweepRow& sweep : world_.sweeps) {
     const bool alive =
@@ -153,6 +154,7 @@ Result<void> Daemon::commit() {
     return done;
   }
   SHARDSWEEP_TRY(done);
+  tell_searches();
   watcher_.see(world_, changes_, parts_.clock.now());
   changes_.clear();
   return {};
@@ -221,6 +223,13 @@ DecideInput Daemon::decide_input() {
     facts.policy = spec.policy;
     facts.slots_per_node = spec.cluster.gpus_per_node;
     facts.backend = sweep.backend;
+    facts.skip_larger_after_oom = spec.search.rules.micro_batch;
+    if (const auto search = search_of(sweep.id, **context); !search) {
+      log_error(search.error().what);
+      continue;
+    } else if (*search != nullptr) {
+      input.searches.emplace(sweep.id, *search);
+    }
     add_site(**context, sweep, facts);
     if (spec.policy.max_gpu_hours > 0) {
       facts.gpu_hours_used = parts_.store.gpu_seconds(sweep.id).value_or(0) / 3600;

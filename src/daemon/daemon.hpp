@@ -6,6 +6,7 @@
 #include "domain/decide.hpp"
 #include "domain/fold.hpp"
 #include "domain/notices.hpp"
+#include "domain/search/sweep_search.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/clock.hpp>
@@ -70,6 +71,7 @@ class Daemon {
     std::string site_text;
     SweepSpec spec;
     SiteSpec site;
+    std::unique_ptr<SweepSearch> search;  ///< none: the plan's order, to its end
   };
   /// What has been said to a lead, read back from to_lead after a restart.
   struct Channel {
@@ -159,6 +161,11 @@ class Daemon {
   [[nodiscard]] Result<void> commit();
   [[nodiscard]] Result<void> renew_lease();
   [[nodiscard]] Result<SweepContext*> context_of(const SweepRow& sweep);
+  // search.cpp
+  [[nodiscard]] Result<SweepSearch*> search_of(SweepId sweep, SweepContext& context);
+  void forget_searches();
+  void tell_searches();
+
   [[nodiscard]] Result<void> reload();
 
   DaemonParts parts_;

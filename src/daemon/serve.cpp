@@ -67,6 +67,7 @@ Result<bool> Daemon::serve_one(const PendingRequest& waiting) {
     unsent_.emplace(waiting.id, std::move(answer));
   }
   SHARDSWEEP_TRY(commit());
+  forget_searches();
   if (const auto told = answer_request(parts_.home, unsent_.at(waiting.id)); !told) {
     log_warning(told.error().what);
     return false;

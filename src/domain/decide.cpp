@@ -435,6 +435,11 @@ class Decider {
       ++assigned;
       ++open;
       next = trials.erase(next);
+      // What has been started counts against the search's limits before the next one is.
+      if (is_searched(allocation.sweep)) {
+        search(allocation.sweep);
+        next = trials.begin();
+      }
     }
   }
 

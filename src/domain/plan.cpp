@@ -8,6 +8,7 @@
 #include "domain/grid.hpp"
 #include "domain/lane_order.hpp"
 #include "domain/predict/predictor.hpp"
+#include "domain/search/plan_order.hpp"
 #include "domain/text.hpp"
 
 #include <fmt/format.h>
@@ -50,7 +51,13 @@ class Planner {
       if (counts[i] > 0) plan_.left_out_by_constraint[judge_.constraints()[i]] += counts[i];
       if (hours[i] > 0) plan_.left_out_gpu_hours[judge_.constraints()[i]] += hours[i];
     }
-    write_lanes(order_lanes(kept_));
+    // Lanes first: they break a search's ties.
+    const auto lanes = order_lanes(kept_);
+    if (sweep_.search.policy == SearchPolicy::best_first) {
+      write_best_first(lanes);
+    } else {
+      write_lanes(lanes);
+    }
     return std::move(plan_);
   }
 
@@ -94,6 +101,24 @@ class Planner {
       for (auto i = lane.first; i < lane.first + lane.count; ++i)
         write_trial(kept_[i], number);
     }
+  }
+
+  void write_best_first(const std::vector<LaneRange>& lanes) {
+    std::vector<LaneEntry> entries;
+    std::vector<std::size_t> numbers;
+    for (std::size_t number = 0; number < lanes.size(); ++number) {
+      const auto first = kept_.begin() + static_cast<std::ptrdiff_t>(lanes[number].first);
+      const auto count = static_cast<std::ptrdiff_t>(lanes[number].count);
+      entries.insert(entries.end(), first, first + count);
+      numbers.insert(numbers.end(), lanes[number].count, number);
+    }
+    const auto read = [&](const LaneEntry& entry) -> const Point& {
+      grid_.read(entry.index, at_);
+      return at_.point;
+    };
+    plan_.trials.reserve(entries.size());
+    for (const auto i : best_first_order(sweep_, predictor_, entries, read))
+      write_trial(entries[i], numbers[i]);
   }
 
   void write_trial(const LaneEntry& entry, std::size_t lane) {

@@ -43,6 +43,7 @@ class Explainer {
     grid();
     points();
     rest();
+    search();
     policy();
     return std::move(out_);
   }
@@ -157,6 +158,26 @@ class Explainer {
     for (const auto& rule : sweep_.rules)
       line("  - {{name: {}, pattern: {}, outcome: {}}}", yaml_text(rule.name),
            yaml_text(rule.pattern), name(rule.outcome));
+  }
+
+  void search() {
+    const auto& search = sweep_.search;
+    line("\nsearch:");
+    line("  policy: {}  # {}", search_policy_words.at(static_cast<std::size_t>(search.policy)),
+         fmt::join(search_policy_words, " | "));
+    std::vector<std::string> until;
+    if (search.until.regret > 0) {
+      until.push_back(fmt::format("regret: {}", search.until.regret));
+      until.push_back(fmt::format("confidence: {}", search.until.confidence));
+    }
+    if (search.until.runs > 0) until.push_back(fmt::format("runs: {}", search.until.runs));
+    if (search.until.gpu_hours > 0)
+      until.push_back(fmt::format("gpu_hours: {}", search.until.gpu_hours));
+    line("  until: {{{}}}  # of a cell (model x seq_len x nodes); empty: its last trial",
+         fmt::join(until, ", "));
+    line("  rules: {{micro_batch: {}, grad_accum: {}}}  # named rules that are in force",
+         search.rules.micro_batch, search.rules.grad_accum);
+    line("  learn_across: {}  # whether cells learn from each other", search.learn_across);
   }
 
   void policy() {

@@ -70,6 +70,7 @@ class SweepReader {
   Result<void> read_excludes(const YamlNode& list);
   Result<void> read_measure(const YamlNode& map);
   Result<void> read_runner(const YamlNode& node);
+  Result<void> read_search(const YamlNode& map);
   Result<void> read_policy(const YamlNode& root);
   Result<void> read_rules(const YamlNode& list);
 

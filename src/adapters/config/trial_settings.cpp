@@ -180,6 +180,7 @@ Result<void> SweepReader::read_trial_settings(const YamlNode& root) {
     SHARDSWEEP_ASSIGN(sweep_.env, read_environment(*map));
   }
   if (const auto* list = find(root, "classify")) SHARDSWEEP_TRY(read_rules(*list));
+  if (const auto* map = find(root, "search")) SHARDSWEEP_TRY(read_search(*map));
   return read_policy(root);
 }
 

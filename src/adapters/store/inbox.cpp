@@ -52,6 +52,10 @@ struct Sql {
   std::string gone =
       "UPDATE trials SET hidden = 1 WHERE sweep = ?1 AND hidden = 0 AND identity NOT IN "
       "(SELECT identity FROM incoming_trials)";
+  std::string edited = "SELECT count(*) FROM sweeps WHERE name = ?1 AND resolved_hash <> ?2";
+  std::string skipped =
+      "UPDATE trials SET state = 'planned', outcome = NULL, cause = '' WHERE sweep = ?1 AND "
+      "hidden = 0 AND outcome = 'skipped'";
   std::string outcomes =
       "SELECT outcome, count(*) FROM trials WHERE sweep = ?1 AND hidden = 0 AND "
       "outcome IS NOT NULL GROUP BY outcome";
@@ -155,9 +159,16 @@ void count_outcomes(Database& database, SubmitReport& report) {
   }
 }
 
+bool is_edited(Database& database, const Submitted& submitted) {
+  Statement select(database, sql().edited);
+  auto row = select.use(submitted.name, submitted.resolved_hash);
+  return row.next() && row.integer(0) != 0;
+}
+
 SubmitReport merge(Database& database, const Submitted& submitted, Timestamp now) {
   SubmitReport report;
   report.name = submitted.name;
+  const bool edited = is_edited(database, submitted);
   {
     Statement upsert(database, sql().sweep);
     auto row = upsert.use(submitted.name, submitted.source, submitted.resolved,
@@ -176,6 +187,7 @@ SubmitReport merge(Database& database, const Submitted& submitted, Timestamp now
   };
   report.gone = change(sql().gone);
   report.known = change(sql().known);
+  if (edited) change(sql().skipped);
   count_outcomes(database, report);
   report.fresh = change(sql().fresh, submitted.runner, submitted.runner_version);
   report.trials = report.known + report.fresh;

@@ -2,6 +2,8 @@
 // How far sweeps are.
 #include "adapters/store/reader.hpp"
 #include "adapters/store/rows.hpp"
+#include "domain/decide.hpp"
+#include "domain/search/cell_search.hpp"
 
 namespace shardsweep::sqlite {
 namespace {
@@ -44,6 +46,12 @@ struct Sql {
       WHERE e.sweep = ?1 AND e.kind = 'paused' AND s.state = 'paused'
         AND e.id = (SELECT max(id) FROM events WHERE sweep = ?1 AND kind = 'paused')
     LIMIT 1)sql";
+  // What a trial's cause says of its whole cell.
+  std::string spared = R"sql(
+    SELECT iif(instr(cause, ?2) > 0, substr(cause, 1, instr(cause, ?2) - 1), cause), count(*)
+    FROM trials WHERE sweep = ?1 AND hidden = 0 AND state = 'ended' AND outcome = 'skipped'
+      AND id IN (SELECT trial FROM events WHERE sweep = ?1 AND kind = ?3)
+    GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 3)sql";
   std::string last_event = "SELECT at FROM events WHERE sweep = ? ORDER BY id DESC LIMIT 1";
 };
 
@@ -64,6 +72,14 @@ void count(Database& database, SweepStatus& status) {
       if (!info(*outcome).final_verdict) status.undecided += trials;
     }
   }
+}
+
+void read_spared(Database& database, SweepStatus& status) {
+  if (!status.by_outcome.contains(std::string(name(Outcome::skipped)))) return;
+  Statement select(database, sql().spared);
+  auto row = select.use(status.id, bound_mark, spared_event);
+  while (row.next())
+    status.spared.emplace_back(row.text(0), row.integer(1));
 }
 
 /// What has not ended, by its predictions as measured ones turned out; a trial without a
@@ -114,6 +130,7 @@ std::vector<SweepStatus> status(Database& database, const std::vector<std::strin
     count(database, one);
     estimate(database, one);
     read_one(database, sql().running, one.id, one.running);
+    read_spared(database, one);
     read_one(database, sql().waiting, one.id, one.waiting);
     read_one(database, sql().last_event, one.id, one.last_event_at);
   }

@@ -56,6 +56,21 @@ struct Sql {
   std::string next_attempt = "SELECT ifnull(max(id), 0) + 1 FROM attempts";
   std::string next_allocation = "SELECT ifnull(max(id), 0) + 1 FROM allocations";
   std::string point = fmt::format("SELECT {} FROM trials WHERE id = ?", list(point_columns()));
+  std::string search = fmt::format(R"sql(
+      SELECT {}, t.id, t.outcome, t.attempts > 0,
+        EXISTS (SELECT 1 FROM events AS e WHERE e.trial = t.id AND e.kind = 'rerun'),
+        ifnull(m.tokens_per_s_per_gpu, 0.0), ifnull(m.peak_memory_bytes, 0),
+        (SELECT ifnull(sum((b.ended_at - b.started_at) * 1e-6 * t.gpus), 0.0) FROM attempts AS b
+          WHERE b.trial = t.id AND b.started_at > 0 AND b.ended_at > b.started_at),
+        (SELECT ifnull(max(b.ended_at), 0) FROM attempts AS b WHERE b.trial = t.id),
+        ifnull(r.id, 0), ifnull(r.started_at, 0)
+      FROM trials AS t
+      LEFT JOIN attempts AS a ON a.trial = t.id AND a.counted = 1
+      LEFT JOIN measurements AS m ON m.attempt = a.id AND m.mark IS NULL
+      LEFT JOIN attempts AS r ON r.trial = t.id AND r.number = t.attempts AND
+        r.state <> 'ended' AND r.started_at > 0
+      WHERE t.sweep = ? AND t.hidden = 0 ORDER BY t.position, t.id)sql",
+                                   list(point_columns(), "t."));
   // Indexed by sweep alone: a sweep's trials are some thousands, a result comes once a minute.
   std::string losses =
       "SELECT m.loss FROM trials AS t JOIN trials AS o ON o.sweep = t.sweep AND o.id <> t.id "
@@ -161,6 +176,9 @@ class SqliteStore final : public Store {
       return read_point(row, sweep);
     });
   }
+  Result<std::vector<SearchRow>> search_rows(SweepId id, const SweepSpec& sweep) override {
+    return guarded([&] { return read_search_rows(id, sweep); });
+  }
   Result<std::vector<TrialRow>> select_trials(const std::vector<std::string>& names,
                                               const std::string& where) override {
     return guarded([&] {
@@ -188,6 +206,7 @@ class SqliteStore final : public Store {
 
  private:
   World read_world();
+  std::vector<SearchRow> read_search_rows(SweepId id, const SweepSpec& sweep);
   std::vector<TrialRow> selected(const std::vector<std::string>& names,
                                  const std::string& where);
 
@@ -230,6 +249,28 @@ World SqliteStore::read_world() {
   world.next_attempt = database_.integer(sql_.next_attempt);
   world.next_allocation = database_.integer(sql_.next_allocation);
   return world;
+}
+
+std::vector<SearchRow> SqliteStore::read_search_rows(SweepId id, const SweepSpec& sweep) {
+  Statement select(database_, sql_.search);
+  auto row = select.use(id);
+  std::vector<SearchRow> rows;
+  while (row.next()) {
+    auto& one = rows.emplace_back();
+    one.point = read_point(row, sweep);
+    auto column = static_cast<int>(point_columns().size());
+    row.read(column++, one.id);
+    one.outcome = read_outcome(row, column++);
+    row.read(column++, one.attempted);
+    row.read(column++, one.rerun);
+    row.read(column++, one.tokens_per_s_per_gpu);
+    row.read(column++, one.peak_memory_bytes);
+    row.read(column++, one.gpu_seconds);
+    row.read(column++, one.ended_at);
+    row.read(column++, one.running);
+    row.read(column++, one.running_since);
+  }
+  return rows;
 }
 
 std::vector<TrialRow> SqliteStore::selected(const std::vector<std::string>& names,

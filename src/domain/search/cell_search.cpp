@@ -247,8 +247,8 @@ std::string CellSearch::bound_text(std::size_t number) {
   refresh();
   const auto& candidate = candidates_[number];
   constexpr double upper_sigmas = 1.645;
-  return fmt::format("; this one: {:.0f} predicted, below {:.0f} with 95 %, fits with {:.0f} %",
-                     std::exp(candidate.mean),
+  return fmt::format("{}{:.0f} predicted, below {:.0f} with 95 %, fits with {:.0f} %",
+                     bound_mark, std::exp(candidate.mean),
                      std::exp(candidate.mean + upper_sigmas * candidate.sigma),
                      100 * candidate.fits);
 }

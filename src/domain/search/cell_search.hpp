@@ -15,6 +15,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace shardsweep {
@@ -32,6 +33,9 @@ struct SearchNews {
   double tokens_per_s_per_gpu = 0;  ///< 0: not known
   std::int64_t peak_bytes = 0;      ///< 0: not known
 };
+
+/// Of a sentence of enough() and bound_text(): what stands before it holds for the whole cell.
+inline constexpr std::string_view bound_mark = "; this one: ";
 
 class CellSearch {
  public:

@@ -24,7 +24,7 @@ double metric(const AddMeasurement& measurement, std::string_view name) {
 }  // namespace
 
 CellKey cell_of(const ModelSpec& model, const Point& point) {
-  return {parameters(model), model.name, point.seq_len, point.nodes, point.gpus};
+  return {parameters(model), model.name, point.seq_len, point.nodes, point.gpus, point.vars};
 }
 
 SweepSearch::SweepSearch(const SearchSettings& settings, ClusterSpec cluster,
@@ -41,6 +41,8 @@ void SweepSearch::add(const SearchTrial& trial) {
   cell.gpu_hours += trial.gpu_hours;
   places_.insert_or_assign(trial.id, Place{&cell, number});
   points_.insert_or_assign(trial.id, trial.point);
+  if (trial.asked) asked_.insert(trial.id);
+  if (trial.running != 0) started_at_.emplace(trial.running, trial.running_since);
   if (trial.started) cell.search.start(number);
   if (trial.news) end(trial.id, *trial.news);
 }
@@ -69,7 +71,8 @@ void SweepSearch::hear(const World& world, std::span<const Change> changes) {
       if (place == places_.end()) continue;
       if (attempt->started_at > 0) started_at_[attempt->row.id] = attempt->started_at;
       const auto start = started_at_.find(attempt->row.id);
-      if (attempt->ended_at > 0 && start != started_at_.end()) {
+      if (attempt->ended_at > 0 && start != started_at_.end() &&
+          billed_.insert(attempt->row.id).second) {
         const double held_s =
             static_cast<double>(attempt->ended_at - start->second) * microsecond;
         place->second.cell->gpu_hours +=
@@ -118,7 +121,7 @@ SweepSearch::Advice SweepSearch::advise(const std::vector<const TrialRow*>& wait
     const auto enough = cell.search.enough(cell.gpu_hours);
     for (const auto number : order) {
       const auto id = cell.trials[number];
-      if (enough) {
+      if (enough && !asked_.contains(id)) {
         advice.skip.push_back({id, *enough + cell.search.bound_text(number)});
       } else {
         advice.rank.emplace(id, static_cast<std::int64_t>(advice.rank.size()));

@@ -10,6 +10,7 @@
 #include <compare>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -17,14 +18,15 @@
 
 namespace shardsweep {
 
-/// model x sequence length x nodes (or GPUs). Cells are searched in the order of growing models
-/// and nodes.
+/// model x sequence length x nodes (or GPUs), and the values of free axes, of which no model
+/// knows what they do. Cells are searched in the order of growing models and nodes.
 struct CellKey {
   std::int64_t parameters = 0;
   std::string model;
   std::int32_t seq_len = 0;
   std::int32_t nodes = 0;
   std::int32_t gpus = 0;
+  std::vector<std::int32_t> vars;
   friend auto operator<=>(const CellKey&, const CellKey&) = default;
 };
 [[nodiscard]] CellKey cell_of(const ModelSpec& model, const Point& point);
@@ -34,8 +36,12 @@ struct SearchTrial {
   TrialId id = 0;
   SearchPoint point;
   bool started = false;  ///< it has, or had, an attempt
+  bool asked = false;    ///< somebody wants it by name: it is never skipped
   std::optional<SearchNews> news;
-  double gpu_hours = 0;  ///< of its attempts
+  double gpu_hours = 0;  ///< of its attempts that are over
+  /// Of its attempt that runs, and since when; 0: none.
+  AttemptId running = 0;
+  Timestamp running_since = 0;
 };
 
 class SweepSearch {
@@ -44,6 +50,8 @@ class SweepSearch {
 
   /// In the plan's order.
   void add(const SearchTrial& trial);
+  /// How a trial has ended; what is told again changes nothing.
+  void end(TrialId trial, const SearchNews& news);
   /// What was measured elsewhere; heard by all cells.
   void learn(SearchPoint point, const SearchNews& news);
   /// What a tick has learnt, before or after it is committed: heard twice it is the same.
@@ -79,7 +87,6 @@ class SweepSearch {
     SearchNews news;
   };
 
-  void end(TrialId trial, const SearchNews& news);
   void teach(Cell& cell);
   void sync(const std::vector<const TrialRow*>& waiting);
 
@@ -90,7 +97,9 @@ class SweepSearch {
   std::map<TrialId, Place> places_;
   std::map<TrialId, SearchPoint> points_;
   std::map<TrialId, SearchNews> ended_;
+  std::set<TrialId> asked_;
   std::map<AttemptId, Timestamp> started_at_;
+  std::set<AttemptId> billed_;   // their GPU-hours are counted
   std::vector<Lesson> lessons_;  // for all cells, where they learn from each other
 };
 

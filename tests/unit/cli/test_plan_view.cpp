@@ -85,7 +85,7 @@ TEST_CASE("a plan's table counts by constraint and lists the trials in order") {
   CHECK(text.find("\n4 trials in 2 lanes, about ") != std::string::npos);
 }
 
-TEST_CASE("a plan says what pruning saves") {
+TEST_CASE("a plan says what pruning saves and where a search ends") {
   auto sweep = sweep_of(llama3_8b(), {values("tp", {1, 2, 3, 8}), values("zero", {0, 1})},
                         {values("nodes", {1}), values("seq_len", {8192}), automatic("dp"),
                          automatic("grad_accum")});
@@ -103,9 +103,15 @@ TEST_CASE("a plan says what pruning saves") {
   const auto object = nlohmann::json::parse(text_of(sweep, Format::json));
   CHECK(object["gpu_hours_before"].get<double>() > object["gpu_hours"].get<double>());
   CHECK(object["left_out_gpu_hours"]["memory"].get<double>() > 0);
-  const auto text = text_of(sweep, Format::table);
+  auto text = text_of(sweep, Format::table);
   CHECK(text.find(" before what is left out was, were each run to its end\n") !=
         std::string::npos);
+  CHECK(text.find("each cell") == std::string::npos);
+  sweep.search.policy = SearchPolicy::best_first;
+  sweep.search.until = {.regret = 0.01, .runs = 5};
+  text = text_of(sweep, Format::table);
+  CHECK(text.find("each cell (model x seq_len x nodes) best first, until: nothing left is 1 % "
+                  "faster, with 95 % or 5 runs; the rest ends skipped\n") != std::string::npos);
 }
 
 TEST_CASE("a long table is cut and says so unless the whole is asked for") {

@@ -30,6 +30,7 @@ class RandomSweep {
     for (auto count = pick(4); count > 0; --count)
       point();
     settings();
+    search();
     policy();
     return sweep_;
   }
@@ -79,6 +80,17 @@ class RandomSweep {
     model.vocab = 1 + pick(1 << 20);
     model.tied_embeddings = pick(2) == 0;
     sweep_.models.push_back(model);
+  }
+
+  void search() {
+    auto& search = sweep_.search;
+    search.policy = static_cast<SearchPolicy>(pick(2));
+    if (pick(2) == 0) search.until.regret = 1 / (1.5 + real());
+    if (search.until.regret > 0 && pick(2) == 0) search.until.confidence = 1 / (1.5 + real());
+    if (pick(2) == 0) search.until.runs = 1 + pick(1000);
+    if (pick(2) == 0) search.until.gpu_hours = real();
+    search.rules = {pick(2) == 0, pick(2) == 0};
+    search.learn_across = pick(2) == 0;
   }
 
   std::int64_t value(const AxisInfo& axis) {

@@ -253,3 +253,18 @@ TEST_CASE("no var has the name of a column of trials or measurements") {
   }
   CHECK(columns > 30);
 }
+
+TEST_CASE("a search says its policy and its end and is exhaustive without") {
+  const std::string text = std::string(head) + "constants: {model: tiny, gpus: 1}\n";
+  CHECK(load_text(text)->search.is_plain());
+  const auto searched = load_text(
+      text +
+          "search: {policy: best_first, until: {regret: 1%, confidence: 0.9, runs: 20}, "
+          "rules: {grad_accum: false}, learn_across: true}\n",
+      {"search.until.gpu_hours=2.5"});
+  REQUIRE_MESSAGE(searched.has_value(), fault_of(searched));
+  SearchSettings expected{.policy = SearchPolicy::best_first, .learn_across = true};
+  expected.until = {.regret = 0.01, .confidence = 0.9, .runs = 20, .gpu_hours = 2.5};
+  expected.rules.grad_accum = false;
+  CHECK(searched->search == expected);
+}

@@ -221,3 +221,24 @@ TEST_CASE("names with quotes and SQL in them are stored as they are") {
   CHECK(std::any_of(cells.candidates.begin(), cells.candidates.end(),
                     [&](const auto& one) { return one.row == evil && !one.feasible; }));
 }
+
+TEST_CASE("what was skipped waits again where the file has changed and nowhere else") {
+  const TempDir dir;
+  Daemon daemon(dir / "a.db");
+  daemon.submit(dir, {});
+  const auto trial = daemon.trial("model = 'tiny' and gpus = 1 and micro_batch = 2");
+  daemon.commit({SetTrial{trial, State::ended, Outcome::skipped, "a bound", 0, 0, 0}});
+  const auto stored = [&] {
+    return rows_of(
+        dir / "a.db",
+        fmt::format("SELECT state, outcome, cause FROM trials WHERE id = {}", trial));
+  };
+  daemon.submit(dir, {});
+  CHECK(stored() == "ended|skipped|a bound\n");
+  const SweepFile file;
+  auto edited = file.submitted();
+  edited.resolved_hash = "another";
+  must(write_inbox(dir / "edited", edited, [&](const Point& p) { return file.names(p); }));
+  CHECK(daemon.submit(dir / "edited").measured == 0);
+  CHECK(stored() == "planned|NULL|\n");
+}

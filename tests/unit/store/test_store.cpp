@@ -5,6 +5,7 @@
 
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <csignal>
 #include <thread>
 
@@ -311,4 +312,41 @@ TEST_CASE("a point comes back with its vars and words") {
   submission.sweep.models.pop_back();
   CHECK(daemon.store->point_of(rows.back().id, submission.sweep).error().what ==
         "the sweep no longer has the model 'small'");
+}
+
+TEST_CASE("a search sees every trial with its point and end and what it has cost") {
+  const TempDir dir;
+  Daemon daemon(dir / "a.db");
+  daemon.submit(dir, {.gpus = {1, 2}, .micro_batch = {1}});
+  const auto measured = daemon.trial("model = 'tiny' and gpus = 2");
+  const auto attempt = daemon.run(measured, Outcome::completed, 50);
+  const auto marked = daemon.trial("model = 'small' and gpus = 2");
+  daemon.run(marked, Outcome::completed, 70, "implausible");
+  const auto running = daemon.trial("model = 'tiny' and gpus = 1");
+  PutAttempt open{.row = {attempt + 2, running, 1, 1, "n", "/t", State::running, false}};
+  open.started_at = 42;
+  daemon.commit({open, SetTrial{running, State::running, {}, "", 0, 0, 1},
+                 AddEvent{.at = 1, .trial = running, .kind = "rerun", .detail = ""}});
+  const SweepFile file({.gpus = {1, 2}, .micro_batch = {1}});
+  const auto rows = must(daemon.store->search_rows(1, file.sweep));
+  REQUIRE(rows.size() == 4);
+  const auto row = [&](TrialId id) {
+    return *std::find_if(rows.begin(), rows.end(), [&](const auto& r) { return r.id == id; });
+  };
+  CHECK(row(measured).point == must(daemon.store->point_of(measured, file.sweep)));
+  CHECK(row(measured).outcome == Outcome::completed);
+  CHECK(row(measured).tokens_per_s_per_gpu == 50);
+  CHECK(row(measured).peak_memory_bytes == 3 << 20);
+  CHECK(row(measured).gpu_seconds == 8);
+  CHECK(row(measured).ended_at > 0);
+  CHECK(row(measured).running == 0);
+  CHECK(row(marked).tokens_per_s_per_gpu == 0);
+  CHECK(row(running).running == attempt + 2);
+  CHECK(row(running).running_since == 42);
+  CHECK(row(running).rerun);
+  CHECK(row(running).attempted);
+  const auto untouched = row(daemon.trial("model = 'small' and gpus = 1"));
+  CHECK_FALSE(untouched.outcome.has_value());
+  CHECK_FALSE(untouched.attempted);
+  CHECK(untouched.gpu_seconds == 0);
 }

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// The searches of sweeps that have one. Each is made from the database, so that a daemon that
+// comes after another one, or a request that has changed rows, finds the same belief; then it
+// hears what is committed.
+#include "daemon/daemon.hpp"
+#include "domain/predict/family.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace shardsweep {
+namespace {
+
+constexpr double hour_s = 3600;
+
+SearchTrial trial_of(const SearchRow& row, const SweepSpec& spec) {
+  const auto& model = spec.models.at(static_cast<std::size_t>(row.point.model));
+  return {.id = row.id,
+          .point = {.model = model, .point = row.point, .traits = {}},
+          .started = row.attempted,
+          .asked = row.rerun,
+          .gpu_hours = row.gpu_seconds / hour_s,
+          .running = row.running,
+          .running_since = row.running_since};
+}
+
+}  // namespace
+
+/// None where the plan's order is all there is. Made where it is not there yet.
+Result<SweepSearch*> Daemon::search_of(SweepId sweep, SweepContext& context) {
+  const auto& spec = context.spec;
+  if (spec.search.is_plain()) return nullptr;
+  if (context.search) return context.search.get();
+  SHARDSWEEP_ASSIGN(auto rows, parts_.store.search_rows(sweep, spec));
+  auto search = std::make_unique<SweepSearch>(
+      spec.search, spec.cluster, Predictor(spec.cluster, family_of_runner(spec.runner.name)));
+  for (const auto& row : rows)
+    search->add(trial_of(row, spec));
+  // In the order in which the ends were heard: what is learnt depends on it a little.
+  std::stable_sort(rows.begin(), rows.end(), [](const SearchRow& a, const SearchRow& b) {
+    return a.ended_at < b.ended_at;
+  });
+  for (const auto& row : rows) {
+    if (row.outcome)
+      search->end(row.id, {*row.outcome, row.tokens_per_s_per_gpu, row.peak_memory_bytes});
+  }
+  context.search = std::move(search);
+  return context.search.get();
+}
+
+/// Rows have changed otherwise than by what a search hears.
+void Daemon::forget_searches() {
+  for (auto& [id, context] : contexts_)
+    context.search.reset();
+}
+
+void Daemon::tell_searches() {
+  for (auto& [id, context] : contexts_) {
+    if (context.search) context.search->hear(world_, changes_);
+  }
+}
+
+}  // namespace shardsweep
