@@ -87,6 +87,10 @@ struct RecordedOptions {
 [[nodiscard]] Result<RecordedSweep> read_recorded(const std::filesystem::path& file,
                                                   const RecordedOptions& options);
 
+/// Names under which labels stand beside our own columns in `results`: small letters, digits
+/// and '_'; one of ours gets `published_` before it. All different.
+[[nodiscard]] std::vector<std::string> label_names(const RecordedSweep& sweep);
+
 /// Leaves the rows for which an expression is true: over axes, global_batch, the model's shape,
 /// outcome, tokens_per_s_per_gpu, peak_memory_bytes, kernel,
 /// software_version, oom_error and labels.

@@ -52,6 +52,10 @@ struct CellCandidate {
   std::optional<double> value;                 ///< what is shown
   std::optional<double> tokens_per_s_per_gpu;  ///< what the best is chosen by
   std::string layout;                          ///< "dp4 tp2 pp1 mb2 ga4 z1"
+  /// Of imported ones, by the MFU that their table gives: the best one's, its layout and speed.
+  std::optional<double> published_mfu{};
+  std::string published_layout{};
+  double published_tokens_per_s_per_gpu = 0;
   std::string runner_version;
   std::int64_t trials = 1;  ///< how many it stands for; it has the values of their best
 };

@@ -25,7 +25,7 @@ class Grammar {
     app_.footer(
         "Daily: plan submit run status follow pause resume cancel rerun show\n"
         "Results: results query best heatmap export\n"
-        "Tables of others: replay evaluate-memory\n"
+        "Tables of others: import replay evaluate-memory\n"
         "Other: nodes doctor daemon tick render gc\n"
         "A sweep's name, a trial's slug, an attempt (slug.2) or a job id is understood "
         "wherever a "
@@ -210,6 +210,13 @@ class Grammar {
         ->type_name("RULE");
     replay->add_flag("--learn-across", o_.learn_across,
                      "cells learn from smaller models and fewer nodes");
+    CLI::App* import_table = command(
+        "import", "Take somebody's table of runs into the database: results, best, heatmap");
+    with_recorded_file(import_table);
+    import_table
+        ->add_option("--name", o_.name,
+                     "of the sweep that it becomes (default: the file's, without its ending)")
+        ->type_name("NAME");
     with_recorded_file(command("evaluate-memory",
                                "Predicted memory against what a recorded sweep reports, and "
                                "its OOM rows against the verdict"));

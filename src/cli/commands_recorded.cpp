@@ -1,13 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// replay: a recorded sweep as the cluster; evaluate-memory: against what it reports.
+// import: a recorded sweep into the database; replay: as the cluster; evaluate-memory: against
+// what it reports.
 #include "cli/memory_view.hpp"
 #include "cli/recorded_input.hpp"
 #include "cli/replay_view.hpp"
+#include "cli/table_view.hpp"
+#include "domain/imported_trials.hpp"
 #include "domain/search/replay.hpp"
+
+#include <shardsweep/imported.hpp>
+#include <shardsweep/random.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
+#include <filesystem>
 
 namespace shardsweep {
 namespace {
@@ -37,7 +45,62 @@ Result<SearchSettings> search_of(const Options& options) {
   return search;
 }
 
+std::string import_text(const std::string& name, const Answer& answer, Format format) {
+  const auto count = [&](const char* key) {
+    const auto found = answer.counts.find(key);
+    return found == answer.counts.end() ? std::int64_t{0} : found->second;
+  };
+  const std::vector<Value> row{name, count("trials"), count("fresh"), count("known"),
+                               count("gone")};
+  if (format != Format::table)
+    return table_text({{"sweep", "trials", "fresh", "known", "gone"}, {row}}, format);
+  return fmt::format("'{}': {} trials, {} new, {} known, {} no longer in the table\n", name,
+                     count("trials"), count("fresh"), count("known"), count("gone"));
+}
+
+/// A name that can stand wherever a sweep is named, of the file's own.
+Result<std::string> sweep_name_of(const Options& options) {
+  const bool said = !options.name.empty();
+  std::string name = said ? options.name : std::filesystem::path(options.file).stem().string();
+  const auto plain = [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '.' || c == '_' || c == '-';
+  };
+  constexpr std::size_t longest = 64;
+  const bool good = !name.empty() && name.size() <= longest &&
+                    std::isalnum(static_cast<unsigned char>(name.front())) != 0 &&
+                    std::all_of(name.begin(), name.end(), plain);
+  if (good) return name;
+  return fault(
+      FaultKind::invalid_input,
+      fmt::format("{} '{}': a sweep's name has letters, digits and '._-', begins with "
+                  "a letter or digit, and has at most 64 characters{}",
+                  said ? "--name" : "the file's name", name, said ? "" : ": give --name"));
+}
+
 }  // namespace
+
+Result<ExitCode> command_import(const Session& session) {
+  SHARDSWEEP_ASSIGN(const auto name, sweep_name_of(session.options));
+  SHARDSWEEP_ASSIGN(const auto input, read_recorded_input(session, FamilyNeed::may_be_unknown));
+  if (input.sweep.runs.empty()) {
+    return fault(FaultKind::invalid_input,
+                 fmt::format("{}: no row{}", session.options.file,
+                             session.options.where.empty() ? "" : " is left by --where"));
+  }
+  const auto imported = imported_trials(input.sweep, {.name = name,
+                                                      .cluster = input.cluster,
+                                                      .family = input.family,
+                                                      .labels = label_names(input.sweep)});
+  SHARDSWEEP_TRY(make_home(session.home));
+  const auto inbox = session.home.inbox() / (random_hex(16) + ".db");
+  SHARDSWEEP_TRY(write_imported(inbox, imported));
+  SHARDSWEEP_ASSIGN(const Answer answer,
+                    ask_daemon(session, {.verb = Verb::submit,
+                                         .inbox = inbox.string(),
+                                         .backend = std::string(imported_backend)}));
+  SHARDSWEEP_TRY(print_result(import_text(name, answer, session.options.format)));
+  return ExitCode::done;
+}
 
 Result<ExitCode> command_replay(const Session& session) {
   SHARDSWEEP_ASSIGN(const auto search, search_of(session.options));

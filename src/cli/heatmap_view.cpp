@@ -14,12 +14,14 @@
 #include <cmath>
 #include <map>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace shardsweep {
 namespace {
 
 constexpr char more_to_run = '+';
+constexpr char ranked_otherwise = '*';
 
 // Viridis in the 256 colours of xterm: lightness grows from step to step, also for those who do
 // not see red and green. Text is white on the two dark ones, else black: contrast above 5:1.
@@ -91,6 +93,7 @@ std::string first_line(const Heatmap& heatmap, const HeatmapCell& cell) {
     text = std::string(1, cell.mark);
   }
   if (is_measured(cell) && cell.open > 0) text += fmt::format(" {}", more_to_run);
+  if (!cell.published_layout.empty()) text += fmt::format(" {}", ranked_otherwise);
   return text;
 }
 
@@ -158,6 +161,25 @@ std::string_view meaning_of(std::string_view status) {
   return {};
 }
 
+/// The cells where an imported table's own ranking has another winner.
+void append_published(std::string& out, const Heatmap& heatmap) {
+  bool first = true;
+  for (std::size_t r = 0; r < heatmap.rows.size(); ++r) {
+    for (std::size_t c = 0; c < heatmap.columns.size(); ++c) {
+      const auto& cell = heatmap.cells[r][c];
+      if (cell.published_layout.empty()) continue;
+      if (std::exchange(first, false)) {
+        out += fmt::format("{}  the table's own MFU ranks another layout first:\n",
+                           ranked_otherwise);
+      }
+      out += fmt::format("   {} {}: {}, {:.0f} tokens/s per GPU\n",
+                         label(heatmap.row_name, heatmap.rows[r]),
+                         label(heatmap.column_name, heatmap.columns[c]),
+                         printable(cell.published_layout), cell.published_tokens_per_s_per_gpu);
+    }
+  }
+}
+
 void append_legend(std::string& out, const Heatmap& heatmap) {
   std::map<std::string_view, char> statuses;
   bool more = false;
@@ -204,6 +226,7 @@ std::string as_grid(const Heatmap& heatmap, bool colour) {
   for (std::size_t row = 0; row < heatmap.rows.size(); ++row)
     append_row(out, heatmap, grid, row);
   append_legend(out, heatmap);
+  append_published(out, heatmap);
   return out;
 }
 
@@ -221,6 +244,24 @@ Value matrix_value(const Heatmap& heatmap, const HeatmapCell& cell) {
   if (cell.status == "none") return std::monostate{};
   if (heatmap.value_name != "outcome" && cell.value) return *cell.value;
   return std::string(cell.status);
+}
+
+bool is_ranked_otherwise(const Heatmap& heatmap) {
+  for (const auto& row : heatmap.cells) {
+    for (const auto& cell : row) {
+      if (!cell.published_layout.empty()) return true;
+    }
+  }
+  return false;
+}
+
+void add_published(std::vector<Value>& row, const HeatmapCell& cell) {
+  if (cell.published_layout.empty()) {
+    row.resize(row.size() + 2);
+    return;
+  }
+  row.emplace_back(cell.published_layout);
+  row.emplace_back(cell.published_tokens_per_s_per_gpu);
 }
 
 }  // namespace
@@ -249,6 +290,11 @@ Table heatmap_list(const Heatmap& heatmap) {
                    "status",           "trials",
                    "completed",        "open",
                    "infeasible"};
+  const bool published = is_ranked_otherwise(heatmap);
+  if (published) {
+    table.columns.emplace_back("published_layout");
+    table.columns.emplace_back("published_tokens_per_s_per_gpu");
+  }
   for (std::size_t r = 0; r < heatmap.rows.size(); ++r) {
     for (std::size_t c = 0; c < heatmap.columns.size(); ++c) {
       const auto& cell = heatmap.cells[r][c];
@@ -260,6 +306,7 @@ Table heatmap_list(const Heatmap& heatmap) {
       table.rows.push_back({label_value(heatmap.rows[r]), label_value(heatmap.columns[c]),
                             value, layout, std::string(cell.status), cell.trials,
                             cell.completed, cell.open, cell.infeasible});
+      if (published) add_published(table.rows.back(), cell);
     }
   }
   return table;

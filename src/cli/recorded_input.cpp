@@ -54,6 +54,14 @@ Result<void> set_until(std::string_view key, std::string_view value, SearchUntil
   return {};
 }
 
+tl::unexpected<Fault> refuse_without_family() {
+  std::string names;
+  for (const auto& each : families())
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", each.name);
+  return fault(FaultKind::invalid_input,
+               fmt::format("--family: the family of the table's trainer is needed: {}", names));
+}
+
 }  // namespace
 
 Result<SearchUntil> until_from(const std::string& text) {
@@ -69,7 +77,7 @@ Result<SearchUntil> until_from(const std::string& text) {
   return until;
 }
 
-Result<RecordedInput> read_recorded_input(const Session& session) {
+Result<RecordedInput> read_recorded_input(const Session& session, FamilyNeed need) {
   const auto& options = session.options;
   SHARDSWEEP_ASSIGN(const auto format, format_of(options.from));
   const bool nanotron = format == RecordedFormat::nanotron;
@@ -80,15 +88,10 @@ Result<RecordedInput> read_recorded_input(const Session& session) {
                  "--cluster: the preset that the table is of is needed");
   SHARDSWEEP_ASSIGN(input.cluster, load_cluster(cluster, session.installation.presets));
   const auto family = options.family.empty() && nanotron ? "nanotron" : options.family;
-  if (family.empty()) {
-    std::string names;
-    for (const auto& each : families())
-      names += fmt::format("{}{}", names.empty() ? "" : ", ", each.name);
-    return fault(
-        FaultKind::invalid_input,
-        fmt::format("--family: the family of the table's trainer is needed: {}", names));
+  if (family.empty() && need == FamilyNeed::must_be_said) return refuse_without_family();
+  if (!family.empty()) {
+    SHARDSWEEP_ASSIGN(input.family, find_family(family));
   }
-  SHARDSWEEP_ASSIGN(input.family, find_family(family));
   SHARDSWEEP_ASSIGN(
       input.sweep, read_recorded(options.file, {.format = format,
                                                 .presets = session.installation.presets,

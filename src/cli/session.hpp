@@ -97,6 +97,7 @@ using Command = Result<ExitCode> (*)(const Session&);
 [[nodiscard]] Result<ExitCode> command_nodes(const Session& session);
 [[nodiscard]] Result<ExitCode> command_heatmap(const Session& session);
 [[nodiscard]] Result<ExitCode> command_export(const Session& session);
+[[nodiscard]] Result<ExitCode> command_import(const Session& session);
 [[nodiscard]] Result<ExitCode> command_replay(const Session& session);
 [[nodiscard]] Result<ExitCode> command_evaluate_memory(const Session& session);
 [[nodiscard]] Result<ExitCode> command_daemon(const Session& session);

@@ -4,11 +4,13 @@
 #include "domain/nodes.hpp"
 #include "domain/starts.hpp"
 
+#include <shardsweep/imported.hpp>
 #include <shardsweep/log.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 namespace shardsweep {
@@ -23,6 +25,18 @@ Fault unknown_sweep(const std::string& name) {
 /// Ended without a verdict on the layout, and not by the layout's doing: worth another try.
 bool interrupted(Outcome outcome) {
   return outcome == Outcome::cancelled || info(outcome).retry == Retry::elsewhere;
+}
+
+/// Nothing of it can run: it was measured elsewhere.
+Result<void> refuse_imported(const SweepRow& sweep) {
+  if (sweep.backend != imported_backend) return {};
+  return fault(FaultKind::invalid_input,
+               fmt::format("'{}' was imported: there is nothing of it to run", sweep.name));
+}
+
+bool concerns(const std::vector<TrialRow>& trials, const SweepRow& sweep) {
+  return std::any_of(trials.begin(), trials.end(),
+                     [&](const TrialRow& trial) { return trial.sweep == sweep.id; });
 }
 
 }  // namespace
@@ -218,6 +232,7 @@ Result<Answer> Daemon::serve_state(const Request& request, SweepState state) {
   for (SweepRow* sweep : sweeps) {
     // Without a name those that are over stay as they are.
     if (request.names.empty() && sweep->state == SweepState::cancelled) continue;
+    SHARDSWEEP_TRY(refuse_imported(*sweep));
     SHARDSWEEP_TRY(set_sweep(*sweep, state, request, answer));
     ++answer.counts["sweeps"];
   }
@@ -254,7 +269,16 @@ Result<Answer> Daemon::serve_trials(const Request& request) {
                     parts_.store.select_trials(request.names, request.where));
   Answer answer;
   const bool rerun = request.verb == Verb::rerun;
+  std::set<SweepId> imported;
+  for (const SweepRow& sweep : world_.sweeps) {
+    if (const auto refused = refuse_imported(sweep); refused) continue;
+    // Meant by name it is a mistake, by an expression over everything it is not.
+    if (!request.names.empty() && concerns(chosen, sweep))
+      SHARDSWEEP_TRY(refuse_imported(sweep));
+    imported.insert(sweep.id);
+  }
   for (const TrialRow& stored : chosen) {
+    if (imported.contains(stored.sweep)) continue;
     const auto known = world_.trials.find(stored.id);
     const TrialRow& trial = known == world_.trials.end() ? stored : known->second;
     if (rerun != (trial.state == State::ended)) continue;

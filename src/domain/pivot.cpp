@@ -42,7 +42,8 @@ std::string_view digits(std::string_view text, std::size_t& at) {
 /// All that is known of one cell while its candidates go by.
 struct Gathered {
   HeatmapCell cell;
-  std::optional<double> best;  ///< tokens_per_s_per_gpu
+  std::optional<double> best;       ///< tokens_per_s_per_gpu
+  std::optional<double> published;  ///< MFU
   bool unranked = false;
   std::array<std::int64_t, 3> under_way{};  ///< running, queued, planned
   std::map<Outcome, std::int64_t> ended;
@@ -67,6 +68,12 @@ void take(Gathered& gathered, const CellCandidate& candidate) {
     return;
   }
   cell.completed += candidate.trials;
+  if (candidate.published_mfu &&
+      (!gathered.published || *candidate.published_mfu > *gathered.published)) {
+    gathered.published = candidate.published_mfu;
+    cell.published_layout = candidate.published_layout;
+    cell.published_tokens_per_s_per_gpu = candidate.published_tokens_per_s_per_gpu;
+  }
   if (!candidate.tokens_per_s_per_gpu) {
     gathered.unranked = true;
   } else if (!gathered.best || *candidate.tokens_per_s_per_gpu > *gathered.best) {
@@ -109,6 +116,10 @@ HeatmapCell judged(Gathered gathered) {
     say(cell, most_frequent(gathered.ended));
   } else {
     say(cell, cell_words[cell.infeasible > 0 ? 4 : 5]);
+  }
+  if (cell.published_layout == cell.layout) {
+    cell.published_layout.clear();
+    cell.published_tokens_per_s_per_gpu = 0;
   }
   return std::move(cell);
 }

@@ -38,6 +38,9 @@ struct HeatmapCell {
   std::int64_t completed = 0;
   std::int64_t open = 0;  ///< planned, queued or running
   std::int64_t infeasible = 0;
+  /// Where an imported table's own MFU ranks another layout first; else empty.
+  std::string published_layout{};
+  double published_tokens_per_s_per_gpu = 0;
   friend bool operator==(const HeatmapCell&, const HeatmapCell&) = default;
 };
 

@@ -71,6 +71,15 @@ Result<void> check_var_name(const YamlNode& key) {
   return {};
 }
 
+}  // namespace
+
+bool is_reserved_name(std::string_view name) {
+  return is_taken(name) || find_axis(name) != nullptr ||
+         std::find(sql_words.begin(), sql_words.end(), name) != sql_words.end();
+}
+
+namespace {
+
 /// One value, as a list of one.
 std::vector<const YamlNode*> items_of(const YamlNode& node) {
   if (node.kind != YamlNode::Kind::list) return {&node};

@@ -17,6 +17,9 @@
 
 namespace shardsweep::config {
 
+/// A var of this name would hide a column of ours, an axis or a word of SQL.
+[[nodiscard]] bool is_reserved_name(std::string_view name);
+
 class SweepReader {
  public:
   /// `folder` is where relative paths in the file begin.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The port's functions: a table read by its format, and its rows chosen by an expression.
+#include "adapters/config/sweep_reader.hpp"
 #include "adapters/filter/columns.hpp"
 #include "adapters/filter/expression.hpp"
 #include "adapters/recorded/rows.hpp"
@@ -8,6 +9,9 @@
 #include <shardsweep/sweep.hpp>
 
 #include <algorithm>
+#include <array>
+#include <string>
+#include <string_view>
 #include <utility>
 
 namespace shardsweep {
@@ -29,6 +33,30 @@ Value or_null(const auto& optional) {
 
 Value text_or_null(const std::string& text) {
   return text.empty() ? Value() : Value(text);
+}
+
+// What a row says beside its labels, under these names in `results`.
+constexpr std::array<std::string_view, 3> row_columns{"kernel", "software_version",
+                                                      "oom_error"};
+
+/// "AllReduce (GB/s)" as allreduce_gb_s.
+std::string plain_name(std::string_view header) {
+  constexpr std::size_t longest = 48;
+  std::string name;
+  for (const char c : header) {
+    const bool letter = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+    const bool capital = c >= 'A' && c <= 'Z';
+    if (letter || capital) {
+      name += capital ? static_cast<char>(c - 'A' + 'a') : c;
+    } else if (!name.empty() && name.back() != '_') {
+      name += '_';
+    }
+    if (name.size() == longest) break;
+  }
+  while (!name.empty() && name.back() == '_')
+    name.pop_back();
+  const bool begins_well = !name.empty() && name.front() >= 'a';
+  return begins_well ? name : "column_" + name;
 }
 
 /// Keys are in Point::vars: the row's number, then its labels.
@@ -81,6 +109,23 @@ Result<RecordedSweep> read_recorded(const std::filesystem::path& file,
                    : recorded::read_plain(table, options);
   if (sweep) sweep->file = file.string();
   return sweep;
+}
+
+std::vector<std::string> label_names(const RecordedSweep& sweep) {
+  std::vector<std::string> names;
+  const auto is_known = [&](const std::string& name) {
+    return std::find(names.begin(), names.end(), name) != names.end() ||
+           std::find(row_columns.begin(), row_columns.end(), name) != row_columns.end();
+  };
+  for (const auto& label : sweep.labels) {
+    auto name = plain_name(label.name);
+    if (config::is_reserved_name(name)) name.insert(0, "published_");
+    const auto stem = name;
+    for (int number = 2; is_known(name); ++number)
+      name = stem + '_' + std::to_string(number);
+    names.push_back(std::move(name));
+  }
+  return names;
 }
 
 Result<void> keep_where(RecordedSweep& sweep, const std::string& expression) {

@@ -44,6 +44,10 @@ class Labels {
 struct Gathered {
   std::int64_t trials = 0;
   std::optional<Run> best;
+  std::optional<Run> published;  ///< `value`: the MFU that its table gives
+  void offer_published(const Run& run) {
+    if (!published || *run.value > *published->value) published = run;
+  }
   void offer(const Run& run) {
     if (!best || run.tokens_per_s_per_gpu > best->tokens_per_s_per_gpu) best = run;
   }
@@ -83,6 +87,8 @@ class Gatherer {
     auto& gathered = find(key);
     ++gathered.trials;
     if (!ranked) return;
+    if (!row.null(10))
+      gathered.offer_published({run.tokens_per_s_per_gpu, row.real(10), run.trial});
     if (row.null(9)) {
       gathered.offer(run);
     } else {
@@ -95,6 +101,10 @@ class Gatherer {
       gathered_[index_[key.first]].second.offer(median(runs));
     Cells cells;
     Statement layout(database, "SELECT layout FROM all_results WHERE trial_id = ?");
+    const auto layout_of = [&](std::int64_t trial) {
+      auto use = layout.use(trial);
+      return use.next() ? use.text(0) : std::string();
+    };
     for (const auto& [key, gathered] : gathered_) {
       if (!all_versions_ && !versions_.counts(key.version)) continue;
       CellCandidate candidate;
@@ -107,8 +117,12 @@ class Gatherer {
       if (gathered.best) {
         candidate.value = gathered.best->value;
         candidate.tokens_per_s_per_gpu = gathered.best->tokens_per_s_per_gpu;
-        auto use = layout.use(gathered.best->trial);
-        if (use.next()) candidate.layout = use.text(0);
+        candidate.layout = layout_of(gathered.best->trial);
+      }
+      if (gathered.published) {
+        candidate.published_mfu = gathered.published->value;
+        candidate.published_layout = layout_of(gathered.published->trial);
+        candidate.published_tokens_per_s_per_gpu = gathered.published->tokens_per_s_per_gpu;
       }
       cells.candidates.push_back(std::move(candidate));
     }
@@ -141,6 +155,14 @@ std::string value_column(const std::string& value) {
     names += fmt::format(", {}", metric.name);
   fail(FaultKind::invalid_input,
        fmt::format("a heatmap can't show '{}': it shows outcome{}", value, names));
+}
+
+/// What an imported table says itself.
+std::string published_mfu(const Source& source) {
+  constexpr std::string_view label = "published_mfu";
+  const auto& vars = source.vars;
+  const bool any = std::find(vars.begin(), vars.end(), label) != vars.end();
+  return any ? identifier(label) : "NULL";
 }
 
 /// The points left out, seen as rows of `results` that have nothing but what was planned.
@@ -196,11 +218,11 @@ Cells cells(Database& database, const HeatmapRequest& request) {
     Statement select(
         database,
         fmt::format("SELECT {}, {}, state, outcome, iif(mark IS NULL, tokens_per_s_per_gpu, "
-                    "NULL), iif(mark IS NULL, {}, NULL), trial_id, model, runner_version, {} "
-                    "FROM {} WHERE {}",
+                    "NULL), iif(mark IS NULL, {}, NULL), trial_id, model, runner_version, {}, "
+                    "{} FROM {} WHERE {}",
                     identifier(request.rows), identifier(request.columns),
-                    value_column(request.value), group_expression(database), source.rows,
-                    source.where));
+                    value_column(request.value), group_expression(database),
+                    published_mfu(source), source.rows, source.where));
     auto row = select.use(source.chosen.sweeps, source.chosen.trials);
     while (row.next())
       gatherer.take(row);

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "adapters/store/inbox.hpp"
 
+#include "adapters/store/imported_rows.hpp"
+
+#include <shardsweep/imported.hpp>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -17,7 +21,7 @@ constexpr int inbox_wait_ms = 100;  // nobody writes it any more
 // its tables to the next one, which drops them.
 const char* const drop_staging =
     "DROP TABLE IF EXISTS incoming; DROP TABLE IF EXISTS incoming_trials; "
-    "DROP TABLE IF EXISTS incoming_left_out;";
+    "DROP TABLE IF EXISTS incoming_left_out; DROP TABLE IF EXISTS incoming_results;";
 
 /// Everything that a submission asks of the database, with the trials' columns from rows.hpp.
 struct Sql {
@@ -73,6 +77,7 @@ struct Sql {
   std::string left_out = fmt::format(
       "INSERT INTO left_out (sweep, {0}) SELECT ?1, {0} FROM incoming_left_out ORDER BY n",
       list(left_out_columns()));
+  std::string backend = "SELECT backend FROM sweeps WHERE name = ?";
   std::string report = "UPDATE sweeps SET report = ?2 WHERE id = ?1";
   std::string event = "INSERT INTO events (at, sweep, kind, detail) VALUES (?, ?, ?, ?)";
 };
@@ -145,6 +150,8 @@ bool stage(Database& inbox, Database& database, const Submitted& submitted, std:
   auto copied = copy_piece(inbox, database, "trials", submitted_columns(), rows);
   if (copied < rows)
     copied += copy_piece(inbox, database, "left_out", left_out_columns(), rows - copied);
+  if (copied < rows)
+    copied += copy_piece(inbox, database, "results", imported_columns(), rows - copied);
   transaction.commit();
   return copied < rows;
 }
@@ -165,9 +172,24 @@ bool is_edited(Database& database, const Submitted& submitted) {
   return row.next() && row.integer(0) != 0;
 }
 
+/// What was measured elsewhere and what is measured here are never of one sweep.
+void refuse_other_kind(Database& database, const Submitted& submitted) {
+  Statement select(database, sql().backend);
+  auto row = select.use(submitted.name);
+  if (!row.next()) return;
+  const bool was_imported = row.view(0) == imported_backend;
+  if (was_imported == (submitted.backend == imported_backend)) return;
+  const auto* const why = was_imported
+                              ? "is the name of an imported sweep: choose another"
+                              : "is the name of a sweep that was submitted: import the table "
+                                "under another --name";
+  fail(FaultKind::invalid_input, fmt::format("'{}' {}", submitted.name, why));
+}
+
 SubmitReport merge(Database& database, const Submitted& submitted, Timestamp now) {
   SubmitReport report;
   report.name = submitted.name;
+  refuse_other_kind(database, submitted);
   const bool edited = is_edited(database, submitted);
   {
     Statement upsert(database, sql().sweep);
@@ -191,6 +213,7 @@ SubmitReport merge(Database& database, const Submitted& submitted, Timestamp now
   count_outcomes(database, report);
   report.fresh = change(sql().fresh, submitted.runner, submitted.runner_version);
   report.trials = report.known + report.fresh;
+  if (submitted.backend == imported_backend) put_imported(database, report.sweep, now);
   change(sql().clear_left_out);
   report.left_out = change(sql().left_out);
   change(sql().report, to_json(report));

@@ -12,7 +12,7 @@ namespace shardsweep::sqlite {
 /// "shin".
 inline constexpr std::int64_t inbox_application_id = 0x7368696e;
 /// Grows with every change of an inbox's columns: axes(), rows.cpp, inbox_file.cpp.
-inline constexpr std::int64_t inbox_version = 2;
+inline constexpr std::int64_t inbox_version = 3;
 
 /// What an inbox says of its sweep: its one row of `submission`.
 struct Submitted {
@@ -36,6 +36,9 @@ struct Submitted {
 
 /// Tables for the rows of an inbox, there and where they are staged: `<prefix>trials` and
 /// `<prefix>left_out`.
+/// What is known of trials that were measured elsewhere: columns of the table `results`.
+[[nodiscard]] const std::vector<std::string>& imported_columns();
+
 [[nodiscard]] std::string inbox_tables(const std::string& prefix);
 
 /// Refuses what is no inbox or one of another version.

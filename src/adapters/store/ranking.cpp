@@ -121,7 +121,7 @@ std::string Versions::note() const {
 
 bool names_runner_version(const Selection& selection) {
   const auto names = filter::read_identifiers(selection.where);
-  return names && names->contains("runner_version");
+  return names && (names->contains("runner_version") || names->contains("software_version"));
 }
 
 std::string group_expression(Database& database) {

@@ -111,6 +111,11 @@ std::string places(std::size_t count) {
 }
 
 void bind_point(Statement::Use& row, const SweepSpec& sweep, const Point& point) {
+  bind_point(row, sweep, point, vars_json(sweep, point));
+}
+
+void bind_point(Statement::Use& row, const SweepSpec& sweep, const Point& point,
+                std::string_view labels) {
   const auto& model = sweep.models.at(static_cast<std::size_t>(point.model));
   for (const auto& axis : axes()) {
     const auto value = axis.get(point);
@@ -123,7 +128,7 @@ void bind_point(Statement::Use& row, const SweepSpec& sweep, const Point& point)
     }
   }
   row.bind(point.repeat);
-  row.bind(std::string_view(vars_json(sweep, point)));
+  row.bind(labels);
   for (const auto shape :
        {model.layers, model.hidden, model.ffn, model.heads, model.kv_heads, model.vocab})
     row.bind(shape);

@@ -10,11 +10,11 @@ namespace {
 
 struct Sql {
   std::string sweeps = R"sql(
-    SELECT id, name, state, submitted_at,
+    SELECT id, name, iif(backend = 'imported', backend, state), submitted_at,
       (SELECT ifnull(sum(value), 0) FROM json_each(left_out))
     FROM sweeps WHERE ?1 IS NOT NULL AND ?2 IS NOT NULL ORDER BY submitted_at, id)sql";
   std::string chosen_sweeps = R"sql(
-    SELECT id, name, state, submitted_at,
+    SELECT id, name, iif(backend = 'imported', backend, state), submitted_at,
       (SELECT ifnull(sum(value), 0) FROM json_each(left_out))
     FROM sweeps WHERE id IN (SELECT value FROM json_each(?1)) OR id IN
       (SELECT sweep FROM trials WHERE id IN (SELECT value FROM json_each(?2)))

@@ -103,3 +103,20 @@ TEST_CASE("names from a sweep give a terminal no orders") {
   CHECK(text.find("\\x1b[31mred") != std::string::npos);
   CHECK(text.find("nodes=1\\n2") != std::string::npos);
 }
+
+TEST_CASE("where an imported table ranks otherwise the cell is marked and the winner named") {
+  auto heatmap = sample();
+  const auto plain = nlohmann::json::parse(heatmap_text(heatmap, {.format = Format::json}));
+  CHECK_FALSE(plain[0].contains("published_layout"));
+  heatmap.cells[0][0].published_layout = "dp4 pp2";
+  heatmap.cells[0][0].published_tokens_per_s_per_gpu = 1200;
+  const auto text = heatmap_text(heatmap, {});
+  CHECK(text.find("tiny    1.23k + *  M\n") != std::string::npos);
+  CHECK(text.find("*  the table's own MFU ranks another layout first:\n"
+                  "   model=tiny nodes=1: dp4 pp2, 1200 tokens/s per GPU\n") !=
+        std::string::npos);
+  const auto object = nlohmann::json::parse(heatmap_text(heatmap, {.format = Format::json}));
+  CHECK(object[0]["published_layout"] == "dp4 pp2");
+  CHECK(object[0]["published_tokens_per_s_per_gpu"] == 1200);
+  CHECK(object[1]["published_layout"].is_null());
+}

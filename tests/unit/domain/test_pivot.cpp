@@ -114,3 +114,22 @@ TEST_CASE("labels stand in natural order and the order has no ring") {
     }
   }
 }
+
+TEST_CASE("a cell keeps what the table ranks first where tokens per second say another") {
+  auto fast = ended("a", "1", Outcome::completed, 20);
+  fast.published_mfu = 0.4;
+  fast.published_layout = fast.layout;
+  fast.published_tokens_per_s_per_gpu = 20;
+  auto praised = ended("a", "1", Outcome::completed, 18);
+  praised.layout = praised.published_layout = "dp4 pp2";
+  praised.published_mfu = 0.44;
+  praised.published_tokens_per_s_per_gpu = 18;
+  auto cell = only({fast, praised});
+  CHECK(cell.layout == "dp1");
+  CHECK(cell.published_layout == "dp4 pp2");
+  CHECK(cell.published_tokens_per_s_per_gpu == 18);
+  praised.published_mfu = 0.39;
+  cell = only({praised, fast});
+  CHECK(cell.published_layout.empty());
+  CHECK(cell.published_tokens_per_s_per_gpu == 0);
+}

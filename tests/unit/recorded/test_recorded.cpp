@@ -273,3 +273,14 @@ TEST_CASE("the playbook's memory is predicted and its OOM rows are caught") {
   CHECK(*total.peak.median < 0.08);
   CHECK(*total.allocated.median < 0.03);
 }
+
+TEST_CASE("labels have names that can stand in an expression beside our own columns") {
+  RecordedSweep sweep;
+  for (const auto* name :
+       {"AllReduce (GB/s)", "mfu", "dp", "note", "Note", "kernel", "9 lives", "()", "where"})
+    sweep.labels.push_back({name, {}});
+  const std::vector<std::string> expected{"allreduce_gb_s", "published_mfu", "published_dp",
+                                          "note",           "note_2",        "kernel_2",
+                                          "column_9_lives", "column_",       "published_where"};
+  CHECK(label_names(sweep) == expected);
+}

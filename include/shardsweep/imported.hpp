@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Trials that somebody else has measured, on their way into the database: a submission whose
+// trials have ended already.
+#pragma once
+
+#include <shardsweep/outcome.hpp>
+#include <shardsweep/plan.hpp>
+#include <shardsweep/result.hpp>
+#include <shardsweep/store.hpp>
+#include <shardsweep/sweep.hpp>
+#include <shardsweep/table.hpp>
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardsweep {
+
+/// `sweeps.backend` of a sweep that was imported: nothing of it can be run.
+inline constexpr std::string_view imported_backend = "imported";
+
+struct ImportedTrial {
+  Point point;
+  TrialNames names;
+  Prediction prediction;  ///< all 0 where the trainer's family is unknown
+  Outcome outcome = Outcome::completed;
+  std::string cause;                                   ///< where it stands in the table
+  std::string runner_version;                          ///< of the software, as the table says
+  std::map<std::string, double, std::less<>> metrics;  ///< by MetricInfo::name
+  std::vector<Value> labels;                           ///< one per ImportedSweep::labels
+};
+
+struct ImportedSweep {
+  SweepSpec sweep;  ///< name, cluster, models and runner
+  std::string source;
+  std::vector<std::string> labels;  ///< columns of `results`, beside our own
+  std::string flops_model;          ///< behind each mfu
+  std::vector<ImportedTrial> trials;
+};
+
+/// Fills `file` (new), an inbox as write_inbox makes it. What is imported again is known by its
+/// trials' identities and adds nothing.
+[[nodiscard]] Result<void> write_imported(const std::filesystem::path& file,
+                                          const ImportedSweep& imported);
+
+}  // namespace shardsweep
