@@ -25,6 +25,7 @@ class Grammar {
     app_.footer(
         "Daily: plan submit run status follow pause resume cancel rerun show\n"
         "Results: results query best heatmap export\n"
+        "Before anything runs: suggest\n"
         "Tables of others: import replay evaluate-memory\n"
         "Other: nodes doctor daemon tick render gc\n"
         "A sweep's name, a trial's slug, an attempt (slug.2) or a job id is understood "
@@ -102,6 +103,8 @@ class Grammar {
     plan->add_flag("--explain", o_.explain, "print the sweep with every default in force");
     plan->add_flag("--all", o_.all, "list every trial, also on a terminal");
 
+    add_suggest();
+
     CLI::App* submit = command("submit", "Hand a sweep to the daemon; edited, it is a diff");
     with_sweep_file(submit, true);
     with_backend(submit);
@@ -114,6 +117,36 @@ class Grammar {
     CLI::App* render = command("render", "Print the job script that would be submitted");
     with_sweep_file(render, true);
     with_backend(render);
+  }
+
+  void add_suggest() {
+    CLI::App* suggest =
+        command("suggest",
+                "The fastest layouts by prediction, step by step: memory, batch, throughput");
+    suggest->add_option("--model", o_.model, "preset of the model")
+        ->required()
+        ->type_name("MODEL");
+    suggest->add_option("--cluster", o_.cluster, "preset of the cluster")
+        ->required()
+        ->type_name("PRESET");
+    suggest->add_option("--nodes", o_.nodes, "whole nodes")->type_name("N");
+    suggest->add_option("--gpus", o_.gpus, "GPUs of one node, in place of --nodes")
+        ->type_name("N");
+    suggest->add_option("--seq-len", o_.seq_len, "tokens per sample")
+        ->capture_default_str()
+        ->type_name("TOKENS");
+    suggest->add_option("--batch-tokens", o_.batch_tokens, "tokens per train step: 4Mi")
+        ->capture_default_str()
+        ->type_name("TOKENS");
+    suggest
+        ->add_option("--family", o_.family,
+                     "family of the trainer: shardbench, nanotron, megatron, fsdp (default: "
+                     "shardbench)")
+        ->type_name("FAMILY");
+    suggest->add_option("--top", o_.top, "layouts, of different dp x tp x pp")
+        ->capture_default_str()
+        ->check(CLI::Range(1, 100));
+    with_format(suggest);
   }
 
   void add_control_commands() {

@@ -53,6 +53,14 @@ struct Options {
   std::string name;   ///< of the sweep that an import makes
   std::string clear;  ///< nodes: the one to be trusted again
 
+  // suggest; numbers with units, read as a sweep file's
+  std::string model;
+  std::string nodes;
+  std::string gpus;
+  std::string seq_len = "4096";
+  std::string batch_tokens = "4Mi";
+  std::int64_t top = 5;
+
   // daemon
   bool until_idle = false;
   bool take_over = false;

@@ -84,6 +84,7 @@ using Command = Result<ExitCode> (*)(const Session&);
 [[nodiscard]] Command find_command(const std::string& name);
 
 [[nodiscard]] Result<ExitCode> command_plan(const Session& session);
+[[nodiscard]] Result<ExitCode> command_suggest(const Session& session);
 [[nodiscard]] Result<ExitCode> command_submit(const Session& session);
 [[nodiscard]] Result<ExitCode> command_run(const Session& session);
 [[nodiscard]] Result<ExitCode> command_render(const Session& session);

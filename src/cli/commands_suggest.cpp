@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// suggest: a layout before anything has run.
+#include "cli/session.hpp"
+#include "cli/suggest_view.hpp"
+
+#include <shardsweep/load.hpp>
+
+#include <fmt/format.h>
+
+#include <vector>
+
+namespace shardsweep {
+namespace {
+
+std::int64_t constant(const SweepSpec& sweep, std::string_view name) {
+  for (const auto& each : sweep.constants) {
+    if (each.axis->name == name && !each.values.empty()) return each.values.front();
+  }
+  return 0;
+}
+
+/// What is asked for, read as a sweep file's values are: the same units, presets and messages.
+Result<SweepSpec> asked(const Session& session) {
+  const Options& options = session.options;
+  if (options.nodes.empty() == options.gpus.empty())
+    return fault(FaultKind::invalid_input, "--nodes or --gpus: one of them says the world");
+  const bool whole_nodes = !options.nodes.empty();
+  std::vector<std::string> set{
+      "cluster=" + options.cluster, "constants.model=" + options.model,
+      "constants.seq_len=" + options.seq_len,
+      "constants.global_batch_tokens=" + options.batch_tokens,
+      whole_nodes ? "constants.nodes=" + options.nodes : "constants.gpus=" + options.gpus};
+  return load_sweep_text("name: suggest\n", "suggest", {session.installation.presets, set});
+}
+
+}  // namespace
+
+Result<ExitCode> command_suggest(const Session& session) {
+  SHARDSWEEP_ASSIGN(const SweepSpec sweep, asked(session));
+  SHARDSWEEP_ASSIGN(
+      const Family* family,
+      find_family(session.options.family.empty() ? "shardbench" : session.options.family));
+  SuggestRequest request;
+  request.model = sweep.models.at(0);
+  request.cluster = sweep.cluster;
+  request.family = family;
+  request.nodes = static_cast<std::int32_t>(constant(sweep, "nodes"));
+  request.gpus =
+      static_cast<std::int32_t>(request.nodes > 0 ? request.nodes * sweep.cluster.gpus_per_node
+                                                  : constant(sweep, "gpus"));
+  request.seq_len = static_cast<std::int32_t>(constant(sweep, "seq_len"));
+  request.global_batch_tokens = sweep.global_batch_tokens.value_or(0);
+  request.most = static_cast<std::size_t>(session.options.top);
+  SHARDSWEEP_ASSIGN(const auto suggestion, suggest(request));
+  SHARDSWEEP_TRY(print_result(suggestion_text(request, suggestion, session.options.format)));
+  return suggestion.layouts.empty() ? ExitCode::failed : ExitCode::done;
+}
+
+}  // namespace shardsweep
