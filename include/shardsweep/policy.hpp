@@ -92,6 +92,7 @@ struct Policy {
   double lease_renew_s = 5;
   double lease_ttl_s = 30;
   double claim_limit_s = 120;
+  double lead_limit_s = 300;
   double query_limit_s = 60;
   double stall_s = 3 * 3600;
   double blind_s = 600;

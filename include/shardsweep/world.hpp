@@ -110,6 +110,7 @@ struct AllocationRow {
   Timestamp missing_since = 0;
   Timestamp running_since = 0;  ///< its job was seen to run
   Timestamp deadline = 0;       ///< it has ended by then, or does not start; 0: none
+  Timestamp quiet_since = 0;    ///< since when its lead was found silent; 0: it speaks
   std::string probe_of{};       ///< the node that it tries again with a short run; empty: none
 };
 

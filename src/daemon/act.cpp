@@ -5,6 +5,7 @@
 #include "domain/launch.hpp"
 #include "domain/nodes.hpp"
 #include "domain/script.hpp"
+#include "domain/silence.hpp"
 
 #include <shardsweep/log.hpp>
 
@@ -98,11 +99,11 @@ void Daemon::submit(const AllocationRow& allocation, Scheduler& scheduler) {
 }
 
 /// It is in the queue or has been put back there, and nobody wants it to start (again); or it
-/// runs and nobody has claimed it.
+/// runs and nobody has claimed it, or who has is silent.
 bool Daemon::is_to_be_cancelled(const AllocationRow& allocation) const {
   const bool waits = allocation.job_state == JobState::pending;
   return (waits && (allocation.draining || allocation.end_outcome)) ||
-         claim_is_late(allocation);
+         claim_is_late(allocation) || is_given_up(allocation);
 }
 
 bool Daemon::claim_is_late(const AllocationRow& allocation) const {

@@ -3,6 +3,7 @@
 #include "daemon/daemon.hpp"
 #include "domain/abandoned.hpp"
 #include "domain/fold.hpp"
+#include "domain/silence.hpp"
 #include "domain/starts.hpp"
 
 #include <shardsweep/log.hpp>
@@ -250,6 +251,10 @@ void Daemon::read_lines(AllocationRow& allocation) {
                         std::make_move_iterator(lines->end()));
   while (!channel.unread.empty() && read_line(allocation, channel))
     channel.unread.pop_front();
+  // Where lines wait for the scheduler's word, the lead has spoken.
+  if (channel.unread.empty())
+    judge_silence({world_, parts_.clock.now(), changes_}, policy_of(allocation.sweep),
+                  allocation);
 }
 
 /// Folds the first unread line; false where that has to wait.

@@ -67,6 +67,7 @@ const auto table = std::to_array<PolicyField>({
     {"daemon", "lease_renew", PolicyUnit::seconds, &Policy::lease_renew_s, 0.05, 3600, "each renewal is a write to the database"},
     {"daemon", "lease_ttl", PolicyUnit::seconds, &Policy::lease_ttl_s, 0.1, 36000, "a lease not renewed for so long belongs to a dead or suspended daemon"},
     {"daemon", "claim_limit", PolicyUnit::seconds, &Policy::claim_limit_s, 0.5, day_s, "a started allocation that has not claimed by then is looked up again"},
+    {"daemon", "lead_limit", PolicyUnit::seconds, &Policy::lead_limit_s, 2, day_s, "an allocation whose lead says nothing for so long is cancelled, its trial tried elsewhere; file systems may hide a line for a minute"},
     {"daemon", "query_limit", PolicyUnit::seconds, &Policy::query_limit_s, 1, 3600, "squeue, sacct, scancel: an answer later than that is none"},
     {"daemon", "stall", PolicyUnit::seconds, &Policy::stall_s, 1, day_s * 30, "a sweep that holds nodes and starts and ends nothing for so long is told of; longer than any attempt"},
     {"daemon", "blind", PolicyUnit::seconds, &Policy::blind_s, 1, day_s, "a scheduler that does not answer for so long is told of: a blind watcher must not look healthy"},

@@ -7,6 +7,7 @@
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/backends.hpp>
+#include <shardsweep/clock.hpp>
 #include <shardsweep/command.hpp>
 
 #include <fmt/format.h>
@@ -17,6 +18,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -25,6 +27,9 @@
 
 namespace shardsweep {
 namespace {
+
+/// A lead ends its attempt gently, and packs it. One that takes longer can't.
+constexpr std::chrono::seconds leave_limit{120};
 
 /// A process for ever: a pid that was given to somebody else has another start time.
 struct ProcessIdentity {
@@ -112,9 +117,12 @@ class LocalScheduler final : public Scheduler {
   }
 
   void cancel(const AllocationHandle& handle) override {
-    if (const auto id = job_id_from(handle.job_id); id && id->host == host_name()) {
-      if (is_alive(id->process)) ::kill(id->process.pid, SIGTERM);
-    }
+    const auto id = job_id_from(handle.job_id);
+    if (!id || id->host != host_name() || !is_alive(id->process)) return;
+    const auto now = SystemClock().steady();
+    const auto [asked, first] = cancelled_.try_emplace(handle.token, now);
+    ::kill(id->process.pid, now - asked->second > leave_limit ? SIGKILL : SIGTERM);
+    ::kill(id->process.pid, SIGCONT);  // a stopped lead takes its SIGTERM only then
   }
 
   void look(const std::vector<AllocationHandle>& handles) override {
@@ -199,6 +207,8 @@ class LocalScheduler final : public Scheduler {
   std::filesystem::path agent_;
   std::vector<pid_t> children_;
   std::map<std::string, Cleanup> cleanups_;
+  /// Since when, by token.
+  std::map<std::string, std::chrono::steady_clock::time_point> cancelled_;
   std::vector<SchedulerEvent> events_;
 };
 

@@ -62,9 +62,9 @@ Committer::Statements::Statements(Database& database)
           "nodes, slots_per_node, state, submission, job_state, created_at, claimed_at, "
           "last_beat, from_lead_n, said_bye, draining, end_reason, end_outcome, time_limit_s, "
           "detail, started, gave_back, deferrals, submit_after, resubmissions, missing, "
-          "missing_since, running_since, deadline) VALUES (?1, "
+          "missing_since, running_since, deadline, quiet_since) VALUES (?1, "
           "nullif(?2, 0), ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, "
-          "?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31) ON "
+          "?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32) ON "
           "CONFLICT "
           "(id) DO UPDATE SET sweep = nullif(?2, 0), "
           "token = ?3, job_name = ?4, job_id = ?5, dir = ?6, backend = ?7, nodes = ?8, "
@@ -73,7 +73,7 @@ Committer::Statements::Statements(Database& database)
           "said_bye = ?17, draining = ?18, end_reason = ?19, end_outcome = ?20, "
           "time_limit_s = ?21, detail = ?22, started = ?23, gave_back = ?24, "
           "deferrals = ?25, submit_after = ?26, resubmissions = ?27, missing = ?28, "
-          "missing_since = ?29, running_since = ?30, deadline = ?31"),
+          "missing_since = ?29, running_since = ?30, deadline = ?31, quiet_since = ?32"),
       allocation_lead(
           database, "UPDATE allocations SET host = ?2, pid = ?3, pid_start = ?4 WHERE id = ?1"),
       allocation_end(database, "UPDATE allocations SET ended_at = ?2 WHERE id = ?1"),
@@ -136,7 +136,7 @@ void Committer::put(const PutAllocation& change) {
       row.end_outcome ? name(*row.end_outcome) : std::string_view(), row.time_limit_s,
       row.detail, row.started, row.gave_back, row.deferrals, row.submit_after,
       row.resubmissions, word(missing_words, row.missing), row.missing_since, row.running_since,
-      row.deadline);
+      row.deadline, row.quiet_since);
   if (!change.host.empty())
     sql_.allocation_lead.run(row.id, change.host, change.pid, change.pid_start);
   if (change.ended_at != 0) sql_.allocation_end.run(row.id, change.ended_at);

@@ -37,10 +37,15 @@ UPDATE allocations SET started = 1
   WHERE id IN (SELECT allocation FROM attempts WHERE started_at > 0);
 )sql";
 
+constexpr const char* silence = R"sql(
+-- 0, or since when its lead was found silent
+ALTER TABLE allocations ADD COLUMN quiet_since INTEGER NOT NULL DEFAULT 0;
+)sql";
+
 }  // namespace
 
 std::span<const std::string> migrations() {
-  static const std::array<std::string, 3> steps{schema_sql, learnt, ledger_sql};
+  static const std::array<std::string, 4> steps{schema_sql, learnt, ledger_sql, silence};
   return steps;
 }
 

@@ -51,7 +51,7 @@ struct Sql {
       "slots_per_node, state, submission, job_state, created_at, claimed_at, last_beat, "
       "from_lead_n, said_bye, draining, end_reason, end_outcome, time_limit_s, detail, "
       "started, gave_back, deferrals, submit_after, resubmissions, missing, missing_since, "
-      "running_since, deadline FROM allocations WHERE state <> 'ended' OR "
+      "running_since, deadline, quiet_since FROM allocations WHERE state <> 'ended' OR "
       "id IN (SELECT allocation FROM attempts WHERE state <> 'ended')";
   std::string next_attempt = "SELECT ifnull(max(id), 0) + 1 FROM attempts";
   std::string next_allocation = "SELECT ifnull(max(id), 0) + 1 FROM allocations";
@@ -132,6 +132,7 @@ AllocationRow read_allocation(const Statement::Use& row) {
   row.read(28, allocation.missing_since);
   row.read(29, allocation.running_since);
   row.read(30, allocation.deadline);
+  row.read(31, allocation.quiet_since);
   return allocation;
 }
 

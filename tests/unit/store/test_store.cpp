@@ -73,6 +73,7 @@ TEST_CASE("a world comes back as it was committed") {
   allocation.row.missing = Missing::account;
   allocation.row.missing_since = 22;
   allocation.row.running_since = 23;
+  allocation.row.quiet_since = 24;
   PutAttempt attempt;
   attempt.row = {9, trial, 1, 3, "0123", "/t", State::running, true};
   // The attempt stands before the allocation it refers to: one commit has no order.
@@ -109,6 +110,7 @@ TEST_CASE("a world comes back as it was committed") {
   CHECK(back.missing == Missing::account);
   CHECK(back.missing_since == 22);
   CHECK(back.running_since == 23);
+  CHECK(back.quiet_since == 24);
   CHECK(world.sweeps[0].failed_starts == 2);
   CHECK(world.sweeps[0].failed_nodes == 7);
   CHECK(world.attempts.at(9).revoked);
