@@ -28,6 +28,13 @@ inline constexpr std::array<std::string_view, 2> recorded_format_words{"csv", "n
 
 /// One row. `point.nodes` is 0 where the world is smaller than a node, as in a sweep; `nodes`
 /// is what the table says.
+/// What a row does not say of the axes that memory depends on.
+struct UnknownAxes {
+  bool zero = false;
+  bool recompute = false;
+  bool sequence_parallel = false;
+};
+
 struct RecordedRun {
   Point point;  ///< `model` is an index into RecordedSweep::models; no vars
   std::int32_t nodes = 0;
@@ -37,6 +44,7 @@ struct RecordedRun {
   std::optional<std::int64_t> allocated_memory_bytes;  ///< of it, what tensors held
   std::string kernel;                ///< the attention kernel's name; empty: unknown
   std::string software_version;      ///< empty: unknown
+  UnknownAxes unknown{};             ///< the point has what is usual there
   bool oom_error = false;            ///< its log holds an OOM, whatever its outcome
   std::vector<std::int32_t> labels;  ///< index into RecordedSweep::labels[i].values
   int line = 0;                      ///< in the file, from 1

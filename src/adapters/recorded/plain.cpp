@@ -152,6 +152,7 @@ class PlainReader {
     model.tied_embeddings = shape.tied.value_or(known.spec.tied_embeddings);
     RecordedRun run;
     SHARDSWEEP_TRY(read_point(row, run.point));
+    note_unknown(row, run);
     SHARDSWEEP_TRY(read_measurement(row, run));
     return builder_.add(row, std::move(run), model, run.point.nodes);
   }
@@ -186,6 +187,26 @@ class PlainReader {
     return {};
   }
 
+  /// Trainers that have it use sequence parallelism wherever there is TP.
+  void note_unknown(std::size_t row, RecordedRun& run) const {
+    run.unknown = {.zero = !is_said(row, "zero"),
+                   .recompute = !is_said(row, "recompute"),
+                   .sequence_parallel = !is_said(row, "sequence_parallel")};
+    auto& layout = run.point.layout;
+    if (run.unknown.sequence_parallel)
+      layout.sequence_parallel = layout.tp > 1 && run.point.seq_len % layout.tp == 0;
+  }
+  [[nodiscard]] bool is_said(std::size_t row, std::string_view axis) const {
+    const auto column = axis_columns_.find(find_axis(axis));
+    return column != axis_columns_.end() && table_.cell(row, column->second) != nullptr;
+  }
+
+  /// Other trainers do what is reserved here.
+  static std::int64_t most_of(const AxisInfo& axis) {
+    constexpr std::int64_t most_reserved = 1 << 16;
+    return axis.maximum == axis.minimum ? most_reserved : axis.maximum;
+  }
+
   static Result<std::int64_t> read_axis(const AxisInfo& axis, std::string_view column,
                                         const config::YamlNode& cell) {
     if (axis.kind == AxisKind::toggle) {
@@ -197,7 +218,7 @@ class PlainReader {
                         read_word(cell, column, {axis.words.begin(), axis.words.end()}));
       return static_cast<std::int64_t>(index);
     }
-    return read_whole(cell, column, axis.minimum, axis.maximum);
+    return read_whole(cell, column, axis.minimum, most_of(axis));
   }
 
   Result<void> read_measurement(std::size_t row, RecordedRun& run) const {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "domain/predict/memory_score.hpp"
 
+#include "domain/predict/recorded_fit.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -29,7 +31,7 @@ class Scoring {
  public:
   void add(const RecordedRun& run, const ModelSpec& model, const RunTraits& traits,
            const Predictor& predictor, const MemoryFamily& family) {
-    const auto fit = predictor.guess_memory(model, run.point, traits).fit;
+    const auto fit = recorded_fit(predictor, model, run, traits);
     if (run.outcome == Outcome::oom) {
       ++score_.oom;
       ++(fit == Fit::never ? score_.caught : score_.missed);

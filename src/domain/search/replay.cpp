@@ -6,6 +6,7 @@
 #include "domain/feasibility.hpp"
 #include "domain/fold.hpp"
 #include "domain/lane_order.hpp"
+#include "domain/predict/recorded_fit.hpp"
 #include "domain/search/sweep_search.hpp"
 
 #include <fmt/format.h>
@@ -209,7 +210,8 @@ class CellReplay {
       row.speed = speed_of(guess.step_s, row.point.point);
       row.attempt_s = options_.start_s + options_.steps * guess.step_s;
       const auto verdict = judge.judge({0, row.point.point, Gap::none});
-      row.planned = guess.memory.fit != Fit::never && (verdict.feasible || !binds(verdict));
+      const auto fit = recorded_fit(predictor_, row.point.model, *row.run, row.point.traits);
+      row.planned = fit != Fit::never && (verdict.feasible || !binds(verdict));
     }
   }
 

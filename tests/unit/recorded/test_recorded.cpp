@@ -111,6 +111,30 @@ TEST_CASE("an empty cell is unknown and derived or left at its default") {
   CHECK(sweep.models.size() == 2);
 }
 
+TEST_CASE(
+    "what a row does not say of memory is kept as unknown, with what is usual in its place") {
+  const auto sweep = sweep_of(plain_header + plain_row +
+                              "\nmine,2,16,2048,,,,,,,4,4,1,1,8,,,,completed,900"
+                              "\nmine,2,16,2048,,,,,,,16,1,1,1,8,1,none,,completed,900");
+  REQUIRE(sweep.runs.size() == 3);
+  const auto& said = sweep.runs[0].unknown;
+  CHECK_FALSE((said.zero || said.recompute || said.sequence_parallel));
+  const auto& unsaid = sweep.runs[1];
+  CHECK((unsaid.unknown.zero && unsaid.unknown.recompute && unsaid.unknown.sequence_parallel));
+  CHECK(unsaid.point.layout.sequence_parallel);  // beside TP
+  CHECK_FALSE(sweep.runs[2].point.layout.sequence_parallel);
+  CHECK_FALSE(sweep.runs[2].unknown.zero);
+}
+
+TEST_CASE("other trainers have parallel dimensions that are reserved here") {
+  const auto sweep =
+      sweep_of(plain_header + ",cp" +
+               "\nmine,2,16,2048,4096,32,32,8,14336,128256,2,4,1,1,8,1,full,true,"
+               "completed,1234.5,2");
+  CHECK(sweep.runs.front().point.layout.cp == 2);
+  CHECK(sweep.runs.front().point.layout.world() == 16);
+}
+
 TEST_CASE("rows of one name with different shapes are different models") {
   const auto sweep = sweep_of(plain_header + plain_row +
                               "\nmine,2,16,2048,4096,32,32,32,14336,128256,2,4,2,1,8,1,none,0,"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "domain/predict/memory_score.hpp"
+#include "domain/predict/recorded_fit.hpp"
 #include "unit/domain/sweep_fixture.hpp"
 
 #include <doctest/doctest.h>
@@ -94,4 +95,41 @@ TEST_CASE("the kernel decides what attention keeps") {
   const auto flash = *score_memory(sweep, h100(), nanotron()).total.peak.median;
   CHECK(flash == doctest::Approx(0).epsilon(1e-6));
   CHECK(kept > 0.2);
+}
+
+TEST_CASE("what a row does not say leaves no good row out") {
+  const Predictor predictor(h100(), nanotron());
+  const auto fits = [&](RecordedRun run, bool split) {
+    run.point.layout.sequence_parallel = split;
+    return predictor.guess_memory(llama3_8b(), run.point).fit != Fit::never;
+  };
+  // A micro-batch that fits with sequence parallelism alone.
+  std::int32_t micro_batch = 1;
+  while (micro_batch < 512 && fits(run_of(micro_batch, Outcome::completed), false))
+    ++micro_batch;
+  auto run = run_of(micro_batch, Outcome::completed);
+  run.point.layout.sequence_parallel = false;
+  REQUIRE(fits(run, true));
+  RecordedSweep sweep;
+  sweep.models = {llama3_8b()};
+  sweep.runs = {run};
+  CHECK(score_memory(sweep, h100(), nanotron()).total.good_left_out == 1);
+  sweep.runs[0].unknown.sequence_parallel = true;
+  CHECK(score_memory(sweep, h100(), nanotron()).total.good_left_out == 0);
+}
+
+TEST_CASE("a row is judged at its best in what it does not say, and in nothing else") {
+  auto run = run_of(4, Outcome::completed);
+  run.point.layout.dp = 2;
+  CHECK(point_at_best(run).layout == run.point.layout);
+  run.unknown = {.zero = true, .recompute = true, .sequence_parallel = true};
+  run.point.layout.cp = 4;
+  const Point best = point_at_best(run);
+  CHECK(best.layout.zero == 3);
+  CHECK(best.layout.recompute == Recompute::full);
+  CHECK(best.layout.sequence_parallel);
+  CHECK(best.seq_len == run.point.seq_len / 4);
+  run.point.layout.dp = run.point.layout.tp = 1;
+  CHECK(point_at_best(run).layout.zero == 0);
+  CHECK_FALSE(point_at_best(run).layout.sequence_parallel);
 }
