@@ -162,12 +162,15 @@ void NodeAgent::launch(const Launch& launch) {
 }
 
 NodeCheck NodeAgent::check() const {
-  return check_node({.token = options_.node.token,
-                     .name = options_.node.name,
-                     .job = value_in(environment_, "SLURM_JOB_ID").value_or(""),
-                     .cluster = value_in(environment_, "SLURM_CLUSTER_NAME").value_or(""),
-                     .ended_jobs = ended_jobs_},
-                    log_);
+  return check_node(
+      {.token = options_.node.token,
+       .name = options_.node.name,
+       .job = job_id_of(value_in(environment_, "SLURM_JOB_ID").value_or(""),
+                        value_in(environment_, "SLURM_ARRAY_JOB_ID").value_or(""),
+                        value_in(environment_, "SLURM_ARRAY_TASK_ID").value_or("")),
+       .cluster = value_in(environment_, "SLURM_CLUSTER_NAME").value_or(""),
+       .ended_jobs = ended_jobs_},
+      log_);
 }
 
 /// Tells what was left here; false where something of it can't be ended.

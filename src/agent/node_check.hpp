@@ -22,7 +22,7 @@ struct NodeCheck {
 struct CheckedNode {
   std::string token;
   std::string name;
-  std::string job;      ///< the SLURM_JOB_ID that it works in; may be empty
+  std::string job;      ///< the Slurm job that it works in; may be empty
   std::string cluster;  ///< SLURM_CLUSTER_NAME, the same
   std::filesystem::path ended_jobs;
 };

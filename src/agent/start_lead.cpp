@@ -49,8 +49,8 @@ std::string own_job_id() {
     const char* text = std::getenv(name);
     return text != nullptr ? text : "";
   };
-  const std::string array = value("SLURM_ARRAY_JOB_ID");
-  return array.empty() ? value("SLURM_JOB_ID") : array + "_" + value("SLURM_ARRAY_TASK_ID");
+  return job_id_of(value("SLURM_JOB_ID"), value("SLURM_ARRAY_JOB_ID"),
+                   value("SLURM_ARRAY_TASK_ID"));
 }
 
 Claimed claimed_by_us(const AllocationSpec& spec, const std::string& claim) {

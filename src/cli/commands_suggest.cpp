@@ -45,9 +45,9 @@ Result<ExitCode> command_suggest(const Session& session) {
   request.cluster = sweep.cluster;
   request.family = family;
   request.nodes = static_cast<std::int32_t>(constant(sweep, "nodes"));
-  request.gpus =
-      static_cast<std::int32_t>(request.nodes > 0 ? request.nodes * sweep.cluster.gpus_per_node
-                                                  : constant(sweep, "gpus"));
+  request.gpus = static_cast<std::int32_t>(request.nodes > 0 ? std::int64_t{request.nodes} *
+                                                                   sweep.cluster.gpus_per_node
+                                                             : constant(sweep, "gpus"));
   request.seq_len = static_cast<std::int32_t>(constant(sweep, "seq_len"));
   request.global_batch_tokens = sweep.global_batch_tokens.value_or(0);
   request.most = static_cast<std::size_t>(session.options.top);

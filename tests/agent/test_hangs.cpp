@@ -54,7 +54,7 @@ TEST_CASE("an attempt that is slow and advances is not hung") {
   Allocation allocation;
   // The steps are longer than the floor: what they take is what counts.
   allocation.every.hang_floor_s = 0.02;
-  allocation.every.hang_factor = 20;
+  allocation.every.hang_factor = 100;
   HangCase slow = test::hang_case(2);
   slow.flags.back() = "slow@train";
   const auto attempt = allocation.assign_training(slow.flags, slow.world);

@@ -63,11 +63,12 @@ std::string unique(const std::string& name) {
 
 /// A process in an environment of its own, named as env(1) takes it.
 struct Bystander {
-  explicit Bystander(const std::string& variable) : pid(::fork()) {
-    if (pid != 0) {
-      REQUIRE(wait_until([this] { return process_cmdline(pid).starts_with("sleep"); }));
-      return;
-    }
+  explicit Bystander(const std::string& variable) : pid(start(variable)) {
+    REQUIRE(wait_until([this] { return process_cmdline(pid).starts_with("sleep"); }));
+  }
+  static pid_t start(const std::string& variable) {
+    const pid_t child = ::fork();
+    if (child != 0) return child;
     ::setsid();
     ::execl("/usr/bin/env", "env", "-i", variable.c_str(), "sleep", "1000", nullptr);
     ::_exit(126);

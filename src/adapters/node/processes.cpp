@@ -263,6 +263,11 @@ std::vector<MarkedProcess> marked_processes() {
   return all;
 }
 
+std::string job_id_of(std::string_view job, std::string_view array, std::string_view task) {
+  if (array.empty()) return std::string(job);
+  return std::string(array) + "_" + std::string(task);
+}
+
 std::vector<pid_t> own_processes() {
   std::vector<pid_t> own = numbers_in("/proc");
   std::erase_if(own, [](pid_t pid) { return !is_own(pid); });
@@ -280,7 +285,8 @@ std::vector<JobProcess> job_processes() {
     const std::string_view job = variable_in(environment, "SLURM_JOB_ID=");
     if (job.empty() || !marker_in(environment).empty()) continue;
     all.push_back({{pid, stat->start, process_cmdline(pid)},
-                   std::string(job),
+                   job_id_of(job, variable_in(environment, "SLURM_ARRAY_JOB_ID="),
+                             variable_in(environment, "SLURM_ARRAY_TASK_ID=")),
                    std::string(variable_in(environment, "SLURM_CLUSTER_NAME=")),
                    is_in_step(stat->parent)});
   }
@@ -302,6 +308,7 @@ std::vector<ProcessSeen> end_processes(const std::vector<ProcessSeen>& processes
     (void)send_signal(target.handle, SIGKILL);
   wait_for_end(targets, wait_ms);
   std::vector<ProcessSeen> left;
+  left.reserve(targets.size());
   for (const Target& target : targets)
     left.push_back(target.process);
   return left;

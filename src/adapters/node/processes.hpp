@@ -61,9 +61,14 @@ struct MarkedProcess {
 /// Processes of this user.
 [[nodiscard]] std::vector<pid_t> own_processes();
 
+/// The number by which squeue and scancel know a job, from the variables SLURM_JOB_ID,
+/// SLURM_ARRAY_JOB_ID and SLURM_ARRAY_TASK_ID: an element of an array is "12_4".
+[[nodiscard]] std::string job_id_of(std::string_view job, std::string_view array,
+                                    std::string_view task);
+
 struct JobProcess {
   ProcessSeen process;
-  std::string job;      ///< SLURM_JOB_ID of its environment
+  std::string job;      ///< job_id_of its environment
   std::string cluster;  ///< SLURM_CLUSTER_NAME, which may be empty: numbers are a cluster's own
   bool in_step = false;  ///< as in MarkedProcess
 };

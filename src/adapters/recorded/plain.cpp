@@ -154,7 +154,8 @@ class PlainReader {
     SHARDSWEEP_TRY(read_point(row, run.point));
     note_unknown(row, run);
     SHARDSWEEP_TRY(read_measurement(row, run));
-    return builder_.add(row, std::move(run), model, run.point.nodes);
+    const std::int64_t nodes = run.point.nodes;
+    return builder_.add(row, std::move(run), model, nodes);
   }
 
   Result<void> read_point(std::size_t row, Point& point) const {
@@ -258,6 +259,7 @@ class PlainReader {
     const auto outcome = outcome_from(cell->text);
     if (outcome) return *outcome;
     std::vector<std::string_view> words;
+    words.reserve(outcome_table.size() + 1);
     for (const auto& each : outcome_table)
       words.push_back(each.name);
     words.emplace_back("other");

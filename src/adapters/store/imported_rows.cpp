@@ -12,6 +12,7 @@ namespace {
 
 std::vector<std::string> metric_names() {
   std::vector<std::string> names;
+  names.reserve(metric_table.size());
   for (const auto& metric : metric_table)
     names.emplace_back(metric.name);
   return names;

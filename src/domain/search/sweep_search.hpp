@@ -27,6 +27,7 @@ struct CellKey {
   std::int32_t nodes = 0;
   std::int32_t gpus = 0;
   std::vector<std::int32_t> vars;
+  // NOLINTNEXTLINE(modernize-use-nullptr): it takes the 0 of a defaulted <=> for a pointer
   friend auto operator<=>(const CellKey&, const CellKey&) = default;
 };
 [[nodiscard]] CellKey cell_of(const ModelSpec& model, const Point& point);

@@ -170,9 +170,10 @@ class RandomSweep {
         sweep_.policy.*std::get<std::int64_t Policy::*>(field.member) = std::llround(scaled);
       }
     }
+    constexpr std::int64_t minutes = 1440;  // of a day
     for (auto count = pick(3); count > 0; --count) {
-      const auto from = static_cast<std::int32_t>(pick(24 * 60));
-      const auto to = static_cast<std::int32_t>(1 + pick(24 * 60));
+      const auto from = static_cast<std::int32_t>(pick(minutes));
+      const auto to = static_cast<std::int32_t>(1 + pick(minutes));
       const auto day = static_cast<std::uint8_t>(pick(2) == 0 ? 0x7f : 1U << pick(7));
       if (from != to) sweep_.policy.hours.windows.push_back({day, from, to});
     }

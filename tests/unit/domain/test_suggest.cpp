@@ -81,7 +81,7 @@ TEST_CASE("the first step says with numbers what fits") {
 }
 
 TEST_CASE("the second step says where samples are fewer than GPUs") {
-  const auto suggestion = suggested(request(4, 8 * 4096));
+  const auto suggestion = suggested(request(4, 32'768));
   CHECK(says(suggestion.batch, "32,768 tokens are 8 samples of 4,096 tokens"));
   CHECK(says(suggestion.batch,
              "fewer samples than GPUs (32): at least 4 GPUs have to share each by tp or pp"));

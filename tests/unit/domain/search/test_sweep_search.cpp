@@ -239,6 +239,7 @@ TEST_CASE("a plan that is searched best first has the order in which the search 
                 .point = {.model = sweep.models[0], .point = trial.point, .traits = {}}});
   }
   std::vector<const TrialRow*> waiting;
+  waiting.reserve(rows.size());
   for (const auto& row : rows)
     waiting.push_back(&row);
   const auto advice = search.advise(waiting);
