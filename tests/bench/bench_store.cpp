@@ -32,7 +32,9 @@ constexpr int others = 200'000;  // oom, skipped, planned
 const char* const fill = R"sql(
 CREATE TEMP TABLE n AS WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c LIMIT :all)
   SELECT i FROM c;
-INSERT INTO sweeps SELECT i, 'sweep-' || i, 'active', '', '', '', 'slurm', 'h100-8x',
+INSERT INTO sweeps (id, name, state, source, resolved, resolved_hash, backend, site, job_template,
+  cluster, runner, runner_version, vars, points, duplicates, left_out, revision, submission, report,
+  submitted_at) SELECT i, 'sweep-' || i, 'active', '', '', '', 'slurm', '', '', 'h100-8x',
   'shardbench', '1.0', '[]', 0, 0, '{"memory": 10}', 1, 'nonce' || i, '{}', 1700000000000000
   FROM n WHERE i <= 10;
 INSERT INTO trials SELECT i, 1 + i % 10,
@@ -48,13 +50,17 @@ INSERT INTO trials SELECT i, 1 + i % 10,
   'result record', 0, 0, 1 FROM n;
 INSERT INTO allocations (id, sweep, token, job_name, job_id, dir, backend, nodes, slots_per_node,
   state, submission, job_state, created_at, claimed_at, last_beat, from_lead_n, said_bye, draining,
-  end_reason) SELECT i, 1 + i % 10, 't' || i, 'j' || i, i, '/scratch/a/' || i, 'slurm', 8, 8,
-  'ended', 'accepted', 'ended', 1, 1, 1, 9, 1, 0, 'drained' FROM n WHERE i <= :measured / 50 + 1;
-INSERT INTO attempts SELECT i, i, 1, 1 + i / 50, lower(hex(randomblob(16))),
+  end_reason, end_outcome, time_limit_s, detail) SELECT i, 1 + i % 10, 't' || i, 'j' || i, i, '/scratch/a/' || i, 'slurm', 8, 8,
+  'ended', 'accepted', 'ended', 1, 1, 1, 9, 1, 0, 'drained', '', 900, '' FROM n WHERE i <= :measured / 50 + 1;
+INSERT INTO attempts (id, trial, number, allocation, nonce, dir, state, outcome, counted, revoked,
+  exit_code, signal, cause, source, leaked, started_at, ended_at) SELECT i, i, 1, 1 + i / 50, lower(hex(randomblob(16))),
   '/scratch/user/shardsweep/attempts/' || i, 'ended', 'completed', 1, 0, 0, 0, 'result record',
   'runner', 0, 1700000000000000 + i * 1000000, 1700000060000000 + i * 1000000
   FROM n WHERE i <= :measured;
-INSERT INTO measurements SELECT i, i, 1000.0 + (i * 7919 % 100000) / 7.0, 1e6, 120.5, 118.0, 131.0,
+INSERT INTO measurements (attempt, trial, tokens_per_s_per_gpu, tokens_per_s, train_step_ms,
+  train_step_ms_min, train_step_ms_p95, train_step_ms_spread, mfu, tflops_per_gpu, peak_memory_bytes,
+  loss, tokens_per_step, n_params, steps, warmup, mark, flops_model, runner_version, software, hosts,
+  detail) SELECT i, i, 1000.0 + (i * 7919 % 100000) / 7.0, 1e6, 120.5, 118.0, 131.0,
   0.1, 0.4, 395.0, 60000000000 + i % 1000, 9.5, 1048576, 1340000000, 10, 3, NULL, 'dense-causal',
   '1.0', '{"nccl":"2.28.9","cuda":"13.0"}', '["node17","node18"]',
   printf('{"type":"result","run_id":"%032x","tokens_per_s_per_gpu":%.3f,"train_step_ms":120.5,'
