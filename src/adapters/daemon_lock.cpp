@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The daemon's lock: fcntl, because a flock is inherited by children and outlives a kill -9 of
 // the daemon as long as one of them lives.
+#include "adapters/node/processes.hpp"
+
 #include <shardsweep/daemon_lock.hpp>
 
 #include <fmt/format.h>
@@ -13,8 +15,6 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <iterator>
-#include <sstream>
 #include <utility>
 
 namespace shardsweep {
@@ -27,20 +27,10 @@ std::string first_line(const char* file) {
   return line;
 }
 
-/// Field 22 of /proc/PID/stat: when the process started, in clock ticks since boot; 0: no such
-/// process. With the pid it names one process for as long as the machine is up.
+/// With the pid it names one process for as long as the machine is up; 0: no such process.
 std::int64_t start_of(std::int64_t pid) {
-  std::ifstream in(fmt::format("/proc/{}/stat", pid));
-  std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-  const std::size_t name_end = text.rfind(')');
-  if (name_end == std::string::npos) return 0;
-  std::istringstream rest(text.substr(name_end + 2));
-  std::string field;
-  for (int i = 3; i <= 22 && (rest >> field); ++i) {
-    if (i == 3 && field == "Z") return 0;
-    if (i == 22) return std::strtoll(field.c_str(), nullptr, 10);
-  }
-  return 0;
+  const auto stat = process_stat(static_cast<pid_t>(pid));
+  return stat && stat->state != 'Z' ? stat->start : 0;
 }
 
 std::string host_name() {
@@ -113,6 +103,24 @@ bool may_live(const LeaseHolder& holder) {
   if (holder.host != host_name()) return true;
   if (holder.boot_id != first_line("/proc/sys/kernel/random/boot_id")) return false;
   return start_of(holder.pid) == holder.pid_start && holder.pid_start != 0;
+}
+
+Result<void> end_holder(const LeaseHolder& holder) {
+  constexpr int wait_ms = 5'000;
+  if (holder.host != host_name()) {
+    return fault(FaultKind::busy,
+                 fmt::format("pid {} on {} holds the database in the middle of a write: end it "
+                             "there, then take over",
+                             holder.pid, holder.host));
+  }
+  if (!may_live(holder)) return {};
+  if (!end_process({static_cast<pid_t>(holder.pid), holder.pid_start, ""}, wait_ms)) {
+    return fault(FaultKind::busy,
+                 fmt::format("pid {} holds the database in the middle of a write and can't be "
+                             "ended",
+                             holder.pid));
+  }
+  return {};
 }
 
 }  // namespace shardsweep

@@ -89,7 +89,13 @@ Result<DaemonLock> take_database(const DaemonParts& parts, bool take_over) {
   }
   LeaseHolder self = this_process();
   self.since = self.renewed = now;
-  SHARDSWEEP_TRY(parts.store.take_lease(self));
+  auto taken = parts.store.take_lease(self);
+  if (!taken && taken.error().kind == FaultKind::busy && take_over && *holder) {
+    log_warning(fmt::format("{} in the middle of a write: ending it", describe(**holder)));
+    SHARDSWEEP_TRY(end_holder(**holder));
+    taken = parts.store.take_lease(self);
+  }
+  SHARDSWEEP_TRY(taken);
   return lock;
 }
 

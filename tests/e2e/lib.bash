@@ -40,11 +40,15 @@ ours() {
     if [ "$pid" = $$ ] || [ "$pid" = "$BASHPID" ]; then continue; fi
     if grep -qzF "$work/" "$dir/cmdline" 2>/dev/null; then
       echo "$pid"
-    elif grep -qzE '^SHARDSWEEP_(MARKER|AGENT)=' "$dir/environ" 2>/dev/null &&
-      grep -qzF "SHARDSWEEP_DB=$SHARDSWEEP_DB" "$dir/environ" 2>/dev/null; then
+    elif grep -qzF "SHARDSWEEP_DB=$SHARDSWEEP_DB" "$dir/environ" 2>/dev/null && works "$dir"; then
       echo "$pid"
     fi
   done
+}
+# works DIR: a program of ours or what one has started; not the shells and tools of the test.
+works() {
+  grep -qzE '^SHARDSWEEP_(MARKER|AGENT)=' "$1/environ" 2>/dev/null ||
+    [[ $(readlink "$1/exe") == "$bin"/* ]]
 }
 none_of_ours() { [ -z "$(ours)" ]; }
 end_ours() { ours | xargs -r kill -9 2>/dev/null || true; }
