@@ -40,8 +40,9 @@ class DaemonLock {
 /// False where the holder is on this host and surely gone; true where it lives or can't be
 /// told.
 [[nodiscard]] bool may_live(const LeaseHolder& holder);
-/// SIGKILL for a holder that was stopped in the middle of a write: until it ends nobody else can
-/// write, and what it had begun is rolled back then. `busy` where it is on another host or stays.
+/// SIGKILL for a holder that was stopped in the middle of a write: until it ends nobody else
+/// can write, and what it had begun is rolled back then. `busy` where it is on another host or
+/// stays.
 [[nodiscard]] Result<void> end_holder(const LeaseHolder& holder);
 
 }  // namespace shardsweep

@@ -49,6 +49,23 @@ struct PendingRequest {
   Result<Request> request;
 };
 [[nodiscard]] Result<std::vector<PendingRequest>> pending_requests(const Home& home);
+/// Says at once when a request has come from this host. From other hosts (NFS) nothing is
+/// heard, so the folder is looked at from time to time all the same.
+class RequestWatch {
+ public:
+  explicit RequestWatch(const Home& home);
+  RequestWatch(const RequestWatch&) = delete;
+  RequestWatch& operator=(const RequestWatch&) = delete;
+  ~RequestWatch();
+
+  /// Readable when there is a reason to look; -1, which poll() ignores, where nothing is heard.
+  [[nodiscard]] int descriptor() const { return descriptor_; }
+  /// To be called before a look.
+  void clear();
+
+ private:
+  int descriptor_;
+};
 /// Writes the answer, then removes the request: done again after a crash it is answered again.
 [[nodiscard]] Result<void> answer_request(const Home& home, const Answer& answer);
 /// The answer, once there is one; taking it removes it.

@@ -80,7 +80,7 @@ bool Daemon::settling() const {
 }
 
 std::vector<pollfd> Daemon::descriptors() const {
-  std::vector<pollfd> all;
+  std::vector<pollfd> all{{watch_.descriptor(), POLLIN, 0}};
   for (const auto& [key, scheduler] : schedulers_) {
     const auto more = scheduler->descriptors();
     all.insert(all.end(), more.begin(), more.end());
@@ -122,8 +122,11 @@ void Daemon::add_site(const SweepContext& context, const SweepRow& sweep, SweepF
 }
 
 std::chrono::milliseconds Daemon::pause() const {
-  const bool quick = busy() && !waits_for_scheduler();
+  constexpr double idle_ticks = 2.5;  // fewer than what renew_lease() takes for a gap
+  const bool waits = waits_for_scheduler();
+  const bool quick = busy() && !waits;
   double seconds = quick ? parts_.policy.tick_s : parts_.policy.idle_tick_s;
+  if (waits) seconds *= idle_ticks;
   for (const auto& [id, context] : contexts_) {
     if (quick) seconds = std::min(seconds, context.spec.policy.tick_s);
   }

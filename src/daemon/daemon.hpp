@@ -45,7 +45,7 @@ struct DaemonParts {
 
 class Daemon {
  public:
-  explicit Daemon(DaemonParts parts) : parts_(std::move(parts)) {}
+  explicit Daemon(DaemonParts parts) : parts_(std::move(parts)), watch_(parts_.home) {}
 
   /// Reads what is not over. The lease is held already.
   [[nodiscard]] Result<void> load();
@@ -169,6 +169,7 @@ class Daemon {
   [[nodiscard]] Result<void> reload();
 
   DaemonParts parts_;
+  RequestWatch watch_;
   std::int64_t epoch_ = 0;
   World world_;
   std::map<SweepId, SweepContext> contexts_;

@@ -42,6 +42,7 @@ bool concerns(const std::vector<TrialRow>& trials, const SweepRow& sweep) {
 }  // namespace
 
 Result<void> Daemon::serve_requests() {
+  watch_.clear();
   const auto pending = pending_requests(parts_.home);
   if (!pending) {
     log_warning(pending.error().what);
