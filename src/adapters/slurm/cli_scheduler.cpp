@@ -231,6 +231,15 @@ class SlurmCliScheduler final : public Scheduler {
     });
   }
 
+  [[nodiscard]] std::set<std::string> on_their_way() const {
+    std::set<std::string> tokens;
+    for (const AllocationRequest& request : waiting_)
+      tokens.insert(request.token);
+    for (const Submission& submission : submissions_)
+      tokens.insert(submission.tokens.begin(), submission.tokens.end());
+    return tokens;
+  }
+
   static SchedulerEvent answer_for(const std::string& token, bool array,
                                    const Result<CommandOutput>& done) {
     if (!done) return SubmitUnknown{token, done.error().what};
@@ -321,7 +330,8 @@ class SlurmCliScheduler final : public Scheduler {
                               .now_s = now_s(),
                               .settle_s = settings_->message_timeout_s,
                               .accounting = settings_->accounting,
-                              .complete = complete};
+                              .complete = complete,
+                              .on_its_way = on_their_way()};
     LookResult result = conclude(look_->handles, look_->jobs, context, missed_);
     look_.reset();
     for (const NamedJob& job : result.cancel)

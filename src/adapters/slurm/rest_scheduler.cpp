@@ -23,6 +23,7 @@
 #include <iterator>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 namespace shardsweep {
@@ -217,6 +218,16 @@ class SlurmRestScheduler final : public Scheduler {
     }
   }
 
+  [[nodiscard]] std::set<std::string> on_their_way() const {
+    std::set<std::string> tokens;
+    for (const AllocationRequest& request : waiting_)
+      tokens.insert(request.token);
+    for (const auto& [number, sent] : sent_) {
+      if (sent.kind == Kind::submission) tokens.insert(sent.token);
+    }
+    return tokens;
+  }
+
   static std::vector<std::string> own_environment() {
     std::vector<std::string> own;
     for (char** entry = environ; *entry != nullptr; ++entry)
@@ -334,7 +345,8 @@ class SlurmRestScheduler final : public Scheduler {
                               .now_s = now_s(),
                               .settle_s = settle_s,
                               .accounting = api_->accounting,
-                              .complete = complete};
+                              .complete = complete,
+                              .on_its_way = on_their_way()};
     LookResult result = conclude(handles_, jobs_, context, missed_);
     looking_ = false;
     for (const NamedJob& job : result.cancel)

@@ -115,7 +115,7 @@ bool missed_again(const AllocationHandle& handle, Missing what, const LookContex
 
 void count_miss(const AllocationHandle& handle, const LookContext& context, MissedJobs& missed,
                 LookResult& result) {
-  if (!context.complete) return;
+  if (!context.complete || context.on_its_way.count(handle.token) != 0) return;
   if (!missed_again(handle, Missing::job, context, missed)) {
     result.events.emplace_back(JobMissed{handle.token, Missing::job});
     return;

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,8 @@ struct LookContext {
   double settle_s = 10;     ///< how long an answer may be on its way: Slurm's MessageTimeout
   bool accounting = false;  ///< there is one: worth waiting for what only it tells
   bool complete = true;     ///< false: it has not answered; who is in no list is unknown
+  /// Tokens whose submission has not been answered yet: in no list, and not missing.
+  std::set<std::string> on_its_way{};
 };
 
 /// What looks have not found, by token. One is not enough: between sbatch's answer and the

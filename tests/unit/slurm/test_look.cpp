@@ -222,3 +222,17 @@ TEST_CASE("a job that can never start is cancelled") {
   CHECK(std::get<JobSeen>(result.events.at(0)).advice.find("prolog failed") !=
         std::string::npos);
 }
+
+TEST_CASE("a submission that has not been answered is not missing, however long it takes") {
+  Watcher watcher;
+  watcher.context.on_its_way = {"3f9a01ab"};
+  for (int look = 0; look < 5; ++look) {
+    CHECK(watcher.look({}).events.empty());
+    watcher.context.now_s += 60;
+  }
+  // sbatch hangs and has submitted: the queue knows it before the answer.
+  CHECK(watcher.seen({job("12", "RUNNING")}).job_id == "12");
+  // From its answer on misses are counted, and from one.
+  watcher.context.on_its_way.clear();
+  CHECK(says_nothing(watcher.look({})));
+}
