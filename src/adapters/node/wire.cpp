@@ -1,25 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // Messages and specs to JSON lines and back. Each struct lists its fields once, in fields();
 // writer and reader visit that list.
+#include "adapters/node/json_values.hpp"
+
 #include <shardsweep/protocol.hpp>
-#include <shardsweep/record.hpp>
 
-#include <nlohmann/json.hpp>
-
-#include <cmath>
-#include <limits>
 #include <type_traits>
 #include <utility>
 
 namespace shardsweep {
 namespace {
 
-// Ordered: a line begins with what tells it from foreign output.
-using Json = nlohmann::ordered_json;
+using namespace json;
 
-constexpr std::size_t longest_line = 1 << 20;  // of a file; a channel line is max_line
-constexpr std::size_t longest_text = 4000;     // of a cause in a file
-constexpr std::size_t longest_also = 300;      // of what contradicts it
+constexpr std::size_t longest_text = 4000;  // of a cause in a file
+constexpr std::size_t longest_also = 300;   // of what contradicts it
 
 // ---- what each message is called and holds
 // ---------------------------------------------------
@@ -323,44 +318,7 @@ std::string line_of(Json head, T message, std::size_t limit) {
 // ---- reading
 // ---------------------------------------------------------------------------------
 
-Fault malformed(std::string_view line, std::string_view why) {
-  std::string shown;
-  for (const char c : line.substr(0, 60))
-    shown += c >= ' ' && c <= '~' ? c : '?';
-  return {FaultKind::corrupt, "malformed line (" + std::string(why) + "): '" + shown + "'"};
-}
-
-template <class T>
-bool read_integer(const Json& value, T& out) {
-  if (!value.is_number_integer()) return false;
-  if (value.is_number_unsigned()) {
-    const auto number = value.get<std::uint64_t>();
-    if (!std::in_range<T>(number)) return false;
-    out = static_cast<T>(number);
-    return true;
-  }
-  const auto number = value.get<std::int64_t>();
-  if (!std::in_range<T>(number)) return false;
-  out = static_cast<T>(number);
-  return true;
-}
-
-bool read_value(const Json& value, std::int32_t& out) {
-  return read_integer(value, out);
-}
-bool read_value(const Json& value, std::int64_t& out) {
-  return read_integer(value, out);
-}
-bool read_value(const Json& value, double& out) {
-  if (!value.is_number()) return false;
-  out = value.get<double>();
-  return std::isfinite(out);
-}
-bool read_value(const Json& value, std::string& out) {
-  if (!value.is_string()) return false;
-  out = value.get<std::string>();
-  return true;
-}
+using json::read_value;
 bool read_value(const Json& value, Outcome& out) {
   if (!value.is_string()) return false;
   const auto outcome = outcome_from(value.get_ref<const std::string&>());
@@ -410,13 +368,6 @@ struct Reader {
     if (object.contains(key)) (*this)(key, value);
   }
 };
-
-Result<Json> parse_object(std::string_view text, std::size_t limit) {
-  if (text.size() > limit) return tl::unexpected(malformed(text, "too long"));
-  Json object = Json::parse(text, nullptr, false);
-  if (!object.is_object()) return tl::unexpected(malformed(text, "no JSON object"));
-  return object;
-}
 
 template <class T>
 Result<T> read_fields(const Json& object, std::string_view line) {
@@ -531,69 +482,6 @@ Result<AttemptSpec> decode_attempt_spec(std::string_view text) {
 }
 Result<AllocationSpec> decode_allocation_spec(std::string_view text) {
   return decode_spec<AllocationSpec>(text);
-}
-
-// ---- a runner's records
-// ----------------------------------------------------------------------
-
-namespace {
-
-RecordType record_type(std::string_view word) {
-  constexpr std::array<std::string_view, 5> words{"start", "phase", "train_step", "result",
-                                                  "error"};
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    if (words[i] == word) return static_cast<RecordType>(i);
-  }
-  return RecordType::other;
-}
-
-template <class T>
-void read_optional(const Json& object, const char* key, T& value) {
-  const auto found = object.find(key);
-  if (found == object.end()) return;
-  T read{};
-  if (read_value(*found, read)) value = std::move(read);
-}
-
-Timestamp read_time(const Json& object) {
-  constexpr double microseconds = 1e6;
-  constexpr double far_future_s = 1e11;  // above it a number is no count of seconds
-  double number = 0;
-  read_optional(object, "t", number);
-  if (number <= 0 || number > 1e18) return 0;
-  return static_cast<Timestamp>(number < far_future_s ? number * microseconds : number);
-}
-
-}  // namespace
-
-Result<Record> decode_record(std::string_view line) {
-  SHARDSWEEP_ASSIGN(const Json object, parse_object(line, longest_line));
-  const auto type = object.find("type");
-  if (type == object.end() || !type->is_string())
-    return tl::unexpected(malformed(line, "key 'type'"));
-  Record record;
-  record.type = record_type(type->get_ref<const std::string&>());
-  read_optional(object, "nonce", record.nonce);
-  read_optional(object, "run_id", record.nonce);
-  record.t = read_time(object);
-  read_optional(object, "phase", record.phase);
-  read_optional(object, "step", record.step);
-  read_optional(object, "class", record.error_class);
-  read_optional(object, "message", record.message);
-  return record;
-}
-
-bool has_result(std::string_view records, std::string_view nonce) {
-  while (!records.empty()) {
-    const std::size_t end = records.find('\n');
-    if (end == std::string_view::npos) return false;
-    const std::string_view line = records.substr(0, end);
-    records.remove_prefix(end + 1);
-    if (line.find("\"result\"") == std::string_view::npos) continue;
-    const auto record = decode_record(line);
-    if (record && record->type == RecordType::result && record->nonce == nonce) return true;
-  }
-  return false;
 }
 
 }  // namespace shardsweep
