@@ -18,6 +18,11 @@ namespace shardsweep {
 enum class Yield : std::uint8_t { never, hold, drain };
 inline constexpr std::array<std::string_view, 3> yield_words{"never", "hold", "drain"};
 
+/// What is done about a node that is slower than its peers: said, or it is kept out of new
+/// allocations as one that has failed.
+enum class SlowNodes : std::uint8_t { report, exclude };
+inline constexpr std::array<std::string_view, 2> slow_nodes_words{"report", "exclude"};
+
 struct Policy {
   // watch: how long an attempt may stay in a phase without progress, in seconds
   double start_limit_s = 60;
@@ -56,6 +61,9 @@ struct Policy {
   double probe_after_s = 600;
   double probe_limit_s = 300;
   double remember_s = 7 * 86400;
+  double slow_node_factor = 1.2;
+  std::int64_t slow_node_after = 3;
+  std::int64_t slow_nodes = 0;  ///< SlowNodes
 
   // limits
   std::int64_t max_points = 10'000'000;
@@ -100,8 +108,24 @@ struct Policy {
   friend bool operator==(const Policy&, const Policy&) = default;
 };
 
-/// percent and yield are written as `50%` and as one of yield_words.
-enum class PolicyUnit : std::uint8_t { seconds, bytes, count, hours, factor, percent, yield };
+/// percent is written as `50%`, yield and slow_nodes as one of their words.
+enum class PolicyUnit : std::uint8_t {
+  seconds,
+  bytes,
+  count,
+  hours,
+  factor,
+  percent,
+  yield,
+  slow_nodes
+};
+
+/// What the values of a unit are called, from 0 on; empty: they are numbers.
+[[nodiscard]] constexpr std::span<const std::string_view> words_of(PolicyUnit unit) {
+  if (unit == PolicyUnit::yield) return yield_words;
+  if (unit == PolicyUnit::slow_nodes) return slow_nodes_words;
+  return {};
+}
 
 struct PolicyField {
   std::string_view section;  ///< the map in the sweep file: watch, retry, node_health, limits,

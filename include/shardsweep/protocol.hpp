@@ -170,6 +170,7 @@ struct Ended {
   std::string node{};  ///< where the first cause was seen; empty: on none in particular
   std::string also{};  ///< what contradicts the outcome, one line; empty: nothing
   std::string mark{};  ///< of a result: contaminated, or empty
+  std::vector<std::string> nodes{};  ///< of a measured attempt on several, in its ranks' order
   friend bool operator==(const Ended&, const Ended&) = default;
 };
 struct Revoked {

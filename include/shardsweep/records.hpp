@@ -13,11 +13,18 @@
 
 namespace shardsweep {
 
+/// Of a result, where the runner tells it: equally long, by rank.
+struct OwnWork {
+  std::vector<double> busy_ms;       ///< a train step without what it waited for others
+  std::vector<std::int32_t> stages;  ///< pipeline stage: within one all do the same work
+};
+
 struct RecordsSummary {
   std::optional<AddMeasurement> result;  ///< attempt and trial are the caller's to fill in
   std::optional<Outcome> error;          ///< of the first error record
   std::string error_message;
   std::string runner_version;
+  OwnWork own_work{};
   std::string doubt{};         ///< why the result can't be true; empty: no reason
   std::int64_t malformed = 0;  ///< lines that are no records
   std::int64_t foreign = 0;    ///< records of another nonce

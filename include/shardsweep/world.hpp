@@ -126,10 +126,13 @@ inline constexpr std::array<std::string_view, 3> node_state_words{"trusted", "qu
 struct NodeCharge {
   Timestamp at = 0;
   std::string
-      kind;  ///< lost, hardware, dirty, failed, suspect; or an outcome (domain/nodes.hpp)
+      kind;  ///< lost, hardware, dirty, failed, suspect, slow; or an outcome (domain/nodes.hpp)
   TrialId trial = 0;  ///< 0: none
   AttemptId attempt = 0;
   std::string detail;
+  // Beside its peers in one attempt (domain/stragglers.hpp).
+  double ratio = 0;     ///< its own time over theirs; 0: not compared
+  std::string peers{};  ///< some of them, separated by commas
   friend bool operator==(const NodeCharge&, const NodeCharge&) = default;
 };
 

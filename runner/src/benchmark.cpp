@@ -13,6 +13,7 @@
 #include "rendezvous.hpp"
 #include "run_records.hpp"
 #include "socket_communicator.hpp"
+#include "statistics.hpp"
 #include "trainer.hpp"
 #include "version.hpp"
 #include "watchdog.hpp"
@@ -185,6 +186,7 @@ class Run {
   /// `in_phase`: steps of this phase before it.
   void train_step(i64 step, i64 in_phase, bool timed) {
     const TimePoint start = now();
+    const double waited_before_s = waited_s();
     double loss = trainer_->compute_gradients(step);
     misbehave(in_phase);
     if (fault_.kind == FaultKind::nan &&
@@ -192,6 +194,7 @@ class Run {
       loss = std::numeric_limits<double>::quiet_NaN();
     const double gradient_norm = trainer_->update(step);
     double step_ms = seconds_since(start) * 1e3;
+    if (timed) busy_ms_.push_back(step_ms - (waited_s() - waited_before_s) * 1e3);
     wait_all(*report_, &loss, 1, Reduction::sum);
     wait_all(*report_, &step_ms, 1, Reduction::max);
     // Each TP rank counted the same tokens.
@@ -214,6 +217,15 @@ class Run {
 
   static void wait_all(Communicator& group, double* values, i64 count, Reduction reduction) {
     group.wait(group.all_reduce(values, count, Dtype::fp64, reduction));
+  }
+
+  /// In collectives and for messages, so far.
+  double waited_s() const {
+    double sum_s = 0;
+    for (const auto* group : {&groups_.world, &groups_.tp, &groups_.dp, &groups_.shard,
+                              &groups_.replicate, &groups_.pp})
+      sum_s += (*group)->waited_s();
+    return sum_s;
   }
 
   /// Times in ms in the order of measured_phases, then bytes sent in the order of group_names.
@@ -239,20 +251,26 @@ class Run {
     measured_.sent_bytes.assign(cut, costs.end());
   }
 
+  /// A value of each rank, known to all of them.
+  std::vector<double> by_rank(double own) const {
+    std::vector<double> values(static_cast<std::size_t>(options_.world_size), 0);
+    values[static_cast<std::size_t>(options_.rank)] = own;
+    wait_all(*report_, values.data(), options_.world_size, Reduction::sum);
+    return values;
+  }
+
   void gather_memory() {
-    measured_.peak_memory_bytes.assign(static_cast<std::size_t>(options_.world_size), 0);
-    measured_.peak_memory_bytes[static_cast<std::size_t>(options_.rank)] =
-        static_cast<double>(memory_.peak_bytes());
+    measured_.peak_memory_bytes = by_rank(static_cast<double>(memory_.peak_bytes()));
     for (std::size_t i = 0; i < memory_class_count; ++i)
       measured_.peak_memory_by_class_bytes.push_back(
           static_cast<double>(memory_.peak_bytes(static_cast<MemoryClass>(i))));
-    wait_all(*report_, measured_.peak_memory_bytes.data(), options_.world_size, Reduction::sum);
     wait_all(*report_, measured_.peak_memory_by_class_bytes.data(), i64{memory_class_count},
              Reduction::max);
   }
 
   void finish() {
     gather_memory();
+    measured_.busy_ms = by_rank(describe(busy_ms_).median);
     enter("teardown");
     if (speaks()) {
       JsonObject record = records_.begin("result");
@@ -278,6 +296,7 @@ class Run {
   std::unique_ptr<Communicator> report_;  // what is said about the run, apart from the run
   std::unique_ptr<Trainer> trainer_;
   Measured measured_;
+  std::vector<double> busy_ms_;  // own work in each timed step
 };
 
 }  // namespace

@@ -78,6 +78,19 @@ std::string named_numbers(const char* const* names, const std::vector<double>& v
   return object.str();
 }
 
+/// What each rank did by itself, and who does the same: ranks of one stage.
+void add_own_work(JsonObject& record, const Layout& layout, const std::vector<double>& busy) {
+  std::vector<std::string> stages;
+  std::vector<std::string> times;
+  for (std::size_t rank = 0; rank < busy.size(); ++rank) {
+    stages.push_back(std::to_string(coordinates_of(layout, static_cast<i64>(rank)).pp));
+    std::array<char, 32> text{};
+    std::snprintf(text.data(), text.size(), "%.4g", busy[rank]);
+    times.emplace_back(text.data());
+  }
+  record.raw("busy_ms_by_rank", json_array(times)).raw("stage_by_rank", json_array(stages));
+}
+
 void add_correctness(JsonObject& record, const Options& o, double loss) {
   const std::optional<double> expected = reference_loss(o);
   if (expected)
@@ -142,6 +155,7 @@ void add_result_fields(JsonObject& record, const Options& o, const Measured& m) 
       .integer("tokens_per_step", tokens_per_step(o))
       .integer("steps", o.steps)
       .integer("warmup", o.warmup);
+  add_own_work(record, o.layout, m.busy_ms);
   add_correctness(record, o, m.loss);
 }
 

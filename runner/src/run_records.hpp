@@ -26,6 +26,7 @@ struct Measured {
   std::vector<double> peak_memory_bytes;           // by rank
   std::vector<double> peak_memory_by_class_bytes;  // maximum over the ranks, in enum order
   std::vector<double> phase_ms;                    // per train step, maximum over the ranks
+  std::vector<double> busy_ms;     // by rank: own work, median over the timed steps
   std::vector<double> sent_bytes;  // per train step by group, maximum over the ranks
 };
 void add_result_fields(JsonObject& record, const Options& options, const Measured& measured);

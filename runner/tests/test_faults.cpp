@@ -94,6 +94,16 @@ TEST_CASE("a slow rank slows every train step and the run succeeds") {
   const std::size_t at = text.find(key);
   REQUIRE(at != std::string::npos);
   CHECK(std::atof(text.c_str() + at + key.size()) >= 50);
+  // The other one waits for it, which is no work of its own.
+  const std::string own = "\"busy_ms_by_rank\":[";
+  const std::size_t times = text.find(own);
+  REQUIRE(times != std::string::npos);
+  char* end = nullptr;
+  const double first = std::strtod(text.c_str() + times + own.size(), &end);
+  const double second = std::strtod(end + 1, nullptr);
+  CHECK(first > 0);
+  CHECK(second >= 50);
+  CHECK(first < second / 2);
 }
 
 TEST_CASE("a rank that crashes is a lost peer") {

@@ -32,6 +32,21 @@ std::optional<double> number_of(const Json& record, std::string_view key) {
   return std::isfinite(value) ? std::optional(value) : std::nullopt;
 }
 
+/// Numbers of all ranks; empty where one of them is none, or there are more than any world has.
+template <class T>
+std::vector<T> numbers_of(const Json& record, std::string_view key) {
+  constexpr std::size_t most_ranks = 100'000;
+  const auto found = record.find(key);
+  std::vector<T> numbers;
+  if (found == record.end() || !found->is_array() || found->size() > most_ranks) return {};
+  for (const Json& item : *found) {
+    const double value = item.is_number() ? item.get<double>() : -1;
+    if (!(value >= 0 && value < 1e9)) return {};
+    numbers.push_back(static_cast<T>(value));
+  }
+  return numbers;
+}
+
 struct Summary {
   RecordsSummary summary;
   std::vector<TrainStepSample> samples;
@@ -69,6 +84,8 @@ struct Summary {
     if (measurement.metrics.find("tokens_per_s_per_gpu") == measurement.metrics.end()) return;
     measurement.flops_model = text_of(record, "flops_model");
     measurement.detail = line;
+    summary.own_work = {numbers_of<double>(record, "busy_ms_by_rank"),
+                        numbers_of<std::int32_t>(record, "stage_by_rank")};
     summary.result = std::move(measurement);
   }
 

@@ -403,6 +403,17 @@ void Lead::name_the_guilty(const Running& running, Classified& verdict) {
       "{}; {}", evidence_of_early_exit(reading->guilty.front(), 0).cause, verdict.first.cause);
 }
 
+/// Of an allocation of several; empty where ranks are not started by node agents.
+std::vector<std::string> Lead::nodes_in_order() const {
+  if (nodes_.size() < 2 || static_cast<int>(nodes_.size()) != agents_) return {};
+  std::vector<std::string> names(nodes_.size());
+  for (const auto& [name, node] : nodes_) {
+    if (node.index < 0 || node.index >= agents_) return {};
+    names[static_cast<std::size_t>(node.index)] = name;
+  }
+  return names;
+}
+
 /// Slurm sends the same SIGTERM for the time limit as for everything else.
 bool Lead::time_is_up() const {
   const auto left_s = job_end_.left_s(clock_);
@@ -435,6 +446,7 @@ void Lead::write_ended(const Assign& assign, const Classified& verdict, std::int
   if (spec_.launch != "srun") ended.node = verdict.first.node;
   ended.also = verdict.also;
   ended.mark = verdict.outcome == Outcome::completed ? mark : "";
+  if (verdict.outcome == Outcome::completed) ended.nodes = nodes_in_order();
   if (packed) ended.pack = paths.pack().filename().string();
   log_.line(fmt::format("attempt {} ended {}{}{}", assign.attempt, name(ended.outcome),
                         ended.cause.empty() ? "" : ": ", ended.cause));

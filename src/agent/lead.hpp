@@ -68,6 +68,7 @@ class Lead {
   void finish_if_ended();
   void finish(Running running);
   void name_the_guilty(const Running& running, Classified& verdict);
+  [[nodiscard]] std::vector<std::string> nodes_in_order() const;
   [[nodiscard]] bool time_is_up() const;
   void end_unstarted(const Assign& assign, Outcome outcome, const std::string& cause,
                      const std::string& source);

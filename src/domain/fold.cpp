@@ -2,6 +2,7 @@
 #include "domain/fold.hpp"
 
 #include "domain/nodes.hpp"
+#include "domain/stragglers.hpp"
 
 #include <fmt/format.h>
 
@@ -276,7 +277,16 @@ struct LineFolder {
     RecordsSummary recorded = records.value_or(RecordsSummary{});
     // What the agent saw on the nodes goes before what is wrong with the numbers.
     if (recorded.result && !ended.mark.empty()) recorded.result->mark = ended.mark;
+    compare_nodes(ended, recorded);
     end_attempt(fold, policy, ended.attempt, ending, recorded);
+  }
+  /// What was disturbed tells nothing about who is slow.
+  void compare_nodes(const Ended& ended, const RecordsSummary& recorded) const {
+    const auto attempt = fold.world.attempts.find(ended.attempt);
+    const bool fresh =
+        attempt != fold.world.attempts.end() && attempt->second.state != State::ended;
+    if (fresh && recorded.result && recorded.result->mark.empty())
+      note_paces(fold, policy, attempt->second, paces(recorded.own_work, ended.nodes));
   }
   /// It has no trial: what counts is whether it was measured.
   void take_probe(const Ended& ended) const {

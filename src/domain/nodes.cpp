@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "domain/nodes.hpp"
 
+#include "domain/stragglers.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -38,10 +40,12 @@ struct Weight {
 
 Weight weigh(const NodeRow& node, const Policy& policy, Timestamp now) {
   Weight weight;
+  const bool slow_counts = static_cast<SlowNodes>(policy.slow_nodes) == SlowNodes::exclude;
   std::set<TrialId> trials;
   for (const NodeCharge& one : node.evidence) {
     if (one.at < now - microseconds(policy.remember_s)) continue;
-    const bool failure = counts_here(node.node, one.kind);
+    const bool failure =
+        counts_here(node.node, one.kind) || (slow_counts && one.kind == slow_node);
     if (failure) ++weight.failures;
     if (one.kind == suspect && node.node != local_node) trials.insert(one.trial);
     if (failure || one.kind == suspect)
@@ -121,8 +125,8 @@ void suspect_others(Fold fold, const AttemptRow& attempt) {
     const bool was_here =
         std::find(here->second.begin(), here->second.end(), name) != here->second.end();
     for (const NodeCharge& one : node.evidence) {
-      const bool fits =
-          one.trial == attempt.trial && one.kind != suspect && !speaks_against_node(one.kind);
+      const bool fits = one.trial == attempt.trial && one.kind != suspect &&
+                        !is_pace(one.kind) && !speaks_against_node(one.kind);
       if (was_here || !fits) continue;
       suspects.emplace_back(name, one.kind);
       break;

@@ -201,8 +201,8 @@ class Explainer {
     }
     const auto value = sweep_.policy.*std::get<std::int64_t Policy::*>(field.member);
     if (field.unit == PolicyUnit::percent) return fmt::format("{}%", value);
-    if (field.unit == PolicyUnit::yield)
-      return std::string(yield_words.at(static_cast<std::size_t>(value)));
+    if (const auto words = words_of(field.unit); !words.empty())
+      return std::string(words[static_cast<std::size_t>(value)]);
     return field.unit == PolicyUnit::bytes ? bytes_text(value) : fmt::format("{}", value);
   }
 

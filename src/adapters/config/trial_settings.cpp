@@ -119,13 +119,14 @@ Result<std::int64_t> read_percent(const YamlNode& node, const PolicyField& field
   return value;
 }
 
-Result<std::int64_t> read_yield(const YamlNode& node, const PolicyField& field) {
-  for (std::size_t at = 0; at < yield_words.size(); ++at) {
-    if (node.kind == YamlNode::Kind::scalar && node.text == yield_words[at])
+Result<std::int64_t> read_word(const YamlNode& node, const PolicyField& field) {
+  const auto words = words_of(field.unit);
+  for (std::size_t at = 0; at < words.size(); ++at) {
+    if (node.kind == YamlNode::Kind::scalar && node.text == words[at])
       return static_cast<std::int64_t>(at);
   }
-  return refuse(node, fmt::format("expected {} for '{}', got {}",
-                                  fmt::join(yield_words, " or "), field.key, describe(node)));
+  return refuse(node, fmt::format("expected {} for '{}', got {}", fmt::join(words, " or "),
+                                  field.key, describe(node)));
 }
 
 Result<void> read_hours(const YamlNode& node, OpeningHours& into) {
@@ -137,10 +138,10 @@ Result<void> read_hours(const YamlNode& node, OpeningHours& into) {
 }
 
 Result<void> read_policy_field(const YamlNode& node, const PolicyField& field, Policy& into) {
-  if (field.unit == PolicyUnit::percent || field.unit == PolicyUnit::yield) {
-    SHARDSWEEP_ASSIGN(
-        into.*std::get<std::int64_t Policy::*>(field.member),
-        field.unit == PolicyUnit::yield ? read_yield(node, field) : read_percent(node, field));
+  const bool is_word = !words_of(field.unit).empty();
+  if (field.unit == PolicyUnit::percent || is_word) {
+    SHARDSWEEP_ASSIGN(into.*std::get<std::int64_t Policy::*>(field.member),
+                      is_word ? read_word(node, field) : read_percent(node, field));
     return {};
   }
   if (const auto* real = std::get_if<double Policy::*>(&field.member)) {

@@ -120,6 +120,7 @@ void fields(Is<Ended> auto& m, auto&& visit) {
   visit.optional("node", m.node);
   visit.optional("also", m.also);
   visit.optional("mark", m.mark);
+  visit.optional("nodes", m.nodes);
 }
 void fields(Is<Revoked> auto& m, auto&& visit) {
   visit("attempt", m.attempt);
@@ -256,9 +257,11 @@ struct Writer {
                       {"outcome", std::string(name(rule.outcome))}});
   }
   void operator()(const char* key, const auto& value) const { object[key] = value; }
-  void optional(const char* key, const auto& value) const { (*this)(key, value); }
-  void optional(const char* key, const std::string& value) const {
-    if (!value.empty()) (*this)(key, value);
+  void optional(const char* key, const auto& value) const {
+    if constexpr (requires { value.empty(); }) {
+      if (value.empty()) return;
+    }
+    (*this)(key, value);
   }
 };
 

@@ -86,6 +86,49 @@ FROM (SELECT node FROM nodes UNION SELECT node FROM node_evidence UNION
   SELECT node FROM node_states) AS n LEFT JOIN node_states AS s ON s.node = n.node;
 )sql";
 
+const char* const paces_sql = R"sql(
+-- Beside its peers in one attempt: kinds 'slower' and 'on pace', which lead to 'slow'.
+ALTER TABLE node_evidence ADD COLUMN ratio REAL NOT NULL DEFAULT 0;  -- own time over theirs; 0: not compared
+ALTER TABLE node_evidence ADD COLUMN peers TEXT NOT NULL DEFAULT ''; -- some of them, with commas
+DROP VIEW node_ledger;
+-- What `shardsweep nodes` shows. `attempts`: started in allocations that held the node; the
+-- outcomes behind it: with their first cause on it. `slow`: its own time over that of its peers,
+-- the mean of `slow_in` attempts; what leads to it is not counted as evidence.
+CREATE VIEW node_ledger AS
+SELECT n.node, ifnull(s.state, 'trusted') AS state,
+  (SELECT count(*) FROM allocation_nodes AS x JOIN attempts AS a ON a.allocation = x.allocation
+    WHERE x.node = n.node AND a.started_at > 0) AS attempts,
+  (SELECT count(*) FROM allocation_nodes AS x JOIN attempts AS a ON a.allocation = x.allocation
+    WHERE x.node = n.node AND a.outcome = 'completed') AS completed,
+  (SELECT count(*) FROM attempts AS a WHERE a.node <> '' AND a.node = n.node
+    AND a.outcome = 'node_failure') AS node_failure,
+  (SELECT count(*) FROM attempts AS a WHERE a.node <> '' AND a.node = n.node
+    AND a.outcome = 'comm_error') AS comm_error,
+  (SELECT count(*) FROM attempts AS a WHERE a.node <> '' AND a.node = n.node
+    AND a.outcome = 'hung') AS hung,
+  (SELECT count(*) FROM attempts AS a WHERE a.node <> '' AND a.node = n.node
+    AND a.outcome = 'crashed') AS crashed,
+  (SELECT round(avg(e.ratio), 3) FROM node_evidence AS e WHERE e.node = n.node
+    AND e.counts = 1 AND e.kind = 'slower') AS slow,
+  (SELECT count(*) FROM node_evidence AS e WHERE e.node = n.node AND e.counts = 1
+    AND e.kind = 'slower') AS slow_in,
+  (SELECT count(*) FROM node_evidence AS e WHERE e.node = n.node AND e.counts = 1
+    AND e.kind NOT IN ('slower', 'on pace')) AS evidence,
+  (SELECT count(*) FROM probes AS p WHERE p.node = n.node AND p.outcome = 'passed')
+    AS probes_passed,
+  (SELECT count(*) FROM probes AS p WHERE p.node = n.node AND p.outcome = 'failed')
+    AS probes_failed,
+  ifnull(s.since, 0) AS since,
+  CASE WHEN s.state = 'quarantined' THEN s.until ELSE 0 END AS probe_at,
+  ifnull((SELECT max(last_seen) FROM nodes AS k WHERE k.node = n.node), 0) AS last_seen,
+  ifnull((SELECT group_concat(host) FROM nodes AS k WHERE k.node = n.node), '') AS hosts,
+  ifnull(s.reason, '') AS reason,
+  ifnull((SELECT e.kind || ': ' || e.detail FROM node_evidence AS e WHERE e.node = n.node
+    AND e.kind NOT IN ('slower', 'on pace') ORDER BY e.id DESC LIMIT 1), '') AS last_evidence
+FROM (SELECT node FROM nodes UNION SELECT node FROM node_evidence UNION
+  SELECT node FROM node_states) AS n LEFT JOIN node_states AS s ON s.node = n.node;
+)sql";
+
 void read_ledger(Database& database, World& world) {
   const auto each = [&](const char* text, const auto& take) {
     Statement select(database, text);
@@ -104,7 +147,7 @@ void read_ledger(Database& database, World& world) {
          row.read(5, node.failed_probes);
        });
   each(
-      "SELECT node, at, kind, ifnull(trial, 0), ifnull(attempt, 0), detail FROM "
+      "SELECT node, at, kind, ifnull(trial, 0), ifnull(attempt, 0), detail, ratio, peers FROM "
       "(SELECT * FROM node_evidence WHERE counts = 1 ORDER BY id DESC LIMIT 10000) ORDER BY id",
       [&](const Statement::Use& row) {
         NodeRow& node = world.nodes[row.text(0)];
@@ -115,6 +158,8 @@ void read_ledger(Database& database, World& world) {
         row.read(3, one.trial);
         row.read(4, one.attempt);
         row.read(5, one.detail);
+        row.read(6, one.ratio);
+        row.read(7, one.peers);
       });
   each(
       "SELECT x.allocation, x.node FROM allocation_nodes AS x JOIN allocations AS l ON l.id = "
@@ -133,8 +178,8 @@ void read_ledger(Database& database, World& world) {
 
 LedgerWriter::LedgerWriter(Database& database)
     : evidence_(database,
-                "INSERT INTO node_evidence (node, at, kind, trial, attempt, detail) VALUES "
-                "(?, ?, ?, nullif(?, 0), nullif(?, 0), ?)"),
+                "INSERT INTO node_evidence (node, at, kind, trial, attempt, detail, ratio, "
+                "peers) VALUES (?, ?, ?, nullif(?, 0), nullif(?, 0), ?, ?, ?)"),
       forget_(database,
               "UPDATE node_evidence SET counts = 0 WHERE node = ?1 AND counts = 1 AND "
               "(?2 = 0 OR trial = ?2)"),
@@ -154,7 +199,8 @@ LedgerWriter::LedgerWriter(Database& database)
 
 void LedgerWriter::put(const AddNodeEvidence& change) {
   const NodeCharge& one = change.evidence;
-  evidence_.run(change.node, one.at, one.kind, one.trial, one.attempt, one.detail);
+  evidence_.run(change.node, one.at, one.kind, one.trial, one.attempt, one.detail, one.ratio,
+                one.peers);
 }
 
 void LedgerWriter::put(const ForgetEvidence& change) {

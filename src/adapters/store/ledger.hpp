@@ -10,6 +10,8 @@ namespace shardsweep::sqlite {
 
 /// The migration that brings the ledger's tables.
 extern const char* const ledger_sql;
+/// How nodes do beside their peers.
+extern const char* const paces_sql;
 
 /// What is not over yet, or still counts, into `world`, whose allocations are there already.
 void read_ledger(Database& database, World& world);

@@ -51,6 +51,9 @@ TEST_CASE("a daemon that takes over knows states and evidence and probes of node
                    SeenNode{"n2", "h2", 5, 901}, SeenNode{"n1", "h1", 6, 901},
                    AddNodeEvidence{"n2", {7, "lost", trial, 0, "NODE_FAIL"}},
                    AddNodeEvidence{"n3", {8, "dirty", 0, 0, "state D"}},
+                   AddNodeEvidence{"n4", {8, "slower", trial, 0, "a", 1.25, "n1,n2"}},
+                   AddNodeEvidence{"n4", {9, "slower", trial, 0, "b", 1.35, "n1"}},
+                   AddNodeEvidence{"n4", {9, "on pace", trial, 0, "c", 1.01, "n1"}},
                    SetNode{{.node = "n2",
                             .state = NodeState::probation,
                             .since = 9,
@@ -74,6 +77,10 @@ TEST_CASE("a daemon that takes over knows states and evidence and probes of node
   CHECK(world.nodes.at("n3").state == NodeState::trusted);
   CHECK(ledger(file, "state, evidence, reason, last_evidence", "n2") ==
         "probation 1 lost lost: NODE_FAIL");
+  REQUIRE(world.nodes.at("n4").evidence.size() == 3);
+  CHECK(world.nodes.at("n4").evidence[0] ==
+        NodeCharge{8, "slower", world.nodes.at("n2").evidence[0].trial, 0, "a", 1.25, "n1,n2"});
+  CHECK(ledger(file, "evidence, slow_in, slow = 1.3, last_evidence", "n4") == "0 2 1 ");
   CHECK(ledger(file, "state, evidence, hosts", "n1") == "trusted 0 h1");
 }
 

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// A lead with several node agents on this host, as under one srun: who ran where, and which of
+// them is slow.
+#include "agent/allocation.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+
+using namespace shardsweep;
+using test::Allocation;
+
+namespace {
+
+// Slurm copies its stdin to every node; what they say comes mixed.
+const std::string three_node_srun = R"(
+while [ "${1#-}" != "$1" ]; do shift; done
+place=$(mktemp -d)
+mkfifo "$place/2" "$place/0"
+SLURMD_NODENAME=n2 SLURM_NODEID=2 "$@" <"$place/2" &
+SLURMD_NODENAME=n0 SLURM_NODEID=0 "$@" <"$place/0" &
+exec 8>"$place/2" 9>"$place/0"
+rm -r "$place"
+tee /dev/fd/8 /dev/fd/9 8>&8 | { exec 8>&- 9>&-; SLURMD_NODENAME=n1 SLURM_NODEID=1 exec "$@"; }
+exec 8>&- 9>&-
+wait
+)";
+
+/// The numbers behind "key":[
+std::vector<double> numbers(const std::string& text, const std::string& key) {
+  std::vector<double> values;
+  const std::size_t at = text.find("\"" + key + "\":[");
+  REQUIRE(at != std::string::npos);
+  const char* next = text.c_str() + at + key.size() + 4;
+  for (char* end = nullptr; *next != '\0'; next = end + 1) {
+    values.push_back(std::strtod(next, &end));
+    if (*end != ',') break;
+  }
+  return values;
+}
+
+}  // namespace
+
+TEST_CASE("the ranks' own times and the nodes that they ran on come in one order") {
+  Allocation allocation;
+  allocation.spec.launch = "agents";
+  allocation.spec.nodes = 3;
+  allocation.spec.slots_per_node = allocation.every.ranks_per_node = 2;
+  allocation.put_on_path("srun", three_node_srun);
+  // Rank 3 is on the second of the nodes.
+  const std::vector<std::string> flags{
+      "--layers", "2",  "--hidden",  "32",          "--ffn",         "64", "--heads", "2",
+      "--vocab",  "64", "--seq-len", "16",          "--micro-batch", "1",  "--dp",    "6",
+      "--steps",  "3",  "--fault",   "slow@train:3"};
+  const auto attempt = allocation.assign_training(flags, 6);
+  allocation.start();
+  const Ended ended = allocation.wait_ended(attempt.attempt);
+  REQUIRE_MESSAGE(ended.outcome == Outcome::completed, ended.cause);
+  CHECK(ended.nodes == std::vector<std::string>{"n0", "n1", "n2"});
+  const auto records = read_attempt_records(AttemptPaths{attempt.dir});
+  REQUIRE(records);
+  const auto busy_ms = numbers(records->text, "busy_ms_by_rank");
+  REQUIRE(busy_ms.size() == 6);
+  CHECK(busy_ms[3] >= 50);
+  for (const int rank : {0, 1, 2, 4, 5})
+    CHECK(busy_ms[static_cast<std::size_t>(rank)] < busy_ms[3]);
+  CHECK(numbers(records->text, "stage_by_rank") == std::vector<double>(6, 0));
+}
