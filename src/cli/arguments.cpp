@@ -2,19 +2,22 @@
 // CLI11 lives here alone.
 #include "cli/arguments.hpp"
 
+#include "cli/table_view.hpp"
 #include "cli/version.hpp"
+#include "domain/nearest.hpp"
 
 #include <CLI/CLI.hpp>
 
-#include <map>
+#include <algorithm>
+#include <iostream>
+#include <string>
+#include <string_view>
+#include <vector>
 
 namespace shardsweep {
 namespace {
 
 constexpr int usage_error = 2;
-
-const std::map<std::string, Format> formats{
-    {"table", Format::table}, {"csv", Format::csv}, {"json", Format::json}};
 
 class Grammar {
  public:
@@ -42,6 +45,7 @@ class Grammar {
   }
 
   Parsed parse(int argc, char** argv) {
+    if (argc > 1 && !known_command(argv[1])) return {{}, usage_error};
     try {
       app_.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
@@ -53,6 +57,18 @@ class Grammar {
   }
 
  private:
+  /// CLI11 would only say that a subcommand is required.
+  bool known_command(std::string_view word) {
+    if (word.starts_with('-')) return true;
+    std::vector<std::string> names;
+    for (const CLI::App* sub : app_.get_subcommands({}))
+      names.push_back(sub->get_name());
+    if (std::find(names.begin(), names.end(), word) != names.end()) return true;
+    std::cerr << "shardsweep: there is no command '" << word << "'"
+              << did_you_mean(word, {names.begin(), names.end()})
+              << "\n'shardsweep --help' lists them.\n";
+    return false;
+  }
   CLI::App* command(const std::string& name, const std::string& help) {
     CLI::App* sub = app_.add_subcommand(name, help);
     sub->add_option(
@@ -62,8 +78,13 @@ class Grammar {
     return sub;
   }
   void with_format(CLI::App* sub) {
-    sub->add_option("--format", o_.format, "table, csv or json")
-        ->transform(CLI::CheckedTransformer(formats, CLI::ignore_case))
+    const auto take = [this](const std::string& word) {
+      const auto format = format_from(CLI::detail::to_lower(word));
+      if (!format)
+        throw CLI::ValidationError("--format", "'" + word + "' is none of table, csv, json");
+      o_.format = *format;
+    };
+    sub->add_option_function<std::string>("--format", take, "table, csv or json")
         ->type_name("FORMAT");
   }
   void with_names(CLI::App* sub, const std::string& help) {

@@ -16,6 +16,13 @@ std::int64_t count_of(const std::map<std::string, std::int64_t>& counts, std::st
   return found == counts.end() ? 0 : found->second;
 }
 
+/// "done" is no state of the database: an edited file or `rerun` gives a sweep new work.
+std::string state_of(const SweepStatus& status) {
+  const bool done = status.state == "active" && status.trials > 0 &&
+                    count_of(status.by_state, name(State::ended)) == status.trials;
+  return done ? "done" : status.state;
+}
+
 Table status_table(const std::vector<SweepStatus>& statuses) {
   Table table;
   table.columns = {"sweep", "state", "trials", "planned", "queued", "running", "ended"};
@@ -25,7 +32,7 @@ Table status_table(const std::vector<SweepStatus>& statuses) {
     table.columns.emplace_back(column);
   }
   for (const SweepStatus& status : statuses) {
-    std::vector<Value> row{status.name, status.state, status.trials};
+    std::vector<Value> row{status.name, state_of(status), status.trials};
     for (const State state : {State::planned, State::queued, State::running, State::ended}) {
       row.emplace_back(count_of(status.by_state, name(state)));
     }

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <utility>
@@ -59,6 +60,11 @@ ExitCode exit_code_of(const Fault& fault) {
 Result<void> print_result(std::string_view text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() ||
       std::fflush(stdout) != 0) {
+    // Who reads has seen enough (`results | head`): leave as every command does.
+    if (errno == EPIPE) {
+      std::signal(SIGPIPE, SIG_DFL);
+      std::raise(SIGPIPE);
+    }
     return fault(FaultKind::unavailable,
                  fmt::format("standard output: {}", std::strerror(errno)));
   }

@@ -3,6 +3,7 @@
 
 #include "adapters/config/readers.hpp"
 #include "adapters/config/text.hpp"
+#include "domain/nearest.hpp"
 
 #include <fmt/format.h>
 

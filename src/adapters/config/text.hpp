@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace shardsweep::config {
 
@@ -32,9 +31,5 @@ inline constexpr std::string_view name_rule =
 [[nodiscard]] bool is_environment_name(std::string_view text);
 /// [a-z][a-z0-9_]*, at most 64 characters.
 [[nodiscard]] bool is_var_name(std::string_view text);
-
-/// The candidate that `word` was probably meant to be; empty where none is near.
-[[nodiscard]] std::string_view nearest(std::string_view word,
-                                       const std::vector<std::string_view>& candidates);
 
 }  // namespace shardsweep::config

@@ -3,9 +3,9 @@
 // database of its own that holds no table. What a user wrote can name columns and call harmless
 // functions, and nothing else: the text is read first (expression.cpp), SQLite's authorizer
 // refuses the rest, and no evaluation runs long.
-#include "adapters/config/text.hpp"
 #include "adapters/filter/columns.hpp"
 #include "adapters/filter/expression.hpp"
+#include "domain/nearest.hpp"
 
 #include <shardsweep/filter.hpp>
 
@@ -236,8 +236,7 @@ std::string hint_for(std::string_view name, const std::vector<Column>& columns) 
   names.reserve(columns.size());
   for (const auto& column : columns)
     names.emplace_back(column.name);
-  const auto near = config::nearest(lower(name), names);
-  return near.empty() ? std::string() : fmt::format(", did you mean '{}'?", near);
+  return did_you_mean(lower(name), names);
 }
 
 std::string explain(std::string words, const std::vector<Column>& columns) {

@@ -2,6 +2,7 @@
 // `results`: rows of the view, chosen, filtered and sorted.
 #include "adapters/store/deadline.hpp"
 #include "adapters/store/reader.hpp"
+#include "domain/nearest.hpp"
 
 #include <fmt/format.h>
 
@@ -54,8 +55,10 @@ Source source_of(Database& database, const Selection& selection) {
 void require_column(const Source& source, const std::string& column) {
   if (std::find(source.columns.begin(), source.columns.end(), column) != source.columns.end())
     return;
-  fail(FaultKind::invalid_input, fmt::format("there is no column '{}'; there are {}", column,
-                                             fmt::join(source.columns, ", ")));
+  fail(FaultKind::invalid_input,
+       fmt::format("there is no column '{}'{}; there are {}", column,
+                   did_you_mean(column, {source.columns.begin(), source.columns.end()}),
+                   fmt::join(source.columns, ", ")));
 }
 
 Table results(Database& database, const ResultsRequest& request) {

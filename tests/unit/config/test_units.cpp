@@ -99,15 +99,6 @@ TEST_CASE("what is printed of a size or a duration reads back to it") {
   CHECK(duration_text(0) == "0s");
 }
 
-TEST_CASE("the nearest word is near") {
-  CHECK(nearest("micro_batches", {"micro_batch", "measure"}) == "micro_batch");
-  CHECK(nearest("mesure", {"micro_batch", "measure"}) == "measure");
-  CHECK(nearest("pt", {"tp", "pp"}) == "tp");
-  CHECK(nearest("xy", {"tp", "pp"}).empty());
-  CHECK(nearest("", {"tp"}).empty());
-  CHECK(nearest("temperature", {"steps"}).empty());
-}
-
 TEST_CASE("text that a terminal must not see is escaped") {
   CHECK(escaped("a\tb\x1b[1m") == "a\\tb\\x1b[1m");
   CHECK(escaped("\xc2\x9b") == "\\u009b");

@@ -214,7 +214,8 @@ TEST_CASE("results are filtered and sorted by columns and vars and nothing else"
   CHECK_FALSE(ask({.sort = "1; DROP TABLE trials"}));
   CHECK(ask({.columns = {"mfuu"}})
             .error()
-            .what.starts_with("there is no column 'mfuu'; there are sweep, trial, state"));
+            .what.starts_with(
+                "there is no column 'mfuu', did you mean 'mfu'?; there are sweep, trial"));
 }
 
 TEST_CASE("cells hold what ran and what did not and what can't") {
