@@ -51,7 +51,7 @@ make_folder() {
     base |
     sed 's/^declare --/declare -g/' >"$dir/settings"
   mkdir "$dir"/{pids,log,run,flags,spool,dev,home,rest}
-  mkdir -m 700 "$dir"/{secret,state,mysql,spool/ctld}
+  mkdir -m 700 "$dir"/{secret,state,mysql,tmp,spool/ctld}
   chown "$user:" "$dir/home" "$dir/rest"
   chmod 700 "$dir/home" "$dir/rest"
   setpriv "--reuid=$user" "--regid=$(id -g "$user")" --init-groups test -w "$dir/home" ||

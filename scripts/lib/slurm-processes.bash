@@ -81,8 +81,10 @@ start_munge() {
 }
 munge_answers() { munge -n -S "$dir/run/munge.socket" | unmunge -S "$dir/run/munge.socket"; }
 
+# A temporary folder of its own: a server that starts removes what it takes for the leftovers of
+# others in a shared one, which breaks another cluster that comes up at the same time.
 database_options() {
-  echo --no-defaults "--datadir=$dir/mysql" --user=root --innodb-buffer-pool-size=24M \
+  echo --no-defaults "--datadir=$dir/mysql" "--tmpdir=$dir/tmp" --user=root --innodb-buffer-pool-size=24M \
     --innodb-log-file-size=16M --innodb-flush-log-at-trx-commit=0 --innodb-doublewrite=0 \
     --innodb-use-native-aio=0 --innodb-lock-wait-timeout=900 --performance-schema=off \
     --aria-pagecache-buffer-size=4M --key-buffer-size=1M --skip-name-resolve
