@@ -282,6 +282,8 @@ TEST_CASE("what ended attempts have left is ended before the next one starts") {
 TEST_CASE("what is not ours, or still has somebody, is left alone before an attempt") {
   Allocation allocation;
   const std::string own = allocation.spec.token;
+  // Its agents live: another test's agents, of the same user, would end what nobody answers for.
+  allocation.start();
   // The same name and arguments, and no marker; another node's on this host; one whose
   // allocation has an agent.
   const pid_t innocent = leave_behind("HOME=/");
@@ -289,7 +291,6 @@ TEST_CASE("what is not ours, or still has somebody, is left alone before an atte
   const pid_t agent = leave_behind("SHARDSWEEP_AGENT=" + own + "alive/agent");
   const pid_t owned = leave_behind("SHARDSWEEP_MARKER=" + own + "alive/3/local");
   const auto attempt = allocation.assign({"result"});
-  allocation.start();
   CHECK(allocation.wait_ended(attempt.attempt).outcome == Outcome::completed);
   for (const pid_t pid : {innocent, elsewhere, agent, owned}) {
     CHECK(!is_gone(pid));
