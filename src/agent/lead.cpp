@@ -182,8 +182,10 @@ void Lead::take(const FromNode& message) {
     if (running_) running_->hang.answer(message.node, *still);
     judge_hang();
   }
-  if (const auto* found = std::get_if<NodeFinding>(&message.body))
+  if (const auto* found = std::get_if<NodeFinding>(&message.body)) {
+    if (found->kind == "leaving") node.leaving = found->detail;
     say(FoundOnNode{message.node, found->kind, found->detail}, true);
+  }
   const auto* ended = std::get_if<NodeEnded>(&message.body);
   if (ended == nullptr || !running_ || ended->attempt != running_->assign.attempt) return;
   node.ended = *ended;
@@ -215,7 +217,7 @@ void Lead::check_gpu(const NodeReady& ready) {
 
 void Lead::watch_nodes() {
   if (nodes_lost_) return;
-  if (channel_.closed()) return lose_nodes("the node agents are gone");
+  if (channel_.closed()) return lose_all_nodes();
   if (!nodes_ready() && now_s_ - started_s_ > start_leases * spec_.node_lease_s)
     return lose_nodes(fmt::format("{} of {} node agents did not start",
                                   agents_ - static_cast<int>(nodes_.size()), agents_));
@@ -242,6 +244,16 @@ void Lead::watch_nodes() {
 
 bool Lead::nodes_ready() const {
   return static_cast<int>(nodes_.size()) >= agents_;
+}
+
+/// srun gives up the whole step where the connection to one node breaks in the middle of a
+/// message, as when a guard dies: the node that had begun to leave is the cause.
+void Lead::lose_all_nodes() {
+  for (const auto& [name, node] : nodes_) {
+    if (!node.leaving.empty())
+      return lose_nodes(node.leaving + "; the other node agents went with it", name);
+  }
+  lose_nodes("the node agents are gone");
 }
 
 /// Silence is the only death notice. What ran there is ended with our one child (guard or

@@ -42,6 +42,7 @@ class Lead {
     std::optional<NodeEnded> ended;  ///< its part of the running attempt
     std::string phase;
     std::int64_t step = 0;
+    std::string leaving;  ///< why, where it has said so
   };
   struct Running {
     Assign assign;
@@ -75,6 +76,7 @@ class Lead {
   void write_ended(const Assign& assign, const Classified& verdict, std::int32_t leaked,
                    std::int64_t keep_log_bytes, const std::string& mark = "");
   void leave(const std::string& why);
+  void lose_all_nodes();
   void lose_nodes(const std::string& why, const std::string& node = "", double silent_s = 0);
   [[nodiscard]] int depart();
   void wait();

@@ -255,6 +255,8 @@ void NodeAgent::leave(Outcome outcome, const std::string& why, int exit_code) {
   if (leaving_) return;
   log_.line("leaving: " + why);
   leaving_ = exit_code;
+  // At once: without the guard Slurm takes the task for ended, and what is said later is lost.
+  if (outcome == Outcome::node_failure) say(NodeFinding{"leaving", why});
   if (attempt_) attempt_->end(outcome, why);
 }
 

@@ -282,7 +282,8 @@ TEST_CASE("what ended attempts have left is ended before the next one starts") {
 TEST_CASE("what is not ours, or still has somebody, is left alone before an attempt") {
   Allocation allocation;
   const std::string own = allocation.spec.token;
-  // Its agents live: another test's agents, of the same user, would end what nobody answers for.
+  // Its agents live: another test's agents, of the same user, would end what nobody answers
+  // for.
   allocation.start();
   // The same name and arguments, and no marker; another node's on this host; one whose
   // allocation has an agent.
