@@ -34,6 +34,7 @@ struct Policy {
   double hang_factor = 2;
   double teardown_limit_s = 60;
   double evidence_s = 1;
+  double gdb_s = 10;
   double others_cpu_limit = 0;
   double gpu_release_s = 30;
   std::int64_t gpu_slack_bytes = std::int64_t{1} << 30;

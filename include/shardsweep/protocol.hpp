@@ -66,6 +66,7 @@ struct AttemptSpec {
   std::string group{};      ///< lane_key: its attempts take about as long as each other
   double learn_factor = 0;  ///< of limits from finished attempts of its group; 0: none
   double learn_floor_s = 0;
+  double gdb_s = 0;  ///< for gdb to look at hung ranks; 0: it is not asked. An optional key
 
   friend bool operator==(const AttemptSpec&, const AttemptSpec&) = default;
 };

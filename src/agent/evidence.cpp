@@ -3,6 +3,7 @@
 
 #include "adapters/node/descriptor.hpp"
 #include "adapters/node/processes.hpp"
+#include "agent/spawn.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -20,7 +21,7 @@ namespace fs = std::filesystem;
 constexpr std::size_t tail_bytes = 4096;
 constexpr std::size_t shown_line = 200;
 constexpr std::size_t most_others = 64;
-constexpr std::size_t largest_recorder = 64 * 1024;
+constexpr std::size_t largest_recorder = std::size_t{64} * 1024;
 
 std::uintmax_t size_of(const fs::path& file) {
   std::error_code error;
@@ -30,11 +31,15 @@ std::uintmax_t size_of(const fs::path& file) {
 
 }  // namespace
 
-EvidenceTaking::EvidenceTaking(AttemptPaths paths, NodeEvidence seen,
-                               const std::vector<Rank>& ranks, double limit_s, double now_s)
-    : paths_(std::move(paths)), seen_(std::move(seen)), deadline_s_(now_s + limit_s) {
+EvidenceTaking::EvidenceTaking(AttemptPaths paths, NodeEvidence seen, std::vector<Rank> ranks,
+                               double limit_s, double gdb_s, double now_s)
+    : paths_(std::move(paths)),
+      seen_(std::move(seen)),
+      ranks_(std::move(ranks)),
+      deadline_s_(now_s + limit_s),
+      gdb_s_(gdb_s) {
   std::set<pid_t> known;
-  for (const Rank& rank : ranks) {
+  for (const Rank& rank : ranks_) {
     copy_recorder(rank.number);
     seen_.ranks.push_back({rank.number, "", inspect(rank.pid)});
     known.insert(rank.pid);
@@ -44,7 +49,7 @@ EvidenceTaking::EvidenceTaking(AttemptPaths paths, NodeEvidence seen,
     if (!known.contains(pid)) seen_.others.push_back(inspect(pid));
   }
   // Only then: a backtrace disturbs what was to be looked at.
-  for (const Rank& rank : ranks)
+  for (const Rank& rank : ranks_)
     ask_for_backtrace(rank);
 }
 
@@ -80,9 +85,24 @@ bool EvidenceTaking::answered() {
 }
 
 bool EvidenceTaking::step(double now_s) {
-  if (!answered() && now_s < deadline_s_) return false;
-  write();
+  if (!gdb_deadline_s_) {
+    if (!answered() && now_s < deadline_s_) return false;
+    write();
+    ask_gdb(now_s);
+  }
+  if (!gdb_.is_over() && now_s < *gdb_deadline_s_) return false;
+  gdb_.end();
   return true;
+}
+
+/// Last of all: it stops the ranks while it looks, and may take long.
+void EvidenceTaking::ask_gdb(double now_s) {
+  gdb_deadline_s_ = now_s + gdb_s_;
+  if (gdb_s_ <= 0) return;
+  std::vector<GdbLook::Rank> ranks;
+  for (const Rank& rank : ranks_)
+    ranks.push_back({rank.number, rank.pid});
+  gdb_.start(paths_, ranks, current_environment());
 }
 
 void EvidenceTaking::write() {

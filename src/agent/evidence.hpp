@@ -4,10 +4,12 @@
 #pragma once
 
 #include "adapters/node/inspection.hpp"
+#include "agent/gdb_look.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 
 #include <map>
+#include <optional>
 #include <vector>
 
 namespace shardsweep::agent {
@@ -21,10 +23,12 @@ class EvidenceTaking {
 
   /// Copies the flight recorders, looks at every process and asks those that have a handler for
   /// it for a backtrace (SIGQUIT), which goes to the rank's output. `seen`: node, attempt, why.
-  EvidenceTaking(AttemptPaths paths, NodeEvidence seen, const std::vector<Rank>& ranks,
-                 double limit_s, double now_s);
+  /// Then gdb looks at them, for `gdb_s` at most; 0: it does not.
+  EvidenceTaking(AttemptPaths paths, NodeEvidence seen, std::vector<Rank> ranks, double limit_s,
+                 double gdb_s, double now_s);
 
-  /// True when the backtraces are there or the limit has passed: NODE.json is written.
+  /// True when backtraces and gdb are through or their limits have passed. NODE.json is written
+  /// before gdb begins.
   [[nodiscard]] bool step(double now_s);
 
  private:
@@ -36,11 +40,16 @@ class EvidenceTaking {
   void copy_recorder(int rank);
   void ask_for_backtrace(const Rank& rank);
   [[nodiscard]] bool answered();
+  void ask_gdb(double now_s);
   void write();
 
   AttemptPaths paths_;
   NodeEvidence seen_;
+  std::vector<Rank> ranks_;
   double deadline_s_;
+  double gdb_s_;
+  std::optional<double> gdb_deadline_s_;  ///< none: it has not been asked yet
+  GdbLook gdb_;
   std::map<int, Output> asked_;  ///< by rank
 };
 

@@ -116,7 +116,8 @@ void RunningAttempt::step() {
     case Stage::running:
       return step_running();
     case Stage::looking:
-      if (evidence_taking_->step(seconds_of(clock_))) begin_ending();
+      // Who has to leave has no time for gdb.
+      if (told_at_s_ || evidence_taking_->step(seconds_of(clock_))) begin_ending();
       return;
     case Stage::ending:
       return step_ending();
@@ -286,8 +287,11 @@ void RunningAttempt::step_running() {
 }
 
 void RunningAttempt::end(Outcome outcome, const std::string& why) {
-  if (stage_ != Stage::running) return;
+  // Who leaves, or is not wanted any more, has no time for the rest of the evidence.
   const bool by_limit = outcome == Outcome::hung || outcome == Outcome::timeout;
+  const bool by_peer = outcome == Outcome::crashed;
+  if (stage_ == Stage::looking && !by_limit && !by_peer) return begin_ending();
+  if (stage_ != Stage::running) return;
   if (by_limit && node_.ranks_are_step && !step_has_started()) {
     evidence_.push_back(
         {clock_.now(), Outcome::node_failure, "the step did not start: " + why, "agent"});
@@ -310,8 +314,8 @@ void RunningAttempt::begin_looking(const std::string& why) {
     if (!rank.gone && rank.number >= 0) ranks.push_back({rank.number, rank.pid});
   }
   stage_ = Stage::looking;
-  evidence_taking_.emplace(paths_, std::move(seen), ranks, spec_.evidence_s,
-                           seconds_of(clock_));
+  evidence_taking_.emplace(paths_, std::move(seen), std::move(ranks), spec_.evidence_s,
+                           spec_.gdb_s, seconds_of(clock_));
 }
 
 void RunningAttempt::told_to_stop() {
@@ -324,6 +328,7 @@ void RunningAttempt::told_to_stop() {
 }
 
 void RunningAttempt::begin_ending() {
+  evidence_taking_.reset();
   stage_ = Stage::ending;
   stage_since_s_ = seconds_of(clock_);
   signal_all(SIGTERM);

@@ -118,6 +118,7 @@ AttemptSpec attempt_spec(const SweepSpec& sweep, const Point& point,
   spec.hang_floor_s = policy.hang_floor_s;
   spec.hang_factor = policy.hang_factor;
   spec.evidence_s = policy.evidence_s;
+  spec.gdb_s = policy.gdb_s;
   spec.others_cpu_limit = sweep.cluster.shared_host ? 0 : policy.others_cpu_limit;
   spec.gpu_release_s = policy.gpu_release_s;
   spec.gpu_slack_bytes = policy.gpu_slack_bytes;

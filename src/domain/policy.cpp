@@ -20,6 +20,7 @@ const auto table = std::to_array<PolicyField>({
     {"watch", "hang_floor", PolicyUnit::seconds, &Policy::hang_floor_s, 0.1, day_s, "where flight recorders are kept: with no operation of any rank for so long a train step may be hung"},
     {"watch", "hang_factor", PolicyUnit::factor, &Policy::hang_factor, 0, 1000, "times the longest train step so far: then it is hung; 0: only step_limit counts"},
     {"watch", "evidence", PolicyUnit::seconds, &Policy::evidence_s, 0, 60, "for backtraces of hung ranks before they are ended"},
+    {"watch", "gdb", PolicyUnit::seconds, &Policy::gdb_s, 0, 600, "for gdb to tell where hung ranks stand, where it is installed and may attach; 0: it is not asked"},
     {"watch", "others_cpu_limit", PolicyUnit::factor, &Policy::others_cpu_limit, 0, 1, "share of a node's CPUs that others may use during a measurement; 0: hosts are shared, nobody looks"},
     {"watch", "gpu_release", PolicyUnit::seconds, &Policy::gpu_release_s, 0, 3600, "for GPU memory to come back before an attempt starts: a driver takes seconds to take leave of a process. 0: nobody looks"},
     {"watch", "gpu_slack", PolicyUnit::bytes, &Policy::gpu_slack_bytes, 0, 1e12, "GPU memory that may be in use before an attempt: drivers keep some hundred MB for themselves"},

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is asked of others about ranks in trouble: gdb about those that hang, NCCL about those
+// that lost each other.
+#include "agent/allocation.hpp"
+#include "agent/hang_case.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace shardsweep;
+using test::Allocation;
+
+namespace {
+
+/// Ranks that advance no more after their first train step.
+Assign hanging(Allocation& allocation) {
+  allocation.every.step_limit_s = 0.3;
+  return allocation.assign({"steps", "hang"});
+}
+
+}  // namespace
+
+TEST_CASE("gdb's word on each hung rank is kept") {
+  Allocation allocation;
+  allocation.every.gdb_s = 20;
+  allocation.put_on_path("gdb", "echo \"looks: $*\"\n");
+  const auto attempt = hanging(allocation);
+  allocation.start();
+  CHECK(allocation.wait_ended(attempt.attempt).outcome == Outcome::hung);
+  const auto files = test::unpacked(attempt);
+  for (const char* rank : {"0", "1"}) {
+    const std::string said = files.at(std::string("evidence/gdb.rank.") + rank + ".txt");
+    CHECK(said.starts_with("looks: -nx -batch"));
+    CHECK(said.find("thread apply all backtrace") != std::string::npos);
+  }
+  CHECK(files.contains("evidence/local.json"));
+}
+
+TEST_CASE("a gdb that does not come back costs its limit and nothing else") {
+  Allocation allocation;
+  allocation.every.gdb_s = 0.3;
+  allocation.put_on_path("gdb", "echo \"$$ looks\"; exec sleep 1000\n");
+  const auto attempt = hanging(allocation);
+  const auto next = allocation.assign({"result"});
+  allocation.start();
+  CHECK(allocation.wait_ended(attempt.attempt).outcome == Outcome::hung);
+  CHECK(allocation.wait_ended(attempt.attempt).leaked == 0);
+  CHECK(allocation.wait_ended(next.attempt).outcome == Outcome::completed);
+  CHECK(allocation.marked().empty());
+  const auto files = test::unpacked(attempt);
+  const pid_t gdb = std::atoi(files.at("evidence/gdb.rank.0.txt").c_str());
+  REQUIRE(gdb > 0);
+  CHECK(!std::filesystem::exists("/proc/" + std::to_string(gdb)));
+  CHECK(files.contains("evidence/local.json"));
+}
