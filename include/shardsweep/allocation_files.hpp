@@ -41,6 +41,10 @@ struct AttemptPaths {
   [[nodiscard]] std::filesystem::path rank_log(int rank) const {
     return dir / ("rank." + std::to_string(rank) + ".out");
   }
+  /// NCCL's own words, where it was asked for them.
+  [[nodiscard]] std::filesystem::path nccl_log(int rank) const {
+    return dir / ("nccl.rank." + std::to_string(rank) + ".log");
+  }
   /// A tar file beside the folder; `tar xf` opens it.
   [[nodiscard]] std::filesystem::path pack() const { return dir.string() + ".tar"; }
 };

@@ -67,6 +67,8 @@ struct AttemptSpec {
   double learn_factor = 0;  ///< of limits from finished attempts of its group; 0: none
   double learn_floor_s = 0;
   double gdb_s = 0;  ///< for gdb to look at hung ranks; 0: it is not asked. An optional key
+  /// Each rank writes NCCL's own words into a file; an optional key.
+  bool nccl_debug = false;
 
   friend bool operator==(const AttemptSpec&, const AttemptSpec&) = default;
 };

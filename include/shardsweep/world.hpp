@@ -57,7 +57,9 @@ struct TrialRow {
   std::int32_t charged = 0;    ///< failed attempts that count against the trial
   std::int32_t elsewhere = 0;  ///< failed attempts that do not
   std::int32_t attempts = 0;   ///< number of the last attempt
-  bool hidden = false;         ///< the edited sweep file no longer has it: not to be started
+  /// Of its last attempt that is over; none: there was none.
+  std::optional<Outcome> last{};
+  bool hidden = false;  ///< the edited sweep file no longer has it: not to be started
 };
 
 struct AttemptRow {

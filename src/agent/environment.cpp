@@ -182,6 +182,18 @@ Environment step_rank_environment(const Environment& own, const AttemptSpec& spe
   return environment;
 }
 
+void ask_nccl(Environment& environment, const AttemptSpec& spec,
+              const std::filesystem::path& log) {
+  const auto unless_given = [&](const char* name, const std::string& value) {
+    if (!spec.env.contains(name)) set(environment, name, value);
+  };
+  unless_given("NCCL_DEBUG", "INFO");
+  unless_given("NCCL_DEBUG_SUBSYS", "INIT,BOOTSTRAP,NET,ENV");
+  // NCCL replaces %h and %p in it by host and process.
+  if (log.string().find('%') == std::string::npos)
+    unless_given("NCCL_DEBUG_FILE", log.string());
+}
+
 std::optional<std::string> value_in(const Environment& environment, std::string_view name) {
   for (const auto& entry : environment) {
     if (name_of(entry) == name && entry.size() > name.size())

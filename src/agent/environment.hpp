@@ -4,6 +4,7 @@
 
 #include <shardsweep/protocol.hpp>
 
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -38,6 +39,11 @@ struct RankPlace {
 [[nodiscard]] Environment step_rank_environment(const Environment& own, const AttemptSpec& spec,
                                                 const RankPlace& place,
                                                 const std::vector<std::string>& devices);
+
+/// NCCL writes what it does into `log`: set-up, bootstrap and network, not each collective.
+/// What the sweep or the site says about NCCL_DEBUG and its subsystems holds.
+void ask_nccl(Environment& environment, const AttemptSpec& spec,
+              const std::filesystem::path& log);
 
 /// One srun for the allocation's life (notes in the .cpp): the whole argument vector.
 [[nodiscard]] std::vector<std::string> srun_command(

@@ -2,12 +2,18 @@
 #include "agent/rank_logs.hpp"
 
 #include "adapters/node/descriptor.hpp"
+#include "domain/nccl_log.hpp"
+
+#include <shardsweep/allocation_files.hpp>
+
+#include <fmt/format.h>
 
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <system_error>
 
 namespace shardsweep::agent {
 namespace {
@@ -46,6 +52,26 @@ void join_logs(std::vector<Evidence>& evidence, const std::vector<RankLog>& logs
       std::min(most_of_one, most_of_all / std::max<std::size_t>(1, logs.size()));
   for (const RankLog& log : logs)
     join_log(evidence, log.rank, find_cause(read_ends(log.path, limit), own), now, alone);
+}
+
+std::string summarise_nccl(const std::vector<RankLog>& logs,
+                           const std::filesystem::path& summary) {
+  constexpr std::size_t shown = 5;
+  const std::size_t limit =
+      std::min(most_of_one, most_of_all / std::max<std::size_t>(1, logs.size()));
+  std::string text;
+  std::string first;
+  for (const RankLog& log : logs) {
+    for (const std::string& line : nccl_complaints(read_ends(log.path, limit), shown)) {
+      if (first.empty()) first = fmt::format("NCCL on rank {}: {}", log.rank, line);
+      text += fmt::format("rank {}: {}\n", log.rank, line);
+    }
+  }
+  if (text.empty()) return "";
+  std::error_code error;
+  std::filesystem::create_directories(summary.parent_path(), error);
+  (void)write_file_durably(summary, text);
+  return first;
 }
 
 }  // namespace shardsweep::agent

@@ -83,8 +83,10 @@ void RunningAttempt::launch_ranks(const Environment& own,
   for (int local = 0; local < count; ++local) {
     const int rank = first + local;
     const RankPlace place{rank, local, count, node_.name};
-    RankProcess process{spec_.argv, rank_environment(own, spec_, place, devices), paths_.dir,
-                        paths_.rank_log(rank), ranks_.empty() ? 0 : ranks_.front().pid};
+    Environment environment = rank_environment(own, spec_, place, devices);
+    if (spec_.nccl_debug) ask_nccl(environment, spec_, paths_.nccl_log(rank));
+    RankProcess process{spec_.argv, std::move(environment), paths_.dir, paths_.rank_log(rank),
+                        ranks_.empty() ? 0 : ranks_.front().pid};
     const auto pid = start_rank(process);
     if (!pid) {
       evidence_.push_back({clock_.now(), Outcome::node_failure,
@@ -428,6 +430,17 @@ void RunningAttempt::scan_for_marker() {
   }
 }
 
+/// What NCCL says there it does not say in the ranks' output.
+void RunningAttempt::add_nccl_logs(std::vector<RankLog>& logs) {
+  const std::size_t ranks = logs.size();
+  std::vector<RankLog> more;
+  for (std::size_t i = 0; i < ranks; ++i) {
+    if (logs[i].rank >= 0) more.push_back({logs[i].rank, paths_.nccl_log(logs[i].rank)});
+  }
+  nccl_ = summarise_nccl(more, paths_.evidence() / (node_.name + ".nccl.txt"));
+  logs.insert(logs.end(), more.begin(), more.end());
+}
+
 /// Everything that wrote into them is gone.
 void RunningAttempt::read_logs() {
   std::vector<RankLog> logs;
@@ -439,6 +452,7 @@ void RunningAttempt::read_logs() {
     for (const Rank& rank : ranks_)
       logs.push_back({rank.number, log_of(rank.number)});
   }
+  if (spec_.nccl_debug) add_nccl_logs(logs);
   join_logs(evidence_, logs, spec_.rules, clock_.now(), !measured_ && has_rank_zero());
 }
 
@@ -470,6 +484,7 @@ NodeEnded RunningAttempt::ended() const {
   if (garbage_ > 0) add(fmt::format("{} garbage lines in the records", garbage_));
   if (node_.ranks_are_step && spec_.world > spec_.ranks_per_node)
     add("processes left behind were looked for on one host alone");
+  if (verdict.outcome == Outcome::comm_error && !nccl_.empty()) add(nccl_);
   if (stuck_) add("a process could not be ended");
   return ended;
 }

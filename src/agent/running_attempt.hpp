@@ -14,6 +14,7 @@
 #include "agent/evidence.hpp"
 #include "agent/gpu_watch.hpp"
 #include "agent/log.hpp"
+#include "agent/rank_logs.hpp"
 #include "domain/classify.hpp"
 #include "domain/watch.hpp"
 
@@ -104,6 +105,7 @@ class RunningAttempt {
   void scan_for_marker();
   void look_for_others();
   void read_logs();
+  void add_nccl_logs(std::vector<RankLog>& logs);
   void signal_all(int signal) const;
   [[nodiscard]] bool all_gone() const;
   [[nodiscard]] bool has_recorders() const;
@@ -134,6 +136,7 @@ class RunningAttempt {
   std::optional<std::int64_t> memory_kills_;  ///< before the ranks were started
   std::optional<CpuUse> cpu_before_;          ///< the same; none where nobody wants to know
   std::optional<Evidence> left_early_;        ///< exited 0: a fault if there is no result
+  std::string nccl_;                          ///< what it complained of first; may be empty
   std::string disturbed_;                     ///< by whom a measurement was; empty: by nobody
   double stage_since_s_ = 0;
 };

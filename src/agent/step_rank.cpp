@@ -34,11 +34,11 @@ Result<RankProcess> rank_of(const AttemptPaths& paths, const Environment& own) {
     return fault(FaultKind::invalid_input, "spec.json is of another step");
   place.local_world = spec.ranks_per_node;
   place.node = value_in(own, "SLURMD_NODENAME").value_or("");
-  return RankProcess{
-      spec.argv,
-      step_rank_environment(own, spec, place,
-                            visible_devices(own, spec.ranks_per_node, has_gpus())),
-      paths.dir, paths.rank_log(place.rank), 0};
+  Environment environment = step_rank_environment(
+      own, spec, place, visible_devices(own, spec.ranks_per_node, has_gpus()));
+  if (spec.nccl_debug) ask_nccl(environment, spec, paths.nccl_log(place.rank));
+  return RankProcess{spec.argv, std::move(environment), paths.dir, paths.rank_log(place.rank),
+                     0};
 }
 
 }  // namespace

@@ -257,16 +257,18 @@ Result<void> Daemon::assign(const AllocationRow& allocation, AttemptId id) {
     return fault(FaultKind::unavailable,
                  fmt::format("cannot make '{}': {}", paths.dir.string(), error.message()));
   }
-  const AttemptSpec spec = attempt_spec(context->spec, point,
-                                        {.attempt = id,
-                                         .trial = trial.slug,
-                                         .nonce = attempt.nonce,
-                                         .token = allocation.token,
-                                         .program = parts_.installation.runner.string(),
-                                         .paths = paths,
-                                         .slots_per_node = allocation.slots_per_node,
-                                         .lane = trial.lane,
-                                         .predicted_s = trial.predicted_s});
+  AttemptSpec spec = attempt_spec(context->spec, point,
+                                  {.attempt = id,
+                                   .trial = trial.slug,
+                                   .nonce = attempt.nonce,
+                                   .token = allocation.token,
+                                   .program = parts_.installation.runner.string(),
+                                   .paths = paths,
+                                   .slots_per_node = allocation.slots_per_node,
+                                   .lane = trial.lane,
+                                   .predicted_s = trial.predicted_s});
+  // What went wrong between the ranks only NCCL can tell.
+  spec.nccl_debug = trial.last == Outcome::comm_error;
   SHARDSWEEP_TRY(write_file_durably(paths.spec(), encode(spec)));
   Channel& channel = channels_.at(allocation.id);
   // Without a lane the lead skips nothing by itself.

@@ -171,6 +171,7 @@ void end_attempt(Fold fold, const Policy& policy, AttemptId id, const Ending& sa
     const bool marked = records.result && !records.result->mark.empty();
     const Retry retry =
         is_poison(joined, ending) ? Retry::never : retry_of(ending.outcome, marked);
+    trial->second.last = ending.outcome;
     settle_trial(trial->second, policy, ending.outcome, retry);
     put(fold, trial->second, ending.cause);
   }

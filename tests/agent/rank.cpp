@@ -120,6 +120,16 @@ void behave(const std::string& mode) {
     hang();
   } else if (mode == "place") {
     tell_place();
+  } else if (mode.starts_with("nccl=")) {
+    const std::string file = variable("NCCL_DEBUG_FILE");
+    const int log = file.empty()
+                        ? -1
+                        : ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    const std::string origin = "host:1:2 [" + variable("LOCAL_RANK") + "] ";
+    const std::string lines = origin + "NCCL INFO NCCL_DEBUG set to " + variable("NCCL_DEBUG") +
+                              "\n" + origin + mode.substr(5) + "\n";
+    if (log >= 0) (void)!::write(log, lines.data(), lines.size());
+    if (log >= 0) ::close(log);
   } else if (mode.starts_with("say=")) {
     const std::string line = mode.substr(4) + "\n";
     (void)!::write(STDOUT_FILENO, line.data(), line.size());

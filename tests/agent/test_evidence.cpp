@@ -52,3 +52,33 @@ TEST_CASE("a gdb that does not come back costs its limit and nothing else") {
   CHECK(!std::filesystem::exists("/proc/" + std::to_string(gdb)));
   CHECK(files.contains("evidence/local.json"));
 }
+
+TEST_CASE("a lost connection that is tried again has NCCL's own words") {
+  Allocation allocation;
+  allocation.every.nccl_debug = true;
+  const auto attempt =
+      allocation.assign({"1:nccl=net_ib.cc:9 NCCL WARN NET/IB : it broke",
+                         "0:nccl=NCCL INFO ok", "0:error=comm_error", "exit=12"});
+  allocation.start();
+  const Ended ended = allocation.wait_ended(attempt.attempt);
+  CHECK(ended.outcome == Outcome::comm_error);
+  CHECK(ended.cause.find("NCCL on rank 1: net_ib.cc:9 NCCL WARN NET/IB : it broke") !=
+        std::string::npos);
+  const auto files = test::unpacked(attempt);
+  CHECK(files.at("evidence/local.nccl.txt") ==
+        "rank 1: net_ib.cc:9 NCCL WARN NET/IB : it broke\n");
+  CHECK(files.at("nccl.rank.0.log").find("NCCL_DEBUG set to INFO") != std::string::npos);
+}
+
+TEST_CASE("what a sweep says of NCCL's log holds, and nobody else is asked for one") {
+  Allocation allocation;
+  const auto silent = allocation.assign({"nccl=NCCL INFO ok", "0:result"});
+  allocation.every.nccl_debug = true;
+  allocation.every.env["NCCL_DEBUG"] = "TRACE";
+  const auto own = allocation.assign({"nccl=NCCL INFO ok", "0:result"});
+  allocation.start();
+  CHECK(allocation.wait_ended(silent.attempt).outcome == Outcome::completed);
+  CHECK(allocation.wait_ended(own.attempt).outcome == Outcome::completed);
+  CHECK(!test::unpacked(silent).contains("nccl.rank.0.log"));
+  CHECK(test::unpacked(own).at("nccl.rank.1.log").find("set to TRACE") != std::string::npos);
+}

@@ -58,6 +58,11 @@ inline bool read_value(const Json& value, std::string& out) {
   out = value.get<std::string>();
   return true;
 }
+inline bool read_value(const Json& value, bool& out) {
+  if (!value.is_boolean()) return false;
+  out = value.get<bool>();
+  return true;
+}
 
 inline Result<Json> parse_object(std::string_view text, std::size_t limit) {
   if (text.size() > limit) return tl::unexpected(malformed(text, "too long"));

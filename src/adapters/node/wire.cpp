@@ -223,6 +223,7 @@ void fields(Is<AttemptSpec> auto& m, auto&& visit) {
   visit.optional("learn_factor", m.learn_factor);
   visit.optional("learn_floor_s", m.learn_floor_s);
   visit.optional("gdb_s", m.gdb_s);
+  visit.optional("nccl_debug", m.nccl_debug);
 }
 void fields(Is<AllocationSpec> auto& m, auto&& visit) {
   visit("token", m.token);

@@ -162,6 +162,7 @@ TrialRow read_trial(const Statement::Use& row) {
   row.read(12, trial.elsewhere);
   row.read(13, trial.attempts);
   row.read(14, trial.hidden);
+  trial.last = read_outcome(row, 15);
   return trial;
 }
 

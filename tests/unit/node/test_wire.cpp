@@ -27,6 +27,7 @@ AttemptSpec some_spec() {
   spec.attempt_limit_s = 7200;
   spec.keep_log_bytes = 1 << 18;
   spec.gdb_s = 10;
+  spec.nccl_debug = true;
   spec.rules = {{"own", nasty, Outcome::comm_error}, {"other", "a*b", Outcome::oom}};
   return spec;
 }

@@ -119,8 +119,10 @@ TEST_CASE("an attempt's node and contradictions are kept and counted by node") {
                             .started_at = 5,
                             .ended_at = 9,
                             .node = "n1",
-                            .also = "oom: rank 3"}});
+                            .also = "oom: rank 3"},
+                 SetTrial{.id = trial, .attempts = 1}});
   CHECK(ledger(file, "attempts, completed, node_failure, crashed", "n1") == "1 0 1 0");
+  CHECK(must(daemon.store->load_world()).trials.at(trial).last == Outcome::node_failure);
   const auto reader = must(Reader::open(file));
   const Table slug =
       must(reader->query("SELECT slug FROM trials WHERE id = " + std::to_string(trial)));
