@@ -62,6 +62,8 @@ struct Policy {
   double probe_after_s = 600;
   double probe_limit_s = 300;
   double remember_s = 7 * 86400;
+  std::int64_t control_tolerance = 10;  ///< percent
+  std::int64_t control_least = 3;
   double slow_node_factor = 1.2;
   std::int64_t slow_node_after = 3;
   std::int64_t slow_nodes = 0;  ///< SlowNodes

@@ -75,6 +75,8 @@ struct SweepStatus {
   std::map<std::string, std::int64_t> by_state;    ///< planned, queued, running, ended
   std::map<std::string, std::int64_t> by_outcome;  ///< of the ended
   std::int64_t undecided = 0;                      ///< ended without a final verdict
+  /// Allocations whose last control is still to come: it may have trials measured again.
+  std::int64_t last_controls = 0;
   double remaining_s = 0;  ///< predicted run time of what has not ended, corrected by what has
   double measured_over_predicted = 1;
   std::string running;  ///< slug of a running trial

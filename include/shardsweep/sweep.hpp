@@ -96,6 +96,9 @@ struct SweepSpec {
   std::vector<AxisValues> constants;
   std::vector<ZipGroup> zips;
   std::vector<PartialPoint> points;
+  /// Without a world: what every allocation runs first and last, on all its slots; none:
+  /// nothing. Vars that it does not set take their first value.
+  std::optional<PartialPoint> control;
   std::vector<VarValues> vars;
   std::vector<ExcludeRule> excludes;
   std::optional<std::int64_t> global_batch_tokens;  ///< at most one of these two

@@ -148,6 +148,25 @@ struct NodeRow {
   std::vector<NodeCharge> evidence{};  ///< what counts now, oldest first
 };
 
+// ---- controls
+// ----------------------------------------------------------------------------------
+
+/// Before or after what an allocation measures. Stored text.
+enum class ControlTime : std::uint8_t { start, end };
+inline constexpr std::array<std::string_view, 2> control_time_words{"start", "end"};
+
+/// What an allocation made of its sweep's control (domain/control.hpp).
+struct ControlRow {
+  AllocationId allocation = 0;
+  SweepId sweep = 0;
+  std::int32_t nodes = 1;
+  ControlTime time = ControlTime::start;
+  double tokens_per_s = 0;  ///< 0: it was not measured
+  double ratio = 0;         ///< to the median of the sweep's on as many nodes; 0: not known
+  std::string cause{};      ///< why it was not measured
+  Timestamp at = 0;
+};
+
 /// Everything that is not over. Ended trials of live sweeps are in it as far as rules need
 /// them.
 struct World {
@@ -157,6 +176,7 @@ struct World {
   std::map<AllocationId, AllocationRow> allocations;
   std::map<std::string, NodeRow> nodes;  ///< those with a state or evidence
   std::map<AllocationId, std::vector<std::string>> nodes_of;  ///< as its agents said
+  std::vector<ControlRow> controls;  ///< of all sweeps, in the order in which they ended
   AttemptId next_attempt = 1;
   AllocationId next_allocation = 1;
 };
@@ -258,8 +278,18 @@ struct EndProbe {
   Timestamp at = 0;
 };
 
-using Change =
-    std::variant<SetSweep, SetTrial, PutAttempt, PutAllocation, AddMeasurement, AddEvent,
-                 SeenNode, AddNodeEvidence, ForgetEvidence, SetNode, EndProbe>;
+/// Inserted, or updated where there is one of that time.
+struct PutControl {
+  ControlRow row;
+};
+/// It was measured in an allocation whose control is off: contaminated, where nothing is held
+/// against it yet.
+struct MarkMeasurement {
+  AttemptId attempt = 0;
+};
+
+using Change = std::variant<SetSweep, SetTrial, PutAttempt, PutAllocation, AddMeasurement,
+                            AddEvent, SeenNode, AddNodeEvidence, ForgetEvidence, SetNode,
+                            EndProbe, PutControl, MarkMeasurement>;
 
 }  // namespace shardsweep

@@ -75,6 +75,8 @@ std::string progress_line(const SweepStatus& status) {
     line += "; running " + status.running;
   } else if (!status.waiting.empty()) {
     line += "; " + status.waiting;
+  } else if (ended == status.trials && status.last_controls > 0) {
+    line += "; the last control runs";
   }
   if (status.state != "active") line += "; " + status.state;
   if (ended < status.trials) {
@@ -122,7 +124,8 @@ class Progress {
 };
 
 bool over(const SweepStatus& status) {
-  return count_of(status.by_state, name(State::ended)) == status.trials;
+  return count_of(status.by_state, name(State::ended)) == status.trials &&
+         status.last_controls == 0;
 }
 
 ExitCode verdict(const std::vector<SweepStatus>& statuses) {

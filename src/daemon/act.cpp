@@ -211,7 +211,11 @@ Result<void> Daemon::send(Channel& channel, ToLeadBody body) {
 
 Result<void> Daemon::send_orders(const AllocationRow& allocation) {
   SHARDSWEEP_ASSIGN(Channel * channel, channel_of(allocation));
-  const Orders orders = orders_for(world_, allocation);
+  const auto context = contexts_.find(allocation.sweep);
+  const bool controlled =
+      context != contexts_.end() && context->second.spec.control.has_value();
+  const Orders orders = orders_for(world_, allocation, controlled);
+  if (orders.control) SHARDSWEEP_TRY(assign_control(allocation, *orders.control));
   int sent = 0;
   for (const AttemptId attempt : orders.assign) {
     if (channel->assigned.count(attempt) != 0) continue;

@@ -147,6 +147,20 @@ class Daemon {
   [[nodiscard]] Result<void> send(Channel& channel, ToLeadBody body);
   [[nodiscard]] Result<void> assign(const AllocationRow& allocation, AttemptId attempt);
   [[nodiscard]] Result<void> assign_probe(const AllocationRow& allocation);
+  [[nodiscard]] Result<void> assign_control(const AllocationRow& allocation, ControlTime time);
+  struct Extra {
+    AttemptId id = 0;
+    std::string name;
+    const SweepSpec& sweep;
+    Point point;
+    std::filesystem::path dir;
+    std::string nonce;
+  };
+  [[nodiscard]] Result<void> assign_extra(const AllocationRow& allocation, const Extra& extra);
+  [[nodiscard]] AttemptPaths control_paths(const AllocationRow& allocation,
+                                           ControlTime time) const;
+  [[nodiscard]] static std::string control_nonce(const AllocationRow& allocation,
+                                                 ControlTime time);
   [[nodiscard]] Result<Channel*> channel_of(const AllocationRow& allocation);
   void forget_ended();
 

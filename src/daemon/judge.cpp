@@ -2,6 +2,7 @@
 // What is held against results and nodes: numbers that can't be true, and the short run that
 // lets a node back in.
 #include "daemon/daemon.hpp"
+#include "domain/control.hpp"
 #include "domain/launch.hpp"
 #include "domain/nodes.hpp"
 #include "domain/plausible.hpp"
@@ -74,33 +75,72 @@ Result<void> Daemon::assign_probe(const AllocationRow& allocation) {
   SHARDSWEEP_ASSIGN(const SweepContext* context, context_of(*sweep));
   SHARDSWEEP_ASSIGN(const Point example, parts_.store.point_of(trial->first, context->spec));
   const Probe probe = probe_of(context->spec, example);
-  const AttemptPaths paths{parts_.home.attempts() / ("probe." + allocation.token)};
+  return assign_extra(allocation,
+                      {.id = probe_attempt(allocation),
+                       .name = "probe",
+                       .sweep = probe.sweep,
+                       .point = probe.point,
+                       .dir = parts_.home.attempts() / ("probe." + allocation.token),
+                       .nonce = allocation.token + "-probe"});
+}
+
+AttemptPaths Daemon::control_paths(const AllocationRow& allocation, ControlTime time) const {
+  return {parts_.home.attempts() /
+          fmt::format("control.{}.{}", allocation.token,
+                      control_time_words.at(static_cast<std::size_t>(time)))};
+}
+
+std::string Daemon::control_nonce(const AllocationRow& allocation, ControlTime time) {
+  return fmt::format("{}-control-{}", allocation.token,
+                     control_time_words.at(static_cast<std::size_t>(time)));
+}
+
+Result<void> Daemon::assign_control(const AllocationRow& allocation, ControlTime time) {
+  const AttemptId id = control_attempt(allocation, time);
+  if (channels_.at(allocation.id).assigned.contains(id)) return {};
+  const SweepSpec& sweep = contexts_.at(allocation.sweep).spec;
+  const auto point = control_point(sweep, allocation.nodes);
+  if (!point) {
+    // Said once, and the allocation does its work without.
+    take_control({world_, parts_.clock.now(), changes_}, sweep.policy,
+                 world_.allocations.at(allocation.id), time, 0, point.error().what);
+    return {};
+  }
+  return assign_extra(allocation, {.id = id,
+                                   .name = "control",
+                                   .sweep = sweep,
+                                   .point = *point,
+                                   .dir = control_paths(allocation, time).dir,
+                                   .nonce = control_nonce(allocation, time)});
+}
+
+/// An attempt at something that is no trial.
+Result<void> Daemon::assign_extra(const AllocationRow& allocation, const Extra& extra) {
+  const AttemptPaths paths{extra.dir};
   std::error_code error;
   std::filesystem::create_directories(paths.dir, error);
   if (error) {
     return fault(FaultKind::unavailable,
                  fmt::format("cannot make '{}': {}", paths.dir.string(), error.message()));
   }
-  const AttemptId id = probe_attempt(allocation);
-  const std::string nonce = allocation.token + "-probe";
-  const AttemptSpec spec = attempt_spec(probe.sweep, probe.point,
-                                        {.attempt = id,
-                                         .trial = "probe",
-                                         .nonce = nonce,
+  const AttemptSpec spec = attempt_spec(extra.sweep, extra.point,
+                                        {.attempt = extra.id,
+                                         .trial = extra.name,
+                                         .nonce = extra.nonce,
                                          .token = allocation.token,
                                          .program = parts_.installation.runner.string(),
                                          .paths = paths,
                                          .slots_per_node = allocation.slots_per_node});
   SHARDSWEEP_TRY(write_file_durably(paths.spec(), encode(spec)));
   Channel& channel = channels_.at(allocation.id);
-  SHARDSWEEP_TRY(send(channel, Assign{.attempt = id,
-                                      .trial = "probe",
+  SHARDSWEEP_TRY(send(channel, Assign{.attempt = extra.id,
+                                      .trial = extra.name,
                                       .dir = paths.dir.string(),
-                                      .nonce = nonce,
-                                      .lane = "probe",
+                                      .nonce = extra.nonce,
+                                      .lane = extra.name,
                                       .micro_batch = 1,
                                       .predicted_s = 0}));
-  channel.assigned.insert(id);
+  channel.assigned.insert(extra.id);
   return {};
 }
 

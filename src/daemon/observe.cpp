@@ -2,6 +2,7 @@
 // Observations: the scheduler's words, the leads' lines, the runners' records.
 #include "daemon/daemon.hpp"
 #include "domain/abandoned.hpp"
+#include "domain/control.hpp"
 #include "domain/fold.hpp"
 #include "domain/silence.hpp"
 #include "domain/starts.hpp"
@@ -20,15 +21,17 @@ namespace shardsweep {
 namespace {
 
 /// A fault where they are there and can't be read: then nothing may be concluded.
-Result<RecordsSummary> records_of(const AttemptRow& attempt) {
-  const AttemptPaths paths{attempt.dir};
+Result<RecordsSummary> read_records(const AttemptPaths& paths, const std::string& nonce) {
   std::error_code ignored;
   if (!std::filesystem::exists(paths.dir, ignored) &&
       !std::filesystem::exists(paths.pack(), ignored)) {
     return RecordsSummary{};
   }
   SHARDSWEEP_ASSIGN(const AttemptRecords records, read_attempt_records(paths));
-  return summarise_records(records.text, attempt.nonce);
+  return summarise_records(records.text, nonce);
+}
+Result<RecordsSummary> records_of(const AttemptRow& attempt) {
+  return read_records({attempt.dir}, attempt.nonce);
 }
 
 /// For the nodes: what still carries this number was left. Written again where a crash comes
@@ -268,6 +271,15 @@ bool Daemon::read_line(AllocationRow& allocation, Channel& channel) {
   if (const auto* ended = std::get_if<Ended>(&line->body)) {
     if (needs_scheduler(allocation, *ended)) return false;
     const auto attempt = world_.attempts.find(ended->attempt);
+    if (const auto time = control_time(allocation, ended->attempt)) {
+      auto read =
+          read_records(control_paths(allocation, *time), control_nonce(allocation, *time));
+      if (!read) {
+        log_warning(read.error().what);
+        return false;
+      }
+      records = std::move(*read);
+    }
     if (attempt != world_.attempts.end() && attempt->second.state != State::ended) {
       auto read = records_of(attempt->second);
       if (!read) {

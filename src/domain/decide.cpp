@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "domain/decide.hpp"
 
+#include "domain/control.hpp"
 #include "domain/fold.hpp"
 #include "domain/nodes.hpp"
 #include "domain/search/sweep_search.hpp"
@@ -535,7 +536,7 @@ void decide(World& world, const DecideInput& input, std::vector<Change>& changes
   Decider(world, input, changes).run();
 }
 
-Orders orders_for(const World& world, const AllocationRow& allocation) {
+Orders orders_for(const World& world, const AllocationRow& allocation, bool controlled) {
   Orders orders;
   const auto state = state_of(world, allocation.sweep);
   for (const AttemptId id : open_attempts(world, allocation.id)) {
@@ -552,7 +553,8 @@ Orders orders_for(const World& world, const AllocationRow& allocation) {
     }
   }
   orders.probe = !allocation.probe_of.empty() && !allocation.draining;
-  orders.drain = allocation.draining;
+  if (controlled) orders.control = control_due(world, allocation);
+  orders.drain = allocation.draining && !orders.control;
   return orders;
 }
 

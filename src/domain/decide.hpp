@@ -50,10 +50,12 @@ struct Orders {
   std::vector<AttemptId> assign;  ///< in order
   std::vector<AttemptId> revoke;
   std::vector<AttemptId> cancel;
-  bool probe = false;  ///< the short run that this allocation was made for
+  bool probe = false;                    ///< the short run that this allocation was made for
+  std::optional<ControlTime> control{};  ///< before `assign`
   bool drain = false;
 };
-[[nodiscard]] Orders orders_for(const World& world, const AllocationRow& allocation);
+[[nodiscard]] Orders orders_for(const World& world, const AllocationRow& allocation,
+                                bool controlled = false);
 
 /// Readable, unique, at most 44 characters: the token comes last.
 [[nodiscard]] std::string job_name_of(const std::string& sweep, std::int32_t nodes,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "domain/fold.hpp"
 
+#include "domain/control.hpp"
 #include "domain/nodes.hpp"
 #include "domain/stragglers.hpp"
 
@@ -269,6 +270,8 @@ struct LineFolder {
                   .node = ended.node,
                   .also = ended.also};
     if (!allocation.probe_of.empty()) return take_probe(ended);
+    if (const auto time = control_time(allocation, ended.attempt))
+      return measure_control(*time, ended);
     // The lead knows that it was told to stop; the scheduler knows why.
     if (ended.outcome == Outcome::preempted && allocation.end_outcome) {
       ending.outcome = *allocation.end_outcome;
@@ -278,6 +281,9 @@ struct LineFolder {
     RecordsSummary recorded = records.value_or(RecordsSummary{});
     // What the agent saw on the nodes goes before what is wrong with the numbers.
     if (recorded.result && !ended.mark.empty()) recorded.result->mark = ended.mark;
+    if (recorded.result && recorded.result->mark.empty() &&
+        control_is_off(fold.world, policy, allocation.id))
+      recorded.result->mark = "contaminated";
     compare_nodes(ended, recorded);
     end_attempt(fold, policy, ended.attempt, ending, recorded);
   }
@@ -289,6 +295,17 @@ struct LineFolder {
     if (fresh && recorded.result && recorded.result->mark.empty())
       note_paces(fold, policy, attempt->second, paces(recorded.own_work, ended.nodes));
   }
+  void measure_control(ControlTime time, const Ended& ended) const {
+    const bool whole =
+        records && records->result && ended.outcome == Outcome::completed && ended.mark.empty();
+    const std::map<std::string, double, std::less<>> none;
+    const auto& metrics = whole ? records->result->metrics : none;
+    const auto rate = metrics.find("tokens_per_s_per_gpu");
+    const double tokens_per_s = rate == metrics.end() ? 0 : rate->second;
+    const std::string cause =
+        tokens_per_s > 0 ? "" : fmt::format("{}: {}", name(ended.outcome), ended.cause);
+    take_control(fold, policy, allocation, time, tokens_per_s, cause);
+  }
   /// It has no trial: what counts is whether it was measured.
   void take_probe(const Ended& ended) const {
     const std::string cause = fmt::format("{}: {}", name(ended.outcome), ended.cause);
@@ -296,6 +313,8 @@ struct LineFolder {
     allocation.draining = true;
   }
   void operator()(const Revoked& revoked) const {
+    if (const auto time = control_time(allocation, revoked.attempt))
+      return take_control(fold, policy, allocation, *time, 0, "there was no time left for it");
     // Given back unasked: there is no time left for it, or its lead leaves. It would come back
     // as often as it is assigned.
     if (!is_asked_for(revoked.attempt) && !allocation.draining)

@@ -14,8 +14,8 @@
 namespace shardsweep {
 namespace {
 
-constexpr std::array<std::string_view, 5> against_node{"silent", "lost", "hardware", "dirty",
-                                                       "failed"};
+constexpr std::array<std::string_view, 6> against_node{"silent", "lost",   "hardware",
+                                                       "dirty",  "failed", "control"};
 constexpr std::string_view suspect = "suspect";
 // Beyond it a node is nobody's to wait for.
 constexpr double longest_quarantine_s = 86400;

@@ -24,7 +24,8 @@ inline constexpr std::string_view local_node = "local";
 
 /// Speaks against the node, whatever ran there: `silent` and `lost` (no word of it, Slurm gave
 /// it up), `hardware` (the GPU or its driver says so), `dirty` (what was left on it can't be
-/// cleaned), `failed` (nothing could be started).
+/// cleaned), `failed` (nothing could be started), `control` (the reference layout ran beyond
+/// its tolerance).
 [[nodiscard]] bool speaks_against_node(std::string_view kind);
 
 /// The kind of evidence that an attempt's outcome is against the node of its first cause;

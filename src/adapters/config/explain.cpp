@@ -123,16 +123,22 @@ class Explainer {
       for (const auto& var : sweep_.vars)
         line("  {}: [{}]", var.name, listed(var.values, yaml_text));
     }
-    if (sweep_.points.empty()) return;
-    line("\npoints:");
-    for (const auto& point : sweep_.points) {
-      auto settings =
-          listed(point.settings, [&](const AxisValues& each) { return setting(each); });
-      for (const auto& [name, value] : point.vars)
-        settings +=
-            fmt::format("{}{}: {}", settings.empty() ? "" : ", ", name, yaml_text(value));
-      line("  - {{{}}}", settings);
-    }
+    if (!sweep_.points.empty()) line("\npoints:");
+    for (const auto& point : sweep_.points)
+      line("  - {{{}}}", settings_of(point));
+    if (sweep_.control)
+      line("\ncontrol: {{{}}}  # what every allocation runs first and last",
+           settings_of(*sweep_.control));
+    else
+      line("\ncontrol: off  # or a layout that every allocation runs first and last");
+  }
+
+  [[nodiscard]] std::string settings_of(const PartialPoint& point) const {
+    auto settings =
+        listed(point.settings, [&](const AxisValues& each) { return setting(each); });
+    for (const auto& [name, value] : point.vars)
+      settings += fmt::format("{}{}: {}", settings.empty() ? "" : ", ", name, yaml_text(value));
+    return settings;
   }
 
   void rest() {

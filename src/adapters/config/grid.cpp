@@ -57,6 +57,7 @@ Result<void> SweepReader::read_grid(const YamlNode& root) {
   if (const auto* vars = find(root, "vars")) SHARDSWEEP_TRY(read_vars(*vars));
   if (const auto* points = find(root, "points")) SHARDSWEEP_TRY(read_points(*points));
   if (const auto* file = find(root, "points_from")) SHARDSWEEP_TRY(read_points_from(*file));
+  if (const auto* node = find(root, "control")) SHARDSWEEP_TRY(read_control(*node));
   SHARDSWEEP_TRY(check_world(root));
   return check_tokens();
 }

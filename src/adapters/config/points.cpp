@@ -24,7 +24,7 @@ constexpr std::size_t most_vars = 64;
 // A var is a column beside these, and a word in the SQL of `exclude` and `--where`.
 constexpr std::array taken_columns{
     "allocation", "attempt", "attempt_id", "attempts", "cause", "charged", "cluster",
-    "constraint", "contaminated", "detail", "elsewhere", "ended_at", "ffn", "flops_model",
+    "constraint", "contaminated", "control_ratio", "detail", "elsewhere", "ended_at", "ffn", "flops_model",
     "global_batch", "global_batch_size", "global_batch_tokens", "hash", "heads", "hidden",
     "hidden_size", "hosts", "id", "identity", "implausible", "in_file", "kv_heads", "lane",
     "layers", "layout", "mark", "name", "outcome", "params", "position",
@@ -150,9 +150,9 @@ Result<void> SweepReader::read_points(const YamlNode& list) {
   return {};
 }
 
-Result<void> SweepReader::read_point(const YamlNode& map) {
+Result<PartialPoint> SweepReader::read_settings(const YamlNode& map, std::string_view what) {
   const auto names = var_names();
-  SHARDSWEEP_ASSIGN(const auto entries, axis_entries(map, "a point", names));
+  SHARDSWEEP_ASSIGN(const auto entries, axis_entries(map, what, names));
   PartialPoint point;
   point.position = position_of(map);
   for (const auto& entry : entries) {
@@ -163,8 +163,52 @@ Result<void> SweepReader::read_point(const YamlNode& map) {
     if (std::find(names.begin(), names.end(), map.keys[at]->text) == names.end()) continue;
     SHARDSWEEP_ASSIGN(point.vars.emplace_back(), read_point_var(*map.keys[at], *map.items[at]));
   }
+  return point;
+}
+
+Result<void> SweepReader::read_point(const YamlNode& map) {
+  SHARDSWEEP_ASSIGN(auto point, read_settings(map, "a point"));
+  SHARDSWEEP_TRY(check_world_of(point, map));
   SHARDSWEEP_TRY(complete_point(point, map));
   sweep_.points.push_back(std::move(point));
+  return {};
+}
+
+Result<void> SweepReader::read_control(const YamlNode& node) {
+  if (node.kind == YamlNode::Kind::scalar && node.text == "off") return {};
+  if (node.kind != YamlNode::Kind::map) {
+    return refuse(node, fmt::format("expected a layout such as {{tp: 2, micro_batch: 1}}, or "
+                                    "off, for 'control', got {}",
+                                    describe(node)));
+  }
+  SHARDSWEEP_ASSIGN(auto point, read_settings(node, "'control'"));
+  for (const auto& setting : point.settings) {
+    if (setting.axis->name == "nodes" || setting.axis->name == "gpus") {
+      return refuse(node, fmt::format("'control' runs on all of an allocation: leave '{}' out",
+                                      setting.axis->name));
+    }
+  }
+  SHARDSWEEP_TRY(complete_point(point, node));
+  // One of it is enough.
+  for (const auto& var : sweep_.vars) {
+    const bool set = std::any_of(point.vars.begin(), point.vars.end(),
+                                 [&](const auto& each) { return each.first == var.name; });
+    if (!set) point.vars.emplace_back(var.name, var.values.front());
+  }
+  sweep_.control = std::move(point);
+  return {};
+}
+
+Result<void> SweepReader::check_world_of(const PartialPoint& point, const YamlNode& at) const {
+  const auto given = [&](std::string_view name) {
+    return find_setting(point.settings, name) != nullptr ||
+           find_setting(sweep_.constants, name) != nullptr;
+  };
+  if (find_setting(point.settings, "nodes") != nullptr &&
+      find_setting(point.settings, "gpus") != nullptr)
+    return refuse(at, "a point with both 'nodes' and 'gpus'");
+  if (!given("nodes") && !given("gpus"))
+    return refuse(at, "a point without a world: set 'nodes' or 'gpus'");
   return {};
 }
 
@@ -175,9 +219,6 @@ Result<void> SweepReader::complete_point(PartialPoint& point, const YamlNode& at
   const auto constant = [&](std::string_view name) {
     return find_setting(sweep_.constants, name) != nullptr;
   };
-  if (set("nodes") && set("gpus")) return refuse(at, "a point with both 'nodes' and 'gpus'");
-  if (!set("nodes") && !set("gpus") && !constant("nodes") && !constant("gpus"))
-    return refuse(at, "a point without a world: set 'nodes' or 'gpus'");
   if (!set("model") && !constant("model"))
     return refuse(at, "a point without a model: set 'model'");
   const auto* grad_accum = find_setting(point.settings, "grad_accum");

@@ -18,8 +18,8 @@ constexpr std::string_view the_file = "the sweep";
 
 std::vector<std::string_view> top_keys() {
   std::vector<std::string_view> keys{
-      "name", "cluster", "models",  "constants", "axes", "zip",      "points", "points_from",
-      "vars", "exclude", "measure", "runner",    "env",  "classify", "search"};
+      "name", "cluster", "models",  "constants", "axes",   "zip", "points",   "points_from",
+      "vars", "control", "exclude", "measure",   "runner", "env", "classify", "search"};
   const auto sections = policy_sections();
   keys.insert(keys.end(), sections.begin(), sections.end());
   return keys;

@@ -63,8 +63,11 @@ class SweepReader {
   Result<void> read_points(const YamlNode& list);
   Result<void> read_points_from(const YamlNode& node);
   Result<void> read_point(const YamlNode& map);
+  Result<PartialPoint> read_settings(const YamlNode& map, std::string_view what);
+  Result<void> read_control(const YamlNode& node);
   Result<std::pair<std::string, std::string>> read_point_var(const YamlNode& key,
                                                              const YamlNode& value) const;
+  Result<void> check_world_of(const PartialPoint& point, const YamlNode& at) const;
   Result<void> complete_point(PartialPoint& point, const YamlNode& at) const;
   [[nodiscard]] std::vector<std::string_view> var_names() const;
 

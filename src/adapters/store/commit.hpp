@@ -26,6 +26,8 @@ class Committer {
   void put(const ForgetEvidence& change) { ledger_.put(change); }
   void put(const SetNode& change) { ledger_.put(change); }
   void put(const EndProbe& change) { ledger_.put(change); }
+  void put(const PutControl& change) { ledger_.put(change); }
+  void put(const MarkMeasurement& change) { ledger_.put(change); }
 
   /// All that a tick writes.
   struct Statements {

@@ -129,6 +129,54 @@ FROM (SELECT node FROM nodes UNION SELECT node FROM node_evidence UNION
   SELECT node FROM node_states) AS n LEFT JOIN node_states AS s ON s.node = n.node;
 )sql";
 
+const char* const controls_sql = R"sql(
+-- The sweep's fixed layout in an allocation, before and after what it measures.
+CREATE TABLE controls (
+  allocation   INTEGER NOT NULL REFERENCES allocations DEFERRABLE INITIALLY DEFERRED,
+  time         TEXT NOT NULL CHECK (time IN ('start', 'end')),
+  sweep        INTEGER NOT NULL REFERENCES sweeps DEFERRABLE INITIALLY DEFERRED,
+  nodes        INTEGER NOT NULL,
+  tokens_per_s REAL NOT NULL,  -- per GPU; 0: it was not measured
+  ratio        REAL NOT NULL,  -- to the median of the sweep's on as many nodes; 0: not known
+  cause        TEXT NOT NULL,  -- why it was not measured
+  at           INTEGER NOT NULL,
+  PRIMARY KEY (allocation, time)
+) STRICT, WITHOUT ROWID;
+DROP VIEW results;
+DROP VIEW all_results;
+-- As in version 1, and `control_ratio`: of the allocation that measured it, the one further from 1.
+CREATE VIEW all_results AS
+SELECT (SELECT name FROM sweeps WHERE id = t.sweep) AS sweep, t.slug AS trial, t.state, t.outcome, t.cause, m.mark,
+  t.model, t.nodes, t.gpus, t.seq_len, t.dtype, t.dp, t.tp, t.pp, t.cp, t.ep, t.vpp,
+  t.dp_replicate, t.micro_batch, t.grad_accum, t.zero, t.recompute, t.sequence_parallel,
+  t.schedule, t.rank_order, t.bucket_mb, t.overlap, t.repeat, t.global_batch, t.vars,
+  printf('dp%d tp%d pp%d mb%d ga%d z%d%s%s%s%s%s%s%s', t.dp, t.tp, t.pp, t.micro_batch,
+    t.grad_accum, t.zero,
+    CASE WHEN t.cp > 1 THEN ' cp' || t.cp ELSE '' END,
+    CASE WHEN t.ep > 1 THEN ' ep' || t.ep ELSE '' END,
+    CASE WHEN t.vpp > 1 THEN ' vpp' || t.vpp ELSE '' END,
+    CASE WHEN t.recompute <> 'none' THEN ' ' || t.recompute ELSE '' END,
+    CASE WHEN t.sequence_parallel THEN ' sp' ELSE '' END,
+    CASE WHEN t.schedule <> '1f1b' THEN ' ' || t.schedule ELSE '' END,
+    CASE WHEN t.rank_order <> 'tp-dp-pp' THEN ' ' || t.rank_order ELSE '' END) AS layout,
+  m.tokens_per_s_per_gpu, m.tokens_per_s, m.train_step_ms, m.train_step_ms_min,
+  m.train_step_ms_p95, m.train_step_ms_spread, m.mfu, m.tflops_per_gpu, m.peak_memory_bytes,
+  m.loss, m.tokens_per_step, m.n_params, m.steps, m.warmup,
+  t.predicted_memory_bytes, t.predicted_train_step_s, t.predicted_attempt_s,
+  t.predicted_tokens_per_s_per_gpu,
+  t.layers, t.hidden_size AS hidden, t.ffn, t.heads, t.kv_heads, t.vocab,
+  t.runner, t.runner_version, m.flops_model, m.software, m.hosts,
+  t.attempts, a.started_at, a.ended_at, t.lane, t.position, t.id AS trial_id,
+  t.sweep AS sweep_id, a.id AS attempt_id, t.hidden = 0 AS in_file,
+  (SELECT c.ratio FROM controls AS c WHERE c.allocation = a.allocation AND c.ratio > 0
+    ORDER BY abs(c.ratio - 1) DESC LIMIT 1) AS control_ratio
+FROM trials AS t
+LEFT JOIN attempts AS a ON a.trial = t.id AND a.counted = 1
+LEFT JOIN measurements AS m ON m.attempt = a.id;
+
+CREATE VIEW results AS SELECT * FROM all_results WHERE in_file;
+)sql";
+
 void read_ledger(Database& database, World& world) {
   const auto each = [&](const char* text, const auto& take) {
     Statement select(database, text);
@@ -168,6 +216,20 @@ void read_ledger(Database& database, World& world) {
         world.nodes_of[row.integer(0)].push_back(row.text(1));
       });
   each(
+      "SELECT allocation, sweep, nodes, time, tokens_per_s, ratio, cause, at FROM controls "
+      "ORDER BY at, allocation, time DESC",
+      [&](const Statement::Use& row) {
+        ControlRow& control = world.controls.emplace_back();
+        row.read(0, control.allocation);
+        row.read(1, control.sweep);
+        row.read(2, control.nodes);
+        control.time = static_cast<ControlTime>(word_index(control_time_words, row.view(3)));
+        row.read(4, control.tokens_per_s);
+        row.read(5, control.ratio);
+        row.read(6, control.cause);
+        row.read(7, control.at);
+      });
+  each(
       "SELECT p.allocation, p.node FROM probes AS p JOIN allocations AS l ON l.id = "
       "p.allocation WHERE l.state <> 'ended'",
       [&](const Statement::Use& row) {
@@ -195,7 +257,24 @@ LedgerWriter::LedgerWriter(Database& database)
             "ON CONFLICT DO NOTHING"),
       probe_(database,
              "INSERT INTO probes (allocation, node) VALUES (?, ?) ON CONFLICT DO NOTHING"),
-      attempt_end_(database, "UPDATE attempts SET node = ?2, also = ?3 WHERE id = ?1") {}
+      attempt_end_(database, "UPDATE attempts SET node = ?2, also = ?3 WHERE id = ?1"),
+      control_(database,
+               "INSERT INTO controls (allocation, time, sweep, nodes, tokens_per_s, ratio, "
+               "cause, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (allocation, "
+               "time) DO UPDATE SET tokens_per_s = ?5, ratio = ?6, cause = ?7, at = ?8"),
+      mark_(
+          database,
+          "UPDATE measurements SET mark = 'contaminated' WHERE attempt = ? AND mark IS NULL") {}
+
+void LedgerWriter::put(const PutControl& change) {
+  const ControlRow& row = change.row;
+  control_.run(row.allocation, control_time_words.at(static_cast<std::size_t>(row.time)),
+               row.sweep, row.nodes, row.tokens_per_s, row.ratio, row.cause, row.at);
+}
+
+void LedgerWriter::put(const MarkMeasurement& change) {
+  mark_.run(change.attempt);
+}
 
 void LedgerWriter::put(const AddNodeEvidence& change) {
   const NodeCharge& one = change.evidence;

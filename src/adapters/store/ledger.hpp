@@ -12,6 +12,8 @@ namespace shardsweep::sqlite {
 extern const char* const ledger_sql;
 /// How nodes do beside their peers.
 extern const char* const paces_sql;
+/// What allocations made of their sweep's control.
+extern const char* const controls_sql;
 
 /// What is not over yet, or still counts, into `world`, whose allocations are there already.
 void read_ledger(Database& database, World& world);
@@ -23,6 +25,8 @@ class LedgerWriter {
   void put(const ForgetEvidence& change);
   void put(const SetNode& change);
   void put(const EndProbe& change);
+  void put(const PutControl& change);
+  void put(const MarkMeasurement& change);
   void seen(AllocationId allocation, const std::string& node);
   void probe(AllocationId allocation, const std::string& node);
   void attempt_end(AttemptId attempt, const std::string& node, const std::string& also);
@@ -35,6 +39,8 @@ class LedgerWriter {
   Statement seen_;
   Statement probe_;
   Statement attempt_end_;
+  Statement control_;
+  Statement mark_;
 };
 
 }  // namespace shardsweep::sqlite

@@ -45,8 +45,8 @@ ALTER TABLE allocations ADD COLUMN quiet_since INTEGER NOT NULL DEFAULT 0;
 }  // namespace
 
 std::span<const std::string> migrations() {
-  static const std::array<std::string, 5> steps{schema_sql, learnt, ledger_sql, silence,
-                                                paces_sql};
+  static const std::array<std::string, 6> steps{schema_sql, learnt,    ledger_sql,
+                                                silence,    paces_sql, controls_sql};
   return steps;
 }
 

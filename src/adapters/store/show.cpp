@@ -21,7 +21,11 @@ struct Sql {
       "a.source, a.node AS cause_node, a.exit_code, a.signal, a.leaked, a.started_at, "
       "a.ended_at, (a.ended_at - a.started_at) * 1e-6 AS duration_s, (SELECT "
       "group_concat(x.node, ' ') FROM allocation_nodes AS x WHERE x.allocation = l.id) AS "
-      "nodes, l.backend, l.job_id, l.job_name, l.host, a.dir, iif(a.state = 'ended', a.dir || "
+      "nodes, (SELECT "
+      "round(c.ratio, 3) FROM controls AS c WHERE c.allocation = l.id AND c.time = 'start') AS "
+      "control_start, (SELECT round(c.ratio, 3) FROM controls AS c WHERE c.allocation = l.id "
+      "AND c.time = 'end') AS control_end, l.backend, l.job_id, l.job_name, l.host, a.dir, "
+      "iif(a.state = 'ended', a.dir || "
       "'.tar', '') AS pack FROM attempts AS a JOIN allocations AS l ON l.id = a.allocation "
       "WHERE a.trial = ? ORDER BY a.number";
   const char* measurements =
@@ -48,6 +52,10 @@ struct Sql {
   const char* sweep_events =
       "SELECT id, at, kind, detail FROM (SELECT * FROM events WHERE sweep = ? ORDER BY id DESC "
       "LIMIT 20) ORDER BY id";
+  const char* controls =
+      "SELECT l.job_name AS allocation, c.nodes, c.time, c.tokens_per_s, round(c.ratio, 3) AS "
+      "ratio, c.cause, c.at FROM controls AS c JOIN allocations AS l ON l.id = c.allocation "
+      "WHERE c.sweep = ? ORDER BY c.at DESC LIMIT 20";
   const char* allocations =
       "SELECT l.* FROM allocations AS l WHERE l.job_id = ? AND l.job_id <> '' ORDER BY l.id";
 };
@@ -90,6 +98,7 @@ void show_sweep(Database& database, std::int64_t sweep, std::vector<Section>& se
   add(sections, "sweep", turned(rows(database, sql.sweep, sweep)));
   add(sections, "trials", rows(database, sql.sweep_counts, sweep));
   add(sections, "left out", rows(database, sql.sweep_left_out, sweep));
+  add(sections, "last controls", rows(database, sql.controls, sweep));
   add(sections, "last events", rows(database, sql.sweep_events, sweep));
 }
 

@@ -46,6 +46,13 @@ struct Sql {
       WHERE e.sweep = ?1 AND e.kind = 'paused' AND s.state = 'paused'
         AND e.id = (SELECT max(id) FROM events WHERE sweep = ?1 AND kind = 'paused')
     LIMIT 1)sql";
+  std::string last_controls = R"sql(
+    SELECT count(*) FROM controls AS c JOIN allocations AS l ON l.id = c.allocation
+    JOIN sweeps AS s ON s.id = c.sweep
+    WHERE c.sweep = ? AND s.state = 'active' AND l.state <> 'ended' AND l.said_bye = 0
+      AND c.time = 'start' AND c.tokens_per_s > 0
+      AND NOT EXISTS (SELECT 1 FROM controls AS e
+        WHERE e.allocation = c.allocation AND e.time = 'end'))sql";
   // What a trial's cause says of its whole cell.
   std::string spared = R"sql(
     SELECT iif(instr(cause, ?2) > 0, substr(cause, 1, instr(cause, ?2) - 1), cause), count(*)
@@ -131,6 +138,7 @@ std::vector<SweepStatus> status(Database& database, const std::vector<std::strin
     estimate(database, one);
     read_one(database, sql().running, one.id, one.running);
     read_spared(database, one);
+    read_one(database, sql().last_controls, one.id, one.last_controls);
     read_one(database, sql().waiting, one.id, one.waiting);
     read_one(database, sql().last_event, one.id, one.last_event_at);
   }

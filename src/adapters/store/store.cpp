@@ -30,13 +30,16 @@ constexpr std::array<std::string_view, 4> job_state_words{"pending", "running", 
 /// All that the daemon asks besides inbox.cpp, commit.cpp and lease.cpp.
 struct Sql {
   // A trial is of the world when it may still run, when its oom tells about larger ones of its
-  // lane, or when something of it is still alive, whatever was cancelled or edited away.
+  // lane, or when something of it is still alive, whatever was cancelled or edited away. Until
+  // the last control of its allocation what was measured may have to be measured again.
   std::string trials = fmt::format(
       "SELECT {} FROM trials AS t JOIN sweeps AS s ON s.id = t.sweep WHERE "
       "(s.state <> 'cancelled' AND t.hidden = 0 AND (t.state <> 'ended' OR t.outcome = 'oom')) "
       "OR (s.state <> 'cancelled' AND t.outcome = 'oom' AND t.runner_version = "
       "s.runner_version) OR t.state IN ('queued', 'running') OR t.id IN "
-      "(SELECT trial FROM attempts WHERE state <> 'ended')",
+      "(SELECT trial FROM attempts WHERE state <> 'ended') OR (s.state <> 'cancelled' AND "
+      "t.hidden = 0 AND t.id IN (SELECT a.trial FROM controls AS c JOIN allocations AS l ON "
+      "l.id = c.allocation AND l.state <> 'ended' JOIN attempts AS a ON a.allocation = l.id))",
       trial_row_columns);
   // All of them, also those that are over: they are few, and any of them can be resumed.
   std::string sweeps =

@@ -29,6 +29,7 @@ class RandomSweep {
     vars();
     for (auto count = pick(4); count > 0; --count)
       point();
+    if (pick(2) == 0) control();
     settings();
     search();
     policy();
@@ -142,6 +143,15 @@ class RandomSweep {
     for (const auto& var : sweep_.vars)
       point.vars.emplace_back(var.name, var.values.back());
     sweep_.points.push_back(point);
+  }
+
+  void control() {
+    PartialPoint point;
+    for (const auto* name : {"model", "tp", "dp", "grad_accum"})
+      point.settings.push_back({find_axis(name), false, {value(*find_axis(name))}});
+    for (const auto& var : sweep_.vars)
+      point.vars.emplace_back(var.name, var.values.front());
+    sweep_.control = point;
   }
 
   void settings() {

@@ -68,6 +68,20 @@ TEST_CASE("a global batch lets grad_accum follow from it") {
   CHECK(setting(sweep.constants, "grad_accum").automatic);
 }
 
+TEST_CASE("a control is a layout without a world, which fills what it does not set") {
+  const std::string sweep = head +
+                            "constants: {model: tiny, gpus: 1, global_batch_size: 8}\n"
+                            "axes: {tp: [1], dp: [1], grad_accum: [8]}\nvars: {x: [a, b]}\n";
+  const auto control = loaded(sweep + "control: {tp: 1, micro_batch: 2}\n").control;
+  REQUIRE(control);
+  CHECK(setting(control->settings, "micro_batch").values == Values{2});
+  CHECK(setting(control->settings, "dp").automatic);
+  CHECK(setting(control->settings, "grad_accum").automatic);
+  CHECK(control->vars == std::vector<std::pair<std::string, std::string>>{{"x", "a"}});
+  CHECK(!loaded(sweep + "control: off\n").control);
+  CHECK(!loaded(sweep).control);
+}
+
 TEST_CASE("other trainers' names are understood") {
   const auto sweep = loaded(
       head +
