@@ -34,6 +34,9 @@ struct SearchRules {
   /// With fewer micro-batches than pipeline stages - 1, a layout runs after all others (259
   /// such runs there, none succeeded).
   bool grad_accum = true;
+  /// After an OOM, what needs as much memory by both bounds of its estimate ends skipped, where
+  /// a search is (no successful run of that sweep but such as retried their allocations).
+  bool memory = true;
   friend bool operator==(const SearchRules&, const SearchRules&) = default;
 };
 

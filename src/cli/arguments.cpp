@@ -260,7 +260,7 @@ class Grammar {
         ->type_name("LIMITS");
     replay
         ->add_option("--without-rule", o_.without_rules,
-                     "named rule to switch off: micro_batch, grad_accum (repeatable)")
+                     "named rule to switch off: micro_batch, grad_accum, memory (repeatable)")
         ->type_name("RULE");
     replay->add_flag("--learn-across", o_.learn_across,
                      "cells learn from smaller models and fewer nodes");

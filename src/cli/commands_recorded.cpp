@@ -37,9 +37,12 @@ Result<SearchSettings> search_of(const Options& options) {
       search.rules.micro_batch = false;
     } else if (rule == "grad_accum") {
       search.rules.grad_accum = false;
+    } else if (rule == "memory") {
+      search.rules.memory = false;
     } else {
-      return fault(FaultKind::invalid_input,
-                   fmt::format("--without-rule {}: there are micro_batch, grad_accum", rule));
+      return fault(
+          FaultKind::invalid_input,
+          fmt::format("--without-rule {}: there are micro_batch, grad_accum, memory", rule));
     }
   }
   return search;

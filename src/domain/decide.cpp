@@ -173,8 +173,18 @@ class Decider {
     found->second->hear(world_, changes_);
     auto& trials = waiting(sweep);
     const auto advice = found->second->advise({trials.begin(), trials.end()});
-    for (const auto& [id, cause] : advice.skip)
-      skip(world_.trials.at(id), input_.now, changes_, cause, spared_event);
+    for (const auto& one : advice.skip) {
+      auto& trial = world_.trials.at(one.trial);
+      if (one.after_oom_of == 0) {
+        skip(trial, input_.now, changes_, one.cause, spared_event);
+        continue;
+      }
+      const auto other = world_.trials.find(one.after_oom_of);
+      skip(trial, input_.now, changes_,
+           fmt::format("{} {}, which ran out of memory", one.cause,
+                       other == world_.trials.end() ? fmt::format("trial {}", one.after_oom_of)
+                                                    : other->second.slug));
+    }
     std::erase_if(trials, [](const TrialRow* trial) { return trial->state == State::ended; });
     const auto rank = [&](const TrialRow* trial) {
       const auto at = advice.rank.find(trial->id);

@@ -181,8 +181,8 @@ class Explainer {
       until.push_back(fmt::format("gpu_hours: {}", search.until.gpu_hours));
     line("  until: {{{}}}  # of a cell (model x seq_len x nodes); empty: its last trial",
          fmt::join(until, ", "));
-    line("  rules: {{micro_batch: {}, grad_accum: {}}}  # named rules that are in force",
-         search.rules.micro_batch, search.rules.grad_accum);
+    line("  rules: {{micro_batch: {}, grad_accum: {}, memory: {}}}  # named rules in force",
+         search.rules.micro_batch, search.rules.grad_accum, search.rules.memory);
     line("  learn_across: {}  # whether cells learn from each other", search.learn_across);
   }
 

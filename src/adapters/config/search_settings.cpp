@@ -63,13 +63,16 @@ Result<SearchUntil> read_until(const YamlNode& map) {
 
 Result<SearchRules> read_search_rules(const YamlNode& map) {
   SHARDSWEEP_TRY(expect_map(map, "'rules' ('micro_batch: false')"));
-  SHARDSWEEP_TRY(check_keys(map, "'rules'", {"micro_batch", "grad_accum"}));
+  SHARDSWEEP_TRY(check_keys(map, "'rules'", {"micro_batch", "grad_accum", "memory"}));
   SearchRules rules;
   if (const auto* node = find(map, "micro_batch")) {
     SHARDSWEEP_ASSIGN(rules.micro_batch, read_bool(*node, "micro_batch"));
   }
   if (const auto* node = find(map, "grad_accum")) {
     SHARDSWEEP_ASSIGN(rules.grad_accum, read_bool(*node, "grad_accum"));
+  }
+  if (const auto* node = find(map, "memory")) {
+    SHARDSWEEP_ASSIGN(rules.memory, read_bool(*node, "memory"));
   }
   return rules;
 }

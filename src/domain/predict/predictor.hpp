@@ -14,6 +14,7 @@
 #include <shardsweep/point.hpp>
 #include <shardsweep/sweep.hpp>
 
+#include <array>
 #include <cstdint>
 #include <string_view>
 
@@ -74,6 +75,16 @@ class Predictor {
   /// where that is less.
   [[nodiscard]] MemoryEstimate least_memory(const ModelSpec& model, const Point& point,
                                             const RunTraits& traits = {}) const;
+
+  struct StageMemory {
+    std::int64_t lower_bytes = 0;  ///< optimistic
+    std::int64_t bytes = 0;        ///< estimate
+  };
+  /// Of the first and the last pipeline stage; where only the optimistic bound of the whole is
+  /// known, it stands for both.
+  [[nodiscard]] std::array<StageMemory, 2> stage_memory(const ModelSpec& model,
+                                                        const Point& point,
+                                                        const RunTraits& traits = {}) const;
 
   /// What the trainer itself would report as its peak: without what lies outside its
   /// allocator, and of the first stage where the family's trainers report that.

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <tuple>
 #include <utility>
 
 namespace shardsweep {
@@ -83,6 +84,7 @@ std::size_t CellSearch::add(SearchPoint point) {
   const auto guess = predictor_.guess(point.model, point.point, point.traits);
   candidate.site = site_of(point, guess);
   candidate.bounds = bounds_of(guess.memory);
+  candidate.need = memory_need(predictor_, point.model, point.point, point.traits);
   candidate.prior = std::log(speed_of(guess.step_s, point.point));
   candidate.late =
       settings_.rules.grad_accum && point.point.layout.grad_accum < point.point.layout.pp - 1;
@@ -111,6 +113,8 @@ void CellSearch::end(std::size_t number, const SearchNews& news) {
   if (candidate.status == Status::waiting && ran) ++started_;
   candidate.status = Status::ended;
   hear(candidate.is, news, own_cell);
+  if (news.outcome == Outcome::oom && settings_.rules.memory && candidate.is.memory_is_known)
+    out_of_memory_.push_back(number);
   if (news.outcome != Outcome::completed || news.tokens_per_s_per_gpu <= 0) return;
   const double value = std::log(news.tokens_per_s_per_gpu);
   if (best_ && *best_ >= value) return;
@@ -197,6 +201,14 @@ double CellSearch::gain(const Candidate& candidate) const {
   return candidate.fits * sigma * (z * normal_cdf(z) + density);
 }
 
+/// More likely than not it does not fit, by its bounds, and the cell has not shown otherwise.
+bool CellSearch::is_doubtful(const Candidate& candidate) {
+  constexpr double shown = 0.95;
+  const auto& bounds = candidate.bounds;
+  if (bounds.capacity <= 0) return false;
+  return bounds.lower / 2 + bounds.upper / 2 > bounds.capacity && candidate.fits < shown;
+}
+
 std::vector<std::size_t> CellSearch::order() {
   std::vector<std::size_t> waiting;
   for (std::size_t i = 0; i < candidates_.size(); ++i) {
@@ -204,9 +216,14 @@ std::vector<std::size_t> CellSearch::order() {
   }
   if (settings_.policy == SearchPolicy::exhaustive) return waiting;
   refresh();
-  std::vector<std::pair<bool, double>> rank(candidates_.size());
-  for (const auto i : waiting)
-    rank[i] = {candidates_[i].late, -gain(candidates_[i])};
+  // Of the doubtful ones the one that needs least comes first: its OOM settles the others.
+  std::vector<std::tuple<bool, bool, double>> rank(candidates_.size());
+  for (const auto i : waiting) {
+    const auto& candidate = candidates_[i];
+    const bool doubtful = is_doubtful(candidate);
+    rank[i] = {candidate.late, doubtful,
+               doubtful ? static_cast<double>(candidate.bounds.lower) : -gain(candidate)};
+  }
   std::stable_sort(waiting.begin(), waiting.end(),
                    [&](std::size_t a, std::size_t b) { return rank[a] < rank[b]; });
   return waiting;
@@ -241,6 +258,15 @@ std::optional<std::string> CellSearch::enough(double gpu_hours) {
       "with probability {:.3f} none that is left is {:g} % faster than the best, "
       "{:.0f} tokens/s per GPU",
       none, 100 * until.regret, std::exp(*best_));
+}
+
+std::optional<std::size_t> CellSearch::ruled_out_by(std::size_t number) const {
+  const auto& candidate = candidates_[number];
+  if (!candidate.is.memory_is_known) return std::nullopt;
+  for (const auto other : out_of_memory_) {
+    if (needs_as_much(candidate.need, candidates_[other].need)) return other;
+  }
+  return std::nullopt;
 }
 
 std::string CellSearch::bound_text(std::size_t number) {

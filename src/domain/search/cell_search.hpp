@@ -5,6 +5,7 @@
 
 #include "domain/predict/predictor.hpp"
 #include "domain/search/fit_belief.hpp"
+#include "domain/search/memory_order.hpp"
 #include "domain/search/residuals.hpp"
 
 #include <shardsweep/search.hpp>
@@ -25,6 +26,8 @@ struct SearchPoint {
   ModelSpec model;
   Point point;
   RunTraits traits;
+  /// False where a table leaves out what memory depends on.
+  bool memory_is_known = true;
 };
 
 /// How one ended, as far as a search learns from it.
@@ -57,6 +60,9 @@ class CellSearch {
   [[nodiscard]] std::vector<std::size_t> order();
   /// Why none of those that wait is worth starting; none: go on. `gpu_hours` are those used.
   [[nodiscard]] std::optional<std::string> enough(double gpu_hours);
+  /// Of a point that waits: one that ran out of memory and needs no more; none where nothing
+  /// rules it out.
+  [[nodiscard]] std::optional<std::size_t> ruled_out_by(std::size_t number) const;
   /// What is expected of a point that waits, for the sentence of enough().
   [[nodiscard]] std::string bound_text(std::size_t number);
 
@@ -66,6 +72,7 @@ class CellSearch {
     SearchPoint is;
     ResidualSite site;
     FitBelief::Bounds bounds;
+    MemoryNeed need;
     double prior = 0;  // ln of the predicted tokens/s per GPU
     Status status = Status::waiting;
     bool late = false;  // a named rule puts it behind all others
@@ -87,6 +94,7 @@ class CellSearch {
   void learn_residuals();
   void add_others();
   void refresh();
+  [[nodiscard]] static bool is_doubtful(const Candidate& candidate);
   [[nodiscard]] double gain(const Candidate& candidate) const;
   [[nodiscard]] double chance_of_better(const Candidate& candidate, double by) const;
 
@@ -96,6 +104,7 @@ class CellSearch {
   ResidualModel residuals_;
   FitBelief fit_;
   std::vector<Candidate> candidates_;
+  std::vector<std::size_t> out_of_memory_;
   std::vector<Measured> measured_;
   std::size_t learnt_ = 0;  // how many of them the residuals know
   std::map<std::array<std::int64_t, 4>, std::int32_t> others_;  // cells, by what they are

@@ -165,7 +165,9 @@ class CellReplay {
              const std::vector<const RecordedRun*>& runs)
       : sweep_(sweep), options_(options), predictor_(options.cluster, *options.family) {
     for (const auto* run : runs) {
+      const auto& unknown = run->unknown;
       SearchPoint point{sweep.model_of(*run), run->point, traits_of_kernel(run->kernel)};
+      point.memory_is_known = !unknown.zero && !unknown.recompute && !unknown.sequence_parallel;
       rows_.push_back({run, std::move(point), lane_of(*run)});
     }
   }

@@ -121,8 +121,13 @@ SweepSearch::Advice SweepSearch::advise(const std::vector<const TrialRow*>& wait
     const auto enough = cell.search.enough(cell.gpu_hours);
     for (const auto number : order) {
       const auto id = cell.trials[number];
+      if (const auto by = cell.search.ruled_out_by(number); by && !asked_.contains(id)) {
+        advice.skip.push_back(
+            {id, "by its estimates it needs as much memory as", cell.trials[*by]});
+        continue;
+      }
       if (enough && !asked_.contains(id)) {
-        advice.skip.push_back({id, *enough + cell.search.bound_text(number)});
+        advice.skip.push_back({id, *enough + cell.search.bound_text(number), 0});
       } else {
         advice.rank.emplace(id, static_cast<std::int64_t>(advice.rank.size()));
       }

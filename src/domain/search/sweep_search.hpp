@@ -61,6 +61,8 @@ class SweepSearch {
   struct Skip {
     TrialId trial = 0;
     std::string cause;
+    /// A named rule forbids it, after this one's OOM; 0: `until` makes it needless.
+    TrialId after_oom_of = 0;
   };
   struct Advice {
     std::map<TrialId, std::int64_t> rank;  ///< of those that wait: lowest first

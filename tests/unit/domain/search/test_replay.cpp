@@ -94,12 +94,30 @@ TEST_CASE("the rule about larger micro-batches can be switched off") {
   for (const auto policy : {SearchPolicy::exhaustive, SearchPolicy::best_first}) {
     SearchSettings search{.policy = policy};
     search.rules.micro_batch = false;
+    search.rules.memory = false;  // it says the same of a best-first search's
     const auto cell = replayed(one_cell, search).cells.front();
     CHECK(cell.launched == 8);
     CHECK(cell.oom_launched == 2);
     search.rules.micro_batch = true;
     CHECK(replayed(one_cell, search).cells.front().launched <= 8);
   }
+}
+
+TEST_CASE("after an OOM what needs as much by its estimates is not launched") {
+  // Each has the first one's layers with fewer shards of them; the last is no such one.
+  const std::vector<Made> rows{{1, 4, 2, 4, oom, 0},
+                               {1, 2, 2, 4, oom, 0},
+                               {1, 2, 2, 8, oom, 0},
+                               {1, 8, 1, 1, Outcome::completed, 5000}};
+  SearchSettings search{.policy = SearchPolicy::best_first};
+  const auto cell = replayed(rows, search).cells.front();
+  search.rules.memory = false;
+  const auto without = replayed(rows, search).cells.front();
+  CHECK(cell.oom_launched == 1);
+  CHECK(cell.left_out == 2);
+  CHECK(cell.spared == 0);
+  CHECK(cell.good_left_out == 0);
+  CHECK(without.oom_launched >= cell.oom_launched);
 }
 
 TEST_CASE("a good row that a rule leaves out is counted") {
