@@ -24,7 +24,7 @@ struct LoadOptions {
 /// The same from text; `name` stands for the file in messages.
 [[nodiscard]] Result<SweepSpec> load_sweep_text(std::string_view text, const std::string& name,
                                                 const LoadOptions& options);
-/// A cluster preset by its name.
+/// A cluster preset by its name, or a file.
 [[nodiscard]] Result<ClusterSpec> load_cluster(const std::string& name,
                                                const std::filesystem::path& presets);
 [[nodiscard]] Result<SiteSpec> load_site(const std::filesystem::path& file);
@@ -34,6 +34,8 @@ struct LoadOptions {
 /// value with its reason as a comment. Loading it gives an equal SweepSpec (positions apart);
 /// it is what the database keeps of a sweep and what `plan --explain` prints.
 [[nodiscard]] std::string explain_sweep(const SweepSpec& sweep);
+/// A cluster as a file that `cluster:` can name; loading it gives an equal one.
+[[nodiscard]] std::string explain_cluster(const ClusterSpec& cluster);
 /// The same for a site: loading it gives an equal SiteSpec (position apart). The database keeps
 /// it, so that a daemon on any login node submits as the user's file said.
 [[nodiscard]] std::string explain_site(const SiteSpec& site);

@@ -9,6 +9,7 @@
 #include "fault.hpp"
 #include "groups.hpp"
 #include "meta_run.hpp"
+#include "microbench.hpp"
 #include "records.hpp"
 #include "rendezvous.hpp"
 #include "run_records.hpp"
@@ -164,6 +165,7 @@ class Run {
 
   void prepare() {
     enter("init");
+    if (options_.microbench) microbench_ = building_blocks(*device_, options_, *report_);
     const Coordinates at = coordinates_of(options_.layout, options_.rank);
     const RankContext context{*device_,
                               memory_,
@@ -275,6 +277,7 @@ class Run {
     if (speaks()) {
       JsonObject record = records_.begin("result");
       add_result_fields(record, options_, measured_);
+      if (!microbench_.empty()) record.raw("microbench", microbench_);
       if (!records_.write_durably(record))
         fail(ErrorClass::internal, "can't write the result to '" + options_.records + "'");
       std::fputs(result_summary(options_, measured_).c_str(), stderr);
@@ -297,6 +300,7 @@ class Run {
   std::unique_ptr<Trainer> trainer_;
   Measured measured_;
   std::vector<double> busy_ms_;  // own work in each timed step
+  std::string microbench_;       // JSON; empty: not asked for
 };
 
 }  // namespace

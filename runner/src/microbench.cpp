@@ -12,6 +12,7 @@
 #include "trainer.hpp"
 #include "version.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <functional>
 #include <numeric>
@@ -140,21 +141,31 @@ double train_step_ms(Device& device, const Options& o) {
   });
 }
 
-void bench_compute(const Options& o) {
-  const std::unique_ptr<Device> device = make_cpu_device(o.dtype);
+struct AllProducts {
   std::vector<std::string> rows;
   double flops = 0;
   double time_ms = 0;
-  {
-    Memory memory(*device, o.memory_limit_bytes);
-    for (const Product& p : products(o.model)) {
-      const ProductTimes t =
-          time_product(*device, memory, p, o.layout.micro_batch * o.model.seq_len);
-      rows.push_back(t.json);
-      flops += t.flops;
-      time_ms += t.time_ms;
-    }
+  double best_gflops = 0;
+  double gflops() const { return flops / time_ms * 1e-6; }
+};
+
+AllProducts time_products(Device& device, const Options& o) {
+  Memory memory(device, o.memory_limit_bytes);
+  AllProducts all;
+  for (const Product& p : products(o.model)) {
+    const ProductTimes t =
+        time_product(device, memory, p, o.layout.micro_batch * o.model.seq_len);
+    all.rows.push_back(t.json);
+    all.flops += t.flops;
+    all.time_ms += t.time_ms;
+    all.best_gflops = std::max(all.best_gflops, t.flops / t.time_ms * 1e-6);
   }
+  return all;
+}
+
+void bench_compute(const Options& o) {
+  const std::unique_ptr<Device> device = make_cpu_device(o.dtype);
+  const AllProducts all = time_products(*device, o);
   const double step_ms = train_step_ms(*device, o);
   const double tokens = static_cast<double>(o.layout.global_batch() * o.model.seq_len);
   const double achieved = flops_per_token_megatron_causal(o.model) * tokens / step_ms;
@@ -163,13 +174,90 @@ void bench_compute(const Options& o) {
                 .text("version", version)
                 .text("device_name", cpu_gemm_library())
                 .text("dtype", dtype_name(o.dtype))
-                .raw("products", json_array(rows))
-                .number("gemm_gflops", flops / time_ms * 1e-6)
+                .raw("products", json_array(all.rows))
+                .number("gemm_gflops", all.gflops())
                 .number("train_step_ms", step_ms)
                 .number("train_step_gflops", achieved * 1e-6)
-                .number("share_of_gemm_rate", achieved / (flops / time_ms))
+                .number("share_of_gemm_rate", achieved / (all.flops / all.time_ms))
                 .str()
                 .c_str());
+}
+
+std::string time_all_reduces(Communicator& world, Device& device, i64 world_size, i64 rank) {
+  Memory memory(device, std::nullopt);
+  std::vector<std::string> rows;
+  for (i64 count = 16; count <= i64{1} << 20; count *= 16) {
+    const i64 bytes = count * dtype_size(Dtype::fp32);
+    const Block values = memory.allocate(MemoryClass::communication, bytes, "all-reduce");
+    device.zero(values.data(), bytes);
+    const int rounds = count > 10000 ? 20 : 500;
+    const double ms = median_ms(rounds, [&] {
+      world.wait(world.all_reduce(values.data(), count, Dtype::fp32, Reduction::max));
+    });
+    rows.push_back(JsonObject{}
+                       .integer("floats", count)
+                       .number("median_ms", ms)
+                       .number("sent_bytes",
+                               static_cast<double>(bytes_sent(Operation::all_reduce, world_size,
+                                                              rank, count, Dtype::fp32)))
+                       .str());
+  }
+  return json_array(rows);
+}
+
+double attention_gflops(Device& device, const Options& o) {
+  Memory memory(device, o.memory_limit_bytes);
+  const i64 element = dtype_size(device.precision().value);
+  const i64 tokens = o.layout.micro_batch * o.model.seq_len;
+  const AttentionShape shape{o.layout.micro_batch, o.model.seq_len, o.model.heads,
+                             o.model.kv_heads, o.model.head_dim()};
+  const auto block = [&](i64 bytes) {
+    return memory.allocate(MemoryClass::workspace, bytes, "attention");
+  };
+  const Block qkv = block(tokens * shape.row() * element);
+  const Block out = block(tokens * o.model.hidden * element);
+  const Block lse = block(tokens * o.model.heads * dtype_size(device.precision().gradient));
+  const Block workspace = block(std::max<i64>(1, device.attention_workspace_bytes(shape)));
+  device.initialize(qkv.data(), {1, tokens, shape.row(), 0, 0, shape.row(), false}, 1);
+  const double ms = median_ms(repeats, [&] {
+    device.attention(out.data(), lse.data(), qkv.data(), workspace.data(), shape);
+  });
+  const double flops =
+      2.0 * static_cast<double>(tokens) * static_cast<double>(o.model.hidden * o.model.seq_len);
+  return flops / ms * 1e-6;
+}
+
+/// Three vectors, together larger than what caches hold, and at most half of a rank's memory.
+double memory_gb_per_s(Device& device, const Options& o) {
+  constexpr i64 most_bytes = i64{16} << 20;
+  Memory memory(device, o.memory_limit_bytes);
+  const i64 limit = o.memory_limit_bytes.value_or(6 * most_bytes);
+  const i64 element = dtype_size(device.precision().value);
+  const i64 count = std::max<i64>(1, std::min(most_bytes, limit / 6) / element);
+  const auto vector = [&] {
+    Block block = memory.allocate(MemoryClass::workspace, count * element, "operand");
+    device.zero(block.data(), count * element);
+    return block;
+  };
+  const Block a = vector();
+  const Block b = vector();
+  const Block y = vector();
+  const double ms =
+      median_ms(repeats, [&] { device.add(y.data(), a.data(), b.data(), count); });
+  return 3.0 * static_cast<double>(count * element) / ms * 1e-6;
+}
+
+double launch_us(Device& device) {
+  constexpr int launches = 1000;
+  Memory memory(device, std::nullopt);
+  const i64 element = dtype_size(device.precision().value);
+  const Block y = memory.allocate(MemoryClass::workspace, element, "operand");
+  device.zero(y.data(), element);
+  const double ms = median_ms(repeats, [&] {
+    for (int i = 0; i < launches; ++i)
+      device.add(y.data(), y.data(), y.data(), 1);
+  });
+  return ms * 1e3 / launches;
 }
 
 void bench_communication(const Options& o) {
@@ -181,33 +269,33 @@ void bench_communication(const Options& o) {
   std::vector<i64> everyone(static_cast<std::size_t>(o.world_size));
   std::iota(everyone.begin(), everyone.end(), 0);
   SocketCommunicator world(mesh, memory, {"world", 1, everyone}, o.deadlines_s.at("comm"));
-  std::vector<std::string> rows;
-  for (i64 count = 16; count <= i64{1} << 20; count *= 16) {
-    std::vector<float> values(static_cast<std::size_t>(count), 1.0F);
-    const int rounds = count > 10000 ? 20 : 500;
-    const double ms = median_ms(rounds, [&] {
-      world.wait(world.all_reduce(values.data(), count, Dtype::fp32, Reduction::max));
-    });
-    rows.push_back(JsonObject{}
-                       .integer("floats", count)
-                       .number("median_ms", ms)
-                       .number("sent_bytes", static_cast<double>(
-                                                 bytes_sent(Operation::all_reduce, o.world_size,
-                                                            o.rank, count, Dtype::fp32)))
-                       .str());
-  }
+  const std::string rows = time_all_reduces(world, *device, o.world_size, o.rank);
   if (o.rank == 0)
     std::puts(JsonObject{}
                   .text("type", "microbench")
                   .text("version", version)
                   .integer("world_size", o.world_size)
-                  .raw("all_reduce", json_array(rows))
+                  .raw("all_reduce", rows)
                   .str()
                   .c_str());
   mesh.say_goodbye(farewell_s);
 }
 
 }  // namespace
+
+std::string building_blocks(Device& device, const Options& o, Communicator& world) {
+  const AllProducts all = time_products(device, o);
+  JsonObject object;
+  object.raw("products", json_array(all.rows))
+      .number("gemm_gflops", all.gflops())
+      .number("gemm_peak_gflops", all.best_gflops)
+      .number("attention_gflops", attention_gflops(device, o))
+      .number("memory_gb_per_s", memory_gb_per_s(device, o))
+      .number("launch_us", launch_us(device));
+  if (o.world_size > 1)
+    object.raw("all_reduce", time_all_reduces(world, device, o.world_size, o.rank));
+  return object.str();
+}
 
 void run_microbench(const Options& options) {
   if (options.world_size > 1)

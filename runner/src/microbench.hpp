@@ -2,12 +2,25 @@
 // Timings of the building blocks, for judging a train step and for calibrating a planner.
 #pragma once
 
+#include "communicator.hpp"
+#include "device.hpp"
 #include "options.hpp"
+
+#include <string>
 
 namespace shardbench {
 
 /// One rank: every matrix product of the model alone, and a whole train step against them.
 /// Several ranks: all-reduce times by size. Rank 0 prints one JSON object on stdout.
 void run_microbench(const Options& options);
+
+/// The same blocks amid a run, on all ranks at once, since that is how train steps have them: a
+/// JSON object. Collective over `world`; the figures are this rank's.
+///   products, gemm_gflops: all matrix products of the whole model; gemm_peak_gflops: the best
+///   attention_gflops: forward, 2 s h FLOPs per token (causal)
+///   memory_gb_per_s: a sum of two vectors that no cache holds
+///   launch_us: the smallest operation
+///   all_reduce: of floats; median_ms by sent_bytes per rank, smallest first (several ranks)
+std::string building_blocks(Device& device, const Options& options, Communicator& world);
 
 }  // namespace shardbench

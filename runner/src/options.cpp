@@ -277,7 +277,8 @@ void add_commands(std::vector<Flag>& f) {
   command("capabilities", "what this program can run, as JSON", Command::capabilities);
   command("help", "this text", Command::help);
   command("version", "name and version", Command::version);
-  f.push_back({"microbench", Takes::nothing, "time the building blocks",
+  f.push_back({"microbench", Takes::nothing,
+               "time the building blocks; with records, amid a run",
                [](Options& o, const std::string&) { return o.microbench = true; }});
   f.push_back(text_flag("read-recorder", "say who waits in which collective",
                         [](Options& o) -> std::string& { return o.read_recorder; }));

@@ -147,8 +147,9 @@ std::optional<Error> refusal(const Options& o) {
   if (auto error = hardware_refusal(o)) return error;
   if (auto error = layout_refusal(o.layout, o.model)) return error;
   // The meta device counts any world from one process.
-  // So do the microbenchmarks of communication, which have no layout.
-  if (o.device != "meta" && !o.microbench && o.layout.world() != o.world_size)
+  // So do the microbenchmarks of communication, which have no layout of their own.
+  const bool blocks_alone = o.microbench && o.records.empty();
+  if (o.device != "meta" && !blocks_alone && o.layout.world() != o.world_size)
     return invalid("dp·tp·pp = " + std::to_string(o.layout.world()) + " but the world has " +
                    std::to_string(o.world_size) + " ranks");
   return std::nullopt;

@@ -28,7 +28,7 @@ class Grammar {
     app_.footer(
         "Daily: plan submit run status follow pause resume cancel rerun show\n"
         "Results: results query best heatmap export\n"
-        "Before anything runs: suggest\n"
+        "Before anything runs: suggest calibrate\n"
         "Tables of others: import replay evaluate-memory\n"
         "Other: nodes doctor daemon tick render gc\n"
         "A sweep's name, a trial's slug, an attempt (slug.2) or a job id is understood "
@@ -125,6 +125,7 @@ class Grammar {
     plan->add_flag("--all", o_.all, "list every trial, also on a terminal");
 
     add_suggest();
+    add_calibrate();
 
     CLI::App* submit = command("submit", "Hand a sweep to the daemon; edited, it is a diff");
     with_sweep_file(submit, true);
@@ -168,6 +169,37 @@ class Grammar {
         ->capture_default_str()
         ->check(CLI::Range(1, 100));
     with_format(suggest);
+  }
+
+  void add_calibrate() {
+    CLI::App* calibrate = command(
+        "calibrate", "Measure a cluster's building blocks and write them down for the planner");
+    calibrate->add_option("cluster", o_.cluster, "preset of the cluster, or a cluster file")
+        ->required()
+        ->type_name("PRESET");
+    calibrate
+        ->add_option("--out", o_.out,
+                     "file to write, for a sweep's `cluster:` (default: "
+                     "NAME.calibrated.yaml here)")
+        ->type_name("FILE");
+    calibrate
+        ->add_option("--model", o_.model,
+                     "preset of the model whose shapes are timed (default: llama-1b on GPUs, "
+                     "mini without)")
+        ->type_name("MODEL");
+    calibrate->add_option("--seq-len", o_.calibrate_seq_len, "tokens per sample (4096, 256)")
+        ->type_name("TOKENS");
+    calibrate->add_option("--micro-batch", o_.micro_batch, "samples that are timed at once")
+        ->capture_default_str()
+        ->type_name("N");
+    calibrate->add_option("--dtype", o_.dtype, "bf16 on GPUs, fp32 without")
+        ->type_name("DTYPE");
+    calibrate
+        ->add_option("--nodes", o_.nodes,
+                     "also a run on so many nodes, for what links between them carry")
+        ->type_name("N");
+    with_backend(calibrate);
+    with_format(calibrate);
   }
 
   void add_control_commands() {

@@ -109,6 +109,8 @@ Result<void> check_scripts(const Session& session, const Planned& planned, const
   return {};
 }
 
+}  // namespace
+
 Result<Answer> submit_file(const Session& session, std::string& sweep_name) {
   SHARDSWEEP_ASSIGN(const Planned planned, plan_file(session));
   say_notes(planned.notes);
@@ -124,8 +126,6 @@ Result<Answer> submit_file(const Session& session, std::string& sweep_name) {
   return ask_daemon(session,
                     {.verb = Verb::submit, .inbox = inbox.string(), .backend = reach.backend});
 }
-
-}  // namespace
 
 Result<ExitCode> command_plan(const Session& session) {
   if (session.options.explain) {

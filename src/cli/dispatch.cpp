@@ -16,7 +16,7 @@
 namespace shardsweep {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Command>, 25> commands{{
+constexpr std::array<std::pair<std::string_view, Command>, 26> commands{{
     {"plan", command_plan},       {"submit", command_submit},
     {"run", command_run},         {"render", command_render},
     {"status", command_status},   {"follow", command_follow},
@@ -29,7 +29,7 @@ constexpr std::array<std::pair<std::string_view, Command>, 25> commands{{
     {"doctor", command_doctor},   {"gc", command_gc},
     {"replay", command_replay},   {"evaluate-memory", command_evaluate_memory},
     {"nodes", command_nodes},     {"import", command_import},
-    {"suggest", command_suggest},
+    {"suggest", command_suggest}, {"calibrate", command_calibrate},
 }};
 
 }  // namespace

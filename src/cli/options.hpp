@@ -53,13 +53,17 @@ struct Options {
   std::string name;   ///< of the sweep that an import makes
   std::string clear;  ///< nodes: the one to be trusted again
 
-  // suggest; numbers with units, read as a sweep file's
+  // suggest, calibrate; numbers with units, read as a sweep file's
   std::string model;
   std::string nodes;
   std::string gpus;
   std::string seq_len = "4096";
   std::string batch_tokens = "4Mi";
   std::int64_t top = 5;
+  std::string dtype;
+  std::string calibrate_seq_len;
+  std::string micro_batch = "4";
+  std::string out;  ///< file to write
 
   // daemon
   bool until_idle = false;

@@ -64,6 +64,11 @@ struct Reach {
 /// Never a silent fallback: what is not said is an error that says what to do.
 [[nodiscard]] Result<Reach> choose_backend(const Session& session, const SweepSpec& sweep);
 
+// ---- commands_sweep.cpp ---------------------------------------------------------------------
+
+/// Hands the session's sweep file to the daemon; `sweep` becomes its name.
+[[nodiscard]] Result<Answer> submit_file(const Session& session, std::string& sweep);
+
 // ---- asking.cpp -----------------------------------------------------------------------------
 
 /// Posts the request, starts a daemon where none runs, waits for the answer.
@@ -84,6 +89,7 @@ using Command = Result<ExitCode> (*)(const Session&);
 [[nodiscard]] Command find_command(const std::string& name);
 
 [[nodiscard]] Result<ExitCode> command_plan(const Session& session);
+[[nodiscard]] Result<ExitCode> command_calibrate(const Session& session);
 [[nodiscard]] Result<ExitCode> command_suggest(const Session& session);
 [[nodiscard]] Result<ExitCode> command_submit(const Session& session);
 [[nodiscard]] Result<ExitCode> command_run(const Session& session);

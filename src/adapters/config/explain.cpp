@@ -30,6 +30,34 @@ std::string listed(const Items& items, Print print) {
   return all;
 }
 
+std::string cluster_lines(const ClusterSpec& cluster, std::string_view indent) {
+  std::string out;
+  const auto line = [&](std::string text) {
+    out += fmt::format("{}{}\n", indent, std::move(text));
+  };
+  line(fmt::format("name: {}", yaml_text(cluster.name)));
+  if (!cluster.gpu.empty()) line(fmt::format("gpu: {}", yaml_text(cluster.gpu)));
+  line(fmt::format("gpus_per_node: {}", cluster.gpus_per_node));
+  line(fmt::format("memory: {}", bytes_text(cluster.memory_bytes)));
+  std::string peaks;
+  for (std::size_t at = 0; at < dtype_words.size(); ++at) {
+    if (const auto& peak = cluster.peak_flops.at(at))
+      peaks += fmt::format("{}{}: {}", peaks.empty() ? "" : ", ", dtype_words.at(at), *peak);
+  }
+  if (!peaks.empty()) line(fmt::format("peak_flops: {{{}}}", peaks));
+  for (const auto& field : cluster_fields()) {
+    const double value = cluster.*field.member;
+    if (value <= 0) continue;
+    const auto unit = field.kind == RateKind::bandwidth ? "B/s"
+                      : field.kind == RateKind::latency ? "us"
+                                                        : "";
+    line(fmt::format("{}: {}{}  # {}", field.name, value, unit, field.meaning));
+  }
+  line(fmt::format("this_machine: {}", cluster.this_machine));
+  line(fmt::format("shared_host: {}", cluster.shared_host));
+  return out;
+}
+
 class Explainer {
  public:
   explicit Explainer(const SweepSpec& sweep) : sweep_(sweep) {}
@@ -56,28 +84,8 @@ class Explainer {
   }
 
   void cluster() {
-    const auto& cluster = sweep_.cluster;
     line("\ncluster:");
-    line("  name: {}", yaml_text(cluster.name));
-    if (!cluster.gpu.empty()) line("  gpu: {}", yaml_text(cluster.gpu));
-    line("  gpus_per_node: {}", cluster.gpus_per_node);
-    line("  memory: {}", bytes_text(cluster.memory_bytes));
-    std::string peaks;
-    for (std::size_t at = 0; at < dtype_words.size(); ++at) {
-      if (const auto& peak = cluster.peak_flops.at(at))
-        peaks += fmt::format("{}{}: {}", peaks.empty() ? "" : ", ", dtype_words.at(at), *peak);
-    }
-    if (!peaks.empty()) line("  peak_flops: {{{}}}", peaks);
-    for (const auto& field : cluster_fields()) {
-      const double value = cluster.*field.member;
-      if (value <= 0) continue;
-      const auto unit = field.kind == RateKind::bandwidth ? "B/s"
-                        : field.kind == RateKind::latency ? "us"
-                                                          : "";
-      line("  {}: {}{}  # {}", field.name, value, unit, field.meaning);
-    }
-    line("  this_machine: {}", cluster.this_machine);
-    line("  shared_host: {}", cluster.shared_host);
+    out_ += cluster_lines(sweep_.cluster, "  ");
   }
 
   void models() {
@@ -239,6 +247,10 @@ class Explainer {
 
 std::string explain_sweep(const SweepSpec& sweep) {
   return Explainer(sweep).text();
+}
+
+std::string explain_cluster(const ClusterSpec& cluster) {
+  return cluster_lines(cluster, "");
 }
 
 }  // namespace shardsweep

@@ -142,6 +142,11 @@ Result<ClusterSpec> read_cluster_map(const YamlNode& map, ClusterSpec base) {
   return base;
 }
 
+/// As a file is written and no preset's name: with a folder, or NAME.yaml.
+bool is_cluster_file(std::string_view text) {
+  return text.find('/') != std::string_view::npos || text.ends_with(".yaml");
+}
+
 std::vector<std::string_view> cluster_keys() {
   std::vector<std::string_view> keys{"gpu",        "gpus_per_node", "memory",
                                      "peak_flops", "this_machine",  "shared_host"};
@@ -241,7 +246,24 @@ Result<ModelSpec> Presets::model(const YamlNode& node) const {
   return read_model(*root, node.text);
 }
 
+/// Beside the file that names it; of a flag, from here.
+Result<ClusterSpec> Presets::cluster_in_file(const YamlNode& node) const {
+  std::filesystem::path file = node.text;
+  if (file.is_relative() && node.source->is_file())
+    file = std::filesystem::path(node.source->name()).parent_path() / file;
+  auto text = read_text_file(file, most_yaml_bytes);
+  if (!text) return refuse(node, text.error().what);
+  SHARDSWEEP_ASSIGN(const auto root,
+                    parse_yaml(sources_.emplace_back(file.string(), *std::move(text))));
+  SHARDSWEEP_TRY(expect_map(*root, "a file that is a cluster"));
+  const auto* preset = find(*root, "preset");
+  if (preset != nullptr && is_cluster_file(preset->text))
+    return refuse(*preset, "a cluster in a file begins from a preset, not from another file");
+  return read_cluster(*root, *this);
+}
+
 Result<ClusterSpec> Presets::cluster(const YamlNode& node) const {
+  if (is_cluster_file(node.text)) return cluster_in_file(node);
   SHARDSWEEP_ASSIGN(const auto root, open(node, "clusters"));
   const auto what = fmt::format("cluster '{}'", node.text);
   SHARDSWEEP_TRY(expect_map(*root, what));

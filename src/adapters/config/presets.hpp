@@ -23,11 +23,13 @@ class Presets {
 
   /// `node` names the model; faults about the name stand there, others in the preset's file.
   [[nodiscard]] Result<ModelSpec> model(const YamlNode& node) const;
+  /// Or a file that holds what a `cluster:` map may hold: `calibrated/h100.yaml`.
   [[nodiscard]] Result<ClusterSpec> cluster(const YamlNode& node) const;
 
   [[nodiscard]] std::vector<std::string> names(std::string_view kind) const;
 
  private:
+  [[nodiscard]] Result<ClusterSpec> cluster_in_file(const YamlNode& node) const;
   [[nodiscard]] Result<YamlNodePtr> open(const YamlNode& node, std::string_view kind) const;
 
   std::filesystem::path folder_;
@@ -58,7 +60,7 @@ struct ClusterField {
 [[nodiscard]] std::span<const ClusterField> cluster_fields();
 
 [[nodiscard]] Result<ModelSpec> read_model(const YamlNode& map, const std::string& name);
-/// A preset's name, or a map: with `preset`, what differs from it; else all of it.
+/// A preset's name, a file, or a map: with `preset`, what differs from it; else all of it.
 [[nodiscard]] Result<ClusterSpec> read_cluster(const YamlNode& node, const Presets& presets);
 
 }  // namespace shardsweep::config

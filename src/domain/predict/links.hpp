@@ -9,6 +9,11 @@
 
 namespace shardsweep {
 
+/// Latencies of one small message that a collective takes, fitted to the Ultra-Scale
+/// Playbook's sweep: inside a node; between nodes, per doubling of the group.
+inline constexpr double hops_inside = 5;
+inline constexpr double hops_between = 24;
+
 struct Link {
   double bandwidth = 0;  ///< bytes/s per rank that a ring reaches; 0: unknown, taken as free
   double latency_s = 0;  ///< of one small message

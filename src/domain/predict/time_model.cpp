@@ -14,11 +14,8 @@ namespace {
 constexpr double nominal_rate = 4e9;
 constexpr double mib = 1024 * 1024;
 
-/// Latencies of one small message that a collective takes, fitted to the Ultra-Scale Playbook's
-/// sweep: inside a node, between nodes per doubling of the group, and so for a bucket of
-/// gradients, of which several are on their way.
-constexpr double hops_inside = 5;
-constexpr double hops_between = 24;
+/// As hops_inside and hops_between, for a bucket of gradients, of which several are on their
+/// way.
 constexpr double bucket_hops_inside = 2;
 constexpr double bucket_hops_between = 8;
 

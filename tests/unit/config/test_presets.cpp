@@ -3,8 +3,11 @@
 
 #include <doctest/doctest.h>
 
+#include <unistd.h>
+
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <ostream>
 #include <set>
@@ -114,4 +117,38 @@ TEST_CASE("an efficiency is a share and says so") {
                                    "at most 1, got '" +
                                    bad + "'") != std::string::npos);
   }
+}
+
+TEST_CASE("a cluster in a file beside the sweep is the one that was written out") {
+  const auto folder = std::filesystem::temp_directory_path() /
+                      ("shardsweep-clusters-" + std::to_string(::getpid()));
+  std::filesystem::create_directories(folder);
+  auto cluster = *load_cluster("h100-8x", with_presets().presets);
+  cluster.gemm_efficiency = 0.71;
+  cluster.inter_node_latency_us = 12.5;
+  std::ofstream(folder / "ours.yaml") << explain_cluster(cluster);
+  std::ofstream(folder / "less.yaml") << "preset: h100-8x\nmemory: 40GiB\n";
+  std::ofstream(folder / "chain.yaml") << "preset: ./ours.yaml\n";
+  std::ofstream(folder / "list.yaml") << "[1, 2]\n";
+  const auto loaded = [&](const std::string& name) {
+    const auto sweep = folder / "sweep.yaml";
+    std::ofstream(sweep) << "name: x\ncluster: " << name
+                         << "\nconstants: {nodes: 1, model: llama-1b}\n";
+    return load_sweep(sweep, with_presets());
+  };
+  const auto ours = loaded("ours.yaml");
+  REQUIRE_MESSAGE(ours.has_value(), fault_of(ours));
+  CHECK(ours->cluster == cluster);
+  CHECK(load_cluster((folder / "ours.yaml").string(), with_presets().presets) == cluster);
+  const auto less = loaded("{preset: ./less.yaml, gpus_per_node: 4}");
+  REQUIRE_MESSAGE(less.has_value(), fault_of(less));
+  CHECK(less->cluster.memory_bytes == std::int64_t{40} << 30);
+  CHECK(less->cluster.gpus_per_node == 4);
+  CHECK(less->cluster.name == "h100-8x");
+  CHECK(fault_of(loaded("chain.yaml"))
+            .find("chain.yaml:1:9: a cluster in a file begins from a "
+                  "preset, not from another file") != std::string::npos);
+  CHECK(fault_of(loaded("none.yaml")).find("sweep.yaml:2:10: ") != std::string::npos);
+  CHECK(fault_of(loaded("list.yaml")).find("list.yaml:1:1: ") != std::string::npos);
+  std::filesystem::remove_all(folder);
 }

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+// calibrate: the runner's microbenchmarks as trials of a sweep of their own, by the way that
+// all trials go, and a cluster file from what they measured.
+#include "cli/session.hpp"
+#include "cli/table_view.hpp"
+#include "domain/calibrate.hpp"
+#include "domain/predict/predictor.hpp"
+
+#include <shardsweep/allocation_files.hpp>
+#include <shardsweep/load.hpp>
+
+#include <fmt/format.h>
+
+#include <array>
+#include <charconv>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace shardsweep {
+namespace {
+
+constexpr double giga = 1e9;
+constexpr double milli = 1e-3;
+
+/// One rank, a full node, and so many nodes, each with one micro-batch; data parallel, so that
+/// every rank has the whole model's shapes.
+std::string sweep_text(const Options& options, const ClusterSpec& cluster) {
+  const bool gpus = !cluster.gpu.empty();
+  const auto or_else = [](const std::string& said, const char* otherwise) {
+    return said.empty() ? std::string(otherwise) : said;
+  };
+  std::string text = fmt::format(
+      "# Made by 'shardsweep calibrate {0}'.\n"
+      "name: calibrate-{0}\n"
+      "constants: {{model: {1}, seq_len: {2}, micro_batch: {3}, grad_accum: 1, dtype: {4}}}\n"
+      "runner: {{name: shardbench, args: [--microbench]}}\n"
+      "measure: {{warmup: 1, steps: 3}}\n"
+      "points:\n"
+      "  - {{gpus: 1, dp: 1}}\n",
+      cluster.name, or_else(options.model, gpus ? "llama-1b" : "mini"),
+      or_else(options.calibrate_seq_len, gpus ? "4096" : "256"), options.micro_batch,
+      or_else(options.dtype, gpus ? "bf16" : "fp32"));
+  if (cluster.gpus_per_node > 1)
+    text += fmt::format("  - {{gpus: {0}, dp: {0}}}\n", cluster.gpus_per_node);
+  if (!options.nodes.empty())
+    text += fmt::format("  - {{nodes: {}, dp: auto}}\n", options.nodes);
+  text += "cluster:\n";
+  std::string lines = explain_cluster(cluster);
+  for (std::string_view rest = lines; !rest.empty();) {
+    const auto end = rest.find('\n') + 1;
+    text += fmt::format("  {}", rest.substr(0, end));
+    rest.remove_prefix(end);
+  }
+  return text;
+}
+
+double real(const Value& value) {
+  if (const auto* number = std::get_if<double>(&value)) return *number;
+  if (const auto* count = std::get_if<std::int64_t>(&value)) return static_cast<double>(*count);
+  return 0;
+}
+
+std::int32_t count(const Value& value) {
+  return static_cast<std::int32_t>(real(value));
+}
+
+/// A trial that has measured the blocks.
+struct BlockRun {
+  std::int64_t trial = 0;
+  BlockTimes times;
+  double train_step_s = 0;
+};
+
+std::string sql_text(std::string_view text) {
+  std::string sql = "'";
+  for (const char c : text)
+    sql += c == '\'' ? std::string("''") : std::string(1, c);
+  return sql + "'";
+}
+
+Result<std::vector<BlockRun>> measured(Reader& reader, const std::string& sweep) {
+  const std::string from = fmt::format(
+      "FROM results AS r JOIN measurements AS m ON m.attempt = r.attempt_id WHERE r.sweep = {} "
+      "AND r.outcome = 'completed' AND json_extract(m.detail, '$.microbench') IS NOT NULL",
+      sql_text(sweep));
+  SHARDSWEEP_ASSIGN(const Table blocks,
+                    reader.query("SELECT r.trial_id, r.gpus, r.nodes, m.train_step_ms, "
+                                 "json_extract(m.detail, '$.microbench.gemm_gflops'), "
+                                 "json_extract(m.detail, '$.microbench.gemm_peak_gflops'), "
+                                 "json_extract(m.detail, '$.microbench.attention_gflops'), "
+                                 "json_extract(m.detail, '$.microbench.memory_gb_per_s') " +
+                                 from + " ORDER BY r.gpus"));
+  SHARDSWEEP_ASSIGN(
+      const Table transfers,
+      reader.query("SELECT trial_id, json_extract(value, '$.sent_bytes'), json_extract(value, "
+                   "'$.median_ms') FROM (SELECT r.trial_id, json_extract(m.detail, "
+                   "'$.microbench.all_reduce') AS sizes " +
+                   from + "), json_each(sizes) ORDER BY 1, 2"));
+  std::vector<BlockRun> runs;
+  for (const auto& row : blocks.rows) {
+    BlockRun run;
+    run.trial = std::get<std::int64_t>(row[0]);
+    run.train_step_s = real(row[3]) * milli;
+    run.times = {.gpus = count(row[1]),
+                 .nodes = count(row[2]),
+                 .gemm_flops = real(row[4]) * giga,
+                 .gemm_peak_flops = real(row[5]) * giga,
+                 .attention_flops = real(row[6]) * giga,
+                 .memory_bandwidth = real(row[7]) * giga,
+                 .all_reduce = {}};
+    for (const auto& size : transfers.rows) {
+      if (std::get<std::int64_t>(size[0]) == run.trial)
+        run.times.all_reduce.push_back({real(size[1]), real(size[2]) * milli});
+    }
+    runs.push_back(std::move(run));
+  }
+  return runs;
+}
+
+/// What changed, by name.
+Table changes(const ClusterSpec& preset, const ClusterSpec& now, Dtype dtype) {
+  Table table;
+  table.columns = {"parameter", "unit", "preset", "measured"};
+  const auto add = [&](std::string_view name, const char* unit, double before, double after) {
+    table.rows.push_back({std::string(name), std::string(unit),
+                          before > 0 ? Value(before) : Value(), Value(after)});
+  };
+  const auto at = static_cast<std::size_t>(dtype);
+  if (now.peak_flops.at(at))
+    add(fmt::format("peak_flops.{}", dtype_words.at(at)), "FLOP/s",
+        preset.peak_flops.at(at).value_or(0), *now.peak_flops.at(at));
+  struct Row {
+    const char* name;
+    const char* unit;
+    double ClusterSpec::*member;
+  };
+  constexpr std::array<Row, 10> rows{{
+      {"gemm_efficiency", "1", &ClusterSpec::gemm_efficiency},
+      {"attention_efficiency", "1", &ClusterSpec::attention_efficiency},
+      {"memory_bandwidth", "B/s", &ClusterSpec::memory_bandwidth},
+      {"intra_node_bandwidth", "B/s", &ClusterSpec::intra_node_bandwidth},
+      {"intra_node_efficiency", "1", &ClusterSpec::intra_node_efficiency},
+      {"intra_node_latency", "us", &ClusterSpec::intra_node_latency_us},
+      {"inter_node_bandwidth", "B/s", &ClusterSpec::inter_node_bandwidth},
+      {"inter_node_efficiency", "1", &ClusterSpec::inter_node_efficiency},
+      {"inter_node_group_bandwidth", "B/s", &ClusterSpec::inter_node_group_bandwidth},
+      {"inter_node_latency", "us", &ClusterSpec::inter_node_latency_us},
+  }};
+  for (const auto& row : rows) {
+    if (preset.*row.member != now.*row.member)
+      add(row.name, row.unit, preset.*row.member, now.*row.member);
+  }
+  return table;
+}
+
+const Point* point_of(const Planned& planned, const BlockTimes& run) {
+  for (const auto& trial : planned.plan.trials) {
+    if (trial.point.gpus == run.gpus && trial.point.nodes == run.nodes) return &trial.point;
+  }
+  return nullptr;
+}
+
+/// How near the runs' own train steps the planner is with the new parameters.
+void say_steps(const Planned& planned, const ClusterSpec& now,
+               const std::vector<BlockRun>& runs) {
+  const auto& family = family_of_runner(planned.sweep.runner.name);
+  const Predictor before(planned.sweep.cluster, family);
+  const Predictor after(now, family);
+  for (const auto& run : runs) {
+    const auto* point = point_of(planned, run.times);
+    if (point == nullptr) continue;
+    const auto& model = planned.sweep.models.at(static_cast<std::size_t>(point->model));
+    say(fmt::format(
+        "train step on {} GPUs: {:.3g} ms measured, {:.3g} ms predicted, {:.3g} "
+        "before",
+        run.times.gpus, run.train_step_s / milli, after.guess(model, *point).step_s / milli,
+        before.guess(model, *point).step_s / milli));
+  }
+}
+
+Result<void> write_cluster(const std::filesystem::path& file, const ClusterSpec& cluster,
+                           const std::string& sweep) {
+  const std::string text =
+      fmt::format(
+          "# SPDX-License-Identifier: Apache-2.0\n"
+          "# Measured by 'shardsweep calibrate' (sweep '{}'). A sweep names it as its "
+          "cluster:\n#   cluster: {}\n",
+          sweep, file.filename().string()) +
+      explain_cluster(cluster);
+  return write_file_durably(file, text);
+}
+
+}  // namespace
+
+Result<ExitCode> command_calibrate(const Session& session) {
+  const auto& options = session.options;
+  SHARDSWEEP_ASSIGN(const ClusterSpec preset,
+                    load_cluster(options.cluster, session.installation.presets));
+  SHARDSWEEP_TRY(make_home(session.home));
+  Session sweep_session = session;
+  const auto sweep_file = session.home.dir() / fmt::format("calibrate-{}.yaml", preset.name);
+  SHARDSWEEP_TRY(write_file_durably(sweep_file, sweep_text(options, preset)));
+  sweep_session.options.file = sweep_file.string();
+
+  SHARDSWEEP_ASSIGN(const Planned planned, plan_file(sweep_session));
+  std::string sweep;
+  SHARDSWEEP_ASSIGN(const Answer answer, submit_file(sweep_session, sweep));
+  say(answer.text);
+  // What was measured once is measured anew: that is what was asked for.
+  const auto fresh = answer.counts.find("fresh");
+  if (fresh != answer.counts.end() && fresh->second == 0) {
+    SHARDSWEEP_ASSIGN(const Answer again,
+                      ask_daemon(session, {.verb = Verb::rerun, .names = {sweep}}));
+    say(again.text);
+  }
+  SHARDSWEEP_ASSIGN(const ExitCode code, follow_sweeps(session, {sweep}));
+  if (code != ExitCode::done) return code;
+
+  SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
+  SHARDSWEEP_ASSIGN(const auto runs, measured(*reader, sweep));
+  if (runs.empty()) {
+    say(fmt::format("no run of '{0}' has measured anything: 'shardsweep results {0}' says why",
+                    sweep));
+    return ExitCode::failed;
+  }
+  std::vector<BlockTimes> times;
+  times.reserve(runs.size());
+  for (const auto& run : runs)
+    times.push_back(run.times);
+  const Dtype dtype = planned.plan.trials.front().point.dtype;
+  const ClusterSpec now = calibrated(preset, dtype, times);
+  const std::filesystem::path file =
+      options.out.empty() ? preset.name + ".calibrated.yaml" : options.out;
+  SHARDSWEEP_TRY(write_cluster(file, now, sweep));
+  SHARDSWEEP_TRY(print_result(table_text(changes(preset, now, dtype), options.format)));
+  say_steps(planned, now, runs);
+  say(fmt::format("wrote {}", file.string()));
+  return ExitCode::done;
+}
+
+}  // namespace shardsweep
