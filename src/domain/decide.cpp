@@ -190,8 +190,14 @@ class Decider {
       const auto at = advice.rank.find(trial->id);
       return at == advice.rank.end() ? std::int64_t{0} : at->second;
     };
-    std::stable_sort(trials.begin(), trials.end(),
-                     [&](const TrialRow* a, const TrialRow* b) { return rank(a) < rank(b); });
+    std::vector<std::pair<std::int64_t, TrialRow*>> ranked;
+    ranked.reserve(trials.size());
+    for (auto* trial : trials)
+      ranked.emplace_back(rank(trial), trial);
+    std::stable_sort(ranked.begin(), ranked.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::transform(ranked.begin(), ranked.end(), trials.begin(),
+                   [](const auto& one) { return one.second; });
   }
   [[nodiscard]] bool is_searched(SweepId sweep) const {
     return input_.searches.contains(sweep);

@@ -86,6 +86,10 @@ std::size_t CellSearch::add(SearchPoint point) {
   candidate.bounds = bounds_of(guess.memory);
   candidate.need = memory_need(predictor_, point.model, point.point, point.traits);
   candidate.prior = std::log(speed_of(guess.step_s, point.point));
+  const auto belief = ResidualModel(residual_prior()).at(candidate.site);
+  candidate.mean = candidate.prior + belief.mean;
+  candidate.sigma = belief.sigma;
+  candidate.fits = fit_.probability(candidate.bounds);
   candidate.late =
       settings_.rules.grad_accum && point.point.layout.grad_accum < point.point.layout.pp - 1;
   candidate.is = std::move(point);
@@ -113,7 +117,8 @@ void CellSearch::end(std::size_t number, const SearchNews& news) {
   if (candidate.status == Status::waiting && ran) ++started_;
   candidate.status = Status::ended;
   hear(candidate.is, news, own_cell);
-  if (news.outcome == Outcome::oom && settings_.rules.memory && candidate.is.memory_is_known)
+  if (news.outcome == Outcome::oom && settings_.rules.memory && !ruled_out_by(number) &&
+      candidate.is.memory_is_known)
     out_of_memory_.push_back(number);
   if (news.outcome != Outcome::completed || news.tokens_per_s_per_gpu <= 0) return;
   const double value = std::log(news.tokens_per_s_per_gpu);
@@ -177,17 +182,63 @@ void CellSearch::learn_residuals() {
   residuals_.fit();
 }
 
-/// Everything that the measurements say of what waits.
+/// Of those that have not ended the ones that may be fastest by what is known of them. In a
+/// cell of 100,000 most are never looked at more closely: each look costs what all
+/// measurements are worth, and what was last known of the others bounds them still.
+std::vector<std::size_t> CellSearch::promising() const {
+  constexpr std::size_t most = 2000;
+  constexpr double sigmas = 2;
+  constexpr double impossible = 1e-9;
+  std::vector<std::pair<double, std::size_t>> open;  // at best, ln; negative
+  for (std::size_t i = 0; i < candidates_.size(); ++i) {
+    const auto& candidate = candidates_[i];
+    if (candidate.status == Status::ended) continue;
+    open.emplace_back(
+        -candidate.mean - sigmas * candidate.sigma - std::log(candidate.fits + impossible), i);
+  }
+  if (open.size() > most) {
+    const auto end = open.begin() + static_cast<std::ptrdiff_t>(most);
+    std::nth_element(open.begin(), end, open.end());
+    open.erase(end, open.end());
+  }
+  std::vector<std::size_t> numbers;
+  numbers.reserve(open.size());
+  for (const auto& [value, number] : open)
+    numbers.push_back(number);
+  return numbers;
+}
+
+/// Everything that the measurements say of what has not ended.
 void CellSearch::refresh() {
   if (!std::exchange(stale_, false)) return;
   learn_residuals();
-  for (auto& candidate : candidates_) {
-    if (candidate.status != Status::waiting) continue;
+  for (const auto i : promising()) {
+    auto& candidate = candidates_[i];
     const auto belief = residuals_.at(candidate.site);
     candidate.mean = candidate.prior + belief.mean;
     candidate.sigma = belief.sigma;
     candidate.fits = fit_.probability(candidate.bounds);
   }
+  rank();
+}
+
+/// The order of all that has not ended, and each one's chance of making it worth while.
+void CellSearch::rank() {
+  std::vector<std::tuple<bool, bool, double, std::size_t>> ranks;
+  for (std::size_t i = 0; i < candidates_.size(); ++i) {
+    auto& candidate = candidates_[i];
+    if (candidate.status == Status::ended) continue;
+    candidate.better = chance_of_better(candidate, settings_.until.regret);
+    // Of the doubtful ones the one that needs least comes first: its OOM settles the others.
+    const bool doubtful = is_doubtful(candidate);
+    ranks.emplace_back(
+        candidate.late, doubtful,
+        doubtful ? static_cast<double>(candidate.bounds.lower) : -gain(candidate), i);
+  }
+  std::sort(ranks.begin(), ranks.end());
+  ranked_.clear();
+  for (const auto& one : ranks)
+    ranked_.push_back(std::get<std::size_t>(one));
 }
 
 /// Expected improvement over the best, in its units (Jones, Schonlau and Welch 1998, equation
@@ -211,21 +262,17 @@ bool CellSearch::is_doubtful(const Candidate& candidate) {
 
 std::vector<std::size_t> CellSearch::order() {
   std::vector<std::size_t> waiting;
-  for (std::size_t i = 0; i < candidates_.size(); ++i) {
-    if (candidates_[i].status == Status::waiting) waiting.push_back(i);
+  const auto take = [&](std::size_t number) {
+    if (candidates_[number].status == Status::waiting) waiting.push_back(number);
+  };
+  if (settings_.policy == SearchPolicy::exhaustive) {
+    for (std::size_t i = 0; i < candidates_.size(); ++i)
+      take(i);
+    return waiting;
   }
-  if (settings_.policy == SearchPolicy::exhaustive) return waiting;
   refresh();
-  // Of the doubtful ones the one that needs least comes first: its OOM settles the others.
-  std::vector<std::tuple<bool, bool, double>> rank(candidates_.size());
-  for (const auto i : waiting) {
-    const auto& candidate = candidates_[i];
-    const bool doubtful = is_doubtful(candidate);
-    rank[i] = {candidate.late, doubtful,
-               doubtful ? static_cast<double>(candidate.bounds.lower) : -gain(candidate)};
-  }
-  std::stable_sort(waiting.begin(), waiting.end(),
-                   [&](std::size_t a, std::size_t b) { return rank[a] < rank[b]; });
+  for (const auto number : ranked_)
+    take(number);
   return waiting;
 }
 
@@ -249,7 +296,7 @@ std::optional<std::string> CellSearch::enough(double gpu_hours) {
   double none = 1;
   for (const auto& candidate : candidates_) {
     if (candidate.status != Status::waiting || candidate.late) continue;
-    none *= 1 - chance_of_better(candidate, until.regret);
+    none *= 1 - candidate.better;
   }
   if (none < until.confidence) return std::nullopt;
   if (!best_)
@@ -260,10 +307,11 @@ std::optional<std::string> CellSearch::enough(double gpu_hours) {
       none, 100 * until.regret, std::exp(*best_));
 }
 
-std::optional<std::size_t> CellSearch::ruled_out_by(std::size_t number) const {
-  const auto& candidate = candidates_[number];
+std::optional<std::size_t> CellSearch::ruled_out_by(std::size_t number) {
+  auto& candidate = candidates_[number];
   if (!candidate.is.memory_is_known) return std::nullopt;
-  for (const auto other : out_of_memory_) {
+  for (; candidate.held_against < out_of_memory_.size(); ++candidate.held_against) {
+    const auto other = out_of_memory_[candidate.held_against];
     if (needs_as_much(candidate.need, candidates_[other].need)) return other;
   }
   return std::nullopt;

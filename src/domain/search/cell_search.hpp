@@ -62,7 +62,7 @@ class CellSearch {
   [[nodiscard]] std::optional<std::string> enough(double gpu_hours);
   /// Of a point that waits: one that ran out of memory and needs no more; none where nothing
   /// rules it out.
-  [[nodiscard]] std::optional<std::size_t> ruled_out_by(std::size_t number) const;
+  [[nodiscard]] std::optional<std::size_t> ruled_out_by(std::size_t number);
   /// What is expected of a point that waits, for the sentence of enough().
   [[nodiscard]] std::string bound_text(std::size_t number);
 
@@ -80,6 +80,8 @@ class CellSearch {
     double mean = 0;
     double sigma = 0;
     double fits = 1;
+    double better = 1;             // its chance to be worth a run
+    std::size_t held_against = 0;  // of out_of_memory_
   };
 
   struct Measured {
@@ -94,6 +96,8 @@ class CellSearch {
   void learn_residuals();
   void add_others();
   void refresh();
+  [[nodiscard]] std::vector<std::size_t> promising() const;
+  void rank();
   [[nodiscard]] static bool is_doubtful(const Candidate& candidate);
   [[nodiscard]] double gain(const Candidate& candidate) const;
   [[nodiscard]] double chance_of_better(const Candidate& candidate, double by) const;
@@ -104,7 +108,8 @@ class CellSearch {
   ResidualModel residuals_;
   FitBelief fit_;
   std::vector<Candidate> candidates_;
-  std::vector<std::size_t> out_of_memory_;
+  std::vector<std::size_t> ranked_;         // all that have not ended
+  std::vector<std::size_t> out_of_memory_;  // of which none rules another one out
   std::vector<Measured> measured_;
   std::size_t learnt_ = 0;  // how many of them the residuals know
   std::map<std::array<std::int64_t, 4>, std::int32_t> others_;  // cells, by what they are

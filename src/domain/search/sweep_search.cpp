@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include <set>
+#include <unordered_set>
 #include <utility>
 
 namespace shardsweep {
@@ -98,7 +98,7 @@ void SweepSearch::teach(Cell& cell) {
 
 /// What is not waiting has been started, or ended by somebody else's decision.
 void SweepSearch::sync(const std::vector<const TrialRow*>& waiting) {
-  std::set<TrialId> ids;
+  std::unordered_set<TrialId> ids;
   for (const auto* trial : waiting)
     ids.insert(trial->id);
   for (const auto& [id, place] : places_) {

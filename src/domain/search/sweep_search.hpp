@@ -13,6 +13,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -65,8 +66,8 @@ class SweepSearch {
     TrialId after_oom_of = 0;
   };
   struct Advice {
-    std::map<TrialId, std::int64_t> rank;  ///< of those that wait: lowest first
-    std::vector<Skip> skip;                ///< of those that wait
+    std::unordered_map<TrialId, std::int64_t> rank;  ///< of those that wait: lowest first
+    std::vector<Skip> skip;                          ///< of those that wait
   };
   /// `trials` of the world that are planned wait.
   [[nodiscard]] Advice advise(const std::vector<const TrialRow*>& waiting);

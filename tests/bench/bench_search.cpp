@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a search costs a daemon's tick in one cell of 100,000 layouts, most of which wait: one
+// JSON line with the CPU time of adding them and of a tick that follows a measurement.
+#include "domain/search/sweep_search.hpp"
+#include "unit/domain/sweep_fixture.hpp"
+#include "unit/domain/world_case.hpp"
+
+#include <fmt/format.h>
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace {
+
+using namespace shardsweep;
+using namespace shardsweep::testing;
+
+constexpr int points = 100'000;
+constexpr int ticks = 60;
+
+double cpu_s() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_utime.tv_sec) +
+         static_cast<double>(usage.ru_utime.tv_usec) / 1e6;
+}
+
+/// The i-th of 160,000, all different.
+Point point_at(int i) {
+  Point point;
+  point.nodes = 8;
+  point.gpus = 64;
+  point.seq_len = 4096;
+  auto& layout = point.layout;
+  layout.tp = 1 << (i % 5);
+  layout.pp = 1 << (i / 5 % 2);
+  layout.dp = 64 / layout.tp / layout.pp;
+  layout.micro_batch = 1 + i / 10 % 16;
+  layout.grad_accum = 1 + i / 160 % 50;
+  layout.zero = i / 8000 % 2;
+  layout.bucket_mb = 1 + i / 16000;
+  return point;
+}
+
+/// Ends what has been assigned, some of it out of memory.
+void end_running(Case& test, SweepSearch& search) {
+  for (auto& [id, attempt] : test.world.attempts) {
+    auto& trial = test.world.trials.at(attempt.trial);
+    if (trial.state == State::ended) continue;
+    trial.state = State::ended;
+    trial.outcome = trial.id % 7 == 0 ? Outcome::oom : Outcome::completed;
+    attempt.state = State::ended;
+    const double speed = 3000.0 + static_cast<double>(trial.id * 7919 % 2000);
+    search.end(trial.id, {*trial.outcome, *trial.outcome == Outcome::oom ? 0 : speed, 0});
+  }
+}
+
+}  // namespace
+
+int main() {
+  SearchSettings settings{.policy = SearchPolicy::best_first};
+  settings.until.regret = 0.01;
+  SweepSearch search(settings, h100(), Predictor(h100(), **find_family("nanotron")));
+  Case test;
+  test.input.sweeps[1].backend = "slurm";
+  test.input.searches[1] = &search;
+  const double begin = cpu_s();
+  for (int i = 0; i < points; ++i) {
+    const auto point = point_at(i);
+    search.add({.id = i + 1, .point = {.model = llama3_8b(), .point = point, .traits = {}}});
+  }
+  const double added_s = cpu_s() - begin;
+  for (int i = 0; i < points; ++i) {
+    auto& row = test.trial(i + 1, point_at(i).layout.micro_batch, std::to_string(i % 10));
+    row.nodes = 8;
+    row.gpus = 64;
+  }
+  std::vector<double> times;
+  for (int i = 0; i < ticks; ++i) {
+    const double start = cpu_s();
+    test.decide();
+    times.push_back(cpu_s() - start);
+    test.changes.clear();
+    end_running(test, search);
+  }
+  std::sort(times.begin(), times.end());
+  fmt::print(
+      "{{\"bench\":\"search\",\"points\":{},\"add_cpu_s\":{:.3f},\"ticks\":{},"
+      "\"tick_cpu_s\":{:.3f},\"tick_cpu_s_most\":{:.3f}}}\n",
+      points, added_s, ticks, times[times.size() / 2], times.back());
+  return 0;
+}
