@@ -39,13 +39,16 @@ double seconds_of(const RecordedRun& run, const ReplayOptions& options) {
   return options.start_s + options.steps * step_s;
 }
 
-/// Rows that share what a lane shares, and the kernel, of which memory depends too.
+/// Rows that share what a lane shares, and the kernel, of which memory depends too. One whose
+/// ZeRO stage is unknown is alone: of two that look alike one may have had a third of the
+/// other's memory, and no OOM of one says anything of the other.
 LaneHash lane_of(const RecordedRun& run) {
   LaneHash lane;
   for (const auto& axis : axes()) {
     if (axis.in_lane_key) lane.add(axis.get(run.point));
   }
   lane.add(run.kernel);
+  if (run.unknown.zero && run.point.layout.dp > 1) lane.add(std::int64_t{run.line});
   return lane;
 }
 

@@ -143,6 +143,21 @@ TEST_CASE("a row that ended in spite of an OOM is neither good nor bad where it 
   CHECK(report->cells.front().good_left_out == 0);
 }
 
+TEST_CASE("an OOM says nothing of a row where it is unknown what both needed") {
+  // ZeRO 0 and 3 of one layout, of a table that does not say which.
+  auto sweep = table_of({{1, 2, 1, 1, oom, 0}, {1, 2, 1, 2, Outcome::completed, 7000}});
+  for (auto& run : sweep.runs)
+    run.unknown.zero = true;
+  for (const auto policy : {SearchPolicy::exhaustive, SearchPolicy::best_first}) {
+    const auto report = replay(
+        sweep,
+        {.cluster = h100(), .family = *find_family("nanotron"), .search = {.policy = policy}});
+    REQUIRE(report);
+    CHECK(report->cells.front().launched == 2);
+    CHECK(report->cells.front().good_left_out == 0);
+  }
+}
+
 TEST_CASE("runs are counted as they are launched and regret where it stops") {
   SearchSettings search{.policy = SearchPolicy::best_first};
   search.until.runs = 1;
