@@ -296,6 +296,8 @@ class Grammar {
         ->type_name("RULE");
     replay->add_flag("--learn-across", o_.learn_across,
                      "cells learn from smaller models and fewer nodes");
+    replay->add_flag("--cross-validate", o_.cross_validate,
+                     "also with the time model refitted to the other models' rows, and to all");
     CLI::App* import_table = command(
         "import", "Take somebody's table of runs into the database: results, best, heatmap");
     with_recorded_file(import_table);

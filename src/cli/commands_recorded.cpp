@@ -14,8 +14,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <filesystem>
+#include <utility>
+#include <vector>
 
 namespace shardsweep {
 namespace {
@@ -46,6 +49,26 @@ Result<SearchSettings> search_of(const Options& options) {
     }
   }
   return search;
+}
+
+/// The same search with the time model as the family has it, refitted to the other models'
+/// rows, and to all: how much of what is learnt holds for a model that nobody has run.
+Result<ExitCode> cross_validate(const Session& session, const RecordedInput& input,
+                                const SearchSettings& search) {
+  std::vector<FittedReplay> replays;
+  constexpr std::array<std::pair<const char*, ReplayFit>, 3> fits{
+      {{"family", ReplayFit::none},
+       {"other_models", ReplayFit::other_models},
+       {"all_models", ReplayFit::all_models}}};
+  for (const auto& [name, fit] : fits) {
+    SHARDSWEEP_ASSIGN(auto report, replay(input.sweep, {.cluster = input.cluster,
+                                                        .family = input.family,
+                                                        .search = search,
+                                                        .fit = fit}));
+    replays.push_back({name, std::move(report)});
+  }
+  SHARDSWEEP_TRY(print_result(cross_validation_text(replays, session.options.format)));
+  return ExitCode::done;
 }
 
 std::string import_text(const std::string& name, const Answer& answer, Format format) {
@@ -108,6 +131,7 @@ Result<ExitCode> command_import(const Session& session) {
 Result<ExitCode> command_replay(const Session& session) {
   SHARDSWEEP_ASSIGN(const auto search, search_of(session.options));
   SHARDSWEEP_ASSIGN(const auto input, read_recorded_input(session));
+  if (session.options.cross_validate) return cross_validate(session, input, search);
   SHARDSWEEP_ASSIGN(const auto report, replay(input.sweep, {.cluster = input.cluster,
                                                             .family = input.family,
                                                             .search = search}));

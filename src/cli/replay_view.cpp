@@ -180,6 +180,39 @@ std::string replay_text(const ReplayReport& report, Format format) {
   return table_text(table, format);
 }
 
+std::string cross_validation_text(const std::vector<FittedReplay>& replays, Format format) {
+  if (format == Format::json) {
+    std::string text = as_json(replays.front().report);
+    text.erase(text.rfind('}'));
+    text += ",\n\"cross_validation\":[";
+    for (const auto& one : replays) {
+      text += fmt::format("{}{{\"fitted_on\":\"{}\",\"total\":{}}}",
+                          text.back() == '[' ? "\n" : ",\n", one.fitted_on,
+                          total_json(total_of(one.report)));
+    }
+    return text + "]}\n";
+  }
+  Table table;
+  table.columns = {"fitted_on",
+                   "points",
+                   "launched",
+                   "oom_launched",
+                   "good_left_out",
+                   "runs_to_1pct",
+                   "median_runs_to_1pct",
+                   "median_first_choice",
+                   "median_regret_at_stop"};
+  for (const auto& one : replays) {
+    const auto total = total_of(one.report);
+    table.rows.push_back(
+        {one.fitted_on, total.sum.points, total.sum.launched, total.sum.oom_launched,
+         total.sum.good_left_out, or_null(total.sum.runs_to_1pct),
+         or_null(quantile(total.to_1pct, 0.5)), or_null(quantile(total.first_choice, 0.5)),
+         or_null(quantile(total.regret, 0.5))});
+  }
+  return table_text(table, format);
+}
+
 std::string replay_summary(const ReplayReport& report) {
   const auto total = total_of(report);
   const auto& sum = total.sum;

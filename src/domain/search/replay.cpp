@@ -165,8 +165,8 @@ class RecordedCluster {
 class CellReplay {
  public:
   CellReplay(const RecordedSweep& sweep, const ReplayOptions& options,
-             const std::vector<const RecordedRun*>& runs)
-      : sweep_(sweep), options_(options), predictor_(options.cluster, *options.family) {
+             const std::vector<const RecordedRun*>& runs, Predictor predictor)
+      : sweep_(sweep), options_(options), predictor_(std::move(predictor)) {
     for (const auto* run : runs) {
       const auto& unknown = run->unknown;
       SearchPoint point{sweep.model_of(*run), run->point, traits_of_kernel(run->kernel)};
@@ -355,6 +355,23 @@ class CellReplay {
   std::vector<TrialId> spared_;
 };
 
+/// The predictor of a cell of `model`. Rows whose log holds an OOM are slow by their own fault.
+Predictor fitted(const RecordedSweep& sweep, const ReplayOptions& options,
+                 const std::string& model) {
+  Predictor predictor(options.cluster, *options.family);
+  if (options.fit == ReplayFit::none) return predictor;
+  for (const auto& run : sweep.runs) {
+    const auto& of = sweep.model_of(run);
+    if (run.outcome != Outcome::completed || run.oom_error) continue;
+    if (options.fit == ReplayFit::other_models && of.name == model) continue;
+    predictor.learn({.model = of,
+                     .point = run.point,
+                     .traits = traits_of_kernel(run.kernel),
+                     .tokens_per_s_per_gpu = run.tokens_per_s_per_gpu.value_or(0)});
+  }
+  return predictor;
+}
+
 Result<void> check_worlds(const RecordedSweep& sweep, const ClusterSpec& cluster) {
   for (const auto& run : sweep.runs) {
     const std::int64_t needed =
@@ -388,7 +405,8 @@ Result<ReplayReport> replay(const RecordedSweep& sweep, const ReplayOptions& opt
   ReplayReport report;
   std::vector<SearchTrial> lessons;
   for (const auto& [key, runs] : cells)
-    report.cells.push_back(CellReplay(sweep, options, runs).play(lessons));
+    report.cells.push_back(
+        CellReplay(sweep, options, runs, fitted(sweep, options, key.model)).play(lessons));
   return report;
 }
 

@@ -16,6 +16,13 @@
 
 namespace shardsweep {
 
+/// Whose completed rows the time model is refitted to before a cell is replayed.
+enum class ReplayFit : std::uint8_t {
+  none,          ///< the family's constants as they are
+  other_models,  ///< those of the table's other models: the cell's own stays unseen
+  all_models,    ///< every row, the cell's own included
+};
+
 struct ReplayOptions {
   ClusterSpec cluster;
   const Family* family = nullptr;
@@ -23,6 +30,7 @@ struct ReplayOptions {
   /// A run takes `start_s` and its train step times `steps`; one that failed takes `start_s`.
   double start_s = 60;
   std::int32_t steps = 13;
+  ReplayFit fit = ReplayFit::none;
 };
 
 /// What a policy does with one cell (model x seq_len x nodes).
