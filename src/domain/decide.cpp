@@ -186,14 +186,12 @@ class Decider {
                                                     : other->second.slug));
     }
     std::erase_if(trials, [](const TrialRow* trial) { return trial->state == State::ended; });
-    const auto rank = [&](const TrialRow* trial) {
-      const auto at = advice.rank.find(trial->id);
-      return at == advice.rank.end() ? std::int64_t{0} : at->second;
-    };
     std::vector<std::pair<std::int64_t, TrialRow*>> ranked;
     ranked.reserve(trials.size());
-    for (auto* trial : trials)
-      ranked.emplace_back(rank(trial), trial);
+    for (auto* trial : trials) {
+      const auto at = advice.rank.find(trial->id);
+      ranked.emplace_back(at == advice.rank.end() ? 0 : at->second, trial);
+    }
     std::stable_sort(ranked.begin(), ranked.end(),
                      [](const auto& a, const auto& b) { return a.first < b.first; });
     std::transform(ranked.begin(), ranked.end(), trials.begin(),
