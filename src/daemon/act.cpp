@@ -289,6 +289,7 @@ Result<void> Daemon::assign(const AllocationRow& allocation, AttemptId id) {
 }
 
 void Daemon::forget_ended() {
+  if (!std::exchange(changed_, false)) return;
   std::erase_if(world_.attempts, [this](const auto& entry) {
     // A lane's length counts the ended ones too, while its allocation lives.
     const auto allocation = world_.allocations.find(entry.second.allocation);

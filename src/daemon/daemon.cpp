@@ -3,6 +3,7 @@
 // act.cpp.
 #include "daemon/daemon.hpp"
 
+#include "domain/alive.hpp"
 #include "domain/fold.hpp"
 #include "domain/nodes.hpp"
 #include "domain/opening_hours.hpp"
@@ -121,21 +122,23 @@ void Daemon::add_site(const SweepContext& context, const SweepRow& sweep, SweepF
       seen == sites_.end() && scheduler != schedulers_.end() && scheduler->second->knows_site();
 }
 
+/// Jobs wait for hours, looks at them are far apart, and lanes have work ahead: the more of
+/// what is alive is in somebody else's hands, the less a tick finds.
 std::chrono::milliseconds Daemon::pause() const {
-  constexpr double idle_ticks = 2.5;  // fewer than what renew_lease() takes for a gap
-  const bool waits = waits_for_scheduler();
-  const bool quick = busy() && !waits;
-  double seconds = quick ? parts_.policy.tick_s : parts_.policy.idle_tick_s;
-  if (waits) seconds *= idle_ticks;
-  for (const auto& [id, context] : contexts_) {
-    if (quick) seconds = std::min(seconds, context.spec.policy.tick_s);
+  constexpr double waiting = 2.5;  // idle ticks; fewer than what renew_lease() takes for a gap
+  constexpr double elsewhere = 4;  // ticks
+  const bool settled = !serving_ && all_said_ && changes_.empty() && !settling();
+  const bool waits = settled && only_waits(world_);
+  double seconds = parts_.policy.idle_tick_s;
+  if (busy() && !waits) {
+    seconds = parts_.policy.tick_s;
+    for (const auto& [id, context] : contexts_)
+      seconds = std::min(seconds, context.spec.policy.tick_s);
+    if (settled && !runs_here(world_)) seconds *= elsewhere;
+  } else if (waits) {
+    seconds *= waiting;
   }
   return std::chrono::milliseconds(std::max<std::int64_t>(1, std::int64_t(seconds * 1000)));
-}
-
-/// Jobs wait for hours, and looks are far apart: a tick in between finds nothing.
-bool Daemon::waits_for_scheduler() const {
-  return !serving_ && all_said_ && changes_.empty() && !settling() && only_waits(world_);
 }
 
 Result<void> Daemon::renew_lease() {
@@ -150,6 +153,7 @@ Result<void> Daemon::renew_lease() {
 Result<void> Daemon::commit() {
   if (changes_.empty()) return {};
   all_said_ = false;
+  changed_ = true;
   auto done = parts_.store.commit(changes_);
   if (!done && worth_retrying(done.error().kind)) {
     // They stay in memory and are committed with the next tick's; nothing acts on them before.

@@ -168,7 +168,6 @@ class Daemon {
   void notify();
   [[nodiscard]] bool is_telling() const;
 
-  [[nodiscard]] bool waits_for_scheduler() const;
   void take_time();
   void add_site(const SweepContext& context, const SweepRow& sweep, SweepFacts& facts);
   [[nodiscard]] DecideInput decide_input();
@@ -201,6 +200,7 @@ class Daemon {
   bool asked_to_stop_ = false;
   bool decided_ = false;   ///< over the world as it is now
   bool serving_ = false;   ///< a request is only half served
+  bool changed_ = true;    ///< the world, since what has ended was forgotten
   bool all_said_ = false;  ///< to the leads, of the world as it is now
   Watcher watcher_;
   std::map<NotifySettings, std::unique_ptr<Notifier>> notifiers_;

@@ -572,29 +572,4 @@ Orders orders_for(const World& world, const AllocationRow& allocation, bool cont
   return orders;
 }
 
-bool anything_alive(const World& world) {
-  const bool allocations = std::any_of(world.allocations.begin(), world.allocations.end(),
-                                       [](const auto& entry) { return live(entry.second); });
-  if (allocations) return true;
-  return std::any_of(world.trials.begin(), world.trials.end(), [&](const auto& entry) {
-    const TrialRow& trial = entry.second;
-    const bool to_be_started =
-        !trial.hidden && state_of(world, trial.sweep) == SweepState::active;
-    return trial.state != State::ended && (trial.state != State::planned || to_be_started);
-  });
-}
-
-bool only_waits(const World& world) {
-  bool any = false;
-  for (const auto& [id, row] : world.allocations) {
-    if (!live(row)) continue;
-    if (row.backend == "local" || row.claimed_at != 0) return false;
-    any = true;
-  }
-  // Nothing is there, and something holds it: the clock, or what the scheduler says of others.
-  for (const SweepRow& sweep : world.sweeps)
-    any = any || (sweep.state == SweepState::active && !sweep.held.empty());
-  return any;
-}
-
 }  // namespace shardsweep

@@ -67,11 +67,4 @@ struct Orders {
 /// The same for one attempt alone, starting up included.
 [[nodiscard]] double needed_time_s(double work_s, const Policy& policy);
 
-/// True while a daemon has something to wait for.
-[[nodiscard]] bool anything_alive(const World& world);
-
-/// Nothing runs, and what is asked for waits in a cluster's queue: only its scheduler or a
-/// request can bring news.
-[[nodiscard]] bool only_waits(const World& world);
-
 }  // namespace shardsweep

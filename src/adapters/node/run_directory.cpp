@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <memory>
 
 namespace shardsweep {
 namespace {
@@ -153,11 +154,12 @@ Result<std::vector<std::string>> LineReader::look(std::size_t limit) {
     if (errno == ENOENT || errno == ESTALE) return lines;
     return errno_error("cannot open " + path_.string());
   }
-  std::string chunk(chunk_bytes, '\0');
+  // Mostly there is nothing new: clearing the memory first would be most of the work.
+  const auto chunk = std::make_unique_for_overwrite<char[]>(chunk_bytes);
   while (lines.size() < limit) {
     SHARDSWEEP_ASSIGN(const std::size_t got,
-                      read_at(file.get(), chunk.data(), chunk.size(), offset_, path_.string()));
-    const std::string_view text(chunk.data(), got);
+                      read_at(file.get(), chunk.get(), chunk_bytes, offset_, path_.string()));
+    const std::string_view text(chunk.get(), got);
     std::size_t begin = 0;
     while (lines.size() < limit) {
       const std::size_t end = text.find('\n', begin);
@@ -168,7 +170,7 @@ Result<std::vector<std::string>> LineReader::look(std::size_t limit) {
     }
     offset_ += begin;
     if (begin > 0) continue;
-    if (got < chunk.size()) break;
+    if (got < chunk_bytes) break;
     // No end in sight: its beginning is handed out, to be counted, and the rest passed over.
     if (!overlong_) lines.emplace_back(text.substr(0, 1000));
     overlong_ = true;

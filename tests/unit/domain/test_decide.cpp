@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fold and decide over worlds built by hand: no file, no process, no clock.
+#include "domain/alive.hpp"
 #include "unit/domain/world_case.hpp"
 
 #include <doctest/doctest.h>
@@ -263,10 +264,13 @@ TEST_CASE("a daemon only waits while nothing of it runs and something is in a qu
   c.trial(1, 1);
   c.decide();
   CHECK_FALSE(only_waits(c.world));  // this machine's allocation starts at once
+  CHECK(runs_here(c.world));
   c.allocation().backend = "slurm";
   CHECK(only_waits(c.world));
+  CHECK_FALSE(runs_here(c.world));
   c.line(Claimed{.token = c.allocation().token});
   CHECK_FALSE(only_waits(c.world));
+  CHECK_FALSE(runs_here(c.world));
   c.allocation().state = State::ended;
   CHECK_FALSE(only_waits(c.world));
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a sweep leaves to others, by what decide() does and says.
+#include "domain/alive.hpp"
 #include "domain/opening_hours.hpp"
 #include "unit/domain/world_case.hpp"
 

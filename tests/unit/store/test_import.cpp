@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "domain/decide.hpp"
+#include "domain/alive.hpp"
 #include "domain/imported_trials.hpp"
 #include "domain/pivot.hpp"
 #include "unit/store/support.hpp"

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who has what is alive in hand: how long a daemon may pause, and whether it may leave.
+#pragma once
+
+#include <shardsweep/world.hpp>
+
+namespace shardsweep {
+
+/// True while a daemon has something to wait for.
+[[nodiscard]] bool anything_alive(const World& world);
+
+/// Nothing runs, and what is asked for waits in a cluster's queue: only its scheduler or a
+/// request can bring news.
+[[nodiscard]] bool only_waits(const World& world);
+
+/// Something of what lives runs on the daemon's own machine, where nothing is assigned ahead
+/// and an end can be answered at once.
+[[nodiscard]] bool runs_here(const World& world);
+
+}  // namespace shardsweep
