@@ -153,6 +153,15 @@ Result<bool> nobody_works(const Session& session, const std::vector<SweepStatus>
   return paused || !daemon_runs(session);
 }
 
+ExitCode left_alone(const std::vector<SweepStatus>& statuses, Progress& progress) {
+  progress.end(joined(statuses));
+  for (const SweepStatus& status : statuses) {
+    if (!status.waiting.empty()) say(status.name + " " + status.waiting);
+  }
+  say("nobody works on it: 'shardsweep resume' goes on");
+  return ExitCode::undecided;
+}
+
 }  // namespace
 
 Result<ExitCode> follow_sweeps(const Session& session, const std::vector<std::string>& sweeps) {
@@ -170,22 +179,14 @@ Result<ExitCode> follow_sweeps(const Session& session, const std::vector<std::st
     if (interrupted != 0) {
       progress.end(line);
       say("stopped following; the sweep goes on. 'shardsweep follow' follows it again, "
-          "'shardsweep "
-          "pause' stops it");
+          "'shardsweep pause' stops it");
       return ExitCode::interrupted;
     }
     SHARDSWEEP_ASSIGN(const bool idle, nobody_works(session, statuses));
     if (idle) {
       // The daemon may have ended between the two looks because everything is over.
       SHARDSWEEP_ASSIGN(const auto again, reader->status(sweeps));
-      if (!std::all_of(again.begin(), again.end(), over)) {
-        progress.end(joined(again));
-        for (const SweepStatus& status : again) {
-          if (!status.waiting.empty()) say(status.name + " " + status.waiting);
-        }
-        say("nobody works on it: 'shardsweep resume' goes on");
-        return ExitCode::undecided;
-      }
+      if (!std::all_of(again.begin(), again.end(), over)) return left_alone(again, progress);
     }
     std::this_thread::sleep_for(look_every);
   }

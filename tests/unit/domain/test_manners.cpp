@@ -205,7 +205,7 @@ TEST_CASE("an allocation ends before the hours do and can wait for its nodes bef
   SUBCASE("with the night before it it gets what it wants") {
     s.hours("20:00-08:00", 20 * hour);
     CHECK(time_limit_h() == 4);
-    CHECK(s.allocation().deadline == noon + std::int64_t{12 * 3600} * 1'000'000);
+    CHECK(s.allocation().deadline == noon + std::int64_t{12} * 3600 * 1'000'000);
   }
   SUBCASE("else half of what is left") {
     s.hours("20:00-08:00", 28 * hour);
