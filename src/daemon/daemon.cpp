@@ -123,10 +123,12 @@ void Daemon::add_site(const SweepContext& context, const SweepRow& sweep, SweepF
 }
 
 /// Jobs wait for hours, looks at them are far apart, and lanes have work ahead: the more of
-/// what is alive is in somebody else's hands, the less a tick finds.
+/// what is alive is in other hands, the less a tick finds; and the more lanes, the more it
+/// costs.
 std::chrono::milliseconds Daemon::pause() const {
   constexpr double waiting = 2.5;  // idle ticks; fewer than what renew_lease() takes for a gap
-  constexpr double elsewhere = 4;  // ticks
+  constexpr double quick_lanes = 16;  // that many are looked at in every tick
+  constexpr double rarest = 4;        // ticks
   const bool settled = !serving_ && all_said_ && changes_.empty() && !settling();
   const bool waits = settled && only_waits(world_);
   double seconds = parts_.policy.idle_tick_s;
@@ -134,7 +136,8 @@ std::chrono::milliseconds Daemon::pause() const {
     seconds = parts_.policy.tick_s;
     for (const auto& [id, context] : contexts_)
       seconds = std::min(seconds, context.spec.policy.tick_s);
-    if (settled && !runs_here(world_)) seconds *= elsewhere;
+    const auto lanes = static_cast<double>(live_in_jobs(world_));
+    if (settled) seconds *= std::clamp(lanes / quick_lanes, 1.0, rarest);
   } else if (waits) {
     seconds *= waiting;
   }

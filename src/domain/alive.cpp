@@ -42,10 +42,14 @@ bool only_waits(const World& world) {
   return any;
 }
 
-bool runs_here(const World& world) {
-  return std::any_of(world.allocations.begin(), world.allocations.end(), [](const auto& entry) {
-    return live(entry.second) && entry.second.backend == "local";
-  });
+std::size_t live_in_jobs(const World& world) {
+  std::size_t count = 0;
+  for (const auto& [id, row] : world.allocations) {
+    if (!live(row)) continue;
+    if (row.backend == "local") return 0;
+    ++count;
+  }
+  return count;
 }
 
 }  // namespace shardsweep

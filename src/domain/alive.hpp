@@ -4,6 +4,8 @@
 
 #include <shardsweep/world.hpp>
 
+#include <cstddef>
+
 namespace shardsweep {
 
 /// True while a daemon has something to wait for.
@@ -13,8 +15,8 @@ namespace shardsweep {
 /// request can bring news.
 [[nodiscard]] bool only_waits(const World& world);
 
-/// Something of what lives runs on the daemon's own machine, where nothing is assigned ahead
-/// and an end can be answered at once.
-[[nodiscard]] bool runs_here(const World& world);
+/// Live allocations, each a file to be looked at in every tick; 0 where one is on the daemon's
+/// own machine, where nothing is assigned ahead and an end can be answered at once.
+[[nodiscard]] std::size_t live_in_jobs(const World& world);
 
 }  // namespace shardsweep

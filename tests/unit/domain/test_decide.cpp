@@ -264,13 +264,13 @@ TEST_CASE("a daemon only waits while nothing of it runs and something is in a qu
   c.trial(1, 1);
   c.decide();
   CHECK_FALSE(only_waits(c.world));  // this machine's allocation starts at once
-  CHECK(runs_here(c.world));
+  CHECK(live_in_jobs(c.world) == 0);
   c.allocation().backend = "slurm";
   CHECK(only_waits(c.world));
-  CHECK_FALSE(runs_here(c.world));
+  CHECK(live_in_jobs(c.world) == 1);
   c.line(Claimed{.token = c.allocation().token});
   CHECK_FALSE(only_waits(c.world));
-  CHECK_FALSE(runs_here(c.world));
+  CHECK(live_in_jobs(c.world) == 1);
   c.allocation().state = State::ended;
   CHECK_FALSE(only_waits(c.world));
 }
