@@ -5,6 +5,9 @@
 
 #include <shardsweep/command.hpp>
 
+// Boost takes it for gone where POSIX 2008 is asked for; every Linux has it.
+#define BOOST_POSIX_HAS_VFORK 1
+
 #include <boost/asio.hpp>
 #include <boost/process/args.hpp>
 #include <boost/process/async_pipe.hpp>
@@ -15,6 +18,7 @@
 #include <boost/process/extend.hpp>
 #include <boost/process/group.hpp>
 #include <boost/process/io.hpp>
+#include <boost/process/posix.hpp>
 #include <fmt/format.h>
 
 #include <signal.h>
@@ -31,12 +35,13 @@ namespace bp = boost::process;
 namespace asio = boost::asio;
 using Clock = std::chrono::steady_clock;
 
-/// The daemon blocks the signals that it reads from a descriptor; its children must not.
+/// The daemon blocks the signals that it reads from a descriptor; its children must not. Called
+/// between vfork and exec, where nothing of ours may be touched.
 void reset_signals() {
+  ::signal(SIGPIPE, SIG_DFL);
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  ::signal(SIGPIPE, SIG_DFL);
 }
 
 bp::environment environment_of(const CommandOptions& options) {
@@ -139,8 +144,9 @@ Result<RunningCommand> RunningCommand::start(const std::vector<std::string>& arg
   }
   auto state = std::make_unique<State>(options, argv[0]);
   std::error_code error;
+  // Not by fork: copying the daemon's memory map was a quarter of what a waiting daemon costs.
   state->child = bp::child(
-      bp::exe = program.string(),
+      bp::posix::use_vfork, bp::exe = program.string(),
       bp::args = std::vector<std::string>(argv.begin() + 1, argv.end()),
       bp::std_in<bp::null, bp::std_out> state->out_pipe, bp::std_err > state->err_pipe,
       state->group, environment_of(options), error,
