@@ -63,6 +63,7 @@ struct Policy {
   double probe_limit_s = 300;
   double remember_s = 7 * 86400;
   std::int64_t control_tolerance = 10;  ///< percent
+  double network_factor = 2;
   std::int64_t control_least = 3;
   double slow_node_factor = 1.2;
   std::int64_t slow_node_after = 3;

@@ -25,9 +25,10 @@ struct RecordsSummary {
   std::string error_message;
   std::string runner_version;
   OwnWork own_work{};
-  std::string doubt{};         ///< why the result can't be true; empty: no reason
-  std::int64_t malformed = 0;  ///< lines that are no records
-  std::int64_t foreign = 0;    ///< records of another nonce
+  double busbw_bytes_per_s = 0;  ///< of the network probe of a result; 0: none
+  std::string doubt{};           ///< why the result can't be true; empty: no reason
+  std::int64_t malformed = 0;    ///< lines that are no records
+  std::int64_t foreign = 0;      ///< records of another nonce
 };
 
 /// Total: never fails on any text.

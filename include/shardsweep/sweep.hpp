@@ -71,6 +71,22 @@ struct ExcludeRule {
   friend bool operator==(const ExcludeRule&, const ExcludeRule&) = default;
 };
 
+/// What every allocation runs first and last, on all its slots (domain/control.hpp).
+struct ControlSpec {
+  /// Without a world; none: no layout. Vars that it does not set take their first value.
+  std::optional<PartialPoint> layout;
+  /// Allocations of at least so many nodes time an all-reduce over all ranks; 0: none does.
+  std::int32_t network_from = 0;
+
+  [[nodiscard]] bool probes_network(std::int32_t nodes, std::int32_t slots) const {
+    return network_from > 0 && nodes >= network_from && nodes * slots > 1;
+  }
+  [[nodiscard]] bool runs_on(std::int32_t nodes, std::int32_t slots) const {
+    return layout.has_value() || probes_network(nodes, slots);
+  }
+  friend bool operator==(const ControlSpec&, const ControlSpec&) = default;
+};
+
 struct Measure {
   std::int32_t warmup = 3;
   std::int32_t steps = 10;
@@ -96,9 +112,7 @@ struct SweepSpec {
   std::vector<AxisValues> constants;
   std::vector<ZipGroup> zips;
   std::vector<PartialPoint> points;
-  /// Without a world: what every allocation runs first and last, on all its slots; none:
-  /// nothing. Vars that it does not set take their first value.
-  std::optional<PartialPoint> control;
+  ControlSpec control;
   std::vector<VarValues> vars;
   std::vector<ExcludeRule> excludes;
   std::optional<std::int64_t> global_batch_tokens;  ///< at most one of these two

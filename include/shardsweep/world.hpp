@@ -114,6 +114,7 @@ struct AllocationRow {
   Timestamp deadline = 0;       ///< it has ended by then, or does not start; 0: none
   Timestamp quiet_since = 0;    ///< since when its lead was found silent; 0: it speaks
   std::string probe_of{};       ///< the node that it tries again with a short run; empty: none
+  Timestamp control_since = 0;  ///< its last control has started; 0: not seen by this daemon
 };
 
 // ---- nodes
@@ -161,10 +162,14 @@ struct ControlRow {
   SweepId sweep = 0;
   std::int32_t nodes = 1;
   ControlTime time = ControlTime::start;
-  double tokens_per_s = 0;  ///< 0: it was not measured
-  double ratio = 0;         ///< to the median of the sweep's on as many nodes; 0: not known
-  std::string cause{};      ///< why it was not measured
+  double tokens_per_s = 0;       ///< of its layout; 0: not measured
+  double ratio = 0;              ///< to the median of the sweep's on as many nodes; 0: unknown
+  double busbw_bytes_per_s = 0;  ///< of an all-reduce over all ranks; 0: not measured
+  double network_ratio = 0;      ///< as `ratio`
+  double gpu_seconds = 0;        ///< that it took
+  std::string cause{};           ///< why nothing was measured
   Timestamp at = 0;
+  [[nodiscard]] bool measured() const { return tokens_per_s > 0 || busbw_bytes_per_s > 0; }
 };
 
 /// Everything that is not over. Ended trials of live sweeps are in it as far as rules need

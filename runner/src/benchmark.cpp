@@ -69,11 +69,10 @@ class Run {
   void execute() {
     start();
     connect();
-    prepare();
-    train("warmup", 0, options_.warmup);
-    const std::vector<double> before = costs_so_far();
-    train("train", options_.warmup, options_.steps);
-    gather_costs(before);
+    enter("init");
+    if (options_.network_probe != NetworkProbe::off)
+      network_ = network_probe(*device_, *report_);
+    if (options_.network_probe != NetworkProbe::alone) measure();
     finish();
   }
 
@@ -163,8 +162,17 @@ class Run {
                     members_of(options_.layout, options_.rank, "world")});
   }
 
+  void measure() {
+    prepare();
+    train("warmup", 0, options_.warmup);
+    const std::vector<double> before = costs_so_far();
+    train("train", options_.warmup, options_.steps);
+    gather_costs(before);
+    gather_memory();
+    measured_.busy_ms = by_rank(describe(busy_ms_).median);
+  }
+
   void prepare() {
-    enter("init");
     if (options_.microbench) microbench_ = building_blocks(*device_, options_, *report_);
     const Coordinates at = coordinates_of(options_.layout, options_.rank);
     const RankContext context{*device_,
@@ -271,19 +279,23 @@ class Run {
   }
 
   void finish() {
-    gather_memory();
-    measured_.busy_ms = by_rank(describe(busy_ms_).median);
     enter("teardown");
-    if (speaks()) {
-      JsonObject record = records_.begin("result");
-      add_result_fields(record, options_, measured_);
-      if (!microbench_.empty()) record.raw("microbench", microbench_);
-      if (!records_.write_durably(record))
-        fail(ErrorClass::internal, "can't write the result to '" + options_.records + "'");
-      std::fputs(result_summary(options_, measured_).c_str(), stderr);
-    }
+    if (speaks()) write_result();
     recorder_.ended("ok", -1);
     mesh_->say_goodbye(farewell_s);
+  }
+
+  void write_result() {
+    const bool trained = trainer_ != nullptr;
+    JsonObject record = records_.begin("result");
+    if (trained) add_result_fields(record, options_, measured_);
+    if (!microbench_.empty()) record.raw("microbench", microbench_);
+    if (!network_.empty()) record.raw("network", network_);
+    if (!records_.write_durably(record))
+      fail(ErrorClass::internal, "can't write the result to '" + options_.records + "'");
+    const std::string summary =
+        trained ? result_summary(options_, measured_) : "network: " + network_ + "\n";
+    std::fputs(summary.c_str(), stderr);
   }
 
   const Options& options_;
@@ -301,6 +313,7 @@ class Run {
   Measured measured_;
   std::vector<double> busy_ms_;  // own work in each timed step
   std::string microbench_;       // JSON; empty: not asked for
+  std::string network_;          // likewise
 };
 
 }  // namespace

@@ -22,6 +22,8 @@ namespace {
 
 constexpr double farewell_s = 1.0;
 constexpr int repeats = 5;
+// Enough for bandwidth to count on sockets, and some tens of ms between the ranks of a node.
+constexpr i64 probe_floats = i64{1} << 20;
 
 double median_ms(int count, const std::function<void()>& work) {
   work();
@@ -183,17 +185,20 @@ void bench_compute(const Options& o) {
                 .c_str());
 }
 
-std::string time_all_reduces(Communicator& world, Device& device, i64 world_size, i64 rank) {
+double all_reduce_ms(Communicator& world, Device& device, i64 count, int rounds) {
   Memory memory(device, std::nullopt);
+  const i64 bytes = count * dtype_size(Dtype::fp32);
+  const Block values = memory.allocate(MemoryClass::communication, bytes, "all-reduce");
+  device.zero(values.data(), bytes);
+  return median_ms(rounds, [&] {
+    world.wait(world.all_reduce(values.data(), count, Dtype::fp32, Reduction::max));
+  });
+}
+
+std::string time_all_reduces(Communicator& world, Device& device, i64 world_size, i64 rank) {
   std::vector<std::string> rows;
   for (i64 count = 16; count <= i64{1} << 20; count *= 16) {
-    const i64 bytes = count * dtype_size(Dtype::fp32);
-    const Block values = memory.allocate(MemoryClass::communication, bytes, "all-reduce");
-    device.zero(values.data(), bytes);
-    const int rounds = count > 10000 ? 20 : 500;
-    const double ms = median_ms(rounds, [&] {
-      world.wait(world.all_reduce(values.data(), count, Dtype::fp32, Reduction::max));
-    });
+    const double ms = all_reduce_ms(world, device, count, count > 10000 ? 20 : 500);
     rows.push_back(JsonObject{}
                        .integer("floats", count)
                        .number("median_ms", ms)
@@ -295,6 +300,18 @@ std::string building_blocks(Device& device, const Options& o, Communicator& worl
   if (o.world_size > 1)
     object.raw("all_reduce", time_all_reduces(world, device, o.world_size, o.rank));
   return object.str();
+}
+
+std::string network_probe(Device& device, Communicator& world) {
+  double ms = all_reduce_ms(world, device, probe_floats, repeats);
+  world.wait(world.all_reduce(&ms, 1, Dtype::fp64, Reduction::max));
+  const auto size = static_cast<double>(world.size());
+  const i64 bytes = probe_floats * dtype_size(Dtype::fp32);
+  return JsonObject{}
+      .integer("all_reduce_bytes", bytes)
+      .number("median_ms", ms)
+      .number("busbw_gb_per_s", 2 * (size - 1) / size * static_cast<double>(bytes) / ms * 1e-6)
+      .str();
 }
 
 void run_microbench(const Options& options) {

@@ -23,4 +23,10 @@ void run_microbench(const Options& options);
 ///   all_reduce: of floats; median_ms by sent_bytes per rank, smallest first (several ranks)
 std::string building_blocks(Device& device, const Options& options, Communicator& world);
 
+/// How fast the network between all ranks is, for comparing allocations: a JSON object.
+/// Collective over `world`.
+///   all_reduce_bytes, median_ms: of its slowest rank
+///   busbw_gb_per_s: 2 (n - 1) / n bytes over the time, the bus bandwidth of nccl-tests
+std::string network_probe(Device& device, Communicator& world);
+
 }  // namespace shardbench

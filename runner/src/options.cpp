@@ -280,6 +280,12 @@ void add_commands(std::vector<Flag>& f) {
   f.push_back({"microbench", Takes::nothing,
                "time the building blocks; with records, amid a run",
                [](Options& o, const std::string&) { return o.microbench = true; }});
+  f.push_back(choice_flag(
+      "network-probe", "off|first|alone: time all-reduces over all ranks before training",
+      std::array<std::pair<const char*, NetworkProbe>, 3>{{{"off", NetworkProbe::off},
+                                                           {"first", NetworkProbe::first},
+                                                           {"alone", NetworkProbe::alone}}},
+      [](Options& o) -> NetworkProbe& { return o.network_probe; }));
   f.push_back(text_flag("read-recorder", "say who waits in which collective",
                         [](Options& o) -> std::string& { return o.read_recorder; }));
 }

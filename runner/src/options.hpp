@@ -13,6 +13,8 @@
 namespace shardbench {
 
 enum class Command { run, help, version, capabilities };
+/// The all-reduce over all ranks that tells how fast the network is: before training, or alone.
+enum class NetworkProbe { off, first, alone };
 
 struct Options {
   Command command = Command::run;
@@ -35,6 +37,7 @@ struct Options {
   std::string read_recorder;
   std::string fault;
   bool microbench = false;
+  NetworkProbe network_probe = NetworkProbe::off;
   std::map<std::string, double> deadlines_s = {
       // Seconds without progress: the end of the phase, or of a train step; comm: of one wait.
       {"start", 60},   {"rendezvous", 120}, {"init", 600}, {"warmup", 1800},

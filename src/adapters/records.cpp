@@ -74,6 +74,10 @@ struct Summary {
 
   void add_result(const Json& record, std::string_view line) {
     if (summary.result) return;  // the first one counts
+    if (const auto network = record.find("network");
+        network != record.end() && network->is_object())
+      summary.busbw_bytes_per_s =
+          std::max(0.0, number_of(*network, "busbw_gb_per_s").value_or(0)) * 1e9;
     AddMeasurement measurement;
     for (const MetricInfo& metric : metric_table) {
       if (const auto value = number_of(record, metric.name)) {

@@ -110,7 +110,7 @@ std::string_view unit_by_name(std::string_view column) {
   if (column.ends_with("_per_gpu")) return "tokens/s/GPU";
   if (column == "at" || column == "since" || column == "last_seen" || column.ends_with("_at"))
     return "time";
-  if (column.ends_with("_s")) return "s";
+  if (column.ends_with("_s") && !column.ends_with("_per_s")) return "s";
   return {};
 }
 

@@ -213,7 +213,8 @@ Result<void> Daemon::send_orders(const AllocationRow& allocation) {
   SHARDSWEEP_ASSIGN(Channel * channel, channel_of(allocation));
   const auto context = contexts_.find(allocation.sweep);
   const bool controlled =
-      context != contexts_.end() && context->second.spec.control.has_value();
+      context != contexts_.end() &&
+      context->second.spec.control.runs_on(allocation.nodes, allocation.slots_per_node);
   const Orders orders = orders_for(world_, allocation, controlled);
   if (orders.control) SHARDSWEEP_TRY(assign_control(allocation, *orders.control));
   int sent = 0;

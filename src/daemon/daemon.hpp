@@ -146,6 +146,7 @@ class Daemon {
   [[nodiscard]] Result<void> send_orders(const AllocationRow& allocation);
   [[nodiscard]] Result<void> send(Channel& channel, ToLeadBody body);
   [[nodiscard]] Result<void> assign(const AllocationRow& allocation, AttemptId attempt);
+  [[nodiscard]] Result<std::optional<Point>> example_of(SweepId id, const SweepSpec& sweep);
   [[nodiscard]] Result<void> assign_probe(const AllocationRow& allocation);
   [[nodiscard]] Result<void> assign_control(const AllocationRow& allocation, ControlTime time);
   struct Extra {

@@ -62,19 +62,26 @@ void Daemon::judge_result(const AttemptRow& attempt, RecordsSummary& records) {
   records.doubt = *doubt;
 }
 
+/// Any trial that the sweep's file still has; none: there is none.
+Result<std::optional<Point>> Daemon::example_of(SweepId id, const SweepSpec& sweep) {
+  const auto trial = std::find_if(
+      world_.trials.begin(), world_.trials.end(),
+      [&](const auto& entry) { return entry.second.sweep == id && !entry.second.hidden; });
+  if (trial == world_.trials.end()) return std::optional<Point>();
+  SHARDSWEEP_ASSIGN(Point example, parts_.store.point_of(trial->first, sweep));
+  return std::optional(std::move(example));
+}
+
 Result<void> Daemon::assign_probe(const AllocationRow& allocation) {
   const auto sweep =
       std::find_if(world_.sweeps.begin(), world_.sweeps.end(),
                    [&](const SweepRow& row) { return row.id == allocation.sweep; });
-  const auto trial =
-      std::find_if(world_.trials.begin(), world_.trials.end(), [&](const auto& entry) {
-        return entry.second.sweep == allocation.sweep && !entry.second.hidden;
-      });
-  // Nothing is left that could run on the node: the allocation is drained in the same tick.
-  if (sweep == world_.sweeps.end() || trial == world_.trials.end()) return {};
+  if (sweep == world_.sweeps.end()) return {};
   SHARDSWEEP_ASSIGN(const SweepContext* context, context_of(*sweep));
-  SHARDSWEEP_ASSIGN(const Point example, parts_.store.point_of(trial->first, context->spec));
-  const Probe probe = probe_of(context->spec, example);
+  SHARDSWEEP_ASSIGN(const auto example, example_of(sweep->id, context->spec));
+  // Nothing is left that could run on the node: the allocation is drained in the same tick.
+  if (!example) return {};
+  const Probe probe = probe_of(context->spec, *example);
   return assign_extra(allocation,
                       {.id = probe_attempt(allocation),
                        .name = "probe",
@@ -99,17 +106,18 @@ Result<void> Daemon::assign_control(const AllocationRow& allocation, ControlTime
   const AttemptId id = control_attempt(allocation, time);
   if (channels_.at(allocation.id).assigned.contains(id)) return {};
   const SweepSpec& sweep = contexts_.at(allocation.sweep).spec;
-  const auto point = control_point(sweep, allocation.nodes);
-  if (!point) {
+  SHARDSWEEP_ASSIGN(const auto example, example_of(allocation.sweep, sweep));
+  const auto control = control_of(sweep, example, allocation.nodes);
+  if (!control) {
     // Said once, and the allocation does its work without.
     take_control({world_, parts_.clock.now(), changes_}, sweep.policy,
-                 world_.allocations.at(allocation.id), time, 0, point.error().what);
+                 world_.allocations.at(allocation.id), time, {}, control.error().what);
     return {};
   }
   return assign_extra(allocation, {.id = id,
                                    .name = "control",
-                                   .sweep = sweep,
-                                   .point = *point,
+                                   .sweep = control->sweep,
+                                   .point = control->point,
                                    .dir = control_paths(allocation, time).dir,
                                    .nonce = control_nonce(allocation, time)});
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The control of a sweep: a fixed layout that every allocation runs first and last. What it
-// makes of it tells whether the allocation's other numbers can be held against those of others.
-// Pure.
+// The control of a sweep: a probe of the network between all ranks, a fixed layout, or both,
+// that every allocation runs first and last. What it makes of them tells whether the
+// allocation's other numbers can be held against those of others. Pure.
 //
 //   claimed ──► control ──► attempts … ──► no more work ──► control ──► drained
 //                  │                                           │
@@ -27,20 +27,33 @@ namespace shardsweep {
 [[nodiscard]] std::optional<ControlTime> control_time(const AllocationRow& allocation,
                                                       AttemptId attempt);
 
-/// The layout of sweep.control over all slots of `nodes` nodes. A fault where its numbers don't
-/// divide.
-[[nodiscard]] Result<Point> control_point(const SweepSpec& sweep, std::int32_t nodes);
+/// What a control runs.
+struct Control {
+  SweepSpec sweep;
+  Point point;
+};
+/// On all slots of `nodes` nodes. `example`: any trial of the sweep; a network probe alone
+/// names its model. A fault where the numbers of the control's layout don't divide.
+[[nodiscard]] Result<Control> control_of(const SweepSpec& sweep,
+                                         const std::optional<Point>& example,
+                                         std::int32_t nodes);
 
 /// The control to be run now in an allocation of a sweep that asks for one: the first before
 /// anything else, the last when it has measured something and gets no more work.
 [[nodiscard]] std::optional<ControlTime> control_due(const World& world,
                                                      const AllocationRow& allocation);
 
-/// A control has ended, with 0 tokens/s where it was not measured. Ratios are those to the
-/// median of the sweep's controls on as many nodes. Where it is beyond the tolerance, and there
-/// are policy.control_least of them, its allocation is given up.
+/// What a control has measured; 0: it has not.
+struct ControlFigures {
+  double tokens_per_s = 0;
+  double busbw_bytes_per_s = 0;
+};
+
+/// A control has ended. Ratios are those to the median of the sweep's controls on as many
+/// nodes. Where one is beyond its tolerance, and there are policy.control_least of them, its
+/// allocation is given up.
 void take_control(Fold fold, const Policy& policy, AllocationRow& allocation, ControlTime time,
-                  double tokens_per_s, const std::string& cause);
+                  const ControlFigures& figures, const std::string& cause);
 
 /// What is measured in this allocation is not to be believed.
 [[nodiscard]] bool control_is_off(const World& world, const Policy& policy,

@@ -258,6 +258,7 @@ struct LineFolder {
   void operator()(const Beat&) const {}
   void operator()(const Started& started) const {
     allocation.started = true;
+    if (control_time(allocation, started.attempt)) allocation.control_since = at;
     start_attempt(fold, started.attempt, at);
   }
   void operator()(const Ended& ended) const {
@@ -296,15 +297,14 @@ struct LineFolder {
       note_paces(fold, policy, attempt->second, paces(recorded.own_work, ended.nodes));
   }
   void measure_control(ControlTime time, const Ended& ended) const {
-    const bool whole =
-        records && records->result && ended.outcome == Outcome::completed && ended.mark.empty();
-    const std::map<std::string, double, std::less<>> none;
-    const auto& metrics = whole ? records->result->metrics : none;
-    const auto rate = metrics.find("tokens_per_s_per_gpu");
-    const double tokens_per_s = rate == metrics.end() ? 0 : rate->second;
-    const std::string cause =
-        tokens_per_s > 0 ? "" : fmt::format("{}: {}", name(ended.outcome), ended.cause);
-    take_control(fold, policy, allocation, time, tokens_per_s, cause);
+    const bool whole = records && ended.outcome == Outcome::completed && ended.mark.empty();
+    ControlFigures figures;
+    if (whole) figures.busbw_bytes_per_s = records->busbw_bytes_per_s;
+    if (whole && records->result)
+      figures.tokens_per_s = records->result->metrics.at("tokens_per_s_per_gpu");
+    const bool any = figures.tokens_per_s > 0 || figures.busbw_bytes_per_s > 0;
+    take_control(fold, policy, allocation, time, figures,
+                 any ? "" : fmt::format("{}: {}", name(ended.outcome), ended.cause));
   }
   /// It has no trial: what counts is whether it was measured.
   void take_probe(const Ended& ended) const {
@@ -314,7 +314,7 @@ struct LineFolder {
   }
   void operator()(const Revoked& revoked) const {
     if (const auto time = control_time(allocation, revoked.attempt))
-      return take_control(fold, policy, allocation, *time, 0, "there was no time left for it");
+      return take_control(fold, policy, allocation, *time, {}, "there was no time left for it");
     // Given back unasked: there is no time left for it, or its lead leaves. It would come back
     // as often as it is assigned.
     if (!is_asked_for(revoked.attempt) && !allocation.draining)

@@ -46,6 +46,7 @@ const auto table = std::to_array<PolicyField>({
     {"node_health", "probe_limit", PolicyUnit::seconds, &Policy::probe_limit_s, 1, 3600, "a short run that is not over by then has failed"},
     {"node_health", "remember", PolicyUnit::seconds, &Policy::remember_s, 60, day_s * 365, "evidence against a node older than that counts no more"},
     {"node_health", "control_tolerance", PolicyUnit::percent, &Policy::control_tolerance, 1, 99, "by which an allocation's control may differ from the sweep's median on as many nodes: more, and what the allocation has measured is measured again elsewhere"},
+    {"node_health", "network_factor", PolicyUnit::factor, &Policy::network_factor, 1.01, 1000, "times slower or faster than the sweep's median on as many nodes, the network probe of an allocation says the same of it"},
     {"node_health", "control_least", PolicyUnit::count, &Policy::control_least, 2, 1000, "controls on as many nodes before one is judged: a median of fewer says nothing"},
     {"node_health", "slow_factor", PolicyUnit::factor, &Policy::slow_node_factor, 1.01, 100, "times what its peers need for the same work a node is slow; equal GPUs differ by a few percent"},
     {"node_health", "slow_after", PolicyUnit::count, &Policy::slow_node_after, 1, 1000, "attempts in which a node was slow, beside two other nodes at least and more than those in which it was not"},

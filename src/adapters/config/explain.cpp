@@ -134,11 +134,19 @@ class Explainer {
     if (!sweep_.points.empty()) line("\npoints:");
     for (const auto& point : sweep_.points)
       line("  - {{{}}}", settings_of(point));
-    if (sweep_.control)
-      line("\ncontrol: {{{}}}  # what every allocation runs first and last",
-           settings_of(*sweep_.control));
-    else
-      line("\ncontrol: off  # or a layout that every allocation runs first and last");
+    control();
+  }
+
+  void control() {
+    const auto& layout = sweep_.control.layout;
+    const std::int32_t from = sweep_.control.network_from;
+    const char* const word = from == 0 ? "off" : from == 1 ? "network" : "auto";
+    const char* const probe =
+        from == 0   ? "no probe of the network"
+        : from == 1 ? "every allocation probes the network between its ranks first and last"
+                    : "allocations of several nodes probe the network first and last";
+    line("\ncontrol: {}  # {}{}", layout ? fmt::format("{{{}}}", settings_of(*layout)) : word,
+         layout ? "what every allocation runs first and last; " : "", probe);
   }
 
   [[nodiscard]] std::string settings_of(const PartialPoint& point) const {

@@ -27,7 +27,7 @@ constexpr std::array taken_columns{
     "constraint", "contaminated", "control_ratio", "detail", "elsewhere", "ended_at", "ffn", "flops_model",
     "global_batch", "global_batch_size", "global_batch_tokens", "hash", "heads", "hidden",
     "hidden_size", "hosts", "id", "identity", "implausible", "in_file", "kv_heads", "lane",
-    "layers", "layout", "mark", "name", "outcome", "params", "position",
+    "layers", "layout", "mark", "name", "network_ratio", "outcome", "params", "position",
     "predicted_attempt_s", "predicted_memory_bytes", "predicted_tokens_per_s_per_gpu",
     "predicted_train_step_s", "repeat", "rowid", "runner", "runner_version", "slug",
     "software", "started_at", "state", "sweep", "sweep_id", "tied_embeddings", "trial",
@@ -175,10 +175,13 @@ Result<void> SweepReader::read_point(const YamlNode& map) {
 }
 
 Result<void> SweepReader::read_control(const YamlNode& node) {
-  if (node.kind == YamlNode::Kind::scalar && node.text == "off") return {};
+  const auto is_word = [&](std::string_view word) {
+    return node.kind == YamlNode::Kind::scalar && node.text == word;
+  };
+  if (is_word("off") || is_word("auto") || is_word("network")) return {};
   if (node.kind != YamlNode::Kind::map) {
-    return refuse(node, fmt::format("expected a layout such as {{tp: 2, micro_batch: 1}}, or "
-                                    "off, for 'control', got {}",
+    return refuse(node, fmt::format("expected a layout such as {{tp: 2, micro_batch: 1}}, "
+                                    "network, auto or off for 'control', got {}",
                                     describe(node)));
   }
   SHARDSWEEP_ASSIGN(auto point, read_settings(node, "'control'"));
@@ -195,8 +198,19 @@ Result<void> SweepReader::read_control(const YamlNode& node) {
                                  [&](const auto& each) { return each.first == var.name; });
     if (!set) point.vars.emplace_back(var.name, var.values.front());
   }
-  sweep_.control = std::move(point);
+  sweep_.control.layout = std::move(point);
   return {};
+}
+
+/// Unasked, the network between nodes of GPUs is probed, where the runner is one that can.
+void SweepReader::settle_network_probe(const YamlNode* control) {
+  const bool scalar = control != nullptr && control->kind == YamlNode::Kind::scalar;
+  if (scalar && control->text == "off") return;
+  const bool able = !sweep_.cluster.gpu.empty() && sweep_.runner.name == RunnerSpec{}.name;
+  if (scalar && control->text == "network")
+    sweep_.control.network_from = 1;
+  else if (able)
+    sweep_.control.network_from = 2;
 }
 
 Result<void> SweepReader::check_world_of(const PartialPoint& point, const YamlNode& at) const {

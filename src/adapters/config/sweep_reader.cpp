@@ -52,6 +52,7 @@ Result<SweepSpec> SweepReader::read(const YamlNode& root) {
   SHARDSWEEP_TRY(read_models(root));
   SHARDSWEEP_TRY(read_grid(root));
   SHARDSWEEP_TRY(read_trial_settings(root));
+  settle_network_probe(find(root, "control"));
   return std::move(sweep_);
 }
 

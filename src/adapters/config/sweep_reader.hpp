@@ -65,6 +65,7 @@ class SweepReader {
   Result<void> read_point(const YamlNode& map);
   Result<PartialPoint> read_settings(const YamlNode& map, std::string_view what);
   Result<void> read_control(const YamlNode& node);
+  void settle_network_probe(const YamlNode* control);
   Result<std::pair<std::string, std::string>> read_point_var(const YamlNode& key,
                                                              const YamlNode& value) const;
   Result<void> check_world_of(const PartialPoint& point, const YamlNode& at) const;

@@ -53,80 +53,12 @@ CREATE TABLE probes (
   ended_at   INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE INDEX probes_by_node ON probes (node);
-
--- What `shardsweep nodes` shows. `attempts`: started in allocations that held the node; the
--- outcomes behind it: with their first cause on it.
-CREATE VIEW node_ledger AS
-SELECT n.node, ifnull(s.state, 'trusted') AS state,
-  (SELECT count(*) FROM allocation_nodes AS x JOIN attempts AS a ON a.allocation = x.allocation
-    WHERE x.node = n.node AND a.started_at > 0) AS attempts,
-  (SELECT count(*) FROM allocation_nodes AS x JOIN attempts AS a ON a.allocation = x.allocation
-    WHERE x.node = n.node AND a.outcome = 'completed') AS completed,
-  (SELECT count(*) FROM attempts AS a WHERE a.node <> '' AND a.node = n.node
-    AND a.outcome = 'node_failure') AS node_failure,
-  (SELECT count(*) FROM attempts AS a WHERE a.node <> '' AND a.node = n.node
-    AND a.outcome = 'comm_error') AS comm_error,
-  (SELECT count(*) FROM attempts AS a WHERE a.node <> '' AND a.node = n.node
-    AND a.outcome = 'hung') AS hung,
-  (SELECT count(*) FROM attempts AS a WHERE a.node <> '' AND a.node = n.node
-    AND a.outcome = 'crashed') AS crashed,
-  (SELECT count(*) FROM node_evidence AS e WHERE e.node = n.node AND e.counts = 1) AS evidence,
-  (SELECT count(*) FROM probes AS p WHERE p.node = n.node AND p.outcome = 'passed')
-    AS probes_passed,
-  (SELECT count(*) FROM probes AS p WHERE p.node = n.node AND p.outcome = 'failed')
-    AS probes_failed,
-  ifnull(s.since, 0) AS since,
-  CASE WHEN s.state = 'quarantined' THEN s.until ELSE 0 END AS probe_at,
-  ifnull((SELECT max(last_seen) FROM nodes AS k WHERE k.node = n.node), 0) AS last_seen,
-  ifnull((SELECT group_concat(host) FROM nodes AS k WHERE k.node = n.node), '') AS hosts,
-  ifnull(s.reason, '') AS reason,
-  ifnull((SELECT e.kind || ': ' || e.detail FROM node_evidence AS e WHERE e.node = n.node
-    ORDER BY e.id DESC LIMIT 1), '') AS last_evidence
-FROM (SELECT node FROM nodes UNION SELECT node FROM node_evidence UNION
-  SELECT node FROM node_states) AS n LEFT JOIN node_states AS s ON s.node = n.node;
 )sql";
 
 const char* const paces_sql = R"sql(
 -- Beside its peers in one attempt: kinds 'slower' and 'on pace', which lead to 'slow'.
 ALTER TABLE node_evidence ADD COLUMN ratio REAL NOT NULL DEFAULT 0;  -- own time over theirs; 0: not compared
 ALTER TABLE node_evidence ADD COLUMN peers TEXT NOT NULL DEFAULT ''; -- some of them, with commas
-DROP VIEW node_ledger;
--- What `shardsweep nodes` shows. `attempts`: started in allocations that held the node; the
--- outcomes behind it: with their first cause on it. `slow`: its own time over that of its peers,
--- the mean of `slow_in` attempts; what leads to it is not counted as evidence.
-CREATE VIEW node_ledger AS
-SELECT n.node, ifnull(s.state, 'trusted') AS state,
-  (SELECT count(*) FROM allocation_nodes AS x JOIN attempts AS a ON a.allocation = x.allocation
-    WHERE x.node = n.node AND a.started_at > 0) AS attempts,
-  (SELECT count(*) FROM allocation_nodes AS x JOIN attempts AS a ON a.allocation = x.allocation
-    WHERE x.node = n.node AND a.outcome = 'completed') AS completed,
-  (SELECT count(*) FROM attempts AS a WHERE a.node <> '' AND a.node = n.node
-    AND a.outcome = 'node_failure') AS node_failure,
-  (SELECT count(*) FROM attempts AS a WHERE a.node <> '' AND a.node = n.node
-    AND a.outcome = 'comm_error') AS comm_error,
-  (SELECT count(*) FROM attempts AS a WHERE a.node <> '' AND a.node = n.node
-    AND a.outcome = 'hung') AS hung,
-  (SELECT count(*) FROM attempts AS a WHERE a.node <> '' AND a.node = n.node
-    AND a.outcome = 'crashed') AS crashed,
-  (SELECT round(avg(e.ratio), 3) FROM node_evidence AS e WHERE e.node = n.node
-    AND e.counts = 1 AND e.kind = 'slower') AS slow,
-  (SELECT count(*) FROM node_evidence AS e WHERE e.node = n.node AND e.counts = 1
-    AND e.kind = 'slower') AS slow_in,
-  (SELECT count(*) FROM node_evidence AS e WHERE e.node = n.node AND e.counts = 1
-    AND e.kind NOT IN ('slower', 'on pace')) AS evidence,
-  (SELECT count(*) FROM probes AS p WHERE p.node = n.node AND p.outcome = 'passed')
-    AS probes_passed,
-  (SELECT count(*) FROM probes AS p WHERE p.node = n.node AND p.outcome = 'failed')
-    AS probes_failed,
-  ifnull(s.since, 0) AS since,
-  CASE WHEN s.state = 'quarantined' THEN s.until ELSE 0 END AS probe_at,
-  ifnull((SELECT max(last_seen) FROM nodes AS k WHERE k.node = n.node), 0) AS last_seen,
-  ifnull((SELECT group_concat(host) FROM nodes AS k WHERE k.node = n.node), '') AS hosts,
-  ifnull(s.reason, '') AS reason,
-  ifnull((SELECT e.kind || ': ' || e.detail FROM node_evidence AS e WHERE e.node = n.node
-    AND e.kind NOT IN ('slower', 'on pace') ORDER BY e.id DESC LIMIT 1), '') AS last_evidence
-FROM (SELECT node FROM nodes UNION SELECT node FROM node_evidence UNION
-  SELECT node FROM node_states) AS n LEFT JOIN node_states AS s ON s.node = n.node;
 )sql";
 
 const char* const controls_sql = R"sql(
@@ -142,39 +74,13 @@ CREATE TABLE controls (
   at           INTEGER NOT NULL,
   PRIMARY KEY (allocation, time)
 ) STRICT, WITHOUT ROWID;
-DROP VIEW results;
-DROP VIEW all_results;
--- As in version 1, and `control_ratio`: of the allocation that measured it, the one further from 1.
-CREATE VIEW all_results AS
-SELECT (SELECT name FROM sweeps WHERE id = t.sweep) AS sweep, t.slug AS trial, t.state, t.outcome, t.cause, m.mark,
-  t.model, t.nodes, t.gpus, t.seq_len, t.dtype, t.dp, t.tp, t.pp, t.cp, t.ep, t.vpp,
-  t.dp_replicate, t.micro_batch, t.grad_accum, t.zero, t.recompute, t.sequence_parallel,
-  t.schedule, t.rank_order, t.bucket_mb, t.overlap, t.repeat, t.global_batch, t.vars,
-  printf('dp%d tp%d pp%d mb%d ga%d z%d%s%s%s%s%s%s%s', t.dp, t.tp, t.pp, t.micro_batch,
-    t.grad_accum, t.zero,
-    CASE WHEN t.cp > 1 THEN ' cp' || t.cp ELSE '' END,
-    CASE WHEN t.ep > 1 THEN ' ep' || t.ep ELSE '' END,
-    CASE WHEN t.vpp > 1 THEN ' vpp' || t.vpp ELSE '' END,
-    CASE WHEN t.recompute <> 'none' THEN ' ' || t.recompute ELSE '' END,
-    CASE WHEN t.sequence_parallel THEN ' sp' ELSE '' END,
-    CASE WHEN t.schedule <> '1f1b' THEN ' ' || t.schedule ELSE '' END,
-    CASE WHEN t.rank_order <> 'tp-dp-pp' THEN ' ' || t.rank_order ELSE '' END) AS layout,
-  m.tokens_per_s_per_gpu, m.tokens_per_s, m.train_step_ms, m.train_step_ms_min,
-  m.train_step_ms_p95, m.train_step_ms_spread, m.mfu, m.tflops_per_gpu, m.peak_memory_bytes,
-  m.loss, m.tokens_per_step, m.n_params, m.steps, m.warmup,
-  t.predicted_memory_bytes, t.predicted_train_step_s, t.predicted_attempt_s,
-  t.predicted_tokens_per_s_per_gpu,
-  t.layers, t.hidden_size AS hidden, t.ffn, t.heads, t.kv_heads, t.vocab,
-  t.runner, t.runner_version, m.flops_model, m.software, m.hosts,
-  t.attempts, a.started_at, a.ended_at, t.lane, t.position, t.id AS trial_id,
-  t.sweep AS sweep_id, a.id AS attempt_id, t.hidden = 0 AS in_file,
-  (SELECT c.ratio FROM controls AS c WHERE c.allocation = a.allocation AND c.ratio > 0
-    ORDER BY abs(c.ratio - 1) DESC LIMIT 1) AS control_ratio
-FROM trials AS t
-LEFT JOIN attempts AS a ON a.trial = t.id AND a.counted = 1
-LEFT JOIN measurements AS m ON m.attempt = a.id;
+)sql";
 
-CREATE VIEW results AS SELECT * FROM all_results WHERE in_file;
+const char* const network_sql = R"sql(
+-- Its probe of the network between all ranks.
+ALTER TABLE controls ADD COLUMN busbw_bytes_per_s REAL NOT NULL DEFAULT 0;  -- 0: not measured
+ALTER TABLE controls ADD COLUMN network_ratio REAL NOT NULL DEFAULT 0;      -- as ratio
+ALTER TABLE controls ADD COLUMN gpu_seconds REAL NOT NULL DEFAULT 0;        -- that it took
 )sql";
 
 void read_ledger(Database& database, World& world) {
@@ -216,7 +122,8 @@ void read_ledger(Database& database, World& world) {
         world.nodes_of[row.integer(0)].push_back(row.text(1));
       });
   each(
-      "SELECT allocation, sweep, nodes, time, tokens_per_s, ratio, cause, at FROM controls "
+      "SELECT allocation, sweep, nodes, time, tokens_per_s, ratio, busbw_bytes_per_s, "
+      "network_ratio, gpu_seconds, cause, at FROM controls "
       "ORDER BY at, allocation, time DESC",
       [&](const Statement::Use& row) {
         ControlRow& control = world.controls.emplace_back();
@@ -226,8 +133,11 @@ void read_ledger(Database& database, World& world) {
         control.time = static_cast<ControlTime>(word_index(control_time_words, row.view(3)));
         row.read(4, control.tokens_per_s);
         row.read(5, control.ratio);
-        row.read(6, control.cause);
-        row.read(7, control.at);
+        row.read(6, control.busbw_bytes_per_s);
+        row.read(7, control.network_ratio);
+        row.read(8, control.gpu_seconds);
+        row.read(9, control.cause);
+        row.read(10, control.at);
       });
   each(
       "SELECT p.allocation, p.node FROM probes AS p JOIN allocations AS l ON l.id = "
@@ -260,8 +170,9 @@ LedgerWriter::LedgerWriter(Database& database)
       attempt_end_(database, "UPDATE attempts SET node = ?2, also = ?3 WHERE id = ?1"),
       control_(database,
                "INSERT INTO controls (allocation, time, sweep, nodes, tokens_per_s, ratio, "
-               "cause, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (allocation, "
-               "time) DO UPDATE SET tokens_per_s = ?5, ratio = ?6, cause = ?7, at = ?8"),
+               "busbw_bytes_per_s, network_ratio, gpu_seconds, cause, at) VALUES (?1, ?2, ?3, "
+               "?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) ON CONFLICT (allocation, time) DO UPDATE SET "
+               "ratio = ?6, network_ratio = ?8"),
       mark_(
           database,
           "UPDATE measurements SET mark = 'contaminated' WHERE attempt = ? AND mark IS NULL") {}
@@ -269,7 +180,8 @@ LedgerWriter::LedgerWriter(Database& database)
 void LedgerWriter::put(const PutControl& change) {
   const ControlRow& row = change.row;
   control_.run(row.allocation, control_time_words.at(static_cast<std::size_t>(row.time)),
-               row.sweep, row.nodes, row.tokens_per_s, row.ratio, row.cause, row.at);
+               row.sweep, row.nodes, row.tokens_per_s, row.ratio, row.busbw_bytes_per_s,
+               row.network_ratio, row.gpu_seconds, row.cause, row.at);
 }
 
 void LedgerWriter::put(const MarkMeasurement& change) {

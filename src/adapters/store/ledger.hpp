@@ -14,6 +14,8 @@ extern const char* const ledger_sql;
 extern const char* const paces_sql;
 /// What allocations made of their sweep's control.
 extern const char* const controls_sql;
+/// What they say of the network.
+extern const char* const network_sql;
 
 /// What is not over yet, or still counts, into `world`, whose allocations are there already.
 void read_ledger(Database& database, World& world);

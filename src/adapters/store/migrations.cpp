@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What each version of the database adds to the one before; version 1 is schema.sql. An element
-// that has been released is never changed: databases that have run it exist.
+// that has been released is never changed: databases that have run it exist. Views stand apart
+// (views.sql): they are made anew after the last one.
 #include "adapters/store/ledger.hpp"
 #include "adapters/store/schema.hpp"
 
@@ -45,8 +46,8 @@ ALTER TABLE allocations ADD COLUMN quiet_since INTEGER NOT NULL DEFAULT 0;
 }  // namespace
 
 std::span<const std::string> migrations() {
-  static const std::array<std::string, 6> steps{schema_sql, learnt,    ledger_sql,
-                                                silence,    paces_sql, controls_sql};
+  static const std::array<std::string, 7> steps{schema_sql, learnt,       ledger_sql, silence,
+                                                paces_sql,  controls_sql, network_sql};
   return steps;
 }
 

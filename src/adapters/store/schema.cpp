@@ -51,6 +51,7 @@ void migrate(Database& database, std::span<const std::string> steps) {
     const auto version = database.integer("PRAGMA user_version");
     if (version >= known) break;
     database.execute(steps[static_cast<std::size_t>(version)]);
+    if (version + 1 == known) database.execute(views_sql);
     database.execute(fmt::format("PRAGMA application_id = {}", application_id));
     database.execute(fmt::format("PRAGMA user_version = {}", version + 1));
     transaction.commit();

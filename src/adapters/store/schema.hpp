@@ -14,6 +14,8 @@ inline constexpr std::int64_t application_id = 0x73687377;
 
 /// schema.sql (generated at configure time).
 extern const char* const schema_sql;
+/// views.sql (likewise).
+extern const char* const views_sql;
 
 /// `migrations[i]` brings version i to version i + 1 (PRAGMA user_version); the first makes the
 /// schema in an empty file. A new version is one more element, and never another text of an old

@@ -270,36 +270,3 @@ CREATE TABLE lease (
   renewed   INTEGER NOT NULL
 ) STRICT;
 INSERT INTO lease VALUES (1, 0, 0, '', '', 0, 0, 0, 0);
-
--- One row per trial, with the measurement of its counted attempt. `hidden` is the model's hidden
--- size here, as in the sweep file; `in_file` is 0 for trials that the edited file no longer has.
--- The sweep's name is a sub-query and not a join: it costs where it is asked for alone.
-CREATE VIEW all_results AS
-SELECT (SELECT name FROM sweeps WHERE id = t.sweep) AS sweep, t.slug AS trial, t.state, t.outcome, t.cause, m.mark,
-  t.model, t.nodes, t.gpus, t.seq_len, t.dtype, t.dp, t.tp, t.pp, t.cp, t.ep, t.vpp,
-  t.dp_replicate, t.micro_batch, t.grad_accum, t.zero, t.recompute, t.sequence_parallel,
-  t.schedule, t.rank_order, t.bucket_mb, t.overlap, t.repeat, t.global_batch, t.vars,
-  printf('dp%d tp%d pp%d mb%d ga%d z%d%s%s%s%s%s%s%s', t.dp, t.tp, t.pp, t.micro_batch,
-    t.grad_accum, t.zero,
-    CASE WHEN t.cp > 1 THEN ' cp' || t.cp ELSE '' END,
-    CASE WHEN t.ep > 1 THEN ' ep' || t.ep ELSE '' END,
-    CASE WHEN t.vpp > 1 THEN ' vpp' || t.vpp ELSE '' END,
-    CASE WHEN t.recompute <> 'none' THEN ' ' || t.recompute ELSE '' END,
-    CASE WHEN t.sequence_parallel THEN ' sp' ELSE '' END,
-    CASE WHEN t.schedule <> '1f1b' THEN ' ' || t.schedule ELSE '' END,
-    CASE WHEN t.rank_order <> 'tp-dp-pp' THEN ' ' || t.rank_order ELSE '' END) AS layout,
-  m.tokens_per_s_per_gpu, m.tokens_per_s, m.train_step_ms, m.train_step_ms_min,
-  m.train_step_ms_p95, m.train_step_ms_spread, m.mfu, m.tflops_per_gpu, m.peak_memory_bytes,
-  m.loss, m.tokens_per_step, m.n_params, m.steps, m.warmup,
-  t.predicted_memory_bytes, t.predicted_train_step_s, t.predicted_attempt_s,
-  t.predicted_tokens_per_s_per_gpu,
-  t.layers, t.hidden_size AS hidden, t.ffn, t.heads, t.kv_heads, t.vocab,
-  t.runner, t.runner_version, m.flops_model, m.software, m.hosts,
-  t.attempts, a.started_at, a.ended_at, t.lane, t.position, t.id AS trial_id,
-  t.sweep AS sweep_id, a.id AS attempt_id, t.hidden = 0 AS in_file
-FROM trials AS t
-LEFT JOIN attempts AS a ON a.trial = t.id AND a.counted = 1
-LEFT JOIN measurements AS m ON m.attempt = a.id;
-
--- What a user asks: `query 'SELECT trial, tokens_per_s_per_gpu FROM results'`.
-CREATE VIEW results AS SELECT * FROM all_results WHERE in_file;

@@ -22,9 +22,14 @@ struct Sql {
       "a.ended_at, (a.ended_at - a.started_at) * 1e-6 AS duration_s, (SELECT "
       "group_concat(x.node, ' ') FROM allocation_nodes AS x WHERE x.allocation = l.id) AS "
       "nodes, (SELECT "
-      "round(c.ratio, 3) FROM controls AS c WHERE c.allocation = l.id AND c.time = 'start') AS "
-      "control_start, (SELECT round(c.ratio, 3) FROM controls AS c WHERE c.allocation = l.id "
-      "AND c.time = 'end') AS control_end, l.backend, l.job_id, l.job_name, l.host, a.dir, "
+      "nullif(round(c.ratio, 3), 0) FROM controls AS c WHERE c.allocation = l.id AND c.time = "
+      "'start') AS control_start, (SELECT nullif(round(c.ratio, 3), 0) FROM controls AS c "
+      "WHERE "
+      "c.allocation = l.id AND c.time = 'end') AS control_end, (SELECT "
+      "nullif(round(c.network_ratio, 3), 0) FROM controls AS c WHERE c.allocation = l.id AND "
+      "c.time = 'start') AS network_start, (SELECT nullif(round(c.network_ratio, 3), 0) FROM "
+      "controls AS c WHERE c.allocation = l.id AND c.time = 'end') AS network_end, l.backend, "
+      "l.job_id, l.job_name, l.host, a.dir, "
       "iif(a.state = 'ended', a.dir || "
       "'.tar', '') AS pack FROM attempts AS a JOIN allocations AS l ON l.id = a.allocation "
       "WHERE a.trial = ? ORDER BY a.number";
@@ -53,8 +58,10 @@ struct Sql {
       "SELECT id, at, kind, detail FROM (SELECT * FROM events WHERE sweep = ? ORDER BY id DESC "
       "LIMIT 20) ORDER BY id";
   const char* controls =
-      "SELECT l.job_name AS allocation, c.nodes, c.time, c.tokens_per_s, round(c.ratio, 3) AS "
-      "ratio, c.cause, c.at FROM controls AS c JOIN allocations AS l ON l.id = c.allocation "
+      "SELECT l.job_name AS allocation, c.nodes, c.time, nullif(c.tokens_per_s, 0) AS "
+      "tokens_per_s, nullif(round(c.ratio, 3), 0) AS ratio, nullif(round(c.busbw_bytes_per_s * "
+      "1e-9, 3), 0) AS busbw_gb_per_s, nullif(round(c.network_ratio, 3), 0) AS network_ratio, "
+      "c.cause, c.at FROM controls AS c JOIN allocations AS l ON l.id = c.allocation "
       "WHERE c.sweep = ? ORDER BY c.at DESC LIMIT 20";
   const char* allocations =
       "SELECT l.* FROM allocations AS l WHERE l.job_id = ? AND l.job_id <> '' ORDER BY l.id";

@@ -50,7 +50,7 @@ struct Sql {
     SELECT count(*) FROM controls AS c JOIN allocations AS l ON l.id = c.allocation
     JOIN sweeps AS s ON s.id = c.sweep
     WHERE c.sweep = ? AND s.state = 'active' AND l.state <> 'ended' AND l.said_bye = 0
-      AND c.time = 'start' AND c.tokens_per_s > 0
+      AND c.time = 'start' AND c.cause = ''
       AND NOT EXISTS (SELECT 1 FROM controls AS e
         WHERE e.allocation = c.allocation AND e.time = 'end'))sql";
   // What a trial's cause says of its whole cell.

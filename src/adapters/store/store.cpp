@@ -83,9 +83,9 @@ struct Sql {
       "a.counted = 1 JOIN measurements AS m ON m.attempt = a.id WHERE t.id = ? AND "
       "m.mark IS NULL AND m.loss IS NOT NULL AND m.steps + m.warmup = ? LIMIT 100";
   std::string gpu_seconds =
-      "SELECT ifnull(sum((a.ended_at - a.started_at) * 1e-6 * t.gpus), 0) FROM trials AS t "
-      "JOIN "
-      "attempts AS a ON a.trial = t.id WHERE t.sweep = ? AND a.started_at > 0 AND "
+      "SELECT ifnull(sum((a.ended_at - a.started_at) * 1e-6 * t.gpus), 0) + (SELECT "
+      "ifnull(sum(gpu_seconds), 0) FROM controls WHERE sweep = ?1) FROM trials AS t JOIN "
+      "attempts AS a ON a.trial = t.id WHERE t.sweep = ?1 AND a.started_at > 0 AND "
       "a.ended_at > a.started_at";
 };
 

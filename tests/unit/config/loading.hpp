@@ -26,7 +26,7 @@ inline std::string fault_of(const Result<SweepSpec>& loaded) {
 
 inline SweepSpec without_positions(SweepSpec sweep) {
   sweep.position = {};
-  if (sweep.control) sweep.control->position = {};
+  if (sweep.control.layout) sweep.control.layout->position = {};
   for (auto& point : sweep.points)
     point.position = {};
   for (auto& rule : sweep.excludes)

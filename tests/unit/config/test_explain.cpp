@@ -29,7 +29,7 @@ class RandomSweep {
     vars();
     for (auto count = pick(4); count > 0; --count)
       point();
-    if (pick(2) == 0) control();
+    control();
     settings();
     search();
     policy();
@@ -146,12 +146,20 @@ class RandomSweep {
   }
 
   void control() {
+    const std::int32_t unasked = sweep_.cluster.gpu.empty() ? 0 : 2;
+    const bool layout = pick(2) == 0;
+    sweep_.control.network_from =
+        layout || pick(3) == 0 ? unasked : static_cast<std::int32_t>(pick(2));
+    if (layout) control_layout();
+  }
+
+  void control_layout() {
     PartialPoint point;
     for (const auto* name : {"model", "tp", "dp", "grad_accum"})
       point.settings.push_back({find_axis(name), false, {value(*find_axis(name))}});
     for (const auto& var : sweep_.vars)
       point.vars.emplace_back(var.name, var.values.front());
-    sweep_.control = point;
+    sweep_.control.layout = point;
   }
 
   void settings() {

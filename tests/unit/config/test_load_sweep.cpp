@@ -72,14 +72,31 @@ TEST_CASE("a control is a layout without a world, which fills what it does not s
   const std::string sweep = head +
                             "constants: {model: tiny, gpus: 1, global_batch_size: 8}\n"
                             "axes: {tp: [1], dp: [1], grad_accum: [8]}\nvars: {x: [a, b]}\n";
-  const auto control = loaded(sweep + "control: {tp: 1, micro_batch: 2}\n").control;
+  const auto control = loaded(sweep + "control: {tp: 1, micro_batch: 2}\n").control.layout;
   REQUIRE(control);
   CHECK(setting(control->settings, "micro_batch").values == Values{2});
   CHECK(setting(control->settings, "dp").automatic);
   CHECK(setting(control->settings, "grad_accum").automatic);
   CHECK(control->vars == std::vector<std::pair<std::string, std::string>>{{"x", "a"}});
-  CHECK(!loaded(sweep + "control: off\n").control);
-  CHECK(!loaded(sweep).control);
+  CHECK(!loaded(sweep + "control: off\n").control.layout);
+  CHECK(!loaded(sweep).control.layout);
+}
+
+TEST_CASE("the network between nodes of GPUs is probed unless that is switched off") {
+  const auto from = [](std::string_view cluster, std::string_view more) {
+    const auto text = fmt::format(
+        "name: t\ncluster: {{preset: {}}}\nconstants: {{model: tiny, nodes: 2}}\n{}", cluster,
+        more);
+    return loaded(text).control.network_from;
+  };
+  CHECK(from("h100-8x", "") == 2);
+  CHECK(from("h100-8x", "control: auto\n") == 2);
+  CHECK(from("h100-8x", "control: {tp: 8}\n") == 2);
+  CHECK(from("h100-8x", "control: off\n") == 0);
+  CHECK(from("h100-8x", "control: network\n") == 1);
+  CHECK(from("h100-8x", "runner: {name: mine, program: /bin/mine}\n") == 0);
+  CHECK(from("cpu-2x", "") == 0);
+  CHECK(from("cpu-2x", "control: network\n") == 1);
 }
 
 TEST_CASE("other trainers' names are understood") {

@@ -29,7 +29,11 @@ struct Controlled : Case {
   }
   AllocationRow& job(AllocationId id) { return world.allocations.at(id); }
   void control(AllocationId id, ControlTime time, double rate) {
-    take_control(fold(), policy, job(id), time, rate, rate > 0 ? "" : "oom: full");
+    take_control(fold(), policy, job(id), time, {.tokens_per_s = rate},
+                 rate > 0 ? "" : "oom: full");
+  }
+  void probe(AllocationId id, ControlTime time, double busbw) {
+    take_control(fold(), policy, job(id), time, {.busbw_bytes_per_s = busbw}, "");
   }
   double ratio(AllocationId id, ControlTime time) {
     for (const ControlRow& row : world.controls) {
@@ -215,23 +219,94 @@ TEST_CASE("what is measured after a control that is off is marked at once") {
   CHECK(c.world.trials[7].state == State::planned);
 }
 
+TEST_CASE("a network that is several times slower or faster than the others' is off") {
+  Controlled c;
+  c.probe(1, before, 180e9);
+  c.probe(2, before, 150e9);
+  CHECK(control_due(c.world, c.job(3)) == before);
+  c.measured(3, 7);
+  SUBCASE("slow") {
+    c.probe(3, after, 25e9);
+  }
+  SUBCASE("fast") {
+    c.probe(3, after, 500e9);
+  }
+  CHECK(control_is_off(c.world, c.policy, 3));
+  CHECK(c.world.trials[7].state == State::planned);
+  CHECK(c.of_kind<AddEvent>().at(0).detail.find("network probe at the end") !=
+        std::string::npos);
+}
+
+TEST_CASE("networks that differ by less than several times are the same") {
+  Controlled c;
+  c.probe(1, before, 180e9);
+  c.probe(2, before, 150e9);
+  c.probe(3, before, 100e9);
+  CHECK(!control_is_off(c.world, c.policy, 3));
+  CHECK(c.world.controls.back().network_ratio == doctest::Approx(100.0 / 150));
+  // Rates of a layout are another thing: the first of them has nothing to be held against.
+  c.control(4, before, 7);
+  CHECK(c.ratio(4, before) == doctest::Approx(1));
+  CHECK(c.world.controls.back().network_ratio == 0);
+}
+
+TEST_CASE("a control's GPU time counts from its start") {
+  Controlled c;
+  c.job(1).slots_per_node = 4;
+  const Timestamp later = noon + 3'000'000;
+  const AttemptId id = control_attempt(c.job(1), before);
+  fold_line({c.world, later, c.changes}, c.policy, 1, {1, later, Started{.attempt = id}}, {});
+  fold_line({c.world, later + 2'000'000, c.changes}, c.policy, 1,
+            {2, later + 2'000'000, Ended{.attempt = id, .outcome = Outcome::oom}}, {});
+  CHECK(c.of_kind<PutControl>().at(0).row.gpu_seconds == doctest::Approx(2 * 2 * 4));
+  // The start was not seen: since the claim.
+  take_control({c.world, later, c.changes}, c.policy, c.job(2), before, {}, "");
+  CHECK(c.of_kind<PutControl>().at(1).row.gpu_seconds == doctest::Approx(3 * 2));
+}
+
 TEST_CASE("the control's layout fills the nodes of its allocation") {
   SweepSpec sweep = sweep_of(small_model(), {values("micro_batch", {1, 2, 4})});
   sweep.vars = {{"nccl_nvls", {"0", "1"}}};
-  sweep.control = PartialPoint{{values("tp", {4}), automatic("dp"), values("micro_batch", {2})},
-                               {{"nccl_nvls", "1"}},
-                               {}};
-  const auto point = control_point(sweep, 2);
-  REQUIRE(point);
-  CHECK(point->gpus == 16);
-  CHECK(point->layout.dp == 4);
-  CHECK(point->layout.tp == 4);
-  CHECK(point->layout.micro_batch == 2);
-  CHECK(point->vars == std::vector<std::int32_t>{1});
-  sweep.control->settings = {values("tp", {3}), automatic("dp")};
-  CHECK(!control_point(sweep, 1));
+  auto& layout = sweep.control.layout.emplace();
+  layout = {{values("tp", {4}), automatic("dp"), values("micro_batch", {2})},
+            {{"nccl_nvls", "1"}},
+            {}};
+  const auto control = control_of(sweep, {}, 2);
+  REQUIRE(control);
+  CHECK(control->point.gpus == 16);
+  CHECK(control->point.layout.dp == 4);
+  CHECK(control->point.layout.tp == 4);
+  CHECK(control->point.layout.micro_batch == 2);
+  CHECK(control->point.vars == std::vector<std::int32_t>{1});
+  CHECK(control->sweep.runner.args.empty());
+  layout.settings = {values("tp", {3}), automatic("dp")};
+  CHECK(!control_of(sweep, {}, 1));
   // A layout of a fixed size fits one node count.
-  sweep.control->settings = {values("tp", {8}), values("dp", {1})};
-  CHECK(control_point(sweep, 1));
-  CHECK(!control_point(sweep, 2));
+  layout.settings = {values("tp", {8}), values("dp", {1})};
+  CHECK(control_of(sweep, {}, 1));
+  CHECK(!control_of(sweep, {}, 2));
+}
+
+TEST_CASE("a network probe is of all ranks, alone or before the control's layout") {
+  SweepSpec sweep = sweep_of(small_model(), {values("micro_batch", {1, 2, 4})});
+  sweep.control.network_from = 2;
+  CHECK(!sweep.control.runs_on(1, 8));
+  CHECK(sweep.control.runs_on(2, 1));
+  Point example;
+  example.seq_len = 64;
+  example.layout.tp = 8;
+  const auto alone = control_of(sweep, example, 2);
+  REQUIRE(alone);
+  CHECK(alone->sweep.runner.args == std::vector<std::string>{"--network-probe", "alone"});
+  CHECK(alone->point.gpus == 16);
+  CHECK(alone->point.layout == Layout{.dp = 16});
+  CHECK(alone->point.seq_len == 64);
+  CHECK(!control_of(sweep, {}, 2));
+  sweep.control.layout = PartialPoint{{values("tp", {8}), automatic("dp")}, {}, {}};
+  const auto first = control_of(sweep, {}, 2);
+  REQUIRE(first);
+  CHECK(first->sweep.runner.args == std::vector<std::string>{"--network-probe", "first"});
+  CHECK(first->point.layout.tp == 8);
+  // On one node there is no network to be probed.
+  CHECK(control_of(sweep, {}, 1)->sweep.runner.args.empty());
 }

@@ -155,7 +155,7 @@ TEST_CASE("a database of the first version gets its ledger") {
   {
     sqlite::Database old(file, sqlite::OpenMode::create, 1000);
     sqlite::migrate(old, sqlite::migrations().first(1));
-    CHECK(old.integer("SELECT count(*) FROM sqlite_schema WHERE name = 'node_ledger'") == 0);
+    CHECK(old.integer("SELECT count(*) FROM sqlite_schema WHERE name = 'node_states'") == 0);
   }
   Daemon daemon(file);
   CHECK(must(daemon.store->load_world()).nodes.empty());

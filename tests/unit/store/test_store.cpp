@@ -237,6 +237,8 @@ TEST_CASE("a measurement keeps its first values and takes no infinity") {
         "5|3145728|NULL\n");
   CHECK(rows_of(dir / "a.db", "SELECT count(*), max(loss) FROM train_steps") == "2|5.5\n");
   CHECK(must(daemon.store->gpu_seconds(1)) == doctest::Approx(4.0));
+  daemon.commit({PutControl{{.allocation = 1, .sweep = 1, .gpu_seconds = 1.5}}});
+  CHECK(must(daemon.store->gpu_seconds(1)) == doctest::Approx(5.5));
 }
 
 TEST_CASE("a writer killed at any moment leaves whole commits and a database that opens") {

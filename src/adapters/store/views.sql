@@ -1,0 +1,82 @@
+-- SPDX-License-Identifier: Apache-2.0
+-- What people and commands read. Views hold nothing: they are made anew whenever a database has
+-- been brought to this version, from the tables of schema.sql and its migrations.
+DROP VIEW IF EXISTS results;
+DROP VIEW IF EXISTS all_results;
+DROP VIEW IF EXISTS node_ledger;
+
+-- One row per trial, with the measurement of its counted attempt. `hidden` is the model's hidden
+-- size here, as in the sweep file; `in_file` is 0 for trials that the edited file no longer has.
+-- `control_ratio` and `network_ratio`: of the controls of the allocation that measured it, the
+-- one further from 1.
+-- The sweep's name is a sub-query and not a join: it costs where it is asked for alone.
+CREATE VIEW all_results AS
+SELECT (SELECT name FROM sweeps WHERE id = t.sweep) AS sweep, t.slug AS trial, t.state, t.outcome, t.cause, m.mark,
+  t.model, t.nodes, t.gpus, t.seq_len, t.dtype, t.dp, t.tp, t.pp, t.cp, t.ep, t.vpp,
+  t.dp_replicate, t.micro_batch, t.grad_accum, t.zero, t.recompute, t.sequence_parallel,
+  t.schedule, t.rank_order, t.bucket_mb, t.overlap, t.repeat, t.global_batch, t.vars,
+  printf('dp%d tp%d pp%d mb%d ga%d z%d%s%s%s%s%s%s%s', t.dp, t.tp, t.pp, t.micro_batch,
+    t.grad_accum, t.zero,
+    CASE WHEN t.cp > 1 THEN ' cp' || t.cp ELSE '' END,
+    CASE WHEN t.ep > 1 THEN ' ep' || t.ep ELSE '' END,
+    CASE WHEN t.vpp > 1 THEN ' vpp' || t.vpp ELSE '' END,
+    CASE WHEN t.recompute <> 'none' THEN ' ' || t.recompute ELSE '' END,
+    CASE WHEN t.sequence_parallel THEN ' sp' ELSE '' END,
+    CASE WHEN t.schedule <> '1f1b' THEN ' ' || t.schedule ELSE '' END,
+    CASE WHEN t.rank_order <> 'tp-dp-pp' THEN ' ' || t.rank_order ELSE '' END) AS layout,
+  m.tokens_per_s_per_gpu, m.tokens_per_s, m.train_step_ms, m.train_step_ms_min,
+  m.train_step_ms_p95, m.train_step_ms_spread, m.mfu, m.tflops_per_gpu, m.peak_memory_bytes,
+  m.loss, m.tokens_per_step, m.n_params, m.steps, m.warmup,
+  t.predicted_memory_bytes, t.predicted_train_step_s, t.predicted_attempt_s,
+  t.predicted_tokens_per_s_per_gpu,
+  t.layers, t.hidden_size AS hidden, t.ffn, t.heads, t.kv_heads, t.vocab,
+  t.runner, t.runner_version, m.flops_model, m.software, m.hosts,
+  t.attempts, a.started_at, a.ended_at, t.lane, t.position, t.id AS trial_id,
+  t.sweep AS sweep_id, a.id AS attempt_id, t.hidden = 0 AS in_file,
+  (SELECT c.ratio FROM controls AS c WHERE c.allocation = a.allocation AND c.ratio > 0
+    ORDER BY abs(c.ratio - 1) DESC LIMIT 1) AS control_ratio,
+  (SELECT c.network_ratio FROM controls AS c WHERE c.allocation = a.allocation
+    AND c.network_ratio > 0 ORDER BY max(c.network_ratio, 1 / c.network_ratio) DESC LIMIT 1) AS network_ratio
+FROM trials AS t
+LEFT JOIN attempts AS a ON a.trial = t.id AND a.counted = 1
+LEFT JOIN measurements AS m ON m.attempt = a.id;
+
+-- What a user asks: `query 'SELECT trial, tokens_per_s_per_gpu FROM results'`.
+CREATE VIEW results AS SELECT * FROM all_results WHERE in_file;
+
+-- What `shardsweep nodes` shows. `attempts`: started in allocations that held the node; the
+-- outcomes behind it: with their first cause on it. `slow`: its own time over that of its peers,
+-- the mean of `slow_in` attempts; what leads to it is not counted as evidence.
+CREATE VIEW node_ledger AS
+SELECT n.node, ifnull(s.state, 'trusted') AS state,
+  (SELECT count(*) FROM allocation_nodes AS x JOIN attempts AS a ON a.allocation = x.allocation
+    WHERE x.node = n.node AND a.started_at > 0) AS attempts,
+  (SELECT count(*) FROM allocation_nodes AS x JOIN attempts AS a ON a.allocation = x.allocation
+    WHERE x.node = n.node AND a.outcome = 'completed') AS completed,
+  (SELECT count(*) FROM attempts AS a WHERE a.node <> '' AND a.node = n.node
+    AND a.outcome = 'node_failure') AS node_failure,
+  (SELECT count(*) FROM attempts AS a WHERE a.node <> '' AND a.node = n.node
+    AND a.outcome = 'comm_error') AS comm_error,
+  (SELECT count(*) FROM attempts AS a WHERE a.node <> '' AND a.node = n.node
+    AND a.outcome = 'hung') AS hung,
+  (SELECT count(*) FROM attempts AS a WHERE a.node <> '' AND a.node = n.node
+    AND a.outcome = 'crashed') AS crashed,
+  (SELECT round(avg(e.ratio), 3) FROM node_evidence AS e WHERE e.node = n.node
+    AND e.counts = 1 AND e.kind = 'slower') AS slow,
+  (SELECT count(*) FROM node_evidence AS e WHERE e.node = n.node AND e.counts = 1
+    AND e.kind = 'slower') AS slow_in,
+  (SELECT count(*) FROM node_evidence AS e WHERE e.node = n.node AND e.counts = 1
+    AND e.kind NOT IN ('slower', 'on pace')) AS evidence,
+  (SELECT count(*) FROM probes AS p WHERE p.node = n.node AND p.outcome = 'passed')
+    AS probes_passed,
+  (SELECT count(*) FROM probes AS p WHERE p.node = n.node AND p.outcome = 'failed')
+    AS probes_failed,
+  ifnull(s.since, 0) AS since,
+  CASE WHEN s.state = 'quarantined' THEN s.until ELSE 0 END AS probe_at,
+  ifnull((SELECT max(last_seen) FROM nodes AS k WHERE k.node = n.node), 0) AS last_seen,
+  ifnull((SELECT group_concat(host) FROM nodes AS k WHERE k.node = n.node), '') AS hosts,
+  ifnull(s.reason, '') AS reason,
+  ifnull((SELECT e.kind || ': ' || e.detail FROM node_evidence AS e WHERE e.node = n.node
+    AND e.kind NOT IN ('slower', 'on pace') ORDER BY e.id DESC LIMIT 1), '') AS last_evidence
+FROM (SELECT node FROM nodes UNION SELECT node FROM node_evidence UNION
+  SELECT node FROM node_states) AS n LEFT JOIN node_states AS s ON s.node = n.node;
