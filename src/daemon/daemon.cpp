@@ -126,9 +126,9 @@ void Daemon::add_site(const SweepContext& context, const SweepRow& sweep, SweepF
 /// what is alive is in other hands, the less a tick finds; and the more lanes, the more it
 /// costs.
 std::chrono::milliseconds Daemon::pause() const {
-  constexpr double waiting = 2.5;  // idle ticks; fewer than what renew_lease() takes for a gap
-  constexpr double quick_lanes = 16;  // that many are looked at in every tick
-  constexpr double rarest = 4;        // ticks
+  // Idle ticks; fewer than what renew_lease() takes for a gap.
+  const double longest = 2.5 * parts_.policy.idle_tick_s;
+  constexpr double quick_lanes = 8;  // that many are looked at in every tick
   const bool settled = !serving_ && all_said_ && changes_.empty() && !settling();
   const bool waits = settled && only_waits(world_);
   double seconds = parts_.policy.idle_tick_s;
@@ -137,9 +137,10 @@ std::chrono::milliseconds Daemon::pause() const {
     for (const auto& [id, context] : contexts_)
       seconds = std::min(seconds, context.spec.policy.tick_s);
     const auto lanes = static_cast<double>(live_in_jobs(world_));
-    if (settled) seconds *= std::clamp(lanes / quick_lanes, 1.0, rarest);
+    if (settled)
+      seconds = std::clamp(seconds * lanes / quick_lanes, seconds, std::max(seconds, longest));
   } else if (waits) {
-    seconds *= waiting;
+    seconds = longest;
   }
   return std::chrono::milliseconds(std::max<std::int64_t>(1, std::int64_t(seconds * 1000)));
 }

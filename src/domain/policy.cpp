@@ -69,7 +69,7 @@ const auto table = std::to_array<PolicyField>({
     {"slurm", "look", PolicyUnit::seconds, &Policy::look_s, 0.2, 3600, "between two questions to Slurm: each costs its controller about three RPCs"},
     {"slurm", "submit_limit", PolicyUnit::seconds, &Policy::submit_limit_s, 1, 3600, "sbatch retries for two minutes by itself; after that the job is looked for"},
     {"slurm", "look_others", PolicyUnit::seconds, &Policy::look_others_s, 1, 3600, "between two questions about others' jobs, which limits.yield needs: each lists all that wait"},
-    {"daemon", "tick", PolicyUnit::seconds, &Policy::tick_s, 0.01, 3600, "between two looks while something runs; up to four times that beside more than 16 allocations in jobs"},
+    {"daemon", "tick", PolicyUnit::seconds, &Policy::tick_s, 0.01, 3600, "between two looks while something runs; beside more than 8 allocations in jobs as many times longer, up to 2.5 idle ticks"},
     {"daemon", "idle_tick", PolicyUnit::seconds, &Policy::idle_tick_s, 0.01, 3600, "between two looks for requests while nothing runs"},
     {"daemon", "lease_renew", PolicyUnit::seconds, &Policy::lease_renew_s, 0.05, 3600, "each renewal is a write to the database"},
     {"daemon", "lease_ttl", PolicyUnit::seconds, &Policy::lease_ttl_s, 0.1, 36000, "a lease not renewed for so long belongs to a dead or suspended daemon"},
