@@ -97,7 +97,8 @@ double gpu_seconds_of(const AllocationRow& allocation, ControlTime time, Timesta
   Timestamp since = allocation.control_since;
   if (since == 0 && time == ControlTime::start) since = allocation.claimed_at;
   if (since == 0) return 0;
-  return static_cast<double>(now - since) * 1e-6 * allocation.nodes * allocation.slots_per_node;
+  const double seconds = std::max(0.0, static_cast<double>(now - since) * 1e-6);
+  return seconds * allocation.nodes * allocation.slots_per_node;
 }
 
 /// Marked, and measured once more while its trial may be tried again.

@@ -303,7 +303,8 @@ struct LineFolder {
     if (whole && records->result)
       figures.tokens_per_s = records->result->metrics.at("tokens_per_s_per_gpu");
     const bool any = figures.tokens_per_s > 0 || figures.busbw_bytes_per_s > 0;
-    take_control(fold, policy, allocation, time, figures,
+    // Its own time: a daemon may read of it long after.
+    take_control({fold.world, at, fold.changes}, policy, allocation, time, figures,
                  any ? "" : fmt::format("{}: {}", name(ended.outcome), ended.cause));
   }
   /// It has no trial: what counts is whether it was measured.

@@ -256,7 +256,7 @@ TEST_CASE("a control's GPU time counts from its start") {
   const Timestamp later = noon + 3'000'000;
   const AttemptId id = control_attempt(c.job(1), before);
   fold_line({c.world, later, c.changes}, c.policy, 1, {1, later, Started{.attempt = id}}, {});
-  fold_line({c.world, later + 2'000'000, c.changes}, c.policy, 1,
+  fold_line({c.world, later + 9'000'000, c.changes}, c.policy, 1,
             {2, later + 2'000'000, Ended{.attempt = id, .outcome = Outcome::oom}}, {});
   CHECK(c.of_kind<PutControl>().at(0).row.gpu_seconds == doctest::Approx(2 * 2 * 4));
   // The start was not seen: since the claim.
