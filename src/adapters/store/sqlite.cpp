@@ -117,6 +117,12 @@ std::int64_t Database::changed() const {
   return sqlite3_changes64(handle_);
 }
 
+bool Database::has_moved() const {
+  int moved = 0;
+  ::sqlite3_file_control(handle_, "main", SQLITE_FCNTL_HAS_MOVED, &moved);
+  return moved != 0;
+}
+
 std::int64_t Database::last_id() const {
   return sqlite3_last_insert_rowid(handle_);
 }

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <fstream>
 #include <thread>
 
 using namespace shardsweep;
@@ -39,6 +40,24 @@ TEST_CASE("a lease is taken over by a higher epoch and the sleeper writes nothin
   CHECK(second.store->commit(changes).error().kind == FaultKind::rejected);
   Daemon third(dir / "a.db");
   CHECK(must(third.store->lease_holder())->epoch == 3);
+}
+
+TEST_CASE("a lease ends with the file that it stands in") {
+  const TempDir dir;
+  Daemon daemon(dir / "a.db");
+  must(daemon.store->renew_lease(1));
+  SUBCASE("removed") {
+    std::filesystem::remove(dir / "a.db");
+  }
+  SUBCASE("replaced") {
+    std::filesystem::rename(dir / "a.db", dir / "b.db");
+    std::ofstream(dir / "a.db") << "another";
+  }
+  const auto late = daemon.store->renew_lease(2);
+  REQUIRE_FALSE(late);
+  CHECK(late.error().kind == FaultKind::rejected);
+  CHECK(late.error().what.find("a.db is no longer the file that was opened") !=
+        std::string::npos);
 }
 
 TEST_CASE("a world comes back as it was committed") {
