@@ -36,7 +36,7 @@ struct ResidualPrior {
   double own = 0.2;       ///< of what only similar points have in common
   double noise = 0.07;    ///< of a measurement, and of what is a layout's alone
   double freedom = 3;     ///< degrees of freedom of the noise: the lower, the heavier its tails
-  double across = 0.6;    ///< share of the variances that cells have in common
+  double across = 0.9;    ///< share of the variances that cells have in common
   bool calibrate = true;  ///< fit() judges by the observations how large errors are
 };
 
