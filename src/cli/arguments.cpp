@@ -305,9 +305,12 @@ class Grammar {
         ->add_option("--name", o_.name,
                      "of the sweep that it becomes (default: the file's, without its ending)")
         ->type_name("NAME");
-    with_recorded_file(command("evaluate-memory",
-                               "Predicted memory against what a recorded sweep reports, and "
-                               "its OOM rows against the verdict"));
+    CLI::App* evaluate = command("evaluate-memory",
+                                 "Predicted memory against what a recorded sweep reports, and "
+                                 "its OOM rows against the verdict");
+    with_recorded_file(evaluate);
+    evaluate->add_flag("--cross-validate", o_.cross_validate,
+                       "each model by constants that were fitted to the other models' rows");
   }
 
   void add_other_commands() {

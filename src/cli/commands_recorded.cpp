@@ -6,6 +6,7 @@
 #include "cli/replay_view.hpp"
 #include "cli/table_view.hpp"
 #include "domain/imported_trials.hpp"
+#include "domain/predict/memory_fit.hpp"
 #include "domain/search/replay.hpp"
 
 #include <shardsweep/imported.hpp>
@@ -17,6 +18,8 @@
 #include <array>
 #include <cctype>
 #include <filesystem>
+#include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -69,6 +72,31 @@ Result<ExitCode> cross_validate(const Session& session, const RecordedInput& inp
   }
   SHARDSWEEP_TRY(print_result(cross_validation_text(replays, session.options.format)));
   return ExitCode::done;
+}
+
+/// Which constants a cross-validation has fitted anew, and to what.
+std::string fitted_constants_text(const RecordedInput& input) {
+  const auto constants = fitted_memory_constants(input.family->name);
+  if (constants.empty()) {
+    return fmt::format(
+        "{}: no constant of its memory model was fitted to runs; nothing changes\n",
+        input.family->name);
+  }
+  std::string text;
+  std::set<std::string> names;
+  for (const auto& run : input.sweep.runs)
+    names.insert(input.sweep.model_of(run).name);
+  const auto line = [&](const std::string& whose, const Family& family) {
+    text += fmt::format("{}:", whose);
+    for (const auto& constant : constants)
+      text += fmt::format(" {} {:.0f}", constant.name, family.memory.*constant.value);
+    text += '\n';
+  };
+  line("as the family has it", *input.family);
+  for (const auto& name : names) {
+    line("without " + name, refit_memory(input.sweep, input.cluster, *input.family, name));
+  }
+  return text;
 }
 
 std::string import_text(const std::string& name, const Answer& answer, Format format) {
@@ -142,8 +170,12 @@ Result<ExitCode> command_replay(const Session& session) {
 
 Result<ExitCode> command_evaluate_memory(const Session& session) {
   SHARDSWEEP_ASSIGN(const auto input, read_recorded_input(session));
-  const auto report = score_memory(input.sweep, input.cluster, *input.family);
-  SHARDSWEEP_TRY(print_result(memory_report_text(report, session.options.format)));
+  const auto& options = session.options;
+  const auto report = options.cross_validate
+                          ? cross_validate_memory(input.sweep, input.cluster, *input.family)
+                          : score_memory(input.sweep, input.cluster, *input.family);
+  SHARDSWEEP_TRY(print_result(memory_report_text(report, options.format)));
+  if (options.cross_validate) say(fitted_constants_text(input));
   return ExitCode::done;
 }
 

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "domain/predict/memory_score.hpp"
 
+#include "domain/predict/memory_fit.hpp"
 #include "domain/predict/recorded_fit.hpp"
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <map>
+#include <memory>
 #include <utility>
 
 namespace shardsweep {
@@ -64,17 +68,16 @@ class Scoring {
   std::vector<double> allocated_;
 };
 
-}  // namespace
-
-MemoryReport score_memory(const RecordedSweep& sweep, const ClusterSpec& cluster,
-                          const Family& family) {
-  const Predictor predictor(cluster, family);
+MemoryReport score_by(const RecordedSweep& sweep, const ClusterSpec& cluster,
+                      const std::function<const Family&(const ModelSpec&)>& family_of) {
   Scoring total;
   std::vector<Scoring> models(sweep.models.size());
   std::vector<bool> seen(sweep.models.size(), false);
   for (const auto& run : sweep.runs) {
     const auto index = static_cast<std::size_t>(run.point.model);
     const auto traits = traits_of_kernel(run.kernel);
+    const auto& family = family_of(sweep.models[index]);
+    const Predictor predictor(cluster, family);
     seen[index] = true;
     for (auto* scoring : {&models[index], &total})
       scoring->add(run, sweep.models[index], traits, predictor, family.memory);
@@ -85,6 +88,23 @@ MemoryReport score_memory(const RecordedSweep& sweep, const ClusterSpec& cluster
   }
   report.total = total.result("");
   return report;
+}
+
+}  // namespace
+
+MemoryReport score_memory(const RecordedSweep& sweep, const ClusterSpec& cluster,
+                          const Family& family) {
+  return score_by(sweep, cluster, [&](const ModelSpec&) -> const Family& { return family; });
+}
+
+MemoryReport cross_validate_memory(const RecordedSweep& sweep, const ClusterSpec& cluster,
+                                   const Family& family) {
+  std::map<std::string, std::unique_ptr<Family>> fitted;  // by the model that it has not seen
+  return score_by(sweep, cluster, [&](const ModelSpec& model) -> const Family& {
+    auto& one = fitted[model.name];
+    if (!one) one = std::make_unique<Family>(refit_memory(sweep, cluster, family, model.name));
+    return *one;
+  });
 }
 
 }  // namespace shardsweep

@@ -43,4 +43,10 @@ struct MemoryReport {
 [[nodiscard]] MemoryReport score_memory(const RecordedSweep& sweep, const ClusterSpec& cluster,
                                         const Family& family);
 
+/// Each model by the family whose fitted constants (fitted_memory_constants) were fitted to the
+/// rows of the other models alone; those of a table with one model stay as they are.
+[[nodiscard]] MemoryReport cross_validate_memory(const RecordedSweep& sweep,
+                                                 const ClusterSpec& cluster,
+                                                 const Family& family);
+
 }  // namespace shardsweep

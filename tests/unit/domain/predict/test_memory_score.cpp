@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "domain/predict/memory_fit.hpp"
 #include "domain/predict/memory_score.hpp"
 #include "domain/predict/recorded_fit.hpp"
 #include "unit/domain/sweep_fixture.hpp"
@@ -132,4 +133,50 @@ TEST_CASE("a row is judged at its best in what it does not say, and in nothing e
   run.point.layout.dp = run.point.layout.tp = 1;
   CHECK(point_at_best(run).layout.zero == 0);
   CHECK_FALSE(point_at_best(run).layout.sequence_parallel);
+}
+
+TEST_CASE("a model is judged by constants that its own rows did not give") {
+  // Two models that two different truths were measured of.
+  Family true_of_small = nanotron();
+  true_of_small.memory.tp_retained_rows = 12;
+  Family true_of_large = nanotron();
+  true_of_large.memory.tp_retained_rows = 40;
+  RecordedSweep sweep;
+  sweep.models = {llama3_8b(), llama3_8b()};
+  sweep.models[1].name = "large";
+  sweep.models[1].layers *= 2;
+  for (const std::int32_t model : {0, 1}) {
+    const Predictor truth(h100(), model == 0 ? true_of_small : true_of_large);
+    for (const std::int32_t micro_batch : {1, 2, 4}) {
+      auto run = run_of(micro_batch, Outcome::completed);
+      run.point.model = model;
+      run.peak_memory_bytes =
+          truth.reported_peak_bytes(sweep.models[static_cast<std::size_t>(model)], run.point);
+      sweep.runs.push_back(run);
+    }
+  }
+  const auto blind = refit_memory(sweep, h100(), nanotron(), "large");
+  CHECK(blind.memory.tp_retained_rows == 12);
+  CHECK(blind.least.tp_retained_rows == nanotron().least.tp_retained_rows);
+  CHECK(refit_memory(sweep, h100(), nanotron(), "llama-3-8b").memory.tp_retained_rows == 40);
+  const auto report = cross_validate_memory(sweep, h100(), nanotron());
+  REQUIRE(report.models.size() == 2);
+  const double by_small = static_cast<double>(
+      Predictor(h100(), blind).reported_peak_bytes(sweep.models[1], sweep.runs[3].point));
+  const double errs = 1 - by_small / static_cast<double>(*sweep.runs[3].peak_memory_bytes);
+  CHECK(errs > 0);
+  CHECK(*report.models[1].peak.median >= errs);
+}
+
+TEST_CASE("a family of which nothing was fitted stays as it is") {
+  RecordedSweep sweep;
+  sweep.models = {llama3_8b()};
+  auto run = run_of(1, Outcome::completed);
+  run.peak_memory_bytes = 1000;
+  sweep.runs.push_back(run);
+  const auto& megatron = **find_family("megatron");
+  CHECK(fitted_memory_constants("megatron").empty());
+  const auto fitted = refit_memory(sweep, h100(), megatron, "");
+  CHECK(fitted.memory.tp_retained_rows == megatron.memory.tp_retained_rows);
+  CHECK(fitted.memory.allocator_bytes == megatron.memory.allocator_bytes);
 }
