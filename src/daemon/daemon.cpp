@@ -126,8 +126,11 @@ void Daemon::add_site(const SweepContext& context, const SweepRow& sweep, SweepF
 /// what is alive is in other hands, the less a tick finds; and the more lanes, the more it
 /// costs.
 std::chrono::milliseconds Daemon::pause() const {
-  // Idle ticks; fewer than what renew_lease() takes for a gap.
-  const double longest = 2.5 * parts_.policy.idle_tick_s;
+  // Fewer idle ticks than what renew_lease() takes for a gap; and a lead that has come up, or
+  // has nothing more to do, finds work before it gives its nodes back.
+  double longest = 2.5 * parts_.policy.idle_tick_s;
+  for (const auto& [id, context] : contexts_)
+    longest = std::min(longest, 0.5 * context.spec.policy.lane_idle_s);
   constexpr double quick_lanes = 8;  // that many are looked at in every tick
   const bool settled = !serving_ && all_said_ && changes_.empty() && !settling();
   const bool waits = settled && only_waits(world_);
