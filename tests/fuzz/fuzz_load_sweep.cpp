@@ -34,7 +34,7 @@ std::vector<std::string> flags_of(std::string_view text) {
 
 SweepSpec without_positions(SweepSpec sweep) {
   sweep.position = {};
-  if (sweep.control) sweep.control->position = {};
+  if (sweep.control.layout) sweep.control.layout->position = {};
   for (auto& point : sweep.points)
     point.position = {};
   for (auto& rule : sweep.excludes)
