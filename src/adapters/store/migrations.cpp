@@ -43,11 +43,14 @@ constexpr const char* silence = R"sql(
 ALTER TABLE allocations ADD COLUMN quiet_since INTEGER NOT NULL DEFAULT 0;
 )sql";
 
+// Views alone have changed: they are made anew after the last step, so there has to be one.
+constexpr const char* new_views = "-- predictions that are not known are NULL there\n";
+
 }  // namespace
 
 std::span<const std::string> migrations() {
-  static const std::array<std::string, 7> steps{schema_sql, learnt,       ledger_sql, silence,
-                                                paces_sql,  controls_sql, network_sql};
+  static const std::array<std::string, 8> steps{
+      schema_sql, learnt, ledger_sql, silence, paces_sql, controls_sql, network_sql, new_views};
   return steps;
 }
 

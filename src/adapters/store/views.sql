@@ -8,7 +8,7 @@ DROP VIEW IF EXISTS node_ledger;
 -- One row per trial, with the measurement of its counted attempt. `hidden` is the model's hidden
 -- size here, as in the sweep file; `in_file` is 0 for trials that the edited file no longer has.
 -- `control_ratio` and `network_ratio`: of the controls of the allocation that measured it, the
--- one further from 1.
+-- one further from 1. A prediction that is not known is NULL; the tables say 0.
 -- The sweep's name is a sub-query and not a join: it costs where it is asked for alone.
 CREATE VIEW all_results AS
 SELECT (SELECT name FROM sweeps WHERE id = t.sweep) AS sweep, t.slug AS trial, t.state, t.outcome, t.cause, m.mark,
@@ -27,8 +27,10 @@ SELECT (SELECT name FROM sweeps WHERE id = t.sweep) AS sweep, t.slug AS trial, t
   m.tokens_per_s_per_gpu, m.tokens_per_s, m.train_step_ms, m.train_step_ms_min,
   m.train_step_ms_p95, m.train_step_ms_spread, m.mfu, m.tflops_per_gpu, m.peak_memory_bytes,
   m.loss, m.tokens_per_step, m.n_params, m.steps, m.warmup,
-  t.predicted_memory_bytes, t.predicted_train_step_s, t.predicted_attempt_s,
-  t.predicted_tokens_per_s_per_gpu,
+  nullif(t.predicted_memory_bytes, 0) AS predicted_memory_bytes,
+  nullif(t.predicted_train_step_s, 0) AS predicted_train_step_s,
+  nullif(t.predicted_attempt_s, 0) AS predicted_attempt_s,
+  nullif(t.predicted_tokens_per_s_per_gpu, 0) AS predicted_tokens_per_s_per_gpu,
   t.layers, t.hidden_size AS hidden, t.ffn, t.heads, t.kv_heads, t.vocab,
   t.runner, t.runner_version, m.flops_model, m.software, m.hosts,
   t.attempts, a.started_at, a.ended_at, t.lane, t.position, t.id AS trial_id,

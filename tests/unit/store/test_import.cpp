@@ -114,6 +114,16 @@ TEST_CASE("nothing of an imported sweep is of the daemon's world") {
   CHECK_FALSE(anything_alive(world));
 }
 
+TEST_CASE("a prediction that nobody has made is none, and no zero") {
+  Import incoming;
+  must(incoming.take(imported(table())));
+  CHECK(
+      rows_of(incoming.dir / "a.db",
+              "SELECT count(*), count(predicted_memory_bytes), count(predicted_train_step_s), "
+              "count(predicted_attempt_s), count(predicted_tokens_per_s_per_gpu) "
+              "FROM all_results") == "3|0|0|0|0\n");
+}
+
 TEST_CASE("the same table again adds nothing and a longer one what is new") {
   Import incoming;
   must(incoming.take(imported(table())));
