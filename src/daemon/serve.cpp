@@ -3,6 +3,7 @@
 #include "daemon/daemon.hpp"
 #include "domain/nodes.hpp"
 #include "domain/starts.hpp"
+#include "domain/trial_change.hpp"
 
 #include <shardsweep/imported.hpp>
 #include <shardsweep/log.hpp>
@@ -159,13 +160,7 @@ void Daemon::set_trial(TrialRow row, State state, std::optional<Outcome> outcome
       changes_.emplace_back(PutAttempt{.row = attempt});
     }
   }
-  changes_.emplace_back(SetTrial{.id = row.id,
-                                 .state = row.state,
-                                 .outcome = row.outcome,
-                                 .cause = cause,
-                                 .charged = row.charged,
-                                 .elsewhere = row.elsewhere,
-                                 .attempts = row.attempts});
+  changes_.emplace_back(trial_change(row, cause));
   world_.trials[row.id] = std::move(row);
 }
 

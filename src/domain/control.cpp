@@ -3,6 +3,7 @@
 
 #include "domain/grid.hpp"
 #include "domain/nodes.hpp"
+#include "domain/trial_change.hpp"
 
 #include <fmt/format.h>
 
@@ -114,13 +115,7 @@ void doubt(Fold fold, const Policy& policy, const AttemptRow& attempt, const std
     trial.state = State::planned;
     trial.outcome.reset();
   }
-  fold.changes.emplace_back(SetTrial{.id = trial.id,
-                                     .state = trial.state,
-                                     .outcome = trial.outcome,
-                                     .cause = why,
-                                     .charged = trial.charged,
-                                     .elsewhere = trial.elsewhere,
-                                     .attempts = trial.attempts});
+  fold.changes.emplace_back(trial_change(trial, why));
 }
 
 void give_up(Fold fold, const Policy& policy, AllocationRow& allocation,

@@ -7,6 +7,7 @@
 #include "domain/search/sweep_search.hpp"
 #include "domain/slurm/array.hpp"
 #include "domain/starts.hpp"
+#include "domain/trial_change.hpp"
 
 #include <fmt/format.h>
 
@@ -27,13 +28,7 @@ constexpr std::int64_t most_open = 64;
 constexpr double start_s = 120;
 
 void put(std::vector<Change>& changes, const TrialRow& row, std::string cause) {
-  changes.emplace_back(SetTrial{.id = row.id,
-                                .state = row.state,
-                                .outcome = row.outcome,
-                                .cause = std::move(cause),
-                                .charged = row.charged,
-                                .elsewhere = row.elsewhere,
-                                .attempts = row.attempts});
+  changes.emplace_back(trial_change(row, std::move(cause)));
 }
 
 /// `kind` of the event: skipped by a rule, or spared by a search.

@@ -4,6 +4,7 @@
 #include "domain/control.hpp"
 #include "domain/nodes.hpp"
 #include "domain/stragglers.hpp"
+#include "domain/trial_change.hpp"
 
 #include <fmt/format.h>
 
@@ -41,13 +42,7 @@ void put(Fold fold, const AllocationRow& row) {
 }
 
 void put(Fold fold, const TrialRow& row, std::string cause) {
-  fold.changes.emplace_back(SetTrial{.id = row.id,
-                                     .state = row.state,
-                                     .outcome = row.outcome,
-                                     .cause = std::move(cause),
-                                     .charged = row.charged,
-                                     .elsewhere = row.elsewhere,
-                                     .attempts = row.attempts});
+  fold.changes.emplace_back(trial_change(row, std::move(cause)));
 }
 
 /// How one attempt ended, after joining what agent and runner say.
