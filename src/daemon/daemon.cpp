@@ -129,16 +129,17 @@ std::chrono::milliseconds Daemon::pause() const {
   // Fewer idle ticks than what renew_lease() takes for a gap; and a lead that has come up, or
   // has nothing more to do, finds work before it gives its nodes back.
   double longest = 2.5 * parts_.policy.idle_tick_s;
-  for (const auto& [id, context] : contexts_)
+  double shortest = parts_.policy.tick_s;
+  for (const auto& [id, context] : contexts_) {
     longest = std::min(longest, 0.5 * context.spec.policy.lane_idle_s);
+    shortest = std::min(shortest, context.spec.policy.tick_s);
+  }
   constexpr double quick_lanes = 8;  // that many are looked at in every tick
   const bool settled = !serving_ && all_said_ && changes_.empty() && !settling();
   const bool waits = settled && only_waits(world_);
   double seconds = parts_.policy.idle_tick_s;
   if (busy() && !waits) {
-    seconds = parts_.policy.tick_s;
-    for (const auto& [id, context] : contexts_)
-      seconds = std::min(seconds, context.spec.policy.tick_s);
+    seconds = shortest;
     const auto lanes = static_cast<double>(live_in_jobs(world_));
     if (settled)
       seconds = std::clamp(seconds * lanes / quick_lanes, seconds, std::max(seconds, longest));
