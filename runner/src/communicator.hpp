@@ -2,8 +2,8 @@
 // The seam to communication: collectives within one group of ranks, asynchronous by token.
 //
 // All members issue the same operations in the same order. Sums are taken in the order of the
-// ranks, so that every member gets the same bits. Implementations: sockets, null (meta); later
-// NCCL.
+// ranks, so that every member gets the same bits. Implementations: sockets, staged (a device's
+// buffers over sockets), NCCL, null (meta).
 #pragma once
 
 #include "dtype.hpp"
@@ -74,14 +74,16 @@ class Communicator {
   virtual Token send(const void* data, i64 count, Dtype dtype, i64 to) = 0;
   virtual Token receive(void* data, i64 count, Dtype dtype, i64 from) = 0;
 
-  /// Returns when the operation has ended; ends the rank (class timeout) at the deadline.
+  /// What the device is given from now on comes after the operation; where the device works at
+  /// once the operation has ended. Ends the rank (class timeout) at the deadline.
   virtual void wait(Token token) = 0;
   /// Lets started operations move on; cheap.
   virtual void progress() = 0;
 
   const CommCounters& counters() const { return counters_; }
-  /// Time that the caller has spent in wait().
-  double waited_s() const { return waited_s_; }
+  /// Time that the rank has stood still in wait(); of an asynchronous device after its
+  /// synchronize().
+  virtual double waited_s() { return waited_s_; }
 
  protected:
   void count_operation(Operation operation, i64 sent);

@@ -6,6 +6,7 @@
 #include "device.hpp"
 
 #include <memory>
+#include <utility>
 
 namespace shardbench {
 
@@ -20,6 +21,12 @@ class CpuDevice final : public Device {
   void zero(void* data, i64 bytes) override;
   void copy(void* to, const void* from, i64 bytes) override;
   void upload(void* to, const void* host, i64 bytes) override { copy(to, host, bytes); }
+  void download(void* host, const void* from, i64 bytes) override { copy(host, from, bytes); }
+  void synchronize() override {}
+  Mark mark() override { return {now(), nullptr}; }
+  double seconds_between(const Mark& from, const Mark& to) override {
+    return Seconds(to.host - from.host).count();
+  }
   void gemm(const Gemm& gemm) override;
   void add(void* y, const void* a, const void* b, i64 count) override;
   void accumulate(void* y, const void* x, i64 count) override;
@@ -39,13 +46,19 @@ class CpuDevice final : public Device {
   void loss_max(void* maximum, const void* logits, i64 tokens, i64 rows) override;
   void loss_sums(void* statistics, const void* logits, const void* maximum,
                  const std::int32_t* targets, const LossShape& shape) override;
-  double loss_backward(const LossGradient& g, const LossShape& shape) override;
+  void loss_backward(const LossGradient& g, const LossShape& shape) override;
+  double take_loss() override { return std::exchange(loss_, 0); }
   void initialize(void* weight, const TensorRegion& region, u64 seed) override;
-  double square_sum(const void* gradient, i64 count) override;
+  void add_square_sum(const void* gradient, i64 count) override;
+  double take_square_sum() override { return std::exchange(square_sum_, 0); }
   void adamw(void* weight, void* state, const void* gradient, i64 count,
              const AdamW& settings) override;
   void initialize_optimizer(void* state, const void* weight, i64 count) override;
   void read_gradient(double* host, const void* gradient, i64 count) override;
+
+ private:
+  double loss_ = 0;
+  double square_sum_ = 0;
 };
 
 /// The CPU in fp32 or fp64; null for a format that it has not.

@@ -66,10 +66,9 @@ void CpuDevice<T>::loss_sums(void* statistics, const void* logits, const void* m
 }
 
 template <typename T>
-double CpuDevice<T>::loss_backward(const LossGradient& g, const LossShape& s) {
+void CpuDevice<T>::loss_backward(const LossGradient& g, const LossShape& s) {
   const T* sums = static_cast<const T*>(g.statistics);
   const T scale = static_cast<T>(g.scale);
-  double loss = 0;
   for (i64 i = 0; i < s.tokens; ++i) {
     T* row = static_cast<T*>(g.logits) + i * s.rows;
     const T row_maximum = static_cast<const T*>(g.maximum)[i];
@@ -78,9 +77,8 @@ double CpuDevice<T>::loss_backward(const LossGradient& g, const LossShape& s) {
       row[j] = std::exp(row[j] - row_maximum) * inverse;
     const i64 target = g.targets[i] - s.first;
     if (target >= 0 && target < s.rows) row[target] -= scale;
-    loss += static_cast<double>(std::log(sums[i]) - sums[s.tokens + i]);
+    loss_ += static_cast<double>(std::log(sums[i]) - sums[s.tokens + i]);
   }
-  return loss;
 }
 
 template <typename T>
@@ -100,12 +98,12 @@ void CpuDevice<T>::initialize(void* weight, const TensorRegion& region, u64 seed
 }
 
 template <typename T>
-double CpuDevice<T>::square_sum(const void* gradient, i64 count) {
+void CpuDevice<T>::add_square_sum(const void* gradient, i64 count) {
   const T* g = static_cast<const T*>(gradient);
   double sum = 0;
   for (i64 i = 0; i < count; ++i)
     sum += static_cast<double>(g[i]) * static_cast<double>(g[i]);
-  return sum;
+  square_sum_ += sum;
 }
 
 template <typename T>
@@ -149,9 +147,9 @@ void CpuDevice<T>::read_gradient(double* host, const void* gradient, i64 count) 
   template void CpuDevice<T>::loss_max(void*, const void*, i64, i64);                         \
   template void CpuDevice<T>::loss_sums(void*, const void*, const void*, const std::int32_t*, \
                                         const LossShape&);                                    \
-  template double CpuDevice<T>::loss_backward(const LossGradient&, const LossShape&);         \
+  template void CpuDevice<T>::loss_backward(const LossGradient&, const LossShape&);           \
   template void CpuDevice<T>::initialize(void*, const TensorRegion&, u64);                    \
-  template double CpuDevice<T>::square_sum(const void*, i64);                                 \
+  template void CpuDevice<T>::add_square_sum(const void*, i64);                               \
   template void CpuDevice<T>::adamw(void*, void*, const void*, i64, const AdamW&);            \
   template void CpuDevice<T>::initialize_optimizer(void*, const void*, i64);                  \
   template void CpuDevice<T>::read_gradient(double*, const void*, i64);

@@ -3,10 +3,11 @@
 //
 // Pointers are device memory in the formats of the device's Precision; matrices are row-major.
 // "tokens" is the number of rows of a token-by-feature matrix. The model is written once
-// against this interface; implementations are the CPU, the meta device (no arithmetic) and,
-// later, CUDA.
+// against this interface; implementations are the CPU, CUDA and the meta device (no
+// arithmetic).
 #pragma once
 
+#include "clock.hpp"
 #include "dtype.hpp"
 
 #include <cstddef>
@@ -73,6 +74,12 @@ struct AdamW {
 
 enum class Rotation { forward, backward };
 
+/// A point in the order of the device's work. Made and used up by the device.
+struct Mark {
+  TimePoint host{};
+  void* event = nullptr;
+};
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -89,8 +96,15 @@ class Device {
 
   virtual void zero(void* data, i64 bytes) = 0;
   virtual void copy(void* to, const void* from, i64 bytes) = 0;
-  /// From host memory.
+  /// From host memory, which may be reused when it returns.
   virtual void upload(void* to, const void* host, i64 bytes) = 0;
+  /// Into host memory; all work given before has ended when it returns.
+  virtual void download(void* host, const void* from, i64 bytes) = 0;
+  /// Work is done in the order in which it was given; returns when all of it has ended.
+  virtual void synchronize() = 0;
+  virtual Mark mark() = 0;
+  /// Between two marks, after synchronize(). Uses both up.
+  virtual double seconds_between(const Mark& from, const Mark& to) = 0;
   virtual void gemm(const Gemm& gemm) = 0;
 
   /// y = a + b in value format.
@@ -154,8 +168,8 @@ class Device {
   };
   virtual void loss_sums(void* statistics, const void* logits, const void* maximum,
                          const std::int32_t* targets, const LossShape& shape) = 0;
-  /// Pass 3: logits become scale · d(sum of token losses)/d(logits). Returns the sum of the
-  /// token losses, unscaled.
+  /// Pass 3: logits become scale · d(sum of token losses)/d(logits). Adds up the token losses,
+  /// unscaled, for take_loss().
   struct LossGradient {
     void* logits;
     const void* maximum;
@@ -163,12 +177,16 @@ class Device {
     const std::int32_t* targets;
     double scale;
   };
-  virtual double loss_backward(const LossGradient& g, const LossShape& shape) = 0;
+  virtual void loss_backward(const LossGradient& g, const LossShape& shape) = 0;
+  /// The sum of the token losses since the last call. Waits for the device.
+  virtual double take_loss() = 0;
 
   /// Fills a block of a weight from the counter-based generator.
   virtual void initialize(void* weight, const TensorRegion& region, u64 seed) = 0;
-  /// Σ g² over `count` gradients.
-  virtual double square_sum(const void* gradient, i64 count) = 0;
+  /// Adds Σ g² over `count` gradients to what take_square_sum() tells.
+  virtual void add_square_sum(const void* gradient, i64 count) = 0;
+  /// The sum since the last call. Waits for the device.
+  virtual double take_square_sum() = 0;
   /// state: optimizer_copies · count values in gradient format: m, v, and the master weights.
   virtual void adamw(void* weight, void* state, const void* gradient, i64 count,
                      const AdamW& settings) = 0;

@@ -19,6 +19,10 @@ class MetaDevice final : public Device {
   void zero(void*, i64) override {}
   void copy(void*, const void*, i64) override {}
   void upload(void*, const void*, i64) override {}
+  void download(void*, const void*, i64) override {}
+  void synchronize() override {}
+  Mark mark() override { return {}; }
+  double seconds_between(const Mark&, const Mark&) override { return 0; }
   void gemm(const Gemm&) override {}
   void add(void*, const void*, const void*, i64) override {}
   void accumulate(void*, const void*, i64) override {}
@@ -36,9 +40,11 @@ class MetaDevice final : public Device {
   void loss_max(void*, const void*, i64, i64) override {}
   void loss_sums(void*, const void*, const void*, const std::int32_t*,
                  const LossShape&) override {}
-  double loss_backward(const LossGradient&, const LossShape&) override { return 0; }
+  void loss_backward(const LossGradient&, const LossShape&) override {}
+  double take_loss() override { return 0; }
   void initialize(void*, const TensorRegion&, u64) override {}
-  double square_sum(const void*, i64) override { return 0; }
+  void add_square_sum(const void*, i64) override {}
+  double take_square_sum() override { return 0; }
   void adamw(void*, void*, const void*, i64, const AdamW&) override {}
   void initialize_optimizer(void*, const void*, i64) override {}
   void read_gradient(double*, const void*, i64) override {}

@@ -12,8 +12,8 @@ const std::int32_t* as_ids(const Block& block) {
 }
 
 /// Softmax statistics over the whole vocabulary, then logits overwritten by their gradient.
-double cross_entropy(const RankContext& c, Block& logits, const Block& targets,
-                     double loss_scale) {
+void cross_entropy(const RankContext& c, Block& logits, const Block& targets,
+                   double loss_scale) {
   const Extents& e = c.extents;
   const Block maximum = c.statistics(MemoryClass::workspace, e.tokens, "logit maxima");
   const Block sums = c.statistics(MemoryClass::workspace, 2 * e.tokens, "loss statistics");
@@ -22,7 +22,7 @@ double cross_entropy(const RankContext& c, Block& logits, const Block& targets,
   c.tp.wait(c.tp.all_reduce(maximum.data(), e.tokens, c.gradient_dtype(), Reduction::max));
   c.device.loss_sums(sums.data(), logits.data(), maximum.data(), as_ids(targets), shape);
   c.tp.wait(c.tp.all_reduce(sums.data(), 2 * e.tokens, c.gradient_dtype(), Reduction::sum));
-  return c.device.loss_backward(
+  c.device.loss_backward(
       {logits.data(), maximum.data(), sums.data(), as_ids(targets), loss_scale}, shape);
 }
 
@@ -46,15 +46,14 @@ void embedding_backward(const RankContext& c, const UnitView& gradients, const B
                           {e.tokens, e.hidden, e.first_vocab, e.vocab});
 }
 
-HeadResult head_pass(const RankContext& c, const UnitView& weights, const UnitView& gradients,
-                     const Block& residual, const Block& targets, double loss_scale) {
+Block head_pass(const RankContext& c, const UnitView& weights, const UnitView& gradients,
+                const Block& residual, const Block& targets, double loss_scale) {
   const Extents& e = c.extents;
   Block normed = c.values(MemoryClass::workspace, e.rows * e.hidden, "final norm");
   c.device.rms_norm(normed.data(), residual.data(), weights.at(TensorKind::final_norm), e.rows,
                     e.hidden);
   Block logits = c.values(MemoryClass::workspace, e.tokens * e.vocab, "logits");
   Block partial = c.values(MemoryClass::workspace, e.tokens * e.hidden, "partial gradient");
-  double loss = 0;
   {
     const FullRows full(c, normed);
     const void* w = weights.at(TensorKind::head);
@@ -68,7 +67,7 @@ HeadResult head_pass(const RankContext& c, const UnitView& weights, const UnitVi
                    .ldb = e.hidden,
                    .c = logits.data(),
                    .ldc = e.vocab});
-    loss = cross_entropy(c, logits, targets, loss_scale);
+    cross_entropy(c, logits, targets, loss_scale);
     c.device.gemm({.transpose_a = Transpose::yes,
                    .m = e.vocab,
                    .n = e.hidden,
@@ -94,13 +93,12 @@ HeadResult head_pass(const RankContext& c, const UnitView& weights, const UnitVi
   logits.reset();
   normed.reset();
   const Block dy = sum_to_rows(c, std::move(partial), MemoryClass::workspace, "norm gradient");
-  HeadResult result{c.values(MemoryClass::activations, e.rows * e.hidden, "gradient stream"),
-                    loss};
-  c.device.zero(result.stream.data(), result.stream.bytes());
-  c.device.rms_norm_backward({result.stream.data(), gradients.at(TensorKind::final_norm),
+  Block stream = c.values(MemoryClass::activations, e.rows * e.hidden, "gradient stream");
+  c.device.zero(stream.data(), stream.bytes());
+  c.device.rms_norm_backward({stream.data(), gradients.at(TensorKind::final_norm),
                               residual.data(), weights.at(TensorKind::final_norm), dy.data()},
                              e.rows, e.hidden);
-  return result;
+  return stream;
 }
 
 }  // namespace shardbench

@@ -11,15 +11,11 @@ Block embedding_forward(const RankContext& context, const UnitView& weights, con
 void embedding_backward(const RankContext& context, const UnitView& gradients, const Block& ids,
                         const Block& stream);
 
-struct HeadResult {
-  Block stream;     // [rows, hidden]: gradient of the loss to the head's input
-  double loss_sum;  // of all tokens of the micro-batch, not divided
-};
-
 /// Forward and backward of the head in one go, so that logits live for one micro-batch only.
+/// Returns [rows, hidden], the gradient of the loss to the head's input; the token losses are
+/// added up by the device (take_loss).
 /// `loss_scale`: 1 / tokens of the global batch, the one place where the mean is taken.
-HeadResult head_pass(const RankContext& context, const UnitView& weights,
-                     const UnitView& gradients, const Block& residual, const Block& targets,
-                     double loss_scale);
+Block head_pass(const RankContext& context, const UnitView& weights, const UnitView& gradients,
+                const Block& residual, const Block& targets, double loss_scale);
 
 }  // namespace shardbench

@@ -214,20 +214,20 @@ void ParameterStore::sum_norm_gradients(std::size_t index) {
   }
 }
 
-double ParameterStore::square_sum() const {
+double ParameterStore::square_sum() {
   // What several ranks hold is counted by the first of them.
   const bool first_copy =
       context_.layout.zero == 0 ? context_.at.dp == 0 : replicate_.rank() == 0;
-  double sum = 0;
   for (std::size_t i = 0; first_copy && i < units_.size(); ++i) {
     const Owned own = owned(i);
     for (const TensorSlot& slot : units_[i].slots) {
       const Span span = owned_of(slot, own);
       if (slot.sharded || context_.at.tp == 0)
-        sum += context_.device.square_sum(own.gradients + context_.gradient_bytes(span.first),
-                                          span.count());
+        context_.device.add_square_sum(own.gradients + context_.gradient_bytes(span.first),
+                                       span.count());
     }
   }
+  double sum = context_.device.take_square_sum();
   world_.wait(world_.all_reduce(&sum, 1, Dtype::fp64, Reduction::sum));
   return sum;
 }

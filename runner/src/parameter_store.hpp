@@ -42,7 +42,7 @@ class ParameterStore {
   /// After it, owned gradients are those of the global batch.
   void finish_reduction();
   /// Σ g² of the model over all ranks: the same number everywhere.
-  double square_sum() const;
+  double square_sum();
   void update(const AdamW& settings);
 
   /// The part of a unit whose gradients and weights this rank answers for.

@@ -2,7 +2,6 @@
 // The interpreter of the schedule, and what happens around it.
 #include "trainer.hpp"
 
-#include "clock.hpp"
 #include "samples.hpp"
 
 #include <cmath>
@@ -73,12 +72,11 @@ void Trainer::head(i64 step, i64 micro, const Block& residual) {
   const Block targets = token_block(MemoryClass::workspace, step, micro, 1);
   const UnitView weights = parameters_.open_weights(index);
   const UnitView gradients = parameters_.open_gradients(index);
-  HeadResult result =
+  Block stream =
       head_pass(context_, weights, gradients, residual, targets, context_.loss_scale);
   parameters_.close_weights(index);
   parameters_.close_gradients(index, place_of(micro));
-  loss_sum_ += result.loss_sum;
-  in_flight_[static_cast<std::size_t>(micro)].stream = std::move(result.stream);
+  in_flight_[static_cast<std::size_t>(micro)].stream = std::move(stream);
 }
 
 void Trainer::backward(i64 micro) {
@@ -135,34 +133,38 @@ void Trainer::transfer(const Action& action) {
 
 double Trainer::compute_gradients(i64 step) {
   parameters_.begin_step();
-  loss_sum_ = 0;
   const Layout& layout = context_.layout;
   in_flight_ = std::vector<InFlight>(static_cast<std::size_t>(layout.grad_accum));
   for (const Action& action :
        make_schedule(layout.schedule, layout.pp, context_.at.pp, layout.grad_accum)) {
-    const TimePoint start = now();
-    if (action.kind == ActionKind::forward) {
+    if (action.kind == ActionKind::transfer) {
+      transfer(action);
+      continue;
+    }
+    const bool forwards = action.kind == ActionKind::forward;
+    const Mark start = context_.device.mark();
+    if (forwards)
       forward(step, action.micro);
-      times_.forward_s += seconds_since(start);
-    }
-    if (action.kind == ActionKind::backward) {
+    else
       backward(action.micro);
-      times_.backward_s += seconds_since(start);
-    }
-    if (action.kind == ActionKind::transfer) transfer(action);
+    spent_.push_back({forwards ? &PhaseTimes::forward_s : &PhaseTimes::backward_s, start,
+                      context_.device.mark()});
   }
   parameters_.finish_reduction();
-  return loss_sum_;
+  return context_.device.take_loss();
 }
 
 double Trainer::update(i64 step) {
-  const TimePoint start = now();
+  const Mark start = context_.device.mark();
   const double norm = std::sqrt(parameters_.square_sum());
   AdamW settings;
   settings.step = step + 1;
   settings.gradient_scale = norm > longest_gradient ? longest_gradient / norm : 1.0;
   parameters_.update(settings);
-  times_.optimizer_s += seconds_since(start);
+  spent_.push_back({&PhaseTimes::optimizer_s, start, context_.device.mark()});
+  context_.device.synchronize();
+  for (const Spent& spent : std::exchange(spent_, {}))
+    times_.*spent.phase += context_.device.seconds_between(spent.from, spent.to);
   return norm;
 }
 

@@ -31,7 +31,7 @@ class Trainer {
   /// ranks of the last stage, divided by global_tokens(), is the loss (0 on other stages).
   double compute_gradients(i64 step);
   /// AdamW with the gradients computed last, their norm clipped to 1; `step` counts from 0.
-  /// Returns the norm before clipping, the same on all ranks.
+  /// Returns the norm before clipping, the same on all ranks; the device has ended its work.
   double update(i64 step);
 
   const ParameterStore& parameters() const { return parameters_; }
@@ -62,7 +62,13 @@ class Trainer {
   u64 seed_;
   ParameterStore parameters_;
   std::vector<InFlight> in_flight_;
-  double loss_sum_ = 0;
+  /// Marked as it is given to the device, told when the device has done it.
+  struct Spent {
+    double PhaseTimes::*phase;
+    Mark from;
+    Mark to;
+  };
+  std::vector<Spent> spent_;
   PhaseTimes times_;
 };
 
