@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// The operations of `Device` as work for a GPU: bf16 values, fp32 statistics, gradients and
+// optimizer state, all arithmetic in fp32. Shapes and meanings are those of device.hpp.
+//
+// Pointers are device memory, aligned to 16 bytes. Each function gives work to `stream` and
+// returns. Kernels are written in kernel_language.hpp, so that the host can run them too.
+#pragma once
+
+#include "bf16.hpp"
+#include "cuda/gpu.hpp"
+#include "device.hpp"
+
+namespace shardbench::kernels {
+
+void add(gpu::Stream stream, Bf16* y, const Bf16* a, const Bf16* b, i64 count);
+void accumulate(gpu::Stream stream, float* y, const float* x, i64 count);
+
+void rms_norm(gpu::Stream stream, Bf16* y, const Bf16* x, const Bf16* w, i64 tokens,
+              i64 hidden);
+struct RmsNormGradient {
+  Bf16* dx;   // added to
+  float* dw;  // added to
+  const Bf16* x;
+  const Bf16* w;
+  const Bf16* dy;
+};
+void rms_norm_backward(gpu::Stream stream, const RmsNormGradient& g, i64 tokens, i64 hidden);
+
+void rope(gpu::Stream stream, Bf16* qkv, const AttentionShape& shape, Rotation rotation);
+
+/// Bytes that attention and its backward need beside their operands.
+i64 attention_workspace_bytes(const AttentionShape& shape);
+void attention(gpu::Stream stream, Bf16* out, float* lse, const Bf16* qkv, void* workspace,
+               const AttentionShape& shape);
+struct AttentionGradient {
+  Bf16* dqkv;
+  const Bf16* dout;
+  const Bf16* qkv;
+  const Bf16* out;
+  const float* lse;
+  void* workspace;
+};
+void attention_backward(gpu::Stream stream, const AttentionGradient& g,
+                        const AttentionShape& shape);
+
+void swiglu(gpu::Stream stream, Bf16* y, const Bf16* gate_up, i64 tokens, i64 ffn);
+void swiglu_backward(gpu::Stream stream, Bf16* gate_up, const Bf16* dy, i64 tokens, i64 ffn);
+
+void embed(gpu::Stream stream, Bf16* y, const Bf16* table, const std::int32_t* ids,
+           const Device::EmbeddingShape& shape);
+void embed_backward(gpu::Stream stream, float* d_table, const Bf16* dy, const std::int32_t* ids,
+                    const Device::EmbeddingShape& shape);
+
+void loss_max(gpu::Stream stream, float* maximum, const Bf16* logits, i64 tokens, i64 rows);
+void loss_sums(gpu::Stream stream, float* statistics, const Bf16* logits, const float* maximum,
+               const std::int32_t* targets, const Device::LossShape& shape);
+struct LossGradient {
+  Bf16* logits;
+  const float* maximum;
+  const float* statistics;
+  const std::int32_t* targets;
+  float scale;
+  double* loss;  // added to: the sum of the token losses, unscaled
+};
+void loss_backward(gpu::Stream stream, const LossGradient& g, const Device::LossShape& shape);
+
+void initialize(gpu::Stream stream, Bf16* weight, const TensorRegion& region, u64 seed);
+/// Adds Σ g² to *sum.
+void square_sum(gpu::Stream stream, double* sum, const float* gradient, i64 count);
+/// state: m, v and the master weights, `count` floats each.
+void adamw(gpu::Stream stream, Bf16* weight, float* state, const float* gradient, i64 count,
+           const AdamW& settings);
+void initialize_optimizer(gpu::Stream stream, float* state, const Bf16* weight, i64 count);
+
+}  // namespace shardbench::kernels
