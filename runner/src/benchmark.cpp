@@ -5,7 +5,6 @@
 
 #include "clock.hpp"
 #include "counter_random.hpp"
-#include "cpu_device.hpp"
 #include "fault.hpp"
 #include "groups.hpp"
 #include "meta_run.hpp"
@@ -27,7 +26,9 @@
 #include <cstdlib>
 #include <fstream>
 #include <limits>
+#include <optional>
 #include <string_view>
+#include <utility>
 
 namespace shardbench {
 namespace {
@@ -57,21 +58,20 @@ u64 fingerprint(const Options& o) {
 
 class Run {
  public:
-  explicit Run(const Options& options)
+  Run(const Options& options, const PlatformKind& kind)
       : options_(options),
+        kind_(kind),
         records_(options.records, options.run_id, options.rank),
         recorder_(options.recorder, options.run_id, options.rank, options.layout),
         watchdog_(recorder_, [this](const Error& error) { note_failure(error, -1); }),
-        fault_(parse_fault(options.fault, options.world_size).value_or(Fault{})),
-        device_(make_cpu_device(options.dtype)),
-        memory_(*device_, options.memory_limit_bytes) {}
+        fault_(parse_fault(options.fault, options.world_size).value_or(Fault{})) {}
 
   void execute() {
     start();
     connect();
     enter("init");
     if (options_.network_probe != NetworkProbe::off)
-      network_ = network_probe(*device_, *report_);
+      network_ = network_probe({device(), *network(), *report_, platform_->probe_bytes()});
     if (options_.network_probe != NetworkProbe::alone) measure();
     finish();
   }
@@ -109,7 +109,7 @@ class Run {
         sleep_ms(slow_ms);
         break;
       case FaultKind::oom:
-        (void)memory_.allocate(MemoryClass::communication, absurd_bytes, "a fault on request");
+        (void)memory_->allocate(MemoryClass::communication, absurd_bytes, "a fault on request");
         break;
       case FaultKind::garbage:
         records_.write_garbage();
@@ -129,13 +129,26 @@ class Run {
   void start() {
     install_failure_handler([this](const Error& error) { report_failure(error); });
     install_backtrace_handler();
+    watchdog_.enter("start", options_.deadlines_s.at("start"));
+    open_platform();
     if (speaks()) {
       JsonObject record = records_.begin("start");
       add_start_fields(record, options_);
+      platform_->describe(record);
       records_.write(record);
     }
     enter("start");
   }
+
+  void open_platform() {
+    platform_ = kind_.open(options_);
+    memory_.emplace(device(), options_.memory_limit_bytes);
+    if (&platform_->host() != &device())
+      own_host_memory_.emplace(platform_->host(), std::nullopt);
+  }
+
+  Device& device() { return platform_->device(); }
+  Memory& host_memory() { return own_host_memory_ ? *own_host_memory_ : *memory_; }
 
   void note_failure(const Error& error, i64 failed_rank) {
     recorder_.ended(error_class_name(error.kind), failed_rank);
@@ -145,6 +158,8 @@ class Run {
   void report_failure(const Error& error) {
     note_failure(error, mesh_ ? mesh_->failed_rank() : -1);
     if (mesh_) mesh_->broadcast_error(error, options_.rank, farewell_s);
+    // After the word is out: peers wait for this rank within the library, too.
+    if (platform_) platform_->abort();
   }
 
   void connect() {
@@ -153,13 +168,33 @@ class Run {
         meet({options_.rendezvous, options_.run_id, options_.rank, options_.world_size,
               fingerprint(options_), options_.deadlines_s.at("rendezvous")});
     mesh_ = std::make_unique<Mesh>(options_.rank, std::move(meeting.sockets));
-    const auto make = [this](Group group) {
-      return std::make_unique<SocketCommunicator>(*mesh_, memory_, std::move(group),
-                                                  options_.deadlines_s.at("comm"), &recorder_);
-    };
-    groups_ = make_groups(options_.layout, options_.rank, 1, make);
-    report_ = make({"report", 1 + group_ids_used(options_.layout),
-                    members_of(options_.layout, options_.rank, "world")});
+    connection_.emplace(Connection{*mesh_, *memory_, host_memory(), &recorder_,
+                                   options_.deadlines_s.at("comm")});
+    groups_ = make_groups(options_.layout, options_.rank, 1,
+                          [this](Group group) { return make_group(std::move(group)); });
+    report_ = over_sockets(everyone("report", 0));
+  }
+
+  /// What goes through the world is numbers of the host.
+  std::unique_ptr<Communicator> make_group(Group group) {
+    if (group.name == "world") return over_sockets(std::move(group));
+    return platform_->connect(*connection_, std::move(group));
+  }
+
+  std::unique_ptr<Communicator> over_sockets(Group group) {
+    return std::make_unique<SocketCommunicator>(*mesh_, host_memory(), std::move(group),
+                                                connection_->limit_s, &recorder_);
+  }
+
+  /// A group beside those of the layout.
+  Group everyone(const char* name, u64 number) const {
+    return {name, 1 + group_ids_used(options_.layout) + number,
+            members_of(options_.layout, options_.rank, "world")};
+  }
+
+  /// All ranks by the device's own way, for judging it.
+  std::unique_ptr<Communicator> network() {
+    return platform_->connect(*connection_, everyone("network", 1));
   }
 
   void measure() {
@@ -173,10 +208,10 @@ class Run {
   }
 
   void prepare() {
-    if (options_.microbench) microbench_ = building_blocks(*device_, options_, *report_);
+    if (options_.microbench) microbench_ = building_blocks(device(), options_, *network());
     const Coordinates at = coordinates_of(options_.layout, options_.rank);
-    const RankContext context{*device_,
-                              memory_,
+    const RankContext context{device(),
+                              *memory_,
                               options_.model,
                               options_.layout,
                               at,
@@ -270,10 +305,10 @@ class Run {
   }
 
   void gather_memory() {
-    measured_.peak_memory_bytes = by_rank(static_cast<double>(memory_.peak_bytes()));
+    measured_.peak_memory_bytes = by_rank(static_cast<double>(memory_->peak_bytes()));
     for (std::size_t i = 0; i < memory_class_count; ++i)
       measured_.peak_memory_by_class_bytes.push_back(
-          static_cast<double>(memory_.peak_bytes(static_cast<MemoryClass>(i))));
+          static_cast<double>(memory_->peak_bytes(static_cast<MemoryClass>(i))));
     wait_all(*report_, measured_.peak_memory_by_class_bytes.data(), i64{memory_class_count},
              Reduction::max);
   }
@@ -282,6 +317,7 @@ class Run {
     enter("teardown");
     if (speaks()) write_result();
     recorder_.ended("ok", -1);
+    platform_->disconnect();
     mesh_->say_goodbye(farewell_s);
   }
 
@@ -291,6 +327,7 @@ class Run {
     if (trained) add_result_fields(record, options_, measured_);
     if (!microbench_.empty()) record.raw("microbench", microbench_);
     if (!network_.empty()) record.raw("network", network_);
+    platform_->add_result(record);
     if (!records_.write_durably(record))
       fail(ErrorClass::internal, "can't write the result to '" + options_.records + "'");
     const std::string summary =
@@ -299,14 +336,17 @@ class Run {
   }
 
   const Options& options_;
+  const PlatformKind& kind_;
   Records records_;
   FlightRecorder recorder_;
   Watchdog watchdog_;
   Fault fault_;
   std::string phase_;
-  std::unique_ptr<Device> device_;
-  Memory memory_;
+  std::unique_ptr<Platform> platform_;
+  std::optional<Memory> memory_;  // of the device
+  std::optional<Memory> own_host_memory_;
   std::unique_ptr<Mesh> mesh_;
+  std::optional<Connection> connection_;
   Groups groups_;
   std::unique_ptr<Communicator> report_;  // what is said about the run, apart from the run
   std::unique_ptr<Trainer> trainer_;
@@ -318,8 +358,8 @@ class Run {
 
 }  // namespace
 
-void run_benchmark(const Options& options) {
-  Run(options).execute();
+void run_benchmark(const Options& options, const PlatformKind& kind) {
+  Run(options, kind).execute();
 }
 
 }  // namespace shardbench

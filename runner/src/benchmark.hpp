@@ -2,11 +2,11 @@
 // One run of one rank, from rendezvous to the result record.
 #pragma once
 
-#include "options.hpp"
+#include "platform.hpp"
 
 namespace shardbench {
 
 /// Returns when the result is on disk; every failure leaves through fail().
-void run_benchmark(const Options& options);
+void run_benchmark(const Options& options, const PlatformKind& kind);
 
 }  // namespace shardbench

@@ -1,63 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // shardbench-cpu: the benchmark without CUDA.
-#include "benchmark.hpp"
-#include "meta_run.hpp"
-#include "microbench.hpp"
-#include "recorder_report.hpp"
-#include "records.hpp"
-#include "rules.hpp"
-#include "version.hpp"
-
-#include <cstdio>
-#include <cstdlib>
-
-namespace {
-
-using namespace shardbench;
-
-int refuse(const Options& options, const Error& error) {
-  std::fprintf(stderr, "shardbench: %s\n", error.message.c_str());
-  if (!options.records.empty())
-    Records(options.records, options.run_id, options.rank).write_error(error, -1);
-  return exit_code(error.kind);
-}
-
-const char* environment(const char* name) {
-  return std::getenv(name);
-}
-
-}  // namespace
+#include "cpu_platform.hpp"
+#include "program.hpp"
 
 int main(int argc, char** argv) {
-  const ParsedOptions parsed = parse_options({argv + 1, argv + argc}, environment);
-  const Options& options = parsed.options;
-  if (parsed.error) return refuse(options, *parsed.error);
-  switch (options.command) {
-    case Command::help:
-      std::fputs(help_text().c_str(), stdout);
-      return 0;
-    case Command::version:
-      std::printf("shardbench %s\n", version);
-      return 0;
-    case Command::capabilities:
-      std::puts(capabilities_json().c_str());
-      return 0;
-    case Command::run:
-      break;
-  }
-  if (!options.read_recorder.empty()) {
-    std::puts(recorder_report_json(read_recorders(options.read_recorder)).c_str());
-    return 0;
-  }
-  if (const auto error = refusal(options)) return refuse(options, *error);
-  if (options.device == "meta") {
-    std::puts(meta_json(options).c_str());
-    return 0;
-  }
-  // Where records are written, the blocks are timed within a run, whose result they stand in.
-  if (options.microbench && options.records.empty())
-    run_microbench(options);
-  else
-    run_benchmark(options);
-  return 0;
+  return shardbench::run_program(argc, argv, {shardbench::cpu_platform()});
 }

@@ -2,12 +2,10 @@
 #include "microbench.hpp"
 
 #include "clock.hpp"
-#include "cpu_device.hpp"
 #include "groups.hpp"
 #include "json.hpp"
 #include "null_communicator.hpp"
 #include "rendezvous.hpp"
-#include "socket_communicator.hpp"
 #include "statistics.hpp"
 #include "trainer.hpp"
 #include "version.hpp"
@@ -22,16 +20,16 @@ namespace {
 
 constexpr double farewell_s = 1.0;
 constexpr int repeats = 5;
-// Enough for bandwidth to count on sockets, and some tens of ms between the ranks of a node.
-constexpr i64 probe_floats = i64{1} << 20;
 
-double median_ms(int count, const std::function<void()>& work) {
+double median_ms(Device& device, int count, const std::function<void()>& work) {
   work();
   std::vector<double> times;
   for (int i = 0; i < count; ++i) {
-    const TimePoint start = now();
+    const Mark start = device.mark();
     work();
-    times.push_back(seconds_since(start) * 1e3);
+    const Mark end = device.mark();
+    device.synchronize();
+    times.push_back(device.seconds_between(start, end) * 1e3);
   }
   return describe(times).median;
 }
@@ -69,7 +67,11 @@ ProductTimes time_product(Device& device, Memory& memory, const Product& p, i64 
   const Block x = filled(tokens, p.in);
   const Block w = filled(p.out, p.in);
   const Block y = filled(tokens, p.out);
-  const double forward = median_ms(repeats, [&] {
+  const Block dw = memory.allocate(MemoryClass::workspace,
+                                   p.out * p.in * dtype_size(device.precision().gradient),
+                                   "weight gradient");
+  device.zero(dw.data(), dw.bytes());
+  const double forward = median_ms(device, repeats, [&] {
     device.gemm({.transpose_b = Transpose::yes,
                  .m = tokens,
                  .n = p.out,
@@ -81,7 +83,7 @@ ProductTimes time_product(Device& device, Memory& memory, const Product& p, i64 
                  .c = y.data(),
                  .ldc = p.out});
   });
-  const double input_gradient = median_ms(repeats, [&] {
+  const double input_gradient = median_ms(device, repeats, [&] {
     device.gemm({.m = tokens,
                  .n = p.in,
                  .k = p.out,
@@ -92,7 +94,7 @@ ProductTimes time_product(Device& device, Memory& memory, const Product& p, i64 
                  .c = x.data(),
                  .ldc = p.in});
   });
-  const double weight_gradient = median_ms(repeats, [&] {
+  const double weight_gradient = median_ms(device, repeats, [&] {
     device.gemm({.transpose_a = Transpose::yes,
                  .m = p.out,
                  .n = p.in,
@@ -101,7 +103,7 @@ ProductTimes time_product(Device& device, Memory& memory, const Product& p, i64 
                  .lda = p.out,
                  .b = x.data(),
                  .ldb = p.in,
-                 .c = w.data(),
+                 .c = dw.data(),
                  .ldc = p.in,
                  .accumulate = Accumulate::yes,
                  .gradient_output = true});
@@ -137,7 +139,7 @@ double train_step_ms(Device& device, const Options& o) {
                             mean_loss_scale(o.model, o.layout)};
   Trainer trainer(context, groups, o.seed);
   i64 step = 0;
-  return median_ms(repeats, [&] {
+  return median_ms(device, repeats, [&] {
     trainer.compute_gradients(step);
     trainer.update(step++);
   });
@@ -165,24 +167,21 @@ AllProducts time_products(Device& device, const Options& o) {
   return all;
 }
 
-void bench_compute(const Options& o) {
-  const std::unique_ptr<Device> device = make_cpu_device(o.dtype);
-  const AllProducts all = time_products(*device, o);
-  const double step_ms = train_step_ms(*device, o);
+void bench_compute(const Options& o, Platform& platform) {
+  const AllProducts all = time_products(platform.device(), o);
+  const double step_ms = train_step_ms(platform.device(), o);
   const double tokens = static_cast<double>(o.layout.global_batch() * o.model.seq_len);
   const double achieved = flops_per_token_megatron_causal(o.model) * tokens / step_ms;
-  std::puts(JsonObject{}
-                .text("type", "microbench")
-                .text("version", version)
-                .text("device_name", cpu_gemm_library())
-                .text("dtype", dtype_name(o.dtype))
-                .raw("products", json_array(all.rows))
-                .number("gemm_gflops", all.gflops())
-                .number("train_step_ms", step_ms)
-                .number("train_step_gflops", achieved * 1e-6)
-                .number("share_of_gemm_rate", achieved / (all.flops / all.time_ms))
-                .str()
-                .c_str());
+  JsonObject object;
+  object.text("type", "microbench").text("version", version);
+  platform.describe(object);
+  object.text("dtype", dtype_name(o.dtype))
+      .raw("products", json_array(all.rows))
+      .number("gemm_gflops", all.gflops())
+      .number("train_step_ms", step_ms)
+      .number("train_step_gflops", achieved * 1e-6)
+      .number("share_of_gemm_rate", achieved / (all.flops / all.time_ms));
+  std::puts(object.str().c_str());
 }
 
 double all_reduce_ms(Communicator& world, Device& device, i64 count, int rounds) {
@@ -190,7 +189,7 @@ double all_reduce_ms(Communicator& world, Device& device, i64 count, int rounds)
   const i64 bytes = count * dtype_size(Dtype::fp32);
   const Block values = memory.allocate(MemoryClass::communication, bytes, "all-reduce");
   device.zero(values.data(), bytes);
-  return median_ms(rounds, [&] {
+  return median_ms(device, rounds, [&] {
     world.wait(world.all_reduce(values.data(), count, Dtype::fp32, Reduction::max));
   });
 }
@@ -224,7 +223,7 @@ double attention_gflops(Device& device, const Options& o) {
   const Block lse = block(tokens * o.model.heads * dtype_size(device.precision().gradient));
   const Block workspace = block(std::max<i64>(1, device.attention_workspace_bytes(shape)));
   device.initialize(qkv.data(), {1, tokens, shape.row(), 0, 0, shape.row(), false}, 1);
-  const double ms = median_ms(repeats, [&] {
+  const double ms = median_ms(device, repeats, [&] {
     device.attention(out.data(), lse.data(), qkv.data(), workspace.data(), shape);
   });
   const double flops =
@@ -248,7 +247,7 @@ double memory_gb_per_s(Device& device, const Options& o) {
   const Block b = vector();
   const Block y = vector();
   const double ms =
-      median_ms(repeats, [&] { device.add(y.data(), a.data(), b.data(), count); });
+      median_ms(device, repeats, [&] { device.add(y.data(), a.data(), b.data(), count); });
   return 3.0 * static_cast<double>(count * element) / ms * 1e-6;
 }
 
@@ -258,23 +257,24 @@ double launch_us(Device& device) {
   const i64 element = dtype_size(device.precision().value);
   const Block y = memory.allocate(MemoryClass::workspace, element, "operand");
   device.zero(y.data(), element);
-  const double ms = median_ms(repeats, [&] {
+  const double ms = median_ms(device, repeats, [&] {
     for (int i = 0; i < launches; ++i)
       device.add(y.data(), y.data(), y.data(), 1);
   });
   return ms * 1e3 / launches;
 }
 
-void bench_communication(const Options& o) {
-  const std::unique_ptr<Device> device = make_cpu_device(Dtype::fp32);
-  Memory memory(*device, std::nullopt);
+void bench_communication(const Options& o, Platform& platform) {
+  Memory memory(platform.device(), std::nullopt);
+  Memory host_memory(platform.host(), std::nullopt);
   MeetingResult meeting =
       meet({o.rendezvous, o.run_id, o.rank, o.world_size, 0, o.deadlines_s.at("rendezvous")});
   Mesh mesh(o.rank, std::move(meeting.sockets));
   std::vector<i64> everyone(static_cast<std::size_t>(o.world_size));
   std::iota(everyone.begin(), everyone.end(), 0);
-  SocketCommunicator world(mesh, memory, {"world", 1, everyone}, o.deadlines_s.at("comm"));
-  const std::string rows = time_all_reduces(world, *device, o.world_size, o.rank);
+  const auto world = platform.connect(
+      {mesh, memory, host_memory, nullptr, o.deadlines_s.at("comm")}, {"world", 1, everyone});
+  const std::string rows = time_all_reduces(*world, platform.device(), o.world_size, o.rank);
   if (o.rank == 0)
     std::puts(JsonObject{}
                   .text("type", "microbench")
@@ -283,6 +283,7 @@ void bench_communication(const Options& o) {
                   .raw("all_reduce", rows)
                   .str()
                   .c_str());
+  platform.disconnect();
   mesh.say_goodbye(farewell_s);
 }
 
@@ -302,23 +303,25 @@ std::string building_blocks(Device& device, const Options& o, Communicator& worl
   return object.str();
 }
 
-std::string network_probe(Device& device, Communicator& world) {
-  double ms = all_reduce_ms(world, device, probe_floats, repeats);
-  world.wait(world.all_reduce(&ms, 1, Dtype::fp64, Reduction::max));
-  const auto size = static_cast<double>(world.size());
-  const i64 bytes = probe_floats * dtype_size(Dtype::fp32);
+std::string network_probe(const NetworkToProbe& network) {
+  const i64 count = network.bytes / dtype_size(Dtype::fp32);
+  double ms = all_reduce_ms(network.world, network.device, count, repeats);
+  network.report.wait(network.report.all_reduce(&ms, 1, Dtype::fp64, Reduction::max));
+  const auto size = static_cast<double>(network.world.size());
+  const auto bytes = static_cast<double>(network.bytes);
   return JsonObject{}
-      .integer("all_reduce_bytes", bytes)
+      .integer("all_reduce_bytes", network.bytes)
       .number("median_ms", ms)
-      .number("busbw_gb_per_s", 2 * (size - 1) / size * static_cast<double>(bytes) / ms * 1e-6)
+      .number("busbw_gb_per_s", 2 * (size - 1) / size * bytes / ms * 1e-6)
       .str();
 }
 
-void run_microbench(const Options& options) {
+void run_microbench(const Options& options, const PlatformKind& kind) {
+  const std::unique_ptr<Platform> platform = kind.open(options);
   if (options.world_size > 1)
-    bench_communication(options);
+    bench_communication(options, *platform);
   else
-    bench_compute(options);
+    bench_compute(options, *platform);
 }
 
 }  // namespace shardbench

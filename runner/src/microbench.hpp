@@ -2,9 +2,7 @@
 // Timings of the building blocks, for judging a train step and for calibrating a planner.
 #pragma once
 
-#include "communicator.hpp"
-#include "device.hpp"
-#include "options.hpp"
+#include "platform.hpp"
 
 #include <string>
 
@@ -12,7 +10,7 @@ namespace shardbench {
 
 /// One rank: every matrix product of the model alone, and a whole train step against them.
 /// Several ranks: all-reduce times by size. Rank 0 prints one JSON object on stdout.
-void run_microbench(const Options& options);
+void run_microbench(const Options& options, const PlatformKind& kind);
 
 /// The same blocks amid a run, on all ranks at once, since that is how train steps have them: a
 /// JSON object. Collective over `world`; the figures are this rank's.
@@ -24,9 +22,15 @@ void run_microbench(const Options& options);
 std::string building_blocks(Device& device, const Options& options, Communicator& world);
 
 /// How fast the network between all ranks is, for comparing allocations: a JSON object.
-/// Collective over `world`.
+/// Collective over all of them.
 ///   all_reduce_bytes, median_ms: of its slowest rank
 ///   busbw_gb_per_s: 2 (n - 1) / n bytes over the time, the bus bandwidth of nccl-tests
-std::string network_probe(Device& device, Communicator& world);
+struct NetworkToProbe {
+  Device& device;
+  Communicator& world;   // over the device's memory
+  Communicator& report;  // likewise all ranks, over the host's
+  i64 bytes;
+};
+std::string network_probe(const NetworkToProbe& network);
 
 }  // namespace shardbench

@@ -446,9 +446,9 @@ std::optional<i64> parse_bytes(const std::string& text) {
   return std::nullopt;
 }
 
-ParsedOptions parse_options(const std::vector<std::string>& arguments,
-                            Environment environment) {
-  ParsedOptions parsed;
+ParsedOptions parse_options(const std::vector<std::string>& arguments, Environment environment,
+                            Options defaults) {
+  ParsedOptions parsed{std::move(defaults), {}};
   Options& o = parsed.options;
   take_identity(o, environment);
   take_fault(o, environment);

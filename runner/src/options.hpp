@@ -57,7 +57,8 @@ struct ParsedOptions {
 /// RANK, WORLD_SIZE, LOCAL_RANK or SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID stand in for
 /// flags.
 using Environment = const char* (*)(const char* name);
-ParsedOptions parse_options(const std::vector<std::string>& arguments, Environment environment);
+ParsedOptions parse_options(const std::vector<std::string>& arguments, Environment environment,
+                            Options defaults = {});
 
 /// "256MiB", "1GB", "4096"; nothing for what is no number of bytes.
 std::optional<i64> parse_bytes(const std::string& text);

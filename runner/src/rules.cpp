@@ -95,6 +95,15 @@ const std::vector<AxisLimit>& axis_limits() {
   return limits;
 }
 
+const std::vector<Dtype> all_dtypes{Dtype::bf16, Dtype::fp32, Dtype::fp64};
+
+std::string dtype_list(const std::vector<Dtype>& dtypes) {
+  std::string list;
+  for (const Dtype dtype : dtypes)
+    list += (list.empty() ? "" : " and ") + std::string(dtype_name(dtype));
+  return list;
+}
+
 Error invalid(std::string message) {
   return {.kind = ErrorClass::invalid_layout, .message = std::move(message)};
 }
@@ -117,14 +126,24 @@ std::optional<Error> stages_refusal(const Layout& layout, const ModelShape& mode
                  std::to_string(layout.pp) + " with " + std::to_string(model.layers));
 }
 
-std::optional<Error> hardware_refusal(const Options& o) {
-  if (o.device == "cuda") return invalid("this program has no device 'cuda'");
-  if (o.device == "cpu" && o.dtype == Dtype::bf16)
-    return invalid("the CPU computes in fp32 and fp64, not in bf16");
-  const std::string own_comm = o.device == "meta" ? "null" : "socket";
-  if (!o.comm.empty() && o.comm != own_comm)
-    return invalid("device '" + o.device + "' has no communicator '" + o.comm +
-                   "' in this program");
+/// What this program has for a device: formats and communicators.
+std::optional<Error> platform_refusal(const Options& o, const Platforms& platforms) {
+  const std::string device = "device '" + o.device + "'";
+  const PlatformKind* kind = find_platform(platforms, o.device);
+  if (kind == nullptr && o.device != "meta") return invalid("this program has no " + device);
+  const std::vector<Dtype> dtypes = kind == nullptr ? all_dtypes : kind->dtypes;
+  if (std::find(dtypes.begin(), dtypes.end(), o.dtype) == dtypes.end())
+    return invalid(device + " computes in " + dtype_list(dtypes) + ", not in " +
+                   std::string(dtype_name(o.dtype)));
+  const std::vector<std::string_view> comms =
+      kind == nullptr ? std::vector<std::string_view>{"null"} : kind->comms;
+  if (!o.comm.empty() && std::find(comms.begin(), comms.end(), o.comm) == comms.end())
+    return invalid(device + " has no communicator '" + o.comm + "' in this program");
+  return std::nullopt;
+}
+
+std::optional<Error> hardware_refusal(const Options& o, const Platforms& platforms) {
+  if (auto error = platform_refusal(o, platforms)) return error;
   if (!parse_fault(o.fault, o.world_size))
     return Error{.kind = ErrorClass::usage,
                  .message = "--fault takes kind@phase[+step][:rank], got '" + o.fault + "'"};
@@ -143,8 +162,8 @@ std::optional<Error> layout_refusal(const Layout& layout, const ModelShape& mode
   return stages_refusal(layout, model);
 }
 
-std::optional<Error> refusal(const Options& o) {
-  if (auto error = hardware_refusal(o)) return error;
+std::optional<Error> refusal(const Options& o, const Platforms& platforms) {
+  if (auto error = hardware_refusal(o, platforms)) return error;
   if (auto error = layout_refusal(o.layout, o.model)) return error;
   // The meta device counts any world from one process.
   // So do the microbenchmarks of communication, which have no layout of their own.
@@ -155,7 +174,20 @@ std::optional<Error> refusal(const Options& o) {
   return std::nullopt;
 }
 
-std::string capabilities_json() {
+std::string capabilities_json(const Platforms& platforms) {
+  std::vector<std::string> devices;
+  std::vector<std::string> dtypes;
+  JsonObject comms;
+  for (const PlatformKind& kind : platforms) {
+    devices.push_back(json_quote(kind.device));
+    for (const Dtype dtype : kind.dtypes)
+      dtypes.push_back(json_quote(dtype_name(dtype)));
+    std::vector<std::string> names;
+    for (const std::string_view comm : kind.comms)
+      names.push_back(json_quote(comm));
+    comms.raw(kind.device, json_array(names));
+  }
+  devices.push_back(json_quote("meta"));
   JsonObject most;
   for (const AxisLimit& limit : axis_limits()) {
     if (limit.most > 0)
@@ -173,8 +205,9 @@ std::string capabilities_json() {
   return JsonObject{}
       .text("runner", "shardbench")
       .text("version", version)
-      .raw("device", R"(["cpu","meta"])")
-      .raw("dtype", R"(["fp32","fp64"])")
+      .raw("device", json_array(devices))
+      .raw("dtype", json_array(dtypes))
+      .raw("comm", comms.str())
       .raw("max", most.str())
       .raw("zero", "[0,1,2,3]")
       .raw("recompute", R"(["none","selective","full"])")

@@ -3,7 +3,7 @@
 // to answer --capabilities.
 #pragma once
 
-#include "options.hpp"
+#include "platform.hpp"
 
 #include <optional>
 #include <string>
@@ -11,7 +11,7 @@
 namespace shardbench {
 
 /// The first rule that the run breaks; nothing when it can be run.
-std::optional<Error> refusal(const Options& options);
+std::optional<Error> refusal(const Options& options, const Platforms& platforms);
 
 /// The same for the layout of a model alone. Waste: layouts that train correctly, and so slowly
 /// that no one wants their number.
@@ -21,6 +21,6 @@ std::optional<Error> layout_refusal(const Layout& layout, const ModelShape& mode
 
 /// One JSON object: devices, formats, limits of each axis, and rules as SQL-like expressions
 /// over the columns of a layout, true where the layout is refused.
-std::string capabilities_json();
+std::string capabilities_json(const Platforms& platforms);
 
 }  // namespace shardbench

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "run_records.hpp"
 
-#include "cpu_device.hpp"
 #include "loss_reference.hpp"
 #include "memory.hpp"
 #include "meta_run.hpp"
@@ -109,7 +108,6 @@ void add_start_fields(JsonObject& record, const Options& o) {
       .text("host", host_name())
       .integer("pid", ::getpid())
       .text("device", o.device)
-      .text("device_name", cpu_gemm_library())
       .text("dtype", dtype_name(o.dtype))
       .raw("model", model_json(o))
       .integer("n_params", parameter_count(o.model))

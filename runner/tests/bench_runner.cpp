@@ -2,6 +2,7 @@
 // Measures what the README claims about the runner's speed; one JSON line per figure. Exit code
 // 1 where a figure can't be had. Usage: bench_runner
 #include "clock.hpp"
+#include "cpu_platform.hpp"
 #include "json.hpp"
 #include "launch.hpp"
 #include "meta_run.hpp"
@@ -85,7 +86,7 @@ std::optional<double> meta_s() {
                      "16",
                      "--sequence-parallel"},
                     [](const char*) -> const char* { return nullptr; });
-  if (parsed.error || refusal(parsed.options)) return std::nullopt;
+  if (parsed.error || refusal(parsed.options, {cpu_platform()})) return std::nullopt;
   std::vector<double> times;
   for (int i = 0; i < 5; ++i) {
     const TimePoint start = now();

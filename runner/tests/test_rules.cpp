@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A rule is told to the planner as an expression and kept here by a predicate: both must refuse
 // the same layouts, or the planner offers what the runner refuses.
+#include "cpu_platform.hpp"
 #include "rules.hpp"
 
 #include <doctest/doctest.h>
@@ -121,7 +122,7 @@ struct PrintedRule {
 
 /// The rules as --capabilities prints them; no text in them needs escapes.
 std::vector<PrintedRule> printed_rules() {
-  const std::string json = capabilities_json();
+  const std::string json = capabilities_json({cpu_platform()});
   std::vector<PrintedRule> rules;
   std::size_t at = 0;
   const auto next = [&](const std::string& key) {

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu_platform.hpp"
+
+#include "cpu_device.hpp"
+#include "socket_communicator.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace shardbench {
+namespace {
+
+class CpuPlatform final : public Platform {
+ public:
+  explicit CpuPlatform(const Options& options) : device_(make_cpu_device(options.dtype)) {}
+
+  Device& device() override { return *device_; }
+  Device& host() override { return *device_; }
+  void describe(JsonObject& start) const override {
+    start.text("device_name", cpu_gemm_library());
+  }
+  std::unique_ptr<Communicator> connect(const Connection& c, Group group) override {
+    return std::make_unique<SocketCommunicator>(c.mesh, c.memory, std::move(group), c.limit_s,
+                                                c.recorder);
+  }
+  // Some tens of ms between the ranks of a node.
+  i64 probe_bytes() const override { return i64{4} << 20; }
+
+ private:
+  std::unique_ptr<Device> device_;
+};
+
+}  // namespace
+
+PlatformKind cpu_platform() {
+  return {"cpu", {Dtype::fp32, Dtype::fp64}, {"socket"}, [](const Options& options) {
+            return std::make_unique<CpuPlatform>(options);
+          }};
+}
+
+const PlatformKind* find_platform(const Platforms& platforms, std::string_view device) {
+  const auto found =
+      std::find_if(platforms.begin(), platforms.end(),
+                   [&](const PlatformKind& kind) { return kind.device == device; });
+  return found == platforms.end() ? nullptr : &*found;
+}
+
+}  // namespace shardbench
