@@ -209,6 +209,9 @@ class Run {
 
   void prepare() {
     if (options_.microbench) microbench_ = building_blocks(device(), options_, *network());
+    Options unlimited = options_;
+    unlimited.memory_limit_bytes = std::nullopt;
+    memory_->reserve(cost_of_rank(unlimited, options_.rank).arenas);
     const Coordinates at = coordinates_of(options_.layout, options_.rank);
     const RankContext context{device(),
                               *memory_,

@@ -45,6 +45,34 @@ Memory::Memory(Device& device, std::optional<i64> limit_bytes)
 
 Memory::~Memory() {
   give_back_free_list();
+  for (const Arena& arena : arenas_)
+    if (arena.base != nullptr) device_.release(arena.base, arena.reserved);
+}
+
+void Memory::reserve(const BytesByClass& bytes) {
+  for (std::size_t i = 0; i < memory_class_count; ++i) {
+    if (bytes[i] == 0) continue;
+    Arena& arena = arenas_[i];
+    arena.base = ask_device(bytes[i]);
+    if (arena.base == nullptr) refuse(static_cast<MemoryClass>(i), bytes[i], "the arena");
+    arena.reserved = bytes[i];
+    arena.places = Places(bytes[i]);
+  }
+}
+
+void Memory::measure_arenas() {
+  for (Arena& arena : arenas_) {
+    arena.base = device_.allocate(most_place_bytes);
+    arena.reserved = most_place_bytes;
+    arena.places = Places(most_place_bytes);
+  }
+}
+
+BytesByClass Memory::arena_extents() const {
+  BytesByClass extents{};
+  for (std::size_t i = 0; i < memory_class_count; ++i)
+    extents[i] = arenas_[i].places.extent();
+  return extents;
 }
 
 void Memory::give_back_free_list() {
@@ -54,26 +82,37 @@ void Memory::give_back_free_list() {
   free_by_size_.clear();
 }
 
+std::byte* Memory::ask_device(i64 bytes) {
+  ++device_allocations_;
+  return device_.allocate(bytes);
+}
+
+/// In the arena where it has a gap, else of the device; null when there is none left.
+std::byte* Memory::place(Arena& arena, i64 bytes) {
+  if (arena.reserved > 0)
+    if (const std::optional<i64> offset = arena.places.take(bytes)) return arena.base + *offset;
+  std::vector<std::byte*>& reusable = free_by_size_[bytes];
+  if (!reusable.empty()) {
+    std::byte* data = reusable.back();
+    reusable.pop_back();
+    return data;
+  }
+  std::byte* data = ask_device(bytes);
+  if (data != nullptr) return data;
+  give_back_free_list();
+  return ask_device(bytes);
+}
+
 Block Memory::allocate(MemoryClass kind, i64 bytes, std::string_view what) {
   check(bytes >= 0, "a block has a size");
   if (limit_ && in_use_ + bytes > *limit_) refuse(kind, bytes, what);
+  Arena& charged = arenas_[static_cast<std::size_t>(kind)];
   Block block;
-  std::vector<std::byte*>& reusable = free_by_size_[bytes];
-  if (!reusable.empty()) {
-    block.data_ = reusable.back();
-    reusable.pop_back();
-  } else {
-    block.data_ = device_.allocate(bytes);
-    if (block.data_ == nullptr) {
-      give_back_free_list();
-      block.data_ = device_.allocate(bytes);
-    }
-    if (block.data_ == nullptr) refuse(kind, bytes, what);
-  }
+  block.data_ = place(charged, bytes);
+  if (block.data_ == nullptr) refuse(kind, bytes, what);
   block.owner_ = this;
   block.bytes_ = bytes;
   block.kind_ = kind;
-  Arena& charged = arenas_[static_cast<std::size_t>(kind)];
   charged.in_use += bytes;
   charged.peak = std::max(charged.peak, charged.in_use);
   in_use_ += bytes;
@@ -82,9 +121,13 @@ Block Memory::allocate(MemoryClass kind, i64 bytes, std::string_view what) {
 }
 
 void Memory::release(Block& block) {
-  arenas_[static_cast<std::size_t>(block.kind_)].in_use -= block.bytes_;
+  Arena& arena = arenas_[static_cast<std::size_t>(block.kind_)];
+  arena.in_use -= block.bytes_;
   in_use_ -= block.bytes_;
-  free_by_size_[block.bytes_].push_back(block.data_);
+  if (arena.holds(block.data_))
+    arena.places.give(block.data_ - arena.base);
+  else
+    free_by_size_[block.bytes_].push_back(block.data_);
 }
 
 void Memory::refuse(MemoryClass kind, i64 bytes, std::string_view what) const {

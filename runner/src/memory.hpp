@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory of a rank: one arena per class, each with its high-water mark, under one limit.
 //
-// Freed blocks are kept for the next request of the same size, so that steady train steps do
-// not call the system; what is charged is what is live, exactly the bytes asked for.
+// What is charged is what is live, exactly the bytes asked for. An arena that was reserved is
+// one allocation of the device, within which blocks have places; what lies outside of them is
+// kept for the next request of the same size. So steady train steps do not call the system.
 #pragma once
 
 #include "dtype.hpp"
+#include "places.hpp"
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string_view>
@@ -28,6 +31,9 @@ enum class MemoryClass {
 };
 constexpr std::size_t memory_class_count = 6;
 std::string_view memory_class_name(MemoryClass kind);
+
+/// Bytes of each class, in enum order.
+using BytesByClass = std::array<i64, memory_class_count>;
 
 class Memory;
 
@@ -61,6 +67,15 @@ class Memory {
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
 
+  /// Allocates the arenas, once and before any block. Ends the rank with class oom, naming the
+  /// class, when the device refuses.
+  void reserve(const BytesByClass& bytes);
+  /// Blocks get places from here on, however many: their extents are what reserve() will need.
+  void measure_arenas();
+  BytesByClass arena_extents() const;
+  /// How often the device was asked for memory, arenas included.
+  i64 device_allocations() const { return device_allocations_; }
+
   /// Uninitialised memory. Ends the rank with class oom, naming class, bytes and `what`, when
   /// the limit or the device refuses. Zero bytes give a valid block.
   Block allocate(MemoryClass kind, i64 bytes, std::string_view what);
@@ -75,9 +90,20 @@ class Memory {
   struct Arena {
     i64 in_use = 0;
     i64 peak = 0;
+    i64 reserved = 0;
+    std::byte* base = nullptr;
+    Places places{0};
+    bool holds(const std::byte* data) const {
+      // Not by the addresses' order, which pointers of different blocks have not.
+      const auto at = reinterpret_cast<std::uintptr_t>(data);
+      const auto first = reinterpret_cast<std::uintptr_t>(base);
+      return at >= first && at - first < static_cast<std::uintptr_t>(reserved);
+    }
   };
   const Arena& arena(MemoryClass kind) const { return arenas_[static_cast<std::size_t>(kind)]; }
   void release(Block& block);
+  std::byte* place(Arena& arena, i64 bytes);
+  std::byte* ask_device(i64 bytes);
   void give_back_free_list();
   [[noreturn]] void refuse(MemoryClass kind, i64 bytes, std::string_view what) const;
 
@@ -86,6 +112,7 @@ class Memory {
   i64 in_use_ = 0;
   i64 peak_ = 0;
   std::array<Arena, memory_class_count> arenas_{};
+  i64 device_allocations_ = 0;
   std::map<i64, std::vector<std::byte*>> free_by_size_;
 };
 

@@ -9,6 +9,7 @@
 #include "version.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 namespace shardbench {
 
@@ -24,8 +25,11 @@ std::array<i64, group_kind_count> sent_by_group(const Groups& g) {
 RankCost cost_of_rank(const Options& options, i64 rank) {
   MetaDevice device(options.dtype);
   Memory memory(device, options.memory_limit_bytes);
+  memory.measure_arenas();
+  // Sockets sum up what has arrived in the rank's memory; NCCL does so in its own.
+  const Staging staging = options.dtype == Dtype::bf16 ? Staging::none : Staging::of_sockets;
   const Groups groups = make_groups(options.layout, rank, 1, [&](const Group& group) {
-    return std::make_unique<NullCommunicator>(memory, rank, group);
+    return std::make_unique<NullCommunicator>(memory, rank, group, staging);
   });
   const Coordinates at = coordinates_of(options.layout, rank);
   const RankContext context{device,
@@ -44,6 +48,7 @@ RankCost cost_of_rank(const Options& options, i64 rank) {
   cost.peak_bytes = memory.peak_bytes();
   for (std::size_t i = 0; i < memory_class_count; ++i)
     cost.peak_by_class[i] = memory.peak_bytes(static_cast<MemoryClass>(i));
+  cost.arenas = memory.arena_extents();
   cost.sent_bytes = sent_by_group(groups);
   return cost;
 }
@@ -61,6 +66,7 @@ std::string cost_json(i64 stage, i64 rank, const RankCost& cost) {
       .integer("stage", stage)
       .integer("rank", rank)
       .integer("peak_memory_bytes", cost.peak_bytes)
+      .integer("arena_bytes", std::accumulate(cost.arenas.begin(), cost.arenas.end(), i64{0}))
       .raw("peak_memory_by_class", by_class.str())
       .raw("sent_bytes_per_step", sent.str())
       .str();

@@ -22,11 +22,13 @@ std::array<i64, group_kind_count> sent_by_group(const Groups& groups);
 
 struct RankCost {
   i64 peak_bytes = 0;
-  std::array<i64, memory_class_count> peak_by_class{};
+  BytesByClass peak_by_class{};
+  BytesByClass arenas{};  // what each class takes as one piece, gaps between blocks included
   std::array<i64, group_kind_count> sent_bytes{};  // by one train step
 };
 
-/// One train step of one rank, from allocation to update.
+/// One train step of one rank, from allocation to update; of later ones the same. Of bf16 as
+/// GPUs have it, of the other formats as the CPU.
 RankCost cost_of_rank(const Options& options, i64 rank);
 
 /// One JSON object: the costs of one rank (the first in tp and dp) of every stage, and their

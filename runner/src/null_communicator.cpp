@@ -5,16 +5,18 @@
 
 namespace shardbench {
 
-NullCommunicator::NullCommunicator(Memory& memory, i64 rank, const Group& group)
+NullCommunicator::NullCommunicator(Memory& memory, i64 rank, const Group& group,
+                                   Staging staging)
     : memory_(memory),
       index_(std::find(group.members.begin(), group.members.end(), rank) -
              group.members.begin()),
-      size_(static_cast<i64>(group.members.size())) {}
+      size_(static_cast<i64>(group.members.size())),
+      staging_(staging) {}
 
 Token NullCommunicator::hold(Operation operation, i64 index, i64 count, Dtype dtype) {
   count_operation(operation, bytes_sent(operation, size_, index, count, dtype));
   const i64 staging = staging_bytes(operation, size_, index, count, dtype);
-  if (staging == 0) return 0;
+  if (staging == 0 || staging_ == Staging::none) return 0;
   held_[++last_token_] =
       memory_.allocate(MemoryClass::communication, staging, operation_name(operation));
   return last_token_;

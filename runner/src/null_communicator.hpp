@@ -9,9 +9,13 @@
 
 namespace shardbench {
 
+/// Memory of the rank that operations hold while they are under way.
+enum class Staging { none, of_sockets };
+
 class NullCommunicator final : public Communicator {
  public:
-  NullCommunicator(Memory& memory, i64 rank, const Group& group);
+  NullCommunicator(Memory& memory, i64 rank, const Group& group,
+                   Staging staging = Staging::of_sockets);
 
   i64 rank() const override { return index_; }
   i64 size() const override { return size_; }
@@ -30,6 +34,7 @@ class NullCommunicator final : public Communicator {
   Memory& memory_;
   i64 index_;
   i64 size_;
+  Staging staging_;
   Token last_token_ = 0;
   std::map<Token, Block> held_;
 };

@@ -2,18 +2,24 @@
 // The pure parts: schedules, ranks, options, statistics, rules, memory.
 #include "cpu_device.hpp"
 #include "fault.hpp"
+#include "groups.hpp"
 #include "memory.hpp"
+#include "meta_device.hpp"
 #include "meta_run.hpp"
+#include "null_communicator.hpp"
 #include "options.hpp"
 #include "rules.hpp"
 #include "samples.hpp"
 #include "schedule.hpp"
 #include "statistics.hpp"
+#include "trainer.hpp"
 
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <memory>
+#include <optional>
 #include <set>
 
 using namespace shardbench;
@@ -245,4 +251,82 @@ TEST_CASE("the meta device counts a model that no machine here could hold") {
                           10 * 2 * 8192 + 128256 / 8 * 8192;
   CHECK(cost.peak_by_class[0] + cost.peak_by_class[1] + cost.peak_by_class[2] ==
         18 * first_stage);
+}
+
+TEST_CASE("places: the lowest gap that is large enough, and neighbours grow together") {
+  Places places(4 * place_alignment);
+  const auto a = places.take(1);
+  const auto b = places.take(place_alignment);
+  const auto c = places.take(0);
+  CHECK(a == 0);
+  CHECK(b == place_alignment);
+  CHECK(c == 2 * place_alignment);
+  CHECK_FALSE(places.take(2 * place_alignment).has_value());
+  places.give(*b);
+  CHECK_FALSE(places.take(2 * place_alignment).has_value());
+  places.give(*a);
+  CHECK(places.take(place_alignment + 1) == 0);
+  CHECK(places.extent() == 3 * place_alignment);
+  places.give(0);
+  places.give(*c);
+  CHECK(places.take(4 * place_alignment) == 0);
+  CHECK_FALSE(places.take(most_place_bytes + 1).has_value());
+}
+
+TEST_CASE("an arena is one allocation, in which what was measured fits exactly") {
+  const auto device = make_cpu_device(Dtype::fp32);
+  const auto use = [](Memory& memory) {
+    // A gap stays between the first and the third: fragmentation is part of what is measured.
+    const Block first = memory.allocate(MemoryClass::activations, 1000, "first");
+    Block second = memory.allocate(MemoryClass::activations, 500, "second");
+    const Block third = memory.allocate(MemoryClass::activations, 1000, "third");
+    second.reset();
+    const Block fourth = memory.allocate(MemoryClass::activations, 600, "fourth");
+    CHECK(memory.in_use_bytes() == 2600);
+  };
+  MetaDevice meta(Dtype::fp32);
+  Memory measured(meta, std::nullopt);
+  measured.measure_arenas();
+  use(measured);
+  const BytesByClass extents = measured.arena_extents();
+  CHECK(extents[static_cast<std::size_t>(MemoryClass::activations)] ==
+        (4 + 2 + 4 + 3) * place_alignment);
+  Memory memory(*device, std::nullopt);
+  memory.reserve(extents);
+  CHECK(memory.device_allocations() == 1);
+  use(memory);
+  use(memory);
+  CHECK(memory.device_allocations() == 1);
+  const Block larger = memory.allocate(MemoryClass::activations, 1 << 20, "not foreseen");
+  CHECK(memory.device_allocations() == 2);
+}
+
+TEST_CASE(
+    "train steps get all their memory from arenas that one step without memory measured") {
+  Options options;
+  options.model = *find_shape("tiny");
+  options.layout.grad_accum = 3;
+  options.layout.recompute = Recompute::selective;
+  const auto device = make_cpu_device(Dtype::fp32);
+  Memory memory(*device, std::nullopt);
+  memory.reserve(cost_of_rank(options, 0).arenas);
+  const i64 arenas = memory.device_allocations();
+  const Groups groups = make_groups(options.layout, 0, 1, [&](const Group& group) {
+    return std::make_unique<NullCommunicator>(memory, 0, group);
+  });
+  Trainer trainer({*device,
+                   memory,
+                   options.model,
+                   options.layout,
+                   {},
+                   *groups.tp,
+                   *groups.dp,
+                   extents_of(options.model, options.layout, {}),
+                   mean_loss_scale(options.model, options.layout)},
+                  groups, 1);
+  for (i64 step = 0; step < 3; ++step) {
+    trainer.compute_gradients(step);
+    trainer.update(step);
+  }
+  CHECK(memory.device_allocations() == arenas);
 }
