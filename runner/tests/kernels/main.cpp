@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every kernel against an fp64 reference. Usage: [--seed N] [--full] [--json FILE]
+#include "checks.hpp"
+
+int main(int argc, char** argv) {
+  shardbench::Checks checks(argc, argv);
+  shardbench::check_elementwise(checks);
+  return checks.finish();
+}
