@@ -12,7 +12,6 @@
 #include "records.hpp"
 #include "rendezvous.hpp"
 #include "run_records.hpp"
-#include "socket_communicator.hpp"
 #include "statistics.hpp"
 #include "trainer.hpp"
 #include "version.hpp"
@@ -170,20 +169,9 @@ class Run {
     mesh_ = std::make_unique<Mesh>(options_.rank, std::move(meeting.sockets));
     connection_.emplace(Connection{*mesh_, *memory_, host_memory(), &recorder_,
                                    options_.deadlines_s.at("comm")});
-    groups_ = make_groups(options_.layout, options_.rank, 1,
-                          [this](Group group) { return make_group(std::move(group)); });
-    report_ = over_sockets(everyone("report", 0));
-  }
-
-  /// What goes through the world is numbers of the host.
-  std::unique_ptr<Communicator> make_group(Group group) {
-    if (group.name == "world") return over_sockets(std::move(group));
-    return platform_->connect(*connection_, std::move(group));
-  }
-
-  std::unique_ptr<Communicator> over_sockets(Group group) {
-    return std::make_unique<SocketCommunicator>(*mesh_, host_memory(), std::move(group),
-                                                connection_->limit_s, &recorder_);
+    groups_ =
+        make_groups(options_.layout, options_.rank, 1, group_maker(*platform_, *connection_));
+    report_ = connect_host(*connection_, everyone("report", 0));
   }
 
   /// A group beside those of the layout.

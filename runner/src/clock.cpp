@@ -2,6 +2,7 @@
 #include "clock.hpp"
 
 #include <poll.h>
+#include <time.h>
 
 #include <algorithm>
 
@@ -22,6 +23,11 @@ double unix_time_s() {
 
 void sleep_ms(int milliseconds) {
   (void)::poll(nullptr, 0, milliseconds);
+}
+
+void sleep_us(int microseconds) {
+  const timespec pause{microseconds / 1000000, microseconds % 1000000 * 1000L};
+  (void)::nanosleep(&pause, nullptr);
 }
 
 }  // namespace shardbench

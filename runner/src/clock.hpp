@@ -31,5 +31,6 @@ struct Deadline {
 /// Unix time with microseconds, for records.
 double unix_time_s();
 void sleep_ms(int milliseconds);
+void sleep_us(int microseconds);
 
 }  // namespace shardbench

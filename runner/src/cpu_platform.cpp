@@ -2,9 +2,7 @@
 #include "cpu_platform.hpp"
 
 #include "cpu_device.hpp"
-#include "socket_communicator.hpp"
 
-#include <algorithm>
 #include <utility>
 
 namespace shardbench {
@@ -15,13 +13,12 @@ class CpuPlatform final : public Platform {
   explicit CpuPlatform(const Options& options) : device_(make_cpu_device(options.dtype)) {}
 
   Device& device() override { return *device_; }
-  Device& host() override { return *device_; }
+  Allocator& host() override { return *device_; }
   void describe(JsonObject& start) const override {
     start.text("device_name", cpu_gemm_library());
   }
   std::unique_ptr<Communicator> connect(const Connection& c, Group group) override {
-    return std::make_unique<SocketCommunicator>(c.mesh, c.memory, std::move(group), c.limit_s,
-                                                c.recorder);
+    return connect_host(c, std::move(group));
   }
   // Some tens of ms between the ranks of a node.
   i64 probe_bytes() const override { return i64{4} << 20; }
@@ -36,13 +33,6 @@ PlatformKind cpu_platform() {
   return {"cpu", {Dtype::fp32, Dtype::fp64}, {"socket"}, [](const Options& options) {
             return std::make_unique<CpuPlatform>(options);
           }};
-}
-
-const PlatformKind* find_platform(const Platforms& platforms, std::string_view device) {
-  const auto found =
-      std::find_if(platforms.begin(), platforms.end(),
-                   [&](const PlatformKind& kind) { return kind.device == device; });
-  return found == platforms.end() ? nullptr : &*found;
 }
 
 }  // namespace shardbench

@@ -9,6 +9,7 @@
 
 #include "clock.hpp"
 #include "dtype.hpp"
+#include "memory.hpp"
 
 #include <cstddef>
 
@@ -80,17 +81,9 @@ struct Mark {
   void* event = nullptr;
 };
 
-class Device {
+class Device : public Allocator {
  public:
-  virtual ~Device() = default;
-  Device() = default;
-  Device(const Device&) = delete;
-  Device& operator=(const Device&) = delete;
-
   virtual Precision precision() const = 0;
-  /// Null when there is none left.
-  virtual std::byte* allocate(i64 bytes) = 0;
-  virtual void release(std::byte* data, i64 bytes) = 0;
   /// False on meta: sizes and order of operations are real, contents are not.
   virtual bool computes() const = 0;
 

@@ -2,7 +2,6 @@
 // Accounting first, then the device: a refused request changes nothing.
 #include "memory.hpp"
 
-#include "device.hpp"
 #include "error.hpp"
 
 #include <algorithm>
@@ -40,20 +39,20 @@ void Block::reset() {
   bytes_ = 0;
 }
 
-Memory::Memory(Device& device, std::optional<i64> limit_bytes)
-    : device_(device), limit_(limit_bytes) {}
+Memory::Memory(Allocator& source, std::optional<i64> limit_bytes)
+    : source_(source), limit_(limit_bytes) {}
 
 Memory::~Memory() {
   give_back_free_list();
   for (const Arena& arena : arenas_)
-    if (arena.base != nullptr) device_.release(arena.base, arena.reserved);
+    if (arena.base != nullptr) source_.release(arena.base, arena.reserved);
 }
 
 void Memory::reserve(const BytesByClass& bytes) {
   for (std::size_t i = 0; i < memory_class_count; ++i) {
     if (bytes[i] == 0) continue;
     Arena& arena = arenas_[i];
-    arena.base = ask_device(bytes[i]);
+    arena.base = ask_source(bytes[i]);
     if (arena.base == nullptr) refuse(static_cast<MemoryClass>(i), bytes[i], "the arena");
     arena.reserved = bytes[i];
     arena.places = Places(bytes[i]);
@@ -62,7 +61,7 @@ void Memory::reserve(const BytesByClass& bytes) {
 
 void Memory::measure_arenas() {
   for (Arena& arena : arenas_) {
-    arena.base = device_.allocate(most_place_bytes);
+    arena.base = source_.allocate(most_place_bytes);
     arena.reserved = most_place_bytes;
     arena.places = Places(most_place_bytes);
   }
@@ -78,13 +77,13 @@ BytesByClass Memory::arena_extents() const {
 void Memory::give_back_free_list() {
   for (auto& [size, blocks] : free_by_size_)
     for (std::byte* data : blocks)
-      device_.release(data, size);
+      source_.release(data, size);
   free_by_size_.clear();
 }
 
-std::byte* Memory::ask_device(i64 bytes) {
-  ++device_allocations_;
-  return device_.allocate(bytes);
+std::byte* Memory::ask_source(i64 bytes) {
+  ++source_allocations_;
+  return source_.allocate(bytes);
 }
 
 /// In the arena where it has a gap, else of the device; null when there is none left.
@@ -97,10 +96,10 @@ std::byte* Memory::place(Arena& arena, i64 bytes) {
     reusable.pop_back();
     return data;
   }
-  std::byte* data = ask_device(bytes);
+  std::byte* data = ask_source(bytes);
   if (data != nullptr) return data;
   give_back_free_list();
-  return ask_device(bytes);
+  return ask_source(bytes);
 }
 
 Block Memory::allocate(MemoryClass kind, i64 bytes, std::string_view what) {

@@ -19,7 +19,18 @@
 
 namespace shardbench {
 
-class Device;
+/// Where memory comes from.
+class Allocator {
+ public:
+  virtual ~Allocator() = default;
+  Allocator() = default;
+  Allocator(const Allocator&) = delete;
+  Allocator& operator=(const Allocator&) = delete;
+
+  /// Null when there is none left.
+  virtual std::byte* allocate(i64 bytes) = 0;
+  virtual void release(std::byte* data, i64 bytes) = 0;
+};
 
 enum class MemoryClass {
   parameters,
@@ -62,7 +73,7 @@ class Block {
 
 class Memory {
  public:
-  Memory(Device& device, std::optional<i64> limit_bytes);
+  Memory(Allocator& source, std::optional<i64> limit_bytes);
   ~Memory();
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
@@ -73,8 +84,8 @@ class Memory {
   /// Blocks get places from here on, however many: their extents are what reserve() will need.
   void measure_arenas();
   BytesByClass arena_extents() const;
-  /// How often the device was asked for memory, arenas included.
-  i64 device_allocations() const { return device_allocations_; }
+  /// How often the source was asked for memory, arenas included.
+  i64 source_allocations() const { return source_allocations_; }
 
   /// Uninitialised memory. Ends the rank with class oom, naming class, bytes and `what`, when
   /// the limit or the device refuses. Zero bytes give a valid block.
@@ -103,16 +114,16 @@ class Memory {
   const Arena& arena(MemoryClass kind) const { return arenas_[static_cast<std::size_t>(kind)]; }
   void release(Block& block);
   std::byte* place(Arena& arena, i64 bytes);
-  std::byte* ask_device(i64 bytes);
+  std::byte* ask_source(i64 bytes);
   void give_back_free_list();
   [[noreturn]] void refuse(MemoryClass kind, i64 bytes, std::string_view what) const;
 
-  Device& device_;
+  Allocator& source_;
   std::optional<i64> limit_;
   i64 in_use_ = 0;
   i64 peak_ = 0;
   std::array<Arena, memory_class_count> arenas_{};
-  i64 device_allocations_ = 0;
+  i64 source_allocations_ = 0;
   std::map<i64, std::vector<std::byte*>> free_by_size_;
 };
 

@@ -5,6 +5,7 @@
 
 #include "communicator.hpp"
 #include "device.hpp"
+#include "groups.hpp"
 #include "json.hpp"
 #include "memory.hpp"
 #include "mesh.hpp"
@@ -36,8 +37,8 @@ class Platform {
   Platform& operator=(const Platform&) = delete;
 
   virtual Device& device() = 0;
-  /// Where host memory comes from: device() itself where that is the host.
-  virtual Device& host() = 0;
+  /// Where the host's memory comes from: device() itself where that is the host.
+  virtual Allocator& host() = 0;
   /// Hardware and libraries, for the start record.
   virtual void describe(JsonObject& start) const = 0;
   /// A communicator over buffers of the device. Collective over the group.
@@ -51,6 +52,12 @@ class Platform {
   /// What the hardware tells about the run, for the result record.
   virtual void add_result(JsonObject& result) { (void)result; }
 };
+
+/// A communicator over memory of the host, whatever the platform.
+std::unique_ptr<Communicator> connect_host(const Connection& connection, Group group);
+/// Of a layout's groups: the world exchanges numbers of the host, the others what the device
+/// has. Both outlive the groups.
+GroupMaker group_maker(Platform& platform, const Connection& connection);
 
 /// A kind of platform that a program knows.
 struct PlatformKind {

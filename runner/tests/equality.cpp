@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loss and every gradient before the optimizer, in fp64, against one process, for many layouts;
-// weights after three train steps; bytes and memory against the meta device and the formulas.
-//
 // One set of processes serves all cases; each rank compares what it holds with the reference
-// that its parent computed before it forked, and leaves the verdict in shared memory. Usage:
-// shardbench_equality [--full] [--only TEXT] [--verbose]
+// that its parent computed before it forked, and leaves the verdict in shared memory.
+#include "equality.hpp"
+
 #include "equality_rank.hpp"
 #include "rank_pool.hpp"
 
@@ -12,9 +10,8 @@
 #include <cstdio>
 #include <cstring>
 
+namespace shardbench {
 namespace {
-
-using namespace shardbench;
 
 struct Totals {
   std::size_t failed = 0;
@@ -40,11 +37,12 @@ Verdict worst_of(const Verdict* verdicts, i64 world) {
   return worst;
 }
 
-void report_case(const EqualityCase& c, const Verdict* verdicts, bool verbose, Totals& totals) {
+void report_case(const EqualityCase& c, const Verdict* verdicts, const Tolerance& tolerance,
+                 bool verbose, Totals& totals) {
   const Verdict v = worst_of(verdicts, c.layout.world());
   bool good = v.equals_meta && v.equals_formulas;
   for (i64 rank = 0; rank < c.layout.world(); ++rank)
-    good = good && verdicts[rank].is_equal();
+    good = good && verdicts[rank].is_equal(tolerance);
   if (!good) ++totals.failed;
   totals.gradient = std::max(totals.gradient, v.gradient_error);
   totals.loss = std::max({totals.loss, v.loss_error, v.norm_error});
@@ -57,26 +55,29 @@ void report_case(const EqualityCase& c, const Verdict* verdicts, bool verbose, T
                 v.equals_formulas ? "" : ", costs differ from formulas");
 }
 
-int run_cases(const std::vector<EqualityCase>& cases, bool verbose) {
+int run_cases(const EqualitySuite& suite, const std::vector<EqualityCase>& cases,
+              bool verbose) {
   std::map<ReferenceKey, Reference> references;
   for (const EqualityCase& c : cases)
     if (references.count(key_of(c)) == 0) references[key_of(c)] = compute_reference(c);
   auto* verdicts =
       static_cast<Verdict*>(shared_memory(cases.size() * pool_ranks * sizeof(Verdict)));
   const bool lived = run_in_pool([&](Mesh& mesh) {
+    // Here, for a process that has opened a GPU can't fork.
+    const std::unique_ptr<Platform> platform = suite.open(mesh.rank());
     u64 next_id = 1;
     for (std::size_t i = 0; i < cases.size(); ++i) {
       const EqualityCase& c = cases[i];
       if (mesh.rank() < c.layout.world())
         verdicts[i * pool_ranks + static_cast<std::size_t>(mesh.rank())] =
-            judge(mesh, c, next_id, references.at(key_of(c)));
+            judge(*platform, mesh, c, next_id, references.at(key_of(c)));
       // Ids may come again once their first users are long gone.
       next_id = (next_id + ids_used(c)) % (u64{1} << 20);
     }
   });
   Totals totals;
   for (std::size_t i = 0; i < cases.size(); ++i)
-    report_case(cases[i], verdicts + i * pool_ranks, verbose, totals);
+    report_case(cases[i], verdicts + i * pool_ranks, suite.tolerance, verbose, totals);
   std::printf("%zu cases, %zu failed; worst: loss %.1e, gradient %.1e, weights %.1e%s\n",
               cases.size(), totals.failed, totals.loss, totals.gradient, totals.weight,
               lived ? "" : "; a rank died");
@@ -85,7 +86,7 @@ int run_cases(const std::vector<EqualityCase>& cases, bool verbose) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int run_equality(const EqualitySuite& suite, int argc, char** argv) {
   bool full = false;
   bool verbose = false;
   const char* only = "";
@@ -94,10 +95,12 @@ int main(int argc, char** argv) {
     verbose = verbose || std::strcmp(argv[i], "--verbose") == 0;
     if (std::strcmp(argv[i], "--only") == 0 && i + 1 < argc) only = argv[++i];
   }
-  std::vector<EqualityCase> cases = all_cases();
+  std::vector<EqualityCase> cases = all_cases(suite.width);
   if (!full) cases = covering_subset(cases);
   std::vector<EqualityCase> chosen;
   for (const EqualityCase& c : cases)
     if (describe_case(c).find(only) != std::string::npos) chosen.push_back(c);
-  return run_cases(chosen, verbose);
+  return run_cases(suite, chosen, verbose);
 }
+
+}  // namespace shardbench

@@ -15,14 +15,14 @@ constexpr i64 most_ranks = 8;
 
 /// A toy that `layout` can cut: heads in groups of two, and at least four layers so that stages
 /// are uneven for pp = 3.
-ModelShape toy_model(i64 tp, i64 pp) {
+ModelShape toy_model(i64 tp, i64 pp, i64 width) {
   ModelShape m;
   m.layers = std::max<i64>(4, pp);
   m.heads = 2 * tp;
   m.kv_heads = tp;
-  m.hidden = 4 * m.heads;
-  m.ffn = 6 * tp;
-  m.vocab = tp < 4 ? 12 * tp : 3 * tp;
+  m.hidden = 4 * width * m.heads;
+  m.ffn = 6 * width * tp;
+  m.vocab = (tp < 4 ? 12 * tp : 3 * tp) * width;
   m.seq_len = tp == 1 ? 8 : 4 * tp;
   return m;
 }
@@ -89,7 +89,7 @@ std::string describe_case(const EqualityCase& c) {
   return text.str();
 }
 
-std::vector<EqualityCase> all_cases() {
+std::vector<EqualityCase> all_cases(i64 width) {
   std::vector<Layout> layouts = shapes();
   layouts = each(layouts, std::vector<i64>{1, 2, 4}, [](Layout& l, i64 m) {
     l.grad_accum = m;
@@ -116,7 +116,7 @@ std::vector<EqualityCase> all_cases() {
     l.bucket_bytes = buckets[i / 3 % 4];
     if (i % 5 == 0) l.rank_order = {Axis::pp, Axis::dp, Axis::tp};
     if (i % 7 == 0) l.rank_order = {Axis::dp, Axis::tp, Axis::pp};
-    const ModelShape model = toy_model(l.tp, l.pp);
+    const ModelShape model = toy_model(l.tp, l.pp, width);
     if (l.pp == 2 && i % 3 == 0) l.stages = {3, 1};
     if (!redundant(l) && !layout_refusal(l, model, Waste::allowed)) cases.push_back({model, l});
   }

@@ -17,8 +17,9 @@ struct EqualityCase {
 
 std::string describe_case(const EqualityCase& c);
 
-/// Every layout that the rules allow with at most eight ranks, in a fixed order.
-std::vector<EqualityCase> all_cases();
+/// Every layout that the rules allow with at most eight ranks, in a fixed order. `width`
+/// multiplies the extents of the toy models: of 4 values per head, for 1.
+std::vector<EqualityCase> all_cases(i64 width = 1);
 /// A subset of `cases` in which each pair of values of two properties that occurs at all occurs
 /// at least once.
 std::vector<EqualityCase> covering_subset(const std::vector<EqualityCase>& cases);

@@ -5,6 +5,7 @@
 #include "dropping_communicator.hpp"
 #include "equality_cases.hpp"
 #include "mesh.hpp"
+#include "platform.hpp"
 
 #include <map>
 #include <tuple>
@@ -12,11 +13,17 @@
 
 namespace shardbench {
 
-constexpr double equality_tolerance = 1e-11;
-constexpr double weight_tolerance = 1e-9;  // three updates divide by the root of v
+/// What a run of its own arithmetic may differ from the reference.
+struct Tolerance {
+  double loss;  // the gradient's norm likewise
+  double gradient;
+  double weight;  // after three updates, which divide by the root of v
+};
+constexpr Tolerance fp64_tolerance{1e-11, 1e-11, 1e-9};
 
 struct Reference {
   double loss = 0;
+  double last_loss = 0;  // of the third train step
   double gradient_norm = 0;
   std::map<u64, std::vector<double>> gradients;  // by tensor, whole
   std::map<u64, std::vector<double>> weights;    // after three train steps
@@ -24,11 +31,12 @@ struct Reference {
 
 using ReferenceKey = std::tuple<i64, i64, i64>;  // heads, layers, global batch
 ReferenceKey key_of(const EqualityCase& c);
+/// By one process in fp64 on the CPU.
 Reference compute_reference(const EqualityCase& c);
 
 /// What one rank found out about one case: relative errors.
 struct Verdict {
-  double loss_error;
+  double loss_error;  // the larger of the first and the third train step's
   double gradient_error;
   double weight_error;
   double norm_error;
@@ -37,7 +45,7 @@ struct Verdict {
   u64 worst_tensor;
   bool done;
 
-  bool is_equal() const;
+  bool is_equal(const Tolerance& tolerance) const;
 };
 
 /// How a run is spoiled on purpose.
@@ -47,8 +55,10 @@ struct Omission {
 };
 
 /// Trains three steps; `first_id`: communicator ids from here on are free.
-Verdict judge(Mesh& mesh, const EqualityCase& c, u64 first_id, const Reference& reference,
-              const Omission& omission = {});
+Verdict judge(Platform& platform, Mesh& mesh, const EqualityCase& c, u64 first_id,
+              const Reference& reference, const Omission& omission = {});
+/// The CPU in fp64.
+std::unique_ptr<Platform> fp64_platform();
 u64 ids_used(const EqualityCase& c);
 
 }  // namespace shardbench

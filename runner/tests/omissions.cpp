@@ -117,7 +117,8 @@ std::vector<NamedOmission> data_parallel_omissions() {
 }
 
 bool all_equal(const Verdict* verdicts, i64 world) {
-  return std::all_of(verdicts, verdicts + world, [](const Verdict& v) { return v.is_equal(); });
+  return std::all_of(verdicts, verdicts + world,
+                     [](const Verdict& v) { return v.is_equal(fp64_tolerance); });
 }
 
 }  // namespace
@@ -135,13 +136,15 @@ int main() {
   auto* verdicts =
       static_cast<Verdict*>(shared_memory(omissions.size() * 2 * pool_ranks * sizeof(Verdict)));
   const bool lived = run_in_pool([&](Mesh& mesh) {
+    const std::unique_ptr<Platform> platform = fp64_platform();
     u64 next_id = 1;
     for (std::size_t i = 0; i < omissions.size() * 2; ++i) {
       const NamedOmission& o = omissions[i / 2];
       const EqualityCase c{toy(), o.layout};
       if (mesh.rank() < o.layout.world())
-        verdicts[i * pool_ranks + static_cast<std::size_t>(mesh.rank())] = judge(
-            mesh, c, next_id, references.at(key_of(c)), i % 2 == 0 ? o.omission : Omission{});
+        verdicts[i * pool_ranks + static_cast<std::size_t>(mesh.rank())] =
+            judge(*platform, mesh, c, next_id, references.at(key_of(c)),
+                  i % 2 == 0 ? o.omission : Omission{});
       next_id += ids_used(c);
     }
   });

@@ -293,12 +293,12 @@ TEST_CASE("an arena is one allocation, in which what was measured fits exactly")
         (4 + 2 + 4 + 3) * place_alignment);
   Memory memory(*device, std::nullopt);
   memory.reserve(extents);
-  CHECK(memory.device_allocations() == 1);
+  CHECK(memory.source_allocations() == 1);
   use(memory);
   use(memory);
-  CHECK(memory.device_allocations() == 1);
+  CHECK(memory.source_allocations() == 1);
   const Block larger = memory.allocate(MemoryClass::activations, 1 << 20, "not foreseen");
-  CHECK(memory.device_allocations() == 2);
+  CHECK(memory.source_allocations() == 2);
 }
 
 TEST_CASE(
@@ -310,7 +310,7 @@ TEST_CASE(
   const auto device = make_cpu_device(Dtype::fp32);
   Memory memory(*device, std::nullopt);
   memory.reserve(cost_of_rank(options, 0).arenas);
-  const i64 arenas = memory.device_allocations();
+  const i64 arenas = memory.source_allocations();
   const Groups groups = make_groups(options.layout, 0, 1, [&](const Group& group) {
     return std::make_unique<NullCommunicator>(memory, 0, group);
   });
@@ -328,5 +328,5 @@ TEST_CASE(
     trainer.compute_gradients(step);
     trainer.update(step);
   }
-  CHECK(memory.device_allocations() == arenas);
+  CHECK(memory.source_allocations() == arenas);
 }

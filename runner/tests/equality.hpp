@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loss and every gradient before the optimizer against one process in fp64, for many layouts;
+// weights after three train steps; bytes and memory against the meta device and, for the CPU's
+// formats, the formulas.
+#pragma once
+
+#include "equality_rank.hpp"
+
+#include <functional>
+#include <memory>
+
+namespace shardbench {
+
+struct EqualitySuite {
+  Tolerance tolerance;
+  i64 width;  // of the toy models, see all_cases()
+  std::function<std::unique_ptr<Platform>(i64 rank)> open;
+};
+
+/// The body of a program: [--full] [--only TEXT] [--verbose]. Returns its exit code.
+int run_equality(const EqualitySuite& suite, int argc, char** argv);
+
+}  // namespace shardbench
