@@ -208,7 +208,7 @@ class Run {
                               at,
                               *groups_.tp,
                               *groups_.dp,
-                              extents_of(options_.model, options_.layout, at),
+                              extents_of(options_.model, options_.layout, at, options_.dtype),
                               mean_loss_scale(options_.model, options_.layout)};
     trainer_ = std::make_unique<Trainer>(context, groups_, options_.seed);
   }

@@ -43,7 +43,7 @@ class CpuDevice final : public Device {
              const EmbeddingShape& shape) override;
   void embed_backward(void* d_table, const void* dy, const std::int32_t* ids,
                       const EmbeddingShape& shape) override;
-  void loss_max(void* maximum, const void* logits, i64 tokens, i64 rows) override;
+  void loss_max(void* maximum, const void* logits, const LossShape& shape) override;
   void loss_sums(void* statistics, const void* logits, const void* maximum,
                  const std::int32_t* targets, const LossShape& shape) override;
   void loss_backward(const LossGradient& g, const LossShape& shape) override;

@@ -42,10 +42,10 @@ void CpuDevice<T>::embed_backward(void* d_table, const void* dy, const std::int3
 }
 
 template <typename T>
-void CpuDevice<T>::loss_max(void* maximum, const void* logits, i64 tokens, i64 rows) {
-  for (i64 i = 0; i < tokens; ++i) {
-    const T* row = static_cast<const T*>(logits) + i * rows;
-    static_cast<T*>(maximum)[i] = *std::max_element(row, row + rows);
+void CpuDevice<T>::loss_max(void* maximum, const void* logits, const LossShape& s) {
+  for (i64 i = 0; i < s.tokens; ++i) {
+    const T* row = static_cast<const T*>(logits) + i * s.stride;
+    static_cast<T*>(maximum)[i] = *std::max_element(row, row + s.rows);
   }
 }
 
@@ -54,7 +54,7 @@ void CpuDevice<T>::loss_sums(void* statistics, const void* logits, const void* m
                              const std::int32_t* targets, const LossShape& s) {
   T* sums = static_cast<T*>(statistics);
   for (i64 i = 0; i < s.tokens; ++i) {
-    const T* row = static_cast<const T*>(logits) + i * s.rows;
+    const T* row = static_cast<const T*>(logits) + i * s.stride;
     const T row_maximum = static_cast<const T*>(maximum)[i];
     T sum = 0;
     for (i64 j = 0; j < s.rows; ++j)
@@ -70,7 +70,7 @@ void CpuDevice<T>::loss_backward(const LossGradient& g, const LossShape& s) {
   const T* sums = static_cast<const T*>(g.statistics);
   const T scale = static_cast<T>(g.scale);
   for (i64 i = 0; i < s.tokens; ++i) {
-    T* row = static_cast<T*>(g.logits) + i * s.rows;
+    T* row = static_cast<T*>(g.logits) + i * s.stride;
     const T row_maximum = static_cast<const T*>(g.maximum)[i];
     const T inverse = scale / sums[i];
     for (i64 j = 0; j < s.rows; ++j)
@@ -144,7 +144,7 @@ void CpuDevice<T>::read_gradient(double* host, const void* gradient, i64 count) 
                                     const EmbeddingShape&);                                   \
   template void CpuDevice<T>::embed_backward(void*, const void*, const std::int32_t*,         \
                                              const EmbeddingShape&);                          \
-  template void CpuDevice<T>::loss_max(void*, const void*, i64, i64);                         \
+  template void CpuDevice<T>::loss_max(void*, const void*, const LossShape&);                 \
   template void CpuDevice<T>::loss_sums(void*, const void*, const void*, const std::int32_t*, \
                                         const LossShape&);                                    \
   template void CpuDevice<T>::loss_backward(const LossGradient&, const LossShape&);           \

@@ -149,16 +149,18 @@ class Device : public Allocator {
   virtual void embed_backward(void* d_table, const void* dy, const std::int32_t* ids,
                               const EmbeddingShape& shape) = 0;
 
-  /// Vocabulary-parallel cross entropy in three passes over logits[tokens, rows]; statistics
-  /// are in gradient format. Pass 1: maximum of each row.
-  virtual void loss_max(void* maximum, const void* logits, i64 tokens, i64 rows) = 0;
-  /// Pass 2: statistics[tokens] = sum of exp(logit − maximum), statistics[tokens + i] = logit
-  /// of the target less the maximum where the target lies in [first, first + rows), else 0.
+  /// Vocabulary-parallel cross entropy in three passes over logits[tokens, rows], whose rows
+  /// are `stride` values apart; statistics are in gradient format.
   struct LossShape {
     i64 tokens;
     i64 rows;
     i64 first;
+    i64 stride;
   };
+  /// Pass 1: maximum of each row.
+  virtual void loss_max(void* maximum, const void* logits, const LossShape& shape) = 0;
+  /// Pass 2: statistics[tokens] = sum of exp(logit − maximum), statistics[tokens + i] = logit
+  /// of the target less the maximum where the target lies in [first, first + rows), else 0.
   virtual void loss_sums(void* statistics, const void* logits, const void* maximum,
                          const std::int32_t* targets, const LossShape& shape) = 0;
   /// Pass 3: logits become scale · d(sum of token losses)/d(logits). Adds up the token losses,

@@ -37,7 +37,7 @@ class MetaDevice final : public Device {
   void embed(void*, const void*, const std::int32_t*, const EmbeddingShape&) override {}
   void embed_backward(void*, const void*, const std::int32_t*, const EmbeddingShape&) override {
   }
-  void loss_max(void*, const void*, i64, i64) override {}
+  void loss_max(void*, const void*, const LossShape&) override {}
   void loss_sums(void*, const void*, const void*, const std::int32_t*,
                  const LossShape&) override {}
   void loss_backward(const LossGradient&, const LossShape&) override {}

@@ -39,7 +39,7 @@ RankCost cost_of_rank(const Options& options, i64 rank) {
                             at,
                             *groups.tp,
                             *groups.dp,
-                            extents_of(options.model, options.layout, at),
+                            extents_of(options.model, options.layout, at, options.dtype),
                             mean_loss_scale(options.model, options.layout)};
   Trainer trainer(context, groups, options.seed);
   trainer.compute_gradients(0);

@@ -135,7 +135,7 @@ double train_step_ms(Device& device, const Options& o) {
                             {},
                             *groups.tp,
                             *groups.dp,
-                            extents_of(o.model, o.layout, {}),
+                            extents_of(o.model, o.layout, {}, o.dtype),
                             mean_loss_scale(o.model, o.layout)};
   Trainer trainer(context, groups, o.seed);
   i64 step = 0;

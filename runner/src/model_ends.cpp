@@ -17,8 +17,8 @@ void cross_entropy(const RankContext& c, Block& logits, const Block& targets,
   const Extents& e = c.extents;
   const Block maximum = c.statistics(MemoryClass::workspace, e.tokens, "logit maxima");
   const Block sums = c.statistics(MemoryClass::workspace, 2 * e.tokens, "loss statistics");
-  const Device::LossShape shape{e.tokens, e.vocab, e.first_vocab};
-  c.device.loss_max(maximum.data(), logits.data(), e.tokens, e.vocab);
+  const Device::LossShape shape{e.tokens, e.vocab, e.first_vocab, e.logit_stride};
+  c.device.loss_max(maximum.data(), logits.data(), shape);
   c.tp.wait(c.tp.all_reduce(maximum.data(), e.tokens, c.gradient_dtype(), Reduction::max));
   c.device.loss_sums(sums.data(), logits.data(), maximum.data(), as_ids(targets), shape);
   c.tp.wait(c.tp.all_reduce(sums.data(), 2 * e.tokens, c.gradient_dtype(), Reduction::sum));
@@ -52,7 +52,7 @@ Block head_pass(const RankContext& c, const UnitView& weights, const UnitView& g
   Block normed = c.values(MemoryClass::workspace, e.rows * e.hidden, "final norm");
   c.device.rms_norm(normed.data(), residual.data(), weights.at(TensorKind::final_norm), e.rows,
                     e.hidden);
-  Block logits = c.values(MemoryClass::workspace, e.tokens * e.vocab, "logits");
+  Block logits = c.values(MemoryClass::workspace, e.tokens * e.logit_stride, "logits");
   Block partial = c.values(MemoryClass::workspace, e.tokens * e.hidden, "partial gradient");
   {
     const FullRows full(c, normed);
@@ -66,14 +66,14 @@ Block head_pass(const RankContext& c, const UnitView& weights, const UnitView& g
                    .b = w,
                    .ldb = e.hidden,
                    .c = logits.data(),
-                   .ldc = e.vocab});
+                   .ldc = e.logit_stride});
     cross_entropy(c, logits, targets, loss_scale);
     c.device.gemm({.transpose_a = Transpose::yes,
                    .m = e.vocab,
                    .n = e.hidden,
                    .k = e.tokens,
                    .a = logits.data(),
-                   .lda = e.vocab,
+                   .lda = e.logit_stride,
                    .b = full.data(),
                    .ldb = e.hidden,
                    .c = gradients.at(TensorKind::head),
@@ -84,7 +84,7 @@ Block head_pass(const RankContext& c, const UnitView& weights, const UnitView& g
                    .n = e.hidden,
                    .k = e.vocab,
                    .a = logits.data(),
-                   .lda = e.vocab,
+                   .lda = e.logit_stride,
                    .b = w,
                    .ldb = e.hidden,
                    .c = partial.data(),

@@ -5,7 +5,16 @@
 
 namespace shardbench {
 
-Extents extents_of(const ModelShape& shape, const Layout& layout, const Coordinates& at) {
+namespace {
+
+i64 round_up(i64 value, i64 multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+}  // namespace
+
+Extents extents_of(const ModelShape& shape, const Layout& layout, const Coordinates& at,
+                   Dtype values) {
   Extents e{};
   e.tokens = layout.micro_batch * shape.seq_len;
   e.rows = layout.sequence_parallel ? e.tokens / layout.tp : e.tokens;
@@ -13,6 +22,7 @@ Extents extents_of(const ModelShape& shape, const Layout& layout, const Coordina
   e.ffn = shape.ffn / layout.tp;
   e.vocab = shape.vocab / layout.tp;
   e.first_vocab = at.tp * e.vocab;
+  e.logit_stride = values == Dtype::bf16 ? round_up(e.vocab, 64) : e.vocab;
   e.attention = {layout.micro_batch, shape.seq_len, shape.heads / layout.tp,
                  shape.kv_heads / layout.tp, shape.head_dim()};
   return e;

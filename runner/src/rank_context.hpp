@@ -19,10 +19,13 @@ struct Extents {
   i64 ffn;
   i64 vocab;
   i64 first_vocab;
+  i64 logit_stride;  // values from one row of logits to the next: at least vocab
   AttentionShape attention;
 };
 
-Extents extents_of(const ModelShape& shape, const Layout& layout, const Coordinates& at);
+/// `values`: their format; GPUs want rows of bf16 that begin at multiples of 128 bytes.
+Extents extents_of(const ModelShape& shape, const Layout& layout, const Coordinates& at,
+                   Dtype values);
 
 /// 1 / tokens of the global batch.
 double mean_loss_scale(const ModelShape& shape, const Layout& layout);

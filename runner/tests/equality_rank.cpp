@@ -40,7 +40,8 @@ struct Rank {
                 coordinates_of(c.layout, mesh.rank()),
                 *groups.tp,
                 *groups.dp,
-                extents_of(c.model, c.layout, coordinates_of(c.layout, mesh.rank())),
+                extents_of(c.model, c.layout, coordinates_of(c.layout, mesh.rank()),
+                           device.precision().value),
                 omission.loss_factor * mean_loss_scale(c.model, c.layout)},
         trainer(context, groups, seed),
         // A group of its own: what is measured is the train step's communication alone.

@@ -32,7 +32,7 @@ struct Single {
                 {},
                 *groups.tp,
                 *groups.dp,
-                extents_of(shape, layout, {}),
+                extents_of(shape, layout, {}, Dtype::fp64),
                 mean_loss_scale(shape, layout)},
         trainer(context, groups, seed) {}
 

@@ -321,7 +321,7 @@ TEST_CASE(
                    {},
                    *groups.tp,
                    *groups.dp,
-                   extents_of(options.model, options.layout, {}),
+                   extents_of(options.model, options.layout, {}, options.dtype),
                    mean_loss_scale(options.model, options.layout)},
                   groups, 1);
   for (i64 step = 0; step < 3; ++step) {

@@ -51,7 +51,8 @@ void embed(gpu::Stream stream, Bf16* y, const Bf16* table, const std::int32_t* i
 void embed_backward(gpu::Stream stream, float* d_table, const Bf16* dy, const std::int32_t* ids,
                     const Device::EmbeddingShape& shape);
 
-void loss_max(gpu::Stream stream, float* maximum, const Bf16* logits, i64 tokens, i64 rows);
+void loss_max(gpu::Stream stream, float* maximum, const Bf16* logits,
+              const Device::LossShape& shape);
 void loss_sums(gpu::Stream stream, float* statistics, const Bf16* logits, const float* maximum,
                const std::int32_t* targets, const Device::LossShape& shape);
 struct LossGradient {
