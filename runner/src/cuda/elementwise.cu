@@ -1,58 +1,182 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums of arrays.
-#include "cuda/kernel_language.hpp"
+// Sums of buffers, SwiGLU, and the rotation of queries and keys by their position.
 #include "cuda/kernels.hpp"
+#include "cuda/vectors.hpp"
 
 namespace shardbench::kernels {
 namespace {
 
-constexpr int threads_per_block = 256;
+struct Add {
+  Bf16* y;
+  const Bf16* a;
+  const Bf16* b;
 
-__global__ void add_kernel(Bf16* y, const Bf16* a, const Bf16* b, i64 count) {
-  constexpr int width = vector_width<Bf16>;
-  const i64 vectors = count / width;
-  for (i64 i = global_thread(); i < vectors; i += global_threads()) {
-    Floats<width> sum = load_vector(a + i * width);
-    const Floats<width> other = load_vector(b + i * width);
-    for (int j = 0; j < width; ++j)
-      sum.at[j] += other.at[j];
-    store_vector(y + i * width, sum);
+  template <int width>
+  __device__ void operator()(i64 i, Width<width>) const {
+    Floats<width> sum = load<width>(a + i);
+    const Floats<width> other = load<width>(b + i);
+    for (int e = 0; e < width; ++e)
+      sum.at[e] += other.at[e];
+    store(y + i, sum);
   }
-  const i64 rest = vectors * width + global_thread();
-  if (rest < count) y[rest] = narrow(widen(a[rest]) + widen(b[rest]));
+};
+
+struct AddTo {
+  float* y;
+  const float* x;
+
+  template <int width>
+  __device__ void operator()(i64 i, Width<width>) const {
+    Floats<width> sum = load<width>(y + i);
+    const Floats<width> other = load<width>(x + i);
+    for (int e = 0; e < width; ++e)
+      sum.at[e] += other.at[e];
+    store(y + i, sum);
+  }
+};
+
+__device__ float sigmoid(float x) {
+  return 1.0F / (1.0F + expf(-x));
 }
 
-__global__ void accumulate_kernel(float* y, const float* x, i64 count) {
-  constexpr int width = vector_width<float>;
-  const i64 vectors = count / width;
-  for (i64 i = global_thread(); i < vectors; i += global_threads()) {
-    Floats<width> sum = load_vector(y + i * width);
-    const Floats<width> other = load_vector(x + i * width);
-    for (int j = 0; j < width; ++j)
-      sum.at[j] += other.at[j];
-    store_vector(y + i * width, sum);
-  }
-  const i64 rest = vectors * width + global_thread();
-  if (rest < count) y[rest] += x[rest];
+/// Where the gate of element i of [tokens, ffn] lies in rows of [gates | up values]. Vectors
+/// are counted in 32 bits, whose division is much cheaper.
+template <int width>
+__device__ i64 gate_of(i64 i, i64 ffn) {
+  const auto row = static_cast<unsigned>(i / width) / static_cast<unsigned>(ffn / width);
+  return i + static_cast<i64>(row) * ffn;
 }
 
-/// Enough blocks for one vector per thread.
-Launch over(const char* name, gpu::Stream stream, i64 count, int width) {
-  const i64 vectors = blocks_for(count, width);
-  return {name, stream, blocks_for(vectors, threads_per_block), threads_per_block};
+struct Swiglu {
+  Bf16* y;
+  const Bf16* gate_up;
+  i64 ffn;
+
+  template <int width>
+  __device__ void operator()(i64 i, Width<width>) const {
+    const Bf16* gates = gate_up + gate_of<width>(i, ffn);
+    const Floats<width> gate = load<width>(gates);
+    const Floats<width> up = load<width>(gates + ffn);
+    Floats<width> out;
+    for (int e = 0; e < width; ++e)
+      out.at[e] = gate.at[e] * sigmoid(gate.at[e]) * up.at[e];
+    store(y + i, out);
+  }
+};
+
+struct SwigluGradient {
+  Bf16* gate_up;
+  const Bf16* dy;
+  i64 ffn;
+
+  template <int width>
+  __device__ void operator()(i64 i, Width<width>) const {
+    Bf16* gates = gate_up + gate_of<width>(i, ffn);
+    Floats<width> gate = load<width>(gates);
+    Floats<width> up = load<width>(gates + ffn);
+    const Floats<width> d = load<width>(dy + i);
+    for (int e = 0; e < width; ++e) {
+      const float s = sigmoid(gate.at[e]);
+      const float silu = gate.at[e] * s;
+      gate.at[e] = d.at[e] * up.at[e] * (s + silu * (1.0F - s));
+      up.at[e] = d.at[e] * silu;
+    }
+    store(gates, gate);
+    store(gates + ffn, up);
+  }
+};
+
+/// Whether rows are made of whole vectors; and 32 bits count them.
+bool has_vector_rows(i64 tokens, i64 ffn) {
+  check(tokens * ffn < i64{1} << 32, "a matrix of the FFN has fewer than 2^32 values");
+  return ffn % 8 == 0;
+}
+
+constexpr i64 widest_half = 256;  // of a head
+
+/// The heads of a packed row that turn with their position: those of q and k.
+struct Turning {
+  Bf16* qkv;
+  i64 row;  // values from one token to the next
+  i64 seq_len;
+  int heads;
+  int half;  // values; plane i of a head is (i, half + i)
+  float sign;
+};
+
+/// Angle of a plane at a position: position · 10000^(-2·plane/head_dim), less whole turns. In
+/// fp64, because fp32 is out by more than bf16 shows where positions are large.
+__device__ float angle_of(i64 position, int plane, int half) {
+  constexpr double log2_base = 13.287712379549449;
+  constexpr double turn = 6.283185307179586;
+  const double angle = static_cast<double>(position) * exp2(-log2_base / half * plane);
+  return static_cast<float>(angle - turn * rint(angle * (1.0 / turn)));
+}
+
+/// Block per token: sines and cosines of all planes first, then all heads.
+template <int width>
+__global__ void rotate(Turning t) {
+  __shared__ float cosines[widest_half];
+  __shared__ float sines[widest_half];
+  const i64 token = blockIdx.x;
+  const int thread = static_cast<int>(threadIdx.x);
+  const int threads = static_cast<int>(blockDim.x);
+  for (int i = thread; i < t.half; i += threads) {
+    const float angle = angle_of(token % t.seq_len, i, t.half);
+    cosines[i] = cosf(angle);
+    sines[i] = t.sign * sinf(angle);
+  }
+  sync_block();
+  const int vectors = t.half / width;
+  for (int i = thread; i < t.heads * vectors; i += threads) {
+    const int plane = i % vectors * width;
+    Bf16* place = t.qkv + token * t.row + i / vectors * 2 * t.half + plane;
+    Floats<width> x = load<width>(place);
+    Floats<width> y = load<width>(place + t.half);
+    for (int e = 0; e < width; ++e) {
+      const float turned = x.at[e] * cosines[plane + e] - y.at[e] * sines[plane + e];
+      y.at[e] = x.at[e] * sines[plane + e] + y.at[e] * cosines[plane + e];
+      x.at[e] = turned;
+    }
+    store(place, x);
+    store(place + t.half, y);
+  }
 }
 
 }  // namespace
 
 void add(gpu::Stream stream, Bf16* y, const Bf16* a, const Bf16* b, i64 count) {
-  if (count == 0) return;
-  launch(add_kernel, over("add", stream, count, vector_width<Bf16>), y, a, b, count);
+  for_each<8>("add", stream, count, aligned(y, a, b), Add{y, a, b});
 }
 
 void accumulate(gpu::Stream stream, float* y, const float* x, i64 count) {
-  if (count == 0) return;
-  launch(accumulate_kernel, over("accumulate", stream, count, vector_width<float>), y, x,
-         count);
+  for_each<4>("accumulate", stream, count, aligned(y, x), AddTo{y, x});
+}
+
+void swiglu(gpu::Stream stream, Bf16* y, const Bf16* gate_up, i64 tokens, i64 ffn) {
+  for_each<8>("swiglu", stream, tokens * ffn, has_vector_rows(tokens, ffn),
+              Swiglu{y, gate_up, ffn});
+}
+
+void swiglu_backward(gpu::Stream stream, Bf16* gate_up, const Bf16* dy, i64 tokens, i64 ffn) {
+  for_each<8>("swiglu_backward", stream, tokens * ffn, has_vector_rows(tokens, ffn),
+              SwigluGradient{gate_up, dy, ffn});
+}
+
+void rope(gpu::Stream stream, Bf16* qkv, const AttentionShape& s, Rotation rotation) {
+  const i64 half = s.head_dim / 2;
+  const i64 heads = s.heads + s.kv_heads;
+  check(half <= widest_half, "a head has at most 512 values");
+  if (s.batch * s.seq_len == 0) return;
+  const bool vectors = half % 8 == 0;
+  const int threads = block_threads(heads * half / (vectors ? 8 : 1), 256);
+  launch(vectors ? rotate<8> : rotate<1>, Launch{"rope", stream, s.batch * s.seq_len, threads},
+         Turning{.qkv = qkv,
+                 .row = s.row(),
+                 .seq_len = s.seq_len,
+                 .heads = static_cast<int>(heads),
+                 .half = static_cast<int>(half),
+                 .sign = rotation == Rotation::forward ? 1.0F : -1.0F});
 }
 
 }  // namespace shardbench::kernels
