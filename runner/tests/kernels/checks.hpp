@@ -122,5 +122,6 @@ class Checks {
 
 // One file each.
 void check_elementwise(Checks& checks);
+void check_norms(Checks& checks);
 
 }  // namespace shardbench
