@@ -122,6 +122,7 @@ class Checks {
 
 // One file each.
 void check_elementwise(Checks& checks);
+void check_losses(Checks& checks);
 void check_norms(Checks& checks);
 
 }  // namespace shardbench

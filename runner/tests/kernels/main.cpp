@@ -6,5 +6,6 @@ int main(int argc, char** argv) {
   shardbench::Checks checks(argc, argv);
   shardbench::check_elementwise(checks);
   shardbench::check_norms(checks);
+  shardbench::check_losses(checks);
   return checks.finish();
 }
