@@ -124,5 +124,6 @@ class Checks {
 void check_elementwise(Checks& checks);
 void check_losses(Checks& checks);
 void check_norms(Checks& checks);
+void check_training(Checks& checks);
 
 }  // namespace shardbench

@@ -7,5 +7,6 @@ int main(int argc, char** argv) {
   shardbench::check_elementwise(checks);
   shardbench::check_norms(checks);
   shardbench::check_losses(checks);
+  shardbench::check_training(checks);
   return checks.finish();
 }
