@@ -30,6 +30,8 @@ struct Block {
   std::vector<Thread> threads;
   std::vector<std::unique_ptr<Fiber>> fibers;
   std::vector<std::byte> shared;
+  i64 shared_bytes = 0;
+  u64 number = 0;
   const std::function<void()>* body = nullptr;
   const char* kernel = "none";
   std::size_t current = 0;
@@ -76,7 +78,7 @@ void thread_main() {
   Block& b = block();
   for (;;) {
     (*b.body)();
-    b.threads[b.current].state = Thread::State::ended;
+    b.threads[b.current] = {Thread::State::ended, {}, nullptr, nullptr};
     b.fibers[b.current]->leave();
   }
 }
@@ -121,6 +123,7 @@ void run_warp(std::size_t first) {
 
 void run_block() {
   Block& b = block();
+  ++b.number;
   std::fill(b.shared.begin(), b.shared.end(), std::byte{0xff});
   for (Thread& thread : b.threads)
     thread.state = Thread::State::ready;
@@ -165,6 +168,7 @@ void run(const Launch& shape, const std::function<void()>& thread) {
     b.fibers.push_back(std::make_unique<Fiber>(thread_main));
   // The alignment that dynamic_shared() promises, by 128 bytes more than asked for.
   b.shared.resize(static_cast<std::size_t>(shape.shared_bytes) + 128);
+  b.shared_bytes = shape.shared_bytes;
   b.body = &thread;
   blockDim = {static_cast<unsigned>(shape.threads), 1, 1};
   gridDim = {shape.blocks.x, shape.blocks.y, shape.blocks.z};
@@ -188,6 +192,14 @@ std::byte* shared_memory() {
   void* start = block().shared.data();
   std::size_t space = block().shared.size();
   return static_cast<std::byte*>(std::align(128, 0, start, space));
+}
+
+i64 shared_bytes() {
+  return block().shared_bytes;
+}
+
+u64 block_number() {
+  return block().number;
 }
 
 void fail_kernel(const std::string& message) {

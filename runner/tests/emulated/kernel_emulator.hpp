@@ -22,6 +22,7 @@
 #define __forceinline__ inline
 #define __launch_bounds__(...)
 // NOLINTEND(bugprone-reserved-identifier)
+#define SHARDBENCH_UNROLL
 
 namespace shardbench::emulator {
 
@@ -47,7 +48,11 @@ void run(const Launch& shape, const std::function<void()>& thread);
 void wait_for_block(const Place& place);
 /// Returns when `operation` has been done, once, on the operands of all lanes.
 void wait_for_warp(WarpOperation operation, void* operand, const Place& place);
+/// Dynamic shared memory of the block.
 std::byte* shared_memory();
+i64 shared_bytes();
+/// Tells blocks apart, over all launches.
+u64 block_number();
 /// Ends the process: "kernel NAME: MESSAGE".
 [[noreturn]] void fail_kernel(const std::string& message);
 

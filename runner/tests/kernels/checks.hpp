@@ -121,6 +121,7 @@ class Checks {
 };
 
 // One file each.
+void check_attention(Checks& checks);
 void check_elementwise(Checks& checks);
 void check_losses(Checks& checks);
 void check_norms(Checks& checks);

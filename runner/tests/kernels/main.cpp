@@ -8,5 +8,6 @@ int main(int argc, char** argv) {
   shardbench::check_norms(checks);
   shardbench::check_losses(checks);
   shardbench::check_training(checks);
+  shardbench::check_attention(checks);
   return checks.finish();
 }

@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gradient of causal attention by tensor cores, after FlashAttention-2 (Dao, 2023).
+//
+// A block has a tile of keys and values of one head and goes over the tiles of queries that
+// see them, of all heads that share the keys: dk and dv stay in registers. Scores are computed
+// transposed, so that P and dS, [keys, queries], are at once what dv += P·dout and dk += dS·q
+// take from registers; dS alone goes through shared memory, for dq += dSᵀ·k. dq is summed over
+// the blocks by atomic additions in fp32, in an order that differs from run to run.
+//
+// With s = scale·q·k: P = exp(s − lse), dS = P·(dout·v − Σ dout·out), dk = scale·dSᵀ·q,
+// dq = scale·dS·k.
+#include "cuda/attention_kernels.hpp"
+#include "cuda/attention_tiles.hpp"
+
+namespace shardbench::kernels {
+namespace {
+
+constexpr int warps = 8;
+constexpr int threads = warps * warp_size;
+constexpr int warp_keys = 16;
+constexpr int key_tile = warps * warp_keys;
+constexpr int query_tile = static_cast<int>(backward_query_tile);
+constexpr int query_columns = query_tile / 8;
+constexpr int query_strips = query_tile / 16;
+
+struct Geometry {
+  int seq_len;
+  int heads;
+  int kv_heads;
+  int query_tiles;
+  i64 row;      // values from one token to the next of qkv
+  i64 out_row;  // of out and dout
+  float scale;
+};
+
+/// The tiles of queries of one head, as they lie in memory.
+struct Queries {
+  const Bf16* q;
+  const Bf16* dout;
+  const float* statistics;  // [tile, 2, query_tile]
+  float* dq;                // [tile, query_tile · dim]
+};
+
+template <int dim>
+struct Shared {
+  Bf16 k[key_tile * dim];
+  Bf16 v[key_tile * dim];
+  Bf16 q[2][query_tile * dim];
+  Bf16 dout[2][query_tile * dim];
+  Bf16 ds[key_tile * query_tile];
+  float statistics[2][2][query_tile];
+};
+
+template <int columns>
+using Sums = float[columns][4];
+
+template <int columns>
+__device__ inline void clear(Sums<columns>& sums) {
+  SHARDBENCH_UNROLL
+  for (int n = 0; n < columns; ++n)
+    SHARDBENCH_UNROLL
+  for (int i = 0; i < 4; ++i)
+    sums[n][i] = 0;
+}
+
+/// sums[16, 64] = a[first_row and on, dim] · b[64, dim]ᵀ.
+template <int dim>
+__device__ inline void multiply_rows(Sums<query_columns>& sums, const Bf16* a, int first_row,
+                                     const Bf16* b) {
+  clear<query_columns>(sums);
+  SHARDBENCH_UNROLL
+  for (int step = 0; step < dim / 16; ++step) {
+    Fragment left;
+    load_a<dim>(left, a, first_row, 2 * step);
+    SHARDBENCH_UNROLL
+    for (int n = 0; n < query_columns; n += 2) {
+      Fragment right;
+      load_b<dim>(right, b, 8 * n, 2 * step);
+      multiply_add(sums[n], left, right[0], right[1]);
+      multiply_add(sums[n + 1], left, right[2], right[3]);
+    }
+  }
+}
+
+/// sums[16, dim] += a[16, 64] · b[64, dim].
+template <int dim>
+__device__ inline void add_product(Sums<dim / 8>& sums, const Sums<query_columns>& a,
+                                   const Bf16* b) {
+  SHARDBENCH_UNROLL
+  for (int step = 0; step < query_strips; ++step) {
+    Fragment left;
+    sums_to_a(left, a[2 * step], a[2 * step + 1]);
+    SHARDBENCH_UNROLL
+    for (int n = 0; n < dim / 8; n += 2) {
+      Fragment right;
+      load_b_transposed<dim>(right, b, 16 * step, n);
+      multiply_add(sums[n], left, right[0], right[1]);
+      multiply_add(sums[n + 1], left, right[2], right[3]);
+    }
+  }
+}
+
+/// Scores s[16 keys, 64 queries] become probabilities: exp2(s · log2_scale − lse2), 0 for a key
+/// after its query. lse2 is +∞ where there is no query.
+__device__ inline void probabilities(Sums<query_columns>& s, const float* lse2,
+                                     float log2_scale, int first_key, int first_query) {
+  const int key = first_key + lane_index() / 4;
+  const bool crosses_diagonal = first_key + warp_keys - 1 > first_query;
+  SHARDBENCH_UNROLL
+  for (int n = 0; n < query_columns; ++n)
+    SHARDBENCH_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    const int column = 8 * n + lane_index() % 4 * 2 + i % 2;
+    const float p = fast_exp2(s[n][i] * log2_scale - lse2[column]);
+    const bool hidden = crosses_diagonal && key + i / 2 * 8 > first_query + column;
+    s[n][i] = hidden ? 0 : p;
+  }
+}
+
+/// d_p, the gradient to the probabilities, becomes that to the scores.
+__device__ inline void score_gradient(Sums<query_columns>& d_p, const Sums<query_columns>& p,
+                                      const float* delta) {
+  SHARDBENCH_UNROLL
+  for (int n = 0; n < query_columns; ++n)
+    SHARDBENCH_UNROLL
+  for (int i = 0; i < 4; ++i)
+    d_p[n][i] = p[n][i] * (d_p[n][i] - delta[8 * n + lane_index() % 4 * 2 + i % 2]);
+}
+
+/// The warp's rows of ds[keys, queries].
+__device__ inline void store_ds(Bf16* ds, const Sums<query_columns>& values) {
+  const int row = warp_index() * warp_keys + lane_index() / 4;
+  SHARDBENCH_UNROLL
+  for (int n = 0; n < query_columns; ++n)
+    SHARDBENCH_UNROLL
+  for (int half = 0; half < 2; ++half)
+    store_pair(ds + tile_offset<query_tile>(row + 8 * half, n) + lane_index() % 4 * 2,
+               pack_bf16(values[n][2 * half], values[n][2 * half + 1]));
+}
+
+// How dq[64, dim] of a tile of queries is divided among the warps: strips of 16 queries, and
+// each strip in parts of columns. Where a part would be less than 16 columns, half of the warps
+// have none.
+template <int dim>
+constexpr int dq_parts = dim >= 32 ? warps / query_strips : 1;
+template <int dim>
+constexpr int dq_columns = dim / 8 / dq_parts<dim>;
+
+/// Where the fragment of 16×8 values in strip `strip` and column tile `n` begins in the
+/// workspace's dq of one tile of queries; each lane has four values of it.
+template <int dim>
+__host__ __device__ constexpr int dq_fragment(int strip, int n) {
+  return (strip * (dim / 8) + n) * warp_size * 4;
+}
+
+/// dq[64, dim] += dsᵀ · k.
+template <int dim>
+__device__ inline void add_to_dq(float* dq, const Bf16* ds, const Bf16* k, int first_key,
+                                 int first_query) {
+  const int strip = warp_index() % query_strips;
+  const int part = warp_index() / query_strips;
+  if (part >= dq_parts<dim>) return;
+  const int first_column = part * dq_columns<dim>;
+  Sums<dq_columns<dim>> sums;
+  clear<dq_columns<dim>>(sums);
+  for (int row = 0; row < key_tile; row += 16) {
+    // Keys from here on are after all queries of the strip.
+    if (first_key + row > first_query + 16 * strip + 15) break;
+    Fragment left;
+    load_a_transposed<query_tile>(left, ds, row, 2 * strip);
+    SHARDBENCH_UNROLL
+    for (int n = 0; n < dq_columns<dim>; n += 2) {
+      Fragment right;
+      load_b_transposed<dim>(right, k, row, first_column + n);
+      multiply_add(sums[n], left, right[0], right[1]);
+      multiply_add(sums[n + 1], left, right[2], right[3]);
+    }
+  }
+  SHARDBENCH_UNROLL
+  for (int n = 0; n < dq_columns<dim>; ++n)
+    atomic_add_vector(dq + dq_fragment<dim>(strip, first_column + n) + lane_index() * 4,
+                      sums[n]);
+}
+
+template <int dim>
+__device__ inline void load_queries(Shared<dim>& shared, int buffer, const Queries& from,
+                                    int tile, const Geometry& g) {
+  const int first = tile * query_tile;
+  load_tile<dim, query_tile, threads>(shared.q[buffer], from.q + first * g.row, g.row,
+                                      g.seq_len - first);
+  load_tile<dim, query_tile, threads>(shared.dout[buffer], from.dout + first * g.out_row,
+                                      g.out_row, g.seq_len - first);
+  constexpr int chunk_floats = 4;
+  const int i = static_cast<int>(threadIdx.x) * chunk_floats;
+  if (i < 2 * query_tile)
+    copy_async(&shared.statistics[buffer][0][0] + i,
+               from.statistics + static_cast<i64>(tile) * 2 * query_tile + i, true);
+  end_copy_group();
+}
+
+/// Rows of dk or dv of the warp, times `factor`.
+template <int dim>
+__device__ inline void store_rows(Bf16* to, const Sums<dim / 8>& sums, float factor, i64 stride,
+                                  int valid) {
+  SHARDBENCH_UNROLL
+  for (int half = 0; half < 2; ++half) {
+    const int row = lane_index() / 4 + 8 * half;
+    if (row >= valid) continue;
+    Bf16* start = to + row * stride + lane_index() % 4 * 2;
+    SHARDBENCH_UNROLL
+    for (int n = 0; n < dim / 8; ++n)
+      store_pair(start + 8 * n,
+                 pack_bf16(sums[n][2 * half] * factor, sums[n][2 * half + 1] * factor));
+  }
+}
+
+struct BackwardOperands {
+  Bf16* dqkv;
+  const Bf16* dout;
+  const Bf16* qkv;
+  const float* statistics;
+  float* dq;
+};
+
+/// The queries of one head of the block's sequence.
+template <int dim>
+__device__ inline Queries queries_of(const BackwardOperands& a, int sequence, int head,
+                                     const Geometry& g) {
+  const i64 token = static_cast<i64>(sequence) * g.seq_len;
+  const i64 tile = (static_cast<i64>(sequence) * g.heads + head) * g.query_tiles;
+  return {a.qkv + token * g.row + head * dim, a.dout + token * g.out_row + head * dim,
+          a.statistics + tile * 2 * query_tile, a.dq + tile * query_tile * dim};
+}
+
+/// blockIdx.x is sequence · kv_heads + kv head; blockIdx.y is the tile of keys: the first is
+/// seen by the most queries, so that the longest work starts first.
+template <int dim>
+__global__ void __launch_bounds__(threads, 1) backward_kernel(BackwardOperands a, Geometry g) {
+  Shared<dim>& shared = *dynamic_shared<Shared<dim>>();
+  const int sequence = static_cast<int>(blockIdx.x) / g.kv_heads;
+  const int kv_head = static_cast<int>(blockIdx.x) % g.kv_heads;
+  const int group = g.heads / g.kv_heads;
+  const int first_key = static_cast<int>(blockIdx.y) * key_tile;
+  const i64 k_at =
+      (static_cast<i64>(sequence) * g.seq_len + first_key) * g.row + (g.heads + kv_head) * dim;
+  const i64 v_at = k_at + g.kv_heads * dim;
+  const int first_tile = first_key / query_tile;
+  const int tiles = g.query_tiles - first_tile;
+  const int rounds = tiles * group;
+
+  load_tile<dim, key_tile, threads>(shared.k, a.qkv + k_at, g.row, g.seq_len - first_key);
+  load_tile<dim, key_tile, threads>(shared.v, a.qkv + v_at, g.row, g.seq_len - first_key);
+  load_queries(shared, 0, queries_of<dim>(a, sequence, kv_head * group, g), first_tile, g);
+  const int warp_row = warp_index() * warp_keys;
+  const int warp_key = first_key + warp_row;
+  Sums<dim / 8> dk;
+  Sums<dim / 8> dv;
+  clear<dim / 8>(dk);
+  clear<dim / 8>(dv);
+  for (int round = 0; round < rounds; ++round) {
+    const int buffer = round % 2;
+    const int first_query = (first_tile + round % tiles) * query_tile;
+    wait_for_copies<0>();
+    sync_block();  // this round's queries are there, and all are done with the last round
+    if (round + 1 < rounds)
+      load_queries(shared, 1 - buffer,
+                   queries_of<dim>(a, sequence, kv_head * group + (round + 1) / tiles, g),
+                   first_tile + (round + 1) % tiles, g);
+    Sums<query_columns> ds;
+    if (warp_key < first_query + query_tile) {
+      Sums<query_columns> p;
+      multiply_rows<dim>(p, shared.k, warp_row, shared.q[buffer]);
+      probabilities(p, shared.statistics[buffer][0], g.scale * log2_e, warp_key, first_query);
+      add_product<dim>(dv, p, shared.dout[buffer]);
+      multiply_rows<dim>(ds, shared.v, warp_row, shared.dout[buffer]);
+      score_gradient(ds, p, shared.statistics[buffer][1]);
+      add_product<dim>(dk, ds, shared.q[buffer]);
+    } else {
+      clear<query_columns>(ds);
+    }
+    store_ds(shared.ds, ds);
+    sync_block();  // ds is whole
+    const int head = kv_head * group + round / tiles;
+    add_to_dq<dim>(
+        queries_of<dim>(a, sequence, head, g).dq + static_cast<i64>(first_query) * dim,
+        shared.ds, shared.k, first_key, first_query);
+  }
+  const int valid = g.seq_len - warp_key;
+  store_rows<dim>(a.dqkv + k_at + warp_row * g.row, dk, g.scale, g.row, valid);
+  store_rows<dim>(a.dqkv + v_at + warp_row * g.row, dv, 1, g.row, valid);
+}
+
+/// statistics: of each query its lse in base 2 and Σ dout·out; +∞ and 0 for the queries that
+/// fill the last tile. dim / 8 lanes have one query and head; blockIdx.y is the sequence.
+template <int dim>
+__global__ void __launch_bounds__(threads)
+    statistics_kernel(float* statistics, const Bf16* out, const Bf16* dout, const float* lse,
+                      Geometry g) {
+  constexpr int lanes = dim / chunk_values;
+  const int lane = static_cast<int>(threadIdx.x) % lanes;
+  const i64 item = global_thread() / lanes;
+  const int head = static_cast<int>(item % g.heads);
+  const i64 query = item / g.heads;
+  const i64 sequence = blockIdx.y;
+  const bool inside = query < g.seq_len;
+  const i64 token = sequence * g.seq_len + (inside ? query : 0);
+  const i64 at = token * g.out_row + head * dim + lane * chunk_values;
+  const Floats<chunk_values> a = load_vector(out + at);
+  const Floats<chunk_values> b = load_vector(dout + at);
+  float delta = 0;
+  SHARDBENCH_UNROLL
+  for (int i = 0; i < chunk_values; ++i)
+    delta += a.at[i] * b.at[i];
+  SHARDBENCH_UNROLL
+  for (int distance = lanes / 2; distance > 0; distance /= 2)
+    delta += shuffle_xor(delta, distance);
+  const i64 tile = query / query_tile;
+  if (lane != 0 || tile >= g.query_tiles) return;
+  float* to = statistics +
+              ((sequence * g.heads + head) * g.query_tiles + tile) * 2 * query_tile +
+              query % query_tile;
+  to[0] = inside ? lse[token * g.heads + head] * log2_e : INFINITY;
+  to[query_tile] = inside ? delta : 0;
+}
+
+/// dq from fragments to rows of dqkv, times scale; one thread has one lane's four values.
+template <int dim>
+__global__ void __launch_bounds__(threads)
+    store_dq_kernel(Bf16* dqkv, const float* dq, Geometry g) {
+  constexpr int fragments = query_strips * dim / 8;
+  const i64 thread = global_thread();
+  const int lane = static_cast<int>(thread % warp_size);
+  const int fragment = static_cast<int>(thread / warp_size % fragments);
+  const i64 tile = thread / warp_size / fragments;
+  const int head = static_cast<int>(tile / g.query_tiles % g.heads);
+  const i64 sequence = tile / g.query_tiles / g.heads;
+  const int strip = fragment / (dim / 8);
+  const int column = fragment % (dim / 8) * 8 + lane % 4 * 2;
+  const int query = static_cast<int>(tile % g.query_tiles) * query_tile + strip * 16 + lane / 4;
+  const Floats<4> sums = load_vector(dq + tile * query_tile * dim +
+                                     dq_fragment<dim>(strip, fragment % (dim / 8)) + lane * 4);
+  SHARDBENCH_UNROLL
+  for (int half = 0; half < 2; ++half)
+    if (query + 8 * half < g.seq_len)
+      store_pair(dqkv + (sequence * g.seq_len + query + 8 * half) * g.row + head * dim + column,
+                 pack_bf16(sums.at[2 * half] * g.scale, sums.at[2 * half + 1] * g.scale));
+}
+
+template <int dim>
+void launch_backward(gpu::Stream stream, const AttentionGradient& g, const AttentionShape& s) {
+  const AttentionWorkspace w = attention_workspace(s);
+  float* statistics = static_cast<float*>(g.workspace);
+  float* dq = statistics + w.statistics;
+  const Geometry geometry{static_cast<int>(s.seq_len),
+                          static_cast<int>(s.heads),
+                          static_cast<int>(s.kv_heads),
+                          static_cast<int>(w.tiles),
+                          s.row(),
+                          s.heads * s.head_dim,
+                          score_scale(s)};
+  const i64 padded_rows = w.tiles * query_tile * s.heads;
+  launch(statistics_kernel<dim>,
+         {"attention_backward, statistics", stream,
+          Dim(blocks_for(padded_rows * dim / chunk_values, threads), s.batch), threads},
+         statistics, g.out, g.dout, g.lse, geometry);
+  gpu::zero(stream, dq, w.dq * i64{sizeof(float)});
+  launch(
+      backward_kernel<dim>,
+      {"attention_backward", stream, Dim(s.batch * s.kv_heads, blocks_for(s.seq_len, key_tile)),
+       threads, i64{sizeof(Shared<dim>)}},
+      BackwardOperands{g.dqkv, g.dout, g.qkv, statistics, dq}, geometry);
+  launch(store_dq_kernel<dim>,
+         {"attention_backward, dq", stream, blocks_for(w.dq / 4, threads), threads}, g.dqkv, dq,
+         geometry);
+}
+
+}  // namespace
+
+void tiled_attention_backward(gpu::Stream stream, const AttentionGradient& g,
+                              const AttentionShape& shape) {
+  switch (shape.head_dim) {
+    case 16:
+      return launch_backward<16>(stream, g, shape);
+    case 32:
+      return launch_backward<32>(stream, g, shape);
+    case 64:
+      return launch_backward<64>(stream, g, shape);
+    default:
+      return launch_backward<128>(stream, g, shape);
+  }
+}
+
+}  // namespace shardbench::kernels

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+// Causal attention by tensor cores: FlashAttention-2 (Dao, 2023, "FlashAttention-2: Faster
+// Attention with Better Parallelism and Work Partitioning").
+//
+// A block has a tile of queries of one head and goes over the tiles of keys that they see,
+// from the first key on, so that every row has seen a key from the start and no maximum is −∞.
+// Each warp has two times 16 rows, so that what it loads of keys and values serves twice. The
+// copy of a tile of values runs while scores are computed, that of the next keys while values
+// are summed; two blocks share a multiprocessor and fill each other's gaps.
+#include "cuda/attention_kernels.hpp"
+#include "cuda/attention_tiles.hpp"
+
+namespace shardbench::kernels {
+namespace {
+
+constexpr int warps = 4;
+constexpr int threads = warps * warp_size;
+constexpr int warp_queries = 32;
+constexpr int strips = warp_queries / 16;  // of 16 rows, which one product has
+constexpr int query_tile = warps * warp_queries;
+constexpr int key_tile = 64;
+constexpr int key_columns = key_tile / 8;
+
+struct Geometry {
+  int seq_len;
+  int heads;
+  int kv_heads;
+  i64 row;           // values from one token to the next of qkv
+  float log2_scale;  // scores times this are in base 2
+};
+
+template <int dim>
+struct Accumulators {
+  float out[strips][dim / 8][4];
+  // Of rows g and g + 8 of each strip. The sums are this lane's part; the maxima are of the
+  // scores times log2_scale, over all lanes.
+  float maximum[strips][2];
+  float sum[strips][2];
+};
+
+using Scores = float[strips][key_columns][4];
+
+template <int dim>
+__device__ inline void clear(Accumulators<dim>& a) {
+  SHARDBENCH_UNROLL
+  for (int s = 0; s < strips; ++s) {
+    SHARDBENCH_UNROLL
+    for (int n = 0; n < dim / 8; ++n)
+      SHARDBENCH_UNROLL
+    for (int i = 0; i < 4; ++i)
+      a.out[s][n][i] = 0;
+    SHARDBENCH_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      a.maximum[s][half] = -INFINITY;
+      a.sum[s][half] = 0;
+    }
+  }
+}
+
+/// scores[32, 64] = q[first_row of the tile and on, dim] · k[64, dim]ᵀ.
+template <int dim>
+__device__ inline void compute_scores(Scores& scores, const Bf16* q, int first_row,
+                                      const Bf16* k) {
+  SHARDBENCH_UNROLL
+  for (int s = 0; s < strips; ++s)
+    SHARDBENCH_UNROLL
+  for (int n = 0; n < key_columns; ++n)
+    SHARDBENCH_UNROLL
+  for (int i = 0; i < 4; ++i)
+    scores[s][n][i] = 0;
+  SHARDBENCH_UNROLL
+  for (int step = 0; step < dim / 16; ++step) {
+    Fragment a[strips];
+    SHARDBENCH_UNROLL
+    for (int s = 0; s < strips; ++s)
+      load_a<dim>(a[s], q, first_row + 16 * s, 2 * step);
+    SHARDBENCH_UNROLL
+    for (int n = 0; n < key_columns; n += 2) {
+      Fragment b;
+      load_b<dim>(b, k, 8 * n, 2 * step);
+      SHARDBENCH_UNROLL
+      for (int s = 0; s < strips; ++s) {
+        multiply_add(scores[s][n], a[s], b[0], b[1]);
+        multiply_add(scores[s][n + 1], a[s], b[2], b[3]);
+      }
+    }
+  }
+}
+
+/// Scores of keys after their query become −∞. `first_query` is the warp's.
+__device__ inline void mask_scores(Scores& scores, int first_query, int first_key) {
+  const int row = first_query + lane_index() / 4;
+  const int column = first_key + lane_index() % 4 * 2;
+  SHARDBENCH_UNROLL
+  for (int s = 0; s < strips; ++s)
+    SHARDBENCH_UNROLL
+  for (int n = 0; n < key_columns; ++n)
+    SHARDBENCH_UNROLL
+  for (int i = 0; i < 4; ++i)
+    if (column + 8 * n + i % 2 > row + 16 * s + i / 2 * 8) scores[s][n][i] = -INFINITY;
+}
+
+/// Scores become exp2(score · log2_scale − maximum) of their row so far; what was summed under
+/// a lower maximum shrinks.
+template <int dim>
+__device__ inline void softmax(Scores& scores, Accumulators<dim>& acc, float log2_scale) {
+  SHARDBENCH_UNROLL
+  for (int s = 0; s < strips; ++s) {
+    SHARDBENCH_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      float highest = scores[s][0][2 * half];
+      SHARDBENCH_UNROLL
+      for (int n = 0; n < key_columns; ++n)
+        highest = fmaxf(highest, fmaxf(scores[s][n][2 * half], scores[s][n][2 * half + 1]));
+      // The four lanes that share the row.
+      highest = fmaxf(highest, shuffle_xor(highest, 1));
+      highest = fmaxf(highest, shuffle_xor(highest, 2));
+      const float maximum = fmaxf(acc.maximum[s][half], highest * log2_scale);
+      const float shrink = fast_exp2(acc.maximum[s][half] - maximum);
+      acc.maximum[s][half] = maximum;
+      float sum = 0;
+      SHARDBENCH_UNROLL
+      for (int n = 0; n < key_columns; ++n)
+        SHARDBENCH_UNROLL
+      for (int i = 2 * half; i < 2 * half + 2; ++i) {
+        scores[s][n][i] = fast_exp2(scores[s][n][i] * log2_scale - maximum);
+        sum += scores[s][n][i];
+      }
+      acc.sum[s][half] = acc.sum[s][half] * shrink + sum;
+      SHARDBENCH_UNROLL
+      for (int n = 0; n < dim / 8; ++n)
+        SHARDBENCH_UNROLL
+      for (int i = 2 * half; i < 2 * half + 2; ++i)
+        acc.out[s][n][i] *= shrink;
+    }
+  }
+}
+
+/// out[32, dim] += p[32, 64] · v[64, dim].
+template <int dim>
+__device__ inline void add_values(Accumulators<dim>& acc, const Scores& p, const Bf16* v) {
+  SHARDBENCH_UNROLL
+  for (int step = 0; step < key_tile / 16; ++step) {
+    Fragment a[strips];
+    SHARDBENCH_UNROLL
+    for (int s = 0; s < strips; ++s)
+      sums_to_a(a[s], p[s][2 * step], p[s][2 * step + 1]);
+    SHARDBENCH_UNROLL
+    for (int n = 0; n < dim / 8; n += 2) {
+      Fragment b;
+      load_b_transposed<dim>(b, v, 16 * step, n);
+      SHARDBENCH_UNROLL
+      for (int s = 0; s < strips; ++s) {
+        multiply_add(acc.out[s][n], a[s], b[0], b[1]);
+        multiply_add(acc.out[s][n + 1], a[s], b[2], b[3]);
+      }
+    }
+  }
+}
+
+/// Divides by the sums and writes the warp's rows. out and lse are those of the head and of the
+/// warp's first query; lanes write rows below `valid`.
+template <int dim>
+__device__ inline void store_rows(Bf16* out, float* lse, Accumulators<dim>& acc, int heads,
+                                  int valid) {
+  SHARDBENCH_UNROLL
+  for (int s = 0; s < strips; ++s) {
+    SHARDBENCH_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      float sum = acc.sum[s][half];
+      sum += shuffle_xor(sum, 1);
+      sum += shuffle_xor(sum, 2);
+      const int row = 16 * s + 8 * half + lane_index() / 4;
+      if (row >= valid) continue;
+      const float inverse = 1 / sum;
+      Bf16* to = out + static_cast<i64>(row) * heads * dim + lane_index() % 4 * 2;
+      SHARDBENCH_UNROLL
+      for (int n = 0; n < dim / 8; ++n)
+        store_pair(to + 8 * n, pack_bf16(acc.out[s][n][2 * half] * inverse,
+                                         acc.out[s][n][2 * half + 1] * inverse));
+      if (lane_index() % 4 == 0)
+        lse[static_cast<i64>(row) * heads] = acc.maximum[s][half] * ln_2 + logf(sum);
+    }
+  }
+}
+
+/// blockIdx.x is sequence · heads + head; blockIdx.y counts tiles of queries from the last,
+/// which sees the most keys, so that the longest work starts first.
+template <int dim>
+__global__ void __launch_bounds__(threads, 2)
+    forward_kernel(Bf16* out, float* lse, const Bf16* qkv, Geometry g) {
+  Bf16* q_tile = dynamic_shared<Bf16>();
+  Bf16* k_tile = q_tile + query_tile * dim;
+  Bf16* v_tile = k_tile + key_tile * dim;
+  const int sequence = static_cast<int>(blockIdx.x) / g.heads;
+  const int head = static_cast<int>(blockIdx.x) % g.heads;
+  const int first_query = static_cast<int>(gridDim.y - 1 - blockIdx.y) * query_tile;
+  const i64 first_token = static_cast<i64>(sequence) * g.seq_len;
+  const Bf16* q = qkv + (first_token + first_query) * g.row + head * dim;
+  const Bf16* k = qkv + first_token * g.row + (g.heads + head / (g.heads / g.kv_heads)) * dim;
+  const Bf16* v = k + g.kv_heads * dim;
+  const int end = first_query + query_tile;
+  const int seen = end < g.seq_len ? end : g.seq_len;
+  const int key_tiles = (seen + key_tile - 1) / key_tile;
+
+  load_tile<dim, query_tile, threads>(q_tile, q, g.row, g.seq_len - first_query);
+  load_tile<dim, key_tile, threads>(k_tile, k, g.row, g.seq_len);
+  end_copy_group();
+  const int warp_row = warp_index() * warp_queries;
+  const int warp_query = first_query + warp_row;
+  Accumulators<dim> acc;
+  clear(acc);
+  for (int tile = 0; tile < key_tiles; ++tile) {
+    const int first_key = tile * key_tile;
+    const bool seen_by_warp = first_key < warp_query + warp_queries;
+    Scores scores;
+    wait_for_copies<0>();
+    sync_block();  // the keys are there, and all are done with the last values
+    load_tile<dim, key_tile, threads>(v_tile, v + first_key * g.row, g.row,
+                                      g.seq_len - first_key);
+    end_copy_group();
+    if (seen_by_warp) {
+      compute_scores<dim>(scores, q_tile, warp_row, k_tile);
+      if (first_key + key_tile > warp_query + 1) mask_scores(scores, warp_query, first_key);
+      softmax(scores, acc, g.log2_scale);
+    }
+    wait_for_copies<0>();
+    sync_block();  // the values are there, and all are done with the keys
+    if (tile + 1 < key_tiles)
+      load_tile<dim, key_tile, threads>(k_tile, k + (first_key + key_tile) * g.row, g.row,
+                                        g.seq_len - first_key - key_tile);
+    end_copy_group();
+    if (seen_by_warp) add_values(acc, scores, v_tile);
+  }
+  const i64 out_token = first_token + warp_query;
+  store_rows(out + (out_token * g.heads + head) * dim, lse + out_token * g.heads + head, acc,
+             g.heads, g.seq_len - warp_query);
+}
+
+template <int dim>
+void launch_forward(gpu::Stream stream, Bf16* out, float* lse, const Bf16* qkv,
+                    const AttentionShape& s) {
+  const Geometry geometry{static_cast<int>(s.seq_len), static_cast<int>(s.heads),
+                          static_cast<int>(s.kv_heads), s.row(), score_scale(s) * log2_e};
+  const i64 shared_values = i64{query_tile + 2 * key_tile} * dim;
+  launch(forward_kernel<dim>,
+         {"attention", stream, Dim(s.batch * s.heads, blocks_for(s.seq_len, query_tile)),
+          threads, shared_values * i64{sizeof(Bf16)}},
+         out, lse, qkv, geometry);
+}
+
+}  // namespace
+
+void tiled_attention(gpu::Stream stream, Bf16* out, float* lse, const Bf16* qkv,
+                     const AttentionShape& shape) {
+  switch (shape.head_dim) {
+    case 16:
+      return launch_forward<16>(stream, out, lse, qkv, shape);
+    case 32:
+      return launch_forward<32>(stream, out, lse, qkv, shape);
+    case 64:
+      return launch_forward<64>(stream, out, lse, qkv, shape);
+    default:
+      return launch_forward<128>(stream, out, lse, qkv, shape);
+  }
+}
+
+}  // namespace shardbench::kernels

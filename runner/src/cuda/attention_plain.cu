@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// Causal attention, one warp per row and head, key after key (query after query): for head
+// dimensions that the tensor-core kernels have no tiles for, and to check those by.
+#include "cuda/attention_kernels.hpp"
+#include "cuda/kernel_language.hpp"
+
+namespace shardbench::kernels {
+namespace {
+
+constexpr int threads_per_block = 128;
+constexpr int warps_per_block = threads_per_block / warp_size;
+constexpr int lane_values = static_cast<int>(plain_head_dim) / warp_size;
+
+struct Geometry {
+  int seq_len;
+  int heads;
+  int kv_heads;
+  int head_dim;
+  float scale;
+
+  __device__ i64 row() const { return static_cast<i64>(heads + 2 * kv_heads) * head_dim; }
+  __device__ i64 out_row() const { return static_cast<i64>(heads) * head_dim; }
+  __device__ int group() const { return heads / kv_heads; }
+};
+
+Geometry geometry_of(const AttentionShape& s) {
+  return {static_cast<int>(s.seq_len), static_cast<int>(s.heads), static_cast<int>(s.kv_heads),
+          static_cast<int>(s.head_dim), score_scale(s)};
+}
+
+/// One vector of head_dim values, spread over the lanes of a warp.
+struct Spread {
+  float at[lane_values] = {};
+
+  __device__ void add(float factor, const Spread& other) {
+    SHARDBENCH_UNROLL
+    for (int i = 0; i < lane_values; ++i)
+      at[i] += factor * other.at[i];
+  }
+};
+
+__device__ inline Spread load_spread(const Bf16* from, int head_dim) {
+  Spread result;
+  SHARDBENCH_UNROLL
+  for (int i = 0; i < lane_values; ++i) {
+    const int dim = i * warp_size + lane_index();
+    if (dim < head_dim) result.at[i] = widen(from[dim]);
+  }
+  return result;
+}
+
+__device__ inline void store_spread(Bf16* to, const Spread& values, float factor,
+                                    int head_dim) {
+  SHARDBENCH_UNROLL
+  for (int i = 0; i < lane_values; ++i) {
+    const int dim = i * warp_size + lane_index();
+    if (dim < head_dim) to[dim] = narrow(values.at[i] * factor);
+  }
+}
+
+__device__ inline float dot(const Spread& a, const Spread& b) {
+  float sum = 0;
+  SHARDBENCH_UNROLL
+  for (int i = 0; i < lane_values; ++i)
+    sum += a.at[i] * b.at[i];
+  return warp_sum(sum);
+}
+
+/// The row of a sequence that this warp does; blockIdx.y is the head, blockIdx.z the sequence.
+__device__ inline int row_of_warp() {
+  return static_cast<int>(blockIdx.x) * warps_per_block + warp_index();
+}
+__device__ inline i64 token_of(int position, const Geometry& g) {
+  return static_cast<i64>(blockIdx.z) * g.seq_len + position;
+}
+
+__global__ void forward_kernel(Bf16* out, float* lse, const Bf16* qkv, Geometry g) {
+  const int query = row_of_warp();
+  if (query >= g.seq_len) return;
+  const int head = static_cast<int>(blockIdx.y);
+  const i64 k_at = static_cast<i64>(g.heads + head / g.group()) * g.head_dim;
+  const i64 v_at = k_at + static_cast<i64>(g.kv_heads) * g.head_dim;
+  const i64 token = token_of(query, g);
+  const Spread q = load_spread(qkv + token * g.row() + head * g.head_dim, g.head_dim);
+  const Bf16* keys = qkv + token_of(0, g) * g.row();
+  Spread sum_v;
+  float maximum = -INFINITY;
+  float sum = 0;
+  for (int key = 0; key <= query; ++key) {
+    const Bf16* row = keys + key * g.row();
+    const float score = g.scale * dot(q, load_spread(row + k_at, g.head_dim));
+    const float higher = score > maximum ? score : maximum;
+    const float shrink = expf(maximum - higher);
+    const float p = expf(score - higher);
+    maximum = higher;
+    sum = sum * shrink + p;
+    SHARDBENCH_UNROLL
+    for (float& value : sum_v.at)
+      value *= shrink;
+    sum_v.add(p, load_spread(row + v_at, g.head_dim));
+  }
+  store_spread(out + token * g.out_row() + head * g.head_dim, sum_v, 1 / sum, g.head_dim);
+  if (lane_index() == 0) lse[token * g.heads + head] = maximum + logf(sum);
+}
+
+/// dq = scale · Σ over keys of ds·k, with ds = p·dout·(v − out).
+__global__ void backward_query_kernel(AttentionGradient a, Geometry g) {
+  const int query = row_of_warp();
+  if (query >= g.seq_len) return;
+  const int head = static_cast<int>(blockIdx.y);
+  const i64 k_at = static_cast<i64>(g.heads + head / g.group()) * g.head_dim;
+  const i64 v_at = k_at + static_cast<i64>(g.kv_heads) * g.head_dim;
+  const i64 token = token_of(query, g);
+  const i64 out_at = token * g.out_row() + head * g.head_dim;
+  const Spread q = load_spread(a.qkv + token * g.row() + head * g.head_dim, g.head_dim);
+  const Spread out = load_spread(a.out + out_at, g.head_dim);
+  const Spread dout = load_spread(a.dout + out_at, g.head_dim);
+  const Bf16* keys = a.qkv + token_of(0, g) * g.row();
+  Spread dq;
+  for (int key = 0; key <= query; ++key) {
+    const Spread k = load_spread(keys + key * g.row() + k_at, g.head_dim);
+    Spread v = load_spread(keys + key * g.row() + v_at, g.head_dim);
+    const float p = expf(g.scale * dot(q, k) - a.lse[token * g.heads + head]);
+    v.add(-1, out);
+    dq.add(p * dot(dout, v), k);
+  }
+  store_spread(a.dqkv + token * g.row() + head * g.head_dim, dq, g.scale, g.head_dim);
+}
+
+/// dv = Σ p·dout and dk = scale · Σ ds·q, over the queries of all heads that share the key;
+/// blockIdx.y is the head of keys and values.
+__global__ void backward_key_kernel(AttentionGradient a, Geometry g) {
+  const int key = row_of_warp();
+  if (key >= g.seq_len) return;
+  const int kv_head = static_cast<int>(blockIdx.y);
+  const i64 k_at = token_of(key, g) * g.row() + (g.heads + kv_head) * g.head_dim;
+  const i64 v_at = k_at + static_cast<i64>(g.kv_heads) * g.head_dim;
+  const Spread k = load_spread(a.qkv + k_at, g.head_dim);
+  const Spread v = load_spread(a.qkv + v_at, g.head_dim);
+  Spread dk;
+  Spread dv;
+  for (int head = kv_head * g.group(); head < (kv_head + 1) * g.group(); ++head) {
+    for (int query = key; query < g.seq_len; ++query) {
+      const i64 token = token_of(query, g);
+      const i64 out_at = token * g.out_row() + head * g.head_dim;
+      const Spread q = load_spread(a.qkv + token * g.row() + head * g.head_dim, g.head_dim);
+      const Spread dout = load_spread(a.dout + out_at, g.head_dim);
+      Spread difference = v;
+      difference.add(-1, load_spread(a.out + out_at, g.head_dim));
+      const float p = expf(g.scale * dot(q, k) - a.lse[token * g.heads + head]);
+      dv.add(p, dout);
+      dk.add(p * dot(dout, difference), q);
+    }
+  }
+  store_spread(a.dqkv + k_at, dk, g.scale, g.head_dim);
+  store_spread(a.dqkv + v_at, dv, 1, g.head_dim);
+}
+
+Launch over_rows(const char* name, gpu::Stream stream, const AttentionShape& s, i64 heads) {
+  return {name, stream, Dim(blocks_for(s.seq_len, warps_per_block), heads, s.batch),
+          threads_per_block};
+}
+
+}  // namespace
+
+void plain_attention(gpu::Stream stream, Bf16* out, float* lse, const Bf16* qkv,
+                     const AttentionShape& shape) {
+  launch(forward_kernel, over_rows("plain_attention", stream, shape, shape.heads), out, lse,
+         qkv, geometry_of(shape));
+}
+
+void plain_attention_backward(gpu::Stream stream, const AttentionGradient& g,
+                              const AttentionShape& shape) {
+  launch(backward_query_kernel,
+         over_rows("plain_attention_backward of q", stream, shape, shape.heads), g,
+         geometry_of(shape));
+  launch(backward_key_kernel,
+         over_rows("plain_attention_backward of k, v", stream, shape, shape.kv_heads), g,
+         geometry_of(shape));
+}
+
+}  // namespace shardbench::kernels
