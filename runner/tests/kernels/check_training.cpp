@@ -81,6 +81,7 @@ std::vector<float> random_state(Checks& checks, i64 count) {
 
 std::vector<double> rounded_to_bf16(const std::vector<double>& values) {
   std::vector<double> rounded;
+  rounded.reserve(values.size());
   for (const double value : values)
     rounded.push_back(to_double(to_bf16(static_cast<float>(value))));
   return rounded;
