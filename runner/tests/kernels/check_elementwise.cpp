@@ -109,6 +109,11 @@ void check_elementwise(Checks& checks) {
     check_rope(checks, {1, 5, 3, 1, 128}, rotation);
     check_rope(checks, {3, 7, 2, 2, 10}, rotation);
   }
+  if (checks.full()) {
+    check_add(checks, i64{1} << 24, {0, 0, 0});
+    check_swiglu(checks, 2048, 5632);
+    check_rope(checks, {2, 2048, 16, 4, 128}, Rotation::forward);
+  }
   // Angles so large that fp32 would not hold them.
   check_rope(checks, {1, 20000, 1, 1, 4}, Rotation::forward);
 }

@@ -67,6 +67,10 @@ void check_norms(Checks& checks) {
   check_norm_backward(checks, 2, 16384 + 8, 0);
   // More rows than blocks.
   check_norm_backward(checks, 1031, 16, 0);
+  if (!checks.full()) return;
+  check_norm(checks, 4096, 2048, 0);
+  check_norm_backward(checks, 4096, 2048, 0);
+  check_norm_backward(checks, 700, 12288, 0);
 }
 
 }  // namespace shardbench

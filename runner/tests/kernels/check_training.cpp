@@ -160,6 +160,13 @@ void check_training(Checks& checks) {
   }
   check_initialize_optimizer(checks, 1);
   check_initialize_optimizer(checks, ragged);
+  if (!checks.full()) return;
+  check_embed(checks, {4096, 2048, 0, 3000});
+  check_embed_backward(checks, {4096, 2048, 1000, 2000});
+  check_initialize(checks, {.tensor = 5, .rows = 2048, .columns = 2048, .global_columns = 2048},
+                   0);
+  check_square_sum(checks, (i64{1} << 24) + 1, 0);
+  check_adamw(checks, {i64{1} << 22, 0, 0}, 10);
 }
 
 }  // namespace shardbench
