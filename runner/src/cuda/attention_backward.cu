@@ -28,17 +28,17 @@ struct Geometry {
   int heads;
   int kv_heads;
   int query_tiles;
-  i64 row;      // values from one token to the next of qkv
-  i64 out_row;  // of out and dout
+  int row;      // values from one token to the next of qkv
+  int out_row;  // of out and dout
   float scale;
 };
 
-/// The tiles of queries of one head, as they lie in memory.
-struct Queries {
-  const Bf16* q;
+struct BackwardOperands {
+  Bf16* dqkv;
   const Bf16* dout;
-  const float* statistics;  // [tile, 2, query_tile]
-  float* dq;                // [tile, query_tile · dim]
+  const Bf16* qkv;
+  const float* statistics;  // [sequence, head, tile, 2, query_tile]
+  float* dq;                // [sequence, head, tile, query_tile · dim]
 };
 
 template <int dim>
@@ -63,19 +63,35 @@ __device__ inline void clear(Sums<columns>& sums) {
     sums[n][i] = 0;
 }
 
+/// A warp's [16 keys, 64 queries] in bf16, as the A of products over the queries: half the
+/// registers of the sums that it comes from.
+using Packed = Fragment[query_strips];
+
+__device__ inline void pack(Packed& to, const Sums<query_columns>& sums) {
+  SHARDBENCH_UNROLL
+  for (int strip = 0; strip < query_strips; ++strip)
+    sums_to_a(to[strip], sums[2 * strip], sums[2 * strip + 1]);
+}
+/// The two values of column tile n that this lane has in row g (half 0) or g + 8.
+__device__ inline std::uint32_t pair_of(const Packed& packed, int n, int half) {
+  return packed[n / 2][n % 2 * 2 + half];
+}
+
 /// sums[16, 64] = a[first_row and on, dim] · b[64, dim]ᵀ.
 template <int dim>
 __device__ inline void multiply_rows(Sums<query_columns>& sums, const Bf16* a, int first_row,
                                      const Bf16* b) {
   clear<query_columns>(sums);
+  const int below = below_first<dim>();
+  const int beside = beside_first<dim>();
   SHARDBENCH_UNROLL
   for (int step = 0; step < dim / 16; ++step) {
     Fragment left;
-    load_a<dim>(left, a, first_row, 2 * step);
+    load_a<dim>(left, a, below, first_row, 2 * step);
     SHARDBENCH_UNROLL
     for (int n = 0; n < query_columns; n += 2) {
       Fragment right;
-      load_b<dim>(right, b, 8 * n, 2 * step);
+      load_b<dim>(right, b, beside, 8 * n, 2 * step);
       multiply_add(sums[n], left, right[0], right[1]);
       multiply_add(sums[n + 1], left, right[2], right[3]);
     }
@@ -84,25 +100,23 @@ __device__ inline void multiply_rows(Sums<query_columns>& sums, const Bf16* a, i
 
 /// sums[16, dim] += a[16, 64] · b[64, dim].
 template <int dim>
-__device__ inline void add_product(Sums<dim / 8>& sums, const Sums<query_columns>& a,
-                                   const Bf16* b) {
+__device__ inline void add_product(Sums<dim / 8>& sums, const Packed& a, const Bf16* b) {
+  const int below = below_first<dim>();
   SHARDBENCH_UNROLL
   for (int step = 0; step < query_strips; ++step) {
-    Fragment left;
-    sums_to_a(left, a[2 * step], a[2 * step + 1]);
     SHARDBENCH_UNROLL
     for (int n = 0; n < dim / 8; n += 2) {
       Fragment right;
-      load_b_transposed<dim>(right, b, 16 * step, n);
-      multiply_add(sums[n], left, right[0], right[1]);
-      multiply_add(sums[n + 1], left, right[2], right[3]);
+      load_b_transposed<dim>(right, b, below, 16 * step, n);
+      multiply_add(sums[n], a[step], right[0], right[1]);
+      multiply_add(sums[n + 1], a[step], right[2], right[3]);
     }
   }
 }
 
-/// Scores s[16 keys, 64 queries] become probabilities: exp2(s · log2_scale − lse2), 0 for a key
-/// after its query. lse2 is +∞ where there is no query.
-__device__ inline void probabilities(Sums<query_columns>& s, const float* lse2,
+/// p[16 keys, 64 queries] = exp2(s · log2_scale − lse2), 0 for a key after its query. lse2 is
+/// +∞ where there is no query.
+__device__ inline void probabilities(Packed& p, Sums<query_columns>& s, const float* lse2,
                                      float log2_scale, int first_key, int first_query) {
   const int key = first_key + lane_index() / 4;
   const bool crosses_diagonal = first_key + warp_keys - 1 > first_query;
@@ -111,31 +125,38 @@ __device__ inline void probabilities(Sums<query_columns>& s, const float* lse2,
     SHARDBENCH_UNROLL
   for (int i = 0; i < 4; ++i) {
     const int column = 8 * n + lane_index() % 4 * 2 + i % 2;
-    const float p = fast_exp2(s[n][i] * log2_scale - lse2[column]);
     const bool hidden = crosses_diagonal && key + i / 2 * 8 > first_query + column;
-    s[n][i] = hidden ? 0 : p;
+    const float value = fast_exp2(s[n][i] * log2_scale - lse2[column]);
+    s[n][i] = hidden ? 0 : value;
   }
+  pack(p, s);
 }
 
-/// d_p, the gradient to the probabilities, becomes that to the scores.
-__device__ inline void score_gradient(Sums<query_columns>& d_p, const Sums<query_columns>& p,
+/// ds = p · (d_p − delta), the gradient to the scores from that to the probabilities.
+__device__ inline void score_gradient(Packed& ds, Sums<query_columns>& d_p, const Packed& p,
                                       const float* delta) {
   SHARDBENCH_UNROLL
   for (int n = 0; n < query_columns; ++n)
     SHARDBENCH_UNROLL
-  for (int i = 0; i < 4; ++i)
-    d_p[n][i] = p[n][i] * (d_p[n][i] - delta[8 * n + lane_index() % 4 * 2 + i % 2]);
+  for (int half = 0; half < 2; ++half) {
+    const std::uint32_t pair = pair_of(p, n, half);
+    const int column = 8 * n + lane_index() % 4 * 2;
+    d_p[n][2 * half] = low_half(pair) * (d_p[n][2 * half] - delta[column]);
+    d_p[n][2 * half + 1] = high_half(pair) * (d_p[n][2 * half + 1] - delta[column + 1]);
+  }
+  pack(ds, d_p);
 }
 
 /// The warp's rows of ds[keys, queries].
-__device__ inline void store_ds(Bf16* ds, const Sums<query_columns>& values) {
-  const int row = warp_index() * warp_keys + lane_index() / 4;
+__device__ inline void store_ds(Bf16* to, const Packed& ds) {
+  to += warp_index() * warp_keys * query_tile;
+  const int offset =
+      recomputed(tile_offset<query_tile>(lane_index() / 4, 0) + lane_index() % 4 * 2);
   SHARDBENCH_UNROLL
   for (int n = 0; n < query_columns; ++n)
     SHARDBENCH_UNROLL
   for (int half = 0; half < 2; ++half)
-    store_pair(ds + tile_offset<query_tile>(row + 8 * half, n) + lane_index() % 4 * 2,
-               pack_bf16(values[n][2 * half], values[n][2 * half + 1]));
+    store_pair(to + moved<query_tile>(offset, 8 * half, n), pair_of(ds, n, half));
 }
 
 // How dq[64, dim] of a tile of queries is divided among the warps: strips of 16 queries, and
@@ -163,15 +184,17 @@ __device__ inline void add_to_dq(float* dq, const Bf16* ds, const Bf16* k, int f
   const int first_column = part * dq_columns<dim>;
   Sums<dq_columns<dim>> sums;
   clear<dq_columns<dim>>(sums);
+  const int beside = beside_first<query_tile>();
+  const int below = below_first<dim>();
   for (int row = 0; row < key_tile; row += 16) {
     // Keys from here on are after all queries of the strip.
     if (first_key + row > first_query + 16 * strip + 15) break;
     Fragment left;
-    load_a_transposed<query_tile>(left, ds, row, 2 * strip);
+    load_a_transposed<query_tile>(left, ds, beside, row, 2 * strip);
     SHARDBENCH_UNROLL
     for (int n = 0; n < dq_columns<dim>; n += 2) {
       Fragment right;
-      load_b_transposed<dim>(right, k, row, first_column + n);
+      load_b_transposed<dim>(right, k, below, row, first_column + n);
       multiply_add(sums[n], left, right[0], right[1]);
       multiply_add(sums[n + 1], left, right[2], right[3]);
     }
@@ -182,31 +205,15 @@ __device__ inline void add_to_dq(float* dq, const Bf16* ds, const Bf16* k, int f
                       sums[n]);
 }
 
-template <int dim>
-__device__ inline void load_queries(Shared<dim>& shared, int buffer, const Queries& from,
-                                    int tile, const Geometry& g) {
-  const int first = tile * query_tile;
-  load_tile<dim, query_tile, threads>(shared.q[buffer], from.q + first * g.row, g.row,
-                                      g.seq_len - first);
-  load_tile<dim, query_tile, threads>(shared.dout[buffer], from.dout + first * g.out_row,
-                                      g.out_row, g.seq_len - first);
-  constexpr int chunk_floats = 4;
-  const int i = static_cast<int>(threadIdx.x) * chunk_floats;
-  if (i < 2 * query_tile)
-    copy_async(&shared.statistics[buffer][0][0] + i,
-               from.statistics + static_cast<i64>(tile) * 2 * query_tile + i, true);
-  end_copy_group();
-}
-
 /// Rows of dk or dv of the warp, times `factor`.
 template <int dim>
-__device__ inline void store_rows(Bf16* to, const Sums<dim / 8>& sums, float factor, i64 stride,
+__device__ inline void store_rows(Bf16* to, const Sums<dim / 8>& sums, float factor, int stride,
                                   int valid) {
   SHARDBENCH_UNROLL
   for (int half = 0; half < 2; ++half) {
     const int row = lane_index() / 4 + 8 * half;
     if (row >= valid) continue;
-    Bf16* start = to + row * stride + lane_index() % 4 * 2;
+    Bf16* start = to + static_cast<i64>(row) * stride + lane_index() % 4 * 2;
     SHARDBENCH_UNROLL
     for (int n = 0; n < dim / 8; ++n)
       store_pair(start + 8 * n,
@@ -214,22 +221,44 @@ __device__ inline void store_rows(Bf16* to, const Sums<dim / 8>& sums, float fac
   }
 }
 
-struct BackwardOperands {
-  Bf16* dqkv;
-  const Bf16* dout;
-  const Bf16* qkv;
-  const float* statistics;
-  float* dq;
+/// Where a key lies in qkv; its value is kv_heads · dim further.
+template <int dim>
+__device__ inline i64 key_offset(int sequence, int kv_head, int key, const Geometry& g) {
+  return (static_cast<i64>(sequence) * g.seq_len + key) * g.row + (g.heads + kv_head) * dim;
+}
+
+/// A tile of queries of one head; a block goes over the tiles of a head, then to the next head.
+struct Round {
+  int head;
+  int tile;
+
+  __device__ Round next(int first_tile, int tiles) const {
+    return tile + 1 < tiles ? Round{head, tile + 1} : Round{head + 1, first_tile};
+  }
 };
 
-/// The queries of one head of the block's sequence.
+/// Number of the round's tile among those of all sequences and heads.
+__device__ inline i64 tile_number(int sequence, Round round, const Geometry& g) {
+  return (static_cast<i64>(sequence) * g.heads + round.head) * g.query_tiles + round.tile;
+}
+
+/// Starts to copy the round's queries, dout and statistics.
 template <int dim>
-__device__ inline Queries queries_of(const BackwardOperands& a, int sequence, int head,
-                                     const Geometry& g) {
-  const i64 token = static_cast<i64>(sequence) * g.seq_len;
-  const i64 tile = (static_cast<i64>(sequence) * g.heads + head) * g.query_tiles;
-  return {a.qkv + token * g.row + head * dim, a.dout + token * g.out_row + head * dim,
-          a.statistics + tile * 2 * query_tile, a.dq + tile * query_tile * dim};
+__device__ inline void load_round(Shared<dim>& shared, int buffer, const BackwardOperands& a,
+                                  int sequence, Round round, const Geometry& g) {
+  const int first = round.tile * query_tile;
+  const i64 token = static_cast<i64>(sequence) * g.seq_len + first;
+  const int valid = g.seq_len - first;
+  load_tile<dim, query_tile, threads>(shared.q[buffer],
+                                      a.qkv + token * g.row + round.head * dim, g.row, valid);
+  load_tile<dim, query_tile, threads>(
+      shared.dout[buffer], a.dout + token * g.out_row + round.head * dim, g.out_row, valid);
+  constexpr int chunk_floats = 4;
+  const int i = static_cast<int>(threadIdx.x) * chunk_floats;
+  if (i < 2 * query_tile)
+    copy_async(&shared.statistics[buffer][0][0] + i,
+               a.statistics + tile_number(sequence, round, g) * 2 * query_tile + i, true);
+  end_copy_group();
 }
 
 /// blockIdx.x is sequence · kv_heads + kv head; blockIdx.y is the tile of keys: the first is
@@ -239,55 +268,50 @@ __global__ void __launch_bounds__(threads, 1) backward_kernel(BackwardOperands a
   Shared<dim>& shared = *dynamic_shared<Shared<dim>>();
   const int sequence = static_cast<int>(blockIdx.x) / g.kv_heads;
   const int kv_head = static_cast<int>(blockIdx.x) % g.kv_heads;
-  const int group = g.heads / g.kv_heads;
   const int first_key = static_cast<int>(blockIdx.y) * key_tile;
-  const i64 k_at =
-      (static_cast<i64>(sequence) * g.seq_len + first_key) * g.row + (g.heads + kv_head) * dim;
-  const i64 v_at = k_at + g.kv_heads * dim;
   const int first_tile = first_key / query_tile;
-  const int tiles = g.query_tiles - first_tile;
-  const int rounds = tiles * group;
+  const int end_head = (kv_head + 1) * (g.heads / g.kv_heads);
 
-  load_tile<dim, key_tile, threads>(shared.k, a.qkv + k_at, g.row, g.seq_len - first_key);
-  load_tile<dim, key_tile, threads>(shared.v, a.qkv + v_at, g.row, g.seq_len - first_key);
-  load_queries(shared, 0, queries_of<dim>(a, sequence, kv_head * group, g), first_tile, g);
+  const Bf16* k = a.qkv + key_offset<dim>(sequence, kv_head, first_key, g);
+  load_tile<dim, key_tile, threads>(shared.k, k, g.row, g.seq_len - first_key);
+  load_tile<dim, key_tile, threads>(shared.v, k + g.kv_heads * dim, g.row,
+                                    g.seq_len - first_key);
+  Round round{kv_head * (g.heads / g.kv_heads), first_tile};
+  load_round(shared, 0, a, sequence, round, g);
   const int warp_row = warp_index() * warp_keys;
   const int warp_key = first_key + warp_row;
   Sums<dim / 8> dk;
   Sums<dim / 8> dv;
   clear<dim / 8>(dk);
   clear<dim / 8>(dv);
-  for (int round = 0; round < rounds; ++round) {
-    const int buffer = round % 2;
-    const int first_query = (first_tile + round % tiles) * query_tile;
+  for (int buffer = 0; round.head < end_head; buffer = 1 - buffer) {
+    const int first_query = round.tile * query_tile;
     wait_for_copies<0>();
     sync_block();  // this round's queries are there, and all are done with the last round
-    if (round + 1 < rounds)
-      load_queries(shared, 1 - buffer,
-                   queries_of<dim>(a, sequence, kv_head * group + (round + 1) / tiles, g),
-                   first_tile + (round + 1) % tiles, g);
-    Sums<query_columns> ds;
+    const Round next = round.next(first_tile, g.query_tiles);
+    if (next.head < end_head) load_round(shared, 1 - buffer, a, sequence, next, g);
+    Packed ds = {};
     if (warp_key < first_query + query_tile) {
-      Sums<query_columns> p;
-      multiply_rows<dim>(p, shared.k, warp_row, shared.q[buffer]);
-      probabilities(p, shared.statistics[buffer][0], g.scale * log2_e, warp_key, first_query);
+      Packed p;
+      Sums<query_columns> sums;
+      multiply_rows<dim>(sums, shared.k, warp_row, shared.q[buffer]);
+      probabilities(p, sums, shared.statistics[buffer][0], g.scale * log2_e, warp_key,
+                    first_query);
       add_product<dim>(dv, p, shared.dout[buffer]);
-      multiply_rows<dim>(ds, shared.v, warp_row, shared.dout[buffer]);
-      score_gradient(ds, p, shared.statistics[buffer][1]);
+      multiply_rows<dim>(sums, shared.v, warp_row, shared.dout[buffer]);
+      score_gradient(ds, sums, p, shared.statistics[buffer][1]);
       add_product<dim>(dk, ds, shared.q[buffer]);
-    } else {
-      clear<query_columns>(ds);
     }
     store_ds(shared.ds, ds);
     sync_block();  // ds is whole
-    const int head = kv_head * group + round / tiles;
-    add_to_dq<dim>(
-        queries_of<dim>(a, sequence, head, g).dq + static_cast<i64>(first_query) * dim,
-        shared.ds, shared.k, first_key, first_query);
+    add_to_dq<dim>(a.dq + tile_number(sequence, round, g) * query_tile * dim, shared.ds,
+                   shared.k, first_key, first_query);
+    round = next;
   }
   const int valid = g.seq_len - warp_key;
-  store_rows<dim>(a.dqkv + k_at + warp_row * g.row, dk, g.scale, g.row, valid);
-  store_rows<dim>(a.dqkv + v_at + warp_row * g.row, dv, 1, g.row, valid);
+  Bf16* to = a.dqkv + key_offset<dim>(sequence, kv_head, recomputed(warp_key), g);
+  store_rows<dim>(to, dk, g.scale, g.row, valid);
+  store_rows<dim>(to + g.kv_heads * dim, dv, 1, g.row, valid);
 }
 
 /// statistics: of each query its lse in base 2 and Σ dout·out; +∞ and 0 for the queries that
@@ -355,8 +379,8 @@ void launch_backward(gpu::Stream stream, const AttentionGradient& g, const Atten
                           static_cast<int>(s.heads),
                           static_cast<int>(s.kv_heads),
                           static_cast<int>(w.tiles),
-                          s.row(),
-                          s.heads * s.head_dim,
+                          static_cast<int>(s.row()),
+                          static_cast<int>(s.heads * s.head_dim),
                           score_scale(s)};
   const i64 padded_rows = w.tiles * query_tile * s.heads;
   launch(statistics_kernel<dim>,

@@ -25,7 +25,7 @@ struct Geometry {
   int seq_len;
   int heads;
   int kv_heads;
-  i64 row;           // values from one token to the next of qkv
+  int row;           // values from one token to the next of qkv
   float log2_scale;  // scores times this are in base 2
 };
 
@@ -39,6 +39,8 @@ struct Accumulators {
 };
 
 using Scores = float[strips][key_columns][4];
+/// Probabilities in bf16, as the A of products over the keys: half the registers of the scores.
+using Probabilities = Fragment[strips][key_tile / 16];
 
 template <int dim>
 __device__ inline void clear(Accumulators<dim>& a) {
@@ -68,16 +70,18 @@ __device__ inline void compute_scores(Scores& scores, const Bf16* q, int first_r
     SHARDBENCH_UNROLL
   for (int i = 0; i < 4; ++i)
     scores[s][n][i] = 0;
+  const int below = below_first<dim>();
+  const int beside = beside_first<dim>();
   SHARDBENCH_UNROLL
   for (int step = 0; step < dim / 16; ++step) {
     Fragment a[strips];
     SHARDBENCH_UNROLL
     for (int s = 0; s < strips; ++s)
-      load_a<dim>(a[s], q, first_row + 16 * s, 2 * step);
+      load_a<dim>(a[s], q, below, first_row + 16 * s, 2 * step);
     SHARDBENCH_UNROLL
     for (int n = 0; n < key_columns; n += 2) {
       Fragment b;
-      load_b<dim>(b, k, 8 * n, 2 * step);
+      load_b<dim>(b, k, beside, 8 * n, 2 * step);
       SHARDBENCH_UNROLL
       for (int s = 0; s < strips; ++s) {
         multiply_add(scores[s][n], a[s], b[0], b[1]);
@@ -100,10 +104,11 @@ __device__ inline void mask_scores(Scores& scores, int first_query, int first_ke
     if (column + 8 * n + i % 2 > row + 16 * s + i / 2 * 8) scores[s][n][i] = -INFINITY;
 }
 
-/// Scores become exp2(score · log2_scale − maximum) of their row so far; what was summed under
-/// a lower maximum shrinks.
+/// p = exp2(score · log2_scale − maximum of the row so far); what was summed under a lower
+/// maximum shrinks. Overwrites the scores.
 template <int dim>
-__device__ inline void softmax(Scores& scores, Accumulators<dim>& acc, float log2_scale) {
+__device__ inline void softmax(Probabilities& p, Scores& scores, Accumulators<dim>& acc,
+                               float log2_scale) {
   SHARDBENCH_UNROLL
   for (int s = 0; s < strips; ++s) {
     SHARDBENCH_UNROLL
@@ -133,26 +138,27 @@ __device__ inline void softmax(Scores& scores, Accumulators<dim>& acc, float log
       for (int i = 2 * half; i < 2 * half + 2; ++i)
         acc.out[s][n][i] *= shrink;
     }
+    SHARDBENCH_UNROLL
+    for (int step = 0; step < key_tile / 16; ++step)
+      sums_to_a(p[s][step], scores[s][2 * step], scores[s][2 * step + 1]);
   }
 }
 
 /// out[32, dim] += p[32, 64] · v[64, dim].
 template <int dim>
-__device__ inline void add_values(Accumulators<dim>& acc, const Scores& p, const Bf16* v) {
+__device__ inline void add_values(Accumulators<dim>& acc, const Probabilities& p,
+                                  const Bf16* v) {
+  const int below = below_first<dim>();
   SHARDBENCH_UNROLL
   for (int step = 0; step < key_tile / 16; ++step) {
-    Fragment a[strips];
-    SHARDBENCH_UNROLL
-    for (int s = 0; s < strips; ++s)
-      sums_to_a(a[s], p[s][2 * step], p[s][2 * step + 1]);
     SHARDBENCH_UNROLL
     for (int n = 0; n < dim / 8; n += 2) {
       Fragment b;
-      load_b_transposed<dim>(b, v, 16 * step, n);
+      load_b_transposed<dim>(b, v, below, 16 * step, n);
       SHARDBENCH_UNROLL
       for (int s = 0; s < strips; ++s) {
-        multiply_add(acc.out[s][n], a[s], b[0], b[1]);
-        multiply_add(acc.out[s][n + 1], a[s], b[2], b[3]);
+        multiply_add(acc.out[s][n], p[s][step], b[0], b[1]);
+        multiply_add(acc.out[s][n + 1], p[s][step], b[2], b[3]);
       }
     }
   }
@@ -184,6 +190,16 @@ __device__ inline void store_rows(Bf16* out, float* lse, Accumulators<dim>& acc,
   }
 }
 
+struct HeadOfBlock {
+  int head;
+  i64 first_token;
+};
+
+__device__ inline HeadOfBlock head_of_block(const Geometry& g) {
+  const int x = recomputed(static_cast<int>(blockIdx.x));
+  return {x % g.heads, static_cast<i64>(x / g.heads) * g.seq_len};
+}
+
 /// blockIdx.x is sequence · heads + head; blockIdx.y counts tiles of queries from the last,
 /// which sees the most keys, so that the longest work starts first.
 template <int dim>
@@ -192,17 +208,15 @@ __global__ void __launch_bounds__(threads, 2)
   Bf16* q_tile = dynamic_shared<Bf16>();
   Bf16* k_tile = q_tile + query_tile * dim;
   Bf16* v_tile = k_tile + key_tile * dim;
-  const int sequence = static_cast<int>(blockIdx.x) / g.heads;
-  const int head = static_cast<int>(blockIdx.x) % g.heads;
   const int first_query = static_cast<int>(gridDim.y - 1 - blockIdx.y) * query_tile;
-  const i64 first_token = static_cast<i64>(sequence) * g.seq_len;
-  const Bf16* q = qkv + (first_token + first_query) * g.row + head * dim;
-  const Bf16* k = qkv + first_token * g.row + (g.heads + head / (g.heads / g.kv_heads)) * dim;
-  const Bf16* v = k + g.kv_heads * dim;
   const int end = first_query + query_tile;
   const int seen = end < g.seq_len ? end : g.seq_len;
-  const int key_tiles = (seen + key_tile - 1) / key_tile;
+  const int values_at = g.kv_heads * dim;  // from a key to its value
 
+  const HeadOfBlock of = head_of_block(g);
+  const Bf16* q = qkv + (of.first_token + first_query) * g.row + of.head * dim;
+  const Bf16* k =
+      qkv + of.first_token * g.row + (g.heads + of.head / (g.heads / g.kv_heads)) * dim;
   load_tile<dim, query_tile, threads>(q_tile, q, g.row, g.seq_len - first_query);
   load_tile<dim, key_tile, threads>(k_tile, k, g.row, g.seq_len);
   end_copy_group();
@@ -210,38 +224,38 @@ __global__ void __launch_bounds__(threads, 2)
   const int warp_query = first_query + warp_row;
   Accumulators<dim> acc;
   clear(acc);
-  for (int tile = 0; tile < key_tiles; ++tile) {
-    const int first_key = tile * key_tile;
+  for (int first_key = 0; first_key < seen; first_key += key_tile) {
     const bool seen_by_warp = first_key < warp_query + warp_queries;
-    Scores scores;
+    Probabilities p = {};
     wait_for_copies<0>();
     sync_block();  // the keys are there, and all are done with the last values
-    load_tile<dim, key_tile, threads>(v_tile, v + first_key * g.row, g.row,
-                                      g.seq_len - first_key);
+    load_tile<dim, key_tile, threads>(v_tile, k + values_at, g.row, g.seq_len - first_key);
     end_copy_group();
     if (seen_by_warp) {
+      Scores scores;
       compute_scores<dim>(scores, q_tile, warp_row, k_tile);
       if (first_key + key_tile > warp_query + 1) mask_scores(scores, warp_query, first_key);
-      softmax(scores, acc, g.log2_scale);
+      softmax(p, scores, acc, g.log2_scale);
     }
     wait_for_copies<0>();
     sync_block();  // the values are there, and all are done with the keys
-    if (tile + 1 < key_tiles)
-      load_tile<dim, key_tile, threads>(k_tile, k + (first_key + key_tile) * g.row, g.row,
-                                        g.seq_len - first_key - key_tile);
+    k += static_cast<i64>(key_tile) * g.row;
+    if (first_key + key_tile < seen)
+      load_tile<dim, key_tile, threads>(k_tile, k, g.row, g.seq_len - first_key - key_tile);
     end_copy_group();
-    if (seen_by_warp) add_values(acc, scores, v_tile);
+    if (seen_by_warp) add_values(acc, p, v_tile);
   }
-  const i64 out_token = first_token + warp_query;
-  store_rows(out + (out_token * g.heads + head) * dim, lse + out_token * g.heads + head, acc,
-             g.heads, g.seq_len - warp_query);
+  const HeadOfBlock to = head_of_block(g);
+  const i64 row = (to.first_token + warp_query) * g.heads + to.head;
+  store_rows(out + row * dim, lse + row, acc, g.heads, g.seq_len - warp_query);
 }
 
 template <int dim>
 void launch_forward(gpu::Stream stream, Bf16* out, float* lse, const Bf16* qkv,
                     const AttentionShape& s) {
   const Geometry geometry{static_cast<int>(s.seq_len), static_cast<int>(s.heads),
-                          static_cast<int>(s.kv_heads), s.row(), score_scale(s) * log2_e};
+                          static_cast<int>(s.kv_heads), static_cast<int>(s.row()),
+                          score_scale(s) * log2_e};
   const i64 shared_values = i64{query_tile + 2 * key_tile} * dim;
   launch(forward_kernel<dim>,
          {"attention", stream, Dim(s.batch * s.heads, blocks_for(s.seq_len, query_tile)),

@@ -24,56 +24,68 @@ __host__ __device__ constexpr int tile_offset(int row, int chunk) {
 /// Starts to copy rows of `dim` values, `stride` apart, into a tile; rows from `valid` on
 /// become zeros.
 template <int dim, int rows, int threads>
-__device__ inline void load_tile(Bf16* tile, const Bf16* from, i64 stride, int valid) {
+__device__ inline void load_tile(Bf16* tile, const Bf16* from, int stride, int valid) {
   constexpr int chunks = dim / chunk_values;
+  constexpr int rows_at_once = threads / chunks;
+  static_assert(rows_at_once % 8 == 0 || rows_at_once >= rows, "the permutation repeats");
+  const int thread = recomputed(static_cast<int>(threadIdx.x));
+  const int column = thread % chunks;
+  int row = thread / chunks;
+  Bf16* to = tile + tile_offset<dim>(row, column);
+  from += static_cast<i64>(row) * stride + column * chunk_values;
   SHARDBENCH_UNROLL
-  for (int first = 0; first < rows * chunks; first += threads) {
-    const int i = first + static_cast<int>(threadIdx.x);
-    if (rows * chunks % threads != 0 && i >= rows * chunks) break;
-    const int row = i / chunks;
-    const int chunk = i % chunks;
-    const bool inside = row < valid;
-    const int column = chunk * chunk_values;
-    copy_async(tile + tile_offset<dim>(row, chunk), from + (inside ? row : 0) * stride + column,
-               inside);
+  for (int first = 0; first < rows; first += rows_at_once) {
+    if (rows_at_once > rows && row >= rows) break;
+    // Where nothing is read, any address will do.
+    copy_async(to + first * dim, from, row < valid);
+    row += rows_at_once;
+    from += static_cast<i64>(rows_at_once) * stride;
   }
 }
 
 using Fragment = std::uint32_t[4];
 
-// Rows and chunks in which the four 8×8 matrices of a load begin: for A from a tile [m, k] and
-// for B from a tile [k, n] the second lies below the first, the third beside it; for B from
-// [n, k] and A from [k, m] it is the other way round.
+// Where a lane's row lies for the load of four 8×8 matrices at the start of a tile: for A from
+// a tile [m, k] and for B from a tile [k, n] the second matrix lies below the first and the
+// third beside it; for B from [n, k] and A from [k, m] it is the other way round. From there on
+// rows count in multiples of 16 and chunks in multiples of 2, so that both offsets are one
+// exclusive or and one addition away.
 template <int dim>
-__device__ inline const Bf16* below_first(const Bf16* tile, int row, int chunk) {
+__device__ inline int below_first() {
   const int lane = lane_index();
-  return tile + tile_offset<dim>(row + lane % 16, chunk + lane / 16);
+  return recomputed(tile_offset<dim>(lane % 16, lane / 16));
 }
 template <int dim>
-__device__ inline const Bf16* beside_first(const Bf16* tile, int row, int chunk) {
+__device__ inline int beside_first() {
   const int lane = lane_index();
-  return tile + tile_offset<dim>(row + lane % 8 + lane / 16 * 8, chunk + lane / 8 % 2);
+  return recomputed(tile_offset<dim>(lane % 8 + lane / 16 * 8, lane / 8 % 2));
+}
+template <int dim>
+__host__ __device__ constexpr int moved(int lane_offset, int row, int chunk) {
+  return (lane_offset ^ (chunk * chunk_values)) + row * dim;
 }
 
-/// A[16, 16] from a tile [m, k].
+/// A[16, 16] from a tile [m, k]; `below` is below_first().
 template <int dim>
-__device__ inline void load_a(Fragment& a, const Bf16* tile, int m, int k_chunk) {
-  load_matrices(a, below_first<dim>(tile, m, k_chunk));
+__device__ inline void load_a(Fragment& a, const Bf16* tile, int below, int m, int k_chunk) {
+  load_matrices(a, tile + moved<dim>(below, m, k_chunk));
 }
-/// A[16, 16] from a tile [k, m].
+/// A[16, 16] from a tile [k, m]; `beside` is beside_first().
 template <int dim>
-__device__ inline void load_a_transposed(Fragment& a, const Bf16* tile, int k, int m_chunk) {
-  load_matrices_transposed(a, beside_first<dim>(tile, k, m_chunk));
+__device__ inline void load_a_transposed(Fragment& a, const Bf16* tile, int beside, int k,
+                                         int m_chunk) {
+  load_matrices_transposed(a, tile + moved<dim>(beside, k, m_chunk));
 }
 /// B[16, 8] twice, for columns n and n + 8, from a tile [n, k]: the first in b[0] and b[1].
 template <int dim>
-__device__ inline void load_b(Fragment& b, const Bf16* tile, int n, int k_chunk) {
-  load_matrices(b, beside_first<dim>(tile, n, k_chunk));
+__device__ inline void load_b(Fragment& b, const Bf16* tile, int beside, int n, int k_chunk) {
+  load_matrices(b, tile + moved<dim>(beside, n, k_chunk));
 }
 /// The same from a tile [k, n].
 template <int dim>
-__device__ inline void load_b_transposed(Fragment& b, const Bf16* tile, int k, int n_chunk) {
-  load_matrices_transposed(b, below_first<dim>(tile, k, n_chunk));
+__device__ inline void load_b_transposed(Fragment& b, const Bf16* tile, int below, int k,
+                                         int n_chunk) {
+  load_matrices_transposed(b, tile + moved<dim>(below, k, n_chunk));
 }
 
 /// Sums C of two neighbouring 16×8 tiles, as the A of a product over their 16 columns.

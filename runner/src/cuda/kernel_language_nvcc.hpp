@@ -97,6 +97,13 @@ __device__ inline void store_pair(Bf16* to, std::uint32_t pair) {
   *reinterpret_cast<std::uint32_t*>(to) = pair;
 }
 
+/// The value, as if it could have changed: what is computed from it is computed again in each
+/// round of a loop instead of being kept in registers.
+__device__ inline int recomputed(int value) {
+  asm volatile("" : "+r"(value));
+  return value;
+}
+
 inline void check_launch(cudaError_t status, const char* name) {
   if (status != cudaSuccess)
     fail(ErrorClass::internal,

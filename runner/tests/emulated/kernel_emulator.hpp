@@ -143,6 +143,10 @@ inline float inverse_sqrt(float x) {
   return 1 / std::sqrt(x);
 }
 
+inline int recomputed(int value) {
+  return value;
+}
+
 namespace emulator {
 inline void check_aligned(const void* address, std::uintptr_t alignment) {
   if (reinterpret_cast<std::uintptr_t>(address) % alignment != 0)

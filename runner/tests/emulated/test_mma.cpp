@@ -30,13 +30,13 @@ __global__ void multiply_tiles(float* c, const Bf16* a, const Bf16* b) {
   Fragment left;
   Fragment right;
   if (a_transposed)
-    load_a_transposed<16>(left, a_tile, 0, 0);
+    load_a_transposed<16>(left, a_tile, beside_first<16>(), 0, 0);
   else
-    load_a<16>(left, a_tile, 0, 0);
+    load_a<16>(left, a_tile, below_first<16>(), 0, 0);
   if (b_transposed)
-    load_b_transposed<16>(right, b_tile, 0, 0);
+    load_b_transposed<16>(right, b_tile, below_first<16>(), 0, 0);
   else
-    load_b<16>(right, b_tile, 0, 0);
+    load_b<16>(right, b_tile, beside_first<16>(), 0, 0);
   float sums[2][4] = {};
   multiply_add(sums[0], left, right[0], right[1]);
   multiply_add(sums[1], left, right[2], right[3]);
