@@ -45,7 +45,7 @@ Result<Capabilities> capabilities_of(const Session& session, const SweepSpec& sw
                                      std::vector<std::string>& notes) {
   const std::string installed = session.installation.runner.string();
   if (!sweep.runner.program.empty() || sweep.cluster.this_machine) {
-    return ask_runner(runner_program(sweep.runner.program, installed));
+    return ask_runner(runner_program(sweep, installed));
   }
   notes.push_back(
       fmt::format("the runner for '{}' can't be asked here: its own limits are not applied",

@@ -60,7 +60,10 @@ std::string variable_of(const std::string& var) {
 
 }  // namespace
 
-std::string runner_program(const std::string& program, const std::string& installed) {
+std::string runner_program(const SweepSpec& sweep, const std::string& installed) {
+  std::string program = sweep.runner.program;
+  const bool on_gpus = !sweep.cluster.gpu.empty() && sweep.runner.name == "shardbench";
+  if (program.empty() && on_gpus) program = "shardbench-cuda";
   if (program.empty()) return installed;
   if (program.front() == '/') return program;
   return installed.substr(0, installed.rfind('/') + 1) + program;
@@ -68,7 +71,7 @@ std::string runner_program(const std::string& program, const std::string& instal
 
 std::vector<std::string> runner_command(const SweepSpec& sweep, const Point& point,
                                         const LaunchContext& context) {
-  std::vector<std::string> argv{runner_program(sweep.runner.program, context.program)};
+  std::vector<std::string> argv{runner_program(sweep, context.program)};
   add_model(argv, sweep.models.at(static_cast<std::size_t>(point.model)));
   add_layout(argv, point);
   const auto add = [&argv](const char* flag, std::string value) {

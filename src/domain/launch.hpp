@@ -25,10 +25,10 @@ struct LaunchContext {
   double predicted_s = 0;  ///< from start to result; 0: not known
 };
 
-/// Where a sweep's runner lies: `program` as the sweep names it (an absolute path, or a name
-/// beside `installed`), or `installed` where it names none.
-[[nodiscard]] std::string runner_program(const std::string& program,
-                                         const std::string& installed);
+/// Where a sweep's runner lies: as the sweep names it (an absolute path, or a name beside
+/// `installed`); where it names none, shardbench's program for the cluster: shardbench-cuda
+/// beside `installed` where there are GPUs, else `installed`, shardbench-cpu.
+[[nodiscard]] std::string runner_program(const SweepSpec& sweep, const std::string& installed);
 
 /// argv as words: nothing in it is ever read by a shell.
 [[nodiscard]] std::vector<std::string> runner_command(const SweepSpec& sweep,

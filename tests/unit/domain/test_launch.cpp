@@ -45,6 +45,20 @@ TEST_CASE("the runner's own arguments come last and so have the last word") {
   CHECK(std::vector<std::string>(argv.end() - 2, argv.end()) == sweep.runner.args);
 }
 
+TEST_CASE("a sweep that names no program gets shardbench's for its cluster") {
+  auto sweep = sweep_of(small_model(), {});
+  const std::string installed = "/opt/bin/shardbench-cpu";
+  sweep.cluster.gpu = "H100";
+  CHECK(runner_program(sweep, installed) == "/opt/bin/shardbench-cuda");
+  sweep.runner.program = "mine";
+  CHECK(runner_program(sweep, installed) == "/opt/bin/mine");
+  sweep.runner.program = "/elsewhere/mine";
+  CHECK(runner_program(sweep, installed) == "/elsewhere/mine");
+  sweep.runner.program.clear();
+  sweep.cluster.gpu.clear();
+  CHECK(runner_program(sweep, installed) == installed);
+}
+
 TEST_CASE("a slow attempt's limit comes from its prediction where there is one") {
   auto sweep = sweep_of(small_model(), {});
   sweep.policy.slow_factor = 20;
