@@ -36,6 +36,7 @@ endif()
 if(CCACHE)
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE})
 endif()
+find_package(CUDAToolkit REQUIRED)
 set(SHARDBENCH_HAS_CUDA ON)
 message(STATUS "shardbench: kernels by nvcc ${CMAKE_CUDA_COMPILER_VERSION} for ${CMAKE_CUDA_ARCHITECTURES}")
 

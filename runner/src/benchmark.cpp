@@ -318,7 +318,7 @@ class Run {
     if (trained) add_result_fields(record, options_, measured_);
     if (!microbench_.empty()) record.raw("microbench", microbench_);
     if (!network_.empty()) record.raw("network", network_);
-    platform_->add_result(record);
+    platform_->add_result(record, *memory_);
     if (!records_.write_durably(record))
       fail(ErrorClass::internal, "can't write the result to '" + options_.records + "'");
     const std::string summary =

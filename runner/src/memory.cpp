@@ -5,6 +5,7 @@
 #include "error.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 namespace shardbench {
@@ -57,6 +58,11 @@ void Memory::reserve(const BytesByClass& bytes) {
     arena.reserved = bytes[i];
     arena.places = Places(bytes[i]);
   }
+}
+
+i64 Memory::reserved_bytes() const {
+  return std::accumulate(arenas_.begin(), arenas_.end(), i64{0},
+                         [](i64 sum, const Arena& arena) { return sum + arena.reserved; });
 }
 
 void Memory::measure_arenas() {

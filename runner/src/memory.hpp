@@ -91,6 +91,8 @@ class Memory {
   /// the limit or the device refuses. Zero bytes give a valid block.
   Block allocate(MemoryClass kind, i64 bytes, std::string_view what);
 
+  /// Of all arenas together.
+  i64 reserved_bytes() const;
   i64 in_use_bytes() const { return in_use_; }
   i64 peak_bytes() const { return peak_; }
   i64 peak_bytes(MemoryClass kind) const { return arena(kind).peak; }

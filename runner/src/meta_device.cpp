@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "meta_device.hpp"
 
+#include "cuda/attention_workspace.hpp"
+
 namespace shardbench {
 
 std::byte* MetaDevice::allocate(i64 bytes) {
@@ -10,6 +12,7 @@ std::byte* MetaDevice::allocate(i64 bytes) {
 }
 
 i64 MetaDevice::attention_workspace_bytes(const AttentionShape& shape) const {
+  if (precision_.value == Dtype::bf16) return gpu_attention_workspace_bytes(shape);
   return attention_score_elements(shape) * dtype_size(precision_.value);
 }
 

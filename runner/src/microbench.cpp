@@ -167,9 +167,36 @@ AllProducts time_products(Device& device, const Options& o) {
   return all;
 }
 
+double attention_ms(Device& device, const Options& o) {
+  Memory memory(device, o.memory_limit_bytes);
+  const i64 element = dtype_size(device.precision().value);
+  const i64 tokens = o.layout.micro_batch * o.model.seq_len;
+  const AttentionShape shape{o.layout.micro_batch, o.model.seq_len, o.model.heads,
+                             o.model.kv_heads, o.model.head_dim()};
+  const auto block = [&](i64 bytes) {
+    return memory.allocate(MemoryClass::workspace, bytes, "attention");
+  };
+  const Block qkv = block(tokens * shape.row() * element);
+  const Block out = block(tokens * o.model.hidden * element);
+  const Block lse = block(tokens * o.model.heads * dtype_size(device.precision().gradient));
+  const Block workspace = block(std::max<i64>(1, device.attention_workspace_bytes(shape)));
+  device.initialize(qkv.data(), {1, tokens, shape.row(), 0, 0, shape.row(), false}, 1);
+  return median_ms(device, repeats, [&] {
+    device.attention(out.data(), lse.data(), qkv.data(), workspace.data(), shape);
+  });
+}
+
+/// Forward and causal: half of 2 · 2 · h · s FLOPs per token.
+double attention_gflops(const Options& o, double ms) {
+  const i64 tokens = o.layout.micro_batch * o.model.seq_len;
+  return 2.0 * static_cast<double>(tokens) *
+         static_cast<double>(o.model.hidden * o.model.seq_len) / ms * 1e-6;
+}
+
 void bench_compute(const Options& o, Platform& platform) {
   const AllProducts all = time_products(platform.device(), o);
   const double step_ms = train_step_ms(platform.device(), o);
+  const double attended_ms = attention_ms(platform.device(), o);
   const double tokens = static_cast<double>(o.layout.global_batch() * o.model.seq_len);
   const double achieved = flops_per_token_megatron_causal(o.model) * tokens / step_ms;
   JsonObject object;
@@ -178,6 +205,8 @@ void bench_compute(const Options& o, Platform& platform) {
   object.text("dtype", dtype_name(o.dtype))
       .raw("products", json_array(all.rows))
       .number("gemm_gflops", all.gflops())
+      .number("attention_ms", attended_ms)
+      .number("attention_gflops", attention_gflops(o, attended_ms))
       .number("train_step_ms", step_ms)
       .number("train_step_gflops", achieved * 1e-6)
       .number("share_of_gemm_rate", achieved / (all.flops / all.time_ms));
@@ -207,28 +236,6 @@ std::string time_all_reduces(Communicator& world, Device& device, i64 world_size
                        .str());
   }
   return json_array(rows);
-}
-
-double attention_gflops(Device& device, const Options& o) {
-  Memory memory(device, o.memory_limit_bytes);
-  const i64 element = dtype_size(device.precision().value);
-  const i64 tokens = o.layout.micro_batch * o.model.seq_len;
-  const AttentionShape shape{o.layout.micro_batch, o.model.seq_len, o.model.heads,
-                             o.model.kv_heads, o.model.head_dim()};
-  const auto block = [&](i64 bytes) {
-    return memory.allocate(MemoryClass::workspace, bytes, "attention");
-  };
-  const Block qkv = block(tokens * shape.row() * element);
-  const Block out = block(tokens * o.model.hidden * element);
-  const Block lse = block(tokens * o.model.heads * dtype_size(device.precision().gradient));
-  const Block workspace = block(std::max<i64>(1, device.attention_workspace_bytes(shape)));
-  device.initialize(qkv.data(), {1, tokens, shape.row(), 0, 0, shape.row(), false}, 1);
-  const double ms = median_ms(device, repeats, [&] {
-    device.attention(out.data(), lse.data(), qkv.data(), workspace.data(), shape);
-  });
-  const double flops =
-      2.0 * static_cast<double>(tokens) * static_cast<double>(o.model.hidden * o.model.seq_len);
-  return flops / ms * 1e-6;
 }
 
 /// Three vectors, together larger than what caches hold, and at most half of a rank's memory.
@@ -295,7 +302,7 @@ std::string building_blocks(Device& device, const Options& o, Communicator& worl
   object.raw("products", json_array(all.rows))
       .number("gemm_gflops", all.gflops())
       .number("gemm_peak_gflops", all.best_gflops)
-      .number("attention_gflops", attention_gflops(device, o))
+      .number("attention_gflops", attention_gflops(o, attention_ms(device, o)))
       .number("memory_gb_per_s", memory_gb_per_s(device, o))
       .number("launch_us", launch_us(device));
   if (o.world_size > 1)

@@ -50,7 +50,10 @@ class Platform {
   /// This rank fails: nothing of it may keep its peers waiting.
   virtual void abort() {}
   /// What the hardware tells about the run, for the result record.
-  virtual void add_result(JsonObject& result) { (void)result; }
+  virtual void add_result(JsonObject& result, const Memory& memory) {
+    (void)result;
+    (void)memory;
+  }
 };
 
 /// A communicator over memory of the host, whatever the platform.

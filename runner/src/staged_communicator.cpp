@@ -110,7 +110,11 @@ void StagedCommunicator::wait(Token token) {
   inner_->wait(token);
   const TimePoint start = now();
   const Staged& staged = at->second;
-  if (staged.bytes > 0) device_.upload(staged.to, staged.at, staged.bytes);
+  if (staged.bytes > 0) {
+    device_.upload(staged.to, staged.at, staged.bytes);
+    // From pinned memory it returns before it has read it, and the block goes back now.
+    device_.synchronize();
+  }
   count_wait(seconds_since(start));
   staged_.erase(at);
 }

@@ -7,7 +7,9 @@
 #include "rank_pool.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 namespace shardbench {
@@ -35,6 +37,14 @@ Verdict worst_of(const Verdict* verdicts, i64 world) {
     worst.done = worst.done && v.done;
   }
   return worst;
+}
+
+Tolerance tolerance_of(const EqualitySuite& suite, const EqualityCase& c) {
+  constexpr double usual_layers = 4;
+  Tolerance tolerance = suite.tolerance;
+  if (suite.rounds_in_layers)
+    tolerance.gradient *= std::sqrt(static_cast<double>(c.model.layers) / usual_layers);
+  return tolerance;
 }
 
 void report_case(const EqualityCase& c, const Verdict* verdicts, const Tolerance& tolerance,
@@ -77,7 +87,8 @@ int run_cases(const EqualitySuite& suite, const std::vector<EqualityCase>& cases
   });
   Totals totals;
   for (std::size_t i = 0; i < cases.size(); ++i)
-    report_case(cases[i], verdicts + i * pool_ranks, suite.tolerance, verbose, totals);
+    report_case(cases[i], verdicts + i * pool_ranks, tolerance_of(suite, cases[i]), verbose,
+                totals);
   std::printf("%zu cases, %zu failed; worst: loss %.1e, gradient %.1e, weights %.1e%s\n",
               cases.size(), totals.failed, totals.loss, totals.gradient, totals.weight,
               lived ? "" : "; a rank died");
@@ -89,17 +100,21 @@ int run_cases(const EqualitySuite& suite, const std::vector<EqualityCase>& cases
 int run_equality(const EqualitySuite& suite, int argc, char** argv) {
   bool full = false;
   bool verbose = false;
+  std::size_t every = 1;
   const char* only = "";
   for (int i = 1; i < argc; ++i) {
     full = full || std::strcmp(argv[i], "--full") == 0;
     verbose = verbose || std::strcmp(argv[i], "--verbose") == 0;
-    if (std::strcmp(argv[i], "--only") == 0 && i + 1 < argc) only = argv[++i];
+    if (std::strcmp(argv[i], "--only") == 0 && i + 1 < argc)
+      only = argv[++i];
+    else if (std::strcmp(argv[i], "--every") == 0 && i + 1 < argc)
+      every = std::max(1UL, std::strtoul(argv[++i], nullptr, 10));
   }
   std::vector<EqualityCase> cases = all_cases(suite.width);
   if (!full) cases = covering_subset(cases);
   std::vector<EqualityCase> chosen;
-  for (const EqualityCase& c : cases)
-    if (describe_case(c).find(only) != std::string::npos) chosen.push_back(c);
+  for (std::size_t i = 0; i < cases.size(); i += every)
+    if (describe_case(cases[i]).find(only) != std::string::npos) chosen.push_back(cases[i]);
   return run_cases(suite, chosen, verbose);
 }
 

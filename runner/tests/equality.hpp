@@ -12,12 +12,17 @@
 namespace shardbench {
 
 struct EqualitySuite {
+  /// Of toys of four layers; gradients may be further off in deeper ones.
   Tolerance tolerance;
+  /// Roundings of layers are independent of each other: they add up as the root of their
+  /// number.
+  bool rounds_in_layers;
   i64 width;  // of the toy models, see all_cases()
   std::function<std::unique_ptr<Platform>(i64 rank)> open;
 };
 
-/// The body of a program: [--full] [--only TEXT] [--verbose]. Returns its exit code.
+/// The body of a program: [--full] [--every N] [--only TEXT] [--verbose]. Returns its exit
+/// code.
 int run_equality(const EqualitySuite& suite, int argc, char** argv);
 
 }  // namespace shardbench

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+// cublasLt works on columns: a row-major matrix is the transpose of the column-major one in the
+// same memory, so C = op(A)·op(B) is asked for as Cᵀ = op(B)ᵀ·op(A)ᵀ, operands exchanged.
+#include "cuda/algorithm_choice.hpp"
+#include "cuda/matrix_products.hpp"
+#include "cuda/runtime.hpp"
+#include "error.hpp"
+
+#include <cublasLt.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+namespace shardbench {
+namespace {
+
+// What NVIDIA recommends for Hopper; older GPUs need less.
+constexpr i64 workspace_bytes = i64{32} << 20;
+constexpr int most_candidates = 8;
+
+void accept(cublasStatus_t answer, const char* call) {
+  if (answer != CUBLAS_STATUS_SUCCESS)
+    fail(ErrorClass::internal, std::string(call) + ": " + cublasLtGetStatusName(answer) + ": " +
+                                   cublasLtGetStatusString(answer));
+}
+
+/// The largest power of two up to 256 that divides an address: what an algorithm may rely on.
+std::uint32_t alignment_of(const void* data) {
+  constexpr std::uintptr_t most = 256;
+  const auto address = reinterpret_cast<std::uintptr_t>(data);
+  return static_cast<std::uint32_t>(std::min(most, address & (~address + 1)));
+}
+
+/// Products that one choice of an algorithm is good for.
+using Key = std::tuple<i64, i64, i64, i64, i64, i64, bool, bool, bool, bool, std::uint32_t>;
+
+Key key_of(const Gemm& g) {
+  const std::uint32_t alignment =
+      std::min({alignment_of(g.a), alignment_of(g.b), alignment_of(g.c)});
+  return {g.m,
+          g.n,
+          g.k,
+          g.lda,
+          g.ldb,
+          g.ldc,
+          g.transpose_a == Transpose::yes,
+          g.transpose_b == Transpose::yes,
+          g.accumulate == Accumulate::yes,
+          g.gradient_output,
+          alignment};
+}
+
+/// Owns the descriptions of one product.
+class Description {
+ public:
+  explicit Description(const Gemm& g) {
+    const bool ta = g.transpose_a == Transpose::yes;
+    const bool tb = g.transpose_b == Transpose::yes;
+    const cudaDataType output = g.gradient_output ? CUDA_R_32F : CUDA_R_16BF;
+    accept(cublasLtMatmulDescCreate(&product_, CUBLAS_COMPUTE_32F, CUDA_R_32F),
+           "cublasLtMatmulDescCreate");
+    set_transpose(CUBLASLT_MATMUL_DESC_TRANSA, tb);
+    set_transpose(CUBLASLT_MATMUL_DESC_TRANSB, ta);
+    left_ = layout(CUDA_R_16BF, tb ? g.k : g.n, tb ? g.n : g.k, g.ldb);
+    right_ = layout(CUDA_R_16BF, ta ? g.m : g.k, ta ? g.k : g.m, g.lda);
+    output_ = layout(output, g.n, g.m, g.ldc);
+  }
+  ~Description() {
+    (void)cublasLtMatrixLayoutDestroy(left_);
+    (void)cublasLtMatrixLayoutDestroy(right_);
+    (void)cublasLtMatrixLayoutDestroy(output_);
+    (void)cublasLtMatmulDescDestroy(product_);
+  }
+  Description(const Description&) = delete;
+  Description& operator=(const Description&) = delete;
+
+  std::vector<cublasLtMatmulAlgo_t> algorithms(cublasLtHandle_t handle,
+                                               std::uint32_t alignment) const {
+    cublasLtMatmulPreference_t wishes = nullptr;
+    accept(cublasLtMatmulPreferenceCreate(&wishes), "cublasLtMatmulPreferenceCreate");
+    const auto most_workspace = static_cast<std::size_t>(workspace_bytes);
+    wish(wishes, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, most_workspace);
+    for (const auto operand : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
+                               CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+                               CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
+                               CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
+      wish(wishes, operand, alignment);
+    std::array<cublasLtMatmulHeuristicResult_t, most_candidates> found{};
+    int count = 0;
+    const cublasStatus_t answer =
+        cublasLtMatmulAlgoGetHeuristic(handle, product_, left_, right_, output_, output_,
+                                       wishes, most_candidates, found.data(), &count);
+    (void)cublasLtMatmulPreferenceDestroy(wishes);
+    accept(answer, "cublasLtMatmulAlgoGetHeuristic");
+    std::vector<cublasLtMatmulAlgo_t> algorithms;
+    for (int i = 0; i < count; ++i)
+      if (found[static_cast<std::size_t>(i)].state == CUBLAS_STATUS_SUCCESS)
+        algorithms.push_back(found[static_cast<std::size_t>(i)].algo);
+    return algorithms;
+  }
+
+  void run(cublasLtHandle_t handle, const Gemm& g, const cublasLtMatmulAlgo_t& algorithm,
+           void* workspace, gpu::Stream stream) const {
+    const float one = 1;
+    const float beta = g.accumulate == Accumulate::yes ? 1.0F : 0.0F;
+    accept(cublasLtMatmul(handle, product_, &one, g.b, left_, g.a, right_, &beta, g.c, output_,
+                          g.c, output_, &algorithm, workspace,
+                          static_cast<std::size_t>(workspace_bytes),
+                          static_cast<cudaStream_t>(stream.handle)),
+           "cublasLtMatmul");
+  }
+
+ private:
+  static cublasLtMatrixLayout_t layout(cudaDataType type, i64 rows, i64 columns, i64 stride) {
+    cublasLtMatrixLayout_t made = nullptr;
+    accept(cublasLtMatrixLayoutCreate(&made, type, static_cast<std::uint64_t>(rows),
+                                      static_cast<std::uint64_t>(columns), stride),
+           "cublasLtMatrixLayoutCreate");
+    return made;
+  }
+  void set_transpose(cublasLtMatmulDescAttributes_t operand, bool transposed) {
+    const cublasOperation_t operation = transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+    accept(cublasLtMatmulDescSetAttribute(product_, operand, &operation, sizeof operation),
+           "cublasLtMatmulDescSetAttribute");
+  }
+  template <typename T>
+  static void wish(cublasLtMatmulPreference_t wishes,
+                   cublasLtMatmulPreferenceAttributes_t attribute, const T& value) {
+    accept(cublasLtMatmulPreferenceSetAttribute(wishes, attribute, &value, sizeof value),
+           "cublasLtMatmulPreferenceSetAttribute");
+  }
+
+  cublasLtMatmulDesc_t product_ = nullptr;
+  cublasLtMatrixLayout_t left_ = nullptr;
+  cublasLtMatrixLayout_t right_ = nullptr;
+  cublasLtMatrixLayout_t output_ = nullptr;
+};
+
+/// A product, its candidates, and the runs whose times are not known yet.
+struct Known {
+  Known(const Gemm& g, cublasLtHandle_t handle)
+      : description(g),
+        algorithms(description.algorithms(
+            handle, std::min({alignment_of(g.a), alignment_of(g.b), alignment_of(g.c)}))),
+        choice(std::max<std::size_t>(1, algorithms.size())) {}
+
+  struct Timed {
+    std::size_t candidate;
+    gpu::Event from;
+    gpu::Event to;
+  };
+  Description description;
+  std::vector<cublasLtMatmulAlgo_t> algorithms;
+  AlgorithmChoice choice;
+  std::deque<Timed> timed;
+};
+
+class CublasLtProducts final : public MatrixProducts {
+ public:
+  CublasLtProducts() : workspace_(gpu::allocate(workspace_bytes)) {
+    if (workspace_ == nullptr)
+      fail({.kind = ErrorClass::oom,
+            .message = "out of memory: no room for the workspace of cublasLt",
+            .memory_class = "workspace",
+            .bytes_requested = static_cast<u64>(workspace_bytes)});
+    accept(cublasLtCreate(&handle_), "cublasLtCreate");
+  }
+  ~CublasLtProducts() override {
+    known_.clear();
+    (void)cublasLtDestroy(handle_);
+    gpu::release(workspace_);
+  }
+  CublasLtProducts(const CublasLtProducts&) = delete;
+  CublasLtProducts& operator=(const CublasLtProducts&) = delete;
+
+  void multiply(gpu::Stream stream, const Gemm& g) override {
+    if (g.m == 0 || g.n == 0) return;
+    Known& known = known_.try_emplace(key_of(g), g, handle_).first->second;
+    if (known.algorithms.empty())
+      fail(ErrorClass::internal, "cublasLt has no algorithm for a product of " +
+                                     std::to_string(g.m) + " x " + std::to_string(g.n) + " x " +
+                                     std::to_string(g.k));
+    take_times(known);
+    const bool trying = !known.choice.all_tried();
+    const std::size_t candidate = known.choice.next();
+    if (!trying) {
+      known.description.run(handle_, g, known.algorithms[candidate], workspace_, stream);
+      return;
+    }
+    Known::Timed timed{candidate, gpu::make_event(gpu::Timing::on),
+                       gpu::make_event(gpu::Timing::on)};
+    gpu::record(timed.from, stream);
+    known.description.run(handle_, g, known.algorithms[candidate], workspace_, stream);
+    gpu::record(timed.to, stream);
+    known.timed.push_back(timed);
+  }
+
+  std::string library() const override {
+    const std::size_t version = cublasLtGetVersion();
+    return "cublasLt " + std::to_string(version / 10000) + "." +
+           std::to_string(version / 100 % 100) + "." + std::to_string(version % 100);
+  }
+
+ private:
+  static void take_times(Known& known) {
+    while (!known.timed.empty() && gpu::reached(known.timed.front().to)) {
+      const Known::Timed timed = known.timed.front();
+      known.timed.pop_front();
+      known.choice.took(timed.candidate, gpu::seconds_between(timed.from, timed.to));
+      gpu::release_event(timed.from);
+      gpu::release_event(timed.to);
+    }
+  }
+
+  std::byte* workspace_;
+  cublasLtHandle_t handle_ = nullptr;
+  std::map<Key, Known> known_;
+};
+
+}  // namespace
+
+std::unique_ptr<MatrixProducts> make_matrix_products() {
+  return std::make_unique<CublasLtProducts>();
+}
+
+}  // namespace shardbench

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda/cuda_device.hpp"
+
+#include "clock.hpp"
+#include "cuda/kernels.hpp"
+#include "error.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace shardbench {
+namespace {
+
+constexpr i64 sums_bytes = 2 * i64{sizeof(double)};
+// Between two looks at the GPU: little beside a train step, and no busy waiting.
+constexpr int pause_us = 50;
+
+Bf16* values(void* data) {
+  return static_cast<Bf16*>(data);
+}
+const Bf16* values(const void* data) {
+  return static_cast<const Bf16*>(data);
+}
+float* floats(void* data) {
+  return static_cast<float*>(data);
+}
+const float* floats(const void* data) {
+  return static_cast<const float*>(data);
+}
+
+}  // namespace
+
+CudaDevice::CudaDevice()
+    : stream_(gpu::make_stream()),
+      products_(make_matrix_products()),
+      sums_(gpu::allocate(sums_bytes)),
+      loss_(reinterpret_cast<double*>(sums_)),
+      square_sum_(loss_ + 1),
+      done_(gpu::make_event(gpu::Timing::off)),
+      pause_([] { sleep_us(pause_us); }) {
+  if (sums_ == nullptr) fail(ErrorClass::oom, "out of memory: the GPU has none left at all");
+  zero(sums_, sums_bytes);
+}
+
+CudaDevice::~CudaDevice() {
+  for (const gpu::Event event : free_events_)
+    gpu::release_event(event);
+  gpu::release_event(done_);
+  gpu::release(sums_);
+  products_.reset();
+  gpu::release_stream(stream_);
+}
+
+void CudaDevice::upload(void* to, const void* host, i64 bytes) {
+  gpu::upload(stream_, to, host, bytes);
+}
+
+void CudaDevice::download(void* host, const void* from, i64 bytes) {
+  gpu::download(stream_, host, from, bytes);
+  synchronize();
+}
+
+void CudaDevice::synchronize() {
+  gpu::record(done_, stream_);
+  while (!gpu::reached(done_))
+    pause_();
+}
+
+Mark CudaDevice::mark() {
+  gpu::Event event;
+  if (free_events_.empty()) {
+    event = gpu::make_event(gpu::Timing::on);
+  } else {
+    event = free_events_.back();
+    free_events_.pop_back();
+  }
+  gpu::record(event, stream_);
+  return {{}, event.handle};
+}
+
+double CudaDevice::seconds_between(const Mark& from, const Mark& to) {
+  const gpu::Event first{from.event};
+  const gpu::Event last{to.event};
+  const double seconds = gpu::seconds_between(first, last);
+  free_events_.push_back(first);
+  free_events_.push_back(last);
+  return seconds;
+}
+
+void CudaDevice::add(void* y, const void* a, const void* b, i64 count) {
+  kernels::add(stream_, values(y), values(a), values(b), count);
+}
+
+void CudaDevice::accumulate(void* y, const void* x, i64 count) {
+  kernels::accumulate(stream_, floats(y), floats(x), count);
+}
+
+void CudaDevice::rms_norm(void* y, const void* x, const void* w, i64 tokens, i64 hidden) {
+  kernels::rms_norm(stream_, values(y), values(x), values(w), tokens, hidden);
+}
+
+void CudaDevice::rms_norm_backward(const RmsNormGradient& g, i64 tokens, i64 hidden) {
+  kernels::rms_norm_backward(
+      stream_, {values(g.dx), floats(g.dw), values(g.x), values(g.w), values(g.dy)}, tokens,
+      hidden);
+}
+
+void CudaDevice::rope(void* qkv, const AttentionShape& shape, Rotation rotation) {
+  kernels::rope(stream_, values(qkv), shape, rotation);
+}
+
+i64 CudaDevice::attention_workspace_bytes(const AttentionShape& shape) const {
+  return kernels::attention_workspace_bytes(shape);
+}
+
+void CudaDevice::attention(void* out, void* lse, const void* qkv, void* workspace,
+                           const AttentionShape& shape) {
+  kernels::attention(stream_, values(out), floats(lse), values(qkv), workspace, shape);
+}
+
+void CudaDevice::attention_backward(const AttentionGradient& g, const AttentionShape& shape) {
+  kernels::attention_backward(stream_,
+                              {values(g.dqkv), values(g.dout), values(g.qkv), values(g.out),
+                               floats(g.lse), g.workspace},
+                              shape);
+}
+
+void CudaDevice::swiglu(void* y, const void* gate_up, i64 tokens, i64 ffn) {
+  kernels::swiglu(stream_, values(y), values(gate_up), tokens, ffn);
+}
+
+void CudaDevice::swiglu_backward(void* gate_up, const void* dy, i64 tokens, i64 ffn) {
+  kernels::swiglu_backward(stream_, values(gate_up), values(dy), tokens, ffn);
+}
+
+void CudaDevice::embed(void* y, const void* table, const std::int32_t* ids,
+                       const EmbeddingShape& shape) {
+  kernels::embed(stream_, values(y), values(table), ids, shape);
+}
+
+void CudaDevice::embed_backward(void* d_table, const void* dy, const std::int32_t* ids,
+                                const EmbeddingShape& shape) {
+  kernels::embed_backward(stream_, floats(d_table), values(dy), ids, shape);
+}
+
+void CudaDevice::loss_max(void* maximum, const void* logits, const LossShape& shape) {
+  kernels::loss_max(stream_, floats(maximum), values(logits), shape);
+}
+
+void CudaDevice::loss_sums(void* statistics, const void* logits, const void* maximum,
+                           const std::int32_t* targets, const LossShape& shape) {
+  kernels::loss_sums(stream_, floats(statistics), values(logits), floats(maximum), targets,
+                     shape);
+}
+
+void CudaDevice::loss_backward(const LossGradient& g, const LossShape& shape) {
+  kernels::loss_backward(stream_,
+                         {values(g.logits), floats(g.maximum), floats(g.statistics), g.targets,
+                          static_cast<float>(g.scale), loss_},
+                         shape);
+}
+
+/// Reads a sum of the GPU and starts it anew.
+double CudaDevice::take(double* sum) {
+  double value = 0;
+  download(&value, sum, sizeof value);
+  zero(sum, sizeof value);
+  return value;
+}
+
+void CudaDevice::initialize(void* weight, const TensorRegion& region, u64 seed) {
+  kernels::initialize(stream_, values(weight), region, seed);
+}
+
+void CudaDevice::add_square_sum(const void* gradient, i64 count) {
+  kernels::square_sum(stream_, square_sum_, floats(gradient), count);
+}
+
+void CudaDevice::adamw(void* weight, void* state, const void* gradient, i64 count,
+                       const AdamW& settings) {
+  kernels::adamw(stream_, values(weight), floats(state), floats(gradient), count, settings);
+}
+
+void CudaDevice::initialize_optimizer(void* state, const void* weight, i64 count) {
+  kernels::initialize_optimizer(stream_, floats(state), values(weight), count);
+}
+
+void CudaDevice::read_gradient(double* host, const void* gradient, i64 count) {
+  std::vector<float> read(static_cast<std::size_t>(count));
+  download(read.data(), gradient, count * i64{sizeof(float)});
+  std::copy(read.begin(), read.end(), host);
+}
+
+}  // namespace shardbench

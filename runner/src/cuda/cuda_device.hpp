@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// A GPU behind the Device seam: bf16 values, fp32 gradients and optimizer state. All work goes
+// to one stream; the host runs ahead of it and waits only where it needs a number.
+#pragma once
+
+#include "cuda/gpu.hpp"
+#include "cuda/matrix_products.hpp"
+#include "device.hpp"
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+namespace shardbench {
+
+class CudaDevice final : public Device {
+ public:
+  /// After gpu::open().
+  CudaDevice();
+  ~CudaDevice() override;
+  CudaDevice(const CudaDevice&) = delete;
+  CudaDevice& operator=(const CudaDevice&) = delete;
+
+  gpu::Stream stream() const { return stream_; }
+  const MatrixProducts& products() const { return *products_; }
+  /// Called again and again while the host waits for the GPU: errors of peers and of the
+  /// network have to be heard then, too. Pauses by itself.
+  void while_waiting(std::function<void()> pause) { pause_ = std::move(pause); }
+
+  Precision precision() const override { return precision_of(Dtype::bf16); }
+  std::byte* allocate(i64 bytes) override { return gpu::allocate(bytes); }
+  void release(std::byte* data, i64) override { gpu::release(data); }
+  bool computes() const override { return true; }
+
+  void zero(void* data, i64 bytes) override { gpu::zero(stream_, data, bytes); }
+  void copy(void* to, const void* from, i64 bytes) override {
+    gpu::copy(stream_, to, from, bytes);
+  }
+  void upload(void* to, const void* host, i64 bytes) override;
+  void download(void* host, const void* from, i64 bytes) override;
+  void synchronize() override;
+  Mark mark() override;
+  double seconds_between(const Mark& from, const Mark& to) override;
+
+  void gemm(const Gemm& gemm) override { products_->multiply(stream_, gemm); }
+  void add(void* y, const void* a, const void* b, i64 count) override;
+  void accumulate(void* y, const void* x, i64 count) override;
+  void rms_norm(void* y, const void* x, const void* w, i64 tokens, i64 hidden) override;
+  void rms_norm_backward(const RmsNormGradient& g, i64 tokens, i64 hidden) override;
+  void rope(void* qkv, const AttentionShape& shape, Rotation rotation) override;
+  i64 attention_workspace_bytes(const AttentionShape& shape) const override;
+  void attention(void* out, void* lse, const void* qkv, void* workspace,
+                 const AttentionShape& shape) override;
+  void attention_backward(const AttentionGradient& g, const AttentionShape& shape) override;
+  void swiglu(void* y, const void* gate_up, i64 tokens, i64 ffn) override;
+  void swiglu_backward(void* gate_up, const void* dy, i64 tokens, i64 ffn) override;
+  void embed(void* y, const void* table, const std::int32_t* ids,
+             const EmbeddingShape& shape) override;
+  void embed_backward(void* d_table, const void* dy, const std::int32_t* ids,
+                      const EmbeddingShape& shape) override;
+  void loss_max(void* maximum, const void* logits, const LossShape& shape) override;
+  void loss_sums(void* statistics, const void* logits, const void* maximum,
+                 const std::int32_t* targets, const LossShape& shape) override;
+  void loss_backward(const LossGradient& g, const LossShape& shape) override;
+  double take_loss() override { return take(loss_); }
+  void initialize(void* weight, const TensorRegion& region, u64 seed) override;
+  void add_square_sum(const void* gradient, i64 count) override;
+  double take_square_sum() override { return take(square_sum_); }
+  void adamw(void* weight, void* state, const void* gradient, i64 count,
+             const AdamW& settings) override;
+  void initialize_optimizer(void* state, const void* weight, i64 count) override;
+  void read_gradient(double* host, const void* gradient, i64 count) override;
+
+ private:
+  double take(double* sum);
+
+  gpu::Stream stream_;
+  std::unique_ptr<MatrixProducts> products_;
+  std::byte* sums_;  // of the GPU: what is added up over a train step
+  double* loss_;
+  double* square_sum_;
+  gpu::Event done_;
+  std::vector<gpu::Event> free_events_;
+  std::function<void()> pause_;
+};
+
+}  // namespace shardbench

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda/gpu_comm_stream.hpp"
+
+#include <algorithm>
+
+namespace shardbench {
+
+GpuCommStream::GpuCommStream(gpu::Stream compute, Kind kind)
+    : compute_(compute),
+      kind_(kind),
+      stream_(kind == Kind::own ? gpu::make_stream() : compute) {}
+
+GpuCommStream::~GpuCommStream() {
+  for (const auto& [mark, event] : ahead_)
+    gpu::release_event(event);
+  for (const gpu::Event event : free_events_)
+    gpu::release_event(event);
+  if (kind_ == Kind::own) gpu::release_stream(stream_);
+}
+
+gpu::Event GpuCommStream::take_event() {
+  if (free_events_.empty()) return gpu::make_event(gpu::Timing::off);
+  const gpu::Event event = free_events_.back();
+  free_events_.pop_back();
+  return event;
+}
+
+void GpuCommStream::follow_compute() {
+  if (kind_ == Kind::shared_with_compute) return;
+  // An event may be recorded anew once a wait for it was given.
+  const gpu::Event event = take_event();
+  gpu::record(event, compute_);
+  gpu::wait(stream_, event);
+  free_events_.push_back(event);
+}
+
+u64 GpuCommStream::mark() {
+  forget_reached();
+  const gpu::Event event = take_event();
+  gpu::record(event, stream_);
+  ahead_.emplace_back(++marked_, event);
+  return marked_;
+}
+
+void GpuCommStream::hold_compute(u64 mark) {
+  if (kind_ == Kind::shared_with_compute) return;
+  const auto found = std::find_if(ahead_.begin(), ahead_.end(),
+                                  [&](const auto& entry) { return entry.first == mark; });
+  if (found != ahead_.end()) gpu::wait(compute_, found->second);
+}
+
+void GpuCommStream::forget_reached() {
+  while (!ahead_.empty() && gpu::reached(ahead_.front().second)) {
+    free_events_.push_back(ahead_.front().second);
+    ahead_.pop_front();
+  }
+}
+
+bool GpuCommStream::reached(u64 mark) {
+  forget_reached();
+  return ahead_.empty() || mark < ahead_.front().first;
+}
+
+}  // namespace shardbench
