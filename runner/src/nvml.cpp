@@ -182,6 +182,7 @@ std::string processes_json(const std::vector<GpuProcess>& processes) {
 
 std::string names_json(const std::vector<std::string>& names) {
   std::vector<std::string> values;
+  values.reserve(names.size());
   for (const std::string& name : names)
     values.push_back(json_quote(name));
   return json_array(values);

@@ -14,8 +14,8 @@ namespace {
 
 using Device = const char* const*;
 
-constexpr int invalid_argument = 2;
-constexpr int not_supported = 3;
+[[maybe_unused]] constexpr int invalid_argument = 2;
+[[maybe_unused]] constexpr int not_supported = 3;
 constexpr int not_found = 6;
 
 constexpr std::array<const char*, 4> uuids{"GPU-well", "GPU-mute", "GPU-crowded", "GPU-aged"};
@@ -33,7 +33,7 @@ int find(const std::array<const char*, 4>& names, const char* name, Device* devi
   return not_found;
 }
 
-bool is(Device device, const char* uuid) {
+[[maybe_unused]] bool is(Device device, const char* uuid) {
   return std::strcmp(*device, uuid) == 0;
 }
 
