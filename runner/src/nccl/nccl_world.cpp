@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "nccl_world.hpp"
+
+#include "clock.hpp"
+#include "error.hpp"
+#include "nccl/nccl_communicator.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace shardbench {
+namespace {
+
+// NCCL hands what it is asked to a thread of its own, which needs some tens of microseconds:
+// the first polls come sooner than the sockets would be looked at.
+constexpr int shortest_pause_us = 10;
+constexpr int longest_short_pause_us = 640;
+// How long a rank that got an error from NCCL looks for the report of a peer that caused it.
+constexpr double cause_grace_s = 0.5;
+
+}  // namespace
+
+NcclUniqueId share_id(Communicator& sockets, const NcclUniqueId& own) {
+  NcclUniqueId id = own;
+  constexpr i64 words = sizeof(id.internal) / sizeof(double);
+  sockets.wait(sockets.broadcast(id.internal.data(), words, Dtype::fp64, 0));
+  return id;
+}
+
+NcclWorld::NcclWorld(const NcclTable& table, NcclHost host)
+    : table_(table), host_(std::move(host)) {}
+
+NcclWorld::~NcclWorld() {
+  abort_all();
+}
+
+NcclComm* NcclWorld::communicator(const Group& group, i64 index, CommStream& stream) {
+  for (const Made& made : made_)
+    if (made.group.members == group.members && made.stream == &stream) return made.comm;
+  NcclUniqueId own;
+  if (index == 0) {
+    const NcclResult result = table_.get_unique_id(&own);
+    if (result != NcclResult::success) fail_with(nullptr, group, "making an id", result);
+  }
+  const NcclUniqueId id = host_.exchange_id(group, own);
+  NcclConfig config;
+  config.blocking = 0;
+  NcclComm* comm = nullptr;
+  const NcclResult result = table_.comm_init_rank_config(
+      &comm, static_cast<int>(group.members.size()), id, static_cast<int>(index), &config);
+  if (comm != nullptr) made_.push_back({comm, group, &stream});
+  if (comm == nullptr && result == NcclResult::in_progress)
+    fail(ErrorClass::comm_error, "NCCL gave no communicator for group " + group.name);
+  settle(comm, group, "connecting", result);
+  return comm;
+}
+
+void NcclWorld::run(NcclComm* comm, const Group& group, const std::string& what,
+                    const std::function<NcclResult()>& call) {
+  settle(comm, group, what, call());
+}
+
+/// Polls until `comm` is no longer in progress.
+void NcclWorld::settle(NcclComm* comm, const Group& group, const std::string& what,
+                       NcclResult state) {
+  const Deadline limit = Deadline::in(host_.limit_s);
+  int short_pause_us = shortest_pause_us;
+  while (state == NcclResult::in_progress) {
+    const NcclResult polled = table_.comm_get_async_error(comm, &state);
+    if (polled != NcclResult::success) state = polled;
+    if (state != NcclResult::in_progress) break;
+    if (limit.passed())
+      fail(ErrorClass::timeout, what + " in group " + group.name + " was not taken by NCCL " +
+                                    "within " + std::to_string(host_.limit_s) + " s");
+    if (short_pause_us > longest_short_pause_us) {
+      host_.pause();
+      continue;
+    }
+    sleep_us(short_pause_us);
+    short_pause_us *= 2;
+  }
+  if (state != NcclResult::success) fail_with(comm, group, what, state);
+}
+
+void NcclWorld::fail_with(NcclComm* comm, const Group& group, const std::string& what,
+                          NcclResult result) {
+  std::string message = what + " in group " + group.name +
+                        ": NCCL: " + table_.get_error_string(result) + " (" +
+                        std::to_string(static_cast<int>(result)) + ")";
+  const char* detail = table_.get_last_error(comm);
+  if (detail != nullptr && *detail != '\0') message += std::string("; ") + detail;
+  const Deadline grace = Deadline::in(cause_grace_s);
+  while (!grace.passed())
+    host_.pause();
+  fail(ErrorClass::comm_error, message);
+}
+
+void NcclWorld::check() {
+  for (const Made& made : made_) {
+    NcclResult state = NcclResult::success;
+    const NcclResult polled = table_.comm_get_async_error(made.comm, &state);
+    if (polled != NcclResult::success) state = polled;
+    if (state == NcclResult::success || state == NcclResult::in_progress) continue;
+    std::string what = "work";
+    for (const NcclCommunicator* user : users_)
+      if (user->comm_ == made.comm && user->oldest()) what = *user->oldest();
+    fail_with(made.comm, made.group, what, state);
+  }
+  for (NcclCommunicator* user : users_)
+    user->check_time();
+}
+
+void NcclWorld::abort_all() {
+  // Taken out first: an abort that fails and comes back here finds nothing left to do.
+  for (const Made& made : std::exchange(made_, {}))
+    (void)table_.comm_abort(made.comm);
+}
+
+void NcclWorld::finalize() {
+  for (const Made& made : made_)
+    run(made.comm, made.group, "finalizing", [&] { return table_.comm_finalize(made.comm); });
+  // Destroyed ones are none that a failure could still abort.
+  while (!made_.empty()) {
+    const Made made = std::move(made_.back());
+    made_.pop_back();
+    const NcclResult result = table_.comm_destroy(made.comm);
+    if (result != NcclResult::success) fail_with(nullptr, made.group, "destroying", result);
+  }
+}
+
+}  // namespace shardbench

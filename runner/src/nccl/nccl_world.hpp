@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// NCCL's communicators of one rank, from their making to their end. They do not block, so that
+// any of them can be aborted at any point: whatever is still in progress is polled here, with a
+// deadline of our own, and nothing else of the program calls NCCL meanwhile.
+#pragma once
+
+#include "communicator.hpp"
+#include "nccl/comm_stream.hpp"
+#include "nccl/nccl_table.hpp"
+
+#include <functional>
+#include <list>
+#include <string>
+#include <vector>
+
+namespace shardbench {
+
+class NcclCommunicator;
+
+/// What a rank lends to NCCL.
+struct NcclHost {
+  /// The id that member 0 of the group has made; `own` is that on member 0. Collective.
+  std::function<NcclUniqueId(const Group& group, const NcclUniqueId& own)> exchange_id;
+  /// Between two polls: moves the sockets, where errors of peers arrive, and sleeps a moment.
+  std::function<void()> pause;
+  /// How long one wait may take, and how long an operation may be the device's next.
+  double limit_s = 0;
+};
+
+/// An exchange_id over `sockets`, a communicator of host memory with the group's members.
+NcclUniqueId share_id(Communicator& sockets, const NcclUniqueId& own);
+
+class NcclWorld {
+ public:
+  /// `table` outlives it.
+  NcclWorld(const NcclTable& table, NcclHost host);
+  ~NcclWorld();
+  NcclWorld(const NcclWorld&) = delete;
+  NcclWorld& operator=(const NcclWorld&) = delete;
+
+  /// The communicator of these members on that stream, made when it is first asked for; groups
+  /// that differ by name alone share it. Collective over the group.
+  NcclComm* communicator(const Group& group, i64 index, CommStream& stream);
+
+  /// Calls NCCL, and returns when `comm` has taken what it was asked: "`what` in group …"
+  /// names it in the error that ends this rank otherwise.
+  void run(NcclComm* comm, const Group& group, const std::string& what,
+           const std::function<NcclResult()>& call);
+
+  /// While the host waits for the device: ends the rank when NCCL reports an error, or when an
+  /// operation does not end.
+  void check();
+  /// Frees what peers may be waiting for, when this rank fails. Each communicator once.
+  void abort_all();
+  /// The end of a good run, when the device has done all work. Collective over the world.
+  void finalize();
+
+  const NcclTable& table() const { return table_; }
+  double limit_s() const { return host_.limit_s; }
+
+ private:
+  friend class NcclCommunicator;
+  struct Made {
+    NcclComm* comm;
+    Group group;
+    CommStream* stream;
+  };
+
+  void settle(NcclComm* comm, const Group& group, const std::string& what, NcclResult state);
+  [[noreturn]] void fail_with(NcclComm* comm, const Group& group, const std::string& what,
+                              NcclResult result);
+
+  const NcclTable& table_;
+  NcclHost host_;
+  std::vector<Made> made_;
+  std::list<NcclCommunicator*> users_;
+};
+
+}  // namespace shardbench

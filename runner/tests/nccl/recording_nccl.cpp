@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "recording_nccl.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+namespace shardbench {
+
+struct NcclComm {
+  NcclFate fate;
+  i64 size;
+  i64 index;
+  int polls_left = 0;
+  bool hangs = false;
+  NcclResult error = NcclResult::success;
+};
+
+namespace {
+
+RecordingNccl* current = nullptr;
+
+}  // namespace
+
+/// The C functions of the table, which reach the current recording.
+struct RecordingFunctions {
+  static NcclResult get_version(int* version) {
+    *version = 22809;
+    return NcclResult::success;
+  }
+  static NcclResult get_unique_id(NcclUniqueId* id) {
+    std::snprintf(id->internal.data(), id->internal.size(), "id %lld",
+                  static_cast<long long>(++current->ids_));
+    return NcclResult::success;
+  }
+  static NcclResult init(NcclComm** comm, int size, NcclUniqueId id, int index,
+                         NcclConfig* config) {
+    if (config->magic != 0xcafebeef || config->size != sizeof(NcclConfig))
+      current->misuse("init with a config that NCCL would not know");
+    if (config->blocking != 0) current->misuse("init of a communicator that blocks");
+    if (index < 0 || index >= size || size < 2) current->misuse("init of no place in a group");
+    current->comms_.push_back(std::make_unique<NcclComm>(
+        NcclComm{{current->rank_, id.internal.data()}, size, index}));
+    *comm = current->comms_.back().get();
+    return current->begin(**comm);
+  }
+  static NcclResult get_async_error(NcclComm* comm, NcclResult* state) {
+    if (!current->usable(*comm, "poll")) return NcclResult::invalid_argument;
+    *state = comm->hangs || comm->polls_left > 0 ? NcclResult::in_progress : comm->error;
+    comm->polls_left = std::max(0, comm->polls_left - 1);
+    return NcclResult::success;
+  }
+  static NcclResult abort(NcclComm* comm) {
+    if (comm->fate.aborted++ > 0) current->misuse("second abort");
+    if (comm->fate.destroyed > 0) current->misuse("abort of a destroyed communicator");
+    return NcclResult::success;
+  }
+  static NcclResult finalize(NcclComm* comm) {
+    if (!current->usable(*comm, "finalize")) return NcclResult::invalid_argument;
+    if (comm->fate.finalized++ > 0) current->misuse("second finalize");
+    return current->begin(*comm);
+  }
+  static NcclResult destroy(NcclComm* comm) {
+    if (!current->usable(*comm, "destroy")) return NcclResult::invalid_argument;
+    if (comm->polls_left > 0) current->misuse("destroy before finalize has ended");
+    if (comm->fate.finalized == 0) current->misuse("destroy without finalize");
+    ++comm->fate.destroyed;
+    return NcclResult::success;
+  }
+  static NcclResult group_start() {
+    ++current->group_depth_;
+    return NcclResult::success;
+  }
+  static NcclResult group_end() {
+    if (current->group_depth_ == 0) current->misuse("group end without start");
+    --current->group_depth_;
+    return current->take_group();
+  }
+  static NcclResult all_reduce(const void* in, void* out, std::size_t count, NcclDtype dtype,
+                               NcclReduction reduction, NcclComm* comm, void* stream) {
+    if (in != out) current->misuse("all-reduce out of place");
+    return current->operate(comm, {Operation::all_reduce, count, dtype, reduction, -1}, stream);
+  }
+  static NcclResult reduce_scatter(const void*, void*, std::size_t count, NcclDtype dtype,
+                                   NcclReduction reduction, NcclComm* comm, void* stream) {
+    return current->operate(comm, {Operation::reduce_scatter, count, dtype, reduction, -1},
+                            stream);
+  }
+  static NcclResult all_gather(const void*, void*, std::size_t count, NcclDtype dtype,
+                               NcclComm* comm, void* stream) {
+    return current->operate(comm, {Operation::all_gather, count, dtype, {}, -1}, stream);
+  }
+  static NcclResult broadcast(const void*, void*, std::size_t count, NcclDtype dtype, int root,
+                              NcclComm* comm, void* stream) {
+    return current->operate(comm, {Operation::broadcast, count, dtype, {}, root}, stream);
+  }
+  static NcclResult send(const void*, std::size_t count, NcclDtype dtype, int peer,
+                         NcclComm* comm, void* stream) {
+    return current->operate(comm, {Operation::send, count, dtype, {}, peer}, stream);
+  }
+  static NcclResult receive(void*, std::size_t count, NcclDtype dtype, int peer, NcclComm* comm,
+                            void* stream) {
+    return current->operate(comm, {Operation::receive, count, dtype, {}, peer}, stream);
+  }
+  static const char* error_string(NcclResult result) {
+    return result == NcclResult::system_error ? "unhandled system error" : "some error";
+  }
+  static const char* last_error(NcclComm*) { return "the cable is out"; }
+};
+
+RecordingNccl::RecordingNccl() {
+  current = this;
+}
+
+RecordingNccl::~RecordingNccl() {
+  current = nullptr;
+}
+
+NcclTable RecordingNccl::table() {
+  using F = RecordingFunctions;
+  return {F::get_version, F::get_unique_id, F::init,           F::get_async_error,
+          F::abort,       F::finalize,      F::destroy,        F::group_start,
+          F::group_end,   F::all_reduce,    F::reduce_scatter, F::all_gather,
+          F::broadcast,   F::send,          F::receive,        F::error_string,
+          F::last_error};
+}
+
+void RecordingNccl::fail_at(i64 request, NcclResult result, Told told) {
+  fail_at_ = request;
+  failure_ = result;
+  told_ = told;
+}
+
+std::vector<NcclFate> RecordingNccl::fates() const {
+  std::vector<NcclFate> fates;
+  for (const auto& comm : comms_)
+    fates.push_back(comm->fate);
+  return fates;
+}
+
+void RecordingNccl::misuse(const std::string& what) {
+  misuses.push_back(std::string("rank ") + std::to_string(rank_) + ": " + what);
+}
+
+bool RecordingNccl::usable(const NcclComm& comm, const char* what) {
+  const bool gone = comm.fate.aborted > 0 || comm.fate.destroyed > 0;
+  if (gone) misuse(std::string(what) + " of a communicator that is gone");
+  if (comm.fate.rank != rank_) misuse(std::string(what) + " of another rank's communicator");
+  return !gone;
+}
+
+NcclResult RecordingNccl::begin(NcclComm& comm) {
+  const i64 request = requests_++;
+  comm.polls_left = polls_;
+  comm.hangs = request == hang_at_;
+  if (request == fail_at_ && told_ == Told::at_once) return failure_;
+  if (request == fail_at_) comm.error = failure_;
+  return comm.hangs || polls_ > 0 ? NcclResult::in_progress : NcclResult::success;
+}
+
+NcclResult RecordingNccl::operate(NcclComm* comm, const NcclCall& call, void* stream) {
+  if (!usable(*comm, "use")) return NcclResult::invalid_argument;
+  if (comm->polls_left > 0 || comm->hangs) misuse("use of a communicator in progress");
+  if (comm->fate.finalized > 0) misuse("use of a finalized communicator");
+  if (!static_cast<RecordingStream*>(stream)->follows())
+    misuse("an operation that does not follow what was computed");
+  const bool message =
+      call.operation == Operation::send || call.operation == Operation::receive;
+  if (message && (call.peer < 0 || call.peer >= comm->size || call.peer == comm->index))
+    misuse("a message to no other member");
+  const NcclItem item{comm->fate.comm, comm->size, comm->index, stream, {call}};
+  group_.emplace_back(comm, item);
+  if (group_depth_ > 0 && !message) misuse("a collective within a group");
+  return group_depth_ > 0 ? NcclResult::success : take_group();
+}
+
+/// Calls of one communicator become one item.
+NcclResult RecordingNccl::take_group() {
+  if (group_depth_ > 0) return NcclResult::success;
+  NcclResult result = NcclResult::success;
+  const auto group = std::exchange(group_, {});
+  for (std::size_t i = 0; i < group.size(); ++i) {
+    std::vector<NcclItem>& own = items[rank_];
+    if (i > 0 && group[i].first == group[i - 1].first) {
+      own.back().calls.push_back(group[i].second.calls.front());
+      continue;
+    }
+    own.push_back(group[i].second);
+    const NcclResult begun = begin(*group[i].first);
+    if (begun != NcclResult::success) result = begun;
+  }
+  return result;
+}
+
+u64 RecordingStream::mark() {
+  follows_ = false;
+  ++marks_;
+  if (on_mark) on_mark(marks_);
+  return marks_;
+}
+
+void RecordingStream::hold_compute(u64 mark) {
+  held.push_back(mark);
+  if (on_hold) on_hold();
+}
+
+}  // namespace shardbench

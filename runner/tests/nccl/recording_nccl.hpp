@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// An NCCL that moves nothing: it keeps what each rank asks for, in order, can stay in progress
+// and report errors on request, and notes every use that the real one would punish.
+#pragma once
+
+#include "communicator.hpp"
+#include "nccl/comm_stream.hpp"
+#include "nccl/nccl_table.hpp"
+
+#include <functional>
+#include <limits>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace shardbench {
+
+struct NcclCall {
+  Operation operation;
+  std::size_t count;
+  NcclDtype dtype;
+  NcclReduction reduction;
+  i64 peer;  // of messages; the root of a broadcast; else -1
+  bool operator==(const NcclCall&) const = default;
+};
+
+/// What a rank gave to one stream at once: one call, or those of a group.
+struct NcclItem {
+  std::string comm;  // the unique id: the same on all members
+  i64 size;
+  i64 index;
+  const void* stream;
+  std::vector<NcclCall> calls;
+  bool is_message() const {
+    return calls.front().operation == Operation::send ||
+           calls.front().operation == Operation::receive;
+  }
+};
+
+/// One rank's communicator, and what became of it.
+struct NcclFate {
+  i64 rank;
+  std::string comm;
+  int finalized = 0;
+  int destroyed = 0;
+  int aborted = 0;
+};
+
+class RecordingNccl {
+ public:
+  /// Becomes the one that the functions of table() reach; one at a time.
+  RecordingNccl();
+  ~RecordingNccl();
+  RecordingNccl(const RecordingNccl&) = delete;
+  RecordingNccl& operator=(const RecordingNccl&) = delete;
+
+  static NcclTable table();
+
+  /// Who calls from now on.
+  void as_rank(i64 rank) { rank_ = rank; }
+  /// Each request is in progress for that many polls.
+  void stay_in_progress(int polls) { polls_ = polls; }
+  /// The request with this number, counted from 0 over all ranks' inits and items, stays in
+  /// progress for ever.
+  void hang_at(i64 request) { hang_at_ = request; }
+  enum class Told { at_once, when_polled };
+  void fail_at(i64 request, NcclResult result, Told told);
+
+  std::map<i64, std::vector<NcclItem>> items;  // by rank
+  std::vector<std::string> misuses;
+  std::vector<NcclFate> fates() const;
+
+ private:
+  friend struct RecordingFunctions;
+  void misuse(const std::string& what);
+  NcclResult begin(NcclComm& comm);
+  NcclResult operate(NcclComm* comm, const NcclCall& call, void* stream);
+  NcclResult take_group();
+  bool usable(const NcclComm& comm, const char* what);
+
+  i64 rank_ = 0;
+  int polls_ = 0;
+  i64 requests_ = 0;
+  i64 hang_at_ = -1;
+  i64 fail_at_ = -1;
+  NcclResult failure_ = NcclResult::success;
+  Told told_ = Told::at_once;
+  int group_depth_ = 0;
+  std::vector<std::pair<NcclComm*, NcclItem>> group_;
+  std::vector<std::unique_ptr<NcclComm>> comms_;
+  i64 ids_ = 0;
+};
+
+/// A stream of the recording NCCL: its operations have to stand between follow_compute() and
+/// mark().
+class RecordingStream final : public CommStream {
+ public:
+  void* native() override { return this; }
+  void follow_compute() override { follows_ = true; }
+  u64 mark() override;
+  void hold_compute(u64 mark) override;
+  bool reached(u64 mark) override { return is_reached ? is_reached(mark) : mark <= done; }
+
+  bool follows() const { return follows_; }
+  u64 marks() const { return marks_; }
+
+  std::vector<u64> held;
+  u64 done = std::numeric_limits<u64>::max();
+  std::function<bool(u64)> is_reached;
+  std::function<void(u64)> on_mark;
+  std::function<void()> on_hold;
+
+ private:
+  bool follows_ = false;
+  u64 marks_ = 0;
+};
+
+}  // namespace shardbench
