@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the ranks of a run gave to NCCL, judged as one: do the members of each communicator
+// agree, and would it come to an end.
+#pragma once
+
+#include "recording_nccl.hpp"
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace shardbench {
+
+/// What each rank issued, in order.
+using IssuedItems = std::map<i64, std::vector<NcclItem>>;
+
+/// Members of each communicator issue the same collectives in the same order, and each pair the
+/// same groups of messages, seen from either side. Empty when so, else the first disagreement.
+std::string disagreement(const IssuedItems& items);
+
+/// Executes the items in strict order, as one queue per GPU does when launches keep the host's
+/// order: a collective ends when all members have come to it, a group of messages when each of
+/// its messages has met its other side. Empty when all comes to an end, else who is stuck
+/// where.
+std::string deadlock(const IssuedItems& items);
+
+}  // namespace shardbench
