@@ -56,11 +56,11 @@ using Sums = float[columns][4];
 
 template <int columns>
 __device__ inline void clear(Sums<columns>& sums) {
-  SHARDBENCH_UNROLL
+#pragma unroll
   for (int n = 0; n < columns; ++n)
-    SHARDBENCH_UNROLL
-  for (int i = 0; i < 4; ++i)
-    sums[n][i] = 0;
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      sums[n][i] = 0;
 }
 
 /// A warp's [16 keys, 64 queries] in bf16, as the A of products over the queries: half the
@@ -68,7 +68,7 @@ __device__ inline void clear(Sums<columns>& sums) {
 using Packed = Fragment[query_strips];
 
 __device__ inline void pack(Packed& to, const Sums<query_columns>& sums) {
-  SHARDBENCH_UNROLL
+#pragma unroll
   for (int strip = 0; strip < query_strips; ++strip)
     sums_to_a(to[strip], sums[2 * strip], sums[2 * strip + 1]);
 }
@@ -84,11 +84,12 @@ __device__ inline void multiply_rows(Sums<query_columns>& sums, const Bf16* a, i
   clear<query_columns>(sums);
   const int below = below_first<dim>();
   const int beside = beside_first<dim>();
-  SHARDBENCH_UNROLL
+  // Unrolled whole, more fragments are loaded ahead than there are registers for.
+#pragma unroll 4
   for (int step = 0; step < dim / 16; ++step) {
     Fragment left;
     load_a<dim>(left, a, below, first_row, 2 * step);
-    SHARDBENCH_UNROLL
+#pragma unroll
     for (int n = 0; n < query_columns; n += 2) {
       Fragment right;
       load_b<dim>(right, b, beside, 8 * n, 2 * step);
@@ -102,9 +103,9 @@ __device__ inline void multiply_rows(Sums<query_columns>& sums, const Bf16* a, i
 template <int dim>
 __device__ inline void add_product(Sums<dim / 8>& sums, const Packed& a, const Bf16* b) {
   const int below = below_first<dim>();
-  SHARDBENCH_UNROLL
+#pragma unroll
   for (int step = 0; step < query_strips; ++step) {
-    SHARDBENCH_UNROLL
+#pragma unroll
     for (int n = 0; n < dim / 8; n += 2) {
       Fragment right;
       load_b_transposed<dim>(right, b, below, 16 * step, n);
@@ -120,30 +121,30 @@ __device__ inline void probabilities(Packed& p, Sums<query_columns>& s, const fl
                                      float log2_scale, int first_key, int first_query) {
   const int key = first_key + lane_index() / 4;
   const bool crosses_diagonal = first_key + warp_keys - 1 > first_query;
-  SHARDBENCH_UNROLL
+#pragma unroll
   for (int n = 0; n < query_columns; ++n)
-    SHARDBENCH_UNROLL
-  for (int i = 0; i < 4; ++i) {
-    const int column = 8 * n + lane_index() % 4 * 2 + i % 2;
-    const bool hidden = crosses_diagonal && key + i / 2 * 8 > first_query + column;
-    const float value = fast_exp2(s[n][i] * log2_scale - lse2[column]);
-    s[n][i] = hidden ? 0 : value;
-  }
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int column = 8 * n + lane_index() % 4 * 2 + i % 2;
+      const bool hidden = crosses_diagonal && key + i / 2 * 8 > first_query + column;
+      const float value = fast_exp2(s[n][i] * log2_scale - lse2[column]);
+      s[n][i] = hidden ? 0 : value;
+    }
   pack(p, s);
 }
 
 /// ds = p · (d_p − delta), the gradient to the scores from that to the probabilities.
 __device__ inline void score_gradient(Packed& ds, Sums<query_columns>& d_p, const Packed& p,
                                       const float* delta) {
-  SHARDBENCH_UNROLL
+#pragma unroll
   for (int n = 0; n < query_columns; ++n)
-    SHARDBENCH_UNROLL
-  for (int half = 0; half < 2; ++half) {
-    const std::uint32_t pair = pair_of(p, n, half);
-    const int column = 8 * n + lane_index() % 4 * 2;
-    d_p[n][2 * half] = low_half(pair) * (d_p[n][2 * half] - delta[column]);
-    d_p[n][2 * half + 1] = high_half(pair) * (d_p[n][2 * half + 1] - delta[column + 1]);
-  }
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const std::uint32_t pair = pair_of(p, n, half);
+      const int column = 8 * n + lane_index() % 4 * 2;
+      d_p[n][2 * half] = low_half(pair) * (d_p[n][2 * half] - delta[column]);
+      d_p[n][2 * half + 1] = high_half(pair) * (d_p[n][2 * half + 1] - delta[column + 1]);
+    }
   pack(ds, d_p);
 }
 
@@ -152,11 +153,11 @@ __device__ inline void store_ds(Bf16* to, const Packed& ds) {
   to += warp_index() * warp_keys * query_tile;
   const int offset =
       recomputed(tile_offset<query_tile>(lane_index() / 4, 0) + lane_index() % 4 * 2);
-  SHARDBENCH_UNROLL
+#pragma unroll
   for (int n = 0; n < query_columns; ++n)
-    SHARDBENCH_UNROLL
-  for (int half = 0; half < 2; ++half)
-    store_pair(to + moved<query_tile>(offset, 8 * half, n), pair_of(ds, n, half));
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+      store_pair(to + moved<query_tile>(offset, 8 * half, n), pair_of(ds, n, half));
 }
 
 // How dq[64, dim] of a tile of queries is divided among the warps: strips of 16 queries, and
@@ -191,7 +192,7 @@ __device__ inline void add_to_dq(float* dq, const Bf16* ds, const Bf16* k, int f
     if (first_key + row > first_query + 16 * strip + 15) break;
     Fragment left;
     load_a_transposed<query_tile>(left, ds, beside, row, 2 * strip);
-    SHARDBENCH_UNROLL
+#pragma unroll
     for (int n = 0; n < dq_columns<dim>; n += 2) {
       Fragment right;
       load_b_transposed<dim>(right, k, below, row, first_column + n);
@@ -199,7 +200,7 @@ __device__ inline void add_to_dq(float* dq, const Bf16* ds, const Bf16* k, int f
       multiply_add(sums[n + 1], left, right[2], right[3]);
     }
   }
-  SHARDBENCH_UNROLL
+#pragma unroll
   for (int n = 0; n < dq_columns<dim>; ++n)
     atomic_add_vector(dq + dq_fragment<dim>(strip, first_column + n) + lane_index() * 4,
                       sums[n]);
@@ -209,12 +210,12 @@ __device__ inline void add_to_dq(float* dq, const Bf16* ds, const Bf16* k, int f
 template <int dim>
 __device__ inline void store_rows(Bf16* to, const Sums<dim / 8>& sums, float factor, int stride,
                                   int valid) {
-  SHARDBENCH_UNROLL
+#pragma unroll
   for (int half = 0; half < 2; ++half) {
     const int row = lane_index() / 4 + 8 * half;
     if (row >= valid) continue;
     Bf16* start = to + static_cast<i64>(row) * stride + lane_index() % 4 * 2;
-    SHARDBENCH_UNROLL
+#pragma unroll
     for (int n = 0; n < dim / 8; ++n)
       store_pair(start + 8 * n,
                  pack_bf16(sums[n][2 * half] * factor, sums[n][2 * half + 1] * factor));
@@ -332,10 +333,10 @@ __global__ void __launch_bounds__(threads)
   const Floats<chunk_values> a = load_vector(out + at);
   const Floats<chunk_values> b = load_vector(dout + at);
   float delta = 0;
-  SHARDBENCH_UNROLL
+#pragma unroll
   for (int i = 0; i < chunk_values; ++i)
     delta += a.at[i] * b.at[i];
-  SHARDBENCH_UNROLL
+#pragma unroll
   for (int distance = lanes / 2; distance > 0; distance /= 2)
     delta += shuffle_xor(delta, distance);
   const i64 tile = query / query_tile;
@@ -363,7 +364,7 @@ __global__ void __launch_bounds__(threads)
   const int query = static_cast<int>(tile % g.query_tiles) * query_tile + strip * 16 + lane / 4;
   const Floats<4> sums = load_vector(dq + tile * query_tile * dim +
                                      dq_fragment<dim>(strip, fragment % (dim / 8)) + lane * 4);
-  SHARDBENCH_UNROLL
+#pragma unroll
   for (int half = 0; half < 2; ++half)
     if (query + 8 * half < g.seq_len)
       store_pair(dqkv + (sequence * g.seq_len + query + 8 * half) * g.row + head * dim + column,

@@ -44,14 +44,14 @@ using Probabilities = Fragment[strips][key_tile / 16];
 
 template <int dim>
 __device__ inline void clear(Accumulators<dim>& a) {
-  SHARDBENCH_UNROLL
+#pragma unroll
   for (int s = 0; s < strips; ++s) {
-    SHARDBENCH_UNROLL
+#pragma unroll
     for (int n = 0; n < dim / 8; ++n)
-      SHARDBENCH_UNROLL
-    for (int i = 0; i < 4; ++i)
-      a.out[s][n][i] = 0;
-    SHARDBENCH_UNROLL
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        a.out[s][n][i] = 0;
+#pragma unroll
     for (int half = 0; half < 2; ++half) {
       a.maximum[s][half] = -INFINITY;
       a.sum[s][half] = 0;
@@ -63,26 +63,26 @@ __device__ inline void clear(Accumulators<dim>& a) {
 template <int dim>
 __device__ inline void compute_scores(Scores& scores, const Bf16* q, int first_row,
                                       const Bf16* k) {
-  SHARDBENCH_UNROLL
+#pragma unroll
   for (int s = 0; s < strips; ++s)
-    SHARDBENCH_UNROLL
-  for (int n = 0; n < key_columns; ++n)
-    SHARDBENCH_UNROLL
-  for (int i = 0; i < 4; ++i)
-    scores[s][n][i] = 0;
+#pragma unroll
+    for (int n = 0; n < key_columns; ++n)
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        scores[s][n][i] = 0;
   const int below = below_first<dim>();
   const int beside = beside_first<dim>();
-  SHARDBENCH_UNROLL
+#pragma unroll
   for (int step = 0; step < dim / 16; ++step) {
     Fragment a[strips];
-    SHARDBENCH_UNROLL
+#pragma unroll
     for (int s = 0; s < strips; ++s)
       load_a<dim>(a[s], q, below, first_row + 16 * s, 2 * step);
-    SHARDBENCH_UNROLL
+#pragma unroll
     for (int n = 0; n < key_columns; n += 2) {
       Fragment b;
       load_b<dim>(b, k, beside, 8 * n, 2 * step);
-      SHARDBENCH_UNROLL
+#pragma unroll
       for (int s = 0; s < strips; ++s) {
         multiply_add(scores[s][n], a[s], b[0], b[1]);
         multiply_add(scores[s][n + 1], a[s], b[2], b[3]);
@@ -95,13 +95,13 @@ __device__ inline void compute_scores(Scores& scores, const Bf16* q, int first_r
 __device__ inline void mask_scores(Scores& scores, int first_query, int first_key) {
   const int row = first_query + lane_index() / 4;
   const int column = first_key + lane_index() % 4 * 2;
-  SHARDBENCH_UNROLL
+#pragma unroll
   for (int s = 0; s < strips; ++s)
-    SHARDBENCH_UNROLL
-  for (int n = 0; n < key_columns; ++n)
-    SHARDBENCH_UNROLL
-  for (int i = 0; i < 4; ++i)
-    if (column + 8 * n + i % 2 > row + 16 * s + i / 2 * 8) scores[s][n][i] = -INFINITY;
+#pragma unroll
+    for (int n = 0; n < key_columns; ++n)
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        if (column + 8 * n + i % 2 > row + 16 * s + i / 2 * 8) scores[s][n][i] = -INFINITY;
 }
 
 /// p = exp2(score · log2_scale − maximum of the row so far); what was summed under a lower
@@ -109,12 +109,12 @@ __device__ inline void mask_scores(Scores& scores, int first_query, int first_ke
 template <int dim>
 __device__ inline void softmax(Probabilities& p, Scores& scores, Accumulators<dim>& acc,
                                float log2_scale) {
-  SHARDBENCH_UNROLL
+#pragma unroll
   for (int s = 0; s < strips; ++s) {
-    SHARDBENCH_UNROLL
+#pragma unroll
     for (int half = 0; half < 2; ++half) {
       float highest = scores[s][0][2 * half];
-      SHARDBENCH_UNROLL
+#pragma unroll
       for (int n = 0; n < key_columns; ++n)
         highest = fmaxf(highest, fmaxf(scores[s][n][2 * half], scores[s][n][2 * half + 1]));
       // The four lanes that share the row.
@@ -124,21 +124,21 @@ __device__ inline void softmax(Probabilities& p, Scores& scores, Accumulators<di
       const float shrink = fast_exp2(acc.maximum[s][half] - maximum);
       acc.maximum[s][half] = maximum;
       float sum = 0;
-      SHARDBENCH_UNROLL
+#pragma unroll
       for (int n = 0; n < key_columns; ++n)
-        SHARDBENCH_UNROLL
-      for (int i = 2 * half; i < 2 * half + 2; ++i) {
-        scores[s][n][i] = fast_exp2(scores[s][n][i] * log2_scale - maximum);
-        sum += scores[s][n][i];
-      }
+#pragma unroll
+        for (int i = 2 * half; i < 2 * half + 2; ++i) {
+          scores[s][n][i] = fast_exp2(scores[s][n][i] * log2_scale - maximum);
+          sum += scores[s][n][i];
+        }
       acc.sum[s][half] = acc.sum[s][half] * shrink + sum;
-      SHARDBENCH_UNROLL
+#pragma unroll
       for (int n = 0; n < dim / 8; ++n)
-        SHARDBENCH_UNROLL
-      for (int i = 2 * half; i < 2 * half + 2; ++i)
-        acc.out[s][n][i] *= shrink;
+#pragma unroll
+        for (int i = 2 * half; i < 2 * half + 2; ++i)
+          acc.out[s][n][i] *= shrink;
     }
-    SHARDBENCH_UNROLL
+#pragma unroll
     for (int step = 0; step < key_tile / 16; ++step)
       sums_to_a(p[s][step], scores[s][2 * step], scores[s][2 * step + 1]);
   }
@@ -149,13 +149,13 @@ template <int dim>
 __device__ inline void add_values(Accumulators<dim>& acc, const Probabilities& p,
                                   const Bf16* v) {
   const int below = below_first<dim>();
-  SHARDBENCH_UNROLL
+#pragma unroll
   for (int step = 0; step < key_tile / 16; ++step) {
-    SHARDBENCH_UNROLL
+#pragma unroll
     for (int n = 0; n < dim / 8; n += 2) {
       Fragment b;
       load_b_transposed<dim>(b, v, below, 16 * step, n);
-      SHARDBENCH_UNROLL
+#pragma unroll
       for (int s = 0; s < strips; ++s) {
         multiply_add(acc.out[s][n], p[s][step], b[0], b[1]);
         multiply_add(acc.out[s][n + 1], p[s][step], b[2], b[3]);
@@ -169,9 +169,9 @@ __device__ inline void add_values(Accumulators<dim>& acc, const Probabilities& p
 template <int dim>
 __device__ inline void store_rows(Bf16* out, float* lse, Accumulators<dim>& acc, int heads,
                                   int valid) {
-  SHARDBENCH_UNROLL
+#pragma unroll
   for (int s = 0; s < strips; ++s) {
-    SHARDBENCH_UNROLL
+#pragma unroll
     for (int half = 0; half < 2; ++half) {
       float sum = acc.sum[s][half];
       sum += shuffle_xor(sum, 1);
@@ -180,7 +180,7 @@ __device__ inline void store_rows(Bf16* out, float* lse, Accumulators<dim>& acc,
       if (row >= valid) continue;
       const float inverse = 1 / sum;
       Bf16* to = out + static_cast<i64>(row) * heads * dim + lane_index() % 4 * 2;
-      SHARDBENCH_UNROLL
+#pragma unroll
       for (int n = 0; n < dim / 8; ++n)
         store_pair(to + 8 * n, pack_bf16(acc.out[s][n][2 * half] * inverse,
                                          acc.out[s][n][2 * half + 1] * inverse));

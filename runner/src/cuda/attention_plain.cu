@@ -33,7 +33,7 @@ struct Spread {
   float at[lane_values] = {};
 
   __device__ void add(float factor, const Spread& other) {
-    SHARDBENCH_UNROLL
+#pragma unroll
     for (int i = 0; i < lane_values; ++i)
       at[i] += factor * other.at[i];
   }
@@ -41,7 +41,7 @@ struct Spread {
 
 __device__ inline Spread load_spread(const Bf16* from, int head_dim) {
   Spread result;
-  SHARDBENCH_UNROLL
+#pragma unroll
   for (int i = 0; i < lane_values; ++i) {
     const int dim = i * warp_size + lane_index();
     if (dim < head_dim) result.at[i] = widen(from[dim]);
@@ -51,7 +51,7 @@ __device__ inline Spread load_spread(const Bf16* from, int head_dim) {
 
 __device__ inline void store_spread(Bf16* to, const Spread& values, float factor,
                                     int head_dim) {
-  SHARDBENCH_UNROLL
+#pragma unroll
   for (int i = 0; i < lane_values; ++i) {
     const int dim = i * warp_size + lane_index();
     if (dim < head_dim) to[dim] = narrow(values.at[i] * factor);
@@ -60,7 +60,7 @@ __device__ inline void store_spread(Bf16* to, const Spread& values, float factor
 
 __device__ inline float dot(const Spread& a, const Spread& b) {
   float sum = 0;
-  SHARDBENCH_UNROLL
+#pragma unroll
   for (int i = 0; i < lane_values; ++i)
     sum += a.at[i] * b.at[i];
   return warp_sum(sum);
@@ -94,7 +94,7 @@ __global__ void forward_kernel(Bf16* out, float* lse, const Bf16* qkv, Geometry 
     const float p = expf(score - higher);
     maximum = higher;
     sum = sum * shrink + p;
-    SHARDBENCH_UNROLL
+#pragma unroll
     for (float& value : sum_v.at)
       value *= shrink;
     sum_v.add(p, load_spread(row + v_at, g.head_dim));

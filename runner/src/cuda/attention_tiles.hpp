@@ -33,7 +33,7 @@ __device__ inline void load_tile(Bf16* tile, const Bf16* from, int stride, int v
   int row = thread / chunks;
   Bf16* to = tile + tile_offset<dim>(row, column);
   from += static_cast<i64>(row) * stride + column * chunk_values;
-  SHARDBENCH_UNROLL
+#pragma unroll
   for (int first = 0; first < rows; first += rows_at_once) {
     if (rows_at_once > rows && row >= rows) break;
     // Where nothing is read, any address will do.

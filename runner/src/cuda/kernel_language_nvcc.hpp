@@ -6,9 +6,6 @@
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
 
-/// Before a loop over a fixed number of registers.
-#define SHARDBENCH_UNROLL _Pragma("unroll")
-
 namespace shardbench {
 
 constexpr unsigned all_lanes = 0xffffffffU;

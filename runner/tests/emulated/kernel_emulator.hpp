@@ -22,7 +22,6 @@
 #define __forceinline__ inline
 #define __launch_bounds__(...)
 // NOLINTEND(bugprone-reserved-identifier)
-#define SHARDBENCH_UNROLL
 
 namespace shardbench::emulator {
 
