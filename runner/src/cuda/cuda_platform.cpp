@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda/cuda_platform.hpp"
 
+#include "clock.hpp"
 #include "cuda/cuda_device.hpp"
+#include "cuda/gpu_comm_stream.hpp"
 #include "error.hpp"
+#include "nccl/nccl_communicator.hpp"
+#include "nvml.hpp"
 #include "staged_communicator.hpp"
 
 #include <optional>
@@ -17,6 +21,13 @@ class PinnedMemory final : public Allocator {
   void release(std::byte* data, i64) override { gpu::release_pinned(data); }
 };
 
+// Between two looks at the GPU while the host waits for it: little beside a train step.
+constexpr int look_pause_us = 50;
+// While NCCL connects, or takes what it was asked: sockets wake the rank sooner.
+constexpr double connect_pause_s = 1e-3;
+// Between two questions to the driver about clocks and power.
+constexpr double examination_pause_s = 1.0;
+
 gpu::Facts opened(const Options& options) {
   if (const auto why = gpu::unavailable())
     fail(ErrorClass::internal, "no GPU can be used: " + *why);
@@ -27,10 +38,22 @@ std::string version_text(int cuda_version) {
   return std::to_string(cuda_version / 1000) + "." + std::to_string(cuda_version % 1000 / 10);
 }
 
+/// One rank alone can do without NCCL.
+NcclLibrary loaded(const std::string& comm, i64 world_size) {
+  if (comm != "nccl") return {};
+  NcclLibrary library = load_nccl();
+  if (!library.refusal.empty() && world_size > 1) fail(ErrorClass::comm_error, library.refusal);
+  return library;
+}
+
 class CudaPlatform final : public Platform {
  public:
   explicit CudaPlatform(const Options& options)
-      : comm_(options.comm.empty() ? "staged" : options.comm), facts_(opened(options)) {}
+      : comm_(options.comm.empty() ? "nccl" : options.comm),
+        nccl_(loaded(comm_, options.world_size)),
+        facts_(opened(options)) {
+    device_.while_waiting([this] { look(); });
+  }
 
   Device& device() override { return device_; }
   Allocator& host() override { return host_; }
@@ -46,11 +69,32 @@ class CudaPlatform final : public Platform {
         .text("cuda_runtime", version_text(facts_.runtime_version))
         .text("matrix_products", device_.products().library())
         .text("comm", comm_);
+    if (monitor_) start.raw("gpu_health", health_json(monitor_->health()).str());
+    if (nccl_.version == 0) return;
+    JsonObject settings;
+    for (const auto& [name, value] : nccl_settings())
+      settings.text(name, value);
+    start.text("nccl", nccl_version_name(nccl_.version)).raw("nccl_settings", settings.str());
   }
 
   std::unique_ptr<Communicator> connect(const Connection& c, Group group) override {
-    return std::make_unique<StagedCommunicator>(connect_host(c, std::move(group)), device_,
-                                                c.host_memory);
+    mesh_ = &c.mesh;
+    if (comm_ == "staged")
+      return std::make_unique<StagedCommunicator>(connect_host(c, std::move(group)), device_,
+                                                  c.host_memory);
+    if (!world_) open_world(c);
+    CommStream& stream = stream_for(group.name);
+    return std::make_unique<NcclCommunicator>(*world_, std::move(group), c.mesh.rank(), stream,
+                                              device_, c.recorder);
+  }
+
+  void disconnect() override {
+    device_.synchronize();
+    if (world_) world_->finalize();
+  }
+
+  void abort() override {
+    if (world_) world_->abort_all();
   }
 
   /// Of the whole GPU: of all ranks, where several share it.
@@ -65,15 +109,54 @@ class CudaPlatform final : public Platform {
                                  .integer("outside_arenas_bytes", own - memory.reserved_bytes())
                                  .integer("allocations", memory.source_allocations())
                                  .str());
+    if (at_work_) result.raw("gpu_health", health_json(*at_work_).str());
   }
 
  private:
+  void open_world(const Connection& c) {
+    world_.emplace(nccl_.table, NcclHost{[c](const Group& group, const NcclUniqueId& own) {
+                                           return share_id(*connect_host(c, group), own);
+                                         },
+                                         [&mesh = c.mesh] {
+                                           mesh.wait_event(Deadline::in(connect_pause_s));
+                                         },
+                                         c.limit_s});
+  }
+
+  /// The host waits for the GPU: time to hear of peers and of NCCL, and to see how the GPU does
+  /// at work.
+  void look() {
+    if (mesh_ != nullptr) mesh_->progress();
+    if (world_) world_->check();
+    if (monitor_ && seconds_since(examined_) > examination_pause_s) {
+      at_work_ = monitor_->health();
+      examined_ = now();
+    }
+    sleep_us(look_pause_us);
+  }
+
+  /// One stream per kind of communication. What TP exchanges is waited for at once: on the
+  /// stream that computes, it costs no hand-over.
+  CommStream& stream_for(const std::string& group) {
+    if (group == "tp") return tensor_;
+    return group == "pp" ? pipeline_ : data_;
+  }
+
   std::string comm_;
+  NcclLibrary nccl_;
   gpu::Facts facts_;
   gpu::MemoryState at_start_ =
       gpu::memory_state();  // with the context, without anything of ours
   CudaDevice device_;
   PinnedMemory host_;
+  std::unique_ptr<GpuMonitor> monitor_ = GpuMonitor::open(facts_.uuid, facts_.pci_bus_id);
+  std::optional<GpuHealth> at_work_;  // the last time that it was looked at while it worked
+  TimePoint examined_{};
+  Mesh* mesh_ = nullptr;
+  GpuCommStream tensor_{device_.stream(), GpuCommStream::Kind::shared_with_compute};
+  GpuCommStream pipeline_{device_.stream(), GpuCommStream::Kind::own};
+  GpuCommStream data_{device_.stream(), GpuCommStream::Kind::own};
+  std::optional<NcclWorld> world_;
 };
 
 }  // namespace

@@ -21,6 +21,7 @@ class GpuCommStream final : public CommStream {
   GpuCommStream(const GpuCommStream&) = delete;
   GpuCommStream& operator=(const GpuCommStream&) = delete;
 
+  bool computes() const override { return kind_ == Kind::shared_with_compute; }
   void* native() override { return stream_.handle; }
   void follow_compute() override;
   u64 mark() override;

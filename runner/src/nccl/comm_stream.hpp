@@ -14,6 +14,8 @@ class CommStream {
   CommStream(const CommStream&) = delete;
   CommStream& operator=(const CommStream&) = delete;
 
+  /// It is the stream that computes: what it is given stands in computation's way by itself.
+  virtual bool computes() const { return false; }
   /// As cudaStream_t, for NCCL.
   virtual void* native() = 0;
   /// What this stream is given next starts after all that the device was given to compute.

@@ -51,11 +51,19 @@ Token NcclCommunicator::issue(Operation operation, i64 bytes,
   issue_messages();
   progress();
   const u64 recorded = record(operation, sequence_++, bytes, -1);
-  stream_.follow_compute();
-  world_.run(comm_, group_, std::string(operation_name(operation)), call);
-  if (under_way_.empty()) moved_ = now();
+  give(std::string(operation_name(operation)), call);
   under_way_.push_back({++last_token_, operation, stream_.mark(), recorded});
   return last_token_;
+}
+
+/// Hands work to the stream.
+void NcclCommunicator::give(const std::string& what, const std::function<NcclResult()>& call) {
+  stream_.follow_compute();
+  const bool stands = stream_.computes();
+  const Mark from = stands ? device_.mark() : Mark{};
+  world_.run(comm_, group_, what, call);
+  if (stands) waits_.emplace_back(from, device_.mark());
+  if (under_way_.empty()) moved_ = now();
 }
 
 Token NcclCommunicator::all_reduce(void* data, i64 count, Dtype dtype, Reduction reduction) {
@@ -145,9 +153,7 @@ void NcclCommunicator::issue_messages() {
             (m.operation == Operation::send ? " to rank " : " from rank ") +
             std::to_string(member(m.peer));
   }
-  stream_.follow_compute();
-  world_.run(comm_, group_, what, [&] { return call_messages(messages); });
-  if (under_way_.empty()) moved_ = now();
+  give(what, [&] { return call_messages(messages); });
   const u64 mark = stream_.mark();
   for (std::size_t i = 0; i < messages.size(); ++i)
     under_way_.push_back({messages[i].token, messages[i].operation, mark, recorded[i]});
@@ -175,7 +181,7 @@ NcclResult NcclCommunicator::call_messages(const std::vector<Message>& messages)
 
 void NcclCommunicator::hold_compute(u64 mark) {
   // Work of a stream is done in order: who waits for a later point waits for this one too.
-  if (mark <= held_) return;
+  if (stream_.computes() || mark <= held_) return;
   held_ = mark;
   const Mark from = device_.mark();
   stream_.hold_compute(mark);

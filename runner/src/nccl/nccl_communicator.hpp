@@ -61,6 +61,7 @@ class NcclCommunicator final : public Communicator {
 
   i64 member(i64 index) const { return group_.members[static_cast<std::size_t>(index)]; }
   Token issue(Operation operation, i64 bytes, const std::function<NcclResult()>& call);
+  void give(const std::string& what, const std::function<NcclResult()>& call);
   Token post(const Message& message);
   void issue_messages();
   NcclResult call_messages(const std::vector<Message>& messages) const;
@@ -88,7 +89,8 @@ class NcclCommunicator final : public Communicator {
   std::deque<UnderWay> under_way_;
   TimePoint moved_{};  // when the first of them came to be the first
   u64 held_ = 0;       // the device's computation waits for all up to this mark
-  std::vector<std::pair<Mark, Mark>> waits_;  // of the device, not yet told as time
+  std::vector<std::pair<Mark, Mark>>
+      waits_;  // between which the device stood still, not yet told as time
   std::list<NcclCommunicator*>::iterator user_;
 };
 
