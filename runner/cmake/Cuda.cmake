@@ -38,6 +38,14 @@ if(CCACHE)
 endif()
 find_package(CUDAToolkit REQUIRED)
 set(SHARDBENCH_HAS_CUDA ON)
+# Nothing is linked with it: the program loads it when it starts.
+find_file(SHARDBENCH_NCCL_LIBRARY libnccl.so.2 HINTS ENV NCCL_ROOT ${CUDAToolkit_LIBRARY_DIR}
+  PATHS /usr/lib/x86_64-linux-gnu /usr/lib/aarch64-linux-gnu /usr/lib64 PATH_SUFFIXES lib lib64)
+if(SHARDBENCH_NCCL_LIBRARY)
+  message(STATUS "shardbench: NCCL is loaded at run time, here from ${SHARDBENCH_NCCL_LIBRARY}")
+else()
+  message(STATUS "shardbench: no NCCL here; it is loaded at run time where there is one")
+endif()
 message(STATUS "shardbench: kernels by nvcc ${CMAKE_CUDA_COMPILER_VERSION} for ${CMAKE_CUDA_ARCHITECTURES}")
 
 # CMake 3.25 does not know the flag.
