@@ -151,7 +151,10 @@ void wait(Stream stream, Event event) {
 
 bool reached(Event event) {
   const cudaError_t answer = cudaEventQuery(of(event));
-  if (answer == cudaErrorNotReady) return false;
+  if (answer == cudaErrorNotReady) {
+    (void)cudaGetLastError();  // it would be told again after the next launch
+    return false;
+  }
   accept(answer, "work on the GPU");
   return true;
 }
