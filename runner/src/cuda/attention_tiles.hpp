@@ -29,15 +29,16 @@ __device__ inline void load_tile(Bf16* tile, const Bf16* from, int stride, int v
   constexpr int rows_at_once = threads / chunks;
   static_assert(rows_at_once % 8 == 0 || rows_at_once >= rows, "the permutation repeats");
   const int thread = recomputed(static_cast<int>(threadIdx.x));
-  const int column = thread % chunks;
+  const int chunk = thread % chunks;
+  const int column = chunk * chunk_values;
   int row = thread / chunks;
-  Bf16* to = tile + tile_offset<dim>(row, column);
-  from += static_cast<i64>(row) * stride + column * chunk_values;
+  Bf16* to = tile + tile_offset<dim>(row, chunk);
+  from += static_cast<i64>(row) * stride + column;
 #pragma unroll
   for (int first = 0; first < rows; first += rows_at_once) {
     if (rows_at_once > rows && row >= rows) break;
     // Where nothing is read, any address will do.
-    copy_async(to + first * dim, from, row < valid);
+    copy_async(to + i64{first} * dim, from, row < valid);
     row += rows_at_once;
     from += static_cast<i64>(rows_at_once) * stride;
   }
