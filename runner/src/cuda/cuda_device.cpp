@@ -56,7 +56,8 @@ void CudaDevice::upload(void* to, const void* host, i64 bytes) {
 }
 
 void CudaDevice::download(void* host, const void* from, i64 bytes) {
-  // Into ordinary memory the driver itself waits for the stream: then nobody would hear of peers.
+  // Into ordinary memory the driver itself waits for the stream: then nobody would hear of
+  // peers.
   synchronize();
   gpu::download(stream_, host, from, bytes);
   synchronize();
