@@ -14,8 +14,7 @@ namespace shardbench {
 struct EqualitySuite {
   /// Of toys of four layers; gradients may be further off in deeper ones.
   Tolerance tolerance;
-  /// Roundings of layers are independent of each other: they add up as the root of their
-  /// number.
+  /// Each layer rounds what it is given and what it gives: deeper toys are further off.
   bool rounds_in_layers;
   i64 width;  // of the toy models, see all_cases()
   std::function<std::unique_ptr<Platform>(i64 rank)> open;
