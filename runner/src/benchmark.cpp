@@ -69,6 +69,7 @@ class Run {
     start();
     connect();
     enter("init");
+    join_groups();
     if (options_.network_probe != NetworkProbe::off)
       network_ = network_probe({device(), *network(), *report_, platform_->probe_bytes()});
     if (options_.network_probe != NetworkProbe::alone) measure();
@@ -169,20 +170,24 @@ class Run {
     mesh_ = std::make_unique<Mesh>(options_.rank, std::move(meeting.sockets));
     connection_.emplace(Connection{*mesh_, *memory_, host_memory(), &recorder_,
                                    options_.deadlines_s.at("comm")});
-    groups_ =
-        make_groups(options_.layout, options_.rank, 1, group_maker(*platform_, *connection_));
-    report_ = connect_host(*connection_, everyone("report", 0));
   }
 
-  /// A group beside those of the layout.
-  Group everyone(const char* name, u64 number) const {
-    return {name, 1 + group_ids_used(options_.layout) + number,
+  /// NCCL's communicators are set up here, which is part of init.
+  void join_groups() {
+    groups_ =
+        make_groups(options_.layout, options_.rank, 1, group_maker(*platform_, *connection_));
+    report_ = connect_host(*connection_, everyone("report"));
+  }
+
+  /// A group beside those of the layout; the next one has another id.
+  Group everyone(const char* name) {
+    return {name, 1 + group_ids_used(options_.layout) + extra_groups_++,
             members_of(options_.layout, options_.rank, "world")};
   }
 
   /// All ranks by the device's own way, for judging it.
   std::unique_ptr<Communicator> network() {
-    return platform_->connect(*connection_, everyone("network", 1));
+    return platform_->connect(*connection_, everyone("network"));
   }
 
   void measure() {
@@ -338,6 +343,7 @@ class Run {
   std::optional<Memory> own_host_memory_;
   std::unique_ptr<Mesh> mesh_;
   std::optional<Connection> connection_;
+  u64 extra_groups_ = 0;
   Groups groups_;
   std::unique_ptr<Communicator> report_;  // what is said about the run, apart from the run
   std::unique_ptr<Trainer> trainer_;
