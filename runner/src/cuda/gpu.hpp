@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the CUDA side needs of a GPU, apart from kernels and matrix products.
 //
-// A link-time seam: gpu.cu defines it by the CUDA runtime; tests/emulated/gpu.cpp on the host,
-// where device memory is host memory and work is done as it is given. Whatever the driver
+// A link-time seam: runtime.cpp defines it by the CUDA runtime; tests/emulated/gpu.cpp on the
+// host, where device memory is host memory and work is done as it is given. Whatever the driver
 // refuses ends the rank by fail(), naming the call and the driver's word for it.
 #pragma once
 

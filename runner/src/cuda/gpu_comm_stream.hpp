@@ -13,8 +13,8 @@ namespace shardbench {
 
 class GpuCommStream final : public CommStream {
  public:
-  /// `own` is the stream of `compute` itself for what is waited for at once anyway: then there
-  /// is nothing to order.
+  /// `shared_with_compute` is the stream of `compute` itself, for what is waited for at once
+  /// anyway: then there is nothing to order.
   enum class Kind { own, shared_with_compute };
   GpuCommStream(gpu::Stream compute, Kind kind);
   ~GpuCommStream() override;
