@@ -7,11 +7,16 @@
 
 #include <fmt/format.h>
 
+#include <locale.h>
+#include <time.h>
+#include <wchar.h>
+
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cmath>
 #include <cstdint>
+#include <ctime>
+#include <initializer_list>
 
 namespace shardsweep {
 namespace {
@@ -22,19 +27,6 @@ struct Range {
   CodePoint first;
   CodePoint last;
 };
-// Blocks, not single characters (Unicode 15, EastAsianWidth and Emoji_Presentation).
-constexpr std::array<Range, 10> wide{{{0x1100, 0x115f},
-                                      {0x2e80, 0xa4cf},
-                                      {0xac00, 0xd7a3},
-                                      {0xf900, 0xfaff},
-                                      {0xfe30, 0xfe6f},
-                                      {0xff00, 0xff60},
-                                      {0xffe0, 0xffe6},
-                                      {0x1f300, 0x1f6ff},
-                                      {0x1f900, 0x1faff},
-                                      {0x20000, 0x3fffd}}};
-constexpr std::array<Range, 5> without_width{
-    {{0x0300, 0x036f}, {0x200b, 0x200d}, {0x20d0, 0x20ff}, {0xfe00, 0xfe0f}, {0xfe20, 0xfe2f}}};
 // C0, DEL and C1 are commands to a terminal; the others turn the direction of what follows.
 constexpr std::array<Range, 6> harmful{{{0x00, 0x1f},
                                         {0x7f, 0x9f},
@@ -43,12 +35,55 @@ constexpr std::array<Range, 6> harmful{{{0x00, 0x1f},
                                         {0x2028, 0x202e},
                                         {0x2066, 0x2069}}};
 
-template <std::size_t N>
-bool within(const std::array<Range, N>& ranges, CodePoint point) {
-  return std::any_of(ranges.begin(), ranges.end(), [point](const Range& range) {
+bool is_harmful(CodePoint point) {
+  return std::any_of(harmful.begin(), harmful.end(), [point](const Range& range) {
     return range.first <= point && point <= range.last;
   });
 }
+
+/// What our own texts have beyond ASCII.
+struct Substitute {
+  CodePoint point;
+  std::string_view text;
+};
+constexpr std::array<Substitute, 16> substitutes{{{0x00b1, "+-"},
+                                                  {0x00b5, "u"},
+                                                  {0x00b7, "."},
+                                                  {0x00d7, "x"},
+                                                  {0x2013, "-"},
+                                                  {0x2014, "-"},
+                                                  {0x2018, "'"},
+                                                  {0x2019, "'"},
+                                                  {0x201c, "\""},
+                                                  {0x201d, "\""},
+                                                  {0x2026, "..."},
+                                                  {0x2192, "->"},
+                                                  {0x2264, "<="},
+                                                  {0x2265, ">="},
+                                                  {0x2588, "#"},
+                                                  {0x2591, "."}}};
+
+/// The C library knows Unicode's widths, in a UTF-8 locale.
+class WideLocale {
+ public:
+  WideLocale() : before_(::uselocale(utf8())) {}
+  WideLocale(const WideLocale&) = delete;
+  WideLocale& operator=(const WideLocale&) = delete;
+  ~WideLocale() { ::uselocale(before_); }
+
+  [[nodiscard]] std::size_t width(CodePoint point) const {
+    const int columns = ::wcwidth(static_cast<wchar_t>(point));
+    return columns < 0 ? 1 : static_cast<std::size_t>(columns);
+  }
+
+ private:
+  /// Zero where there is none: then the locale stays as it is.
+  static locale_t utf8() {
+    static const locale_t locale = ::newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr);
+    return locale;
+  }
+  locale_t before_;
+};
 
 struct Character {
   CodePoint point = 0;
@@ -71,73 +106,75 @@ Character character_at(std::string_view text, std::size_t at) {
   return none ? Character{} : Character{point, length};
 }
 
-std::string time_text(std::int64_t microseconds) {
-  if (microseconds == 0) return {};
-  using std::chrono::days;
-  constexpr std::int64_t second = 1'000'000;
-  constexpr std::int64_t day = 86'400 * second;
-  const auto whole = microseconds / day - (microseconds % day < 0 ? 1 : 0);
-  // A date beyond what a calendar holds is a number.
-  if (whole > 2'900'000 || whole < -700'000) return std::to_string(microseconds);
-  const std::chrono::year_month_day date{std::chrono::sys_days(days(whole))};
-  const auto of_day = (microseconds - whole * day) / second;
-  return fmt::format("{:04}-{:02}-{:02} {:02}:{:02}:{:02}", static_cast<int>(date.year()),
-                     static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
-                     of_day / 3600, of_day / 60 % 60, of_day % 60);
-}
-
-/// Three or four significant digits, whole thousands in groups.
+/// Three significant digits, whole thousands in groups.
 std::string plain(double value) {
-  if (!std::isfinite(value)) return fmt::format("{}", value);
-  if (std::abs(value) >= 1000 && std::abs(value) < 1e15) return grouped(std::llround(value));
-  return fmt::format("{:.4g}", value);
+  constexpr double largest = 1e15;  // beyond, a double's digits are not all its own
+  if (!std::isfinite(value) || std::abs(value) >= largest) return fmt::format("{:.3g}", value);
+  return value < 0 ? "-" + amount_text(-value) : amount_text(value);
 }
 
-std::string duration_text(double seconds) {
-  constexpr double minute = 60;
-  constexpr double hour = 3600;
-  if (std::abs(seconds) < minute) return fmt::format("{:.3g} s", seconds);
-  if (std::abs(seconds) < hour)
-    return fmt::format("{}min {:02}s", std::llround(seconds) / 60, std::llround(seconds) % 60);
-  return fmt::format("{}h {:02}min", std::llround(seconds / minute) / 60,
-                     std::llround(seconds / minute) % 60);
+bool ends_with_any(std::string_view column, std::initializer_list<std::string_view> endings) {
+  return std::any_of(endings.begin(), endings.end(),
+                     [column](std::string_view ending) { return column.ends_with(ending); });
 }
 
 /// The unit of a column that is no metric.
 std::string_view unit_by_name(std::string_view column) {
   if (column.ends_with("_bytes")) return "B";
   if (column.ends_with("_ms")) return "ms";
-  if (column.ends_with("_per_gpu")) return "tokens/s/GPU";
-  if (column == "at" || column == "since" || column == "last_seen" || column.ends_with("_at"))
-    return "time";
+  if (column == "mfu" || ends_with_any(column, {"_mfu", "_spread", "_share"})) return "%";
   if (column.ends_with("_s") && !column.ends_with("_per_s")) return "s";
   return {};
 }
 
-std::string number_text(std::string_view column, double value, bool whole) {
-  if (column == "mfu" || column.ends_with("_spread"))
-    return fmt::format("{:.1f} %", value * 100);
+/// Numbers that name a thing and measure nothing: 12345, not 12,345.
+bool is_label(std::string_view column) {
+  return column == "id" || column.ends_with("_id") || column == "position" ||
+         column.ends_with("port") || column == "revision" || column == "seed";
+}
+
+std::string number_text(std::string_view column, double value) {
+  const auto by_name = unit_by_name(column);
   const auto* metric = find_metric(column);
-  const auto unit = metric != nullptr ? metric->unit : unit_by_name(column);
+  const auto unit = by_name.empty() && metric != nullptr ? metric->unit : by_name;
+  if (unit == "%") return percent_text(value);
   if (unit == "B") return bytes_text(value);
-  if (unit == "ms") return plain(value) + " ms";
+  if (unit == "ms") return duration_text(value * 1e-3);
   if (unit == "s") return duration_text(value);
-  if (metric == nullptr && unit.empty() && whole) return fmt::format("{}", std::llround(value));
   return plain(value);
 }
 
 }  // namespace
 
+bool is_time(std::string_view column) {
+  return column == "at" || column == "since" || column == "last_seen" ||
+         column.ends_with("_at");
+}
+
+std::string local_time_text(std::int64_t microseconds) {
+  constexpr std::int64_t second = 1'000'000;
+  if (microseconds == 0) return {};
+  // A date beyond what a calendar holds is a number.
+  if (utc_text(microseconds).empty()) return std::to_string(microseconds);
+  const auto seconds =
+      static_cast<::time_t>(microseconds / second - (microseconds % second < 0 ? 1 : 0));
+  std::tm local{};
+  if (::localtime_r(&seconds, &local) == nullptr) return std::to_string(microseconds);
+  return fmt::format("{:04}-{:02}-{:02} {:02}:{:02}:{:02}", local.tm_year + 1900,
+                     local.tm_mon + 1, local.tm_mday, local.tm_hour, local.tm_min,
+                     local.tm_sec);
+}
+
 std::string humanised(std::string_view column, const Value& value) {
   if (const auto* text = std::get_if<std::string>(&value)) return printable(*text);
   if (const auto* integer = std::get_if<std::int64_t>(&value)) {
-    if (unit_by_name(column) == "time") return time_text(*integer);
-    // A number without a unit stays exact: ids go beyond a double's digits.
-    if (find_metric(column) == nullptr && unit_by_name(column).empty())
-      return std::to_string(*integer);
-    return number_text(column, static_cast<double>(*integer), true);
+    if (is_time(column)) return local_time_text(*integer);
+    if (is_label(column)) return std::to_string(*integer);
+    // A number without a unit stays exact: it may go beyond a double's digits.
+    if (unit_by_name(column).empty()) return grouped(*integer);
+    return number_text(column, static_cast<double>(*integer));
   }
-  if (const auto* real = std::get_if<double>(&value)) return number_text(column, *real, false);
+  if (const auto* real = std::get_if<double>(&value)) return number_text(column, *real);
   return {};
 }
 
@@ -147,7 +184,7 @@ std::string printable(std::string_view text) {
     const auto character = character_at(text, at);
     if (character.length == 0) {
       out += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[at]));
-    } else if (!within(harmful, character.point)) {
+    } else if (!is_harmful(character.point)) {
       out += text.substr(at, character.length);
     } else if (character.point < 0x80) {
       out += character.point == '\n'   ? "\\n"
@@ -161,11 +198,34 @@ std::string printable(std::string_view text) {
   return out;
 }
 
+std::string in_charset(std::string_view text, bool utf8) {
+  if (utf8) return std::string(text);
+  std::string out;
+  for (std::size_t at = 0; at < text.size();) {
+    const auto character = character_at(text, at);
+    const auto* substitute =
+        std::find_if(substitutes.begin(), substitutes.end(),
+                     [&](const Substitute& each) { return each.point == character.point; });
+    if (character.length <= 1) {
+      out += text[at];
+    } else if (substitute != substitutes.end()) {
+      out += substitute->text;
+    } else {
+      out += fmt::format("\\u{{{:04x}}}", character.point);
+    }
+    at += std::max<std::size_t>(character.length, 1);
+  }
+  return out;
+}
+
 std::size_t width_of(std::string_view text) {
+  const auto is_ascii = [](char c) { return static_cast<unsigned char>(c) < 0x80; };
+  if (std::all_of(text.begin(), text.end(), is_ascii)) return text.size();
+  const WideLocale locale;
   std::size_t width = 0;
   for (std::size_t at = 0; at < text.size();) {
     const auto character = character_at(text, at);
-    if (!within(without_width, character.point)) width += within(wide, character.point) ? 2 : 1;
+    width += character.point < 0x80 ? 1 : locale.width(character.point);
     at += std::max<std::size_t>(character.length, 1);
   }
   return width;
@@ -176,6 +236,45 @@ std::string padded(const std::string& text, std::size_t width, Align align) {
   if (own >= width) return text;
   const std::string blanks(width - own, ' ');
   return align == Align::left ? text + blanks : blanks + text;
+}
+
+namespace {
+
+/// Bytes of `text` that fit into `width` columns; one character at least.
+std::size_t fitting(std::string_view text, std::size_t width) {
+  const WideLocale locale;
+  std::size_t used = 0;
+  std::size_t at = 0;
+  while (at < text.size()) {
+    const auto character = character_at(text, at);
+    used += character.point < 0x80 ? 1 : locale.width(character.point);
+    if (used > width && at > 0) return at;
+    at += std::max<std::size_t>(character.length, 1);
+  }
+  return at;
+}
+
+/// Where the line that begins `text` ends: at a blank where one is in reach.
+std::size_t line_end(std::string_view text, std::size_t width) {
+  const auto most = fitting(text, width);
+  if (most == text.size() || text[most] == ' ') return most;
+  const auto blank = text.rfind(' ', most);
+  return blank == std::string_view::npos || text.find_first_not_of(' ') > blank ? most : blank;
+}
+
+}  // namespace
+
+std::vector<std::string> folded(std::string_view text, std::size_t width, std::size_t indent) {
+  std::vector<std::string> lines;
+  do {
+    const auto room = lines.empty() ? width : width - std::min(width - 1, indent);
+    const auto end = line_end(text, std::max<std::size_t>(room, 1));
+    std::string_view line = text.substr(0, end);
+    line = line.substr(0, line.find_last_not_of(' ') + 1);
+    lines.emplace_back(line);
+    text = text.substr(std::min(text.size(), text.find_first_not_of(' ', end)));
+  } while (!text.empty());
+  return lines;
 }
 
 }  // namespace shardsweep

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which columns of a table stand on a terminal of a given width. Pure.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace shardsweep {
+
+inline constexpr std::size_t column_gap = 2;
+
+/// A column as it wants to stand.
+struct ColumnShape {
+  std::size_t width = 0;  ///< of its widest text, title included
+  std::size_t least = 0;  ///< what it can live with: less than `width` where its text may fold
+  std::size_t rank = 0;   ///< importance; 0: the column that names a row
+  bool same = false;      ///< every row has the same text
+  bool empty = false;     ///< and that is nothing
+};
+
+struct Arrangement {
+  bool vertical = false;            ///< a block per row instead of a line
+  std::vector<std::size_t> shown;   ///< in the order of the table
+  std::vector<std::size_t> widths;  ///< of the shown ones
+  std::vector<std::size_t> same;    ///< go into a line above the table
+  std::vector<std::size_t> hidden;  ///< for want of width
+};
+
+enum class Choice : std::uint8_t {
+  fit,   ///< columns of one same value go above, the least important ones are left out
+  every  ///< each column is wanted: what does not fit stands as blocks
+};
+
+/// No width: every column as wide as it wants to be.
+[[nodiscard]] Arrangement arrange(const std::vector<ColumnShape>& columns,
+                                  std::optional<std::size_t> width, Choice choice);
+
+}  // namespace shardsweep
