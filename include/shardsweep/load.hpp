@@ -6,6 +6,7 @@
 #include <shardsweep/result.hpp>
 #include <shardsweep/sweep.hpp>
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -27,6 +28,16 @@ struct LoadOptions {
 /// A cluster preset by its name, or a file.
 [[nodiscard]] Result<ClusterSpec> load_cluster(const std::string& name,
                                                const std::filesystem::path& presets);
+/// A model preset by its name.
+[[nodiscard]] Result<ModelSpec> load_model(const std::string& name,
+                                           const std::filesystem::path& presets);
+
+enum class PresetKind : std::uint8_t { model, cluster };
+/// Names of the presets in that folder, sorted.
+[[nodiscard]] std::vector<std::string> preset_names(const std::filesystem::path& presets,
+                                                    PresetKind kind);
+[[nodiscard]] std::filesystem::path preset_file(const std::filesystem::path& presets,
+                                                PresetKind kind, const std::string& name);
 [[nodiscard]] Result<SiteSpec> load_site(const std::filesystem::path& file);
 [[nodiscard]] Result<SiteSpec> load_site_text(std::string_view text, const std::string& name);
 

@@ -9,7 +9,9 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <array>
 #include <iostream>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,24 +21,39 @@ namespace {
 
 constexpr int usage_error = 2;
 
+using Words = std::vector<std::string>;
+
+/// The headings under which commands are listed. A command that stands in none is under
+/// "Other".
+struct Group {
+  std::string_view name;
+  std::vector<std::string_view> commands;
+};
+const std::array<Group, 3> groups{{
+    {"Daily commands",
+     {"new", "plan", "submit", "run", "status", "follow", "logs", "pause", "resume", "cancel",
+      "rerun", "show"}},
+    {"Results",
+     {"results", "query", "best", "heatmap", "compare", "explain", "frontier", "report",
+      "export", "delete"}},
+    {"Other commands", {}},
+}};
+
+std::string group_of(std::string_view command) {
+  for (const Group& group : groups) {
+    const auto& all = group.commands;
+    if (std::find(all.begin(), all.end(), command) != all.end()) return std::string(group.name);
+  }
+  return std::string(groups.back().name);
+}
+
 class Grammar {
  public:
   explicit Grammar(Options& options) : o_(options) {
-    app_.set_version_flag("--version", std::string("shardsweep ") + version);
+    app_.set_version_flag("--version", std::string("shardsweep ") + version,
+                          "Print the version and exit.");
+    app_.set_help_flag("-h,--help", "Print this help and exit.");
     app_.require_subcommand(1);
-    app_.get_formatter()->column_width(34);
-    app_.footer(
-        "Daily: plan submit run status follow pause resume cancel rerun show\n"
-        "Results: results query best heatmap export\n"
-        "Before anything runs: suggest calibrate\n"
-        "Tables of others: import replay evaluate-memory\n"
-        "Other: nodes doctor daemon tick render gc\n"
-        "A sweep's name, a trial's slug, an attempt (slug.2) or a job id is understood "
-        "wherever a "
-        "thing is named.\n"
-        "Exit codes: 0 every trial has a final verdict, 1 failed, 2 wrong usage or input, 3 "
-        "some "
-        "are undecided, 130 interrupted.");
     add_sweep_commands();
     add_control_commands();
     add_result_commands();
@@ -45,18 +62,89 @@ class Grammar {
   }
 
   Parsed parse(int argc, char** argv) {
-    if (argc > 1 && !known_command(argv[1])) return {{}, usage_error};
+    if (argc < 2) {
+      std::cerr << "shardsweep: give a command; 'shardsweep help' lists them.\n";
+      return {{}, usage_error};
+    }
+    if (!known_command(argv[1])) return {{}, usage_error};
     try {
       app_.parse(argc, argv);
+    } catch (const CLI::CallForHelp&) {
+      return {{}, print_help(parsed_command())};
     } catch (const CLI::ParseError& error) {
       const int code = app_.exit(error);
       return {{}, code == 0 ? 0 : usage_error};
     }
-    o_.command = app_.get_subcommands().front()->get_name();
+    o_.command = parsed_command();
+    if (o_.command == "help" && o_.topic_is_command())
+      return {{}, print_help(o_.names.empty() ? "" : o_.names.front())};
     return {o_, std::nullopt};
   }
 
+  [[nodiscard]] CommandLine describe() const {
+    CommandLine line{.program = "shardsweep",
+                     .version = version,
+                     .about = app_.get_description(),
+                     .options = options_of(app_)};
+    for (const Group& group : groups)
+      line.groups.emplace_back(group.name);
+    for (const CLI::App* sub : app_.get_subcommands([](const CLI::App*) { return true; })) {
+      if (sub->get_group().empty()) continue;
+      line.commands.push_back(
+          {sub->get_name(), sub->get_group(), sub->get_description(), options_of(*sub)});
+    }
+    return line;
+  }
+
  private:
+  [[nodiscard]] std::string parsed_command() const {
+    const auto parsed = app_.get_subcommands();
+    return parsed.empty() ? "" : parsed.front()->get_name();
+  }
+  [[nodiscard]] int print_help(const std::string& command) const {
+    const CommandLine line = describe();
+    if (!command.empty() && find_command_help(line, command) == nullptr) {
+      Words topics(help_topics.begin(), help_topics.end());
+      for (const CommandHelp& each : line.commands)
+        topics.push_back(each.name);
+      std::cerr << "shardsweep: there is no help about '" << command << "'"
+                << did_you_mean(command, {topics.begin(), topics.end()})
+                << "\n'shardsweep help' lists the commands.\n";
+      return usage_error;
+    }
+    std::cout << help_text(line, command);
+    return 0;
+  }
+
+  [[nodiscard]] std::vector<OptionHelp> options_of(const CLI::App& app) const {
+    std::vector<OptionHelp> positionals;
+    std::vector<OptionHelp> flags;
+    for (const CLI::Option* option : app.get_options()) {
+      if (option->get_group().empty()) continue;
+      OptionHelp help = described(*option);
+      (help.positional ? positionals : flags).push_back(std::move(help));
+    }
+    positionals.insert(positionals.end(), flags.begin(), flags.end());
+    return positionals;
+  }
+  [[nodiscard]] OptionHelp described(const CLI::Option& option) const {
+    OptionHelp help;
+    help.positional = option.get_positional();
+    if (!option.get_lnames().empty()) help.name = "--" + option.get_lnames().front();
+    if (!option.get_snames().empty()) help.brief = "-" + option.get_snames().front();
+    // Behind a colon stand the checks of the value.
+    const std::string type = option.get_type_name();
+    if (option.get_type_size() != 0) help.value = type.substr(0, type.find(':'));
+    if (help.positional) help.name = help.value;
+    help.help = option.get_description();
+    help.default_text = option.get_default_str();
+    help.required = option.get_required();
+    help.repeatable = option.get_items_expected_max() > 1;
+    const auto choices = choices_.find(&option);
+    if (choices != choices_.end()) help.choices = choices->second;
+    return help;
+  }
+
   /// CLI11 would only say that a subcommand is required.
   bool known_command(std::string_view word) {
     if (word.starts_with('-')) return true;
@@ -66,17 +154,26 @@ class Grammar {
     if (std::find(names.begin(), names.end(), word) != names.end()) return true;
     std::cerr << "shardsweep: there is no command '" << word << "'"
               << did_you_mean(word, {names.begin(), names.end()})
-              << "\n'shardsweep --help' lists them.\n";
+              << "\n'shardsweep help' lists them.\n";
     return false;
   }
   CLI::App* command(const std::string& name, const std::string& help) {
-    CLI::App* sub = app_.add_subcommand(name, help);
-    sub->add_option(
-           "--db", o_.db,
-           "database file (SHARDSWEEP_DB; default: shardsweep.db under SHARDSWEEP_HOME)")
+    CLI::App* sub = bare_command(name, help);
+    sub->add_option("--db", o_.db,
+                    "Database file. Default: SHARDSWEEP_DB, else shardsweep.db under "
+                    "SHARDSWEEP_HOME.")
         ->type_name("FILE");
     return sub;
   }
+  /// A command that has no use for a database.
+  CLI::App* bare_command(const std::string& name, const std::string& help) {
+    CLI::App* sub = app_.add_subcommand(name, help);
+    sub->group(group_of(name));
+    sub->set_help_flag("-h,--help", "Print this help and exit.");
+    return sub;
+  }
+  /// The words that `option` takes, for help and completion.
+  void with_choices(CLI::Option* option, Words words) { choices_[option] = std::move(words); }
   void with_format(CLI::App* sub) {
     const auto take = [this](const std::string& word) {
       const auto format = format_from(CLI::detail::to_lower(word));
@@ -84,275 +181,347 @@ class Grammar {
         throw CLI::ValidationError("--format", "'" + word + "' is none of table, csv, json");
       o_.format = *format;
     };
-    sub->add_option_function<std::string>("--format", take, "table, csv or json")
-        ->type_name("FORMAT");
+    with_choices(sub->add_option_function<std::string>("--format", take,
+                                                       "Output form: table, csv or json.")
+                     ->type_name("FORMAT"),
+                 {"table", "csv", "json"});
   }
   void with_names(CLI::App* sub, const std::string& help) {
     sub->add_option("names", o_.names, help)->type_name("NAME");
   }
   void with_where(CLI::App* sub) {
-    sub->add_option(
-           "--where", o_.where,
-           "expression over axes, vars, outcome, state and metrics: \"tp > 1 and outcome "
-           "= 'oom'\"")
+    sub->add_option("--where", o_.where,
+                    "Only trials for which this expression holds. It may use axes, vars, "
+                    "outcome, state and metrics: \"tp > 1 and outcome = 'oom'\".")
         ->type_name("EXPR");
   }
   void with_sweep_file(CLI::App* sub, bool required) {
-    auto* file = sub->add_option("sweep", o_.file, "sweep file")->type_name("FILE");
+    auto* file = sub->add_option("sweep", o_.file, "Sweep file; - reads standard input.")
+                     ->type_name("FILE");
     if (required) file->required();
-    sub->add_option("--set", o_.set, "overrides a value of the file: axes.tp=2,4 (repeatable)")
+    sub->add_option("--set", o_.set,
+                    "Override a value of the file, such as axes.tp=2,4. Repeatable.")
         ->type_name("KEY=VALUE");
   }
+  void with_site(CLI::App* sub, const std::string& help) {
+    sub->add_option("--site", o_.site, help)->type_name("FILE");
+  }
   void with_backend(CLI::App* sub) {
-    sub->add_option("--site", o_.site, "site file (default: ~/.config/shardsweep/site.yaml)")
-        ->type_name("FILE");
-    sub->add_option("--backend", o_.backend, "local or slurm, in place of the site file's")
-        ->check(CLI::IsMember({"local", "slurm"}));
+    with_site(sub, "Site file. Default: ~/.config/shardsweep/site.yaml.");
+    with_choices(sub->add_option("--backend", o_.backend,
+                                 "Where to run: local or slurm. Overrides the site file.")
+                     ->type_name("BACKEND")
+                     ->check(CLI::IsMember({"local", "slurm"})),
+                 {"local", "slurm"});
     sub->add_flag("--here", o_.here,
-                  "allow more than 4 slots of this machine, or another cluster's sweep on it");
+                  "Allow more than 4 slots of this machine, or a sweep for another cluster.");
   }
   void with_selection(CLI::App* sub) {
-    with_names(sub, "sweeps or trials; none: all");
+    with_names(sub, "Sweeps or trials. Default: all.");
     with_where(sub);
-    sub->add_flag("--hidden", o_.hidden, "also trials that an edited sweep file no longer has");
+    sub->add_flag("--hidden", o_.hidden,
+                  "Include trials that were removed from their sweep file.");
   }
 
   void add_sweep_commands() {
-    CLI::App* plan = command("plan", "What would run, in which order, what not, and why");
+    add_new();
+
+    CLI::App* plan = command("plan", "Show what would run, what would not, and why.");
     with_sweep_file(plan, true);
     with_format(plan);
-    plan->add_flag("--explain", o_.explain, "print the sweep with every default in force");
-    plan->add_flag("--all", o_.all, "list every trial, also on a terminal");
+    plan->add_flag("--explain", o_.explain, "Print the whole sweep with every default.");
+    plan->add_flag("--all", o_.all, "List every trial, also on a terminal.");
 
-    add_suggest();
-    add_calibrate();
-
-    CLI::App* submit = command("submit", "Hand a sweep to the daemon; edited, it is a diff");
+    CLI::App* submit =
+        command("submit", "Submit a sweep; an edited file runs only its new points.");
     with_sweep_file(submit, true);
     with_backend(submit);
     with_format(submit);
 
-    CLI::App* run = command("run", "Submit, then follow to the end");
+    CLI::App* run = command("run", "Submit a sweep and follow it to its end.");
     with_sweep_file(run, true);
     with_backend(run);
 
-    CLI::App* render = command("render", "Print the job script that would be submitted");
+    add_suggest();
+    add_calibrate();
+
+    CLI::App* render = command("render", "Print the job script that would be submitted.");
     with_sweep_file(render, true);
     with_backend(render);
   }
 
+  void add_new() {
+    CLI::App* make = bare_command("new", "Write a commented sweep file to start from.");
+    make->add_option(
+            "sweep", o_.file,
+            "File to write, such as SWEEP.yaml; - prints it. An existing file is kept.")
+        ->type_name("FILE");
+    make->add_option("--model", o_.model, "Preset of the model. Default: tiny and mini.")
+        ->type_name("MODEL");
+    make->add_option("--cluster", o_.cluster, "Preset of the cluster. Default: this-machine.")
+        ->type_name("PRESET");
+    make->add_option("--nodes", o_.nodes, "Number of nodes, or several: 1,2,4.")
+        ->type_name("N");
+    make->add_option("--gpus", o_.gpus, "GPUs of one node, or several, in place of --nodes.")
+        ->type_name("N");
+  }
+
   void add_suggest() {
     CLI::App* suggest =
-        command("suggest",
-                "The fastest layouts by prediction, step by step: memory, batch, throughput");
-    suggest->add_option("--model", o_.model, "preset of the model")
+        command("suggest", "Predict the fastest layouts: memory, batch, throughput.");
+    suggest->add_option("--model", o_.model, "Preset of the model.")
         ->required()
         ->type_name("MODEL");
-    suggest->add_option("--cluster", o_.cluster, "preset of the cluster")
+    suggest->add_option("--cluster", o_.cluster, "Preset of the cluster.")
         ->required()
         ->type_name("PRESET");
-    suggest->add_option("--nodes", o_.nodes, "whole nodes")->type_name("N");
-    suggest->add_option("--gpus", o_.gpus, "GPUs of one node, in place of --nodes")
+    suggest->add_option("--nodes", o_.nodes, "Number of whole nodes.")->type_name("N");
+    suggest->add_option("--gpus", o_.gpus, "GPUs of one node, in place of --nodes.")
         ->type_name("N");
-    suggest->add_option("--seq-len", o_.seq_len, "tokens per sample")
+    suggest->add_option("--seq-len", o_.seq_len, "Tokens per sample.")
         ->capture_default_str()
         ->type_name("TOKENS");
-    suggest->add_option("--batch-tokens", o_.batch_tokens, "tokens per train step: 4Mi")
+    suggest->add_option("--batch-tokens", o_.batch_tokens, "Tokens per train step.")
         ->capture_default_str()
         ->type_name("TOKENS");
-    suggest
-        ->add_option("--family", o_.family,
-                     "family of the trainer: shardbench, nanotron, megatron, fsdp (default: "
-                     "shardbench)")
-        ->type_name("FAMILY");
-    suggest->add_option("--top", o_.top, "layouts, of different dp x tp x pp")
+    with_family(suggest, "Family of the trainer. Default: shardbench.");
+    suggest->add_option("--top", o_.top, "Layouts to show, each with another dp, tp and pp.")
         ->capture_default_str()
+        ->type_name("N")
         ->check(CLI::Range(1, 100));
     with_format(suggest);
   }
 
+  void with_family(CLI::App* sub, const std::string& help) {
+    with_choices(sub->add_option("--family", o_.family, help)->type_name("FAMILY"),
+                 {"shardbench", "nanotron", "megatron", "fsdp"});
+  }
+
   void add_calibrate() {
-    CLI::App* calibrate = command(
-        "calibrate", "Measure a cluster's building blocks and write them down for the planner");
-    calibrate->add_option("cluster", o_.cluster, "preset of the cluster, or a cluster file")
+    CLI::App* calibrate =
+        command("calibrate", "Measure a cluster's speed and write it down for predictions.");
+    calibrate->add_option("cluster", o_.cluster, "Preset of the cluster, or a cluster file.")
         ->required()
         ->type_name("PRESET");
     calibrate
         ->add_option("--out", o_.out,
-                     "file to write, for a sweep's `cluster:` (default: "
-                     "NAME.calibrated.yaml here)")
+                     "File to write, for a sweep's 'cluster:'. Default: "
+                     "NAME.calibrated.yaml here.")
         ->type_name("FILE");
     calibrate
         ->add_option("--model", o_.model,
-                     "preset of the model whose shapes are timed (default: llama-1b on GPUs, "
-                     "mini without)")
+                     "Preset of the model whose shapes are timed. Default: llama-1b on "
+                     "GPUs, mini without.")
         ->type_name("MODEL");
-    calibrate->add_option("--seq-len", o_.calibrate_seq_len, "tokens per sample (4096, 256)")
+    calibrate
+        ->add_option("--seq-len", o_.calibrate_seq_len,
+                     "Tokens per sample. Default: 4096 on GPUs, 256 without.")
         ->type_name("TOKENS");
-    calibrate->add_option("--micro-batch", o_.micro_batch, "samples that are timed at once")
+    calibrate->add_option("--micro-batch", o_.micro_batch, "Samples per timed block.")
         ->capture_default_str()
         ->type_name("N");
-    calibrate->add_option("--dtype", o_.dtype, "bf16 on GPUs, fp32 without")
-        ->type_name("DTYPE");
+    with_choices(calibrate
+                     ->add_option("--dtype", o_.dtype,
+                                  "Number format. Default: bf16 on GPUs, fp32 without.")
+                     ->type_name("DTYPE"),
+                 {"bf16", "fp32", "fp64"});
     calibrate
         ->add_option("--nodes", o_.nodes,
-                     "also a run on so many nodes, for what links between them carry")
+                     "Also run on so many nodes, to measure the links between them.")
         ->type_name("N");
     with_backend(calibrate);
     with_format(calibrate);
   }
 
   void add_control_commands() {
-    CLI::App* status = command("status", "How far sweeps are, and who runs them");
-    with_names(status, "sweeps; none: all");
+    CLI::App* status = command("status", "Show the progress of sweeps, and who runs them.");
+    with_names(status, "Sweeps. Default: all.");
     with_format(status);
-    with_names(command("follow", "Follow a sweep to its end"), "sweeps; none: all");
-    with_names(command("pause", "Start nothing more; what runs ends by itself"),
-               "sweeps; none: all");
-    with_names(command("resume", "Go on, and try again what was interrupted"),
-               "sweeps; none: all");
-    CLI::App* cancel = command("cancel", "End sweeps, or the trials that --where names");
-    with_names(cancel, "sweeps or trials");
+    with_names(command("follow", "Follow a sweep to its end."), "Sweeps. Default: all.");
+    with_names(command("pause", "Start nothing more; running trials end by themselves."),
+               "Sweeps. Default: all.");
+    with_names(command("resume", "Continue, and try interrupted trials again."),
+               "Sweeps. Default: all.");
+    CLI::App* cancel = command("cancel", "End sweeps, or the trials that --where selects.");
+    with_names(cancel, "Sweeps or trials.");
     with_where(cancel);
-    CLI::App* rerun = command("rerun", "Measure ended trials again");
-    with_names(rerun, "sweeps or trials");
+    CLI::App* rerun = command("rerun", "Measure ended trials again.");
+    with_names(rerun, "Sweeps or trials.");
     with_where(rerun);
   }
 
   void add_result_commands() {
-    CLI::App* show = command("show", "All about one trial: attempts, causes, files");
-    show->add_option("name", o_.names, "slug, attempt or job id")
+    CLI::App* show = command("show", "Show one trial: attempts, causes, files.");
+    show->add_option("name", o_.names, "Slug, attempt or job id.")
         ->required()
         ->type_name("TRIAL");
     with_format(show);
 
-    CLI::App* results = command("results", "One row per trial");
+    CLI::App* results = command("results", "Print one row per trial.");
     with_selection(results);
     with_format(results);
-    results->add_option("--columns", o_.columns, "columns to show")->delimiter(',');
-    results->add_option("--sort", o_.sort, "column to sort by; -column: descending");
-    results->add_option("--limit", o_.limit, "rows at most")->check(CLI::NonNegativeNumber);
-    results->add_flag("--measured", o_.measured, "completed trials alone");
+    results->add_option("--columns", o_.columns, "Columns to show, separated by commas.")
+        ->delimiter(',')
+        ->type_name("COLUMN");
+    results->add_option("--sort", o_.sort, "Column to sort by; -COLUMN sorts downwards.")
+        ->type_name("COLUMN");
+    results->add_option("--limit", o_.limit, "Most rows to print.")
+        ->check(CLI::NonNegativeNumber)
+        ->type_name("N");
+    results->add_flag("--measured", o_.measured, "Only completed trials.");
 
-    CLI::App* query =
-        command("query", "One SELECT over the database (see: results, trials, …)");
-    query->add_option("sql", o_.sql, "the statement")->required()->type_name("SQL");
+    CLI::App* query = command("query", "Run one SELECT over the database, read-only.");
+    query->add_option("sql", o_.sql, "The statement; see the views results and trials.")
+        ->required()
+        ->type_name("SQL");
     with_format(query);
 
     CLI::App* best =
-        command("best", "The fastest layout of each model, sequence length and size");
+        command("best", "Show the fastest layout per model, sequence length and size.");
     with_selection(best);
     with_format(best);
 
-    CLI::App* heatmap = command("heatmap", "A pivot over two axes, each cell with a status");
+    CLI::App* heatmap = command("heatmap", "Show a metric over two axes.");
     with_selection(heatmap);
     with_format(heatmap);
-    heatmap->add_option("--rows", o_.rows, "axis of the rows")->capture_default_str();
-    heatmap->add_option("--cols", o_.cols, "axis of the columns")->capture_default_str();
-    heatmap->add_option("--value", o_.value, "metric, or outcome")->capture_default_str();
-    heatmap->add_flag("--long", o_.long_form, "csv: one line per cell, with layout and status");
+    heatmap->add_option("--rows", o_.rows, "Axis of the rows.")
+        ->capture_default_str()
+        ->type_name("AXIS");
+    heatmap->add_option("--cols", o_.cols, "Axis of the columns.")
+        ->capture_default_str()
+        ->type_name("AXIS");
+    heatmap->add_option("--value", o_.value, "Metric to show, or outcome.")
+        ->capture_default_str()
+        ->type_name("METRIC");
+    heatmap->add_flag("--long", o_.long_form,
+                      "With csv: one line per cell, with layout and status.");
 
-    CLI::App* save = command("export", "A copy of the database that a colleague can open");
-    save->add_option("file", o_.file, "file to write; *.csv: the results as CSV")
+    CLI::App* save = command("export", "Write a copy of the database, or the results as CSV.");
+    save->add_option("file", o_.file, "File to write; *.csv holds the results as CSV.")
         ->required()
         ->type_name("FILE");
     with_where(save);
   }
 
   void with_recorded_file(CLI::App* sub) {
-    sub->add_option("file", o_.file, "table of runs (CSV)")->required()->type_name("FILE");
-    sub->add_option("--from", o_.from, "whose columns it has: csv (our names) or nanotron")
-        ->capture_default_str()
-        ->type_name("KIND");
+    sub->add_option("file", o_.file, "Table of runs (CSV).")->required()->type_name("FILE");
+    with_choices(
+        sub->add_option("--from", o_.from, "Kind of table: csv (our column names) or nanotron.")
+            ->capture_default_str()
+            ->type_name("KIND"),
+        {"csv", "nanotron"});
     sub->add_option("--cluster", o_.cluster,
-                    "preset of the cluster that it is of (nanotron: h100-8x)")
+                    "Preset of the cluster of these runs. Default for nanotron: h100-8x.")
         ->type_name("PRESET");
-    sub->add_option("--family", o_.family,
-                    "family of its trainer: shardbench, nanotron, megatron, fsdp (nanotron: "
-                    "nanotron)")
-        ->type_name("FAMILY");
-    sub->add_option(
-           "--where", o_.where,
-           "rows: an expression over axes, shape, outcome, metrics, software_version and "
-           "the table's other columns")
+    with_family(sub, "Family of the trainer. Default for nanotron: nanotron.");
+    sub->add_option("--where", o_.where,
+                    "Only rows for which this expression holds. It may use axes, model "
+                    "shape, outcome, metrics, software_version and the table's columns.")
         ->type_name("EXPR");
     with_format(sub);
   }
 
   void add_recorded_commands() {
-    CLI::App* replay = command(
-        "replay", "Search a recorded sweep as if it were the cluster, and score the search");
+    CLI::App* replay =
+        command("replay", "Run a search against a recorded sweep, and score the search.");
     with_recorded_file(replay);
-    replay->add_option("--policy", o_.policy, "best_first or exhaustive")
-        ->capture_default_str();
+    with_choices(replay->add_option("--policy", o_.policy, "best_first or exhaustive.")
+                     ->capture_default_str()
+                     ->type_name("POLICY"),
+                 {"best_first", "exhaustive"});
     replay
         ->add_option("--until", o_.until,
-                     "end of a cell's search: regret=1%,confidence=95% or runs=N or "
-                     "gpu_hours=H (default: its last point)")
+                     "End of a cell's search: regret=1%,confidence=95% or runs=N or "
+                     "gpu_hours=H. Default: its last point.")
         ->type_name("LIMITS");
-    replay
-        ->add_option("--without-rule", o_.without_rules,
-                     "named rule to switch off: micro_batch, grad_accum, memory (repeatable)")
-        ->type_name("RULE");
+    with_choices(
+        replay
+            ->add_option("--without-rule", o_.without_rules,
+                         "Switch a rule off: micro_batch, grad_accum, memory. Repeatable.")
+            ->type_name("RULE"),
+        {"micro_batch", "grad_accum", "memory"});
     replay->add_flag("--learn-across", o_.learn_across,
-                     "cells learn from smaller models and fewer nodes");
+                     "Let cells learn from smaller models and fewer nodes.");
     replay->add_flag("--cross-validate", o_.cross_validate,
-                     "also with the time model refitted to the other models' rows, and to all");
-    CLI::App* import_table = command(
-        "import", "Take somebody's table of runs into the database: results, best, heatmap");
+                     "Also score the time model refitted to the other models' rows.");
+    CLI::App* import_table =
+        command("import", "Take a table of runs into the database, like a sweep.");
     with_recorded_file(import_table);
     import_table
         ->add_option("--name", o_.name,
-                     "of the sweep that it becomes (default: the file's, without its ending)")
+                     "Name of the new sweep. Default: the file's name without its ending.")
         ->type_name("NAME");
-    CLI::App* evaluate = command("evaluate-memory",
-                                 "Predicted memory against what a recorded sweep reports, and "
-                                 "its OOM rows against the verdict");
+    CLI::App* evaluate =
+        command("evaluate-memory", "Compare predicted memory with a recorded sweep.");
     with_recorded_file(evaluate);
     evaluate->add_flag("--cross-validate", o_.cross_validate,
-                       "each model by constants that were fitted to the other models' rows");
+                       "Score each model with constants fitted to the other models' rows.");
   }
 
   void add_other_commands() {
-    CLI::App* daemon = command("daemon", "Be the daemon, in the foreground");
-    daemon->add_flag("--until-idle", o_.until_idle, "end when nothing is left to do");
-    daemon->add_flag("--take-over", o_.take_over,
-                     "replace a daemon that is stopped or out of reach");
-    daemon->add_flag(
-        "--in-slurm", o_.in_slurm,
-        "be a job of one core, which hands over to the next one before its time is "
-        "up");
-    daemon->add_option("--site", o_.site,
-                       "site file of that job (default: ~/.config/shardsweep/site.yaml)");
-    daemon
-        ->add_option("--job-option", o_.job_options,
-                     "an sbatch option of that job: time=12:00:00, partition=cpu (repeatable)")
-        ->type_name("OPTION=VALUE");
-    daemon->add_option("--as-job", o_.as_job)->group("");  // what that job's script says
-    daemon->add_option("--set", o_.set,
-                       "an interval of the daemon: daemon.tick=2s (repeatable)");
-    command("tick", "One pass of the daemon, then exit (for cron)");
-    CLI::App* doctor = command("doctor", "Check this installation, its home and its backends");
-    with_format(doctor);
-    doctor->add_option("--site", o_.site,
-                       "site file (default: ~/.config/shardsweep/site.yaml)");
-    doctor->add_flag(
-        "--on-a-node", o_.on_a_node,
-        "submit a small job, to see that a node sees the home and runs shardbench");
-    CLI::App* nodes = command(
-        "nodes", "The nodes that have run something: what speaks against them, who is out");
+    CLI::App* nodes =
+        command("nodes", "Show the nodes that have run something, and their state.");
     with_format(nodes);
-    nodes
-        ->add_option("--clear", o_.clear,
-                     "trust this node again: what spoke against it is over")
-        ->type_name("NODE");
-    CLI::App* gc = command("gc", "Say which files of ended attempts could go");
+    nodes->add_option("--clear", o_.clear, "Trust this node again.")->type_name("NODE");
+    add_daemon();
+    command("tick", "Run one pass of the daemon, for cron.");
+    CLI::App* doctor = command("doctor", "Check this installation, its home and its backends.");
+    with_format(doctor);
+    with_site(doctor, "Site file. Default: ~/.config/shardsweep/site.yaml.");
+    doctor->add_flag("--on-a-node", o_.on_a_node,
+                     "Submit a small job that checks the home and shardbench on a node.");
+    CLI::App* gc = command("gc", "List files of ended attempts that may be removed.");
     gc->add_option_function<std::string>(
           "--older-than", [this](const std::string& text) { set_age(text); },
-          "keep what is younger: 30d, 12h, 0s (default 30d)")
+          "Keep younger files: 30d, 12h, 0s. Default: 30d.")
         ->type_name("AGE");
-    gc->add_flag("--remove", o_.remove, "remove them");
+    gc->add_flag("--remove", o_.remove, "Remove them.");
     o_.older_than_s = 30 * 86400.0;
+    add_presets_and_help();
+  }
+
+  void add_daemon() {
+    CLI::App* daemon = command("daemon", "Run the daemon in the foreground.");
+    daemon->add_flag("--until-idle", o_.until_idle, "End when nothing is left to do.");
+    daemon->add_flag("--take-over", o_.take_over,
+                     "Replace a daemon that is stopped or out of reach.");
+    daemon->add_flag("--in-slurm", o_.in_slurm,
+                     "Run the daemon as a job of one core. It submits its successor in time.");
+    with_site(daemon, "Site file of that job. Default: ~/.config/shardsweep/site.yaml.");
+    daemon
+        ->add_option("--job-option", o_.job_options,
+                     "An sbatch option of that job, such as time=12:00:00. Repeatable.")
+        ->type_name("OPTION=VALUE");
+    daemon->add_option("--as-job", o_.as_job)->group("");  // what that job's script says
+    daemon
+        ->add_option("--set", o_.set,
+                     "An interval of the daemon, such as daemon.tick=2s. Repeatable.")
+        ->type_name("KEY=VALUE");
+  }
+
+  void add_presets_and_help() {
+    CLI::App* presets =
+        bare_command("presets", "List the presets of models and clusters, or print one.");
+    presets->add_option("name", o_.names, "Preset to print. Default: list all.")
+        ->type_name("PRESET");
+    with_format(presets);
+    CLI::App* names =
+        command("names", "Print the names of sweeps, presets, models or clusters.");
+    with_choices(names->add_option("kind", o_.kind, "sweeps, presets, models or clusters.")
+                     ->required()
+                     ->type_name("KIND")
+                     ->check(CLI::IsMember({"sweeps", "presets", "models", "clusters"})),
+                 {"sweeps", "presets", "models", "clusters"});
+    CLI::App* help = bare_command("help", "Explain a command.");
+    help->add_option("topic", o_.names, "A command. Default: all commands.")
+        ->type_name("TOPIC")
+        ->expected(0, 1);
+    help->add_flag("--man", o_.man, "Print the manual page (roff).");
+    with_choices(help->add_option("--completion", o_.shell,
+                                  "Print the completion script of a shell: bash, zsh, fish.")
+                     ->type_name("SHELL")
+                     ->check(CLI::IsMember({"bash", "zsh", "fish"})),
+                 {"bash", "zsh", "fish"});
   }
 
   void set_age(const std::string& text) {
@@ -365,13 +534,15 @@ class Grammar {
       end = 0;
     }
     if (end == 0 || number < 0 || end + 1 != text.size() || units.count(text[end]) == 0) {
-      throw CLI::ValidationError("--older-than", "'" + text + "' is no age such as 30d or 12h");
+      throw CLI::ValidationError("--older-than",
+                                 "'" + text + "' is not an age; write 30d or 12h");
     }
     o_.older_than_s = number * units.at(text[end]);
   }
 
   Options& o_;
   CLI::App app_{"Find the fastest training layout for a model on your nodes."};
+  std::map<const CLI::Option*, Words> choices_;
 };
 
 }  // namespace
@@ -379,6 +550,11 @@ class Grammar {
 Parsed parse_arguments(int argc, char** argv) {
   Options options;
   return Grammar(options).parse(argc, argv);
+}
+
+CommandLine describe_command_line() {
+  Options options;
+  return Grammar(options).describe();
 }
 
 }  // namespace shardsweep

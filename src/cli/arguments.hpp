@@ -2,6 +2,7 @@
 // The command line's grammar and its help texts.
 #pragma once
 
+#include "cli/command_line.hpp"
 #include "cli/options.hpp"
 
 #include <optional>
@@ -14,5 +15,8 @@ struct Parsed {
   std::optional<int> exit_code;
 };
 [[nodiscard]] Parsed parse_arguments(int argc, char** argv);
+
+/// The grammar that parse_arguments() understands.
+[[nodiscard]] CommandLine describe_command_line();
 
 }  // namespace shardsweep

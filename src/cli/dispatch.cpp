@@ -16,7 +16,7 @@
 namespace shardsweep {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Command>, 26> commands{{
+constexpr std::array<std::pair<std::string_view, Command>, 30> commands{{
     {"plan", command_plan},       {"submit", command_submit},
     {"run", command_run},         {"render", command_render},
     {"status", command_status},   {"follow", command_follow},
@@ -30,6 +30,8 @@ constexpr std::array<std::pair<std::string_view, Command>, 26> commands{{
     {"replay", command_replay},   {"evaluate-memory", command_evaluate_memory},
     {"nodes", command_nodes},     {"import", command_import},
     {"suggest", command_suggest}, {"calibrate", command_calibrate},
+    {"new", command_new},         {"presets", command_presets},
+    {"names", command_names},     {"help", command_help},
 }};
 
 }  // namespace

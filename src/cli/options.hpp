@@ -5,11 +5,17 @@
 
 #include "cli/format.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace shardsweep {
+
+/// What `help` explains beside the commands.
+inline constexpr std::array<std::string_view, 0> help_topics{};
 
 struct Options {
   // every command
@@ -75,6 +81,18 @@ struct Options {
 
   // doctor
   bool on_a_node = false;
+
+  // help, names
+  bool markdown = false;
+  bool man = false;
+  std::string shell;  ///< whose completion: bash, zsh, fish
+  std::string kind;   ///< of names: sweeps, presets, models, clusters
+  /// True where `help` is about commands, and not about what command_help() explains.
+  [[nodiscard]] bool topic_is_command() const {
+    if (man || !shell.empty()) return false;
+    return names.empty() ||
+           std::find(help_topics.begin(), help_topics.end(), names[0]) == help_topics.end();
+  }
 
   // gc
   double older_than_s = 0;

@@ -111,6 +111,10 @@ using Command = Result<ExitCode> (*)(const Session&);
 [[nodiscard]] Result<ExitCode> command_tick(const Session& session);
 [[nodiscard]] Result<ExitCode> command_doctor(const Session& session);
 [[nodiscard]] Result<ExitCode> command_gc(const Session& session);
+[[nodiscard]] Result<ExitCode> command_new(const Session& session);
+[[nodiscard]] Result<ExitCode> command_presets(const Session& session);
+[[nodiscard]] Result<ExitCode> command_names(const Session& session);
+[[nodiscard]] Result<ExitCode> command_help(const Session& session);
 
 /// Results to stdout; a write error (closed pipe, full disk) is a fault.
 [[nodiscard]] Result<void> print_result(std::string_view text);

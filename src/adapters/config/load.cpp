@@ -58,6 +58,22 @@ Result<SweepSpec> load(std::string text, const std::string& name, const LoadOpti
   return sweep;
 }
 
+/// A flag's value as a node, so that faults show the flag.
+YamlNode flag_value(Sources& sources, std::string_view flag, const std::string& value) {
+  YamlNode node;
+  node.kind = YamlNode::Kind::scalar;
+  node.text = value;
+  node.source =
+      &sources.emplace_back(fmt::format("{} {}", flag, value), value, Source::Kind::flag);
+  node.line = 1;
+  node.column = 1;
+  return node;
+}
+
+std::string_view folder_of(PresetKind kind) {
+  return kind == PresetKind::model ? "models" : "clusters";
+}
+
 }  // namespace
 
 Result<SweepSpec> load_sweep(const std::filesystem::path& file, const LoadOptions& options) {
@@ -73,13 +89,24 @@ Result<SweepSpec> load_sweep_text(std::string_view text, const std::string& name
 Result<ClusterSpec> load_cluster(const std::string& name,
                                  const std::filesystem::path& presets) {
   Sources sources;
-  YamlNode node;
-  node.kind = YamlNode::Kind::scalar;
-  node.text = name;
-  node.source = &sources.emplace_back("--cluster " + name, name, Source::Kind::flag);
-  node.line = 1;
-  node.column = 1;
+  const auto node = flag_value(sources, "--cluster", name);
   return Presets(presets, sources).cluster(node);
+}
+
+Result<ModelSpec> load_model(const std::string& name, const std::filesystem::path& presets) {
+  Sources sources;
+  const auto node = flag_value(sources, "--model", name);
+  return Presets(presets, sources).model(node);
+}
+
+std::vector<std::string> preset_names(const std::filesystem::path& presets, PresetKind kind) {
+  Sources sources;
+  return Presets(presets, sources).names(folder_of(kind));
+}
+
+std::filesystem::path preset_file(const std::filesystem::path& presets, PresetKind kind,
+                                  const std::string& name) {
+  return presets / folder_of(kind) / (name + ".yaml");
 }
 
 }  // namespace shardsweep

@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <iostream>
 #include <sstream>
 #include <string>
@@ -16,6 +17,7 @@ namespace {
 struct Said {
   Parsed parsed;
   std::string text;
+  std::string out;
 };
 
 Said parse(std::vector<std::string> words) {
@@ -25,10 +27,13 @@ Said parse(std::vector<std::string> words) {
   for (std::string& word : words)
     argv.push_back(word.data());
   std::ostringstream said;
+  std::ostringstream out;
   std::streambuf* const before = std::cerr.rdbuf(said.rdbuf());
+  std::streambuf* const out_before = std::cout.rdbuf(out.rdbuf());
   Parsed parsed = parse_arguments(static_cast<int>(argv.size()), argv.data());
   std::cerr.rdbuf(before);
-  return {std::move(parsed), said.str()};
+  std::cout.rdbuf(out_before);
+  return {std::move(parsed), said.str(), out.str()};
 }
 
 }  // namespace
@@ -38,7 +43,7 @@ TEST_CASE("a command that is none is named, with the nearest one") {
   CHECK(near.parsed.exit_code == 2);
   CHECK(near.text ==
         "shardsweep: there is no command 'statsu', did you mean 'status'?\n"
-        "'shardsweep --help' lists them.\n");
+        "'shardsweep help' lists them.\n");
   const Said far = parse({"frobnicate"});
   CHECK(far.parsed.exit_code == 2);
   CHECK(far.text.starts_with("shardsweep: there is no command 'frobnicate'\n"));
@@ -51,6 +56,85 @@ TEST_CASE("a format is a word, in capitals too, and nothing else") {
   const Said xml = parse({"status", "--format", "xml"});
   CHECK(xml.parsed.exit_code == 2);
   CHECK(xml.text.find("'xml' is none of table, csv, json") != std::string::npos);
+}
+
+TEST_CASE("no command at all says how to find one") {
+  const Said nothing = parse({});
+  CHECK(nothing.parsed.exit_code == 2);
+  CHECK(nothing.text == "shardsweep: give a command; 'shardsweep help' lists them.\n");
+}
+
+TEST_CASE("'help COMMAND' says what 'COMMAND --help' says, for every command") {
+  const CommandLine line = describe_command_line();
+  CHECK(line.commands.size() > 25);
+  for (const CommandHelp& command : line.commands) {
+    const Said by_help = parse({"help", command.name});
+    const Said by_flag = parse({command.name, "--help"});
+    CHECK(by_help.parsed.exit_code == 0);
+    CHECK(by_flag.parsed.exit_code == 0);
+    CHECK(by_help.out == by_flag.out);
+    CHECK(by_help.out.find("Usage: shardsweep " + command.name) != std::string::npos);
+  }
+  CHECK(parse({"help"}).out == parse({"--help"}).out);
+}
+
+TEST_CASE("help about nothing that exists names the nearest command") {
+  const Said said = parse({"help", "plna"});
+  CHECK(said.parsed.exit_code == 2);
+  CHECK(said.text ==
+        "shardsweep: there is no help about 'plna', did you mean 'plan'?\n"
+        "'shardsweep help' lists the commands.\n");
+}
+
+TEST_CASE("each command has a help sentence that fits a line of the list, and a known group") {
+  const CommandLine line = describe_command_line();
+  for (const CommandHelp& command : line.commands) {
+    INFO(command.name);
+    CHECK(command.help.ends_with('.'));
+    CHECK(command.help.size() <= 62);
+    CHECK(std::count(line.groups.begin(), line.groups.end(), command.group) == 1);
+    for (const OptionHelp& option : command.options) {
+      INFO(option.name);
+      CHECK(option.help.ends_with('.'));
+    }
+  }
+}
+
+TEST_CASE("help fits 80 columns") {
+  const CommandLine line = describe_command_line();
+  std::vector<std::string> texts{help_text(line, "")};
+  for (const CommandHelp& command : line.commands)
+    texts.push_back(help_text(line, command.name));
+  for (const std::string& text : texts) {
+    std::istringstream lines(text);
+    for (std::string each; std::getline(lines, each);)
+      CHECK_MESSAGE(each.size() <= 80, each);
+  }
+}
+
+TEST_CASE("man page and completions know every command and option") {
+  const CommandLine line = describe_command_line();
+  const std::string man = man_page(line);
+  const std::string bash = bash_completion(line);
+  const std::string zsh = zsh_completion(line);
+  const std::string fish = fish_completion(line);
+  for (const CommandHelp& command : line.commands) {
+    INFO(command.name);
+    CHECK(bash.find("    " + command.name + ")") != std::string::npos);
+    CHECK(zsh.find("    " + command.name + ")") != std::string::npos);
+    CHECK(fish.find("-a " + command.name + " ") != std::string::npos);
+    for (const OptionHelp& option : command.options) {
+      if (option.positional) continue;
+      INFO(option.name);
+      CHECK(bash.find(option.name) != std::string::npos);
+      CHECK(zsh.find(option.name + "[") != std::string::npos);
+      CHECK(fish.find("-l " + option.name.substr(2)) != std::string::npos);
+      std::string shown = "\\fB";
+      for (const char c : option.name)
+        shown += c == '-' ? std::string("\\-") : std::string(1, c);
+      CHECK(man.find(shown) != std::string::npos);
+    }
+  }
 }
 
 }  // namespace shardsweep::test

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// presets: what models and clusters there are; names: words for shell completion.
+#include "cli/session.hpp"
+#include "cli/table_view.hpp"
+#include "domain/nearest.hpp"
+#include "domain/predict/memory.hpp"
+#include "domain/text.hpp"
+
+#include <shardsweep/allocation_files.hpp>
+#include <shardsweep/load.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace shardsweep {
+namespace {
+
+constexpr std::size_t longest_preset = 4 << 20;
+
+/// 1.34B, 13.0B, 42.5M: parameters, as models are called by them.
+std::string parameters_text(std::int64_t count) {
+  const auto value = static_cast<double>(count);
+  if (value >= 1e9) return fmt::format("{:.3g}B", value / 1e9);
+  return value >= 1e6 ? fmt::format("{:.3g}M", value / 1e6)
+                      : fmt::format("{:.3g}k", value / 1e3);
+}
+
+std::string facts_of(const ModelSpec& model) {
+  return fmt::format("{} parameters, {} layers, hidden {}, {} heads",
+                     parameters_text(parameters(model)), model.layers, model.hidden,
+                     model.heads);
+}
+
+std::string facts_of(const ClusterSpec& cluster) {
+  const auto& bf16 = cluster.peak_flops[static_cast<std::size_t>(Dtype::bf16)];
+  const std::string peak =
+      bf16 ? fmt::format(", {} TFLOP/s bf16", amount_text(*bf16 / 1e12)) : "";
+  return fmt::format("{} per node, {} each{}",
+                     counted(cluster.gpus_per_node, cluster.gpu.empty() ? "slot" : "GPU"),
+                     bytes_text(static_cast<double>(cluster.memory_bytes)), peak);
+}
+
+/// Both kinds in one table: for people a sentence, else a column per fact.
+class PresetTable {
+ public:
+  explicit PresetTable(Format format) : facts_(format == Format::table) {
+    if (facts_) {
+      table_.columns = {"kind", "name", "facts"};
+    } else {
+      table_.columns = {"kind",          "name",         "parameters",     "layers", "hidden",
+                        "ffn",           "heads",        "kv_heads",       "vocab",  "gpu",
+                        "gpus_per_node", "memory_bytes", "peak_flops_bf16"};
+    }
+  }
+  void add(const ModelSpec& model) {
+    if (facts_) return add_facts("model", model.name, facts_of(model));
+    std::vector<Value> row(table_.columns.size());
+    row[0] = "model";
+    row[1] = model.name;
+    const std::array shape{parameters(model), model.layers,   model.hidden, model.ffn,
+                           model.heads,       model.kv_heads, model.vocab};
+    std::copy(shape.begin(), shape.end(), row.begin() + 2);
+    table_.rows.push_back(std::move(row));
+  }
+  void add(const ClusterSpec& cluster) {
+    if (facts_) return add_facts("cluster", cluster.name, facts_of(cluster));
+    const auto& bf16 = cluster.peak_flops[static_cast<std::size_t>(Dtype::bf16)];
+    std::vector<Value> row(table_.columns.size());
+    row[0] = "cluster";
+    row[1] = cluster.name;
+    if (!cluster.gpu.empty()) row[9] = cluster.gpu;
+    row[10] = std::int64_t{cluster.gpus_per_node};
+    row[11] = cluster.memory_bytes;
+    if (bf16) row[12] = *bf16;
+    table_.rows.push_back(std::move(row));
+  }
+  [[nodiscard]] const Table& table() const { return table_; }
+
+ private:
+  void add_facts(std::string kind, const std::string& name, std::string facts) {
+    table_.rows.push_back({std::move(kind), name, std::move(facts)});
+  }
+  bool facts_;
+  Table table_;
+};
+
+Result<ExitCode> list_presets(const Session& session) {
+  const auto& folder = session.installation.presets;
+  PresetTable table(session.options.format);
+  for (const std::string& name : preset_names(folder, PresetKind::model)) {
+    SHARDSWEEP_ASSIGN(const ModelSpec model, load_model(name, folder));
+    table.add(model);
+  }
+  for (const std::string& name : preset_names(folder, PresetKind::cluster)) {
+    SHARDSWEEP_ASSIGN(const ClusterSpec cluster, load_cluster(name, folder));
+    table.add(cluster);
+  }
+  SHARDSWEEP_TRY(print_result(table_text(table.table(), session.options.format)));
+  return ExitCode::done;
+}
+
+/// The one that begins so, or the one that is nearly written so.
+std::string preset_meant(const std::string& name, const std::vector<std::string>& all) {
+  const auto begins = std::find_if(all.begin(), all.end(),
+                                   [&](const auto& each) { return each.starts_with(name); });
+  if (begins != all.end()) return fmt::format(", did you mean '{}'?", *begins);
+  return did_you_mean(name, {all.begin(), all.end()});
+}
+
+Result<ExitCode> print_preset(const Session& session, const std::string& name) {
+  const auto& folder = session.installation.presets;
+  std::vector<std::string> all;
+  for (const auto kind : {PresetKind::model, PresetKind::cluster}) {
+    for (const std::string& each : preset_names(folder, kind)) {
+      all.push_back(each);
+      if (each != name) continue;
+      SHARDSWEEP_ASSIGN(const std::string text,
+                        read_file(preset_file(folder, kind, name), longest_preset));
+      SHARDSWEEP_TRY(print_result(text));
+      return ExitCode::done;
+    }
+  }
+  return fault(FaultKind::invalid_input,
+               fmt::format("there is no preset '{}'{}\n'shardsweep presets' lists them.", name,
+                           preset_meant(name, all)));
+}
+
+/// Completion asks while somebody types: no database is no error.
+std::vector<std::string> sweep_names(const Session& session) {
+  std::vector<std::string> names;
+  const auto reader = Reader::open(session.home.database);
+  if (!reader) return names;
+  const auto table = (*reader)->query("SELECT name FROM sweeps ORDER BY name");
+  if (!table) return names;
+  for (const auto& row : table->rows) {
+    if (const auto* name = std::get_if<std::string>(&row.front())) names.push_back(*name);
+  }
+  return names;
+}
+
+}  // namespace
+
+Result<ExitCode> command_presets(const Session& session) {
+  const auto& names = session.options.names;
+  if (names.empty()) return list_presets(session);
+  for (const std::string& name : names)
+    SHARDSWEEP_TRY(print_preset(session, name));
+  return ExitCode::done;
+}
+
+Result<ExitCode> command_names(const Session& session) {
+  const std::string& kind = session.options.kind;
+  std::vector<std::string> names;
+  if (kind == "sweeps") names = sweep_names(session);
+  for (const auto each : {PresetKind::model, PresetKind::cluster}) {
+    const bool wanted =
+        kind == "presets" || kind == (each == PresetKind::model ? "models" : "clusters");
+    if (!wanted) continue;
+    const auto found = preset_names(session.installation.presets, each);
+    names.insert(names.end(), found.begin(), found.end());
+  }
+  std::string text;
+  for (const std::string& name : names)
+    text += name + '\n';
+  SHARDSWEEP_TRY(print_result(text));
+  return ExitCode::done;
+}
+
+}  // namespace shardsweep

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// `--help` and `help`: the command line's description as text of a given width.
+#include "cli/command_line.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+namespace shardsweep {
+namespace {
+
+constexpr std::size_t command_width = 18;
+constexpr std::size_t option_width = 26;
+
+constexpr std::string_view epilog =
+    "A name may be a sweep, a trial's slug, an attempt (SLUG.2) or a Slurm job id.\n"
+    "'shardsweep help COMMAND' explains a command.\n"
+    "Exit codes: 0 every trial has a final verdict, 1 failed, 2 wrong usage or input,\n"
+    "3 some trials are undecided, 130 interrupted.\n";
+
+/// `text` at column `indent`, in lines of at most `width`. The first line has its indent
+/// already.
+void append_wrapped(std::string& out, std::string_view text, std::size_t indent,
+                    std::size_t width) {
+  std::size_t column = indent;
+  while (!text.empty()) {
+    const auto end = std::min(text.find(' '), text.size());
+    const auto word = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (column > indent && column + 1 + word.size() > width) {
+      out += '\n' + std::string(indent, ' ');
+      column = indent;
+    }
+    if (column > indent) {
+      out += ' ';
+      ++column;
+    }
+    out += word;
+    column += word.size();
+  }
+  out += '\n';
+}
+
+/// A name and what it means, in two columns; a long name has a line of its own.
+void append_entry(std::string& out, std::string_view name, std::string_view help,
+                  std::size_t name_width, std::size_t width) {
+  out += fmt::format("  {}", name);
+  if (name.size() + 4 > name_width) {
+    out += '\n' + std::string(name_width, ' ');
+  } else {
+    out += std::string(name_width - 2 - name.size(), ' ');
+  }
+  append_wrapped(out, help, name_width, width);
+}
+
+std::string option_name(const OptionHelp& option) {
+  std::string name = option.brief.empty() || option.positional ? "" : option.brief + ", ";
+  name += option.name;
+  if (!option.value.empty() && !option.positional) name += " " + option.value;
+  return name;
+}
+
+std::string option_help(const OptionHelp& option) {
+  std::string help = option.help;
+  if (option.required && !option.positional) help += " Required.";
+  if (!option.default_text.empty()) help += fmt::format(" Default: {}.", option.default_text);
+  return help;
+}
+
+std::string usage_of(const CommandHelp& command) {
+  std::string usage;
+  const bool flags = std::any_of(command.options.begin(), command.options.end(),
+                                 [](const OptionHelp& option) { return !option.positional; });
+  if (flags) usage += " [OPTIONS]";
+  for (const OptionHelp& option : command.options) {
+    if (!option.positional) continue;
+    const auto name = option.name + (option.repeatable ? "..." : "");
+    usage += option.required ? " " + name : " [" + name + "]";
+  }
+  return usage;
+}
+
+void append_options(std::string& out, const std::vector<OptionHelp>& options, bool positional,
+                    std::size_t width) {
+  bool any = false;
+  for (const OptionHelp& option : options) {
+    if (option.positional != positional) continue;
+    if (!any) out += positional ? "\nArguments:\n" : "\nOptions:\n";
+    any = true;
+    append_entry(out, option_name(option), option_help(option), option_width, width);
+  }
+}
+
+std::string command_text(const CommandLine& line, const CommandHelp& command,
+                         std::size_t width) {
+  std::string out;
+  append_wrapped(out, command.help, 0, width);
+  out += fmt::format("\nUsage: {} {}{}\n", line.program, command.name, usage_of(command));
+  append_options(out, command.options, true, width);
+  append_options(out, command.options, false, width);
+  return out;
+}
+
+}  // namespace
+
+const CommandHelp* find_command_help(const CommandLine& line, std::string_view name) {
+  const auto found = std::find_if(line.commands.begin(), line.commands.end(),
+                                  [&](const auto& command) { return command.name == name; });
+  return found == line.commands.end() ? nullptr : &*found;
+}
+
+std::string help_text(const CommandLine& line, std::string_view command, std::size_t width) {
+  const CommandHelp* one = find_command_help(line, command);
+  if (one != nullptr) return command_text(line, *one, width);
+  std::string out;
+  append_wrapped(out, line.about, 0, width);
+  out += fmt::format("\nUsage: {} COMMAND [OPTIONS]\n", line.program);
+  for (const std::string& group : line.groups) {
+    out += fmt::format("\n{}:\n", group);
+    for (const CommandHelp& each : line.commands) {
+      if (each.group == group) append_entry(out, each.name, each.help, command_width, width);
+    }
+  }
+  append_options(out, line.options, false, width);
+  return out + "\n" + std::string(epilog);
+}
+
+}  // namespace shardsweep
