@@ -21,6 +21,7 @@ struct Home {
   [[nodiscard]] std::filesystem::path attempts() const { return dir() / "attempts"; }
   [[nodiscard]] std::filesystem::path lock() const { return dir() / "daemon.lock"; }
   [[nodiscard]] std::filesystem::path log() const { return dir() / "daemon.log"; }
+  [[nodiscard]] std::filesystem::path trouble() const { return dir() / "daemon.trouble"; }
 };
 
 /// `--db`, else SHARDSWEEP_DB, else shardsweep.db under SHARDSWEEP_HOME (~/.shardsweep).

@@ -79,7 +79,8 @@ DaemonLock::~DaemonLock() {
 }
 
 std::optional<std::int64_t> lock_holder(const std::filesystem::path& file) {
-  const int descriptor = ::open(file.c_str(), O_RDWR | O_CLOEXEC);
+  // To ask needs no permission to write: the home may be read-only by now.
+  const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) return std::nullopt;
   struct flock whole = {};
   whole.l_type = F_WRLCK;

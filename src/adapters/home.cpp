@@ -38,6 +38,11 @@ Result<Home> find_home(const std::string& db_option) {
     database = home / "shardsweep.db";
   }
   std::error_code error;
+  // The folder lies beside the file itself: one database has one home, whatever names it has.
+  if (fs::is_symlink(database, error)) {
+    const fs::path target = fs::weakly_canonical(database, error);
+    if (!error) database = target;
+  }
   const fs::path absolute = fs::absolute(database, error);
   if (error) {
     return fault(FaultKind::invalid_input,

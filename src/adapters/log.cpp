@@ -2,15 +2,23 @@
 // The log on standard error (for a daemon: its log file), through spdlog.
 #include <shardsweep/log.hpp>
 
+#include <spdlog/sinks/dup_filter_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
+
+#include <chrono>
+#include <memory>
+#include <utility>
 
 namespace shardsweep {
 namespace {
 
 spdlog::logger& logger() {
   static const std::shared_ptr<spdlog::logger> instance = [] {
-    auto made = spdlog::stderr_logger_st("shardsweep");
+    // What is tried again and again fails with the same words: they are said once a minute.
+    auto filter = std::make_shared<spdlog::sinks::dup_filter_sink_st>(std::chrono::minutes(1));
+    filter->add_sink(std::make_shared<spdlog::sinks::stderr_sink_st>());
+    auto made = std::make_shared<spdlog::logger>("shardsweep", std::move(filter));
     made->set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %l %v");
     made->flush_on(spdlog::level::info);
     return made;

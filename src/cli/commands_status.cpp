@@ -3,6 +3,8 @@
 #include "cli/session.hpp"
 #include "cli/table_view.hpp"
 
+#include <shardsweep/trouble.hpp>
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,12 +25,24 @@ std::string state_of(const SweepStatus& status) {
   return done ? "done" : status.state;
 }
 
-Table status_table(const std::vector<SweepStatus>& statuses) {
+/// Of one sweep, and of all of them.
+std::string trouble_of(const std::vector<Trouble>& all, const std::string& sweep) {
+  std::string sentences;
+  for (const Trouble& one : all) {
+    if (!concerns(one, sweep)) continue;
+    sentences += (sentences.empty() ? "" : " ") + text(one);
+  }
+  return sentences;
+}
+
+Table status_table(const std::vector<SweepStatus>& statuses,
+                   const std::vector<Trouble>& trouble) {
   Table table;
   table.columns = {"sweep", "state", "trials", "planned", "queued", "running", "ended"};
   for (const OutcomeInfo& row : outcome_table)
     table.columns.emplace_back(row.name);
-  for (const char* column : {"left_out", "remaining_s", "running_trial", "skipped_by"}) {
+  for (const char* column :
+       {"left_out", "remaining_s", "running_trial", "skipped_by", "trouble"}) {
     table.columns.emplace_back(column);
   }
   for (const SweepStatus& status : statuses) {
@@ -43,6 +57,7 @@ Table status_table(const std::vector<SweepStatus>& statuses) {
     row.emplace_back(status.remaining_s);
     row.emplace_back(status.running);
     row.emplace_back(status.spared.empty() ? "" : status.spared.front().first);
+    row.emplace_back(trouble_of(trouble, status.name));
     table.rows.push_back(std::move(row));
   }
   return table;
@@ -84,15 +99,20 @@ std::string daemon_line(const Session& session, Reader& reader) {
 }  // namespace
 
 Result<ExitCode> command_status(const Session& session) {
+  auto trouble = troubles(session.home);
+  const bool as_table = session.options.format == Format::table;
+  if (as_table) {
+    for (const Trouble& one : std::exchange(trouble, {}))
+      say(text(one));
+  }
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
   SHARDSWEEP_ASSIGN(auto statuses, reader->status(session.options.names));
-  const bool as_table = session.options.format == Format::table;
   if (as_table) {
     say(daemon_line(session, *reader));
     for (SweepStatus& status : statuses)
       say_sentences(status);
   }
-  Table table = status_table(statuses);
+  Table table = status_table(statuses, trouble);
   if (as_table) drop_empty_columns(table);
   SHARDSWEEP_TRY(print_result(table_text(table, session.options.format)));
   const bool undecided = std::any_of(statuses.begin(), statuses.end(), [](const auto& status) {

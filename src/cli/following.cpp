@@ -3,6 +3,7 @@
 #include "cli/session.hpp"
 
 #include <shardsweep/requests.hpp>
+#include <shardsweep/trouble.hpp>
 
 #include <fmt/format.h>
 
@@ -144,6 +145,28 @@ std::string joined(const std::vector<SweepStatus>& statuses) {
   return line;
 }
 
+/// Says each trouble once, when it begins, and again when it is over.
+class TroubleTelling {
+ public:
+  void tell(std::vector<Trouble> now) {
+    for (const Trouble& one : now) {
+      if (!known(told_, one)) say(text(one));
+    }
+    for (const Trouble& one : told_) {
+      if (!known(now, one)) say(fmt::format("Over: {} ({}).", name(one.kind), one.where));
+    }
+    told_ = std::move(now);
+  }
+
+ private:
+  static bool known(const std::vector<Trouble>& all, const Trouble& trouble) {
+    return std::any_of(all.begin(), all.end(), [&](const Trouble& one) {
+      return one.kind == trouble.kind && one.where == trouble.where;
+    });
+  }
+  std::vector<Trouble> told_;
+};
+
 /// What the user has to know when nothing moves: the sweep is not over and nobody works on it.
 Result<bool> nobody_works(const Session& session, const std::vector<SweepStatus>& statuses) {
   const bool paused = std::all_of(statuses.begin(), statuses.end(), [](const SweepStatus& s) {
@@ -168,6 +191,7 @@ Result<ExitCode> follow_sweeps(const Session& session, const std::vector<std::st
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
   const InterruptGuard guard;
   Progress progress(session.clock);
+  TroubleTelling telling;
   for (;;) {
     SHARDSWEEP_ASSIGN(const auto statuses, reader->status(sweeps));
     const std::string line = joined(statuses);
@@ -176,6 +200,7 @@ Result<ExitCode> follow_sweeps(const Session& session, const std::vector<std::st
       return verdict(statuses);
     }
     progress.show(line);
+    telling.tell(troubles(session.home));
     if (interrupted != 0) {
       progress.end(line);
       say("stopped following; the sweep goes on. 'shardsweep follow' follows it again, "

@@ -56,6 +56,7 @@ bool Daemon::say_orders(const AllocationRow& allocation) {
   if (said) said = send_orders(allocation);
   if (said) return true;
   all_said_ = false;
+  storage_doubted_ = true;
   log_error(fmt::format("{}: {}", allocation.job_name, said.error().what));
   return false;
 }

@@ -50,6 +50,10 @@ Result<void> Daemon::reload() {
 }
 
 Result<void> Daemon::tick() {
+  return note_troubles(pass());
+}
+
+Result<void> Daemon::pass() {
   SHARDSWEEP_TRY(renew_lease());
   SHARDSWEEP_TRY(serve_requests());
   observe();
@@ -165,8 +169,7 @@ Result<void> Daemon::commit() {
   auto done = parts_.store.commit(changes_);
   if (!done && worth_retrying(done.error().kind)) {
     // They stay in memory and are committed with the next tick's; nothing acts on them before.
-    log_warning("commit: " + done.error().what);
-    return done;
+    return tl::unexpected<Fault>(done.error().in("commit"));
   }
   SHARDSWEEP_TRY(done);
   tell_searches();

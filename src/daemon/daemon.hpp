@@ -7,6 +7,7 @@
 #include "domain/fold.hpp"
 #include "domain/notices.hpp"
 #include "domain/search/sweep_search.hpp"
+#include "domain/troubles.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/clock.hpp>
@@ -165,10 +166,18 @@ class Daemon {
   [[nodiscard]] Result<Channel*> channel_of(const AllocationRow& allocation);
   void forget_ended();
 
+  // trouble.cpp
+  [[nodiscard]] Result<void> note_troubles(Result<void> pass);
+  void note_event(const std::string& key, const SchedulerEvent& event);
+  void look_at_home(bool failed);
+  void tell_troubles();
+  [[nodiscard]] bool storage_fails() const;
+
   // notify.cpp
   void notify();
   [[nodiscard]] bool is_telling() const;
 
+  [[nodiscard]] Result<void> pass();
   void take_time();
   void add_site(const SweepContext& context, const SweepRow& sweep, SweepFacts& facts);
   [[nodiscard]] DecideInput decide_input();
@@ -203,6 +212,14 @@ class Daemon {
   bool serving_ = false;   ///< a request is only half served
   bool changed_ = true;    ///< the world, since what has ended was forgotten
   bool all_said_ = false;  ///< to the leads, of the world as it is now
+  Troubles troubles_;
+  std::vector<Trouble> told_;  ///< of them, in the file
+  std::optional<TroubleFile> trouble_file_;
+  std::chrono::steady_clock::time_point troubles_written_at_;
+  std::optional<std::chrono::steady_clock::time_point> storage_looked_at_;
+  std::optional<std::chrono::steady_clock::time_point> storage_failed_at_;
+  std::optional<std::chrono::steady_clock::time_point> folder_gone_since_;
+  bool storage_doubted_ = false;  ///< a file could not be written
   Watcher watcher_;
   std::map<NotifySettings, std::unique_ptr<Notifier>> notifiers_;
   std::map<std::string, Answer> unsent_;  ///< of requests that are done, by id

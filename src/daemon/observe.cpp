@@ -131,6 +131,7 @@ void Daemon::look_at_schedulers() {
 
 void Daemon::take_events(const std::string& key, Scheduler& scheduler) {
   for (const SchedulerEvent& event : scheduler.poll()) {
+    note_event(key, event);
     if (const auto* site = std::get_if<SiteSeen>(&event)) {
       take_site(key, *site);
     } else {

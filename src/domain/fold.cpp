@@ -354,6 +354,7 @@ struct SchedulerFolder {
     if (auto* row = find_allocation(fold.world, event.token)) {
       row->submission = Submission::accepted;
       row->deferrals = 0;
+      row->detail.clear();
       clear_missing(*row);
       // A late answer: another job of this token has the claim.
       if (row->claimed_at == 0 || row->job_id.empty()) row->job_id = event.job_id;
@@ -366,6 +367,7 @@ struct SchedulerFolder {
   void operator()(const SubmitUnknown& event) const {
     if (auto* row = find_allocation(fold.world, event.token)) {
       row->submission = Submission::unknown;
+      row->detail = event.why;
       clear_missing(*row);
       put(fold, *row);
       add_event(fold,
@@ -388,6 +390,7 @@ struct SchedulerFolder {
   void operator()(const SubmitDeferred& event) const {
     if (auto* row = find_allocation(fold.world, event.token)) {
       row->submit_after = fold.now + back_off(row->deferrals++);
+      row->detail = event.why;
       clear_missing(*row);
       put(fold, *row);
       add_event(fold, {.allocation = row->id, .kind = "deferred", .detail = event.why});

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Port: can a folder take what is written into it?
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+namespace shardsweep {
+
+enum class StorageProblem : std::uint8_t { full, read_only, denied, gone, broken };
+
+struct StorageFault {
+  StorageProblem problem = StorageProblem::broken;
+  std::string detail;  ///< the system's own words
+  friend bool operator==(const StorageFault&, const StorageFault&) = default;
+};
+
+/// What an errno says about storage; none: something else is wrong.
+[[nodiscard]] std::optional<StorageProblem> storage_problem(int error);
+
+/// Writes nothing: asks the file system. It does not know quotas.
+[[nodiscard]] std::optional<StorageFault> look_at_storage(const std::filesystem::path& folder);
+/// Writes a small file and removes it.
+[[nodiscard]] std::optional<StorageFault> try_storage(const std::filesystem::path& folder);
+
+/// "the disk of /home/x is full (Disk quota exceeded)".
+[[nodiscard]] std::string describe(const StorageFault& fault,
+                                   const std::filesystem::path& folder);
+
+}  // namespace shardsweep

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Trouble: what keeps sweeps from going on, since when, and what would help. The daemon writes
+// its list into a file beside the database. The file has its full size from the start, so that
+// it can be written where the disk is full and the database can't.
+#pragma once
+
+#include <shardsweep/clock.hpp>
+#include <shardsweep/home.hpp>
+#include <shardsweep/result.hpp>
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardsweep {
+
+enum class TroubleKind : std::uint8_t {
+  disk_full,      ///< no space, no inodes, or a quota that is used up
+  read_only,      ///< a read-only file system
+  no_permission,  ///< files can't be made or written
+  folder_gone,    ///< the database's folder was deleted or moved
+  disk_error,     ///< the disk answers with errors
+  database,       ///< the database can't be written for another reason
+  requests,       ///< answers to commands can't be written
+  scheduler,      ///< Slurm does not answer
+  unanswered,     ///< a submission without an answer
+  deferred,       ///< submissions that Slurm puts off
+  refused,        ///< submissions that Slurm refuses
+};
+/// As `status --format json` and the file say it.
+inline constexpr std::array<std::string_view, 11> trouble_words{
+    "disk_full", "read_only", "no_permission", "folder_gone", "disk_error", "database",
+    "requests",  "scheduler", "unanswered",    "deferred",    "refused"};
+
+[[nodiscard]] constexpr std::string_view name(TroubleKind kind) {
+  return trouble_words[static_cast<std::size_t>(kind)];
+}
+
+struct Trouble {
+  TroubleKind kind = TroubleKind::disk_full;
+  std::string where;       ///< a folder, a file, a scheduler or a sweep
+  std::string detail;      ///< the words of the system or of Slurm
+  Timestamp since = 0;     ///< 0: not known
+  std::int32_t times = 0;  ///< how often it has happened; 0: not counted
+  std::int32_t jobs = 0;   ///< how many jobs it concerns; 0: not counted
+  friend bool operator==(const Trouble&, const Trouble&) = default;
+};
+
+/// True where it keeps this sweep from going on: its own, or one of all sweeps.
+[[nodiscard]] inline bool concerns(const Trouble& trouble, const std::string& sweep) {
+  return trouble.kind < TroubleKind::unanswered || trouble.where == sweep;
+}
+
+/// Sentences: what is wrong, since when, and what would help.
+[[nodiscard]] std::string text(const Trouble& trouble);
+
+/// All that is known now: from the daemon's file, where a daemon lives, and by a look at the
+/// file system from here.
+[[nodiscard]] std::vector<Trouble> troubles(const Home& home);
+
+/// The daemon's side of the file.
+class TroubleFile {
+ public:
+  /// Makes the file at its full size.
+  [[nodiscard]] static Result<TroubleFile> open(const Home& home);
+  TroubleFile(TroubleFile&& other) noexcept;
+  TroubleFile& operator=(TroubleFile&& other) noexcept;
+  TroubleFile(const TroubleFile&) = delete;
+  TroubleFile& operator=(const TroubleFile&) = delete;
+  ~TroubleFile();
+  /// Overwrites it in place. What does not fit is left out.
+  [[nodiscard]] Result<void> write(const std::vector<Trouble>& all, Timestamp now);
+
+ private:
+  explicit TroubleFile(int descriptor) : descriptor_(descriptor) {}
+  int descriptor_;
+  std::int64_t count_ = 0;
+};
+
+}  // namespace shardsweep

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "adapters/node/descriptor.hpp"
+
+#include <shardsweep/storage.hpp>
+
+#include <fmt/format.h>
+
+#include <fcntl.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+namespace shardsweep {
+namespace {
+
+// An attempt's first files fit into it.
+constexpr std::size_t tried_bytes = 64 * 1024;
+
+StorageFault fault_of(int error) {
+  return {storage_problem(error).value_or(StorageProblem::broken), std::strerror(error)};
+}
+
+/// 0, or the error of the first call that failed.
+int write_and_sync(int descriptor) {
+  const std::array<char, tried_bytes> bytes{};
+  std::size_t done = 0;
+  while (done < bytes.size()) {
+    const ssize_t written = ::write(descriptor, bytes.data() + done, bytes.size() - done);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return errno;
+    done += static_cast<std::size_t>(written);
+  }
+  return ::fsync(descriptor) == 0 ? 0 : errno;
+}
+
+}  // namespace
+
+std::optional<StorageProblem> storage_problem(int error) {
+  switch (error) {
+    case ENOSPC:
+    case EDQUOT:
+      return StorageProblem::full;
+    case EROFS:
+      return StorageProblem::read_only;
+    case EACCES:
+    case EPERM:
+      return StorageProblem::denied;
+    case ENOENT:
+    case ENOTDIR:
+    case ESTALE:
+      return StorageProblem::gone;
+    case EIO:
+      return StorageProblem::broken;
+    default:
+      return std::nullopt;
+  }
+}
+
+std::optional<StorageFault> look_at_storage(const std::filesystem::path& folder) {
+  struct statvfs system {};
+  if (::statvfs(folder.c_str(), &system) != 0) return fault_of(errno);
+  if ((system.f_flag & ST_RDONLY) != 0) return fault_of(EROFS);
+  const bool root = ::geteuid() == 0;
+  if ((root ? system.f_bfree : system.f_bavail) == 0 && system.f_blocks > 0)
+    return fault_of(ENOSPC);
+  // Some file systems do not count inodes.
+  if (system.f_files > 0 && (root ? system.f_ffree : system.f_favail) == 0)
+    return StorageFault{StorageProblem::full, "no inodes are left"};
+  return std::nullopt;
+}
+
+std::optional<StorageFault> try_storage(const std::filesystem::path& folder) {
+  const std::string file = (folder / fmt::format(".storage-test.{}", ::getpid())).string();
+  const Descriptor descriptor(
+      ::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  if (!descriptor.valid()) return fault_of(errno);
+  const int error = write_and_sync(descriptor.get());
+  ::unlink(file.c_str());
+  if (error != 0) return fault_of(error);
+  return std::nullopt;
+}
+
+std::string describe(const StorageFault& fault, const std::filesystem::path& folder) {
+  switch (fault.problem) {
+    case StorageProblem::full:
+      return fmt::format("the disk of {} is full ({})", folder.string(), fault.detail);
+    case StorageProblem::read_only:
+      return fmt::format("{} is read-only", folder.string());
+    case StorageProblem::gone:
+      return fmt::format("the folder {} is gone ({})", folder.string(), fault.detail);
+    case StorageProblem::denied:
+    case StorageProblem::broken:
+      break;
+  }
+  return fmt::format("{} can't be written: {}", folder.string(), fault.detail);
+}
+
+}  // namespace shardsweep

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// What keeps the daemon from its work, told where commands read it: a file that can be written
+// when nothing else can.
+#include "daemon/daemon.hpp"
+
+#include <shardsweep/log.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace shardsweep {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto look_every = 2s;   // one system call, on a network file system one question
+constexpr auto write_every = 5s;  // readers on another host believe the file for 20 s
+constexpr auto gone_limit = 10s;  // a folder that is away for less was an automounter's
+
+bool has(const std::vector<Trouble>& all, const Trouble& trouble) {
+  return std::any_of(all.begin(), all.end(), [&](const Trouble& one) {
+    return one.kind == trouble.kind && one.where == trouble.where;
+  });
+}
+
+bool answers(const SchedulerEvent& event) {
+  return std::holds_alternative<JobSeen>(event) || std::holds_alternative<JobNotSeen>(event) ||
+         std::holds_alternative<JobMissed>(event) ||
+         std::holds_alternative<SubmitAccepted>(event) ||
+         std::holds_alternative<SubmitRefused>(event) ||
+         std::holds_alternative<SubmitDeferred>(event) ||
+         std::holds_alternative<SiteSeen>(event);
+}
+
+}  // namespace
+
+void Daemon::note_event(const std::string& key, const SchedulerEvent& event) {
+  const Timestamp now = parts_.clock.now();
+  if (const auto* failed = std::get_if<LookFailed>(&event))
+    troubles_.raise(TroubleKind::scheduler, key, failed->why, now);
+  if (answers(event)) troubles_.clear(TroubleKind::scheduler, key);
+  const auto name_of = [&](const std::string& token) -> std::string {
+    for (const auto& [id, row] : world_.allocations) {
+      if (row.token != token) continue;
+      for (const SweepRow& sweep : world_.sweeps) {
+        if (sweep.id == row.sweep) return sweep.name;
+      }
+    }
+    return "";
+  };
+  if (const auto* refused = std::get_if<SubmitRefused>(&event))
+    troubles_.raise(TroubleKind::refused, name_of(refused->token), refused->why, now);
+  if (const auto* accepted = std::get_if<SubmitAccepted>(&event))
+    troubles_.clear(TroubleKind::refused, name_of(accepted->token));
+}
+
+/// A file system that answers is not asked by writing, unless something has failed.
+void Daemon::look_at_home(bool failed) {
+  const auto now = parts_.clock.steady();
+  const bool due = !storage_looked_at_ || now - *storage_looked_at_ >= look_every;
+  if (!due && !(failed && !troubles_.storage_fails())) return;
+  storage_looked_at_ = now;
+  const auto folder = parts_.home.dir();
+  const bool doubtful = failed || troubles_.storage_fails() || storage_doubted_;
+  storage_doubted_ = false;
+  auto fault = doubtful ? try_storage(folder) : look_at_storage(folder);
+  if (!fault) fault = look_at_storage(parts_.home.database.parent_path());
+  // What works goes on making folders: the lock's file alone shows that they are new ones.
+  std::error_code error;
+  if (!fault && !std::filesystem::exists(parts_.home.lock(), error) && !error)
+    fault = StorageFault{StorageProblem::gone, "deleted"};
+  troubles_.set_storage(folder.string(), fault, parts_.clock.now());
+  if (fault && fault->problem == StorageProblem::gone) {
+    if (!folder_gone_since_) folder_gone_since_ = now;
+  } else {
+    folder_gone_since_.reset();
+  }
+  if (fault) storage_failed_at_ = now;
+}
+
+/// Now or a moment ago: what has failed meanwhile is the storage's fault.
+bool Daemon::storage_fails() const {
+  constexpr auto aftermath = 10s;
+  return troubles_.storage_fails() ||
+         (storage_failed_at_ && parts_.clock.steady() - *storage_failed_at_ < aftermath);
+}
+
+Result<void> Daemon::note_troubles(Result<void> pass) {
+  const Timestamp now = parts_.clock.now();
+  const std::string database = parts_.home.database.string();
+  look_at_home(!pass);
+  const bool failed = !pass && worth_retrying(pass.error().kind) && !troubles_.storage_fails();
+  if (failed) {
+    troubles_.raise(TroubleKind::database, database, pass.error().what, now);
+  } else {
+    troubles_.clear(TroubleKind::database, database);
+  }
+  if (pass && !unsent_.empty()) {
+    troubles_.raise(TroubleKind::requests, parts_.home.answers().string(), "", now);
+  } else if (pass) {
+    troubles_.clear(TroubleKind::requests, parts_.home.answers().string());
+  }
+  troubles_.set_submissions(world_);
+  tell_troubles();
+  const bool gone =
+      folder_gone_since_ && parts_.clock.steady() - *folder_gone_since_ >= gone_limit;
+  if (gone)
+    return fault(FaultKind::rejected,
+                 fmt::format("the folder {} was deleted or moved: the daemon ends. Jobs that "
+                             "run go on; submit the sweep again to have them found",
+                             parts_.home.dir().string()));
+  return pass;
+}
+
+void Daemon::tell_troubles() {
+  const auto now = parts_.clock.steady();
+  std::vector<Trouble> all = troubles_.shown(parts_.clock.now());
+  for (const Trouble& one : all) {
+    if (!has(told_, one)) log_warning("trouble: " + text(one));
+  }
+  for (const Trouble& one : told_) {
+    if (!has(all, one))
+      log_info(fmt::format("trouble is over: {} {}", name(one.kind), one.where));
+  }
+  const bool news = all != told_;
+  const bool again = !all.empty() && now - troubles_written_at_ >= write_every;
+  if (!news && !again && trouble_file_) return;
+  told_ = std::move(all);
+  if (!trouble_file_) {
+    auto file = TroubleFile::open(parts_.home);
+    if (file) trouble_file_ = std::move(*file);
+  }
+  if (trouble_file_ && trouble_file_->write(told_, parts_.clock.now()))
+    troubles_written_at_ = now;
+}
+
+}  // namespace shardsweep
