@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a runner says it can do (`shardbench-cpu --capabilities`). The planner calls a point
-// that is outside infeasible, with that reason.
+// What a runner says of itself (`shardbench-cpu --capabilities`): its name and version, and
+// which layouts it runs. The planner calls other points infeasible, with that reason.
 #pragma once
 
 #include <shardsweep/point.hpp>

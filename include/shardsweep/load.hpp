@@ -18,6 +18,9 @@ namespace shardsweep {
 struct LoadOptions {
   std::filesystem::path presets;
   std::vector<std::string> set;  ///< `axes.tp=2,4`, applied over the file
+  /// The folder of our own programs. Given: `runner.program` has to be there, and becomes a
+  /// path that holds on every node. Empty: it is taken as it stands.
+  std::filesystem::path programs{};
 };
 
 [[nodiscard]] Result<SweepSpec> load_sweep(const std::filesystem::path& file,

@@ -95,9 +95,17 @@ struct Measure {
 };
 
 struct RunnerSpec {
-  std::string name = "shardbench";
+  std::string name = "shardbench";  ///< empty: the file names a program and gives no name
   std::string program;  ///< absolute path, or a name beside our own executable; empty: default
   std::vector<std::string> args;  ///< appended to the flags that the layout gives
+  /// The name as far as the sweep file tells: without `name` it is the program's file name.
+  /// What the program says of itself (Capabilities) is known when a sweep is submitted.
+  [[nodiscard]] std::string_view known_as() const {
+    if (!name.empty()) return name;
+    const std::string_view path = program;
+    return path.substr(path.rfind('/') + 1);
+  }
+  [[nodiscard]] bool is_shardbench() const { return known_as().starts_with("shardbench"); }
   friend bool operator==(const RunnerSpec&, const RunnerSpec&) = default;
 };
 

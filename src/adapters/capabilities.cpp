@@ -102,13 +102,13 @@ Result<void> read_rules(const Json& object, Capabilities& into) {
 Result<Capabilities> parse_capabilities(std::string_view json) {
   if (json.size() > most_bytes) return broken("more than 1 MiB of text");
   const auto object = Json::parse(json, nullptr, false);
-  if (object.is_discarded()) return broken("no JSON");
+  if (object.is_discarded()) return broken("not valid JSON");
   if (!object.is_object()) return broken("not a JSON object");
   Capabilities read;
   SHARDSWEEP_ASSIGN(read.runner, text_of(object, "runner"));
   SHARDSWEEP_ASSIGN(read.version, text_of(object, "version"));
   SHARDSWEEP_ASSIGN(read.dtypes, words_of(object, "dtype"));
-  if (read.dtypes.empty()) return broken("'dtype' names none");
+  if (read.dtypes.empty()) return broken("'dtype' is missing or empty; for example [\"fp32\"]");
   SHARDSWEEP_TRY(read_max(object, read));
   SHARDSWEEP_TRY(read_allowed(object, read));
   SHARDSWEEP_TRY(read_rules(object, read));

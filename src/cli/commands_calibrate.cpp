@@ -164,7 +164,7 @@ const Point* point_of(const Planned& planned, const BlockTimes& run) {
 /// How near the runs' own train steps the planner is with the new parameters.
 void say_steps(const Planned& planned, const ClusterSpec& now,
                const std::vector<BlockRun>& runs) {
-  const auto& family = family_of_runner(planned.sweep.runner.name);
+  const auto& family = family_of_runner(planned.sweep.runner.known_as());
   const Predictor before(planned.sweep.cluster, family);
   const Predictor after(now, family);
   for (const auto& run : runs) {

@@ -14,6 +14,8 @@
 
 #include <stdlib.h>
 
+#include <algorithm>
+#include <optional>
 #include <utility>
 
 namespace shardsweep {
@@ -22,37 +24,65 @@ namespace {
 constexpr int slots_without_here = 4;
 constexpr std::size_t longest_source = 4 << 20;
 
-Result<Capabilities> ask_runner(const std::filesystem::path& program) {
-  SHARDSWEEP_ASSIGN(
-      const CommandOutput output,
-      run_command({program.string(), "--capabilities"},
-                  {.deadline = std::chrono::seconds(20), .output_limit = 1 << 20}));
-  if (output.exit_code != 0) {
-    return fault(FaultKind::unavailable,
-                 fmt::format("'{} --capabilities' ended with {}: {}", program.string(),
-                             output.exit_code, output.err.substr(0, 300)));
+/// What a program prints for `--capabilities`; none where that is no JSON object: it does not
+/// know the flag. `silent`: why, in a sentence.
+Result<std::optional<Capabilities>> ask_runner(const std::string& program,
+                                               std::string& silent) {
+  const auto output =
+      run_command({program, "--capabilities"},
+                  {.deadline = std::chrono::seconds(20), .output_limit = 1 << 20});
+  if (!output && output.error().kind != FaultKind::timed_out)
+    return tl::unexpected<Fault>(output.error());
+  if (!output) {
+    silent = output.error().what;
+    return std::optional<Capabilities>();
   }
-  auto capabilities = parse_capabilities(output.out);
-  if (!capabilities) {
-    return tl::unexpected<Fault>(capabilities.error().in(program.string() + " --capabilities"));
+  const std::size_t begin = output->out.find_first_not_of(" \t\r\n");
+  const bool answers = begin != std::string::npos && output->out[begin] == '{';
+  if (output->exit_code != 0 || !answers) {
+    const std::string said =
+        output->err.substr(0, std::min<std::size_t>(output->err.find('\n'), 200));
+    silent = fmt::format("'{} --capabilities' ended with {}{}{}", program, output->exit_code,
+                         output->exit_code == 0 ? " and printed no JSON" : ": ", said);
+    return std::optional<Capabilities>();
   }
-  return capabilities;
+  auto capabilities = parse_capabilities(output->out);
+  if (!capabilities)
+    return tl::unexpected<Fault>(capabilities.error().in(program + " --capabilities"));
+  return *std::move(capabilities);
 }
 
-/// What the runner of this sweep can do. A runner for GPUs can't be asked on a machine without
-/// it: then its limits are unknown, which is said, and not assumed to be the CPU program's.
+Capabilities unknown_runner(const SweepSpec& sweep) {
+  Capabilities unknown;
+  unknown.runner = sweep.runner.known_as();
+  unknown.version = "unknown";
+  return unknown;
+}
+
+/// What the runner of this sweep is called, and what it can do. One that does not say goes by
+/// its file's name, and no layout is left out on its behalf; the notes say so.
 Result<Capabilities> capabilities_of(const Session& session, const SweepSpec& sweep,
                                      std::vector<std::string>& notes) {
-  const std::string installed = session.installation.runner.string();
-  if (!sweep.runner.program.empty() || sweep.cluster.this_machine) {
-    return ask_runner(runner_program(sweep, installed));
+  const std::string program = runner_program(sweep, session.installation.runner.string());
+  const std::string file = program.substr(program.rfind('/') + 1);
+  const bool named = !sweep.runner.program.empty();
+  const bool ours = !named && sweep.cluster.this_machine;
+  const auto refused = "layouts that it would refuse are still counted";
+  std::error_code ignored;
+  if (!named && !ours && !std::filesystem::exists(program, ignored)) {
+    notes.push_back(fmt::format("{} is not available here; {}.", file, refused));
+    return unknown_runner(sweep);
   }
-  notes.push_back(
-      fmt::format("the runner for '{}' can't be asked here: its own limits are not applied",
-                  sweep.cluster.name));
-  Capabilities unknown;
-  unknown.runner = sweep.runner.name;
-  unknown.version = "unknown";
+  std::string silent;
+  SHARDSWEEP_ASSIGN(const auto asked, ask_runner(program, silent));
+  if (asked) return *asked;
+  if (ours) return fault(FaultKind::unavailable, silent);
+  Capabilities unknown = unknown_runner(sweep);
+  notes.push_back(named
+                      ? fmt::format("the runner {} does not answer --capabilities ({}). It "
+                                    "is called '{}', version 'unknown'; {}.",
+                                    file, silent, unknown.runner, refused)
+                      : fmt::format("{} does not start here ({}); {}.", file, silent, refused));
   return unknown;
 }
 
@@ -122,7 +152,10 @@ std::string stated_backend(const Options& options, const SiteSpec& site) {
 }  // namespace
 
 Result<SweepSpec> load_sweep_file(const Session& session) {
-  return load_sweep(session.options.file, {session.installation.presets, session.options.set});
+  return load_sweep(session.options.file,
+                    {.presets = session.installation.presets,
+                     .set = session.options.set,
+                     .programs = session.installation.runner.parent_path()});
 }
 
 Result<Planned> plan_file(const Session& session) {

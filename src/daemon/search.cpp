@@ -33,7 +33,8 @@ Result<SweepSearch*> Daemon::search_of(SweepId sweep, SweepContext& context) {
   if (context.search) return context.search.get();
   SHARDSWEEP_ASSIGN(auto rows, parts_.store.search_rows(sweep, spec));
   auto search = std::make_unique<SweepSearch>(
-      spec.search, spec.cluster, Predictor(spec.cluster, family_of_runner(spec.runner.name)));
+      spec.search, spec.cluster,
+      Predictor(spec.cluster, family_of_runner(spec.runner.known_as())));
   for (const auto& row : rows)
     search->add(trial_of(row, spec));
   // In the order in which the ends were heard: what is learnt depends on it a little.

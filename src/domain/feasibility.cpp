@@ -53,7 +53,7 @@ std::optional<std::int64_t> axis_value(const AxisInfo& axis, std::string_view te
 }
 
 std::string runner_name(const SweepSpec& sweep, const Capabilities& runner) {
-  if (runner.runner.empty()) return sweep.runner.name;
+  if (runner.runner.empty()) return std::string(sweep.runner.known_as());
   if (runner.version.empty()) return runner.runner;
   return fmt::format("{} {}", runner.runner, runner.version);
 }
@@ -83,8 +83,8 @@ Judge::Judge(const SweepSpec& sweep, const Capabilities& runner, PointFilter* ex
       runner_(runner),
       excludes_(excludes),
       runner_rules_(runner_rules),
-      predictor_(sweep.cluster, family_of_runner(sweep.runner.name)),
-      shardbench_(std::string_view(sweep.runner.name).substr(0, 10) == "shardbench"),
+      predictor_(sweep.cluster, family_of_runner(sweep.runner.known_as())),
+      shardbench_(sweep.runner.is_shardbench()),
       names_(fixed_names.begin(), fixed_names.end()),
       removed_(sweep.excludes.size(), 0) {
   add_limits();

@@ -50,7 +50,8 @@ void put_model(Buffer& out, const ModelSpec& model) {
 void put_surroundings(Buffer& out, const SweepSpec& sweep, const Capabilities& runner,
                       const std::map<std::string, std::string>& site_env) {
   put(out, "shardsweep trial 1\n");
-  put_text(out, "runner", sweep.runner.name);
+  // A sweep file that gives no name has always stood for ours.
+  put_text(out, "runner", sweep.runner.name.empty() ? "shardbench" : sweep.runner.name);
   put_text(out, "program", runner.runner);
   put_text(out, "version", runner.version);
   for (const auto& arg : sweep.runner.args)

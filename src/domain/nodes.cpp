@@ -179,7 +179,7 @@ Probe probe_of(const SweepSpec& sweep, const Point& example) {
   probe.sweep.measure = {.warmup = 1, .steps = 5, .repeats = 1};
   probe.sweep.policy.attempt_limit_s = sweep.policy.probe_limit_s;
   // Flags of shardbench's own may be meant to fail.
-  if (sweep.runner.name == "shardbench") probe.sweep.runner.args.clear();
+  if (sweep.runner.is_shardbench()) probe.sweep.runner.args.clear();
   probe.point.nodes = 1;
   probe.point.gpus = slots;
   probe.point.layout.dp = slots;

@@ -26,7 +26,7 @@ class Planner {
       : sweep_(sweep),
         grid_(grid),
         judge_(judge),
-        predictor_(sweep.cluster, family_of_runner(sweep.runner.name)) {
+        predictor_(sweep.cluster, family_of_runner(sweep.runner.known_as())) {
     for (const auto& axis : axes()) {
       if (axis.in_lane_key && axis.minimum != axis.maximum) lane_axes_.push_back(&axis);
     }

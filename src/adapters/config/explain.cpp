@@ -170,8 +170,9 @@ class Explainer {
     line("  steps: {}  # timed train steps", sweep_.measure.steps);
     line("  repeats: {}  # trials per point", sweep_.measure.repeats);
     line("\nrunner:");
-    line("  name: {}", yaml_text(sweep_.runner.name));
-    line("  program: {}  # empty: beside shardsweep itself", yaml_text(sweep_.runner.program));
+    if (!sweep_.runner.name.empty()) line("  name: {}", yaml_text(sweep_.runner.name));
+    line("  program: {}  # empty: shardbench's, beside shardsweep itself",
+         yaml_text(sweep_.runner.program));
     line("  args: [{}]", listed(sweep_.runner.args, yaml_text));
     if (!sweep_.env.empty()) line("\nenv:");
     for (const auto& [name, value] : sweep_.env)

@@ -52,7 +52,7 @@ Result<SweepSpec> load(std::string text, const std::string& name, const LoadOpti
     SHARDSWEEP_ASSIGN(root, with_override(root, setting, sources));
   }
   SweepReader reader(Presets(options.presets, sources),
-                     std::filesystem::path(name).parent_path(), sources);
+                     {std::filesystem::path(name).parent_path(), options.programs}, sources);
   SHARDSWEEP_ASSIGN(auto sweep, reader.read(*root));
   SHARDSWEEP_TRY(check_written_out(sweep, *root));
   return sweep;

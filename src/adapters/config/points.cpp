@@ -206,7 +206,7 @@ Result<void> SweepReader::read_control(const YamlNode& node) {
 void SweepReader::settle_network_probe(const YamlNode* control) {
   const bool scalar = control != nullptr && control->kind == YamlNode::Kind::scalar;
   if (scalar && control->text == "off") return;
-  const bool able = !sweep_.cluster.gpu.empty() && sweep_.runner.name == RunnerSpec{}.name;
+  const bool able = !sweep_.cluster.gpu.empty() && sweep_.runner.is_shardbench();
   if (scalar && control->text == "network")
     sweep_.control.network_from = 1;
   else if (able)

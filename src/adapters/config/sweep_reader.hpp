@@ -20,12 +20,18 @@ namespace shardsweep::config {
 /// A var of this name would hide a column of ours, an axis or a word of SQL.
 [[nodiscard]] bool is_reserved_name(std::string_view name);
 
+/// Where files and programs that a sweep file names are looked for.
+struct Places {
+  std::filesystem::path folder;    ///< where relative paths in the file begin
+  std::filesystem::path programs;  ///< our own; empty: programs are not looked for
+};
+
 class SweepReader {
  public:
-  /// `folder` is where relative paths in the file begin.
-  SweepReader(Presets presets, std::filesystem::path folder, Sources& sources)
+  SweepReader(Presets presets, Places places, Sources& sources)
       : presets_(std::move(presets)),
-        folder_(std::move(folder)),
+        folder_(std::move(places.folder)),
+        programs_(std::move(places.programs)),
         sources_(sources),
         shelf_(presets_, sweep_.models) {}
 
@@ -76,7 +82,10 @@ class SweepReader {
   Result<void> read_trial_settings(const YamlNode& root);
   Result<void> read_excludes(const YamlNode& list);
   Result<void> read_measure(const YamlNode& map);
+
+  // runner.cpp: which program is measured
   Result<void> read_runner(const YamlNode& node);
+  Result<std::string> read_program(const YamlNode& node) const;
   Result<void> read_search(const YamlNode& map);
   Result<void> read_policy(const YamlNode& root);
   Result<void> read_rules(const YamlNode& list);
@@ -84,6 +93,7 @@ class SweepReader {
   SweepSpec sweep_;
   Presets presets_;
   std::filesystem::path folder_;
+  std::filesystem::path programs_;
   Sources& sources_;
   ModelShelf shelf_;
   std::map<const AxisInfo*, Placement> placed_;

@@ -225,32 +225,6 @@ Result<void> SweepReader::read_measure(const YamlNode& map) {
   return read(sweep_.measure.repeats, {1, most_repeats, "repeats"});
 }
 
-Result<void> SweepReader::read_runner(const YamlNode& node) {
-  if (node.kind != YamlNode::Kind::map) {
-    SHARDSWEEP_ASSIGN(sweep_.runner.name, read_name(node, "runner"));
-    return {};
-  }
-  SHARDSWEEP_TRY(check_keys(node, "'runner'", {"name", "program", "args"}));
-  if (const auto* name = find(node, "name")) {
-    SHARDSWEEP_ASSIGN(sweep_.runner.name, read_name(*name, "runner.name"));
-  }
-  if (const auto* program = find(node, "program")) {
-    SHARDSWEEP_ASSIGN(sweep_.runner.program, read_text(*program, "program"));
-    const auto& path = sweep_.runner.program;
-    // A bare name is a program that came with us; 'bin/train' could be anywhere.
-    if (!path.empty() && path.front() != '/' && !is_name(path)) {
-      return refuse(*program,
-                    fmt::format("{} is not absolute: a program is found on every node "
-                                "under one path from '/'",
-                                in_quotes(path)));
-    }
-  }
-  if (const auto* args = find(node, "args")) {
-    SHARDSWEEP_ASSIGN(sweep_.runner.args, read_texts(*args, "args"));
-  }
-  return {};
-}
-
 Result<void> SweepReader::read_policy(const YamlNode& root) {
   for (const auto section : policy_sections()) {
     if (const auto* map = find(root, section))

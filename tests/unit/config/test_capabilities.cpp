@@ -32,12 +32,12 @@ TEST_CASE("capabilities of the wrong shape are refused with the key") {
     return read ? std::string("accepted") : read.error().what;
   };
   const std::string head = R"({"runner":"r","version":"1","dtype":["fp32"])";
-  CHECK(what("") == "the runner's capabilities: no JSON");
+  CHECK(what("") == "the runner's capabilities: not valid JSON");
   CHECK(what("[]") == "the runner's capabilities: not a JSON object");
   CHECK(what("{}") == "the runner's capabilities: 'runner' is missing");
   CHECK(what(R"({"runner":1})") == "the runner's capabilities: 'runner' is not a text");
   CHECK(what(R"({"runner":"r","version":"1"})") ==
-        "the runner's capabilities: 'dtype' names none");
+        "the runner's capabilities: 'dtype' is missing or empty; for example [\"fp32\"]");
   CHECK(what(head + R"(,"max":{"tp":"one"}})") ==
         "the runner's capabilities: 'max.tp' is not a whole number");
   CHECK(what(head + R"(,"max":{"tp":18446744073709551615}})") ==

@@ -226,6 +226,58 @@ TEST_CASE("exclusions and runner and environment are kept as they are written") 
         "mine");
 }
 
+/// A folder with a program `x.sh`, one in `bin/`, and one of "ours".
+class Programs {
+ public:
+  Programs() {
+    for (const char* name : {"x.sh", "bin/y.sh", "ours/shardbench-cpu"}) {
+      std::filesystem::create_directories((folder_ / name).parent_path());
+      std::ofstream(folder_ / name) << "#!/bin/sh\n";
+      std::filesystem::permissions(folder_ / name, std::filesystem::perms::owner_all);
+    }
+  }
+  ~Programs() { std::filesystem::remove_all(folder_); }
+  Programs(const Programs&) = delete;
+  Programs& operator=(const Programs&) = delete;
+  [[nodiscard]] RunnerSpec named(const std::string& runner) const {
+    std::ofstream(folder_ / "sweep.yaml")
+        << head << "constants: {model: tiny, gpus: 1}\nrunner: {" << runner << "}\n";
+    auto options = with_presets();
+    options.programs = folder_ / "ours";
+    const auto sweep = load_sweep(folder_ / "sweep.yaml", options);
+    REQUIRE_MESSAGE(sweep.has_value(), fault_of(sweep));
+    return sweep->runner;
+  }
+  [[nodiscard]] std::string path(const std::string& name) const {
+    return (folder_ / name).string();
+  }
+
+ private:
+  std::filesystem::path folder_ =
+      std::filesystem::temp_directory_path() / ("programs_" + std::to_string(::getpid()));
+};
+
+TEST_CASE("a runner's program is found beside the sweep file") {
+  const Programs programs;
+  CHECK(programs.named("program: x.sh").program == programs.path("x.sh"));
+  CHECK(programs.named("program: ./x.sh").program == programs.path("x.sh"));
+  CHECK(programs.named("program: bin/y.sh").program == programs.path("bin/y.sh"));
+  CHECK(programs.named("program: " + programs.path("x.sh")).program == programs.path("x.sh"));
+  CHECK(programs.named("program: shardbench-cpu").program == "shardbench-cpu");
+  CHECK(programs.named("program: env").program.ends_with("/env"));
+}
+
+TEST_CASE("a runner whose program is named and which is not is no shardbench") {
+  const Programs programs;
+  const auto mine = programs.named("program: x.sh");
+  CHECK(mine.name.empty());
+  CHECK(mine.known_as() == "x.sh");
+  CHECK_FALSE(mine.is_shardbench());
+  CHECK(programs.named("name: megatron, program: x.sh").known_as() == "megatron");
+  CHECK(programs.named("program: shardbench-cpu").is_shardbench());
+  CHECK(programs.named("name: shardbench, program: x.sh").is_shardbench());
+}
+
 TEST_CASE("policy values are read by their units") {
   const auto sweep =
       loaded(head +

@@ -54,7 +54,9 @@ class InFolder {
 
 std::string message_of(const fs::path& folder) {
   const InFolder inside(folder);
-  const auto loaded = load_sweep("sweep.yaml", with_presets(lines("set")));
+  auto options = with_presets(lines("set"));
+  options.programs = "/nowhere";  // runners are looked for, and none is ours
+  const auto loaded = load_sweep("sweep.yaml", options);
   return fault_of(loaded) + "\n";
 }
 

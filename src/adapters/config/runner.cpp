@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// `runner:` of a sweep file: its name, its program and further flags for it.
+#include "adapters/config/readers.hpp"
+#include "adapters/config/sweep_reader.hpp"
+#include "adapters/config/text.hpp"
+
+#include <shardsweep/command.hpp>
+
+#include <fmt/format.h>
+
+#include <unistd.h>
+
+#include <system_error>
+
+namespace shardsweep::config {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_program(const fs::path& file) {
+  std::error_code ignored;
+  return fs::is_regular_file(file, ignored) && ::access(file.c_str(), X_OK) == 0;
+}
+
+std::string absolute_path(const fs::path& file) {
+  std::error_code error;
+  const fs::path whole = fs::absolute(file, error);
+  return (error ? file : whole).lexically_normal().string();
+}
+
+}  // namespace
+
+/// Nodes start the program by one path, whatever folder they are in. `x.sh` is the file beside
+/// the sweep file, else a program of ours (which keeps its bare name), else one on PATH.
+/// `bin/x.sh` begins at the sweep file.
+Result<std::string> SweepReader::read_program(const YamlNode& node) const {
+  SHARDSWEEP_ASSIGN(const std::string text, read_text(node, "program"));
+  if (text.empty() || programs_.empty()) return text;
+  const fs::path beside = folder_ / text;  // of an absolute path: the path itself
+  if (is_program(beside)) return absolute_path(beside);
+  std::error_code ignored;
+  if (fs::exists(beside, ignored)) {
+    return refuse(node, fmt::format("{} is not an executable file; 'chmod +x' makes it one",
+                                    in_quotes(text)));
+  }
+  if (text.front() == '/')
+    return refuse(node, fmt::format("there is no program {}", in_quotes(text)));
+  if (text.find('/') != std::string::npos) {
+    return refuse(node, fmt::format("there is no program {}; the path begins at the folder of "
+                                    "the sweep file",
+                                    in_quotes(text)));
+  }
+  if (is_program(programs_ / text)) return text;
+  if (const std::string found = find_on_path(text); !found.empty()) return absolute_path(found);
+  return refuse(node, fmt::format("there is no program {} beside the sweep file, beside "
+                                  "shardsweep or on PATH",
+                                  in_quotes(text)));
+}
+
+Result<void> SweepReader::read_runner(const YamlNode& node) {
+  if (node.kind != YamlNode::Kind::map) {
+    SHARDSWEEP_ASSIGN(sweep_.runner.name, read_name(node, "runner"));
+    return {};
+  }
+  SHARDSWEEP_TRY(check_keys(node, "'runner'", {"name", "program", "args"}));
+  if (const auto* program = find(node, "program")) {
+    SHARDSWEEP_ASSIGN(sweep_.runner.program, read_program(*program));
+    // It says itself what it is called.
+    if (!sweep_.runner.program.empty()) sweep_.runner.name.clear();
+  }
+  if (const auto* name = find(node, "name")) {
+    SHARDSWEEP_ASSIGN(sweep_.runner.name, read_name(*name, "runner.name"));
+  }
+  if (const auto* args = find(node, "args")) {
+    SHARDSWEEP_ASSIGN(sweep_.runner.args, read_texts(*args, "args"));
+  }
+  return {};
+}
+
+}  // namespace shardsweep::config
