@@ -56,13 +56,13 @@ struct CellCandidate {
   std::optional<double> published_mfu{};
   std::string published_layout{};
   double published_tokens_per_s_per_gpu = 0;
-  std::string runner_version;
   std::int64_t trials = 1;  ///< how many it stands for; it has the values of their best
 };
 
 struct Cells {
   std::vector<CellCandidate> candidates;
-  std::string note;  ///< which runner versions were left out; often empty
+  std::string note;                    ///< which runners were left out; often empty
+  std::vector<std::string> runners{};  ///< those that are shown: "mine 1.2"
 };
 
 /// How far a sweep is.
@@ -101,8 +101,8 @@ class Reader {
   [[nodiscard]] virtual Result<Table> results(const ResultsRequest& request) = 0;
   /// The best measured layout per cell (model x seq_len x nodes|gpus), by tokens_per_s_per_gpu.
   /// As in cells(): a layout's value is the median over its repeats, a marked measurement is
-  /// not ranked, and of several runner versions of one model only the newest counts, unless
-  /// `where` names runner_version.
+  /// not ranked, and of several runners of one model, or versions of a runner, only the newest
+  /// counts, unless `where` names `runner` or `runner_version`.
   [[nodiscard]] virtual Result<Table> best(const Selection& selection) = 0;
   [[nodiscard]] virtual Result<Cells> cells(const HeatmapRequest& request) = 0;
   [[nodiscard]] virtual Result<std::vector<SweepStatus>> status(

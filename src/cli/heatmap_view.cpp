@@ -227,6 +227,9 @@ std::string as_grid(const Heatmap& heatmap, bool colour) {
     append_row(out, heatmap, grid, row);
   append_legend(out, heatmap);
   append_published(out, heatmap);
+  if (!heatmap.runners.empty())
+    out += fmt::format("runner: {}\n",
+                       printable(fmt::format("{}", fmt::join(heatmap.runners, ", "))));
   return out;
 }
 

@@ -166,7 +166,8 @@ Heatmap pivot(const Cells& cells, const HeatmapRequest& request) {
                   {rows.begin(), rows.end()},
                   {columns.begin(), columns.end()},
                   {},
-                  cells.note};
+                  cells.note,
+                  cells.runners};
   for (const auto& row : heatmap.rows) {
     auto& line = heatmap.cells.emplace_back();
     for (const auto& column : heatmap.columns)

@@ -52,6 +52,7 @@ struct Heatmap {
   std::vector<std::string> columns;
   std::vector<std::vector<HeatmapCell>> cells;  ///< [row][column]
   std::string note;
+  std::vector<std::string> runners{};  ///< whose measurements these are: "mine 1.2"
 };
 
 /// Status of a cell: `completed` where something is ranked; else what is under way (running,

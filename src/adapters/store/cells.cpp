@@ -14,9 +14,9 @@
 namespace shardsweep::sqlite {
 namespace {
 
-// Labels and versions are packed into one key; no person reads a heatmap that comes near.
+// Labels and runners are packed into one key; no person reads a heatmap that comes near.
 constexpr std::size_t most_labels = 1 << 20;
-constexpr std::size_t most_versions = 1 << 12;
+constexpr std::size_t most_runners = 1 << 12;
 
 /// Numbers for the values of a column, so that a row of the scan makes no string.
 class Labels {
@@ -56,20 +56,20 @@ struct Gathered {
 struct Key {
   std::uint64_t row = 0;
   std::uint64_t column = 0;
-  std::size_t version = 0;
+  std::size_t runner = 0;
   State state = State::planned;
   std::optional<Outcome> outcome;
 
   [[nodiscard]] std::uint64_t packed() const {
     const auto how = outcome ? static_cast<std::uint64_t>(*outcome) + 1 : 0;
-    return ((row << 20 | column) << 12 | version) << 8 |
-           static_cast<std::uint64_t>(state) << 5 | how;
+    return ((row << 20 | column) << 12 | runner) << 8 | static_cast<std::uint64_t>(state) << 5 |
+           how;
   }
 };
 
 class Gatherer {
  public:
-  explicit Gatherer(bool all_versions) : all_versions_(all_versions) {}
+  explicit Gatherer(Mixing mixing) : runners_(mixing) {}
 
   void take(const Statement::Use& row) {
     Run run{row.real(4), {}, row.integer(6)};
@@ -80,23 +80,23 @@ class Gatherer {
     key.column = columns_.number(row, 1);
     key.state = read_state(row, 2);
     key.outcome = read_outcome(row, 3);
-    key.version = versions_.see(row.view(7), row.view(8), ranked, run.trial);
-    if (versions_.size() > most_versions)
-      fail(FaultKind::invalid_input, "too many models and runner versions");
+    key.runner = runners_.see(row.view(7), row.view(8), row.view(9), ranked, run.trial);
+    if (runners_.size() > most_runners)
+      fail(FaultKind::invalid_input, "too many models, runners and versions of them");
     // 20 + 20 + 12 + 8 bits: the key is the number, nothing is lost.
     auto& gathered = find(key);
     ++gathered.trials;
     if (!ranked) return;
-    if (!row.null(10))
-      gathered.offer_published({run.tokens_per_s_per_gpu, row.real(10), run.trial});
-    if (row.null(9)) {
+    if (!row.null(11))
+      gathered.offer_published({run.tokens_per_s_per_gpu, row.real(11), run.trial});
+    if (row.null(10)) {
       gathered.offer(run);
     } else {
-      repeated_[{key.packed(), row.text(9)}].push_back(run);
+      repeated_[{key.packed(), row.text(10)}].push_back(run);
     }
   }
 
-  Cells finish(Database& database) {
+  Cells finish(Database& database, std::string_view version_column) {
     for (auto& [key, runs] : repeated_)
       gathered_[index_[key.first]].second.offer(median(runs));
     Cells cells;
@@ -106,13 +106,12 @@ class Gatherer {
       return use.next() ? use.text(0) : std::string();
     };
     for (const auto& [key, gathered] : gathered_) {
-      if (!all_versions_ && !versions_.counts(key.version)) continue;
+      if (!runners_.counts(key.runner)) continue;
       CellCandidate candidate;
       candidate.row = rows_.text(key.row);
       candidate.column = columns_.text(key.column);
       candidate.state = key.state;
       candidate.outcome = key.outcome;
-      candidate.runner_version = versions_.version(key.version);
       candidate.trials = gathered.trials;
       if (gathered.best) {
         candidate.value = gathered.best->value;
@@ -126,7 +125,8 @@ class Gatherer {
       }
       cells.candidates.push_back(std::move(candidate));
     }
-    if (!all_versions_) cells.note = versions_.note();
+    cells.runners = runners_.shown();
+    cells.note = runners_.note(version_column);
     return cells;
   }
 
@@ -137,10 +137,9 @@ class Gatherer {
     return gathered_[found->second].second;
   }
 
-  bool all_versions_;
   Labels rows_;
   Labels columns_;
-  Versions versions_;
+  Runners runners_;
   std::unordered_map<std::uint64_t, std::size_t> index_;
   std::vector<std::pair<Key, Gathered>> gathered_;
   std::map<std::pair<std::uint64_t, std::string>, std::vector<Run>> repeated_;
@@ -209,17 +208,21 @@ Cells cells(Database& database, const HeatmapRequest& request) {
   const auto source = source_of(database, request.selection);
   require_column(source, request.rows);
   require_column(source, request.columns);
-  const bool all_versions = names_runner_version(request.selection) ||
-                            request.rows == "runner_version" ||
-                            request.columns == "runner_version";
-  Gatherer gatherer(all_versions);
+  const auto is_an_axis = [&](std::string_view column) {
+    return request.rows == column || request.columns == column;
+  };
+  Mixing mixing = mixing_of(request.selection);
+  mixing.runners = mixing.runners || is_an_axis("runner");
+  mixing.versions = mixing.versions || is_an_axis(version_column(source));
+  mixing.versions = mixing.versions || is_an_axis("runner_version");
+  Gatherer gatherer(mixing);
   {
     // A marked measurement is shown by its trial, and not ranked.
     Statement select(
         database,
         fmt::format("SELECT {}, {}, state, outcome, iif(mark IS NULL, tokens_per_s_per_gpu, "
-                    "NULL), iif(mark IS NULL, {}, NULL), trial_id, model, runner_version, {}, "
-                    "{} FROM {} WHERE {}",
+                    "NULL), iif(mark IS NULL, {}, NULL), trial_id, model, runner, "
+                    "runner_version, {}, {} FROM {} WHERE {}",
                     identifier(request.rows), identifier(request.columns),
                     value_column(request.value), group_expression(database),
                     published_mfu(source), source.rows, source.where));
@@ -227,7 +230,7 @@ Cells cells(Database& database, const HeatmapRequest& request) {
     while (row.next())
       gatherer.take(row);
   }
-  auto cells = gatherer.finish(database);
+  auto cells = gatherer.finish(database, version_column(source));
   add_left_out(database, source, request, cells);
   return cells;
 }

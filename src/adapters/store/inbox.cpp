@@ -41,9 +41,10 @@ struct Sql {
       "duplicates = ?12, revision = revision + 1, submission = ?13, submitted_at = ?14 "
       "RETURNING id, revision > 1";
   // Those that stay or come back take the new file's order. What has ended keeps the prediction
-  // that it was ranked by.
+  // that it was ranked by. The runner's name is part of the identity; older versions of this
+  // program stored the sweep file's word in its place.
   std::string known =
-      "UPDATE trials SET position = i.position, lane = i.lane, hidden = 0, "
+      "UPDATE trials SET runner = ?2, position = i.position, lane = i.lane, hidden = 0, "
       "predicted_memory_bytes = iif(trials.state = 'ended', trials.predicted_memory_bytes, "
       "i.predicted_memory_bytes), "
       "predicted_train_step_s = iif(trials.state = 'ended', trials.predicted_train_step_s, "
@@ -208,7 +209,7 @@ SubmitReport merge(Database& database, const Submitted& submitted, Timestamp now
     return database.changed();
   };
   report.gone = change(sql().gone);
-  report.known = change(sql().known);
+  report.known = change(sql().known, submitted.runner);
   if (edited) change(sql().skipped);
   count_outcomes(database, report);
   report.fresh = change(sql().fresh, submitted.runner, submitted.runner_version);

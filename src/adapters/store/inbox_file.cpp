@@ -42,7 +42,7 @@ void put_submission(Database& inbox, const SubmittedSweep& submission) {
       inbox, "INSERT INTO submission VALUES (lower(hex(randomblob(16))), " + places(15) + ")");
   insert.run(sweep.name, submission.source, submission.resolved, submission.resolved_hash,
              submission.backend, submission.site, submission.job_template, sweep.cluster.name,
-             sweep.runner.name, submission.capabilities->version, dump(vars),
+             submission.capabilities->runner, submission.capabilities->version, dump(vars),
              dump(Json(plan.left_out_by_constraint)), plan.points, plan.duplicates,
              plan.trials.size());
 }

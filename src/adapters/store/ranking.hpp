@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `best` and heatmaps have in common: which runner version counts, and what a layout that
-// was measured several times is worth.
+// What `best` and heatmaps have in common: which runner counts, and the value of a layout that
+// was measured several times.
 #pragma once
 
 #include "adapters/store/reader.hpp"
@@ -27,33 +27,48 @@ struct Run {
 /// that are shown together are of one run.
 [[nodiscard]] const Run& median(std::vector<Run>& runs);
 
-/// Runner versions of one model are not mixed unasked: the newest that has measured something
-/// counts ("newest": submitted last), or the newest of all where none has.
-class Versions {
+/// What a person asked to see side by side. A selection that names `runner` or
+/// `runner_version` has asked; so has a heatmap with that column as its rows or columns.
+struct Mixing {
+  bool runners = false;
+  bool versions = false;
+};
+[[nodiscard]] Mixing mixing_of(const Selection& selection);
+
+/// Runners (by name and version) of one model are not mixed unasked: the newest that has
+/// measured something counts ("newest": submitted last), or the newest of all where none has.
+class Runners {
  public:
-  /// A number for (model, version); `measured` and the trial's id tell how new it is.
-  std::size_t see(std::string_view model, std::string_view version, bool measured,
-                  std::int64_t trial);
+  explicit Runners(Mixing mixing) : mixing_(mixing) {}
+  /// A number for (model, runner, version); `measured` and the trial's id tell how new it is.
+  std::size_t see(std::string_view model, std::string_view runner, std::string_view version,
+                  bool measured, std::int64_t trial);
   [[nodiscard]] bool counts(std::size_t number) const;
-  [[nodiscard]] const std::string& version(std::size_t number) const {
-    return seen_[number].version;
-  }
   [[nodiscard]] std::size_t size() const { return seen_.size(); }
-  /// One sentence about what does not count; empty where all does.
-  [[nodiscard]] std::string note() const;
+  /// Those that count: "mine 1.2".
+  [[nodiscard]] std::vector<std::string> shown() const;
+  /// Says which runner is shown and how to see the others; empty where all are shown.
+  /// `version_column`: where the versions stand.
+  [[nodiscard]] std::string note(std::string_view version_column) const;
 
  private:
+  using Newness = std::pair<bool, std::int64_t>;
   struct Seen {
     std::string model;
+    std::string runner;
     std::string version;
-    std::pair<bool, std::int64_t> newness;
+    Newness newness;
     std::int64_t trials = 0;
   };
+  [[nodiscard]] bool is_rival(const Seen& one, const Seen& other) const;
+  [[nodiscard]] Newness newness_of(const Seen& one) const;
+  Mixing mixing_;
   std::vector<Seen> seen_;
 };
 
-/// True where the selection itself says which versions it wants.
-[[nodiscard]] bool names_runner_version(const Selection& selection);
+/// `software_version` where the rows have such a column (imported tables), else
+/// `runner_version`.
+[[nodiscard]] std::string_view version_column(const Source& source);
 
 /// An expression that is the same for repeats of one layout; NULL where nothing is repeated,
 /// because it costs.

@@ -23,7 +23,9 @@ const std::vector<std::string>& usual_columns() {
                                               "mfu",
                                               "train_step_ms",
                                               "peak_memory_bytes",
-                                              "mark"};
+                                              "mark",
+                                              "runner",
+                                              "runner_version"};
   return names;
 }
 

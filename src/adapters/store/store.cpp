@@ -35,8 +35,8 @@ struct Sql {
   std::string trials = fmt::format(
       "SELECT {} FROM trials AS t JOIN sweeps AS s ON s.id = t.sweep WHERE "
       "(s.state <> 'cancelled' AND t.hidden = 0 AND (t.state <> 'ended' OR t.outcome = 'oom')) "
-      "OR (s.state <> 'cancelled' AND t.outcome = 'oom' AND t.runner_version = "
-      "s.runner_version) OR t.state IN ('queued', 'running') OR t.id IN "
+      "OR (s.state <> 'cancelled' AND t.outcome = 'oom' AND t.runner = s.runner "
+      "AND t.runner_version = s.runner_version) OR t.state IN ('queued', 'running') OR t.id IN "
       "(SELECT trial FROM attempts WHERE state <> 'ended') OR (s.state <> 'cancelled' AND "
       "t.hidden = 0 AND t.id IN (SELECT a.trial FROM controls AS c JOIN allocations AS l ON "
       "l.id = c.allocation AND l.state <> 'ended' JOIN attempts AS a ON a.allocation = l.id))",

@@ -36,6 +36,12 @@ TEST_CASE("a heatmap shows value and layout and marks with their legend") {
         "+  more of this cell's trials are to run\n");
 }
 
+TEST_CASE("a heatmap says whose measurements it shows") {
+  auto heatmap = sample();
+  heatmap.runners = {"mine 1.2", "shardbench 0.2.0"};
+  CHECK(heatmap_text(heatmap, {}).ends_with("\nrunner: mine 1.2, shardbench 0.2.0\n"));
+}
+
 TEST_CASE("colour goes from the lowest to the highest value") {
   const auto text = heatmap_text(sample(), {.colour = true});
   CHECK(text.find("\x1b[48;5;220;38;5;16m 1.23k + \x1b[0m") != std::string::npos);

@@ -65,7 +65,7 @@ SweepFile::SweepFile(const Grid& grid) {
   }
   if (!grid.vars.empty()) sweep.vars.push_back({"nvls", {"0", "1", "0.50", "it's"}});
   sweep.measure.repeats = grid.repeats;
-  capabilities.runner = "shardbench";
+  capabilities.runner = grid.runner;
   capabilities.version = grid.runner_version;
   const auto points = points_of(grid);
   for (const auto& point : points)

@@ -55,6 +55,7 @@ struct Grid {
   std::vector<std::int32_t> vars{};  ///< indices of the one var's values; empty: no var
   std::int32_t repeats = 1;
   std::int32_t left_out = 2;
+  std::string runner = "shardbench";
   std::string runner_version = "1.0";
   std::string name = "demo";
 };

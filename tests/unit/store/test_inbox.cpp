@@ -144,6 +144,39 @@ TEST_CASE("a new runner version makes new trials and keeps the old numbers") {
                 "ORDER BY 1") == "1.0|0|completed\n2|1|NULL\n");
 }
 
+TEST_CASE("another runner of the same version makes new trials, and only these are searched") {
+  const TempDir dir;
+  Daemon daemon(dir / "a.db");
+  daemon.submit(dir, {.gpus = {1}, .micro_batch = {1, 2}});
+  daemon.run(daemon.trial("model = 'tiny' and micro_batch = 1"), Outcome::completed, 1);
+  daemon.run(daemon.trial("model = 'tiny' and micro_batch = 2"), Outcome::oom);
+  const Grid grid{.gpus = {1}, .micro_batch = {1, 2}, .runner = "mine"};
+  const auto report = daemon.submit(dir, grid);
+  CHECK(report_text(report) ==
+        "4 trials 4 fresh 0 known 0 measured 0 undecided 4 gone 2 left out again");
+  const SweepFile file(grid);
+  const auto rows = must(daemon.store->search_rows(report.sweep, file.sweep));
+  CHECK(rows.size() == 4);
+  // An OOM of one runner tells nothing about the other.
+  const auto world = must(daemon.store->load_world());
+  CHECK(world.trials.size() == 4);
+}
+
+TEST_CASE(
+    "a trial of an older database gets its runner's own name when it is submitted again") {
+  const TempDir dir;
+  Daemon daemon(dir / "a.db");
+  const Grid grid{.gpus = {1}, .micro_batch = {1}, .runner = "mine"};
+  daemon.submit(dir, grid);
+  daemon.run(daemon.trial("model = 'tiny'"), Outcome::completed, 1);
+  sqlite::Database(dir / "a.db", sqlite::OpenMode::existing, 1000)
+      .execute("UPDATE trials SET runner = 'shardbench'");
+  const auto report = daemon.submit(dir, grid);
+  CHECK(report_text(report) ==
+        "2 trials 0 fresh 2 known 1 measured 0 undecided 0 gone 2 left out again");
+  CHECK(rows_of(dir / "a.db", "SELECT DISTINCT runner FROM results") == "mine\n");
+}
+
 TEST_CASE("a hidden trial that runs is still brought to its end") {
   const TempDir dir;
   Daemon daemon(dir / "a.db");

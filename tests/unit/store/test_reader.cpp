@@ -260,7 +260,7 @@ TEST_CASE("best is the fastest per cell and leaves marked measurements out") {
   CHECK(std::get<std::string>(table.rows[0][4]) == "dp1 tp1 pp1 mb2 ga1 z0");
   CHECK(std::get<double>(table.rows[1][5]) == 90);
   CHECK(must(reader->best({.where = "gpus > 2"})).rows.empty());
-  CHECK(must(reader->best({.where = "gpus > 2"})).columns.size() == 14);
+  CHECK(must(reader->best({.where = "gpus > 2"})).columns.size() == 15);
 }
 
 TEST_CASE("a layout that is repeated is worth its median") {
@@ -299,13 +299,80 @@ TEST_CASE("runner versions are not mixed unasked") {
   REQUIRE(best.rows.size() == 1);
   CHECK(std::get<double>(best.rows[0][5]) == 100);
   CHECK(best.note ==
-        "left out: 1 trials of runner version 1.0; versions are not mixed unless --where names "
-        "runner_version");
+        "Showing shardbench 2.0 only, without shardbench 1.0 (1 trial); add --where "
+        "\"runner_version = '1.0'\".");
   const auto old = must(reader->best({.where = "runner_version = '1.0'", .hidden = true}));
   CHECK(std::get<double>(old.rows.at(0)[5]) == 700);
   const auto cells = must(reader->cells({.selection = {.hidden = true}, .columns = "gpus"}));
   CHECK(cell(cells, "tiny", "1") == "ended:completed:100:dp1 tp1 pp1 mb1 ga1 z0x1");
   CHECK_FALSE(cells.note.empty());
+}
+
+/// The same points, measured by shardbench (700) and then by somebody's own runner (100).
+void measure_by_two_runners(Daemon& daemon, const TempDir& dir) {
+  daemon.submit(dir, {.gpus = {1}, .micro_batch = {1}});
+  daemon.run(daemon.trial("model = 'tiny'"), Outcome::completed, 700);
+  daemon.submit(dir,
+                {.gpus = {1}, .micro_batch = {1}, .runner = "mine", .runner_version = "1.0"});
+  daemon.run(daemon.trial("model = 'tiny'"), Outcome::completed, 100);
+}
+
+TEST_CASE("two runners are not mixed unasked, whatever their versions") {
+  const TempDir dir;
+  Daemon daemon(dir / "a.db");
+  measure_by_two_runners(daemon, dir);
+  CHECK(rows_of(dir / "a.db",
+                "SELECT runner, runner_version, in_file, tokens_per_s_per_gpu "
+                "FROM all_results WHERE model = 'tiny' ORDER BY 1") ==
+        "mine|1.0|1|100\nshardbench|1.0|0|700\n");
+  const auto reader = must(Reader::open(dir / "a.db"));
+  const auto best = must(reader->best({.hidden = true}));
+  REQUIRE(best.rows.size() == 1);
+  CHECK(std::get<double>(best.rows[0][5]) == 100);
+  CHECK(std::get<std::string>(best.rows[0][13]) == "mine");
+  CHECK(best.note ==
+        "Showing mine 1.0 only, without shardbench 1.0 (1 trial); add --where \"runner = "
+        "'shardbench'\".");
+  const auto cells = must(reader->cells({.selection = {.hidden = true}, .columns = "gpus"}));
+  CHECK(cell(cells, "tiny", "1") == "ended:completed:100:dp1 tp1 pp1 mb1 ga1 z0x1");
+  CHECK(cells.runners == std::vector<std::string>{"mine 1.0"});
+  CHECK(cells.note.starts_with("Showing mine 1.0 only, without shardbench 1.0 (2 trials)"));
+}
+
+TEST_CASE("runners stand side by side where they are asked for") {
+  const TempDir dir;
+  Daemon daemon(dir / "a.db");
+  measure_by_two_runners(daemon, dir);
+  const auto reader = must(Reader::open(dir / "a.db"));
+  const auto both =
+      must(reader->best({.where = "runner in ('mine', 'shardbench')", .hidden = true}));
+  REQUIRE(both.rows.size() == 2);
+  CHECK(both.note.empty());
+  const auto one = must(reader->best({.where = "runner = 'shardbench'", .hidden = true}));
+  REQUIRE(one.rows.size() == 1);
+  CHECK(std::get<double>(one.rows[0][5]) == 700);
+  const auto cells = must(reader->cells(
+      {.selection = {.where = "model = 'tiny'", .hidden = true}, .columns = "runner"}));
+  CHECK(cell(cells, "tiny", "mine") == "ended:completed:100:dp1 tp1 pp1 mb1 ga1 z0x1");
+  CHECK(cell(cells, "tiny", "shardbench") == "ended:completed:700:dp1 tp1 pp1 mb1 ga1 z0x1");
+}
+
+TEST_CASE("naming a runner does not mix its versions") {
+  const TempDir dir;
+  Daemon daemon(dir / "a.db");
+  measure_by_two_runners(daemon, dir);
+  daemon.submit(dir,
+                {.gpus = {1}, .micro_batch = {1}, .runner = "mine", .runner_version = "1.1"});
+  daemon.run(daemon.trial("model = 'tiny'"), Outcome::completed, 90);
+  const auto reader = must(Reader::open(dir / "a.db"));
+  const auto best = must(reader->best({.where = "runner = 'mine'", .hidden = true}));
+  REQUIRE(best.rows.size() == 1);
+  CHECK(std::get<double>(best.rows[0][5]) == 90);
+  CHECK(best.note ==
+        "Showing mine 1.1 only, without mine 1.0 (1 trial); add --where \"runner_version = "
+        "'1.0'\".");
+  const auto both = must(reader->best({.where = "runner_version <> ''", .hidden = true}));
+  CHECK(both.rows.size() == 2);
 }
 
 TEST_CASE("status counts and tells how long the rest takes") {
