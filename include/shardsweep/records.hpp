@@ -27,8 +27,10 @@ struct RecordsSummary {
   OwnWork own_work{};
   double busbw_bytes_per_s = 0;  ///< of the network probe of a result; 0: none
   std::string doubt{};           ///< why the result can't be true; empty: no reason
-  std::int64_t malformed = 0;    ///< lines that are no records
-  std::int64_t foreign = 0;      ///< records of another nonce
+  /// Where there is no result: what is wrong with the record that should have been one, in a
+  /// sentence. Empty: nothing looks like one.
+  std::string flaw{};
+  bool owns_flaw = false;  ///< it is in a result record of this attempt: the runner is done
 };
 
 /// Total: never fails on any text.

@@ -4,9 +4,11 @@
 #include <shardsweep/metric.hpp>
 #include <shardsweep/records.hpp>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <iterator>
 #include <utility>
@@ -47,10 +49,77 @@ std::vector<T> numbers_of(const Json& record, std::string_view key) {
   return numbers;
 }
 
+/// NaN and Infinity, which Python's json writes, as texts: then the rest can be read.
+std::string with_quoted_numbers(std::string_view line) {
+  constexpr std::array<std::string_view, 3> words{"NaN", "-Infinity", "Infinity"};
+  std::string out;
+  bool in_text = false;
+  for (std::size_t i = 0; i < line.size();) {
+    const auto word = std::find_if(words.begin(), words.end(), [&](std::string_view each) {
+      return !in_text && line.substr(i, each.size()) == each;
+    });
+    if (word != words.end()) {
+      out += fmt::format("\"{}\"", *word);
+      i += word->size();
+      continue;
+    }
+    if (line[i] == '"' && (i == 0 || line[i - 1] != '\\')) in_text = !in_text;
+    out += line[i++];
+  }
+  return out;
+}
+
+/// "is text ('fast')": what stands in the place of a number.
+std::string kind_of(const Json& value) {
+  constexpr std::size_t most_shown = 40;
+  if (value.is_string()) {
+    const auto& text = value.get_ref<const std::string&>();
+    if (text == "NaN" || text == "Infinity" || text == "-Infinity") return "is " + text;
+    return fmt::format("is text ('{}')", text.substr(0, most_shown));
+  }
+  if (value.is_null()) return "is null";
+  if (value.is_boolean()) return value.get<bool>() ? "is true" : "is false";
+  return value.is_array() ? "is a list" : "is an object";
+}
+
+/// What is wrong with a metric of a result; empty: nothing. What nobody ranks by may be null.
+std::string flaw_of(const MetricInfo& metric, const Json& result) {
+  const bool required = metric.name == "tokens_per_s_per_gpu";
+  const auto found = result.find(metric.name);
+  if (found == result.end())
+    return required ? fmt::format("The result record lacks {}.", metric.name) : "";
+  if (found->is_null() && !required) return "";
+  if (!found->is_number())
+    return fmt::format("In the result record {} {}, not a number.", metric.name,
+                       kind_of(*found));
+  const double value = found->get<double>();
+  constexpr double most = 9e18;  // what a whole number holds
+  if (!(std::abs(value) < most))
+    return fmt::format("In the result record {} is {:g}, which is too large.", metric.name,
+                       value);
+  if (required && value <= 0)
+    return fmt::format("In the result record {} is {:g}; it has to be above 0.", metric.name,
+                       value);
+  // A loss may be anything.
+  if (value < 0 && metric.name != "loss")
+    return fmt::format("In the result record {} is {:g}; it may not be negative.", metric.name,
+                       value);
+  return "";
+}
+
+std::string flaw_of(const Json& result) {
+  for (const MetricInfo& metric : metric_table) {
+    if (auto flaw = flaw_of(metric, result); !flaw.empty()) return flaw;
+  }
+  return "";
+}
+
 struct Summary {
+  std::string_view nonce;
   RecordsSummary summary;
   std::vector<TrainStepSample> samples;
   Json hosts = Json::array();
+  std::int64_t lines = 0;
 
   void add_start(const Json& record) {
     if (const std::string version = text_of(record, "version"); !version.empty()) {
@@ -78,14 +147,15 @@ struct Summary {
         network != record.end() && network->is_object())
       summary.busbw_bytes_per_s =
           std::max(0.0, number_of(*network, "busbw_gb_per_s").value_or(0)) * 1e9;
+    // That of a network probe alone has no metrics: a control needs none.
+    if (std::string flaw = flaw_of(record); !flaw.empty())
+      return note_flaw(std::move(flaw), true);
     AddMeasurement measurement;
     for (const MetricInfo& metric : metric_table) {
       if (const auto value = number_of(record, metric.name)) {
         measurement.metrics.emplace(metric.name, *value);
       }
     }
-    // A result without the number that layouts are ranked by is none.
-    if (measurement.metrics.find("tokens_per_s_per_gpu") == measurement.metrics.end()) return;
     measurement.flops_model = text_of(record, "flops_model");
     measurement.detail = line;
     summary.own_work = {numbers_of<double>(record, "busy_ms_by_rank"),
@@ -100,20 +170,51 @@ struct Summary {
     if (summary.error) summary.error_message = text_of(record, "message");
   }
 
-  void add_line(std::string_view line, std::string_view nonce) {
-    if (line.size() > longest_line) {
-      ++summary.malformed;
-      return;
+  /// The first one counts, but one in a result of ours goes before all others.
+  void note_flaw(std::string flaw, bool own) {
+    if (summary.owns_flaw || (!own && !summary.flaw.empty())) return;
+    summary.flaw = std::move(flaw);
+    summary.owns_flaw = own;
+  }
+
+  void note_malformed(std::string_view line) {
+    constexpr std::size_t most_shown = 60;
+    const Json record = line.size() > longest_line
+                            ? Json()
+                            : Json::parse(with_quoted_numbers(line), nullptr, false);
+    if (record.is_object() && text_of(record, "type") == "result" &&
+        text_of(record, "run_id") == nonce) {
+      return note_flaw(flaw_of(record).empty() ? "The result record has NaN or Infinity, which "
+                                                 "JSON does not know."
+                                               : flaw_of(record),
+                       true);
     }
-    const Json record = Json::parse(line, nullptr, false);
-    if (!record.is_object() || text_of(record, "type").empty()) {
-      ++summary.malformed;
-      return;
-    }
-    if (text_of(record, "run_id") != nonce) {
-      ++summary.foreign;
-      return;
-    }
+    std::string shown(line.substr(0, most_shown));
+    std::replace_if(
+        shown.begin(), shown.end(), [](unsigned char c) { return c < 0x20 || c > 0x7e; }, '?');
+    note_flaw(fmt::format("There is no result record; line {} of the records is not a record "
+                          "in JSON: '{}'.",
+                          lines, shown),
+              false);
+  }
+
+  void note_foreign(const Json& record) {
+    if (text_of(record, "type") != "result") return;
+    const std::string given = text_of(record, "run_id");
+    note_flaw(
+        given.empty()
+            ? std::string("The result record lacks run_id, the value of --run-id.")
+            : fmt::format("The result record has the run_id '{}'; this attempt's --run-id "
+                          "is '{}'.",
+                          given.substr(0, 64), nonce),
+        false);
+  }
+
+  void add_line(std::string_view line) {
+    ++lines;
+    const Json record = line.size() > longest_line ? Json() : Json::parse(line, nullptr, false);
+    if (!record.is_object() || text_of(record, "type").empty()) return note_malformed(line);
+    if (text_of(record, "run_id") != nonce) return note_foreign(record);
     const std::string type = text_of(record, "type");
     if (type == "start") add_start(record);
     if (type == "train_step") add_train_step(record);
@@ -125,12 +226,12 @@ struct Summary {
 }  // namespace
 
 RecordsSummary summarise_records(std::string_view text, std::string_view nonce) {
-  Summary reader;
+  Summary reader{.nonce = nonce, .summary = {}, .samples = {}};
   while (!text.empty()) {
     const std::size_t end = text.find('\n');
     // A last line without its newline was torn by a crash.
     if (end == std::string_view::npos) break;
-    if (end > 0) reader.add_line(text.substr(0, end), nonce);
+    if (end > 0) reader.add_line(text.substr(0, end));
     text.remove_prefix(end + 1);
   }
   if (reader.summary.result) {

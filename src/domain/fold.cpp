@@ -57,8 +57,15 @@ struct Ending {
   std::string also{};
 };
 
+/// True where nothing but the missing result speaks against the attempt.
+bool ended_in_peace(const Ending& said) {
+  return said.outcome == Outcome::completed ||
+         (said.outcome == Outcome::crashed && said.source == "exit" && said.exit_code == 0);
+}
+
 /// A durable result makes the attempt completed, whoever died afterwards; without one nobody's
-/// word makes it so.
+/// word makes it so. A record that should have been the result and is none is the runner's
+/// fault.
 Ending join(Ending said, const RecordsSummary& records) {
   if (records.result) {
     if (said.outcome != Outcome::completed) {
@@ -67,9 +74,14 @@ Ending join(Ending said, const RecordsSummary& records) {
     }
     said.outcome = Outcome::completed;
     said.source = "runner";
+  } else if (!records.flaw.empty() && ended_in_peace(said)) {
+    said.outcome = Outcome::crashed;
+    said.cause = records.flaw;
+    said.source = "runner";
+    said.node.clear();  // it would be the same on every node
   } else if (said.outcome == Outcome::completed) {
     said.outcome = Outcome::lost;
-    said.cause = "called completed, but no result record with its nonce can be read";
+    said.cause = "The agent saw a result record, but the records cannot be read any more.";
     said.source = "daemon";
   }
   return said;
@@ -516,6 +528,22 @@ std::vector<AttemptId> open_attempts(const World& world, AllocationId allocation
   return open;
 }
 
+namespace {
+
+/// Of an attempt whose allocation is gone: what its records say, else why that has gone.
+Ending ending_of(const RecordsSummary& records, const AllocationRow& allocation,
+                 const std::string& why) {
+  if (records.error)
+    return {.outcome = *records.error, .cause = records.error_message, .source = "runner"};
+  if (records.owns_flaw)
+    return {.outcome = Outcome::crashed, .cause = records.flaw, .source = "runner"};
+  return {.outcome = allocation.end_outcome.value_or(Outcome::lost),
+          .cause = "its allocation is gone: " + why,
+          .source = allocation.end_outcome ? "scheduler" : "daemon"};
+}
+
+}  // namespace
+
 void fold_gone(Fold fold, const Policy& policy, AllocationId allocation,
                const std::vector<Orphan>& orphans, const std::string& why) {
   AllocationRow* row = find_allocation(fold.world, allocation);
@@ -528,16 +556,7 @@ void fold_gone(Fold fold, const Policy& policy, AllocationId allocation,
       return_attempt(fold, orphan.attempt, "its allocation ended before it started: " + why);
       continue;
     }
-    const Outcome outcome =
-        orphan.records.error.value_or(row->end_outcome.value_or(Outcome::lost));
-    const std::string cause =
-        orphan.records.error ? orphan.records.error_message : "its allocation is gone: " + why;
-    end_attempt(fold, policy, orphan.attempt,
-                {.outcome = outcome,
-                 .cause = cause,
-                 .source = orphan.records.error ? "runner"
-                           : row->end_outcome   ? "scheduler"
-                                                : "daemon"},
+    end_attempt(fold, policy, orphan.attempt, ending_of(orphan.records, *row, why),
                 orphan.records);
   }
   // Where its short run has ended this says nothing new.

@@ -18,6 +18,69 @@ OwnWork own_work(const std::string& keys) {
 
 }  // namespace
 
+namespace {
+
+/// What is wrong with a result that has these keys beside its type and nonce.
+std::string flaw_of(const std::string& keys) {
+  const auto summary =
+      summarise_records(R"({"type":"result","run_id":"n")" + keys + "}\n", "n");
+  CHECK(summary.result.has_value() == summary.flaw.empty());
+  CHECK(summary.owns_flaw == !summary.flaw.empty());
+  return summary.flaw;
+}
+
+}  // namespace
+
+TEST_CASE("a result record without a usable metric is told by its name") {
+  CHECK(flaw_of("") == "The result record lacks tokens_per_s_per_gpu.");
+  CHECK(flaw_of(R"(,"tokens_per_s_per_gpu":"fast")") ==
+        "In the result record tokens_per_s_per_gpu is text ('fast'), not a number.");
+  CHECK(flaw_of(R"(,"tokens_per_s_per_gpu":null)") ==
+        "In the result record tokens_per_s_per_gpu is null, not a number.");
+  CHECK(flaw_of(R"(,"tokens_per_s_per_gpu":-5)") ==
+        "In the result record tokens_per_s_per_gpu is -5; it has to be above 0.");
+  CHECK(flaw_of(R"(,"tokens_per_s_per_gpu":0)") ==
+        "In the result record tokens_per_s_per_gpu is 0; it has to be above 0.");
+  CHECK(flaw_of(R"(,"tokens_per_s_per_gpu":NaN)") ==
+        "In the result record tokens_per_s_per_gpu is NaN, not a number.");
+  CHECK(flaw_of(R"(,"tokens_per_s_per_gpu":-Infinity)") ==
+        "In the result record tokens_per_s_per_gpu is -Infinity, not a number.");
+  CHECK(flaw_of(R"(,"tokens_per_s_per_gpu":1,"peak_memory_bytes":[1])") ==
+        "In the result record peak_memory_bytes is a list, not a number.");
+  CHECK(flaw_of(R"(,"tokens_per_s_per_gpu":1,"train_step_ms":-1)") ==
+        "In the result record train_step_ms is -1; it may not be negative.");
+  CHECK(flaw_of(R"(,"tokens_per_s_per_gpu":1,"n_params":1e300)") ==
+        "In the result record n_params is 1e+300, which is too large.");
+  CHECK(flaw_of(R"(,"tokens_per_s_per_gpu":1,"mine":"NaN","other":NaN)") ==
+        "The result record has NaN or Infinity, which JSON does not know.");
+}
+
+TEST_CASE("what may be missing is no flaw") {
+  CHECK(flaw_of(R"(,"tokens_per_s_per_gpu":1)").empty());
+  CHECK(flaw_of(R"(,"tokens_per_s_per_gpu":0.5,"mfu":null,"loss":-0.25)").empty());
+}
+
+TEST_CASE("a result that is not this attempt's, or no JSON, is told") {
+  const std::string good = R"({"type":"result","run_id":"n","tokens_per_s_per_gpu":1})";
+  const auto flaw = [](const std::string& text) {
+    const auto summary = summarise_records(text, "n");
+    CHECK_FALSE(summary.owns_flaw);
+    return summary.flaw;
+  };
+  CHECK(flaw(R"({"type":"result","run_id":"other","tokens_per_s_per_gpu":1})"
+             "\n") ==
+        "The result record has the run_id 'other'; this attempt's --run-id is 'n'.");
+  CHECK(flaw(R"({"type":"result","tokens_per_s_per_gpu":1})"
+             "\n") == "The result record lacks run_id, the value of --run-id.");
+  CHECK(flaw(R"({"type":"start","run_id":"n"})"
+             "\nresult: 12 tokens\x1b[0m\n") ==
+        "There is no result record; line 2 of the records is not a record in JSON: 'result: 12 "
+        "tokens?[0m'.");
+  CHECK(flaw(good).empty());  // torn: its newline is missing
+  const auto later = summarise_records("no JSON\n" + good + "\n", "n");
+  CHECK(later.result.has_value());
+}
+
 TEST_CASE("what each rank needed for its own work is read where it is told") {
   const auto told = own_work(R"(,"busy_ms_by_rank":[1.5,2,0.25e1],"stage_by_rank":[0,0,1])");
   CHECK(told.busy_ms == std::vector<double>{1.5, 2, 2.5});

@@ -88,6 +88,47 @@ TEST_CASE("nobody's word makes an attempt completed without a result") {
   CHECK(c.world.trials[1].elsewhere == 1);
 }
 
+TEST_CASE("a result record that is none makes the attempt crashed, which is tried once more") {
+  Case c;
+  c.trial(1, 1);
+  RecordsSummary records;
+  records.flaw = "The result record lacks tokens_per_s_per_gpu.";
+  records.owns_flaw = true;
+  for (AttemptId id = 1; id <= 2; ++id) {
+    c.decide();
+    c.line(Ended{.attempt = id, .outcome = Outcome::completed, .source = "runner"}, records);
+    CHECK(c.world.trials[1].charged == id);
+    CHECK(c.world.trials[1].elsewhere == 0);
+  }
+  CHECK(c.world.trials[1].state == State::ended);
+  CHECK(c.world.trials[1].outcome == Outcome::crashed);
+  CHECK(c.last_cause() == records.flaw);
+}
+
+TEST_CASE("records of another attempt explain an exit without a result, and nothing else") {
+  Case c;
+  c.trial(1, 1);
+  RecordsSummary records;
+  records.flaw = "The result record has the run_id 'a'; this attempt's --run-id is 'b'.";
+  c.decide();
+  c.line(Ended{.attempt = 1,
+               .outcome = Outcome::crashed,
+               .exit_code = 0,
+               .cause = "exited 0 without a result",
+               .source = "exit"},
+         records);
+  CHECK(c.last_cause() == records.flaw);
+  c.decide();
+  c.line(Ended{.attempt = 2,
+               .outcome = Outcome::oom,
+               .exit_code = 11,
+               .cause = "out of memory",
+               .source = "exit"},
+         records);
+  CHECK(c.last_cause() == "out of memory");
+  CHECK(c.world.trials[1].outcome == Outcome::oom);
+}
+
 TEST_CASE("a crash is tried again once and is then the verdict") {
   Case c;
   c.trial(1, 1);

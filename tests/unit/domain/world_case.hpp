@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace shardsweep::testing {
@@ -51,6 +52,14 @@ struct Case {
   void line(FromLeadBody body, const std::optional<RecordsSummary>& records = std::nullopt) {
     fold_line(fold(), policy, allocation().id,
               {allocation().from_lead_n + 1, noon, std::move(body)}, records);
+  }
+  /// Of the attempt that was changed last.
+  [[nodiscard]] std::string last_cause() const {
+    std::string cause;
+    for (const Change& change : changes) {
+      if (const auto* put = std::get_if<PutAttempt>(&change)) cause = put->cause;
+    }
+    return cause;
   }
   void end(AttemptId id, Outcome outcome, bool with_result = false) {
     RecordsSummary records;
