@@ -55,6 +55,52 @@ RankCost cost_of_rank(const Options& options, i64 rank) {
 
 namespace {
 
+/// Members of a group whose parts of its reductions are the largest: the last one of a long
+/// vector, whose uneven parts grow; the first one of a short one, which it sums alone.
+std::vector<i64> ends_of(i64 size) {
+  return size == 1 ? std::vector<i64>{0} : std::vector<i64>{0, size - 1};
+}
+
+/// No rank of the stage needs or sends more than each of these at its most. Neighbours in dp
+/// share shards; `dp_replicate` groups of them hold the same.
+std::vector<i64> dearest_ranks(const Layout& layout, i64 stage) {
+  const i64 shards = layout.shard_ranks();
+  std::vector<i64> ranks;
+  for (const i64 tp : ends_of(layout.tp))
+    for (const i64 replica : ends_of(layout.dp_replicate))
+      for (const i64 shard : ends_of(shards))
+        ranks.push_back(
+            rank_of(layout, {.tp = tp, .dp = replica * shards + shard, .pp = stage}));
+  return ranks;
+}
+
+/// A stage as a plan needs it: each figure is that of the rank with the most.
+struct StageCost {
+  i64 rank = -1;  // with the highest peak
+  RankCost most;
+};
+
+void take_most(RankCost& most, const RankCost& other) {
+  const auto raise = [](auto& values, const auto& others) {
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] = std::max(values[i], others[i]);
+  };
+  most.peak_bytes = std::max(most.peak_bytes, other.peak_bytes);
+  raise(most.peak_by_class, other.peak_by_class);
+  raise(most.arenas, other.arenas);
+  raise(most.sent_bytes, other.sent_bytes);
+}
+
+StageCost cost_of_stage(const Options& options, i64 stage) {
+  StageCost cost;
+  for (const i64 rank : dearest_ranks(options.layout, stage)) {
+    const RankCost one = cost_of_rank(options, rank);
+    if (cost.rank < 0 || one.peak_bytes > cost.most.peak_bytes) cost.rank = rank;
+    take_most(cost.most, one);
+  }
+  return cost;
+}
+
 std::string cost_json(i64 stage, i64 rank, const RankCost& cost) {
   JsonObject by_class;
   for (std::size_t i = 0; i < memory_class_count; ++i)
@@ -78,10 +124,9 @@ std::string meta_json(const Options& options) {
   std::vector<std::string> stages;
   i64 peak = 0;
   for (i64 stage = 0; stage < options.layout.pp; ++stage) {
-    const i64 rank = rank_of(options.layout, {.tp = 0, .dp = 0, .pp = stage});
-    const RankCost cost = cost_of_rank(options, rank);
-    peak = std::max(peak, cost.peak_bytes);
-    stages.push_back(cost_json(stage, rank, cost));
+    const StageCost cost = cost_of_stage(options, stage);
+    peak = std::max(peak, cost.most.peak_bytes);
+    stages.push_back(cost_json(stage, cost.rank, cost.most));
   }
   return JsonObject{}
       .text("type", "meta")

@@ -31,8 +31,9 @@ struct RankCost {
 /// GPUs have it, of the other formats as the CPU.
 RankCost cost_of_rank(const Options& options, i64 rank);
 
-/// One JSON object: the costs of one rank (the first in tp and dp) of every stage, and their
-/// maximum. Ends the process with class oom when a memory limit is given and does not suffice.
+/// One JSON object: for every stage the largest costs of its ranks, with the rank whose peak is
+/// highest, and the maximum over the stages. Ends the process with class oom when a memory
+/// limit is given and does not suffice.
 std::string meta_json(const Options& options);
 
 }  // namespace shardbench
