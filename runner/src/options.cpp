@@ -429,18 +429,22 @@ std::optional<i64> parse_bytes(const std::string& text) {
   i64 value = 0;
   if (digits == 0 || !parse_integer(text.substr(0, digits), value)) return std::nullopt;
   const std::string unit = text.substr(digits);
-  constexpr std::array<std::pair<const char*, i64>, 12> units{{{"", 1},
-                                                               {"B", 1},
-                                                               {"KiB", i64{1} << 10},
-                                                               {"MiB", i64{1} << 20},
-                                                               {"GiB", i64{1} << 30},
-                                                               {"TiB", i64{1} << 40},
-                                                               {"kB", 1000},
-                                                               {"KB", 1000},
-                                                               {"MB", 1000000},
-                                                               {"GB", 1000000000},
-                                                               {"TB", 1000000000000},
-                                                               {"Ki", i64{1} << 10}}};
+  using Unit = std::pair<const char*, i64>;
+  constexpr std::array<Unit, 15> units{{Unit{"", 1},
+                                        {"B", 1},
+                                        {"KiB", i64{1} << 10},
+                                        {"MiB", i64{1} << 20},
+                                        {"GiB", i64{1} << 30},
+                                        {"TiB", i64{1} << 40},
+                                        {"Ki", i64{1} << 10},
+                                        {"Mi", i64{1} << 20},
+                                        {"Gi", i64{1} << 30},
+                                        {"Ti", i64{1} << 40},
+                                        {"kB", 1000},
+                                        {"KB", 1000},
+                                        {"MB", 1000000},
+                                        {"GB", 1000000000},
+                                        {"TB", 1000000000000}}};
   for (const auto& [name, factor] : units)
     if (unit == name && value <= LLONG_MAX / factor) return value * factor;
   return std::nullopt;
