@@ -25,6 +25,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -145,6 +146,8 @@ class Run {
     memory_.emplace(device(), options_.memory_limit_bytes);
     if (&platform_->host() != &device())
       own_host_memory_.emplace(platform_->host(), std::nullopt);
+    memory_beside_.emplace(device(), std::nullopt);
+    host_memory_beside_.emplace(platform_->host(), std::nullopt);
   }
 
   Device& device() { return platform_->device(); }
@@ -170,13 +173,15 @@ class Run {
     mesh_ = std::make_unique<Mesh>(options_.rank, std::move(meeting.sockets));
     connection_.emplace(Connection{*mesh_, *memory_, host_memory(), &recorder_,
                                    options_.deadlines_s.at("comm")});
+    beside_.emplace(Connection{*mesh_, *memory_beside_, *host_memory_beside_, &recorder_,
+                               options_.deadlines_s.at("comm")});
   }
 
   /// NCCL's communicators are set up here, which is part of init.
   void join_groups() {
     groups_ =
         make_groups(options_.layout, options_.rank, 1, group_maker(*platform_, *connection_));
-    report_ = connect_host(*connection_, everyone("report"));
+    report_ = connect_host(*beside_, everyone("report"));
   }
 
   /// A group beside those of the layout; the next one has another id.
@@ -185,17 +190,18 @@ class Run {
             members_of(options_.layout, options_.rank, "world")};
   }
 
-  /// All ranks by the device's own way, for judging it.
+  /// All ranks by the device's own way, for judging it; its memory is not the training's.
   std::unique_ptr<Communicator> network() {
-    return platform_->connect(*connection_, everyone("network"));
+    return platform_->connect(*beside_, everyone("network"));
   }
 
   void measure() {
     prepare();
     train("warmup", 0, options_.warmup);
-    const std::vector<double> before = costs_so_far();
+    const std::vector<double> sent_before = sent_so_far();
     train("train", options_.warmup, options_.steps);
-    gather_costs(before);
+    gather_sent(sent_before);
+    gather_times();
     gather_memory();
     measured_.busy_ms = by_rank(describe(busy_ms_).median);
   }
@@ -227,7 +233,7 @@ class Run {
   /// `in_phase`: steps of this phase before it.
   void train_step(i64 step, i64 in_phase, bool timed) {
     const TimePoint start = now();
-    const double waited_before_s = waited_s();
+    const std::vector<double> before = times_so_far();
     double loss = trainer_->compute_gradients(step);
     misbehave(in_phase);
     if (fault_.kind == FaultKind::nan &&
@@ -235,7 +241,7 @@ class Run {
       loss = std::numeric_limits<double>::quiet_NaN();
     const double gradient_norm = trainer_->update(step);
     double step_ms = seconds_since(start) * 1e3;
-    if (timed) busy_ms_.push_back(step_ms - (waited_s() - waited_before_s) * 1e3);
+    if (timed) take_times(before, step_ms);
     wait_all(*report_, &loss, 1, Reduction::sum);
     wait_all(*report_, &step_ms, 1, Reduction::max);
     // Each TP rank counted the same tokens.
@@ -260,36 +266,65 @@ class Run {
     group.wait(group.all_reduce(values, count, Dtype::fp64, reduction));
   }
 
-  /// In collectives and for messages, so far.
-  double waited_s() const {
-    double sum_s = 0;
-    for (const auto* group : {&groups_.world, &groups_.tp, &groups_.dp, &groups_.shard,
-                              &groups_.replicate, &groups_.pp})
-      sum_s += (*group)->waited_s();
-    return sum_s;
-  }
-
-  /// Times in ms in the order of measured_phases, then bytes sent in the order of group_names.
-  std::vector<double> costs_so_far() const {
+  /// In ms: in the order of measured_phases without the last, then of measured_waits.
+  std::vector<double> times_so_far() const {
     const PhaseTimes& t = trainer_->times();
     const double dp_s =
         groups_.dp->waited_s() + groups_.shard->waited_s() + groups_.replicate->waited_s();
-    std::vector<double> costs{t.forward_s * 1e3,   t.backward_s * 1e3,
-                              t.optimizer_s * 1e3, groups_.tp->waited_s() * 1e3,
-                              dp_s * 1e3,          groups_.pp->waited_s() * 1e3};
-    for (const i64 bytes : sent_by_group(groups_))
-      costs.push_back(static_cast<double>(bytes));
-    return costs;
+    std::vector<double> times{t.forward_s,
+                              t.backward_s,
+                              t.transfer_s,
+                              t.reduction_s,
+                              t.gradient_norm_s,
+                              t.optimizer_s,
+                              groups_.tp->waited_s(),
+                              dp_s,
+                              groups_.pp->waited_s(),
+                              groups_.world->waited_s()};
+    for (double& time : times)
+      time *= 1e3;
+    return times;
   }
 
-  void gather_costs(const std::vector<double>& before) {
-    std::vector<double> costs = costs_so_far();
-    for (std::size_t i = 0; i < costs.size(); ++i)
-      costs[i] = (costs[i] - before[i]) / static_cast<double>(options_.steps);
-    wait_all(*report_, costs.data(), static_cast<i64>(costs.size()), Reduction::max);
-    const auto cut = costs.begin() + measured_phases.size();
-    measured_.phase_ms.assign(costs.begin(), cut);
-    measured_.sent_bytes.assign(cut, costs.end());
+  void take_times(const std::vector<double>& before, double step_ms) {
+    std::vector<double>& times = step_times_.emplace_back(times_so_far());
+    for (std::size_t i = 0; i < times.size(); ++i)
+      times[i] -= before[i];
+    const auto waits = times.end() - static_cast<std::ptrdiff_t>(measured_waits.size());
+    busy_ms_.push_back(step_ms - std::accumulate(waits, times.end(), 0.0));
+  }
+
+  /// Of the median train step, so that they add up to its time; means over the ranks, since of
+  /// the largest each could be of another rank.
+  void gather_times() {
+    std::vector<double> times(step_times_.front().size(), 0);
+    const std::vector<std::size_t> places = median_places(measured_.step_ms);
+    const double share =
+        1 / static_cast<double>(places.size()) / static_cast<double>(options_.world_size);
+    for (const std::size_t place : places)
+      for (std::size_t i = 0; i < times.size(); ++i)
+        times[i] += step_times_[place][i] * share;
+    wait_all(*report_, times.data(), static_cast<i64>(times.size()), Reduction::sum);
+    const auto cut = times.begin() + measured_phases.size() - 1;
+    measured_.phase_ms.assign(times.begin(), cut);
+    measured_.phase_ms.push_back(describe(measured_.step_ms).median -
+                                 std::accumulate(times.begin(), cut, 0.0));
+    measured_.wait_ms.assign(cut, times.end());
+  }
+
+  std::vector<double> sent_so_far() const {
+    std::vector<double> sent;
+    for (const i64 bytes : sent_by_group(groups_))
+      sent.push_back(static_cast<double>(bytes));
+    return sent;
+  }
+
+  void gather_sent(const std::vector<double>& before) {
+    std::vector<double> sent = sent_so_far();
+    for (std::size_t i = 0; i < sent.size(); ++i)
+      sent[i] = (sent[i] - before[i]) / static_cast<double>(options_.steps);
+    wait_all(*report_, sent.data(), static_cast<i64>(sent.size()), Reduction::max);
+    measured_.sent_bytes = std::move(sent);
   }
 
   /// A value of each rank, known to all of them.
@@ -341,16 +376,21 @@ class Run {
   std::unique_ptr<Platform> platform_;
   std::optional<Memory> memory_;  // of the device
   std::optional<Memory> own_host_memory_;
+  // Of the report and of probes: what they hold is not what training holds.
+  std::optional<Memory> memory_beside_;
+  std::optional<Memory> host_memory_beside_;
   std::unique_ptr<Mesh> mesh_;
   std::optional<Connection> connection_;
+  std::optional<Connection> beside_;
   u64 extra_groups_ = 0;
   Groups groups_;
   std::unique_ptr<Communicator> report_;  // what is said about the run, apart from the run
   std::unique_ptr<Trainer> trainer_;
   Measured measured_;
-  std::vector<double> busy_ms_;  // own work in each timed step
-  std::string microbench_;       // JSON; empty: not asked for
-  std::string network_;          // likewise
+  std::vector<double> busy_ms_;                  // own work in each timed step
+  std::vector<std::vector<double>> step_times_;  // of each timed step, as times_so_far()
+  std::string microbench_;                       // JSON; empty: not asked for
+  std::string network_;                          // likewise
 };
 
 }  // namespace

@@ -16,16 +16,19 @@ namespace shardbench {
 /// Everything that defines the run.
 void add_start_fields(JsonObject& record, const Options& options);
 
-/// Names of Measured::phase_ms, in order.
-constexpr std::array<const char*, 6> measured_phases{"forward", "backward", "optimizer",
-                                                     "tp_wait", "dp_wait",  "pp_wait"};
+/// Names of Measured::phase_ms, in order; they follow each other and add up to the train step.
+constexpr std::array<const char*, 7> measured_phases{
+    "forward", "backward", "transfer", "reduction", "gradient_norm", "optimizer", "other"};
+/// Names of Measured::wait_ms, in order; they lie within the phases.
+constexpr std::array<const char*, 4> measured_waits{"tp", "dp", "pp", "world"};
 
 struct Measured {
   double loss = 0;
   std::vector<double> step_ms;                     // slowest rank, timed steps only
   std::vector<double> peak_memory_bytes;           // by rank
   std::vector<double> peak_memory_by_class_bytes;  // maximum over the ranks, in enum order
-  std::vector<double> phase_ms;                    // per train step, maximum over the ranks
+  std::vector<double> phase_ms;    // of the median train step, mean over the ranks
+  std::vector<double> wait_ms;     // likewise
   std::vector<double> busy_ms;     // by rank: own work, median over the timed steps
   std::vector<double> sent_bytes;  // per train step by group, maximum over the ranks
 };

@@ -2,6 +2,7 @@
 // What is said about a series of train-step times.
 #pragma once
 
+#include <cstddef>
 #include <vector>
 
 namespace shardbench {
@@ -15,5 +16,8 @@ struct StepStatistics {
 
 /// Of at least one value.
 StepStatistics describe(std::vector<double> values);
+
+/// Places in `values` of the one or two in the middle, whose mean is the median.
+std::vector<std::size_t> median_places(const std::vector<double>& values);
 
 }  // namespace shardbench

@@ -131,37 +131,49 @@ void Trainer::transfer(const Action& action) {
     in_flight_[static_cast<std::size_t>(action.send_backward)].leaving.reset();
 }
 
+/// What the device was given since `start`.
+void Trainer::spend(double PhaseTimes::*phase, const Mark& start) {
+  spent_.push_back({phase, start, context_.device.mark()});
+}
+
 double Trainer::compute_gradients(i64 step) {
   parameters_.begin_step();
   const Layout& layout = context_.layout;
   in_flight_ = std::vector<InFlight>(static_cast<std::size_t>(layout.grad_accum));
   for (const Action& action :
        make_schedule(layout.schedule, layout.pp, context_.at.pp, layout.grad_accum)) {
-    if (action.kind == ActionKind::transfer) {
-      transfer(action);
-      continue;
-    }
-    const bool forwards = action.kind == ActionKind::forward;
     const Mark start = context_.device.mark();
-    if (forwards)
-      forward(step, action.micro);
-    else
-      backward(action.micro);
-    spent_.push_back({forwards ? &PhaseTimes::forward_s : &PhaseTimes::backward_s, start,
-                      context_.device.mark()});
+    switch (action.kind) {
+      case ActionKind::transfer:
+        transfer(action);
+        spend(&PhaseTimes::transfer_s, start);
+        break;
+      case ActionKind::forward:
+        forward(step, action.micro);
+        spend(&PhaseTimes::forward_s, start);
+        break;
+      case ActionKind::backward:
+        backward(action.micro);
+        spend(&PhaseTimes::backward_s, start);
+        break;
+    }
   }
+  const Mark start = context_.device.mark();
   parameters_.finish_reduction();
+  spend(&PhaseTimes::reduction_s, start);
   return context_.device.take_loss();
 }
 
 double Trainer::update(i64 step) {
   const Mark start = context_.device.mark();
   const double norm = std::sqrt(parameters_.square_sum());
+  spend(&PhaseTimes::gradient_norm_s, start);
+  const Mark optimizer_start = context_.device.mark();
   AdamW settings;
   settings.step = step + 1;
   settings.gradient_scale = norm > longest_gradient ? longest_gradient / norm : 1.0;
   parameters_.update(settings);
-  spent_.push_back({&PhaseTimes::optimizer_s, start, context_.device.mark()});
+  spend(&PhaseTimes::optimizer_s, optimizer_start);
   context_.device.synchronize();
   for (const Spent& spent : std::exchange(spent_, {}))
     times_.*spent.phase += context_.device.seconds_between(spent.from, spent.to);

@@ -13,11 +13,15 @@
 
 namespace shardbench {
 
-/// Time spent since the trainer was made, communication within it included.
+/// Time spent since the trainer was made. The parts follow each other; the time between them
+/// belongs to none.
 struct PhaseTimes {
-  double forward_s = 0;
-  double backward_s = 0;
-  double optimizer_s = 0;
+  double forward_s = 0;        ///< with the waits for tp and for gathered weights
+  double backward_s = 0;       ///< likewise
+  double transfer_s = 0;       ///< activations and their gradients between stages
+  double reduction_s = 0;      ///< what is left of the gradients' reduction after backward
+  double gradient_norm_s = 0;  ///< with the wait for the slowest rank
+  double optimizer_s = 0;      ///< with the wait for the updated weights (zero 1, 2)
 };
 
 class Trainer {
@@ -56,6 +60,7 @@ class Trainer {
   void head(i64 step, i64 micro, const Block& residual);
   ParameterStore::MicroBatch place_of(i64 micro) const;
   void transfer(const Action& action);
+  void spend(double PhaseTimes::*phase, const Mark& start);
 
   RankContext context_;
   Communicator& pp_;
