@@ -26,12 +26,15 @@ void export_to(const std::filesystem::path& from, const std::filesystem::path& t
 /// and 2.
 struct Source {
   Chosen chosen;
-  std::vector<std::string> columns;  ///< of results, then vars
+  std::vector<std::string> columns;  ///< of results, then vars, then keys of records
   std::vector<std::string> vars;
   std::string rows;
   std::string where;
 };
-[[nodiscard]] Source source_of(Database& database, const Selection& selection);
+/// `asked`: columns that the caller will name; with those of the expression they may be keys of
+/// result records (record_keys.hpp).
+[[nodiscard]] Source source_of(Database& database, const Selection& selection,
+                               std::vector<std::string> asked = {});
 
 /// Throws where `column` is none of the source's.
 void require_column(const Source& source, const std::string& column);

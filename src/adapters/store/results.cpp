@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // `results`: rows of the view, chosen, filtered and sorted.
+#include "adapters/filter/expression.hpp"
 #include "adapters/store/deadline.hpp"
 #include "adapters/store/reader.hpp"
+#include "adapters/store/record_keys.hpp"
 #include "domain/nearest.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace shardsweep::sqlite {
 namespace {
@@ -40,17 +43,28 @@ std::string order_by(const Source& source, const std::string& sort) {
 
 }  // namespace
 
-Source source_of(Database& database, const Selection& selection) {
+Source source_of(Database& database, const Selection& selection,
+                 std::vector<std::string> asked) {
   Source source;
   source.chosen = resolve_names(database, selection.names);
   source.vars = chosen_vars(database, source.chosen);
-  source.where = checked_where(database, selection.where, source.vars);
   source.columns = result_columns(database);
   source.columns.insert(source.columns.end(), source.vars.begin(), source.vars.end());
-  source.rows =
-      fmt::format("(SELECT r.*{} FROM {} AS r WHERE {})", var_columns(source.vars, "r.vars"),
-                  selection.hidden ? "all_results" : "results",
-                  chosen_condition(source.chosen, "r.sweep_id", "r.trial_id"));
+  if (const auto names = filter::read_identifiers(selection.where))
+    asked.insert(asked.end(), names->begin(), names->end());
+  std::erase_if(asked, [&](const std::string& name) {
+    return std::find(source.columns.begin(), source.columns.end(), name) !=
+           source.columns.end();
+  });
+  const auto keys = record_keys(database, source.chosen, asked);
+  source.columns.insert(source.columns.end(), keys.begin(), keys.end());
+  auto names = source.vars;
+  names.insert(names.end(), keys.begin(), keys.end());
+  source.where = checked_where(database, selection.where, names);
+  source.rows = fmt::format(
+      "(SELECT r.*{}{} FROM {} AS r WHERE {})", var_columns(source.vars, "r.vars"),
+      record_columns(keys, "r.attempt_id"), selection.hidden ? "all_results" : "results",
+      chosen_condition(source.chosen, "r.sweep_id", "r.trial_id"));
   return source;
 }
 
@@ -64,7 +78,9 @@ void require_column(const Source& source, const std::string& column) {
 }
 
 Table results(Database& database, const ResultsRequest& request) {
-  const auto source = source_of(database, request.selection);
+  auto asked = request.columns;
+  asked.push_back(request.sort.substr(request.sort.starts_with('-') ? 1 : 0));
+  const auto source = source_of(database, request.selection, std::move(asked));
   const auto& columns = request.columns.empty() ? usual_columns() : request.columns;
   std::string selected;
   for (const auto& column : columns) {

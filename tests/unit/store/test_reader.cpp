@@ -357,6 +357,32 @@ TEST_CASE("runners stand side by side where they are asked for") {
   CHECK(cell(cells, "tiny", "shardbench") == "ended:completed:700:dp1 tp1 pp1 mb1 ga1 z0x1");
 }
 
+TEST_CASE("what a runner adds to its result record is a column") {
+  const TempDir dir;
+  Daemon daemon(dir / "a.db");
+  daemon.submit(dir, {.gpus = {1}, .micro_batch = {1}});
+  const auto trial = daemon.trial("model = 'tiny'");
+  daemon.run(trial, Outcome::completed, 700);
+  daemon.run(daemon.trial("model = 'small'"), Outcome::completed, 600);
+  sqlite::Database(dir / "a.db", sqlite::OpenMode::existing, 1000)
+      .execute(fmt::format(
+          "UPDATE measurements SET detail = iif(trial = {}, "
+          "'{{\"bubble\":0.25,\"phase_ms\":{{\"forward\":3}},\"note\":\"it''s\"}}', "
+          "'') ",
+          trial));
+  const auto reader = must(Reader::open(dir / "a.db"));
+  const auto table = must(reader->results(
+      {.columns = {"model", "bubble", "phase_ms.forward", "note"}, .sort = "-bubble"}));
+  CHECK(table.columns ==
+        std::vector<std::string>{"model", "bubble", "phase_ms.forward", "note"});
+  CHECK(rows_of(table) == "tiny|0.25|3|it's\nsmall|NULL|NULL|NULL\n");
+  CHECK(must(reader->results({.selection = {.where = "bubble < 0.5"}, .columns = {"model"}}))
+            .rows.size() == 1);
+  CHECK_FALSE(reader->results({.columns = {"bubbles"}}).has_value());
+  CHECK_FALSE(reader->results({.columns = {"phase_ms"}}).has_value());
+  CHECK_FALSE(reader->results({.columns = {"x') FROM t --"}}).has_value());
+}
+
 TEST_CASE("naming a runner does not mix its versions") {
   const TempDir dir;
   Daemon daemon(dir / "a.db");
