@@ -311,8 +311,11 @@ struct LineFolder {
       figures.tokens_per_s = records->result->metrics.at("tokens_per_s_per_gpu");
     const bool any = figures.tokens_per_s > 0 || figures.busbw_bytes_per_s > 0;
     // Its own time: a daemon may read of it long after.
+    const bool flawed = whole && !records->flaw.empty();
+    const std::string why =
+        flawed ? records->flaw : fmt::format("{}: {}", name(ended.outcome), ended.cause);
     take_control({fold.world, at, fold.changes}, policy, allocation, time, figures,
-                 any ? "" : fmt::format("{}: {}", name(ended.outcome), ended.cause));
+                 any ? "" : why);
   }
   /// It has no trial: what counts is whether it was measured.
   void take_probe(const Ended& ended) const {
