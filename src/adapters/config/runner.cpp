@@ -10,6 +10,7 @@
 
 #include <unistd.h>
 
+#include <fstream>
 #include <system_error>
 
 namespace shardsweep::config {
@@ -28,6 +29,27 @@ std::string absolute_path(const fs::path& file) {
   return (error ? file : whole).lexically_normal().string();
 }
 
+/// Why the kernel would not start an executable file; empty: it would, as far as is known.
+std::string why_not_started(const fs::path& file) {
+  std::string begin(256, '\0');
+  std::ifstream stream(file, std::ios::binary);
+  stream.read(begin.data(), static_cast<std::streamsize>(begin.size()));
+  begin.resize(static_cast<std::size_t>(stream.gcount()));
+  if (begin.starts_with("\x7f"
+                        "ELF"))
+    return "";
+  if (!begin.starts_with("#!"))
+    return "its first line names no interpreter; a script begins with '#!/bin/bash' or the "
+           "like";
+  const std::size_t from = begin.find_first_not_of(" \t", 2);
+  if (from == std::string::npos) return "its first line names no interpreter";
+  const std::string interpreter =
+      begin.substr(from, begin.find_first_of(" \t\r\n", from) - from);
+  std::error_code ignored;
+  if (fs::exists(interpreter, ignored)) return "";
+  return fmt::format("its interpreter {} is not there", in_quotes(interpreter));
+}
+
 }  // namespace
 
 /// Nodes start the program by one path, whatever folder they are in. `x.sh` is the file beside
@@ -37,7 +59,11 @@ Result<std::string> SweepReader::read_program(const YamlNode& node) const {
   SHARDSWEEP_ASSIGN(const std::string text, read_text(node, "program"));
   if (text.empty() || programs_.empty()) return text;
   const fs::path beside = folder_ / text;  // of an absolute path: the path itself
-  if (is_program(beside)) return absolute_path(beside);
+  if (is_program(beside)) {
+    if (const std::string why = why_not_started(beside); !why.empty())
+      return refuse(node, fmt::format("{} cannot be started: {}", in_quotes(text), why));
+    return absolute_path(beside);
+  }
   std::error_code ignored;
   if (fs::exists(beside, ignored)) {
     return refuse(node, fmt::format("{} is not an executable file; 'chmod +x' makes it one",

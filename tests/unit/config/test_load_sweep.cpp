@@ -240,13 +240,19 @@ class Programs {
   Programs(const Programs&) = delete;
   Programs& operator=(const Programs&) = delete;
   [[nodiscard]] RunnerSpec named(const std::string& runner) const {
+    const auto sweep = load(runner);
+    REQUIRE_MESSAGE(sweep.has_value(), fault_of(sweep));
+    return sweep->runner;
+  }
+  void write(const std::string& name, const std::string& text) const {
+    std::ofstream(folder_ / name) << text;
+  }
+  [[nodiscard]] Result<SweepSpec> load(const std::string& runner) const {
     std::ofstream(folder_ / "sweep.yaml")
         << head << "constants: {model: tiny, gpus: 1}\nrunner: {" << runner << "}\n";
     auto options = with_presets();
     options.programs = folder_ / "ours";
-    const auto sweep = load_sweep(folder_ / "sweep.yaml", options);
-    REQUIRE_MESSAGE(sweep.has_value(), fault_of(sweep));
-    return sweep->runner;
+    return load_sweep(folder_ / "sweep.yaml", options);
   }
   [[nodiscard]] std::string path(const std::string& name) const {
     return (folder_ / name).string();
@@ -265,6 +271,21 @@ TEST_CASE("a runner's program is found beside the sweep file") {
   CHECK(programs.named("program: " + programs.path("x.sh")).program == programs.path("x.sh"));
   CHECK(programs.named("program: shardbench-cpu").program == "shardbench-cpu");
   CHECK(programs.named("program: env").program.ends_with("/env"));
+}
+
+TEST_CASE("a script that the kernel would not start is told at its place") {
+  const Programs programs;
+  programs.write("x.sh", "echo no interpreter\n");
+  const auto told = [&] { return fault_of(programs.load("program: x.sh")); };
+  CHECK(told().find("sweep.yaml:4:19: 'x.sh' cannot be started: its first line names no "
+                    "interpreter; a script begins with '#!/bin/bash' or the like") !=
+        std::string::npos);
+  programs.write("x.sh", "#! /nowhere/python3 -u\n");
+  CHECK(told().find(
+            "'x.sh' cannot be started: its interpreter '/nowhere/python3' is not there") !=
+        std::string::npos);
+  programs.write("x.sh", "#!/bin/sh\n");
+  CHECK(programs.named("program: x.sh").program == programs.path("x.sh"));
 }
 
 TEST_CASE("a runner whose program is named and which is not is no shardbench") {
