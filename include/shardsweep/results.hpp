@@ -5,6 +5,7 @@
 
 #include <shardsweep/clock.hpp>
 #include <shardsweep/outcome.hpp>
+#include <shardsweep/progress.hpp>
 #include <shardsweep/result.hpp>
 #include <shardsweep/store.hpp>
 #include <shardsweep/table.hpp>
@@ -107,6 +108,17 @@ class Reader {
   [[nodiscard]] virtual Result<Cells> cells(const HeatmapRequest& request) = 0;
   [[nodiscard]] virtual Result<std::vector<SweepStatus>> status(
       const std::vector<std::string>& sweeps) = 0;
+  /// The event after which a follower of these sweeps begins.
+  [[nodiscard]] virtual Result<std::int64_t> first_event(const std::vector<SweepId>& sweeps,
+                                                         FollowFrom from) = 0;
+  /// What has ended in these sweeps after an event.
+  [[nodiscard]] virtual Result<Finished> finished(const std::vector<SweepId>& sweeps,
+                                                  std::int64_t after_event) = 0;
+  /// The best ranked measurement of each cell of these sweeps, the latest one first.
+  [[nodiscard]] virtual Result<std::vector<CellBest>> best_of_cells(
+      const std::vector<SweepId>& sweeps) = 0;
+  /// The attempts of a trial, or the one attempt that `name` names.
+  [[nodiscard]] virtual Result<NamedAttempts> attempts(const std::string& name) = 0;
   /// Tables that tell all about one trial or attempt: trial, attempts, measurements, events.
   struct Section {
     std::string title;

@@ -52,6 +52,20 @@ class SqliteReader final : public Reader {
   Result<std::vector<SweepStatus>> status(const std::vector<std::string>& sweeps) override {
     return answer([&] { return sqlite::status(database_, sweeps); });
   }
+  Result<std::int64_t> first_event(const std::vector<SweepId>& sweeps,
+                                   FollowFrom from) override {
+    return answer([&] { return sqlite::first_event(database_, sweeps, from); });
+  }
+  Result<Finished> finished(const std::vector<SweepId>& sweeps,
+                            std::int64_t after_event) override {
+    return answer([&] { return sqlite::finished(database_, sweeps, after_event); });
+  }
+  Result<std::vector<CellBest>> best_of_cells(const std::vector<SweepId>& sweeps) override {
+    return answer([&] { return sqlite::best_of_cells(database_, sweeps); });
+  }
+  Result<NamedAttempts> attempts(const std::string& name) override {
+    return answer([&] { return sqlite::attempts(database_, name); });
+  }
   Result<std::vector<Section>> show(const std::string& name) override {
     return answer([&] { return sqlite::show(database_, name); });
   }

@@ -16,6 +16,13 @@ namespace shardsweep::sqlite {
 [[nodiscard]] Cells cells(Database& database, const HeatmapRequest& request);
 [[nodiscard]] std::vector<SweepStatus> status(Database& database,
                                               const std::vector<std::string>& sweeps);
+[[nodiscard]] std::int64_t first_event(Database& database, const std::vector<SweepId>& sweeps,
+                                       FollowFrom from);
+[[nodiscard]] Finished finished(Database& database, const std::vector<SweepId>& sweeps,
+                                std::int64_t after_event);
+[[nodiscard]] std::vector<CellBest> best_of_cells(Database& database,
+                                                  const std::vector<SweepId>& sweeps);
+[[nodiscard]] NamedAttempts attempts(Database& database, const std::string& name);
 [[nodiscard]] std::vector<Reader::Section> show(Database& database, const std::string& name);
 [[nodiscard]] Table events(Database& database, const std::vector<std::string>& sweeps,
                            std::int64_t after_id, std::int64_t limit);

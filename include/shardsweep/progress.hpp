@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a follower of sweeps sees happen: trials that end, and the best of each cell so far.
+#pragma once
+
+#include <shardsweep/clock.hpp>
+#include <shardsweep/outcome.hpp>
+
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace shardsweep {
+
+/// Trials of one cell are alternatives: they differ in their layout alone.
+struct CellName {
+  std::string sweep;
+  std::string model;
+  std::int64_t nodes = 0;  ///< 0: a world smaller than a node
+  std::int64_t gpus = 0;
+  std::int64_t seq_len = 0;
+  std::string vars;  ///< JSON object
+
+  auto operator<=>(const CellName&) const = default;
+};
+
+/// One attempt's end, or a trial that ended without one.
+struct FinishedTrial {
+  Timestamp at = 0;
+  CellName cell;
+  std::string trial;         ///< slug
+  std::string layout;        ///< "dp4 tp2 pp1 mb2 ga4 z1"
+  std::int64_t attempt = 0;  ///< 0: none
+  Outcome outcome = Outcome::completed;
+  bool again = false;   ///< the trial has not ended: it is tried once more
+  bool spared = false;  ///< skipped by a search's bound, not by a rule
+  std::string cause;
+  std::optional<double> tokens_per_s_per_gpu;
+  std::optional<double> mfu;
+  std::optional<double> peak_memory_bytes;
+  std::string mark;  ///< contaminated, implausible; empty: ranked
+};
+
+struct Finished {
+  std::vector<FinishedTrial> trials;  ///< oldest first
+  std::int64_t last_event = 0;        ///< where the next look goes on
+  bool more = false;                  ///< the look was cut off: look again at once
+};
+
+/// The fastest measurement of a cell.
+struct CellBest {
+  CellName cell;
+  std::string trial;
+  std::string layout;
+  double tokens_per_s_per_gpu = 0;
+  Timestamp at = 0;  ///< when it was measured
+};
+
+/// Which events a follower begins with.
+enum class FollowFrom : std::uint8_t {
+  now,
+  submission,  ///< the first trial may end before the follower looks
+};
+
+/// An attempt and where its files are.
+struct AttemptPlace {
+  std::string sweep;
+  std::string trial;  ///< slug
+  std::int64_t number = 0;
+  State state = State::planned;
+  std::optional<Outcome> outcome;
+  std::string dir;  ///< its folder; after its end <dir>.tar
+};
+
+/// The attempts that a name means, oldest first, and how many trials it means.
+struct NamedAttempts {
+  std::vector<AttemptPlace> attempts;
+  std::vector<std::string> trials;  ///< `sweep/slug` of each, 20 at most
+  bool is_sweep = false;
+};
+
+}  // namespace shardsweep

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "unit/store/support.hpp"
+
+using namespace shardsweep;
+using namespace shardsweep::testing;
+
+namespace {
+
+/// What fold writes when an attempt ends.
+void tell(Daemon& daemon, TrialId trial, AttemptId attempt, const std::string& kind,
+          const std::string& detail = "") {
+  daemon.commit({AddEvent{
+      .at = daemon.now, .trial = trial, .attempt = attempt, .kind = kind, .detail = detail}});
+}
+
+}  // namespace
+
+TEST_CASE("a follower sees each end once, from the submission or from now on") {
+  const TempDir dir;
+  Daemon daemon(dir / "a.db");
+  daemon.submit(dir, {});
+  const auto first = daemon.trial("model = 'tiny' and gpus = 1 and micro_batch = 1");
+  const auto attempt = daemon.run(first, Outcome::completed, 100);
+  tell(daemon, first, 0, "claimed");
+  tell(daemon, first, attempt, "completed");
+  const auto reader = must(Reader::open(dir / "a.db"));
+  const SweepId sweep = must(reader->status({"demo"})).at(0).id;
+
+  const auto begin = must(reader->first_event({sweep}, FollowFrom::submission));
+  const Finished found = must(reader->finished({sweep}, begin));
+  REQUIRE(found.trials.size() == 1);
+  CHECK(found.trials[0].outcome == Outcome::completed);
+  CHECK(found.trials[0].tokens_per_s_per_gpu.value() == 100);
+  CHECK(found.trials[0].layout == "dp1 tp1 pp1 mb1 ga1 z0");
+  CHECK(found.trials[0].cell == CellName{"demo", "tiny", 0, 1, 128, "{}"});
+  CHECK_FALSE(found.trials[0].again);
+  CHECK_FALSE(found.more);
+  CHECK(must(reader->finished({sweep}, found.last_event)).trials.empty());
+  CHECK(must(reader->finished({sweep + 1}, begin)).trials.empty());
+  CHECK(must(reader->first_event({sweep}, FollowFrom::now)) == found.last_event);
+
+  // Skipped by a bound; ended by a request.
+  const auto spared = daemon.trial("model = 'tiny' and gpus = 1 and micro_batch = 2");
+  daemon.commit({SetTrial{spared, State::ended, Outcome::skipped, "too slow", 0, 0, 0}});
+  tell(daemon, spared, 0, "spared", "too slow");
+  const auto again = must(reader->finished({sweep}, found.last_event));
+  REQUIRE(again.trials.size() == 1);
+  CHECK(again.trials[0].outcome == Outcome::skipped);
+  CHECK(again.trials[0].spared);
+  CHECK(again.trials[0].cause == "too slow");
+}
+
+TEST_CASE("an attempt that failed and is tried again is told from a verdict") {
+  const TempDir dir;
+  Daemon daemon(dir / "a.db");
+  daemon.submit(dir, {});
+  const auto trial = daemon.trial("model = 'tiny' and gpus = 1 and micro_batch = 1");
+  const auto attempt = daemon.run(trial, Outcome::hung);
+  daemon.commit({SetTrial{trial, State::planned, std::nullopt, "", 1, 0, 1}});
+  tell(daemon, trial, attempt, "hung", "no progress");
+  const auto reader = must(Reader::open(dir / "a.db"));
+  const SweepId sweep = must(reader->status({"demo"})).at(0).id;
+  const auto found = must(reader->finished({sweep}, 0));
+  REQUIRE(found.trials.size() == 1);
+  CHECK(found.trials[0].again);
+  CHECK(found.trials[0].attempt == 1);
+}
+
+TEST_CASE("a long history comes in pieces, none lost and none twice") {
+  const TempDir dir;
+  Daemon daemon(dir / "a.db");
+  daemon.submit(dir, {});
+  const auto trial = daemon.trial("model = 'tiny' and gpus = 1 and micro_batch = 1");
+  std::vector<Change> changes;
+  for (int i = 0; i < 2500; ++i)
+    changes.emplace_back(AddEvent{.at = i, .trial = trial, .kind = "skipped", .detail = ""});
+  daemon.commit(std::move(changes));
+  const auto reader = must(Reader::open(dir / "a.db"));
+  const SweepId sweep = must(reader->status({"demo"})).at(0).id;
+  std::int64_t after = 0;
+  std::size_t seen = 0;
+  int looks = 0;
+  for (bool more = true; more; ++looks) {
+    const auto found = must(reader->finished({sweep}, after));
+    for (const auto& one : found.trials)
+      CHECK(one.at == static_cast<Timestamp>(seen++));
+    after = found.last_event;
+    more = found.more;
+  }
+  CHECK(seen == 2500);
+  CHECK(looks == 3);
+}
+
+TEST_CASE("the best of each cell is its fastest ranked measurement") {
+  const TempDir dir;
+  Daemon daemon(dir / "a.db");
+  daemon.submit(dir, {});
+  const auto run = [&](const char* where, double tokens, const std::string& mark = "") {
+    daemon.run(daemon.trial(where), Outcome::completed, tokens, mark);
+  };
+  run("model = 'tiny' and gpus = 1 and micro_batch = 1", 100);
+  run("model = 'tiny' and gpus = 1 and micro_batch = 2", 300, "contaminated");
+  run("model = 'tiny' and gpus = 2 and micro_batch = 1", 70);
+  run("model = 'tiny' and gpus = 2 and micro_batch = 2", 90);
+  const auto reader = must(Reader::open(dir / "a.db"));
+  const SweepId sweep = must(reader->status({"demo"})).at(0).id;
+  const auto best = must(reader->best_of_cells({sweep}));
+  REQUIRE(best.size() == 2);
+  CHECK(best[0].cell.gpus == 2);  // the latest one first
+  CHECK(best[0].tokens_per_s_per_gpu == 90);
+  CHECK(best[0].layout == "dp2 tp1 pp1 mb2 ga1 z0");
+  CHECK(best[1].tokens_per_s_per_gpu == 100);
+}
+
+TEST_CASE("names mean a trial's attempts, one attempt, or nothing that has attempts") {
+  const TempDir dir;
+  Daemon daemon(dir / "a.db");
+  daemon.submit(dir, {});
+  const auto trial = daemon.trial("model = 'tiny' and gpus = 1 and micro_batch = 1");
+  daemon.run(trial, Outcome::completed, 100);
+  const auto reader = must(Reader::open(dir / "a.db"));
+  const auto slug = rows_of(dir / "a.db", "SELECT slug FROM trials WHERE attempts = 1");
+  const std::string name = slug.substr(0, slug.find('\n'));
+  for (const std::string& form : {name, "demo/" + name, name + ".1"}) {
+    CAPTURE(form);
+    const auto named = must(reader->attempts(form));
+    REQUIRE(named.attempts.size() == 1);
+    CHECK(named.attempts[0].trial == name);
+    CHECK(named.attempts[0].number == 1);
+    CHECK(named.attempts[0].dir == "/dir");
+    CHECK(named.attempts[0].outcome == Outcome::completed);
+  }
+  CHECK(must(reader->attempts("demo")).is_sweep);
+  CHECK_FALSE(reader->attempts(name + ".2"));
+  CHECK_FALSE(reader->attempts("nobody"));
+}
