@@ -13,11 +13,6 @@
 namespace shardsweep {
 namespace {
 
-std::int64_t count_of(const std::map<std::string, std::int64_t>& counts, std::string_view key) {
-  const auto found = counts.find(std::string(key));
-  return found == counts.end() ? 0 : found->second;
-}
-
 /// "done" is no state of the database: an edited file or `rerun` gives a sweep new work.
 std::string state_of(const SweepStatus& status) {
   const bool done = status.state == "active" && status.trials > 0 &&

@@ -171,7 +171,7 @@ Result<ExitCode> command_run(const Session& session) {
   std::string sweep;
   SHARDSWEEP_ASSIGN(const Answer answer, submit_file(session, sweep));
   say(answer.text);
-  return follow_sweeps(session, {sweep});
+  return follow_sweeps(session, {sweep}, FollowFrom::submission);
 }
 
 Result<ExitCode> command_render(const Session& session) {

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Names to commands, faults to exit codes, and the two streams.
+#include "cli/cell_text.hpp"
 #include "cli/session.hpp"
+#include "cli/terminal.hpp"
 
 #include <fmt/format.h>
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -74,7 +77,20 @@ Result<void> print_result(std::string_view text) {
 }
 
 void say(std::string_view text) {
-  fmt::print(stderr, "{}\n", text);
+  // A line and a caret below it stay as they are.
+  const auto width = terminal_of(STDERR_FILENO).width;
+  const bool fold =
+      width && ::isatty(STDERR_FILENO) == 1 && text.find('\n') == std::string_view::npos;
+  std::string shown;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    // Names, causes and what other programs said may hold codes that a terminal obeys.
+    const std::string line = printable(text.substr(at, end - at));
+    for (const std::string& part : fold ? folded(line, *width) : std::vector{line})
+      shown += part + '\n';
+    at = end + 1;
+  }
+  std::fwrite(shown.data(), 1, shown.size(), stderr);
 }
 
 }  // namespace shardsweep

@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Progress: one live line on a terminal, plain lines into a file.
+// Following sweeps to their end: a line per trial that ends, and on a terminal a live block.
+#include "cli/cell_text.hpp"
+#include "cli/exit_code.hpp"
+#include "cli/interrupt.hpp"
+#include "cli/live_block.hpp"
+#include "cli/live_view.hpp"
 #include "cli/session.hpp"
+#include "domain/text.hpp"
 
-#include <shardsweep/requests.hpp>
 #include <shardsweep/trouble.hpp>
 
 #include <fmt/format.h>
 
-#include <signal.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cmath>
-#include <csignal>
-#include <cstdio>
+#include <map>
 #include <thread>
 #include <utility>
 
@@ -24,197 +23,289 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto look_every = 300ms;
-constexpr auto plain_line_every = 5s;
+constexpr auto plain_progress_every = 30s;
+constexpr std::size_t most_bests = 3;  // lines at the end; `best` prints more
 
-volatile std::sig_atomic_t interrupted = 0;
-
-void note_interrupt(int) {
-  interrupted = 1;
-}
-
-/// Ctrl-C ends the following, not the sweep.
-class InterruptGuard {
+/// What is shown, on a terminal or in a file.
+class Screen {
  public:
-  InterruptGuard() {
-    interrupted = 0;
-    struct sigaction action = {};
-    action.sa_handler = note_interrupt;
-    ::sigaction(SIGINT, &action, &before_);
-  }
-  InterruptGuard(const InterruptGuard&) = delete;
-  InterruptGuard& operator=(const InterruptGuard&) = delete;
-  ~InterruptGuard() { ::sigaction(SIGINT, &before_, nullptr); }
+  explicit Screen(const Clock& clock)
+      : clock_(clock), live_(can_redraw(stderr)), block_(stderr), shown_at_(clock.steady()) {}
 
- private:
-  struct sigaction before_ = {};
-};
-
-std::int64_t count_of(const std::map<std::string, std::int64_t>& counts, std::string_view key) {
-  const auto found = counts.find(std::string(key));
-  return found == counts.end() ? 0 : found->second;
-}
-
-std::string duration_text(double seconds) {
-  const auto whole = std::llround(seconds);
-  if (whole < 60) return fmt::format("{} s", whole);
-  if (whole < 3600) return fmt::format("{} min {:02} s", whole / 60, whole % 60);
-  return fmt::format("{} h {:02} min", whole / 3600, whole / 60 % 60);
-}
-
-/// "quickstart 12/36: 10 completed, 1 oom, 1 skipped; running …; about 20 s left"
-std::string progress_line(const SweepStatus& status) {
-  const std::int64_t ended = count_of(status.by_state, name(State::ended));
-  std::string line = fmt::format("{} {}/{}", status.name, ended, status.trials);
-  const char* separator = ": ";
-  for (const OutcomeInfo& row : outcome_table) {
-    if (const std::int64_t count = count_of(status.by_outcome, row.name); count > 0) {
-      line += fmt::format("{}{} {}", separator, count, row.name);
-      separator = ", ";
+  /// Lines that stay.
+  void finished(const std::vector<FinishedLine>& lines, bool with_sweep) {
+    if (lines.empty()) return;
+    const ViewSize size = view_size(stderr);
+    std::vector<StyledLine> styled;
+    for (const FinishedLine& line : lines) {
+      styled.push_back(finished_line(line, live_ ? std::optional(size.width) : std::nullopt,
+                                     size.utf8, with_sweep));
     }
+    print(styled);
   }
-  if (!status.running.empty()) {
-    line += "; running " + status.running;
-  } else if (!status.waiting.empty()) {
-    line += "; " + status.waiting;
-  } else if (ended == status.trials && status.last_controls > 0) {
-    line += "; the last control runs";
+  /// A sentence that stays.
+  void note(const std::string& sentence, Style style = Style::plain) {
+    std::vector<StyledLine> lines;
+    for (std::string& line : live_ ? folded(printable(sentence), view_size(stderr).width)
+                                   : std::vector<std::string>{sentence})
+      lines.push_back({{std::move(line), style}});
+    print(lines);
   }
-  if (status.state != "active") line += "; " + status.state;
-  if (ended < status.trials) {
-    line += fmt::format("; about {} left", duration_text(status.remaining_s));
-  }
-  return line;
-}
-
-std::size_t terminal_width() {
-  winsize size{};
-  if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
-  return size.ws_col;
-}
-
-class Progress {
- public:
-  explicit Progress(const Clock& clock) : clock_(clock), live_(::isatty(STDERR_FILENO) == 1) {}
-
-  void show(const std::string& line) {
-    if (live_) {
-      fmt::print(stderr, "\r\x1b[2K{}", line.substr(0, terminal_width() - 1));
-      std::fflush(stderr);
-      return;
-    }
+  /// How far it is now.
+  void progress(const std::vector<SweepProgress>& sweeps) {
+    if (live_) return block_.draw(progress_block(sweeps, view_size(stderr)));
     const auto now = clock_.steady();
-    if (line == last_ || (now - shown_at_ < plain_line_every && !last_.empty())) return;
-    say(line);
-    last_ = line;
+    if (now - shown_at_ < plain_progress_every) return;
     shown_at_ = now;
+    for (const SweepProgress& sweep : sweeps)
+      note(progress_line(sweep.status));
   }
-
-  void end(const std::string& line) {
-    if (live_) {
-      fmt::print(stderr, "\r\x1b[2K{}\n", line);
-    } else if (line != last_) {
-      say(line);
-    }
+  void end() {
+    if (live_) block_.clear();
   }
 
  private:
+  void print(const std::vector<StyledLine>& lines) {
+    if (live_) return block_.print(lines);
+    for (const StyledLine& line : lines)
+      say(painted(line, false));
+  }
+
   const Clock& clock_;
   bool live_;
-  std::string last_;
+  LiveBlock block_;
   std::chrono::steady_clock::time_point shown_at_;
 };
 
-bool over(const SweepStatus& status) {
-  return count_of(status.by_state, name(State::ended)) == status.trials &&
-         status.last_controls == 0;
+std::string names_of(const std::vector<SweepStatus>& sweeps) {
+  std::string names;
+  for (const SweepStatus& sweep : sweeps)
+    names += (names.empty() ? "" : " ") + sweep.name;
+  return names;
 }
 
-ExitCode verdict(const std::vector<SweepStatus>& statuses) {
-  const bool undecided =
-      std::any_of(statuses.begin(), statuses.end(),
-                  [](const SweepStatus& s) { return s.undecided > 0 || !over(s); });
-  return undecided ? ExitCode::undecided : ExitCode::done;
-}
-
-std::string joined(const std::vector<SweepStatus>& statuses) {
-  std::string line;
-  for (const SweepStatus& status : statuses) {
-    if (!line.empty()) line += " | ";
-    line += progress_line(status);
-  }
-  return line;
-}
-
-/// Says each trouble once, when it begins, and again when it is over.
-class TroubleTelling {
+/// Sweeps are followed by their ids: a name may be given to another one meanwhile.
+class Follower {
  public:
-  void tell(std::vector<Trouble> now) {
-    for (const Trouble& one : now) {
-      if (!known(told_, one)) say(text(one));
+  Follower(const Session& session, Reader& reader, std::vector<std::string> names)
+      : session_(session), reader_(reader), names_(std::move(names)), screen_(session.clock) {}
+
+  Result<ExitCode> follow(FollowFrom from) {
+    SHARDSWEEP_TRY(begin(from));
+    const InterruptGuard interrupts;
+    for (;;) {
+      SHARDSWEEP_TRY(look());
+      if (all_over()) return end();
+      if (InterruptGuard::seen()) return stop();
+      SHARDSWEEP_ASSIGN(const bool alone, nobody_works());
+      if (alone) return left_alone();
+      std::this_thread::sleep_for(look_every);
     }
-    for (const Trouble& one : told_) {
-      if (!known(now, one)) say(fmt::format("Over: {} ({}).", name(one.kind), one.where));
-    }
-    told_ = std::move(now);
   }
 
  private:
-  static bool known(const std::vector<Trouble>& all, const Trouble& trouble) {
-    return std::any_of(all.begin(), all.end(), [&](const Trouble& one) {
-      return one.kind == trouble.kind && one.where == trouble.where;
-    });
+  Result<void> begin(FollowFrom from) {
+    SHARDSWEEP_ASSIGN(sweeps_, reader_.status(names_));
+    std::vector<SweepId> ids;
+    for (const SweepStatus& sweep : sweeps_)
+      ids.push_back(sweep.id);
+    ids_ = std::move(ids);
+    SHARDSWEEP_ASSIGN(event_, reader_.first_event(ids_, from));
+    if (from == FollowFrom::submission) return {};
+    SHARDSWEEP_ASSIGN(const auto cells, reader_.best_of_cells(ids_));
+    best_.begin(cells);
+    return {};
   }
-  std::vector<Trouble> told_;
+
+  /// The counts first: what ended after them is shown by the next look.
+  Result<void> look() {
+    SHARDSWEEP_ASSIGN(sweeps_, reader_.status(names_));
+    for (;;) {
+      SHARDSWEEP_ASSIGN(const Finished found, reader_.finished(ids_, event_));
+      event_ = found.last_event;
+      screen_.finished(finished_lines(found.trials, best_), sweeps_.size() > 1);
+      if (!found.more) break;
+    }
+    tell_trouble();
+    tell_waiting();
+    screen_.progress(progress());
+    return {};
+  }
+
+  /// Each trouble when it begins and when it is over.
+  void tell_trouble() {
+    auto now = troubles(session_.home);
+    const auto known = [](const std::vector<Trouble>& all, const Trouble& trouble) {
+      return std::any_of(all.begin(), all.end(), [&](const Trouble& one) {
+        return one.kind == trouble.kind && one.where == trouble.where;
+      });
+    };
+    for (const Trouble& one : now) {
+      if (!known(trouble_, one)) screen_.note(text(one), Style::bad);
+    }
+    for (const Trouble& one : trouble_) {
+      if (!known(now, one))
+        screen_.note(fmt::format("Over: {} ({}).", name(one.kind), one.where), Style::good);
+    }
+    trouble_ = std::move(now);
+  }
+
+  /// Each sentence once, when it is new.
+  void tell_waiting() {
+    for (const SweepStatus& sweep : sweeps_) {
+      std::string& told = told_[sweep.id];
+      if (sweep.waiting == told) continue;
+      told = sweep.waiting;
+      if (!told.empty()) screen_.note(fmt::format("{}: {}", sweep.name, told), Style::notice);
+    }
+  }
+
+  std::vector<SweepProgress> progress() const {
+    std::vector<SweepProgress> all;
+    for (const SweepStatus& sweep : sweeps_) {
+      SweepProgress& one = all.emplace_back(SweepProgress{sweep});
+      one.best = best_.latest(sweep.name);
+      if (one.best) one.best_of = cell_text(one.best->cell, best_.of(sweep.name));
+      // One of all sweeps is shown with the first of them.
+      for (const Trouble& trouble : trouble_) {
+        if (trouble.where == sweep.name || (all.size() == 1 && concerns(trouble, sweep.name)))
+          one.trouble.push_back(text(trouble));
+      }
+    }
+    return all;
+  }
+
+  bool all_over() const { return std::all_of(sweeps_.begin(), sweeps_.end(), is_over); }
+
+  /// Nothing moves: no daemon runs, or what is left is paused.
+  Result<bool> nobody_works() {
+    const bool paused =
+        std::all_of(sweeps_.begin(), sweeps_.end(), [](const SweepStatus& sweep) {
+          return is_over(sweep) || (sweep.state != "active" &&
+                                    count_of(sweep.by_state, name(State::running)) == 0 &&
+                                    count_of(sweep.by_state, name(State::queued)) == 0);
+        });
+    if (!paused && daemon_runs(session_)) return false;
+    // A daemon may have ended between the two looks because everything is over.
+    SHARDSWEEP_TRY(look());
+    return !all_over();
+  }
+
+  void tell_best(const SweepStatus& sweep) {
+    const auto cells = best_.of(sweep.name);
+    if (cells.size() > most_bests) {
+      return screen_.note(
+          fmt::format("`shardsweep best {}` shows the best layout of each of {}.", sweep.name,
+                      counted(std::ssize(cells), "cell")));
+    }
+    for (const CellBest& cell : cells) {
+      const std::string which = cell_text(cell.cell, cells);
+      screen_.note(fmt::format(
+          "best{}: {} tokens/s/GPU with {} ({})", which.empty() ? "" : " of " + which,
+          amount_text(cell.tokens_per_s_per_gpu), cell.layout, cell.trial));
+    }
+  }
+
+  Result<ExitCode> end() {
+    screen_.end();
+    for (const SweepStatus& sweep : sweeps_) {
+      screen_.note(progress_line(sweep));
+      tell_best(sweep);
+    }
+    return tell_verdict();
+  }
+
+  ExitCode tell_verdict() {
+    const SweepVerdict verdict = verdict_of(sweeps_);
+    if (!verdict.sentence.empty()) screen_.note(verdict.sentence, Style::bad);
+    return verdict.code;
+  }
+
+  ExitCode stop() {
+    screen_.end();
+    for (const SweepStatus& sweep : sweeps_)
+      screen_.note(progress_line(sweep));
+    const std::string names = names_of(sweeps_);
+    const bool one = sweeps_.size() == 1;
+    screen_.note(fmt::format(
+        "Stopped following. The sweep{} on. `shardsweep follow {}` follows "
+        "{} again; `shardsweep pause {}` stops {}.",
+        one ? " goes" : "s go", names, one ? "it" : "them", names, one ? "it" : "them"));
+    return ExitCode::interrupted;
+  }
+
+  ExitCode left_alone() {
+    screen_.end();
+    bool paused = true;
+    std::vector<SweepStatus> open;
+    for (const SweepStatus& sweep : sweeps_) {
+      screen_.note(progress_line(sweep));
+      if (is_over(sweep)) continue;
+      open.push_back(sweep);
+      paused = paused && sweep.state == "paused";
+    }
+    const std::string names = names_of(open);
+    screen_.note(fmt::format("{} `shardsweep resume {}` continues.",
+                             paused ? open.size() == 1 ? "The sweep is paused;"
+                                                       : "The sweeps are paused;"
+                                    : "No daemon is running;",
+                             names),
+                 Style::notice);
+    return tell_verdict();
+  }
+
+  const Session& session_;
+  Reader& reader_;
+  std::vector<std::string> names_;
+  Screen screen_;
+  std::vector<SweepId> ids_;
+  std::vector<SweepStatus> sweeps_;
+  std::map<SweepId, std::string> told_;  ///< the sentence that was shown last
+  std::vector<Trouble> trouble_;         ///< as it was told last
+  BestSoFar best_;
+  std::int64_t event_ = 0;
 };
 
-/// What the user has to know when nothing moves: the sweep is not over and nobody works on it.
-Result<bool> nobody_works(const Session& session, const std::vector<SweepStatus>& statuses) {
-  const bool paused = std::all_of(statuses.begin(), statuses.end(), [](const SweepStatus& s) {
-    return over(s) || (s.state != "active" && count_of(s.by_state, name(State::running)) == 0 &&
-                       count_of(s.by_state, name(State::queued)) == 0);
+/// The sweeps to follow where none is named: those that have not ended.
+std::vector<SweepStatus> unfinished(const std::vector<SweepStatus>& all) {
+  std::vector<SweepStatus> open;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(open), [](const SweepStatus& sweep) {
+    return !is_over(sweep) && sweep.state != "imported";
   });
-  return paused || !daemon_runs(session);
+  return open;
 }
 
-ExitCode left_alone(const std::vector<SweepStatus>& statuses, Progress& progress) {
-  progress.end(joined(statuses));
-  for (const SweepStatus& status : statuses) {
-    if (!status.waiting.empty()) say(status.name + " " + status.waiting);
+/// Says what ended last, where there is nothing to follow.
+ExitCode nothing_to_follow(const std::vector<SweepStatus>& all) {
+  const auto last =
+      std::max_element(all.begin(), all.end(), [](const SweepStatus& a, const SweepStatus& b) {
+        return a.last_event_at < b.last_event_at;
+      });
+  if (last == all.end()) {
+    say("No sweep is in the database; `shardsweep run SWEEP.yaml` runs one.");
+    return ExitCode::done;
   }
-  say("nobody works on it: 'shardsweep resume' goes on");
-  return ExitCode::undecided;
+  say(fmt::format("No sweep is running; last finished: {} ({})", progress_line(*last),
+                  local_time_text(last->last_event_at)));
+  const SweepVerdict verdict = verdict_of({*last});
+  if (!verdict.sentence.empty()) say(verdict.sentence);
+  return verdict.code;
 }
 
 }  // namespace
 
-Result<ExitCode> follow_sweeps(const Session& session, const std::vector<std::string>& sweeps) {
+Result<ExitCode> follow_sweeps(const Session& session, const std::vector<std::string>& sweeps,
+                               FollowFrom from) {
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
-  const InterruptGuard guard;
-  Progress progress(session.clock);
-  TroubleTelling telling;
-  for (;;) {
-    SHARDSWEEP_ASSIGN(const auto statuses, reader->status(sweeps));
-    const std::string line = joined(statuses);
-    if (std::all_of(statuses.begin(), statuses.end(), over)) {
-      progress.end(line);
-      return verdict(statuses);
-    }
-    progress.show(line);
-    telling.tell(troubles(session.home));
-    if (interrupted != 0) {
-      progress.end(line);
-      say("stopped following; the sweep goes on. 'shardsweep follow' follows it again, "
-          "'shardsweep pause' stops it");
-      return ExitCode::interrupted;
-    }
-    SHARDSWEEP_ASSIGN(const bool idle, nobody_works(session, statuses));
-    if (idle) {
-      // The daemon may have ended between the two looks because everything is over.
-      SHARDSWEEP_ASSIGN(const auto again, reader->status(sweeps));
-      if (!std::all_of(again.begin(), again.end(), over)) return left_alone(again, progress);
-    }
-    std::this_thread::sleep_for(look_every);
+  std::vector<std::string> names = sweeps;
+  if (names.empty()) {
+    SHARDSWEEP_ASSIGN(const auto all, reader->status({}));
+    const auto open = unfinished(all);
+    if (open.empty()) return nothing_to_follow(all);
+    for (const SweepStatus& sweep : open)
+      names.push_back(sweep.name);
   }
+  return Follower(session, *reader, std::move(names)).follow(from);
 }
 
 }  // namespace shardsweep

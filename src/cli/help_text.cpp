@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // `--help` and `help`: the command line's description as text of a given width.
 #include "cli/command_line.hpp"
+#include "cli/exit_code.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <iterator>
+#include <string>
 
 namespace shardsweep {
 namespace {
@@ -15,9 +17,7 @@ constexpr std::size_t option_width = 26;
 
 constexpr std::string_view epilog =
     "A name may be a sweep, a trial's slug, an attempt (SLUG.2) or a Slurm job id.\n"
-    "'shardsweep help COMMAND' explains a command.\n"
-    "Exit codes: 0 every trial has a final verdict, 1 failed, 2 wrong usage or input,\n"
-    "3 some trials are undecided, 130 interrupted.\n";
+    "'shardsweep help COMMAND' explains a command.\n";
 
 /// `text` at column `indent`, in lines of at most `width`. The first line has its indent
 /// already.
@@ -123,7 +123,12 @@ std::string help_text(const CommandLine& line, std::string_view command, std::si
     }
   }
   append_options(out, line.options, false, width);
-  return out + "\n" + std::string(epilog);
+  out += "\n" + std::string(epilog) + "\nExit codes:\n";
+  constexpr std::size_t code_width = 7;
+  for (const ExitCodeInfo& row : exit_code_table)
+    append_entry(out, std::to_string(static_cast<int>(row.code)), row.meaning, code_width,
+                 width);
+  return out;
 }
 
 }  // namespace shardsweep

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // shardsweep.1 in roff's man macros, from the command line's description.
 #include "cli/command_line.hpp"
+#include "cli/exit_code.hpp"
 
 #include <fmt/format.h>
 
@@ -76,13 +77,12 @@ constexpr std::string_view files =
     ".TP\n\\fI~/.config/shardsweep/site.yaml\\fR\nSite file: how jobs are submitted on your "
     "cluster.\n"
     ".TP\n\\fI<database>.d\\fR\nRequests, allocations, attempts, lock and log of a database.\n";
-constexpr std::string_view exit_status =
-    ".SH EXIT STATUS\n"
-    ".TP\n0\nEvery trial has a final verdict. Out of memory is one.\n"
-    ".TP\n1\nThe command failed.\n"
-    ".TP\n2\nWrong usage, or a mistake in a file.\n"
-    ".TP\n3\nSome trials are undecided.\n"
-    ".TP\n130\nInterrupted.\n";
+std::string exit_status() {
+  std::string text = ".SH EXIT STATUS\n";
+  for (const ExitCodeInfo& row : exit_code_table)
+    text += fmt::format(".TP\n{}\n{}.\n", static_cast<int>(row.code), roff(row.meaning));
+  return text;
+}
 
 }  // namespace
 
@@ -106,7 +106,7 @@ std::string man_page(const CommandLine& line) {
       if (command.group == group) out += command_section(line, command);
     }
   }
-  return out + std::string(environment) + std::string(files) + std::string(exit_status);
+  return out + std::string(environment) + std::string(files) + exit_status();
 }
 
 }  // namespace shardsweep

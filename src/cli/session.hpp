@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every command works with, and how it answers: exit codes (DESIGN: 0 done, 1 failed,
-// 2 wrong usage or input, 3 undecided, 130 interrupted).
+// What every command works with, and how it answers.
 #pragma once
 
+#include "cli/exit_code.hpp"
 #include "cli/options.hpp"
 
 #include <shardsweep/capabilities.hpp>
@@ -21,14 +21,6 @@
 #include <vector>
 
 namespace shardsweep {
-
-enum class ExitCode : std::uint8_t {
-  done = 0,
-  failed = 1,
-  wrong = 2,
-  undecided = 3,
-  interrupted = 130,
-};
 
 [[nodiscard]] ExitCode exit_code_of(const Fault& fault);
 
@@ -78,9 +70,11 @@ struct Reach {
 
 // ---- following.cpp --------------------------------------------------------------------------
 
-/// Shows progress until every trial of the sweeps has ended (all of them where none is named).
+/// Shows progress until every trial of the sweeps has ended. Where none is named: of those that
+/// have not ended.
 [[nodiscard]] Result<ExitCode> follow_sweeps(const Session& session,
-                                             const std::vector<std::string>& sweeps);
+                                             const std::vector<std::string>& sweeps,
+                                             FollowFrom from = FollowFrom::now);
 
 // ---- commands -------------------------------------------------------------------------------
 
@@ -118,7 +112,7 @@ using Command = Result<ExitCode> (*)(const Session&);
 
 /// Results to stdout; a write error (closed pipe, full disk) is a fault.
 [[nodiscard]] Result<void> print_result(std::string_view text);
-/// Talk to stderr, one line.
+/// Talk to stderr. Control characters but line ends are made visible.
 void say(std::string_view text);
 
 }  // namespace shardsweep

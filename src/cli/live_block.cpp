@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/live_block.hpp"
+
+#include "cli/terminal.hpp"
+
+#include <fmt/format.h>
+
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <string_view>
+
+namespace shardsweep {
+namespace {
+
+constexpr std::size_t usual_height = 24;
+constexpr std::size_t usual_width = 80;
+
+std::size_t height_of(int descriptor) {
+  winsize size{};
+  const bool sized = ::ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_row > 0;
+  return sized ? size.ws_row : usual_height;
+}
+
+void write(std::FILE* stream, const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), stream);
+  std::fflush(stream);
+}
+
+}  // namespace
+
+bool can_redraw(std::FILE* stream) {
+  const char* term = ::getenv("TERM");
+  const bool obeys = term != nullptr && *term != '\0' && std::string_view(term) != "dumb";
+  return obeys && ::isatty(::fileno(stream)) == 1;
+}
+
+ViewSize view_size(std::FILE* stream) {
+  const Terminal terminal = terminal_of(::fileno(stream));
+  const std::size_t height = height_of(::fileno(stream));
+  return {.width = terminal.width.value_or(usual_width) - 1,
+          .height = std::max<std::size_t>(height, 2) - 1,
+          .utf8 = terminal.utf8};
+}
+
+/// Codes that take the block away, at the width that the terminal has now: a narrower one has
+/// wrapped its lines meanwhile.
+std::string LiveBlock::take_back(std::size_t width) {
+  std::size_t rows = 0;
+  for (const std::size_t line : drawn_)
+    rows += line == 0 ? 1 : (line + width - 1) / width;
+  drawn_.clear();
+  last_.clear();
+  if (rows == 0) return "";
+  return fmt::format("\r\x1b[{}A\x1b[J", rows);
+}
+
+void LiveBlock::draw(const std::vector<StyledLine>& lines) {
+  const Terminal terminal = terminal_of(::fileno(stream_));
+  std::string text;
+  for (const StyledLine& line : lines)
+    text += painted(line, terminal.colour) + '\n';
+  if (text == last_ && !drawn_.empty()) return;
+  write(stream_, take_back(terminal.width.value_or(usual_width)) + text);
+  for (const StyledLine& line : lines)
+    drawn_.push_back(width_of(line));
+  last_ = std::move(text);
+}
+
+void LiveBlock::print(const std::vector<StyledLine>& lines) {
+  const Terminal terminal = terminal_of(::fileno(stream_));
+  std::string text = take_back(terminal.width.value_or(usual_width));
+  for (const StyledLine& line : lines)
+    text += painted(line, terminal.colour) + '\n';
+  if (!text.empty()) write(stream_, text);
+}
+
+}  // namespace shardsweep
