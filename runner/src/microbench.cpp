@@ -18,7 +18,7 @@
 namespace shardbench {
 namespace {
 
-constexpr double farewell_s = 1.0;
+constexpr double goodbye_s = 1.0;
 constexpr int repeats = 5;
 
 double median_ms(Device& device, int count, const std::function<void()>& work) {
@@ -291,7 +291,7 @@ void bench_communication(const Options& o, Platform& platform) {
                   .str()
                   .c_str());
   platform.disconnect();
-  mesh.say_goodbye(farewell_s);
+  mesh.say_goodbye(goodbye_s);
 }
 
 }  // namespace

@@ -12,7 +12,7 @@
 namespace shardsweep::agent {
 namespace {
 
-constexpr double unkillable_s = 60;  // longer than that is state D: nothing here can help
+constexpr double guard_kill_s = 60;  // longer than that is state D: nothing here can help
 
 }  // namespace
 
@@ -31,7 +31,7 @@ int run_guard(const Clock& clock, const std::function<int()>& node_agent) {
     if (reaped == agent) status = ended;
     if (reaped == agent || reaped < 0) break;
   }
-  const bool clean = kill_all_children(clock, unkillable_s);
+  const bool clean = kill_all_children(clock, guard_kill_s);
   if (!clean) return 1;
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }

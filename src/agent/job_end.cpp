@@ -18,7 +18,7 @@ namespace {
 constexpr double answer_limit_s = 30;  // slurmctld under load takes its MessageTimeout, 10 s
 constexpr double retry_s = 60;
 constexpr double first_answer_s = 3;
-constexpr std::size_t longest_answer = 256;
+constexpr std::size_t longest_reply = 256;
 
 /// Nothing of the user's that changes what squeue shows, and seconds instead of local time.
 Environment squeue_environment(const Environment& own) {
@@ -34,7 +34,7 @@ Environment squeue_environment(const Environment& own) {
 /// Who says more than an answer can be is left to wait, until its time is over.
 void read_available(int descriptor, std::string& text) {
   std::array<char, 64> buffer{};
-  while (text.size() < longest_answer) {
+  while (text.size() < longest_reply) {
     const ssize_t got = ::read(descriptor, buffer.data(), buffer.size());
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return;

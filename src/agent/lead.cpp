@@ -20,10 +20,10 @@ namespace {
 // Until the first word of a node agent: srun on a large machine takes longer than a lease.
 constexpr double start_leases = 4;
 // The ranks on other nodes notice, say so and leave; then they are ended.
-constexpr double peer_grace_s = 2;
+constexpr double peers_grace_s = 2;
 // Beyond the grace of a running attempt: node agents that have been told to leave.
 constexpr double quit_limit_s = 10;
-constexpr double unkillable_s = 60;
+constexpr double last_kill_s = 60;
 // By how much the controller's clock may be ahead of ours.
 constexpr double end_tolerance_s = 5;
 
@@ -192,7 +192,7 @@ void Lead::take(const FromNode& message) {
   // The ranks of one node are through: those of the others should be too. Where they have
   // failed, the others notice.
   const bool completed = ended->outcome == Outcome::completed;
-  const double wait_s = completed ? running_->spec.teardown_limit_s : peer_grace_s;
+  const double wait_s = completed ? running_->spec.teardown_limit_s : peers_grace_s;
   if (completed && wait_s <= 0) return;
   const double at_s = now_s_ + wait_s;
   if (!running_->end_others_at_s || at_s < *running_->end_others_at_s)
@@ -261,7 +261,7 @@ void Lead::lose_all_nodes() {
 void Lead::lose_nodes(const std::string& why, const std::string& node, double silent_s) {
   nodes_lost_ = true;
   log_.line(why);
-  if (!kill_all_children(clock_, unkillable_s)) log_.line("processes are left on this node");
+  if (!kill_all_children(clock_, last_kill_s)) log_.line("processes are left on this node");
   // The attempt's end tells it too.
   if (!node.empty() && !running_) say(FoundOnNode{node, "silent", why}, true);
   if (running_) {
@@ -486,7 +486,7 @@ int Lead::depart() {
     (void)signals_.take();
     (void)channel_.receive();
   }
-  if (!kill_all_children(clock_, unkillable_s)) log_.line("processes are left on this node");
+  if (!kill_all_children(clock_, last_kill_s)) log_.line("processes are left on this node");
   say(Bye{*leaving_}, true);
   return 0;
 }

@@ -13,7 +13,7 @@ namespace shardsweep::agent {
 namespace {
 
 constexpr double limit_s = 20;  // for processes that fork themselves faster than we look
-constexpr int gone_wait_ms = 2000;
+constexpr int leftover_wait_ms = 2000;
 
 }  // namespace
 
@@ -31,7 +31,7 @@ int sweep_leftovers(const std::string& token, const Clock& clock) {
       return 0;
     }
     for (const auto& process : marked.found) {
-      const bool ended = end_process(process, gone_wait_ms);
+      const bool ended = end_process(process, leftover_wait_ms);
       std::puts(encode(process, ended).c_str());
     }
     std::fflush(stdout);

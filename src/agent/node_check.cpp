@@ -15,7 +15,7 @@ namespace shardsweep::agent {
 namespace {
 
 constexpr int grace_ms = 1000;  // to leave a communicator and release a GPU
-constexpr int gone_wait_ms = 2000;
+constexpr int stuck_wait_ms = 2000;
 constexpr std::size_t longest_list = 16 << 20;  // of jobs: a million and more
 
 void find_marked_left(const CheckedNode& node, const Log& log, std::vector<ProcessSeen>& left) {
@@ -56,7 +56,7 @@ NodeCheck check_node(const CheckedNode& node, const Log& log) {
   find_marked_left(node, log, left);
   find_left_of_jobs(node, log, left);
   NodeCheck check;
-  const auto stuck = end_processes(left, grace_ms, gone_wait_ms);
+  const auto stuck = end_processes(left, grace_ms, stuck_wait_ms);
   for (const ProcessSeen& process : left) {
     const bool is_stuck = std::any_of(stuck.begin(), stuck.end(), [&](const auto& other) {
       return other.pid == process.pid;

@@ -23,7 +23,7 @@ std::string_view names_kind(std::string_view value) {
 }
 
 /// For single quotes of a shell.
-std::string quoted(std::string_view text) {
+std::string shell_quoted(std::string_view text) {
   std::string out = "'";
   for (const char c : text)
     out += c == '\'' ? std::string("'\\''") : std::string(1, c);
@@ -145,7 +145,7 @@ std::string fish_option(const CommandLine& line, const CommandHelp& command,
   } else if (option.value == "FILE") {
     out += " -F";
   }
-  return out + fmt::format(" -d {}\n", quoted(option.help));
+  return out + fmt::format(" -d {}\n", shell_quoted(option.help));
 }
 
 }  // namespace
@@ -172,7 +172,7 @@ std::string zsh_completion(const CommandLine& line) {
   std::string out =
       fmt::format("#compdef {}\n_shardsweep() {{\n  local -a commands=(\n", line.program);
   for (const CommandHelp& command : line.commands)
-    out += fmt::format("    {}\n", quoted(command.name + ":" + zsh_text(command.help)));
+    out += fmt::format("    {}\n", shell_quoted(command.name + ":" + zsh_text(command.help)));
   out +=
       "  )\n"
       "  if ((CURRENT == 2)); then\n"
@@ -186,7 +186,7 @@ std::string zsh_completion(const CommandLine& line) {
   for (const CommandHelp& command : line.commands) {
     out += fmt::format("    {})\n      _arguments", command.name);
     for (const OptionHelp& option : command.options)
-      out += fmt::format(" \\\n        {}", quoted(zsh_argument(line, command, option)));
+      out += fmt::format(" \\\n        {}", shell_quoted(zsh_argument(line, command, option)));
     out += " ;;\n";
   }
   return out +
@@ -199,7 +199,7 @@ std::string fish_completion(const CommandLine& line) {
       fmt::format("# fish completion for {0}\ncomplete -c {0} -f\n", line.program);
   for (const CommandHelp& command : line.commands) {
     out += fmt::format("complete -c {} -n '__fish_use_subcommand' -a {} -d {}\n", line.program,
-                       command.name, quoted(command.help));
+                       command.name, shell_quoted(command.help));
   }
   for (const CommandHelp& command : line.commands) {
     for (const OptionHelp& option : command.options)

@@ -16,7 +16,7 @@ bool is_continuation(std::string_view text, std::size_t at) {
 
 // Bytes of the UTF-8 character at `at`; 0 where there is none: stray and cut-off bytes,
 // overlong forms, surrogates and what is beyond U+10FFFF (Unicode 15, table 3-7).
-std::size_t character_at(std::string_view text, std::size_t at) {
+std::size_t length_at(std::string_view text, std::size_t at) {
   const auto first = byte_at(text, at);
   if (first < 0x80) return 1;
   if (first < 0xc2 || first > 0xf4) return 0;
@@ -70,7 +70,7 @@ void append_json(fmt::memory_buffer& out, std::string_view text) {
   out.push_back('"');
   for (std::size_t at = 0; at < text.size();) {
     const auto byte = byte_at(text, at);
-    const auto length = character_at(text, at);
+    const auto length = length_at(text, at);
     if (length == 0) {
       append(out, "\xef\xbf\xbd");
     } else if (byte < 0x20 || byte == '"' || byte == '\\') {

@@ -111,7 +111,7 @@ std::string for_eyes(const SuggestRequest& request, const Suggestion& suggestion
   return out;
 }
 
-std::string without_end(std::string text) {
+std::string without_newline(std::string text) {
   while (!text.empty() && text.back() == '\n')
     text.pop_back();
   return text;
@@ -170,7 +170,7 @@ std::string as_json(const SuggestRequest& request, const Suggestion& suggestion)
   all.raw("layouts_judged", fmt::to_string(suggestion.layouts_judged));
   all.raw("layouts_fitting", fmt::to_string(suggestion.layouts_fitting));
   all.raw("steps", steps.take());
-  all.raw("layouts", without_end(table_text(layout_table(suggestion), Format::json)));
+  all.raw("layouts", without_newline(table_text(layout_table(suggestion), Format::json)));
   all.raw("checks", "[" + checks + "]");
   return all.take() + "\n";
 }

@@ -4,8 +4,6 @@
 #include <algorithm>
 
 namespace shardsweep {
-namespace {
-
 bool live(const AllocationRow& row) {
   return row.state != State::ended;
 }
@@ -15,8 +13,6 @@ bool is_active(const World& world, SweepId id) {
     return sweep.id == id && sweep.state == SweepState::active;
   });
 }
-
-}  // namespace
 
 bool anything_alive(const World& world) {
   const bool allocations = std::any_of(world.allocations.begin(), world.allocations.end(),

@@ -8,6 +8,11 @@
 
 namespace shardsweep {
 
+/// An allocation that has not ended.
+[[nodiscard]] bool live(const AllocationRow& row);
+
+[[nodiscard]] bool is_active(const World& world, SweepId id);
+
 /// True while a daemon has something to wait for.
 [[nodiscard]] bool anything_alive(const World& world);
 

@@ -67,7 +67,7 @@ constexpr bool with_auto = true;
 constexpr bool keyed = true;  // in the lane's key
 
 // clang-format off
-const std::array<AxisInfo, 21> table{{
+const std::array<AxisInfo, 21> axis_table{{
     {"model", AxisKind::model, {}, {}, 0, any, 0, false, keyed, "model preset or a model of this file",
      get_point<&Point::model>, set_point<&Point::model>},
     {"nodes", AxisKind::integer, {}, nodes_aliases, 0, widest, 0, false, keyed, "nodes of the cluster",
@@ -116,11 +116,11 @@ const std::array<AxisInfo, 21> table{{
 }  // namespace
 
 std::span<const AxisInfo> axes() {
-  return table;
+  return axis_table;
 }
 
 const AxisInfo* find_axis(std::string_view name_or_alias) {
-  for (const auto& axis : table) {
+  for (const auto& axis : axis_table) {
     if (axis.name == name_or_alias) return &axis;
     for (const auto alias : axis.aliases) {
       if (alias == name_or_alias) return &axis;

@@ -2,6 +2,7 @@
 #include "domain/calibrate.hpp"
 
 #include "domain/predict/links.hpp"
+#include "domain/predict/units.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -9,8 +10,6 @@
 
 namespace shardsweep {
 namespace {
-
-constexpr double micro = 1e-6;
 
 bool on_one_node(const BlockTimes& run) {
   return run.nodes <= 1;

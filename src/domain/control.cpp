@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "domain/control.hpp"
 
+#include "domain/alive.hpp"
 #include "domain/grid.hpp"
 #include "domain/nodes.hpp"
 #include "domain/trial_change.hpp"
@@ -27,12 +28,6 @@ const ControlRow* find(const World& world, AllocationId allocation, ControlTime 
   return found == world.controls.end() ? nullptr : &*found;
 }
 
-bool is_active(const World& world, SweepId id) {
-  return std::any_of(world.sweeps.begin(), world.sweeps.end(), [id](const SweepRow& sweep) {
-    return sweep.id == id && sweep.state == SweepState::active;
-  });
-}
-
 /// One of the two things that a control measures.
 struct Figure {
   std::string_view name;
@@ -57,7 +52,7 @@ std::vector<double> values_like(const World& world, const ControlRow& row,
   return values;
 }
 
-double median(const std::vector<double>& sorted) {
+double median_of_sorted(const std::vector<double>& sorted) {
   const std::size_t middle = sorted.size() / 2;
   return sorted.size() % 2 == 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
 }
@@ -83,7 +78,7 @@ void put_ratios(World& world, const ControlRow& fresh, const Figure& figure,
                 std::vector<ControlRow*>& moved) {
   const auto values = values_like(world, fresh, figure);
   if (values.empty()) return;
-  const double usual = median(values);
+  const double usual = median_of_sorted(values);
   for (ControlRow& row : world.controls) {
     if (!is_like(row, fresh, figure)) continue;
     const double ratio = row.*figure.value / usual;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "domain/decide.hpp"
 
+#include "domain/alive.hpp"
 #include "domain/control.hpp"
 #include "domain/fold.hpp"
 #include "domain/nodes.hpp"
@@ -85,10 +86,6 @@ std::map<SweepId, std::vector<TrialRow*>> waiting_trials(World& world) {
     });
   }
   return waiting;
-}
-
-bool live(const AllocationRow& row) {
-  return row.state != State::ended;
 }
 
 bool takes_work(const AllocationRow& row) {

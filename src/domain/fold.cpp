@@ -222,7 +222,7 @@ void start_attempt(Fold fold, AttemptId id, Timestamp at) {
                    .kind = "started"});
 }
 
-SweepState state_of(const World& world, SweepId id) {
+SweepState state_or_cancelled(const World& world, SweepId id) {
   const auto found = std::find_if(world.sweeps.begin(), world.sweeps.end(),
                                   [id](const SweepRow& sweep) { return sweep.id == id; });
   return found == world.sweeps.end() ? SweepState::cancelled : found->state;
@@ -338,7 +338,7 @@ struct LineFolder {
     if (attempt == fold.world.attempts.end() || attempt->second.revoked) return true;
     const auto trial = fold.world.trials.find(attempt->second.trial);
     return trial == fold.world.trials.end() || trial->second.hidden ||
-           state_of(fold.world, allocation.sweep) != SweepState::active;
+           state_or_cancelled(fold.world, allocation.sweep) != SweepState::active;
   }
   void operator()(const NodeSeen& node) const {
     fold.changes.emplace_back(

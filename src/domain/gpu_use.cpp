@@ -8,15 +8,15 @@
 namespace shardsweep {
 namespace {
 
-constexpr std::int64_t mib = std::int64_t{1} << 20;
-constexpr std::int64_t least_context = 64 * mib;
+constexpr std::int64_t mebibyte = std::int64_t{1} << 20;
+constexpr std::int64_t least_context = 64 * mebibyte;
 
 void add(std::string& text, const std::string& more) {
   text += (text.empty() ? "" : "; ") + more;
 }
 
 std::string amount(const std::optional<std::int64_t>& bytes) {
-  return bytes ? fmt::format("{} MiB", *bytes / mib) : std::string("an unknown amount");
+  return bytes ? fmt::format("{} MiB", *bytes / mebibyte) : std::string("an unknown amount");
 }
 
 }  // namespace
@@ -45,8 +45,8 @@ GpuFindings GpuBaseline::judge(const std::vector<GpuUse>& seen, std::int64_t sla
     // Who does not tell how much may hold all of it.
     if (!all_told || unexplained <= known->second + slack_bytes) continue;
     add(findings.held,
-        fmt::format("{} MiB of GPU {} are in use and {} were before{}", unexplained / mib,
-                    use.gpu, known->second / mib,
+        fmt::format("{} MiB of GPU {} are in use and {} were before{}", unexplained / mebibyte,
+                    use.gpu, known->second / mebibyte,
                     unseen.empty() ? "" : ", by processes that are not seen here:" + unseen));
   }
   return findings;

@@ -16,15 +16,15 @@
 namespace shardsweep {
 namespace {
 
-constexpr std::int64_t widest = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t largest_count = std::numeric_limits<std::int64_t>::max();
 
 std::int64_t times(std::int64_t a, std::int64_t b) {
   if (a == 0 || b == 0) return 0;
-  return a > widest / b ? widest : a * b;
+  return a > largest_count / b ? largest_count : a * b;
 }
 
 std::int64_t plus(std::int64_t a, std::int64_t b) {
-  return a > widest - b ? widest : a + b;
+  return a > largest_count - b ? largest_count : a + b;
 }
 
 // The product exists where something varies in it, or where nothing is picked by hand.
@@ -207,8 +207,8 @@ Result<void> Grid::check_size(const SweepSpec& sweep) {
   return fault(FaultKind::invalid_input,
                fmt::format("sweep '{}': the grid has {}{} points, more than limits.max_points "
                            "({})",
-                           sweep.name, count == widest ? "at least " : "", grouped(count),
-                           grouped(sweep.policy.max_points)));
+                           sweep.name, count == largest_count ? "at least " : "",
+                           grouped(count), grouped(sweep.policy.max_points)));
 }
 
 Result<void> Grid::check_batch(const SweepSpec& sweep) const {

@@ -19,7 +19,7 @@ constexpr std::size_t shown = 200;
 
 // What each says, and where it was seen: tests/cases/logs holds a log for each name.
 // clang-format off
-constexpr std::array table{
+constexpr std::array rule_table{
     // Hardware, before whatever the driver says in its wake.
     BuiltInRule{"gpu-ecc", cuda, "ncorrectable ECC error", node_failure, cause},
     BuiltInRule{"gpu-nvlink", cuda, "ncorrectable NVLink error", node_failure, cause},
@@ -129,10 +129,10 @@ std::string_view next_line(std::string_view& text) {
 }
 
 const BuiltInRule* built_in_for(std::string_view line) {
-  const auto rule = std::find_if(table.begin(), table.end(), [line](const BuiltInRule& one) {
-    return matches(line, one.pattern);
-  });
-  return rule == table.end() ? nullptr : &*rule;
+  const auto rule =
+      std::find_if(rule_table.begin(), rule_table.end(),
+                   [line](const BuiltInRule& one) { return matches(line, one.pattern); });
+  return rule == rule_table.end() ? nullptr : &*rule;
 }
 
 std::optional<LogFinding> find_own(std::string_view text, std::span<const LogRule> own) {
@@ -148,7 +148,7 @@ std::optional<LogFinding> find_own(std::string_view text, std::span<const LogRul
 }  // namespace
 
 std::span<const BuiltInRule> built_in_rules() {
-  return table;
+  return rule_table;
 }
 
 const LogRule* own_rule_for(std::string_view line, std::span<const LogRule> own) {

@@ -9,7 +9,7 @@
 namespace shardsweep {
 namespace {
 
-double seconds_between(Timestamp from, Timestamp to) {
+double elapsed_s(Timestamp from, Timestamp to) {
   return static_cast<double>(to - from) * 1e-6;
 }
 
@@ -80,8 +80,7 @@ void Watcher::look_succeeded(Timestamp now) {
   if (std::exchange(blind_told_, false))
     notices_.push_back(
         {NotifyEvent::blind, "",
-         fmt::format("sees again, after {:.0f} min", seconds_between(*blind_since_, now) / 60),
-         now});
+         fmt::format("sees again, after {:.0f} min", elapsed_s(*blind_since_, now) / 60), now});
   blind_since_.reset();
 }
 
@@ -95,13 +94,13 @@ void Watcher::see_stalls(const World& world, const Policy& policy, Timestamp now
       continue;
     }
     const Timestamp since = progress_.emplace(sweep.id, now).first->second;
-    if (seconds_between(since, now) < policy.stall_s) {
+    if (elapsed_s(since, now) < policy.stall_s) {
       stalled_.erase(sweep.id);
     } else if (stalled_.insert(sweep.id).second) {
       notices_.push_back({NotifyEvent::stalled, sweep.name,
                           fmt::format("sweep '{}' holds nodes and has started and ended "
                                       "nothing for {:.0f} min",
-                                      sweep.name, seconds_between(since, now) / 60),
+                                      sweep.name, elapsed_s(since, now) / 60),
                           now});
     }
   }
@@ -109,7 +108,7 @@ void Watcher::see_stalls(const World& world, const Policy& policy, Timestamp now
 
 void Watcher::see_blindness(const Policy& policy, Timestamp now) {
   if (!blind_since_ || blind_told_) return;
-  const double blind_s = seconds_between(*blind_since_, now);
+  const double blind_s = elapsed_s(*blind_since_, now);
   if (blind_s < policy.blind_s) return;
   blind_told_ = true;
   notices_.push_back({NotifyEvent::blind, "",

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "domain/opening_hours.hpp"
 
+#include "domain/pieces.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,14 +21,6 @@ constexpr std::string_view example =
     "write 'always', '20:00-08:00' or 'mon-fri 20:00-08:00, sat-sun 00:00-24:00'";
 
 using Wrong = tl::unexpected<std::string>;
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && text.front() == ' ')
-    text.remove_prefix(1);
-  while (!text.empty() && text.back() == ' ')
-    text.remove_suffix(1);
-  return text;
-}
 
 std::optional<std::size_t> day_of(std::string_view word) {
   const auto found = std::find(day_words.begin(), day_words.end(), word);

@@ -11,7 +11,7 @@ constexpr double day_s = 86400;
 constexpr double most_count = 1e9;
 
 // clang-format off
-const auto table = std::to_array<PolicyField>({
+const auto policy_table = std::to_array<PolicyField>({
     {"watch", "start_limit", PolicyUnit::seconds, &Policy::start_limit_s, 0.1, day_s, "a rank that has written no record by then was not started properly"},
     {"watch", "rendezvous_limit", PolicyUnit::seconds, &Policy::rendezvous_limit_s, 0.1, day_s, "ranks find each other in seconds, or one of them is missing"},
     {"watch", "init_limit", PolicyUnit::seconds, &Policy::init_limit_s, 0.1, day_s, "weights and communicators of the largest worlds take minutes"},
@@ -88,7 +88,7 @@ const auto table = std::to_array<PolicyField>({
 }  // namespace
 
 std::span<const PolicyField> policy_fields() {
-  return table;
+  return policy_table;
 }
 
 }  // namespace shardsweep

@@ -1,21 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "domain/wall_time.hpp"
 
+#include "domain/pieces.hpp"
+
 #include <algorithm>
 #include <array>
 #include <charconv>
 
 namespace shardsweep {
-namespace {
-
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view blank = " \t\r\n";
-  const std::size_t begin = text.find_first_not_of(blank);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(blank) - begin + 1);
-}
-
-}  // namespace
+namespace {}  // namespace
 
 bool WallTime::fits(double predicted_s) const {
   if (!left_s) return true;

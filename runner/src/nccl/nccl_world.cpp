@@ -17,7 +17,7 @@ namespace {
 constexpr int shortest_pause_us = 10;
 constexpr int longest_short_pause_us = 640;
 // How long a rank that got an error from NCCL looks for the report of a peer that caused it.
-constexpr double cause_grace_s = 0.5;
+constexpr double first_cause_s = 0.5;
 
 }  // namespace
 
@@ -90,7 +90,7 @@ void NcclWorld::fail_with(NcclComm* comm, const Group& group, const std::string&
                         std::to_string(static_cast<int>(result)) + ")";
   const char* detail = table_.get_last_error(comm);
   if (detail != nullptr && *detail != '\0') message += std::string("; ") + detail;
-  const Deadline grace = Deadline::in(cause_grace_s);
+  const Deadline grace = Deadline::in(first_cause_s);
   while (!grace.passed())
     host_.pause();
   fail(ErrorClass::comm_error, message);

@@ -22,9 +22,6 @@ bool is_letter(char c) {
 bool is_lower(char c) {
   return c >= 'a' && c <= 'z';
 }
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
 
 std::string escaped_byte(unsigned byte) {
   switch (byte) {

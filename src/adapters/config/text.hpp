@@ -8,6 +8,10 @@
 
 namespace shardsweep::config {
 
+[[nodiscard]] constexpr bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+
 /// Bytes of the UTF-8 character that `text` begins with; 0 where there is no valid one.
 [[nodiscard]] std::size_t character_length(std::string_view text);
 [[nodiscard]] std::size_t character_count(std::string_view text);

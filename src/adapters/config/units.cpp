@@ -62,10 +62,6 @@ tl::unexpected<std::string> wrong(std::string what) {
   return tl::unexpected<std::string>(std::move(what));
 }
 
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
-
 bool all_digits(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), is_digit);
 }

@@ -3,6 +3,8 @@
 // needed to build.
 #include "adapters/node/nvml.hpp"
 
+#include "domain/pieces.hpp"
+
 #include <shardsweep/allocation_files.hpp>
 
 #include <fmt/format.h>
@@ -28,7 +30,7 @@ constexpr Status insufficient_size = 7;
 // Bounds on what a library may tell: 16 GPUs and some hundred processes are the most there is.
 constexpr int most_devices = 256;
 constexpr unsigned most_processes = 4096;
-constexpr std::size_t longest_text = 96;  // NVML_DEVICE_NAME_V2_BUFFER_SIZE, …UUID_V2…
+constexpr std::size_t longest_name = 96;  // NVML_DEVICE_NAME_V2_BUFFER_SIZE, …UUID_V2…
 constexpr std::uint64_t not_available = ~std::uint64_t{0};
 
 struct MemoryV1 {
@@ -70,17 +72,8 @@ constexpr std::array<Bit, 5> throttle_bits{{{0x4, "power cap"},
                                             {0x40, "too hot (hardware)"},
                                             {0x80, "power brake"}}};
 
-std::string text_of(const std::array<char, longest_text>& buffer) {
+std::string text_of(const std::array<char, longest_name>& buffer) {
   return {buffer.begin(), std::find(buffer.begin(), buffer.end(), '\0')};
-}
-
-std::string_view trimmed(std::string_view text) {
-  const auto blank = [](char c) { return c == ' ' || c == '\t' || c == '\r'; };
-  while (!text.empty() && blank(text.front()))
-    text.remove_prefix(1);
-  while (!text.empty() && blank(text.back()))
-    text.remove_suffix(1);
-  return text;
 }
 
 /// "Model: \t NVIDIA H100 80GB HBM3", one of the lines.
@@ -187,12 +180,12 @@ Result<int> Nvml::count() const {
 
 Result<GpuIdentity> Nvml::identity(int index) const {
   SHARDSWEEP_ASSIGN(const Device device, calls_->at(index));
-  std::array<char, longest_text> text{};
+  std::array<char, longest_name> text{};
   GpuIdentity identity;
-  Status status = calls_->name(device, text.data(), longest_text);
+  Status status = calls_->name(device, text.data(), longest_name);
   if (status != ok) return calls_->failed(fmt::format("name of GPU {}", index), status);
   identity.name = text_of(text);
-  status = calls_->uuid(device, text.data(), longest_text);
+  status = calls_->uuid(device, text.data(), longest_name);
   if (status != ok) return calls_->failed(fmt::format("UUID of GPU {}", index), status);
   identity.uuid = text_of(text);
   return identity;

@@ -66,7 +66,7 @@ std::vector<pid_t> numbers_in(const std::string& path) {
   return numbers;
 }
 
-std::vector<std::string_view> split(std::string_view text, char separator) {
+std::vector<std::string_view> words_between(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
   while (!text.empty()) {
     const std::size_t end = std::min(text.find(separator), text.size());
@@ -88,7 +88,7 @@ std::vector<pid_t> children_by_scan(pid_t parent) {
 
 bool has_marker(std::string_view environment,
                 const std::function<bool(std::string_view)>& fits) {
-  for (const auto entry : split(environment, '\0')) {
+  for (const auto entry : words_between(environment, '\0')) {
     for (const auto variable : {marker_variable, agent_variable}) {
       if (entry.size() > variable.size() && entry.starts_with(variable) &&
           entry[variable.size()] == '=' && fits(entry.substr(variable.size() + 1)))
@@ -110,7 +110,7 @@ std::string_view marker_in(std::string_view environment) {
 
 /// `name` with its "="; empty where it is not set.
 std::string_view variable_in(std::string_view environment, std::string_view name) {
-  const auto entries = split(environment, '\0');
+  const auto entries = words_between(environment, '\0');
   const auto found = std::find_if(entries.begin(), entries.end(), [&](std::string_view entry) {
     return entry.starts_with(name);
   });
@@ -174,7 +174,7 @@ std::optional<ProcessStat> process_stat(pid_t pid) {
   // state is field 3, parent 4, start time 22.
   const std::size_t name_end = text.rfind(')');
   if (name_end == std::string::npos) return std::nullopt;
-  const auto fields = split(std::string_view(text).substr(name_end + 1), ' ');
+  const auto fields = words_between(std::string_view(text).substr(name_end + 1), ' ');
   constexpr std::size_t start_field = 22 - 3;
   if (fields.size() <= start_field) return std::nullopt;
   ProcessStat stat;
@@ -210,7 +210,7 @@ std::vector<pid_t> children_of(pid_t pid) {
     // The thread's folder is there and this file is not: the kernel does not have it.
     if (error == ENOENT && task == pid && process_stat(pid)) return children_by_scan(pid);
     if (error != 0) continue;
-    for (const auto part : split(text, ' ')) {
+    for (const auto part : words_between(text, ' ')) {
       if (const auto child = number<pid_t>(part)) children.push_back(*child);
     }
   }

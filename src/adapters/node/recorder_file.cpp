@@ -26,24 +26,24 @@ constexpr std::size_t largest_file = 64 * 1024;
 constexpr std::uint64_t hash_start = 14695981039346656037ULL;
 constexpr std::uint64_t hash_factor = 1099511628211ULL;
 
-using Json = nlohmann::json;
+using PlainJson = nlohmann::json;
 
-std::vector<std::int32_t> ranks_in(const Json& object, const char* key) {
+std::vector<std::int32_t> ranks_in(const PlainJson& object, const char* key) {
   std::vector<std::int32_t> ranks;
   const auto list = object.find(key);
   if (list == object.end() || !list->is_array()) return ranks;
-  for (const Json& rank : *list) {
+  for (const PlainJson& rank : *list) {
     if (rank.is_number_integer()) ranks.push_back(rank.get<std::int32_t>());
   }
   return ranks;
 }
 
-std::string text_in(const Json& object, const char* key) {
+std::string text_in(const PlainJson& object, const char* key) {
   const auto found = object.find(key);
   return found != object.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
-RecorderReading::Wait wait_in(const Json& object) {
+RecorderReading::Wait wait_in(const PlainJson& object) {
   RecorderReading::Wait wait;
   wait.group = text_in(object, "group");
   wait.operation = text_in(object, "operation");
@@ -75,7 +75,7 @@ std::optional<std::uint64_t> recorder_state(const std::filesystem::path& file) {
 }
 
 Result<RecorderReading> decode_recorder_reading(std::string_view text) {
-  const Json object = Json::parse(text, nullptr, false);
+  const PlainJson object = PlainJson::parse(text, nullptr, false);
   if (!object.is_object())
     return fault(FaultKind::corrupt,
                  "no JSON object: '" + std::string(text.substr(0, 60)) + "'");
@@ -84,7 +84,7 @@ Result<RecorderReading> decode_recorder_reading(std::string_view text) {
   reading.why = text_in(object, "why");
   const auto waits = object.find("waits");
   if (waits == object.end() || !waits->is_array()) return reading;
-  for (const Json& wait : *waits) {
+  for (const PlainJson& wait : *waits) {
     if (wait.is_object()) reading.waits.push_back(wait_in(wait));
   }
   return reading;

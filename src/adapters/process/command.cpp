@@ -33,7 +33,7 @@ namespace {
 
 namespace bp = boost::process;
 namespace asio = boost::asio;
-using Clock = std::chrono::steady_clock;
+using SteadyClock = std::chrono::steady_clock;
 
 /// The daemon blocks the signals that it reads from a descriptor; its children must not. Called
 /// between vfork and exec, where nothing of ours may be touched.
@@ -66,7 +66,7 @@ struct RunningCommand::State {
         name(std::move(program)),
         out_pipe(io),
         err_pipe(io),
-        expires(Clock::now() + command_options.deadline) {}
+        expires(SteadyClock::now() + command_options.deadline) {}
 
   void read(bp::async_pipe& pipe, std::array<char, 16384>& buffer, std::string& into) {
     pipe.async_read_some(asio::buffer(buffer),
@@ -95,7 +95,7 @@ struct RunningCommand::State {
     // Whoever waits for its end is not to be woken again: what it has started may hold a pipe.
     if (!running) ended.reset();
     if (ended_pipes < 2 || running) {
-      if (Clock::now() < expires) return std::nullopt;
+      if (SteadyClock::now() < expires) return std::nullopt;
       end_group();
       return fault(FaultKind::timed_out,
                    fmt::format("'{}' gave no answer within {:g} s", name,
@@ -118,7 +118,7 @@ struct RunningCommand::State {
   bp::group group;
   bp::child child;
   Descriptor ended;
-  Clock::time_point expires;
+  SteadyClock::time_point expires;
   std::array<char, 16384> out_buffer{};
   std::array<char, 16384> err_buffer{};
   CommandOutput output;

@@ -47,7 +47,6 @@ constexpr std::array<std::string_view, 26> used_columns{"status",
                                                         "num_key_value_heads"};
 
 // torch's 1024^3, whatever the header says.
-constexpr double gibibyte = 1 << 30;
 constexpr double billion = 1e9;
 
 class NanotronReader {

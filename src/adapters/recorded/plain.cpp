@@ -26,7 +26,6 @@ constexpr std::array<std::string_view, 8> own_columns{"kernel",
                                                       "peak_memory_gib",
                                                       "software_version",
                                                       "oom_error"};
-constexpr double gibibyte = 1 << 30;
 constexpr std::size_t most_models = 4096;
 
 /// What one model's rows say of its shape; 0: nothing yet.

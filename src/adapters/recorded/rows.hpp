@@ -14,6 +14,8 @@
 
 namespace shardsweep::recorded {
 
+inline constexpr double gibibyte = 1 << 30;
+
 /// Fills a RecordedSweep row by row.
 class SweepBuilder {
  public:

@@ -4,6 +4,7 @@
 #include "adapters/config/csv.hpp"
 #include "adapters/config/readers.hpp"
 #include "adapters/config/text.hpp"
+#include "domain/pieces.hpp"
 
 #include <fmt/format.h>
 
@@ -17,12 +18,6 @@ namespace {
 
 using config::refuse;
 using config::YamlNode;
-
-std::string_view trimmed(std::string_view text) {
-  const auto first = text.find_first_not_of(" \t");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
-}
 
 std::optional<double> number_in(std::string_view text) {
   double value = 0;

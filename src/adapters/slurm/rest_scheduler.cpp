@@ -5,6 +5,7 @@
 #include "adapters/http/client.hpp"
 #include "adapters/slurm/rest_json.hpp"
 #include "adapters/slurm/rest_survey.hpp"
+#include "domain/pieces.hpp"
 #include "domain/slurm/look.hpp"
 #include "domain/slurm/submission.hpp"
 
@@ -33,21 +34,15 @@ using namespace slurm;
 
 constexpr double token_life_s = 1800;
 constexpr double token_again_s = 1200;
-constexpr double cancel_again_s = 60;
+constexpr double cancelled_again_s = 60;
 constexpr double ask_again_s = 10;
 constexpr double settle_s = 20;  // twice Slurm's default MessageTimeout: it is not told here
-constexpr double accounting_margin_s = 300;
+constexpr double accounts_margin_s = 300;
 constexpr std::size_t longest_token = 16 << 10;
 
-std::string own_name() {
+std::string user_name() {
   const passwd* user = ::getpwuid(::getuid());
   return user != nullptr ? user->pw_name : std::to_string(::getuid());
-}
-
-std::string trimmed(std::string text) {
-  while (!text.empty() && (text.back() == '\n' || text.back() == '\r' || text.back() == ' '))
-    text.pop_back();
-  return text;
 }
 
 Result<std::string> read_token(const std::string& file) {
@@ -60,7 +55,7 @@ Result<std::string> read_token(const std::string& file) {
                              file, about.st_mode & 0777U));
   }
   SHARDSWEEP_ASSIGN(const std::string text, read_file(file, longest_token));
-  return trimmed(text);
+  return std::string(trimmed(text));
 }
 
 /// "SLURM_JWT=…", as scontrol token prints it.
@@ -72,7 +67,7 @@ Result<std::string> token_from(const Result<CommandOutput>& output) {
     return fault(FaultKind::unavailable,
                  fmt::format("'scontrol token' ended with {}", output->exit_code));
   }
-  return trimmed(output->out.substr(mark.size()));
+  return std::string(trimmed(std::string_view(output->out).substr(mark.size())));
 }
 
 class SlurmRestScheduler final : public Scheduler {
@@ -82,7 +77,7 @@ class SlurmRestScheduler final : public Scheduler {
         policy_(policy),
         clock_(clock),
         client_(settings_.url),
-        user_(settings_.user.empty() ? own_name() : settings_.user),
+        user_(settings_.user.empty() ? user_name() : settings_.user),
         survey_(static_cast<std::int64_t>(::getuid())) {}
 
   [[nodiscard]] std::string name() const override { return "slurm"; }
@@ -335,7 +330,7 @@ class SlurmRestScheduler final : public Scheduler {
       names += (names.empty() ? "" : "%2C") + handle.job_name;
     }
     const auto start_s =
-        static_cast<std::int64_t>(static_cast<double>(oldest) / 1e6 - accounting_margin_s);
+        static_cast<std::int64_t>(static_cast<double>(oldest) / 1e6 - accounts_margin_s);
     return fmt::format("{}?job_name={}&start_time=uts{}", api_->db_path("jobs"), names,
                        start_s);
   }
@@ -378,7 +373,7 @@ class SlurmRestScheduler final : public Scheduler {
   void cancel_job(const std::string& id) {
     if (id.empty() || !api_) return;
     const auto known = cancelled_at_s_.find(id);
-    if (known != cancelled_at_s_.end() && now_s() - known->second < cancel_again_s) return;
+    if (known != cancelled_at_s_.end() && now_s() - known->second < cancelled_again_s) return;
     cancelled_at_s_[id] = now_s();
     send(Kind::aside, {.path = api_->path("job/" + id), .method = "DELETE"});
   }

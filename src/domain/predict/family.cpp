@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "domain/predict/family.hpp"
 
+#include "domain/predict/units.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,8 +10,6 @@
 
 namespace shardsweep {
 namespace {
-
-constexpr double gib = 1024.0 * 1024 * 1024;
 
 // nanotron, read in its source and in the memory columns of the Ultra-Scale Playbook's sweep
 // (rank 0 of 1,020 runs on 80 GB H100):

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "domain/predict/links.hpp"
 
+#include "domain/predict/units.hpp"
+
 #include <algorithm>
 
 namespace shardsweep {
 namespace {
-
-constexpr double micro = 1e-6;
 
 Link link_of(const ClusterSpec& cluster, std::int64_t stride, std::int64_t size) {
   const double inside = cluster.intra_node_bandwidth * cluster.intra_node_efficiency;

@@ -2,15 +2,14 @@
 // Sums are doubles: exact up to 2^53 bytes, and no product of axis values can overflow.
 #include "domain/predict/memory.hpp"
 
+#include "domain/predict/units.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
 
 namespace shardsweep {
 namespace {
-
-constexpr double kib = 1024;
-constexpr double mib = kib * kib;
 
 constexpr MemoryFamily cuda_family{.name = "shardbench", .overhead_bytes = 500e6 + 32 * mib};
 constexpr MemoryFamily cpu_family{
@@ -19,10 +18,6 @@ constexpr MemoryFamily cpu_family{
 std::int64_t whole(double bytes) {
   constexpr double most = 9e18;
   return static_cast<std::int64_t>(std::min(bytes, most));
-}
-
-double real(std::int64_t value) {
-  return static_cast<double>(value);
 }
 
 // The shapes of one point as doubles.

@@ -2,6 +2,7 @@
 #include "domain/predict/memory_fit.hpp"
 
 #include "domain/predict/predictor.hpp"
+#include "domain/predict/units.hpp"
 
 #include <array>
 #include <cmath>
@@ -9,8 +10,6 @@
 
 namespace shardsweep {
 namespace {
-
-constexpr double gib = 1024.0 * 1024 * 1024;
 
 constexpr std::array<FittedConstant, 2> nanotron_constants{{
     {"tp_retained_rows", &MemoryFamily::tp_retained_rows, 1, 80},

@@ -2,6 +2,7 @@
 #include "domain/predict/time_model.hpp"
 
 #include "domain/predict/links.hpp"
+#include "domain/predict/units.hpp"
 
 #include <algorithm>
 #include <array>
@@ -12,7 +13,6 @@ namespace {
 
 /// FLOP/s where the peak is unknown: a plain C++ GEMM on one slow core.
 constexpr double nominal_rate = 4e9;
-constexpr double mib = 1024 * 1024;
 
 /// As hops_inside and hops_between, for a bucket of gradients, of which several are on their
 /// way.
@@ -24,10 +24,6 @@ constexpr double bucket_hops_between = 8;
 constexpr double probability_traffic = 30;
 /// Bytes per element of a norm that is not fused, forward and backward, in fp32.
 constexpr double norm_traffic = 60;
-
-double real(std::int64_t value) {
-  return static_cast<double>(value);
-}
 
 double moving_s(const Link& link, double bytes) {
   return link.bandwidth > 0 ? bytes / link.bandwidth : 0;

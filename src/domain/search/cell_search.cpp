@@ -15,10 +15,6 @@
 namespace shardsweep {
 namespace {
 
-double normal_cdf(double x) {
-  return 0.5 * std::erfc(-x / std::sqrt(2.0));
-}
-
 double log2_of(std::int64_t value) {
   return std::log2(static_cast<double>(std::max<std::int64_t>(value, 1)));
 }

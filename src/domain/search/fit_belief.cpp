@@ -13,12 +13,8 @@ constexpr double bound_sigmas = 2;
 constexpr double shared_share = 0.7;
 // That part has heavy tails, so that a few runs say it where a family or a preset is another's:
 // Student's t with three degrees of freedom, in units of the shared standard deviation.
-constexpr double widest = 12;
+constexpr double half_width = 12;
 constexpr double freedom = 3;
-
-double normal_cdf(double x) {
-  return 0.5 * std::erfc(-x / std::sqrt(2.0));
-}
 
 struct Scaled {
   double margin;  // ln(capacity / estimate)
@@ -40,8 +36,12 @@ double probability_at(const Scaled& scaled, double shift) {
 
 }  // namespace
 
+double normal_cdf(double x) {
+  return 0.5 * std::erfc(-x / std::sqrt(2.0));
+}
+
 double FitBelief::shift(std::size_t step) {
-  return widest * (2 * static_cast<double>(step) / (steps - 1) - 1);
+  return half_width * (2 * static_cast<double>(step) / (steps - 1) - 1);
 }
 
 FitBelief::FitBelief() {

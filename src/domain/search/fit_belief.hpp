@@ -9,6 +9,9 @@
 
 namespace shardsweep {
 
+/// P(X < x) of the standard normal distribution.
+[[nodiscard]] double normal_cdf(double x);
+
 /// A distribution over the error that the estimates of one cell share, in ln(bytes).
 class FitBelief {
  public:

@@ -13,7 +13,6 @@
 namespace shardsweep {
 namespace {
 
-constexpr double hour_s = 3600;
 constexpr double microsecond = 1e-6;
 
 double metric(const AddMeasurement& measurement, std::string_view name) {
@@ -76,7 +75,7 @@ void SweepSearch::hear(const World& world, std::span<const Change> changes) {
         const double held_s =
             static_cast<double>(attempt->ended_at - start->second) * microsecond;
         place->second.cell->gpu_hours +=
-            held_s * points_.at(attempt->row.trial).point.gpus / hour_s;
+            held_s * points_.at(attempt->row.trial).point.gpus / 3600;
         started_at_.erase(start);
       }
     }

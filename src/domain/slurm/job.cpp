@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "domain/slurm/job.hpp"
 
+#include "domain/pieces.hpp"
 #include "domain/slurm/array.hpp"
 
 #include <fmt/format.h>
@@ -11,16 +12,6 @@
 
 namespace shardsweep::slurm {
 namespace {
-
-std::vector<std::string_view> split(std::string_view text, char mark) {
-  std::vector<std::string_view> parts;
-  for (;;) {
-    const std::size_t end = text.find(mark);
-    parts.push_back(text.substr(0, end));
-    if (end == std::string_view::npos) return parts;
-    text.remove_prefix(end + 1);
-  }
-}
 
 std::vector<std::string_view> lines_of(std::string_view text) {
   std::vector<std::string_view> lines;

@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "domain/slurm/settings.hpp"
 
+#include "domain/pieces.hpp"
+
 #include <charconv>
 
 namespace shardsweep::slurm {
 namespace {
-
-std::string_view trimmed(std::string_view text) {
-  const std::size_t first = text.find_first_not_of(" \t\r");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
-}
 
 /// "10 sec", "1001": the number it begins with.
 template <class Number>

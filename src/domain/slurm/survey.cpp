@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "domain/slurm/survey.hpp"
 
+#include "domain/pieces.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,16 +14,6 @@ namespace {
 
 // sacctmgr separates by '|' and lets nobody choose; names of accounts and QOS can't hold one.
 constexpr char bar = '|';
-
-std::vector<std::string_view> split(std::string_view text, char mark) {
-  std::vector<std::string_view> parts;
-  for (;;) {
-    const std::size_t end = text.find(mark);
-    parts.push_back(text.substr(0, end));
-    if (end == std::string_view::npos) return parts;
-    text.remove_prefix(end + 1);
-  }
-}
 
 std::optional<std::int64_t> number_of(std::string_view text) {
   std::int64_t number = 0;
