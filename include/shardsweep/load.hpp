@@ -44,6 +44,9 @@ enum class PresetKind : std::uint8_t { model, cluster };
 [[nodiscard]] Result<SiteSpec> load_site(const std::filesystem::path& file);
 [[nodiscard]] Result<SiteSpec> load_site_text(std::string_view text, const std::string& name);
 
+/// Seconds of `30d`, `5min` or `250ms`, as in a sweep file; `name` says whose value it is.
+[[nodiscard]] Result<double> parse_duration(std::string_view text, const std::string& name);
+
 /// The sweep as a complete sweep file: presets written out, every default in force, each policy
 /// value with its reason as a comment. Loading it gives an equal SweepSpec (positions apart);
 /// it is what the database keeps of a sweep and what `plan --explain` prints.

@@ -30,7 +30,7 @@ struct Selection {
 
 struct ResultsRequest {
   Selection selection;
-  std::vector<std::string> columns;  ///< empty: the usual ones
+  std::vector<std::string> columns;  ///< empty: the usual ones; {"all"}: every one
   std::string sort;                  ///< column, `-column` for descending
   std::int64_t limit = 0;            ///< 0: all
   bool measured_only = false;
@@ -39,7 +39,7 @@ struct ResultsRequest {
 struct HeatmapRequest {
   Selection selection;
   std::string rows = "model";
-  std::string columns = "nodes";
+  std::string columns;  ///< empty: nodes, or gpus where worlds are counted by them
   std::string value = "tokens_per_s_per_gpu";
 };
 
@@ -64,6 +64,7 @@ struct Cells {
   std::vector<CellCandidate> candidates;
   std::string note;                    ///< which runners were left out; often empty
   std::vector<std::string> runners{};  ///< those that are shown: "mine 1.2"
+  std::string columns{};               ///< what gives the columns, where that was left open
 };
 
 /// How far a sweep is.

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <iostream>
 #include <map>
 #include <string>
@@ -185,6 +186,7 @@ class Grammar {
                                                        "Output form: table, csv or json.")
                      ->type_name("FORMAT"),
                  {"table", "csv", "json"});
+    sub->add_flag("--wide", o_.wide, "Print all columns, whatever the terminal's width.");
   }
   void with_names(CLI::App* sub, const std::string& help) {
     sub->add_option("names", o_.names, help)->type_name("NAME");
@@ -351,22 +353,26 @@ class Grammar {
   }
 
   void add_result_commands() {
-    CLI::App* show = command("show", "Show one trial: attempts, causes, files.");
-    show->add_option("name", o_.names, "Slug, attempt or job id.")
+    CLI::App* show = command("show", "Show trials or sweeps: attempts, causes, files.");
+    show->add_option("names", o_.names, "Sweeps, slugs, attempts or job ids.")
         ->required()
-        ->type_name("TRIAL");
+        ->type_name("NAME");
     with_format(show);
 
     CLI::App* results = command("results", "Print one row per trial.");
     with_selection(results);
     with_format(results);
-    results->add_option("--columns", o_.columns, "Columns to show, separated by commas.")
+    results
+        ->add_option("--columns", o_.columns,
+                     "Columns to show, separated by commas, or all. csv and json have all.")
         ->delimiter(',')
         ->type_name("COLUMN");
     results->add_option("--sort", o_.sort, "Column to sort by; -COLUMN sorts downwards.")
         ->type_name("COLUMN");
-    results->add_option("--limit", o_.limit, "Most rows to print.")
-        ->check(CLI::NonNegativeNumber)
+    results
+        ->add_option_function<std::string>(
+            "--limit", [this](const std::string& text) { set_limit(text); },
+            "Most rows to print.")
         ->type_name("N");
     results->add_flag("--measured", o_.measured, "Only completed trials.");
 
@@ -387,8 +393,10 @@ class Grammar {
     heatmap->add_option("--rows", o_.rows, "Axis of the rows.")
         ->capture_default_str()
         ->type_name("AXIS");
-    heatmap->add_option("--cols", o_.cols, "Axis of the columns.")
-        ->capture_default_str()
+    heatmap
+        ->add_option(
+            "--cols", o_.cols,
+            "Axis of the columns. Default: nodes, or gpus where worlds are counted so.")
         ->type_name("AXIS");
     heatmap->add_option("--value", o_.value, "Metric to show, or outcome.")
         ->capture_default_str()
@@ -397,7 +405,8 @@ class Grammar {
                       "With csv: one line per cell, with layout and status.");
 
     CLI::App* save = command("export", "Write a copy of the database, or the results as CSV.");
-    save->add_option("file", o_.file, "File to write; *.csv holds the results as CSV.")
+    save->add_option("file", o_.file,
+                     "File to write: .csv or .json (the results), .db or .sqlite (everything).")
         ->required()
         ->type_name("FILE");
     with_where(save);
@@ -471,12 +480,12 @@ class Grammar {
     doctor->add_flag("--on-a-node", o_.on_a_node,
                      "Submit a small job that checks the home and shardbench on a node.");
     CLI::App* gc = command("gc", "List files of ended attempts that may be removed.");
-    gc->add_option_function<std::string>(
-          "--older-than", [this](const std::string& text) { set_age(text); },
-          "Keep younger files: 30d, 12h, 0s. Default: 30d.")
+    gc->add_option("--older-than", o_.older_than, "Keep younger files: 30d, 12h, 5min, 0s.")
+        ->capture_default_str()
         ->type_name("AGE");
     gc->add_flag("--remove", o_.remove, "Remove them.");
-    o_.older_than_s = 30 * 86400.0;
+    gc->add_flag("--verbose", o_.verbose, "List each file and folder.");
+    with_format(gc);
     add_presets_and_help();
   }
 
@@ -524,20 +533,17 @@ class Grammar {
                  {"bash", "zsh", "fish"});
   }
 
-  void set_age(const std::string& text) {
-    const std::map<char, double> units{{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}};
-    std::size_t end = 0;
-    double number = -1;
-    try {
-      number = std::stod(text, &end);
-    } catch (const std::exception&) {
-      end = 0;
+  void set_limit(const std::string& text) {
+    std::int64_t limit = 0;
+    const auto* end = text.data() + text.size();
+    const auto read = std::from_chars(text.data(), end, limit);
+    if (read.ec != std::errc() || read.ptr != end || limit < 1) {
+      throw CLI::ValidationError("--limit",
+                                 "'" + text +
+                                     "' is not a number of rows; write 1 or more, or "
+                                     "leave --limit out for all rows");
     }
-    if (end == 0 || number < 0 || end + 1 != text.size() || units.count(text[end]) == 0) {
-      throw CLI::ValidationError("--older-than",
-                                 "'" + text + "' is not an age; write 30d or 12h");
-    }
-    o_.older_than_s = number * units.at(text[end]);
+    o_.limit = limit;
   }
 
   Options& o_;

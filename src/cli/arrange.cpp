@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 namespace shardsweep {
 namespace {
@@ -40,18 +41,40 @@ Arrangement everything(const std::vector<ColumnShape>& columns) {
   return all;
 }
 
-/// The most important columns that fit, each with the least that it can live with.
+constexpr std::size_t most_needed = 3;  ///< columns of the highest ranks that a row has to have
+
+/// The most important columns that fit. Where the row's name would leave no room for the next
+/// two, it folds.
 std::vector<bool> chosen_columns(const std::vector<ColumnShape>& columns, std::size_t width) {
   std::vector<bool> chosen(columns.size());
   std::size_t used = 0;
+  std::size_t place = 0;
   for (const auto i : by_rank(columns)) {
     if (columns[i].same) continue;
     const auto more = columns[i].least + (used == 0 ? 0 : column_gap);
-    if (used + more > width) continue;
+    const bool fits = used + more <= width;
+    if (!fits && place > 0 && place < most_needed) return {};
+    ++place;
+    if (!fits) continue;
     chosen[i] = true;
     used += more;
   }
   return chosen;
+}
+
+/// The name of a row in full, or folded where it has to.
+std::vector<bool> chosen_with_name(std::vector<ColumnShape>& columns, std::size_t width) {
+  auto unfolded = columns;
+  for (auto& column : unfolded) {
+    if (column.rank == 0) column.least = column.width;
+  }
+  auto chosen = chosen_columns(unfolded, width);
+  if (!chosen.empty()) {
+    columns = std::move(unfolded);
+    return chosen;
+  }
+  chosen = chosen_columns(columns, width);
+  return chosen.empty() ? std::vector<bool>(columns.size()) : chosen;
 }
 
 }  // namespace
@@ -64,7 +87,7 @@ Arrangement arrange(const std::vector<ColumnShape>& columns, std::optional<std::
     for (auto& column : wanted)
       column.same = false;
   }
-  const auto chosen = chosen_columns(wanted, *width);
+  const auto chosen = chosen_with_name(wanted, *width);
   Arrangement result;
   bool named = false;
   for (std::size_t i = 0; i < wanted.size(); ++i) {

@@ -15,7 +15,7 @@ inline constexpr std::size_t column_gap = 2;
 struct ColumnShape {
   std::size_t width = 0;  ///< of its widest text, title included
   std::size_t least = 0;  ///< what it can live with: less than `width` where its text may fold
-  std::size_t rank = 0;   ///< importance; 0: the column that names a row
+  std::size_t rank = 0;   ///< importance; 0: the name of a row, which folds only where it must
   bool same = false;      ///< every row has the same text
   bool empty = false;     ///< and that is nothing
 };

@@ -254,12 +254,15 @@ std::size_t fitting(std::string_view text, std::size_t width) {
   return at;
 }
 
-/// Where the line that begins `text` ends: at a blank where one is in reach.
+/// Where the line that begins `text` ends: at a blank where one is in reach, else behind a mark
+/// within a name, else where the width ends.
 std::size_t line_end(std::string_view text, std::size_t width) {
   const auto most = fitting(text, width);
   if (most == text.size() || text[most] == ' ') return most;
   const auto blank = text.rfind(' ', most);
-  return blank == std::string_view::npos || text.find_first_not_of(' ') > blank ? most : blank;
+  if (blank != std::string_view::npos && text.find_first_not_of(' ') < blank) return blank;
+  const auto mark = text.substr(0, most).find_last_of("-_/,;:");
+  return mark == std::string_view::npos || mark < most / 2 ? most : mark + 1;
 }
 
 }  // namespace

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // show, results, query, best, nodes, heatmap, export.
 #include "cli/heatmap_view.hpp"
-#include "cli/session.hpp"
-#include "cli/table_view.hpp"
+#include "cli/printing.hpp"
 #include "domain/pivot.hpp"
 
 #include <shardsweep/allocation_files.hpp>
@@ -11,6 +10,10 @@
 
 #include <stdlib.h>
 #include <unistd.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
 
 namespace shardsweep {
 namespace {
@@ -29,11 +32,23 @@ std::string section_text(const Reader::Section& section, Format format, bool fir
   return fmt::format("{}\"{}\":{}", first ? "{" : ",", section.title, text);
 }
 
-Result<ExitCode> print_table(const Session& session, const Result<Table>& table) {
-  SHARDSWEEP_TRY(table);
-  if (!table->note.empty()) say(table->note);
-  SHARDSWEEP_TRY(print_result(table_text(*table, session.options.format)));
-  return ExitCode::done;
+/// The word of `--columns` for every one.
+std::vector<std::string> all_columns() {
+  return {"all"};
+}
+
+/// Sweeps over `gpus` have 0 nodes everywhere: for people that is no column.
+void drop_nodes_where_none(Table& table) {
+  const auto found = std::find(table.columns.begin(), table.columns.end(), "nodes");
+  if (found == table.columns.end()) return;
+  const auto at = found - table.columns.begin();
+  const bool none = std::all_of(table.rows.begin(), table.rows.end(), [at](const auto& row) {
+    return row[static_cast<std::size_t>(at)] == Value(std::int64_t{0});
+  });
+  if (!none) return;
+  table.columns.erase(found);
+  for (auto& row : table.rows)
+    row.erase(row.begin() + at);
 }
 
 }  // namespace
@@ -53,16 +68,30 @@ Result<ExitCode> command_show(const Session& session) {
 Result<ExitCode> command_results(const Session& session) {
   const Options& options = session.options;
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
-  return print_table(session, reader->results({.selection = selection_of(options),
-                                               .columns = options.columns,
-                                               .sort = options.sort,
-                                               .limit = options.limit,
-                                               .measured_only = options.measured}));
+  const bool usual = options.columns.empty();
+  const bool for_machines = options.format != Format::table;
+  SHARDSWEEP_ASSIGN(
+      Table table,
+      reader->results({.selection = selection_of(options),
+                       .columns = usual && for_machines ? all_columns() : options.columns,
+                       .sort = options.sort,
+                       .limit = options.limit,
+                       .measured_only = options.measured}));
+  auto style = table_style(
+      session, {"trial", "outcome", "tokens_per_s_per_gpu", "state", "peak_memory_bytes", "mfu",
+                "train_step_ms", "mark", "model", "gpus", "nodes", "sweep"});
+  style.every = !usual;
+  if (usual && !for_machines) drop_nodes_where_none(table);
+  return print_table(table, style);
 }
 
 Result<ExitCode> command_query(const Session& session) {
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
-  return print_table(session, reader->query(session.options.sql));
+  SHARDSWEEP_ASSIGN(const Table table, reader->query(session.options.sql));
+  auto style = table_style(session);
+  style.every = true;
+  style.raw = true;
+  return print_table(table, style);
 }
 
 Result<ExitCode> command_nodes(const Session& session) {
@@ -74,13 +103,23 @@ Result<ExitCode> command_nodes(const Session& session) {
     say(answer.text);
     return ExitCode::done;
   }
-  return print_table(session, reader->query("SELECT * FROM node_ledger ORDER BY state = "
-                                            "'trusted', node"));
+  SHARDSWEEP_ASSIGN(
+      const Table table,
+      reader->query("SELECT * FROM node_ledger ORDER BY state = 'trusted', node"));
+  return print_table(table, table_style(session, {"node", "state", "attempts", "reason",
+                                                  "evidence", "completed", "slow", "slow_in",
+                                                  "last_evidence", "node_failure", "comm_error",
+                                                  "hung", "crashed", "since", "probe_at"}));
 }
 
 Result<ExitCode> command_best(const Session& session) {
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
-  return print_table(session, reader->best(selection_of(session.options)));
+  SHARDSWEEP_ASSIGN(Table table, reader->best(selection_of(session.options)));
+  if (session.options.format == Format::table) drop_nodes_where_none(table);
+  return print_table(
+      table, table_style(session,
+                         {"layout", "tokens_per_s_per_gpu", "model", "gpus", "nodes", "seq_len",
+                          "mfu", "peak_memory_bytes", "train_step_ms", "repeats", "measured"}));
 }
 
 Result<ExitCode> command_heatmap(const Session& session) {
@@ -102,13 +141,25 @@ Result<ExitCode> command_heatmap(const Session& session) {
 
 Result<ExitCode> command_export(const Session& session) {
   const std::filesystem::path file = session.options.file;
+  const auto ending = file.extension().string();
+  const bool rows = ending == ".csv" || ending == ".json";
+  if (!rows && ending != ".db" && ending != ".sqlite") {
+    return fault(FaultKind::invalid_input,
+                 fmt::format("'{}': the ending says what is written. Use .csv or .json for the "
+                             "results, .db or .sqlite for a copy of the database.",
+                             file.string()));
+  }
+  if (!rows && !session.options.where.empty()) {
+    return fault(FaultKind::invalid_input,
+                 "--where is for .csv and .json. A copy of the database has every row.");
+  }
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
-  if (file.extension() == ".csv") {
+  if (rows) {
     SHARDSWEEP_ASSIGN(const Table table,
-                      reader->results({.selection = {.where = session.options.where}}));
-    SHARDSWEEP_TRY(write_file_durably(file, table_text(table, Format::csv)));
-  } else if (!session.options.where.empty()) {
-    return fault(FaultKind::invalid_input, "--where goes with a .csv file; a copy is whole");
+                      reader->results({.selection = {.where = session.options.where},
+                                       .columns = all_columns()}));
+    SHARDSWEEP_TRY(write_file_durably(
+        file, table_text(table, ending == ".csv" ? Format::csv : Format::json)));
   } else {
     SHARDSWEEP_TRY(reader->export_to(file));
   }

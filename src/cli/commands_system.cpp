@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // daemon, tick, gc.
 #include "cli/daemon_job.hpp"
-#include "cli/session.hpp"
+#include "cli/printing.hpp"
 #include "daemon/loop.hpp"
+#include "domain/text.hpp"
 
 #include <shardsweep/backends.hpp>
 #include <shardsweep/load.hpp>
@@ -13,6 +14,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <utility>
 
 namespace shardsweep {
@@ -59,7 +61,8 @@ Result<ExitCode> be_daemon_job(const Session& session, const Policy& policy) {
 
 /// Files of ended attempts, as `gc` sees them.
 struct Garbage {
-  std::vector<fs::path> paths;
+  std::string kind;  ///< the folder of the home that it lies in
+  fs::path path;
   std::uintmax_t bytes = 0;
 };
 
@@ -91,8 +94,10 @@ std::vector<std::string> texts_of(const Table& table) {
   return texts;
 }
 
-Result<Garbage> find_garbage(const Session& session) {
-  Garbage garbage;
+Result<std::vector<Garbage>> find_garbage(const Session& session) {
+  SHARDSWEEP_ASSIGN(const double older_than_s,
+                    parse_duration(session.options.older_than, "--older-than"));
+  std::vector<Garbage> garbage;
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
   SHARDSWEEP_ASSIGN(const Table alive,
                     reader->query("SELECT dir FROM attempts WHERE state <> 'ended' UNION ALL "
@@ -107,12 +112,48 @@ Result<Garbage> find_garbage(const Session& session) {
       const bool live = std::any_of(keep.begin(), keep.end(), [&](const std::string& dir) {
         return path == dir || path == dir + ".tar";
       });
-      if (live || !old_enough(path, session.options.older_than_s)) continue;
-      garbage.bytes += size_of(path);
-      garbage.paths.push_back(path);
+      if (live || !old_enough(path, older_than_s)) continue;
+      garbage.push_back({folder.filename().string(), path, size_of(path)});
     }
   }
   return garbage;
+}
+
+std::uintmax_t total_bytes(const std::vector<Garbage>& garbage) {
+  std::uintmax_t sum = 0;
+  for (const Garbage& one : garbage)
+    sum += one.bytes;
+  return sum;
+}
+
+/// A row per file or folder.
+Table garbage_table(const std::vector<Garbage>& garbage) {
+  Table table{{"path", "kind", "size_bytes"}, {}};
+  for (const Garbage& one : garbage)
+    table.rows.push_back({one.path.string(), one.kind, static_cast<std::int64_t>(one.bytes)});
+  return table;
+}
+
+/// A row per kind.
+Table garbage_summary(const std::vector<Garbage>& garbage) {
+  Table table{{"kind", "files and folders", "size_bytes"}, {}};
+  std::map<std::string, std::pair<std::int64_t, std::uintmax_t>> kinds;
+  for (const Garbage& one : garbage) {
+    auto& [count, bytes] = kinds[one.kind];
+    ++count;
+    bytes += one.bytes;
+  }
+  for (const auto& [kind, sum] : kinds)
+    table.rows.push_back({kind, sum.first, static_cast<std::int64_t>(sum.second)});
+  return table;
+}
+
+Result<void> print_garbage(const Session& session, const std::vector<Garbage>& garbage) {
+  const Options& options = session.options;
+  if (garbage.empty() && options.format == Format::table) return {};
+  const bool each = options.verbose || options.format != Format::table;
+  return print_result(table_text(each ? garbage_table(garbage) : garbage_summary(garbage),
+                                 table_style(session, {"path", "kind"})));
 }
 
 }  // namespace
@@ -139,27 +180,29 @@ Result<ExitCode> command_tick(const Session& session) {
 }
 
 Result<ExitCode> command_gc(const Session& session) {
-  SHARDSWEEP_ASSIGN(const Garbage garbage, find_garbage(session));
-  std::string list;
-  for (const fs::path& path : garbage.paths)
-    list += path.string() + '\n';
-  SHARDSWEEP_TRY(print_result(list));
-  const double mib = static_cast<double>(garbage.bytes) / (1 << 20);
+  SHARDSWEEP_ASSIGN(const auto garbage, find_garbage(session));
+  SHARDSWEEP_TRY(print_garbage(session, garbage));
+  const auto size = bytes_text(static_cast<double>(total_bytes(garbage)));
+  const auto count = grouped(static_cast<std::int64_t>(garbage.size()));
   if (!session.options.remove) {
-    say(fmt::format("{} files and folders, {:.1f} MiB, could go: --remove removes them",
-                    garbage.paths.size(), mib));
+    say(garbage.empty()
+            ? fmt::format("Nothing of ended attempts is older than {}.",
+                          session.options.older_than)
+            : fmt::format("{} files and folders ({}) can be removed. --remove removes them; "
+                          "--verbose lists them.",
+                          count, size));
     return ExitCode::done;
   }
-  for (const fs::path& path : garbage.paths) {
+  for (const Garbage& one : garbage) {
     std::error_code error;
-    fs::remove_all(path, error);
+    fs::remove_all(one.path, error);
     if (error) {
       return fault(FaultKind::unavailable,
-                   fmt::format("cannot remove '{}': {}", path.string(), error.message()));
+                   fmt::format("cannot remove '{}': {}", one.path.string(), error.message()));
     }
   }
-  say(fmt::format("removed {} files and folders, {:.1f} MiB; the database keeps every row",
-                  garbage.paths.size(), mib));
+  say(fmt::format("Removed {} files and folders ({}). The database keeps every row.", count,
+                  size));
   return ExitCode::done;
 }
 

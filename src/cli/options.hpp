@@ -21,6 +21,7 @@ struct Options {
   // every command
   std::string db;
   Format format = Format::table;
+  bool wide = false;  ///< a table's columns whatever the width
   std::string command;
 
   // what is meant
@@ -39,12 +40,12 @@ struct Options {
   // results
   std::vector<std::string> columns;
   std::string sort;
-  std::int64_t limit = 0;
+  std::int64_t limit = 0;  ///< 0: all
   bool hidden = false;
   bool measured = false;
   std::string sql;
   std::string rows = "model";
-  std::string cols = "nodes";
+  std::string cols;  ///< empty: nodes, or gpus where worlds are counted by them
   std::string value = "tokens_per_s_per_gpu";
   bool long_form = false;
 
@@ -95,8 +96,9 @@ struct Options {
   }
 
   // gc
-  double older_than_s = 0;
+  std::string older_than = "30d";
   bool remove = false;
+  bool verbose = false;
 };
 
 }  // namespace shardsweep

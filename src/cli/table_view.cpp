@@ -73,8 +73,9 @@ TextColumn text_column(const Table& table, const TableStyle& style, std::size_t 
     shape.width = std::max(shape.width, width_of(column.cells.back()));
   }
   const auto& cells = column.cells;
-  shape.least = is_prose(name) ? std::min(shape.width, least_prose) : shape.width;
   shape.rank = rank_of(style, table, index);
+  const bool folds = is_prose(name) || shape.rank == 0;
+  shape.least = folds ? std::min(shape.width, least_prose) : shape.width;
   shape.same =
       cells.size() > 1 && std::all_of(cells.begin(), cells.end(),
                                       [&](const auto& cell) { return cell == cells.front(); });

@@ -64,9 +64,8 @@ std::optional<NextAssignment> Assignments::next() {
   queue_.pop_front();
   const auto oom = oom_.find(next.assign.lane);
   if (oom != oom_.end() && next.assign.micro_batch > oom->second.micro_batch) {
-    next.skipped_because =
-        fmt::format("micro_batch {} ran out of memory in attempt {}, so {} does too",
-                    oom->second.micro_batch, oom->second.attempt, next.assign.micro_batch);
+    next.skipped_because = fmt::format("micro_batch {} ran out of memory ({})",
+                                       oom->second.micro_batch, oom->second.trial);
   } else {
     running_ = next.assign.attempt;
   }
@@ -77,9 +76,9 @@ void Assignments::ended(const Assign& assign, Outcome outcome) {
   if (running_ == assign.attempt) running_ = 0;
   if (outcome != Outcome::oom || assign.lane.empty()) return;
   const auto [at, fresh] =
-      oom_.try_emplace(assign.lane, OutOfMemory{assign.micro_batch, assign.attempt});
+      oom_.try_emplace(assign.lane, OutOfMemory{assign.micro_batch, assign.trial});
   if (!fresh && assign.micro_batch < at->second.micro_batch)
-    at->second = {assign.micro_batch, assign.attempt};
+    at->second = {assign.micro_batch, assign.trial};
 }
 
 std::vector<AttemptId> Assignments::give_back() {

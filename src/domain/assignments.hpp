@@ -47,7 +47,7 @@ class Assignments {
  private:
   struct OutOfMemory {
     std::int32_t micro_batch = 0;
-    AttemptId attempt = 0;
+    std::string trial;
   };
   void assign(const Assign& assign, AssignmentNews& news);
   void revoke(AttemptId attempt, AssignmentNews& news);

@@ -161,7 +161,7 @@ Heatmap pivot(const Cells& cells, const HeatmapRequest& request) {
     take(gathered[{candidate.row, candidate.column}], candidate);
   }
   Heatmap heatmap{request.rows,
-                  request.columns,
+                  request.columns.empty() ? cells.columns : request.columns,
                   request.value,
                   {rows.begin(), rows.end()},
                   {columns.begin(), columns.end()},

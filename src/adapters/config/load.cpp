@@ -5,6 +5,7 @@
 #include "adapters/config/readers.hpp"
 #include "adapters/config/source.hpp"
 #include "adapters/config/sweep_reader.hpp"
+#include "adapters/config/units.hpp"
 #include "adapters/config/yaml_tree.hpp"
 
 #include <shardsweep/load.hpp>
@@ -107,6 +108,12 @@ std::vector<std::string> preset_names(const std::filesystem::path& presets, Pres
 std::filesystem::path preset_file(const std::filesystem::path& presets, PresetKind kind,
                                   const std::string& name) {
   return presets / folder_of(kind) / (name + ".yaml");
+}
+
+Result<double> parse_duration(std::string_view text, const std::string& name) {
+  const auto seconds = config::parse_duration(text);
+  if (!seconds) return fault(FaultKind::invalid_input, name + ": " + seconds.error());
+  return *seconds;
 }
 
 }  // namespace shardsweep

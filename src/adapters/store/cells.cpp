@@ -202,10 +202,21 @@ void add_left_out(Database& database, const Source& source, const HeatmapRequest
   }
 }
 
+/// Of sweeps over `gpus` every trial has 0 nodes.
+std::string world_column(Database& database, const Source& source) {
+  Statement select(database,
+                   fmt::format("SELECT EXISTS (SELECT 1 FROM {} WHERE {} AND nodes = 0)",
+                               source.rows, source.where));
+  auto row = select.use(source.chosen.sweeps, source.chosen.trials);
+  return row.next() && row.integer(0) != 0 ? "gpus" : "nodes";
+}
+
 }  // namespace
 
-Cells cells(Database& database, const HeatmapRequest& request) {
-  const auto source = source_of(database, request.selection);
+Cells cells(Database& database, const HeatmapRequest& asked) {
+  const auto source = source_of(database, asked.selection);
+  HeatmapRequest request = asked;
+  if (request.columns.empty()) request.columns = world_column(database, source);
   require_column(source, request.rows);
   require_column(source, request.columns);
   const auto is_an_axis = [&](std::string_view column) {
@@ -232,6 +243,7 @@ Cells cells(Database& database, const HeatmapRequest& request) {
   }
   auto cells = gatherer.finish(database, version_column(source));
   add_left_out(database, source, request, cells);
+  cells.columns = request.columns;
   return cells;
 }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The database as its readers see it. The connection is opened for writing, because a reader
-// has to roll a hot journal back after a kill -9, and then told to refuse every write.
+// The database as its readers see it.
 #include "adapters/store/reader.hpp"
 
 #include "adapters/store/authorizer.hpp"
 #include "adapters/store/deadline.hpp"
 #include "adapters/store/lease.hpp"
+#include "adapters/store/opening.hpp"
 #include "adapters/store/schema.hpp"
 
 #include <fmt/format.h>
@@ -18,9 +18,6 @@
 namespace shardsweep {
 namespace sqlite {
 namespace {
-
-// A commit takes milliseconds; a checkpoint on a slow disk may take seconds.
-constexpr int read_wait_ms = 5000;
 
 struct Sql {
   const char* events =
@@ -170,7 +167,8 @@ void export_to(const std::filesystem::path& from, const std::filesystem::path& t
   std::filesystem::remove(partial, ignored);
   try {
     {
-      Database database(from, OpenMode::existing, read_wait_ms);
+      Database database = open_for_reading(from);
+      database.execute("PRAGMA query_only = 0");  // VACUUM INTO counts as writing
       Statement(database, "VACUUM INTO ?").run(partial.string());
     }
     // The copy is nobody's: whoever opens it shall not read that a daemon holds it.
@@ -202,8 +200,7 @@ Result<std::unique_ptr<Reader>> Reader::open(const std::filesystem::path& file) 
                              file.string()));
   }
   return sqlite::guarded([&]() -> std::unique_ptr<Reader> {
-    sqlite::Database database(file, sqlite::OpenMode::existing, sqlite::read_wait_ms);
-    database.execute("PRAGMA query_only = 1");
+    sqlite::Database database = sqlite::open_for_reading(file);
     sqlite::require_current(database);
     // A heatmap reads the whole of three tables; the default keeps 2 MiB of them.
     database.execute("PRAGMA cache_size = -65536");

@@ -78,10 +78,13 @@ void require_column(const Source& source, const std::string& column) {
 }
 
 Table results(Database& database, const ResultsRequest& request) {
-  auto asked = request.columns;
+  const bool every = request.columns == std::vector<std::string>{"all"};
+  auto asked = every ? std::vector<std::string>{} : request.columns;
   asked.push_back(request.sort.substr(request.sort.starts_with('-') ? 1 : 0));
   const auto source = source_of(database, request.selection, std::move(asked));
-  const auto& columns = request.columns.empty() ? usual_columns() : request.columns;
+  const auto& columns = every                     ? source.columns
+                        : request.columns.empty() ? usual_columns()
+                                                  : request.columns;
   std::string selected;
   for (const auto& column : columns) {
     require_column(source, column);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <sqlite3.h>
 
+#include <cctype>
 #include <type_traits>
 
 namespace shardsweep::sqlite {
@@ -44,9 +45,22 @@ int flags_of(OpenMode mode) {
     case OpenMode::existing:
       return SQLITE_OPEN_READWRITE;
     case OpenMode::frozen:
+      return SQLITE_OPEN_READONLY;
+    case OpenMode::snapshot:
       break;
   }
-  return SQLITE_OPEN_READONLY;
+  return SQLITE_OPEN_READONLY | SQLITE_OPEN_URI;
+}
+
+/// A snapshot is asked for by a URI; what a URI would obey in the path is written as %XX.
+std::string name_of(const std::filesystem::path& file, OpenMode mode) {
+  if (mode != OpenMode::snapshot) return file.string();
+  std::string uri = "file:";
+  for (const unsigned char c : std::filesystem::absolute(file).string()) {
+    const bool plain = std::isalnum(c) != 0 || c == '/' || c == '.' || c == '-' || c == '_';
+    uri += plain ? std::string(1, static_cast<char>(c)) : fmt::format("%{:02x}", c);
+  }
+  return uri + "?immutable=1";
 }
 
 }  // namespace
@@ -64,7 +78,7 @@ void fail(sqlite3* handle, const std::string& where, int code) {
 Database::Database(const std::filesystem::path& file, OpenMode mode, int busy_timeout_ms)
     : name_(file.filename().string()) {
   const int code =
-      sqlite3_open_v2(file.c_str(), &handle_,
+      sqlite3_open_v2(name_of(file, mode).c_str(), &handle_,
                       flags_of(mode) | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, nullptr);
   if (code != SQLITE_OK) {
     const Fault why{kind_of(code), fmt::format("{}: {}", file.string(), sqlite3_errstr(code))};

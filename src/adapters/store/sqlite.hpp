@@ -59,7 +59,8 @@ auto guarded(Body&& body) -> Result<decltype(body())> {
 enum class OpenMode : std::uint8_t {
   create,    ///< made where it does not exist
   existing,  ///< for reading and writing, never made: a read-only open fails on a hot journal
-  frozen,    ///< for reading alone: a file that nobody writes any more
+  frozen,    ///< for reading alone
+  snapshot,  ///< for reading alone a file that nobody has open: no lock, no file beside it
 };
 
 /// A connection. Foreign keys are on, and "…" never means a string.

@@ -281,6 +281,7 @@ TEST_CASE("text folds at blanks, and within a word that is too long") {
   CHECK(folded("one two three", 5, 2) == Lines{"one", "two", "thr", "ee"});
   CHECK(folded("abcdefgh", 3) == Lines{"abc", "def", "gh"});
   CHECK(folded("模型模型", 3) == Lines{"模", "型", "模", "型"});
+  CHECK(folded("mini-g2-dp2tp1pp1-mb4", 12) == Lines{"mini-g2-", "dp2tp1pp1-", "mb4"});
   CHECK(folded("", 3) == Lines{""});
 }
 

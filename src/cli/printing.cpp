@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/printing.hpp"
+
+#include "cli/cell_text.hpp"
+
+#include <fmt/format.h>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <utility>
+
+namespace shardsweep {
+
+TableStyle table_style(const Session& session, std::vector<std::string_view> important) {
+  return {.format = session.options.format,
+          .terminal = terminal_of(STDOUT_FILENO),
+          .important = std::move(important),
+          .wide = session.options.wide};
+}
+
+Result<ExitCode> print_table(const Table& table, const TableStyle& style) {
+  if (!table.note.empty()) say(table.note);
+  SHARDSWEEP_TRY(print_result(table_text(table, style)));
+  return ExitCode::done;
+}
+
+Result<void> print_result(std::string_view text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() ||
+      std::fflush(stdout) != 0) {
+    // Who reads has seen enough (`results | head`): leave as every command does.
+    if (errno == EPIPE) {
+      std::signal(SIGPIPE, SIG_DFL);
+      std::raise(SIGPIPE);
+    }
+    return fault(FaultKind::unavailable,
+                 fmt::format("standard output: {}", std::strerror(errno)));
+  }
+  return {};
+}
+
+void say(std::string_view text) {
+  static const Terminal terminal = terminal_of(STDERR_FILENO);
+  // A line and a caret below it stay as they are.
+  const bool fold =
+      terminal.width && terminal.live && text.find('\n') == std::string_view::npos;
+  std::string shown;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    // Names, causes and what other programs said may hold codes that a terminal obeys.
+    const auto line = in_charset(printable(text.substr(at, end - at)), terminal.utf8);
+    for (const auto& part : fold ? folded(line, *terminal.width) : std::vector{line})
+      shown += part + '\n';
+    at = end + 1;
+  }
+  std::fwrite(shown.data(), 1, shown.size(), stderr);
+}
+
+}  // namespace shardsweep
