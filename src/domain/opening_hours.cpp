@@ -35,7 +35,7 @@ tl::expected<std::uint8_t, std::string> parse_days(std::string_view text) {
   const auto last = dash == text.size() ? first : day_of(text.substr(dash + 1));
   if (!first || !last)
     return Wrong(
-        fmt::format("'{}' is no day of the week: {}", text, fmt::join(day_words, ", ")));
+        fmt::format("'{}' is not a day of the week; write {}", text, fmt::join(day_words, ", ")));
   std::uint8_t days = 0;
   for (std::size_t day = *first;; day = (day + 1) % day_words.size()) {
     days = static_cast<std::uint8_t>(days | (1U << day));
@@ -72,9 +72,9 @@ tl::expected<OpeningWindow, std::string> parse_window(std::string_view text) {
   const auto from = parse_time(times.substr(0, dash));
   const auto to = parse_time(times.substr(std::min(dash + 1, times.size())));
   if (!from || !to || *from == day_min)
-    return Wrong(fmt::format("'{}' names no hours: {}", text, example));
+    return Wrong(fmt::format("'{}' are not hours; {}", text, example));
   if (*from == *to)
-    return Wrong(fmt::format("'{}' begins when it ends: a whole day is 00:00-24:00", text));
+    return Wrong(fmt::format("'{}' begins when it ends; write 00:00-24:00 for a whole day", text));
   window.from_min = *from;
   window.to_min = *to;
   return window;

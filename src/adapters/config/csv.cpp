@@ -21,13 +21,13 @@ class CsvParser {
       SHARDSWEEP_ASSIGN(auto row, parse_row());
       if (!rows.empty() && row.size() != rows.front().size()) {
         return tl::unexpected(
-            fault_at(row.front(), fmt::format("{} cells in a row, but the header has {}",
+            fault_at(row.front(), fmt::format("this row has {} cells, but the header has {}",
                                               row.size(), rows.front().size())));
       }
       cells_ += row.size();
       if (cells_ > limits_.cells) {
-        return tl::unexpected(
-            fault_at(row.front(), fmt::format("more than {} cells", limits_.cells)));
+        return tl::unexpected(fault_at(
+            row.front(), fmt::format("the table has more than {} cells", limits_.cells)));
       }
       rows.push_back(std::move(row));
     }
@@ -60,11 +60,11 @@ class CsvParser {
       cell.text = text_.substr(at_, end - at_);
       at_ = end;
       if (at_ < text_.size() && text_[at_] == '"')
-        return stray("a quote inside of an unquoted cell");
+        return stray("a quote stands inside an unquoted cell; put the whole cell in quotes");
       cell.kind = cell.text.empty() ? YamlNode::Kind::null : YamlNode::Kind::scalar;
     }
     if (cell.text.size() > most_scalar_bytes)
-      return tl::unexpected(fault_at(cell, "a cell of more than 64 KiB"));
+      return tl::unexpected(fault_at(cell, "this cell is longer than 64 KiB"));
     return cell;
   }
 
@@ -78,12 +78,12 @@ class CsvParser {
       cell.text += text_[at_];
       if (text_[at_] == '\n') start_line(at_ + 1);
     }
-    return tl::unexpected(fault_at(cell, "a quote that is never closed"));
+    return tl::unexpected(fault_at(cell, "this quote is never closed"));
   }
 
   Result<void> check_cell_end() {
     if (at_ >= text_.size() || text_.find_first_of(",\r\n", at_) == at_) return {};
-    return stray("text behind a closing quote");
+    return stray("text stands behind a closing quote; write a comma there");
   }
 
   /// Past one line's end, if there is one here. A lone carriage return ends a line too.

@@ -29,14 +29,15 @@ std::string where(const YamlNode& node) {
 /// Which number of tokens would have been right.
 std::string nearest_multiples(const YamlNode& node, std::int64_t tokens, std::int64_t seq_len) {
   const auto below = tokens / seq_len * seq_len;
-  auto hint = below > 0 ? fmt::format("nearest are {} and {}", below, below + seq_len)
-                        : fmt::format("the least is {}", seq_len);
+  auto hint = below > 0 ? fmt::format("write {} or {}", below, below + seq_len)
+                        : fmt::format("write {} at least", seq_len);
   const auto& text = node.text;
   const auto binary = text.substr(0, text.size() - 1) +
                       (text.back() == 'k' ? std::string("K") : text.substr(text.size() - 1)) +
                       "i";
   const auto meant = parse_count(binary, {1, most_batch, batch_tokens});
-  if (meant && *meant % seq_len == 0) hint += fmt::format(", and '{}' is {}", binary, *meant);
+  if (meant && *meant % seq_len == 0)
+    hint += fmt::format(", or '{}', which is {}", binary, *meant);
   return hint;
 }
 
@@ -46,20 +47,20 @@ bool SweepReader::has_global_batch() const {
   return batch_ != nullptr;
 }
 
-Result<void> SweepReader::read_grid(const YamlNode& root) {
-  if (const auto* constants = find(root, "constants")) {
-    SHARDSWEEP_TRY(read_constants(*constants));
-  }
-  if (const auto* node = find(root, "axes")) SHARDSWEEP_TRY(read_axes(*node));
-  if (const auto* zip = find(root, "zip")) SHARDSWEEP_TRY(read_zips(*zip));
-  SHARDSWEEP_TRY(check_auto());
+void SweepReader::read_grid(const YamlNode& root) {
+  if (const auto* constants = find(root, "constants")) read_constants(*constants);
+  if (const auto* node = find(root, "axes")) read_axes(*node);
+  if (const auto* zip = find(root, "zip")) read_zips(*zip);
+  // Whether something is missing can be said only where all before could be read.
+  if (mistakes_.none()) mistakes_.take(root, check_auto());
   fill_defaults();
-  if (const auto* vars = find(root, "vars")) SHARDSWEEP_TRY(read_vars(*vars));
-  if (const auto* points = find(root, "points")) SHARDSWEEP_TRY(read_points(*points));
-  if (const auto* file = find(root, "points_from")) SHARDSWEEP_TRY(read_points_from(*file));
-  if (const auto* node = find(root, "control")) SHARDSWEEP_TRY(read_control(*node));
-  SHARDSWEEP_TRY(check_world(root));
-  return check_tokens();
+  if (const auto* vars = find(root, "vars")) read_vars(*vars);
+  if (const auto* points = find(root, "points")) read_points(*points);
+  if (const auto* file = find(root, "points_from")) read_points_from(*file);
+  if (const auto* node = find(root, "control")) read_control(*node);
+  if (!mistakes_.none()) return;
+  mistakes_.take(root, check_world(root));
+  mistakes_.take(batch_ != nullptr ? *batch_ : root, check_tokens());
 }
 
 Result<void> SweepReader::place(const AxisEntry& entry, std::string_view section) {
@@ -67,88 +68,104 @@ Result<void> SweepReader::place(const AxisEntry& entry, std::string_view section
   if (is_new) return {};
   const auto& before = first->second;
   return refuse(*entry.key,
-                fmt::format("'{}' stands under '{}' ({}) and here under '{}': keep "
+                fmt::format("'{}' stands under '{}' ({}) and here under '{}'; keep "
                             "one of them",
                             entry.axis->name, before.section, where(*before.key), section));
 }
 
-Result<void> SweepReader::read_constants(const YamlNode& map) {
-  SHARDSWEEP_ASSIGN(const auto entries,
-                    axis_entries(map, "'constants'", {batch_tokens, batch_samples}));
-  for (const auto& entry : entries) {
-    SHARDSWEEP_TRY(place(entry, "constants"));
-    SHARDSWEEP_ASSIGN(sweep_.constants.emplace_back(),
-                      read_axis_setting(*entry.axis, *entry.value, shelf_));
+void SweepReader::read_constants(const YamlNode& map) {
+  for (const auto& entry :
+       axis_entries(map, "'constants'", {batch_tokens, batch_samples}, mistakes_)) {
+    if (!mistakes_.take(*entry.key, place(entry, "constants"))) continue;
+    auto setting = read_axis_setting(*entry.axis, *entry.value, shelf_, mistakes_);
+    if (setting) sweep_.constants.push_back(*std::move(setting));
   }
-  return read_global_batch(map);
+  read_global_batch(map);
 }
 
-Result<void> SweepReader::read_global_batch(const YamlNode& map) {
+void SweepReader::read_global_batch(const YamlNode& map) {
   const auto* tokens = find(map, batch_tokens);
   const auto* samples = find(map, batch_samples);
   if (tokens != nullptr && samples != nullptr) {
-    return refuse(*samples, fmt::format("both '{}' and '{}' are set: keep one of them",
-                                        batch_tokens, batch_samples));
+    mistakes_.add(*samples,
+                  fault_at(*samples, fmt::format("both '{}' and '{}' are set; keep one of them",
+                                                 batch_tokens, batch_samples)));
   }
   if (tokens != nullptr) {
     batch_ = tokens;
-    SHARDSWEEP_ASSIGN(sweep_.global_batch_tokens,
-                      read_count(*tokens, {1, most_batch, batch_tokens}));
+    mistakes_.assign(sweep_.global_batch_tokens, *tokens,
+                     read_count(*tokens, {1, most_batch, batch_tokens}));
   }
   if (samples != nullptr) {
     batch_ = samples;
-    SHARDSWEEP_ASSIGN(sweep_.global_batch_samples,
-                      read_count(*samples, {1, most_batch, batch_samples}));
+    mistakes_.assign(sweep_.global_batch_samples, *samples,
+                     read_count(*samples, {1, most_batch, batch_samples}));
   }
-  return {};
 }
 
-Result<void> SweepReader::read_axes(const YamlNode& map) {
+void SweepReader::read_axes(const YamlNode& map) {
   for (const auto& key : map.keys) {
     if (key->text != batch_tokens && key->text != batch_samples) continue;
-    return refuse(*key, fmt::format("'{}' can't vary: it stands under 'constants'", key->text));
+    mistakes_.add(
+        *key,
+        fault_at(*key, fmt::format("'{}' cannot vary; move it under 'constants'", key->text)));
   }
-  SHARDSWEEP_ASSIGN(const auto entries, axis_entries(map, "'axes'", {}));
-  for (const auto& entry : entries) {
-    SHARDSWEEP_TRY(place(entry, "axes"));
-    SHARDSWEEP_ASSIGN(sweep_.axes.emplace_back(),
-                      read_axis_values(*entry.axis, *entry.value, shelf_));
+  for (const auto& entry :
+       axis_entries(map, "'axes'", {batch_tokens, batch_samples}, mistakes_)) {
+    if (!mistakes_.take(*entry.key, place(entry, "axes"))) continue;
+    auto values = read_axis_values(*entry.axis, *entry.value, shelf_, mistakes_);
+    if (values) sweep_.axes.push_back(*std::move(values));
   }
-  return {};
 }
 
-Result<void> SweepReader::read_zips(const YamlNode& list) {
-  SHARDSWEEP_TRY(expect_list(list, "'zip' ('- {tp: [1, 2], pp: [4, 2]}')"));
-  for (const auto& map : list.items) {
-    SHARDSWEEP_ASSIGN(sweep_.zips.emplace_back(), read_zip(*map));
-  }
-  return {};
+void SweepReader::read_zips(const YamlNode& list) {
+  if (!mistakes_.take(list, expect_list(list, "'zip' ('- {tp: [1, 2], pp: [4, 2]}')"))) return;
+  for (const auto& map : list.items)
+    read_zip(*map);
 }
 
-Result<ZipGroup> SweepReader::read_zip(const YamlNode& map) {
-  SHARDSWEEP_ASSIGN(const auto entries, axis_entries(map, "a map of 'zip'", {}));
-  if (entries.empty()) return refuse(map, "a map of 'zip' without axes");
+void SweepReader::read_zip(const YamlNode& map) {
+  const auto before = mistakes_.count();
+  const auto entries = axis_entries(map, "a map of 'zip'", {}, mistakes_);
   ZipGroup group;
-  for (const auto& entry : entries) {
-    SHARDSWEEP_TRY(place(entry, "zip"));
-    SHARDSWEEP_TRY(expect_list(*entry.value, fmt::format("'{}' in 'zip'", entry.axis->name)));
-    SHARDSWEEP_ASSIGN(auto values,
-                      read_axis_values(*entry.axis, *entry.value, shelf_, Repeats::allowed));
-    if (values.automatic) {
-      return refuse(*entry.value, fmt::format("'{}: auto' stands under 'axes' or 'constants', "
-                                              "not in 'zip'",
-                                              entry.axis->name));
-    }
-    const auto& first = group.axes.empty() ? values : group.axes.front();
-    if (values.values.size() != first.values.size()) {
-      return refuse(*entry.value,
-                    fmt::format("'{}' has {} values and '{}' has {}: axes of one map of 'zip' "
-                                "advance together",
-                                entry.axis->name, values.values.size(), first.axis->name,
-                                first.values.size()));
-    }
-    group.axes.push_back(std::move(values));
+  for (const auto& entry : entries)
+    read_zip_axis(entry, group);
+  if (mistakes_.count() > before) return;
+  if (entries.empty()) {
+    mistakes_.add(map, fault_at(map, "this map of 'zip' names no axes"));
+    return;
   }
+  mistakes_.take(map, check_zip_rows(group, entries.front()));
+  sweep_.zips.push_back(std::move(group));
+}
+
+void SweepReader::read_zip_axis(const AxisEntry& entry, ZipGroup& group) {
+  const auto& node = *entry.value;
+  const auto name = entry.axis->name;
+  if (!mistakes_.take(*entry.key, place(entry, "zip")) ||
+      !mistakes_.take(node, expect_list(node, fmt::format("'{}' in 'zip'", name))))
+    return;
+  auto values = read_axis_values(*entry.axis, node, shelf_, mistakes_, Repeats::allowed);
+  if (!values) return;
+  if (values->automatic) {
+    mistakes_.add(node, fault_at(node, fmt::format("'{}: auto' cannot stand in 'zip'; move it "
+                                                   "under 'axes' or 'constants'",
+                                                   name)));
+    return;
+  }
+  const auto& first = group.axes.empty() ? *values : group.axes.front();
+  if (values->values.size() != first.values.size()) {
+    mistakes_.add(node,
+                  fault_at(node, fmt::format("'{}' has {} values and '{}' has {}; axes of "
+                                             "one map of 'zip' need the same number",
+                                             name, values->values.size(), first.axis->name,
+                                             first.values.size())));
+    return;
+  }
+  group.axes.push_back(*std::move(values));
+}
+
+Result<void> SweepReader::check_zip_rows(const ZipGroup& group, const AxisEntry& first) const {
   std::set<std::vector<std::int64_t>> rows;
   for (std::size_t row = 0; row < group.axes.front().values.size(); ++row) {
     std::vector<std::int64_t> values;
@@ -156,10 +173,12 @@ Result<ZipGroup> SweepReader::read_zip(const YamlNode& map) {
       values.push_back(axis.values[row]);
     if (rows.insert(std::move(values)).second) continue;
     return refuse(
-        *entries.front().value->items[row],
-        fmt::format("the {}. values of this map of 'zip' stood there before", row + 1));
+        *first.value->items[row],
+        fmt::format("value {} of each axis in this map of 'zip' repeats values before "
+                    "it; remove one of them",
+                    row + 1));
   }
-  return group;
+  return {};
 }
 
 void SweepReader::fill_defaults() {
@@ -196,15 +215,16 @@ Result<void> SweepReader::check_world(const YamlNode& root) const {
   if (nodes != placed_.end() && gpus != placed_.end()) {
     return refuse(
         *gpus->second.key,
-        fmt::format("both 'nodes' ({}) and 'gpus' are set: whole nodes, or 'gpus' for "
-                    "worlds smaller than a node",
+        fmt::format("both 'nodes' ({}) and 'gpus' are set; use 'nodes' for whole nodes, "
+                    "or 'gpus' for part of one",
                     where(*nodes->second.key)));
   }
   if (!sweep_.has_product()) return {};
   if (placed_.count(&axis_named("model")) == 0)
-    return refuse(root, "no model: set 'model' under 'constants' or 'axes'");
+    return refuse(root, "no model; set 'model' under 'constants' or 'axes'");
   if (nodes == placed_.end() && gpus == placed_.end()) {
-    return refuse(root, "no world: set 'nodes' or 'gpus' under 'constants' or 'axes'");
+    return refuse(root,
+                  "no nodes and no GPUs; set 'nodes' or 'gpus' under 'constants' or 'axes'");
   }
   return {};
 }
@@ -227,7 +247,7 @@ Result<void> SweepReader::check_tokens() const {
     collect(point.settings);
   for (const auto length : lengths) {
     if (tokens % length == 0) continue;
-    return refuse(*batch_, fmt::format("{} is {} tokens, no multiple of seq_len {}: {}",
+    return refuse(*batch_, fmt::format("{} is {} tokens, not a multiple of seq_len {}; {}",
                                        in_quotes(batch_->text), tokens, length,
                                        nearest_multiples(*batch_, tokens, length)));
   }

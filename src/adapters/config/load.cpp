@@ -38,8 +38,8 @@ Result<void> check_written_out(const SweepSpec& sweep, const YamlNode& root) {
   values += sweep.excludes.size() * 5 + sweep.rules.size() * 7 + sweep.env.size() * 2 +
             sweep.runner.args.size();
   if (values > most_yaml_nodes || explain_sweep(sweep).size() > most_yaml_bytes) {
-    return refuse(root, fmt::format("about {} values with points and presets written out: a "
-                                    "sweep has at most {}, in 4 MiB",
+    return refuse(root, fmt::format("the sweep has about {} values with points and presets "
+                                    "written out; the limit is {}, in 4 MiB",
                                     values, most_yaml_nodes));
   }
   return {};
@@ -48,11 +48,15 @@ Result<void> check_written_out(const SweepSpec& sweep, const YamlNode& root) {
 Result<SweepSpec> load(std::string text, const std::string& name, const LoadOptions& options) {
   Sources sources;
   const auto& source = sources.emplace_back(name, std::move(text));
-  SHARDSWEEP_ASSIGN(auto root, parse_yaml(source));
+  Mistakes mistakes(source);
+  auto parsed = parse_yaml(source, mistakes);
+  // Without a tree there is nothing more to be found.
+  if (!parsed) SHARDSWEEP_TRY(mistakes.verdict());
+  auto root = *std::move(parsed);
   for (const auto& setting : options.set) {
     SHARDSWEEP_ASSIGN(root, with_override(root, setting, sources));
   }
-  SweepReader reader(Presets(options.presets, sources),
+  SweepReader reader(Presets(options.presets, sources, mistakes),
                      {std::filesystem::path(name).parent_path(), options.programs}, sources);
   SHARDSWEEP_ASSIGN(auto sweep, reader.read(*root));
   SHARDSWEEP_TRY(check_written_out(sweep, *root));
@@ -91,18 +95,23 @@ Result<ClusterSpec> load_cluster(const std::string& name,
                                  const std::filesystem::path& presets) {
   Sources sources;
   const auto node = flag_value(sources, "--cluster", name);
-  return Presets(presets, sources).cluster(node);
+  Mistakes mistakes(*node.source);
+  auto cluster = Presets(presets, sources, mistakes).cluster(node);
+  SHARDSWEEP_TRY(mistakes.verdict());
+  return *std::move(cluster);
 }
 
 Result<ModelSpec> load_model(const std::string& name, const std::filesystem::path& presets) {
   Sources sources;
   const auto node = flag_value(sources, "--model", name);
-  return Presets(presets, sources).model(node);
+  Mistakes mistakes(*node.source);
+  auto model = Presets(presets, sources, mistakes).model(node);
+  SHARDSWEEP_TRY(mistakes.verdict());
+  return *std::move(model);
 }
 
 std::vector<std::string> preset_names(const std::filesystem::path& presets, PresetKind kind) {
-  Sources sources;
-  return Presets(presets, sources).names(folder_of(kind));
+  return names_of_presets(presets, folder_of(kind));
 }
 
 std::filesystem::path preset_file(const std::filesystem::path& presets, PresetKind kind,

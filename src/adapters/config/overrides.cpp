@@ -58,9 +58,10 @@ Result<std::vector<YamlNodePtr>> path_keys(const Source& source, std::string_vie
   for (std::size_t at = 0; at <= path.size();) {
     const auto end = std::min(path.find('.', at), path.size());
     const auto column = static_cast<int>(at) + 1;
-    if (end == at) return tl::unexpected(source.fault_at(1, column, "an empty key"));
+    if (end == at)
+      return tl::unexpected(source.fault_at(1, column, "a key is missing between the dots"));
     if (keys.size() == deepest_path)
-      return tl::unexpected(source.fault_at(1, column, "too many keys"));
+      return tl::unexpected(source.fault_at(1, column, "too many keys; the deepest has 8"));
     keys.push_back(key_node(source, at, std::string(path.substr(at, end - at))));
     at = end + 1;
   }
@@ -80,11 +81,12 @@ Result<YamlNodePtr> parse_value(const Source& source, std::size_t begin, bool li
 Result<Override> parse_override(const Source& source) {
   const auto& text = source.text();
   SHARDSWEEP_TRY(check_text(source, most_scalar_bytes));
-  if (has_control(text)) return tl::unexpected(source.fault_at(1, 1, "control characters"));
+  if (has_control(text))
+    return tl::unexpected(source.fault_at(1, 1, "holds control characters"));
   const auto equals = text.find('=');
   if (equals == std::string::npos || equals == 0) {
     return tl::unexpected(
-        source.fault_at(1, 1, "expected KEY=VALUE, such as axes.tp=2,4 or measure.steps=5"));
+        source.fault_at(1, 1, "expected KEY=VALUE; write axes.tp=2,4 or measure.steps=5"));
   }
   Override read;
   SHARDSWEEP_ASSIGN(read.path, path_keys(source, std::string_view(text).substr(0, equals)));
@@ -123,7 +125,7 @@ Result<YamlNodePtr> put(const YamlNodePtr& node, const Override& setting, std::s
   const auto before = at < map->keys.size() ? map->items[at] : nullptr;
   if (depth + 1 < setting.path.size() && before && before->kind == YamlNode::Kind::list)
     return tl::unexpected(
-        fault_at(key, fmt::format("{} is a list: set it as a whole", in_quotes(key.text))));
+        fault_at(key, fmt::format("{} is a list; set all of it", in_quotes(key.text))));
   const auto inner = depth + 1 < setting.path.size() ? as_map(before, key) : nullptr;
   SHARDSWEEP_ASSIGN(auto value, put(inner, setting, depth + 1));
   if (at == map->keys.size()) {

@@ -52,19 +52,19 @@ bool is_taken(std::string_view name) {
 Result<void> check_var_name(const YamlNode& key) {
   const auto& name = key.text;
   if (const auto* axis = find_axis(name)) {
-    return refuse(key, fmt::format("{} is the axis '{}': it stands under 'axes' or 'constants'",
+    return refuse(key, fmt::format("{} is the axis '{}'; move it under 'axes' or 'constants'",
                                    in_quotes(name), axis->name));
   }
   if (!is_var_name(name)) {
-    return refuse(key, fmt::format("{} is no name for a var: small letters, digits and '_', "
-                                   "beginning with a letter, at most 64",
+    return refuse(key, fmt::format("{} is not a name for a variable; use small letters, digits "
+                                   "and '_', begin with a letter, at most 64",
                                    in_quotes(name)));
   }
   if (is_taken(name))
-    return refuse(key,
-                  fmt::format("{} is a column of ours: choose another name", in_quotes(name)));
+    return refuse(key, fmt::format("{} is a column of the results; choose another name",
+                                   in_quotes(name)));
   if (std::find(sql_words.begin(), sql_words.end(), name) != sql_words.end()) {
-    return refuse(key, fmt::format("{} is a word of SQL, the language of 'exclude': choose "
+    return refuse(key, fmt::format("{} is a word of SQL, the language of 'exclude'; choose "
                                    "another name",
                                    in_quotes(name)));
   }
@@ -89,6 +89,23 @@ std::vector<const YamlNode*> items_of(const YamlNode& node) {
   return items;
 }
 
+/// A row of a CSV as the map that it stands for.
+YamlNodePtr point_of_row(const Source& source, const std::vector<YamlNode>& header,
+                         const std::vector<YamlNode>& row) {
+  auto map = std::make_shared<YamlNode>();
+  map->kind = YamlNode::Kind::map;
+  map->source = &source;
+  map->line = row.front().line;
+  map->column = row.front().column;
+  for (std::size_t at = 0; at < row.size(); ++at) {
+    // An empty cell sets nothing.
+    if (row[at].kind == YamlNode::Kind::null) continue;
+    map->keys.push_back(std::make_shared<YamlNode>(header[at]));
+    map->items.push_back(std::make_shared<YamlNode>(row[at]));
+  }
+  return map;
+}
+
 const AxisValues* find_setting(const std::vector<AxisValues>& settings, std::string_view name) {
   const auto found =
       std::find_if(settings.begin(), settings.end(),
@@ -98,30 +115,40 @@ const AxisValues* find_setting(const std::vector<AxisValues>& settings, std::str
 
 }  // namespace
 
-Result<void> SweepReader::read_vars(const YamlNode& map) {
-  SHARDSWEEP_TRY(expect_map(map, "'vars'"));
-  if (map.keys.size() > most_vars)
-    return refuse(*map.keys[most_vars], fmt::format("more than {} vars", most_vars));
-  for (std::size_t at = 0; at < map.keys.size(); ++at) {
-    SHARDSWEEP_TRY(check_var_name(*map.keys[at]));
-    VarValues var;
-    var.name = map.keys[at]->text;
-    std::set<std::string> seen;
-    for (const auto* item : items_of(*map.items[at])) {
-      SHARDSWEEP_ASSIGN(auto value, read_text(*item, var.name, most_var_bytes));
-      if (!seen.insert(value).second)
-        return refuse(*item,
-                      fmt::format("{} stands twice in '{}'", in_quotes(value), var.name));
-      var.values.push_back(std::move(value));
-    }
-    if (var.values.empty()) {
-      return refuse(*map.items[at], fmt::format("'{}' has no values: give it one, or leave it "
-                                                "out",
-                                                var.name));
-    }
-    sweep_.vars.push_back(std::move(var));
+void SweepReader::read_vars(const YamlNode& map) {
+  if (!mistakes_.take(map, expect_map(map, "'vars'"))) return;
+  if (map.keys.size() > most_vars) {
+    const auto& key = *map.keys[most_vars];
+    mistakes_.add(key, fault_at(key, fmt::format("more than {} variables", most_vars)));
+    return;
   }
-  return {};
+  for (std::size_t at = 0; at < map.keys.size(); ++at) {
+    mistakes_.take(*map.keys[at], check_var_name(*map.keys[at]));
+    sweep_.vars.push_back(read_var(*map.keys[at], *map.items[at]));
+  }
+}
+
+/// One with mistakes has no values: points may name it, and are not blamed.
+VarValues SweepReader::read_var(const YamlNode& key, const YamlNode& value) {
+  const auto before = mistakes_.count();
+  VarValues var;
+  var.name = key.text;
+  std::set<std::string> seen;
+  for (const auto* item : items_of(value)) {
+    auto text = mistakes_.take(*item, read_text(*item, var.name, most_var_bytes));
+    if (!text) continue;
+    if (!seen.insert(*text).second)
+      mistakes_.add(*item, fault_at(*item, fmt::format("{} stands twice in '{}'",
+                                                       in_quotes(*text), var.name)));
+    var.values.push_back(*std::move(text));
+  }
+  if (value.kind == YamlNode::Kind::list && value.items.empty())
+    mistakes_.add(value,
+                  fault_at(value, fmt::format("'{}' has no values; give it one, or remove "
+                                              "it",
+                                              var.name)));
+  if (mistakes_.count() > before) var.values.clear();
+  return var;
 }
 
 std::vector<std::string_view> SweepReader::var_names() const {
@@ -136,70 +163,77 @@ Result<std::pair<std::string, std::string>> SweepReader::read_point_var(
   SHARDSWEEP_ASSIGN(auto text, read_text(value, key.text, most_var_bytes));
   for (const auto& var : sweep_.vars) {
     if (var.name != key.text) continue;
+    if (var.values.empty()) break;
     if (std::find(var.values.begin(), var.values.end(), text) != var.values.end()) break;
-    return refuse(value, fmt::format("{} is not among the values of '{}' under 'vars'",
+    return refuse(value, fmt::format("{} is not a value of '{}' under 'vars'; add it there",
                                      in_quotes(text), key.text));
   }
   return std::pair(key.text, std::move(text));
 }
 
-Result<void> SweepReader::read_points(const YamlNode& list) {
-  SHARDSWEEP_TRY(expect_list(list, "'points' ('- {nodes: 8, tp: 4}')"));
+void SweepReader::read_points(const YamlNode& list) {
+  if (!mistakes_.take(list, expect_list(list, "'points' ('- {nodes: 8, tp: 4}')"))) return;
   for (const auto& map : list.items)
-    SHARDSWEEP_TRY(read_point(*map));
-  return {};
+    read_point(*map);
 }
 
-Result<PartialPoint> SweepReader::read_settings(const YamlNode& map, std::string_view what) {
+PartialPoint SweepReader::read_settings(const YamlNode& map, std::string_view what) {
   const auto names = var_names();
-  SHARDSWEEP_ASSIGN(const auto entries, axis_entries(map, what, names));
   PartialPoint point;
   point.position = position_of(map);
-  for (const auto& entry : entries) {
-    SHARDSWEEP_ASSIGN(point.settings.emplace_back(),
-                      read_axis_setting(*entry.axis, *entry.value, shelf_));
+  for (const auto& entry : axis_entries(map, what, names, mistakes_)) {
+    auto setting = read_axis_setting(*entry.axis, *entry.value, shelf_, mistakes_);
+    if (setting) point.settings.push_back(*std::move(setting));
   }
   for (std::size_t at = 0; at < map.keys.size(); ++at) {
     if (std::find(names.begin(), names.end(), map.keys[at]->text) == names.end()) continue;
-    SHARDSWEEP_ASSIGN(point.vars.emplace_back(), read_point_var(*map.keys[at], *map.items[at]));
+    auto var = mistakes_.take(*map.items[at], read_point_var(*map.keys[at], *map.items[at]));
+    if (var) point.vars.push_back(*std::move(var));
   }
   return point;
 }
 
-Result<void> SweepReader::read_point(const YamlNode& map) {
-  SHARDSWEEP_ASSIGN(auto point, read_settings(map, "a point"));
-  SHARDSWEEP_TRY(check_world_of(point, map));
-  SHARDSWEEP_TRY(complete_point(point, map));
+void SweepReader::read_point(const YamlNode& map) {
+  auto point = read_settings(map, "a point");
+  inherit_single_values(point);
+  // What a point inherits is known only where all of it could be read.
+  if (mistakes_.none()) mistakes_.take(map, check_world_of(point, map));
+  if (mistakes_.none()) mistakes_.take(map, complete_point(point, map));
   sweep_.points.push_back(std::move(point));
-  return {};
 }
 
-Result<void> SweepReader::read_control(const YamlNode& node) {
-  const auto is_word = [&](std::string_view word) {
-    return node.kind == YamlNode::Kind::scalar && node.text == word;
-  };
-  if (is_word("off") || is_word("auto") || is_word("network")) return {};
-  if (node.kind != YamlNode::Kind::map) {
-    return refuse(node, fmt::format("expected a layout such as {{tp: 2, micro_batch: 1}}, "
-                                    "network, auto or off for 'control', got {}",
-                                    describe(node)));
-  }
-  SHARDSWEEP_ASSIGN(auto point, read_settings(node, "'control'"));
+Result<void> SweepReader::check_control(const PartialPoint& point, const YamlNode& node) const {
   for (const auto& setting : point.settings) {
     if (setting.axis->name == "nodes" || setting.axis->name == "gpus") {
-      return refuse(node, fmt::format("'control' runs on all of an allocation: leave '{}' out",
+      return refuse(node, fmt::format("'control' uses all nodes of an allocation; remove '{}'",
                                       setting.axis->name));
     }
   }
-  SHARDSWEEP_TRY(complete_point(point, node));
+  return {};
+}
+
+void SweepReader::read_control(const YamlNode& node) {
+  const auto is_word = [&](std::string_view word) {
+    return node.kind == YamlNode::Kind::scalar && node.text == word;
+  };
+  if (is_word("off") || is_word("auto") || is_word("network")) return;
+  if (node.kind != YamlNode::Kind::map) {
+    mistakes_.add(node, fault_at(node, fmt::format("expected a layout such as {{tp: 2, "
+                                                   "micro_batch: 1}}, network, auto or off for "
+                                                   "'control', got {}",
+                                                   describe(node))));
+    return;
+  }
+  auto point = read_settings(node, "'control'");
+  mistakes_.take(node, check_control(point, node));
+  if (mistakes_.none()) mistakes_.take(node, complete_point(point, node));
   // One of it is enough.
   for (const auto& var : sweep_.vars) {
     const bool set = std::any_of(point.vars.begin(), point.vars.end(),
                                  [&](const auto& each) { return each.first == var.name; });
-    if (!set) point.vars.emplace_back(var.name, var.values.front());
+    if (!set && !var.values.empty()) point.vars.emplace_back(var.name, var.values.front());
   }
   sweep_.control.layout = std::move(point);
-  return {};
 }
 
 /// Unasked, the network between nodes of GPUs is probed, where the runner is one that can.
@@ -213,6 +247,26 @@ void SweepReader::settle_network_probe(const YamlNode* control) {
     sweep_.control.network_from = 2;
 }
 
+/// An axis of one value is as good as a constant. `nodes` of a point takes the place of `gpus`,
+/// and the other way round.
+void SweepReader::inherit_single_values(PartialPoint& point) const {
+  const auto set = [&](std::string_view name) {
+    return find_setting(point.settings, name) != nullptr;
+  };
+  const bool has_world = set("nodes") || set("gpus");
+  const auto inherit = [&](const std::vector<AxisValues>& axes) {
+    for (const auto& axis : axes) {
+      const auto name = axis.axis->name;
+      const bool is_world = name == "nodes" || name == "gpus";
+      if (axis.values.size() != 1 || set(name) || (is_world && has_world)) continue;
+      point.settings.push_back(axis);
+    }
+  };
+  inherit(sweep_.axes);
+  for (const auto& zip : sweep_.zips)
+    inherit(zip.axes);
+}
+
 Result<void> SweepReader::check_world_of(const PartialPoint& point, const YamlNode& at) const {
   const auto given = [&](std::string_view name) {
     return find_setting(point.settings, name) != nullptr ||
@@ -220,9 +274,9 @@ Result<void> SweepReader::check_world_of(const PartialPoint& point, const YamlNo
   };
   if (find_setting(point.settings, "nodes") != nullptr &&
       find_setting(point.settings, "gpus") != nullptr)
-    return refuse(at, "a point with both 'nodes' and 'gpus'");
+    return refuse(at, "this point sets both 'nodes' and 'gpus'; keep one of them");
   if (!given("nodes") && !given("gpus"))
-    return refuse(at, "a point without a world: set 'nodes' or 'gpus'");
+    return refuse(at, "this point has no nodes and no GPUs; set 'nodes' or 'gpus'");
   return {};
 }
 
@@ -234,7 +288,7 @@ Result<void> SweepReader::complete_point(PartialPoint& point, const YamlNode& at
     return find_setting(sweep_.constants, name) != nullptr;
   };
   if (!set("model") && !constant("model"))
-    return refuse(at, "a point without a model: set 'model'");
+    return refuse(at, "this point has no model; set 'model'");
   const auto* grad_accum = find_setting(point.settings, "grad_accum");
   if (grad_accum != nullptr && grad_accum->automatic && !has_global_batch()) {
     return refuse(at,
@@ -248,31 +302,32 @@ Result<void> SweepReader::complete_point(PartialPoint& point, const YamlNode& at
   return {};
 }
 
-Result<void> SweepReader::read_points_from(const YamlNode& node) {
-  SHARDSWEEP_ASSIGN(const auto file, read_text(node, "points_from"));
-  if (file.empty()) return refuse(node, "expected a file's name for 'points_from'");
-  const auto path = folder_ / file;
-  auto text = read_text_file(path, most_yaml_bytes);
-  if (!text) return refuse(node, text.error().what);
-  const auto& source = sources_.emplace_back(path.string(), *std::move(text));
-  SHARDSWEEP_ASSIGN(const auto rows, parse_csv(source));
-  if (rows.empty())
-    return tl::unexpected(source.fault_at(0, 0, "holds no header: names of axes and vars"));
-  for (std::size_t row = 1; row < rows.size(); ++row) {
-    YamlNode map;
-    map.kind = YamlNode::Kind::map;
-    map.source = &source;
-    map.line = rows[row].front().line;
-    map.column = rows[row].front().column;
-    for (std::size_t at = 0; at < rows[row].size(); ++at) {
-      // An empty cell sets nothing.
-      if (rows[row][at].kind == YamlNode::Kind::null) continue;
-      map.keys.push_back(std::make_shared<YamlNode>(rows.front()[at]));
-      map.items.push_back(std::make_shared<YamlNode>(rows[row][at]));
-    }
-    SHARDSWEEP_TRY(read_point(map));
+void SweepReader::read_points_from(const YamlNode& node) {
+  const auto file = mistakes_.take(node, read_text(node, "points_from"));
+  if (!file) return;
+  if (file->empty()) {
+    mistakes_.add(node, fault_at(node, "expected a file name for 'points_from'"));
+    return;
   }
-  return {};
+  const auto path = folder_ / *file;
+  auto text = read_text_file(path, most_yaml_bytes);
+  if (!text) {
+    mistakes_.add(node, fault_at(node, text.error().what));
+    return;
+  }
+  const auto& source = sources_.emplace_back(path.string(), *std::move(text));
+  const auto rows = parse_csv(source);
+  if (!rows) {
+    mistakes_.add(source, 0, 0, rows.error());
+    return;
+  }
+  if (rows->empty()) {
+    mistakes_.add(source, 0, 0,
+                  source.fault_at(0, 0, "has no header line; name axes and variables in it"));
+    return;
+  }
+  for (std::size_t row = 1; row < rows->size(); ++row)
+    read_point(*point_of_row(source, rows->front(), (*rows)[row]));
 }
 
 }  // namespace shardsweep::config

@@ -6,6 +6,7 @@
 #include "domain/nearest.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -52,14 +53,16 @@ constexpr std::array<ClusterField, 10> rates{{
      "of inter_node_bandwidth, in collectives"},
 }};
 
-/// The value under a name or its alias; a fault where both are there.
-Result<const YamlNode*> find_either(const YamlNode& map, std::string_view name,
-                                    std::string_view alias) {
+/// The value under a name or its alias; that both are there is noted.
+const YamlNode* find_either(const YamlNode& map, std::string_view name, std::string_view alias,
+                            Mistakes& mistakes) {
   const auto* first = find(map, name);
   const auto* second = find(map, alias);
   if (first != nullptr && second != nullptr) {
-    return refuse(*second, fmt::format("'{}' is another name of '{}', which is set already",
-                                       alias, name));
+    mistakes.add(*second,
+                 fault_at(*second, fmt::format("'{}' is another name of '{}', which is "
+                                               "set already; keep one of them",
+                                               alias, name)));
   }
   return first != nullptr ? first : second;
 }
@@ -67,21 +70,28 @@ Result<const YamlNode*> find_either(const YamlNode& map, std::string_view name,
 Result<void> check_divides(const YamlNode& map, std::string_view a, std::int64_t of,
                            std::string_view b, std::int64_t by) {
   if (of % by == 0) return {};
-  return refuse(map, fmt::format("'{}' ({}) is no multiple of '{}' ({})", a, of, b, by));
+  return refuse(map, fmt::format("'{}' ({}) is not a multiple of '{}' ({})", a, of, b, by));
 }
 
-Result<void> read_peaks(const YamlNode& node, ClusterSpec& into) {
-  SHARDSWEEP_TRY(expect_map(node, "'peak_flops'"));
-  SHARDSWEEP_TRY(check_keys(node, "'peak_flops'", {dtype_words.begin(), dtype_words.end()}));
+Result<void> check_heads(const YamlNode& map, const ModelSpec& model) {
+  SHARDSWEEP_TRY(check_divides(map, "heads", model.heads, "kv_heads", model.kv_heads));
+  // RoPE turns pairs.
+  return check_divides(map, "hidden", model.hidden, "2 x heads", 2 * model.heads);
+}
+
+void read_peaks(const YamlNode& node, ClusterSpec& into, Mistakes& mistakes) {
+  if (!mistakes.take(node, expect_map(node, "'peak_flops'"))) return;
+  check_keys(node, "'peak_flops'", {dtype_words.begin(), dtype_words.end()}, mistakes);
   for (std::size_t at = 0; at < dtype_words.size(); ++at) {
     const auto* peak = find(node, dtype_words[at]);
     if (peak == nullptr) continue;
-    SHARDSWEEP_ASSIGN(const auto value,
-                      read_real(*peak, dtype_words[at], "FLOP/s such as 312e12", parse_real));
-    if (value <= 0) return refuse(*peak, "a peak of 0: leave it out where it is unknown");
-    into.peak_flops.at(at) = value;
+    const auto value = mistakes.take(
+        *peak, read_real(*peak, dtype_words[at], "FLOP/s such as 312e12", parse_real));
+    if (!value) continue;
+    if (*value <= 0)
+      mistakes.add(*peak, fault_at(*peak, "a peak of 0; remove it if it is unknown"));
+    into.peak_flops.at(at) = *value;
   }
-  return {};
 }
 
 Result<double> read_rate(const YamlNode& node, const ClusterField& field) {
@@ -96,49 +106,47 @@ Result<double> read_rate(const YamlNode& node, const ClusterField& field) {
   SHARDSWEEP_ASSIGN(const double share,
                     read_real(node, field.name, "a share such as 0.6", parse_real));
   if (share <= 0 || share > 1) {
-    return refuse(node, fmt::format("'{}' is a share, above 0 and at most 1, got '{}'",
+    return refuse(node, fmt::format("'{}' is a share above 0 and at most 1; got '{}'",
                                     field.name, node.text));
   }
   return share;
 }
 
-Result<void> read_rates(const YamlNode& map, ClusterSpec& into) {
+void read_rates(const YamlNode& map, ClusterSpec& into, Mistakes& mistakes) {
   for (const auto& field : rates) {
     const auto* node = find(map, field.name);
-    if (node == nullptr) continue;
-    SHARDSWEEP_ASSIGN(into.*field.member, read_rate(*node, field));
+    if (node != nullptr) mistakes.assign(into.*field.member, *node, read_rate(*node, field));
   }
-  return {};
 }
 
-Result<void> read_hardware(const YamlNode& map, ClusterSpec& into) {
-  if (const auto* node = find(map, "gpu")) {
-    SHARDSWEEP_ASSIGN(into.gpu, read_text(*node, "gpu", 128));
-  }
+void read_hardware(const YamlNode& map, ClusterSpec& into, Mistakes& mistakes) {
+  if (const auto* node = find(map, "gpu"))
+    mistakes.assign(into.gpu, *node, read_text(*node, "gpu", 128));
   if (const auto* node = find(map, "gpus_per_node")) {
-    SHARDSWEEP_ASSIGN(const auto count,
-                      read_count(*node, {1, most_gpus_per_node, "gpus_per_node"}));
-    into.gpus_per_node = static_cast<int>(count);
+    const auto count =
+        mistakes.take(*node, read_count(*node, {1, most_gpus_per_node, "gpus_per_node"}));
+    into.gpus_per_node = static_cast<int>(count.value_or(1));
   }
   if (const auto* node = find(map, "memory")) {
-    SHARDSWEEP_ASSIGN(into.memory_bytes, read_bytes(*node, {mebibyte, most_memory, "memory"}));
+    const auto bytes =
+        mistakes.take(*node, read_bytes(*node, {mebibyte, most_memory, "memory"}));
+    into.memory_bytes = bytes.value_or(mebibyte);
   }
-  if (const auto* node = find(map, "peak_flops")) SHARDSWEEP_TRY(read_peaks(*node, into));
-  SHARDSWEEP_TRY(read_rates(map, into));
-  if (const auto* node = find(map, "this_machine")) {
-    SHARDSWEEP_ASSIGN(into.this_machine, read_bool(*node, "this_machine"));
-  }
-  if (const auto* node = find(map, "shared_host")) {
-    SHARDSWEEP_ASSIGN(into.shared_host, read_bool(*node, "shared_host"));
-  }
-  return {};
+  if (const auto* node = find(map, "peak_flops")) read_peaks(*node, into, mistakes);
+  read_rates(map, into, mistakes);
+  if (const auto* node = find(map, "this_machine"))
+    mistakes.assign(into.this_machine, *node, read_bool(*node, "this_machine"));
+  if (const auto* node = find(map, "shared_host"))
+    mistakes.assign(into.shared_host, *node, read_bool(*node, "shared_host"));
 }
 
-/// A map's values over `base`; what a cluster can't be without is there afterwards.
-Result<ClusterSpec> read_cluster_map(const YamlNode& map, ClusterSpec base) {
-  SHARDSWEEP_TRY(read_hardware(map, base));
-  if (base.gpus_per_node == 0) return refuse(map, "missing key 'gpus_per_node' in the cluster");
-  if (base.memory_bytes == 0) return refuse(map, "missing key 'memory' in the cluster");
+/// A map's values over `base`; what a cluster needs is there afterwards.
+std::optional<ClusterSpec> read_cluster_map(const YamlNode& map, ClusterSpec base,
+                                            Mistakes& mistakes, std::size_t before) {
+  read_hardware(map, base, mistakes);
+  if (base.gpus_per_node == 0) (void)need(map, "the cluster", "gpus_per_node", mistakes);
+  if (base.memory_bytes == 0) (void)need(map, "the cluster", "memory", mistakes);
+  if (mistakes.count() > before) return std::nullopt;
   return base;
 }
 
@@ -165,59 +173,72 @@ std::span<const ClusterField> cluster_fields() {
   return rates;
 }
 
-Result<ModelSpec> read_model(const YamlNode& map, const std::string& name) {
-  const auto what = fmt::format("model '{}'", name);
-  SHARDSWEEP_TRY(expect_map(map, what));
+std::optional<ModelSpec> read_model(const YamlNode& map, const std::string& name,
+                                    Mistakes& mistakes) {
+  const auto what = "model " + in_quotes(name);
+  if (!mistakes.take(map, expect_map(map, what))) return std::nullopt;
+  const auto before = mistakes.count();
   std::vector<std::string_view> known{tied, tied_alias};
   for (const auto& field : shape)
     known.insert(known.end(), {field.name, field.alias});
-  SHARDSWEEP_TRY(check_keys(map, what, known));
+  check_keys(map, what, known, mistakes);
   ModelSpec model;
   model.name = name;
+  std::vector<std::string> missing;
   for (const auto& field : shape) {
-    SHARDSWEEP_ASSIGN(const auto* node, find_either(map, field.name, field.alias));
-    if (node == nullptr && field.name == "kv_heads") {
+    const auto* node = find_either(map, field.name, field.alias, mistakes);
+    if (node != nullptr) {
+      mistakes.assign(model.*field.member, *node,
+                      read_count(*node, {1, field.most, field.name}));
+    } else if (field.name == "kv_heads") {
       model.kv_heads = model.heads;
-      continue;
+    } else if (!is_misspelt(map, field.name)) {
+      missing.push_back(in_quotes(field.name));
     }
-    if (node == nullptr)
-      return refuse(map, fmt::format("missing key '{}' in {}", field.name, what));
-    SHARDSWEEP_ASSIGN(model.*field.member, read_count(*node, {1, field.most, field.name}));
   }
-  SHARDSWEEP_ASSIGN(const auto* node, find_either(map, tied, tied_alias));
-  if (node != nullptr) {
-    SHARDSWEEP_ASSIGN(model.tied_embeddings, read_bool(*node, tied));
-  }
-  SHARDSWEEP_TRY(check_divides(map, "heads", model.heads, "kv_heads", model.kv_heads));
-  // RoPE turns pairs.
-  SHARDSWEEP_TRY(check_divides(map, "hidden", model.hidden, "2 x heads", 2 * model.heads));
+  if (!missing.empty())
+    mistakes.add(map, fault_at(map, fmt::format("missing {} {} in {}",
+                                                missing.size() > 1 ? "keys" : "key",
+                                                fmt::join(missing, ", "), what)));
+  if (const auto* node = find_either(map, tied, tied_alias, mistakes))
+    mistakes.assign(model.tied_embeddings, *node, read_bool(*node, tied));
+  if (mistakes.count() > before) return std::nullopt;
+  mistakes.take(map, check_heads(map, model));
+  if (mistakes.count() > before) return std::nullopt;
   return model;
 }
 
-Result<ClusterSpec> read_cluster(const YamlNode& node, const Presets& presets) {
+std::optional<ClusterSpec> read_cluster(const YamlNode& node, const Presets& presets) {
+  auto& mistakes = presets.mistakes();
   if (node.kind == YamlNode::Kind::scalar) return presets.cluster(node);
-  SHARDSWEEP_TRY(expect_map(node, "'cluster'"));
+  if (!mistakes.take(node, expect_map(node, "'cluster'"))) return std::nullopt;
+  const auto before = mistakes.count();
   auto keys = cluster_keys();
   keys.insert(keys.end(), {"preset", "name"});
-  SHARDSWEEP_TRY(check_keys(node, "'cluster'", keys));
+  check_keys(node, "'cluster'", keys, mistakes);
   ClusterSpec base;
   const auto* preset = find(node, "preset");
   if (preset != nullptr) {
-    SHARDSWEEP_ASSIGN(base, presets.cluster(*preset));
+    auto read = presets.cluster(*preset);
+    // Without its preset, what is missing here is not known.
+    base = read ? *std::move(read) : ClusterSpec{.gpus_per_node = 1, .memory_bytes = mebibyte};
   }
   const auto* name = find(node, "name");
   if (name != nullptr) {
-    SHARDSWEEP_ASSIGN(base.name, read_name(*name, "cluster.name"));
-  } else if (preset == nullptr) {
-    return refuse(node, "missing key 'name' in 'cluster' (or 'preset', to begin from one)");
+    mistakes.assign(base.name, *name, read_name(*name, "cluster.name"));
+  } else if (preset == nullptr && mistakes.count() == before) {
+    mistakes.add(node, fault_at(node,
+                                "missing key 'name' in 'cluster'; write 'preset' to start "
+                                "from a preset"));
   }
-  return read_cluster_map(node, std::move(base));
+  return read_cluster_map(node, std::move(base), mistakes, before);
 }
 
-std::vector<std::string> Presets::names(std::string_view kind) const {
+std::vector<std::string> names_of_presets(const std::filesystem::path& folder,
+                                          std::string_view kind) {
   std::vector<std::string> found;
   std::error_code error;
-  for (std::filesystem::directory_iterator entry(folder_ / kind, error), end;
+  for (std::filesystem::directory_iterator entry(folder / kind, error), end;
        !error && entry != end; entry.increment(error)) {
     if (entry->path().extension() == ".yaml") found.push_back(entry->path().stem().string());
   }
@@ -225,52 +246,65 @@ std::vector<std::string> Presets::names(std::string_view kind) const {
   return found;
 }
 
-Result<YamlNodePtr> Presets::open(const YamlNode& node, std::string_view kind) const {
+std::optional<YamlNodePtr> Presets::open(const YamlNode& node, std::string_view kind) const {
   const auto one = kind.substr(0, kind.size() - 1);
-  SHARDSWEEP_ASSIGN(const auto name, read_name(node, one));
-  const auto known = names(kind);
-  if (std::find(known.begin(), known.end(), name) == known.end()) {
-    const auto meant = nearest(name, {known.begin(), known.end()});
-    std::string hint = fmt::format("; there are: {}", fmt::join(known, ", "));
-    if (known.empty()) hint = fmt::format("; no presets in '{}'", (folder_ / kind).string());
+  const auto name = mistakes_.take(node, read_name(node, one));
+  if (!name) return std::nullopt;
+  const auto known = names_of_presets(folder_, kind);
+  if (std::find(known.begin(), known.end(), *name) == known.end()) {
+    const auto meant = nearest(*name, {known.begin(), known.end()});
+    std::string hint = fmt::format("; the presets are {}", fmt::join(known, ", "));
+    if (known.empty()) hint = fmt::format("; '{}' holds no presets", (folder_ / kind).string());
     if (!meant.empty()) hint = fmt::format(", did you mean '{}'?", meant);
-    return refuse(node, fmt::format("unknown {} '{}'{}", one, name, hint));
+    mistakes_.add(node, fault_at(node, fmt::format("unknown {} '{}'{}", one, *name, hint)));
+    return std::nullopt;
   }
-  const auto file = folder_ / kind / (name + ".yaml");
-  SHARDSWEEP_ASSIGN(auto text, read_text_file(file, most_yaml_bytes));
-  return parse_yaml(sources_.emplace_back(file.string(), std::move(text)));
+  const auto file = folder_ / kind / (*name + ".yaml");
+  auto text = mistakes_.take(node, read_text_file(file, most_yaml_bytes));
+  if (!text) return std::nullopt;
+  return parse_yaml(sources_.emplace_back(file.string(), *std::move(text)), mistakes_);
 }
 
-Result<ModelSpec> Presets::model(const YamlNode& node) const {
-  SHARDSWEEP_ASSIGN(const auto root, open(node, "models"));
-  return read_model(*root, node.text);
+std::optional<ModelSpec> Presets::model(const YamlNode& node) const {
+  const auto root = open(node, "models");
+  if (!root) return std::nullopt;
+  return read_model(**root, node.text, mistakes_);
 }
 
 /// Beside the file that names it; of a flag, from here.
-Result<ClusterSpec> Presets::cluster_in_file(const YamlNode& node) const {
+std::optional<ClusterSpec> Presets::cluster_in_file(const YamlNode& node) const {
   std::filesystem::path file = node.text;
   if (file.is_relative() && node.source->is_file())
     file = std::filesystem::path(node.source->name()).parent_path() / file;
   auto text = read_text_file(file, most_yaml_bytes);
-  if (!text) return refuse(node, text.error().what);
-  SHARDSWEEP_ASSIGN(const auto root,
-                    parse_yaml(sources_.emplace_back(file.string(), *std::move(text))));
-  SHARDSWEEP_TRY(expect_map(*root, "a file that is a cluster"));
-  const auto* preset = find(*root, "preset");
-  if (preset != nullptr && is_cluster_file(preset->text))
-    return refuse(*preset, "a cluster in a file begins from a preset, not from another file");
-  return read_cluster(*root, *this);
+  if (!text) {
+    mistakes_.add(node, fault_at(node, text.error().what));
+    return std::nullopt;
+  }
+  const auto root =
+      parse_yaml(sources_.emplace_back(file.string(), *std::move(text)), mistakes_);
+  if (!root || !mistakes_.take(**root, expect_map(**root, "a cluster file")))
+    return std::nullopt;
+  const auto* preset = find(**root, "preset");
+  if (preset != nullptr && is_cluster_file(preset->text)) {
+    mistakes_.add(*preset, fault_at(*preset,
+                                    "a cluster file can start from a preset, not from "
+                                    "another file"));
+    return std::nullopt;
+  }
+  return read_cluster(**root, *this);
 }
 
-Result<ClusterSpec> Presets::cluster(const YamlNode& node) const {
+std::optional<ClusterSpec> Presets::cluster(const YamlNode& node) const {
   if (is_cluster_file(node.text)) return cluster_in_file(node);
-  SHARDSWEEP_ASSIGN(const auto root, open(node, "clusters"));
+  const auto root = open(node, "clusters");
   const auto what = fmt::format("cluster '{}'", node.text);
-  SHARDSWEEP_TRY(expect_map(*root, what));
-  SHARDSWEEP_TRY(check_keys(*root, what, cluster_keys()));
+  if (!root || !mistakes_.take(**root, expect_map(**root, what))) return std::nullopt;
+  const auto before = mistakes_.count();
+  check_keys(**root, what, cluster_keys(), mistakes_);
   ClusterSpec base;
   base.name = node.text;
-  return read_cluster_map(*root, std::move(base));
+  return read_cluster_map(**root, std::move(base), mistakes_, before);
 }
 
 }  // namespace shardsweep::config

@@ -8,6 +8,7 @@
 #include <shardsweep/result.hpp>
 
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,23 +19,29 @@ namespace shardsweep::config {
 /// The folder with clusters/ and models/; what it reads lives in `sources`.
 class Presets {
  public:
-  Presets(std::filesystem::path folder, Sources& sources)
-      : folder_(std::move(folder)), sources_(sources) {}
+  /// What is wrong with names and files is noted in `mistakes`.
+  Presets(std::filesystem::path folder, Sources& sources, Mistakes& mistakes)
+      : folder_(std::move(folder)), sources_(sources), mistakes_(mistakes) {}
 
-  /// `node` names the model; faults about the name stand there, others in the preset's file.
-  [[nodiscard]] Result<ModelSpec> model(const YamlNode& node) const;
+  /// `node` names the model. None where there is no such preset, or it has mistakes.
+  [[nodiscard]] std::optional<ModelSpec> model(const YamlNode& node) const;
   /// Or a file that holds what a `cluster:` map may hold: `calibrated/h100.yaml`.
-  [[nodiscard]] Result<ClusterSpec> cluster(const YamlNode& node) const;
-
-  [[nodiscard]] std::vector<std::string> names(std::string_view kind) const;
+  [[nodiscard]] std::optional<ClusterSpec> cluster(const YamlNode& node) const;
+  [[nodiscard]] Mistakes& mistakes() const { return mistakes_; }
 
  private:
-  [[nodiscard]] Result<ClusterSpec> cluster_in_file(const YamlNode& node) const;
-  [[nodiscard]] Result<YamlNodePtr> open(const YamlNode& node, std::string_view kind) const;
+  [[nodiscard]] std::optional<ClusterSpec> cluster_in_file(const YamlNode& node) const;
+  [[nodiscard]] std::optional<YamlNodePtr> open(const YamlNode& node,
+                                                std::string_view kind) const;
 
   std::filesystem::path folder_;
   Sources& sources_;
+  Mistakes& mistakes_;
 };
+
+/// Names of the presets in the folder, sorted; `kind` is models or clusters.
+[[nodiscard]] std::vector<std::string> names_of_presets(const std::filesystem::path& folder,
+                                                        std::string_view kind);
 
 /// A number of a model's shape, as files name it.
 struct ModelField {
@@ -59,8 +66,11 @@ struct ClusterField {
 };
 [[nodiscard]] std::span<const ClusterField> cluster_fields();
 
-[[nodiscard]] Result<ModelSpec> read_model(const YamlNode& map, const std::string& name);
+/// None where it has mistakes.
+[[nodiscard]] std::optional<ModelSpec> read_model(const YamlNode& map, const std::string& name,
+                                                  Mistakes& mistakes);
 /// A preset's name, a file, or a map: with `preset`, what differs from it; else all of it.
-[[nodiscard]] Result<ClusterSpec> read_cluster(const YamlNode& node, const Presets& presets);
+[[nodiscard]] std::optional<ClusterSpec> read_cluster(const YamlNode& node,
+                                                      const Presets& presets);
 
 }  // namespace shardsweep::config

@@ -12,6 +12,8 @@
 namespace shardsweep::config {
 namespace {
 
+constexpr std::size_t most_keys_listed = 16;
+
 /// A plain scalar, for numbers and booleans: quotes say that a text was meant.
 Result<std::string_view> plain(const YamlNode& node, std::string_view what,
                                std::string_view kind) {
@@ -20,7 +22,7 @@ Result<std::string_view> plain(const YamlNode& node, std::string_view what,
                   fmt::format("expected {} for '{}', got {}", kind, what, describe(node)));
   }
   if (node.quoted) {
-    return refuse(node, fmt::format("expected {} for '{}', got the text {}: write it without "
+    return refuse(node, fmt::format("expected {} for '{}', got the text {}; remove the "
                                     "quotes",
                                     kind, what, in_quotes(node.text)));
   }
@@ -44,8 +46,21 @@ std::string joined(std::vector<std::string_view> words) {
 /// What the tool sets for each rank, and why it is no one else's.
 std::string_view owned_variable(std::string_view name) {
   if (name == "CUDA_VISIBLE_DEVICES")
-    return "the agent sets it, so that every rank has a GPU of its own";
-  if (name.rfind("SHARDSWEEP_", 0) == 0) return "names that begin with SHARDSWEEP_ are ours";
+    return "the agent sets it, so that each rank has its own GPU";
+  if (name.rfind("SHARDSWEEP_", 0) == 0)
+    return "names that begin with SHARDSWEEP_ are reserved";
+  return {};
+}
+
+Result<void> check_variable(const YamlNode& key) {
+  if (!is_environment_name(key.text) || key.text.size() > most_text_bytes) {
+    return refuse(key, fmt::format("{} is not a name for an environment variable; use letters, "
+                                   "digits and '_', and begin with no digit",
+                                   in_quotes(key.text)));
+  }
+  const auto reason = owned_variable(key.text);
+  if (!reason.empty())
+    return refuse(key, fmt::format("'{}' cannot be set; {}", key.text, reason));
   return {};
 }
 
@@ -80,16 +95,19 @@ Result<void> expect_list(const YamlNode& node, std::string_view what) {
   return refuse(node, fmt::format("expected a list for {}, got {}", what, describe(node)));
 }
 
-Result<void> check_keys(const YamlNode& map, std::string_view what,
-                        const std::vector<std::string_view>& known) {
+void check_keys(const YamlNode& map, std::string_view what,
+                const std::vector<std::string_view>& known, Mistakes& mistakes) {
   for (const auto& key : map.keys) {
     if (std::find(known.begin(), known.end(), key->text) != known.end()) continue;
     const auto meant = nearest(key->text, known);
-    const auto hint = meant.empty() ? fmt::format(" in {}; there are: {}", what, joined(known))
+    const auto all = known.size() > most_keys_listed
+                         ? std::string("'shardsweep help keys' lists the keys")
+                         : "the keys are " + joined(known);
+    const auto hint = meant.empty() ? fmt::format(" in {}; {}", what, all)
                                     : fmt::format(", did you mean '{}'?", meant);
-    return refuse(*key, fmt::format("unknown key {}{}", in_quotes(key->text), hint));
+    mistakes.add(*key,
+                 fault_at(*key, fmt::format("unknown key {}{}", in_quotes(key->text), hint)));
   }
-  return {};
 }
 
 const YamlNode* find(const YamlNode& map, std::string_view key) {
@@ -99,24 +117,32 @@ const YamlNode* find(const YamlNode& map, std::string_view key) {
   return nullptr;
 }
 
-Result<const YamlNode*> need(const YamlNode& map, std::string_view what, std::string_view key) {
+bool is_misspelt(const YamlNode& map, std::string_view key) {
+  return std::any_of(map.keys.begin(), map.keys.end(),
+                     [&](const auto& each) { return nearest(each->text, {key}) == key; });
+}
+
+const YamlNode* need(const YamlNode& map, std::string_view what, std::string_view key,
+                     Mistakes& mistakes) {
   const auto* found = find(map, key);
-  if (found == nullptr) return refuse(map, fmt::format("missing key '{}' in {}", key, what));
-  return found;
+  if (found != nullptr) return found;
+  if (!is_misspelt(map, key))
+    mistakes.add(map, fault_at(map, fmt::format("missing key '{}' in {}", key, what)));
+  return nullptr;
 }
 
 Result<std::string> read_text(const YamlNode& node, std::string_view what,
                               std::size_t most_bytes, Lines lines) {
   if (node.kind == YamlNode::Kind::null) {
-    return refuse(node, fmt::format("expected a text for '{}', got nothing: an empty text is "
-                                    "written ''",
+    return refuse(node, fmt::format("expected a text for '{}', got nothing; write '' for an "
+                                    "empty text",
                                     what));
   }
   if (node.kind != YamlNode::Kind::scalar)
     return refuse(node, fmt::format("expected a text for '{}', got {}", what, describe(node)));
   if (node.text.size() > most_bytes) {
-    return refuse(node, fmt::format("'{}' has {} bytes, more than {}", what, node.text.size(),
-                                    most_bytes));
+    return refuse(node, fmt::format("'{}' has {} bytes; the limit is {}", what,
+                                    node.text.size(), most_bytes));
   }
   auto checked = node.text;
   if (lines == Lines::many) {
@@ -124,8 +150,8 @@ Result<std::string> read_text(const YamlNode& node, std::string_view what,
         checked.begin(), checked.end(), [](char c) { return c == '\n' || c == '\t'; }, ' ');
   }
   if (has_control(checked)) {
-    return refuse(node,
-                  fmt::format("control character in '{}': {}", what, in_quotes(node.text)));
+    return refuse(
+        node, fmt::format("'{}' holds a control character: {}", what, in_quotes(node.text)));
   }
   return node.text;
 }
@@ -134,8 +160,8 @@ Result<std::string> read_name(const YamlNode& node, std::string_view what) {
   if (node.kind != YamlNode::Kind::scalar)
     return refuse(node, fmt::format("expected a name for '{}', got {}", what, describe(node)));
   if (!is_name(node.text)) {
-    return refuse(
-        node, fmt::format("{} is no name for '{}': {}", in_quotes(node.text), what, name_rule));
+    return refuse(node, fmt::format("{} is not a name for '{}'; {}", in_quotes(node.text), what,
+                                    name_rule));
   }
   return node.text;
 }
@@ -170,20 +196,14 @@ Result<double> read_real(const YamlNode& node, std::string_view what, std::strin
   return placed(node, parse(text));
 }
 
-Result<std::map<std::string, std::string>> read_environment(const YamlNode& node) {
-  SHARDSWEEP_TRY(expect_map(node, "'env'"));
+std::map<std::string, std::string> read_environment(const YamlNode& node, Mistakes& mistakes) {
   std::map<std::string, std::string> variables;
+  if (!mistakes.take(node, expect_map(node, "'env'"))) return variables;
   for (std::size_t at = 0; at < node.keys.size(); ++at) {
     const auto& key = *node.keys[at];
-    if (!is_environment_name(key.text) || key.text.size() > most_text_bytes) {
-      return refuse(key, fmt::format("{} is no name for an environment variable: letters, "
-                                     "digits and '_', not beginning with a digit",
-                                     in_quotes(key.text)));
-    }
-    const auto reason = owned_variable(key.text);
-    if (!reason.empty())
-      return refuse(key, fmt::format("'{}' can't be set: {}", key.text, reason));
-    SHARDSWEEP_ASSIGN(variables[key.text], read_text(*node.items[at], key.text, 32768));
+    if (!mistakes.take(key, check_variable(key))) continue;
+    mistakes.assign(variables[key.text], *node.items[at],
+                    read_text(*node.items[at], key.text, 32768));
   }
   return variables;
 }

@@ -2,6 +2,7 @@
 // Nodes into values, strictly; every fault stands at the node that caused it.
 #pragma once
 
+#include "adapters/config/mistakes.hpp"
 #include "adapters/config/units.hpp"
 #include "adapters/config/yaml_tree.hpp"
 
@@ -23,13 +24,16 @@ enum class Lines : std::uint8_t { one, many };
 /// Faults where `node` is no map or no list; `what` names it: "'axes'".
 [[nodiscard]] Result<void> expect_map(const YamlNode& node, std::string_view what);
 [[nodiscard]] Result<void> expect_list(const YamlNode& node, std::string_view what);
-/// Faults at the first key that is not in `known`, with the one that was probably meant.
-[[nodiscard]] Result<void> check_keys(const YamlNode& map, std::string_view what,
-                                      const std::vector<std::string_view>& known);
+/// Notes every key that is not in `known`, with the one that was probably meant.
+void check_keys(const YamlNode& map, std::string_view what,
+                const std::vector<std::string_view>& known, Mistakes& mistakes);
 /// The value at `key`; nullptr where there is none.
 [[nodiscard]] const YamlNode* find(const YamlNode& map, std::string_view key);
-[[nodiscard]] Result<const YamlNode*> need(const YamlNode& map, std::string_view what,
-                                           std::string_view key);
+/// True where a key of the map is nearly written so: check_keys() has noted that one.
+[[nodiscard]] bool is_misspelt(const YamlNode& map, std::string_view key);
+/// find(); a key that is missing and not misspelt is noted.
+[[nodiscard]] const YamlNode* need(const YamlNode& map, std::string_view what,
+                                   std::string_view key, Mistakes& mistakes);
 
 [[nodiscard]] Result<std::string> read_text(const YamlNode& node, std::string_view what,
                                             std::size_t most_bytes = most_text_bytes,
@@ -46,6 +50,7 @@ enum class Lines : std::uint8_t { one, many };
                                        std::string_view kind,
                                        Parsed<double> (*parse)(std::string_view));
 /// Environment variables; those that the tool sets itself are refused.
-[[nodiscard]] Result<std::map<std::string, std::string>> read_environment(const YamlNode& node);
+[[nodiscard]] std::map<std::string, std::string> read_environment(const YamlNode& node,
+                                                                  Mistakes& mistakes);
 
 }  // namespace shardsweep::config

@@ -83,24 +83,22 @@ Result<std::string> SweepReader::read_program(const YamlNode& node) const {
                                   in_quotes(text)));
 }
 
-Result<void> SweepReader::read_runner(const YamlNode& node) {
+void SweepReader::read_runner(const YamlNode& node) {
+  auto& runner = sweep_.runner;
   if (node.kind != YamlNode::Kind::map) {
-    SHARDSWEEP_ASSIGN(sweep_.runner.name, read_name(node, "runner"));
-    return {};
+    mistakes_.assign(runner.name, node, read_name(node, "runner"));
+    return;
   }
-  SHARDSWEEP_TRY(check_keys(node, "'runner'", {"name", "program", "args"}));
+  check_keys(node, "'runner'", {"name", "program", "args"}, mistakes_);
   if (const auto* program = find(node, "program")) {
-    SHARDSWEEP_ASSIGN(sweep_.runner.program, read_program(*program));
+    mistakes_.assign(runner.program, *program, read_program(*program));
     // It says itself what it is called.
-    if (!sweep_.runner.program.empty()) sweep_.runner.name.clear();
+    if (!runner.program.empty()) runner.name.clear();
   }
-  if (const auto* name = find(node, "name")) {
-    SHARDSWEEP_ASSIGN(sweep_.runner.name, read_name(*name, "runner.name"));
-  }
-  if (const auto* args = find(node, "args")) {
-    SHARDSWEEP_ASSIGN(sweep_.runner.args, read_texts(*args, "args"));
-  }
-  return {};
+  if (const auto* name = find(node, "name"))
+    mistakes_.assign(runner.name, *name, read_name(*name, "runner.name"));
+  if (const auto* args = find(node, "args"))
+    mistakes_.assign(runner.args, *args, read_texts(*args, "args"));
 }
 
 }  // namespace shardsweep::config

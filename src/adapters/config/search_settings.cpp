@@ -19,7 +19,7 @@ Parsed<double> parse_share(std::string_view text) {
   if (percent) *value /= 100;
   if (*value <= 0 || *value >= 1)
     return tl::make_unexpected(
-        fmt::format("{} is no share between 0 and 1: write '1%' or '0.01'", in_quotes(text)));
+        fmt::format("{} is not a share between 0 and 1; write 1% or 0.01", in_quotes(text)));
   return value;
 }
 
@@ -32,75 +32,66 @@ Result<SearchPolicy> read_search_policy(const YamlNode& node) {
                                   fmt::join(search_policy_words, " or "), describe(node)));
 }
 
-Result<SearchUntil> read_until(const YamlNode& map) {
-  SHARDSWEEP_TRY(expect_map(map, "'until' ('regret: 1%')"));
-  SHARDSWEEP_TRY(check_keys(map, "'until'", {"regret", "confidence", "runs", "gpu_hours"}));
+Result<double> read_gpu_hours(const YamlNode& node) {
+  SHARDSWEEP_ASSIGN(const double hours, read_real(node, "gpu_hours", "a number", parse_real));
+  if (hours <= 0) return refuse(node, "'gpu_hours' must be above 0; remove it for no limit");
+  return hours;
+}
+
+SearchUntil read_until(const YamlNode& map, Mistakes& mistakes) {
   SearchUntil until;
-  const auto share = [&](std::string_view key, double& into) -> Result<void> {
-    const auto* node = find(map, key);
-    if (node == nullptr) return {};
-    SHARDSWEEP_ASSIGN(into, read_real(*node, key, "a share such as 1%", parse_share));
-    return {};
+  if (!mistakes.take(map, expect_map(map, "'until' ('regret: 1%')"))) return until;
+  check_keys(map, "'until'", {"regret", "confidence", "runs", "gpu_hours"}, mistakes);
+  const auto share = [&](std::string_view key, double& into) {
+    if (const auto* node = find(map, key))
+      mistakes.assign(into, *node, read_real(*node, key, "a share such as 1%", parse_share));
   };
-  SHARDSWEEP_TRY(share("regret", until.regret));
-  SHARDSWEEP_TRY(share("confidence", until.confidence));
-  if (const auto* node = find(map, "runs")) {
-    SHARDSWEEP_ASSIGN(until.runs, read_count(*node, {1, 1'000'000'000, "runs"}));
-  }
-  if (const auto* node = find(map, "gpu_hours")) {
-    SHARDSWEEP_ASSIGN(until.gpu_hours, read_real(*node, "gpu_hours", "a number", parse_real));
-    if (until.gpu_hours <= 0)
-      return refuse(*node, "'gpu_hours' is more than 0; without a limit leave it out");
-  }
+  share("regret", until.regret);
+  share("confidence", until.confidence);
+  if (const auto* node = find(map, "runs"))
+    mistakes.assign(until.runs, *node, read_count(*node, {1, 1'000'000'000, "runs"}));
+  if (const auto* node = find(map, "gpu_hours"))
+    mistakes.assign(until.gpu_hours, *node, read_gpu_hours(*node));
   const auto* confidence = find(map, "confidence");
-  if (confidence != nullptr && until.regret <= 0) {
-    return refuse(*confidence,
-                  "'confidence' says how sure it has to be that 'regret' holds: "
-                  "set that too, 'regret: 1%'");
+  if (confidence != nullptr && find(map, "regret") == nullptr) {
+    mistakes.add(*confidence, fault_at(*confidence,
+                                       "'confidence' needs 'regret' beside it; "
+                                       "write 'regret: 1%'"));
   }
   return until;
 }
 
-Result<SearchRules> read_search_rules(const YamlNode& map) {
-  SHARDSWEEP_TRY(expect_map(map, "'rules' ('micro_batch: false')"));
-  SHARDSWEEP_TRY(check_keys(map, "'rules'", {"micro_batch", "grad_accum", "memory"}));
+SearchRules read_search_rules(const YamlNode& map, Mistakes& mistakes) {
   SearchRules rules;
-  if (const auto* node = find(map, "micro_batch")) {
-    SHARDSWEEP_ASSIGN(rules.micro_batch, read_bool(*node, "micro_batch"));
-  }
-  if (const auto* node = find(map, "grad_accum")) {
-    SHARDSWEEP_ASSIGN(rules.grad_accum, read_bool(*node, "grad_accum"));
-  }
-  if (const auto* node = find(map, "memory")) {
-    SHARDSWEEP_ASSIGN(rules.memory, read_bool(*node, "memory"));
-  }
+  if (!mistakes.take(map, expect_map(map, "'rules' ('micro_batch: false')"))) return rules;
+  check_keys(map, "'rules'", {"micro_batch", "grad_accum", "memory"}, mistakes);
+  const auto read = [&](std::string_view key, bool& into) {
+    if (const auto* node = find(map, key)) mistakes.assign(into, *node, read_bool(*node, key));
+  };
+  read("micro_batch", rules.micro_batch);
+  read("grad_accum", rules.grad_accum);
+  read("memory", rules.memory);
   return rules;
 }
 
 }  // namespace
 
-Result<void> SweepReader::read_search(const YamlNode& map) {
-  SHARDSWEEP_TRY(expect_map(map, "'search'"));
-  SHARDSWEEP_TRY(check_keys(map, "'search'", {"policy", "until", "rules", "learn_across"}));
+void SweepReader::read_search(const YamlNode& map) {
+  if (!mistakes_.take(map, expect_map(map, "'search'"))) return;
+  check_keys(map, "'search'", {"policy", "until", "rules", "learn_across"}, mistakes_);
   auto& search = sweep_.search;
-  if (const auto* node = find(map, "policy")) {
-    SHARDSWEEP_ASSIGN(search.policy, read_search_policy(*node));
-  }
-  if (const auto* node = find(map, "until")) {
-    SHARDSWEEP_ASSIGN(search.until, read_until(*node));
-  }
-  if (const auto* node = find(map, "rules")) {
-    SHARDSWEEP_ASSIGN(search.rules, read_search_rules(*node));
-  }
-  if (const auto* node = find(map, "learn_across")) {
-    SHARDSWEEP_ASSIGN(search.learn_across, read_bool(*node, "learn_across"));
-  }
+  if (const auto* node = find(map, "policy"))
+    mistakes_.assign(search.policy, *node, read_search_policy(*node));
+  if (const auto* node = find(map, "until")) search.until = read_until(*node, mistakes_);
+  if (const auto* node = find(map, "rules")) search.rules = read_search_rules(*node, mistakes_);
+  if (const auto* node = find(map, "learn_across"))
+    mistakes_.assign(search.learn_across, *node, read_bool(*node, "learn_across"));
   if (!search.is_plain() && sweep_.measure.repeats > 1) {
-    return refuse(map,
-                  "a search measures each point once: 'measure.repeats' is "
-                  "1 with it, and 'rerun' measures the winner again");
+    mistakes_.add(map, fault_at(map,
+                                "a search measures each point once; remove "
+                                "'measure.repeats', and use 'rerun' to measure the best "
+                                "layout again"));
   }
-  return {};
 }
 
 }  // namespace shardsweep::config

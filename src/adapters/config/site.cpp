@@ -28,24 +28,24 @@ struct OwnedOption {
   std::string_view reason;
 };
 constexpr std::array<OwnedOption, 24> owned_options{{
-    {"job-name", "it carries the token by which a job is found again"},
-    {"output", "the allocation's own folder holds it"},
-    {"error", "the allocation's own folder holds it"},
+    {"job-name", "the job's name holds the token that finds it again"},
+    {"output", "the job's output goes into the allocation's folder"},
+    {"error", "the job's output goes into the allocation's folder"},
     {"array", "write 'lane: {array: N}' in the sweep file"},
-    {"requeue", "a retry is decided here, with a new attempt number"},
-    {"no-requeue", "it is always set: a retry is decided here"},
-    {"parsable", "it is always set: the job's id is read from the answer"},
+    {"requeue", "shardsweep decides about retries"},
+    {"no-requeue", "it is always set; shardsweep decides about retries"},
+    {"parsable", "it is always set; the job's id is read from the answer"},
     {"wrap", "the job script is rendered from a template"},
     {"export", "the environment is set by 'env'"},
     {"export-file", "the environment is set by 'env'"},
-    {"signal", "the lead is told of the end by the signal that it expects"},
-    {"wait", "nothing here waits for one job"},
+    {"signal", "the lead expects the signal of the end that is set for it"},
+    {"wait", "shardsweep waits for jobs in its own way"},
     {"chdir", "the allocation's own folder is the working directory"},
-    {"propagate", "limits of the login node have no place on a compute node"},
+    {"propagate", "limits of the login node must not reach a compute node"},
     {"nodes", "the layout says how many"},
     {"ntasks", "one node agent runs on every node"},
     {"ntasks-per-node", "one node agent runs on every node"},
-    {"no-kill", "it is always set: the lead outlives a node to say what happened"},
+    {"no-kill", "it is always set; the lead must outlive a failed node"},
     {"open-mode", "it is always append"},
     {"hold", "write 'strict: true' beside 'slurm'"},
     {"help", "it submits nothing"},
@@ -67,13 +67,13 @@ Result<void> check_option_name(const YamlNode& key) {
   std::replace(plain.begin(), plain.end(), '_', '-');
   if (!is_option_name(key.text)) {
     const auto hint = is_option_name(plain) ? fmt::format("write '{}'", plain)
-                                            : std::string("small letters, digits and '-'");
-    return refuse(key,
-                  fmt::format("{} is no long option of sbatch: {}", in_quotes(key.text), hint));
+                                            : std::string("use small letters, digits and '-'");
+    return refuse(
+        key, fmt::format("{} is not a long option of sbatch; {}", in_quotes(key.text), hint));
   }
   for (const auto& option : owned_options) {
     if (option.name == key.text)
-      return refuse(key, fmt::format("'{}' is ours to set: {}", key.text, option.reason));
+      return refuse(key, fmt::format("'{}' cannot be set; {}", key.text, option.reason));
   }
   return {};
 }
@@ -83,20 +83,20 @@ Result<std::string> read_argument(const YamlNode& key, const YamlNode& node) {
   if (node.kind == YamlNode::Kind::scalar && !node.quoted) {
     if (node.text == "true") return std::string();
     if (node.text == "false") {
-      return refuse(node, fmt::format("'{}: false' sets nothing: leave it out", key.text));
+      return refuse(node, fmt::format("'{}: false' sets nothing; remove it", key.text));
     }
   }
   SHARDSWEEP_ASSIGN(auto text, read_text(node, key.text));
   if (text.empty())
-    return refuse(node,
-                  fmt::format("'{}' without a value: write true for a bare option", key.text));
+    return refuse(
+        node, fmt::format("'{}' has no value; write true for an option without one", key.text));
   return text;
 }
 
 /// "1", "2-8" and "9-": node counts.
 Result<SlurmValue> read_node_range(const YamlNode& key) {
   const auto wrong = [&key] {
-    return refuse(key, fmt::format("{} is no range of node counts: write '4', '2-8' or '9-'",
+    return refuse(key, fmt::format("{} is not a range of node counts; write '4', '2-8' or '9-'",
                                    in_quotes(key.text)));
   };
   SlurmValue range;
@@ -116,26 +116,32 @@ Result<SlurmValue> read_node_range(const YamlNode& key) {
 }
 
 /// A value for all node counts, or a map from ranges of them to values.
-Result<std::vector<SlurmValue>> read_option(const YamlNode& key, const YamlNode& node) {
-  if (node.kind != YamlNode::Kind::map) {
-    SHARDSWEEP_ASSIGN(std::string value, read_argument(key, node));
-    return std::vector<SlurmValue>{{.value = std::move(value)}};
-  }
+std::vector<SlurmValue> read_option(const YamlNode& key, const YamlNode& node,
+                                    Mistakes& mistakes) {
   std::vector<SlurmValue> values;
+  if (node.kind != YamlNode::Kind::map) {
+    auto value = mistakes.take(node, read_argument(key, node));
+    if (value) values.push_back({.value = *std::move(value)});
+    return values;
+  }
   for (std::size_t at = 0; at < node.keys.size(); ++at) {
-    SHARDSWEEP_ASSIGN(SlurmValue value, read_node_range(*node.keys[at]));
+    const YamlNode& range = *node.keys[at];
+    auto value = mistakes.take(range, read_node_range(range));
+    if (!value) continue;
     for (const SlurmValue& other : values) {
-      if (value.from <= other.to && other.from <= value.to) {
-        return refuse(*node.keys[at], fmt::format("{} overlaps with a range before it",
-                                                  in_quotes(node.keys[at]->text)));
-      }
+      if (value->from <= other.to && other.from <= value->to)
+        mistakes.add(range, fault_at(range, fmt::format("{} overlaps with a range before it",
+                                                        in_quotes(range.text))));
     }
-    SHARDSWEEP_ASSIGN(value.value, read_argument(key, *node.items[at]));
-    values.push_back(std::move(value));
+    mistakes.assign(value->value, *node.items[at], read_argument(key, *node.items[at]));
+    values.push_back(*std::move(value));
   }
   std::sort(values.begin(), values.end(),
             [](const SlurmValue& a, const SlurmValue& b) { return a.from < b.from; });
-  if (values.empty()) return refuse(node, fmt::format("'{}' has no values", key.text));
+  if (node.keys.empty())
+    mistakes.add(
+        node,
+        fault_at(node, fmt::format("'{}' has no values; give it one, or remove it", key.text)));
   return values;
 }
 
@@ -148,19 +154,18 @@ bool says_false(const YamlNode& node) {
   return node.kind == YamlNode::Kind::scalar && !node.quoted && node.text == "false";
 }
 
-Result<void> read_slurm(const YamlNode& map, SiteSpec& into) {
-  SHARDSWEEP_TRY(expect_map(map, "'slurm'"));
+void read_slurm(const YamlNode& map, SiteSpec& into, Mistakes& mistakes) {
+  if (!mistakes.take(map, expect_map(map, "'slurm'"))) return;
   for (std::size_t at = 0; at < map.keys.size(); ++at) {
     const YamlNode& key = *map.keys[at];
-    SHARDSWEEP_TRY(check_option_name(key));
+    if (!mistakes.take(key, check_option_name(key))) continue;
     if (is_given_by_template(key.text) && says_false(*map.items[at])) {
       into.slurm_without.push_back(key.text);
       continue;
     }
-    SHARDSWEEP_ASSIGN(into.slurm[key.text], read_option(key, *map.items[at]));
+    into.slurm[key.text] = read_option(key, *map.items[at], mistakes);
   }
   std::sort(into.slurm_without.begin(), into.slurm_without.end());
-  return {};
 }
 
 Result<LaunchMode> read_launch(const YamlNode& node) {
@@ -176,32 +181,37 @@ Result<LaunchMode> read_launch(const YamlNode& node) {
 Result<std::string> read_absolute(const YamlNode& node, std::string_view key) {
   auto path = read_text(node, key);
   if (path && (path->empty() || path->front() != '/')) {
-    return refuse(node, fmt::format("{} is not absolute: write the path from '/', as the "
+    return refuse(node, fmt::format("{} is not absolute; write the path from '/', as the "
                                     "nodes see it",
                                     in_quotes(*path)));
   }
   return path;
 }
 
-Result<RestSettings> read_rest(const YamlNode& node) {
-  SHARDSWEEP_TRY(expect_map(node, "'slurmrestd'"));
-  SHARDSWEEP_TRY(check_keys(node, "'slurmrestd'", {"url", "token_file", "user"}));
-  SHARDSWEEP_ASSIGN(const YamlNode* url, need(node, "'slurmrestd'", "url"));
-  RestSettings rest;
-  SHARDSWEEP_ASSIGN(rest.url, read_text(*url, "url"));
-  const bool known = rest.url.rfind("http://", 0) == 0 || rest.url.rfind("https://", 0) == 0 ||
-                     rest.url.rfind("unix:/", 0) == 0;
+Result<std::string> read_rest_url(const YamlNode& node) {
+  SHARDSWEEP_ASSIGN(auto url, read_text(node, "url"));
+  const bool known = url.rfind("http://", 0) == 0 || url.rfind("https://", 0) == 0 ||
+                     url.rfind("unix:/", 0) == 0;
   if (!known) {
-    return refuse(*url, fmt::format("{} is no address of slurmrestd: write http://host:port, "
-                                    "https://host or unix:/path",
-                                    in_quotes(rest.url)));
+    return refuse(node,
+                  fmt::format("{} is not an address of slurmrestd; write http://host:port, "
+                              "https://host or unix:/path",
+                              in_quotes(url)));
   }
-  if (const auto* file = find(node, "token_file")) {
-    SHARDSWEEP_ASSIGN(rest.token_file, read_absolute(*file, "token_file"));
-  }
-  if (const auto* user = find(node, "user")) {
-    SHARDSWEEP_ASSIGN(rest.user, read_name(*user, "user"));
-  }
+  return url;
+}
+
+RestSettings read_rest(const YamlNode& node, Mistakes& mistakes) {
+  constexpr std::string_view what = "'slurmrestd'";
+  RestSettings rest;
+  if (!mistakes.take(node, expect_map(node, what))) return rest;
+  check_keys(node, what, {"url", "token_file", "user"}, mistakes);
+  if (const YamlNode* url = need(node, what, "url", mistakes))
+    mistakes.assign(rest.url, *url, read_rest_url(*url));
+  if (const auto* file = find(node, "token_file"))
+    mistakes.assign(rest.token_file, *file, read_absolute(*file, "token_file"));
+  if (const auto* user = find(node, "user"))
+    mistakes.assign(rest.user, *user, read_name(*user, "user"));
   return rest;
 }
 
@@ -211,41 +221,47 @@ Result<std::vector<NotifyEvent>> read_events(const YamlNode& node) {
   for (const std::string& word : words) {
     const auto* found = std::find(notify_words.begin(), notify_words.end(), word);
     if (found == notify_words.end()) {
-      return refuse(node, fmt::format("unknown event {} in 'events': sweep_ended, stalled, "
-                                      "node_quarantined or blind",
-                                      in_quotes(word)));
+      return refuse(node,
+                    fmt::format("unknown event {} in 'events'; write sweep_ended, stalled, "
+                                "node_quarantined or blind",
+                                in_quotes(word)));
     }
     events.push_back(static_cast<NotifyEvent>(found - notify_words.begin()));
   }
   return events;
 }
 
-Result<NotifySettings> read_notify(const YamlNode& node) {
+Result<std::string> read_notify_url(const YamlNode& node) {
+  SHARDSWEEP_ASSIGN(auto url, read_text(node, "url"));
+  if (!may_be_notified(url)) {
+    return refuse(node,
+                  fmt::format("{} is neither https nor http on this machine; others could "
+                              "read the notices",
+                              in_quotes(url)));
+  }
+  return url;
+}
+
+NotifySettings read_notify(const YamlNode& node, Mistakes& mistakes) {
   constexpr std::string_view what = "'notify'";
-  SHARDSWEEP_TRY(expect_map(node, what));
-  SHARDSWEEP_TRY(check_keys(node, what, {"url", "url_file", "header_file", "events"}));
   NotifySettings notify;
-  if (const auto* url = find(node, "url")) {
-    SHARDSWEEP_ASSIGN(notify.url, read_text(*url, "url"));
-    if (!may_be_notified(notify.url)) {
-      return refuse(*url, fmt::format("{} is neither https nor http on this machine: what is "
-                                      "told must not be read on its way",
-                                      in_quotes(notify.url)));
-    }
-  }
-  if (const auto* file = find(node, "url_file")) {
-    SHARDSWEEP_ASSIGN(notify.url_file, read_absolute(*file, "url_file"));
-  }
-  if (notify.url.empty() == notify.url_file.empty())
-    return refuse(node, "'notify' needs either url, or url_file where the address is a secret");
-  if (const auto* file = find(node, "header_file")) {
-    SHARDSWEEP_ASSIGN(notify.header_file, read_absolute(*file, "header_file"));
-  }
+  if (!mistakes.take(node, expect_map(node, what))) return notify;
+  const auto before = mistakes.count();
+  check_keys(node, what, {"url", "url_file", "header_file", "events"}, mistakes);
+  if (const auto* url = find(node, "url"))
+    mistakes.assign(notify.url, *url, read_notify_url(*url));
+  if (const auto* file = find(node, "url_file"))
+    mistakes.assign(notify.url_file, *file, read_absolute(*file, "url_file"));
+  if (mistakes.count() == before && notify.url.empty() == notify.url_file.empty())
+    mistakes.add(node, fault_at(node,
+                                "'notify' needs one of url and url_file; use url_file for "
+                                "a secret address"));
+  if (const auto* file = find(node, "header_file"))
+    mistakes.assign(notify.header_file, *file, read_absolute(*file, "header_file"));
   notify.events = {NotifyEvent::sweep_ended, NotifyEvent::stalled,
                    NotifyEvent::node_quarantined, NotifyEvent::blind};
-  if (const auto* events = find(node, "events")) {
-    SHARDSWEEP_ASSIGN(notify.events, read_events(*events));
-  }
+  if (const auto* events = find(node, "events"))
+    mistakes.assign(notify.events, *events, read_events(*events));
   return notify;
 }
 
@@ -253,8 +269,9 @@ Result<std::vector<std::string>> read_variable_names(const YamlNode& node) {
   SHARDSWEEP_ASSIGN(auto names, read_texts(node, "pass_env"));
   for (const std::string& name : names) {
     if (is_environment_name(name)) continue;
-    return refuse(node, fmt::format("{} in 'pass_env' is no name for an environment variable",
-                                    in_quotes(name)));
+    return refuse(node,
+                  fmt::format("{} in 'pass_env' is not a name for an environment variable",
+                              in_quotes(name)));
   }
   return names;
 }
@@ -266,47 +283,35 @@ Result<Backend> read_backend(const YamlNode& node) {
                 fmt::format("expected local or slurm for 'backend', got {}", describe(node)));
 }
 
-Result<SiteSpec> read_site(const YamlNode& root) {
-  SHARDSWEEP_TRY(expect_map(root, the_file));
-  SHARDSWEEP_TRY(check_keys(root, the_file,
-                            {"backend", "shared_path", "env", "pass_env", "modules", "prolog",
-                             "template", "launch", "strict", "slurm", "slurmrestd", "notify"}));
+SiteSpec read_site(const YamlNode& root, Mistakes& mistakes) {
   SiteSpec site;
+  if (!mistakes.take(root, expect_map(root, the_file))) return site;
+  check_keys(root, the_file,
+             {"backend", "shared_path", "env", "pass_env", "modules", "prolog", "template",
+              "launch", "strict", "slurm", "slurmrestd", "notify"},
+             mistakes);
   site.position = position_of(root);
-  if (const auto* node = find(root, "backend")) {
-    SHARDSWEEP_ASSIGN(site.backend, read_backend(*node));
-  }
-  if (const auto* node = find(root, "shared_path")) {
-    SHARDSWEEP_ASSIGN(site.shared_path, read_absolute(*node, "shared_path"));
-  }
-  if (const auto* node = find(root, "template")) {
-    SHARDSWEEP_ASSIGN(site.job_template, read_absolute(*node, "template"));
-  }
-  if (const auto* node = find(root, "launch")) {
-    SHARDSWEEP_ASSIGN(site.launch, read_launch(*node));
-  }
-  if (const auto* node = find(root, "strict")) {
-    SHARDSWEEP_ASSIGN(site.strict, read_bool(*node, "strict"));
-  }
-  if (const auto* node = find(root, "pass_env")) {
-    SHARDSWEEP_ASSIGN(site.pass_env, read_variable_names(*node));
-  }
-  if (const auto* node = find(root, "env")) {
-    SHARDSWEEP_ASSIGN(site.env, read_environment(*node));
-  }
-  if (const auto* node = find(root, "modules")) {
-    SHARDSWEEP_ASSIGN(site.modules, read_texts(*node, "modules"));
-  }
-  if (const auto* node = find(root, "prolog")) {
-    SHARDSWEEP_ASSIGN(site.prolog, read_texts(*node, "prolog"));
-  }
-  if (const auto* node = find(root, "slurmrestd")) {
-    SHARDSWEEP_ASSIGN(site.rest, read_rest(*node));
-  }
-  if (const auto* node = find(root, "notify")) {
-    SHARDSWEEP_ASSIGN(site.notify, read_notify(*node));
-  }
-  if (const auto* node = find(root, "slurm")) SHARDSWEEP_TRY(read_slurm(*node, site));
+  const auto read = [&](std::string_view key, auto& into, auto reader) {
+    if (const auto* node = find(root, key)) mistakes.assign(into, *node, reader(*node));
+  };
+  const auto absolute = [](std::string_view key) {
+    return [key](const YamlNode& node) { return read_absolute(node, key); };
+  };
+  const auto texts = [](std::string_view key) {
+    return [key](const YamlNode& node) { return read_texts(node, key); };
+  };
+  read("backend", site.backend, read_backend);
+  read("shared_path", site.shared_path, absolute("shared_path"));
+  read("template", site.job_template, absolute("template"));
+  read("launch", site.launch, read_launch);
+  read("strict", site.strict, [](const YamlNode& node) { return read_bool(node, "strict"); });
+  read("pass_env", site.pass_env, read_variable_names);
+  read("modules", site.modules, texts("modules"));
+  read("prolog", site.prolog, texts("prolog"));
+  if (const auto* node = find(root, "env")) site.env = read_environment(*node, mistakes);
+  if (const auto* node = find(root, "slurmrestd")) site.rest = read_rest(*node, mistakes);
+  if (const auto* node = find(root, "notify")) site.notify = read_notify(*node, mistakes);
+  if (const auto* node = find(root, "slurm")) read_slurm(*node, site, mistakes);
   return site;
 }
 
@@ -320,10 +325,14 @@ Result<SiteSpec> load_site(const std::filesystem::path& file) {
 Result<SiteSpec> load_site_text(std::string_view text, const std::string& name) {
   Sources sources;
   const auto& source = sources.emplace_back(name, std::string(text));
-  SHARDSWEEP_ASSIGN(const auto root, parse_yaml(source));
+  Mistakes mistakes(source);
+  const auto root = parse_yaml(source, mistakes);
   // A site file of comments alone says nothing, which is not wrong.
-  if (root->kind == YamlNode::Kind::null) return SiteSpec{.position = {name, 0, 0}};
-  return read_site(*root);
+  if (root && (*root)->kind == YamlNode::Kind::null) return SiteSpec{.position = {name, 0, 0}};
+  SiteSpec site;
+  if (root) site = read_site(**root, mistakes);
+  SHARDSWEEP_TRY(mistakes.verdict());
+  return site;
 }
 
 }  // namespace shardsweep

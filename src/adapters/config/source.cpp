@@ -71,6 +71,13 @@ std::string_view Source::line(int number) const {
   return found;
 }
 
+std::string_view Source::from(int line, int column) const {
+  const auto index = static_cast<std::size_t>(line - 1);
+  if (line < 1 || column < 1 || index >= starts_.size()) return {};
+  const auto at = starts_[index] + static_cast<std::size_t>(column - 1);
+  return std::string_view(text_).substr(std::min(at, text_.size()));
+}
+
 int Source::display_column(int number, int column) const {
   const auto whole = line(number);
   const auto before = whole.substr(0, static_cast<std::size_t>(std::max(column - 1, 0)));
@@ -99,14 +106,14 @@ Result<std::string> read_text_file(const std::filesystem::path& file, std::size_
   const auto status = std::filesystem::status(file, error);
   if (!std::filesystem::exists(status)) {
     const auto reason = error ? error.message() : std::string("no such file");
-    return tl::unexpected(nowhere.fault_at(0, 0, "can't be read: " + reason));
+    return tl::unexpected(nowhere.fault_at(0, 0, "cannot be read: " + reason));
   }
   // A pipe or a device may never end.
   if (!std::filesystem::is_regular_file(status))
-    return tl::unexpected(nowhere.fault_at(0, 0, "is no regular file"));
+    return tl::unexpected(nowhere.fault_at(0, 0, "is not a regular file"));
   std::ifstream stream(file, std::ios::binary);
   if (!stream) {
-    const auto reason = std::string("can't be read: ") + std::strerror(errno);
+    const auto reason = std::string("cannot be read: ") + std::strerror(errno);
     return tl::unexpected(nowhere.fault_at(0, 0, reason));
   }
   std::string text(most_bytes + 1 + byte_order_mark.size(), '\0');
@@ -120,7 +127,7 @@ Result<void> check_text(const Source& source, std::size_t most_bytes) {
   if (source.text().size() > most_bytes) {
     return tl::unexpected(source.fault_at(
         0, 0,
-        fmt::format("is larger than {} MiB, the most for such a file", most_bytes >> 20)));
+        fmt::format("is larger than {} MiB, the limit for such a file", most_bytes >> 20)));
   }
   const auto& text = source.text();
   int line = 1;
@@ -129,7 +136,8 @@ Result<void> check_text(const Source& source, std::size_t most_bytes) {
     const auto length = character_length(std::string_view(text).substr(at));
     if (length == 0 || text[at] == '\0') {
       const auto column = static_cast<int>(at - line_start) + 1;
-      return tl::unexpected(source.fault_at(line, column, "is no UTF-8 text"));
+      return tl::unexpected(
+          source.fault_at(line, column, "is not UTF-8 text; save the file as UTF-8"));
     }
     if (text[at] == '\n') {
       ++line;

@@ -28,10 +28,12 @@ class Source {
   [[nodiscard]] Fault fault_at(int line, int column, std::string_view what) const;
   /// The column as a person counts it: in characters.
   [[nodiscard]] int display_column(int line, int column) const;
+  /// Without its end; empty where there is no such line.
+  [[nodiscard]] std::string_view line(int number) const;
+  /// The text from there to the end.
+  [[nodiscard]] std::string_view from(int line, int column) const;
 
  private:
-  [[nodiscard]] std::string_view line(int number) const;
-
   std::string name_;
   std::string text_;
   Kind kind_;

@@ -41,44 +41,55 @@ SourcePosition position_of(const YamlNode& node) {
 }
 
 Result<SweepSpec> SweepReader::read(const YamlNode& root) {
-  if (root.kind == YamlNode::Kind::null) return refuse(root, "holds no sweep: it is empty");
+  if (root.kind == YamlNode::Kind::null)
+    return refuse(root, "the file is empty; 'shardsweep new' prints a sweep to start from");
   SHARDSWEEP_TRY(expect_map(root, the_file));
-  SHARDSWEEP_TRY(check_top_keys(root));
   sweep_.position = position_of(root);
-  SHARDSWEEP_ASSIGN(const auto* name, need(root, the_file, "name"));
-  SHARDSWEEP_ASSIGN(sweep_.name, read_name(*name, "name"));
-  SHARDSWEEP_ASSIGN(const auto* cluster, need(root, the_file, "cluster"));
-  SHARDSWEEP_ASSIGN(sweep_.cluster, read_cluster(*cluster, presets_));
-  SHARDSWEEP_TRY(read_models(root));
-  SHARDSWEEP_TRY(read_grid(root));
-  SHARDSWEEP_TRY(read_trial_settings(root));
+  // The grid first: what is missing in it is told only where nothing before was misread.
+  check_top_keys(root);
+  read_models(root);
+  read_grid(root);
+  if (const auto* name = need(root, the_file, "name", mistakes_))
+    mistakes_.assign(sweep_.name, *name, read_name(*name, "name"));
+  if (const auto* cluster = need(root, the_file, "cluster", mistakes_)) {
+    if (auto read = read_cluster(*cluster, presets_)) sweep_.cluster = *std::move(read);
+  }
+  read_trial_settings(root);
+  SHARDSWEEP_TRY(mistakes_.verdict());
   settle_network_probe(find(root, "control"));
   return std::move(sweep_);
 }
 
-Result<void> SweepReader::check_top_keys(const YamlNode& root) const {
+void SweepReader::check_top_keys(const YamlNode& root) {
+  YamlNode rest = root;
+  rest.keys.clear();
   const auto known = top_keys();
   for (const auto& key : root.keys) {
-    if (std::find(known.begin(), known.end(), key->text) != known.end()) continue;
-    if (const auto* axis = find_axis(key->text)) {
-      return refuse(*key,
-                    fmt::format("'{}' is an axis: it stands under 'axes' where it varies, "
-                                "else under 'constants'",
-                                axis->name));
+    const bool is_key = std::find(known.begin(), known.end(), key->text) != known.end();
+    const auto* axis = is_key ? nullptr : find_axis(key->text);
+    if (axis == nullptr) {
+      rest.keys.push_back(key);
+      continue;
     }
+    mistakes_.add(*key,
+                  fault_at(*key, fmt::format("'{}' is an axis; move it under 'axes' if it "
+                                             "varies, else under 'constants'",
+                                             axis->name)));
   }
-  return check_keys(root, the_file, known);
+  check_keys(rest, the_file, known, mistakes_);
 }
 
-Result<void> SweepReader::read_models(const YamlNode& root) {
+void SweepReader::read_models(const YamlNode& root) {
   const auto* models = find(root, "models");
-  if (models == nullptr) return {};
-  SHARDSWEEP_TRY(expect_map(*models, "'models'"));
+  if (models == nullptr || !mistakes_.take(*models, expect_map(*models, "'models'"))) return;
   for (std::size_t at = 0; at < models->keys.size(); ++at) {
-    SHARDSWEEP_ASSIGN(const auto name, read_name(*models->keys[at], "models"));
-    SHARDSWEEP_ASSIGN(sweep_.models.emplace_back(), read_model(*models->items[at], name));
+    const auto& key = *models->keys[at];
+    const auto name = mistakes_.take(key, read_name(key, "models"));
+    auto model = read_model(*models->items[at], name.value_or(key.text), mistakes_);
+    // One with mistakes is there by its name: that it is unknown would be told too.
+    if (!model) model = ModelSpec{.name = key.text};
+    sweep_.models.push_back(*std::move(model));
   }
-  return {};
 }
 
 }  // namespace shardsweep::config

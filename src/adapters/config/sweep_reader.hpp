@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A sweep file's tree into a SweepSpec, section by section. The parts share what they find out:
-// where each axis was placed, which models there are, where the global batch stands.
+// where each axis was placed, which models there are, where the global batch stands. Each notes
+// its mistakes and goes on; read() tells all of them.
 #pragma once
 
 #include "adapters/config/axis_values.hpp"
@@ -28,8 +29,10 @@ struct Places {
 
 class SweepReader {
  public:
+  /// Mistakes are noted in those of `presets`.
   SweepReader(Presets presets, Places places, Sources& sources)
       : presets_(std::move(presets)),
+        mistakes_(presets_.mistakes()),
         folder_(std::move(places.folder)),
         programs_(std::move(places.programs)),
         sources_(sources),
@@ -47,17 +50,20 @@ class SweepReader {
   };
 
   // sweep_reader.cpp: the file as a whole
-  Result<void> read_models(const YamlNode& root);
-  Result<void> check_top_keys(const YamlNode& root) const;
+  void read_models(const YamlNode& root);
+  void check_top_keys(const YamlNode& root);
 
   // grid.cpp: axes in constants, axes and zip
-  Result<void> read_grid(const YamlNode& root);
-  Result<void> read_constants(const YamlNode& map);
-  Result<void> read_global_batch(const YamlNode& map);
-  Result<void> read_axes(const YamlNode& map);
-  Result<void> read_zips(const YamlNode& list);
-  Result<ZipGroup> read_zip(const YamlNode& map);
-  Result<void> place(const AxisEntry& entry, std::string_view section);
+  void read_grid(const YamlNode& root);
+  void read_constants(const YamlNode& map);
+  void read_global_batch(const YamlNode& map);
+  void read_axes(const YamlNode& map);
+  void read_zips(const YamlNode& list);
+  void read_zip(const YamlNode& map);
+  void read_zip_axis(const AxisEntry& entry, ZipGroup& group);
+  [[nodiscard]] Result<void> check_zip_rows(const ZipGroup& group,
+                                            const AxisEntry& first) const;
+  [[nodiscard]] Result<void> place(const AxisEntry& entry, std::string_view section);
   Result<void> check_world(const YamlNode& root) const;
   Result<void> check_auto() const;
   Result<void> check_tokens() const;
@@ -65,33 +71,39 @@ class SweepReader {
   [[nodiscard]] bool has_global_batch() const;
 
   // points.cpp: hand-picked ones and the free axes
-  Result<void> read_vars(const YamlNode& map);
-  Result<void> read_points(const YamlNode& list);
-  Result<void> read_points_from(const YamlNode& node);
-  Result<void> read_point(const YamlNode& map);
-  Result<PartialPoint> read_settings(const YamlNode& map, std::string_view what);
-  Result<void> read_control(const YamlNode& node);
+  void read_vars(const YamlNode& map);
+  [[nodiscard]] VarValues read_var(const YamlNode& key, const YamlNode& value);
+  void read_points(const YamlNode& list);
+  void read_points_from(const YamlNode& node);
+  void read_point(const YamlNode& map);
+  /// The axes and vars of a point; `map` may have mistakes, which are noted.
+  [[nodiscard]] PartialPoint read_settings(const YamlNode& map, std::string_view what);
+  void read_control(const YamlNode& node);
+  [[nodiscard]] Result<void> check_control(const PartialPoint& point,
+                                           const YamlNode& node) const;
   void settle_network_probe(const YamlNode* control);
   Result<std::pair<std::string, std::string>> read_point_var(const YamlNode& key,
                                                              const YamlNode& value) const;
+  void inherit_single_values(PartialPoint& point) const;
   Result<void> check_world_of(const PartialPoint& point, const YamlNode& at) const;
   Result<void> complete_point(PartialPoint& point, const YamlNode& at) const;
   [[nodiscard]] std::vector<std::string_view> var_names() const;
 
   // trial_settings.cpp: how each point is measured
-  Result<void> read_trial_settings(const YamlNode& root);
-  Result<void> read_excludes(const YamlNode& list);
-  Result<void> read_measure(const YamlNode& map);
+  void read_trial_settings(const YamlNode& root);
+  void read_excludes(const YamlNode& list);
+  void read_measure(const YamlNode& map);
+  void read_search(const YamlNode& map);
+  void read_policy(const YamlNode& root);
+  void read_rules(const YamlNode& list);
 
   // runner.cpp: which program is measured
-  Result<void> read_runner(const YamlNode& node);
+  void read_runner(const YamlNode& node);
   Result<std::string> read_program(const YamlNode& node) const;
-  Result<void> read_search(const YamlNode& map);
-  Result<void> read_policy(const YamlNode& root);
-  Result<void> read_rules(const YamlNode& list);
 
   SweepSpec sweep_;
   Presets presets_;
+  Mistakes& mistakes_;
   std::filesystem::path folder_;
   std::filesystem::path programs_;
   Sources& sources_;

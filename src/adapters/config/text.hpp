@@ -29,8 +29,7 @@ namespace shardsweep::config {
 /// safe in paths, job names and scripts.
 [[nodiscard]] bool is_name(std::string_view text);
 inline constexpr std::string_view name_rule =
-    "a name has letters, digits and '._-', begins with a letter or digit, and has at most 64 "
-    "characters";
+    "use letters, digits and '._-', begin with a letter or digit, at most 64 characters";
 /// [A-Za-z_][A-Za-z0-9_]*
 [[nodiscard]] bool is_environment_name(std::string_view text);
 /// [a-z][a-z0-9_]*, at most 64 characters.

@@ -11,6 +11,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 namespace shardsweep::config {
@@ -29,23 +30,26 @@ Result<std::string> read_sentence(const YamlNode& node, std::string_view what) {
   return text;
 }
 
-Result<ExcludeRule> read_exclude(const YamlNode& node) {
+std::optional<ExcludeRule> read_exclude(const YamlNode& node, Mistakes& mistakes) {
   ExcludeRule rule;
   rule.position = position_of(node);
   const auto* when = &node;
   if (node.kind == YamlNode::Kind::map) {
-    SHARDSWEEP_TRY(check_keys(node, "an exclusion", {"when", "why"}));
-    SHARDSWEEP_ASSIGN(when, need(node, "an exclusion", "when"));
-    if (const auto* why = find(node, "why")) {
-      SHARDSWEEP_ASSIGN(rule.why, read_sentence(*why, "why"));
-    }
+    check_keys(node, "an exclusion", {"when", "why"}, mistakes);
+    when = need(node, "an exclusion", "when", mistakes);
+    if (const auto* why = find(node, "why"))
+      mistakes.assign(rule.why, *why, read_sentence(*why, "why"));
   } else if (node.kind != YamlNode::Kind::scalar) {
-    return refuse(node, fmt::format("expected an expression or {{when: ..., why: ...}} in "
-                                    "'exclude', got {}",
-                                    describe(node)));
+    mistakes.add(node, fault_at(node, fmt::format("expected an expression or {{when: ..., why: "
+                                                  "...}} in 'exclude', got {}",
+                                                  describe(node))));
+    return std::nullopt;
   }
-  SHARDSWEEP_ASSIGN(rule.when, read_sentence(*when, "when"));
-  if (rule.when.empty()) return refuse(*when, "an exclusion without an expression");
+  if (when == nullptr || !mistakes.assign(rule.when, *when, read_sentence(*when, "when")))
+    return std::nullopt;
+  if (rule.when.empty())
+    mistakes.add(*when,
+                 fault_at(*when, "the expression is empty; write one or remove the entry"));
   return rule;
 }
 
@@ -59,28 +63,34 @@ Result<Outcome> read_rule_outcome(const YamlNode& node) {
                 fmt::format("expected one of {} for 'outcome', got {}", known, describe(node)));
 }
 
-Result<LogRule> read_rule(const YamlNode& node) {
+Result<std::string> read_pattern(const YamlNode& node) {
+  SHARDSWEEP_ASSIGN(auto pattern, read_text(node, "pattern", most_pattern_bytes));
+  if (pattern.find_first_not_of("* ") == std::string::npos)
+    return refuse(
+        node, "this pattern fits every line; write text of the line, with * where it varies");
+  return pattern;
+}
+
+std::optional<LogRule> read_rule(const YamlNode& node, Mistakes& mistakes) {
   constexpr std::string_view what = "a rule";
-  SHARDSWEEP_TRY(expect_map(node, what));
-  SHARDSWEEP_TRY(check_keys(node, what, {"name", "pattern", "outcome"}));
+  if (!mistakes.take(node, expect_map(node, what))) return std::nullopt;
+  const auto before = mistakes.count();
+  check_keys(node, what, {"name", "pattern", "outcome"}, mistakes);
   LogRule rule;
-  SHARDSWEEP_ASSIGN(const auto* name, need(node, what, "name"));
-  SHARDSWEEP_ASSIGN(rule.name, read_name(*name, "name"));
-  SHARDSWEEP_ASSIGN(const auto* pattern, need(node, what, "pattern"));
-  SHARDSWEEP_ASSIGN(rule.pattern, read_text(*pattern, "pattern", most_pattern_bytes));
-  if (rule.pattern.find_first_not_of("* ") == std::string::npos)
-    return refuse(*pattern,
-                  "a pattern that fits every line: write text of the one that is "
-                  "meant, with * for what varies");
-  SHARDSWEEP_ASSIGN(const auto* outcome, need(node, what, "outcome"));
-  SHARDSWEEP_ASSIGN(rule.outcome, read_rule_outcome(*outcome));
+  if (const auto* name = need(node, what, "name", mistakes))
+    mistakes.assign(rule.name, *name, read_name(*name, "name"));
+  if (const auto* pattern = need(node, what, "pattern", mistakes))
+    mistakes.assign(rule.pattern, *pattern, read_pattern(*pattern));
+  if (const auto* outcome = need(node, what, "outcome", mistakes))
+    mistakes.assign(rule.outcome, *outcome, read_rule_outcome(*outcome));
+  if (mistakes.count() > before) return std::nullopt;
   return rule;
 }
 
 std::string out_of_range(std::string_view text, const PolicyField& field, bool low,
                          const std::string& bound) {
-  return fmt::format("{} is {} than {}, the {} for '{}'", in_quotes(text),
-                     low ? "less" : "more", bound, low ? "least" : "most", field.key);
+  return fmt::format("{} is {} than {}, the {} of '{}'", in_quotes(text), low ? "less" : "more",
+                     bound, low ? "minimum" : "maximum", field.key);
 }
 
 Result<double> read_policy_real(const YamlNode& node, const PolicyField& field) {
@@ -153,84 +163,87 @@ Result<void> read_policy_field(const YamlNode& node, const PolicyField& field, P
   return {};
 }
 
-Result<void> read_policy_section(const YamlNode& map, std::string_view section, Policy& into) {
+void read_policy_section(const YamlNode& map, std::string_view section, Policy& into,
+                         Mistakes& mistakes) {
   const auto what = fmt::format("'{}'", section);
-  SHARDSWEEP_TRY(expect_map(map, what));
+  if (!mistakes.take(map, expect_map(map, what))) return;
   std::vector<std::string_view> keys;
   for (const auto& field : policy_fields()) {
     if (field.section == section) keys.push_back(field.key);
   }
   if (section == hours_section) keys.push_back(hours_key);
-  SHARDSWEEP_TRY(check_keys(map, what, keys));
+  check_keys(map, what, keys, mistakes);
   for (const auto& field : policy_fields()) {
     const auto* node = field.section == section ? find(map, field.key) : nullptr;
-    if (node != nullptr) SHARDSWEEP_TRY(read_policy_field(*node, field, into));
+    if (node != nullptr) mistakes.take(*node, read_policy_field(*node, field, into));
   }
   const auto* hours = section == hours_section ? find(map, hours_key) : nullptr;
-  if (hours != nullptr) SHARDSWEEP_TRY(read_hours(*hours, into.hours));
-  return {};
+  if (hours != nullptr) mistakes.take(*hours, read_hours(*hours, into.hours));
 }
 
 }  // namespace
 
-Result<void> SweepReader::read_trial_settings(const YamlNode& root) {
-  if (const auto* list = find(root, "exclude")) SHARDSWEEP_TRY(read_excludes(*list));
-  if (const auto* map = find(root, "measure")) SHARDSWEEP_TRY(read_measure(*map));
-  if (const auto* runner = find(root, "runner")) SHARDSWEEP_TRY(read_runner(*runner));
-  if (const auto* map = find(root, "env")) {
-    SHARDSWEEP_ASSIGN(sweep_.env, read_environment(*map));
-  }
-  if (const auto* list = find(root, "classify")) SHARDSWEEP_TRY(read_rules(*list));
-  if (const auto* map = find(root, "search")) SHARDSWEEP_TRY(read_search(*map));
-  return read_policy(root);
+void SweepReader::read_trial_settings(const YamlNode& root) {
+  if (const auto* list = find(root, "exclude")) read_excludes(*list);
+  if (const auto* map = find(root, "measure")) read_measure(*map);
+  if (const auto* runner = find(root, "runner")) read_runner(*runner);
+  if (const auto* map = find(root, "env")) sweep_.env = read_environment(*map, mistakes_);
+  if (const auto* list = find(root, "classify")) read_rules(*list);
+  if (const auto* map = find(root, "search")) read_search(*map);
+  read_policy(root);
 }
 
-Result<void> SweepReader::read_rules(const YamlNode& list) {
-  SHARDSWEEP_TRY(expect_list(list, "'classify'"));
-  if (list.items.size() > most_log_rules)
-    return refuse(*list.items[most_log_rules], "more than 100 rules in 'classify'");
+void SweepReader::read_rules(const YamlNode& list) {
+  if (!mistakes_.take(list, expect_list(list, "'classify'"))) return;
+  if (list.items.size() > most_log_rules) {
+    const auto& item = *list.items[most_log_rules];
+    mistakes_.add(item, fault_at(item, "more than 100 rules in 'classify'"));
+    return;
+  }
   for (const auto& item : list.items) {
-    SHARDSWEEP_ASSIGN(LogRule rule, read_rule(*item));
+    auto rule = read_rule(*item, mistakes_);
+    if (!rule) continue;
     for (const LogRule& other : sweep_.rules) {
-      if (other.name == rule.name)
-        return refuse(*item, fmt::format("two rules are called {}", in_quotes(rule.name)));
+      if (other.name == rule->name)
+        mistakes_.add(*item, fault_at(*item, fmt::format("two rules have the name {}",
+                                                         in_quotes(rule->name))));
     }
-    sweep_.rules.push_back(std::move(rule));
+    sweep_.rules.push_back(*std::move(rule));
   }
-  return {};
 }
 
-Result<void> SweepReader::read_excludes(const YamlNode& list) {
-  SHARDSWEEP_TRY(expect_list(list, "'exclude'"));
-  if (list.items.size() > most_excludes)
-    return refuse(*list.items[most_excludes], "more than 1000 exclusions");
+void SweepReader::read_excludes(const YamlNode& list) {
+  if (!mistakes_.take(list, expect_list(list, "'exclude'"))) return;
+  if (list.items.size() > most_excludes) {
+    const auto& item = *list.items[most_excludes];
+    mistakes_.add(item, fault_at(item, "more than 1000 exclusions"));
+    return;
+  }
   for (const auto& item : list.items) {
-    SHARDSWEEP_ASSIGN(sweep_.excludes.emplace_back(), read_exclude(*item));
+    auto rule = read_exclude(*item, mistakes_);
+    if (rule) sweep_.excludes.push_back(*std::move(rule));
   }
-  return {};
 }
 
-Result<void> SweepReader::read_measure(const YamlNode& map) {
-  SHARDSWEEP_TRY(expect_map(map, "'measure'"));
-  SHARDSWEEP_TRY(check_keys(map, "'measure'", {"warmup", "steps", "repeats"}));
-  const auto read = [&](std::int32_t& into, const Range& range) -> Result<void> {
+void SweepReader::read_measure(const YamlNode& map) {
+  if (!mistakes_.take(map, expect_map(map, "'measure'"))) return;
+  check_keys(map, "'measure'", {"warmup", "steps", "repeats"}, mistakes_);
+  const auto read = [&](std::int32_t& into, const Range& range) {
     const auto* node = find(map, range.what);
-    if (node == nullptr) return {};
-    SHARDSWEEP_ASSIGN(const auto count, read_count(*node, range));
-    into = static_cast<std::int32_t>(count);
-    return {};
+    if (node == nullptr) return;
+    const auto count = mistakes_.take(*node, read_count(*node, range));
+    if (count) into = static_cast<std::int32_t>(*count);
   };
-  SHARDSWEEP_TRY(read(sweep_.measure.warmup, {0, most_train_steps, "warmup"}));
-  SHARDSWEEP_TRY(read(sweep_.measure.steps, {1, most_train_steps, "steps"}));
-  return read(sweep_.measure.repeats, {1, most_repeats, "repeats"});
+  read(sweep_.measure.warmup, {0, most_train_steps, "warmup"});
+  read(sweep_.measure.steps, {1, most_train_steps, "steps"});
+  read(sweep_.measure.repeats, {1, most_repeats, "repeats"});
 }
 
-Result<void> SweepReader::read_policy(const YamlNode& root) {
+void SweepReader::read_policy(const YamlNode& root) {
   for (const auto section : policy_sections()) {
     if (const auto* map = find(root, section))
-      SHARDSWEEP_TRY(read_policy_section(*map, section, sweep_.policy));
+      read_policy_section(*map, section, sweep_.policy, mistakes_);
   }
-  return {};
 }
 
 }  // namespace shardsweep::config

@@ -71,6 +71,7 @@ struct Scale {
   const Range& range;
   std::span<const Unit> units;
   std::string (*bound_text)(std::int64_t);
+  std::string_view otherwise;  ///< what is said of a text without a number
 };
 
 /// A number with what follows it.
@@ -127,10 +128,10 @@ std::string leading_zero(std::string_view text, std::string_view number) {
   const auto [end, error] =
       std::from_chars(number.data(), number.data() + number.size(), octal, 8);
   if (error == std::errc() && end == number.data() + number.size()) {
-    return fmt::format("{} has a leading zero and could be read as {}: write {}",
+    return fmt::format("{} has a leading zero and could be read as {}; write {}",
                        in_quotes(text), octal, plain);
   }
-  return fmt::format("{} has a leading zero: write {}", in_quotes(text), plain);
+  return fmt::format("{} has a leading zero; write {}", in_quotes(text), plain);
 }
 
 std::string plain_text(std::int64_t value) {
@@ -138,11 +139,11 @@ std::string plain_text(std::int64_t value) {
 }
 
 std::string too_small(std::string_view text, const Scale& scale) {
-  return fmt::format("{} is less than {}, the least for '{}'", in_quotes(text),
+  return fmt::format("{} is less than {}, the minimum of '{}'", in_quotes(text),
                      scale.bound_text(scale.range.least), scale.range.what);
 }
 std::string too_large(std::string_view text, const Scale& scale) {
-  return fmt::format("{} is more than {}, the most for '{}'", in_quotes(text),
+  return fmt::format("{} is more than {}, the maximum of '{}'", in_quotes(text),
                      scale.bound_text(scale.range.most), scale.range.what);
 }
 
@@ -155,7 +156,7 @@ Parsed<std::int64_t> whole(std::string_view text, const Quantity& quantity, std:
   if (!all_digits(digits)) {
     const auto meant = whole_meant(quantity.number);
     if (meant.empty()) return wrong(fmt::format("{} is not a whole number", in_quotes(text)));
-    return wrong(fmt::format("{} is not written as a whole number: write {}{}", in_quotes(text),
+    return wrong(fmt::format("{} is not written as a whole number; write {}{}", in_quotes(text),
                              meant, quantity.unit));
   }
   if (digits.size() > 1 && digits.front() == '0') return wrong(leading_zero(text, digits));
@@ -206,15 +207,15 @@ std::string unknown_unit(std::string_view text, const Quantity& quantity,
                          std::span<const Unit> units) {
   const auto meant = units_meant(units, quantity);
   if (!meant.empty())
-    return fmt::format("{} has no unit that we know: write {}", in_quotes(text), meant);
+    return fmt::format("{} has an unknown unit; write {}", in_quotes(text), meant);
   std::string known;
   for (const auto& unit : units)
     known += fmt::format("{}{}", known.empty() ? "" : ", ", unit.name);
-  return fmt::format("{} has no unit that we know: one of {}", in_quotes(text), known);
+  return fmt::format("{} has an unknown unit; the units are {}", in_quotes(text), known);
 }
 
 std::string missing_unit(std::string_view text, std::string_view a, std::string_view b) {
-  return fmt::format("{} has no unit: write '{}{}' or '{}{}'", in_quotes(text), text, a, text,
+  return fmt::format("{} has no unit; write '{}{}' or '{}{}'", in_quotes(text), text, a, text,
                      b);
 }
 
@@ -223,14 +224,14 @@ std::string hexadecimal(std::string_view text) {
   std::int64_t value = 0;
   const auto* last = text.data() + text.size();
   const auto [end, error] = std::from_chars(text.data() + 2, last, value, 16);
-  const auto hint = error == std::errc() && end == last ? fmt::format(": write {}", value) : "";
+  const auto hint = error == std::errc() && end == last ? fmt::format("; write {}", value) : "";
   return fmt::format("{} is not written as a decimal number{}", in_quotes(text), hint);
 }
 
 Parsed<std::int64_t> parse_scaled(std::string_view text, const Scale& scale) {
   const auto quantity = split(text);
   if (std::none_of(quantity.number.begin(), quantity.number.end(), is_digit))
-    return wrong(fmt::format("{} is not a whole number", in_quotes(text)));
+    return wrong(fmt::format("{} is {}", in_quotes(text), scale.otherwise));
   if (quantity.unit.empty()) return whole(text, quantity, 1, scale);
   if (quantity.number == "0" && quantity.unit.front() == 'x') return wrong(hexadecimal(text));
   const auto* unit = find_unit(scale.units, quantity.unit);
@@ -264,7 +265,7 @@ std::optional<std::int64_t> exact_product(std::string_view number, std::int64_t 
 std::string rate_without_time(std::string_view text, const Quantity& quantity,
                               std::string_view suffix, std::span<const Unit> units) {
   const auto* unit = find_unit(units, quantity.unit);
-  return fmt::format("{} is no rate: write '{}{}{}'", in_quotes(text), quantity.number,
+  return fmt::format("{} is not a rate; write '{}{}{}'", in_quotes(text), quantity.number,
                      unit != nullptr ? unit->name : std::string_view("GB"), suffix);
 }
 
@@ -274,7 +275,8 @@ Parsed<double> parse_scaled_real(std::string_view text, std::string_view suffix,
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   const auto used = static_cast<std::size_t>(end - text.data());
   if (error != std::errc() || !std::isfinite(number) || number < 0 || !is_digit(text[0]))
-    return wrong(fmt::format("{} is not a number with a unit", in_quotes(text)));
+    return wrong(fmt::format("{} is not a {}", in_quotes(text),
+                             suffix.empty() ? "latency; write 5us" : "rate; write 450GB/s"));
   auto rest = text.substr(used);
   const Quantity quantity{text.substr(0, used), rest};
   if (rest.size() < suffix.size() || rest.substr(rest.size() - suffix.size()) != suffix)
@@ -290,35 +292,35 @@ Parsed<double> parse_scaled_real(std::string_view text, std::string_view suffix,
 }  // namespace
 
 Parsed<std::int64_t> parse_count(std::string_view text, const Range& range) {
-  return parse_scaled(text, {range, count_units, plain_text});
+  return parse_scaled(text, {range, count_units, plain_text, "not a whole number"});
 }
 
 Parsed<std::int64_t> parse_bytes(std::string_view text, const Range& range) {
   const auto quantity = split(text);
   if (quantity.number.find('.') != std::string_view::npos &&
       find_unit(byte_units, quantity.unit) != nullptr && real_of(quantity.number))
-    return wrong(fmt::format("{} has a fraction: write a whole number of a smaller unit",
+    return wrong(fmt::format("{} has a fraction; write a whole number of a smaller unit",
                              in_quotes(text)));
   if (quantity.unit.empty() && all_digits(quantity.number))
     return wrong(missing_unit(text, "B", "GiB"));
-  return parse_scaled(text, {range, byte_units, bytes_text});
+  return parse_scaled(text, {range, byte_units, bytes_text, "not a size; write 17MiB"});
 }
 
 Parsed<double> parse_duration(std::string_view text) {
   const auto quantity = split(text);
   if (quantity.number.empty() || !is_digit(quantity.number.front())) {
     return wrong(
-        fmt::format("{} is not a duration, such as '15min', '250ms' or '2h'", in_quotes(text)));
+        fmt::format("{} is not a duration; write '15min', '250ms' or '2h'", in_quotes(text)));
   }
   if (quantity.unit.empty()) return wrong(missing_unit(text, "s", "min"));
   if (quantity.unit == "m") {
-    return wrong(fmt::format("{} could be minutes or milliseconds: write '{}min' or '{}ms'",
+    return wrong(fmt::format("{} could be minutes or milliseconds; write '{}min' or '{}ms'",
                              in_quotes(text), quantity.number, quantity.number));
   }
   const auto* unit = find_unit(duration_units, quantity.unit);
   if (unit == nullptr) {
     return wrong(
-        fmt::format("{} is not a duration, such as '15min', '250ms' or '2h'", in_quotes(text)));
+        fmt::format("{} is not a duration; write '15min', '250ms' or '2h'", in_quotes(text)));
   }
   const auto us = exact_product(quantity.number, unit->factor);
   if (!us) {
@@ -342,7 +344,7 @@ Parsed<double> parse_real(std::string_view text) {
   if (!value || !is_digit(text[0]))
     return wrong(fmt::format("{} is not a number of 0 or more", in_quotes(text)));
   if (text.size() > 1 && text[0] == '0' && is_digit(text[1]))
-    return wrong(fmt::format("{} has a leading zero: write it without", in_quotes(text)));
+    return wrong(fmt::format("{} has a leading zero; remove it", in_quotes(text)));
   return *value;
 }
 
@@ -351,13 +353,13 @@ Parsed<bool> parse_bool(std::string_view text) {
   if (text == "false") return false;
   for (const auto word : {"yes", "on", "True", "TRUE", "Yes", "On", "1", "y"}) {
     if (text == word)
-      return wrong(fmt::format("{} is not a boolean: write true", in_quotes(text)));
+      return wrong(fmt::format("{} is not true or false; write true", in_quotes(text)));
   }
   for (const auto word : {"no", "off", "False", "FALSE", "No", "Off", "0", "n"}) {
     if (text == word)
-      return wrong(fmt::format("{} is not a boolean: write false", in_quotes(text)));
+      return wrong(fmt::format("{} is not true or false; write false", in_quotes(text)));
   }
-  return wrong(fmt::format("{} is not a boolean: true or false", in_quotes(text)));
+  return wrong(fmt::format("{} is not true or false; write one of them", in_quotes(text)));
 }
 
 std::string bytes_text(std::int64_t bytes) {

@@ -2,6 +2,7 @@
 // yaml-cpp's events into a tree. Its exceptions, and ours that stop it early, end here.
 #include "adapters/config/yaml_tree.hpp"
 
+#include "adapters/config/syntax.hpp"
 #include "adapters/config/text.hpp"
 
 #include <fmt/format.h>
@@ -23,21 +24,29 @@ namespace {
 /// Leaves yaml-cpp's parser from within an event.
 class Refused : public std::exception {
  public:
-  explicit Refused(Fault fault) : fault_(std::move(fault)) {}
+  Refused(int line, Fault fault) : line_(line), fault_(std::move(fault)) {}
+  [[nodiscard]] int line() const { return line_; }
   [[nodiscard]] const Fault& fault() const { return fault_; }
 
  private:
+  int line_;
   Fault fault_;
 };
 
 class TreeBuilder final : public YAML::EventHandler {
  public:
-  explicit TreeBuilder(const Source& source) : source_(source) {}
+  TreeBuilder(const Source& source, Mistakes& mistakes)
+      : source_(source), mistakes_(mistakes) {}
 
   [[nodiscard]] YamlNodePtr root() const { return root_; }
 
   void OnDocumentStart(const YAML::Mark& mark) override {
-    if (documents_++ > 0) refuse(mark, "a second document begins here: one file holds one");
+    if (documents_++ == 0) return;
+    // Text that stands further left than the document ends it for the parser.
+    if (source_.line(mark.line + 1).starts_with("---") || mark.line == 0 ||
+        source_.line(mark.line).starts_with("---"))
+      refuse(mark, "a second document begins here; a file holds one");
+    refuse(mark, std::string(wrong_indentation));
   }
   void OnDocumentEnd() override {}
 
@@ -49,17 +58,19 @@ class TreeBuilder final : public YAML::EventHandler {
                 const std::string& value) override {
     auto node = node_at(mark, YamlNode::Kind::scalar);
     if (value.size() > most_scalar_bytes)
-      refuse(mark, fmt::format("a value of more than {} KiB", most_scalar_bytes >> 10));
+      refuse(mark, fmt::format("value is longer than {} KiB", most_scalar_bytes >> 10));
     // yaml-cpp's own marks: '?' plain, '!' quoted.
     if (tag != "?" && tag != "!" && !tag.empty()) refuse_tag(mark);
     node->quoted = tag == "!";
+    if (node->quoted) check_quote(mark);
     node->text = value;
     add(std::move(node), anchor);
   }
 
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     const auto found = anchors_.find(anchor);
-    if (found == anchors_.end()) refuse(mark, "an alias inside of what it stands for: a cycle");
+    if (found == anchors_.end())
+      refuse(mark, "this alias stands inside the value that it repeats; write the value out");
     attach(mark, found->second);
   }
 
@@ -79,13 +90,14 @@ class TreeBuilder final : public YAML::EventHandler {
     std::shared_ptr<YamlNode> node;
     YAML::anchor_t anchor;
     std::unordered_map<std::string, int> lines_of_keys{};
+    std::vector<std::size_t> duplicates{};  // indices of keys that stood there before
   };
 
   [[noreturn]] void refuse(const YAML::Mark& mark, const std::string& what) const {
-    throw Refused(source_.fault_at(mark.line + 1, mark.column + 1, what));
+    throw Refused(mark.line + 1, source_.fault_at(mark.line + 1, mark.column + 1, what));
   }
   [[noreturn]] void refuse_tag(const YAML::Mark& mark) const {
-    refuse(mark, "explicit tags ('!...') are not supported: the key says which type it takes");
+    refuse(mark, "tags ('!...') are not supported; remove the tag, or put the value in quotes");
   }
 
   [[nodiscard]] std::shared_ptr<YamlNode> node_at(const YAML::Mark& mark,
@@ -112,6 +124,11 @@ class TreeBuilder final : public YAML::EventHandler {
   void close() {
     auto done = std::move(open_.back());
     open_.pop_back();
+    auto& node = *done.node;
+    for (auto at = done.duplicates.rbegin(); at != done.duplicates.rend(); ++at) {
+      node.keys.erase(node.keys.begin() + static_cast<std::ptrdiff_t>(*at));
+      node.items.erase(node.items.begin() + static_cast<std::ptrdiff_t>(*at));
+    }
     add(std::move(done.node), done.anchor);
   }
 
@@ -145,16 +162,28 @@ class TreeBuilder final : public YAML::EventHandler {
   }
 
   void check_key(const YAML::Mark& mark, const YamlNode& key) {
-    if (key.kind == YamlNode::Kind::null) refuse(mark, "an empty key");
-    if (key.kind != YamlNode::Kind::scalar) refuse(mark, "a key has to be a word");
+    if (key.kind == YamlNode::Kind::null) refuse(mark, "a key is missing; write 'key: value'");
+    if (key.kind != YamlNode::Kind::scalar)
+      refuse(mark, "a key cannot be a list or a map; write a word");
     if (key.text == "<<" && !key.quoted)
-      refuse(mark, "merge keys ('<<') are not supported: write the keys out");
+      refuse(mark, "merge keys ('<<') are not supported; write the keys out");
     const auto [first, is_new] = open_.back().lines_of_keys.emplace(key.text, key.line);
     if (is_new) return;
     const auto where = first->second == mark.line + 1
                            ? "on this line"
                            : fmt::format("on line {}", first->second);
-    refuse(mark, fmt::format("duplicate key {}, first {}", in_quotes(key.text), where));
+    mistakes_.add(source_, mark.line + 1, mark.column + 1,
+                  source_.fault_at(mark.line + 1, mark.column + 1,
+                                   fmt::format("duplicate key {}, first {}; keep one of them",
+                                               in_quotes(key.text), where)));
+    open_.back().duplicates.push_back(open_.back().node->keys.size());
+  }
+
+  /// yaml-cpp takes a quote that is never closed to end with the file.
+  void check_quote(const YAML::Mark& mark) const {
+    const auto text = source_.from(mark.line + 1, mark.column + 1);
+    if (text.empty() || (text.front() != '"' && text.front() != '\'')) return;
+    if (!closing_quote(text)) refuse(mark, std::string(open_quote));
   }
 
   void count(const YAML::Mark& mark, YamlNode& parent, const YamlNode& child) const {
@@ -164,7 +193,8 @@ class TreeBuilder final : public YAML::EventHandler {
     for (const auto& each : open_)
       total += each.node->size;
     if (total > most_yaml_nodes)
-      refuse(mark, fmt::format("more than {} values, aliases written out", most_yaml_nodes));
+      refuse(mark, fmt::format("file holds more than {} values, with aliases written out",
+                               most_yaml_nodes));
     if (open_.size() + child.height > most_yaml_depth + 1) refuse_depth(mark);
   }
 
@@ -176,30 +206,24 @@ class TreeBuilder final : public YAML::EventHandler {
   }
 
   const Source& source_;
+  Mistakes& mistakes_;
   int documents_ = 0;
   YamlNodePtr root_;
   std::vector<Open> open_;
   std::unordered_map<YAML::anchor_t, YamlNodePtr> anchors_;
 };
 
-Fault syntax_fault(const Source& source, const YAML::Exception& error) {
-  const auto line = error.mark.is_null() ? 0 : error.mark.line + 1;
-  return source.fault_at(line, error.mark.column + 1,
-                         "no valid YAML: " + escaped(error.msg, 200));
-}
-
-}  // namespace
-
-Result<YamlNodePtr> parse_yaml(const Source& source) {
-  return parse_yaml(source.text(), source);
-}
-
-Result<YamlNodePtr> parse_yaml(const std::string& text, const Source& source) {
-  SHARDSWEEP_TRY(check_text(source, most_yaml_bytes));
+/// What the parser could not read, noted; the tree where it could.
+std::optional<YamlNodePtr> parse(const std::string& text, const Source& source,
+                                 Mistakes& mistakes) {
+  if (auto checked = check_text(source, most_yaml_bytes); !checked) {
+    mistakes.add(source, 0, 0, checked.error());
+    return std::nullopt;
+  }
   try {
     std::istringstream stream(text);
     YAML::Parser parser(stream);
-    TreeBuilder builder(source);
+    TreeBuilder builder(source, mistakes);
     while (parser.HandleNextDocument(builder)) {
     }
     if (builder.root()) return builder.root();
@@ -207,13 +231,34 @@ Result<YamlNodePtr> parse_yaml(const std::string& text, const Source& source) {
     nothing->source = &source;
     return YamlNodePtr(std::move(nothing));
   } catch (const Refused& refused) {
-    return tl::unexpected(refused.fault());
+    mistakes.add(source, refused.line(), 0, refused.fault());
   } catch (const YAML::Exception& error) {
-    return tl::unexpected(syntax_fault(source, error));
+    const int line = error.mark.is_null() ? 0 : error.mark.line + 1;
+    const auto found = syntax_mistake(source, error.msg, line, error.mark.column + 1);
+    mistakes.add(source, found.line, found.column,
+                 source.fault_at(found.line, found.column, found.what));
   } catch (const std::exception& error) {
-    return tl::unexpected(
-        source.fault_at(0, 0, fmt::format("no valid YAML: {}", error.what())));
+    mistakes.add(source, 0, 0,
+                 source.fault_at(0, 0, fmt::format("not valid YAML: {}", error.what())));
   }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<YamlNodePtr> parse_yaml(const Source& source, Mistakes& mistakes) {
+  return parse(source.text(), source, mistakes);
+}
+
+Result<YamlNodePtr> parse_yaml(const Source& source) {
+  return parse_yaml(source.text(), source);
+}
+
+Result<YamlNodePtr> parse_yaml(const std::string& text, const Source& source) {
+  Mistakes mistakes(source);
+  auto root = parse(text, source, mistakes);
+  SHARDSWEEP_TRY(mistakes.verdict());
+  return *std::move(root);
 }
 
 Fault fault_at(const YamlNode& node, std::string_view what) {

@@ -3,14 +3,15 @@
 // refused, quotes and positions are known. Bounded in every direction.
 #pragma once
 
+#include "adapters/config/mistakes.hpp"
 #include "adapters/config/source.hpp"
+#include "adapters/config/yaml_node.hpp"
 
 #include <shardsweep/result.hpp>
 
-#include <cstdint>
-#include <memory>
+#include <cstddef>
+#include <optional>
 #include <string>
-#include <vector>
 
 namespace shardsweep::config {
 
@@ -19,25 +20,11 @@ inline constexpr std::size_t most_yaml_nodes = 100'000;  ///< with aliases writt
 inline constexpr std::size_t most_yaml_depth = 64;
 inline constexpr std::size_t most_scalar_bytes = 64U << 10;
 
-struct YamlNode;
-using YamlNodePtr = std::shared_ptr<const YamlNode>;
-
-/// An alias is the node that it stands for, seen from a second place.
-struct YamlNode {
-  enum class Kind : std::uint8_t { null, scalar, list, map };
-  Kind kind = Kind::null;
-  bool quoted = false;
-  std::string text;                ///< of a scalar, as it was meant: without quotes
-  std::vector<YamlNodePtr> keys;   ///< of a map, scalars, all different
-  std::vector<YamlNodePtr> items;  ///< of a list, or a map's values beside `keys`
-  const Source* source = nullptr;
-  int line = 0;
-  int column = 0;          ///< in bytes, from 1
-  std::size_t size = 1;    ///< nodes in it with aliases written out, itself included
-  std::size_t height = 1;  ///< levels in it, itself included
-};
-
 /// The one document of `source`, which has to outlive the tree; a null node where it is empty.
+/// Duplicate keys are noted, and the first of them is kept; after any other fault there is no
+/// tree.
+[[nodiscard]] std::optional<YamlNodePtr> parse_yaml(const Source& source, Mistakes& mistakes);
+/// The same with a fault of all mistakes.
 [[nodiscard]] Result<YamlNodePtr> parse_yaml(const Source& source);
 /// The same of `text`, whose lines and columns are those of `source`.
 [[nodiscard]] Result<YamlNodePtr> parse_yaml(const std::string& text, const Source& source);

@@ -5,6 +5,8 @@
 #include "adapters/config/text.hpp"
 #include "adapters/recorded/rows.hpp"
 
+#include <shardsweep/load.hpp>
+
 #include <fmt/format.h>
 
 #include <array>
@@ -37,7 +39,7 @@ struct Shape {
 class PlainReader {
  public:
   PlainReader(const CsvTable& table, const RecordedOptions& options)
-      : table_(table), builder_(table, options), presets_(options.presets, sources_) {}
+      : table_(table), builder_(table, options), presets_(options.presets) {}
 
   Result<RecordedSweep> read() {
     SHARDSWEEP_TRY(find_columns());
@@ -115,12 +117,8 @@ class PlainReader {
 
   Result<void> complete(const std::string& name, Shape& shape) {
     shape.spec.name = name;
-    config::YamlNode node;
-    node.kind = config::YamlNode::Kind::scalar;
-    node.text = name;
-    node.source = &sources_.emplace_back(name, name);
     if (config::is_name(name)) {
-      if (const auto preset = presets_.model(node)) {
+      if (const auto preset = load_model(name, presets_)) {
         for (const auto& field : config::model_fields()) {
           if (shape.spec.*field.member == 0) shape.spec.*field.member = (*preset).*field.member;
         }
@@ -268,8 +266,7 @@ class PlainReader {
 
   const CsvTable& table_;
   SweepBuilder builder_;
-  config::Sources sources_;
-  config::Presets presets_;
+  std::filesystem::path presets_;
   std::map<const AxisInfo*, std::string> axis_columns_;
   std::vector<std::string_view> shape_columns_;  // as config::model_fields()
   std::string_view tied_;

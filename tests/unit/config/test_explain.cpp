@@ -142,7 +142,20 @@ class RandomSweep {
       point.settings.push_back({find_axis(name), false, {value(*find_axis(name))}});
     for (const auto& var : sweep_.vars)
       point.vars.emplace_back(var.name, var.values.back());
+    inherit(point, sweep_.axes);
+    for (const auto& zip : sweep_.zips)
+      inherit(point, zip.axes);
     sweep_.points.push_back(point);
+  }
+
+  /// As the loader does: an axis of one value is as good as a constant.
+  static void inherit(PartialPoint& point, const std::vector<AxisValues>& axes) {
+    for (const auto& axis : axes) {
+      const bool set = std::any_of(point.settings.begin(), point.settings.end(),
+                                   [&](const auto& each) { return each.axis == axis.axis; });
+      if (axis.values.size() == 1 && !set && axis.axis->name != "nodes")
+        point.settings.push_back(axis);
+    }
   }
 
   void control() {

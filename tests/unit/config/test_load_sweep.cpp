@@ -206,7 +206,7 @@ TEST_CASE("more points than a sweep file can hold are refused") {
   csv.close();
   const auto sweep = load_sweep(folder / "sweep.yaml", with_presets());
   std::filesystem::remove_all(folder);
-  CHECK(fault_of(sweep).find("a sweep has at most 100000, in 4 MiB") != std::string::npos);
+  CHECK(fault_of(sweep).find("the limit is 100000, in 4 MiB") != std::string::npos);
 }
 
 TEST_CASE("exclusions and runner and environment are kept as they are written") {

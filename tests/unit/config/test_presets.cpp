@@ -113,8 +113,8 @@ TEST_CASE("an efficiency is a share and says so") {
   for (const std::string bad : {"0", "1.5", "70"}) {
     const auto loaded = load(bad);
     REQUIRE_FALSE(loaded.has_value());
-    CHECK(loaded.error().what.find("sweep.yaml:2:45: 'gemm_efficiency' is a share, above 0 and "
-                                   "at most 1, got '" +
+    CHECK(loaded.error().what.find("sweep.yaml:2:45: 'gemm_efficiency' is a share above 0 and "
+                                   "at most 1; got '" +
                                    bad + "'") != std::string::npos);
   }
 }
@@ -146,7 +146,7 @@ TEST_CASE("a cluster in a file beside the sweep is the one that was written out"
   CHECK(less->cluster.gpus_per_node == 4);
   CHECK(less->cluster.name == "h100-8x");
   CHECK(fault_of(loaded("chain.yaml"))
-            .find("chain.yaml:1:9: a cluster in a file begins from a "
+            .find("chain.yaml:1:9: a cluster file can start from a "
                   "preset, not from another file") != std::string::npos);
   CHECK(fault_of(loaded("none.yaml")).find("sweep.yaml:2:10: ") != std::string::npos);
   CHECK(fault_of(loaded("list.yaml")).find("list.yaml:1:1: ") != std::string::npos);

@@ -66,7 +66,7 @@ TEST_CASE("a site file of comments alone is an empty one") {
 TEST_CASE("a missing site file is a fault that says so") {
   const auto site = load_site("/nowhere/site.yaml");
   REQUIRE_FALSE(site.has_value());
-  CHECK(site.error().what == "/nowhere/site.yaml: can't be read: No such file or directory");
+  CHECK(site.error().what == "/nowhere/site.yaml: cannot be read: No such file or directory");
 }
 
 TEST_CASE("bad site files are refused with the reason") {
@@ -74,27 +74,27 @@ TEST_CASE("bad site files are refused with the reason") {
   CHECK(fault("backend: pbs\n") == "1:10: expected local or slurm for 'backend', got 'pbs'");
   CHECK(fault("backed: slurm\n") == "1:1: unknown key 'backed', did you mean 'backend'?");
   CHECK(fault("shared_path: ~/runs\n") ==
-        "1:14: '~/runs' is not absolute: write the path from '/', as the nodes see it");
+        "1:14: '~/runs' is not absolute; write the path from '/', as the nodes see it");
   CHECK(fault("slurm: {job-name: x}\n") ==
-        "1:9: 'job-name' is ours to set: it carries the token by which a job is found again");
+        "1:9: 'job-name' cannot be set; the job's name holds the token that finds it again");
   CHECK(fault("slurm: {requeue: true}\n") ==
-        "1:9: 'requeue' is ours to set: a retry is decided here, with a new attempt number");
+        "1:9: 'requeue' cannot be set; shardsweep decides about retries");
   CHECK(fault("slurm: {--account: x}\n") ==
-        "1:9: '--account' is no long option of sbatch: write 'account'");
+        "1:9: '--account' is not a long option of sbatch; write 'account'");
   CHECK(fault("slurm: {mem_per_gpu: 1G}\n") ==
-        "1:9: 'mem_per_gpu' is no long option of sbatch: write 'mem-per-gpu'");
+        "1:9: 'mem_per_gpu' is not a long option of sbatch; write 'mem-per-gpu'");
   CHECK(fault("slurm: {\"a;b\": x}\n") ==
-        "1:9: 'a;b' is no long option of sbatch: small letters, digits and '-'");
+        "1:9: 'a;b' is not a long option of sbatch; use small letters, digits and '-'");
   CHECK(fault("slurm: {A: x}\n") ==
-        "1:9: 'A' is no long option of sbatch: small letters, digits and '-'");
+        "1:9: 'A' is not a long option of sbatch; use small letters, digits and '-'");
   CHECK(fault("slurm: {comment: \"a\\nb\"}\n") ==
-        "1:18: control character in 'comment': 'a\\nb'");
-  CHECK(fault("slurm: {nice: false}\n") == "1:15: 'nice: false' sets nothing: leave it out");
+        "1:18: 'comment' holds a control character: 'a\\nb'");
+  CHECK(fault("slurm: {nice: false}\n") == "1:15: 'nice: false' sets nothing; remove it");
   CHECK(fault("slurm: {account: }\n") ==
-        "1:9: expected a text for 'account', got nothing: an empty text is written ''");
+        "1:9: expected a text for 'account', got nothing; write '' for an empty text");
   CHECK(fault("prolog: ulimit\n") == "1:9: expected a list for 'prolog', got 'ulimit'");
   CHECK(fault("env: {SHARDSWEEP_HOME: /x}\n") ==
-        "1:7: 'SHARDSWEEP_HOME' can't be set: names that begin with SHARDSWEEP_ are ours");
+        "1:7: 'SHARDSWEEP_HOME' cannot be set; names that begin with SHARDSWEEP_ are reserved");
 }
 
 TEST_CASE("an explained site reads back as the same site") {
@@ -119,7 +119,7 @@ TEST_CASE("an explained site reads back as the same site") {
 TEST_CASE("an address of slurmrestd is one") {
   CHECK(SiteFile("slurmrestd: {url: localhost:6820}\n")
             .fault()
-            .find("no address of slurmrestd") != std::string::npos);
+            .find("not an address of slurmrestd") != std::string::npos);
   CHECK(SiteFile("slurmrestd: {user: me}\n").fault() != "accepted");
 }
 
@@ -127,11 +127,12 @@ TEST_CASE("ranges of node counts are checked") {
   const auto fault_of = [](const std::string& partition) {
     return SiteFile("slurm:\n  partition: " + partition + "\n").fault();
   };
-  CHECK(fault_of("{'0': a}").find("'0' is no range of node counts") != std::string::npos);
-  CHECK(fault_of("{'4-2': a}").find("'4-2' is no range of node counts") != std::string::npos);
+  CHECK(fault_of("{'0': a}").find("'0' is not a range of node counts") != std::string::npos);
+  CHECK(fault_of("{'4-2': a}").find("'4-2' is not a range of node counts") !=
+        std::string::npos);
   CHECK(fault_of("{'1-4': a, '4-8': b}").find("'4-8' overlaps with a range before it") !=
         std::string::npos);
-  CHECK(fault_of("{x: a}").find("'x' is no range of node counts") != std::string::npos);
+  CHECK(fault_of("{x: a}").find("'x' is not a range of node counts") != std::string::npos);
 }
 
 TEST_CASE("a webhook is named with its events and kept without its secrets") {
@@ -150,12 +151,11 @@ TEST_CASE("a webhook is named with its events and kept without its secrets") {
 }
 
 TEST_CASE("an address that others could listen to and half a webhook are refused") {
-  CHECK(
-      SiteFile("notify: {url: 'http://a.example/x'}\n").fault() ==
-      "1:15: 'http://a.example/x' is neither https nor http on this machine: what is told must "
-      "not be read on its way");
+  CHECK(SiteFile("notify: {url: 'http://a.example/x'}\n").fault() ==
+        "1:15: 'http://a.example/x' is neither https nor http on this machine; others could "
+        "read the notices");
   CHECK(SiteFile("notify: {events: [blind]}\n").fault() ==
-        "1:9: 'notify' needs either url, or url_file where the address is a secret");
+        "1:9: 'notify' needs one of url and url_file; use url_file for a secret address");
   CHECK(SiteFile("notify: {url_file: hook}\n").fault().find("is not absolute") !=
         std::string::npos);
   CHECK(

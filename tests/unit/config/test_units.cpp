@@ -71,8 +71,8 @@ TEST_CASE("rates and latencies carry their unit") {
   CHECK(parse_bandwidth("4.5e11B/s").value() == 450e9);
   CHECK(parse_latency("3us").value() == 3);
   CHECK(parse_latency("0.5ms").value() == 500);
-  CHECK(parse_bandwidth("450").error() == "'450' is no rate: write '450GB/s'");
-  CHECK(parse_latency("3").error() == "'3' has no unit that we know: one of us, ms");
+  CHECK(parse_bandwidth("450").error() == "'450' is not a rate; write '450GB/s'");
+  CHECK(parse_latency("3").error() == "'3' has an unknown unit; the units are us, ms");
   CHECK_FALSE(parse_bandwidth("-1GB/s").has_value());
   CHECK_FALSE(parse_bandwidth("1e308TB/s").has_value());
   CHECK_FALSE(parse_bandwidth("nanGB/s").has_value());

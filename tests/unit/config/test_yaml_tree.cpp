@@ -72,15 +72,16 @@ TEST_CASE("an empty file is a null node and not a fault") {
 
 TEST_CASE("a document is bounded in every direction") {
   CHECK(fault_of(std::string(most_yaml_bytes + 1, ' ')) ==
-        "f: is larger than 4 MiB, the most for such a file");
+        "f: is larger than 4 MiB, the limit for such a file");
   CHECK(fault_of("a: " + std::string(most_scalar_bytes + 1, 'x')) ==
-        "f:1:4: a value of more than 64 KiB");
+        "f:1:4: value is longer than 64 KiB");
   CHECK(fault_of("a: " + std::string(most_scalar_bytes, 'x')) == "accepted");
   std::string list;
   for (std::size_t at = 0; at + 1 < most_yaml_nodes; ++at)
     list += "- x\n";
   CHECK(fault_of(list) == "accepted");
-  CHECK(fault_of(list + "- x\n") == "f:100000:3: more than 100000 values, aliases written out");
+  CHECK(fault_of(list + "- x\n") ==
+        "f:100000:3: file holds more than 100000 values, with aliases written out");
   CHECK(fault_of(std::string(63, '[') + "x" + std::string(63, ']')) == "accepted");
   CHECK(fault_of(std::string(65, '[') + "x" + std::string(65, ']')) ==
         "f:1:65: nested more than 64 levels deep");
@@ -104,6 +105,6 @@ TEST_CASE("cells keep what RFC 4180 lets them hold") {
   CHECK(csv_of("a,b\r\n1,\r\n\"x, \"\"y\"\"\",\"\"\r\n") == "<a><b>\n<1>-\n<x, \"y\"><>\n");
   CHECK(csv_of("a\n\n\"1\n2\"\n3") == "<a>\n<1\n2>\n<3>\n");
   CHECK(csv_of("") == "");
-  CHECK(csv_of("a,b\n1\n") == "f:2:1: 1 cells in a row, but the header has 2");
-  CHECK(csv_of("a\n\"1\n") == "f:2:1: a quote that is never closed");
+  CHECK(csv_of("a,b\n1\n") == "f:2:1: this row has 1 cells, but the header has 2");
+  CHECK(csv_of("a\n\"1\n") == "f:2:1: this quote is never closed");
 }

@@ -39,12 +39,12 @@ TEST_CASE("hours are written back as they are read") {
 
 TEST_CASE("what is wrong with hours is said with what would be right") {
   CHECK(wrong("20-8") ==
-        "'20-8' names no hours: write 'always', '20:00-08:00' or 'mon-fri 20:00-08:00, sat-sun "
+        "'20-8' are not hours; write 'always', '20:00-08:00' or 'mon-fri 20:00-08:00, sat-sun "
         "00:00-24:00'");
   CHECK(wrong("mo 20:00-08:00") ==
-        "'mo' is no day of the week: mon, tue, wed, thu, fri, sat, sun");
+        "'mo' is not a day of the week; write mon, tue, wed, thu, fri, sat, sun");
   CHECK(wrong("08:00-08:00") ==
-        "'08:00-08:00' begins when it ends: a whole day is 00:00-24:00");
+        "'08:00-08:00' begins when it ends; write 00:00-24:00 for a whole day");
   for (const auto* text : {"", "24:00-08:00", "20:60-21:00", "20:00-24:01", "-", "20:00", "mon",
                            "mon-fri", "20:00-08:00,", "mon-xyz 20:00-08:00", "08:00-+9:00"})
     CHECK_MESSAGE(wrong(text) != "nothing", text);

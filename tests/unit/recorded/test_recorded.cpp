@@ -186,7 +186,7 @@ TEST_CASE("a fault of a table names file and line and column and value") {
   CHECK(refusal("model,outcome,tokens_per_s_per_gpu\nllama-7b,completed,nan\n",
                 RecordedFormat::csv, 8) ==
         "runs.csv:2:20: expected a number of at least 0 for 'tokens_per_s_per_gpu', got 'nan'");
-  CHECK(refusal("a,b\n1\n") == "runs.csv:2:1: 1 cells in a row, but the header has 2");
+  CHECK(refusal("a,b\n1\n") == "runs.csv:2:1: this row has 1 cells, but the header has 2");
   CHECK(refusal("a,b\n1,2\n", RecordedFormat::nanotron) ==
         "runs.csv:1:1: there is no column 'status': is this nanotron's table?");
 }
