@@ -70,7 +70,7 @@ std::string with_quoted_numbers(std::string_view line) {
 }
 
 /// "is text ('fast')": what stands in the place of a number.
-std::string kind_of(const Json& value) {
+std::string value_kind(const Json& value) {
   constexpr std::size_t most_shown = 40;
   if (value.is_string()) {
     const auto& text = value.get_ref<const std::string&>();
@@ -91,7 +91,7 @@ std::string flaw_of(const MetricInfo& metric, const Json& result) {
   if (found->is_null() && !required) return "";
   if (!found->is_number())
     return fmt::format("In the result record {} {}, not a number.", metric.name,
-                       kind_of(*found));
+                       value_kind(*found));
   const double value = found->get<double>();
   constexpr double most = 9e18;  // what a whole number holds
   if (!(std::abs(value) < most))

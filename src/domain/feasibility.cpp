@@ -317,16 +317,16 @@ std::string Judge::why_runner(const Point& point, const Finding& finding) const 
   const auto& axis = *limit->axis;
   const auto value = axis_text(axis, axis.get(point));
   if (limit->allowed.empty()) {
-    return fmt::format("{} does {} up to {}, and {} is {}", runner_name(sweep_, runner_),
-                       axis.name, limit->most, axis.name, value);
+    return fmt::format("{} runs {} up to {}; this point has {}", runner_name(sweep_, runner_),
+                       axis.name, limit->most, value);
   }
   std::string choice;
   for (const auto each : limit->allowed) {
     if (!choice.empty()) choice += ", ";
     choice += axis_text(axis, each);
   }
-  return fmt::format("{} does {} {}, and {} is {}", runner_name(sweep_, runner_), axis.name,
-                     choice, axis.name, value);
+  return fmt::format("{} runs {} {}; this point has {}", runner_name(sweep_, runner_),
+                     axis.name, choice, value);
 }
 
 std::string Judge::why_memory(const Point& point) const {

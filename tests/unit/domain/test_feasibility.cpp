@@ -177,14 +177,14 @@ TEST_CASE("what the runner cannot do is infeasible with the runner's reason") {
   };
   CHECK(verdict(sweep_64(), fp32([](Point&) {}), runner) == "feasible");
   CHECK(verdict(sweep_64(), good(), runner) ==
-        "runner:dtype: shardbench-cuda 1.0 does dtype fp32, fp64, and dtype is bf16");
+        "runner:dtype: shardbench-cuda 1.0 runs dtype fp32, fp64; this point has bf16");
   CHECK(verdict(sweep_64(), fp32([](Point& p) {
                   p.layout.tp = 2, p.layout.dp = 4, p.layout.grad_accum = 16;
                 }),
-                runner) == "runner:tp: shardbench-cuda 1.0 does tp up to 1, and tp is 2");
+                runner) == "runner:tp: shardbench-cuda 1.0 runs tp up to 1; this point has 2");
   CHECK(verdict(sweep_64(), fp32([](Point& p) { p.layout.recompute = Recompute::full; }),
                 runner) ==
-        "runner:recompute: shardbench-cuda 1.0 does recompute none, and recompute is full");
+        "runner:recompute: shardbench-cuda 1.0 runs recompute none; this point has full");
 }
 
 TEST_CASE("the runner's rules come before the excludes and those before memory") {
