@@ -106,13 +106,13 @@ TEST_CASE("the phases of a train step add up to it") {
 }
 
 TEST_CASE("who waits for a slow rank waits beside the optimizer") {
-  const std::string text = records_of({"--dp", "2", "--fault", "slow@train:1"});
+  const std::string text = records_of({"--dp", "2", "--fault", "slow@train:1", "--steps", "5"});
   const std::string times = object(text, "phase_ms");
   // 50 ms between backward and update: one rank sleeps (other), the other one waits for it.
   CHECK(number(times, "other") >= 20);
-  CHECK(number(times, "gradient_norm") >= 20);
-  CHECK(number(times, "optimizer") < 20);
-  CHECK(number(object(text, "wait_ms"), "world") >= 20);
+  CHECK(number(times, "gradient_norm") >= 10);
+  CHECK(number(times, "optimizer") < number(times, "gradient_norm") / 2);
+  CHECK(number(object(text, "wait_ms"), "world") >= 10);
 }
 
 TEST_CASE("transfers between stages are a phase of their own") {
