@@ -24,6 +24,18 @@ std::optional<std::int64_t> index_of_id(std::string_view id) {
   return mark == std::string_view::npos ? std::nullopt : index_in(id.substr(mark + 1));
 }
 
+/// "3" or "3-5", appended to `indices`; false where it is neither.
+bool add_range(std::string_view text, std::vector<std::int64_t>& indices) {
+  constexpr std::int64_t longest_array = 100'000;
+  const std::size_t dash = text.find('-');
+  const auto first = index_in(text.substr(0, dash));
+  const auto last = dash == std::string_view::npos ? first : index_in(text.substr(dash + 1));
+  if (!first || !last || *last < *first || *last >= longest_array) return false;
+  for (std::int64_t index = *first; index <= *last; ++index)
+    indices.push_back(index);
+  return static_cast<std::int64_t>(indices.size()) <= longest_array;
+}
+
 /// Interpreter, options and comments: up to the first line that does something.
 std::string_view head_of(std::string_view script) {
   std::size_t end = 0;
@@ -54,6 +66,24 @@ std::optional<ArrayElement> element_in(std::string_view token_or_name) {
 std::string allocation_name(std::string_view name, std::string_view id) {
   const auto index = index_of_id(id);
   return index ? element_token(name, *index) : std::string(name);
+}
+
+std::vector<std::string> element_ids(std::string_view id) {
+  const std::size_t open = id.find("_[");
+  if (open == std::string_view::npos || !id.ends_with(']')) return {std::string(id)};
+  std::string_view list = id.substr(open + 2, id.size() - open - 3);
+  list = list.substr(0, list.find('%'));  // how many may run at once
+  std::vector<std::int64_t> indices;
+  for (;;) {
+    const std::size_t comma = list.find(',');
+    if (!add_range(list.substr(0, comma), indices)) return {std::string(id)};
+    if (comma == std::string_view::npos) break;
+    list.remove_prefix(comma + 1);
+  }
+  std::vector<std::string> ids;
+  for (const std::int64_t index : indices)
+    ids.push_back(fmt::format("{}_{}", id.substr(0, open), index));
+  return ids;
 }
 
 std::string slurm_name(std::string_view job_name, std::string_view id) {

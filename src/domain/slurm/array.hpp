@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace shardsweep::slurm {
 
@@ -27,6 +28,11 @@ struct ArrayElement {
 /// The job name of the allocation whose job Slurm lists under `name` with `id`.
 /// A line that stands for several elements ("12_[3-9]") is nobody's.
 [[nodiscard]] std::string allocation_name(std::string_view name, std::string_view id);
+
+/// The ids of the elements that a line of sacct stands for: "12_[0-2,5]" are 12_0, 12_1, 12_2
+/// and 12_5. An id of one job is itself; what is no such list, or is longer than any array,
+/// too.
+[[nodiscard]] std::vector<std::string> element_ids(std::string_view id);
 
 /// Slurm's own name for the job with `id` of the allocation called `job_name`: it may have been
 /// submitted as an element or, where an array was not to be had, by itself.

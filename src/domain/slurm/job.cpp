@@ -205,14 +205,17 @@ Result<std::vector<Job>> parse_accounting(std::string_view text) {
     const auto exit_code = number_of<int>(code[0]);
     const auto signal = code.size() == 2 ? number_of<int>(code[1]) : std::nullopt;
     if (!exit_code || !signal) return garbage("sacct", line);
-    jobs.push_back({.id = std::string(part[0]),
-                    .name = allocation_name(part[5], part[0]),
-                    .state = std::string(part[1]),
-                    .reason = std::string(part[2]),
-                    .nodes = std::string(part[3]),
-                    .exit_code = *exit_code,
-                    .signal = *signal,
-                    .source = Source::accounting});
+    // Elements that never started share a line.
+    for (const std::string& id : element_ids(part[0])) {
+      jobs.push_back({.id = id,
+                      .name = allocation_name(part[5], id),
+                      .state = std::string(part[1]),
+                      .reason = std::string(part[2]),
+                      .nodes = std::string(part[3]),
+                      .exit_code = *exit_code,
+                      .signal = *signal,
+                      .source = Source::accounting});
+    }
   }
   return jobs;
 }

@@ -58,6 +58,24 @@ TEST_CASE("Slurm's name and id together name the allocation, and back") {
   CHECK(slurm_name("s-n2_3f", "12") == "s-n2_3f");
 }
 
+TEST_CASE("a line of accounting that stands for several elements is about each of them") {
+  using Ids = std::vector<std::string>;
+  CHECK(element_ids("12_[0-2,5]") == Ids{"12_0", "12_1", "12_2", "12_5"});
+  CHECK(element_ids("12_[3-4%2]") == Ids{"12_3", "12_4"});
+  CHECK(element_ids("12") == Ids{"12"});
+  CHECK(element_ids("12_7") == Ids{"12_7"});
+  for (const char* odd : {"12_[", "12_[]", "12_[a]", "12_[3-1]", "12_[0-999999999]", "12_[1,]"})
+    CHECK(element_ids(odd) == Ids{odd});
+  const auto jobs = parse_accounting(
+      "12_[0-1]\x1f"
+      "CANCELLED by 1000\x1fNone\x1fNone assigned\x1f"
+      "0:0\x1fs_3f\n");
+  REQUIRE(jobs);
+  REQUIRE(jobs->size() == 2);
+  CHECK((*jobs)[1].name == "s_3f.1");
+  CHECK((*jobs)[1].state == "CANCELLED by 1000");
+}
+
 TEST_CASE("each element is found in the queue, with the state that is its own") {
   const auto jobs =
       parse_queue(line("12_0", "s-n2_3f") + line("12_10", "s-n2_3f") + line("13", "s-n2_3e"));
