@@ -25,6 +25,10 @@ namespace {
 /// few writes, and what is assigned can only be taken back one by one.
 constexpr std::int64_t most_open = 64;
 
+/// 48 bits: with 32 of them a collision is likely among 10^5 allocations, and a token is
+/// unique.
+constexpr int token_digits = 12;
+
 /// Prolog, srun and node agents, before the lead can start anything.
 constexpr double start_s = 120;
 
@@ -229,7 +233,7 @@ class Decider {
       node.state = NodeState::probation;
       node.since = input_.now;
       changes_.emplace_back(SetNode{node});
-      AllocationRow row = new_allocation(sweep, facts, 1, input_.random_hex(8));
+      AllocationRow row = new_allocation(sweep, facts, 1, input_.random_hex(token_digits));
       row.probe_of = name;
       row.time_limit_s = manners_.time_within_hours(
           facts, wall_time_s(0, facts.policy.probe_limit_s, facts.policy), needed_s);
@@ -268,7 +272,7 @@ class Decider {
       Demand one{.nodes = node_count(*waiting(sweep.id).front())};
       one.longest_s = waiting(sweep.id).front()->predicted_s;
       if (room && is_welcome(facts, one))
-        make_allocation(sweep, facts, one, input_.random_hex(8));
+        make_allocation(sweep, facts, one, input_.random_hex(token_digits));
       return;
     }
     for (Demand demand : demands(sweep.id)) {
@@ -396,9 +400,9 @@ class Decider {
   /// What is made in one go for the same node count asks Slurm for the same: it can be an
   /// array.
   std::string next_token(const Policy& policy, std::int64_t made, std::string& array) {
-    if (policy.lane_array <= 1) return input_.random_hex(8);
+    if (policy.lane_array <= 1) return input_.random_hex(token_digits);
     const std::int64_t index = made % policy.lane_array;
-    if (index == 0) array = input_.random_hex(8);
+    if (index == 0) array = input_.random_hex(token_digits);
     return slurm::element_token(array, index);
   }
 
