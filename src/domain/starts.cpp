@@ -20,6 +20,16 @@ bool hours_went_by(const AllocationRow& allocation, Timestamp now) {
   return static_cast<double>(allocation.deadline - now) / 1e6 < allocation.time_limit_s + 60;
 }
 
+/// It was refused while it excluded nodes that have been let back in since: several jobs may
+/// have asked for the same impossible rest, and the next ones ask for all nodes.
+bool excluded_too_many(const AllocationRow& allocation, const World& world) {
+  if (allocation.submission != Submission::refused) return false;
+  return std::any_of(world.nodes.begin(), world.nodes.end(), [&](const auto& entry) {
+    return entry.second.state == NodeState::trusted &&
+           entry.second.since > allocation.created_at;
+  });
+}
+
 std::string reason(std::int64_t failures, const std::string& why, const std::string& log) {
   return fmt::format("paused: {} allocation{} in a row failed, the last one {} (see {})",
                      failures, failures == 1 ? "" : "s", why, log);
@@ -27,12 +37,13 @@ std::string reason(std::int64_t failures, const std::string& why, const std::str
 
 }  // namespace
 
-Start judge_start(const AllocationRow& allocation, Timestamp now) {
+Start judge_start(const AllocationRow& allocation, const World& world, Timestamp now) {
   if (allocation.started) return Start::began;
   // One that was drained because nothing was left for it has failed at nothing; one that gave
   // its work back has.
   if (allocation.draining && !allocation.gave_back) return Start::unwanted;
   if (hours_went_by(allocation, now)) return Start::unwanted;
+  if (excluded_too_many(allocation, world)) return Start::failed_node;
   const bool elsewhere =
       allocation.end_outcome && says_nothing_of_the_job(*allocation.end_outcome);
   return elsewhere ? Start::failed_node : Start::failed;
@@ -52,7 +63,7 @@ std::optional<std::string> count_start(Fold fold, const Policy& policy,
   const auto sweep =
       std::find_if(fold.world.sweeps.begin(), fold.world.sweeps.end(),
                    [&](const SweepRow& row) { return row.id == allocation.sweep; });
-  const Start start = judge_start(allocation, fold.now);
+  const Start start = judge_start(allocation, fold.world, fold.now);
   if (sweep == fold.world.sweeps.end() || start == Start::unwanted) return std::nullopt;
   const SetSweep before = stored(*sweep);
   std::optional<std::string> paused;

@@ -22,7 +22,8 @@ enum class Start : std::uint8_t {
 };
 
 /// How an allocation that is over has begun.
-[[nodiscard]] Start judge_start(const AllocationRow& allocation, Timestamp now);
+[[nodiscard]] Start judge_start(const AllocationRow& allocation, const World& world,
+                                Timestamp now);
 
 /// Counts it in its sweep, which is paused where that was one too many: then the reason, with
 /// `log` as the file to look into.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What allocations that start nothing come to, and what is remembered of each from look to
 // look.
+#include "domain/allocation.hpp"
 #include "domain/starts.hpp"
 #include "unit/domain/world_case.hpp"
 
@@ -110,12 +111,27 @@ TEST_CASE("one that was released before it began says nothing") {
 TEST_CASE("hours that went by while it waited are no failure") {
   AllocationRow waited = ended(Outcome::timeout);
   waited.time_limit_s = 3600;
-  CHECK(judge_start(waited, noon) == Start::failed);
+  CHECK(judge_start(waited, World{}, noon) == Start::failed);
   waited.deadline = noon + std::int64_t{3600} * 1'000'000;
-  CHECK(judge_start(waited, noon) == Start::unwanted);
-  CHECK(judge_start(waited, noon - std::int64_t{600} * 1'000'000) == Start::failed);
+  CHECK(judge_start(waited, World{}, noon) == Start::unwanted);
+  CHECK(judge_start(waited, World{}, noon - std::int64_t{600} * 1'000'000) == Start::failed);
   waited.claimed_at = noon;
-  CHECK(judge_start(waited, noon) == Start::failed);
+  CHECK(judge_start(waited, World{}, noon) == Start::failed);
+}
+
+TEST_CASE("a refusal of a job that excluded nodes does not count against the sweep") {
+  Starts c;
+  World world;
+  AllocationRow refused = ended();
+  refused.submission = Submission::refused;
+  refused.created_at = noon - 10;
+  CHECK(judge_start(refused, world, noon) == Start::failed);
+  // The first refusal of a wave lets all nodes back in; three more are on their way.
+  world.nodes["n1"] = {.node = "n1", .state = NodeState::trusted, .since = noon - 5};
+  CHECK(judge_start(refused, world, noon) == Start::failed_node);
+  // A job that was made after that asked for all nodes.
+  refused.created_at = noon;
+  CHECK(judge_start(refused, world, noon) == Start::failed);
 }
 
 TEST_CASE("what a lead does is remembered in its row") {
