@@ -125,6 +125,9 @@ Result<void> Daemon::prepare(const AllocationRow& allocation) {
                  fmt::format("cannot make '{}': {}", paths.dir.string(), error.message()));
   }
   if (allocation.backend != "local") SHARDSWEEP_TRY(write_script(allocation));
+  // The lead's file exists before anyone looks for it: NFS hides a new file for up to a minute
+  // from a host that has missed it once.
+  SHARDSWEEP_TRY(LineWriter::open(paths.from_lead()));
   const Policy& policy = policy_of(allocation.sweep);
   AllocationSpec spec;
   spec.token = allocation.token;
@@ -201,11 +204,9 @@ Result<Daemon::Channel*> Daemon::channel_of(const AllocationRow& allocation) {
 }
 
 Result<void> Daemon::send(Channel& channel, ToLeadBody body) {
-  if (!channel.writer) {
-    SHARDSWEEP_ASSIGN(channel.writer, LineWriter::open(channel.to_lead));
-  }
-  SHARDSWEEP_TRY(
-      channel.writer->append(encode(ToLead{channel.n + 1, epoch_, std::move(body)}), true));
+  // Opened for each line: a descriptor per live allocation would run out at about a thousand.
+  SHARDSWEEP_ASSIGN(LineWriter writer, LineWriter::open(channel.to_lead));
+  SHARDSWEEP_TRY(writer.append(encode(ToLead{channel.n + 1, epoch_, std::move(body)}), true));
   ++channel.n;
   return {};
 }

@@ -81,7 +81,6 @@ class Daemon {
     std::filesystem::path to_lead;
     LineReader reader;
     std::deque<std::string> unread;  ///< lines of from_lead that are not folded yet
-    std::optional<LineWriter> writer;
     std::int64_t n = 0;
     std::set<AttemptId> assigned;
     std::set<AttemptId> revoked;
