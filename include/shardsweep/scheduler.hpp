@@ -110,6 +110,7 @@ struct JobSeen {
   std::string advice{};      ///< why it waits, in plain words with what to do about it
   std::string nodes{};       ///< as the scheduler writes them
   bool after_claim = false;  ///< it was claimed before this look began
+  bool own_cancel = false;   ///< shardsweep cancelled it, not the user
 };
 /// A second job with this token: it has been cancelled.
 struct JobDuplicate {

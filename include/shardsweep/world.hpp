@@ -115,6 +115,11 @@ struct AllocationRow {
   Timestamp quiet_since = 0;    ///< since when its lead was found silent; 0: it speaks
   std::string probe_of{};       ///< the node that it tries again with a short run; empty: none
   Timestamp control_since = 0;  ///< its last control has started; 0: not seen by this daemon
+  // Known to this process alone.
+  bool own_cancel = false;  ///< the daemon cancelled its job, not a user
+  /// The login node's clock less the lead's, with the delay of the file system: the least that
+  /// this process has seen. None: it has read no line yet.
+  std::optional<Timestamp> clock_lead{};
 };
 
 // ---- nodes

@@ -2,6 +2,7 @@
 // Observations: the scheduler's words, the leads' lines, the runners' records.
 #include "daemon/daemon.hpp"
 #include "domain/abandoned.hpp"
+#include "domain/allocation.hpp"
 #include "domain/control.hpp"
 #include "domain/fold.hpp"
 #include "domain/silence.hpp"

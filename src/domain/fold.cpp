@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "domain/fold.hpp"
 
+#include "domain/allocation.hpp"
 #include "domain/control.hpp"
 #include "domain/nodes.hpp"
 #include "domain/stragglers.hpp"
@@ -138,8 +139,9 @@ bool is_poison(const Ending& said, const Ending& judged) {
   return said.outcome == Outcome::node_failure && judged.outcome == Outcome::crashed;
 }
 
+/// `at` is a time by the clock that its start was taken from.
 void end_attempt(Fold fold, const Policy& policy, AttemptId id, const Ending& said,
-                 const RecordsSummary& records) {
+                 const RecordsSummary& records, Timestamp at) {
   const auto found = fold.world.attempts.find(id);
   if (found == fold.world.attempts.end() || found->second.state == State::ended) return;
   AttemptRow& attempt = found->second;
@@ -161,7 +163,7 @@ void end_attempt(Fold fold, const Policy& policy, AttemptId id, const Ending& sa
                                        .cause = ending.cause,
                                        .source = ending.source,
                                        .leaked = ending.leaked,
-                                       .ended_at = fold.now,
+                                       .ended_at = at,
                                        .node = ending.node,
                                        .also = ending.also});
   if (records.result) {
@@ -282,7 +284,7 @@ struct LineFolder {
       return measure_control(*time, ended);
     // The lead knows that it was told to stop; the scheduler knows why.
     if (ended.outcome == Outcome::preempted && allocation.end_outcome) {
-      ending.outcome = *allocation.end_outcome;
+      ending.outcome = *meaning_of_end(allocation);
       ending.cause = fmt::format("{}; {}", allocation.end_reason, ended.cause);
       ending.source = "scheduler";
     }
@@ -293,7 +295,7 @@ struct LineFolder {
         control_is_off(fold.world, policy, allocation.id))
       recorded.result->mark = "contaminated";
     compare_nodes(ended, recorded);
-    end_attempt(fold, policy, ended.attempt, ending, recorded);
+    end_attempt(fold, policy, ended.attempt, ending, recorded, at);
   }
   /// What was disturbed tells nothing about who is slow.
   void compare_nodes(const Ended& ended, const RecordsSummary& recorded) const {
@@ -454,6 +456,7 @@ struct SchedulerFolder {
         add_evidence(fold, first_node(event.nodes),
                      {.at = fold.now, .kind = "lost", .detail = event.detail});
       if (!row->end_outcome) row->end_outcome = event.outcome;
+      row->own_cancel = event.own_cancel;
     }
     // It had started: Slurm has put it back, against --no-requeue. It is not started again.
     if (event.state == JobState::pending && event.after_claim && !row->end_outcome) {
@@ -471,6 +474,9 @@ struct SchedulerFolder {
   }
   void operator()(const JobNotSeen& event) const {
     if (auto* row = find_allocation(fold.world, event.token)) {
+      // The lead's own lines outrank a list without its job: the list may be stale or filtered,
+      // and the job may have been renamed.
+      if (is_heard(*row, fold.now)) return;
       clear_missing(*row);
       // Not there is no success: what it ran is decided by its files (fold_gone). One that has
       // not started is submitted again (submit_again): a controller that dies forgets what it
@@ -498,14 +504,11 @@ void fold_line(Fold fold, const Policy& policy, AllocationId allocation, const F
   if (row == nullptr || line.n <= row->from_lead_n) return;
   row->from_lead_n = line.n;
   row->last_beat = line.t;
+  const Timestamp ahead = fold.now - line.t;
+  row->clock_lead = std::min(row->clock_lead.value_or(ahead), ahead);
   std::visit(LineFolder{fold, policy, *row, line.t, records}, line.body);
   // A beat alone is no news: it is not worth a transaction.
   if (!std::holds_alternative<Beat>(line.body)) put(fold, *row);
-}
-
-bool never_seen(const AllocationRow& row) {
-  return row.job_state == JobState::ended && row.claimed_at == 0 && row.job_id.empty() &&
-         (row.submission == Submission::committed || row.submission == Submission::unknown);
 }
 
 void submit_again(Fold fold, AllocationRow& row) {
@@ -540,7 +543,7 @@ Ending ending_of(const RecordsSummary& records, const AllocationRow& allocation,
     return {.outcome = *records.error, .cause = records.error_message, .source = "runner"};
   if (records.owns_flaw)
     return {.outcome = Outcome::crashed, .cause = records.flaw, .source = "runner"};
-  return {.outcome = allocation.end_outcome.value_or(Outcome::lost),
+  return {.outcome = meaning_of_end(allocation).value_or(Outcome::lost),
           .cause = "its allocation is gone: " + why,
           .source = allocation.end_outcome ? "scheduler" : "daemon"};
 }
@@ -560,7 +563,7 @@ void fold_gone(Fold fold, const Policy& policy, AllocationId allocation,
       continue;
     }
     end_attempt(fold, policy, orphan.attempt, ending_of(orphan.records, *row, why),
-                orphan.records);
+                orphan.records, last_sign(*row, fold.now));
   }
   // Where its short run has ended this says nothing new.
   if (!row->probe_of.empty() && row->draining && row->claimed_at == 0) {

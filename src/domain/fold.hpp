@@ -30,9 +30,6 @@ void fold_line(Fold fold, const Policy& policy, AllocationId allocation, const F
 /// to be read once more first (fold_gone).
 void fold_scheduler(Fold fold, const SchedulerEvent& event);
 
-/// Clean looks have found no job for an allocation that was, or may have been, submitted, and
-/// no lead has claimed it.
-[[nodiscard]] bool never_seen(const AllocationRow& row);
 /// It is submitted again, under the same token: should the first job turn up after all, the
 /// claim lets one of the two run.
 void submit_again(Fold fold, AllocationRow& row);

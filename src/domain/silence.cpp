@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "domain/silence.hpp"
 
+#include "domain/allocation.hpp"
+
 #include <fmt/format.h>
 
 namespace shardsweep {
@@ -24,8 +26,7 @@ bool should_speak(const AllocationRow& row) {
 
 void judge_silence(Fold fold, const Policy& policy, AllocationRow& allocation) {
   const double half_s = policy.lead_limit_s / 2;
-  const bool quiet =
-      should_speak(allocation) && seconds_between(allocation.last_beat, fold.now) > half_s;
+  const bool quiet = should_speak(allocation) && silence_s(allocation, fold.now) > half_s;
   if (!quiet) {
     if (allocation.quiet_since == 0) return;
     allocation.quiet_since = 0;
@@ -36,7 +37,7 @@ void judge_silence(Fold fold, const Policy& policy, AllocationRow& allocation) {
     allocation.end_outcome = Outcome::node_failure;
     allocation.end_reason =
         fmt::format("no word from its lead for {:.0f} s, while its job runs",
-                    seconds_between(allocation.last_beat, fold.now));
+                    silence_s(allocation, fold.now));
     fold.changes.emplace_back(AddEvent{.at = fold.now,
                                        .sweep = allocation.sweep,
                                        .allocation = allocation.id,

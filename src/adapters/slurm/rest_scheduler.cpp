@@ -347,12 +347,9 @@ class SlurmRestScheduler final : public Scheduler {
     for (const NamedJob& job : result.cancel)
       cancel_job(job.id);
     for (SchedulerEvent& event : result.events) {
+      // Accounting names our user for both; without accounting nobody is named.
       auto* seen = std::get_if<JobSeen>(&event);
-      // slurmrestd does not say who cancelled it; our own we know.
-      if (seen != nullptr && seen->outcome == Outcome::reaped &&
-          cancelled_at_s_.count(seen->job_id) != 0) {
-        seen->outcome = Outcome::cancelled;
-      }
+      if (seen != nullptr && cancelled_at_s_.contains(seen->job_id)) mark_own_cancel(*seen);
       events_.push_back(std::move(event));
     }
   }

@@ -145,6 +145,12 @@ std::vector<AllocationHandle> to_be_accounted(const std::vector<AllocationHandle
   return open;
 }
 
+void mark_own_cancel(JobSeen& seen) {
+  if (seen.outcome != Outcome::reaped && seen.outcome != Outcome::cancelled) return;
+  seen.outcome = Outcome::cancelled;
+  seen.own_cancel = true;
+}
+
 LookResult conclude(const std::vector<AllocationHandle>& handles, const std::vector<Job>& jobs,
                     const LookContext& context, MissedJobs& missed) {
   LookResult result;

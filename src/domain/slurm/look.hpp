@@ -44,6 +44,9 @@ struct NamedJob {
   friend bool operator==(const NamedJob&, const NamedJob&) = default;
 };
 
+/// Slurm says that a job was cancelled, and shardsweep asked for that.
+void mark_own_cancel(JobSeen& seen);
+
 struct LookResult {
   std::vector<SchedulerEvent> events;
   std::vector<NamedJob> cancel;  ///< duplicates, and jobs that can never start

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Allocations on a cluster: how many there are and for how long, and what the scheduler's words
 // do to them and to what ran in them.
+#include "domain/allocation.hpp"
 #include "domain/slurm/array.hpp"
 #include "unit/domain/world_case.hpp"
 
@@ -169,6 +170,7 @@ TEST_CASE("what Slurm says of a job's end is the outcome of what ran in it") {
     Cluster c;
     c.trials(1, 2);
     c.decide();
+    c.allocation().time_limit_s = 60;
     c.line(Claimed{.token = c.allocation().token});
     c.line(Started{.attempt = 1});
     c.seen(JobState::ended, outcome, "NODE_FAIL (NodeDown)");
@@ -190,6 +192,7 @@ TEST_CASE("a lead that was told to stop does not know why: Slurm's word counts")
   Cluster c;
   c.trials(1, 1);
   c.decide();
+  c.allocation().time_limit_s = 60;
   c.line(Claimed{.token = c.allocation().token});
   c.line(Started{.attempt = 1});
   c.seen(JobState::ended, Outcome::timeout, "TIMEOUT (TimeLimit)");
