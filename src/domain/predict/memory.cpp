@@ -13,7 +13,7 @@ namespace {
 
 constexpr MemoryFamily cuda_family{.name = "shardbench", .overhead_bytes = 500e6 + 32 * mib};
 constexpr MemoryFamily cpu_family{
-    .name = "shardbench-cpu", .flash_attention = false, .overhead_bytes = 16 * mib};
+    .name = "shardbench-cpu", .flash_attention = false, .stages_parts = true};
 
 std::int64_t whole(double bytes) {
   constexpr double most = 9e18;
@@ -165,8 +165,10 @@ double communication_bytes(const Shape& shape, const Point& point, const MemoryF
   double bytes = 0;
   if (layout.pp > 1) bytes += 2 * row / between;
   // Where bf16 gradients lie in buckets, they are counted whole.
-  if (layout.dp > 1 && family.bucket_bytes == 0)
-    bytes += std::min(layout.bucket_mb * mib, gradient_bytes);
+  if (layout.dp > 1 && family.bucket_bytes == 0) {
+    bytes += std::min(layout.bucket_mb * mib, gradient_bytes) /
+             (family.stages_parts ? shape.dp : 1);
+  }
   if (layout.tp > 1) {
     bytes += family.tp_buffer_rows * row;
     if (layout.pp == 1) bytes += family.tp_retained_rows * row;

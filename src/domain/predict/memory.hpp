@@ -56,6 +56,9 @@ struct MemoryFamily {
   double logits_bytes = 0;       ///< per logit; 0: e
   double working_layers = 0;     ///< of the layer in backward: gradients of its activations
 
+  /// A ring over sockets holds one rank's part of a gradient bucket, NCCL the bucket.
+  bool stages_parts = false;
+
   /// Of a model without gate (f = 4h), as GPT: Megatron's other kind. False: never.
   bool plain_where_ffn_is_4h = false;
 
@@ -72,7 +75,8 @@ struct MemoryFamily {
 /// shardbench on GPUs: fp32 main gradients as Megatron; no probabilities kept; 0.5 GB of
 /// context and a 32 MiB cuBLAS workspace.
 [[nodiscard]] const MemoryFamily& shardbench_cuda_memory();
-/// shardbench on a CPU: keeps the probabilities; 16 MiB for the process itself.
+/// shardbench on a CPU: keeps the probabilities. Its limit and its peak count tensors alone: a
+/// process's code and stack are no part of them.
 [[nodiscard]] const MemoryFamily& shardbench_cpu_memory();
 
 /// Bytes per rank of the stage that needs most: the first (most in flight, embedding) or the

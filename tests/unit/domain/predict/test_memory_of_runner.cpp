@@ -10,6 +10,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <string>
 
 using namespace shardsweep;
@@ -85,6 +86,59 @@ TEST_CASE("what the planner says of sharded state is what the meta device counts
         CHECK(counted(cost, shardbench::MemoryClass::gradients) <= gradients + gradients_whole);
         CHECK(counted(cost, shardbench::MemoryClass::parameters) >= weights);
         CHECK(counted(cost, shardbench::MemoryClass::parameters) <= weights + weights_whole);
+      }
+    }
+  }
+}
+
+TEST_CASE("the memory of a layout on a CPU is what the meta device counts") {
+  ModelSpec mini{.name = "mini",
+                 .layers = 4,
+                 .hidden = 128,
+                 .ffn = 352,
+                 .heads = 8,
+                 .kv_heads = 4,
+                 .vocab = 512};
+  struct Degrees {
+    std::int32_t dp, tp, pp, zero;
+  };
+  constexpr std::array<Degrees, 7> all{{{1, 1, 1, 0},
+                                        {2, 1, 1, 0},
+                                        {2, 1, 1, 1},
+                                        {4, 1, 1, 0},
+                                        {1, 2, 1, 0},
+                                        {1, 1, 2, 0},
+                                        {1, 2, 2, 0}}};
+  for (const auto& degrees : all) {
+    for (const std::int32_t micro_batch : {1, 4, 16}) {
+      for (const auto recompute : {Recompute::none, Recompute::full}) {
+        auto point = point_of(degrees.dp, 1, degrees.zero);
+        point.dtype = Dtype::fp32;
+        point.layout.tp = degrees.tp;
+        point.layout.pp = degrees.pp;
+        point.layout.micro_batch = micro_batch;
+        point.layout.grad_accum = 4;
+        point.layout.recompute = recompute;
+        auto options = options_of(mini, point);
+        options.dtype = shardbench::Dtype::fp32;
+        options.layout.pp = degrees.pp;
+        options.layout.micro_batch = micro_batch;
+        options.layout.grad_accum = 4;
+        options.layout.recompute = recompute == Recompute::full ? shardbench::Recompute::full
+                                                                : shardbench::Recompute::none;
+        i64 peak = 0;
+        for (i64 rank = 0; rank < degrees.dp * degrees.tp * degrees.pp; ++rank)
+          peak = std::max(peak, shardbench::cost_of_rank(options, rank).peak_bytes);
+        CAPTURE(degrees.dp);
+        CAPTURE(degrees.tp);
+        CAPTURE(degrees.pp);
+        CAPTURE(degrees.zero);
+        CAPTURE(micro_batch);
+        CAPTURE(recompute == Recompute::full);
+        const auto estimate = estimate_memory(mini, point, shardbench_cpu_memory());
+        const double ratio = static_cast<double>(estimate.total()) / static_cast<double>(peak);
+        CHECK(ratio > 0.9);
+        CHECK(ratio < 1.15);
       }
     }
   }
