@@ -77,6 +77,7 @@ struct SearchRow {
   std::optional<Outcome> outcome;
   bool attempted = false;
   bool rerun = false;               ///< asked for by name
+  bool spared = false;              ///< skipped because its cell's search was over
   double tokens_per_s_per_gpu = 0;  ///< of its counted, unmarked measurement; 0: none
   std::int64_t peak_memory_bytes = 0;
   double gpu_seconds = 0;  ///< of its attempts that are over

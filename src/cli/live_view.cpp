@@ -3,7 +3,6 @@
 
 #include "cli/cell_text.hpp"
 #include "cli/exit_code.hpp"
-#include "domain/search/cell_search.hpp"
 #include "domain/text.hpp"
 
 #include <fmt/format.h>
@@ -215,18 +214,11 @@ void add_numbers(StyledLine& text, const FinishedLine& line, const Columns& colu
   }
 }
 
-std::string cause_text(const FinishedLine& line) {
-  const std::string& cause = line.trial.cause;
-  return line.trials > 1 ? cause.substr(0, cause.find(bound_mark)) : cause;
-}
-
+/// Of trials that a search skips the event says what holds for all of them.
 bool same_reason(const FinishedTrial& one, const FinishedTrial& other) {
-  const auto reason = [](const FinishedTrial& trial) {
-    return trial.cause.substr(0, trial.cause.find(bound_mark));
-  };
   return one.attempt == 0 && other.attempt == 0 && one.outcome == other.outcome &&
          one.cell.sweep == other.cell.sweep && one.again == other.again &&
-         (one.outcome == Outcome::cancelled || reason(one) == reason(other));
+         (one.outcome == Outcome::cancelled || one.cause == other.cause);
 }
 
 }  // namespace
@@ -364,7 +356,7 @@ StyledLine finished_line(const FinishedLine& line, std::optional<std::size_t> wi
   if (measured) add_numbers(text, line, columns);
   if (const std::string again = again_text(trial); !again.empty())
     text.push_back({"  " + again, Style::notice});
-  if (!measured) text.push_back({"  " + cause_text(line), Style::faint});
+  if (!measured) text.push_back({"  " + line.trial.cause, Style::faint});
   if (!width) return text;
   return cut_to(std::move(text), *width, utf8);
 }

@@ -185,6 +185,9 @@ class Daemon {
   [[nodiscard]] Result<SweepContext*> context_of(const SweepRow& sweep);
   // search.cpp
   [[nodiscard]] Result<SweepSearch*> search_of(SweepId sweep, SweepContext& context);
+  [[nodiscard]] Result<std::unique_ptr<SweepSearch>> make_search(SweepId sweep,
+                                                                 const SweepSpec& spec);
+  [[nodiscard]] Result<void> read_reopened(SweepId id, SweepSearch& search);
   void forget_searches();
   void tell_searches();
 

@@ -6,6 +6,7 @@
 #include "domain/predict/family.hpp"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 namespace shardsweep {
@@ -19,6 +20,7 @@ SearchTrial trial_of(const SearchRow& row, const SweepSpec& spec) {
           .point = {.model = model, .point = row.point, .traits = {}},
           .started = row.attempted,
           .asked = row.rerun,
+          .spared = row.spared,
           .gpu_hours = row.gpu_seconds / hour_s,
           .running = row.running,
           .running_since = row.running_since};
@@ -30,7 +32,15 @@ SearchTrial trial_of(const SearchRow& row, const SweepSpec& spec) {
 Result<SweepSearch*> Daemon::search_of(SweepId sweep, SweepContext& context) {
   const auto& spec = context.spec;
   if (spec.search.is_plain()) return nullptr;
-  if (context.search) return context.search.get();
+  if (!context.search) {
+    SHARDSWEEP_ASSIGN(context.search, make_search(sweep, spec));
+  }
+  context.search->hear(world_, changes_);
+  SHARDSWEEP_TRY(read_reopened(sweep, *context.search));
+  return context.search.get();
+}
+
+Result<std::unique_ptr<SweepSearch>> Daemon::make_search(SweepId sweep, const SweepSpec& spec) {
   SHARDSWEEP_ASSIGN(auto rows, parts_.store.search_rows(sweep, spec));
   auto search = std::make_unique<SweepSearch>(
       spec.search, spec.cluster,
@@ -45,8 +55,24 @@ Result<SweepSearch*> Daemon::search_of(SweepId sweep, SweepContext& context) {
     if (row.outcome)
       search->end(row.id, {*row.outcome, row.tokens_per_s_per_gpu, row.peak_memory_bytes});
   }
-  context.search = std::move(search);
-  return context.search.get();
+  return search;
+}
+
+/// Trials that have ended are forgotten; what a search wants back is read again.
+Result<void> Daemon::read_reopened(SweepId id, SweepSearch& search) {
+  const auto wanted = search.to_reopen();
+  const auto is_known = [&](TrialId trial) { return world_.trials.contains(trial); };
+  if (std::all_of(wanted.begin(), wanted.end(), is_known)) return {};
+  const auto sweep = std::find_if(world_.sweeps.begin(), world_.sweeps.end(),
+                                  [&](const SweepRow& row) { return row.id == id; });
+  if (sweep == world_.sweeps.end()) return {};
+  SHARDSWEEP_ASSIGN(auto rows,
+                    parts_.store.select_trials({sweep->name}, "outcome = 'skipped'"));
+  const std::set<TrialId> ids(wanted.begin(), wanted.end());
+  for (auto& row : rows) {
+    if (ids.contains(row.id)) world_.trials.emplace(row.id, std::move(row));
+  }
+  return {};
 }
 
 /// Rows have changed otherwise than by what a search hears.

@@ -36,17 +36,19 @@ void put(std::vector<Change>& changes, const TrialRow& row, std::string cause) {
   changes.emplace_back(trial_change(row, std::move(cause)));
 }
 
-/// `kind` of the event: skipped by a rule, or spared by a search.
+/// `kind` of the event: skipped by a rule, or spared by a search. Its detail is the cause, or
+/// `detail` where that is given.
 void skip(TrialRow& trial, Timestamp now, std::vector<Change>& changes, std::string cause,
-          std::string_view kind = "skipped") {
+          std::string_view kind = "skipped", std::string detail = "") {
   trial.state = State::ended;
   trial.outcome = Outcome::skipped;
   put(changes, trial, cause);
-  changes.emplace_back(AddEvent{.at = now,
-                                .sweep = trial.sweep,
-                                .trial = trial.id,
-                                .kind = std::string(kind),
-                                .detail = std::move(cause)});
+  changes.emplace_back(
+      AddEvent{.at = now,
+               .sweep = trial.sweep,
+               .trial = trial.id,
+               .kind = std::string(kind),
+               .detail = detail.empty() ? std::move(cause) : std::move(detail)});
 }
 
 /// The smallest micro-batch that ran out of memory, by sweep and lane.
@@ -162,22 +164,44 @@ class Decider {
     waiting(sweep.id).clear();
   }
 
+  /// What a search had spared waits again where measurements contradict it. A row that is not
+  /// in the world stays as it is until the daemon has read it.
+  void reopen(SweepSearch& search, std::vector<TrialRow*>& trials) {
+    for (const auto id : search.to_reopen()) {
+      const auto found = world_.trials.find(id);
+      if (found == world_.trials.end() || found->second.hidden) continue;
+      auto& trial = found->second;
+      if (trial.outcome != Outcome::skipped) continue;
+      trial.state = State::planned;
+      trial.outcome.reset();
+      put(changes_, trial, "");
+      changes_.emplace_back(
+          AddEvent{.at = input_.now,
+                   .sweep = trial.sweep,
+                   .trial = trial.id,
+                   .kind = "reopened",
+                   .detail = "Search continues: a later measurement contradicts its stop."});
+      trials.push_back(&trial);
+    }
+  }
+
   /// Puts what waits into the order that the sweep's search asks for; what it rules out ends.
   void search(SweepId sweep) {
     const auto found = input_.searches.find(sweep);
     if (found == input_.searches.end()) return;
     found->second->hear(world_, changes_);
     auto& trials = waiting(sweep);
+    reopen(*found->second, trials);
     const auto advice = found->second->advise({trials.begin(), trials.end()});
     for (const auto& one : advice.skip) {
       auto& trial = world_.trials.at(one.trial);
       if (one.after_oom_of == 0) {
-        skip(trial, input_.now, changes_, one.cause, spared_event);
+        skip(trial, input_.now, changes_, one.cause, spared_event, one.of_cell);
         continue;
       }
       const auto other = world_.trials.find(one.after_oom_of);
       skip(trial, input_.now, changes_,
-           fmt::format("{} {}, which ran out of memory", one.cause,
+           fmt::format("{} {}, and that ran out of memory.", one.cause,
                        other == world_.trials.end() ? fmt::format("trial {}", one.after_oom_of)
                                                     : other->second.slug));
     }

@@ -3,7 +3,6 @@
 #include "adapters/store/reader.hpp"
 #include "adapters/store/rows.hpp"
 #include "domain/decide.hpp"
-#include "domain/search/cell_search.hpp"
 
 namespace shardsweep::sqlite {
 namespace {
@@ -53,11 +52,11 @@ struct Sql {
       AND c.time = 'start' AND c.cause = ''
       AND NOT EXISTS (SELECT 1 FROM controls AS e
         WHERE e.allocation = c.allocation AND e.time = 'end'))sql";
-  // What a trial's cause says of its whole cell.
+  // The event says why the whole cell is over, the trial's cause what was expected of it.
   std::string spared = R"sql(
-    SELECT iif(instr(cause, ?2) > 0, substr(cause, 1, instr(cause, ?2) - 1), cause), count(*)
-    FROM trials WHERE sweep = ?1 AND hidden = 0 AND state = 'ended' AND outcome = 'skipped'
-      AND id IN (SELECT trial FROM events WHERE sweep = ?1 AND kind = ?3)
+    SELECT e.detail, count(*) FROM trials AS t JOIN events AS e ON e.id =
+      (SELECT max(id) FROM events WHERE trial = t.id AND kind = ?2)
+    WHERE t.sweep = ?1 AND t.hidden = 0 AND t.state = 'ended' AND t.outcome = 'skipped'
     GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 3)sql";
   std::string last_event = "SELECT at FROM events WHERE sweep = ? ORDER BY id DESC LIMIT 1";
 };
@@ -84,7 +83,7 @@ void count(Database& database, SweepStatus& status) {
 void read_spared(Database& database, SweepStatus& status) {
   if (!status.by_outcome.contains(std::string(name(Outcome::skipped)))) return;
   Statement select(database, sql().spared);
-  auto row = select.use(status.id, bound_mark, spared_event);
+  auto row = select.use(status.id, spared_event);
   while (row.next())
     status.spared.emplace_back(row.text(0), row.integer(1));
 }

@@ -62,6 +62,8 @@ struct Sql {
   std::string search = fmt::format(R"sql(
       SELECT {}, t.id, t.outcome, t.attempts > 0,
         EXISTS (SELECT 1 FROM events AS e WHERE e.trial = t.id AND e.kind = 'rerun'),
+        ifnull(t.outcome = 'skipped' AND (SELECT e.kind FROM events AS e WHERE e.trial = t.id
+          AND e.kind IN ('skipped', 'spared') ORDER BY e.id DESC LIMIT 1) = 'spared', 0),
         ifnull(m.tokens_per_s_per_gpu, 0.0), ifnull(m.peak_memory_bytes, 0),
         (SELECT ifnull(sum((b.ended_at - b.started_at) * 1e-6 * t.gpus), 0.0) FROM attempts AS b
           WHERE b.trial = t.id AND b.started_at > 0 AND b.ended_at > b.started_at),
@@ -267,6 +269,7 @@ std::vector<SearchRow> SqliteStore::read_search_rows(SweepId id, const SweepSpec
     one.outcome = read_outcome(row, column++);
     row.read(column++, one.attempted);
     row.read(column++, one.rerun);
+    row.read(column++, one.spared);
     row.read(column++, one.tokens_per_s_per_gpu);
     row.read(column++, one.peak_memory_bytes);
     row.read(column++, one.gpu_seconds);

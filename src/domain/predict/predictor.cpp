@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "domain/predict/predictor.hpp"
 
+#include "domain/predict/rates.hpp"
+
 #include <algorithm>
 #include <cctype>
 #include <cmath>
@@ -50,7 +52,7 @@ RunTraits traits_of_kernel(std::string_view kernel) {
 }
 
 Predictor::Predictor(const ClusterSpec& cluster, const Family& family)
-    : cluster_(cluster), family_(&family) {}
+    : cluster_(with_nominal_rates(cluster)), family_(&family) {}
 
 Guess Predictor::guess(const ModelSpec& model, const Point& point,
                        const RunTraits& traits) const {

@@ -2,6 +2,7 @@
 #include "domain/predict/time_model.hpp"
 
 #include "domain/predict/links.hpp"
+#include "domain/predict/rates.hpp"
 #include "domain/predict/units.hpp"
 
 #include <algorithm>
@@ -10,9 +11,6 @@
 
 namespace shardsweep {
 namespace {
-
-/// FLOP/s where the peak is unknown: a plain C++ GEMM on one slow core.
-constexpr double nominal_rate = 4e9;
 
 /// As hops_inside and hops_between, for a bucket of gradients, of which several are on their
 /// way.
@@ -71,9 +69,9 @@ class TimeModel {
         matrices_(layer_gemm_parameters(model, is_plain(model, memory))) {
     const auto& peak = cluster.peak_flops[static_cast<std::size_t>(point.dtype)];
     nominal_ = !peak.has_value();
-    rate_ = peak.value_or(nominal_rate) * (nominal_ ? 1 : cluster.gemm_efficiency);
+    rate_ = peak.value_or(nominal_flops) * (nominal_ ? 1 : cluster.gemm_efficiency);
     attention_rate_ =
-        peak.value_or(nominal_rate) * (nominal_ ? 1 : cluster.attention_efficiency);
+        peak.value_or(nominal_flops) * (nominal_ ? 1 : cluster.attention_efficiency);
   }
 
   [[nodiscard]] TimeEstimate estimate() const {

@@ -3,6 +3,7 @@
 
 #include "domain/predict/memory.hpp"
 #include "domain/predict/residuals.hpp"
+#include "domain/text.hpp"
 
 #include <fmt/format.h>
 
@@ -50,9 +51,30 @@ Parts shares_of(const TimeEstimate& time) {
           time.update_s / time.step_s};
 }
 
-ResidualPrior residual_prior() {
+/// A factor of four either way, uniform in its logarithm.
+constexpr double unknown_rate_sigma = 0.8;
+/// Of a machine of which nothing is known, twice as far.
+constexpr double unknown_scale_sigma = 1.6;
+/// Of a family's habits on hardware that it was never fitted on.
+constexpr double unknown_own_sigma = 0.3;
+constexpr double unknown_structure_sigma = 0.25;
+/// Rates of a CPU were measured in an hour of its own: processes share it.
+constexpr double shared_cpu_scale_sigma = 0.7;
+
+ResidualPrior residual_prior(const UnknownRates& unknown, bool on_cpu) {
   ResidualPrior prior;
   std::copy_n(part_sigmas().begin(), part_count, prior.parts.begin());
+  if (on_cpu) prior.scale = shared_cpu_scale_sigma;
+  const double of_compute = unknown.compute ? unknown_rate_sigma : 0;
+  const double of_memory = unknown.compute || unknown.memory ? unknown_rate_sigma : 0;
+  const double of_links =
+      unknown.compute || unknown.inside || unknown.between ? unknown_rate_sigma : 0;
+  prior.unknown = {of_compute, of_memory, of_compute, of_links, of_links, of_links, of_memory};
+  if (unknown.compute) {
+    prior.scale = unknown_scale_sigma;
+    prior.own = unknown_own_sigma;
+    prior.structure = unknown_structure_sigma;
+  }
   return prior;
 }
 
@@ -65,24 +87,57 @@ CellSearch::CellSearch(const SearchSettings& settings, const ClusterSpec& cluste
     : settings_(settings),
       cluster_(cluster),
       predictor_(std::move(predictor)),
-      residuals_(residual_prior()) {}
+      residuals_(residual_prior({}, cluster.gpu.empty())) {}
+
+/// What is unknown of a point's rates, where it needs them.
+UnknownRates CellSearch::rates_of(const Point& point) const {
+  auto rates = unknown_rates(cluster_, point.dtype);
+  rates.inside &= point.layout.world() > 1;
+  rates.between &= point.nodes > 1;
+  return rates;
+}
+
+/// A cell knows as little as the point of which least is known; its axes vary where two points
+/// differ.
+void CellSearch::widen(const SearchPoint& point, const Structure& structure) {
+  const auto rates = rates_of(point.point);
+  const UnknownRates wider{unknown_.compute || rates.compute, unknown_.memory || rates.memory,
+                           unknown_.inside || rates.inside, unknown_.between || rates.between};
+  auto varies = varies_;
+  for (std::size_t i = 0; i < varies.size() && !candidates_.empty(); ++i)
+    varies.at(i) |= structure.at(i) != candidates_.front().site.structure.at(i);
+  if (wider == unknown_ && varies == varies_) return;
+  unknown_ = wider;
+  varies_ = varies;
+  residuals_ = ResidualModel(prior());
+  learnt_ = 0;
+  stale_ = true;
+}
+
+ResidualPrior CellSearch::prior() const {
+  auto prior = residual_prior(unknown_, cluster_.gpu.empty());
+  prior.varies = varies_;
+  return prior;
+}
 
 FitBelief::Bounds CellSearch::bounds_of(const MemoryGuess& guess) const {
   return {guess.lower_bytes, guess.upper_bytes, cluster_.memory_bytes};
 }
 
 ResidualSite CellSearch::site_of(const SearchPoint& point, const Guess& guess) const {
-  return {features_of(point, cluster_), shares_of(guess.time), own_cell};
+  return {features_of(point, cluster_), shares_of(guess.time), structure_of(point.point),
+          own_cell};
 }
 
 std::size_t CellSearch::add(SearchPoint point) {
   Candidate candidate;
+  widen(point, structure_of(point.point));
   const auto guess = predictor_.guess(point.model, point.point, point.traits);
   candidate.site = site_of(point, guess);
   candidate.bounds = bounds_of(guess.memory);
   candidate.need = memory_need(predictor_, point.model, point.point, point.traits);
   candidate.prior = std::log(speed_of(guess.step_s, point.point));
-  const auto belief = ResidualModel(residual_prior()).at(candidate.site);
+  const auto belief = ResidualModel(prior()).at(candidate.site);
   candidate.mean = candidate.prior + belief.mean;
   candidate.sigma = belief.sigma;
   candidate.fits = fit_.probability(candidate.bounds);
@@ -91,6 +146,7 @@ std::size_t CellSearch::add(SearchPoint point) {
   candidate.is = std::move(point);
   candidates_.push_back(std::move(candidate));
   stale_ = true;
+  missing_.reset();
   return candidates_.size() - 1;
 }
 
@@ -98,20 +154,31 @@ void CellSearch::start(std::size_t number) {
   if (candidates_[number].status != Status::waiting) return;
   candidates_[number].status = Status::started;
   ++started_;
+  missing_.reset();
 }
 
 void CellSearch::put_back(std::size_t number) {
-  if (candidates_[number].status != Status::started) return;
-  candidates_[number].status = Status::waiting;
-  --started_;
+  auto& status = candidates_[number].status;
+  if (status != Status::started && status != Status::spared) return;
+  if (status == Status::started) --started_;
+  // What was spared has no place in the order.
+  if (status == Status::spared) stale_ = true;
+  status = Status::waiting;
+  missing_.reset();
+}
+
+void CellSearch::spare(std::size_t number) {
+  if (candidates_[number].status != Status::waiting) return;
+  candidates_[number].status = Status::spared;
+  missing_.reset();
 }
 
 void CellSearch::end(std::size_t number, const SearchNews& news) {
   auto& candidate = candidates_[number];
-  if (candidate.status == Status::ended) return;
+  if (candidate.has_ended()) return;
   const bool ran = news.outcome != Outcome::skipped && news.outcome != Outcome::cancelled;
-  if (candidate.status == Status::waiting && ran) ++started_;
-  candidate.status = Status::ended;
+  if (candidate.status != Status::started && ran) ++started_;
+  candidate.status = ran && news.outcome != Outcome::oom ? Status::tried : Status::gone;
   hear(candidate.is, news, own_cell);
   if (news.outcome == Outcome::oom && settings_.rules.memory && !ruled_out_by(number) &&
       candidate.is.memory_is_known)
@@ -132,6 +199,7 @@ void CellSearch::learn(const SearchPoint& point, const SearchNews& news) {
 
 void CellSearch::hear(const SearchPoint& point, const SearchNews& news, std::int32_t cell) {
   stale_ = true;
+  missing_.reset();
   const auto guess = predictor_.guess(point.model, point.point, point.traits);
   if (news.outcome == Outcome::oom) fit_.learn(bounds_of(guess.memory), false);
   if (news.outcome == Outcome::completed) fit_.learn(bounds_of(guess.memory), true);
@@ -188,7 +256,7 @@ std::vector<std::size_t> CellSearch::promising() const {
   std::vector<std::pair<double, std::size_t>> open;  // at best, ln; negative
   for (std::size_t i = 0; i < candidates_.size(); ++i) {
     const auto& candidate = candidates_[i];
-    if (candidate.status == Status::ended) continue;
+    if (candidate.has_ended()) continue;
     open.emplace_back(
         -candidate.mean - sigmas * candidate.sigma - std::log(candidate.fits + impossible), i);
   }
@@ -213,6 +281,7 @@ void CellSearch::refresh() {
     const auto belief = residuals_.at(candidate.site);
     candidate.mean = candidate.prior + belief.mean;
     candidate.sigma = belief.sigma;
+    candidate.known = belief.known;
     candidate.fits = fit_.probability(candidate.bounds);
   }
   rank();
@@ -223,7 +292,7 @@ void CellSearch::rank() {
   std::vector<std::tuple<bool, bool, double, std::size_t>> ranks;
   for (std::size_t i = 0; i < candidates_.size(); ++i) {
     auto& candidate = candidates_[i];
-    if (candidate.status == Status::ended) continue;
+    if (candidate.has_ended()) continue;
     candidate.better = chance_of_better(candidate, settings_.until.regret);
     // Of the doubtful ones the one that needs least comes first: its OOM settles the others.
     const bool doubtful = is_doubtful(candidate);
@@ -269,6 +338,15 @@ std::vector<std::size_t> CellSearch::order() {
   refresh();
   for (const auto number : ranked_)
     take(number);
+  // Where nothing but coverage holds the end up, what covers comes first.
+  if (settings_.until.regret > 0 && best_ &&
+      chance_of_none(false) >= settings_.until.confidence && !missing().empty()) {
+    std::stable_partition(waiting.begin(), waiting.end(), [&](std::size_t number) {
+      const auto& candidate = candidates_[number];
+      return standing_of(candidate) == Standing::open &&
+             would_cover(candidate.site.structure, missing());
+    });
+  }
   return waiting;
 }
 
@@ -279,28 +357,87 @@ double CellSearch::chance_of_better(const Candidate& candidate, double by) const
          normal_cdf((candidate.mean - needed) / std::max(candidate.sigma, 1e-6));
 }
 
+/// That no point which waits is faster than the best by `regret`.
+double CellSearch::chance_of_none(bool with_spared) const {
+  double none = 1;
+  for (const auto& candidate : candidates_) {
+    const bool counts = candidate.status == Status::waiting ||
+                        (with_spared && candidate.status == Status::spared);
+    if (counts && !candidate.late) none *= 1 - candidate.better;
+  }
+  return none;
+}
+
+Standing CellSearch::standing_of(const Candidate& candidate) const {
+  switch (candidate.status) {
+    case Status::tried:
+      return Standing::tried;
+    case Status::gone:
+      return Standing::gone;
+    case Status::started:
+      return Standing::running;
+    case Status::waiting:
+    case Status::spared:
+      break;
+  }
+  // Of its error that much has to be explained by measurements before its bound is one.
+  constexpr double explained = 0.5;
+  constexpr double likely = 0.5;
+  const double negligible = (1 - settings_.until.confidence) / 4;
+  const bool is_bounded = candidate.known >= explained && candidate.better < negligible;
+  return candidate.late || candidate.fits < likely || is_bounded ? Standing::bounded
+                                                                 : Standing::open;
+}
+
+const std::vector<Uncovered>& CellSearch::missing() {
+  if (missing_) return *missing_;
+  std::vector<StructuredPoint> points;
+  points.reserve(candidates_.size());
+  for (const auto& candidate : candidates_)
+    points.push_back({candidate.site.structure, standing_of(candidate)});
+  missing_ = uncovered(points);
+  return *missing_;
+}
+
+bool CellSearch::limits_are_reached(double gpu_hours) const {
+  const auto& until = settings_.until;
+  return (until.runs > 0 && started_ >= until.runs) ||
+         (until.gpu_hours > 0 && gpu_hours >= until.gpu_hours);
+}
+
 std::optional<std::string> CellSearch::enough(double gpu_hours) {
   const auto& until = settings_.until;
-  if (until.runs > 0 && started_ >= until.runs)
-    return fmt::format("search.until.runs ({}) of this cell are used", until.runs);
-  if (until.gpu_hours > 0 && gpu_hours >= until.gpu_hours) {
-    return fmt::format("search.until.gpu_hours ({:g}) of this cell are used: {:.2f}",
-                       until.gpu_hours, gpu_hours);
+  if (limits_are_reached(gpu_hours)) {
+    if (until.runs > 0 && started_ >= until.runs)
+      return fmt::format("Search stopped: this cell has used its {} (search.until.runs).",
+                         counted(until.runs, "run"));
+    return fmt::format(
+        "Search stopped: this cell has used {:.2f} of its {:g} GPU-hours "
+        "(search.until.gpu_hours).",
+        gpu_hours, until.gpu_hours);
   }
   if (until.regret <= 0) return std::nullopt;
   refresh();
-  double none = 1;
-  for (const auto& candidate : candidates_) {
-    if (candidate.status != Status::waiting || candidate.late) continue;
-    none *= 1 - candidate.better;
-  }
+  const double none = chance_of_none(false);
   if (none < until.confidence) return std::nullopt;
+  // Rounded down: 99.9 % is not certainty.
+  const double sure = std::min(std::floor(100 * none), 99.0);
   if (!best_)
-    return fmt::format("with probability {:.3f} none that is left fits into memory", none);
+    return fmt::format("Search stopped: {:.0f} % sure that nothing untested fits into memory.",
+                       sure);
+  if (!missing().empty()) return std::nullopt;
   return fmt::format(
-      "with probability {:.3f} none that is left is {:g} % faster than the best, "
-      "{:.0f} tokens/s per GPU",
-      none, 100 * until.regret, std::exp(*best_));
+      "Search stopped: {:.0f} % sure that nothing untested beats {} tokens/s per GPU by {:g} "
+      "%.",
+      sure, grouped(std::llround(std::exp(*best_))), 100 * until.regret);
+}
+
+bool CellSearch::is_contradicted(double gpu_hours) {
+  const auto& until = settings_.until;
+  if (until.regret <= 0 || limits_are_reached(gpu_hours)) return false;
+  constexpr double as_large_again = 1.5;
+  refresh();
+  return 1 - chance_of_none(true) > as_large_again * (1 - until.confidence);
 }
 
 std::optional<std::size_t> CellSearch::ruled_out_by(std::size_t number) {
@@ -317,10 +454,11 @@ std::string CellSearch::bound_text(std::size_t number) {
   refresh();
   const auto& candidate = candidates_[number];
   constexpr double upper_sigmas = 1.645;
-  return fmt::format("{}{:.0f} predicted, below {:.0f} with 95 %, fits with {:.0f} %",
-                     bound_mark, std::exp(candidate.mean),
-                     std::exp(candidate.mean + upper_sigmas * candidate.sigma),
-                     100 * candidate.fits);
+  return fmt::format(
+      "Here: predicted {} (95 % below {}), {:.0f} % likely to fit.",
+      grouped(std::llround(std::exp(candidate.mean))),
+      grouped(std::llround(std::exp(candidate.mean + upper_sigmas * candidate.sigma))),
+      100 * candidate.fits);
 }
 
 }  // namespace shardsweep

@@ -4,6 +4,8 @@
 #pragma once
 
 #include "domain/predict/predictor.hpp"
+#include "domain/predict/rates.hpp"
+#include "domain/search/coverage.hpp"
 #include "domain/search/fit_belief.hpp"
 #include "domain/search/memory_order.hpp"
 #include "domain/search/residuals.hpp"
@@ -37,9 +39,6 @@ struct SearchNews {
   std::int64_t peak_bytes = 0;      ///< 0: not known
 };
 
-/// Of a sentence of enough() and bound_text(): what stands before it holds for the whole cell.
-inline constexpr std::string_view bound_mark = "; this one: ";
-
 class CellSearch {
  public:
   CellSearch(const SearchSettings& settings, const ClusterSpec& cluster, Predictor predictor);
@@ -49,8 +48,10 @@ class CellSearch {
   [[nodiscard]] std::size_t size() const { return candidates_.size(); }
   /// It has been handed out: it is no longer waiting.
   void start(std::size_t number);
-  /// It did not run after all and waits again.
+  /// It did not run after all, or is wanted again, and waits.
   void put_back(std::size_t number);
+  /// enough() has made it needless: it is not handed out while its cell is over.
+  void spare(std::size_t number);
   /// It ended, or will never run (skipped, cancelled): then it teaches nothing.
   void end(std::size_t number, const SearchNews& news);
   /// What another cell has measured.
@@ -60,25 +61,32 @@ class CellSearch {
   [[nodiscard]] std::vector<std::size_t> order();
   /// Why none of those that wait is worth starting; none: go on. `gpu_hours` are those used.
   [[nodiscard]] std::optional<std::string> enough(double gpu_hours);
+  /// Whether measurements contradict the ground on which points were spared: the chance that
+  /// one of them is faster is half as large again as the search had allowed for.
+  [[nodiscard]] bool is_contradicted(double gpu_hours);
   /// Of a point that waits: one that ran out of memory and needs no more; none where nothing
   /// rules it out.
   [[nodiscard]] std::optional<std::size_t> ruled_out_by(std::size_t number);
-  /// What is expected of a point that waits, for the sentence of enough().
+  /// What is expected of a point, beside the sentence of enough().
   [[nodiscard]] std::string bound_text(std::size_t number);
 
  private:
-  enum class Status : std::uint8_t { waiting, started, ended };
+  enum class Status : std::uint8_t { waiting, started, spared, tried, gone };
   struct Candidate {
     SearchPoint is;
     ResidualSite site;
     FitBelief::Bounds bounds;
     MemoryNeed need;
+    [[nodiscard]] bool has_ended() const {
+      return status == Status::tried || status == Status::gone;
+    }
     double prior = 0;  // ln of the predicted tokens/s per GPU
     Status status = Status::waiting;
     bool late = false;  // a named rule puts it behind all others
     // by the last refresh()
     double mean = 0;
     double sigma = 0;
+    double known = 0;
     double fits = 1;
     double better = 1;             // its chance to be worth a run
     std::size_t held_against = 0;  // of out_of_memory_
@@ -93,6 +101,9 @@ class CellSearch {
   [[nodiscard]] FitBelief::Bounds bounds_of(const MemoryGuess& guess) const;
   [[nodiscard]] ResidualSite site_of(const SearchPoint& point, const Guess& guess) const;
   void hear(const SearchPoint& point, const SearchNews& news, std::int32_t cell);
+  [[nodiscard]] UnknownRates rates_of(const Point& point) const;
+  void widen(const SearchPoint& point, const Structure& structure);
+  [[nodiscard]] ResidualPrior prior() const;
   void learn_residuals();
   void add_others();
   void refresh();
@@ -100,11 +111,17 @@ class CellSearch {
   void rank();
   [[nodiscard]] static bool is_doubtful(const Candidate& candidate);
   [[nodiscard]] double gain(const Candidate& candidate) const;
+  [[nodiscard]] double chance_of_none(bool with_spared) const;
+  [[nodiscard]] const std::vector<Uncovered>& missing();
+  [[nodiscard]] Standing standing_of(const Candidate& candidate) const;
+  [[nodiscard]] bool limits_are_reached(double gpu_hours) const;
   [[nodiscard]] double chance_of_better(const Candidate& candidate, double by) const;
 
   SearchSettings settings_;
   ClusterSpec cluster_;
   Predictor predictor_;
+  UnknownRates unknown_;
+  std::array<bool, structural_axes.size()> varies_{};
   ResidualModel residuals_;
   FitBelief fit_;
   std::vector<Candidate> candidates_;
@@ -116,6 +133,7 @@ class CellSearch {
   std::optional<double> best_;                                  // ln of tokens/s per GPU
   std::int64_t started_ = 0;
   bool stale_ = true;
+  std::optional<std::vector<Uncovered>> missing_;  // none: to be found out
 };
 
 }  // namespace shardsweep

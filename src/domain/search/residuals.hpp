@@ -8,6 +8,8 @@
 // network that day): it must not condemn its neighbours.
 #pragma once
 
+#include "domain/search/coverage.hpp"
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -25,18 +27,28 @@ using Parts = std::array<double, part_count>;
 /// A layout that has been measured, or may be.
 struct ResidualSite {
   Features at{};
-  Parts parts{};          ///< the share that each part has of the step
+  Parts parts{};  ///< the share that each part has of the step
+  Structure structure{};
   std::int32_t cell = 0;  ///< equal in one cell
 };
 
 /// Standard deviations, in ln(speed).
 struct ResidualPrior {
-  Parts parts{};          ///< of each part's seconds
-  double shared = 0.15;   ///< of what all points of a cell have in common
-  double own = 0.2;       ///< of what only similar points have in common
-  double noise = 0.07;    ///< of a measurement, and of what is a layout's alone
-  double freedom = 3;     ///< degrees of freedom of the noise: the lower, the heavier its tails
-  double across = 0.9;    ///< share of the variances that cells have in common
+  Parts parts{};         ///< of each part's seconds
+  double shared = 0.15;  ///< of what all points of a cell have in common
+  double own = 0.2;      ///< of what only similar points have in common
+  double noise = 0.07;   ///< of a measurement, and of what is a layout's alone
+  double freedom = 3;    ///< degrees of freedom of the noise: the lower, the heavier its tails
+  double across = 0.9;   ///< share of the variances that cells have in common
+  /// What nobody knows of a machine whose rates are not known: its scale, which all layouts
+  /// share, and each part's seconds. Measurements do not make these smaller (`calibrate`): a
+  /// part that no measured layout has is as unknown as before.
+  double scale = 0;
+  Parts unknown{};
+  /// Of a factor that all layouts with one value of a structural axis have; of the axes that
+  /// vary in the cell.
+  double structure = 0;
+  std::array<bool, structural_axes.size()> varies{};
   bool calibrate = true;  ///< fit() judges by the observations how large errors are
 };
 
@@ -54,6 +66,9 @@ class ResidualModel {
   struct Belief {
     double mean = 0;
     double sigma = 0;  ///< of what would be measured there
+    /// Of the variance that the site had before anything was measured, without the scale: the
+    /// share that measurements have explained.
+    double known = 0;
   };
   [[nodiscard]] Belief at(const ResidualSite& site) const;
 
@@ -65,8 +80,16 @@ class ResidualModel {
     double errors = 1;
     double noise = 1;
   };
+  /// Of two sites: what the scales change, and what they leave alone.
+  struct Covariance {
+    double errors = 0;
+    double unknown = 0;
+    double common = 0;  ///< of a scale of 1
+  };
 
-  [[nodiscard]] double covariance(const ResidualSite& a, const ResidualSite& b) const;
+  [[nodiscard]] Covariance covariance(const ResidualSite& a, const ResidualSite& b) const;
+  [[nodiscard]] double scaled(const Covariance& covariance) const;
+  [[nodiscard]] double centre() const;
   [[nodiscard]] double noise_variance() const;
   void weigh_anew();
   void weigh(int rounds);
@@ -74,19 +97,20 @@ class ResidualModel {
   void invert();
   void calibrate();
   [[nodiscard]] double plausibility() const;
+  [[nodiscard]] bool last_is_a_surprise();
 
   ResidualPrior prior_;
   Scales scales_;
   std::size_t calibrated_at_ = 0;  // observations
   std::vector<ResidualSite> sites_;
   std::vector<double> residuals_;
-  std::vector<double> noise_;                    // variance of each observation's
-  std::vector<std::vector<double>> covariance_;  // at scale 1, lower triangle
-  std::vector<std::vector<double>> lower_;       // Cholesky factor of K, row by row
-  std::vector<double> solved_;                   // lower_^-1 residuals
-  std::vector<double> inverse_residuals_;        // K^-1 residuals
-  std::vector<double> inverse_diagonal_;         // of K^-1
-  std::vector<double> row_;                      // scratch
+  std::vector<double> noise_;                        // variance of each observation's
+  std::vector<std::vector<Covariance>> covariance_;  // lower triangle
+  std::vector<std::vector<double>> lower_;           // Cholesky factor of K, row by row
+  std::vector<double> solved_;                       // lower_^-1 residuals
+  std::vector<double> inverse_residuals_;            // K^-1 residuals
+  std::vector<double> inverse_diagonal_;             // of K^-1
+  std::vector<double> row_;                          // scratch
 };
 
 }  // namespace shardsweep

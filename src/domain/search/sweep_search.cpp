@@ -33,7 +33,7 @@ SweepSearch::SweepSearch(const SearchSettings& settings, ClusterSpec cluster,
 void SweepSearch::add(const SearchTrial& trial) {
   const auto key = cell_of(trial.point.model, trial.point.point);
   auto& cell =
-      cells_.try_emplace(key, Cell{CellSearch(settings_, cluster_, predictor_), {}, 0, 0})
+      cells_.try_emplace(key, Cell{CellSearch(settings_, cluster_, predictor_), {}, {}, 0, 0})
           .first->second;
   const auto number = cell.search.add(trial.point);
   cell.trials.push_back(trial.id);
@@ -43,6 +43,10 @@ void SweepSearch::add(const SearchTrial& trial) {
   if (trial.asked) asked_.insert(trial.id);
   if (trial.running != 0) started_at_.emplace(trial.running, trial.running_since);
   if (trial.started) cell.search.start(number);
+  if (trial.spared) {
+    cell.search.spare(number);
+    cell.spared.insert(trial.id);
+  }
   if (trial.news) end(trial.id, *trial.news);
 }
 
@@ -52,7 +56,12 @@ void SweepSearch::learn(SearchPoint point, const SearchNews& news) {
 
 void SweepSearch::end(TrialId trial, const SearchNews& news) {
   const auto place = places_.find(trial);
-  if (place == places_.end() || !ended_.try_emplace(trial, news).second) return;
+  if (place == places_.end()) return;
+  // What a search has spared is not over: its cell may be opened again.
+  auto& spared = place->second.cell->spared;
+  if (news.outcome == Outcome::skipped && spared.contains(trial)) return;
+  if (!ended_.try_emplace(trial, news).second) return;
+  spared.erase(trial);
   place->second.cell->search.end(place->second.number, news);
   if (settings_.learn_across) lessons_.push_back({place->second.cell, points_.at(trial), news});
 }
@@ -103,11 +112,23 @@ void SweepSearch::sync(const std::vector<const TrialRow*>& waiting) {
   for (const auto& [id, place] : places_) {
     if (ended_.contains(id)) continue;
     if (ids.contains(id)) {
+      place.cell->spared.erase(id);
       place.cell->search.put_back(place.number);
     } else {
       place.cell->search.start(place.number);
     }
   }
+}
+
+std::vector<TrialId> SweepSearch::to_reopen() {
+  std::vector<TrialId> trials;
+  for (auto& [key, cell] : cells_) {
+    if (cell.spared.empty()) continue;
+    teach(cell);
+    if (cell.search.is_contradicted(cell.gpu_hours))
+      trials.insert(trials.end(), cell.spared.begin(), cell.spared.end());
+  }
+  return trials;
 }
 
 SweepSearch::Advice SweepSearch::advise(const std::vector<const TrialRow*>& waiting) {
@@ -122,11 +143,14 @@ SweepSearch::Advice SweepSearch::advise(const std::vector<const TrialRow*>& wait
       const auto id = cell.trials[number];
       if (const auto by = cell.search.ruled_out_by(number); by && !asked_.contains(id)) {
         advice.skip.push_back(
-            {id, "by its estimates it needs as much memory as", cell.trials[*by]});
+            {id, "It is estimated to need at least as much memory as", "", cell.trials[*by]});
         continue;
       }
       if (enough && !asked_.contains(id)) {
-        advice.skip.push_back({id, *enough + cell.search.bound_text(number), 0});
+        const auto here = cell.search.bound_text(number);
+        advice.skip.push_back({id, fmt::format("{} {}", *enough, here), *enough, 0});
+        cell.search.spare(number);
+        cell.spared.insert(id);
       } else {
         advice.rank.emplace(id, static_cast<std::int64_t>(advice.rank.size()));
       }

@@ -39,6 +39,7 @@ struct SearchTrial {
   SearchPoint point;
   bool started = false;  ///< it has, or had, an attempt
   bool asked = false;    ///< somebody wants it by name: it is never skipped
+  bool spared = false;   ///< it ended skipped because its cell's search was over
   std::optional<SearchNews> news;
   double gpu_hours = 0;  ///< of its attempts that are over
   /// Of its attempt that runs, and since when; 0: none.
@@ -62,6 +63,7 @@ class SweepSearch {
   struct Skip {
     TrialId trial = 0;
     std::string cause;
+    std::string of_cell;  ///< the part of the cause that holds for the whole cell
     /// A named rule forbids it, after this one's OOM; 0: `until` makes it needless.
     TrialId after_oom_of = 0;
   };
@@ -69,6 +71,9 @@ class SweepSearch {
     std::unordered_map<TrialId, std::int64_t> rank;  ///< of those that wait: lowest first
     std::vector<Skip> skip;                          ///< of those that wait
   };
+  /// Trials that ended spared and may be the fastest after all: what was measured since then
+  /// contradicts the ground for ending their cell. Planned again, they wait.
+  [[nodiscard]] std::vector<TrialId> to_reopen();
   /// `trials` of the world that are planned wait.
   [[nodiscard]] Advice advise(const std::vector<const TrialRow*>& waiting);
 
@@ -78,6 +83,7 @@ class SweepSearch {
   struct Cell {
     CellSearch search;
     std::vector<TrialId> trials;  // by number
+    std::set<TrialId> spared;
     double gpu_hours = 0;
     std::size_t taught = 0;  // how much of `taught_` it has heard
   };

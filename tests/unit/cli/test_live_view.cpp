@@ -243,9 +243,8 @@ TEST_CASE("trials that are skipped for one reason are one line") {
   skipped.tokens_per_s_per_gpu.reset();
   skipped.outcome = Outcome::skipped;
   skipped.attempt = 0;
-  skipped.cause = "nothing left beats 12,345; this one: 1,000 predicted";
+  skipped.cause = "nothing left beats 12,345";
   FinishedTrial second = skipped;
-  second.cause = "nothing left beats 12,345; this one: 900 predicted";
   FinishedTrial third = skipped;
   third.cause = "another reason";
   BestSoFar best;

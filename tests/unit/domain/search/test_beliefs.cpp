@@ -119,6 +119,56 @@ TEST_CASE("a run that is off by far does not condemn its neighbours") {
   CHECK(wild.at(at(2.5)).mean < -1.2);
 }
 
+TEST_CASE("where the scale is unknown one run shifts all layouts and is no outlier") {
+  ResidualPrior prior;
+  ResidualModel known(prior);
+  prior.scale = 1.4;
+  ResidualModel unknown(prior);
+  CHECK(unknown.at(at(9)).sigma > 1.4);
+  for (auto* model : {&known, &unknown}) {
+    model->add(at(0), 1.3);
+    model->fit();
+  }
+  CHECK(known.at(at(9)).mean < 0.6);
+  CHECK(unknown.at(at(9)).mean > 1.1);
+  CHECK(unknown.at(at(9)).sigma < 0.5);
+}
+
+TEST_CASE("a part that nobody has measured is as unknown as before") {
+  ResidualPrior prior;
+  prior.scale = 1.4;
+  prior.unknown[3] = 0.8;
+  ResidualModel model(prior);
+  auto with_part = at(20);
+  with_part.parts[3] = 0.5;
+  for (const double x : {0.0, 1.0, 2.0, 3.0, 4.0, 5.0})
+    model.add(at(x), 1.3);
+  model.fit();
+  CHECK(model.at(with_part).sigma > 0.4);
+  CHECK(model.at(with_part).known < 0.5);
+  CHECK(model.at(at(2.5)).known > 0.7);
+  model.add(with_part, 0.9);
+  model.fit();
+  CHECK(model.at(with_part).known > 0.5);
+}
+
+TEST_CASE("a structural value that was slow once is slow in other layouts that have it") {
+  ResidualPrior prior;
+  prior.structure = 0.25;
+  prior.varies[1] = true;
+  ResidualModel model(prior);
+  auto one = at(0);
+  auto two = at(20);
+  two.structure[1] = 2;
+  auto like_two = at(40);
+  like_two.structure[1] = 2;
+  model.add(one, 0);
+  model.add(two, -0.5);
+  model.fit();
+  CHECK(model.at(like_two).mean < -0.1);
+  CHECK(model.at(at(40)).mean > model.at(like_two).mean + 0.1);
+}
+
 TEST_CASE("where errors turn out small, what is left is believed to be as predicted") {
   auto prior = normal_prior();
   prior.freedom = 3;

@@ -138,7 +138,8 @@ TEST_CASE(
   CHECK(test.world.attempts.size() == 2);
   REQUIRE(test.with(Outcome::skipped).size() == 4);
   const auto cause = test.cause_of(test.with(Outcome::skipped).front());
-  CHECK(cause.rfind("search.until.runs (2) of this cell are used; this one: ", 0) == 0);
+  CHECK(cause.rfind("Search stopped: this cell has used its 2 runs (search.until.runs). Here: ",
+                    0) == 0);
   CHECK(std::any_of(test.changes.begin(), test.changes.end(), [](const Change& change) {
     const auto* event = std::get_if<AddEvent>(&change);
     return event != nullptr && event->kind == spared_event;
