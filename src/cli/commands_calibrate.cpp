@@ -11,8 +11,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
-#include <charconv>
+#include <map>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -22,6 +23,8 @@ namespace {
 
 constexpr double giga = 1e9;
 constexpr double milli = 1e-3;
+/// Each world is measured so often: the median counts, and the spread is told.
+constexpr int repeats = 3;
 
 /// One rank, a full node, and so many nodes, each with one micro-batch; data parallel, so that
 /// every rank has the whole model's shapes.
@@ -35,12 +38,12 @@ std::string sweep_text(const Options& options, const ClusterSpec& cluster) {
       "name: calibrate-{0}\n"
       "constants: {{model: {1}, seq_len: {2}, micro_batch: {3}, grad_accum: 1, dtype: {4}}}\n"
       "runner: {{name: shardbench, args: [--microbench]}}\n"
-      "measure: {{warmup: 1, steps: 3}}\n"
+      "measure: {{warmup: 1, steps: 3, repeats: {5}}}\n"
       "points:\n"
       "  - {{gpus: 1, dp: 1}}\n",
       cluster.name, or_else(options.model, gpus ? "llama-1b" : "mini"),
       or_else(options.calibrate_seq_len, gpus ? "4096" : "256"), options.micro_batch,
-      or_else(options.dtype, gpus ? "bf16" : "fp32"));
+      or_else(options.dtype, gpus ? "bf16" : "fp32"), repeats);
   if (cluster.gpus_per_node > 1)
     text += fmt::format("  - {{gpus: {0}, dp: {0}}}\n", cluster.gpus_per_node);
   if (!options.nodes.empty())
@@ -118,18 +121,27 @@ Result<std::vector<BlockRun>> measured(Reader& reader, const std::string& sweep)
   return runs;
 }
 
-/// What changed, by name.
-Table changes(const ClusterSpec& preset, const ClusterSpec& now, Dtype dtype) {
+/// What changed, by name; of each repeat alone the lowest and the highest that comes of it.
+Table changes(const ClusterSpec& preset, const ClusterSpec& now,
+              const std::vector<ClusterSpec>& alone, Dtype dtype) {
   Table table;
-  table.columns = {"parameter", "unit", "preset", "measured"};
-  const auto add = [&](std::string_view name, const char* unit, double before, double after) {
+  table.columns = {"parameter", "unit", "preset", "measured", "lowest", "highest"};
+  const auto add = [&](std::string_view name, const char* unit, const auto& read) {
+    double lowest = read(now);
+    double highest = lowest;
+    for (const auto& one : alone) {
+      lowest = std::min(lowest, read(one));
+      highest = std::max(highest, read(one));
+    }
+    const double before = read(preset);
     table.rows.push_back({std::string(name), std::string(unit),
-                          before > 0 ? Value(before) : Value(), Value(after)});
+                          before > 0 ? Value(before) : Value(), Value(read(now)), Value(lowest),
+                          Value(highest)});
   };
   const auto at = static_cast<std::size_t>(dtype);
   if (now.peak_flops.at(at))
     add(fmt::format("peak_flops.{}", dtype_words.at(at)), "FLOP/s",
-        preset.peak_flops.at(at).value_or(0), *now.peak_flops.at(at));
+        [&](const ClusterSpec& cluster) { return cluster.peak_flops.at(at).value_or(0); });
   struct Row {
     const char* name;
     const char* unit;
@@ -149,7 +161,7 @@ Table changes(const ClusterSpec& preset, const ClusterSpec& now, Dtype dtype) {
   }};
   for (const auto& row : rows) {
     if (preset.*row.member != now.*row.member)
-      add(row.name, row.unit, preset.*row.member, now.*row.member);
+      add(row.name, row.unit, [&](const ClusterSpec& cluster) { return cluster.*row.member; });
   }
   return table;
 }
@@ -161,34 +173,65 @@ const Point* point_of(const Planned& planned, const BlockTimes& run) {
   return nullptr;
 }
 
-/// How near the runs' own train steps the planner is with the new parameters.
-void say_steps(const Planned& planned, const ClusterSpec& now,
-               const std::vector<BlockRun>& runs) {
-  const auto& family = family_of_runner(planned.sweep.runner.known_as());
+/// The runs' own train steps beside what both clusters predict for them, by world.
+std::vector<StepCheck> check_steps(const Planned& planned, const ClusterSpec& now,
+                                   const std::vector<BlockRun>& runs) {
+  const auto& family = family_of_runner(planned.sweep.runner.name);
   const Predictor before(planned.sweep.cluster, family);
   const Predictor after(now, family);
+  std::map<const Point*, std::vector<double>> measured;
   for (const auto& run : runs) {
-    const auto* point = point_of(planned, run.times);
-    if (point == nullptr) continue;
-    const auto& model = planned.sweep.models.at(static_cast<std::size_t>(point->model));
-    say(fmt::format(
-        "train step on {} GPUs: {:.3g} ms measured, {:.3g} ms predicted, {:.3g} "
-        "before",
-        run.times.gpus, run.train_step_s / milli, after.guess(model, *point).step_s / milli,
-        before.guess(model, *point).step_s / milli));
+    if (const auto* point = point_of(planned, run.times))
+      measured[point].push_back(run.train_step_s);
   }
+  std::vector<StepCheck> checks;
+  for (auto& [point, steps] : measured) {
+    const auto& model = planned.sweep.models.at(static_cast<std::size_t>(point->model));
+    std::sort(steps.begin(), steps.end());
+    checks.push_back({.gpus = point->gpus,
+                      .measured_s = steps[steps.size() / 2],
+                      .fastest_s = steps.front(),
+                      .slowest_s = steps.back(),
+                      .before_s = before.guess(model, *point).step_s,
+                      .after_s = after.guess(model, *point).step_s});
+  }
+  std::sort(checks.begin(), checks.end(),
+            [](const StepCheck& a, const StepCheck& b) { return a.gpus < b.gpus; });
+  return checks;
+}
+
+constexpr std::string_view worse =
+    "Warning: these rates predict the measured steps worse than the preset does. Measure again "
+    "while the machine is idle.";
+
+/// As each repeat alone has it.
+std::vector<ClusterSpec> alone(const ClusterSpec& preset, Dtype dtype,
+                               const std::vector<BlockRun>& runs) {
+  std::map<std::pair<std::int32_t, std::int32_t>, std::size_t> seen;
+  std::vector<std::vector<BlockTimes>> by_repeat;
+  for (const auto& run : runs) {
+    const auto repeat = seen[{run.times.nodes, run.times.gpus}]++;
+    if (repeat >= by_repeat.size()) by_repeat.emplace_back();
+    by_repeat[repeat].push_back(run.times);
+  }
+  std::vector<ClusterSpec> clusters;
+  clusters.reserve(by_repeat.size());
+  for (const auto& times : by_repeat)
+    clusters.push_back(calibrated(preset, dtype, times));
+  return clusters;
 }
 
 Result<void> write_cluster(const std::filesystem::path& file, const ClusterSpec& cluster,
-                           const std::string& sweep) {
-  const std::string text =
-      fmt::format(
-          "# SPDX-License-Identifier: Apache-2.0\n"
-          "# Measured by 'shardsweep calibrate' (sweep '{}'). A sweep names it as its "
-          "cluster:\n#   cluster: {}\n",
-          sweep, file.filename().string()) +
-      explain_cluster(cluster);
-  return write_file_durably(file, text);
+                           const std::string& sweep, const std::vector<StepCheck>& checks) {
+  std::string text = fmt::format(
+      "# SPDX-License-Identifier: Apache-2.0\n"
+      "# Measured by 'shardsweep calibrate' (sweep '{}'): the medians of {} runs.\n"
+      "# To use it, write in a sweep file:\n#   cluster: {}\n",
+      sweep, repeats, file.filename().string());
+  for (const auto& check : checks)
+    text += fmt::format("# {}\n", step_text(check));
+  if (predicts_worse(checks)) text += fmt::format("# {}\n", worse);
+  return write_file_durably(file, text + explain_cluster(cluster));
 }
 
 }  // namespace
@@ -220,7 +263,7 @@ Result<ExitCode> command_calibrate(const Session& session) {
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
   SHARDSWEEP_ASSIGN(const auto runs, measured(*reader, sweep));
   if (runs.empty()) {
-    say(fmt::format("no run of '{0}' has measured anything: 'shardsweep results {0}' says why",
+    say(fmt::format("No run of '{0}' measured anything. 'shardsweep results {0}' says why.",
                     sweep));
     return ExitCode::failed;
   }
@@ -229,13 +272,17 @@ Result<ExitCode> command_calibrate(const Session& session) {
   for (const auto& run : runs)
     times.push_back(run.times);
   const Dtype dtype = planned.plan.trials.front().point.dtype;
-  const ClusterSpec now = calibrated(preset, dtype, times);
+  const ClusterSpec now = calibrated(preset, dtype, medians(times));
+  const auto checks = check_steps(planned, now, runs);
   const std::filesystem::path file =
       options.out.empty() ? preset.name + ".calibrated.yaml" : options.out;
-  SHARDSWEEP_TRY(write_cluster(file, now, sweep));
-  SHARDSWEEP_TRY(print_result(table_text(changes(preset, now, dtype), options.format)));
-  say_steps(planned, now, runs);
-  say(fmt::format("wrote {}", file.string()));
+  SHARDSWEEP_TRY(write_cluster(file, now, sweep, checks));
+  SHARDSWEEP_TRY(print_result(
+      table_text(changes(preset, now, alone(preset, dtype, runs), dtype), options.format)));
+  for (const auto& check : checks)
+    say(step_text(check));
+  if (predicts_worse(checks)) say(std::string(worse));
+  say(fmt::format("Wrote {}.", file.string()));
   return ExitCode::done;
 }
 

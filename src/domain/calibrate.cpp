@@ -3,14 +3,20 @@
 
 #include "domain/predict/links.hpp"
 #include "domain/predict/units.hpp"
+#include "domain/text.hpp"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <map>
+#include <utility>
 
 namespace shardsweep {
 namespace {
 
+constexpr double milli = 1e-3;
 bool on_one_node(const BlockTimes& run) {
   return run.nodes <= 1;
 }
@@ -79,7 +85,65 @@ void set_between(const BlockTimes& run, ClusterSpec& into) {
               into.inter_node_efficiency);
 }
 
+double middle_of(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const auto middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+BlockTimes median_of(const std::vector<const BlockTimes*>& repeats) {
+  BlockTimes middle = *repeats.front();
+  const auto take = [&](const auto& of) {
+    std::vector<double> values;
+    values.reserve(repeats.size());
+    for (const auto* run : repeats)
+      values.push_back(of(*run));
+    return middle_of(std::move(values));
+  };
+  for (const auto member : {&BlockTimes::gemm_flops, &BlockTimes::gemm_peak_flops,
+                            &BlockTimes::attention_flops, &BlockTimes::memory_bandwidth})
+    middle.*member = take([&](const BlockTimes& run) { return run.*member; });
+  for (std::size_t i = 0; i < middle.all_reduce.size(); ++i) {
+    middle.all_reduce[i].seconds = take([&](const BlockTimes& run) {
+      return i < run.all_reduce.size() ? run.all_reduce[i].seconds
+                                       : middle.all_reduce[i].seconds;
+    });
+  }
+  return middle;
+}
+
 }  // namespace
+
+std::vector<BlockTimes> medians(const std::vector<BlockTimes>& runs) {
+  std::map<std::pair<std::int32_t, std::int32_t>, std::vector<const BlockTimes*>> worlds;
+  for (const auto& run : runs)
+    worlds[{run.nodes, run.gpus}].push_back(&run);
+  std::vector<BlockTimes> all;
+  for (const auto& [world, repeats] : worlds)
+    all.push_back(median_of(repeats));
+  return all;
+}
+
+bool predicts_worse(const std::vector<StepCheck>& checks) {
+  const auto far = [](double predicted_s, double measured_s) {
+    return std::abs(std::log(predicted_s / measured_s));
+  };
+  double before = 0;
+  double after = 0;
+  for (const auto& check : checks) {
+    before += far(check.before_s, check.measured_s);
+    after += far(check.after_s, check.measured_s);
+  }
+  return after > before;
+}
+
+std::string step_text(const StepCheck& check) {
+  const auto ms = [](double seconds) { return amount_text(seconds / milli); };
+  return fmt::format(
+      "Train step on {}: {} ms measured ({} to {}), {} ms predicted, {} ms with the preset.",
+      counted(check.gpus, "GPU"), ms(check.measured_s), ms(check.fastest_s),
+      ms(check.slowest_s), ms(check.after_s), ms(check.before_s));
+}
 
 ClusterSpec calibrated(const ClusterSpec& preset, Dtype dtype,
                        const std::vector<BlockTimes>& runs) {

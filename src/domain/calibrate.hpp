@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace shardsweep {
@@ -26,6 +27,28 @@ struct BlockTimes {
   };
   std::vector<Transfer> all_reduce;  ///< smallest first
 };
+
+/// Runs of one world, repeated, as one: the median of each rate and of each vector's time. A
+/// host that others use too is slow or fast by the minute.
+[[nodiscard]] std::vector<BlockTimes> medians(const std::vector<BlockTimes>& runs);
+
+/// A train step that was measured beside the blocks, and what two clusters predict for it.
+struct StepCheck {
+  std::int32_t gpus = 1;
+  double measured_s = 0;  ///< median of the repeats
+  double fastest_s = 0;
+  double slowest_s = 0;
+  double before_s = 0;  ///< predicted with the preset
+  double after_s = 0;   ///< predicted with what was measured
+};
+
+/// Whether the measured rates predict the steps worse than the preset did, by the mean distance
+/// in ln(seconds).
+[[nodiscard]] bool predicts_worse(const std::vector<StepCheck>& checks);
+
+/// "Train step on 4 GPUs: 400 ms measured (390 to 430), 1,920 ms predicted, 1,470 ms with the
+/// preset."
+[[nodiscard]] std::string step_text(const StepCheck& check);
 
 /// The cluster with what was measured in place of what it said. A data sheet's peak and link
 /// bandwidth stay, and their efficiencies are what is reached of them; where there is none, the

@@ -89,3 +89,37 @@ TEST_CASE("what was not measured stays as the preset says") {
   CHECK(calibrated(h100(), Dtype::bf16, {odd}).intra_node_bandwidth ==
         h100().intra_node_bandwidth);
 }
+
+TEST_CASE("of repeated runs the median of each rate counts") {
+  const auto run = [](double gemm, double bandwidth) {
+    return BlockTimes{.gpus = 4,
+                      .gemm_flops = gemm * gb,
+                      .memory_bandwidth = bandwidth * gb,
+                      .all_reduce = ring(hops_inside, 1e-5, bandwidth * gb)};
+  };
+  const BlockTimes alone{.gpus = 1, .gemm_flops = 90 * gb};
+  const auto middle = medians({run(10, 0.98), alone, run(30, 5.1), run(20, 4.8)});
+  REQUIRE(middle.size() == 2);
+  const auto cluster = calibrated(machine(), Dtype::fp32, middle);
+  CHECK(*cluster.peak_flops[fp32] == doctest::Approx(20 * gb));
+  CHECK(cluster.memory_bandwidth == doctest::Approx(4.8 * gb));
+  CHECK(cluster.intra_node_bandwidth == doctest::Approx(4.8 * gb));
+}
+
+TEST_CASE("measured rates that predict the measured steps worse are found out") {
+  StepCheck check{.gpus = 4,
+                  .measured_s = 0.4,
+                  .fastest_s = 0.39,
+                  .slowest_s = 0.43,
+                  .before_s = 1.47,
+                  .after_s = 1.92};
+  CHECK(predicts_worse({check}));
+  CHECK(step_text(check) ==
+        "Train step on 4 GPUs: 400 ms measured (390 to 430), 1,920 ms predicted, 1,470 ms with "
+        "the preset.");
+  check.after_s = 0.2;
+  CHECK_FALSE(predicts_worse({check}));
+  // A factor of two too fast is as far off as one too slow.
+  check.before_s = 0.7;
+  CHECK(predicts_worse({check}));
+}
