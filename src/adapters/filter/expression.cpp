@@ -143,4 +143,14 @@ Result<std::set<std::string>> read_identifiers(std::string_view expression) {
   return Reader(expression).read();
 }
 
+std::optional<std::string_view> missing_column(std::string_view message) {
+  constexpr std::string_view begin = "no such column: ";
+  if (!message.starts_with(begin)) return std::nullopt;
+  std::string_view name = message.substr(begin.size());
+  name = name.substr(0, name.find(" - should this be"));
+  if (name.size() >= 2 && name.front() == '"' && name.back() == '"')
+    name = name.substr(1, name.size() - 2);
+  return name;
+}
+
 }  // namespace shardsweep::filter

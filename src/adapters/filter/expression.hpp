@@ -4,6 +4,7 @@
 
 #include <shardsweep/result.hpp>
 
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -23,5 +24,9 @@ inline constexpr std::size_t longest_expression = 4096;
 
 /// Lower case, ASCII alone, as SQLite compares names.
 [[nodiscard]] std::string lower(std::string_view text);
+
+/// The name in SQLite's message about a column that is missing; empty for other messages. From
+/// 3.46 on a name in double quotes is shown with them, and advice follows it.
+[[nodiscard]] std::optional<std::string_view> missing_column(std::string_view message);
 
 }  // namespace shardsweep::filter

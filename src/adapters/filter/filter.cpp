@@ -240,16 +240,15 @@ std::string hint_for(std::string_view name, const std::vector<Column>& columns) 
 }
 
 std::string explain(std::string words, const std::vector<Column>& columns) {
-  constexpr std::string_view no_column = "no such column: ";
   constexpr std::string_view no_use = "not authorized to use function: ";
   constexpr std::string_view no_function = "no such function: ";
   const auto rest = [&](std::string_view prefix) { return words.substr(prefix.size()); };
-  if (words.rfind(no_column, 0) == 0) {
-    const auto name = rest(no_column);
+  if (const auto name = missing_column(words)) {
     std::string names;
     for (const auto& column : columns)
       names += (names.empty() ? "" : ", ") + column.name;
-    return fmt::format("unknown name '{}'{} (names: {})", name, hint_for(name, columns), names);
+    return fmt::format("unknown name '{}'{} (names: {})", *name, hint_for(*name, columns),
+                       names);
   }
   if (words.rfind(no_use, 0) == 0 || words.rfind(no_function, 0) == 0) {
     return fmt::format("unknown function '{}' (functions: {})",

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "adapters/filter/expression.hpp"
 #include "unit/domain/sweep_fixture.hpp"
 
 #include <shardsweep/filter.hpp>
@@ -122,6 +123,14 @@ TEST_CASE("answers do not depend on what was asked before") {
       REQUIRE((*filter)->first_match(point) == expected);
     }
   }
+}
+
+TEST_CASE("the name of a missing column is read from every version's message") {
+  using filter::missing_column;
+  CHECK(missing_column("no such column: full") == "full");
+  CHECK(missing_column("no such column: \"full\" - should this be a string literal in "
+                       "single-quotes?") == "full");
+  CHECK(!missing_column("no such function: full"));
 }
 
 TEST_CASE("an unknown name is answered with the nearest one and all names") {
