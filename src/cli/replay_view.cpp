@@ -2,6 +2,8 @@
 #include "cli/replay_view.hpp"
 
 #include "cli/table_view.hpp"
+#include "domain/predict/units.hpp"
+#include "domain/text.hpp"
 
 #include <shardsweep/table.hpp>
 
@@ -219,25 +221,25 @@ std::string replay_summary(const ReplayReport& report) {
   const auto percent = [](double part, double whole) {
     return whole > 0 ? 100 * part / whole : 0.0;
   };
-  const auto real = [](std::int64_t value) { return static_cast<double>(value); };
   std::string text = fmt::format(
-      "launched {} of {} points ({:.1f} %), {} of them out of memory ({:.1f} %); {:.1f} of "
-      "{:.1f} "
-      "GPU-hours",
-      sum.launched, sum.points, percent(real(sum.launched), real(sum.points)), sum.oom_launched,
+      "Launched {} of {} ({:.1f} %); {} of them ran out of memory ({:.1f} %). Used {:.1f} of "
+      "{:.1f} GPU-hours.",
+      grouped(sum.launched), counted(sum.points, "point"),
+      percent(real(sum.launched), real(sum.points)), grouped(sum.oom_launched),
       percent(real(sum.oom_launched), real(sum.launched)), sum.gpu_hours,
       sum.exhaustive_gpu_hours);
   if (total.solvable == 0) return text;
-  return text + fmt::format(
-                    "\nto within 1 % of the best: {} runs in {} cells with {} points ({:.2f} "
-                    "%), median "
-                    "{:g}; first choice {:.3f} of the best in the median; regret at the stop "
-                    "{:.4f} in "
-                    "the median, {:.4f} in 95 %",
-                    *sum.runs_to_1pct, total.solvable, total.solvable_points,
-                    percent(real(*sum.runs_to_1pct), real(total.solvable_points)),
-                    *quantile(total.to_1pct, 0.5), *quantile(total.first_choice, 0.5),
-                    *quantile(total.regret, 0.5), *quantile(total.regret, 0.95));
+  return text +
+         fmt::format(
+             "\nWithin 1 % of the best after {} in {} with {} ({:.2f} %), median {:g} per "
+             "cell.\nFirst choice: {:.3f} of the best in the median. Regret at the stop: "
+             "{:.4f} "
+             "in the median, {:.4f} at the 95th percentile.",
+             counted(*sum.runs_to_1pct, "run"), counted(total.solvable, "cell"),
+             counted(total.solvable_points, "point"),
+             percent(real(*sum.runs_to_1pct), real(total.solvable_points)),
+             *quantile(total.to_1pct, 0.5), *quantile(total.first_choice, 0.5),
+             *quantile(total.regret, 0.5), *quantile(total.regret, 0.95));
 }
 
 }  // namespace shardsweep
