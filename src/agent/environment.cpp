@@ -35,7 +35,7 @@ void set(Environment& environment, std::string_view name, std::string_view value
 
 // From srun(1), input environment variables: those that change what a step is, where its output
 // goes or how it ends. A login environment's SLURM_UNBUFFEREDIO broke 753 of 800 lines.
-constexpr std::array<std::string_view, 97> srun_options{"SLURMD_DEBUG",
+constexpr std::array<std::string_view, 98> srun_options{"SLURMD_DEBUG",
                                                         "SLURM_ACCOUNT",
                                                         "SLURM_ACCTG_FREQ",
                                                         "SLURM_ARBITRARY_NODELIST",
@@ -126,6 +126,7 @@ constexpr std::array<std::string_view, 97> srun_options{"SLURMD_DEBUG",
                                                         "SLURM_THREAD_SPEC",
                                                         "SLURM_TIMELIMIT",
                                                         "SLURM_TREE_WIDTH",
+                                                        "SLURM_TRES_BIND",
                                                         "SLURM_TRES_PER_TASK",
                                                         "SLURM_UNBUFFEREDIO",
                                                         "SLURM_USE_MIN_NODES",

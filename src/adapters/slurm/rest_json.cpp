@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "adapters/slurm/rest_json.hpp"
 
+#include "domain/pieces.hpp"
 #include "domain/slurm/submission.hpp"
 #include "domain/slurm/survey.hpp"
 
@@ -144,13 +145,29 @@ tl::unexpected<Fault> untranslatable(std::string_view line) {
                            line));
 }
 
-/// Where newer versions say the same in another way.
-void put_gpus_per_node(const std::string& value, const RestApi& api, Json& job) {
-  if (api.version < lists_since) {
-    job["gpus_per_node"] = value;
-  } else {
-    job["tres_per_node"] = "gres/gpu:" + value;
+/// From lists_since on generic resources are asked for by these alone; slurmrestd ignores the
+/// options' own names and starts the job without them.
+struct TresName {
+  std::string_view option;
+  const char* key;
+  std::string_view before;  ///< each item of the option's value
+};
+constexpr std::array<TresName, 5> tres_names{{
+    {"cpus-per-gpu", "cpus_per_tres", "gres/gpu:"},
+    {"gpus", "tres_per_job", "gres/gpu:"},
+    {"gpus-per-node", "tres_per_node", "gres/gpu:"},
+    {"gpus-per-task", "tres_per_task", "gres/gpu:"},
+    {"gres", "tres_per_node", "gres/"},
+}};
+
+/// "gpu:2,shm:1" to "gres/gpu:2,gres/shm:1", after what another option has asked for.
+void put_tres(const TresName& name, std::string_view value, Json& job) {
+  std::string all = job.value(name.key, std::string());
+  for (const std::string_view item : split(value, ',')) {
+    if (!all.empty()) all += ',';
+    all.append(name.before).append(item);
   }
+  job[name.key] = std::move(all);
 }
 
 void put_flag(std::string_view option, const RestApi& api, Json& job) {
@@ -210,8 +227,10 @@ Result<void> put_valued(std::string_view line, std::string_view option,
     job[option == "exclude" ? "excluded_nodes" : "required_nodes"] = words_of(value);
     return {};
   }
-  if (option == "gpus-per-node") {
-    put_gpus_per_node(value, api, job);
+  const auto tres = std::find_if(tres_names.begin(), tres_names.end(),
+                                 [&](const TresName& name) { return name.option == option; });
+  if (tres != tres_names.end() && api.version >= lists_since) {
+    put_tres(*tres, value, job);
     return {};
   }
   const auto known =
@@ -289,6 +308,17 @@ std::string errors_in(const Json& json) {
   return text.substr(0, 400);
 }
 
+std::optional<std::string> ignored_field(const Json& json) {
+  const auto warnings = json.find("warnings");
+  if (warnings == json.end() || !warnings->is_array()) return std::nullopt;
+  for (const Json& warning : *warnings) {
+    if (!warning.is_object()) continue;
+    std::string said = text_at(warning, "description");
+    if (said.find("Ignoring unknown field") != std::string::npos) return said;
+  }
+  return std::nullopt;
+}
+
 Result<Json> list_in(std::string_view body, const char* key) {
   SHARDSWEEP_ASSIGN(Json json, parse(body));
   const auto list = json.find(key);
@@ -359,11 +389,28 @@ Result<std::string> submission_body(const AllocationRequest& request, std::strin
                                                      Json::error_handler_t::replace);
 }
 
+std::string release_body(const RestApi& api) {
+  if (api.version >= lists_since) return R"({"hold":false})";
+  return R"({"job":{"hold":false,"priority":"4294967294"}})";
+}
+
+std::string submitted_job(std::string_view body) {
+  const auto json = parse(body);
+  if (!json) return "";
+  const auto id = number_of(json->value("job_id", Json(0)));
+  return id > 0 ? std::to_string(id) : "";
+}
+
 SchedulerEvent read_rest_submission(const std::string& token, long status,
                                     std::string_view body) {
   const auto json = parse(body);
   if (!json) return SubmitUnknown{token, json.error().what};
   const auto id = json->find("job_id");
+  if (const auto ignored = ignored_field(*json)) {
+    return SubmitRefused{token, fmt::format("slurmrestd starts the job without a field that it "
+                                            "does not know: {}",
+                                            *ignored)};
+  }
   if (id != json->end() && number_of(*id) > 0)
     return SubmitAccepted{token, std::to_string(number_of(*id))};
   const std::string said = errors_in(*json);

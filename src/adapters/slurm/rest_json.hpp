@@ -33,7 +33,14 @@ struct RestApi {
                                                   std::string_view script, const RestApi& api,
                                                   const std::vector<std::string>& environment);
 
-/// What the answer to a submission means.
+/// Body of the update that lets a held job start.
+[[nodiscard]] std::string release_body(const RestApi& api);
+
+/// The id of the job that the answer to a submission names; "" for none.
+[[nodiscard]] std::string submitted_job(std::string_view body);
+
+/// What the answer to a submission means. A job that lacks a field of ours is refused: it has
+/// an id all the same and is to be cancelled.
 [[nodiscard]] SchedulerEvent read_rest_submission(const std::string& token, long status,
                                                   std::string_view body);
 

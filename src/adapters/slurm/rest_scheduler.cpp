@@ -91,7 +91,7 @@ class SlurmRestScheduler final : public Scheduler {
     if (api_) {
       send(Kind::aside, {.path = api_->path("job/" + handle.job_id),
                          .method = "POST",
-                         .body = R"({"job":{"hold":false,"priority":"4294967294"}})"});
+                         .body = release_body(*api_)});
     }
   }
 
@@ -254,7 +254,9 @@ class SlurmRestScheduler final : public Scheduler {
   void take_submission(const std::string& token, const Result<http::Response>& answer) {
     missed_.erase(token);
     if (answer) {
-      events_.push_back(read_rest_submission(token, answer->status, answer->body));
+      auto event = read_rest_submission(token, answer->status, answer->body);
+      if (std::holds_alternative<SubmitRefused>(event)) cancel_job(submitted_job(answer->body));
+      events_.push_back(std::move(event));
     } else if (answer.error().kind == FaultKind::timed_out) {
       events_.emplace_back(SubmitUnknown{token, answer.error().what});
     } else {

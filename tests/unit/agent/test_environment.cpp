@@ -117,7 +117,8 @@ TEST_CASE("one srun of an attempt has all its ranks and keeps neighbours togethe
 TEST_CASE("srun keeps the job's variables and loses those that set its options") {
   CHECK(srun_environment({"SLURM_JOB_ID=7", "SLURM_UNBUFFEREDIO=1", "SLURM_LABELIO=1",
                           "SLURM_NTASKS=8", "SLURM_CPU_BIND_TYPE=x", "SRUN_CPUS_PER_TASK=2",
-                          "SLURM_JOB_NODELIST=n", "HOME=/h", "SLURM_EXPORT_ENV=NONE"}) ==
+                          "SLURM_JOB_NODELIST=n", "HOME=/h", "SLURM_EXPORT_ENV=NONE",
+                          "SLURM_TRES_BIND=gres/gpu:closest"}) ==
         Environment{"SLURM_JOB_ID=7", "SLURM_JOB_NODELIST=n", "HOME=/h"});
 }
 

@@ -78,6 +78,46 @@ TEST_CASE("the script's directives become a job description of each version's sh
   CHECK(later["kill_on_node_fail"] == false);
 }
 
+TEST_CASE("generic resources are asked for by the fields that each version knows") {
+  const auto body_of = [](const char* directives, int version) {
+    const auto body = submission_body(request(), directives, {version, false}, {});
+    REQUIRE(body);
+    return Json::parse(*body)["job"];
+  };
+  const char* const all =
+      "#SBATCH --gres=gpu:h100:2,shm:1\n#SBATCH --gpus=8\n#SBATCH --gpus-per-task=1\n"
+      "#SBATCH --cpus-per-gpu=12\n";
+  const Json old = body_of(all, 38);
+  CHECK(old["gres"] == "gpu:h100:2,shm:1");
+  CHECK(old["gpus"] == "8");
+  const Json later = body_of(all, 42);
+  CHECK(later["tres_per_node"] == "gres/gpu:h100:2,gres/shm:1");
+  CHECK(later["tres_per_job"] == "gres/gpu:8");
+  CHECK(later["tres_per_task"] == "gres/gpu:1");
+  CHECK(later["cpus_per_tres"] == "gres/gpu:12");
+  for (const char* gone : {"gres", "gpus", "gpus_per_node", "gpus_per_task", "cpus_per_gpu"})
+    CHECK_FALSE(later.contains(gone));
+  const Json both = body_of("#SBATCH --gpus-per-node=4\n#SBATCH --gres=shm:1\n", 42);
+  CHECK(both["tres_per_node"] == "gres/gpu:4,gres/shm:1");
+}
+
+TEST_CASE("a job that lacks an ignored field is refused, and its id is known") {
+  const char* const answer =
+      R"({"job_id": 31, "errors": [], "warnings": [{"description":
+      "Ignoring unknown field \"gres\" of type string in DATA_PARSER->JOB_DESC_MSG"}]})";
+  const auto event = read_rest_submission("t", 200, answer);
+  REQUIRE(std::holds_alternative<SubmitRefused>(event));
+  CHECK(submitted_job(answer) == "31");
+  CHECK(submitted_job("<html>") == "");
+  CHECK(std::holds_alternative<SubmitAccepted>(read_rest_submission(
+      "t", 200, R"({"job_id": 31, "warnings": [{"description": "time limit rounded"}]})")));
+}
+
+TEST_CASE("a held job is released in the shape of each version") {
+  CHECK(Json::parse(release_body({38, false}))["job"]["hold"] == false);
+  CHECK(Json::parse(release_body({40, false})) == Json{{"hold", false}});
+}
+
 TEST_CASE("times as sbatch takes them") {
   for (const auto& [text, minutes] : std::vector<std::pair<std::string, int>>{
            {"90", 90}, {"30:01", 31}, {"4:00:00", 240}, {"1-12", 2160}, {"1-12:30", 2190}}) {
