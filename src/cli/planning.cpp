@@ -116,19 +116,20 @@ Result<std::unique_ptr<PointFilter>> compile_rules(const SweepSpec& sweep,
   return filter;
 }
 
+std::filesystem::path site_file_of(const Session& session) {
+  if (!session.options.site.empty()) return session.options.site;
+  const char* config = ::getenv("XDG_CONFIG_HOME");
+  if (config != nullptr && *config != '\0')
+    return std::filesystem::path(config) / "shardsweep/site.yaml";
+  const char* home = ::getenv("HOME");
+  return std::filesystem::path(home != nullptr ? home : "~") / ".config/shardsweep/site.yaml";
+}
+
 Result<SiteSpec> load_site_file(const Session& session) {
-  std::filesystem::path file = session.options.site;
-  if (file.empty()) {
-    const char* config = ::getenv("XDG_CONFIG_HOME");
-    const char* home = ::getenv("HOME");
-    if (config != nullptr && *config != '\0') {
-      file = std::filesystem::path(config) / "shardsweep/site.yaml";
-    } else if (home != nullptr) {
-      file = std::filesystem::path(home) / ".config/shardsweep/site.yaml";
-    }
-    std::error_code ignored;
-    if (file.empty() || !std::filesystem::exists(file, ignored)) return SiteSpec{};
-  }
+  const std::filesystem::path file = site_file_of(session);
+  std::error_code ignored;
+  if (session.options.site.empty() && !std::filesystem::exists(file, ignored))
+    return SiteSpec{};
   return load_site(file);
 }
 
@@ -140,6 +141,16 @@ void pass_environment(SiteSpec& site) {
     if (value != nullptr) site.env.emplace(name, value);
   }
   site.pass_env.clear();
+}
+
+/// What to do where a sweep needs Slurm and there is none.
+Fault no_slurm(const Session& session, const SweepSpec& sweep, const Fault& why) {
+  return {
+      why.kind,
+      fmt::format("'{}' is a sweep for cluster '{}', and {}. On that cluster's login node "
+                  "write 'backend: slurm', account and partition into {}. To run it on this "
+                  "machine instead: --backend local --here.",
+                  sweep.name, sweep.cluster.name, why.what, site_file_of(session).string())};
 }
 
 /// Where to run, as far as flags, site file and PATH say.
@@ -204,12 +215,14 @@ Result<Reach> choose_backend(const Session& session, const SweepSpec& sweep) {
   if (reach.backend.empty()) {
     return fault(
         FaultKind::invalid_input,
-        fmt::format("nothing says how to reach cluster '{}': give --backend, or a site "
-                    "file with 'backend: slurm' (~/.config/shardsweep/site.yaml or --site)",
-                    sweep.cluster.name));
+        fmt::format("nothing says how to reach cluster '{}'. On its login node write 'backend: "
+                    "slurm' into {}. To run it on this machine: --backend local --here.",
+                    sweep.cluster.name, site_file_of(session).string()));
   }
   if (reach.backend == "slurm") {
-    if (reach.site.rest.url.empty()) SHARDSWEEP_TRY(probe_slurm());
+    if (!reach.site.rest.url.empty()) return reach;
+    if (const auto probed = probe_slurm(); !probed)
+      return tl::unexpected<Fault>(no_slurm(session, sweep, probed.error()));
     return reach;
   }
   if (options.here) return Reach{.backend = "local"};
