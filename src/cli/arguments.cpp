@@ -339,7 +339,10 @@ class Grammar {
     CLI::App* status = command("status", "Show the progress of sweeps, and who runs them.");
     with_names(status, "Sweeps. Default: all.");
     with_format(status);
-    with_names(command("follow", "Follow a sweep to its end."), "Sweeps. Default: all.");
+    status->add_flag("--watch", o_.watch, "Refresh in place every second, until Ctrl-C.");
+    with_names(command("follow", "Follow sweeps to their end."),
+               "Sweeps. Default: those that have not ended.");
+    add_logs();
     with_names(command("pause", "Start nothing more; running trials end by themselves."),
                "Sweeps. Default: all.");
     with_names(command("resume", "Continue, and try interrupted trials again."),
@@ -350,6 +353,28 @@ class Grammar {
     CLI::App* rerun = command("rerun", "Measure ended trials again.");
     with_names(rerun, "Sweeps or trials.");
     with_where(rerun);
+  }
+
+  void add_logs() {
+    CLI::App* logs = command("logs", "Print what the ranks of an attempt have printed.");
+    logs->add_option("name", o_.names,
+                     "Trial or attempt (SLUG.2). A trial means its last attempt. A terminal "
+                     "gets control characters as \\xNN, a pipe or a file the raw bytes.")
+        ->required()
+        ->expected(1)
+        ->type_name("TRIAL");
+    logs->add_option("--rank", o_.rank,
+                     "Rank to print, or all with a prefix. Default: 0, or the first rank that "
+                     "has printed anything.")
+        ->type_name("N");
+    logs->add_option("--lines", o_.lines, "Only the last N lines of each log.")
+        ->check(CLI::NonNegativeNumber)
+        ->type_name("N");
+    logs->add_flag("--follow", o_.follow, "Print new lines until the attempt ends.");
+    logs->add_flag("--list", o_.list, "List the attempt's files instead.");
+    logs->add_option("--file", o_.file, "Print this file of the attempt instead of a log.")
+        ->type_name("FILE");
+    with_format(logs);
   }
 
   void add_result_commands() {

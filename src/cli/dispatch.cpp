@@ -8,7 +8,7 @@
 namespace shardsweep {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Command>, 30> commands{{
+constexpr std::array<std::pair<std::string_view, Command>, 31> commands{{
     {"plan", command_plan},       {"submit", command_submit},
     {"run", command_run},         {"render", command_render},
     {"status", command_status},   {"follow", command_follow},
@@ -24,6 +24,7 @@ constexpr std::array<std::pair<std::string_view, Command>, 30> commands{{
     {"suggest", command_suggest}, {"calibrate", command_calibrate},
     {"new", command_new},         {"presets", command_presets},
     {"names", command_names},     {"help", command_help},
+    {"logs", command_logs},
 }};
 
 }  // namespace

@@ -95,6 +95,15 @@ struct Options {
            std::find(help_topics.begin(), help_topics.end(), names[0]) == help_topics.end();
   }
 
+  // logs
+  std::string rank;         ///< a number, or all
+  std::int64_t lines = -1;  ///< the last ones; -1: all
+  bool follow = false;
+  bool list = false;
+
+  // status
+  bool watch = false;
+
   // gc
   std::string older_than = "30d";
   bool remove = false;

@@ -90,6 +90,7 @@ using Command = Result<ExitCode> (*)(const Session&);
 [[nodiscard]] Result<ExitCode> command_render(const Session& session);
 [[nodiscard]] Result<ExitCode> command_status(const Session& session);
 [[nodiscard]] Result<ExitCode> command_follow(const Session& session);
+[[nodiscard]] Result<ExitCode> command_logs(const Session& session);
 [[nodiscard]] Result<ExitCode> command_control(const Session& session);
 [[nodiscard]] Result<ExitCode> command_show(const Session& session);
 [[nodiscard]] Result<ExitCode> command_results(const Session& session);

@@ -85,6 +85,8 @@ class Screen:
                 self.newline()
             elif char == "\r":
                 self.column = 0
+            elif char == "\t":
+                self.column = min(self.column // 8 * 8 + 8, self.width - 1)
             elif ord(char) < 32 or ord(char) == 127:
                 if char != "\a":
                     self.faults.append("control character " + repr(char))

@@ -175,6 +175,16 @@ class TarReader {
 
   Result<void> each(const std::function<bool(const std::string&)>& wanted,
                     const std::function<void(const std::string&, std::string&&)>& take) {
+    return walk([&](const TarEntry& entry) -> Result<void> {
+      if (!wanted(entry.name)) return {};
+      SHARDSWEEP_ASSIGN(std::string contents, read_contents(entry.size));
+      take(entry.name, std::move(contents));
+      return {};
+    });
+  }
+
+  /// Stands at each regular file's first byte when it calls.
+  Result<void> walk(const std::function<Result<void>(const TarEntry&)>& visit) {
     if (!file_.valid()) return errno_error("cannot open " + path_.string());
     std::string name_of_next;
     while (true) {
@@ -192,12 +202,9 @@ class TarReader {
         name.assign(header.name.data(), header.name.size());
         name.resize(std::min(name.size(), name.find('\0')));
       }
-      if (header.type == regular && wanted(name)) {
-        SHARDSWEEP_ASSIGN(std::string contents, read_contents(size));
-        take(name, std::move(contents));
-      } else {
-        offset_ += (size + block - 1) / block * block;
-      }
+      const std::uint64_t next = offset_ + (size + block - 1) / block * block;
+      if (header.type == regular) SHARDSWEEP_TRY(visit({std::move(name), offset_, size}));
+      offset_ = next;
     }
   }
 
@@ -241,6 +248,15 @@ class TarReader {
 };
 
 }  // namespace
+
+Result<std::vector<TarEntry>> list_tar(const std::filesystem::path& path) {
+  std::vector<TarEntry> entries;
+  SHARDSWEEP_TRY(TarReader(path).walk([&](const TarEntry& entry) -> Result<void> {
+    entries.push_back(entry);
+    return {};
+  }));
+  return entries;
+}
 
 Result<void> read_tar(const std::filesystem::path& path,
                       const std::function<bool(const std::string&)>& wanted,

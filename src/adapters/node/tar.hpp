@@ -11,6 +11,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace shardsweep {
 
@@ -35,6 +36,14 @@ class TarWriter {
 
   int descriptor_;
 };
+
+struct TarEntry {
+  std::string name;
+  std::uint64_t offset = 0;  ///< of its first byte in the tar file
+  std::uint64_t size = 0;
+};
+/// The regular files of a tar file, without a look into them.
+[[nodiscard]] Result<std::vector<TarEntry>> list_tar(const std::filesystem::path& path);
 
 /// Calls `wanted` with the name of each entry, `take` with the contents of those it wanted.
 [[nodiscard]] Result<void> read_tar(
