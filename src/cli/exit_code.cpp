@@ -11,7 +11,7 @@ namespace shardsweep {
 namespace {
 
 std::int64_t open_trials(const SweepStatus& status) {
-  return status.trials - count_of(status.by_state, name(State::ended));
+  return status.trials - ended_trials(status);
 }
 
 bool nothing_but_crashes(const SweepStatus& status) {
@@ -94,6 +94,10 @@ std::string failed_sentence(const std::vector<const SweepStatus*>& failed) {
 std::int64_t count_of(const std::map<std::string, std::int64_t>& counts, std::string_view key) {
   const auto found = counts.find(std::string(key));
   return found == counts.end() ? 0 : found->second;
+}
+
+std::int64_t ended_trials(const SweepStatus& status) {
+  return count_of(status.by_state, name(State::ended));
 }
 
 bool is_over(const SweepStatus& status) {

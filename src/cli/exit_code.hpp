@@ -37,6 +37,8 @@ inline constexpr std::array<ExitCodeInfo, 5> exit_code_table{{
 [[nodiscard]] std::int64_t count_of(const std::map<std::string, std::int64_t>& counts,
                                     std::string_view key);
 
+[[nodiscard]] std::int64_t ended_trials(const SweepStatus& status);
+
 /// Every trial has ended, and no control that may have one measured again is to come.
 [[nodiscard]] bool is_over(const SweepStatus& status);
 

@@ -22,9 +22,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto look_every = 300ms;
+constexpr auto follow_look_every = 300ms;
 constexpr auto plain_progress_every = 30s;
-constexpr std::size_t most_bests = 3;  // lines at the end; `best` prints more
+constexpr std::size_t most_bests_at_end = 3;  // lines at the end; `best` prints more
 
 /// What is shown, on a terminal or in a file.
 class Screen {
@@ -99,7 +99,7 @@ class Follower {
       if (InterruptGuard::seen()) return stop();
       SHARDSWEEP_ASSIGN(const bool alone, nobody_works());
       if (alone) return left_alone();
-      std::this_thread::sleep_for(look_every);
+      std::this_thread::sleep_for(follow_look_every);
     }
   }
 
@@ -193,7 +193,7 @@ class Follower {
 
   void tell_best(const SweepStatus& sweep) {
     const auto cells = best_.of(sweep.name);
-    if (cells.size() > most_bests) {
+    if (cells.size() > most_bests_at_end) {
       return screen_.note(
           fmt::format("`shardsweep best {}` shows the best layout of each of {}.", sweep.name,
                       counted(std::ssize(cells), "cell")));

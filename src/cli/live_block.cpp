@@ -15,16 +15,16 @@
 namespace shardsweep {
 namespace {
 
-constexpr std::size_t usual_height = 24;
-constexpr std::size_t usual_width = 80;
+constexpr std::size_t assumed_height = 24;
+constexpr std::size_t assumed_width = 80;
 
 std::size_t height_of(int descriptor) {
   winsize size{};
   const bool sized = ::ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_row > 0;
-  return sized ? size.ws_row : usual_height;
+  return sized ? size.ws_row : assumed_height;
 }
 
-void write(std::FILE* stream, const std::string& text) {
+void write_now(std::FILE* stream, const std::string& text) {
   std::fwrite(text.data(), 1, text.size(), stream);
   std::fflush(stream);
 }
@@ -40,7 +40,7 @@ bool can_redraw(std::FILE* stream) {
 ViewSize view_size(std::FILE* stream) {
   const Terminal terminal = terminal_of(::fileno(stream));
   const std::size_t height = height_of(::fileno(stream));
-  return {.width = terminal.width.value_or(usual_width) - 1,
+  return {.width = terminal.width.value_or(assumed_width) - 1,
           .height = std::max<std::size_t>(height, 2) - 1,
           .utf8 = terminal.utf8};
 }
@@ -63,7 +63,7 @@ void LiveBlock::draw(const std::vector<StyledLine>& lines) {
   for (const StyledLine& line : lines)
     text += painted(line, terminal.colour) + '\n';
   if (text == last_ && !drawn_.empty()) return;
-  write(stream_, take_back(terminal.width.value_or(usual_width)) + text);
+  write_now(stream_, take_back(terminal.width.value_or(assumed_width)) + text);
   for (const StyledLine& line : lines)
     drawn_.push_back(width_of(line));
   last_ = std::move(text);
@@ -71,10 +71,10 @@ void LiveBlock::draw(const std::vector<StyledLine>& lines) {
 
 void LiveBlock::print(const std::vector<StyledLine>& lines) {
   const Terminal terminal = terminal_of(::fileno(stream_));
-  std::string text = take_back(terminal.width.value_or(usual_width));
+  std::string text = take_back(terminal.width.value_or(assumed_width));
   for (const StyledLine& line : lines)
     text += painted(line, terminal.colour) + '\n';
-  if (!text.empty()) write(stream_, text);
+  if (!text.empty()) write_now(stream_, text);
 }
 
 }  // namespace shardsweep

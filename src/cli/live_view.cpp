@@ -21,10 +21,6 @@ constexpr std::size_t most_sentence = 3;  // lines of one sentence in the block
 constexpr std::size_t indent = 2;
 constexpr std::size_t label_width = 9;  // "running  "
 
-std::int64_t ended_trials(const SweepStatus& status) {
-  return count_of(status.by_state, name(State::ended));
-}
-
 std::string rate_text(double tokens_per_s_per_gpu) {
   return amount_text(tokens_per_s_per_gpu) + " tokens/s/GPU";
 }
