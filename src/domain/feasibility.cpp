@@ -234,14 +234,14 @@ std::string Judge::why_structure(const GridPoint& at, int constraint) const {
   }
   if (constraint == gpus) {
     return fmt::format(
-        "gpus {} is more than the {} of one node of {}; larger worlds are given "
-        "by nodes",
+        "gpus {} is more than the {} of one node of {}; use 'nodes' "
+        "for more",
         point.gpus, cluster.gpus_per_node, cluster.name);
   }
   const auto& layout = point.layout;
   if (at.gap == Gap::dp) {
-    return fmt::format("{} are no multiple of {} = {}, so nothing whole is left for dp",
-                       counted(point.gpus, "GPU"), product_text(layout, false),
+    return fmt::format("{} cannot be divided by {} = {}", counted(point.gpus, "GPU"),
+                       product_text(layout, false),
                        std::int64_t{layout.tp} * layout.pp * layout.cp);
   }
   return fmt::format("{} = {}, but the world has {}", product_text(layout, true),
@@ -255,13 +255,13 @@ std::string Judge::why_batch(const GridPoint& at) const {
   if (sweep_.global_batch_tokens) {
     const auto tokens = *sweep_.global_batch_tokens;
     if (tokens % point.seq_len != 0) {
-      return fmt::format("a global batch of {} tokens is no multiple of seq_len {}",
+      return fmt::format("a global batch of {} tokens is not a multiple of seq_len {}",
                          grouped(tokens), point.seq_len);
     }
     samples = tokens / point.seq_len;
   }
   if (at.gap == Gap::grad_accum) {
-    return fmt::format("a global batch of {} is no multiple of dp {} x micro_batch {} = {}",
+    return fmt::format("a global batch of {} is not a multiple of dp {} x micro_batch {} = {}",
                        counted(samples, "sample"), layout.dp, layout.micro_batch,
                        std::int64_t{layout.dp} * layout.micro_batch);
   }
@@ -288,18 +288,18 @@ std::string Judge::why_shape(const Point& point, int constraint) const {
       return fmt::format("pp {} is more than the {} layers of {}", layout.pp, model.layers,
                          model.name);
     case grad_accum:
-      return fmt::format("grad_accum {} is less than pp - 1 = {}: the pipeline never fills",
+      return fmt::format("grad_accum {} is less than pp - 1 = {}; the pipeline never fills",
                          layout.grad_accum, layout.pp - 1);
     case zero:
-      return fmt::format("ZeRO stage {} shards over dp, and dp is 1", layout.zero);
+      return fmt::format("ZeRO stage {} needs dp above 1", layout.zero);
     case dp_replicate:
       return why_replicas(layout);
     case sequence_parallel:
-      if (layout.tp == 1) return "sequence parallel needs tp > 1, and tp is 1";
-      return fmt::format("sequence parallel: tp {} does not divide seq_len {}", layout.tp,
+      if (layout.tp == 1) return "sequence parallelism needs tp above 1";
+      return fmt::format("sequence parallelism needs tp {} to divide seq_len {}", layout.tp,
                          point.seq_len);
     default:
-      return fmt::format("{}, and limits.max_nodes is {}", counted(point.nodes, "node"),
+      return fmt::format("{} are more than limits.max_nodes, {}", counted(point.nodes, "node"),
                          sweep_.policy.max_nodes);
   }
 }

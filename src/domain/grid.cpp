@@ -217,8 +217,8 @@ Result<void> Grid::check_batch(const SweepSpec& sweep) const {
                                   [](const Base& base) { return base.grad_accum_auto; });
   if (!wanted || batch_tokens_ > 0 || batch_samples_ > 0) return {};
   return fault(FaultKind::invalid_input,
-               fmt::format("sweep '{}': grad_accum is auto, but neither global_batch_tokens "
-                           "nor global_batch_size says what to fill",
+               fmt::format("sweep '{}': grad_accum is auto; set global_batch_tokens or "
+                           "global_batch_size",
                            sweep.name));
 }
 

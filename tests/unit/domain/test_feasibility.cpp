@@ -83,22 +83,21 @@ TEST_CASE("a tp beyond the GPUs of a node is slow and not infeasible") {
 TEST_CASE("each broken constraint is named with its numbers") {
   const auto sweep = sweep_64();
   CHECK(verdict(sweep, changed([](Point& p) { p.nodes = 0, p.gpus = 16; })) ==
-        "gpus: gpus 16 is more than the 8 of one node of h100-8x; larger worlds are given by "
-        "nodes");
+        "gpus: gpus 16 is more than the 8 of one node of h100-8x; use 'nodes' for "
+        "more");
   CHECK(verdict(sweep, changed([](Point& p) { p.nodes = 2; })) ==
         "gpus: 2 nodes with 8 GPUs each are 16 GPUs, but gpus is 8");
   CHECK(verdict(sweep, changed([](Point& p) { p.layout.dp = 4; })) ==
         "world: dp 4 x tp 1 x pp 1 = 4 ranks, but the world has 8 GPUs");
   auto gap = changed([](Point& p) { p.layout.tp = 3, p.layout.dp = 0; });
   gap.gap = Gap::dp;
-  CHECK(verdict(sweep, gap) ==
-        "world: 8 GPUs are no multiple of tp 3 x pp 1 = 3, so nothing whole is left for dp");
+  CHECK(verdict(sweep, gap) == "world: 8 GPUs cannot be divided by tp 3 x pp 1 = 3");
   CHECK(verdict(sweep, changed([](Point& p) { p.layout.grad_accum = 7; })) ==
         "batch: dp 8 x micro_batch 1 x grad_accum 7 = 56 samples, but the global batch is 64");
   gap = changed([](Point& p) { p.layout.micro_batch = 3, p.layout.grad_accum = 0; });
   gap.gap = Gap::grad_accum;
   CHECK(verdict(sweep, gap) ==
-        "batch: a global batch of 64 samples is no multiple of dp 8 x micro_batch 3 = 24");
+        "batch: a global batch of 64 samples is not a multiple of dp 8 x micro_batch 3 = 24");
   CHECK(verdict(sweep, laid_out(1, 16, 1)) ==
         "heads: tp 16 does not divide the 8 heads of small");
   CHECK(verdict(sweep, laid_out(1, 8, 1)) ==
@@ -106,12 +105,12 @@ TEST_CASE("each broken constraint is named with its numbers") {
   CHECK(verdict(sweep, laid_out(1, 1, 16)) ==
         "layers: pp 16 is more than the 8 layers of small");
   CHECK(verdict(sweep, changed([](Point& p) { p.layout.sequence_parallel = true; })) ==
-        "sequence_parallel: sequence parallel needs tp > 1, and tp is 1");
+        "sequence_parallel: sequence parallelism needs tp above 1");
   auto odd = laid_out(2, 4, 1);
   odd.point.layout.sequence_parallel = true;
   odd.point.seq_len = 1022;
   CHECK(verdict(sweep, odd) ==
-        "sequence_parallel: sequence parallel: tp 4 does not divide seq_len 1022");
+        "sequence_parallel: sequence parallelism needs tp 4 to divide seq_len 1022");
 }
 
 TEST_CASE("a batch in tokens that seq_len does not divide is named") {
@@ -121,17 +120,17 @@ TEST_CASE("a batch in tokens that seq_len does not divide is named") {
   auto at = changed([](Point& p) { p.seq_len = 3000; });
   at.gap = Gap::samples;
   CHECK(verdict(sweep, at) ==
-        "batch: a global batch of 1,048,576 tokens is no multiple of seq_len 3000");
+        "batch: a global batch of 1,048,576 tokens is not a multiple of seq_len 3000");
 }
 
 TEST_CASE("shardbench's own rules hold for shardbench alone") {
   auto sweep = sweep_64();
   auto shallow = laid_out(32, 1, 4);
   CHECK(verdict(sweep, shallow) ==
-        "grad_accum: grad_accum 2 is less than pp - 1 = 3: the pipeline never fills");
+        "grad_accum: grad_accum 2 is less than pp - 1 = 3; the pipeline never fills");
   auto alone = laid_out(1, 4, 2);
   alone.point.layout.zero = 2;
-  CHECK(verdict(sweep, alone) == "zero: ZeRO stage 2 shards over dp, and dp is 1");
+  CHECK(verdict(sweep, alone) == "zero: ZeRO stage 2 needs dp above 1");
   sweep.runner.name = "nanotron";
   CHECK(verdict(sweep, shallow) == "feasible");
   CHECK(verdict(sweep, alone) == "feasible");
@@ -161,7 +160,8 @@ TEST_CASE("replicas divide dp and shardbench needs shards to copy") {
 TEST_CASE("limits.max_nodes leaves larger worlds out") {
   auto sweep = sweep_64();
   sweep.policy.max_nodes = 1;
-  CHECK(verdict(sweep, laid_out(16, 1, 1)) == "max_nodes: 2 nodes, and limits.max_nodes is 1");
+  CHECK(verdict(sweep, laid_out(16, 1, 1)) ==
+        "max_nodes: 2 nodes are more than limits.max_nodes, 1");
 }
 
 TEST_CASE("what the runner cannot do is infeasible with the runner's reason") {

@@ -205,8 +205,8 @@ TEST_CASE("what makes no grid is a fault that says so") {
   CHECK(fault_of(sweep_of(small_model(), {values("tp", {})})) ==
         "sweep 'test': axis 'tp' has no values");
   CHECK(fault_of(sweep_of(small_model(), {automatic("grad_accum")})) ==
-        "sweep 'test': grad_accum is auto, but neither global_batch_tokens nor "
-        "global_batch_size says what to fill");
+        "sweep 'test': grad_accum is auto; set global_batch_tokens or "
+        "global_batch_size");
   auto sweep = sweep_of(small_model(), {});
   sweep.zips = {{{values("pp", {1, 2}), values("zero", {0})}}};
   CHECK(fault_of(sweep) == "zip: 'pp' has 2 values, 'zero' has 1");
