@@ -546,10 +546,12 @@ class Grammar {
                      ->type_name("KIND")
                      ->check(CLI::IsMember({"sweeps", "presets", "models", "clusters"})),
                  {"sweeps", "presets", "models", "clusters"});
-    CLI::App* help = bare_command("help", "Explain a command.");
-    help->add_option("topic", o_.names, "A command. Default: all commands.")
+    CLI::App* help = bare_command("help", "Explain a command, or the keys of a sweep file.");
+    help->add_option("topic", o_.names,
+                     "A command, or keys, axes, units, site, schema. Default: all commands.")
         ->type_name("TOPIC")
         ->expected(0, 1);
+    help->add_flag("--markdown", o_.markdown, "Print keys, axes, units or site as Markdown.");
     help->add_flag("--man", o_.man, "Print the manual page (roff).");
     with_choices(help->add_option("--completion", o_.shell,
                                   "Print the completion script of a shell: bash, zsh, fish.")

@@ -3,6 +3,8 @@
 #include "cli/arguments.hpp"
 #include "cli/session.hpp"
 
+#include <shardsweep/reference.hpp>
+
 namespace shardsweep {
 
 Result<ExitCode> command_help(const Session& session) {
@@ -13,6 +15,11 @@ Result<ExitCode> command_help(const Session& session) {
   if (options.shell == "bash") text = bash_completion(line);
   if (options.shell == "zsh") text = zsh_completion(line);
   if (options.shell == "fish") text = fish_completion(line);
+  if (text.empty() && options.names.front() == "schema") text = sweep_schema();
+  if (text.empty()) {
+    const auto tables = reference_of(options.names.front());
+    text = options.markdown ? reference_markdown(tables) : reference_text(tables);
+  }
   SHARDSWEEP_TRY(print_result(text));
   return ExitCode::done;
 }

@@ -34,6 +34,7 @@ std::string names_call(const CommandLine& line, std::string_view kind) {
   return fmt::format("{} names {} 2>/dev/null", line.program, kind);
 }
 
+/// `help` takes commands and topics.
 bool takes_command(const CommandHelp& command) {
   return command.name == "help";
 }

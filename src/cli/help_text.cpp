@@ -17,7 +17,9 @@ constexpr std::size_t option_width = 26;
 
 constexpr std::string_view epilog =
     "A name may be a sweep, a trial's slug, an attempt (SLUG.2) or a Slurm job id.\n"
-    "'shardsweep help COMMAND' explains a command.\n";
+    "'shardsweep help COMMAND' explains a command, 'help keys' the sweep file.\n"
+    "Exit codes: 0 every trial has a final verdict, 1 failed, 2 wrong usage or input,\n"
+    "3 some trials are undecided, 130 interrupted.\n";
 
 /// `text` at column `indent`, in lines of at most `width`. The first line has its indent
 /// already.

@@ -192,7 +192,8 @@ Result<void> write_new(const std::string& file, const std::string& text) {
 std::string new_sweep_text(const NewSweep& sweep) {
   const bool gpus = !sweep.cluster.gpu.empty();
   return fmt::format(
-             "# A sweep of training layouts. 'shardsweep plan FILE' shows what would run.\n"
+             "# A sweep of training layouts. 'shardsweep plan FILE' shows what would run;\n"
+             "# 'shardsweep help keys' and sweeps/README.md explain every key.\n"
              "name: {}\n\n"
              "# Preset of the hardware. 'shardsweep presets' lists them.\n"
              "cluster: {}\n\n",

@@ -15,7 +15,8 @@
 namespace shardsweep {
 
 /// What `help` explains beside the commands.
-inline constexpr std::array<std::string_view, 0> help_topics{};
+inline constexpr std::array<std::string_view, 5> help_topics{"keys", "axes", "units", "site",
+                                                             "schema"};
 
 struct Options {
   // every command

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A sweep as a complete sweep file. What is printed here, the readers have to read back to the
 // same value: tests/fuzz holds them to it.
+#include "adapters/config/policy_text.hpp"
 #include "adapters/config/presets.hpp"
 #include "adapters/config/sweep_reader.hpp"
 #include "adapters/config/text.hpp"
@@ -208,25 +209,12 @@ class Explainer {
       line("\n{}:", section);
       for (const auto& field : policy_fields()) {
         if (field.section == section)
-          line("  {}: {}  # {}", field.key, policy_value(field), field.reason);
+          line("  {}: {}  # {}", field.key, policy_text(field, sweep_.policy), field.reason);
       }
       if (section == hours_section)
         line("  {}: {}  # {}", hours_key, yaml_text(opening_hours_text(sweep_.policy.hours)),
              hours_reason);
     }
-  }
-
-  [[nodiscard]] std::string policy_value(const PolicyField& field) const {
-    if (const auto* real = std::get_if<double Policy::*>(&field.member)) {
-      const double value = sweep_.policy.**real;
-      return field.unit == PolicyUnit::seconds ? duration_text(value)
-                                               : fmt::format("{}", value);
-    }
-    const auto value = sweep_.policy.*std::get<std::int64_t Policy::*>(field.member);
-    if (field.unit == PolicyUnit::percent) return fmt::format("{}%", value);
-    if (const auto words = words_of(field.unit); !words.empty())
-      return std::string(words[static_cast<std::size_t>(value)]);
-    return field.unit == PolicyUnit::bytes ? bytes_text(value) : fmt::format("{}", value);
   }
 
   [[nodiscard]] std::string value_text(const AxisInfo& axis, std::int64_t value) const {
@@ -253,6 +241,22 @@ class Explainer {
 };
 
 }  // namespace
+
+namespace config {
+
+std::string policy_text(const PolicyField& field, const Policy& policy) {
+  if (const auto* real = std::get_if<double Policy::*>(&field.member)) {
+    const double value = policy.**real;
+    return field.unit == PolicyUnit::seconds ? duration_text(value) : fmt::format("{}", value);
+  }
+  const auto value = policy.*std::get<std::int64_t Policy::*>(field.member);
+  if (field.unit == PolicyUnit::percent) return fmt::format("{}%", value);
+  if (const auto words = words_of(field.unit); !words.empty())
+    return std::string(words[static_cast<std::size_t>(value)]);
+  return field.unit == PolicyUnit::bytes ? bytes_text(value) : fmt::format("{}", value);
+}
+
+}  // namespace config
 
 std::string explain_sweep(const SweepSpec& sweep) {
   return Explainer(sweep).text();

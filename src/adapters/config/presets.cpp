@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "adapters/config/presets.hpp"
 
+#include "adapters/config/keys.hpp"
 #include "adapters/config/readers.hpp"
 #include "adapters/config/text.hpp"
 #include "domain/nearest.hpp"
@@ -155,11 +156,11 @@ bool is_cluster_file(std::string_view text) {
   return text.find('/') != std::string_view::npos || text.ends_with(".yaml");
 }
 
-std::vector<std::string_view> cluster_keys() {
-  std::vector<std::string_view> keys{"gpu",        "gpus_per_node", "memory",
-                                     "peak_flops", "this_machine",  "shared_host"};
-  for (const auto& field : rates)
-    keys.push_back(field.name);
+/// Of a cluster file that a preset's name stands for: it has neither name nor preset.
+std::vector<std::string_view> hardware_keys() {
+  auto keys = keys_of("cluster");
+  std::erase(keys, "preset");
+  std::erase(keys, "name");
   return keys;
 }
 
@@ -213,9 +214,7 @@ std::optional<ClusterSpec> read_cluster(const YamlNode& node, const Presets& pre
   if (node.kind == YamlNode::Kind::scalar) return presets.cluster(node);
   if (!mistakes.take(node, expect_map(node, "'cluster'"))) return std::nullopt;
   const auto before = mistakes.count();
-  auto keys = cluster_keys();
-  keys.insert(keys.end(), {"preset", "name"});
-  check_keys(node, "'cluster'", keys, mistakes);
+  check_keys(node, "'cluster'", keys_of("cluster"), mistakes);
   ClusterSpec base;
   const auto* preset = find(node, "preset");
   if (preset != nullptr) {
@@ -301,7 +300,7 @@ std::optional<ClusterSpec> Presets::cluster(const YamlNode& node) const {
   const auto what = fmt::format("cluster '{}'", node.text);
   if (!root || !mistakes_.take(**root, expect_map(**root, what))) return std::nullopt;
   const auto before = mistakes_.count();
-  check_keys(**root, what, cluster_keys(), mistakes_);
+  check_keys(**root, what, hardware_keys(), mistakes_);
   ClusterSpec base;
   base.name = node.text;
   return read_cluster_map(**root, std::move(base), mistakes_, before);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `runner:` of a sweep file: its name, its program and further flags for it.
+#include "adapters/config/keys.hpp"
 #include "adapters/config/readers.hpp"
 #include "adapters/config/sweep_reader.hpp"
 #include "adapters/config/text.hpp"
@@ -89,7 +90,7 @@ void SweepReader::read_runner(const YamlNode& node) {
     mistakes_.assign(runner.name, node, read_name(node, "runner"));
     return;
   }
-  check_keys(node, "'runner'", {"name", "program", "args"}, mistakes_);
+  check_keys(node, "'runner'", keys_of("runner"), mistakes_);
   if (const auto* program = find(node, "program")) {
     mistakes_.assign(runner.program, *program, read_program(*program));
     // It says itself what it is called.

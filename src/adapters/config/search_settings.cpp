@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `search`: in which order a sweep's trials run, and when a cell is done.
+#include "adapters/config/keys.hpp"
 #include "adapters/config/readers.hpp"
 #include "adapters/config/sweep_reader.hpp"
 #include "adapters/config/text.hpp"
@@ -41,7 +42,7 @@ Result<double> read_gpu_hours(const YamlNode& node) {
 SearchUntil read_until(const YamlNode& map, Mistakes& mistakes) {
   SearchUntil until;
   if (!mistakes.take(map, expect_map(map, "'until' ('regret: 1%')"))) return until;
-  check_keys(map, "'until'", {"regret", "confidence", "runs", "gpu_hours"}, mistakes);
+  check_keys(map, "'until'", keys_of("search.until"), mistakes);
   const auto share = [&](std::string_view key, double& into) {
     if (const auto* node = find(map, key))
       mistakes.assign(into, *node, read_real(*node, key, "a share such as 1%", parse_share));
@@ -64,7 +65,7 @@ SearchUntil read_until(const YamlNode& map, Mistakes& mistakes) {
 SearchRules read_search_rules(const YamlNode& map, Mistakes& mistakes) {
   SearchRules rules;
   if (!mistakes.take(map, expect_map(map, "'rules' ('micro_batch: false')"))) return rules;
-  check_keys(map, "'rules'", {"micro_batch", "grad_accum", "memory"}, mistakes);
+  check_keys(map, "'rules'", keys_of("search.rules"), mistakes);
   const auto read = [&](std::string_view key, bool& into) {
     if (const auto* node = find(map, key)) mistakes.assign(into, *node, read_bool(*node, key));
   };
@@ -78,7 +79,7 @@ SearchRules read_search_rules(const YamlNode& map, Mistakes& mistakes) {
 
 void SweepReader::read_search(const YamlNode& map) {
   if (!mistakes_.take(map, expect_map(map, "'search'"))) return;
-  check_keys(map, "'search'", {"policy", "until", "rules", "learn_across"}, mistakes_);
+  check_keys(map, "'search'", keys_of("search"), mistakes_);
   auto& search = sweep_.search;
   if (const auto* node = find(map, "policy"))
     mistakes_.assign(search.policy, *node, read_search_policy(*node));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The site file: how this user reaches the cluster.
+#include "adapters/config/keys.hpp"
 #include "adapters/config/readers.hpp"
 #include "adapters/config/source.hpp"
 #include "adapters/config/sweep_reader.hpp"
@@ -205,7 +206,7 @@ RestSettings read_rest(const YamlNode& node, Mistakes& mistakes) {
   constexpr std::string_view what = "'slurmrestd'";
   RestSettings rest;
   if (!mistakes.take(node, expect_map(node, what))) return rest;
-  check_keys(node, what, {"url", "token_file", "user"}, mistakes);
+  check_keys(node, what, site_keys_of("slurmrestd"), mistakes);
   if (const YamlNode* url = need(node, what, "url", mistakes))
     mistakes.assign(rest.url, *url, read_rest_url(*url));
   if (const auto* file = find(node, "token_file"))
@@ -247,7 +248,7 @@ NotifySettings read_notify(const YamlNode& node, Mistakes& mistakes) {
   NotifySettings notify;
   if (!mistakes.take(node, expect_map(node, what))) return notify;
   const auto before = mistakes.count();
-  check_keys(node, what, {"url", "url_file", "header_file", "events"}, mistakes);
+  check_keys(node, what, site_keys_of("notify"), mistakes);
   if (const auto* url = find(node, "url"))
     mistakes.assign(notify.url, *url, read_notify_url(*url));
   if (const auto* file = find(node, "url_file"))
@@ -286,10 +287,7 @@ Result<Backend> read_backend(const YamlNode& node) {
 SiteSpec read_site(const YamlNode& root, Mistakes& mistakes) {
   SiteSpec site;
   if (!mistakes.take(root, expect_map(root, the_file))) return site;
-  check_keys(root, the_file,
-             {"backend", "shared_path", "env", "pass_env", "modules", "prolog", "template",
-              "launch", "strict", "slurm", "slurmrestd", "notify"},
-             mistakes);
+  check_keys(root, the_file, site_keys_of(""), mistakes);
   site.position = position_of(root);
   const auto read = [&](std::string_view key, auto& into, auto reader) {
     if (const auto* node = find(root, key)) mistakes.assign(into, *node, reader(*node));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "adapters/config/sweep_reader.hpp"
 
+#include "adapters/config/keys.hpp"
 #include "adapters/config/readers.hpp"
 #include "adapters/config/text.hpp"
 
@@ -17,9 +18,7 @@ namespace {
 constexpr std::string_view the_file = "the sweep";
 
 std::vector<std::string_view> top_keys() {
-  std::vector<std::string_view> keys{
-      "name", "cluster", "models",  "constants", "axes",   "zip", "points",   "points_from",
-      "vars", "control", "exclude", "measure",   "runner", "env", "classify", "search"};
+  auto keys = keys_of("");
   const auto sections = policy_sections();
   keys.insert(keys.end(), sections.begin(), sections.end());
   return keys;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a sweep file says beside its grid: exclusions, measurement, runner, environment, policy.
+#include "adapters/config/keys.hpp"
 #include "adapters/config/readers.hpp"
 #include "adapters/config/sweep_reader.hpp"
 #include "adapters/config/text.hpp"
@@ -35,7 +36,7 @@ std::optional<ExcludeRule> read_exclude(const YamlNode& node, Mistakes& mistakes
   rule.position = position_of(node);
   const auto* when = &node;
   if (node.kind == YamlNode::Kind::map) {
-    check_keys(node, "an exclusion", {"when", "why"}, mistakes);
+    check_keys(node, "an exclusion", keys_of("exclude"), mistakes);
     when = need(node, "an exclusion", "when", mistakes);
     if (const auto* why = find(node, "why"))
       mistakes.assign(rule.why, *why, read_sentence(*why, "why"));
@@ -75,7 +76,7 @@ std::optional<LogRule> read_rule(const YamlNode& node, Mistakes& mistakes) {
   constexpr std::string_view what = "a rule";
   if (!mistakes.take(node, expect_map(node, what))) return std::nullopt;
   const auto before = mistakes.count();
-  check_keys(node, what, {"name", "pattern", "outcome"}, mistakes);
+  check_keys(node, what, keys_of("classify"), mistakes);
   LogRule rule;
   if (const auto* name = need(node, what, "name", mistakes))
     mistakes.assign(rule.name, *name, read_name(*name, "name"));
@@ -227,7 +228,7 @@ void SweepReader::read_excludes(const YamlNode& list) {
 
 void SweepReader::read_measure(const YamlNode& map) {
   if (!mistakes_.take(map, expect_map(map, "'measure'"))) return;
-  check_keys(map, "'measure'", {"warmup", "steps", "repeats"}, mistakes_);
+  check_keys(map, "'measure'", keys_of("measure"), mistakes_);
   const auto read = [&](std::int32_t& into, const Range& range) {
     const auto* node = find(map, range.what);
     if (node == nullptr) return;

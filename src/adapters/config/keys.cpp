@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "adapters/config/keys.hpp"
+
+#include <array>
+
+namespace shardsweep::config {
+namespace {
+
+using enum KeyType;
+
+// clang-format off
+constexpr auto sweep_table = std::to_array<KeyInfo>({
+    {"", "name", name, "a name", "", "name of the sweep; submitting the same name again edits the sweep"},
+    {"", "cluster", special, "a preset, a file or a map", "", "the hardware, see cluster"},
+    {"", "models", special, "a map of models", "", "models of this file, see models.NAME"},
+    {"", "constants", special, "a map of axes", "", "axes with one value, and the global batch"},
+    {"", "axes", special, "a map of axes", "", "axes that vary: their product is the grid"},
+    {"", "zip", special, "a list of maps of axes", "", "axes that advance together: [{nodes: [1, 2], tp: [4, 8]}]"},
+    {"", "points", special, "a list of maps of axes", "", "hand-picked points beside the grid"},
+    {"", "points_from", text, "a CSV file", "", "the same from a table; its header names axes and variables"},
+    {"", "vars", special, "a map of lists", "", "variables of your own: they reach the ranks' environment, results and filters"},
+    {"", "control", special, "a layout, network, auto or off", "auto", "what each allocation runs first and last, to compare allocations"},
+    {"", "exclude", special, "a list", "", "points to leave out, see exclude"},
+    {"", "measure", special, "a map", "", "how a trial is measured, see measure"},
+    {"", "runner", special, "a name or a map", "shardbench", "which program is measured, see runner"},
+    {"", "env", special, "a map of texts", "", "environment variables of the ranks"},
+    {"", "classify", special, "a list of maps", "", "what lines of the ranks' output mean, see classify"},
+    {"", "search", special, "a map", "", "how to find the fastest layout without running all, see search"},
+    {"constants", "global_batch_tokens", count, "a whole number", "", "tokens per train step; a multiple of seq_len"},
+    {"constants", "global_batch_size", count, "a whole number", "", "samples per train step, in place of global_batch_tokens"},
+    {"cluster", "preset", special, "a preset or a file", "", "values to start from; 'shardsweep presets' lists the presets"},
+    {"cluster", "name", name, "a name", "the preset's", "required without a preset"},
+    {"cluster", "gpu", text, "a text", "", "name of the GPU as the driver gives it; empty means CPU slots"},
+    {"cluster", "gpus_per_node", count, "a whole number", "", "GPUs, or slots, of a node"},
+    {"cluster", "memory", bytes, "a size", "", "memory of one GPU or slot"},
+    {"cluster", "peak_flops", special, "a map by dtype", "", "dense peak of one GPU in FLOP/s: {bf16: 989e12}; without it there is no MFU"},
+    {"cluster", "memory_bandwidth", rate, "a rate", "", "bandwidth of device memory"},
+    {"cluster", "intra_node_bandwidth", rate, "a rate", "", "of a GPU's links inside the node, one direction"},
+    {"cluster", "inter_node_bandwidth", rate, "a rate", "", "of a GPU's network adapter, one direction"},
+    {"cluster", "inter_node_group_bandwidth", rate, "a rate", "", "of a ring over several adapters of a node, per GPU"},
+    {"cluster", "intra_node_latency", latency, "a latency", "", "of a small message inside the node"},
+    {"cluster", "inter_node_latency", latency, "a latency", "", "of a small message between nodes"},
+    {"cluster", "gemm_efficiency", share, "a share", "0.55", "share of the peak in matrix products"},
+    {"cluster", "attention_efficiency", share, "a share", "0.35", "share of the peak in attention"},
+    {"cluster", "intra_node_efficiency", share, "a share", "0.53", "share of intra_node_bandwidth in collectives"},
+    {"cluster", "inter_node_efficiency", share, "a share", "0.54", "share of inter_node_bandwidth in collectives"},
+    {"cluster", "this_machine", boolean, "true or false", "false", "always run on this machine, without a scheduler"},
+    {"cluster", "shared_host", boolean, "true or false", "true", "others may use the host's CPUs during a measurement"},
+    {"models.NAME", "layers", count, "a whole number", "", "transformer layers; also num_hidden_layers"},
+    {"models.NAME", "hidden", count, "a whole number", "", "hidden size; also hidden_size"},
+    {"models.NAME", "ffn", count, "a whole number", "", "size of the feed-forward layer; also intermediate_size"},
+    {"models.NAME", "heads", count, "a whole number", "", "attention heads; also num_attention_heads"},
+    {"models.NAME", "kv_heads", count, "a whole number", "heads", "key and value heads; also num_key_value_heads"},
+    {"models.NAME", "vocab", count, "a whole number", "", "size of the vocabulary; also vocab_size"},
+    {"models.NAME", "tied_embeddings", boolean, "true or false", "false", "input and output embeddings are one matrix; also tie_word_embeddings"},
+    {"measure", "warmup", count, "a whole number", "3", "train steps before the timed ones"},
+    {"measure", "steps", count, "a whole number", "10", "timed train steps"},
+    {"measure", "repeats", count, "a whole number", "1", "trials of each point; a search needs 1"},
+    {"runner", "name", name, "a name", "shardbench", "name of the runner in results"},
+    {"runner", "program", text, "a program", "", "beside the sweep file, beside shardsweep or on PATH; default: shardbench-cuda on clusters with a gpu, else shardbench-cpu"},
+    {"runner", "args", texts, "a list of texts", "", "further flags of the runner; changing them makes all trials new"},
+    {"exclude", "when", text, "an SQL expression", "", "over axes, variables and the model's shape: \"tp > 8\"; a bare text is the same"},
+    {"exclude", "why", text, "a text", "", "shown with the points that it leaves out"},
+    {"classify", "name", name, "a name", "", "name of the rule, shown in the cause"},
+    {"classify", "pattern", text, "a text with *", "", "text of a line; * is any text"},
+    {"classify", "outcome", special, "an outcome", "", "oom, hung, timeout, node_failure, comm_error, crashed or rejected"},
+    {"search", "policy", special, "exhaustive or best_first", "exhaustive", "order of the trials: the plan's, or the most promising first"},
+    {"search", "until", special, "a map", "", "when a cell ends, see search.until; default: at its last trial"},
+    {"search", "rules", special, "a map", "", "rules that leave trials out, see search.rules"},
+    {"search", "learn_across", boolean, "true or false", "false", "cells learn from each other"},
+    {"search.until", "regret", percent, "a share", "", "end when nothing untested is faster by more than this"},
+    {"search.until", "confidence", percent, "a share", "95%", "how sure that must be"},
+    {"search.until", "runs", count, "a whole number", "", "end after so many runs"},
+    {"search.until", "gpu_hours", real, "a number", "", "end after so many GPU-hours"},
+    {"search.rules", "micro_batch", boolean, "true or false", "true", "after an OOM, skip larger micro-batches of the same layout"},
+    {"search.rules", "grad_accum", boolean, "true or false", "true", "run pipelines with too few micro-batches last"},
+    {"search.rules", "memory", boolean, "true or false", "true", "after an OOM, skip layouts that need at least as much memory"},
+});
+
+constexpr auto site_table = std::to_array<KeyInfo>({
+    {"", "backend", special, "local or slurm", "slurm where sbatch is on PATH", "where sweeps run"},
+    {"", "shared_path", text, "an absolute path", "", "folder that nodes and login nodes see"},
+    {"", "env", special, "a map of texts", "", "environment variables of the ranks; part of a trial's identity"},
+    {"", "pass_env", texts, "a list of names", "", "variables of your shell that the ranks get"},
+    {"", "modules", texts, "a list of texts", "", "modules to load, in order"},
+    {"", "prolog", texts, "a list of texts", "", "shell lines of your own in the job script"},
+    {"", "template", text, "an absolute path", "templates/lane.sbatch", "job script template of your own"},
+    {"", "launch", special, "agents or srun", "agents", "one srun per allocation, or one per attempt (for PMI or MPI)"},
+    {"", "strict", boolean, "true or false", "false", "submit held, and release once the job id is stored"},
+    {"", "slurm", special, "a map of sbatch options", "", "long options of sbatch, see below"},
+    {"", "slurmrestd", special, "a map", "", "reach Slurm over REST, see slurmrestd"},
+    {"", "notify", special, "a map", "", "tell a webhook, see notify"},
+    {"slurmrestd", "url", text, "an address", "", "http://host:port, https://host or unix:/path"},
+    {"slurmrestd", "token_file", text, "an absolute path", "scontrol token", "file with the token, mode 0600"},
+    {"slurmrestd", "user", name, "a name", "you", "user of the requests"},
+    {"notify", "url", text, "an address", "", "https, or http on this machine"},
+    {"notify", "url_file", text, "an absolute path", "", "file that holds a secret address, mode 0600"},
+    {"notify", "header_file", text, "an absolute path", "", "file with one header line, mode 0600"},
+    {"notify", "events", texts, "a list", "all", "sweep_ended, stalled, node_quarantined, blind"},
+});
+// clang-format on
+
+std::vector<std::string_view> keys_in(std::span<const KeyInfo> table,
+                                      std::string_view section) {
+  std::vector<std::string_view> keys;
+  for (const auto& each : table) {
+    if (each.section == section) keys.push_back(each.key);
+  }
+  return keys;
+}
+
+}  // namespace
+
+std::span<const KeyInfo> sweep_keys() {
+  return sweep_table;
+}
+
+std::vector<std::string_view> keys_of(std::string_view section) {
+  return keys_in(sweep_table, section);
+}
+
+std::span<const KeyInfo> site_keys() {
+  return site_table;
+}
+
+std::vector<std::string_view> site_keys_of(std::string_view section) {
+  return keys_in(site_table, section);
+}
+
+}  // namespace shardsweep::config

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is written down of the sweep file is what the loader reads by. UPDATE_GOLDEN=1 writes
+// the generated parts of sweeps/README.md, templates/README.md and sweeps/sweep.schema.json
+// anew.
+#include "adapters/config/keys.hpp"
+#include "loading.hpp"
+
+#include <shardsweep/reference.hpp>
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <ostream>
+#include <string>
+
+using namespace shardsweep;
+using namespace shardsweep::test;
+
+namespace {
+
+const std::string root = SHARDSWEEP_SOURCE_DIR;
+
+std::string contents(const std::string& file) {
+  std::ifstream stream(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+bool updating() {
+  const char* value = std::getenv("UPDATE_GOLDEN");
+  return value != nullptr && *value != '\0';
+}
+
+/// `text` with what stands between the markers of `topic` replaced.
+std::string with_generated(std::string text, const std::string& topic) {
+  const auto marker =
+      "<!-- generated: " + topic + " (shardsweep help " + topic + " --markdown) -->\n";
+  const auto begin = text.find(marker);
+  REQUIRE_MESSAGE(begin != std::string::npos, topic);
+  const auto from = begin + marker.size();
+  const auto end = text.find("<!-- end -->", from);
+  REQUIRE(end != std::string::npos);
+  text.replace(from, end - from, "\n" + reference_markdown(reference_of(topic)) + "\n");
+  return text;
+}
+
+void check_file(const std::string& file, const std::string& expected) {
+  if (updating()) std::ofstream(file, std::ios::binary) << expected;
+  CHECK_MESSAGE(contents(file) == expected, file, ": UPDATE_GOLDEN=1 unit_config writes it");
+}
+
+}  // namespace
+
+TEST_CASE("the references of sweep and site file are those that the program prints") {
+  auto sweeps = contents(root + "/sweeps/README.md");
+  for (const auto* topic : {"axes", "units", "keys"})
+    sweeps = with_generated(sweeps, topic);
+  check_file(root + "/sweeps/README.md", sweeps);
+  check_file(root + "/templates/README.md",
+             with_generated(contents(root + "/templates/README.md"), "site"));
+}
+
+TEST_CASE("the schema of the sweep file is the one that the program prints") {
+  check_file(root + "/sweeps/sweep.schema.json", sweep_schema());
+}
+
+TEST_CASE("every key of the reference is one that the loader takes") {
+  // Values are wrong on purpose: an unknown key would be told as such.
+  for (const auto& key : config::sweep_keys()) {
+    std::string text = "name: x\ncluster: h100-8x\n";
+    const auto section = std::string(key.section);
+    const auto name = std::string(key.key);
+    if (section.empty()) {
+      text += name == "name" || name == "cluster" ? "" : name + ": {}\n";
+    } else if (section == "cluster") {
+      text = "name: x\ncluster: {" + name + ": {}}\n";
+    } else if (section == "models.NAME") {
+      text += "models: {m: {" + name + ": {}}}\n";
+    } else if (section == "exclude" || section == "classify") {
+      text += section + ": [{" + name + ": {}}]\n";
+    } else if (const auto dot = section.find('.'); dot != std::string::npos) {
+      text +=
+          section.substr(0, dot) + ": {" + section.substr(dot + 1) + ": {" + name + ": {}}}\n";
+    } else {
+      text += section + ": {" + name + ": {}}\n";
+    }
+    const auto said = fault_of(load_text(text));
+    CHECK_MESSAGE(said.find("unknown key") == std::string::npos, text, said);
+    CHECK_MESSAGE(said.find("unknown axis") == std::string::npos, text, said);
+  }
+}
+
+TEST_CASE("defaults of the reference are those in force") {
+  const auto sweep = load_text(
+      "name: x\ncluster: h100-8x\nconstants: {model: llama-1b, nodes: 1, seq_len: 4096}\n");
+  REQUIRE_MESSAGE(sweep, fault_of(sweep));
+  const auto explained = explain_sweep(*sweep);
+  for (const auto& table : reference_of("keys")) {
+    if (table.title != "measure" && table.title != "watch" && table.title != "limits" &&
+        table.title != "lane" && table.title != "retry")
+      continue;
+    for (const auto& row : table.rows) {
+      const auto line = "\n  " + row[0] + ": ";
+      const auto at = explained.find(line);
+      REQUIRE_MESSAGE(at != std::string::npos, row[0]);
+    }
+  }
+  CHECK(explained.find("\n  steps: 10  #") != std::string::npos);
+}
