@@ -15,6 +15,9 @@
 #include <stdlib.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <optional>
 #include <utility>
 
@@ -94,14 +97,19 @@ std::vector<std::string> expressions_of(const std::vector<ExcludeRule>& rules) {
   return expressions;
 }
 
-/// An exclude that does not compile is a mistake in the user's file: say where.
+/// Excludes that do not compile are mistakes in the user's file: say where, all of them.
 Result<std::unique_ptr<PointFilter>> compile_excludes(const SweepSpec& sweep) {
+  std::string mistakes;
+  int count = 0;
   for (const ExcludeRule& rule : sweep.excludes) {
     const auto alone = compile_filter(sweep, {rule.when});
     if (alone) continue;
-    return tl::unexpected<Fault>(alone.error().in(
-        fmt::format("{}:{}:{}", rule.position.file, rule.position.line, rule.position.column)));
+    ++count;
+    mistakes += fmt::format("{}{}:{}:{}: {}", count > 1 ? "\n" : "", rule.position.file,
+                            rule.position.line, rule.position.column, alone.error().what);
   }
+  if (count > 1) mistakes += fmt::format("\n{} mistakes in {}", count, sweep.position.file);
+  if (count > 0) return fault(FaultKind::invalid_input, mistakes);
   return compile_filter(sweep, expressions_of(sweep.excludes));
 }
 
@@ -133,6 +141,16 @@ Result<SiteSpec> load_site_file(const Session& session) {
   return load_site(file);
 }
 
+Result<std::string> read_standard_input() {
+  std::string text(longest_source + 1, '\0');
+  text.resize(std::fread(text.data(), 1, text.size(), stdin));
+  if (std::ferror(stdin) != 0)
+    return fault(FaultKind::unavailable,
+                 fmt::format("standard input: {}", std::strerror(errno)));
+  // The loader refuses what is longer.
+  return text;
+}
+
 /// What the site file passes on of this shell: read now, since a daemon's environment is
 /// another one.
 void pass_environment(SiteSpec& site) {
@@ -162,17 +180,26 @@ std::string stated_backend(const Options& options, const SiteSpec& site) {
 
 }  // namespace
 
-Result<SweepSpec> load_sweep_file(const Session& session) {
-  return load_sweep(session.options.file,
-                    {.presets = session.installation.presets,
-                     .set = session.options.set,
-                     .programs = session.installation.runner.parent_path()});
+Result<SweepSpec> load_sweep_file(const Session& session, std::string* source) {
+  const LoadOptions how{.presets = session.installation.presets,
+                        .set = session.options.set,
+                        .programs = session.installation.runner.parent_path()};
+  if (session.options.file == "-") {
+    // Paths in it begin here.
+    SHARDSWEEP_ASSIGN(const std::string text, read_standard_input());
+    if (source != nullptr) *source = text;
+    return load_sweep_text(text, "standard input", how);
+  }
+  SHARDSWEEP_ASSIGN(SweepSpec sweep, load_sweep(session.options.file, how));
+  if (source != nullptr) {
+    SHARDSWEEP_ASSIGN(*source, read_file(session.options.file, longest_source));
+  }
+  return sweep;
 }
 
 Result<Planned> plan_file(const Session& session) {
   Planned planned;
-  SHARDSWEEP_ASSIGN(planned.sweep, load_sweep_file(session));
-  SHARDSWEEP_ASSIGN(planned.source, read_file(session.options.file, longest_source));
+  SHARDSWEEP_ASSIGN(planned.sweep, load_sweep_file(session, &planned.source));
   SHARDSWEEP_ASSIGN(planned.capabilities,
                     capabilities_of(session, planned.sweep, planned.notes));
   SHARDSWEEP_ASSIGN(const auto excludes, compile_excludes(planned.sweep));

@@ -42,7 +42,9 @@ struct Planned {
   std::vector<std::string> notes;  ///< for stderr
 };
 [[nodiscard]] Result<Planned> plan_file(const Session& session);
-[[nodiscard]] Result<SweepSpec> load_sweep_file(const Session& session);
+/// The sweep of the session's file; `-` is standard input. `source` becomes its text.
+[[nodiscard]] Result<SweepSpec> load_sweep_file(const Session& session,
+                                                std::string* source = nullptr);
 
 /// How a sweep's cluster is reached, complete: nothing of it is read again later.
 struct Reach {
