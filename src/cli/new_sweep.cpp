@@ -150,7 +150,7 @@ Result<void> choose_worlds(const Options& options, NewSweep& sweep) {
   return {};
 }
 
-Result<NewSweep> asked(const Session& session) {
+Result<NewSweep> sweep_to_write(const Session& session) {
   const Options& options = session.options;
   const auto& presets = session.installation.presets;
   NewSweep sweep;
@@ -203,7 +203,7 @@ std::string new_sweep_text(const NewSweep& sweep) {
 }
 
 Result<ExitCode> command_new(const Session& session) {
-  SHARDSWEEP_ASSIGN(const NewSweep sweep, asked(session));
+  SHARDSWEEP_ASSIGN(const NewSweep sweep, sweep_to_write(session));
   const std::string text = new_sweep_text(sweep);
   const std::string& file = session.options.file;
   // What is written here is what the loader accepts: a name that it refuses is found out now.

@@ -87,7 +87,7 @@ void add_policy_tables(std::vector<ReferenceTable>& tables) {
   }
 }
 
-std::string joined(std::span<const std::string_view> words, std::string_view separator) {
+std::string words_joined(std::span<const std::string_view> words, std::string_view separator) {
   std::string all;
   for (const auto word : words)
     all += fmt::format("{}{}", all.empty() ? "" : separator, word);
@@ -97,7 +97,7 @@ std::string joined(std::span<const std::string_view> words, std::string_view sep
 std::string values_of(const AxisInfo& axis) {
   switch (axis.kind) {
     case AxisKind::word:
-      return joined(axis.words, ", ");
+      return words_joined(axis.words, ", ");
     case AxisKind::toggle:
       return "true, false";
     case AxisKind::model:
@@ -125,7 +125,7 @@ ReferenceTable axis_table() {
   for (const auto& axis : axes()) {
     table.rows.push_back(
         {std::string(axis.name), values_of(axis) + (axis.allows_auto ? ", auto" : ""),
-         default_of(axis), std::string(axis.meaning), joined(axis.aliases, ", ")});
+         default_of(axis), std::string(axis.meaning), words_joined(axis.aliases, ", ")});
   }
   return table;
 }

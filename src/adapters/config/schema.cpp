@@ -28,10 +28,10 @@ Json pattern(std::string_view text) {
 Json link_to(std::string_view name) {
   return {{"$ref", "#/definitions/" + std::string(name)}};
 }
-Json words(std::span<const std::string_view> list) {
+Json one_of(std::span<const std::string_view> list) {
   return {{"enum", std::vector<std::string>(list.begin(), list.end())}};
 }
-Json list_of(Json items) {
+Json array_of(Json items) {
   return {{"type", "array"}, {"items", std::move(items)}};
 }
 
@@ -72,7 +72,7 @@ Json type_of(const KeyInfo& key) {
     case KeyType::boolean:
       return {{"type", "boolean"}};
     case KeyType::texts:
-      return list_of(link_to("scalar"));
+      return array_of(link_to("scalar"));
     case KeyType::text:
     case KeyType::special:
       break;
@@ -104,7 +104,7 @@ Json axis_value(const AxisInfo& axis) {
       value = link_to("name");
       break;
     case AxisKind::word:
-      value = words(axis.words);
+      value = one_of(axis.words);
       break;
     case AxisKind::toggle:
       value = {{"enum", {true, false, 0, 1}}};
@@ -132,7 +132,7 @@ std::string definition_of(const AxisInfo& axis, AxisForm form) {
 /// What an axis takes in each place, once: maps of axes refer to it.
 void define_axis(const AxisInfo& axis, Json& all) {
   const Json one = link_to(definition_of(axis, AxisForm::setting));
-  Json list = list_of(one);
+  Json list = array_of(one);
   list["minItems"] = 1;
   Json different = list;
   different["uniqueItems"] = true;
@@ -171,7 +171,7 @@ Json policy_value(const PolicyField& field) {
     case PolicyUnit::slow_nodes:
       break;
   }
-  return words(words_of(field.unit));
+  return one_of(words_of(field.unit));
 }
 
 void add_policy(Json& properties) {
@@ -207,7 +207,7 @@ Json cluster() {
 
 Json search() {
   Json map = map_of("search");
-  map["properties"]["policy"] = words(search_policy_words);
+  map["properties"]["policy"] = one_of(search_policy_words);
   map["properties"]["until"] = map_of("search.until");
   map["properties"]["rules"] = map_of("search.rules");
   return map;
@@ -220,13 +220,13 @@ Json classify() {
     outcomes.emplace_back(name(outcome));
   map["properties"]["outcome"] = {{"enum", outcomes}};
   map["required"] = {"name", "pattern", "outcome"};
-  return list_of(map);
+  return array_of(map);
 }
 
 Json exclude() {
   Json map = map_of("exclude");
   map["required"] = {"when"};
-  return list_of({{"anyOf", {link_to("scalar"), map}}});
+  return array_of({{"anyOf", {link_to("scalar"), map}}});
 }
 
 Json constants() {
@@ -239,7 +239,7 @@ Json constants() {
 }
 
 Json vars() {
-  Json values = list_of(link_to("scalar"));
+  Json values = array_of(link_to("scalar"));
   values["minItems"] = 1;
   return {{"type", "object"},
           {"propertyNames", {{"pattern", "^[a-z][a-z0-9_]{0,63}$"}}},
@@ -255,8 +255,8 @@ void fill_special(Json& properties) {
   properties["models"] = {{"type", "object"}, {"additionalProperties", map_of("models.NAME")}};
   properties["constants"] = constants();
   properties["axes"] = axis_map(AxisForm::values);
-  properties["zip"] = list_of(axis_map(AxisForm::zip));
-  properties["points"] = list_of(point_map());
+  properties["zip"] = array_of(axis_map(AxisForm::zip));
+  properties["points"] = array_of(point_map());
   properties["vars"] = vars();
   properties["control"] = control();
   properties["exclude"] = exclude();

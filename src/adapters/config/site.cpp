@@ -21,7 +21,7 @@ namespace {
 
 using namespace config;
 
-constexpr std::string_view the_file = "the site file";
+constexpr std::string_view the_site_file = "the site file";
 
 /// What a job of ours is recognised, watched and ended by.
 struct OwnedOption {
@@ -286,8 +286,8 @@ Result<Backend> read_backend(const YamlNode& node) {
 
 SiteSpec read_site(const YamlNode& root, Mistakes& mistakes) {
   SiteSpec site;
-  if (!mistakes.take(root, expect_map(root, the_file))) return site;
-  check_keys(root, the_file, site_keys_of(""), mistakes);
+  if (!mistakes.take(root, expect_map(root, the_site_file))) return site;
+  check_keys(root, the_site_file, site_keys_of(""), mistakes);
   site.position = position_of(root);
   const auto read = [&](std::string_view key, auto& into, auto reader) {
     if (const auto* node = find(root, key)) mistakes.assign(into, *node, reader(*node));
