@@ -66,7 +66,7 @@ Result<std::string> SweepReader::read_program(const YamlNode& node) const {
     return absolute_path(beside);
   }
   std::error_code ignored;
-  if (fs::exists(beside, ignored)) {
+  if (fs::is_regular_file(beside, ignored)) {
     return refuse(node, fmt::format("{} is not an executable file; 'chmod +x' makes it one",
                                     in_quotes(text)));
   }
