@@ -13,6 +13,12 @@
 
 namespace shardsweep {
 
+/// What is compared with itself alone.
+struct RunnerName {
+  std::string name;
+  std::string version;
+};
+
 struct RunnerRule {
   std::string constraint;  ///< "runner:…"
   std::string when;        ///< expression that is true where the runner refuses

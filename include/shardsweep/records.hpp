@@ -23,6 +23,7 @@ struct RecordsSummary {
   std::optional<AddMeasurement> result;  ///< attempt and trial are the caller's to fill in
   std::optional<Outcome> error;          ///< of the first error record
   std::string error_message;
+  std::string runner;  ///< as its start record says; may be empty
   std::string runner_version;
   OwnWork own_work{};
   double busbw_bytes_per_s = 0;  ///< of the network probe of a result; 0: none

@@ -139,6 +139,8 @@ class Store {
   /// number of train steps, measured and not marked.
   [[nodiscard]] virtual Result<std::vector<double>> losses_of_others(TrialId trial,
                                                                      double steps) = 0;
+  /// The runner that `trial` is to be measured by.
+  [[nodiscard]] virtual Result<RunnerName> runner_of(TrialId trial) = 0;
   /// GPU-seconds that the attempts and controls of a sweep have used (limits.max_gpu_hours).
   [[nodiscard]] virtual Result<double> gpu_seconds(SweepId sweep) = 0;
 };

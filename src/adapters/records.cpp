@@ -122,6 +122,7 @@ struct Summary {
   std::int64_t lines = 0;
 
   void add_start(const Json& record) {
+    if (summary.runner.empty()) summary.runner = text_of(record, "runner");
     if (const std::string version = text_of(record, "version"); !version.empty()) {
       summary.runner_version = version;
     } else if (summary.runner_version.empty()) {

@@ -52,10 +52,15 @@ Result<std::string> Daemon::doubt_of(const AttemptRow& attempt, const AddMeasure
                           .losses = std::move(losses)});
 }
 
-/// Marks a result that can't be true. One that can't be judged is believed.
+/// Marks a result that can't be true, or is of another version than its trial. One that can't
+/// be judged is believed.
 void Daemon::judge_result(const AttemptRow& attempt, RecordsSummary& records) {
   if (!records.result) return;
-  const auto doubt = doubt_of(attempt, *records.result);
+  auto doubt = doubt_of(attempt, *records.result);
+  const auto runner = parts_.store.runner_of(attempt.trial);
+  if (!runner) log_warning(runner.error().what);
+  if (runner && doubt && doubt->empty())
+    doubt = why_other_runner(*runner, {records.runner, records.runner_version});
   if (!doubt) return log_warning(doubt.error().what);
   if (doubt->empty()) return;
   records.result->mark = std::string(mark_implausible);

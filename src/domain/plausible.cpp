@@ -49,6 +49,15 @@ std::string loss_alone(std::optional<double> loss, std::vector<double> others) {
 
 }  // namespace
 
+std::string why_other_runner(const RunnerName& trials, const RunnerName& said) {
+  const bool known = trials.version != "unknown" && said.version != "unknown" &&
+                     !trials.version.empty() && !said.version.empty();
+  if (!known || trials.name != said.name || trials.version == said.version) return "";
+  return fmt::format(
+      "measured by {} {}, and this trial is of version {}; submit the sweep again", said.name,
+      said.version, trials.version);
+}
+
 std::string why_implausible(const std::map<std::string, double, std::less<>>& metrics,
                             const Expected& expected) {
   const auto mfu = metric(metrics, "mfu");

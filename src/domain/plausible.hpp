@@ -2,6 +2,8 @@
 // Results that cannot be true: they are kept, marked, repeated and never ranked.
 #pragma once
 
+#include <shardsweep/capabilities.hpp>
+
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -22,6 +24,10 @@ struct Expected {
   /// loss but for rounding.
   std::vector<double> losses{};
 };
+
+/// Why a result is not that of the trial's runner; empty where it is, or where one of them is
+/// not known. A runner of another name is somebody's trainer within a runner.
+[[nodiscard]] std::string why_other_runner(const RunnerName& trials, const RunnerName& said);
 
 /// Why the metrics of a result (metric.hpp, by name) can't be true; empty where they can. A
 /// model FLOPs utilisation above 1 is faster than the hardware; parameters and tokens of a

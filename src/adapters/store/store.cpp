@@ -202,6 +202,13 @@ class SqliteStore final : public Store {
       return losses;
     });
   }
+  Result<RunnerName> runner_of(TrialId trial) override {
+    return guarded([&] {
+      Statement select(database_, "SELECT runner, runner_version FROM trials WHERE id = ?");
+      auto row = select.use(trial);
+      return row.next() ? RunnerName{row.text(0), row.text(1)} : RunnerName{};
+    });
+  }
   Result<double> gpu_seconds(SweepId sweep) override {
     return guarded([&] {
       Statement select(database_, sql_.gpu_seconds);

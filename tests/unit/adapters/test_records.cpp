@@ -55,6 +55,15 @@ TEST_CASE("a result record without a usable metric is told by its name") {
         "The result record has NaN or Infinity, which JSON does not know.");
 }
 
+TEST_CASE("a start record tells which runner it is") {
+  const auto summary =
+      summarise_records(R"({"type":"start","run_id":"n","runner":"mine","version":"1.2"})"
+                        "\n",
+                        "n");
+  CHECK(summary.runner == "mine");
+  CHECK(summary.runner_version == "1.2");
+}
+
 TEST_CASE("what may be missing is no flaw") {
   CHECK(flaw_of(R"(,"tokens_per_s_per_gpu":1)").empty());
   CHECK(flaw_of(R"(,"tokens_per_s_per_gpu":0.5,"mfu":null,"loss":-0.25)").empty());

@@ -25,6 +25,16 @@ std::string why(const char* metric, double value) {
 
 }  // namespace
 
+TEST_CASE("a result of another version than its trial's is not the trial's") {
+  CHECK(why_other_runner({"mine", "1.0"}, {"mine", "1.1"}) ==
+        "measured by mine 1.1, and this trial is of version 1.0; submit the sweep again");
+  CHECK(why_other_runner({"mine", "1.0"}, {"mine", "1.0"}).empty());
+  CHECK(why_other_runner({"mine", "unknown"}, {"mine", "1.1"}).empty());
+  CHECK(why_other_runner({"mine", "1.0"}, {"mine", "unknown"}).empty());
+  CHECK(why_other_runner({"mine", "1.0"}, {"mine", ""}).empty());
+  CHECK(why_other_runner({"wrapper", "1.0"}, {"shardbench", "0.3.0"}).empty());
+}
+
 TEST_CASE("a result that agrees with plan and peers is plausible") {
   CHECK(why_implausible(metrics(), expected).empty());
   CHECK(why_implausible({}, {}).empty());
