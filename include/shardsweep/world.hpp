@@ -42,6 +42,11 @@ struct SweepRow {
   std::string held;               ///< why nothing more is asked for; empty: nothing holds it
 };
 
+/// Who cancelled a trial: `resume` goes on with what was not cancelled by name. Stored text.
+enum class CancelledBy : std::uint8_t { nobody, sweep, name, budget };
+inline constexpr std::array<std::string_view, 4> cancelled_by_words{"", "sweep", "name",
+                                                                    "budget"};
+
 struct TrialRow {
   TrialId id = 0;
   SweepId sweep = 0;
@@ -60,6 +65,10 @@ struct TrialRow {
   /// Of its last attempt that is over; none: there was none.
   std::optional<Outcome> last{};
   bool hidden = false;  ///< the edited sweep file no longer has it: not to be started
+  /// Not ended: the outcome that it had before it was run again. It holds until a new one is
+  /// durable; while it is `completed`, so does the counted measurement.
+  std::optional<Outcome> prior{};
+  CancelledBy cancelled_by = CancelledBy::nobody;  ///< of the outcome `cancelled`
 };
 
 struct AttemptRow {
@@ -210,13 +219,16 @@ struct SetTrial {
   std::int32_t charged = 0;
   std::int32_t elsewhere = 0;
   std::int32_t attempts = 0;
+  std::optional<Outcome> prior{};
+  CancelledBy cancelled_by = CancelledBy::nobody;
+  bool restores = false;  ///< the outcome is the prior one: its stored cause comes back too
 };
 /// Inserted, or updated where the id exists. Without an outcome, what is stored about the end
 /// (outcome to leaked) stays.
 struct PutAttempt {
   AttemptRow row;
   std::optional<Outcome> outcome;
-  bool counted = false;  ///< completed and the trial's measurement
+  bool counted = false;  ///< completed and the trial's measurement, in place of an older one
   std::int32_t exit_code = -1;
   std::int32_t signal = 0;
   std::string cause;

@@ -104,8 +104,8 @@ class Daemon {
   [[nodiscard]] Result<Answer> serve_clear_node(const Request& request);
   void cancel_sweep(const SweepRow& sweep, Answer& answer);
   [[nodiscard]] Result<void> resume_sweep(const SweepRow& sweep, Answer& answer);
-  void set_trial(TrialRow row, State state, std::optional<Outcome> outcome,
-                 const std::string& cause);
+  void plan_trial(TrialRow row);
+  void cancel_trial(TrialRow row, CancelledBy by);
 
   // observe.cpp
   void observe();

@@ -147,20 +147,23 @@ Result<std::optional<Answer>> Daemon::serve_submit(const Request& request) {
   return answer;
 }
 
-void Daemon::set_trial(TrialRow row, State state, std::optional<Outcome> outcome,
-                       const std::string& cause) {
-  row.state = state;
-  row.outcome = outcome;
-  if (state == State::planned) {
-    row.charged = row.elsewhere = 0;
-    // An attempt that is still to be cancelled says nothing about the trial any more.
-    for (auto& [id, attempt] : world_.attempts) {
-      if (attempt.trial != row.id || attempt.state == State::ended) continue;
-      attempt.revoked = true;
-      changes_.emplace_back(PutAttempt{.row = attempt});
-    }
+void Daemon::plan_trial(TrialRow row) {
+  plan_again(row);
+  row.charged = row.elsewhere = 0;
+  // An attempt that is still to be cancelled says nothing about the trial any more.
+  for (auto& [id, attempt] : world_.attempts) {
+    if (attempt.trial != row.id || attempt.state == State::ended) continue;
+    attempt.revoked = true;
+    changes_.emplace_back(PutAttempt{.row = attempt});
   }
-  changes_.emplace_back(trial_change(row, cause));
+  changes_.emplace_back(trial_change(row, ""));
+  world_.trials[row.id] = std::move(row);
+}
+
+void Daemon::cancel_trial(TrialRow row, CancelledBy by) {
+  changes_.emplace_back(end_trial(
+      row,
+      {.outcome = Outcome::cancelled, .cause = "cancelled on request", .cancelled_by = by}));
   world_.trials[row.id] = std::move(row);
 }
 
@@ -170,7 +173,7 @@ void Daemon::cancel_sweep(const SweepRow& sweep, Answer& answer) {
     if (trial.sweep == sweep.id && trial.state != State::ended) open.push_back(trial);
   }
   for (const TrialRow& trial : open) {
-    set_trial(trial, State::ended, Outcome::cancelled, "cancelled on request");
+    cancel_trial(trial, CancelledBy::sweep);
   }
   answer.counts["trials"] += static_cast<std::int64_t>(open.size());
 }
@@ -180,7 +183,7 @@ Result<void> Daemon::resume_sweep(const SweepRow& sweep, Answer& answer) {
                     parts_.store.select_trials({sweep.name}, "state = 'ended'"));
   for (const TrialRow& trial : ended) {
     if (trial.hidden || !trial.outcome || !interrupted(*trial.outcome)) continue;
-    set_trial(trial, State::planned, std::nullopt, "");
+    plan_trial(trial);
     ++answer.counts["trials"];
   }
   return {};
@@ -283,9 +286,11 @@ Result<Answer> Daemon::serve_trials(const Request& request) {
                                    .trial = trial.id,
                                    .kind = rerun ? "rerun" : "cancel",
                                    .detail = request.from});
-    set_trial(trial, rerun ? State::planned : State::ended,
-              rerun ? std::nullopt : std::optional(Outcome::cancelled),
-              rerun ? "" : "cancelled on request");
+    if (rerun) {
+      plan_trial(trial);
+    } else {
+      cancel_trial(trial, CancelledBy::name);
+    }
     ++answer.counts["trials"];
   }
   answer.text = fmt::format("{} of {} trials {}", answer.counts["trials"], chosen.size(),

@@ -107,8 +107,7 @@ void doubt(Fold fold, const Policy& policy, const AttemptRow& attempt, const std
   if (!stands) return;
   fold.changes.emplace_back(MarkMeasurement{attempt.id});
   if (++trial.charged <= policy.retry_on_trial && !trial.hidden) {
-    trial.state = State::planned;
-    trial.outcome.reset();
+    plan_again(trial);
   }
   fold.changes.emplace_back(trial_change(trial, why));
 }

@@ -40,9 +40,7 @@ void put(std::vector<Change>& changes, const TrialRow& row, std::string cause) {
 /// `detail` where that is given.
 void skip(TrialRow& trial, Timestamp now, std::vector<Change>& changes, std::string cause,
           std::string_view kind = "skipped", std::string detail = "") {
-  trial.state = State::ended;
-  trial.outcome = Outcome::skipped;
-  put(changes, trial, cause);
+  changes.emplace_back(end_trial(trial, {.outcome = Outcome::skipped, .cause = cause}));
   changes.emplace_back(
       AddEvent{.at = now,
                .sweep = trial.sweep,
@@ -156,10 +154,11 @@ class Decider {
 
   void stop_for_budget(const SweepRow& sweep, const SweepFacts& facts) {
     for (TrialRow* trial : waiting(sweep.id)) {
-      trial->state = State::ended;
-      trial->outcome = Outcome::cancelled;
-      put(changes_, *trial,
-          fmt::format("limits.max_gpu_hours ({:g}) is spent", facts.policy.max_gpu_hours));
+      changes_.emplace_back(end_trial(
+          *trial, {.outcome = Outcome::cancelled,
+                   .cause = fmt::format("The sweep has used its limits.max_gpu_hours ({:g}).",
+                                        facts.policy.max_gpu_hours),
+                   .cancelled_by = CancelledBy::budget}));
     }
     waiting(sweep.id).clear();
   }

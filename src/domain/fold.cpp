@@ -94,7 +94,8 @@ Retry retry_of(Outcome outcome, bool marked) {
 }
 
 /// Whether the trial gets another attempt, and who is charged for this one.
-void settle_trial(TrialRow& trial, const Policy& policy, Outcome outcome, Retry retry) {
+[[nodiscard]] SetTrial settle_trial(TrialRow& trial, const Policy& policy, TrialEnd end,
+                                    Retry retry) {
   switch (retry) {
     case Retry::on_trial:
       ++trial.charged;
@@ -108,9 +109,11 @@ void settle_trial(TrialRow& trial, const Policy& policy, Outcome outcome, Retry 
   const bool within_budget =
       (retry == Retry::on_trial && trial.charged <= policy.retry_on_trial) ||
       (retry == Retry::elsewhere && trial.elsewhere <= policy.retry_elsewhere);
-  const bool again = within_budget && !trial.hidden;
-  trial.state = again ? State::planned : State::ended;
-  trial.outcome = again ? std::nullopt : std::optional(outcome);
+  if (!within_budget || trial.hidden) return end_trial(trial, std::move(end));
+  // A marked measurement is the trial's until a better one is there.
+  if (end.counted) trial.prior = Outcome::completed;
+  trial.state = State::planned;
+  return trial_change(trial, std::move(end.cause));
 }
 
 /// What an ending says about nodes. Where one trial has failed on enough of them it is the
@@ -154,7 +157,10 @@ void end_attempt(Fold fold, const Policy& policy, AttemptId id, const Ending& sa
   const auto trial = fold.world.trials.find(attempt.trial);
   const bool wanted = !attempt.revoked && trial != fold.world.trials.end() &&
                       trial->second.state != State::ended;
-  const bool counted = ending.outcome == Outcome::completed && wanted;
+  const bool marked = records.result && !records.result->mark.empty();
+  // A marked measurement replaces none that is counted already.
+  const bool counted = ending.outcome == Outcome::completed && wanted &&
+                       !(marked && trial->second.prior == Outcome::completed);
   fold.changes.emplace_back(PutAttempt{.row = attempt,
                                        .outcome = ending.outcome,
                                        .counted = counted,
@@ -178,12 +184,12 @@ void end_attempt(Fold fold, const Policy& policy, AttemptId id, const Ending& sa
                    .kind = std::string(name(ending.outcome)),
                    .detail = ending.cause});
   if (wanted) {
-    const bool marked = records.result && !records.result->mark.empty();
     const Retry retry =
         is_poison(joined, ending) ? Retry::never : retry_of(ending.outcome, marked);
     trial->second.last = ending.outcome;
-    settle_trial(trial->second, policy, ending.outcome, retry);
-    put(fold, trial->second, ending.cause);
+    fold.changes.emplace_back(settle_trial(
+        trial->second, policy,
+        {.outcome = ending.outcome, .cause = ending.cause, .counted = counted}, retry));
   }
 }
 

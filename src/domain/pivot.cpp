@@ -61,13 +61,14 @@ void take(Gathered& gathered, const CellCandidate& candidate) {
     gathered.under_way[candidate.state == State::running  ? 0
                        : candidate.state == State::queued ? 1
                                                           : 2] += candidate.trials;
-    return;
-  }
-  if (*candidate.outcome != Outcome::completed) {
+    // What is measured again is shown by its counted measurement until then.
+    if (!candidate.tokens_per_s_per_gpu) return;
+  } else if (*candidate.outcome != Outcome::completed) {
     gathered.ended[*candidate.outcome] += candidate.trials;
     return;
+  } else {
+    cell.completed += candidate.trials;
   }
-  cell.completed += candidate.trials;
   if (candidate.published_mfu &&
       (!gathered.published || *candidate.published_mfu > *gathered.published)) {
     gathered.published = candidate.published_mfu;

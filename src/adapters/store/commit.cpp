@@ -40,9 +40,13 @@ Committer::Statements::Statements(Database& database)
             "UPDATE sweeps SET state = ?2, failed_starts = ?3, failed_nodes = ?4, held = ?5 "
             "WHERE id = ?1"),
       trial(database,
-            "UPDATE trials SET state = ?2, outcome = ?3, cause = ?4, charged = ?5, "
-            "elsewhere = ?6, attempts = ?7 WHERE id = ?1"),
-      uncount(database, "UPDATE attempts SET counted = 0 WHERE trial = ? AND counted = 1"),
+            "UPDATE trials SET state = ?2, outcome = ?3, cause = iif(?10, prior_cause, ?4), "
+            "charged = ?5, elsewhere = ?6, attempts = ?7, prior_cause = CASE WHEN ?8 IS NULL "
+            "THEN '' WHEN ?8 IS prior THEN prior_cause ELSE cause END, prior = ?8, "
+            "cancelled_by = ?9 WHERE id = ?1"),
+      uncount(database,
+              "UPDATE attempts SET counted = 0 WHERE trial = ?1 AND counted = 1 AND id <> ?2 "
+              "AND EXISTS (SELECT 1 FROM trials WHERE id = ?1 AND state <> 'ended')"),
       attempt(
           database,
           "INSERT INTO attempts (id, trial, number, allocation, nonce, dir, state, revoked) "
@@ -103,14 +107,14 @@ void Committer::put(const SetSweep& change) {
 }
 
 void Committer::put(const SetTrial& change) {
-  std::optional<std::string_view> outcome;
-  if (change.outcome) outcome = name(*change.outcome);
-  sql_.trial.run(change.id, name(change.state), outcome, change.cause, change.charged,
-                 change.elsewhere, change.attempts);
+  const auto named = [](std::optional<Outcome> outcome) {
+    return outcome ? std::optional(name(*outcome)) : std::nullopt;
+  };
+  sql_.trial.run(change.id, name(change.state), named(change.outcome), change.cause,
+                 change.charged, change.elsewhere, change.attempts, named(change.prior),
+                 word(cancelled_by_words, change.cancelled_by), change.restores);
   if (database_.changed() == 0)
     fail(FaultKind::corrupt, fmt::format("there is no trial {}", change.id));
-  // Run again, a trial keeps what was measured before, and counts it no more.
-  if (change.state != State::ended) sql_.uncount.run(change.id);
 }
 
 void Committer::put(const PutAttempt& change) {
@@ -118,6 +122,9 @@ void Committer::put(const PutAttempt& change) {
   sql_.attempt.run(row.id, row.trial, row.number, row.allocation, row.nonce, row.dir,
                    name(row.state), row.revoked);
   if (change.outcome) {
+    // The older measurement of a trial that was run again is kept, and counted no more. A
+    // trial that has ended gets no second one: the index refuses it.
+    if (change.counted) sql_.uncount.run(row.trial, row.id);
     sql_.attempt_end.run(row.id, name(*change.outcome), change.counted, change.exit_code,
                          change.signal, change.cause, change.source, change.leaked);
     ledger_.attempt_end(row.id, change.node, change.also);

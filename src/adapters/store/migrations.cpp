@@ -46,11 +46,42 @@ ALTER TABLE allocations ADD COLUMN quiet_since INTEGER NOT NULL DEFAULT 0;
 // Views alone have changed: they are made anew after the last step, so there has to be one.
 constexpr const char* new_views = "-- predictions that are not known are NULL there\n";
 
+// What a trial was before it was run again, and who cancelled it. Earlier versions took the
+// measurement away when a trial was run again, and kept its rows: it is counted again.
+constexpr const char* kept_outcomes = R"sql(
+-- Not ended: the outcome before it was run again, with its cause. It holds until a new one is durable.
+ALTER TABLE trials ADD COLUMN prior TEXT
+  CHECK (prior IN ('completed', 'oom', 'hung', 'timeout', 'node_failure', 'comm_error',
+    'preempted', 'crashed', 'reaped', 'cancelled', 'rejected', 'lost', 'skipped'));
+ALTER TABLE trials ADD COLUMN prior_cause TEXT NOT NULL DEFAULT '';
+-- Who cancelled it; empty: nobody, or the scheduler.
+ALTER TABLE trials ADD COLUMN cancelled_by TEXT NOT NULL DEFAULT ''
+  CHECK (cancelled_by IN ('', 'sweep', 'name', 'budget'));
+UPDATE trials SET cancelled_by = CASE
+    WHEN cause LIKE 'limits.max_gpu_hours%' THEN 'budget'
+    WHEN EXISTS (SELECT 1 FROM events AS e WHERE e.trial = trials.id AND e.kind = 'cancel')
+      THEN 'name'
+    ELSE 'sweep' END
+  WHERE outcome = 'cancelled';
+UPDATE attempts SET counted = 1 WHERE id IN (
+  SELECT max(a.id) FROM attempts AS a JOIN trials AS t ON t.id = a.trial
+    JOIN measurements AS m ON m.attempt = a.id
+  WHERE a.outcome = 'completed' AND a.revoked = 0 AND m.mark IS NULL
+    AND (t.outcome IS NULL OR t.outcome = 'cancelled') AND NOT EXISTS
+      (SELECT 1 FROM attempts AS c WHERE c.trial = t.id AND c.counted = 1)
+  GROUP BY a.trial);
+UPDATE trials SET outcome = 'completed', cause = '', cancelled_by = ''
+  WHERE outcome = 'cancelled' AND id IN (SELECT trial FROM attempts WHERE counted = 1);
+UPDATE trials SET prior = 'completed'
+  WHERE outcome IS NULL AND id IN (SELECT trial FROM attempts WHERE counted = 1);
+)sql";
+
 }  // namespace
 
 std::span<const std::string> migrations() {
-  static const std::array<std::string, 8> steps{
-      schema_sql, learnt, ledger_sql, silence, paces_sql, controls_sql, network_sql, new_views};
+  static const std::array<std::string, 9> steps{schema_sql,  learnt,    ledger_sql,
+                                                silence,     paces_sql, controls_sql,
+                                                network_sql, new_views, kept_outcomes};
   return steps;
 }
 

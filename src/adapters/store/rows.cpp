@@ -163,6 +163,8 @@ TrialRow read_trial(const Statement::Use& row) {
   row.read(13, trial.attempts);
   row.read(14, trial.hidden);
   trial.last = read_outcome(row, 15);
+  trial.prior = read_outcome(row, 16);
+  trial.cancelled_by = static_cast<CancelledBy>(word_index(cancelled_by_words, row.view(17)));
   return trial;
 }
 

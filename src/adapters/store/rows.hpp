@@ -41,7 +41,7 @@ inline constexpr std::string_view trial_row_columns =
     "t.id, t.sweep, t.slug, t.lane, t.micro_batch, t.nodes, t.gpus, t.position, "
     "t.predicted_attempt_s, t.state, t.outcome, t.charged, t.elsewhere, t.attempts, t.hidden, "
     "iif(t.attempts > 0, (SELECT a.outcome FROM attempts AS a WHERE a.trial = t.id AND "
-    "a.state = 'ended' ORDER BY a.number DESC LIMIT 1), NULL)";
+    "a.state = 'ended' ORDER BY a.number DESC LIMIT 1), NULL), t.prior, t.cancelled_by";
 [[nodiscard]] TrialRow read_trial(const Statement::Use& row);
 
 [[nodiscard]] State read_state(const Statement::Use& row, int column);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "domain/trial_change.hpp"
 #include "unit/store/support.hpp"
 
 #include <fmt/format.h>
@@ -200,13 +201,40 @@ TEST_CASE("a trial is counted once") {
   daemon.commit({again});
   CHECK(rows_of(dir / "a.db", "SELECT count(*), sum(counted) FROM attempts") == "2|1\n");
 
-  // rerun: the trial leaves its verdict, and the older measurement no longer counts
-  daemon.commit({SetTrial{trial, State::planned, {}, "", 0, 0, 2}});
+  // Run again, the trial keeps the older measurement until the new one is durable.
+  daemon.commit({SetTrial{trial, State::planned, {}, "", 0, 0, 2, Outcome::completed}});
+  CHECK(rows_of(dir / "a.db", "SELECT number FROM attempts WHERE counted = 1") == "1\n");
   again.row = {first + 2, trial, 3, 1, "third", "/t", State::ended, false};
   again.counted = true;
   daemon.commit({again, SetTrial{trial, State::ended, Outcome::completed, "", 0, 0, 3}});
   CHECK(rows_of(dir / "a.db", "SELECT number FROM attempts WHERE counted = 1") == "3\n");
   CHECK(rows_of(dir / "a.db", "SELECT count(*) FROM measurements") == "1\n");
+}
+
+TEST_CASE("a trial that is run again gets its outcome and cause back") {
+  const TempDir dir;
+  Daemon daemon(dir / "a.db");
+  daemon.submit(dir, {});
+  const auto trial = daemon.trial("model = 'tiny' AND gpus = 1 AND micro_batch = 1");
+  daemon.run(trial, Outcome::completed, 5);
+  TrialRow row = must(daemon.store->select_trials({}, "outcome = 'completed'")).front();
+  const auto stored = [&] {
+    return rows_of(
+        dir / "a.db",
+        "SELECT t.state, t.outcome, t.cause, prior, prior_cause, tokens_per_s_per_gpu "
+        "FROM trials AS t JOIN all_results AS r ON r.trial_id = t.id WHERE t.id = " +
+            std::to_string(trial));
+  };
+  plan_again(row);
+  daemon.commit({trial_change(row, "")});
+  CHECK(stored() == "planned|NULL||completed|seen|5\n");
+  row.state = State::running;
+  daemon.commit({trial_change(row, "")});
+  CHECK(stored() == "running|NULL||completed|seen|5\n");
+  row = must(daemon.store->load_world()).trials.at(trial);
+  CHECK(row.prior == Outcome::completed);
+  daemon.commit({end_trial(row, {.outcome = Outcome::crashed, .cause = "again"})});
+  CHECK(stored() == "ended|completed|seen|NULL||5\n");
 }
 
 TEST_CASE("a later row without an outcome leaves the stored end alone") {
