@@ -18,24 +18,36 @@
 
 namespace shardsweep {
 
-enum class Verb : std::uint8_t { submit, pause, resume, cancel, rerun, stop, clear_node };
-inline constexpr std::array<std::string_view, 7> verb_words{
-    "submit", "pause", "resume", "cancel", "rerun", "stop", "clear_node"};
+enum class Verb : std::uint8_t {
+  submit,
+  pause,
+  resume,
+  cancel,
+  rerun,
+  stop,
+  clear_node,
+  remove,
+};
+inline constexpr std::array<std::string_view, 8> verb_words{
+    "submit", "pause", "resume", "cancel", "rerun", "stop", "clear_node", "delete"};
 
 struct Request {
   std::string id;  ///< the file's name; given by post_request
   Verb verb = Verb::stop;
   std::vector<std::string> names;  ///< sweeps, slugs or attempts; clear_node: nodes
   std::string where;
-  std::string inbox;    ///< submit: path of the inbox file
-  std::string backend;  ///< submit: "local" or "slurm"
-  std::string from;     ///< user@host pid, for the log
+  std::string inbox;       ///< submit: path of the inbox file
+  std::string backend;     ///< submit: "local" or "slurm"
+  std::string from;        ///< user@host pid, for the log
+  bool all = false;        ///< every sweep is meant, in place of names
+  bool cancelled = false;  ///< resume: also trials that were cancelled by name
+  bool dry_run = false;    ///< the answer alone: nothing is changed
 };
 
 struct Answer {
   std::string id;
   std::optional<Fault> fault;
-  std::string text;                            ///< one sentence
+  std::string text;                            ///< sentences, a line each
   std::map<std::string, std::int64_t> counts;  ///< what changed
 };
 

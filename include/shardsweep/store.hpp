@@ -86,6 +86,20 @@ struct SearchRow {
   Timestamp running_since = 0;
 };
 
+/// What a request names.
+struct Selected {
+  std::vector<SweepId> sweeps;   ///< named as sweeps; all of them where nothing is named
+  std::vector<TrialRow> trials;  ///< that an expression chose; of those and of named trials
+};
+
+/// What a sweep has in the database.
+struct SweepContents {
+  std::int64_t trials = 0;  ///< hidden ones too
+  std::int64_t attempts = 0;
+  std::int64_t measurements = 0;
+  std::int64_t live = 0;  ///< attempts and allocations that have not ended
+};
+
 class Store {
  public:
   /// Creates the file and migrates it to this version's schema. A newer schema is refused. WAL
@@ -130,10 +144,21 @@ class Store {
   /// All trials of a sweep that its file still has, in the plan's order.
   [[nodiscard]] virtual Result<std::vector<SearchRow>> search_rows(SweepId id,
                                                                    const SweepSpec& sweep) = 0;
-  /// Trials chosen by an expression, for rerun and cancel. `names`: sweeps or slugs; empty:
-  /// all.
-  [[nodiscard]] virtual Result<std::vector<TrialRow>> select_trials(
-      const std::vector<std::string>& names, const std::string& where) = 0;
+  /// Resolves names (sweeps, slugs, SWEEP/SLUG, attempts, jobs; none: everything) and chooses
+  /// trials by an expression. A slug of several sweeps is a fault that lists them. Of hidden
+  /// trials only those that are queued or running are chosen.
+  [[nodiscard]] virtual Result<Selected> select_trials(const std::vector<std::string>& names,
+                                                       const std::string& where) = 0;
+  /// True while a trial waits or runs, or an allocation lives: a daemon has to be there.
+  [[nodiscard]] virtual Result<bool> work_left() = 0;
+  [[nodiscard]] virtual Result<SweepContents> contents_of(SweepId sweep) = 0;
+  /// Deletes a sweep in pieces of at most `rows` attempts or trials, so that no tick blocks;
+  /// true when the last piece is gone. `forget` is told each folder of an attempt or allocation
+  /// before its rows go: after a crash the same folders are told again.
+  enum class Folder : std::uint8_t { attempt, allocation };
+  using ForgetFolder = std::function<void(Folder kind, const std::string& dir)>;
+  [[nodiscard]] virtual Result<bool> delete_sweep(SweepId sweep, std::int64_t rows,
+                                                  const ForgetFolder& forget) = 0;
   /// What a result of `trial` is held against (domain/plausible.hpp): losses of other layouts
   /// of the same model, batch, sequence length, dtype, vars and runner version after the same
   /// number of train steps, measured and not marked.

@@ -343,16 +343,39 @@ class Grammar {
     with_names(command("follow", "Follow sweeps to their end."),
                "Sweeps. Default: those that have not ended.");
     add_logs();
-    with_names(command("pause", "Start nothing more; running trials end by themselves."),
-               "Sweeps. Default: all.");
-    with_names(command("resume", "Continue, and try interrupted trials again."),
-               "Sweeps. Default: all.");
-    CLI::App* cancel = command("cancel", "End sweeps, or the trials that --where selects.");
+    CLI::App* pause = command("pause", "Start nothing more; running trials end by themselves.");
+    with_names(pause, "Sweeps. Default: all.");
+    with_dry_run(pause);
+    CLI::App* resume = command("resume", "Continue, and try interrupted trials again.");
+    with_names(resume, "Sweeps or trials. Default: all sweeps that are not cancelled.");
+    with_scope(resume);
+    resume->add_flag("--cancelled", o_.cancelled,
+                     "Also resume trials that were cancelled by name or by --where.");
+    CLI::App* cancel =
+        command("cancel", "Cancel sweeps or trials; ended trials stay as they are.");
     with_names(cancel, "Sweeps or trials.");
-    with_where(cancel);
-    CLI::App* rerun = command("rerun", "Measure ended trials again.");
+    with_scope(cancel);
+    CLI::App* rerun =
+        command("rerun", "Measure ended trials again; old results stay until then.");
     with_names(rerun, "Sweeps or trials.");
-    with_where(rerun);
+    with_scope(rerun);
+    CLI::App* remove =
+        command("delete", "Delete sweeps that have ended: trials, measurements and files.");
+    with_names(remove, "Sweeps.");
+    with_dry_run(remove);
+  }
+  void with_dry_run(CLI::App* sub) {
+    sub->add_flag("--dry-run", o_.dry_run, "Say what would happen, and change nothing.");
+  }
+  void with_scope(CLI::App* sub) {
+    with_where(sub);
+    // A shell variable that is empty must not mean everything.
+    sub->get_option("--where")->check([](const std::string& text) {
+      const bool blank = text.find_first_not_of(" \t\n\r") == std::string::npos;
+      return blank ? std::string("is blank. Write an expression, or leave --where out") : "";
+    });
+    sub->add_flag("--all", o_.every_sweep, "Every sweep of the database, in place of names.");
+    with_dry_run(sub);
   }
 
   void add_logs() {

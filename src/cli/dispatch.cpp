@@ -8,7 +8,7 @@
 namespace shardsweep {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Command>, 31> commands{{
+constexpr std::array<std::pair<std::string_view, Command>, 32> commands{{
     {"plan", command_plan},       {"submit", command_submit},
     {"run", command_run},         {"render", command_render},
     {"status", command_status},   {"follow", command_follow},
@@ -24,7 +24,7 @@ constexpr std::array<std::pair<std::string_view, Command>, 31> commands{{
     {"suggest", command_suggest}, {"calibrate", command_calibrate},
     {"new", command_new},         {"presets", command_presets},
     {"names", command_names},     {"help", command_help},
-    {"logs", command_logs},
+    {"logs", command_logs},       {"delete", command_control},
 }};
 
 }  // namespace

@@ -29,6 +29,9 @@ struct Options {
   std::vector<std::string> names;  ///< sweeps, slugs, attempts, job ids
   std::string file;                ///< sweep file, or the file to write
   std::string where;
+  bool every_sweep = false;  ///< --all of a verb: in place of names
+  bool cancelled = false;    ///< resume: also what was cancelled by name
+  bool dry_run = false;
 
   // sweep files
   std::vector<std::string> set;

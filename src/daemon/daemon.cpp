@@ -79,6 +79,15 @@ bool Daemon::busy() const {
   return serving_ || anything_alive(world_) || is_telling();
 }
 
+Result<bool> Daemon::nothing_left() {
+  if (busy()) return false;
+  SHARDSWEEP_ASSIGN(const bool left, parts_.store.work_left());
+  if (!left) return true;
+  log_warning("the database has work that this daemon did not know of: it is read again");
+  SHARDSWEEP_TRY(reload());
+  return false;
+}
+
 bool Daemon::settling() const {
   return std::any_of(schedulers_.begin(), schedulers_.end(),
                      [](const auto& entry) { return entry.second->settling(); });

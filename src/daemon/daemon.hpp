@@ -8,6 +8,7 @@
 #include "domain/notices.hpp"
 #include "domain/search/sweep_search.hpp"
 #include "domain/troubles.hpp"
+#include "domain/verbs.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/clock.hpp>
@@ -57,6 +58,9 @@ class Daemon {
 
   /// Something runs, waits to run, or has been asked for.
   [[nodiscard]] bool busy() const;
+  /// Nothing is left to do. The database says so, not what this daemon has in memory: where
+  /// the two differ, the database is read again.
+  [[nodiscard]] Result<bool> nothing_left();
   [[nodiscard]] bool asked_to_stop() const { return asked_to_stop_; }
   /// An answer of a scheduler is on its way that a single pass should wait for.
   [[nodiscard]] bool settling() const;
@@ -95,17 +99,15 @@ class Daemon {
   [[nodiscard]] Result<bool> serve_one(const PendingRequest& waiting);
   [[nodiscard]] Result<std::optional<Answer>> serve(const Request& request);
   [[nodiscard]] Result<std::optional<Answer>> serve_submit(const Request& request);
-  [[nodiscard]] Result<Answer> serve_state(const Request& request, SweepState state);
-  [[nodiscard]] Result<std::vector<SweepRow*>> sweeps_named(
-      const std::vector<std::string>& names);
-  [[nodiscard]] Result<void> set_sweep(SweepRow& sweep, SweepState state,
-                                       const Request& request, Answer& answer);
-  [[nodiscard]] Result<Answer> serve_trials(const Request& request);
+  [[nodiscard]] Result<Answer> serve_verb(const Request& request);
+  [[nodiscard]] Result<Steps> steps_for(const Request& request);
+  void apply(const SweepStep& step, const Request& request);
+  void apply(const TrialStep& step, const Request& request);
+  void drain_all(SweepId sweep);
+  [[nodiscard]] Result<std::optional<Answer>> serve_delete(const Request& request);
+  void forget_folder(Store::Folder kind, const std::string& dir);
+  [[nodiscard]] Result<Answer> answer_delete(const Request& request, const Steps& steps);
   [[nodiscard]] Result<Answer> serve_clear_node(const Request& request);
-  void cancel_sweep(const SweepRow& sweep, Answer& answer);
-  [[nodiscard]] Result<void> resume_sweep(const SweepRow& sweep, Answer& answer);
-  void plan_trial(TrialRow row);
-  void cancel_trial(TrialRow row, CancelledBy by);
 
   // observe.cpp
   void observe();
@@ -212,6 +214,7 @@ class Daemon {
   bool asked_to_stop_ = false;
   bool decided_ = false;   ///< over the world as it is now
   bool serving_ = false;   ///< a request is only half served
+  bool reload_ = false;    ///< more rows are of the world than before, once they are committed
   bool changed_ = true;    ///< the world, since what has ended was forgotten
   bool all_said_ = false;  ///< to the leads, of the world as it is now
   Troubles troubles_;
@@ -225,6 +228,12 @@ class Daemon {
   Watcher watcher_;
   std::map<NotifySettings, std::unique_ptr<Notifier>> notifiers_;
   std::map<std::string, Answer> unsent_;  ///< of requests that are done, by id
+  /// A deletion that is half done.
+  struct Deletion {
+    Answer answer;
+    std::vector<SweepId> left;
+  };
+  std::map<std::string, Deletion> deleting_;  ///< by request
 };
 
 }  // namespace shardsweep

@@ -119,20 +119,6 @@ bool goes_on(const Result<void>& tick) {
   return worth_retrying(tick.error().kind);
 }
 
-/// True where the daemon may end: nothing is left, the lease is given back, and a last look
-/// finds no request. Where one came meanwhile the lease is taken again.
-Result<bool> leave_if_idle(Daemon& daemon, const DaemonParts& parts) {
-  if (daemon.busy()) return false;
-  SHARDSWEEP_TRY(parts.store.release_lease());
-  const auto waiting = pending_requests(parts.home);
-  if (waiting && waiting->empty()) return true;
-  LeaseHolder self = this_process();
-  self.since = self.renewed = parts.clock.now();
-  SHARDSWEEP_TRY(parts.store.take_lease(self));
-  SHARDSWEEP_TRY(daemon.load());
-  return false;
-}
-
 /// Until a signal or what is looked at has something to say, or the next tick is due.
 bool wait_for_tick(const StopSignals& signals, const Daemon& daemon) {
   return signals.wait(daemon.descriptors(), daemon.pause());
@@ -160,6 +146,19 @@ Result<bool> live(Daemon& daemon, const DaemonParts& parts, const LifeOptions& o
 }
 
 }  // namespace
+
+Result<bool> leave_if_idle(Daemon& daemon, const DaemonParts& parts) {
+  SHARDSWEEP_ASSIGN(const bool idle, daemon.nothing_left());
+  if (!idle) return false;
+  SHARDSWEEP_TRY(parts.store.release_lease());
+  const auto waiting = pending_requests(parts.home);
+  if (waiting && waiting->empty()) return true;
+  LeaseHolder self = this_process();
+  self.since = self.renewed = parts.clock.now();
+  SHARDSWEEP_TRY(parts.store.take_lease(self));
+  SHARDSWEEP_TRY(daemon.load());
+  return false;
+}
 
 std::string describe(const LeaseHolder& holder) {
   return fmt::format("held by pid {} on {} since {}", holder.pid, holder.host,

@@ -24,6 +24,11 @@ struct LifeOptions {
 /// True where nothing was left to do.
 [[nodiscard]] Result<bool> run_daemon(DaemonParts parts, const LifeOptions& options);
 
+/// True where the daemon may end: the database has no work left, the lease is given back, and a
+/// last look finds no request. Where a request came meanwhile, the lease is taken again. A
+/// request that comes later finds no daemon, and its command starts the next one.
+[[nodiscard]] Result<bool> leave_if_idle(Daemon& daemon, const DaemonParts& parts);
+
 /// "held by pid 123 on login1 since 2026-01-01 12:00:00 UTC"
 [[nodiscard]] std::string describe(const LeaseHolder& holder);
 

@@ -66,10 +66,10 @@ Result<void> Daemon::read_reopened(SweepId id, SweepSearch& search) {
   const auto sweep = std::find_if(world_.sweeps.begin(), world_.sweeps.end(),
                                   [&](const SweepRow& row) { return row.id == id; });
   if (sweep == world_.sweeps.end()) return {};
-  SHARDSWEEP_ASSIGN(auto rows,
+  SHARDSWEEP_ASSIGN(auto chosen,
                     parts_.store.select_trials({sweep->name}, "outcome = 'skipped'"));
   const std::set<TrialId> ids(wanted.begin(), wanted.end());
-  for (auto& row : rows) {
+  for (auto& row : chosen.trials) {
     if (ids.contains(row.id)) world_.trials.emplace(row.id, std::move(row));
   }
   return {};

@@ -5,40 +5,18 @@
 #include "domain/starts.hpp"
 #include "domain/trial_change.hpp"
 
-#include <shardsweep/imported.hpp>
 #include <shardsweep/log.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 namespace shardsweep {
 namespace {
 
 constexpr std::int64_t inbox_rows_per_tick = 5'000;  // some 50 ms
-
-Fault unknown_sweep(const std::string& name) {
-  return {FaultKind::invalid_input, fmt::format("no sweep is called '{}'", name)};
-}
-
-/// Ended without a verdict on the layout, and not by the layout's doing: worth another try.
-bool interrupted(Outcome outcome) {
-  return outcome == Outcome::cancelled || info(outcome).retry == Retry::elsewhere;
-}
-
-/// Nothing of it can run: it was measured elsewhere.
-Result<void> refuse_imported(const SweepRow& sweep) {
-  if (sweep.backend != imported_backend) return {};
-  return fault(FaultKind::invalid_input,
-               fmt::format("'{}' was imported: there is nothing of it to run", sweep.name));
-}
-
-bool concerns(const std::vector<TrialRow>& trials, const SweepRow& sweep) {
-  return std::any_of(trials.begin(), trials.end(),
-                     [&](const TrialRow& trial) { return trial.sweep == sweep.id; });
-}
+constexpr std::int64_t deleted_rows_per_tick = 500;  // each may be a folder
 
 }  // namespace
 
@@ -84,6 +62,7 @@ Result<bool> Daemon::serve_one(const PendingRequest& waiting) {
   }
   SHARDSWEEP_TRY(commit());
   forget_searches();
+  if (std::exchange(reload_, false)) SHARDSWEEP_TRY(reload());
   if (const auto told = answer_request(parts_.home, unsent_.at(waiting.id)); !told) {
     log_warning(told.error().what);
     return false;
@@ -101,25 +80,17 @@ Result<std::optional<Answer>> Daemon::serve(const Request& request) {
     case Verb::submit:
       return serve_submit(request);
     case Verb::pause:
-      return serve_state(request, SweepState::paused);
     case Verb::resume:
-      return serve_state(request, SweepState::active);
     case Verb::cancel:
-      if (request.where.empty() &&
-          std::all_of(request.names.begin(), request.names.end(), [&](const auto& name) {
-            return std::any_of(world_.sweeps.begin(), world_.sweeps.end(),
-                               [&](const SweepRow& sweep) { return sweep.name == name; });
-          })) {
-        return serve_state(request, SweepState::cancelled);
-      }
-      return serve_trials(request);
     case Verb::rerun:
-      return serve_trials(request);
+      return serve_verb(request);
+    case Verb::remove:
+      return serve_delete(request);
     case Verb::clear_node:
       return serve_clear_node(request);
     case Verb::stop:
       asked_to_stop_ = true;
-      return Answer{.text = "the daemon stops; what runs goes on"};
+      return Answer{.text = "The daemon stops. Jobs that run go on."};
   }
   return fault(FaultKind::invalid_input, "unknown verb");
 }
@@ -147,103 +118,158 @@ Result<std::optional<Answer>> Daemon::serve_submit(const Request& request) {
   return answer;
 }
 
-void Daemon::plan_trial(TrialRow row) {
-  plan_again(row);
-  row.charged = row.elsewhere = 0;
-  // An attempt that is still to be cancelled says nothing about the trial any more.
-  for (auto& [id, attempt] : world_.attempts) {
-    if (attempt.trial != row.id || attempt.state == State::ended) continue;
-    attempt.revoked = true;
-    changes_.emplace_back(PutAttempt{.row = attempt});
-  }
-  changes_.emplace_back(trial_change(row, ""));
-  world_.trials[row.id] = std::move(row);
-}
-
-void Daemon::cancel_trial(TrialRow row, CancelledBy by) {
-  changes_.emplace_back(end_trial(
-      row,
-      {.outcome = Outcome::cancelled, .cause = "cancelled on request", .cancelled_by = by}));
-  world_.trials[row.id] = std::move(row);
-}
-
-void Daemon::cancel_sweep(const SweepRow& sweep, Answer& answer) {
-  std::vector<TrialRow> open;
+/// What the tables of domain/verbs say of a request, over the database as it is now.
+Result<Steps> Daemon::steps_for(const Request& request) {
+  SHARDSWEEP_TRY(check_scope(request));
+  SHARDSWEEP_TRY(commit());
+  // A pause is of whole sweeps: their trials are not looked at.
+  const std::string where = request.verb == Verb::pause ? "0" : request.where;
+  SHARDSWEEP_ASSIGN(const Selected selected, parts_.store.select_trials(request.names, where));
+  std::map<SweepId, bool> open;
   for (const auto& [id, trial] : world_.trials) {
-    if (trial.sweep == sweep.id && trial.state != State::ended) open.push_back(trial);
+    if (trial.state != State::ended && !trial.hidden) open[trial.sweep] = true;
   }
-  for (const TrialRow& trial : open) {
-    cancel_trial(trial, CancelledBy::sweep);
-  }
-  answer.counts["trials"] += static_cast<std::int64_t>(open.size());
+  return steps_of(request, world_.sweeps, open, selected);
 }
 
-Result<void> Daemon::resume_sweep(const SweepRow& sweep, Answer& answer) {
-  SHARDSWEEP_ASSIGN(const auto ended,
-                    parts_.store.select_trials({sweep.name}, "state = 'ended'"));
-  for (const TrialRow& trial : ended) {
-    if (trial.hidden || !trial.outcome || !interrupted(*trial.outcome)) continue;
-    plan_trial(trial);
-    ++answer.counts["trials"];
-  }
-  return {};
+Result<Answer> Daemon::serve_verb(const Request& request) {
+  SHARDSWEEP_ASSIGN(const Steps steps, steps_for(request));
+  Answer answer;
+  answer.text = steps.text;
+  answer.counts = steps.counts;
+  if (request.dry_run) return answer;
+  for (const TrialStep& step : steps.trials)
+    apply(step, request);
+  for (const SweepStep& step : steps.sweeps)
+    apply(step, request);
+  return answer;
 }
 
-/// All of them where none is named.
-Result<std::vector<SweepRow*>> Daemon::sweeps_named(const std::vector<std::string>& names) {
-  std::vector<SweepRow*> found;
-  for (SweepRow& sweep : world_.sweeps) {
-    if (names.empty()) found.push_back(&sweep);
+void Daemon::apply(const TrialStep& step, const Request& request) {
+  const auto known = world_.trials.find(step.trial.id);
+  TrialRow row = known == world_.trials.end() ? step.trial : known->second;
+  // Where the sweep as a whole is meant, its own event says it.
+  if (request.verb == Verb::rerun || step.cancelled_by == CancelledBy::name)
+    changes_.emplace_back(
+        AddEvent{.at = parts_.clock.now(),
+                 .sweep = row.sweep,
+                 .trial = row.id,
+                 .kind = std::string(verb_words.at(static_cast<std::size_t>(request.verb))),
+                 .detail = request.from});
+  if (step.effect == TrialEffect::end) {
+    const std::string cause =
+        step.cancelled_by == CancelledBy::sweep ? "Cancelled with its sweep." : "Cancelled.";
+    changes_.emplace_back(end_trial(
+        row,
+        {.outcome = Outcome::cancelled, .cause = cause, .cancelled_by = step.cancelled_by}));
+  } else {
+    plan_again(row);
+    row.charged = row.elsewhere = 0;
+    // An attempt that is still to be cancelled says nothing about the trial any more.
+    for (auto& [id, attempt] : world_.attempts) {
+      if (attempt.trial != row.id || attempt.state == State::ended) continue;
+      attempt.revoked = true;
+      changes_.emplace_back(PutAttempt{.row = attempt});
+    }
+    changes_.emplace_back(trial_change(row, ""));
   }
-  for (const std::string& name : names) {
-    const auto sweep = std::find_if(world_.sweeps.begin(), world_.sweeps.end(),
-                                    [&](const SweepRow& row) { return row.name == name; });
-    if (sweep == world_.sweeps.end()) return tl::unexpected<Fault>(unknown_sweep(name));
-    found.push_back(&*sweep);
-  }
-  return found;
+  world_.trials[row.id] = std::move(row);
 }
 
-Result<void> Daemon::set_sweep(SweepRow& sweep, SweepState state, const Request& request,
-                               Answer& answer) {
-  sweep.state = state;
-  sweep.failed_starts = sweep.failed_nodes = 0;
-  changes_.emplace_back(stored(sweep));
+void Daemon::apply(const SweepStep& step, const Request& request) {
+  const auto sweep = std::find_if(world_.sweeps.begin(), world_.sweeps.end(),
+                                  [&](const SweepRow& row) { return row.id == step.id; });
+  if (sweep == world_.sweeps.end()) return;
+  // Of a sweep that was cancelled only what is alive is in memory.
+  if (sweep->state == SweepState::cancelled) reload_ = true;
+  if (step.effect == SweepEffect::activate) sweep->state = SweepState::active;
+  if (step.effect == SweepEffect::pause) sweep->state = SweepState::paused;
+  if (step.effect == SweepEffect::cancel) sweep->state = SweepState::cancelled;
+  sweep->failed_starts = sweep->failed_nodes = 0;
+  changes_.emplace_back(stored(*sweep));
   changes_.emplace_back(
       AddEvent{.at = parts_.clock.now(),
-               .sweep = sweep.id,
-               .kind = std::string(verb_words[static_cast<std::size_t>(request.verb)]),
+               .sweep = sweep->id,
+               .kind = std::string(verb_words.at(static_cast<std::size_t>(request.verb))),
                .detail = request.from});
-  if (state == SweepState::cancelled) cancel_sweep(sweep, answer);
-  if (state == SweepState::active) return resume_sweep(sweep, answer);
+  if (step.effect != SweepEffect::activate) drain_all(sweep->id);
+}
+
+void Daemon::drain_all(SweepId sweep) {
   for (auto& [id, allocation] : world_.allocations) {
-    if (allocation.sweep != sweep.id || allocation.draining) continue;
+    if (allocation.sweep != sweep || allocation.draining) continue;
     allocation.draining = true;
     changes_.emplace_back(PutAllocation{.row = allocation});
   }
-  return {};
 }
 
-Result<Answer> Daemon::serve_state(const Request& request, SweepState state) {
-  SHARDSWEEP_TRY(commit());
-  SHARDSWEEP_ASSIGN(const auto sweeps, sweeps_named(request.names));
+Result<Answer> Daemon::answer_delete(const Request& request, const Steps& steps) {
   Answer answer;
-  for (SweepRow* sweep : sweeps) {
-    // Without a name those that are over stay as they are.
-    if (request.names.empty() && sweep->state == SweepState::cancelled) continue;
-    SHARDSWEEP_TRY(refuse_imported(*sweep));
-    SHARDSWEEP_TRY(set_sweep(*sweep, state, request, answer));
-    ++answer.counts["sweeps"];
+  std::string contents;
+  for (const SweepStep& step : steps.sweeps) {
+    SHARDSWEEP_ASSIGN(const SweepContents has, parts_.store.contents_of(step.id));
+    if (has.live > 0)
+      return fault(FaultKind::invalid_input,
+                   fmt::format("delete: {} of its attempts and jobs have not ended yet. Try "
+                               "again when `shardsweep status` shows none running.",
+                               has.live));
+    answer.counts["sweeps"] += 1;
+    answer.counts["trials"] += has.trials;
+    answer.counts["attempts"] += has.attempts;
+    answer.counts["measurements"] += has.measurements;
   }
-  const std::int64_t count = answer.counts["sweeps"];
   answer.text =
-      fmt::format("{}: {} sweep{}", sweep_state_words[static_cast<std::size_t>(state)], count,
-                  count == 1 ? "" : "s");
-  if (answer.counts.count("trials") != 0) {
-    answer.text += fmt::format(", {} trials {}", answer.counts["trials"],
-                               state == SweepState::active ? "queued again" : "cancelled");
-  }
+      fmt::format("{}\n{} trials, {} attempts, {} measurements and their files{}", steps.text,
+                  answer.counts["trials"], answer.counts["attempts"],
+                  answer.counts["measurements"], request.dry_run ? " would go." : " are gone.");
   return answer;
+}
+
+/// In pieces: a sweep of a million trials must not stop the tick. Files go before their rows,
+/// so that after a crash the rest is found again.
+Result<std::optional<Answer>> Daemon::serve_delete(const Request& request) {
+  auto begun = deleting_.find(request.id);
+  if (begun == deleting_.end()) {
+    SHARDSWEEP_ASSIGN(const Steps steps, steps_for(request));
+    Deletion deletion;
+    SHARDSWEEP_ASSIGN(deletion.answer, answer_delete(request, steps));
+    if (request.dry_run) return deletion.answer;
+    for (const SweepStep& step : steps.sweeps)
+      deletion.left.push_back(step.id);
+    begun = deleting_.emplace(request.id, std::move(deletion)).first;
+  }
+  std::vector<SweepId>& left = begun->second.left;
+  const auto forget = [this](Store::Folder kind, const std::string& dir) {
+    if (!dir.empty()) forget_folder(kind, dir);
+  };
+  SHARDSWEEP_ASSIGN(const bool gone,
+                    parts_.store.delete_sweep(left.back(), deleted_rows_per_tick, forget));
+  if (gone) {
+    contexts_.erase(left.back());
+    open_.erase(left.back());
+    left.pop_back();
+  }
+  if (!left.empty()) return std::nullopt;
+  Answer answer = std::move(begun->second.answer);
+  deleting_.erase(begun);
+  reload_ = true;
+  return answer;
+}
+
+void Daemon::forget_folder(Store::Folder kind, const std::string& dir) {
+  std::error_code ignored;
+  std::filesystem::remove_all(dir, ignored);
+  if (kind == Store::Folder::attempt) {
+    std::filesystem::remove(AttemptPaths{dir}.pack(), ignored);
+    return;
+  }
+  // Controls and short runs are named after their allocation.
+  const std::string token = std::filesystem::path(dir).filename().string();
+  for (const char* const name : {"control.{}.start", "control.{}.end", "probe.{}"}) {
+    const AttemptPaths paths{parts_.home.attempts() / fmt::format(fmt::runtime(name), token)};
+    std::filesystem::remove_all(paths.dir, ignored);
+    std::filesystem::remove(paths.pack(), ignored);
+  }
 }
 
 Result<Answer> Daemon::serve_clear_node(const Request& request) {
@@ -259,42 +285,6 @@ Result<Answer> Daemon::serve_clear_node(const Request& request) {
     ++answer.counts["nodes"];
   }
   answer.text = fmt::format("cleared: {}", fmt::join(request.names, ", "));
-  return answer;
-}
-
-Result<Answer> Daemon::serve_trials(const Request& request) {
-  SHARDSWEEP_TRY(commit());
-  SHARDSWEEP_ASSIGN(const auto chosen,
-                    parts_.store.select_trials(request.names, request.where));
-  Answer answer;
-  const bool rerun = request.verb == Verb::rerun;
-  std::set<SweepId> imported;
-  for (const SweepRow& sweep : world_.sweeps) {
-    if (const auto refused = refuse_imported(sweep); refused) continue;
-    // Meant by name it is a mistake, by an expression over everything it is not.
-    if (!request.names.empty() && concerns(chosen, sweep))
-      SHARDSWEEP_TRY(refuse_imported(sweep));
-    imported.insert(sweep.id);
-  }
-  for (const TrialRow& stored : chosen) {
-    if (imported.contains(stored.sweep)) continue;
-    const auto known = world_.trials.find(stored.id);
-    const TrialRow& trial = known == world_.trials.end() ? stored : known->second;
-    if (rerun != (trial.state == State::ended)) continue;
-    changes_.emplace_back(AddEvent{.at = parts_.clock.now(),
-                                   .sweep = trial.sweep,
-                                   .trial = trial.id,
-                                   .kind = rerun ? "rerun" : "cancel",
-                                   .detail = request.from});
-    if (rerun) {
-      plan_trial(trial);
-    } else {
-      cancel_trial(trial, CancelledBy::name);
-    }
-    ++answer.counts["trials"];
-  }
-  answer.text = fmt::format("{} of {} trials {}", answer.counts["trials"], chosen.size(),
-                            rerun ? "queued again" : "cancelled");
   return answer;
 }
 

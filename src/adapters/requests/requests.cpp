@@ -54,7 +54,10 @@ Json to_json(const Request& request) {
               {"where", request.where},
               {"inbox", request.inbox},
               {"backend", request.backend},
-              {"from", request.from}};
+              {"from", request.from},
+              {"all", request.all},
+              {"cancelled", request.cancelled},
+              {"dry_run", request.dry_run}};
 }
 
 Result<Request> request_from(const std::string& id, const std::string& text) {
@@ -73,6 +76,9 @@ Result<Request> request_from(const std::string& id, const std::string& text) {
     request.inbox = json.at("inbox").get<std::string>();
     request.backend = json.at("backend").get<std::string>();
     request.from = json.at("from").get<std::string>();
+    request.all = json.value("all", false);
+    request.cancelled = json.value("cancelled", false);
+    request.dry_run = json.value("dry_run", false);
     return request;
   } catch (const Json::exception& error) {
     return fault(FaultKind::invalid_input, fmt::format("not a request: {}", error.what()));

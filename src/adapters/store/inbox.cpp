@@ -34,7 +34,7 @@ struct Sql {
       "report, submitted_at) VALUES (?1, 'active', ?2, ?3, ?4, ?5, ?15, ?16, ?6, ?7, ?8, ?9, "
       "?10, ?11, ?12, 1, ?13, '{}', ?14) ON CONFLICT (name) DO UPDATE SET "
       "state = CASE state WHEN 'cancelled' THEN 'active' ELSE state END, "
-      "failed_starts = 0, failed_nodes = 0, "
+      "failed_starts = 0, failed_nodes = 0, deleting = 0, "
       "source = ?2, resolved = ?3, resolved_hash = ?4, backend = ?5, site = ?15, "
       "job_template = ?16, cluster = ?6, "
       "runner = ?7, runner_version = ?8, vars = ?9, left_out = ?10, points = ?11, "

@@ -2,6 +2,7 @@
 // What each version of the database adds to the one before; version 1 is schema.sql. An element
 // that has been released is never changed: databases that have run it exist. Views stand apart
 // (views.sql): they are made anew after the last one.
+#include "adapters/store/deletion.hpp"
 #include "adapters/store/ledger.hpp"
 #include "adapters/store/schema.hpp"
 
@@ -79,9 +80,9 @@ UPDATE trials SET prior = 'completed'
 }  // namespace
 
 std::span<const std::string> migrations() {
-  static const std::array<std::string, 9> steps{schema_sql,  learnt,    ledger_sql,
-                                                silence,     paces_sql, controls_sql,
-                                                network_sql, new_views, kept_outcomes};
+  static const std::array<std::string, 10> steps{
+      schema_sql,   learnt,      ledger_sql, silence,       paces_sql,
+      controls_sql, network_sql, new_views,  kept_outcomes, deletion_sql};
   return steps;
 }
 

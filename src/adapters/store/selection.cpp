@@ -18,13 +18,16 @@ using Json = nlohmann::json;
 
 struct Sql {
   const char* sweep = "SELECT id FROM sweeps WHERE name = ?";
-  const char* slug = "SELECT id FROM trials WHERE slug = ?";
-  const char* slug_of_sweep =
+  // With a sweep's name, or '' for any sweep.
+  const char* slug =
       "SELECT t.id FROM trials AS t JOIN sweeps AS s ON s.id = t.sweep "
-      "WHERE s.name = ? AND t.slug = ?";
+      "WHERE t.slug = ?2 AND ?1 IN ('', s.name)";
   const char* attempt =
-      "SELECT t.id FROM trials AS t JOIN attempts AS a ON a.trial = t.id "
-      "WHERE t.slug = ? AND a.number = ?";
+      "SELECT t.id FROM trials AS t JOIN sweeps AS s ON s.id = t.sweep JOIN attempts AS a ON "
+      "a.trial = t.id WHERE t.slug = ?2 AND ?1 IN ('', s.name) AND a.number = ?3";
+  const char* sweeps_of =
+      "SELECT s.name FROM sweeps AS s JOIN trials AS t ON t.sweep = s.id WHERE t.id IN "
+      "(SELECT value FROM json_each(?)) ORDER BY s.id";
   const char* job =
       "SELECT DISTINCT a.trial FROM allocations AS l JOIN attempts AS a ON a.allocation = l.id "
       "WHERE l.job_id = ? AND l.job_id <> ''";
@@ -45,17 +48,40 @@ std::vector<std::int64_t> ids(Database& database, const char* text, const Values
   return found;
 }
 
-std::vector<std::int64_t> trials_named(Database& database, const std::string& name) {
-  auto found = ids(database, sql.slug, name);
-  if (const auto slash = name.find('/'); found.empty() && slash != std::string::npos)
-    found = ids(database, sql.slug_of_sweep, name.substr(0, slash), name.substr(slash + 1));
+/// One slug may be in several sweeps: then it has to be said which is meant.
+void refuse_ambiguous(Database& database, const std::string& name,
+                      const std::vector<std::int64_t>& found) {
+  if (found.size() < 2) return;
+  constexpr std::size_t most_listed = 5;
+  std::vector<std::string> forms;
+  Statement select(database, sql.sweeps_of);
+  auto row = select.use(Json(found).dump());
+  while (forms.size() < most_listed && row.next())
+    forms.push_back(fmt::format("{}/{}", row.text(0), name));
+  const std::string more = found.size() > most_listed ? ", …" : "";
+  fail(FaultKind::invalid_input, fmt::format("'{}' is in {} sweeps. Write one of {}{}", name,
+                                             found.size(), fmt::join(forms, ", "), more));
+}
+
+/// `slug` or `slug.2` of one sweep, or of any where it is empty.
+std::vector<std::int64_t> trials_of(Database& database, const std::string& sweep,
+                                    const std::string& name) {
+  auto found = ids(database, sql.slug, sweep, name);
   if (const auto dot = name.rfind('.'); found.empty() && dot != std::string::npos) {
     std::int64_t number = 0;
     const auto* end = name.data() + name.size();
     const auto read = std::from_chars(name.data() + dot + 1, end, number);
     if (read.ec == std::errc() && read.ptr == end)
-      found = ids(database, sql.attempt, name.substr(0, dot), number);
+      found = ids(database, sql.attempt, sweep, name.substr(0, dot), number);
   }
+  return found;
+}
+
+std::vector<std::int64_t> trials_named(Database& database, const std::string& name) {
+  auto found = trials_of(database, "", name);
+  refuse_ambiguous(database, name, found);
+  if (const auto slash = name.find('/'); found.empty() && slash != std::string::npos)
+    found = trials_of(database, name.substr(0, slash), name.substr(slash + 1));
   if (found.empty()) found = ids(database, sql.job, name);
   return found;
 }

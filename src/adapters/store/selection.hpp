@@ -16,7 +16,8 @@ struct Chosen {
   std::string trials = "[]";
 };
 
-/// Sweeps, slugs, `sweep/slug`, attempts (`slug.2`) and job ids; an unknown one is a fault.
+/// Sweeps, slugs, attempts (`slug.2`), both as `sweep/slug` too, and job ids. An unknown name
+/// is a fault, and so is a slug of several sweeps.
 [[nodiscard]] Chosen resolve_names(Database& database, const std::vector<std::string>& names);
 
 /// A condition on `t` (trials) with two parameters, Chosen::sweeps and Chosen::trials; both are

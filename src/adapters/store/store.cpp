@@ -2,6 +2,7 @@
 // The database as its one writer sees it.
 #include "adapters/store/commit.hpp"
 #include "adapters/store/deadline.hpp"
+#include "adapters/store/deletion.hpp"
 #include "adapters/store/inbox.hpp"
 #include "adapters/store/lease.hpp"
 #include "adapters/store/ledger.hpp"
@@ -84,6 +85,16 @@ struct Sql {
       "o.runner_version = t.runner_version JOIN attempts AS a ON a.trial = o.id AND "
       "a.counted = 1 JOIN measurements AS m ON m.attempt = a.id WHERE t.id = ? AND "
       "m.mark IS NULL AND m.loss IS NOT NULL AND m.steps + m.warmup = ? LIMIT 100";
+  std::string chosen_sweeps =
+      "SELECT s.id FROM sweeps AS s WHERE ?2 OR s.id IN (SELECT value FROM json_each(?1)) "
+      "ORDER BY s.id";
+  // As anything_alive() says it of a world, and of everything that is stored.
+  std::string work_left =
+      "SELECT EXISTS (SELECT 1 FROM allocations WHERE state <> 'ended') OR EXISTS (SELECT 1 "
+      "FROM sweeps AS s WHERE EXISTS (SELECT 1 FROM trials AS t WHERE t.sweep = s.id AND "
+      "t.hidden IN (0, 1) AND t.state IN ('queued', 'running')) OR (s.state = 'active' AND "
+      "EXISTS (SELECT 1 FROM trials AS t WHERE t.sweep = s.id AND t.hidden = 0 AND t.state = "
+      "'planned')))";
   std::string gpu_seconds =
       "SELECT ifnull(sum((a.ended_at - a.started_at) * 1e-6 * t.gpus), 0) + (SELECT "
       "ifnull(sum(gpu_seconds), 0) FROM controls WHERE sweep = ?1) FROM trials AS t JOIN "
@@ -185,8 +196,19 @@ class SqliteStore final : public Store {
   Result<std::vector<SearchRow>> search_rows(SweepId id, const SweepSpec& sweep) override {
     return guarded([&] { return read_search_rows(id, sweep); });
   }
-  Result<std::vector<TrialRow>> select_trials(const std::vector<std::string>& names,
-                                              const std::string& where) override {
+  Result<bool> work_left() override {
+    return guarded([&] { return database_.integer(sql_.work_left) != 0; });
+  }
+  Result<SweepContents> contents_of(SweepId sweep) override {
+    return guarded([&] { return contents(database_, sweep); });
+  }
+  Result<bool> delete_sweep(SweepId sweep, std::int64_t rows,
+                            const ForgetFolder& forget) override {
+    return guarded(
+        [&] { return delete_piece(database_, sweep, rows, forget, [&] { lease_.check(); }); });
+  }
+  Result<Selected> select_trials(const std::vector<std::string>& names,
+                                 const std::string& where) override {
     return guarded([&] {
       const Deadline deadline(database_, longest_choice);
       return selected(names, where);
@@ -220,8 +242,7 @@ class SqliteStore final : public Store {
  private:
   World read_world();
   std::vector<SearchRow> read_search_rows(SweepId id, const SweepSpec& sweep);
-  std::vector<TrialRow> selected(const std::vector<std::string>& names,
-                                 const std::string& where);
+  Selected selected(const std::vector<std::string>& names, const std::string& where);
 
   Database database_;
   Lease lease_;
@@ -287,23 +308,29 @@ std::vector<SearchRow> SqliteStore::read_search_rows(SweepId id, const SweepSpec
   return rows;
 }
 
-std::vector<TrialRow> SqliteStore::selected(const std::vector<std::string>& names,
-                                            const std::string& where) {
+Selected SqliteStore::selected(const std::vector<std::string>& names,
+                               const std::string& where) {
   const auto chosen = resolve_names(database_, names);
   const auto vars = chosen_vars(database_, chosen);
   const auto condition = checked_where(database_, where, vars);
+  Selected all;
+  {
+    Statement select(database_, sql_.chosen_sweeps);
+    auto row = select.use(chosen.sweeps, chosen.all);
+    while (row.next())
+      all.sweeps.push_back(row.integer(0));
+  }
   Statement select(
       database_,
-      fmt::format("SELECT {} FROM trials AS t WHERE t.hidden = 0 AND {} AND t.id IN (SELECT "
-                  "trial_id FROM (SELECT r.*{} FROM results AS r) WHERE {}) ORDER BY t.sweep, "
-                  "t.position, t.id",
+      fmt::format("SELECT {} FROM trials AS t WHERE (t.hidden = 0 OR t.state IN ('queued', "
+                  "'running')) AND {} AND t.id IN (SELECT trial_id FROM (SELECT r.*{} FROM "
+                  "all_results AS r) WHERE {}) ORDER BY t.sweep, t.position, t.id",
                   trial_row_columns, chosen_condition(chosen, "t.sweep", "t.id"),
                   var_columns(vars, "r.vars"), condition));
   auto row = select.use(chosen.sweeps, chosen.trials);
-  std::vector<TrialRow> trials;
   while (row.next())
-    trials.push_back(read_trial(row));
-  return trials;
+    all.trials.push_back(read_trial(row));
+  return all;
 }
 
 }  // namespace

@@ -150,7 +150,7 @@ AttemptId Daemon::run(TrialId trial, Outcome outcome, double tokens_per_s_per_gp
 }
 
 TrialId Daemon::trial(const std::string& where) {
-  const auto rows = must(store->select_trials({}, where));
+  const auto rows = must(store->select_trials({}, where)).trials;
   REQUIRE(rows.size() == 1);
   return rows.front().id;
 }

@@ -440,7 +440,7 @@ TEST_CASE("show tells all about a trial and a sweep and a job") {
       text += fmt::format("{} ({}), ", section.title, section.table.rows.size());
     return text;
   };
-  const auto rows = must(daemon.store->select_trials({}, "tokens_per_s_per_gpu = 120"));
+  const auto rows = must(daemon.store->select_trials({}, "tokens_per_s_per_gpu = 120")).trials;
   CHECK(titles(rows[0].slug)
             .ends_with("attempts (1), measurements (1), train steps (2), events (1), "));
   CHECK(titles("demo").starts_with("sweep (11), trials (4), left out (1), last events ("));

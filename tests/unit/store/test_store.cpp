@@ -217,7 +217,7 @@ TEST_CASE("a trial that is run again gets its outcome and cause back") {
   daemon.submit(dir, {});
   const auto trial = daemon.trial("model = 'tiny' AND gpus = 1 AND micro_batch = 1");
   daemon.run(trial, Outcome::completed, 5);
-  TrialRow row = must(daemon.store->select_trials({}, "outcome = 'completed'")).front();
+  TrialRow row = must(daemon.store->select_trials({}, "outcome = 'completed'")).trials.front();
   const auto stored = [&] {
     return rows_of(
         dir / "a.db",
@@ -327,7 +327,7 @@ TEST_CASE("trials are chosen by names and by expressions") {
   daemon.submit(dir, {.vars = {0, 1, 2, 3}});
   daemon.submit(dir, {.gpus = {1}, .name = "other"});
   const auto count = [&](const std::vector<std::string>& names, const std::string& where) {
-    return must(daemon.store->select_trials(names, where)).size();
+    return must(daemon.store->select_trials(names, where)).trials.size();
   };
   CHECK(count({}, "") == 52);
   CHECK(count({"demo"}, "") == 48);
@@ -335,7 +335,7 @@ TEST_CASE("trials are chosen by names and by expressions") {
   CHECK(count({"demo"}, "nvls = '0.50'") == 12);
   CHECK(count({"demo"}, "nvls = 'it''s' and hidden = 64 and layers > 2") == 6);
   CHECK(count({"other", "demo"}, "tp = 1 and gpus < 2") == 20);
-  const auto slug = must(daemon.store->select_trials({"other"}, "")).front().slug;
+  const auto slug = must(daemon.store->select_trials({"other"}, "")).trials.front().slug;
   CHECK(count({"other/" + slug}, "") == 1);
   const auto nobody = daemon.store->select_trials({"nobody'; DROP TABLE trials"}, "");
   REQUIRE_FALSE(nobody);
@@ -355,7 +355,7 @@ TEST_CASE("a point comes back with its vars and words") {
   }
   submission.write(dir / "inbox");
   daemon.submit(dir / "inbox");
-  const auto rows = must(daemon.store->select_trials({}, ""));
+  const auto rows = must(daemon.store->select_trials({}, "")).trials;
   REQUIRE(rows.size() == submission.plan.trials.size());
   for (std::size_t i = 0; i < rows.size(); ++i)
     CHECK(must(daemon.store->point_of(rows[i].id, submission.sweep)) ==
