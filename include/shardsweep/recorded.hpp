@@ -61,6 +61,7 @@ struct RecordedSweep {
   std::vector<ModelSpec> models;  ///< all different; names may repeat where shapes differ
   std::vector<RecordedLabel> labels;
   std::vector<RecordedRun> runs;  ///< in the file's order
+  std::string newest_version{};   ///< of the software; empty: the file's last row has it
 
   [[nodiscard]] const ModelSpec& model_of(const RecordedRun& run) const {
     return models[static_cast<std::size_t>(run.point.model)];

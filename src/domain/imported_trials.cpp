@@ -63,8 +63,16 @@ class Importer {
     imported.labels = options_.labels;
     for (const auto* name : {"kernel", "software_version", "oom_error"})
       imported.labels.emplace_back(name);
-    for (const auto& run : recorded_.runs)
-      imported.trials.push_back(trial_of(run));
+    // Of several versions the one that is submitted last is shown.
+    const auto is_newest = [this](const RecordedRun& run) {
+      return !recorded_.newest_version.empty() &&
+             run.software_version == recorded_.newest_version;
+    };
+    for (const bool newest : {false, true}) {
+      for (const auto& run : recorded_.runs) {
+        if (is_newest(run) == newest) imported.trials.push_back(trial_of(run));
+      }
+    }
     imported.source = fmt::format(
         "imported: {} of {}\n",
         counted(static_cast<std::int64_t>(recorded_.runs.size()), "run"), recorded_.file);

@@ -49,6 +49,9 @@ constexpr std::array<std::string_view, 26> used_columns{"status",
 // torch's 1024^3, whatever the header says.
 constexpr double billion = 1e9;
 
+/// Measured after a fix of the pipeline, which made it up to 5.6 times as fast.
+constexpr const char* newest_version = "after_pp_fix";
+
 class NanotronReader {
  public:
   NanotronReader(const CsvTable& table, const RecordedOptions& options)
@@ -66,7 +69,9 @@ class NanotronReader {
     SHARDSWEEP_TRY(learn_ffn());
     for (std::size_t row = 0; row < table_.rows(); ++row)
       SHARDSWEEP_TRY(read_row(row));
-    return builder_.take();
+    auto sweep = builder_.take();
+    sweep.newest_version = newest_version;
+    return sweep;
   }
 
  private:
@@ -158,7 +163,7 @@ class NanotronReader {
     }
     if (const auto* cell = table_.cell(row, "after_pp_fix")) {
       SHARDSWEEP_ASSIGN(const bool after, read_flag(*cell, "after_pp_fix"));
-      run.software_version = after ? "after_pp_fix" : "before_pp_fix";
+      run.software_version = after ? newest_version : "before_pp_fix";
     }
     return {};
   }

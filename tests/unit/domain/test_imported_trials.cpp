@@ -108,3 +108,14 @@ TEST_CASE("models of one name are told apart by what differs") {
   CHECK(sweep.sweep.models[1].name == "llama-3-8b-kv_heads32");
   CHECK(sweep.trials[0].names.identity != sweep.trials[1].names.identity);
 }
+
+TEST_CASE("the newest version of the software is submitted last") {
+  auto fixed = run_of(1, 9000);
+  fixed.software_version = "after_pp_fix";
+  auto old = run_of(8, 5000);
+  old.software_version = "before_pp_fix";
+  const auto sweep = imported({.runs = {fixed, old}, .newest_version = "after_pp_fix"});
+  REQUIRE(sweep.trials.size() == 2);
+  CHECK(sweep.trials[0].runner_version == "before_pp_fix");
+  CHECK(sweep.trials[1].runner_version == "after_pp_fix");
+}
