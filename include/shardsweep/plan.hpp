@@ -83,6 +83,8 @@ struct Plan {
       sum += hours;
     return sum;
   }
+  /// Points that each rule of `exclude` has left out, in the file's order.
+  std::vector<std::int64_t> excluded;
   std::vector<std::string> warnings;
 };
 

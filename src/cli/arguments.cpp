@@ -291,6 +291,10 @@ class Grammar {
         ->capture_default_str()
         ->type_name("N")
         ->check(CLI::Range(1, 100));
+    suggest
+        ->add_option("--write", o_.out,
+                     "Write a sweep file of these layouts and their neighbours.")
+        ->type_name("FILE");
     with_format(suggest);
   }
 

@@ -280,4 +280,20 @@ std::vector<std::string> folded(std::string_view text, std::size_t width, std::s
   return lines;
 }
 
+std::string fold_lines(std::string_view text, std::optional<std::size_t> width,
+                       std::size_t indent) {
+  std::string out;
+  while (!text.empty()) {
+    const auto end = std::min(text.find('\n'), text.size());
+    const auto line = text.substr(0, end);
+    std::string before;
+    for (const auto& part : folded(line, width.value_or(width_of(line) + 1), indent)) {
+      out += before + part + '\n';
+      before = std::string(indent, ' ');
+    }
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return out;
+}
+
 }  // namespace shardsweep

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,5 +44,10 @@ enum class Align : std::uint8_t { left, right };
 /// after the first are `indent` columns shorter, for the caller to put blanks before them.
 [[nodiscard]] std::vector<std::string> folded(std::string_view text, std::size_t width,
                                               std::size_t indent = 0);
+
+/// The same of each line of `text`, `indent` blanks before the further lines; without a width
+/// each line as it is.
+[[nodiscard]] std::string fold_lines(std::string_view text, std::optional<std::size_t> width,
+                                     std::size_t indent = 0);
 
 }  // namespace shardsweep

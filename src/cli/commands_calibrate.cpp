@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // calibrate: the runner's microbenchmarks as trials of a sweep of their own, by the way that
 // all trials go, and a cluster file from what they measured.
-#include "cli/session.hpp"
-#include "cli/table_view.hpp"
+#include "cli/printing.hpp"
 #include "domain/calibrate.hpp"
 #include "domain/predict/predictor.hpp"
 
@@ -277,8 +276,8 @@ Result<ExitCode> command_calibrate(const Session& session) {
   const std::filesystem::path file =
       options.out.empty() ? preset.name + ".calibrated.yaml" : options.out;
   SHARDSWEEP_TRY(write_cluster(file, now, sweep, checks));
-  SHARDSWEEP_TRY(print_result(
-      table_text(changes(preset, now, alone(preset, dtype, runs), dtype), options.format)));
+  SHARDSWEEP_TRY(print_result(table_text(
+      changes(preset, now, alone(preset, dtype, runs), dtype), table_style(session))));
   for (const auto& check : checks)
     say(step_text(check));
   if (predicts_worse(checks)) say(std::string(worse));

@@ -2,9 +2,9 @@
 // import: a recorded sweep into the database; replay: as the cluster; evaluate-memory: against
 // what it reports.
 #include "cli/memory_view.hpp"
+#include "cli/printing.hpp"
 #include "cli/recorded_input.hpp"
 #include "cli/replay_view.hpp"
-#include "cli/table_view.hpp"
 #include "domain/imported_trials.hpp"
 #include "domain/predict/memory_fit.hpp"
 #include "domain/search/replay.hpp"
@@ -70,7 +70,7 @@ Result<ExitCode> cross_validate(const Session& session, const RecordedInput& inp
                                                         .fit = fit}));
     replays.push_back({name, std::move(report)});
   }
-  SHARDSWEEP_TRY(print_result(cross_validation_text(replays, session.options.format)));
+  SHARDSWEEP_TRY(print_result(cross_validation_text(replays, table_style(session))));
   return ExitCode::done;
 }
 
@@ -163,7 +163,7 @@ Result<ExitCode> command_replay(const Session& session) {
   SHARDSWEEP_ASSIGN(const auto report, replay(input.sweep, {.cluster = input.cluster,
                                                             .family = input.family,
                                                             .search = search}));
-  SHARDSWEEP_TRY(print_result(replay_text(report, session.options.format)));
+  SHARDSWEEP_TRY(print_result(replay_text(report, table_style(session))));
   if (session.options.format == Format::table) say(replay_summary(report));
   return ExitCode::done;
 }
@@ -174,7 +174,7 @@ Result<ExitCode> command_evaluate_memory(const Session& session) {
   const auto report = options.cross_validate
                           ? cross_validate_memory(input.sweep, input.cluster, *input.family)
                           : score_memory(input.sweep, input.cluster, *input.family);
-  SHARDSWEEP_TRY(print_result(memory_report_text(report, options.format)));
+  SHARDSWEEP_TRY(print_result(memory_report_text(report, table_style(session))));
   if (options.cross_validate) say(fitted_constants_text(input));
   return ExitCode::done;
 }

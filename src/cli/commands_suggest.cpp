@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // suggest: a layout before anything has run.
-#include "cli/session.hpp"
+#include "cli/printing.hpp"
 #include "cli/suggest_view.hpp"
 
+#include <shardsweep/allocation_files.hpp>
 #include <shardsweep/load.hpp>
 
 #include <fmt/format.h>
 
+#include <filesystem>
+#include <system_error>
 #include <vector>
 
 namespace shardsweep {
@@ -23,7 +26,7 @@ std::int64_t constant(const SweepSpec& sweep, std::string_view name) {
 Result<SweepSpec> asked(const Session& session) {
   const Options& options = session.options;
   if (options.nodes.empty() == options.gpus.empty())
-    return fault(FaultKind::invalid_input, "--nodes or --gpus: one of them says the world");
+    return fault(FaultKind::invalid_input, "Give --nodes or --gpus, and not both.");
   const bool whole_nodes = !options.nodes.empty();
   std::vector<std::string> set{
       "cluster=" + options.cluster, "constants.model=" + options.model,
@@ -31,6 +34,21 @@ Result<SweepSpec> asked(const Session& session) {
       "constants.global_batch_tokens=" + options.batch_tokens,
       whole_nodes ? "constants.nodes=" + options.nodes : "constants.gpus=" + options.gpus};
   return load_sweep_text("name: suggest\n", "suggest", {session.installation.presets, set});
+}
+
+/// Never over a file that is there.
+Result<void> write_sweep(const Session& session, const SuggestRequest& request,
+                         const Suggestion& suggestion) {
+  const Options& options = session.options;
+  std::error_code ignored;
+  if (std::filesystem::exists(options.out, ignored)) {
+    return fault(FaultKind::rejected,
+                 fmt::format("{} exists already. Give another name.", options.out));
+  }
+  SHARDSWEEP_TRY(write_file_durably(
+      options.out, suggested_sweep(request, suggestion, options.model, options.cluster)));
+  say(fmt::format("Wrote {}. Next: shardsweep plan {}", options.out, options.out));
+  return {};
 }
 
 }  // namespace
@@ -52,8 +70,10 @@ Result<ExitCode> command_suggest(const Session& session) {
   request.global_batch_tokens = sweep.global_batch_tokens.value_or(0);
   request.most = static_cast<std::size_t>(session.options.top);
   SHARDSWEEP_ASSIGN(const auto suggestion, suggest(request));
-  SHARDSWEEP_TRY(print_result(suggestion_text(request, suggestion, session.options.format)));
-  return suggestion.layouts.empty() ? ExitCode::failed : ExitCode::done;
+  SHARDSWEEP_TRY(print_result(suggestion_text(request, suggestion, table_style(session))));
+  if (suggestion.layouts.empty()) return ExitCode::failed;
+  if (!session.options.out.empty()) SHARDSWEEP_TRY(write_sweep(session, request, suggestion));
+  return ExitCode::done;
 }
 
 }  // namespace shardsweep

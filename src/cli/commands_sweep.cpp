@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // plan, submit, run, render: commands that read a sweep file.
 #include "cli/plan_view.hpp"
+#include "cli/printing.hpp"
 #include "cli/session.hpp"
 #include "domain/decide.hpp"
 #include "domain/identity.hpp"
@@ -146,7 +147,8 @@ Result<ExitCode> command_plan(const Session& session) {
   write_plan(out, planned.sweep, planned.capabilities, planned.plan,
              {.format = session.options.format,
               .whole = session.options.all || ::isatty(STDOUT_FILENO) == 0,
-              .flush = flush});
+              .flush = flush,
+              .terminal = session.options.wide ? Terminal{} : terminal_of(STDOUT_FILENO)});
   flush(out);
   SHARDSWEEP_TRY(written);
   return ExitCode::done;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // doctor: what a sweep needs of this machine, of its home and of a cluster, before it is
 // needed.
-#include "cli/session.hpp"
-#include "cli/table_view.hpp"
+#include "cli/printing.hpp"
 #include "domain/shell_template.hpp"
 #include "domain/slurm/settings.hpp"
 
@@ -260,7 +259,8 @@ Result<ExitCode> command_doctor(const Session& session) {
     table.rows.push_back({finding.check, finding.status, finding.detail});
     healthy = healthy && finding.status != "bad";
   }
-  SHARDSWEEP_TRY(print_result(table_text(table, session.options.format)));
+  SHARDSWEEP_TRY(
+      print_result(table_text(table, table_style(session, {"check", "status", "detail"}))));
   return healthy ? ExitCode::done : ExitCode::failed;
 }
 

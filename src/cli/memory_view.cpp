@@ -54,14 +54,21 @@ std::string without_end(std::string text) {
 
 }  // namespace
 
-std::string memory_report_text(const MemoryReport& report, Format format) {
+std::string memory_report_text(const MemoryReport& report, const TableStyle& style) {
+  const Format format = style.format;
   Table models;
   for (const auto& score : report.models)
     add(models, score, format == Format::table);
   auto total = report.total;
   total.model = "all";
   if (format == Format::table) add(models, total, true);
-  if (format != Format::json) return table_text(models, format);
+  if (format != Format::json) {
+    auto ranked = style;
+    ranked.important = {"model",         "good",        "peak_error_median", "oom",
+                        "caught",        "missed",      "good_left_out",     "peak_error_p90",
+                        "good_doubtful", "oom_doubtful"};
+    return table_text(models, ranked);
+  }
   Table all;
   add(all, total, false);
   const std::string array = table_text(all, format);  // of one

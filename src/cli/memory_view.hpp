@@ -2,7 +2,7 @@
 // How well memory is predicted, as text.
 #pragma once
 
-#include "cli/format.hpp"
+#include "cli/table_view.hpp"
 #include "domain/predict/memory_score.hpp"
 
 #include <string>
@@ -11,6 +11,7 @@ namespace shardsweep {
 
 /// table and csv: a line per model, and in a table one for all of them; json: an object with
 /// `models` and `total`. Errors are shares (0.05), in a table per cent.
-[[nodiscard]] std::string memory_report_text(const MemoryReport& report, Format format);
+[[nodiscard]] std::string memory_report_text(const MemoryReport& report,
+                                             const TableStyle& style);
 
 }  // namespace shardsweep

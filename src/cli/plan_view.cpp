@@ -3,12 +3,16 @@
 // plan may have a million rows.
 #include "cli/plan_view.hpp"
 
+#include "cli/arrange.hpp"
+#include "cli/cell_text.hpp"
+#include "cli/table_view.hpp"
 #include "domain/identity.hpp"
 #include "domain/predict/time_model.hpp"
 #include "domain/text.hpp"
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,9 +24,6 @@ using Buffer = fmt::memory_buffer;
 
 constexpr std::size_t flush_size = std::size_t{64} * 1024;
 constexpr double hour_s = 3600;
-constexpr std::string_view constraint_header = "left out by";
-constexpr std::string_view points_header = "points";
-constexpr std::string_view hours_header = "GPU-hours";
 
 enum class CellKind : std::uint8_t { number, text };
 
@@ -120,7 +121,7 @@ bool is_shown(const AxisInfo& axis, const Plan& plan) {
                                                    "pp",    "micro_batch", "grad_accum"};
   if (std::find(always.begin(), always.end(), axis.name) != always.end()) return true;
   const auto& trials = plan.trials;
-  // Worlds are named by nodes or by gpus.
+  // Efforts are named by nodes or by gpus.
   if (axis.name == "gpus" && std::all_of(trials.begin(), trials.end(),
                                          [](const auto& t) { return t.point.nodes > 0; }))
     return false;
@@ -151,11 +152,11 @@ std::vector<Column> table_columns(const SweepSpec& sweep, const Plan& plan) {
   });
   add("train step", CellKind::number, [](Buffer& out, const PlannedTrial& trial) {
     const auto seconds = trial.prediction.train_step_s;
-    if (seconds > 0) put(out, "{} s", amount_text(seconds));
+    if (seconds > 0) append_text(out, duration_text(seconds));
   });
   add("tokens/s/GPU", CellKind::number, [](Buffer& out, const PlannedTrial& trial) {
     const auto speed = trial.prediction.tokens_per_s_per_gpu;
-    if (speed > 0) put(out, "{:.0f}", speed);
+    if (speed > 0) append_text(out, amount_text(speed));
   });
   add("GPU-hours", CellKind::number, [&sweep](Buffer& out, const PlannedTrial& trial) {
     append_text(out, amount_text(trial_gpu_hours(sweep, trial)));
@@ -163,10 +164,39 @@ std::vector<Column> table_columns(const SweepSpec& sweep, const Plan& plan) {
   return columns;
 }
 
+/// The more important a column is, the narrower a terminal may be that shows it.
+std::size_t rank_of(std::string_view column, std::size_t index) {
+  constexpr std::array<std::string_view, 14> important{
+      "model", "tp",        "pp",   "dp",         "micro_batch", "tokens/s/GPU", "nodes",
+      "gpus",  "recompute", "zero", "grad_accum", "memory",      "train step",   "GPU-hours"};
+  const auto* found = std::find(important.begin(), important.end(), column);
+  return found != important.end() ? static_cast<std::size_t>(found - important.begin())
+                                  : important.size() + index;
+}
+
+/// Trials of one world: they share allocations.
+struct Effort {
+  std::int64_t trials = 0;
+  double run_time_s = 0;  ///< one after the other
+  double gpu_hours = 0;
+};
+using Efforts = std::map<std::pair<std::int32_t, std::int32_t>, Effort>;  // nodes, gpus
+
+Efforts efforts_of(const SweepSpec& sweep, const Plan& plan) {
+  Efforts worlds;
+  for (const auto& trial : plan.trials) {
+    auto& world = worlds[{trial.point.nodes, trial.point.gpus}];
+    ++world.trials;
+    world.run_time_s += trial.prediction.attempt_s;
+    world.gpu_hours += trial_gpu_hours(sweep, trial);
+  }
+  return worlds;
+}
+
 class PlanWriter {
  public:
-  PlanWriter(Buffer& out, const SweepSpec& sweep, const Plan& plan, const Flush& flush)
-      : out_(out), sweep_(sweep), plan_(plan), flush_(flush) {}
+  PlanWriter(Buffer& out, const SweepSpec& sweep, const Plan& plan, const PlanText& text)
+      : out_(out), sweep_(sweep), plan_(plan), flush_(text.flush), terminal_(text.terminal) {}
 
   void csv(const Identifier& names) {
     const auto columns = all_columns(sweep_, names);
@@ -204,7 +234,21 @@ class PlanWriter {
         plan_.gpu_hours, plan_.gpu_hours_before_pruning());
     put(out_, "\"left_out_gpu_hours\":{{");
     json_members(plan_.left_out_gpu_hours, [&](double hours) { put(out_, "{}", hours); });
-    put(out_, "}},\"trials\":[");
+    put(out_, "}},\"excluded\":[");
+    for (std::size_t i = 0; i < plan_.excluded.size(); ++i) {
+      put(out_, "{}{{\"when\":", i == 0 ? "" : ",");
+      append_json(out_, sweep_.excludes[i].when);
+      put(out_, ",\"points\":{}}}", plan_.excluded[i]);
+    }
+    put(out_, "],\"worlds\":[");
+    bool first = true;
+    for (const auto& [size, world] : efforts_of(sweep_, plan_)) {
+      put(out_,
+          "{}{{\"nodes\":{},\"gpus\":{},\"trials\":{},\"run_time_s\":{},\"gpu_hours\":{}}}",
+          std::exchange(first, false) ? "" : ",", size.first, size.second, world.trials,
+          world.run_time_s, world.gpu_hours);
+    }
+    put(out_, "],\"trials\":[");
     const auto columns = all_columns(sweep_, names);
     for (std::size_t i = 0; i < plan_.trials.size(); ++i) {
       put(out_, "{}", i == 0 ? "\n" : ",\n");
@@ -215,25 +259,21 @@ class PlanWriter {
   }
 
   void table(bool whole) {
-    put(out_, "sweep '{}' on {}: {}, {} feasible, {} left out", sweep_.name,
-        sweep_.cluster.name, counted(plan_.points, "point"), grouped(trial_count()),
-        grouped(plan_.points - trial_count()));
+    std::string text =
+        fmt::format("sweep '{}' on {}: {}, {} feasible, {} left out", sweep_.name,
+                    sweep_.cluster.name, counted(plan_.points, "point"), grouped(trial_count()),
+                    grouped(plan_.points - trial_count()));
     if (plan_.duplicates > 0) {
-      put(out_, "; {} named twice, counted once",
-          counted(plan_.duplicates, "hand-picked point"));
+      text += fmt::format("; {} named twice, counted once",
+                          counted(plan_.duplicates, "hand-picked point"));
     }
-    put(out_, "\n");
+    sentence(text);
     left_out();
     if (plan_.trials.empty()) return;
     put(out_, "\n");
     trials(whole ? plan_.trials.size() : std::min(plan_.trials.size(), trials_shown));
-    put(out_, "\n{} in {}, about {} GPU-hours", counted(trial_count(), "trial"),
-        counted(plan_.lanes, "lane"), amount_text(plan_.gpu_hours));
-    if (!plan_.left_out_gpu_hours.empty()) {
-      put(out_, "; {} before what is left out was, were each run to its end",
-          amount_text(plan_.gpu_hours_before_pruning()));
-    }
-    out_.push_back('\n');
+    put(out_, "\n");
+    effort();
     search();
   }
 
@@ -286,91 +326,166 @@ class PlanWriter {
     out_.push_back('}');
   }
 
+  /// Lines that fit the terminal.
+  void sentence(std::string_view text) {
+    constexpr std::size_t indent = 2;
+    append_text(
+        out_, fold_lines(in_charset(printable(text), terminal_.utf8), terminal_.width, indent));
+  }
+
+  void effort() {
+    const auto worlds = efforts_of(sweep_, plan_);
+    Effort all;
+    double node_s = 0;
+    for (const auto& [size, world] : worlds) {
+      all.run_time_s += world.run_time_s;
+      node_s += world.run_time_s * std::max(size.first, 1);
+    }
+    if (worlds.size() > 1) world_table(worlds);
+    std::string text =
+        fmt::format("{} in {}: about {} GPU-hours, {} one after the other",
+                    counted(trial_count(), "trial"), counted(plan_.lanes, "lane"),
+                    amount_text(plan_.gpu_hours), duration_text(all.run_time_s));
+    if (sweep_.policy.max_nodes > 0) {
+      text += fmt::format(", at least {} on {}",
+                          duration_text(node_s / static_cast<double>(sweep_.policy.max_nodes)),
+                          counted(sweep_.policy.max_nodes, "node"));
+    }
+    sentence(text + ". Queue waits are not included.");
+    if (plan_.left_out_gpu_hours.empty()) return;
+    sentence(fmt::format("{} GPU-hours if nothing were left out or stopped early.",
+                         amount_text(plan_.gpu_hours_before_pruning())));
+  }
+
+  void world_table(const Efforts& worlds) {
+    const bool by_nodes = worlds.begin()->first.first > 0;
+    Table table{{by_nodes ? "nodes" : "gpus", "trials", "run_time_s", "gpu_hours"}, {}};
+    for (const auto& [size, world] : worlds) {
+      table.rows.push_back({std::int64_t{by_nodes ? size.first : size.second}, world.trials,
+                            world.run_time_s, world.gpu_hours});
+    }
+    append_text(out_, table_text(table, {.terminal = terminal_, .every = true}));
+    put(out_, "\n");
+  }
+
   /// A searched cell ends before its last trial.
   void search() {
     const auto& search = sweep_.search;
     if (search.is_plain()) return;
     std::vector<std::string> ends;
     if (search.until.regret > 0) {
-      ends.push_back(fmt::format("nothing left is {:g} % faster, with {:g} %",
-                                 100 * search.until.regret, 100 * search.until.confidence));
+      ends.push_back(fmt::format("it is {:g} % sure that nothing untested is {:g} % faster",
+                                 100 * search.until.confidence, 100 * search.until.regret));
     }
     if (search.until.runs > 0) ends.push_back(counted(search.until.runs, "run"));
     if (search.until.gpu_hours > 0)
       ends.push_back(fmt::format("{:g} GPU-hours", search.until.gpu_hours));
-    put(out_, "each cell (model x seq_len x nodes) {}{}\n",
+    sentence(fmt::format(
+        "Each cell (model × seq_len × nodes) runs {}{}",
         search.policy == SearchPolicy::best_first ? "best first" : "in this order",
         ends.empty()
-            ? ", to its last trial"
-            : fmt::format(", until: {}; the rest ends skipped", fmt::join(ends, " or ")));
+            ? ", to its last trial."
+            : fmt::format(" until {}. The rest is skipped.", fmt::join(ends, " or "))));
   }
 
-  [[nodiscard]] std::string hours_text(std::string_view constraint) const {
-    const auto found = plan_.left_out_gpu_hours.find(constraint);
-    return found == plan_.left_out_gpu_hours.end() ? "" : amount_text(found->second);
-  }
-
+  /// By constraint, the most frequent first, with an example each; then the exclude rules.
   void left_out() {
     if (plan_.left_out_by_constraint.empty()) return;
-    std::size_t wide = 0;
-    std::size_t count_wide = points_header.size();
-    std::size_t hours_wide = hours_header.size();
-    std::vector<std::pair<std::int64_t, std::string_view>> rows;
-    for (const auto& [constraint, count] : plan_.left_out_by_constraint) {
-      wide = std::max(wide, constraint.size());
-      count_wide = std::max(count_wide, grouped(count).size());
-      hours_wide = std::max(hours_wide, hours_text(constraint).size());
-      rows.emplace_back(-count, constraint);
-    }
-    std::sort(rows.begin(), rows.end());
-    wide = std::max(wide + 2, constraint_header.size());
-    put(out_, "\n{:<{}}  {:>{}}  {:>{}}\n", constraint_header, wide, points_header, count_wide,
-        hours_header, hours_wide);
-    for (const auto& [count, constraint] : rows) {
+    Table table{{"left out by", "points", "gpu_hours", "example"}, {}};
+    std::vector<std::pair<std::int64_t, std::string_view>> order;
+    for (const auto& [constraint, count] : plan_.left_out_by_constraint)
+      order.emplace_back(-count, constraint);
+    std::sort(order.begin(), order.end());
+    for (const auto& [count, constraint] : order) {
+      const auto hours = plan_.left_out_gpu_hours.find(constraint);
       const auto example = plan_.examples.find(constraint);
-      put(out_, "  {:<{}}  {:>{}}  {:>{}}", constraint, wide - 2, grouped(-count), count_wide,
-          hours_text(constraint), hours_wide);
-      if (example != plan_.examples.end()) put(out_, "  e.g. {}", example->second.verdict.why);
-      out_.push_back('\n');
+      table.rows.push_back(
+          {std::string(constraint), -count,
+           hours == plan_.left_out_gpu_hours.end() ? Value() : Value(hours->second),
+           example == plan_.examples.end() ? Value() : Value(example->second.verdict.why)});
     }
+    put(out_, "\n");
+    append_text(out_, table_text(table, {.terminal = terminal_,
+                                         .important = {"left out by", "points", "example"}}));
+    for (std::size_t i = 0; i < plan_.excluded.size(); ++i) {
+      if (plan_.excluded[i] == 0) continue;
+      sentence(fmt::format("exclude '{}' removed {}.", sweep_.excludes[i].when,
+                           counted(plan_.excluded[i], "point")));
+    }
+  }
+
+  [[nodiscard]] std::string shown_cell(const Column& column, const PlannedTrial& trial) {
+    return in_charset(printable(cell(column, trial)), terminal_.utf8);
+  }
+
+  std::vector<ColumnShape> shapes_of(const std::vector<Column>& columns, std::size_t shown) {
+    std::vector<ColumnShape> shapes;
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+      ColumnShape shape{.width = width_of(columns[i].name),
+                        .rank = rank_of(columns[i].name, i)};
+      // A var tells trials apart as the layout does.
+      const auto is_it = [&](const auto& var) { return var.name == columns[i].name; };
+      if (std::any_of(sweep_.vars.begin(), sweep_.vars.end(), is_it)) shape.rank = 1;
+      const auto first = shown_cell(columns[i], plan_.trials[0]);
+      shape.same = shown > 1;
+      shape.empty = first.empty();
+      for (std::size_t row = 0; row < shown; ++row) {
+        const auto text = shown_cell(columns[i], plan_.trials[row]);
+        shape.width = std::max(shape.width, width_of(text));
+        shape.same = shape.same && text == first;
+      }
+      shape.least = shape.width;
+      shapes.push_back(shape);
+    }
+    return shapes;
   }
 
   void trials(std::size_t shown) {
     const auto columns = table_columns(sweep_, plan_);
-    std::vector<std::size_t> widths;
-    for (const auto& column : columns) {
-      std::size_t wide = column.name.size();
-      for (std::size_t i = 0; i < shown; ++i)
-        wide = std::max(wide, cell(column, plan_.trials[i]).size());
-      widths.push_back(wide);
+    const auto arranged = arrange(shapes_of(columns, shown), terminal_.width, Choice::fit);
+    if (!arranged.same.empty()) {
+      std::string same;
+      for (const auto i : arranged.same)
+        same += fmt::format("{}{} {}", same.empty() ? "" : ", ", columns[i].name,
+                            shown_cell(columns[i], plan_.trials[0]));
+      sentence("same in all rows: " + same);
     }
     const auto line = [&](auto&& text_of) {
-      for (std::size_t i = 0; i < columns.size(); ++i) {
-        const std::string_view text = text_of(columns[i]);
-        const bool last = i + 1 == columns.size();
-        if (columns[i].kind == CellKind::number) {
-          put(out_, "{:>{}}{}", text, widths[i], last ? "" : "  ");
-        } else {
-          put(out_, "{:<{}}{}", text, widths[i], last ? "" : "  ");
-        }
+      std::string text;
+      for (std::size_t i = 0; i < arranged.shown.size(); ++i) {
+        const auto& column = columns[arranged.shown[i]];
+        text += i == 0 ? "" : std::string(column_gap, ' ');
+        text += padded(text_of(column), arranged.widths[i],
+                       column.kind == CellKind::number ? Align::right : Align::left);
       }
+      text.erase(text.find_last_not_of(' ') + 1);
+      append_text(out_, text);
       out_.push_back('\n');
     };
-    line([](const Column& column) { return std::string_view(column.name); });
+    line([](const Column& column) { return column.name; });
     for (std::size_t i = 0; i < shown; ++i) {
-      line([&](const Column& column) { return cell(column, plan_.trials[i]); });
+      line([&](const Column& column) { return shown_cell(column, plan_.trials[i]); });
       flush_some();
     }
-    if (shown < plan_.trials.size()) {
-      const auto more = trial_count() - static_cast<std::int64_t>(shown);
-      put(out_, "… and {} more: --all shows them\n", counted(more, "trial"));
-    }
+    below(columns, arranged.hidden, shown);
+  }
+
+  void below(const std::vector<Column>& columns, const std::vector<std::size_t>& hidden,
+             std::size_t shown) {
+    std::string names;
+    for (const auto i : hidden)
+      names += (names.empty() ? "" : ", ") + columns[i].name;
+    if (!names.empty()) sentence("not shown: " + names + " (--wide shows all)");
+    if (shown == plan_.trials.size()) return;
+    const auto more = trial_count() - static_cast<std::int64_t>(shown);
+    sentence(fmt::format("… and {} more: --all shows them", counted(more, "trial")));
   }
 
   Buffer& out_;
   const SweepSpec& sweep_;
   const Plan& plan_;
   const Flush& flush_;
+  Terminal terminal_;
   Buffer scratch_;
 };
 
@@ -378,7 +493,7 @@ class PlanWriter {
 
 void write_plan(fmt::memory_buffer& out, const SweepSpec& sweep, const Capabilities& runner,
                 const Plan& plan, const PlanText& text) {
-  PlanWriter writer(out, sweep, plan, text.flush);
+  PlanWriter writer(out, sweep, plan, text);
   if (text.format == Format::table) return writer.table(text.whole);
   const Identifier names(sweep, runner);
   if (text.format == Format::csv) return writer.csv(names);

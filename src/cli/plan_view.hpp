@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cli/format.hpp"
+#include "cli/terminal.hpp"
 
 #include <shardsweep/capabilities.hpp>
 #include <shardsweep/plan.hpp>
@@ -25,13 +26,15 @@ struct PlanText {
   Format format = Format::table;
   bool whole = true;  ///< false: of a table the first trials_shown trials
   Flush flush{};
+  Terminal terminal{};  ///< of a table
 };
 
 /// table: counts by verdict and constraint with an example each, the trials in order with what
 /// varies in their layout, predicted memory, train step and GPU-hours; `whole` shows all of
 /// them. csv and json are always whole: a line per trial; one object {sweep, cluster, points,
 /// duplicates, feasible, left_out: {constraint: count}, examples: {constraint: why}, warnings,
-/// lanes, gpu_hours, trials: [...]}. Unknown predictions are empty, or null. Toggles are 0 | 1
+/// lanes, gpu_hours, excluded: [{when, points}], worlds: [{nodes, gpus, trials, run_time_s,
+/// gpu_hours}], trials: [...]}. Unknown predictions are empty, or null. Toggles are 0 | 1
 /// and vars go by their names, as in the database.
 void write_plan(fmt::memory_buffer& out, const SweepSpec& sweep, const Capabilities& runner,
                 const Plan& plan, const PlanText& text);

@@ -47,8 +47,8 @@ Result<void> print_result(std::string_view text) {
 void say(std::string_view text) {
   static const Terminal terminal = terminal_of(STDERR_FILENO);
   // A line and a caret below it stay as they are.
-  const bool fold =
-      terminal.width && terminal.live && text.find('\n') == std::string_view::npos;
+  const bool points = text.ends_with('^') || text.find("^\n") != std::string_view::npos;
+  const bool fold = terminal.width && !points;
   std::string shown;
   for (std::size_t at = 0; at <= text.size();) {
     const std::size_t end = std::min(text.find('\n', at), text.size());

@@ -164,7 +164,8 @@ std::vector<Value> shown_row(const ReplayCell& cell) {
 
 }  // namespace
 
-std::string replay_text(const ReplayReport& report, Format format) {
+std::string replay_text(const ReplayReport& report, const TableStyle& style) {
+  const Format format = style.format;
   if (format == Format::json) return as_json(report);
   Table table;
   if (format == Format::csv) {
@@ -179,10 +180,16 @@ std::string replay_text(const ReplayReport& report, Format format) {
   for (const auto& cell : report.cells)
     table.rows.push_back(shown_row(cell));
   table.rows.push_back(shown_row(total_of(report).sum));
-  return table_text(table, format);
+  auto ranked = style;
+  ranked.important = {"model",     "nodes",        "launched",     "points",
+                      "regret",    "oom",          "first_choice", "runs_to_1pct",
+                      "gpu_hours", "runs_to_best", "seq_len",      "spared"};
+  return table_text(table, ranked);
 }
 
-std::string cross_validation_text(const std::vector<FittedReplay>& replays, Format format) {
+std::string cross_validation_text(const std::vector<FittedReplay>& replays,
+                                  const TableStyle& style) {
+  const Format format = style.format;
   if (format == Format::json) {
     std::string text = as_json(replays.front().report);
     text.erase(text.rfind('}'));
@@ -212,7 +219,7 @@ std::string cross_validation_text(const std::vector<FittedReplay>& replays, Form
          or_null(quantile(total.to_1pct, 0.5)), or_null(quantile(total.first_choice, 0.5)),
          or_null(quantile(total.regret, 0.5))});
   }
-  return table_text(table, format);
+  return table_text(table, style);
 }
 
 std::string replay_summary(const ReplayReport& report) {

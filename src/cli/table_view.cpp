@@ -16,7 +16,8 @@ namespace {
 
 using Row = std::vector<Value>;
 
-constexpr std::size_t least_prose = 24;  ///< columns that folded sentences can be read in
+constexpr std::size_t least_rows_alike = 3;  ///< of fewer a line above saves nothing
+constexpr std::size_t least_prose = 24;      ///< columns that folded sentences can be read in
 
 bool is_number(const Value& value) {
   return std::holds_alternative<std::int64_t>(value) || std::holds_alternative<double>(value);
@@ -39,11 +40,6 @@ bool is_prose(std::string_view column) {
       "cause", "also", "detail", "reason", "last_evidence", "example",
       "e.g.",  "why",  "rule",   "advice", "skipped_by",    "finding"};
   return std::find(names.begin(), names.end(), column) != names.end();
-}
-
-/// `show` turns one row into (name, value): there the name in front tells the unit.
-bool is_turned(const Table& table) {
-  return table.columns == std::vector<std::string>{"name", "value"};
 }
 
 struct TextColumn {
@@ -76,9 +72,9 @@ TextColumn text_column(const Table& table, const TableStyle& style, std::size_t 
   shape.rank = rank_of(style, table, index);
   const bool folds = is_prose(name) || shape.rank == 0;
   shape.least = folds ? std::min(shape.width, least_prose) : shape.width;
-  shape.same =
-      cells.size() > 1 && std::all_of(cells.begin(), cells.end(),
-                                      [&](const auto& cell) { return cell == cells.front(); });
+  shape.same = cells.size() >= least_rows_alike &&
+               std::all_of(cells.begin(), cells.end(),
+                           [&](const auto& cell) { return cell == cells.front(); });
   shape.empty = !cells.empty() && cells.front().empty();
   return column;
 }
@@ -309,13 +305,18 @@ std::string exact(double value) {
   return fmt::format("{}", value);
 }
 
+bool is_turned(const Table& table) {
+  return table.columns == std::vector<std::string>{"name", "value"};
+}
+
 std::string title_of(std::string_view column) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 7> titles{
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 8> titles{
       {{"tokens_per_s_per_gpu", "tokens/s/GPU"},
        {"tokens_per_s", "tokens/s"},
        {"predicted_tokens_per_s_per_gpu", "predicted tokens/s/GPU"},
        {"tflops_per_gpu", "TFLOP/s/GPU"},
        {"mfu", "MFU"},
+       {"gap_share", "ahead by"},
        {"gpu_hours", "GPU-hours"},
        {"train_step_ms_spread", "train step spread"}}};
   for (const auto& [name, title] : titles) {

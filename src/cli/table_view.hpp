@@ -38,6 +38,9 @@ struct TableStyle {
 [[nodiscard]] std::string table_text(const Table& table, const TableStyle& style);
 [[nodiscard]] std::string table_text(const Table& table, Format format);
 
+/// One row as (name, value): there the name in front tells the unit.
+[[nodiscard]] bool is_turned(const Table& table);
+
 /// What heads a column for people: `tokens/s/GPU`, `peak memory`, `started`.
 [[nodiscard]] std::string title_of(std::string_view column);
 

@@ -151,19 +151,19 @@ void warn_of_excludes(const SweepSpec& sweep, const Judge& judge,
     const auto removed = judge.removed()[i];
     all += removed;
     if (removed == 0) {
-      warnings.push_back(fmt::format("exclude '{}' removes nothing: {} that could run reach it",
-                                     sweep.excludes[i].when, counted(asked - all, "point")));
+      warnings.push_back(fmt::format("exclude '{}' matched none of the {}.",
+                                     sweep.excludes[i].when,
+                                     counted(asked - all, "feasible point")));
     } else if (removed == asked) {
       one_takes_all = true;
-      warnings.push_back(fmt::format("exclude '{}' removes everything: all {} that could run",
-                                     sweep.excludes[i].when, counted(asked, "point")));
+      warnings.push_back(fmt::format("exclude '{}' matched all {}: nothing is left to run.",
+                                     sweep.excludes[i].when, counted(asked, "feasible point")));
     }
   }
   if (all == asked && !one_takes_all) {
     warnings.push_back(
-        fmt::format("the excludes together remove everything: all {} that "
-                    "could run",
-                    counted(asked, "point")));
+        fmt::format("the exclude rules together matched all {}: nothing is left to run.",
+                    counted(asked, "feasible point")));
   }
 }
 
@@ -174,16 +174,16 @@ void warn(const SweepSpec& sweep, const Judge& judge, Plan& plan) {
   for (const auto& var : sweep.vars)
     vars += (vars.empty() ? "" : ", ") + var.name;
   if (!vars.empty()) {
-    warnings.push_back(fmt::format(
-        "the planner does not know {}: it predicts the same for each of the values", vars));
+    warnings.push_back(fmt::format("Predictions ignore the variable{} {}.",
+                                   sweep.vars.size() == 1 ? "" : "s", vars));
   }
   if (plan.trials.empty() && plan.points > 0)
-    warnings.push_back(fmt::format("no point of {} can run", grouped(plan.points)));
+    warnings.push_back(fmt::format("None of the {} can run.", counted(plan.points, "point")));
   const double budget = sweep.policy.max_gpu_hours;
   if (budget > 0 && plan.gpu_hours > budget) {
     warnings.push_back(
-        fmt::format("the trials need about {} GPU-hours and "
-                    "limits.max_gpu_hours is {:g}: the last ones will not run",
+        fmt::format("The trials need about {} GPU-hours, and limits.max_gpu_hours is {:g}. "
+                    "The last trials will not run.",
                     amount_text(plan.gpu_hours), budget));
   }
 }
@@ -199,6 +199,7 @@ Result<Plan> make_plan(const SweepSpec& sweep, const Capabilities& runner,
     if (filter == nullptr) continue;
     if (const auto failure = filter->failure()) return tl::unexpected<Fault>(*failure);
   }
+  plan.excluded = judge.removed();
   warn(sweep, judge, plan);
   return plan;
 }

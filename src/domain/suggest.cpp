@@ -29,16 +29,16 @@ constexpr std::array<StepPart, 8> parts{{{"compute", &TimeEstimate::compute_s},
 
 std::string_view remedy(std::string_view part) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 8> remedies{{
-      {"compute", "it computes: less recomputation where memory allows it, then more GPUs"},
-      {"memory", "traffic of device memory between the products: a larger micro_batch"},
-      {"launch", "the host launches slower than the device runs: a larger micro_batch"},
-      {"tp", "transfers of tensor parallelism: less tp, and pp or ZeRO for the memory"},
-      {"pp", "transfers between stages: less pp"},
-      {"bubble", "idle stages: less pp, or more micro-batches per step"},
+      {"compute", "Compute-bound: reduce recomputation, then add GPUs."},
+      {"memory", "Bound by device memory traffic: use a larger micro_batch."},
+      {"launch", "Bound by kernel launches: use a larger micro_batch."},
+      {"tp", "Bound by tensor-parallel transfers: use less tp, and pp or ZeRO for memory."},
+      {"pp", "Bound by transfers between stages: use less pp."},
+      {"bubble", "Bound by the pipeline bubble: use less pp, or more micro-batches per step."},
       {"dp",
-       "gradients and shards between replicas: more grad_accum, a lower ZeRO stage, or "
-       "fewer replicas"},
-      {"update", "the optimizer: more tokens per step, or ZeRO to split it"},
+       "Bound by data-parallel transfers: use more grad_accum, a lower ZeRO stage, or less "
+       "dp."},
+      {"update", "Bound by the optimizer: use more tokens per step, or ZeRO."},
   }};
   for (const auto& [name, text] : remedies) {
     if (name == part) return text;
@@ -55,7 +55,7 @@ std::vector<std::int64_t> powers_of_two(std::int64_t most) {
 
 std::string layout_text(const Layout& layout) {
   auto text =
-      fmt::format("dp {} x tp {} x pp {}, micro_batch {}, grad_accum {}, ZeRO {}", layout.dp,
+      fmt::format("dp {} × tp {} × pp {}, micro_batch {}, grad_accum {}, ZeRO {}", layout.dp,
                   layout.tp, layout.pp, layout.micro_batch, layout.grad_accum, layout.zero);
   if (layout.recompute != Recompute::none) {
     const auto& axis = *find_axis("recompute");
@@ -184,7 +184,7 @@ class Suggester {
         parts.begin() + 1, parts.end(),
         [&](const auto& a, const auto& b) { return time.*a.seconds < time.*b.seconds; });
     const auto& part = time.*largest.seconds > much * time.step_s ? largest : parts.front();
-    layout.limit = fmt::format("{} {:.0f} %: {}", part.name,
+    layout.limit = fmt::format("{} {:.0f} %. {}", part.name,
                                100 * time.*part.seconds / time.step_s, remedy(part.name));
   }
 
@@ -214,42 +214,43 @@ class Suggester {
     const auto whole = alone();
     const auto capacity = request_.cluster.memory_bytes;
     const auto needs = bytes_text(static_cast<double>(whole.total()));
-    lines.push_back(fmt::format("unsplit, one GPU would need {} for one sample ({})", needs,
-                                memory_text(whole)));
+    lines.push_back(
+        fmt::format("One sample on one GPU needs {} ({}).", needs, memory_text(whole)));
     if (capacity > 0) {
-      lines.push_back(fmt::format("a GPU of {} has {}: {}", request_.cluster.name,
+      lines.push_back(fmt::format("A GPU of {} has {}: {}", request_.cluster.name,
                                   bytes_text(static_cast<double>(capacity)),
-                                  whole.total() <= capacity ? "it fits" : "it does not fit"));
+                                  whole.total() <= capacity ? "it fits." : "it does not fit."));
     }
     for (const std::int32_t zero : {0, 1, 2, 3}) {
       if (const auto least = least_split(zero)) {
-        lines.push_back(fmt::format(
-            "with ZeRO {} the least split that fits is tp x pp = {}: {}", zero,
-            std::int64_t{least->layout.tp} * least->layout.pp, layout_text(least->layout)));
+        lines.push_back(fmt::format("With ZeRO {}, the smallest tp × pp that fits is {}: {}.",
+                                    zero, std::int64_t{least->layout.tp} * least->layout.pp,
+                                    layout_text(least->layout)));
       }
     }
-    lines.push_back(fmt::format("{} of {} layouts fit for sure",
+    lines.push_back(fmt::format("{} of {} layouts certainly fit.",
                                 grouped(suggestion_.layouts_fitting),
                                 grouped(suggestion_.layouts_judged)));
     if (suggestion_.layouts.empty()) {
-      lines.emplace_back("nothing fits: more GPUs, a shorter seq_len, or a smaller model");
+      lines.emplace_back("Nothing fits. Use more GPUs, a shorter seq_len or a smaller model.");
     }
   }
 
   void say_batch() {
     auto& lines = suggestion_.batch;
     const auto samples = request_.global_batch_tokens / request_.seq_len;
-    lines.push_back(fmt::format("{} tokens are {} of {} tokens",
+    lines.push_back(fmt::format("{} tokens are {} of {} tokens.",
                                 grouped(request_.global_batch_tokens),
                                 counted(samples, "sample"), grouped(request_.seq_len)));
     if (samples < request_.gpus) {
-      lines.push_back(fmt::format(
-          "fewer samples than GPUs ({}): at least {} GPUs have to share each by tp or pp",
-          grouped(request_.gpus), (request_.gpus + samples - 1) / samples));
+      lines.push_back(
+          fmt::format("There are fewer samples than GPUs ({}). At least {} GPUs must share a "
+                      "sample by tp or pp.",
+                      grouped(request_.gpus), (request_.gpus + samples - 1) / samples));
     }
     for (const auto& layout : suggestion_.layouts) {
       const auto& is = layout.point.layout;
-      lines.push_back(fmt::format("dp {} x micro_batch {} x grad_accum {} = {}", is.dp,
+      lines.push_back(fmt::format("dp {} × micro_batch {} × grad_accum {} = {}", is.dp,
                                   is.micro_batch, is.grad_accum,
                                   counted(is.global_batch(), "sample")));
     }
@@ -258,12 +259,13 @@ class Suggester {
   void say_throughput() {
     auto& lines = suggestion_.throughput;
     for (const auto& layout : suggestion_.layouts)
-      lines.push_back(layout_text(layout.point.layout) + "; " + layout.limit);
+      lines.push_back(layout_text(layout.point.layout) + ": " + layout.limit);
   }
 
-  void add_check(std::string rule, bool holds, std::string why, std::string_view where) {
-    suggestion_.checks.push_back(
-        {std::move(rule), holds, std::move(why), fmt::format("{}, {}", playbook, where)});
+  void add_check(std::string rule, bool holds, std::string why, std::string_view where,
+                 bool applies = true) {
+    suggestion_.checks.push_back({std::move(rule), holds, applies, std::move(why),
+                                  fmt::format("{}, {}", playbook, where)});
   }
 
   void check_rules() {
@@ -281,11 +283,11 @@ class Suggester {
               "Tensor parallelism");
     constexpr std::int32_t many_gpus = 512;
     const bool pure = is.zero == 3 && is.tp == 1 && is.pp == 1;
-    add_check("beyond 512 GPUs ZeRO 3 is joined by tp or pp",
-              !pure || request_.gpus <= many_gpus,
-              fmt::format("ZeRO {}, tp {}, pp {} on {}", is.zero, is.tp, is.pp,
-                          counted(request_.gpus, "GPU")),
-              "Finding the best training configuration, step 1");
+    add_check(
+        "beyond 512 GPUs ZeRO 3 is combined with tp or pp", !pure || request_.gpus <= many_gpus,
+        request_.gpus > many_gpus ? fmt::format("ZeRO {}, tp {}, pp {}", is.zero, is.tp, is.pp)
+                                  : counted(request_.gpus, "GPU"),
+        "Finding the best training configuration, step 1", request_.gpus > many_gpus);
   }
 
   const SuggestRequest& request_;

@@ -41,7 +41,8 @@ struct SuggestedLayout {
 struct RuleCheck {
   std::string rule;
   bool holds = true;
-  std::string why;  ///< with the numbers
+  bool applies = true;  ///< false: it is about other worlds, and holds for nothing
+  std::string why;      ///< with the numbers
   std::string source;
 };
 

@@ -75,14 +75,13 @@ TEST_CASE("a plan's table counts by constraint and lists the trials in order") {
   const auto text = text_of(small_sweep(), Format::table);
   CHECK(text.find(
             "sweep 'a \"b\"' on h100-8x: 6 points, 4 feasible, 2 left out\n\n"
-            "left out by  points  GPU-hours\n"
-            "  world           2             e.g. 8 GPUs cannot be divided by tp 3 x pp 1 = "
-            "3\n\n"
+            "left out by  points  GPU-hours  example\n"
+            "world             2             8 GPUs cannot be divided by tp 3 x pp 1 = 3\n\n"
             "lane  model  nodes  dp  tp  pp  micro_batch  grad_accum  ") == 0);
   CHECK_MESSAGE(text.find("\n   0  small      1   8   1   1            1           8 ") !=
                     std::string::npos,
                 text);
-  CHECK(text.find("\n4 trials in 2 lanes, about ") != std::string::npos);
+  CHECK(text.find("\n4 trials in 2 lanes: about ") != std::string::npos);
 }
 
 TEST_CASE("a plan says what pruning saves and where a search ends") {
@@ -104,14 +103,34 @@ TEST_CASE("a plan says what pruning saves and where a search ends") {
   CHECK(object["gpu_hours_before"].get<double>() > object["gpu_hours"].get<double>());
   CHECK(object["left_out_gpu_hours"]["memory"].get<double>() > 0);
   auto text = text_of(sweep, Format::table);
-  CHECK(text.find(" before what is left out was, were each run to its end\n") !=
+  CHECK(text.find(" GPU-hours if nothing were left out or stopped early.\n") !=
         std::string::npos);
-  CHECK(text.find("each cell") == std::string::npos);
+  CHECK(text.find("Each cell") == std::string::npos);
   sweep.search.policy = SearchPolicy::best_first;
   sweep.search.until = {.regret = 0.01, .runs = 5};
   text = text_of(sweep, Format::table);
-  CHECK(text.find("each cell (model x seq_len x nodes) best first, until: nothing left is 1 % "
-                  "faster, with 95 % or 5 runs; the rest ends skipped\n") != std::string::npos);
+  CHECK(text.find(
+            "Each cell (model × seq_len × nodes) runs best first until it is 95 % sure that "
+            "nothing untested is 1 % faster or 5 runs. The rest is skipped.\n") !=
+        std::string::npos);
+}
+
+TEST_CASE("a plan predicts the run time of each world") {
+  auto sweep = small_sweep();
+  sweep.constants.erase(sweep.constants.begin());
+  sweep.axes.push_back(values("nodes", {1, 2}));
+  sweep.policy.max_nodes = 2;
+  const auto text = text_of(sweep, Format::table);
+  CHECK_MESSAGE(text.find("\n\nnodes  trials  ") != std::string::npos, text);
+  CHECK(text.find(" one after the other, at least ") != std::string::npos);
+  CHECK(text.find(" on 2 nodes. Queue waits are not included.\n") != std::string::npos);
+  const auto object = nlohmann::json::parse(text_of(sweep, Format::json));
+  REQUIRE(object["worlds"].size() == 2);
+  double seconds = 0;
+  for (const auto& trial : object["trials"]) {
+    if (trial["nodes"] == 2) seconds += trial["predicted_attempt_s"].get<double>();
+  }
+  CHECK(object["worlds"][1]["run_time_s"].get<double>() == doctest::Approx(seconds));
 }
 
 TEST_CASE("a long table is cut and says so unless the whole is asked for") {

@@ -298,6 +298,14 @@ TEST_CASE("a terminal's width is COLUMNS, else the device's; a pipe has none") {
   CHECK(terminal_from({.columns = "3"}).width == 20);
 }
 
+TEST_CASE("colours are for terminals that want them") {
+  CHECK(terminal_from({.is_terminal = true, .term = "xterm"}).colour);
+  CHECK(terminal_from({.is_terminal = true, .no_color = ""}).colour);
+  CHECK_FALSE(terminal_from({.is_terminal = true, .no_color = "1"}).colour);
+  CHECK_FALSE(terminal_from({.is_terminal = true, .term = "dumb"}).colour);
+  CHECK_FALSE(terminal_from({.term = "xterm"}).colour);
+}
+
 TEST_CASE("widths count what a terminal shows") {
   CHECK(width_of("abc") == 3);
   CHECK(width_of("äöü") == 3);

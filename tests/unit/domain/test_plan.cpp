@@ -149,16 +149,15 @@ TEST_CASE("excludes that remove nothing or everything are warned of") {
   FunctionFilter some([](const Point& point) { return point.nodes == 4 ? 1 : -1; });
   const auto one = plan_of(sweep, &some);
   REQUIRE(one.warnings.size() == 1);
-  CHECK(one.warnings[0].find("exclude 'tp > 64' removes nothing: ") == 0);
+  CHECK(one.warnings[0].find("exclude 'tp > 64' matched none of the ") == 0);
 
   FunctionFilter all([](const Point&) { return 1; });
   const auto none = plan_of(sweep, &all);
   REQUIRE(none.warnings.size() == 3);
-  CHECK(none.warnings[1].find("exclude 'nodes = 4' removes everything: all ") == 0);
-  CHECK(none.warnings[2] == "no point of 3,888 can run");
+  CHECK(none.warnings[1].find("exclude 'nodes = 4' matched all ") == 0);
+  CHECK(none.warnings[2] == "None of the 3,888 points can run.");
   FunctionFilter both([](const Point& point) { return point.nodes == 4 ? 1 : 0; });
-  CHECK(plan_of(sweep, &both).warnings[0].find("the excludes together remove everything: ") ==
-        0);
+  CHECK(plan_of(sweep, &both).warnings[0].find("the exclude rules together matched all ") == 0);
 }
 
 TEST_CASE("vars and a budget that is too small are warned of") {
@@ -166,9 +165,8 @@ TEST_CASE("vars and a budget that is too small are warned of") {
   sweep.policy.max_gpu_hours = 1;
   const auto plan = plan_of(sweep);
   REQUIRE(plan.warnings.size() == 2);
-  CHECK(plan.warnings[0] ==
-        "the planner does not know nvls: it predicts the same for each of the values");
-  CHECK(plan.warnings[1].find("limits.max_gpu_hours is 1: ") != std::string::npos);
+  CHECK(plan.warnings[0] == "Predictions ignore the variable nvls.");
+  CHECK(plan.warnings[1].find("limits.max_gpu_hours is 1. ") != std::string::npos);
 }
 
 TEST_CASE("an expression that fails while it is evaluated is a fault") {

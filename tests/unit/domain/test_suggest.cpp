@@ -72,9 +72,9 @@ TEST_CASE("what is suggested fits and reaches the batch and is fastest first") {
 
 TEST_CASE("the first step says with numbers what fits") {
   const auto suggestion = suggested(request(1, 1 << 20));
-  CHECK(says(suggestion.memory, "unsplit, one GPU would need "));
-  CHECK(says(suggestion.memory, "a GPU of h100-8x has 80.0 GiB: it does not fit"));
-  CHECK(says(suggestion.memory, "with ZeRO 3 the least split that fits is tp x pp = 1: "));
+  CHECK(says(suggestion.memory, "One sample on one GPU needs "));
+  CHECK(says(suggestion.memory, "A GPU of h100-8x has 80.0 GiB: it does not fit."));
+  CHECK(says(suggestion.memory, "With ZeRO 3, the smallest tp × pp that fits is 1: "));
   auto small = request(1, 1 << 20);
   small.model = small_model();
   CHECK(says(suggested(small).memory, "it fits"));
@@ -84,7 +84,8 @@ TEST_CASE("the second step says where samples are fewer than GPUs") {
   const auto suggestion = suggested(request(4, 32'768));
   CHECK(says(suggestion.batch, "32,768 tokens are 8 samples of 4,096 tokens"));
   CHECK(says(suggestion.batch,
-             "fewer samples than GPUs (32): at least 4 GPUs have to share each by tp or pp"));
+             "There are fewer samples than GPUs (32). At least 4 GPUs must share a sample by "
+             "tp or pp."));
   for (const auto& layout : suggestion.layouts)
     CHECK(layout.point.layout.dp <= 8);
 }
@@ -108,7 +109,7 @@ TEST_CASE("where nothing fits it says so and suggests nothing") {
   huge.model.ffn = 53248;
   const auto suggestion = suggested(huge);
   CHECK(suggestion.layouts.empty());
-  CHECK(says(suggestion.memory, "nothing fits: more GPUs"));
+  CHECK(says(suggestion.memory, "Nothing fits. Use more GPUs"));
 }
 
 TEST_CASE("a batch that is no whole number of samples names those that are") {
