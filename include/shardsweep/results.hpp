@@ -58,6 +58,7 @@ struct CellCandidate {
   std::string published_layout{};
   double published_tokens_per_s_per_gpu = 0;
   std::int64_t trials = 1;  ///< how many it stands for; it has the values of their best
+  bool spared = false;      ///< skipped because the search of its cell had stopped
 };
 
 struct Cells {
@@ -124,6 +125,8 @@ class Reader {
   struct Section {
     std::string title;
     Table table;
+    std::string
+        thing{};  ///< of which sweep or trial ("grid/SLUG"): those of one follow each other
   };
   [[nodiscard]] virtual Result<std::vector<Section>> show(const std::string& name) = 0;
   /// Events after `after_id`, oldest first: id, at, sweep, trial, attempt, kind, detail.

@@ -2,17 +2,21 @@
 // show, results, query, best, nodes, heatmap, export.
 #include "cli/heatmap_view.hpp"
 #include "cli/printing.hpp"
+#include "cli/show_view.hpp"
 #include "domain/pivot.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 
 #include <fmt/format.h>
 
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <iterator>
 #include <string>
+#include <system_error>
+#include <utility>
 #include <vector>
 
 namespace shardsweep {
@@ -22,15 +26,27 @@ Selection selection_of(const Options& options) {
   return {.names = options.names, .where = options.where, .hidden = options.hidden};
 }
 
-/// A titled table; in JSON a member of one object, whose last brace is the caller's.
-std::string section_text(const Reader::Section& section, Format format, bool first) {
-  std::string text = table_text(section.table, format);
-  if (format != Format::json)
-    return fmt::format("{}{}\n{}", first ? "" : "\n", section.title, text);
-  while (!text.empty() && text.back() == '\n')
-    text.pop_back();
-  return fmt::format("{}\"{}\":{}", first ? "{" : ",", section.title, text);
+/// An attempt's folder is packed when it has ended, and both may be gone.
+void name_files(Table& table) {
+  const auto found = std::find(table.columns.begin(), table.columns.end(), "dir");
+  if (found == table.columns.end()) return;
+  const auto at = static_cast<std::size_t>(found - table.columns.begin());
+  *found = "files";
+  for (auto& row : table.rows) {
+    const auto* dir = std::get_if<std::string>(&row[at]);
+    if (dir == nullptr || dir->empty()) continue;
+    std::error_code ignored;
+    const auto pack = *dir + ".tar";
+    if (std::filesystem::exists(pack, ignored)) {
+      row[at] = pack;
+    } else if (!std::filesystem::exists(*dir, ignored)) {
+      row[at] = Value();
+    }
+  }
 }
+
+/// Behind it `best` has the vars.
+constexpr std::string_view last_of_best = "train_step_ms_spread";
 
 /// The word of `--columns` for every one.
 std::vector<std::string> all_columns() {
@@ -55,13 +71,23 @@ void drop_nodes_where_none(Table& table) {
 
 Result<ExitCode> command_show(const Session& session) {
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
-  SHARDSWEEP_ASSIGN(const auto sections, reader->show(session.options.names.at(0)));
-  const Format format = session.options.format;
-  std::string text;
-  for (const Reader::Section& section : sections)
-    text += section_text(section, format, text.empty());
-  if (format == Format::json) text += "}\n";
-  SHARDSWEEP_TRY(print_result(text));
+  std::vector<Reader::Section> sections;
+  std::string unknown;
+  for (const auto& name : session.options.names) {
+    auto found = reader->show(name);
+    if (!found && found.error().kind != FaultKind::invalid_input)
+      return tl::unexpected(found.error());
+    if (!found) {
+      unknown += (unknown.empty() ? "" : "\n") + found.error().what;
+      continue;
+    }
+    std::move(found->begin(), found->end(), std::back_inserter(sections));
+  }
+  for (auto& section : sections)
+    name_files(section.table);
+  if (!sections.empty())
+    SHARDSWEEP_TRY(print_result(sections_text(sections, table_style(session))));
+  if (!unknown.empty()) return fault(FaultKind::invalid_input, unknown);
   return ExitCode::done;
 }
 
@@ -116,10 +142,17 @@ Result<ExitCode> command_best(const Session& session) {
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
   SHARDSWEEP_ASSIGN(Table table, reader->best(selection_of(session.options)));
   if (session.options.format == Format::table) drop_nodes_where_none(table);
-  return print_table(
-      table, table_style(session,
-                         {"layout", "tokens_per_s_per_gpu", "model", "gpus", "nodes", "seq_len",
-                          "mfu", "peak_memory_bytes", "train_step_ms", "repeats", "measured"}));
+  std::vector<std::string_view> important{"layout", "tokens_per_s_per_gpu", "model", "gpus",
+                                          "nodes"};
+  // A var tells cells apart as the model does.
+  const auto last = std::find(table.columns.begin(), table.columns.end(), last_of_best);
+  important.insert(important.end(), last == table.columns.end() ? last : last + 1,
+                   table.columns.end());
+  for (const char* name :
+       {"gap_share", "seq_len", "mfu", "peak_memory_bytes", "train_step_ms", "repeat_spread",
+        "train_step_ms_spread", "repeats", "measured", "runner_up"})
+    important.emplace_back(name);
+  return print_table(table, table_style(session, std::move(important)));
 }
 
 Result<ExitCode> command_heatmap(const Session& session) {
@@ -132,10 +165,10 @@ Result<ExitCode> command_heatmap(const Session& session) {
   SHARDSWEEP_ASSIGN(const auto cells, reader->cells(request));
   const Heatmap heatmap = pivot(cells, request);
   if (!heatmap.note.empty()) say(heatmap.note);
-  const bool colour =
-      wants_colour(::isatty(STDOUT_FILENO) == 1, ::getenv("NO_COLOR"), ::getenv("TERM"));
   SHARDSWEEP_TRY(print_result(heatmap_text(
-      heatmap, {.format = options.format, .list = options.long_form, .colour = colour})));
+      heatmap, {.format = options.format,
+                .list = options.long_form,
+                .terminal = options.wide ? Terminal{} : terminal_of(STDOUT_FILENO)})));
   return ExitCode::done;
 }
 

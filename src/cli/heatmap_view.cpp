@@ -3,6 +3,7 @@
 
 #include "cli/cell_text.hpp"
 #include "cli/table_view.hpp"
+#include "domain/text.hpp"
 
 #include <shardsweep/metric.hpp>
 
@@ -58,26 +59,6 @@ Scale scale_of(const Heatmap& heatmap) {
   return scale;
 }
 
-/// `12.3k`: three significant digits, so that a column stays narrow.
-std::string scaled(double value) {
-  constexpr std::array<std::string_view, 5> units{"", "k", "M", "G", "T"};
-  std::size_t unit = 0;
-  while (std::abs(value) >= 999.5 && unit + 1 < units.size()) {
-    value /= 1000;
-    ++unit;
-  }
-  const auto size = std::abs(value);
-  const int decimals = size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2;
-  if (unit == 0 && size < 1) return fmt::format("{:.3g}", value);
-  return fmt::format("{:.{}f}{}", value, decimals, units[unit]);
-}
-
-std::string value_text(const Heatmap& heatmap, double value) {
-  const auto* metric = find_metric(heatmap.value_name);
-  const bool own = metric == nullptr || metric->unit == "B" || heatmap.value_name == "mfu";
-  return own ? humanised(heatmap.value_name, value) : scaled(value);
-}
-
 bool is_measured(const HeatmapCell& cell) {
   return cell.status == name(Outcome::completed);
 }
@@ -88,7 +69,7 @@ std::string first_line(const Heatmap& heatmap, const HeatmapCell& cell) {
   if (heatmap.value_name == "outcome") {
     text = cell.status == "none" ? "" : std::string(cell.status);
   } else if (is_measured(cell)) {
-    text = cell.value ? value_text(heatmap, *cell.value) : "n/a";
+    text = cell.value ? humanised(heatmap.value_name, *cell.value) : "n/a";
   } else {
     text = std::string(1, cell.mark);
   }
@@ -97,34 +78,67 @@ std::string first_line(const Heatmap& heatmap, const HeatmapCell& cell) {
   return text;
 }
 
-struct Grid {
-  std::vector<std::size_t> widths;  ///< of the labels, then of each column
-  Scale scale;
-  bool colour = false;
-};
-
 std::string label(const std::string& name, const std::string& value) {
   return printable(fmt::format("{}={}", name, value));
 }
 
-Grid grid_of(const Heatmap& heatmap, bool colour) {
-  Grid grid{{width_of(printable(heatmap.row_name))}, scale_of(heatmap), colour};
+constexpr std::size_t blanks_of_cell = 2;  ///< one on either side
+
+/// Some of the columns, as many as stand beside each other.
+struct Block {
+  std::size_t first = 0;
+  std::vector<std::size_t> widths;
+};
+
+struct Grid {
+  std::size_t labels = 0;  ///< width of the rows' labels
+  std::vector<Block> blocks;
+  Scale scale;
+  Terminal terminal;
+};
+
+std::size_t width_of_labels(const Heatmap& heatmap) {
+  auto width = width_of(printable(heatmap.row_name));
   for (const auto& row : heatmap.rows)
-    grid.widths[0] = std::max(grid.widths[0], width_of(printable(row)));
+    width = std::max(width, width_of(printable(row)));
+  return width;
+}
+
+std::size_t column_width(const Heatmap& heatmap, std::size_t column) {
+  auto width = width_of(label(heatmap.column_name, heatmap.columns[column]));
+  for (const auto& row : heatmap.cells) {
+    width = std::max(width, width_of(first_line(heatmap, row[column])));
+    width = std::max(width, width_of(printable(row[column].layout)));
+  }
+  return width;
+}
+
+Grid grid_of(const Heatmap& heatmap, const Terminal& terminal) {
+  constexpr std::size_t least_cell = 8;
+  Grid grid{width_of_labels(heatmap), {}, scale_of(heatmap), terminal};
+  if (terminal.width) {
+    const auto most = *terminal.width - least_cell - blanks_of_cell - 1;
+    grid.labels = std::min(grid.labels, most);
+  }
+  std::size_t used = 0;
   for (std::size_t c = 0; c < heatmap.columns.size(); ++c) {
-    auto width = width_of(label(heatmap.column_name, heatmap.columns[c]));
-    for (const auto& row : heatmap.cells) {
-      width = std::max(width, width_of(first_line(heatmap, row[c])));
-      width = std::max(width, width_of(printable(row[c].layout)));
+    auto width = column_width(heatmap, c);
+    if (terminal.width)
+      width = std::min(width, *terminal.width - grid.labels - 1 - blanks_of_cell);
+    const auto more = width + blanks_of_cell;
+    if (c == 0 || (terminal.width && used + more > *terminal.width)) {
+      grid.blocks.push_back({c, {}});
+      used = grid.labels + 1;
     }
-    grid.widths.push_back(width);
+    grid.blocks.back().widths.push_back(width);
+    used += more;
   }
   return grid;
 }
 
 /// A cell's text, in its colour and with a blank on either side.
 std::string painted(const Grid& grid, const HeatmapCell& cell, const std::string& text) {
-  if (!grid.colour) return " " + text + " ";
+  if (!grid.terminal.colour) return " " + text + " ";
   if (cell.value && std::isfinite(*cell.value)) {
     const auto& shade = grid.scale.of(*cell.value);
     return fmt::format("\x1b[48;5;{};38;5;{}m {} \x1b[0m", shade.background, shade.foreground,
@@ -138,22 +152,53 @@ void append_trimmed(std::string& out, std::string line) {
   out += line + '\n';
 }
 
-void append_row(std::string& out, const Heatmap& heatmap, const Grid& grid, std::size_t row) {
-  std::string first = padded(printable(heatmap.rows[row]), grid.widths[0], Align::left) + ' ';
-  std::string second(grid.widths[0] + 1, ' ');
-  bool layouts = false;
-  for (std::size_t c = 0; c < heatmap.columns.size(); ++c) {
-    const auto& cell = heatmap.cells[row][c];
-    const auto width = grid.widths[c + 1];
-    first += painted(grid, cell, padded(first_line(heatmap, cell), width, Align::left));
-    second += painted(grid, cell, padded(printable(cell.layout), width, Align::left));
-    layouts = layouts || !cell.layout.empty();
+/// What stands in a cell, line by line.
+std::vector<std::string> lines_of(const Heatmap& heatmap, const HeatmapCell& cell,
+                                  std::size_t width) {
+  auto lines = folded(first_line(heatmap, cell), width);
+  if (cell.layout.empty()) return lines;
+  for (auto& part : folded(printable(cell.layout), width))
+    lines.push_back(std::move(part));
+  return lines;
+}
+
+void append_row(std::string& out, const Heatmap& heatmap, const Grid& grid, const Block& block,
+                std::size_t row) {
+  const auto names = folded(printable(heatmap.rows[row]), grid.labels);
+  std::size_t height = names.size();
+  std::vector<std::vector<std::string>> cells;
+  for (std::size_t i = 0; i < block.widths.size(); ++i) {
+    cells.push_back(lines_of(heatmap, heatmap.cells[row][block.first + i], block.widths[i]));
+    height = std::max(height, cells.back().size());
   }
-  append_trimmed(out, first);
-  if (layouts) append_trimmed(out, second);
+  for (std::size_t at = 0; at < height; ++at) {
+    std::string line =
+        padded(at < names.size() ? names[at] : "", grid.labels, Align::left) + ' ';
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+      const auto text =
+          padded(at < cells[i].size() ? cells[i][at] : "", block.widths[i], Align::left);
+      line += painted(grid, heatmap.cells[row][block.first + i], text);
+    }
+    append_trimmed(out, line);
+  }
+}
+
+void append_header(std::string& out, const Heatmap& heatmap, const Grid& grid,
+                   const Block& block) {
+  std::string line = padded(folded(printable(heatmap.row_name), grid.labels).front(),
+                            grid.labels, Align::left) +
+                     ' ';
+  for (std::size_t i = 0; i < block.widths.size(); ++i) {
+    const auto text = label(heatmap.column_name, heatmap.columns[block.first + i]);
+    line +=
+        ' ' + padded(folded(text, block.widths[i]).front(), block.widths[i], Align::left) + ' ';
+  }
+  append_trimmed(out, line);
 }
 
 std::string_view meaning_of(std::string_view status) {
+  if (status == name(Outcome::skipped))
+    return "not run: a layout that needs no more memory ran out of it";
   if (const auto outcome = outcome_from(status)) return info(*outcome).meaning;
   for (const auto& word : cell_words) {
     if (word.name == status) return word.meaning;
@@ -172,10 +217,10 @@ void append_published(std::string& out, const Heatmap& heatmap) {
         out += fmt::format("{}  the table's own MFU ranks another layout first:\n",
                            ranked_otherwise);
       }
-      out += fmt::format("   {} {}: {}, {:.0f} tokens/s per GPU\n",
-                         label(heatmap.row_name, heatmap.rows[r]),
-                         label(heatmap.column_name, heatmap.columns[c]),
-                         printable(cell.published_layout), cell.published_tokens_per_s_per_gpu);
+      out += fmt::format(
+          "   {} {}: {}, {} tokens/s/GPU\n", label(heatmap.row_name, heatmap.rows[r]),
+          label(heatmap.column_name, heatmap.columns[c]), printable(cell.published_layout),
+          amount_text(cell.published_tokens_per_s_per_gpu));
     }
   }
 }
@@ -204,33 +249,33 @@ void append_legend(std::string& out, const Heatmap& heatmap) {
 }
 
 std::string title(const Heatmap& heatmap) {
-  if (heatmap.value_name == "outcome") return "outcome: the best one of each cell\n";
+  if (heatmap.value_name == "outcome") return "outcome of the fastest layout of each cell\n";
   const auto* metric = find_metric(heatmap.value_name);
   return fmt::format(
-      "{}{}: of the layout with the most tokens/s per GPU\n", heatmap.value_name,
+      "{}{} of the fastest layout of each cell\n", heatmap.value_name,
       metric != nullptr && metric->unit != "1" ? fmt::format(" [{}]", metric->unit) : "");
 }
 
-std::string as_grid(const Heatmap& heatmap, bool colour) {
+constexpr std::size_t legend_indent = 3;
+
+std::string as_grid(const Heatmap& heatmap, const Terminal& terminal) {
   if (heatmap.rows.empty()) return "no trials\n";
-  const auto grid = grid_of(heatmap, colour);
-  std::string out = title(heatmap);
-  std::string header = padded(printable(heatmap.row_name), grid.widths[0], Align::left) + ' ';
-  for (std::size_t c = 0; c < heatmap.columns.size(); ++c) {
-    header += ' ' +
-              padded(label(heatmap.column_name, heatmap.columns[c]), grid.widths[c + 1],
-                     Align::left) +
-              ' ';
+  const auto grid = grid_of(heatmap, terminal);
+  std::string out = fold_lines(title(heatmap), terminal.width);
+  for (const auto& block : grid.blocks) {
+    if (block.first > 0) out += '\n';
+    append_header(out, heatmap, grid, block);
+    for (std::size_t row = 0; row < heatmap.rows.size(); ++row)
+      append_row(out, heatmap, grid, block, row);
   }
-  append_trimmed(out, header);
-  for (std::size_t row = 0; row < heatmap.rows.size(); ++row)
-    append_row(out, heatmap, grid, row);
-  append_legend(out, heatmap);
-  append_published(out, heatmap);
-  if (!heatmap.runners.empty())
-    out += fmt::format("runner: {}\n",
-                       printable(fmt::format("{}", fmt::join(heatmap.runners, ", "))));
-  return out;
+  std::string below;
+  append_legend(below, heatmap);
+  append_published(below, heatmap);
+  if (!heatmap.runners.empty()) {
+    below += fmt::format("runner: {}\n",
+                         printable(fmt::format("{}", fmt::join(heatmap.runners, ", "))));
+  }
+  return in_charset(out + fold_lines(below, terminal.width, legend_indent), terminal.utf8);
 }
 
 /// A label as a value: a number where it is one.
@@ -316,15 +361,10 @@ Table heatmap_list(const Heatmap& heatmap) {
 }
 
 std::string heatmap_text(const Heatmap& heatmap, const HeatmapText& how) {
-  if (how.format == Format::table) return as_grid(heatmap, how.colour);
+  if (how.format == Format::table) return as_grid(heatmap, how.terminal);
   if (how.format == Format::csv && !how.list)
     return table_text(heatmap_matrix(heatmap), Format::csv);
   return table_text(heatmap_list(heatmap), how.format);
-}
-
-bool wants_colour(bool terminal, const char* no_color, const char* term) {
-  if (no_color != nullptr && *no_color != '\0') return false;
-  return terminal && (term == nullptr || std::string_view(term) != "dumb");
 }
 
 }  // namespace shardsweep

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cli/format.hpp"
+#include "cli/terminal.hpp"
 #include "domain/pivot.hpp"
 
 #include <shardsweep/table.hpp>
@@ -22,14 +23,12 @@ namespace shardsweep {
 struct HeatmapText {
   Format format = Format::table;
   bool list = false;    ///< csv: one line per cell instead of the matrix
-  bool colour = false;  ///< table: 256 colours, from the lowest value to the highest
+  Terminal terminal{};  ///< table: 256 colours, from the lowest value to the highest
 };
 
-/// table: value and mark, the layout below, a legend of the marks that occur. csv: the matrix
-/// (or the list). json: the list.
+/// table: value and mark, the layout below, a legend of the marks that occur; columns that do
+/// not fit beside each other follow in further blocks. csv: the matrix (or the list). json: the
+/// list.
 [[nodiscard]] std::string heatmap_text(const Heatmap& heatmap, const HeatmapText& how);
-
-/// Whether to colour: a terminal, NO_COLOR unset or empty (no-color.org), TERM not `dumb`.
-[[nodiscard]] bool wants_colour(bool terminal, const char* no_color, const char* term);
 
 }  // namespace shardsweep

@@ -47,6 +47,7 @@ struct Gathered {
   bool unranked = false;
   std::array<std::int64_t, 3> under_way{};  ///< running, queued, planned
   std::map<Outcome, std::int64_t> ended;
+  std::int64_t spared = 0;
 };
 
 void take(Gathered& gathered, const CellCandidate& candidate) {
@@ -64,6 +65,7 @@ void take(Gathered& gathered, const CellCandidate& candidate) {
     // What is measured again is shown by its counted measurement until then.
     if (!candidate.tokens_per_s_per_gpu) return;
   } else if (*candidate.outcome != Outcome::completed) {
+    if (candidate.spared) gathered.spared += candidate.trials;
     gathered.ended[*candidate.outcome] += candidate.trials;
     return;
   } else {
@@ -114,7 +116,14 @@ HeatmapCell judged(Gathered gathered) {
   } else if (gathered.unranked) {
     say(cell, cell_words[0]);
   } else if (!gathered.ended.empty()) {
-    say(cell, most_frequent(gathered.ended));
+    const auto outcome = most_frequent(gathered.ended);
+    const bool spared = outcome == Outcome::skipped &&
+                        2 * gathered.spared > gathered.ended.at(Outcome::skipped);
+    if (spared) {
+      say(cell, cell_words.back());
+    } else {
+      say(cell, outcome);
+    }
   } else {
     say(cell, cell_words[cell.infeasible > 0 ? 4 : 5]);
   }

@@ -20,13 +20,14 @@ struct CellWord {
   char mark;
   std::string_view meaning;
 };
-inline constexpr std::array<CellWord, 6> cell_words{{
+inline constexpr std::array<CellWord, 7> cell_words{{
     {"unranked", '~', "measured, but marked contaminated or implausible"},
     {"running", '>', "running now"},
     {"queued", ':', "waits for its allocation"},
     {"planned", '.', "not run yet"},
     {"infeasible", '/', "every layout is infeasible; `plan` says why"},
     {"none", ' ', "no such point in the sweep"},
+    {"spared", 'b', "not run: the search of its cell had stopped; `show TRIAL` has the bound"},
 }};
 
 struct HeatmapCell {
@@ -57,7 +58,8 @@ struct Heatmap {
 
 /// Status of a cell: `completed` where something is ranked; else what is under way (running,
 /// queued, planned); else how most of its trials ended, `skipped` last, because it follows from
-/// another's oom; else infeasible. Rows and columns are in natural order.
+/// another's oom, or `spared` where more of them were left out by their search; else
+/// infeasible. Rows and columns are in natural order.
 [[nodiscard]] Heatmap pivot(const Cells& cells, const HeatmapRequest& request);
 
 /// Numbers by value, "7b" before "13b", the rest by bytes.

@@ -4,12 +4,16 @@
 #include "adapters/store/deadline.hpp"
 #include "adapters/store/ranking.hpp"
 #include "adapters/store/rows.hpp"
+#include "domain/decide.hpp"
+#include "domain/nearest.hpp"
+#include "domain/text.hpp"
 
 #include <shardsweep/metric.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 namespace shardsweep::sqlite {
 namespace {
@@ -59,11 +63,13 @@ struct Key {
   std::size_t runner = 0;
   State state = State::planned;
   std::optional<Outcome> outcome;
+  bool spared = false;
 
   [[nodiscard]] std::uint64_t packed() const {
     const auto how = outcome ? static_cast<std::uint64_t>(*outcome) + 1 : 0;
-    return ((row << 20 | column) << 12 | runner) << 8 | static_cast<std::uint64_t>(state) << 5 |
-           how;
+    const auto by_search = static_cast<std::uint64_t>(spared);
+    return (((row << 20 | column) << 12 | runner) << 1 | by_search) << 8 |
+           static_cast<std::uint64_t>(state) << 5 | how;
   }
 };
 
@@ -80,10 +86,11 @@ class Gatherer {
     key.column = columns_.number(row, 1);
     key.state = read_state(row, 2);
     key.outcome = read_outcome(row, 3);
+    key.spared = row.integer(12) != 0;
     key.runner = runners_.see(row.view(7), row.view(8), row.view(9), ranked, run.trial);
     if (runners_.size() > most_runners)
       fail(FaultKind::invalid_input, "too many models, runners and versions of them");
-    // 20 + 20 + 12 + 8 bits: the key is the number, nothing is lost.
+    // 20 + 20 + 12 + 1 + 8 bits: the key is the number, nothing is lost.
     auto& gathered = find(key);
     ++gathered.trials;
     if (!ranked) return;
@@ -113,6 +120,7 @@ class Gatherer {
       candidate.state = key.state;
       candidate.outcome = key.outcome;
       candidate.trials = gathered.trials;
+      candidate.spared = key.spared;
       if (gathered.best) {
         candidate.value = gathered.best->value;
         candidate.tokens_per_s_per_gpu = gathered.best->tokens_per_s_per_gpu;
@@ -150,10 +158,14 @@ std::string value_column(const std::string& value) {
   if (value == "outcome") return "NULL";
   if (const auto* metric = find_metric(value); metric != nullptr) return identifier(value);
   std::string names;
-  for (const auto& metric : metric_table)
+  std::vector<std::string_view> known{"outcome"};
+  for (const auto& metric : metric_table) {
     names += fmt::format(", {}", metric.name);
+    known.push_back(metric.name);
+  }
   fail(FaultKind::invalid_input,
-       fmt::format("a heatmap can't show '{}': it shows outcome{}", value, names));
+       fmt::format("there is no metric '{}'{}; a heatmap shows outcome{}", value,
+                   did_you_mean(value, known), names));
 }
 
 /// What an imported table says itself.
@@ -211,14 +223,78 @@ std::string world_column(Database& database, const Source& source) {
   return row.next() && row.integer(0) != 0 ? "gpus" : "nodes";
 }
 
+/// What numbers of one cell must not differ in, beside the axes that were asked for.
+std::vector<std::string> unmixed_columns(const HeatmapRequest& request) {
+  const auto is_axis = [&](std::string_view name) {
+    return request.rows == name || request.columns == name;
+  };
+  std::vector<std::string> columns;
+  for (const char* name : {"model", "seq_len"}) {
+    if (!is_axis(name)) columns.emplace_back(name);
+  }
+  if (!is_axis("gpus") && !is_axis("nodes")) columns.emplace_back("gpus");
+  return columns;
+}
+
+/// `model = 'tiny' and gpus = 4`: a row's values of these columns.
+std::string condition_of(const std::vector<std::string>& columns,
+                         const std::vector<Value>& row) {
+  std::string text;
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    const auto* integer = std::get_if<std::int64_t>(&row[i]);
+    const auto* word = std::get_if<std::string>(&row[i]);
+    text += fmt::format(
+        "{}{} = {}", i == 0 ? "" : " and ", columns[i],
+        integer != nullptr ? fmt::to_string(*integer) : literal(word != nullptr ? *word : ""));
+  }
+  return text;
+}
+
+/// "2 models and 3 GPU counts"
+std::string mixture_text(const std::vector<std::string>& columns, const Table& combinations) {
+  std::vector<std::string> parts;
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    std::set<Value> values;
+    for (const auto& row : combinations.rows)
+      values.insert(row[i]);
+    const auto* noun = columns[i] == "gpus"      ? "GPU count"
+                       : columns[i] == "seq_len" ? "sequence length"
+                                                 : "model";
+    if (values.size() > 1)
+      parts.push_back(counted(static_cast<std::int64_t>(values.size()), noun));
+  }
+  return fmt::format("{}", fmt::join(parts, " and "));
+}
+
+/// Speeds of several models or worlds are not compared in one cell: the combination with the
+/// most measurements is shown. The sentence that says so, empty where there is one alone.
+std::string keep_unmixed(Database& database, const HeatmapRequest& request, Source& source) {
+  const auto columns = unmixed_columns(request);
+  if (columns.empty()) return {};
+  const auto list = fmt::format("{}", fmt::join(columns, ", "));
+  Statement select(
+      database, fmt::format("SELECT {0} FROM {1} WHERE {2} GROUP BY {0} ORDER BY sum(outcome "
+                            "IS 'completed') DESC, count(*) DESC, {0}",
+                            list, source.rows, source.where));
+  auto use = select.use(source.chosen.sweeps, source.chosen.trials);
+  const auto combinations = fetch(select, use);
+  if (combinations.rows.size() < 2) return {};
+  const auto shown = condition_of(columns, combinations.rows[0]);
+  source.where = fmt::format("({}) AND {}", source.where, shown);
+  return fmt::format("The trials have {}. Shown: {}. For others add --where \"{}\".",
+                     mixture_text(columns, combinations), shown,
+                     condition_of(columns, combinations.rows[1]));
+}
+
 }  // namespace
 
 Cells cells(Database& database, const HeatmapRequest& asked) {
-  const auto source = source_of(database, asked.selection);
+  auto source = source_of(database, asked.selection);
   HeatmapRequest request = asked;
   if (request.columns.empty()) request.columns = world_column(database, source);
   require_column(source, request.rows);
   require_column(source, request.columns);
+  const auto mixture = keep_unmixed(database, request, source);
   const auto is_an_axis = [&](std::string_view column) {
     return request.rows == column || request.columns == column;
   };
@@ -231,12 +307,14 @@ Cells cells(Database& database, const HeatmapRequest& asked) {
     // A marked measurement is shown by its trial, and not ranked.
     Statement select(
         database,
-        fmt::format("SELECT {}, {}, state, outcome, iif(mark IS NULL, tokens_per_s_per_gpu, "
-                    "NULL), iif(mark IS NULL, {}, NULL), trial_id, model, runner, "
-                    "runner_version, {}, {} FROM {} WHERE {}",
-                    identifier(request.rows), identifier(request.columns),
-                    value_column(request.value), group_expression(database),
-                    published_mfu(source), source.rows, source.where));
+        fmt::format(
+            "SELECT {}, {}, state, outcome, iif(mark IS NULL, tokens_per_s_per_gpu, "
+            "NULL), iif(mark IS NULL, {}, NULL), trial_id, model, runner, "
+            "runner_version, {}, {}, outcome = 'skipped' AND EXISTS (SELECT 1 FROM events AS "
+            "e WHERE e.trial = trial_id AND e.kind = '{}') FROM {} WHERE {}",
+            identifier(request.rows), identifier(request.columns), value_column(request.value),
+            group_expression(database), published_mfu(source), spared_event, source.rows,
+            source.where));
     auto row = select.use(source.chosen.sweeps, source.chosen.trials);
     while (row.next())
       gatherer.take(row);
@@ -244,6 +322,7 @@ Cells cells(Database& database, const HeatmapRequest& asked) {
   auto cells = gatherer.finish(database, version_column(source));
   add_left_out(database, source, request, cells);
   cells.columns = request.columns;
+  if (!mixture.empty()) cells.note = cells.note.empty() ? mixture : mixture + ' ' + cells.note;
   return cells;
 }
 

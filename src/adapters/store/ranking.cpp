@@ -18,32 +18,75 @@ struct Layouts {
 
 struct BestOfCell {
   std::optional<Run> run;
+  std::optional<Run> runner_up;
   std::int64_t repeats = 0;
   std::int64_t measured = 0;
+  std::optional<double> spread;  ///< of the best one's repeats: (most - least) / median
 };
+
+/// A search looks at each value of the vars by itself; the labels of an imported table are
+/// none.
+constexpr std::string_view own_vars =
+    "iif(sweep_id IN (SELECT id FROM sweeps WHERE backend = 'imported'), '', vars)";
 
 std::string best_sql(const Source& source, const std::string& group) {
   return fmt::format(
       "SELECT trial_id, model, runner, runner_version, tokens_per_s_per_gpu, model || char(31) "
-      "|| seq_len || char(31) || nodes || char(31) || gpus, {} FROM {} WHERE {} AND attempt_id "
-      "IS "
-      "NOT NULL AND mark IS NULL AND tokens_per_s_per_gpu IS NOT NULL",
-      group, source.rows, source.where);
+      "|| seq_len || char(31) || nodes || char(31) || gpus || char(31) || {}, {} FROM {} WHERE "
+      "{} AND attempt_id IS NOT NULL AND mark IS NULL AND tokens_per_s_per_gpu IS NOT NULL",
+      own_vars, group, source.rows, source.where);
 }
 
-constexpr std::string_view best_row =
-    "SELECT model, seq_len, nodes, gpus, layout, tokens_per_s_per_gpu, mfu, train_step_ms, "
-    "peak_memory_bytes, ? AS repeats, ? AS measured, sweep, trial, runner, runner_version "
-    "FROM "
-    "all_results WHERE trial_id = ?";
+std::vector<std::string> vars_of_cells(Database& database, const Source& source) {
+  std::vector<std::string> names;
+  Statement select(database,
+                   "SELECT DISTINCT j.value FROM sweeps AS s, json_each(s.vars) AS j WHERE "
+                   "s.backend <> 'imported' ORDER BY 1");
+  auto row = select.use();
+  while (row.next()) {
+    auto name = row.text(0);
+    if (std::find(source.vars.begin(), source.vars.end(), name) != source.vars.end())
+      names.push_back(std::move(name));
+  }
+  return names;
+}
+
+std::string best_row(const std::vector<std::string>& vars) {
+  return fmt::format(
+      "SELECT model, seq_len, nodes, gpus, layout, tokens_per_s_per_gpu, mfu, train_step_ms, "
+      "peak_memory_bytes, ? AS repeats, ? AS measured, sweep, trial, runner, runner_version, "
+      "(SELECT layout FROM all_results WHERE trial_id = ?) AS runner_up, ? AS gap_share, ? AS "
+      "repeat_spread, train_step_ms_spread{} FROM all_results WHERE trial_id = ?",
+      var_columns(vars, "vars"));
+}
 
 void offer(BestOfCell& cell, std::vector<Run>& runs) {
-  const auto& run = median(runs);
-  const auto count = static_cast<std::int64_t>(runs.size());
-  cell.measured += count;
-  if (cell.run && cell.run->tokens_per_s_per_gpu >= run.tokens_per_s_per_gpu) return;
+  const auto run = median(runs);
+  cell.measured += static_cast<std::int64_t>(runs.size());
+  const auto beats = [&run](const std::optional<Run>& other) {
+    return !other || run.tokens_per_s_per_gpu > other->tokens_per_s_per_gpu;
+  };
+  if (!beats(cell.run)) {
+    if (beats(cell.runner_up)) cell.runner_up = run;
+    return;
+  }
+  cell.runner_up = cell.run;
   cell.run = run;
-  cell.repeats = count;
+  cell.repeats = static_cast<std::int64_t>(runs.size());
+  cell.spread.reset();
+  if (runs.size() < 2) return;
+  const auto [least, most] =
+      std::minmax_element(runs.begin(), runs.end(), [](const Run& a, const Run& b) {
+        return a.tokens_per_s_per_gpu < b.tokens_per_s_per_gpu;
+      });
+  cell.spread =
+      (most->tokens_per_s_per_gpu - least->tokens_per_s_per_gpu) / run.tokens_per_s_per_gpu;
+}
+
+/// How much slower the second best layout is; none where there is one alone.
+std::optional<double> gap_of(const BestOfCell& cell) {
+  if (!cell.runner_up) return std::nullopt;
+  return 1 - cell.runner_up->tokens_per_s_per_gpu / cell.run->tokens_per_s_per_gpu;
 }
 
 using Key = std::pair<std::string, std::size_t>;  // cell, runner
@@ -73,14 +116,6 @@ std::map<Key, BestOfCell> best_cells(Database& database, const Source& source,
 
 std::string called(const std::string& runner, const std::string& version) {
   return version.empty() ? runner : runner + ' ' + version;
-}
-
-/// As SQL writes a text.
-std::string as_sql_text(const std::string& text) {
-  std::string out = "'";
-  for (const char c : text)
-    out += c == '\'' ? std::string("''") : std::string(1, c);
-  return out + '\'';
 }
 
 bool row_before(const std::vector<Value>& a, const std::vector<Value>& b) {
@@ -178,9 +213,9 @@ std::string Runners::note(std::string_view version_column) const {
   for (const auto& [name, trials] : left_out)
     hidden += fmt::format("{}{} ({} {})", hidden.empty() ? "" : ", ", name, trials,
                           trials == 1 ? "trial" : "trials");
-  const std::string way =
-      other_runner.empty() ? fmt::format("{} = {}", version_column, as_sql_text(other_version))
-                           : fmt::format("runner = {}", as_sql_text(other_runner));
+  const std::string way = other_runner.empty()
+                              ? fmt::format("{} = {}", version_column, literal(other_version))
+                              : fmt::format("runner = {}", literal(other_runner));
   return fmt::format("Showing {} only, without {}; add --where \"{}\".",
                      fmt::join(shown(), ", "), hidden, way);
 }
@@ -203,15 +238,17 @@ Table best(Database& database, const Selection& selection) {
   const auto source = source_of(database, selection);
   Runners runners(mixing_of(selection));
   const auto cells = best_cells(database, source, runners);
-  Statement select(database, best_row);
+  Statement select(database, best_row(vars_of_cells(database, source)));
   Table table;
   {
-    auto nothing = select.use(0, 0, 0);
+    auto nothing = select.use(0, 0, 0, 0, 0, 0);
     table = fetch(select, nothing);
   }
   for (const auto& [key, cell] : cells) {
     if (!runners.counts(key.second)) continue;
-    auto use = select.use(cell.repeats, cell.measured, cell.run->trial);
+    const auto second = cell.runner_up ? std::optional(cell.runner_up->trial) : std::nullopt;
+    auto use = select.use(cell.repeats, cell.measured, second, gap_of(cell), cell.spread,
+                          cell.run->trial);
     auto one = fetch(select, use);
     if (!one.rows.empty()) table.rows.push_back(std::move(one.rows.front()));
   }

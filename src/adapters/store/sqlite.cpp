@@ -304,4 +304,11 @@ std::string identifier(std::string_view name) {
   return text + '"';
 }
 
+std::string literal(std::string_view text) {
+  std::string out = "'";
+  for (const char c : text)
+    out += c == '\'' ? std::string("''") : std::string(1, c);
+  return out + '\'';
+}
+
 }  // namespace shardsweep::sqlite

@@ -199,5 +199,7 @@ class Transaction {
 
 /// `name` as an SQL identifier, whatever is in it.
 [[nodiscard]] std::string identifier(std::string_view name);
+/// `text` as an SQL string.
+[[nodiscard]] std::string literal(std::string_view text);
 
 }  // namespace shardsweep::sqlite
