@@ -56,7 +56,7 @@ constexpr auto sweep_table = std::to_array<KeyInfo>({
     {"measure", "warmup", Key::count, "a whole number", "3", "train steps before the timed ones"},
     {"measure", "steps", Key::count, "a whole number", "10", "timed train steps"},
     {"measure", "repeats", Key::count, "a whole number", "1", "trials of each point; a search needs 1"},
-    {"runner", "name", Key::name, "a name", "shardbench", "name of the runner in results"},
+    {"runner", "name", Key::name, "a name", "shardbench", "what predictions assume; in results, the name of a program that says none"},
     {"runner", "program", Key::text, "a program", "", "beside the sweep file, beside shardsweep or on PATH; default: shardbench-cuda on clusters with a gpu, else shardbench-cpu"},
     {"runner", "args", Key::texts, "a list of texts", "", "further flags of the runner; changing them makes all trials new"},
     {"exclude", "when", Key::text, "an SQL expression", "", "over axes, variables and the model's shape: \"tp > 8\"; a bare text is the same"},
