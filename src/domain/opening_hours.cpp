@@ -34,8 +34,8 @@ tl::expected<std::uint8_t, std::string> parse_days(std::string_view text) {
   const auto first = day_of(text.substr(0, dash));
   const auto last = dash == text.size() ? first : day_of(text.substr(dash + 1));
   if (!first || !last)
-    return Wrong(
-        fmt::format("'{}' is not a day of the week; write {}", text, fmt::join(day_words, ", ")));
+    return Wrong(fmt::format("'{}' is not a day of the week; write {}", text,
+                             fmt::join(day_words, ", ")));
   std::uint8_t days = 0;
   for (std::size_t day = *first;; day = (day + 1) % day_words.size()) {
     days = static_cast<std::uint8_t>(days | (1U << day));
@@ -74,7 +74,8 @@ tl::expected<OpeningWindow, std::string> parse_window(std::string_view text) {
   if (!from || !to || *from == day_min)
     return Wrong(fmt::format("'{}' are not hours; {}", text, example));
   if (*from == *to)
-    return Wrong(fmt::format("'{}' begins when it ends; write 00:00-24:00 for a whole day", text));
+    return Wrong(
+        fmt::format("'{}' begins when it ends; write 00:00-24:00 for a whole day", text));
   window.from_min = *from;
   window.to_min = *to;
   return window;

@@ -166,8 +166,8 @@ double communication_bytes(const Shape& shape, const Point& point, const MemoryF
   if (layout.pp > 1) bytes += 2 * row / between;
   // Where bf16 gradients lie in buckets, they are counted whole.
   if (layout.dp > 1 && family.bucket_bytes == 0) {
-    bytes += std::min(layout.bucket_mb * mib, gradient_bytes) /
-             (family.stages_parts ? shape.dp : 1);
+    bytes +=
+        std::min(layout.bucket_mb * mib, gradient_bytes) / (family.stages_parts ? shape.dp : 1);
   }
   if (layout.tp > 1) {
     bytes += family.tp_buffer_rows * row;
