@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 #include <utility>
 
 namespace shardsweep {
@@ -279,10 +280,13 @@ class CellReplay {
     return input;
   }
 
+  /// A cell that a run has opened again spares what is left once more, or not.
   void note_skips(const std::vector<Change>& changes) {
     for (const auto& change : changes) {
       const auto* event = std::get_if<AddEvent>(&change);
-      if (event != nullptr && event->kind == spared_event) spared_.push_back(event->trial);
+      if (event != nullptr && event->kind == spared_event) spared_.insert(event->trial);
+      const auto* trial = std::get_if<SetTrial>(&change);
+      if (trial != nullptr && trial->state == State::planned) spared_.erase(trial->id);
     }
   }
 
@@ -352,7 +356,7 @@ class CellReplay {
   Predictor predictor_;
   std::vector<Row> rows_;
   std::map<std::int64_t, TrialId> by_position_;
-  std::vector<TrialId> spared_;
+  std::set<TrialId> spared_;
 };
 
 /// The predictor of a cell of `model`. Rows whose log holds an OOM are slow by their own fault.

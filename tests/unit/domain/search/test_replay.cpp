@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "domain/predict/rates.hpp"
 #include "domain/search/replay.hpp"
+#include "unit/domain/search/simulated_machine.hpp"
 #include "unit/domain/sweep_fixture.hpp"
 
 #include <doctest/doctest.h>
@@ -219,4 +221,31 @@ TEST_CASE("the same table gives the same replay") {
   const auto two = replayed(one_cell, search).cells.front();
   CHECK(one.runs_to_best == two.runs_to_best);
   CHECK(one.gpu_hours == two.gpu_hours);
+}
+
+TEST_CASE("what is spared, opened again and spared once more counts once") {
+  SearchSettings settings{.policy = SearchPolicy::best_first};
+  settings.until = {.regret = 0.05, .confidence = 0.9};
+  // Their cells are opened again.
+  for (const std::uint64_t seed : {10, 15, 29}) {
+    CAPTURE(seed);
+    const auto machine = simulated_machine(seed, {.structure = 0.4, .noise = 0.1});
+    RecordedSweep sweep;
+    sweep.file = "made.csv";
+    sweep.models.push_back(machine.runs.front().point.model);
+    for (const auto& simulated : machine.runs) {
+      auto& run = sweep.runs.emplace_back();
+      run.point = simulated.point.point;
+      run.nodes = 1;
+      run.outcome = simulated.speed > 0 ? Outcome::completed : oom;
+      if (simulated.speed > 0) run.tokens_per_s_per_gpu = simulated.measured;
+      run.line = static_cast<int>(sweep.runs.size()) + 1;
+    }
+    const auto report = replay(
+        sweep, {.cluster = machine.cluster, .family = machine.family, .search = settings});
+    REQUIRE(report);
+    const auto& cell = report->cells.front();
+    CHECK(cell.left_out >= 0);
+    CHECK(cell.launched + cell.spared <= cell.points);
+  }
 }
