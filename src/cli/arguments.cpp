@@ -2,6 +2,7 @@
 // CLI11 lives here alone.
 #include "cli/arguments.hpp"
 
+#include "cli/command_groups.hpp"
 #include "cli/table_view.hpp"
 #include "cli/version.hpp"
 #include "domain/nearest.hpp"
@@ -23,30 +24,6 @@ namespace {
 constexpr int usage_error = 2;
 
 using Words = std::vector<std::string>;
-
-/// The headings under which commands are listed. A command that stands in none is under
-/// "Other".
-struct Group {
-  std::string_view name;
-  std::vector<std::string_view> commands;
-};
-const std::array<Group, 3> groups{{
-    {"Daily commands",
-     {"new", "plan", "submit", "run", "status", "follow", "logs", "pause", "resume", "cancel",
-      "rerun", "show"}},
-    {"Results",
-     {"results", "query", "best", "heatmap", "compare", "explain", "frontier", "report",
-      "export", "delete"}},
-    {"Other commands", {}},
-}};
-
-std::string group_of(std::string_view command) {
-  for (const Group& group : groups) {
-    const auto& all = group.commands;
-    if (std::find(all.begin(), all.end(), command) != all.end()) return std::string(group.name);
-  }
-  return std::string(groups.back().name);
-}
 
 class Grammar {
  public:
@@ -87,7 +64,7 @@ class Grammar {
                      .version = version,
                      .about = app_.get_description(),
                      .options = options_of(app_)};
-    for (const Group& group : groups)
+    for (const CommandGroup& group : command_groups)
       line.groups.emplace_back(group.name);
     for (const CLI::App* sub : app_.get_subcommands([](const CLI::App*) { return true; })) {
       if (sub->get_group().empty()) continue;
