@@ -174,6 +174,7 @@ struct Ended {
   std::string also{};  ///< what contradicts the outcome, one line; empty: nothing
   std::string mark{};  ///< of a result: contaminated, or empty
   std::vector<std::string> nodes{};  ///< of a measured attempt on several, in its ranks' order
+  std::int32_t start_error = 0;  ///< errno of a program that could not be started; 0: it was
   friend bool operator==(const Ended&, const Ended&) = default;
 };
 struct Revoked {
@@ -277,8 +278,9 @@ struct NodeEnded {
   std::string cause;
   std::string source;
   std::int32_t leaked = 0;
-  std::string also{};  ///< optional key, as in Ended
-  std::string mark{};  ///< the same
+  std::string also{};            ///< optional key, as in Ended
+  std::string mark{};            ///< the same
+  std::int32_t start_error = 0;  ///< the same
   friend bool operator==(const NodeEnded&, const NodeEnded&) = default;
 };
 /// As FoundOnNode, of the node that says it.

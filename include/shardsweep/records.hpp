@@ -32,6 +32,7 @@ struct RecordsSummary {
   /// sentence. Empty: nothing looks like one.
   std::string flaw{};
   bool owns_flaw = false;  ///< it is in a result record of this attempt: the runner is done
+  std::string unreadable{};  ///< why nothing of it can be read; empty: it was read
 };
 
 /// Total: never fails on any text.

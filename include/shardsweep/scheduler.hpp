@@ -99,6 +99,7 @@ struct SubmitRefused {
 struct SubmitDeferred {
   std::string token;
   std::string why;
+  bool passes = true;  ///< false: its words leave open whether the limit ever passes
 };
 struct JobSeen {
   std::string token;

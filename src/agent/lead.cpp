@@ -26,6 +26,8 @@ constexpr double quit_limit_s = 10;
 constexpr double last_kill_s = 60;
 // By how much the controller's clock may be ahead of ours.
 constexpr double end_tolerance_s = 5;
+// The daemon's file is worth waiting for when everything else is over.
+constexpr double last_words_s = 60;
 
 void add_sentence(std::string& text, const std::string& more) {
   if (more.empty()) return;
@@ -40,6 +42,7 @@ Lead::Lead(AllocationPaths paths, AllocationSpec spec, LineWriter from_lead, con
       spec_(std::move(spec)),
       agents_(spec_.launch == "agents" ? spec_.nodes : 1),
       from_lead_(std::move(from_lead)),
+      gate_(paths_.dir),
       to_lead_(paths_.to_lead()),
       clock_(clock),
       log_(clock, "lead"),
@@ -88,6 +91,7 @@ void Lead::keep_time() {
     beat_s_ = now_s;
     tell(LeadBeat{});
   }
+  from_lead_.step(now_s, log_);
   if (now_s - file_beat_s_ < spec_.file_beat_s) return;
   file_beat_s_ = now_s;
   Beat beat;
@@ -294,7 +298,16 @@ void Lead::keep_wall_time() {
 // ---- attempts
 // --------------------------------------------------------------------------------
 
+/// Nodes that only wait are given back in time.
+bool Lead::may_start() {
+  if (gate_.is_open(now_s_, log_)) return true;
+  const bool waited = now_s_ - busy_s_ > spec_.idle_limit_s;
+  if (waited && !gate_.storage_fault().empty()) leave(gate_.storage_fault());
+  return false;
+}
+
 void Lead::start_next() {
+  if (running_ || leaving_ || assignments_.empty() || !may_start()) return;
   while (!running_ && !leaving_ && nodes_ready() && !job_end_.first_answer_due(clock_)) {
     auto next = assignments_.next();
     if (!next) return;
@@ -385,6 +398,8 @@ void Lead::finish(Running running) {
   name_the_guilty(running, verdict);
   add_sentence(verdict.also, also);
   write_ended(running.assign, verdict, leaked, running.spec.keep_log_bytes, running.mark);
+  gate_.note_end(verdict, now_s_);
+  if (const std::string why = gate_.start_fault(); !why.empty()) leave(why);
   // Its agent leaves, can't start anything or can't end something: the next attempt would only
   // find out the same.
   if (node_failed) leave("node lost");
@@ -444,7 +459,10 @@ void Lead::write_ended(const Assign& assign, const Classified& verdict, std::int
                        std::int64_t keep_log_bytes, const std::string& mark) {
   const AttemptPaths paths{assign.dir};
   const auto packed = pack_attempt(paths, keep_log_bytes);
-  if (!packed) log_.line(packed.error().what);
+  if (!packed) {
+    log_.line(packed.error().what);
+    gate_.doubt_storage();
+  }
   Ended ended;
   ended.attempt = assign.attempt;
   ended.nonce = assign.nonce;
@@ -456,6 +474,7 @@ void Lead::write_ended(const Assign& assign, const Classified& verdict, std::int
   ended.leaked = leaked;
   // Of a step on several nodes the one agent does not know which of them it was.
   if (spec_.launch != "srun") ended.node = verdict.first.node;
+  ended.start_error = verdict.first.start_error;
   ended.also = verdict.also;
   ended.mark = verdict.outcome == Outcome::completed ? mark : "";
   if (verdict.outcome == Outcome::completed) ended.nodes = nodes_in_order();
@@ -488,6 +507,11 @@ int Lead::depart() {
   }
   if (!kill_all_children(clock_, last_kill_s)) log_.line("processes are left on this node");
   say(Bye{*leaving_}, true);
+  const double last_s = seconds_of(clock_) + last_words_s;
+  while (!from_lead_.all_written() && seconds_of(clock_) < last_s && signals_.take().empty()) {
+    wait();
+    from_lead_.step(seconds_of(clock_), log_);
+  }
   return 0;
 }
 
@@ -502,10 +526,12 @@ void Lead::wait() {
   channel_.flush();
 }
 
+/// A beat that is late says nothing.
 void Lead::say(FromLeadBody body, bool durable) {
-  const auto written =
-      from_lead_.append(encode(FromLead{++line_, clock_.now(), std::move(body)}), durable);
-  if (!written) log_.line(written.error().what);
+  if (std::holds_alternative<Beat>(body) && !from_lead_.all_written()) return;
+  from_lead_.say(encode(FromLead{++line_, clock_.now(), std::move(body)}), durable,
+                 seconds_of(clock_), log_);
+  if (!from_lead_.all_written()) gate_.doubt_storage();
 }
 
 void Lead::tell(const ToNodeBody& message) {

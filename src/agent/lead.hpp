@@ -9,8 +9,10 @@
 #include "agent/job_end.hpp"
 #include "agent/job_report.hpp"
 #include "agent/log.hpp"
+#include "agent/said_lines.hpp"
 #include "agent/signals.hpp"
 #include "agent/spawn.hpp"
+#include "agent/start_gate.hpp"
 #include "domain/assignments.hpp"
 #include "domain/classify.hpp"
 #include "domain/hang.hpp"
@@ -81,13 +83,15 @@ class Lead {
   [[nodiscard]] int depart();
   void wait();
   void say(FromLeadBody body, bool durable);
+  [[nodiscard]] bool may_start();
   void tell(const ToNodeBody& message);
   [[nodiscard]] bool nodes_ready() const;
 
   AllocationPaths paths_;
   AllocationSpec spec_;
   int agents_;  ///< node agents that have to be there
-  LineWriter from_lead_;
+  SaidLines from_lead_;
+  StartGate gate_;
   LineReader to_lead_;
   const Clock& clock_;
   Log log_;

@@ -32,6 +32,8 @@ constexpr double told_wait_s = 1;
 constexpr double unkillable_s = 30;
 constexpr int gone_wait_ms = 2000;
 constexpr std::size_t shown_leftovers = 3;
+// One question to the file system; ranks that can't write soon end.
+constexpr double storage_look_s = 1;
 
 }  // namespace
 
@@ -71,7 +73,7 @@ void RunningAttempt::launch_step(const Environment& own) {
     evidence_.push_back({clock_.now(), Outcome::node_failure, step.error().what, "agent"});
     return begin_ending();
   }
-  ranks_.push_back({-1, *step, false});
+  ranks_.push_back({-1, *step, false, {}});
   for (int rank = 0; rank < spec_.world; ++rank)
     follow_records(rank);
 }
@@ -87,14 +89,15 @@ void RunningAttempt::launch_ranks(const Environment& own,
     if (spec_.nccl_debug) ask_nccl(environment, spec_, paths_.nccl_log(rank));
     RankProcess process{spec_.argv, std::move(environment), paths_.dir, paths_.rank_log(rank),
                         ranks_.empty() ? 0 : ranks_.front().pid};
-    const auto pid = start_rank(process);
+    Descriptor report;
+    const auto pid = start_rank(process, &report);
     if (!pid) {
       evidence_.push_back({clock_.now(), Outcome::node_failure,
                            fmt::format("rank {}: {}", rank, pid.error().what), "agent"});
       begin_ending();
       return;
     }
-    ranks_.push_back({rank, *pid, false});
+    ranks_.push_back({rank, *pid, false, std::move(report)});
     follow_records(rank);
     recorders_.emplace(rank, std::nullopt);
   }
@@ -114,6 +117,7 @@ void RunningAttempt::step() {
   read_recorders();
   look_at_ranks();
   reap_orphans();
+  watch_storage();
   switch (stage_) {
     case Stage::running:
       return step_running();
@@ -217,7 +221,10 @@ void RunningAttempt::note_exit(const Rank& rank, int code, int status) {
     return;
   }
   const bool told = told_at_s_ && now_s - *told_at_s_ < told_window_s;
-  if (code == CLD_EXITED && rank.number < 0) {
+  if (const auto start = start_failure(rank.report)) {
+    evidence_.push_back(evidence_of_no_start(rank.number, start->error,
+                                             start->what + " on " + node_.name, clock_.now()));
+  } else if (code == CLD_EXITED && rank.number < 0) {
     evidence_.push_back(step_exit(status, told));
   } else if (code == CLD_EXITED) {
     if (auto failure = evidence_of_exit(rank.number, status, clock_.now(),
@@ -249,6 +256,10 @@ Evidence RunningAttempt::step_exit(int status, bool told) const {
   if (!step_has_started())
     return {clock_.now(), Outcome::node_failure,
             "the step did not start: " + last_line_of(log_of(-1)), "agent"};
+  for (int rank = 0; rank < spec_.world; ++rank) {
+    if (const auto failure = start_failure_in(last_line_of(log_of(rank))))
+      return evidence_of_no_start(rank, failure->error, failure->what, clock_.now());
+  }
   const auto output = read_file(log_of(-1));
   return evidence_of_step(output.value_or(""), status, clock_.now(), told);
 }
@@ -399,6 +410,7 @@ void RunningAttempt::step_reaping() {
   look_for_others();
   read_records();
   read_logs();
+  judge_storage();
   stage_ = Stage::over;
 }
 
@@ -456,6 +468,28 @@ void RunningAttempt::read_logs() {
   join_logs(evidence_, logs, spec_.rules, clock_.now(), !measured_ && has_rank_zero());
 }
 
+/// Records, logs and recorders lie there: once it is full what the ranks do says nothing.
+void RunningAttempt::watch_storage() {
+  const double now_s = seconds_of(clock_);
+  if (storage_fault_ || now_s - storage_looked_at_s_ < storage_look_s) return;
+  storage_looked_at_s_ = now_s;
+  storage_fault_ = look_at_storage(paths_.dir);
+}
+
+/// A quota shows only to those who write, and a folder that was deleted may be there again.
+void RunningAttempt::judge_storage() {
+  const bool result_missing = left_early_ && has_rank_zero();
+  if (measured_ || (evidence_.empty() && !result_missing)) return;
+  if (!storage_fault_) storage_fault_ = try_storage(paths_.dir);
+  std::error_code error;
+  if (!storage_fault_ && !std::filesystem::exists(paths_.spec(), error))
+    storage_fault_ = StorageFault{StorageProblem::gone, "deleted while it ran"};
+  if (!storage_fault_) return;
+  const std::string why = describe(*storage_fault_, paths_.dir);
+  log_.line(fmt::format("attempt {}: {}", spec_.attempt, why));
+  blame_storage(evidence_, "nothing could be stored: " + why, clock_.now());
+}
+
 NodeEnded RunningAttempt::ended() const {
   std::vector<Evidence> evidence = evidence_;
   // Where rank 0 is elsewhere, so is the result: there an exit with 0 explains what others
@@ -472,6 +506,7 @@ NodeEnded RunningAttempt::ended() const {
   ended.cause = verdict.first.cause;
   ended.source = verdict.first.source;
   ended.leaked = leaked_;
+  ended.start_error = verdict.first.start_error;
   ended.also = verdict.also;
   if (!disturbed_.empty()) {
     ended.mark = "contaminated";

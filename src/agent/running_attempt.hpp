@@ -10,6 +10,7 @@
 #pragma once
 
 #include "adapters/node/cpu_use.hpp"
+#include "adapters/node/descriptor.hpp"
 #include "agent/environment.hpp"
 #include "agent/evidence.hpp"
 #include "agent/gpu_watch.hpp"
@@ -21,6 +22,7 @@
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/clock.hpp>
 #include <shardsweep/protocol.hpp>
+#include <shardsweep/storage.hpp>
 
 #include <sys/types.h>
 
@@ -80,6 +82,7 @@ class RunningAttempt {
     int number = 0;  ///< -1: the step of all ranks
     pid_t pid = 0;
     bool gone = false;
+    Descriptor report{};  ///< why its program was not started, where it was not
   };
 
   void launch_ranks(const Environment& own, const std::vector<std::string>& devices);
@@ -105,6 +108,8 @@ class RunningAttempt {
   void scan_for_marker();
   void look_for_others();
   void read_logs();
+  void watch_storage();
+  void judge_storage();
   void add_nccl_logs(std::vector<RankLog>& logs);
   void signal_all(int signal) const;
   [[nodiscard]] bool all_gone() const;
@@ -132,12 +137,14 @@ class RunningAttempt {
   std::string leftovers_;
   std::optional<double> failed_at_s_;
   std::optional<double> told_at_s_;
-  std::optional<double> terminated_at_s_;     ///< a rank died of a SIGTERM that was not ours
-  std::optional<std::int64_t> memory_kills_;  ///< before the ranks were started
-  std::optional<CpuUse> cpu_before_;          ///< the same; none where nobody wants to know
-  std::optional<Evidence> left_early_;        ///< exited 0: a fault if there is no result
-  std::string nccl_;                          ///< what it complained of first; may be empty
-  std::string disturbed_;                     ///< by whom a measurement was; empty: by nobody
+  std::optional<double> terminated_at_s_;      ///< a rank died of a SIGTERM that was not ours
+  std::optional<std::int64_t> memory_kills_;   ///< before the ranks were started
+  std::optional<CpuUse> cpu_before_;           ///< the same; none where nobody wants to know
+  std::optional<Evidence> left_early_;         ///< exited 0: a fault if there is no result
+  std::optional<StorageFault> storage_fault_;  ///< seen while it ran
+  double storage_looked_at_s_ = 0;
+  std::string nccl_;       ///< what it complained of first; may be empty
+  std::string disturbed_;  ///< by whom a measurement was; empty: by nobody
   double stage_since_s_ = 0;
 };
 

@@ -12,12 +12,16 @@
 
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <csignal>
+#include <cstring>
 
 namespace shardsweep::agent {
 namespace {
 
 constexpr int cannot_start = 127;  // as a shell says it
+constexpr int report_number = 3;   // of the descriptor, until the program starts
+constexpr std::string_view prefix = "shardsweep-agent: ";
 
 std::vector<char*> pointers(const std::vector<std::string>& texts) {
   std::vector<char*> all;
@@ -29,9 +33,14 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
 }
 
 [[noreturn]] void leave(std::string_view what, const std::string& name) {
-  const std::string line =
-      "shardsweep-agent: " + errno_fault(std::string(what) + " " + name).what + "\n";
+  const int error = errno;
+  const std::string text = errno_fault(std::string(what) + " " + name, error).what;
+  const std::string line = std::string(prefix) + text + "\n";
   (void)!::write(STDERR_FILENO, line.data(), line.size());
+  // Less than PIPE_BUF: at once and whole. Nobody may be there to read it.
+  const std::string told = std::to_string(error) + " " + text.substr(0, 1000);
+  if (::fcntl(report_number, F_GETFD) >= 0)
+    (void)!::write(report_number, told.data(), told.size());
   ::_exit(cannot_start);
 }
 
@@ -46,7 +55,16 @@ void put(int descriptor, int target) {
 
 /// Everything is opened O_CLOEXEC, so a kernel without close_range loses nothing but a belt.
 void close_others() {
-  (void)::close_range(STDERR_FILENO + 1, ~0U, 0);
+  (void)::close_range(report_number + 1, ~0U, 0);
+}
+
+/// Open until the program starts.
+void keep_report(const Descriptor& report) {
+  if (!report.valid()) {
+    ::close(report_number);
+  } else if (report.get() != report_number) {
+    ::dup3(report.get(), report_number, O_CLOEXEC);
+  }
 }
 
 [[noreturn]] void execute(const std::vector<char*>& argv, const std::vector<char*>& environment,
@@ -71,8 +89,9 @@ void redirect(const RankProcess& rank) {
 
 [[noreturn]] void become_rank(const RankProcess& rank, pid_t parent,
                               const std::vector<char*>& argv,
-                              const std::vector<char*>& environment) {
+                              const std::vector<char*>& environment, const Descriptor& report) {
   ::setpgid(0, rank.group);
+  keep_report(report);
   redirect(rank);
   // A rank must not outlive its node agent. If that died before this line, it is noticed here.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
@@ -93,20 +112,54 @@ Result<Pipe> make_pipe() {
 
 }  // namespace
 
-Result<pid_t> start_rank(const RankProcess& rank) {
+Result<pid_t> start_rank(const RankProcess& rank, Descriptor* report) {
   if (rank.argv.empty()) return fault(FaultKind::invalid_input, "no program to start");
+  Pipe pipe;
+  if (report != nullptr) {
+    SHARDSWEEP_ASSIGN(pipe, make_pipe());
+  }
   const auto argv = pointers(rank.argv);
   const auto environment = pointers(rank.environment);
   const pid_t parent = ::getpid();
   const pid_t child = ::fork();
   if (child < 0) return errno_error("cannot fork");
-  if (child == 0) become_rank(rank, parent, argv, environment);
+  if (child == 0) become_rank(rank, parent, argv, environment, pipe.write);
+  if (report != nullptr) *report = std::move(pipe.read);
   // In parent and child, so that it holds whoever runs first.
   ::setpgid(child, rank.group == 0 ? child : rank.group);
   return child;
 }
 
+std::optional<StartFailure> start_failure(const Descriptor& report) {
+  if (!report.valid()) return std::nullopt;
+  std::array<char, 2048> buffer{};
+  ssize_t got = -1;
+  do {
+    got = ::read(report.get(), buffer.data(), buffer.size());
+  } while (got < 0 && errno == EINTR);
+  if (got <= 0) return std::nullopt;
+  const std::string_view told(buffer.data(), static_cast<std::size_t>(got));
+  StartFailure failure;
+  const auto [end, error] =
+      std::from_chars(told.data(), told.data() + told.size(), failure.error);
+  if (error != std::errc()) return std::nullopt;
+  failure.what = told.substr(static_cast<std::size_t>(end - told.data()) + 1);
+  return failure;
+}
+
+std::optional<StartFailure> start_failure_in(std::string_view last_line) {
+  constexpr int errors = 134;
+  if (!last_line.starts_with(prefix)) return std::nullopt;
+  const std::string_view what = last_line.substr(prefix.size());
+  for (int error = 1; error < errors; ++error) {
+    if (what.ends_with(std::string(": ") + std::strerror(error)))
+      return StartFailure{error, std::string(what)};
+  }
+  return std::nullopt;
+}
+
 int become_step_rank(const RankProcess& rank) {
+  keep_report({});
   redirect(rank);
   execute(pointers(rank.argv), pointers(rank.environment), rank.argv[0]);
 }
@@ -150,6 +203,7 @@ Result<PipedChild> start_piped(const std::vector<std::string>& argv,
   const pid_t child = ::fork();
   if (child < 0) return errno_error("cannot fork");
   if (child == 0) {
+    ::fcntl(report_number, F_SETFD, FD_CLOEXEC);
     put(down.read.get(), STDIN_FILENO);
     put(up.write.get(), STDOUT_FILENO);
     execute(arguments, variables, argv[0]);

@@ -10,7 +10,9 @@
 #include <sys/types.h>
 
 #include <filesystem>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace shardsweep::agent {
@@ -23,8 +25,18 @@ struct RankProcess {
   pid_t group = 0;                  ///< 0: leads a new process group
 };
 
-/// A program that can't be started says so in its output and exits with 127.
-[[nodiscard]] Result<pid_t> start_rank(const RankProcess& rank);
+/// A program that can't be started says so in its output and in `report`, and exits with 127.
+[[nodiscard]] Result<pid_t> start_rank(const RankProcess& rank, Descriptor* report = nullptr);
+
+/// Why a process never became its program.
+struct StartFailure {
+  int error = 0;     ///< errno
+  std::string what;  ///< "cannot start /x/y: No such file or directory"
+};
+/// Of a process that has ended; none: its program was started, whatever became of it.
+[[nodiscard]] std::optional<StartFailure> start_failure(const Descriptor& report);
+/// The same from the last line that a task of a Slurm step has printed.
+[[nodiscard]] std::optional<StartFailure> start_failure_in(std::string_view last_line);
 
 /// Becomes that rank in this process, a task of a Slurm step; only returns where it can't.
 [[nodiscard]] int become_step_rank(const RankProcess& rank);

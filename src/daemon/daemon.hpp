@@ -120,6 +120,8 @@ class Daemon {
   void take_events(const std::string& key, Scheduler& scheduler);
   void take_site(const std::string& key, const SiteSeen& site);
   void read_lines(AllocationRow& allocation);
+  [[nodiscard]] std::optional<RecordsSummary> patient_records(const AttemptPaths& paths,
+                                                              const std::string& nonce);
   [[nodiscard]] bool read_line(AllocationRow& allocation, Channel& channel);
   void remove_unused(AttemptId id);
   void take_event(const SchedulerEvent& event);
@@ -217,6 +219,13 @@ class Daemon {
   bool reload_ = false;    ///< more rows are of the world than before, once they are committed
   bool changed_ = true;    ///< the world, since what has ended was forgotten
   bool all_said_ = false;  ///< to the leads, of the world as it is now
+  /// An attempt whose records can't be read, though they are there.
+  struct Unreadable {
+    std::chrono::steady_clock::time_point since;
+    std::chrono::steady_clock::time_point again;
+    std::chrono::milliseconds pause;
+  };
+  std::map<std::string, Unreadable> unreadable_;  ///< by nonce
   Troubles troubles_;
   std::vector<Trouble> told_;  ///< of them, in the file
   std::optional<TroubleFile> trouble_file_;

@@ -31,9 +31,6 @@ Result<RecordsSummary> read_records(const AttemptPaths& paths, const std::string
   SHARDSWEEP_ASSIGN(const AttemptRecords records, read_attempt_records(paths));
   return summarise_records(records.text, nonce);
 }
-Result<RecordsSummary> records_of(const AttemptRow& attempt) {
-  return read_records({attempt.dir}, attempt.nonce);
-}
 
 /// For the nodes: what still carries this number was left. Written again where a crash comes
 /// before the commit.
@@ -257,9 +254,43 @@ void Daemon::read_lines(AllocationRow& allocation) {
   while (!channel.unread.empty() && read_line(allocation, channel))
     channel.unread.pop_front();
   // Where lines wait for the scheduler's word, the lead has spoken.
-  if (channel.unread.empty())
+  // A lead that can't write is not silent.
+  if (channel.unread.empty() && !storage_fails())
     judge_silence({world_, parts_.clock.now(), changes_}, policy_of(allocation.sweep),
                   allocation);
+}
+
+/// Tried again for a minute, ever more rarely: what can't be read must not hold up its lane for
+/// ever. While nothing at all can be stored there is no limit.
+std::optional<RecordsSummary> Daemon::patient_records(const AttemptPaths& paths,
+                                                      const std::string& nonce) {
+  using namespace std::chrono_literals;
+  constexpr auto first_pause = 500ms;
+  constexpr auto longest_pause = 10s;
+  constexpr auto limit = 60s;
+  const auto now = parts_.clock.steady();
+  const auto known = unreadable_.find(nonce);
+  if (known != unreadable_.end() && now < known->second.again) return std::nullopt;
+  auto read = read_records(paths, nonce);
+  if (read) {
+    unreadable_.erase(nonce);
+    return std::move(*read);
+  }
+  storage_doubted_ = true;
+  Unreadable& one =
+      unreadable_.try_emplace(nonce, Unreadable{now, now, first_pause}).first->second;
+  if (storage_fails()) one.since = now;
+  if (now - one.since < limit) {
+    if (one.again == one.since) log_warning(read.error().what + ": tried again for a minute");
+    one.again = now + one.pause;
+    one.pause = std::min<std::chrono::milliseconds>(one.pause * 2, longest_pause);
+    return std::nullopt;
+  }
+  unreadable_.erase(nonce);
+  RecordsSummary nothing;
+  nothing.unreadable = "its folder can't be read: " + read.error().what;
+  log_warning(nothing.unreadable);
+  return nothing;
 }
 
 /// Folds the first unread line; false where that has to wait.
@@ -274,21 +305,13 @@ bool Daemon::read_line(AllocationRow& allocation, Channel& channel) {
     if (needs_scheduler(allocation, *ended)) return false;
     const auto attempt = world_.attempts.find(ended->attempt);
     if (const auto time = control_time(allocation, ended->attempt)) {
-      auto read =
-          read_records(control_paths(allocation, *time), control_nonce(allocation, *time));
-      if (!read) {
-        log_warning(read.error().what);
-        return false;
-      }
-      records = std::move(*read);
+      records =
+          patient_records(control_paths(allocation, *time), control_nonce(allocation, *time));
+      if (!records) return false;
     }
     if (attempt != world_.attempts.end() && attempt->second.state != State::ended) {
-      auto read = records_of(attempt->second);
-      if (!read) {
-        log_warning(read.error().what);
-        return false;
-      }
-      records = std::move(*read);
+      records = patient_records({attempt->second.dir}, attempt->second.nonce);
+      if (!records) return false;
       judge_result(attempt->second, *records);
     }
   }
@@ -310,11 +333,9 @@ void Daemon::bury(AllocationId id) {
   AllocationRow& allocation = world_.allocations.at(id);
   std::vector<Orphan> orphans;
   for (const AttemptId attempt : open_attempts(world_, id)) {
-    auto records = records_of(world_.attempts.at(attempt));
-    if (!records) {
-      log_warning(records.error().what);
-      return;
-    }
+    const AttemptRow& row = world_.attempts.at(attempt);
+    auto records = patient_records({row.dir}, row.nonce);
+    if (!records) return;
     judge_result(world_.attempts.at(attempt), *records);
     orphans.push_back({attempt, std::move(*records)});
   }
@@ -327,7 +348,8 @@ void Daemon::bury(AllocationId id) {
   const Policy& policy = policy_of(allocation.sweep);
   // A probe that does not start says something about its node alone.
   std::optional<std::string> paused;
-  if (allocation.probe_of.empty())
+  // What can't be stored says nothing about the site.
+  if (allocation.probe_of.empty() && !storage_fails())
     paused = count_start({world_, parts_.clock.now(), changes_}, policy, allocation, why,
                          AllocationPaths{allocation.dir}.log().string());
   if (paused) {

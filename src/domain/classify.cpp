@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <csignal>
 #include <utility>
@@ -50,6 +51,22 @@ Evidence with_exit(Evidence first, const std::vector<Evidence>& all) {
   return first;
 }
 
+/// Words of the system for a file that could not be written.
+bool mentions_storage(std::string_view text) {
+  constexpr std::array<std::string_view, 4> words{"No space left on device",
+                                                  "Disk quota exceeded",
+                                                  "Read-only file system", "Stale file handle"};
+  return std::any_of(words.begin(), words.end(), [text](std::string_view word) {
+    return text.find(word) != std::string_view::npos;
+  });
+}
+
+/// A runner that says why it could not write is no crash of its layout.
+void excuse_storage(Evidence& evidence) {
+  if (evidence.outcome == Outcome::crashed && mentions_storage(evidence.cause))
+    evidence.outcome = Outcome::lost;
+}
+
 }  // namespace
 
 std::string signal_name(int number) {
@@ -68,6 +85,7 @@ Evidence evidence_of_error(const Record& record, int rank, Timestamp at) {
   evidence.cause =
       fmt::format("rank {}: {}: {}", rank,
                   record.error_class.empty() ? "error" : record.error_class, record.message);
+  excuse_storage(evidence);
   return evidence;
 }
 
@@ -83,6 +101,7 @@ std::optional<Evidence> evidence_of_exit(int rank, int exit_code, Timestamp at,
   evidence.cause = fmt::format("{} exited with {}", who(rank), exit_code);
   if (known) evidence.cause += fmt::format(" ({})", known->error_class);
   if (!last_line.empty()) evidence.cause += ": " + last_line;
+  excuse_storage(evidence);
   return evidence;
 }
 
@@ -110,6 +129,32 @@ Evidence evidence_of_signal(int rank, int signal, Timestamp at, bool told) {
     evidence.cause = "the allocation was told to stop (SIGTERM)";
   }
   return evidence;
+}
+
+Evidence evidence_of_no_start(int rank, int error, const std::string& what, Timestamp at) {
+  Evidence evidence;
+  evidence.at = at;
+  evidence.outcome = Outcome::lost;
+  evidence.cause = fmt::format("rank {} did not start: {}", rank, what);
+  evidence.source = "agent";
+  evidence.rank = rank;
+  evidence.start_error = error;
+  return evidence;
+}
+
+void blame_storage(std::vector<Evidence>& evidence, const std::string& why, Timestamp at) {
+  const auto is_verdict = [](const Evidence& one) {
+    const bool recorded = one.source == "runner" && one.outcome != Outcome::lost;
+    return recorded || one.start_error != 0 || one.outcome == Outcome::oom ||
+           one.outcome == Outcome::rejected || one.outcome == Outcome::cancelled ||
+           one.outcome == Outcome::preempted;
+  };
+  for (Evidence& one : evidence) {
+    at = std::min(at, one.at);
+    if (!is_verdict(one)) one.aside = true;
+  }
+  if (std::any_of(evidence.begin(), evidence.end(), is_verdict)) return;
+  evidence.push_back({at, Outcome::lost, why, "agent"});
 }
 
 Evidence evidence_of_memory_kill(int rank, Timestamp at) {
@@ -186,6 +231,7 @@ Evidence evidence_of_node(const NodeEnded& ended, const std::string& node) {
   evidence.source = ended.source;
   evidence.exit_code = ended.exit_code;
   evidence.signal = ended.signal;
+  evidence.start_error = ended.start_error;
   evidence.secondary = ended.outcome == Outcome::comm_error;
   return evidence;
 }

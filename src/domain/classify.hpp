@@ -32,7 +32,8 @@ struct Evidence {
   bool only_a_witness = false;
   /// Says something else than the evidence it stands beside: never the cause, but shown.
   bool aside = false;
-  std::string node{};  ///< where it was seen; empty: not known
+  std::string node{};   ///< where it was seen; empty: not known
+  int start_error = 0;  ///< errno of a program that could not be started; 0: it was
   friend bool operator==(const Evidence&, const Evidence&) = default;
 };
 
@@ -59,6 +60,12 @@ struct Classified {
 [[nodiscard]] Evidence evidence_of_signal(int rank, int signal, Timestamp at, bool told);
 /// The kernel killed it because the job's memory was used up.
 [[nodiscard]] Evidence evidence_of_memory_kill(int rank, Timestamp at);
+/// Its program could not be started: nothing ran, and nothing is the trial's fault.
+[[nodiscard]] Evidence evidence_of_no_start(int rank, int error, const std::string& what,
+                                            Timestamp at);
+/// What was written could not be kept, so what the ranks did afterwards says nothing of the
+/// trial: `why` becomes the cause. An out-of-memory, a refusal and what was asked for stay.
+void blame_storage(std::vector<Evidence>& evidence, const std::string& why, Timestamp at);
 /// srun's exit code is the highest of its tasks', which hides an 11 behind the 143 of those
 /// that it ended because of it. What it says first on stderr names the task that failed first.
 [[nodiscard]] Evidence evidence_of_step(std::string_view output, int exit_code, Timestamp at,

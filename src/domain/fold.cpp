@@ -68,6 +68,12 @@ bool ended_in_peace(const Ending& said) {
 /// word makes it so. A record that should have been the result and is none is the runner's
 /// fault.
 Ending join(Ending said, const RecordsSummary& records) {
+  if (!records.unreadable.empty()) {
+    said.outcome = Outcome::lost;
+    said.cause = records.unreadable;
+    said.source = "daemon";
+    return said;
+  }
   if (records.result) {
     if (said.outcome != Outcome::completed) {
       said.cause =
@@ -241,6 +247,11 @@ Timestamp back_off(std::int32_t deferrals) {
   return Timestamp{15'000'000} << std::min(deferrals, 5);
 }
 
+/// Eight minutes for a limit that may be the job's own, five days for one that others fill.
+std::int32_t most_deferrals(const SubmitDeferred& event) {
+  return event.passes ? 900 : 5;
+}
+
 /// The scheduler has answered: what was not there before says nothing.
 void clear_missing(AllocationRow& row) {
   row.missing = Missing::nothing;
@@ -277,6 +288,8 @@ struct LineFolder {
     start_attempt(fold, started.attempt, at);
   }
   void operator()(const Ended& ended) const {
+    // Its program was not there: an allocation of such attempts has started nothing.
+    if (ended.start_error != 0) allocation.started = false;
     Ending ending{.outcome = ended.outcome,
                   .cause = ended.cause,
                   .source = ended.source,
@@ -412,6 +425,9 @@ struct SchedulerFolder {
   }
   void operator()(const SubmitDeferred& event) const {
     if (auto* row = find_allocation(fold.world, event.token)) {
+      if (row->deferrals >= most_deferrals(event))
+        return (*this)(SubmitRefused{
+            event.token, fmt::format("put off {} times: {}", row->deferrals, event.why)});
       row->submit_after = fold.now + back_off(row->deferrals++);
       row->detail = event.why;
       clear_missing(*row);
@@ -563,6 +579,7 @@ void fold_gone(Fold fold, const Policy& policy, AllocationId allocation,
   for (const Orphan& orphan : orphans) {
     const AttemptRow& attempt = fold.world.attempts.at(orphan.attempt);
     const bool ran = attempt.state == State::running || orphan.records.result ||
+                     !orphan.records.unreadable.empty() ||
                      !orphan.records.runner_version.empty();
     if (!ran) {
       return_attempt(fold, orphan.attempt, "its allocation ended before it started: " + why);

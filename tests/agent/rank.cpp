@@ -116,6 +116,9 @@ void behave(const std::string& mode) {
     const timespec past[2] = {{1, 0}, {1, 0}};
     ::futimens(shared, past);
     ::close(shared);
+  } else if (mode.starts_with("until=")) {
+    while (::access(mode.c_str() + 6, F_OK) != 0)
+      ::usleep(10'000);
   } else if (mode == "hang") {
     hang();
   } else if (mode == "place") {

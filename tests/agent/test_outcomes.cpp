@@ -174,22 +174,6 @@ TEST_CASE("a lost peer is no cause beside the death that it noticed") {
   CHECK(ended.cause == "rank 1 was ended by SIGKILL");
 }
 
-TEST_CASE("a program that can't be started is a crash that says so") {
-  Allocation allocation;
-  Assign assign = allocation.assign({"result"});
-  AttemptSpec spec =
-      decode_attempt_spec(read_file(AttemptPaths{assign.dir}.spec()).value()).value();
-  spec.argv = {"/no/such/program"};
-  REQUIRE(write_file_durably(AttemptPaths{assign.dir}.spec(), encode(spec)));
-  allocation.start();
-  const Ended ended = allocation.wait_ended(assign.attempt);
-  CHECK(ended.outcome == Outcome::crashed);
-  CHECK(ended.exit_code == 127);
-  CHECK(
-      ended.cause.ends_with("exited with 127: shardsweep-agent: cannot start /no/such/program: "
-                            "No such file or directory"));
-}
-
 TEST_CASE("exit 0 without a result is a crash") {
   for (const auto& modes : {std::vector<std::string>{"steps"}, {"steps", "foreign-result"}}) {
     Allocation allocation;

@@ -121,6 +121,7 @@ void fields(Is<Ended> auto& m, auto&& visit) {
   visit.optional("also", m.also);
   visit.optional("mark", m.mark);
   visit.optional("nodes", m.nodes);
+  visit.optional("start_error", m.start_error);
 }
 void fields(Is<Revoked> auto& m, auto&& visit) {
   visit("attempt", m.attempt);
@@ -187,6 +188,7 @@ void fields(Is<NodeEnded> auto& m, auto&& visit) {
   visit("leaked", m.leaked);
   visit.optional("also", m.also);
   visit.optional("mark", m.mark);
+  visit.optional("start_error", m.start_error);
 }
 void fields(Is<NodeFinding> auto& m, auto&& visit) {
   visit("kind", m.kind);

@@ -57,16 +57,39 @@ constexpr std::array<std::string_view, 17> lost_answers{"timed out",
                                                         "slurm_msg_sendto",
                                                         "slurm_receive_msg"};
 
-/// It may be asked again when other jobs have gone, or later.
-constexpr std::array<std::string_view, 9> limits{"AssocMaxSubmitJobLimit",
-                                                 "AssocGrpSubmitJobsLimit",
-                                                 "QOSMaxSubmitJobPerUserLimit",
-                                                 "QOSMaxSubmitJob",
-                                                 "QOSGrpSubmitJobsLimit",
-                                                 "job submit limit",
-                                                 "temporarily unable to accept job",
-                                                 "Resource temporarily unavailable",
-                                                 "too many requests"};
+/// It may be asked again when other jobs have gone, or later. Each limit on submitted jobs has
+/// "SubmitJob" in its name: AssocMaxSubmitJobLimit, QOSMaxSubmitJobPerUserLimit, …
+constexpr std::array<std::string_view, 4> limits{
+    "SubmitJob", "temporarily unable to accept job", "Resource temporarily unavailable",
+    "too many requests"};
+
+/// Slurm's one text for every limit of an account or QOS, whether it passes or not.
+constexpr std::string_view any_limit = "job submit limit";
+
+bool is_word(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+/// "QOSMaxWallDurationPerJobLimit": with its name a limit on submitted jobs would be known.
+bool names_limit(std::string_view text) {
+  while (!text.empty()) {
+    const auto begin = std::find_if(text.begin(), text.end(), is_word);
+    const auto end = std::find_if_not(begin, text.end(), is_word);
+    const std::string_view word(begin, end);
+    if ((word.starts_with("QOS") || word.starts_with("Assoc")) && word.ends_with("Limit"))
+      return true;
+    text.remove_prefix(static_cast<std::size_t>(end - text.begin()));
+  }
+  return false;
+}
+
+std::optional<SchedulerEvent> read_limit(const std::string& token, std::string_view text,
+                                         const std::string& said) {
+  if (holds_any(text, limits)) return SubmitDeferred{token, said};
+  const bool open = text.find(any_limit) != std::string_view::npos && !names_limit(text);
+  if (open) return SubmitDeferred{token, said, false};
+  return std::nullopt;
+}
 
 constexpr std::string_view refused = "Batch job submission failed:";
 
@@ -85,8 +108,7 @@ std::vector<std::string> common_words(const AllocationRequest& request) {
 
 std::optional<SchedulerEvent> read_failure(const std::string& token, std::string_view said) {
   if (holds_any(said, lost_answers)) return SubmitUnknown{token, std::string(said)};
-  if (holds_any(said, limits)) return SubmitDeferred{token, std::string(said)};
-  return std::nullopt;
+  return read_limit(token, said, std::string(said));
 }
 
 SchedulerEvent read_submission(const std::string& token, int exit_code, std::string_view out,
@@ -97,7 +119,7 @@ SchedulerEvent read_submission(const std::string& token, int exit_code, std::str
   const std::string said = first_words(err);
   if (exit_code <= 0) return SubmitUnknown{token, "sbatch gave no job id: " + said};
   if (holds_any(err, lost_answers)) return SubmitUnknown{token, said};
-  if (holds_any(err, limits)) return SubmitDeferred{token, said};
+  if (auto limited = read_limit(token, err, said)) return *std::move(limited);
   if (err.find(refused) != std::string_view::npos ||
       err.find("sbatch: error:") != std::string_view::npos ||
       err.find("sbatch: fatal:") != std::string_view::npos ||

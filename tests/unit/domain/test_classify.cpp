@@ -56,6 +56,48 @@ TEST_CASE("a step whose srun names no task is known by its exit code") {
     CHECK(evidence_of_step(odd, 3, 9, false).rank == -1);
 }
 
+TEST_CASE("a program that did not start is lost, and says why") {
+  const Evidence none = evidence_of_no_start(3, 2, "cannot start /x: No such file", 9);
+  const Classified verdict = classify({none}, false);
+  CHECK(verdict.outcome == Outcome::lost);
+  CHECK(verdict.first.cause == "rank 3 did not start: cannot start /x: No such file");
+  CHECK(verdict.first.start_error == 2);
+}
+
+TEST_CASE("what ranks do on a full disk is the disk's doing, and stays to be seen") {
+  for (Evidence one : {exited(0, 16, 5), evidence_of_signal(0, SIGBUS, 5, false),
+                       evidence_of_early_exit(0, 5)}) {
+    std::vector<Evidence> evidence{one};
+    blame_storage(evidence, "the disk is full", 9);
+    const Classified verdict = classify(evidence, false);
+    CHECK(verdict.outcome == Outcome::lost);
+    CHECK(verdict.first.cause == "the disk is full");
+    CHECK(verdict.also.find(one.cause) != std::string::npos);
+  }
+  std::vector<Evidence> nothing;
+  blame_storage(nothing, "the disk is full", 9);
+  CHECK(classify(nothing, false).outcome == Outcome::lost);
+}
+
+TEST_CASE("an answer of the layout, or of the user, is one on a full disk too") {
+  Evidence cancelled{5, Outcome::cancelled, "cancelled on request", "request"};
+  for (const Evidence& one : {exited(0, 11, 5), error("nan", 0, 5), cancelled}) {
+    std::vector<Evidence> evidence{one};
+    blame_storage(evidence, "the disk is full", 9);
+    CHECK(classify(evidence, false).outcome == one.outcome);
+  }
+}
+
+TEST_CASE("a runner that says that it could not write is not its layout's crash") {
+  CHECK(evidence_of_exit(0, 16, 5, "write: No space left on device")->outcome == Outcome::lost);
+  CHECK(evidence_of_exit(0, 1, 5, "OSError: Disk quota exceeded")->outcome == Outcome::lost);
+  CHECK(evidence_of_exit(0, 11, 5, "No space left on device")->outcome == Outcome::oom);
+  Record record;
+  record.error_class = "internal";
+  record.message = "records.jsonl: No space left on device";
+  CHECK(evidence_of_error(record, 0, 5).outcome == Outcome::lost);
+}
+
 TEST_CASE("every exit code of the runner means the outcome of the table") {
   for (const auto& row : runner_exit_table) {
     const auto evidence = evidence_of_exit(3, static_cast<int>(row.code), 5, "");

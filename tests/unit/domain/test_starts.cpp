@@ -173,6 +173,51 @@ TEST_CASE("a submission that is told to come back later says when") {
   CHECK(row.deferrals == 0);
 }
 
+TEST_CASE("a limit that may never pass is put off five times, then refused") {
+  Starts c;
+  AllocationRow& row = c.made();
+  const SubmitDeferred open{row.token, "job submit limit", false};
+  for (int i = 0; i < 5; ++i)
+    fold_scheduler(c.fold(), open);
+  CHECK(row.job_state != JobState::ended);
+  CHECK(row.detail == "job submit limit");
+  fold_scheduler(c.fold(), open);
+  CHECK(row.submission == Submission::refused);
+  CHECK(row.job_state == JobState::ended);
+  CHECK(row.end_reason == "put off 5 times: job submit limit");
+}
+
+TEST_CASE("an allocation whose programs did not start has started nothing") {
+  Starts c;
+  c.trial(1, 1);
+  c.trial(2, 2);
+  c.decide();
+  c.line(Started{.attempt = 1});
+  CHECK(c.allocation().started);
+  c.line(Ended{.attempt = 1, .outcome = Outcome::lost, .cause = "x", .start_error = 2});
+  CHECK_FALSE(c.allocation().started);
+  CHECK(c.world.trials[1].charged == 0);
+  CHECK(judge_start(c.allocation(), noon) == Start::failed);
+  c.line(Started{.attempt = 2});
+  c.end(2, Outcome::completed, true);
+  CHECK(judge_start(c.allocation(), noon) == Start::began);
+}
+
+TEST_CASE("what can't be read is lost without charge, whatever its lead said") {
+  Starts c;
+  c.trial(1, 1);
+  c.decide();
+  c.line(Started{.attempt = 1});
+  RecordsSummary unreadable;
+  unreadable.unreadable = "its folder can't be read: Permission denied";
+  c.changes.clear();
+  c.line(Ended{.attempt = 1, .outcome = Outcome::completed}, unreadable);
+  const auto& put = std::get<PutAttempt>(c.changes.front());
+  CHECK(put.outcome == Outcome::lost);
+  CHECK(put.cause == unreadable.unreadable);
+  CHECK(c.world.trials[1].charged == 0);
+}
+
 TEST_CASE("what a look has missed is remembered until it is found") {
   Starts c;
   AllocationRow& row = c.made();

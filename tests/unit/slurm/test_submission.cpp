@@ -3,6 +3,7 @@
 #include "domain/slurm/submission.hpp"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <ostream>
@@ -68,6 +69,23 @@ TEST_CASE("a limit that other jobs fill is waited for") {
 }
 
 // NOLINTEND(bugprone-suspicious-missing-comma)
+
+TEST_CASE("a limit that the job itself breaks is a refusal, whatever the general text says") {
+  constexpr const char* general =
+      "sbatch: error: Batch job submission failed: Job violates accounting/QOS policy (job "
+      "submit limit, user's size and/or time limits)";
+  for (const char* reason : {"QOSMaxWallDurationPerJobLimit", "QOSMaxNodePerJobLimit",
+                             "AssocMaxWallDurationPerJobLimit", "QOSMaxCpuPerJobLimit"}) {
+    const std::string text = fmt::format("sbatch: error: {}\n{}", reason, general);
+    CHECK_MESSAGE(is<SubmitRefused>(failed(text.c_str())), text);
+  }
+  // Without a name it is open: put off for a while, not for ever.
+  const auto open = failed(general);
+  REQUIRE(is<SubmitDeferred>(open));
+  CHECK_FALSE(std::get<SubmitDeferred>(open).passes);
+  CHECK(
+      std::get<SubmitDeferred>(failed("sbatch: error: QOSMaxSubmitJobPerAccountLimit")).passes);
+}
 
 TEST_CASE("a refusal is one, with Slurm's words") {
   const auto refused = failed(

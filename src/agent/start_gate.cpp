@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/start_gate.hpp"
+
+#include <shardsweep/storage.hpp>
+
+namespace shardsweep::agent {
+namespace {
+
+constexpr double look_again_s = 1;
+// A program that is being installed is back within seconds.
+constexpr double first_pause_s = 5;
+constexpr int most_failed_starts = 3;
+
+}  // namespace
+
+void StartGate::note_end(const Classified& verdict, double now_s) {
+  if (verdict.outcome == Outcome::lost) doubted_ = true;
+  if (verdict.first.start_error == 0) {
+    failed_starts_ = 0;
+    return;
+  }
+  last_failure_ = verdict.first.cause;
+  start_again_s_ = now_s + first_pause_s * (1 << failed_starts_++);
+}
+
+std::string StartGate::start_fault() const {
+  return failed_starts_ < most_failed_starts ? "" : "could start nothing: " + last_failure_;
+}
+
+bool StartGate::is_open(double now_s, const Log& log) {
+  return now_s >= start_again_s_ && storage_works(now_s, log);
+}
+
+bool StartGate::storage_works(double now_s, const Log& log) {
+  const bool shut = !fault_.empty();
+  if (shut && now_s < looked_at_s_ + look_again_s) return false;
+  looked_at_s_ = now_s;
+  const auto fault = doubted_ ? try_storage(folder_) : look_at_storage(folder_);
+  doubted_ = fault.has_value();
+  fault_ = fault ? "could store nothing: " + describe(*fault, folder_) : "";
+  if (fault && !shut) log.line("starts nothing for now: " + fault_);
+  if (!fault && shut) log.line("goes on: what is written is kept again");
+  return !fault;
+}
+
+}  // namespace shardsweep::agent

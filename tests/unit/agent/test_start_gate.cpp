@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/start_gate.hpp"
+#include "small_disk.hpp"
+
+#include <shardsweep/clock.hpp>
+
+#include <doctest/doctest.h>
+
+#include <cerrno>
+#include <string>
+
+using namespace shardsweep;
+
+namespace {
+
+const SystemClock system_clock;
+const agent::Log quiet(system_clock, "test");
+
+Classified not_started() {
+  Classified verdict{Outcome::lost, {}};
+  verdict.first = evidence_of_no_start(0, ENOENT, "cannot start /x: No such file", 1);
+  return verdict;
+}
+
+}  // namespace
+
+TEST_CASE("programs that do not start are tried more and more rarely, then given up") {
+  agent::StartGate gate("/");
+  CHECK(gate.is_open(10, quiet));
+  gate.note_end(not_started(), 10);
+  CHECK_FALSE(gate.is_open(14, quiet));
+  CHECK(gate.is_open(15, quiet));
+  gate.note_end(not_started(), 15);
+  CHECK_FALSE(gate.is_open(24, quiet));
+  CHECK(gate.is_open(25, quiet));
+  CHECK(gate.start_fault().empty());
+  gate.note_end(not_started(), 25);
+  CHECK(gate.start_fault() ==
+        "could start nothing: rank 0 did not start: cannot start /x: No such file");
+}
+
+TEST_CASE("one that starts makes the others forgotten") {
+  agent::StartGate gate("/");
+  gate.note_end(not_started(), 10);
+  gate.note_end(not_started(), 20);
+  gate.note_end(Classified{Outcome::completed, {}}, 40);
+  gate.note_end(not_started(), 50);
+  CHECK(gate.start_fault().empty());
+  CHECK(gate.is_open(55, quiet));
+}
+
+TEST_CASE("nothing is started where nothing can be stored, and it goes on by itself") {
+  const test::SmallDisk disk("256k");
+  if (!disk.mounted()) {
+    MESSAGE("skipped: mounting needs root");
+    return;
+  }
+  agent::StartGate gate(disk.path());
+  CHECK(gate.is_open(1, quiet));
+  disk.fill();
+  CHECK_FALSE(gate.is_open(2, quiet));
+  CHECK(gate.storage_fault().find("is full (No space left on device)") != std::string::npos);
+  disk.empty();
+  CHECK_FALSE(gate.is_open(2.5, quiet));  // once a second
+  CHECK(gate.is_open(4, quiet));
+  CHECK(gate.storage_fault().empty());
+}
