@@ -6,6 +6,7 @@
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/command.hpp>
 #include <shardsweep/daemon_lock.hpp>
+#include <shardsweep/trouble.hpp>
 
 #include <fmt/format.h>
 
@@ -25,6 +26,7 @@ using namespace std::chrono_literals;
 constexpr auto first_pause = 5ms;
 constexpr auto longest_pause = 200ms;
 constexpr auto silence_limit = 60s;  // a daemon that renews its lease every 5 s is long gone
+constexpr auto patience = 3s;        // then it is said what keeps the daemon from answering
 constexpr int most_starts = 3;
 
 std::string who_asks() {
@@ -41,6 +43,11 @@ std::string end_of_log(const Home& home) {
   return text->substr(text->size() - length);
 }
 
+void say_troubles(const Session& session) {
+  for (const Trouble& one : troubles(session.home))
+    say(text(one));
+}
+
 /// A daemon that this command has started, or none.
 class Starter {
  public:
@@ -51,6 +58,7 @@ class Starter {
     if (waits_for_job()) return {};
     if (child_ > 0 && ::waitpid(child_, nullptr, WNOHANG) == 0) return {};  // still on its way
     if (++starts_ > most_starts) {
+      say_troubles(session_);
       return fault(FaultKind::unavailable,
                    fmt::format("the daemon does not stay up; the end of {}:\n{}",
                                session_.home.log().string(), end_of_log(session_.home)));
@@ -126,6 +134,7 @@ Result<Answer> ask_daemon(const Session& session, Request request) {
                     post_request(session.home, std::move(request), session.clock.now()));
   Starter starter(session);
   auto heard = session.clock.steady();
+  auto say_why_at = heard + patience;
   std::chrono::milliseconds pause = first_pause;
   for (;;) {
     if (session.clock.steady() - heard > silence_limit) {
@@ -140,6 +149,10 @@ Result<Answer> ask_daemon(const Session& session, Request request) {
       return *answer;
     }
     SHARDSWEEP_TRY(starter.start_if_none());
+    if (session.clock.steady() >= say_why_at) {
+      say_troubles(session);
+      say_why_at += silence_limit;
+    }
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 2, longest_pause);
   }

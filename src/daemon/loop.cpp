@@ -34,6 +34,7 @@ class StopSignals {
       ::sigaddset(&set, signal);
     ::sigprocmask(SIG_BLOCK, &set, &before_);
     ::signal(SIGPIPE, SIG_IGN);
+    ::signal(SIGXFSZ, SIG_IGN);  // a write beyond the limit on files is an error, not the end
     descriptor_ = ::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
   }
   StopSignals(const StopSignals&) = delete;

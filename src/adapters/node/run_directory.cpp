@@ -21,6 +21,9 @@ constexpr mode_t file_mode = 0644;
 constexpr std::size_t chunk_bytes =
     std::size_t{256} * 1024;  // a line longer than this is garbage
 
+// A file of terabytes without a line must not keep its reader: the rest is the next look's.
+constexpr int chunks_per_look = 256;
+
 Result<void> write_all(int descriptor, std::string_view text, const std::string& path) {
   while (!text.empty()) {
     const ssize_t written = ::write(descriptor, text.data(), text.size());
@@ -156,7 +159,7 @@ Result<std::vector<std::string>> LineReader::look(std::size_t limit) {
   }
   // Mostly there is nothing new: clearing the memory first would be most of the work.
   const auto chunk = std::make_unique_for_overwrite<char[]>(chunk_bytes);
-  while (lines.size() < limit) {
+  for (int chunks = 0; lines.size() < limit && chunks < chunks_per_look; ++chunks) {
     SHARDSWEEP_ASSIGN(const std::size_t got,
                       read_at(file.get(), chunk.get(), chunk_bytes, offset_, path_.string()));
     const std::string_view text(chunk.get(), got);

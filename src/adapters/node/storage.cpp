@@ -42,6 +42,7 @@ std::optional<StorageProblem> storage_problem(int error) {
   switch (error) {
     case ENOSPC:
     case EDQUOT:
+    case EFBIG:  // a limit on the size of files
       return StorageProblem::full;
     case EROFS:
       return StorageProblem::read_only;

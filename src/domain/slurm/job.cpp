@@ -138,7 +138,7 @@ constexpr std::array<ReasonRow, 27> reasons{{
     {"PartitionNodeLimit", false,
      "it asks for more (or fewer) nodes than the partition allows: use another partition"},
     {"PartitionTimeLimit", false,
-     "it asks for more time than the partition allows: set lane.max_time_s or another "
+     "it asks for more time than the partition allows: set lane.max_time or another "
      "partition"},
     {"Licenses", false, "waits for licenses"},
     {"Reservation", false, "waits for its reservation to begin"},
@@ -148,7 +148,7 @@ constexpr std::array<ReasonRow, 27> reasons{{
     {"QOSMaxNodePerUserLimit", false, "you use as many nodes as the QOS lets you"},
     {"QOSGrpNodeLimit", false, "the QOS has no more nodes for its group"},
     {"QOSMaxWallDurationPerJobLimit", false,
-     "it asks for more time than the QOS allows: set lane.max_time_s"},
+     "it asks for more time than the QOS allows: set lane.max_time"},
     {"AssocGrpGRESMinutes", false, "the account's GPU minutes are spent"},
     {"AssocMaxJobsLimit", false, "you run as many jobs as your account lets you"},
     {"AssocGrpNodeLimit", false, "your account has no more nodes"},

@@ -41,6 +41,17 @@ using Lines = std::vector<std::string>;
 
 }  // namespace
 
+TEST_CASE("a file of a terabyte without a line does not keep its reader") {
+  const Folder folder;
+  const auto path = folder.write("records.jsonl", "first\n");
+  REQUIRE(::truncate(path.c_str(), off_t{1} << 40) == 0);
+  LineReader reader(path);
+  const auto lines = lines_of(reader);
+  CHECK(lines.front() == "first");
+  CHECK(lines.size() <= 2);
+  CHECK(lines_of(reader).empty());
+}
+
 TEST_CASE("a file written durably replaces the old one and leaves nothing beside it") {
   const Folder folder;
   const auto path = folder.path() / "file";
