@@ -31,7 +31,7 @@ struct RecordsSummary {
   /// Where there is no result: what is wrong with the record that should have been one, in a
   /// sentence. Empty: nothing looks like one.
   std::string flaw{};
-  bool owns_flaw = false;  ///< it is in a result record of this attempt: the runner is done
+  bool owns_flaw = false;    ///< it is in a result record of this attempt: the runner is done
   std::string unreadable{};  ///< why nothing of it can be read; empty: it was read
 };
 

@@ -224,6 +224,7 @@ class Daemon {
     std::chrono::steady_clock::time_point since;
     std::chrono::steady_clock::time_point again;
     std::chrono::milliseconds pause;
+    std::string given_up{};  ///< why nobody tries any more; empty: it is tried
   };
   std::map<std::string, Unreadable> unreadable_;  ///< by nonce
   Troubles troubles_;

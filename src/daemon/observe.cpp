@@ -270,7 +270,15 @@ std::optional<RecordsSummary> Daemon::patient_records(const AttemptPaths& paths,
   constexpr auto limit = 60s;
   const auto now = parts_.clock.steady();
   const auto known = unreadable_.find(nonce);
-  if (known != unreadable_.end() && now < known->second.again) return std::nullopt;
+  const auto nothing = [](const std::string& why) {
+    RecordsSummary summary;
+    summary.unreadable = why;
+    return summary;
+  };
+  if (known != unreadable_.end()) {
+    if (!known->second.given_up.empty()) return nothing(known->second.given_up);
+    if (now < known->second.again) return std::nullopt;
+  }
   auto read = read_records(paths, nonce);
   if (read) {
     unreadable_.erase(nonce);
@@ -286,11 +294,9 @@ std::optional<RecordsSummary> Daemon::patient_records(const AttemptPaths& paths,
     one.pause = std::min<std::chrono::milliseconds>(one.pause * 2, longest_pause);
     return std::nullopt;
   }
-  unreadable_.erase(nonce);
-  RecordsSummary nothing;
-  nothing.unreadable = "its folder can't be read: " + read.error().what;
-  log_warning(nothing.unreadable);
-  return nothing;
+  one.given_up = "its folder can't be read: " + read.error().what;
+  log_warning(one.given_up);
+  return nothing(one.given_up);
 }
 
 /// Folds the first unread line; false where that has to wait.

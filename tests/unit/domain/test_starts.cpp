@@ -197,10 +197,10 @@ TEST_CASE("an allocation whose programs did not start has started nothing") {
   c.line(Ended{.attempt = 1, .outcome = Outcome::lost, .cause = "x", .start_error = 2});
   CHECK_FALSE(c.allocation().started);
   CHECK(c.world.trials[1].charged == 0);
-  CHECK(judge_start(c.allocation(), noon) == Start::failed);
+  CHECK(judge_start(c.allocation(), c.world, noon) == Start::failed);
   c.line(Started{.attempt = 2});
   c.end(2, Outcome::completed, true);
-  CHECK(judge_start(c.allocation(), noon) == Start::began);
+  CHECK(judge_start(c.allocation(), c.world, noon) == Start::began);
 }
 
 TEST_CASE("what can't be read is lost without charge, whatever its lead said") {
