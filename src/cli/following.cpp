@@ -111,7 +111,11 @@ class Follower {
       ids.push_back(sweep.id);
     ids_ = std::move(ids);
     SHARDSWEEP_ASSIGN(event_, reader_.first_event(ids_, from));
-    if (from == FollowFrom::submission) return {};
+    return read_best();
+  }
+
+  /// A sweep that was submitted again has measurements that no event here tells of.
+  Result<void> read_best() {
     SHARDSWEEP_ASSIGN(const auto cells, reader_.best_of_cells(ids_));
     best_.begin(cells);
     return {};
@@ -208,6 +212,7 @@ class Follower {
 
   Result<ExitCode> end() {
     screen_.end();
+    SHARDSWEEP_TRY(read_best());
     for (const SweepStatus& sweep : sweeps_) {
       screen_.note(progress_line(sweep));
       tell_best(sweep);

@@ -284,6 +284,7 @@ std::vector<StyledLine> progress_block(const std::vector<SweepProgress>& sweeps,
 }
 
 void BestSoFar::begin(const std::vector<CellBest>& cells) {
+  cells_.clear();
   for (const CellBest& cell : cells)
     cells_[cell.cell] = cell;
 }

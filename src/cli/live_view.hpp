@@ -46,6 +46,7 @@ struct SweepProgress {
 /// The best of each cell as trials end.
 class BestSoFar {
  public:
+  /// What the database holds; what was known before is forgotten.
   void begin(const std::vector<CellBest>& cells);
   /// Takes a measurement in. How much faster than its cell's best it is, as a share; nothing
   /// where it is not, or where it is the cell's first.

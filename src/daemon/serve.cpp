@@ -95,6 +95,24 @@ Result<std::optional<Answer>> Daemon::serve(const Request& request) {
   return fault(FaultKind::invalid_input, "unknown verb");
 }
 
+namespace {
+
+/// Trials that left the file keep their measurements: the sentence says where they are.
+std::string submitted_text(const SubmitReport& report) {
+  if (!report.resubmitted)
+    return fmt::format("'{}' submitted: {} trials", report.name, report.trials);
+  std::string text =
+      fmt::format("'{}' resubmitted: {} trials, {} new, {} known ({} with an outcome)",
+                  report.name, report.trials, report.fresh, report.known, report.measured);
+  if (report.gone > 0)
+    text +=
+        fmt::format(". {} no longer in the file: `shardsweep results {} --hidden` shows them",
+                    report.gone, report.name);
+  return text;
+}
+
+}  // namespace
+
 Result<std::optional<Answer>> Daemon::serve_submit(const Request& request) {
   SHARDSWEEP_TRY(commit());
   SHARDSWEEP_ASSIGN(
@@ -104,13 +122,7 @@ Result<std::optional<Answer>> Daemon::serve_submit(const Request& request) {
   SHARDSWEEP_TRY(reload());
   const SubmitReport& report = progress.report;
   Answer answer;
-  answer.text = report.resubmitted
-                    ? fmt::format(
-                          "'{}' resubmitted: {} trials, {} new, {} known ({} with an "
-                          "outcome), {} gone",
-                          report.name, report.trials, report.fresh, report.known,
-                          report.measured, report.gone)
-                    : fmt::format("'{}' submitted: {} trials", report.name, report.trials);
+  answer.text = submitted_text(report);
   answer.counts = {{"sweep", report.sweep},       {"trials", report.trials},
                    {"fresh", report.fresh},       {"known", report.known},
                    {"measured", report.measured}, {"gone", report.gone},
