@@ -48,6 +48,12 @@ Result<Home> find_home(const std::string& db_option) {
     return fault(FaultKind::invalid_input,
                  fmt::format("database '{}': {}", database.string(), error.message()));
   }
+  if (fs::is_directory(absolute, error)) {
+    return fault(FaultKind::invalid_input,
+                 fmt::format("'{}' is a folder, and --db and SHARDSWEEP_DB name a file: write "
+                             "'{}', or set SHARDSWEEP_HOME",
+                             database.string(), (database / "shardsweep.db").string()));
+  }
   return Home{absolute.lexically_normal()};
 }
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// CLI11 lives here alone.
+// CLI11 lives here and in wrong_usage.cpp.
 #include "cli/arguments.hpp"
 
 #include "cli/command_groups.hpp"
 #include "cli/table_view.hpp"
 #include "cli/version.hpp"
+#include "cli/wrong_usage.hpp"
 #include "domain/nearest.hpp"
 
 #include <CLI/CLI.hpp>
@@ -50,8 +51,9 @@ class Grammar {
     } catch (const CLI::CallForHelp&) {
       return {{}, print_help(parsed_command())};
     } catch (const CLI::ParseError& error) {
-      const int code = app_.exit(error);
-      return {{}, code == 0 ? 0 : usage_error};
+      if (error.get_exit_code() == 0) return {{}, app_.exit(error)};
+      std::cerr << wrong_usage(app_, error);
+      return {{}, usage_error};
     }
     o_.command = parsed_command();
     if (o_.command == "help" && o_.topic_is_command())

@@ -27,6 +27,15 @@ namespace {
 constexpr int slots_without_here = 4;
 constexpr std::size_t longest_source = 4 << 20;
 
+/// Interpreters begin with a trace and end with the mistake.
+std::string last_line(std::string_view text) {
+  const std::size_t end = text.find_last_not_of(" \t\r\n");
+  if (end == std::string_view::npos) return {};
+  text = text.substr(0, end + 1);
+  const std::size_t begin = text.find_last_of('\n');
+  return std::string(begin == std::string_view::npos ? text : text.substr(begin + 1));
+}
+
 /// What a program prints for `--capabilities`; none where that is no JSON object: it does not
 /// know the flag. `silent`: why, in a sentence.
 Result<std::optional<Capabilities>> ask_runner(const std::string& program,
@@ -43,8 +52,7 @@ Result<std::optional<Capabilities>> ask_runner(const std::string& program,
   const std::size_t begin = output->out.find_first_not_of(" \t\r\n");
   const bool answers = begin != std::string::npos && output->out[begin] == '{';
   if (output->exit_code != 0 || !answers) {
-    const std::string said =
-        output->err.substr(0, std::min<std::size_t>(output->err.find('\n'), 200));
+    const std::string said = last_line(output->err).substr(0, 200);
     silent = fmt::format("'{} --capabilities' ended with {}{}{}", program, output->exit_code,
                          output->exit_code == 0 ? " and printed no JSON" : ": ", said);
     return std::optional<Capabilities>();

@@ -170,6 +170,20 @@ std::string plain_words(const Source& source, std::string_view message, int line
   return "not valid YAML: " + escaped(message, 200);
 }
 
+std::string unclosed(char open) {
+  return fmt::format("'{}' is never closed; write '{}' behind its last value", open,
+                     open == '{' ? '}' : ']');
+}
+
+/// The innermost bracket that is open at `end`, where it is an `open`.
+std::optional<SyntaxMistake> never_closed(const Source& source, char open, Place end) {
+  const auto upto = source.text().size() - source.from(end.line, end.column).size();
+  const auto found =
+      BracketFinder().find(std::string_view(source.text()).substr(0, upto), open);
+  if (!found) return std::nullopt;
+  return SyntaxMistake{found->line, found->column, unclosed(open)};
+}
+
 }  // namespace
 
 bool closing_quote(std::string_view text) {
@@ -181,15 +195,17 @@ SyntaxMistake syntax_mistake(const Source& source, std::string_view message, int
   if (const auto tab = tab_in(source, line))
     return {tab->line, tab->column, "tab used for indentation; use spaces"};
   const bool map = message.starts_with("end of map flow");
-  if (map || message.starts_with("end of sequence flow")) {
-    const char open = map ? '{' : '[';
-    const auto upto = source.text().size() - source.from(line, column).size();
-    const auto found =
-        BracketFinder().find(std::string_view(source.text()).substr(0, upto), open);
-    const auto place = found.value_or(Place{line, column});
-    return {place.line, place.column,
-            fmt::format("'{}' is never closed; write '{}' behind its last value", open,
-                        map ? '}' : ']')};
+  if (map || message.starts_with("end of sequence flow"))
+    return never_closed(source, map ? '{' : '[', {line, column})
+        .value_or(SyntaxMistake{line, column, unclosed(map ? '{' : '[')});
+  if (message.starts_with("illegal flow end")) {
+    const bool closes_map = source.from(line, column).starts_with('}');
+    const auto upto = source.line(line).substr(0, static_cast<std::size_t>(column));
+    const auto open = never_closed(source, closes_map ? '[' : '{', {line, column});
+    // A line with more closing than opening ones of this kind has one too many.
+    if (open && std::count(upto.begin(), upto.end(), closes_map ? '}' : ']') <=
+                    std::count(upto.begin(), upto.end(), closes_map ? '{' : '['))
+      return *open;
   }
   return {line, column, plain_words(source, message, line, column)};
 }

@@ -121,6 +121,13 @@ std::string lower(std::string_view text) {
   return out;
 }
 
+std::string syntax_in_words(std::string words, std::string_view expression) {
+  if (words != "near \")\": syntax error") return words;
+  return expression.find(')') == std::string_view::npos
+             ? "it ends too early; write what stands behind the last word"
+             : "something is missing before a ')' or at the end";
+}
+
 std::string in_message(std::string_view expression) {
   std::string out = "'";
   for (const char c : expression.substr(0, longest_in_message)) {

@@ -22,6 +22,9 @@ inline constexpr std::size_t longest_expression = 4096;
 /// The expression in quotes for a message, cut where it is long.
 [[nodiscard]] std::string in_message(std::string_view expression);
 
+/// What SQLite says of an expression that stands in brackets of ours: those are not named.
+[[nodiscard]] std::string syntax_in_words(std::string words, std::string_view expression);
+
 /// Lower case, ASCII alone, as SQLite compares names.
 [[nodiscard]] std::string lower(std::string_view text);
 

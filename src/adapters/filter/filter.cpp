@@ -276,7 +276,7 @@ Result<std::unique_ptr<PointFilter>> compile(const std::vector<Column>& known,
     if (!identifiers) return refuse(identifiers.error().what);
     named.merge(*identifiers);
     if (const auto alone = prepare(database.get(), one_sql(expression, known)); !alone)
-      return refuse(explain(alone.error().what, known));
+      return refuse(explain(syntax_in_words(alone.error().what, expression), known));
   }
   // Each column that is used costs an evaluation, and makes points differ for the cache.
   std::vector<Column> used;

@@ -115,7 +115,7 @@ void try_expression(const std::string& where, const std::vector<std::string>& na
     if (words.find("no such column") != std::string::npos)
       words += fmt::format("; text stands in 'single quotes', and the names are {}",
                            fmt::join(names, ", "));
-    refuse(words);
+    refuse(filter::syntax_in_words(std::move(words), where));
   }
 }
 

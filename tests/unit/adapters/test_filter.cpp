@@ -156,6 +156,8 @@ TEST_CASE("an expression is one expression and nothing else") {
   says(" \n", "is empty");
   says("tp = 1; drop table trials", "a second statement is not allowed");
   says("tp = 1) or (1", "a ')' closes nothing");
+  says("tp >", "it ends too early; write what stands behind the last word");
+  says("(tp >) and pp = 1", "something is missing before a ')' or at the end");
   says("(tp = 1", "a '(' is not closed");
   says("tp = 'x", "a ' is not closed");
   says("tp = 1 -- x", "a comment is not allowed");
