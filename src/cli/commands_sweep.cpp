@@ -11,6 +11,7 @@
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/load.hpp>
 #include <shardsweep/random.hpp>
+#include <shardsweep/results.hpp>
 
 #include <fmt/format.h>
 
@@ -19,6 +20,8 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <set>
+#include <string>
 #include <utility>
 
 namespace shardsweep {
@@ -128,6 +131,28 @@ Result<Answer> submit_file(const Session& session, std::string& sweep_name) {
                     {.verb = Verb::submit, .inbox = inbox.string(), .backend = reach.backend});
 }
 
+/// How many trials of a plan an earlier submission has ended: they do not run again. A database
+/// that is not there, or does not answer, knows of none.
+std::size_t ended_already(const Session& session, const Planned& planned) {
+  const auto reader = Reader::open(session.home.database);
+  if (!reader) return 0;
+  // A sweep's name holds no quotes: the sweep file was read.
+  const auto ended = (*reader)->query(
+      fmt::format("SELECT t.identity FROM trials t JOIN sweeps s ON s.id = t.sweep "
+                  "WHERE s.name = '{}' AND t.state = 'ended'",
+                  planned.sweep.name));
+  if (!ended || ended->rows.empty()) return 0;
+  std::set<std::string> identities;
+  for (const auto& row : ended->rows) {
+    if (const auto* text = std::get_if<std::string>(&row.front())) identities.insert(*text);
+  }
+  const Identifier names(planned.sweep, planned.capabilities);
+  return static_cast<std::size_t>(std::count_if(
+      planned.plan.trials.begin(), planned.plan.trials.end(), [&](const PlannedTrial& trial) {
+        return identities.contains(names.identity(trial.point));
+      }));
+}
+
 Result<ExitCode> command_plan(const Session& session) {
   if (session.options.explain) {
     SHARDSWEEP_ASSIGN(const SweepSpec sweep, load_sweep_file(session));
@@ -151,6 +176,10 @@ Result<ExitCode> command_plan(const Session& session) {
               .terminal = session.options.wide ? Terminal{} : terminal_of(STDOUT_FILENO)});
   flush(out);
   SHARDSWEEP_TRY(written);
+  if (const std::size_t ended = ended_already(session, planned); ended > 0) {
+    say(fmt::format("{} of the {} trials have ended in {} and do not run again.", ended,
+                    planned.plan.trials.size(), session.home.database.string()));
+  }
   return ExitCode::done;
 }
 

@@ -244,7 +244,9 @@ void append_legend(std::string& out, const Heatmap& heatmap) {
     out += words ? fmt::format("{}: {}\n", status, meaning_of(status))
                  : fmt::format("{}  {}: {}\n", mark, status, meaning_of(status));
   if (without_value && !words)
-    out += fmt::format("n/a  measured, but without {}\n", heatmap.value_name);
+    out +=
+        fmt::format("n/a  measured, but without {}{}\n", heatmap.value_name,
+                    heatmap.value_name == "mfu" ? ": it needs peak_flops of the cluster" : "");
   if (more) out += fmt::format("{}  more of this cell's trials are to run\n", more_to_run);
 }
 

@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <string_view>
 #include <vector>
 
@@ -25,6 +26,8 @@ std::string not_taken(const std::string& word, const CLI::App& command) {
   for (const CLI::Option* option : command.get_options()) {
     if (!option->get_lnames().empty()) names.push_back(name_of(*option));
   }
+  if (std::find(names.begin(), names.end(), flag) != names.end())
+    return "write '" + flag + "' behind the command";
   return "there is no option '" + flag + "'" + did_you_mean(flag, {names.begin(), names.end()});
 }
 

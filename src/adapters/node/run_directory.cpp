@@ -67,7 +67,7 @@ Result<void> write_file_durably(const std::filesystem::path& path, std::string_v
   {
     const Descriptor file(
         ::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, file_mode));
-    if (!file.valid()) return errno_error("cannot create " + fresh);
+    if (!file.valid()) return errno_error("cannot create " + path.string());
     auto written = write_all(file.get(), text, fresh);
     if (written && ::fsync(file.get()) != 0) written = errno_error("cannot fsync " + fresh);
     if (!written) {

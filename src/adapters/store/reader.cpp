@@ -164,6 +164,11 @@ void export_to(const std::filesystem::path& from, const std::filesystem::path& t
   if (std::filesystem::exists(std::filesystem::symlink_status(to, ignored))) refuse();
   auto partial = to;
   partial += fmt::format(".{}.partial", ::getpid());
+  const auto folder = to.has_parent_path() ? to.parent_path() : std::filesystem::path(".");
+  if (::access(folder.c_str(), W_OK) != 0) {
+    fail(FaultKind::unavailable, fmt::format("cannot write {}: {}", to.string(),
+                                             std::generic_category().message(errno)));
+  }
   std::filesystem::remove(partial, ignored);
   try {
     {
