@@ -1,8 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one function of fmt's library that the agent calls, compiled in: libfmt.so would bring
+// The functions of fmt's library that the agent calls, compiled in: libfmt.so would bring
 // libstdc++.so and libgcc_s.so along, and the images of compute nodes may have none of them.
+// Files that are compiled together (SHARDSWEEP_UNITY) call more of them.
 #define FMT_HEADER_ONLY
 #include <fmt/format.h>
+
+FMT_BEGIN_NAMESPACE
+namespace detail {
+
+template auto thousands_sep_impl(locale_ref) -> thousands_sep_result<char>;
+template auto decimal_point_impl(locale_ref) -> char;
+
+}  // namespace detail
+FMT_END_NAMESPACE
 
 namespace {
 
