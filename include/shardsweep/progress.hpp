@@ -48,7 +48,7 @@ struct Finished {
   bool more = false;                  ///< the look was cut off: look again at once
 };
 
-/// The fastest measurement of a cell.
+/// The fastest layout of a cell; one that was repeated is worth its median.
 struct CellBest {
   CellName cell;
   std::string trial;

@@ -129,7 +129,8 @@ TEST_CASE("an unknown exit code quotes what the rank printed last") {
   const Ended ended = outcome_of(allocation, {"0:say=no such option", "0:exit=3", "hang"});
   CHECK(ended.outcome == Outcome::crashed);
   CHECK(ended.exit_code == 3);
-  CHECK(ended.cause == "rank 0 exited with 3: no such option (no rule knows its log)");
+  CHECK(ended.cause ==
+        "rank 0 exited with 3: no such option (no rule of `classify` knows its log)");
 }
 
 TEST_CASE("what a rank printed explains an exit code that says nothing") {

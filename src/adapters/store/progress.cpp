@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a follower sees happen. Events are read from the last one on, so that a look costs what
 // is new, however long the sweep is.
+#include "adapters/store/ranking.hpp"
 #include "adapters/store/reader.hpp"
 #include "adapters/store/rows.hpp"
 #include "domain/decide.hpp"
@@ -45,14 +46,6 @@ struct Sql {
       AND r.sweep_id IN (SELECT value FROM json_each(?3))
     ORDER BY e.id LIMIT ?4)sql",
       outcome_words());
-  // Of the columns beside max(), SQLite takes the row that has it.
-  const char* best = R"sql(
-    SELECT sweep, model, nodes, gpus, seq_len, vars, trial, layout, max(tokens_per_s_per_gpu),
-      ended_at
-    FROM all_results WHERE sweep_id IN (SELECT value FROM json_each(?)) AND in_file
-      AND state = 'ended' AND outcome = 'completed' AND mark IS NULL
-      AND tokens_per_s_per_gpu IS NOT NULL
-    GROUP BY 1, 2, 3, 4, 5, 6 ORDER BY ended_at DESC)sql";
   const char* attempts =
       "SELECT s.name, t.slug, a.number, a.state, a.outcome, a.dir FROM attempts AS a JOIN "
       "trials AS t ON t.id = a.trial JOIN sweeps AS s ON s.id = t.sweep WHERE a.trial IN "
@@ -65,6 +58,24 @@ struct Sql {
 const Sql& sql() {
   static const Sql statements;
   return statements;
+}
+
+/// A layout that was measured several times is worth its median, as in ranking.hpp.
+std::string best_sql(const std::string& group) {
+  constexpr std::string_view ranked =
+      "FROM all_results WHERE sweep_id IN (SELECT value FROM json_each(?)) AND in_file AND "
+      "state = 'ended' AND outcome = 'completed' AND mark IS NULL AND tokens_per_s_per_gpu IS "
+      "NOT NULL";
+  const std::string repeated = fmt::format(
+      "FROM (SELECT *, row_number() OVER (PARTITION BY {0} ORDER BY tokens_per_s_per_gpu, "
+      "trial_id) AS place, count(*) OVER (PARTITION BY {0}) AS runs {1}) WHERE place = (runs + "
+      "1) / 2",
+      group, ranked);
+  // Of the columns beside max(), SQLite takes the row that has it.
+  return fmt::format(
+      "SELECT sweep, model, nodes, gpus, seq_len, vars, trial, layout, "
+      "max(tokens_per_s_per_gpu), ended_at {} GROUP BY 1, 2, 3, 4, 5, 6 ORDER BY ended_at DESC",
+      group == "NULL" ? ranked : repeated);
 }
 
 CellName read_cell(const Statement::Use& row) {
@@ -142,7 +153,7 @@ Finished finished(Database& database, const std::vector<SweepId>& sweeps,
 
 std::vector<CellBest> best_of_cells(Database& database, const std::vector<SweepId>& sweeps) {
   std::vector<CellBest> all;
-  Statement select(database, sql().best);
+  Statement select(database, best_sql(group_expression(database)));
   auto row = select.use(Json(sweeps).dump());
   while (row.next()) {
     all.push_back({.cell = read_cell(row),

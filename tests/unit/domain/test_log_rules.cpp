@@ -166,7 +166,8 @@ TEST_CASE("an exit that no rule explains says so") {
   join_log(evidence, 3, std::nullopt, 9, true);
   const auto verdict = classify(evidence, false);
   CHECK(verdict.outcome == Outcome::crashed);
-  CHECK(verdict.first.cause == "rank 3 exited with 1: last words (no rule knows its log)");
+  CHECK(verdict.first.cause ==
+        "rank 3 exited with 1: last words (no rule of `classify` knows its log)");
 }
 
 TEST_CASE("a record is believed and what its log says besides is shown") {

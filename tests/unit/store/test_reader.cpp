@@ -289,6 +289,10 @@ TEST_CASE("a layout that is repeated is worth its median") {
   const auto cells = must(reader->cells({.rows = "model", .columns = "gpus"}));
   CHECK(cell(cells, "tiny", "1") ==
         "ended:completed:20:dp1 tp1 pp1 mb1 ga1 z0x4 | planned:-::x2");
+  // What followers and status show is the same.
+  const auto followed = must(reader->best_of_cells({must(reader->status({})).at(0).id}));
+  REQUIRE(followed.size() == 1);
+  CHECK(followed[0].tokens_per_s_per_gpu == 20);
 }
 
 TEST_CASE("runner versions are not mixed unasked") {
