@@ -135,7 +135,13 @@ class Suggester {
     constant(request_.nodes > 0 ? "nodes" : "gpus",
              request_.nodes > 0 ? request_.nodes : request_.gpus);
     constant("seq_len", request_.seq_len);
+    constant("dtype", static_cast<std::int64_t>(dtype()));
     return sweep;
+  }
+
+  /// What shardbench runs there: CPUs have no bf16.
+  [[nodiscard]] Dtype dtype() const {
+    return request_.cluster.gpu.empty() ? Dtype::fp32 : Dtype::bf16;
   }
 
   /// What a pipeline gathers in every micro-batch is no plan; what is split by tp alone is.
@@ -192,6 +198,7 @@ class Suggester {
     Point point;
     point.gpus = 1;
     point.seq_len = request_.seq_len;
+    point.dtype = dtype();
     return predictor_.guess_memory(request_.model, point).estimate;
   }
 
