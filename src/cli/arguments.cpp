@@ -158,7 +158,8 @@ class Grammar {
     const auto take = [this](const std::string& word) {
       const auto format = format_from(CLI::detail::to_lower(word));
       if (!format)
-        throw CLI::ValidationError("--format", "'" + word + "' is none of table, csv, json");
+        throw CLI::ValidationError("--format",
+                                   "'" + word + "' is not a format; write table, csv or json");
       o_.format = *format;
     };
     with_choices(sub->add_option_function<std::string>("--format", take,
@@ -425,9 +426,8 @@ class Grammar {
         ->capture_default_str()
         ->type_name("AXIS");
     heatmap
-        ->add_option(
-            "--cols", o_.cols,
-            "Axis of the columns. Default: nodes, or gpus where worlds are counted so.")
+        ->add_option("--cols", o_.cols,
+                     "Axis of the columns. Default: nodes, or gpus if the sweep sets gpus.")
         ->type_name("AXIS");
     heatmap->add_option("--value", o_.value, "Metric to show, or outcome.")
         ->capture_default_str()

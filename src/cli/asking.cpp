@@ -81,7 +81,8 @@ class Starter {
     if (now < ask_for_job_) return job_;
     ask_for_job_ = now + again;
     const auto job = daemon_job(session_);
-    if (job && !job_) say(fmt::format("the daemon is job {}: waiting for it", *job));
+    if (job && !job_)
+      say(fmt::format("the daemon runs as job {}; waiting for it to start", *job));
     job_ = job.has_value();
     return job_;
   }

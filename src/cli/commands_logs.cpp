@@ -111,8 +111,8 @@ Fault nothing_found(const AttemptPlace& attempt, const std::vector<AttemptFile>&
   if (files.empty() && attempt.state == State::ended) {
     return {
         FaultKind::unavailable,
-        fmt::format("The files of {} are gone: `shardsweep gc --remove` or somebody removed "
-                    "{}.tar. `shardsweep show {}` prints what the database knows.",
+        fmt::format("The files of {} are gone: {}.tar was removed, for example by `shardsweep "
+                    "gc --remove`. `shardsweep show {}` prints its row of the database.",
                     name_of(attempt), attempt.dir, attempt.trial)};
   }
   const auto logs = logs_of(files);
@@ -133,9 +133,9 @@ Fault nothing_found(const AttemptPlace& attempt, const std::vector<AttemptFile>&
                         rank_of_log(logs.back().name).value_or(0))};
   }
   return {FaultKind::unavailable,
-          fmt::format("No rank of {} was started, so that there is no log. --list shows its "
-                      "other files.",
-                      name_of(attempt))};
+          fmt::format(
+              "No rank of {} was started, so there is no log. --list shows its other files.",
+              name_of(attempt))};
 }
 
 /// One file on its way to stdout.
@@ -310,8 +310,8 @@ Result<ExitCode> command_logs(const Session& session) {
   SHARDSWEEP_ASSIGN(const auto attempt, find_attempt(*reader, name));
   if (!attempt) {
     return fault(FaultKind::unavailable,
-                 fmt::format("{} has no attempt, so that there is no log. `shardsweep show {}` "
-                             "says why; --follow waits for its first attempt.",
+                 fmt::format("{} has no attempt, so there is no log. `shardsweep show {}` says "
+                             "why; --follow waits for its first attempt.",
                              name, name));
   }
   return print_logs(session, *attempt, choice);

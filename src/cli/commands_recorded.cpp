@@ -32,7 +32,7 @@ Result<SearchSettings> search_of(const Options& options) {
       std::find(search_policy_words.begin(), search_policy_words.end(), options.policy);
   if (policy == search_policy_words.end()) {
     return fault(FaultKind::invalid_input,
-                 fmt::format("--policy {}: there are {}", options.policy,
+                 fmt::format("--policy {}: unknown policy; the policies are {}", options.policy,
                              fmt::join(search_policy_words, ", ")));
   }
   search.policy = static_cast<SearchPolicy>(policy - search_policy_words.begin());
@@ -48,7 +48,9 @@ Result<SearchSettings> search_of(const Options& options) {
     } else {
       return fault(
           FaultKind::invalid_input,
-          fmt::format("--without-rule {}: there are micro_batch, grad_accum, memory", rule));
+          fmt::format(
+              "--without-rule {}: unknown rule; write micro_batch, grad_accum or memory",
+              rule));
     }
   }
   return search;
@@ -79,7 +81,7 @@ std::string fitted_constants_text(const RecordedInput& input) {
   const auto constants = fitted_memory_constants(input.family->name);
   if (constants.empty()) {
     return fmt::format(
-        "{}: no constant of its memory model was fitted to runs; nothing changes\n",
+        "{}: its memory model has no constants fitted to runs; nothing changes\n",
         input.family->name);
   }
   std::string text;
@@ -92,7 +94,7 @@ std::string fitted_constants_text(const RecordedInput& input) {
       text += fmt::format(" {} {:.0f}", constant.name, family.memory.*constant.value);
     text += '\n';
   };
-  line("as the family has it", *input.family);
+  line("constants of the family", *input.family);
   for (const auto& name : names) {
     line("without " + name, refit_memory(input.sweep, input.cluster, *input.family, name));
   }
@@ -139,7 +141,7 @@ Result<ExitCode> command_import(const Session& session) {
   if (input.sweep.runs.empty()) {
     return fault(FaultKind::invalid_input,
                  fmt::format("{}: no row{}", session.options.file,
-                             session.options.where.empty() ? "" : " is left by --where"));
+                             session.options.where.empty() ? "" : " matches --where"));
   }
   const auto imported = imported_trials(input.sweep, {.name = name,
                                                       .cluster = input.cluster,

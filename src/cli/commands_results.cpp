@@ -178,8 +178,8 @@ Result<ExitCode> command_export(const Session& session) {
   const bool rows = ending == ".csv" || ending == ".json";
   if (!rows && ending != ".db" && ending != ".sqlite") {
     return fault(FaultKind::invalid_input,
-                 fmt::format("'{}': the ending says what is written. Use .csv or .json for the "
-                             "results, .db or .sqlite for a copy of the database.",
+                 fmt::format("'{}': unknown file ending. Use .csv or .json for the results, "
+                             ".db or .sqlite for a copy of the database.",
                              file.string()));
   }
   if (!rows && !session.options.where.empty()) {

@@ -186,7 +186,7 @@ Result<ExitCode> command_gc(const Session& session) {
   const auto count = grouped(static_cast<std::int64_t>(garbage.size()));
   if (!session.options.remove) {
     say(garbage.empty()
-            ? fmt::format("Nothing of ended attempts is older than {}.",
+            ? fmt::format("No ended attempt has files older than {}.",
                           session.options.older_than)
             : fmt::format("{} files and folders ({}) can be removed. --remove removes them; "
                           "--verbose lists them.",

@@ -136,14 +136,14 @@ Result<ExitCode> await_daemon(const Session& session, const std::string& job) {
   while (session.clock.steady() < until) {
     if (daemon_runs(session)) {
       say(
-          fmt::format("the daemon runs as job {}; it hands over to the next one before its "
-                      "time is up, and ends when nothing is left to do",
+          fmt::format("the daemon runs as job {}. It hands over to its next job before its "
+                      "time is up. It ends when nothing is left to do.",
                       job));
       return ExitCode::done;
     }
     std::this_thread::sleep_for(poll_pause);
   }
-  say(fmt::format("job {} waits in the queue: commands wait for it, and start no other daemon",
+  say(fmt::format("job {} waits in the queue. Commands wait for it and start no other daemon.",
                   job));
   return ExitCode::done;
 }
@@ -163,13 +163,13 @@ std::optional<std::string> daemon_job(const Session& session) {
 Result<ExitCode> start_daemon_job(const Session& session) {
   SHARDSWEEP_TRY(make_home(session.home));
   if (const auto job = daemon_job(session)) {
-    say(fmt::format("the daemon's job is there already: {}", *job));
+    say(fmt::format("the daemon already has a job: {}", *job));
     return ExitCode::done;
   }
   if (daemon_runs(session)) {
     return fault(FaultKind::busy,
-                 "a daemon has this database: end it first (kill its pid; what "
-                 "runs goes on)");
+                 "a daemon already runs for this database. End it first: kill its pid. Running "
+                 "trials go on.");
   }
   SHARDSWEEP_ASSIGN(const Reach reach, read_site(session));
   SHARDSWEEP_TRY(probe_slurm());
@@ -187,11 +187,10 @@ Result<ExitCode> start_daemon_job(const Session& session) {
     return fault(FaultKind::unavailable, deferred->why);
   std::this_thread::sleep_for(std::chrono::duration<double>(look_again_s));
   if (const auto job = daemon_job(session)) return await_daemon(session, *job);
-  return fault(
-      FaultKind::unavailable,
-      fmt::format("sbatch gave no answer ({}), and 'squeue --me --name={}' should tell "
-                  "whether the job is there before you try again",
-                  std::get<SubmitUnknown>(answer).why, name));
+  return fault(FaultKind::unavailable,
+               fmt::format("sbatch gave no answer ({}). The job may exist: look with 'squeue "
+                           "--me --name={}' before you try again.",
+                           std::get<SubmitUnknown>(answer).why, name));
 }
 
 Successor::Successor(const Session& session, int number)

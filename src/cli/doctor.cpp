@@ -102,18 +102,17 @@ Finding daemon_state(const Session& session) {
 Finding outlives_login() {
   std::error_code ignored;
   if (!fs::exists("/run/systemd/system", ignored)) {
-    return {"after logout", "ok", "no systemd here ends a user's processes"};
+    return {"after logout", "ok", "this machine has no systemd, so a logout ends no process"};
   }
   const auto output =
       run_command({"loginctl", "show-user", "--property=Linger", "--value"}, {});
   if (output && output->exit_code == 0 && output->out.rfind("yes", 0) == 0) {
     return {"after logout", "ok", "lingering is on"};
   }
-  return {
-      "after logout", "note",
-      "where logind has KillUserProcesses=yes a daemon ends with the login: 'loginctl "
-      "enable-linger', 'shardsweep tick' from cron, or 'shardsweep daemon --in-slurm' where "
-      "a node sees the home (--on-a-node tells)"};
+  return {"after logout", "note",
+          "a daemon ends at logout if logind has KillUserProcesses=yes. Use 'loginctl "
+          "enable-linger', 'shardsweep tick' from cron, or 'shardsweep daemon --in-slurm'. "
+          "Nodes must see the home for --in-slurm: --on-a-node checks it."};
 }
 
 /// What scontrol says of the cluster, and what follows for us.
@@ -130,20 +129,21 @@ std::vector<Finding> slurm_settings() {
                    settings->version, settings->max_jobs, settings->max_array_size)}};
   const double look_s = Policy{}.look_s;
   if (settings->accounting) {
-    findings.push_back({"accounting", "ok", "on: a job is found after it has left the queue"});
+    findings.push_back({"accounting", "ok", "on: ended jobs can be looked up"});
   } else {
     const bool seldom = settings->min_job_age_s < 2 * look_s;
     findings.push_back(
         {"accounting", seldom ? "bad" : "note",
-         fmt::format("off: an ended job is seen for MinJobAge = {:g} s only{}",
+         fmt::format("off: ended jobs can be looked up only for MinJobAge = {:g} s{}",
                      settings->min_job_age_s,
                      seldom ? fmt::format("; set slurm.look to less than {:g} s",
                                           settings->min_job_age_s / 2)
-                            : "; what it measured is in its files all the same")});
+                            : "; its measurements are kept in its files")});
   }
-  findings.push_back({"dead nodes", settings->slurmd_timeout_s > 600 ? "note" : "ok",
-                      fmt::format("Slurm notices one after {:g} s, our lead after {:g} s",
-                                  settings->slurmd_timeout_s, Policy{}.node_lease_s)});
+  findings.push_back(
+      {"dead nodes", settings->slurmd_timeout_s > 600 ? "note" : "ok",
+       fmt::format("Slurm notices a dead node after {:g} s, shardsweep after {:g} s",
+                   settings->slurmd_timeout_s, Policy{}.node_lease_s)});
   return findings;
 }
 
@@ -155,7 +155,7 @@ Finding submit_limit() {
                    "format=account,maxsubmitjobs"},
                   {});
   if (!output || output->exit_code != 0) {
-    return {"submit limit", "note", "sacctmgr gives no answer: not known"};
+    return {"submit limit", "note", "not known: sacctmgr gives no answer"};
   }
   std::string limits;
   for (std::size_t at = 0; at < output->out.size();) {
@@ -167,7 +167,7 @@ Finding submit_limit() {
     limits += fmt::format("{}{} jobs for account '{}'", limits.empty() ? "" : ", ",
                           line.substr(bar + 1), line.substr(0, bar));
   }
-  return {"submit limit", "ok", limits.empty() ? "none of your own" : limits};
+  return {"submit limit", "ok", limits.empty() ? "you have no limit of your own" : limits};
 }
 
 std::vector<Finding> slurm_findings(const SiteSpec& site) {
@@ -232,7 +232,7 @@ Finding job_on_a_node(const Session& session, const SiteSpec& site) {
   }
   return {"a node", "bad",
           fmt::format("the job failed: {}{}", output->err.substr(0, 200),
-                      said ? said->substr(0, 400) : "; its output is not to be seen here")};
+                      said ? said->substr(0, 400) : "; its output cannot be read here")};
 }
 
 }  // namespace

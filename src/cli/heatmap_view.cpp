@@ -198,7 +198,7 @@ void append_header(std::string& out, const Heatmap& heatmap, const Grid& grid,
 
 std::string_view meaning_of(std::string_view status) {
   if (status == name(Outcome::skipped))
-    return "not run: a layout that needs no more memory ran out of it";
+    return "not run: a layout with the same or a smaller memory need ran out of memory";
   if (const auto outcome = outcome_from(status)) return info(*outcome).meaning;
   for (const auto& word : cell_words) {
     if (word.name == status) return word.meaning;
@@ -247,7 +247,7 @@ void append_legend(std::string& out, const Heatmap& heatmap) {
     out +=
         fmt::format("n/a  measured, but without {}{}\n", heatmap.value_name,
                     heatmap.value_name == "mfu" ? ": it needs peak_flops of the cluster" : "");
-  if (more) out += fmt::format("{}  more of this cell's trials are to run\n", more_to_run);
+  if (more) out += fmt::format("{}  this cell has trials that have not run yet\n", more_to_run);
 }
 
 std::string title(const Heatmap& heatmap) {

@@ -98,8 +98,8 @@ std::string axes_text(const NewSweep& sweep, bool gpus) {
   line("zero", "[0, 1]", "ZeRO stage, 0 to 3");
   line("recompute", "[none, full]", "recompute activations: none, selective, full");
   line("micro_batch", gpus ? "[1, 2, 4, 8]" : "[2, 8, 16]", "samples per micro-batch");
-  line("dp", "auto", "data parallel degree: the rest of the world");
-  line("grad_accum", "auto", "micro-batches per train step: from the global batch");
+  line("dp", "auto", "data parallel degree: auto takes the remaining GPUs");
+  line("grad_accum", "auto", "micro-batches per train step: auto follows the global batch");
   return out;
 }
 

@@ -264,7 +264,7 @@ class PlanWriter {
                     sweep_.cluster.name, counted(plan_.points, "point"), grouped(trial_count()),
                     grouped(plan_.points - trial_count()));
     if (plan_.duplicates > 0) {
-      text += fmt::format("; {} named twice, counted once",
+      text += fmt::format("; {} repeated, counted once",
                           counted(plan_.duplicates, "hand-picked point"));
     }
     sentence(text);

@@ -90,8 +90,8 @@ Result<Capabilities> capabilities_of(const Session& session, const SweepSpec& sw
   if (ours) return fault(FaultKind::unavailable, silent);
   Capabilities unknown = unknown_runner(sweep);
   notes.push_back(named
-                      ? fmt::format("the runner {} does not answer --capabilities ({}). It "
-                                    "is called '{}', version 'unknown'; {}.",
+                      ? fmt::format("the runner {} does not answer --capabilities ({}). "
+                                    "Results record it as '{}', version 'unknown'; {}.",
                                     file, silent, unknown.runner, refused)
                       : fmt::format("{} does not start here ({}); {}.", file, silent, refused));
   return unknown;
@@ -250,9 +250,10 @@ Result<Reach> choose_backend(const Session& session, const SweepSpec& sweep) {
   if (reach.backend.empty()) {
     return fault(
         FaultKind::invalid_input,
-        fmt::format("nothing says how to reach cluster '{}'. On its login node write 'backend: "
-                    "slurm' into {}. To run it on this machine: --backend local --here.",
-                    sweep.cluster.name, site_file_of(session).string()));
+        fmt::format(
+            "no site file says how to reach cluster '{}'. On its login node write 'backend: "
+            "slurm' into {}. To run it on this machine: --backend local --here.",
+            sweep.cluster.name, site_file_of(session).string()));
   }
   if (reach.backend == "slurm") {
     if (!reach.site.rest.url.empty()) return reach;

@@ -15,8 +15,9 @@ Result<RecordedFormat> format_of(const std::string& word) {
   for (std::size_t i = 0; i < recorded_format_words.size(); ++i) {
     if (recorded_format_words[i] == word) return static_cast<RecordedFormat>(i);
   }
-  return fault(FaultKind::invalid_input, fmt::format("--from {}: there are {}", word,
-                                                     fmt::join(recorded_format_words, ", ")));
+  return fault(FaultKind::invalid_input,
+               fmt::format("--from {}: unknown kind of table; the kinds are {}", word,
+                           fmt::join(recorded_format_words, ", ")));
 }
 
 /// A fraction ("0.01") or a percentage ("1%").
@@ -30,16 +31,15 @@ std::optional<double> fraction_in(std::string_view text) {
 }
 
 tl::unexpected<Fault> refuse_until(std::string_view what) {
-  return fault(FaultKind::invalid_input,
-               fmt::format("--until: {}; it reads regret=1%,confidence=95% or runs=20 or "
-                           "gpu_hours=5",
-                           what));
+  return fault(
+      FaultKind::invalid_input,
+      fmt::format("--until: {}; write regret=1%,confidence=95%, runs=20 or gpu_hours=5", what));
 }
 
 Result<void> set_until(std::string_view key, std::string_view value, SearchUntil& until) {
   const auto number = fraction_in(value);
   if (!number || *number <= 0)
-    return refuse_until(fmt::format("'{}' is no such number", value));
+    return refuse_until(fmt::format("'{}' is not a number above 0", value));
   if (key == "regret" && *number < 1) {
     until.regret = *number;
   } else if (key == "confidence" && *number < 1) {
@@ -58,8 +58,9 @@ tl::unexpected<Fault> refuse_without_family() {
   std::string names;
   for (const auto& each : families())
     names += fmt::format("{}{}", names.empty() ? "" : ", ", each.name);
-  return fault(FaultKind::invalid_input,
-               fmt::format("--family: the family of the table's trainer is needed: {}", names));
+  return fault(
+      FaultKind::invalid_input,
+      fmt::format("--family is missing: give the family of the table's trainer: {}", names));
 }
 
 }  // namespace
@@ -85,7 +86,7 @@ Result<RecordedInput> read_recorded_input(const Session& session, FamilyNeed nee
   const auto cluster = options.cluster.empty() && nanotron ? "h100-8x" : options.cluster;
   if (cluster.empty())
     return fault(FaultKind::invalid_input,
-                 "--cluster: the preset that the table is of is needed");
+                 "--cluster is missing: give the preset of the cluster of these runs");
   SHARDSWEEP_ASSIGN(input.cluster, load_cluster(cluster, session.installation.presets));
   const auto family = options.family.empty() && nanotron ? "nanotron" : options.family;
   if (family.empty() && need == FamilyNeed::must_be_said) return refuse_without_family();

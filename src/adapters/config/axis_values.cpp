@@ -98,9 +98,9 @@ std::vector<std::string_view> axis_words(const std::vector<std::string_view>& ot
 
 Result<void> check_item(const AxisInfo& axis, const YamlNode& item) {
   if (item.kind == YamlNode::Kind::list)
-    return refuse(item, fmt::format("a list stands inside the list of '{}'; write its values "
-                                    "directly",
-                                    axis.name));
+    return refuse(
+        item,
+        fmt::format("'{}' has a list inside its list; write the values directly", axis.name));
   if (is_auto(item) && axis.allows_auto)
     return refuse(item,
                   fmt::format("auto cannot stand in a list; write '{}: auto'", axis.name));
@@ -199,7 +199,7 @@ std::optional<AxisValues> read_axis_values(const AxisInfo& axis, const YamlNode&
     if (!setting) continue;
     const auto value = setting->values.front();
     if (!seen.insert(value).second && repeats == Repeats::refused) {
-      mistakes.add(*item, fault_at(*item, fmt::format("{} stands twice in '{}'",
+      mistakes.add(*item, fault_at(*item, fmt::format("{} appears twice in '{}'",
                                                       in_quotes(item->text), axis.name)));
     }
     read.values.push_back(value);

@@ -60,7 +60,7 @@ class CsvParser {
       cell.text = text_.substr(at_, end - at_);
       at_ = end;
       if (at_ < text_.size() && text_[at_] == '"')
-        return stray("a quote stands inside an unquoted cell; put the whole cell in quotes");
+        return stray("a quote is inside an unquoted cell; put the whole cell in quotes");
       cell.kind = cell.text.empty() ? YamlNode::Kind::null : YamlNode::Kind::scalar;
     }
     if (cell.text.size() > most_scalar_bytes)
@@ -83,7 +83,7 @@ class CsvParser {
 
   Result<void> check_cell_end() {
     if (at_ >= text_.size() || text_.find_first_of(",\r\n", at_) == at_) return {};
-    return stray("text stands behind a closing quote; write a comma there");
+    return stray("text follows a closing quote; write a comma there");
   }
 
   /// Past one line's end, if there is one here. A lone carriage return ends a line too.

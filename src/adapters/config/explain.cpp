@@ -143,11 +143,12 @@ class Explainer {
     const std::int32_t from = sweep_.control.network_from;
     const char* const word = from == 0 ? "off" : from == 1 ? "network" : "auto";
     const char* const probe =
-        from == 0   ? "no probe of the network"
-        : from == 1 ? "every allocation probes the network between its ranks first and last"
-                    : "allocations of several nodes probe the network first and last";
+        from == 0 ? "no probe of the network"
+        : from == 1
+            ? "every allocation probes the network between its ranks at its start and end"
+            : "allocations of several nodes probe the network at their start and end";
     line("\ncontrol: {}  # {}{}", layout ? fmt::format("{{{}}}", settings_of(*layout)) : word,
-         layout ? "what every allocation runs first and last; " : "", probe);
+         layout ? "every allocation runs it at its start and end; " : "", probe);
   }
 
   [[nodiscard]] std::string settings_of(const PartialPoint& point) const {

@@ -138,7 +138,7 @@ VarValues SweepReader::read_var(const YamlNode& key, const YamlNode& value) {
     auto text = mistakes_.take(*item, read_text(*item, var.name, most_var_bytes));
     if (!text) continue;
     if (!seen.insert(*text).second)
-      mistakes_.add(*item, fault_at(*item, fmt::format("{} stands twice in '{}'",
+      mistakes_.add(*item, fault_at(*item, fmt::format("{} appears twice in '{}'",
                                                        in_quotes(*text), var.name)));
     var.values.push_back(*std::move(text));
   }

@@ -40,15 +40,15 @@ std::string why_not_started(const fs::path& file) {
                         "ELF"))
     return "";
   if (!begin.starts_with("#!"))
-    return "its first line names no interpreter; a script begins with '#!/bin/bash' or the "
-           "like";
+    return "its first line names no interpreter; a script begins with a line such as "
+           "'#!/bin/bash'";
   const std::size_t from = begin.find_first_not_of(" \t", 2);
   if (from == std::string::npos) return "its first line names no interpreter";
   const std::string interpreter =
       begin.substr(from, begin.find_first_of(" \t\r\n", from) - from);
   std::error_code ignored;
   if (fs::exists(interpreter, ignored)) return "";
-  return fmt::format("its interpreter {} is not there", in_quotes(interpreter));
+  return fmt::format("its interpreter {} does not exist", in_quotes(interpreter));
 }
 
 }  // namespace
@@ -73,9 +73,9 @@ Result<std::string> SweepReader::read_program(const YamlNode& node) const {
   if (text.front() == '/')
     return refuse(node, fmt::format("there is no program {}", in_quotes(text)));
   if (text.find('/') != std::string::npos) {
-    return refuse(node, fmt::format("there is no program {}; the path begins at the folder of "
-                                    "the sweep file",
-                                    in_quotes(text)));
+    return refuse(
+        node, fmt::format("there is no program {}; paths start at the folder of the sweep file",
+                          in_quotes(text)));
   }
   if (is_program(programs_ / text)) return text;
   if (const std::string found = find_on_path(text); !found.empty()) return absolute_path(found);

@@ -29,7 +29,7 @@ struct OwnedOption {
   std::string_view reason;
 };
 constexpr std::array<OwnedOption, 24> owned_options{{
-    {"job-name", "the job's name holds the token that finds it again"},
+    {"job-name", "shardsweep finds its jobs by their names"},
     {"output", "the job's output goes into the allocation's folder"},
     {"error", "the job's output goes into the allocation's folder"},
     {"array", "write 'lane: {array: N}' in the sweep file"},
@@ -39,11 +39,11 @@ constexpr std::array<OwnedOption, 24> owned_options{{
     {"wrap", "the job script is rendered from a template"},
     {"export", "the environment is set by 'env'"},
     {"export-file", "the environment is set by 'env'"},
-    {"signal", "the lead expects the signal of the end that is set for it"},
-    {"wait", "shardsweep waits for jobs in its own way"},
+    {"signal", "shardsweep sets it; the lead expects that signal before the end"},
+    {"wait", "shardsweep watches its jobs itself"},
     {"chdir", "the allocation's own folder is the working directory"},
     {"propagate", "limits of the login node must not reach a compute node"},
-    {"nodes", "the layout says how many"},
+    {"nodes", "the layout sets the number"},
     {"ntasks", "one node agent runs on every node"},
     {"ntasks-per-node", "one node agent runs on every node"},
     {"no-kill", "it is always set; the lead must outlive a failed node"},
@@ -51,8 +51,8 @@ constexpr std::array<OwnedOption, 24> owned_options{{
     {"hold", "write 'strict: true' beside 'slurm'"},
     {"help", "it submits nothing"},
     {"test-only", "it submits nothing"},
-    {"clusters", "jobs are looked for in the cluster that slurm.conf names"},
-    {"cluster", "jobs are looked for in the cluster that slurm.conf names"},
+    {"clusters", "shardsweep looks for jobs only in slurm.conf's own cluster"},
+    {"cluster", "shardsweep looks for jobs only in slurm.conf's own cluster"},
 }};
 
 bool is_option_name(std::string_view text) {

@@ -135,9 +135,9 @@ constexpr std::array<Phrase, 17> phrases{{
      "unknown escape in double quotes; write \\\\ for a backslash, or use single quotes"},
     {"bad character found while scanning hex",
      "\\x, \\u and \\U need hexadecimal digits; write \\\\ for a backslash"},
-    {"invalid unicode", "this is not the number of a character"},
+    {"invalid unicode", "this number is not the code of a character"},
     {"the referenced anchor is not defined",
-     "no anchor of this name stands before; put the value in quotes if '*' is meant"},
+     "no anchor with this name precedes; put the value in quotes if '*' is part of it"},
     {"alias not found", "a value cannot begin with '*'; put it in quotes"},
     {"illegal character found while scanning alias",
      "a value cannot begin with '*'; put it in quotes"},
@@ -147,7 +147,7 @@ constexpr std::array<Phrase, 17> phrases{{
     {"YAML ", "directives ('%...') are not supported; remove this line"},
     {"bad YAML version", "directives ('%...') are not supported; remove this line"},
     {"repeated ", "directives ('%...') are not supported; remove this line"},
-    {"unexpected character in block scalar", "text stands behind '|' or '>'; begin a new line"},
+    {"unexpected character in block scalar", "text follows '|' or '>'; begin a new line"},
     {"cannot set zero indentation", "'|0' and '>0' are not allowed; remove the 0"},
 }};
 
@@ -161,7 +161,7 @@ std::string plain_words(const Source& source, std::string_view message, int line
     const bool first =
         is_blank(text.substr(0, static_cast<std::size_t>(std::max(column - 1, 0))));
     return first ? std::string(wrong_indentation)
-                 : "text stands behind the value; put all of it in quotes";
+                 : "text follows the value; put all of it in quotes";
   }
   if (message.starts_with("unknown token")) return beginning(source, line, column);
   if (message.starts_with("illegal flow end"))

@@ -24,16 +24,11 @@ Heatmap sample(const std::string& value = "tokens_per_s_per_gpu") {
 
 TEST_CASE("a heatmap shows value and layout and marks with their legend") {
   CHECK(heatmap_text(sample(), {}) ==
-        "tokens_per_s_per_gpu [tokens/s/GPU] of the fastest layout of each cell\n"
-        "model   nodes=1  nodes=2  nodes=10\n"
-        "tiny    1,235 +  M\n"
-        "        dp8 tp1\n"
-        "sm,all  99       .        /\n"
-        "        dp4 tp2\n"
-        "/  infeasible: every layout is infeasible; `plan` says why\n"
-        "M  oom: ran out of memory\n"
-        ".  planned: not run yet\n"
-        "+  more of this cell's trials are to run\n");
+        "tokens_per_s_per_gpu [tokens/s/GPU] of the fastest layout of each cell\nmodel   "
+        "nodes=1  nodes=2  nodes=10\ntiny    1,235 +  M\n        dp8 tp1\nsm,all  99       .   "
+        "     /\n        dp4 tp2\n/  infeasible: every layout is infeasible; `plan` says "
+        "why\nM  oom: ran out of memory\n.  planned: not run yet\n+  this cell has trials that "
+        "have not run yet\n");
 }
 
 TEST_CASE("a heatmap says whose measurements it shows") {
@@ -52,16 +47,11 @@ TEST_CASE("colour goes from the lowest to the highest value") {
 
 TEST_CASE("outcomes are words") {
   CHECK(heatmap_text(sample("outcome"), {}) ==
-        "outcome of the fastest layout of each cell\n"
-        "model   nodes=1      nodes=2  nodes=10\n"
-        "tiny    completed +  oom\n"
-        "        dp8 tp1\n"
-        "sm,all  completed    planned  infeasible\n"
-        "        dp4 tp2\n"
-        "infeasible: every layout is infeasible; `plan` says why\n"
-        "oom: ran out of memory\n"
-        "planned: not run yet\n"
-        "+  more of this cell's trials are to run\n");
+        "outcome of the fastest layout of each cell\nmodel   nodes=1      nodes=2  "
+        "nodes=10\ntiny    completed +  oom\n        dp8 tp1\nsm,all  completed    planned  "
+        "infeasible\n        dp4 tp2\ninfeasible: every layout is infeasible; `plan` says "
+        "why\noom: ran out of memory\nplanned: not run yet\n+  this cell has trials that have "
+        "not run yet\n");
 }
 
 TEST_CASE("csv is a matrix with a status where there is no value") {

@@ -278,11 +278,11 @@ TEST_CASE("a script that the kernel would not start is told at its place") {
   programs.write("x.sh", "echo no interpreter\n");
   const auto told = [&] { return fault_of(programs.load("program: x.sh")); };
   CHECK(told().find("sweep.yaml:4:19: 'x.sh' cannot be started: its first line names no "
-                    "interpreter; a script begins with '#!/bin/bash' or the like") !=
+                    "interpreter; a script begins with a line such as '#!/bin/bash'") !=
         std::string::npos);
   programs.write("x.sh", "#! /nowhere/python3 -u\n");
   CHECK(told().find(
-            "'x.sh' cannot be started: its interpreter '/nowhere/python3' is not there") !=
+            "'x.sh' cannot be started: its interpreter '/nowhere/python3' does not exist") !=
         std::string::npos);
   programs.write("x.sh", "#!/bin/sh\n");
   CHECK(programs.named("program: x.sh").program == programs.path("x.sh"));

@@ -23,8 +23,7 @@ std::string words_for(std::string_view text, std::string_view message, int line,
 
 TEST_CASE("words of yaml-cpp 0.7 and 0.8 become the same sentence") {
   const auto* const anchor =
-      "no anchor of this name stands before; put the value in quotes if "
-      "'*' is meant";
+      "no anchor with this name precedes; put the value in quotes if '*' is part of it";
   CHECK(words_for("a: *model", "the referenced anchor is not defined", 1, 4) == anchor);
   CHECK(words_for("a: *model", "the referenced anchor is not defined: model", 1, 4) == anchor);
   CHECK(words_for("a:\n\tb: 1", "illegal map value", 2, 3) ==

@@ -76,7 +76,7 @@ TEST_CASE("bad site files are refused with the reason") {
   CHECK(fault("shared_path: ~/runs\n") ==
         "1:14: '~/runs' is not absolute; write the path from '/', as the nodes see it");
   CHECK(fault("slurm: {job-name: x}\n") ==
-        "1:9: 'job-name' cannot be set; the job's name holds the token that finds it again");
+        "1:9: 'job-name' cannot be set; shardsweep finds its jobs by their names");
   CHECK(fault("slurm: {requeue: true}\n") ==
         "1:9: 'requeue' cannot be set; shardsweep decides about retries");
   CHECK(fault("slurm: {--account: x}\n") ==
