@@ -29,9 +29,9 @@ Result<Home> find_home(const std::string& db_option) {
     if (home.empty()) {
       const std::string user_home = environment("HOME");
       if (user_home.empty()) {
-        return fault(FaultKind::invalid_input,
-                     "neither --db, SHARDSWEEP_DB, SHARDSWEEP_HOME nor HOME says where the "
-                     "database is");
+        return fault(
+            FaultKind::invalid_input,
+            "the database has no place: set --db, SHARDSWEEP_DB, SHARDSWEEP_HOME or HOME");
       }
       home = fs::path(user_home) / ".shardsweep";
     }

@@ -148,7 +148,7 @@ std::string scheduler_text(const Trouble& one) {
   const std::string when = since(one.since);
   const std::string said = words(one.detail);
   if (one.where == "local")
-    return fmt::format("This machine can't be looked at{}: {}.", when, said);
+    return fmt::format("This machine's state cannot be read{}: {}.", when, said);
   const std::size_t space = one.where.find(' ');
   const std::string who = space == std::string::npos
                               ? "Slurm"
@@ -284,7 +284,7 @@ Result<void> TroubleFile::write(const std::vector<Trouble>& all, Timestamp now) 
   if (written != static_cast<ssize_t>(content.size()))
     return fault(FaultKind::unavailable,
                  fmt::format("cannot write the file of troubles: {}",
-                             written < 0 ? std::strerror(errno) : "not all of it"));
+                             written < 0 ? std::strerror(errno) : "only a part was written"));
   return {};
 }
 

@@ -83,7 +83,7 @@ Result<bool> Daemon::nothing_left() {
   if (busy()) return false;
   SHARDSWEEP_ASSIGN(const bool left, parts_.store.work_left());
   if (!left) return true;
-  log_warning("the database has work that this daemon did not know of: it is read again");
+  log_warning("the database has work unknown to this daemon; reading the database again");
   SHARDSWEEP_TRY(reload());
   return false;
 }

@@ -92,7 +92,8 @@ Result<DaemonLock> take_database(const DaemonParts& parts, bool take_over) {
   self.since = self.renewed = now;
   auto taken = parts.store.take_lease(self);
   if (!taken && taken.error().kind == FaultKind::busy && take_over && *holder) {
-    log_warning(fmt::format("{} in the middle of a write: ending it", describe(**holder)));
+    log_warning(fmt::format("the database is {}, in the middle of a write: ending that process",
+                            describe(**holder)));
     SHARDSWEEP_TRY(end_holder(**holder));
     taken = parts.store.take_lease(self);
   }
@@ -173,7 +174,7 @@ Result<bool> run_daemon(DaemonParts parts, const LifeOptions& options) {
   SHARDSWEEP_TRY(daemon.load());
   log_info(fmt::format("daemon {} has {}", ::getpid(), parts.home.database.string()));
   SHARDSWEEP_ASSIGN(const bool left, live(daemon, parts, options, signals));
-  log_info(left ? "nothing is left to do" : "stopped; what runs goes on");
+  log_info(left ? "nothing is left to do" : "stopped; running trials go on");
   if (!left) SHARDSWEEP_TRY(parts.store.release_lease());
   return left;
 }

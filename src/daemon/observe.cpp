@@ -93,7 +93,7 @@ void Daemon::dismiss_unsubmitted() {
     const auto channel = channel_of(allocation);
     if (!channel || (*channel)->submitted) continue;
     allocation.job_state = JobState::ended;
-    allocation.end_reason = "not wanted any more";
+    allocation.end_reason = "no longer needed";
   }
 }
 

@@ -90,7 +90,7 @@ Result<std::optional<Answer>> Daemon::serve(const Request& request) {
       return serve_clear_node(request);
     case Verb::stop:
       asked_to_stop_ = true;
-      return Answer{.text = "The daemon stops. Jobs that run go on."};
+      return Answer{.text = "The daemon stops. Running jobs go on."};
   }
   return fault(FaultKind::invalid_input, "unknown verb");
 }
@@ -289,9 +289,8 @@ Result<Answer> Daemon::serve_clear_node(const Request& request) {
   for (const std::string& name : request.names) {
     const auto node = world_.nodes.find(name);
     if (node == world_.nodes.end()) {
-      return fault(
-          FaultKind::invalid_input,
-          fmt::format("nothing speaks against a node '{}' (see shardsweep nodes)", name));
+      return fault(FaultKind::invalid_input,
+                   fmt::format("node '{}' is not in question (see shardsweep nodes)", name));
     }
     clear_node({world_, parts_.clock.now(), changes_}, node->second, request.from);
     ++answer.counts["nodes"];

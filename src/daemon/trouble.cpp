@@ -108,8 +108,8 @@ Result<void> Daemon::note_troubles(Result<void> pass) {
       folder_gone_since_ && parts_.clock.steady() - *folder_gone_since_ >= gone_limit;
   if (gone)
     return fault(FaultKind::rejected,
-                 fmt::format("the folder {} was deleted or moved: the daemon ends. Jobs that "
-                             "run go on; submit the sweep again to have them found",
+                 fmt::format("the folder {} was deleted or moved, so the daemon ends. Running "
+                             "jobs go on; submit the sweep again to find them",
                              parts_.home.dir().string()));
   return pass;
 }

@@ -312,7 +312,7 @@ void join_log(std::vector<Evidence>& evidence, int rank,
   const bool open = known != nullptr && tells_nothing(*known);
   if (!finding) {
     if (open && known->rank == rank && known->signal == 0)
-      known->cause += " (no rule of `classify` knows its log)";
+      known->cause += " (no rule of `classify` matches its log)";
     return;
   }
   if (open || (known != nullptr && finding->own)) return take_over(*known, rank, *finding);

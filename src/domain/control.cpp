@@ -179,7 +179,8 @@ Result<Control> control_of(const SweepSpec& sweep, const std::optional<Point>& e
     return control;
   }
   if (!example)
-    return fault(FaultKind::invalid_input, "the sweep has no trial whose model it could name");
+    return fault(FaultKind::invalid_input,
+                 "the sweep has no trial with a model for the control");
   control.point = *example;
   control.point.nodes = nodes;
   control.point.gpus = nodes * slots;
@@ -234,7 +235,8 @@ void take_control(Fold fold, const Policy& policy, AllocationRow& allocation, Co
     const auto known = off_among(fold.world, policy, row, figure);
     if (!known) continue;
     const std::string why = fmt::format(
-        "the control's {} at the {} ran at {:.2f} of the median of {} on as many nodes",
+        "the control's {} at the {} reached {:.2f} of the median of {} allocations with as "
+        "many nodes",
         figure.name, control_time_words.at(static_cast<std::size_t>(time)), row.*figure.ratio,
         *known);
     return give_up(fold, policy, allocation, why);

@@ -200,7 +200,7 @@ class Decider {
       }
       const auto other = world_.trials.find(one.after_oom_of);
       skip(trial, input_.now, changes_,
-           fmt::format("{} {}, and that ran out of memory.", one.cause,
+           fmt::format("{} {}, which ran out of memory.", one.cause,
                        other == world_.trials.end() ? fmt::format("trial {}", one.after_oom_of)
                                                     : other->second.slug));
     }
@@ -230,8 +230,8 @@ class Decider {
         .at = input_.now,
         .sweep = sweep.id,
         .kind = "paused",
-        .detail = fmt::format("paused: something is wrong with this machine: {} (when it is "
-                              "well: 'shardsweep nodes --clear {}', then 'shardsweep resume')",
+        .detail = fmt::format("paused: this machine is unhealthy: {}. Repair it, then run "
+                              "'shardsweep nodes --clear {}' and 'shardsweep resume'.",
                               here->second.reason, local_node)});
     return true;
   }

@@ -69,9 +69,8 @@ std::string why_replicas(const Layout& layout) {
   if (layout.dp % layout.dp_replicate != 0)
     return fmt::format("dp_replicate {} does not divide dp {}", layout.dp_replicate, layout.dp);
   if (layout.zero == 0)
-    return fmt::format("dp_replicate {} copies what ZeRO shards, and zero is 0",
-                       layout.dp_replicate);
-  return fmt::format("dp_replicate {} of dp {} leaves one rank to shard over",
+    return fmt::format("dp_replicate {} needs ZeRO 1 to 3, but zero is 0", layout.dp_replicate);
+  return fmt::format("dp_replicate {} of dp {} leaves one rank per set of shards",
                      layout.dp_replicate, layout.dp);
 }
 

@@ -133,8 +133,9 @@ void judge_ending(Fold fold, const Policy& policy, const AttemptRow& attempt, En
   const auto nodes = nodes_failed_under(fold.world, attempt.trial);
   if (static_cast<std::int64_t>(nodes.size()) < policy.layout_after) return;
   ending.outcome = Outcome::crashed;
-  ending.cause = fmt::format("failed on {} distinct nodes ({}): it is the layout; last: {}",
-                             nodes.size(), fmt::join(nodes, ", "), ending.cause);
+  ending.cause =
+      fmt::format("failed on {} distinct nodes ({}), so the layout is to blame; last: {}",
+                  nodes.size(), fmt::join(nodes, ", "), ending.cause);
   acquit_nodes(fold, policy, attempt.trial);
 }
 
@@ -325,7 +326,8 @@ struct LineFolder {
   }
   void operator()(const Revoked& revoked) const {
     if (const auto time = control_time(allocation, revoked.attempt))
-      return take_control(fold, policy, allocation, *time, {}, "there was no time left for it");
+      return take_control(fold, policy, allocation, *time, {},
+                          "no time was left for the control");
     // Given back unasked: there is no time left for it, or its lead leaves. It would come back
     // as often as it is assigned.
     if (!is_asked_for(revoked.attempt) && !allocation.draining)
@@ -395,7 +397,7 @@ Ending ending_of(const RecordsSummary& records, const AllocationRow& allocation,
   if (records.owns_flaw)
     return {.outcome = Outcome::crashed, .cause = records.flaw, .source = "runner"};
   return {.outcome = meaning_of_end(allocation).value_or(Outcome::lost),
-          .cause = "its allocation is gone: " + why,
+          .cause = "its allocation has ended: " + why,
           .source = allocation.end_outcome ? "scheduler" : "daemon"};
 }
 

@@ -72,7 +72,7 @@ struct SchedulerFolder {
       put(fold, *row);
       add_event(fold, {.allocation = row->id, .kind = "refused", .detail = event.why});
       // It may be that there are too few nodes without those that are out.
-      if (row->probe_of.empty()) let_all_in(fold, "a job without it was refused");
+      if (row->probe_of.empty()) let_all_in(fold, "a job that excluded it was refused");
     }
   }
   void operator()(const SubmitDeferred& event) const {
@@ -160,7 +160,7 @@ struct SchedulerFolder {
         row->submission = Submission::unknown;
         row->job_id.clear();
       }
-      if (row->end_reason.empty()) row->end_reason = "its job is not there any more";
+      if (row->end_reason.empty()) row->end_reason = "its job no longer exists";
       put(fold, *row);
     }
   }
@@ -180,7 +180,7 @@ void submit_again(Fold fold, AllocationRow& row) {
   put(fold, row);
   add_event(fold, {.allocation = row.id,
                    .kind = "submitted again",
-                   .detail = "no job with its token is there"});
+                   .detail = "no job with its token exists"});
 }
 
 void fold_scheduler(Fold fold, const SchedulerEvent& event) {

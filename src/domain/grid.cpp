@@ -60,7 +60,7 @@ std::string place(const SourcePosition& position, const std::string& sweep) {
 Result<void> check_axis(const SweepSpec& sweep, const AxisValues& axis,
                         std::set<std::string_view>& seen) {
   if (!seen.insert(axis.axis->name).second) {
-    return fault(FaultKind::invalid_input, fmt::format("sweep '{}': axis '{}' stands twice",
+    return fault(FaultKind::invalid_input, fmt::format("sweep '{}': axis '{}' appears twice",
                                                        sweep.name, axis.axis->name));
   }
   if (!axis.automatic && axis.values.empty()) {

@@ -96,7 +96,7 @@ std::optional<std::string> Manners::outside_hours(const SweepFacts& facts,
   const std::int32_t open = open_for_min(hours, clock_.minute);
   const double left_s = open * 60.0 - clock_.second;
   if (open >= minutes_of_week || left_s >= needed_s + slack_s) return std::nullopt;
-  return fmt::format("limits.hours end {}: the {:.0f} min that are left are too short",
+  return fmt::format("limits.hours end {}: the remaining {:.0f} min are too short",
                      week_time_text(clock_.minute + open), left_s / 60);
 }
 
@@ -112,7 +112,7 @@ std::optional<std::string> Manners::queue_is_full(const SweepFacts& facts,
       return qos_of(other, own) == qos;
     };
     if (count(same, false) < by_qos->second) return std::nullopt;
-    return fmt::format("Slurm lets you have {} in the queue (QOS '{}'): they are there",
+    return fmt::format("Slurm allows you {} in the queue (QOS '{}'), and you have as many",
                        jobs_text(by_qos->second), qos);
   }
   if (by_account == facts.site.accounts.end() || !by_account->second.most_jobs)
@@ -121,7 +121,7 @@ std::optional<std::string> Manners::queue_is_full(const SweepFacts& facts,
     return account_of(other, own) == account;
   };
   if (count(same, false) < *by_account->second.most_jobs) return std::nullopt;
-  return fmt::format("Slurm lets you have {} in the queue (account '{}'): they are there",
+  return fmt::format("Slurm allows you {} in the queue (account '{}'), and you have as many",
                      jobs_text(*by_account->second.most_jobs), account);
 }
 
@@ -139,7 +139,7 @@ std::optional<std::string> Manners::share_is_used(const SweepFacts& facts,
     const std::int64_t ours = found->second.nodes * share / 100;
     if (nodes > ours) {
       return fmt::format(
-          "limits.partition_share: {}% of the {} nodes of '{}' are {}, and a trial needs {}",
+          "limits.partition_share: {}% of the {} nodes of '{}' is {}, but a trial needs {}",
           share, found->second.nodes, name, ours, nodes);
     }
     const auto same = [&](const SweepFacts& other, std::int32_t own) {
@@ -147,8 +147,8 @@ std::optional<std::string> Manners::share_is_used(const SweepFacts& facts,
     };
     if (const std::int64_t held = count(same, true); held + nodes > ours) {
       return fmt::format(
-          "limits.partition_share: of the {} nodes of '{}' that are ours {} are asked for "
-          "already, and a trial needs {}",
+          "limits.partition_share: {} nodes of '{}' may be used and {} are requested already; "
+          "a trial needs {}",
           ours, name, held, nodes);
     }
   }

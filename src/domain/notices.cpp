@@ -78,9 +78,10 @@ void Watcher::look_failed(const std::string& why, Timestamp now) {
 
 void Watcher::look_succeeded(Timestamp now) {
   if (std::exchange(blind_told_, false))
-    notices_.push_back(
-        {NotifyEvent::blind, "",
-         fmt::format("sees again, after {:.0f} min", elapsed_s(*blind_since_, now) / 60), now});
+    notices_.push_back({NotifyEvent::blind, "",
+                        fmt::format("the scheduler answers again after {:.0f} min",
+                                    elapsed_s(*blind_since_, now) / 60),
+                        now});
   blind_since_.reset();
 }
 
@@ -97,11 +98,11 @@ void Watcher::see_stalls(const World& world, const Policy& policy, Timestamp now
     if (elapsed_s(since, now) < policy.stall_s) {
       stalled_.erase(sweep.id);
     } else if (stalled_.insert(sweep.id).second) {
-      notices_.push_back({NotifyEvent::stalled, sweep.name,
-                          fmt::format("sweep '{}' holds nodes and has started and ended "
-                                      "nothing for {:.0f} min",
-                                      sweep.name, elapsed_s(since, now) / 60),
-                          now});
+      notices_.push_back(
+          {NotifyEvent::stalled, sweep.name,
+           fmt::format("sweep '{}' holds nodes, but no attempt started or ended for {:.0f} min",
+                       sweep.name, elapsed_s(since, now) / 60),
+           now});
     }
   }
 }

@@ -23,7 +23,7 @@ std::optional<double> metric(const std::map<std::string, double, std::less<>>& m
 std::string differs(std::string_view what, std::optional<double> got,
                     std::optional<std::int64_t> wanted) {
   if (!got || !wanted || std::llround(*got) == *wanted) return "";
-  return fmt::format("{} {} where the plan has {}", what, std::llround(*got), *wanted);
+  return fmt::format("{} is {}, but the plan has {}", what, std::llround(*got), *wanted);
 }
 
 bool agree(double a, double b) {
@@ -32,7 +32,7 @@ bool agree(double a, double b) {
 
 std::string loss_alone(std::optional<double> loss, std::vector<double> others) {
   if (!loss) return "";
-  if (!std::isfinite(*loss)) return "the loss is no number";
+  if (!std::isfinite(*loss)) return "the loss is not a number";
   if (others.size() < least_others) return "";
   std::sort(others.begin(), others.end());
   const double middle = others[others.size() / 2];
@@ -43,8 +43,9 @@ std::string loss_alone(std::optional<double> loss, std::vector<double> others) {
       2 * with_middle <= static_cast<std::ptrdiff_t>(others.size()))
     return "";
   if (agree(*loss, middle)) return "";
-  return fmt::format("loss {:.4g} where {} other layouts have {:.4g} after the same train step",
-                     *loss, with_middle, middle);
+  return fmt::format(
+      "the loss is {:.4g}, but {} other layouts have {:.4g} after the same train step", *loss,
+      with_middle, middle);
 }
 
 }  // namespace
@@ -54,8 +55,8 @@ std::string why_other_runner(const RunnerName& trials, const RunnerName& said) {
                      !trials.version.empty() && !said.version.empty();
   if (!known || trials.name != said.name || trials.version == said.version) return "";
   return fmt::format(
-      "measured by {} {}, and this trial is of version {}; submit the sweep again", said.name,
-      said.version, trials.version);
+      "measured by {} {}, but the trial belongs to version {}; submit the sweep again",
+      said.name, said.version, trials.version);
 }
 
 std::string why_implausible(const std::map<std::string, double, std::less<>>& metrics,

@@ -36,7 +36,7 @@ void judge_silence(Fold fold, const Policy& policy, AllocationRow& allocation) {
     if (seconds_between(allocation.quiet_since, fold.now) <= half_s) return;
     allocation.end_outcome = Outcome::node_failure;
     allocation.end_reason =
-        fmt::format("no word from its lead for {:.0f} s, while its job runs",
+        fmt::format("its lead wrote nothing for {:.0f} s, but its job still runs",
                     silence_s(allocation, fold.now));
     fold.changes.emplace_back(AddEvent{.at = fold.now,
                                        .sweep = allocation.sweep,

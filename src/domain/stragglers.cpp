@@ -57,13 +57,14 @@ NodeCharge charge_of(const NodePace& pace, bool slow, const AttemptRow& attempt,
   const auto shown = std::min(pace.peers.size(), most_peers_kept);
   const std::vector<std::string> peers(pace.peers.begin(),
                                        pace.peers.begin() + static_cast<std::ptrdiff_t>(shown));
-  NodeCharge charge{.at = now,
-                    .kind = std::string(slow ? slower : on_pace),
-                    .trial = attempt.trial,
-                    .attempt = attempt.id,
-                    .detail = fmt::format("its slowest rank needed {:.2f} times what those of "
-                                          "its peers did",
-                                          pace.ratio)};
+  NodeCharge charge{
+      .at = now,
+      .kind = std::string(slow ? slower : on_pace),
+      .trial = attempt.trial,
+      .attempt = attempt.id,
+      .detail = fmt::format(
+          "its slowest rank needed {:.2f} times as long as the slowest ranks of its peers",
+          pace.ratio)};
   charge.ratio = pace.ratio;
   charge.peers = fmt::format("{}", fmt::join(peers, ","));
   return charge;
@@ -78,13 +79,12 @@ void find_straggler(Fold fold, const Policy& policy, const AttemptRow& attempt,
       });
   const auto slow = slowness(node, policy, fold.now);
   if (known || !slow) return;
-  NodeCharge finding{
-      .at = fold.now,
-      .kind = std::string(slow_node),
-      .detail = fmt::format("needs {:.2f} times what its peers do for the same work, in {} of "
-                            "{} attempts beside {}",
-                            slow->ratio, slow->attempts, slow->compared,
-                            fmt::join(slow->peers, ", "))};
+  NodeCharge finding{.at = fold.now,
+                     .kind = std::string(slow_node),
+                     .detail = fmt::format("needs {:.2f} times as long as its peers for the "
+                                           "same work, in {} of {} attempts beside {}",
+                                           slow->ratio, slow->attempts, slow->compared,
+                                           fmt::join(slow->peers, ", "))};
   finding.ratio = slow->ratio;
   const auto trial = fold.world.trials.find(attempt.trial);
   fold.changes.emplace_back(

@@ -101,8 +101,7 @@ class Suggester {
     const auto samples = std::max<std::int64_t>(1, tokens / request_.seq_len);
     return fault(
         FaultKind::invalid_input,
-        fmt::format("a global batch of {} tokens is no multiple of seq_len {}: {} or {} "
-                    "would be",
+        fmt::format("a global batch of {} tokens is not a multiple of seq_len {}; use {} or {}",
                     grouped(tokens), request_.seq_len, grouped(samples * request_.seq_len),
                     grouped((samples + 1) * request_.seq_len)));
   }

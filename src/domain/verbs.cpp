@@ -16,14 +16,14 @@ namespace {
 
 using enum SweepEffect;
 
-constexpr std::string_view was_imported = "'{}' was imported. Nothing of it can run.";
+constexpr std::string_view was_imported = "'{}' was imported. Its trials cannot run.";
 constexpr std::string_view is_paused =
     "'{0}' is paused: its trials wait. `shardsweep resume {0}` runs them.";
 
 // Rows: Action. Columns: active, paused, done, cancelled, imported.
 constexpr std::array<std::array<SweepRule, 5>, 7> sweep_rules{{
     // pause
-    {{{pause, "'{}' is paused. What runs now ends by itself."},
+    {{{pause, "'{}' is paused. Running trials end by themselves."},
       {unchanged, "'{}' was paused already."},
       {unchanged, "'{}' is done: there is nothing to pause."},
       {unchanged, "'{}' is cancelled: there is nothing to pause."},

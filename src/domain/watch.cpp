@@ -125,15 +125,15 @@ std::optional<WatchVerdict> AttemptWatch::judge(double now_s) const {
   if (spec_.slow_limit_s > 0 && total_s > spec_.slow_limit_s) {
     return WatchVerdict{
         Outcome::timeout,
-        fmt::format("slow: not over after {:.1f} s, where {:.3g} s were predicted (limit {:g} "
-                    "s), and it advances: last record: {}, last progress {:.1f} s ago",
+        fmt::format("slow: still running after {:.1f} s (predicted {:.3g} s, limit {:g} s), "
+                    "but advancing; last record: {}, last progress {:.1f} s ago",
                     total_s, spec_.predicted_s, spec_.slow_limit_s, last_record_, still_s)};
   }
   if (spec_.attempt_limit_s > 0 && total_s > spec_.attempt_limit_s) {
     return WatchVerdict{
         Outcome::timeout,
-        fmt::format("not over after {:.1f} s (limit {:g} s), in phase '{}', last record: {}, "
-                    "last progress {:.1f} s ago",
+        fmt::format("still running after {:.1f} s (limit {:g} s), in phase '{}', last record: "
+                    "{}, last progress {:.1f} s ago",
                     total_s, spec_.attempt_limit_s, phase_, last_record_, still_s)};
   }
   return std::nullopt;

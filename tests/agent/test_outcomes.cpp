@@ -113,7 +113,7 @@ TEST_CASE("an attempt that is not over in its time is a timeout") {
   allocation.every.attempt_limit_s = 0.3;
   const Ended ended = outcome_of(allocation, {"hang"});
   CHECK(ended.outcome == Outcome::timeout);
-  CHECK(ended.cause.starts_with("not over after 0."));
+  CHECK(ended.cause.starts_with("still running after 0."));
 }
 
 TEST_CASE("a rank that dies of a signal names it") {
@@ -130,7 +130,7 @@ TEST_CASE("an unknown exit code quotes what the rank printed last") {
   CHECK(ended.outcome == Outcome::crashed);
   CHECK(ended.exit_code == 3);
   CHECK(ended.cause ==
-        "rank 0 exited with 3: no such option (no rule of `classify` knows its log)");
+        "rank 0 exited with 3: no such option (no rule of `classify` matches its log)");
 }
 
 TEST_CASE("what a rank printed explains an exit code that says nothing") {

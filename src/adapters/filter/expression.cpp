@@ -94,11 +94,11 @@ class Reader {
     if (allowed.find(c) == std::string_view::npos) {
       if (c == ';') return refuse("a second statement is not allowed, only an expression");
       if (c == '?' || c == ':' || c == '@' || c == '$')
-        return refuse(fmt::format("a parameter ('{}') has no value here", c));
+        return refuse(fmt::format("parameters such as '{}' are not allowed", c));
       const auto byte = static_cast<unsigned char>(c);
       const bool plain = byte > 0x20 && byte < 0x7f;
-      return refuse(plain ? fmt::format("'{}' has no meaning here", c)
-                          : fmt::format("the byte 0x{:02x} has no meaning here", byte));
+      return refuse(plain ? fmt::format("'{}' is not allowed here", c)
+                          : fmt::format("the byte 0x{:02x} is not allowed here", byte));
     }
     ++at_;
     return {};

@@ -64,7 +64,7 @@ Result<Response> result_of(Transfer& transfer, CURLcode code) {
   }
   if (transfer.overlong) {
     return fault(FaultKind::unavailable,
-                 fmt::format("{} answered with more than fits", transfer.request.path));
+                 fmt::format("the answer to {} is too large", transfer.request.path));
   }
   const std::string said(transfer.error.data());
   return fault(kind_of(code),

@@ -139,9 +139,8 @@ class Webhook final : public Notifier {
     if (!settings_.header_file.empty()) {
       SHARDSWEEP_ASSIGN(std::string header, read_secret(settings_.header_file));
       if (header.find(": ") == std::string::npos)
-        return fault(
-            FaultKind::rejected,
-            fmt::format("'{}' holds no header: write 'Name: value'", settings_.header_file));
+        return fault(FaultKind::rejected, fmt::format("'{}' has no header: write 'Name: value'",
+                                                      settings_.header_file));
       request.headers.push_back(std::move(header));
     }
     path_ = address.path;
@@ -161,7 +160,8 @@ class Webhook final : public Notifier {
     waiting_.pop_front();
     if (dropped_ > 0)
       said.push_back(
-          fmt::format("notify: {} notices were too many", std::exchange(dropped_, 0)));
+          fmt::format("notify: {} notices were dropped, because too many were waiting",
+                      std::exchange(dropped_, 0)));
   }
 
   void fail(const std::string& why, std::vector<std::string>& said) {

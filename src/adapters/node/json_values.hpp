@@ -67,7 +67,7 @@ inline bool read_value(const Json& value, bool& out) {
 inline Result<Json> parse_object(std::string_view text, std::size_t limit) {
   if (text.size() > limit) return tl::unexpected(malformed(text, "too long"));
   Json object = Json::parse(text, nullptr, false);
-  if (!object.is_object()) return tl::unexpected(malformed(text, "no JSON object"));
+  if (!object.is_object()) return tl::unexpected(malformed(text, "not a JSON object"));
   return object;
 }
 

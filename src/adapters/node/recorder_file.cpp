@@ -78,7 +78,7 @@ Result<RecorderReading> decode_recorder_reading(std::string_view text) {
   const PlainJson object = PlainJson::parse(text, nullptr, false);
   if (!object.is_object())
     return fault(FaultKind::corrupt,
-                 "no JSON object: '" + std::string(text.substr(0, 60)) + "'");
+                 "not a JSON object: '" + std::string(text.substr(0, 60)) + "'");
   RecorderReading reading;
   reading.guilty = ranks_in(object, "guilty");
   reading.why = text_in(object, "why");

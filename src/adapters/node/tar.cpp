@@ -209,7 +209,9 @@ class TarReader {
   }
 
  private:
-  Fault broken() const { return {FaultKind::corrupt, path_.string() + " is no whole pack"}; }
+  Fault broken() const {
+    return {FaultKind::corrupt, path_.string() + " is not a complete pack"};
+  }
 
   Result<void> read_exactly(char* buffer, std::size_t size) {
     while (size > 0) {

@@ -130,7 +130,7 @@ class PlainReader {
     for (const auto& field : config::model_fields()) {
       if (shape.spec.*field.member == 0) {
         return table_.refuse_header(
-            fmt::format("model {}: no row says '{}', and there is no preset of that name",
+            fmt::format("model {}: no row has '{}', and no preset has this name",
                         in_quotes(name), field.name));
       }
     }
@@ -174,8 +174,8 @@ class PlainReader {
     if (!dp_said && point.gpus > 0) {
       if (point.gpus % slice != 0) {
         return table_.refuse_row(
-            row, fmt::format("no dp, and {} GPUs are no multiple of tp {} x pp {}", point.gpus,
-                             layout.tp, layout.pp));
+            row, fmt::format("dp is missing, and {} GPUs cannot be divided by tp {} x pp {}",
+                             point.gpus, layout.tp, layout.pp));
       }
       layout.dp = static_cast<std::int32_t>(point.gpus / slice);
     }

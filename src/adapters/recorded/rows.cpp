@@ -28,8 +28,8 @@ Result<void> SweepBuilder::check_shape(std::size_t row, const ModelSpec& model) 
   const auto refuse = [&](std::string_view name, std::int64_t value, std::string_view by,
                           std::int64_t divisor) {
     return table_.refuse_row(
-        row, fmt::format("model '{}': '{}' ({}) is no multiple of '{}' ({})", model.name, name,
-                         value, by, divisor));
+        row, fmt::format("model '{}': '{}' ({}) is not a multiple of '{}' ({})", model.name,
+                         name, value, by, divisor));
   };
   if (model.heads % model.kv_heads != 0)
     return refuse("heads", model.heads, "kv_heads", model.kv_heads);
@@ -60,10 +60,11 @@ Result<void> SweepBuilder::place(std::size_t row, RecordedRun& run, std::int64_t
     }
   }
   if (nodes == 0)
-    return table_.refuse_row(row, "how many nodes? neither the row nor a cluster says it");
+    return table_.refuse_row(
+        row, "the number of nodes is missing; add a column 'nodes' or give a cluster");
   if (world % nodes != 0) {
-    return table_.refuse_row(row,
-                             fmt::format("{} GPUs are no multiple of {} nodes", world, nodes));
+    return table_.refuse_row(
+        row, fmt::format("{} GPUs cannot be divided by {} nodes", world, nodes));
   }
   run.nodes = static_cast<std::int32_t>(nodes);
   point.nodes = per_node > 0 && world < per_node ? 0 : run.nodes;

@@ -36,7 +36,7 @@ Result<CsvTable> CsvTable::read(const std::filesystem::path& file, config::Sourc
   SHARDSWEEP_ASSIGN(table.cells_,
                     config::parse_csv(source, {most_table_bytes, most_table_cells}));
   if (table.cells_.empty())
-    return tl::unexpected(source.fault_at(0, 0, "holds no header: names of columns"));
+    return tl::unexpected(source.fault_at(0, 0, "has no header line; name the columns in it"));
   for (auto& row : table.cells_) {
     for (auto& cell : row) {
       cell.text = std::string(trimmed(cell.text));
@@ -49,7 +49,7 @@ Result<CsvTable> CsvTable::read(const std::filesystem::path& file, config::Sourc
       return refuse(cell, fmt::format("control character in a column's name: {}",
                                       config::in_quotes(cell.text)));
     if (!table.by_name_.emplace(cell.text, table.names_.size()).second) {
-      return refuse(cell, fmt::format("the column {} stands twice in the header",
+      return refuse(cell, fmt::format("the header names the column {} twice",
                                       config::in_quotes(cell.text)));
     }
     table.names_.push_back(cell.text);
@@ -82,8 +82,8 @@ Result<std::int64_t> read_whole(const YamlNode& cell, std::string_view column,
   }
   const auto whole = static_cast<std::int64_t>(*value);
   if (whole < least || whole > most) {
-    return refuse(cell,
-                  fmt::format("'{}' is {}, it has to be {} to {}", column, whole, least, most));
+    return refuse(
+        cell, fmt::format("'{}' is {}; it must be from {} to {}", column, whole, least, most));
   }
   return whole;
 }

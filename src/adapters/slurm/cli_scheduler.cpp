@@ -64,7 +64,7 @@ Result<std::string> output_of(Result<CommandOutput> done, std::string_view progr
   if (done->exit_code != 0 || done->truncated) {
     return fault(FaultKind::unavailable,
                  done->truncated
-                     ? fmt::format("{} printed more than fits", program)
+                     ? fmt::format("the output of {} is too large", program)
                      : fmt::format("{} ended with {}: {}", program,
                                    done->signal != 0 ? -done->signal : done->exit_code,
                                    first_line(done->err)));

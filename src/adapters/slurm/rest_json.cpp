@@ -30,7 +30,7 @@ Result<Json> parse(std::string_view text) {
   if (json.is_discarded() || !json.is_object()) {
     return fault(
         FaultKind::unavailable,
-        fmt::format("slurmrestd answered with no JSON object: '{}'", text.substr(0, 100)));
+        fmt::format("slurmrestd's answer is not a JSON object: '{}'", text.substr(0, 100)));
   }
   return json;
 }
@@ -407,9 +407,9 @@ SchedulerEvent read_rest_submission(const std::string& token, long status,
   if (!json) return SubmitUnknown{token, json.error().what};
   const auto id = json->find("job_id");
   if (const auto ignored = ignored_field(*json)) {
-    return SubmitRefused{token, fmt::format("slurmrestd starts the job without a field that it "
-                                            "does not know: {}",
-                                            *ignored)};
+    return SubmitRefused{
+        token, fmt::format("slurmrestd does not know a field of the job and ignores it: {}",
+                           *ignored)};
   }
   if (id != json->end() && number_of(*id) > 0)
     return SubmitAccepted{token, std::to_string(number_of(*id))};

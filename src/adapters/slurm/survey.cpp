@@ -53,7 +53,7 @@ Result<void> Survey::take(const Result<CommandOutput>& output) {
     return fault(FaultKind::unavailable,
                  fmt::format("{} ended with {}: {}", program,
                              output->signal != 0 ? -output->signal : output->exit_code,
-                             output->truncated ? "it printed more than fits" : said));
+                             output->truncated ? "its output is too large" : said));
   }
   switch (topic_) {
     case Topic::accounts:

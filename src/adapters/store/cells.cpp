@@ -89,7 +89,8 @@ class Gatherer {
     key.spared = row.integer(12) != 0;
     key.runner = runners_.see(row.view(7), row.view(8), row.view(9), ranked, run.trial);
     if (runners_.size() > most_runners)
-      fail(FaultKind::invalid_input, "too many models, runners and versions of them");
+      fail(FaultKind::invalid_input,
+           "too many models, runners and versions; select fewer with --where");
     // 20 + 20 + 12 + 1 + 8 bits: the key is the number, nothing is lost.
     auto& gathered = find(key);
     ++gathered.trials;

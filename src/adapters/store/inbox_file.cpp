@@ -175,7 +175,7 @@ const std::vector<std::string>& imported_columns() {
 
 Submitted read_submission(Database& inbox) {
   if (inbox.integer("PRAGMA application_id") != inbox_application_id)
-    fail(FaultKind::invalid_input, fmt::format("{} is no submission", inbox.name()));
+    fail(FaultKind::invalid_input, fmt::format("{} is not a submission", inbox.name()));
   const auto version = inbox.integer("PRAGMA user_version");
   if (version != inbox_version) {
     fail(FaultKind::rejected,

@@ -33,10 +33,9 @@ LeaseHolder Lease::take(LeaseHolder claim) {
 
 void Lease::renew(Timestamp now) {
   if (database_.has_moved()) {
-    fail(FaultKind::rejected,
-         fmt::format("{} is no longer the file that was opened (removed, renamed or replaced): "
-                     "what is written now would be lost",
-                     database_.name()));
+    fail(FaultKind::rejected, fmt::format("{} was removed, renamed or replaced after it was "
+                                          "opened: further writes would be lost",
+                                          database_.name()));
   }
   Transaction transaction(database_);
   check();

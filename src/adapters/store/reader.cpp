@@ -114,7 +114,7 @@ std::string without_name(const Database& database, const std::string& words) {
 Statement only_statement(Database& database, const std::string& text) {
   std::string_view rest;
   Statement statement(database, text, rest);
-  if (statement.empty()) fail(FaultKind::invalid_input, "there is no statement");
+  if (statement.empty()) fail(FaultKind::invalid_input, "the statement is empty");
   while (!rest.empty()) {
     const auto before = rest;
     if (!Statement(database, before, rest).empty())
@@ -122,15 +122,15 @@ Statement only_statement(Database& database, const std::string& text) {
   }
   if (!statement.only_reads())
     fail(FaultKind::rejected, "only SELECT is allowed: readers don't write");
-  if (statement.parameters() != 0)
-    fail(FaultKind::invalid_input, "a parameter has no value here");
+  if (statement.parameters() != 0) fail(FaultKind::invalid_input, "parameters are not allowed");
   return statement;
 }
 
 }  // namespace
 
 Table query(Database& database, const std::string& text) {
-  if (text.find('\0') != std::string::npos) fail(FaultKind::invalid_input, "SQL holds no NUL");
+  if (text.find('\0') != std::string::npos)
+    fail(FaultKind::invalid_input, "the statement contains a NUL byte");
   const Authorizer authorizer(database, Allowed::query);
   try {
     auto statement = only_statement(database, text);

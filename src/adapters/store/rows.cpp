@@ -184,7 +184,8 @@ std::optional<Outcome> read_outcome(const Statement::Use& row, int column) {
 std::size_t word_index(std::span<const std::string_view> words, std::string_view text) {
   const auto found = std::find(words.begin(), words.end(), text);
   if (found == words.end())
-    fail(FaultKind::corrupt, fmt::format("'{}' is none of {}", text, fmt::join(words, ", ")));
+    fail(FaultKind::corrupt,
+         fmt::format("'{}' is not one of {}", text, fmt::join(words, ", ")));
   return static_cast<std::size_t>(found - words.begin());
 }
 

@@ -35,7 +35,7 @@ void refuse_strangers(Database& database, std::int64_t version, std::int64_t kno
   if (version > known) {
     fail(FaultKind::rejected,
          fmt::format("{} was written by a newer shardsweep (schema version {}, this program "
-                     "knows {}): use that one, or another --db",
+                     "knows {}): use that version, or another --db",
                      database.name(), version, known));
   }
 }

@@ -113,7 +113,7 @@ void try_expression(const std::string& where, const std::vector<std::string>& na
     if (const auto colon = words.find(": "); colon != std::string::npos)
       words.erase(0, colon + 2);
     if (words.find("no such column") != std::string::npos)
-      words += fmt::format("; text stands in 'single quotes', and the names are {}",
+      words += fmt::format("; write text in 'single quotes'; the names are {}",
                            fmt::join(names, ", "));
     refuse(filter::syntax_in_words(std::move(words), where));
   }

@@ -44,8 +44,9 @@ bool is_state(std::string_view text) {
 }
 
 tl::unexpected<Fault> garbage(std::string_view program, std::string_view line) {
-  return fault(FaultKind::unavailable, fmt::format("{} printed a line that is no job: '{}'",
-                                                   program, line.substr(0, 200)));
+  return fault(FaultKind::unavailable,
+               fmt::format("{} printed a line that does not describe a job: '{}'", program,
+                           line.substr(0, 200)));
 }
 
 /// What may stand after a known word of sacct: "CANCELLED+" where a column was too narrow.
@@ -124,12 +125,11 @@ constexpr std::array<ReasonRow, 27> reasons{{
     {"Dependency", false, "waits for another job"},
     {"DependencyNeverSatisfied", true, "waits for a job that has failed"},
     {"BeginTime", false, "its begin time has not come"},
-    {"launch failed requeued held", true,
-     "the node's prolog failed and Slurm holds it for ever"},
-    {"JobHeldUser", false, "held: 'scontrol release' lets it go"},
+    {"launch failed requeued held", true, "the node's prolog failed, so Slurm holds the job"},
+    {"JobHeldUser", false, "held: 'scontrol release' releases it"},
     {"JobHeldAdmin", false, "held by an administrator: ask them"},
-    {"JobHoldMaxRequeue", true, "it was started too often and is held for ever"},
-    {"BadConstraints", true, "no node has what it asks for: see the site file's constraint"},
+    {"JobHoldMaxRequeue", true, "Slurm holds the job, because it was started too often"},
+    {"BadConstraints", true, "no node fits its request: see the site file's constraint"},
     {"ReqNodeNotAvail", false,
      "a node that it needs is down, drained or reserved: see 'sinfo -R'"},
     {"NodeDown", false, "a node that it needs is down: see 'sinfo -R'"},
@@ -144,14 +144,14 @@ constexpr std::array<ReasonRow, 27> reasons{{
     {"Reservation", false, "waits for its reservation to begin"},
     {"InvalidAccount", true, "its account is not valid: see the site file's account"},
     {"InvalidQOS", true, "its QOS is not valid: see the site file's qos"},
-    {"QOSMaxJobsPerUserLimit", false, "you run as many jobs as the QOS lets you"},
-    {"QOSMaxNodePerUserLimit", false, "you use as many nodes as the QOS lets you"},
-    {"QOSGrpNodeLimit", false, "the QOS has no more nodes for its group"},
+    {"QOSMaxJobsPerUserLimit", false, "you have reached the QOS's limit of running jobs"},
+    {"QOSMaxNodePerUserLimit", false, "you have reached the QOS's limit of nodes"},
+    {"QOSGrpNodeLimit", false, "the QOS has reached its limit of nodes"},
     {"QOSMaxWallDurationPerJobLimit", false,
      "it asks for more time than the QOS allows: set lane.max_time"},
     {"AssocGrpGRESMinutes", false, "the account's GPU minutes are spent"},
-    {"AssocMaxJobsLimit", false, "you run as many jobs as your account lets you"},
-    {"AssocGrpNodeLimit", false, "your account has no more nodes"},
+    {"AssocMaxJobsLimit", false, "you have reached your account's limit of running jobs"},
+    {"AssocGrpNodeLimit", false, "your account has reached its limit of nodes"},
 }};
 
 const ReasonRow* find_reason(std::string_view reason) {

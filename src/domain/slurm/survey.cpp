@@ -34,9 +34,8 @@ Result<void> each_line(std::string_view text, std::string_view program, std::siz
     if (line.empty()) continue;
     const auto fields = split(line, bar);
     if (fields.size() != parts || !take(fields)) {
-      return fault(FaultKind::unavailable,
-                   fmt::format("{} printed a line that is none of its answers: '{}'", program,
-                               line.substr(0, 200)));
+      return fault(FaultKind::unavailable, fmt::format("{} printed an unexpected line: '{}'",
+                                                       program, line.substr(0, 200)));
     }
   }
   return {};

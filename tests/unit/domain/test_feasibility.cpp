@@ -148,9 +148,9 @@ TEST_CASE("replicas divide dp and shardbench needs shards to copy") {
   CHECK(verdict(sweep, replicated(16, 1)) ==
         "dp_replicate: dp_replicate 16 does not divide dp 8");
   CHECK(verdict(sweep, replicated(2, 0)) ==
-        "dp_replicate: dp_replicate 2 copies what ZeRO shards, and zero is 0");
+        "dp_replicate: dp_replicate 2 needs ZeRO 1 to 3, but zero is 0");
   CHECK(verdict(sweep, replicated(8, 1)) ==
-        "dp_replicate: dp_replicate 8 of dp 8 leaves one rank to shard over");
+        "dp_replicate: dp_replicate 8 of dp 8 leaves one rank per set of shards");
   sweep.runner.name = "torchtitan";
   CHECK(verdict(sweep, replicated(8, 0)) == "feasible");
   CHECK(verdict(sweep, replicated(3, 0)) ==

@@ -201,7 +201,7 @@ TEST_CASE("the innermost scope says whether nodes or gpus give the world") {
 
 TEST_CASE("what makes no grid is a fault that says so") {
   CHECK(fault_of(sweep_of(small_model(), {values("tp", {1}), values("tp", {2})})) ==
-        "sweep 'test': axis 'tp' stands twice");
+        "sweep 'test': axis 'tp' appears twice");
   CHECK(fault_of(sweep_of(small_model(), {values("tp", {})})) ==
         "sweep 'test': axis 'tp' has no values");
   CHECK(fault_of(sweep_of(small_model(), {automatic("grad_accum")})) ==

@@ -167,7 +167,7 @@ TEST_CASE("an exit that no rule explains says so") {
   const auto verdict = classify(evidence, false);
   CHECK(verdict.outcome == Outcome::crashed);
   CHECK(verdict.first.cause ==
-        "rank 3 exited with 1: last words (no rule of `classify` knows its log)");
+        "rank 3 exited with 1: last words (no rule of `classify` matches its log)");
 }
 
 TEST_CASE("a record is believed and what its log says besides is shown") {

@@ -60,10 +60,9 @@ TEST_CASE("a share of a partition is not exceeded") {
   s.limits().partition_share = 50;
   s.trials(1, 10);
   CHECK(s.made() == 4);
-  CHECK(
-      s.held() ==
-      "limits.partition_share: of the 4 nodes of 'main' that are ours 4 are asked for already, "
-      "and a trial needs 1");
+  CHECK(s.held() ==
+        "limits.partition_share: 4 nodes of 'main' may be used and 4 are requested already; a "
+        "trial needs 1");
   CHECK(std::any_of(s.changes.begin(), s.changes.end(), [&](const Change& change) {
     const auto* sweep = std::get_if<SetSweep>(&change);
     return sweep != nullptr && sweep->held == s.held();
@@ -76,7 +75,7 @@ TEST_CASE("what can never fit into the share says so") {
   s.trials(8, 1);
   CHECK(s.made() == 0);
   CHECK(s.held() ==
-        "limits.partition_share: 50% of the 8 nodes of 'main' are 4, and a trial needs 8");
+        "limits.partition_share: 50% of the 8 nodes of 'main' is 4, but a trial needs 8");
 }
 
 TEST_CASE("a share is of the partition that the site names for the node count") {
@@ -218,7 +217,7 @@ TEST_CASE("an allocation ends before the hours do and can wait for its nodes bef
   SUBCASE("but nothing that could not end") {
     s.hours("20:00-08:00", 32 * hour - 5);
     CHECK(s.made() == 0);
-    CHECK(s.held() == "limits.hours end Tue 08:00: the 5 min that are left are too short");
+    CHECK(s.held() == "limits.hours end Tue 08:00: the remaining 5 min are too short");
   }
   SUBCASE("and no deadline where hours never end") {
     s.hours("00:00-24:00", 5);
@@ -235,13 +234,14 @@ TEST_CASE("no more jobs than Slurm lets one have") {
     s.facts().site.accounts = {{"lab", {3, "normal"}}};
     CHECK(s.made() == 3);
     CHECK(s.held() ==
-          "Slurm lets you have 3 jobs in the queue (account 'lab'): they are there");
+          "Slurm allows you 3 jobs in the queue (account 'lab'), and you have as many");
   }
   SUBCASE("by QOS, whose limit takes the place of the account's") {
     s.facts().site.accounts = {{"lab", {3, "normal"}}};
     s.facts().site.most_jobs_by_qos = {{"normal", 1}, {"long", 5}};
     CHECK(s.made() == 1);
-    CHECK(s.held() == "Slurm lets you have 1 job in the queue (QOS 'normal'): they are there");
+    CHECK(s.held() ==
+          "Slurm allows you 1 job in the queue (QOS 'normal'), and you have as many");
     s.facts().qos = {{.value = "long"}};
     CHECK(s.made() == 5);
   }

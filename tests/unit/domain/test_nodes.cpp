@@ -130,7 +130,7 @@ TEST_CASE("a trial that takes three nodes with it is to blame and they come back
   CHECK(nodes_out(c.world).empty());
   const auto ends = c.of_kind<SetTrial>();
   CHECK(ends.back().cause ==
-        "failed on 3 distinct nodes (n1, n2, n3): it is the layout; last: because");
+        "failed on 3 distinct nodes (n1, n2, n3), so the layout is to blame; last: because");
 }
 
 TEST_CASE(

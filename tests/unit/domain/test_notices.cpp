@@ -64,7 +64,7 @@ TEST_CASE("a sweep that holds nodes and gets nowhere is told once until it moves
   const auto notices = t.take();
   REQUIRE(notices.size() == 1);
   CHECK(notices[0].text ==
-        "sweep 's' holds nodes and has started and ended nothing for 180 min");
+        "sweep 's' holds nodes, but no attempt started or ended for 180 min");
   t.now += minute;
   CHECK(t.take().empty());
   CHECK(t.take({PutAttempt{.row = t.c.attempt(1)}}).empty());
@@ -85,7 +85,7 @@ TEST_CASE("a scheduler that does not answer is told and so is its answer") {
   CHECK(t.take().empty());
   t.now += minute;
   t.watcher.look_succeeded(t.now);
-  CHECK(t.take().at(0).text == "sees again, after 12 min");
+  CHECK(t.take().at(0).text == "the scheduler answers again after 12 min");
   // A short gap is nothing.
   t.watcher.look_failed("x", t.now);
   t.watcher.look_succeeded(t.now + minute);

@@ -27,7 +27,7 @@ std::string why(const char* metric, double value) {
 
 TEST_CASE("a result of another version than its trial's is not the trial's") {
   CHECK(why_other_runner({"mine", "1.0"}, {"mine", "1.1"}) ==
-        "measured by mine 1.1, and this trial is of version 1.0; submit the sweep again");
+        "measured by mine 1.1, but the trial belongs to version 1.0; submit the sweep again");
   CHECK(why_other_runner({"mine", "1.0"}, {"mine", "1.0"}).empty());
   CHECK(why_other_runner({"mine", "unknown"}, {"mine", "1.1"}).empty());
   CHECK(why_other_runner({"mine", "1.0"}, {"mine", "unknown"}).empty());
@@ -50,15 +50,15 @@ TEST_CASE("what is faster than the hardware or takes no time is implausible") {
 }
 
 TEST_CASE("another model or another batch than planned is implausible") {
-  CHECK(why("n_params", 1200) == "n_params 1200 where the plan has 1000");
-  CHECK(why("tokens_per_step", 1024) == "tokens_per_step 1024 where the plan has 4096");
+  CHECK(why("n_params", 1200) == "n_params is 1200, but the plan has 1000");
+  CHECK(why("tokens_per_step", 1024) == "tokens_per_step is 1024, but the plan has 4096");
 }
 
 TEST_CASE("a loss that two others contradict is implausible") {
   CHECK(why("loss", 9.8).empty());
   CHECK(why("loss", 7.5) ==
-        "loss 7.5 where 3 other layouts have 9.87 after the same train step");
-  CHECK(why("loss", std::nan("")) == "the loss is no number");
+        "the loss is 7.5, but 3 other layouts have 9.87 after the same train step");
+  CHECK(why("loss", std::nan("")) == "the loss is not a number");
   Expected few = expected;
   few.losses = {9.87};
   auto changed = metrics();

@@ -42,7 +42,8 @@ TEST_CASE("a lead that says nothing for the whole limit is given up") {
   CHECK(lead.changes.size() == 1);
   lead.judge(102);
   CHECK(is_given_up(lead.allocation()));
-  CHECK(lead.allocation().end_reason == "no word from its lead for 102 s, while its job runs");
+  CHECK(lead.allocation().end_reason ==
+        "its lead wrote nothing for 102 s, but its job still runs");
 
   SUBCASE("and its trial is tried elsewhere without being charged") {
     fold_gone(lead.fold(), lead.policy, lead.allocation().id, {{1, {}}}, "no word");

@@ -117,6 +117,6 @@ TEST_CASE("a batch that is no whole number of samples names those that are") {
   REQUIRE_FALSE(refused);
   CHECK(refused.error().kind == FaultKind::invalid_input);
   CHECK(refused.error().what ==
-        "a global batch of 1,000,000 tokens is no multiple of seq_len 4096: 999,424 or "
-        "1,003,520 would be");
+        "a global batch of 1,000,000 tokens is not a multiple of seq_len 4096; use 999,424 or "
+        "1,003,520");
 }

@@ -238,7 +238,7 @@ TEST_CASE("without a name imported sweeps are passed over, and named ones are re
   Asked all(Verb::rerun);
   all.sweeps[0].backend = std::string(imported_backend);
   all.with({ended(Outcome::completed)});
-  CHECK(lines(all.steps()) == "refused: 's' was imported. Nothing of it can run.");
+  CHECK(lines(all.steps()) == "refused: 's' was imported. Its trials cannot run.");
   all.request.names.clear();
   all.request.all = true;
   REQUIRE(all.steps());

@@ -159,10 +159,8 @@ TEST_CASE("other trainers' column names are understood") {
 }
 
 TEST_CASE("a fault of a table names file and line and column and value") {
-  CHECK(refusal("") == "runs.csv: holds no header: names of columns");
-  CHECK(refusal("model,model\n") ==
-        "runs.csv:1:7: the column 'model' stands twice in the "
-        "header");
+  CHECK(refusal("") == "runs.csv: has no header line; name the columns in it");
+  CHECK(refusal("model,model\n") == "runs.csv:1:7: the header names the column 'model' twice");
   CHECK(refusal("model,tp\n") == "runs.csv:1:1: there is no column 'outcome'");
   CHECK(refusal("model,outcome,tp\nllama-7b,done,1\n", RecordedFormat::csv, 8) ==
         "runs.csv:2:10: expected one of completed, oom, hung, timeout, node_failure, "
@@ -171,16 +169,15 @@ TEST_CASE("a fault of a table names file and line and column and value") {
   CHECK(refusal("model,outcome,tp\nllama-7b,oom,2.5\n", RecordedFormat::csv, 8) ==
         "runs.csv:2:14: expected a whole number for 'tp', got '2.5'");
   CHECK(refusal("model,outcome,zero\nllama-7b,oom,4\n", RecordedFormat::csv, 8) ==
-        "runs.csv:2:14: 'zero' is 4, it has to be 0 to 3");
+        "runs.csv:2:14: 'zero' is 4; it must be from 0 to 3");
   CHECK(refusal("model,outcome,gpus,dp,tp\nllama-7b,oom,8,2,2\n", RecordedFormat::csv, 8) ==
         "runs.csv:2:1: 8 GPUs, but dp 2 x tp 2 x pp 1 = 4");
   CHECK(refusal("model,outcome,gpus,nodes\nllama-7b,oom,8,2\n", RecordedFormat::csv, 8) ==
         "runs.csv:2:1: 8 GPUs on 2 nodes, but the cluster's nodes have 8 GPUs");
   CHECK(refusal("model,outcome,gpus\nllama-7b,oom,8\n") ==
-        "runs.csv:2:1: how many nodes? neither the row nor a cluster says it");
+        "runs.csv:2:1: the number of nodes is missing; add a column 'nodes' or give a cluster");
   CHECK(refusal("model,outcome,nodes\nnobody,oom,1\n", RecordedFormat::csv, 8) ==
-        "runs.csv:1:1: model 'nobody': no row says 'layers', and there is no preset of that "
-        "name");
+        "runs.csv:1:1: model 'nobody': no row has 'layers', and no preset has this name");
   CHECK(refusal("model,outcome,tp,tensor_parallel_size\nllama-7b,oom,1,1\n").substr(0, 34) ==
         "runs.csv:1:1: the columns 'tp' and");
   CHECK(refusal("model,outcome,tokens_per_s_per_gpu\nllama-7b,completed,nan\n",

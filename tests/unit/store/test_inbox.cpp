@@ -215,7 +215,7 @@ TEST_CASE("two trials of one identity are refused before anything is written") {
   CHECK_FALSE(std::filesystem::exists(dir / "inbox"));
 }
 
-TEST_CASE("what is no submission or another version's is refused") {
+TEST_CASE("what is not a submission or another version's is refused") {
   const TempDir dir;
   Daemon daemon(dir / "a.db");
   const auto refused = [&](const std::string& name) {
@@ -223,7 +223,7 @@ TEST_CASE("what is no submission or another version's is refused") {
     REQUIRE_FALSE(answer);
     return answer.error().what;
   };
-  CHECK(refused("a.db") == "a.db is no submission");
+  CHECK(refused("a.db") == "a.db is not a submission");
   CHECK(refused("missing").find("unable to open database file") != std::string::npos);
   SweepFile().write(dir / "newer");
   sqlite::Database(dir / "newer", sqlite::OpenMode::existing, 0)

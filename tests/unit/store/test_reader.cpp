@@ -151,9 +151,9 @@ TEST_CASE("query refuses everything that writes and says what") {
   CHECK(reader->query("DELETE FROM trials").error() ==
         Fault{FaultKind::rejected,
               "only SELECT is allowed: writing to 'trials' is not, readers don't write"});
-  CHECK(reader->query("").error().what == "there is no statement");
+  CHECK(reader->query("").error().what == "the statement is empty");
   CHECK(reader->query("SELEC 1").error().what == "near \"SELEC\": syntax error");
-  CHECK(reader->query("SELECT ?1").error().what == "a parameter has no value here");
+  CHECK(reader->query("SELECT ?1").error().what == "parameters are not allowed");
 }
 
 TEST_CASE("a value without measure is refused") {

@@ -111,7 +111,7 @@ TEST_CASE("a newer database and a stranger's are refused with the reason") {
   CHECK(newer.error() ==
         Fault{FaultKind::rejected,
               fmt::format("newer.db was written by a newer shardsweep (schema version 99, this "
-                          "program knows {}): use that one, or another --db",
+                          "program knows {}): use that version, or another --db",
                           sqlite::migrations().size())});
   const auto other = Store::open(dir / "other.db");
   REQUIRE_FALSE(other);

@@ -57,7 +57,7 @@ TEST_CASE("a lease ends with the file that it stands in") {
   const auto late = daemon.store->renew_lease(2);
   REQUIRE_FALSE(late);
   CHECK(late.error().kind == FaultKind::rejected);
-  CHECK(late.error().what.find("a.db is no longer the file that was opened") !=
+  CHECK(late.error().what.find("a.db was removed, renamed or replaced after it was opened") !=
         std::string::npos);
 }
 
