@@ -156,7 +156,7 @@ void add_layout_flags(std::vector<Flag>& f) {
                            [](Options& o) -> i64& { return o.layout.ep; }));
   f.push_back(integer_flag("vpp", "virtual stages per rank", 1,
                            [](Options& o) -> i64& { return o.layout.vpp; }));
-  f.push_back(integer_flag("dp-replicate", "copies of what ZeRO shards", 1,
+  f.push_back(integer_flag("dp-replicate", "replicas of ZeRO's shards", 1,
                            [](Options& o) -> i64& { return o.layout.dp_replicate; }));
   f.push_back(integer_flag("micro-batch", "samples per micro-batch", 1,
                            [](Options& o) -> i64& { return o.layout.micro_batch; }));
@@ -250,7 +250,7 @@ void add_run_flags(std::vector<Flag>& f) {
   f.push_back(text_flag("recorder", "folder for the flight recorders",
                         [](Options& o) -> std::string& { return o.recorder; }));
   f.push_back({"deadline", Takes::value, "PHASE=SECONDS, may be repeated", set_deadline});
-  f.push_back(text_flag("fault", "kind@phase[+step][:rank]: misbehave on request",
+  f.push_back(text_flag("fault", "kind@phase[+step][:rank]: inject a fault",
                         [](Options& o) -> std::string& { return o.fault; }));
   f.push_back({"run-id", Takes::value, "nonce of this run", set_run_id});
 }
@@ -274,11 +274,12 @@ void add_commands(std::vector<Flag>& f) {
                    return true;
                  }});
   };
-  command("capabilities", "what this program can run, as JSON", Command::capabilities);
+  command("capabilities", "print the supported values and rules, as JSON",
+          Command::capabilities);
   command("help", "this text", Command::help);
   command("version", "name and version", Command::version);
   f.push_back({"microbench", Takes::nothing,
-               "time the building blocks; with records, amid a run",
+               "time the building blocks; with --records, during a run",
                [](Options& o, const std::string&) { return o.microbench = true; }});
   f.push_back(choice_flag(
       "network-probe", "off|first|alone: time all-reduces over all ranks before training",
@@ -286,7 +287,7 @@ void add_commands(std::vector<Flag>& f) {
                                                            {"first", NetworkProbe::first},
                                                            {"alone", NetworkProbe::alone}}},
       [](Options& o) -> NetworkProbe& { return o.network_probe; }));
-  f.push_back(text_flag("read-recorder", "say who waits in which collective",
+  f.push_back(text_flag("read-recorder", "print the ranks that wait in each collective",
                         [](Options& o) -> std::string& { return o.read_recorder; }));
 }
 

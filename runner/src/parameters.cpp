@@ -57,7 +57,7 @@ void add_layer(UnitBuilder& unit, const ModelShape& s) {
 const TensorSlot& Unit::slot(TensorKind tensor) const {
   for (const TensorSlot& candidate : slots)
     if (candidate.kind == tensor) return candidate;
-  fail(ErrorClass::internal, "a unit was asked for a tensor that it has not");
+  fail(ErrorClass::internal, "a unit has no such tensor");
 }
 
 std::vector<Unit> units_of(const ModelShape& shape, const Layout& layout,

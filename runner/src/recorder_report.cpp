@@ -68,7 +68,7 @@ class Analysis {
         }))
       return;
     if (somebody([](std::string_view end) { return !end.empty() && end != "ok"; })) {
-      if (name_if("left without a word, or stands still",
+      if (name_if("ended without an error message, or is stopped",
                   [](const auto& f) { return f.header.end[0] == '\0'; }))
         return;
       if (name_missing()) return;
@@ -122,7 +122,8 @@ class Analysis {
     }
     for (const i64 rank : awaited)
       if (waiting.count(rank) == 0) report_.guilty.push_back(rank);
-    if (!report_.guilty.empty()) report_.why = "others wait for it, and it waits for nobody";
+    if (!report_.guilty.empty())
+      report_.why = "other ranks wait for it, and it waits for no rank";
   }
 
   bool has_entered(i64 rank, const RecordedOperation& slot, i64 asker) const {

@@ -107,7 +107,7 @@ int listener_of_first(const RendezvousPlan& plan) {
   for (i64 r = 0; r < plan.world; ++r)
     if (r != plan.rank && sockets[static_cast<std::size_t>(r)] < 0)
       missing += (missing.empty() ? "" : " ") + std::to_string(r);
-  fail(ErrorClass::timeout, "rendezvous: no word from rank " + missing + " within " +
+  fail(ErrorClass::timeout, "rendezvous: no message from rank " + missing + " within " +
                                 std::to_string(plan.limit_s) + " s");
 }
 
@@ -163,7 +163,7 @@ void meet_as_first(const RendezvousPlan& plan, MeetingResult& result, const Dead
 /// Goes to rank 0 until it says welcome; the answer with the table.
 std::string be_welcomed(const RendezvousPlan& plan, int port, MeetingResult& result,
                         const Deadline& limit) {
-  std::string last = "nobody published an address";
+  std::string last = "rank 0 has published no address";
   while (!limit.passed()) {
     const auto address = published_address(plan);
     const int socket = address ? connect_to(reachable(*address), limit) : -1;
@@ -175,8 +175,8 @@ std::string be_welcomed(const RendezvousPlan& plan, int port, MeetingResult& res
       }
       if (answer == "differs")
         fail(ErrorClass::comm_error, "rank 0 runs another program or other flags");
-      last = answer == "stranger" ? "whoever listens there belongs to another run"
-                                  : "whoever listens there hung up";
+      last = answer == "stranger" ? "the process that listens there belongs to another run"
+                                  : "the process that listens there closed the connection";
     } else if (address) {
       last = "can't reach " + address->host + ":" + std::to_string(address->port);
     }

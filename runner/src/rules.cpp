@@ -45,21 +45,20 @@ const std::vector<Rule>& rules() {
       {"runner:tp_ffn", "ffn % tp <> 0", "tp must divide the ffn size",
        [](const Layout& l, const ModelShape& m) { return m.ffn % l.tp != 0; }},
       {"runner:tp_vocab", "vocab % tp <> 0",
-       "tp must divide the vocabulary, whose embedding and head are cut along it",
+       "tp must divide the vocabulary, because embedding and head are split along it",
        [](const Layout& l, const ModelShape& m) { return m.vocab % l.tp != 0; }},
       {"runner:sequence_parallel_tp", "sequence_parallel = 1 and tp = 1",
-       "sequence parallelism spreads over the tp ranks, and there is one",
+       "sequence parallelism needs tp above 1",
        [](const Layout& l, const ModelShape&) { return l.sequence_parallel && l.tp == 1; }},
       {"runner:sequence_parallel_seq", "sequence_parallel = 1 and seq_len % tp <> 0",
-       "sequence parallelism needs a sequence that tp divides",
+       "sequence parallelism needs tp to divide seq_len",
        [](const Layout& l, const ModelShape& m) {
          return l.sequence_parallel && m.seq_len % l.tp != 0;
        }},
-      {"runner:zero_dp", "zero > 0 and dp = 1",
-       "ZeRO shards over the dp ranks, and there is one",
+      {"runner:zero_dp", "zero > 0 and dp = 1", "ZeRO needs dp above 1",
        [](const Layout& l, const ModelShape&) { return l.zero > 0 && l.dp == 1; }},
       {"runner:dp_replicate_zero", "dp_replicate > 1 and zero = 0",
-       "replicas of shards need shards: ZeRO 1 to 3",
+       "dp_replicate needs ZeRO 1 to 3",
        [](const Layout& l, const ModelShape&) { return l.dp_replicate > 1 && l.zero == 0; }},
       {"runner:dp_replicate_dp",
        "dp % dp_replicate <> 0 or (dp_replicate > 1 and dp_replicate = dp)",
@@ -70,7 +69,7 @@ const std::vector<Rule>& rules() {
       {"runner:pp_layers", "pp > layers", "a pipeline stage needs a layer",
        [](const Layout& l, const ModelShape& m) { return l.pp > m.layers; }},
       {"runner:pp_grad_accum", "pp > 1 and grad_accum < pp - 1",
-       "fewer micro-batches than stages ahead leave the pipeline mostly empty",
+       "with grad_accum below pp - 1 the pipeline never fills",
        [](const Layout& l, const ModelShape&) { return l.pp > 1 && l.grad_accum < l.pp - 1; },
        Nature::wasteful},
   };
@@ -112,7 +111,7 @@ std::optional<Error> axis_refusal(const Layout& layout) {
   for (const AxisLimit& limit : axis_limits())
     if (limit.most > 0 && layout.*limit.value > limit.most)
       return invalid(std::string(limit.name) + " = " + std::to_string(layout.*limit.value) +
-                     " is more than this runner has, " + std::to_string(limit.most));
+                     " is more than this runner supports, " + std::to_string(limit.most));
   return std::nullopt;
 }
 

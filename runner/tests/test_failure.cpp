@@ -112,7 +112,7 @@ TEST_CASE("a missing rank is named after the deadline") {
                                deadline("rendezvous", 3)}));
   const Codes codes = run.wait(patience_s);
   CHECK(codes[0] == 13);
-  CHECK(says(folder, 0, "no word from rank 2 within"));
+  CHECK(says(folder, 0, "no message from rank 2 within"));
   CHECK(guilty_ranks(folder) == std::vector<i64>{2});
 }
 

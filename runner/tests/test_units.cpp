@@ -211,7 +211,7 @@ TEST_CASE("refused layouts say why") {
   CHECK(layout_refusal(layout, tiny)->message.rfind("runner:tp_heads", 0) == 0);
   layout = {};
   layout.cp = 2;
-  CHECK(layout_refusal(layout, tiny)->message == "cp = 2 is more than this runner has, 1");
+  CHECK(layout_refusal(layout, tiny)->message == "cp = 2 is more than this runner supports, 1");
 }
 
 TEST_CASE("statistics of one and of many steps") {

@@ -170,7 +170,7 @@ void Lead::take(const FromNode& message) {
     say(NodeSeen{ready->node, ready->host, ready->pid}, false);
     check_gpu(*ready);
   } else if (fresh) {
-    log_.line("node " + message.node + " speaks before it is ready");
+    log_.line("node " + message.node + " sent a message before it was ready");
   }
   if (const auto* beat = std::get_if<NodeBeat>(&message.body)) {
     node.phase = beat->phase;
@@ -215,8 +215,8 @@ void Lead::judge_hang() {
 /// Before anything has run there: a number of another GPU's would pass for this one's.
 void Lead::check_gpu(const NodeReady& ready) {
   if (spec_.gpu.empty() || ready.gpu.empty() || same_gpu(spec_.gpu, ready.gpu)) return;
-  leave(fmt::format("node {} has '{}' and not '{}' as the sweep's cluster says", ready.node,
-                    ready.gpu, spec_.gpu));
+  leave(fmt::format("node {} has '{}', but the sweep's cluster has '{}'", ready.node, ready.gpu,
+                    spec_.gpu));
 }
 
 void Lead::watch_nodes() {
@@ -228,7 +228,7 @@ void Lead::watch_nodes() {
   for (const auto& [name, node] : nodes_) {
     const double silent_s = now_s_ - node.heard_s;
     if (silent_s > spec_.node_lease_s)
-      return lose_nodes(fmt::format("no word from node {} for {:.1f} s", name, silent_s), name,
+      return lose_nodes(fmt::format("node {} sent nothing for {:.1f} s", name, silent_s), name,
                         silent_s);
   }
   if (running_ && running_->end_others_at_s && now_s_ > *running_->end_others_at_s) {
@@ -240,7 +240,7 @@ void Lead::watch_nodes() {
                       "a rank elsewhere has failed"});
     } else {
       tell(EndAttempt{running_->assign.attempt, Outcome::hung,
-                      "the ranks of other nodes were through long ago"});
+                      "the ranks of other nodes had ended long before"});
     }
     running_->end_others_at_s.reset();
   }
@@ -255,9 +255,9 @@ bool Lead::nodes_ready() const {
 void Lead::lose_all_nodes() {
   for (const auto& [name, node] : nodes_) {
     if (!node.leaving.empty())
-      return lose_nodes(node.leaving + "; the other node agents went with it", name);
+      return lose_nodes(node.leaving + "; the other node agents ended too", name);
   }
-  lose_nodes("the node agents are gone");
+  lose_nodes("all node agents have ended");
 }
 
 /// Silence is the only death notice. What ran there is ended with our one child (guard or
@@ -265,7 +265,7 @@ void Lead::lose_all_nodes() {
 void Lead::lose_nodes(const std::string& why, const std::string& node, double silent_s) {
   nodes_lost_ = true;
   log_.line(why);
-  if (!kill_all_children(clock_, last_kill_s)) log_.line("processes are left on this node");
+  if (!kill_all_children(clock_, last_kill_s)) log_.line("processes remain on this node");
   // The attempt's end tells it too.
   if (!node.empty() && !running_) say(FoundOnNode{node, "silent", why}, true);
   if (running_) {
@@ -339,7 +339,7 @@ Result<AttemptSpec> Lead::read_spec(const Assign& assign) const {
   SHARDSWEEP_ASSIGN(const std::string text, read_file(AttemptPaths{assign.dir}.spec()));
   SHARDSWEEP_ASSIGN(AttemptSpec spec, decode_attempt_spec(text));
   if (spec.attempt != assign.attempt || spec.nonce != assign.nonce)
-    return fault(FaultKind::corrupt, "spec.json is another attempt's");
+    return fault(FaultKind::corrupt, "spec.json belongs to another attempt");
   return spec;
 }
 
@@ -505,7 +505,7 @@ int Lead::depart() {
     (void)signals_.take();
     (void)channel_.receive();
   }
-  if (!kill_all_children(clock_, last_kill_s)) log_.line("processes are left on this node");
+  if (!kill_all_children(clock_, last_kill_s)) log_.line("processes remain on this node");
   say(Bye{*leaving_}, true);
   const double last_s = seconds_of(clock_) + last_words_s;
   while (!from_lead_.all_written() && seconds_of(clock_) < last_s && signals_.take().empty()) {

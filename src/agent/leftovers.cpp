@@ -26,7 +26,7 @@ int sweep_leftovers(const std::string& token, const Clock& clock) {
     if (marked.found.empty()) {
       if (marked.unreadable > 0)
         Log(clock, "sweep-leftovers")
-            .line(fmt::format("{} processes of others could not be looked at",
+            .line(fmt::format("{} processes of other users could not be inspected",
                               marked.unreadable));
       return 0;
     }

@@ -68,11 +68,12 @@ int NodeAgent::run() {
     take_signals();
     for (const auto& line : channel_.receive())
       take_line(line);
-    if (::getppid() != guard_) leave(Outcome::node_failure, "the guard is gone", exit_alone);
+    if (::getppid() != guard_)
+      leave(Outcome::node_failure, "the guard process has ended", exit_alone);
     if (channel_.closed() || channel_.broken())
-      leave(Outcome::lost, "the lead is gone", exit_alone);
+      leave(Outcome::lost, "the lead has ended", exit_alone);
     if (now_s_ - heard_s_ > options_.lease_s)
-      leave(Outcome::lost, fmt::format("no word from the lead for {:.1f} s", now_s_ - heard_s_),
+      leave(Outcome::lost, fmt::format("the lead sent nothing for {:.1f} s", now_s_ - heard_s_),
             exit_alone);
     step_waiting();
     step_attempt();
@@ -151,7 +152,8 @@ void NodeAgent::launch(const Launch& launch) {
     return decode_attempt_spec(text);
   });
   if (!spec) return refuse_it(spec.error().what);
-  if (spec->attempt != launch.attempt) return refuse_it("its spec.json is another attempt's");
+  if (spec->attempt != launch.attempt)
+    return refuse_it("its spec.json belongs to another attempt");
   if (spec->ranks_per_node > options_.node.slots)
     return refuse_it(
         fmt::format("{} ranks for {} slots", spec->ranks_per_node, options_.node.slots));
@@ -176,11 +178,13 @@ NodeCheck NodeAgent::check() const {
 /// Tells what was left here; false where something of it can't be ended.
 bool NodeAgent::clean(const NodeCheck& check, AttemptId attempt) {
   if (!check.ended.empty())
-    say(NodeFinding{"leaked", fmt::format("{} left by earlier attempts and ended: '{}'",
-                                          check.ended.size(), check.ended.front())});
+    say(NodeFinding{
+        "leaked", fmt::format("ended leftover processes of earlier attempts ({}), such as '{}'",
+                              check.ended.size(), check.ended.front())});
   if (!check.removed.empty())
-    say(NodeFinding{"leaked", fmt::format("{} segments of shared memory left and removed: {}",
-                                          check.removed.size(), check.removed.front())});
+    say(NodeFinding{"leaked",
+                    fmt::format("removed leftover segments of shared memory ({}), such as {}",
+                                check.removed.size(), check.removed.front())});
   if (check.stuck.empty()) return true;
   say(NodeFinding{"dirty", "can't be ended: " + check.stuck.front()});
   refuse(attempt, Outcome::node_failure,
@@ -204,11 +208,11 @@ void NodeAgent::step_waiting() {
   const double waited_s = now_s_ - waiting_->since_s;
   if (waited_s < spec.gpu_release_s) return;
   const std::string why =
-      fmt::format("GPU memory did not come back within {:.0f} s: {}", waited_s, found.held);
+      fmt::format("GPU memory was not freed within {:.0f} s: {}", waited_s, found.held);
   const AttemptId attempt = std::exchange(waiting_, std::nullopt)->spec.attempt;
   say(NodeFinding{"dirty", why});
   refuse(attempt, Outcome::node_failure, why);
-  leave(Outcome::node_failure, "GPU memory is held", exit_node_dirty);
+  leave(Outcome::node_failure, "GPU memory is still in use", exit_node_dirty);
 }
 
 void NodeAgent::start(Waiting waiting, const std::string& others) {
@@ -235,7 +239,7 @@ void NodeAgent::step_attempt() {
   attempt_.reset();
   for (const SharedFile& file : remove_abandoned_segments())
     log_.line(
-        fmt::format("/dev/shm/{} ({} bytes) was left and is removed", file.name, file.bytes));
+        fmt::format("removed the leftover /dev/shm/{} ({} bytes)", file.name, file.bytes));
   say(ended);
   if (stuck) say(NodeFinding{"dirty", "a process of an attempt can't be ended"});
   if (stuck) leave(Outcome::node_failure, "a process could not be ended", exit_node_dirty);

@@ -26,7 +26,7 @@ void find_marked_left(const CheckedNode& node, const Log& log, std::vector<Proce
     seen.push_back({one.marker, one.in_step});
   for (const std::size_t at : abandoned(seen, node.token, node.name, 0)) {
     left.push_back(marked[at].process);
-    log.line(fmt::format("process {} of attempt {} was left: {}", left.back().pid,
+    log.line(fmt::format("process {} is left over from attempt {}: {}", left.back().pid,
                          marked[at].marker, left.back().cmdline));
   }
 }
@@ -44,8 +44,8 @@ void find_left_of_jobs(const CheckedNode& node, const Log& log,
   for (const JobProcess& one : others) {
     if (!lists_job(*list, one.job)) continue;
     left.push_back(one.process);
-    log.line(fmt::format("process {} of job {}, which has ended, was left: {}", one.process.pid,
-                         one.job, one.process.cmdline));
+    log.line(fmt::format("process {} is left over from job {}, which has ended: {}",
+                         one.process.pid, one.job, one.process.cmdline));
   }
 }
 
@@ -65,7 +65,7 @@ NodeCheck check_node(const CheckedNode& node, const Log& log) {
   }
   for (const SharedFile& file : remove_abandoned_segments()) {
     check.removed.push_back(fmt::format("{} ({} bytes)", file.name, file.bytes));
-    log.line(fmt::format("/dev/shm/{} was left and is removed", check.removed.back()));
+    log.line(fmt::format("removed the leftover /dev/shm/{}", check.removed.back()));
   }
   return check;
 }

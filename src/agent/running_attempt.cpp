@@ -487,7 +487,7 @@ void RunningAttempt::judge_storage() {
   if (!storage_fault_) return;
   const std::string why = describe(*storage_fault_, paths_.dir);
   log_.line(fmt::format("attempt {}: {}", spec_.attempt, why));
-  blame_storage(evidence_, "nothing could be stored: " + why, clock_.now());
+  blame_storage(evidence_, "no file could be written: " + why, clock_.now());
 }
 
 NodeEnded RunningAttempt::ended() const {
@@ -515,10 +515,10 @@ NodeEnded RunningAttempt::ended() const {
   const auto add = [&](const std::string& text) {
     ended.cause += (ended.cause.empty() ? "" : "; ") + text;
   };
-  if (leaked_ > 0) add(fmt::format("{} left behind and ended: {}", leaked_, leftovers_));
+  if (leaked_ > 0) add(fmt::format("ended leftover processes ({}): {}", leaked_, leftovers_));
   if (garbage_ > 0) add(fmt::format("{} garbage lines in the records", garbage_));
   if (node_.ranks_are_step && spec_.world > spec_.ranks_per_node)
-    add("processes left behind were looked for on one host alone");
+    add("leftover processes were looked for on one host only");
   if (verdict.outcome == Outcome::comm_error && !nccl_.empty()) add(nccl_);
   if (stuck_) add("a process could not be ended");
   return ended;

@@ -24,7 +24,8 @@ void StartGate::note_end(const Classified& verdict, double now_s) {
 }
 
 std::string StartGate::start_fault() const {
-  return failed_starts_ < most_failed_starts ? "" : "could start nothing: " + last_failure_;
+  return failed_starts_ < most_failed_starts ? ""
+                                             : "no program could be started: " + last_failure_;
 }
 
 bool StartGate::is_open(double now_s, const Log& log) {
@@ -37,9 +38,9 @@ bool StartGate::storage_works(double now_s, const Log& log) {
   looked_at_s_ = now_s;
   const auto fault = doubted_ ? try_storage(folder_) : look_at_storage(folder_);
   doubted_ = fault.has_value();
-  fault_ = fault ? "could store nothing: " + describe(*fault, folder_) : "";
-  if (fault && !shut) log.line("starts nothing for now: " + fault_);
-  if (!fault && shut) log.line("goes on: what is written is kept again");
+  fault_ = fault ? "no file could be written: " + describe(*fault, folder_) : "";
+  if (fault && !shut) log.line("starting no attempt for now: " + fault_);
+  if (!fault && shut) log.line("starting attempts again: files can be written");
   return !fault;
 }
 

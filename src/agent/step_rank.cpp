@@ -31,7 +31,7 @@ Result<RankProcess> rank_of(const AttemptPaths& paths, const Environment& own) {
   SHARDSWEEP_ASSIGN(place.rank, number_in(own, "SLURM_PROCID"));
   SHARDSWEEP_ASSIGN(place.local_rank, number_in(own, "SLURM_LOCALID"));
   if (place.rank >= spec.world || spec.argv.empty())
-    return fault(FaultKind::invalid_input, "spec.json is of another step");
+    return fault(FaultKind::invalid_input, "spec.json belongs to another step");
   place.local_world = spec.ranks_per_node;
   place.node = value_in(own, "SLURMD_NODENAME").value_or("");
   Environment environment = step_rank_environment(

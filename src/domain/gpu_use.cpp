@@ -45,9 +45,10 @@ GpuFindings GpuBaseline::judge(const std::vector<GpuUse>& seen, std::int64_t sla
     // Who does not tell how much may hold all of it.
     if (!all_told || unexplained <= known->second + slack_bytes) continue;
     add(findings.held,
-        fmt::format("{} MiB of GPU {} are in use and {} were before{}", unexplained / mebibyte,
-                    use.gpu, known->second / mebibyte,
-                    unseen.empty() ? "" : ", by processes that are not seen here:" + unseen));
+        fmt::format(
+            "{} MiB of GPU {} are in use, after {} MiB before{}", unexplained / mebibyte,
+            use.gpu, known->second / mebibyte,
+            unseen.empty() ? "" : ", by processes that cannot be inspected here:" + unseen));
   }
   return findings;
 }

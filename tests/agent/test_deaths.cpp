@@ -94,7 +94,7 @@ TEST_CASE("kill -9 of the node agent: the guard cleans up and the lead calls it 
     const auto ended = scene.allocation.ended(scene.attempt.attempt);
     REQUIRE(ended);
     CHECK(ended->outcome == Outcome::node_failure);
-    CHECK(ended->cause == "the node agents are gone");
+    CHECK(ended->cause == "all node agents have ended");
     CHECK(scene.allocation.bye() == "node lost");
   });
 }
@@ -108,7 +108,8 @@ TEST_CASE("kill -9 of the guard: the node agent ends its ranks and itself") {
     const auto ended = scene.allocation.ended(scene.attempt.attempt);
     REQUIRE(ended);
     CHECK(ended->outcome == Outcome::node_failure);
-    CHECK(ended->cause.starts_with("the guard is gone; 2 left behind and ended: "));
+    CHECK(ended->cause.starts_with(
+        "the guard process has ended; ended leftover processes (2): "));
     CHECK(scene.allocation.bye() == "node lost");
   });
 }
@@ -135,7 +136,7 @@ TEST_CASE("kill -9 of a rank: a crash that names it and the allocation goes on")
     const Ended ended = scene.allocation.wait_ended(scene.attempt.attempt);
     CHECK(ended.outcome == Outcome::crashed);
     CHECK(ended.signal == SIGKILL);
-    CHECK(ended.cause.find("was ended by SIGKILL; 2 left behind and ended: ") !=
+    CHECK(ended.cause.find("was ended by SIGKILL; ended leftover processes (2): ") !=
           std::string::npos);
     CHECK(ended.leaked == 2);
     CHECK(scene.allocation.wait_ended(next.attempt).outcome == Outcome::completed);
@@ -158,7 +159,7 @@ TEST_CASE("a stopped node agent is a lost node after its lease") {
   const auto ended = allocation.ended(attempt.attempt);
   REQUIRE(ended);
   CHECK(ended->outcome == Outcome::node_failure);
-  CHECK(ended->cause.starts_with("no word from node local for 1."));
+  CHECK(ended->cause.starts_with("node local sent nothing for 1."));
 }
 
 TEST_CASE("a stopped lead loses its ranks after the lease and takes up from there") {
@@ -189,7 +190,7 @@ TEST_CASE("a result that was written before everything was killed counts") {
   const auto ended = allocation.ended(attempt.attempt);
   REQUIRE(ended);
   CHECK(ended->outcome == Outcome::completed);
-  CHECK(ended->cause == "after the result: the node agents are gone");
+  CHECK(ended->cause == "after the result: all node agents have ended");
 }
 
 TEST_CASE("processes that leave their session are found and named before the next attempt") {
@@ -202,7 +203,7 @@ TEST_CASE("processes that leave their session are found and named before the nex
     const Ended ended = allocation.wait_ended(i);
     CHECK(ended.outcome == Outcome::completed);
     CHECK(ended.leaked == 2);
-    CHECK(ended.cause.starts_with("2 left behind and ended: '"));
+    CHECK(ended.cause.starts_with("ended leftover processes (2): '"));
     CHECK(ended.cause.find("agent_test_rank leak result'") != std::string::npos);
   }
   CHECK(allocation.marked().empty());
@@ -275,8 +276,9 @@ TEST_CASE("what ended attempts have left is ended before the next one starts") {
   CHECK(allocation.wait_ended(attempt.attempt).outcome == Outcome::completed);
   for (const pid_t pid : {of_ours, of_another, stubborn, stopped})
     CHECK(is_gone(pid));
-  CHECK(allocation.log().find("process " + std::to_string(stubborn) + " of attempt " + own +
-                              "gone/4/local was left: sleep 1000") != std::string::npos);
+  CHECK(allocation.log().find("process " + std::to_string(stubborn) +
+                              " is left over from attempt " + own +
+                              "gone/4/local: sleep 1000") != std::string::npos);
 }
 
 TEST_CASE("what is not ours, or still has somebody, is left alone before an attempt") {

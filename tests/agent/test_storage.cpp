@@ -87,7 +87,7 @@ TEST_CASE("a lead whose programs do not start gives the rest back and leaves") {
     assign_program(allocation, {"/no/such/program"});
   allocation.start();
   CHECK(allocation.wait_exit(60) == 0);
-  CHECK(allocation.bye().starts_with("could start nothing: "));
+  CHECK(allocation.bye().starts_with("no program could be started: "));
   CHECK(allocation.ended(3));
   CHECK_FALSE(allocation.ended(4));
   CHECK(allocation.revoked() == std::vector<AttemptId>{4, 5});
@@ -115,7 +115,7 @@ TEST_CASE("what fails while the disk is full is lost, and the next one waits for
   disk.empty();
   const Ended ended = allocation.wait_ended(first.attempt);
   CHECK(ended.outcome == Outcome::lost);
-  CHECK(ended.cause.starts_with("nothing could be stored: the disk of "));
+  CHECK(ended.cause.starts_with("no file could be written: the disk of "));
   CHECK(ended.also.find("exited with 16") != std::string::npos);
   CHECK(allocation.wait_ended(second.attempt).outcome == Outcome::completed);
   ::unlink(flag.c_str());

@@ -54,7 +54,7 @@ void lose_slurmd(std::size_t victim) {
   const std::string& node = scene.nodes[victim];
   ::kill(test::slurmd(node), SIGKILL);
   CHECK(wait_until([&] { return scene.job.ended(1).has_value(); }, 60, 100));
-  scene.check_ended(Outcome::node_failure, "no word from node " + node + " for 4.");
+  scene.check_ended(Outcome::node_failure, "node " + node + " sent nothing for 4.");
   CHECK(scene.job.wait_gone(gone_s));
   test::slurm_cluster("start-node " + node.substr(1));
   scene.job.check_account("node lost");
@@ -66,7 +66,7 @@ TEST_CASE("kill -9 of a node agent: its guard cleans up, the node is lost by its
   Scene scene;
   ::kill(scene.job.node_agent(scene.nodes[1]), SIGKILL);
   CHECK(wait_until([&] { return scene.job.ranks(scene.nodes[1]).empty(); }, 3));
-  scene.check_ended(Outcome::node_failure, "no word from node " + scene.nodes[1] + " for 4.");
+  scene.check_ended(Outcome::node_failure, "node " + scene.nodes[1] + " sent nothing for 4.");
   CHECK(scene.job.wait_gone(gone_s));
   scene.job.check_account("node lost");
   CHECK(scene.job.wait_state("COMPLETED"));
@@ -76,7 +76,7 @@ TEST_CASE("kill -9 of a guard: its node agent ends its ranks and says so") {
   Scene scene;
   ::kill(scene.job.guard(scene.nodes[1]), SIGKILL);
   // In its own words, or where srun gave up the step for it, in those that it said at once.
-  scene.check_ended(Outcome::node_failure, "the guard is gone; ");
+  scene.check_ended(Outcome::node_failure, "the guard process has ended; ");
   CHECK(scene.job.wait_gone(gone_s));
   scene.job.check_account("node lost");
 }
@@ -87,7 +87,7 @@ TEST_CASE("kill -9 of a node's slurmstepd: its node agent is alone and leaves") 
   REQUIRE(stepd > 0);
   ::kill(stepd, SIGKILL);
   CHECK(wait_until([&] { return scene.job.ranks(scene.nodes[1]).empty(); }, 3));
-  scene.check_ended(Outcome::node_failure, "no word from node " + scene.nodes[1] + " for 4.");
+  scene.check_ended(Outcome::node_failure, "node " + scene.nodes[1] + " sent nothing for 4.");
   CHECK(scene.job.wait_gone(gone_s));
   scene.job.check_account("node lost");
 }
@@ -96,7 +96,7 @@ TEST_CASE("SIGSTOP of a node agent: the lead is not held up and ends everything"
   Scene scene;
   const pid_t agent = scene.job.node_agent(scene.nodes[1]);
   ::kill(agent, SIGSTOP);
-  scene.check_ended(Outcome::node_failure, "no word from node " + scene.nodes[1] + " for 4.");
+  scene.check_ended(Outcome::node_failure, "node " + scene.nodes[1] + " sent nothing for 4.");
   CHECK(scene.job.wait_gone(gone_s));
   scene.job.check_account("node lost");
 }
@@ -104,7 +104,7 @@ TEST_CASE("SIGSTOP of a node agent: the lead is not held up and ends everything"
 TEST_CASE("kill -9 of srun: the channel ends and with it every node") {
   Scene scene;
   ::kill(scene.job.srun(), SIGKILL);
-  scene.check_ended(Outcome::node_failure, "the node agents are gone");
+  scene.check_ended(Outcome::node_failure, "all node agents have ended");
   CHECK(scene.job.wait_gone(gone_s));
   scene.job.check_account("node lost");
 }

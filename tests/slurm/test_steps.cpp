@@ -22,7 +22,7 @@ struct StepJob : Job {
   }
 };
 
-const std::string one_host = "processes left behind were looked for on one host alone";
+const std::string one_host = "leftover processes were looked for on one host only";
 
 }  // namespace
 

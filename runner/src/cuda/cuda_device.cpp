@@ -38,7 +38,7 @@ CudaDevice::CudaDevice()
       square_sum_(loss_ + 1),
       done_(gpu::make_event(gpu::Timing::off)),
       pause_([] { sleep_us(pause_us); }) {
-  if (sums_ == nullptr) fail(ErrorClass::oom, "out of memory: the GPU has none left at all");
+  if (sums_ == nullptr) fail(ErrorClass::oom, "out of memory: the GPU has no free memory");
   zero(sums_, sums_bytes);
 }
 

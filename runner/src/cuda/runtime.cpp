@@ -65,7 +65,7 @@ std::optional<std::string> unavailable() {
   cudaError_t answer = cudaSuccess;
   const int count = device_count(answer);
   if (answer != cudaSuccess) return words(answer, "cudaGetDeviceCount");
-  if (count == 0) return "cudaGetDeviceCount: there is none";
+  if (count == 0) return "cudaGetDeviceCount: no GPU was found";
   return std::nullopt;
 }
 

@@ -64,18 +64,18 @@ NcclLibrary load_nccl() {
   void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     nccl.refusal = std::string("NCCL can't be loaded: ") + ::dlerror() +
-                   " (SHARDBENCH_NCCL may name the library)";
+                   " (SHARDBENCH_NCCL can name the library)";
     return nccl;
   }
   Finder(library).find(nccl.table.get_version, "ncclGetVersion");
   if (nccl.table.get_version == nullptr ||
       nccl.table.get_version(&nccl.version) != NcclResult::success) {
-    nccl.refusal = "'" + path + "' does not tell NCCL's version";
+    nccl.refusal = "'" + path + "' does not report NCCL's version";
     return nccl;
   }
   if (nccl.version < nccl_oldest_version) {
     nccl.refusal = "'" + path + "' is NCCL " + nccl_version_name(nccl.version) + ", and " +
-                   nccl_version_name(nccl_oldest_version) + " is the oldest that can be used";
+                   nccl_version_name(nccl_oldest_version) + " is the oldest supported version";
     return nccl;
   }
   const std::string missing = find_all(library, nccl.table);

@@ -71,8 +71,9 @@ void NcclWorld::settle(NcclComm* comm, const Group& group, const std::string& wh
     if (polled != NcclResult::success) state = polled;
     if (state != NcclResult::in_progress) break;
     if (limit.passed())
-      fail(ErrorClass::timeout, what + " in group " + group.name + " was not taken by NCCL " +
-                                    "within " + std::to_string(host_.limit_s) + " s");
+      fail(ErrorClass::timeout, what + " in group " + group.name +
+                                    " was not accepted by NCCL " + "within " +
+                                    std::to_string(host_.limit_s) + " s");
     if (short_pause_us > longest_short_pause_us) {
       host_.pause();
       continue;

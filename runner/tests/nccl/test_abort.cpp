@@ -222,7 +222,7 @@ TEST_CASE("a rank that does not get connected ends all") {
   check_all_aborted(all, limit_s + 2.0, comms_of_rank);
   check_timed_out(all);
   // It and those who wait for it run out of time at nearly the same moment.
-  CHECK((says(all[guilty], "timeout: connecting in group tp was not taken by NCCL") ||
+  CHECK((says(all[guilty], "timeout: connecting in group tp was not accepted by NCCL") ||
          says(all[guilty], "peer_lost: rank ")));
 }
 

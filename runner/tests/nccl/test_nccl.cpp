@@ -211,7 +211,7 @@ TEST_CASE("a rank whose connecting does not end says so") {
           Fixture f(2, 0, short_limit_s);
           f.nccl.hang_at(0);
           f.connect();
-        }) == "timeout: connecting in group dp was not taken by NCCL within 0.050000 s");
+        }) == "timeout: connecting in group dp was not accepted by NCCL within 0.050000 s");
 }
 
 TEST_CASE("a rank whose operation NCCL does not take says which") {
@@ -222,8 +222,8 @@ TEST_CASE("a rank whose operation NCCL does not take says which") {
           group.receive(f.values.data(), 8, Dtype::fp32, 1);
           group.wait(group.send(f.values.data(), 8, Dtype::fp32, 1));
         }) ==
-        "timeout: send to rank 1, receive from rank 1 in group dp was not taken by NCCL within "
-        "0.050000 s");
+        "timeout: send to rank 1, receive from rank 1 in group dp was not accepted by NCCL "
+        "within 0.050000 s");
 }
 
 TEST_CASE("errors of NCCL come with its own words") {
@@ -343,9 +343,9 @@ TEST_CASE("a library that is missing or too old is refused in a sentence") {
     CHECK(refusal.rfind("NCCL can't be loaded: /nowhere/libnccl.so.2:", 0) == 0);
   }
   const Variable path("SHARDBENCH_NCCL", OLD_NCCL);
-  CHECK(load_nccl().refusal == std::string("'") + OLD_NCCL +
-                                   "' is NCCL 2.17.1, and 2.18.0 is the oldest that can be "
-                                   "used");
+  CHECK(load_nccl().refusal ==
+        std::string("'") + OLD_NCCL +
+            "' is NCCL 2.17.1, and 2.18.0 is the oldest supported version");
 }
 
 TEST_CASE("versions and settings are told as people know them") {
