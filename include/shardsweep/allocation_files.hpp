@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Port: an allocation's folder, where no path is spelled twice, and the two append-only files
-// between daemon and lead.
+// Port: the paths of an allocation's folder, and its two append-only files between daemon and
+// lead. Each path is spelled only here.
 //
 //   <allocation>/allocation.json  to_lead  from_lead  claim  lead.log
 //   <attempt>/spec.json  records.jsonl[.k]  rank.K.out  recorder/  evidence/

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which schedulers there are. Adding one: an implementation of Scheduler and a line here
+// The list of schedulers. To add a scheduler, implement Scheduler and add a line here
 // (src/README.md).
 #pragma once
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a runner says of itself (`shardbench-cpu --capabilities`): its name and version, and
-// which layouts it runs. The planner calls other points infeasible, with that reason.
+// A runner's answer to `--capabilities`: its name, its version and the layouts that it runs.
+// The planner calls other points infeasible, with that reason.
 #pragma once
 
 #include <shardsweep/point.hpp>

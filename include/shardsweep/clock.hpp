@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Port: time. Nothing but an implementation of this asks the system what time it is.
+// Port: time. Only an implementation of Clock asks the system for the time.
 #pragma once
 
 #include <chrono>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Port: other programs, bounded by deadlines and in what they may print.
+// Port: running other programs, with limits on their time and on their output.
 #pragma once
 
 #include <shardsweep/result.hpp>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where things lie: everything of one database stands in `<database>.d`, so that one path names
-// it all and it can be moved as a whole. It must be visible from the nodes.
+// The paths of a database's files. All of them are in `<database>.d`, so that the folder can be
+// moved as a whole. Compute nodes must see it.
 #pragma once
 
 #include <shardsweep/result.hpp>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trials that somebody else has measured, on their way into the database: a submission whose
-// trials have ended already.
+// Trials from a table of runs, on their way into the database: a submission whose trials have
+// ended already.
 #pragma once
 
 #include <shardsweep/outcome.hpp>

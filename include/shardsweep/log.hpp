@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Port: what a long-running program says about itself, one line each with time and level.
+// Port: the log of a long-running program. Each line has a time and a level.
 #pragma once
 
 #include <string_view>

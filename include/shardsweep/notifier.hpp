@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Port: who is told when nobody watches. Nothing in it blocks, and nothing of it fails a sweep.
+// Port: notices to a user who is away. No call blocks, and a failed notice fails no sweep.
 #pragma once
 
 #include <shardsweep/clock.hpp>

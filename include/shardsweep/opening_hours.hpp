@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// When a sweep may run: windows of a week, by the clock on the wall of the login node.
+// When a sweep may run: windows of a week, in the local time of the login node.
 #pragma once
 
 #include <cstdint>

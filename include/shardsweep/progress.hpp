@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a follower of sweeps sees happen: trials that end, and the best of each cell so far.
+// The progress that a follower of sweeps sees: ended trials, and the best of each cell so far.
 #pragma once
 
 #include <shardsweep/clock.hpp>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Port: what a runner recorded, read back. Records are data from elsewhere: bounded, checked,
-// and only those that carry the attempt's nonce are believed.
+// Port: a runner's records, read back. Records are untrusted: their size is bounded, they are
+// checked, and records without the attempt's nonce are ignored.
 #pragma once
 
 #include <shardsweep/world.hpp>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Port: how commands ask the daemon for changes. A request is a file in the home (written,
-// fsynced, renamed into place under a name that sorts by time); the answer is another. It works
-// from any login node that sees the folder.
+// fsynced, renamed into place under a name that sorts by time); the answer is another
+// file. Any login node that sees the folder can send requests.
 #pragma once
 
 #include <shardsweep/clock.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Port: who gives nodes. Nothing in it blocks: what is asked is answered later by poll().
+// Port: the scheduler, which gives nodes. No call blocks: poll() returns the answers later.
 #pragma once
 
 #include <shardsweep/clock.hpp>
