@@ -81,7 +81,8 @@ class Play {
       : random_(seed),
         clock_(fate_),
         home_{folder_.path / "a.db"},
-        store_(must(Store::open(home_.database)), fate_) {
+        store_(must(Store::open(home_.database)), fate_),
+        reader_(home_.database, sqlite::OpenMode::existing, 1000) {
     must(make_home(home_));
     std::ofstream{home_.lock()};  // a daemon sees by it that its folder is the old one
     for (const std::string name : {"a", "b"}) {
@@ -404,29 +405,33 @@ class Play {
   // ---- what holds at any time
 
   Result<bool> left() { return store_.work_left(); }
-  std::string rows(const std::string& sql) {
-    return shardsweep::testing::rows_of(home_.database, sql);
+  /// Opened and prepared once: the model looks after every step.
+  sqlite::Statement& statement(const char* sql) {
+    const auto known = statements_.find(sql);
+    return known != statements_.end()
+               ? known->second
+               : statements_.emplace(sql, sqlite::Statement(reader_, sql)).first->second;
   }
-  void none(const char* what, const std::string& sql) {
+  void none(const char* what, const char* sql) {
     CAPTURE(what);
     CAPTURE(said_);
-    CHECK(rows(sql) == "");
+    auto row = statement(sql).use();
+    const std::string first = row.next() ? row.text(0) : "";
+    CHECK(first == "");
   }
   Picture picture() {
     Picture picture;
-    sqlite::Database database(home_.database, sqlite::OpenMode::existing, 1000);
-    sqlite::Statement trials(database,
-                             "SELECT id, sweep, slug, micro_batch, state <> 'ended', "
-                             "ifnull(outcome, ''), cancelled_by, ifnull(prior, '') FROM trials "
-                             "WHERE hidden = 0");
-    auto row = trials.use();
+    auto row =
+        statement(
+            "SELECT id, sweep, slug, micro_batch, state <> 'ended', ifnull(outcome, ''), "
+            "cancelled_by, ifnull(prior, '') FROM trials WHERE hidden = 0")
+            .use();
     while (row.next())
       picture.trials[row.integer(0)] = {
           row.integer(1),      row.text(2), static_cast<int>(row.integer(3)),
           row.integer(4) != 0, row.text(5), row.text(6),
           row.text(7)};
-    sqlite::Statement sweeps(database, "SELECT id, name, state FROM sweeps");
-    auto sweep = sweeps.use();
+    auto sweep = statement("SELECT id, name, state FROM sweeps").use();
     while (sweep.next())
       picture.sweeps[sweep.text(1)] = {sweep.integer(0), sweep.text(2)};
     return picture;
@@ -448,14 +453,11 @@ class Play {
          "SELECT trial FROM attempts WHERE counted = 1 GROUP BY trial HAVING count(*) > 1");
     // Counted once, counted for good: what is measured goes with its sweep alone.
     std::set<std::string> now;
-    sqlite::Database database(home_.database, sqlite::OpenMode::existing, 1000);
-    sqlite::Statement counted(
-        database,
-        "SELECT t.sweep || '/' || t.identity, EXISTS (SELECT 1 FROM "
-        "attempts AS a WHERE a.trial = t.id AND a.counted = 1) FROM trials "
-        "AS t");
     std::set<std::string> known;
-    auto row = counted.use();
+    auto row = statement(
+                   "SELECT t.sweep || '/' || t.identity, EXISTS (SELECT 1 FROM attempts AS a "
+                   "WHERE a.trial = t.id AND a.counted = 1) FROM trials AS t")
+                   .use();
     while (row.next()) {
       known.insert(row.text(0));
       if (row.integer(1) != 0) now.insert(row.text(0));
@@ -496,11 +498,11 @@ class Play {
     check();
     check_left();
     std::set<std::string> nonces;
-    sqlite::Database database(home_.database, sqlite::OpenMode::existing, 1000);
-    sqlite::Statement select(database,
-                             "SELECT a.nonce FROM attempts AS a LEFT JOIN measurements AS m ON "
-                             "m.attempt = a.id WHERE m.attempt IS NULL");
-    auto row = select.use();
+    auto row =
+        statement(
+            "SELECT a.nonce FROM attempts AS a LEFT JOIN measurements AS m ON m.attempt = "
+            "a.id WHERE m.attempt IS NULL")
+            .use();
     while (row.next()) {
       const std::string nonce = row.text(0);
       CAPTURE(nonce);
@@ -514,6 +516,8 @@ class Play {
   ManualClock clock_;
   Home home_;
   MortalStore store_;
+  sqlite::Database reader_;
+  std::map<std::string, sqlite::Statement> statements_;
   PlayedCluster cluster_;
   std::unique_ptr<Daemon> daemon_;
   std::map<std::string, SweepSpec> specs_;
