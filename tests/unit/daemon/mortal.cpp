@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "unit/daemon/mortal.hpp"
+
+#include <algorithm>
+
+namespace shardsweep::testing {
+
+Result<std::optional<LeaseHolder>> MortalStore::lease_holder() {
+  return mortal([&] { return store_->lease_holder(); });
+}
+Result<LeaseHolder> MortalStore::take_lease(LeaseHolder claim) {
+  return mortal([&] { return store_->take_lease(claim); });
+}
+Result<void> MortalStore::renew_lease(Timestamp now) {
+  return mortal([&] { return store_->renew_lease(now); });
+}
+Result<void> MortalStore::release_lease() {
+  return mortal([&] { return store_->release_lease(); });
+}
+Result<World> MortalStore::load_world() {
+  return mortal([&] { return store_->load_world(); });
+}
+Result<void> MortalStore::commit(std::span<const Change> changes) {
+  return mortal([&]() -> Result<void> {
+    std::vector<Change> tampered;
+    if (mistake_in_commit) {
+      auto instead = mistake_in_commit(changes);
+      if (!instead) return {};
+      tampered = std::move(*instead);
+      changes = tampered;
+    }
+    auto done = store_->commit(changes);
+    if (done) {
+      ++commits_;
+      changes_ += static_cast<std::int64_t>(changes.size());
+    }
+    return done;
+  });
+}
+Result<Store::InboxProgress> MortalStore::accept_inbox(const std::filesystem::path& file,
+                                                       Timestamp now, std::int64_t rows) {
+  return mortal([&] { return store_->accept_inbox(file, now, rows); });
+}
+Result<Point> MortalStore::point_of(TrialId trial, const SweepSpec& sweep) {
+  return mortal([&] { return store_->point_of(trial, sweep); });
+}
+Result<std::vector<SearchRow>> MortalStore::search_rows(SweepId id, const SweepSpec& sweep) {
+  return mortal([&] { return store_->search_rows(id, sweep); });
+}
+Result<Selected> MortalStore::select_trials(const std::vector<std::string>& names,
+                                            const std::string& where) {
+  return mortal([&] { return store_->select_trials(names, where); });
+}
+Result<bool> MortalStore::work_left() {
+  return mortal([&]() -> Result<bool> {
+    auto left = store_->work_left();
+    if (left && mistake_in_work_left) return mistake_in_work_left(*left);
+    return left;
+  });
+}
+Result<SweepContents> MortalStore::contents_of(SweepId sweep) {
+  return mortal([&] { return store_->contents_of(sweep); });
+}
+Result<bool> MortalStore::delete_sweep(SweepId sweep, std::int64_t rows,
+                                       const ForgetFolder& forget) {
+  // Small pieces, so that deletions take several ticks.
+  return mortal(
+      [&] { return store_->delete_sweep(sweep, std::min<std::int64_t>(rows, 3), forget); });
+}
+Result<std::vector<double>> MortalStore::losses_of_others(TrialId trial, double steps) {
+  return mortal([&] { return store_->losses_of_others(trial, steps); });
+}
+Result<RunnerName> MortalStore::runner_of(TrialId trial) {
+  return mortal([&] { return store_->runner_of(trial); });
+}
+Result<double> MortalStore::gpu_seconds(SweepId sweep) {
+  return mortal([&] { return store_->gpu_seconds(sweep); });
+}
+
+}  // namespace shardsweep::testing

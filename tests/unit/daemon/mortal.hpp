@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// A clock that a test moves, a real store, and a daemon that can die at any call to either.
+#pragma once
+
+#include <shardsweep/clock.hpp>
+#include <shardsweep/store.hpp>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace shardsweep::testing {
+
+/// Thrown where a daemon dies, as by kill -9: nothing after it happens.
+struct Killed {};
+
+/// Counts the calls of a daemon to what it works with; at the last one it dies.
+class Fate {
+ public:
+  void kill_at(int call) { left_ = call; }
+  void live() { left_ = 0; }
+  void call() {
+    ++calls_;
+    if (left_ > 0 && --left_ == 0) throw Killed{};
+  }
+  [[nodiscard]] std::int64_t calls() const { return calls_; }
+
+ private:
+  int left_ = 0;
+  std::int64_t calls_ = 0;
+};
+
+class ManualClock final : public Clock {
+ public:
+  explicit ManualClock(Fate& fate) : fate_(fate) {}
+  /// What a wrong clock says in place of the time; none: it is right.
+  std::function<Timestamp(Timestamp)> mistake;
+
+  [[nodiscard]] Timestamp now() const override {
+    fate_.call();
+    return mistake ? mistake(time()) : time();
+  }
+  [[nodiscard]] std::chrono::steady_clock::time_point steady() const override {
+    fate_.call();
+    return std::chrono::steady_clock::time_point(std::chrono::microseconds(now_));
+  }
+  void advance(Timestamp by) { now_ += by; }
+  /// The wall clock is set: now() jumps, steady() does not.
+  void set_wall_ahead(Timestamp by) { wall_ahead_ = by; }
+  /// As now(), for the test itself: nobody dies of it.
+  [[nodiscard]] Timestamp time() const { return now_ + wall_ahead_; }
+  [[nodiscard]] Timestamp true_time() const { return now_; }
+
+ private:
+  Fate& fate_;
+  Timestamp wall_ahead_ = 0;
+  Timestamp now_ = 1'700'000'000'000'000;
+};
+
+/// A real store; before and after each call the daemon may die.
+class MortalStore final : public Store {
+ public:
+  MortalStore(std::unique_ptr<Store> store, Fate& fate)
+      : store_(std::move(store)), fate_(fate) {}
+
+  /// Deliberate mistakes: what is committed in place of the changes (none: nothing is, and the
+  /// daemon does not hear of it), and what work_left() says.
+  using Tampered = std::optional<std::vector<Change>>;
+  std::function<Tampered(std::span<const Change>)> mistake_in_commit;
+  std::function<bool(bool)> mistake_in_work_left;
+
+  Result<std::optional<LeaseHolder>> lease_holder() override;
+  Result<LeaseHolder> take_lease(LeaseHolder claim) override;
+  Result<void> renew_lease(Timestamp now) override;
+  Result<void> release_lease() override;
+  Result<World> load_world() override;
+  Result<void> commit(std::span<const Change> changes) override;
+  Result<InboxProgress> accept_inbox(const std::filesystem::path& file, Timestamp now,
+                                     std::int64_t rows) override;
+  Result<Point> point_of(TrialId trial, const SweepSpec& sweep) override;
+  Result<std::vector<SearchRow>> search_rows(SweepId id, const SweepSpec& sweep) override;
+  Result<Selected> select_trials(const std::vector<std::string>& names,
+                                 const std::string& where) override;
+  Result<bool> work_left() override;
+  Result<SweepContents> contents_of(SweepId sweep) override;
+  Result<bool> delete_sweep(SweepId sweep, std::int64_t rows,
+                            const ForgetFolder& forget) override;
+  Result<std::vector<double>> losses_of_others(TrialId trial, double steps) override;
+  Result<RunnerName> runner_of(TrialId trial) override;
+  Result<double> gpu_seconds(SweepId sweep) override;
+
+  /// Transactions that were committed, and the changes in them.
+  [[nodiscard]] std::int64_t commits() const { return commits_; }
+  [[nodiscard]] std::int64_t changes() const { return changes_; }
+
+ private:
+  template <class Call>
+  auto mortal(const Call& call) {
+    fate_.call();
+    auto result = call();
+    fate_.call();
+    return result;
+  }
+  std::unique_ptr<Store> store_;
+  Fate& fate_;
+  std::int64_t commits_ = 0;
+  std::int64_t changes_ = 0;
+};
+
+}  // namespace shardsweep::testing

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "unit/daemon/played_lead.hpp"
+
+#include "adapters/node/claim.hpp"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <fstream>
+#include <ostream>
+#include <utility>
+
+namespace shardsweep::testing {
+
+PlayedLead::PlayedLead(const std::filesystem::path& dir, std::string job_id,
+                       PlayedAttempts& attempts)
+    : paths_{dir}, job_id_(std::move(job_id)), attempts_(attempts), orders_(paths_.to_lead()) {}
+
+bool PlayedLead::claim(Timestamp now) {
+  const auto won = claim_allocation(paths_, "claim" + job_id_);
+  REQUIRE(won);
+  claimed_ = *won;
+  if (claimed_)
+    say(Claimed{.token = "",
+                .claim = "claim" + job_id_,
+                .host = "n1",
+                .pid = 1,
+                .pid_start = 1,
+                .job_id = job_id_},
+        now);
+  return claimed_;
+}
+
+void PlayedLead::say(FromLeadBody body, Timestamp now) {
+  auto writer = LineWriter::open(paths_.from_lead());
+  REQUIRE(writer);
+  REQUIRE(writer->append(encode(FromLead{++n_, now, std::move(body)}), false));
+  spoke_at_ = now;
+}
+
+void PlayedLead::write_result(const Assign& assign) {
+  PlayedAttempt& attempt = attempts_[assign.nonce];
+  if (attempt.result) return;
+  attempt.result = 1000.0 + static_cast<double>(attempts_.size());
+  std::ofstream(AttemptPaths{assign.dir}.records(), std::ios::app) << fmt::format(
+      R"({{"type":"result","run_id":"{}","tokens_per_s_per_gpu":{},"train_step_ms":1}})"
+      "\n",
+      assign.nonce, *attempt.result);
+}
+
+void PlayedLead::leave_result() {
+  if (running_) write_result(*running_);
+}
+
+void PlayedLead::end(Outcome outcome, Timestamp now, const std::string& mark,
+                     const std::string& node) {
+  const Assign assign = *std::exchange(running_, std::nullopt);
+  PlayedAttempt& attempt = attempts_[assign.nonce];
+  if (outcome == Outcome::completed) write_result(assign);
+  attempt.said = outcome;
+  attempt.ended = now;
+  attempt.marked = !mark.empty();
+  work_.ended(assign, outcome);
+  say(Ended{.attempt = assign.attempt,
+            .nonce = assign.nonce,
+            .outcome = outcome,
+            .cause = "played",
+            .source = "agent",
+            .node = node,
+            .mark = mark},
+      now);
+}
+
+void PlayedLead::hear(std::mt19937_64& random, Timestamp now) {
+  const auto lines = orders_.look();
+  REQUIRE(lines);
+  for (const std::string& text : *lines) {
+    const auto line = decode_to_lead(text);
+    REQUIRE(line);
+    const AssignmentNews news = work_.apply(*line);
+    for (const AttemptId attempt : news.revoked)
+      say(Revoked{attempt}, now);
+    for (const auto& [assign, why] : news.cancelled)
+      say(Ended{.attempt = assign.attempt,
+                .nonce = assign.nonce,
+                .outcome = Outcome::cancelled,
+                .cause = why,
+                .source = "request"},
+          now);
+    if (news.end_running && running_)
+      end(random() % 3 == 0 ? Outcome::completed : Outcome::cancelled, now);
+  }
+}
+
+bool PlayedLead::start_next(Timestamp now) {
+  auto next = work_.next();
+  if (!next) return false;
+  running_ = next->assign;
+  PlayedAttempt& attempt = attempts_[next->assign.nonce];
+  attempt.id = next->assign.attempt;
+  attempt.nonce = next->assign.nonce;
+  if (!next->skipped_because.empty()) {
+    end(Outcome::skipped, now);
+    return true;
+  }
+  attempt.started = now;
+  say(Started{next->assign.attempt, next->assign.nonce}, now);
+  return true;
+}
+
+void PlayedLead::leave(const std::string& why, Timestamp now) {
+  say(Bye{why}, now);
+}
+
+}  // namespace shardsweep::testing

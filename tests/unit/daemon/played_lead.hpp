@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// A lead that a test plays: it claims its allocation, reads to_lead and writes from_lead as the
+// agent does. Its ranks are a line in a records file.
+#pragma once
+
+#include "domain/assignments.hpp"
+
+#include <shardsweep/allocation_files.hpp>
+#include <shardsweep/protocol.hpp>
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <random>
+#include <set>
+#include <string>
+
+namespace shardsweep::testing {
+
+/// What was really done, whatever anybody writes about it.
+struct PlayedAttempt {
+  AttemptId id = 0;
+  std::string nonce;
+  Timestamp started = 0;           ///< by the lead's clock
+  Timestamp ended = 0;             ///< by the same; 0: it runs, or nobody knows when it died
+  std::optional<Outcome> said{};   ///< as its lead has said it
+  std::optional<double> result{};  ///< what its records hold
+  bool marked = false;
+};
+using PlayedAttempts = std::map<std::string, PlayedAttempt>;  ///< by nonce
+
+class PlayedLead {
+ public:
+  PlayedLead(const std::filesystem::path& dir, std::string job_id, PlayedAttempts& attempts);
+
+  /// False where another job of this token has the claim.
+  [[nodiscard]] bool claim(Timestamp now);
+  [[nodiscard]] bool claimed() const { return claimed_; }
+  /// What the daemon has said. One that is told to end may have measured all the same.
+  void hear(std::mt19937_64& random, Timestamp now);
+  /// Starts what waits; false where nothing does. What a rule skips ends at once.
+  bool start_next(Timestamp now);
+  /// Of the running attempt. A result is in its records before its lead speaks.
+  void end(Outcome outcome, Timestamp now, const std::string& mark = "",
+           const std::string& node = "");
+  /// The running attempt writes its result, and nobody says so.
+  void leave_result();
+  void say(FromLeadBody body, Timestamp now);
+  /// Says so; nothing more is heard of it.
+  void leave(const std::string& why, Timestamp now);
+
+  [[nodiscard]] bool runs() const { return running_.has_value(); }
+  [[nodiscard]] bool draining() const { return work_.draining(); }
+  [[nodiscard]] bool waits() const { return work_.empty() && !running_; }
+  [[nodiscard]] Timestamp spoke_at() const { return spoke_at_; }
+  [[nodiscard]] AttemptId running() const { return running_ ? running_->attempt : 0; }
+
+ private:
+  void write_result(const Assign& assign);
+
+  AllocationPaths paths_;
+  std::string job_id_;
+  PlayedAttempts& attempts_;
+  Assignments work_;
+  LineReader orders_;
+  std::optional<Assign> running_;
+  std::int64_t n_ = 0;
+  Timestamp spoke_at_ = 0;
+  bool claimed_ = false;
+};
+
+}  // namespace shardsweep::testing

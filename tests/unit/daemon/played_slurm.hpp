@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// A Slurm that a test plays: jobs and their leads, what sbatch answers, what squeue and sacct
+// list. What a look means is concluded by the product's own code. The jobs outlive daemons.
+#pragma once
+
+#include "domain/slurm/look.hpp"
+#include "unit/daemon/played_cluster.hpp"
+#include "unit/daemon/played_lead.hpp"
+
+#include <shardsweep/scheduler.hpp>
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace shardsweep::testing {
+
+/// What becomes of a submission.
+enum class Sbatch : std::uint8_t {
+  accepts,
+  late,     ///< accepts; the answer takes `late_s`
+  lost,     ///< accepts; the daemon is told that it may have
+  unsent,   ///< does not arrive; the daemon is told the same
+  refuses,  ///< for good
+  defers,   ///< a limit that passes
+  full,     ///< a limit that may be the job's own
+};
+
+struct PlayedJob {
+  std::string id;
+  std::string token;
+  std::string name;
+  std::filesystem::path dir;
+  std::string state = "PENDING";  ///< as sacct says it
+  std::string reason = "Priority";
+  std::string nodes;
+  int exit_code = 0;
+  Timestamp ended_at = 0;
+  Timestamp clock_ahead = 0;  ///< of its nodes, before the true time
+  bool hidden = false;        ///< in no list
+  bool silent = false;        ///< its lead is stopped
+  bool was_silent = false;
+  bool requeued = false;
+  bool lead_alive = false;
+  std::optional<PlayedLead> lead{};
+
+  [[nodiscard]] bool pends() const { return state == "PENDING"; }
+  [[nodiscard]] bool runs() const { return state == "RUNNING"; }
+  [[nodiscard]] bool over() const { return !pends() && !runs(); }
+};
+
+class PlayedSlurm {
+ public:
+  explicit PlayedSlurm(ManualClock& clock) : clock_(clock) {}
+
+  /// For the submissions to come, in order; afterwards all are accepted.
+  std::deque<Sbatch> answers;
+  double late_s = 30;
+  bool reachable = true;      ///< false: every look fails
+  bool lists_nothing = false;  ///< squeue and sacct succeed and print nothing
+  bool accounting = true;
+  double look_takes_s = 0.5;
+  double accounting_lag_s = 0;
+  double look_interval_s = 10;
+
+  std::deque<PlayedJob> jobs;
+  PlayedAttempts attempts;
+  /// Deliberate mistakes: with what the daemon is told, and with what it asks for.
+  std::function<void(std::vector<SchedulerEvent>&)> mistake_in_events;
+  std::function<int(const AllocationRequest&)> mistake_in_submit;  ///< how often
+  /// What no daemon may do, as sentences.
+  std::vector<std::string> violations;
+  struct Calls {
+    std::int64_t submissions = 0;
+    std::int64_t looks = 0;
+    std::int64_t cancels = 0;
+  };
+  Calls calls;
+
+  [[nodiscard]] std::unique_ptr<Scheduler> scheduler(Fate& fate);
+  [[nodiscard]] PlayedJob* job_of(const std::string& token);
+  /// A lead is alive, whatever Slurm says, or a job is not over.
+  [[nodiscard]] bool anything_alive() const;
+
+  // ---- what happens to a job
+  /// Gets nodes, other than those that its script excludes.
+  void start(PlayedJob& job, std::mt19937_64& random);
+  void finish(PlayedJob& job, const std::string& state, int exit_code = 0);
+  void requeue(PlayedJob& job);
+  /// As scancel does: a lead that runs says so and leaves.
+  void cancel(PlayedJob& job, const std::string& by);
+  [[nodiscard]] Timestamp lead_time(const PlayedJob& job) const {
+    return clock_.true_time() + job.clock_ahead;
+  }
+
+ private:
+  friend class PlayedSlurmScheduler;
+  struct Submitted {
+    SchedulerEvent event;
+    std::chrono::steady_clock::time_point due;
+  };
+  [[nodiscard]] Submitted submit(const AllocationRequest& request);
+  void check_submission(const AllocationRequest& request);
+  void cancel_for_daemon(const slurm::NamedJob& named);
+  [[nodiscard]] std::vector<slurm::Job> queue() const;
+  [[nodiscard]] std::vector<slurm::Job> accounts() const;
+
+  ManualClock& clock_;
+  int ids_ = 0;
+  /// Tokens of which a daemon was told that no job of them is there.
+  std::set<std::string> submitted_;
+  std::set<std::string> free_again_;
+};
+
+}  // namespace shardsweep::testing
