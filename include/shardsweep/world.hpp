@@ -126,9 +126,9 @@ struct AllocationRow {
   Timestamp control_since = 0;  ///< its last control has started; 0: not seen by this daemon
   // Known to this process alone.
   bool own_cancel = false;  ///< the daemon cancelled its job, not a user
-  /// The login node's clock less the lead's, with the delay of the file system: the least that
-  /// this process has seen. None: it has read no line yet.
-  std::optional<Timestamp> clock_lead{};
+  /// When this process read the lead's last line, by its own clock. None: it has read no line
+  /// yet.
+  std::optional<Timestamp> heard_at{};
 };
 
 // ---- nodes

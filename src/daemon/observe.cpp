@@ -244,6 +244,7 @@ void Daemon::read_lines(AllocationRow& allocation) {
   const auto found = channel_of(allocation);
   if (!found) return;
   Channel& channel = **found;
+  const bool first = !allocation.heard_at;
   auto lines = channel.reader.look();
   if (!lines) {
     log_warning(fmt::format("{}: {}", allocation.job_name, lines.error().what));
@@ -253,6 +254,8 @@ void Daemon::read_lines(AllocationRow& allocation) {
                         std::make_move_iterator(lines->end()));
   while (!channel.unread.empty() && read_line(allocation, channel))
     channel.unread.pop_front();
+  // Beats are stored once per process: one pass per process (`tick`) must not hear them again.
+  if (first && allocation.heard_at) changes_.emplace_back(PutAllocation{.row = allocation});
   // Where lines wait for the scheduler's word, the lead has spoken.
   // A lead that can't write is not silent.
   if (channel.unread.empty() && !storage_fails())

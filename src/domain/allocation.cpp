@@ -6,7 +6,7 @@
 namespace shardsweep {
 
 double silence_s(const AllocationRow& row, Timestamp now) {
-  return static_cast<double>(now - row.last_beat - row.clock_lead.value_or(0)) / 1e6;
+  return static_cast<double>(now - row.heard_at.value_or(row.last_beat)) / 1e6;
 }
 
 bool is_heard(const AllocationRow& row, Timestamp now) {

@@ -9,8 +9,8 @@
 
 namespace shardsweep {
 
-/// Seconds since the lead's last line. Clocks of login node and batch host may differ: the
-/// difference is taken out as far as lines have shown it.
+/// Seconds since the lead's last line was read. Only a process that has read none takes the
+/// lead's own time, because the clocks of login node and batch host differ.
 [[nodiscard]] double silence_s(const AllocationRow& row, Timestamp now);
 
 /// Its lead spoke within the last minute: a file system may show a line that late.

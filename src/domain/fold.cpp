@@ -372,8 +372,7 @@ void fold_line(Fold fold, const Policy& policy, AllocationId allocation, const F
   if (row == nullptr || line.n <= row->from_lead_n) return;
   row->from_lead_n = line.n;
   row->last_beat = line.t;
-  const Timestamp ahead = fold.now - line.t;
-  row->clock_lead = std::min(row->clock_lead.value_or(ahead), ahead);
+  row->heard_at = fold.now;
   std::visit(LineFolder{fold, policy, *row, line.t, records}, line.body);
   // A beat alone is no news: it is not worth a transaction.
   if (!std::holds_alternative<Beat>(line.body)) put(fold, *row);

@@ -25,6 +25,9 @@ bool should_speak(const AllocationRow& row) {
 }  // namespace
 
 void judge_silence(Fold fold, const Policy& policy, AllocationRow& allocation) {
+  // The login node's clock was set back: its times of the future count from now.
+  if (allocation.heard_at > fold.now) allocation.heard_at = fold.now;
+  if (allocation.quiet_since > fold.now) allocation.quiet_since = fold.now;
   const double half_s = policy.lead_limit_s / 2;
   const bool quiet = should_speak(allocation) && silence_s(allocation, fold.now) > half_s;
   if (!quiet) {

@@ -78,8 +78,8 @@ class PlayedSlurmScheduler final : public Scheduler {
     fate_.call();
     if (look_) return;
     ++slurm_.calls.looks;
-    look_ = Look{handles, slurm_.queue(), slurm_.accounts(),
-                 slurm_.reachable, steady() + seconds(slurm_.look_takes_s)};
+    look_ = Look{handles, slurm_.queue(), slurm_.accounts(), slurm_.reachable,
+                 steady() + seconds(slurm_.look_takes_s)};
   }
   [[nodiscard]] std::vector<SchedulerEvent> poll() override {
     take_answers();

@@ -60,7 +60,7 @@ class PlayedSlurm {
   /// For the submissions to come, in order; afterwards all are accepted.
   std::deque<Sbatch> answers;
   double late_s = 30;
-  bool reachable = true;      ///< false: every look fails
+  bool reachable = true;       ///< false: every look fails
   bool lists_nothing = false;  ///< squeue and sacct succeed and print nothing
   bool accounting = true;
   double look_takes_s = 0.5;

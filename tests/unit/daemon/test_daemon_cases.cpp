@@ -337,6 +337,22 @@ TEST_CASE("a silent lead is given up after its limit and its attempt tried elsew
   CHECK(c.trials() == "completed completed");
 }
 
+TEST_CASE("a silent lead is given up where each pass is a process of its own") {
+  Case c;
+  c.start_job(c.job());
+  REQUIRE(c.job().lead->start_next(c.slurm.lead_time(c.job())));
+  c.pass(30);
+  c.job().silent = c.job().was_silent = true;
+  for (int ticks = 0; ticks < 10; ++ticks) {
+    c.die();
+    c.start();
+    c.tick(60);
+    c.tick(1);
+  }
+  CHECK(c.slurm.jobs.front().over());
+  CHECK(c.sql("SELECT outcome FROM attempts WHERE id = 1") == "node_failure");
+}
+
 TEST_CASE("a result of a lead that died without a word counts") {
   Case c(one);
   c.start_job(c.job());
@@ -441,6 +457,22 @@ TEST_CASE("a node whose clock is late or early is not silent") {
   }
 }
 
+TEST_CASE("a step of the login node's clock is no lead's silence") {
+  for (const Timestamp ahead : {-7200, -300, 300, 7200}) {
+    CAPTURE(ahead);
+    Case c(one);
+    c.start_job(c.job());
+    REQUIRE(c.job().lead->start_next(c.slurm.lead_time(c.job())));
+    c.pass(30);
+    c.clock.set_wall_ahead(ahead * 1'000'000);
+    c.pass(400, 5);
+    CHECK(c.trials() == "running");
+    c.job().lead->end(Outcome::completed, c.slurm.lead_time(c.job()));
+    c.complete();
+    CHECK(c.trials() == "completed");
+  }
+}
+
 // ---- deaths
 
 TEST_CASE("a daemon may die at any call of a sweep's life") {
@@ -465,7 +497,8 @@ TEST_CASE("a daemon may die at any call of a sweep's life") {
         job.lead->leave("drained", site.slurm.lead_time(job));
         site.slurm.finish(job, "COMPLETED");
       }
-      if (site.sql("SELECT count(*) FROM allocations WHERE state <> 'ended'") == "0" && measured)
+      if (site.sql("SELECT count(*) FROM allocations WHERE state <> 'ended'") == "0" &&
+          measured)
         break;
     }
     died = site.deaths() > 0;
