@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "domain/allocation.hpp"
 
-#include <algorithm>
-
 namespace shardsweep {
 
 double silence_s(const AllocationRow& row, Timestamp now) {
@@ -16,7 +14,7 @@ bool is_heard(const AllocationRow& row, Timestamp now) {
 }
 
 Timestamp last_sign(const AllocationRow& row, Timestamp now) {
-  return row.last_beat != 0 ? std::min(now, row.last_beat) : now;
+  return row.last_beat != 0 ? row.last_beat : now;
 }
 
 std::optional<Outcome> meaning_of_end(const AllocationRow& row) {

@@ -473,6 +473,20 @@ TEST_CASE("a step of the login node's clock is no lead's silence") {
   }
 }
 
+TEST_CASE("an attempt has no negative duration whatever the clocks say") {
+  for (const Timestamp ahead : {-3600, 3600}) {
+    CAPTURE(ahead);
+    Case c(one);
+    c.job().clock_ahead = ahead * 1'000'000;
+    c.start_job(c.job());
+    REQUIRE(c.job().lead->start_next(c.slurm.lead_time(c.job())));
+    c.pass(20);
+    c.slurm.finish(c.job(), "NODE_FAIL");
+    c.pass(30);
+    CHECK(c.sql("SELECT (ended_at - started_at) / 1000000 FROM attempts WHERE id = 1") == "15");
+  }
+}
+
 // ---- deaths
 
 TEST_CASE("a daemon may die at any call of a sweep's life") {
