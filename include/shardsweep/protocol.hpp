@@ -145,6 +145,7 @@ struct Claimed {
   std::int64_t pid = 0;
   std::int64_t pid_start = 0;  ///< field 22 of /proc/PID/stat
   std::string job_id;          ///< SLURM_JOB_ID, or empty
+  std::string node{};          ///< Slurm's name of the host, or empty: an optional key
   friend bool operator==(const Claimed&, const Claimed&) = default;
 };
 struct Beat {
@@ -281,6 +282,7 @@ struct NodeEnded {
   std::string also{};            ///< optional key, as in Ended
   std::string mark{};            ///< the same
   std::int32_t start_error = 0;  ///< the same
+  std::string node{};            ///< where it happened, if not where it is said: optional key
   friend bool operator==(const NodeEnded&, const NodeEnded&) = default;
 };
 /// As FoundOnNode, of the node that says it.

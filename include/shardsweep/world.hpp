@@ -195,6 +195,7 @@ struct World {
   std::map<AllocationId, AllocationRow> allocations;
   std::map<std::string, NodeRow> nodes;  ///< those with a state or evidence
   std::map<AllocationId, std::vector<std::string>> nodes_of;  ///< as its agents said
+  std::map<AllocationId, std::string> lead_nodes;  ///< on which its lead runs, where it said so
   std::vector<ControlRow> controls;  ///< of all sweeps, in the order in which they ended
   AttemptId next_attempt = 1;
   AllocationId next_allocation = 1;
@@ -279,6 +280,7 @@ struct SeenNode {
   std::string host;
   Timestamp at = 0;
   AllocationId allocation = 0;
+  bool has_lead = false;
 };
 struct AddNodeEvidence {
   std::string node;

@@ -16,7 +16,8 @@ constexpr double guard_kill_s = 60;  // longer than that is state D: nothing her
 
 }  // namespace
 
-int run_guard(const Clock& clock, const std::function<int()>& node_agent) {
+int run_guard(const Clock& clock, const std::function<int()>& node_agent,
+              const std::function<void(int signal)>& killed) {
   become_subreaper();
   block_signals();
   const pid_t agent = ::fork();
@@ -31,6 +32,7 @@ int run_guard(const Clock& clock, const std::function<int()>& node_agent) {
     if (reaped == agent) status = ended;
     if (reaped == agent || reaped < 0) break;
   }
+  if (WIFSIGNALED(status)) killed(WTERMSIG(status));
   const bool clean = kill_all_children(clock, guard_kill_s);
   if (!clean) return 1;
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);

@@ -4,6 +4,7 @@
 #include "agent/gpu_models.hpp"
 #include "agent/reap.hpp"
 #include "agent/recorder_reading.hpp"
+#include "domain/node_list.hpp"
 
 #include <fmt/format.h>
 
@@ -29,6 +30,11 @@ constexpr double end_tolerance_s = 5;
 // The daemon's file is worth waiting for when everything else is over.
 constexpr double last_words_s = 60;
 
+std::vector<std::string> nodes_of_job(const AllocationSpec& spec) {
+  if (spec.launch == "local") return {};
+  return nodes_in(value_in(current_environment(), "SLURM_JOB_NODELIST").value_or(""));
+}
+
 void add_sentence(std::string& text, const std::string& more) {
   if (more.empty()) return;
   text += (text.empty() ? "" : "; ") + more;
@@ -41,6 +47,7 @@ Lead::Lead(AllocationPaths paths, AllocationSpec spec, LineWriter from_lead, con
     : paths_(std::move(paths)),
       spec_(std::move(spec)),
       agents_(spec_.launch == "agents" ? spec_.nodes : 1),
+      job_nodes_(nodes_of_job(spec_)),
       from_lead_(std::move(from_lead)),
       gate_(paths_.dir),
       to_lead_(paths_.to_lead()),
@@ -152,6 +159,7 @@ void Lead::take(const ToLead& line) {
 
 void Lead::read_nodes() {
   for (const auto& line : channel_.receive()) {
+    if (line.empty()) continue;
     const auto message = decode_from_node(line);
     if (message) {
       take(*message);
@@ -168,6 +176,7 @@ void Lead::take(const FromNode& message) {
   if (const auto* ready = std::get_if<NodeReady>(&message.body)) {
     node.index = ready->index;
     say(NodeSeen{ready->node, ready->host, ready->pid}, false);
+    if (is_step_launch()) say_job_nodes(ready->node);
     check_gpu(*ready);
   } else if (fresh) {
     log_.line("node " + message.node + " sent a message before it was ready");
@@ -203,6 +212,14 @@ void Lead::take(const FromNode& message) {
     running_->end_others_at_s = at_s;
 }
 
+/// The ranks of a step are on all nodes, of which one has a node agent.
+void Lead::say_job_nodes(const std::string& known) {
+  for (const std::string& node : job_nodes_) {
+    // Its host is called as its node, where an administrator has said nothing else.
+    if (node != known) say(NodeSeen{node, node, 0}, false);
+  }
+}
+
 /// Between suspicion and verdict lie two lines each way: milliseconds.
 void Lead::judge_hang() {
   if (!running_ || running_->own) return;
@@ -223,13 +240,13 @@ void Lead::watch_nodes() {
   if (nodes_lost_) return;
   if (channel_.closed()) return lose_all_nodes();
   if (!nodes_ready() && now_s_ - started_s_ > start_leases * spec_.node_lease_s)
-    return lose_nodes(fmt::format("{} of {} node agents did not start",
-                                  agents_ - static_cast<int>(nodes_.size()), agents_));
+    return lose_absent_nodes();
   for (const auto& [name, node] : nodes_) {
     const double silent_s = now_s_ - node.heard_s;
-    if (silent_s > spec_.node_lease_s)
-      return lose_nodes(fmt::format("node {} sent nothing for {:.1f} s", name, silent_s), name,
-                        silent_s);
+    if (silent_s <= spec_.node_lease_s) continue;
+    std::string why = node.leaving;
+    add_sentence(why, fmt::format("node {} sent nothing for {:.1f} s", name, silent_s));
+    return lose_nodes(why, name, silent_s);
   }
   if (running_ && running_->end_others_at_s && now_s_ > *running_->end_others_at_s) {
     const bool failed = std::any_of(nodes_.begin(), nodes_.end(), [](const auto& node) {
@@ -253,11 +270,31 @@ bool Lead::nodes_ready() const {
 /// srun gives up the whole step where the connection to one node breaks in the middle of a
 /// message, as when a guard dies: the node that had begun to leave is the cause.
 void Lead::lose_all_nodes() {
+  if (nodes_.empty()) return lose_nodes("no node agent has started");
+  const bool alone = nodes_.size() == 1 && agents_ == 1;
   for (const auto& [name, node] : nodes_) {
+    if (alone && node.leaving.empty())
+      return lose_nodes(fmt::format("the node agent of {} has ended", name), name);
+    if (alone) return lose_nodes(node.leaving, name);
     if (!node.leaving.empty())
       return lose_nodes(node.leaving + "; the other node agents ended too", name);
   }
-  lose_nodes("all node agents have ended");
+  lose_nodes(fmt::format(
+      "all node agents have ended; it is not known on which of {} nodes this began", agents_));
+}
+
+/// Where others have started, their absence speaks against these. Where none has, srun or
+/// Slurm's controller may be the cause.
+void Lead::lose_absent_nodes() {
+  const auto absent = agents_ - static_cast<int>(nodes_.size());
+  std::string why = fmt::format("{} of {} node agents did not start", absent, agents_);
+  std::string names;
+  for (const std::string& node : job_nodes_) {
+    if (nodes_.contains(node) || nodes_.empty()) continue;
+    names += (names.empty() ? ": " : ", ") + node;
+    say(FoundOnNode{node, "silent", "its node agent did not start"}, true);
+  }
+  lose_nodes(why + names);
 }
 
 /// Silence is the only death notice. What ran there is ended with our one child (guard or
@@ -375,7 +412,8 @@ void Lead::finish(Running running) {
                              node.ended->signal == SIGTERM;
     if (same_signal) continue;
     if (node.ended->outcome != Outcome::completed) {
-      evidence.push_back(evidence_of_node(*node.ended, name));
+      // The one agent of a step says where it happened, or that this is not known.
+      evidence.push_back(evidence_of_node(*node.ended, is_step_launch() ? "" : name));
     } else if (!node.ended->cause.empty()) {
       notes = node.ended->cause;
     }
@@ -407,6 +445,16 @@ void Lead::finish(Running running) {
   if (told_to_stop) leave("signal");
 }
 
+std::map<std::int32_t, std::string> Lead::names_by_index() const {
+  std::map<std::int32_t, std::string> names;
+  for (const std::string& node : job_nodes_) {
+    if (is_step_launch()) names[static_cast<std::int32_t>(names.size())] = node;
+  }
+  for (const auto& [name, node] : nodes_)
+    names[node.index] = name;
+  return names;
+}
+
 /// Where ranks waited for each other, which of them did the others wait for?
 void Lead::name_the_guilty(const Running& running, Classified& verdict) {
   const bool waited = verdict.outcome == Outcome::hung || verdict.outcome == Outcome::timeout ||
@@ -414,17 +462,16 @@ void Lead::name_the_guilty(const Running& running, Classified& verdict) {
   if (!waited) return;
   const auto reading = read_recorders(AttemptPaths{running.assign.dir});
   if (!reading) return log_.line(reading.error().what);
-  std::map<std::int32_t, std::string> names;
-  for (const auto& [name, node] : nodes_)
-    names[node.index] = name;
+  const auto names = names_by_index();
   const std::string guilty = accusation(*reading, running.spec.ranks_per_node, names);
   if (!guilty.empty()) verdict.first.cause += "; " + guilty;
   // The others lost a peer whose own node saw nothing but an exit with 0.
   if (verdict.outcome != Outcome::comm_error || reading->guilty.empty()) return;
   const auto name = names.find(reading->guilty.front() / running.spec.ranks_per_node);
   if (name == names.end()) return;
-  const auto& ended = nodes_.at(name->second).ended;
-  if (!ended || ended->outcome != Outcome::completed) return;
+  const auto node = nodes_.find(name->second);
+  if (node == nodes_.end() || !node->second.ended) return;
+  if (node->second.ended->outcome != Outcome::completed) return;
   verdict.outcome = Outcome::crashed;
   verdict.first.cause = fmt::format(
       "{}; {}", evidence_of_early_exit(reading->guilty.front(), 0).cause, verdict.first.cause);
@@ -472,8 +519,7 @@ void Lead::write_ended(const Assign& assign, const Classified& verdict, std::int
   ended.cause = verdict.first.cause;
   ended.source = verdict.first.source;
   ended.leaked = leaked;
-  // Of a step on several nodes the one agent does not know which of them it was.
-  if (spec_.launch != "srun") ended.node = verdict.first.node;
+  ended.node = verdict.first.node;
   ended.start_error = verdict.first.start_error;
   ended.also = verdict.also;
   ended.mark = verdict.outcome == Outcome::completed ? mark : "";

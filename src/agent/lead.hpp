@@ -71,6 +71,8 @@ class Lead {
   void finish_if_ended();
   void finish(Running running);
   void name_the_guilty(const Running& running, Classified& verdict);
+  void say_job_nodes(const std::string& known);
+  [[nodiscard]] std::map<std::int32_t, std::string> names_by_index() const;
   [[nodiscard]] std::vector<std::string> nodes_in_order() const;
   [[nodiscard]] bool time_is_up() const;
   void end_unstarted(const Assign& assign, Outcome outcome, const std::string& cause,
@@ -79,6 +81,8 @@ class Lead {
                    std::int64_t keep_log_bytes, const std::string& mark = "");
   void leave(const std::string& why);
   void lose_all_nodes();
+  void lose_absent_nodes();
+  [[nodiscard]] bool is_step_launch() const { return spec_.launch == "srun"; }
   void lose_nodes(const std::string& why, const std::string& node = "", double silent_s = 0);
   [[nodiscard]] int depart();
   void wait();
@@ -89,7 +93,8 @@ class Lead {
 
   AllocationPaths paths_;
   AllocationSpec spec_;
-  int agents_;  ///< node agents that have to be there
+  int agents_;                          ///< node agents that have to be there
+  std::vector<std::string> job_nodes_;  ///< Slurm's names, in its order; empty: not known
   SaidLines from_lead_;
   StartGate gate_;
   LineReader to_lead_;

@@ -29,6 +29,9 @@ constexpr int exit_ok = 0;
 constexpr int exit_node_dirty = 70;  // a process could not be ended
 constexpr int exit_alone = 71;       // lead or guard is gone
 constexpr double reap_poll_s = 0.002;
+// A lead that does not read for a second has stopped, and its lease ends everything here.
+constexpr int last_word_tries = 10;
+constexpr int last_word_wait_ms = 100;
 
 /// Ranks get no descriptor of the channel, and what a library prints goes to the log.
 Descriptor take_over_stdout() {
@@ -41,6 +44,22 @@ std::string host_name() {
   std::array<char, 256> name{};
   ::gethostname(name.data(), name.size() - 1);
   return name.data();
+}
+
+/// The guard's own word: an agent that is killed names no cause, and its node would be one of
+/// several that have ended. Called before the guard leaves, while the channel is open.
+void report_killed(const std::string& node, int signal) {
+  const NodeFinding finding{"leaving", fmt::format("the node agent of {} was ended by {}", node,
+                                                   signal_name(signal))};
+  // What the agent has said last may lack its end.
+  Channel channel(STDIN_FILENO, STDOUT_FILENO);
+  channel.send("\n" + encode(FromNode{node, finding}));
+  const pollfd writable = channel.writable();
+  for (int tries = 0; channel.has_unsent() && tries < last_word_tries; ++tries) {
+    pollfd wait = writable;
+    (void)::poll(&wait, 1, last_word_wait_ms);
+    channel.flush();
+  }
 }
 
 }  // namespace
@@ -137,6 +156,7 @@ void NodeAgent::refuse(AttemptId attempt, Outcome outcome, const std::string& wh
   ended.at = clock_.now();
   ended.cause = "not started: " + why;
   ended.source = "agent";
+  ended.node = options_.node.name;
   say(ended);
 }
 
@@ -285,12 +305,15 @@ void NodeAgent::say(FromNodeBody body) {
 
 int run_node(const NodeOptions& options, const Clock& clock) {
   const pid_t guard = ::getpid();
-  return run_guard(clock, [&] {
-    become_subreaper();
-    // Wakes the loop, which then finds that its parent is another one.
-    ::prctl(PR_SET_PDEATHSIG, SIGHUP, 0, 0, 0);
-    return NodeAgent(options, clock, guard).run();
-  });
+  return run_guard(
+      clock,
+      [&] {
+        become_subreaper();
+        // Wakes the loop, which then finds that its parent is another one.
+        ::prctl(PR_SET_PDEATHSIG, SIGHUP, 0, 0, 0);
+        return NodeAgent(options, clock, guard).run();
+      },
+      [&](int signal) { report_killed(options.node.name, signal); });
 }
 
 }  // namespace shardsweep::agent

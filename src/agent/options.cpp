@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/options.hpp"
 
+#include "domain/node_list.hpp"
+
 #include <fmt/format.h>
 
 #include <charconv>
@@ -89,6 +91,8 @@ Result<NodeOptions> parse_node(const Flags& flags, const Environment& environmen
   if (ranks != flags.end() && ranks->second != "step")
     return wrong(fmt::format("option '--ranks' can be 'step', got '{}'", ranks->second));
   options.node.ranks_are_step = ranks != flags.end();
+  if (options.node.ranks_are_step)
+    options.node.job_nodes = nodes_in(value_in(environment, "SLURM_JOB_NODELIST").value_or(""));
   return options;
 }
 

@@ -7,6 +7,7 @@
 #include "agent/rank_logs.hpp"
 #include "agent/reap.hpp"
 #include "agent/spawn.hpp"
+#include "domain/step_output.hpp"
 
 #include <fmt/format.h>
 
@@ -32,6 +33,7 @@ constexpr double told_wait_s = 1;
 constexpr double unkillable_s = 30;
 constexpr int gone_wait_ms = 2000;
 constexpr std::size_t shown_leftovers = 3;
+constexpr std::size_t most_step_output = std::size_t{64} * 1024;
 // One question to the file system; ranks that can't write soon end.
 constexpr double storage_look_s = 1;
 
@@ -253,15 +255,40 @@ bool RunningAttempt::step_has_started() const {
 }
 
 Evidence RunningAttempt::step_exit(int status, bool told) const {
-  if (!step_has_started())
-    return {clock_.now(), Outcome::node_failure,
-            "the step did not start: " + last_line_of(log_of(-1)), "agent"};
+  if (!step_has_started()) return no_step(fmt::format("srun ended with {}", status));
   for (int rank = 0; rank < spec_.world; ++rank) {
     if (const auto failure = start_failure_in(last_line_of(log_of(rank))))
       return evidence_of_no_start(rank, failure->error, failure->what, clock_.now());
   }
   const auto output = read_file(log_of(-1));
   return evidence_of_step(output.value_or(""), status, clock_.now(), told);
+}
+
+Evidence RunningAttempt::no_step(const std::string& why) const {
+  return evidence_of_no_step(read_ends(log_of(-1), most_step_output), why, clock_.now());
+}
+
+/// A step's ranks fill one node after the other (step_command); empty: not known.
+std::string RunningAttempt::node_of(const Evidence& first) const {
+  if (!first.node.empty() || node_.job_nodes.empty()) return first.node;
+  if (node_.job_nodes.size() == 1) return node_.job_nodes.front();
+  const auto nodes = (spec_.world + spec_.ranks_per_node - 1) / spec_.ranks_per_node;
+  const bool whole = static_cast<std::size_t>(nodes) == node_.job_nodes.size();
+  if (!whole || first.rank < 0 || first.rank >= spec_.world) return "";
+  return node_.job_nodes.at(static_cast<std::size_t>(first.rank / spec_.ranks_per_node));
+}
+
+/// Of a step on several nodes this node agent sees one. A failure that belongs to a node says
+/// to which, or that this is not known.
+void RunningAttempt::name_node(NodeEnded& ended, const Evidence& first) const {
+  const bool of_a_node = ended.outcome == Outcome::node_failure ||
+                         ended.outcome == Outcome::crashed ||
+                         ended.outcome == Outcome::comm_error || ended.outcome == Outcome::lost;
+  if (!node_.ranks_are_step || !of_a_node) return;
+  ended.node = node_of(first);
+  if (!ended.node.empty() || node_.job_nodes.empty()) return;
+  ended.cause += fmt::format("; it is not known on which of {} nodes ({}, …) this happened",
+                             node_.job_nodes.size(), node_.job_nodes.front());
 }
 
 void RunningAttempt::reap_orphans() {
@@ -306,8 +333,7 @@ void RunningAttempt::end(Outcome outcome, const std::string& why) {
   if (stage_ == Stage::looking && !by_limit && !by_peer) return begin_ending();
   if (stage_ != Stage::running) return;
   if (by_limit && node_.ranks_are_step && !step_has_started()) {
-    evidence_.push_back(
-        {clock_.now(), Outcome::node_failure, "the step did not start: " + why, "agent"});
+    evidence_.push_back(no_step(why));
     return begin_ending();
   }
   evidence_.push_back({clock_.now(), outcome, why, by_limit ? "policy" : "request"});
@@ -508,6 +534,7 @@ NodeEnded RunningAttempt::ended() const {
   ended.leaked = leaked_;
   ended.start_error = verdict.first.start_error;
   ended.also = verdict.also;
+  name_node(ended, verdict.first);
   if (!disturbed_.empty()) {
     ended.mark = "contaminated";
     ended.also += (ended.also.empty() ? "" : "; ") + disturbed_;

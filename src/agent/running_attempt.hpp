@@ -40,6 +40,7 @@ struct NodeIdentity {
   int index = 0;  ///< among the allocation's nodes: the first rank is index * ranks_per_node
   int slots = 1;
   bool ranks_are_step = false;  ///< an attempt is one srun here, its ranks are on all nodes
+  std::vector<std::string> job_nodes{};  ///< these, in Slurm's order; empty: not known
 };
 
 class RunningAttempt {
@@ -90,6 +91,9 @@ class RunningAttempt {
   void follow_records(int rank);
   [[nodiscard]] bool step_has_started() const;
   [[nodiscard]] Evidence step_exit(int status, bool told) const;
+  [[nodiscard]] Evidence no_step(const std::string& why) const;
+  [[nodiscard]] std::string node_of(const Evidence& first) const;
+  void name_node(NodeEnded& ended, const Evidence& first) const;
   [[nodiscard]] std::filesystem::path log_of(int rank) const;
   void read_records();
   void read_recorders();

@@ -34,9 +34,12 @@ Result<PipedChild> start_nodes(const AllocationSpec& spec) {
     return start_piped(srun_command(srun, spec, node_command(program, spec, "")),
                        srun_environment(own));
   }
-  // One node agent here, for the step of every attempt.
-  if (spec.launch == step_launch)
-    return start_piped(node_command(program, spec, local_node), own);
+  // One node agent here, for the step of every attempt. The ledger knows nodes by Slurm's
+  // names.
+  if (spec.launch == step_launch) {
+    const std::string node = value_in(own, "SLURMD_NODENAME").value_or(local_node);
+    return start_piped(node_command(program, spec, node), own);
+  }
   if (spec.launch != local_launch || spec.nodes != 1)
     return fault(FaultKind::invalid_input, "launch '" + spec.launch + "' can't have " +
                                                std::to_string(spec.nodes) + " nodes");
@@ -63,6 +66,8 @@ Claimed claimed_by_us(const AllocationSpec& spec, const std::string& claim) {
   claimed.pid = ::getpid();
   claimed.pid_start = process_stat(::getpid()).value_or(ProcessStat{}).start;
   claimed.job_id = own_job_id();
+  if (spec.launch != local_launch)
+    claimed.node = value_in(current_environment(), "SLURMD_NODENAME").value_or("");
   return claimed;
 }
 

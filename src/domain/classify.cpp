@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <csignal>
 #include <utility>
 
@@ -165,66 +164,9 @@ Evidence evidence_of_memory_kill(int rank, Timestamp at) {
   return evidence;
 }
 
-namespace {
-
-/// "n3: task 5: Exited with exit code 11", "n1: tasks 0-1: Terminated": the first rank and what
-/// became of it.
-std::optional<std::pair<int, std::string_view>> task_in(std::string_view line) {
-  constexpr std::string_view complaint = "srun: error: ";
-  if (!line.starts_with(complaint)) return std::nullopt;
-  std::size_t at = line.find(": task");
-  if (at == std::string_view::npos) return std::nullopt;
-  at = line.find(' ', at + 2);
-  if (at == std::string_view::npos) return std::nullopt;
-  int rank = -1;
-  const auto [stop, error] =
-      std::from_chars(line.data() + at + 1, line.data() + line.size(), rank);
-  const std::size_t end = line.find(": ", at);
-  if (error != std::errc() || rank < 0 || end == std::string_view::npos) return std::nullopt;
-  return std::pair{rank, line.substr(end + 2)};
-}
-
-Evidence evidence_of_task(int rank, std::string_view fate, Timestamp at, bool told) {
-  constexpr std::string_view exited = "Exited with exit code ";
-  if (fate.starts_with(exited)) {
-    const std::string_view number = fate.substr(exited.size());
-    int code = 0;
-    (void)std::from_chars(number.data(), number.data() + number.size(), code);
-    if (auto evidence = evidence_of_exit(rank, code, at, "")) return *evidence;
-  }
-  if (fate == "Out Of Memory") return evidence_of_memory_kill(rank, at);
-  for (int signal = 1; signal < SIGRTMIN; ++signal) {
-    const char* description = ::sigdescr_np(signal);
-    if (description != nullptr && fate.starts_with(description))
-      return evidence_of_signal(rank, signal, at, told);
-  }
-  Evidence evidence;
-  evidence.at = at;
-  evidence.source = "exit";
-  evidence.rank = rank;
-  evidence.cause = fmt::format("rank {}: {}", rank, fate);
-  return evidence;
-}
-
-}  // namespace
-
-Evidence evidence_of_step(std::string_view output, int exit_code, Timestamp at, bool told) {
-  std::string_view last;
-  while (!output.empty()) {
-    const std::size_t end = std::min(output.find('\n'), output.size());
-    if (end > 0) last = output.substr(0, end);
-    if (const auto task = task_in(output.substr(0, end)))
-      return evidence_of_task(task->first, task->second, at, told);
-    output.remove_prefix(std::min(end + 1, output.size()));
-  }
-  constexpr int killed = 128;
-  if (exit_code > killed) return evidence_of_signal(-1, exit_code - killed, at, told);
-  return evidence_of_exit(-1, exit_code, at, std::string(last)).value_or(Evidence{});
-}
-
 Evidence evidence_of_node(const NodeEnded& ended, const std::string& node) {
   Evidence evidence;
-  evidence.node = node;
+  evidence.node = ended.node.empty() ? node : ended.node;
   evidence.at = ended.at;
   evidence.outcome = ended.outcome;
   evidence.cause = ended.cause;

@@ -66,10 +66,7 @@ struct Classified {
 /// What was written could not be kept, so what the ranks did afterwards says nothing of the
 /// trial: `why` becomes the cause. An out-of-memory, a refusal and what was asked for stay.
 void blame_storage(std::vector<Evidence>& evidence, const std::string& why, Timestamp at);
-/// srun's exit code is the highest of its tasks', which hides an 11 behind the 143 of those
-/// that it ended because of it. What it says first on stderr names the task that failed first.
-[[nodiscard]] Evidence evidence_of_step(std::string_view output, int exit_code, Timestamp at,
-                                        bool told);
+/// `node`: which of them says it; where it happened on another one, that one is named.
 [[nodiscard]] Evidence evidence_of_node(const NodeEnded& ended, const std::string& node = "");
 
 /// What one rank's output (-1: the step's) adds. `finding`: none where no rule knows a line of

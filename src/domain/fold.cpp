@@ -260,6 +260,7 @@ struct LineFolder {
     add_event(fold, {.allocation = allocation.id,
                      .kind = "claimed",
                      .detail = fmt::format("lead {} on {}", claimed.pid, claimed.host)});
+    if (!claimed.node.empty()) see_node({claimed.node, claimed.host, at, allocation.id, true});
   }
   void operator()(const Beat&) const {}
   void operator()(const Started& started) const {
@@ -343,11 +344,14 @@ struct LineFolder {
            state_or_cancelled(fold.world, allocation.sweep) != SweepState::active;
   }
   void operator()(const NodeSeen& node) const {
-    fold.changes.emplace_back(
-        SeenNode{.node = node.node, .host = node.host, .at = at, .allocation = allocation.id});
+    see_node({node.node, node.host, at, allocation.id});
+  }
+  void see_node(SeenNode seen) const {
     auto& nodes = fold.world.nodes_of[allocation.id];
-    if (std::find(nodes.begin(), nodes.end(), node.node) == nodes.end())
-      nodes.push_back(node.node);
+    if (std::find(nodes.begin(), nodes.end(), seen.node) == nodes.end())
+      nodes.push_back(seen.node);
+    if (seen.has_lead) fold.world.lead_nodes[allocation.id] = seen.node;
+    fold.changes.emplace_back(std::move(seen));
   }
   void operator()(const FoundOnNode& finding) const {
     add_event(fold, {.allocation = allocation.id,
@@ -388,16 +392,19 @@ std::vector<AttemptId> open_attempts(const World& world, AllocationId allocation
 
 namespace {
 
-/// Of an attempt whose allocation is gone: what its records say, else why that has gone.
+/// Of an attempt whose allocation is gone: what its records say, else why that has gone. With
+/// --no-kill a job outlives all nodes but its lead's.
 Ending ending_of(const RecordsSummary& records, const AllocationRow& allocation,
-                 const std::string& why) {
+                 const std::string& lead_node, const std::string& why) {
   if (records.error)
     return {.outcome = *records.error, .cause = records.error_message, .source = "runner"};
   if (records.owns_flaw)
     return {.outcome = Outcome::crashed, .cause = records.flaw, .source = "runner"};
-  return {.outcome = meaning_of_end(allocation).value_or(Outcome::lost),
+  const Outcome outcome = meaning_of_end(allocation).value_or(Outcome::lost);
+  return {.outcome = outcome,
           .cause = "its allocation has ended: " + why,
-          .source = allocation.end_outcome ? "scheduler" : "daemon"};
+          .source = allocation.end_outcome ? "scheduler" : "daemon",
+          .node = outcome == Outcome::node_failure ? lead_node : ""};
 }
 
 }  // namespace
@@ -415,7 +422,8 @@ void fold_gone(Fold fold, const Policy& policy, AllocationId allocation,
       return_attempt(fold, orphan.attempt, "its allocation ended before it started: " + why);
       continue;
     }
-    end_attempt(fold, policy, orphan.attempt, ending_of(orphan.records, *row, why),
+    end_attempt(fold, policy, orphan.attempt,
+                ending_of(orphan.records, *row, lead_node(fold.world, allocation), why),
                 orphan.records, last_sign(*row, fold.now));
   }
   // Where its short run has ended this says nothing new.
@@ -427,6 +435,7 @@ void fold_gone(Fold fold, const Policy& policy, AllocationId allocation,
   row->state = State::ended;
   row->end_reason = why;
   fold.world.nodes_of.erase(allocation);
+  fold.world.lead_nodes.erase(allocation);
   fold.changes.emplace_back(PutAllocation{.row = *row, .ended_at = fold.now});
   add_event(fold, {.allocation = allocation, .kind = "allocation ended", .detail = why});
 }

@@ -38,6 +38,16 @@ void clear_missing(AllocationRow& row) {
 struct SchedulerFolder {
   Fold fold;
 
+  /// What runs in it ends with it, which speaks against the lead's node once.
+  [[nodiscard]] bool will_blame_lead_node(const AllocationRow& row) const {
+    return !lead_node(fold.world, row.id).empty() &&
+           std::any_of(fold.world.attempts.begin(), fold.world.attempts.end(),
+                       [&](const auto& entry) {
+                         return entry.second.allocation == row.id &&
+                                entry.second.state == State::running;
+                       });
+  }
+
   void operator()(const SubmitAccepted& event) const {
     if (auto* row = find_by_token(fold.world, event.token)) {
       row->submission = Submission::accepted;
@@ -126,7 +136,7 @@ struct SchedulerFolder {
       const bool explains = event.outcome && !row->end_outcome;
       if (row->end_reason.empty() || explains) row->end_reason = event.detail;
       // With --no-kill a job ends so when its batch host is lost, which comes first.
-      if (explains && event.outcome == Outcome::node_failure)
+      if (explains && event.outcome == Outcome::node_failure && !will_blame_lead_node(*row))
         add_evidence(fold, first_node(event.nodes),
                      {.at = fold.now, .kind = "lost", .detail = event.detail});
       if (!row->end_outcome) row->end_outcome = event.outcome;

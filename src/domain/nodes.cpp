@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "domain/nodes.hpp"
 
+#include "domain/node_list.hpp"
 #include "domain/stragglers.hpp"
 
 #include <fmt/format.h>
@@ -261,22 +262,14 @@ bool holds_node_out(const World& world, AllocationId allocation) {
   });
 }
 
+std::string lead_node(const World& world, AllocationId allocation) {
+  const auto node = world.lead_nodes.find(allocation);
+  return node == world.lead_nodes.end() ? "" : node->second;
+}
+
 std::string first_node(std::string_view slurm_list) {
-  const std::size_t bracket = slurm_list.find('[');
-  const std::size_t comma = slurm_list.find(',');
-  if (slurm_list.empty() || slurm_list.front() == '(' || slurm_list == "None assigned")
-    return "";
-  if (bracket == std::string_view::npos || comma < bracket)
-    return std::string(slurm_list.substr(0, comma));
-  const std::string_view inside = slurm_list.substr(bracket + 1);
-  const std::size_t end = inside.find_first_of(",-]");
-  const std::size_t close = inside.find(']');
-  if (end == std::string_view::npos || close == std::string_view::npos) return "";
-  // What follows the bracket belongs to every name: n[1-4]-ib.
-  std::string_view rest = inside.substr(close + 1);
-  rest = rest.substr(0, rest.find(','));
-  if (rest.find('[') != std::string_view::npos) return "";
-  return fmt::format("{}{}{}", slurm_list.substr(0, bracket), inside.substr(0, end), rest);
+  const auto nodes = nodes_in(slurm_list);
+  return nodes.empty() ? "" : nodes.front();
 }
 
 }  // namespace shardsweep

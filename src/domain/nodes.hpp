@@ -79,8 +79,10 @@ void judge_nodes(Fold fold, const Policy& policy);
 /// True where an allocation holds a node that is out: it gets no more work.
 [[nodiscard]] bool holds_node_out(const World& world, AllocationId allocation);
 
-/// "n1" of "n[1-4,7]", "n01" of "n[01-04]", "a" of "a,b": the batch host comes first. Empty
-/// where Slurm names none.
+/// The node of an allocation's lead; empty: it has not said so.
+[[nodiscard]] std::string lead_node(const World& world, AllocationId allocation);
+
+/// Of a list as Slurm writes it: the batch host comes first. Empty where it names none.
 [[nodiscard]] std::string first_node(std::string_view slurm_list);
 
 }  // namespace shardsweep

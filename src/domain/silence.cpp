@@ -2,6 +2,7 @@
 #include "domain/silence.hpp"
 
 #include "domain/allocation.hpp"
+#include "domain/nodes.hpp"
 
 #include <fmt/format.h>
 
@@ -38,9 +39,10 @@ void judge_silence(Fold fold, const Policy& policy, AllocationRow& allocation) {
   } else {
     if (seconds_between(allocation.quiet_since, fold.now) <= half_s) return;
     allocation.end_outcome = Outcome::node_failure;
+    const std::string node = lead_node(fold.world, allocation.id);
     allocation.end_reason =
-        fmt::format("its lead wrote nothing for {:.0f} s, but its job still runs",
-                    silence_s(allocation, fold.now));
+        fmt::format("its lead{}{} wrote nothing for {:.0f} s, but its job still runs",
+                    node.empty() ? "" : " on ", node, silence_s(allocation, fold.now));
     fold.changes.emplace_back(AddEvent{.at = fold.now,
                                        .sweep = allocation.sweep,
                                        .allocation = allocation.id,

@@ -97,6 +97,9 @@ void behave(const std::string& mode) {
     ::_exit(std::atoi(mode.c_str() + 5));
   } else if (mode.starts_with("signal=")) {
     ::kill(::getpid(), std::atoi(mode.c_str() + 7));
+  } else if (mode.starts_with("kill-agent-of=")) {
+    if (variable("SHARDSWEEP_MARKER").ends_with("/" + mode.substr(14)))
+      ::kill(::getppid(), SIGKILL);
   } else if (mode == "stubborn") {
     ::signal(SIGTERM, SIG_IGN);
   } else if (mode == "leak") {

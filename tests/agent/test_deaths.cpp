@@ -94,7 +94,8 @@ TEST_CASE("kill -9 of the node agent: the guard cleans up and the lead calls it 
     const auto ended = scene.allocation.ended(scene.attempt.attempt);
     REQUIRE(ended);
     CHECK(ended->outcome == Outcome::node_failure);
-    CHECK(ended->cause == "all node agents have ended");
+    CHECK(ended->cause == "the node agent of local was ended by SIGKILL");
+    CHECK(ended->node == "local");
     CHECK(scene.allocation.bye() == "node lost");
   });
 }
@@ -190,7 +191,7 @@ TEST_CASE("a result that was written before everything was killed counts") {
   const auto ended = allocation.ended(attempt.attempt);
   REQUIRE(ended);
   CHECK(ended->outcome == Outcome::completed);
-  CHECK(ended->cause == "after the result: all node agents have ended");
+  CHECK(ended->cause == "after the result: the node agent of local was ended by SIGKILL");
 }
 
 TEST_CASE("processes that leave their session are found and named before the next attempt") {

@@ -66,7 +66,10 @@ TEST_CASE("kill -9 of a node agent: its guard cleans up, the node is lost by its
   Scene scene;
   ::kill(scene.job.node_agent(scene.nodes[1]), SIGKILL);
   CHECK(wait_until([&] { return scene.job.ranks(scene.nodes[1]).empty(); }, 3));
-  scene.check_ended(Outcome::node_failure, "node " + scene.nodes[1] + " sent nothing for 4.");
+  scene.check_ended(Outcome::node_failure, "the node agent of " + scene.nodes[1] +
+                                               " was ended by SIGKILL; node " + scene.nodes[1] +
+                                               " sent nothing for 4.");
+  CHECK(scene.job.wait_ended(scene.running.attempt).node == scene.nodes[1]);
   CHECK(scene.job.wait_gone(gone_s));
   scene.job.check_account("node lost");
   CHECK(scene.job.wait_state("COMPLETED"));

@@ -89,10 +89,10 @@ TEST_CASE("a step that nobody answers is the infrastructure's fault") {
   CHECK(job.wait_ended(first.attempt).outcome == Outcome::cancelled);
   const Ended ended = job.wait_ended(second.attempt);
   test::slurm_cluster("start-ctld");
-  CHECK(ended.outcome == Outcome::node_failure);
+  CHECK(ended.outcome == Outcome::lost);
+  CHECK(ended.start_error != 0);
   CHECK_MESSAGE(ended.cause.starts_with("the step did not start: "), ended.cause);
-  CHECK(job.wait_gone(20));
-  job.check_account("node lost");
+  job.finish();
 }
 
 TEST_CASE("a step that can't start is the infrastructure's fault") {
@@ -103,10 +103,25 @@ TEST_CASE("a step that can't start is the infrastructure's fault") {
   const Assign attempt = job.assign({"result"}, 800);
   job.submit();
   const Ended ended = job.wait_ended(attempt.attempt);
-  CHECK(ended.outcome == Outcome::node_failure);
+  CHECK(ended.outcome == Outcome::lost);
+  CHECK(ended.start_error != 0);
   CHECK_MESSAGE(ended.cause.starts_with("the step did not start: srun: error: "), ended.cause);
-  CHECK(job.wait_gone(20));
-  job.check_account("node lost");
+  job.finish();
+}
+
+TEST_CASE("what fails in a step names the node on which it ran") {
+  StepJob job(3);
+  const Assign exits = job.assign({"3:exit=9", "hang"}, 6);
+  const Assign records = job.assign({"4:error=internal", "4:exit=16", "hang"}, 6);
+  job.submit();
+  const Ended first = job.wait_ended(exits.attempt);
+  CHECK(first.outcome == Outcome::crashed);
+  const Ended second = job.wait_ended(records.attempt);
+  job.finish();
+  const auto nodes = job.wait_nodes();
+  REQUIRE(nodes.size() == 3);
+  CHECK_MESSAGE(first.node == nodes[1], first.cause);
+  CHECK_MESSAGE(second.node == nodes[2], second.cause);
 }
 
 TEST_CASE("scancel ends a step as preempted; kill -9 of the lead leaves nothing") {

@@ -97,6 +97,7 @@ void fields(Is<Claimed> auto& m, auto&& visit) {
   visit("pid", m.pid);
   visit("pid_start", m.pid_start);
   visit("job_id", m.job_id);
+  visit.optional("node", m.node);
 }
 void fields(Is<Beat> auto& m, auto&& visit) {
   visit("attempt", m.attempt);
@@ -189,6 +190,7 @@ void fields(Is<NodeEnded> auto& m, auto&& visit) {
   visit.optional("also", m.also);
   visit.optional("mark", m.mark);
   visit.optional("start_error", m.start_error);
+  visit.optional("node", m.node);
 }
 void fields(Is<NodeFinding> auto& m, auto&& visit) {
   visit("kind", m.kind);

@@ -182,7 +182,7 @@ void Committer::put(const AddEvent& change) {
 
 void Committer::put(const SeenNode& change) {
   sql_.node.run(change.node, change.host, change.at);
-  if (change.allocation != 0) ledger_.seen(change.allocation, change.node);
+  if (change.allocation != 0) ledger_.seen(change.allocation, change.node, change.has_lead);
 }
 
 }  // namespace shardsweep::sqlite

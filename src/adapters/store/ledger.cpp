@@ -55,6 +55,10 @@ CREATE TABLE probes (
 CREATE INDEX probes_by_node ON probes (node);
 )sql";
 
+const char* const lead_nodes_sql = R"sql(
+ALTER TABLE allocation_nodes ADD COLUMN has_lead INTEGER NOT NULL DEFAULT 0;
+)sql";
+
 const char* const paces_sql = R"sql(
 -- Beside its peers in one attempt: kinds 'slower' and 'on pace', which lead to 'slow'.
 ALTER TABLE node_evidence ADD COLUMN ratio REAL NOT NULL DEFAULT 0;  -- own time over theirs; 0: not compared
@@ -116,10 +120,11 @@ void read_ledger(Database& database, World& world) {
         row.read(7, one.peers);
       });
   each(
-      "SELECT x.allocation, x.node FROM allocation_nodes AS x JOIN allocations AS l ON l.id = "
-      "x.allocation WHERE l.state <> 'ended'",
+      "SELECT x.allocation, x.node, x.has_lead FROM allocation_nodes AS x JOIN allocations AS "
+      "l ON l.id = x.allocation WHERE l.state <> 'ended'",
       [&](const Statement::Use& row) {
         world.nodes_of[row.integer(0)].push_back(row.text(1));
+        if (row.integer(2) != 0) world.lead_nodes[row.integer(0)] = row.text(1);
       });
   each(
       "SELECT allocation, sweep, nodes, time, tokens_per_s, ratio, busbw_bytes_per_s, "
@@ -163,8 +168,8 @@ LedgerWriter::LedgerWriter(Database& database)
                  "UPDATE probes SET outcome = ?2, cause = ?3, ended_at = ?4 WHERE "
                  "allocation = ?1 AND outcome = ''"),
       seen_(database,
-            "INSERT INTO allocation_nodes (node, allocation) VALUES (?, ?) "
-            "ON CONFLICT DO NOTHING"),
+            "INSERT INTO allocation_nodes (node, allocation, has_lead) VALUES (?1, ?2, ?3) "
+            "ON CONFLICT DO UPDATE SET has_lead = max(has_lead, ?3)"),
       probe_(database,
              "INSERT INTO probes (allocation, node) VALUES (?, ?) ON CONFLICT DO NOTHING"),
       attempt_end_(database, "UPDATE attempts SET node = ?2, also = ?3 WHERE id = ?1"),
@@ -209,8 +214,8 @@ void LedgerWriter::put(const EndProbe& change) {
                  change.at);
 }
 
-void LedgerWriter::seen(AllocationId allocation, const std::string& node) {
-  seen_.run(node, allocation);
+void LedgerWriter::seen(AllocationId allocation, const std::string& node, bool has_lead) {
+  seen_.run(node, allocation, has_lead ? 1 : 0);
 }
 
 void LedgerWriter::probe(AllocationId allocation, const std::string& node) {

@@ -10,6 +10,7 @@ namespace shardsweep::sqlite {
 
 /// The migration that brings the ledger's tables.
 extern const char* const ledger_sql;
+extern const char* const lead_nodes_sql;
 /// How nodes do beside their peers.
 extern const char* const paces_sql;
 /// What allocations made of their sweep's control.
@@ -29,7 +30,7 @@ class LedgerWriter {
   void put(const EndProbe& change);
   void put(const PutControl& change);
   void put(const MarkMeasurement& change);
-  void seen(AllocationId allocation, const std::string& node);
+  void seen(AllocationId allocation, const std::string& node, bool has_lead);
   void probe(AllocationId allocation, const std::string& node);
   void attempt_end(AttemptId attempt, const std::string& node, const std::string& also);
 

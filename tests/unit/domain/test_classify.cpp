@@ -25,37 +25,6 @@ constexpr Timestamp second = 1'000'000;
 
 }  // namespace
 
-TEST_CASE("of a step the task that srun names first has failed first") {
-  const Evidence exited = evidence_of_step(
-      "srun: warning: something\n"
-      "srun: error: n3: task 5: Exited with exit code 11\n"
-      "srun: launch/slurm: _step_signal: Terminating StepId=48.0\n"
-      "srun: error: n1: tasks 0-1: Terminated\n",
-      143, 9, false);
-  CHECK(exited.cause == "rank 5 exited with 11 (oom)");
-  CHECK(exited.outcome == Outcome::oom);
-  CHECK(exited.rank == 5);
-  const Evidence killed =
-      evidence_of_step("srun: error: n1: tasks 2-3: Killed\n", 137, 9, false);
-  CHECK(killed.cause == "rank 2 was ended by SIGKILL");
-  CHECK(evidence_of_step("srun: error: n1: task 0: Segmentation fault (core dumped)", 139, 9,
-                         false)
-            .signal == SIGSEGV);
-  CHECK(evidence_of_step("srun: error: n1: task 0: Terminated", 143, 9, true).outcome ==
-        Outcome::preempted);
-  CHECK(evidence_of_step("srun: error: n1: task 7: Out Of Memory\n", 1, 9, false).outcome ==
-        Outcome::oom);
-}
-
-TEST_CASE("a step whose srun names no task is known by its exit code") {
-  CHECK(evidence_of_step("srun: error: Unable to create step\n", 1, 9, false).cause ==
-        "the step exited with 1: srun: error: Unable to create step");
-  CHECK(evidence_of_step("", 137, 9, false).cause == "the step was ended by SIGKILL");
-  for (const char* odd : {"srun: error: n1: task", "srun: error: n1: task x: y",
-                          "srun: error: n1: task 5", "n1: task 5: Killed"})
-    CHECK(evidence_of_step(odd, 3, 9, false).rank == -1);
-}
-
 TEST_CASE("a program that did not start is lost, and says why") {
   const Evidence none = evidence_of_no_start(3, 2, "cannot start /x: No such file", 9);
   const Classified verdict = classify({none}, false);

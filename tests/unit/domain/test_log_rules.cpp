@@ -5,6 +5,7 @@
 #include "domain/classify.hpp"
 #include "domain/log_rules.hpp"
 #include "domain/pattern.hpp"
+#include "domain/step_output.hpp"
 
 #include <doctest/doctest.h>
 

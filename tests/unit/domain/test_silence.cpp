@@ -66,6 +66,28 @@ TEST_CASE("a lead that says nothing for the whole limit is given up") {
   }
 }
 
+TEST_CASE("a lead that is given up speaks against its own node, once") {
+  Lead lead;
+  lead.world.allocations.begin()->second.nodes = 2;
+  lead.line(Claimed{.token = lead.allocation().token, .host = "h4", .node = "n4"});
+  lead.line(NodeSeen{.node = "n3", .host = "h3"});
+  lead.judge(51);
+  lead.judge(102);
+  CHECK(lead.allocation().end_reason.starts_with("its lead on n4 wrote nothing for "));
+  // A scheduler that has noticed it says so too.
+  lead.allocation().end_outcome.reset();
+  fold_scheduler(lead.fold(), JobSeen{.token = lead.allocation().token,
+                                      .state = JobState::ended,
+                                      .detail = "NODE_FAIL",
+                                      .outcome = Outcome::node_failure,
+                                      .nodes = "n[4,3]"});
+  fold_gone(lead.fold(), lead.policy, lead.allocation().id, {{1, {}}}, "no word");
+  REQUIRE(lead.world.nodes.size() == 1);
+  CHECK(lead.world.nodes.at("n4").evidence.size() == 1);
+  CHECK(lead.world.nodes.at("n4").evidence[0].trial == 1);
+  CHECK(lead.world.lead_nodes.empty());
+}
+
 TEST_CASE("a word of the lead within the limit counts from anew") {
   Lead lead;
   lead.judge(51);

@@ -49,6 +49,7 @@ TEST_CASE("a daemon that takes over knows states and evidence and probes of node
     daemon.commit({PutAllocation{.row = allocation(901)},
                    PutAllocation{.row = allocation(902, "n2")}, SeenNode{"n1", "h1", 5, 901},
                    SeenNode{"n2", "h2", 5, 901}, SeenNode{"n1", "h1", 6, 901},
+                   SeenNode{"n2", "h2", 6, 901, true}, SeenNode{"n2", "h2", 7, 901},
                    AddNodeEvidence{"n2", {7, "lost", trial, 0, "NODE_FAIL"}},
                    AddNodeEvidence{"n3", {8, "dirty", 0, 0, "state D"}},
                    AddNodeEvidence{"n4", {8, "slower", trial, 0, "a", 1.25, "n1,n2"}},
@@ -64,6 +65,7 @@ TEST_CASE("a daemon that takes over knows states and evidence and probes of node
   Daemon next(file);
   const World world = must(next.store->load_world());
   CHECK(world.nodes_of.at(901) == std::vector<std::string>{"n1", "n2"});
+  CHECK(world.lead_nodes == std::map<AllocationId, std::string>{{901, "n2"}});
   CHECK(world.allocations.at(901).probe_of.empty());
   CHECK(world.allocations.at(902).probe_of == "n2");
   const NodeRow& node = world.nodes.at("n2");

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// Slurm's notation for several nodes, written out. Pure.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardsweep {
+
+/// "n[1-3,07]-ib,login" as n1-ib, n2-ib, n3-ib, n07-ib, login, in this order. Empty where Slurm
+/// names no node ("(null)", "None assigned"), or where the text is no such list.
+[[nodiscard]] std::vector<std::string> nodes_in(std::string_view slurm_list);
+
+}  // namespace shardsweep
