@@ -37,7 +37,9 @@ AllocationHandle Daemon::handle_of(const AllocationRow& row) const {
           .created_at = row.created_at,
           .claimed = row.claimed_at != 0,
           .missing = row.missing,
-          .missing_for_s = static_cast<double>(parts_.clock.now() - row.missing_since) / 1e6};
+          // Not negative: the login node's clock may have been set back.
+          .missing_for_s =
+              std::max(0.0, static_cast<double>(parts_.clock.now() - row.missing_since) / 1e6)};
 }
 
 void Daemon::act() {

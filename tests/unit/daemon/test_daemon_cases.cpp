@@ -487,6 +487,24 @@ TEST_CASE("an attempt has no negative duration whatever the clocks say") {
   }
 }
 
+TEST_CASE("a clock that is set back does not lengthen a deferral") {
+  Case c(Sbatch::defers);
+  c.clock.set_wall_ahead(Timestamp{-7200} * 1'000'000);
+  c.pass(30);
+  CHECK(c.slurm.calls.submissions == 2);
+}
+
+TEST_CASE("a clock that is set back does not lengthen the search for a job") {
+  Case c(Sbatch::unsent);
+  c.pass(35);
+  CHECK(c.sql("SELECT missing FROM allocations") == "job");
+  c.die();
+  c.clock.set_wall_ahead(Timestamp{-7200} * 1'000'000);
+  c.start();
+  c.pass(60);
+  CHECK(c.slurm.calls.submissions == 2);
+}
+
 // ---- deaths
 
 TEST_CASE("a daemon may die at any call of a sweep's life") {
@@ -506,7 +524,7 @@ TEST_CASE("a daemon may die at any call of a sweep's life") {
         job.lead->hear(site.random, site.slurm.lead_time(job));
         if (job.lead->start_next(site.slurm.lead_time(job)))
           job.lead->end(Outcome::completed, site.slurm.lead_time(job));
-        measured = measured || !site.slurm.attempts.empty();
+        measured = measured || !site.slurm.attempts.by_nonce.empty();
         if (!job.lead->draining()) continue;
         job.lead->leave("drained", site.slurm.lead_time(job));
         site.slurm.finish(job, "COMPLETED");
