@@ -65,7 +65,7 @@ bool PlayedCluster::any_live() const {
 
 std::size_t PlayedCluster::results() const {
   return static_cast<std::size_t>(
-      std::count_if(attempts_.begin(), attempts_.end(),
+      std::count_if(attempts_.by_nonce.begin(), attempts_.by_nonce.end(),
                     [](const auto& entry) { return entry.second.result.has_value(); }));
 }
 

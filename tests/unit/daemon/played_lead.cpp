@@ -39,9 +39,10 @@ void PlayedLead::say(FromLeadBody body, Timestamp now) {
 }
 
 void PlayedLead::write_result(const Assign& assign) {
-  PlayedAttempt& attempt = attempts_[assign.nonce];
+  PlayedAttempt& attempt = attempts_.by_nonce[assign.nonce];
   if (attempt.result) return;
-  attempt.result = 1000.0 + static_cast<double>(attempts_.size());
+  attempt.result = 1000.0 + static_cast<double>(attempts_.by_nonce.size());
+  attempt.late = attempts_.booked && attempts_.booked(assign.nonce);
   std::ofstream(AttemptPaths{assign.dir}.records(), std::ios::app) << fmt::format(
       R"({{"type":"result","run_id":"{}","tokens_per_s_per_gpu":{},"train_step_ms":1}})"
       "\n",
@@ -55,7 +56,7 @@ void PlayedLead::leave_result() {
 void PlayedLead::end(Outcome outcome, Timestamp now, const std::string& mark,
                      const std::string& node) {
   const Assign assign = *std::exchange(running_, std::nullopt);
-  PlayedAttempt& attempt = attempts_[assign.nonce];
+  PlayedAttempt& attempt = attempts_.by_nonce[assign.nonce];
   if (outcome == Outcome::completed) write_result(assign);
   attempt.said = outcome;
   attempt.ended = now;
@@ -96,7 +97,7 @@ bool PlayedLead::start_next(Timestamp now) {
   auto next = work_.next();
   if (!next) return false;
   running_ = next->assign;
-  PlayedAttempt& attempt = attempts_[next->assign.nonce];
+  PlayedAttempt& attempt = attempts_.by_nonce[next->assign.nonce];
   attempt.id = next->assign.attempt;
   attempt.nonce = next->assign.nonce;
   if (!next->skipped_because.empty()) {

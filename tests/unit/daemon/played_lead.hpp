@@ -9,6 +9,7 @@
 #include <shardsweep/protocol.hpp>
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <random>
@@ -26,8 +27,13 @@ struct PlayedAttempt {
   std::optional<Outcome> said{};   ///< as its lead has said it
   std::optional<double> result{};  ///< what its records hold
   bool marked = false;
+  bool late = false;  ///< its result came after the daemon had booked its end
 };
-using PlayedAttempts = std::map<std::string, PlayedAttempt>;  ///< by nonce
+struct PlayedAttempts {
+  std::map<std::string, PlayedAttempt> by_nonce;
+  /// The daemon has booked its end; none: nobody asks.
+  std::function<bool(const std::string& nonce)> booked{};
+};
 
 class PlayedLead {
  public:

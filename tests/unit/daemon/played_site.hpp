@@ -15,10 +15,16 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
 namespace shardsweep::testing {
+
+/// What must never be, in a sentence.
+struct Violation : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
 
 /// A folder in memory, gone with the test.
 class MemoryFolder {

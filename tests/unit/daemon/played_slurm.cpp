@@ -72,7 +72,8 @@ class PlayedSlurmScheduler final : public Scheduler {
   }
   void release(const AllocationHandle& handle) override {
     fate_.call();
-    if (PlayedJob* job = slurm_.job_of(handle.token)) job->reason = "Priority";
+    PlayedJob* job = slurm_.job_of(handle.token);
+    if (job != nullptr && job->reason == "JobHeldUser") job->reason = "Priority";
   }
   void look(const std::vector<AllocationHandle>& handles) override {
     fate_.call();
@@ -232,8 +233,12 @@ void PlayedSlurm::cancel_for_daemon(const slurm::NamedJob& named) {
   ++calls.cancels;
   for (PlayedJob& job : jobs) {
     if (job.id != named.id || job.name != named.name || job.over()) continue;
+    // Of several jobs of one token a look that began before the claim names another one.
+    const bool alone = std::count_if(jobs.begin(), jobs.end(), [&](const PlayedJob& other) {
+                         return other.token == job.token;
+                       }) == 1;
     const bool works = job.runs() && job.lead_alive && job.lead && job.lead->claimed() &&
-                       !job.was_silent && !job.requeued && !job.lead->draining();
+                       !job.was_silent && !job.requeued && !job.lead->draining() && alone;
     if (works)
       violations.push_back(fmt::format("job {} was cancelled, and its lead spoke", job.id));
     cancel(job, fmt::format("CANCELLED by {}", own_uid));

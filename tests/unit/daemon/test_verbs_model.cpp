@@ -506,8 +506,9 @@ class Play {
     while (row.next()) {
       const std::string nonce = row.text(0);
       CAPTURE(nonce);
-      const auto attempt = cluster_.attempts().find(nonce);
-      CHECK_FALSE((attempt != cluster_.attempts().end() && attempt->second.result));
+      const auto& attempts = cluster_.attempts().by_nonce;
+      const auto attempt = attempts.find(nonce);
+      CHECK_FALSE((attempt != attempts.end() && attempt->second.result));
     }
   }
 

@@ -1,0 +1,489 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "unit/daemon/random_run.hpp"
+
+#include "unit/store/support.hpp"
+
+#include <shardsweep/allocation_files.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <sstream>
+#include <vector>
+
+namespace shardsweep::testing {
+namespace {
+
+constexpr Timestamp second = 1'000'000;
+
+template <class Values>
+auto drawn(const Values& values, std::mt19937_64& random) {
+  return values[random() % values.size()];
+}
+
+/// Sweeps of several shapes; each is read from its text once.
+PlayedSweep drawn_sweep(const std::string& name, std::mt19937_64& random) {
+  static const std::array<std::string, 5> settings{
+      "", "lane: {length: 2}", "lane: {length: 1, array: 3}\nlimits: {max_allocations: 6}",
+      "lane: {length: 3}\nlimits: {max_allocations: 2, max_pending: 1}",
+      "retry: {on_trial: 0}\nlimits: {max_gpu_hours: 40}"};
+  PlayedSweep sweep;
+  sweep.name = name;
+  sweep.settings = drawn(settings, random);
+  sweep.site = random() % 4 == 0 ? "backend: slurm\nstrict: true\n" : "backend: slurm\n";
+  sweep.nodes = random() % 3 == 0 ? std::vector{1, 2} : std::vector{1};
+  sweep.micro_batch = random() % 2 == 0 ? std::vector{1, 2, 4} : std::vector{1, 2};
+  return sweep;
+}
+
+}  // namespace
+
+RandomCounts& RandomCounts::operator+=(const RandomCounts& other) {
+  steps += other.steps;
+  deaths += other.deaths;
+  jobs += other.jobs;
+  attempts += other.attempts;
+  results += other.results;
+  commits += other.commits;
+  looks += other.looks;
+  simulated_s += other.simulated_s;
+  return *this;
+}
+
+RandomRun::RandomRun(std::uint64_t seed) : started_at_(site.clock.true_time()) {
+  site.random.seed(seed);
+  site.slurm.attempts.booked = [this](const std::string& nonce) {
+    return site.sql(fmt::format("SELECT state FROM attempts WHERE nonce = '{}'", nonce)) ==
+           "ended";
+  };
+}
+
+RandomCounts RandomRun::counts() const {
+  return {.steps = steps_,
+          .deaths = site.deaths(),
+          .jobs = jobs_,
+          .attempts = attempts_,
+          .results = results_,
+          .commits = site.store.commits(),
+          .looks = site.slurm.calls.looks,
+          .simulated_s = static_cast<double>(site.clock.true_time() - started_at_) * 1e-6};
+}
+
+std::string RandomRun::log_tail() {
+  constexpr std::size_t most = 6000;
+  std::ifstream file(site.home.database.parent_path() / "log");
+  std::ostringstream text;
+  text << file.rdbuf();
+  const std::string all = text.str();
+  return all.size() <= most ? all : all.substr(all.size() - most);
+}
+
+std::string RandomRun::state() {
+  const auto now = site.clock.time();
+  return fmt::format(
+      "now {}\n{}\n{}\n", now,
+      site.sql("SELECT group_concat(job_name || ' job ' || job_id || ' ' || state || ' ' || "
+               "submission || ' ' || job_state || ' draining ' || draining || ' claimed ' || "
+               "claimed_at || ' beat ' || last_beat || ' quiet ' || quiet_since || ' running ' "
+               "|| running_since || ' end ' || end_outcome || ' ' || detail, char(10)) FROM "
+               "allocations WHERE state <> 'ended'"),
+      site.sql("SELECT group_concat(line, char(10)) FROM (SELECT at || ' ' || "
+               "ifnull(allocation, 0) || ' ' || ifnull(attempt, 0) || ' ' || kind || ' ' || "
+               "detail AS line FROM events ORDER BY id DESC LIMIT 60)"));
+}
+
+void RandomRun::sequence() {
+  faults_ = true;
+  submit_sweeps();
+  constexpr int steps = 250;
+  for (int i = 0; i < steps; ++i)
+    step();
+  faults_ = false;
+  heal();
+  finish();
+  check_told();
+  clean_up();
+}
+
+void RandomRun::submit_sweeps() {
+  site.submit(drawn_sweep("a", site.random));
+  if (one_in(3)) site.submit(drawn_sweep("b", site.random));
+  look();
+}
+
+// ---- what happens
+
+void RandomRun::step() {
+  ++steps_;
+  if (faults_) change_faults();
+  pass_time();
+  for (auto turns = 1 + site.random() % 3; turns > 0; --turns)
+    play();
+  if (!site.alive() && must(site.store.work_left())) site.start();
+  if (faults_ && one_in(12)) site.fate.kill_at(1 + static_cast<int>(site.random() % 40));
+  const auto commits = site.store.commits();
+  const auto changes = site.store.changes();
+  const auto looks = site.slurm.calls.looks;
+  const auto submissions = site.slurm.calls.submissions;
+  site.tick(0);
+  site.fate.live();
+  bound_calls(commits, changes, looks, submissions);
+  look();
+  if (faults_ && one_in(50)) ask();
+}
+
+void RandomRun::pass_time() {
+  constexpr std::array steps_s{0.25, 0.25, 0.25, 0.25, 1.0, 1.0, 5.0, 5.0, 20.0};
+  double by_s = drawn(steps_s, site.random);
+  if (one_in(60)) by_s = 120;
+  site.clock.advance(static_cast<Timestamp>(by_s * 1e6));
+  site.beat();
+}
+
+void RandomRun::draw_answers() {
+  constexpr std::array answers{Sbatch::late,   Sbatch::late,   Sbatch::lost,    Sbatch::lost,
+                               Sbatch::unsent, Sbatch::unsent, Sbatch::refuses, Sbatch::defers,
+                               Sbatch::defers, Sbatch::full};
+  site.slurm.answers.push_back(drawn(answers, site.random));
+  site.slurm.late_s = static_cast<double>(site.random() % 60);
+}
+
+void RandomRun::change_faults() {
+  if (!one_in(20)) return;
+  switch (site.random() % 8) {
+    case 0:
+      site.slurm.reachable = !site.slurm.reachable;
+      return;
+    case 1:
+      site.slurm.lists_nothing = !site.slurm.lists_nothing;
+      return;
+    case 2:
+      site.slurm.accounting_lag_s = one_in(2) ? 0 : 20;
+      return;
+    case 3:
+      site.slurm.look_takes_s = one_in(2) ? 0.5 : 25;
+      return;
+    case 4:
+      if (!site.slurm.jobs.empty()) {
+        PlayedJob& job = drawn_job();
+        job.hidden = !job.hidden;
+      }
+      return;
+    case 5: {
+      constexpr std::array ahead_s{0, 0, 2, -2, 150, -150, 7200, -7200};
+      site.clock.set_wall_ahead(drawn(ahead_s, site.random) * second);
+      return;
+    }
+    case 6:
+      site.die();  // somebody ends it, and it comes back
+      return;
+    default:
+      draw_answers();
+  }
+}
+
+void RandomRun::ask() {
+  constexpr std::array verbs{Verb::pause,  Verb::resume, Verb::resume,
+                             Verb::cancel, Verb::rerun,  Verb::rerun};
+  constexpr std::array<const char*, 3> where{"", "micro_batch = 2", "nodes = 1"};
+  Request request;
+  request.verb = drawn(verbs, site.random);
+  request.names = {"a"};
+  if (request.verb != Verb::pause) request.where = drawn(where, site.random);
+  if (one_in(2)) site.fate.kill_at(1 + static_cast<int>(site.random() % 80));
+  (void)site.ask(std::move(request));
+  site.fate.live();
+  look();
+}
+
+PlayedJob& RandomRun::drawn_job() {
+  return site.slurm.jobs[site.random() % site.slurm.jobs.size()];
+}
+
+void RandomRun::play() {
+  std::vector<PlayedJob*> live;
+  for (PlayedJob& job : site.slurm.jobs) {
+    if (!job.over() || job.lead_alive) live.push_back(&job);
+  }
+  if (live.empty()) return;
+  PlayedJob& job = *live[site.random() % live.size()];
+  if (job.pends()) return play_pending(job);
+  if (job.runs() && !job.silent) return play_running(job);
+  if (job.silent) {
+    if (one_in(10) && !faults_) site.slurm.finish(job, "NODE_FAIL");
+    if (one_in(20)) job.silent = false;
+    return;
+  }
+  play_orphan(job);
+}
+
+void RandomRun::play_pending(PlayedJob& job) {
+  if (job.reason != "Priority") {
+    if (job.reason.starts_with("launch")) return;  // somebody has to cancel it
+    if (one_in(20)) job.reason = "Priority";
+    return;
+  }
+  if (faults_ && one_in(25)) {
+    switch (site.random() % 4) {
+      case 0:
+        job.reason = "JobHeldUser";
+        return;
+      case 1:
+        job.reason = "launch failed requeued held";
+        return;
+      case 2:
+        return site.slurm.cancel(job, "CANCELLED by 0");
+      default:
+        return site.slurm.finish(job, "FAILED", 1);
+    }
+  }
+  constexpr std::array ahead_s{0, 0, 0, 150, -150, 3600, -3600};
+  if (faults_) job.clock_ahead = drawn(ahead_s, site.random) * second;
+  site.slurm.start(job, site.random);
+}
+
+void RandomRun::play_running(PlayedJob& job) {
+  if (!job.lead->claimed()) {
+    if (faults_ && one_in(8)) return;  // a long prolog
+    if (!job.lead->claim(site.slurm.lead_time(job))) site.slurm.finish(job, "FAILED", 75);
+    return;
+  }
+  if (faults_ && one_in(25)) return play_fate(job);
+  job.lead->hear(site.random, site.slurm.lead_time(job));
+  play_work(job);
+}
+
+/// Something outside ends it, or stops it.
+void RandomRun::play_fate(PlayedJob& job) {
+  switch (site.random() % 8) {
+    case 0:  // a node is gone; its rank may have written its result
+      if (one_in(2)) job.lead->leave_result();
+      return site.slurm.finish(job, "NODE_FAIL");
+    case 1:  // Slurm takes the batch host for lost, and the lead lives on
+      site.slurm.finish(job, "NODE_FAIL");
+      job.lead_alive = true;
+      return;
+    case 2:
+      return site.slurm.cancel(job, "PREEMPTED");
+    case 3:
+      return site.slurm.cancel(job, "TIMEOUT");
+    case 4:
+      return site.slurm.cancel(job, "CANCELLED by 0");
+    case 5:
+      return site.slurm.requeue(job);
+    case 6:
+      job.silent = job.was_silent = true;
+      return;
+    default:
+      return site.slurm.finish(job, "FAILED", 1);
+  }
+}
+
+void RandomRun::play_work(PlayedJob& job) {
+  constexpr std::array outcomes{Outcome::completed, Outcome::completed,  Outcome::completed,
+                                Outcome::completed, Outcome::completed,  Outcome::oom,
+                                Outcome::crashed,   Outcome::hung,       Outcome::node_failure,
+                                Outcome::lost,      Outcome::comm_error, Outcome::rejected};
+  const Timestamp now = site.slurm.lead_time(job);
+  if (job.lead->runs()) {
+    if (one_in(2)) return;
+    const Outcome outcome = drawn(outcomes, site.random);
+    const bool marked = outcome == Outcome::completed && one_in(10);
+    const bool blames = outcome != Outcome::completed && one_in(2);
+    const std::string node = job.nodes.substr(0, job.nodes.find(','));
+    return job.lead->end(outcome, now, marked ? "contaminated" : "", blames ? node : "");
+  }
+  if (job.lead->start_next(now)) return;
+  const bool idle = now - job.lead->spoke_at() > 60 * second || one_in(40);
+  if (!job.lead->draining() && !idle) return;
+  job.lead->leave(job.lead->draining() ? "drained" : "idle", now);
+  site.slurm.finish(job, "COMPLETED");
+}
+
+/// A lead whose job is over for Slurm: it goes on until it hears that it must not.
+void RandomRun::play_orphan(PlayedJob& job) {
+  job.lead->hear(site.random, site.slurm.lead_time(job));
+  if (job.lead->runs()) {
+    if (one_in(4)) job.lead->end(Outcome::completed, site.slurm.lead_time(job));
+  } else if (job.lead->draining()) {
+    job.lead_alive = false;
+  } else {
+    (void)job.lead->start_next(site.slurm.lead_time(job));
+  }
+}
+
+// ---- what must hold
+
+void RandomRun::none(const char* what, const char* sql) {
+  const std::string first = site.sql(sql);
+  if (!first.empty()) throw Violation(fmt::format("{}: {}", what, first));
+}
+
+/// A pass does a bounded number of things, whatever has happened.
+void RandomRun::bound_calls(std::int64_t commits, std::int64_t changes, std::int64_t looks,
+                            std::int64_t submissions) {
+  constexpr std::int64_t most_commits = 4;
+  constexpr std::int64_t most_changes = 400;
+  constexpr std::int64_t most_submissions = 16;
+  if (site.store.commits() - commits > most_commits)
+    throw Violation(fmt::format("a pass with {} commits", site.store.commits() - commits));
+  if (site.store.changes() - changes > most_changes)
+    throw Violation(fmt::format("a pass with {} changes", site.store.changes() - changes));
+  if (site.slurm.calls.looks - looks > 1) throw Violation("a pass with two looks");
+  if (site.slurm.calls.submissions - submissions > most_submissions)
+    throw Violation("a pass with more submissions than there may be jobs");
+}
+
+void RandomRun::look() {
+  if (!site.slurm.violations.empty()) throw Violation(site.slurm.violations.front());
+  if (looked_at_ == site.store.commits()) return;
+  looked_at_ = site.store.commits();
+  none("two counted measurements",
+       "SELECT trial FROM attempts WHERE counted = 1 GROUP BY trial HAVING count(*) > 1");
+  none("a counted attempt without its measurement",
+       "SELECT id FROM attempts WHERE counted = 1 AND id NOT IN (SELECT attempt FROM "
+       "measurements)");
+  none("an outcome that its measurement does not fit",
+       "SELECT t.id || t.state || ifnull(t.outcome, '') FROM trials AS t WHERE "
+       "(ifnull(t.outcome, t.prior) IS 'completed') <> EXISTS (SELECT 1 FROM attempts AS a "
+       "WHERE a.trial = t.id AND a.counted = 1)");
+  none("a trial that is queued or runs without an attempt",
+       "SELECT id FROM trials WHERE state IN ('queued', 'running') AND id NOT IN (SELECT trial "
+       "FROM attempts WHERE state <> 'ended')");
+  none("a trial with two attempts that both count",
+       "SELECT trial FROM attempts WHERE state <> 'ended' AND revoked = 0 GROUP BY trial "
+       "HAVING count(*) > 1");
+  none("an attempt that is open in an allocation that has ended",
+       "SELECT a.id FROM attempts AS a JOIN allocations AS l ON l.id = a.allocation WHERE "
+       "a.state <> 'ended' AND l.state = 'ended'");
+  none("an attempt that ended before it started",
+       "SELECT id FROM attempts WHERE started_at > 0 AND ended_at > 0 AND ended_at < "
+       "started_at");
+  none("a cancelled sweep with a trial that waits",
+       "SELECT t.id FROM trials AS t JOIN sweeps AS s ON s.id = t.sweep WHERE t.state = "
+       "'planned' AND s.state = 'cancelled'");
+}
+
+/// From now on nothing goes wrong but attempts.
+void RandomRun::heal() {
+  site.slurm.reachable = true;
+  site.slurm.lists_nothing = false;
+  site.slurm.accounting_lag_s = 0;
+  site.slurm.look_takes_s = 0.5;
+  site.slurm.answers.clear();
+  site.fate.live();
+  for (PlayedJob& job : site.slurm.jobs) {
+    job.hidden = false;
+    if (job.pends() && !job.reason.starts_with("launch")) job.reason = "Priority";
+  }
+}
+
+/// A held job that no list had while its allocation lived is its administrator's to remove.
+void RandomRun::remove_held() {
+  for (PlayedJob& job : site.slurm.jobs) {
+    if (job.pends() && job.reason.starts_with("launch"))
+      site.slurm.finish(job, "CANCELLED by 0");
+  }
+}
+
+void RandomRun::finish() {
+  constexpr int most_steps = 6000;
+  constexpr int most_resumes = 40;
+  int resumes = 0;
+  std::int64_t commits = 0;
+  int quiet = 0;
+  for (int i = 0;; ++i) {
+    if (i > most_steps)
+      throw Violation(fmt::format(
+          "forgotten: {}", site.sql("SELECT group_concat(id || ' ' || state || ' ' || "
+                                    "submission || ' ' || job_state || ' ' || detail, '; ') "
+                                    "FROM allocations WHERE state <> 'ended'")));
+    step();
+    quiet = site.store.commits() == commits ? quiet + 1 : 0;
+    commits = site.store.commits();
+    if (quiet > 100) check_explained();
+    if (site.alive() || must(site.store.work_left())) continue;
+    remove_held();
+    if (site.slurm.anything_alive()) continue;
+    if (site.sql("SELECT count(*) FROM trials WHERE state <> 'ended'") == "0") return;
+    check_explained();
+    if (++resumes > most_resumes) throw Violation("resumed for ever");
+    for (const char* const name : {"a", "b"})
+      (void)site.ask(Verb::resume, {name});
+  }
+}
+
+/// Nothing happens: then status says why each sweep waits.
+void RandomRun::check_explained() {
+  for (const char* const name : {"a", "b"}) {
+    const std::string waiting = site.sql(
+        fmt::format("SELECT count(*) FROM trials AS t JOIN sweeps AS s ON s.id = t.sweep WHERE "
+                    "t.state <> 'ended' AND s.name = '{}'",
+                    name));
+    if (waiting == "0") continue;
+    const SweepStatus status = site.status(name);
+    const std::string told = must(read_file(site.home.trouble()));
+    if (told.find(fmt::format("\"{}\"", name)) != std::string::npos) continue;
+    const bool asked =
+        site.sql(fmt::format("SELECT kind FROM events AS e JOIN sweeps AS s ON s.id = e.sweep "
+                             "WHERE s.name = '{}' AND e.kind IN ('pause', 'paused', 'resume') "
+                             "ORDER BY e.id DESC LIMIT 1",
+                             name)) == "pause";
+    if (status.waiting.empty() && status.running.empty() && !asked)
+      throw Violation(fmt::format("{} waits, and nobody says why", name));
+  }
+}
+
+/// What the database says of each attempt is what was really done.
+void RandomRun::check_told() {
+  sqlite::Statement select(site.reader(),
+                           "SELECT a.nonce, a.outcome, a.counted, ifnull(a.started_at, 0), "
+                           "ifnull(a.ended_at, 0), m.tokens_per_s_per_gpu, m.attempt IS NOT "
+                           "NULL FROM attempts AS a LEFT JOIN measurements AS m ON m.attempt = "
+                           "a.id");
+  auto row = select.use();
+  while (row.next()) {
+    ++attempts_;
+    check_attempt(row);
+  }
+}
+
+void RandomRun::check_attempt(const sqlite::Statement::Use& row) {
+  const std::string nonce = row.text(0);
+  const auto outcome = outcome_from(row.text(1));
+  const bool measured = row.integer(6) != 0;
+  const auto& attempts = site.slurm.attempts.by_nonce;
+  const auto found = attempts.find(nonce);
+  const PlayedAttempt played = found == attempts.end() ? PlayedAttempt{} : found->second;
+  results_ += measured ? 1 : 0;
+  if (measured != (played.result.has_value() && !played.late))
+    throw Violation(fmt::format("attempt {}: measured {}, its result {}", nonce, measured,
+                                played.result.has_value()));
+  if (measured && row.real(5) != *played.result)
+    throw Violation(fmt::format("attempt {}: another's result", nonce));
+  if (row.integer(3) != 0 && row.integer(3) != played.started)
+    throw Violation(
+        fmt::format("attempt {}: started {} µs late", nonce, row.integer(3) - played.started));
+  const bool told =
+      outcome && info(*outcome).retry == Retry::on_trial && *outcome != Outcome::timeout;
+  const bool blamed = outcome == Outcome::crashed && played.said == Outcome::node_failure;
+  if (told && played.said != outcome && !blamed)
+    throw Violation(fmt::format("attempt {}: {}, and nobody said so", nonce, row.text(1)));
+  const Timestamp ended = row.integer(4);
+  if (played.started == 0 || row.integer(3) == 0 || played.ended == 0) return;
+  if (ended > played.ended)
+    throw Violation(fmt::format("attempt {}: booked {} s too long", nonce,
+                                (ended - played.ended) / second));
+}
+
+void RandomRun::clean_up() {
+  for (const char* const name : {"a", "b"})
+    (void)site.ask(Verb::remove, {name});
+  jobs_ += static_cast<std::int64_t>(site.slurm.jobs.size());
+  site.slurm.jobs.clear();
+  site.slurm.attempts.by_nonce.clear();
+}
+
+}  // namespace shardsweep::testing
