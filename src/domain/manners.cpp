@@ -29,6 +29,14 @@ std::vector<std::string> partitions_of(const SweepFacts& facts, std::int32_t nod
   return words_of(named.empty() ? facts.site.default_partition : named);
 }
 
+/// slurmrestd lists partitions from v0.0.40 on without saying which is the default one.
+std::string which_partition(std::string_view limit) {
+  return fmt::format(
+      "{}: Slurm does not say which partition is the default one. Name a partition in the site "
+      "file",
+      limit);
+}
+
 bool share_any(const std::vector<std::string>& a, const std::vector<std::string>& b) {
   return std::any_of(a.begin(), a.end(), [&](const std::string& word) {
     return std::find(b.begin(), b.end(), word) != b.end();
@@ -132,6 +140,7 @@ std::optional<std::string> Manners::share_is_used(const SweepFacts& facts,
   if (!facts.site.partitions_known)
     return "limits.partition_share: Slurm has not said how large its partitions are";
   const auto partitions = partitions_of(facts, nodes);
+  if (partitions.empty()) return which_partition("limits.partition_share");
   for (const std::string& name : partitions) {
     const auto found = facts.site.partitions.find(name);
     if (found == facts.site.partitions.end())
@@ -160,7 +169,9 @@ std::optional<std::string> Manners::others_wait(const SweepFacts& facts,
   if (static_cast<Yield>(facts.policy.yield) == Yield::never) return std::nullopt;
   if (!facts.site.others_known)
     return "limits.yield: Slurm has not said yet whether others wait";
-  for (const std::string& name : partitions_of(facts, nodes)) {
+  const auto partitions = partitions_of(facts, nodes);
+  if (partitions.empty()) return which_partition("limits.yield");
+  for (const std::string& name : partitions) {
     const auto found = facts.site.partitions.find(name);
     if (found == facts.site.partitions.end() || found->second.others_waiting == 0) continue;
     return fmt::format("limits.yield: {} of others {} for nodes of '{}'",
@@ -175,7 +186,8 @@ bool Manners::sends_home(const SweepFacts& facts, const AllocationRow& row) cons
   // What still waits takes nothing from anybody, and keeps its place.
   const bool runs = row.claimed_at != 0 && row.backend != "local";
   return runs && static_cast<Yield>(facts.policy.yield) == Yield::drain &&
-         facts.site.others_known && others_wait(facts, row.nodes).has_value();
+         facts.site.others_known && !partitions_of(facts, row.nodes).empty() &&
+         others_wait(facts, row.nodes).has_value();
 }
 
 Timestamp Manners::closes_at(const SweepFacts& facts) const {

@@ -55,6 +55,22 @@ struct Site : Case {
 
 }  // namespace
 
+TEST_CASE("a limit on a partition that nobody names holds the sweep and says so") {
+  for (const bool share : {true, false}) {
+    Site s;
+    s.facts().site.default_partition.clear();
+    if (share) s.limits().partition_share = 50;
+    if (!share) s.limits().yield = static_cast<std::int64_t>(Yield::hold);
+    s.trials(1, 1);
+    CHECK(s.made() == 0);
+    CHECK(s.held() == std::string(share ? "limits.partition_share" : "limits.yield") +
+                          ": Slurm does not say which partition is the default one. Name a "
+                          "partition in the site file");
+    s.facts().partition = {{.value = "main"}};
+    CHECK(s.made() == 1);
+  }
+}
+
 TEST_CASE("a share of a partition is not exceeded") {
   Site s;
   s.limits().partition_share = 50;
