@@ -6,6 +6,7 @@
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/backends.hpp>
+#include <shardsweep/command.hpp>
 #include <shardsweep/load.hpp>
 #include <shardsweep/protocol.hpp>
 #include <shardsweep/random.hpp>
@@ -81,6 +82,11 @@ class Contract {
 
   /// Its script asks for `partition`; empty: what the site says.
   AllocationRequest request(const AllocationHandle& handle, const std::string& partition = "") {
+    SiteSpec used = site;
+    if (!partition.empty()) used.slurm["partition"] = {{.value = partition}};
+    return request(handle, used);
+  }
+  AllocationRequest request(const AllocationHandle& handle, const SiteSpec& used) {
     const AllocationPaths paths{handle.dir};
     AllocationRequest wanted{.token = handle.token,
                              .job_name = handle.job_name,
@@ -88,8 +94,6 @@ class Contract {
                              .agent = agent(),
                              .limit_s = 30};
     if (backend == "local") return wanted;
-    SiteSpec used = site;
-    if (!partition.empty()) used.slurm["partition"] = {{.value = partition}};
     SweepSpec sweep{.name = "contract"};
     sweep.cluster.gpus_per_node = 2;
     const auto values = script_values(sweep, used,
@@ -192,4 +196,58 @@ TEST_CASE("a refusal is told with the scheduler's words") {
   CHECK(refused->token == handle.token);
   CHECK(refused->why.size() > 10);
   std::filesystem::remove_all(handle.dir);
+}
+
+TEST_CASE("a job that was submitted strictly waits for its release" *
+          doctest::skip(backend == "local")) {
+  Contract contract;
+  AllocationHandle handle = contract.prepare();
+  AllocationRequest request = contract.request(handle);
+  request.strict = true;
+  contract.scheduler->submit(request);
+  const auto accepted = contract.await<SubmitAccepted>(handle, any<SubmitAccepted>);
+  REQUIRE(accepted);
+  handle.job_id = accepted->job_id;
+  const auto held = contract.await<JobSeen>(handle, any<JobSeen>);
+  REQUIRE(held);
+  CHECK(held->state == JobState::pending);
+  CHECK(held->detail.find("JobHeldUser") != std::string::npos);
+  contract.scheduler->release(handle);
+  CHECK(contract.await_state(handle, JobState::running));
+  contract.scheduler->cancel(handle);
+  CHECK(contract.await_state(handle, JobState::ended));
+  std::filesystem::remove_all(handle.dir);
+}
+
+TEST_CASE("a job on a part of a node gets the generic resources that it asks for" *
+          doctest::skip(backend == "local")) {
+  Contract contract;
+  // What the site asks for, and what Slurm's record of the job has to say.
+  const std::vector<std::pair<std::string, std::string>> wanted{
+      {"gres", "gpu:2"}, {"gpus-per-node", "2"}, {"gpus", "2"}};
+  for (const auto& [option, value] : wanted) {
+    CAPTURE(option);
+    SiteSpec shared = contract.site;
+    shared.slurm_without.emplace_back("exclusive");
+    shared.slurm[option] = {{.value = value}};
+    AllocationHandle handle = contract.prepare();
+    contract.scheduler->submit(contract.request(handle, shared));
+    const auto accepted = contract.await<SubmitAccepted>(handle, any<SubmitAccepted>);
+    REQUIRE(accepted);
+    handle.job_id = accepted->job_id;
+    REQUIRE(contract.await_state(handle, JobState::running));
+    const auto job = run_command({"scontrol", "--oneliner", "show", "job", handle.job_id},
+                                 {.deadline = std::chrono::seconds(30)});
+    REQUIRE(job);
+    // TRES in Slurm 22.05, ReqTRES and AllocTRES later.
+    const std::string& said = job->out;
+    const std::size_t requested = std::min(said.find(" ReqTRES="), said.find(" TRES="));
+    REQUIRE_MESSAGE(requested != std::string::npos, said);
+    const std::size_t begin = requested + 1;
+    const std::string tres = said.substr(begin, said.find(' ', begin) - begin);
+    CHECK_MESSAGE(tres.find("gres/gpu=2") != std::string::npos, tres);
+    contract.scheduler->cancel(handle);
+    CHECK(contract.await_state(handle, JobState::ended));
+    std::filesystem::remove_all(handle.dir);
+  }
 }

@@ -389,9 +389,13 @@ Result<std::string> submission_body(const AllocationRequest& request, std::strin
                                                      Json::error_handler_t::replace);
 }
 
-std::string release_body(const RestApi& api) {
-  if (api.version >= lists_since) return R"({"hold":false})";
-  return R"({"job":{"hold":false,"priority":"4294967294"}})";
+std::string why_refused(long status, std::string_view body) {
+  const auto json = parse(body);
+  if (!json) return json.error().what;
+  if (auto ignored = ignored_field(*json)) return *std::move(ignored);
+  std::string said = errors_in(*json);
+  if (status == 200 || !said.empty()) return said;
+  return fmt::format("HTTP {}", status);
 }
 
 std::string submitted_job(std::string_view body) {

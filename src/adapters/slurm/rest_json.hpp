@@ -33,8 +33,12 @@ struct RestApi {
                                                   std::string_view script, const RestApi& api,
                                                   const std::vector<std::string>& environment);
 
-/// Body of the update that lets a held job start.
-[[nodiscard]] std::string release_body(const RestApi& api);
+/// Body of the update that lets a held job start: not a job within a map, as of a submission.
+inline constexpr std::string_view release_body = R"({"hold":false})";
+
+/// Why slurmrestd has not done what it was asked for; empty where it has. A field that it
+/// ignores is a refusal.
+[[nodiscard]] std::string why_refused(long status, std::string_view body);
 
 /// The id of the job that the answer to a submission names; "" for none.
 [[nodiscard]] std::string submitted_job(std::string_view body);

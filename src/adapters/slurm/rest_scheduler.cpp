@@ -89,9 +89,11 @@ class SlurmRestScheduler final : public Scheduler {
   void cancel(const AllocationHandle& handle) override { cancel_job(handle.job_id); }
   void release(const AllocationHandle& handle) override {
     if (api_) {
-      send(Kind::aside, {.path = api_->path("job/" + handle.job_id),
-                         .method = "POST",
-                         .body = release_body(*api_)});
+      send(Kind::release,
+           {.path = api_->path("job/" + handle.job_id),
+            .method = "POST",
+            .body = std::string(release_body)},
+           handle.job_id);
     }
   }
 
@@ -121,10 +123,18 @@ class SlurmRestScheduler final : public Scheduler {
   }
 
  private:
-  enum class Kind : std::uint8_t { openapi, queue, accounting, submission, site, aside };
+  enum class Kind : std::uint8_t {
+    openapi,
+    queue,
+    accounting,
+    submission,
+    release,
+    site,
+    aside
+  };
   struct Sent {
     Kind kind = Kind::aside;
-    std::string token;  ///< of a submission
+    std::string token;  ///< of a submission; of a release the job's id
   };
 
   [[nodiscard]] double now_s() const {
@@ -238,6 +248,7 @@ class SlurmRestScheduler final : public Scheduler {
     const Sent sent = found->second;
     sent_.erase(found);
     if (sent.kind == Kind::submission) return take_submission(sent.token, answer);
+    if (sent.kind == Kind::release) return take_release(sent.token, answer);
     if (sent.kind == Kind::aside) return;
     if (sent.kind == Kind::site) return take_site(std::move(answer));
     if (!answer) return failed(sent.kind, answer.error().what);
@@ -261,6 +272,16 @@ class SlurmRestScheduler final : public Scheduler {
       events_.emplace_back(SubmitUnknown{token, answer.error().what});
     } else {
       events_.emplace_back(SubmitDeferred{token, answer.error().what});
+    }
+  }
+
+  /// It is asked for again; meanwhile somebody has to know why the job waits.
+  void take_release(const std::string& job, const Result<http::Response>& answer) {
+    const std::string why =
+        answer ? why_refused(answer->status, answer->body) : answer.error().what;
+    if (!why.empty()) {
+      events_.emplace_back(
+          LookFailed{fmt::format("slurmrestd did not release job {}: {}", job, why)});
     }
   }
 

@@ -113,9 +113,16 @@ TEST_CASE("a job that lacks an ignored field is refused, and its id is known") {
       "t", 200, R"({"job_id": 31, "warnings": [{"description": "time limit rounded"}]})")));
 }
 
-TEST_CASE("a held job is released in the shape of each version") {
-  CHECK(Json::parse(release_body({38, false}))["job"]["hold"] == false);
-  CHECK(Json::parse(release_body({40, false})) == Json{{"hold", false}});
+TEST_CASE("what slurmrestd has not done is told, and a field that it ignores is not done") {
+  CHECK(Json::parse(release_body) == Json{{"hold", false}});
+  CHECK(why_refused(200, R"({"errors": []})").empty());
+  CHECK(why_refused(200, R"({"errors": [], "warnings": [{"description":
+      "Ignoring unknown field \"job\" of type dictionary"}]})") ==
+        "Ignoring unknown field \"job\" of type dictionary");
+  CHECK(why_refused(500, R"({"errors": [{"description": "Unknown key \"job\""}]})") ==
+        "Unknown key \"job\"");
+  CHECK(why_refused(404, "{}") == "HTTP 404");
+  CHECK_FALSE(why_refused(200, "<html>").empty());
 }
 
 TEST_CASE("times as sbatch takes them") {
