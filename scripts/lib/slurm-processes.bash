@@ -120,15 +120,26 @@ node_is_up() {
     [ -z "$(sinfo -h -n "$1" -t no_respond,down -o %n)" ]
 }
 
-# One server checks tokens, the other whose process asks: a single one cannot do both.
+# One server checks tokens, the other whose process asks: a single one cannot do both. Each serves
+# all versions that it knows: which these are depends on Slurm's own version.
 start_rest() {
-  local server=(setpriv "--reuid=$user" "--regid=$(id -g "$user")" --init-groups slurmrestd
-    -s openapi/v0.0.38,openapi/dbv0.0.38)
+  local server=(setpriv "--reuid=$user" "--regid=$(id -g "$user")" --init-groups slurmrestd)
   rm -f "$dir/rest/socket"
   launch rest env SLURM_JWT=daemon "${server[@]}" -a rest_auth/jwt "127.0.0.1:$(rest_port)"
   launch rest-local "${server[@]}" -a rest_auth/local "unix:$dir/rest/socket"
   await rest 15 listens "$(rest_port)"
   await rest-local 15 test -S "$dir/rest/socket"
+  note_api
+}
+# The newest version that the server has: v0.0.38 with Slurm 22.05.
+note_api() {
+  local api
+  api=$(setpriv "--reuid=$user" "--regid=$(id -g "$user")" --init-groups \
+    curl -sS -m 30 --unix-socket "$dir/rest/socket" http://local/openapi/v3 |
+    tr -d '\\' | grep -o '/slurm/v0\.0\.[0-9]*/job/submit' | cut -d/ -f3 | sort -V | tail -n 1) || true
+  [ -n "$api" ] || die 'slurmrestd names no version with job/submit'
+  sed -i '/^export SLURMRESTD_API=/d' "$dir/env"
+  echo "export SLURMRESTD_API=$api" >>"$dir/env"
 }
 stop_rest() {
   stop rest -15
