@@ -20,6 +20,14 @@ struct StorageFault {
 /// What an errno says about storage; none: something else is wrong.
 [[nodiscard]] std::optional<StorageProblem> storage_problem(int error);
 
+/// True where only this host's processes use the file system that holds `file`: what one has
+/// written the others see at once, and they can share memory.
+[[nodiscard]] bool is_local_file_system(const std::filesystem::path& file);
+
+/// Whether there is a file of this name. NFS believes for up to a minute that a name is missing
+/// which another host has made since; opening the folder asks the server anew.
+[[nodiscard]] bool is_there(const std::filesystem::path& file);
+
 /// Writes nothing: asks the file system. It does not know quotas.
 [[nodiscard]] std::optional<StorageFault> look_at_storage(const std::filesystem::path& folder);
 /// Writes a small file and removes it.

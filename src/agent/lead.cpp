@@ -48,7 +48,7 @@ Lead::Lead(AllocationPaths paths, AllocationSpec spec, LineWriter from_lead, con
       spec_(std::move(spec)),
       agents_(spec_.launch == "agents" ? spec_.nodes : 1),
       job_nodes_(nodes_of_job(spec_)),
-      from_lead_(std::move(from_lead)),
+      from_lead_(paths_.from_lead(), std::move(from_lead)),
       gate_(paths_.dir),
       to_lead_(paths_.to_lead()),
       clock_(clock),

@@ -18,7 +18,9 @@ void SaidLines::say(std::string line, bool durable, double now_s, const Log& log
 }
 
 void SaidLines::step(double now_s, const Log& log) {
-  if (!unwritten_.empty() && now_s >= again_s_) write(now_s, log);
+  if (unwritten_.empty() || now_s < again_s_) return;
+  if (auto file = LineWriter::open(path_)) file_ = std::move(*file);
+  write(now_s, log);
 }
 
 void SaidLines::write(double now_s, const Log& log) {

@@ -10,16 +10,19 @@
 
 #include <cstddef>
 #include <deque>
+#include <filesystem>
 #include <string>
 
 namespace shardsweep::agent {
 
 class SaidLines {
  public:
-  explicit SaidLines(LineWriter file) : file_(std::move(file)) {}
+  SaidLines(std::filesystem::path path, LineWriter file)
+      : path_(std::move(path)), file_(std::move(file)) {}
 
   void say(std::string line, bool durable, double now_s, const Log& log);
-  /// Tries again what is left, once a second.
+  /// Tries again what is left, once a second, in the file as it is then: to one that was open
+  /// a restarted file server may answer with ESTALE for ever.
   void step(double now_s, const Log& log);
   [[nodiscard]] bool all_written() const { return unwritten_.empty(); }
 
@@ -30,6 +33,7 @@ class SaidLines {
   };
   void write(double now_s, const Log& log);
 
+  std::filesystem::path path_;
   LineWriter file_;
   std::deque<Line> unwritten_;  ///< oldest first
   double again_s_ = 0;

@@ -127,9 +127,10 @@ Result<void> Daemon::prepare(const AllocationRow& allocation) {
                  fmt::format("cannot make '{}': {}", paths.dir.string(), error.message()));
   }
   if (allocation.backend != "local") SHARDSWEEP_TRY(write_script(allocation));
-  // The lead's file exists before anyone looks for it: NFS hides a new file for up to a minute
+  // Both files exist before anyone looks for them: NFS hides a new file for up to a minute
   // from a host that has missed it once.
   SHARDSWEEP_TRY(LineWriter::open(paths.from_lead()));
+  SHARDSWEEP_TRY(LineWriter::open(paths.to_lead()));
   const Policy& policy = policy_of(allocation.sweep);
   AllocationSpec spec;
   spec.token = allocation.token;

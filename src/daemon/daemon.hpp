@@ -121,7 +121,8 @@ class Daemon {
   void take_site(const std::string& key, const SiteSeen& site);
   void read_lines(AllocationRow& allocation);
   [[nodiscard]] std::optional<RecordsSummary> patient_records(const AttemptPaths& paths,
-                                                              const std::string& nonce);
+                                                              const std::string& nonce,
+                                                              bool packed);
   [[nodiscard]] bool read_line(AllocationRow& allocation, Channel& channel);
   void remove_unused(AttemptId id);
   void take_event(const SchedulerEvent& event);

@@ -10,6 +10,7 @@
 
 #include <shardsweep/log.hpp>
 #include <shardsweep/records.hpp>
+#include <shardsweep/storage.hpp>
 
 #include <fmt/format.h>
 
@@ -21,11 +22,13 @@
 namespace shardsweep {
 namespace {
 
-/// A fault where they are there and can't be read: then nothing may be concluded.
-Result<RecordsSummary> read_records(const AttemptPaths& paths, const std::string& nonce) {
+/// A fault where they are there and can't be read: then nothing may be concluded. What a lead
+/// has `packed` is there, whether this host sees it yet or not.
+Result<RecordsSummary> read_records(const AttemptPaths& paths, const std::string& nonce,
+                                    bool packed) {
   std::error_code ignored;
-  if (!std::filesystem::exists(paths.dir, ignored) &&
-      !std::filesystem::exists(paths.pack(), ignored)) {
+  if (!std::filesystem::exists(paths.dir, ignored) && !is_there(paths.pack())) {
+    if (packed) return fault(FaultKind::unavailable, paths.pack().string() + " is not there");
     return RecordsSummary{};
   }
   SHARDSWEEP_ASSIGN(const AttemptRecords records, read_attempt_records(paths));
@@ -267,14 +270,15 @@ void Daemon::read_lines(AllocationRow& allocation) {
                   allocation);
 }
 
-/// Tried again for a minute, ever more rarely: what can't be read must not hold up its lane for
-/// ever. While nothing at all can be stored there is no limit.
+/// Tried again, ever more rarely, for longer than an NFS client believes what it knows: what
+/// can't be read must not hold up its lane for ever. While nothing at all can be stored there
+/// is no limit.
 std::optional<RecordsSummary> Daemon::patient_records(const AttemptPaths& paths,
-                                                      const std::string& nonce) {
+                                                      const std::string& nonce, bool packed) {
   using namespace std::chrono_literals;
   constexpr auto first_pause = 500ms;
   constexpr auto longest_pause = 10s;
-  constexpr auto limit = 60s;
+  constexpr auto limit = 90s;
   const auto now = parts_.clock.steady();
   const auto known = unreadable_.find(nonce);
   const auto nothing = [](const std::string& why) {
@@ -286,7 +290,7 @@ std::optional<RecordsSummary> Daemon::patient_records(const AttemptPaths& paths,
     if (!known->second.given_up.empty()) return nothing(known->second.given_up);
     if (now < known->second.again) return std::nullopt;
   }
-  auto read = read_records(paths, nonce);
+  auto read = read_records(paths, nonce, packed);
   if (read) {
     unreadable_.erase(nonce);
     return std::move(*read);
@@ -296,7 +300,7 @@ std::optional<RecordsSummary> Daemon::patient_records(const AttemptPaths& paths,
       unreadable_.try_emplace(nonce, Unreadable{now, now, first_pause}).first->second;
   if (storage_fails()) one.since = now;
   if (now - one.since < limit) {
-    if (one.again == one.since) log_warning(read.error().what + ": tried again for a minute");
+    if (one.again == one.since) log_warning(read.error().what + ": tried again for 90 s");
     one.again = now + one.pause;
     one.pause = std::min<std::chrono::milliseconds>(one.pause * 2, longest_pause);
     return std::nullopt;
@@ -318,12 +322,13 @@ bool Daemon::read_line(AllocationRow& allocation, Channel& channel) {
     if (needs_scheduler(allocation, *ended)) return false;
     const auto attempt = world_.attempts.find(ended->attempt);
     if (const auto time = control_time(allocation, ended->attempt)) {
-      records =
-          patient_records(control_paths(allocation, *time), control_nonce(allocation, *time));
+      records = patient_records(control_paths(allocation, *time),
+                                control_nonce(allocation, *time), !ended->pack.empty());
       if (!records) return false;
     }
     if (attempt != world_.attempts.end() && attempt->second.state != State::ended) {
-      records = patient_records({attempt->second.dir}, attempt->second.nonce);
+      records =
+          patient_records({attempt->second.dir}, attempt->second.nonce, !ended->pack.empty());
       if (!records) return false;
       judge_result(attempt->second, *records);
     }
@@ -347,7 +352,7 @@ void Daemon::bury(AllocationId id) {
   std::vector<Orphan> orphans;
   for (const AttemptId attempt : open_attempts(world_, id)) {
     const AttemptRow& row = world_.attempts.at(attempt);
-    auto records = patient_records({row.dir}, row.nonce);
+    auto records = patient_records({row.dir}, row.nonce, false);
     if (!records) return;
     judge_result(world_.attempts.at(attempt), *records);
     orphans.push_back({attempt, std::move(*records)});

@@ -4,6 +4,7 @@
 #include "adapters/node/tar.hpp"
 
 #include <shardsweep/attempt_files.hpp>
+#include <shardsweep/storage.hpp>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -84,11 +85,10 @@ std::vector<AttemptFile> list_folder(const AttemptPaths& attempt) {
 }  // namespace
 
 Result<std::vector<AttemptFile>> list_attempt_files(const AttemptPaths& attempt) {
-  std::error_code error;
   std::vector<AttemptFile> files;
-  if (!fs::exists(attempt.pack(), error)) files = list_folder(attempt);
+  if (!is_there(attempt.pack())) files = list_folder(attempt);
   // It may have been packed meanwhile.
-  if (fs::exists(attempt.pack(), error)) {
+  if (is_there(attempt.pack())) {
     SHARDSWEEP_ASSIGN(files, list_pack(attempt));
   }
   std::sort(files.begin(), files.end(), by_number);

@@ -7,6 +7,7 @@
 #include "adapters/node/tar.hpp"
 
 #include <shardsweep/allocation_files.hpp>
+#include <shardsweep/storage.hpp>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -112,11 +113,10 @@ Result<void> write_pack(const AttemptPaths& attempt, const fs::path& fresh,
 }  // namespace
 
 Result<AttemptRecords> read_attempt_records(const AttemptPaths& attempt) {
-  std::error_code error;
-  if (fs::exists(attempt.pack(), error)) return read_from_pack(attempt);
+  if (is_there(attempt.pack())) return read_from_pack(attempt);
   auto records = read_from_folder(attempt);
   // It may have been packed between the two looks.
-  if (fs::exists(attempt.pack(), error)) return read_from_pack(attempt);
+  if (is_there(attempt.pack())) return read_from_pack(attempt);
   return records;
 }
 

@@ -6,15 +6,34 @@
 #include <fmt/format.h>
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
 
 namespace shardsweep {
 namespace {
+
+// A list of those that are local: network file systems do not say that they are none. overlayfs
+// is on it because the kernel takes no network file system as its writable layer, and it is
+// what containers and CI stand on.
+constexpr std::array<unsigned long, 6> local_file_systems{
+    0xEF53,      // ext2, ext3, ext4
+    0x58465342,  // xfs
+    0x9123683E,  // btrfs
+    0x2FC12FC1,  // zfs
+    0x01021994,  // tmpfs
+    0x794C7630,  // overlayfs
+};
+
+std::filesystem::path folder_of(const std::filesystem::path& file) {
+  return file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
+}
 
 // An attempt's first files fit into it.
 constexpr std::size_t tried_bytes = 64 * 1024;
@@ -58,6 +77,22 @@ std::optional<StorageProblem> storage_problem(int error) {
     default:
       return std::nullopt;
   }
+}
+
+bool is_local_file_system(const std::filesystem::path& file) {
+  struct statfs about {};
+  if (::statfs(folder_of(file).c_str(), &about) != 0) return false;
+  const auto magic = static_cast<unsigned long>(about.f_type) & 0xffffffffUL;
+  return std::find(local_file_systems.begin(), local_file_systems.end(), magic) !=
+         local_file_systems.end();
+}
+
+bool is_there(const std::filesystem::path& file) {
+  struct stat about {};
+  if (::stat(file.c_str(), &about) == 0) return true;
+  if (errno != ENOENT) return false;
+  const Descriptor folder(::open(folder_of(file).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  return folder.valid() && ::stat(file.c_str(), &about) == 0;
 }
 
 std::optional<StorageFault> look_at_storage(const std::filesystem::path& folder) {

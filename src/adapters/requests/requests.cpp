@@ -2,6 +2,7 @@
 // Requests and answers as JSON files.
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/requests.hpp>
+#include <shardsweep/storage.hpp>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -167,8 +168,7 @@ Result<void> answer_request(const Home& home, const Answer& answer) {
 
 Result<std::optional<Answer>> take_answer(const Home& home, const std::string& id) {
   const fs::path file = home.answers() / id;
-  std::error_code error;
-  if (!fs::exists(file, error)) return std::nullopt;
+  if (!is_there(file)) return std::nullopt;
   SHARDSWEEP_ASSIGN(const std::string text, read_file(file, longest_request));
   SHARDSWEEP_ASSIGN(Answer answer, answer_from(id, text));
   remove_quietly(file);

@@ -3,6 +3,8 @@
 
 #include "adapters/store/schema.hpp"
 
+#include <shardsweep/storage.hpp>
+
 #include <fmt/format.h>
 #include <sqlite3.h>
 

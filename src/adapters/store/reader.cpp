@@ -8,6 +8,8 @@
 #include "adapters/store/opening.hpp"
 #include "adapters/store/schema.hpp"
 
+#include <shardsweep/storage.hpp>
+
 #include <fmt/format.h>
 
 #include <unistd.h>
@@ -211,7 +213,7 @@ Result<std::unique_ptr<Reader>> Reader::open(const std::filesystem::path& file) 
     database.execute("PRAGMA cache_size = -65536");
     // Reading by pointer instead of by system call halves it. On a network file system a page
     // that can't be read would be a SIGBUS instead of an error.
-    if (sqlite::is_local_file_system(file)) database.execute("PRAGMA mmap_size = 4294967296");
+    if (is_local_file_system(file)) database.execute("PRAGMA mmap_size = 4294967296");
     return std::make_unique<sqlite::SqliteReader>(std::move(database), file);
   });
 }

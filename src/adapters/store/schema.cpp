@@ -1,29 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "adapters/store/schema.hpp"
 
+#include <shardsweep/storage.hpp>
+
 #include <fmt/format.h>
 
-#include <sys/vfs.h>
-
-#include <algorithm>
-#include <array>
 #include <vector>
 
 namespace shardsweep::sqlite {
 namespace {
-
-// A write-ahead log needs memory shared between all who have the database open, which network
-// file systems do not give and do not refuse either: hence a list of those that do. overlayfs
-// is on it because the kernel takes no network file system as its writable layer, and it is
-// what containers and CI stand on.
-constexpr std::array<unsigned long, 6> local_file_systems{
-    0xEF53,      // ext2, ext3, ext4
-    0x58465342,  // xfs
-    0x9123683E,  // btrfs
-    0x2FC12FC1,  // zfs
-    0x01021994,  // tmpfs
-    0x794C7630,  // overlayfs
-};
 
 void refuse_strangers(Database& database, std::int64_t version, std::int64_t known) {
   const bool ours = database.integer("PRAGMA application_id") == application_id;
@@ -68,15 +53,6 @@ void require_current(Database& database) {
                      "`shardsweep tick` brings it up to date",
                      database.name(), version, known));
   }
-}
-
-bool is_local_file_system(const std::filesystem::path& file) {
-  const auto folder = file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
-  struct statfs about {};
-  if (::statfs(folder.c_str(), &about) != 0) return false;
-  const auto magic = static_cast<unsigned long>(about.f_type) & 0xffffffffUL;
-  return std::find(local_file_systems.begin(), local_file_systems.end(), magic) !=
-         local_file_systems.end();
 }
 
 void set_journal(Database& database, const std::filesystem::path& file) {

@@ -33,7 +33,4 @@ void require_current(Database& database);
 /// full synchronisation either way.
 void set_journal(Database& database, const std::filesystem::path& file);
 
-/// True where shared memory between processes works on the file system that holds `file`.
-[[nodiscard]] bool is_local_file_system(const std::filesystem::path& file);
-
 }  // namespace shardsweep::sqlite

@@ -22,7 +22,7 @@ TEST_CASE("lines that a full disk does not take are written when it does, none i
   const auto path = disk.path() / "from_lead";
   auto file = LineWriter::open(path);
   REQUIRE(file);
-  agent::SaidLines said(std::move(*file));
+  agent::SaidLines said(path, std::move(*file));
   disk.fill();
   std::vector<std::string> lines;
   // Longer than the page that the file has: one of them is torn in the middle.
