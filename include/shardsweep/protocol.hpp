@@ -299,7 +299,7 @@ struct FromNode {
   friend bool operator==(const FromNode&, const FromNode&) = default;
 };
 
-// ---- lines (adapters/node/wire.cpp)
+// ---- lines (rundir/wire.cpp)
 // -----------------------------------------------------------
 
 /// One line each, without the newline. Free text is cut so that a channel line fits max_line.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Port: the database, as its one writer sees it (adapters/store). Readers: results.hpp.
+// Port: the database, as its one writer sees it (store). Readers: results.hpp.
 #pragma once
 
 #include <shardsweep/capabilities.hpp>
@@ -45,7 +45,7 @@ struct SubmittedSweep {
 };
 
 /// Fills `file` (new) with the submission. `names` gives identity, slug and lane of a trial
-/// (domain/identity.hpp); it may keep what all points of the sweep share.
+/// (sweep/identity.hpp); it may keep what all points of the sweep share.
 struct TrialNames {
   std::string identity;
   std::string slug;
@@ -70,7 +70,7 @@ struct SubmitReport {
   std::int64_t left_out = 0;
 };
 
-/// A trial as its sweep's search sees it (domain/search/sweep_search.hpp).
+/// A trial as its sweep's search sees it (search/sweep_search.hpp).
 struct SearchRow {
   TrialId id = 0;
   Point point;
@@ -159,7 +159,7 @@ class Store {
   using ForgetFolder = std::function<void(Folder kind, const std::string& dir)>;
   [[nodiscard]] virtual Result<bool> delete_sweep(SweepId sweep, std::int64_t rows,
                                                   const ForgetFolder& forget) = 0;
-  /// What a result of `trial` is held against (domain/plausible.hpp): losses of other layouts
+  /// What a result of `trial` is held against (fleet/plausible.hpp): losses of other layouts
   /// of the same model, batch, sequence length, dtype, vars and runner version after the same
   /// number of train steps, measured and not marked.
   [[nodiscard]] virtual Result<std::vector<double>> losses_of_others(TrialId trial,

@@ -71,7 +71,7 @@ struct ExcludeRule {
   friend bool operator==(const ExcludeRule&, const ExcludeRule&) = default;
 };
 
-/// What every allocation runs first and last, on all its slots (domain/control.hpp).
+/// What every allocation runs first and last, on all its slots (fleet/control.hpp).
 struct ControlSpec {
   /// Without a world; none: no layout. Vars that it does not set take their first value.
   std::optional<PartialPoint> layout;

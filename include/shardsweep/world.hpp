@@ -143,11 +143,11 @@ inline constexpr std::array<std::string_view, 3> node_state_words{"trusted", "qu
 struct NodeCharge {
   Timestamp at = 0;
   std::string
-      kind;  ///< lost, hardware, dirty, failed, suspect, slow; or an outcome (domain/nodes.hpp)
+      kind;  ///< lost, hardware, dirty, failed, suspect, slow; or an outcome (fleet/nodes.hpp)
   TrialId trial = 0;  ///< 0: none
   AttemptId attempt = 0;
   std::string detail;
-  // Beside its peers in one attempt (domain/stragglers.hpp).
+  // Beside its peers in one attempt (fleet/stragglers.hpp).
   double ratio = 0;     ///< its own time over theirs; 0: not compared
   std::string peers{};  ///< some of them, separated by commas
   friend bool operator==(const NodeCharge&, const NodeCharge&) = default;
@@ -170,7 +170,7 @@ struct NodeRow {
 enum class ControlTime : std::uint8_t { start, end };
 inline constexpr std::array<std::string_view, 2> control_time_words{"start", "end"};
 
-/// What an allocation made of its sweep's control (domain/control.hpp).
+/// What an allocation made of its sweep's control (fleet/control.hpp).
 struct ControlRow {
   AllocationId allocation = 0;
   SweepId sweep = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/environment.hpp"
 
-#include "adapters/node/processes.hpp"
+#include "node/processes.hpp"
 
 #include <fmt/format.h>
 

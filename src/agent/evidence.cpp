@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/evidence.hpp"
 
-#include "adapters/node/descriptor.hpp"
-#include "adapters/node/processes.hpp"
 #include "agent/spawn.hpp"
+#include "node/processes.hpp"
+#include "rundir/descriptor.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>

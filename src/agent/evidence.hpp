@@ -3,8 +3,8 @@
 // attempt's loop calls step() until it says that it is done.
 #pragma once
 
-#include "adapters/node/inspection.hpp"
 #include "agent/gdb_look.hpp"
+#include "node/inspection.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 

@@ -3,8 +3,8 @@
 // on another.
 #pragma once
 
-#include "adapters/node/nvml.hpp"
 #include "agent/log.hpp"
+#include "node/nvml.hpp"
 
 #include <string>
 #include <string_view>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/gpu_watch.hpp"
 
-#include "adapters/node/processes.hpp"
 #include "agent/gpu_models.hpp"
+#include "node/processes.hpp"
 
 #include <algorithm>
 #include <utility>

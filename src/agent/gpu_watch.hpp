@@ -4,9 +4,9 @@
 // the driver does not answer stops the node agent: its silence is the node's failure.
 #pragma once
 
-#include "adapters/node/nvml.hpp"
 #include "agent/log.hpp"
-#include "domain/gpu_use.hpp"
+#include "attempt/gpu_use.hpp"
+#include "node/nvml.hpp"
 
 #include <optional>
 #include <string>

@@ -2,7 +2,7 @@
 #include "agent/job_end.hpp"
 
 #include "agent/reap.hpp"
-#include "domain/wall_time.hpp"
+#include "attempt/wall_time.hpp"
 
 #include <fcntl.h>
 #include <sys/wait.h>

@@ -4,7 +4,7 @@
 #include "agent/gpu_models.hpp"
 #include "agent/reap.hpp"
 #include "agent/recorder_reading.hpp"
-#include "domain/node_list.hpp"
+#include "text/node_list.hpp"
 
 #include <fmt/format.h>
 

@@ -13,9 +13,9 @@
 #include "agent/signals.hpp"
 #include "agent/spawn.hpp"
 #include "agent/start_gate.hpp"
-#include "domain/assignments.hpp"
-#include "domain/classify.hpp"
-#include "domain/hang.hpp"
+#include "attempt/assignments.hpp"
+#include "attempt/classify.hpp"
+#include "attempt/hang.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/clock.hpp>

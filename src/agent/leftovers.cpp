@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/leftovers.hpp"
 
-#include "adapters/node/processes.hpp"
 #include "agent/log.hpp"
 #include "agent/reap.hpp"
+#include "node/processes.hpp"
 
 #include <fmt/format.h>
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/node_agent.hpp"
 
-#include "adapters/node/pidfd.hpp"
-#include "adapters/node/processes.hpp"
-#include "adapters/node/shared_memory.hpp"
 #include "agent/gpu_models.hpp"
 #include "agent/guard.hpp"
 #include "agent/reap.hpp"
 #include "agent/spawn.hpp"
-#include "domain/abandoned.hpp"
+#include "attempt/abandoned.hpp"
+#include "node/pidfd.hpp"
+#include "node/processes.hpp"
+#include "node/shared_memory.hpp"
 
 #include <fmt/format.h>
 

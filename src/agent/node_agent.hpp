@@ -8,7 +8,7 @@
 #include "agent/node_check.hpp"
 #include "agent/running_attempt.hpp"
 #include "agent/signals.hpp"
-#include "domain/learnt_limits.hpp"
+#include "attempt/learnt_limits.hpp"
 
 #include <shardsweep/clock.hpp>
 

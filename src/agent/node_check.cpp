@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/node_check.hpp"
 
-#include "adapters/node/processes.hpp"
-#include "adapters/node/shared_memory.hpp"
-#include "domain/abandoned.hpp"
+#include "attempt/abandoned.hpp"
+#include "node/processes.hpp"
+#include "node/shared_memory.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 

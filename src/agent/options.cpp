@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/options.hpp"
 
-#include "domain/node_list.hpp"
+#include "text/node_list.hpp"
 
 #include <fmt/format.h>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/rank_logs.hpp"
 
-#include "adapters/node/descriptor.hpp"
-#include "domain/nccl_log.hpp"
+#include "attempt/nccl_log.hpp"
+#include "rundir/descriptor.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 

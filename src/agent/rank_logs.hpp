@@ -2,7 +2,7 @@
 // What ranks have printed, read within bounds: where a log is long its beginning and its end.
 #pragma once
 
-#include "domain/classify.hpp"
+#include "attempt/classify.hpp"
 
 #include <shardsweep/protocol.hpp>
 
@@ -22,7 +22,7 @@ struct RankLog {
 /// end; empty where it can't be read. A line that the gap cuts is left out.
 [[nodiscard]] std::string read_ends(const std::filesystem::path& path, std::size_t limit);
 
-/// Adds what the logs say (domain/classify.hpp, join_log). All logs together cost a bounded
+/// Adds what the logs say (attempt/classify.hpp, join_log). All logs together cost a bounded
 /// number of bytes, whatever was printed.
 void join_logs(std::vector<Evidence>& evidence, const std::vector<RankLog>& logs,
                const std::vector<LogRule>& own, Timestamp now, bool alone);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/recorder_reading.hpp"
 
-#include "adapters/node/recorder_file.hpp"
 #include "agent/spawn.hpp"
+#include "node/recorder_file.hpp"
 
 #include <shardsweep/clock.hpp>
 

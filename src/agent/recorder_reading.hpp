@@ -3,7 +3,7 @@
 // them: a program of ours beside this one.
 #pragma once
 
-#include "domain/hang.hpp"
+#include "attempt/hang.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/running_attempt.hpp"
 
-#include "adapters/node/memory_kills.hpp"
-#include "adapters/node/processes.hpp"
-#include "adapters/node/recorder_file.hpp"
 #include "agent/rank_logs.hpp"
 #include "agent/reap.hpp"
 #include "agent/spawn.hpp"
-#include "domain/step_output.hpp"
+#include "attempt/step_output.hpp"
+#include "node/memory_kills.hpp"
+#include "node/processes.hpp"
+#include "node/recorder_file.hpp"
 
 #include <fmt/format.h>
 

@@ -9,15 +9,15 @@
 //                                    them?        marker scan
 #pragma once
 
-#include "adapters/node/cpu_use.hpp"
-#include "adapters/node/descriptor.hpp"
 #include "agent/environment.hpp"
 #include "agent/evidence.hpp"
 #include "agent/gpu_watch.hpp"
 #include "agent/log.hpp"
 #include "agent/rank_logs.hpp"
-#include "domain/classify.hpp"
-#include "domain/watch.hpp"
+#include "attempt/classify.hpp"
+#include "attempt/watch.hpp"
+#include "node/cpu_use.hpp"
+#include "rundir/descriptor.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/clock.hpp>

@@ -3,7 +3,7 @@
 // default must not end a lead or an agent before its ranks are gone.
 #pragma once
 
-#include "adapters/node/descriptor.hpp"
+#include "rundir/descriptor.hpp"
 
 #include <csignal>
 #include <vector>

@@ -3,7 +3,7 @@
 // in the child, no signal is blocked and none ignored.
 #pragma once
 
-#include "adapters/node/descriptor.hpp"
+#include "rundir/descriptor.hpp"
 
 #include <shardsweep/result.hpp>
 

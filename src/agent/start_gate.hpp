@@ -4,7 +4,7 @@
 #pragma once
 
 #include "agent/log.hpp"
-#include "domain/classify.hpp"
+#include "attempt/classify.hpp"
 
 #include <filesystem>
 #include <string>

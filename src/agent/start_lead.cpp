@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/start_lead.hpp"
 
-#include "adapters/node/claim.hpp"
-#include "adapters/node/processes.hpp"
 #include "agent/lead.hpp"
 #include "agent/reap.hpp"
+#include "node/processes.hpp"
+#include "rundir/claim.hpp"
 
 #include <unistd.h>
 

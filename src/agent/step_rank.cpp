@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/step_rank.hpp"
 
-#include "adapters/node/processes.hpp"
 #include "agent/spawn.hpp"
+#include "node/processes.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 

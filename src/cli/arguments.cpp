@@ -3,10 +3,10 @@
 #include "cli/arguments.hpp"
 
 #include "cli/command_groups.hpp"
-#include "cli/table_view.hpp"
 #include "cli/version.hpp"
 #include "cli/wrong_usage.hpp"
-#include "domain/nearest.hpp"
+#include "show/table_view.hpp"
+#include "text/nearest.hpp"
 
 #include <CLI/CLI.hpp>
 

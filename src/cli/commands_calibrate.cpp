@@ -2,8 +2,8 @@
 // calibrate: the runner's microbenchmarks as trials of a sweep of their own, by the way that
 // all trials go, and a cluster file from what they measured.
 #include "cli/printing.hpp"
-#include "domain/calibrate.hpp"
-#include "domain/predict/predictor.hpp"
+#include "predict/calibrate.hpp"
+#include "predict/predictor.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/load.hpp>

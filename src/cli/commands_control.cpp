@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // pause, resume, cancel, rerun, delete.
 #include "cli/session.hpp"
-#include "domain/verbs.hpp"
+#include "fleet/verbs.hpp"
 
 #include <fmt/format.h>
 

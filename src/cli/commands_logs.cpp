@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // logs: what the ranks of an attempt have printed.
-#include "cli/cell_text.hpp"
 #include "cli/interrupt.hpp"
-#include "cli/log_text.hpp"
 #include "cli/session.hpp"
-#include "cli/table_view.hpp"
-#include "domain/text.hpp"
+#include "show/cell_text.hpp"
+#include "show/log_text.hpp"
+#include "show/table_view.hpp"
+#include "text/numbers.hpp"
 
 #include <shardsweep/attempt_files.hpp>
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // presets: what models and clusters there are; names: words for shell completion.
 #include "cli/session.hpp"
-#include "cli/table_view.hpp"
-#include "domain/nearest.hpp"
-#include "domain/predict/memory.hpp"
-#include "domain/text.hpp"
+#include "predict/memory.hpp"
+#include "show/table_view.hpp"
+#include "text/nearest.hpp"
+#include "text/numbers.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/load.hpp>

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // import: a recorded sweep into the database; replay: as the cluster; evaluate-memory: against
 // what it reports.
-#include "cli/memory_view.hpp"
 #include "cli/printing.hpp"
 #include "cli/recorded_input.hpp"
-#include "cli/replay_view.hpp"
-#include "domain/imported_trials.hpp"
-#include "domain/predict/memory_fit.hpp"
-#include "domain/search/replay.hpp"
+#include "predict/memory_fit.hpp"
+#include "replay/imported_trials.hpp"
+#include "replay/replay.hpp"
+#include "show/memory_view.hpp"
+#include "show/replay_view.hpp"
 
 #include <shardsweep/imported.hpp>
 #include <shardsweep/random.hpp>

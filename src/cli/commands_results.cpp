@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // show, results, query, best, nodes, heatmap, export.
-#include "cli/heatmap_view.hpp"
 #include "cli/printing.hpp"
-#include "cli/show_view.hpp"
-#include "domain/pivot.hpp"
+#include "cli/terminal.hpp"
+#include "show/heatmap_view.hpp"
+#include "show/pivot.hpp"
+#include "show/show_view.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // status, follow.
-#include "cli/cell_text.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/live_block.hpp"
 #include "cli/session.hpp"
-#include "cli/status_view.hpp"
-#include "cli/table_view.hpp"
 #include "cli/terminal.hpp"
+#include "show/cell_text.hpp"
+#include "show/status_view.hpp"
+#include "show/table_view.hpp"
 
 #include <shardsweep/trouble.hpp>
 

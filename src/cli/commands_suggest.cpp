@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // suggest: a layout before anything has run.
 #include "cli/printing.hpp"
-#include "cli/suggest_view.hpp"
+#include "show/suggest_view.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/load.hpp>

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // plan, submit, run, render: commands that read a sweep file.
-#include "cli/plan_view.hpp"
 #include "cli/printing.hpp"
 #include "cli/session.hpp"
-#include "domain/decide.hpp"
-#include "domain/identity.hpp"
-#include "domain/script.hpp"
-#include "domain/slurm/array.hpp"
+#include "cli/terminal.hpp"
+#include "fleet/decide.hpp"
+#include "show/plan_view.hpp"
+#include "slurm/words/array.hpp"
+#include "slurm/words/script.hpp"
+#include "sweep/identity.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/load.hpp>

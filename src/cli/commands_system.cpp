@@ -3,7 +3,7 @@
 #include "cli/daemon_job.hpp"
 #include "cli/printing.hpp"
 #include "daemon/loop.hpp"
-#include "domain/text.hpp"
+#include "text/numbers.hpp"
 
 #include <shardsweep/backends.hpp>
 #include <shardsweep/load.hpp>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/daemon_job.hpp"
 
-#include "domain/manners.hpp"
-#include "domain/script.hpp"
-#include "domain/shell_template.hpp"
-#include "domain/slurm/submission.hpp"
+#include "fleet/site_limits.hpp"
+#include "slurm/words/script.hpp"
+#include "slurm/words/shell_template.hpp"
+#include "slurm/words/submission.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/backends.hpp>

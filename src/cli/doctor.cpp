@@ -2,8 +2,8 @@
 // doctor: what a sweep needs of this machine, of its home and of a cluster, before it is
 // needed.
 #include "cli/printing.hpp"
-#include "domain/shell_template.hpp"
-#include "domain/slurm/settings.hpp"
+#include "slurm/words/settings.hpp"
+#include "slurm/words/shell_template.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/backends.hpp>

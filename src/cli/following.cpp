@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Following sweeps to their end: a line per trial that ends, and on a terminal a live block.
-#include "cli/cell_text.hpp"
-#include "cli/exit_code.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/live_block.hpp"
-#include "cli/live_view.hpp"
 #include "cli/session.hpp"
-#include "domain/text.hpp"
+#include "show/cell_text.hpp"
+#include "show/exit_code.hpp"
+#include "show/live_view.hpp"
+#include "text/numbers.hpp"
 
 #include <shardsweep/trouble.hpp>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `--help` and `help`: the command line's description as text of a given width.
 #include "cli/command_line.hpp"
-#include "cli/exit_code.hpp"
+#include "show/exit_code.hpp"
 
 #include <fmt/format.h>
 

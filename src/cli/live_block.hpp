@@ -2,7 +2,7 @@
 // Lines at the end of a terminal that are drawn over and over, with what stays above them.
 #pragma once
 
-#include "cli/live_view.hpp"
+#include "show/live_view.hpp"
 
 #include <cstddef>
 #include <cstdio>

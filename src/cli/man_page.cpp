@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // shardsweep.1 in roff's man macros, from the command line's description.
 #include "cli/command_line.hpp"
-#include "cli/exit_code.hpp"
+#include "show/exit_code.hpp"
 
 #include <fmt/format.h>
 

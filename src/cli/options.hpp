@@ -3,7 +3,7 @@
 // here and nowhere else.
 #pragma once
 
-#include "cli/format.hpp"
+#include "show/format.hpp"
 
 #include <algorithm>
 #include <array>

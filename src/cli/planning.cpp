@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // From a sweep file on the command line to a judged plan, and to the backend that may run it.
 #include "cli/session.hpp"
-#include "domain/launch.hpp"
-#include "domain/plan.hpp"
+#include "plan/plan.hpp"
+#include "sweep/launch.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/backends.hpp>

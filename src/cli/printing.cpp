@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/printing.hpp"
 
-#include "cli/cell_text.hpp"
+#include "cli/terminal.hpp"
+#include "show/cell_text.hpp"
 
 #include <fmt/format.h>
 

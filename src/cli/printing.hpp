@@ -3,7 +3,7 @@
 #pragma once
 
 #include "cli/session.hpp"
-#include "cli/table_view.hpp"
+#include "show/table_view.hpp"
 
 #include <string_view>
 #include <vector>

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "cli/session.hpp"
-#include "domain/predict/family.hpp"
+#include "predict/family.hpp"
 
 #include <shardsweep/recorded.hpp>
 #include <shardsweep/search.hpp>

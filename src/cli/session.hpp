@@ -2,8 +2,8 @@
 // What every command works with, and how it answers.
 #pragma once
 
-#include "cli/exit_code.hpp"
 #include "cli/options.hpp"
+#include "show/exit_code.hpp"
 
 #include <shardsweep/capabilities.hpp>
 #include <shardsweep/clock.hpp>

@@ -1,33 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What text is printed on: how wide it is, which characters it shows, whether it has colours.
+// The terminal behind a file descriptor.
 #pragma once
 
-#include <cstddef>
-#include <optional>
+#include "show/terminal.hpp"
 
 namespace shardsweep {
-
-struct Terminal {
-  std::optional<std::size_t> width{};  ///< columns; none: a pipe or a file, without a limit
-  bool utf8 = true;                    ///< false: ASCII alone
-  bool colour = false;
-  bool live = false;  ///< a terminal, where a line may be written over
-};
-
-/// What the environment and the device say; a null pointer is an unset variable.
-struct TerminalFacts {
-  bool is_terminal = false;
-  std::size_t reported_width = 0;  ///< TIOCGWINSZ; 0: not known
-  const char* columns = nullptr;
-  const char* no_color = nullptr;
-  const char* term = nullptr;
-  bool utf8 = true;
-};
-
-/// COLUMNS beats the device's own width and limits a pipe too. A terminal of unknown width has
-/// 80 columns, and none has fewer than 20. Colour: a terminal, NO_COLOR unset or empty
-/// (no-color.org), TERM not `dumb`.
-[[nodiscard]] Terminal terminal_from(const TerminalFacts& facts);
 
 /// Of an open file descriptor, by its device, the environment and the locale's character set.
 [[nodiscard]] Terminal terminal_of(int descriptor);

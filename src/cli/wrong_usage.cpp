@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/wrong_usage.hpp"
 
-#include "domain/nearest.hpp"
+#include "text/nearest.hpp"
 
 #include <CLI/CLI.hpp>
 

@@ -2,10 +2,10 @@
 // Acting: makes true what the committed rows say. Each act is found out anew from rows and
 // files, so that a crash between commit and act, or between two acts, costs nothing.
 #include "daemon/daemon.hpp"
-#include "domain/launch.hpp"
-#include "domain/nodes.hpp"
-#include "domain/script.hpp"
-#include "domain/silence.hpp"
+#include "fleet/nodes.hpp"
+#include "fleet/silence.hpp"
+#include "slurm/words/script.hpp"
+#include "sweep/launch.hpp"
 
 #include <shardsweep/log.hpp>
 

@@ -3,10 +3,10 @@
 // act.cpp.
 #include "daemon/daemon.hpp"
 
-#include "domain/alive.hpp"
-#include "domain/fold.hpp"
-#include "domain/nodes.hpp"
-#include "domain/opening_hours.hpp"
+#include "fleet/alive.hpp"
+#include "fleet/fold.hpp"
+#include "fleet/nodes.hpp"
+#include "sweep/opening_hours.hpp"
 
 #include <shardsweep/log.hpp>
 

@@ -3,12 +3,12 @@
 // a tick blocks. It is the database's one writer.
 #pragma once
 
-#include "domain/decide.hpp"
-#include "domain/fold.hpp"
-#include "domain/notices.hpp"
-#include "domain/search/sweep_search.hpp"
-#include "domain/troubles.hpp"
-#include "domain/verbs.hpp"
+#include "fleet/decide.hpp"
+#include "fleet/fold.hpp"
+#include "fleet/notices.hpp"
+#include "fleet/troubles.hpp"
+#include "fleet/verbs.hpp"
+#include "search/sweep_search.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/clock.hpp>

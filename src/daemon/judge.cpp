@@ -2,11 +2,11 @@
 // What is held against results and nodes: numbers that can't be true, and the short run that
 // lets a node back in.
 #include "daemon/daemon.hpp"
-#include "domain/control.hpp"
-#include "domain/launch.hpp"
-#include "domain/nodes.hpp"
-#include "domain/plausible.hpp"
-#include "domain/predict/memory.hpp"
+#include "fleet/control.hpp"
+#include "fleet/nodes.hpp"
+#include "fleet/plausible.hpp"
+#include "predict/memory.hpp"
+#include "sweep/launch.hpp"
 
 #include <shardsweep/log.hpp>
 

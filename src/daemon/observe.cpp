@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Observations: the scheduler's words, the leads' lines, the runners' records.
+#include "attempt/abandoned.hpp"
 #include "daemon/daemon.hpp"
-#include "domain/abandoned.hpp"
-#include "domain/allocation.hpp"
-#include "domain/control.hpp"
-#include "domain/fold.hpp"
-#include "domain/silence.hpp"
-#include "domain/starts.hpp"
+#include "fleet/allocation.hpp"
+#include "fleet/control.hpp"
+#include "fleet/fold.hpp"
+#include "fleet/silence.hpp"
+#include "fleet/starts.hpp"
 
 #include <shardsweep/log.hpp>
 #include <shardsweep/records.hpp>

@@ -3,7 +3,7 @@
 // comes after another one, or a request that has changed rows, finds the same belief; then it
 // hears what is committed.
 #include "daemon/daemon.hpp"
-#include "domain/predict/family.hpp"
+#include "predict/family.hpp"
 
 #include <algorithm>
 #include <set>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Requests of commands: each is done, committed, answered, and only then forgotten.
 #include "daemon/daemon.hpp"
-#include "domain/nodes.hpp"
-#include "domain/starts.hpp"
-#include "domain/trial_change.hpp"
+#include "fleet/nodes.hpp"
+#include "fleet/starts.hpp"
+#include "fleet/trial_change.hpp"
 
 #include <shardsweep/log.hpp>
 
@@ -130,7 +130,7 @@ Result<std::optional<Answer>> Daemon::serve_submit(const Request& request) {
   return answer;
 }
 
-/// What the tables of domain/verbs say of a request, over the database as it is now.
+/// What the tables of fleet/verbs say of a request, over the database as it is now.
 Result<Steps> Daemon::steps_for(const Request& request) {
   SHARDSWEEP_TRY(check_scope(request));
   SHARDSWEEP_TRY(commit());

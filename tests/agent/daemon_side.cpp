@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/daemon_side.hpp"
 
-#include "adapters/node/claim.hpp"
-#include "adapters/node/processes.hpp"
+#include "node/processes.hpp"
+#include "rundir/claim.hpp"
 
 #include <doctest/doctest.h>
 

@@ -4,7 +4,7 @@
 // marker outlives it.
 #pragma once
 
-#include "unit/node/folder.hpp"
+#include "unit/folder.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/protocol.hpp>

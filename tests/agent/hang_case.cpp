@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/hang_case.hpp"
 
-#include "adapters/node/tar.hpp"
+#include "rundir/tar.hpp"
 
 #include <doctest/doctest.h>
 

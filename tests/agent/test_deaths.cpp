@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // kill -9 of each of the agent's processes while an attempt runs, and processes that want to
 // outlive their attempt. Whatever dies, nothing that carries our marker is left.
-#include "adapters/node/processes.hpp"
 #include "agent/allocation.hpp"
+#include "node/processes.hpp"
 
 #include <doctest/doctest.h>
 

@@ -2,8 +2,8 @@
 // What a node must be rid of before an attempt, and who else is on it: shared memory, processes
 // of ended jobs, GPU memory and processes (with the driver of tests/fakes: no GPU was met
 // here).
-#include "adapters/node/processes.hpp"
 #include "agent/allocation.hpp"
+#include "node/processes.hpp"
 
 #include <doctest/doctest.h>
 

@@ -2,9 +2,9 @@
 // Plans a grid of a million points, with excludes and a runner's rules, and writes the feasible
 // ones as CSV to /dev/null. One JSON line; exit code 1 where it misses 2 s or 300 MB and
 // --check is given. `--dense`: a grid in which almost every point is feasible.
-#include "cli/plan_view.hpp"
-#include "domain/plan.hpp"
-#include "unit/domain/sweep_fixture.hpp"
+#include "plan/plan.hpp"
+#include "show/plan_view.hpp"
+#include "unit/sweep_fixture.hpp"
 
 #include <shardsweep/filter.hpp>
 

@@ -2,8 +2,8 @@
 // Predictions per second on one core: time with its uncertainty, memory with its bounds, after
 // some runs have been learnt. One JSON line per family; exit code 1 where one makes less than a
 // million per second and --check is given.
-#include "domain/predict/predictor.hpp"
-#include "unit/domain/sweep_fixture.hpp"
+#include "predict/predictor.hpp"
+#include "unit/sweep_fixture.hpp"
 
 #include <fmt/format.h>
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a search costs a daemon's tick in one cell of 100,000 layouts, most of which wait: one
 // JSON line with the CPU time of adding them and of a tick that follows a measurement.
-#include "domain/search/sweep_search.hpp"
-#include "unit/domain/sweep_fixture.hpp"
-#include "unit/domain/world_case.hpp"
+#include "search/sweep_search.hpp"
+#include "unit/sweep_fixture.hpp"
+#include "unit/world_case.hpp"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How often searches of simulated machines are wrong, beside what they claim: a table with one
 // line for each confidence and each kind of machine. Arguments: machines (200), first seed (1).
-#include "unit/domain/search/simulated_machine.hpp"
+#include "unit/search/simulated_machine.hpp"
 
 #include <fmt/format.h>
 

@@ -2,9 +2,9 @@
 // Reading a database of a million measurements: `bench_store [FILE] [--check]` makes it (FILE,
 // else a temporary one that is removed; an existing FILE is used again), then asks what people
 // ask. One JSON line per item. --check fails where a heatmap takes 2 s or a point query 50 ms.
-#include "adapters/store/schema.hpp"
-#include "adapters/store/sqlite.hpp"
-#include "domain/pivot.hpp"
+#include "show/pivot.hpp"
+#include "store/schema.hpp"
+#include "store/sqlite.hpp"
 
 #include <shardsweep/results.hpp>
 

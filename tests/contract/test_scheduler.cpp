@@ -2,7 +2,7 @@
 // What every scheduler promises the daemon, asked of each of them: this machine, and Slurm by
 // its command line and by slurmrestd. CONTRACT_BACKEND (local, slurm, slurmrestd) says which,
 // CONTRACT_DIR a folder that the nodes see, CONTRACT_SITE the site file of a cluster.
-#include "domain/script.hpp"
+#include "slurm/words/script.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/backends.hpp>

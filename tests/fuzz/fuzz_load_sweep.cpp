@@ -2,7 +2,7 @@
 // Whatever stands in a sweep file: loading it ends, in a fault with words or in a sweep, and
 // that sweep written out loads to an equal one. A line `#--set KEY=VALUE` is a flag as well;
 // the text is read as CSV too.
-#include "adapters/config/csv.hpp"
+#include "yaml/csv.hpp"
 
 #include <shardsweep/command.hpp>
 #include <shardsweep/load.hpp>

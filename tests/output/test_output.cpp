@@ -2,7 +2,7 @@
 // What commands print, whole, on terminals of several widths: compared with tests/cases/output.
 // The database is made by the store; the programs are the ones that users run. With
 // SHARDSWEEP_REGENERATE=1 (scripts/regenerate-output) the files are written instead.
-#include "cli/cell_text.hpp"
+#include "show/cell_text.hpp"
 #include "unit/store/support.hpp"
 
 #include <fmt/format.h>

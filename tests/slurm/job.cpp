@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "slurm/job.hpp"
 
-#include "adapters/node/descriptor.hpp"
-#include "adapters/node/processes.hpp"
+#include "node/processes.hpp"
+#include "rundir/descriptor.hpp"
 
 #include <doctest/doctest.h>
 

@@ -2,7 +2,7 @@
 // What dies in a job of a real Slurm, and what the lead makes of it: the outcome and cause of
 // the running attempt, every process of ours gone from every node within its lease, and no
 // attempt lost or run twice.
-#include "adapters/node/processes.hpp"
+#include "node/processes.hpp"
 #include "slurm/job.hpp"
 
 #include <doctest/doctest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lanes in jobs of a real Slurm: one srun of node agents, and training over 1 to 8 nodes.
-#include "adapters/node/processes.hpp"
+#include "node/processes.hpp"
 #include "slurm/job.hpp"
 
 #include <doctest/doctest.h>

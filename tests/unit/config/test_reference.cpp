@@ -2,7 +2,7 @@
 // What is written down of the sweep file is what the loader reads by. UPDATE_GOLDEN=1 writes
 // the generated parts of sweeps/README.md, templates/README.md and sweeps/sweep.schema.json
 // anew.
-#include "adapters/config/keys.hpp"
+#include "config/keys.hpp"
 #include "loading.hpp"
 
 #include <shardsweep/reference.hpp>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "adapters/config/csv.hpp"
-#include "adapters/config/yaml_tree.hpp"
+#include "yaml/csv.hpp"
+#include "yaml/yaml_tree.hpp"
 
 #include <doctest/doctest.h>
 

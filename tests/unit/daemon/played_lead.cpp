@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "unit/daemon/played_lead.hpp"
 
-#include "adapters/node/claim.hpp"
+#include "rundir/claim.hpp"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

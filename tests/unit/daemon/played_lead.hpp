@@ -3,7 +3,7 @@
 // agent does. Its ranks are a line in a records file.
 #pragma once
 
-#include "domain/assignments.hpp"
+#include "attempt/assignments.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/protocol.hpp>

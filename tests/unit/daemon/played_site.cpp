@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "unit/daemon/played_site.hpp"
 
-#include "domain/identity.hpp"
+#include "sweep/identity.hpp"
 #include "unit/store/support.hpp"
 
 #include <fmt/format.h>

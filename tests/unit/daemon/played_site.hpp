@@ -4,8 +4,8 @@
 // the system has such a folder.
 #pragma once
 
-#include "adapters/store/sqlite.hpp"
 #include "daemon/loop.hpp"
+#include "store/sqlite.hpp"
 #include "unit/daemon/played_slurm.hpp"
 
 #include <shardsweep/load.hpp>

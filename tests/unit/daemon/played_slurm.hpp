@@ -3,7 +3,7 @@
 // list. What a look means is concluded by the product's own code. The jobs outlive daemons.
 #pragma once
 
-#include "domain/slurm/look.hpp"
+#include "slurm/words/look.hpp"
 #include "unit/daemon/played_cluster.hpp"
 #include "unit/daemon/played_lead.hpp"
 

@@ -3,7 +3,7 @@
 // way, restarts, and deaths at any call. More of them: SHARDSWEEP_MODEL_SEQUENCES, and
 // SHARDSWEEP_MODEL_SEED for others.
 #include "daemon/loop.hpp"
-#include "domain/identity.hpp"
+#include "sweep/identity.hpp"
 #include "unit/daemon/played_cluster.hpp"
 #include "unit/store/support.hpp"
 

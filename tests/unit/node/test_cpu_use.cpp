@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "adapters/node/cpu_use.hpp"
+#include "node/cpu_use.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "adapters/node/memory_kills.hpp"
+#include "node/memory_kills.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Against tests/fakes/nvml.cpp: the machines that run these tests have no GPU.
-#include "adapters/node/nvml.hpp"
+#include "node/nvml.hpp"
 
 #include <doctest/doctest.h>
 

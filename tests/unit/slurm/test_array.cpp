@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Allocations as elements of a job array: names, ids, command and script.
-#include "domain/slurm/array.hpp"
-#include "domain/slurm/job.hpp"
-#include "domain/slurm/look.hpp"
-#include "domain/slurm/submission.hpp"
+#include "slurm/words/array.hpp"
+#include "slurm/words/job.hpp"
+#include "slurm/words/look.hpp"
+#include "slurm/words/submission.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Slurm's texts and words.
-#include "domain/slurm/job.hpp"
+#include "slurm/words/job.hpp"
 
 #include <doctest/doctest.h>
 

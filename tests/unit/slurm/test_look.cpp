@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One look at squeue and sacct: what is known of each allocation afterwards.
-#include "domain/slurm/look.hpp"
+#include "slurm/words/look.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // slurmrestd's JSON: the shapes of v0.0.38, as a real one answered, and of later versions, as
 // their documents publish them.
-#include "adapters/slurm/rest_json.hpp"
+#include "slurm/rest_json.hpp"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>

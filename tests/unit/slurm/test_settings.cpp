@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "domain/slurm/settings.hpp"
+#include "slurm/words/settings.hpp"
 
 #include <doctest/doctest.h>
 

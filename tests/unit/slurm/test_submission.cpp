@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What sbatch says, and what we make of it.
-#include "domain/slurm/submission.hpp"
+#include "slurm/words/submission.hpp"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

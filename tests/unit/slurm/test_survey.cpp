@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a site gives to whom: texts as Slurm 22.05 prints them.
-#include "domain/slurm/survey.hpp"
+#include "slurm/words/survey.hpp"
 
 #include <doctest/doctest.h>
 

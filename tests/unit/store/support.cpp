@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "unit/store/support.hpp"
 
-#include "domain/identity.hpp"
+#include "sweep/identity.hpp"
 
 #include <fmt/format.h>
 

@@ -2,7 +2,7 @@
 // A folder of its own per test, a small sweep, and what a daemon would commit.
 #pragma once
 
-#include "adapters/store/sqlite.hpp"
+#include "store/sqlite.hpp"
 
 #include <shardsweep/results.hpp>
 #include <shardsweep/store.hpp>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a heatmap's cells, and best, are made of.
-#include "domain/pivot.hpp"
+#include "show/pivot.hpp"
 #include "unit/store/support.hpp"
 
 #include <algorithm>

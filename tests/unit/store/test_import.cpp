@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "domain/alive.hpp"
-#include "domain/imported_trials.hpp"
-#include "domain/pivot.hpp"
+#include "fleet/alive.hpp"
+#include "replay/imported_trials.hpp"
+#include "show/pivot.hpp"
 #include "unit/store/support.hpp"
 
 #include <shardsweep/imported.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "adapters/store/inbox_file.hpp"
+#include "store/inbox_file.hpp"
 #include "unit/store/support.hpp"
 
 #include <fmt/format.h>

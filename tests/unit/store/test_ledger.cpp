@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The ledger of nodes in the database: what a daemon that takes over knows of it, and what
 // `shardsweep nodes` shows.
-#include "adapters/store/schema.hpp"
+#include "store/schema.hpp"
 #include "unit/store/support.hpp"
 
 #include <algorithm>

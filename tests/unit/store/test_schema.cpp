@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "adapters/store/rows.hpp"
-#include "adapters/store/schema.hpp"
+#include "store/rows.hpp"
+#include "store/schema.hpp"
 #include "unit/store/support.hpp"
 
 #include <shardsweep/metric.hpp>

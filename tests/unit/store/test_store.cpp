@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "domain/trial_change.hpp"
+#include "fleet/trial_change.hpp"
 #include "unit/store/support.hpp"
 
 #include <fmt/format.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What verbs ask of the store: names, whether work is left, deletion, older databases.
-#include "adapters/store/deletion.hpp"
-#include "adapters/store/schema.hpp"
-#include "domain/trial_change.hpp"
+#include "fleet/trial_change.hpp"
+#include "store/deletion.hpp"
+#include "store/schema.hpp"
 #include "unit/store/support.hpp"
 
 #include <fmt/format.h>

@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "attempt/classify.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <utility>
+
+namespace shardsweep {
+namespace {
+
+// A broken connection is noticed before the death that broke it is told: what is seen this long
+// after a secondary failure can still be its cause.
+constexpr Timestamp notice_window_us = 2'000'000;
+
+Evidence with_class(const RunnerExitInfo& info) {
+  Evidence evidence;
+  evidence.outcome = info.outcome.value_or(Outcome::comm_error);
+  evidence.only_a_witness = !info.outcome;
+  evidence.secondary = evidence.outcome == Outcome::comm_error;
+  return evidence;
+}
+
+const Evidence* earliest(const std::vector<Evidence>& all, bool witnesses, bool secondaries) {
+  const Evidence* first = nullptr;
+  for (const auto& one : all) {
+    if (one.aside || one.only_a_witness != witnesses) continue;
+    if (one.secondary && !secondaries && !witnesses) continue;
+    if (first == nullptr || one.at < first->at) first = &one;
+  }
+  return first;
+}
+
+/// A rank, or the Slurm step that holds them all.
+std::string who(int rank) {
+  return rank < 0 ? "the step" : fmt::format("rank {}", rank);
+}
+
+/// What a rank recorded, with the exit code that it left with.
+Evidence with_exit(Evidence first, const std::vector<Evidence>& all) {
+  if (first.rank < 0 || first.exit_code >= 0 || first.signal != 0) return first;
+  for (const auto& one : all) {
+    if (one.rank != first.rank || (one.exit_code < 0 && one.signal == 0)) continue;
+    first.exit_code = one.exit_code;
+    first.signal = one.signal;
+    break;
+  }
+  return first;
+}
+
+/// Words of the system for a file that could not be written.
+bool mentions_storage(std::string_view text) {
+  constexpr std::array<std::string_view, 4> words{"No space left on device",
+                                                  "Disk quota exceeded",
+                                                  "Read-only file system", "Stale file handle"};
+  return std::any_of(words.begin(), words.end(), [text](std::string_view word) {
+    return text.find(word) != std::string_view::npos;
+  });
+}
+
+/// A runner that says why it could not write is no crash of its layout.
+void excuse_storage(Evidence& evidence) {
+  if (evidence.outcome == Outcome::crashed && mentions_storage(evidence.cause))
+    evidence.outcome = Outcome::lost;
+}
+
+}  // namespace
+
+std::string signal_name(int number) {
+  const char* abbreviation = ::sigabbrev_np(number);
+  return abbreviation != nullptr ? fmt::format("SIG{}", abbreviation)
+                                 : fmt::format("signal {}", number);
+}
+
+Evidence evidence_of_error(const Record& record, int rank, Timestamp at) {
+  const auto known = runner_exit_class(record.error_class);
+  Evidence evidence = known ? with_class(*known) : Evidence{};
+  if (known && known->code == RunnerExit::ok) evidence.outcome = Outcome::crashed;
+  evidence.at = record.t > 0 && record.t < at ? record.t : at;
+  evidence.source = "runner";
+  evidence.rank = rank;
+  evidence.cause =
+      fmt::format("rank {}: {}: {}", rank,
+                  record.error_class.empty() ? "error" : record.error_class, record.message);
+  excuse_storage(evidence);
+  return evidence;
+}
+
+std::optional<Evidence> evidence_of_exit(int rank, int exit_code, Timestamp at,
+                                         const std::string& last_line) {
+  if (exit_code == 0) return std::nullopt;
+  const auto known = runner_exit(exit_code);
+  Evidence evidence = known ? with_class(*known) : Evidence{};
+  evidence.at = at;
+  evidence.source = "exit";
+  evidence.rank = rank;
+  evidence.exit_code = exit_code;
+  evidence.cause = fmt::format("{} exited with {}", who(rank), exit_code);
+  if (known) evidence.cause += fmt::format(" ({})", known->error_class);
+  if (!last_line.empty()) evidence.cause += ": " + last_line;
+  excuse_storage(evidence);
+  return evidence;
+}
+
+Evidence evidence_of_early_exit(int rank, Timestamp at) {
+  Evidence evidence;
+  evidence.at = at;
+  evidence.source = "exit";
+  evidence.rank = rank;
+  evidence.exit_code = 0;
+  evidence.secondary = true;
+  evidence.cause = fmt::format("{} exited 0 without a result", who(rank));
+  return evidence;
+}
+
+Evidence evidence_of_signal(int rank, int signal, Timestamp at, bool told) {
+  Evidence evidence;
+  evidence.at = at;
+  evidence.source = "exit";
+  evidence.rank = rank;
+  evidence.signal = signal;
+  evidence.cause = fmt::format("{} was ended by {}", who(rank), signal_name(signal));
+  if (told && signal == SIGTERM) {
+    evidence.outcome = Outcome::preempted;
+    evidence.source = "agent";
+    evidence.cause = "the allocation was told to stop (SIGTERM)";
+  }
+  return evidence;
+}
+
+Evidence evidence_of_no_start(int rank, int error, const std::string& what, Timestamp at) {
+  Evidence evidence;
+  evidence.at = at;
+  evidence.outcome = Outcome::lost;
+  evidence.cause = fmt::format("rank {} did not start: {}", rank, what);
+  evidence.source = "agent";
+  evidence.rank = rank;
+  evidence.start_error = error;
+  return evidence;
+}
+
+void blame_storage(std::vector<Evidence>& evidence, const std::string& why, Timestamp at) {
+  const auto is_verdict = [](const Evidence& one) {
+    const bool recorded = one.source == "runner" && one.outcome != Outcome::lost;
+    return recorded || one.start_error != 0 || one.outcome == Outcome::oom ||
+           one.outcome == Outcome::rejected || one.outcome == Outcome::cancelled ||
+           one.outcome == Outcome::preempted;
+  };
+  for (Evidence& one : evidence) {
+    at = std::min(at, one.at);
+    if (!is_verdict(one)) one.aside = true;
+  }
+  if (std::any_of(evidence.begin(), evidence.end(), is_verdict)) return;
+  evidence.push_back({at, Outcome::lost, why, "agent"});
+}
+
+Evidence evidence_of_memory_kill(int rank, Timestamp at) {
+  Evidence evidence = evidence_of_signal(rank, SIGKILL, at, false);
+  evidence.outcome = Outcome::oom;
+  evidence.cause = fmt::format(
+      "{} was killed by the kernel: the job's memory on its node was used up", who(rank));
+  return evidence;
+}
+
+Evidence evidence_of_node(const NodeEnded& ended, const std::string& node) {
+  Evidence evidence;
+  evidence.node = ended.node.empty() ? node : ended.node;
+  evidence.at = ended.at;
+  evidence.outcome = ended.outcome;
+  evidence.cause = ended.cause;
+  evidence.source = ended.source;
+  evidence.exit_code = ended.exit_code;
+  evidence.signal = ended.signal;
+  evidence.start_error = ended.start_error;
+  evidence.secondary = ended.outcome == Outcome::comm_error;
+  return evidence;
+}
+
+// ---- logs
+// -----------------------------------------------------------------------------------
+
+namespace {
+
+/// 126 and 127 are a shell's and our own: what could not be started is said with them.
+bool is_shell_code(int code) {
+  return code == 126 || code == 127;
+}
+
+/// An exit code or signal that any failure can lead to.
+bool tells_nothing(const Evidence& one) {
+  if (one.source != "exit" || one.outcome != Outcome::crashed) return false;
+  return one.signal != 0 || (!runner_exit(one.exit_code) && !is_shell_code(one.exit_code));
+}
+
+void take_over(Evidence& one, int rank, const LogFinding& finding) {
+  if (one.rank < 0) one.rank = rank;
+  one.outcome = finding.outcome;
+  one.source = "log";
+  one.secondary =
+      finding.strength == Strength::symptom || finding.outcome == Outcome::comm_error;
+  one.only_a_witness = finding.strength == Strength::symptom;
+  one.cause = fmt::format("{}: {}: {}", who(rank), finding.rule, finding.line);
+}
+
+Evidence evidence_of_log(int rank, const LogFinding& finding, Timestamp at) {
+  Evidence evidence;
+  evidence.at = at;
+  evidence.rank = rank;
+  take_over(evidence, rank, finding);
+  return evidence;
+}
+
+/// When a cause was there that nobody has noticed: before the watch lost its patience, and
+/// with the failure elsewhere that the rank was ended for; else after what is known.
+Timestamp time_unnoticed(const std::vector<Evidence>& evidence, Timestamp now) {
+  Timestamp at = now;
+  for (const Evidence& one : evidence) {
+    if (one.aside) continue;
+    // Of a verdict and of another's failure the lead has told us a while later.
+    const bool told = one.source == "policy" || one.source == "request";
+    at = std::min(at, told ? one.at - notice_window_us : one.at + 1);
+  }
+  return at;
+}
+
+/// What is known of a rank: what still needs an explanation, else the first. A step names no
+/// rank, so the first log that tells something explains it.
+Evidence* evidence_about(std::vector<Evidence>& evidence, int rank) {
+  Evidence* known = nullptr;
+  for (Evidence& one : evidence) {
+    // A watch names whom it waited for, not what that one did.
+    const bool own = one.rank == rank && one.source != "policy";
+    const bool fits = !one.aside && (own || (one.rank < 0 && one.source == "exit"));
+    if (!fits) continue;
+    if (tells_nothing(one)) return &one;
+    if (known == nullptr && one.rank >= 0) known = &one;
+  }
+  return known;
+}
+
+/// Nobody failed: it was asked for, or the scheduler wanted the nodes back.
+bool ended_on_purpose(const Evidence& one) {
+  return one.outcome == Outcome::cancelled || one.outcome == Outcome::preempted;
+}
+
+}  // namespace
+
+void join_log(std::vector<Evidence>& evidence, int rank,
+              const std::optional<LogFinding>& finding, Timestamp now, bool alone) {
+  if (std::any_of(evidence.begin(), evidence.end(), ended_on_purpose)) return;
+  Evidence* known = evidence_about(evidence, rank);
+  const bool open = known != nullptr && tells_nothing(*known);
+  if (!finding) {
+    if (open && known->rank == rank && known->signal == 0)
+      known->cause += " (no rule of `classify` matches its log)";
+    return;
+  }
+  if (open || (known != nullptr && finding->own)) return take_over(*known, rank, *finding);
+  if (finding->strength != Strength::cause) return;
+  if (known != nullptr && known->outcome == finding->outcome) return;
+  Evidence found = evidence_of_log(rank, *finding, time_unnoticed(evidence, now));
+  found.aside = known != nullptr || (evidence.empty() && !alone);
+  evidence.push_back(std::move(found));
+}
+
+void apply_own_rules(std::vector<Evidence>& evidence, std::span<const LogRule> own) {
+  for (Evidence& one : evidence) {
+    if (one.source != "runner" && one.source != "exit") continue;
+    const LogRule* rule = own_rule_for(one.cause, own);
+    if (rule == nullptr) continue;
+    one.outcome = rule->outcome;
+    one.secondary = one.only_a_witness = false;
+    one.cause = fmt::format("{}: {}", rule->name, one.cause);
+  }
+}
+
+// ---- verdict
+// --------------------------------------------------------------------------------
+
+namespace {
+
+/// What says something else than the verdict, and does not follow from the first cause.
+std::string contradictions(const Classified& verdict, const std::vector<Evidence>& all) {
+  constexpr int most = 3;
+  std::string text;
+  int count = 0;
+  for (const Evidence& one : all) {
+    const bool follows = one.secondary || one.only_a_witness || one.source == "request" ||
+                         (one.rank >= 0 && one.rank == verdict.first.rank);
+    if (one.outcome == verdict.outcome || (follows && !one.aside)) continue;
+    if (verdict.outcome == Outcome::completed && !one.aside) continue;  // it is in the cause
+    if (++count > most) break;
+    text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", name(one.outcome), one.cause);
+  }
+  return text;
+}
+
+Classified verdict_of(const std::vector<Evidence>& evidence, bool measured, bool result_due) {
+  const Evidence* first = earliest(evidence, false, true);
+  if (first != nullptr && first->secondary) {
+    const Evidence* primary = earliest(evidence, false, false);
+    if (primary != nullptr && primary->at <= first->at + notice_window_us) first = primary;
+  }
+  if (first == nullptr) first = earliest(evidence, true, true);
+  if (measured) {
+    Classified done{Outcome::completed, {}};
+    done.first.outcome = Outcome::completed;
+    done.first.source = "runner";
+    done.first.exit_code = 0;
+    if (first != nullptr) done.first.cause = "after the result: " + first->cause;
+    return done;
+  }
+  if (first != nullptr) return {first->outcome, with_exit(*first, evidence)};
+  Classified silent;
+  silent.outcome = result_due ? Outcome::crashed : Outcome::completed;
+  silent.first.outcome = silent.outcome;
+  silent.first.exit_code = 0;
+  silent.first.source = "exit";
+  if (result_due) silent.first.cause = "exited 0 without a result";
+  return silent;
+}
+
+}  // namespace
+
+Classified classify(const std::vector<Evidence>& evidence, bool measured, bool result_due) {
+  Classified verdict = verdict_of(evidence, measured, result_due);
+  verdict.also = contradictions(verdict, evidence);
+  return verdict;
+}
+
+}  // namespace shardsweep

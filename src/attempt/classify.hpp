@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Classification: from everything that was seen of an attempt to its outcome and first cause.
+// The first cause in time wins; what merely follows from another failure never does.
+#pragma once
+
+#include "attempt/log_rules.hpp"
+
+#include <shardsweep/protocol.hpp>
+#include <shardsweep/record.hpp>
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardsweep {
+
+/// One thing seen that can end an attempt.
+struct Evidence {
+  Timestamp at = 0;
+  Outcome outcome = Outcome::crashed;
+  std::string cause;
+  std::string source;           ///< runner, exit, log, agent, policy, request
+  std::int32_t exit_code = -1;  ///< -1: none
+  std::int32_t signal = 0;
+  int rank = -1;  ///< -1: none
+  /// Follows from the failure of somebody else (a lost peer, a broken connection): it loses
+  /// against every other failure that is seen around the same time.
+  bool secondary = false;
+  /// A lost peer by name: no cause by itself, whenever it was seen.
+  bool only_a_witness = false;
+  /// Says something else than the evidence it stands beside: never the cause, but shown.
+  bool aside = false;
+  std::string node{};   ///< where it was seen; empty: not known
+  int start_error = 0;  ///< errno of a program that could not be started; 0: it was
+  friend bool operator==(const Evidence&, const Evidence&) = default;
+};
+
+/// How an attempt, or one node's part of it, has ended.
+struct Classified {
+  Outcome outcome = Outcome::lost;
+  Evidence first;
+  std::string also{};  ///< what contradicts it, one line; empty: nothing
+  friend bool operator==(const Classified&, const Classified&) = default;
+};
+
+// ---- evidence
+// --------------------------------------------------------------------------------
+
+[[nodiscard]] Evidence evidence_of_error(const Record& record, int rank, Timestamp at);
+/// A rank of -1 is the Slurm step of all ranks.
+/// `last_line`: what the rank printed last, may be empty. Exit code 0 is no evidence.
+[[nodiscard]] std::optional<Evidence> evidence_of_exit(int rank, int exit_code, Timestamp at,
+                                                       const std::string& last_line);
+/// A rank that exits 0 has done its work, or leaves the others waiting: then its peers' lost
+/// connection is no more than a witness, and any other failure comes first.
+[[nodiscard]] Evidence evidence_of_early_exit(int rank, Timestamp at);
+/// `told`: the allocation was told to stop shortly before, so a SIGTERM was the scheduler's.
+[[nodiscard]] Evidence evidence_of_signal(int rank, int signal, Timestamp at, bool told);
+/// The kernel killed it because the job's memory was used up.
+[[nodiscard]] Evidence evidence_of_memory_kill(int rank, Timestamp at);
+/// Its program could not be started: nothing ran, and nothing is the trial's fault.
+[[nodiscard]] Evidence evidence_of_no_start(int rank, int error, const std::string& what,
+                                            Timestamp at);
+/// What was written could not be kept, so what the ranks did afterwards says nothing of the
+/// trial: `why` becomes the cause. An out-of-memory, a refusal and what was asked for stay.
+void blame_storage(std::vector<Evidence>& evidence, const std::string& why, Timestamp at);
+/// `node`: which of them says it; where it happened on another one, that one is named.
+[[nodiscard]] Evidence evidence_of_node(const NodeEnded& ended, const std::string& node = "");
+
+/// What one rank's output (-1: the step's) adds. `finding`: none where no rule knows a line of
+/// it, which is then said. An exit code or signal that means nothing by itself gets its meaning
+/// from the log; in a rank that was ended because of another's failure or of a watch's verdict,
+/// a cause in the log is older than that; what contradicts a record stays beside it. A rule of
+/// the user's own is right against all of them. `alone`: where nothing else says that anything
+/// went wrong, a cause in the log does.
+void join_log(std::vector<Evidence>& evidence, int rank,
+              const std::optional<LogFinding>& finding, Timestamp now, bool alone);
+/// The user's own rules, held against what the evidence itself says.
+void apply_own_rules(std::vector<Evidence>& evidence, std::span<const LogRule> own);
+
+// ---- verdict
+// ---------------------------------------------------------------------------------
+
+/// `measured`: a result record with the attempt's nonce exists. Without it and without evidence
+/// the ranks have all exited 0 and owe a result: `result_due` says whether here is where it
+/// would be seen.
+[[nodiscard]] Classified classify(const std::vector<Evidence>& evidence, bool measured,
+                                  bool result_due = true);
+
+/// "SIGKILL"; "signal 42" for one without a name.
+[[nodiscard]] std::string signal_name(int number);
+
+}  // namespace shardsweep

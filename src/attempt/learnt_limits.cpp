@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "attempt/learnt_limits.hpp"
+
+#include <algorithm>
+
+namespace shardsweep {
+namespace {
+
+// Two are no experience yet: the first one of an allocation also warms caches.
+constexpr std::int32_t enough_attempts = 3;
+
+}  // namespace
+
+void LearntLimits::learn(const AttemptSpec& spec, const StillTimes& longest_still_s) {
+  if (spec.group.empty()) return;
+  Group& group = groups_[spec.group];
+  ++group.attempts;
+  group.predicted_s = std::max(group.predicted_s, spec.predicted_s);
+  for (std::size_t i = 0; i < longest_still_s.size(); ++i)
+    group.longest_still_s[i] = std::max(group.longest_still_s[i], longest_still_s[i]);
+}
+
+AttemptSpec LearntLimits::applied_to(AttemptSpec spec) const {
+  const auto found = groups_.find(spec.group);
+  if (found == groups_.end() || found->second.attempts < enough_attempts) return spec;
+  if (spec.learn_factor <= 0) return spec;
+  const Group& group = found->second;
+  const double scale =
+      group.predicted_s > 0 ? std::max(1.0, spec.predicted_s / group.predicted_s) : 1.0;
+  const auto shorten = [&](double& limit_s, WatchedPhase phase) {
+    const double still_s = group.longest_still_s[static_cast<std::size_t>(phase)];
+    const double learnt_s = std::max(spec.learn_floor_s, spec.learn_factor * still_s * scale);
+    limit_s = std::min(limit_s, learnt_s);
+  };
+  shorten(spec.start_limit_s, WatchedPhase::start);
+  shorten(spec.rendezvous_limit_s, WatchedPhase::rendezvous);
+  shorten(spec.init_limit_s, WatchedPhase::init);
+  shorten(spec.first_step_limit_s, WatchedPhase::first_step);
+  return spec;
+}
+
+}  // namespace shardsweep

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "attempt/step_output.hpp"
+
+#include "text/node_list.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+namespace shardsweep {
+namespace {
+
+constexpr std::string_view complaint = "srun: error: ";
+
+/// The name of a list that has one; empty for several.
+std::string only_node(std::string_view slurm_list) {
+  const auto nodes = nodes_in(slurm_list);
+  return nodes.size() == 1 ? nodes.front() : "";
+}
+
+/// Something of srun's with the node on which it happened.
+struct Complaint {
+  std::string node{};       ///< empty: several, or not named
+  int rank = -1;            ///< of the first task that it names
+  std::string_view what{};  ///< became of the task; of a node: all that srun says
+};
+
+/// "n3: task 5: Exited with exit code 11", "n[1-2]: tasks 0-1: Terminated".
+std::optional<Complaint> task_in(std::string_view said) {
+  std::size_t at = said.find(": task");
+  if (at == std::string_view::npos) return std::nullopt;
+  Complaint task{.node = only_node(said.substr(0, at))};
+  at = said.find(' ', at + 2);
+  if (at == std::string_view::npos) return std::nullopt;
+  const auto [stop, error] =
+      std::from_chars(said.data() + at + 1, said.data() + said.size(), task.rank);
+  const std::size_t end = said.find(": ", at);
+  if (error != std::errc() || task.rank < 0 || end == std::string_view::npos)
+    return std::nullopt;
+  task.what = said.substr(end + 2);
+  return task;
+}
+
+/// "Task launch for StepId=7.0 failed on node n3: …", "Node failure on n3".
+std::optional<Complaint> node_in(std::string_view said) {
+  for (const std::string_view before : {" failed on node ", "Node failure on "}) {
+    const std::size_t at = said.find(before);
+    if (at == std::string_view::npos) continue;
+    const std::string_view rest = said.substr(at + before.size());
+    const std::string node = only_node(rest.substr(0, rest.find_first_of(": ")));
+    if (!node.empty()) return Complaint{.node = node, .what = said};
+  }
+  return std::nullopt;
+}
+
+/// Calls `take` with each message of srun's, without its first words, until that is true.
+template <class Take>
+void each_complaint(std::string_view output, const Take& take) {
+  while (!output.empty()) {
+    const std::size_t end = std::min(output.find('\n'), output.size());
+    const std::string_view line = output.substr(0, end);
+    if (line.starts_with(complaint) && take(line.substr(complaint.size()))) return;
+    output.remove_prefix(std::min(end + 1, output.size()));
+  }
+}
+
+std::string last_line_in(std::string_view output) {
+  const std::size_t end = output.find_last_not_of('\n');
+  if (end == std::string_view::npos) return "";
+  output = output.substr(0, end + 1);
+  return std::string(output.substr(output.rfind('\n') + 1));  // npos + 1 is 0
+}
+
+Evidence evidence_of_task(const Complaint& task, Timestamp at, bool told) {
+  constexpr std::string_view exited = "Exited with exit code ";
+  if (task.what.starts_with(exited)) {
+    const std::string_view number = task.what.substr(exited.size());
+    int code = 0;
+    (void)std::from_chars(number.data(), number.data() + number.size(), code);
+    if (auto evidence = evidence_of_exit(task.rank, code, at, "")) return *evidence;
+  }
+  if (task.what == "Out Of Memory") return evidence_of_memory_kill(task.rank, at);
+  for (int signal = 1; signal < SIGRTMIN; ++signal) {
+    const char* description = ::sigdescr_np(signal);
+    if (description != nullptr && task.what.starts_with(description))
+      return evidence_of_signal(task.rank, signal, at, told);
+  }
+  Evidence evidence;
+  evidence.at = at;
+  evidence.source = "exit";
+  evidence.rank = task.rank;
+  evidence.cause = fmt::format("rank {}: {}", task.rank, task.what);
+  return evidence;
+}
+
+Evidence evidence_of_lost_node(const Complaint& lost, Timestamp at) {
+  Evidence evidence;
+  evidence.at = at;
+  evidence.outcome = Outcome::node_failure;
+  evidence.source = "agent";
+  evidence.cause = fmt::format("srun lost node {}: {}", lost.node, lost.what);
+  evidence.node = lost.node;
+  return evidence;
+}
+
+}  // namespace
+
+Evidence evidence_of_step(std::string_view output, int exit_code, Timestamp at, bool told) {
+  std::optional<Evidence> first;
+  each_complaint(output, [&](std::string_view said) {
+    if (const auto lost = node_in(said)) {
+      first = evidence_of_lost_node(*lost, at);
+    } else if (const auto task = task_in(said)) {
+      first = evidence_of_task(*task, at, told);
+      first->node = task->node;
+    }
+    return first.has_value();
+  });
+  if (first) return *std::move(first);
+  constexpr int killed = 128;
+  if (exit_code > killed) return evidence_of_signal(-1, exit_code - killed, at, told);
+  return evidence_of_exit(-1, exit_code, at, last_line_in(output)).value_or(Evidence{});
+}
+
+Evidence evidence_of_no_step(std::string_view output, const std::string& why, Timestamp at) {
+  Evidence evidence;
+  evidence.at = at;
+  evidence.source = "agent";
+  each_complaint(output, [&](std::string_view said) {
+    if (const auto failed = node_in(said)) evidence.node = failed->node;
+    if (!evidence.node.empty()) evidence.cause = std::string(complaint) + std::string(said);
+    return !evidence.node.empty();
+  });
+  if (evidence.cause.empty()) evidence.cause = last_line_in(output);
+  if (evidence.cause.empty()) evidence.cause = why;
+  evidence.cause = "the step did not start: " + evidence.cause;
+  evidence.outcome = evidence.node.empty() ? Outcome::lost : Outcome::node_failure;
+  // As a program that can't be started: Slurm had no step to give.
+  if (evidence.node.empty()) evidence.start_error = EAGAIN;
+  return evidence;
+}
+
+}  // namespace shardsweep

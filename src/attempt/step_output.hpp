@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// What srun prints about a Slurm step that failed (`launch: srun`). Its exit code is the
+// highest of its tasks', which hides an 11 behind the 143 of those that it ended because of it.
+// Its first message names the task and the node that failed first.
+#pragma once
+
+#include "attempt/classify.hpp"
+
+#include <string>
+#include <string_view>
+
+namespace shardsweep {
+
+/// A step whose ranks had begun. The evidence names a node where srun names one and no more.
+[[nodiscard]] Evidence evidence_of_step(std::string_view output, int exit_code, Timestamp at,
+                                        bool told);
+
+/// A step of which no rank has begun. Where srun names a node, that node has failed. Otherwise
+/// nothing was asked of the layout or of a node, and the attempt is not charged. `why`: used
+/// where srun printed nothing.
+[[nodiscard]] Evidence evidence_of_no_step(std::string_view output, const std::string& why,
+                                           Timestamp at);
+
+}  // namespace shardsweep

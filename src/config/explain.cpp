@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+// A sweep as a complete sweep file. What is printed here, the readers have to read back to the
+// same value: tests/fuzz holds them to it.
+#include "config/policy_text.hpp"
+#include "config/presets.hpp"
+#include "config/sweep_reader.hpp"
+#include "sweep/opening_hours.hpp"
+#include "text/characters.hpp"
+#include "text/units.hpp"
+#include "yaml/yaml_text.hpp"
+
+#include <shardsweep/load.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <utility>
+
+namespace shardsweep {
+namespace {
+
+using namespace config;
+
+template <class Items, class Print>
+std::string listed(const Items& items, Print print) {
+  std::string all;
+  for (const auto& item : items)
+    all += (all.empty() ? "" : ", ") + print(item);
+  return all;
+}
+
+std::string cluster_lines(const ClusterSpec& cluster, std::string_view indent) {
+  std::string out;
+  const auto line = [&](std::string text) {
+    out += fmt::format("{}{}\n", indent, std::move(text));
+  };
+  line(fmt::format("name: {}", yaml_text(cluster.name)));
+  if (!cluster.gpu.empty()) line(fmt::format("gpu: {}", yaml_text(cluster.gpu)));
+  line(fmt::format("gpus_per_node: {}", cluster.gpus_per_node));
+  line(fmt::format("memory: {}", bytes_text(cluster.memory_bytes)));
+  std::string peaks;
+  for (std::size_t at = 0; at < dtype_words.size(); ++at) {
+    if (const auto& peak = cluster.peak_flops.at(at))
+      peaks += fmt::format("{}{}: {}", peaks.empty() ? "" : ", ", dtype_words.at(at), *peak);
+  }
+  if (!peaks.empty()) line(fmt::format("peak_flops: {{{}}}", peaks));
+  for (const auto& field : cluster_fields()) {
+    const double value = cluster.*field.member;
+    if (value <= 0) continue;
+    const auto unit = field.kind == RateKind::bandwidth ? "B/s"
+                      : field.kind == RateKind::latency ? "us"
+                                                        : "";
+    line(fmt::format("{}: {}{}  # {}", field.name, value, unit, field.meaning));
+  }
+  line(fmt::format("this_machine: {}", cluster.this_machine));
+  line(fmt::format("shared_host: {}", cluster.shared_host));
+  return out;
+}
+
+class Explainer {
+ public:
+  explicit Explainer(const SweepSpec& sweep) : sweep_(sweep) {}
+
+  std::string text() {
+    line("# A complete sweep: presets written out, every default in force.");
+    line("name: {}", yaml_text(sweep_.name));
+    cluster();
+    models();
+    constants();
+    grid();
+    points();
+    rest();
+    search();
+    policy();
+    return std::move(out_);
+  }
+
+ private:
+  template <class... Args>
+  void line(fmt::format_string<Args...> format, Args&&... args) {
+    fmt::format_to(std::back_inserter(out_), format, std::forward<Args>(args)...);
+    out_ += '\n';
+  }
+
+  void cluster() {
+    line("\ncluster:");
+    out_ += cluster_lines(sweep_.cluster, "  ");
+  }
+
+  void models() {
+    if (sweep_.models.empty()) return;
+    line("\nmodels:");
+    for (const auto& model : sweep_.models) {
+      std::string shape;
+      for (const auto& field : model_fields())
+        shape += fmt::format("{}: {}, ", field.name, model.*field.member);
+      line("  {}: {{{}tied_embeddings: {}}}", yaml_text(model.name), shape,
+           model.tied_embeddings);
+    }
+  }
+
+  void constants() {
+    line("\nconstants:");
+    if (sweep_.global_batch_tokens)
+      line("  global_batch_tokens: {}", *sweep_.global_batch_tokens);
+    if (sweep_.global_batch_samples)
+      line("  global_batch_size: {}", *sweep_.global_batch_samples);
+    for (const auto& constant : sweep_.constants)
+      line("  {}  # {}", setting(constant), constant.axis->meaning);
+  }
+
+  void grid() {
+    if (!sweep_.axes.empty()) {
+      line("\naxes:");
+      for (const auto& axis : sweep_.axes)
+        line("  {}  # {}", list(axis), axis.axis->meaning);
+    }
+    if (!sweep_.zips.empty()) {
+      line("\nzip:");
+      for (const auto& zip : sweep_.zips) {
+        line("  - {{{}}}",
+             listed(zip.axes, [&](const AxisValues& axis) { return list(axis); }));
+      }
+    }
+  }
+
+  void points() {
+    if (!sweep_.vars.empty()) {
+      line("\nvars:");
+      for (const auto& var : sweep_.vars)
+        line("  {}: [{}]", var.name, listed(var.values, yaml_text));
+    }
+    if (!sweep_.points.empty()) line("\npoints:");
+    for (const auto& point : sweep_.points)
+      line("  - {{{}}}", settings_of(point));
+    control();
+  }
+
+  void control() {
+    const auto& layout = sweep_.control.layout;
+    const std::int32_t from = sweep_.control.network_from;
+    const char* const word = from == 0 ? "off" : from == 1 ? "network" : "auto";
+    const char* const probe =
+        from == 0 ? "no probe of the network"
+        : from == 1
+            ? "every allocation probes the network between its ranks at its start and end"
+            : "allocations of several nodes probe the network at their start and end";
+    line("\ncontrol: {}  # {}{}", layout ? fmt::format("{{{}}}", settings_of(*layout)) : word,
+         layout ? "every allocation runs it at its start and end; " : "", probe);
+  }
+
+  [[nodiscard]] std::string settings_of(const PartialPoint& point) const {
+    auto settings =
+        listed(point.settings, [&](const AxisValues& each) { return setting(each); });
+    for (const auto& [name, value] : point.vars)
+      settings += fmt::format("{}{}: {}", settings.empty() ? "" : ", ", name, yaml_text(value));
+    return settings;
+  }
+
+  void rest() {
+    if (!sweep_.excludes.empty()) {
+      line("\nexclude:");
+      for (const auto& rule : sweep_.excludes) {
+        const auto why = rule.why.empty() ? "" : fmt::format(", why: {}", yaml_text(rule.why));
+        line("  - {{when: {}{}}}", yaml_text(rule.when), why);
+      }
+    }
+    line("\nmeasure:");
+    line("  warmup: {}  # train steps before the timed ones", sweep_.measure.warmup);
+    line("  steps: {}  # timed train steps", sweep_.measure.steps);
+    line("  repeats: {}  # trials per point", sweep_.measure.repeats);
+    line("\nrunner:");
+    if (!sweep_.runner.name.empty()) line("  name: {}", yaml_text(sweep_.runner.name));
+    line("  program: {}  # empty: shardbench's, beside shardsweep itself",
+         yaml_text(sweep_.runner.program));
+    line("  args: [{}]", listed(sweep_.runner.args, yaml_text));
+    if (!sweep_.env.empty()) line("\nenv:");
+    for (const auto& [name, value] : sweep_.env)
+      line("  {}: {}", name, yaml_text(value));
+    if (!sweep_.rules.empty()) line("\nclassify:");
+    for (const auto& rule : sweep_.rules)
+      line("  - {{name: {}, pattern: {}, outcome: {}}}", yaml_text(rule.name),
+           yaml_text(rule.pattern), name(rule.outcome));
+  }
+
+  void search() {
+    const auto& search = sweep_.search;
+    line("\nsearch:");
+    line("  policy: {}  # {}", search_policy_words.at(static_cast<std::size_t>(search.policy)),
+         fmt::join(search_policy_words, " | "));
+    std::vector<std::string> until;
+    if (search.until.regret > 0) {
+      until.push_back(fmt::format("regret: {}", search.until.regret));
+      until.push_back(fmt::format("confidence: {}", search.until.confidence));
+    }
+    if (search.until.runs > 0) until.push_back(fmt::format("runs: {}", search.until.runs));
+    if (search.until.gpu_hours > 0)
+      until.push_back(fmt::format("gpu_hours: {}", search.until.gpu_hours));
+    line("  until: {{{}}}  # of a cell (model x seq_len x nodes); empty: its last trial",
+         fmt::join(until, ", "));
+    line("  rules: {{micro_batch: {}, grad_accum: {}, memory: {}}}  # named rules in force",
+         search.rules.micro_batch, search.rules.grad_accum, search.rules.memory);
+    line("  learn_across: {}  # whether cells learn from each other", search.learn_across);
+  }
+
+  void policy() {
+    for (const auto section : policy_sections()) {
+      line("\n{}:", section);
+      for (const auto& field : policy_fields()) {
+        if (field.section == section)
+          line("  {}: {}  # {}", field.key, policy_text(field, sweep_.policy), field.reason);
+      }
+      if (section == hours_section)
+        line("  {}: {}  # {}", hours_key, yaml_text(opening_hours_text(sweep_.policy.hours)),
+             hours_reason);
+    }
+  }
+
+  [[nodiscard]] std::string value_text(const AxisInfo& axis, std::int64_t value) const {
+    if (axis.kind != AxisKind::model) return axis_text(axis, value);
+    return yaml_text(sweep_.models.at(static_cast<std::size_t>(value)).name);
+  }
+
+  [[nodiscard]] std::string setting(const AxisValues& values) const {
+    return fmt::format(
+        "{}: {}", values.axis->name,
+        values.automatic ? "auto" : value_text(*values.axis, values.values.front()));
+  }
+
+  [[nodiscard]] std::string list(const AxisValues& values) const {
+    if (values.automatic) return setting(values);
+    return fmt::format("{}: [{}]", values.axis->name,
+                       listed(values.values, [&](std::int64_t value) {
+                         return value_text(*values.axis, value);
+                       }));
+  }
+
+  const SweepSpec& sweep_;
+  std::string out_;
+};
+
+}  // namespace
+
+namespace config {
+
+std::string policy_text(const PolicyField& field, const Policy& policy) {
+  if (const auto* real = std::get_if<double Policy::*>(&field.member)) {
+    const double value = policy.**real;
+    return field.unit == PolicyUnit::seconds ? duration_text(value) : fmt::format("{}", value);
+  }
+  const auto value = policy.*std::get<std::int64_t Policy::*>(field.member);
+  if (field.unit == PolicyUnit::percent) return fmt::format("{}%", value);
+  if (const auto words = words_of(field.unit); !words.empty())
+    return std::string(words[static_cast<std::size_t>(value)]);
+  return field.unit == PolicyUnit::bytes ? bytes_text(value) : fmt::format("{}", value);
+}
+
+}  // namespace config
+
+std::string explain_sweep(const SweepSpec& sweep) {
+  return Explainer(sweep).text();
+}
+
+std::string explain_cluster(const ClusterSpec& cluster) {
+  return cluster_lines(cluster, "");
+}
+
+}  // namespace shardsweep

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "config/presets.hpp"
+
+#include "config/keys.hpp"
+#include "text/characters.hpp"
+#include "text/nearest.hpp"
+#include "yaml/readers.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace shardsweep::config {
+namespace {
+
+constexpr std::int64_t mebibyte = 1 << 20;
+constexpr std::int64_t most_memory = std::int64_t{1} << 50;
+constexpr int most_gpus_per_node = 1024;
+
+constexpr std::array<ModelField, 6> shape{{
+    {"layers", "num_hidden_layers", &ModelSpec::layers, 1 << 14},
+    {"hidden", "hidden_size", &ModelSpec::hidden, 1 << 20},
+    {"ffn", "intermediate_size", &ModelSpec::ffn, 1 << 22},
+    {"heads", "num_attention_heads", &ModelSpec::heads, 1 << 16},
+    {"kv_heads", "num_key_value_heads", &ModelSpec::kv_heads, 1 << 16},
+    {"vocab", "vocab_size", &ModelSpec::vocab, 1 << 26},
+}};
+constexpr std::string_view tied = "tied_embeddings";
+constexpr std::string_view tied_alias = "tie_word_embeddings";
+
+constexpr std::array<ClusterField, 10> rates{{
+    {"memory_bandwidth", &ClusterSpec::memory_bandwidth, RateKind::bandwidth,
+     "bandwidth of device memory"},
+    {"intra_node_bandwidth", &ClusterSpec::intra_node_bandwidth, RateKind::bandwidth,
+     "bandwidth of a GPU's links inside the node, one direction"},
+    {"inter_node_bandwidth", &ClusterSpec::inter_node_bandwidth, RateKind::bandwidth,
+     "bandwidth of a GPU's network adapter, one direction"},
+    {"inter_node_group_bandwidth", &ClusterSpec::inter_node_group_bandwidth,
+     RateKind::bandwidth, "bandwidth of a ring over several adapters of a node, per GPU"},
+    {"intra_node_latency", &ClusterSpec::intra_node_latency_us, RateKind::latency,
+     "latency of a small message inside the node"},
+    {"inter_node_latency", &ClusterSpec::inter_node_latency_us, RateKind::latency,
+     "latency of a small message between nodes"},
+    {"gemm_efficiency", &ClusterSpec::gemm_efficiency, RateKind::share,
+     "share of the peak in a layer's matrix products"},
+    {"attention_efficiency", &ClusterSpec::attention_efficiency, RateKind::share,
+     "share of the peak in flash attention"},
+    {"intra_node_efficiency", &ClusterSpec::intra_node_efficiency, RateKind::share,
+     "share of intra_node_bandwidth in collectives"},
+    {"inter_node_efficiency", &ClusterSpec::inter_node_efficiency, RateKind::share,
+     "share of inter_node_bandwidth in collectives"},
+}};
+
+/// The value under a name or its alias; that both are there is noted.
+const YamlNode* find_either(const YamlNode& map, std::string_view name, std::string_view alias,
+                            Mistakes& mistakes) {
+  const auto* first = find(map, name);
+  const auto* second = find(map, alias);
+  if (first != nullptr && second != nullptr) {
+    mistakes.add(*second,
+                 fault_at(*second, fmt::format("'{}' is another name of '{}', which is "
+                                               "set already; keep one of them",
+                                               alias, name)));
+  }
+  return first != nullptr ? first : second;
+}
+
+Result<void> check_divides(const YamlNode& map, std::string_view a, std::int64_t of,
+                           std::string_view b, std::int64_t by) {
+  if (of % by == 0) return {};
+  return refuse(map, fmt::format("'{}' ({}) is not a multiple of '{}' ({})", a, of, b, by));
+}
+
+Result<void> check_heads(const YamlNode& map, const ModelSpec& model) {
+  SHARDSWEEP_TRY(check_divides(map, "heads", model.heads, "kv_heads", model.kv_heads));
+  // RoPE turns pairs.
+  return check_divides(map, "hidden", model.hidden, "2 x heads", 2 * model.heads);
+}
+
+void read_peaks(const YamlNode& node, ClusterSpec& into, Mistakes& mistakes) {
+  if (!mistakes.take(node, expect_map(node, "'peak_flops'"))) return;
+  check_keys(node, "'peak_flops'", {dtype_words.begin(), dtype_words.end()}, mistakes);
+  for (std::size_t at = 0; at < dtype_words.size(); ++at) {
+    const auto* peak = find(node, dtype_words[at]);
+    if (peak == nullptr) continue;
+    const auto value = mistakes.take(
+        *peak, read_real(*peak, dtype_words[at], "FLOP/s such as 312e12", parse_real));
+    if (!value) continue;
+    if (*value <= 0)
+      mistakes.add(*peak, fault_at(*peak, "a peak of 0; remove it if it is unknown"));
+    into.peak_flops.at(at) = *value;
+  }
+}
+
+Result<double> read_rate(const YamlNode& node, const ClusterField& field) {
+  switch (field.kind) {
+    case RateKind::bandwidth:
+      return read_real(node, field.name, "a rate such as 450GB/s", parse_bandwidth);
+    case RateKind::latency:
+      return read_real(node, field.name, "a latency such as 5us", parse_latency);
+    case RateKind::share:
+      break;
+  }
+  SHARDSWEEP_ASSIGN(const double share,
+                    read_real(node, field.name, "a share such as 0.6", parse_real));
+  if (share <= 0 || share > 1) {
+    return refuse(node, fmt::format("'{}' is a share above 0 and at most 1; got '{}'",
+                                    field.name, node.text));
+  }
+  return share;
+}
+
+void read_rates(const YamlNode& map, ClusterSpec& into, Mistakes& mistakes) {
+  for (const auto& field : rates) {
+    const auto* node = find(map, field.name);
+    if (node != nullptr) mistakes.assign(into.*field.member, *node, read_rate(*node, field));
+  }
+}
+
+void read_hardware(const YamlNode& map, ClusterSpec& into, Mistakes& mistakes) {
+  if (const auto* node = find(map, "gpu"))
+    mistakes.assign(into.gpu, *node, read_text(*node, "gpu", 128));
+  if (const auto* node = find(map, "gpus_per_node")) {
+    const auto count =
+        mistakes.take(*node, read_count(*node, {1, most_gpus_per_node, "gpus_per_node"}));
+    into.gpus_per_node = static_cast<int>(count.value_or(1));
+  }
+  if (const auto* node = find(map, "memory")) {
+    const auto bytes =
+        mistakes.take(*node, read_bytes(*node, {mebibyte, most_memory, "memory"}));
+    into.memory_bytes = bytes.value_or(mebibyte);
+  }
+  if (const auto* node = find(map, "peak_flops")) read_peaks(*node, into, mistakes);
+  read_rates(map, into, mistakes);
+  if (const auto* node = find(map, "this_machine"))
+    mistakes.assign(into.this_machine, *node, read_bool(*node, "this_machine"));
+  if (const auto* node = find(map, "shared_host"))
+    mistakes.assign(into.shared_host, *node, read_bool(*node, "shared_host"));
+}
+
+/// A map's values over `base`; what a cluster needs is there afterwards.
+std::optional<ClusterSpec> read_cluster_map(const YamlNode& map, ClusterSpec base,
+                                            Mistakes& mistakes, std::size_t before) {
+  read_hardware(map, base, mistakes);
+  if (base.gpus_per_node == 0) (void)need(map, "the cluster", "gpus_per_node", mistakes);
+  if (base.memory_bytes == 0) (void)need(map, "the cluster", "memory", mistakes);
+  if (mistakes.count() > before) return std::nullopt;
+  return base;
+}
+
+/// As a file is written and no preset's name: with a folder, or NAME.yaml.
+bool is_cluster_file(std::string_view text) {
+  return text.find('/') != std::string_view::npos || text.ends_with(".yaml");
+}
+
+/// Of a cluster file that a preset's name stands for: it has neither name nor preset.
+std::vector<std::string_view> hardware_keys() {
+  auto keys = keys_of("cluster");
+  std::erase(keys, "preset");
+  std::erase(keys, "name");
+  return keys;
+}
+
+}  // namespace
+
+std::span<const ModelField> model_fields() {
+  return shape;
+}
+
+std::span<const ClusterField> cluster_fields() {
+  return rates;
+}
+
+std::optional<ModelSpec> read_model(const YamlNode& map, const std::string& name,
+                                    Mistakes& mistakes) {
+  const auto what = "model " + in_quotes(name);
+  if (!mistakes.take(map, expect_map(map, what))) return std::nullopt;
+  const auto before = mistakes.count();
+  std::vector<std::string_view> known{tied, tied_alias};
+  for (const auto& field : shape)
+    known.insert(known.end(), {field.name, field.alias});
+  check_keys(map, what, known, mistakes);
+  ModelSpec model;
+  model.name = name;
+  std::vector<std::string> missing;
+  for (const auto& field : shape) {
+    const auto* node = find_either(map, field.name, field.alias, mistakes);
+    if (node != nullptr) {
+      mistakes.assign(model.*field.member, *node,
+                      read_count(*node, {1, field.most, field.name}));
+    } else if (field.name == "kv_heads") {
+      model.kv_heads = model.heads;
+    } else if (!is_misspelt(map, field.name)) {
+      missing.push_back(in_quotes(field.name));
+    }
+  }
+  if (!missing.empty())
+    mistakes.add(map, fault_at(map, fmt::format("missing {} {} in {}",
+                                                missing.size() > 1 ? "keys" : "key",
+                                                fmt::join(missing, ", "), what)));
+  if (const auto* node = find_either(map, tied, tied_alias, mistakes))
+    mistakes.assign(model.tied_embeddings, *node, read_bool(*node, tied));
+  if (mistakes.count() > before) return std::nullopt;
+  mistakes.take(map, check_heads(map, model));
+  if (mistakes.count() > before) return std::nullopt;
+  return model;
+}
+
+std::optional<ClusterSpec> read_cluster(const YamlNode& node, const Presets& presets) {
+  auto& mistakes = presets.mistakes();
+  if (node.kind == YamlNode::Kind::scalar) return presets.cluster(node);
+  if (!mistakes.take(node, expect_map(node, "'cluster'"))) return std::nullopt;
+  const auto before = mistakes.count();
+  check_keys(node, "'cluster'", keys_of("cluster"), mistakes);
+  ClusterSpec base;
+  const auto* preset = find(node, "preset");
+  if (preset != nullptr) {
+    auto read = presets.cluster(*preset);
+    // Without its preset, what is missing here is not known.
+    base = read ? *std::move(read) : ClusterSpec{.gpus_per_node = 1, .memory_bytes = mebibyte};
+  }
+  const auto* name = find(node, "name");
+  if (name != nullptr) {
+    mistakes.assign(base.name, *name, read_name(*name, "cluster.name"));
+  } else if (preset == nullptr && mistakes.count() == before) {
+    mistakes.add(node, fault_at(node,
+                                "missing key 'name' in 'cluster'; write 'preset' to start "
+                                "from a preset"));
+  }
+  return read_cluster_map(node, std::move(base), mistakes, before);
+}
+
+std::vector<std::string> names_of_presets(const std::filesystem::path& folder,
+                                          std::string_view kind) {
+  std::vector<std::string> found;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(folder / kind, error), end;
+       !error && entry != end; entry.increment(error)) {
+    if (entry->path().extension() == ".yaml") found.push_back(entry->path().stem().string());
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+std::optional<YamlNodePtr> Presets::open(const YamlNode& node, std::string_view kind) const {
+  const auto one = kind.substr(0, kind.size() - 1);
+  const auto name = mistakes_.take(node, read_name(node, one));
+  if (!name) return std::nullopt;
+  const auto known = names_of_presets(folder_, kind);
+  if (std::find(known.begin(), known.end(), *name) == known.end()) {
+    const auto meant = nearest(*name, {known.begin(), known.end()});
+    std::string hint = fmt::format("; the presets are {}", fmt::join(known, ", "));
+    if (known.empty()) hint = fmt::format("; '{}' holds no presets", (folder_ / kind).string());
+    if (!meant.empty()) hint = fmt::format(", did you mean '{}'?", meant);
+    mistakes_.add(node, fault_at(node, fmt::format("unknown {} '{}'{}", one, *name, hint)));
+    return std::nullopt;
+  }
+  const auto file = folder_ / kind / (*name + ".yaml");
+  auto text = mistakes_.take(node, read_text_file(file, most_yaml_bytes));
+  if (!text) return std::nullopt;
+  return parse_yaml(sources_.emplace_back(file.string(), *std::move(text)), mistakes_);
+}
+
+std::optional<ModelSpec> Presets::model(const YamlNode& node) const {
+  const auto root = open(node, "models");
+  if (!root) return std::nullopt;
+  return read_model(**root, node.text, mistakes_);
+}
+
+/// Beside the file that names it; of a flag, from here.
+std::optional<ClusterSpec> Presets::cluster_in_file(const YamlNode& node) const {
+  std::filesystem::path file = node.text;
+  if (file.is_relative() && node.source->is_file())
+    file = std::filesystem::path(node.source->name()).parent_path() / file;
+  auto text = read_text_file(file, most_yaml_bytes);
+  if (!text) {
+    mistakes_.add(node, fault_at(node, text.error().what));
+    return std::nullopt;
+  }
+  const auto root =
+      parse_yaml(sources_.emplace_back(file.string(), *std::move(text)), mistakes_);
+  if (!root || !mistakes_.take(**root, expect_map(**root, "a cluster file")))
+    return std::nullopt;
+  const auto* preset = find(**root, "preset");
+  if (preset != nullptr && is_cluster_file(preset->text)) {
+    mistakes_.add(*preset, fault_at(*preset,
+                                    "a cluster file can start from a preset, not from "
+                                    "another file"));
+    return std::nullopt;
+  }
+  return read_cluster(**root, *this);
+}
+
+std::optional<ClusterSpec> Presets::cluster(const YamlNode& node) const {
+  if (is_cluster_file(node.text)) return cluster_in_file(node);
+  const auto root = open(node, "clusters");
+  const auto what = fmt::format("cluster '{}'", node.text);
+  if (!root || !mistakes_.take(**root, expect_map(**root, what))) return std::nullopt;
+  const auto before = mistakes_.count();
+  check_keys(**root, what, hardware_keys(), mistakes_);
+  ClusterSpec base;
+  base.name = node.text;
+  return read_cluster_map(**root, std::move(base), mistakes_, before);
+}
+
+}  // namespace shardsweep::config

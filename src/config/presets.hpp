@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Models and clusters: written out in a sweep file, or presets that it names.
+#pragma once
+
+#include "yaml/yaml_tree.hpp"
+
+#include <shardsweep/model.hpp>
+#include <shardsweep/result.hpp>
+
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardsweep::config {
+
+/// The folder with clusters/ and models/; what it reads lives in `sources`.
+class Presets {
+ public:
+  /// What is wrong with names and files is noted in `mistakes`.
+  Presets(std::filesystem::path folder, Sources& sources, Mistakes& mistakes)
+      : folder_(std::move(folder)), sources_(sources), mistakes_(mistakes) {}
+
+  /// `node` names the model. None where there is no such preset, or it has mistakes.
+  [[nodiscard]] std::optional<ModelSpec> model(const YamlNode& node) const;
+  /// Or a file that holds what a `cluster:` map may hold: `calibrated/h100.yaml`.
+  [[nodiscard]] std::optional<ClusterSpec> cluster(const YamlNode& node) const;
+  [[nodiscard]] Mistakes& mistakes() const { return mistakes_; }
+
+ private:
+  [[nodiscard]] std::optional<ClusterSpec> cluster_in_file(const YamlNode& node) const;
+  [[nodiscard]] std::optional<YamlNodePtr> open(const YamlNode& node,
+                                                std::string_view kind) const;
+
+  std::filesystem::path folder_;
+  Sources& sources_;
+  Mistakes& mistakes_;
+};
+
+/// Names of the presets in the folder, sorted; `kind` is models or clusters.
+[[nodiscard]] std::vector<std::string> names_of_presets(const std::filesystem::path& folder,
+                                                        std::string_view kind);
+
+/// A number of a model's shape, as files name it.
+struct ModelField {
+  std::string_view name;
+  std::string_view alias;  ///< in other trainers' and libraries' files
+  std::int64_t ModelSpec::*member;
+  std::int64_t most;
+};
+[[nodiscard]] std::span<const ModelField> model_fields();
+
+enum class RateKind : std::uint8_t {
+  bandwidth,  ///< bytes per second
+  latency,    ///< in microseconds
+  share,      ///< above 0, at most 1
+};
+/// A rate of a cluster's hardware, as files name it; 0 is unknown and not written.
+struct ClusterField {
+  std::string_view name;
+  double ClusterSpec::*member;
+  RateKind kind;
+  std::string_view meaning;  ///< as `plan --explain` prints it
+};
+[[nodiscard]] std::span<const ClusterField> cluster_fields();
+
+/// None where it has mistakes.
+[[nodiscard]] std::optional<ModelSpec> read_model(const YamlNode& map, const std::string& name,
+                                                  Mistakes& mistakes);
+/// A preset's name, a file, or a map: with `preset`, what differs from it; else all of it.
+[[nodiscard]] std::optional<ClusterSpec> read_cluster(const YamlNode& node,
+                                                      const Presets& presets);
+
+}  // namespace shardsweep::config

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+// The reference of sweep and site files: keys, axes and units as tables.
+#include "config/keys.hpp"
+#include "config/policy_text.hpp"
+#include "config/sweep_reader.hpp"
+#include "sweep/opening_hours.hpp"
+
+#include <shardsweep/point.hpp>
+#include <shardsweep/policy.hpp>
+#include <shardsweep/reference.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+namespace shardsweep {
+namespace {
+
+using namespace config;
+
+std::vector<std::string_view> sections_of(std::span<const KeyInfo> keys) {
+  std::vector<std::string_view> sections;
+  for (const auto& key : keys) {
+    if (std::find(sections.begin(), sections.end(), key.section) == sections.end())
+      sections.push_back(key.section);
+  }
+  return sections;
+}
+
+std::vector<ReferenceTable> key_tables(std::span<const KeyInfo> keys, std::string_view file) {
+  std::vector<ReferenceTable> tables;
+  for (const auto section : sections_of(keys)) {
+    ReferenceTable table{std::string(section.empty() ? file : section),
+                         {"key", "takes", "default", "meaning"},
+                         {}};
+    for (const auto& key : keys) {
+      if (key.section != section) continue;
+      table.rows.push_back({std::string(key.key), std::string(key.takes),
+                            std::string(key.default_text), std::string(key.meaning)});
+    }
+    tables.push_back(std::move(table));
+  }
+  return tables;
+}
+
+std::string_view unit_text(PolicyUnit unit) {
+  switch (unit) {
+    case PolicyUnit::seconds:
+      return "a duration";
+    case PolicyUnit::bytes:
+      return "a size";
+    case PolicyUnit::count:
+      return "a whole number";
+    case PolicyUnit::hours:
+    case PolicyUnit::factor:
+      return "a number";
+    case PolicyUnit::percent:
+      return "a share such as 50%";
+    case PolicyUnit::yield:
+    case PolicyUnit::slow_nodes:
+      break;
+  }
+  return "a word";
+}
+
+std::string takes_text(const PolicyField& field) {
+  std::string words;
+  for (const auto word : words_of(field.unit))
+    words += fmt::format("{}{}", words.empty() ? "" : " or ", word);
+  return words.empty() ? std::string(unit_text(field.unit)) : words;
+}
+
+void add_policy_tables(std::vector<ReferenceTable>& tables) {
+  const Policy defaults;
+  for (const auto section : policy_sections()) {
+    ReferenceTable table{std::string(section), {"key", "takes", "default", "meaning"}, {}};
+    for (const auto& field : policy_fields()) {
+      if (field.section != section) continue;
+      table.rows.push_back({std::string(field.key), takes_text(field),
+                            policy_text(field, defaults), std::string(field.reason)});
+    }
+    if (section == hours_section)
+      table.rows.push_back({std::string(hours_key), "hours of the week",
+                            opening_hours_text(defaults.hours), std::string(hours_reason)});
+    tables.push_back(std::move(table));
+  }
+}
+
+std::string words_joined(std::span<const std::string_view> words, std::string_view separator) {
+  std::string all;
+  for (const auto word : words)
+    all += fmt::format("{}{}", all.empty() ? "" : separator, word);
+  return all;
+}
+
+std::string values_of(const AxisInfo& axis) {
+  switch (axis.kind) {
+    case AxisKind::word:
+      return words_joined(axis.words, ", ");
+    case AxisKind::toggle:
+      return "true, false";
+    case AxisKind::model:
+      return "a preset, or a model of the file";
+    case AxisKind::integer:
+      break;
+  }
+  if (axis.minimum == axis.maximum) return fmt::format("{} (reserved)", axis.minimum);
+  const bool unset = axis.name == "nodes" || axis.name == "gpus";
+  const auto least = unset ? std::max<std::int64_t>(axis.minimum, 1) : axis.minimum;
+  return axis.maximum >= std::numeric_limits<std::int32_t>::max()
+             ? fmt::format("{} or more", least)
+             : fmt::format("{} to {}", least, axis.maximum);
+}
+
+std::string default_of(const AxisInfo& axis) {
+  if (axis.kind == AxisKind::model || axis.name == "nodes" || axis.name == "gpus") return "";
+  if (axis.name == "dp") return "auto";
+  if (axis.name == "grad_accum") return "auto with a global batch, else 1";
+  return axis_text(axis, axis.default_value);
+}
+
+ReferenceTable axis_table() {
+  ReferenceTable table{"axes", {"axis", "values", "default", "meaning", "also called"}, {}};
+  for (const auto& axis : axes()) {
+    table.rows.push_back(
+        {std::string(axis.name), values_of(axis) + (axis.allows_auto ? ", auto" : ""),
+         default_of(axis), std::string(axis.meaning), words_joined(axis.aliases, ", ")});
+  }
+  return table;
+}
+
+ReferenceTable unit_table() {
+  return {"units",
+          {"what", "write", "rule"},
+          {{"a whole number", "4096, 4Ki, 1Mi, 64k, 1M",
+            "Ki, Mi, Gi are powers of 1024; k, M, G of 1000"},
+           {"a size", "17MiB, 80GiB, 80GB, 512B",
+            "a whole number with B, kB, MB, GB, TB, KiB, MiB, GiB or TiB"},
+           {"a duration", "250ms, 1.5s, 15min, 2h, 1d",
+            "us, ms, s, min, h or d; m alone is refused"},
+           {"a rate", "450GB/s", "a number with kB/s, MB/s, GB/s or TB/s"},
+           {"a latency", "5us, 0.8us, 1ms", "us or ms"},
+           {"a share", "50%, 1%, 0.01",
+            "limits take a whole percentage; a search takes 1% or 0.01"},
+           {"true or false", "true, false", "yes, no, on and off are refused"},
+           {"a name", "llama-1b_v2",
+            "letters, digits and '._-', begins with a letter or digit, at most 64"},
+           {"hours of the week", "mon-fri 20:00-08:00, sat-sun 00:00-24:00", "or always"}}};
+}
+
+std::string escaped_cell(std::string_view text) {
+  std::string out;
+  for (const char c : text)
+    out += c == '|' ? std::string("\\|") : std::string(1, c);
+  return out;
+}
+
+}  // namespace
+
+std::vector<ReferenceTable> reference_of(std::string_view topic) {
+  if (topic == "axes") return {axis_table()};
+  if (topic == "units") return {unit_table()};
+  if (topic == "site") return key_tables(site_keys(), "site file");
+  if (topic != "keys") return {};
+  auto tables = key_tables(sweep_keys(), "sweep file");
+  add_policy_tables(tables);
+  return tables;
+}
+
+std::string reference_markdown(const std::vector<ReferenceTable>& tables) {
+  std::string out;
+  for (const auto& table : tables) {
+    if (tables.size() > 1)
+      out += fmt::format("{}### {}\n\n", out.empty() ? "" : "\n", table.title);
+    std::string rule;
+    for (const auto& column : table.columns) {
+      out += fmt::format("| {} ", column);
+      rule += "|---";
+    }
+    out += "|\n" + rule + "|\n";
+    for (const auto& row : table.rows) {
+      for (std::size_t at = 0; at < row.size(); ++at) {
+        const auto cell = escaped_cell(row[at]);
+        out += at == 0 ? fmt::format("| `{}` ", cell) : fmt::format("| {} ", cell);
+      }
+      out += "|\n";
+    }
+  }
+  return out;
+}
+
+std::string reference_text(const std::vector<ReferenceTable>& tables) {
+  std::string out;
+  for (const auto& table : tables) {
+    out += fmt::format("{}{}:\n", out.empty() ? "" : "\n", table.title);
+    for (const auto& row : table.rows) {
+      out += fmt::format("  {}: {}", row[0], row[1]);
+      const bool has_default = table.columns.size() > 2 && table.columns[2] == "default";
+      if (has_default && !row[2].empty()) out += fmt::format("; default {}", row[2]);
+      out += '\n';
+      for (std::size_t at = has_default ? 3 : 2; at < row.size(); ++at) {
+        if (row[at].empty()) continue;
+        const bool alias = table.columns[at] == "also called";
+        out += fmt::format("      {}{}\n", alias ? "also called " : "", row[at]);
+      }
+    }
+  }
+  return out;
+}
+
+}  // namespace shardsweep

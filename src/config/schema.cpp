@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+// JSON Schema of the sweep file: what an editor needs to complete keys and to mark mistakes.
+// The loader is stricter: sums, presets and expressions are its own.
+#include "config/keys.hpp"
+#include "config/sweep_reader.hpp"
+
+#include <shardsweep/outcome.hpp>
+#include <shardsweep/point.hpp>
+#include <shardsweep/policy.hpp>
+#include <shardsweep/reference.hpp>
+#include <shardsweep/rule.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+namespace shardsweep {
+namespace {
+
+using namespace config;
+using Json = nlohmann::ordered_json;
+
+Json pattern(std::string_view text) {
+  return {{"type", "string"}, {"pattern", text}};
+}
+Json link_to(std::string_view name) {
+  return {{"$ref", "#/definitions/" + std::string(name)}};
+}
+Json one_of(std::span<const std::string_view> list) {
+  return {{"enum", std::vector<std::string>(list.begin(), list.end())}};
+}
+Json array_of(Json items) {
+  return {{"type", "array"}, {"items", std::move(items)}};
+}
+
+Json definitions() {
+  Json all;
+  all["count"] = {
+      {"anyOf", {{{"type", "integer"}, {"minimum", 0}}, pattern("^[0-9]+(k|M|G|Ki|Mi|Gi)$")}}};
+  all["bytes"] = pattern("^[0-9]+(B|kB|MB|GB|TB|KiB|MiB|GiB|TiB|Ki|Mi|Gi|Ti)$");
+  all["duration"] = pattern("^[0-9]+(\\.[0-9]+)?(us|ms|s|min|h|d)$");
+  all["rate"] = pattern("^[0-9.]+([eE][0-9]+)?(B|kB|MB|GB|TB)/s$");
+  all["latency"] = pattern("^[0-9.]+(us|ms)$");
+  all["percent"] = pattern("^[0-9]+%$");
+  all["share"] = {
+      {"anyOf", {{{"type", "number"}, {"exclusiveMinimum", 0}}, pattern("^[0-9.]+%$")}}};
+  all["name"] = pattern("^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$");
+  all["scalar"] = {{"type", {"string", "number", "boolean"}}};
+  return all;
+}
+
+Json type_of(const KeyInfo& key) {
+  switch (key.type) {
+    case KeyType::name:
+      return link_to("name");
+    case KeyType::count:
+      return link_to("count");
+    case KeyType::bytes:
+      return link_to("bytes");
+    case KeyType::rate:
+      return link_to("rate");
+    case KeyType::latency:
+      return link_to("latency");
+    case KeyType::real:
+      return {{"type", "number"}};
+    case KeyType::share:
+      return {{"type", "number"}, {"exclusiveMinimum", 0}, {"maximum", 1}};
+    case KeyType::percent:
+      return link_to("share");
+    case KeyType::boolean:
+      return {{"type", "boolean"}};
+    case KeyType::texts:
+      return array_of(link_to("scalar"));
+    case KeyType::text:
+    case KeyType::special:
+      break;
+  }
+  return link_to("scalar");
+}
+
+Json described(Json schema, std::string_view meaning) {
+  // Beside a $ref nothing else counts in draft 7.
+  if (schema.contains("$ref")) schema = {{"allOf", Json::array({schema})}};
+  schema["description"] = meaning;
+  return schema;
+}
+
+/// A map with the keys of `section`, and no others.
+Json map_of(std::string_view section) {
+  Json properties = Json::object();
+  for (const auto& key : sweep_keys()) {
+    if (key.section == section)
+      properties[std::string(key.key)] = described(type_of(key), key.meaning);
+  }
+  return {{"type", "object"}, {"additionalProperties", false}, {"properties", properties}};
+}
+
+Json axis_value(const AxisInfo& axis) {
+  Json value;
+  switch (axis.kind) {
+    case AxisKind::model:
+      value = link_to("name");
+      break;
+    case AxisKind::word:
+      value = one_of(axis.words);
+      break;
+    case AxisKind::toggle:
+      value = {{"enum", {true, false, 0, 1}}};
+      break;
+    case AxisKind::integer: {
+      const bool unset = axis.name == "nodes" || axis.name == "gpus";
+      const auto least = unset ? std::max<std::int64_t>(axis.minimum, 1) : axis.minimum;
+      value = {{"anyOf",
+                {{{"type", "integer"}, {"minimum", least}, {"maximum", axis.maximum}},
+                 pattern("^[0-9]+(k|M|G|Ki|Mi|Gi)$")}}};
+      break;
+    }
+  }
+  if (!axis.allows_auto) return value;
+  return {{"anyOf", {value, {{"const", "auto"}}}}};
+}
+
+enum class AxisForm : std::uint8_t { setting, values, zip };
+
+std::string definition_of(const AxisInfo& axis, AxisForm form) {
+  constexpr std::array<std::string_view, 3> prefixes{"value_", "values_", "list_"};
+  return std::string(prefixes[static_cast<std::size_t>(form)]) + std::string(axis.name);
+}
+
+/// What an axis takes in each place, once: maps of axes refer to it.
+void define_axis(const AxisInfo& axis, Json& all) {
+  const Json one = link_to(definition_of(axis, AxisForm::setting));
+  Json list = array_of(one);
+  list["minItems"] = 1;
+  Json different = list;
+  different["uniqueItems"] = true;
+  all[definition_of(axis, AxisForm::setting)] = described(axis_value(axis), axis.meaning);
+  all[definition_of(axis, AxisForm::values)] =
+      described({{"anyOf", {one, different}}}, axis.meaning);
+  all[definition_of(axis, AxisForm::zip)] = described(list, axis.meaning);
+}
+
+/// A map whose keys are axes, other trainers' names among them.
+Json axis_map(AxisForm form) {
+  Json properties = Json::object();
+  for (const auto& axis : axes()) {
+    const Json schema = link_to(definition_of(axis, form));
+    properties[std::string(axis.name)] = schema;
+    for (const auto alias : axis.aliases)
+      properties[std::string(alias)] = schema;
+  }
+  return {{"type", "object"}, {"additionalProperties", false}, {"properties", properties}};
+}
+
+Json policy_value(const PolicyField& field) {
+  switch (field.unit) {
+    case PolicyUnit::seconds:
+      return link_to("duration");
+    case PolicyUnit::bytes:
+      return link_to("bytes");
+    case PolicyUnit::count:
+      return link_to("count");
+    case PolicyUnit::hours:
+    case PolicyUnit::factor:
+      return {{"type", "number"}, {"minimum", field.minimum}, {"maximum", field.maximum}};
+    case PolicyUnit::percent:
+      return link_to("percent");
+    case PolicyUnit::yield:
+    case PolicyUnit::slow_nodes:
+      break;
+  }
+  return one_of(words_of(field.unit));
+}
+
+void add_policy(Json& properties) {
+  for (const auto section : policy_sections()) {
+    Json keys = Json::object();
+    for (const auto& field : policy_fields()) {
+      if (field.section == section)
+        keys[std::string(field.key)] = described(policy_value(field), field.reason);
+    }
+    if (section == hours_section)
+      keys[std::string(hours_key)] = described({{"type", "string"}}, hours_reason);
+    properties[std::string(section)] = {
+        {"type", "object"}, {"additionalProperties", false}, {"properties", keys}};
+  }
+}
+
+/// Hand-picked points may also name variables, which only the file knows.
+Json point_map() {
+  Json map = axis_map(AxisForm::setting);
+  map["additionalProperties"] = link_to("scalar");
+  return map;
+}
+
+Json cluster() {
+  Json map = map_of("cluster");
+  Json peaks = Json::object();
+  for (const auto dtype : dtype_words)
+    peaks[std::string(dtype)] = {{"type", "number"}, {"exclusiveMinimum", 0}};
+  map["properties"]["peak_flops"] = {
+      {"type", "object"}, {"additionalProperties", false}, {"properties", peaks}};
+  return {{"anyOf", {{{"type", "string"}}, map}}};
+}
+
+Json search() {
+  Json map = map_of("search");
+  map["properties"]["policy"] = one_of(search_policy_words);
+  map["properties"]["until"] = map_of("search.until");
+  map["properties"]["rules"] = map_of("search.rules");
+  return map;
+}
+
+Json classify() {
+  Json map = map_of("classify");
+  std::vector<std::string> outcomes;
+  for (const Outcome outcome : log_rule_outcomes)
+    outcomes.emplace_back(name(outcome));
+  map["properties"]["outcome"] = {{"enum", outcomes}};
+  map["required"] = {"name", "pattern", "outcome"};
+  return array_of(map);
+}
+
+Json exclude() {
+  Json map = map_of("exclude");
+  map["required"] = {"when"};
+  return array_of({{"anyOf", {link_to("scalar"), map}}});
+}
+
+Json constants() {
+  Json map = axis_map(AxisForm::setting);
+  for (const auto& key : sweep_keys()) {
+    if (key.section == "constants")
+      map["properties"][std::string(key.key)] = described(type_of(key), key.meaning);
+  }
+  return map;
+}
+
+Json vars() {
+  Json values = array_of(link_to("scalar"));
+  values["minItems"] = 1;
+  return {{"type", "object"},
+          {"propertyNames", {{"pattern", "^[a-z][a-z0-9_]{0,63}$"}}},
+          {"additionalProperties", {{"anyOf", {link_to("scalar"), values}}}}};
+}
+
+Json control() {
+  return {{"anyOf", {{{"enum", {"off", "auto", "network", false}}}, point_map()}}};
+}
+
+void fill_special(Json& properties) {
+  properties["cluster"] = cluster();
+  properties["models"] = {{"type", "object"}, {"additionalProperties", map_of("models.NAME")}};
+  properties["constants"] = constants();
+  properties["axes"] = axis_map(AxisForm::values);
+  properties["zip"] = array_of(axis_map(AxisForm::zip));
+  properties["points"] = array_of(point_map());
+  properties["vars"] = vars();
+  properties["control"] = control();
+  properties["exclude"] = exclude();
+  properties["measure"] = map_of("measure");
+  properties["runner"] = {{"anyOf", {link_to("name"), map_of("runner")}}};
+  properties["env"] = {{"type", "object"}, {"additionalProperties", link_to("scalar")}};
+  properties["classify"] = classify();
+  properties["search"] = search();
+}
+
+}  // namespace
+
+std::string sweep_schema() {
+  Json schema = map_of("");
+  Json& properties = schema["properties"];
+  fill_special(properties);
+  for (const auto& key : sweep_keys()) {
+    if (key.section.empty()) properties[std::string(key.key)]["description"] = key.meaning;
+  }
+  add_policy(properties);
+  Json whole{{"$schema", "http://json-schema.org/draft-07/schema#"},
+             {"title", "shardsweep sweep file"}};
+  whole.update(schema);
+  whole["required"] = {"name", "cluster"};
+  whole["definitions"] = definitions();
+  for (const auto& axis : axes())
+    define_axis(axis, whole["definitions"]);
+  return whole.dump(1) + "\n";
+}
+
+}  // namespace shardsweep

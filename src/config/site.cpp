@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0
+// The site file: how this user reaches the cluster.
+#include "config/keys.hpp"
+#include "config/sweep_reader.hpp"
+#include "text/characters.hpp"
+#include "yaml/readers.hpp"
+#include "yaml/source.hpp"
+#include "yaml/yaml_tree.hpp"
+
+#include <shardsweep/load.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <utility>
+
+namespace shardsweep {
+namespace {
+
+using namespace config;
+
+constexpr std::string_view the_site_file = "the site file";
+
+/// What a job of ours is recognised, watched and ended by.
+struct OwnedOption {
+  std::string_view name;
+  std::string_view reason;
+};
+constexpr std::array<OwnedOption, 24> owned_options{{
+    {"job-name", "shardsweep finds its jobs by their names"},
+    {"output", "the job's output goes into the allocation's folder"},
+    {"error", "the job's output goes into the allocation's folder"},
+    {"array", "write 'lane: {array: N}' in the sweep file"},
+    {"requeue", "shardsweep decides about retries"},
+    {"no-requeue", "it is always set; shardsweep decides about retries"},
+    {"parsable", "it is always set; the job's id is read from the answer"},
+    {"wrap", "the job script is rendered from a template"},
+    {"export", "the environment is set by 'env'"},
+    {"export-file", "the environment is set by 'env'"},
+    {"signal", "shardsweep sets it; the lead expects that signal before the end"},
+    {"wait", "shardsweep watches its jobs itself"},
+    {"chdir", "the allocation's own folder is the working directory"},
+    {"propagate", "limits of the login node must not reach a compute node"},
+    {"nodes", "the layout sets the number"},
+    {"ntasks", "one node agent runs on every node"},
+    {"ntasks-per-node", "one node agent runs on every node"},
+    {"no-kill", "it is always set; the lead must outlive a failed node"},
+    {"open-mode", "it is always append"},
+    {"hold", "write 'strict: true' beside 'slurm'"},
+    {"help", "it submits nothing"},
+    {"test-only", "it submits nothing"},
+    {"clusters", "shardsweep looks for jobs only in slurm.conf's own cluster"},
+    {"cluster", "shardsweep looks for jobs only in slurm.conf's own cluster"},
+}};
+
+bool is_option_name(std::string_view text) {
+  const auto fits = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
+  };
+  return text.size() > 1 && text.size() <= 64 && text.front() >= 'a' && text.front() <= 'z' &&
+         std::all_of(text.begin(), text.end(), fits);
+}
+
+Result<void> check_option_name(const YamlNode& key) {
+  auto plain = key.text.substr(std::min(key.text.find_first_not_of('-'), key.text.size()));
+  std::replace(plain.begin(), plain.end(), '_', '-');
+  if (!is_option_name(key.text)) {
+    const auto hint = is_option_name(plain) ? fmt::format("write '{}'", plain)
+                                            : std::string("use small letters, digits and '-'");
+    return refuse(
+        key, fmt::format("{} is not a long option of sbatch; {}", in_quotes(key.text), hint));
+  }
+  for (const auto& option : owned_options) {
+    if (option.name == key.text)
+      return refuse(key, fmt::format("'{}' cannot be set; {}", key.text, option.reason));
+  }
+  return {};
+}
+
+/// An option's argument; empty for one that takes none, which a file says by `true`.
+Result<std::string> read_argument(const YamlNode& key, const YamlNode& node) {
+  if (node.kind == YamlNode::Kind::scalar && !node.quoted) {
+    if (node.text == "true") return std::string();
+    if (node.text == "false") {
+      return refuse(node, fmt::format("'{}: false' sets nothing; remove it", key.text));
+    }
+  }
+  SHARDSWEEP_ASSIGN(auto text, read_text(node, key.text));
+  if (text.empty())
+    return refuse(
+        node, fmt::format("'{}' has no value; write true for an option without one", key.text));
+  return text;
+}
+
+/// "1", "2-8" and "9-": node counts.
+Result<SlurmValue> read_node_range(const YamlNode& key) {
+  const auto wrong = [&key] {
+    return refuse(key, fmt::format("{} is not a range of node counts; write '4', '2-8' or '9-'",
+                                   in_quotes(key.text)));
+  };
+  SlurmValue range;
+  const std::string& text = key.text;
+  const char* const end = text.data() + text.size();
+  auto parsed = std::from_chars(text.data(), end, range.from);
+  if (parsed.ec != std::errc() || range.from < 1) return wrong();
+  if (parsed.ptr == end) {
+    range.to = range.from;
+    return range;
+  }
+  if (*parsed.ptr != '-') return wrong();
+  if (parsed.ptr + 1 == end) return range;
+  parsed = std::from_chars(parsed.ptr + 1, end, range.to);
+  if (parsed.ec != std::errc() || parsed.ptr != end || range.to < range.from) return wrong();
+  return range;
+}
+
+/// A value for all node counts, or a map from ranges of them to values.
+std::vector<SlurmValue> read_option(const YamlNode& key, const YamlNode& node,
+                                    Mistakes& mistakes) {
+  std::vector<SlurmValue> values;
+  if (node.kind != YamlNode::Kind::map) {
+    auto value = mistakes.take(node, read_argument(key, node));
+    if (value) values.push_back({.value = *std::move(value)});
+    return values;
+  }
+  for (std::size_t at = 0; at < node.keys.size(); ++at) {
+    const YamlNode& range = *node.keys[at];
+    auto value = mistakes.take(range, read_node_range(range));
+    if (!value) continue;
+    for (const SlurmValue& other : values) {
+      if (value->from <= other.to && other.from <= value->to)
+        mistakes.add(range, fault_at(range, fmt::format("{} overlaps with a range before it",
+                                                        in_quotes(range.text))));
+    }
+    mistakes.assign(value->value, *node.items[at], read_argument(key, *node.items[at]));
+    values.push_back(*std::move(value));
+  }
+  std::sort(values.begin(), values.end(),
+            [](const SlurmValue& a, const SlurmValue& b) { return a.from < b.from; });
+  if (node.keys.empty())
+    mistakes.add(
+        node,
+        fault_at(node, fmt::format("'{}' has no values; give it one, or remove it", key.text)));
+  return values;
+}
+
+/// What the template gives unless the site says otherwise.
+bool is_given_by_template(std::string_view option) {
+  return option == "gpus-per-node" || option == "exclusive" || option == "mem";
+}
+
+bool says_false(const YamlNode& node) {
+  return node.kind == YamlNode::Kind::scalar && !node.quoted && node.text == "false";
+}
+
+void read_slurm(const YamlNode& map, SiteSpec& into, Mistakes& mistakes) {
+  if (!mistakes.take(map, expect_map(map, "'slurm'"))) return;
+  for (std::size_t at = 0; at < map.keys.size(); ++at) {
+    const YamlNode& key = *map.keys[at];
+    if (!mistakes.take(key, check_option_name(key))) continue;
+    if (is_given_by_template(key.text) && says_false(*map.items[at])) {
+      into.slurm_without.push_back(key.text);
+      continue;
+    }
+    into.slurm[key.text] = read_option(key, *map.items[at], mistakes);
+  }
+  std::sort(into.slurm_without.begin(), into.slurm_without.end());
+}
+
+Result<LaunchMode> read_launch(const YamlNode& node) {
+  for (std::size_t at = 0; at < launch_words.size(); ++at) {
+    if (node.kind == YamlNode::Kind::scalar && node.text == launch_words[at]) {
+      return static_cast<LaunchMode>(at);
+    }
+  }
+  return refuse(node,
+                fmt::format("expected agents or srun for 'launch', got {}", describe(node)));
+}
+
+Result<std::string> read_absolute(const YamlNode& node, std::string_view key) {
+  auto path = read_text(node, key);
+  if (path && (path->empty() || path->front() != '/')) {
+    return refuse(node, fmt::format("{} is not absolute; write the path from '/', as the "
+                                    "nodes see it",
+                                    in_quotes(*path)));
+  }
+  return path;
+}
+
+Result<std::string> read_rest_url(const YamlNode& node) {
+  SHARDSWEEP_ASSIGN(auto url, read_text(node, "url"));
+  const bool known = url.rfind("http://", 0) == 0 || url.rfind("https://", 0) == 0 ||
+                     url.rfind("unix:/", 0) == 0;
+  if (!known) {
+    return refuse(node,
+                  fmt::format("{} is not an address of slurmrestd; write http://host:port, "
+                              "https://host or unix:/path",
+                              in_quotes(url)));
+  }
+  return url;
+}
+
+RestSettings read_rest(const YamlNode& node, Mistakes& mistakes) {
+  constexpr std::string_view what = "'slurmrestd'";
+  RestSettings rest;
+  if (!mistakes.take(node, expect_map(node, what))) return rest;
+  check_keys(node, what, site_keys_of("slurmrestd"), mistakes);
+  if (const YamlNode* url = need(node, what, "url", mistakes))
+    mistakes.assign(rest.url, *url, read_rest_url(*url));
+  if (const auto* file = find(node, "token_file"))
+    mistakes.assign(rest.token_file, *file, read_absolute(*file, "token_file"));
+  if (const auto* user = find(node, "user"))
+    mistakes.assign(rest.user, *user, read_name(*user, "user"));
+  return rest;
+}
+
+Result<std::vector<NotifyEvent>> read_events(const YamlNode& node) {
+  SHARDSWEEP_ASSIGN(const auto words, read_texts(node, "events"));
+  std::vector<NotifyEvent> events;
+  for (const std::string& word : words) {
+    const auto* found = std::find(notify_words.begin(), notify_words.end(), word);
+    if (found == notify_words.end()) {
+      return refuse(node,
+                    fmt::format("unknown event {} in 'events'; write sweep_ended, stalled, "
+                                "node_quarantined or blind",
+                                in_quotes(word)));
+    }
+    events.push_back(static_cast<NotifyEvent>(found - notify_words.begin()));
+  }
+  return events;
+}
+
+Result<std::string> read_notify_url(const YamlNode& node) {
+  SHARDSWEEP_ASSIGN(auto url, read_text(node, "url"));
+  if (!may_be_notified(url)) {
+    return refuse(node,
+                  fmt::format("{} is neither https nor http on this machine; others could "
+                              "read the notices",
+                              in_quotes(url)));
+  }
+  return url;
+}
+
+NotifySettings read_notify(const YamlNode& node, Mistakes& mistakes) {
+  constexpr std::string_view what = "'notify'";
+  NotifySettings notify;
+  if (!mistakes.take(node, expect_map(node, what))) return notify;
+  const auto before = mistakes.count();
+  check_keys(node, what, site_keys_of("notify"), mistakes);
+  if (const auto* url = find(node, "url"))
+    mistakes.assign(notify.url, *url, read_notify_url(*url));
+  if (const auto* file = find(node, "url_file"))
+    mistakes.assign(notify.url_file, *file, read_absolute(*file, "url_file"));
+  if (mistakes.count() == before && notify.url.empty() == notify.url_file.empty())
+    mistakes.add(node, fault_at(node,
+                                "'notify' needs one of url and url_file; use url_file for "
+                                "a secret address"));
+  if (const auto* file = find(node, "header_file"))
+    mistakes.assign(notify.header_file, *file, read_absolute(*file, "header_file"));
+  notify.events = {NotifyEvent::sweep_ended, NotifyEvent::stalled,
+                   NotifyEvent::node_quarantined, NotifyEvent::blind};
+  if (const auto* events = find(node, "events"))
+    mistakes.assign(notify.events, *events, read_events(*events));
+  return notify;
+}
+
+Result<std::vector<std::string>> read_variable_names(const YamlNode& node) {
+  SHARDSWEEP_ASSIGN(auto names, read_texts(node, "pass_env"));
+  for (const std::string& name : names) {
+    if (is_environment_name(name)) continue;
+    return refuse(node,
+                  fmt::format("{} in 'pass_env' is not a name for an environment variable",
+                              in_quotes(name)));
+  }
+  return names;
+}
+
+Result<Backend> read_backend(const YamlNode& node) {
+  if (node.kind == YamlNode::Kind::scalar && node.text == "local") return Backend::local;
+  if (node.kind == YamlNode::Kind::scalar && node.text == "slurm") return Backend::slurm;
+  return refuse(node,
+                fmt::format("expected local or slurm for 'backend', got {}", describe(node)));
+}
+
+SiteSpec read_site(const YamlNode& root, Mistakes& mistakes) {
+  SiteSpec site;
+  if (!mistakes.take(root, expect_map(root, the_site_file))) return site;
+  check_keys(root, the_site_file, site_keys_of(""), mistakes);
+  site.position = position_of(root);
+  const auto read = [&](std::string_view key, auto& into, auto reader) {
+    if (const auto* node = find(root, key)) mistakes.assign(into, *node, reader(*node));
+  };
+  const auto absolute = [](std::string_view key) {
+    return [key](const YamlNode& node) { return read_absolute(node, key); };
+  };
+  const auto texts = [](std::string_view key) {
+    return [key](const YamlNode& node) { return read_texts(node, key); };
+  };
+  read("backend", site.backend, read_backend);
+  read("shared_path", site.shared_path, absolute("shared_path"));
+  read("template", site.job_template, absolute("template"));
+  read("launch", site.launch, read_launch);
+  read("strict", site.strict, [](const YamlNode& node) { return read_bool(node, "strict"); });
+  read("pass_env", site.pass_env, read_variable_names);
+  read("modules", site.modules, texts("modules"));
+  read("prolog", site.prolog, texts("prolog"));
+  if (const auto* node = find(root, "env")) site.env = read_environment(*node, mistakes);
+  if (const auto* node = find(root, "slurmrestd")) site.rest = read_rest(*node, mistakes);
+  if (const auto* node = find(root, "notify")) site.notify = read_notify(*node, mistakes);
+  if (const auto* node = find(root, "slurm")) read_slurm(*node, site, mistakes);
+  return site;
+}
+
+}  // namespace
+
+Result<SiteSpec> load_site(const std::filesystem::path& file) {
+  SHARDSWEEP_ASSIGN(auto text, read_text_file(file, most_yaml_bytes));
+  return load_site_text(text, file.string());
+}
+
+Result<SiteSpec> load_site_text(std::string_view text, const std::string& name) {
+  Sources sources;
+  const auto& source = sources.emplace_back(name, std::string(text));
+  Mistakes mistakes(source);
+  const auto root = parse_yaml(source, mistakes);
+  // A site file of comments alone says nothing, which is not wrong.
+  if (root && (*root)->kind == YamlNode::Kind::null) return SiteSpec{.position = {name, 0, 0}};
+  SiteSpec site;
+  if (root) site = read_site(**root, mistakes);
+  SHARDSWEEP_TRY(mistakes.verdict());
+  return site;
+}
+
+}  // namespace shardsweep

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// A sweep file's tree into a SweepSpec, section by section. The parts share what they find out:
+// where each axis was placed, which models there are, where the global batch stands. Each notes
+// its mistakes and goes on; read() tells all of them.
+#pragma once
+
+#include "config/axis_values.hpp"
+#include "config/presets.hpp"
+#include "yaml/yaml_tree.hpp"
+
+#include <shardsweep/sweep.hpp>
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardsweep::config {
+
+/// A var of this name would hide a column of ours, an axis or a word of SQL.
+[[nodiscard]] bool is_reserved_name(std::string_view name);
+
+/// Where files and programs that a sweep file names are looked for.
+struct Places {
+  std::filesystem::path folder;    ///< where relative paths in the file begin
+  std::filesystem::path programs;  ///< our own; empty: programs are not looked for
+};
+
+class SweepReader {
+ public:
+  /// Mistakes are noted in those of `presets`.
+  SweepReader(Presets presets, Places places, Sources& sources)
+      : presets_(std::move(presets)),
+        mistakes_(presets_.mistakes()),
+        folder_(std::move(places.folder)),
+        programs_(std::move(places.programs)),
+        sources_(sources),
+        shelf_(presets_, sweep_.models) {}
+
+  SweepReader(const SweepReader&) = delete;
+  SweepReader& operator=(const SweepReader&) = delete;
+
+  [[nodiscard]] Result<SweepSpec> read(const YamlNode& root);
+
+ private:
+  struct Placement {
+    std::string_view section;
+    const YamlNode* key;
+  };
+
+  // sweep_reader.cpp: the file as a whole
+  void read_models(const YamlNode& root);
+  void check_top_keys(const YamlNode& root);
+
+  // grid.cpp: axes in constants, axes and zip
+  void read_grid(const YamlNode& root);
+  void read_constants(const YamlNode& map);
+  void read_global_batch(const YamlNode& map);
+  void read_axes(const YamlNode& map);
+  void read_zips(const YamlNode& list);
+  void read_zip(const YamlNode& map);
+  void read_zip_axis(const AxisEntry& entry, ZipGroup& group);
+  [[nodiscard]] Result<void> check_zip_rows(const ZipGroup& group,
+                                            const AxisEntry& first) const;
+  [[nodiscard]] Result<void> place(const AxisEntry& entry, std::string_view section);
+  Result<void> check_world(const YamlNode& root) const;
+  Result<void> check_auto() const;
+  Result<void> check_tokens() const;
+  void fill_defaults();
+  [[nodiscard]] bool has_global_batch() const;
+
+  // points.cpp: hand-picked ones and the free axes
+  void read_vars(const YamlNode& map);
+  [[nodiscard]] VarValues read_var(const YamlNode& key, const YamlNode& value);
+  void read_points(const YamlNode& list);
+  void read_points_from(const YamlNode& node);
+  void read_point(const YamlNode& map);
+  /// The axes and vars of a point; `map` may have mistakes, which are noted.
+  [[nodiscard]] PartialPoint read_settings(const YamlNode& map, std::string_view what);
+  void read_control(const YamlNode& node);
+  [[nodiscard]] Result<void> check_control(const PartialPoint& point,
+                                           const YamlNode& node) const;
+  void settle_network_probe(const YamlNode* control);
+  Result<std::pair<std::string, std::string>> read_point_var(const YamlNode& key,
+                                                             const YamlNode& value) const;
+  void inherit_single_values(PartialPoint& point) const;
+  Result<void> check_world_of(const PartialPoint& point, const YamlNode& at) const;
+  Result<void> complete_point(PartialPoint& point, const YamlNode& at) const;
+  [[nodiscard]] std::vector<std::string_view> var_names() const;
+
+  // trial_settings.cpp: how each point is measured
+  void read_trial_settings(const YamlNode& root);
+  void read_excludes(const YamlNode& list);
+  void read_measure(const YamlNode& map);
+  void read_search(const YamlNode& map);
+  void read_policy(const YamlNode& root);
+  void read_rules(const YamlNode& list);
+
+  // runner.cpp: which program is measured
+  void read_runner(const YamlNode& node);
+  Result<std::string> read_program(const YamlNode& node) const;
+
+  SweepSpec sweep_;
+  Presets presets_;
+  Mistakes& mistakes_;
+  std::filesystem::path folder_;
+  std::filesystem::path programs_;
+  Sources& sources_;
+  ModelShelf shelf_;
+  std::map<const AxisInfo*, Placement> placed_;
+  const YamlNode* batch_ = nullptr;  // the value of global_batch_tokens or _size
+};
+
+/// The sections of policy values: watch, retry and so on
+[[nodiscard]] std::vector<std::string_view> policy_sections();
+
+[[nodiscard]] SourcePosition position_of(const YamlNode& node);
+
+}  // namespace shardsweep::config

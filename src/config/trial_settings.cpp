@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a sweep file says beside its grid: exclusions, measurement, runner, environment, policy.
+#include "config/keys.hpp"
+#include "config/sweep_reader.hpp"
+#include "sweep/opening_hours.hpp"
+#include "text/characters.hpp"
+#include "yaml/readers.hpp"
+
+#include <shardsweep/policy.hpp>
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+namespace shardsweep::config {
+namespace {
+
+constexpr std::size_t most_expression_bytes = 4096;
+constexpr std::size_t most_excludes = 1000;
+constexpr std::int64_t most_train_steps = 1'000'000;
+constexpr std::int64_t most_repeats = 1000;
+
+/// An expression or its reason: may be folded over lines, ends without one.
+Result<std::string> read_sentence(const YamlNode& node, std::string_view what) {
+  SHARDSWEEP_ASSIGN(auto text, read_text(node, what, most_expression_bytes, Lines::many));
+  while (!text.empty() && (text.back() == '\n' || text.back() == ' '))
+    text.pop_back();
+  return text;
+}
+
+std::optional<ExcludeRule> read_exclude(const YamlNode& node, Mistakes& mistakes) {
+  ExcludeRule rule;
+  rule.position = position_of(node);
+  const auto* when = &node;
+  if (node.kind == YamlNode::Kind::map) {
+    check_keys(node, "an exclusion", keys_of("exclude"), mistakes);
+    when = need(node, "an exclusion", "when", mistakes);
+    if (const auto* why = find(node, "why"))
+      mistakes.assign(rule.why, *why, read_sentence(*why, "why"));
+  } else if (node.kind != YamlNode::Kind::scalar) {
+    mistakes.add(node, fault_at(node, fmt::format("expected an expression or {{when: ..., why: "
+                                                  "...}} in 'exclude', got {}",
+                                                  describe(node))));
+    return std::nullopt;
+  }
+  if (when == nullptr || !mistakes.assign(rule.when, *when, read_sentence(*when, "when")))
+    return std::nullopt;
+  if (rule.when.empty())
+    mistakes.add(*when,
+                 fault_at(*when, "the expression is empty; write one or remove the entry"));
+  return rule;
+}
+
+Result<Outcome> read_rule_outcome(const YamlNode& node) {
+  std::string known;
+  for (const Outcome outcome : log_rule_outcomes) {
+    if (node.kind == YamlNode::Kind::scalar && node.text == name(outcome)) return outcome;
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", name(outcome));
+  }
+  return refuse(node,
+                fmt::format("expected one of {} for 'outcome', got {}", known, describe(node)));
+}
+
+Result<std::string> read_pattern(const YamlNode& node) {
+  SHARDSWEEP_ASSIGN(auto pattern, read_text(node, "pattern", most_pattern_bytes));
+  if (pattern.find_first_not_of("* ") == std::string::npos)
+    return refuse(
+        node, "this pattern fits every line; write text of the line, with * where it varies");
+  return pattern;
+}
+
+std::optional<LogRule> read_rule(const YamlNode& node, Mistakes& mistakes) {
+  constexpr std::string_view what = "a rule";
+  if (!mistakes.take(node, expect_map(node, what))) return std::nullopt;
+  const auto before = mistakes.count();
+  check_keys(node, what, keys_of("classify"), mistakes);
+  LogRule rule;
+  if (const auto* name = need(node, what, "name", mistakes))
+    mistakes.assign(rule.name, *name, read_name(*name, "name"));
+  if (const auto* pattern = need(node, what, "pattern", mistakes))
+    mistakes.assign(rule.pattern, *pattern, read_pattern(*pattern));
+  if (const auto* outcome = need(node, what, "outcome", mistakes))
+    mistakes.assign(rule.outcome, *outcome, read_rule_outcome(*outcome));
+  if (mistakes.count() > before) return std::nullopt;
+  return rule;
+}
+
+std::string out_of_range(std::string_view text, const PolicyField& field, bool low,
+                         const std::string& bound) {
+  return fmt::format("{} is {} than {}, the {} of '{}'", in_quotes(text), low ? "less" : "more",
+                     bound, low ? "minimum" : "maximum", field.key);
+}
+
+Result<double> read_policy_real(const YamlNode& node, const PolicyField& field) {
+  const bool seconds = field.unit == PolicyUnit::seconds;
+  SHARDSWEEP_ASSIGN(
+      const auto value,
+      read_real(node, field.key, seconds ? "a duration such as 15min" : "a number of hours",
+                seconds ? parse_duration : parse_real));
+  const auto text = [&](double bound) {
+    return seconds ? duration_text(bound) : fmt::format("{}", bound);
+  };
+  if (value < field.minimum)
+    return refuse(node, out_of_range(node.text, field, true, text(field.minimum)));
+  if (value > field.maximum)
+    return refuse(node, out_of_range(node.text, field, false, text(field.maximum)));
+  return value;
+}
+
+Result<std::int64_t> read_policy_integer(const YamlNode& node, const PolicyField& field) {
+  const Range range{std::llround(field.minimum), std::llround(field.maximum), field.key};
+  return field.unit == PolicyUnit::bytes ? read_bytes(node, range) : read_count(node, range);
+}
+
+/// "50%"
+Result<std::int64_t> read_percent(const YamlNode& node, const PolicyField& field) {
+  SHARDSWEEP_ASSIGN(const auto text, read_text(node, field.key));
+  std::int64_t value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  const bool plain = error == std::errc() && stop + 1 == end && *stop == '%' && text[0] != '0';
+  if (!plain || value < std::llround(field.minimum) || value > std::llround(field.maximum)) {
+    return refuse(node,
+                  fmt::format("expected a share such as 50% for '{}', from {}% to {}%, got {}",
+                              field.key, field.minimum, field.maximum, describe(node)));
+  }
+  return value;
+}
+
+Result<std::int64_t> read_word(const YamlNode& node, const PolicyField& field) {
+  const auto words = words_of(field.unit);
+  for (std::size_t at = 0; at < words.size(); ++at) {
+    if (node.kind == YamlNode::Kind::scalar && node.text == words[at])
+      return static_cast<std::int64_t>(at);
+  }
+  return refuse(node, fmt::format("expected {} for '{}', got {}", fmt::join(words, " or "),
+                                  field.key, describe(node)));
+}
+
+Result<void> read_hours(const YamlNode& node, OpeningHours& into) {
+  SHARDSWEEP_ASSIGN(const auto text, read_text(node, hours_key));
+  auto hours = parse_opening_hours(text);
+  if (!hours) return refuse(node, hours.error());
+  into = std::move(*hours);
+  return {};
+}
+
+Result<void> read_policy_field(const YamlNode& node, const PolicyField& field, Policy& into) {
+  const bool is_word = !words_of(field.unit).empty();
+  if (field.unit == PolicyUnit::percent || is_word) {
+    SHARDSWEEP_ASSIGN(into.*std::get<std::int64_t Policy::*>(field.member),
+                      is_word ? read_word(node, field) : read_percent(node, field));
+    return {};
+  }
+  if (const auto* real = std::get_if<double Policy::*>(&field.member)) {
+    SHARDSWEEP_ASSIGN(into.**real, read_policy_real(node, field));
+  } else {
+    const auto integer = std::get<std::int64_t Policy::*>(field.member);
+    SHARDSWEEP_ASSIGN(into.*integer, read_policy_integer(node, field));
+  }
+  return {};
+}
+
+void read_policy_section(const YamlNode& map, std::string_view section, Policy& into,
+                         Mistakes& mistakes) {
+  const auto what = fmt::format("'{}'", section);
+  if (!mistakes.take(map, expect_map(map, what))) return;
+  std::vector<std::string_view> keys;
+  for (const auto& field : policy_fields()) {
+    if (field.section == section) keys.push_back(field.key);
+  }
+  if (section == hours_section) keys.push_back(hours_key);
+  check_keys(map, what, keys, mistakes);
+  for (const auto& field : policy_fields()) {
+    const auto* node = field.section == section ? find(map, field.key) : nullptr;
+    if (node != nullptr) mistakes.take(*node, read_policy_field(*node, field, into));
+  }
+  const auto* hours = section == hours_section ? find(map, hours_key) : nullptr;
+  if (hours != nullptr) mistakes.take(*hours, read_hours(*hours, into.hours));
+}
+
+}  // namespace
+
+void SweepReader::read_trial_settings(const YamlNode& root) {
+  if (const auto* list = find(root, "exclude")) read_excludes(*list);
+  if (const auto* map = find(root, "measure")) read_measure(*map);
+  if (const auto* runner = find(root, "runner")) read_runner(*runner);
+  if (const auto* map = find(root, "env")) sweep_.env = read_environment(*map, mistakes_);
+  if (const auto* list = find(root, "classify")) read_rules(*list);
+  if (const auto* map = find(root, "search")) read_search(*map);
+  read_policy(root);
+}
+
+void SweepReader::read_rules(const YamlNode& list) {
+  if (!mistakes_.take(list, expect_list(list, "'classify'"))) return;
+  if (list.items.size() > most_log_rules) {
+    const auto& item = *list.items[most_log_rules];
+    mistakes_.add(item, fault_at(item, "more than 100 rules in 'classify'"));
+    return;
+  }
+  for (const auto& item : list.items) {
+    auto rule = read_rule(*item, mistakes_);
+    if (!rule) continue;
+    for (const LogRule& other : sweep_.rules) {
+      if (other.name == rule->name)
+        mistakes_.add(*item, fault_at(*item, fmt::format("two rules have the name {}",
+                                                         in_quotes(rule->name))));
+    }
+    sweep_.rules.push_back(*std::move(rule));
+  }
+}
+
+void SweepReader::read_excludes(const YamlNode& list) {
+  if (!mistakes_.take(list, expect_list(list, "'exclude'"))) return;
+  if (list.items.size() > most_excludes) {
+    const auto& item = *list.items[most_excludes];
+    mistakes_.add(item, fault_at(item, "more than 1000 exclusions"));
+    return;
+  }
+  for (const auto& item : list.items) {
+    auto rule = read_exclude(*item, mistakes_);
+    if (rule) sweep_.excludes.push_back(*std::move(rule));
+  }
+}
+
+void SweepReader::read_measure(const YamlNode& map) {
+  if (!mistakes_.take(map, expect_map(map, "'measure'"))) return;
+  check_keys(map, "'measure'", keys_of("measure"), mistakes_);
+  const auto read = [&](std::int32_t& into, const Range& range) {
+    const auto* node = find(map, range.what);
+    if (node == nullptr) return;
+    const auto count = mistakes_.take(*node, read_count(*node, range));
+    if (count) into = static_cast<std::int32_t>(*count);
+  };
+  read(sweep_.measure.warmup, {0, most_train_steps, "warmup"});
+  read(sweep_.measure.steps, {1, most_train_steps, "steps"});
+  read(sweep_.measure.repeats, {1, most_repeats, "repeats"});
+}
+
+void SweepReader::read_policy(const YamlNode& root) {
+  for (const auto section : policy_sections()) {
+    if (const auto* map = find(root, section))
+      read_policy_section(*map, section, sweep_.policy, mistakes_);
+  }
+}
+
+}  // namespace shardsweep::config

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fleet/control.hpp"
+
+#include "fleet/alive.hpp"
+#include "fleet/nodes.hpp"
+#include "fleet/trial_change.hpp"
+#include "plan/grid.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace shardsweep {
+namespace {
+
+// Probes count down from -1, one for an allocation.
+constexpr AttemptId first_control = -1'000'000'000'000;
+
+const ControlRow* find(const World& world, AllocationId allocation, ControlTime time) {
+  const auto found = std::find_if(
+      world.controls.begin(), world.controls.end(),
+      [&](const ControlRow& row) { return row.allocation == allocation && row.time == time; });
+  return found == world.controls.end() ? nullptr : &*found;
+}
+
+/// One of the two things that a control measures.
+struct Figure {
+  std::string_view name;
+  double ControlRow::*value;
+  double ControlRow::*ratio;
+};
+constexpr std::array<Figure, 2> figures{
+    {{"layout", &ControlRow::tokens_per_s, &ControlRow::ratio},
+     {"network probe", &ControlRow::busbw_bytes_per_s, &ControlRow::network_ratio}}};
+
+bool is_like(const ControlRow& one, const ControlRow& other, const Figure& figure) {
+  return one.sweep == other.sweep && one.nodes == other.nodes && one.*figure.value > 0;
+}
+
+std::vector<double> values_like(const World& world, const ControlRow& row,
+                                const Figure& figure) {
+  std::vector<double> values;
+  for (const ControlRow& one : world.controls) {
+    if (is_like(one, row, figure)) values.push_back(one.*figure.value);
+  }
+  std::sort(values.begin(), values.end());
+  return values;
+}
+
+double median_of_sorted(const std::vector<double>& sorted) {
+  const std::size_t middle = sorted.size() / 2;
+  return sorted.size() % 2 == 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
+}
+
+/// Layouts differ by some percent, networks by several times.
+bool is_beyond(const Figure& figure, double ratio, const Policy& policy) {
+  if (figure.value == &ControlRow::tokens_per_s)
+    return std::abs(ratio - 1) * 100 > static_cast<double>(policy.control_tolerance);
+  return std::max(ratio, 1 / ratio) > policy.network_factor;
+}
+
+/// How many allocations' figures this one's is beyond; none: it is not, or they are too few.
+std::optional<std::int64_t> off_among(const World& world, const Policy& policy,
+                                      const ControlRow& row, const Figure& figure) {
+  if (row.*figure.value <= 0 || !is_beyond(figure, row.*figure.ratio, policy))
+    return std::nullopt;
+  const auto known = static_cast<std::int64_t>(values_like(world, row, figure).size());
+  return known < policy.control_least ? std::nullopt : std::optional(known);
+}
+
+/// Each control moves the median, and by it the ratio of all others.
+void put_ratios(World& world, const ControlRow& fresh, const Figure& figure,
+                std::vector<ControlRow*>& moved) {
+  const auto values = values_like(world, fresh, figure);
+  if (values.empty()) return;
+  const double usual = median_of_sorted(values);
+  for (ControlRow& row : world.controls) {
+    if (!is_like(row, fresh, figure)) continue;
+    const double ratio = row.*figure.value / usual;
+    if (ratio == row.*figure.ratio) continue;
+    row.*figure.ratio = ratio;
+    if (std::find(moved.begin(), moved.end(), &row) == moved.end()) moved.push_back(&row);
+  }
+}
+
+/// From its start on all slots; a daemon that has not seen the start counts from the claim.
+double gpu_seconds_of(const AllocationRow& allocation, ControlTime time, Timestamp now) {
+  Timestamp since = allocation.control_since;
+  if (since == 0 && time == ControlTime::start) since = allocation.claimed_at;
+  if (since == 0) return 0;
+  const double seconds = std::max(0.0, static_cast<double>(now - since) * 1e-6);
+  return seconds * allocation.nodes * allocation.slots_per_node;
+}
+
+/// Marked, and measured once more while its trial may be tried again.
+void doubt(Fold fold, const Policy& policy, const AttemptRow& attempt, const std::string& why) {
+  const auto found = fold.world.trials.find(attempt.trial);
+  if (found == fold.world.trials.end() || attempt.revoked) return;
+  TrialRow& trial = found->second;
+  const bool stands = trial.state == State::ended && trial.outcome == Outcome::completed &&
+                      trial.attempts == attempt.number;
+  if (!stands) return;
+  fold.changes.emplace_back(MarkMeasurement{attempt.id});
+  if (++trial.charged <= policy.retry_on_trial && !trial.hidden) {
+    plan_again(trial);
+  }
+  fold.changes.emplace_back(trial_change(trial, why));
+}
+
+void give_up(Fold fold, const Policy& policy, AllocationRow& allocation,
+             const std::string& why) {
+  allocation.draining = true;
+  fold.changes.emplace_back(PutAllocation{.row = allocation});
+  fold.changes.emplace_back(AddEvent{.at = fold.now,
+                                     .sweep = allocation.sweep,
+                                     .allocation = allocation.id,
+                                     .kind = "control off",
+                                     .detail = why});
+  for (const auto& [id, attempt] : fold.world.attempts) {
+    if (attempt.allocation == allocation.id && attempt.state == State::ended)
+      doubt(fold, policy, attempt, why);
+  }
+  const auto nodes = fold.world.nodes_of.find(allocation.id);
+  if (nodes == fold.world.nodes_of.end()) return;
+  for (const std::string& node : std::vector<std::string>(nodes->second))
+    add_evidence(fold, node, {.at = fold.now, .kind = "control", .detail = why});
+}
+
+Result<Point> layout_point(const SweepSpec& sweep, PartialPoint control, std::int32_t nodes) {
+  SweepSpec alone = sweep;
+  alone.axes.clear();
+  alone.zips.clear();
+  alone.measure.repeats = 1;
+  control.settings.push_back(
+      {find_axis("gpus"), false, {std::int64_t{nodes} * sweep.cluster.gpus_per_node}});
+  alone.points = {std::move(control)};
+  SHARDSWEEP_ASSIGN(const Grid grid, Grid::make(alone));
+  GridPoint at;
+  grid.read(0, at);
+  const Layout& layout = at.point.layout;
+  if (at.gap != Gap::none || layout.world() != at.point.gpus) {
+    return fault(FaultKind::invalid_input,
+                 fmt::format("the control's layout does not fit {} ranks and the global batch",
+                             at.point.gpus));
+  }
+  return at.point;
+}
+
+}  // namespace
+
+AttemptId control_attempt(const AllocationRow& allocation, ControlTime time) {
+  return first_control - 2 * allocation.id - static_cast<AttemptId>(time);
+}
+
+std::optional<ControlTime> control_time(const AllocationRow& allocation, AttemptId attempt) {
+  for (const ControlTime time : {ControlTime::start, ControlTime::end}) {
+    if (attempt == control_attempt(allocation, time)) return time;
+  }
+  return std::nullopt;
+}
+
+Result<Control> control_of(const SweepSpec& sweep, const std::optional<Point>& example,
+                           std::int32_t nodes) {
+  const std::int32_t slots = sweep.cluster.gpus_per_node;
+  const auto& layout = sweep.control.layout;
+  Control control{sweep, {}};
+  if (sweep.control.probes_network(nodes, slots)) {
+    auto& args = control.sweep.runner.args;
+    args.emplace_back("--network-probe");
+    args.emplace_back(layout ? "first" : "alone");
+  }
+  if (layout) {
+    SHARDSWEEP_ASSIGN(control.point, layout_point(sweep, *layout, nodes));
+    return control;
+  }
+  if (!example)
+    return fault(FaultKind::invalid_input,
+                 "the sweep has no trial with a model for the control");
+  control.point = *example;
+  control.point.nodes = nodes;
+  control.point.gpus = nodes * slots;
+  control.point.layout = {};
+  control.point.layout.dp = control.point.gpus;
+  return control;
+}
+
+std::optional<ControlTime> control_due(const World& world, const AllocationRow& allocation) {
+  const bool dead = allocation.said_bye || allocation.job_state == JobState::ended ||
+                    allocation.state == State::ended;
+  if (dead || !allocation.probe_of.empty() || !is_active(world, allocation.sweep))
+    return std::nullopt;
+  const ControlRow* const first = find(world, allocation.id, ControlTime::start);
+  if (first == nullptr)
+    return allocation.draining ? std::nullopt : std::optional(ControlTime::start);
+  const bool last_is_due = allocation.draining && allocation.claimed_at != 0 &&
+                           first->measured() &&
+                           find(world, allocation.id, ControlTime::end) == nullptr &&
+                           !holds_node_out(world, allocation.id);
+  if (!last_is_due) return std::nullopt;
+  bool any = false;
+  for (const auto& [id, attempt] : world.attempts) {
+    if (attempt.allocation != allocation.id) continue;
+    if (attempt.state != State::ended) return std::nullopt;
+    any = any || !attempt.revoked;
+  }
+  return any ? std::optional(ControlTime::end) : std::nullopt;
+}
+
+void take_control(Fold fold, const Policy& policy, AllocationRow& allocation, ControlTime time,
+                  const ControlFigures& measured, const std::string& cause) {
+  if (find(fold.world, allocation.id, time) != nullptr) return;
+  fold.world.controls.push_back({.allocation = allocation.id,
+                                 .sweep = allocation.sweep,
+                                 .nodes = allocation.nodes,
+                                 .time = time,
+                                 .tokens_per_s = measured.tokens_per_s,
+                                 .busbw_bytes_per_s = measured.busbw_bytes_per_s,
+                                 .gpu_seconds = gpu_seconds_of(allocation, time, fold.now),
+                                 .cause = cause,
+                                 .at = fold.now});
+  allocation.control_since = 0;
+  ControlRow& row = fold.world.controls.back();
+  std::vector<ControlRow*> moved{&row};
+  for (const Figure& figure : figures) {
+    if (row.*figure.value > 0) put_ratios(fold.world, row, figure, moved);
+  }
+  for (const ControlRow* const each : moved)
+    fold.changes.emplace_back(PutControl{*each});
+  for (const Figure& figure : figures) {
+    const auto known = off_among(fold.world, policy, row, figure);
+    if (!known) continue;
+    const std::string why = fmt::format(
+        "the control's {} at the {} reached {:.2f} of the median of {} allocations with as "
+        "many nodes",
+        figure.name, control_time_words.at(static_cast<std::size_t>(time)), row.*figure.ratio,
+        *known);
+    return give_up(fold, policy, allocation, why);
+  }
+}
+
+bool control_is_off(const World& world, const Policy& policy, AllocationId allocation) {
+  return std::any_of(world.controls.begin(), world.controls.end(), [&](const ControlRow& row) {
+    return row.allocation == allocation &&
+           std::any_of(figures.begin(), figures.end(), [&](const Figure& figure) {
+             return off_among(world, policy, row, figure).has_value();
+           });
+  });
+}
+
+}  // namespace shardsweep

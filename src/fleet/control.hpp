@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// The control of a sweep: a probe of the network between all ranks, a fixed layout, or both,
+// that every allocation runs first and last. What it makes of them tells whether the
+// allocation's other numbers can be held against those of others. Pure.
+//
+//   claimed ──► control ──► attempts … ──► no more work ──► control ──► drained
+//                  │                                           │
+//                  └── beyond the tolerance: drained, what it has measured is marked and
+//                      measured once more elsewhere ───────────┘
+#pragma once
+
+#include "fleet/fold.hpp"
+
+#include <shardsweep/policy.hpp>
+#include <shardsweep/result.hpp>
+#include <shardsweep/sweep.hpp>
+#include <shardsweep/world.hpp>
+
+#include <optional>
+#include <string>
+
+namespace shardsweep {
+
+/// The number by which a lead knows a control: no attempt and no probe has one like it.
+[[nodiscard]] AttemptId control_attempt(const AllocationRow& allocation, ControlTime time);
+/// Which control of this allocation has that number; none: it is something else's.
+[[nodiscard]] std::optional<ControlTime> control_time(const AllocationRow& allocation,
+                                                      AttemptId attempt);
+
+/// What a control runs.
+struct Control {
+  SweepSpec sweep;
+  Point point;
+};
+/// On all slots of `nodes` nodes. `example`: any trial of the sweep; a network probe alone
+/// names its model. A fault where the numbers of the control's layout don't divide.
+[[nodiscard]] Result<Control> control_of(const SweepSpec& sweep,
+                                         const std::optional<Point>& example,
+                                         std::int32_t nodes);
+
+/// The control to be run now in an allocation of a sweep that asks for one: the first before
+/// anything else, the last when it has measured something and gets no more work.
+[[nodiscard]] std::optional<ControlTime> control_due(const World& world,
+                                                     const AllocationRow& allocation);
+
+/// What a control has measured; 0: it has not.
+struct ControlFigures {
+  double tokens_per_s = 0;
+  double busbw_bytes_per_s = 0;
+};
+
+/// A control has ended. Ratios are those to the median of the sweep's controls on as many
+/// nodes. Where one is beyond its tolerance, and there are policy.control_least of them, its
+/// allocation is given up.
+void take_control(Fold fold, const Policy& policy, AllocationRow& allocation, ControlTime time,
+                  const ControlFigures& figures, const std::string& cause);
+
+/// What is measured in this allocation is not to be believed.
+[[nodiscard]] bool control_is_off(const World& world, const Policy& policy,
+                                  AllocationId allocation);
+
+}  // namespace shardsweep

@@ -1,0 +1,594 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fleet/decide.hpp"
+
+#include "fleet/alive.hpp"
+#include "fleet/control.hpp"
+#include "fleet/fold.hpp"
+#include "fleet/nodes.hpp"
+#include "fleet/starts.hpp"
+#include "fleet/trial_change.hpp"
+#include "search/sweep_search.hpp"
+#include "slurm/words/array.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <set>
+#include <utility>
+
+namespace shardsweep {
+namespace {
+
+/// Assigned and not ended at once, whatever they are predicted to take: each is a folder and a
+/// few writes, and what is assigned can only be taken back one by one.
+constexpr std::int64_t most_open = 64;
+
+/// 48 bits: with 32 of them a collision is likely among 10^5 allocations, and a token is
+/// unique.
+constexpr int token_digits = 12;
+
+/// Prolog, srun and node agents, before the lead can start anything.
+constexpr double start_s = 120;
+
+void put(std::vector<Change>& changes, const TrialRow& row, std::string cause) {
+  changes.emplace_back(trial_change(row, std::move(cause)));
+}
+
+/// `kind` of the event: skipped by a rule, or spared by a search. Its detail is the cause, or
+/// `detail` where that is given.
+void skip(TrialRow& trial, Timestamp now, std::vector<Change>& changes, std::string cause,
+          std::string_view kind = "skipped", std::string detail = "") {
+  changes.emplace_back(end_trial(trial, {.outcome = Outcome::skipped, .cause = cause}));
+  changes.emplace_back(
+      AddEvent{.at = now,
+               .sweep = trial.sweep,
+               .trial = trial.id,
+               .kind = std::string(kind),
+               .detail = detail.empty() ? std::move(cause) : std::move(detail)});
+}
+
+/// The smallest micro-batch that ran out of memory, by sweep and lane.
+using OomByLane = std::map<std::pair<SweepId, std::string>, const TrialRow*>;
+
+OomByLane out_of_memory(const World& world) {
+  OomByLane smallest;
+  for (const auto& [id, trial] : world.trials) {
+    if (trial.outcome != Outcome::oom) continue;
+    auto& entry = smallest[{trial.sweep, trial.lane}];
+    if (entry == nullptr || trial.micro_batch < entry->micro_batch) entry = &trial;
+  }
+  return smallest;
+}
+
+/// Named rule: after an OOM every larger micro-batch of the same lane ends skipped.
+void skip_after_oom(World& world, const DecideInput& input, std::vector<Change>& changes) {
+  const OomByLane smallest = out_of_memory(world);
+  if (smallest.empty()) return;
+  for (auto& [id, trial] : world.trials) {
+    if (trial.state != State::planned) continue;
+    const auto facts = input.sweeps.find(trial.sweep);
+    if (facts != input.sweeps.end() && !facts->second.skip_larger_after_oom) continue;
+    const auto found = smallest.find({trial.sweep, trial.lane});
+    if (found == smallest.end() || trial.micro_batch <= found->second->micro_batch) continue;
+    skip(trial, input.now, changes,
+         fmt::format("micro_batch {} ran out of memory ({})", found->second->micro_batch,
+                     found->second->slug));
+  }
+}
+
+/// Trials that wait to be assigned, in order, by sweep.
+std::map<SweepId, std::vector<TrialRow*>> waiting_trials(World& world) {
+  std::map<SweepId, std::vector<TrialRow*>> waiting;
+  for (auto& [id, trial] : world.trials) {
+    if (trial.state == State::planned && !trial.hidden) waiting[trial.sweep].push_back(&trial);
+  }
+  for (auto& [sweep, trials] : waiting) {
+    std::stable_sort(trials.begin(), trials.end(), [](const TrialRow* a, const TrialRow* b) {
+      return a->position < b->position;
+    });
+  }
+  return waiting;
+}
+
+bool takes_work(const AllocationRow& row) {
+  return live(row) && row.probe_of.empty() && !row.draining && !row.said_bye &&
+         row.job_state != JobState::ended;
+}
+
+bool local_machine_busy(const World& world) {
+  return std::any_of(world.allocations.begin(), world.allocations.end(), [](const auto& entry) {
+    return live(entry.second) && entry.second.backend == "local";
+  });
+}
+
+std::int32_t node_count(const TrialRow& trial) {
+  return std::max(1, trial.nodes);
+}
+
+bool budget_spent(const SweepFacts& facts) {
+  return facts.policy.max_gpu_hours > 0 && facts.gpu_hours_used >= facts.policy.max_gpu_hours;
+}
+
+class Decider {
+ public:
+  Decider(World& world, const DecideInput& input, std::vector<Change>& changes)
+      : world_(world),
+        input_(input),
+        changes_(changes),
+        manners_(world, input.sweeps, {input.now, input.week_minute, input.week_second}),
+        waiting_(waiting_trials(world)) {}
+
+  void run() {
+    for (SweepRow& sweep : world_.sweeps) {
+      const auto facts = input_.sweeps.find(sweep.id);
+      if (facts == input_.sweeps.end() || sweep.state != SweepState::active) continue;
+      if (budget_spent(facts->second)) {
+        stop_for_budget(sweep, facts->second);
+        continue;
+      }
+      search(sweep.id);
+      send_home(sweep.id, facts->second);
+      held_.clear();
+      judge_nodes({world_, input_.now, changes_}, facts->second.policy);
+      if (facts->second.backend == "local" && pause_unwell(sweep)) continue;
+      drain_unwell(sweep.id);
+      probe_nodes(sweep, facts->second);
+      make_allocations(sweep, facts->second);
+      if (held_ != sweep.held) {
+        sweep.held = held_;
+        changes_.emplace_back(stored(sweep));
+      }
+      for (auto& [id, allocation] : world_.allocations) {
+        if (allocation.sweep == sweep.id && takes_work(allocation)) {
+          assign_ahead(allocation, facts->second.policy);
+        }
+      }
+    }
+    drain_idle();
+  }
+
+ private:
+  std::vector<TrialRow*>& waiting(SweepId sweep) { return waiting_[sweep]; }
+
+  void stop_for_budget(const SweepRow& sweep, const SweepFacts& facts) {
+    for (TrialRow* trial : waiting(sweep.id)) {
+      changes_.emplace_back(end_trial(
+          *trial, {.outcome = Outcome::cancelled,
+                   .cause = fmt::format("The sweep has used its limits.max_gpu_hours ({:g}).",
+                                        facts.policy.max_gpu_hours),
+                   .cancelled_by = CancelledBy::budget}));
+    }
+    waiting(sweep.id).clear();
+  }
+
+  /// What a search had spared waits again where measurements contradict it. A row that is not
+  /// in the world stays as it is until the daemon has read it.
+  void reopen(SweepSearch& search, std::vector<TrialRow*>& trials) {
+    for (const auto id : search.to_reopen()) {
+      const auto found = world_.trials.find(id);
+      if (found == world_.trials.end() || found->second.hidden) continue;
+      auto& trial = found->second;
+      if (trial.outcome != Outcome::skipped) continue;
+      trial.state = State::planned;
+      trial.outcome.reset();
+      put(changes_, trial, "");
+      changes_.emplace_back(
+          AddEvent{.at = input_.now,
+                   .sweep = trial.sweep,
+                   .trial = trial.id,
+                   .kind = "reopened",
+                   .detail = "Search continues: a later measurement contradicts its stop."});
+      trials.push_back(&trial);
+    }
+  }
+
+  /// Puts what waits into the order that the sweep's search asks for; what it rules out ends.
+  void search(SweepId sweep) {
+    const auto found = input_.searches.find(sweep);
+    if (found == input_.searches.end()) return;
+    found->second->hear(world_, changes_);
+    auto& trials = waiting(sweep);
+    reopen(*found->second, trials);
+    const auto advice = found->second->advise({trials.begin(), trials.end()});
+    for (const auto& one : advice.skip) {
+      auto& trial = world_.trials.at(one.trial);
+      if (one.after_oom_of == 0) {
+        skip(trial, input_.now, changes_, one.cause, spared_event, one.of_cell);
+        continue;
+      }
+      const auto other = world_.trials.find(one.after_oom_of);
+      skip(trial, input_.now, changes_,
+           fmt::format("{} {}, which ran out of memory.", one.cause,
+                       other == world_.trials.end() ? fmt::format("trial {}", one.after_oom_of)
+                                                    : other->second.slug));
+    }
+    std::erase_if(trials, [](const TrialRow* trial) { return trial->state == State::ended; });
+    std::vector<std::pair<std::int64_t, TrialRow*>> ranked;
+    ranked.reserve(trials.size());
+    for (auto* trial : trials) {
+      const auto at = advice.rank.find(trial->id);
+      ranked.emplace_back(at == advice.rank.end() ? 0 : at->second, trial);
+    }
+    std::stable_sort(ranked.begin(), ranked.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::transform(ranked.begin(), ranked.end(), trials.begin(),
+                   [](const auto& one) { return one.second; });
+  }
+  [[nodiscard]] bool is_searched(SweepId sweep) const {
+    return input_.searches.contains(sweep);
+  }
+
+  /// There is no other machine: going on would measure what is wrong with this one.
+  bool pause_unwell(SweepRow& sweep) {
+    const auto here = world_.nodes.find(std::string(local_node));
+    if (here == world_.nodes.end() || here->second.state == NodeState::trusted) return false;
+    sweep.state = SweepState::paused;
+    changes_.emplace_back(stored(sweep));
+    changes_.emplace_back(AddEvent{
+        .at = input_.now,
+        .sweep = sweep.id,
+        .kind = "paused",
+        .detail = fmt::format("paused: this machine is unhealthy: {}. Repair it, then run "
+                              "'shardsweep nodes --clear {}' and 'shardsweep resume'.",
+                              here->second.reason, local_node)});
+    return true;
+  }
+
+  void drain_unwell(SweepId sweep) {
+    for (auto& [id, allocation] : world_.allocations) {
+      if (allocation.sweep != sweep || !takes_work(allocation)) continue;
+      if (!holds_node_out(world_, id)) continue;
+      allocation.draining = true;
+      changes_.emplace_back(PutAllocation{.row = allocation});
+    }
+  }
+
+  /// While there is work that a node could do again.
+  void probe_nodes(const SweepRow& sweep, const SweepFacts& facts) {
+    if (facts.backend == "local") return;
+    for (auto& [name, node] : world_.nodes) {
+      const bool due = node.state == NodeState::quarantined && node.until <= input_.now;
+      const double needed_s = needed_time_s(facts.policy.probe_limit_s, facts.policy);
+      if (!due || name == local_node || waiting(sweep.id).empty()) continue;
+      if (manners_.refuses(facts, 1, needed_s)) continue;
+      node.state = NodeState::probation;
+      node.since = input_.now;
+      changes_.emplace_back(SetNode{node});
+      AllocationRow row = new_allocation(sweep, facts, 1, input_.random_hex(token_digits));
+      row.probe_of = name;
+      row.time_limit_s = manners_.time_within_hours(
+          facts, wall_time_s(0, facts.policy.probe_limit_s, facts.policy), needed_s);
+      row.deadline = manners_.closes_at(facts);
+      changes_.emplace_back(PutAllocation{.row = row});
+      world_.allocations.emplace(row.id, std::move(row));
+    }
+    if (waiting(sweep.id).empty()) give_up_probes(sweep.id);
+  }
+
+  /// Nobody waits for the node any more.
+  void give_up_probes(SweepId sweep) {
+    for (auto& [id, allocation] : world_.allocations) {
+      const bool idle = allocation.sweep == sweep && live(allocation) &&
+                        !allocation.probe_of.empty() && !allocation.draining &&
+                        allocation.claimed_at == 0;
+      if (!idle || any_open(sweep)) continue;
+      allocation.draining = true;
+      changes_.emplace_back(PutAllocation{.row = allocation});
+    }
+  }
+  bool any_open(SweepId sweep) const {
+    return std::any_of(world_.trials.begin(), world_.trials.end(), [&](const auto& entry) {
+      return entry.second.sweep == sweep && entry.second.state != State::ended &&
+             !entry.second.hidden;
+    });
+  }
+
+  /// One machine is one allocation; a cluster gives one per node count and more where the work
+  /// is worth it, small ones first: they start sooner, and a large one that waits for its
+  /// nodes holds none of them up.
+  void make_allocations(const SweepRow& sweep, const SweepFacts& facts) {
+    if (waiting(sweep.id).empty()) return;
+    if (facts.backend == "local") {
+      const bool room = !local_machine_busy(world_) && within_limits(sweep.id, facts, 1);
+      Demand one{.nodes = node_count(*waiting(sweep.id).front())};
+      one.longest_s = waiting(sweep.id).front()->predicted_s;
+      if (room && is_welcome(facts, one))
+        make_allocation(sweep, facts, one, input_.random_hex(token_digits));
+      return;
+    }
+    for (Demand demand : demands(sweep.id)) {
+      // A search learns from one trial before it chooses the next.
+      demand.allocations = is_searched(sweep.id) ? 1 : wanted_allocations(demand, facts.policy);
+      std::string array;
+      for (std::int64_t made = 0;
+           demand.live < demand.allocations && within_limits(sweep.id, facts, demand.nodes) &&
+           is_welcome(facts, demand);
+           ++made) {
+        make_allocation(sweep, facts, demand, next_token(facts.policy, made, array));
+        ++demand.live;
+      }
+    }
+  }
+
+  /// Work for one node count.
+  struct Demand {
+    std::int32_t nodes = 1;
+    double predicted_s = 0;        ///< of what waits and of what is assigned and not over
+    double longest_s = 0;          ///< of one of them
+    std::int64_t trials = 0;       ///< the same
+    std::int64_t live = 0;         ///< allocations that take such work
+    std::int64_t allocations = 1;  ///< that there should be
+  };
+
+  /// The first reason against one more allocation is what `status` shows.
+  bool is_welcome(const SweepFacts& facts, const Demand& demand) {
+    const auto why =
+        manners_.refuses(facts, demand.nodes, needed_time_s(demand.longest_s, facts.policy));
+    if (why && held_.empty()) held_ = *why;
+    return !why;
+  }
+
+  void send_home(SweepId sweep, const SweepFacts& facts) {
+    for (auto& [id, allocation] : world_.allocations) {
+      if (allocation.sweep != sweep || !takes_work(allocation) ||
+          !manners_.sends_home(facts, allocation)) {
+        continue;
+      }
+      allocation.draining = true;
+      changes_.emplace_back(PutAllocation{.row = allocation});
+    }
+  }
+
+  std::vector<Demand> demands(SweepId sweep) {
+    std::map<std::int32_t, Demand> by_nodes;
+    for (const TrialRow* trial : waiting(sweep)) {
+      Demand& demand = by_nodes[node_count(*trial)];
+      add(*trial, demand);
+    }
+    std::vector<Demand> demands;
+    for (auto& [nodes, demand] : by_nodes) {
+      demand.nodes = nodes;
+      add_live(sweep, demand);
+      demands.push_back(demand);
+    }
+    return demands;
+  }
+
+  static void add(const TrialRow& trial, Demand& demand) {
+    demand.predicted_s += trial.predicted_s;
+    demand.longest_s = std::max(demand.longest_s, trial.predicted_s);
+    ++demand.trials;
+  }
+
+  void add_live(SweepId sweep, Demand& demand) const {
+    for (const auto& [id, allocation] : world_.allocations) {
+      if (allocation.sweep != sweep || allocation.nodes != demand.nodes ||
+          !takes_work(allocation)) {
+        continue;
+      }
+      ++demand.live;
+      for (const AttemptId attempt : open_attempts(world_, id)) {
+        add(world_.trials.at(world_.attempts.at(attempt).trial), demand);
+      }
+    }
+  }
+
+  static std::int64_t wanted_allocations(const Demand& demand, const Policy& policy) {
+    if (policy.lane_length > 0) {
+      return (demand.trials + policy.lane_length - 1) / policy.lane_length;
+    }
+    const double lanes = demand.predicted_s / std::max(policy.lane_ahead_s, 1.0);
+    // Never more than there are trials: a long one fills a lane by itself.
+    const auto wanted = static_cast<std::int64_t>(std::ceil(std::min(lanes, 1e6)));
+    return std::clamp<std::int64_t>(wanted, 1, std::max<std::int64_t>(1, demand.trials));
+  }
+
+  [[nodiscard]] bool within_limits(SweepId sweep, const SweepFacts& facts,
+                                   std::int32_t nodes) const {
+    constexpr std::int64_t default_allocations = 4;
+    const Policy& policy = facts.policy;
+    const std::int64_t most = policy.max_allocations > 0 ? policy.max_allocations
+                              : facts.backend == "local" ? 1
+                                                         : default_allocations;
+    std::int64_t live_count = 0;
+    std::int64_t pending = 0;
+    std::int64_t nodes_held = 0;
+    for (const auto& [id, row] : world_.allocations) {
+      if (row.sweep != sweep || !live(row) || !row.probe_of.empty()) continue;
+      ++live_count;
+      nodes_held += row.nodes;
+      if (row.claimed_at == 0 && row.job_state != JobState::running) ++pending;
+    }
+    return live_count < most && (policy.max_pending == 0 || pending < policy.max_pending) &&
+           (policy.max_nodes == 0 || nodes_held + nodes <= policy.max_nodes);
+  }
+
+  AllocationRow new_allocation(const SweepRow& sweep, const SweepFacts& facts,
+                               std::int32_t nodes, std::string token) {
+    AllocationRow row;
+    row.id = world_.next_allocation++;
+    row.sweep = sweep.id;
+    row.token = std::move(token);
+    row.nodes = nodes;
+    row.job_name = job_name_of(sweep.name, row.nodes, row.token);
+    row.dir = input_.allocation_dir(row.token);
+    row.backend = facts.backend;
+    row.slots_per_node = facts.slots_per_node;
+    row.created_at = input_.now;
+    return row;
+  }
+
+  /// What is made in one go for the same node count asks Slurm for the same: it can be an
+  /// array.
+  std::string next_token(const Policy& policy, std::int64_t made, std::string& array) {
+    if (policy.lane_array <= 1) return input_.random_hex(token_digits);
+    const std::int64_t index = made % policy.lane_array;
+    if (index == 0) array = input_.random_hex(token_digits);
+    return slurm::element_token(array, index);
+  }
+
+  void make_allocation(const SweepRow& sweep, const SweepFacts& facts, const Demand& demand,
+                       std::string token) {
+    AllocationRow row = new_allocation(sweep, facts, demand.nodes, std::move(token));
+    row.time_limit_s = wall_time_s(demand.predicted_s / static_cast<double>(demand.allocations),
+                                   demand.longest_s, facts.policy);
+    row.time_limit_s = manners_.time_within_hours(
+        facts, row.time_limit_s, needed_time_s(demand.longest_s, facts.policy));
+    if (facts.backend != "local") row.deadline = manners_.closes_at(facts);
+    changes_.emplace_back(PutAllocation{.row = row});
+    world_.allocations.emplace(row.id, std::move(row));
+  }
+
+  void assign_ahead(const AllocationRow& allocation, const Policy& policy) {
+    double ahead = 0;
+    std::int64_t assigned = 0;
+    std::int64_t open = 0;
+    for (const auto& [id, attempt] : world_.attempts) {
+      if (attempt.allocation != allocation.id) continue;
+      ++assigned;
+      if (attempt.state == State::ended) continue;
+      ++open;
+      ahead += world_.trials.at(attempt.trial).predicted_s;
+    }
+    auto& trials = waiting(allocation.sweep);
+    auto next = trials.begin();
+    const auto most = is_searched(allocation.sweep)
+                          ? std::min(most_open, input_.most_open_in_search)
+                          : most_open;
+    while (next != trials.end() && ahead <= policy.lane_ahead_s && open < most &&
+           !is_full(assigned, policy)) {
+      TrialRow* trial = *next;
+      if (node_count(*trial) != allocation.nodes) {
+        ++next;
+        continue;
+      }
+      assign(*trial, allocation);
+      ahead += trial->predicted_s;
+      ++assigned;
+      ++open;
+      next = trials.erase(next);
+      // What has been started counts against the search's limits before the next one is.
+      if (is_searched(allocation.sweep)) {
+        search(allocation.sweep);
+        next = trials.begin();
+      }
+    }
+  }
+
+  void assign(TrialRow& trial, const AllocationRow& allocation) {
+    AttemptRow attempt;
+    attempt.id = world_.next_attempt++;
+    attempt.trial = trial.id;
+    attempt.number = ++trial.attempts;
+    attempt.allocation = allocation.id;
+    attempt.nonce = input_.random_hex(32);
+    attempt.dir = input_.attempt_dir(trial, attempt.number);
+    trial.state = State::queued;
+    changes_.emplace_back(PutAttempt{.row = attempt});
+    put(changes_, trial, "");
+    world_.attempts.emplace(attempt.id, std::move(attempt));
+  }
+
+  /// An allocation without work is released at once.
+  void drain_idle() {
+    for (auto& [id, allocation] : world_.allocations) {
+      if (!takes_work(allocation) || !open_attempts(world_, id).empty()) continue;
+      if (active(allocation.sweep) && has_work_for(allocation) && !is_full(allocation))
+        continue;
+      allocation.draining = true;
+      changes_.emplace_back(PutAllocation{.row = allocation});
+    }
+  }
+
+  static bool is_full(std::int64_t assigned, const Policy& policy) {
+    return policy.lane_length > 0 && assigned >= policy.lane_length;
+  }
+  bool is_full(const AllocationRow& allocation) const {
+    const auto facts = input_.sweeps.find(allocation.sweep);
+    const auto assigned = std::count_if(
+        world_.attempts.begin(), world_.attempts.end(),
+        [&](const auto& entry) { return entry.second.allocation == allocation.id; });
+    return facts != input_.sweeps.end() && is_full(assigned, facts->second.policy);
+  }
+
+  bool has_work_for(const AllocationRow& allocation) const {
+    return std::any_of(world_.trials.begin(), world_.trials.end(), [&](const auto& entry) {
+      const TrialRow& trial = entry.second;
+      return trial.sweep == allocation.sweep && trial.state == State::planned &&
+             !trial.hidden && node_count(trial) == allocation.nodes;
+    });
+  }
+
+  bool active(SweepId id) const {
+    return std::any_of(world_.sweeps.begin(), world_.sweeps.end(), [&](const SweepRow& sweep) {
+      return sweep.id == id && sweep.state == SweepState::active;
+    });
+  }
+
+  World& world_;
+  const DecideInput& input_;
+  std::vector<Change>& changes_;
+  Manners manners_;
+  std::string held_;  ///< why the sweep that is looked at gets nothing more
+  std::map<SweepId, std::vector<TrialRow*>> waiting_;
+};
+
+std::optional<SweepState> state_of(const World& world, SweepId id) {
+  for (const SweepRow& sweep : world.sweeps) {
+    if (sweep.id == id) return sweep.state;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string job_name_of(const std::string& sweep, std::int32_t nodes,
+                        const std::string& token) {
+  return fmt::format("{}-n{}_{}", sweep.substr(0, 24), nodes, token);
+}
+
+double needed_time_s(double work_s, const Policy& policy) {
+  return work_s * policy.lane_time_margin + policy.grace_s + policy.lane_stop_before_end_s +
+         start_s;
+}
+
+double wall_time_s(double predicted_s, double longest_s, const Policy& policy) {
+  const double lane_s = std::clamp(needed_time_s(predicted_s, policy),
+                                   std::min(policy.lane_min_time_s, policy.lane_max_time_s),
+                                   policy.lane_max_time_s);
+  // A job that could not hold one of its attempts would be made again and again: beyond the
+  // limit there is room for that one, though none to start up slowly.
+  const double room_s = needed_time_s(longest_s, policy);
+  return std::max(lane_s, room_s <= policy.lane_max_time_s ? room_s : room_s - start_s);
+}
+
+void decide(World& world, const DecideInput& input, std::vector<Change>& changes) {
+  skip_after_oom(world, input, changes);
+  Decider(world, input, changes).run();
+}
+
+Orders orders_for(const World& world, const AllocationRow& allocation, bool controlled) {
+  Orders orders;
+  const auto state = state_of(world, allocation.sweep);
+  for (const AttemptId id : open_attempts(world, allocation.id)) {
+    const AttemptRow& attempt = world.attempts.at(id);
+    orders.assign.push_back(id);
+    const TrialRow& trial = world.trials.at(attempt.trial);
+    const bool unwanted =
+        attempt.revoked || trial.state == State::ended || state == SweepState::cancelled;
+    if (unwanted) {
+      orders.cancel.push_back(id);
+    } else if (attempt.state == State::queued &&
+               (trial.hidden || state == SweepState::paused)) {
+      orders.revoke.push_back(id);
+    }
+  }
+  orders.probe = !allocation.probe_of.empty() && !allocation.draining;
+  if (controlled) orders.control = control_due(world, allocation);
+  orders.drain = allocation.draining && !orders.control;
+  return orders;
+}
+
+}  // namespace shardsweep

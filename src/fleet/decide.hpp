@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// What to do next, from the world alone: pure, no effect. Decisions become changes of the world
+// (new rows, skipped trials); what has to be said to leads and scheduler follows from the rows
+// and is said again until it is true (daemon/act.hpp), so that a crash in between loses
+// nothing.
+#pragma once
+
+#include "fleet/site_limits.hpp"
+
+#include <shardsweep/policy.hpp>
+#include <shardsweep/world.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardsweep {
+
+class SweepSearch;
+
+/// Kind of the event of a trial that its search has found needless.
+inline constexpr std::string_view spared_event = "spared";
+
+struct DecideInput {
+  std::map<SweepId, SweepFacts> sweeps;
+  /// Of sweeps whose order or end depends on what they measure. What is in `changes` already is
+  /// told to them.
+  std::map<SweepId, SweepSearch*> searches{};
+  /// Attempts of theirs that an allocation holds at once: one runs, one waits so that no GPU
+  /// does.
+  std::int64_t most_open_in_search = 2;
+  Timestamp now = 0;
+  std::int32_t week_minute = 0;  ///< local, from Monday 00:00
+  std::int32_t week_second = 0;  ///< of that minute
+  /// Unpredictable and unique; gives tokens (8 hex digits) and nonces (32).
+  std::function<std::string(int digits)> random_hex;
+  std::function<std::string(const std::string& token)> allocation_dir;
+  std::function<std::string(const TrialRow& trial, int number)> attempt_dir;
+};
+
+/// Skips what the rules leave out, makes allocations and assigns attempts ahead. Appends to
+/// `changes` what it changes in `world`.
+void decide(World& world, const DecideInput& input, std::vector<Change>& changes);
+
+/// What is to be said to a lead, as it follows from the world.
+struct Orders {
+  std::vector<AttemptId> assign;  ///< in order
+  std::vector<AttemptId> revoke;
+  std::vector<AttemptId> cancel;
+  bool probe = false;                    ///< the short run that this allocation was made for
+  std::optional<ControlTime> control{};  ///< before `assign`
+  bool drain = false;
+};
+[[nodiscard]] Orders orders_for(const World& world, const AllocationRow& allocation,
+                                bool controlled = false);
+
+/// Readable, unique, at most 44 characters: the token comes last.
+[[nodiscard]] std::string job_name_of(const std::string& sweep, std::int32_t nodes,
+                                      const std::string& token);
+/// Wall time to ask for, in seconds, for attempts that are predicted to take `predicted_s` in
+/// all and the longest of them `longest_s`: room for that one there is whatever the limits.
+[[nodiscard]] double wall_time_s(double predicted_s, double longest_s, const Policy& policy);
+
+/// The same for one attempt alone, starting up included.
+[[nodiscard]] double needed_time_s(double work_s, const Policy& policy);
+
+}  // namespace shardsweep

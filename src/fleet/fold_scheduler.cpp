@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+// The scheduler's answers folded into the world.
+#include "fleet/allocation.hpp"
+#include "fleet/fold_rows.hpp"
+#include "fleet/nodes.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace shardsweep {
+namespace {
+
+AllocationRow* find_by_token(World& world, const std::string& token) {
+  for (auto& [id, row] : world.allocations) {
+    if (row.token == token) return &row;
+  }
+  return nullptr;
+}
+
+/// 15 s, 30 s, … 8 min: a limit that other jobs fill passes when they end.
+Timestamp back_off(std::int32_t deferrals) {
+  return Timestamp{15'000'000} << std::min(deferrals, 5);
+}
+
+/// Eight minutes for a limit that may be the job's own, five days for one that others fill.
+std::int32_t most_deferrals(const SubmitDeferred& event) {
+  return event.passes ? 900 : 5;
+}
+
+/// The scheduler has answered: what was not there before says nothing.
+void clear_missing(AllocationRow& row) {
+  row.missing = Missing::nothing;
+  row.missing_since = 0;
+}
+
+struct SchedulerFolder {
+  Fold fold;
+
+  /// What runs in it ends with it, which speaks against the lead's node once.
+  [[nodiscard]] bool will_blame_lead_node(const AllocationRow& row) const {
+    return !lead_node(fold.world, row.id).empty() &&
+           std::any_of(fold.world.attempts.begin(), fold.world.attempts.end(),
+                       [&](const auto& entry) {
+                         return entry.second.allocation == row.id &&
+                                entry.second.state == State::running;
+                       });
+  }
+
+  void operator()(const SubmitAccepted& event) const {
+    if (auto* row = find_by_token(fold.world, event.token)) {
+      row->submission = Submission::accepted;
+      row->deferrals = 0;
+      row->detail.clear();
+      clear_missing(*row);
+      // A late answer: another job of this token has the claim.
+      if (row->claimed_at == 0 || row->job_id.empty()) row->job_id = event.job_id;
+      put(fold, *row);
+      add_event(fold, {.allocation = row->id,
+                       .kind = "submitted",
+                       .detail = fmt::format("{} as {}", row->job_name, event.job_id)});
+    }
+  }
+  void operator()(const SubmitUnknown& event) const {
+    if (auto* row = find_by_token(fold.world, event.token)) {
+      row->submission = Submission::unknown;
+      row->detail = event.why;
+      clear_missing(*row);
+      put(fold, *row);
+      add_event(fold,
+                {.allocation = row->id, .kind = "submission unknown", .detail = event.why});
+    }
+  }
+  void operator()(const SubmitRefused& event) const {
+    if (auto* row = find_by_token(fold.world, event.token)) {
+      // A second submission was refused, the first one is there.
+      if (row->claimed_at != 0 || !row->job_id.empty()) return;
+      row->submission = Submission::refused;
+      row->end_reason = event.why;
+      row->job_state = JobState::ended;
+      put(fold, *row);
+      add_event(fold, {.allocation = row->id, .kind = "refused", .detail = event.why});
+      // It may be that there are too few nodes without those that are out.
+      if (row->probe_of.empty()) let_all_in(fold, "a job that excluded it was refused");
+    }
+  }
+  void operator()(const SubmitDeferred& event) const {
+    if (auto* row = find_by_token(fold.world, event.token)) {
+      if (row->deferrals >= most_deferrals(event))
+        return (*this)(SubmitRefused{
+            event.token, fmt::format("put off {} times: {}", row->deferrals, event.why)});
+      row->submit_after = fold.now + back_off(row->deferrals++);
+      row->detail = event.why;
+      clear_missing(*row);
+      put(fold, *row);
+      add_event(fold, {.allocation = row->id, .kind = "deferred", .detail = event.why});
+    }
+  }
+  void operator()(const JobDuplicate& event) const {
+    if (const auto* row = find_by_token(fold.world, event.token)) {
+      add_event(fold,
+                {.allocation = row->id,
+                 .kind = "duplicate",
+                 .detail = fmt::format("job {} has the same token: cancelled", event.job_id)});
+    }
+  }
+  void operator()(const JobSeen& event) const {
+    auto* row = find_by_token(fold.world, event.token);
+    if (row == nullptr) return;
+    // Asked before the claim, answered after it: no news of a job that has started.
+    if (event.state == JobState::pending && row->claimed_at != 0 && !event.after_claim) return;
+    const std::string detail =
+        event.advice.empty() ? event.detail : event.detail + ": " + event.advice;
+    const bool news = row->job_state != event.state || row->job_id != event.job_id ||
+                      row->submission != Submission::accepted || row->detail != detail ||
+                      row->missing != Missing::nothing;
+    if (!news) return;
+    clear_missing(*row);
+    if (event.state != JobState::running) {
+      row->running_since = 0;
+    } else if (row->running_since == 0) {
+      row->running_since = fold.now;
+    }
+    if (row->submission != Submission::accepted) {
+      add_event(fold, {.allocation = row->id,
+                       .kind = "adopted",
+                       .detail = fmt::format("found as {}", event.job_id)});
+    }
+    row->submission = Submission::accepted;
+    row->job_id = event.job_id;
+    row->job_state = event.state;
+    row->detail = detail;
+    if (event.state == JobState::ended) {
+      // A lead says that it got a signal, Slurm why it sent one.
+      const bool explains = event.outcome && !row->end_outcome;
+      if (row->end_reason.empty() || explains) row->end_reason = event.detail;
+      // With --no-kill a job ends so when its batch host is lost, which comes first.
+      if (explains && event.outcome == Outcome::node_failure && !will_blame_lead_node(*row))
+        add_evidence(fold, first_node(event.nodes),
+                     {.at = fold.now, .kind = "lost", .detail = event.detail});
+      if (!row->end_outcome) row->end_outcome = event.outcome;
+      row->own_cancel = event.own_cancel;
+    }
+    // It had started: Slurm has put it back, against --no-requeue. It is not started again.
+    if (event.state == JobState::pending && event.after_claim && !row->end_outcome) {
+      row->end_outcome = Outcome::preempted;
+      row->end_reason = "put back into the queue: " + event.detail;
+    }
+    put(fold, *row);
+  }
+  void operator()(const JobMissed& event) const {
+    auto* row = find_by_token(fold.world, event.token);
+    if (row == nullptr || row->missing == event.what) return;
+    row->missing = event.what;
+    row->missing_since = fold.now;
+    put(fold, *row);
+  }
+  void operator()(const JobNotSeen& event) const {
+    if (auto* row = find_by_token(fold.world, event.token)) {
+      // The lead's own lines outrank a list without its job: the list may be stale or filtered,
+      // and the job may have been renamed.
+      if (is_heard(*row, fold.now)) return;
+      clear_missing(*row);
+      // Not there is no success: what it ran is decided by its files (fold_gone). One that has
+      // not started is submitted again (submit_again): a controller that dies forgets what it
+      // accepted in its last seconds, and gives the id to another job.
+      row->job_state = JobState::ended;
+      if (row->claimed_at == 0) {
+        row->submission = Submission::unknown;
+        row->job_id.clear();
+      }
+      if (row->end_reason.empty()) row->end_reason = "its job no longer exists";
+      put(fold, *row);
+    }
+  }
+  void operator()(const SiteSeen&) const {}  // of the site, not of the world
+  void operator()(const LookFailed& event) const {
+    add_event(fold, {.kind = "look failed", .detail = event.why});
+  }
+};
+
+}  // namespace
+
+void submit_again(Fold fold, AllocationRow& row) {
+  row.submission = Submission::committed;
+  row.job_state = JobState::unknown;
+  row.end_reason.clear();
+  ++row.resubmissions;
+  put(fold, row);
+  add_event(fold, {.allocation = row.id,
+                   .kind = "submitted again",
+                   .detail = "no job with its token exists"});
+}
+
+void fold_scheduler(Fold fold, const SchedulerEvent& event) {
+  std::visit(SchedulerFolder{fold}, event);
+}
+
+}  // namespace shardsweep

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fleet/nodes.hpp"
+
+#include "fleet/stragglers.hpp"
+#include "text/node_list.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <set>
+#include <utility>
+
+namespace shardsweep {
+namespace {
+
+constexpr std::array<std::string_view, 6> against_node{"silent", "lost",   "hardware",
+                                                       "dirty",  "failed", "control"};
+constexpr std::string_view suspect = "suspect";
+// Beyond it a node is nobody's to wait for.
+constexpr double longest_quarantine_s = 86400;
+constexpr std::size_t most_evidence = 100;  // kept in memory per node
+
+Timestamp microseconds(double seconds) {
+  return static_cast<Timestamp>(std::llround(seconds * 1e6));
+}
+
+/// On this machine agents die when its user ends them, and no other machine takes over: only
+/// what says that the machine itself is unwell counts.
+bool counts_here(const std::string& node, std::string_view kind) {
+  if (node == local_node) return kind == "hardware" || kind == "dirty";
+  return speaks_against_node(kind);
+}
+
+struct Weight {
+  std::int64_t failures = 0;
+  std::int64_t suspicions = 0;  ///< distinct trials
+  std::string last{};
+};
+
+Weight weigh(const NodeRow& node, const Policy& policy, Timestamp now) {
+  Weight weight;
+  const bool slow_counts = static_cast<SlowNodes>(policy.slow_nodes) == SlowNodes::exclude;
+  std::set<TrialId> trials;
+  for (const NodeCharge& one : node.evidence) {
+    if (one.at < now - microseconds(policy.remember_s)) continue;
+    const bool failure =
+        counts_here(node.node, one.kind) || (slow_counts && one.kind == slow_node);
+    if (failure) ++weight.failures;
+    if (one.kind == suspect && node.node != local_node) trials.insert(one.trial);
+    if (failure || one.kind == suspect)
+      weight.last = fmt::format("{}: {}", one.kind, one.detail);
+  }
+  weight.suspicions = static_cast<std::int64_t>(trials.size());
+  return weight;
+}
+
+bool is_enough(const Weight& weight, const Policy& policy) {
+  return weight.failures >= policy.quarantine_after ||
+         weight.suspicions >= policy.suspect_after;
+}
+
+void set_state(Fold fold, NodeRow& node, NodeState state, const std::string& reason) {
+  node.state = state;
+  node.since = fold.now;
+  node.reason = reason;
+  fold.changes.emplace_back(SetNode{node});
+  fold.changes.emplace_back(AddEvent{
+      .at = fold.now,
+      .kind = fmt::format("node {}", node_state_words[static_cast<std::size_t>(state)]),
+      .detail = fmt::format("{}: {}", node.node, reason)});
+}
+
+void quarantine(Fold fold, NodeRow& node, const Policy& policy, const std::string& reason) {
+  const double factor = std::ldexp(1.0, std::min(node.failed_probes, 20));
+  node.until =
+      fold.now + microseconds(std::min(policy.probe_after_s * factor,
+                                       std::max(longest_quarantine_s, policy.probe_after_s)));
+  set_state(fold, node, NodeState::quarantined, reason);
+}
+
+/// Trusted again: what spoke against it is over.
+void trust(Fold fold, NodeRow& node, const std::string& reason) {
+  node.evidence.clear();
+  node.failed_probes = 0;
+  node.until = 0;
+  fold.changes.emplace_back(ForgetEvidence{.node = node.node});
+  set_state(fold, node, NodeState::trusted, reason);
+}
+
+}  // namespace
+
+bool speaks_against_node(std::string_view kind) {
+  return std::find(against_node.begin(), against_node.end(), kind) != against_node.end();
+}
+
+std::string evidence_kind(Outcome outcome, const std::string& source) {
+  switch (outcome) {
+    case Outcome::node_failure:
+      return source == "log" ? "hardware" : "failed";
+    case Outcome::hung:
+    case Outcome::comm_error:
+    case Outcome::crashed:
+      return std::string(name(outcome));
+    default:
+      return "";
+  }
+}
+
+void add_evidence(Fold fold, const std::string& node, NodeCharge evidence) {
+  if (node.empty()) return;
+  NodeRow& row = fold.world.nodes[node];
+  row.node = node;
+  if (row.evidence.size() >= most_evidence) row.evidence.erase(row.evidence.begin());
+  row.evidence.push_back(evidence);
+  fold.changes.emplace_back(AddNodeEvidence{node, std::move(evidence)});
+}
+
+void suspect_others(Fold fold, const AttemptRow& attempt) {
+  const auto here = fold.world.nodes_of.find(attempt.allocation);
+  // Where it ran is not known: nothing can be concluded.
+  if (here == fold.world.nodes_of.end()) return;
+  std::vector<std::pair<std::string, std::string>> suspects;
+  for (const auto& [name, node] : fold.world.nodes) {
+    const bool was_here =
+        std::find(here->second.begin(), here->second.end(), name) != here->second.end();
+    for (const NodeCharge& one : node.evidence) {
+      const bool fits = one.trial == attempt.trial && one.kind != suspect &&
+                        !is_pace(one.kind) && !speaks_against_node(one.kind);
+      if (was_here || !fits) continue;
+      suspects.emplace_back(name, one.kind);
+      break;
+    }
+  }
+  for (const auto& [name, kind] : suspects) {
+    add_evidence(fold, name,
+                 {.at = fold.now,
+                  .kind = std::string(suspect),
+                  .trial = attempt.trial,
+                  .attempt = attempt.id,
+                  .detail = fmt::format("{} here, measured elsewhere", kind)});
+  }
+}
+
+std::vector<std::string> nodes_failed_under(const World& world, TrialId trial) {
+  std::vector<std::string> nodes;
+  for (const auto& [name, node] : world.nodes) {
+    const bool failed =
+        std::any_of(node.evidence.begin(), node.evidence.end(), [&](const NodeCharge& one) {
+          return one.trial == trial && speaks_against_node(one.kind);
+        });
+    if (failed) nodes.push_back(name);
+  }
+  return nodes;
+}
+
+void acquit_nodes(Fold fold, const Policy& policy, TrialId trial) {
+  for (auto& [name, node] : fold.world.nodes) {
+    const auto removed = std::erase_if(
+        node.evidence, [trial](const NodeCharge& one) { return one.trial == trial; });
+    if (removed == 0) continue;
+    fold.changes.emplace_back(ForgetEvidence{name, trial});
+    const bool held = is_enough(weigh(node, policy, fold.now), policy);
+    if (node.state == NodeState::quarantined && !held)
+      trust(fold, node, "let back in: the layout that failed on it is to blame");
+  }
+}
+
+Probe probe_of(const SweepSpec& sweep, const Point& example) {
+  Probe probe{sweep, {}};
+  const std::int32_t slots = std::max(1, sweep.cluster.gpus_per_node);
+  probe.sweep.models = {{.name = "probe",
+                         .layers = 2,
+                         .hidden = 64,
+                         .ffn = 128,
+                         .heads = 4,
+                         .kv_heads = 2,
+                         .vocab = 256}};
+  probe.sweep.measure = {.warmup = 1, .steps = 5, .repeats = 1};
+  probe.sweep.policy.attempt_limit_s = sweep.policy.probe_limit_s;
+  // Flags of shardbench's own may be meant to fail.
+  if (sweep.runner.is_shardbench()) probe.sweep.runner.args.clear();
+  probe.point.nodes = 1;
+  probe.point.gpus = slots;
+  probe.point.layout.dp = slots;
+  probe.point.seq_len = 32;
+  probe.point.dtype = example.dtype;
+  probe.point.vars = example.vars;
+  return probe;
+}
+
+void end_probe(Fold fold, const Policy& policy, const AllocationRow& allocation, bool passed,
+               const std::string& cause) {
+  const auto found = fold.world.nodes.find(allocation.probe_of);
+  if (found == fold.world.nodes.end()) return;
+  NodeRow& node = found->second;
+  if (node.state != NodeState::probation) return;  // somebody has cleared it
+  fold.changes.emplace_back(EndProbe{allocation.id, passed, cause, fold.now});
+  if (passed) return trust(fold, node, "let back in: a short run was measured on it");
+  ++node.failed_probes;
+  quarantine(fold, node, policy, "the short run failed: " + cause);
+}
+
+void put_off_probe(Fold fold, const AllocationRow& allocation) {
+  const auto found = fold.world.nodes.find(allocation.probe_of);
+  if (found == fold.world.nodes.end()) return;
+  NodeRow& node = found->second;
+  if (node.state != NodeState::probation) return;
+  node.state = NodeState::quarantined;
+  node.until = fold.now;
+  fold.changes.emplace_back(SetNode{node});
+}
+
+bool probe_is_due(const World& world, Timestamp now) {
+  const bool due =
+      std::any_of(world.nodes.begin(), world.nodes.end(), [now](const auto& entry) {
+        const NodeRow& node = entry.second;
+        return node.state == NodeState::quarantined && node.until <= now &&
+               node.node != local_node;
+      });
+  return due && std::any_of(world.trials.begin(), world.trials.end(), [](const auto& entry) {
+           return entry.second.state == State::planned && !entry.second.hidden;
+         });
+}
+
+void let_all_in(Fold fold, const std::string& why) {
+  for (auto& [name, node] : fold.world.nodes) {
+    if (node.state != NodeState::trusted) trust(fold, node, "let back in: " + why);
+  }
+}
+
+void clear_node(Fold fold, NodeRow& node, const std::string& who) {
+  trust(fold, node, "cleared by " + who);
+}
+
+void judge_nodes(Fold fold, const Policy& policy) {
+  auto out = static_cast<std::int64_t>(nodes_out(fold.world).size());
+  for (auto& [name, node] : fold.world.nodes) {
+    if (node.state != NodeState::trusted || out >= policy.most_out) continue;
+    const Weight weight = weigh(node, policy, fold.now);
+    if (!is_enough(weight, policy)) continue;
+    quarantine(fold, node, policy, weight.last);
+    ++out;
+  }
+}
+
+std::vector<std::string> nodes_out(const World& world) {
+  std::vector<std::string> out;
+  for (const auto& [name, node] : world.nodes) {
+    if (node.state != NodeState::trusted) out.push_back(name);
+  }
+  return out;
+}
+
+bool holds_node_out(const World& world, AllocationId allocation) {
+  const auto held = world.nodes_of.find(allocation);
+  if (held == world.nodes_of.end()) return false;
+  return std::any_of(held->second.begin(), held->second.end(), [&](const std::string& name) {
+    const auto node = world.nodes.find(name);
+    return node != world.nodes.end() && node->second.state != NodeState::trusted;
+  });
+}
+
+std::string lead_node(const World& world, AllocationId allocation) {
+  const auto node = world.lead_nodes.find(allocation);
+  return node == world.lead_nodes.end() ? "" : node->second;
+}
+
+std::string first_node(std::string_view slurm_list) {
+  const auto nodes = nodes_in(slurm_list);
+  return nodes.empty() ? "" : nodes.front();
+}
+
+}  // namespace shardsweep

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ledger of nodes: what speaks against each, who is excluded for it, and how one comes
+// back. Pure: rows in, changed rows out.
+//
+//   trusted ──evidence──► quarantined ──probe_after──► probation ──probe passed──► trusted
+//                              ▲                            │
+//                              └──── twice as long ─────────┘ probe failed
+#pragma once
+
+#include "fleet/fold.hpp"
+
+#include <shardsweep/policy.hpp>
+#include <shardsweep/sweep.hpp>
+#include <shardsweep/world.hpp>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardsweep {
+
+/// What this machine's node agent calls itself (`launch: local`).
+inline constexpr std::string_view local_node = "local";
+
+/// Speaks against the node, whatever ran there: `silent` and `lost` (no word of it, Slurm gave
+/// it up), `hardware` (the GPU or its driver says so), `dirty` (what was left on it can't be
+/// cleaned), `failed` (nothing could be started), `control` (the reference layout ran beyond
+/// its tolerance).
+[[nodiscard]] bool speaks_against_node(std::string_view kind);
+
+/// The kind of evidence that an attempt's outcome is against the node of its first cause;
+/// empty: none.
+[[nodiscard]] std::string evidence_kind(Outcome outcome, const std::string& source);
+
+/// Adds what speaks against a node; an unnamed one is nobody's.
+void add_evidence(Fold fold, const std::string& node, NodeCharge evidence);
+
+/// An attempt has been measured: nodes on which its trial failed before, and which were not
+/// among those that measured it, are suspects.
+void suspect_others(Fold fold, const AttemptRow& attempt);
+
+/// The distinct nodes that have failed under one trial.
+[[nodiscard]] std::vector<std::string> nodes_failed_under(const World& world, TrialId trial);
+/// The trial is to blame: what it has left on nodes counts no more, and a node that is out for
+/// that alone comes back.
+void acquit_nodes(Fold fold, const Policy& policy, TrialId trial);
+
+/// The number by which a lead knows a probe: no attempt has a negative one.
+[[nodiscard]] inline AttemptId probe_attempt(const AllocationRow& allocation) {
+  return -allocation.id;
+}
+/// What a probe runs in place of a sweep's trial: a model of toy size over all slots of one
+/// node, with the sweep's runner, dtype and environment.
+struct Probe {
+  SweepSpec sweep;
+  Point point;
+};
+[[nodiscard]] Probe probe_of(const SweepSpec& sweep, const Point& example);
+
+/// A probe is over; `cause` says why it has failed.
+void end_probe(Fold fold, const Policy& policy, const AllocationRow& allocation, bool passed,
+               const std::string& cause);
+
+/// Nobody waits for the node any more, so the probe was not run: it is due again.
+void put_off_probe(Fold fold, const AllocationRow& allocation);
+/// True where a node is to be tried again, and there is work that it could do.
+[[nodiscard]] bool probe_is_due(const World& world, Timestamp now);
+
+/// Slurm has no nodes for a job without those that are excluded: they come back, all of them.
+void let_all_in(Fold fold, const std::string& why);
+/// As a user asked.
+void clear_node(Fold fold, NodeRow& node, const std::string& who);
+
+/// Excludes nodes with enough evidence, within policy.most_out.
+void judge_nodes(Fold fold, const Policy& policy);
+
+/// Nodes that new allocations must not get, by name.
+[[nodiscard]] std::vector<std::string> nodes_out(const World& world);
+/// True where an allocation holds a node that is out: it gets no more work.
+[[nodiscard]] bool holds_node_out(const World& world, AllocationId allocation);
+
+/// The node of an allocation's lead; empty: it has not said so.
+[[nodiscard]] std::string lead_node(const World& world, AllocationId allocation);
+
+/// Of a list as Slurm writes it: the batch host comes first. Empty where it names none.
+[[nodiscard]] std::string first_node(std::string_view slurm_list);
+
+}  // namespace shardsweep

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fleet/notices.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace shardsweep {
+namespace {
+
+double elapsed_s(Timestamp from, Timestamp to) {
+  return static_cast<double>(to - from) * 1e-6;
+}
+
+std::string name_of(const World& world, SweepId id) {
+  for (const SweepRow& sweep : world.sweeps) {
+    if (sweep.id == id) return sweep.name;
+  }
+  return "";
+}
+
+bool has_open_trials(const World& world, SweepId id) {
+  return std::any_of(world.trials.begin(), world.trials.end(), [id](const auto& entry) {
+    const TrialRow& trial = entry.second;
+    return trial.sweep == id && !trial.hidden && trial.state != State::ended;
+  });
+}
+
+/// Waiting in a queue takes what it takes; only what has nodes can stand still.
+bool holds_nodes(const World& world, SweepId id) {
+  return std::any_of(
+      world.allocations.begin(), world.allocations.end(), [id](const auto& entry) {
+        const AllocationRow& row = entry.second;
+        return row.sweep == id && row.state != State::ended && row.claimed_at != 0;
+      });
+}
+
+}  // namespace
+
+void Watcher::see(const World& world, const std::vector<Change>& committed, Timestamp now) {
+  for (const Change& change : committed) {
+    if (const auto* attempt = std::get_if<PutAttempt>(&change)) {
+      const auto trial = world.trials.find(attempt->row.trial);
+      if (trial != world.trials.end()) progress_[trial->second.sweep] = now;
+    }
+    const auto* event = std::get_if<AddEvent>(&change);
+    if (event == nullptr) continue;
+    if (event->kind == "node quarantined")
+      notices_.push_back({NotifyEvent::node_quarantined, "", "node " + event->detail, now});
+    if (event->kind == "paused") {
+      const std::string name = name_of(world, event->sweep);
+      notices_.push_back(
+          {NotifyEvent::stalled, name, fmt::format("sweep '{}' {}", name, event->detail), now});
+    }
+  }
+  see_ends(world, now);
+}
+
+void Watcher::see_ends(const World& world, Timestamp now) {
+  for (const SweepRow& sweep : world.sweeps) {
+    if (has_open_trials(world, sweep.id)) {
+      open_.insert(sweep.id);
+    } else if (open_.erase(sweep.id) > 0) {
+      const bool cancelled = sweep.state == SweepState::cancelled;
+      notices_.push_back(
+          {NotifyEvent::sweep_ended, sweep.name,
+           fmt::format("sweep '{}' {}", sweep.name, cancelled ? "is cancelled" : "has ended"),
+           now});
+    }
+  }
+}
+
+void Watcher::look_failed(const std::string& why, Timestamp now) {
+  if (!blind_since_) blind_since_ = now;
+  blind_why_ = why;
+}
+
+void Watcher::look_succeeded(Timestamp now) {
+  if (std::exchange(blind_told_, false))
+    notices_.push_back({NotifyEvent::blind, "",
+                        fmt::format("the scheduler answers again after {:.0f} min",
+                                    elapsed_s(*blind_since_, now) / 60),
+                        now});
+  blind_since_.reset();
+}
+
+void Watcher::see_stalls(const World& world, const Policy& policy, Timestamp now) {
+  for (const SweepRow& sweep : world.sweeps) {
+    const bool runs = sweep.state == SweepState::active && open_.contains(sweep.id) &&
+                      holds_nodes(world, sweep.id);
+    if (!runs) {
+      progress_.erase(sweep.id);
+      stalled_.erase(sweep.id);
+      continue;
+    }
+    const Timestamp since = progress_.emplace(sweep.id, now).first->second;
+    if (elapsed_s(since, now) < policy.stall_s) {
+      stalled_.erase(sweep.id);
+    } else if (stalled_.insert(sweep.id).second) {
+      notices_.push_back(
+          {NotifyEvent::stalled, sweep.name,
+           fmt::format("sweep '{}' holds nodes, but no attempt started or ended for {:.0f} min",
+                       sweep.name, elapsed_s(since, now) / 60),
+           now});
+    }
+  }
+}
+
+void Watcher::see_blindness(const Policy& policy, Timestamp now) {
+  if (!blind_since_ || blind_told_) return;
+  const double blind_s = elapsed_s(*blind_since_, now);
+  if (blind_s < policy.blind_s) return;
+  blind_told_ = true;
+  notices_.push_back({NotifyEvent::blind, "",
+                      fmt::format("the scheduler has not answered for {:.0f} min: {}",
+                                  blind_s / 60, blind_why_),
+                      now});
+}
+
+std::vector<Notice> Watcher::take(const World& world, const Policy& policy, Timestamp now) {
+  see_stalls(world, policy, now);
+  see_blindness(policy, now);
+  return std::exchange(notices_, {});
+}
+
+}  // namespace shardsweep

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fleet/silence.hpp"
+
+#include "fleet/allocation.hpp"
+#include "fleet/nodes.hpp"
+
+#include <fmt/format.h>
+
+namespace shardsweep {
+namespace {
+
+double seconds_between(Timestamp from, Timestamp to) {
+  return static_cast<double>(to - from) * 1e-6;
+}
+
+/// Slurm has suspended it: nobody in it can speak, and all of it goes on later.
+bool is_suspended(const AllocationRow& row) {
+  return row.detail.starts_with("SUSPENDED") || row.detail.starts_with("STOPPED");
+}
+
+bool should_speak(const AllocationRow& row) {
+  return row.state == State::running && row.claimed_at != 0 && !row.said_bye &&
+         row.job_state == JobState::running && !row.end_outcome && !is_suspended(row);
+}
+
+}  // namespace
+
+void judge_silence(Fold fold, const Policy& policy, AllocationRow& allocation) {
+  // The login node's clock was set back: its times of the future count from now.
+  if (allocation.heard_at > fold.now) allocation.heard_at = fold.now;
+  if (allocation.quiet_since > fold.now) allocation.quiet_since = fold.now;
+  const double half_s = policy.lead_limit_s / 2;
+  const bool quiet = should_speak(allocation) && silence_s(allocation, fold.now) > half_s;
+  if (!quiet) {
+    if (allocation.quiet_since == 0) return;
+    allocation.quiet_since = 0;
+  } else if (allocation.quiet_since == 0) {
+    allocation.quiet_since = fold.now;
+  } else {
+    if (seconds_between(allocation.quiet_since, fold.now) <= half_s) return;
+    allocation.end_outcome = Outcome::node_failure;
+    const std::string node = lead_node(fold.world, allocation.id);
+    allocation.end_reason =
+        fmt::format("its lead{}{} wrote nothing for {:.0f} s, but its job still runs",
+                    node.empty() ? "" : " on ", node, silence_s(allocation, fold.now));
+    fold.changes.emplace_back(AddEvent{.at = fold.now,
+                                       .sweep = allocation.sweep,
+                                       .allocation = allocation.id,
+                                       .kind = "given up",
+                                       .detail = allocation.end_reason});
+  }
+  fold.changes.emplace_back(PutAllocation{.row = allocation});
+}
+
+bool is_given_up(const AllocationRow& allocation) {
+  return allocation.claimed_at != 0 && allocation.job_state == JobState::running &&
+         allocation.end_outcome == Outcome::node_failure;
+}
+
+}  // namespace shardsweep

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fleet/site_limits.hpp"
+
+#include "sweep/opening_hours.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace shardsweep {
+namespace {
+
+// Slurm counts whole minutes and needs one to start a job.
+constexpr double slack_s = 120;
+
+std::vector<std::string> words_of(const std::string& text) {
+  std::vector<std::string> words;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    if (end > begin) words.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return words;
+}
+
+/// A job may name several partitions: it starts in one of them.
+std::vector<std::string> partitions_of(const SweepFacts& facts, std::int32_t nodes) {
+  const std::string named = option_for(facts.partition, nodes);
+  return words_of(named.empty() ? facts.site.default_partition : named);
+}
+
+/// slurmrestd lists partitions from v0.0.40 on without saying which is the default one.
+std::string which_partition(std::string_view limit) {
+  return fmt::format(
+      "{}: Slurm does not say which partition is the default one. Name a partition in the site "
+      "file",
+      limit);
+}
+
+bool share_any(const std::vector<std::string>& a, const std::vector<std::string>& b) {
+  return std::any_of(a.begin(), a.end(), [&](const std::string& word) {
+    return std::find(b.begin(), b.end(), word) != b.end();
+  });
+}
+
+std::string account_of(const SweepFacts& facts, std::int32_t nodes) {
+  const std::string named = option_for(facts.account, nodes);
+  return named.empty() ? facts.site.default_account : named;
+}
+
+std::string qos_of(const SweepFacts& facts, std::int32_t nodes) {
+  const std::string named = option_for(facts.qos, nodes);
+  if (!named.empty()) return named;
+  const auto account = facts.site.accounts.find(account_of(facts, nodes));
+  return account == facts.site.accounts.end() ? "" : account->second.default_qos;
+}
+
+std::string jobs_text(std::int64_t count) {
+  return fmt::format("{} job{}", count, count == 1 ? "" : "s");
+}
+
+}  // namespace
+
+std::string option_for(const std::vector<SlurmValue>& values, std::int32_t nodes) {
+  for (const SlurmValue& value : values) {
+    if (value.from <= nodes && nodes <= value.to) return value.value;
+  }
+  return "";
+}
+
+/// Of the live allocations on a cluster for which `fits` holds, or of which it is not known:
+/// how many, or their nodes.
+template <class Fits>
+std::int64_t Manners::count(const Fits& fits, bool nodes) const {
+  std::int64_t sum = 0;
+  for (const auto& [id, row] : world_.allocations) {
+    if (row.state == State::ended || row.backend == "local") continue;
+    const auto facts = sweeps_.find(row.sweep);
+    if (facts != sweeps_.end() && !fits(facts->second, row.nodes)) continue;
+    sum += nodes ? row.nodes : 1;
+  }
+  return sum;
+}
+
+std::optional<std::string> Manners::refuses(const SweepFacts& facts, std::int32_t nodes,
+                                            double needed_s) const {
+  if (auto why = outside_hours(facts, needed_s)) return why;
+  if (facts.backend == "local") return std::nullopt;
+  if (facts.site_awaited) return "Slurm is being asked for its limits";
+  if (auto why = queue_is_full(facts, nodes)) return why;
+  if (auto why = share_is_used(facts, nodes)) return why;
+  return others_wait(facts, nodes);
+}
+
+std::optional<std::string> Manners::outside_hours(const SweepFacts& facts,
+                                                  double needed_s) const {
+  const OpeningHours& hours = facts.policy.hours;
+  if (hours.windows.empty()) return std::nullopt;
+  const std::int32_t opens = opens_in_min(hours, clock_.minute);
+  if (opens > 0) {
+    return fmt::format("outside limits.hours ({}): goes on {}", opening_hours_text(hours),
+                       week_time_text(clock_.minute + opens));
+  }
+  const std::int32_t open = open_for_min(hours, clock_.minute);
+  const double left_s = open * 60.0 - clock_.second;
+  if (open >= minutes_of_week || left_s >= needed_s + slack_s) return std::nullopt;
+  return fmt::format("limits.hours end {}: the remaining {:.0f} min are too short",
+                     week_time_text(clock_.minute + open), left_s / 60);
+}
+
+std::optional<std::string> Manners::queue_is_full(const SweepFacts& facts,
+                                                  std::int32_t nodes) const {
+  const std::string qos = qos_of(facts, nodes);
+  const std::string account = account_of(facts, nodes);
+  const auto by_qos = facts.site.most_jobs_by_qos.find(qos);
+  const auto by_account = facts.site.accounts.find(account);
+  // A QOS's own limit takes the place of the association's.
+  if (by_qos != facts.site.most_jobs_by_qos.end()) {
+    const auto same = [&](const SweepFacts& other, std::int32_t own) {
+      return qos_of(other, own) == qos;
+    };
+    if (count(same, false) < by_qos->second) return std::nullopt;
+    return fmt::format("Slurm allows you {} in the queue (QOS '{}'), and you have as many",
+                       jobs_text(by_qos->second), qos);
+  }
+  if (by_account == facts.site.accounts.end() || !by_account->second.most_jobs)
+    return std::nullopt;
+  const auto same = [&](const SweepFacts& other, std::int32_t own) {
+    return account_of(other, own) == account;
+  };
+  if (count(same, false) < *by_account->second.most_jobs) return std::nullopt;
+  return fmt::format("Slurm allows you {} in the queue (account '{}'), and you have as many",
+                     jobs_text(*by_account->second.most_jobs), account);
+}
+
+std::optional<std::string> Manners::share_is_used(const SweepFacts& facts,
+                                                  std::int32_t nodes) const {
+  const std::int64_t share = facts.policy.partition_share;
+  if (share >= 100) return std::nullopt;
+  if (!facts.site.partitions_known)
+    return "limits.partition_share: Slurm has not said how large its partitions are";
+  const auto partitions = partitions_of(facts, nodes);
+  if (partitions.empty()) return which_partition("limits.partition_share");
+  for (const std::string& name : partitions) {
+    const auto found = facts.site.partitions.find(name);
+    if (found == facts.site.partitions.end())
+      return fmt::format("limits.partition_share: Slurm names no partition '{}'", name);
+    const std::int64_t ours = found->second.nodes * share / 100;
+    if (nodes > ours) {
+      return fmt::format(
+          "limits.partition_share: {}% of the {} nodes of '{}' is {}, but a trial needs {}",
+          share, found->second.nodes, name, ours, nodes);
+    }
+    const auto same = [&](const SweepFacts& other, std::int32_t own) {
+      return share_any(partitions_of(other, own), {name});
+    };
+    if (const std::int64_t held = count(same, true); held + nodes > ours) {
+      return fmt::format(
+          "limits.partition_share: {} nodes of '{}' may be used and {} are requested already; "
+          "a trial needs {}",
+          ours, name, held, nodes);
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> Manners::others_wait(const SweepFacts& facts,
+                                                std::int32_t nodes) const {
+  if (static_cast<Yield>(facts.policy.yield) == Yield::never) return std::nullopt;
+  if (!facts.site.others_known)
+    return "limits.yield: Slurm has not said yet whether others wait";
+  const auto partitions = partitions_of(facts, nodes);
+  if (partitions.empty()) return which_partition("limits.yield");
+  for (const std::string& name : partitions) {
+    const auto found = facts.site.partitions.find(name);
+    if (found == facts.site.partitions.end() || found->second.others_waiting == 0) continue;
+    return fmt::format("limits.yield: {} of others {} for nodes of '{}'",
+                       jobs_text(found->second.others_waiting),
+                       found->second.others_waiting == 1 ? "waits" : "wait", name);
+  }
+  return std::nullopt;
+}
+
+bool Manners::sends_home(const SweepFacts& facts, const AllocationRow& row) const {
+  if (opens_in_min(facts.policy.hours, clock_.minute) > 0) return true;
+  // What still waits takes nothing from anybody, and keeps its place.
+  const bool runs = row.claimed_at != 0 && row.backend != "local";
+  return runs && static_cast<Yield>(facts.policy.yield) == Yield::drain &&
+         facts.site.others_known && !partitions_of(facts, row.nodes).empty() &&
+         others_wait(facts, row.nodes).has_value();
+}
+
+Timestamp Manners::closes_at(const SweepFacts& facts) const {
+  const OpeningHours& hours = facts.policy.hours;
+  const std::int32_t open = open_for_min(hours, clock_.minute);
+  if (hours.windows.empty() || open >= minutes_of_week) return 0;
+  return clock_.now + (std::int64_t{open} * 60 - clock_.second) * 1'000'000;
+}
+
+double Manners::time_within_hours(const SweepFacts& facts, double wanted_s,
+                                  double needed_s) const {
+  const Timestamp closes = closes_at(facts);
+  if (closes == 0) return wanted_s;
+  const double left_s = static_cast<double>(closes - clock_.now) / 1e6 - slack_s;
+  return std::min(wanted_s, std::max(needed_s, left_s / 2));
+}
+
+}  // namespace shardsweep

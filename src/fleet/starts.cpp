@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fleet/starts.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace shardsweep {
+namespace {
+
+/// No answer of the site to the job as it was asked for.
+bool says_nothing_of_the_job(Outcome outcome) {
+  return outcome == Outcome::node_failure || outcome == Outcome::preempted;
+}
+
+/// It waited until it could not have ended within its hours any more: Slurm calls that
+/// DEADLINE, and refuses one that comes so late.
+bool hours_went_by(const AllocationRow& allocation, Timestamp now) {
+  if (allocation.deadline == 0 || allocation.claimed_at != 0) return false;
+  return static_cast<double>(allocation.deadline - now) / 1e6 < allocation.time_limit_s + 60;
+}
+
+/// It was refused while it excluded nodes that have been let back in since: several jobs may
+/// have asked for the same impossible rest, and the next ones ask for all nodes.
+bool excluded_too_many(const AllocationRow& allocation, const World& world) {
+  if (allocation.submission != Submission::refused) return false;
+  return std::any_of(world.nodes.begin(), world.nodes.end(), [&](const auto& entry) {
+    return entry.second.state == NodeState::trusted &&
+           entry.second.since > allocation.created_at;
+  });
+}
+
+std::string reason(std::int64_t failures, const std::string& why, const std::string& log) {
+  return fmt::format("paused: {} allocation{} in a row failed, the last one {} (see {})",
+                     failures, failures == 1 ? "" : "s", why, log);
+}
+
+}  // namespace
+
+Start judge_start(const AllocationRow& allocation, const World& world, Timestamp now) {
+  if (allocation.started) return Start::began;
+  // One that was drained because nothing was left for it has failed at nothing; one that gave
+  // its work back has.
+  if (allocation.draining && !allocation.gave_back) return Start::unwanted;
+  if (hours_went_by(allocation, now)) return Start::unwanted;
+  if (excluded_too_many(allocation, world)) return Start::failed_node;
+  const bool elsewhere =
+      allocation.end_outcome && says_nothing_of_the_job(*allocation.end_outcome);
+  return elsewhere ? Start::failed_node : Start::failed;
+}
+
+SetSweep stored(const SweepRow& sweep) {
+  return {.id = sweep.id,
+          .state = sweep.state,
+          .failed_starts = sweep.failed_starts,
+          .failed_nodes = sweep.failed_nodes,
+          .held = sweep.held};
+}
+
+std::optional<std::string> count_start(Fold fold, const Policy& policy,
+                                       const AllocationRow& allocation, const std::string& why,
+                                       const std::string& log) {
+  const auto sweep =
+      std::find_if(fold.world.sweeps.begin(), fold.world.sweeps.end(),
+                   [&](const SweepRow& row) { return row.id == allocation.sweep; });
+  const Start start = judge_start(allocation, fold.world, fold.now);
+  if (sweep == fold.world.sweeps.end() || start == Start::unwanted) return std::nullopt;
+  const SetSweep before = stored(*sweep);
+  std::optional<std::string> paused;
+  if (start == Start::began) {
+    sweep->failed_starts = sweep->failed_nodes = 0;
+  } else {
+    std::int32_t& failures =
+        start == Start::failed ? sweep->failed_starts : sweep->failed_nodes;
+    const std::int64_t most =
+        start == Start::failed ? policy.retry_failed_starts : policy.retry_failed_nodes;
+    ++failures;
+    if (failures >= most && sweep->state == SweepState::active) {
+      paused = reason(failures, why, log);
+      sweep->state = SweepState::paused;
+      sweep->failed_starts = sweep->failed_nodes = 0;
+    }
+  }
+  if (stored(*sweep) == before) return std::nullopt;
+  fold.changes.emplace_back(stored(*sweep));
+  if (paused) {
+    fold.changes.emplace_back(
+        AddEvent{.at = fold.now, .sweep = sweep->id, .kind = "paused", .detail = *paused});
+  }
+  return paused;
+}
+
+}  // namespace shardsweep

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Allocations that end before they have started anything: a site that refuses them refuses the
+// next one too, and it would be made at once, for ever.
+#pragma once
+
+#include "fleet/fold.hpp"
+
+#include <shardsweep/policy.hpp>
+#include <shardsweep/world.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace shardsweep {
+
+enum class Start : std::uint8_t {
+  began,        ///< something has started in it
+  unwanted,     ///< it was released before: says nothing
+  failed,       ///< refused, held, ended by the site, or never got to its lead
+  failed_node,  ///< a node took it with it, or somebody with a better claim
+};
+
+/// How an allocation that is over has begun.
+[[nodiscard]] Start judge_start(const AllocationRow& allocation, const World& world,
+                                Timestamp now);
+
+/// Counts it in its sweep, which is paused where that was one too many: then the reason, with
+/// `log` as the file to look into.
+[[nodiscard]] std::optional<std::string> count_start(Fold fold, const Policy& policy,
+                                                     const AllocationRow& allocation,
+                                                     const std::string& why,
+                                                     const std::string& log);
+
+/// All that is stored of a sweep's state.
+[[nodiscard]] SetSweep stored(const SweepRow& sweep);
+
+}  // namespace shardsweep

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fleet/troubles.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+namespace shardsweep {
+namespace {
+
+bool is_of_rows(TroubleKind kind) {
+  return kind == TroubleKind::unanswered || kind == TroubleKind::deferred;
+}
+
+/// Accepted submissions have no trouble; ended allocations have none any more.
+std::optional<TroubleKind> trouble_of(const AllocationRow& row) {
+  if (row.state == State::ended || row.draining || row.claimed_at != 0) return std::nullopt;
+  if (row.submission == Submission::unknown) return TroubleKind::unanswered;
+  if (row.submission == Submission::committed && row.deferrals > 0)
+    return TroubleKind::deferred;
+  return std::nullopt;
+}
+
+const SweepRow* sweep_of(const World& world, SweepId id) {
+  const auto found = std::find_if(world.sweeps.begin(), world.sweeps.end(),
+                                  [id](const SweepRow& row) { return row.id == id; });
+  return found == world.sweeps.end() ? nullptr : &*found;
+}
+
+/// A paused sweep says its own reason.
+bool is_active(const World& world, const std::string& sweep) {
+  return std::any_of(world.sweeps.begin(), world.sweeps.end(), [&](const SweepRow& row) {
+    return row.name == sweep && row.state == SweepState::active;
+  });
+}
+
+}  // namespace
+
+TroubleKind trouble_of(StorageProblem problem) {
+  switch (problem) {
+    case StorageProblem::full:
+      return TroubleKind::disk_full;
+    case StorageProblem::read_only:
+      return TroubleKind::read_only;
+    case StorageProblem::denied:
+      return TroubleKind::no_permission;
+    case StorageProblem::gone:
+      return TroubleKind::folder_gone;
+    case StorageProblem::broken:
+      break;
+  }
+  return TroubleKind::disk_error;
+}
+
+bool is_storage(TroubleKind kind) {
+  return kind <= TroubleKind::disk_error;
+}
+
+Trouble* Troubles::find(TroubleKind kind, const std::string& where) {
+  const auto found = std::find_if(all_.begin(), all_.end(), [&](const Trouble& one) {
+    return one.kind == kind && one.where == where;
+  });
+  return found == all_.end() ? nullptr : &*found;
+}
+
+void Troubles::raise(TroubleKind kind, const std::string& where, const std::string& detail,
+                     Timestamp now) {
+  Trouble* known = find(kind, where);
+  if (known == nullptr) known = &all_.emplace_back(Trouble{kind, where, "", now, 0, 0});
+  known->detail = detail;
+  ++known->times;
+}
+
+void Troubles::clear(TroubleKind kind, const std::string& where) {
+  std::erase_if(all_,
+                [&](const Trouble& one) { return one.kind == kind && one.where == where; });
+}
+
+void Troubles::set_storage(const std::string& where, const std::optional<StorageFault>& fault,
+                           Timestamp now) {
+  std::erase_if(all_, [&](const Trouble& one) {
+    const bool still = fault && one.kind == trouble_of(fault->problem);
+    return is_storage(one.kind) && one.where == where && !still;
+  });
+  if (fault && find(trouble_of(fault->problem), where) == nullptr)
+    raise(trouble_of(fault->problem), where, fault->detail, now);
+}
+
+void Troubles::set_submissions(const World& world) {
+  std::erase_if(all_, [&](const Trouble& one) {
+    return is_of_rows(one.kind) ||
+           (one.kind == TroubleKind::refused && !is_active(world, one.where));
+  });
+  for (Trouble& one : submission_troubles(world))
+    all_.push_back(std::move(one));
+}
+
+std::vector<Trouble> Troubles::shown(Timestamp now) const {
+  constexpr Timestamp transient_us = 3'000'000;
+  std::vector<Trouble> shown;
+  std::copy_if(all_.begin(), all_.end(), std::back_inserter(shown), [now](const Trouble& one) {
+    return one.kind != TroubleKind::scheduler || now - one.since >= transient_us;
+  });
+  return shown;
+}
+
+bool Troubles::storage_fails() const {
+  return std::any_of(all_.begin(), all_.end(),
+                     [](const Trouble& one) { return is_storage(one.kind); });
+}
+
+std::vector<Trouble> submission_troubles(const World& world) {
+  std::vector<Trouble> all;
+  for (const auto& [id, row] : world.allocations) {
+    const auto kind = trouble_of(row);
+    const SweepRow* sweep = sweep_of(world, row.sweep);
+    if (!kind || sweep == nullptr) continue;
+    auto known = std::find_if(all.begin(), all.end(), [&](const Trouble& one) {
+      return one.kind == *kind && one.where == sweep->name;
+    });
+    if (known == all.end())
+      known = all.insert(all.end(), Trouble{*kind, sweep->name, "", row.created_at, 0, 0});
+    known->since = std::min(known->since, row.created_at);
+    known->times = std::max(known->times, row.deferrals);
+    ++known->jobs;
+    if (!row.detail.empty()) known->detail = row.detail;
+  }
+  return all;
+}
+
+}  // namespace shardsweep

@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/feasibility.hpp"
+
+#include "text/numbers.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <limits>
+#include <optional>
+
+namespace shardsweep {
+namespace {
+
+// The constraints that every sweep has; the runner's own follow them.
+enum Fixed : int {
+  gpus,
+  world,
+  batch,
+  heads,
+  kv_heads,
+  ffn,
+  layers,
+  grad_accum,
+  zero,
+  dp_replicate,
+  sequence_parallel,
+  max_nodes,
+  exclude,
+  memory,
+  fixed_count,
+};
+constexpr std::array<std::string_view, fixed_count> fixed_names{
+    "gpus",    "world",      "batch", "heads",        "kv_heads",          "ffn",
+    "layers",  "grad_accum", "zero",  "dp_replicate", "sequence_parallel", "max_nodes",
+    "exclude", "memory"};
+constexpr int none = -1;
+
+std::optional<std::int64_t> axis_value(const AxisInfo& axis, std::string_view text) {
+  if (axis.kind == AxisKind::word) {
+    const auto found = std::find(axis.words.begin(), axis.words.end(), text);
+    if (found == axis.words.end()) return std::nullopt;
+    return found - axis.words.begin();
+  }
+  if (text == "true") return 1;
+  if (text == "false") return 0;
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::string runner_name(const SweepSpec& sweep, const Capabilities& runner) {
+  if (runner.runner.empty()) return std::string(sweep.runner.known_as());
+  if (runner.version.empty()) return runner.runner;
+  return fmt::format("{} {}", runner.runner, runner.version);
+}
+
+std::string product_text(const Layout& layout, bool with_dp) {
+  std::string text = with_dp ? fmt::format("dp {} x ", layout.dp) : "";
+  text += fmt::format("tp {} x pp {}", layout.tp, layout.pp);
+  if (layout.cp != 1) text += fmt::format(" x cp {}", layout.cp);
+  return text;
+}
+
+std::string why_replicas(const Layout& layout) {
+  if (layout.dp % layout.dp_replicate != 0)
+    return fmt::format("dp_replicate {} does not divide dp {}", layout.dp_replicate, layout.dp);
+  if (layout.zero == 0)
+    return fmt::format("dp_replicate {} needs ZeRO 1 to 3, but zero is 0", layout.dp_replicate);
+  return fmt::format("dp_replicate {} of dp {} leaves one rank per set of shards",
+                     layout.dp_replicate, layout.dp);
+}
+
+}  // namespace
+
+Judge::Judge(const SweepSpec& sweep, const Capabilities& runner, PointFilter* excludes,
+             PointFilter* runner_rules)
+    : sweep_(sweep),
+      runner_(runner),
+      excludes_(excludes),
+      runner_rules_(runner_rules),
+      predictor_(sweep.cluster, family_of_runner(sweep.runner.known_as())),
+      shardbench_(sweep.runner.is_shardbench()),
+      names_(fixed_names.begin(), fixed_names.end()),
+      removed_(sweep.excludes.size(), 0) {
+  add_limits();
+  first_rule_ = static_cast<int>(names_.size());
+  for (const auto& rule : runner.rules)
+    (void)add_name(rule.constraint);
+}
+
+int Judge::add_name(std::string name) {
+  names_.push_back(std::move(name));
+  return static_cast<int>(names_.size()) - 1;
+}
+
+void Judge::add_limits() {
+  const auto add_choice = [&](const AxisInfo& axis, const std::vector<std::string>& words) {
+    Limit limit{&axis, 0, {}, add_name(fmt::format("runner:{}", axis.name))};
+    for (const auto& word : words) {
+      if (const auto value = axis_value(axis, word)) limit.allowed.push_back(*value);
+    }
+    if (!limit.allowed.empty()) limits_.push_back(std::move(limit));
+  };
+  if (!runner_.dtypes.empty()) add_choice(*find_axis("dtype"), runner_.dtypes);
+  for (const auto& [name, most] : runner_.max) {
+    const auto* axis = find_axis(name);
+    if (axis == nullptr || !most) continue;
+    limits_.push_back({axis, *most, {}, add_name(fmt::format("runner:{}", axis->name))});
+  }
+  for (const auto& [name, words] : runner_.allowed) {
+    if (const auto* axis = find_axis(name)) add_choice(*axis, words);
+  }
+}
+
+Judge::Finding Judge::find(const GridPoint& at) {
+  const auto& point = at.point;
+  int found = find_structure(at);
+  if (found == none) found = find_shape(point);
+  if (found != none) return {found, none};
+  found = find_rule_of_runner(point);
+  if (found != none) return {found, none};
+  if (runner_rules_ != nullptr) {
+    const int rule = runner_rules_->first_match(point);
+    if (rule >= 0) return {first_rule_ + rule, rule};
+  }
+  if (excludes_ != nullptr) {
+    ++asked_excludes_;
+    const int rule = excludes_->first_match(point);
+    if (rule >= 0) {
+      ++removed_[static_cast<std::size_t>(rule)];
+      return {exclude, rule};
+    }
+  }
+  if (!fits(point)) return {memory, none};
+  return {};
+}
+
+bool Judge::could_start(const Finding& finding) {
+  return finding.constraint == none || finding.constraint > layers;
+}
+
+int Judge::find_structure(const GridPoint& at) const {
+  const auto& point = at.point;
+  const auto& layout = point.layout;
+  const std::int64_t per_node = sweep_.cluster.gpus_per_node;
+  if (point.nodes > 0 ? point.nodes * per_node != point.gpus : point.gpus > per_node)
+    return gpus;
+  if (at.gap == Gap::dp || layout.world() != point.gpus) return world;
+  if (at.gap != Gap::none) return batch;
+  if (sweep_.global_batch_samples && layout.global_batch() != *sweep_.global_batch_samples)
+    return batch;
+  // No product: tokens / seq_len can't overflow.
+  if (sweep_.global_batch_tokens &&
+      (*sweep_.global_batch_tokens % point.seq_len != 0 ||
+       layout.global_batch() != *sweep_.global_batch_tokens / point.seq_len))
+    return batch;
+  return none;
+}
+
+int Judge::find_shape(const Point& point) const {
+  const auto& model = model_of(point);
+  const auto& layout = point.layout;
+  if (model.heads % layout.tp != 0) return heads;
+  if (model.kv_heads % layout.tp != 0) return kv_heads;
+  if (model.ffn % layout.tp != 0) return ffn;
+  if (layout.pp > model.layers) return layers;
+  if (shardbench_ && layout.grad_accum < layout.pp - 1) return grad_accum;
+  if (shardbench_ && layout.zero > 0 && layout.dp == 1) return zero;
+  if (layout.dp % layout.dp_replicate != 0) return dp_replicate;
+  const bool shards = layout.zero > 0 && layout.shard_ranks() > 1;
+  if (shardbench_ && layout.dp_replicate > 1 && !shards) return dp_replicate;
+  if (layout.sequence_parallel && (layout.tp == 1 || point.seq_len % layout.tp != 0))
+    return sequence_parallel;
+  const auto most_nodes = sweep_.policy.max_nodes;
+  if (most_nodes > 0 && point.nodes > most_nodes) return max_nodes;
+  return none;
+}
+
+int Judge::find_rule_of_runner(const Point& point) const {
+  for (const auto& limit : limits_) {
+    const auto value = limit.axis->get(point);
+    const bool refused = limit.allowed.empty()
+                             ? value > limit.most
+                             : std::find(limit.allowed.begin(), limit.allowed.end(), value) ==
+                                   limit.allowed.end();
+    if (refused) return limit.constraint;
+  }
+  return none;
+}
+
+bool Judge::fits(const Point& point) const {
+  const auto memory_bytes = sweep_.cluster.memory_bytes;
+  return memory_bytes <= 0 ||
+         predictor_.least_memory(model_of(point), point).total() <= memory_bytes;
+}
+
+Verdict Judge::explain(const GridPoint& at, const Finding& finding) const {
+  if (finding.constraint == none) return {};
+  return {false, names_[static_cast<std::size_t>(finding.constraint)], why(at, finding)};
+}
+
+std::string Judge::why(const GridPoint& at, const Finding& finding) const {
+  if (finding.constraint >= fixed_count) return why_runner(at.point, finding);
+  switch (finding.constraint) {
+    case gpus:
+    case world:
+      return why_structure(at, finding.constraint);
+    case batch:
+      return why_batch(at);
+    case memory:
+      return why_memory(at.point);
+    case exclude: {
+      const auto& rule = sweep_.excludes[static_cast<std::size_t>(finding.rule)];
+      if (rule.why.empty()) return fmt::format("excluded where {}", rule.when);
+      return fmt::format("{} (excluded where {})", rule.why, rule.when);
+    }
+    default:
+      return why_shape(at.point, finding.constraint);
+  }
+}
+
+std::string Judge::why_structure(const GridPoint& at, int constraint) const {
+  const auto& point = at.point;
+  const auto& cluster = sweep_.cluster;
+  if (constraint == gpus && point.nodes > 0) {
+    return fmt::format("{} with {} GPUs each are {} GPUs, but gpus is {}",
+                       counted(point.nodes, "node"), cluster.gpus_per_node,
+                       std::int64_t{point.nodes} * cluster.gpus_per_node, point.gpus);
+  }
+  if (constraint == gpus) {
+    return fmt::format(
+        "gpus {} is more than the {} of one node of {}; use 'nodes' "
+        "for more",
+        point.gpus, cluster.gpus_per_node, cluster.name);
+  }
+  const auto& layout = point.layout;
+  if (at.gap == Gap::dp) {
+    return fmt::format("{} cannot be divided by {} = {}", counted(point.gpus, "GPU"),
+                       product_text(layout, false),
+                       std::int64_t{layout.tp} * layout.pp * layout.cp);
+  }
+  return fmt::format("{} = {}, but the world has {}", product_text(layout, true),
+                     counted(layout.world(), "rank"), counted(point.gpus, "GPU"));
+}
+
+std::string Judge::why_batch(const GridPoint& at) const {
+  const auto& point = at.point;
+  const auto& layout = point.layout;
+  auto samples = sweep_.global_batch_samples.value_or(0);
+  if (sweep_.global_batch_tokens) {
+    const auto tokens = *sweep_.global_batch_tokens;
+    if (tokens % point.seq_len != 0) {
+      return fmt::format("a global batch of {} tokens is not a multiple of seq_len {}",
+                         grouped(tokens), point.seq_len);
+    }
+    samples = tokens / point.seq_len;
+  }
+  if (at.gap == Gap::grad_accum) {
+    return fmt::format("a global batch of {} is not a multiple of dp {} x micro_batch {} = {}",
+                       counted(samples, "sample"), layout.dp, layout.micro_batch,
+                       std::int64_t{layout.dp} * layout.micro_batch);
+  }
+  return fmt::format("dp {} x micro_batch {} x grad_accum {} = {}, but the global batch is {}",
+                     layout.dp, layout.micro_batch, layout.grad_accum,
+                     counted(layout.global_batch(), "sample"), grouped(samples));
+}
+
+std::string Judge::why_shape(const Point& point, int constraint) const {
+  const auto& model = model_of(point);
+  const auto& layout = point.layout;
+  const auto divides = [&](std::int64_t count, std::string_view what) {
+    return fmt::format("tp {} does not divide the {} {} of {}", layout.tp, count, what,
+                       model.name);
+  };
+  switch (constraint) {
+    case heads:
+      return divides(model.heads, "heads");
+    case kv_heads:
+      return divides(model.kv_heads, "kv heads");
+    case ffn:
+      return divides(model.ffn, "ffn columns");
+    case layers:
+      return fmt::format("pp {} is more than the {} layers of {}", layout.pp, model.layers,
+                         model.name);
+    case grad_accum:
+      return fmt::format("grad_accum {} is less than pp - 1 = {}; the pipeline never fills",
+                         layout.grad_accum, layout.pp - 1);
+    case zero:
+      return fmt::format("ZeRO stage {} needs dp above 1", layout.zero);
+    case dp_replicate:
+      return why_replicas(layout);
+    case sequence_parallel:
+      if (layout.tp == 1) return "sequence parallelism needs tp above 1";
+      return fmt::format("sequence parallelism needs tp {} to divide seq_len {}", layout.tp,
+                         point.seq_len);
+    default:
+      return fmt::format("{} are more than limits.max_nodes, {}", counted(point.nodes, "node"),
+                         sweep_.policy.max_nodes);
+  }
+}
+
+std::string Judge::why_runner(const Point& point, const Finding& finding) const {
+  if (finding.constraint >= first_rule_) {
+    const auto& rule = runner_.rules[static_cast<std::size_t>(finding.rule)];
+    return rule.why.empty()
+               ? fmt::format("{} refuses {}", runner_name(sweep_, runner_), rule.when)
+               : rule.why;
+  }
+  const auto limit = std::find_if(limits_.begin(), limits_.end(), [&](const Limit& each) {
+    return each.constraint == finding.constraint;
+  });
+  const auto& axis = *limit->axis;
+  const auto value = axis_text(axis, axis.get(point));
+  if (limit->allowed.empty()) {
+    return fmt::format("{} runs {} up to {}; this point has {}", runner_name(sweep_, runner_),
+                       axis.name, limit->most, value);
+  }
+  std::string choice;
+  for (const auto each : limit->allowed) {
+    if (!choice.empty()) choice += ", ";
+    choice += axis_text(axis, each);
+  }
+  return fmt::format("{} runs {} {}; this point has {}", runner_name(sweep_, runner_),
+                     axis.name, choice, value);
+}
+
+std::string Judge::why_memory(const Point& point) const {
+  const auto bound = predictor_.least_memory(model_of(point), point);
+  std::string parts;
+  for (std::size_t i = 0; i < memory_class_words.size(); ++i) {
+    if (bound.bytes[i] == 0) continue;
+    parts += fmt::format("{}{} {}", parts.empty() ? "" : ", ", memory_class_words[i],
+                         bytes_text(static_cast<double>(bound.bytes[i])));
+  }
+  return fmt::format("needs at least {} per GPU ({}), and {} has {}",
+                     bytes_text(static_cast<double>(bound.total())), parts, sweep_.cluster.name,
+                     bytes_text(static_cast<double>(sweep_.cluster.memory_bytes)));
+}
+
+}  // namespace shardsweep

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which points can run at all, and for each of the others the first constraint that it breaks.
+// Asked a million times: finding allocates nothing; only sentences that are kept are written.
+#pragma once
+
+#include "plan/grid.hpp"
+#include "predict/predictor.hpp"
+
+#include <shardsweep/capabilities.hpp>
+#include <shardsweep/filter.hpp>
+#include <shardsweep/plan.hpp>
+#include <shardsweep/sweep.hpp>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardsweep {
+
+/// Judges the points of one sweep, in this order: world and nodes (`gpus`, `world`); the global
+/// batch (`batch`); the model's shape (`heads`, `kv_heads`, `ffn`, `layers`); shardbench's own
+/// rules (`grad_accum` >= pp - 1, `zero` needs dp > 1); `dp_replicate`, which divides dp and,
+/// for shardbench, needs ZeRO and two ranks to shard over; `sequence_parallel`; `max_nodes`;
+/// what the runner says it cannot do (`runner:...`); `exclude`; `memory`, only where even the
+/// optimistic bound does not fit. tp beyond a node is slow, not infeasible.
+/// Refers to what it was made from; the filters may be null.
+class Judge {
+ public:
+  Judge(const SweepSpec& sweep, const Capabilities& runner, PointFilter* excludes,
+        PointFilter* runner_rules);
+
+  /// The first constraint that a point breaks; `constraint` is -1 where it breaks none.
+  struct Finding {
+    int constraint = -1;  ///< index into constraints()
+    int rule = -1;        ///< which exclude, limit or rule of the runner
+  };
+  [[nodiscard]] Finding find(const GridPoint& at);
+  /// The finding in words, with the numbers.
+  [[nodiscard]] Verdict explain(const GridPoint& at, const Finding& finding) const;
+  [[nodiscard]] Verdict judge(const GridPoint& at) { return explain(at, find(at)); }
+
+  /// Its numbers divide: a trainer could start it, whatever comes of that.
+  [[nodiscard]] static bool could_start(const Finding& finding);
+
+  /// Names of the constraints; the runner's may share one.
+  [[nodiscard]] const std::vector<std::string>& constraints() const { return names_; }
+  /// Points so far that came as far as the excludes.
+  [[nodiscard]] std::int64_t asked_excludes() const { return asked_excludes_; }
+  /// Of those, how many each exclude was the first to remove.
+  [[nodiscard]] const std::vector<std::int64_t>& removed() const { return removed_; }
+
+ private:
+  struct Limit {
+    const AxisInfo* axis;
+    std::int64_t most;                  // for a maximum
+    std::vector<std::int64_t> allowed;  // for a choice; empty: a maximum
+    int constraint;
+  };
+
+  [[nodiscard]] int find_structure(const GridPoint& at) const;
+  [[nodiscard]] int find_shape(const Point& point) const;
+  [[nodiscard]] int find_rule_of_runner(const Point& point) const;
+  [[nodiscard]] bool fits(const Point& point) const;
+  [[nodiscard]] std::string why(const GridPoint& at, const Finding& finding) const;
+  [[nodiscard]] std::string why_structure(const GridPoint& at, int constraint) const;
+  [[nodiscard]] std::string why_batch(const GridPoint& at) const;
+  [[nodiscard]] std::string why_shape(const Point& point, int constraint) const;
+  [[nodiscard]] std::string why_runner(const Point& point, const Finding& finding) const;
+  [[nodiscard]] std::string why_memory(const Point& point) const;
+  [[nodiscard]] const ModelSpec& model_of(const Point& point) const {
+    return sweep_.models[static_cast<std::size_t>(point.model)];
+  }
+  void add_limits();
+  [[nodiscard]] int add_name(std::string name);
+
+  const SweepSpec& sweep_;
+  const Capabilities& runner_;
+  PointFilter* excludes_;
+  PointFilter* runner_rules_;
+  Predictor predictor_;
+  bool shardbench_;
+  std::vector<std::string> names_;
+  std::vector<Limit> limits_;
+  int first_rule_ = 0;  // names_ index of the runner's first rule
+  std::int64_t asked_excludes_ = 0;
+  std::vector<std::int64_t> removed_;
+};
+
+}  // namespace shardsweep

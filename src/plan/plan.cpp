@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+// Two passes over the grid: the first judges and keeps a few numbers per feasible point, the
+// second writes the trials in their order, into a vector that is allocated once. So a million
+// feasible points stay within 300 MB.
+#include "plan/plan.hpp"
+
+#include "plan/feasibility.hpp"
+#include "plan/grid.hpp"
+#include "plan/lane_order.hpp"
+#include "plan/plan_order.hpp"
+#include "predict/predictor.hpp"
+#include "text/numbers.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+namespace shardsweep {
+namespace {
+
+class Planner {
+ public:
+  Planner(const SweepSpec& sweep, const Grid& grid, Judge& judge)
+      : sweep_(sweep),
+        grid_(grid),
+        judge_(judge),
+        predictor_(sweep.cluster, family_of_runner(sweep.runner.known_as())) {
+    for (const auto& axis : axes()) {
+      if (axis.in_lane_key && axis.minimum != axis.maximum) lane_axes_.push_back(&axis);
+    }
+  }
+
+  [[nodiscard]] Plan make() {
+    plan_.points = grid_.size();
+    plan_.duplicates = grid_.duplicates();
+    std::vector<std::int64_t> counts(judge_.constraints().size(), 0);
+    std::vector<double> hours(counts.size(), 0);
+    grid_.for_each([&](const GridPoint& at) {
+      const auto finding = judge_.find(at);
+      if (finding.constraint < 0) {
+        keep(at);
+      } else {
+        const auto constraint = static_cast<std::size_t>(finding.constraint);
+        leave_out(at, finding, counts[constraint]++ == 0);
+        if (Judge::could_start(finding)) hours[constraint] += gpu_hours_of(at.point);
+      }
+    });
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+      if (counts[i] > 0) plan_.left_out_by_constraint[judge_.constraints()[i]] += counts[i];
+      if (hours[i] > 0) plan_.left_out_gpu_hours[judge_.constraints()[i]] += hours[i];
+    }
+    // Lanes first: they break a search's ties.
+    const auto lanes = order_lanes(kept_);
+    if (sweep_.search.policy == SearchPolicy::best_first) {
+      write_best_first(lanes);
+    } else {
+      write_lanes(lanes);
+    }
+    return std::move(plan_);
+  }
+
+ private:
+  void keep(const GridPoint& at) {
+    const auto& point = at.point;
+    LaneHash hash;
+    for (const auto* axis : lane_axes_)
+      hash.add(axis->get(point));
+    for (const auto value : point.vars)
+      hash.add(value);
+    const auto& model = sweep_.models[static_cast<std::size_t>(point.model)];
+    const double value = speed_of(predictor_.guess(model, point).step_s, point);
+    kept_.push_back({at.index, hash, value, point.nodes, point.gpus, point.layout.micro_batch,
+                     point.layout.grad_accum, point.repeat});
+  }
+
+  [[nodiscard]] double gpu_hours_of(const Point& point, const Prediction& prediction) const {
+    constexpr double hour_s = 3600;
+    return prediction.attempt_s * static_cast<double>(gpus_held(sweep_.cluster, point)) /
+           hour_s;
+  }
+  [[nodiscard]] double gpu_hours_of(const Point& point) const {
+    const auto& model = sweep_.models[static_cast<std::size_t>(point.model)];
+    return gpu_hours_of(point, predictor_.predict(model, sweep_.measure, point));
+  }
+
+  void leave_out(const GridPoint& at, const Judge::Finding& finding, bool first) {
+    const auto stored = static_cast<std::int64_t>(plan_.left_out.size());
+    const bool store = stored < sweep_.policy.max_stored_left_out;
+    if (!first && !store) return;
+    LeftOut left{at.point, judge_.explain(at, finding)};
+    if (first) plan_.examples.emplace(left.verdict.constraint, left);
+    if (store) plan_.left_out.push_back(std::move(left));
+  }
+
+  void write_lanes(const std::vector<LaneRange>& lanes) {
+    plan_.trials.reserve(kept_.size());
+    for (std::size_t number = 0; number < lanes.size(); ++number) {
+      const auto& lane = lanes[number];
+      for (auto i = lane.first; i < lane.first + lane.count; ++i)
+        write_trial(kept_[i], number);
+    }
+  }
+
+  void write_best_first(const std::vector<LaneRange>& lanes) {
+    std::vector<LaneEntry> entries;
+    std::vector<std::size_t> numbers;
+    for (std::size_t number = 0; number < lanes.size(); ++number) {
+      const auto first = kept_.begin() + static_cast<std::ptrdiff_t>(lanes[number].first);
+      const auto count = static_cast<std::ptrdiff_t>(lanes[number].count);
+      entries.insert(entries.end(), first, first + count);
+      numbers.insert(numbers.end(), lanes[number].count, number);
+    }
+    const auto read = [&](const LaneEntry& entry) -> const Point& {
+      grid_.read(entry.index, at_);
+      return at_.point;
+    };
+    plan_.trials.reserve(entries.size());
+    for (const auto i : best_first_order(sweep_, predictor_, entries, read))
+      write_trial(entries[i], numbers[i]);
+  }
+
+  void write_trial(const LaneEntry& entry, std::size_t lane) {
+    grid_.read(entry.index, at_);
+    const auto& point = at_.point;
+    const auto& model = sweep_.models[static_cast<std::size_t>(point.model)];
+    const auto prediction = predictor_.predict(model, sweep_.measure, point);
+    plan_.gpu_hours += gpu_hours_of(point, prediction);
+    plan_.lanes = std::max(plan_.lanes, static_cast<std::int64_t>(lane) + 1);
+    plan_.trials.push_back({point, prediction, static_cast<std::int32_t>(lane)});
+  }
+
+  const SweepSpec& sweep_;
+  const Grid& grid_;
+  Judge& judge_;
+  Predictor predictor_;
+  std::vector<const AxisInfo*> lane_axes_;
+  std::vector<LaneEntry> kept_;
+  GridPoint at_;  // scratch
+  Plan plan_;
+};
+
+void warn_of_excludes(const SweepSpec& sweep, const Judge& judge,
+                      std::vector<std::string>& warnings) {
+  const auto asked = judge.asked_excludes();
+  if (asked == 0) return;
+  std::int64_t all = 0;
+  bool one_takes_all = false;
+  for (std::size_t i = 0; i < sweep.excludes.size(); ++i) {
+    const auto removed = judge.removed()[i];
+    all += removed;
+    if (removed == 0) {
+      warnings.push_back(fmt::format("exclude '{}' matched none of the {}.",
+                                     sweep.excludes[i].when,
+                                     counted(asked - all, "feasible point")));
+    } else if (removed == asked) {
+      one_takes_all = true;
+      warnings.push_back(fmt::format("exclude '{}' matched all {}: nothing is left to run.",
+                                     sweep.excludes[i].when, counted(asked, "feasible point")));
+    }
+  }
+  if (all == asked && !one_takes_all) {
+    warnings.push_back(
+        fmt::format("the exclude rules together matched all {}: nothing is left to run.",
+                    counted(asked, "feasible point")));
+  }
+}
+
+void warn(const SweepSpec& sweep, const Judge& judge, Plan& plan) {
+  auto& warnings = plan.warnings;
+  warn_of_excludes(sweep, judge, warnings);
+  std::string vars;
+  for (const auto& var : sweep.vars)
+    vars += (vars.empty() ? "" : ", ") + var.name;
+  if (!vars.empty()) {
+    warnings.push_back(fmt::format("Predictions ignore the variable{} {}.",
+                                   sweep.vars.size() == 1 ? "" : "s", vars));
+  }
+  if (plan.trials.empty() && plan.points > 0)
+    warnings.push_back(fmt::format("None of the {} can run.", counted(plan.points, "point")));
+  const double budget = sweep.policy.max_gpu_hours;
+  if (budget > 0 && plan.gpu_hours > budget) {
+    warnings.push_back(
+        fmt::format("The trials need about {} GPU-hours, and limits.max_gpu_hours is {:g}. "
+                    "The last trials will not run.",
+                    amount_text(plan.gpu_hours), budget));
+  }
+}
+
+}  // namespace
+
+Result<Plan> make_plan(const SweepSpec& sweep, const Capabilities& runner,
+                       PointFilter* excludes, PointFilter* runner_rules) {
+  SHARDSWEEP_ASSIGN(const auto grid, Grid::make(sweep));
+  Judge judge(sweep, runner, excludes, runner_rules);
+  auto plan = Planner(sweep, grid, judge).make();
+  for (const auto* filter : {excludes, runner_rules}) {
+    if (filter == nullptr) continue;
+    if (const auto failure = filter->failure()) return tl::unexpected<Fault>(*failure);
+  }
+  plan.excluded = judge.removed();
+  warn(sweep, judge, plan);
+  return plan;
+}
+
+}  // namespace shardsweep

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/suggest.hpp"
+
+#include "plan/plan.hpp"
+#include "text/numbers.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <set>
+#include <tuple>
+#include <utility>
+
+namespace shardsweep {
+namespace {
+
+constexpr std::string_view playbook = "Ultra-Scale Playbook";
+
+constexpr std::array<StepPart, 8> parts{{{"compute", &TimeEstimate::compute_s},
+                                         {"memory", &TimeEstimate::memory_s},
+                                         {"launch", &TimeEstimate::launch_s},
+                                         {"tp", &TimeEstimate::tp_s},
+                                         {"pp", &TimeEstimate::pp_s},
+                                         {"bubble", &TimeEstimate::bubble_s},
+                                         {"dp", &TimeEstimate::dp_s},
+                                         {"update", &TimeEstimate::update_s}}};
+
+std::string_view remedy(std::string_view part) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 8> remedies{{
+      {"compute", "Compute-bound: reduce recomputation, then add GPUs."},
+      {"memory", "Bound by device memory traffic: use a larger micro_batch."},
+      {"launch", "Bound by kernel launches: use a larger micro_batch."},
+      {"tp", "Bound by tensor-parallel transfers: use less tp, and pp or ZeRO for memory."},
+      {"pp", "Bound by transfers between stages: use less pp."},
+      {"bubble", "Bound by the pipeline bubble: use less pp, or more micro-batches per step."},
+      {"dp",
+       "Bound by data-parallel transfers: use more grad_accum, a lower ZeRO stage, or less "
+       "dp."},
+      {"update", "Bound by the optimizer: use more tokens per step, or ZeRO."},
+  }};
+  for (const auto& [name, text] : remedies) {
+    if (name == part) return text;
+  }
+  return {};
+}
+
+std::vector<std::int64_t> powers_of_two(std::int64_t most) {
+  std::vector<std::int64_t> values;
+  for (std::int64_t value = 1; value <= most; value *= 2)
+    values.push_back(value);
+  return values;
+}
+
+std::string layout_text(const Layout& layout) {
+  auto text =
+      fmt::format("dp {} × tp {} × pp {}, micro_batch {}, grad_accum {}, ZeRO {}", layout.dp,
+                  layout.tp, layout.pp, layout.micro_batch, layout.grad_accum, layout.zero);
+  if (layout.recompute != Recompute::none) {
+    const auto& axis = *find_axis("recompute");
+    Point point;
+    point.layout = layout;
+    text += fmt::format(", recompute {}", axis_text(axis, axis.get(point)));
+  }
+  if (layout.sequence_parallel) text += ", sequence parallel";
+  return text;
+}
+
+std::string memory_text(const MemoryEstimate& estimate) {
+  std::string text;
+  for (std::size_t i = 0; i < memory_class_words.size(); ++i) {
+    if (estimate.bytes[i] == 0) continue;
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", memory_class_words[i],
+                        bytes_text(static_cast<double>(estimate.bytes[i])));
+  }
+  return text;
+}
+
+class Suggester {
+ public:
+  explicit Suggester(const SuggestRequest& request)
+      : request_(request), predictor_(request.cluster, *request.family) {}
+
+  Result<Suggestion> make() {
+    SHARDSWEEP_TRY(check());
+    SHARDSWEEP_ASSIGN(const auto plan, make_plan(sweep(), {}, nullptr, nullptr));
+    judge(plan);
+    suggestion_.parameters = parameters(request_.model);
+    say_memory();
+    say_batch();
+    say_throughput();
+    check_rules();
+    return std::move(suggestion_);
+  }
+
+ private:
+  Result<void> check() const {
+    const auto tokens = request_.global_batch_tokens;
+    if (tokens % request_.seq_len == 0) return {};
+    const auto samples = std::max<std::int64_t>(1, tokens / request_.seq_len);
+    return fault(
+        FaultKind::invalid_input,
+        fmt::format("a global batch of {} tokens is not a multiple of seq_len {}; use {} or {}",
+                    grouped(tokens), request_.seq_len, grouped(samples * request_.seq_len),
+                    grouped((samples + 1) * request_.seq_len)));
+  }
+
+  /// Every layout worth a thought.
+  [[nodiscard]] SweepSpec sweep() const {
+    SweepSpec sweep;
+    sweep.name = "suggest";
+    sweep.cluster = request_.cluster;
+    sweep.models = {request_.model};
+    sweep.runner.name = std::string(request_.family->name);
+    sweep.global_batch_tokens = request_.global_batch_tokens;
+    sweep.policy.max_stored_left_out = 0;
+    constexpr std::int64_t most_tp = 64;
+    constexpr std::int64_t most_micro_batch = 16;
+    const auto axis = [&](std::string_view name, std::vector<std::int64_t> values) {
+      sweep.axes.push_back({find_axis(name), false, std::move(values)});
+    };
+    axis("tp", powers_of_two(std::min<std::int64_t>(request_.gpus, most_tp)));
+    axis("pp", powers_of_two(std::min<std::int64_t>(request_.gpus, request_.model.layers)));
+    axis("micro_batch", powers_of_two(most_micro_batch));
+    axis("zero", {0, 1, 2, 3});
+    axis("recompute", {0, 1, 2});
+    axis("sequence_parallel", {0, 1});
+    sweep.axes.push_back({find_axis("dp"), true, {}});
+    sweep.axes.push_back({find_axis("grad_accum"), true, {}});
+    const auto constant = [&](std::string_view name, std::int64_t value) {
+      sweep.constants.push_back({find_axis(name), false, {value}});
+    };
+    constant(request_.nodes > 0 ? "nodes" : "gpus",
+             request_.nodes > 0 ? request_.nodes : request_.gpus);
+    constant("seq_len", request_.seq_len);
+    constant("dtype", static_cast<std::int64_t>(dtype()));
+    return sweep;
+  }
+
+  /// What shardbench runs there: CPUs have no bf16.
+  [[nodiscard]] Dtype dtype() const {
+    return request_.cluster.gpu.empty() ? Dtype::fp32 : Dtype::bf16;
+  }
+
+  /// What a pipeline gathers in every micro-batch is no plan; what is split by tp alone is.
+  static bool is_sensible(const Layout& layout) {
+    return (layout.zero < 2 || layout.pp == 1) && (layout.tp == 1 || layout.sequence_parallel);
+  }
+
+  void judge(const Plan& plan) {
+    for (const auto& trial : plan.trials) {
+      if (!is_sensible(trial.point.layout)) continue;
+      ++suggestion_.layouts_judged;
+      SuggestedLayout layout{.point = trial.point,
+                             .guess = predictor_.guess(request_.model, trial.point),
+                             .tokens_per_s_per_gpu = 0,
+                             .mfu = 0,
+                             .limit = {}};
+      if (layout.guess.memory.fit != Fit::fits) continue;
+      ++suggestion_.layouts_fitting;
+      fitting_.push_back(std::move(layout));
+    }
+    std::stable_sort(fitting_.begin(), fitting_.end(), [](const auto& a, const auto& b) {
+      return a.guess.step_s < b.guess.step_s;
+    });
+    std::set<std::tuple<std::int32_t, std::int32_t, std::int32_t>> seen;
+    for (const auto& layout : fitting_) {
+      const auto& is = layout.point.layout;
+      if (suggestion_.layouts.size() >= request_.most) break;
+      if (!seen.emplace(is.dp, is.tp, is.pp).second) continue;
+      suggestion_.layouts.push_back(layout);
+      describe(suggestion_.layouts.back());
+    }
+  }
+
+  void describe(SuggestedLayout& layout) const {
+    const auto& time = layout.guess.time;
+    if (!time.nominal) {
+      layout.tokens_per_s_per_gpu = speed_of(layout.guess.step_s, layout.point);
+      const auto& peak =
+          request_.cluster.peak_flops[static_cast<std::size_t>(layout.point.dtype)];
+      layout.mfu = layout.tokens_per_s_per_gpu *
+                   flops_per_token(request_.model, request_.seq_len) / peak.value_or(0);
+    }
+    // What computes is not waiting; it limits only where nothing else weighs much.
+    constexpr double much = 0.1;
+    const auto& largest = *std::max_element(
+        parts.begin() + 1, parts.end(),
+        [&](const auto& a, const auto& b) { return time.*a.seconds < time.*b.seconds; });
+    const auto& part = time.*largest.seconds > much * time.step_s ? largest : parts.front();
+    layout.limit = fmt::format("{} {:.0f} %. {}", part.name,
+                               100 * time.*part.seconds / time.step_s, remedy(part.name));
+  }
+
+  [[nodiscard]] MemoryEstimate alone() const {
+    Point point;
+    point.gpus = 1;
+    point.seq_len = request_.seq_len;
+    point.dtype = dtype();
+    return predictor_.guess_memory(request_.model, point).estimate;
+  }
+
+  /// The least tp x pp with which a layout of that ZeRO stage fits.
+  [[nodiscard]] std::optional<Point> least_split(std::int32_t zero) const {
+    std::optional<Point> least;
+    const auto cost = [](const Point& point) {
+      const auto& is = point.layout;
+      return std::tuple(std::int64_t{is.tp} * is.pp, is.recompute, is.tp);
+    };
+    for (const auto& layout : fitting_) {
+      if (layout.point.layout.zero != zero) continue;
+      if (!least || cost(layout.point) < cost(*least)) least = layout.point;
+    }
+    return least;
+  }
+
+  void say_memory() {
+    auto& lines = suggestion_.memory;
+    const auto whole = alone();
+    const auto capacity = request_.cluster.memory_bytes;
+    const auto needs = bytes_text(static_cast<double>(whole.total()));
+    lines.push_back(
+        fmt::format("One sample on one GPU needs {} ({}).", needs, memory_text(whole)));
+    if (capacity > 0) {
+      lines.push_back(fmt::format("A GPU of {} has {}: {}", request_.cluster.name,
+                                  bytes_text(static_cast<double>(capacity)),
+                                  whole.total() <= capacity ? "it fits." : "it does not fit."));
+    }
+    for (const std::int32_t zero : {0, 1, 2, 3}) {
+      if (const auto least = least_split(zero)) {
+        lines.push_back(fmt::format("With ZeRO {}, the smallest tp × pp that fits is {}: {}.",
+                                    zero, std::int64_t{least->layout.tp} * least->layout.pp,
+                                    layout_text(least->layout)));
+      }
+    }
+    lines.push_back(fmt::format("{} of {} layouts certainly fit.",
+                                grouped(suggestion_.layouts_fitting),
+                                grouped(suggestion_.layouts_judged)));
+    if (suggestion_.layouts.empty()) {
+      lines.emplace_back("Nothing fits. Use more GPUs, a shorter seq_len or a smaller model.");
+    }
+  }
+
+  void say_batch() {
+    auto& lines = suggestion_.batch;
+    const auto samples = request_.global_batch_tokens / request_.seq_len;
+    lines.push_back(fmt::format("{} tokens are {} of {} tokens.",
+                                grouped(request_.global_batch_tokens),
+                                counted(samples, "sample"), grouped(request_.seq_len)));
+    if (samples < request_.gpus) {
+      lines.push_back(
+          fmt::format("There are fewer samples than GPUs ({}). At least {} GPUs must share a "
+                      "sample by tp or pp.",
+                      grouped(request_.gpus), (request_.gpus + samples - 1) / samples));
+    }
+    for (const auto& layout : suggestion_.layouts) {
+      const auto& is = layout.point.layout;
+      lines.push_back(fmt::format("dp {} × micro_batch {} × grad_accum {} = {}", is.dp,
+                                  is.micro_batch, is.grad_accum,
+                                  counted(is.global_batch(), "sample")));
+    }
+  }
+
+  void say_throughput() {
+    auto& lines = suggestion_.throughput;
+    for (const auto& layout : suggestion_.layouts)
+      lines.push_back(layout_text(layout.point.layout) + ": " + layout.limit);
+  }
+
+  void add_check(std::string rule, bool holds, std::string why, std::string_view where,
+                 bool applies = true) {
+    suggestion_.checks.push_back({std::move(rule), holds, applies, std::move(why),
+                                  fmt::format("{}, {}", playbook, where)});
+  }
+
+  void check_rules() {
+    constexpr std::int64_t few_tokens = 4'000'000;
+    constexpr std::int64_t many_tokens = 60'000'000;
+    const auto tokens = request_.global_batch_tokens;
+    add_check("the global batch has 4 to 60 million tokens",
+              tokens >= few_tokens && tokens <= many_tokens,
+              fmt::format("it has {}", grouped(tokens)), "First steps: training on one GPU");
+    if (suggestion_.layouts.empty()) return;
+    const auto& is = suggestion_.layouts.front().point.layout;
+    const auto per_node = request_.cluster.gpus_per_node;
+    add_check("tensor parallelism stays inside a node", is.tp <= per_node,
+              fmt::format("tp {}, and a node has {}", is.tp, counted(per_node, "GPU")),
+              "Tensor parallelism");
+    constexpr std::int32_t many_gpus = 512;
+    const bool pure = is.zero == 3 && is.tp == 1 && is.pp == 1;
+    add_check(
+        "beyond 512 GPUs ZeRO 3 is combined with tp or pp", !pure || request_.gpus <= many_gpus,
+        request_.gpus > many_gpus ? fmt::format("ZeRO {}, tp {}, pp {}", is.zero, is.tp, is.pp)
+                                  : counted(request_.gpus, "GPU"),
+        "Finding the best training configuration, step 1", request_.gpus > many_gpus);
+  }
+
+  const SuggestRequest& request_;
+  Predictor predictor_;
+  std::vector<SuggestedLayout> fitting_;  // fastest first
+  Suggestion suggestion_;
+};
+
+}  // namespace
+
+std::span<const StepPart> step_parts() {
+  return parts;
+}
+
+Result<Suggestion> suggest(const SuggestRequest& request) {
+  return Suggester(request).make();
+}
+
+}  // namespace shardsweep

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// A layout for a model, some GPUs and a batch, before anything has run: the recipe of the
+// Ultra-Scale Playbook (Hugging Face, 2025; "Finding the best training configuration": fit a
+// train step in memory, reach the global batch, optimise throughput) worked out with numbers.
+#pragma once
+
+#include "predict/predictor.hpp"
+
+#include <shardsweep/result.hpp>
+#include <shardsweep/sweep.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardsweep {
+
+struct SuggestRequest {
+  ModelSpec model;
+  ClusterSpec cluster;
+  const Family* family = nullptr;
+  std::int32_t nodes = 0;  ///< 0: `gpus` of one node
+  std::int32_t gpus = 0;   ///< of the world
+  std::int32_t seq_len = 0;
+  std::int64_t global_batch_tokens = 0;
+  std::size_t most = 5;  ///< layouts, of different dp x tp x pp
+};
+
+struct SuggestedLayout {
+  Point point;
+  Guess guess;
+  double tokens_per_s_per_gpu = 0;  ///< 0: unknown, the cluster has no peak
+  double mfu = 0;                   ///< 0: unknown
+  std::string limit;                ///< what it waits for most, and what helps
+};
+
+/// A rule of thumb, held against the first layout.
+struct RuleCheck {
+  std::string rule;
+  bool holds = true;
+  bool applies = true;  ///< false: it is about other worlds, and holds for nothing
+  std::string why;      ///< with the numbers
+  std::string source;
+};
+
+struct Suggestion {
+  std::int64_t parameters = 0;
+  std::int64_t layouts_judged = 0;
+  std::int64_t layouts_fitting = 0;
+  // The three steps, in sentences.
+  std::vector<std::string> memory;
+  std::vector<std::string> batch;
+  std::vector<std::string> throughput;
+  std::vector<SuggestedLayout> layouts;  ///< fastest first; empty: nothing fits
+  std::vector<RuleCheck> checks;
+};
+
+/// Faults (invalid_input): a batch that is no multiple of seq_len, a world that no node holds.
+[[nodiscard]] Result<Suggestion> suggest(const SuggestRequest& request);
+
+/// Parts of a train step, as TimeEstimate has them, with their names.
+struct StepPart {
+  std::string_view name;
+  double TimeEstimate::*seconds;
+};
+[[nodiscard]] std::span<const StepPart> step_parts();
+
+}  // namespace shardsweep

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Families: trainers that keep the same things in memory and order their work the same way.
+// What a prediction needs to know of a trainer beside shapes and layout is a row here.
+#pragma once
+
+#include "predict/memory.hpp"
+#include "predict/time_model.hpp"
+
+#include <shardsweep/result.hpp>
+
+#include <span>
+#include <string_view>
+
+namespace shardsweep {
+
+struct Family {
+  std::string_view name;
+  std::string_view trainer;  ///< which programs, in a sentence
+  MemoryFamily memory;       ///< on GPUs
+  /// The same trainer at its best: the optimistic bound. Without a name: optimistic_memory,
+  /// which holds whatever the trainer is.
+  MemoryFamily least;
+  TimeFamily time;
+  /// What a trainer reports is its first rank's: the first stage.
+  bool reports_first_stage = false;
+  /// Its allocator gives cached blocks back and asks again where little is left: such runs end,
+  /// four times as slow (30 of 1,765 in the playbook's sweep, whose log holds an OOM).
+  bool retries_near_the_limit = false;
+};
+
+/// shardbench, nanotron, megatron, fsdp.
+[[nodiscard]] std::span<const Family> families();
+
+/// By its exact name. Faults: invalid_input, which lists the names there are.
+[[nodiscard]] Result<const Family*> find_family(std::string_view name);
+
+/// The family whose name begins the runner's ("shardbench-cuda", "nanotron"); shardbench where
+/// none does: its formulas are the plain ones.
+[[nodiscard]] const Family& family_of_runner(std::string_view runner);
+
+}  // namespace shardsweep

@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sums are doubles: exact up to 2^53 bytes, and no product of axis values can overflow.
+#include "predict/memory.hpp"
+
+#include "predict/units.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace shardsweep {
+namespace {
+
+constexpr MemoryFamily cuda_family{.name = "shardbench", .overhead_bytes = 500e6 + 32 * mib};
+constexpr MemoryFamily cpu_family{
+    .name = "shardbench-cpu", .flash_attention = false, .stages_parts = true};
+
+std::int64_t whole(double bytes) {
+  constexpr double most = 9e18;
+  return static_cast<std::int64_t>(std::min(bytes, most));
+}
+
+// The shapes of one point as doubles.
+struct Shape {
+  double layers, hidden, ffn, heads, kv_share, vocab;  // kv_share: g/a
+  double seq, batch, tp, pp, dp, accum;
+  double element;
+  Shape(const ModelSpec& model, const Point& point)
+      : layers(real(model.layers)),
+        hidden(real(model.hidden)),
+        ffn(real(model.ffn)),
+        heads(real(model.heads)),
+        kv_share(real(model.kv_heads) / heads),
+        vocab(real(model.vocab)),
+        seq(point.seq_len),
+        batch(point.layout.micro_batch),
+        tp(point.layout.tp),
+        pp(point.layout.pp),
+        dp(point.layout.dp),
+        accum(point.layout.grad_accum),
+        element(real(bytes_of(point.dtype))) {}
+
+  /// Without a gate a layer has two matrices of h f instead of three.
+  [[nodiscard]] double layer_matrices(bool plain = false) const {
+    return 2 * hidden * hidden * (1 + kv_share) + (plain ? 2 : 3) * hidden * ffn;
+  }
+  [[nodiscard]] double token_row() const { return seq * batch * hidden; }
+  [[nodiscard]] double ffn_row() const { return seq * batch * ffn; }
+};
+
+struct StateBytes {
+  double weights, gradients, optimizer;  // per parameter
+};
+
+StateBytes state_bytes(const Point& point, double bf16_gradient) {
+  const auto element = real(bytes_of(point.dtype));
+  const bool mixed = point.dtype == Dtype::bf16;
+  // Adam's two moments, and a master copy where the weights are too coarse to be added to.
+  StateBytes bytes{element, mixed ? bf16_gradient : element, mixed ? 12 : 2 * element};
+  const double shards = point.layout.shard_ranks();
+  const auto zero = point.layout.zero;
+  if (zero >= 1) bytes.optimizer /= shards;
+  if (zero >= 2) bytes.gradients /= shards;
+  if (zero >= 3) bytes.weights /= shards;
+  return bytes;
+}
+
+// One family's habits for one point.
+struct Habits {
+  const MemoryFamily& family;
+  bool plain;  // two matrices in the feed-forward part
+  bool flash;
+  bool fused_norm;
+  Habits(const ModelSpec& model, const MemoryFamily& of, const RunTraits& traits)
+      : family(of),
+        plain(is_plain(model, of)),
+        // GPT's recipe is older than flash attention.
+        flash(traits.flash_attention.value_or(of.flash_attention && !plain)),
+        fused_norm(traits.fused_norm.value_or(of.norm_row_bytes == 0 || plain)) {}
+};
+
+// Bytes of one layer's activations between (sequence-parallel) and inside TP regions.
+struct LayerActivations {
+  double between, inside;            // kept when nothing is recomputed
+  double kept_between, kept_inside;  // kept under the point's recompute
+};
+
+// What attention keeps beside its inputs and output, in bytes: log-sum-exp in fp32, or P; of
+// GPT's P also the dropout's mask and output [arXiv 2205.05198, section 4.1].
+double attention_bytes(const Shape& shape, const Habits& habits) {
+  constexpr double gpt_probability_bytes = 5;
+  const double rows = shape.seq * shape.batch * shape.heads;
+  if (habits.flash) return 4 * rows;
+  double bytes = habits.family.probability_bytes;
+  if (bytes == 0) bytes = shape.element;
+  return (habits.plain ? gpt_probability_bytes : bytes) * rows * shape.seq;
+}
+
+LayerActivations layer_activations(const Shape& shape, const Habits& habits,
+                                   Recompute recompute, double attention) {
+  const auto& family = habits.family;
+  const double row = shape.element * shape.token_row();
+  const double ffn = shape.element * shape.ffn_row();
+  LayerActivations all{family.between_rows * row,
+                       row * (family.query_rows + family.key_rows * shape.kv_share) +
+                           family.ffn_rows * ffn + attention,
+                       0, 0};
+  if (habits.plain) {
+    // Two norms' inputs and outputs and a dropout mask each (5 rows of 2 bytes), then Q, O, K,
+    // V and GELU's input and output.
+    all.between = 5 * row;
+    all.inside = row * (2 + 2 * shape.kv_share) + 2 * ffn + attention;
+  } else if (!habits.fused_norm) {
+    all.between += 2 * family.norm_row_bytes * shape.token_row();
+  }
+  all.kept_between = all.between;
+  all.kept_inside = all.inside;
+  if (recompute == Recompute::full) {
+    all.kept_between = row;
+    all.kept_inside = 0;
+  } else if (recompute == Recompute::selective) {
+    if (family.selective == Selective::norms_and_product) {
+      all.kept_between -= 2 * row;
+      all.kept_inside -= ffn;
+    } else if (!habits.flash) {
+      all.kept_inside -= attention;
+    }
+  }
+  return all;
+}
+
+// Micro-batches in flight; with v chunks per stage in units of a whole stage.
+double in_flight(const Shape& shape, const Layout& layout, double stage) {
+  if (layout.schedule == Schedule::afab) return shape.accum;
+  const double most = std::min(shape.accum, shape.pp - stage);
+  if (layout.vpp == 1 || shape.pp == 1) return most;
+  return most * (1 + (shape.pp - 1) / (shape.pp * layout.vpp));
+}
+
+struct ActivationBytes {
+  double in_flight, one;  // with all micro-batches of a pipeline, with one
+};
+
+ActivationBytes activation_bytes(const Shape& shape, const Point& point, const Habits& habits,
+                                 double stage, double layers) {
+  const double between = point.layout.sequence_parallel ? shape.tp : 1;
+  const auto recompute = point.layout.recompute;
+  const auto layer =
+      layer_activations(shape, habits, recompute, attention_bytes(shape, habits));
+  const double whole_layer = layer.between / between + layer.inside / shape.tp;
+  const double kept = layer.kept_between / between + layer.kept_inside / shape.tp;
+  double working = habits.family.working_layers * whole_layer;
+  if (recompute != Recompute::none) working += whole_layer - kept;
+  if (stage + 1 == shape.pp) working += shape.element * shape.token_row() / between;
+  return {in_flight(shape, point.layout, stage) * layers * kept + working,
+          layers * kept + working};
+}
+
+// A bucket is never larger than all the gradients there are.
+double communication_bytes(const Shape& shape, const Point& point, const MemoryFamily& family,
+                           double gradient_bytes) {
+  const auto& layout = point.layout;
+  const double between = layout.sequence_parallel ? shape.tp : 1;
+  const double row = shape.element * shape.token_row();
+  double bytes = 0;
+  if (layout.pp > 1) bytes += 2 * row / between;
+  // Where bf16 gradients lie in buckets, they are counted whole.
+  if (layout.dp > 1 && family.bucket_bytes == 0) {
+    bytes +=
+        std::min(layout.bucket_mb * mib, gradient_bytes) / (family.stages_parts ? shape.dp : 1);
+  }
+  if (layout.tp > 1) {
+    bytes += family.tp_buffer_rows * row;
+    if (layout.pp == 1) bytes += family.tp_retained_rows * row;
+  }
+  if (layout.zero >= 3) {
+    const double layer = shape.layer_matrices() / shape.tp + 2 * shape.hidden;
+    const double embedding = shape.vocab * shape.hidden / shape.tp;
+    bytes += 2 * shape.element * std::max(layer, embedding);
+  }
+  return bytes;
+}
+
+std::int64_t& at(MemoryEstimate& estimate, MemoryClass part) {
+  return estimate.bytes[static_cast<std::size_t>(part)];
+}
+
+double stage_parameters(const Shape& shape, const Habits& habits, bool tied, double stage,
+                        double layers) {
+  const double embedding = shape.vocab * shape.hidden / shape.tp;
+  const bool first = stage == 0;
+  const bool last = stage + 1 == shape.pp;
+  double count = layers * (shape.layer_matrices(habits.plain) / shape.tp + 2 * shape.hidden);
+  if (first) count += embedding;
+  // Tied embeddings are one tensor on one stage, two copies on two.
+  if (last && !(first && tied)) count += embedding;
+  if (last) count += shape.hidden;
+  return count;
+}
+
+// Layers of the stages before `stage`, split by cost. The border is where the cost so far
+// exceeds the share of the stages before it: a block that reaches it exactly stays behind.
+double layers_before(const Shape& shape, double stage) {
+  if (stage <= 0) return 0;
+  if (stage >= shape.pp) return shape.layers;
+  const double layer = 4 * shape.hidden * shape.hidden + 3 * shape.hidden * shape.ffn;
+  const double all = shape.layers * layer + shape.vocab * shape.hidden;
+  constexpr double rounding = 1e-9;
+  return std::min(shape.layers, std::floor(all * stage / shape.pp / layer + rounding) + 1);
+}
+
+double stage_layers(const Shape& shape, StageSplit split, double stage) {
+  if (split == StageSplit::by_cost)
+    return layers_before(shape, stage + 1) - layers_before(shape, stage);
+  const double even = std::floor(shape.layers / shape.pp);
+  return even + (stage < shape.layers - even * shape.pp ? 1 : 0);
+}
+
+// Per parameter, what the update holds besides state: the gathered weights and the parts that
+// they are gathered from.
+double gather_bytes(const Point& point, const MemoryFamily& family) {
+  const double shards = point.layout.shard_ranks();
+  if (shards == 1 || point.layout.zero == 0) return 0;
+  return family.step_gather_bytes * (1 + 1 / shards);
+}
+
+// When a stage needs most.
+enum class Moment : std::uint8_t { in_flight, last_backward, update };
+
+// The model of one stage: what it always holds, and what it holds at a moment.
+class Stage {
+ public:
+  Stage(const ModelSpec& model, const Point& point, const MemoryFamily& family,
+        const RunTraits& traits, std::int32_t stage)
+      : shape_(model, point),
+        point_(point),
+        habits_(model, family, traits),
+        stage_(stage),
+        layers_(stage_layers(shape_, family.split, stage)),
+        count_(stage_parameters(shape_, habits_, model.tied_embeddings, stage, layers_)) {}
+
+  [[nodiscard]] MemoryEstimate most() const {
+    const auto activations = activations_of();
+    return at_moment(worst_moment(activations), activations);
+  }
+
+  [[nodiscard]] MemoryEstimate at_update() const { return at_moment(Moment::update, {}); }
+
+ private:
+  [[nodiscard]] ActivationBytes activations_of() const {
+    return activation_bytes(shape_, point_, habits_, stage_, layers_);
+  }
+
+  // The moments differ in gradients, activations and communication alone.
+  [[nodiscard]] Moment worst_moment(const ActivationBytes& activations) const {
+    const auto& family = habits_.family;
+    if (family.bucket_bytes + family.step_gather_bytes == 0) return Moment::in_flight;
+    const double flight = count_ * bucket_bytes(Moment::in_flight) + activations.in_flight;
+    const double last = count_ * bucket_bytes(Moment::last_backward) + activations.one;
+    const double backward =
+        std::max(flight, last) + head_bytes() + transfer_bytes(Moment::in_flight);
+    const double update =
+        count_ * bucket_bytes(Moment::update) + transfer_bytes(Moment::update);
+    if (update > backward) return Moment::update;
+    return last > flight ? Moment::last_backward : Moment::in_flight;
+  }
+
+  [[nodiscard]] MemoryEstimate at_moment(Moment moment,
+                                         const ActivationBytes& activations) const {
+    const auto& family = habits_.family;
+    const auto per_parameter = state_bytes(point_, family.bf16_gradient_bytes);
+    MemoryEstimate estimate;
+    estimate.stage = stage_;
+    at(estimate, MemoryClass::weights) = whole(count_ * per_parameter.weights);
+    at(estimate, MemoryClass::gradients) =
+        whole(count_ * (per_parameter.gradients + bucket_bytes(moment)));
+    at(estimate, MemoryClass::optimizer) = whole(count_ * per_parameter.optimizer);
+    at(estimate, MemoryClass::communication) = whole(transfer_bytes(moment));
+    at(estimate, MemoryClass::overhead) = whole(family.overhead_bytes + family.allocator_bytes);
+    if (moment == Moment::update) return estimate;
+    at(estimate, MemoryClass::activations) =
+        whole(moment == Moment::in_flight ? activations.in_flight : activations.one);
+    at(estimate, MemoryClass::logits) = whole(head_bytes());
+    return estimate;
+  }
+
+  [[nodiscard]] double transfer_bytes(Moment moment) const {
+    const auto& family = habits_.family;
+    if (moment == Moment::update) {
+      double bytes = count_ * gather_bytes(point_, family);
+      if (point_.layout.tp > 1)
+        bytes += family.tp_buffer_rows * shape_.element * shape_.token_row();
+      return bytes;
+    }
+    const double gradient =
+        point_.dtype == Dtype::bf16 ? family.bf16_gradient_bytes : shape_.element;
+    return communication_bytes(shape_, point_, family, count_ * gradient);
+  }
+
+  // DDP makes its buckets for the backward that is reduced. Without ZeRO they stay; with it
+  // they are given back after the update.
+  [[nodiscard]] double bucket_bytes(Moment moment) const {
+    if (point_.layout.dp == 1) return 0;
+    if (moment == Moment::in_flight && point_.layout.zero > 0) return 0;
+    return habits_.family.bucket_bytes;
+  }
+
+  [[nodiscard]] double head_bytes() const {
+    if (stage_ + 1 != point_.layout.pp) return 0;
+    const double bytes =
+        habits_.family.logits_bytes > 0 ? habits_.family.logits_bytes : shape_.element;
+    return bytes * shape_.seq * shape_.batch * shape_.vocab / shape_.tp;
+  }
+
+  Shape shape_;
+  const Point& point_;
+  Habits habits_;
+  std::int32_t stage_;
+  double layers_;
+  double count_;
+};
+
+}  // namespace
+
+std::int64_t parameters(const ModelSpec& model) {
+  const auto head_dim = model.hidden / model.heads;
+  const auto layer = 2 * model.hidden * model.hidden +
+                     2 * model.hidden * model.kv_heads * head_dim +
+                     3 * model.hidden * model.ffn + 2 * model.hidden;
+  const auto embeddings = model.tied_embeddings ? 1 : 2;
+  return model.layers * layer + embeddings * model.vocab * model.hidden + model.hidden;
+}
+
+const MemoryFamily& shardbench_cuda_memory() {
+  return cuda_family;
+}
+
+const MemoryFamily& shardbench_cpu_memory() {
+  return cpu_family;
+}
+
+MemoryEstimate estimate_stage(const ModelSpec& model, const Point& point,
+                              const MemoryFamily& family, const RunTraits& traits,
+                              std::int32_t stage) {
+  return Stage(model, point, family, traits, stage).most();
+}
+
+MemoryEstimate estimate_memory(const ModelSpec& model, const Point& point,
+                               const MemoryFamily& family, const RunTraits& traits) {
+  const auto first = estimate_stage(model, point, family, traits, 0);
+  if (point.layout.pp == 1) return first;
+  const auto last = estimate_stage(model, point, family, traits, point.layout.pp - 1);
+  return last.total() > first.total() ? last : first;
+}
+
+std::int64_t update_bytes(const ModelSpec& model, const Point& point,
+                          const MemoryFamily& family) {
+  const auto estimate = Stage(model, point, family, {}, 0).at_update();
+  return estimate.total() - estimate.bytes[static_cast<std::size_t>(MemoryClass::overhead)];
+}
+
+bool is_plain(const ModelSpec& model, const MemoryFamily& family) {
+  return family.plain_where_ffn_is_4h && model.ffn == 4 * model.hidden;
+}
+
+double layer_activation_bytes(const ModelSpec& model, const Point& point,
+                              const MemoryFamily& family, const RunTraits& traits) {
+  const Shape shape(model, point);
+  const Habits habits(model, family, traits);
+  const auto layer =
+      layer_activations(shape, habits, Recompute::none, attention_bytes(shape, habits));
+  const double between = point.layout.sequence_parallel ? shape.tp : 1;
+  return layer.between / between + layer.inside / shape.tp;
+}
+
+double layers_of_stage(const ModelSpec& model, const Layout& layout, StageSplit split,
+                       std::int32_t stage) {
+  Point point;
+  point.layout = layout;
+  return stage_layers(Shape(model, point), split, stage);
+}
+
+MemoryEstimate optimistic_memory(const ModelSpec& model, const Point& point) {
+  constexpr double gradient = 2;
+  const Shape shape(model, point);
+  const auto state = state_bytes(point, gradient);
+  const auto layer =
+      layer_activations(shape, Habits(model, cuda_family, {}), point.layout.recompute, 0);
+  const double kept = (layer.kept_between + layer.kept_inside) / shape.tp;  // per layer
+  // Some stage has at least ceil(L/p) layers; some stage has at least the mean of everything.
+  const double most_layers = std::ceil(shape.layers / shape.pp);
+  const double by_layers = most_layers * shape.layer_matrices() / shape.tp;
+  const double matrices = shape.layers * shape.layer_matrices() +
+                          (model.tied_embeddings ? 1 : 2) * shape.vocab * shape.hidden;
+  const double by_mean = matrices / shape.tp / shape.pp;
+  const double per_parameter = state.weights + state.gradients + state.optimizer;
+  const double mean_layers = shape.layers / shape.pp;
+  const bool mean = by_mean * per_parameter + mean_layers * kept >
+                    by_layers * per_parameter + most_layers * kept;
+  const double count = mean ? by_mean : by_layers;
+
+  MemoryEstimate estimate;
+  at(estimate, MemoryClass::weights) = whole(count * state.weights);
+  at(estimate, MemoryClass::gradients) = whole(count * state.gradients);
+  at(estimate, MemoryClass::optimizer) = whole(count * state.optimizer);
+  at(estimate, MemoryClass::activations) = whole((mean ? mean_layers : most_layers) * kept);
+  return estimate;
+}
+
+}  // namespace shardsweep

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "predict/predictor.hpp"
+
+#include "predict/rates.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <string>
+
+namespace shardsweep {
+namespace {
+
+// An allocator of segments reserves up to so much more than tensors need, where it can.
+constexpr double fragmented = 0.2;
+
+/// Seconds from launch to the first train step: processes and sockets, or contexts,
+/// communicators and weights on a GPU node.
+constexpr double cpu_start_s = 0.5;
+constexpr double gpu_start_s = 20;
+
+// Times the step of a run whose optimistic bound fills the device so far. From nine tenths on
+// up to four.
+double slowed_by_retries(double filled) {
+  constexpr double begins = 0.9;
+  constexpr double most = 3;
+  return 1 + most * std::clamp((filled - begins) / (1 - begins), 0.0, 1.0);
+}
+
+double measured_step_s(const Observation& seen) {
+  if (seen.outcome != Outcome::completed) return 0;
+  if (seen.step_s > 0) return seen.step_s;
+  if (seen.tokens_per_s_per_gpu <= 0) return 0;
+  return speed_of(1, seen.point) / seen.tokens_per_s_per_gpu;
+}
+
+}  // namespace
+
+RunTraits traits_of_kernel(std::string_view kernel) {
+  std::string text(kernel);
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const auto says = [&](std::string_view word) { return text.find(word) != std::string::npos; };
+  RunTraits traits;
+  if (says("flash")) {
+    traits.flash_attention = true;
+  } else if (says("torch") || says("megatron") || says("eager") || says("unfused")) {
+    traits.flash_attention = false;
+  }
+  if (says("rms") || says("norm")) traits.fused_norm = true;
+  return traits;
+}
+
+Predictor::Predictor(const ClusterSpec& cluster, const Family& family)
+    : cluster_(with_nominal_rates(cluster)), family_(&family) {}
+
+Guess Predictor::guess(const ModelSpec& model, const Point& point,
+                       const RunTraits& traits) const {
+  Guess guess;
+  guess.memory = guess_memory(model, point, traits);
+  guess.time = estimate_time(model, cluster_, point, family_->time, memory_family(), traits);
+  const auto off = residuals_.predict(guess.time);
+  guess.step_s = guess.time.step_s * retries(guess.memory) * std::exp(off.mean);
+  guess.log_sigma = off.sigma;
+  return guess;
+}
+
+double Predictor::retries(const MemoryGuess& memory) const {
+  if (!family_->retries_near_the_limit || cluster_.memory_bytes <= 0) return 1;
+  return slowed_by_retries(static_cast<double>(memory.lower_bytes) /
+                           static_cast<double>(cluster_.memory_bytes));
+}
+
+Prediction Predictor::predict(const ModelSpec& model, const Measure& measure,
+                              const Point& point) const {
+  const auto guessed = guess(model, point);
+  Prediction prediction;
+  prediction.memory_bytes = guessed.memory.estimate.total();
+  const double start_s = cluster_.gpu.empty() ? cpu_start_s : gpu_start_s;
+  prediction.attempt_s = start_s + (measure.warmup + measure.steps) * guessed.step_s;
+  if (!guessed.time.nominal) {
+    prediction.train_step_s = guessed.step_s;
+    prediction.tokens_per_s_per_gpu = speed_of(guessed.step_s, point);
+  }
+  return prediction;
+}
+
+const MemoryFamily& Predictor::memory_family() const {
+  // Without GPUs only the benchmark's own CPU backend is known.
+  return cluster_.gpu.empty() ? shardbench_cpu_memory() : family_->memory;
+}
+
+MemoryEstimate Predictor::least_memory(const ModelSpec& model, const Point& point,
+                                       const RunTraits& traits) const {
+  if (family_->least.name.empty() || cluster_.gpu.empty())
+    return optimistic_memory(model, point);
+  return estimate_memory(model, point, family_->least, traits);
+}
+
+MemoryGuess Predictor::guess_memory(const ModelSpec& model, const Point& point,
+                                    const RunTraits& traits) const {
+  MemoryGuess memory;
+  memory.estimate = estimate_memory(model, point, memory_family(), traits);
+  const auto total = memory.estimate.total();
+  memory.lower_bytes = std::min(total, least_memory(model, point, traits).total());
+  memory.upper_bytes =
+      total + static_cast<std::int64_t>(fragmented * static_cast<double>(total));
+  if (cluster_.memory_bytes > 0) {
+    if (memory.lower_bytes > cluster_.memory_bytes) {
+      memory.fit = Fit::never;
+    } else if (memory.upper_bytes > cluster_.memory_bytes) {
+      memory.fit = Fit::doubtful;
+    }
+  }
+  return memory;
+}
+
+std::array<Predictor::StageMemory, 2> Predictor::stage_memory(const ModelSpec& model,
+                                                              const Point& point,
+                                                              const RunTraits& traits) const {
+  std::array<StageMemory, 2> stages;
+  const bool own_bound = !family_->least.name.empty() && !cluster_.gpu.empty();
+  for (const bool last : {false, true}) {
+    const auto stage = last ? point.layout.pp - 1 : 0;
+    auto& memory = stages.at(last ? 1 : 0);
+    memory.bytes = estimate_stage(model, point, memory_family(), traits, stage).total();
+    const auto least = own_bound ? estimate_stage(model, point, family_->least, traits, stage)
+                                 : optimistic_memory(model, point);
+    memory.lower_bytes = std::min(memory.bytes, least.total());
+  }
+  return stages;
+}
+
+std::int64_t Predictor::reported_peak_bytes(const ModelSpec& model, const Point& point,
+                                            const RunTraits& traits) const {
+  const auto& family = memory_family();
+  const auto estimate = family_->reports_first_stage
+                            ? estimate_stage(model, point, family, traits, 0)
+                            : estimate_memory(model, point, family, traits);
+  return estimate.total() - static_cast<std::int64_t>(family.overhead_bytes);
+}
+
+void Predictor::learn(const Observation& seen) {
+  const double measured = measured_step_s(seen);
+  if (measured <= 0) return;
+  const auto time = estimate_time(seen.model, cluster_, seen.point, family_->time,
+                                  memory_family(), seen.traits);
+  const auto memory = guess_memory(seen.model, seen.point, seen.traits);
+  residuals_.learn(time, std::log(measured / (time.step_s * retries(memory))));
+}
+
+}  // namespace shardsweep

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is known of a point before it runs, and what a measurement of one point says about the
+// others. One Predictor stands for one cluster and one family of trainers; whoever wants cells
+// that do not see each other's results makes one per cell (a copy costs a few kilobytes).
+#pragma once
+
+#include "predict/family.hpp"
+#include "predict/residuals.hpp"
+#include "predict/time_model.hpp"
+
+#include <shardsweep/model.hpp>
+#include <shardsweep/outcome.hpp>
+#include <shardsweep/plan.hpp>
+#include <shardsweep/point.hpp>
+#include <shardsweep/sweep.hpp>
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+namespace shardsweep {
+
+/// From the `kernel` column of a table: "flash_attn2", "torch", "flash_attn2 + RMS kernel" …
+/// Any text is understood; what it does not say stays unset.
+[[nodiscard]] RunTraits traits_of_kernel(std::string_view kernel);
+
+enum class Fit : std::uint8_t {
+  fits,      ///< also by the pessimistic bound
+  doubtful,  ///< the device's memory lies between the bounds
+  never,     ///< not even by the optimistic bound: the one ground to leave a point out
+};
+
+struct MemoryGuess {
+  MemoryEstimate estimate;       ///< of the stage that needs most
+  std::int64_t lower_bytes = 0;  ///< optimistic
+  std::int64_t upper_bytes = 0;  ///< pessimistic
+  Fit fit = Fit::fits;           ///< fits too where the cluster's memory is unknown
+};
+
+struct Guess {
+  double step_s = 0;     ///< median of the train step
+  double log_sigma = 0;  ///< of ln(step): measured = step_s * exp(+-log_sigma), 68 %
+  MemoryGuess memory;
+  /// What the model says before anything was learnt, in parts.
+  TimeEstimate time;
+};
+
+/// One run and how it ended. Of step_s and tokens_per_s_per_gpu one is enough; 0: unknown.
+struct Observation {
+  ModelSpec model;
+  Point point;
+  RunTraits traits;
+  Outcome outcome = Outcome::completed;
+  double step_s = 0;
+  double tokens_per_s_per_gpu = 0;
+  std::int64_t peak_bytes = 0;
+};
+
+class Predictor {
+ public:
+  Predictor(const ClusterSpec& cluster, const Family& family);
+
+  [[nodiscard]] Guess guess(const ModelSpec& model, const Point& point,
+                            const RunTraits& traits = {}) const;
+
+  /// For a plan: memory, time and speed; an attempt has a start-up besides.
+  [[nodiscard]] Prediction predict(const ModelSpec& model, const Measure& measure,
+                                   const Point& point) const;
+
+  /// Memory alone, which no measurement changes.
+  [[nodiscard]] MemoryGuess guess_memory(const ModelSpec& model, const Point& point,
+                                         const RunTraits& traits = {}) const;
+
+  /// The optimistic bound by class: MemoryGuess::lower_bytes is its total, or the estimate's
+  /// where that is less.
+  [[nodiscard]] MemoryEstimate least_memory(const ModelSpec& model, const Point& point,
+                                            const RunTraits& traits = {}) const;
+
+  struct StageMemory {
+    std::int64_t lower_bytes = 0;  ///< optimistic
+    std::int64_t bytes = 0;        ///< estimate
+  };
+  /// Of the first and the last pipeline stage; where only the optimistic bound of the whole is
+  /// known, it stands for both.
+  [[nodiscard]] std::array<StageMemory, 2> stage_memory(const ModelSpec& model,
+                                                        const Point& point,
+                                                        const RunTraits& traits = {}) const;
+
+  /// What the trainer itself would report as its peak: without what lies outside its
+  /// allocator, and of the first stage where the family's trainers report that.
+  [[nodiscard]] std::int64_t reported_peak_bytes(const ModelSpec& model, const Point& point,
+                                                 const RunTraits& traits = {}) const;
+
+  /// Refits. Outcomes other than completed, and runs without a time, say nothing about speed;
+  /// same observations in the same order, same predictions.
+  void learn(const Observation& seen);
+
+ private:
+  [[nodiscard]] const MemoryFamily& memory_family() const;
+  [[nodiscard]] double retries(const MemoryGuess& memory) const;
+
+  ClusterSpec cluster_;
+  const Family* family_;
+  StepResiduals residuals_;
+};
+
+}  // namespace shardsweep

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "predict/time_model.hpp"
+
+#include "predict/links.hpp"
+#include "predict/rates.hpp"
+#include "predict/units.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace shardsweep {
+namespace {
+
+/// As hops_inside and hops_between, for a bucket of gradients, of which several are on their
+/// way.
+constexpr double bucket_hops_inside = 2;
+constexpr double bucket_hops_between = 8;
+
+/// Bytes per probability that attention without flash moves, forward and backward: scores,
+/// softmax and its product, in bf16 and fp32.
+constexpr double probability_traffic = 30;
+/// Bytes per element of a norm that is not fused, forward and backward, in fp32.
+constexpr double norm_traffic = 60;
+
+double moving_s(const Link& link, double bytes) {
+  return link.bandwidth > 0 ? bytes / link.bandwidth : 0;
+}
+
+double moving_s(double bandwidth, double bytes) {
+  return bandwidth > 0 ? bytes / bandwidth : 0;
+}
+
+double layer_gemm_parameters(const ModelSpec& model, bool plain = false) {
+  const double hidden = real(model.hidden);
+  const double kv_share = real(model.kv_heads) / real(model.heads);
+  return 2 * hidden * hidden * (1 + kv_share) + (plain ? 2 : 3) * hidden * real(model.ffn);
+}
+
+// Seconds of one layer or stage, for one micro-batch.
+struct Slot {
+  double products = 0;
+  double memory = 0;
+  double tp = 0;
+  double host = 0;
+  [[nodiscard]] double device() const { return products + memory + tp; }
+  // The device waits for the host only where it has run dry: a norm of order 4.
+  [[nodiscard]] double together() const {
+    const double a = device() * device();
+    const double b = host * host;
+    return std::sqrt(std::sqrt(a * a + b * b));
+  }
+};
+
+class TimeModel {
+ public:
+  TimeModel(const ModelSpec& model, const ClusterSpec& cluster, const Point& point,
+            const TimeFamily& family, const MemoryFamily& memory, const RunTraits& traits)
+      : model_(model),
+        cluster_(cluster),
+        point_(point),
+        layout_(point.layout),
+        family_(family),
+        memory_(memory),
+        traits_(traits),
+        links_(links_of(cluster, point.layout)),
+        tokens_(real(point.seq_len) * point.layout.micro_batch),
+        element_(real(bytes_of(point.dtype))),
+        matrices_(layer_gemm_parameters(model, is_plain(model, memory))) {
+    const auto& peak = cluster.peak_flops[static_cast<std::size_t>(point.dtype)];
+    nominal_ = !peak.has_value();
+    rate_ = peak.value_or(nominal_flops) * (nominal_ ? 1 : cluster.gemm_efficiency);
+    attention_rate_ =
+        peak.value_or(nominal_flops) * (nominal_ ? 1 : cluster.attention_efficiency);
+  }
+
+  [[nodiscard]] TimeEstimate estimate() const {
+    const auto slot = slowest();
+    const double stages = stage_s();
+    const double accum = layout_.grad_accum;
+    const double together = slot.together();
+    const double one = together + stages;
+    // Interleaved by v, a stage waits for chunks of its layers [arXiv 2104.04473, section 2.2].
+    const double waiting = real(layout_.pp - 1) / layout_.vpp;
+    const double slots = accum + waiting;
+    const double transfers = dp_transfers_s();
+    const double gathers = dp_gathers_s();
+    const double hidden = layout_.overlap ? dp_window_s(together) : 0;
+    TimeEstimate time;
+    time.nominal = nominal_;
+    time.compute_s = accum * slot.products;
+    time.memory_s = accum * slot.memory;
+    time.tp_s = accum * slot.tp;
+    time.launch_s = accum * (together - slot.device());
+    time.pp_s = accum * stages;
+    time.bubble_s = waiting * one;
+    time.dp_s = std::max(0.0, transfers - hidden) + gathers + replicate_s();
+    time.update_s = update_s();
+    time.step_s = slots * one + time.dp_s + time.update_s;
+
+    const double share = slots * together / time.step_s;
+    const double ratio = slot.device() / together;
+    const double on_device = ratio * ratio * ratio * ratio;  // d ln(norm) / d ln(device)
+    const double part = slot.device() > 0 ? share * on_device / slot.device() : 0;
+    const double dp = transfers > hidden ? transfers + gathers : gathers;
+    time.weights = {part * slot.products,
+                    part * slot.memory,
+                    share * (1 - on_device),
+                    part * slot.tp,
+                    (dp + replicate_s()) / time.step_s,
+                    slots * stages / time.step_s,
+                    time.update_s / time.step_s};
+    return time;
+  }
+
+ private:
+  // Of the stages the first has most layers and the last the head.
+  [[nodiscard]] Slot slowest() const {
+    const auto layer = layer_slot();
+    const auto first = stage_slot(layer, first_layers(), layout_.pp == 1);
+    if (layout_.pp == 1) return first;
+    const auto last = stage_slot(
+        layer, layers_of_stage(model_, layout_, memory_.split, layout_.pp - 1), true);
+    return last.together() > first.together() ? last : first;
+  }
+
+  [[nodiscard]] double first_layers() const {
+    return layers_of_stage(model_, layout_, memory_.split, 0);
+  }
+
+  [[nodiscard]] Slot stage_slot(const Slot& layer, double layers, bool head) const {
+    Slot slot{layers * layer.products, layers * layer.memory, layers * layer.tp,
+              layers * layer.host + family_.launch_stage_s};
+    if (!head) return slot;
+    const double weights = real(model_.vocab) * real(model_.hidden) / layout_.tp;
+    slot.products += 6 * tokens_ * weights / rate_;
+    slot.memory += moving_s(cluster_.memory_bandwidth,
+                            family_.logit_bytes * tokens_ * real(model_.vocab) / layout_.tp +
+                                family_.parameter_bytes * weights);
+    return slot;
+  }
+
+  // Backward costs two forwards, and flash attention's half one more; full recomputation adds
+  // a forward.
+  [[nodiscard]] Slot layer_slot() const {
+    const double tp = layout_.tp;
+    const bool full = layout_.recompute == Recompute::full;
+    const double again = full ? (3 + family_.recomputed_again) / 3 : 1;
+    const double hidden = real(model_.hidden);
+    Slot slot;
+    slot.products = again * (6 * tokens_ * matrices_ / tp / rate_ +
+                             7 * tokens_ * hidden * point_.seq_len / tp / attention_rate_);
+    double moved = family_.activation_passes *
+                   layer_activation_bytes(model_, point_, memory_, {true, true});
+    if (!traits_.flash_attention.value_or(true)) {
+      moved += probability_traffic * tokens_ * point_.seq_len * real(model_.heads) / tp;
+    }
+    if (!traits_.fused_norm.value_or(true)) {
+      const double between = layout_.sequence_parallel ? tp : 1;
+      moved += 2 * norm_traffic * tokens_ * hidden / between;
+    }
+    slot.memory = moving_s(cluster_.memory_bandwidth,
+                           again * moved + family_.parameter_bytes * matrices_ / tp);
+    slot.tp = tp_layer_s(full);
+    slot.host = again * launch_layer_s();
+    return slot;
+  }
+
+  [[nodiscard]] double launch_layer_s() const {
+    if (layout_.tp == 1) return family_.launch_layer_s;
+    const double queued = layout_.pp > 1 ? family_.launch_layer_pipeline_tp_s * layout_.tp : 0;
+    return family_.launch_layer_tp_s + queued;
+  }
+
+  // Bytes sent per rank, layer and micro-batch: 16 sbh (t-1)/t, 24 with full recomputation;
+  // with sequence parallel 20 and 28 (ring; Korthikanti, arXiv 2205.05198, 4.2.2).
+  [[nodiscard]] double tp_layer_s(bool full) const {
+    if (layout_.tp == 1) return 0;
+    const bool sequence = layout_.sequence_parallel;
+    const double rows = sequence ? (full ? 14 : 10) : (full ? 12 : 8);
+    const double operations = sequence ? (full ? 14 : 10) : (full ? 6 : 4);
+    const double sent = rows * row_bytes() * (1 - 1.0 / layout_.tp);
+    const double hops =
+        links_.tp.crosses ? hops_between * std::log2(real(layout_.tp)) : hops_inside;
+    return family_.tp_exposed * moving_s(links_.tp, sent) +
+           operations * hops * links_.tp.latency_s;
+  }
+
+  // Per micro-batch: one activation forward, its gradient backward; half of it is hidden.
+  [[nodiscard]] double stage_s() const {
+    if (layout_.pp == 1) return 0;
+    const double shards = layout_.sequence_parallel ? layout_.tp : 1;
+    return layout_.vpp * (moving_s(links_.pp, row_bytes() / shards) + 2 * links_.pp.latency_s +
+                          family_.stage_message_s);
+  }
+
+  [[nodiscard]] double row_bytes() const { return element_ * tokens_ * real(model_.hidden); }
+
+  // Of the first stage: the most layers and the embedding.
+  [[nodiscard]] double local_parameters() const {
+    return (first_layers() * matrices_ + real(model_.vocab) * real(model_.hidden)) / layout_.tp;
+  }
+
+  [[nodiscard]] double gradient_bytes() const {
+    return point_.dtype == Dtype::bf16 ? memory_.bf16_gradient_bytes : element_;
+  }
+
+  // Per train step, in units of (d-1)/d local parameters: gradients twice (all-reduce); ZeRO-1
+  // once; ZeRO-2 once every micro-batch; ZeRO-3 weights twice and gradients once every
+  // micro-batch [arXiv 1910.02054, section 7].
+  [[nodiscard]] double dp_transfers_s() const {
+    const double shards = layout_.shard_ranks();
+    if (shards == 1) return 0;
+    const double accum = layout_.grad_accum;
+    const std::array<double, 4> bytes{2 * gradient_bytes(), gradient_bytes(),
+                                      accum * gradient_bytes(),
+                                      accum * (2 * element_ + gradient_bytes())};
+    return moving_s(links_.shard, (1 - 1 / shards) * local_parameters() *
+                                      bytes[static_cast<std::size_t>(layout_.zero)]);
+  }
+
+  // What comes after backward: the latencies of buckets, and ZeRO's gathering of new weights.
+  [[nodiscard]] double dp_gathers_s() const {
+    const double shards = layout_.shard_ranks();
+    if (shards == 1) return 0;
+    const double local = local_parameters();
+    const double hops = links_.shard.crosses ? bucket_hops_between : bucket_hops_inside;
+    const double buckets = local * element_ / (layout_.bucket_mb * mib);
+    double seconds = buckets * hops * links_.shard.latency_s * std::log2(shards);
+    if (layout_.zero == 1 || layout_.zero == 2) {
+      constexpr double tensors_per_layer = 9;
+      seconds += moving_s(links_.shard, (1 - 1 / shards) * local * element_);
+      seconds += first_layers() * tensors_per_layer *
+                 (family_.gather_tensor_s + family_.gather_part_s * shards);
+    }
+    return seconds;
+  }
+
+  // Backward is two thirds. Up to ZeRO-1 the last one alone is reduced.
+  [[nodiscard]] double dp_window_s(double slot) const {
+    constexpr double backward = 2.0 / 3.0;
+    const std::array<double, 4> windows{backward * slot, backward * slot,
+                                        backward * slot * layout_.grad_accum,
+                                        slot * layout_.grad_accum};
+    return family_.overlap * windows[static_cast<std::size_t>(layout_.zero)];
+  }
+
+  // Once per train step replicas all-reduce the gradients of their parts, a layer at a time.
+  [[nodiscard]] double replicate_s() const {
+    if (layout_.dp_replicate == 1) return 0;
+    const double part = local_parameters() / layout_.shard_ranks();
+    const double share = 1 - 1.0 / layout_.dp_replicate;
+    return moving_s(links_.replicate, 2 * share * gradient_bytes() * part) +
+           first_layers() * links_.replicate.latency_s;
+  }
+
+  [[nodiscard]] double update_s() const {
+    const double shards = layout_.zero > 0 ? layout_.shard_ranks() : 1;
+    return family_.update_s + moving_s(cluster_.memory_bandwidth,
+                                       family_.update_bytes * local_parameters() / shards);
+  }
+
+  const ModelSpec& model_;
+  const ClusterSpec& cluster_;
+  const Point& point_;
+  const Layout& layout_;
+  const TimeFamily& family_;
+  const MemoryFamily& memory_;
+  const RunTraits& traits_;
+  Links links_;
+  double tokens_;    // of one micro-batch
+  double element_;   // bytes
+  double matrices_;  // parameters of a layer's matrices
+  double rate_ = 0;
+  double attention_rate_ = 0;
+  bool nominal_ = false;
+};
+
+}  // namespace
+
+double flops_per_token(const ModelSpec& model, std::int32_t seq_len) {
+  const double gemm = real(model.layers) * layer_gemm_parameters(model) +
+                      real(model.vocab) * real(model.hidden);
+  return 6 * gemm + 6 * real(model.layers) * real(model.hidden) * seq_len;
+}
+
+TimeEstimate estimate_time(const ModelSpec& model, const ClusterSpec& cluster,
+                           const Point& point, const TimeFamily& family,
+                           const MemoryFamily& memory, const RunTraits& traits) {
+  return TimeModel(model, cluster, point, family, memory, traits).estimate();
+}
+
+double speed_of(double step_s, const Point& point) {
+  const auto tokens = static_cast<double>(point.layout.global_batch()) * point.seq_len;
+  return tokens / step_s / static_cast<double>(point.layout.world());
+}
+
+std::int64_t gpus_held(const ClusterSpec& cluster, const Point& point) {
+  return point.nodes > 0 ? std::int64_t{point.nodes} * cluster.gpus_per_node : point.gpus;
+}
+
+}  // namespace shardsweep

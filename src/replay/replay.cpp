@@ -1,0 +1,417 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "replay/replay.hpp"
+
+#include "attempt/assignments.hpp"
+#include "fleet/decide.hpp"
+#include "fleet/fold.hpp"
+#include "plan/feasibility.hpp"
+#include "plan/lane_order.hpp"
+#include "predict/recorded_fit.hpp"
+#include "search/sweep_search.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <utility>
+
+namespace shardsweep {
+namespace {
+
+constexpr SweepId the_sweep = 1;
+constexpr double hour_s = 3600;
+constexpr double second = 1e6;  // of a Timestamp
+
+/// A row as the planner sees it.
+struct Row {
+  const RecordedRun* run;
+  SearchPoint point;
+  LaneHash lane;
+  double speed = 0;  // predicted, tokens/s per GPU
+  double attempt_s = 0;
+  bool planned = false;
+};
+
+double seconds_of(const RecordedRun& run, const ReplayOptions& options) {
+  if (!run.tokens_per_s_per_gpu) return options.start_s;
+  const double step_s = speed_of(1, run.point) / *run.tokens_per_s_per_gpu;
+  return options.start_s + options.steps * step_s;
+}
+
+/// Rows that share what a lane shares, and the kernel, of which memory depends too. One whose
+/// ZeRO stage is unknown is alone: of two that look alike one may have had a third of the
+/// other's memory, and no OOM of one says anything of the other.
+LaneHash lane_of(const RecordedRun& run) {
+  LaneHash lane;
+  for (const auto& axis : axes()) {
+    if (axis.in_lane_key) lane.add(axis.get(run.point));
+  }
+  lane.add(run.kernel);
+  if (run.unknown.zero && run.point.layout.dp > 1) lane.add(std::int64_t{run.line});
+  return lane;
+}
+
+SearchNews news_of(const RecordedRun& run) {
+  return {run.outcome, run.tokens_per_s_per_gpu.value_or(0), run.peak_memory_bytes.value_or(0)};
+}
+
+/// Plays scheduler, lead and runner: an attempt ends as its row says, after its recorded time.
+class RecordedCluster {
+ public:
+  RecordedCluster(World& world, std::vector<Change>& changes, const std::vector<Row>& rows,
+                  const ReplayOptions& options)
+      : world_(world), changes_(changes), rows_(rows), options_(options) {
+    policy_.retry_on_trial = 0;  // a row has one outcome, however often it is asked
+    policy_.retry_elsewhere = 0;
+  }
+
+  /// Starts what was submitted and runs one attempt to its end. False: nothing is left to do.
+  bool step() {
+    std::vector<AllocationId> live;
+    for (const auto& [id, allocation] : world_.allocations) {
+      if (allocation.state != State::ended) live.push_back(id);
+    }
+    for (const auto id : live)
+      run_one(id);
+    return !live.empty();
+  }
+
+  [[nodiscard]] Timestamp now() const { return static_cast<Timestamp>(now_s_ * second); }
+  [[nodiscard]] const std::vector<std::size_t>& launched() const { return launched_; }
+  [[nodiscard]] const Policy& policy() const { return policy_; }
+
+ private:
+  struct Lead {
+    Assignments assignments;
+    std::int64_t said = 0;  // lines of from_lead
+  };
+
+  void say(AllocationId id, FromLeadBody body,
+           const std::optional<RecordsSummary>& records = {}) {
+    const FromLead line{++leads_[id].said, now(), std::move(body)};
+    fold_line({world_, now(), changes_}, policy_, id, line, records);
+  }
+
+  void run_one(AllocationId id) {
+    auto& lead = leads_[id];
+    if (lead.said == 0) say(id, Claimed{.host = "recorded"});
+    const auto orders = orders_for(world_, world_.allocations.at(id));
+    for (const auto attempt : orders.assign)
+      (void)lead.assignments.apply({0, 0, assign_of(attempt)});
+    if (orders.drain) (void)lead.assignments.apply({0, 0, Drain{}});
+    if (const auto next = lead.assignments.next()) {
+      run(id, *next);
+    } else if (lead.assignments.draining()) {
+      say(id, Bye{"drained"});
+      fold_gone({world_, now(), changes_}, policy_, id, {}, "drained");
+    }
+  }
+
+  [[nodiscard]] Assign assign_of(AttemptId attempt) const {
+    const auto& row = world_.attempts.at(attempt);
+    const auto& trial = world_.trials.at(row.trial);
+    return {.attempt = attempt,
+            .trial = trial.slug,
+            .nonce = row.nonce,
+            .lane = options_.search.rules.micro_batch ? trial.lane : std::string(),
+            .micro_batch = trial.micro_batch};
+  }
+
+  void run(AllocationId id, const NextAssignment& next) {
+    const auto attempt = next.assign.attempt;
+    const auto trial = world_.attempts.at(attempt).trial;
+    if (!next.skipped_because.empty()) {
+      say(id, Ended{.attempt = attempt,
+                    .nonce = next.assign.nonce,
+                    .outcome = Outcome::skipped,
+                    .cause = next.skipped_because,
+                    .source = "policy"});
+      return;
+    }
+    const auto number = static_cast<std::size_t>(trial - 1);
+    const auto& run = *rows_[number].run;
+    launched_.push_back(number);
+    say(id, Started{attempt, next.assign.nonce});
+    now_s_ += seconds_of(run, options_);
+    RecordsSummary records;
+    if (run.outcome == Outcome::completed) {
+      auto& metrics = records.result.emplace().metrics;
+      if (run.tokens_per_s_per_gpu) metrics["tokens_per_s_per_gpu"] = *run.tokens_per_s_per_gpu;
+      if (run.peak_memory_bytes)
+        metrics["peak_memory_bytes"] = static_cast<double>(*run.peak_memory_bytes);
+    }
+    say(id,
+        Ended{.attempt = attempt,
+              .nonce = next.assign.nonce,
+              .outcome = run.outcome,
+              .source = "runner"},
+        records);
+    next_assignments(id).ended(next.assign, run.outcome);
+  }
+
+  Assignments& next_assignments(AllocationId id) { return leads_[id].assignments; }
+
+  World& world_;
+  std::vector<Change>& changes_;
+  const std::vector<Row>& rows_;
+  const ReplayOptions& options_;
+  Policy policy_;
+  double now_s_ = 0;
+  std::map<AllocationId, Lead> leads_;
+  std::vector<std::size_t> launched_;
+};
+
+class CellReplay {
+ public:
+  CellReplay(const RecordedSweep& sweep, const ReplayOptions& options,
+             const std::vector<const RecordedRun*>& runs, Predictor predictor)
+      : sweep_(sweep), options_(options), predictor_(std::move(predictor)) {
+    for (const auto* run : runs) {
+      const auto& unknown = run->unknown;
+      SearchPoint point{sweep.model_of(*run), run->point, traits_of_kernel(run->kernel)};
+      point.memory_is_known = !unknown.zero && !unknown.recompute && !unknown.sequence_parallel;
+      rows_.push_back({run, std::move(point), lane_of(*run)});
+    }
+  }
+
+  ReplayCell play(std::vector<SearchTrial>& lessons) {
+    plan();
+    World world = world_of();
+    std::vector<Change> changes;
+    std::int64_t tokens = 0;
+    SweepSearch search(options_.search, options_.cluster, predictor_);
+    if (options_.search.learn_across) {
+      for (const auto& lesson : lessons)
+        search.learn(lesson.point, *lesson.news);
+    }
+    for (const auto& [id, trial] : world.trials)
+      by_position_[trial.position] = id;
+    for (const auto& [position, id] : by_position_)
+      search.add({.id = id, .point = rows_[static_cast<std::size_t>(id - 1)].point});
+    RecordedCluster cluster(world, changes, rows_, options_);
+    do {
+      decide(world, input(search, cluster, tokens), changes);
+      note_skips(changes);
+      changes.clear();
+    } while (cluster.step());
+    for (const auto number : cluster.launched())
+      lessons.push_back({.point = rows_[number].point, .news = news_of(*rows_[number].run)});
+    return score(cluster.launched());
+  }
+
+ private:
+  /// Judges and orders the rows as a plan does.
+  void plan() {
+    SweepSpec spec;
+    spec.cluster = options_.cluster;
+    spec.cluster.memory_bytes = 0;  // memory is the predictor's to judge
+    spec.models = sweep_.models;
+    spec.runner.name = std::string(options_.family->name);
+    const Capabilities capabilities;
+    Judge judge(spec, capabilities, nullptr, nullptr);
+    for (auto& row : rows_) {
+      const auto guess = predictor_.guess(row.point.model, row.point.point, row.point.traits);
+      row.speed = speed_of(guess.step_s, row.point.point);
+      row.attempt_s = options_.start_s + options_.steps * guess.step_s;
+      const auto verdict = judge.judge({0, row.point.point, Gap::none});
+      const auto fit = recorded_fit(predictor_, row.point.model, *row.run, row.point.traits);
+      row.planned = fit != Fit::never && (verdict.feasible || !binds(verdict));
+    }
+  }
+
+  /// A table shows what another trainer does: of our own runner's rules only those bind it that
+  /// follow from the tensors' shapes.
+  [[nodiscard]] bool binds(const Verdict& verdict) const {
+    return options_.family->name == "shardbench" || verdict.constraint == "heads" ||
+           verdict.constraint == "ffn";
+  }
+
+  World world_of() const {
+    std::vector<LaneEntry> entries;
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      if (!rows_[i].planned) continue;
+      const auto& point = rows_[i].point.point;
+      entries.push_back({static_cast<std::int64_t>(i), rows_[i].lane, rows_[i].speed,
+                         point.nodes, point.gpus, point.layout.micro_batch,
+                         point.layout.grad_accum, 1});
+    }
+    World world;
+    world.sweeps.push_back({.id = the_sweep, .name = "replay", .backend = "local"});
+    std::int64_t position = 0;
+    for (const auto& lane : order_lanes(entries)) {
+      for (auto i = lane.first; i < lane.first + lane.count; ++i) {
+        const auto& row = rows_[static_cast<std::size_t>(entries[i].index)];
+        TrialRow trial;
+        trial.id = entries[i].index + 1;
+        trial.sweep = the_sweep;
+        trial.slug = fmt::format("line-{}", row.run->line);
+        trial.lane = fmt::format("{:016x}{:016x}", row.lane.high, row.lane.low);
+        trial.micro_batch = row.point.point.layout.micro_batch;
+        trial.nodes = row.point.point.nodes;
+        trial.gpus = row.point.point.gpus;
+        trial.position = position++;
+        trial.predicted_s = row.attempt_s;
+        world.trials.emplace(trial.id, std::move(trial));
+      }
+    }
+    return world;
+  }
+
+  DecideInput input(SweepSearch& search, const RecordedCluster& cluster,
+                    std::int64_t& tokens) const {
+    DecideInput input;
+    SweepFacts facts;
+    facts.policy = cluster.policy();
+    facts.slots_per_node = options_.cluster.gpus_per_node;
+    facts.backend = "local";
+    facts.skip_larger_after_oom = options_.search.rules.micro_batch;
+    input.sweeps.emplace(the_sweep, facts);
+    if (!options_.search.is_plain()) input.searches.emplace(the_sweep, &search);
+    // Here nothing is gained by choosing before the last one has ended.
+    input.most_open_in_search = 1;
+    input.now = cluster.now();
+    input.random_hex = [&tokens](int digits) {
+      return fmt::format("{:0{}x}", ++tokens, digits);
+    };
+    input.allocation_dir = [](const std::string& token) { return token; };
+    input.attempt_dir = [](const TrialRow& trial, int) { return trial.slug; };
+    return input;
+  }
+
+  /// A cell that a run has opened again spares what is left once more, or not.
+  void note_skips(const std::vector<Change>& changes) {
+    for (const auto& change : changes) {
+      const auto* event = std::get_if<AddEvent>(&change);
+      if (event != nullptr && event->kind == spared_event) spared_.insert(event->trial);
+      const auto* trial = std::get_if<SetTrial>(&change);
+      if (trial != nullptr && trial->state == State::planned) spared_.erase(trial->id);
+    }
+  }
+
+  ReplayCell score(const std::vector<std::size_t>& launched) const {
+    ReplayCell cell;
+    const auto& first = *rows_.front().run;
+    cell.model = rows_.front().point.model.name;
+    cell.seq_len = first.point.seq_len;
+    cell.nodes = first.nodes;
+    cell.gpus = first.point.gpus;
+    cell.points = static_cast<std::int64_t>(rows_.size());
+    cell.launched = static_cast<std::int64_t>(launched.size());
+    cell.spared = static_cast<std::int64_t>(spared_.size());
+    cell.left_out = cell.points - cell.launched - cell.spared;
+    const auto hours = [&](const Row& row) {
+      return seconds_of(*row.run, options_) * row.run->point.gpus / hour_s;
+    };
+    double best = 0;
+    for (const auto& row : rows_) {
+      best = std::max(best, row.run->tokens_per_s_per_gpu.value_or(0));
+      if (row.run->outcome == Outcome::completed) ++cell.completed;
+      cell.exhaustive_gpu_hours += hours(row);
+    }
+    for (const auto number : launched) {
+      cell.gpu_hours += hours(rows_[number]);
+      if (rows_[number].run->outcome == Outcome::oom) ++cell.oom_launched;
+    }
+    cell.good_left_out = good_left_out(launched);
+    if (best > 0) score_against(best, launched, cell);
+    return cell;
+  }
+
+  std::int64_t good_left_out(const std::vector<std::size_t>& launched) const {
+    std::vector<bool> could_run(rows_.size(), false);
+    for (const auto number : launched)
+      could_run[number] = true;
+    for (const auto trial : spared_)
+      could_run[static_cast<std::size_t>(trial - 1)] = true;
+    std::int64_t count = 0;
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      const auto& run = *rows_[i].run;
+      if (run.outcome == Outcome::completed && !run.oom_error && !could_run[i]) ++count;
+    }
+    return count;
+  }
+
+  void score_against(double best, const std::vector<std::size_t>& launched,
+                     ReplayCell& cell) const {
+    double found = 0;
+    std::int64_t run = 0;
+    for (const auto number : launched) {
+      ++run;
+      const double speed = rows_[number].run->tokens_per_s_per_gpu.value_or(0);
+      if (run == 1) cell.first_choice = speed / best;
+      found = std::max(found, speed);
+      if (!cell.runs_to_1pct && found >= 0.99 * best) cell.runs_to_1pct = run;
+      if (!cell.runs_to_best && found >= best) cell.runs_to_best = run;
+    }
+    const auto never = cell.launched + 1;
+    cell.runs_to_1pct = cell.runs_to_1pct.value_or(never);
+    cell.runs_to_best = cell.runs_to_best.value_or(never);
+    cell.regret_at_stop = 1 - found / best;
+  }
+
+  const RecordedSweep& sweep_;
+  const ReplayOptions& options_;
+  Predictor predictor_;
+  std::vector<Row> rows_;
+  std::map<std::int64_t, TrialId> by_position_;
+  std::set<TrialId> spared_;
+};
+
+/// The predictor of a cell of `model`. Rows whose log holds an OOM are slow by their own fault.
+Predictor fitted(const RecordedSweep& sweep, const ReplayOptions& options,
+                 const std::string& model) {
+  Predictor predictor(options.cluster, *options.family);
+  if (options.fit == ReplayFit::none) return predictor;
+  for (const auto& run : sweep.runs) {
+    const auto& of = sweep.model_of(run);
+    if (run.outcome != Outcome::completed || run.oom_error) continue;
+    if (options.fit == ReplayFit::other_models && of.name == model) continue;
+    predictor.learn({.model = of,
+                     .point = run.point,
+                     .traits = traits_of_kernel(run.kernel),
+                     .tokens_per_s_per_gpu = run.tokens_per_s_per_gpu.value_or(0)});
+  }
+  return predictor;
+}
+
+Result<void> check_worlds(const RecordedSweep& sweep, const ClusterSpec& cluster) {
+  for (const auto& run : sweep.runs) {
+    const std::int64_t needed =
+        (run.point.gpus + cluster.gpus_per_node - 1) / cluster.gpus_per_node;
+    if (run.nodes == needed) continue;
+    return fault(
+        FaultKind::invalid_input,
+        fmt::format("{}:{}: {} GPUs on {} nodes, but cluster '{}' has {} per node", sweep.file,
+                    run.line, run.point.gpus, run.nodes, cluster.name, cluster.gpus_per_node));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<ReplayReport> replay(const RecordedSweep& sweep, const ReplayOptions& options) {
+  SHARDSWEEP_TRY(check_worlds(sweep, options.cluster));
+  // Rows of one name may differ in shape: a cell is known by the name.
+  std::map<std::string, std::int64_t> sizes;
+  for (const auto& run : sweep.runs) {
+    auto& size = sizes[sweep.model_of(run).name];
+    size = std::max(size, parameters(sweep.model_of(run)));
+  }
+  std::map<CellKey, std::vector<const RecordedRun*>> cells;
+  for (const auto& run : sweep.runs) {
+    auto key = cell_of(sweep.model_of(run), run.point);
+    key.parameters = sizes.at(key.model);
+    key.nodes = run.nodes;
+    cells[key].push_back(&run);
+  }
+  ReplayReport report;
+  std::vector<SearchTrial> lessons;
+  for (const auto& [key, runs] : cells)
+    report.cells.push_back(
+        CellReplay(sweep, options, runs, fitted(sweep, options, key.model)).play(lessons));
+  return report;
+}
+
+}  // namespace shardsweep

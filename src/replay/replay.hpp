@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// A recorded sweep as the cluster: planner and daemon run against it with a virtual clock, and
+// what they would have launched is scored against what was measured.
+#pragma once
+
+#include "predict/family.hpp"
+
+#include <shardsweep/recorded.hpp>
+#include <shardsweep/result.hpp>
+#include <shardsweep/search.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace shardsweep {
+
+/// Whose completed rows the time model is refitted to before a cell is replayed.
+enum class ReplayFit : std::uint8_t {
+  none,          ///< the family's constants as they are
+  other_models,  ///< those of the table's other models: the cell's own stays unseen
+  all_models,    ///< every row, the cell's own included
+};
+
+struct ReplayOptions {
+  ClusterSpec cluster;
+  const Family* family = nullptr;
+  SearchSettings search;
+  /// A run takes `start_s` and its train step times `steps`; one that failed takes `start_s`.
+  double start_s = 60;
+  std::int32_t steps = 13;
+  ReplayFit fit = ReplayFit::none;
+};
+
+/// What a policy does with one cell (model x seq_len x nodes).
+struct ReplayCell {
+  std::string model;
+  std::int32_t seq_len = 0;
+  std::int32_t nodes = 0;
+  std::int32_t gpus = 0;
+  std::int64_t points = 0;  ///< rows, those left out included
+  std::int64_t launched = 0;
+  std::int64_t oom_launched = 0;
+  /// Completed rows that no order would ever launch: infeasible, a memory verdict, a named
+  /// rule. Those whose log holds an OOM (`oom_error`) are neither good nor bad, as in
+  /// evaluate-memory: they end, slowly, on what the allocator gives back.
+  std::int64_t good_left_out = 0;
+  std::int64_t completed = 0;  ///< rows
+  std::int64_t left_out = 0;   ///< rows that were never launched, `spared` not counted
+  std::int64_t spared = 0;     ///< rows that `until` made needless
+  /// Launches until one was within 1 % of the best row, and until the best itself; where it was
+  /// never launched, all of them and one more. None: the cell has no completed row.
+  std::optional<std::int64_t> runs_to_1pct;
+  std::optional<std::int64_t> runs_to_best;
+  double first_choice = 0;  ///< of the best row's speed; 0 where the first launch failed
+  /// 1 - best launched / best row. None: the cell has no completed row.
+  std::optional<double> regret_at_stop;
+  double gpu_hours = 0;
+  double exhaustive_gpu_hours = 0;  ///< every row launched
+};
+
+struct ReplayReport {
+  std::vector<ReplayCell> cells;  ///< growing model, sequence length and nodes
+};
+
+/// Faults (invalid_input): a row that does not fit the cluster's nodes.
+[[nodiscard]] Result<ReplayReport> replay(const RecordedSweep& sweep,
+                                          const ReplayOptions& options);
+
+}  // namespace shardsweep

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// One cell's search: which of its points most likely beats the best so far, and whether it is
+// worth going on. Pure: what has run is told to it.
+#pragma once
+
+#include "predict/predictor.hpp"
+#include "predict/rates.hpp"
+#include "search/coverage.hpp"
+#include "search/fit_belief.hpp"
+#include "search/memory_order.hpp"
+#include "search/residuals.hpp"
+
+#include <shardsweep/search.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardsweep {
+
+/// A point that may be measured.
+struct SearchPoint {
+  ModelSpec model;
+  Point point;
+  RunTraits traits;
+  /// False where a table leaves out what memory depends on.
+  bool memory_is_known = true;
+};
+
+/// How one ended, as far as a search learns from it.
+struct SearchNews {
+  Outcome outcome = Outcome::completed;
+  double tokens_per_s_per_gpu = 0;  ///< 0: not known
+  std::int64_t peak_bytes = 0;      ///< 0: not known
+};
+
+class CellSearch {
+ public:
+  CellSearch(const SearchSettings& settings, const ClusterSpec& cluster, Predictor predictor);
+
+  /// Returns the point's number: 0, 1, …
+  std::size_t add(SearchPoint point);
+  [[nodiscard]] std::size_t size() const { return candidates_.size(); }
+  /// It has been handed out: it is no longer waiting.
+  void start(std::size_t number);
+  /// It did not run after all, or is wanted again, and waits.
+  void put_back(std::size_t number);
+  /// enough() has made it needless: it is not handed out while its cell is over.
+  void spare(std::size_t number);
+  /// It ended, or will never run (skipped, cancelled): then it teaches nothing.
+  void end(std::size_t number, const SearchNews& news);
+  /// What another cell has measured.
+  void learn(const SearchPoint& point, const SearchNews& news);
+
+  /// Of the points that wait, what to start first. Ties: in the order of adding.
+  [[nodiscard]] std::vector<std::size_t> order();
+  /// Why none of those that wait is worth starting; none: go on. `gpu_hours` are those used.
+  [[nodiscard]] std::optional<std::string> enough(double gpu_hours);
+  /// Whether measurements contradict the ground on which points were spared: the chance that
+  /// one of them is faster is half as large again as the search had allowed for.
+  [[nodiscard]] bool is_contradicted(double gpu_hours);
+  /// Of a point that waits: one that ran out of memory and needs no more; none where nothing
+  /// rules it out.
+  [[nodiscard]] std::optional<std::size_t> ruled_out_by(std::size_t number);
+  /// What is expected of a point, beside the sentence of enough().
+  [[nodiscard]] std::string bound_text(std::size_t number);
+
+ private:
+  enum class Status : std::uint8_t { waiting, started, spared, tried, gone };
+  struct Candidate {
+    SearchPoint is;
+    ResidualSite site;
+    FitBelief::Bounds bounds;
+    MemoryNeed need;
+    [[nodiscard]] bool has_ended() const {
+      return status == Status::tried || status == Status::gone;
+    }
+    double prior = 0;  // ln of the predicted tokens/s per GPU
+    Status status = Status::waiting;
+    bool late = false;  // a named rule puts it behind all others
+    // by the last refresh()
+    double mean = 0;
+    double sigma = 0;
+    double known = 0;
+    double fits = 1;
+    double better = 1;             // its chance to be worth a run
+    std::size_t held_against = 0;  // of out_of_memory_
+  };
+
+  struct Measured {
+    ResidualSite site;
+    double off = 0;    // ln(measured / predicted)
+    double speed = 0;  // ln of tokens/s per GPU
+  };
+
+  [[nodiscard]] FitBelief::Bounds bounds_of(const MemoryGuess& guess) const;
+  [[nodiscard]] ResidualSite site_of(const SearchPoint& point, const Guess& guess) const;
+  void hear(const SearchPoint& point, const SearchNews& news, std::int32_t cell);
+  [[nodiscard]] UnknownRates rates_of(const Point& point) const;
+  void widen(const SearchPoint& point, const Structure& structure);
+  [[nodiscard]] ResidualPrior prior() const;
+  void learn_residuals();
+  void add_others();
+  void refresh();
+  [[nodiscard]] std::vector<std::size_t> promising() const;
+  void rank();
+  [[nodiscard]] static bool is_doubtful(const Candidate& candidate);
+  [[nodiscard]] double gain(const Candidate& candidate) const;
+  [[nodiscard]] double chance_of_none(bool with_spared) const;
+  [[nodiscard]] const std::vector<Uncovered>& missing();
+  [[nodiscard]] Standing standing_of(const Candidate& candidate) const;
+  [[nodiscard]] bool limits_are_reached(double gpu_hours) const;
+  [[nodiscard]] double chance_of_better(const Candidate& candidate, double by) const;
+
+  SearchSettings settings_;
+  ClusterSpec cluster_;
+  Predictor predictor_;
+  UnknownRates unknown_;
+  std::array<bool, structural_axes.size()> varies_{};
+  ResidualModel residuals_;
+  FitBelief fit_;
+  std::vector<Candidate> candidates_;
+  std::vector<std::size_t> ranked_;         // all that have not ended
+  std::vector<std::size_t> out_of_memory_;  // of which none rules another one out
+  std::vector<Measured> measured_;
+  std::size_t learnt_ = 0;  // how many of them the residuals know
+  std::map<std::array<std::int64_t, 4>, std::int32_t> others_;  // cells, by what they are
+  std::optional<double> best_;                                  // ln of tokens/s per GPU
+  std::int64_t started_ = 0;
+  bool stale_ = true;
+  std::optional<std::vector<Uncovered>> missing_;  // none: to be found out
+};
+
+}  // namespace shardsweep

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "search/coverage.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+namespace shardsweep {
+namespace {
+
+const std::array<const AxisInfo*, structural_axes.size()>& structural_infos() {
+  static const auto found = [] {
+    std::array<const AxisInfo*, structural_axes.size()> axes{};
+    std::transform(structural_axes.begin(), structural_axes.end(), axes.begin(), find_axis);
+    return axes;
+  }();
+  return found;
+}
+
+/// What points with one value of an axis say of it.
+struct Seen {
+  bool tried = false;
+  bool running = false;
+  bool open = false;
+};
+
+std::map<std::int64_t, Seen> values_of(std::size_t axis,
+                                       std::span<const StructuredPoint> points) {
+  std::map<std::int64_t, Seen> values;
+  for (const auto& point : points) {
+    auto& value = values[point.structure.at(axis)];
+    value.tried |= point.standing == Standing::tried;
+    value.running |= point.standing == Standing::running;
+    value.open |= point.standing == Standing::open;
+  }
+  return values;
+}
+
+}  // namespace
+
+Structure structure_of(const Point& point) {
+  Structure structure{};
+  for (std::size_t i = 0; i < structure.size(); ++i)
+    structure.at(i) = structural_infos().at(i)->get(point);
+  return structure;
+}
+
+std::vector<Uncovered> uncovered(std::span<const StructuredPoint> points) {
+  std::vector<Uncovered> missing;
+  for (std::size_t axis = 0; axis < structural_axes.size(); ++axis) {
+    const auto values = values_of(axis, points);
+    if (values.size() < 2) continue;
+    for (const auto& [value, is] : values) {
+      if (!is.tried && (is.open || is.running)) missing.push_back({axis, value, is.running});
+    }
+  }
+  return missing;
+}
+
+bool would_cover(const Structure& structure, std::span<const Uncovered> missing) {
+  return std::any_of(missing.begin(), missing.end(), [&](const Uncovered& one) {
+    return !one.running && structure.at(one.axis) == one.value;
+  });
+}
+
+std::string text_of(std::span<const Uncovered> missing) {
+  std::string text;
+  for (const auto& one : missing) {
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", structural_axes.at(one.axis),
+                        axis_text(*structural_infos().at(one.axis), one.value));
+  }
+  return text;
+}
+
+}  // namespace shardsweep

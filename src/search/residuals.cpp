@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "search/residuals.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <span>
+
+namespace shardsweep {
+namespace {
+
+double square(double x) {
+  return x * x;
+}
+
+/// ln of a density of scale sqrt(`variance`), up to a constant: Student's t of what is slower
+/// than expected, a normal of what is faster.
+double log_density(double off, double variance, double freedom) {
+  if (off > 0) return -0.5 * std::log(variance) - 0.5 * square(off) / variance;
+  return -0.5 * std::log(variance) -
+         0.5 * (freedom + 1) * std::log1p(square(off) / (freedom * variance));
+}
+
+}  // namespace
+
+ResidualModel::Covariance ResidualModel::covariance(const ResidualSite& a,
+                                                    const ResidualSite& b) const {
+  double distance = 0;
+  for (std::size_t i = 0; i < feature_count; ++i)
+    distance += square(a.at[i] - b.at[i]);
+  Covariance sum{square(prior_.shared) + square(prior_.own) * std::exp(-0.5 * distance), 0, 1};
+  for (std::size_t i = 0; i < part_count; ++i) {
+    const double shares = a.parts[i] * b.parts[i];
+    sum.errors += square(prior_.parts[i]) * shares;
+    sum.unknown += square(prior_.unknown[i]) * shares;
+  }
+  for (std::size_t i = 0; i < structural_axes.size(); ++i) {
+    if (prior_.varies[i] && a.structure[i] == b.structure[i])
+      sum.unknown += square(prior_.structure);
+  }
+  if (a.cell == b.cell) return sum;
+  return {prior_.across * sum.errors, prior_.across * sum.unknown, prior_.across};
+}
+
+double ResidualModel::scaled(const Covariance& covariance) const {
+  return square(scales_.errors) * covariance.errors + covariance.unknown +
+         square(prior_.scale) * covariance.common;
+}
+
+double ResidualModel::noise_variance() const {
+  return square(scales_.noise * prior_.noise);
+}
+
+void ResidualModel::clear() {
+  scales_ = {};
+  calibrated_at_ = 0;
+  sites_.clear();
+  residuals_.clear();
+  noise_.clear();
+  covariance_.clear();
+  factor();
+}
+
+void ResidualModel::add(const ResidualSite& site, double residual) {
+  if (sites_.size() >= most_observations) return;
+  sites_.push_back(site);
+  residuals_.push_back(residual);
+  auto& row = covariance_.emplace_back();
+  for (const auto& other : sites_)
+    row.push_back(covariance(site, other));
+  // As if nothing but the scale explained it; what others explain, weigh() takes out.
+  noise_.push_back((prior_.freedom * noise_variance() + square(residual - centre())) /
+                   (prior_.freedom + 1));
+}
+
+/// The median of what was measured, where the scale is unknown; else what is predicted.
+double ResidualModel::centre() const {
+  if (prior_.scale <= 0 || residuals_.empty()) return 0;
+  auto sorted = residuals_;
+  const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
+  std::nth_element(sorted.begin(), middle, sorted.end());
+  return *middle;
+}
+
+void ResidualModel::weigh_anew() {
+  const double middle = centre();
+  for (std::size_t i = 0; i < sites_.size(); ++i) {
+    noise_[i] = (prior_.freedom * noise_variance() + square(residuals_[i] - middle)) /
+                (prior_.freedom + 1);
+  }
+}
+
+void ResidualModel::factor() {
+  const auto count = sites_.size();
+  constexpr double smallest_variance = 1e-12;
+  lower_.resize(count);
+  solved_.resize(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    auto& row = lower_[i];
+    row.resize(i + 1);
+    double off = residuals_[i];
+    for (std::size_t j = 0; j < i; ++j) {
+      const auto& other = lower_[j];
+      double value = scaled(covariance_[i][j]);
+      for (std::size_t k = 0; k < j; ++k)
+        value -= row[k] * other[k];
+      row[j] = value / other[j];
+      off -= row[j] * solved_[j];
+    }
+    double rest = scaled(covariance_[i][i]) + noise_[i];
+    for (std::size_t k = 0; k < i; ++k)
+      rest -= square(row[k]);
+    row[i] = std::sqrt(std::max(rest, smallest_variance));
+    solved_[i] = off / row[i];
+  }
+}
+
+void ResidualModel::invert() {
+  const auto count = sites_.size();
+  inverse_diagonal_.assign(count, 0);
+  inverse_residuals_.assign(count, 0);
+  row_.resize(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    for (std::size_t j = i; j < count; ++j) {
+      double value = i == j ? 1 : 0;
+      for (std::size_t k = i; k < j; ++k)
+        value -= lower_[j][k] * row_[k];
+      row_[j] = value / lower_[j][j];
+      inverse_diagonal_[i] += square(row_[j]);
+      inverse_residuals_[i] += row_[j] * solved_[j];
+    }
+  }
+}
+
+/// Expectation and maximisation: Student's t is a normal whose variance is drawn for each
+/// observation; those that nothing explains get a large one. A run is slow for many reasons of
+/// its own and fast for none: what is faster than expected is a normal's, and has to be
+/// explained.
+void ResidualModel::weigh(int rounds) {
+  for (int round = 0; round < rounds; ++round) {
+    factor();
+    invert();
+    for (std::size_t i = 0; i < sites_.size(); ++i) {
+      const double off = noise_[i] * inverse_residuals_[i];
+      const double variance = noise_[i] - square(noise_[i]) * inverse_diagonal_[i];
+      if (off > 0) {
+        noise_[i] = noise_variance();
+        continue;
+      }
+      noise_[i] = (prior_.freedom * noise_variance() + square(off) + std::max(variance, 0.0)) /
+                  (prior_.freedom + 1);
+    }
+  }
+  factor();
+}
+
+/// How well the others foretell each observation: the sum of ln(density).
+double ResidualModel::plausibility() const {
+  double sum = 0;
+  for (std::size_t i = 0; i < sites_.size(); ++i) {
+    const double off = inverse_residuals_[i] / inverse_diagonal_[i];
+    const double variance = std::max(1 / inverse_diagonal_[i] - noise_[i], 0.0);
+    sum += log_density(off, variance + noise_variance(), prior_.freedom);
+  }
+  return sum;
+}
+
+constexpr int rounds_from_scratch = 6;
+
+// Errors of known rates are never taken for larger than the prior says: what is far off is
+// noise then, and what its neighbours are worth stays open. Those of unknown rates may be.
+void ResidualModel::calibrate() {
+  constexpr std::array<double, 6> all_errors{0.5, 0.7, 1.0, 1.5, 2.2, 3.3};
+  const std::span<const double> errors(all_errors.data(), prior_.scale > 0 ? 6 : 3);
+  constexpr std::array<double, 3> noises{0.5, 1.0, 2.0};
+  double best = -std::numeric_limits<double>::infinity();
+  Scales chosen;
+  std::vector<double> noise;
+  for (const double error : errors) {
+    for (const double scale : noises) {
+      scales_ = {error, scale};
+      weigh_anew();
+      weigh(rounds_from_scratch);
+      invert();
+      const double value =
+          plausibility() - 0.5 * (square(std::log2(error)) + square(std::log2(scale)));
+      if (value <= best) continue;
+      best = value;
+      chosen = scales_;
+      noise = noise_;
+    }
+  }
+  if (noise.empty()) return;
+  scales_ = chosen;
+  noise_ = noise;
+  factor();
+}
+
+void ResidualModel::fit() {
+  constexpr std::size_t fewest = 3;
+  const auto count = sites_.size();
+  // Again whenever there are half as many again, or where one contradicts all others.
+  if (prior_.calibrate && count >= fewest && 2 * count >= 3 * calibrated_at_) {
+    calibrated_at_ = count;
+    calibrate();
+    return;
+  }
+  constexpr int rounds = 2;
+  weigh(count <= fewest ? rounds_from_scratch : rounds);
+  if (prior_.calibrate && prior_.scale > 0 && count >= fewest && last_is_a_surprise()) {
+    calibrated_at_ = count;
+    calibrate();
+  }
+}
+
+/// Whether the last run is much faster than all others say.
+bool ResidualModel::last_is_a_surprise() {
+  constexpr double sigmas = 3;
+  invert();
+  const auto last = sites_.size() - 1;
+  const double off = inverse_residuals_[last] / inverse_diagonal_[last];
+  return off > sigmas / std::sqrt(inverse_diagonal_[last]);
+}
+
+ResidualModel::Belief ResidualModel::at(const ResidualSite& site) const {
+  Belief belief;
+  std::vector<double> row(lower_.size());
+  const auto prior = covariance(site, site);
+  double variance = scaled(prior);
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    double value = scaled(covariance(site, sites_[i]));
+    for (std::size_t j = 0; j < i; ++j)
+      value -= lower_[i][j] * row[j];
+    row[i] = value / lower_[i][i];
+    belief.mean += row[i] * solved_[i];
+    variance -= square(row[i]);
+  }
+  variance = std::max(variance, 0.0);
+  belief.sigma = std::sqrt(variance + noise_variance());
+  belief.known = 1 - variance / std::max(prior.errors + prior.unknown, 1e-12);
+  return belief;
+}
+
+}  // namespace shardsweep

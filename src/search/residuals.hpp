@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// What measured layouts say about the error of the predictions for others: a Gaussian process
+// over ln(measured / predicted) with Student's t noise (Rasmussen and Williams, Gaussian
+// Processes for Machine Learning, 2006, algorithm 2.1 and sections 4.2, 5.4 and 9.1). Three
+// kinds of error are told apart: a part of the step that takes longer than the model says, in
+// all layouts by its share in them; what all layouts of a cell have in common; and what only
+// layouts have that resemble each other. A run may be off by far for reasons of its own (a slow
+// network that day): it must not condemn its neighbours.
+#pragma once
+
+#include "search/coverage.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace shardsweep {
+
+/// Where a layout lies: log2 of degrees and sizes, so that one doubling is one unit.
+inline constexpr std::size_t feature_count = 10;
+using Features = std::array<double, feature_count>;
+/// One number for each part of a step, as in TimeEstimate::weights.
+inline constexpr std::size_t part_count = 7;
+using Parts = std::array<double, part_count>;
+
+/// A layout that has been measured, or may be.
+struct ResidualSite {
+  Features at{};
+  Parts parts{};  ///< the share that each part has of the step
+  Structure structure{};
+  std::int32_t cell = 0;  ///< equal in one cell
+};
+
+/// Standard deviations, in ln(speed).
+struct ResidualPrior {
+  Parts parts{};         ///< of each part's seconds
+  double shared = 0.15;  ///< of what all points of a cell have in common
+  double own = 0.2;      ///< of what only similar points have in common
+  double noise = 0.07;   ///< of a measurement, and of what is a layout's alone
+  double freedom = 3;    ///< degrees of freedom of the noise: the lower, the heavier its tails
+  double across = 0.9;   ///< share of the variances that cells have in common
+  /// What nobody knows of a machine whose rates are not known: its scale, which all layouts
+  /// share, and each part's seconds. Measurements do not make these smaller (`calibrate`): a
+  /// part that no measured layout has is as unknown as before.
+  double scale = 0;
+  Parts unknown{};
+  /// Of a factor that all layouts with one value of a structural axis have; of the axes that
+  /// vary in the cell.
+  double structure = 0;
+  std::array<bool, structural_axes.size()> varies{};
+  bool calibrate = true;  ///< fit() judges by the observations how large errors are
+};
+
+class ResidualModel {
+ public:
+  explicit ResidualModel(const ResidualPrior& prior) : prior_(prior) {}
+
+  /// Observations beyond `most_observations` are not taken.
+  void add(const ResidualSite& site, double residual);
+  /// To be called between add() and at().
+  void fit();
+  void clear();
+  [[nodiscard]] std::size_t size() const { return sites_.size(); }
+
+  struct Belief {
+    double mean = 0;
+    double sigma = 0;  ///< of what would be measured there
+    /// Of the variance that the site had before anything was measured, without the scale: the
+    /// share that measurements have explained.
+    double known = 0;
+  };
+  [[nodiscard]] Belief at(const ResidualSite& site) const;
+
+  static constexpr std::size_t most_observations = 200;
+
+ private:
+  /// Factors on the prior's standard deviations.
+  struct Scales {
+    double errors = 1;
+    double noise = 1;
+  };
+  /// Of two sites: what the scales change, and what they leave alone.
+  struct Covariance {
+    double errors = 0;
+    double unknown = 0;
+    double common = 0;  ///< of a scale of 1
+  };
+
+  [[nodiscard]] Covariance covariance(const ResidualSite& a, const ResidualSite& b) const;
+  [[nodiscard]] double scaled(const Covariance& covariance) const;
+  [[nodiscard]] double centre() const;
+  [[nodiscard]] double noise_variance() const;
+  void weigh_anew();
+  void weigh(int rounds);
+  void factor();
+  void invert();
+  void calibrate();
+  [[nodiscard]] double plausibility() const;
+  [[nodiscard]] bool last_is_a_surprise();
+
+  ResidualPrior prior_;
+  Scales scales_;
+  std::size_t calibrated_at_ = 0;  // observations
+  std::vector<ResidualSite> sites_;
+  std::vector<double> residuals_;
+  std::vector<double> noise_;                        // variance of each observation's
+  std::vector<std::vector<Covariance>> covariance_;  // lower triangle
+  std::vector<std::vector<double>> lower_;           // Cholesky factor of K, row by row
+  std::vector<double> solved_;                       // lower_^-1 residuals
+  std::vector<double> inverse_residuals_;            // K^-1 residuals
+  std::vector<double> inverse_diagonal_;             // of K^-1
+  std::vector<double> row_;                          // scratch
+};
+
+}  // namespace shardsweep

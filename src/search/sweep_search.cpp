@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "search/sweep_search.hpp"
+
+#include "predict/memory.hpp"
+
+#include <shardsweep/metric.hpp>
+
+#include <fmt/format.h>
+
+#include <unordered_set>
+#include <utility>
+
+namespace shardsweep {
+namespace {
+
+constexpr double microsecond = 1e-6;
+
+double metric(const AddMeasurement& measurement, std::string_view name) {
+  const auto found = measurement.metrics.find(name);
+  return found == measurement.metrics.end() ? 0 : found->second;
+}
+
+}  // namespace
+
+CellKey cell_of(const ModelSpec& model, const Point& point) {
+  return {parameters(model), model.name, point.seq_len, point.nodes, point.gpus, point.vars};
+}
+
+SweepSearch::SweepSearch(const SearchSettings& settings, ClusterSpec cluster,
+                         Predictor predictor)
+    : settings_(settings), cluster_(std::move(cluster)), predictor_(std::move(predictor)) {}
+
+void SweepSearch::add(const SearchTrial& trial) {
+  const auto key = cell_of(trial.point.model, trial.point.point);
+  auto& cell =
+      cells_.try_emplace(key, Cell{CellSearch(settings_, cluster_, predictor_), {}, {}, 0, 0})
+          .first->second;
+  const auto number = cell.search.add(trial.point);
+  cell.trials.push_back(trial.id);
+  cell.gpu_hours += trial.gpu_hours;
+  places_.insert_or_assign(trial.id, Place{&cell, number});
+  points_.insert_or_assign(trial.id, trial.point);
+  if (trial.asked) asked_.insert(trial.id);
+  if (trial.running != 0) started_at_.emplace(trial.running, trial.running_since);
+  if (trial.started) cell.search.start(number);
+  if (trial.spared) {
+    cell.search.spare(number);
+    cell.spared.insert(trial.id);
+  }
+  if (trial.news) end(trial.id, *trial.news);
+}
+
+void SweepSearch::learn(SearchPoint point, const SearchNews& news) {
+  lessons_.push_back({nullptr, std::move(point), news});
+}
+
+void SweepSearch::end(TrialId trial, const SearchNews& news) {
+  const auto place = places_.find(trial);
+  if (place == places_.end()) return;
+  // What a search has spared is not over: its cell may be opened again.
+  auto& spared = place->second.cell->spared;
+  if (news.outcome == Outcome::skipped && spared.contains(trial)) return;
+  if (!ended_.try_emplace(trial, news).second) return;
+  spared.erase(trial);
+  place->second.cell->search.end(place->second.number, news);
+  if (settings_.learn_across) lessons_.push_back({place->second.cell, points_.at(trial), news});
+}
+
+void SweepSearch::hear(const World& world, std::span<const Change> changes) {
+  std::map<TrialId, SearchNews> measured;
+  for (const auto& change : changes) {
+    if (const auto* one = std::get_if<AddMeasurement>(&change)) {
+      // A marked measurement is kept and not believed.
+      if (one->mark.empty())
+        measured[one->trial] = {Outcome::completed, metric(*one, "tokens_per_s_per_gpu"),
+                                static_cast<std::int64_t>(metric(*one, "peak_memory_bytes"))};
+    } else if (const auto* attempt = std::get_if<PutAttempt>(&change)) {
+      const auto place = places_.find(attempt->row.trial);
+      if (place == places_.end()) continue;
+      if (attempt->started_at > 0) started_at_[attempt->row.id] = attempt->started_at;
+      const auto start = started_at_.find(attempt->row.id);
+      if (attempt->ended_at > 0 && start != started_at_.end() &&
+          billed_.insert(attempt->row.id).second) {
+        const double held_s =
+            static_cast<double>(attempt->ended_at - start->second) * microsecond;
+        place->second.cell->gpu_hours +=
+            held_s * points_.at(attempt->row.trial).point.gpus / 3600;
+        started_at_.erase(start);
+      }
+    }
+  }
+  for (const auto& change : changes) {
+    const auto* trial = std::get_if<SetTrial>(&change);
+    if (trial == nullptr || !trial->outcome || !world.trials.contains(trial->id)) continue;
+    const auto found = measured.find(trial->id);
+    end(trial->id, found != measured.end() ? found->second : SearchNews{*trial->outcome});
+  }
+}
+
+void SweepSearch::teach(Cell& cell) {
+  for (; cell.taught < lessons_.size(); ++cell.taught) {
+    const auto& lesson = lessons_[cell.taught];
+    if (lesson.from != &cell) cell.search.learn(lesson.point, lesson.news);
+  }
+}
+
+/// What is not waiting has been started, or ended by somebody else's decision.
+void SweepSearch::sync(const std::vector<const TrialRow*>& waiting) {
+  std::unordered_set<TrialId> ids;
+  for (const auto* trial : waiting)
+    ids.insert(trial->id);
+  for (const auto& [id, place] : places_) {
+    if (ended_.contains(id)) continue;
+    if (ids.contains(id)) {
+      place.cell->spared.erase(id);
+      place.cell->search.put_back(place.number);
+    } else {
+      place.cell->search.start(place.number);
+    }
+  }
+}
+
+std::vector<TrialId> SweepSearch::to_reopen() {
+  std::vector<TrialId> trials;
+  for (auto& [key, cell] : cells_) {
+    if (cell.spared.empty()) continue;
+    teach(cell);
+    if (cell.search.is_contradicted(cell.gpu_hours))
+      trials.insert(trials.end(), cell.spared.begin(), cell.spared.end());
+  }
+  return trials;
+}
+
+SweepSearch::Advice SweepSearch::advise(const std::vector<const TrialRow*>& waiting) {
+  sync(waiting);
+  Advice advice;
+  for (auto& [key, cell] : cells_) {
+    teach(cell);
+    const auto order = cell.search.order();
+    if (order.empty()) continue;
+    const auto enough = cell.search.enough(cell.gpu_hours);
+    for (const auto number : order) {
+      const auto id = cell.trials[number];
+      if (const auto by = cell.search.ruled_out_by(number); by && !asked_.contains(id)) {
+        advice.skip.push_back(
+            {id, "It is estimated to need at least as much memory as", "", cell.trials[*by]});
+        continue;
+      }
+      if (enough && !asked_.contains(id)) {
+        const auto here = cell.search.bound_text(number);
+        advice.skip.push_back({id, fmt::format("{} {}", *enough, here), *enough, 0});
+        cell.search.spare(number);
+        cell.spared.insert(id);
+      } else {
+        advice.rank.emplace(id, static_cast<std::int64_t>(advice.rank.size()));
+      }
+    }
+  }
+  return advice;
+}
+
+}  // namespace shardsweep

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// The searches of one sweep, cell by cell, in terms of its trials: what decide() asks for the
+// order of what waits, and for what need not run at all.
+#pragma once
+
+#include "search/cell_search.hpp"
+
+#include <shardsweep/world.hpp>
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace shardsweep {
+
+/// model x sequence length x nodes (or GPUs), and the values of free axes, of which no model
+/// knows what they do. Cells are searched in the order of growing models and nodes.
+struct CellKey {
+  std::int64_t parameters = 0;
+  std::string model;
+  std::int32_t seq_len = 0;
+  std::int32_t nodes = 0;
+  std::int32_t gpus = 0;
+  std::vector<std::int32_t> vars;
+  // NOLINTNEXTLINE(modernize-use-nullptr): it takes the 0 of a defaulted <=> for a pointer
+  friend auto operator<=>(const CellKey&, const CellKey&) = default;
+};
+[[nodiscard]] CellKey cell_of(const ModelSpec& model, const Point& point);
+
+/// A trial as a search sees it, from the database or a plan.
+struct SearchTrial {
+  TrialId id = 0;
+  SearchPoint point;
+  bool started = false;  ///< it has, or had, an attempt
+  bool asked = false;    ///< somebody wants it by name: it is never skipped
+  bool spared = false;   ///< it ended skipped because its cell's search was over
+  std::optional<SearchNews> news;
+  double gpu_hours = 0;  ///< of its attempts that are over
+  /// Of its attempt that runs, and since when; 0: none.
+  AttemptId running = 0;
+  Timestamp running_since = 0;
+};
+
+class SweepSearch {
+ public:
+  SweepSearch(const SearchSettings& settings, ClusterSpec cluster, Predictor predictor);
+
+  /// In the plan's order.
+  void add(const SearchTrial& trial);
+  /// How a trial has ended; what is told again changes nothing.
+  void end(TrialId trial, const SearchNews& news);
+  /// What was measured elsewhere; heard by all cells.
+  void learn(SearchPoint point, const SearchNews& news);
+  /// What a tick has learnt, before or after it is committed: heard twice it is the same.
+  void hear(const World& world, std::span<const Change> changes);
+
+  struct Skip {
+    TrialId trial = 0;
+    std::string cause;
+    std::string of_cell;  ///< the part of the cause that holds for the whole cell
+    /// A named rule forbids it, after this one's OOM; 0: `until` makes it needless.
+    TrialId after_oom_of = 0;
+  };
+  struct Advice {
+    std::unordered_map<TrialId, std::int64_t> rank;  ///< of those that wait: lowest first
+    std::vector<Skip> skip;                          ///< of those that wait
+  };
+  /// Trials that ended spared and may be the fastest after all: what was measured since then
+  /// contradicts the ground for ending their cell. Planned again, they wait.
+  [[nodiscard]] std::vector<TrialId> to_reopen();
+  /// `trials` of the world that are planned wait.
+  [[nodiscard]] Advice advise(const std::vector<const TrialRow*>& waiting);
+
+  [[nodiscard]] const SearchSettings& settings() const { return settings_; }
+
+ private:
+  struct Cell {
+    CellSearch search;
+    std::vector<TrialId> trials;  // by number
+    std::set<TrialId> spared;
+    double gpu_hours = 0;
+    std::size_t taught = 0;  // how much of `taught_` it has heard
+  };
+  struct Place {
+    Cell* cell;
+    std::size_t number;
+  };
+  struct Lesson {
+    const Cell* from;
+    SearchPoint point;
+    SearchNews news;
+  };
+
+  void teach(Cell& cell);
+  void sync(const std::vector<const TrialRow*>& waiting);
+
+  SearchSettings settings_;
+  ClusterSpec cluster_;
+  Predictor predictor_;
+  std::map<CellKey, Cell> cells_;
+  std::map<TrialId, Place> places_;
+  std::map<TrialId, SearchPoint> points_;
+  std::map<TrialId, SearchNews> ended_;
+  std::set<TrialId> asked_;
+  std::map<AttemptId, Timestamp> started_at_;
+  std::set<AttemptId> billed_;   // their GPU-hours are counted
+  std::vector<Lesson> lessons_;  // for all cells, where they learn from each other
+};
+
+}  // namespace shardsweep

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "show/format.hpp"
+
+#include <algorithm>
+
+namespace shardsweep {
+namespace {
+
+unsigned char byte_at(std::string_view text, std::size_t at) {
+  return static_cast<unsigned char>(text[at]);
+}
+
+bool is_continuation(std::string_view text, std::size_t at) {
+  return at < text.size() && (byte_at(text, at) & 0xc0U) == 0x80;
+}
+
+// Bytes of the UTF-8 character at `at`; 0 where there is none: stray and cut-off bytes,
+// overlong forms, surrogates and what is beyond U+10FFFF (Unicode 15, table 3-7).
+std::size_t length_at(std::string_view text, std::size_t at) {
+  const auto first = byte_at(text, at);
+  if (first < 0x80) return 1;
+  if (first < 0xc2 || first > 0xf4) return 0;
+  const std::size_t length = first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+  for (std::size_t i = 1; i < length; ++i) {
+    if (!is_continuation(text, at + i)) return 0;
+  }
+  const auto second = byte_at(text, at + 1);
+  const bool outside = (first == 0xe0 && second < 0xa0) || (first == 0xed && second > 0x9f) ||
+                       (first == 0xf0 && second < 0x90) || (first == 0xf4 && second > 0x8f);
+  return outside ? 0 : length;
+}
+
+void append(fmt::memory_buffer& out, std::string_view text) {
+  out.append(text.data(), text.data() + text.size());
+}
+
+void append_escaped(fmt::memory_buffer& out, unsigned char byte) {
+  switch (byte) {
+    case '"':
+      return append(out, "\\\"");
+    case '\\':
+      return append(out, "\\\\");
+    case '\n':
+      return append(out, "\\n");
+    case '\r':
+      return append(out, "\\r");
+    case '\t':
+      return append(out, "\\t");
+    default:
+      fmt::format_to(std::back_inserter(out), "\\u{:04x}", byte);
+  }
+}
+
+}  // namespace
+
+void append_csv(fmt::memory_buffer& out, std::string_view text) {
+  const bool plain = std::none_of(text.begin(), text.end(), [](char c) {
+    return c == ',' || c == '"' || c == '\r' || c == '\n';
+  });
+  if (plain) return append(out, text);
+  out.push_back('"');
+  for (const char c : text) {
+    if (c == '"') out.push_back('"');
+    out.push_back(c);
+  }
+  out.push_back('"');
+}
+
+void append_json(fmt::memory_buffer& out, std::string_view text) {
+  out.push_back('"');
+  for (std::size_t at = 0; at < text.size();) {
+    const auto byte = byte_at(text, at);
+    const auto length = length_at(text, at);
+    if (length == 0) {
+      append(out, "\xef\xbf\xbd");
+    } else if (byte < 0x20 || byte == '"' || byte == '\\') {
+      append_escaped(out, byte);
+    } else {
+      append(out, text.substr(at, length));
+    }
+    at += std::max<std::size_t>(length, 1);
+  }
+  out.push_back('"');
+}
+
+}  // namespace shardsweep

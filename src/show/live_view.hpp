@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a follower shows: a block of lines that is drawn over and over, and a line for each
+// trial that ends. Pure: from what was read to lines that fit.
+#pragma once
+
+#include "show/styled_text.hpp"
+
+#include <shardsweep/progress.hpp>
+#include <shardsweep/results.hpp>
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace shardsweep {
+
+/// Where lines have to fit.
+struct ViewSize {
+  std::size_t width = 80;   ///< columns; no line is longer
+  std::size_t height = 24;  ///< lines that a block has at most
+  bool utf8 = true;
+};
+
+struct SweepProgress {
+  SweepStatus status;
+  std::optional<CellBest> best{};      ///< of the cell that was measured last
+  std::string best_of{};               ///< which cell that is; empty: there is no other
+  std::vector<std::string> trouble{};  ///< sentences: what keeps it from going on
+};
+
+/// A bar with the time left, counts by outcome, the best so far, what runs or why nothing does.
+[[nodiscard]] std::vector<StyledLine> progress_block(const std::vector<SweepProgress>& sweeps,
+                                                     const ViewSize& size);
+
+/// "quickstart 12/36: 10 completed, 1 oom; running …; about 20 s left": for files and pipes.
+[[nodiscard]] std::string progress_line(const SweepStatus& status);
+
+/// "about 1 min 20 s left"; empty where nothing is left to do.
+[[nodiscard]] std::string time_left_text(const SweepStatus& status);
+
+/// "mini, 4 GPUs": what tells a cell from the others of its sweep.
+[[nodiscard]] std::string cell_text(const CellName& cell, const std::vector<CellBest>& among);
+
+/// The best of each cell as trials end.
+class BestSoFar {
+ public:
+  /// What the database holds; what was known before is forgotten.
+  void begin(const std::vector<CellBest>& cells);
+  /// Takes a measurement in. How much faster than its cell's best it is, as a share; nothing
+  /// where it is not, or where it is the cell's first.
+  std::optional<double> take(const FinishedTrial& trial);
+  [[nodiscard]] std::optional<CellBest> latest(const std::string& sweep) const;
+  [[nodiscard]] std::vector<CellBest> of(const std::string& sweep) const;
+
+ private:
+  std::map<CellName, CellBest> cells_;
+};
+
+/// A trial that has ended, or several that were skipped for the same reason.
+struct FinishedLine {
+  FinishedTrial trial;
+  std::int64_t trials = 1;
+  std::optional<double> gain;  ///< the new best of its cell
+};
+[[nodiscard]] std::vector<FinishedLine> finished_lines(const std::vector<FinishedTrial>& trials,
+                                                       BestSoFar& best);
+
+/// `width`: none for a file. `with_sweep`: several sweeps are followed.
+[[nodiscard]] StyledLine finished_line(const FinishedLine& line,
+                                       std::optional<std::size_t> width, bool utf8,
+                                       bool with_sweep);
+
+}  // namespace shardsweep

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "show/pivot.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <map>
+#include <set>
+#include <utility>
+
+namespace shardsweep {
+namespace {
+
+struct NaturalLess {
+  bool operator()(const std::string& a, const std::string& b) const {
+    return natural_less(a, b);
+  }
+};
+
+std::optional<double> number(std::string_view text) {
+  double value = 0;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (read.ec != std::errc() || read.ptr != text.data() + text.size() || !std::isfinite(value))
+    return std::nullopt;
+  return value;
+}
+
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+
+/// The digits at `at`, without leading zeros.
+std::string_view digits(std::string_view text, std::size_t& at) {
+  while (at + 1 < text.size() && text[at] == '0' && is_digit(text[at + 1]))
+    ++at;
+  const auto first = at;
+  while (at < text.size() && is_digit(text[at]))
+    ++at;
+  return text.substr(first, at - first);
+}
+
+/// All that is known of one cell while its candidates go by.
+struct Gathered {
+  HeatmapCell cell;
+  std::optional<double> best;       ///< tokens_per_s_per_gpu
+  std::optional<double> published;  ///< MFU
+  bool unranked = false;
+  std::array<std::int64_t, 3> under_way{};  ///< running, queued, planned
+  std::map<Outcome, std::int64_t> ended;
+  std::int64_t spared = 0;
+};
+
+void take(Gathered& gathered, const CellCandidate& candidate) {
+  auto& cell = gathered.cell;
+  if (!candidate.feasible) {
+    cell.infeasible += candidate.trials;
+    return;
+  }
+  cell.trials += candidate.trials;
+  if (!candidate.outcome) {
+    cell.open += candidate.trials;
+    gathered.under_way[candidate.state == State::running  ? 0
+                       : candidate.state == State::queued ? 1
+                                                          : 2] += candidate.trials;
+    // What is measured again is shown by its counted measurement until then.
+    if (!candidate.tokens_per_s_per_gpu) return;
+  } else if (*candidate.outcome != Outcome::completed) {
+    if (candidate.spared) gathered.spared += candidate.trials;
+    gathered.ended[*candidate.outcome] += candidate.trials;
+    return;
+  } else {
+    cell.completed += candidate.trials;
+  }
+  if (candidate.published_mfu &&
+      (!gathered.published || *candidate.published_mfu > *gathered.published)) {
+    gathered.published = candidate.published_mfu;
+    cell.published_layout = candidate.published_layout;
+    cell.published_tokens_per_s_per_gpu = candidate.published_tokens_per_s_per_gpu;
+  }
+  if (!candidate.tokens_per_s_per_gpu) {
+    gathered.unranked = true;
+  } else if (!gathered.best || *candidate.tokens_per_s_per_gpu > *gathered.best) {
+    gathered.best = candidate.tokens_per_s_per_gpu;
+    cell.value = candidate.value;
+    cell.layout = candidate.layout;
+  }
+}
+
+void say(HeatmapCell& cell, const CellWord& word) {
+  cell.status = word.name;
+  cell.mark = word.mark;
+}
+
+void say(HeatmapCell& cell, Outcome outcome) {
+  cell.status = name(outcome);
+  cell.mark = info(outcome).mark;
+}
+
+Outcome most_frequent(const std::map<Outcome, std::int64_t>& ended) {
+  const auto rank = [](const auto& entry) {
+    return std::pair(entry.first != Outcome::skipped, entry.second);
+  };
+  return std::max_element(ended.begin(), ended.end(),
+                          [&](const auto& a, const auto& b) { return rank(a) < rank(b); })
+      ->first;
+}
+
+HeatmapCell judged(Gathered gathered) {
+  auto& cell = gathered.cell;
+  const auto under_way = std::find_if(gathered.under_way.begin(), gathered.under_way.end(),
+                                      [](std::int64_t trials) { return trials > 0; });
+  if (gathered.best) {
+    say(cell, Outcome::completed);
+  } else if (under_way != gathered.under_way.end()) {
+    say(cell, cell_words[static_cast<std::size_t>(under_way - gathered.under_way.begin()) + 1]);
+  } else if (gathered.unranked) {
+    say(cell, cell_words[0]);
+  } else if (!gathered.ended.empty()) {
+    const auto outcome = most_frequent(gathered.ended);
+    const bool spared = outcome == Outcome::skipped &&
+                        2 * gathered.spared > gathered.ended.at(Outcome::skipped);
+    if (spared) {
+      say(cell, cell_words.back());
+    } else {
+      say(cell, outcome);
+    }
+  } else {
+    say(cell, cell_words[cell.infeasible > 0 ? 4 : 5]);
+  }
+  if (cell.published_layout == cell.layout) {
+    cell.published_layout.clear();
+    cell.published_tokens_per_s_per_gpu = 0;
+  }
+  return std::move(cell);
+}
+
+}  // namespace
+
+bool natural_less(std::string_view a, std::string_view b) {
+  // Numbers stand before words, or "1e3", "1f" and "2" would each be before the next in a ring.
+  const auto x = number(a);
+  const auto y = number(b);
+  if (x.has_value() != y.has_value()) return x.has_value();
+  if (x && *x != *y) return *x < *y;
+  std::size_t i = 0;
+  std::size_t j = 0;
+  while (i < a.size() && j < b.size()) {
+    if (is_digit(a[i]) && is_digit(b[j])) {
+      const auto left = digits(a, i);
+      const auto right = digits(b, j);
+      if (left.size() != right.size()) return left.size() < right.size();
+      if (left != right) return left < right;
+    } else if (a[i] != b[j]) {
+      return static_cast<unsigned char>(a[i]) < static_cast<unsigned char>(b[j]);
+    } else {
+      ++i;
+      ++j;
+    }
+  }
+  if (i < a.size() || j < b.size()) return j < b.size();
+  return a < b;  // equal but for leading zeros
+}
+
+Heatmap pivot(const Cells& cells, const HeatmapRequest& request) {
+  std::set<std::string, NaturalLess> rows;
+  std::set<std::string, NaturalLess> columns;
+  std::map<std::pair<std::string_view, std::string_view>, Gathered> gathered;
+  for (const auto& candidate : cells.candidates) {
+    rows.insert(candidate.row);
+    columns.insert(candidate.column);
+    take(gathered[{candidate.row, candidate.column}], candidate);
+  }
+  Heatmap heatmap{request.rows,
+                  request.columns.empty() ? cells.columns : request.columns,
+                  request.value,
+                  {rows.begin(), rows.end()},
+                  {columns.begin(), columns.end()},
+                  {},
+                  cells.note,
+                  cells.runners};
+  for (const auto& row : heatmap.rows) {
+    auto& line = heatmap.cells.emplace_back();
+    for (const auto& column : heatmap.columns)
+      line.push_back(judged(gathered[{row, column}]));
+  }
+  return heatmap;
+}
+
+}  // namespace shardsweep

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// A plan as text. Pure: appends to a buffer, knows no terminal.
+#pragma once
+
+#include "show/format.hpp"
+#include "show/terminal.hpp"
+
+#include <shardsweep/capabilities.hpp>
+#include <shardsweep/plan.hpp>
+#include <shardsweep/sweep.hpp>
+
+#include <fmt/format.h>
+
+#include <functional>
+
+namespace shardsweep {
+
+/// Trials that a table shows where the whole is not asked for.
+inline constexpr std::size_t trials_shown = 40;
+
+/// Called whenever more than 64 KiB lie in the buffer; may write them out and clear it, so that
+/// a plan of a million trials needs no room for its text.
+using Flush = std::function<void(fmt::memory_buffer&)>;
+
+struct PlanText {
+  Format format = Format::table;
+  bool whole = true;  ///< false: of a table the first trials_shown trials
+  Flush flush{};
+  Terminal terminal{};  ///< of a table
+};
+
+/// table: counts by verdict and constraint with an example each, the trials in order with what
+/// varies in their layout, predicted memory, train step and GPU-hours; `whole` shows all of
+/// them. csv and json are always whole: a line per trial; one object {sweep, cluster, points,
+/// duplicates, feasible, left_out: {constraint: count}, examples: {constraint: why}, warnings,
+/// lanes, gpu_hours, excluded: [{when, points}], worlds: [{nodes, gpus, trials, run_time_s,
+/// gpu_hours}], trials: [...]}. Unknown predictions are empty, or null. Toggles are 0 | 1
+/// and vars go by their names, as in the database.
+void write_plan(fmt::memory_buffer& out, const SweepSpec& sweep, const Capabilities& runner,
+                const Plan& plan, const PlanText& text);
+
+}  // namespace shardsweep

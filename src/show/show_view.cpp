@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "show/show_view.hpp"
+
+#include "show/cell_text.hpp"
+#include "show/format.hpp"
+
+#include <shardsweep/point.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+
+namespace shardsweep {
+namespace {
+
+using Section = Reader::Section;
+
+std::string_view word_in(const Value& value) {
+  const auto* text = std::get_if<std::string>(&value);
+  return text != nullptr ? std::string_view(*text) : std::string_view();
+}
+
+/// Row by row (name, value); what holds nothing is left out.
+Table turned(const Table& table, const std::vector<Value>& row) {
+  Table result{{"name", "value"}, {}};
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    const auto* text = std::get_if<std::string>(&row[i]);
+    if (std::holds_alternative<std::monostate>(row[i]) || (text != nullptr && text->empty()))
+      continue;
+    result.rows.push_back({table.columns[i], row[i]});
+  }
+  return result;
+}
+
+/// Shown whatever its value.
+bool is_main_axis(std::string_view name) {
+  constexpr std::array<std::string_view, 11> names{
+      "model", "gpus",        "seq_len",    "dtype", "dp",       "tp",
+      "pp",    "micro_batch", "grad_accum", "zero",  "recompute"};
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+/// Keys of the database and what is as it nearly always is: `--format json` has them.
+bool is_of_interest(std::string_view name, const Value& value) {
+  constexpr std::array<std::string_view, 8> keys{
+      "trial_id", "sweep_id", "attempt_id", "lane", "position", "run_id", "nonce", "detail"};
+  if (std::find(keys.begin(), keys.end(), name) != keys.end()) return false;
+  const bool none = value == Value(std::int64_t{0});
+  if (name == "in_file") return none;
+  if (const auto* axis = find_axis(name); axis != nullptr && !is_main_axis(name)) {
+    const auto usual = axis->kind == AxisKind::word
+                           ? Value(axis_text(*axis, axis->default_value))
+                           : Value(std::int64_t{axis->default_value});
+    if (value == usual) return false;
+  }
+  if (name == "exit_code" && value == Value(std::int64_t{-1})) return false;
+  const bool zero_is_none =
+      name == "nodes" || name == "revoked" || name == "leaked" || name == "signal";
+  return !(none && zero_is_none) && word_in(value) != "{}";
+}
+
+Table for_people(const Table& table) {
+  Table result{table.columns, {}};
+  for (const auto& row : table.rows) {
+    if (is_of_interest(word_in(row[0]), row[1])) result.rows.push_back(row);
+  }
+  return result;
+}
+
+Table without_column(Table table, std::string_view name) {
+  const auto found = std::find(table.columns.begin(), table.columns.end(), name);
+  if (found == table.columns.end()) return table;
+  const auto at = found - table.columns.begin();
+  table.columns.erase(found);
+  for (auto& row : table.rows)
+    row.erase(row.begin() + at);
+  return table;
+}
+
+std::string heading(const std::string& text, const TableStyle& style) {
+  std::string out;
+  const auto shown = in_charset(printable(text), style.terminal.utf8);
+  for (const auto& part : folded(shown, style.terminal.width.value_or(width_of(shown) + 1)))
+    out += part + '\n';
+  return out;
+}
+
+TableStyle ranked(TableStyle style) {
+  style.important = {"at", "kind", "detail", "trial", "attempt"};
+  return style;
+}
+
+/// Wide rows stand as blocks; what is one line per happening stays a table.
+std::string section_text(const Section& section, const TableStyle& style) {
+  const auto& table = section.table;
+  if (is_turned(table))
+    return heading(section.title, style) + table_text(for_people(table), style);
+  if (section.title != "attempts" && section.title != "measurements")
+    return heading(section.title, style) +
+           table_text(without_column(table, "id"), ranked(style));
+  std::string out;
+  for (const auto& row : table.rows) {
+    auto block = for_people(turned(table, row));
+    const auto title = section.title.substr(0, section.title.size() - 1);
+    const bool numbered = !block.rows.empty() && word_in(block.rows[0][0]) == "attempt";
+    if (!out.empty()) out += '\n';
+    out +=
+        numbered
+            ? heading(fmt::format("{} {}", title == "attempt" ? title : title + " of attempt",
+                                  humanised("id", block.rows[0][1])),
+                      style)
+            : heading(title, style);
+    if (numbered) block.rows.erase(block.rows.begin());
+    out += table_text(block, style);
+  }
+  return out;
+}
+
+std::string without_line_ends(std::string text) {
+  while (!text.empty() && text.back() == '\n')
+    text.pop_back();
+  return text;
+}
+
+/// (name, value) as the members of one object.
+Table as_one_row(const Table& table) {
+  Table row{{}, {{}}};
+  for (const auto& pair : table.rows) {
+    row.columns.emplace_back(word_in(pair[0]));
+    row.rows[0].push_back(pair[1]);
+  }
+  return row;
+}
+
+std::string section_json(const Section& section, const TableStyle& style) {
+  if (!is_turned(section.table)) return without_line_ends(table_text(section.table, style));
+  const auto array = table_text(as_one_row(section.table), style);
+  const auto begin = array.find('{');
+  return array.substr(begin, array.rfind('}') - begin + 1);
+}
+
+std::string as_json(const std::vector<Section>& sections, const TableStyle& style) {
+  fmt::memory_buffer out;
+  const auto put = [&out](std::string_view text) { out.append(text.begin(), text.end()); };
+  for (std::size_t i = 0; i < sections.size(); ++i) {
+    const bool fresh = i == 0 || sections[i].thing != sections[i - 1].thing;
+    put(i == 0 ? "[\n" : fresh ? "},\n" : ",");
+    if (fresh) {
+      put("{\"name\":");
+      append_json(out, sections[i].thing);
+      put(",");
+    }
+    append_json(out, sections[i].title);
+    put(":" + section_json(sections[i], style));
+  }
+  put(sections.empty() ? "[]\n" : "}\n]\n");
+  return fmt::to_string(out);
+}
+
+}  // namespace
+
+std::string sections_text(const std::vector<Section>& sections, const TableStyle& style) {
+  if (style.format == Format::json) return as_json(sections, style);
+  std::string out;
+  for (const auto& section : sections) {
+    if (!out.empty()) out += '\n';
+    out += style.format == Format::csv ? section.title + '\n' + table_text(section.table, style)
+                                       : section_text(section, style);
+  }
+  return out;
+}
+
+}  // namespace shardsweep

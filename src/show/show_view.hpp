@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// All that is known of trials and sweeps, as text.
+#pragma once
+
+#include "show/table_view.hpp"
+
+#include <shardsweep/results.hpp>
+
+#include <string>
+#include <vector>
+
+namespace shardsweep {
+
+/// table: a heading per trial or sweep, names and values below each other, attempts as blocks.
+/// json: an array with an object per trial or sweep: its name and its sections. csv: the
+/// sections' tables, each under its title.
+[[nodiscard]] std::string sections_text(const std::vector<Reader::Section>& sections,
+                                        const TableStyle& style);
+
+}  // namespace shardsweep

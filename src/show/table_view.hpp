@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// A Table as text. Only the `table` form is for eyes: it fits the terminal, humanises units and
+// neutralises what a terminal would obey; csv and json carry the values as they are, and times
+// as RFC 3339 in UTC. The note is the caller's: it is talk, and goes to stderr.
+#pragma once
+
+#include "show/format.hpp"
+#include "show/terminal.hpp"
+
+#include <shardsweep/table.hpp>
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardsweep {
+
+/// table, csv or json.
+[[nodiscard]] std::optional<Format> format_from(std::string_view word);
+
+struct TableStyle {
+  Format format = Format::table;
+  Terminal terminal{};
+  /// Columns by importance, where not all fit: the first one names a row. The others follow in
+  /// the table's order.
+  std::vector<std::string_view> important{};
+  bool every = false;  ///< the columns were asked for: none is moved above or left out
+  bool wide = false;   ///< all columns in lines, whatever the width
+  bool raw = false;    ///< names as titles; stored times in csv and json: the answer to SQL
+};
+
+/// table: a header line, columns two blanks apart, numbers to the right, no blanks at the ends
+/// of lines. On a terminal of limited width columns of one same value go into a line above, and
+/// the least important ones are left out and named below; where that would leave too little,
+/// each row is a block of lines. csv: RFC 4180 with LF, NULL an empty field. json: an array of
+/// objects, one a line, NULL null, and a real that is no number null.
+[[nodiscard]] std::string table_text(const Table& table, const TableStyle& style);
+[[nodiscard]] std::string table_text(const Table& table, Format format);
+
+/// One row as (name, value): there the name in front tells the unit.
+[[nodiscard]] bool is_turned(const Table& table);
+
+/// What heads a column for people: `tokens/s/GPU`, `peak memory`, `started`.
+[[nodiscard]] std::string title_of(std::string_view column);
+
+/// A number so that reading it back gives the same one; a real has a point or an exponent.
+[[nodiscard]] std::string exact(double value);
+
+}  // namespace shardsweep

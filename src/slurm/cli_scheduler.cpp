@@ -1,0 +1,411 @@
+// SPDX-License-Identifier: Apache-2.0
+// Slurm by its command line. Every command is a child beside the poll loop, with a deadline and
+// a bound on what it may print. Looking costs one squeue, and one sacct where that does not
+// tell all, whatever the number of jobs: `squeue --me` is filtered by slurmctld, a list of ids
+// is not.
+#include "slurm/survey.hpp"
+#include "slurm/words/array.hpp"
+#include "slurm/words/look.hpp"
+#include "slurm/words/settings.hpp"
+#include "slurm/words/submission.hpp"
+
+#include <shardsweep/allocation_files.hpp>
+#include <shardsweep/backends.hpp>
+#include <shardsweep/clock.hpp>
+#include <shardsweep/command.hpp>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <pwd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+namespace shardsweep {
+namespace {
+
+using namespace slurm;
+
+constexpr std::size_t most_output = 32 << 20;  // 100,000 jobs
+constexpr std::size_t submissions_at_once = 2;
+constexpr std::size_t commands_aside = 4;
+// What has been cancelled takes KillWait and an epilog to be gone.
+constexpr double cancel_again_s = 60;
+constexpr double settings_again_s = 3600;
+// Submissions are looked up from a little before they were made: clocks differ.
+constexpr double accounting_margin_s = 300;
+
+std::vector<std::string> own_environment() {
+  std::vector<std::string> own;
+  for (char** entry = environ; *entry != nullptr; ++entry)
+    own.emplace_back(*entry);
+  return command_environment(own);
+}
+
+/// As Slurm's accounts know us; empty where there is no such user.
+std::string own_name() {
+  const passwd* entry = ::getpwuid(::getuid());
+  return entry == nullptr ? "" : entry->pw_name;
+}
+
+std::string first_line(const std::string& text) {
+  return text.substr(0, std::min<std::size_t>(text.find('\n'), 300));
+}
+
+/// The output of a command that has to end with 0.
+Result<std::string> output_of(Result<CommandOutput> done, std::string_view program) {
+  if (!done) return tl::unexpected<Fault>(done.error());
+  if (done->exit_code != 0 || done->truncated) {
+    return fault(FaultKind::unavailable,
+                 done->truncated
+                     ? fmt::format("the output of {} is too large", program)
+                     : fmt::format("{} ended with {}: {}", program,
+                                   done->signal != 0 ? -done->signal : done->exit_code,
+                                   first_line(done->err)));
+  }
+  return std::move(done->out);
+}
+
+/// A look on its way: settings where they are not known, the queue, accounting.
+struct Look {
+  enum class Stage : std::uint8_t { settings, queue, accounting };
+  Stage stage = Stage::queue;
+  std::vector<AllocationHandle> handles;
+  std::vector<Job> jobs;
+  std::optional<RunningCommand> command;
+};
+
+class SlurmCliScheduler final : public Scheduler {
+ public:
+  SlurmCliScheduler(const Policy& policy, const Clock& clock)
+      : policy_(policy),
+        clock_(clock),
+        environment_(own_environment()),
+        survey_(static_cast<std::int64_t>(::getuid()), own_name(), environment_) {}
+
+  [[nodiscard]] std::string name() const override { return "slurm"; }
+  [[nodiscard]] double look_interval_s() const override { return policy_.look_s; }
+  [[nodiscard]] bool knows_site() const override { return true; }
+  void ask(const std::optional<SiteQuestions>& questions) override { survey_.ask(questions); }
+  void answer_within(double limit_s) override { policy_.query_limit_s = limit_s; }
+  void submit(const AllocationRequest& request) override { waiting_.push_back(request); }
+  void cancel(const AllocationHandle& handle) override {
+    cancel_job({handle.job_id, handle.job_name});
+  }
+
+  void release(const AllocationHandle& handle) override {
+    run_aside({"scontrol", "release", handle.job_id});
+  }
+
+  void look(const std::vector<AllocationHandle>& handles) override {
+    if (look_) return;  // the last one has not been answered: asking again would not help
+    look_.emplace();
+    look_->handles = handles;
+    const bool stale = !settings_ || now_s() - settings_at_s_ > settings_again_s;
+    if (stale) {
+      ask(Look::Stage::settings, {"scontrol", "show", "config"});
+    } else {
+      ask_queue();
+    }
+  }
+
+  [[nodiscard]] bool settling() const override {
+    return look_ || !waiting_.empty() || !submissions_.empty() || !aside_.empty() ||
+           !to_cancel_.empty() || survey_.settling();
+  }
+
+  /// An answer is taken when it is there: eight submissions would wait for a tick each else.
+  [[nodiscard]] std::vector<pollfd> descriptors() const override {
+    std::vector<int> ends{survey_.ended_descriptor()};
+    for (const Submission& submission : submissions_)
+      ends.push_back(submission.command.ended_descriptor());
+    for (const RunningCommand& command : aside_)
+      ends.push_back(command.ended_descriptor());
+    if (look_ && look_->command) ends.push_back(look_->command->ended_descriptor());
+    std::vector<pollfd> polled;
+    for (const int end : ends) {
+      if (end >= 0) polled.push_back({end, POLLIN, 0});
+    }
+    return polled;
+  }
+
+  [[nodiscard]] std::vector<SchedulerEvent> poll() override {
+    start_submissions();
+    finish_submissions();
+    go_on_looking();
+    start_cancelling();
+    finish_aside();
+    survey_.step(now_s(), events_);
+    return std::exchange(events_, {});
+  }
+
+ private:
+  struct Submission {
+    std::vector<std::string> tokens;
+    bool array = false;
+    RunningCommand command;
+  };
+
+  [[nodiscard]] double now_s() const {
+    return std::chrono::duration<double>(clock_.steady().time_since_epoch()).count();
+  }
+  [[nodiscard]] CommandOptions options(double deadline_s) const {
+    return {.deadline = std::chrono::milliseconds(static_cast<std::int64_t>(deadline_s * 1e3)),
+            .output_limit = most_output,
+            .environment = environment_};
+  }
+
+  // ---- submissions
+
+  void start_submissions() {
+    while (!waiting_.empty() && submissions_.size() < submissions_at_once) {
+      const std::vector<AllocationRequest> requests = take_together();
+      const bool array = in_array(requests.front()).has_value();
+      auto command = array ? start_array(requests) : start_single(requests.front());
+      std::vector<std::string> tokens(requests.size());
+      std::transform(requests.begin(), requests.end(), tokens.begin(),
+                     [](const AllocationRequest& request) { return request.token; });
+      if (command) {
+        submissions_.push_back({std::move(tokens), array, std::move(*command)});
+        continue;
+      }
+      for (const std::string& token : tokens)
+        events_.emplace_back(SubmitDeferred{token, command.error().what});
+    }
+  }
+
+  /// The array that it can be submitted with: the site may have none, or short ones.
+  [[nodiscard]] std::optional<std::string> in_array(const AllocationRequest& request) const {
+    const auto element = element_in(request.token);
+    const std::int64_t most = settings_ ? settings_->max_array_size : Settings{}.max_array_size;
+    return element && element->index < most ? std::optional(element->array) : std::nullopt;
+  }
+
+  /// The first that waits, and what waits with it of the same array.
+  std::vector<AllocationRequest> take_together() {
+    std::vector<AllocationRequest> together{std::move(waiting_.front())};
+    waiting_.pop_front();
+    const auto array = in_array(together.front());
+    if (!array) return together;
+    std::erase_if(waiting_, [&](AllocationRequest& request) {
+      if (in_array(request) != array) return false;
+      together.push_back(std::move(request));
+      return true;
+    });
+    return together;
+  }
+
+  [[nodiscard]] Result<RunningCommand> start_single(const AllocationRequest& request) const {
+    return RunningCommand::start(submission_command(request), options(request.limit_s));
+  }
+
+  [[nodiscard]] Result<RunningCommand> start_array(
+      const std::vector<AllocationRequest>& requests) const {
+    const AllocationRequest& first = requests.front();
+    SHARDSWEEP_ASSIGN(const std::string text, read_file(first.script));
+    std::vector<ElementScript> elements;
+    for (const AllocationRequest& request : requests) {
+      const auto element = element_in(request.token);
+      if (element) elements.push_back({element->index, request.script});
+    }
+    const std::filesystem::path script = AllocationPaths{first.dir}.array_script();
+    SHARDSWEEP_TRY(write_file_durably(script, array_script(text, elements)));
+    return RunningCommand::start(array_command(requests, script), options(first.limit_s));
+  }
+
+  void finish_submissions() {
+    std::erase_if(submissions_, [this](Submission& submission) {
+      auto done = submission.command.poll();
+      if (!done) return false;
+      for (const std::string& token : submission.tokens) {
+        missed_.erase(token);  // what was not there before the answer says nothing
+        events_.push_back(answer_for(token, submission.array, *done));
+      }
+      return true;
+    });
+  }
+
+  [[nodiscard]] std::set<std::string> on_their_way() const {
+    std::set<std::string> tokens;
+    for (const AllocationRequest& request : waiting_)
+      tokens.insert(request.token);
+    for (const Submission& submission : submissions_)
+      tokens.insert(submission.tokens.begin(), submission.tokens.end());
+    return tokens;
+  }
+
+  static SchedulerEvent answer_for(const std::string& token, bool array,
+                                   const Result<CommandOutput>& done) {
+    if (!done) return SubmitUnknown{token, done.error().what};
+    const auto read = array ? read_array_submission : read_submission;
+    return read(token, done->exit_code, done->out, done->err);
+  }
+
+  // ---- looks
+
+  void ask(Look::Stage stage, const std::vector<std::string>& argv) {
+    look_->stage = stage;
+    auto command = RunningCommand::start(argv, options(policy_.query_limit_s));
+    if (!command) return give_up(command.error().what);
+    look_->command = std::move(*command);
+  }
+
+  void ask_queue() {
+    ask(Look::Stage::queue, {"squeue", "--me", "--array", "--noheader", "--states=all",
+                             "--format=" + queue_format()});
+  }
+
+  /// By name: a job whose id was never read has nothing else, and no two share one.
+  void ask_accounting(const std::vector<AllocationHandle>& open) {
+    std::set<std::string> names;
+    Timestamp oldest = clock_.now();
+    for (const AllocationHandle& handle : open) {
+      names.insert(slurm_name(handle.job_name, handle.job_id));
+      // Without an id it may be either.
+      const auto element = element_in(handle.job_name);
+      if (element && handle.job_id.empty()) names.insert(element->array);
+      oldest = std::min(oldest, handle.created_at);
+    }
+    const double ago_s = static_cast<double>(clock_.now() - oldest) / 1e6 + accounting_margin_s;
+    // Without a start sacct's window begins at midnight.
+    ask(Look::Stage::accounting,
+        {"sacct", "--allocations", "--noheader", "--parsable2",
+         fmt::format("--delimiter={}", separator), "--format=" + accounting_format(),
+         fmt::format("--name={}", fmt::join(names, ",")),
+         fmt::format("--starttime=now-{}minutes", int(ago_s / 60) + 1)});
+  }
+
+  void go_on_looking() {
+    if (!look_ || !look_->command) return;
+    auto done = look_->command->poll();
+    if (!done) return;
+    look_->command.reset();
+    switch (look_->stage) {
+      case Look::Stage::settings:
+        return take_settings(output_of(std::move(*done), "scontrol"));
+      case Look::Stage::queue:
+        return take_queue(output_of(std::move(*done), "squeue"));
+      case Look::Stage::accounting:
+        return take_accounting(output_of(std::move(*done), "sacct"));
+    }
+  }
+
+  void take_settings(Result<std::string> text) {
+    auto settings = text ? parse_settings(*text) : tl::unexpected<Fault>(text.error());
+    if (!settings) return give_up(settings.error().what);
+    settings_ = std::move(*settings);
+    settings_at_s_ = now_s();
+    ask_queue();
+  }
+
+  void take_queue(Result<std::string> text) {
+    auto jobs = text ? parse_queue(*text) : tl::unexpected<Fault>(text.error());
+    if (!jobs) return give_up(jobs.error().what);
+    look_->jobs = std::move(*jobs);
+    const auto open = to_be_accounted(look_->handles, look_->jobs);
+    if (open.empty() || !settings_->accounting) return conclude_look();
+    ask_accounting(open);
+  }
+
+  void take_accounting(Result<std::string> text) {
+    auto jobs = text ? parse_accounting(*text) : tl::unexpected<Fault>(text.error());
+    if (jobs) {
+      look_->jobs.insert(look_->jobs.end(), std::make_move_iterator(jobs->begin()),
+                         std::make_move_iterator(jobs->end()));
+      return conclude_look();
+    }
+    // The queue has answered: what it lists is known. What it does not list stays unknown.
+    events_.emplace_back(LookFailed{jobs.error().what});
+    conclude_look(false);
+  }
+
+  void conclude_look(bool complete = true) {
+    const LookContext context{.own_uid = static_cast<std::int64_t>(::getuid()),
+                              .now_s = now_s(),
+                              .settle_s = settings_->message_timeout_s,
+                              .accounting = settings_->accounting,
+                              .complete = complete,
+                              .on_its_way = on_their_way()};
+    LookResult result = conclude(look_->handles, look_->jobs, context, missed_);
+    look_.reset();
+    for (const NamedJob& job : result.cancel)
+      cancel_job(job);
+    for (SchedulerEvent& event : result.events) {
+      // Accounting names our user for both; without accounting nobody is named.
+      auto* seen = std::get_if<JobSeen>(&event);
+      if (seen != nullptr && cancelled_at_s_.contains(seen->job_id)) mark_own_cancel(*seen);
+      events_.push_back(std::move(event));
+    }
+  }
+
+  void give_up(std::string why) {
+    look_.reset();
+    events_.emplace_back(LookFailed{std::move(why)});
+  }
+
+  // ---- cancelling
+
+  void cancel_job(const NamedJob& job) {
+    if (job.id.empty()) return;  // the next look finds it, or finds that there is none
+    const auto known = cancelled_at_s_.find(job.id);
+    if (known != cancelled_at_s_.end() && now_s() - known->second < cancel_again_s) return;
+    cancelled_at_s_[job.id] = now_s();
+    to_cancel_.push_back(job);
+  }
+
+  void start_cancelling() {
+    while (!to_cancel_.empty() && aside_.size() < commands_aside) {
+      const NamedJob job = std::move(to_cancel_.front());
+      to_cancel_.pop_front();
+      run_aside({"scancel", "--name=" + slurm_name(job.name, job.id), job.id});
+    }
+  }
+
+  /// A command whose success the next look shows.
+  void run_aside(const std::vector<std::string>& argv) {
+    auto command = RunningCommand::start(argv, options(policy_.query_limit_s));
+    if (command) {
+      aside_.push_back(std::move(*command));
+    } else {
+      events_.emplace_back(LookFailed{command.error().what});
+    }
+  }
+
+  void finish_aside() {
+    std::erase_if(aside_, [this](RunningCommand& command) {
+      auto done = command.poll();
+      if (!done) return false;
+      if (!*done) events_.emplace_back(LookFailed{done->error().what});
+      return true;
+    });
+  }
+
+  Policy policy_;
+  const Clock& clock_;
+  std::vector<std::string> environment_;
+  Survey survey_;
+  std::optional<Settings> settings_;
+  double settings_at_s_ = 0;
+  std::deque<AllocationRequest> waiting_;
+  std::vector<Submission> submissions_;
+  std::optional<Look> look_;
+  MissedJobs missed_;
+  std::map<std::string, double> cancelled_at_s_;
+  std::deque<NamedJob> to_cancel_;
+  std::vector<RunningCommand> aside_;
+  std::vector<SchedulerEvent> events_;
+};
+
+}  // namespace
+
+std::unique_ptr<Scheduler> make_slurm_cli_scheduler(const Policy& policy, const Clock& clock) {
+  return std::make_unique<SlurmCliScheduler>(policy, clock);
+}
+
+}  // namespace shardsweep

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "slurm/words/look.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <optional>
+#include <utility>
+
+namespace shardsweep::slurm {
+namespace {
+
+constexpr int clean_looks = 2;
+/// The lead's exit code where another one has the claim, or Slurm has started the job again.
+constexpr int exit_not_claimed = 75;
+/// How Slurm ends a job that must not be requeued when its launch fails.
+constexpr const char* prolog_hint =
+    ": by root, or by Slurm because the prolog failed on its node ('sinfo -R')";
+
+/// One job, by what both lists say of it.
+struct Known {
+  const Job* job = nullptr;  ///< the queue's row where there is one
+  Reading reading;
+  int exit_code = 0;
+};
+
+/// Ids grow with time; a shorter number is a smaller one.
+bool older(const std::string& a, const std::string& b) {
+  return a.size() != b.size() ? a.size() < b.size() : a < b;
+}
+struct Older {
+  bool operator()(const std::string& a, const std::string& b) const { return older(a, b); }
+};
+using KnownJobs = std::map<std::string, Known, Older>;
+
+/// By name alone: a controller that lost its last seconds gives the same id to another job.
+bool belongs(const Job& job, const AllocationHandle& handle) {
+  return job.name == handle.job_name;
+}
+
+/// Accounting calls a job requeued, pending or running for ever that was cancelled while it was
+/// put back into the queue, or that a controller has lost: what the queue does not have is not
+/// there.
+bool is_left_over(const Job& job, const Reading& reading, const KnownJobs& known) {
+  if (job.source == Source::queue || reading.state == JobState::ended) return false;
+  const auto had = known.find(job.id);
+  return had == known.end() || had->second.job->source == Source::accounting;
+}
+
+KnownJobs jobs_of(const AllocationHandle& handle, const std::vector<Job>& jobs,
+                  std::int64_t own_uid) {
+  KnownJobs known;
+  for (const Job& job : jobs) {
+    if (!belongs(job, handle)) continue;
+    const Reading reading = read_state(job, own_uid);
+    if (is_left_over(job, reading, known)) continue;
+    auto [entry, fresh] = known.try_emplace(job.id, Known{&job, reading, job.exit_code});
+    if (fresh || job.source == Source::queue) continue;
+    Known& had = entry->second;
+    // A job that went on without a node of it has two rows: RESIZING, then its end.
+    if (had.job->source == Source::accounting) {
+      had = Known{&job, reading, job.exit_code};
+      continue;
+    }
+    // The queue says what is; accounting adds who and how, once both agree that it is over.
+    if (had.reading.state != JobState::ended || reading.state != JobState::ended) continue;
+    had = Known{&job, reading, job.exit_code};
+  }
+  return known;
+}
+
+bool live(const Known& known) {
+  return known.reading.state != JobState::ended;
+}
+
+/// The one that counts: who holds the claim or was named to us, else the oldest that lives,
+/// else the last that has ended.
+const Known* choose(const KnownJobs& known, const std::string& job_id) {
+  const auto first_live = std::find_if(known.begin(), known.end(),
+                                       [](const auto& entry) { return live(entry.second); });
+  if (const auto named = known.find(job_id); named != known.end()) {
+    const bool gave_way = !live(named->second) && named->second.exit_code == exit_not_claimed;
+    if (!gave_way || first_live == known.end()) return &named->second;
+  }
+  if (first_live != known.end()) return &first_live->second;
+  return known.empty() ? nullptr : &known.rbegin()->second;
+}
+
+SchedulerEvent seen(const AllocationHandle& handle, const Known& known) {
+  JobSeen event;
+  event.token = handle.token;
+  event.job_id = known.job->id;
+  event.state = known.reading.state;
+  event.detail = describe(*known.job);
+  event.outcome = known.reading.outcome;
+  event.nodes = known.job->nodes;
+  event.after_claim = handle.claimed;
+  if (known.reading.cancelled_by == 0 && !handle.claimed) event.detail += prolog_hint;
+  if (known.reading.state == JobState::pending) {
+    event.advice = explain_reason(known.job->reason);
+  }
+  return event;
+}
+
+/// One more look without it; true where it has been missed for long enough.
+bool missed_again(const AllocationHandle& handle, Missing what, const LookContext& context,
+                  MissedJobs& missed) {
+  Missed& miss = missed[handle.token];
+  if (miss.looks == 0 && handle.missing == what)
+    miss = {what, 1, context.now_s - handle.missing_for_s};
+  if (miss.what != what) miss = {what, 0, context.now_s};
+  ++miss.looks;
+  return miss.looks >= clean_looks && context.now_s - miss.since_s >= context.settle_s;
+}
+
+void count_miss(const AllocationHandle& handle, const LookContext& context, MissedJobs& missed,
+                LookResult& result) {
+  if (!context.complete || context.on_its_way.count(handle.token) != 0) return;
+  if (!missed_again(handle, Missing::job, context, missed)) {
+    result.events.emplace_back(JobMissed{handle.token, Missing::job});
+    return;
+  }
+  result.events.emplace_back(JobNotSeen{handle.token});
+  missed.erase(handle.token);
+}
+
+/// Over, but who cancelled it or how it failed is still to be told, and decides what comes of
+/// it.
+bool awaits_account(const AllocationHandle& handle, const Known& known,
+                    const LookContext& context, MissedJobs& missed) {
+  return context.accounting && known.reading.unexplained &&
+         !missed_again(handle, Missing::account, context, missed);
+}
+
+}  // namespace
+
+std::vector<AllocationHandle> to_be_accounted(const std::vector<AllocationHandle>& handles,
+                                              const std::vector<Job>& queue) {
+  std::vector<AllocationHandle> open;
+  for (const AllocationHandle& handle : handles) {
+    const KnownJobs known = jobs_of(handle, queue, -1);
+    const Known* chosen = choose(known, handle.job_id);
+    if (chosen == nullptr || chosen->reading.state == JobState::ended) open.push_back(handle);
+  }
+  return open;
+}
+
+void mark_own_cancel(JobSeen& seen) {
+  if (seen.outcome != Outcome::reaped && seen.outcome != Outcome::cancelled) return;
+  seen.outcome = Outcome::cancelled;
+  seen.own_cancel = true;
+}
+
+LookResult conclude(const std::vector<AllocationHandle>& handles, const std::vector<Job>& jobs,
+                    const LookContext& context, MissedJobs& missed) {
+  LookResult result;
+  for (const AllocationHandle& handle : handles) {
+    const KnownJobs known = jobs_of(handle, jobs, context.own_uid);
+    const Known* chosen = choose(known, handle.job_id);
+    if (chosen == nullptr) {
+      count_miss(handle, context, missed, result);
+      continue;
+    }
+    if (awaits_account(handle, *chosen, context, missed)) {
+      result.events.emplace_back(JobMissed{handle.token, Missing::account});
+      continue;
+    }
+    missed.erase(handle.token);
+    result.events.push_back(seen(handle, *chosen));
+    if (chosen->reading.stuck) result.cancel.push_back({chosen->job->id, handle.job_name});
+    for (const auto& [id, other] : known) {
+      if (&other == chosen || !live(other)) continue;
+      result.cancel.push_back({id, handle.job_name});
+      result.events.emplace_back(JobDuplicate{handle.token, id});
+    }
+  }
+  return result;
+}
+
+}  // namespace shardsweep::slurm

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a heatmap is made of. A million trials are not handed on one by one: those that a pivot
+// can't tell apart become one candidate while they are read.
+#include "fleet/decide.hpp"
+#include "store/deadline.hpp"
+#include "store/ranking.hpp"
+#include "store/rows.hpp"
+#include "text/nearest.hpp"
+#include "text/numbers.hpp"
+
+#include <shardsweep/metric.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+namespace shardsweep::sqlite {
+namespace {
+
+// Labels and runners are packed into one key; no person reads a heatmap that comes near.
+constexpr std::size_t most_labels = 1 << 20;
+constexpr std::size_t most_runners = 1 << 12;
+
+/// Numbers for the values of a column, so that a row of the scan makes no string.
+class Labels {
+ public:
+  std::uint64_t number(const Statement::Use& row, int column) {
+    if (row.is_integer(column)) return of(integers_, row.integer(column), row, column);
+    return of(texts_, row.text(column), row, column);
+  }
+  [[nodiscard]] const std::string& text(std::uint64_t number) const { return names_[number]; }
+
+ private:
+  template <class Map, class Held>
+  std::uint64_t of(Map& map, const Held& held, const Statement::Use& row, int column) {
+    const auto [found, added] = map.try_emplace(held, names_.size());
+    if (added) names_.push_back(row.text(column));
+    if (names_.size() > most_labels)
+      fail(FaultKind::invalid_input, "a heatmap has no room for so many rows or columns");
+    return found->second;
+  }
+  std::unordered_map<std::int64_t, std::uint64_t> integers_;
+  std::unordered_map<std::string, std::uint64_t> texts_;
+  std::vector<std::string> names_;
+};
+
+struct Gathered {
+  std::int64_t trials = 0;
+  std::optional<Run> best;
+  std::optional<Run> published;  ///< `value`: the MFU that its table gives
+  void offer_published(const Run& run) {
+    if (!published || *run.value > *published->value) published = run;
+  }
+  void offer(const Run& run) {
+    if (!best || run.tokens_per_s_per_gpu > best->tokens_per_s_per_gpu) best = run;
+  }
+};
+
+struct Key {
+  std::uint64_t row = 0;
+  std::uint64_t column = 0;
+  std::size_t runner = 0;
+  State state = State::planned;
+  std::optional<Outcome> outcome;
+  bool spared = false;
+
+  [[nodiscard]] std::uint64_t packed() const {
+    const auto how = outcome ? static_cast<std::uint64_t>(*outcome) + 1 : 0;
+    const auto by_search = static_cast<std::uint64_t>(spared);
+    return (((row << 20 | column) << 12 | runner) << 1 | by_search) << 8 |
+           static_cast<std::uint64_t>(state) << 5 | how;
+  }
+};
+
+class Gatherer {
+ public:
+  explicit Gatherer(Mixing mixing) : runners_(mixing) {}
+
+  void take(const Statement::Use& row) {
+    Run run{row.real(4), {}, row.integer(6)};
+    const bool ranked = !row.null(4);
+    if (!row.null(5)) run.value = row.real(5);
+    Key key;
+    key.row = rows_.number(row, 0);
+    key.column = columns_.number(row, 1);
+    key.state = read_state(row, 2);
+    key.outcome = read_outcome(row, 3);
+    key.spared = row.integer(12) != 0;
+    key.runner = runners_.see(row.view(7), row.view(8), row.view(9), ranked, run.trial);
+    if (runners_.size() > most_runners)
+      fail(FaultKind::invalid_input,
+           "too many models, runners and versions; select fewer with --where");
+    // 20 + 20 + 12 + 1 + 8 bits: the key is the number, nothing is lost.
+    auto& gathered = find(key);
+    ++gathered.trials;
+    if (!ranked) return;
+    if (!row.null(11))
+      gathered.offer_published({run.tokens_per_s_per_gpu, row.real(11), run.trial});
+    if (row.null(10)) {
+      gathered.offer(run);
+    } else {
+      repeated_[{key.packed(), row.text(10)}].push_back(run);
+    }
+  }
+
+  Cells finish(Database& database, std::string_view version_column) {
+    for (auto& [key, runs] : repeated_)
+      gathered_[index_[key.first]].second.offer(median(runs));
+    Cells cells;
+    Statement layout(database, "SELECT layout FROM all_results WHERE trial_id = ?");
+    const auto layout_of = [&](std::int64_t trial) {
+      auto use = layout.use(trial);
+      return use.next() ? use.text(0) : std::string();
+    };
+    for (const auto& [key, gathered] : gathered_) {
+      if (!runners_.counts(key.runner)) continue;
+      CellCandidate candidate;
+      candidate.row = rows_.text(key.row);
+      candidate.column = columns_.text(key.column);
+      candidate.state = key.state;
+      candidate.outcome = key.outcome;
+      candidate.trials = gathered.trials;
+      candidate.spared = key.spared;
+      if (gathered.best) {
+        candidate.value = gathered.best->value;
+        candidate.tokens_per_s_per_gpu = gathered.best->tokens_per_s_per_gpu;
+        candidate.layout = layout_of(gathered.best->trial);
+      }
+      if (gathered.published) {
+        candidate.published_mfu = gathered.published->value;
+        candidate.published_layout = layout_of(gathered.published->trial);
+        candidate.published_tokens_per_s_per_gpu = gathered.published->tokens_per_s_per_gpu;
+      }
+      cells.candidates.push_back(std::move(candidate));
+    }
+    cells.runners = runners_.shown();
+    cells.note = runners_.note(version_column);
+    return cells;
+  }
+
+ private:
+  Gathered& find(const Key& key) {
+    const auto [found, added] = index_.try_emplace(key.packed(), gathered_.size());
+    if (added) gathered_.emplace_back(key, Gathered{});
+    return gathered_[found->second].second;
+  }
+
+  Labels rows_;
+  Labels columns_;
+  Runners runners_;
+  std::unordered_map<std::uint64_t, std::size_t> index_;
+  std::vector<std::pair<Key, Gathered>> gathered_;
+  std::map<std::pair<std::uint64_t, std::string>, std::vector<Run>> repeated_;
+};
+
+/// The value's column; NULL for `outcome`, which the candidate has anyway.
+std::string value_column(const std::string& value) {
+  if (value == "outcome") return "NULL";
+  if (const auto* metric = find_metric(value); metric != nullptr) return identifier(value);
+  std::string names;
+  std::vector<std::string_view> known{"outcome"};
+  for (const auto& metric : metric_table) {
+    names += fmt::format(", {}", metric.name);
+    known.push_back(metric.name);
+  }
+  fail(FaultKind::invalid_input,
+       fmt::format("there is no metric '{}'{}; a heatmap shows outcome{}", value,
+                   did_you_mean(value, known), names));
+}
+
+/// What an imported table says itself.
+std::string published_mfu(const Source& source) {
+  constexpr std::string_view label = "published_mfu";
+  const auto& vars = source.vars;
+  const bool any = std::find(vars.begin(), vars.end(), label) != vars.end();
+  return any ? identifier(label) : "NULL";
+}
+
+/// The points left out, seen as rows of `results` that have nothing but what was planned.
+std::string left_out_rows(const Source& source) {
+  std::string selected;
+  for (const auto& column : source.columns) {
+    const auto& own = point_columns();
+    std::string from = "NULL";
+    if (std::find(own.begin(), own.end(), column) != own.end()) from = "l." + column;
+    if (column == "hidden") from = "l.hidden_size";
+    if (column == "sweep") from = "s.name";
+    if (std::find(source.vars.begin(), source.vars.end(), column) != source.vars.end())
+      continue;
+    selected +=
+        fmt::format("{}{} AS {}", selected.empty() ? "" : ", ", from, identifier(column));
+  }
+  return fmt::format(
+      "(SELECT {}{} FROM left_out AS l JOIN sweeps AS s ON s.id = l.sweep WHERE {})", selected,
+      var_columns(source.vars, "l.vars"), chosen_condition(source.chosen, "l.sweep", "-1"));
+}
+
+void add_left_out(Database& database, const Source& source, const HeatmapRequest& request,
+                  Cells& cells) {
+  const auto row_name = identifier(request.rows);
+  const auto column_name = identifier(request.columns);
+  Statement select(database,
+                   fmt::format("SELECT {0}, {1}, count(*) FROM {2} WHERE {3} AND {0} "
+                               "IS NOT NULL AND {1} IS NOT NULL GROUP BY 1, 2",
+                               row_name, column_name, left_out_rows(source), source.where));
+  auto row = select.use(source.chosen.sweeps, source.chosen.trials);
+  while (row.next()) {
+    CellCandidate candidate;
+    candidate.row = row.text(0);
+    candidate.column = row.text(1);
+    candidate.feasible = false;
+    candidate.trials = row.integer(2);
+    cells.candidates.push_back(std::move(candidate));
+  }
+}
+
+/// Of sweeps over `gpus` every trial has 0 nodes.
+std::string world_column(Database& database, const Source& source) {
+  Statement select(database,
+                   fmt::format("SELECT EXISTS (SELECT 1 FROM {} WHERE {} AND nodes = 0)",
+                               source.rows, source.where));
+  auto row = select.use(source.chosen.sweeps, source.chosen.trials);
+  return row.next() && row.integer(0) != 0 ? "gpus" : "nodes";
+}
+
+/// What numbers of one cell must not differ in, beside the axes that were asked for.
+std::vector<std::string> unmixed_columns(const HeatmapRequest& request) {
+  const auto is_axis = [&](std::string_view name) {
+    return request.rows == name || request.columns == name;
+  };
+  std::vector<std::string> columns;
+  for (const char* name : {"model", "seq_len"}) {
+    if (!is_axis(name)) columns.emplace_back(name);
+  }
+  if (!is_axis("gpus") && !is_axis("nodes")) columns.emplace_back("gpus");
+  return columns;
+}
+
+/// `model = 'tiny' and gpus = 4`: a row's values of these columns.
+std::string condition_of(const std::vector<std::string>& columns,
+                         const std::vector<Value>& row) {
+  std::string text;
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    const auto* integer = std::get_if<std::int64_t>(&row[i]);
+    const auto* word = std::get_if<std::string>(&row[i]);
+    text += fmt::format(
+        "{}{} = {}", i == 0 ? "" : " and ", columns[i],
+        integer != nullptr ? fmt::to_string(*integer) : literal(word != nullptr ? *word : ""));
+  }
+  return text;
+}
+
+/// "2 models and 3 GPU counts"
+std::string mixture_text(const std::vector<std::string>& columns, const Table& combinations) {
+  std::vector<std::string> parts;
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    std::set<Value> values;
+    for (const auto& row : combinations.rows)
+      values.insert(row[i]);
+    const auto* noun = columns[i] == "gpus"      ? "GPU count"
+                       : columns[i] == "seq_len" ? "sequence length"
+                                                 : "model";
+    if (values.size() > 1)
+      parts.push_back(counted(static_cast<std::int64_t>(values.size()), noun));
+  }
+  return fmt::format("{}", fmt::join(parts, " and "));
+}
+
+/// Speeds of several models or worlds are not compared in one cell: the combination with the
+/// most measurements is shown. The sentence that says so, empty where there is one alone.
+std::string keep_unmixed(Database& database, const HeatmapRequest& request, Source& source) {
+  const auto columns = unmixed_columns(request);
+  if (columns.empty()) return {};
+  const auto list = fmt::format("{}", fmt::join(columns, ", "));
+  Statement select(
+      database, fmt::format("SELECT {0} FROM {1} WHERE {2} GROUP BY {0} ORDER BY sum(outcome "
+                            "IS 'completed') DESC, count(*) DESC, {0}",
+                            list, source.rows, source.where));
+  auto use = select.use(source.chosen.sweeps, source.chosen.trials);
+  const auto combinations = fetch(select, use);
+  if (combinations.rows.size() < 2) return {};
+  const auto shown = condition_of(columns, combinations.rows[0]);
+  source.where = fmt::format("({}) AND {}", source.where, shown);
+  return fmt::format("The trials have {}. Shown: {}. For others add --where \"{}\".",
+                     mixture_text(columns, combinations), shown,
+                     condition_of(columns, combinations.rows[1]));
+}
+
+}  // namespace
+
+Cells cells(Database& database, const HeatmapRequest& asked) {
+  auto source = source_of(database, asked.selection);
+  HeatmapRequest request = asked;
+  if (request.columns.empty()) request.columns = world_column(database, source);
+  require_column(source, request.rows);
+  require_column(source, request.columns);
+  const auto mixture = keep_unmixed(database, request, source);
+  const auto is_an_axis = [&](std::string_view column) {
+    return request.rows == column || request.columns == column;
+  };
+  Mixing mixing = mixing_of(request.selection);
+  mixing.runners = mixing.runners || is_an_axis("runner");
+  mixing.versions = mixing.versions || is_an_axis(version_column(source));
+  mixing.versions = mixing.versions || is_an_axis("runner_version");
+  Gatherer gatherer(mixing);
+  {
+    // A marked measurement is shown by its trial, and not ranked.
+    Statement select(
+        database,
+        fmt::format(
+            "SELECT {}, {}, state, outcome, iif(mark IS NULL, tokens_per_s_per_gpu, "
+            "NULL), iif(mark IS NULL, {}, NULL), trial_id, model, runner, "
+            "runner_version, {}, {}, outcome = 'skipped' AND EXISTS (SELECT 1 FROM events AS "
+            "e WHERE e.trial = trial_id AND e.kind = '{}') FROM {} WHERE {}",
+            identifier(request.rows), identifier(request.columns), value_column(request.value),
+            group_expression(database), published_mfu(source), spared_event, source.rows,
+            source.where));
+    auto row = select.use(source.chosen.sweeps, source.chosen.trials);
+    while (row.next())
+      gatherer.take(row);
+  }
+  auto cells = gatherer.finish(database, version_column(source));
+  add_left_out(database, source, request, cells);
+  cells.columns = request.columns;
+  if (!mixture.empty()) cells.note = cells.note.empty() ? mixture : mixture + ' ' + cells.note;
+  return cells;
+}
+
+}  // namespace shardsweep::sqlite

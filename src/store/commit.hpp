@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// One tick's changes as statements. Who may write, and the transaction, are the store's.
+#pragma once
+
+#include "store/ledger.hpp"
+#include "store/sqlite.hpp"
+
+#include <shardsweep/world.hpp>
+
+namespace shardsweep::sqlite {
+
+class Committer {
+ public:
+  explicit Committer(Database& database);
+  void apply(const Change& change);
+
+ private:
+  void put(const SetSweep& change);
+  void put(const SetTrial& change);
+  void put(const PutAttempt& change);
+  void put(const PutAllocation& change);
+  void put(const AddMeasurement& change);
+  void put(const AddEvent& change);
+  void put(const SeenNode& change);
+  void put(const AddNodeEvidence& change) { ledger_.put(change); }
+  void put(const ForgetEvidence& change) { ledger_.put(change); }
+  void put(const SetNode& change) { ledger_.put(change); }
+  void put(const EndProbe& change) { ledger_.put(change); }
+  void put(const PutControl& change) { ledger_.put(change); }
+  void put(const MarkMeasurement& change) { ledger_.put(change); }
+
+  /// All that a tick writes.
+  struct Statements {
+    explicit Statements(Database& database);
+    Statement sweep;
+    Statement trial;
+    Statement uncount;
+    Statement attempt;
+    Statement attempt_end;
+    Statement attempt_times;
+    Statement allocation;
+    Statement allocation_lead;
+    Statement allocation_end;
+    Statement measurement;
+    Statement train_step;
+    Statement event;
+    Statement node;
+  };
+  Database& database_;
+  Statements sql_;
+  LedgerWriter ledger_;
+};
+
+}  // namespace shardsweep::sqlite

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store/deletion.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <array>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace shardsweep::sqlite {
+
+// Events are append-only while their sweep is there. The lookups are what deleting an attempt
+// or an allocation costs: SQLite searches every table that refers to it.
+const char* const deletion_sql = R"sql(
+DROP TRIGGER events_are_not_removed;
+CREATE TRIGGER events_are_not_removed BEFORE DELETE ON events
+WHEN EXISTS (SELECT 1 FROM sweeps WHERE id = old.sweep AND deleting = 0) OR
+  (old.sweep IS NULL AND old.trial IS NULL AND old.allocation IS NULL)
+BEGIN SELECT raise(ABORT, 'events are append-only'); END;
+-- 0 | 1: parts of it are gone already; only `delete` may go on with it
+ALTER TABLE sweeps ADD COLUMN deleting INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX events_by_attempt ON events (attempt) WHERE attempt IS NOT NULL;
+CREATE INDEX node_evidence_by_attempt ON node_evidence (attempt) WHERE attempt IS NOT NULL;
+CREATE INDEX node_evidence_by_trial ON node_evidence (trial) WHERE trial IS NOT NULL;
+CREATE INDEX controls_by_sweep ON controls (sweep);
+CREATE INDEX allocations_by_sweep ON allocations (sweep) WHERE sweep IS NOT NULL;
+)sql";
+
+namespace {
+
+using Json = nlohmann::json;
+
+struct Doomed {
+  std::vector<std::int64_t> ids;
+  std::vector<std::string> dirs;
+};
+
+Doomed some(Database& database, const char* text, SweepId sweep, std::int64_t rows) {
+  Doomed doomed;
+  Statement select(database, text);
+  auto row = select.use(sweep, rows);
+  while (row.next()) {
+    doomed.ids.push_back(row.integer(0));
+    doomed.dirs.push_back(row.text(1));
+  }
+  return doomed;
+}
+
+/// Statements with the ids as a JSON array.
+template <std::size_t count>
+void remove(Database& database, const std::array<const char*, count>& statements,
+            const std::vector<std::int64_t>& ids) {
+  const std::string list = Json(ids).dump();
+  for (const char* const text : statements)
+    Statement(database, text).run(list);
+}
+
+constexpr const char* attempts_of =
+    "SELECT a.id, a.dir FROM attempts AS a JOIN trials AS t ON t.id = a.trial WHERE t.sweep = "
+    "?1 ORDER BY a.id LIMIT ?2";
+constexpr const char* allocations_of =
+    "SELECT id, dir FROM allocations WHERE sweep = ?1 ORDER BY id LIMIT ?2";
+constexpr const char* trials_of =
+    "SELECT id, '' FROM trials WHERE sweep = ?1 ORDER BY id LIMIT ?2";
+
+// What speaks against a node stays, and forgets which attempt said it.
+constexpr std::array<const char*, 5> of_attempts{
+    "DELETE FROM events WHERE attempt IN (SELECT value FROM json_each(?1))",
+    "UPDATE node_evidence SET attempt = NULL WHERE attempt IN (SELECT value FROM "
+    "json_each(?1))",
+    "DELETE FROM train_steps WHERE attempt IN (SELECT value FROM json_each(?1))",
+    "DELETE FROM measurements WHERE attempt IN (SELECT value FROM json_each(?1))",
+    "DELETE FROM attempts WHERE id IN (SELECT value FROM json_each(?1))"};
+constexpr std::array<const char*, 5> of_allocations{
+    "DELETE FROM events WHERE allocation IN (SELECT value FROM json_each(?1))",
+    "DELETE FROM allocation_nodes WHERE allocation IN (SELECT value FROM json_each(?1))",
+    "DELETE FROM probes WHERE allocation IN (SELECT value FROM json_each(?1))",
+    "DELETE FROM controls WHERE allocation IN (SELECT value FROM json_each(?1))",
+    "DELETE FROM allocations WHERE id IN (SELECT value FROM json_each(?1))"};
+constexpr std::array<const char*, 3> of_trials{
+    "DELETE FROM events WHERE trial IN (SELECT value FROM json_each(?1))",
+    "UPDATE node_evidence SET trial = NULL WHERE trial IN (SELECT value FROM json_each(?1))",
+    "DELETE FROM trials WHERE id IN (SELECT value FROM json_each(?1))"};
+constexpr std::array<const char*, 4> of_sweeps{
+    "DELETE FROM events WHERE sweep = ?1", "DELETE FROM left_out WHERE sweep = ?1",
+    "DELETE FROM controls WHERE sweep = ?1", "DELETE FROM sweeps WHERE id = ?1"};
+
+}  // namespace
+
+SweepContents contents(Database& database, SweepId sweep) {
+  Statement select(
+      database,
+      "SELECT (SELECT count(*) FROM trials WHERE sweep = ?1), (SELECT count(*) FROM attempts "
+      "AS a JOIN trials AS t ON t.id = a.trial WHERE t.sweep = ?1), (SELECT count(*) FROM "
+      "measurements AS m JOIN trials AS t ON t.id = m.trial WHERE t.sweep = ?1), (SELECT "
+      "count(*) FROM attempts AS a JOIN trials AS t ON t.id = a.trial WHERE t.sweep = ?1 AND "
+      "a.state <> 'ended') + (SELECT count(*) FROM allocations WHERE sweep = ?1 AND state <> "
+      "'ended')");
+  auto row = select.use(sweep);
+  SweepContents all;
+  if (!row.next()) return all;
+  row.read(0, all.trials);
+  row.read(1, all.attempts);
+  row.read(2, all.measurements);
+  row.read(3, all.live);
+  return all;
+}
+
+bool delete_piece(Database& database, SweepId sweep, std::int64_t rows,
+                  const Store::ForgetFolder& forget, const std::function<void()>& check_epoch) {
+  const auto attempts = some(database, attempts_of, sweep, rows);
+  for (const std::string& dir : attempts.dirs)
+    forget(Store::Folder::attempt, dir);
+  const bool more = !attempts.ids.empty();
+  const auto allocations = more ? Doomed{} : some(database, allocations_of, sweep, rows);
+  for (const std::string& dir : allocations.dirs)
+    forget(Store::Folder::allocation, dir);
+  const auto trials =
+      more || !allocations.ids.empty() ? Doomed{} : some(database, trials_of, sweep, rows);
+  Transaction transaction(database);
+  check_epoch();
+  Statement(database, "UPDATE sweeps SET state = 'cancelled', deleting = 1 WHERE id = ?1")
+      .run(sweep);
+  if (more) remove(database, of_attempts, attempts.ids);
+  if (!allocations.ids.empty()) remove(database, of_allocations, allocations.ids);
+  if (!trials.ids.empty()) remove(database, of_trials, trials.ids);
+  const bool last = !more && allocations.ids.empty() && trials.ids.empty();
+  if (last) {
+    for (const char* const text : of_sweeps)
+      Statement(database, text).run(sweep);
+  }
+  transaction.commit();
+  return last;
+}
+
+}  // namespace shardsweep::sqlite

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store/inbox_file.hpp"
+
+#include "sweep/identity.hpp"
+
+#include <shardsweep/imported.hpp>
+#include <shardsweep/metric.hpp>
+#include <shardsweep/store.hpp>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <system_error>
+
+namespace shardsweep {
+namespace sqlite {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int no_wait = 0;  // nobody else has a new inbox open
+
+const char* const submission_table =
+    "CREATE TABLE submission (nonce TEXT, name TEXT, source TEXT, resolved TEXT, "
+    "resolved_hash TEXT, backend TEXT, site TEXT, job_template TEXT, cluster TEXT, runner "
+    "TEXT, runner_version TEXT, vars "
+    "TEXT, "
+    "left_out TEXT, points INTEGER, duplicates INTEGER, trials INTEGER) STRICT";
+
+std::string dump(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+void put_submission(Database& inbox, const SubmittedSweep& submission) {
+  const auto& sweep = *submission.sweep;
+  const auto& plan = *submission.plan;
+  Json vars = Json::array();
+  for (const auto& var : sweep.vars)
+    vars.push_back(var.name);
+  Statement insert(
+      inbox, "INSERT INTO submission VALUES (lower(hex(randomblob(16))), " + places(15) + ")");
+  insert.run(sweep.name, submission.source, submission.resolved, submission.resolved_hash,
+             submission.backend, submission.site, submission.job_template, sweep.cluster.name,
+             submission.capabilities->runner, submission.capabilities->version, dump(vars),
+             dump(Json(plan.left_out_by_constraint)), plan.points, plan.duplicates,
+             plan.trials.size());
+}
+
+void put_trials(Database& inbox, const SubmittedSweep& submission, const NameTrial& names) {
+  const auto& columns = submitted_columns();
+  Statement insert(inbox, fmt::format("INSERT INTO trials ({}) VALUES ({})", list(columns),
+                                      places(columns.size())));
+  std::int64_t position = 0;
+  for (const auto& trial : submission.plan->trials) {
+    const auto name = names(trial.point);
+    auto row = insert.use(name.slug, name.identity, name.lane, ++position);
+    bind_point(row, *submission.sweep, trial.point);
+    row.bind(trial.prediction.memory_bytes);
+    row.bind(trial.prediction.train_step_s);
+    row.bind(trial.prediction.attempt_s);
+    row.bind(trial.prediction.tokens_per_s_per_gpu);
+    try {
+      row.run();
+    } catch (const SqliteError& error) {
+      throw SqliteError(error.code(), error.fault().in(fmt::format("trial {} ({})", name.slug,
+                                                                   name.identity)));
+    }
+  }
+}
+
+void put_left_out(Database& inbox, const SubmittedSweep& submission) {
+  const auto& columns = left_out_columns();
+  Statement insert(inbox, fmt::format("INSERT INTO left_out ({}) VALUES ({})", list(columns),
+                                      places(columns.size())));
+  for (const auto& point : submission.plan->left_out) {
+    auto row = insert.use(point.verdict.constraint, point.verdict.why);
+    bind_point(row, *submission.sweep, point.point);
+    row.run();
+  }
+}
+
+std::string json_of(const std::vector<std::string>& labels, const std::vector<Value>& values) {
+  Json object = Json::object();
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    const auto& value = values.at(i);
+    if (const auto* integer = std::get_if<std::int64_t>(&value)) object[labels[i]] = *integer;
+    if (const auto* real = std::get_if<double>(&value)) object[labels[i]] = *real;
+    if (const auto* text = std::get_if<std::string>(&value)) object[labels[i]] = *text;
+  }
+  return dump(object);
+}
+
+void put_imported_submission(Database& inbox, const ImportedSweep& imported) {
+  const auto& sweep = imported.sweep;
+  Fnv128 hash;
+  for (const auto& trial : imported.trials)
+    hash.add(trial.names.identity);
+  const auto trials = static_cast<std::int64_t>(imported.trials.size());
+  Statement insert(
+      inbox, "INSERT INTO submission VALUES (lower(hex(randomblob(16))), " + places(15) + ")");
+  insert.run(sweep.name, imported.source, imported.source, hash.hex(), imported_backend, "", "",
+             sweep.cluster.name, sweep.runner.name, "", dump(Json(imported.labels)), "{}",
+             trials, 0, trials);
+}
+
+void put_imported_trials(Database& inbox, const ImportedSweep& imported) {
+  const auto& columns = submitted_columns();
+  Statement insert(inbox, fmt::format("INSERT INTO trials ({}) VALUES ({})", list(columns),
+                                      places(columns.size())));
+  const auto& known = imported_columns();
+  Statement insert_result(inbox, fmt::format("INSERT INTO results ({}) VALUES ({})",
+                                             list(known), places(known.size())));
+  std::int64_t position = 0;
+  for (const auto& trial : imported.trials) {
+    auto row = insert.use(trial.names.slug, trial.names.identity, trial.names.lane, ++position);
+    bind_point(row, imported.sweep, trial.point, json_of(imported.labels, trial.labels));
+    row.bind(trial.prediction.memory_bytes);
+    row.bind(trial.prediction.train_step_s);
+    row.bind(trial.prediction.attempt_s);
+    row.bind(trial.prediction.tokens_per_s_per_gpu);
+    row.run();
+    auto result = insert_result.use(trial.names.identity, name(trial.outcome), trial.cause,
+                                    trial.runner_version, imported.flops_model);
+    for (const auto& metric : metric_table) {
+      const auto found = trial.metrics.find(metric.name);
+      if (found == trial.metrics.end()) {
+        result.bind(nullptr);
+      } else if (metric.kind == MetricKind::integer) {
+        result.bind(std::llround(found->second));
+      } else {
+        result.bind(found->second);
+      }
+    }
+    result.run();
+  }
+}
+
+/// An inbox with its tables, filled by `put` in one transaction.
+template <class Put>
+void fill(const std::filesystem::path& file, const Put& put) {
+  Database inbox(file, OpenMode::create, no_wait);
+  // A new file that is thrown away after a crash needs no journal on disk; the commit syncs it.
+  inbox.execute("PRAGMA journal_mode = MEMORY");
+  inbox.execute("PRAGMA synchronous = FULL");
+  Transaction transaction(inbox);
+  inbox.execute(submission_table);
+  inbox.execute(inbox_tables(""));
+  put(inbox);
+  inbox.execute(fmt::format("PRAGMA application_id = {}", inbox_application_id));
+  inbox.execute(fmt::format("PRAGMA user_version = {}", inbox_version));
+  transaction.commit();
+}
+
+}  // namespace
+
+std::string inbox_tables(const std::string& prefix) {
+  return fmt::format(
+      "CREATE TABLE {0}trials (n INTEGER PRIMARY KEY, {1}, UNIQUE (identity), UNIQUE (slug));"
+      "CREATE TABLE {0}left_out (n INTEGER PRIMARY KEY, {2});"
+      "CREATE TABLE {0}results (n INTEGER PRIMARY KEY, {3}, UNIQUE (identity));",
+      prefix, list(submitted_columns()), list(left_out_columns()), list(imported_columns()));
+}
+
+const std::vector<std::string>& imported_columns() {
+  static const auto columns = [] {
+    std::vector<std::string> names{"identity", "outcome", "cause", "runner_version",
+                                   "flops_model"};
+    for (const auto& metric : metric_table)
+      names.emplace_back(metric.name);
+    return names;
+  }();
+  return columns;
+}
+
+Submitted read_submission(Database& inbox) {
+  if (inbox.integer("PRAGMA application_id") != inbox_application_id)
+    fail(FaultKind::invalid_input, fmt::format("{} is not a submission", inbox.name()));
+  const auto version = inbox.integer("PRAGMA user_version");
+  if (version != inbox_version) {
+    fail(FaultKind::rejected,
+         fmt::format("{} was written by another version of shardsweep (format {}, the daemon "
+                     "reads {}): restart the daemon, or submit with its version",
+                     inbox.name(), version, inbox_version));
+  }
+  Statement select(
+      inbox,
+      "SELECT nonce, name, source, resolved, resolved_hash, backend, site, job_template, "
+      "cluster, runner, "
+      "runner_version, vars, left_out, points, duplicates, trials FROM submission");
+  auto row = select.use();
+  if (!row.next()) fail(FaultKind::corrupt, fmt::format("{} is empty", inbox.name()));
+  Submitted submitted;
+  int column = 0;
+  for (auto* text : {&submitted.nonce, &submitted.name, &submitted.source, &submitted.resolved,
+                     &submitted.resolved_hash, &submitted.backend, &submitted.site,
+                     &submitted.job_template, &submitted.cluster, &submitted.runner,
+                     &submitted.runner_version, &submitted.vars, &submitted.left_out})
+    row.read(column++, *text);
+  for (auto* count : {&submitted.points, &submitted.duplicates, &submitted.trials})
+    row.read(column++, *count);
+  return submitted;
+}
+
+}  // namespace sqlite
+
+namespace {
+
+template <class Put>
+Result<void> write(const std::filesystem::path& file, const Put& put) {
+  std::error_code ignored;
+  if (std::filesystem::exists(file, ignored))
+    return fault(FaultKind::rejected, fmt::format("{} exists already", file.string()));
+  auto written = sqlite::guarded([&] { sqlite::fill(file, put); });
+  if (!written) std::filesystem::remove(file, ignored);
+  return written;
+}
+
+}  // namespace
+
+Result<void> write_inbox(const std::filesystem::path& file, const SubmittedSweep& submission,
+                         const NameTrial& names) {
+  return write(file, [&](sqlite::Database& inbox) {
+    sqlite::put_submission(inbox, submission);
+    sqlite::put_trials(inbox, submission, names);
+    sqlite::put_left_out(inbox, submission);
+  });
+}
+
+Result<void> write_imported(const std::filesystem::path& file, const ImportedSweep& imported) {
+  return write(file, [&](sqlite::Database& inbox) {
+    sqlite::put_imported_submission(inbox, imported);
+    sqlite::put_imported_trials(inbox, imported);
+  });
+}
+
+}  // namespace shardsweep

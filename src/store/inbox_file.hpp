@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// The inbox: a submission as a database file of its own. write_inbox() (store.hpp) makes it in
+// the command; Inbox (inbox.hpp) takes it over in the daemon, perhaps of another version.
+#pragma once
+
+#include "store/rows.hpp"
+
+#include <string>
+
+namespace shardsweep::sqlite {
+
+/// "shin".
+inline constexpr std::int64_t inbox_application_id = 0x7368696e;
+/// Grows with every change of an inbox's columns: axes(), rows.cpp, inbox_file.cpp.
+inline constexpr std::int64_t inbox_version = 3;
+
+/// What an inbox says of its sweep: its one row of `submission`.
+struct Submitted {
+  std::string nonce;
+  std::string name;
+  std::string source;
+  std::string resolved;
+  std::string resolved_hash;
+  std::string backend;
+  std::string site;
+  std::string job_template;
+  std::string cluster;
+  std::string runner;
+  std::string runner_version;
+  std::string vars;      ///< JSON array
+  std::string left_out;  ///< JSON object
+  std::int64_t points = 0;
+  std::int64_t duplicates = 0;
+  std::int64_t trials = 0;
+};
+
+/// Tables for the rows of an inbox, there and where they are staged: `<prefix>trials` and
+/// `<prefix>left_out`.
+/// What is known of trials that were measured elsewhere: columns of the table `results`.
+[[nodiscard]] const std::vector<std::string>& imported_columns();
+
+[[nodiscard]] std::string inbox_tables(const std::string& prefix);
+
+/// Refuses what is no inbox or one of another version.
+[[nodiscard]] Submitted read_submission(Database& inbox);
+
+}  // namespace shardsweep::sqlite

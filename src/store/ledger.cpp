@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store/ledger.hpp"
+
+#include "store/rows.hpp"
+
+#include <array>
+
+namespace shardsweep::sqlite {
+
+const char* const ledger_sql = R"sql(
+ALTER TABLE attempts ADD COLUMN node TEXT NOT NULL DEFAULT '';  -- where the first cause was seen
+ALTER TABLE attempts ADD COLUMN also TEXT NOT NULL DEFAULT '';  -- what contradicts the outcome
+CREATE INDEX attempts_by_node ON attempts (node) WHERE node <> '';
+
+-- Which nodes an allocation had, as its agents said.
+CREATE TABLE allocation_nodes (
+  node       TEXT NOT NULL,
+  allocation INTEGER NOT NULL REFERENCES allocations DEFERRABLE INITIALLY DEFERRED,
+  PRIMARY KEY (node, allocation)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX allocation_nodes_by_allocation ON allocation_nodes (allocation);
+
+-- What speaks against nodes.
+CREATE TABLE node_evidence (
+  id      INTEGER PRIMARY KEY,
+  node    TEXT NOT NULL,
+  at      INTEGER NOT NULL,
+  kind    TEXT NOT NULL,     -- silent, lost, hardware, dirty, failed, suspect, or an outcome
+  trial   INTEGER REFERENCES trials DEFERRABLE INITIALLY DEFERRED,
+  attempt INTEGER REFERENCES attempts DEFERRABLE INITIALLY DEFERRED,
+  detail  TEXT NOT NULL,
+  counts  INTEGER NOT NULL DEFAULT 1 CHECK (counts IN (0, 1))  -- 0: the node has come back since
+) STRICT;
+CREATE INDEX node_evidence_by_node ON node_evidence (node);
+CREATE INDEX node_evidence_that_counts ON node_evidence (id) WHERE counts = 1;
+
+-- Nodes that are, or have been, out.
+CREATE TABLE node_states (
+  node          TEXT PRIMARY KEY,
+  state         TEXT NOT NULL CHECK (state IN ('trusted', 'quarantined', 'probation')),
+  since         INTEGER NOT NULL,
+  until         INTEGER NOT NULL,  -- quarantined: when it is tried again
+  reason        TEXT NOT NULL,
+  failed_probes INTEGER NOT NULL   -- in a row
+) STRICT, WITHOUT ROWID;
+
+-- Allocations made to try a node again with a short run.
+CREATE TABLE probes (
+  allocation INTEGER PRIMARY KEY REFERENCES allocations DEFERRABLE INITIALLY DEFERRED,
+  node       TEXT NOT NULL,
+  outcome    TEXT NOT NULL DEFAULT '' CHECK (outcome IN ('', 'passed', 'failed')),
+  cause      TEXT NOT NULL DEFAULT '',
+  ended_at   INTEGER NOT NULL DEFAULT 0
+) STRICT;
+CREATE INDEX probes_by_node ON probes (node);
+)sql";
+
+const char* const lead_nodes_sql = R"sql(
+ALTER TABLE allocation_nodes ADD COLUMN has_lead INTEGER NOT NULL DEFAULT 0;
+)sql";
+
+const char* const paces_sql = R"sql(
+-- Beside its peers in one attempt: kinds 'slower' and 'on pace', which lead to 'slow'.
+ALTER TABLE node_evidence ADD COLUMN ratio REAL NOT NULL DEFAULT 0;  -- own time over theirs; 0: not compared
+ALTER TABLE node_evidence ADD COLUMN peers TEXT NOT NULL DEFAULT ''; -- some of them, with commas
+)sql";
+
+const char* const controls_sql = R"sql(
+-- The sweep's fixed layout in an allocation, before and after what it measures.
+CREATE TABLE controls (
+  allocation   INTEGER NOT NULL REFERENCES allocations DEFERRABLE INITIALLY DEFERRED,
+  time         TEXT NOT NULL CHECK (time IN ('start', 'end')),
+  sweep        INTEGER NOT NULL REFERENCES sweeps DEFERRABLE INITIALLY DEFERRED,
+  nodes        INTEGER NOT NULL,
+  tokens_per_s REAL NOT NULL,  -- per GPU; 0: it was not measured
+  ratio        REAL NOT NULL,  -- to the median of the sweep's on as many nodes; 0: not known
+  cause        TEXT NOT NULL,  -- why it was not measured
+  at           INTEGER NOT NULL,
+  PRIMARY KEY (allocation, time)
+) STRICT, WITHOUT ROWID;
+)sql";
+
+const char* const network_sql = R"sql(
+-- Its probe of the network between all ranks.
+ALTER TABLE controls ADD COLUMN busbw_bytes_per_s REAL NOT NULL DEFAULT 0;  -- 0: not measured
+ALTER TABLE controls ADD COLUMN network_ratio REAL NOT NULL DEFAULT 0;      -- as ratio
+ALTER TABLE controls ADD COLUMN gpu_seconds REAL NOT NULL DEFAULT 0;        -- that it took
+)sql";
+
+void read_ledger(Database& database, World& world) {
+  const auto each = [&](const char* text, const auto& take) {
+    Statement select(database, text);
+    auto row = select.use();
+    while (row.next())
+      take(row);
+  };
+  each("SELECT node, state, since, until, reason, failed_probes FROM node_states",
+       [&](const Statement::Use& row) {
+         NodeRow& node = world.nodes[row.text(0)];
+         row.read(0, node.node);
+         node.state = static_cast<NodeState>(word_index(node_state_words, row.view(1)));
+         row.read(2, node.since);
+         row.read(3, node.until);
+         row.read(4, node.reason);
+         row.read(5, node.failed_probes);
+       });
+  each(
+      "SELECT node, at, kind, ifnull(trial, 0), ifnull(attempt, 0), detail, ratio, peers FROM "
+      "(SELECT * FROM node_evidence WHERE counts = 1 ORDER BY id DESC LIMIT 10000) ORDER BY id",
+      [&](const Statement::Use& row) {
+        NodeRow& node = world.nodes[row.text(0)];
+        row.read(0, node.node);
+        NodeCharge& one = node.evidence.emplace_back();
+        row.read(1, one.at);
+        row.read(2, one.kind);
+        row.read(3, one.trial);
+        row.read(4, one.attempt);
+        row.read(5, one.detail);
+        row.read(6, one.ratio);
+        row.read(7, one.peers);
+      });
+  each(
+      "SELECT x.allocation, x.node, x.has_lead FROM allocation_nodes AS x JOIN allocations AS "
+      "l ON l.id = x.allocation WHERE l.state <> 'ended'",
+      [&](const Statement::Use& row) {
+        world.nodes_of[row.integer(0)].push_back(row.text(1));
+        if (row.integer(2) != 0) world.lead_nodes[row.integer(0)] = row.text(1);
+      });
+  each(
+      "SELECT allocation, sweep, nodes, time, tokens_per_s, ratio, busbw_bytes_per_s, "
+      "network_ratio, gpu_seconds, cause, at FROM controls "
+      "ORDER BY at, allocation, time DESC",
+      [&](const Statement::Use& row) {
+        ControlRow& control = world.controls.emplace_back();
+        row.read(0, control.allocation);
+        row.read(1, control.sweep);
+        row.read(2, control.nodes);
+        control.time = static_cast<ControlTime>(word_index(control_time_words, row.view(3)));
+        row.read(4, control.tokens_per_s);
+        row.read(5, control.ratio);
+        row.read(6, control.busbw_bytes_per_s);
+        row.read(7, control.network_ratio);
+        row.read(8, control.gpu_seconds);
+        row.read(9, control.cause);
+        row.read(10, control.at);
+      });
+  each(
+      "SELECT p.allocation, p.node FROM probes AS p JOIN allocations AS l ON l.id = "
+      "p.allocation WHERE l.state <> 'ended'",
+      [&](const Statement::Use& row) {
+        const auto found = world.allocations.find(row.integer(0));
+        if (found != world.allocations.end()) found->second.probe_of = row.text(1);
+      });
+}
+
+LedgerWriter::LedgerWriter(Database& database)
+    : evidence_(database,
+                "INSERT INTO node_evidence (node, at, kind, trial, attempt, detail, ratio, "
+                "peers) VALUES (?, ?, ?, nullif(?, 0), nullif(?, 0), ?, ?, ?)"),
+      forget_(database,
+              "UPDATE node_evidence SET counts = 0 WHERE node = ?1 AND counts = 1 AND "
+              "(?2 = 0 OR trial = ?2)"),
+      state_(database,
+             "INSERT INTO node_states (node, state, since, until, reason, failed_probes) "
+             "VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (node) DO UPDATE SET state = ?2, "
+             "since = ?3, until = ?4, reason = ?5, failed_probes = ?6"),
+      end_probe_(database,
+                 "UPDATE probes SET outcome = ?2, cause = ?3, ended_at = ?4 WHERE "
+                 "allocation = ?1 AND outcome = ''"),
+      seen_(database,
+            "INSERT INTO allocation_nodes (node, allocation, has_lead) VALUES (?1, ?2, ?3) "
+            "ON CONFLICT DO UPDATE SET has_lead = max(has_lead, ?3)"),
+      probe_(database,
+             "INSERT INTO probes (allocation, node) VALUES (?, ?) ON CONFLICT DO NOTHING"),
+      attempt_end_(database, "UPDATE attempts SET node = ?2, also = ?3 WHERE id = ?1"),
+      control_(database,
+               "INSERT INTO controls (allocation, time, sweep, nodes, tokens_per_s, ratio, "
+               "busbw_bytes_per_s, network_ratio, gpu_seconds, cause, at) VALUES (?1, ?2, ?3, "
+               "?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) ON CONFLICT (allocation, time) DO UPDATE SET "
+               "ratio = ?6, network_ratio = ?8"),
+      mark_(
+          database,
+          "UPDATE measurements SET mark = 'contaminated' WHERE attempt = ? AND mark IS NULL") {}
+
+void LedgerWriter::put(const PutControl& change) {
+  const ControlRow& row = change.row;
+  control_.run(row.allocation, control_time_words.at(static_cast<std::size_t>(row.time)),
+               row.sweep, row.nodes, row.tokens_per_s, row.ratio, row.busbw_bytes_per_s,
+               row.network_ratio, row.gpu_seconds, row.cause, row.at);
+}
+
+void LedgerWriter::put(const MarkMeasurement& change) {
+  mark_.run(change.attempt);
+}
+
+void LedgerWriter::put(const AddNodeEvidence& change) {
+  const NodeCharge& one = change.evidence;
+  evidence_.run(change.node, one.at, one.kind, one.trial, one.attempt, one.detail, one.ratio,
+                one.peers);
+}
+
+void LedgerWriter::put(const ForgetEvidence& change) {
+  forget_.run(change.node, change.trial);
+}
+
+void LedgerWriter::put(const SetNode& change) {
+  const NodeRow& row = change.row;
+  state_.run(row.node, node_state_words.at(static_cast<std::size_t>(row.state)), row.since,
+             row.until, row.reason, row.failed_probes);
+}
+
+void LedgerWriter::put(const EndProbe& change) {
+  end_probe_.run(change.allocation, change.passed ? "passed" : "failed", change.cause,
+                 change.at);
+}
+
+void LedgerWriter::seen(AllocationId allocation, const std::string& node, bool has_lead) {
+  seen_.run(node, allocation, has_lead ? 1 : 0);
+}
+
+void LedgerWriter::probe(AllocationId allocation, const std::string& node) {
+  probe_.run(allocation, node);
+}
+
+void LedgerWriter::attempt_end(AttemptId attempt, const std::string& node,
+                               const std::string& also) {
+  attempt_end_.run(attempt, node, also);
+}
+
+}  // namespace shardsweep::sqlite

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ledger of nodes in the database: evidence, states, short runs, and who ran where.
+#pragma once
+
+#include "store/sqlite.hpp"
+
+#include <shardsweep/world.hpp>
+
+namespace shardsweep::sqlite {
+
+/// The migration that brings the ledger's tables.
+extern const char* const ledger_sql;
+extern const char* const lead_nodes_sql;
+/// How nodes do beside their peers.
+extern const char* const paces_sql;
+/// What allocations made of their sweep's control.
+extern const char* const controls_sql;
+/// What they say of the network.
+extern const char* const network_sql;
+
+/// What is not over yet, or still counts, into `world`, whose allocations are there already.
+void read_ledger(Database& database, World& world);
+
+class LedgerWriter {
+ public:
+  explicit LedgerWriter(Database& database);
+  void put(const AddNodeEvidence& change);
+  void put(const ForgetEvidence& change);
+  void put(const SetNode& change);
+  void put(const EndProbe& change);
+  void put(const PutControl& change);
+  void put(const MarkMeasurement& change);
+  void seen(AllocationId allocation, const std::string& node, bool has_lead);
+  void probe(AllocationId allocation, const std::string& node);
+  void attempt_end(AttemptId attempt, const std::string& node, const std::string& also);
+
+ private:
+  Statement evidence_;
+  Statement forget_;
+  Statement state_;
+  Statement end_probe_;
+  Statement seen_;
+  Statement probe_;
+  Statement attempt_end_;
+  Statement control_;
+  Statement mark_;
+};
+
+}  // namespace shardsweep::sqlite

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// What each version of the database adds to the one before; version 1 is schema.sql. An element
+// that has been released is never changed: databases that have run it exist. Views stand apart
+// (views.sql): they are made anew after the last one.
+#include "store/deletion.hpp"
+#include "store/ledger.hpp"
+#include "store/schema.hpp"
+
+#include <array>
+
+namespace shardsweep::sqlite {
+namespace {
+
+// What a daemon learns over several looks, so that the next one, or `tick` from cron, goes on
+// from there.
+constexpr const char* learnt = R"sql(
+-- allocations in a row that ended before anything had started in them; of those, by nodes that failed
+ALTER TABLE sweeps ADD COLUMN failed_starts INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE sweeps ADD COLUMN failed_nodes INTEGER NOT NULL DEFAULT 0;
+-- 0 | 1: an attempt has started in it; its lead gave attempts back that nobody had asked back
+ALTER TABLE allocations ADD COLUMN started INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE allocations ADD COLUMN gave_back INTEGER NOT NULL DEFAULT 0;
+-- answers "not now" to its submission, in a row; 0, or until when it is in no queue by such an answer
+ALTER TABLE allocations ADD COLUMN deferrals INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE allocations ADD COLUMN submit_after INTEGER NOT NULL DEFAULT 0;
+-- times that it was submitted again because no job of it was there
+ALTER TABLE allocations ADD COLUMN resubmissions INTEGER NOT NULL DEFAULT 0;
+-- what the last looks have not found, and since when
+ALTER TABLE allocations ADD COLUMN missing TEXT NOT NULL DEFAULT ''
+  CHECK (missing IN ('', 'job', 'account'));
+ALTER TABLE allocations ADD COLUMN missing_since INTEGER NOT NULL DEFAULT 0;
+-- 0, or since when its job was seen to run
+ALTER TABLE allocations ADD COLUMN running_since INTEGER NOT NULL DEFAULT 0;
+-- 0, or by when it has ended or does not start
+ALTER TABLE allocations ADD COLUMN deadline INTEGER NOT NULL DEFAULT 0;
+-- why nothing more is asked for; empty: nothing holds it
+ALTER TABLE sweeps ADD COLUMN held TEXT NOT NULL DEFAULT '';
+UPDATE allocations SET started = 1
+  WHERE id IN (SELECT allocation FROM attempts WHERE started_at > 0);
+)sql";
+
+constexpr const char* silence = R"sql(
+-- 0, or since when its lead was found silent
+ALTER TABLE allocations ADD COLUMN quiet_since INTEGER NOT NULL DEFAULT 0;
+)sql";
+
+// Views alone have changed: they are made anew after the last step, so there has to be one.
+constexpr const char* new_views = "-- predictions that are not known are NULL there\n";
+
+// What a trial was before it was run again, and who cancelled it. Earlier versions took the
+// measurement away when a trial was run again, and kept its rows: it is counted again.
+constexpr const char* kept_outcomes = R"sql(
+-- Not ended: the outcome before it was run again, with its cause. It holds until a new one is durable.
+ALTER TABLE trials ADD COLUMN prior TEXT
+  CHECK (prior IN ('completed', 'oom', 'hung', 'timeout', 'node_failure', 'comm_error',
+    'preempted', 'crashed', 'reaped', 'cancelled', 'rejected', 'lost', 'skipped'));
+ALTER TABLE trials ADD COLUMN prior_cause TEXT NOT NULL DEFAULT '';
+-- Who cancelled it; empty: nobody, or the scheduler.
+ALTER TABLE trials ADD COLUMN cancelled_by TEXT NOT NULL DEFAULT ''
+  CHECK (cancelled_by IN ('', 'sweep', 'name', 'budget'));
+UPDATE trials SET cancelled_by = CASE
+    WHEN cause LIKE 'limits.max_gpu_hours%' THEN 'budget'
+    WHEN EXISTS (SELECT 1 FROM events AS e WHERE e.trial = trials.id AND e.kind = 'cancel')
+      THEN 'name'
+    ELSE 'sweep' END
+  WHERE outcome = 'cancelled';
+UPDATE attempts SET counted = 1 WHERE id IN (
+  SELECT max(a.id) FROM attempts AS a JOIN trials AS t ON t.id = a.trial
+    JOIN measurements AS m ON m.attempt = a.id
+  WHERE a.outcome = 'completed' AND a.revoked = 0 AND m.mark IS NULL
+    AND (t.outcome IS NULL OR t.outcome = 'cancelled') AND NOT EXISTS
+      (SELECT 1 FROM attempts AS c WHERE c.trial = t.id AND c.counted = 1)
+  GROUP BY a.trial);
+UPDATE trials SET outcome = 'completed', cause = '', cancelled_by = ''
+  WHERE outcome = 'cancelled' AND id IN (SELECT trial FROM attempts WHERE counted = 1);
+UPDATE trials SET prior = 'completed'
+  WHERE outcome IS NULL AND id IN (SELECT trial FROM attempts WHERE counted = 1);
+)sql";
+
+}  // namespace
+
+std::span<const std::string> migrations() {
+  static const std::array<std::string, 11> steps{
+      schema_sql,  learnt,    ledger_sql,    silence,      paces_sql,     controls_sql,
+      network_sql, new_views, kept_outcomes, deletion_sql, lead_nodes_sql};
+  return steps;
+}
+
+}  // namespace shardsweep::sqlite

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a follower sees happen. Events are read from the last one on, so that a look costs what
+// is new, however long the sweep is.
+#include "fleet/decide.hpp"
+#include "store/ranking.hpp"
+#include "store/reader.hpp"
+#include "store/rows.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+
+namespace shardsweep::sqlite {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::int64_t most_per_look = 1000;
+constexpr std::size_t most_trials_named = 20;
+
+std::string outcome_words() {
+  std::string words = fmt::format("'{}', 'cancel'", spared_event);
+  for (const OutcomeInfo& row : outcome_table)
+    words += fmt::format(", '{}'", row.name);
+  return words;
+}
+
+struct Sql {
+  const char* last_event = "SELECT ifnull(max(id), 0) FROM events";
+  // The first of several sweeps that is to be seen from its submission on.
+  const char* submission =
+      "SELECT ifnull(min(last), 0) FROM (SELECT max(id) AS last FROM events WHERE sweep IN "
+      "(SELECT value FROM json_each(?)) AND trial IS NULL AND allocation IS NULL AND "
+      "kind = 'submitted' GROUP BY sweep)";
+  // A cell's columns are the first six of each statement.
+  std::string finished = fmt::format(
+      R"sql(
+    SELECT r.sweep, r.model, r.nodes, r.gpus, r.seq_len, r.vars, r.trial, r.layout, e.id, e.at,
+      e.kind, e.detail, ifnull(a.number, 0), r.state, r.outcome, r.attempts,
+      m.tokens_per_s_per_gpu, m.mfu, m.peak_memory_bytes, ifnull(m.mark, '')
+    FROM events AS e JOIN all_results AS r ON r.trial_id = e.trial
+    LEFT JOIN attempts AS a ON a.id = e.attempt
+    LEFT JOIN measurements AS m ON m.attempt = e.attempt
+    WHERE e.id > ?1 AND e.id <= ?2 AND e.trial IS NOT NULL AND e.kind IN ({}) AND r.in_file
+      AND r.sweep_id IN (SELECT value FROM json_each(?3))
+    ORDER BY e.id LIMIT ?4)sql",
+      outcome_words());
+  const char* attempts =
+      "SELECT s.name, t.slug, a.number, a.state, a.outcome, a.dir FROM attempts AS a JOIN "
+      "trials AS t ON t.id = a.trial JOIN sweeps AS s ON s.id = t.sweep WHERE a.trial IN "
+      "(SELECT value FROM json_each(?)) ORDER BY a.trial, a.number";
+  const char* trials =
+      "SELECT s.name, t.slug FROM trials AS t JOIN sweeps AS s ON s.id = t.sweep WHERE t.id IN "
+      "(SELECT value FROM json_each(?1)) ORDER BY t.id LIMIT ?2";
+};
+
+const Sql& sql() {
+  static const Sql statements;
+  return statements;
+}
+
+/// A layout that was measured several times is worth its median, as in ranking.hpp.
+std::string best_sql(const std::string& group) {
+  constexpr std::string_view ranked =
+      "FROM all_results WHERE sweep_id IN (SELECT value FROM json_each(?)) AND in_file AND "
+      "state = 'ended' AND outcome = 'completed' AND mark IS NULL AND tokens_per_s_per_gpu IS "
+      "NOT NULL";
+  const std::string repeated = fmt::format(
+      "FROM (SELECT *, row_number() OVER (PARTITION BY {0} ORDER BY tokens_per_s_per_gpu, "
+      "trial_id) AS place, count(*) OVER (PARTITION BY {0}) AS runs {1}) WHERE place = (runs + "
+      "1) / 2",
+      group, ranked);
+  // Of the columns beside max(), SQLite takes the row that has it.
+  return fmt::format(
+      "SELECT sweep, model, nodes, gpus, seq_len, vars, trial, layout, "
+      "max(tokens_per_s_per_gpu), ended_at {} GROUP BY 1, 2, 3, 4, 5, 6 ORDER BY ended_at DESC",
+      group == "NULL" ? ranked : repeated);
+}
+
+CellName read_cell(const Statement::Use& row) {
+  return {.sweep = row.text(0),
+          .model = row.text(1),
+          .nodes = row.integer(2),
+          .gpus = row.integer(3),
+          .seq_len = row.integer(4),
+          .vars = row.text(5)};
+}
+
+std::optional<double> read_real(const Statement::Use& row, int column) {
+  return row.null(column) ? std::nullopt : std::optional(row.real(column));
+}
+
+/// Of an event's word: a search's bound skips, a request cancels.
+Outcome outcome_of(const std::string& kind) {
+  if (kind == spared_event) return Outcome::skipped;
+  return outcome_from(kind).value_or(Outcome::cancelled);
+}
+
+FinishedTrial read_finished(const Statement::Use& row) {
+  FinishedTrial one;
+  one.cell = read_cell(row);
+  one.trial = row.text(6);
+  one.layout = row.text(7);
+  one.at = row.integer(9);
+  const std::string kind = row.text(10);
+  one.outcome = outcome_of(kind);
+  one.spared = kind == spared_event;
+  one.cause = row.text(11);
+  one.attempt = row.integer(12);
+  const bool is_last = one.attempt == 0 || one.attempt == row.integer(15);
+  one.again = read_state(row, 13) != State::ended || !is_last;
+  one.tokens_per_s_per_gpu = read_real(row, 16);
+  one.mfu = read_real(row, 17);
+  one.peak_memory_bytes = read_real(row, 18);
+  one.mark = row.text(19);
+  return one;
+}
+
+/// The attempt's number at the end of `slug.2` or `sweep/slug.2`; 0: the name is a trial's.
+std::int64_t number_in(const std::string& name, const AttemptPlace& place) {
+  for (const std::string& trial : {place.trial, place.sweep + "/" + place.trial}) {
+    if (name == fmt::format("{}.{}", trial, place.number)) return place.number;
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::int64_t first_event(Database& database, const std::vector<SweepId>& sweeps,
+                         FollowFrom from) {
+  if (from == FollowFrom::now) return database.integer(sql().last_event);
+  Statement select(database, sql().submission);
+  auto row = select.use(Json(sweeps).dump());
+  return row.next() ? row.integer(0) : 0;
+}
+
+Finished finished(Database& database, const std::vector<SweepId>& sweeps,
+                  std::int64_t after_event) {
+  Finished found;
+  found.last_event = std::max(after_event, database.integer(sql().last_event));
+  Statement select(database, sql().finished);
+  auto row = select.use(after_event, found.last_event, Json(sweeps).dump(), most_per_look);
+  std::int64_t last = after_event;
+  while (row.next()) {
+    last = row.integer(8);
+    found.trials.push_back(read_finished(row));
+  }
+  found.more = static_cast<std::int64_t>(found.trials.size()) == most_per_look;
+  if (found.more) found.last_event = last;
+  return found;
+}
+
+std::vector<CellBest> best_of_cells(Database& database, const std::vector<SweepId>& sweeps) {
+  std::vector<CellBest> all;
+  Statement select(database, best_sql(group_expression(database)));
+  auto row = select.use(Json(sweeps).dump());
+  while (row.next()) {
+    all.push_back({.cell = read_cell(row),
+                   .trial = row.text(6),
+                   .layout = row.text(7),
+                   .tokens_per_s_per_gpu = row.real(8),
+                   .at = row.integer(9)});
+  }
+  return all;
+}
+
+NamedAttempts attempts(Database& database, const std::string& name) {
+  const auto chosen = resolve_names(database, {name});
+  NamedAttempts named;
+  named.is_sweep = chosen.sweeps != "[]";
+  if (named.is_sweep) return named;
+  {
+    Statement select(database, sql().trials);
+    auto row = select.use(chosen.trials, static_cast<std::int64_t>(most_trials_named));
+    while (row.next())
+      named.trials.push_back(fmt::format("{}/{}", row.text(0), row.text(1)));
+  }
+  if (named.trials.size() > 1) return named;
+  Statement select(database, sql().attempts);
+  auto row = select.use(chosen.trials);
+  while (row.next()) {
+    named.attempts.push_back({.sweep = row.text(0),
+                              .trial = row.text(1),
+                              .number = row.integer(2),
+                              .state = read_state(row, 3),
+                              .outcome = read_outcome(row, 4),
+                              .dir = row.text(5)});
+  }
+  const auto meant =
+      std::find_if(named.attempts.begin(), named.attempts.end(),
+                   [&](const AttemptPlace& one) { return number_in(name, one) > 0; });
+  if (meant != named.attempts.end()) named.attempts = {AttemptPlace(*meant)};
+  return named;
+}
+
+}  // namespace shardsweep::sqlite

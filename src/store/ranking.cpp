@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store/ranking.hpp"
+
+#include "filter/expression.hpp"
+#include "store/deadline.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace shardsweep::sqlite {
+namespace {
+
+/// A layout's runs, and the cell that it stands in.
+struct Layouts {
+  std::unordered_map<std::string, std::vector<Run>> runs;  ///< by group
+};
+
+struct BestOfCell {
+  std::optional<Run> run;
+  std::optional<Run> runner_up;
+  std::int64_t repeats = 0;
+  std::int64_t measured = 0;
+  std::optional<double> spread;  ///< of the best one's repeats: (most - least) / median
+};
+
+/// A search looks at each value of the vars by itself; the labels of an imported table are
+/// none.
+constexpr std::string_view own_vars =
+    "iif(sweep_id IN (SELECT id FROM sweeps WHERE backend = 'imported'), '', vars)";
+
+std::string best_sql(const Source& source, const std::string& group) {
+  return fmt::format(
+      "SELECT trial_id, model, runner, runner_version, tokens_per_s_per_gpu, model || char(31) "
+      "|| seq_len || char(31) || nodes || char(31) || gpus || char(31) || {}, {} FROM {} WHERE "
+      "{} AND attempt_id IS NOT NULL AND mark IS NULL AND tokens_per_s_per_gpu IS NOT NULL",
+      own_vars, group, source.rows, source.where);
+}
+
+std::vector<std::string> vars_of_cells(Database& database, const Source& source) {
+  std::vector<std::string> names;
+  Statement select(database,
+                   "SELECT DISTINCT j.value FROM sweeps AS s, json_each(s.vars) AS j WHERE "
+                   "s.backend <> 'imported' ORDER BY 1");
+  auto row = select.use();
+  while (row.next()) {
+    auto name = row.text(0);
+    if (std::find(source.vars.begin(), source.vars.end(), name) != source.vars.end())
+      names.push_back(std::move(name));
+  }
+  return names;
+}
+
+std::string best_row(const std::vector<std::string>& vars) {
+  return fmt::format(
+      "SELECT model, seq_len, nodes, gpus, layout, tokens_per_s_per_gpu, mfu, train_step_ms, "
+      "peak_memory_bytes, ? AS repeats, ? AS measured, sweep, trial, runner, runner_version, "
+      "(SELECT layout FROM all_results WHERE trial_id = ?) AS runner_up, ? AS gap_share, ? AS "
+      "repeat_spread, train_step_ms_spread{} FROM all_results WHERE trial_id = ?",
+      var_columns(vars, "vars"));
+}
+
+void offer(BestOfCell& cell, std::vector<Run>& runs) {
+  const auto run = median(runs);
+  cell.measured += static_cast<std::int64_t>(runs.size());
+  const auto beats = [&run](const std::optional<Run>& other) {
+    return !other || run.tokens_per_s_per_gpu > other->tokens_per_s_per_gpu;
+  };
+  if (!beats(cell.run)) {
+    if (beats(cell.runner_up)) cell.runner_up = run;
+    return;
+  }
+  cell.runner_up = cell.run;
+  cell.run = run;
+  cell.repeats = static_cast<std::int64_t>(runs.size());
+  cell.spread.reset();
+  if (runs.size() < 2) return;
+  const auto [least, most] =
+      std::minmax_element(runs.begin(), runs.end(), [](const Run& a, const Run& b) {
+        return a.tokens_per_s_per_gpu < b.tokens_per_s_per_gpu;
+      });
+  cell.spread =
+      (most->tokens_per_s_per_gpu - least->tokens_per_s_per_gpu) / run.tokens_per_s_per_gpu;
+}
+
+/// How much slower the second best layout is; none where there is one alone.
+std::optional<double> gap_of(const BestOfCell& cell) {
+  if (!cell.runner_up) return std::nullopt;
+  return 1 - cell.runner_up->tokens_per_s_per_gpu / cell.run->tokens_per_s_per_gpu;
+}
+
+using Key = std::pair<std::string, std::size_t>;  // cell, runner
+std::map<Key, BestOfCell> best_cells(Database& database, const Source& source,
+                                     Runners& runners) {
+  Statement select(database, best_sql(source, group_expression(database)));
+  auto row = select.use(source.chosen.sweeps, source.chosen.trials);
+  std::map<Key, BestOfCell> cells;
+  std::map<Key, Layouts> repeated;
+  while (row.next()) {
+    const Run run{row.real(4), {}, row.integer(0)};
+    const Key key{row.text(5),
+                  runners.see(row.view(1), row.view(2), row.view(3), true, run.trial)};
+    if (row.null(6)) {
+      std::vector<Run> alone{run};
+      offer(cells[key], alone);
+    } else {
+      repeated[key].runs[row.text(6)].push_back(run);
+    }
+  }
+  for (auto& [key, layouts] : repeated) {
+    for (auto& [group, runs] : layouts.runs)
+      offer(cells[key], runs);
+  }
+  return cells;
+}
+
+std::string called(const std::string& runner, const std::string& version) {
+  return version.empty() ? runner : runner + ' ' + version;
+}
+
+bool row_before(const std::vector<Value>& a, const std::vector<Value>& b) {
+  return std::lexicographical_compare(a.begin(), a.begin() + 4, b.begin(), b.begin() + 4);
+}
+
+}  // namespace
+
+const Run& median(std::vector<Run>& runs) {
+  const auto middle = runs.begin() + static_cast<std::ptrdiff_t>((runs.size() - 1) / 2);
+  std::nth_element(runs.begin(), middle, runs.end(), [](const Run& a, const Run& b) {
+    return std::pair(a.tokens_per_s_per_gpu, a.trial) <
+           std::pair(b.tokens_per_s_per_gpu, b.trial);
+  });
+  return *middle;
+}
+
+Mixing mixing_of(const Selection& selection) {
+  const auto names = filter::read_identifiers(selection.where);
+  if (!names) return {};
+  return {names->contains("runner"),
+          names->contains("runner_version") || names->contains("software_version")};
+}
+
+std::size_t Runners::see(std::string_view model, std::string_view runner,
+                         std::string_view version, bool measured, std::int64_t trial) {
+  // A handful of them: a list is faster than a map.
+  std::size_t number = 0;
+  while (number < seen_.size() &&
+         (seen_[number].model != model || seen_[number].runner != runner ||
+          seen_[number].version != version))
+    ++number;
+  if (number == seen_.size())
+    seen_.push_back({std::string(model), std::string(runner), std::string(version), {}, 0});
+  auto& seen = seen_[number];
+  seen.newness = std::max(seen.newness, std::pair(measured, trial));
+  ++seen.trials;
+  return number;
+}
+
+/// True where only one of the two may be shown.
+bool Runners::is_rival(const Seen& one, const Seen& other) const {
+  if (one.model != other.model) return false;
+  const bool same = one.runner == other.runner;
+  return same ? !mixing_.versions : !mixing_.runners;
+}
+
+/// Where versions stand side by side, a runner is as new as the newest of its versions.
+Runners::Newness Runners::newness_of(const Seen& one) const {
+  if (!mixing_.versions) return one.newness;
+  Newness newest = one.newness;
+  for (const Seen& other : seen_) {
+    if (other.model == one.model && other.runner == one.runner)
+      newest = std::max(newest, other.newness);
+  }
+  return newest;
+}
+
+bool Runners::counts(std::size_t number) const {
+  const auto& one = seen_[number];
+  const auto newness = newness_of(one);
+  return std::all_of(seen_.begin(), seen_.end(), [&](const Seen& other) {
+    return !is_rival(one, other) || newness_of(other) <= newness;
+  });
+}
+
+std::vector<std::string> Runners::shown() const {
+  std::vector<std::string> names;
+  for (std::size_t number = 0; number < seen_.size(); ++number) {
+    auto name = called(seen_[number].runner, seen_[number].version);
+    const bool known = std::find(names.begin(), names.end(), name) != names.end();
+    if (counts(number) && !known) names.push_back(std::move(name));
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::string Runners::note(std::string_view version_column) const {
+  std::map<std::string, std::int64_t> left_out;
+  std::string other_runner;
+  std::string other_version;
+  for (std::size_t number = 0; number < seen_.size(); ++number) {
+    const Seen& seen = seen_[number];
+    if (counts(number)) continue;
+    left_out[called(seen.runner, seen.version)] += seen.trials;
+    const bool runner_is_shown = std::any_of(seen_.begin(), seen_.end(), [&](const Seen& one) {
+      return one.model == seen.model && one.runner == seen.runner &&
+             counts(static_cast<std::size_t>(&one - seen_.data()));
+    });
+    (runner_is_shown ? other_version : other_runner) =
+        runner_is_shown ? seen.version : seen.runner;
+  }
+  if (left_out.empty()) return "";
+  std::string hidden;
+  for (const auto& [name, trials] : left_out)
+    hidden += fmt::format("{}{} ({} {})", hidden.empty() ? "" : ", ", name, trials,
+                          trials == 1 ? "trial" : "trials");
+  const std::string way = other_runner.empty()
+                              ? fmt::format("{} = {}", version_column, literal(other_version))
+                              : fmt::format("runner = {}", literal(other_runner));
+  return fmt::format("Showing {} only, without {}; add --where \"{}\".",
+                     fmt::join(shown(), ", "), hidden, way);
+}
+
+std::string_view version_column(const Source& source) {
+  constexpr std::string_view of_a_table = "software_version";
+  const bool imported =
+      std::find(source.vars.begin(), source.vars.end(), of_a_table) != source.vars.end();
+  return imported ? of_a_table : "runner_version";
+}
+
+std::string group_expression(Database& database) {
+  if (database.integer("SELECT EXISTS (SELECT 1 FROM trials WHERE repeat > 1)") == 0)
+    return "NULL";
+  // A lane is what differs in micro_batch, grad_accum and repeat alone.
+  return "sweep_id || '/' || lane || '/' || micro_batch || '/' || grad_accum";
+}
+
+Table best(Database& database, const Selection& selection) {
+  const auto source = source_of(database, selection);
+  Runners runners(mixing_of(selection));
+  const auto cells = best_cells(database, source, runners);
+  Statement select(database, best_row(vars_of_cells(database, source)));
+  Table table;
+  {
+    auto nothing = select.use(0, 0, 0, 0, 0, 0);
+    table = fetch(select, nothing);
+  }
+  for (const auto& [key, cell] : cells) {
+    if (!runners.counts(key.second)) continue;
+    const auto second = cell.runner_up ? std::optional(cell.runner_up->trial) : std::nullopt;
+    auto use = select.use(cell.repeats, cell.measured, second, gap_of(cell), cell.spread,
+                          cell.run->trial);
+    auto one = fetch(select, use);
+    if (!one.rows.empty()) table.rows.push_back(std::move(one.rows.front()));
+  }
+  std::stable_sort(table.rows.begin(), table.rows.end(), row_before);
+  table.note = runners.note(version_column(source));
+  return table;
+}
+
+}  // namespace shardsweep::sqlite

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `best` and heatmaps have in common: which runner counts, and the value of a layout that
+// was measured several times.
+#pragma once
+
+#include "store/reader.hpp"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace shardsweep::sqlite {
+
+/// One measured run of a layout.
+struct Run {
+  double tokens_per_s_per_gpu = 0;
+  std::optional<double> value;
+  std::int64_t trial = 0;
+};
+
+/// By tokens_per_s_per_gpu; of an even number the lower of the middle two, so that all numbers
+/// that are shown together are of one run.
+[[nodiscard]] const Run& median(std::vector<Run>& runs);
+
+/// What a person asked to see side by side. A selection that names `runner` or
+/// `runner_version` has asked; so has a heatmap with that column as its rows or columns.
+struct Mixing {
+  bool runners = false;
+  bool versions = false;
+};
+[[nodiscard]] Mixing mixing_of(const Selection& selection);
+
+/// Runners (by name and version) of one model are not mixed unasked: the newest that has
+/// measured something counts ("newest": submitted last), or the newest of all where none has.
+class Runners {
+ public:
+  explicit Runners(Mixing mixing) : mixing_(mixing) {}
+  /// A number for (model, runner, version); `measured` and the trial's id tell how new it is.
+  std::size_t see(std::string_view model, std::string_view runner, std::string_view version,
+                  bool measured, std::int64_t trial);
+  [[nodiscard]] bool counts(std::size_t number) const;
+  [[nodiscard]] std::size_t size() const { return seen_.size(); }
+  /// Those that count: "mine 1.2".
+  [[nodiscard]] std::vector<std::string> shown() const;
+  /// Says which runner is shown and how to see the others; empty where all are shown.
+  /// `version_column`: where the versions stand.
+  [[nodiscard]] std::string note(std::string_view version_column) const;
+
+ private:
+  using Newness = std::pair<bool, std::int64_t>;
+  struct Seen {
+    std::string model;
+    std::string runner;
+    std::string version;
+    Newness newness;
+    std::int64_t trials = 0;
+  };
+  [[nodiscard]] bool is_rival(const Seen& one, const Seen& other) const;
+  [[nodiscard]] Newness newness_of(const Seen& one) const;
+  Mixing mixing_;
+  std::vector<Seen> seen_;
+};
+
+/// `software_version` where the rows have such a column (imported tables), else
+/// `runner_version`.
+[[nodiscard]] std::string_view version_column(const Source& source);
+
+/// An expression that is the same for repeats of one layout; NULL where nothing is repeated,
+/// because it costs.
+[[nodiscard]] std::string group_expression(Database& database);
+
+}  // namespace shardsweep::sqlite

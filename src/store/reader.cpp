@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+// The database as its readers see it.
+#include "store/reader.hpp"
+
+#include "store/authorizer.hpp"
+#include "store/deadline.hpp"
+#include "store/lease.hpp"
+#include "store/opening.hpp"
+#include "store/schema.hpp"
+
+#include <shardsweep/storage.hpp>
+
+#include <fmt/format.h>
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+
+namespace shardsweep {
+namespace sqlite {
+namespace {
+
+struct Sql {
+  const char* events =
+      "SELECT e.id, e.at, s.name AS sweep, t.slug AS trial, a.number AS attempt, e.kind, "
+      "e.detail FROM events AS e LEFT JOIN trials AS t ON t.id = e.trial LEFT JOIN attempts AS "
+      "a ON a.id = e.attempt LEFT JOIN sweeps AS s ON s.id = ifnull(e.sweep, t.sweep) WHERE "
+      "e.id > ?3 AND {} ORDER BY e.id LIMIT ?4";
+  const char* resolved = "SELECT resolved FROM sweeps WHERE name = ?";
+};
+constexpr Sql sql;
+
+class SqliteReader final : public Reader {
+ public:
+  SqliteReader(Database database, std::filesystem::path file)
+      : database_(std::move(database)), file_(std::move(file)) {}
+
+  Result<Table> query(const std::string& text) override {
+    return answer([&] { return sqlite::query(database_, text); });
+  }
+  Result<Table> results(const ResultsRequest& request) override {
+    return answer([&] { return sqlite::results(database_, request); });
+  }
+  Result<Table> best(const Selection& selection) override {
+    return answer([&] { return sqlite::best(database_, selection); });
+  }
+  Result<Cells> cells(const HeatmapRequest& request) override {
+    return answer([&] { return sqlite::cells(database_, request); });
+  }
+  Result<std::vector<SweepStatus>> status(const std::vector<std::string>& sweeps) override {
+    return answer([&] { return sqlite::status(database_, sweeps); });
+  }
+  Result<std::int64_t> first_event(const std::vector<SweepId>& sweeps,
+                                   FollowFrom from) override {
+    return answer([&] { return sqlite::first_event(database_, sweeps, from); });
+  }
+  Result<Finished> finished(const std::vector<SweepId>& sweeps,
+                            std::int64_t after_event) override {
+    return answer([&] { return sqlite::finished(database_, sweeps, after_event); });
+  }
+  Result<std::vector<CellBest>> best_of_cells(const std::vector<SweepId>& sweeps) override {
+    return answer([&] { return sqlite::best_of_cells(database_, sweeps); });
+  }
+  Result<NamedAttempts> attempts(const std::string& name) override {
+    return answer([&] { return sqlite::attempts(database_, name); });
+  }
+  Result<std::vector<Section>> show(const std::string& name) override {
+    return answer([&] { return sqlite::show(database_, name); });
+  }
+  Result<Table> events(const std::vector<std::string>& sweeps, std::int64_t after_id,
+                       std::int64_t limit) override {
+    return answer([&] { return sqlite::events(database_, sweeps, after_id, limit); });
+  }
+  Result<std::string> resolved(const std::string& sweep) override {
+    return answer([&] {
+      Statement select(database_, sql.resolved);
+      auto row = select.use(sweep);
+      if (!row.next())
+        fail(FaultKind::invalid_input, fmt::format("no sweep is named '{}'", sweep));
+      return row.text(0);
+    });
+  }
+  Result<std::optional<LeaseHolder>> lease_holder() override {
+    return answer([&] { return sqlite::lease_holder(database_); });
+  }
+  Result<void> export_to(const std::filesystem::path& file) override {
+    return guarded([&] { sqlite::export_to(file_, file); });
+  }
+
+ private:
+  template <class Body>
+  auto answer(Body&& body) -> Result<decltype(body())> {
+    return guarded([&] {
+      const Deadline deadline(database_);
+      try {
+        return std::forward<Body>(body)();
+      } catch (const SqliteError& error) {
+        if (error.fault().kind != FaultKind::timed_out) throw;
+        fail(FaultKind::timed_out, fmt::format("the answer took longer than {} s: select less",
+                                               longest_query.count()));
+      }
+    });
+  }
+
+  Database database_;
+  std::filesystem::path file_;
+};
+
+std::string without_name(const Database& database, const std::string& words) {
+  const auto prefix = database.name() + ": ";
+  return words.starts_with(prefix) ? words.substr(prefix.size()) : words;
+}
+
+/// The one statement of a user's text.
+Statement only_statement(Database& database, const std::string& text) {
+  std::string_view rest;
+  Statement statement(database, text, rest);
+  if (statement.empty()) fail(FaultKind::invalid_input, "the statement is empty");
+  while (!rest.empty()) {
+    const auto before = rest;
+    if (!Statement(database, before, rest).empty())
+      fail(FaultKind::invalid_input, "one statement at a time");
+  }
+  if (!statement.only_reads())
+    fail(FaultKind::rejected, "only SELECT is allowed: readers don't write");
+  if (statement.parameters() != 0) fail(FaultKind::invalid_input, "parameters are not allowed");
+  return statement;
+}
+
+}  // namespace
+
+Table query(Database& database, const std::string& text) {
+  if (text.find('\0') != std::string::npos)
+    fail(FaultKind::invalid_input, "the statement contains a NUL byte");
+  const Authorizer authorizer(database, Allowed::query);
+  try {
+    auto statement = only_statement(database, text);
+    auto use = statement.use();
+    return fetch(statement, use);
+  } catch (const SqliteError& error) {
+    if (!authorizer.refused().empty()) {
+      fail(FaultKind::rejected, fmt::format("only SELECT is allowed: {} is not, readers don't "
+                                            "write",
+                                            authorizer.refused()));
+    }
+    throw SqliteError(error.code(),
+                      Fault{error.fault().kind, without_name(database, error.fault().what)});
+  }
+}
+
+Table events(Database& database, const std::vector<std::string>& sweeps, std::int64_t after_id,
+             std::int64_t limit) {
+  const auto chosen = resolve_names(database, sweeps);
+  Statement select(database, fmt::format(fmt::runtime(sql.events),
+                                         chosen_condition(chosen, "s.id", "t.id")));
+  auto use = select.use(chosen.sweeps, chosen.trials, after_id, limit > 0 ? limit : -1);
+  return fetch(select, use);
+}
+
+void export_to(const std::filesystem::path& from, const std::filesystem::path& to) {
+  std::error_code ignored;
+  const auto refuse = [&] {
+    fail(FaultKind::rejected, fmt::format("{} exists already", to.string()));
+  };
+  if (std::filesystem::exists(std::filesystem::symlink_status(to, ignored))) refuse();
+  auto partial = to;
+  partial += fmt::format(".{}.partial", ::getpid());
+  const auto folder = to.has_parent_path() ? to.parent_path() : std::filesystem::path(".");
+  if (::access(folder.c_str(), W_OK) != 0) {
+    fail(FaultKind::unavailable, fmt::format("cannot write {}: {}", to.string(),
+                                             std::generic_category().message(errno)));
+  }
+  std::filesystem::remove(partial, ignored);
+  try {
+    {
+      Database database = open_for_reading(from);
+      database.execute("PRAGMA query_only = 0");  // VACUUM INTO counts as writing
+      Statement(database, "VACUUM INTO ?").run(partial.string());
+    }
+    // The copy is nobody's: whoever opens it shall not read that a daemon holds it.
+    Database copy(partial, OpenMode::existing, read_wait_ms);
+    copy.execute("UPDATE lease SET held = 0");
+  } catch (...) {
+    std::filesystem::remove(partial, ignored);
+    throw;
+  }
+  // link(2) does not overwrite, where rename would.
+  const bool linked = ::link(partial.c_str(), to.c_str()) == 0;
+  const int why = errno;
+  std::filesystem::remove(partial, ignored);
+  if (!linked && why == EEXIST) refuse();
+  if (!linked) {
+    fail(FaultKind::unavailable,
+         fmt::format("{}: {}", to.string(), std::generic_category().message(why)));
+  }
+}
+
+}  // namespace sqlite
+
+Result<std::unique_ptr<Reader>> Reader::open(const std::filesystem::path& file) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(file, ignored)) {
+    return fault(FaultKind::invalid_input,
+                 fmt::format("there is no database {}: `shardsweep run SWEEP.yaml` makes one, "
+                             "--db FILE or SHARDSWEEP_DB names another",
+                             file.string()));
+  }
+  return sqlite::guarded([&]() -> std::unique_ptr<Reader> {
+    sqlite::Database database = sqlite::open_for_reading(file);
+    sqlite::require_current(database);
+    // A heatmap reads the whole of three tables; the default keeps 2 MiB of them.
+    database.execute("PRAGMA cache_size = -65536");
+    // Reading by pointer instead of by system call halves it. On a network file system a page
+    // that can't be read would be a SIGBUS instead of an error.
+    if (is_local_file_system(file)) database.execute("PRAGMA mmap_size = 4294967296");
+    return std::make_unique<sqlite::SqliteReader>(std::move(database), file);
+  });
+}
+
+}  // namespace shardsweep

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parts of the reader: each answers one kind of question from a connection that can't
+// write.
+#pragma once
+
+#include "store/selection.hpp"
+#include "store/sqlite.hpp"
+
+#include <shardsweep/results.hpp>
+
+namespace shardsweep::sqlite {
+
+[[nodiscard]] Table query(Database& database, const std::string& text);
+[[nodiscard]] Table results(Database& database, const ResultsRequest& request);
+[[nodiscard]] Table best(Database& database, const Selection& selection);
+[[nodiscard]] Cells cells(Database& database, const HeatmapRequest& request);
+[[nodiscard]] std::vector<SweepStatus> status(Database& database,
+                                              const std::vector<std::string>& sweeps);
+[[nodiscard]] std::int64_t first_event(Database& database, const std::vector<SweepId>& sweeps,
+                                       FollowFrom from);
+[[nodiscard]] Finished finished(Database& database, const std::vector<SweepId>& sweeps,
+                                std::int64_t after_event);
+[[nodiscard]] std::vector<CellBest> best_of_cells(Database& database,
+                                                  const std::vector<SweepId>& sweeps);
+[[nodiscard]] NamedAttempts attempts(Database& database, const std::string& name);
+[[nodiscard]] std::vector<Reader::Section> show(Database& database, const std::string& name);
+[[nodiscard]] Table events(Database& database, const std::vector<std::string>& sweeps,
+                           std::int64_t after_id, std::int64_t limit);
+void export_to(const std::filesystem::path& from, const std::filesystem::path& to);
+
+/// What a Selection means, ready to stand in a statement: `rows` is a sub-query with the
+/// columns of `results` and the vars, `where` a condition on it; Chosen's ids are parameters 1
+/// and 2.
+struct Source {
+  Chosen chosen;
+  std::vector<std::string> columns;  ///< of results, then vars, then keys of records
+  std::vector<std::string> vars;
+  std::string rows;
+  std::string where;
+};
+/// `asked`: columns that the caller will name; with those of the expression they may be keys of
+/// result records (record_keys.hpp).
+[[nodiscard]] Source source_of(Database& database, const Selection& selection,
+                               std::vector<std::string> asked = {});
+
+/// Throws where `column` is none of the source's.
+void require_column(const Source& source, const std::string& column);
+
+}  // namespace shardsweep::sqlite

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// A runner's own metrics: keys of its result record that no column has. The store keeps the
+// record whole.
+#pragma once
+
+#include "store/selection.hpp"
+#include "store/sqlite.hpp"
+
+#include <string>
+#include <vector>
+
+namespace shardsweep::sqlite {
+
+/// Those of `asked` that are keys of a chosen measurement's record with a number, text or truth
+/// value: `bubble_share`, or `phase_ms.forward` within an object.
+[[nodiscard]] std::vector<std::string> record_keys(Database& database, const Chosen& chosen,
+                                                   const std::vector<std::string>& asked);
+
+/// ", (…) AS key" for each, in a row with the column `attempt_id`.
+[[nodiscard]] std::string record_columns(const std::vector<std::string>& keys,
+                                         const std::string& attempt_id);
+
+}  // namespace shardsweep::sqlite

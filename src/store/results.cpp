@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// `results`: rows of the view, chosen, filtered and sorted.
+#include "filter/expression.hpp"
+#include "store/deadline.hpp"
+#include "store/reader.hpp"
+#include "store/record_keys.hpp"
+#include "text/nearest.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace shardsweep::sqlite {
+namespace {
+
+const std::vector<std::string>& usual_columns() {
+  static const std::vector<std::string> names{"sweep",
+                                              "trial",
+                                              "model",
+                                              "nodes",
+                                              "gpus",
+                                              "state",
+                                              "outcome",
+                                              "tokens_per_s_per_gpu",
+                                              "mfu",
+                                              "train_step_ms",
+                                              "peak_memory_bytes",
+                                              "mark",
+                                              "runner",
+                                              "runner_version"};
+  return names;
+}
+
+std::string order_by(const Source& source, const std::string& sort) {
+  if (sort.empty()) return "sweep_id, position, trial_id";
+  const bool descending = sort.front() == '-';
+  const auto column = sort.substr(descending ? 1 : 0);
+  require_column(source, column);
+  return fmt::format("{} {} NULLS LAST, trial_id", identifier(column),
+                     descending ? "DESC" : "ASC");
+}
+
+}  // namespace
+
+Source source_of(Database& database, const Selection& selection,
+                 std::vector<std::string> asked) {
+  Source source;
+  source.chosen = resolve_names(database, selection.names);
+  source.vars = chosen_vars(database, source.chosen);
+  source.columns = result_columns(database);
+  source.columns.insert(source.columns.end(), source.vars.begin(), source.vars.end());
+  if (const auto names = filter::read_identifiers(selection.where))
+    asked.insert(asked.end(), names->begin(), names->end());
+  std::erase_if(asked, [&](const std::string& name) {
+    return std::find(source.columns.begin(), source.columns.end(), name) !=
+           source.columns.end();
+  });
+  const auto keys = record_keys(database, source.chosen, asked);
+  source.columns.insert(source.columns.end(), keys.begin(), keys.end());
+  auto names = source.vars;
+  names.insert(names.end(), keys.begin(), keys.end());
+  source.where = checked_where(database, selection.where, names);
+  source.rows = fmt::format(
+      "(SELECT r.*{}{} FROM {} AS r WHERE {})", var_columns(source.vars, "r.vars"),
+      record_columns(keys, "r.attempt_id"), selection.hidden ? "all_results" : "results",
+      chosen_condition(source.chosen, "r.sweep_id", "r.trial_id"));
+  return source;
+}
+
+void require_column(const Source& source, const std::string& column) {
+  if (std::find(source.columns.begin(), source.columns.end(), column) != source.columns.end())
+    return;
+  fail(FaultKind::invalid_input,
+       fmt::format("there is no column '{}'{}; there are {}", column,
+                   did_you_mean(column, {source.columns.begin(), source.columns.end()}),
+                   fmt::join(source.columns, ", ")));
+}
+
+Table results(Database& database, const ResultsRequest& request) {
+  const bool every = request.columns == std::vector<std::string>{"all"};
+  auto asked = every ? std::vector<std::string>{} : request.columns;
+  asked.push_back(request.sort.substr(request.sort.starts_with('-') ? 1 : 0));
+  const auto source = source_of(database, request.selection, std::move(asked));
+  const auto& columns = every                     ? source.columns
+                        : request.columns.empty() ? usual_columns()
+                                                  : request.columns;
+  std::string selected;
+  for (const auto& column : columns) {
+    require_column(source, column);
+    selected += (selected.empty() ? "" : ", ") + identifier(column);
+  }
+  Statement select(
+      database,
+      fmt::format("SELECT {} FROM {} WHERE {}{} ORDER BY {} LIMIT ?3", selected, source.rows,
+                  source.where, request.measured_only ? " AND attempt_id IS NOT NULL" : "",
+                  order_by(source, request.sort)));
+  auto use = select.use(source.chosen.sweeps, source.chosen.trials,
+                        request.limit > 0 ? request.limit : -1);
+  return fetch(select, use);
+}
+
+}  // namespace shardsweep::sqlite

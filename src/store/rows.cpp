@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store/rows.hpp"
+
+#include <shardsweep/plan.hpp>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+
+namespace shardsweep::sqlite {
+namespace {
+
+using Json = nlohmann::json;
+
+// A var's value as JSON: a number where its text is what that number prints as, so that
+// `nccl_nvls = 1` compares numbers, else text; every text stays distinct from every other.
+Json var_json(const std::string& text) {
+  Json parsed = Json::parse(text, nullptr, false);
+  if (parsed.is_number() && parsed.dump() == text) return parsed;
+  return text;
+}
+
+std::string vars_json(const SweepSpec& sweep, const Point& point) {
+  Json object = Json::object();
+  for (std::size_t i = 0; i < sweep.vars.size(); ++i) {
+    const auto& var = sweep.vars[i];
+    object[var.name] = var_json(var.values.at(static_cast<std::size_t>(point.vars.at(i))));
+  }
+  return object.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+void read_vars(const std::string& text, const SweepSpec& sweep, Point& point) {
+  const Json object = Json::parse(text, nullptr, false);
+  for (const auto& var : sweep.vars) {
+    const auto held = object.find(var.name);
+    const auto same = [&](const std::string& value) {
+      const Json candidate = var_json(value);
+      return held != object.end() && candidate.type() == held->type() && candidate == *held;
+    };
+    const auto found = std::find_if(var.values.begin(), var.values.end(), same);
+    if (found == var.values.end()) {
+      fail(FaultKind::corrupt,
+           fmt::format("the sweep has no value of '{}' that fits {}", var.name, text));
+    }
+    point.vars.push_back(static_cast<std::int32_t>(found - var.values.begin()));
+  }
+}
+
+std::int64_t read_axis(const AxisInfo& axis, const Statement::Use& row, int column,
+                       const SweepSpec& sweep) {
+  if (axis.kind == AxisKind::word)
+    return static_cast<std::int64_t>(word_index(axis.words, row.view(column)));
+  if (axis.kind != AxisKind::model) return row.integer(column);
+  const auto name = row.view(column);
+  const auto found = std::find_if(sweep.models.begin(), sweep.models.end(),
+                                  [&](const ModelSpec& model) { return model.name == name; });
+  if (found == sweep.models.end())
+    fail(FaultKind::corrupt, fmt::format("the sweep no longer has the model '{}'", name));
+  return found - sweep.models.begin();
+}
+
+}  // namespace
+
+const std::vector<std::string>& point_columns() {
+  static const auto columns = [] {
+    std::vector<std::string> names;
+    for (const auto& axis : axes())
+      names.emplace_back(axis.name);
+    for (const auto* name : {"repeat", "vars", "layers", "hidden_size", "ffn", "heads",
+                             "kv_heads", "vocab", "global_batch"})
+      names.emplace_back(name);
+    return names;
+  }();
+  return columns;
+}
+
+const std::vector<std::string>& submitted_columns() {
+  static const auto columns = [] {
+    std::vector<std::string> names{"slug", "identity", "lane", "position"};
+    names.insert(names.end(), point_columns().begin(), point_columns().end());
+    for (const auto* name : {"predicted_memory_bytes", "predicted_train_step_s",
+                             "predicted_attempt_s", "predicted_tokens_per_s_per_gpu"})
+      names.emplace_back(name);
+    return names;
+  }();
+  return columns;
+}
+
+const std::vector<std::string>& left_out_columns() {
+  static const auto columns = [] {
+    std::vector<std::string> names{"constraint_name", "why"};
+    names.insert(names.end(), point_columns().begin(), point_columns().end());
+    return names;
+  }();
+  return columns;
+}
+
+std::string list(const std::vector<std::string>& columns, std::string_view prefix) {
+  std::string text;
+  for (const auto& column : columns)
+    text += fmt::format("{}{}{}", text.empty() ? "" : ", ", prefix, column);
+  return text;
+}
+
+std::string places(std::size_t count) {
+  std::string text;
+  for (std::size_t i = 0; i < count; ++i)
+    text += i == 0 ? "?" : ", ?";
+  return text;
+}
+
+void bind_point(Statement::Use& row, const SweepSpec& sweep, const Point& point) {
+  bind_point(row, sweep, point, vars_json(sweep, point));
+}
+
+void bind_point(Statement::Use& row, const SweepSpec& sweep, const Point& point,
+                std::string_view labels) {
+  const auto& model = sweep.models.at(static_cast<std::size_t>(point.model));
+  for (const auto& axis : axes()) {
+    const auto value = axis.get(point);
+    if (axis.kind == AxisKind::model) {
+      row.bind(std::string_view(model.name));
+    } else if (axis.kind == AxisKind::word) {
+      row.bind(axis.words[static_cast<std::size_t>(value)]);
+    } else {
+      row.bind(value);
+    }
+  }
+  row.bind(point.repeat);
+  row.bind(labels);
+  for (const auto shape :
+       {model.layers, model.hidden, model.ffn, model.heads, model.kv_heads, model.vocab})
+    row.bind(shape);
+  row.bind(point.layout.global_batch());
+}
+
+Point read_point(const Statement::Use& row, const SweepSpec& sweep) {
+  Point point;
+  int column = 0;
+  for (const auto& axis : axes())
+    axis.set(point, read_axis(axis, row, column++, sweep));
+  row.read(column++, point.repeat);
+  read_vars(row.text(column), sweep, point);
+  return point;
+}
+
+TrialRow read_trial(const Statement::Use& row) {
+  TrialRow trial;
+  row.read(0, trial.id);
+  row.read(1, trial.sweep);
+  row.read(2, trial.slug);
+  row.read(3, trial.lane);
+  row.read(4, trial.micro_batch);
+  row.read(5, trial.nodes);
+  row.read(6, trial.gpus);
+  row.read(7, trial.position);
+  row.read(8, trial.predicted_s);
+  trial.state = read_state(row, 9);
+  trial.outcome = read_outcome(row, 10);
+  row.read(11, trial.charged);
+  row.read(12, trial.elsewhere);
+  row.read(13, trial.attempts);
+  row.read(14, trial.hidden);
+  trial.last = read_outcome(row, 15);
+  trial.prior = read_outcome(row, 16);
+  trial.cancelled_by = static_cast<CancelledBy>(word_index(cancelled_by_words, row.view(17)));
+  return trial;
+}
+
+State read_state(const Statement::Use& row, int column) {
+  const auto state = state_from(row.view(column));
+  if (!state) fail(FaultKind::corrupt, fmt::format("no state '{}'", row.view(column)));
+  return *state;
+}
+
+std::optional<Outcome> read_outcome(const Statement::Use& row, int column) {
+  if (row.null(column)) return std::nullopt;
+  const auto outcome = outcome_from(row.view(column));
+  if (!outcome) fail(FaultKind::corrupt, fmt::format("no outcome '{}'", row.view(column)));
+  return outcome;
+}
+
+std::size_t word_index(std::span<const std::string_view> words, std::string_view text) {
+  const auto found = std::find(words.begin(), words.end(), text);
+  if (found == words.end())
+    fail(FaultKind::corrupt,
+         fmt::format("'{}' is not one of {}", text, fmt::join(words, ", ")));
+  return static_cast<std::size_t>(found - words.begin());
+}
+
+}  // namespace shardsweep::sqlite

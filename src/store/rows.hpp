@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Points and trials as columns. The names of the axes' columns come from axes() and nowhere
+// else, so that a new axis is a row there and a column in schema.sql.
+#pragma once
+
+#include "store/sqlite.hpp"
+
+#include <shardsweep/sweep.hpp>
+#include <shardsweep/world.hpp>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardsweep::sqlite {
+
+/// Of a point: axes, repeat, vars, the model's shape, global_batch.
+[[nodiscard]] const std::vector<std::string>& point_columns();
+/// Of a trial as it is submitted: names, position, the point, predictions.
+[[nodiscard]] const std::vector<std::string>& submitted_columns();
+/// Of a point left out: constraint_name, why, the point.
+[[nodiscard]] const std::vector<std::string>& left_out_columns();
+
+/// "a, b, c", each with `prefix` in front.
+[[nodiscard]] std::string list(const std::vector<std::string>& columns,
+                               std::string_view prefix = "");
+/// "?, ?, ?".
+[[nodiscard]] std::string places(std::size_t count);
+
+/// Binds the values of point_columns().
+void bind_point(Statement::Use& row, const SweepSpec& sweep, const Point& point);
+/// The point back from columns [0, point_columns()) of a row; a model or a var's value that the
+/// sweep no longer names is a fault.
+/// The same with labels in place of vars, as a JSON object.
+void bind_point(Statement::Use& row, const SweepSpec& sweep, const Point& point,
+                std::string_view labels);
+[[nodiscard]] Point read_point(const Statement::Use& row, const SweepSpec& sweep);
+
+/// Columns of a TrialRow, and the row back from them.
+inline constexpr std::string_view trial_row_columns =
+    "t.id, t.sweep, t.slug, t.lane, t.micro_batch, t.nodes, t.gpus, t.position, "
+    "t.predicted_attempt_s, t.state, t.outcome, t.charged, t.elsewhere, t.attempts, t.hidden, "
+    "iif(t.attempts > 0, (SELECT a.outcome FROM attempts AS a WHERE a.trial = t.id AND "
+    "a.state = 'ended' ORDER BY a.number DESC LIMIT 1), NULL), t.prior, t.cancelled_by";
+[[nodiscard]] TrialRow read_trial(const Statement::Use& row);
+
+[[nodiscard]] State read_state(const Statement::Use& row, int column);
+[[nodiscard]] std::optional<Outcome> read_outcome(const Statement::Use& row, int column);
+
+/// An index into `words`; a word that is not among them is corrupt.
+[[nodiscard]] std::size_t word_index(std::span<const std::string_view> words,
+                                     std::string_view text);
+
+}  // namespace shardsweep::sqlite

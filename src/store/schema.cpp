@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store/schema.hpp"
+
+#include <shardsweep/storage.hpp>
+
+#include <fmt/format.h>
+
+#include <vector>
+
+namespace shardsweep::sqlite {
+namespace {
+
+void refuse_strangers(Database& database, std::int64_t version, std::int64_t known) {
+  const bool ours = database.integer("PRAGMA application_id") == application_id;
+  const bool empty = database.integer("SELECT count(*) FROM sqlite_schema") == 0;
+  if (!ours && !empty) {
+    fail(FaultKind::invalid_input,
+         fmt::format("{} is a database, but not one of shardsweep's", database.name()));
+  }
+  if (version > known) {
+    fail(FaultKind::rejected,
+         fmt::format("{} was written by a newer shardsweep (schema version {}, this program "
+                     "knows {}): use that version, or another --db",
+                     database.name(), version, known));
+  }
+}
+
+}  // namespace
+
+void migrate(Database& database, std::span<const std::string> steps) {
+  const auto known = static_cast<std::int64_t>(steps.size());
+  refuse_strangers(database, database.integer("PRAGMA user_version"), known);
+  while (database.integer("PRAGMA user_version") < known) {
+    Transaction transaction(database);
+    // Asked again under the lock: somebody else may have done it meanwhile.
+    const auto version = database.integer("PRAGMA user_version");
+    if (version >= known) break;
+    database.execute(steps[static_cast<std::size_t>(version)]);
+    if (version + 1 == known) database.execute(views_sql);
+    database.execute(fmt::format("PRAGMA application_id = {}", application_id));
+    database.execute(fmt::format("PRAGMA user_version = {}", version + 1));
+    transaction.commit();
+  }
+}
+
+void require_current(Database& database) {
+  const auto known = static_cast<std::int64_t>(migrations().size());
+  const auto version = database.integer("PRAGMA user_version");
+  refuse_strangers(database, version, known);
+  if (version < known) {
+    fail(FaultKind::rejected,
+         fmt::format("{} has schema version {}, this program reads {}: `shardsweep daemon` or "
+                     "`shardsweep tick` brings it up to date",
+                     database.name(), version, known));
+  }
+}
+
+void set_journal(Database& database, const std::filesystem::path& file) {
+  const std::string wanted = is_local_file_system(file) ? "wal" : "delete";
+  const auto got = database.text("PRAGMA journal_mode = " + wanted);
+  if (got != wanted) {
+    fail(FaultKind::busy, fmt::format("{}: the journal is '{}' and can't become '{}' now",
+                                      database.name(), got, wanted));
+  }
+  // A measurement that was reported as durable must survive a power cut.
+  database.execute("PRAGMA synchronous = FULL");
+}
+
+}  // namespace shardsweep::sqlite

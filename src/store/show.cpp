@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// `show`: all that is known about one thing.
+#include "store/deadline.hpp"
+#include "store/reader.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace shardsweep::sqlite {
+namespace {
+
+using Json = nlohmann::json;
+using Section = Reader::Section;
+
+constexpr std::size_t most_shown = 20;  // trials of one name: `results` is for more
+
+struct Sql {
+  const char* trial_name =
+      "SELECT s.name || '/' || t.slug FROM trials AS t JOIN sweeps AS s ON s.id = t.sweep "
+      "WHERE "
+      "t.id = ?";
+  const char* sweep_name = "SELECT name FROM sweeps WHERE id = ?";
+  const char* trial = "SELECT * FROM all_results WHERE trial_id = ?";
+  const char* attempts =
+      "SELECT a.number AS attempt, a.state, a.outcome, a.counted, a.revoked, a.cause, a.also, "
+      "a.source, a.node AS cause_node, a.exit_code, a.signal, a.leaked, nullif(a.started_at, "
+      "0) "
+      "AS started_at, nullif(a.ended_at, 0) AS ended_at, iif(a.started_at > 0 AND a.ended_at > "
+      "a.started_at, (a.ended_at - a.started_at) * 1e-6, NULL) AS duration_s, (SELECT "
+      "group_concat(x.node, ' ') FROM allocation_nodes AS x WHERE x.allocation = l.id) AS "
+      "nodes, (SELECT "
+      "nullif(round(c.ratio, 3), 0) FROM controls AS c WHERE c.allocation = l.id AND c.time = "
+      "'start') AS control_start, (SELECT nullif(round(c.ratio, 3), 0) FROM controls AS c "
+      "WHERE "
+      "c.allocation = l.id AND c.time = 'end') AS control_end, (SELECT "
+      "nullif(round(c.network_ratio, 3), 0) FROM controls AS c WHERE c.allocation = l.id AND "
+      "c.time = 'start') AS network_start, (SELECT nullif(round(c.network_ratio, 3), 0) FROM "
+      "controls AS c WHERE c.allocation = l.id AND c.time = 'end') AS network_end, l.backend, "
+      "l.job_id, l.job_name, l.host, a.dir FROM attempts AS a JOIN allocations AS l ON l.id = "
+      "a.allocation "
+      "WHERE a.trial = ? ORDER BY a.number";
+  const char* measurements =
+      "SELECT a.number AS attempt, a.counted, m.* FROM measurements AS m JOIN attempts AS a ON "
+      "a.id = m.attempt WHERE m.trial = ? ORDER BY a.number";
+  const char* train_steps =
+      "SELECT a.number AS attempt, x.step, x.step_ms, x.loss FROM train_steps AS x JOIN "
+      "attempts "
+      "AS a ON a.id = x.attempt WHERE a.trial = ? ORDER BY a.number, x.step";
+  const char* events =
+      "SELECT e.id, e.at, a.number AS attempt, e.kind, e.detail FROM events AS e LEFT JOIN "
+      "attempts AS a ON a.id = e.attempt WHERE e.trial = ? ORDER BY e.id";
+  const char* sweep =
+      "SELECT name, iif(backend = 'imported', backend, iif(state = 'active' AND NOT EXISTS "
+      "(SELECT 1 FROM trials AS t WHERE t.sweep = s.id AND t.hidden = 0 AND t.state <> "
+      "'ended'), 'done', state)) AS state, backend, cluster, runner, runner_version, "
+      "submitted_at, revision, points, duplicates, resolved_hash FROM sweeps AS s WHERE id = ?";
+  const char* sweep_counts =
+      "SELECT state, outcome, count(*) AS trials FROM trials WHERE sweep = ? AND hidden = 0 "
+      "GROUP BY state, outcome ORDER BY 3 DESC";
+  const char* sweep_left_out =
+      "SELECT j.key AS constraint_name, j.value AS points, (SELECT why FROM left_out AS l "
+      "WHERE "
+      "l.sweep = s.id AND l.constraint_name = j.key LIMIT 1) AS example FROM sweeps AS s, "
+      "json_each(s.left_out) AS j WHERE s.id = ? ORDER BY j.value DESC";
+  const char* sweep_events =
+      "SELECT e.id, e.at, e.kind, t.slug AS trial, a.number AS attempt, e.detail FROM (SELECT "
+      "* "
+      "FROM events WHERE sweep = ? ORDER BY id DESC LIMIT 20) AS e LEFT JOIN trials AS t ON "
+      "t.id = e.trial LEFT JOIN attempts AS a ON a.id = e.attempt ORDER BY e.id";
+  const char* controls =
+      "SELECT l.job_name AS allocation, c.nodes, c.time, nullif(c.tokens_per_s, 0) AS "
+      "tokens_per_s, nullif(round(c.ratio, 3), 0) AS ratio, nullif(round(c.busbw_bytes_per_s * "
+      "1e-9, 3), 0) AS busbw_gb_per_s, nullif(round(c.network_ratio, 3), 0) AS network_ratio, "
+      "c.cause, c.at FROM controls AS c JOIN allocations AS l ON l.id = c.allocation "
+      "WHERE c.sweep = ? ORDER BY c.at DESC LIMIT 20";
+  const char* allocations =
+      "SELECT l.* FROM allocations AS l WHERE l.job_id = ? AND l.job_id <> '' ORDER BY l.id";
+};
+constexpr Sql sql;
+
+template <class... Values>
+Table rows(Database& database, const char* text, const Values&... values) {
+  Statement select(database, text);
+  auto use = select.use(values...);
+  return fetch(select, use);
+}
+
+/// One row as two columns; what is NULL or empty is left out.
+Table turned(const Table& table) {
+  Table result{{"name", "value"}, {}};
+  if (table.rows.empty()) return result;
+  for (std::size_t i = 0; i < table.columns.size(); ++i) {
+    const auto& value = table.rows.front()[i];
+    const auto* text = std::get_if<std::string>(&value);
+    if (std::holds_alternative<std::monostate>(value) || (text != nullptr && text->empty()))
+      continue;
+    result.rows.push_back({table.columns[i], value});
+  }
+  return result;
+}
+
+/// What is known of one sweep or trial, gathered under its name.
+class Sheet {
+ public:
+  Sheet(std::vector<Section>& sections, std::string thing)
+      : sections_(sections), thing_(std::move(thing)) {}
+  void add(std::string title, Table table) {
+    if (!table.rows.empty()) sections_.push_back({std::move(title), std::move(table), thing_});
+  }
+
+ private:
+  std::vector<Section>& sections_;
+  std::string thing_;
+};
+
+std::string name_of(Database& database, const char* text, std::int64_t id) {
+  Statement select(database, text);
+  auto row = select.use(id);
+  return row.next() ? row.text(0) : std::string();
+}
+
+void show_trial(Database& database, std::int64_t trial, std::vector<Section>& sections) {
+  Sheet sheet(sections, name_of(database, sql.trial_name, trial));
+  sheet.add("trial", turned(rows(database, sql.trial, trial)));
+  sheet.add("attempts", rows(database, sql.attempts, trial));
+  sheet.add("measurements", rows(database, sql.measurements, trial));
+  sheet.add("train steps", rows(database, sql.train_steps, trial));
+  sheet.add("events", rows(database, sql.events, trial));
+}
+
+void show_sweep(Database& database, std::int64_t sweep, std::vector<Section>& sections) {
+  Sheet sheet(sections, name_of(database, sql.sweep_name, sweep));
+  sheet.add("sweep", turned(rows(database, sql.sweep, sweep)));
+  sheet.add("trials", rows(database, sql.sweep_counts, sweep));
+  sheet.add("left out", rows(database, sql.sweep_left_out, sweep));
+  sheet.add("last controls", rows(database, sql.controls, sweep));
+  sheet.add("last events", rows(database, sql.sweep_events, sweep));
+}
+
+}  // namespace
+
+std::vector<Section> show(Database& database, const std::string& name) {
+  const auto chosen = resolve_names(database, {name});
+  std::vector<Section> sections;
+  for (const auto& sweep : Json::parse(chosen.sweeps))
+    show_sweep(database, sweep.get<std::int64_t>(), sections);
+  const auto trials = Json::parse(chosen.trials);
+  if (trials.empty()) return sections;
+  Sheet sheet(sections, name);
+  sheet.add("allocation", turned(rows(database, sql.allocations, name)));
+  if (trials.size() <= most_shown) {
+    for (const auto& trial : trials)
+      show_trial(database, trial.get<std::int64_t>(), sections);
+    return sections;
+  }
+  ResultsRequest request;
+  request.selection.names = {name};
+  request.selection.hidden = true;
+  sheet.add("trials", results(database, request));
+  return sections;
+}
+
+}  // namespace shardsweep::sqlite

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// How far sweeps are.
+#include "fleet/decide.hpp"
+#include "store/reader.hpp"
+#include "store/rows.hpp"
+
+namespace shardsweep::sqlite {
+namespace {
+
+struct Sql {
+  std::string sweeps = R"sql(
+    SELECT id, name, iif(backend = 'imported', backend, state), submitted_at,
+      (SELECT ifnull(sum(value), 0) FROM json_each(left_out))
+    FROM sweeps WHERE ?1 IS NOT NULL AND ?2 IS NOT NULL ORDER BY submitted_at, id)sql";
+  std::string chosen_sweeps = R"sql(
+    SELECT id, name, iif(backend = 'imported', backend, state), submitted_at,
+      (SELECT ifnull(sum(value), 0) FROM json_each(left_out))
+    FROM sweeps WHERE id IN (SELECT value FROM json_each(?1)) OR id IN
+      (SELECT sweep FROM trials WHERE id IN (SELECT value FROM json_each(?2)))
+    ORDER BY submitted_at, id)sql";
+  std::string counts = R"sql(
+    SELECT state, outcome, count(*) FROM trials WHERE sweep = ? AND hidden = 0
+    GROUP BY state, outcome)sql";
+  // Two hundred trials tell how far predictions are off.
+  std::string ratio = R"sql(
+    SELECT count(*), sum(seconds), sum(predicted), sum(iif(predicted > 0, seconds, 0)) FROM (
+      SELECT (a.ended_at - a.started_at) * 1e-6 AS seconds, t.predicted_attempt_s AS predicted
+      FROM (SELECT id, predicted_attempt_s FROM trials
+            WHERE sweep = ? AND hidden = 0 AND state = 'ended' AND outcome = 'completed'
+            ORDER BY id DESC LIMIT 200) AS t
+      JOIN attempts AS a ON a.trial = t.id AND a.counted = 1
+      WHERE a.started_at > 0 AND a.ended_at > a.started_at))sql";
+  std::string remaining = R"sql(
+    SELECT ifnull(sum(predicted_attempt_s), 0), ifnull(sum(predicted_attempt_s <= 0), 0)
+    FROM trials WHERE sweep = ? AND hidden = 0 AND state IN ('planned', 'queued', 'running'))sql";
+  std::string running = R"sql(
+    SELECT slug FROM trials WHERE sweep = ? AND hidden IN (0, 1) AND state = 'running'
+    LIMIT 1)sql";
+  // The largest one waits longest; a paused sweep's reason is its last event of that kind.
+  std::string waiting = R"sql(
+    SELECT job_name || ': ' || detail FROM allocations WHERE sweep = ?1 AND state <> 'ended'
+      AND job_state = 'pending' AND detail <> '' AND claimed_at = 0
+    UNION ALL SELECT held FROM sweeps WHERE id = ?1 AND state = 'active' AND held <> ''
+    UNION ALL SELECT e.detail FROM events AS e JOIN sweeps AS s ON s.id = e.sweep
+      WHERE e.sweep = ?1 AND e.kind = 'paused' AND s.state = 'paused'
+        AND e.id = (SELECT max(id) FROM events WHERE sweep = ?1 AND kind = 'paused')
+    LIMIT 1)sql";
+  std::string last_controls = R"sql(
+    SELECT count(*) FROM controls AS c JOIN allocations AS l ON l.id = c.allocation
+    JOIN sweeps AS s ON s.id = c.sweep
+    WHERE c.sweep = ? AND s.state = 'active' AND l.state <> 'ended' AND l.said_bye = 0
+      AND c.time = 'start' AND c.cause = ''
+      AND NOT EXISTS (SELECT 1 FROM controls AS e
+        WHERE e.allocation = c.allocation AND e.time = 'end'))sql";
+  // The event says why the whole cell is over, the trial's cause what was expected of it.
+  std::string spared = R"sql(
+    SELECT e.detail, count(*) FROM trials AS t JOIN events AS e ON e.id =
+      (SELECT max(id) FROM events WHERE trial = t.id AND kind = ?2)
+    WHERE t.sweep = ?1 AND t.hidden = 0 AND t.state = 'ended' AND t.outcome = 'skipped'
+    GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 3)sql";
+  std::string last_event = "SELECT at FROM events WHERE sweep = ? ORDER BY id DESC LIMIT 1";
+};
+
+const Sql& sql() {
+  static const Sql statements;
+  return statements;
+}
+
+void count(Database& database, SweepStatus& status) {
+  Statement select(database, sql().counts);
+  auto row = select.use(status.id);
+  while (row.next()) {
+    const auto trials = row.integer(2);
+    status.trials += trials;
+    status.by_state[row.text(0)] += trials;
+    if (const auto outcome = read_outcome(row, 1)) {
+      status.by_outcome[row.text(1)] += trials;
+      if (!info(*outcome).final_verdict) status.undecided += trials;
+    }
+  }
+}
+
+void read_spared(Database& database, SweepStatus& status) {
+  if (!status.by_outcome.contains(std::string(name(Outcome::skipped)))) return;
+  Statement select(database, sql().spared);
+  auto row = select.use(status.id, spared_event);
+  while (row.next())
+    status.spared.emplace_back(row.text(0), row.integer(1));
+}
+
+/// What has not ended, by its predictions as measured ones turned out; a trial without a
+/// prediction takes as long as the others on average.
+void estimate(Database& database, SweepStatus& status) {
+  double mean = 0;
+  {
+    Statement select(database, sql().ratio);
+    auto row = select.use(status.id);
+    if (row.next() && row.integer(0) > 0) {
+      mean = row.real(1) / static_cast<double>(row.integer(0));
+      if (row.real(2) > 0) status.measured_over_predicted = row.real(3) / row.real(2);
+    }
+  }
+  Statement select(database, sql().remaining);
+  auto row = select.use(status.id);
+  if (row.next()) {
+    status.remaining_s = row.real(0) * status.measured_over_predicted +
+                         mean * static_cast<double>(row.integer(1));
+  }
+}
+
+template <class Into>
+void read_one(Database& database, const std::string& text, std::int64_t sweep, Into& into) {
+  Statement select(database, text);
+  auto row = select.use(sweep);
+  if (row.next()) row.read(0, into);
+}
+
+}  // namespace
+
+std::vector<SweepStatus> status(Database& database, const std::vector<std::string>& sweeps) {
+  const auto chosen = resolve_names(database, sweeps);
+  std::vector<SweepStatus> all;
+  {
+    Statement select(database, chosen.all ? sql().sweeps : sql().chosen_sweeps);
+    auto row = select.use(chosen.sweeps, chosen.trials);
+    while (row.next()) {
+      auto& one = all.emplace_back();
+      row.read(0, one.id);
+      row.read(1, one.name);
+      row.read(2, one.state);
+      row.read(3, one.submitted_at);
+      row.read(4, one.left_out);
+    }
+  }
+  for (auto& one : all) {
+    count(database, one);
+    estimate(database, one);
+    read_one(database, sql().running, one.id, one.running);
+    read_spared(database, one);
+    read_one(database, sql().last_controls, one.id, one.last_controls);
+    read_one(database, sql().waiting, one.id, one.waiting);
+    read_one(database, sql().last_event, one.id, one.last_event_at);
+  }
+  return all;
+}
+
+}  // namespace shardsweep::sqlite

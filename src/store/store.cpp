@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: Apache-2.0
+// The database as its one writer sees it.
+#include "store/commit.hpp"
+#include "store/deadline.hpp"
+#include "store/deletion.hpp"
+#include "store/inbox.hpp"
+#include "store/lease.hpp"
+#include "store/ledger.hpp"
+#include "store/rows.hpp"
+#include "store/schema.hpp"
+#include "store/selection.hpp"
+
+#include <shardsweep/store.hpp>
+
+#include <fmt/format.h>
+
+namespace shardsweep {
+namespace sqlite {
+namespace {
+
+// Opening may have to wait for a migration; a tick may not wait for long: what finds the
+// database busy is done again at the next one.
+constexpr int open_wait_ms = 5000;
+constexpr int write_wait_ms = 250;
+// A user's expression is evaluated in the daemon, whose beat it must not stop.
+constexpr std::chrono::seconds longest_choice{2};
+
+constexpr std::array<std::string_view, 4> job_state_words{"pending", "running", "ended",
+                                                          "unknown"};
+
+/// All that the daemon asks besides inbox.cpp, commit.cpp and lease.cpp.
+struct Sql {
+  // A trial is of the world when it may still run, when its oom tells about larger ones of its
+  // lane, or when something of it is still alive, whatever was cancelled or edited away. Until
+  // the last control of its allocation what was measured may have to be measured again.
+  std::string trials = fmt::format(
+      "SELECT {} FROM trials AS t JOIN sweeps AS s ON s.id = t.sweep WHERE "
+      "(s.state <> 'cancelled' AND t.hidden = 0 AND (t.state <> 'ended' OR t.outcome = 'oom')) "
+      "OR (s.state <> 'cancelled' AND t.outcome = 'oom' AND t.runner = s.runner "
+      "AND t.runner_version = s.runner_version) OR t.state IN ('queued', 'running') OR t.id IN "
+      "(SELECT trial FROM attempts WHERE state <> 'ended') OR (s.state <> 'cancelled' AND "
+      "t.hidden = 0 AND t.id IN (SELECT a.trial FROM controls AS c JOIN allocations AS l ON "
+      "l.id = c.allocation AND l.state <> 'ended' JOIN attempts AS a ON a.allocation = l.id))",
+      trial_row_columns);
+  // All of them, also those that are over: they are few, and any of them can be resumed.
+  std::string sweeps =
+      "SELECT id, name, state, backend, resolved, site, job_template, failed_starts, "
+      "failed_nodes, held FROM sweeps ORDER BY id";
+  std::string attempts =
+      "SELECT id, trial, number, allocation, nonce, dir, state, revoked FROM attempts "
+      "WHERE state <> 'ended' OR allocation IN "
+      "(SELECT id FROM allocations WHERE state <> 'ended')";
+  std::string allocations =
+      "SELECT id, ifnull(sweep, 0), token, job_name, job_id, dir, backend, nodes, "
+      "slots_per_node, state, submission, job_state, created_at, claimed_at, last_beat, "
+      "from_lead_n, said_bye, draining, end_reason, end_outcome, time_limit_s, detail, "
+      "started, gave_back, deferrals, submit_after, resubmissions, missing, missing_since, "
+      "running_since, deadline, quiet_since FROM allocations WHERE state <> 'ended' OR "
+      "id IN (SELECT allocation FROM attempts WHERE state <> 'ended')";
+  std::string next_attempt = "SELECT ifnull(max(id), 0) + 1 FROM attempts";
+  std::string next_allocation = "SELECT ifnull(max(id), 0) + 1 FROM allocations";
+  std::string point = fmt::format("SELECT {} FROM trials WHERE id = ?", list(point_columns()));
+  std::string search = fmt::format(R"sql(
+      SELECT {}, t.id, t.outcome, t.attempts > 0,
+        EXISTS (SELECT 1 FROM events AS e WHERE e.trial = t.id AND e.kind = 'rerun'),
+        ifnull(t.outcome = 'skipped' AND (SELECT e.kind FROM events AS e WHERE e.trial = t.id
+          AND e.kind IN ('skipped', 'spared') ORDER BY e.id DESC LIMIT 1) = 'spared', 0),
+        ifnull(m.tokens_per_s_per_gpu, 0.0), ifnull(m.peak_memory_bytes, 0),
+        (SELECT ifnull(sum((b.ended_at - b.started_at) * 1e-6 * t.gpus), 0.0) FROM attempts AS b
+          WHERE b.trial = t.id AND b.started_at > 0 AND b.ended_at > b.started_at),
+        (SELECT ifnull(max(b.ended_at), 0) FROM attempts AS b WHERE b.trial = t.id),
+        ifnull(r.id, 0), ifnull(r.started_at, 0)
+      FROM trials AS t
+      LEFT JOIN attempts AS a ON a.trial = t.id AND a.counted = 1
+      LEFT JOIN measurements AS m ON m.attempt = a.id AND m.mark IS NULL
+      LEFT JOIN attempts AS r ON r.trial = t.id AND r.number = t.attempts AND
+        r.state <> 'ended' AND r.started_at > 0
+      WHERE t.sweep = ? AND t.hidden = 0 ORDER BY t.position, t.id)sql",
+                                   list(point_columns(), "t."));
+  // Indexed by sweep alone: a sweep's trials are some thousands, a result comes once a minute.
+  std::string losses =
+      "SELECT m.loss FROM trials AS t JOIN trials AS o ON o.sweep = t.sweep AND o.id <> t.id "
+      "AND o.model = t.model AND o.seq_len = t.seq_len AND o.dtype = t.dtype AND "
+      "o.global_batch = t.global_batch AND o.vars = t.vars AND o.runner = t.runner AND "
+      "o.runner_version = t.runner_version JOIN attempts AS a ON a.trial = o.id AND "
+      "a.counted = 1 JOIN measurements AS m ON m.attempt = a.id WHERE t.id = ? AND "
+      "m.mark IS NULL AND m.loss IS NOT NULL AND m.steps + m.warmup = ? LIMIT 100";
+  std::string chosen_sweeps =
+      "SELECT s.id FROM sweeps AS s WHERE ?2 OR s.id IN (SELECT value FROM json_each(?1)) "
+      "ORDER BY s.id";
+  // As anything_alive() says it of a world, and of everything that is stored.
+  std::string work_left =
+      "SELECT EXISTS (SELECT 1 FROM allocations WHERE state <> 'ended') OR EXISTS (SELECT 1 "
+      "FROM sweeps AS s WHERE EXISTS (SELECT 1 FROM trials AS t WHERE t.sweep = s.id AND "
+      "t.hidden IN (0, 1) AND t.state IN ('queued', 'running')) OR (s.state = 'active' AND "
+      "EXISTS (SELECT 1 FROM trials AS t WHERE t.sweep = s.id AND t.hidden = 0 AND t.state = "
+      "'planned')))";
+  std::string gpu_seconds =
+      "SELECT ifnull(sum((a.ended_at - a.started_at) * 1e-6 * t.gpus), 0) + (SELECT "
+      "ifnull(sum(gpu_seconds), 0) FROM controls WHERE sweep = ?1) FROM trials AS t JOIN "
+      "attempts AS a ON a.trial = t.id WHERE t.sweep = ?1 AND a.started_at > 0 AND "
+      "a.ended_at > a.started_at";
+};
+
+AttemptRow read_attempt(const Statement::Use& row) {
+  AttemptRow attempt;
+  row.read(0, attempt.id);
+  row.read(1, attempt.trial);
+  row.read(2, attempt.number);
+  row.read(3, attempt.allocation);
+  row.read(4, attempt.nonce);
+  row.read(5, attempt.dir);
+  attempt.state = read_state(row, 6);
+  row.read(7, attempt.revoked);
+  return attempt;
+}
+
+AllocationRow read_allocation(const Statement::Use& row) {
+  AllocationRow allocation;
+  row.read(0, allocation.id);
+  row.read(1, allocation.sweep);
+  row.read(2, allocation.token);
+  row.read(3, allocation.job_name);
+  row.read(4, allocation.job_id);
+  row.read(5, allocation.dir);
+  row.read(6, allocation.backend);
+  row.read(7, allocation.nodes);
+  row.read(8, allocation.slots_per_node);
+  allocation.state = read_state(row, 9);
+  allocation.submission = static_cast<Submission>(word_index(submission_words, row.view(10)));
+  allocation.job_state = static_cast<JobState>(word_index(job_state_words, row.view(11)));
+  row.read(12, allocation.created_at);
+  row.read(13, allocation.claimed_at);
+  row.read(14, allocation.last_beat);
+  row.read(15, allocation.from_lead_n);
+  row.read(16, allocation.said_bye);
+  row.read(17, allocation.draining);
+  row.read(18, allocation.end_reason);
+  allocation.end_outcome = outcome_from(row.view(19));
+  row.read(20, allocation.time_limit_s);
+  row.read(21, allocation.detail);
+  row.read(22, allocation.started);
+  row.read(23, allocation.gave_back);
+  row.read(24, allocation.deferrals);
+  row.read(25, allocation.submit_after);
+  row.read(26, allocation.resubmissions);
+  allocation.missing = static_cast<Missing>(word_index(missing_words, row.view(27)));
+  row.read(28, allocation.missing_since);
+  row.read(29, allocation.running_since);
+  row.read(30, allocation.deadline);
+  row.read(31, allocation.quiet_since);
+  return allocation;
+}
+
+class SqliteStore final : public Store {
+ public:
+  explicit SqliteStore(Database database)
+      : database_(std::move(database)), lease_(database_), committer_(database_) {}
+
+  Result<std::optional<LeaseHolder>> lease_holder() override {
+    return guarded([&] { return sqlite::lease_holder(database_); });
+  }
+  Result<LeaseHolder> take_lease(LeaseHolder claim) override {
+    return guarded([&] { return lease_.take(std::move(claim)); });
+  }
+  Result<void> renew_lease(Timestamp now) override {
+    return guarded([&] { lease_.renew(now); });
+  }
+  Result<void> release_lease() override {
+    return guarded([&] { lease_.release(); });
+  }
+  Result<World> load_world() override {
+    return guarded([&] { return read_world(); });
+  }
+  Result<void> commit(std::span<const Change> changes) override {
+    return guarded([&] {
+      Transaction transaction(database_);
+      lease_.check();
+      for (const auto& change : changes)
+        committer_.apply(change);
+      transaction.commit();
+    });
+  }
+  Result<InboxProgress> accept_inbox(const std::filesystem::path& file, Timestamp now,
+                                     std::int64_t rows) override {
+    return guarded([&] { return accept(database_, file, now, rows, [&] { lease_.check(); }); });
+  }
+  Result<Point> point_of(TrialId trial, const SweepSpec& sweep) override {
+    return guarded([&] {
+      Statement select(database_, sql_.point);
+      auto row = select.use(trial);
+      if (!row.next()) fail(FaultKind::corrupt, fmt::format("there is no trial {}", trial));
+      return read_point(row, sweep);
+    });
+  }
+  Result<std::vector<SearchRow>> search_rows(SweepId id, const SweepSpec& sweep) override {
+    return guarded([&] { return read_search_rows(id, sweep); });
+  }
+  Result<bool> work_left() override {
+    return guarded([&] { return database_.integer(sql_.work_left) != 0; });
+  }
+  Result<SweepContents> contents_of(SweepId sweep) override {
+    return guarded([&] { return contents(database_, sweep); });
+  }
+  Result<bool> delete_sweep(SweepId sweep, std::int64_t rows,
+                            const ForgetFolder& forget) override {
+    return guarded(
+        [&] { return delete_piece(database_, sweep, rows, forget, [&] { lease_.check(); }); });
+  }
+  Result<Selected> select_trials(const std::vector<std::string>& names,
+                                 const std::string& where) override {
+    return guarded([&] {
+      const Deadline deadline(database_, longest_choice);
+      return selected(names, where);
+    });
+  }
+  Result<std::vector<double>> losses_of_others(TrialId trial, double steps) override {
+    return guarded([&] {
+      Statement select(database_, sql_.losses);
+      auto row = select.use(trial, steps);
+      std::vector<double> losses;
+      while (row.next())
+        losses.push_back(row.real(0));
+      return losses;
+    });
+  }
+  Result<RunnerName> runner_of(TrialId trial) override {
+    return guarded([&] {
+      Statement select(database_, "SELECT runner, runner_version FROM trials WHERE id = ?");
+      auto row = select.use(trial);
+      return row.next() ? RunnerName{row.text(0), row.text(1)} : RunnerName{};
+    });
+  }
+  Result<double> gpu_seconds(SweepId sweep) override {
+    return guarded([&] {
+      Statement select(database_, sql_.gpu_seconds);
+      auto row = select.use(sweep);
+      return row.next() ? row.real(0) : 0.0;
+    });
+  }
+
+ private:
+  World read_world();
+  std::vector<SearchRow> read_search_rows(SweepId id, const SweepSpec& sweep);
+  Selected selected(const std::vector<std::string>& names, const std::string& where);
+
+  Database database_;
+  Lease lease_;
+  Committer committer_;
+  Sql sql_;
+};
+
+World SqliteStore::read_world() {
+  World world;
+  const auto each = [&](const std::string& text, const auto& take) {
+    Statement select(database_, text);
+    auto row = select.use();
+    while (row.next())
+      take(row);
+  };
+  each(sql_.sweeps, [&](const Statement::Use& row) {
+    auto& sweep = world.sweeps.emplace_back(
+        SweepRow{row.integer(0), row.text(1),
+                 static_cast<SweepState>(word_index(sweep_state_words, row.view(2))),
+                 row.text(3), row.text(4), row.text(5), row.text(6)});
+    row.read(7, sweep.failed_starts);
+    row.read(8, sweep.failed_nodes);
+    row.read(9, sweep.held);
+  });
+  each(sql_.trials, [&](const Statement::Use& row) {
+    auto trial = read_trial(row);
+    world.trials.emplace(trial.id, std::move(trial));
+  });
+  each(sql_.attempts, [&](const Statement::Use& row) {
+    auto attempt = read_attempt(row);
+    world.attempts.emplace(attempt.id, std::move(attempt));
+  });
+  each(sql_.allocations, [&](const Statement::Use& row) {
+    auto allocation = read_allocation(row);
+    world.allocations.emplace(allocation.id, std::move(allocation));
+  });
+  read_ledger(database_, world);
+  world.next_attempt = database_.integer(sql_.next_attempt);
+  world.next_allocation = database_.integer(sql_.next_allocation);
+  return world;
+}
+
+std::vector<SearchRow> SqliteStore::read_search_rows(SweepId id, const SweepSpec& sweep) {
+  Statement select(database_, sql_.search);
+  auto row = select.use(id);
+  std::vector<SearchRow> rows;
+  while (row.next()) {
+    auto& one = rows.emplace_back();
+    one.point = read_point(row, sweep);
+    auto column = static_cast<int>(point_columns().size());
+    row.read(column++, one.id);
+    one.outcome = read_outcome(row, column++);
+    row.read(column++, one.attempted);
+    row.read(column++, one.rerun);
+    row.read(column++, one.spared);
+    row.read(column++, one.tokens_per_s_per_gpu);
+    row.read(column++, one.peak_memory_bytes);
+    row.read(column++, one.gpu_seconds);
+    row.read(column++, one.ended_at);
+    row.read(column++, one.running);
+    row.read(column++, one.running_since);
+  }
+  return rows;
+}
+
+Selected SqliteStore::selected(const std::vector<std::string>& names,
+                               const std::string& where) {
+  const auto chosen = resolve_names(database_, names);
+  const auto vars = chosen_vars(database_, chosen);
+  const auto condition = checked_where(database_, where, vars);
+  Selected all;
+  {
+    Statement select(database_, sql_.chosen_sweeps);
+    auto row = select.use(chosen.sweeps, chosen.all);
+    while (row.next())
+      all.sweeps.push_back(row.integer(0));
+  }
+  Statement select(
+      database_,
+      fmt::format("SELECT {} FROM trials AS t WHERE (t.hidden = 0 OR t.state IN ('queued', "
+                  "'running')) AND {} AND t.id IN (SELECT trial_id FROM (SELECT r.*{} FROM "
+                  "all_results AS r) WHERE {}) ORDER BY t.sweep, t.position, t.id",
+                  trial_row_columns, chosen_condition(chosen, "t.sweep", "t.id"),
+                  var_columns(vars, "r.vars"), condition));
+  auto row = select.use(chosen.sweeps, chosen.trials);
+  while (row.next())
+    all.trials.push_back(read_trial(row));
+  return all;
+}
+
+}  // namespace
+}  // namespace sqlite
+
+Result<std::unique_ptr<Store>> Store::open(const std::filesystem::path& file) {
+  return sqlite::guarded([&]() -> std::unique_ptr<Store> {
+    sqlite::Database database(file, sqlite::OpenMode::create, sqlite::open_wait_ms);
+    sqlite::set_journal(database, file);
+    sqlite::migrate(database);
+    database.wait_at_most(sqlite::write_wait_ms);
+    return std::make_unique<sqlite::SqliteStore>(std::move(database));
+  });
+}
+
+}  // namespace shardsweep

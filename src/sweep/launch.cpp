@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sweep/launch.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <string_view>
+
+namespace shardsweep {
+namespace {
+
+/// Axes that no flag of their own names: the model's shape and the world say them.
+constexpr std::array<std::string_view, 3> without_flag{"model", "nodes", "gpus"};
+
+std::string flag_of(std::string_view axis) {
+  std::string flag = "--";
+  for (const char c : axis)
+    flag += c == '_' ? '-' : c;
+  return flag;
+}
+
+std::string flag_value(const AxisInfo& axis, std::int64_t value) {
+  if (axis.kind == AxisKind::toggle) return value != 0 ? "on" : "off";
+  return axis_text(axis, value);
+}
+
+void add_layout(std::vector<std::string>& argv, const Point& point) {
+  for (const AxisInfo& axis : axes()) {
+    if (std::find(without_flag.begin(), without_flag.end(), axis.name) != without_flag.end()) {
+      continue;
+    }
+    argv.push_back(flag_of(axis.name));
+    argv.push_back(flag_value(axis, axis.get(point)));
+  }
+}
+
+void add_model(std::vector<std::string>& argv, const ModelSpec& model) {
+  const std::array<std::pair<const char*, std::int64_t>, 6> shape{
+      {{"--layers", model.layers},
+       {"--hidden", model.hidden},
+       {"--ffn", model.ffn},
+       {"--heads", model.heads},
+       {"--kv-heads", model.kv_heads},
+       {"--vocab", model.vocab}}};
+  for (const auto& [flag, value] : shape) {
+    argv.emplace_back(flag);
+    argv.push_back(std::to_string(value));
+  }
+}
+
+/// NCCL_NVLS for nccl_nvls: a var is an environment variable of the ranks.
+std::string variable_of(const std::string& var) {
+  std::string name;
+  for (const char c : var)
+    name += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return name;
+}
+
+}  // namespace
+
+std::string runner_program(const SweepSpec& sweep, const std::string& installed) {
+  std::string program = sweep.runner.program;
+  const bool on_gpus = !sweep.cluster.gpu.empty() && sweep.runner.name == "shardbench";
+  if (program.empty() && on_gpus) program = "shardbench-cuda";
+  if (program.empty()) return installed;
+  if (program.front() == '/') return program;
+  return installed.substr(0, installed.rfind('/') + 1) + program;
+}
+
+std::vector<std::string> runner_command(const SweepSpec& sweep, const Point& point,
+                                        const LaunchContext& context) {
+  std::vector<std::string> argv{runner_program(sweep, context.program)};
+  add_model(argv, sweep.models.at(static_cast<std::size_t>(point.model)));
+  add_layout(argv, point);
+  const auto add = [&argv](const char* flag, std::string value) {
+    argv.emplace_back(flag);
+    argv.push_back(std::move(value));
+  };
+  add("--warmup", std::to_string(sweep.measure.warmup));
+  add("--steps", std::to_string(sweep.measure.steps));
+  // Repeats measure the same thing again: same weights, same samples.
+  add("--seed", "1");
+  if (sweep.cluster.memory_bytes > 0) {
+    add("--memory-limit", std::to_string(sweep.cluster.memory_bytes));
+  }
+  if (const auto peak = sweep.cluster.peak_flops[static_cast<std::size_t>(point.dtype)]) {
+    add("--peak-flops", fmt::format("{:.17g}", *peak));
+  }
+  add("--records", context.paths.records().string());
+  add("--recorder", context.paths.recorder().string());
+  add("--run-id", context.nonce);
+  argv.insert(argv.end(), sweep.runner.args.begin(), sweep.runner.args.end());
+  return argv;
+}
+
+AttemptSpec attempt_spec(const SweepSpec& sweep, const Point& point,
+                         const LaunchContext& context) {
+  const Policy& policy = sweep.policy;
+  AttemptSpec spec;
+  spec.attempt = context.attempt;
+  spec.trial = context.trial;
+  spec.nonce = context.nonce;
+  spec.token = context.token;
+  spec.world = static_cast<std::int32_t>(point.layout.world());
+  spec.ranks_per_node = std::min(spec.world, context.slots_per_node);
+  spec.argv = runner_command(sweep, point, context);
+  spec.env = sweep.env;
+  for (std::size_t i = 0; i < sweep.vars.size() && i < point.vars.size(); ++i) {
+    spec.env[variable_of(sweep.vars[i].name)] =
+        sweep.vars[i].values.at(static_cast<std::size_t>(point.vars[i]));
+  }
+  spec.start_limit_s = policy.start_limit_s;
+  spec.rendezvous_limit_s = policy.rendezvous_limit_s;
+  spec.init_limit_s = policy.init_limit_s;
+  spec.first_step_limit_s = policy.first_step_limit_s;
+  spec.step_limit_s = policy.step_limit_s;
+  spec.teardown_limit_s = policy.teardown_limit_s;
+  spec.attempt_limit_s = policy.attempt_limit_s;
+  spec.hang_floor_s = policy.hang_floor_s;
+  spec.hang_factor = policy.hang_factor;
+  spec.evidence_s = policy.evidence_s;
+  spec.gdb_s = policy.gdb_s;
+  spec.others_cpu_limit = sweep.cluster.shared_host ? 0 : policy.others_cpu_limit;
+  spec.gpu_release_s = policy.gpu_release_s;
+  spec.gpu_slack_bytes = policy.gpu_slack_bytes;
+  spec.group = context.lane;
+  spec.learn_factor = policy.learn_factor;
+  spec.learn_floor_s = policy.learn_floor_s;
+  spec.predicted_s = context.predicted_s;
+  if (policy.slow_factor > 0 && context.predicted_s > 0)
+    spec.slow_limit_s = std::max(policy.slow_floor_s, policy.slow_factor * context.predicted_s);
+  spec.grace_s = policy.grace_s;
+  spec.keep_log_bytes = policy.keep_log_bytes;
+  spec.rules = sweep.rules;
+  return spec;
+}
+
+}  // namespace shardsweep

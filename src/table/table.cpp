@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "table/table.hpp"
+
+#include "text/characters.hpp"
+#include "text/pieces.hpp"
+#include "yaml/csv.hpp"
+#include "yaml/readers.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <utility>
+
+namespace shardsweep::recorded {
+namespace {
+
+using config::refuse;
+using config::YamlNode;
+
+std::optional<double> number_in(std::string_view text) {
+  double value = 0;
+  const auto* end = text.data() + text.size();
+  const auto read = std::from_chars(text.data(), end, value);
+  if (read.ec != std::errc() || read.ptr != end || !std::isfinite(value)) return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+Result<CsvTable> CsvTable::read(const std::filesystem::path& file, config::Sources& sources) {
+  SHARDSWEEP_ASSIGN(auto text, config::read_text_file(file, most_table_bytes));
+  const auto& source = sources.emplace_back(file.string(), std::move(text));
+  CsvTable table;
+  SHARDSWEEP_ASSIGN(table.cells_,
+                    config::parse_csv(source, {most_table_bytes, most_table_cells}));
+  if (table.cells_.empty())
+    return tl::unexpected(source.fault_at(0, 0, "has no header line; name the columns in it"));
+  for (auto& row : table.cells_) {
+    for (auto& cell : row) {
+      cell.text = std::string(trimmed(cell.text));
+      if (cell.text.empty()) cell.kind = YamlNode::Kind::null;
+    }
+  }
+  for (const auto& cell : table.cells_.front()) {
+    if (cell.text.empty()) return refuse(cell, "a column without a name");
+    if (config::has_control(cell.text))
+      return refuse(cell, fmt::format("control character in a column's name: {}",
+                                      config::in_quotes(cell.text)));
+    if (!table.by_name_.emplace(cell.text, table.names_.size()).second) {
+      return refuse(cell, fmt::format("the header names the column {} twice",
+                                      config::in_quotes(cell.text)));
+    }
+    table.names_.push_back(cell.text);
+  }
+  return table;
+}
+
+const YamlNode* CsvTable::cell(std::size_t row, std::string_view column) const {
+  const auto found = by_name_.find(column);
+  if (found == by_name_.end()) return nullptr;
+  const auto& at = cells_[row + 1][found->second];
+  return at.kind == YamlNode::Kind::null ? nullptr : &at;
+}
+
+tl::unexpected<Fault> CsvTable::refuse_row(std::size_t row, std::string_view what) const {
+  return refuse(cells_[row + 1].front(), what);
+}
+
+tl::unexpected<Fault> CsvTable::refuse_header(std::string_view what) const {
+  return refuse(cells_.front().front(), what);
+}
+
+Result<std::int64_t> read_whole(const YamlNode& cell, std::string_view column,
+                                std::int64_t least, std::int64_t most) {
+  constexpr double exact = 9007199254740992.0;  // 2^53
+  const auto value = number_in(cell.text);
+  if (!value || *value != std::floor(*value) || std::abs(*value) > exact) {
+    return refuse(cell, fmt::format("expected a whole number for '{}', got {}", column,
+                                    config::in_quotes(cell.text)));
+  }
+  const auto whole = static_cast<std::int64_t>(*value);
+  if (whole < least || whole > most) {
+    return refuse(
+        cell, fmt::format("'{}' is {}; it must be from {} to {}", column, whole, least, most));
+  }
+  return whole;
+}
+
+Result<std::optional<double>> read_amount(const YamlNode& cell, std::string_view column) {
+  const auto value = number_in(cell.text);
+  if (!value || *value < 0) {
+    return refuse(cell, fmt::format("expected a number of at least 0 for '{}', got {}", column,
+                                    config::in_quotes(cell.text)));
+  }
+  return *value > 0 ? value : std::nullopt;
+}
+
+Result<bool> read_flag(const YamlNode& cell, std::string_view column) {
+  const auto& text = cell.text;
+  if (text == "true" || text == "True" || text == "1" || text == "1.0") return true;
+  if (text == "false" || text == "False" || text == "0" || text == "0.0") return false;
+  return refuse(cell, fmt::format("expected true or false for '{}', got {}", column,
+                                  config::in_quotes(text)));
+}
+
+Result<std::size_t> read_word(const YamlNode& cell, std::string_view column,
+                              const std::vector<std::string_view>& words) {
+  const auto found = std::find(words.begin(), words.end(), cell.text);
+  if (found != words.end()) return static_cast<std::size_t>(found - words.begin());
+  return refuse(cell, fmt::format("expected one of {} for '{}', got {}", fmt::join(words, ", "),
+                                  column, config::in_quotes(cell.text)));
+}
+
+Value value_of(const YamlNode& cell) {
+  if (cell.kind == YamlNode::Kind::null) return {};
+  const auto& text = cell.text;
+  std::int64_t integer = 0;
+  const auto* end = text.data() + text.size();
+  if (const auto read = std::from_chars(text.data(), end, integer);
+      read.ec == std::errc() && read.ptr == end)
+    return integer;
+  if (const auto real = number_in(text)) return *real;
+  return text;
+}
+
+}  // namespace shardsweep::recorded

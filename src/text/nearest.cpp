@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "text/nearest.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+namespace shardsweep {
+namespace {
+
+constexpr std::size_t longest_word = 64;
+
+/// Insertions, deletions, replacements and swaps of neighbours between two short words.
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> before_last(b.size() + 1);
+  std::vector<std::size_t> last(b.size() + 1);
+  std::vector<std::size_t> current(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j)
+    last[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    current[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t replace = last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      current[j] = std::min({replace, last[j] + 1, current[j - 1] + 1});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        current[j] = std::min(current[j], before_last[j - 2] + 1);
+    }
+    before_last = std::exchange(last, std::exchange(current, before_last));
+  }
+  return last[b.size()];
+}
+
+}  // namespace
+
+std::string_view nearest(std::string_view word,
+                         const std::vector<std::string_view>& candidates) {
+  if (word.empty() || word.size() > longest_word) return {};
+  const std::size_t allowed = std::clamp<std::size_t>(word.size() / 3, 1, 3);
+  std::string_view best;
+  std::size_t best_distance = allowed + 1;
+  for (const auto candidate : candidates) {
+    const auto distance = edit_distance(word, candidate);
+    // Of a word of two letters, nothing would be left to recognise it by.
+    if (distance >= candidate.size() || distance >= best_distance) continue;
+    best = candidate;
+    best_distance = distance;
+  }
+  return best;
+}
+
+std::string did_you_mean(std::string_view word,
+                         const std::vector<std::string_view>& candidates) {
+  const std::string_view meant = nearest(word, candidates);
+  return meant.empty() ? "" : ", did you mean '" + std::string(meant) + "'?";
+}
+
+}  // namespace shardsweep

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "text/node_list.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <optional>
+
+namespace shardsweep {
+namespace {
+
+// Slurm's own limit is 65,533 nodes.
+constexpr std::size_t most_nodes = std::size_t{1} << 16;
+using Names = std::vector<std::string>;
+
+std::optional<std::uint32_t> number_in(std::string_view text) {
+  std::uint32_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (text.empty() || error != std::errc() || end != text.data() + text.size())
+    return std::nullopt;
+  return number;
+}
+
+/// "7", "1-4", "08-11": the numbers as they stand in names. False where it is no range.
+bool add_range(std::string_view range, Names& numbers) {
+  const std::string_view low = range.substr(0, range.find('-'));
+  const std::string_view high = low.size() == range.size() ? low : range.substr(low.size() + 1);
+  const auto first = number_in(low);
+  const auto last = number_in(high);
+  if (!first || !last || *last < *first || *last - *first >= most_nodes) return false;
+  for (std::uint32_t number = *first; number <= *last; ++number)
+    numbers.push_back(fmt::format("{:0{}}", number, low.size()));
+  return numbers.size() <= most_nodes;
+}
+
+/// "1-3,07", what stands between brackets. Empty where it is no such thing.
+Names numbers_of(std::string_view inside) {
+  Names numbers;
+  while (true) {
+    const std::size_t comma = std::min(inside.find(','), inside.size());
+    if (!add_range(inside.substr(0, comma), numbers)) return {};
+    if (comma == inside.size()) return numbers;
+    inside.remove_prefix(comma + 1);
+  }
+}
+
+/// Each name with each of the endings. Empty where there would be too many.
+Names joined(const Names& names, const Names& endings) {
+  if (endings.empty() || names.size() > most_nodes / endings.size()) return {};
+  Names all;
+  for (const std::string& name : names) {
+    for (const std::string& ending : endings)
+      all.push_back(name + ending);
+  }
+  return all;
+}
+
+/// One item of a list: "login", "n[1-2]-ib", "r[0-1]n[0-3]". Empty where it is no such thing.
+Names names_of(std::string_view item) {
+  Names names{""};
+  while (!item.empty() && !names.empty()) {
+    const std::size_t open = std::min(item.find('['), item.size());
+    if (open > 0) {
+      names = joined(names, {std::string(item.substr(0, open))});
+      item.remove_prefix(open);
+      continue;
+    }
+    const std::size_t close = item.find(']');
+    if (close == std::string_view::npos) return {};
+    names = joined(names, numbers_of(item.substr(1, close - 1)));
+    item.remove_prefix(close + 1);
+  }
+  return names;
+}
+
+/// Where the item at the head of the list ends: a comma within brackets parts nothing.
+std::size_t end_of_item(std::string_view list) {
+  bool inside = false;
+  for (std::size_t at = 0; at < list.size(); ++at) {
+    if (list[at] == '[') inside = true;
+    if (list[at] == ']') inside = false;
+    if (list[at] == ',' && !inside) return at;
+  }
+  return list.size();
+}
+
+bool names_nodes(std::string_view list) {
+  return !list.empty() && list.find_first_of(" ()\t\n") == std::string_view::npos;
+}
+
+}  // namespace
+
+std::vector<std::string> nodes_in(std::string_view slurm_list) {
+  Names nodes;
+  if (!names_nodes(slurm_list)) return nodes;
+  while (true) {
+    const std::size_t end = end_of_item(slurm_list);
+    const Names names = names_of(slurm_list.substr(0, end));
+    const bool fits = end > 0 && !names.empty() && nodes.size() + names.size() <= most_nodes;
+    if (!fits) return {};
+    nodes.insert(nodes.end(), names.begin(), names.end());
+    if (end == slurm_list.size()) return nodes;
+    slurm_list.remove_prefix(end + 1);
+  }
+}
+
+}  // namespace shardsweep

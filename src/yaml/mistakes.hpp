@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Everything that is wrong with a user's file, collected so that it can be told at once.
+// A reader notes a mistake and goes on with what does not depend on it.
+#pragma once
+
+#include "yaml/source.hpp"
+#include "yaml/yaml_node.hpp"
+
+#include <shardsweep/result.hpp>
+
+#include <cstddef>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace shardsweep::config {
+
+inline constexpr std::size_t most_mistakes_shown = 20;
+inline constexpr std::size_t most_mistakes_kept = 1000;
+
+class Mistakes {
+ public:
+  /// `file` is what the count at the end names; its mistakes come before those of other files.
+  explicit Mistakes(const Source& file) : files_{&file} {}
+
+  /// Notes `fault`, which `at` is guilty of. The same words are noted once.
+  void add(const YamlNode& at, Fault fault);
+  void add(const Source& source, int line, int column, Fault fault);
+  /// The value, or nothing and the fault is noted.
+  template <class T>
+  [[nodiscard]] std::optional<T> take(const YamlNode& at, Result<T> read) {
+    if (read) return *std::move(read);
+    add(at, std::move(read).error());
+    return std::nullopt;
+  }
+  /// True where there is no fault.
+  bool take(const YamlNode& at, Result<void> read) {
+    if (read) return true;
+    add(at, std::move(read).error());
+    return false;
+  }
+  /// `into` takes the value, where there is one.
+  template <class T, class Into>
+  bool assign(Into& into, const YamlNode& at, Result<T> read) {
+    auto value = take(at, std::move(read));
+    if (value) into = *std::move(value);
+    return value.has_value();
+  }
+
+  [[nodiscard]] std::size_t count() const { return noted_.size(); }
+  [[nodiscard]] bool none() const { return noted_.empty(); }
+  /// A fault with all of them in the order of the file, or none.
+  [[nodiscard]] Result<void> verdict() const;
+
+ private:
+  struct Noted {
+    std::size_t file;  // index into files_
+    int line;
+    int column;
+    Fault fault;
+  };
+  [[nodiscard]] std::size_t index_of(const Source& source);
+
+  std::vector<const Source*> files_;  // in the order in which they were met
+  std::vector<Noted> noted_;
+  std::set<std::string> words_;
+};
+
+}  // namespace shardsweep::config

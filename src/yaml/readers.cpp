@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "yaml/readers.hpp"
+
+#include "text/characters.hpp"
+#include "text/nearest.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace shardsweep::config {
+namespace {
+
+constexpr std::size_t most_keys_listed = 16;
+
+/// A plain scalar, for numbers and booleans: quotes say that a text was meant.
+Result<std::string_view> plain(const YamlNode& node, std::string_view what,
+                               std::string_view kind) {
+  if (node.kind != YamlNode::Kind::scalar) {
+    return refuse(node,
+                  fmt::format("expected {} for '{}', got {}", kind, what, describe(node)));
+  }
+  if (node.quoted) {
+    return refuse(node, fmt::format("expected {} for '{}', got the text {}; remove the "
+                                    "quotes",
+                                    kind, what, in_quotes(node.text)));
+  }
+  return std::string_view(node.text);
+}
+
+template <class T>
+Result<T> placed(const YamlNode& node, Parsed<T> parsed) {
+  if (!parsed) return refuse(node, parsed.error());
+  return *std::move(parsed);
+}
+
+std::string joined(std::vector<std::string_view> words) {
+  std::sort(words.begin(), words.end());
+  std::string all;
+  for (const auto word : words)
+    all += fmt::format("{}{}", all.empty() ? "" : ", ", word);
+  return all;
+}
+
+/// What the tool sets for each rank, and why it is no one else's.
+std::string_view owned_variable(std::string_view name) {
+  if (name == "CUDA_VISIBLE_DEVICES")
+    return "the agent sets it, so that each rank has its own GPU";
+  if (name.rfind("SHARDSWEEP_", 0) == 0)
+    return "names that begin with SHARDSWEEP_ are reserved";
+  return {};
+}
+
+Result<void> check_variable(const YamlNode& key) {
+  if (!is_environment_name(key.text) || key.text.size() > most_text_bytes) {
+    return refuse(key, fmt::format("{} is not a name for an environment variable; use letters, "
+                                   "digits and '_', and begin with no digit",
+                                   in_quotes(key.text)));
+  }
+  const auto reason = owned_variable(key.text);
+  if (!reason.empty())
+    return refuse(key, fmt::format("'{}' cannot be set; {}", key.text, reason));
+  return {};
+}
+
+}  // namespace
+
+tl::unexpected<Fault> refuse(const YamlNode& node, std::string_view what) {
+  return tl::unexpected(fault_at(node, what));
+}
+
+std::string describe(const YamlNode& node) {
+  switch (node.kind) {
+    case YamlNode::Kind::null:
+      return "nothing";
+    case YamlNode::Kind::list:
+      return "a list";
+    case YamlNode::Kind::map:
+      return "a map";
+    case YamlNode::Kind::scalar:
+      break;
+  }
+  return in_quotes(node.text);
+}
+
+Result<void> expect_map(const YamlNode& node, std::string_view what) {
+  if (node.kind == YamlNode::Kind::map) return {};
+  return refuse(
+      node, fmt::format("expected a map ('key: value') for {}, got {}", what, describe(node)));
+}
+
+Result<void> expect_list(const YamlNode& node, std::string_view what) {
+  if (node.kind == YamlNode::Kind::list) return {};
+  return refuse(node, fmt::format("expected a list for {}, got {}", what, describe(node)));
+}
+
+void check_keys(const YamlNode& map, std::string_view what,
+                const std::vector<std::string_view>& known, Mistakes& mistakes) {
+  for (const auto& key : map.keys) {
+    if (std::find(known.begin(), known.end(), key->text) != known.end()) continue;
+    const auto meant = nearest(key->text, known);
+    const auto all = known.size() > most_keys_listed
+                         ? std::string("'shardsweep help keys' lists the keys")
+                         : "the keys are " + joined(known);
+    const auto hint = meant.empty() ? fmt::format(" in {}; {}", what, all)
+                                    : fmt::format(", did you mean '{}'?", meant);
+    mistakes.add(*key,
+                 fault_at(*key, fmt::format("unknown key {}{}", in_quotes(key->text), hint)));
+  }
+}
+
+const YamlNode* find(const YamlNode& map, std::string_view key) {
+  for (std::size_t at = 0; at < map.keys.size(); ++at) {
+    if (map.keys[at]->text == key) return map.items[at].get();
+  }
+  return nullptr;
+}
+
+bool is_misspelt(const YamlNode& map, std::string_view key) {
+  return std::any_of(map.keys.begin(), map.keys.end(),
+                     [&](const auto& each) { return nearest(each->text, {key}) == key; });
+}
+
+const YamlNode* need(const YamlNode& map, std::string_view what, std::string_view key,
+                     Mistakes& mistakes) {
+  const auto* found = find(map, key);
+  if (found != nullptr) return found;
+  if (!is_misspelt(map, key))
+    mistakes.add(map, fault_at(map, fmt::format("missing key '{}' in {}", key, what)));
+  return nullptr;
+}
+
+Result<std::string> read_text(const YamlNode& node, std::string_view what,
+                              std::size_t most_bytes, Lines lines) {
+  if (node.kind == YamlNode::Kind::null) {
+    return refuse(node, fmt::format("expected a text for '{}', got nothing; write '' for an "
+                                    "empty text",
+                                    what));
+  }
+  if (node.kind != YamlNode::Kind::scalar)
+    return refuse(node, fmt::format("expected a text for '{}', got {}", what, describe(node)));
+  if (node.text.size() > most_bytes) {
+    return refuse(node, fmt::format("'{}' has {} bytes; the limit is {}", what,
+                                    node.text.size(), most_bytes));
+  }
+  auto checked = node.text;
+  if (lines == Lines::many) {
+    std::replace_if(
+        checked.begin(), checked.end(), [](char c) { return c == '\n' || c == '\t'; }, ' ');
+  }
+  if (has_control(checked)) {
+    return refuse(
+        node, fmt::format("'{}' holds a control character: {}", what, in_quotes(node.text)));
+  }
+  return node.text;
+}
+
+Result<std::string> read_name(const YamlNode& node, std::string_view what) {
+  if (node.kind != YamlNode::Kind::scalar)
+    return refuse(node, fmt::format("expected a name for '{}', got {}", what, describe(node)));
+  if (!is_name(node.text)) {
+    return refuse(node, fmt::format("{} is not a name for '{}'; {}", in_quotes(node.text), what,
+                                    name_rule));
+  }
+  return node.text;
+}
+
+Result<std::vector<std::string>> read_texts(const YamlNode& node, std::string_view what) {
+  SHARDSWEEP_TRY(expect_list(node, fmt::format("'{}'", what)));
+  std::vector<std::string> texts;
+  for (const auto& item : node.items) {
+    SHARDSWEEP_ASSIGN(texts.emplace_back(), read_text(*item, what));
+  }
+  return texts;
+}
+
+Result<std::int64_t> read_count(const YamlNode& node, const Range& range) {
+  SHARDSWEEP_ASSIGN(const auto text, plain(node, range.what, "a whole number"));
+  return placed(node, parse_count(text, range));
+}
+
+Result<std::int64_t> read_bytes(const YamlNode& node, const Range& range) {
+  SHARDSWEEP_ASSIGN(const auto text, plain(node, range.what, "a size such as 80GiB"));
+  return placed(node, parse_bytes(text, range));
+}
+
+Result<bool> read_bool(const YamlNode& node, std::string_view what) {
+  SHARDSWEEP_ASSIGN(const auto text, plain(node, what, "true or false"));
+  return placed(node, parse_bool(text));
+}
+
+Result<double> read_real(const YamlNode& node, std::string_view what, std::string_view kind,
+                         Parsed<double> (*parse)(std::string_view)) {
+  SHARDSWEEP_ASSIGN(const auto text, plain(node, what, kind));
+  return placed(node, parse(text));
+}
+
+std::map<std::string, std::string> read_environment(const YamlNode& node, Mistakes& mistakes) {
+  std::map<std::string, std::string> variables;
+  if (!mistakes.take(node, expect_map(node, "'env'"))) return variables;
+  for (std::size_t at = 0; at < node.keys.size(); ++at) {
+    const auto& key = *node.keys[at];
+    if (!mistakes.take(key, check_variable(key))) continue;
+    mistakes.assign(variables[key.text], *node.items[at],
+                    read_text(*node.items[at], key.text, 32768));
+  }
+  return variables;
+}
+
+}  // namespace shardsweep::config

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Nodes into values, strictly; every fault stands at the node that caused it.
+#pragma once
+
+#include "text/units.hpp"
+#include "yaml/mistakes.hpp"
+#include "yaml/yaml_tree.hpp"
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardsweep::config {
+
+inline constexpr std::size_t most_text_bytes = 1024;
+
+enum class Lines : std::uint8_t { one, many };
+
+[[nodiscard]] tl::unexpected<Fault> refuse(const YamlNode& node, std::string_view what);
+/// "a list", "nothing", "'8' in quotes": what stands there, for "expected …, got …".
+[[nodiscard]] std::string describe(const YamlNode& node);
+
+/// Faults where `node` is no map or no list; `what` names it: "'axes'".
+[[nodiscard]] Result<void> expect_map(const YamlNode& node, std::string_view what);
+[[nodiscard]] Result<void> expect_list(const YamlNode& node, std::string_view what);
+/// Notes every key that is not in `known`, with the one that was probably meant.
+void check_keys(const YamlNode& map, std::string_view what,
+                const std::vector<std::string_view>& known, Mistakes& mistakes);
+/// The value at `key`; nullptr where there is none.
+[[nodiscard]] const YamlNode* find(const YamlNode& map, std::string_view key);
+/// True where a key of the map is nearly written so: check_keys() has noted that one.
+[[nodiscard]] bool is_misspelt(const YamlNode& map, std::string_view key);
+/// find(); a key that is missing and not misspelt is noted.
+[[nodiscard]] const YamlNode* need(const YamlNode& map, std::string_view what,
+                                   std::string_view key, Mistakes& mistakes);
+
+[[nodiscard]] Result<std::string> read_text(const YamlNode& node, std::string_view what,
+                                            std::size_t most_bytes = most_text_bytes,
+                                            Lines lines = Lines::one);
+/// A text that is_name(): safe in paths, job names and scripts.
+[[nodiscard]] Result<std::string> read_name(const YamlNode& node, std::string_view what);
+[[nodiscard]] Result<std::vector<std::string>> read_texts(const YamlNode& node,
+                                                          std::string_view what);
+[[nodiscard]] Result<std::int64_t> read_count(const YamlNode& node, const Range& range);
+[[nodiscard]] Result<std::int64_t> read_bytes(const YamlNode& node, const Range& range);
+[[nodiscard]] Result<bool> read_bool(const YamlNode& node, std::string_view what);
+/// By one of the parsers for real numbers; `kind` says what it takes: "a duration".
+[[nodiscard]] Result<double> read_real(const YamlNode& node, std::string_view what,
+                                       std::string_view kind,
+                                       Parsed<double> (*parse)(std::string_view));
+/// Environment variables; those that the tool sets itself are refused.
+[[nodiscard]] std::map<std::string, std::string> read_environment(const YamlNode& node,
+                                                                  Mistakes& mistakes);
+
+}  // namespace shardsweep::config

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "yaml/source.hpp"
+
+#include "text/characters.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <system_error>
+#include <utility>
+
+namespace shardsweep::config {
+namespace {
+
+// A minified file is one endless line: messages show the part around the caret.
+constexpr std::size_t widest_excerpt = 100;
+constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
+
+/// `line` for a terminal: one column per character, nothing that moves the cursor.
+std::string printable(std::string_view line) {
+  std::string shown;
+  for (std::size_t at = 0; at < line.size();) {
+    const auto valid = character_length(line.substr(at));
+    const auto length = std::max<std::size_t>(1, valid);
+    if (line[at] == '\t') {
+      shown += ' ';
+    } else if (valid == 0 || is_control(line.substr(at))) {
+      shown += '?';
+    } else {
+      shown.append(line.substr(at, length));
+    }
+    at += length;
+  }
+  return shown;
+}
+
+/// Where the excerpt around byte `column` begins: at a character, not too far before it.
+std::size_t excerpt_start(std::string_view line, std::size_t column) {
+  if (line.size() <= widest_excerpt || column <= widest_excerpt / 2) return 0;
+  auto start = column - widest_excerpt / 2;
+  while (start > 0 && is_continuation(line[start]))
+    --start;
+  return start;
+}
+
+std::string_view excerpt(std::string_view line, std::size_t start) {
+  auto length = std::min(line.size() - start, widest_excerpt);
+  while (start + length < line.size() && is_continuation(line[start + length]))
+    ++length;
+  return line.substr(start, length);
+}
+
+}  // namespace
+
+Source::Source(std::string name, std::string text, Kind kind)
+    : name_(std::move(name)), text_(std::move(text)), kind_(kind), starts_{0} {
+  for (std::size_t at = 0; at < text_.size(); ++at) {
+    if (text_[at] == '\n') starts_.push_back(at + 1);
+  }
+}
+
+std::string_view Source::line(int number) const {
+  const auto index = static_cast<std::size_t>(number - 1);
+  if (number < 1 || index >= starts_.size()) return {};
+  const auto end = index + 1 < starts_.size() ? starts_[index + 1] - 1 : text_.size();
+  std::string_view found(text_.data() + starts_[index], end - starts_[index]);
+  if (!found.empty() && found.back() == '\r') found.remove_suffix(1);
+  return found;
+}
+
+std::string_view Source::from(int line, int column) const {
+  const auto index = static_cast<std::size_t>(line - 1);
+  if (line < 1 || column < 1 || index >= starts_.size()) return {};
+  const auto at = starts_[index] + static_cast<std::size_t>(column - 1);
+  return std::string_view(text_).substr(std::min(at, text_.size()));
+}
+
+int Source::display_column(int number, int column) const {
+  const auto whole = line(number);
+  const auto before = whole.substr(0, static_cast<std::size_t>(std::max(column - 1, 0)));
+  const auto skipped = std::count_if(before.begin(), before.end(), is_continuation);
+  return column - static_cast<int>(skipped);
+}
+
+Fault Source::fault_at(int number, int column, std::string_view what) const {
+  const auto shown_name = escaped(name_, name_.size());
+  if (number < 1) return {FaultKind::invalid_input, fmt::format("{}: {}", shown_name, what)};
+  const auto whole = line(number);
+  const auto byte = std::min(static_cast<std::size_t>(std::max(column - 1, 0)), whole.size());
+  const auto start = excerpt_start(whole, byte);
+  const auto shown = printable(excerpt(whole, start));
+  const auto caret = character_count(printable(whole.substr(start, byte - start)));
+  const auto position = kind_ == Kind::flag
+                            ? std::string()
+                            : fmt::format(":{}:{}", number, display_column(number, column));
+  return {FaultKind::invalid_input, fmt::format("{}{}: {}\n{}\n{:>{}}", shown_name, position,
+                                                what, shown, '^', caret + 1)};
+}
+
+Result<std::string> read_text_file(const std::filesystem::path& file, std::size_t most_bytes) {
+  const Source nowhere(file.string(), {});
+  std::error_code error;
+  const auto status = std::filesystem::status(file, error);
+  if (!std::filesystem::exists(status)) {
+    const auto reason = error ? error.message() : std::string("no such file");
+    return tl::unexpected(nowhere.fault_at(0, 0, "cannot be read: " + reason));
+  }
+  // A pipe or a device may never end.
+  if (!std::filesystem::is_regular_file(status))
+    return tl::unexpected(nowhere.fault_at(0, 0, "is not a regular file"));
+  std::ifstream stream(file, std::ios::binary);
+  if (!stream) {
+    const auto reason = std::string("cannot be read: ") + std::strerror(errno);
+    return tl::unexpected(nowhere.fault_at(0, 0, reason));
+  }
+  std::string text(most_bytes + 1 + byte_order_mark.size(), '\0');
+  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(stream.gcount()));
+  if (text.rfind(byte_order_mark, 0) == 0) text.erase(0, byte_order_mark.size());
+  return text;
+}
+
+Result<void> check_text(const Source& source, std::size_t most_bytes) {
+  if (source.text().size() > most_bytes) {
+    return tl::unexpected(source.fault_at(
+        0, 0,
+        fmt::format("is larger than {} MiB, the limit for such a file", most_bytes >> 20)));
+  }
+  const auto& text = source.text();
+  int line = 1;
+  std::size_t line_start = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const auto length = character_length(std::string_view(text).substr(at));
+    if (length == 0 || text[at] == '\0') {
+      const auto column = static_cast<int>(at - line_start) + 1;
+      return tl::unexpected(
+          source.fault_at(line, column, "is not UTF-8 text; save the file as UTF-8"));
+    }
+    if (text[at] == '\n') {
+      ++line;
+      line_start = at + 1;
+    }
+    at += length;
+  }
+  return {};
+}
+
+}  // namespace shardsweep::config

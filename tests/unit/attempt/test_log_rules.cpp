@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/cases/logs/RULE.log: a log for every rule, rebuilt after what its writer prints.
+// tests/cases/logs_published/OUTCOME.RULE.what-happened.log: logs that other tools are known to
+// have read wrongly.
+#include "attempt/classify.hpp"
+#include "attempt/log_rules.hpp"
+#include "attempt/pattern.hpp"
+#include "attempt/step_output.hpp"
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <set>
+
+using namespace shardsweep;
+namespace fs = std::filesystem;
+
+namespace {
+
+const fs::path cases = std::string(SHARDSWEEP_SOURCE_DIR) + "/tests/cases";
+
+std::string text_of(const fs::path& file) {
+  std::ifstream stream(file);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+constexpr Timestamp second = 1'000'000;
+
+Evidence crash(int rank, Timestamp at, int code = 1) {
+  return evidence_of_exit(rank, code, at, "last words").value();
+}
+
+LogFinding says(const char* rule, Outcome outcome, Strength strength = Strength::cause) {
+  return {rule, outcome, strength, "text", false};
+}
+
+Evidence hung(Timestamp at) {
+  return {at, Outcome::hung, "no progress in phase 'train'", "policy"};
+}
+
+}  // namespace
+
+TEST_CASE("every rule has a log and knows it") {
+  std::set<std::string> names;
+  for (const BuiltInRule& rule : built_in_rules()) {
+    CAPTURE(std::string(rule.name));
+    CHECK(names.insert(std::string(rule.name)).second);
+    CHECK(rule.pattern.size() <= most_pattern_bytes);
+    const fs::path file = cases / "logs" / (std::string(rule.name) + ".log");
+    REQUIRE(fs::exists(file));
+    const std::string log = text_of(file);
+    const auto finding = find_cause(log, {});
+    REQUIRE(finding);
+    CHECK(finding->rule == rule.name);
+    CHECK(finding->outcome == rule.outcome);
+    CHECK(finding->strength == rule.strength);
+    CHECK(log.find(finding->line) != std::string::npos);
+  }
+  for (const auto& file : fs::directory_iterator(cases / "logs"))
+    CHECK(names.count(file.path().stem().string()) == 1);
+}
+
+TEST_CASE("what others are known to have read wrongly is read rightly") {
+  int logs = 0;
+  for (const auto& file : fs::directory_iterator(cases / "logs_published")) {
+    const std::string name = file.path().filename().string();
+    CAPTURE(name);
+    const std::size_t dot = name.find('.');
+    const std::string outcome = name.substr(0, dot);
+    const std::string rule = name.substr(dot + 1, name.find('.', dot + 1) - dot - 1);
+    const auto finding = find_cause(text_of(file.path()), {});
+    ++logs;
+    CHECK(finding.has_value() == (rule != "none"));
+    if (!finding) continue;
+    CHECK(finding->rule == rule);
+    CHECK(shardsweep::name(finding->outcome) == outcome);
+  }
+  CHECK(logs == 8);
+}
+
+TEST_CASE("the pieces of a pattern stand one after the other anywhere in a line") {
+  CHECK(matches("abc", "b"));
+  CHECK(matches("abc", "a*c"));
+  CHECK(matches("abc", "*bc*"));
+  CHECK(matches("abc", "a**c"));
+  CHECK(matches("CANCELLED AT 03:12 DUE TO TIME LIMIT", "CANCELLED AT * DUE TO TIME"));
+  CHECK_FALSE(matches("abc", "c*a"));
+  CHECK_FALSE(matches("abc", "B"));
+  CHECK_FALSE(matches("ab", "ab*b"));
+  CHECK_FALSE(matches("abc", ""));
+  CHECK_FALSE(matches("abc", "***"));
+}
+
+TEST_CASE("a pattern and a line made to be slow are not") {
+  const std::string line(100'000, 'a');
+  std::string pattern;
+  while (pattern.size() + 4 < most_pattern_bytes)
+    pattern += "a*";
+  const LogRule rule{"slow", pattern + "b", Outcome::oom};
+  const auto before = std::chrono::steady_clock::now();
+  CHECK_FALSE(find_cause(line + "\n" + line, std::span(&rule, 1)));
+  CHECK(std::chrono::steady_clock::now() - before < std::chrono::seconds(2));
+}
+
+TEST_CASE("in one log the first cause wins over all exceptions and symptoms") {
+  const std::string symptom = "Connection reset by peer\n";
+  const std::string caught = "ImportError: no apex\n";
+  const std::string refused = "AssertionError: 3 is not divisible by 2\n";
+  const std::string oom = "RuntimeError: CUDA error: out of memory\n";
+  const std::string ecc = "CUDA error: uncorrectable ECC error encountered\n";
+  CHECK(find_cause(symptom + caught + oom + ecc, {})->rule == "cuda-oom");
+  CHECK(find_cause(ecc + oom, {})->rule == "gpu-ecc");
+  CHECK(find_cause(symptom + caught + refused + symptom, {})->rule == "not-divisible");
+  CHECK(find_cause(symptom + "Broken pipe\n", {})->rule == "connection-reset");
+  CHECK_FALSE(find_cause("all is well\n", {}));
+  CHECK_FALSE(find_cause("", {}));
+}
+
+TEST_CASE("a line shown is short and whole UTF-8 and a carriage return ends a line") {
+  const std::string log = "CUDA error: out of memory " + std::string(250, 'x') + "\n";
+  CHECK(find_cause(log, {})->line.size() == 200);
+  CHECK(find_cause("10 %\r20 %\rstd::bad_alloc\r", {})->line == "std::bad_alloc");
+}
+
+TEST_CASE("a user's own rule goes before the built-in ones") {
+  const std::vector<LogRule> own{{"fabric", "pipeline * gave up", Outcome::node_failure}};
+  const std::string log = "CUDA error: out of memory\nthe pipeline p3 gave up\n";
+  const auto finding = find_cause(log, own);
+  REQUIRE(finding);
+  CHECK(finding->rule == "fabric");
+  CHECK(finding->own);
+  std::vector<Evidence> evidence{crash(0, 5, 11)};
+  join_log(evidence, 0, finding, 9, true);
+  CHECK(classify(evidence, false).outcome == Outcome::node_failure);
+
+  Record record;
+  record.error_class = "internal";
+  record.message = "pipeline 3 gave up";
+  std::vector<Evidence> recorded{evidence_of_error(record, 1, 5)};
+  apply_own_rules(recorded, own);
+  CHECK(recorded[0].outcome == Outcome::node_failure);
+  CHECK(recorded[0].cause == "fabric: rank 1: internal: pipeline 3 gave up");
+}
+
+TEST_CASE("the log explains an exit code that says nothing and a signal") {
+  std::vector<Evidence> evidence{crash(3, 5)};
+  join_log(evidence, 3, says("torch-oom", Outcome::oom), 9, true);
+  const auto verdict = classify(evidence, false);
+  CHECK(verdict.outcome == Outcome::oom);
+  CHECK(verdict.first.cause == "rank 3: torch-oom: text");
+  CHECK(verdict.first.source == "log");
+  CHECK(verdict.first.exit_code == 1);
+  CHECK(verdict.also.empty());
+
+  std::vector<Evidence> aborted{evidence_of_signal(2, SIGABRT, 5, false)};
+  join_log(aborted, 2, says("nccl-watchdog", Outcome::comm_error), 9, true);
+  CHECK(classify(aborted, false).outcome == Outcome::comm_error);
+  CHECK(classify(aborted, false).first.signal == SIGABRT);
+}
+
+TEST_CASE("an exit that no rule explains says so") {
+  std::vector<Evidence> evidence{crash(3, 5)};
+  join_log(evidence, 3, std::nullopt, 9, true);
+  const auto verdict = classify(evidence, false);
+  CHECK(verdict.outcome == Outcome::crashed);
+  CHECK(verdict.first.cause ==
+        "rank 3 exited with 1: last words (no rule of `classify` matches its log)");
+}
+
+TEST_CASE("a record is believed and what its log says besides is shown") {
+  Record record;
+  record.error_class = "oom";
+  record.message = "activations";
+  std::vector<Evidence> evidence{evidence_of_error(record, 0, 4), crash(0, 5, 11)};
+  join_log(evidence, 0, says("gpu-ecc", Outcome::node_failure), 9, true);
+  const auto verdict = classify(evidence, false);
+  CHECK(verdict.outcome == Outcome::oom);
+  CHECK(verdict.also == "node_failure: rank 0: gpu-ecc: text");
+}
+
+TEST_CASE("an oom within a collective that then hangs is an oom") {
+  std::vector<Evidence> evidence{hung(90 * second)};
+  join_log(evidence, 0, std::nullopt, 91 * second, true);
+  join_log(evidence, 3, says("torch-oom", Outcome::oom), 91 * second, true);
+  const auto verdict = classify(evidence, false);
+  CHECK(verdict.outcome == Outcome::oom);
+  CHECK(verdict.also == "hung: no progress in phase 'train'");
+
+  std::vector<Evidence> noise{hung(90 * second)};
+  join_log(noise, 3, says("broken-pipe", Outcome::comm_error, Strength::symptom), 91 * second,
+           true);
+  CHECK(classify(noise, false).outcome == Outcome::hung);
+}
+
+TEST_CASE("the cause of a rank that was ended for another's symptom wins") {
+  std::vector<Evidence> evidence{crash(0, 5 * second)};
+  join_log(evidence, 0, says("dist-backend", Outcome::comm_error, Strength::symptom), second,
+           true);
+  join_log(evidence, 3, says("torch-oom", Outcome::oom), 9 * second, true);
+  CHECK(classify(evidence, false).outcome == Outcome::oom);
+  // On another node, which was told of it 2 s later.
+  std::vector<Evidence> there{
+      {7 * second, Outcome::crashed, "a rank elsewhere has failed", "request"}};
+  join_log(there, 12, says("torch-oom", Outcome::oom), 9 * second, false);
+  NodeEnded here_ended;
+  here_ended.outcome = Outcome::comm_error;
+  here_ended.at = 5 * second;
+  const auto there_verdict = classify(there, false, false);
+  NodeEnded there_ended;
+  there_ended.outcome = there_verdict.outcome;
+  there_ended.at = there_verdict.first.at;
+  there_ended.cause = there_verdict.first.cause;
+  const auto verdict = classify(
+      {evidence_of_node(here_ended, "n1"), evidence_of_node(there_ended, "n2")}, false);
+  CHECK(verdict.outcome == Outcome::oom);
+  CHECK(verdict.first.node == "n2");
+}
+
+TEST_CASE("a measured attempt stays so and shows an oom in its log") {
+  std::vector<Evidence> evidence;
+  join_log(evidence, 0, says("torch-oom", Outcome::oom), 9, false);
+  const auto verdict = classify(evidence, true);
+  CHECK(verdict.outcome == Outcome::completed);
+  CHECK(verdict.first.cause.empty());
+  CHECK(verdict.also == "oom: rank 0: torch-oom: text");
+}
+
+TEST_CASE("exit 0 without a result has the cause that the log tells") {
+  std::vector<Evidence> evidence;
+  join_log(evidence, 0, says("torch-oom", Outcome::oom), 9, true);
+  CHECK(classify(evidence, false).outcome == Outcome::oom);
+  // Where the result is not due nothing is concluded: rank 0 may still be training.
+  std::vector<Evidence> elsewhere;
+  join_log(elsewhere, 9, says("torch-oom", Outcome::oom), 9, false);
+  CHECK(classify(elsewhere, false, false).outcome == Outcome::completed);
+}
+
+TEST_CASE("of a cancelled attempt no log is asked") {
+  std::vector<Evidence> evidence{{5, Outcome::cancelled, "cancelled on request", "request"}};
+  join_log(evidence, 0, says("slurm-cancelled", Outcome::reaped), 9, true);
+  CHECK(classify(evidence, false).outcome == Outcome::cancelled);
+  CHECK(classify(evidence, false).also.empty());
+}
+
+TEST_CASE("a step is explained by the logs of its ranks") {
+  std::vector<Evidence> evidence{evidence_of_step("srun: error: oops\n", 1, 5, false)};
+  join_log(evidence, 0, std::nullopt, 9, true);
+  join_log(evidence, 1, says("torch-oom", Outcome::oom), 9, true);
+  join_log(evidence, -1, std::nullopt, 9, true);
+  CHECK(classify(evidence, false).outcome == Outcome::oom);
+  CHECK(classify(evidence, false).first.cause == "rank 1: torch-oom: text");
+}

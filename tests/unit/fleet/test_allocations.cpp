@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+// Allocations on a cluster: how many there are and for how long, and what the scheduler's words
+// do to them and to what ran in them.
+#include "fleet/allocation.hpp"
+#include "slurm/words/array.hpp"
+#include "unit/world_case.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <ostream>
+#include <string>
+
+using namespace shardsweep;
+using namespace shardsweep::testing;
+
+namespace {
+
+/// A sweep on Slurm.
+struct Cluster : Case {
+  Cluster() {
+    world.sweeps[0].backend = "slurm";
+    facts().backend = "slurm";
+  }
+  SweepFacts& facts() { return input.sweeps[1]; }
+  void trials(std::int32_t nodes, int count, double predicted_s = 10) {
+    for (int i = 0; i < count; ++i) {
+      const TrialId id = static_cast<TrialId>(world.trials.size()) + 1;
+      TrialRow& row = trial(id, 1, "lane" + std::to_string(id));
+      row.nodes = nodes;
+      row.predicted_s = predicted_s;
+    }
+  }
+  [[nodiscard]] std::vector<std::int32_t> node_counts() const {
+    std::vector<std::int32_t> nodes;
+    for (const auto& [id, row] : world.allocations)
+      nodes.push_back(row.nodes);
+    return nodes;
+  }
+  void seen(JobState state, std::optional<Outcome> outcome = std::nullopt,
+            const std::string& detail = "WORD") {
+    fold_scheduler(fold(), JobSeen{.token = allocation().token,
+                                   .job_id = "7",
+                                   .state = state,
+                                   .detail = detail,
+                                   .outcome = outcome,
+                                   .after_claim = allocation().claimed_at != 0});
+  }
+};
+
+}  // namespace
+
+TEST_CASE("each node count gets an allocation of its own, small ones first") {
+  Cluster c;
+  c.trials(8, 3);
+  c.trials(1, 3);
+  c.trials(4, 3);
+  c.decide();
+  CHECK(c.node_counts() == std::vector<std::int32_t>{1, 4, 8});
+  for (const auto& [id, attempt] : c.world.attempts) {
+    const std::int32_t nodes = c.world.allocations.at(attempt.allocation).nodes;
+    CHECK(c.world.trials.at(attempt.trial).nodes == nodes);
+  }
+}
+
+TEST_CASE("more work than one lane holds gets more allocations, within the limits") {
+  Cluster c;
+  c.facts().policy.lane_ahead_s = 100;
+  c.trials(2, 60);  // 600 s
+  c.decide();
+  CHECK(c.world.allocations.size() == 4);  // the default
+  SUBCASE("none is added while nothing has changed") {
+    c.decide();
+    CHECK(c.world.allocations.size() == 4);
+  }
+}
+
+TEST_CASE("limits hold for allocations, for those that wait, and for nodes") {
+  Cluster c;
+  c.facts().policy.lane_ahead_s = 10;
+  c.trials(1, 40);
+  c.trials(2, 40);
+  SUBCASE("allocations") {
+    c.facts().policy.max_allocations = 2;
+  }
+  SUBCASE("pending") {
+    c.facts().policy.max_pending = 2;
+  }
+  SUBCASE("nodes") {
+    c.facts().policy.max_nodes = 2;
+  }
+  c.decide();
+  CHECK(c.world.allocations.size() == 2);
+}
+
+TEST_CASE("a job per trial") {
+  Cluster c;
+  c.facts().policy.lane_length = 1;
+  c.facts().policy.max_allocations = 100;
+  c.trials(1, 5);
+  c.decide();
+  CHECK(c.world.allocations.size() == 5);
+  CHECK(c.world.attempts.size() == 5);
+}
+
+TEST_CASE("what is made at once for one node count can be submitted as one array") {
+  Cluster c;
+  Policy& policy = c.facts().policy;
+  policy.lane_length = 1;
+  policy.lane_array = 3;
+  policy.max_allocations = 100;
+  c.trials(1, 4);
+  c.trials(2, 1);
+  c.decide();
+  std::vector<std::string> arrays;
+  std::vector<std::int64_t> indexes;
+  for (const auto& [id, row] : c.world.allocations) {
+    const auto element = slurm::element_in(row.token);
+    REQUIRE(element);
+    CHECK(row.job_name.ends_with(row.token));
+    arrays.push_back(element->array);
+    indexes.push_back(element->index);
+  }
+  CHECK(indexes == std::vector<std::int64_t>{0, 1, 2, 0, 0});
+  CHECK(arrays[0] == arrays[2]);
+  CHECK(arrays[2] != arrays[3]);  // it was full
+  CHECK(arrays[3] != arrays[4]);  // another node count
+}
+
+TEST_CASE("wall time follows the prediction, with a margin and between its bounds") {
+  Policy policy;
+  policy.lane_time_margin = 2;
+  policy.lane_min_time_s = 600;
+  policy.lane_max_time_s = 7200;
+  policy.lane_stop_before_end_s = 60;
+  policy.grace_s = 5;
+  CHECK(wall_time_s(1, 1, policy) == 600);
+  CHECK(wall_time_s(1000, 10, policy) == 2185);
+  CHECK(wall_time_s(1e6, 10, policy) == 7200);
+  // A job that could not hold one of its attempts would be made again and again.
+  CHECK(wall_time_s(1000, 5000, policy) == 10065);
+  policy.lane_min_time_s = policy.lane_max_time_s = 60;
+  policy.lane_stop_before_end_s = 10;
+  CHECK(wall_time_s(1, 1, policy) == 60);
+}
+
+TEST_CASE("a long trial gets one allocation that holds it") {
+  Cluster c;
+  c.facts().policy.lane_ahead_s = 1800;
+  c.trials(1, 1, 3600);
+  c.decide();
+  REQUIRE(c.world.allocations.size() == 1);
+  CHECK(c.allocation().time_limit_s > 3600 * 1.5);
+}
+
+TEST_CASE("a late answer to a submission does not take the claim from another job") {
+  Cluster c;
+  c.trials(1, 1);
+  c.decide();
+  c.line(Claimed{.token = c.allocation().token, .job_id = "9"});
+  fold_scheduler(c.fold(), SubmitAccepted{c.allocation().token, "8"});
+  CHECK(c.allocation().job_id == "9");
+  fold_scheduler(c.fold(), SubmitRefused{c.allocation().token, "duplicate"});
+  CHECK(c.allocation().job_state != JobState::ended);
+}
+
+TEST_CASE("what Slurm says of a job's end is the outcome of what ran in it") {
+  for (const Outcome outcome :
+       {Outcome::node_failure, Outcome::timeout, Outcome::oom, Outcome::reaped}) {
+    Cluster c;
+    c.trials(1, 2);
+    c.decide();
+    c.allocation().time_limit_s = 60;
+    c.line(Claimed{.token = c.allocation().token});
+    c.line(Started{.attempt = 1});
+    c.seen(JobState::ended, outcome, "NODE_FAIL (NodeDown)");
+    c.changes.clear();
+    fold_gone(c.fold(), c.policy, c.allocation().id, {{1, {}}, {2, {}}}, "over");
+    const auto ended =
+        std::find_if(c.changes.begin(), c.changes.end(), [](const Change& change) {
+          const auto* put = std::get_if<PutAttempt>(&change);
+          return put != nullptr && put->row.id == 1;
+        });
+    REQUIRE(ended != c.changes.end());
+    CHECK(std::get<PutAttempt>(*ended).outcome == outcome);
+    CHECK(std::get<PutAttempt>(*ended).source == "scheduler");
+    CHECK(c.world.trials[2].state == State::planned);  // it had not started
+  }
+}
+
+TEST_CASE("a lead that was told to stop does not know why: Slurm's word counts") {
+  Cluster c;
+  c.trials(1, 1);
+  c.decide();
+  c.allocation().time_limit_s = 60;
+  c.line(Claimed{.token = c.allocation().token});
+  c.line(Started{.attempt = 1});
+  c.seen(JobState::ended, Outcome::timeout, "TIMEOUT (TimeLimit)");
+  c.changes.clear();
+  c.end(1, Outcome::preempted);
+  const auto& put = std::get<PutAttempt>(c.changes.at(0));
+  CHECK(put.outcome == Outcome::timeout);
+  CHECK(put.cause == "TIMEOUT (TimeLimit); because");
+}
+
+TEST_CASE("a job that is put back into the queue is over for us") {
+  Cluster c;
+  c.trials(1, 1);
+  c.decide();
+  c.seen(JobState::pending);
+  CHECK_FALSE(c.allocation().end_outcome);
+  c.line(Claimed{.token = c.allocation().token});
+  // An answer to a question from before the claim says nothing new.
+  fold_scheduler(
+      c.fold(),
+      JobSeen{.token = c.allocation().token, .job_id = "7", .state = JobState::pending});
+  CHECK(c.allocation().job_state == JobState::running);
+  CHECK_FALSE(c.allocation().end_outcome);
+  c.seen(JobState::pending);
+  CHECK(c.allocation().end_outcome == Outcome::preempted);
+  c.seen(JobState::ended, Outcome::cancelled);
+  CHECK(c.allocation().end_outcome == Outcome::preempted);
+}
+
+TEST_CASE("what a lead gives back unasked goes to another allocation") {
+  Cluster c;
+  c.trials(1, 2);
+  c.decide();
+  c.line(Claimed{.token = c.allocation().token});
+  c.line(Started{.attempt = 1});
+  c.line(Revoked{2});  // it does not fit into the time that is left
+  CHECK(c.allocation().draining);
+  c.decide();
+  REQUIRE(c.world.allocations.size() == 2);
+  CHECK(c.attempt(3).trial == 2);
+  CHECK(c.attempt(3).allocation != c.allocation().id);
+  c.decide();
+  CHECK(c.world.attempts.size() == 3);
+}
+
+TEST_CASE("an allocation goes on after what was asked for is given back") {
+  Cluster c;
+  c.trials(1, 3);
+  c.decide();
+  c.line(Claimed{.token = c.allocation().token});
+  SUBCASE("an edited file no longer has it") {
+    c.world.trials[2].hidden = true;
+  }
+  SUBCASE("the trial was cancelled") {
+    c.attempt(2).revoked = true;
+  }
+  c.line(Revoked{2});
+  CHECK_FALSE(c.allocation().draining);
+}
+
+TEST_CASE("why Slurm ended a job counts for more than that its lead got a signal") {
+  Cluster c;
+  c.trials(1, 1);
+  c.decide();
+  c.line(Claimed{.token = c.allocation().token});
+  c.line(Bye{"signal"});
+  c.seen(JobState::ended, Outcome::timeout, "TIMEOUT (TimeLimit)");
+  CHECK(c.allocation().end_reason == "TIMEOUT (TimeLimit)");
+}
+
+TEST_CASE("a job that nobody has seen is submitted again, one that was claimed is not") {
+  Cluster c;
+  c.trials(1, 1);
+  c.decide();
+  fold_scheduler(c.fold(), SubmitUnknown{c.allocation().token, "Socket timed out"});
+  CHECK_FALSE(never_seen(c.allocation()));
+  fold_scheduler(c.fold(), JobNotSeen{c.allocation().token});
+  REQUIRE(never_seen(c.allocation()));
+  submit_again(c.fold(), c.allocation());
+  CHECK(c.allocation().submission == Submission::committed);
+  CHECK(c.allocation().job_state == JobState::unknown);
+  c.line(Claimed{.token = c.allocation().token, .job_id = "9"});
+  CHECK(c.allocation().job_id == "9");
+  fold_scheduler(c.fold(), JobNotSeen{c.allocation().token});
+  CHECK_FALSE(never_seen(c.allocation()));
+}
+
+TEST_CASE("a job that was accepted and forgotten is submitted again without its id") {
+  Cluster c;
+  c.trials(1, 1);
+  c.decide();
+  fold_scheduler(c.fold(), SubmitAccepted{c.allocation().token, "7"});
+  fold_scheduler(c.fold(), JobNotSeen{c.allocation().token});
+  REQUIRE(never_seen(c.allocation()));
+  // It may be another job's by now.
+  CHECK(c.allocation().job_id.empty());
+  submit_again(c.fold(), c.allocation());
+  CHECK(c.allocation().submission == Submission::committed);
+  CHECK(c.allocation().end_reason.empty());
+}

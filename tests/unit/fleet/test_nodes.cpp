@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fleet/nodes.hpp"
+#include "unit/world_case.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+using namespace shardsweep;
+using namespace shardsweep::testing;
+
+namespace {
+
+constexpr Timestamp second = 1'000'000;
+
+/// Sweep 1 on a cluster, with trials on two nodes each and one allocation with two nodes.
+struct Cluster : Case {
+  explicit Cluster(int trials = 3) {
+    world.sweeps[0].backend = "slurm";
+    input.sweeps[1].backend = "slurm";
+    for (TrialId id = 1; id <= trials; ++id)
+      trial(id, 1, "lane" + std::to_string(id)).nodes = 2;
+    decide();
+    take_nodes(1, {"n1", "n2"});
+  }
+  AllocationRow& job(AllocationId id) { return world.allocations.at(id); }
+  void take_nodes(AllocationId id, const std::vector<std::string>& nodes) {
+    say(id, Claimed{.host = "h", .job_id = "7"});
+    for (const std::string& node : nodes)
+      say(id, NodeSeen{node, "h", 1});
+  }
+  void say(AllocationId id, FromLeadBody body) {
+    fold_line({world, input.now, changes}, policy, id,
+              {job(id).from_lead_n + 1, input.now, std::move(body)}, RecordsSummary{});
+  }
+  void fail(AllocationId id, AttemptId attempt, Outcome outcome, const std::string& node,
+            const std::string& source = "agent") {
+    say(id, Started{attempt, "n"});
+    say(id, Ended{.attempt = attempt,
+                  .outcome = outcome,
+                  .cause = "because",
+                  .source = source,
+                  .node = node});
+  }
+  void gone(AllocationId id) {
+    job(id).job_state = JobState::ended;
+    std::vector<Orphan> orphans;
+    for (const AttemptId attempt : open_attempts(world, id))
+      orphans.push_back({attempt, {}});
+    fold_gone({world, input.now, changes}, policy, id, orphans, "left");
+  }
+  AllocationRow* newest() { return &world.allocations.rbegin()->second; }
+  NodeState state(const std::string& node) { return world.nodes.at(node).state; }
+  void wait(double seconds) { input.now += static_cast<Timestamp>(seconds * second); }
+  template <class T>
+  std::vector<T> of_kind() {
+    std::vector<T> all;
+    for (const Change& change : changes) {
+      if (const auto* one = std::get_if<T>(&change)) all.push_back(*one);
+    }
+    return all;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a node failure excludes the node and is charged to nobody") {
+  Cluster c;
+  c.fail(1, 1, Outcome::node_failure, "n2");
+  c.decide();
+  CHECK(c.state("n2") == NodeState::quarantined);
+  CHECK(nodes_out(c.world) == std::vector<std::string>{"n2"});
+  CHECK(c.world.trials[1].state != State::ended);
+  CHECK(c.world.trials[1].charged == 0);
+  CHECK(c.world.trials[1].elsewhere == 1);
+  // What holds the node gets no more work, and others are made for it.
+  CHECK(c.job(1).draining);
+  CHECK(c.of_kind<AddNodeEvidence>().size() == 1);
+  CHECK(c.of_kind<AddNodeEvidence>()[0].evidence.kind == "failed");
+}
+
+TEST_CASE("what its log says of a GPU is hardware and a finding counts by itself") {
+  Cluster c;
+  c.fail(1, 1, Outcome::node_failure, "n1", "log");
+  CHECK(c.world.nodes.at("n1").evidence.at(0).kind == "hardware");
+  c.say(1, FoundOnNode{"n2", "dirty", "a process in state D"});
+  c.decide();
+  CHECK(nodes_out(c.world) == std::vector<std::string>{"n1", "n2"});
+  CHECK(c.world.nodes.at("n2").reason == "dirty: a process in state D");
+}
+
+TEST_CASE("a crash excludes no node until its trial is measured elsewhere more than once") {
+  Cluster c;
+  c.fail(1, 1, Outcome::crashed, "n1");
+  c.fail(1, 2, Outcome::comm_error, "n1");
+  c.decide();
+  CHECK(nodes_out(c.world).empty());
+  c.gone(1);
+  c.decide();
+  const AllocationId next = c.newest()->id;
+  c.take_nodes(next, {"n3", "n4"});
+  int suspects = 0;
+  for (auto& [id, attempt] : c.world.attempts) {
+    if (attempt.allocation != next || attempt.trial > 2) continue;
+    ++suspects;
+    RecordsSummary records;
+    records.result = AddMeasurement{};
+    fold_line({c.world, c.input.now, c.changes}, c.policy, next,
+              {c.job(next).from_lead_n + 1, c.input.now,
+               Ended{.attempt = id, .outcome = Outcome::completed}},
+              records);
+  }
+  REQUIRE(suspects == 2);
+  c.decide();
+  CHECK(nodes_out(c.world) == std::vector<std::string>{"n1"});
+  CHECK(c.world.nodes.at("n1").reason == "suspect: comm_error here, measured elsewhere");
+}
+
+TEST_CASE("a trial that takes three nodes with it is to blame and they come back") {
+  Cluster c(1);
+  for (int round = 1; round <= 3; ++round) {
+    const AllocationId job = c.newest()->id;
+    if (round > 1) c.take_nodes(job, {"n" + std::to_string(round)});
+    c.fail(job, round, Outcome::node_failure, "n" + std::to_string(round));
+    c.gone(job);
+    c.decide();
+  }
+  CHECK(c.world.trials[1].state == State::ended);
+  CHECK(c.world.trials[1].outcome == Outcome::crashed);
+  CHECK(nodes_out(c.world).empty());
+  const auto ends = c.of_kind<SetTrial>();
+  CHECK(ends.back().cause ==
+        "failed on 3 distinct nodes (n1, n2, n3), so the layout is to blame; last: because");
+}
+
+TEST_CASE(
+    "after its time a node is tried by a short run and comes back when that is measured") {
+  Cluster c;
+  c.fail(1, 1, Outcome::node_failure, "n2");
+  c.gone(1);
+  c.decide();
+  CHECK_FALSE(probe_is_due(c.world, c.input.now));
+  c.wait(c.policy.probe_after_s);
+  CHECK(probe_is_due(c.world, c.input.now) ==
+        std::any_of(c.world.trials.begin(), c.world.trials.end(),
+                    [](const auto& entry) { return entry.second.state == State::planned; }));
+  c.trial(9, 1, "more").nodes = 2;
+  for (auto& [id, allocation] : c.world.allocations)
+    allocation.draining = true;  // so that the trial waits
+  CHECK(probe_is_due(c.world, c.input.now));
+  c.decide();
+  AllocationRow* probe = nullptr;
+  for (auto& [id, allocation] : c.world.allocations) {
+    if (!allocation.probe_of.empty()) probe = &allocation;
+  }
+  REQUIRE(probe != nullptr);
+  CHECK(probe->probe_of == "n2");
+  CHECK(probe->nodes == 1);
+  CHECK(c.state("n2") == NodeState::probation);
+  CHECK(orders_for(c.world, *probe).probe);
+  CHECK(orders_for(c.world, *probe).assign.empty());
+  // Nothing else is assigned to it, and it is made once.
+  const auto before = c.world.allocations.size();
+  c.decide();
+  CHECK(c.world.allocations.size() == before);
+  c.take_nodes(probe->id, {"n2"});
+  CHECK_FALSE(probe->draining);
+  c.say(probe->id, Ended{.attempt = probe_attempt(*probe), .outcome = Outcome::completed});
+  CHECK(c.state("n2") == NodeState::trusted);
+  CHECK(c.world.nodes.at("n2").evidence.empty());
+  CHECK(orders_for(c.world, *probe).drain);
+  c.gone(probe->id);
+  CHECK(c.state("n2") == NodeState::trusted);
+  REQUIRE(c.of_kind<EndProbe>().size() == 1);
+  CHECK(c.of_kind<EndProbe>()[0].passed);
+}
+
+TEST_CASE("a short run that fails doubles the time and one that nobody needs is put off") {
+  Cluster c;
+  NodeRow node{.node = "n2", .state = NodeState::probation};
+  c.world.nodes["n2"] = node;
+  AllocationRow probe{.id = 50, .sweep = 1, .probe_of = "n2"};
+  const Fold fold{c.world, c.input.now, c.changes};
+  end_probe(fold, c.policy, probe, false, "oom: no memory");
+  CHECK(c.state("n2") == NodeState::quarantined);
+  CHECK(c.world.nodes["n2"].reason == "the short run failed: oom: no memory");
+  CHECK(c.world.nodes["n2"].until ==
+        c.input.now + static_cast<Timestamp>(2 * c.policy.probe_after_s * 1e6));
+  c.world.nodes["n2"].state = NodeState::probation;
+  c.world.nodes["n2"].failed_probes = 30;
+  end_probe(fold, c.policy, probe, false, "again");
+  CHECK(c.world.nodes["n2"].until == c.input.now + 86400 * second);
+  c.world.nodes["n2"].state = NodeState::probation;
+  put_off_probe(fold, probe);
+  CHECK(c.state("n2") == NodeState::quarantined);
+  CHECK(c.world.nodes["n2"].until == c.input.now);
+}
+
+TEST_CASE("a refused job lets all nodes back in") {
+  Cluster c;
+  c.fail(1, 1, Outcome::node_failure, "n2");
+  c.gone(1);
+  c.decide();
+  REQUIRE(nodes_out(c.world).size() == 1);
+  fold_scheduler({c.world, c.input.now, c.changes},
+                 SubmitRefused{c.newest()->token, "Requested node configuration"});
+  CHECK(nodes_out(c.world).empty());
+}
+
+TEST_CASE("no more nodes are excluded than the policy allows and old evidence counts no more") {
+  Cluster c;
+  c.input.sweeps[1].policy.most_out = 2;
+  for (const char* node : {"n1", "n2", "n3", "n4"})
+    c.say(1, FoundOnNode{node, "dirty", "memory"});
+  c.decide();
+  CHECK(nodes_out(c.world).size() == 2);
+  Cluster old;
+  old.say(1, FoundOnNode{"n1", "dirty", "memory"});
+  old.wait(old.policy.remember_s + 1);
+  old.decide();
+  CHECK(nodes_out(old.world).empty());
+}
+
+TEST_CASE("this machine is never excluded for its agents but pauses its sweep when unwell") {
+  Case c;
+  c.trial(1, 1);
+  c.decide();
+  c.line(NodeSeen{std::string(local_node), "h", 1});
+  c.line(Started{1, "n"});
+  c.line(Ended{.attempt = 1,
+               .outcome = Outcome::node_failure,
+               .source = "agent",
+               .node = std::string(local_node)});
+  c.decide();
+  CHECK(c.world.sweeps[0].state == SweepState::active);
+  c.line(FoundOnNode{std::string(local_node), "dirty", "GPU 0 holds 512 MiB"});
+  c.decide();
+  CHECK(c.world.sweeps[0].state == SweepState::paused);
+  clear_node(c.fold(), c.world.nodes.at(std::string(local_node)), "me");
+  c.world.sweeps[0].state = SweepState::active;
+  c.decide();
+  CHECK(c.world.sweeps[0].state == SweepState::active);
+}
+
+TEST_CASE("a batch host that Slurm gave up is named by the job's first node") {
+  CHECK(first_node("n[1-4,7]") == "n1");
+  CHECK(first_node("n[01-04]") == "n01");
+  CHECK(first_node("n3") == "n3");
+  CHECK(first_node("a,b[1-2]") == "a");
+  CHECK(first_node("n[1-4]-ib,m7") == "n1-ib");
+  for (const char* none : {"", "(null)", "None assigned", "n[", "n[1-2"})
+    CHECK(first_node(none).empty());
+  Cluster c;
+  fold_scheduler({c.world, c.input.now, c.changes}, JobSeen{.token = c.job(1).token,
+                                                            .job_id = "7",
+                                                            .state = JobState::ended,
+                                                            .detail = "NODE_FAIL",
+                                                            .outcome = Outcome::node_failure,
+                                                            .nodes = "n[1-2]",
+                                                            .after_claim = true});
+  CHECK(c.world.nodes.at("n1").evidence.at(0).kind == "lost");
+}
+
+TEST_CASE("a marked result is measured again within the budget and then kept with its mark") {
+  Case c;
+  c.trial(1, 1);
+  c.decide();
+  const auto end_marked = [&](AttemptId id) {
+    RecordsSummary records;
+    records.result = AddMeasurement{};
+    records.result->mark = "implausible";
+    records.doubt = "MFU 152 %";
+    c.line(Ended{.attempt = id, .outcome = Outcome::completed}, records);
+  };
+  end_marked(1);
+  CHECK(c.world.trials[1].state == State::planned);
+  CHECK(c.world.trials[1].charged == 1);
+  c.decide();
+  end_marked(2);
+  CHECK(c.world.trials[1].state == State::ended);
+  CHECK(c.world.trials[1].outcome == Outcome::completed);
+  bool told = false;
+  for (const Change& change : c.changes) {
+    if (const auto* put = std::get_if<PutAttempt>(&change))
+      told = told || put->also == "implausible: MFU 152 %";
+  }
+  CHECK(told);
+}

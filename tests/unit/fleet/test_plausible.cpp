@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fleet/plausible.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+using namespace shardsweep;
+
+namespace {
+
+std::map<std::string, double, std::less<>> metrics() {
+  return {{"mfu", 0.41},      {"tokens_per_s_per_gpu", 9000}, {"train_step_ms", 812},
+          {"n_params", 1000}, {"tokens_per_step", 4096},      {"loss", 9.87}};
+}
+
+const Expected expected{
+    .n_params = 1000, .tokens_per_step = 4096, .losses = {9.86, 9.87, 9.871}};
+
+std::string why(const char* metric, double value) {
+  auto changed = metrics();
+  changed[metric] = value;
+  return why_implausible(changed, expected);
+}
+
+}  // namespace
+
+TEST_CASE("a result of another version than its trial's is not the trial's") {
+  CHECK(why_other_runner({"mine", "1.0"}, {"mine", "1.1"}) ==
+        "measured by mine 1.1, but the trial belongs to version 1.0; submit the sweep again");
+  CHECK(why_other_runner({"mine", "1.0"}, {"mine", "1.0"}).empty());
+  CHECK(why_other_runner({"mine", "unknown"}, {"mine", "1.1"}).empty());
+  CHECK(why_other_runner({"mine", "1.0"}, {"mine", "unknown"}).empty());
+  CHECK(why_other_runner({"mine", "1.0"}, {"mine", ""}).empty());
+  CHECK(why_other_runner({"wrapper", "1.0"}, {"shardbench", "0.3.0"}).empty());
+}
+
+TEST_CASE("a result that agrees with plan and peers is plausible") {
+  CHECK(why_implausible(metrics(), expected).empty());
+  CHECK(why_implausible({}, {}).empty());
+  CHECK(why_implausible(metrics(), {}).empty());
+}
+
+TEST_CASE("what is faster than the hardware or takes no time is implausible") {
+  // 152 % and 563 % were published, of GPUs that a table did not know.
+  CHECK(why("mfu", 1.52) == "MFU 152.0 %: faster than the hardware's peak");
+  CHECK(why("mfu", 1.0).empty());
+  CHECK(why("train_step_ms", 0) == "train_step_ms is 0");
+  CHECK(why("tokens_per_s_per_gpu", -1) == "tokens_per_s_per_gpu is -1");
+}
+
+TEST_CASE("another model or another batch than planned is implausible") {
+  CHECK(why("n_params", 1200) == "n_params is 1200, but the plan has 1000");
+  CHECK(why("tokens_per_step", 1024) == "tokens_per_step is 1024, but the plan has 4096");
+}
+
+TEST_CASE("a loss that two others contradict is implausible") {
+  CHECK(why("loss", 9.8).empty());
+  CHECK(why("loss", 7.5) ==
+        "the loss is 7.5, but 3 other layouts have 9.87 after the same train step");
+  CHECK(why("loss", std::nan("")) == "the loss is not a number");
+  Expected few = expected;
+  few.losses = {9.87};
+  auto changed = metrics();
+  changed["loss"] = 7.5;
+  CHECK(why_implausible(changed, few).empty());
+  // Where they disagree among themselves nobody can be called wrong.
+  few.losses = {9.87, 3.0, 12.0, 6.0};
+  CHECK(why_implausible(changed, few).empty());
+}

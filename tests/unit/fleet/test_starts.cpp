@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+// What allocations that start nothing come to, and what is remembered of each from look to
+// look.
+#include "fleet/allocation.hpp"
+#include "fleet/starts.hpp"
+#include "unit/world_case.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <ostream>
+#include <string>
+
+using namespace shardsweep;
+using namespace shardsweep::testing;
+
+namespace {
+
+struct Starts : Case {
+  Starts() {
+    world.sweeps[0].backend = "slurm";
+    input.sweeps[1].backend = "slurm";
+    policy.retry_failed_starts = 3;
+    policy.retry_failed_nodes = 4;
+  }
+  SweepRow& sweep() { return world.sweeps[0]; }
+  AllocationRow& made() {
+    trial(1, 1);
+    decide();
+    return allocation();
+  }
+  std::optional<std::string> count(const AllocationRow& row) {
+    return count_start(fold(), policy, row, "never started: WHY", "/a/log");
+  }
+};
+
+AllocationRow ended(std::optional<Outcome> outcome = std::nullopt) {
+  AllocationRow row;
+  row.sweep = 1;
+  row.state = State::ended;
+  row.end_outcome = outcome;
+  return row;
+}
+
+}  // namespace
+
+TEST_CASE("allocations that start nothing pause their sweep with the reason") {
+  Starts c;
+  CHECK_FALSE(c.count(ended()));
+  CHECK_FALSE(c.count(ended(Outcome::cancelled)));
+  CHECK(c.sweep().failed_starts == 2);
+  CHECK(c.count(ended()) ==
+        "paused: 3 allocations in a row failed, the last one never started: WHY (see /a/log)");
+  CHECK(c.sweep().state == SweepState::paused);
+  // A resumed sweep begins to count anew, also where it is a later daemon's.
+  CHECK(std::get<SetSweep>(c.changes[c.changes.size() - 2]) ==
+        SetSweep{1, SweepState::paused, 0, 0});
+  CHECK(std::get<AddEvent>(c.changes.back()).kind == "paused");
+}
+
+TEST_CASE("every failure is a row before the next one comes") {
+  Starts c;
+  (void)c.count(ended());
+  REQUIRE(c.changes.size() == 1);
+  CHECK(std::get<SetSweep>(c.changes[0]) == SetSweep{1, SweepState::active, 1, 0});
+}
+
+TEST_CASE("a node that takes an allocation with it is not a refusal") {
+  Starts c;
+  for (int i = 0; i < 3; ++i)
+    CHECK_FALSE(c.count(ended(i == 1 ? Outcome::preempted : Outcome::node_failure)));
+  CHECK(c.sweep().failed_starts == 0);
+  CHECK(c.sweep().state == SweepState::active);
+  SUBCASE("but it must end some time") {
+    CHECK(c.count(ended(Outcome::node_failure)));
+    CHECK(c.sweep().state == SweepState::paused);
+  }
+  SUBCASE("and refusals in between are counted on") {
+    (void)c.count(ended());
+    CHECK(c.sweep().failed_starts == 1);
+    CHECK(c.sweep().failed_nodes == 3);
+  }
+}
+
+TEST_CASE("an allocation that has started something begins the count anew") {
+  Starts c;
+  (void)c.count(ended());
+  (void)c.count(ended(Outcome::node_failure));
+  AllocationRow good = ended(Outcome::node_failure);
+  good.started = true;
+  (void)c.count(good);
+  CHECK(c.sweep().failed_starts == 0);
+  CHECK(c.sweep().failed_nodes == 0);
+  const std::size_t before = c.changes.size();
+  (void)c.count(good);
+  CHECK(c.changes.size() == before);
+}
+
+TEST_CASE("one that was released before it began says nothing") {
+  Starts c;
+  (void)c.count(ended());
+  AllocationRow released = ended(Outcome::cancelled);
+  released.draining = true;
+  (void)c.count(released);
+  CHECK(c.sweep().failed_starts == 1);
+  released.gave_back = true;
+  (void)c.count(released);
+  CHECK(c.sweep().failed_starts == 2);
+}
+
+TEST_CASE("hours that went by while it waited are no failure") {
+  AllocationRow waited = ended(Outcome::timeout);
+  waited.time_limit_s = 3600;
+  CHECK(judge_start(waited, World{}, noon) == Start::failed);
+  waited.deadline = noon + std::int64_t{3600} * 1'000'000;
+  CHECK(judge_start(waited, World{}, noon) == Start::unwanted);
+  CHECK(judge_start(waited, World{}, noon - std::int64_t{600} * 1'000'000) == Start::failed);
+  waited.claimed_at = noon;
+  CHECK(judge_start(waited, World{}, noon) == Start::failed);
+}
+
+TEST_CASE("a refusal of a job that excluded nodes does not count against the sweep") {
+  Starts c;
+  World world;
+  AllocationRow refused = ended();
+  refused.submission = Submission::refused;
+  refused.created_at = noon - 10;
+  CHECK(judge_start(refused, world, noon) == Start::failed);
+  // The first refusal of a wave lets all nodes back in; three more are on their way.
+  world.nodes["n1"] = {.node = "n1", .state = NodeState::trusted, .since = noon - 5};
+  CHECK(judge_start(refused, world, noon) == Start::failed_node);
+  // A job that was made after that asked for all nodes.
+  refused.created_at = noon;
+  CHECK(judge_start(refused, world, noon) == Start::failed);
+}
+
+TEST_CASE("what a lead does is remembered in its row") {
+  Starts c;
+  AllocationRow& row = c.made();
+  SUBCASE("that something has started") {
+    CHECK_FALSE(row.started);
+    c.line(Started{.attempt = 1});
+    CHECK(row.started);
+  }
+  SUBCASE("that it gave back what nobody had asked for") {
+    c.line(Revoked{1});
+    CHECK(row.gave_back);
+    CHECK(row.draining);
+  }
+  SUBCASE("and not what was asked back") {
+    c.sweep().state = SweepState::paused;
+    c.line(Revoked{1});
+    CHECK_FALSE(row.gave_back);
+  }
+  SUBCASE("nor what a lead gives back that was told to leave") {
+    row.draining = true;
+    c.line(Revoked{1});
+    CHECK_FALSE(row.gave_back);
+  }
+}
+
+TEST_CASE("a submission that is told to come back later says when") {
+  Starts c;
+  AllocationRow& row = c.made();
+  fold_scheduler(c.fold(), SubmitDeferred{row.token, "QOSMaxSubmitJobPerUserLimit"});
+  CHECK(row.submit_after == noon + 15'000'000);
+  CHECK(std::get<PutAllocation>(c.changes[c.changes.size() - 2]).row.submit_after ==
+        row.submit_after);
+  for (int i = 0; i < 9; ++i)
+    fold_scheduler(c.fold(), SubmitDeferred{row.token, "again"});
+  CHECK(row.submit_after == noon + 480'000'000);
+  fold_scheduler(c.fold(), SubmitAccepted{row.token, "7"});
+  CHECK(row.deferrals == 0);
+}
+
+TEST_CASE("a limit that may never pass is put off five times, then refused") {
+  Starts c;
+  AllocationRow& row = c.made();
+  const SubmitDeferred open{row.token, "job submit limit", false};
+  for (int i = 0; i < 5; ++i)
+    fold_scheduler(c.fold(), open);
+  CHECK(row.job_state != JobState::ended);
+  CHECK(row.detail == "job submit limit");
+  fold_scheduler(c.fold(), open);
+  CHECK(row.submission == Submission::refused);
+  CHECK(row.job_state == JobState::ended);
+  CHECK(row.end_reason == "put off 5 times: job submit limit");
+}
+
+TEST_CASE("an allocation whose programs did not start has started nothing") {
+  Starts c;
+  c.trial(1, 1);
+  c.trial(2, 2);
+  c.decide();
+  c.line(Started{.attempt = 1});
+  CHECK(c.allocation().started);
+  c.line(Ended{.attempt = 1, .outcome = Outcome::lost, .cause = "x", .start_error = 2});
+  CHECK_FALSE(c.allocation().started);
+  CHECK(c.world.trials[1].charged == 0);
+  CHECK(judge_start(c.allocation(), c.world, noon) == Start::failed);
+  c.line(Started{.attempt = 2});
+  c.end(2, Outcome::completed, true);
+  CHECK(judge_start(c.allocation(), c.world, noon) == Start::began);
+}
+
+TEST_CASE("what can't be read is lost without charge, whatever its lead said") {
+  Starts c;
+  c.trial(1, 1);
+  c.decide();
+  c.line(Started{.attempt = 1});
+  RecordsSummary unreadable;
+  unreadable.unreadable = "its folder can't be read: Permission denied";
+  c.changes.clear();
+  c.line(Ended{.attempt = 1, .outcome = Outcome::completed}, unreadable);
+  const auto& put = std::get<PutAttempt>(c.changes.front());
+  CHECK(put.outcome == Outcome::lost);
+  CHECK(put.cause == unreadable.unreadable);
+  CHECK(c.world.trials[1].charged == 0);
+}
+
+TEST_CASE("what a look has missed is remembered until it is found") {
+  Starts c;
+  AllocationRow& row = c.made();
+  fold_scheduler(c.fold(), JobMissed{row.token, Missing::job});
+  CHECK(row.missing == Missing::job);
+  CHECK(row.missing_since == noon);
+  const std::size_t before = c.changes.size();
+  fold_scheduler({c.world, noon + 5, c.changes}, JobMissed{row.token, Missing::job});
+  CHECK(row.missing_since == noon);
+  CHECK(c.changes.size() == before);
+  SUBCASE("by a look") {
+    fold_scheduler(c.fold(), JobSeen{.token = row.token, .job_id = "7"});
+  }
+  SUBCASE("or by the answer to a submission") {
+    fold_scheduler(c.fold(), SubmitAccepted{row.token, "7"});
+  }
+  SUBCASE("or until it is given up") {
+    fold_scheduler(c.fold(), JobNotSeen{row.token});
+  }
+  CHECK(row.missing == Missing::nothing);
+}
+
+TEST_CASE("since when a job runs is remembered while it does") {
+  Starts c;
+  AllocationRow& row = c.made();
+  const auto seen = [&](JobState state, Timestamp at) {
+    fold_scheduler({c.world, at, c.changes},
+                   JobSeen{.token = row.token, .job_id = "7", .state = state, .detail = "W"});
+  };
+  seen(JobState::pending, noon);
+  CHECK(row.running_since == 0);
+  seen(JobState::running, noon + 1);
+  seen(JobState::running, noon + 2);
+  CHECK(row.running_since == noon + 1);
+  seen(JobState::pending, noon + 3);
+  CHECK(row.running_since == 0);
+}

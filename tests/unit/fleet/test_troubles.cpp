@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fleet/troubles.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace shardsweep;
+
+namespace {
+
+constexpr Timestamp second = 1'000'000;
+
+World with_allocation(AllocationRow row) {
+  World world;
+  world.sweeps.push_back({.id = 1, .name = "small"});
+  row.id = 7;
+  row.sweep = 1;
+  row.created_at = 100 * second;
+  world.allocations.emplace(row.id, row);
+  return world;
+}
+
+}  // namespace
+
+TEST_CASE("a trouble keeps its beginning, and its last words") {
+  Troubles troubles;
+  troubles.raise(TroubleKind::database, "/db", "locked", 1 * second);
+  troubles.raise(TroubleKind::database, "/db", "still locked", 9 * second);
+  REQUIRE(troubles.all().size() == 1);
+  CHECK(troubles.all().front().since == 1 * second);
+  CHECK(troubles.all().front().detail == "still locked");
+  CHECK(troubles.all().front().times == 2);
+  troubles.clear(TroubleKind::database, "/db");
+  CHECK(troubles.all().empty());
+}
+
+TEST_CASE("a full disk that becomes read-only is one trouble, not two") {
+  Troubles troubles;
+  troubles.set_storage("/home", StorageFault{StorageProblem::full, "No space left"}, second);
+  CHECK(troubles.storage_fails());
+  troubles.set_storage("/home", StorageFault{StorageProblem::full, "No space left"},
+                       5 * second);
+  CHECK(troubles.all().front().since == second);
+  troubles.set_storage("/home", StorageFault{StorageProblem::read_only, "Read-only"},
+                       6 * second);
+  REQUIRE(troubles.all().size() == 1);
+  CHECK(troubles.all().front().kind == TroubleKind::read_only);
+  troubles.set_storage("/home", std::nullopt, 7 * second);
+  CHECK_FALSE(troubles.storage_fails());
+}
+
+TEST_CASE("one look without an answer is not told, a silence of seconds is") {
+  Troubles troubles;
+  troubles.raise(TroubleKind::scheduler, "slurm", "no answer", 10 * second);
+  CHECK(troubles.shown(11 * second).empty());
+  CHECK(troubles.shown(14 * second).size() == 1);
+}
+
+TEST_CASE("submissions that are put off are told with their reason and number") {
+  AllocationRow row;
+  row.deferrals = 3;
+  row.detail = "QOSMaxSubmitJobPerUserLimit";
+  auto all = submission_troubles(with_allocation(row));
+  REQUIRE(all.size() == 1);
+  CHECK(all.front() == Trouble{TroubleKind::deferred, "small", "QOSMaxSubmitJobPerUserLimit",
+                               100 * second, 3, 1});
+  row.submission = Submission::accepted;
+  CHECK(submission_troubles(with_allocation(row)).empty());
+  row.submission = Submission::unknown;
+  CHECK(submission_troubles(with_allocation(row)).front().kind == TroubleKind::unanswered);
+  row.draining = true;
+  CHECK(submission_troubles(with_allocation(row)).empty());
+}
+
+TEST_CASE("a refusal is told until its sweep pauses, which tells the reason itself") {
+  Troubles troubles;
+  World world = with_allocation({});
+  troubles.raise(TroubleKind::refused, "small", "Invalid account", second);
+  troubles.set_submissions(world);
+  CHECK(troubles.all().size() == 1);
+  world.sweeps.front().state = SweepState::paused;
+  troubles.set_submissions(world);
+  CHECK(troubles.all().empty());
+}

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/feasibility.hpp"
+#include "unit/sweep_fixture.hpp"
+
+#include <doctest/doctest.h>
+
+#include <functional>
+#include <string>
+
+using namespace shardsweep;
+using namespace shardsweep::testing;
+
+namespace {
+
+class FunctionFilter : public PointFilter {
+ public:
+  explicit FunctionFilter(std::function<int(const Point&)> match) : match_(std::move(match)) {}
+  int first_match(const Point& point) override { return match_(point); }
+
+ private:
+  std::function<int(const Point&)> match_;
+};
+
+// A whole node, dp 8, batch 64: feasible.
+GridPoint good() {
+  GridPoint at;
+  at.point.nodes = 1;
+  at.point.gpus = 8;
+  at.point.seq_len = 1024;
+  at.point.layout.dp = 8;
+  at.point.layout.grad_accum = 8;
+  return at;
+}
+
+SweepSpec sweep_64() {
+  auto sweep = sweep_of(small_model(), {});
+  sweep.global_batch_samples = 64;
+  return sweep;
+}
+
+std::string verdict(const SweepSpec& sweep, const GridPoint& at,
+                    const Capabilities& runner = any_runner()) {
+  const auto found = Judge(sweep, runner, nullptr, nullptr).judge(at);
+  if (found.feasible) {
+    CHECK(found.constraint.empty());
+    return "feasible";
+  }
+  return found.constraint + ": " + found.why;
+}
+
+GridPoint changed(const std::function<void(Point&)>& change) {
+  auto at = good();
+  change(at.point);
+  return at;
+}
+
+// Layout dp x tp x pp on its own world, batch 64 filled.
+GridPoint laid_out(std::int32_t dp, std::int32_t tp, std::int32_t pp) {
+  return changed([&](Point& point) {
+    point.nodes = dp * tp * pp / 8;
+    point.gpus = dp * tp * pp;
+    point.layout.dp = dp;
+    point.layout.tp = tp;
+    point.layout.pp = pp;
+    point.layout.grad_accum = 64 / dp;
+  });
+}
+
+}  // namespace
+
+TEST_CASE("a layout that breaks nothing is feasible") {
+  CHECK(verdict(sweep_64(), good()) == "feasible");
+  CHECK(verdict(sweep_64(), laid_out(2, 4, 2)) == "feasible");
+}
+
+TEST_CASE("a tp beyond the GPUs of a node is slow and not infeasible") {
+  auto sweep = sweep_64();
+  sweep.models[0].heads = 16;
+  sweep.models[0].kv_heads = 16;
+  CHECK(verdict(sweep, laid_out(1, 16, 1)) == "feasible");
+}
+
+TEST_CASE("each broken constraint is named with its numbers") {
+  const auto sweep = sweep_64();
+  CHECK(verdict(sweep, changed([](Point& p) { p.nodes = 0, p.gpus = 16; })) ==
+        "gpus: gpus 16 is more than the 8 of one node of h100-8x; use 'nodes' for "
+        "more");
+  CHECK(verdict(sweep, changed([](Point& p) { p.nodes = 2; })) ==
+        "gpus: 2 nodes with 8 GPUs each are 16 GPUs, but gpus is 8");
+  CHECK(verdict(sweep, changed([](Point& p) { p.layout.dp = 4; })) ==
+        "world: dp 4 x tp 1 x pp 1 = 4 ranks, but the world has 8 GPUs");
+  auto gap = changed([](Point& p) { p.layout.tp = 3, p.layout.dp = 0; });
+  gap.gap = Gap::dp;
+  CHECK(verdict(sweep, gap) == "world: 8 GPUs cannot be divided by tp 3 x pp 1 = 3");
+  CHECK(verdict(sweep, changed([](Point& p) { p.layout.grad_accum = 7; })) ==
+        "batch: dp 8 x micro_batch 1 x grad_accum 7 = 56 samples, but the global batch is 64");
+  gap = changed([](Point& p) { p.layout.micro_batch = 3, p.layout.grad_accum = 0; });
+  gap.gap = Gap::grad_accum;
+  CHECK(verdict(sweep, gap) ==
+        "batch: a global batch of 64 samples is not a multiple of dp 8 x micro_batch 3 = 24");
+  CHECK(verdict(sweep, laid_out(1, 16, 1)) ==
+        "heads: tp 16 does not divide the 8 heads of small");
+  CHECK(verdict(sweep, laid_out(1, 8, 1)) ==
+        "kv_heads: tp 8 does not divide the 4 kv heads of small");
+  CHECK(verdict(sweep, laid_out(1, 1, 16)) ==
+        "layers: pp 16 is more than the 8 layers of small");
+  CHECK(verdict(sweep, changed([](Point& p) { p.layout.sequence_parallel = true; })) ==
+        "sequence_parallel: sequence parallelism needs tp above 1");
+  auto odd = laid_out(2, 4, 1);
+  odd.point.layout.sequence_parallel = true;
+  odd.point.seq_len = 1022;
+  CHECK(verdict(sweep, odd) ==
+        "sequence_parallel: sequence parallelism needs tp 4 to divide seq_len 1022");
+}
+
+TEST_CASE("a batch in tokens that seq_len does not divide is named") {
+  auto sweep = sweep_64();
+  sweep.global_batch_samples.reset();
+  sweep.global_batch_tokens = 1048576;
+  auto at = changed([](Point& p) { p.seq_len = 3000; });
+  at.gap = Gap::samples;
+  CHECK(verdict(sweep, at) ==
+        "batch: a global batch of 1,048,576 tokens is not a multiple of seq_len 3000");
+}
+
+TEST_CASE("shardbench's own rules hold for shardbench alone") {
+  auto sweep = sweep_64();
+  auto shallow = laid_out(32, 1, 4);
+  CHECK(verdict(sweep, shallow) ==
+        "grad_accum: grad_accum 2 is less than pp - 1 = 3; the pipeline never fills");
+  auto alone = laid_out(1, 4, 2);
+  alone.point.layout.zero = 2;
+  CHECK(verdict(sweep, alone) == "zero: ZeRO stage 2 needs dp above 1");
+  sweep.runner.name = "nanotron";
+  CHECK(verdict(sweep, shallow) == "feasible");
+  CHECK(verdict(sweep, alone) == "feasible");
+}
+
+TEST_CASE("replicas divide dp and shardbench needs shards to copy") {
+  auto sweep = sweep_64();
+  const auto replicated = [](std::int32_t copies, std::int32_t zero) {
+    return changed([&](Point& p) { p.layout.dp_replicate = copies, p.layout.zero = zero; });
+  };
+  for (const std::int32_t zero : {1, 2, 3})
+    CHECK(verdict(sweep, replicated(2, zero)) == "feasible");
+  CHECK(verdict(sweep, replicated(3, 1)) ==
+        "dp_replicate: dp_replicate 3 does not divide dp 8");
+  CHECK(verdict(sweep, replicated(16, 1)) ==
+        "dp_replicate: dp_replicate 16 does not divide dp 8");
+  CHECK(verdict(sweep, replicated(2, 0)) ==
+        "dp_replicate: dp_replicate 2 needs ZeRO 1 to 3, but zero is 0");
+  CHECK(verdict(sweep, replicated(8, 1)) ==
+        "dp_replicate: dp_replicate 8 of dp 8 leaves one rank per set of shards");
+  sweep.runner.name = "torchtitan";
+  CHECK(verdict(sweep, replicated(8, 0)) == "feasible");
+  CHECK(verdict(sweep, replicated(3, 0)) ==
+        "dp_replicate: dp_replicate 3 does not divide dp 8");
+}
+
+TEST_CASE("limits.max_nodes leaves larger worlds out") {
+  auto sweep = sweep_64();
+  sweep.policy.max_nodes = 1;
+  CHECK(verdict(sweep, laid_out(16, 1, 1)) ==
+        "max_nodes: 2 nodes are more than limits.max_nodes, 1");
+}
+
+TEST_CASE("what the runner cannot do is infeasible with the runner's reason") {
+  auto runner = any_runner();
+  runner.dtypes = {"fp32", "fp64"};
+  runner.max = {{"tp", 1}, {"dp", std::nullopt}, {"unknown", 1}};
+  runner.allowed = {{"recompute", {"none"}}, {"schedule", {"1f1b"}}};
+  const auto fp32 = [](const std::function<void(Point&)>& change) {
+    return changed([&](Point& point) {
+      point.dtype = Dtype::fp32;
+      change(point);
+    });
+  };
+  CHECK(verdict(sweep_64(), fp32([](Point&) {}), runner) == "feasible");
+  CHECK(verdict(sweep_64(), good(), runner) ==
+        "runner:dtype: shardbench-cuda 1.0 runs dtype fp32, fp64; this point has bf16");
+  CHECK(verdict(sweep_64(), fp32([](Point& p) {
+                  p.layout.tp = 2, p.layout.dp = 4, p.layout.grad_accum = 16;
+                }),
+                runner) == "runner:tp: shardbench-cuda 1.0 runs tp up to 1; this point has 2");
+  CHECK(verdict(sweep_64(), fp32([](Point& p) { p.layout.recompute = Recompute::full; }),
+                runner) ==
+        "runner:recompute: shardbench-cuda 1.0 runs recompute none; this point has full");
+}
+
+TEST_CASE("the runner's rules come before the excludes and those before memory") {
+  auto sweep = sweep_64();
+  sweep.cluster.memory_bytes = 1;
+  sweep.excludes = {{"a", "", {}}, {"b", "too slow", {}}};
+  auto runner = any_runner();
+  runner.rules = {{"runner:tp", "tp > hosts", "no TP over sockets"}};
+  int rule = 0;
+  int exclude = 0;
+  FunctionFilter rules([&](const Point&) { return rule; });
+  FunctionFilter excludes([&](const Point&) { return exclude; });
+  Judge judge(sweep, runner, &excludes, &rules);
+  CHECK(judge.judge(good()).constraint == "runner:tp");
+  CHECK(judge.judge(good()).why == "no TP over sockets");
+  CHECK(judge.asked_excludes() == 0);
+  rule = -1;
+  CHECK(judge.judge(good()).why == "excluded where a");
+  exclude = 1;
+  CHECK(judge.judge(good()).why == "too slow (excluded where b)");
+  exclude = -1;
+  CHECK(judge.judge(good()).constraint == "memory");
+  CHECK(judge.asked_excludes() == 3);
+  CHECK(judge.removed() == std::vector<std::int64_t>{1, 1});
+}
+
+TEST_CASE("memory leaves a point out only where the optimistic bound does not fit") {
+  auto sweep = sweep_of(llama3_8b(), {});
+  auto at = good();
+  at.point.seq_len = 8192;
+  CHECK(verdict(sweep, at) ==
+        "memory: needs at least 153.7 GiB per GPU (weights 15.0 GiB, gradients 15.0 GiB, "
+        "optimizer 89.7 GiB, activations 34.0 GiB), and h100-8x has 80.0 GiB");
+  sweep.cluster.memory_bytes = 0;  // unknown
+  CHECK(verdict(sweep, at) == "feasible");
+}

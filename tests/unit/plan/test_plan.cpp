@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/plan.hpp"
+#include "predict/time_model.hpp"
+#include "sweep/identity.hpp"
+#include "unit/sweep_fixture.hpp"
+
+#include <doctest/doctest.h>
+
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+
+using namespace shardsweep;
+using namespace shardsweep::testing;
+
+namespace {
+
+class FunctionFilter : public PointFilter {
+ public:
+  explicit FunctionFilter(std::function<int(const Point&)> match) : match_(std::move(match)) {}
+  int first_match(const Point& point) override { return match_(point); }
+  std::optional<Fault> failure() const override { return failure_; }
+  void fail(std::string what) { failure_ = Fault{FaultKind::invalid_input, std::move(what)}; }
+
+ private:
+  std::function<int(const Point&)> match_;
+  std::optional<Fault> failure_;
+};
+
+SweepSpec playground() {
+  auto sweep =
+      sweep_of(llama3_8b(),
+               {values("nodes", {1, 2, 4}), values("tp", {1, 2, 3, 8}), values("pp", {1, 2, 4}),
+                values("micro_batch", {4, 1, 2}), values("zero", {0, 1, 3}),
+                values("recompute", {0, 1, 2}), automatic("dp"), automatic("grad_accum")},
+               {values("seq_len", {4096})});
+  sweep.models.push_back(small_model());
+  sweep.axes.push_back(values("model", {0, 1}));
+  sweep.global_batch_tokens = 1 << 20;
+  sweep.measure.repeats = 2;
+  sweep.vars = {{"nvls", {"0", "1"}}};
+  return sweep;
+}
+
+Plan plan_of(const SweepSpec& sweep, PointFilter* excludes = nullptr) {
+  auto plan = make_plan(sweep, any_runner(), excludes, nullptr);
+  REQUIRE(plan);
+  return *plan;
+}
+
+}  // namespace
+
+TEST_CASE("every point is a trial or left out with a named constraint and a sentence") {
+  const auto plan = plan_of(playground());
+  CHECK(plan.points == 3 * 4 * 3 * 3 * 3 * 3 * 2 * 2 * 2);
+  CHECK(plan.points == static_cast<std::int64_t>(plan.trials.size() + plan.left_out.size()));
+  CHECK(plan.trials.size() > 1000);
+  std::map<std::string, std::int64_t, std::less<>> counted;
+  for (const auto& left : plan.left_out) {
+    CHECK_FALSE(left.verdict.feasible);
+    CHECK_FALSE(left.verdict.why.empty());
+    ++counted[left.verdict.constraint];
+  }
+  CHECK(counted == plan.left_out_by_constraint);
+  for (const auto& [constraint, count] : counted) {
+    CHECK_FALSE(constraint.empty());
+    REQUIRE(plan.examples.count(constraint) == 1);
+    CHECK(plan.examples.at(constraint).verdict.constraint == constraint);
+  }
+  CHECK(counted.count("memory") == 1);
+  CHECK(counted.count("world") == 1);
+}
+
+TEST_CASE("a lane is a lane key and ascends in micro_batch") {
+  const auto sweep = playground();
+  const auto plan = plan_of(sweep);
+  const Identifier identifier(sweep, any_runner());
+  std::set<std::string> keys;
+  for (std::size_t i = 0; i < plan.trials.size(); ++i) {
+    const auto& trial = plan.trials[i];
+    const auto key = identifier.lane_key(trial.point);
+    if (i == 0 || trial.lane != plan.trials[i - 1].lane) {
+      CHECK(keys.insert(key).second);
+      CHECK(trial.lane == static_cast<std::int32_t>(keys.size()) - 1);
+      continue;
+    }
+    const auto& before = plan.trials[i - 1].point;
+    CHECK(key == identifier.lane_key(before));
+    const auto order = [](const Point& point) {
+      return std::pair(point.layout.micro_batch, point.repeat);
+    };
+    CHECK(order(before) < order(trial.point));
+  }
+}
+
+TEST_CASE("lanes go by nodes and then by their best trial") {
+  const auto plan = plan_of(playground());
+  std::map<std::int32_t, double> best;
+  for (const auto& trial : plan.trials)
+    best[trial.lane] = std::max(best[trial.lane], trial.prediction.tokens_per_s_per_gpu);
+  for (std::size_t i = 1; i < plan.trials.size(); ++i) {
+    const auto& before = plan.trials[i - 1];
+    const auto& trial = plan.trials[i];
+    CHECK(before.point.nodes <= trial.point.nodes);
+    if (before.point.nodes == trial.point.nodes) CHECK(best[before.lane] >= best[trial.lane]);
+  }
+}
+
+TEST_CASE("a plan depends on its input alone and slugs and identities are unique in it") {
+  const auto sweep = playground();
+  const auto plan = plan_of(sweep);
+  const auto again = plan_of(sweep);
+  REQUIRE(plan.trials.size() == again.trials.size());
+  const Identifier identifier(sweep, any_runner());
+  std::set<std::string> slugs;
+  std::set<std::string> identities;
+  for (std::size_t i = 0; i < plan.trials.size(); ++i) {
+    CHECK(plan.trials[i].point == again.trials[i].point);
+    CHECK(slugs.insert(identifier.slug(plan.trials[i].point)).second);
+    CHECK(identities.insert(identifier.identity(plan.trials[i].point)).second);
+  }
+}
+
+TEST_CASE("GPU-hours are the attempts' times on the GPUs they hold") {
+  const auto sweep = playground();
+  const auto plan = plan_of(sweep);
+  double seconds = 0;
+  for (const auto& trial : plan.trials)
+    seconds += trial.prediction.attempt_s * trial.point.nodes * 8;
+  CHECK(plan.gpu_hours == doctest::Approx(seconds / 3600));
+}
+
+TEST_CASE("stored points left out are bounded and counted all the same") {
+  auto sweep = playground();
+  const auto whole = plan_of(sweep);
+  sweep.policy.max_stored_left_out = 10;
+  const auto plan = plan_of(sweep);
+  CHECK(plan.left_out.size() == 10);
+  CHECK(plan.left_out_by_constraint == whole.left_out_by_constraint);
+  CHECK(plan.examples.size() == whole.examples.size());
+}
+
+TEST_CASE("excludes that remove nothing or everything are warned of") {
+  auto sweep = playground();
+  sweep.vars = {};
+  CHECK(plan_of(sweep).warnings.empty());
+  sweep.excludes = {{"tp > 64", "", {}}, {"nodes = 4", "", {}}};
+  FunctionFilter some([](const Point& point) { return point.nodes == 4 ? 1 : -1; });
+  const auto one = plan_of(sweep, &some);
+  REQUIRE(one.warnings.size() == 1);
+  CHECK(one.warnings[0].find("exclude 'tp > 64' matched none of the ") == 0);
+
+  FunctionFilter all([](const Point&) { return 1; });
+  const auto none = plan_of(sweep, &all);
+  REQUIRE(none.warnings.size() == 3);
+  CHECK(none.warnings[1].find("exclude 'nodes = 4' matched all ") == 0);
+  CHECK(none.warnings[2] == "None of the 3,888 points can run.");
+  FunctionFilter both([](const Point& point) { return point.nodes == 4 ? 1 : 0; });
+  CHECK(plan_of(sweep, &both).warnings[0].find("the exclude rules together matched all ") == 0);
+}
+
+TEST_CASE("vars and a budget that is too small are warned of") {
+  auto sweep = playground();
+  sweep.policy.max_gpu_hours = 1;
+  const auto plan = plan_of(sweep);
+  REQUIRE(plan.warnings.size() == 2);
+  CHECK(plan.warnings[0] == "Predictions ignore the variable nvls.");
+  CHECK(plan.warnings[1].find("limits.max_gpu_hours is 1. ") != std::string::npos);
+}
+
+TEST_CASE("an expression that fails while it is evaluated is a fault") {
+  FunctionFilter broken([](const Point&) { return -1; });
+  broken.fail("exclude 'abs(x)': integer overflow");
+  const auto plan = make_plan(playground(), any_runner(), &broken, nullptr);
+  REQUIRE_FALSE(plan);
+  CHECK(plan.error().what == "exclude 'abs(x)': integer overflow");
+}
+
+TEST_CASE("a sweep of hand-picked points alone is planned") {
+  auto sweep = sweep_of(small_model(), {automatic("dp")});
+  sweep.points = {{{values("nodes", {1}), values("tp", {4})}, {}, {}}};
+  const auto plan = plan_of(sweep);
+  REQUIRE(plan.trials.size() == 1);
+  CHECK(plan.trials[0].point.layout.dp == 2);
+}

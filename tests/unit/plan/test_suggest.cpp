@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/suggest.hpp"
+#include "unit/sweep_fixture.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <ostream>
+#include <set>
+#include <string>
+#include <tuple>
+
+using namespace shardsweep;
+using namespace shardsweep::testing;
+
+namespace {
+
+SuggestRequest request(std::int32_t nodes, std::int64_t tokens) {
+  SuggestRequest request;
+  request.model = llama3_8b();
+  request.cluster = h100();
+  request.family = *find_family("shardbench");
+  request.nodes = nodes;
+  request.gpus = nodes * 8;
+  request.seq_len = 4096;
+  request.global_batch_tokens = tokens;
+  return request;
+}
+
+Suggestion suggested(const SuggestRequest& request) {
+  auto suggestion = suggest(request);
+  REQUIRE(suggestion);
+  return *std::move(suggestion);
+}
+
+bool says(const std::vector<std::string>& lines, std::string_view text) {
+  return std::any_of(lines.begin(), lines.end(), [&](const std::string& line) {
+    return line.find(text) != std::string::npos;
+  });
+}
+
+const RuleCheck& check_of(const Suggestion& suggestion, std::string_view word) {
+  return *std::find_if(
+      suggestion.checks.begin(), suggestion.checks.end(),
+      [&](const RuleCheck& check) { return check.rule.find(word) != std::string::npos; });
+}
+
+}  // namespace
+
+TEST_CASE("what is suggested fits and reaches the batch and is fastest first") {
+  const auto suggestion = suggested(request(2, 4 << 20));
+  CHECK(suggestion.parameters == 8030261248);
+  REQUIRE(suggestion.layouts.size() == 5);
+  std::set<std::tuple<int, int, int>> degrees;
+  double before = 1e30;
+  for (const auto& layout : suggestion.layouts) {
+    const auto& is = layout.point.layout;
+    CHECK(is.world() == 16);
+    CHECK(is.global_batch() == 1024);
+    CHECK(layout.guess.memory.fit == Fit::fits);
+    CHECK(layout.tokens_per_s_per_gpu > 0);
+    CHECK(layout.tokens_per_s_per_gpu <= before);
+    CHECK(layout.mfu > 0.1);
+    CHECK(layout.mfu < 1);
+    CHECK_FALSE(layout.limit.empty());
+    before = layout.tokens_per_s_per_gpu;
+    degrees.emplace(is.dp, is.tp, is.pp);
+  }
+  CHECK(degrees.size() == 5);
+  CHECK(suggestion.layouts_fitting < suggestion.layouts_judged);
+}
+
+TEST_CASE("the first step says with numbers what fits") {
+  const auto suggestion = suggested(request(1, 1 << 20));
+  CHECK(says(suggestion.memory, "One sample on one GPU needs "));
+  CHECK(says(suggestion.memory, "A GPU of h100-8x has 80.0 GiB: it does not fit."));
+  CHECK(says(suggestion.memory, "With ZeRO 3, the smallest tp × pp that fits is 1: "));
+  auto small = request(1, 1 << 20);
+  small.model = small_model();
+  CHECK(says(suggested(small).memory, "it fits"));
+}
+
+TEST_CASE("the second step says where samples are fewer than GPUs") {
+  const auto suggestion = suggested(request(4, 32'768));
+  CHECK(says(suggestion.batch, "32,768 tokens are 8 samples of 4,096 tokens"));
+  CHECK(says(suggestion.batch,
+             "There are fewer samples than GPUs (32). At least 4 GPUs must share a sample by "
+             "tp or pp."));
+  for (const auto& layout : suggestion.layouts)
+    CHECK(layout.point.layout.dp <= 8);
+}
+
+TEST_CASE("rules of thumb are held against the first layout and name their source") {
+  const auto small = suggested(request(1, 1 << 20));
+  CHECK_FALSE(check_of(small, "4 to 60 million").holds);
+  CHECK(check_of(small, "4 to 60 million").why == "it has 1,048,576");
+  CHECK(check_of(small, "inside a node").holds);
+  const auto good = suggested(request(2, 4 << 20));
+  CHECK(check_of(good, "4 to 60 million").holds);
+  for (const auto& check : good.checks)
+    CHECK(check.source.find("Ultra-Scale Playbook, ") == 0);
+}
+
+TEST_CASE("where nothing fits it says so and suggests nothing") {
+  auto huge = request(1, 1 << 20);
+  huge.model.layers = 126;
+  huge.model.hidden = 16384;
+  huge.model.heads = 128;
+  huge.model.ffn = 53248;
+  const auto suggestion = suggested(huge);
+  CHECK(suggestion.layouts.empty());
+  CHECK(says(suggestion.memory, "Nothing fits. Use more GPUs"));
+}
+
+TEST_CASE("a batch that is no whole number of samples names those that are") {
+  const auto refused = suggest(request(1, 1'000'000));
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().kind == FaultKind::invalid_input);
+  CHECK(refused.error().what ==
+        "a global batch of 1,000,000 tokens is not a multiple of seq_len 4096; use 999,424 or "
+        "1,003,520");
+}

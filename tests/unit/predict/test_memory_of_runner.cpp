@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// The planner's formulas against the runner itself: what its meta device counts, and what it
+// refuses, for every way to shard.
+#include "meta_run.hpp"
+#include "plan/feasibility.hpp"
+#include "predict/memory.hpp"
+#include "rules.hpp"
+#include "unit/sweep_fixture.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+using namespace shardsweep;
+using namespace shardsweep::testing;
+using shardbench::i64;
+
+namespace {
+
+Point point_of(std::int32_t dp, std::int32_t copies, std::int32_t zero) {
+  Point point;
+  point.nodes = 0;
+  point.gpus = dp;
+  point.seq_len = 32;
+  point.dtype = Dtype::bf16;
+  point.layout.dp = dp;
+  point.layout.dp_replicate = copies;
+  point.layout.zero = zero;
+  return point;
+}
+
+shardbench::Options options_of(const ModelSpec& model, const Point& point) {
+  shardbench::Options options;
+  options.device = "meta";
+  options.dtype = shardbench::Dtype::bf16;
+  options.model = {model.layers,   model.hidden, model.ffn,    model.heads,
+                   model.kv_heads, model.vocab,  point.seq_len};
+  options.layout.dp = point.layout.dp;
+  options.layout.tp = point.layout.tp;
+  options.layout.dp_replicate = point.layout.dp_replicate;
+  options.layout.zero = point.layout.zero;
+  return options;
+}
+
+i64 counted(const shardbench::RankCost& cost, shardbench::MemoryClass which) {
+  return cost.peak_by_class[static_cast<std::size_t>(which)];
+}
+
+i64 estimated(const MemoryEstimate& estimate, MemoryClass which) {
+  return estimate.bytes[static_cast<std::size_t>(which)];
+}
+
+/// Bytes of the two largest units that the runner may hold whole beside its shards.
+i64 two_units(const ModelSpec& model, i64 element) {
+  const i64 head = model.vocab * model.hidden + model.hidden;
+  const i64 kv = model.kv_heads * (model.hidden / model.heads);
+  const i64 layer =
+      2 * model.hidden * (model.hidden + kv) + 3 * model.hidden * model.ffn + 2 * model.hidden;
+  return 2 * element * std::max(head, layer);
+}
+
+}  // namespace
+
+TEST_CASE("what the planner says of sharded state is what the meta device counts") {
+  const auto model = small_model();
+  for (const std::int32_t dp : {2, 4, 8}) {
+    for (std::int32_t copies = 1; copies < dp; copies *= 2) {
+      for (const std::int32_t zero : {1, 2, 3}) {
+        CAPTURE(dp);
+        CAPTURE(copies);
+        CAPTURE(zero);
+        const auto point = point_of(dp, copies, zero);
+        const auto estimate = estimate_memory(model, point, shardbench_cuda_memory());
+        const auto cost = shardbench::cost_of_rank(options_of(model, point), 0);
+        const i64 optimizer = estimated(estimate, MemoryClass::optimizer);
+        const i64 gradients = estimated(estimate, MemoryClass::gradients);
+        const i64 weights = estimated(estimate, MemoryClass::weights);
+        CHECK(counted(cost, shardbench::MemoryClass::optimizer) == optimizer);
+        // What is whole for a moment comes on top: the runner calls it by the class of what it
+        // is, the planner counts it apart, or not.
+        const i64 gradients_whole = zero >= 2 ? two_units(model, 4) : 0;
+        const i64 weights_whole = zero == 3 ? two_units(model, 2) : 0;
+        CHECK(counted(cost, shardbench::MemoryClass::gradients) >= gradients);
+        CHECK(counted(cost, shardbench::MemoryClass::gradients) <= gradients + gradients_whole);
+        CHECK(counted(cost, shardbench::MemoryClass::parameters) >= weights);
+        CHECK(counted(cost, shardbench::MemoryClass::parameters) <= weights + weights_whole);
+      }
+    }
+  }
+}
+
+TEST_CASE("the memory of a layout on a CPU is what the meta device counts") {
+  ModelSpec mini{.name = "mini",
+                 .layers = 4,
+                 .hidden = 128,
+                 .ffn = 352,
+                 .heads = 8,
+                 .kv_heads = 4,
+                 .vocab = 512};
+  struct Degrees {
+    std::int32_t dp, tp, pp, zero;
+  };
+  constexpr std::array<Degrees, 7> all{{{1, 1, 1, 0},
+                                        {2, 1, 1, 0},
+                                        {2, 1, 1, 1},
+                                        {4, 1, 1, 0},
+                                        {1, 2, 1, 0},
+                                        {1, 1, 2, 0},
+                                        {1, 2, 2, 0}}};
+  for (const auto& degrees : all) {
+    for (const std::int32_t micro_batch : {1, 4, 16}) {
+      for (const auto recompute : {Recompute::none, Recompute::full}) {
+        auto point = point_of(degrees.dp, 1, degrees.zero);
+        point.dtype = Dtype::fp32;
+        point.layout.tp = degrees.tp;
+        point.layout.pp = degrees.pp;
+        point.layout.micro_batch = micro_batch;
+        point.layout.grad_accum = 4;
+        point.layout.recompute = recompute;
+        auto options = options_of(mini, point);
+        options.dtype = shardbench::Dtype::fp32;
+        options.layout.pp = degrees.pp;
+        options.layout.micro_batch = micro_batch;
+        options.layout.grad_accum = 4;
+        options.layout.recompute = recompute == Recompute::full ? shardbench::Recompute::full
+                                                                : shardbench::Recompute::none;
+        i64 peak = 0;
+        for (i64 rank = 0; rank < degrees.dp * degrees.tp * degrees.pp; ++rank)
+          peak = std::max(peak, shardbench::cost_of_rank(options, rank).peak_bytes);
+        CAPTURE(degrees.dp);
+        CAPTURE(degrees.tp);
+        CAPTURE(degrees.pp);
+        CAPTURE(degrees.zero);
+        CAPTURE(micro_batch);
+        CAPTURE(recompute == Recompute::full);
+        const auto estimate = estimate_memory(mini, point, shardbench_cpu_memory());
+        const double ratio = static_cast<double>(estimate.total()) / static_cast<double>(peak);
+        CHECK(ratio > 0.9);
+        CHECK(ratio < 1.15);
+      }
+    }
+  }
+}
+
+TEST_CASE("the planner leaves out the replicas that the runner refuses") {
+  auto sweep = sweep_of(small_model(), {});
+  sweep.cluster.memory_bytes = 0;
+  const auto runner = any_runner();
+  Judge judge(sweep, runner, nullptr, nullptr);
+  for (std::int32_t dp = 1; dp <= 8; ++dp) {
+    for (std::int32_t copies = 1; copies <= 9; ++copies) {
+      for (std::int32_t zero = 0; zero <= 3; ++zero) {
+        CAPTURE(dp);
+        CAPTURE(copies);
+        CAPTURE(zero);
+        GridPoint at;
+        at.point = point_of(dp, copies, zero);
+        const auto options = options_of(sweep.models[0], at.point);
+        const bool refused =
+            shardbench::layout_refusal(options.layout, options.model).has_value();
+        CHECK(judge.judge(at).feasible == !refused);
+      }
+    }
+  }
+}

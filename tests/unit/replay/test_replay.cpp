@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "predict/rates.hpp"
+#include "replay/replay.hpp"
+#include "unit/search/simulated_machine.hpp"
+#include "unit/sweep_fixture.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <vector>
+
+using namespace shardsweep;
+using namespace shardsweep::testing;
+
+namespace {
+
+struct Made {
+  int nodes = 1;
+  int tp = 1;
+  int pp = 1;
+  int micro_batch = 1;
+  Outcome outcome = Outcome::completed;
+  double speed = 0;
+  int zero = 1;
+};
+
+/// A table of llama-3-8b with a global batch of 256 samples.
+RecordedSweep table_of(const std::vector<Made>& rows) {
+  RecordedSweep sweep;
+  sweep.file = "made.csv";
+  sweep.models.push_back(llama3_8b());
+  for (const auto& made : rows) {
+    RecordedRun run;
+    auto& point = run.point;
+    point.nodes = run.nodes = made.nodes;
+    point.gpus = 8 * made.nodes;
+    point.seq_len = 4096;
+    point.layout.tp = made.tp;
+    point.layout.pp = made.pp;
+    point.layout.dp = point.gpus / made.tp / made.pp;
+    point.layout.micro_batch = made.micro_batch;
+    point.layout.grad_accum = 256 / point.layout.dp / made.micro_batch;
+    point.layout.zero = made.zero;
+    point.layout.sequence_parallel = made.tp > 1;
+    run.outcome = made.outcome;
+    if (made.speed > 0) run.tokens_per_s_per_gpu = made.speed;
+    run.line = static_cast<int>(sweep.runs.size()) + 2;
+    sweep.runs.push_back(std::move(run));
+  }
+  return sweep;
+}
+
+ReplayReport replayed(const std::vector<Made>& rows, const SearchSettings& search) {
+  const auto report =
+      replay(table_of(rows),
+             {.cluster = h100(), .family = *find_family("nanotron"), .search = search});
+  if (!report) FAIL(report.error().what);
+  return *report;
+}
+
+constexpr auto oom = Outcome::oom;
+constexpr auto crashed = Outcome::crashed;
+
+const std::vector<Made> one_cell{
+    {1, 2, 2, 1, Outcome::completed, 9000},
+    {1, 2, 2, 2, Outcome::completed, 9950},
+    {1, 4, 2, 1, Outcome::completed, 8000},
+    {1, 4, 2, 2, Outcome::completed, 10000},
+    {1, 4, 2, 4, oom, 0},
+    {1, 4, 2, 8, oom, 0},
+    {1, 8, 1, 1, Outcome::completed, 5000},
+    {1, 1, 8, 1, crashed, 0},
+};
+
+}  // namespace
+
+TEST_CASE("an exhaustive replay launches each row that a rule does not leave out") {
+  const auto report = replayed(one_cell, {});
+  REQUIRE(report.cells.size() == 1);
+  const auto& cell = report.cells.front();
+  CHECK(cell.model == "llama-3-8b");
+  CHECK(cell.seq_len == 4096);
+  CHECK(cell.nodes == 1);
+  CHECK(cell.points == 8);
+  CHECK(cell.completed == 5);
+  // The micro-batch of 8 follows that of 4 in its lane, which ran out of memory.
+  CHECK(cell.launched == 7);
+  CHECK(cell.oom_launched == 1);
+  CHECK(cell.left_out == 1);
+  CHECK(cell.good_left_out == 0);
+  CHECK(cell.regret_at_stop == 0);
+  CHECK(*cell.runs_to_1pct <= *cell.runs_to_best);
+}
+
+TEST_CASE("the rule about larger micro-batches can be switched off") {
+  for (const auto policy : {SearchPolicy::exhaustive, SearchPolicy::best_first}) {
+    SearchSettings search{.policy = policy};
+    search.rules.micro_batch = false;
+    search.rules.memory = false;  // it says the same of a best-first search's
+    const auto cell = replayed(one_cell, search).cells.front();
+    CHECK(cell.launched == 8);
+    CHECK(cell.oom_launched == 2);
+    search.rules.micro_batch = true;
+    CHECK(replayed(one_cell, search).cells.front().launched <= 8);
+  }
+}
+
+TEST_CASE("after an OOM what needs as much by its estimates is not launched") {
+  // Each has the first one's layers with fewer shards of them; the last is no such one.
+  const std::vector<Made> rows{{1, 4, 2, 4, oom, 0},
+                               {1, 2, 2, 4, oom, 0},
+                               {1, 2, 2, 8, oom, 0},
+                               {1, 8, 1, 1, Outcome::completed, 5000}};
+  SearchSettings search{.policy = SearchPolicy::best_first};
+  const auto cell = replayed(rows, search).cells.front();
+  search.rules.memory = false;
+  const auto without = replayed(rows, search).cells.front();
+  CHECK(cell.oom_launched == 1);
+  CHECK(cell.left_out == 2);
+  CHECK(cell.spared == 0);
+  CHECK(cell.good_left_out == 0);
+  CHECK(without.oom_launched >= cell.oom_launched);
+}
+
+TEST_CASE("a good row that a rule leaves out is counted") {
+  auto rows = one_cell;
+  rows[5] = {1, 4, 2, 8, Outcome::completed, 7000};
+  const auto cell = replayed(rows, {}).cells.front();
+  CHECK(cell.launched == 7);
+  CHECK(cell.good_left_out == 1);
+  SearchSettings search;
+  search.rules.micro_batch = false;
+  CHECK(replayed(rows, search).cells.front().good_left_out == 0);
+}
+
+TEST_CASE("a row that ended in spite of an OOM is neither good nor bad where it is left out") {
+  auto rows = one_cell;
+  rows[5] = {1, 4, 2, 8, Outcome::completed, 7000};
+  auto sweep = table_of(rows);
+  sweep.runs[5].oom_error = true;
+  const auto report =
+      replay(sweep, {.cluster = h100(), .family = *find_family("nanotron"), .search = {}});
+  REQUIRE(report);
+  CHECK(report->cells.front().launched == 7);
+  CHECK(report->cells.front().good_left_out == 0);
+}
+
+TEST_CASE("an OOM says nothing of a row where it is unknown what both needed") {
+  // ZeRO 0 and 3 of one layout, of a table that does not say which.
+  auto sweep = table_of({{1, 2, 1, 1, oom, 0}, {1, 2, 1, 2, Outcome::completed, 7000}});
+  for (auto& run : sweep.runs)
+    run.unknown.zero = true;
+  for (const auto policy : {SearchPolicy::exhaustive, SearchPolicy::best_first}) {
+    const auto report = replay(
+        sweep,
+        {.cluster = h100(), .family = *find_family("nanotron"), .search = {.policy = policy}});
+    REQUIRE(report);
+    CHECK(report->cells.front().launched == 2);
+    CHECK(report->cells.front().good_left_out == 0);
+  }
+}
+
+TEST_CASE("runs are counted as they are launched and regret where it stops") {
+  SearchSettings search{.policy = SearchPolicy::best_first};
+  search.until.runs = 1;
+  const auto cell = replayed(one_cell, search).cells.front();
+  CHECK(cell.launched == 1);
+  CHECK(cell.spared == 7);
+  CHECK(cell.good_left_out == 0);
+  CHECK(*cell.regret_at_stop == doctest::Approx(1 - cell.first_choice));
+  CHECK(cell.gpu_hours < cell.exhaustive_gpu_hours);
+}
+
+TEST_CASE("a cell without a completed row has no best to be compared with") {
+  const auto cell =
+      replayed({{1, 4, 2, 1, oom, 0}, {1, 4, 2, 2, oom, 0}, {1, 1, 8, 1, crashed, 0}}, {})
+          .cells.front();
+  CHECK_FALSE(cell.runs_to_1pct);
+  CHECK_FALSE(cell.runs_to_best);
+  CHECK_FALSE(cell.regret_at_stop);
+  CHECK(cell.first_choice == 0);
+  CHECK(cell.launched == 2);
+}
+
+TEST_CASE("what can never fit is not launched and cells are by model and nodes") {
+  // 8 billion parameters with 18 bytes each on 8 GPUs are 18 GB a GPU; on one they are 145 GB.
+  const auto report = replayed({{1, 1, 1, 1, oom, 0, 0},
+                                {1, 4, 2, 1, Outcome::completed, 8000},
+                                {2, 4, 4, 1, Outcome::completed, 7000}},
+                               {.policy = SearchPolicy::best_first});
+  REQUIRE(report.cells.size() == 2);
+  CHECK(report.cells[0].nodes == 1);
+  CHECK(report.cells[0].launched == 1);
+  CHECK(report.cells[0].oom_launched == 0);
+  CHECK(report.cells[0].left_out == 1);
+  CHECK(report.cells[0].first_choice == 1);
+  CHECK(report.cells[1].nodes == 2);
+  CHECK(report.cells[1].runs_to_best == 1);
+}
+
+TEST_CASE("with few micro-batches for its stages a layout comes last") {
+  // grad_accum is 1 on 64 stages' worth of ranks: dp 16, pp 4, micro_batch 16.
+  std::vector<Made> rows{{8, 1, 4, 16, crashed, 0}, {8, 8, 4, 1, Outcome::completed, 10}};
+  const auto cell = replayed(rows, {.policy = SearchPolicy::best_first}).cells.front();
+  CHECK(cell.first_choice == 1);
+}
+
+TEST_CASE("a table of other nodes than the cluster's is refused") {
+  auto sweep = table_of(one_cell);
+  sweep.runs[2].nodes = 2;
+  const auto report =
+      replay(sweep, {.cluster = h100(), .family = *find_family("nanotron"), .search = {}});
+  REQUIRE_FALSE(report);
+  CHECK(report.error().what ==
+        "made.csv:4: 8 GPUs on 2 nodes, but cluster 'h100-8x' has 8 per node");
+}
+
+TEST_CASE("the same table gives the same replay") {
+  const SearchSettings search{.policy = SearchPolicy::best_first, .learn_across = true};
+  const auto one = replayed(one_cell, search).cells.front();
+  const auto two = replayed(one_cell, search).cells.front();
+  CHECK(one.runs_to_best == two.runs_to_best);
+  CHECK(one.gpu_hours == two.gpu_hours);
+}
+
+TEST_CASE("what is spared, opened again and spared once more counts once") {
+  SearchSettings settings{.policy = SearchPolicy::best_first};
+  settings.until = {.regret = 0.05, .confidence = 0.9};
+  // Their cells are opened again.
+  for (const std::uint64_t seed : {10, 15, 29}) {
+    CAPTURE(seed);
+    const auto machine = simulated_machine(seed, {.structure = 0.4, .noise = 0.1});
+    RecordedSweep sweep;
+    sweep.file = "made.csv";
+    sweep.models.push_back(machine.runs.front().point.model);
+    for (const auto& simulated : machine.runs) {
+      auto& run = sweep.runs.emplace_back();
+      run.point = simulated.point.point;
+      run.nodes = 1;
+      run.outcome = simulated.speed > 0 ? Outcome::completed : oom;
+      if (simulated.speed > 0) run.tokens_per_s_per_gpu = simulated.measured;
+      run.line = static_cast<int>(sweep.runs.size()) + 1;
+    }
+    const auto report = replay(
+        sweep, {.cluster = machine.cluster, .family = machine.family, .search = settings});
+    REQUIRE(report);
+    const auto& cell = report->cells.front();
+    CHECK(cell.left_out >= 0);
+    CHECK(cell.launched + cell.spared <= cell.points);
+  }
+}

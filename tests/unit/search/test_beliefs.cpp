@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "search/fit_belief.hpp"
+#include "search/residuals.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+using namespace shardsweep;
+
+namespace {
+
+// So many degrees of freedom are a normal distribution.
+ResidualPrior normal_prior() {
+  return {.shared = 0.3,
+          .own = 0.4,
+          .noise = 0.1,
+          .freedom = 1e9,
+          .across = 0.5,
+          .calibrate = false};
+}
+
+ResidualSite at(double x, std::int32_t cell = 0) {
+  ResidualSite site;
+  site.at[0] = x;
+  site.cell = cell;
+  return site;
+}
+
+double covariance(double distance) {
+  return 0.09 + 0.16 * std::exp(-0.5 * distance * distance);
+}
+
+constexpr double noise = 0.01;  // variance
+
+}  // namespace
+
+TEST_CASE("without observations a residual is expected to be nothing within the prior") {
+  const ResidualModel model(normal_prior());
+  const auto belief = model.at(at(0));
+  CHECK(belief.mean == 0);
+  CHECK(belief.sigma == doctest::Approx(std::sqrt(0.25 + noise)));
+}
+
+TEST_CASE("one observation moves a belief as conditioning two normals does") {
+  ResidualModel model(normal_prior());
+  model.add(at(0), 0.2);
+  model.fit();
+  const auto belief = model.at(at(1.5));
+  const double weight = covariance(1.5) / (covariance(0) + noise);
+  CHECK(belief.mean == doctest::Approx(0.2 * weight));
+  CHECK(belief.sigma ==
+        doctest::Approx(std::sqrt(covariance(0) - covariance(1.5) * weight + noise)));
+}
+
+TEST_CASE("two observations move a belief as the inverse of their covariances does") {
+  ResidualModel model(normal_prior());
+  model.add(at(0), 0.2);
+  model.fit();
+  model.add(at(3), -0.3);
+  model.fit();
+  const double a = covariance(0) + noise;
+  const double b = covariance(3);
+  const double determinant = a * a - b * b;
+  const double first = covariance(1);
+  const double second = covariance(2);
+  const double mean =
+      (first * (a * 0.2 + b * 0.3) + second * (-b * 0.2 - a * 0.3)) / determinant;
+  const double known =
+      (first * (a * first - b * second) + second * (a * second - b * first)) / determinant;
+  const auto belief = model.at(at(1));
+  CHECK(belief.mean == doctest::Approx(mean));
+  CHECK(belief.sigma == doctest::Approx(std::sqrt(covariance(0) - known + noise)));
+}
+
+TEST_CASE("what another cell has measured counts by the share that cells have in common") {
+  ResidualModel model(normal_prior());
+  model.add(at(0, 1), 0.2);
+  model.fit();
+  const auto belief = model.at(at(0));
+  const double common = 0.5 * covariance(0);
+  CHECK(belief.mean == doctest::Approx(0.2 * common / (covariance(0) + noise)));
+  CHECK(belief.sigma > model.at(at(0, 1)).sigma);
+}
+
+TEST_CASE("a part that takes longer does so by its share of a step") {
+  auto prior = normal_prior();
+  prior.shared = prior.own = 0;
+  prior.parts[3] = 0.5;
+  ResidualModel model(prior);
+  auto half = at(0);
+  half.parts[3] = 0.5;
+  auto tenth = at(5);
+  tenth.parts[3] = 0.1;
+  model.add(half, -0.2);
+  model.fit();
+  CHECK(model.at(half).mean < -0.15);
+  CHECK(model.at(tenth).mean == doctest::Approx(model.at(half).mean / 5));
+  CHECK(model.at(at(9)).mean == 0);
+}
+
+TEST_CASE("a run that is off by far does not condemn its neighbours") {
+  auto prior = normal_prior();
+  prior.freedom = 3;
+  ResidualModel wild(prior);
+  wild.add(at(0), -3);
+  wild.fit();
+  ResidualModel mild(prior);
+  mild.add(at(0), -0.4);
+  mild.fit();
+  CHECK(mild.at(at(1)).mean < -0.2);
+  // By a normal distribution it would be -2.2.
+  CHECK(wild.at(at(1)).mean > -0.4);
+  CHECK(wild.at(at(1)).sigma > mild.at(at(1)).sigma);
+  // Several of them are no accident.
+  for (const double x : {1.0, 2.0, 3.0, 4.0})
+    wild.add(at(x), -3);
+  wild.fit();
+  CHECK(wild.at(at(2.5)).mean < -1.2);
+}
+
+TEST_CASE("where the scale is unknown one run shifts all layouts and is no outlier") {
+  ResidualPrior prior;
+  ResidualModel known(prior);
+  prior.scale = 1.4;
+  ResidualModel unknown(prior);
+  CHECK(unknown.at(at(9)).sigma > 1.4);
+  for (auto* model : {&known, &unknown}) {
+    model->add(at(0), 1.3);
+    model->fit();
+  }
+  CHECK(known.at(at(9)).mean < 0.6);
+  CHECK(unknown.at(at(9)).mean > 1.1);
+  CHECK(unknown.at(at(9)).sigma < 0.5);
+}
+
+TEST_CASE("a part that nobody has measured is as unknown as before") {
+  ResidualPrior prior;
+  prior.scale = 1.4;
+  prior.unknown[3] = 0.8;
+  ResidualModel model(prior);
+  auto with_part = at(20);
+  with_part.parts[3] = 0.5;
+  for (const double x : {0.0, 1.0, 2.0, 3.0, 4.0, 5.0})
+    model.add(at(x), 1.3);
+  model.fit();
+  CHECK(model.at(with_part).sigma > 0.4);
+  CHECK(model.at(with_part).known < 0.5);
+  CHECK(model.at(at(2.5)).known > 0.7);
+  model.add(with_part, 0.9);
+  model.fit();
+  CHECK(model.at(with_part).known > 0.5);
+}
+
+TEST_CASE("a structural value that was slow once is slow in other layouts that have it") {
+  ResidualPrior prior;
+  prior.structure = 0.25;
+  prior.varies[1] = true;
+  ResidualModel model(prior);
+  auto one = at(0);
+  auto two = at(20);
+  two.structure[1] = 2;
+  auto like_two = at(40);
+  like_two.structure[1] = 2;
+  model.add(one, 0);
+  model.add(two, -0.5);
+  model.fit();
+  CHECK(model.at(like_two).mean < -0.1);
+  CHECK(model.at(at(40)).mean > model.at(like_two).mean + 0.1);
+}
+
+TEST_CASE("where errors turn out small, what is left is believed to be as predicted") {
+  auto prior = normal_prior();
+  prior.freedom = 3;
+  ResidualModel as_told(prior);
+  prior.calibrate = true;
+  ResidualModel calibrated(prior);
+  for (auto* model : {&as_told, &calibrated}) {
+    for (const double x : {0.0, 2.0, 4.0, 6.0, 8.0})
+      model->add(at(x), x == 4 ? 0.02 : -0.01);
+    model->fit();
+  }
+  CHECK(calibrated.at(at(20)).sigma < 0.7 * as_told.at(at(20)).sigma);
+}
+
+TEST_CASE("a layout fits as its bounds say until others of the cell have run") {
+  const FitBelief::Bounds below{40, 60, 100};
+  const FitBelief::Bounds around{80, 125, 100};
+  const FitBelief::Bounds above{150, 300, 100};
+  FitBelief belief;
+  CHECK(belief.probability(below) > 0.998);
+  CHECK(belief.probability(around) == doctest::Approx(0.5).epsilon(0.01));
+  CHECK(belief.probability(above) < 0.01);
+  CHECK(belief.probability({150, 300, 0}) == 1);
+}
+
+TEST_CASE("an OOM makes others of the cell less likely to fit and a success more") {
+  const FitBelief::Bounds around{80, 125, 100};
+  FitBelief after_oom;
+  after_oom.learn({70, 110, 100}, false);
+  FitBelief after_success;
+  after_success.learn({90, 140, 100}, true);
+  CHECK(after_oom.probability(around) < 0.3);
+  CHECK(after_success.probability(around) > 0.7);
+  // Where nothing fits that should, the family is another's: a few runs say so.
+  FitBelief wrong;
+  for (int i = 0; i < 4; ++i)
+    wrong.learn({50, 78, 100}, false);
+  CHECK(wrong.probability({55, 80, 100}) < 0.3);
+  CHECK(wrong.probability({10, 15, 100}) > 0.99);
+  // A run that surprised nobody teaches next to nothing.
+  FitBelief after_nothing;
+  after_nothing.learn({10, 20, 100}, true);
+  CHECK(after_nothing.probability(around) == doctest::Approx(0.5).epsilon(0.01));
+}

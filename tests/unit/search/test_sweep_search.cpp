@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/plan.hpp"
+#include "search/sweep_search.hpp"
+#include "unit/sweep_fixture.hpp"
+#include "unit/world_case.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <ostream>
+#include <string>
+#include <tuple>
+#include <vector>
+
+using namespace shardsweep;
+using namespace shardsweep::testing;
+
+namespace {
+
+constexpr Timestamp hour = 3'600'000'000;
+
+Point point_of(std::int32_t tp, std::int32_t micro_batch) {
+  Point point;
+  point.nodes = 2;
+  point.gpus = 16;
+  point.seq_len = 4096;
+  point.layout.dp = 16 / tp;
+  point.layout.tp = tp;
+  point.layout.micro_batch = micro_batch;
+  point.layout.grad_accum = 64 / point.layout.dp / micro_batch;
+  point.layout.zero = 1;
+  return point;
+}
+
+SearchTrial trial_of(TrialId id, const Point& point) {
+  return {.id = id, .point = {.model = llama3_8b(), .point = point, .traits = {}}};
+}
+
+/// Six layouts of one cell, and a world in which they wait.
+struct SearchCase : Case {
+  explicit SearchCase(const SearchUntil& until = {})
+      : search(settings_of(until), h100(), Predictor(h100(), **find_family("shardbench"))) {
+    input.sweeps[1].backend = "slurm";
+    input.searches[1] = &search;
+    TrialId id = 0;
+    for (const std::int32_t tp : {1, 2, 4}) {
+      for (const std::int32_t micro_batch : {1, 2}) {
+        const auto point = point_of(tp, micro_batch);
+        trials.push_back(trial_of(++id, point));
+        search.add(trials.back());
+        auto& row = trial(id, micro_batch, std::to_string(tp));
+        row.nodes = point.nodes;
+        row.gpus = point.gpus;
+      }
+    }
+  }
+
+  static SearchSettings settings_of(const SearchUntil& until) {
+    return {.policy = SearchPolicy::best_first, .until = until};
+  }
+
+  std::vector<const TrialRow*> waiting() const {
+    std::vector<const TrialRow*> rows;
+    for (const auto& [id, row] : world.trials) {
+      if (row.state == State::planned) rows.push_back(&row);
+    }
+    return rows;
+  }
+
+  /// As fold and decide would write it down.
+  void measure(TrialId id, double speed, Timestamp from = noon, Timestamp to = noon + hour) {
+    auto& row = world.trials.at(id);
+    row.state = State::ended;
+    row.outcome = speed > 0 ? Outcome::completed : Outcome::oom;
+    PutAttempt attempt{.row = {.id = 100 + id, .trial = id}};
+    attempt.started_at = from;
+    attempt.ended_at = to;
+    changes.emplace_back(attempt);
+    if (speed > 0) {
+      changes.emplace_back(AddMeasurement{
+          .attempt = 100 + id, .trial = id, .metrics = {{"tokens_per_s_per_gpu", speed}}});
+    }
+    changes.emplace_back(
+        SetTrial{.id = id, .state = row.state, .outcome = row.outcome, .attempts = 1});
+  }
+
+  [[nodiscard]] std::vector<TrialId> with(Outcome outcome) const {
+    std::vector<TrialId> ids;
+    for (const auto& [id, row] : world.trials) {
+      if (row.outcome == outcome) ids.push_back(id);
+    }
+    return ids;
+  }
+  [[nodiscard]] std::string cause_of(TrialId id) const {
+    for (const auto& change : changes) {
+      const auto* set = std::get_if<SetTrial>(&change);
+      if (set != nullptr && set->id == id && set->outcome) return set->cause;
+    }
+    return "";
+  }
+
+  SweepSearch search;
+  std::vector<SearchTrial> trials;
+};
+
+}  // namespace
+
+TEST_CASE("a search opens two trials at a time and the best of what waits first") {
+  SearchCase test;
+  const auto advice = test.search.advise(test.waiting());
+  test.decide();
+  std::vector<TrialId> assigned;
+  for (const auto& [id, attempt] : test.world.attempts)
+    assigned.push_back(attempt.trial);
+  REQUIRE(assigned.size() == 2);
+  CHECK(advice.rank.at(assigned[0]) == 0);
+  CHECK(advice.rank.at(assigned[1]) == 1);
+}
+
+TEST_CASE("what a trial measured changes the order of those that wait") {
+  SearchCase test;
+  const auto before = test.search.advise(test.waiting()).rank;
+  // What is like the fourth turns out slow, what is like the sixth does not.
+  for (const TrialId id : {1, 2, 3})
+    test.measure(id, 3000);
+  test.measure(5, 9000);
+  test.search.hear(test.world, test.changes);
+  const auto after = test.search.advise(test.waiting()).rank;
+  CHECK(after.size() == 2);
+  CHECK(before.at(4) < before.at(6));
+  CHECK(after.at(4) > after.at(6));
+}
+
+TEST_CASE(
+    "when the runs of a cell are used the rest ends skipped with the bound as its cause") {
+  SearchCase test({.runs = 2});
+  test.decide();
+  CHECK(test.world.attempts.size() == 2);
+  REQUIRE(test.with(Outcome::skipped).size() == 4);
+  const auto cause = test.cause_of(test.with(Outcome::skipped).front());
+  CHECK(cause.rfind("Search stopped: this cell has used its 2 runs (search.until.runs). Here: ",
+                    0) == 0);
+  CHECK(std::any_of(test.changes.begin(), test.changes.end(), [](const Change& change) {
+    const auto* event = std::get_if<AddEvent>(&change);
+    return event != nullptr && event->kind == spared_event;
+  }));
+}
+
+TEST_CASE("a search made from rows advises what the one that heard it happen advises") {
+  SearchCase test({.regret = 0.01});
+  test.measure(1, 9000, noon, noon + 60);
+  test.measure(4, 0, noon + 60, noon + 90);
+  test.measure(5, 8000, noon + 90, noon + 200);
+  test.search.hear(test.world, test.changes);
+  test.search.hear(test.world, test.changes);  // a commit that was tried again
+
+  SearchCase again({.regret = 0.01});
+  for (const auto& [id, outcome, speed] :
+       {std::tuple(1, Outcome::completed, 9000.0), std::tuple(4, Outcome::oom, 0.0),
+        std::tuple(5, Outcome::completed, 8000.0)})
+    again.search.end(id, {outcome, speed, 0});
+  const auto one = test.search.advise(test.waiting());
+  const auto other = again.search.advise(test.waiting());
+  CHECK(one.rank == other.rank);
+  REQUIRE(one.skip.size() == other.skip.size());
+  for (std::size_t i = 0; i < one.skip.size(); ++i)
+    CHECK(one.skip[i].cause == other.skip[i].cause);
+}
+
+TEST_CASE("GPU-hours are billed once and also of what a daemon before has started") {
+  SearchUntil until;
+  until.gpu_hours = 19.9;
+  SearchCase test(until);
+  auto running = test.trials[0];
+  running.started = true;
+  running.running = 101;
+  running.running_since = noon - hour / 4;
+  SweepSearch later(SearchCase::settings_of(until), h100(),
+                    Predictor(h100(), **find_family("shardbench")));
+  later.add(running);
+  for (std::size_t i = 1; i < test.trials.size(); ++i)
+    later.add(test.trials[i]);
+  const auto skipped = [&] { return later.advise(test.waiting()).skip.size(); };
+  test.measure(1, 9000, 0, noon + hour);  // the start was committed before
+  later.hear(test.world, test.changes);
+  CHECK(skipped() == 5);  // an hour and a quarter of 16 GPUs: 20
+
+  SearchCase twice(until);
+  twice.measure(1, 9000, noon, noon + hour);
+  twice.search.hear(twice.world, twice.changes);
+  twice.search.hear(twice.world, twice.changes);
+  CHECK(twice.search.advise(twice.waiting()).skip.empty());
+}
+
+TEST_CASE("what somebody asks for by name is never skipped") {
+  SearchCase test;
+  SweepSearch search(SearchCase::settings_of({.runs = 1}), h100(),
+                     Predictor(h100(), **find_family("shardbench")));
+  for (auto trial : test.trials) {
+    trial.asked = trial.id == 6;
+    search.add(trial);
+  }
+  test.measure(1, 9000);
+  search.hear(test.world, test.changes);
+  const auto advice = search.advise(test.waiting());
+  CHECK(advice.skip.size() == 4);
+  CHECK(advice.rank.contains(6));
+}
+
+TEST_CASE("values of a free axis are cells of their own") {
+  auto one = point_of(1, 1);
+  one.vars = {0};
+  auto other = one;
+  other.vars = {1};
+  CHECK(cell_of(llama3_8b(), one) != cell_of(llama3_8b(), other));
+  CHECK(cell_of(llama3_8b(), one) == cell_of(llama3_8b(), one));
+}
+
+TEST_CASE("a plan that is searched best first has the order in which the search begins") {
+  auto sweep = sweep_of(
+      llama3_8b(),
+      {values("nodes", {1, 2}), values("tp", {1, 2, 4, 8}), values("micro_batch", {1, 2, 4}),
+       values("recompute", {0, 2}), automatic("dp"), automatic("grad_accum")},
+      {values("seq_len", {4096}), values("zero", {1})});
+  sweep.global_batch_samples = 64;
+  const auto lanes = make_plan(sweep, any_runner(), nullptr, nullptr);
+  sweep.search.policy = SearchPolicy::best_first;
+  const auto plan = make_plan(sweep, any_runner(), nullptr, nullptr);
+  REQUIRE(plan);
+  REQUIRE(lanes);
+  CHECK(plan->lanes == lanes->lanes);
+  REQUIRE(plan->trials.size() == lanes->trials.size());
+  REQUIRE(plan->trials.size() > 12);
+  SweepSearch search(sweep.search, sweep.cluster,
+                     Predictor(sweep.cluster, **find_family("shardbench")));
+  std::vector<TrialRow> rows;
+  for (const auto& trial : plan->trials) {
+    rows.push_back({.id = static_cast<TrialId>(rows.size())});
+    search.add({.id = rows.back().id,
+                .point = {.model = sweep.models[0], .point = trial.point, .traits = {}}});
+  }
+  std::vector<const TrialRow*> waiting;
+  waiting.reserve(rows.size());
+  for (const auto& row : rows)
+    waiting.push_back(&row);
+  const auto advice = search.advise(waiting);
+  for (const auto& row : rows)
+    CHECK(advice.rank.at(row.id) == row.id);
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "show/heatmap_view.hpp"
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include <ostream>
+
+using namespace shardsweep;
+
+namespace {
+
+Heatmap sample(const std::string& value = "tokens_per_s_per_gpu") {
+  Heatmap heatmap{"model", "nodes", value, {"tiny", "sm,all"}, {"1", "2", "10"}, {}, "note"};
+  heatmap.cells = {
+      {{"completed", ' ', 1234.5, "dp8 tp1", 4, 2, 1, 0}, {"oom", 'M', {}, "", 3, 0, 0, 0}, {}},
+      {{"completed", ' ', 99.0, "dp4 tp2", 1, 1, 0, 0},
+       {"planned", '.', {}, "", 2, 0, 2, 0},
+       {"infeasible", '/', {}, "", 0, 0, 0, 5}}};
+  return heatmap;
+}
+
+}  // namespace
+
+TEST_CASE("a heatmap shows value and layout and marks with their legend") {
+  CHECK(heatmap_text(sample(), {}) ==
+        "tokens_per_s_per_gpu [tokens/s/GPU] of the fastest layout of each cell\nmodel   "
+        "nodes=1  nodes=2  nodes=10\ntiny    1,235 +  M\n        dp8 tp1\nsm,all  99       .   "
+        "     /\n        dp4 tp2\n/  infeasible: every layout is infeasible; `plan` says "
+        "why\nM  oom: ran out of memory\n.  planned: not run yet\n+  this cell has trials that "
+        "have not run yet\n");
+}
+
+TEST_CASE("a heatmap says whose measurements it shows") {
+  auto heatmap = sample();
+  heatmap.runners = {"mine 1.2", "shardbench 0.2.0"};
+  CHECK(heatmap_text(heatmap, {}).ends_with("\nrunner: mine 1.2, shardbench 0.2.0\n"));
+}
+
+TEST_CASE("colour goes from the lowest to the highest value") {
+  const auto text = heatmap_text(sample(), {.terminal = {.colour = true}});
+  CHECK(text.find("\x1b[48;5;220;38;5;16m 1,235 + \x1b[0m") != std::string::npos);
+  CHECK(text.find("\x1b[48;5;53;38;5;231m 99      \x1b[0m") != std::string::npos);
+  CHECK(text.find("\x1b[2m M       \x1b[0m") != std::string::npos);
+  CHECK(heatmap_text(sample(), {}).find('\x1b') == std::string::npos);
+}
+
+TEST_CASE("outcomes are words") {
+  CHECK(heatmap_text(sample("outcome"), {}) ==
+        "outcome of the fastest layout of each cell\nmodel   nodes=1      nodes=2  "
+        "nodes=10\ntiny    completed +  oom\n        dp8 tp1\nsm,all  completed    planned  "
+        "infeasible\n        dp4 tp2\ninfeasible: every layout is infeasible; `plan` says "
+        "why\noom: ran out of memory\nplanned: not run yet\n+  this cell has trials that have "
+        "not run yet\n");
+}
+
+TEST_CASE("csv is a matrix with a status where there is no value") {
+  CHECK(heatmap_text(sample(), {.format = Format::csv}) ==
+        "model,nodes=1,nodes=2,nodes=10\n"
+        "tiny,1234.5,oom,\n"
+        "\"sm,all\",99,planned,infeasible\n");
+  CHECK(heatmap_text(sample("outcome"), {.format = Format::csv}) ==
+        "model,nodes=1,nodes=2,nodes=10\n"
+        "tiny,completed,oom,\n"
+        "\"sm,all\",completed,planned,infeasible\n");
+}
+
+TEST_CASE("the list has one line per cell") {
+  CHECK(heatmap_text(sample(), {.format = Format::csv, .list = true}) ==
+        "model,nodes,tokens_per_s_per_gpu,layout,status,trials,completed,open,infeasible\n"
+        "tiny,1,1234.5,dp8 tp1,completed,4,2,1,0\n"
+        "tiny,2,,,oom,3,0,0,0\n"
+        "tiny,10,,,none,0,0,0,0\n"
+        "\"sm,all\",1,99,dp4 tp2,completed,1,1,0,0\n"
+        "\"sm,all\",2,,,planned,2,0,2,0\n"
+        "\"sm,all\",10,,,infeasible,0,0,0,5\n");
+  const auto json = nlohmann::json::parse(heatmap_text(sample(), {.format = Format::json}));
+  REQUIRE(json.size() == 6);
+  CHECK(json[0]["tokens_per_s_per_gpu"] == 1234.5);
+  CHECK(json[0]["nodes"] == 1);
+  CHECK(json[1]["layout"].is_null());
+}
+
+TEST_CASE("a heatmap of nothing says so") {
+  CHECK(heatmap_text({}, {}) == "no trials\n");
+}
+
+TEST_CASE("names from a sweep give a terminal no orders") {
+  auto heatmap = sample();
+  heatmap.rows[0] = "\x1b[31mred";
+  heatmap.columns[0] = "1\n2";
+  const auto text = heatmap_text(heatmap, {});
+  CHECK(text.find('\x1b') == std::string::npos);
+  CHECK(text.find("\\x1b[31mred") != std::string::npos);
+  CHECK(text.find("nodes=1\\n2") != std::string::npos);
+}
+
+TEST_CASE("where an imported table ranks otherwise the cell is marked and the winner named") {
+  auto heatmap = sample();
+  const auto plain = nlohmann::json::parse(heatmap_text(heatmap, {.format = Format::json}));
+  CHECK_FALSE(plain[0].contains("published_layout"));
+  heatmap.cells[0][0].published_layout = "dp4 pp2";
+  heatmap.cells[0][0].published_tokens_per_s_per_gpu = 1200;
+  const auto text = heatmap_text(heatmap, {});
+  CHECK(text.find("tiny    1,235 + *  M\n") != std::string::npos);
+  CHECK(text.find("*  the table's own MFU ranks another layout first:\n"
+                  "   model=tiny nodes=1: dp4 pp2, 1,200 tokens/s/GPU\n") != std::string::npos);
+  const auto object = nlohmann::json::parse(heatmap_text(heatmap, {.format = Format::json}));
+  CHECK(object[0]["published_layout"] == "dp4 pp2");
+  CHECK(object[0]["published_tokens_per_s_per_gpu"] == 1200);
+  CHECK(object[1]["published_layout"].is_null());
+}

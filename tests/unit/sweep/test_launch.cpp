@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sweep/launch.hpp"
+#include "unit/sweep_fixture.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+using namespace shardsweep;
+using namespace shardsweep::testing;
+
+namespace {
+
+/// What follows `flag`; empty where it is not there.
+std::string value_of(const std::vector<std::string>& argv, const std::string& flag) {
+  const auto at = std::find(argv.begin(), argv.end(), flag);
+  return at == argv.end() || at + 1 == argv.end() ? std::string() : *(at + 1);
+}
+
+}  // namespace
+
+TEST_CASE("every axis of a layout reaches the runner as a flag") {
+  Point point;
+  point.layout.dp = 8;
+  point.layout.dp_replicate = 2;
+  point.layout.zero = 3;
+  point.layout.sequence_parallel = true;
+  point.layout.rank_order = RankOrder::tp_pp_dp;
+  const auto argv = runner_command(sweep_of(small_model(), {}), point, {});
+  CHECK(value_of(argv, "--dp") == "8");
+  CHECK(value_of(argv, "--dp-replicate") == "2");
+  CHECK(value_of(argv, "--zero") == "3");
+  CHECK(value_of(argv, "--sequence-parallel") == "on");
+  CHECK(value_of(argv, "--rank-order") == "tp-pp-dp");
+  CHECK(value_of(argv, "--kv-heads") == "4");
+}
+
+TEST_CASE("the runner's own arguments come last and so have the last word") {
+  auto sweep = sweep_of(small_model(), {});
+  sweep.runner.args = {"--stages", "5,3"};
+  const auto argv = runner_command(sweep, {}, {});
+  REQUIRE(argv.size() > 2);
+  CHECK(std::vector<std::string>(argv.end() - 2, argv.end()) == sweep.runner.args);
+}
+
+TEST_CASE("a sweep that names no program gets shardbench's for its cluster") {
+  auto sweep = sweep_of(small_model(), {});
+  const std::string installed = "/opt/bin/shardbench-cpu";
+  sweep.cluster.gpu = "H100";
+  CHECK(runner_program(sweep, installed) == "/opt/bin/shardbench-cuda");
+  sweep.runner.program = "mine";
+  CHECK(runner_program(sweep, installed) == "/opt/bin/mine");
+  sweep.runner.program = "/elsewhere/mine";
+  CHECK(runner_program(sweep, installed) == "/elsewhere/mine");
+  sweep.runner.program.clear();
+  sweep.cluster.gpu.clear();
+  CHECK(runner_program(sweep, installed) == installed);
+}
+
+TEST_CASE("a slow attempt's limit comes from its prediction where there is one") {
+  auto sweep = sweep_of(small_model(), {});
+  sweep.policy.slow_factor = 20;
+  sweep.policy.slow_floor_s = 900;
+  LaunchContext context;
+  context.lane = "a lane";
+  CHECK(attempt_spec(sweep, {}, context).slow_limit_s == 0);
+  context.predicted_s = 10;
+  CHECK(attempt_spec(sweep, {}, context).slow_limit_s == 900);
+  context.predicted_s = 100;
+  const AttemptSpec spec = attempt_spec(sweep, {}, context);
+  CHECK(spec.slow_limit_s == 2000);
+  CHECK(spec.predicted_s == 100);
+  CHECK(spec.group == "a lane");
+  sweep.policy.slow_factor = 0;
+  CHECK(attempt_spec(sweep, {}, context).slow_limit_s == 0);
+}
