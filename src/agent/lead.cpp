@@ -3,7 +3,6 @@
 
 #include "agent/gpu_models.hpp"
 #include "agent/reap.hpp"
-#include "agent/recorder_reading.hpp"
 #include "text/node_list.hpp"
 
 #include <fmt/format.h>
@@ -33,11 +32,6 @@ constexpr double last_words_s = 60;
 std::vector<std::string> nodes_of_job(const AllocationSpec& spec) {
   if (spec.launch == "local") return {};
   return nodes_in(value_in(current_environment(), "SLURM_JOB_NODELIST").value_or(""));
-}
-
-void add_sentence(std::string& text, const std::string& more) {
-  if (more.empty()) return;
-  text += (text.empty() ? "" : "; ") + more;
 }
 
 }  // namespace
@@ -72,11 +66,12 @@ int Lead::run() {
     read_assignments();
     keep_wall_time();
     finish_if_ended();
-    if (leaving_ && !running_) return depart();
+    take_settled();
+    if (leaving_ && !is_busy()) return depart();
     start_next();
-    if (running_) busy_s_ = now_s_;
-    if (!running_ && assignments_.draining()) leave("drained");
-    if (!running_ && now_s_ - busy_s_ > spec_.idle_limit_s) leave("idle");
+    if (is_busy()) busy_s_ = now_s_;
+    if (!is_busy() && assignments_.draining()) leave("drained");
+    if (!is_busy() && now_s_ - busy_s_ > spec_.idle_limit_s) leave("idle");
     wait();
   }
 }
@@ -94,10 +89,7 @@ void Lead::keep_time() {
       node.heard_s += gap_s;
     if (running_ && running_->end_others_at_s) *running_->end_others_at_s += gap_s;
   }
-  if (now_s - beat_s_ >= spec_.beat_s) {
-    beat_s_ = now_s;
-    tell(LeadBeat{});
-  }
+  beat();
   from_lead_.step(now_s, log_);
   if (now_s - file_beat_s_ < spec_.file_beat_s) return;
   file_beat_s_ = now_s;
@@ -111,6 +103,13 @@ void Lead::keep_time() {
     }
   }
   say(beat, false);
+}
+
+void Lead::beat() {
+  const double now_s = seconds_of(clock_);
+  if (now_s - beat_s_ < spec_.beat_s) return;
+  beat_s_ = now_s;
+  tell(LeadBeat{});
 }
 
 void Lead::take_signals() {
@@ -329,7 +328,8 @@ void Lead::keep_wall_time() {
     short_of_time_ = true;
     say(Revoked{attempt}, true);
   }
-  if (!running_ && assignments_.empty() && (short_of_time_ || time.is_up())) leave("wall time");
+  if (!is_busy() && assignments_.empty() && (short_of_time_ || time.is_up()))
+    leave("wall time");
 }
 
 // ---- attempts
@@ -344,7 +344,7 @@ bool Lead::may_start() {
 }
 
 void Lead::start_next() {
-  if (running_ || leaving_ || assignments_.empty() || !may_start()) return;
+  if (is_busy() || leaving_ || assignments_.empty() || !may_start()) return;
   while (!running_ && !leaving_ && nodes_ready() && !job_end_.first_answer_due(clock_)) {
     auto next = assignments_.next();
     if (!next) return;
@@ -367,7 +367,7 @@ void Lead::start_next() {
       node.phase.clear();
       node.step = 0;
     }
-    running_.emplace(Running{next->assign, *spec, {}, {}, {}, {}});
+    running_.emplace(Running{next->assign, *spec, {}, {}, {}});
     channel_.send(line);
   }
 }
@@ -393,56 +393,35 @@ void Lead::finish_if_ended() {
   if (all) finish(*std::exchange(running_, std::nullopt));
 }
 
+/// Nothing starts until its files are packed.
 void Lead::finish(Running running) {
   job_report_.end();
-  std::vector<Evidence> evidence;
-  std::int32_t leaked = 0;
-  bool measured = false;
-  bool node_failed = false;
-  std::string notes;
-  std::string also;
+  EndedAttempt attempt{.assign = std::move(running.assign),
+                       .spec = std::move(running.spec),
+                       .own = std::move(running.own),
+                       .names = names_by_index(),
+                       .is_step = is_step_launch(),
+                       .time_is_up = time_is_up()};
   for (const auto& [name, node] : nodes_) {
-    if (!node.ended) continue;
-    add_sentence(also, node.ended->also);
-    if (!node.ended->mark.empty()) running.mark = node.ended->mark;
-    node_failed = node_failed || node.ended->outcome == Outcome::node_failure;
-    leaked += node.ended->leaked;
-    // srun and its step were signalled together with us.
-    const bool same_signal = running.own && running.own->outcome == Outcome::preempted &&
-                             node.ended->signal == SIGTERM;
-    if (same_signal) continue;
-    if (node.ended->outcome != Outcome::completed) {
-      // The one agent of a step says where it happened, or that this is not known.
-      evidence.push_back(evidence_of_node(*node.ended, is_step_launch() ? "" : name));
-    } else if (!node.ended->cause.empty()) {
-      notes = node.ended->cause;
-    }
+    if (node.ended) attempt.nodes.emplace(name, *node.ended);
   }
-  // Our own reason counts where no node tells an earlier one.
-  if (running.own) evidence.push_back(*running.own);
-  const auto records = read_attempt_records(AttemptPaths{running.assign.dir});
-  if (records) {
-    measured = has_result(records->text, running.assign.nonce);
-  } else {
-    log_.line(records.error().what);
-  }
-  Classified verdict = classify(evidence, measured);
-  const bool told_to_stop = verdict.outcome == Outcome::preempted;
-  if (told_to_stop && time_is_up()) {
-    verdict.outcome = Outcome::timeout;
-    verdict.first.cause = "the allocation's time was up";
-  }
-  if (verdict.first.cause.empty()) verdict.first.cause = notes;
-  name_the_guilty(running, verdict);
-  add_sentence(verdict.also, also);
-  write_ended(running.assign, verdict, leaked, running.spec.keep_log_bytes, running.mark);
-  gate_.note_end(verdict, now_s_);
+  settling_.emplace(std::move(attempt), log_);
+}
+
+void Lead::take_settled() {
+  if (!settling_) return;
+  const auto settled = settling_->take();
+  if (!settled) return;
+  settling_.reset();
+  if (!settled->packed) gate_.doubt_storage();
+  write_ended(*settled);
+  gate_.note_end(settled->verdict, now_s_);
   if (const std::string why = gate_.start_fault(); !why.empty()) leave(why);
   // Its agent leaves, can't start anything or can't end something: the next attempt would only
   // find out the same.
-  if (node_failed) leave("node lost");
+  if (settled->node_failed) leave("node lost");
   // Slurm signals the ranks before us: nothing is started in between.
-  if (told_to_stop) leave("signal");
+  if (settled->told_to_stop) leave("signal");
 }
 
 std::map<std::int32_t, std::string> Lead::names_by_index() const {
@@ -453,28 +432,6 @@ std::map<std::int32_t, std::string> Lead::names_by_index() const {
   for (const auto& [name, node] : nodes_)
     names[node.index] = name;
   return names;
-}
-
-/// Where ranks waited for each other, which of them did the others wait for?
-void Lead::name_the_guilty(const Running& running, Classified& verdict) {
-  const bool waited = verdict.outcome == Outcome::hung || verdict.outcome == Outcome::timeout ||
-                      verdict.outcome == Outcome::comm_error;
-  if (!waited) return;
-  const auto reading = read_recorders(AttemptPaths{running.assign.dir});
-  if (!reading) return log_.line(reading.error().what);
-  const auto names = names_by_index();
-  const std::string guilty = accusation(*reading, running.spec.ranks_per_node, names);
-  if (!guilty.empty()) verdict.first.cause += "; " + guilty;
-  // The others lost a peer whose own node saw nothing but an exit with 0.
-  if (verdict.outcome != Outcome::comm_error || reading->guilty.empty()) return;
-  const auto name = names.find(reading->guilty.front() / running.spec.ranks_per_node);
-  if (name == names.end()) return;
-  const auto node = nodes_.find(name->second);
-  if (node == nodes_.end() || !node->second.ended) return;
-  if (node->second.ended->outcome != Outcome::completed) return;
-  verdict.outcome = Outcome::crashed;
-  verdict.first.cause = fmt::format(
-      "{}; {}", evidence_of_early_exit(reading->guilty.front(), 0).cause, verdict.first.cause);
 }
 
 /// Of an allocation of several; empty where ranks are not started by node agents.
@@ -494,22 +451,26 @@ bool Lead::time_is_up() const {
   return left_s && *left_s < end_tolerance_s;
 }
 
+/// Of many that are taken back at once each costs some syncs: the agents hear of us in between.
 void Lead::end_unstarted(const Assign& assign, Outcome outcome, const std::string& cause,
                          const std::string& source) {
-  Classified verdict{outcome, {}};
-  verdict.first.cause = cause;
-  verdict.first.source = source;
-  write_ended(assign, verdict, 0, 0);
-}
-
-void Lead::write_ended(const Assign& assign, const Classified& verdict, std::int32_t leaked,
-                       std::int64_t keep_log_bytes, const std::string& mark) {
-  const AttemptPaths paths{assign.dir};
-  const auto packed = pack_attempt(paths, keep_log_bytes);
+  Settled settled;
+  settled.assign = assign;
+  settled.verdict.outcome = outcome;
+  settled.verdict.first.cause = cause;
+  settled.verdict.first.source = source;
+  const auto packed = pack_attempt(AttemptPaths{assign.dir}, 0);
+  settled.packed = packed.has_value();
   if (!packed) {
     log_.line(packed.error().what);
     gate_.doubt_storage();
   }
+  write_ended(settled);
+  beat();
+}
+
+void Lead::write_ended(const Settled& settled) {
+  const auto& [assign, verdict, leaked, mark, node_failed, told_to_stop, packed] = settled;
   Ended ended;
   ended.attempt = assign.attempt;
   ended.nonce = assign.nonce;
@@ -524,7 +485,7 @@ void Lead::write_ended(const Assign& assign, const Classified& verdict, std::int
   ended.also = verdict.also;
   ended.mark = verdict.outcome == Outcome::completed ? mark : "";
   if (verdict.outcome == Outcome::completed) ended.nodes = nodes_in_order();
-  if (packed) ended.pack = paths.pack().filename().string();
+  if (packed) ended.pack = AttemptPaths{assign.dir}.pack().filename().string();
   log_.line(fmt::format("attempt {} ended {}{}{}", assign.attempt, name(ended.outcome),
                         ended.cause.empty() ? "" : ": ", ended.cause));
   say(ended, true);
@@ -567,6 +528,7 @@ void Lead::wait() {
   std::vector<pollfd> polled;
   polled.push_back({signals_.descriptor(), POLLIN, 0});
   if (!channel_.closed()) polled.push_back(channel_.readable());
+  if (settling_) polled.push_back({settling_->descriptor(), POLLIN, 0});
   if (channel_.has_unsent()) polled.push_back(channel_.writable());
   (void)::poll(polled.data(), polled.size(), std::max(1, static_cast<int>(timeout_s * 1000)));
   channel_.flush();

@@ -10,6 +10,7 @@
 #include "agent/job_report.hpp"
 #include "agent/log.hpp"
 #include "agent/said_lines.hpp"
+#include "agent/settling.hpp"
 #include "agent/signals.hpp"
 #include "agent/spawn.hpp"
 #include "agent/start_gate.hpp"
@@ -52,10 +53,10 @@ class Lead {
     std::optional<double> end_others_at_s;
     std::optional<Evidence> own;  ///< what the lead itself holds against it
     HangQuestion hang;
-    std::string mark;  ///< of its result, where one has it
   };
 
   void keep_time();
+  void beat();
   void take_signals();
   void read_assignments();
   void take(const ToLead& line);
@@ -70,15 +71,15 @@ class Lead {
   void end_running(Outcome outcome, const std::string& why, const std::string& source);
   void finish_if_ended();
   void finish(Running running);
-  void name_the_guilty(const Running& running, Classified& verdict);
+  void take_settled();
+  [[nodiscard]] bool is_busy() const { return running_ || settling_; }
   void say_job_nodes(const std::string& known);
   [[nodiscard]] std::map<std::int32_t, std::string> names_by_index() const;
   [[nodiscard]] std::vector<std::string> nodes_in_order() const;
   [[nodiscard]] bool time_is_up() const;
   void end_unstarted(const Assign& assign, Outcome outcome, const std::string& cause,
                      const std::string& source);
-  void write_ended(const Assign& assign, const Classified& verdict, std::int32_t leaked,
-                   std::int64_t keep_log_bytes, const std::string& mark = "");
+  void write_ended(const Settled& settled);
   void leave(const std::string& why);
   void lose_all_nodes();
   void lose_absent_nodes();
@@ -106,6 +107,7 @@ class Lead {
   Assignments assignments_;
   std::map<std::string, Node> nodes_;
   std::optional<Running> running_;
+  std::optional<Settling> settling_;
   std::optional<std::string> leaving_;
   JobEnd job_end_;
   JobReport job_report_;

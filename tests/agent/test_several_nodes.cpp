@@ -5,7 +5,12 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <system_error>
 
 using namespace shardsweep;
 using test::Allocation;
@@ -39,6 +44,12 @@ std::vector<double> numbers(const std::string& text, const std::string& key) {
   return values;
 }
 
+std::size_t descriptors_of(pid_t pid) {
+  std::error_code error;
+  const std::filesystem::directory_iterator open("/proc/" + std::to_string(pid) + "/fd", error);
+  return error ? 0 : static_cast<std::size_t>(std::distance(begin(open), end(open)));
+}
+
 }  // namespace
 
 TEST_CASE("the ranks' own times and the nodes that they ran on come in one order") {
@@ -65,4 +76,44 @@ TEST_CASE("the ranks' own times and the nodes that they ran on come in one order
   for (const int rank : {0, 1, 2, 4, 5})
     CHECK(busy_ms[static_cast<std::size_t>(rank)] < busy_ms[3]);
   CHECK(numbers(records->text, "stage_by_rank") == std::vector<double>(6, 0));
+}
+
+TEST_CASE(
+    "a lead of 2,048 node agents keeps their leases while it packs what their ranks wrote") {
+  constexpr int nodes = 2048;
+  Allocation allocation;
+  allocation.spec.launch = "agents";
+  allocation.spec.nodes = nodes;
+  allocation.spec.idle_limit_s = 2;
+  allocation.spec.agent_lease_s = allocation.spec.node_lease_s = 15;
+  allocation.every.ranks_per_node = 1;
+  const auto report = allocation.paths().dir / "longest_silence";
+  allocation.put_on_path("srun", "exec " SHARDSWEEP_BIN_DIR "/agent_test_many_agents " +
+                                     std::to_string(nodes) + " " +
+                                     std::to_string(allocation.spec.agent_lease_s) + " " +
+                                     report.string() + "\n");
+  std::vector<Assign> attempts;
+  for (int i = 0; i < 3; ++i)
+    attempts.push_back(allocation.assign({"result"}, nodes));
+  allocation.start();
+  std::size_t most_descriptors = 0;
+  const bool in_time = test::wait_until(
+      [&] {
+        most_descriptors = std::max(most_descriptors, descriptors_of(allocation.lead()));
+        return allocation.ended(attempts.back().attempt).has_value();
+      },
+      60, 50);
+  REQUIRE_MESSAGE(in_time, allocation.log());
+  for (const Assign& attempt : attempts) {
+    const Ended ended = allocation.wait_ended(attempt.attempt);
+    REQUIRE_MESSAGE(ended.outcome == Outcome::completed, ended.cause);
+    CHECK(ended.nodes.size() == nodes);
+  }
+  CHECK(allocation.wait_exit(60) == 0);
+  CHECK(allocation.findings().empty());
+  double longest_s = 0;
+  std::ifstream(report) >> longest_s;
+  MESSAGE("longest silence ", longest_s, " s, descriptors ", most_descriptors);
+  CHECK(longest_s < allocation.spec.agent_lease_s / 2);
+  CHECK(most_descriptors < 40);
 }

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/settling.hpp"
+
+#include "agent/recorder_reading.hpp"
+
+#include <shardsweep/allocation_files.hpp>
+#include <shardsweep/record.hpp>
+
+#include <fmt/format.h>
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdint>
+#include <vector>
+
+namespace shardsweep::agent {
+namespace {
+
+/// What the nodes hold against it, in `settled` what else they say.
+std::vector<Evidence> evidence_of_nodes(const EndedAttempt& attempt, Settled& settled,
+                                        std::string& notes) {
+  std::vector<Evidence> evidence;
+  for (const auto& [name, ended] : attempt.nodes) {
+    add_sentence(settled.verdict.also, ended.also);
+    if (!ended.mark.empty()) settled.mark = ended.mark;
+    settled.node_failed = settled.node_failed || ended.outcome == Outcome::node_failure;
+    settled.leaked += ended.leaked;
+    // srun and its step were signalled together with the lead.
+    const bool same_signal =
+        attempt.own && attempt.own->outcome == Outcome::preempted && ended.signal == SIGTERM;
+    if (same_signal) continue;
+    if (ended.outcome != Outcome::completed) {
+      // The one agent of a step says where it happened, or that this is not known.
+      evidence.push_back(evidence_of_node(ended, attempt.is_step ? "" : name));
+    } else {
+      add_sentence(notes, ended.cause);
+    }
+  }
+  return evidence;
+}
+
+/// Where ranks waited for each other, which of them did the others wait for?
+void name_the_guilty(const EndedAttempt& attempt, Classified& verdict, const Log& log) {
+  const bool waited = verdict.outcome == Outcome::hung || verdict.outcome == Outcome::timeout ||
+                      verdict.outcome == Outcome::comm_error;
+  if (!waited) return;
+  const auto reading = read_recorders(AttemptPaths{attempt.assign.dir});
+  if (!reading) return log.line(reading.error().what);
+  const std::string guilty = accusation(*reading, attempt.spec.ranks_per_node, attempt.names);
+  if (!guilty.empty()) verdict.first.cause += "; " + guilty;
+  // The others lost a peer whose own node saw nothing but an exit with 0.
+  if (verdict.outcome != Outcome::comm_error || reading->guilty.empty()) return;
+  const auto name = attempt.names.find(reading->guilty.front() / attempt.spec.ranks_per_node);
+  if (name == attempt.names.end()) return;
+  const auto node = attempt.nodes.find(name->second);
+  if (node == attempt.nodes.end() || node->second.outcome != Outcome::completed) return;
+  verdict.outcome = Outcome::crashed;
+  verdict.first.cause = fmt::format(
+      "{}; {}", evidence_of_early_exit(reading->guilty.front(), 0).cause, verdict.first.cause);
+}
+
+Settled settle(const EndedAttempt& attempt, const Log& log) {
+  Settled settled;
+  settled.assign = attempt.assign;
+  std::string notes;
+  std::vector<Evidence> evidence = evidence_of_nodes(attempt, settled, notes);
+  // The lead's own reason counts where no node tells an earlier one.
+  if (attempt.own) evidence.push_back(*attempt.own);
+  const AttemptPaths paths{attempt.assign.dir};
+  const auto records = read_attempt_records(paths);
+  if (!records) log.line(records.error().what);
+  Classified verdict =
+      classify(evidence, records && has_result(records->text, attempt.assign.nonce));
+  settled.told_to_stop = verdict.outcome == Outcome::preempted;
+  if (settled.told_to_stop && attempt.time_is_up) {
+    verdict.outcome = Outcome::timeout;
+    verdict.first.cause = "the allocation's time was up";
+  }
+  if (verdict.first.cause.empty()) verdict.first.cause = notes;
+  name_the_guilty(attempt, verdict, log);
+  add_sentence(verdict.also, settled.verdict.also);
+  settled.verdict = std::move(verdict);
+  const auto packed = pack_attempt(paths, attempt.spec.keep_log_bytes);
+  if (!packed) log.line(packed.error().what);
+  settled.packed = packed.has_value();
+  return settled;
+}
+
+}  // namespace
+
+Settling::Settling(EndedAttempt attempt, const Log& log)
+    : done_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      thread_([this, attempt = std::move(attempt), &log] {
+        settled_ = settle(attempt, log);
+        const std::uint64_t one = 1;
+        (void)!::write(done_.get(), &one, sizeof one);
+      }) {}
+
+Settling::~Settling() {
+  if (thread_.joinable()) thread_.join();
+}
+
+std::optional<Settled> Settling::take() {
+  std::uint64_t count = 0;
+  if (::read(done_.get(), &count, sizeof count) != sizeof count) return std::nullopt;
+  thread_.join();
+  return std::move(settled_);
+}
+
+void add_sentence(std::string& text, const std::string& more) {
+  if (more.empty()) return;
+  text += (text.empty() ? "" : "; ") + more;
+}
+
+}  // namespace shardsweep::agent
