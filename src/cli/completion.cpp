@@ -73,7 +73,7 @@ std::string bash_command(const CommandLine& line, const CommandHelp& command) {
                    flags, positional);
 }
 
-std::string command_names(const CommandLine& line) {
+std::string joined_commands(const CommandLine& line) {
   std::string names;
   for (const CommandHelp& command : line.commands)
     names += (names.empty() ? "" : " ") + command.name;
@@ -115,7 +115,7 @@ std::string zsh_action(const CommandLine& line, const OptionHelp& option) {
 std::string zsh_argument(const CommandLine& line, const CommandHelp& command,
                          const OptionHelp& option) {
   if (option.positional) {
-    const auto action = takes_command(command) ? fmt::format("({})", command_names(line))
+    const auto action = takes_command(command) ? fmt::format("({})", joined_commands(line))
                                                : zsh_action(line, option);
     return fmt::format("{}:{}:{}", option.repeatable ? "*" : "", zsh_text(option.name), action);
   }
@@ -138,7 +138,7 @@ std::string fish_option(const CommandLine& line, const CommandHelp& command,
   }
   const auto kind = names_kind(option.value);
   if (option.positional && takes_command(command)) {
-    out += fmt::format(" -a '{}'", command_names(line));
+    out += fmt::format(" -a '{}'", joined_commands(line));
   } else if (!option.choices.empty()) {
     out += fmt::format(" -a '{}'", fmt::join(option.choices, " "));
   } else if (!kind.empty()) {
@@ -156,7 +156,7 @@ std::string bash_completion(const CommandLine& line) {
   out +=
       "_shardsweep() {\n"
       "  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}\n";
-  out += fmt::format("  local commands=\"{}\"\n", command_names(line));
+  out += fmt::format("  local commands=\"{}\"\n", joined_commands(line));
   out +=
       "  COMPREPLY=()\n"
       "  if ((COMP_CWORD == 1)); then\n"

@@ -16,18 +16,18 @@
 namespace shardsweep {
 namespace {
 
-using Json = nlohmann::json;
+using JsonValue = nlohmann::json;
 
 constexpr std::size_t longest_line = 1 << 20;
 constexpr std::size_t most_samples = 10'000;
 
-std::string text_of(const Json& record, const char* key) {
+std::string text_of(const JsonValue& record, const char* key) {
   const auto found = record.find(key);
   return found != record.end() && found->is_string() ? found->get<std::string>()
                                                      : std::string();
 }
 
-std::optional<double> number_of(const Json& record, std::string_view key) {
+std::optional<double> number_of(const JsonValue& record, std::string_view key) {
   const auto found = record.find(key);
   if (found == record.end() || !found->is_number()) return std::nullopt;
   const double value = found->get<double>();
@@ -36,12 +36,12 @@ std::optional<double> number_of(const Json& record, std::string_view key) {
 
 /// Numbers of all ranks; empty where one of them is none, or there are more than any world has.
 template <class T>
-std::vector<T> numbers_of(const Json& record, std::string_view key) {
+std::vector<T> numbers_of(const JsonValue& record, std::string_view key) {
   constexpr std::size_t most_ranks = 100'000;
   const auto found = record.find(key);
   std::vector<T> numbers;
   if (found == record.end() || !found->is_array() || found->size() > most_ranks) return {};
-  for (const Json& item : *found) {
+  for (const JsonValue& item : *found) {
     const double value = item.is_number() ? item.get<double>() : -1;
     if (!(value >= 0 && value < 1e9)) return {};
     numbers.push_back(static_cast<T>(value));
@@ -70,7 +70,7 @@ std::string with_quoted_numbers(std::string_view line) {
 }
 
 /// "is text ('fast')": what stands in the place of a number.
-std::string value_kind(const Json& value) {
+std::string value_kind(const JsonValue& value) {
   constexpr std::size_t most_shown = 40;
   if (value.is_string()) {
     const auto& text = value.get_ref<const std::string&>();
@@ -83,7 +83,7 @@ std::string value_kind(const Json& value) {
 }
 
 /// What is wrong with a metric of a result; empty: nothing. What nobody ranks by may be null.
-std::string flaw_of(const MetricInfo& metric, const Json& result) {
+std::string flaw_of(const MetricInfo& metric, const JsonValue& result) {
   const bool required = metric.name == "tokens_per_s_per_gpu";
   const auto found = result.find(metric.name);
   if (found == result.end())
@@ -107,7 +107,7 @@ std::string flaw_of(const MetricInfo& metric, const Json& result) {
   return "";
 }
 
-std::string flaw_of(const Json& result) {
+std::string flaw_of(const JsonValue& result) {
   for (const MetricInfo& metric : metric_table) {
     if (auto flaw = flaw_of(metric, result); !flaw.empty()) return flaw;
   }
@@ -118,10 +118,10 @@ struct Summary {
   std::string_view nonce;
   RecordsSummary summary;
   std::vector<TrainStepSample> samples;
-  Json hosts = Json::array();
+  JsonValue hosts = JsonValue::array();
   std::int64_t lines = 0;
 
-  void add_start(const Json& record) {
+  void add_start(const JsonValue& record) {
     if (summary.runner.empty()) summary.runner = text_of(record, "runner");
     if (const std::string version = text_of(record, "version"); !version.empty()) {
       summary.runner_version = version;
@@ -134,7 +134,7 @@ struct Summary {
     }
   }
 
-  void add_train_step(const Json& record) {
+  void add_train_step(const JsonValue& record) {
     const auto step = number_of(record, "step");
     const auto step_ms = number_of(record, "step_ms");
     if (!step || !step_ms || samples.size() >= most_samples) return;
@@ -142,7 +142,7 @@ struct Summary {
                        number_of(record, "loss").value_or(0)});
   }
 
-  void add_result(const Json& record, std::string_view line) {
+  void add_result(const JsonValue& record, std::string_view line) {
     if (summary.result) return;  // the first one counts
     if (const auto network = record.find("network");
         network != record.end() && network->is_object())
@@ -164,7 +164,7 @@ struct Summary {
     summary.result = std::move(measurement);
   }
 
-  void add_error(const Json& record) {
+  void add_error(const JsonValue& record) {
     const auto row = runner_exit_class(text_of(record, "class"));
     if (!row || summary.error) return;
     summary.error = row->outcome;  // peer_lost has none: the first cause is elsewhere
@@ -180,9 +180,9 @@ struct Summary {
 
   void note_malformed(std::string_view line) {
     constexpr std::size_t most_shown = 60;
-    const Json record = line.size() > longest_line
-                            ? Json()
-                            : Json::parse(with_quoted_numbers(line), nullptr, false);
+    const JsonValue record = line.size() > longest_line
+                                 ? JsonValue()
+                                 : JsonValue::parse(with_quoted_numbers(line), nullptr, false);
     if (record.is_object() && text_of(record, "type") == "result" &&
         text_of(record, "run_id") == nonce) {
       return note_flaw(flaw_of(record).empty() ? "The result record has NaN or Infinity, which "
@@ -199,7 +199,7 @@ struct Summary {
               false);
   }
 
-  void note_foreign(const Json& record) {
+  void note_foreign(const JsonValue& record) {
     if (text_of(record, "type") != "result") return;
     const std::string given = text_of(record, "run_id");
     note_flaw(
@@ -213,7 +213,8 @@ struct Summary {
 
   void add_line(std::string_view line) {
     ++lines;
-    const Json record = line.size() > longest_line ? Json() : Json::parse(line, nullptr, false);
+    const JsonValue record =
+        line.size() > longest_line ? JsonValue() : JsonValue::parse(line, nullptr, false);
     if (!record.is_object() || text_of(record, "type").empty()) return note_malformed(line);
     if (text_of(record, "run_id") != nonce) return note_foreign(record);
     const std::string type = text_of(record, "type");
@@ -239,7 +240,7 @@ RecordsSummary summarise_records(std::string_view text, std::string_view nonce) 
     reader.summary.result->samples = std::move(reader.samples);
     reader.summary.result->runner_version = reader.summary.runner_version;
     reader.summary.result->hosts =
-        reader.hosts.dump(-1, ' ', false, Json::error_handler_t::replace);
+        reader.hosts.dump(-1, ' ', false, JsonValue::error_handler_t::replace);
   }
   return std::move(reader.summary);
 }
