@@ -428,8 +428,17 @@ std::optional<std::string> CellSearch::enough(double gpu_hours) {
   if (!missing().empty()) return std::nullopt;
   return fmt::format(
       "Search stopped: {:.0f} % sure that nothing untested beats {} tokens/s per GPU by {:g} "
-      "%.",
-      sure, grouped(std::llround(std::exp(*best_))), 100 * until.regret);
+      "%.{}",
+      sure, grouped(std::llround(std::exp(*best_))), 100 * until.regret, still_running());
+}
+
+/// A run that goes on may beat the best: it is part of no claim about what is untested.
+std::string CellSearch::still_running() const {
+  const auto running = std::count_if(
+      candidates_.begin(), candidates_.end(),
+      [](const Candidate& candidate) { return candidate.status == Status::started; });
+  if (running == 0) return "";
+  return fmt::format(" Not yet measured: {} of this cell.", counted(running, "run"));
 }
 
 bool CellSearch::is_contradicted(double gpu_hours) {

@@ -114,6 +114,7 @@ class CellSearch {
   [[nodiscard]] double chance_of_none(bool with_spared) const;
   [[nodiscard]] const std::vector<Uncovered>& missing();
   [[nodiscard]] Standing standing_of(const Candidate& candidate) const;
+  [[nodiscard]] std::string still_running() const;
   [[nodiscard]] bool limits_are_reached(double gpu_hours) const;
   [[nodiscard]] double chance_of_better(const Candidate& candidate, double by) const;
 

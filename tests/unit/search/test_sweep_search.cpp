@@ -247,3 +247,21 @@ TEST_CASE("a plan that is searched best first has the order in which the search 
   for (const auto& row : rows)
     CHECK(advice.rank.at(row.id) == row.id);
 }
+
+TEST_CASE("the sentence of an end names the runs that go on") {
+  const SearchSettings settings = SearchCase::settings_of({.regret = 0.05, .confidence = 0.9});
+  CellSearch cell(settings, h100(), Predictor(h100(), **find_family("shardbench")));
+  for (const std::int32_t micro_batch : {1, 2, 4})
+    (void)cell.add(trial_of(micro_batch, point_of(2, micro_batch)).point);
+  cell.start(0);
+  cell.end(0, {.tokens_per_s_per_gpu = 5000});
+  cell.start(1);
+  cell.start(2);
+  const auto ends = [&cell] { return cell.enough(0).value_or(""); };
+  CHECK(
+      ends().ends_with(" beats 5,000 tokens/s per GPU by 5 %. Not yet measured: 2 runs of "
+                       "this cell."));
+  cell.end(1, {.tokens_per_s_per_gpu = 5100});
+  cell.end(2, {.tokens_per_s_per_gpu = 5200});
+  CHECK(ends().ends_with(" beats 5,200 tokens/s per GPU by 5 %."));
+}
