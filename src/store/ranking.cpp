@@ -60,17 +60,33 @@ std::string best_row(const std::vector<std::string>& vars) {
       var_columns(vars, "vars"));
 }
 
-void offer(BestOfCell& cell, std::vector<Run>& runs) {
+/// Whether two trials are the same layout, measured in two sweeps. It is asked of runs that
+/// beat the second best alone, which are few.
+class SameLayout {
+ public:
+  explicit SameLayout(Database& database)
+      : select_(
+            database,
+            "SELECT 1 FROM trials AS a, trials AS b WHERE a.id = ? AND b.id = ? AND "
+            "(a.lane, a.micro_batch, a.grad_accum) = (b.lane, b.micro_batch, b.grad_accum)") {}
+  bool operator()(const Run& a, const Run& b) { return select_.use(a.trial, b.trial).next(); }
+
+ private:
+  Statement select_;
+};
+
+void offer(BestOfCell& cell, std::vector<Run>& runs, SameLayout& same_layout) {
   const auto run = median(runs);
   cell.measured += static_cast<std::int64_t>(runs.size());
   const auto beats = [&run](const std::optional<Run>& other) {
     return !other || run.tokens_per_s_per_gpu > other->tokens_per_s_per_gpu;
   };
   if (!beats(cell.run)) {
-    if (beats(cell.runner_up)) cell.runner_up = run;
+    if (beats(cell.runner_up) && !same_layout(run, *cell.run)) cell.runner_up = run;
     return;
   }
-  cell.runner_up = cell.run;
+  // No layout is the runner-up of itself.
+  if (cell.run && !same_layout(run, *cell.run)) cell.runner_up = cell.run;
   cell.run = run;
   cell.repeats = static_cast<std::int64_t>(runs.size());
   cell.spread.reset();
@@ -93,6 +109,7 @@ using Key = std::pair<std::string, std::size_t>;  // cell, runner
 std::map<Key, BestOfCell> best_cells(Database& database, const Source& source,
                                      Runners& runners) {
   Statement select(database, best_sql(source, group_expression(database)));
+  SameLayout same_layout(database);
   auto row = select.use(source.chosen.sweeps, source.chosen.trials);
   std::map<Key, BestOfCell> cells;
   std::map<Key, Layouts> repeated;
@@ -102,14 +119,14 @@ std::map<Key, BestOfCell> best_cells(Database& database, const Source& source,
                   runners.see(row.view(1), row.view(2), row.view(3), true, run.trial)};
     if (row.null(6)) {
       std::vector<Run> alone{run};
-      offer(cells[key], alone);
+      offer(cells[key], alone, same_layout);
     } else {
       repeated[key].runs[row.text(6)].push_back(run);
     }
   }
   for (auto& [key, layouts] : repeated) {
     for (auto& [group, runs] : layouts.runs)
-      offer(cells[key], runs);
+      offer(cells[key], runs, same_layout);
   }
   return cells;
 }

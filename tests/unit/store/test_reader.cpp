@@ -267,6 +267,32 @@ TEST_CASE("best is the fastest per cell and leaves marked measurements out") {
   CHECK(must(reader->best({.where = "gpus > 2"})).columns.size() == 20);
 }
 
+TEST_CASE("no layout is the runner-up of itself, though two sweeps measured it") {
+  const TempDir dir;
+  Daemon daemon(dir / "a.db");
+  const auto run = [&](const char* sweep, int micro_batch, double tokens) {
+    daemon.run(daemon.trial(fmt::format("sweep = '{}' and model = 'tiny' and gpus = 1 and "
+                                        "micro_batch = {}",
+                                        sweep, micro_batch)),
+               Outcome::completed, tokens);
+  };
+  for (const char* name : {"first", "second"})
+    daemon.submit(dir, {.gpus = {1}, .name = name});
+  run("first", 1, 90);
+  run("first", 2, 100);
+  run("second", 2, 110);
+  auto reader = must(Reader::open(dir / "a.db"));
+  auto table = must(reader->best({}));
+  REQUIRE(table.rows.size() == 1);
+  CHECK(std::get<std::string>(table.rows[0][4]) == "dp1 tp1 pp1 mb2 ga1 z0");
+  CHECK(std::get<std::string>(table.rows[0][15]) == "dp1 tp1 pp1 mb1 ga1 z0");
+  CHECK(std::get<double>(table.rows[0][16]) == doctest::Approx(1 - 90.0 / 110));
+  // The other layout comes last, and is second all the same.
+  run("second", 1, 105);
+  table = must(must(Reader::open(dir / "a.db"))->best({}));
+  CHECK(std::get<double>(table.rows[0][16]) == doctest::Approx(1 - 105.0 / 110));
+}
+
 TEST_CASE("a layout that is repeated is worth its median") {
   const TempDir dir;
   Daemon daemon(dir / "a.db");
