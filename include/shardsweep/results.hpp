@@ -82,7 +82,8 @@ struct SweepStatus {
   std::int64_t last_controls = 0;
   double remaining_s = 0;  ///< predicted run time of what has not ended, corrected by what has
   double measured_over_predicted = 1;
-  std::string running;  ///< slug of a running trial
+  bool corrected = false;  ///< an attempt has ended: `remaining_s` is no prediction alone
+  std::string running;     ///< slug of a running trial
   std::string
       waiting;  ///< why nothing runs: what the scheduler, or the daemon that paused, said
   /// Bounds by which its search has skipped trials, and how many; the most frequent first.

@@ -222,8 +222,10 @@ bool same_reason(const FinishedTrial& one, const FinishedTrial& other) {
 std::string time_left_text(const SweepStatus& status) {
   if (ended_trials(status) >= status.trials) return "";
   if (!(status.remaining_s > 0)) return "time left unknown";
-  return fmt::format("about {} left",
-                     duration_text(std::max(1.0, std::round(status.remaining_s))));
+  // Before a trial has ended nothing says how far the prediction is off.
+  return fmt::format("about {} left{}",
+                     duration_text(std::max(1.0, std::round(status.remaining_s))),
+                     status.corrected ? "" : " (predicted)");
 }
 
 std::string cell_text(const CellName& cell, const std::vector<CellBest>& among) {

@@ -96,6 +96,7 @@ void estimate(Database& database, SweepStatus& status) {
     Statement select(database, sql().ratio);
     auto row = select.use(status.id);
     if (row.next() && row.integer(0) > 0) {
+      status.corrected = true;
       mean = row.real(1) / static_cast<double>(row.integer(0));
       if (row.real(2) > 0) status.measured_over_predicted = row.real(3) / row.real(2);
     }

@@ -31,6 +31,7 @@ SweepStatus quickstart() {
   status.by_state = {{"ended", 37}, {"running", 1}, {"queued", 22}, {"planned", 36}};
   status.by_outcome = {{"completed", 31}, {"oom", 4}, {"skipped", 2}};
   status.remaining_s = 80;
+  status.corrected = true;
   status.running = "mini-g4-dp4tp1pp1-mb16ga1-s32-fp32-6e0b14";
   return status;
 }
@@ -172,6 +173,9 @@ TEST_CASE("several sweeps share the height") {
 TEST_CASE("time left: unknown, paused, over") {
   SweepStatus status = quickstart();
   CHECK(time_left_text(status) == "about 1 min 20 s left");
+  status.corrected = false;  // no trial has ended yet
+  CHECK(time_left_text(status) == "about 1 min 20 s left (predicted)");
+  status.corrected = true;
   status.remaining_s = 0;
   CHECK(time_left_text(status) == "time left unknown");
   status.remaining_s = 0.2;
