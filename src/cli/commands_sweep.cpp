@@ -8,6 +8,7 @@
 #include "slurm/words/array.hpp"
 #include "slurm/words/script.hpp"
 #include "sweep/identity.hpp"
+#include "text/numbers.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/load.hpp>
@@ -132,26 +133,36 @@ Result<Answer> submit_file(const Session& session, std::string& sweep_name) {
                     {.verb = Verb::submit, .inbox = inbox.string(), .backend = reach.backend});
 }
 
-/// How many trials of a plan an earlier submission has ended: they do not run again. A database
-/// that is not there, or does not answer, knows of none.
-std::size_t ended_already(const Session& session, const Planned& planned) {
+/// Trials of a plan that an earlier submission has ended, and what the others will take.
+struct EndedAlready {
+  std::size_t trials = 0;
+  double left_gpu_s = 0;
+};
+
+/// A database that is not there, or does not answer, knows of none.
+EndedAlready ended_already(const Session& session, const Planned& planned) {
   const auto reader = Reader::open(session.home.database);
-  if (!reader) return 0;
+  if (!reader) return {};
   // A sweep's name holds no quotes: the sweep file was read.
   const auto ended = (*reader)->query(
       fmt::format("SELECT t.identity FROM trials t JOIN sweeps s ON s.id = t.sweep "
                   "WHERE s.name = '{}' AND t.state = 'ended'",
                   planned.sweep.name));
-  if (!ended || ended->rows.empty()) return 0;
+  if (!ended || ended->rows.empty()) return {};
   std::set<std::string> identities;
   for (const auto& row : ended->rows) {
     if (const auto* text = std::get_if<std::string>(&row.front())) identities.insert(*text);
   }
+  EndedAlready result;
   const Identifier names(planned.sweep, planned.capabilities);
-  return static_cast<std::size_t>(std::count_if(
-      planned.plan.trials.begin(), planned.plan.trials.end(), [&](const PlannedTrial& trial) {
-        return identities.contains(names.identity(trial.point));
-      }));
+  for (const PlannedTrial& trial : planned.plan.trials) {
+    if (identities.contains(names.identity(trial.point))) {
+      ++result.trials;
+    } else {
+      result.left_gpu_s += trial.prediction.attempt_s * trial.point.gpus;
+    }
+  }
+  return result;
 }
 
 Result<ExitCode> command_plan(const Session& session) {
@@ -177,9 +188,14 @@ Result<ExitCode> command_plan(const Session& session) {
               .terminal = session.options.wide ? Terminal{} : terminal_of(STDOUT_FILENO)});
   flush(out);
   SHARDSWEEP_TRY(written);
-  if (const std::size_t ended = ended_already(session, planned); ended > 0) {
-    say(fmt::format("{} of the {} trials have ended in {} and do not run again.", ended,
-                    planned.plan.trials.size(), session.home.database.string()));
+  if (const auto ended = ended_already(session, planned); ended.trials > 0) {
+    const std::size_t left = planned.plan.trials.size() - ended.trials;
+    say(fmt::format("{} of the {} trials have ended in {} and do not run again. {}",
+                    ended.trials, planned.plan.trials.size(), session.home.database.string(),
+                    left == 0 ? "None is left."
+                              : fmt::format("{} left: {} GPU-hours predicted.",
+                                            left == 1 ? "1 is" : fmt::format("{} are", left),
+                                            amount_text(ended.left_gpu_s / 3600))));
   }
   return ExitCode::done;
 }
@@ -208,6 +224,12 @@ Result<ExitCode> command_run(const Session& session) {
 
 Result<ExitCode> command_render(const Session& session) {
   SHARDSWEEP_ASSIGN(const Planned planned, plan_file(session));
+  if (planned.sweep.cluster.this_machine) {
+    say(
+        fmt::format("'{}' runs on this machine, without Slurm. This script shows the template "
+                    "alone; no job is submitted with it.",
+                    planned.sweep.name));
+  }
   SHARDSWEEP_ASSIGN(const Reach reach, read_site(session));
   for (const auto& [nodes, work] : work_by_nodes(planned.plan)) {
     SHARDSWEEP_ASSIGN(const std::string script,
