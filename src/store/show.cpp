@@ -47,7 +47,8 @@ struct Sql {
       "attempts "
       "AS a ON a.id = x.attempt WHERE a.trial = ? ORDER BY a.number, x.step";
   const char* events =
-      "SELECT e.id, e.at, a.number AS attempt, e.kind, e.detail FROM events AS e LEFT JOIN "
+      "SELECT e.id, e.at, a.number AS attempt, iif(e.kind = 'spared', 'skipped', e.kind) AS "
+      "kind, e.detail FROM events AS e LEFT JOIN "
       "attempts AS a ON a.id = e.attempt WHERE e.trial = ? ORDER BY e.id";
   const char* sweep =
       "SELECT name, iif(backend = 'imported', backend, iif(state = 'active' AND NOT EXISTS "
@@ -63,7 +64,8 @@ struct Sql {
       "l.sweep = s.id AND l.constraint_name = j.key LIMIT 1) AS example FROM sweeps AS s, "
       "json_each(s.left_out) AS j WHERE s.id = ? ORDER BY j.value DESC";
   const char* sweep_events =
-      "SELECT e.id, e.at, e.kind, t.slug AS trial, a.number AS attempt, e.detail FROM (SELECT "
+      "SELECT e.id, e.at, iif(e.kind = 'spared', 'skipped', e.kind) AS kind, t.slug AS trial, "
+      "a.number AS attempt, e.detail FROM (SELECT "
       "* "
       "FROM events WHERE sweep = ? ORDER BY id DESC LIMIT 20) AS e LEFT JOIN trials AS t ON "
       "t.id = e.trial LEFT JOIN attempts AS a ON a.id = e.attempt ORDER BY e.id";
