@@ -49,7 +49,7 @@ class Grammar {
     try {
       app_.parse(argc, argv);
     } catch (const CLI::CallForHelp&) {
-      return {{}, print_help(parsed_command())};
+      return {{}, print_help(describe(), parsed_command())};
     } catch (const CLI::ParseError& error) {
       if (error.get_exit_code() == 0) return {{}, app_.exit(error)};
       std::cerr << wrong_usage(app_, error);
@@ -57,7 +57,7 @@ class Grammar {
     }
     o_.command = parsed_command();
     if (o_.command == "help" && o_.topic_is_command())
-      return {{}, print_help(o_.names.empty() ? "" : o_.names.front())};
+      return {{}, print_help(describe(), o_.names.empty() ? "" : o_.names.front())};
     return {o_, std::nullopt};
   }
 
@@ -81,21 +81,6 @@ class Grammar {
     const auto parsed = app_.get_subcommands();
     return parsed.empty() ? "" : parsed.front()->get_name();
   }
-  [[nodiscard]] int print_help(const std::string& command) const {
-    const CommandLine line = describe();
-    if (!command.empty() && find_command_help(line, command) == nullptr) {
-      Words topics(help_topics.begin(), help_topics.end());
-      for (const CommandHelp& each : line.commands)
-        topics.push_back(each.name);
-      std::cerr << "shardsweep: there is no help about '" << command << "'"
-                << did_you_mean(command, {topics.begin(), topics.end()})
-                << "\n'shardsweep help' lists the commands.\n";
-      return usage_error;
-    }
-    std::cout << help_text(line, command);
-    return 0;
-  }
-
   [[nodiscard]] std::vector<OptionHelp> options_of(const CLI::App& app) const {
     std::vector<OptionHelp> positionals;
     std::vector<OptionHelp> flags;
@@ -257,9 +242,12 @@ class Grammar {
     suggest->add_option("--cluster", o_.cluster, "Preset of the cluster.")
         ->required()
         ->type_name("PRESET");
-    suggest->add_option("--nodes", o_.nodes, "Number of whole nodes.")->type_name("N");
+    suggest->add_option("--nodes", o_.nodes, "Number of whole nodes.")
+        ->type_name("N")
+        ->check(CLI::Range(1, 1'000'000));
     suggest->add_option("--gpus", o_.gpus, "GPUs of one node, in place of --nodes.")
-        ->type_name("N");
+        ->type_name("N")
+        ->check(CLI::Range(1, 1'000'000));
     suggest->add_option("--seq-len", o_.seq_len, "Tokens per sample.")
         ->capture_default_str()
         ->type_name("TOKENS");

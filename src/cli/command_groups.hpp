@@ -20,9 +20,7 @@ inline const std::array<CommandGroup, 3> command_groups{{
     {"Daily commands",
      {"new", "plan", "submit", "run", "status", "follow", "logs", "pause", "resume", "cancel",
       "rerun", "show"}},
-    {"Results",
-     {"results", "query", "best", "heatmap", "compare", "explain", "frontier", "report",
-      "export", "delete"}},
+    {"Results", {"results", "query", "best", "heatmap", "export", "delete"}},
     {"Other commands", {}},
 }};
 

@@ -43,7 +43,9 @@ struct CommandLine {
 
 /// What `--help` prints: of the program where `command` is empty, else of that command.
 [[nodiscard]] std::string help_text(const CommandLine& line, std::string_view command,
-                                    std::size_t width = 80);
+                                    std::size_t width);
+/// Prints it as wide as the terminal. Returns the exit code: there may be no such command.
+[[nodiscard]] int print_help(const CommandLine& line, const std::string& command);
 /// shardsweep.1, in roff.
 [[nodiscard]] std::string man_page(const CommandLine& line);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // presets: what models and clusters there are; names: words for shell completion.
+#include "cli/printing.hpp"
 #include "cli/session.hpp"
 #include "predict/memory.hpp"
 #include "show/table_view.hpp"
@@ -98,7 +99,8 @@ Result<ExitCode> list_presets(const Session& session) {
     SHARDSWEEP_ASSIGN(const ClusterSpec cluster, load_cluster(name, folder));
     table.add(cluster);
   }
-  SHARDSWEEP_TRY(print_result(table_text(table.table(), session.options.format)));
+  SHARDSWEEP_TRY(
+      print_result(table_text(table.table(), table_style(session, {"kind", "name", "facts"}))));
   return ExitCode::done;
 }
 

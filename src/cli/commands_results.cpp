@@ -133,10 +133,10 @@ Result<ExitCode> command_nodes(const Session& session) {
   SHARDSWEEP_ASSIGN(
       const Table table,
       reader->query("SELECT * FROM node_ledger ORDER BY state = 'trusted', node"));
-  return print_table(table, table_style(session, {"node", "state", "attempts", "reason",
-                                                  "evidence", "completed", "slow", "slow_in",
-                                                  "last_evidence", "node_failure", "comm_error",
-                                                  "hung", "crashed", "since", "probe_at"}));
+  return print_table(
+      table, table_style(session, {"node", "state", "reason", "attempts", "evidence",
+                                   "completed", "last_evidence", "node_failure", "comm_error",
+                                   "hung", "crashed", "since", "probe_at", "slow", "slow_in"}));
 }
 
 Result<ExitCode> command_best(const Session& session) {

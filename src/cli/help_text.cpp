@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <string>
 
@@ -15,11 +16,9 @@ namespace {
 constexpr std::size_t command_width = 18;
 constexpr std::size_t option_width = 26;
 
-constexpr std::string_view epilog =
-    "A name may be a sweep, a trial's slug, an attempt (SLUG.2) or a Slurm job id.\n"
-    "'shardsweep help COMMAND' explains a command, 'help keys' the sweep file.\n"
-    "Exit codes: 0 every trial has a final verdict, 1 failed, 2 wrong usage or input,\n"
-    "3 some trials are undecided, 130 interrupted.\n";
+constexpr std::array<std::string_view, 2> epilog{
+    "A name may be a sweep, a trial's slug, an attempt (SLUG.2) or a Slurm job id.",
+    "'shardsweep help COMMAND' explains a command, 'help keys' the sweep file."};
 
 /// `text` at column `indent`, in lines of at most `width`. The first line has its indent
 /// already.
@@ -125,7 +124,10 @@ std::string help_text(const CommandLine& line, std::string_view command, std::si
     }
   }
   append_options(out, line.options, false, width);
-  out += "\n" + std::string(epilog) + "\nExit codes:\n";
+  out += '\n';
+  for (const std::string_view sentence : epilog)
+    append_wrapped(out, sentence, 0, width);
+  out += "\nExit codes:\n";
   constexpr std::size_t code_width = 7;
   for (const ExitCodeInfo& row : exit_code_table)
     append_entry(out, std::to_string(static_cast<int>(row.code)), row.meaning, code_width,

@@ -38,4 +38,9 @@ Terminal terminal_from(const TerminalFacts& facts) {
   return terminal;
 }
 
+std::size_t text_width(const Terminal& terminal) {
+  constexpr std::size_t readable = 100;
+  return std::min(terminal.width.value_or(usual_width), readable);
+}
+
 }  // namespace shardsweep

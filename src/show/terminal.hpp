@@ -29,4 +29,7 @@ struct TerminalFacts {
 /// (no-color.org), TERM not `dumb`.
 [[nodiscard]] Terminal terminal_from(const TerminalFacts& facts);
 
+/// Of running text: what a line of help may take. Wider ones are hard to read.
+[[nodiscard]] std::size_t text_width(const Terminal& terminal);
+
 }  // namespace shardsweep

@@ -50,6 +50,7 @@ class SampleDatabase {
     run(small + "gpus = 1 and micro_batch = 2", Outcome::skipped);
     run(small + "gpus = 2 and micro_batch = 1", Outcome::completed, 0.5);
     hostile(daemon);
+    nodes(daemon);
     must(daemon.store->release_lease());
     slug = rows_of(file, "SELECT slug FROM trials WHERE outcome = 'oom'");
     slug.erase(slug.find('\n'));
@@ -60,6 +61,21 @@ class SampleDatabase {
   std::string slug;
 
  private:
+  /// One in use, one that is out for what was seen on it.
+  static void nodes(Daemon& daemon) {
+    const TrialId trial = daemon.trial("outcome = 'oom'");
+    const NodeCharge charge{.at = daemon.now,
+                            .kind = "hardware",
+                            .trial = trial,
+                            .detail = "Xid 79: the GPU has fallen off the bus"};
+    daemon.commit({SeenNode{"node-with-a-rather-long-name-017", "n17", daemon.now, 1},
+                   SeenNode{"n2", "n2", daemon.now, 1}, AddNodeEvidence{"n2", charge},
+                   SetNode{{.node = "n2",
+                            .state = NodeState::quarantined,
+                            .since = daemon.now,
+                            .until = daemon.now + 3'600'000'000,
+                            .reason = "hardware: Xid 79: the GPU has fallen off the bus"}}});
+  }
   /// Names and causes that a terminal would obey, wide characters, and long sentences.
   void hostile(Daemon& daemon) {
     daemon.commit({AddEvent{.at = daemon.now,
@@ -87,6 +103,18 @@ const std::array<Paper, 6> papers{{{"60 columns", "COLUMNS=60"},
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
   for (auto at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
     text.replace(at, from.size(), to);
+  return text;
+}
+
+/// The sample is as old as it is; how long ago that was says the clock.
+std::string without_age(std::string text) {
+  const std::string end = " ago)";
+  const std::string_view age = "AGE";
+  for (auto at = text.find(end); at != std::string::npos; at = text.find(end, at + 1)) {
+    const auto begin = text.rfind('(', at) + 1;
+    text.replace(begin, at - begin, age);
+    at = begin + age.size();
+  }
   return text;
 }
 
@@ -118,7 +146,7 @@ std::string on_all_papers(const SampleDatabase& sample, const std::string& argum
     text += output_of(environment(sample, paper.environment) + program + ' ' + arguments +
                       (streams == Streams::both ? " 2>&1" : " 2>/dev/null"));
   }
-  return replaced(text, sample.dir.path().string(), "DIR");
+  return without_age(replaced(text, sample.dir.path().string(), "DIR"));
 }
 
 /// No line is wider than COLUMNS says; with LANG=C everything is ASCII.
@@ -155,6 +183,17 @@ void check_output(const SampleDatabase& sample, const std::string& name,
   std::ifstream in(file, std::ios::binary);
   const std::string wanted{std::istreambuf_iterator<char>(in), {}};
   CHECK(text == wanted);
+}
+
+/// Fits every width too, and says the same things everywhere; the words differ from machine to
+/// machine.
+void check_fit(const SampleDatabase& sample, const std::string& arguments,
+               const std::vector<std::string>& words) {
+  INFO(arguments);
+  const auto text = on_all_papers(sample, arguments, Streams::both);
+  check_lines(text);
+  for (const auto& word : words)
+    CHECK_MESSAGE(text.find(word) != std::string::npos, word);
 }
 
 /// What the command prints on a terminal of its own.
@@ -201,6 +240,28 @@ TEST_CASE("what is known of a trial and a sweep fits every width") {
   check_output(sample, "show_unknown", "show demo nothere");
   check_output(sample, "show_json", "show --format json " + sample.slug);
   check_output(sample, "nodes", "nodes");
+}
+
+TEST_CASE("what waits and what goes on fits every width") {
+  const SampleDatabase sample;
+  check_output(sample, "status", "status");
+  check_output(sample, "status_sweep", "status demo");
+  check_output(sample, "names", "names sweeps");
+}
+
+TEST_CASE("what the programs bring along fits every width") {
+  const SampleDatabase sample;
+  check_output(sample, "presets", "presets");
+  check_fit(sample, "doctor", {"shardbench", "templates", "home", "database", "daemon"});
+  for (const char* topic : {"keys", "axes", "units", "site"})
+    check_fit(sample, fmt::format("help {}", topic), {});
+  for (const char* command :
+       {"plan",   "submit", "run",    "render",  "status",          "follow",  "pause",
+        "resume", "cancel", "rerun",  "show",    "results",         "query",   "best",
+        "export", "daemon", "tick",   "heatmap", "doctor",          "gc",      "replay",
+        "nodes",  "import", "logs",   "suggest", "evaluate-memory", "presets", "calibrate",
+        "new",    "names",  "delete", "help"})
+    check_fit(sample, fmt::format("help {}", command), {"Usage: shardsweep "});
 }
 
 TEST_CASE("show takes several names, and an unknown one is exit code 2") {

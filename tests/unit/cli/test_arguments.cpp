@@ -102,9 +102,9 @@ TEST_CASE("each command has a help sentence that fits a line of the list, and a 
 
 TEST_CASE("help fits 80 columns") {
   const CommandLine line = describe_command_line();
-  std::vector<std::string> texts{help_text(line, "")};
+  std::vector<std::string> texts{help_text(line, "", 80)};
   for (const CommandHelp& command : line.commands)
-    texts.push_back(help_text(line, command.name));
+    texts.push_back(help_text(line, command.name, 80));
   for (const std::string& text : texts) {
     std::istringstream lines(text);
     for (std::string each; std::getline(lines, each);)
