@@ -22,6 +22,7 @@ Result<World> MortalStore::load_world() {
 }
 Result<void> MortalStore::commit(std::span<const Change> changes) {
   return mortal([&]() -> Result<void> {
+    if (outage) return tl::unexpected<Fault>(*outage);
     std::vector<Change> tampered;
     if (mistake_in_commit) {
       auto instead = mistake_in_commit(changes);

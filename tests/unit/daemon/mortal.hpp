@@ -67,6 +67,8 @@ class MortalStore final : public Store {
   MortalStore(std::unique_ptr<Store> store, Fate& fate)
       : store_(std::move(store)), fate_(fate) {}
 
+  std::optional<Fault> outage;  ///< of commits: what they answer
+
   /// Deliberate mistakes: what is committed in place of the changes (none: nothing is, and the
   /// daemon does not hear of it), and what work_left() says.
   using Tampered = std::optional<std::vector<Change>>;

@@ -48,6 +48,18 @@ Plan plan_of(const PlayedSweep& sweep) {
   return plan;
 }
 
+class NotedNotices final : public Notifier {
+ public:
+  explicit NotedNotices(std::vector<Notice>& all) : all_(all) {}
+  void send(const Notice& notice) override { all_.push_back(notice); }
+  [[nodiscard]] std::vector<std::string> poll() override { return {}; }
+  [[nodiscard]] bool busy() const override { return false; }
+  [[nodiscard]] std::vector<pollfd> descriptors() const override { return {}; }
+
+ private:
+  std::vector<Notice>& all_;
+};
+
 }  // namespace
 
 MemoryFolder::MemoryFolder() {
@@ -92,7 +104,8 @@ DaemonParts PlayedSite::parts() {
           .clock = clock,
           .make_scheduler = [this](const std::string&,
                                    const SiteSpec&) { return slurm.scheduler(fate); },
-          .make_notifier = nullptr,
+          .make_notifier =
+              [this](const NotifySettings&) { return std::make_unique<NotedNotices>(notices); },
           .random_hex =
               [this](int digits) {
                 std::string text;
@@ -122,6 +135,7 @@ void PlayedSite::tick(double seconds) {
   if (!daemon_) return;
   try {
     const auto done = daemon_->tick();
+    if (!done && store.outage && worth_retrying(done.error().kind)) return;
     if (!done) throw Violation("a pass failed: " + done.error().what);
     const auto left = leave_if_idle(*daemon_, parts());
     if (!left) throw Violation("leaving failed: " + left.error().what);

@@ -9,6 +9,7 @@
 #include "unit/daemon/played_slurm.hpp"
 
 #include <shardsweep/load.hpp>
+#include <shardsweep/notifier.hpp>
 #include <shardsweep/results.hpp>
 
 #include <filesystem>
@@ -76,6 +77,9 @@ class PlayedSite {
   Home home;
   MortalStore store;
 
+  std::vector<Notice> notices;  ///< that users were told
+
+  [[nodiscard]] DaemonParts parts();
   // ---- the daemon's life, as loop.cpp has it
   void start();
   /// Time passes, then the daemon makes a pass; it may die in it, or leave because nothing is
@@ -116,7 +120,6 @@ class PlayedSite {
   [[nodiscard]] sqlite::Database& reader() { return reader_; }
 
  private:
-  [[nodiscard]] DaemonParts parts();
   [[nodiscard]] const SweepSpec& spec_of(const PlayedSweep& sweep);
 
   sqlite::Database reader_;
