@@ -263,7 +263,9 @@ TEST_CASE("a control is measured first and last") {
   Life life;
   life.submit({.settings = "control: {tp: 8}"});
   life.run_to_the_end();
-  CHECK(life.sql("SELECT group_concat(time, ' ') FROM (SELECT time FROM controls ORDER BY at)") == "start end");
+  CHECK(
+      life.sql("SELECT group_concat(time, ' ') FROM (SELECT time FROM controls ORDER BY at)") ==
+      "start end");
   CHECK(life.trials() == "completed completed");
 }
 
