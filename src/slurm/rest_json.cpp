@@ -284,12 +284,29 @@ Json environment_value(const std::vector<std::string>& environment, const RestAp
 }
 
 /// Words of slurmctld that has understood and said no; slurmrestd passes them on with HTTP 500.
-bool is_refusal(std::string_view said) {
-  constexpr std::array<std::string_view, 7> words{
-      "nvalid",        "not available",         "denied",     "violates",
-      "not permitted", "Unable to process key", "not support"};
+bool says_no(std::string_view said) {
+  constexpr std::array<std::string_view, 8> words{
+      "nvalid",        "not available",         "denied",      "violates",
+      "not permitted", "Unable to process key", "not support", "dependency problem"};
   return std::any_of(words.begin(), words.end(), [&](std::string_view word) {
     return said.find(word) != std::string_view::npos;
+  });
+}
+
+/// slurm_errno.h: slurmctld's own errors, and those of slurmrestd about a request.
+bool is_refusal_number(std::int64_t number) {
+  return (number >= 2000 && number < 3000) || (number >= 9000 && number < 9100);
+}
+
+bool is_refusal(const Json& json, std::string_view said) {
+  if (says_no(said)) return true;
+  const auto errors = json.find("errors");
+  if (errors == json.end() || !errors->is_array()) return false;
+  return std::any_of(errors->begin(), errors->end(), [](const Json& error) {
+    if (!error.is_object()) return false;
+    // Up to 22.05 under two names.
+    return is_refusal_number(number_of(error.value("error_number", Json(0)))) ||
+           is_refusal_number(number_of(error.value("error_code", Json(0))));
   });
 }
 
@@ -422,7 +439,7 @@ SchedulerEvent read_rest_submission(const std::string& token, long status,
   // Nobody has looked at it: who asks is not known (any more), or asks too often.
   if (status == 401 || status == 403 || status == 429) return SubmitDeferred{token, whole};
   if (auto known = read_failure(token, said)) return *std::move(known);
-  const bool refused = status < 500 || is_refusal(said);
+  const bool refused = status < 500 || is_refusal(*json, said);
   if (said.empty() || !refused) return SubmitUnknown{token, whole};
   return SubmitRefused{token, whole};
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // slurmrestd's JSON, whose shape changes with its version: states are a word up to v0.0.39 and
 // a list of words after it, numbers are numbers or {set, infinite, number}, an environment is a
-// map or a list. v0.0.38 has been met (Slurm 22.05); later ones follow their published schemas.
+// map or a list. Tested with v0.0.38 (Slurm 22.05) and v0.0.42 (24.11).
 #pragma once
 
 #include "slurm/words/job.hpp"

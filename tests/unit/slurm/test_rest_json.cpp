@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// slurmrestd's JSON: the shapes of v0.0.38, as a real one answered, and of later versions, as
-// their documents publish them.
+// slurmrestd's JSON: the shapes of v0.0.38 and of later versions; whole answers of two
+// versions are in test_recorded_answers.cpp.
 #include "slurm/rest_json.hpp"
 
 #include <doctest/doctest.h>
