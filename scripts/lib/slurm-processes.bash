@@ -98,23 +98,23 @@ start_database() {
   fi
   launch mariadbd mariadbd "${options[@]}" --skip-networking --skip-log-bin \
     "--socket=$dir/run/mysql.socket" "--pid-file=$dir/run/mariadbd.pid"
-  await mariadbd 30 mariadb --no-defaults -S "$dir/run/mysql.socket" -e 'SELECT 1'
+  await mariadbd 120 mariadb --no-defaults -S "$dir/run/mysql.socket" -e 'SELECT 1'
 }
 
 start_dbd() {
   # Its client library looks for the database's socket in the environment.
   launch slurmdbd env "MYSQL_UNIX_PORT=$dir/run/mysql.socket" slurmdbd -D
-  await slurmdbd 30 sacctmgr -n list cluster
+  await slurmdbd 120 sacctmgr -n list cluster
 }
 
 start_ctld() {
   launch slurmctld slurmctld -D
-  await slurmctld 30 ctld_answers
+  await slurmctld 120 ctld_answers
 }
 ctld_answers() { timeout 5 scontrol ping | grep -q 'is UP'; }
 
 launch_node() { launch "n$1" slurmd -D -N "n$1"; }
-await_node() { await "n$1" 30 node_is_up "n$1"; }
+await_node() { await "n$1" 120 node_is_up "n$1"; }
 node_is_up() {
   [ -n "$(sinfo -h -n "$1" -t idle,alloc,mix,comp,drain -o %n)" ] &&
     [ -z "$(sinfo -h -n "$1" -t no_respond,down -o %n)" ]
@@ -127,8 +127,8 @@ start_rest() {
   rm -f "$dir/rest/socket"
   launch rest env SLURM_JWT=daemon "${server[@]}" -a rest_auth/jwt "127.0.0.1:$(rest_port)"
   launch rest-local "${server[@]}" -a rest_auth/local "unix:$dir/rest/socket"
-  await rest 15 listens "$(rest_port)"
-  await rest-local 15 test -S "$dir/rest/socket"
+  await rest 120 listens "$(rest_port)"
+  await rest-local 120 test -S "$dir/rest/socket"
   note_api
 }
 # The newest version that the server has: v0.0.38 with Slurm 22.05.
@@ -148,7 +148,7 @@ stop_rest() {
 
 # stop DAEMON SIGNAL: and its end is waited for.
 stop() {
-  local pid deadline=$((SECONDS + 20))
+  local pid deadline=$((SECONDS + 60))
   if alive "$1"; then
     pid=$(pid_of "$1")
     kill "$2" "$pid" 2>/dev/null || true
@@ -247,7 +247,7 @@ all_of_it() {
 end() { [ $# -eq 0 ] || kill -9 "$@" 2>/dev/null || true; }
 
 end_all() {
-  local deadline=$((SECONDS + 20)) pids
+  local deadline=$((SECONDS + 120)) pids
   while :; do
     mapfile -t pids < <(all_of_it)
     if [ ${#pids[@]} -eq 0 ]; then return 0; fi
@@ -259,7 +259,7 @@ end_all() {
 
 # What jobs that were killed leave of their groups.
 remove_cgroups() {
-  local node deadline=$((SECONDS + 10))
+  local node deadline=$((SECONDS + 60))
   for ((node = 1; node <= nodes; ++node)); do
     while [ -d "/sys/fs/cgroup/memory/slurm_n$node" ]; do
       find "/sys/fs/cgroup/memory/slurm_n$node" -depth -type d -exec rmdir {} \; 2>/dev/null || true

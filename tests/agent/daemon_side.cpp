@@ -8,15 +8,21 @@
 
 #include <poll.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <thread>
 #include <utility>
 
 namespace shardsweep::test {
 
 bool wait_until(const std::function<bool()>& done, double limit_s, int every_ms) {
   const SystemClock clock;
-  const auto deadline = clock.steady() + std::chrono::duration<double>(limit_s);
+  double load = 0;
+  (void)::getloadavg(&load, 1);
+  const double processors = std::max(1U, std::thread::hardware_concurrency());
+  const auto deadline =
+      clock.steady() + std::chrono::duration<double>(limit_s * (1 + load / processors));
   while (!done()) {
     if (clock.steady() > deadline) return false;
     (void)::poll(nullptr, 0, every_ms);

@@ -18,7 +18,8 @@
 
 namespace shardsweep::test {
 
-/// True as soon as `done` is, which is looked at every `every_ms`; false after `limit_s`.
+/// True as soon as `done` is, which is looked at every `every_ms`; false after `limit_s` of a
+/// quiet machine. On a busy one the limit grows with the load for each processor.
 bool wait_until(const std::function<bool()>& done, double limit_s = 20, int every_ms = 5);
 
 /// SHARDSWEEP_TEST_REPEATS, or `few`.

@@ -3,6 +3,9 @@
 # For end-to-end tests: a home of their own, conditions waited for with a deadline, and what of
 # ours is still alive.
 
+# shellcheck source=tests/lib/patience.bash
+source "$(dirname "${BASH_SOURCE[0]}")/../lib/patience.bash"
+
 bin=${1:?folder of the programs}
 shardsweep=$bin/shardsweep
 work=$(mktemp -d)
@@ -19,9 +22,9 @@ fail() {
   exit 1
 }
 
-# wait_for SECONDS WHAT COMMAND…: until COMMAND succeeds.
+# wait_for SECONDS WHAT COMMAND…: until COMMAND succeeds; SECONDS are those of a quiet machine.
 wait_for() {
-  local deadline=$((SECONDS + $1)) what=$2
+  local deadline=$((SECONDS + $1 * $(patience))) what=$2
   shift 2
   until "$@"; do
     [ $SECONDS -lt $deadline ] || fail "no $what in time"

@@ -4,6 +4,8 @@
 # conditions waited for with a deadline. `cluster` names it before this is sourced.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+# shellcheck source=tests/lib/patience.bash
+source "$root/tests/lib/patience.bash"
 : "${cluster:?name of the cluster}"
 slurm_cluster() { "$root/scripts/slurm-cluster" --name "$cluster" "$@"; }
 as_user() { slurm_cluster as-user -- "$@"; }
@@ -27,9 +29,9 @@ fail() {
   exit 1
 }
 
-# wait_for SECONDS WHAT COMMAND…: until COMMAND succeeds.
+# wait_for SECONDS WHAT COMMAND…: until COMMAND succeeds; SECONDS are those of a quiet machine.
 wait_for() {
-  local deadline=$((SECONDS + $1)) what=$2
+  local deadline=$((SECONDS + $1 * $(patience))) what=$2
   shift 2
   until "$@"; do
     [ $SECONDS -lt $deadline ] || fail "no $what in time"

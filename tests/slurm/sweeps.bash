@@ -86,9 +86,9 @@ complain() {
   } >&2 2>&1 || true
   exit 1
 }
-# await SECONDS WHAT COMMAND…: until COMMAND succeeds.
+# await SECONDS WHAT COMMAND…: until COMMAND succeeds; SECONDS are those of a quiet machine.
 await() {
-  local deadline=$((SECONDS + $1)) what=$2
+  local deadline=$((SECONDS + $1 * $(patience))) what=$2
   shift 2
   until "$@"; do
     [ $SECONDS -lt $deadline ] || complain "no $what in time"
