@@ -20,23 +20,23 @@ namespace shardsweep {
 namespace {
 
 using namespace config;
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
-Json pattern(std::string_view text) {
+OrderedJson pattern(std::string_view text) {
   return {{"type", "string"}, {"pattern", text}};
 }
-Json link_to(std::string_view name) {
+OrderedJson link_to(std::string_view name) {
   return {{"$ref", "#/definitions/" + std::string(name)}};
 }
-Json one_of(std::span<const std::string_view> list) {
+OrderedJson one_of(std::span<const std::string_view> list) {
   return {{"enum", std::vector<std::string>(list.begin(), list.end())}};
 }
-Json array_of(Json items) {
+OrderedJson array_of(OrderedJson items) {
   return {{"type", "array"}, {"items", std::move(items)}};
 }
 
-Json definitions() {
-  Json all;
+OrderedJson definitions() {
+  OrderedJson all;
   all["count"] = {
       {"anyOf", {{{"type", "integer"}, {"minimum", 0}}, pattern("^[0-9]+(k|M|G|Ki|Mi|Gi)$")}}};
   all["bytes"] = pattern("^[0-9]+(B|kB|MB|GB|TB|KiB|MiB|GiB|TiB|Ki|Mi|Gi|Ti)$");
@@ -51,7 +51,7 @@ Json definitions() {
   return all;
 }
 
-Json type_of(const KeyInfo& key) {
+OrderedJson type_of(const KeyInfo& key) {
   switch (key.type) {
     case KeyType::name:
       return link_to("name");
@@ -80,16 +80,16 @@ Json type_of(const KeyInfo& key) {
   return link_to("scalar");
 }
 
-Json described(Json schema, std::string_view meaning) {
+OrderedJson described(OrderedJson schema, std::string_view meaning) {
   // Beside a $ref nothing else counts in draft 7.
-  if (schema.contains("$ref")) schema = {{"allOf", Json::array({schema})}};
+  if (schema.contains("$ref")) schema = {{"allOf", OrderedJson::array({schema})}};
   schema["description"] = meaning;
   return schema;
 }
 
 /// A map with the keys of `section`, and no others.
-Json map_of(std::string_view section) {
-  Json properties = Json::object();
+OrderedJson map_of(std::string_view section) {
+  OrderedJson properties = OrderedJson::object();
   for (const auto& key : sweep_keys()) {
     if (key.section == section)
       properties[std::string(key.key)] = described(type_of(key), key.meaning);
@@ -97,8 +97,8 @@ Json map_of(std::string_view section) {
   return {{"type", "object"}, {"additionalProperties", false}, {"properties", properties}};
 }
 
-Json axis_value(const AxisInfo& axis) {
-  Json value;
+OrderedJson axis_value(const AxisInfo& axis) {
+  OrderedJson value;
   switch (axis.kind) {
     case AxisKind::model:
       value = link_to("name");
@@ -130,11 +130,11 @@ std::string definition_of(const AxisInfo& axis, AxisForm form) {
 }
 
 /// What an axis takes in each place, once: maps of axes refer to it.
-void define_axis(const AxisInfo& axis, Json& all) {
-  const Json one = link_to(definition_of(axis, AxisForm::setting));
-  Json list = array_of(one);
+void define_axis(const AxisInfo& axis, OrderedJson& all) {
+  const OrderedJson one = link_to(definition_of(axis, AxisForm::setting));
+  OrderedJson list = array_of(one);
   list["minItems"] = 1;
-  Json different = list;
+  OrderedJson different = list;
   different["uniqueItems"] = true;
   all[definition_of(axis, AxisForm::setting)] = described(axis_value(axis), axis.meaning);
   all[definition_of(axis, AxisForm::values)] =
@@ -143,10 +143,10 @@ void define_axis(const AxisInfo& axis, Json& all) {
 }
 
 /// A map whose keys are axes, other trainers' names among them.
-Json axis_map(AxisForm form) {
-  Json properties = Json::object();
+OrderedJson axis_map(AxisForm form) {
+  OrderedJson properties = OrderedJson::object();
   for (const auto& axis : axes()) {
-    const Json schema = link_to(definition_of(axis, form));
+    const OrderedJson schema = link_to(definition_of(axis, form));
     properties[std::string(axis.name)] = schema;
     for (const auto alias : axis.aliases)
       properties[std::string(alias)] = schema;
@@ -154,7 +154,7 @@ Json axis_map(AxisForm form) {
   return {{"type", "object"}, {"additionalProperties", false}, {"properties", properties}};
 }
 
-Json policy_value(const PolicyField& field) {
+OrderedJson policy_value(const PolicyField& field) {
   switch (field.unit) {
     case PolicyUnit::seconds:
       return link_to("duration");
@@ -174,9 +174,9 @@ Json policy_value(const PolicyField& field) {
   return one_of(words_of(field.unit));
 }
 
-void add_policy(Json& properties) {
+void add_policy(OrderedJson& properties) {
   for (const auto section : policy_sections()) {
-    Json keys = Json::object();
+    OrderedJson keys = OrderedJson::object();
     for (const auto& field : policy_fields()) {
       if (field.section == section)
         keys[std::string(field.key)] = described(policy_value(field), field.reason);
@@ -189,15 +189,15 @@ void add_policy(Json& properties) {
 }
 
 /// Hand-picked points may also name variables, which only the file knows.
-Json point_map() {
-  Json map = axis_map(AxisForm::setting);
+OrderedJson point_map() {
+  OrderedJson map = axis_map(AxisForm::setting);
   map["additionalProperties"] = link_to("scalar");
   return map;
 }
 
-Json cluster() {
-  Json map = map_of("cluster");
-  Json peaks = Json::object();
+OrderedJson cluster() {
+  OrderedJson map = map_of("cluster");
+  OrderedJson peaks = OrderedJson::object();
   for (const auto dtype : dtype_words)
     peaks[std::string(dtype)] = {{"type", "number"}, {"exclusiveMinimum", 0}};
   map["properties"]["peak_flops"] = {
@@ -205,16 +205,16 @@ Json cluster() {
   return {{"anyOf", {{{"type", "string"}}, map}}};
 }
 
-Json search() {
-  Json map = map_of("search");
+OrderedJson search() {
+  OrderedJson map = map_of("search");
   map["properties"]["policy"] = one_of(search_policy_words);
   map["properties"]["until"] = map_of("search.until");
   map["properties"]["rules"] = map_of("search.rules");
   return map;
 }
 
-Json classify() {
-  Json map = map_of("classify");
+OrderedJson classify() {
+  OrderedJson map = map_of("classify");
   std::vector<std::string> outcomes;
   for (const Outcome outcome : log_rule_outcomes)
     outcomes.emplace_back(name(outcome));
@@ -223,14 +223,14 @@ Json classify() {
   return array_of(map);
 }
 
-Json exclude() {
-  Json map = map_of("exclude");
+OrderedJson exclude() {
+  OrderedJson map = map_of("exclude");
   map["required"] = {"when"};
   return array_of({{"anyOf", {link_to("scalar"), map}}});
 }
 
-Json constants() {
-  Json map = axis_map(AxisForm::setting);
+OrderedJson constants() {
+  OrderedJson map = axis_map(AxisForm::setting);
   for (const auto& key : sweep_keys()) {
     if (key.section == "constants")
       map["properties"][std::string(key.key)] = described(type_of(key), key.meaning);
@@ -238,19 +238,19 @@ Json constants() {
   return map;
 }
 
-Json vars() {
-  Json values = array_of(link_to("scalar"));
+OrderedJson vars() {
+  OrderedJson values = array_of(link_to("scalar"));
   values["minItems"] = 1;
   return {{"type", "object"},
           {"propertyNames", {{"pattern", "^[a-z][a-z0-9_]{0,63}$"}}},
           {"additionalProperties", {{"anyOf", {link_to("scalar"), values}}}}};
 }
 
-Json control() {
+OrderedJson control() {
   return {{"anyOf", {{{"enum", {"off", "auto", "network", false}}}, point_map()}}};
 }
 
-void fill_special(Json& properties) {
+void fill_special(OrderedJson& properties) {
   properties["cluster"] = cluster();
   properties["models"] = {{"type", "object"}, {"additionalProperties", map_of("models.NAME")}};
   properties["constants"] = constants();
@@ -270,15 +270,15 @@ void fill_special(Json& properties) {
 }  // namespace
 
 std::string sweep_schema() {
-  Json schema = map_of("");
-  Json& properties = schema["properties"];
+  OrderedJson schema = map_of("");
+  OrderedJson& properties = schema["properties"];
   fill_special(properties);
   for (const auto& key : sweep_keys()) {
     if (key.section.empty()) properties[std::string(key.key)]["description"] = key.meaning;
   }
   add_policy(properties);
-  Json whole{{"$schema", "http://json-schema.org/draft-07/schema#"},
-             {"title", "shardsweep sweep file"}};
+  OrderedJson whole{{"$schema", "http://json-schema.org/draft-07/schema#"},
+                    {"title", "shardsweep sweep file"}};
   whole.update(schema);
   whole["required"] = {"name", "cluster"};
   whole["definitions"] = definitions();

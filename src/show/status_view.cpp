@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "show/status_view.hpp"
 
+#include "show/arrange.hpp"
 #include "show/cell_text.hpp"
 #include "show/exit_code.hpp"
 #include "text/numbers.hpp"
@@ -14,7 +15,6 @@
 namespace shardsweep {
 namespace {
 
-constexpr std::size_t column_gap = 2;
 constexpr std::size_t least_outcomes = 24;  // columns; else they go below
 constexpr std::size_t least_sweep_name = 12;
 constexpr std::size_t most_bests_shown = 6;  // `best` prints more

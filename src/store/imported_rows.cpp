@@ -18,7 +18,7 @@ std::vector<std::string> metric_names() {
   return names;
 }
 
-struct Sql {
+struct ImportedRowsSql {
   std::string changed =
       "SELECT t.slug, t.outcome, m.tokens_per_s_per_gpu, r.outcome, r.tokens_per_s_per_gpu "
       "FROM incoming_results AS r JOIN trials AS t ON t.sweep = ? AND t.identity = r.identity "
@@ -56,8 +56,8 @@ struct Sql {
   std::string over = "UPDATE sweeps SET state = 'cancelled' WHERE id = ?";
 };
 
-const Sql& sql() {
-  static const Sql statements;
+const ImportedRowsSql& imported_rows_sql() {
+  static const ImportedRowsSql statements;
   return statements;
 }
 
@@ -67,7 +67,7 @@ std::string told(const Statement::Use& row, int column) {
 }
 
 void refuse_changed(Database& database, SweepId sweep) {
-  Statement select(database, sql().changed);
+  Statement select(database, imported_rows_sql().changed);
   auto row = select.use(sweep);
   if (!row.next()) return;
   fail(FaultKind::invalid_input,
@@ -89,13 +89,13 @@ std::int64_t one(Database& database, const std::string& text, const auto&... val
 
 void put_imported(Database& database, SweepId sweep, Timestamp now) {
   refuse_changed(database, sweep);
-  Statement(database, sql().over).run(sweep);
-  if (one(database, sql().fresh, sweep) == 0) return;
-  const auto allocation = one(database, sql().allocation, sweep, now);
-  Statement(database, sql().version).run(sweep);
-  Statement(database, sql().attempts).run(sweep, allocation);
-  Statement(database, sql().measurements).run(sweep, allocation);
-  Statement(database, sql().ends).run(sweep);
+  Statement(database, imported_rows_sql().over).run(sweep);
+  if (one(database, imported_rows_sql().fresh, sweep) == 0) return;
+  const auto allocation = one(database, imported_rows_sql().allocation, sweep, now);
+  Statement(database, imported_rows_sql().version).run(sweep);
+  Statement(database, imported_rows_sql().attempts).run(sweep, allocation);
+  Statement(database, imported_rows_sql().measurements).run(sweep, allocation);
+  Statement(database, imported_rows_sql().ends).run(sweep);
 }
 
 }  // namespace shardsweep::sqlite

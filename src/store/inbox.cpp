@@ -24,7 +24,7 @@ const char* const drop_staging =
     "DROP TABLE IF EXISTS incoming_left_out; DROP TABLE IF EXISTS incoming_results;";
 
 /// Everything that a submission asks of the database, with the trials' columns from rows.hpp.
-struct Sql {
+struct InboxSql {
   std::string taken = "SELECT id, report FROM sweeps WHERE submission = ?";
   std::string staged = "SELECT count(*) FROM sqlite_schema WHERE name = 'incoming'";
   std::string sweep =
@@ -83,8 +83,8 @@ struct Sql {
   std::string event = "INSERT INTO events (at, sweep, kind, detail) VALUES (?, ?, ?, ?)";
 };
 
-const Sql& sql() {
-  static const Sql statements;
+const InboxSql& inbox_sql() {
+  static const InboxSql statements;
   return statements;
 }
 
@@ -113,7 +113,7 @@ SubmitReport from_json(SweepId sweep, const std::string& text) {
 }
 
 void begin_staging(Database& database, const std::string& nonce) {
-  if (database.integer(sql().staged) != 0) {
+  if (database.integer(inbox_sql().staged) != 0) {
     if (database.text("SELECT nonce FROM incoming") == nonce) return;
   }
   database.execute(drop_staging);
@@ -158,7 +158,7 @@ bool stage(Database& inbox, Database& database, const Submitted& submitted, std:
 }
 
 void count_outcomes(Database& database, SubmitReport& report) {
-  Statement select(database, sql().outcomes);
+  Statement select(database, inbox_sql().outcomes);
   auto row = select.use(report.sweep);
   while (row.next()) {
     const auto outcome = read_outcome(row, 0);
@@ -168,14 +168,14 @@ void count_outcomes(Database& database, SubmitReport& report) {
 }
 
 bool is_edited(Database& database, const Submitted& submitted) {
-  Statement select(database, sql().edited);
+  Statement select(database, inbox_sql().edited);
   auto row = select.use(submitted.name, submitted.resolved_hash);
   return row.next() && row.integer(0) != 0;
 }
 
 /// What was measured elsewhere and what is measured here are never of one sweep.
 void refuse_other_kind(Database& database, const Submitted& submitted) {
-  Statement select(database, sql().backend);
+  Statement select(database, inbox_sql().backend);
   auto row = select.use(submitted.name);
   if (!row.next()) return;
   const bool was_imported = row.view(0) == imported_backend;
@@ -193,7 +193,7 @@ SubmitReport merge(Database& database, const Submitted& submitted, Timestamp now
   refuse_other_kind(database, submitted);
   const bool edited = is_edited(database, submitted);
   {
-    Statement upsert(database, sql().sweep);
+    Statement upsert(database, inbox_sql().sweep);
     auto row = upsert.use(submitted.name, submitted.source, submitted.resolved,
                           submitted.resolved_hash, submitted.backend, submitted.cluster,
                           submitted.runner, submitted.runner_version, submitted.vars,
@@ -208,17 +208,17 @@ SubmitReport merge(Database& database, const Submitted& submitted, Timestamp now
     Statement(database, text).run(report.sweep, values...);
     return database.changed();
   };
-  report.gone = change(sql().gone);
-  report.known = change(sql().known, submitted.runner);
-  if (edited) change(sql().skipped);
+  report.gone = change(inbox_sql().gone);
+  report.known = change(inbox_sql().known, submitted.runner);
+  if (edited) change(inbox_sql().skipped);
   count_outcomes(database, report);
-  report.fresh = change(sql().fresh, submitted.runner, submitted.runner_version);
+  report.fresh = change(inbox_sql().fresh, submitted.runner, submitted.runner_version);
   report.trials = report.known + report.fresh;
   if (submitted.backend == imported_backend) put_imported(database, report.sweep, now);
-  change(sql().clear_left_out);
-  report.left_out = change(sql().left_out);
-  change(sql().report, to_json(report));
-  Statement(database, sql().event)
+  change(inbox_sql().clear_left_out);
+  report.left_out = change(inbox_sql().left_out);
+  change(inbox_sql().report, to_json(report));
+  Statement(database, inbox_sql().event)
       .run(now, report.sweep, "submitted",
            fmt::format("{} trials: {} new, {} known ({} with an outcome), {} gone; {} left out",
                        report.trials, report.fresh, report.known, report.measured, report.gone,
@@ -228,7 +228,7 @@ SubmitReport merge(Database& database, const Submitted& submitted, Timestamp now
 }
 
 std::optional<SubmitReport> taken_over(Database& database, const std::string& nonce) {
-  Statement select(database, sql().taken);
+  Statement select(database, inbox_sql().taken);
   auto row = select.use(nonce);
   if (!row.next()) return std::nullopt;
   return from_json(row.integer(0), row.text(1));

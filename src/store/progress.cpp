@@ -26,7 +26,7 @@ std::string outcome_words() {
   return words;
 }
 
-struct Sql {
+struct ProgressSql {
   const char* last_event = "SELECT ifnull(max(id), 0) FROM events";
   // The first of several sweeps that is to be seen from its submission on.
   const char* submission =
@@ -55,8 +55,8 @@ struct Sql {
       "(SELECT value FROM json_each(?1)) ORDER BY t.id LIMIT ?2";
 };
 
-const Sql& sql() {
-  static const Sql statements;
+const ProgressSql& progress_sql() {
+  static const ProgressSql statements;
   return statements;
 }
 
@@ -129,8 +129,8 @@ std::int64_t number_in(const std::string& name, const AttemptPlace& place) {
 
 std::int64_t first_event(Database& database, const std::vector<SweepId>& sweeps,
                          FollowFrom from) {
-  if (from == FollowFrom::now) return database.integer(sql().last_event);
-  Statement select(database, sql().submission);
+  if (from == FollowFrom::now) return database.integer(progress_sql().last_event);
+  Statement select(database, progress_sql().submission);
   auto row = select.use(Json(sweeps).dump());
   return row.next() ? row.integer(0) : 0;
 }
@@ -138,8 +138,8 @@ std::int64_t first_event(Database& database, const std::vector<SweepId>& sweeps,
 Finished finished(Database& database, const std::vector<SweepId>& sweeps,
                   std::int64_t after_event) {
   Finished found;
-  found.last_event = std::max(after_event, database.integer(sql().last_event));
-  Statement select(database, sql().finished);
+  found.last_event = std::max(after_event, database.integer(progress_sql().last_event));
+  Statement select(database, progress_sql().finished);
   auto row = select.use(after_event, found.last_event, Json(sweeps).dump(), most_per_look);
   std::int64_t last = after_event;
   while (row.next()) {
@@ -171,13 +171,13 @@ NamedAttempts attempts(Database& database, const std::string& name) {
   named.is_sweep = chosen.sweeps != "[]";
   if (named.is_sweep) return named;
   {
-    Statement select(database, sql().trials);
+    Statement select(database, progress_sql().trials);
     auto row = select.use(chosen.trials, static_cast<std::int64_t>(most_trials_named));
     while (row.next())
       named.trials.push_back(fmt::format("{}/{}", row.text(0), row.text(1)));
   }
   if (named.trials.size() > 1) return named;
-  Statement select(database, sql().attempts);
+  Statement select(database, progress_sql().attempts);
   auto row = select.use(chosen.trials);
   while (row.next()) {
     named.attempts.push_back({.sweep = row.text(0),

@@ -105,18 +105,18 @@ std::optional<double> gap_of(const BestOfCell& cell) {
   return 1 - cell.runner_up->tokens_per_s_per_gpu / cell.run->tokens_per_s_per_gpu;
 }
 
-using Key = std::pair<std::string, std::size_t>;  // cell, runner
-std::map<Key, BestOfCell> best_cells(Database& database, const Source& source,
-                                     Runners& runners) {
+using CellKey = std::pair<std::string, std::size_t>;  // cell, runner
+std::map<CellKey, BestOfCell> best_cells(Database& database, const Source& source,
+                                         Runners& runners) {
   Statement select(database, best_sql(source, group_expression(database)));
   SameLayout same_layout(database);
   auto row = select.use(source.chosen.sweeps, source.chosen.trials);
-  std::map<Key, BestOfCell> cells;
-  std::map<Key, Layouts> repeated;
+  std::map<CellKey, BestOfCell> cells;
+  std::map<CellKey, Layouts> repeated;
   while (row.next()) {
     const Run run{row.real(4), {}, row.integer(0)};
-    const Key key{row.text(5),
-                  runners.see(row.view(1), row.view(2), row.view(3), true, run.trial)};
+    const CellKey key{row.text(5),
+                      runners.see(row.view(1), row.view(2), row.view(3), true, run.trial)};
     if (row.null(6)) {
       std::vector<Run> alone{run};
       offer(cells[key], alone, same_layout);

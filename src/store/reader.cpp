@@ -21,7 +21,7 @@ namespace shardsweep {
 namespace sqlite {
 namespace {
 
-struct Sql {
+struct ReaderSql {
   const char* events =
       "SELECT e.id, e.at, s.name AS sweep, t.slug AS trial, a.number AS attempt, e.kind, "
       "e.detail FROM events AS e LEFT JOIN trials AS t ON t.id = e.trial LEFT JOIN attempts AS "
@@ -29,7 +29,7 @@ struct Sql {
       "e.id > ?3 AND {} ORDER BY e.id LIMIT ?4";
   const char* resolved = "SELECT resolved FROM sweeps WHERE name = ?";
 };
-constexpr Sql sql;
+constexpr ReaderSql reader_sql;
 
 class SqliteReader final : public Reader {
  public:
@@ -74,7 +74,7 @@ class SqliteReader final : public Reader {
   }
   Result<std::string> resolved(const std::string& sweep) override {
     return answer([&] {
-      Statement select(database_, sql.resolved);
+      Statement select(database_, reader_sql.resolved);
       auto row = select.use(sweep);
       if (!row.next())
         fail(FaultKind::invalid_input, fmt::format("no sweep is named '{}'", sweep));
@@ -152,7 +152,7 @@ Table query(Database& database, const std::string& text) {
 Table events(Database& database, const std::vector<std::string>& sweeps, std::int64_t after_id,
              std::int64_t limit) {
   const auto chosen = resolve_names(database, sweeps);
-  Statement select(database, fmt::format(fmt::runtime(sql.events),
+  Statement select(database, fmt::format(fmt::runtime(reader_sql.events),
                                          chosen_condition(chosen, "s.id", "t.id")));
   auto use = select.use(chosen.sweeps, chosen.trials, after_id, limit > 0 ? limit : -1);
   return fetch(select, use);

@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-struct Sql {
+struct SelectionSql {
   const char* sweep = "SELECT id FROM sweeps WHERE name = ?";
   // With a sweep's name, or '' for any sweep.
   const char* slug =
@@ -36,7 +36,7 @@ struct Sql {
       "(SELECT value FROM json_each(?1)) OR s.id IN (SELECT sweep FROM trials WHERE id IN "
       "(SELECT value FROM json_each(?2))) OR ?3 ORDER BY 1";
 };
-constexpr Sql sql;
+constexpr SelectionSql selection_sql;
 
 template <class... Values>
 std::vector<std::int64_t> ids(Database& database, const char* text, const Values&... values) {
@@ -54,7 +54,7 @@ void refuse_ambiguous(Database& database, const std::string& name,
   if (found.size() < 2) return;
   constexpr std::size_t most_listed = 5;
   std::vector<std::string> forms;
-  Statement select(database, sql.sweeps_of);
+  Statement select(database, selection_sql.sweeps_of);
   auto row = select.use(Json(found).dump());
   while (forms.size() < most_listed && row.next())
     forms.push_back(fmt::format("{}/{}", row.text(0), name));
@@ -64,25 +64,25 @@ void refuse_ambiguous(Database& database, const std::string& name,
 }
 
 /// `slug` or `slug.2` of one sweep, or of any where it is empty.
-std::vector<std::int64_t> trials_of(Database& database, const std::string& sweep,
-                                    const std::string& name) {
-  auto found = ids(database, sql.slug, sweep, name);
+std::vector<std::int64_t> trials_named(Database& database, const std::string& sweep,
+                                       const std::string& name) {
+  auto found = ids(database, selection_sql.slug, sweep, name);
   if (const auto dot = name.rfind('.'); found.empty() && dot != std::string::npos) {
     std::int64_t number = 0;
     const auto* end = name.data() + name.size();
     const auto read = std::from_chars(name.data() + dot + 1, end, number);
     if (read.ec == std::errc() && read.ptr == end)
-      found = ids(database, sql.attempt, sweep, name.substr(0, dot), number);
+      found = ids(database, selection_sql.attempt, sweep, name.substr(0, dot), number);
   }
   return found;
 }
 
 std::vector<std::int64_t> trials_named(Database& database, const std::string& name) {
-  auto found = trials_of(database, "", name);
+  auto found = trials_named(database, "", name);
   refuse_ambiguous(database, name, found);
   if (const auto slash = name.find('/'); found.empty() && slash != std::string::npos)
-    found = trials_of(database, name.substr(0, slash), name.substr(slash + 1));
-  if (found.empty()) found = ids(database, sql.job, name);
+    found = trials_named(database, name.substr(0, slash), name.substr(slash + 1));
+  if (found.empty()) found = ids(database, selection_sql.job, name);
   return found;
 }
 
@@ -126,7 +126,7 @@ Chosen resolve_names(Database& database, const std::vector<std::string>& names) 
   std::vector<std::int64_t> sweeps;
   std::vector<std::int64_t> trials;
   for (const auto& name : names) {
-    const auto named = ids(database, sql.sweep, name);
+    const auto named = ids(database, selection_sql.sweep, name);
     sweeps.insert(sweeps.end(), named.begin(), named.end());
     if (!named.empty()) continue;
     const auto found = trials_named(database, name);
@@ -159,7 +159,7 @@ std::vector<std::string> result_columns(Database& database) {
 std::vector<std::string> chosen_vars(Database& database, const Chosen& chosen) {
   const auto columns = result_columns(database);
   std::vector<std::string> names;
-  Statement select(database, sql.vars);
+  Statement select(database, selection_sql.vars);
   auto row = select.use(chosen.sweeps, chosen.trials, chosen.all);
   while (row.next()) {
     auto name = row.text(0);

@@ -14,7 +14,7 @@ using Section = Reader::Section;
 
 constexpr std::size_t most_shown = 20;  // trials of one name: `results` is for more
 
-struct Sql {
+struct ShowSql {
   const char* trial_name =
       "SELECT s.name || '/' || t.slug FROM trials AS t JOIN sweeps AS s ON s.id = t.sweep "
       "WHERE "
@@ -78,7 +78,7 @@ struct Sql {
   const char* allocations =
       "SELECT l.* FROM allocations AS l WHERE l.job_id = ? AND l.job_id <> '' ORDER BY l.id";
 };
-constexpr Sql sql;
+constexpr ShowSql show_sql;
 
 template <class... Values>
 Table rows(Database& database, const char* text, const Values&... values) {
@@ -122,21 +122,21 @@ std::string name_of(Database& database, const char* text, std::int64_t id) {
 }
 
 void show_trial(Database& database, std::int64_t trial, std::vector<Section>& sections) {
-  Sheet sheet(sections, name_of(database, sql.trial_name, trial));
-  sheet.add("trial", turned(rows(database, sql.trial, trial)));
-  sheet.add("attempts", rows(database, sql.attempts, trial));
-  sheet.add("measurements", rows(database, sql.measurements, trial));
-  sheet.add("train steps", rows(database, sql.train_steps, trial));
-  sheet.add("events", rows(database, sql.events, trial));
+  Sheet sheet(sections, name_of(database, show_sql.trial_name, trial));
+  sheet.add("trial", turned(rows(database, show_sql.trial, trial)));
+  sheet.add("attempts", rows(database, show_sql.attempts, trial));
+  sheet.add("measurements", rows(database, show_sql.measurements, trial));
+  sheet.add("train steps", rows(database, show_sql.train_steps, trial));
+  sheet.add("events", rows(database, show_sql.events, trial));
 }
 
 void show_sweep(Database& database, std::int64_t sweep, std::vector<Section>& sections) {
-  Sheet sheet(sections, name_of(database, sql.sweep_name, sweep));
-  sheet.add("sweep", turned(rows(database, sql.sweep, sweep)));
-  sheet.add("trials", rows(database, sql.sweep_counts, sweep));
-  sheet.add("left out", rows(database, sql.sweep_left_out, sweep));
-  sheet.add("last controls", rows(database, sql.controls, sweep));
-  sheet.add("last events", rows(database, sql.sweep_events, sweep));
+  Sheet sheet(sections, name_of(database, show_sql.sweep_name, sweep));
+  sheet.add("sweep", turned(rows(database, show_sql.sweep, sweep)));
+  sheet.add("trials", rows(database, show_sql.sweep_counts, sweep));
+  sheet.add("left out", rows(database, show_sql.sweep_left_out, sweep));
+  sheet.add("last controls", rows(database, show_sql.controls, sweep));
+  sheet.add("last events", rows(database, show_sql.sweep_events, sweep));
 }
 
 }  // namespace
@@ -149,7 +149,7 @@ std::vector<Section> show(Database& database, const std::string& name) {
   const auto trials = Json::parse(chosen.trials);
   if (trials.empty()) return sections;
   Sheet sheet(sections, name);
-  sheet.add("allocation", turned(rows(database, sql.allocations, name)));
+  sheet.add("allocation", turned(rows(database, show_sql.allocations, name)));
   if (trials.size() <= most_shown) {
     for (const auto& trial : trials)
       show_trial(database, trial.get<std::int64_t>(), sections);

@@ -7,7 +7,7 @@
 namespace shardsweep::sqlite {
 namespace {
 
-struct Sql {
+struct StatusSql {
   std::string sweeps = R"sql(
     SELECT id, name, iif(backend = 'imported', backend, state), submitted_at,
       (SELECT ifnull(sum(value), 0) FROM json_each(left_out))
@@ -61,13 +61,13 @@ struct Sql {
   std::string last_event = "SELECT at FROM events WHERE sweep = ? ORDER BY id DESC LIMIT 1";
 };
 
-const Sql& sql() {
-  static const Sql statements;
+const StatusSql& status_sql() {
+  static const StatusSql statements;
   return statements;
 }
 
 void count(Database& database, SweepStatus& status) {
-  Statement select(database, sql().counts);
+  Statement select(database, status_sql().counts);
   auto row = select.use(status.id);
   while (row.next()) {
     const auto trials = row.integer(2);
@@ -82,7 +82,7 @@ void count(Database& database, SweepStatus& status) {
 
 void read_spared(Database& database, SweepStatus& status) {
   if (!status.by_outcome.contains(std::string(name(Outcome::skipped)))) return;
-  Statement select(database, sql().spared);
+  Statement select(database, status_sql().spared);
   auto row = select.use(status.id, spared_event);
   while (row.next())
     status.spared.emplace_back(row.text(0), row.integer(1));
@@ -93,7 +93,7 @@ void read_spared(Database& database, SweepStatus& status) {
 void estimate(Database& database, SweepStatus& status) {
   double mean = 0;
   {
-    Statement select(database, sql().ratio);
+    Statement select(database, status_sql().ratio);
     auto row = select.use(status.id);
     if (row.next() && row.integer(0) > 0) {
       status.corrected = true;
@@ -101,7 +101,7 @@ void estimate(Database& database, SweepStatus& status) {
       if (row.real(2) > 0) status.measured_over_predicted = row.real(3) / row.real(2);
     }
   }
-  Statement select(database, sql().remaining);
+  Statement select(database, status_sql().remaining);
   auto row = select.use(status.id);
   if (row.next()) {
     status.remaining_s = row.real(0) * status.measured_over_predicted +
@@ -122,7 +122,7 @@ std::vector<SweepStatus> status(Database& database, const std::vector<std::strin
   const auto chosen = resolve_names(database, sweeps);
   std::vector<SweepStatus> all;
   {
-    Statement select(database, chosen.all ? sql().sweeps : sql().chosen_sweeps);
+    Statement select(database, chosen.all ? status_sql().sweeps : status_sql().chosen_sweeps);
     auto row = select.use(chosen.sweeps, chosen.trials);
     while (row.next()) {
       auto& one = all.emplace_back();
@@ -136,11 +136,11 @@ std::vector<SweepStatus> status(Database& database, const std::vector<std::strin
   for (auto& one : all) {
     count(database, one);
     estimate(database, one);
-    read_one(database, sql().running, one.id, one.running);
+    read_one(database, status_sql().running, one.id, one.running);
     read_spared(database, one);
-    read_one(database, sql().last_controls, one.id, one.last_controls);
-    read_one(database, sql().waiting, one.id, one.waiting);
-    read_one(database, sql().last_event, one.id, one.last_event_at);
+    read_one(database, status_sql().last_controls, one.id, one.last_controls);
+    read_one(database, status_sql().waiting, one.id, one.waiting);
+    read_one(database, status_sql().last_event, one.id, one.last_event_at);
   }
   return all;
 }

@@ -29,7 +29,7 @@ constexpr std::array<std::string_view, 4> job_state_words{"pending", "running", 
                                                           "unknown"};
 
 /// All that the daemon asks besides inbox.cpp, commit.cpp and lease.cpp.
-struct Sql {
+struct StoreSql {
   // A trial is of the world when it may still run, when its oom tells about larger ones of its
   // lane, or when something of it is still alive, whatever was cancelled or edited away. Until
   // the last control of its allocation what was measured may have to be measured again.
@@ -247,7 +247,7 @@ class SqliteStore final : public Store {
   Database database_;
   Lease lease_;
   Committer committer_;
-  Sql sql_;
+  StoreSql sql_;
 };
 
 World SqliteStore::read_world() {
