@@ -4,6 +4,8 @@
 // The names are stored in databases: never renamed, never reordered.
 #pragma once
 
+#include <shardsweep/words.hpp>
+
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -12,6 +14,9 @@
 namespace shardsweep {
 
 enum class State : std::uint8_t { planned, queued, running, ended };
+template <>
+inline constexpr std::array<std::string_view, 4> word_table<State>{"planned", "queued",
+                                                                   "running", "ended"};
 
 enum class Outcome : std::uint8_t {
   completed,
@@ -68,6 +73,14 @@ inline constexpr std::array<OutcomeInfo, 13> outcome_table{{
      "left out by a rule: a smaller micro-batch ran out of memory"},
 }};
 
+template <>
+inline constexpr auto word_table<Outcome> = [] {
+  std::array<std::string_view, outcome_table.size()> names{};
+  for (std::size_t i = 0; i < names.size(); ++i)
+    names[i] = outcome_table[i].name;
+  return names;
+}();
+
 enum class RunnerExit : std::uint8_t {
   ok = 0,
   usage = 2,
@@ -106,8 +119,7 @@ inline constexpr std::array<RunnerExitInfo, 9> runner_exit_table{{
 }
 
 [[nodiscard]] constexpr std::string_view name(State state) {
-  constexpr std::array<std::string_view, 4> names{"planned", "queued", "running", "ended"};
-  return names[static_cast<std::size_t>(state)];
+  return word_of(state);
 }
 
 [[nodiscard]] constexpr std::optional<Outcome> outcome_from(std::string_view text) {
@@ -118,10 +130,7 @@ inline constexpr std::array<RunnerExitInfo, 9> runner_exit_table{{
 }
 
 [[nodiscard]] constexpr std::optional<State> state_from(std::string_view text) {
-  for (const State state : {State::planned, State::queued, State::running, State::ended}) {
-    if (name(state) == text) return state;
-  }
-  return std::nullopt;
+  return from_word<State>(text);
 }
 
 [[nodiscard]] constexpr std::optional<RunnerExitInfo> runner_exit(int code) {

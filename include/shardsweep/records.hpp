@@ -3,7 +3,7 @@
 // checked, and records without the attempt's nonce are ignored.
 #pragma once
 
-#include <shardsweep/world.hpp>
+#include <shardsweep/change.hpp>
 
 #include <cstdint>
 #include <optional>

@@ -5,6 +5,7 @@
 #include <shardsweep/clock.hpp>
 #include <shardsweep/outcome.hpp>
 #include <shardsweep/result.hpp>
+#include <shardsweep/words.hpp>
 
 #include <poll.h>
 
@@ -33,12 +34,17 @@ struct AllocationRequest {
   bool strict = false;           ///< held until its id is committed: released by release()
 };
 
+/// Stored text.
 enum class JobState : std::uint8_t { pending, running, ended, unknown };
+template <>
+inline constexpr std::array<std::string_view, 4> word_table<JobState>{"pending", "running",
+                                                                      "ended", "unknown"};
 
 /// What clean looks have not found of a job: itself, or why it has ended. Stored text; nothing
 /// is the empty word.
 enum class Missing : std::uint8_t { nothing, job, account };
-inline constexpr std::array<std::string_view, 3> missing_words{"", "job", "account"};
+template <>
+inline constexpr std::array<std::string_view, 3> word_table<Missing>{"", "job", "account"};
 
 /// How a submitted allocation is known again.
 struct AllocationHandle {

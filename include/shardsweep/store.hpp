@@ -3,10 +3,10 @@
 #pragma once
 
 #include <shardsweep/capabilities.hpp>
+#include <shardsweep/change.hpp>
 #include <shardsweep/plan.hpp>
 #include <shardsweep/result.hpp>
 #include <shardsweep/sweep.hpp>
-#include <shardsweep/world.hpp>
 
 #include <filesystem>
 #include <functional>
@@ -118,7 +118,7 @@ class Store {
   /// ended, and the trials that ended oom (their lanes' larger micro-batches are skipped).
   /// Of a cancelled sweep, and of trials that an edited file no longer has (hidden), only what
   /// is still queued or running, so that it can be brought to its end.
-  [[nodiscard]] virtual Result<World> load_world() = 0;
+  [[nodiscard]] virtual Result<WorldRows> load_world() = 0;
   /// One transaction; checks the epoch first (fault `rejected` where it is not ours). New rows
   /// may refer to each other in any order. `busy` and `unavailable`: nothing of it happened, to
   /// be committed again. `corrupt`: it breaks a rule of the schema.

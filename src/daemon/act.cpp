@@ -44,8 +44,8 @@ AllocationHandle Daemon::handle_of(const AllocationRow& row) const {
 
 void Daemon::act() {
   // What has been said of the world as it is need not be found out with every tick.
-  const bool to_say = !std::exchange(all_said_, true);
-  for (const auto& [id, allocation] : world_.allocations) {
+  const bool to_say = std::exchange(said_, world_.version()) != world_.version();
+  for (const auto& [id, allocation] : world_.allocations()) {
     if (allocation.state == State::ended || allocation.job_state == JobState::ended) continue;
     if (to_say && !say_orders(allocation)) continue;
     act_on(allocation);
@@ -57,7 +57,7 @@ bool Daemon::say_orders(const AllocationRow& allocation) {
   Result<void> said = prepare(allocation);
   if (said) said = send_orders(allocation);
   if (said) return true;
-  all_said_ = false;
+  said_ = 0;
   storage_doubted_ = true;
   log_error(fmt::format("{}: {}", allocation.job_name, said.error().what));
   return false;
@@ -156,11 +156,8 @@ Result<void> Daemon::prepare(const AllocationRow& allocation) {
 
 /// Exactly what is submitted; `render` prints the same.
 Result<void> Daemon::write_script(const AllocationRow& allocation) {
-  const auto sweep =
-      std::find_if(world_.sweeps.begin(), world_.sweeps.end(),
-                   [&](const SweepRow& row) { return row.id == allocation.sweep; });
-  if (sweep == world_.sweeps.end())
-    return fault(FaultKind::corrupt, "an allocation without its sweep");
+  const SweepRow* sweep = world_.sweep(allocation.sweep);
+  if (sweep == nullptr) return fault(FaultKind::corrupt, "an allocation without its sweep");
   SHARDSWEEP_ASSIGN(const SweepContext* context, context_of(*sweep));
   const AllocationPaths paths{allocation.dir};
   SHARDSWEEP_ASSIGN(const TemplateValues values,
@@ -227,7 +224,7 @@ Result<void> Daemon::send_orders(const AllocationRow& allocation) {
     if (channel->assigned.count(attempt) != 0) continue;
     // The rest follows in the next tick: each costs a folder and two syncs.
     if (++sent > assignments_per_tick) {
-      all_said_ = false;
+      said_ = 0;
       break;
     }
     SHARDSWEEP_TRY(assign(allocation, attempt));
@@ -252,12 +249,10 @@ Result<void> Daemon::send_orders(const AllocationRow& allocation) {
 }
 
 Result<void> Daemon::assign(const AllocationRow& allocation, AttemptId id) {
-  const AttemptRow& attempt = world_.attempts.at(id);
-  const TrialRow& trial = world_.trials.at(attempt.trial);
-  const auto sweep = std::find_if(world_.sweeps.begin(), world_.sweeps.end(),
-                                  [&](const SweepRow& row) { return row.id == trial.sweep; });
-  if (sweep == world_.sweeps.end())
-    return fault(FaultKind::corrupt, "a trial without its sweep");
+  const AttemptRow& attempt = world_.attempts().at(id);
+  const TrialRow& trial = world_.trials().at(attempt.trial);
+  const SweepRow* sweep = world_.sweep(trial.sweep);
+  if (sweep == nullptr) return fault(FaultKind::corrupt, "a trial without its sweep");
   SHARDSWEEP_ASSIGN(const SweepContext* context, context_of(*sweep));
   SHARDSWEEP_ASSIGN(const Point point, parts_.store.point_of(trial.id, context->spec));
   const AttemptPaths paths{attempt.dir};
@@ -295,19 +290,9 @@ Result<void> Daemon::assign(const AllocationRow& allocation, AttemptId id) {
 }
 
 void Daemon::forget_ended() {
-  if (!std::exchange(changed_, false)) return;
-  std::erase_if(world_.attempts, [this](const auto& entry) {
-    // A lane's length counts the ended ones too, while its allocation lives.
-    const auto allocation = world_.allocations.find(entry.second.allocation);
-    const bool over =
-        allocation == world_.allocations.end() || allocation->second.state == State::ended;
-    return over && entry.second.state == State::ended;
-  });
-  std::erase_if(world_.allocations, [this](const auto& entry) {
-    if (entry.second.state != State::ended) return false;
-    channels_.erase(entry.first);
-    return true;
-  });
+  if (std::exchange(forgotten_, world_.version()) == world_.version()) return;
+  for (const AllocationId id : world_.forget_ended())
+    channels_.erase(id);
 }
 
 }  // namespace shardsweep

@@ -35,13 +35,13 @@ Result<void> Daemon::load() {
 }
 
 Result<void> Daemon::reload() {
-  SHARDSWEEP_ASSIGN(world_, parts_.store.load_world());
-  decided_ = all_said_ = false;
+  SHARDSWEEP_ASSIGN(auto rows, parts_.store.load_world());
+  world_.read(std::move(rows));
   forget_searches();
   // Policies are needed before anything is folded.
-  for (const SweepRow& sweep : world_.sweeps) {
+  for (const auto& [id, sweep] : world_.sweeps()) {
     const bool alive =
-        std::any_of(world_.allocations.begin(), world_.allocations.end(),
+        std::any_of(world_.allocations().begin(), world_.allocations().end(),
                     [&](const auto& entry) { return entry.second.sweep == sweep.id; });
     if (!alive && sweep.state != SweepState::active) continue;
     if (const auto context = context_of(sweep); !context) log_error(context.error().what);
@@ -60,9 +60,10 @@ Result<void> Daemon::pass() {
   take_time();
   // The same world gives the same decision: nothing new, nothing to decide.
   // But for what only time brings.
-  if (!decided_ || !changes_.empty() || probe_is_due(world_, parts_.clock.now()))
-    decide(world_, decide_input(), changes_);
-  decided_ = true;
+  if (decided_ != Decided{world_.version(), outside_} ||
+      probe_is_due(world_, parts_.clock.now()))
+    decide(world_, decide_input());
+  decided_ = {world_.version(), outside_};
   SHARDSWEEP_TRY(commit());
   act();
   // What acting has learnt (a submission's answer) is worth keeping before the next pause.
@@ -148,7 +149,7 @@ std::chrono::milliseconds Daemon::pause() const {
     shortest = std::min(shortest, context.spec.policy.tick_s);
   }
   constexpr double quick_lanes = 8;  // that many are looked at in every tick
-  const bool settled = !serving_ && all_said_ && changes_.empty() && !settling();
+  const bool settled = !serving_ && said_ == world_.version() && !settling();
   const bool waits = settled && only_waits(world_);
   double seconds = parts_.policy.idle_tick_s;
   if (busy() && !waits) {
@@ -172,18 +173,15 @@ Result<void> Daemon::renew_lease() {
 }
 
 Result<void> Daemon::commit() {
-  if (changes_.empty()) return {};
-  all_said_ = false;
-  changed_ = true;
-  auto done = parts_.store.commit(changes_);
+  if (world_.changes().empty()) return {};
+  auto done = parts_.store.commit(world_.changes());
   if (!done && worth_retrying(done.error().kind)) {
     // They stay in memory and are committed with the next tick's; nothing acts on them before.
     return tl::unexpected<Fault>(done.error().in("commit"));
   }
   SHARDSWEEP_TRY(done);
   tell_searches();
-  watcher_.see(world_, changes_, parts_.clock.now());
-  changes_.clear();
+  watcher_.see(world_, world_.take_changes(), parts_.clock.now());
   return {};
 }
 
@@ -214,14 +212,14 @@ void Daemon::take_time() {
   const std::int32_t weekday = (local.tm_wday + 6) % 7;
   week_minute_ = (weekday * 24 + local.tm_hour) * 60 + local.tm_min;
   week_second_ = std::min(local.tm_sec, 59);
-  for (const SweepRow& sweep : world_.sweeps) {
+  for (const auto& [id, sweep] : world_.sweeps()) {
     if (sweep.state != SweepState::active) continue;
     const OpeningHours& hours = policy_of(sweep.id).hours;
     const bool open = hours.windows.empty() || opens_in_min(hours, week_minute_) == 0;
     const auto [known, fresh] = open_.try_emplace(sweep.id, open);
     if (fresh || known->second == open) continue;
     known->second = open;
-    decided_ = false;
+    ++outside_;
   }
 }
 
@@ -238,7 +236,7 @@ DecideInput Daemon::decide_input() {
     return (parts_.home.attempts() / fmt::format("{}.{}.{}", trial.sweep, trial.slug, number))
         .string();
   };
-  for (const SweepRow& sweep : world_.sweeps) {
+  for (const auto& [id, sweep] : world_.sweeps()) {
     if (sweep.state != SweepState::active) continue;
     const auto context = context_of(sweep);
     if (!context) {

@@ -8,6 +8,7 @@
 #include "fleet/notices.hpp"
 #include "fleet/troubles.hpp"
 #include "fleet/verbs.hpp"
+#include "fleet/world.hpp"
 #include "search/sweep_search.hpp"
 
 #include <shardsweep/allocation_files.hpp>
@@ -18,7 +19,6 @@
 #include <shardsweep/requests.hpp>
 #include <shardsweep/scheduler.hpp>
 #include <shardsweep/store.hpp>
-#include <shardsweep/world.hpp>
 
 #include <deque>
 #include <functional>
@@ -119,17 +119,17 @@ class Daemon {
   void ask_sites();
   void take_events(const std::string& key, Scheduler& scheduler);
   void take_site(const std::string& key, const SiteSeen& site);
-  void read_lines(AllocationRow& allocation);
+  void read_lines(const AllocationRow& allocation);
   [[nodiscard]] std::optional<RecordsSummary> patient_records(const AttemptPaths& paths,
                                                               const std::string& nonce,
                                                               bool packed);
-  [[nodiscard]] bool read_line(AllocationRow& allocation, Channel& channel);
+  [[nodiscard]] bool read_line(const AllocationRow& allocation, Channel& channel);
   void remove_unused(AttemptId id);
   void take_event(const SchedulerEvent& event);
   [[nodiscard]] double answer_limit_s(const std::string& key) const;
   [[nodiscard]] double look_interval_s(const std::string& key,
                                        const Scheduler& scheduler) const;
-  [[nodiscard]] bool submitted_again(AllocationRow& allocation);
+  [[nodiscard]] bool submitted_again(const AllocationRow& allocation);
   void bury(AllocationId allocation);
   void judge_result(const AttemptRow& attempt, RecordsSummary& records);
   [[nodiscard]] Result<std::string> doubt_of(const AttemptRow& attempt,
@@ -204,7 +204,6 @@ class Daemon {
   World world_;
   std::map<SweepId, SweepContext> contexts_;
   std::map<AllocationId, Channel> channels_;
-  std::vector<Change> changes_;
   /// By backend and, for slurmrestd, its address.
   std::map<std::string, std::unique_ptr<Scheduler>> schedulers_;
   std::map<std::string, std::chrono::steady_clock::time_point> last_look_;  ///< the same key
@@ -215,11 +214,19 @@ class Daemon {
   std::int32_t week_minute_ = 0;            ///< local, from Monday 00:00
   std::int32_t week_second_ = 0;
   bool asked_to_stop_ = false;
-  bool decided_ = false;   ///< over the world as it is now
-  bool serving_ = false;   ///< a request is only half served
-  bool reload_ = false;    ///< more rows are of the world than before, once they are committed
-  bool changed_ = true;    ///< the world, since what has ended was forgotten
-  bool all_said_ = false;  ///< to the leads, of the world as it is now
+  bool serving_ = false;  ///< a request is only half served
+  bool reload_ = false;   ///< more rows are of the world than before, once they are committed
+  std::uint64_t outside_ = 1;  ///< grows with what is decided over and in no row: site, hours
+  /// What was decided over last.
+  struct Decided {
+    std::uint64_t world = 0;
+    std::uint64_t outside = 0;
+    friend bool operator==(const Decided&, const Decided&) = default;
+  };
+  Decided decided_;
+  // Versions of the world; 0: none, or not all of it.
+  std::uint64_t said_ = 0;       ///< its orders have been said to the leads
+  std::uint64_t forgotten_ = 0;  ///< what had ended in it was forgotten
   /// An attempt whose records can't be read, though they are there.
   struct Unreadable {
     std::chrono::steady_clock::time_point since;

@@ -36,12 +36,9 @@ std::optional<std::int64_t> parameters_for(const SweepSpec& sweep, const Point& 
 
 /// Why a result can't be true; empty where nothing is known against it.
 Result<std::string> Daemon::doubt_of(const AttemptRow& attempt, const AddMeasurement& result) {
-  const auto trial = world_.trials.find(attempt.trial);
-  if (trial == world_.trials.end()) return "";
-  const auto sweep =
-      std::find_if(world_.sweeps.begin(), world_.sweeps.end(),
-                   [&](const SweepRow& row) { return row.id == trial->second.sweep; });
-  if (sweep == world_.sweeps.end()) return "";
+  const TrialRow* trial = world_.trial(attempt.trial);
+  const SweepRow* sweep = trial == nullptr ? nullptr : world_.sweep(trial->sweep);
+  if (sweep == nullptr) return "";
   SHARDSWEEP_ASSIGN(const SweepContext* context, context_of(*sweep));
   SHARDSWEEP_ASSIGN(const Point point, parts_.store.point_of(attempt.trial, context->spec));
   const double steps = metric_of(result, "steps") + metric_of(result, "warmup");
@@ -70,18 +67,16 @@ void Daemon::judge_result(const AttemptRow& attempt, RecordsSummary& records) {
 /// Any trial that the sweep's file still has; none: there is none.
 Result<std::optional<Point>> Daemon::example_of(SweepId id, const SweepSpec& sweep) {
   const auto trial = std::find_if(
-      world_.trials.begin(), world_.trials.end(),
+      world_.trials().begin(), world_.trials().end(),
       [&](const auto& entry) { return entry.second.sweep == id && !entry.second.hidden; });
-  if (trial == world_.trials.end()) return std::optional<Point>();
+  if (trial == world_.trials().end()) return std::optional<Point>();
   SHARDSWEEP_ASSIGN(Point example, parts_.store.point_of(trial->first, sweep));
   return std::optional(std::move(example));
 }
 
 Result<void> Daemon::assign_probe(const AllocationRow& allocation) {
-  const auto sweep =
-      std::find_if(world_.sweeps.begin(), world_.sweeps.end(),
-                   [&](const SweepRow& row) { return row.id == allocation.sweep; });
-  if (sweep == world_.sweeps.end()) return {};
+  const SweepRow* sweep = world_.sweep(allocation.sweep);
+  if (sweep == nullptr) return {};
   SHARDSWEEP_ASSIGN(const SweepContext* context, context_of(*sweep));
   SHARDSWEEP_ASSIGN(const auto example, example_of(sweep->id, context->spec));
   // Nothing is left that could run on the node: the allocation is drained in the same tick.
@@ -98,13 +93,11 @@ Result<void> Daemon::assign_probe(const AllocationRow& allocation) {
 
 AttemptPaths Daemon::control_paths(const AllocationRow& allocation, ControlTime time) const {
   return {parts_.home.attempts() /
-          fmt::format("control.{}.{}", allocation.token,
-                      control_time_words.at(static_cast<std::size_t>(time)))};
+          fmt::format("control.{}.{}", allocation.token, word_of(time))};
 }
 
 std::string Daemon::control_nonce(const AllocationRow& allocation, ControlTime time) {
-  return fmt::format("{}-control-{}", allocation.token,
-                     control_time_words.at(static_cast<std::size_t>(time)));
+  return fmt::format("{}-control-{}", allocation.token, word_of(time));
 }
 
 Result<void> Daemon::assign_control(const AllocationRow& allocation, ControlTime time) {
@@ -115,8 +108,8 @@ Result<void> Daemon::assign_control(const AllocationRow& allocation, ControlTime
   const auto control = control_of(sweep, example, allocation.nodes);
   if (!control) {
     // Said once, and the allocation does its work without.
-    take_control({world_, parts_.clock.now(), changes_}, sweep.policy,
-                 world_.allocations.at(allocation.id), time, {}, control.error().what);
+    take_control({world_, parts_.clock.now()}, sweep.policy, allocation, time, {},
+                 control.error().what);
     return {};
   }
   return assign_extra(allocation, {.id = id,

@@ -13,7 +13,7 @@ void Daemon::notify() {
   const auto notices = watcher_.take(world_, parts_.policy, parts_.clock.now());
   if (parts_.make_notifier && !notices.empty()) {
     std::set<NotifySettings> wanted;
-    for (const SweepRow& sweep : world_.sweeps) {
+    for (const auto& [id, sweep] : world_.sweeps()) {
       const auto context = contexts_.find(sweep.id);
       if (context == contexts_.end()) continue;
       const NotifySettings& settings = context->second.site.notify;

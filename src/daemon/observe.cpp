@@ -60,18 +60,18 @@ void Daemon::observe() {
   look_at_schedulers();
   end_deferrals();
   // The scheduler first, the files after it: what a job wrote before it ended is then read.
-  for (auto& [id, allocation] : world_.allocations) {
+  for (const auto& [id, allocation] : world_.allocations()) {
     if (allocation.state != State::ended) read_lines(allocation);
   }
   dismiss_unsubmitted();
   std::vector<AllocationId> gone;
-  for (const auto& [id, allocation] : world_.allocations) {
+  for (const auto& [id, allocation] : world_.allocations()) {
     if (allocation.state != State::ended && allocation.job_state == JobState::ended) {
       gone.push_back(id);
     }
   }
   for (const AllocationId id : gone) {
-    if (!submitted_again(world_.allocations.at(id))) bury(id);
+    if (!submitted_again(world_.allocations().at(id))) bury(id);
   }
 }
 
@@ -81,33 +81,33 @@ void Daemon::end_deferrals() {
   // No deferral is longer. One that seems so was made before the clock was set back.
   constexpr Timestamp longest = 480'000'000;
   const Timestamp now = parts_.clock.now();
-  for (auto& [id, allocation] : world_.allocations) {
+  for (const auto& [id, allocation] : world_.allocations()) {
     const bool over = allocation.submit_after <= now || allocation.submit_after > now + longest;
     const bool due = allocation.state != State::ended && allocation.submit_after != 0 && over &&
                      !allocation.draining;
     if (!due || !channel_of(allocation)) continue;
-    allocation.submit_after = 0;
-    changes_.emplace_back(PutAllocation{.row = allocation});
+    world_.edit(allocation)->submit_after = 0;
   }
 }
 
 /// What nobody wants any more is not submitted: never asked for, or told to come back later.
 void Daemon::dismiss_unsubmitted() {
-  for (auto& [id, allocation] : world_.allocations) {
+  for (const auto& [id, allocation] : world_.allocations()) {
     const bool unwanted = allocation.state != State::ended && allocation.draining &&
                           allocation.submission == Submission::committed;
     if (!unwanted) continue;
     const auto channel = channel_of(allocation);
     if (!channel || (*channel)->submitted) continue;
-    allocation.job_state = JobState::ended;
-    allocation.end_reason = "no longer needed";
+    auto row = world_.edit(allocation);
+    row->job_state = JobState::ended;
+    row->end_reason = "no longer needed";
   }
 }
 
 void Daemon::look_at_schedulers() {
   const auto now = parts_.clock.steady();
   std::map<std::string, std::vector<AllocationHandle>> handles;
-  for (const auto& [id, allocation] : world_.allocations) {
+  for (const auto& [id, allocation] : world_.allocations()) {
     if (allocation.state == State::ended) continue;
     // One that this process is about to submit is not missing.
     const auto channel = channel_of(allocation);
@@ -149,16 +149,16 @@ void Daemon::take_site(const std::string& key, const SiteSeen& site) {
   const auto known = sites_.find(key);
   if (known != sites_.end() && known->second == site.facts) return;
   sites_[key] = site.facts;
-  decided_ = false;
+  ++outside_;
 }
 
 /// What the limits of those who wait depend on; nobody else's.
 void Daemon::ask_sites() {
   std::map<Scheduler*, SiteQuestions> questions;
-  for (const SweepRow& sweep : world_.sweeps) {
+  for (const auto& [id, sweep] : world_.sweeps()) {
     if (sweep.backend == "local" || sweep.state != SweepState::active) continue;
     const bool waits =
-        std::any_of(world_.trials.begin(), world_.trials.end(), [&](const auto& entry) {
+        std::any_of(world_.trials().begin(), world_.trials().end(), [&](const auto& entry) {
           return entry.second.sweep == sweep.id && entry.second.state != State::ended;
         });
     if (!waits || !context_of(sweep)) continue;
@@ -184,7 +184,7 @@ void Daemon::ask_sites() {
 /// Sweeps that share a scheduler share its answers: who waits least says how long.
 double Daemon::answer_limit_s(const std::string& key) const {
   std::optional<double> limit_s;
-  for (const SweepRow& sweep : world_.sweeps) {
+  for (const auto& [id, sweep] : world_.sweeps()) {
     if (scheduler_key(sweep.backend, sweep.id) != key || sweep.state != SweepState::active)
       continue;
     const double own_s = policy_of(sweep.id).query_limit_s;
@@ -198,18 +198,18 @@ double Daemon::answer_limit_s(const std::string& key) const {
 double Daemon::look_interval_s(const std::string& key, const Scheduler& scheduler) const {
   constexpr double leaving_s = 2;
   double interval_s = scheduler.look_interval_s();
-  for (const SweepRow& sweep : world_.sweeps) {
+  for (const auto& [id, sweep] : world_.sweeps()) {
     const bool asks = sweep.backend != "local" &&
                       scheduler_key(sweep.backend, sweep.id) == key &&
                       sweep.state == SweepState::active;
     if (asks) interval_s = std::min(interval_s, policy_of(sweep.id).look_s);
   }
-  const bool leaving =
-      std::any_of(world_.allocations.begin(), world_.allocations.end(), [&](const auto& entry) {
-        const AllocationRow& row = entry.second;
-        return scheduler_key(row.backend, row.sweep) == key && row.state != State::ended &&
-               row.said_bye;
-      });
+  const bool leaving = std::any_of(world_.allocations().begin(), world_.allocations().end(),
+                                   [&](const auto& entry) {
+                                     const AllocationRow& row = entry.second;
+                                     return scheduler_key(row.backend, row.sweep) == key &&
+                                            row.state != State::ended && row.said_bye;
+                                   });
   return leaving ? std::min(interval_s, leaving_s) : interval_s;
 }
 
@@ -221,10 +221,10 @@ void Daemon::take_event(const SchedulerEvent& event) {
   }
   if (std::holds_alternative<JobSeen>(event) || std::holds_alternative<JobNotSeen>(event))
     watcher_.look_succeeded(parts_.clock.now());
-  fold_scheduler({world_, parts_.clock.now(), changes_}, event);
+  fold_scheduler({world_, parts_.clock.now()}, event);
   const auto* deferred = std::get_if<SubmitDeferred>(&event);
   if (deferred == nullptr) return;
-  for (const auto& [id, allocation] : world_.allocations) {
+  for (const auto& [id, allocation] : world_.allocations()) {
     if (allocation.token != deferred->token) continue;
     const auto channel = channel_of(allocation);
     if (!channel) continue;
@@ -234,7 +234,7 @@ void Daemon::take_event(const SchedulerEvent& event) {
 }
 
 /// Two clean looks have found no job of it: nobody has started it, so it is submitted again.
-bool Daemon::submitted_again(AllocationRow& allocation) {
+bool Daemon::submitted_again(const AllocationRow& allocation) {
   constexpr int most_resubmissions = 4;
   if (!never_seen(allocation) || allocation.draining) return false;
   const auto channel = channel_of(allocation);
@@ -242,12 +242,12 @@ bool Daemon::submitted_again(AllocationRow& allocation) {
   std::error_code ignored;
   // Its lead has been there, whatever has become of its job.
   if (std::filesystem::exists(AllocationPaths{allocation.dir}.claim(), ignored)) return false;
-  submit_again({world_, parts_.clock.now(), changes_}, allocation);
+  submit_again({world_, parts_.clock.now()}, allocation);
   (*channel)->submitted = false;
   return true;
 }
 
-void Daemon::read_lines(AllocationRow& allocation) {
+void Daemon::read_lines(const AllocationRow& allocation) {
   const auto found = channel_of(allocation);
   if (!found) return;
   Channel& channel = **found;
@@ -262,12 +262,11 @@ void Daemon::read_lines(AllocationRow& allocation) {
   while (!channel.unread.empty() && read_line(allocation, channel))
     channel.unread.pop_front();
   // Beats are stored once per process: one pass per process (`tick`) must not hear them again.
-  if (first && allocation.heard_at) changes_.emplace_back(PutAllocation{.row = allocation});
+  if (first && allocation.heard_at) world_.record_beats(allocation);
   // Where lines wait for the scheduler's word, the lead has spoken.
   // A lead that can't write is not silent.
   if (channel.unread.empty() && !storage_fails())
-    judge_silence({world_, parts_.clock.now(), changes_}, policy_of(allocation.sweep),
-                  allocation);
+    judge_silence({world_, parts_.clock.now()}, policy_of(allocation.sweep), allocation);
 }
 
 /// Tried again, ever more rarely, for longer than an NFS client believes what it knows: what
@@ -311,7 +310,7 @@ std::optional<RecordsSummary> Daemon::patient_records(const AttemptPaths& paths,
 }
 
 /// Folds the first unread line; false where that has to wait.
-bool Daemon::read_line(AllocationRow& allocation, Channel& channel) {
+bool Daemon::read_line(const AllocationRow& allocation, Channel& channel) {
   const auto line = decode_from_lead(channel.unread.front());
   if (!line) {
     log_warning(fmt::format("{}: {}", allocation.job_name, line.error().what));
@@ -320,41 +319,41 @@ bool Daemon::read_line(AllocationRow& allocation, Channel& channel) {
   std::optional<RecordsSummary> records;
   if (const auto* ended = std::get_if<Ended>(&line->body)) {
     if (needs_scheduler(allocation, *ended)) return false;
-    const auto attempt = world_.attempts.find(ended->attempt);
+    const auto attempt = world_.attempts().find(ended->attempt);
     if (const auto time = control_time(allocation, ended->attempt)) {
       records = patient_records(control_paths(allocation, *time),
                                 control_nonce(allocation, *time), !ended->pack.empty());
       if (!records) return false;
     }
-    if (attempt != world_.attempts.end() && attempt->second.state != State::ended) {
+    if (attempt != world_.attempts().end() && attempt->second.state != State::ended) {
       records =
           patient_records({attempt->second.dir}, attempt->second.nonce, !ended->pack.empty());
       if (!records) return false;
       judge_result(attempt->second, *records);
     }
   }
-  fold_line({world_, parts_.clock.now(), changes_}, policy_of(allocation.sweep), allocation.id,
-            *line, records);
+  fold_line({world_, parts_.clock.now()}, policy_of(allocation.sweep), allocation.id, *line,
+            records);
   if (const auto* revoked = std::get_if<Revoked>(&line->body)) remove_unused(revoked->attempt);
   return true;
 }
 
 /// What was written to start an attempt that never did.
 void Daemon::remove_unused(AttemptId id) {
-  const auto attempt = world_.attempts.find(id);
+  const auto attempt = world_.attempts().find(id);
   std::error_code ignored;
-  if (attempt != world_.attempts.end())
+  if (attempt != world_.attempts().end())
     std::filesystem::remove_all(attempt->second.dir, ignored);
 }
 
 void Daemon::bury(AllocationId id) {
-  AllocationRow& allocation = world_.allocations.at(id);
+  const AllocationRow& allocation = world_.allocations().at(id);
   std::vector<Orphan> orphans;
   for (const AttemptId attempt : open_attempts(world_, id)) {
-    const AttemptRow& row = world_.attempts.at(attempt);
+    const AttemptRow& row = world_.attempts().at(attempt);
     auto records = patient_records({row.dir}, row.nonce, false);
     if (!records) return;
-    judge_result(world_.attempts.at(attempt), *records);
+    judge_result(world_.attempts().at(attempt), *records);
     orphans.push_back({attempt, std::move(*records)});
   }
   dismiss(allocation, orphans);
@@ -368,15 +367,15 @@ void Daemon::bury(AllocationId id) {
   std::optional<std::string> paused;
   // What can't be stored says nothing about the site.
   if (allocation.probe_of.empty() && !storage_fails())
-    paused = count_start({world_, parts_.clock.now(), changes_}, policy, allocation, why,
+    paused = count_start({world_, parts_.clock.now()}, policy, allocation, why,
                          AllocationPaths{allocation.dir}.log().string());
   if (paused) {
     log_error(fmt::format("{} {}", allocation.job_name, *paused));
   }
-  fold_gone({world_, parts_.clock.now(), changes_}, policy, id, orphans, why);
+  fold_gone({world_, parts_.clock.now()}, policy, id, orphans, why);
   // The lead would have packed them.
   for (const Orphan& orphan : orphans) {
-    const AttemptPaths paths{world_.attempts.at(orphan.attempt).dir};
+    const AttemptPaths paths{world_.attempts().at(orphan.attempt).dir};
     std::error_code ignored;
     if (!std::filesystem::exists(paths.dir, ignored)) continue;
     if (const auto packed = pack_attempt(paths, policy.keep_log_bytes); !packed) {

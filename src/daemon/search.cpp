@@ -35,7 +35,7 @@ Result<SweepSearch*> Daemon::search_of(SweepId sweep, SweepContext& context) {
   if (!context.search) {
     SHARDSWEEP_ASSIGN(context.search, make_search(sweep, spec));
   }
-  context.search->hear(world_, changes_);
+  context.search->hear(world_.changes());
   SHARDSWEEP_TRY(read_reopened(sweep, *context.search));
   return context.search.get();
 }
@@ -61,16 +61,15 @@ Result<std::unique_ptr<SweepSearch>> Daemon::make_search(SweepId sweep, const Sw
 /// Trials that have ended are forgotten; what a search wants back is read again.
 Result<void> Daemon::read_reopened(SweepId id, SweepSearch& search) {
   const auto wanted = search.to_reopen();
-  const auto is_known = [&](TrialId trial) { return world_.trials.contains(trial); };
+  const auto is_known = [&](TrialId trial) { return world_.trial(trial) != nullptr; };
   if (std::all_of(wanted.begin(), wanted.end(), is_known)) return {};
-  const auto sweep = std::find_if(world_.sweeps.begin(), world_.sweeps.end(),
-                                  [&](const SweepRow& row) { return row.id == id; });
-  if (sweep == world_.sweeps.end()) return {};
+  const SweepRow* sweep = world_.sweep(id);
+  if (sweep == nullptr) return {};
   SHARDSWEEP_ASSIGN(auto chosen,
                     parts_.store.select_trials({sweep->name}, "outcome = 'skipped'"));
   const std::set<TrialId> ids(wanted.begin(), wanted.end());
   for (auto& row : chosen.trials) {
-    if (ids.contains(row.id)) world_.trials.emplace(row.id, std::move(row));
+    if (ids.contains(row.id)) world_.adopt(std::move(row));
   }
   return {};
 }
@@ -83,7 +82,7 @@ void Daemon::forget_searches() {
 
 void Daemon::tell_searches() {
   for (auto& [id, context] : contexts_) {
-    if (context.search) context.search->hear(world_, changes_);
+    if (context.search) context.search->hear(world_.changes());
   }
 }
 

@@ -39,8 +39,6 @@ Result<void> Daemon::serve_requests() {
 /// the answer alone is tried again.
 Result<bool> Daemon::serve_one(const PendingRequest& waiting) {
   if (unsent_.find(waiting.id) == unsent_.end()) {
-    // What it changes is committed before the tick decides: no change is left to tell of it.
-    decided_ = false;
     Answer answer;
     auto served =
         waiting.request
@@ -138,10 +136,10 @@ Result<Steps> Daemon::steps_for(const Request& request) {
   const std::string where = request.verb == Verb::pause ? "0" : request.where;
   SHARDSWEEP_ASSIGN(const Selected selected, parts_.store.select_trials(request.names, where));
   std::map<SweepId, bool> open;
-  for (const auto& [id, trial] : world_.trials) {
+  for (const auto& [id, trial] : world_.trials()) {
     if (trial.state != State::ended && !trial.hidden) open[trial.sweep] = true;
   }
-  return steps_of(request, world_.sweeps, open, selected);
+  return steps_of(request, world_.sweeps(), open, selected);
 }
 
 Result<Answer> Daemon::serve_verb(const Request& request) {
@@ -158,48 +156,47 @@ Result<Answer> Daemon::serve_verb(const Request& request) {
 }
 
 void Daemon::apply(const TrialStep& step, const Request& request) {
-  const auto known = world_.trials.find(step.trial.id);
-  TrialRow row = known == world_.trials.end() ? step.trial : known->second;
+  // Of what has ended only the database knows.
+  const TrialRow* known = world_.trial(step.trial.id);
+  const TrialRow& trial = known == nullptr ? world_.adopt(step.trial) : *known;
   // Where the sweep as a whole is meant, its own event says it.
   if (request.verb == Verb::rerun || step.cancelled_by == CancelledBy::name)
-    changes_.emplace_back(
+    world_.record(
         AddEvent{.at = parts_.clock.now(),
-                 .sweep = row.sweep,
-                 .trial = row.id,
+                 .sweep = trial.sweep,
+                 .trial = trial.id,
                  .kind = std::string(verb_words.at(static_cast<std::size_t>(request.verb))),
                  .detail = request.from});
+  auto row = world_.edit(trial);
   if (step.effect == TrialEffect::end) {
     const std::string cause =
         step.cancelled_by == CancelledBy::sweep ? "Cancelled with its sweep." : "Cancelled.";
-    changes_.emplace_back(end_trial(
-        row,
-        {.outcome = Outcome::cancelled, .cause = cause, .cancelled_by = step.cancelled_by}));
+    end_trial(
+        *row,
+        {.outcome = Outcome::cancelled, .cause = cause, .cancelled_by = step.cancelled_by});
   } else {
-    plan_again(row);
-    row.charged = row.elsewhere = 0;
+    plan_again(*row);
+    row->charged = row->elsewhere = 0;
     // An attempt that is still to be cancelled says nothing about the trial any more.
-    for (auto& [id, attempt] : world_.attempts) {
-      if (attempt.trial != row.id || attempt.state == State::ended) continue;
-      attempt.revoked = true;
-      changes_.emplace_back(PutAttempt{.row = attempt});
+    for (const auto& [id, attempt] : world_.attempts()) {
+      if (attempt.trial == trial.id && attempt.state != State::ended)
+        world_.edit(attempt)->revoked = true;
     }
-    changes_.emplace_back(trial_change(row, ""));
   }
-  world_.trials[row.id] = std::move(row);
 }
 
 void Daemon::apply(const SweepStep& step, const Request& request) {
-  const auto sweep = std::find_if(world_.sweeps.begin(), world_.sweeps.end(),
-                                  [&](const SweepRow& row) { return row.id == step.id; });
-  if (sweep == world_.sweeps.end()) return;
+  const SweepRow* known = world_.sweep(step.id);
+  if (known == nullptr) return;
+  auto sweep = world_.edit(*known);
   // Of a sweep that was cancelled only what is alive is in memory.
   if (sweep->state == SweepState::cancelled) reload_ = true;
   if (step.effect == SweepEffect::activate) sweep->state = SweepState::active;
   if (step.effect == SweepEffect::pause) sweep->state = SweepState::paused;
   if (step.effect == SweepEffect::cancel) sweep->state = SweepState::cancelled;
   sweep->failed_starts = sweep->failed_nodes = 0;
-  changes_.emplace_back(stored(*sweep));
-  changes_.emplace_back(
+  sweep.done();
+  world_.record(
       AddEvent{.at = parts_.clock.now(),
                .sweep = sweep->id,
                .kind = std::string(verb_words.at(static_cast<std::size_t>(request.verb))),
@@ -208,10 +205,8 @@ void Daemon::apply(const SweepStep& step, const Request& request) {
 }
 
 void Daemon::drain_all(SweepId sweep) {
-  for (auto& [id, allocation] : world_.allocations) {
-    if (allocation.sweep != sweep || allocation.draining) continue;
-    allocation.draining = true;
-    changes_.emplace_back(PutAllocation{.row = allocation});
+  for (const auto& [id, allocation] : world_.allocations()) {
+    if (allocation.sweep == sweep) world_.edit(allocation)->draining = true;
   }
 }
 
@@ -287,12 +282,12 @@ void Daemon::forget_folder(Store::Folder kind, const std::string& dir) {
 Result<Answer> Daemon::serve_clear_node(const Request& request) {
   Answer answer;
   for (const std::string& name : request.names) {
-    const auto node = world_.nodes.find(name);
-    if (node == world_.nodes.end()) {
+    const NodeRow* node = world_.node(name);
+    if (node == nullptr) {
       return fault(FaultKind::invalid_input,
                    fmt::format("node '{}' is not in question (see shardsweep nodes)", name));
     }
-    clear_node({world_, parts_.clock.now(), changes_}, node->second, request.from);
+    clear_node({world_, parts_.clock.now()}, *node, request.from);
     ++answer.counts["nodes"];
   }
   answer.text = fmt::format("cleared: {}", fmt::join(request.names, ", "));

@@ -42,13 +42,9 @@ void Daemon::note_event(const std::string& key, const SchedulerEvent& event) {
     troubles_.raise(TroubleKind::scheduler, key, failed->why, now);
   if (answers(event)) troubles_.clear(TroubleKind::scheduler, key);
   const auto name_of = [&](const std::string& token) -> std::string {
-    for (const auto& [id, row] : world_.allocations) {
-      if (row.token != token) continue;
-      for (const SweepRow& sweep : world_.sweeps) {
-        if (sweep.id == row.sweep) return sweep.name;
-      }
-    }
-    return "";
+    const AllocationRow* row = world_.allocation_of(token);
+    const SweepRow* sweep = row == nullptr ? nullptr : world_.sweep(row->sweep);
+    return sweep == nullptr ? "" : sweep->name;
   };
   if (const auto* refused = std::get_if<SubmitRefused>(&event))
     troubles_.raise(TroubleKind::refused, name_of(refused->token), refused->why, now);

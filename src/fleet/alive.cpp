@@ -9,16 +9,15 @@ bool live(const AllocationRow& row) {
 }
 
 bool is_active(const World& world, SweepId id) {
-  return std::any_of(world.sweeps.begin(), world.sweeps.end(), [id](const SweepRow& sweep) {
-    return sweep.id == id && sweep.state == SweepState::active;
-  });
+  const SweepRow* sweep = world.sweep(id);
+  return sweep != nullptr && sweep->state == SweepState::active;
 }
 
 bool anything_alive(const World& world) {
-  const bool allocations = std::any_of(world.allocations.begin(), world.allocations.end(),
+  const bool allocations = std::any_of(world.allocations().begin(), world.allocations().end(),
                                        [](const auto& entry) { return live(entry.second); });
   if (allocations) return true;
-  return std::any_of(world.trials.begin(), world.trials.end(), [&](const auto& entry) {
+  return std::any_of(world.trials().begin(), world.trials().end(), [&](const auto& entry) {
     const TrialRow& trial = entry.second;
     const bool to_be_started = !trial.hidden && is_active(world, trial.sweep);
     return trial.state != State::ended && (trial.state != State::planned || to_be_started);
@@ -27,20 +26,20 @@ bool anything_alive(const World& world) {
 
 bool only_waits(const World& world) {
   bool any = false;
-  for (const auto& [id, row] : world.allocations) {
+  for (const auto& [id, row] : world.allocations()) {
     if (!live(row)) continue;
     if (row.backend == "local" || row.claimed_at != 0) return false;
     any = true;
   }
   // Nothing is there, and something holds it: the clock, or what the scheduler says of others.
-  for (const SweepRow& sweep : world.sweeps)
+  for (const auto& [id, sweep] : world.sweeps())
     any = any || (sweep.state == SweepState::active && !sweep.held.empty());
   return any;
 }
 
 std::size_t live_in_jobs(const World& world) {
   std::size_t count = 0;
-  for (const auto& [id, row] : world.allocations) {
+  for (const auto& [id, row] : world.allocations()) {
     if (!live(row)) continue;
     if (row.backend == "local") return 0;
     ++count;

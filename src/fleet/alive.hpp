@@ -2,7 +2,7 @@
 // Who has what is alive in hand: how long a daemon may pause, and whether it may leave.
 #pragma once
 
-#include <shardsweep/world.hpp>
+#include "fleet/world.hpp"
 
 #include <cstddef>
 

@@ -3,7 +3,7 @@
 // its job means, whether its job was ever there.
 #pragma once
 
-#include <shardsweep/world.hpp>
+#include <shardsweep/rows.hpp>
 
 #include <optional>
 

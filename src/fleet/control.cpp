@@ -23,9 +23,9 @@ constexpr AttemptId first_control = -1'000'000'000'000;
 
 const ControlRow* find(const World& world, AllocationId allocation, ControlTime time) {
   const auto found = std::find_if(
-      world.controls.begin(), world.controls.end(),
+      world.controls().begin(), world.controls().end(),
       [&](const ControlRow& row) { return row.allocation == allocation && row.time == time; });
-  return found == world.controls.end() ? nullptr : &*found;
+  return found == world.controls().end() ? nullptr : &*found;
 }
 
 /// One of the two things that a control measures.
@@ -45,7 +45,7 @@ bool is_like(const ControlRow& one, const ControlRow& other, const Figure& figur
 std::vector<double> values_like(const World& world, const ControlRow& row,
                                 const Figure& figure) {
   std::vector<double> values;
-  for (const ControlRow& one : world.controls) {
+  for (const ControlRow& one : world.controls()) {
     if (is_like(one, row, figure)) values.push_back(one.*figure.value);
   }
   std::sort(values.begin(), values.end());
@@ -73,18 +73,19 @@ std::optional<std::int64_t> off_among(const World& world, const Policy& policy,
   return known < policy.control_least ? std::nullopt : std::optional(known);
 }
 
-/// Each control moves the median, and by it the ratio of all others.
-void put_ratios(World& world, const ControlRow& fresh, const Figure& figure,
-                std::vector<ControlRow*>& moved) {
-  const auto values = values_like(world, fresh, figure);
-  if (values.empty()) return;
+/// Each control moves the median, and by it the ratio of all others. `fresh` is not in the
+/// world yet.
+void put_ratios(World& world, ControlRow& fresh, const Figure& figure) {
+  if (fresh.*figure.value <= 0) return;
+  auto values = values_like(world, fresh, figure);
+  values.insert(std::upper_bound(values.begin(), values.end(), fresh.*figure.value),
+                fresh.*figure.value);
   const double usual = median_of_sorted(values);
-  for (ControlRow& row : world.controls) {
-    if (!is_like(row, fresh, figure)) continue;
+  fresh.*figure.ratio = fresh.*figure.value / usual;
+  for (const ControlRow& row : world.controls()) {
     const double ratio = row.*figure.value / usual;
-    if (ratio == row.*figure.ratio) continue;
-    row.*figure.ratio = ratio;
-    if (std::find(moved.begin(), moved.end(), &row) == moved.end()) moved.push_back(&row);
+    if (is_like(row, fresh, figure) && ratio != row.*figure.ratio)
+      (*world.edit(row)).*figure.ratio = ratio;
   }
 }
 
@@ -99,35 +100,32 @@ double gpu_seconds_of(const AllocationRow& allocation, ControlTime time, Timesta
 
 /// Marked, and measured once more while its trial may be tried again.
 void doubt(Fold fold, const Policy& policy, const AttemptRow& attempt, const std::string& why) {
-  const auto found = fold.world.trials.find(attempt.trial);
-  if (found == fold.world.trials.end() || attempt.revoked) return;
-  TrialRow& trial = found->second;
-  const bool stands = trial.state == State::ended && trial.outcome == Outcome::completed &&
-                      trial.attempts == attempt.number;
+  const TrialRow* row = fold.world.trial(attempt.trial);
+  if (row == nullptr || attempt.revoked) return;
+  const bool stands = row->state == State::ended && row->outcome == Outcome::completed &&
+                      row->attempts == attempt.number;
   if (!stands) return;
-  fold.changes.emplace_back(MarkMeasurement{attempt.id});
-  if (++trial.charged <= policy.retry_on_trial && !trial.hidden) {
-    plan_again(trial);
-  }
-  fold.changes.emplace_back(trial_change(trial, why));
+  fold.world.record(MarkMeasurement{attempt.id});
+  auto trial = fold.world.edit(*row);
+  if (++trial->charged <= policy.retry_on_trial && !trial->hidden) plan_again(*trial);
+  trial->cause = why;
 }
 
-void give_up(Fold fold, const Policy& policy, AllocationRow& allocation,
+void give_up(Fold fold, const Policy& policy, const AllocationRow& allocation,
              const std::string& why) {
-  allocation.draining = true;
-  fold.changes.emplace_back(PutAllocation{.row = allocation});
-  fold.changes.emplace_back(AddEvent{.at = fold.now,
-                                     .sweep = allocation.sweep,
-                                     .allocation = allocation.id,
-                                     .kind = "control off",
-                                     .detail = why});
-  for (const auto& [id, attempt] : fold.world.attempts) {
+  fold.world.edit(allocation)->draining = true;
+  fold.world.record(AddEvent{.at = fold.now,
+                             .sweep = allocation.sweep,
+                             .allocation = allocation.id,
+                             .kind = "control off",
+                             .detail = why});
+  for (const auto& [id, attempt] : fold.world.attempts()) {
     if (attempt.allocation == allocation.id && attempt.state == State::ended)
       doubt(fold, policy, attempt, why);
   }
-  const auto nodes = fold.world.nodes_of.find(allocation.id);
-  if (nodes == fold.world.nodes_of.end()) return;
-  for (const std::string& node : std::vector<std::string>(nodes->second))
+  const auto* nodes = fold.world.nodes_of(allocation.id);
+  if (nodes == nullptr) return;
+  for (const std::string& node : *nodes)
     add_evidence(fold, node, {.at = fold.now, .kind = "control", .detail = why});
 }
 
@@ -203,7 +201,7 @@ std::optional<ControlTime> control_due(const World& world, const AllocationRow& 
                            !holds_node_out(world, allocation.id);
   if (!last_is_due) return std::nullopt;
   bool any = false;
-  for (const auto& [id, attempt] : world.attempts) {
+  for (const auto& [id, attempt] : world.attempts()) {
     if (attempt.allocation != allocation.id) continue;
     if (attempt.state != State::ended) return std::nullopt;
     any = any || !attempt.revoked;
@@ -211,40 +209,36 @@ std::optional<ControlTime> control_due(const World& world, const AllocationRow& 
   return any ? std::optional(ControlTime::end) : std::nullopt;
 }
 
-void take_control(Fold fold, const Policy& policy, AllocationRow& allocation, ControlTime time,
-                  const ControlFigures& measured, const std::string& cause) {
+void take_control(Fold fold, const Policy& policy, const AllocationRow& allocation,
+                  ControlTime time, const ControlFigures& measured, const std::string& cause) {
   if (find(fold.world, allocation.id, time) != nullptr) return;
-  fold.world.controls.push_back({.allocation = allocation.id,
-                                 .sweep = allocation.sweep,
-                                 .nodes = allocation.nodes,
-                                 .time = time,
-                                 .tokens_per_s = measured.tokens_per_s,
-                                 .busbw_bytes_per_s = measured.busbw_bytes_per_s,
-                                 .gpu_seconds = gpu_seconds_of(allocation, time, fold.now),
-                                 .cause = cause,
-                                 .at = fold.now});
-  allocation.control_since = 0;
-  ControlRow& row = fold.world.controls.back();
-  std::vector<ControlRow*> moved{&row};
-  for (const Figure& figure : figures) {
-    if (row.*figure.value > 0) put_ratios(fold.world, row, figure, moved);
-  }
-  for (const ControlRow* const each : moved)
-    fold.changes.emplace_back(PutControl{*each});
+  ControlRow row{.allocation = allocation.id,
+                 .sweep = allocation.sweep,
+                 .nodes = allocation.nodes,
+                 .time = time,
+                 .tokens_per_s = measured.tokens_per_s,
+                 .busbw_bytes_per_s = measured.busbw_bytes_per_s,
+                 .gpu_seconds = gpu_seconds_of(allocation, time, fold.now),
+                 .cause = cause,
+                 .at = fold.now};
+  for (const Figure& figure : figures)
+    put_ratios(fold.world, row, figure);
+  fold.world.add(row);
+  fold.world.edit(allocation)->control_since = 0;
   for (const Figure& figure : figures) {
     const auto known = off_among(fold.world, policy, row, figure);
     if (!known) continue;
     const std::string why = fmt::format(
         "the control's {} at the {} reached {:.2f} of the median of {} allocations with as "
         "many nodes",
-        figure.name, control_time_words.at(static_cast<std::size_t>(time)), row.*figure.ratio,
-        *known);
+        figure.name, word_of(time), row.*figure.ratio, *known);
     return give_up(fold, policy, allocation, why);
   }
 }
 
 bool control_is_off(const World& world, const Policy& policy, AllocationId allocation) {
-  return std::any_of(world.controls.begin(), world.controls.end(), [&](const ControlRow& row) {
+  const auto& controls = world.controls();
+  return std::any_of(controls.begin(), controls.end(), [&](const ControlRow& row) {
     return row.allocation == allocation &&
            std::any_of(figures.begin(), figures.end(), [&](const Figure& figure) {
              return off_among(world, policy, row, figure).has_value();

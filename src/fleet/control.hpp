@@ -14,7 +14,6 @@
 #include <shardsweep/policy.hpp>
 #include <shardsweep/result.hpp>
 #include <shardsweep/sweep.hpp>
-#include <shardsweep/world.hpp>
 
 #include <optional>
 #include <string>
@@ -52,8 +51,8 @@ struct ControlFigures {
 /// A control has ended. Ratios are those to the median of the sweep's controls on as many
 /// nodes. Where one is beyond its tolerance, and there are policy.control_least of them, its
 /// allocation is given up.
-void take_control(Fold fold, const Policy& policy, AllocationRow& allocation, ControlTime time,
-                  const ControlFigures& figures, const std::string& cause);
+void take_control(Fold fold, const Policy& policy, const AllocationRow& allocation,
+                  ControlTime time, const ControlFigures& figures, const std::string& cause);
 
 /// What is measured in this allocation is not to be believed.
 [[nodiscard]] bool control_is_off(const World& world, const Policy& policy,

@@ -32,21 +32,16 @@ constexpr int token_digits = 12;
 /// Prolog, srun and node agents, before the lead can start anything.
 constexpr double start_s = 120;
 
-void put(std::vector<Change>& changes, const TrialRow& row, std::string cause) {
-  changes.emplace_back(trial_change(row, std::move(cause)));
-}
-
 /// `kind` of the event: skipped by a rule, or spared by a search. Its detail is the cause, or
 /// `detail` where that is given.
-void skip(TrialRow& trial, Timestamp now, std::vector<Change>& changes, std::string cause,
+void skip(World& world, const TrialRow& trial, Timestamp now, std::string cause,
           std::string_view kind = "skipped", std::string detail = "") {
-  changes.emplace_back(end_trial(trial, {.outcome = Outcome::skipped, .cause = cause}));
-  changes.emplace_back(
-      AddEvent{.at = now,
-               .sweep = trial.sweep,
-               .trial = trial.id,
-               .kind = std::string(kind),
-               .detail = detail.empty() ? std::move(cause) : std::move(detail)});
+  end_trial(*world.edit(trial), {.outcome = Outcome::skipped, .cause = cause});
+  world.record(AddEvent{.at = now,
+                        .sweep = trial.sweep,
+                        .trial = trial.id,
+                        .kind = std::string(kind),
+                        .detail = detail.empty() ? std::move(cause) : std::move(detail)});
 }
 
 /// The smallest micro-batch that ran out of memory, by sweep and lane.
@@ -54,7 +49,7 @@ using OomByLane = std::map<std::pair<SweepId, std::string>, const TrialRow*>;
 
 OomByLane out_of_memory(const World& world) {
   OomByLane smallest;
-  for (const auto& [id, trial] : world.trials) {
+  for (const auto& [id, trial] : world.trials()) {
     if (trial.outcome != Outcome::oom) continue;
     auto& entry = smallest[{trial.sweep, trial.lane}];
     if (entry == nullptr || trial.micro_batch < entry->micro_batch) entry = &trial;
@@ -63,25 +58,25 @@ OomByLane out_of_memory(const World& world) {
 }
 
 /// Named rule: after an OOM every larger micro-batch of the same lane ends skipped.
-void skip_after_oom(World& world, const DecideInput& input, std::vector<Change>& changes) {
+void skip_after_oom(World& world, const DecideInput& input) {
   const OomByLane smallest = out_of_memory(world);
   if (smallest.empty()) return;
-  for (auto& [id, trial] : world.trials) {
+  for (const auto& [id, trial] : world.trials()) {
     if (trial.state != State::planned) continue;
     const auto facts = input.sweeps.find(trial.sweep);
     if (facts != input.sweeps.end() && !facts->second.skip_larger_after_oom) continue;
     const auto found = smallest.find({trial.sweep, trial.lane});
     if (found == smallest.end() || trial.micro_batch <= found->second->micro_batch) continue;
-    skip(trial, input.now, changes,
+    skip(world, trial, input.now,
          fmt::format("micro_batch {} ran out of memory ({})", found->second->micro_batch,
                      found->second->slug));
   }
 }
 
 /// Trials that wait to be assigned, in order, by sweep.
-std::map<SweepId, std::vector<TrialRow*>> waiting_trials(World& world) {
-  std::map<SweepId, std::vector<TrialRow*>> waiting;
-  for (auto& [id, trial] : world.trials) {
+std::map<SweepId, std::vector<const TrialRow*>> waiting_trials(const World& world) {
+  std::map<SweepId, std::vector<const TrialRow*>> waiting;
+  for (const auto& [id, trial] : world.trials()) {
     if (trial.state == State::planned && !trial.hidden) waiting[trial.sweep].push_back(&trial);
   }
   for (auto& [sweep, trials] : waiting) {
@@ -98,7 +93,8 @@ bool takes_work(const AllocationRow& row) {
 }
 
 bool local_machine_busy(const World& world) {
-  return std::any_of(world.allocations.begin(), world.allocations.end(), [](const auto& entry) {
+  const auto& allocations = world.allocations();
+  return std::any_of(allocations.begin(), allocations.end(), [](const auto& entry) {
     return live(entry.second) && entry.second.backend == "local";
   });
 }
@@ -113,15 +109,14 @@ bool budget_spent(const SweepFacts& facts) {
 
 class Decider {
  public:
-  Decider(World& world, const DecideInput& input, std::vector<Change>& changes)
+  Decider(World& world, const DecideInput& input)
       : world_(world),
         input_(input),
-        changes_(changes),
         manners_(world, input.sweeps, {input.now, input.week_minute, input.week_second}),
         waiting_(waiting_trials(world)) {}
 
   void run() {
-    for (SweepRow& sweep : world_.sweeps) {
+    for (const auto& [id, sweep] : world_.sweeps()) {
       const auto facts = input_.sweeps.find(sweep.id);
       if (facts == input_.sweeps.end() || sweep.state != SweepState::active) continue;
       if (budget_spent(facts->second)) {
@@ -131,16 +126,13 @@ class Decider {
       search(sweep.id);
       send_home(sweep.id, facts->second);
       held_.clear();
-      judge_nodes({world_, input_.now, changes_}, facts->second.policy);
+      judge_nodes({world_, input_.now}, facts->second.policy);
       if (facts->second.backend == "local" && pause_unwell(sweep)) continue;
       drain_unwell(sweep.id);
       probe_nodes(sweep, facts->second);
       make_allocations(sweep, facts->second);
-      if (held_ != sweep.held) {
-        sweep.held = held_;
-        changes_.emplace_back(stored(sweep));
-      }
-      for (auto& [id, allocation] : world_.allocations) {
+      if (held_ != sweep.held) world_.edit(sweep)->held = held_;
+      for (const auto& [allocation_id, allocation] : world_.allocations()) {
         if (allocation.sweep == sweep.id && takes_work(allocation)) {
           assign_ahead(allocation, facts->second.policy);
         }
@@ -150,64 +142,66 @@ class Decider {
   }
 
  private:
-  std::vector<TrialRow*>& waiting(SweepId sweep) { return waiting_[sweep]; }
+  std::vector<const TrialRow*>& waiting(SweepId sweep) { return waiting_[sweep]; }
 
   void stop_for_budget(const SweepRow& sweep, const SweepFacts& facts) {
-    for (TrialRow* trial : waiting(sweep.id)) {
-      changes_.emplace_back(end_trial(
-          *trial, {.outcome = Outcome::cancelled,
-                   .cause = fmt::format("The sweep has used its limits.max_gpu_hours ({:g}).",
-                                        facts.policy.max_gpu_hours),
-                   .cancelled_by = CancelledBy::budget}));
+    for (const TrialRow* trial : waiting(sweep.id)) {
+      end_trial(*world_.edit(*trial),
+                {.outcome = Outcome::cancelled,
+                 .cause = fmt::format("The sweep has used its limits.max_gpu_hours ({:g}).",
+                                      facts.policy.max_gpu_hours),
+                 .cancelled_by = CancelledBy::budget});
     }
     waiting(sweep.id).clear();
   }
 
   /// What a search had spared waits again where measurements contradict it. A row that is not
   /// in the world stays as it is until the daemon has read it.
-  void reopen(SweepSearch& search, std::vector<TrialRow*>& trials) {
+  void reopen(SweepSearch& search, std::vector<const TrialRow*>& trials) {
     for (const auto id : search.to_reopen()) {
-      const auto found = world_.trials.find(id);
-      if (found == world_.trials.end() || found->second.hidden) continue;
-      auto& trial = found->second;
-      if (trial.outcome != Outcome::skipped) continue;
-      trial.state = State::planned;
-      trial.outcome.reset();
-      put(changes_, trial, "");
-      changes_.emplace_back(
+      const TrialRow* trial = world_.trial(id);
+      if (trial == nullptr || trial->hidden || trial->outcome != Outcome::skipped) continue;
+      plan(*world_.edit(*trial));
+      world_.record(
           AddEvent{.at = input_.now,
-                   .sweep = trial.sweep,
-                   .trial = trial.id,
+                   .sweep = trial->sweep,
+                   .trial = trial->id,
                    .kind = "reopened",
                    .detail = "Search continues: a later measurement contradicts its stop."});
-      trials.push_back(&trial);
+      trials.push_back(trial);
     }
+  }
+  /// A skip that is taken back is no outcome that a later one could restore.
+  static void plan(TrialRow& trial) {
+    trial.state = State::planned;
+    trial.outcome.reset();
+    trial.cause.clear();
   }
 
   /// Puts what waits into the order that the sweep's search asks for; what it rules out ends.
   void search(SweepId sweep) {
     const auto found = input_.searches.find(sweep);
     if (found == input_.searches.end()) return;
-    found->second->hear(world_, changes_);
+    found->second->hear(world_.changes());
     auto& trials = waiting(sweep);
     reopen(*found->second, trials);
-    const auto advice = found->second->advise({trials.begin(), trials.end()});
+    const auto advice = found->second->advise(trials);
     for (const auto& one : advice.skip) {
-      auto& trial = world_.trials.at(one.trial);
+      const TrialRow& trial = world_.trials().at(one.trial);
       if (one.after_oom_of == 0) {
-        skip(trial, input_.now, changes_, one.cause, spared_event, one.of_cell);
+        skip(world_, trial, input_.now, one.cause, spared_event, one.of_cell);
         continue;
       }
-      const auto other = world_.trials.find(one.after_oom_of);
-      skip(trial, input_.now, changes_,
-           fmt::format("{} {}, which ran out of memory.", one.cause,
-                       other == world_.trials.end() ? fmt::format("trial {}", one.after_oom_of)
-                                                    : other->second.slug));
+      const TrialRow* other = world_.trial(one.after_oom_of);
+      skip(world_, trial, input_.now,
+           fmt::format(
+               "{} {}, which ran out of memory.", one.cause,
+               other == nullptr ? fmt::format("trial {}", one.after_oom_of) : other->slug));
     }
     std::erase_if(trials, [](const TrialRow* trial) { return trial->state == State::ended; });
-    std::vector<std::pair<std::int64_t, TrialRow*>> ranked;
+    std::vector<std::pair<std::int64_t, const TrialRow*>> ranked;
     ranked.reserve(trials.size());
-    for (auto* trial : trials) {
+    for (const auto* trial : trials) {
       const auto at = advice.rank.find(trial->id);
       ranked.emplace_back(at == advice.rank.end() ? 0 : at->second, trial);
     }
@@ -221,65 +215,64 @@ class Decider {
   }
 
   /// There is no other machine: going on would measure what is wrong with this one.
-  bool pause_unwell(SweepRow& sweep) {
-    const auto here = world_.nodes.find(std::string(local_node));
-    if (here == world_.nodes.end() || here->second.state == NodeState::trusted) return false;
-    sweep.state = SweepState::paused;
-    changes_.emplace_back(stored(sweep));
-    changes_.emplace_back(AddEvent{
+  bool pause_unwell(const SweepRow& sweep) {
+    const NodeRow* here = world_.node(std::string(local_node));
+    if (here == nullptr || here->state == NodeState::trusted) return false;
+    world_.edit(sweep)->state = SweepState::paused;
+    world_.record(AddEvent{
         .at = input_.now,
         .sweep = sweep.id,
         .kind = "paused",
         .detail = fmt::format("paused: this machine is unhealthy: {}. Repair it, then run "
                               "'shardsweep nodes --clear {}' and 'shardsweep resume'.",
-                              here->second.reason, local_node)});
+                              here->reason, local_node)});
     return true;
   }
 
+  void drain(const AllocationRow& allocation) { world_.edit(allocation)->draining = true; }
+
   void drain_unwell(SweepId sweep) {
-    for (auto& [id, allocation] : world_.allocations) {
+    for (const auto& [id, allocation] : world_.allocations()) {
       if (allocation.sweep != sweep || !takes_work(allocation)) continue;
-      if (!holds_node_out(world_, id)) continue;
-      allocation.draining = true;
-      changes_.emplace_back(PutAllocation{.row = allocation});
+      if (holds_node_out(world_, id)) drain(allocation);
     }
   }
 
   /// While there is work that a node could do again.
   void probe_nodes(const SweepRow& sweep, const SweepFacts& facts) {
     if (facts.backend == "local") return;
-    for (auto& [name, node] : world_.nodes) {
+    for (const auto& [name, node] : world_.nodes()) {
       const bool due = node.state == NodeState::quarantined && node.until <= input_.now;
       const double needed_s = needed_time_s(facts.policy.probe_limit_s, facts.policy);
       if (!due || name == local_node || waiting(sweep.id).empty()) continue;
       if (manners_.refuses(facts, 1, needed_s)) continue;
-      node.state = NodeState::probation;
-      node.since = input_.now;
-      changes_.emplace_back(SetNode{node});
+      begin_probation(node);
       AllocationRow row = new_allocation(sweep, facts, 1, input_.random_hex(token_digits));
       row.probe_of = name;
       row.time_limit_s = manners_.time_within_hours(
           facts, wall_time_s(0, facts.policy.probe_limit_s, facts.policy), needed_s);
       row.deadline = manners_.closes_at(facts);
-      changes_.emplace_back(PutAllocation{.row = row});
-      world_.allocations.emplace(row.id, std::move(row));
+      world_.add(std::move(row));
     }
     if (waiting(sweep.id).empty()) give_up_probes(sweep.id);
+  }
+  void begin_probation(const NodeRow& row) {
+    auto node = world_.edit(row);
+    node->state = NodeState::probation;
+    node->since = input_.now;
   }
 
   /// Nobody waits for the node any more.
   void give_up_probes(SweepId sweep) {
-    for (auto& [id, allocation] : world_.allocations) {
+    for (const auto& [id, allocation] : world_.allocations()) {
       const bool idle = allocation.sweep == sweep && live(allocation) &&
                         !allocation.probe_of.empty() && !allocation.draining &&
                         allocation.claimed_at == 0;
-      if (!idle || any_open(sweep)) continue;
-      allocation.draining = true;
-      changes_.emplace_back(PutAllocation{.row = allocation});
+      if (idle && !any_open(sweep)) drain(allocation);
     }
   }
   bool any_open(SweepId sweep) const {
-    return std::any_of(world_.trials.begin(), world_.trials.end(), [&](const auto& entry) {
+    return std::any_of(world_.trials().begin(), world_.trials().end(), [&](const auto& entry) {
       return entry.second.sweep == sweep && entry.second.state != State::ended &&
              !entry.second.hidden;
     });
@@ -331,13 +324,10 @@ class Decider {
   }
 
   void send_home(SweepId sweep, const SweepFacts& facts) {
-    for (auto& [id, allocation] : world_.allocations) {
-      if (allocation.sweep != sweep || !takes_work(allocation) ||
-          !manners_.sends_home(facts, allocation)) {
-        continue;
-      }
-      allocation.draining = true;
-      changes_.emplace_back(PutAllocation{.row = allocation});
+    for (const auto& [id, allocation] : world_.allocations()) {
+      const bool leaves = allocation.sweep == sweep && takes_work(allocation) &&
+                          manners_.sends_home(facts, allocation);
+      if (leaves) drain(allocation);
     }
   }
 
@@ -363,14 +353,14 @@ class Decider {
   }
 
   void add_live(SweepId sweep, Demand& demand) const {
-    for (const auto& [id, allocation] : world_.allocations) {
+    for (const auto& [id, allocation] : world_.allocations()) {
       if (allocation.sweep != sweep || allocation.nodes != demand.nodes ||
           !takes_work(allocation)) {
         continue;
       }
       ++demand.live;
       for (const AttemptId attempt : open_attempts(world_, id)) {
-        add(world_.trials.at(world_.attempts.at(attempt).trial), demand);
+        add(world_.trials().at(world_.attempts().at(attempt).trial), demand);
       }
     }
   }
@@ -395,7 +385,7 @@ class Decider {
     std::int64_t live_count = 0;
     std::int64_t pending = 0;
     std::int64_t nodes_held = 0;
-    for (const auto& [id, row] : world_.allocations) {
+    for (const auto& [id, row] : world_.allocations()) {
       if (row.sweep != sweep || !live(row) || !row.probe_of.empty()) continue;
       ++live_count;
       nodes_held += row.nodes;
@@ -408,7 +398,6 @@ class Decider {
   AllocationRow new_allocation(const SweepRow& sweep, const SweepFacts& facts,
                                std::int32_t nodes, std::string token) {
     AllocationRow row;
-    row.id = world_.next_allocation++;
     row.sweep = sweep.id;
     row.token = std::move(token);
     row.nodes = nodes;
@@ -437,20 +426,19 @@ class Decider {
     row.time_limit_s = manners_.time_within_hours(
         facts, row.time_limit_s, needed_time_s(demand.longest_s, facts.policy));
     if (facts.backend != "local") row.deadline = manners_.closes_at(facts);
-    changes_.emplace_back(PutAllocation{.row = row});
-    world_.allocations.emplace(row.id, std::move(row));
+    world_.add(std::move(row));
   }
 
   void assign_ahead(const AllocationRow& allocation, const Policy& policy) {
     double ahead = 0;
     std::int64_t assigned = 0;
     std::int64_t open = 0;
-    for (const auto& [id, attempt] : world_.attempts) {
+    for (const auto& [id, attempt] : world_.attempts()) {
       if (attempt.allocation != allocation.id) continue;
       ++assigned;
       if (attempt.state == State::ended) continue;
       ++open;
-      ahead += world_.trials.at(attempt.trial).predicted_s;
+      ahead += world_.trials().at(attempt.trial).predicted_s;
     }
     auto& trials = waiting(allocation.sweep);
     auto next = trials.begin();
@@ -459,7 +447,7 @@ class Decider {
                           : most_open;
     while (next != trials.end() && ahead <= policy.lane_ahead_s && open < most &&
            !is_full(assigned, policy)) {
-      TrialRow* trial = *next;
+      const TrialRow* trial = *next;
       if (node_count(*trial) != allocation.nodes) {
         ++next;
         continue;
@@ -477,28 +465,26 @@ class Decider {
     }
   }
 
-  void assign(TrialRow& trial, const AllocationRow& allocation) {
+  void assign(const TrialRow& row, const AllocationRow& allocation) {
+    auto trial = world_.edit(row);
+    trial->state = State::queued;
+    trial->cause.clear();
     AttemptRow attempt;
-    attempt.id = world_.next_attempt++;
-    attempt.trial = trial.id;
-    attempt.number = ++trial.attempts;
+    attempt.trial = row.id;
+    attempt.number = ++trial->attempts;
     attempt.allocation = allocation.id;
     attempt.nonce = input_.random_hex(32);
-    attempt.dir = input_.attempt_dir(trial, attempt.number);
-    trial.state = State::queued;
-    changes_.emplace_back(PutAttempt{.row = attempt});
-    put(changes_, trial, "");
-    world_.attempts.emplace(attempt.id, std::move(attempt));
+    attempt.dir = input_.attempt_dir(row, attempt.number);
+    world_.add(std::move(attempt));
   }
 
   /// An allocation without work is released at once.
   void drain_idle() {
-    for (auto& [id, allocation] : world_.allocations) {
+    for (const auto& [id, allocation] : world_.allocations()) {
       if (!takes_work(allocation) || !open_attempts(world_, id).empty()) continue;
-      if (active(allocation.sweep) && has_work_for(allocation) && !is_full(allocation))
-        continue;
-      allocation.draining = true;
-      changes_.emplace_back(PutAllocation{.row = allocation});
+      const bool goes_on = is_active(world_, allocation.sweep) && has_work_for(allocation) &&
+                           !is_full(allocation);
+      if (!goes_on) drain(allocation);
     }
   }
 
@@ -508,38 +494,29 @@ class Decider {
   bool is_full(const AllocationRow& allocation) const {
     const auto facts = input_.sweeps.find(allocation.sweep);
     const auto assigned = std::count_if(
-        world_.attempts.begin(), world_.attempts.end(),
+        world_.attempts().begin(), world_.attempts().end(),
         [&](const auto& entry) { return entry.second.allocation == allocation.id; });
     return facts != input_.sweeps.end() && is_full(assigned, facts->second.policy);
   }
 
   bool has_work_for(const AllocationRow& allocation) const {
-    return std::any_of(world_.trials.begin(), world_.trials.end(), [&](const auto& entry) {
+    return std::any_of(world_.trials().begin(), world_.trials().end(), [&](const auto& entry) {
       const TrialRow& trial = entry.second;
       return trial.sweep == allocation.sweep && trial.state == State::planned &&
              !trial.hidden && node_count(trial) == allocation.nodes;
     });
   }
 
-  bool active(SweepId id) const {
-    return std::any_of(world_.sweeps.begin(), world_.sweeps.end(), [&](const SweepRow& sweep) {
-      return sweep.id == id && sweep.state == SweepState::active;
-    });
-  }
-
   World& world_;
   const DecideInput& input_;
-  std::vector<Change>& changes_;
   Manners manners_;
   std::string held_;  ///< why the sweep that is looked at gets nothing more
-  std::map<SweepId, std::vector<TrialRow*>> waiting_;
+  std::map<SweepId, std::vector<const TrialRow*>> waiting_;
 };
 
 std::optional<SweepState> state_of(const World& world, SweepId id) {
-  for (const SweepRow& sweep : world.sweeps) {
-    if (sweep.id == id) return sweep.state;
-  }
-  return std::nullopt;
+  const SweepRow* sweep = world.sweep(id);
+  return sweep == nullptr ? std::nullopt : std::optional(sweep->state);
 }
 
 }  // namespace
@@ -564,18 +541,18 @@ double wall_time_s(double predicted_s, double longest_s, const Policy& policy) {
   return std::max(lane_s, room_s <= policy.lane_max_time_s ? room_s : room_s - start_s);
 }
 
-void decide(World& world, const DecideInput& input, std::vector<Change>& changes) {
-  skip_after_oom(world, input, changes);
-  Decider(world, input, changes).run();
+void decide(World& world, const DecideInput& input) {
+  skip_after_oom(world, input);
+  Decider(world, input).run();
 }
 
 Orders orders_for(const World& world, const AllocationRow& allocation, bool controlled) {
   Orders orders;
   const auto state = state_of(world, allocation.sweep);
   for (const AttemptId id : open_attempts(world, allocation.id)) {
-    const AttemptRow& attempt = world.attempts.at(id);
+    const AttemptRow& attempt = world.attempts().at(id);
     orders.assign.push_back(id);
-    const TrialRow& trial = world.trials.at(attempt.trial);
+    const TrialRow& trial = world.trials().at(attempt.trial);
     const bool unwanted =
         attempt.revoked || trial.state == State::ended || state == SweepState::cancelled;
     if (unwanted) {

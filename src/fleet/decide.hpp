@@ -6,9 +6,9 @@
 #pragma once
 
 #include "fleet/site_limits.hpp"
+#include "fleet/world.hpp"
 
 #include <shardsweep/policy.hpp>
-#include <shardsweep/world.hpp>
 
 #include <cstdint>
 #include <functional>
@@ -26,8 +26,8 @@ inline constexpr std::string_view spared_event = "spared";
 
 struct DecideInput {
   std::map<SweepId, SweepFacts> sweeps;
-  /// Of sweeps whose order or end depends on what they measure. What is in `changes` already is
-  /// told to them.
+  /// Of sweeps whose order or end depends on what they measure. Changes that are not committed
+  /// yet are told to them.
   std::map<SweepId, SweepSearch*> searches{};
   /// Attempts of theirs that an allocation holds at once: one runs, one waits so that no GPU
   /// does.
@@ -41,9 +41,8 @@ struct DecideInput {
   std::function<std::string(const TrialRow& trial, int number)> attempt_dir;
 };
 
-/// Skips what the rules leave out, makes allocations and assigns attempts ahead. Appends to
-/// `changes` what it changes in `world`.
-void decide(World& world, const DecideInput& input, std::vector<Change>& changes);
+/// Skips what the rules leave out, makes allocations and assigns attempts ahead.
+void decide(World& world, const DecideInput& input);
 
 /// What is to be said to a lead, as it follows from the world.
 struct Orders {

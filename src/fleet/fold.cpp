@@ -15,31 +15,17 @@
 
 namespace shardsweep {
 
-AllocationRow* find_allocation(World& world, AllocationId id) {
-  const auto found = world.allocations.find(id);
-  return found == world.allocations.end() ? nullptr : &found->second;
-}
-
 void add_event(Fold fold, AddEvent event) {
   event.at = fold.now;
-  if (const auto trial = fold.world.trials.find(event.trial);
-      trial != fold.world.trials.end()) {
-    event.sweep = trial->second.sweep;
-  } else if (const auto* row = find_allocation(fold.world, event.allocation)) {
+  if (const TrialRow* trial = fold.world.trial(event.trial)) {
+    event.sweep = trial->sweep;
+  } else if (const AllocationRow* row = fold.world.allocation(event.allocation)) {
     event.sweep = row->sweep;
   }
-  fold.changes.emplace_back(std::move(event));
-}
-
-void put(Fold fold, const AllocationRow& row) {
-  fold.changes.emplace_back(PutAllocation{.row = row});
+  fold.world.record(std::move(event));
 }
 
 namespace {
-
-void put(Fold fold, const TrialRow& row, std::string cause) {
-  fold.changes.emplace_back(trial_change(row, std::move(cause)));
-}
 
 /// How one attempt ended, after joining what agent and runner say.
 struct Ending {
@@ -95,8 +81,7 @@ Retry retry_of(Outcome outcome, bool marked) {
 }
 
 /// Whether the trial gets another attempt, and who is charged for this one.
-[[nodiscard]] SetTrial settle_trial(TrialRow& trial, const Policy& policy, TrialEnd end,
-                                    Retry retry) {
+void settle_trial(TrialRow& trial, const Policy& policy, TrialEnd end, Retry retry) {
   switch (retry) {
     case Retry::on_trial:
       ++trial.charged;
@@ -112,9 +97,12 @@ Retry retry_of(Outcome outcome, bool marked) {
       (retry == Retry::elsewhere && trial.elsewhere <= policy.retry_elsewhere);
   if (!within_budget || trial.hidden) return end_trial(trial, std::move(end));
   // A marked measurement is the trial's until a better one is there.
-  if (end.counted) trial.prior = Outcome::completed;
+  if (end.counted && trial.prior != Outcome::completed) {
+    trial.prior = Outcome::completed;
+    trial.prior_cause = trial.cause;
+  }
   trial.state = State::planned;
-  return trial_change(trial, std::move(end.cause));
+  trial.cause = std::move(end.cause);
 }
 
 /// What an ending says about nodes. Where one trial has failed on enough of them it is the
@@ -144,41 +132,55 @@ bool is_poison(const Ending& said, const Ending& judged) {
   return said.outcome == Outcome::node_failure && judged.outcome == Outcome::crashed;
 }
 
+void put_ending(AttemptRow& row, const Ending& ending, Timestamp at) {
+  row.state = State::ended;
+  row.outcome = ending.outcome;
+  row.exit_code = ending.exit_code;
+  row.signal = ending.signal;
+  row.cause = ending.cause;
+  row.source = ending.source;
+  row.leaked = ending.leaked;
+  row.node = ending.node;
+  row.also = ending.also;
+  row.ended_at = at;
+}
+
+/// A new measurement takes the place of the older one of a trial that was run again.
+void uncount_others(World& world, const AttemptRow& counted) {
+  for (const auto& [id, attempt] : world.attempts()) {
+    if (attempt.trial == counted.trial && attempt.counted && id != counted.id)
+      world.edit(attempt)->counted = false;
+  }
+}
+
 /// `at` is a time by the clock that its start was taken from.
 void end_attempt(Fold fold, const Policy& policy, AttemptId id, const Ending& said,
                  const RecordsSummary& records, Timestamp at) {
-  const auto found = fold.world.attempts.find(id);
-  if (found == fold.world.attempts.end() || found->second.state == State::ended) return;
-  AttemptRow& attempt = found->second;
+  const AttemptRow* found = fold.world.attempt(id);
+  if (found == nullptr || found->state == State::ended) return;
+  const AttemptRow& attempt = *found;
   Ending joined = join(said, records);
   if (!records.doubt.empty())
     joined.also += (joined.also.empty() ? "implausible: " : "; implausible: ") + records.doubt;
   Ending ending = joined;
   judge_ending(fold, policy, attempt, ending);
-  attempt.state = State::ended;
-  const auto trial = fold.world.trials.find(attempt.trial);
-  const bool wanted = !attempt.revoked && trial != fold.world.trials.end() &&
-                      trial->second.state != State::ended;
+  const TrialRow* trial = fold.world.trial(attempt.trial);
+  const bool wanted = !attempt.revoked && trial != nullptr && trial->state != State::ended;
   const bool marked = records.result && !records.result->mark.empty();
   // A marked measurement replaces none that is counted already.
   const bool counted = ending.outcome == Outcome::completed && wanted &&
-                       !(marked && trial->second.prior == Outcome::completed);
-  fold.changes.emplace_back(PutAttempt{.row = attempt,
-                                       .outcome = ending.outcome,
-                                       .counted = counted,
-                                       .exit_code = ending.exit_code,
-                                       .signal = ending.signal,
-                                       .cause = ending.cause,
-                                       .source = ending.source,
-                                       .leaked = ending.leaked,
-                                       .ended_at = at,
-                                       .node = ending.node,
-                                       .also = ending.also});
+                       !(marked && trial->prior == Outcome::completed);
+  if (counted && trial->prior == Outcome::completed) uncount_others(fold.world, attempt);
+  {
+    auto edit = fold.world.edit(attempt);
+    put_ending(*edit, ending, at);
+    edit->counted = counted;
+  }
   if (records.result) {
     AddMeasurement measurement = *records.result;
     measurement.attempt = attempt.id;
     measurement.trial = attempt.trial;
-    fold.changes.emplace_back(std::move(measurement));
+    fold.world.record(std::move(measurement));
   }
   add_event(fold, {.trial = attempt.trial,
                    .attempt = attempt.id,
@@ -188,60 +190,61 @@ void end_attempt(Fold fold, const Policy& policy, AttemptId id, const Ending& sa
   if (wanted) {
     const Retry retry =
         is_poison(joined, ending) ? Retry::never : retry_of(ending.outcome, marked);
-    trial->second.last = ending.outcome;
-    fold.changes.emplace_back(settle_trial(
-        trial->second, policy,
-        {.outcome = ending.outcome, .cause = ending.cause, .counted = counted}, retry));
+    auto edit = fold.world.edit(*trial);
+    edit->last = ending.outcome;
+    settle_trial(*edit, policy,
+                 {.outcome = ending.outcome, .cause = ending.cause, .counted = counted}, retry);
   }
+}
+
+/// Not over: what was found out about an earlier attempt is no cause of this state.
+void set_open(TrialRow& trial, State state) {
+  trial.state = state;
+  trial.cause.clear();
 }
 
 /// Back in the queue: it never ran.
 void return_attempt(Fold fold, AttemptId id, const std::string& why) {
-  const auto found = fold.world.attempts.find(id);
-  if (found == fold.world.attempts.end() || found->second.state == State::ended) return;
-  AttemptRow& attempt = found->second;
-  const bool superseded = attempt.revoked;  // the trial has gone on without it
-  attempt.state = State::ended;
-  attempt.revoked = true;
-  fold.changes.emplace_back(PutAttempt{.row = attempt,
-                                       .outcome = Outcome::cancelled,
-                                       .cause = why,
-                                       .source = "daemon",
-                                       .ended_at = fold.now});
-  const auto trial = fold.world.trials.find(attempt.trial);
-  if (!superseded && trial != fold.world.trials.end() && trial->second.state != State::ended) {
-    trial->second.state = State::planned;
-    put(fold, trial->second, "");
+  const AttemptRow* attempt = fold.world.attempt(id);
+  if (attempt == nullptr || attempt->state == State::ended) return;
+  const bool superseded = attempt->revoked;  // the trial has gone on without it
+  {
+    auto edit = fold.world.edit(*attempt);
+    edit->revoked = true;
+    put_ending(*edit, {.outcome = Outcome::cancelled, .cause = why, .source = "daemon"},
+               fold.now);
   }
+  const TrialRow* trial = fold.world.trial(attempt->trial);
+  if (!superseded && trial != nullptr && trial->state != State::ended)
+    set_open(*fold.world.edit(*trial), State::planned);
 }
 
 void start_attempt(Fold fold, AttemptId id, Timestamp at) {
-  const auto found = fold.world.attempts.find(id);
-  if (found == fold.world.attempts.end() || found->second.state != State::queued) return;
-  found->second.state = State::running;
-  fold.changes.emplace_back(PutAttempt{.row = found->second, .started_at = at});
-  const auto trial = fold.world.trials.find(found->second.trial);
-  if (!found->second.revoked && trial != fold.world.trials.end() &&
-      trial->second.state == State::queued) {
-    trial->second.state = State::running;
-    put(fold, trial->second, "");
+  const AttemptRow* attempt = fold.world.attempt(id);
+  if (attempt == nullptr || attempt->state != State::queued) return;
+  {
+    auto edit = fold.world.edit(*attempt);
+    edit->state = State::running;
+    edit->started_at = at;
   }
-  add_event(fold, {.trial = found->second.trial,
+  const TrialRow* trial = fold.world.trial(attempt->trial);
+  if (!attempt->revoked && trial != nullptr && trial->state == State::queued)
+    set_open(*fold.world.edit(*trial), State::running);
+  add_event(fold, {.trial = attempt->trial,
                    .attempt = id,
-                   .allocation = found->second.allocation,
+                   .allocation = attempt->allocation,
                    .kind = "started"});
 }
 
 SweepState state_or_cancelled(const World& world, SweepId id) {
-  const auto found = std::find_if(world.sweeps.begin(), world.sweeps.end(),
-                                  [id](const SweepRow& sweep) { return sweep.id == id; });
-  return found == world.sweeps.end() ? SweepState::cancelled : found->state;
+  const SweepRow* sweep = world.sweep(id);
+  return sweep == nullptr ? SweepState::cancelled : sweep->state;
 }
 
 struct LineFolder {
   Fold fold;
   const Policy& policy;
-  AllocationRow& allocation;
+  AllocationRow& allocation;  // of an edit that ends with the line
   Timestamp at;
   const std::optional<RecordsSummary>& records;
 
@@ -253,14 +256,16 @@ struct LineFolder {
     allocation.submission = Submission::accepted;
     // Of several jobs with one token, this is the one.
     if (!claimed.job_id.empty()) allocation.job_id = claimed.job_id;
-    fold.changes.emplace_back(PutAllocation{.row = allocation,
-                                            .host = claimed.host,
-                                            .pid = claimed.pid,
-                                            .pid_start = claimed.pid_start});
+    if (!claimed.host.empty()) {
+      allocation.host = claimed.host;
+      allocation.pid = claimed.pid;
+      allocation.pid_start = claimed.pid_start;
+    }
     add_event(fold, {.allocation = allocation.id,
                      .kind = "claimed",
                      .detail = fmt::format("lead {} on {}", claimed.pid, claimed.host)});
-    if (!claimed.node.empty()) see_node({claimed.node, claimed.host, at, allocation.id, true});
+    if (!claimed.node.empty())
+      fold.world.see_node({claimed.node, claimed.host, at, allocation.id, true});
   }
   void operator()(const Beat&) const {}
   void operator()(const Started& started) const {
@@ -299,11 +304,10 @@ struct LineFolder {
   }
   /// What was disturbed tells nothing about who is slow.
   void compare_nodes(const Ended& ended, const RecordsSummary& recorded) const {
-    const auto attempt = fold.world.attempts.find(ended.attempt);
-    const bool fresh =
-        attempt != fold.world.attempts.end() && attempt->second.state != State::ended;
+    const AttemptRow* attempt = fold.world.attempt(ended.attempt);
+    const bool fresh = attempt != nullptr && attempt->state != State::ended;
     if (fresh && recorded.result && recorded.result->mark.empty())
-      note_paces(fold, policy, attempt->second, paces(recorded.own_work, ended.nodes));
+      note_paces(fold, policy, *attempt, paces(recorded.own_work, ended.nodes));
   }
   void measure_control(ControlTime time, const Ended& ended) const {
     const bool whole = records && ended.outcome == Outcome::completed && ended.mark.empty();
@@ -316,8 +320,7 @@ struct LineFolder {
     const bool flawed = whole && !records->flaw.empty();
     const std::string why =
         flawed ? records->flaw : fmt::format("{}: {}", name(ended.outcome), ended.cause);
-    take_control({fold.world, at, fold.changes}, policy, allocation, time, figures,
-                 any ? "" : why);
+    take_control({fold.world, at}, policy, allocation, time, figures, any ? "" : why);
   }
   /// It has no trial: what counts is whether it was measured.
   void take_probe(const Ended& ended) const {
@@ -337,21 +340,14 @@ struct LineFolder {
   }
   /// As orders_for() takes attempts back.
   [[nodiscard]] bool is_asked_for(AttemptId id) const {
-    const auto attempt = fold.world.attempts.find(id);
-    if (attempt == fold.world.attempts.end() || attempt->second.revoked) return true;
-    const auto trial = fold.world.trials.find(attempt->second.trial);
-    return trial == fold.world.trials.end() || trial->second.hidden ||
+    const AttemptRow* attempt = fold.world.attempt(id);
+    if (attempt == nullptr || attempt->revoked) return true;
+    const TrialRow* trial = fold.world.trial(attempt->trial);
+    return trial == nullptr || trial->hidden ||
            state_or_cancelled(fold.world, allocation.sweep) != SweepState::active;
   }
   void operator()(const NodeSeen& node) const {
-    see_node({node.node, node.host, at, allocation.id});
-  }
-  void see_node(SeenNode seen) const {
-    auto& nodes = fold.world.nodes_of[allocation.id];
-    if (std::find(nodes.begin(), nodes.end(), seen.node) == nodes.end())
-      nodes.push_back(seen.node);
-    if (seen.has_lead) fold.world.lead_nodes[allocation.id] = seen.node;
-    fold.changes.emplace_back(std::move(seen));
+    fold.world.see_node({node.node, node.host, at, allocation.id});
   }
   void operator()(const FoundOnNode& finding) const {
     add_event(fold, {.allocation = allocation.id,
@@ -364,7 +360,6 @@ struct LineFolder {
   void operator()(const Bye& bye) const {
     allocation.said_bye = true;
     if (allocation.end_reason.empty()) allocation.end_reason = bye.why;
-    put(fold, allocation);
   }
 };
 
@@ -372,19 +367,19 @@ struct LineFolder {
 
 void fold_line(Fold fold, const Policy& policy, AllocationId allocation, const FromLead& line,
                const std::optional<RecordsSummary>& records) {
-  AllocationRow* row = find_allocation(fold.world, allocation);
+  const AllocationRow* row = fold.world.allocation(allocation);
   if (row == nullptr || line.n <= row->from_lead_n) return;
-  row->from_lead_n = line.n;
-  row->last_beat = line.t;
-  row->heard_at = fold.now;
-  std::visit(LineFolder{fold, policy, *row, line.t, records}, line.body);
   // A beat alone is no news: it is not worth a transaction.
-  if (!std::holds_alternative<Beat>(line.body)) put(fold, *row);
+  if (std::holds_alternative<Beat>(line.body))
+    return fold.world.hear_beat(*row, line.n, line.t, fold.now);
+  auto edit = fold.world.edit(*row);
+  fold.world.hear_beat(*row, line.n, line.t, fold.now);
+  std::visit(LineFolder{fold, policy, *edit, line.t, records}, line.body);
 }
 
 std::vector<AttemptId> open_attempts(const World& world, AllocationId allocation) {
   std::vector<AttemptId> open;
-  for (const auto& [id, row] : world.attempts) {
+  for (const auto& [id, row] : world.attempts()) {
     if (row.allocation == allocation && row.state != State::ended) open.push_back(id);
   }
   return open;
@@ -411,10 +406,10 @@ Ending ending_of(const RecordsSummary& records, const AllocationRow& allocation,
 
 void fold_gone(Fold fold, const Policy& policy, AllocationId allocation,
                const std::vector<Orphan>& orphans, const std::string& why) {
-  AllocationRow* row = find_allocation(fold.world, allocation);
+  const AllocationRow* row = fold.world.allocation(allocation);
   if (row == nullptr) return;
   for (const Orphan& orphan : orphans) {
-    const AttemptRow& attempt = fold.world.attempts.at(orphan.attempt);
+    const AttemptRow& attempt = fold.world.attempts().at(orphan.attempt);
     const bool ran = attempt.state == State::running || orphan.records.result ||
                      !orphan.records.unreadable.empty() ||
                      !orphan.records.runner_version.empty();
@@ -423,7 +418,7 @@ void fold_gone(Fold fold, const Policy& policy, AllocationId allocation,
       continue;
     }
     end_attempt(fold, policy, orphan.attempt,
-                ending_of(orphan.records, *row, lead_node(fold.world, allocation), why),
+                ending_of(orphan.records, *row, fold.world.lead_node(allocation), why),
                 orphan.records, last_sign(*row, fold.now));
   }
   // Where its short run has ended this says nothing new.
@@ -432,11 +427,13 @@ void fold_gone(Fold fold, const Policy& policy, AllocationId allocation,
   } else if (!row->probe_of.empty()) {
     end_probe(fold, policy, *row, false, why);
   }
-  row->state = State::ended;
-  row->end_reason = why;
-  fold.world.nodes_of.erase(allocation);
-  fold.world.lead_nodes.erase(allocation);
-  fold.changes.emplace_back(PutAllocation{.row = *row, .ended_at = fold.now});
+  {
+    auto edit = fold.world.edit(*row);
+    edit->state = State::ended;
+    edit->end_reason = why;
+    edit->ended_at = fold.now;
+  }
+  fold.world.forget_nodes(*row);
   add_event(fold, {.allocation = allocation, .kind = "allocation ended", .detail = why});
 }
 

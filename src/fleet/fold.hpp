@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Observations folded into the world. What Slurm or the process table says, what the agent
-// wrote and what the runner recorded are separate observations; these functions join them. Each
-// changes `world` and appends the changes to be committed; none decides what to do next
-// (decide.hpp).
+// wrote and what the runner recorded are separate observations; these functions join them. None
+// decides what to do next (decide.hpp).
 #pragma once
+
+#include "fleet/world.hpp"
 
 #include <shardsweep/policy.hpp>
 #include <shardsweep/records.hpp>
-#include <shardsweep/world.hpp>
 
 #include <optional>
 #include <string>
@@ -18,7 +18,6 @@ namespace shardsweep {
 struct Fold {
   World& world;
   Timestamp now;
-  std::vector<Change>& changes;
 };
 
 /// One line of an allocation's from_lead. `records` is needed for Ended: what the runner
@@ -32,7 +31,7 @@ void fold_scheduler(Fold fold, const SchedulerEvent& event);
 
 /// It is submitted again, under the same token: should the first job turn up after all, the
 /// claim lets one of the two run.
-void submit_again(Fold fold, AllocationRow& row);
+void submit_again(Fold fold, const AllocationRow& row);
 
 /// An attempt of an allocation that is gone, with what its records hold.
 struct Orphan {

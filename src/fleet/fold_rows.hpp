@@ -7,10 +7,7 @@
 
 namespace shardsweep {
 
-/// None: no such allocation.
-[[nodiscard]] AllocationRow* find_allocation(World& world, AllocationId id);
 /// Adds the time, and the sweep of its trial or allocation.
 void add_event(Fold fold, AddEvent event);
-void put(Fold fold, const AllocationRow& row);
 
 }  // namespace shardsweep

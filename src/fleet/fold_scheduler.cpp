@@ -12,13 +12,6 @@
 namespace shardsweep {
 namespace {
 
-AllocationRow* find_by_token(World& world, const std::string& token) {
-  for (auto& [id, row] : world.allocations) {
-    if (row.token == token) return &row;
-  }
-  return nullptr;
-}
-
 /// 15 s, 30 s, … 8 min: a limit that other jobs fill passes when they end.
 Timestamp back_off(std::int32_t deferrals) {
   return Timestamp{15'000'000} << std::min(deferrals, 5);
@@ -38,67 +31,74 @@ void clear_missing(AllocationRow& row) {
 struct SchedulerFolder {
   Fold fold;
 
+  /// Of an answer about an allocation: none where nobody knows its token.
+  [[nodiscard]] const AllocationRow* of(const auto& event) const {
+    return fold.world.allocation_of(event.token);
+  }
   /// What runs in it ends with it, which speaks against the lead's node once.
   [[nodiscard]] bool will_blame_lead_node(const AllocationRow& row) const {
-    return !lead_node(fold.world, row.id).empty() &&
-           std::any_of(fold.world.attempts.begin(), fold.world.attempts.end(),
-                       [&](const auto& entry) {
-                         return entry.second.allocation == row.id &&
-                                entry.second.state == State::running;
-                       });
+    const auto& attempts = fold.world.attempts();
+    return !fold.world.lead_node(row.id).empty() &&
+           std::any_of(attempts.begin(), attempts.end(), [&](const auto& entry) {
+             return entry.second.allocation == row.id && entry.second.state == State::running;
+           });
   }
 
   void operator()(const SubmitAccepted& event) const {
-    if (auto* row = find_by_token(fold.world, event.token)) {
+    if (const auto* known = of(event)) {
+      auto row = fold.world.edit(*known);
       row->submission = Submission::accepted;
       row->deferrals = 0;
       row->detail.clear();
       clear_missing(*row);
       // A late answer: another job of this token has the claim.
       if (row->claimed_at == 0 || row->job_id.empty()) row->job_id = event.job_id;
-      put(fold, *row);
+      row.done();
       add_event(fold, {.allocation = row->id,
                        .kind = "submitted",
                        .detail = fmt::format("{} as {}", row->job_name, event.job_id)});
     }
   }
   void operator()(const SubmitUnknown& event) const {
-    if (auto* row = find_by_token(fold.world, event.token)) {
+    if (const auto* known = of(event)) {
+      auto row = fold.world.edit(*known);
       row->submission = Submission::unknown;
       row->detail = event.why;
       clear_missing(*row);
-      put(fold, *row);
+      row.done();
       add_event(fold,
                 {.allocation = row->id, .kind = "submission unknown", .detail = event.why});
     }
   }
   void operator()(const SubmitRefused& event) const {
-    if (auto* row = find_by_token(fold.world, event.token)) {
+    if (const auto* known = of(event)) {
       // A second submission was refused, the first one is there.
-      if (row->claimed_at != 0 || !row->job_id.empty()) return;
+      if (known->claimed_at != 0 || !known->job_id.empty()) return;
+      auto row = fold.world.edit(*known);
       row->submission = Submission::refused;
       row->end_reason = event.why;
       row->job_state = JobState::ended;
-      put(fold, *row);
+      row.done();
       add_event(fold, {.allocation = row->id, .kind = "refused", .detail = event.why});
       // It may be that there are too few nodes without those that are out.
       if (row->probe_of.empty()) let_all_in(fold, "a job that excluded it was refused");
     }
   }
   void operator()(const SubmitDeferred& event) const {
-    if (auto* row = find_by_token(fold.world, event.token)) {
-      if (row->deferrals >= most_deferrals(event))
+    if (const auto* known = of(event)) {
+      if (known->deferrals >= most_deferrals(event))
         return (*this)(SubmitRefused{
-            event.token, fmt::format("put off {} times: {}", row->deferrals, event.why)});
+            event.token, fmt::format("put off {} times: {}", known->deferrals, event.why)});
+      auto row = fold.world.edit(*known);
       row->submit_after = fold.now + back_off(row->deferrals++);
       row->detail = event.why;
       clear_missing(*row);
-      put(fold, *row);
+      row.done();
       add_event(fold, {.allocation = row->id, .kind = "deferred", .detail = event.why});
     }
   }
   void operator()(const JobDuplicate& event) const {
-    if (const auto* row = find_by_token(fold.world, event.token)) {
+    if (const auto* row = of(event)) {
       add_event(fold,
                 {.allocation = row->id,
                  .kind = "duplicate",
@@ -106,8 +106,9 @@ struct SchedulerFolder {
     }
   }
   void operator()(const JobSeen& event) const {
-    auto* row = find_by_token(fold.world, event.token);
-    if (row == nullptr) return;
+    const auto* known = of(event);
+    if (known == nullptr) return;
+    auto row = fold.world.edit(*known);
     // Asked before the claim, answered after it: no news of a job that has started.
     if (event.state == JobState::pending && row->claimed_at != 0 && !event.after_claim) return;
     const std::string detail =
@@ -147,20 +148,20 @@ struct SchedulerFolder {
       row->end_outcome = Outcome::preempted;
       row->end_reason = "put back into the queue: " + event.detail;
     }
-    put(fold, *row);
   }
   void operator()(const JobMissed& event) const {
-    auto* row = find_by_token(fold.world, event.token);
-    if (row == nullptr || row->missing == event.what) return;
+    const auto* known = of(event);
+    if (known == nullptr || known->missing == event.what) return;
+    auto row = fold.world.edit(*known);
     row->missing = event.what;
     row->missing_since = fold.now;
-    put(fold, *row);
   }
   void operator()(const JobNotSeen& event) const {
-    if (auto* row = find_by_token(fold.world, event.token)) {
+    if (const auto* known = of(event)) {
       // The lead's own lines outrank a list without its job: the list may be stale or filtered,
       // and the job may have been renamed.
-      if (is_heard(*row, fold.now)) return;
+      if (is_heard(*known, fold.now)) return;
+      auto row = fold.world.edit(*known);
       clear_missing(*row);
       // Not there is no success: what it ran is decided by its files (fold_gone). One that has
       // not started is submitted again (submit_again): a controller that dies forgets what it
@@ -171,7 +172,6 @@ struct SchedulerFolder {
         row->job_id.clear();
       }
       if (row->end_reason.empty()) row->end_reason = "its job no longer exists";
-      put(fold, *row);
     }
   }
   void operator()(const SiteSeen&) const {}  // of the site, not of the world
@@ -182,13 +182,15 @@ struct SchedulerFolder {
 
 }  // namespace
 
-void submit_again(Fold fold, AllocationRow& row) {
-  row.submission = Submission::committed;
-  row.job_state = JobState::unknown;
-  row.end_reason.clear();
-  ++row.resubmissions;
-  put(fold, row);
-  add_event(fold, {.allocation = row.id,
+void submit_again(Fold fold, const AllocationRow& allocation) {
+  {
+    auto row = fold.world.edit(allocation);
+    row->submission = Submission::committed;
+    row->job_state = JobState::unknown;
+    row->end_reason.clear();
+    ++row->resubmissions;
+  }
+  add_event(fold, {.allocation = allocation.id,
                    .kind = "submitted again",
                    .detail = "no job with its token exists"});
 }

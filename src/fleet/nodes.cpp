@@ -20,7 +20,6 @@ constexpr std::array<std::string_view, 6> against_node{"silent", "lost",   "hard
 constexpr std::string_view suspect = "suspect";
 // Beyond it a node is nobody's to wait for.
 constexpr double longest_quarantine_s = 86400;
-constexpr std::size_t most_evidence = 100;  // kept in memory per node
 
 Timestamp microseconds(double seconds) {
   return static_cast<Timestamp>(std::llround(seconds * 1e6));
@@ -61,31 +60,31 @@ bool is_enough(const Weight& weight, const Policy& policy) {
          weight.suspicions >= policy.suspect_after;
 }
 
-void set_state(Fold fold, NodeRow& node, NodeState state, const std::string& reason) {
-  node.state = state;
-  node.since = fold.now;
-  node.reason = reason;
-  fold.changes.emplace_back(SetNode{node});
-  fold.changes.emplace_back(AddEvent{
-      .at = fold.now,
-      .kind = fmt::format("node {}", node_state_words[static_cast<std::size_t>(state)]),
-      .detail = fmt::format("{}: {}", node.node, reason)});
+void set_state(Fold fold, Edit<NodeRow>& node, NodeState state, const std::string& reason) {
+  node->state = state;
+  node->since = fold.now;
+  node->reason = reason;
+  node.done();
+  fold.world.record(AddEvent{.at = fold.now,
+                             .kind = fmt::format("node {}", word_of(state)),
+                             .detail = fmt::format("{}: {}", node->node, reason)});
 }
 
-void quarantine(Fold fold, NodeRow& node, const Policy& policy, const std::string& reason) {
-  const double factor = std::ldexp(1.0, std::min(node.failed_probes, 20));
-  node.until =
+void quarantine(Fold fold, Edit<NodeRow>& node, const Policy& policy,
+                const std::string& reason) {
+  const double factor = std::ldexp(1.0, std::min(node->failed_probes, 20));
+  node->until =
       fold.now + microseconds(std::min(policy.probe_after_s * factor,
                                        std::max(longest_quarantine_s, policy.probe_after_s)));
   set_state(fold, node, NodeState::quarantined, reason);
 }
 
 /// Trusted again: what spoke against it is over.
-void trust(Fold fold, NodeRow& node, const std::string& reason) {
-  node.evidence.clear();
-  node.failed_probes = 0;
-  node.until = 0;
-  fold.changes.emplace_back(ForgetEvidence{.node = node.node});
+void trust(Fold fold, const NodeRow& row, const std::string& reason) {
+  fold.world.acquit(row, 0);
+  auto node = fold.world.edit(row);
+  node->failed_probes = 0;
+  node->until = 0;
   set_state(fold, node, NodeState::trusted, reason);
 }
 
@@ -109,22 +108,16 @@ std::string evidence_kind(Outcome outcome, const std::string& source) {
 }
 
 void add_evidence(Fold fold, const std::string& node, NodeCharge evidence) {
-  if (node.empty()) return;
-  NodeRow& row = fold.world.nodes[node];
-  row.node = node;
-  if (row.evidence.size() >= most_evidence) row.evidence.erase(row.evidence.begin());
-  row.evidence.push_back(evidence);
-  fold.changes.emplace_back(AddNodeEvidence{node, std::move(evidence)});
+  if (!node.empty()) fold.world.charge(node, std::move(evidence));
 }
 
 void suspect_others(Fold fold, const AttemptRow& attempt) {
-  const auto here = fold.world.nodes_of.find(attempt.allocation);
+  const auto* here = fold.world.nodes_of(attempt.allocation);
   // Where it ran is not known: nothing can be concluded.
-  if (here == fold.world.nodes_of.end()) return;
+  if (here == nullptr) return;
   std::vector<std::pair<std::string, std::string>> suspects;
-  for (const auto& [name, node] : fold.world.nodes) {
-    const bool was_here =
-        std::find(here->second.begin(), here->second.end(), name) != here->second.end();
+  for (const auto& [name, node] : fold.world.nodes()) {
+    const bool was_here = std::find(here->begin(), here->end(), name) != here->end();
     for (const NodeCharge& one : node.evidence) {
       const bool fits = one.trial == attempt.trial && one.kind != suspect &&
                         !is_pace(one.kind) && !speaks_against_node(one.kind);
@@ -145,7 +138,7 @@ void suspect_others(Fold fold, const AttemptRow& attempt) {
 
 std::vector<std::string> nodes_failed_under(const World& world, TrialId trial) {
   std::vector<std::string> nodes;
-  for (const auto& [name, node] : world.nodes) {
+  for (const auto& [name, node] : world.nodes()) {
     const bool failed =
         std::any_of(node.evidence.begin(), node.evidence.end(), [&](const NodeCharge& one) {
           return one.trial == trial && speaks_against_node(one.kind);
@@ -156,11 +149,8 @@ std::vector<std::string> nodes_failed_under(const World& world, TrialId trial) {
 }
 
 void acquit_nodes(Fold fold, const Policy& policy, TrialId trial) {
-  for (auto& [name, node] : fold.world.nodes) {
-    const auto removed = std::erase_if(
-        node.evidence, [trial](const NodeCharge& one) { return one.trial == trial; });
-    if (removed == 0) continue;
-    fold.changes.emplace_back(ForgetEvidence{name, trial});
+  for (const auto& [name, node] : fold.world.nodes()) {
+    if (fold.world.acquit(node, trial) == 0) continue;
     const bool held = is_enough(weigh(node, policy, fold.now), policy);
     if (node.state == NodeState::quarantined && !held)
       trust(fold, node, "let back in: the layout that failed on it is to blame");
@@ -192,54 +182,54 @@ Probe probe_of(const SweepSpec& sweep, const Point& example) {
 
 void end_probe(Fold fold, const Policy& policy, const AllocationRow& allocation, bool passed,
                const std::string& cause) {
-  const auto found = fold.world.nodes.find(allocation.probe_of);
-  if (found == fold.world.nodes.end()) return;
-  NodeRow& node = found->second;
-  if (node.state != NodeState::probation) return;  // somebody has cleared it
-  fold.changes.emplace_back(EndProbe{allocation.id, passed, cause, fold.now});
-  if (passed) return trust(fold, node, "let back in: a short run was measured on it");
-  ++node.failed_probes;
+  const NodeRow* row = fold.world.node(allocation.probe_of);
+  // Somebody may have cleared it.
+  if (row == nullptr || row->state != NodeState::probation) return;
+  fold.world.record(EndProbe{allocation.id, passed, cause, fold.now});
+  if (passed) return trust(fold, *row, "let back in: a short run was measured on it");
+  auto node = fold.world.edit(*row);
+  ++node->failed_probes;
   quarantine(fold, node, policy, "the short run failed: " + cause);
 }
 
 void put_off_probe(Fold fold, const AllocationRow& allocation) {
-  const auto found = fold.world.nodes.find(allocation.probe_of);
-  if (found == fold.world.nodes.end()) return;
-  NodeRow& node = found->second;
-  if (node.state != NodeState::probation) return;
-  node.state = NodeState::quarantined;
-  node.until = fold.now;
-  fold.changes.emplace_back(SetNode{node});
+  const NodeRow* row = fold.world.node(allocation.probe_of);
+  if (row == nullptr || row->state != NodeState::probation) return;
+  auto node = fold.world.edit(*row);
+  node->state = NodeState::quarantined;
+  node->until = fold.now;
 }
 
 bool probe_is_due(const World& world, Timestamp now) {
   const bool due =
-      std::any_of(world.nodes.begin(), world.nodes.end(), [now](const auto& entry) {
+      std::any_of(world.nodes().begin(), world.nodes().end(), [now](const auto& entry) {
         const NodeRow& node = entry.second;
         return node.state == NodeState::quarantined && node.until <= now &&
                node.node != local_node;
       });
-  return due && std::any_of(world.trials.begin(), world.trials.end(), [](const auto& entry) {
+  return due &&
+         std::any_of(world.trials().begin(), world.trials().end(), [](const auto& entry) {
            return entry.second.state == State::planned && !entry.second.hidden;
          });
 }
 
 void let_all_in(Fold fold, const std::string& why) {
-  for (auto& [name, node] : fold.world.nodes) {
+  for (const auto& [name, node] : fold.world.nodes()) {
     if (node.state != NodeState::trusted) trust(fold, node, "let back in: " + why);
   }
 }
 
-void clear_node(Fold fold, NodeRow& node, const std::string& who) {
+void clear_node(Fold fold, const NodeRow& node, const std::string& who) {
   trust(fold, node, "cleared by " + who);
 }
 
 void judge_nodes(Fold fold, const Policy& policy) {
   auto out = static_cast<std::int64_t>(nodes_out(fold.world).size());
-  for (auto& [name, node] : fold.world.nodes) {
-    if (node.state != NodeState::trusted || out >= policy.most_out) continue;
-    const Weight weight = weigh(node, policy, fold.now);
+  for (const auto& [name, row] : fold.world.nodes()) {
+    if (row.state != NodeState::trusted || out >= policy.most_out) continue;
+    const Weight weight = weigh(row, policy, fold.now);
     if (!is_enough(weight, policy)) continue;
+    auto node = fold.world.edit(row);
     quarantine(fold, node, policy, weight.last);
     ++out;
   }
@@ -247,24 +237,18 @@ void judge_nodes(Fold fold, const Policy& policy) {
 
 std::vector<std::string> nodes_out(const World& world) {
   std::vector<std::string> out;
-  for (const auto& [name, node] : world.nodes) {
+  for (const auto& [name, node] : world.nodes()) {
     if (node.state != NodeState::trusted) out.push_back(name);
   }
   return out;
 }
 
 bool holds_node_out(const World& world, AllocationId allocation) {
-  const auto held = world.nodes_of.find(allocation);
-  if (held == world.nodes_of.end()) return false;
-  return std::any_of(held->second.begin(), held->second.end(), [&](const std::string& name) {
-    const auto node = world.nodes.find(name);
-    return node != world.nodes.end() && node->second.state != NodeState::trusted;
-  });
-}
-
-std::string lead_node(const World& world, AllocationId allocation) {
-  const auto node = world.lead_nodes.find(allocation);
-  return node == world.lead_nodes.end() ? "" : node->second;
+  const auto* held = world.nodes_of(allocation);
+  return held != nullptr && std::any_of(held->begin(), held->end(), [&](const auto& name) {
+           const NodeRow* node = world.node(name);
+           return node != nullptr && node->state != NodeState::trusted;
+         });
 }
 
 std::string first_node(std::string_view slurm_list) {

@@ -11,7 +11,6 @@
 
 #include <shardsweep/policy.hpp>
 #include <shardsweep/sweep.hpp>
-#include <shardsweep/world.hpp>
 
 #include <string>
 #include <string_view>
@@ -69,7 +68,7 @@ void put_off_probe(Fold fold, const AllocationRow& allocation);
 /// Slurm has no nodes for a job without those that are excluded: they come back, all of them.
 void let_all_in(Fold fold, const std::string& why);
 /// As a user asked.
-void clear_node(Fold fold, NodeRow& node, const std::string& who);
+void clear_node(Fold fold, const NodeRow& node, const std::string& who);
 
 /// Excludes nodes with enough evidence, within policy.most_out.
 void judge_nodes(Fold fold, const Policy& policy);
@@ -78,9 +77,6 @@ void judge_nodes(Fold fold, const Policy& policy);
 [[nodiscard]] std::vector<std::string> nodes_out(const World& world);
 /// True where an allocation holds a node that is out: it gets no more work.
 [[nodiscard]] bool holds_node_out(const World& world, AllocationId allocation);
-
-/// The node of an allocation's lead; empty: it has not said so.
-[[nodiscard]] std::string lead_node(const World& world, AllocationId allocation);
 
 /// Of a list as Slurm writes it: the batch host comes first. Empty where it names none.
 [[nodiscard]] std::string first_node(std::string_view slurm_list);

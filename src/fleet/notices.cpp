@@ -14,14 +14,12 @@ double elapsed_s(Timestamp from, Timestamp to) {
 }
 
 std::string name_of(const World& world, SweepId id) {
-  for (const SweepRow& sweep : world.sweeps) {
-    if (sweep.id == id) return sweep.name;
-  }
-  return "";
+  const SweepRow* sweep = world.sweep(id);
+  return sweep == nullptr ? "" : sweep->name;
 }
 
 bool has_open_trials(const World& world, SweepId id) {
-  return std::any_of(world.trials.begin(), world.trials.end(), [id](const auto& entry) {
+  return std::any_of(world.trials().begin(), world.trials().end(), [id](const auto& entry) {
     const TrialRow& trial = entry.second;
     return trial.sweep == id && !trial.hidden && trial.state != State::ended;
   });
@@ -30,7 +28,7 @@ bool has_open_trials(const World& world, SweepId id) {
 /// Waiting in a queue takes what it takes; only what has nodes can stand still.
 bool holds_nodes(const World& world, SweepId id) {
   return std::any_of(
-      world.allocations.begin(), world.allocations.end(), [id](const auto& entry) {
+      world.allocations().begin(), world.allocations().end(), [id](const auto& entry) {
         const AllocationRow& row = entry.second;
         return row.sweep == id && row.state != State::ended && row.claimed_at != 0;
       });
@@ -41,8 +39,8 @@ bool holds_nodes(const World& world, SweepId id) {
 void Watcher::see(const World& world, const std::vector<Change>& committed, Timestamp now) {
   for (const Change& change : committed) {
     if (const auto* attempt = std::get_if<PutAttempt>(&change)) {
-      const auto trial = world.trials.find(attempt->row.trial);
-      if (trial != world.trials.end()) progress_[trial->second.sweep] = now;
+      if (const TrialRow* trial = world.trial(attempt->row.trial))
+        progress_[trial->sweep] = now;
     }
     const auto* event = std::get_if<AddEvent>(&change);
     if (event == nullptr) continue;
@@ -58,7 +56,7 @@ void Watcher::see(const World& world, const std::vector<Change>& committed, Time
 }
 
 void Watcher::see_ends(const World& world, Timestamp now) {
-  for (const SweepRow& sweep : world.sweeps) {
+  for (const auto& [id, sweep] : world.sweeps()) {
     if (has_open_trials(world, sweep.id)) {
       open_.insert(sweep.id);
     } else if (open_.erase(sweep.id) > 0) {
@@ -86,7 +84,7 @@ void Watcher::look_succeeded(Timestamp now) {
 }
 
 void Watcher::see_stalls(const World& world, const Policy& policy, Timestamp now) {
-  for (const SweepRow& sweep : world.sweeps) {
+  for (const auto& [id, sweep] : world.sweeps()) {
     const bool runs = sweep.state == SweepState::active && open_.contains(sweep.id) &&
                       holds_nodes(world, sweep.id);
     if (!runs) {

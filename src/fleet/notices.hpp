@@ -3,9 +3,10 @@
 // give the same notices.
 #pragma once
 
+#include "fleet/world.hpp"
+
 #include <shardsweep/notifier.hpp>
 #include <shardsweep/policy.hpp>
-#include <shardsweep/world.hpp>
 
 #include <map>
 #include <optional>

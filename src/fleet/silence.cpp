@@ -25,31 +25,30 @@ bool should_speak(const AllocationRow& row) {
 
 }  // namespace
 
-void judge_silence(Fold fold, const Policy& policy, AllocationRow& allocation) {
+void judge_silence(Fold fold, const Policy& policy, const AllocationRow& allocation) {
   // The login node's clock was set back: its times of the future count from now.
-  if (allocation.heard_at > fold.now) allocation.heard_at = fold.now;
-  if (allocation.quiet_since > fold.now) allocation.quiet_since = fold.now;
+  if (allocation.heard_at > fold.now) fold.world.edit(allocation)->heard_at = fold.now;
+  if (allocation.quiet_since > fold.now) fold.world.edit(allocation)->quiet_since = fold.now;
   const double half_s = policy.lead_limit_s / 2;
   const bool quiet = should_speak(allocation) && silence_s(allocation, fold.now) > half_s;
   if (!quiet) {
-    if (allocation.quiet_since == 0) return;
-    allocation.quiet_since = 0;
+    if (allocation.quiet_since != 0) fold.world.edit(allocation)->quiet_since = 0;
   } else if (allocation.quiet_since == 0) {
-    allocation.quiet_since = fold.now;
-  } else {
-    if (seconds_between(allocation.quiet_since, fold.now) <= half_s) return;
-    allocation.end_outcome = Outcome::node_failure;
-    const std::string node = lead_node(fold.world, allocation.id);
-    allocation.end_reason =
+    fold.world.edit(allocation)->quiet_since = fold.now;
+  } else if (seconds_between(allocation.quiet_since, fold.now) > half_s) {
+    auto row = fold.world.edit(allocation);
+    row->end_outcome = Outcome::node_failure;
+    const std::string node = fold.world.lead_node(allocation.id);
+    row->end_reason =
         fmt::format("its lead{}{} wrote nothing for {:.0f} s, but its job still runs",
                     node.empty() ? "" : " on ", node, silence_s(allocation, fold.now));
-    fold.changes.emplace_back(AddEvent{.at = fold.now,
-                                       .sweep = allocation.sweep,
-                                       .allocation = allocation.id,
-                                       .kind = "given up",
-                                       .detail = allocation.end_reason});
+    row.done();
+    fold.world.record(AddEvent{.at = fold.now,
+                               .sweep = allocation.sweep,
+                               .allocation = allocation.id,
+                               .kind = "given up",
+                               .detail = allocation.end_reason});
   }
-  fold.changes.emplace_back(PutAllocation{.row = allocation});
 }
 
 bool is_given_up(const AllocationRow& allocation) {

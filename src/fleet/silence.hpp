@@ -6,7 +6,6 @@
 #include "fleet/fold.hpp"
 
 #include <shardsweep/policy.hpp>
-#include <shardsweep/world.hpp>
 
 namespace shardsweep {
 
@@ -14,7 +13,7 @@ namespace shardsweep {
 /// (the time of its last line), half by ours (what is noted in the row): neither a clock that
 /// is off nor a daemon that has just come gives a living lead up. After that the allocation is
 /// to be cancelled, and what ran in it is a node failure.
-void judge_silence(Fold fold, const Policy& policy, AllocationRow& allocation);
+void judge_silence(Fold fold, const Policy& policy, const AllocationRow& allocation);
 
 /// It was given up: cancelled as long as its job runs.
 [[nodiscard]] bool is_given_up(const AllocationRow& allocation);

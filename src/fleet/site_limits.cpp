@@ -73,7 +73,7 @@ std::string option_for(const std::vector<SlurmValue>& values, std::int32_t nodes
 template <class Fits>
 std::int64_t Manners::count(const Fits& fits, bool nodes) const {
   std::int64_t sum = 0;
-  for (const auto& [id, row] : world_.allocations) {
+  for (const auto& [id, row] : world_.allocations()) {
     if (row.state == State::ended || row.backend == "local") continue;
     const auto facts = sweeps_.find(row.sweep);
     if (facts != sweeps_.end() && !fits(facts->second, row.nodes)) continue;

@@ -4,10 +4,11 @@
 // `status`, and none where nothing holds the sweep.
 #pragma once
 
+#include "fleet/world.hpp"
+
 #include <shardsweep/policy.hpp>
 #include <shardsweep/scheduler.hpp>
 #include <shardsweep/sweep.hpp>
-#include <shardsweep/world.hpp>
 
 #include <cstdint>
 #include <map>

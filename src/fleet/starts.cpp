@@ -24,7 +24,7 @@ bool hours_went_by(const AllocationRow& allocation, Timestamp now) {
 /// have asked for the same impossible rest, and the next ones ask for all nodes.
 bool excluded_too_many(const AllocationRow& allocation, const World& world) {
   if (allocation.submission != Submission::refused) return false;
-  return std::any_of(world.nodes.begin(), world.nodes.end(), [&](const auto& entry) {
+  return std::any_of(world.nodes().begin(), world.nodes().end(), [&](const auto& entry) {
     return entry.second.state == NodeState::trusted &&
            entry.second.since > allocation.created_at;
   });
@@ -49,23 +49,13 @@ Start judge_start(const AllocationRow& allocation, const World& world, Timestamp
   return elsewhere ? Start::failed_node : Start::failed;
 }
 
-SetSweep stored(const SweepRow& sweep) {
-  return {.id = sweep.id,
-          .state = sweep.state,
-          .failed_starts = sweep.failed_starts,
-          .failed_nodes = sweep.failed_nodes,
-          .held = sweep.held};
-}
-
 std::optional<std::string> count_start(Fold fold, const Policy& policy,
                                        const AllocationRow& allocation, const std::string& why,
                                        const std::string& log) {
-  const auto sweep =
-      std::find_if(fold.world.sweeps.begin(), fold.world.sweeps.end(),
-                   [&](const SweepRow& row) { return row.id == allocation.sweep; });
+  const SweepRow* known = fold.world.sweep(allocation.sweep);
   const Start start = judge_start(allocation, fold.world, fold.now);
-  if (sweep == fold.world.sweeps.end() || start == Start::unwanted) return std::nullopt;
-  const SetSweep before = stored(*sweep);
+  if (known == nullptr || start == Start::unwanted) return std::nullopt;
+  auto sweep = fold.world.edit(*known);
   std::optional<std::string> paused;
   if (start == Start::began) {
     sweep->failed_starts = sweep->failed_nodes = 0;
@@ -81,12 +71,10 @@ std::optional<std::string> count_start(Fold fold, const Policy& policy,
       sweep->failed_starts = sweep->failed_nodes = 0;
     }
   }
-  if (stored(*sweep) == before) return std::nullopt;
-  fold.changes.emplace_back(stored(*sweep));
-  if (paused) {
-    fold.changes.emplace_back(
+  sweep.done();
+  if (paused)
+    fold.world.record(
         AddEvent{.at = fold.now, .sweep = sweep->id, .kind = "paused", .detail = *paused});
-  }
   return paused;
 }
 

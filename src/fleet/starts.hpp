@@ -6,7 +6,6 @@
 #include "fleet/fold.hpp"
 
 #include <shardsweep/policy.hpp>
-#include <shardsweep/world.hpp>
 
 #include <cstdint>
 #include <optional>
@@ -31,8 +30,5 @@ enum class Start : std::uint8_t {
                                                      const AllocationRow& allocation,
                                                      const std::string& why,
                                                      const std::string& log);
-
-/// All that is stored of a sweep's state.
-[[nodiscard]] SetSweep stored(const SweepRow& sweep);
 
 }  // namespace shardsweep

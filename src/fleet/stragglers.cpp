@@ -72,7 +72,7 @@ NodeCharge charge_of(const NodePace& pace, bool slow, const AttemptRow& attempt,
 
 void find_straggler(Fold fold, const Policy& policy, const AttemptRow& attempt,
                     const std::string& name) {
-  const NodeRow& node = fold.world.nodes.at(name);
+  const NodeRow& node = fold.world.nodes().at(name);
   const bool known =
       std::any_of(node.evidence.begin(), node.evidence.end(), [&](const NodeCharge& one) {
         return one.kind == slow_node && is_remembered(one, policy, fold.now);
@@ -86,13 +86,12 @@ void find_straggler(Fold fold, const Policy& policy, const AttemptRow& attempt,
                                            slow->ratio, slow->attempts, slow->compared,
                                            fmt::join(slow->peers, ", "))};
   finding.ratio = slow->ratio;
-  const auto trial = fold.world.trials.find(attempt.trial);
-  fold.changes.emplace_back(
-      AddEvent{.at = fold.now,
-               .sweep = trial == fold.world.trials.end() ? 0 : trial->second.sweep,
-               .allocation = attempt.allocation,
-               .kind = "node slow",
-               .detail = fmt::format("{} {}", name, finding.detail)});
+  const TrialRow* trial = fold.world.trial(attempt.trial);
+  fold.world.record(AddEvent{.at = fold.now,
+                             .sweep = trial == nullptr ? 0 : trial->sweep,
+                             .allocation = attempt.allocation,
+                             .kind = "node slow",
+                             .detail = fmt::format("{} {}", name, finding.detail)});
   add_evidence(fold, name, std::move(finding));
 }
 
@@ -157,12 +156,11 @@ void note_paces(Fold fold, const Policy& policy, const AttemptRow& attempt,
                 const std::vector<NodePace>& paces) {
   for (const NodePace& pace : paces) {
     const bool slow = pace.ratio >= policy.slow_node_factor;
-    const auto known = fold.world.nodes.find(pace.node);
+    const NodeRow* known = fold.world.node(pace.node);
     // Of most nodes there is never anything to be said.
-    const bool was_slow =
-        known != fold.world.nodes.end() &&
-        std::any_of(known->second.evidence.begin(), known->second.evidence.end(),
-                    [](const NodeCharge& one) { return one.kind == slower; });
+    const bool was_slow = known != nullptr &&
+                          std::any_of(known->evidence.begin(), known->evidence.end(),
+                                      [](const NodeCharge& one) { return one.kind == slower; });
     if (!slow && !was_slow) continue;
     add_evidence(fold, pace.node, charge_of(pace, slow, attempt, fold.now));
     if (slow) find_straggler(fold, policy, attempt, pace.node);

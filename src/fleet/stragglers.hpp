@@ -7,7 +7,6 @@
 
 #include <shardsweep/policy.hpp>
 #include <shardsweep/records.hpp>
-#include <shardsweep/world.hpp>
 
 #include <cstdint>
 #include <optional>

@@ -20,35 +20,26 @@ bool prior_holds(const TrialRow& trial, const TrialEnd& end) {
 
 }  // namespace
 
-SetTrial trial_change(const TrialRow& row, std::string cause) {
-  return {.id = row.id,
-          .state = row.state,
-          .outcome = row.outcome,
-          .cause = std::move(cause),
-          .charged = row.charged,
-          .elsewhere = row.elsewhere,
-          .attempts = row.attempts,
-          .prior = row.prior,
-          .cancelled_by = row.cancelled_by};
-}
-
 void plan_again(TrialRow& trial) {
-  if (trial.outcome && says_something(*trial.outcome)) trial.prior = trial.outcome;
+  if (trial.outcome && says_something(*trial.outcome)) {
+    trial.prior = trial.outcome;
+    trial.prior_cause = trial.cause;
+  }
+  trial.cause.clear();
   trial.state = State::planned;
   trial.outcome.reset();
   trial.cancelled_by = CancelledBy::nobody;
 }
 
-SetTrial end_trial(TrialRow& trial, TrialEnd end) {
+void end_trial(TrialRow& trial, TrialEnd end) {
   const bool restores = prior_holds(trial, end);
   trial.state = State::ended;
   trial.outcome = restores ? trial.prior : end.outcome;
   trial.cancelled_by =
       trial.outcome == Outcome::cancelled ? end.cancelled_by : CancelledBy::nobody;
+  trial.cause = restores ? trial.prior_cause : std::move(end.cause);
   trial.prior.reset();
-  SetTrial change = trial_change(trial, std::move(end.cause));
-  change.restores = restores;
-  return change;
+  trial.prior_cause.clear();
 }
 
 }  // namespace shardsweep

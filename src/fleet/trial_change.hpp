@@ -3,15 +3,11 @@
 // one is durable: no command and no failure takes a measurement away.
 #pragma once
 
-#include <shardsweep/world.hpp>
+#include <shardsweep/rows.hpp>
 
 #include <string>
 
 namespace shardsweep {
-
-/// Stores of `row` what a run changes in it. `cause`: the first evidence of its outcome, one
-/// line.
-[[nodiscard]] SetTrial trial_change(const TrialRow& row, std::string cause);
 
 /// Makes a trial wait for another attempt. An outcome that says something about the layout is
 /// kept as the prior one.
@@ -27,6 +23,6 @@ struct TrialEnd {
 
 /// Ends a trial. Where it had an outcome before it was run again, and this end tells less, the
 /// earlier outcome is restored.
-[[nodiscard]] SetTrial end_trial(TrialRow& trial, TrialEnd end);
+void end_trial(TrialRow& trial, TrialEnd end);
 
 }  // namespace shardsweep

@@ -20,16 +20,10 @@ std::optional<TroubleKind> trouble_of(const AllocationRow& row) {
   return std::nullopt;
 }
 
-const SweepRow* sweep_of(const World& world, SweepId id) {
-  const auto found = std::find_if(world.sweeps.begin(), world.sweeps.end(),
-                                  [id](const SweepRow& row) { return row.id == id; });
-  return found == world.sweeps.end() ? nullptr : &*found;
-}
-
 /// A paused sweep says its own reason.
 bool is_active(const World& world, const std::string& sweep) {
-  return std::any_of(world.sweeps.begin(), world.sweeps.end(), [&](const SweepRow& row) {
-    return row.name == sweep && row.state == SweepState::active;
+  return std::any_of(world.sweeps().begin(), world.sweeps().end(), [&](const auto& entry) {
+    return entry.second.name == sweep && entry.second.state == SweepState::active;
   });
 }
 
@@ -110,9 +104,9 @@ bool Troubles::storage_fails() const {
 
 std::vector<Trouble> submission_troubles(const World& world) {
   std::vector<Trouble> all;
-  for (const auto& [id, row] : world.allocations) {
+  for (const auto& [id, row] : world.allocations()) {
     const auto kind = trouble_of(row);
-    const SweepRow* sweep = sweep_of(world, row.sweep);
+    const SweepRow* sweep = world.sweep(row.sweep);
     if (!kind || sweep == nullptr) continue;
     auto known = std::find_if(all.begin(), all.end(), [&](const Trouble& one) {
       return one.kind == *kind && one.where == sweep->name;

@@ -2,9 +2,10 @@
 // The daemon's list of troubles. Pure.
 #pragma once
 
+#include "fleet/world.hpp"
+
 #include <shardsweep/storage.hpp>
 #include <shardsweep/trouble.hpp>
-#include <shardsweep/world.hpp>
 
 #include <optional>
 #include <string>

@@ -97,7 +97,7 @@ bool is_blank(const std::string& text) {
 /// Decides one request.
 class Decision {
  public:
-  Decision(const Request& request, const std::vector<SweepRow>& sweeps,
+  Decision(const Request& request, const std::map<SweepId, SweepRow>& sweeps,
            const std::map<SweepId, bool>& open, const Selected& selected)
       : request_(request), sweeps_(sweeps), open_(open), selected_(selected) {}
 
@@ -105,7 +105,7 @@ class Decision {
     if (takes_sweeps_alone() && selected_.sweeps.size() < request_.names.size())
       return fault(FaultKind::invalid_input,
                    fmt::format("{}: takes names of sweeps, not of trials.", word()));
-    for (const SweepRow& sweep : sweeps_) {
+    for (const auto& [id, sweep] : sweeps_) {
       if (!concerns(sweep) || passes_over(sweep)) continue;
       const SweepRule rule = sweep_rule(action_for(sweep.id), stage(sweep));
       if (rule.effect == refuse)
@@ -116,7 +116,7 @@ class Decision {
     for (const TrialRow& trial : selected_.trials) {
       if (meant_.contains(trial.sweep)) SHARDSWEEP_TRY(decide(trial));
     }
-    for (const SweepRow& sweep : sweeps_) {
+    for (const auto& [id, sweep] : sweeps_) {
       if (const auto rule = meant_.find(sweep.id); rule != meant_.end())
         decide(sweep, rule->second);
     }
@@ -216,9 +216,8 @@ class Decision {
   }
 
   [[nodiscard]] std::string name_of(SweepId id) const {
-    const auto found = std::find_if(sweeps_.begin(), sweeps_.end(),
-                                    [id](const SweepRow& row) { return row.id == id; });
-    return found == sweeps_.end() ? "" : found->name;
+    const auto found = sweeps_.find(id);
+    return found == sweeps_.end() ? "" : found->second.name;
   }
   [[nodiscard]] std::int64_t changed() const {
     return static_cast<std::int64_t>(steps_.trials.size());
@@ -279,7 +278,7 @@ class Decision {
   }
 
   const Request& request_;
-  const std::vector<SweepRow>& sweeps_;
+  const std::map<SweepId, SweepRow>& sweeps_;
   const std::map<SweepId, bool>& open_;
   const Selected& selected_;
   std::map<SweepId, SweepRule> meant_;
@@ -340,7 +339,7 @@ Result<void> check_scope(const Request& request) {
   return {};
 }
 
-Result<Steps> steps_of(const Request& request, const std::vector<SweepRow>& sweeps,
+Result<Steps> steps_of(const Request& request, const std::map<SweepId, SweepRow>& sweeps,
                        const std::map<SweepId, bool>& open, const Selected& selected) {
   SHARDSWEEP_TRY(check_scope(request));
   return Decision(request, sweeps, open, selected).make();

@@ -6,7 +6,6 @@
 #include <shardsweep/requests.hpp>
 #include <shardsweep/result.hpp>
 #include <shardsweep/store.hpp>
-#include <shardsweep/world.hpp>
 
 #include <array>
 #include <cstdint>
@@ -77,7 +76,7 @@ struct Steps {
 
 /// Decides a request over what it names. `sweeps`: all of the database.
 [[nodiscard]] Result<Steps> steps_of(const Request& request,
-                                     const std::vector<SweepRow>& sweeps,
+                                     const std::map<SweepId, SweepRow>& sweeps,
                                      const std::map<SweepId, bool>& open,
                                      const Selected& selected);
 

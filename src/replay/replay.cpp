@@ -60,9 +60,8 @@ SearchNews news_of(const RecordedRun& run) {
 /// Plays scheduler, lead and runner: an attempt ends as its row says, after its recorded time.
 class RecordedCluster {
  public:
-  RecordedCluster(World& world, std::vector<Change>& changes, const std::vector<Row>& rows,
-                  const ReplayOptions& options)
-      : world_(world), changes_(changes), rows_(rows), options_(options) {
+  RecordedCluster(World& world, const std::vector<Row>& rows, const ReplayOptions& options)
+      : world_(world), rows_(rows), options_(options) {
     policy_.retry_on_trial = 0;  // a row has one outcome, however often it is asked
     policy_.retry_elsewhere = 0;
   }
@@ -70,7 +69,7 @@ class RecordedCluster {
   /// Starts what was submitted and runs one attempt to its end. False: nothing is left to do.
   bool step() {
     std::vector<AllocationId> live;
-    for (const auto& [id, allocation] : world_.allocations) {
+    for (const auto& [id, allocation] : world_.allocations()) {
       if (allocation.state != State::ended) live.push_back(id);
     }
     for (const auto id : live)
@@ -91,13 +90,13 @@ class RecordedCluster {
   void say(AllocationId id, FromLeadBody body,
            const std::optional<RecordsSummary>& records = {}) {
     const FromLead line{++leads_[id].said, now(), std::move(body)};
-    fold_line({world_, now(), changes_}, policy_, id, line, records);
+    fold_line({world_, now()}, policy_, id, line, records);
   }
 
   void run_one(AllocationId id) {
     auto& lead = leads_[id];
     if (lead.said == 0) say(id, Claimed{.host = "recorded"});
-    const auto orders = orders_for(world_, world_.allocations.at(id));
+    const auto orders = orders_for(world_, world_.allocations().at(id));
     for (const auto attempt : orders.assign)
       (void)lead.assignments.apply({0, 0, assign_of(attempt)});
     if (orders.drain) (void)lead.assignments.apply({0, 0, Drain{}});
@@ -105,13 +104,13 @@ class RecordedCluster {
       run(id, *next);
     } else if (lead.assignments.draining()) {
       say(id, Bye{"drained"});
-      fold_gone({world_, now(), changes_}, policy_, id, {}, "drained");
+      fold_gone({world_, now()}, policy_, id, {}, "drained");
     }
   }
 
   [[nodiscard]] Assign assign_of(AttemptId attempt) const {
-    const auto& row = world_.attempts.at(attempt);
-    const auto& trial = world_.trials.at(row.trial);
+    const auto& row = world_.attempts().at(attempt);
+    const auto& trial = world_.trials().at(row.trial);
     return {.attempt = attempt,
             .trial = trial.slug,
             .nonce = row.nonce,
@@ -121,7 +120,7 @@ class RecordedCluster {
 
   void run(AllocationId id, const NextAssignment& next) {
     const auto attempt = next.assign.attempt;
-    const auto trial = world_.attempts.at(attempt).trial;
+    const auto trial = world_.attempts().at(attempt).trial;
     if (!next.skipped_because.empty()) {
       say(id, Ended{.attempt = attempt,
                     .nonce = next.assign.nonce,
@@ -154,7 +153,6 @@ class RecordedCluster {
   Assignments& next_assignments(AllocationId id) { return leads_[id].assignments; }
 
   World& world_;
-  std::vector<Change>& changes_;
   const std::vector<Row>& rows_;
   const ReplayOptions& options_;
   Policy policy_;
@@ -178,23 +176,21 @@ class CellReplay {
 
   ReplayCell play(std::vector<SearchTrial>& lessons) {
     plan();
-    World world = world_of();
-    std::vector<Change> changes;
+    World world(rows_of());
     std::int64_t tokens = 0;
     SweepSearch search(options_.search, options_.cluster, predictor_);
     if (options_.search.learn_across) {
       for (const auto& lesson : lessons)
         search.learn(lesson.point, *lesson.news);
     }
-    for (const auto& [id, trial] : world.trials)
+    for (const auto& [id, trial] : world.trials())
       by_position_[trial.position] = id;
     for (const auto& [position, id] : by_position_)
       search.add({.id = id, .point = rows_[static_cast<std::size_t>(id - 1)].point});
-    RecordedCluster cluster(world, changes, rows_, options_);
+    RecordedCluster cluster(world, rows_, options_);
     do {
-      decide(world, input(search, cluster, tokens), changes);
-      note_skips(changes);
-      changes.clear();
+      decide(world, input(search, cluster, tokens));
+      note_skips(world.take_changes());
     } while (cluster.step());
     for (const auto number : cluster.launched())
       lessons.push_back({.point = rows_[number].point, .news = news_of(*rows_[number].run)});
@@ -228,7 +224,7 @@ class CellReplay {
            verdict.constraint == "ffn";
   }
 
-  World world_of() const {
+  WorldRows rows_of() const {
     std::vector<LaneEntry> entries;
     for (std::size_t i = 0; i < rows_.size(); ++i) {
       if (!rows_[i].planned) continue;
@@ -237,8 +233,8 @@ class CellReplay {
                          point.nodes, point.gpus, point.layout.micro_batch,
                          point.layout.grad_accum, 1});
     }
-    World world;
-    world.sweeps.push_back({.id = the_sweep, .name = "replay", .backend = "local"});
+    WorldRows world;
+    world.sweeps[the_sweep] = {.id = the_sweep, .name = "replay", .backend = "local"};
     std::int64_t position = 0;
     for (const auto& lane : order_lanes(entries)) {
       for (auto i = lane.first; i < lane.first + lane.count; ++i) {
@@ -286,7 +282,7 @@ class CellReplay {
       const auto* event = std::get_if<AddEvent>(&change);
       if (event != nullptr && event->kind == spared_event) spared_.insert(event->trial);
       const auto* trial = std::get_if<SetTrial>(&change);
-      if (trial != nullptr && trial->state == State::planned) spared_.erase(trial->id);
+      if (trial != nullptr && trial->row.state == State::planned) spared_.erase(trial->row.id);
     }
   }
 

@@ -66,7 +66,7 @@ void SweepSearch::end(TrialId trial, const SearchNews& news) {
   if (settings_.learn_across) lessons_.push_back({place->second.cell, points_.at(trial), news});
 }
 
-void SweepSearch::hear(const World& world, std::span<const Change> changes) {
+void SweepSearch::hear(std::span<const Change> changes) {
   std::map<TrialId, SearchNews> measured;
   for (const auto& change : changes) {
     if (const auto* one = std::get_if<AddMeasurement>(&change)) {
@@ -77,24 +77,27 @@ void SweepSearch::hear(const World& world, std::span<const Change> changes) {
     } else if (const auto* attempt = std::get_if<PutAttempt>(&change)) {
       const auto place = places_.find(attempt->row.trial);
       if (place == places_.end()) continue;
-      if (attempt->started_at > 0) started_at_[attempt->row.id] = attempt->started_at;
-      const auto start = started_at_.find(attempt->row.id);
-      if (attempt->ended_at > 0 && start != started_at_.end() &&
-          billed_.insert(attempt->row.id).second) {
-        const double held_s =
-            static_cast<double>(attempt->ended_at - start->second) * microsecond;
-        place->second.cell->gpu_hours +=
-            held_s * points_.at(attempt->row.trial).point.gpus / 3600;
-        started_at_.erase(start);
-      }
+      bill(*place->second.cell, attempt->row);
     }
   }
   for (const auto& change : changes) {
     const auto* trial = std::get_if<SetTrial>(&change);
-    if (trial == nullptr || !trial->outcome || !world.trials.contains(trial->id)) continue;
-    const auto found = measured.find(trial->id);
-    end(trial->id, found != measured.end() ? found->second : SearchNews{*trial->outcome});
+    if (trial == nullptr || !trial->row.outcome) continue;
+    const auto found = measured.find(trial->row.id);
+    end(trial->row.id,
+        found != measured.end() ? found->second : SearchNews{*trial->row.outcome});
   }
+}
+
+/// Once: what an attempt used that had ended before this search was made is counted already.
+void SweepSearch::bill(Cell& cell, const AttemptRow& attempt) {
+  if (attempt.state == State::running) started_at_[attempt.id] = attempt.started_at;
+  const auto start = started_at_.find(attempt.id);
+  const bool ended = attempt.state == State::ended && start != started_at_.end();
+  if (!ended || !billed_.insert(attempt.id).second) return;
+  const double held_s = static_cast<double>(attempt.ended_at - start->second) * microsecond;
+  cell.gpu_hours += held_s * points_.at(attempt.trial).point.gpus / 3600;
+  started_at_.erase(start);
 }
 
 void SweepSearch::teach(Cell& cell) {

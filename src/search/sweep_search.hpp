@@ -5,7 +5,7 @@
 
 #include "search/cell_search.hpp"
 
-#include <shardsweep/world.hpp>
+#include <shardsweep/change.hpp>
 
 #include <compare>
 #include <cstdint>
@@ -58,7 +58,7 @@ class SweepSearch {
   /// What was measured elsewhere; heard by all cells.
   void learn(SearchPoint point, const SearchNews& news);
   /// What a tick has learnt, before or after it is committed: heard twice it is the same.
-  void hear(const World& world, std::span<const Change> changes);
+  void hear(std::span<const Change> changes);
 
   struct Skip {
     TrialId trial = 0;
@@ -97,6 +97,7 @@ class SweepSearch {
     SearchNews news;
   };
 
+  void bill(Cell& cell, const AttemptRow& attempt);
   void teach(Cell& cell);
   void sync(const std::vector<const TrialRow*>& waiting);
 

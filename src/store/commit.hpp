@@ -5,7 +5,7 @@
 #include "store/ledger.hpp"
 #include "store/sqlite.hpp"
 
-#include <shardsweep/world.hpp>
+#include <shardsweep/change.hpp>
 
 namespace shardsweep::sqlite {
 
@@ -15,6 +15,8 @@ class Committer {
   void apply(const Change& change);
 
  private:
+  template <class Row>
+  void run(Statement& statement, const Row& row);
   void put(const SetSweep& change);
   void put(const SetTrial& change);
   void put(const PutAttempt& change);
@@ -36,11 +38,7 @@ class Committer {
     Statement trial;
     Statement uncount;
     Statement attempt;
-    Statement attempt_end;
-    Statement attempt_times;
     Statement allocation;
-    Statement allocation_lead;
-    Statement allocation_end;
     Statement measurement;
     Statement train_step;
     Statement event;

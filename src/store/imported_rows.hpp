@@ -4,7 +4,7 @@
 
 #include "store/sqlite.hpp"
 
-#include <shardsweep/world.hpp>
+#include <shardsweep/change.hpp>
 
 namespace shardsweep::sqlite {
 

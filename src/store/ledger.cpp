@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/ledger.hpp"
 
-#include "store/rows.hpp"
-
-#include <array>
+#include "store/row_sql.hpp"
 
 namespace shardsweep::sqlite {
 
@@ -87,38 +85,31 @@ ALTER TABLE controls ADD COLUMN network_ratio REAL NOT NULL DEFAULT 0;      -- a
 ALTER TABLE controls ADD COLUMN gpu_seconds REAL NOT NULL DEFAULT 0;        -- that it took
 )sql";
 
-void read_ledger(Database& database, World& world) {
-  const auto each = [&](const char* text, const auto& take) {
+const char* const control_time_sql = R"sql(
+-- 0, or since when the control runs that was started last in it
+ALTER TABLE allocations ADD COLUMN control_since INTEGER NOT NULL DEFAULT 0;
+)sql";
+
+void read_ledger(Database& database, WorldRows& world) {
+  const auto each = [&](const std::string& text, const auto& take) {
     Statement select(database, text);
     auto row = select.use();
     while (row.next())
       take(row);
   };
-  each("SELECT node, state, since, until, reason, failed_probes FROM node_states",
+  each(fmt::format("SELECT {} FROM node_states", columns_of<NodeRow>()),
+       [&](const Statement::Use& row) {
+         auto node = read_row<NodeRow>(row);
+         world.nodes.insert_or_assign(node.node, std::move(node));
+       });
+  each(fmt::format("SELECT node, {} FROM (SELECT * FROM node_evidence WHERE counts = 1 ORDER "
+                   "BY id DESC LIMIT 10000) ORDER BY id",
+                   columns_of<NodeCharge>()),
        [&](const Statement::Use& row) {
          NodeRow& node = world.nodes[row.text(0)];
          row.read(0, node.node);
-         node.state = static_cast<NodeState>(word_index(node_state_words, row.view(1)));
-         row.read(2, node.since);
-         row.read(3, node.until);
-         row.read(4, node.reason);
-         row.read(5, node.failed_probes);
+         node.evidence.push_back(read_row<NodeCharge>(row, 1));
        });
-  each(
-      "SELECT node, at, kind, ifnull(trial, 0), ifnull(attempt, 0), detail, ratio, peers FROM "
-      "(SELECT * FROM node_evidence WHERE counts = 1 ORDER BY id DESC LIMIT 10000) ORDER BY id",
-      [&](const Statement::Use& row) {
-        NodeRow& node = world.nodes[row.text(0)];
-        row.read(0, node.node);
-        NodeCharge& one = node.evidence.emplace_back();
-        row.read(1, one.at);
-        row.read(2, one.kind);
-        row.read(3, one.trial);
-        row.read(4, one.attempt);
-        row.read(5, one.detail);
-        row.read(6, one.ratio);
-        row.read(7, one.peers);
-      });
   each(
       "SELECT x.allocation, x.node, x.has_lead FROM allocation_nodes AS x JOIN allocations AS "
       "l ON l.id = x.allocation WHERE l.state <> 'ended'",
@@ -126,24 +117,9 @@ void read_ledger(Database& database, World& world) {
         world.nodes_of[row.integer(0)].push_back(row.text(1));
         if (row.integer(2) != 0) world.lead_nodes[row.integer(0)] = row.text(1);
       });
-  each(
-      "SELECT allocation, sweep, nodes, time, tokens_per_s, ratio, busbw_bytes_per_s, "
-      "network_ratio, gpu_seconds, cause, at FROM controls "
-      "ORDER BY at, allocation, time DESC",
-      [&](const Statement::Use& row) {
-        ControlRow& control = world.controls.emplace_back();
-        row.read(0, control.allocation);
-        row.read(1, control.sweep);
-        row.read(2, control.nodes);
-        control.time = static_cast<ControlTime>(word_index(control_time_words, row.view(3)));
-        row.read(4, control.tokens_per_s);
-        row.read(5, control.ratio);
-        row.read(6, control.busbw_bytes_per_s);
-        row.read(7, control.network_ratio);
-        row.read(8, control.gpu_seconds);
-        row.read(9, control.cause);
-        row.read(10, control.at);
-      });
+  each(fmt::format("SELECT {} FROM controls ORDER BY at, allocation, time DESC",
+                   columns_of<ControlRow>()),
+       [&](const Statement::Use& row) { world.controls.push_back(read_row<ControlRow>(row)); });
   each(
       "SELECT p.allocation, p.node FROM probes AS p JOIN allocations AS l ON l.id = "
       "p.allocation WHERE l.state <> 'ended'",
@@ -154,16 +130,11 @@ void read_ledger(Database& database, World& world) {
 }
 
 LedgerWriter::LedgerWriter(Database& database)
-    : evidence_(database,
-                "INSERT INTO node_evidence (node, at, kind, trial, attempt, detail, ratio, "
-                "peers) VALUES (?, ?, ?, nullif(?, 0), nullif(?, 0), ?, ?, ?)"),
+    : evidence_(database, insert_of<NodeCharge>("node_evidence", "node")),
       forget_(database,
               "UPDATE node_evidence SET counts = 0 WHERE node = ?1 AND counts = 1 AND "
               "(?2 = 0 OR trial = ?2)"),
-      state_(database,
-             "INSERT INTO node_states (node, state, since, until, reason, failed_probes) "
-             "VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (node) DO UPDATE SET state = ?2, "
-             "since = ?3, until = ?4, reason = ?5, failed_probes = ?6"),
+      state_(database, upsert_of<NodeRow>("node_states")),
       end_probe_(database,
                  "UPDATE probes SET outcome = ?2, cause = ?3, ended_at = ?4 WHERE "
                  "allocation = ?1 AND outcome = ''"),
@@ -172,21 +143,15 @@ LedgerWriter::LedgerWriter(Database& database)
             "ON CONFLICT DO UPDATE SET has_lead = max(has_lead, ?3)"),
       probe_(database,
              "INSERT INTO probes (allocation, node) VALUES (?, ?) ON CONFLICT DO NOTHING"),
-      attempt_end_(database, "UPDATE attempts SET node = ?2, also = ?3 WHERE id = ?1"),
-      control_(database,
-               "INSERT INTO controls (allocation, time, sweep, nodes, tokens_per_s, ratio, "
-               "busbw_bytes_per_s, network_ratio, gpu_seconds, cause, at) VALUES (?1, ?2, ?3, "
-               "?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) ON CONFLICT (allocation, time) DO UPDATE SET "
-               "ratio = ?6, network_ratio = ?8"),
+      control_(database, upsert_of<ControlRow>("controls")),
       mark_(
           database,
           "UPDATE measurements SET mark = 'contaminated' WHERE attempt = ? AND mark IS NULL") {}
 
 void LedgerWriter::put(const PutControl& change) {
-  const ControlRow& row = change.row;
-  control_.run(row.allocation, control_time_words.at(static_cast<std::size_t>(row.time)),
-               row.sweep, row.nodes, row.tokens_per_s, row.ratio, row.busbw_bytes_per_s,
-               row.network_ratio, row.gpu_seconds, row.cause, row.at);
+  auto use = control_.use();
+  bind_row(use, change.row);
+  use.run();
 }
 
 void LedgerWriter::put(const MarkMeasurement& change) {
@@ -194,9 +159,9 @@ void LedgerWriter::put(const MarkMeasurement& change) {
 }
 
 void LedgerWriter::put(const AddNodeEvidence& change) {
-  const NodeCharge& one = change.evidence;
-  evidence_.run(change.node, one.at, one.kind, one.trial, one.attempt, one.detail, one.ratio,
-                one.peers);
+  auto use = evidence_.use(change.node);
+  bind_row(use, change.evidence);
+  use.run();
 }
 
 void LedgerWriter::put(const ForgetEvidence& change) {
@@ -204,9 +169,9 @@ void LedgerWriter::put(const ForgetEvidence& change) {
 }
 
 void LedgerWriter::put(const SetNode& change) {
-  const NodeRow& row = change.row;
-  state_.run(row.node, node_state_words.at(static_cast<std::size_t>(row.state)), row.since,
-             row.until, row.reason, row.failed_probes);
+  auto use = state_.use();
+  bind_row(use, change.row);
+  use.run();
 }
 
 void LedgerWriter::put(const EndProbe& change) {
@@ -220,11 +185,6 @@ void LedgerWriter::seen(AllocationId allocation, const std::string& node, bool h
 
 void LedgerWriter::probe(AllocationId allocation, const std::string& node) {
   probe_.run(allocation, node);
-}
-
-void LedgerWriter::attempt_end(AttemptId attempt, const std::string& node,
-                               const std::string& also) {
-  attempt_end_.run(attempt, node, also);
 }
 
 }  // namespace shardsweep::sqlite

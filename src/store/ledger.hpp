@@ -4,7 +4,7 @@
 
 #include "store/sqlite.hpp"
 
-#include <shardsweep/world.hpp>
+#include <shardsweep/change.hpp>
 
 namespace shardsweep::sqlite {
 
@@ -18,8 +18,11 @@ extern const char* const controls_sql;
 /// What they say of the network.
 extern const char* const network_sql;
 
+/// The time since when the control of an allocation runs.
+extern const char* const control_time_sql;
+
 /// What is not over yet, or still counts, into `world`, whose allocations are there already.
-void read_ledger(Database& database, World& world);
+void read_ledger(Database& database, WorldRows& world);
 
 class LedgerWriter {
  public:
@@ -32,7 +35,6 @@ class LedgerWriter {
   void put(const MarkMeasurement& change);
   void seen(AllocationId allocation, const std::string& node, bool has_lead);
   void probe(AllocationId allocation, const std::string& node);
-  void attempt_end(AttemptId attempt, const std::string& node, const std::string& also);
 
  private:
   Statement evidence_;
@@ -41,7 +43,6 @@ class LedgerWriter {
   Statement end_probe_;
   Statement seen_;
   Statement probe_;
-  Statement attempt_end_;
   Statement control_;
   Statement mark_;
 };

@@ -80,9 +80,9 @@ UPDATE trials SET prior = 'completed'
 }  // namespace
 
 std::span<const std::string> migrations() {
-  static const std::array<std::string, 11> steps{
-      schema_sql,  learnt,    ledger_sql,    silence,      paces_sql,     controls_sql,
-      network_sql, new_views, kept_outcomes, deletion_sql, lead_nodes_sql};
+  static const std::array<std::string, 12> steps{
+      schema_sql,  learnt,    ledger_sql,    silence,      paces_sql,      controls_sql,
+      network_sql, new_views, kept_outcomes, deletion_sql, lead_nodes_sql, control_time_sql};
   return steps;
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/rows.hpp"
 
+#include "store/row_sql.hpp"
+
 #include <shardsweep/plan.hpp>
 
 #include <fmt/format.h>
@@ -145,27 +147,17 @@ Point read_point(const Statement::Use& row, const SweepSpec& sweep) {
   return point;
 }
 
-TrialRow read_trial(const Statement::Use& row) {
-  TrialRow trial;
-  row.read(0, trial.id);
-  row.read(1, trial.sweep);
-  row.read(2, trial.slug);
-  row.read(3, trial.lane);
-  row.read(4, trial.micro_batch);
-  row.read(5, trial.nodes);
-  row.read(6, trial.gpus);
-  row.read(7, trial.position);
-  row.read(8, trial.predicted_s);
-  trial.state = read_state(row, 9);
-  trial.outcome = read_outcome(row, 10);
-  row.read(11, trial.charged);
-  row.read(12, trial.elsewhere);
-  row.read(13, trial.attempts);
-  row.read(14, trial.hidden);
-  trial.last = read_outcome(row, 15);
-  trial.prior = read_outcome(row, 16);
-  trial.cancelled_by = static_cast<CancelledBy>(word_index(cancelled_by_words, row.view(17)));
-  return trial;
+const std::string& trial_row_columns() {
+  // That of the attempt that ended last stands in no column of its own.
+  static const std::string columns = [] {
+    constexpr std::string_view last =
+        "iif(t.attempts > 0, (SELECT a.outcome FROM attempts AS a WHERE a.trial = t.id AND "
+        "a.state = 'ended' ORDER BY a.number DESC LIMIT 1), NULL)";
+    std::string text = columns_of<TrialRow>("t.");
+    constexpr std::string_view column = "t.last_outcome";
+    return text.replace(text.find(column), column.size(), last);
+  }();
+  return columns;
 }
 
 State read_state(const Statement::Use& row, int column) {

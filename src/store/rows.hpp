@@ -5,8 +5,8 @@
 
 #include "store/sqlite.hpp"
 
+#include <shardsweep/rows.hpp>
 #include <shardsweep/sweep.hpp>
-#include <shardsweep/world.hpp>
 
 #include <string>
 #include <string_view>
@@ -36,13 +36,8 @@ void bind_point(Statement::Use& row, const SweepSpec& sweep, const Point& point,
                 std::string_view labels);
 [[nodiscard]] Point read_point(const Statement::Use& row, const SweepSpec& sweep);
 
-/// Columns of a TrialRow, and the row back from them.
-inline constexpr std::string_view trial_row_columns =
-    "t.id, t.sweep, t.slug, t.lane, t.micro_batch, t.nodes, t.gpus, t.position, "
-    "t.predicted_attempt_s, t.state, t.outcome, t.charged, t.elsewhere, t.attempts, t.hidden, "
-    "iif(t.attempts > 0, (SELECT a.outcome FROM attempts AS a WHERE a.trial = t.id AND "
-    "a.state = 'ended' ORDER BY a.number DESC LIMIT 1), NULL), t.prior, t.cancelled_by";
-[[nodiscard]] TrialRow read_trial(const Statement::Use& row);
+/// Columns of a TrialRow, of the table `trials AS t`.
+[[nodiscard]] const std::string& trial_row_columns();
 
 [[nodiscard]] State read_state(const Statement::Use& row, int column);
 [[nodiscard]] std::optional<Outcome> read_outcome(const Statement::Use& row, int column);

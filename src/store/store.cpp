@@ -6,6 +6,7 @@
 #include "store/inbox.hpp"
 #include "store/lease.hpp"
 #include "store/ledger.hpp"
+#include "store/row_sql.hpp"
 #include "store/rows.hpp"
 #include "store/schema.hpp"
 #include "store/selection.hpp"
@@ -25,9 +26,6 @@ constexpr int write_wait_ms = 250;
 // A user's expression is evaluated in the daemon, whose beat it must not stop.
 constexpr std::chrono::seconds longest_choice{2};
 
-constexpr std::array<std::string_view, 4> job_state_words{"pending", "running", "ended",
-                                                          "unknown"};
-
 /// All that the daemon asks besides inbox.cpp, commit.cpp and lease.cpp.
 struct StoreSql {
   // A trial is of the world when it may still run, when its oom tells about larger ones of its
@@ -41,22 +39,17 @@ struct StoreSql {
       "(SELECT trial FROM attempts WHERE state <> 'ended') OR (s.state <> 'cancelled' AND "
       "t.hidden = 0 AND t.id IN (SELECT a.trial FROM controls AS c JOIN allocations AS l ON "
       "l.id = c.allocation AND l.state <> 'ended' JOIN attempts AS a ON a.allocation = l.id))",
-      trial_row_columns);
+      trial_row_columns());
   // All of them, also those that are over: they are few, and any of them can be resumed.
-  std::string sweeps =
-      "SELECT id, name, state, backend, resolved, site, job_template, failed_starts, "
-      "failed_nodes, held FROM sweeps ORDER BY id";
-  std::string attempts =
-      "SELECT id, trial, number, allocation, nonce, dir, state, revoked FROM attempts "
-      "WHERE state <> 'ended' OR allocation IN "
-      "(SELECT id FROM allocations WHERE state <> 'ended')";
-  std::string allocations =
-      "SELECT id, ifnull(sweep, 0), token, job_name, job_id, dir, backend, nodes, "
-      "slots_per_node, state, submission, job_state, created_at, claimed_at, last_beat, "
-      "from_lead_n, said_bye, draining, end_reason, end_outcome, time_limit_s, detail, "
-      "started, gave_back, deferrals, submit_after, resubmissions, missing, missing_since, "
-      "running_since, deadline, quiet_since FROM allocations WHERE state <> 'ended' OR "
-      "id IN (SELECT allocation FROM attempts WHERE state <> 'ended')";
+  std::string sweeps = fmt::format("SELECT {} FROM sweeps", columns_of<SweepRow>());
+  std::string attempts = fmt::format(
+      "SELECT {} FROM attempts WHERE state <> 'ended' OR allocation IN "
+      "(SELECT id FROM allocations WHERE state <> 'ended')",
+      columns_of<AttemptRow>());
+  std::string allocations = fmt::format(
+      "SELECT {} FROM allocations WHERE state <> 'ended' OR "
+      "id IN (SELECT allocation FROM attempts WHERE state <> 'ended')",
+      columns_of<AllocationRow>());
   std::string next_attempt = "SELECT ifnull(max(id), 0) + 1 FROM attempts";
   std::string next_allocation = "SELECT ifnull(max(id), 0) + 1 FROM allocations";
   std::string point = fmt::format("SELECT {} FROM trials WHERE id = ?", list(point_columns()));
@@ -102,56 +95,6 @@ struct StoreSql {
       "a.ended_at > a.started_at";
 };
 
-AttemptRow read_attempt(const Statement::Use& row) {
-  AttemptRow attempt;
-  row.read(0, attempt.id);
-  row.read(1, attempt.trial);
-  row.read(2, attempt.number);
-  row.read(3, attempt.allocation);
-  row.read(4, attempt.nonce);
-  row.read(5, attempt.dir);
-  attempt.state = read_state(row, 6);
-  row.read(7, attempt.revoked);
-  return attempt;
-}
-
-AllocationRow read_allocation(const Statement::Use& row) {
-  AllocationRow allocation;
-  row.read(0, allocation.id);
-  row.read(1, allocation.sweep);
-  row.read(2, allocation.token);
-  row.read(3, allocation.job_name);
-  row.read(4, allocation.job_id);
-  row.read(5, allocation.dir);
-  row.read(6, allocation.backend);
-  row.read(7, allocation.nodes);
-  row.read(8, allocation.slots_per_node);
-  allocation.state = read_state(row, 9);
-  allocation.submission = static_cast<Submission>(word_index(submission_words, row.view(10)));
-  allocation.job_state = static_cast<JobState>(word_index(job_state_words, row.view(11)));
-  row.read(12, allocation.created_at);
-  row.read(13, allocation.claimed_at);
-  row.read(14, allocation.last_beat);
-  row.read(15, allocation.from_lead_n);
-  row.read(16, allocation.said_bye);
-  row.read(17, allocation.draining);
-  row.read(18, allocation.end_reason);
-  allocation.end_outcome = outcome_from(row.view(19));
-  row.read(20, allocation.time_limit_s);
-  row.read(21, allocation.detail);
-  row.read(22, allocation.started);
-  row.read(23, allocation.gave_back);
-  row.read(24, allocation.deferrals);
-  row.read(25, allocation.submit_after);
-  row.read(26, allocation.resubmissions);
-  allocation.missing = static_cast<Missing>(word_index(missing_words, row.view(27)));
-  row.read(28, allocation.missing_since);
-  row.read(29, allocation.running_since);
-  row.read(30, allocation.deadline);
-  row.read(31, allocation.quiet_since);
-  return allocation;
-}
-
 class SqliteStore final : public Store {
  public:
   explicit SqliteStore(Database database)
@@ -169,7 +112,7 @@ class SqliteStore final : public Store {
   Result<void> release_lease() override {
     return guarded([&] { lease_.release(); });
   }
-  Result<World> load_world() override {
+  Result<WorldRows> load_world() override {
     return guarded([&] { return read_world(); });
   }
   Result<void> commit(std::span<const Change> changes) override {
@@ -240,7 +183,7 @@ class SqliteStore final : public Store {
   }
 
  private:
-  World read_world();
+  WorldRows read_world();
   std::vector<SearchRow> read_search_rows(SweepId id, const SweepSpec& sweep);
   Selected selected(const std::vector<std::string>& names, const std::string& where);
 
@@ -250,35 +193,24 @@ class SqliteStore final : public Store {
   StoreSql sql_;
 };
 
-World SqliteStore::read_world() {
-  World world;
-  const auto each = [&](const std::string& text, const auto& take) {
-    Statement select(database_, text);
-    auto row = select.use();
-    while (row.next())
-      take(row);
-  };
-  each(sql_.sweeps, [&](const Statement::Use& row) {
-    auto& sweep = world.sweeps.emplace_back(
-        SweepRow{row.integer(0), row.text(1),
-                 static_cast<SweepState>(word_index(sweep_state_words, row.view(2))),
-                 row.text(3), row.text(4), row.text(5), row.text(6)});
-    row.read(7, sweep.failed_starts);
-    row.read(8, sweep.failed_nodes);
-    row.read(9, sweep.held);
-  });
-  each(sql_.trials, [&](const Statement::Use& row) {
-    auto trial = read_trial(row);
-    world.trials.emplace(trial.id, std::move(trial));
-  });
-  each(sql_.attempts, [&](const Statement::Use& row) {
-    auto attempt = read_attempt(row);
-    world.attempts.emplace(attempt.id, std::move(attempt));
-  });
-  each(sql_.allocations, [&](const Statement::Use& row) {
-    auto allocation = read_allocation(row);
-    world.allocations.emplace(allocation.id, std::move(allocation));
-  });
+/// The rows of a statement over columns_of() or trial_row_columns(), by id.
+template <class Row>
+void read_rows(Database& database, const std::string& text, std::map<std::int64_t, Row>& into) {
+  Statement select(database, text);
+  auto use = select.use();
+  while (use.next()) {
+    Row row = read_row<Row>(use);
+    const std::int64_t id = row.id;
+    into.emplace(id, std::move(row));
+  }
+}
+
+WorldRows SqliteStore::read_world() {
+  WorldRows world;
+  read_rows(database_, sql_.sweeps, world.sweeps);
+  read_rows(database_, sql_.trials, world.trials);
+  read_rows(database_, sql_.attempts, world.attempts);
+  read_rows(database_, sql_.allocations, world.allocations);
   read_ledger(database_, world);
   world.next_attempt = database_.integer(sql_.next_attempt);
   world.next_allocation = database_.integer(sql_.next_allocation);
@@ -325,11 +257,11 @@ Selected SqliteStore::selected(const std::vector<std::string>& names,
       fmt::format("SELECT {} FROM trials AS t WHERE (t.hidden = 0 OR t.state IN ('queued', "
                   "'running')) AND {} AND t.id IN (SELECT trial_id FROM (SELECT r.*{} FROM "
                   "all_results AS r) WHERE {}) ORDER BY t.sweep, t.position, t.id",
-                  trial_row_columns, chosen_condition(chosen, "t.sweep", "t.id"),
+                  trial_row_columns(), chosen_condition(chosen, "t.sweep", "t.id"),
                   var_columns(vars, "r.vars"), condition));
   auto row = select.use(chosen.sweeps, chosen.trials);
   while (row.next())
-    all.trials.push_back(read_trial(row));
+    all.trials.push_back(read_row<TrialRow>(row));
   return all;
 }
 

@@ -46,8 +46,8 @@ Point point_at(int i) {
 
 /// Ends what has been assigned, some of it out of memory.
 void end_running(Case& test, SweepSearch& search) {
-  for (auto& [id, attempt] : test.world.attempts) {
-    auto& trial = test.world.trials.at(attempt.trial);
+  for (auto& [id, attempt] : test.rows.attempts) {
+    auto& trial = test.rows.trials.at(attempt.trial);
     if (trial.state == State::ended) continue;
     trial.state = State::ended;
     trial.outcome = trial.id % 7 == 0 ? Outcome::oom : Outcome::completed;
@@ -82,7 +82,7 @@ int main() {
     const double start = cpu_s();
     test.decide();
     times.push_back(cpu_s() - start);
-    test.changes.clear();
+    (void)test.world.take_changes();
     end_running(test, search);
   }
   std::sort(times.begin(), times.end());

@@ -13,17 +13,21 @@
 
 namespace shardsweep::testing {
 
+inline WorldRows& open_rows(World& world) {
+  return world.rows_;
+}
+
 inline constexpr Timestamp noon = 1'000'000'000;
 
 struct Case {
   World world;
-  std::vector<Change> changes;
+  WorldRows& rows = open_rows(world);  // by hand, without a change
   DecideInput input;
   Policy policy;
   int drawn = 0;
 
   Case() {
-    world.sweeps.push_back({.id = 1, .name = "s", .backend = "local", .resolved = "-"});
+    rows.sweeps[1] = {.id = 1, .name = "s", .backend = "local", .resolved = "-"};
     input.sweeps[1] = {.policy = {}, .slots_per_node = 4, .backend = "local"};
     input.now = noon;
     input.random_hex = [this](int digits) {
@@ -42,12 +46,12 @@ struct Case {
     row.micro_batch = micro_batch;
     row.position = id;
     row.predicted_s = 10;
-    return world.trials[id] = row;
+    return rows.trials[id] = row;
   }
-  void decide() { shardsweep::decide(world, input, changes); }
-  Fold fold() { return {world, noon, changes}; }
-  AllocationRow& allocation() { return world.allocations.begin()->second; }
-  AttemptRow& attempt(AttemptId id) { return world.attempts.at(id); }
+  void decide() { shardsweep::decide(world, input); }
+  Fold fold() { return {world, noon}; }
+  AllocationRow& allocation() { return rows.allocations.begin()->second; }
+  AttemptRow& attempt(AttemptId id) { return rows.attempts.at(id); }
 
   void line(FromLeadBody body, const std::optional<RecordsSummary>& records = std::nullopt) {
     fold_line(fold(), policy, allocation().id,
@@ -56,8 +60,8 @@ struct Case {
   /// Of the attempt that was changed last.
   [[nodiscard]] std::string last_cause() const {
     std::string cause;
-    for (const Change& change : changes) {
-      if (const auto* put = std::get_if<PutAttempt>(&change)) cause = put->cause;
+    for (const Change& change : world.changes()) {
+      if (const auto* put = std::get_if<PutAttempt>(&change)) cause = put->row.cause;
     }
     return cause;
   }

@@ -17,7 +17,7 @@ Result<void> MortalStore::renew_lease(Timestamp now) {
 Result<void> MortalStore::release_lease() {
   return mortal([&] { return store_->release_lease(); });
 }
-Result<World> MortalStore::load_world() {
+Result<WorldRows> MortalStore::load_world() {
   return mortal([&] { return store_->load_world(); });
 }
 Result<void> MortalStore::commit(std::span<const Change> changes) {

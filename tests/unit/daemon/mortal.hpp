@@ -79,7 +79,7 @@ class MortalStore final : public Store {
   Result<LeaseHolder> take_lease(LeaseHolder claim) override;
   Result<void> renew_lease(Timestamp now) override;
   Result<void> release_lease() override;
-  Result<World> load_world() override;
+  Result<WorldRows> load_world() override;
   Result<void> commit(std::span<const Change> changes) override;
   Result<InboxProgress> accept_inbox(const std::filesystem::path& file, Timestamp now,
                                      std::int64_t rows) override;

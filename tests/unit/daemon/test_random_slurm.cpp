@@ -86,7 +86,8 @@ TEST_CASE("a change that is forgotten is found") {
       std::vector<Change> kept(changes.begin(), changes.end());
       if (run.site.random() % 20 == 0)
         std::erase_if(kept, [](const Change& one) {
-          return std::holds_alternative<PutAttempt>(one) && std::get<PutAttempt>(one).outcome;
+          return std::holds_alternative<PutAttempt>(one) &&
+                 std::get<PutAttempt>(one).row.outcome;
         });
       return MortalStore::Tampered(std::move(kept));
     };
@@ -127,8 +128,8 @@ TEST_CASE("a wrong clock is found") {
       std::vector<Change> changed(changes.begin(), changes.end());
       for (Change& one : changed) {
         auto* attempt = std::get_if<PutAttempt>(&one);
-        if (attempt != nullptr && attempt->ended_at != 0)
-          attempt->ended_at = run.site.clock.time();
+        if (attempt != nullptr && attempt->row.ended_at != 0)
+          attempt->row.ended_at = run.site.clock.time();
       }
       return MortalStore::Tampered(std::move(changed));
     };

@@ -19,13 +19,13 @@ namespace {
 /// A sweep on Slurm.
 struct Cluster : Case {
   Cluster() {
-    world.sweeps[0].backend = "slurm";
+    rows.sweeps.at(1).backend = "slurm";
     facts().backend = "slurm";
   }
   SweepFacts& facts() { return input.sweeps[1]; }
   void trials(std::int32_t nodes, int count, double predicted_s = 10) {
     for (int i = 0; i < count; ++i) {
-      const TrialId id = static_cast<TrialId>(world.trials.size()) + 1;
+      const TrialId id = static_cast<TrialId>(rows.trials.size()) + 1;
       TrialRow& row = trial(id, 1, "lane" + std::to_string(id));
       row.nodes = nodes;
       row.predicted_s = predicted_s;
@@ -33,7 +33,7 @@ struct Cluster : Case {
   }
   [[nodiscard]] std::vector<std::int32_t> node_counts() const {
     std::vector<std::int32_t> nodes;
-    for (const auto& [id, row] : world.allocations)
+    for (const auto& [id, row] : rows.allocations)
       nodes.push_back(row.nodes);
     return nodes;
   }
@@ -57,9 +57,9 @@ TEST_CASE("each node count gets an allocation of its own, small ones first") {
   c.trials(4, 3);
   c.decide();
   CHECK(c.node_counts() == std::vector<std::int32_t>{1, 4, 8});
-  for (const auto& [id, attempt] : c.world.attempts) {
-    const std::int32_t nodes = c.world.allocations.at(attempt.allocation).nodes;
-    CHECK(c.world.trials.at(attempt.trial).nodes == nodes);
+  for (const auto& [id, attempt] : c.rows.attempts) {
+    const std::int32_t nodes = c.rows.allocations.at(attempt.allocation).nodes;
+    CHECK(c.rows.trials.at(attempt.trial).nodes == nodes);
   }
 }
 
@@ -68,10 +68,10 @@ TEST_CASE("more work than one lane holds gets more allocations, within the limit
   c.facts().policy.lane_ahead_s = 100;
   c.trials(2, 60);  // 600 s
   c.decide();
-  CHECK(c.world.allocations.size() == 4);  // the default
+  CHECK(c.rows.allocations.size() == 4);  // the default
   SUBCASE("none is added while nothing has changed") {
     c.decide();
-    CHECK(c.world.allocations.size() == 4);
+    CHECK(c.rows.allocations.size() == 4);
   }
 }
 
@@ -90,7 +90,7 @@ TEST_CASE("limits hold for allocations, for those that wait, and for nodes") {
     c.facts().policy.max_nodes = 2;
   }
   c.decide();
-  CHECK(c.world.allocations.size() == 2);
+  CHECK(c.rows.allocations.size() == 2);
 }
 
 TEST_CASE("a job per trial") {
@@ -99,8 +99,8 @@ TEST_CASE("a job per trial") {
   c.facts().policy.max_allocations = 100;
   c.trials(1, 5);
   c.decide();
-  CHECK(c.world.allocations.size() == 5);
-  CHECK(c.world.attempts.size() == 5);
+  CHECK(c.rows.allocations.size() == 5);
+  CHECK(c.rows.attempts.size() == 5);
 }
 
 TEST_CASE("what is made at once for one node count can be submitted as one array") {
@@ -114,7 +114,7 @@ TEST_CASE("what is made at once for one node count can be submitted as one array
   c.decide();
   std::vector<std::string> arrays;
   std::vector<std::int64_t> indexes;
-  for (const auto& [id, row] : c.world.allocations) {
+  for (const auto& [id, row] : c.rows.allocations) {
     const auto element = slurm::element_in(row.token);
     REQUIRE(element);
     CHECK(row.job_name.ends_with(row.token));
@@ -149,7 +149,7 @@ TEST_CASE("a long trial gets one allocation that holds it") {
   c.facts().policy.lane_ahead_s = 1800;
   c.trials(1, 1, 3600);
   c.decide();
-  REQUIRE(c.world.allocations.size() == 1);
+  REQUIRE(c.rows.allocations.size() == 1);
   CHECK(c.allocation().time_limit_s > 3600 * 1.5);
 }
 
@@ -174,17 +174,17 @@ TEST_CASE("what Slurm says of a job's end is the outcome of what ran in it") {
     c.line(Claimed{.token = c.allocation().token});
     c.line(Started{.attempt = 1});
     c.seen(JobState::ended, outcome, "NODE_FAIL (NodeDown)");
-    c.changes.clear();
+    (void)c.world.take_changes();
     fold_gone(c.fold(), c.policy, c.allocation().id, {{1, {}}, {2, {}}}, "over");
-    const auto ended =
-        std::find_if(c.changes.begin(), c.changes.end(), [](const Change& change) {
-          const auto* put = std::get_if<PutAttempt>(&change);
-          return put != nullptr && put->row.id == 1;
-        });
-    REQUIRE(ended != c.changes.end());
-    CHECK(std::get<PutAttempt>(*ended).outcome == outcome);
-    CHECK(std::get<PutAttempt>(*ended).source == "scheduler");
-    CHECK(c.world.trials[2].state == State::planned);  // it had not started
+    const auto ended = std::find_if(c.world.changes().begin(), c.world.changes().end(),
+                                    [](const Change& change) {
+                                      const auto* put = std::get_if<PutAttempt>(&change);
+                                      return put != nullptr && put->row.id == 1;
+                                    });
+    REQUIRE(ended != c.world.changes().end());
+    CHECK(std::get<PutAttempt>(*ended).row.outcome == outcome);
+    CHECK(std::get<PutAttempt>(*ended).row.source == "scheduler");
+    CHECK(c.rows.trials[2].state == State::planned);  // it had not started
   }
 }
 
@@ -196,11 +196,11 @@ TEST_CASE("a lead that was told to stop does not know why: Slurm's word counts")
   c.line(Claimed{.token = c.allocation().token});
   c.line(Started{.attempt = 1});
   c.seen(JobState::ended, Outcome::timeout, "TIMEOUT (TimeLimit)");
-  c.changes.clear();
+  (void)c.world.take_changes();
   c.end(1, Outcome::preempted);
-  const auto& put = std::get<PutAttempt>(c.changes.at(0));
-  CHECK(put.outcome == Outcome::timeout);
-  CHECK(put.cause == "TIMEOUT (TimeLimit); because");
+  const auto& put = std::get<PutAttempt>(c.world.changes().at(0));
+  CHECK(put.row.outcome == Outcome::timeout);
+  CHECK(put.row.cause == "TIMEOUT (TimeLimit); because");
 }
 
 TEST_CASE("a job that is put back into the queue is over for us") {
@@ -231,11 +231,11 @@ TEST_CASE("what a lead gives back unasked goes to another allocation") {
   c.line(Revoked{2});  // it does not fit into the time that is left
   CHECK(c.allocation().draining);
   c.decide();
-  REQUIRE(c.world.allocations.size() == 2);
+  REQUIRE(c.rows.allocations.size() == 2);
   CHECK(c.attempt(3).trial == 2);
   CHECK(c.attempt(3).allocation != c.allocation().id);
   c.decide();
-  CHECK(c.world.attempts.size() == 3);
+  CHECK(c.rows.attempts.size() == 3);
 }
 
 TEST_CASE("an allocation goes on after what was asked for is given back") {
@@ -244,7 +244,7 @@ TEST_CASE("an allocation goes on after what was asked for is given back") {
   c.decide();
   c.line(Claimed{.token = c.allocation().token});
   SUBCASE("an edited file no longer has it") {
-    c.world.trials[2].hidden = true;
+    c.rows.trials[2].hidden = true;
   }
   SUBCASE("the trial was cancelled") {
     c.attempt(2).revoked = true;

@@ -16,11 +16,11 @@ TEST_CASE("planned trials get one allocation and are assigned ahead in order") {
   c.trial(2, 2);
   c.trial(1, 1);
   c.decide();
-  REQUIRE(c.world.allocations.size() == 1);
-  REQUIRE(c.world.attempts.size() == 2);
+  REQUIRE(c.rows.allocations.size() == 1);
+  REQUIRE(c.rows.attempts.size() == 2);
   CHECK(c.attempt(1).trial == 1);
   CHECK(c.attempt(2).trial == 2);
-  CHECK(c.world.trials[1].state == State::queued);
+  CHECK(c.rows.trials[1].state == State::queued);
   const Orders orders = orders_for(c.world, c.allocation());
   CHECK(orders.assign == std::vector<AttemptId>{1, 2});
   CHECK_FALSE(orders.drain);
@@ -30,9 +30,9 @@ TEST_CASE("deciding twice over the same world changes nothing more") {
   Case c;
   c.trial(1, 1);
   c.decide();
-  c.changes.clear();
+  (void)c.world.take_changes();
   c.decide();
-  CHECK(c.changes.empty());
+  CHECK(c.world.changes().empty());
 }
 
 TEST_CASE("no more is assigned ahead than lane.ahead covers") {
@@ -41,32 +41,32 @@ TEST_CASE("no more is assigned ahead than lane.ahead covers") {
   for (TrialId id = 1; id <= 9; ++id)
     c.trial(id, static_cast<int>(id));
   c.decide();
-  CHECK(c.world.attempts.size() == 3);
+  CHECK(c.rows.attempts.size() == 3);
 }
 
 TEST_CASE("two sweeps never share this machine at once") {
   Case c;
-  c.world.sweeps.push_back({.id = 2, .name = "s2", .backend = "local", .resolved = "-"});
+  c.rows.sweeps[2] = {.id = 2, .name = "s2", .backend = "local", .resolved = "-"};
   c.input.sweeps[2] = c.input.sweeps[1];
   c.trial(1, 1);
   c.trial(2, 1).sweep = 2;
   c.decide();
-  REQUIRE(c.world.allocations.size() == 1);
+  REQUIRE(c.rows.allocations.size() == 1);
   CHECK(c.allocation().sweep == 1);
 }
 
 TEST_CASE("after an oom every larger micro-batch of the lane is skipped and no other") {
   Case c;
   c.trial(1, 4).outcome = Outcome::oom;
-  c.world.trials[1].state = State::ended;
+  c.rows.trials[1].state = State::ended;
   c.trial(2, 8);
   c.trial(3, 2);
   c.trial(4, 8, "other");
   c.decide();
-  CHECK(c.world.trials[2].state == State::ended);
-  CHECK(c.world.trials[2].outcome == Outcome::skipped);
-  CHECK(c.world.trials[3].state == State::queued);
-  CHECK(c.world.trials[4].state == State::queued);
+  CHECK(c.rows.trials[2].state == State::ended);
+  CHECK(c.rows.trials[2].outcome == Outcome::skipped);
+  CHECK(c.rows.trials[3].state == State::queued);
+  CHECK(c.rows.trials[4].state == State::queued);
 }
 
 TEST_CASE("a result makes the attempt completed whoever died afterwards") {
@@ -75,8 +75,8 @@ TEST_CASE("a result makes the attempt completed whoever died afterwards") {
   c.decide();
   c.line(Started{.attempt = 1});
   c.end(1, Outcome::node_failure, true);
-  CHECK(c.world.trials[1].state == State::ended);
-  CHECK(c.world.trials[1].outcome == Outcome::completed);
+  CHECK(c.rows.trials[1].state == State::ended);
+  CHECK(c.rows.trials[1].outcome == Outcome::completed);
 }
 
 TEST_CASE("nobody's word makes an attempt completed without a result") {
@@ -84,8 +84,8 @@ TEST_CASE("nobody's word makes an attempt completed without a result") {
   c.trial(1, 1);
   c.decide();
   c.end(1, Outcome::completed);
-  CHECK(c.world.trials[1].state == State::planned);
-  CHECK(c.world.trials[1].elsewhere == 1);
+  CHECK(c.rows.trials[1].state == State::planned);
+  CHECK(c.rows.trials[1].elsewhere == 1);
 }
 
 TEST_CASE("a result record that is none makes the attempt crashed, which is tried once more") {
@@ -97,11 +97,11 @@ TEST_CASE("a result record that is none makes the attempt crashed, which is trie
   for (AttemptId id = 1; id <= 2; ++id) {
     c.decide();
     c.line(Ended{.attempt = id, .outcome = Outcome::completed, .source = "runner"}, records);
-    CHECK(c.world.trials[1].charged == id);
-    CHECK(c.world.trials[1].elsewhere == 0);
+    CHECK(c.rows.trials[1].charged == id);
+    CHECK(c.rows.trials[1].elsewhere == 0);
   }
-  CHECK(c.world.trials[1].state == State::ended);
-  CHECK(c.world.trials[1].outcome == Outcome::crashed);
+  CHECK(c.rows.trials[1].state == State::ended);
+  CHECK(c.rows.trials[1].outcome == Outcome::crashed);
   CHECK(c.last_cause() == records.flaw);
 }
 
@@ -126,7 +126,7 @@ TEST_CASE("records of another attempt explain an exit without a result, and noth
                .source = "exit"},
          records);
   CHECK(c.last_cause() == "out of memory");
-  CHECK(c.world.trials[1].outcome == Outcome::oom);
+  CHECK(c.rows.trials[1].outcome == Outcome::oom);
 }
 
 TEST_CASE("a crash is tried again once and is then the verdict") {
@@ -134,11 +134,11 @@ TEST_CASE("a crash is tried again once and is then the verdict") {
   c.trial(1, 1);
   c.decide();
   c.end(1, Outcome::crashed);
-  CHECK(c.world.trials[1].state == State::planned);
+  CHECK(c.rows.trials[1].state == State::planned);
   c.decide();
   c.end(2, Outcome::crashed);
-  CHECK(c.world.trials[1].state == State::ended);
-  CHECK(c.world.trials[1].outcome == Outcome::crashed);
+  CHECK(c.rows.trials[1].state == State::ended);
+  CHECK(c.rows.trials[1].outcome == Outcome::crashed);
 }
 
 TEST_CASE("infrastructure failures do not count against the trial but end") {
@@ -147,12 +147,12 @@ TEST_CASE("infrastructure failures do not count against the trial but end") {
   for (AttemptId id = 1; id <= c.policy.retry_elsewhere; ++id) {
     c.decide();
     c.end(id, Outcome::node_failure);
-    CHECK(c.world.trials[1].state == State::planned);
-    CHECK(c.world.trials[1].charged == 0);
+    CHECK(c.rows.trials[1].state == State::planned);
+    CHECK(c.rows.trials[1].charged == 0);
   }
   c.decide();
   c.end(c.policy.retry_elsewhere + 1, Outcome::node_failure);
-  CHECK(c.world.trials[1].state == State::ended);
+  CHECK(c.rows.trials[1].state == State::ended);
 }
 
 TEST_CASE("a line read twice is folded once") {
@@ -161,10 +161,10 @@ TEST_CASE("a line read twice is folded once") {
   c.decide();
   const FromLead ended{5, noon, Ended{.attempt = 1, .outcome = Outcome::crashed}};
   fold_line(c.fold(), c.policy, c.allocation().id, ended, RecordsSummary{});
-  const auto count = c.changes.size();
+  const auto count = c.world.changes().size();
   fold_line(c.fold(), c.policy, c.allocation().id, ended, RecordsSummary{});
-  CHECK(c.changes.size() == count);
-  CHECK(c.world.trials[1].charged == 1);
+  CHECK(c.world.changes().size() == count);
+  CHECK(c.rows.trials[1].charged == 1);
 }
 
 TEST_CASE("when an allocation is gone results count and the rest is planned again") {
@@ -177,11 +177,11 @@ TEST_CASE("when an allocation is gone results count and the rest is planned agai
   RecordsSummary measured;
   measured.result = AddMeasurement{};
   fold_gone(c.fold(), c.policy, c.allocation().id, {{1, measured}, {2, {}}, {3, {}}}, "killed");
-  CHECK(c.world.trials[1].outcome == Outcome::completed);
-  CHECK(c.world.trials[2].state == State::planned);
-  CHECK(c.world.trials[2].elsewhere == 1);
-  CHECK(c.world.trials[3].state == State::planned);
-  CHECK(c.world.trials[3].elsewhere == 0);
+  CHECK(c.rows.trials[1].outcome == Outcome::completed);
+  CHECK(c.rows.trials[2].state == State::planned);
+  CHECK(c.rows.trials[2].elsewhere == 1);
+  CHECK(c.rows.trials[3].state == State::planned);
+  CHECK(c.rows.trials[3].elsewhere == 0);
   CHECK(c.allocation().state == State::ended);
 }
 
@@ -190,9 +190,9 @@ TEST_CASE("a job that is not there is never taken for a completed one") {
   c.trial(1, 1);
   c.decide();
   fold_scheduler(c.fold(), JobNotSeen{c.allocation().token});
-  CHECK(c.world.trials[1].state == State::queued);
+  CHECK(c.rows.trials[1].state == State::queued);
   fold_gone(c.fold(), c.policy, c.allocation().id, {{1, {}}}, "not there");
-  CHECK(c.world.trials[1].state == State::planned);
+  CHECK(c.rows.trials[1].state == State::planned);
 }
 
 TEST_CASE("a paused sweep takes back what has not started and lets run what has") {
@@ -201,12 +201,12 @@ TEST_CASE("a paused sweep takes back what has not started and lets run what has"
   c.trial(2, 2);
   c.decide();
   c.line(Started{.attempt = 1});
-  c.world.sweeps[0].state = SweepState::paused;
+  c.rows.sweeps.at(1).state = SweepState::paused;
   const Orders orders = orders_for(c.world, c.allocation());
   CHECK(orders.revoke == std::vector<AttemptId>{2});
   CHECK(orders.cancel.empty());
   c.line(Revoked{2});
-  CHECK(c.world.trials[2].state == State::planned);
+  CHECK(c.rows.trials[2].state == State::planned);
 }
 
 TEST_CASE("a cancelled trial's attempt is cancelled and its late result not counted") {
@@ -214,15 +214,15 @@ TEST_CASE("a cancelled trial's attempt is cancelled and its late result not coun
   c.trial(1, 1);
   c.decide();
   c.line(Started{.attempt = 1});
-  c.world.trials[1].state = State::ended;
-  c.world.trials[1].outcome = Outcome::cancelled;
+  c.rows.trials[1].state = State::ended;
+  c.rows.trials[1].outcome = Outcome::cancelled;
   CHECK(orders_for(c.world, c.allocation()).cancel == std::vector<AttemptId>{1});
-  c.changes.clear();
+  (void)c.world.take_changes();
   c.end(1, Outcome::completed, true);
-  for (const Change& change : c.changes) {
-    if (const auto* put = std::get_if<PutAttempt>(&change)) CHECK_FALSE(put->counted);
+  for (const Change& change : c.world.changes()) {
+    if (const auto* put = std::get_if<PutAttempt>(&change)) CHECK_FALSE(put->row.counted);
   }
-  CHECK(c.world.trials[1].outcome == Outcome::cancelled);
+  CHECK(c.rows.trials[1].outcome == Outcome::cancelled);
 }
 
 TEST_CASE("an allocation without work is drained at once") {
@@ -241,8 +241,8 @@ TEST_CASE("a spent budget ends what waits and starts nothing") {
   c.input.sweeps[1].gpu_hours_used = 1.5;
   c.trial(1, 1);
   c.decide();
-  CHECK(c.world.allocations.empty());
-  CHECK(c.world.trials[1].outcome == Outcome::cancelled);
+  CHECK(c.rows.allocations.empty());
+  CHECK(c.rows.trials[1].outcome == Outcome::cancelled);
 }
 
 TEST_CASE("a full lane is drained and the rest gets another allocation") {
@@ -251,26 +251,26 @@ TEST_CASE("a full lane is drained and the rest gets another allocation") {
   c.trial(1, 1);
   c.trial(2, 2);
   c.decide();
-  CHECK(c.world.attempts.size() == 1);
+  CHECK(c.rows.attempts.size() == 1);
   c.end(1, Outcome::completed, true);
   c.decide();
   CHECK(orders_for(c.world, c.allocation()).drain);
-  CHECK(c.world.attempts.size() == 1);
+  CHECK(c.rows.attempts.size() == 1);
   fold_gone(c.fold(), c.policy, c.allocation().id, {}, "drained");
   c.decide();
-  CHECK(c.world.allocations.size() == 2);
-  CHECK(c.world.trials[2].state == State::queued);
+  CHECK(c.rows.allocations.size() == 2);
+  CHECK(c.rows.trials[2].state == State::queued);
 }
 
 TEST_CASE("what an edited file no longer has is taken back and not started") {
   Case c;
   c.trial(1, 1);
   c.decide();
-  c.world.trials[1].hidden = true;
+  c.rows.trials[1].hidden = true;
   CHECK(orders_for(c.world, c.allocation()).revoke == std::vector<AttemptId>{1});
   c.line(Revoked{1});
   c.decide();
-  CHECK(c.world.attempts.size() == 1);
+  CHECK(c.rows.attempts.size() == 1);
   fold_gone(c.fold(), c.policy, c.allocation().id, {}, "drained");
   CHECK_FALSE(anything_alive(c.world));
 }
@@ -281,14 +281,14 @@ TEST_CASE("an attempt that the trial has gone on without changes nothing of it")
   c.decide();
   c.line(Started{.attempt = 1});
   c.attempt(1).revoked = true;  // as a cancel and a resume leave it
-  c.world.trials[1].state = State::planned;
+  c.rows.trials[1].state = State::planned;
   c.decide();
-  CHECK(c.world.trials[1].state == State::queued);
+  CHECK(c.rows.trials[1].state == State::queued);
   CHECK(orders_for(c.world, c.allocation()).cancel == std::vector<AttemptId>{1});
   c.end(1, Outcome::cancelled);
-  CHECK(c.world.trials[1].state == State::queued);
+  CHECK(c.rows.trials[1].state == State::queued);
   c.line(Started{.attempt = 2});
-  CHECK(c.world.trials[1].state == State::running);
+  CHECK(c.rows.trials[1].state == State::running);
 }
 
 TEST_CASE("no more attempts are open at once than can be taken back quickly") {
@@ -296,7 +296,7 @@ TEST_CASE("no more attempts are open at once than can be taken back quickly") {
   for (TrialId id = 1; id <= 200; ++id)
     c.trial(id, 1).predicted_s = 0;
   c.decide();
-  CHECK(c.world.attempts.size() == 64);
+  CHECK(c.rows.attempts.size() == 64);
 }
 
 TEST_CASE("a daemon only waits while nothing of it runs and something is in a queue") {

@@ -16,21 +16,21 @@ constexpr Timestamp second = 1'000'000;
 /// Sweep 1 on a cluster, with trials on two nodes each and one allocation with two nodes.
 struct Cluster : Case {
   explicit Cluster(int trials = 3) {
-    world.sweeps[0].backend = "slurm";
+    rows.sweeps.at(1).backend = "slurm";
     input.sweeps[1].backend = "slurm";
     for (TrialId id = 1; id <= trials; ++id)
       trial(id, 1, "lane" + std::to_string(id)).nodes = 2;
     decide();
     take_nodes(1, {"n1", "n2"});
   }
-  AllocationRow& job(AllocationId id) { return world.allocations.at(id); }
+  AllocationRow& job(AllocationId id) { return rows.allocations.at(id); }
   void take_nodes(AllocationId id, const std::vector<std::string>& nodes) {
     say(id, Claimed{.host = "h", .job_id = "7"});
     for (const std::string& node : nodes)
       say(id, NodeSeen{node, "h", 1});
   }
   void say(AllocationId id, FromLeadBody body) {
-    fold_line({world, input.now, changes}, policy, id,
+    fold_line({world, input.now}, policy, id,
               {job(id).from_lead_n + 1, input.now, std::move(body)}, RecordsSummary{});
   }
   void fail(AllocationId id, AttemptId attempt, Outcome outcome, const std::string& node,
@@ -47,15 +47,15 @@ struct Cluster : Case {
     std::vector<Orphan> orphans;
     for (const AttemptId attempt : open_attempts(world, id))
       orphans.push_back({attempt, {}});
-    fold_gone({world, input.now, changes}, policy, id, orphans, "left");
+    fold_gone({world, input.now}, policy, id, orphans, "left");
   }
-  AllocationRow* newest() { return &world.allocations.rbegin()->second; }
-  NodeState state(const std::string& node) { return world.nodes.at(node).state; }
+  AllocationRow* newest() { return &rows.allocations.rbegin()->second; }
+  NodeState state(const std::string& node) { return rows.nodes.at(node).state; }
   void wait(double seconds) { input.now += static_cast<Timestamp>(seconds * second); }
   template <class T>
   std::vector<T> of_kind() {
     std::vector<T> all;
-    for (const Change& change : changes) {
+    for (const Change& change : world.changes()) {
       if (const auto* one = std::get_if<T>(&change)) all.push_back(*one);
     }
     return all;
@@ -70,9 +70,9 @@ TEST_CASE("a node failure excludes the node and is charged to nobody") {
   c.decide();
   CHECK(c.state("n2") == NodeState::quarantined);
   CHECK(nodes_out(c.world) == std::vector<std::string>{"n2"});
-  CHECK(c.world.trials[1].state != State::ended);
-  CHECK(c.world.trials[1].charged == 0);
-  CHECK(c.world.trials[1].elsewhere == 1);
+  CHECK(c.rows.trials[1].state != State::ended);
+  CHECK(c.rows.trials[1].charged == 0);
+  CHECK(c.rows.trials[1].elsewhere == 1);
   // What holds the node gets no more work, and others are made for it.
   CHECK(c.job(1).draining);
   CHECK(c.of_kind<AddNodeEvidence>().size() == 1);
@@ -82,11 +82,11 @@ TEST_CASE("a node failure excludes the node and is charged to nobody") {
 TEST_CASE("what its log says of a GPU is hardware and a finding counts by itself") {
   Cluster c;
   c.fail(1, 1, Outcome::node_failure, "n1", "log");
-  CHECK(c.world.nodes.at("n1").evidence.at(0).kind == "hardware");
+  CHECK(c.rows.nodes.at("n1").evidence.at(0).kind == "hardware");
   c.say(1, FoundOnNode{"n2", "dirty", "a process in state D"});
   c.decide();
   CHECK(nodes_out(c.world) == std::vector<std::string>{"n1", "n2"});
-  CHECK(c.world.nodes.at("n2").reason == "dirty: a process in state D");
+  CHECK(c.rows.nodes.at("n2").reason == "dirty: a process in state D");
 }
 
 TEST_CASE("a crash excludes no node until its trial is measured elsewhere more than once") {
@@ -100,12 +100,12 @@ TEST_CASE("a crash excludes no node until its trial is measured elsewhere more t
   const AllocationId next = c.newest()->id;
   c.take_nodes(next, {"n3", "n4"});
   int suspects = 0;
-  for (auto& [id, attempt] : c.world.attempts) {
+  for (auto& [id, attempt] : c.rows.attempts) {
     if (attempt.allocation != next || attempt.trial > 2) continue;
     ++suspects;
     RecordsSummary records;
     records.result = AddMeasurement{};
-    fold_line({c.world, c.input.now, c.changes}, c.policy, next,
+    fold_line({c.world, c.input.now}, c.policy, next,
               {c.job(next).from_lead_n + 1, c.input.now,
                Ended{.attempt = id, .outcome = Outcome::completed}},
               records);
@@ -113,7 +113,7 @@ TEST_CASE("a crash excludes no node until its trial is measured elsewhere more t
   REQUIRE(suspects == 2);
   c.decide();
   CHECK(nodes_out(c.world) == std::vector<std::string>{"n1"});
-  CHECK(c.world.nodes.at("n1").reason == "suspect: comm_error here, measured elsewhere");
+  CHECK(c.rows.nodes.at("n1").reason == "suspect: comm_error here, measured elsewhere");
 }
 
 TEST_CASE("a trial that takes three nodes with it is to blame and they come back") {
@@ -125,11 +125,11 @@ TEST_CASE("a trial that takes three nodes with it is to blame and they come back
     c.gone(job);
     c.decide();
   }
-  CHECK(c.world.trials[1].state == State::ended);
-  CHECK(c.world.trials[1].outcome == Outcome::crashed);
+  CHECK(c.rows.trials[1].state == State::ended);
+  CHECK(c.rows.trials[1].outcome == Outcome::crashed);
   CHECK(nodes_out(c.world).empty());
   const auto ends = c.of_kind<SetTrial>();
-  CHECK(ends.back().cause ==
+  CHECK(ends.back().row.cause ==
         "failed on 3 distinct nodes (n1, n2, n3), so the layout is to blame; last: because");
 }
 
@@ -142,15 +142,15 @@ TEST_CASE(
   CHECK_FALSE(probe_is_due(c.world, c.input.now));
   c.wait(c.policy.probe_after_s);
   CHECK(probe_is_due(c.world, c.input.now) ==
-        std::any_of(c.world.trials.begin(), c.world.trials.end(),
+        std::any_of(c.rows.trials.begin(), c.rows.trials.end(),
                     [](const auto& entry) { return entry.second.state == State::planned; }));
   c.trial(9, 1, "more").nodes = 2;
-  for (auto& [id, allocation] : c.world.allocations)
+  for (auto& [id, allocation] : c.rows.allocations)
     allocation.draining = true;  // so that the trial waits
   CHECK(probe_is_due(c.world, c.input.now));
   c.decide();
   AllocationRow* probe = nullptr;
-  for (auto& [id, allocation] : c.world.allocations) {
+  for (auto& [id, allocation] : c.rows.allocations) {
     if (!allocation.probe_of.empty()) probe = &allocation;
   }
   REQUIRE(probe != nullptr);
@@ -160,14 +160,14 @@ TEST_CASE(
   CHECK(orders_for(c.world, *probe).probe);
   CHECK(orders_for(c.world, *probe).assign.empty());
   // Nothing else is assigned to it, and it is made once.
-  const auto before = c.world.allocations.size();
+  const auto before = c.rows.allocations.size();
   c.decide();
-  CHECK(c.world.allocations.size() == before);
+  CHECK(c.rows.allocations.size() == before);
   c.take_nodes(probe->id, {"n2"});
   CHECK_FALSE(probe->draining);
   c.say(probe->id, Ended{.attempt = probe_attempt(*probe), .outcome = Outcome::completed});
   CHECK(c.state("n2") == NodeState::trusted);
-  CHECK(c.world.nodes.at("n2").evidence.empty());
+  CHECK(c.rows.nodes.at("n2").evidence.empty());
   CHECK(orders_for(c.world, *probe).drain);
   c.gone(probe->id);
   CHECK(c.state("n2") == NodeState::trusted);
@@ -178,22 +178,22 @@ TEST_CASE(
 TEST_CASE("a short run that fails doubles the time and one that nobody needs is put off") {
   Cluster c;
   NodeRow node{.node = "n2", .state = NodeState::probation};
-  c.world.nodes["n2"] = node;
+  c.rows.nodes["n2"] = node;
   AllocationRow probe{.id = 50, .sweep = 1, .probe_of = "n2"};
-  const Fold fold{c.world, c.input.now, c.changes};
+  const Fold fold{c.world, c.input.now};
   end_probe(fold, c.policy, probe, false, "oom: no memory");
   CHECK(c.state("n2") == NodeState::quarantined);
-  CHECK(c.world.nodes["n2"].reason == "the short run failed: oom: no memory");
-  CHECK(c.world.nodes["n2"].until ==
+  CHECK(c.rows.nodes["n2"].reason == "the short run failed: oom: no memory");
+  CHECK(c.rows.nodes["n2"].until ==
         c.input.now + static_cast<Timestamp>(2 * c.policy.probe_after_s * 1e6));
-  c.world.nodes["n2"].state = NodeState::probation;
-  c.world.nodes["n2"].failed_probes = 30;
+  c.rows.nodes["n2"].state = NodeState::probation;
+  c.rows.nodes["n2"].failed_probes = 30;
   end_probe(fold, c.policy, probe, false, "again");
-  CHECK(c.world.nodes["n2"].until == c.input.now + 86400 * second);
-  c.world.nodes["n2"].state = NodeState::probation;
+  CHECK(c.rows.nodes["n2"].until == c.input.now + 86400 * second);
+  c.rows.nodes["n2"].state = NodeState::probation;
   put_off_probe(fold, probe);
   CHECK(c.state("n2") == NodeState::quarantined);
-  CHECK(c.world.nodes["n2"].until == c.input.now);
+  CHECK(c.rows.nodes["n2"].until == c.input.now);
 }
 
 TEST_CASE("a refused job lets all nodes back in") {
@@ -202,7 +202,7 @@ TEST_CASE("a refused job lets all nodes back in") {
   c.gone(1);
   c.decide();
   REQUIRE(nodes_out(c.world).size() == 1);
-  fold_scheduler({c.world, c.input.now, c.changes},
+  fold_scheduler({c.world, c.input.now},
                  SubmitRefused{c.newest()->token, "Requested node configuration"});
   CHECK(nodes_out(c.world).empty());
 }
@@ -232,14 +232,14 @@ TEST_CASE("this machine is never excluded for its agents but pauses its sweep wh
                .source = "agent",
                .node = std::string(local_node)});
   c.decide();
-  CHECK(c.world.sweeps[0].state == SweepState::active);
+  CHECK(c.rows.sweeps.at(1).state == SweepState::active);
   c.line(FoundOnNode{std::string(local_node), "dirty", "GPU 0 holds 512 MiB"});
   c.decide();
-  CHECK(c.world.sweeps[0].state == SweepState::paused);
-  clear_node(c.fold(), c.world.nodes.at(std::string(local_node)), "me");
-  c.world.sweeps[0].state = SweepState::active;
+  CHECK(c.rows.sweeps.at(1).state == SweepState::paused);
+  clear_node(c.fold(), c.rows.nodes.at(std::string(local_node)), "me");
+  c.rows.sweeps.at(1).state = SweepState::active;
   c.decide();
-  CHECK(c.world.sweeps[0].state == SweepState::active);
+  CHECK(c.rows.sweeps.at(1).state == SweepState::active);
 }
 
 TEST_CASE("a batch host that Slurm gave up is named by the job's first node") {
@@ -251,14 +251,14 @@ TEST_CASE("a batch host that Slurm gave up is named by the job's first node") {
   for (const char* none : {"", "(null)", "None assigned", "n[", "n[1-2"})
     CHECK(first_node(none).empty());
   Cluster c;
-  fold_scheduler({c.world, c.input.now, c.changes}, JobSeen{.token = c.job(1).token,
-                                                            .job_id = "7",
-                                                            .state = JobState::ended,
-                                                            .detail = "NODE_FAIL",
-                                                            .outcome = Outcome::node_failure,
-                                                            .nodes = "n[1-2]",
-                                                            .after_claim = true});
-  CHECK(c.world.nodes.at("n1").evidence.at(0).kind == "lost");
+  fold_scheduler({c.world, c.input.now}, JobSeen{.token = c.job(1).token,
+                                                 .job_id = "7",
+                                                 .state = JobState::ended,
+                                                 .detail = "NODE_FAIL",
+                                                 .outcome = Outcome::node_failure,
+                                                 .nodes = "n[1-2]",
+                                                 .after_claim = true});
+  CHECK(c.rows.nodes.at("n1").evidence.at(0).kind == "lost");
 }
 
 TEST_CASE("a marked result is measured again within the budget and then kept with its mark") {
@@ -273,16 +273,16 @@ TEST_CASE("a marked result is measured again within the budget and then kept wit
     c.line(Ended{.attempt = id, .outcome = Outcome::completed}, records);
   };
   end_marked(1);
-  CHECK(c.world.trials[1].state == State::planned);
-  CHECK(c.world.trials[1].charged == 1);
+  CHECK(c.rows.trials[1].state == State::planned);
+  CHECK(c.rows.trials[1].charged == 1);
   c.decide();
   end_marked(2);
-  CHECK(c.world.trials[1].state == State::ended);
-  CHECK(c.world.trials[1].outcome == Outcome::completed);
+  CHECK(c.rows.trials[1].state == State::ended);
+  CHECK(c.rows.trials[1].outcome == Outcome::completed);
   bool told = false;
-  for (const Change& change : c.changes) {
+  for (const Change& change : c.world.changes()) {
     if (const auto* put = std::get_if<PutAttempt>(&change))
-      told = told || put->also == "implausible: MFU 152 %";
+      told = told || put->row.also == "implausible: MFU 152 %";
   }
   CHECK(told);
 }

@@ -29,7 +29,7 @@ TEST_CASE("the end of a sweep is told once and only where it was seen to run") {
   CHECK(t.take().empty());
   t.c.trial(1, 1);
   CHECK(t.take().empty());
-  t.c.world.trials[1].state = State::ended;
+  t.c.rows.trials[1].state = State::ended;
   const auto notices = t.take();
   REQUIRE(notices.size() == 1);
   CHECK(notices[0].event == NotifyEvent::sweep_ended);

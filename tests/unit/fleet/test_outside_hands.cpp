@@ -20,7 +20,7 @@ constexpr Timestamp second = 1'000'000;
 /// One trial on Slurm, whose job runs and was claimed at noon.
 struct Claim : Case {
   Claim() {
-    world.sweeps[0].backend = "slurm";
+    rows.sweeps.at(1).backend = "slurm";
     input.sweeps[1].backend = "slurm";
     trial(1, 1);
     decide();
@@ -32,7 +32,7 @@ struct Claim : Case {
     line(Started{.attempt = 1, .nonce = attempt(1).nonce});
   }
   void heard(Timestamp written, Timestamp read, FromLeadBody body = Beat{}) {
-    fold_line({world, read, changes}, policy, allocation().id,
+    fold_line({world, read}, policy, allocation().id,
               {allocation().from_lead_n + 1, written, std::move(body)}, RecordsSummary{});
   }
   void job_ended(Outcome outcome, bool own_cancel = false) {
@@ -45,12 +45,12 @@ struct Claim : Case {
                                    .own_cancel = own_cancel});
   }
   void gone(Timestamp at) {
-    fold_gone({world, at, changes}, policy, allocation().id, {{1, {}}}, "over");
+    fold_gone({world, at}, policy, allocation().id, {{1, {}}}, "over");
   }
-  [[nodiscard]] PutAttempt ending() const {
-    for (auto change = changes.rbegin(); change != changes.rend(); ++change) {
+  [[nodiscard]] AttemptRow ending() const {
+    for (auto change = world.changes().rbegin(); change != world.changes().rend(); ++change) {
       const auto* put = std::get_if<PutAttempt>(&*change);
-      if (put != nullptr && put->outcome) return *put;
+      if (put != nullptr && put->row.outcome) return put->row;
     }
     return {};
   }
@@ -81,7 +81,7 @@ TEST_CASE("a lead that speaks outranks a queue that does not list its job") {
   c.claim();
   c.heard(noon, noon);
   const auto not_seen = [&](Timestamp at) {
-    fold_scheduler({c.world, at, c.changes}, JobNotSeen{c.allocation().token});
+    fold_scheduler({c.world, at}, JobNotSeen{c.allocation().token});
     return c.allocation().job_state == JobState::ended;
   };
   CHECK_FALSE(not_seen(noon + 30 * second));
@@ -108,8 +108,8 @@ TEST_CASE("a job that Slurm put back and shardsweep cancelled was not cancelled 
   }
   c.gone(noon + second);
   CHECK(c.outcome() == Outcome::preempted);
-  CHECK(c.world.trials[1].state == State::planned);
-  CHECK(c.world.trials[1].charged == 0);
+  CHECK(c.rows.trials[1].state == State::planned);
+  CHECK(c.rows.trials[1].charged == 0);
 }
 
 TEST_CASE("the user's own scancel is a cancellation") {
@@ -135,8 +135,8 @@ TEST_CASE("a time limit that an administrator lowered is not the trial's") {
     c.job_ended(Outcome::timeout);
     c.gone(noon + 121 * second);
     CHECK(c.outcome() == Outcome::reaped);
-    CHECK(c.world.trials[1].charged == 0);
-    CHECK(c.world.trials[1].state == State::planned);
+    CHECK(c.rows.trials[1].charged == 0);
+    CHECK(c.rows.trials[1].state == State::planned);
   }
   SUBCASE("as asked for") {
     c.heard(noon + 590 * second, noon + 590 * second);
@@ -156,7 +156,7 @@ TEST_CASE("a node whose clock is behind is not silent") {
   for (int i = 0; i < 3; ++i) {
     const Timestamp now = noon + (200 + 40 * i) * second;
     c.heard(now - 150 * second, now);
-    judge_silence({c.world, now, c.changes}, c.policy, c.allocation());
+    judge_silence({c.world, now}, c.policy, c.allocation());
   }
   CHECK(c.allocation().quiet_since == 0);
   CHECK_FALSE(is_given_up(c.allocation()));

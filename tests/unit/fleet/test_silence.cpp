@@ -21,10 +21,10 @@ struct Lead : Case {
     line(Claimed{.token = allocation().token});
     line(Started{.attempt = 1, .nonce = attempt(1).nonce});
     allocation().job_state = JobState::running;
-    changes.clear();
+    (void)world.take_changes();
   }
   void judge(Timestamp after_s) {
-    judge_silence({world, noon + after_s * second, changes}, policy, allocation());
+    judge_silence({world, noon + after_s * second}, policy, allocation());
   }
 };
 
@@ -33,13 +33,13 @@ struct Lead : Case {
 TEST_CASE("a lead that says nothing for the whole limit is given up") {
   Lead lead;
   lead.judge(50);
-  CHECK(lead.changes.empty());
+  CHECK(lead.world.changes().empty());
   lead.judge(51);
   CHECK(lead.allocation().quiet_since == noon + 51 * second);
-  CHECK(lead.changes.size() == 1);
+  CHECK(lead.world.changes().size() == 1);
   lead.judge(101);
   CHECK(!is_given_up(lead.allocation()));
-  CHECK(lead.changes.size() == 1);
+  CHECK(lead.world.changes().size() == 1);
   lead.judge(102);
   CHECK(is_given_up(lead.allocation()));
   CHECK(lead.allocation().end_reason ==
@@ -47,9 +47,9 @@ TEST_CASE("a lead that says nothing for the whole limit is given up") {
 
   SUBCASE("and its trial is tried elsewhere without being charged") {
     fold_gone(lead.fold(), lead.policy, lead.allocation().id, {{1, {}}}, "no word");
-    CHECK(lead.world.trials.at(1).state == State::planned);
-    CHECK(lead.world.trials.at(1).charged == 0);
-    CHECK(lead.world.trials.at(1).elsewhere == 1);
+    CHECK(lead.rows.trials.at(1).state == State::planned);
+    CHECK(lead.rows.trials.at(1).charged == 0);
+    CHECK(lead.rows.trials.at(1).elsewhere == 1);
   }
   SUBCASE("and what the scheduler says of the cancelled job is no other reason") {
     fold_scheduler(lead.fold(), JobSeen{.token = lead.allocation().token,
@@ -61,14 +61,14 @@ TEST_CASE("a lead that says nothing for the whole limit is given up") {
   }
   SUBCASE("and when it wakes up and is told to stop that is the reason still") {
     lead.line(Ended{.attempt = 1, .outcome = Outcome::preempted, .cause = "SIGTERM"});
-    CHECK(lead.world.trials.at(1).elsewhere == 1);
-    CHECK(lead.world.trials.at(1).charged == 0);
+    CHECK(lead.rows.trials.at(1).elsewhere == 1);
+    CHECK(lead.rows.trials.at(1).charged == 0);
   }
 }
 
 TEST_CASE("a lead that is given up speaks against its own node, once") {
   Lead lead;
-  lead.world.allocations.begin()->second.nodes = 2;
+  lead.rows.allocations.begin()->second.nodes = 2;
   lead.line(Claimed{.token = lead.allocation().token, .host = "h4", .node = "n4"});
   lead.line(NodeSeen{.node = "n3", .host = "h3"});
   lead.judge(51);
@@ -82,16 +82,16 @@ TEST_CASE("a lead that is given up speaks against its own node, once") {
                                       .outcome = Outcome::node_failure,
                                       .nodes = "n[4,3]"});
   fold_gone(lead.fold(), lead.policy, lead.allocation().id, {{1, {}}}, "no word");
-  REQUIRE(lead.world.nodes.size() == 1);
-  CHECK(lead.world.nodes.at("n4").evidence.size() == 1);
-  CHECK(lead.world.nodes.at("n4").evidence[0].trial == 1);
-  CHECK(lead.world.lead_nodes.empty());
+  REQUIRE(lead.rows.nodes.size() == 1);
+  CHECK(lead.rows.nodes.at("n4").evidence.size() == 1);
+  CHECK(lead.rows.nodes.at("n4").evidence[0].trial == 1);
+  CHECK(lead.rows.lead_nodes.empty());
 }
 
 TEST_CASE("a word of the lead within the limit counts from anew") {
   Lead lead;
   lead.judge(51);
-  fold_line({lead.world, noon + 60 * second, lead.changes}, lead.policy, lead.allocation().id,
+  fold_line({lead.world, noon + 60 * second}, lead.policy, lead.allocation().id,
             {lead.allocation().from_lead_n + 1, noon + 60 * second, Beat{}}, {});
   lead.judge(61);
   CHECK(lead.allocation().quiet_since == 0);
@@ -129,6 +129,6 @@ TEST_CASE("who can't speak is not silent") {
   }
   lead.judge(51);
   lead.judge(500);
-  CHECK(lead.changes.empty());
+  CHECK(lead.world.changes().empty());
   CHECK(!is_given_up(lead.allocation()));
 }

@@ -20,7 +20,7 @@ constexpr std::int32_t hour = 60;
 /// A sweep on Slurm, on a partition of eight nodes.
 struct Site : Case {
   Site() {
-    world.sweeps[0].backend = "slurm";
+    rows.sweeps.at(1).backend = "slurm";
     facts().backend = "slurm";
     facts().policy.lane_length = 1;  // an allocation per trial
     facts().policy.max_allocations = 100;
@@ -32,7 +32,7 @@ struct Site : Case {
   Policy& limits() { return facts().policy; }
   void trials(std::int32_t nodes, int count) {
     for (int i = 0; i < count; ++i) {
-      const TrialId id = static_cast<TrialId>(world.trials.size()) + 1;
+      const TrialId id = static_cast<TrialId>(rows.trials.size()) + 1;
       trial(id, 1, "lane" + std::to_string(id)).nodes = nodes;
     }
   }
@@ -42,9 +42,9 @@ struct Site : Case {
   }
   std::size_t made() {
     decide();
-    return world.allocations.size();
+    return rows.allocations.size();
   }
-  const std::string& held() { return world.sweeps[0].held; }
+  const std::string& held() { return rows.sweeps.at(1).held; }
   AllocationRow& claimed() {
     allocation().claimed_at = noon;
     allocation().state = State::running;
@@ -79,10 +79,11 @@ TEST_CASE("a share of a partition is not exceeded") {
   CHECK(s.held() ==
         "limits.partition_share: 4 nodes of 'main' may be used and 4 are requested already; a "
         "trial needs 1");
-  CHECK(std::any_of(s.changes.begin(), s.changes.end(), [&](const Change& change) {
-    const auto* sweep = std::get_if<SetSweep>(&change);
-    return sweep != nullptr && sweep->held == s.held();
-  }));
+  CHECK(std::any_of(s.world.changes().begin(), s.world.changes().end(),
+                    [&](const Change& change) {
+                      const auto* sweep = std::get_if<SetSweep>(&change);
+                      return sweep != nullptr && sweep->row.held == s.held();
+                    }));
 }
 
 TEST_CASE("what can never fit into the share says so") {
@@ -123,12 +124,12 @@ TEST_CASE("allocations of other sweeps count into the share") {
   AllocationRow other{.id = 90, .sweep = 7};
   other.backend = "slurm";
   other.nodes = 3;
-  s.world.next_allocation = 91;
-  s.world.allocations[90] = other;  // of a paused sweep: its partition is not known
+  s.rows.next_allocation = 91;
+  s.rows.allocations[90] = other;  // of a paused sweep: its partition is not known
   s.trials(1, 3);
   CHECK(s.made() == 2);
   SUBCASE("but not those that are over") {
-    s.world.allocations[90].state = State::ended;
+    s.rows.allocations[90].state = State::ended;
     CHECK(s.made() == 4);
   }
 }
@@ -187,7 +188,7 @@ TEST_CASE("who drains for others gives up what runs, and keeps its place in the 
   s.facts().site.partitions["main"].others_waiting = 1;
   s.decide();
   CHECK(s.allocation().draining);
-  CHECK_FALSE(s.world.allocations.at(2).draining);
+  CHECK_FALSE(s.rows.allocations.at(2).draining);
 }
 
 TEST_CASE("outside its hours a sweep asks for nothing and leaves") {
@@ -273,11 +274,11 @@ TEST_CASE("hours hold on one machine too") {
   c.input.sweeps[1].policy.hours = *parse_opening_hours("20:00-08:00");
   c.input.week_minute = 12 * hour;
   c.decide();
-  CHECK(c.world.allocations.empty());
-  CHECK(c.world.sweeps[0].held == "outside limits.hours (20:00-08:00): goes on Mon 20:00");
+  CHECK(c.rows.allocations.empty());
+  CHECK(c.rows.sweeps.at(1).held == "outside limits.hours (20:00-08:00): goes on Mon 20:00");
   c.input.week_minute = 20 * hour;
   c.decide();
-  CHECK(c.world.allocations.size() == 1);
+  CHECK(c.rows.allocations.size() == 1);
 }
 
 TEST_CASE("a daemon that is held has only to wait") {

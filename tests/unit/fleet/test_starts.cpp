@@ -18,12 +18,12 @@ namespace {
 
 struct Starts : Case {
   Starts() {
-    world.sweeps[0].backend = "slurm";
+    rows.sweeps.at(1).backend = "slurm";
     input.sweeps[1].backend = "slurm";
     policy.retry_failed_starts = 3;
     policy.retry_failed_nodes = 4;
   }
-  SweepRow& sweep() { return world.sweeps[0]; }
+  SweepRow& sweep() { return rows.sweeps.at(1); }
   AllocationRow& made() {
     trial(1, 1);
     decide();
@@ -53,16 +53,21 @@ TEST_CASE("allocations that start nothing pause their sweep with the reason") {
         "paused: 3 allocations in a row failed, the last one never started: WHY (see /a/log)");
   CHECK(c.sweep().state == SweepState::paused);
   // A resumed sweep begins to count anew, also where it is a later daemon's.
-  CHECK(std::get<SetSweep>(c.changes[c.changes.size() - 2]) ==
-        SetSweep{1, SweepState::paused, 0, 0});
-  CHECK(std::get<AddEvent>(c.changes.back()).kind == "paused");
+  const auto& set = std::get<SetSweep>(c.world.changes()[c.world.changes().size() - 2]).row;
+  CHECK(set.state == SweepState::paused);
+  CHECK(set.failed_starts == 0);
+  CHECK(set.failed_nodes == 0);
+  CHECK(std::get<AddEvent>(c.world.changes().back()).kind == "paused");
 }
 
 TEST_CASE("every failure is a row before the next one comes") {
   Starts c;
   (void)c.count(ended());
-  REQUIRE(c.changes.size() == 1);
-  CHECK(std::get<SetSweep>(c.changes[0]) == SetSweep{1, SweepState::active, 1, 0});
+  REQUIRE(c.world.changes().size() == 1);
+  const auto& set = std::get<SetSweep>(c.world.changes()[0]).row;
+  CHECK(set.state == SweepState::active);
+  CHECK(set.failed_starts == 1);
+  CHECK(set.failed_nodes == 0);
 }
 
 TEST_CASE("a node that takes an allocation with it is not a refusal") {
@@ -91,9 +96,9 @@ TEST_CASE("an allocation that has started something begins the count anew") {
   (void)c.count(good);
   CHECK(c.sweep().failed_starts == 0);
   CHECK(c.sweep().failed_nodes == 0);
-  const std::size_t before = c.changes.size();
+  const std::size_t before = c.world.changes().size();
   (void)c.count(good);
-  CHECK(c.changes.size() == before);
+  CHECK(c.world.changes().size() == before);
 }
 
 TEST_CASE("one that was released before it began says nothing") {
@@ -120,18 +125,20 @@ TEST_CASE("hours that went by while it waited are no failure") {
 }
 
 TEST_CASE("a refusal of a job that excluded nodes does not count against the sweep") {
-  Starts c;
-  World world;
+  WorldRows rows;
+  const auto judge = [&](const AllocationRow& row) {
+    return judge_start(row, World(rows), noon);
+  };
   AllocationRow refused = ended();
   refused.submission = Submission::refused;
   refused.created_at = noon - 10;
-  CHECK(judge_start(refused, world, noon) == Start::failed);
+  CHECK(judge(refused) == Start::failed);
   // The first refusal of a wave lets all nodes back in; three more are on their way.
-  world.nodes["n1"] = {.node = "n1", .state = NodeState::trusted, .since = noon - 5};
-  CHECK(judge_start(refused, world, noon) == Start::failed_node);
+  rows.nodes["n1"] = {.node = "n1", .state = NodeState::trusted, .since = noon - 5};
+  CHECK(judge(refused) == Start::failed_node);
   // A job that was made after that asked for all nodes.
   refused.created_at = noon;
-  CHECK(judge_start(refused, world, noon) == Start::failed);
+  CHECK(judge(refused) == Start::failed);
 }
 
 TEST_CASE("what a lead does is remembered in its row") {
@@ -164,8 +171,8 @@ TEST_CASE("a submission that is told to come back later says when") {
   AllocationRow& row = c.made();
   fold_scheduler(c.fold(), SubmitDeferred{row.token, "QOSMaxSubmitJobPerUserLimit"});
   CHECK(row.submit_after == noon + 15'000'000);
-  CHECK(std::get<PutAllocation>(c.changes[c.changes.size() - 2]).row.submit_after ==
-        row.submit_after);
+  CHECK(std::get<PutAllocation>(c.world.changes()[c.world.changes().size() - 2])
+            .row.submit_after == row.submit_after);
   for (int i = 0; i < 9; ++i)
     fold_scheduler(c.fold(), SubmitDeferred{row.token, "again"});
   CHECK(row.submit_after == noon + 480'000'000);
@@ -196,7 +203,7 @@ TEST_CASE("an allocation whose programs did not start has started nothing") {
   CHECK(c.allocation().started);
   c.line(Ended{.attempt = 1, .outcome = Outcome::lost, .cause = "x", .start_error = 2});
   CHECK_FALSE(c.allocation().started);
-  CHECK(c.world.trials[1].charged == 0);
+  CHECK(c.rows.trials[1].charged == 0);
   CHECK(judge_start(c.allocation(), c.world, noon) == Start::failed);
   c.line(Started{.attempt = 2});
   c.end(2, Outcome::completed, true);
@@ -210,12 +217,12 @@ TEST_CASE("what can't be read is lost without charge, whatever its lead said") {
   c.line(Started{.attempt = 1});
   RecordsSummary unreadable;
   unreadable.unreadable = "its folder can't be read: Permission denied";
-  c.changes.clear();
+  (void)c.world.take_changes();
   c.line(Ended{.attempt = 1, .outcome = Outcome::completed}, unreadable);
-  const auto& put = std::get<PutAttempt>(c.changes.front());
-  CHECK(put.outcome == Outcome::lost);
-  CHECK(put.cause == unreadable.unreadable);
-  CHECK(c.world.trials[1].charged == 0);
+  const auto& put = std::get<PutAttempt>(c.world.changes().front());
+  CHECK(put.row.outcome == Outcome::lost);
+  CHECK(put.row.cause == unreadable.unreadable);
+  CHECK(c.rows.trials[1].charged == 0);
 }
 
 TEST_CASE("what a look has missed is remembered until it is found") {
@@ -224,10 +231,10 @@ TEST_CASE("what a look has missed is remembered until it is found") {
   fold_scheduler(c.fold(), JobMissed{row.token, Missing::job});
   CHECK(row.missing == Missing::job);
   CHECK(row.missing_since == noon);
-  const std::size_t before = c.changes.size();
-  fold_scheduler({c.world, noon + 5, c.changes}, JobMissed{row.token, Missing::job});
+  const std::size_t before = c.world.changes().size();
+  fold_scheduler({c.world, noon + 5}, JobMissed{row.token, Missing::job});
   CHECK(row.missing_since == noon);
-  CHECK(c.changes.size() == before);
+  CHECK(c.world.changes().size() == before);
   SUBCASE("by a look") {
     fold_scheduler(c.fold(), JobSeen{.token = row.token, .job_id = "7"});
   }
@@ -244,7 +251,7 @@ TEST_CASE("since when a job runs is remembered while it does") {
   Starts c;
   AllocationRow& row = c.made();
   const auto seen = [&](JobState state, Timestamp at) {
-    fold_scheduler({c.world, at, c.changes},
+    fold_scheduler({c.world, at},
                    JobSeen{.token = row.token, .job_id = "7", .state = state, .detail = "W"});
   };
   seen(JobState::pending, noon);

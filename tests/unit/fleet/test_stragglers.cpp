@@ -19,16 +19,16 @@ struct Cluster : Case {
   AllocationId last = 100;
 
   Cluster() {
-    world.sweeps[0].backend = "slurm";
+    rows.sweeps.at(1).backend = "slurm";
     input.sweeps[1].backend = "slurm";
   }
   /// `busy_ms`: of one rank on each node, all of one stage.
   void measure(const Names& nodes, std::vector<double> busy_ms, const std::string& mark = "") {
     const TrialId id = ++last;
     trial(id, 1).nodes = static_cast<std::int32_t>(nodes.size());
-    world.allocations[id] = {.id = id, .sweep = 1, .token = std::to_string(id)};
-    world.attempts[id] = {.id = id, .trial = id, .number = 1, .allocation = id};
-    world.nodes_of[id] = nodes;
+    rows.allocations[id] = {.id = id, .sweep = 1, .token = std::to_string(id)};
+    rows.attempts[id] = {.id = id, .trial = id, .number = 1, .allocation = id};
+    rows.nodes_of[id] = nodes;
     RecordsSummary records;
     records.result = AddMeasurement{};
     records.own_work = {std::move(busy_ms), std::vector<std::int32_t>(nodes.size(), 0)};
@@ -38,14 +38,14 @@ struct Cluster : Case {
   }
   std::vector<NodeCharge> findings(const std::string& node) {
     std::vector<NodeCharge> found;
-    for (const NodeCharge& one : world.nodes[node].evidence) {
+    for (const NodeCharge& one : rows.nodes[node].evidence) {
       if (one.kind == slow_node) found.push_back(one);
     }
     return found;
   }
   std::size_t events() const {
     return static_cast<std::size_t>(
-        std::count_if(changes.begin(), changes.end(), [](const Change& change) {
+        std::count_if(world.changes().begin(), world.changes().end(), [](const Change& change) {
           const auto* event = std::get_if<AddEvent>(&change);
           return event != nullptr && event->kind == "node slow";
         }));
@@ -99,12 +99,12 @@ TEST_CASE("a node that is slow beside others in three attempts is found once") {
   CHECK(c.findings("b").size() == 1);
   CHECK(c.events() == 1);
   for (const char* peer : {"a", "c"})
-    CHECK(c.world.nodes[peer].evidence.empty());
+    CHECK(c.rows.nodes[peer].evidence.empty());
   // It is said; the node stays in use.
   c.decide();
-  CHECK(c.world.nodes["b"].state == NodeState::trusted);
+  CHECK(c.rows.nodes["b"].state == NodeState::trusted);
   // As the lead's line is not counted twice, nor is what it says of its nodes.
-  CHECK(c.world.nodes["b"].evidence.size() == 5);
+  CHECK(c.rows.nodes["b"].evidence.size() == 5);
 }
 
 TEST_CASE("one peer may be a fast one and one slow attempt an accident") {
@@ -129,7 +129,7 @@ TEST_CASE("what was disturbed says nothing about who is slow") {
   Cluster c;
   for (int i = 0; i < 5; ++i)
     c.measure({"a", "b", "c"}, {10, 13, 10}, "contaminated");
-  CHECK(c.world.nodes["b"].evidence.empty());
+  CHECK(c.rows.nodes["b"].evidence.empty());
 }
 
 TEST_CASE("a slow node is excluded where the sweep asks for it and comes back by a probe") {
@@ -139,8 +139,8 @@ TEST_CASE("a slow node is excluded where the sweep asks for it and comes back by
     c.measure({"a", "b", "c"}, {10, 13, 10});
   c.trial(1, 1);
   c.decide();
-  REQUIRE(c.world.nodes["b"].state == NodeState::quarantined);
-  CHECK(c.world.nodes["b"].reason.starts_with("slow: needs 1.30 times"));
+  REQUIRE(c.rows.nodes["b"].state == NodeState::quarantined);
+  CHECK(c.rows.nodes["b"].reason.starts_with("slow: needs 1.30 times"));
   CHECK(nodes_out(c.world) == Names{"b"});
 }
 
@@ -148,9 +148,9 @@ TEST_CASE("a node that was slow here and is measured elsewhere is no suspect") {
   Cluster c;
   c.measure({"a", "b", "c"}, {10, 13, 10});
   AttemptRow again{.id = 900, .trial = c.last, .number = 2, .allocation = 900};
-  c.world.nodes_of[900] = {"d"};
+  c.rows.nodes_of[900] = {"d"};
   suspect_others(c.fold(), again);
-  CHECK(c.world.nodes["b"].evidence.size() == 1);
+  CHECK(c.rows.nodes["b"].evidence.size() == 1);
 }
 
 TEST_CASE("evidence of slowness is forgotten in time") {
@@ -158,6 +158,6 @@ TEST_CASE("evidence of slowness is forgotten in time") {
   for (int i = 0; i < 3; ++i)
     c.measure({"a", "b", "c"}, {10, 13, 10});
   const auto week = static_cast<Timestamp>(c.policy.remember_s * 1e6);
-  CHECK(slowness(c.world.nodes["b"], c.policy, noon + week));
-  CHECK(!slowness(c.world.nodes["b"], c.policy, noon + week + 1));
+  CHECK(slowness(c.rows.nodes["b"], c.policy, noon + week));
+  CHECK(!slowness(c.rows.nodes["b"], c.policy, noon + week + 1));
 }

@@ -15,6 +15,7 @@ TrialRow ended(Outcome outcome) {
   TrialRow row{.id = 1, .sweep = 1, .slug = "t1", .lane = "l"};
   row.state = State::ended;
   row.outcome = outcome;
+  row.cause = "measured";
   return row;
 }
 
@@ -24,7 +25,7 @@ TEST_CASE("an outcome holds until a new attempt says more") {
   const auto after = [](Outcome prior, Outcome end, bool counted) {
     TrialRow row = ended(prior);
     plan_again(row);
-    (void)end_trial(row, {.outcome = end, .cause = "", .counted = counted});
+    end_trial(row, {.outcome = end, .cause = "", .counted = counted});
     return *row.outcome;
   };
   for (const OutcomeInfo& end : outcome_table) {
@@ -46,16 +47,16 @@ TEST_CASE("a rerun that fails leaves the measurement counted") {
   Case c;
   c.policy.retry_on_trial = 0;
   c.trial(1, 1) = ended(Outcome::completed);
-  plan_again(c.world.trials.at(1));
+  plan_again(c.rows.trials.at(1));
   c.decide();
   c.line(Claimed{});
   c.line(Started{.attempt = 1});
-  c.changes.clear();
+  (void)c.world.take_changes();
   c.end(1, Outcome::crashed);
-  CHECK(c.world.trials.at(1).outcome == Outcome::completed);
-  for (const Change& change : c.changes) {
-    if (const auto* put = std::get_if<PutAttempt>(&change)) CHECK_FALSE(put->counted);
-    if (const auto* set = std::get_if<SetTrial>(&change)) CHECK(set->restores);
+  CHECK(c.rows.trials.at(1).outcome == Outcome::completed);
+  for (const Change& change : c.world.changes()) {
+    if (const auto* put = std::get_if<PutAttempt>(&change)) CHECK_FALSE(put->row.counted);
+    if (const auto* set = std::get_if<SetTrial>(&change)) CHECK(set->row.cause == "measured");
   }
 }
 
@@ -63,17 +64,17 @@ TEST_CASE("a rerun with a marked result replaces no counted measurement") {
   Case c;
   c.policy.retry_on_trial = 0;
   c.trial(1, 1) = ended(Outcome::completed);
-  plan_again(c.world.trials.at(1));
+  plan_again(c.rows.trials.at(1));
   c.decide();
   c.line(Claimed{});
   c.line(Started{.attempt = 1});
-  c.changes.clear();
+  (void)c.world.take_changes();
   RecordsSummary records;
   records.result = AddMeasurement{};
   records.result->mark = "contaminated";
   c.line(Ended{.attempt = 1, .outcome = Outcome::completed, .cause = ""}, records);
-  CHECK(c.world.trials.at(1).outcome == Outcome::completed);
-  for (const Change& change : c.changes) {
-    if (const auto* put = std::get_if<PutAttempt>(&change)) CHECK_FALSE(put->counted);
+  CHECK(c.rows.trials.at(1).outcome == Outcome::completed);
+  for (const Change& change : c.world.changes()) {
+    if (const auto* put = std::get_if<PutAttempt>(&change)) CHECK_FALSE(put->row.counted);
   }
 }

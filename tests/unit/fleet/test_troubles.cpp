@@ -9,14 +9,18 @@ namespace {
 
 constexpr Timestamp second = 1'000'000;
 
-World with_allocation(AllocationRow row) {
-  World world;
-  world.sweeps.push_back({.id = 1, .name = "small"});
+WorldRows with_allocation(AllocationRow row) {
+  WorldRows rows;
+  rows.sweeps[1] = {.id = 1, .name = "small"};
   row.id = 7;
   row.sweep = 1;
   row.created_at = 100 * second;
-  world.allocations.emplace(row.id, row);
-  return world;
+  rows.allocations.emplace(row.id, row);
+  return rows;
+}
+
+std::vector<Trouble> told(const AllocationRow& row) {
+  return submission_troubles(World(with_allocation(row)));
 }
 
 }  // namespace
@@ -59,25 +63,25 @@ TEST_CASE("submissions that are put off are told with their reason and number") 
   AllocationRow row;
   row.deferrals = 3;
   row.detail = "QOSMaxSubmitJobPerUserLimit";
-  auto all = submission_troubles(with_allocation(row));
+  auto all = told(row);
   REQUIRE(all.size() == 1);
   CHECK(all.front() == Trouble{TroubleKind::deferred, "small", "QOSMaxSubmitJobPerUserLimit",
                                100 * second, 3, 1});
   row.submission = Submission::accepted;
-  CHECK(submission_troubles(with_allocation(row)).empty());
+  CHECK(told(row).empty());
   row.submission = Submission::unknown;
-  CHECK(submission_troubles(with_allocation(row)).front().kind == TroubleKind::unanswered);
+  CHECK(told(row).front().kind == TroubleKind::unanswered);
   row.draining = true;
-  CHECK(submission_troubles(with_allocation(row)).empty());
+  CHECK(told(row).empty());
 }
 
 TEST_CASE("a refusal is told until its sweep pauses, which tells the reason itself") {
   Troubles troubles;
-  World world = with_allocation({});
+  World world(with_allocation({}));
   troubles.raise(TroubleKind::refused, "small", "Invalid account", second);
   troubles.set_submissions(world);
   CHECK(troubles.all().size() == 1);
-  world.sweeps.front().state = SweepState::paused;
+  world.edit(*world.sweep(1))->state = SweepState::paused;
   troubles.set_submissions(world);
   CHECK(troubles.all().empty());
 }

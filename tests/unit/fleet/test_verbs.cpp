@@ -42,7 +42,7 @@ std::vector<TrialRow> all_trials() {
 
 struct Asked {
   Request request;
-  std::vector<SweepRow> sweeps{{.id = 1, .name = "s", .backend = "local"}};
+  std::map<SweepId, SweepRow> sweeps{{1, {.id = 1, .name = "s", .backend = "local"}}};
   std::map<SweepId, bool> open;
   Selected selected{{1}, {}};
 
@@ -151,12 +151,12 @@ TEST_CASE("a verb says counts by state and outcome, then what it did") {
 
   Asked rerun(Verb::rerun);
   rerun.with({ended(Outcome::completed), ended(Outcome::oom)});
-  rerun.sweeps[0].state = SweepState::cancelled;
+  rerun.sweeps.at(1).state = SweepState::cancelled;
   CHECK(lines(rerun.steps()) ==
         "rerun: 2 trials: 1 completed, 1 oom\n"
         "2 planned again. Results keep the earlier measurements until new ones are there.\n"
         "'s' was cancelled and is active again.");
-  rerun.sweeps[0].state = SweepState::paused;
+  rerun.sweeps.at(1).state = SweepState::paused;
   rerun.request.dry_run = true;
   CHECK(lines(rerun.steps()) ==
         "rerun: 2 trials: 1 completed, 1 oom\n"
@@ -202,7 +202,7 @@ TEST_CASE("a trial that is named is resumed, whoever cancelled it") {
   Asked resume(Verb::resume);
   resume.request.names = {"t1"};
   resume.selected = {{}, {ended(Outcome::cancelled, CancelledBy::name)}};
-  resume.sweeps[0].state = SweepState::cancelled;
+  resume.sweeps.at(1).state = SweepState::cancelled;
   REQUIRE(resume.steps());
   CHECK(resume.steps()->trials.size() == 1);
   CHECK(resume.steps()->sweeps.front().effect == SweepEffect::activate);
@@ -236,7 +236,7 @@ TEST_CASE("a request without a scope changes nothing") {
 
 TEST_CASE("without a name imported sweeps are passed over, and named ones are refused") {
   Asked all(Verb::rerun);
-  all.sweeps[0].backend = std::string(imported_backend);
+  all.sweeps.at(1).backend = std::string(imported_backend);
   all.with({ended(Outcome::completed)});
   CHECK(lines(all.steps()) == "refused: 's' was imported. Its trials cannot run.");
   all.request.names.clear();

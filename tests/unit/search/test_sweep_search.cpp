@@ -60,41 +60,47 @@ struct SearchCase : Case {
   }
 
   std::vector<const TrialRow*> waiting() const {
-    std::vector<const TrialRow*> rows;
-    for (const auto& [id, row] : world.trials) {
-      if (row.state == State::planned) rows.push_back(&row);
+    std::vector<const TrialRow*> waiting;
+    for (const auto& [id, row] : rows.trials) {
+      if (row.state == State::planned) waiting.push_back(&row);
     }
-    return rows;
+    return waiting;
   }
 
   /// As fold and decide would write it down.
   void measure(TrialId id, double speed, Timestamp from = noon, Timestamp to = noon + hour) {
-    auto& row = world.trials.at(id);
-    row.state = State::ended;
-    row.outcome = speed > 0 ? Outcome::completed : Outcome::oom;
-    PutAttempt attempt{.row = {.id = 100 + id, .trial = id}};
-    attempt.started_at = from;
-    attempt.ended_at = to;
-    changes.emplace_back(attempt);
+    const AttemptRow& attempt = rows.attempts[100 + id] = {.id = 100 + id, .trial = id};
+    if (from > 0) {
+      auto start = world.edit(attempt);
+      start->state = State::running;
+      start->started_at = from;
+    }
+    world.record(AddEvent{.trial = id, .kind = "started"});
+    {
+      auto end = world.edit(attempt);
+      end->state = State::ended;
+      end->ended_at = to;
+    }
     if (speed > 0) {
-      changes.emplace_back(AddMeasurement{
+      world.record(AddMeasurement{
           .attempt = 100 + id, .trial = id, .metrics = {{"tokens_per_s_per_gpu", speed}}});
     }
-    changes.emplace_back(
-        SetTrial{.id = id, .state = row.state, .outcome = row.outcome, .attempts = 1});
+    auto row = world.edit(rows.trials.at(id));
+    row->state = State::ended;
+    row->outcome = speed > 0 ? Outcome::completed : Outcome::oom;
   }
 
   [[nodiscard]] std::vector<TrialId> with(Outcome outcome) const {
     std::vector<TrialId> ids;
-    for (const auto& [id, row] : world.trials) {
+    for (const auto& [id, row] : rows.trials) {
       if (row.outcome == outcome) ids.push_back(id);
     }
     return ids;
   }
   [[nodiscard]] std::string cause_of(TrialId id) const {
-    for (const auto& change : changes) {
+    for (const auto& change : world.changes()) {
       const auto* set = std::get_if<SetTrial>(&change);
-      if (set != nullptr && set->id == id && set->outcome) return set->cause;
+      if (set != nullptr && set->row.id == id && set->row.outcome) return set->row.cause;
     }
     return "";
   }
@@ -110,7 +116,7 @@ TEST_CASE("a search opens two trials at a time and the best of what waits first"
   const auto advice = test.search.advise(test.waiting());
   test.decide();
   std::vector<TrialId> assigned;
-  for (const auto& [id, attempt] : test.world.attempts)
+  for (const auto& [id, attempt] : test.rows.attempts)
     assigned.push_back(attempt.trial);
   REQUIRE(assigned.size() == 2);
   CHECK(advice.rank.at(assigned[0]) == 0);
@@ -124,7 +130,7 @@ TEST_CASE("what a trial measured changes the order of those that wait") {
   for (const TrialId id : {1, 2, 3})
     test.measure(id, 3000);
   test.measure(5, 9000);
-  test.search.hear(test.world, test.changes);
+  test.search.hear(test.world.changes());
   const auto after = test.search.advise(test.waiting()).rank;
   CHECK(after.size() == 2);
   CHECK(before.at(4) < before.at(6));
@@ -135,15 +141,16 @@ TEST_CASE(
     "when the runs of a cell are used the rest ends skipped with the bound as its cause") {
   SearchCase test({.runs = 2});
   test.decide();
-  CHECK(test.world.attempts.size() == 2);
+  CHECK(test.rows.attempts.size() == 2);
   REQUIRE(test.with(Outcome::skipped).size() == 4);
   const auto cause = test.cause_of(test.with(Outcome::skipped).front());
   CHECK(cause.rfind("Search stopped: this cell has used its 2 runs (search.until.runs). Here: ",
                     0) == 0);
-  CHECK(std::any_of(test.changes.begin(), test.changes.end(), [](const Change& change) {
-    const auto* event = std::get_if<AddEvent>(&change);
-    return event != nullptr && event->kind == spared_event;
-  }));
+  CHECK(std::any_of(test.world.changes().begin(), test.world.changes().end(),
+                    [](const Change& change) {
+                      const auto* event = std::get_if<AddEvent>(&change);
+                      return event != nullptr && event->kind == spared_event;
+                    }));
 }
 
 TEST_CASE("a search made from rows advises what the one that heard it happen advises") {
@@ -151,8 +158,8 @@ TEST_CASE("a search made from rows advises what the one that heard it happen adv
   test.measure(1, 9000, noon, noon + 60);
   test.measure(4, 0, noon + 60, noon + 90);
   test.measure(5, 8000, noon + 90, noon + 200);
-  test.search.hear(test.world, test.changes);
-  test.search.hear(test.world, test.changes);  // a commit that was tried again
+  test.search.hear(test.world.changes());
+  test.search.hear(test.world.changes());  // a commit that was tried again
 
   SearchCase again({.regret = 0.01});
   for (const auto& [id, outcome, speed] :
@@ -182,13 +189,13 @@ TEST_CASE("GPU-hours are billed once and also of what a daemon before has starte
     later.add(test.trials[i]);
   const auto skipped = [&] { return later.advise(test.waiting()).skip.size(); };
   test.measure(1, 9000, 0, noon + hour);  // the start was committed before
-  later.hear(test.world, test.changes);
+  later.hear(test.world.changes());
   CHECK(skipped() == 5);  // an hour and a quarter of 16 GPUs: 20
 
   SearchCase twice(until);
   twice.measure(1, 9000, noon, noon + hour);
-  twice.search.hear(twice.world, twice.changes);
-  twice.search.hear(twice.world, twice.changes);
+  twice.search.hear(twice.world.changes());
+  twice.search.hear(twice.world.changes());
   CHECK(twice.search.advise(twice.waiting()).skip.empty());
 }
 
@@ -201,7 +208,7 @@ TEST_CASE("what somebody asks for by name is never skipped") {
     search.add(trial);
   }
   test.measure(1, 9000);
-  search.hear(test.world, test.changes);
+  search.hear(test.world.changes());
   const auto advice = search.advise(test.waiting());
   CHECK(advice.skip.size() == 4);
   CHECK(advice.rank.contains(6));

@@ -57,32 +57,29 @@ struct MachineCase : Case {
 
   [[nodiscard]] std::vector<TrialId> open() const {
     std::vector<TrialId> ids;
-    for (const auto& [id, attempt] : world.attempts) {
+    for (const auto& [id, attempt] : rows.attempts) {
       if (attempt.state != State::ended) ids.push_back(attempt.trial);
     }
     return ids;
   }
 
   void measure(TrialId id, double speed) {
-    auto& row = world.trials.at(id);
-    row.state = State::ended;
-    row.outcome = Outcome::completed;
-    for (auto& [attempt, of] : world.attempts) {
+    (void)world.take_changes();
+    for (auto& [attempt, of] : rows.attempts) {
       if (of.trial == id) of.state = State::ended;
     }
     best = std::max(best, speed);
-    changes.clear();
-    changes.emplace_back(
-        AddMeasurement{.trial = id, .metrics = {{"tokens_per_s_per_gpu", speed}}});
-    changes.emplace_back(
-        SetTrial{.id = id, .state = row.state, .outcome = row.outcome, .attempts = 1});
+    world.record(AddMeasurement{.trial = id, .metrics = {{"tokens_per_s_per_gpu", speed}}});
+    auto row = world.edit(rows.trials.at(id));
+    row->state = State::ended;
+    row->outcome = Outcome::completed;
   }
 
   [[nodiscard]] double measured(TrialId id) const {
     return machine.runs[static_cast<std::size_t>(id - 1)].measured;
   }
   [[nodiscard]] std::int64_t count(Outcome outcome) const {
-    return std::count_if(world.trials.begin(), world.trials.end(),
+    return std::count_if(rows.trials.begin(), rows.trials.end(),
                          [&](const auto& entry) { return entry.second.outcome == outcome; });
   }
 
@@ -179,11 +176,11 @@ TEST_CASE("a run that contradicts the stop of a search has the rest planned agai
   test.decide();
   CHECK(test.count(Outcome::skipped) == 0);
   CHECK(test.open().size() == 2);
-  const auto reopened =
-      std::count_if(test.changes.begin(), test.changes.end(), [](const Change& change) {
-        const auto* event = std::get_if<AddEvent>(&change);
-        return event != nullptr && event->kind == "reopened";
-      });
+  const auto reopened = std::count_if(test.world.changes().begin(), test.world.changes().end(),
+                                      [](const Change& change) {
+                                        const auto* event = std::get_if<AddEvent>(&change);
+                                        return event != nullptr && event->kind == "reopened";
+                                      });
   CHECK(reopened == spared);
 }
 
@@ -206,7 +203,7 @@ TEST_CASE("a search made from rows reopens what the one before it has spared") {
     SweepSearch search(five_percent(), test.machine.cluster,
                        Predictor(test.machine.cluster, *test.machine.family));
     std::vector<TrialId> measured;
-    for (const auto& [id, row] : test.world.trials) {
+    for (const auto& [id, row] : test.rows.trials) {
       search.add({.id = id,
                   .point = test.machine.runs[static_cast<std::size_t>(id - 1)].point,
                   .started = row.outcome != Outcome::skipped,

@@ -89,6 +89,16 @@ void SweepFile::write(const std::filesystem::path& file) const {
   must(write_inbox(file, submitted(), [&](const Point& point) { return names(point); }));
 }
 
+SetTrial set_trial(TrialId id, State state, std::optional<Outcome> outcome, std::string cause,
+                   std::int32_t attempts) {
+  SetTrial set{{.id = id}};
+  set.row.state = state;
+  set.row.outcome = outcome;
+  set.row.cause = std::move(cause);
+  set.row.attempts = attempts;
+  return set;
+}
+
 Daemon::Daemon(const std::filesystem::path& file) : store(must(Store::open(file))) {
   LeaseHolder holder;
   holder.host = "login1";
@@ -112,7 +122,7 @@ SubmitReport Daemon::submit(const TempDir& dir, const Grid& grid) {
 
 AttemptId Daemon::run(TrialId trial, Outcome outcome, double tokens_per_s_per_gpu,
                       const std::string& mark) {
-  auto world = must(store->load_world());
+  const auto world = must(store->load_world());
   PutAllocation allocation;
   if (allocation_ == 0) allocation_ = world.next_allocation;
   allocation.row.id = allocation_;
@@ -123,13 +133,13 @@ AttemptId Daemon::run(TrialId trial, Outcome outcome, double tokens_per_s_per_gp
   PutAttempt attempt;
   attempt.row = {world.next_attempt, trial, 1, allocation_, {}, "/dir", State::ended, false};
   attempt.row.nonce = fmt::format("nonce{}", attempt.row.id);
-  attempt.outcome = outcome;
-  attempt.counted = outcome == Outcome::completed;
-  attempt.started_at = now;
+  attempt.row.outcome = outcome;
+  attempt.row.counted = outcome == Outcome::completed;
+  attempt.row.started_at = now;
   now += 4'000'000;
-  attempt.ended_at = now;
-  attempt.cause = "seen";
-  SetTrial set{trial, State::ended, outcome, "seen", 0, 0, 1};
+  attempt.row.ended_at = now;
+  attempt.row.cause = "seen";
+  const SetTrial set = set_trial(trial, State::ended, outcome, "seen", 1);
   std::vector<Change> changes{allocation, attempt, set};
   if (outcome == Outcome::completed) {
     AddMeasurement measurement;

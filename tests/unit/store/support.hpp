@@ -74,6 +74,11 @@ class SweepFile {
   Capabilities capabilities;
 };
 
+/// A trial as a daemon leaves it: what a submission has written stays.
+[[nodiscard]] SetTrial set_trial(TrialId id, State state,
+                                 std::optional<Outcome> outcome = std::nullopt,
+                                 std::string cause = "", std::int32_t attempts = 0);
+
 /// A store with the lease, and what a daemon does to it.
 class Daemon {
  public:

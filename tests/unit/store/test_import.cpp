@@ -111,7 +111,7 @@ TEST_CASE("nothing of an imported sweep is of the daemon's world") {
   CHECK(world.trials.empty());
   CHECK(world.attempts.empty());
   CHECK(world.allocations.empty());
-  CHECK_FALSE(anything_alive(world));
+  CHECK_FALSE(anything_alive(World(world)));
 }
 
 TEST_CASE("a prediction that nobody has made is none, and no zero") {

@@ -182,7 +182,7 @@ TEST_CASE("a hidden trial that runs is still brought to its end") {
   Daemon daemon(dir / "a.db");
   daemon.submit(dir, {.gpus = {1, 2}});
   const auto running = daemon.trial("model = 'tiny' and gpus = 1 and micro_batch = 1");
-  daemon.commit({SetTrial{running, State::running, {}, "", 0, 0, 1}});
+  daemon.commit({set_trial(running, State::running, {}, "", 1)});
   daemon.submit(dir, {.gpus = {2}});
   const auto world = must(daemon.store->load_world());
   CHECK(world.trials.at(running).hidden);
@@ -194,7 +194,7 @@ TEST_CASE("a cancelled sweep becomes active and a paused one stays paused") {
   Daemon daemon(dir / "a.db");
   const auto id = daemon.submit(dir, {.gpus = {1}}).sweep;
   const auto state_after = [&](SweepState state) {
-    daemon.commit({SetSweep{id, state}});
+    daemon.commit({SetSweep{{.id = id, .state = state}}});
     daemon.submit(dir, {.gpus = {1}});
     return rows_of(dir / "a.db", "SELECT state FROM sweeps");
   };
@@ -260,7 +260,7 @@ TEST_CASE("what was skipped waits again where the file has changed and nowhere e
   Daemon daemon(dir / "a.db");
   daemon.submit(dir, {});
   const auto trial = daemon.trial("model = 'tiny' and gpus = 1 and micro_batch = 2");
-  daemon.commit({SetTrial{trial, State::ended, Outcome::skipped, "a bound", 0, 0, 0}});
+  daemon.commit({set_trial(trial, State::ended, Outcome::skipped, "a bound", 0)});
   const auto stored = [&] {
     return rows_of(
         dir / "a.db",

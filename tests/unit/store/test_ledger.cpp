@@ -63,7 +63,7 @@ TEST_CASE("a daemon that takes over knows states and evidence and probes of node
                             .failed_probes = 2}}});
   }
   Daemon next(file);
-  const World world = must(next.store->load_world());
+  const WorldRows world = must(next.store->load_world());
   CHECK(world.nodes_of.at(901) == std::vector<std::string>{"n1", "n2"});
   CHECK(world.lead_nodes == std::map<AllocationId, std::string>{{901, "n2"}});
   CHECK(world.allocations.at(901).probe_of.empty());
@@ -99,7 +99,7 @@ TEST_CASE("what counts no more stays in the ledger and an ended probe is told on
   CHECK(must(daemon.store->load_world()).nodes.at("n2").evidence.size() == 1);
   daemon.commit(
       {ForgetEvidence{"n2"}, EndProbe{902, true, "", 9}, EndProbe{902, false, "x", 10}});
-  const World world = must(daemon.store->load_world());
+  const WorldRows world = must(daemon.store->load_world());
   CHECK(world.nodes.find("n2") == world.nodes.end());
   CHECK(ledger(file, "evidence, probes_passed, probes_failed", "n2") == "0 1 0");
 }
@@ -113,16 +113,15 @@ TEST_CASE("an attempt's node and contradictions are kept and counted by node") {
   const auto row = allocation(903);
   AttemptRow attempt{.id = 900, .trial = trial, .number = 1, .allocation = 903, .nonce = "n"};
   attempt.state = State::ended;
-  daemon.commit({PutAllocation{.row = row}, SeenNode{"n1", "h1", 5, 903},
-                 PutAttempt{.row = attempt,
-                            .outcome = Outcome::node_failure,
-                            .cause = "ECC",
-                            .source = "log",
-                            .started_at = 5,
-                            .ended_at = 9,
-                            .node = "n1",
-                            .also = "oom: rank 3"},
-                 SetTrial{.id = trial, .attempts = 1}});
+  attempt.outcome = Outcome::node_failure;
+  attempt.cause = "ECC";
+  attempt.source = "log";
+  attempt.started_at = 5;
+  attempt.ended_at = 9;
+  attempt.node = "n1";
+  attempt.also = "oom: rank 3";
+  daemon.commit({PutAllocation{.row = row}, SeenNode{"n1", "h1", 5, 903}, PutAttempt{attempt},
+                 set_trial(trial, State::planned, {}, "", 1)});
   CHECK(ledger(file, "attempts, completed, node_failure, crashed", "n1") == "1 0 1 0");
   CHECK(must(daemon.store->load_world()).trials.at(trial).last == Outcome::node_failure);
   const auto reader = must(Reader::open(file));

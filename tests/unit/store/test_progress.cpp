@@ -41,7 +41,7 @@ TEST_CASE("a follower sees each end once, from the submission or from now on") {
 
   // Skipped by a bound; ended by a request.
   const auto spared = daemon.trial("model = 'tiny' and gpus = 1 and micro_batch = 2");
-  daemon.commit({SetTrial{spared, State::ended, Outcome::skipped, "too slow", 0, 0, 0}});
+  daemon.commit({set_trial(spared, State::ended, Outcome::skipped, "too slow", 0)});
   tell(daemon, spared, 0, "spared", "too slow");
   const auto again = must(reader->finished({sweep}, found.last_event));
   REQUIRE(again.trials.size() == 1);
@@ -56,7 +56,7 @@ TEST_CASE("an attempt that failed and is tried again is told from a verdict") {
   daemon.submit(dir, {});
   const auto trial = daemon.trial("model = 'tiny' and gpus = 1 and micro_batch = 1");
   const auto attempt = daemon.run(trial, Outcome::hung);
-  daemon.commit({SetTrial{trial, State::planned, std::nullopt, "", 1, 0, 1}});
+  daemon.commit({set_trial(trial, State::planned, {}, "", 1)});
   tell(daemon, trial, attempt, "hung", "no progress");
   const auto reader = must(Reader::open(dir / "a.db"));
   const SweepId sweep = must(reader->status({"demo"})).at(0).id;

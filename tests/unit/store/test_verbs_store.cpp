@@ -48,16 +48,16 @@ TEST_CASE("work is left while a trial of an active sweep waits or anything lives
   CHECK_FALSE(left());
   daemon.submit(dir, {.gpus = {1}, .micro_batch = {1}});
   CHECK(left());
-  daemon.commit({SetSweep{1, SweepState::paused}});
+  daemon.commit({SetSweep{{.id = 1, .state = SweepState::paused}}});
   CHECK_FALSE(left());
-  daemon.commit({SetTrial{1, State::running, {}, "", 0, 0, 0}});
+  daemon.commit({set_trial(1, State::running, {}, "", 0)});
   CHECK(left());
-  daemon.commit({SetTrial{1, State::planned, {}, "", 0, 0, 0}});
+  daemon.commit({set_trial(1, State::planned, {}, "", 0)});
   PutAllocation allocation;
   allocation.row.id = 1;
   allocation.row.token = "t";
   allocation.row.backend = "local";
-  daemon.commit({SetSweep{1, SweepState::cancelled}, allocation});
+  daemon.commit({SetSweep{{.id = 1, .state = SweepState::cancelled}}, allocation});
   CHECK(left());
   allocation.row.state = State::ended;
   daemon.commit({allocation});
@@ -89,16 +89,16 @@ TEST_CASE("a sweep is deleted with all that belongs to it, and nothing else") {
     attempt.row = {
         ++id,         trial.id, 1, 2, fmt::format("n{}", id), fmt::format("/attempt{}", id),
         State::ended, false};
-    attempt.outcome = Outcome::completed;
-    attempt.counted = true;
+    attempt.row.outcome = Outcome::completed;
+    attempt.row.counted = true;
     AddMeasurement measurement;
     measurement.attempt = id;
     measurement.trial = trial.id;
     measurement.samples = {{1, 2.0, 3.0}};
     changes.insert(
         changes.end(),
-        {attempt, SetTrial{trial.id, State::ended, Outcome::completed, "", 0, 0, 1},
-         measurement, AddEvent{5, 2, trial.id, id, 2, "ended", ""},
+        {attempt, set_trial(trial.id, State::ended, Outcome::completed, "", 1), measurement,
+         AddEvent{5, 2, trial.id, id, 2, "ended", ""},
          AddNodeEvidence{
              "n1",
              {.at = 5, .kind = "failed", .trial = trial.id, .attempt = id, .detail = "d"}}});

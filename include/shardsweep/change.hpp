@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the database gives to a daemon (WorldRows), and what one tick commits to it (Change), in
+// one transaction.
+#pragma once
+
+#include <shardsweep/rows.hpp>
+
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace shardsweep {
+
+/// Everything that is not over. Ended trials of live sweeps are in it as far as rules need
+/// them.
+struct WorldRows {
+  std::map<SweepId, SweepRow> sweeps;
+  std::map<TrialId, TrialRow> trials;
+  std::map<AttemptId, AttemptRow> attempts;
+  std::map<AllocationId, AllocationRow> allocations;
+  std::map<std::string, NodeRow> nodes;  ///< those with a state or evidence
+  std::map<AllocationId, std::vector<std::string>> nodes_of;  ///< as its agents said
+  std::map<AllocationId, std::string> lead_nodes;  ///< on which its lead runs, where it said so
+  std::vector<ControlRow> controls;  ///< of all sweeps, in the order in which they ended
+  AttemptId next_attempt = 1;
+  AllocationId next_allocation = 1;
+};
+
+// ---- rows as they are now
+
+struct SetSweep {
+  SweepRow row;
+};
+struct SetTrial {
+  TrialRow row;
+};
+/// Inserted, or updated where the id exists. One that is counted takes the place of an older
+/// counted one, while its trial has not ended.
+struct PutAttempt {
+  AttemptRow row;
+};
+struct PutAllocation {  ///< inserted, or updated where the id exists
+  AllocationRow row;
+};
+struct SetNode {
+  NodeRow row;  ///< its evidence is stored by itself
+};
+/// Inserted, or updated where there is one of that time.
+struct PutControl {
+  ControlRow row;
+};
+
+// ---- what is added and never changed
+
+struct TrainStepSample {
+  std::int32_t step = 0;
+  double step_ms = 0;
+  double loss = 0;
+};
+/// A `result` record, with what the `start` record said it ran. The first one of an attempt
+/// stays.
+struct AddMeasurement {
+  AttemptId attempt = 0;
+  TrialId trial = 0;
+  std::map<std::string, double, std::less<>> metrics;  ///< by MetricInfo::name; absent: NULL
+  std::string flops_model;
+  std::string runner_version;
+  std::string software{};  ///< JSON object: what else the start record says it ran
+  std::string hosts;       ///< JSON array
+  std::string mark{};      ///< contaminated or implausible: kept, not ranked; empty: none
+  std::string detail;      ///< the result record as it was written
+  std::vector<TrainStepSample> samples;
+};
+struct AddEvent {
+  Timestamp at = 0;
+  SweepId sweep = 0;  ///< 0: none, as below
+  TrialId trial = 0;
+  AttemptId attempt = 0;
+  AllocationId allocation = 0;
+  std::string kind;  ///< short word: submitted, claimed, started, ended, skipped, adopted, …
+  std::string detail;  ///< one line of text
+};
+struct SeenNode {
+  std::string node;
+  std::string host;
+  Timestamp at = 0;
+  AllocationId allocation = 0;
+  bool has_lead = false;
+};
+struct AddNodeEvidence {
+  std::string node;
+  NodeCharge evidence;
+};
+/// Counts no more: of a trial that is to blame itself (not 0), else of the node.
+struct ForgetEvidence {
+  std::string node;
+  TrialId trial = 0;
+};
+/// How the short run of an allocation made for it has ended.
+struct EndProbe {
+  AllocationId allocation = 0;
+  bool passed = false;
+  std::string cause;
+  Timestamp at = 0;
+};
+/// It was measured in an allocation whose control is off: contaminated, where nothing is held
+/// against it yet.
+struct MarkMeasurement {
+  AttemptId attempt = 0;
+};
+
+using Change = std::variant<SetSweep, SetTrial, PutAttempt, PutAllocation, AddMeasurement,
+                            AddEvent, SeenNode, AddNodeEvidence, ForgetEvidence, SetNode,
+                            EndProbe, PutControl, MarkMeasurement>;
+
+}  // namespace shardsweep

@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rows of everything that is not over, as the database stores them. `fields<Row>` lists the
+// columns of each.
+#pragma once
+
+#include <shardsweep/clock.hpp>
+#include <shardsweep/field.hpp>
+#include <shardsweep/outcome.hpp>
+#include <shardsweep/protocol.hpp>
+#include <shardsweep/scheduler.hpp>
+#include <shardsweep/words.hpp>
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+namespace shardsweep {
+
+using SweepId = std::int64_t;
+using TrialId = std::int64_t;
+using AllocationId = std::int64_t;
+
+/// Stored text: active, paused, cancelled.
+enum class SweepState : std::uint8_t { active, paused, cancelled };
+template <>
+inline constexpr std::array<std::string_view, 3> word_table<SweepState>{"active", "paused",
+                                                                        "cancelled"};
+
+struct SweepRow {
+  SweepId id = 0;
+  std::string name;
+  SweepState state = SweepState::active;
+  std::string backend;       ///< "local" or "slurm", chosen at submission
+  std::string resolved;      ///< complete sweep file as explain_sweep() writes it
+  std::string site;          ///< complete site file as explain_site() writes it; empty: none
+  std::string job_template;  ///< text of the job script's template; empty: none is needed
+  // Allocations in a row that ended before they had started anything.
+  std::int32_t failed_starts = 0;
+  std::int32_t failed_nodes = 0;  ///< of those that a node took with it, counted apart
+  std::string held;               ///< why nothing more is asked for; empty: nothing holds it
+};
+template <>
+inline constexpr auto fields<SweepRow> = std::tuple{
+    Field{"id", &SweepRow::id, Kept::key},
+    Field{"name", &SweepRow::name, Kept::read},
+    Field{"state", &SweepRow::state},
+    Field{"backend", &SweepRow::backend, Kept::read},
+    Field{"resolved", &SweepRow::resolved, Kept::read},
+    Field{"site", &SweepRow::site, Kept::read},
+    Field{"job_template", &SweepRow::job_template, Kept::read},
+    Field{"failed_starts", &SweepRow::failed_starts},
+    Field{"failed_nodes", &SweepRow::failed_nodes},
+    Field{"held", &SweepRow::held},
+};
+
+/// Who cancelled a trial: `resume` goes on with what was not cancelled by name. Stored text.
+enum class CancelledBy : std::uint8_t { nobody, sweep, name, budget };
+template <>
+inline constexpr std::array<std::string_view, 4> word_table<CancelledBy>{"", "sweep", "name",
+                                                                         "budget"};
+
+struct TrialRow {
+  TrialId id = 0;
+  SweepId sweep = 0;
+  std::string slug;
+  std::string lane;  ///< lane_key
+  std::int32_t micro_batch = 1;
+  std::int32_t nodes = 0;
+  std::int32_t gpus = 1;
+  std::int64_t position = 0;  ///< order in which to run; ties by id
+  double predicted_s = 0;     ///< of one attempt
+  State state = State::planned;
+  std::optional<Outcome> outcome;
+  std::int32_t charged = 0;    ///< failed attempts that count against the trial
+  std::int32_t elsewhere = 0;  ///< failed attempts that do not
+  std::int32_t attempts = 0;   ///< number of the last attempt
+  /// Of its last attempt that is over; none: there was none.
+  std::optional<Outcome> last{};
+  bool hidden = false;  ///< the edited sweep file no longer has it: not to be started
+  /// Not ended: the outcome that it had before it was run again. It holds until a new one is
+  /// durable; while it is `completed`, so does the counted measurement.
+  std::optional<Outcome> prior{};
+  CancelledBy cancelled_by = CancelledBy::nobody;  ///< of the outcome `cancelled`
+  std::string cause{};        ///< the first evidence of its outcome, one line
+  std::string prior_cause{};  ///< of `prior`
+};
+template <>
+inline constexpr auto fields<TrialRow> = std::tuple{
+    Field{"id", &TrialRow::id, Kept::key},
+    Field{"sweep", &TrialRow::sweep, Kept::read},
+    Field{"slug", &TrialRow::slug, Kept::read},
+    Field{"lane", &TrialRow::lane, Kept::read},
+    Field{"micro_batch", &TrialRow::micro_batch, Kept::read},
+    Field{"nodes", &TrialRow::nodes, Kept::read},
+    Field{"gpus", &TrialRow::gpus, Kept::read},
+    Field{"position", &TrialRow::position, Kept::read},
+    Field{"predicted_attempt_s", &TrialRow::predicted_s, Kept::read},
+    Field{"state", &TrialRow::state},
+    Field{"outcome", &TrialRow::outcome, Kept::stored, None::as_null},
+    Field{"cause", &TrialRow::cause},
+    Field{"charged", &TrialRow::charged},
+    Field{"elsewhere", &TrialRow::elsewhere},
+    Field{"attempts", &TrialRow::attempts},
+    Field{"last_outcome", &TrialRow::last, Kept::read, None::as_null},
+    Field{"hidden", &TrialRow::hidden, Kept::read},
+    Field{"prior", &TrialRow::prior, Kept::stored, None::as_null},
+    Field{"prior_cause", &TrialRow::prior_cause},
+    Field{"cancelled_by", &TrialRow::cancelled_by},
+};
+
+struct AttemptRow {
+  AttemptId id = 0;
+  TrialId trial = 0;
+  std::int32_t number = 0;  ///< counts from 1 per trial
+  AllocationId allocation = 0;
+  std::string nonce;
+  std::string dir;
+  State state = State::queued;
+  bool revoked = false;  ///< its result, should one come, is kept and not counted
+  // Of its end; without an outcome it has none.
+  std::optional<Outcome> outcome{};
+  bool counted = false;  ///< completed, and its trial's measurement in place of an older one
+  std::int32_t exit_code = -1;  ///< of the rank that failed first; -1: none
+  std::int32_t signal = 0;
+  std::string cause{};   ///< the first evidence, one line
+  std::string source{};  ///< who said it
+  std::int32_t leaked = 0;
+  Timestamp started_at = 0;
+  Timestamp ended_at = 0;
+  std::string node{};  ///< where the first cause was seen; may be empty
+  std::string also{};  ///< what contradicts the outcome; may be empty
+};
+template <>
+inline constexpr auto fields<AttemptRow> = std::tuple{
+    Field{"id", &AttemptRow::id, Kept::key},
+    Field{"trial", &AttemptRow::trial},
+    Field{"number", &AttemptRow::number},
+    Field{"allocation", &AttemptRow::allocation},
+    Field{"nonce", &AttemptRow::nonce},
+    Field{"dir", &AttemptRow::dir},
+    Field{"state", &AttemptRow::state},
+    Field{"revoked", &AttemptRow::revoked},
+    Field{"outcome", &AttemptRow::outcome, Kept::stored, None::as_null},
+    Field{"counted", &AttemptRow::counted},
+    Field{"exit_code", &AttemptRow::exit_code},
+    Field{"signal", &AttemptRow::signal},
+    Field{"cause", &AttemptRow::cause},
+    Field{"source", &AttemptRow::source},
+    Field{"leaked", &AttemptRow::leaked},
+    Field{"started_at", &AttemptRow::started_at},
+    Field{"ended_at", &AttemptRow::ended_at},
+    Field{"node", &AttemptRow::node},
+    Field{"also", &AttemptRow::also},
+};
+
+/// How far a submission has come. Stored text.
+enum class Submission : std::uint8_t { committed, accepted, unknown, refused };
+template <>
+inline constexpr std::array<std::string_view, 4> word_table<Submission>{"committed", "accepted",
+                                                                        "unknown", "refused"};
+
+struct AllocationRow {
+  AllocationId id = 0;
+  SweepId sweep = 0;  ///< several sweeps never share one
+  std::string token;
+  std::string job_name;
+  std::string job_id;
+  std::string dir;
+  std::string backend;
+  std::int32_t nodes = 1;
+  std::int32_t slots_per_node = 1;
+  State state = State::queued;
+  Submission submission = Submission::committed;
+  JobState job_state = JobState::unknown;
+  Timestamp created_at = 0;
+  Timestamp claimed_at = 0;      ///< 0: not yet
+  Timestamp last_beat = 0;       ///< time of the lead's last line
+  std::int64_t from_lead_n = 0;  ///< last line of from_lead that is folded in
+  bool said_bye = false;
+  bool draining = false;
+  std::string end_reason;
+  /// What the job's end means for an attempt that was running in it.
+  std::optional<Outcome> end_outcome{};
+  std::string detail{};     ///< the scheduler's last words about it, with advice
+  double time_limit_s = 0;  ///< wall time to be asked for; 0: none
+  // What a daemon has learnt over several looks: the next one, or a tick, goes on from there.
+  bool started = false;            ///< an attempt has started in it
+  bool gave_back = false;          ///< attempts that nobody had asked back
+  std::int32_t deferrals = 0;      ///< answers "not now" to its submission, in a row
+  Timestamp submit_after = 0;      ///< told to come back then: it is in no queue; 0: not told
+  std::int32_t resubmissions = 0;  ///< because no job of it was there
+  Missing missing = Missing::nothing;
+  Timestamp missing_since = 0;
+  Timestamp running_since = 0;  ///< its job was seen to run
+  Timestamp deadline = 0;       ///< it has ended by then, or does not start; 0: none
+  Timestamp quiet_since = 0;    ///< since when its lead was found silent; 0: it speaks
+  /// The node that it tries again with a short run; empty: none. Stored with the first change.
+  std::string probe_of{};
+  Timestamp control_since = 0;  ///< the control that runs in it has started; 0: none runs
+  std::string host{};           ///< of the lead, with its pid and its start time
+  std::int64_t pid = 0;
+  std::int64_t pid_start = 0;
+  Timestamp ended_at = 0;
+  // Known to this process alone.
+  bool own_cancel = false;  ///< the daemon cancelled its job, not a user
+  /// When this process read the lead's last line, by its own clock. None: it has read no line
+  /// yet.
+  std::optional<Timestamp> heard_at{};
+};
+template <>
+inline constexpr auto fields<AllocationRow> = std::tuple{
+    Field{"id", &AllocationRow::id, Kept::key},
+    Field{"sweep", &AllocationRow::sweep, Kept::stored, None::as_null},
+    Field{"token", &AllocationRow::token},
+    Field{"job_name", &AllocationRow::job_name},
+    Field{"job_id", &AllocationRow::job_id},
+    Field{"dir", &AllocationRow::dir},
+    Field{"backend", &AllocationRow::backend},
+    Field{"nodes", &AllocationRow::nodes},
+    Field{"slots_per_node", &AllocationRow::slots_per_node},
+    Field{"state", &AllocationRow::state},
+    Field{"submission", &AllocationRow::submission},
+    Field{"job_state", &AllocationRow::job_state},
+    Field{"created_at", &AllocationRow::created_at},
+    Field{"claimed_at", &AllocationRow::claimed_at},
+    Field{"last_beat", &AllocationRow::last_beat},
+    Field{"from_lead_n", &AllocationRow::from_lead_n},
+    Field{"said_bye", &AllocationRow::said_bye},
+    Field{"draining", &AllocationRow::draining},
+    Field{"end_reason", &AllocationRow::end_reason},
+    Field{"end_outcome", &AllocationRow::end_outcome},
+    Field{"detail", &AllocationRow::detail},
+    Field{"time_limit_s", &AllocationRow::time_limit_s},
+    Field{"started", &AllocationRow::started},
+    Field{"gave_back", &AllocationRow::gave_back},
+    Field{"deferrals", &AllocationRow::deferrals},
+    Field{"submit_after", &AllocationRow::submit_after},
+    Field{"resubmissions", &AllocationRow::resubmissions},
+    Field{"missing", &AllocationRow::missing},
+    Field{"missing_since", &AllocationRow::missing_since},
+    Field{"running_since", &AllocationRow::running_since},
+    Field{"deadline", &AllocationRow::deadline},
+    Field{"quiet_since", &AllocationRow::quiet_since},
+    Field{"control_since", &AllocationRow::control_since},
+    Field{"host", &AllocationRow::host},
+    Field{"pid", &AllocationRow::pid},
+    Field{"pid_start", &AllocationRow::pid_start},
+    Field{"ended_at", &AllocationRow::ended_at},
+};
+
+// ---- nodes
+// -----------------------------------------------------------------------------------
+
+/// Stored text. In probation a short run decides.
+enum class NodeState : std::uint8_t { trusted, quarantined, probation };
+template <>
+inline constexpr std::array<std::string_view, 3> word_table<NodeState>{"trusted", "quarantined",
+                                                                       "probation"};
+
+/// One thing that speaks against a node.
+struct NodeCharge {
+  Timestamp at = 0;
+  std::string
+      kind;  ///< lost, hardware, dirty, failed, suspect, slow; or an outcome (domain/nodes.hpp)
+  TrialId trial = 0;  ///< 0: none
+  AttemptId attempt = 0;
+  std::string detail;
+  // Beside its peers in one attempt (domain/stragglers.hpp).
+  double ratio = 0;     ///< its own time over theirs; 0: not compared
+  std::string peers{};  ///< some of them, separated by commas
+  friend bool operator==(const NodeCharge&, const NodeCharge&) = default;
+};
+template <>
+inline constexpr auto fields<NodeCharge> = std::tuple{
+    Field{"at", &NodeCharge::at},
+    Field{"kind", &NodeCharge::kind},
+    Field{"trial", &NodeCharge::trial, Kept::stored, None::as_null},
+    Field{"attempt", &NodeCharge::attempt, Kept::stored, None::as_null},
+    Field{"detail", &NodeCharge::detail},
+    Field{"ratio", &NodeCharge::ratio},
+    Field{"peers", &NodeCharge::peers},
+};
+
+struct NodeRow {
+  std::string node;
+  NodeState state = NodeState::trusted;
+  Timestamp since = 0;   ///< of the state
+  Timestamp until = 0;   ///< quarantined: when it is tried again
+  std::string reason{};  ///< of the state, with the evidence
+  std::int32_t failed_probes = 0;
+  /// What counts now, oldest first. Each piece is a row of its own.
+  std::vector<NodeCharge> evidence{};
+};
+template <>
+inline constexpr auto fields<NodeRow> = std::tuple{
+    Field{"node", &NodeRow::node, Kept::key}, Field{"state", &NodeRow::state},
+    Field{"since", &NodeRow::since},          Field{"until", &NodeRow::until},
+    Field{"reason", &NodeRow::reason},        Field{"failed_probes", &NodeRow::failed_probes},
+};
+
+// ---- controls
+// ----------------------------------------------------------------------------------
+
+/// Before or after what an allocation measures. Stored text.
+enum class ControlTime : std::uint8_t { start, end };
+template <>
+inline constexpr std::array<std::string_view, 2> word_table<ControlTime>{"start", "end"};
+
+/// What an allocation made of its sweep's control (domain/control.hpp).
+struct ControlRow {
+  AllocationId allocation = 0;
+  SweepId sweep = 0;
+  std::int32_t nodes = 1;
+  ControlTime time = ControlTime::start;
+  double tokens_per_s = 0;       ///< of its layout; 0: not measured
+  double ratio = 0;              ///< to the median of the sweep's on as many nodes; 0: unknown
+  double busbw_bytes_per_s = 0;  ///< of an all-reduce over all ranks; 0: not measured
+  double network_ratio = 0;      ///< as `ratio`
+  double gpu_seconds = 0;        ///< that it took
+  std::string cause{};           ///< why nothing was measured
+  Timestamp at = 0;
+  [[nodiscard]] bool measured() const { return tokens_per_s > 0 || busbw_bytes_per_s > 0; }
+};
+template <>
+inline constexpr auto fields<ControlRow> = std::tuple{
+    Field{"allocation", &ControlRow::allocation, Kept::key},
+    Field{"time", &ControlRow::time, Kept::key},
+    Field{"sweep", &ControlRow::sweep},
+    Field{"nodes", &ControlRow::nodes},
+    Field{"tokens_per_s", &ControlRow::tokens_per_s},
+    Field{"ratio", &ControlRow::ratio},
+    Field{"busbw_bytes_per_s", &ControlRow::busbw_bytes_per_s},
+    Field{"network_ratio", &ControlRow::network_ratio},
+    Field{"gpu_seconds", &ControlRow::gpu_seconds},
+    Field{"cause", &ControlRow::cause},
+    Field{"at", &ControlRow::at},
+};
+
+}  // namespace shardsweep

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fleet/world.hpp"
+
+#include <algorithm>
+
+namespace shardsweep {
+namespace {
+
+constexpr std::size_t most_evidence = 100;  // kept in memory per node
+
+template <class Rows, class Key>
+auto find_row(const Rows& rows, const Key& key) -> const typename Rows::mapped_type* {
+  const auto found = rows.find(key);
+  return found == rows.end() ? nullptr : &found->second;
+}
+
+}  // namespace
+
+void World::read(WorldRows rows) {
+  rows_ = std::move(rows);
+  ++version_;
+}
+
+void World::note(Change change) {
+  changes_.push_back(std::move(change));
+  ++version_;
+}
+
+const SweepRow* World::sweep(SweepId id) const {
+  return find_row(rows_.sweeps, id);
+}
+const TrialRow* World::trial(TrialId id) const {
+  return find_row(rows_.trials, id);
+}
+const AttemptRow* World::attempt(AttemptId id) const {
+  return find_row(rows_.attempts, id);
+}
+const AllocationRow* World::allocation(AllocationId id) const {
+  return find_row(rows_.allocations, id);
+}
+const NodeRow* World::node(const std::string& name) const {
+  return find_row(rows_.nodes, name);
+}
+const std::vector<std::string>* World::nodes_of(AllocationId id) const {
+  return find_row(rows_.nodes_of, id);
+}
+
+std::string World::lead_node(AllocationId id) const {
+  const std::string* node = find_row(rows_.lead_nodes, id);
+  return node == nullptr ? "" : *node;
+}
+
+const AllocationRow* World::allocation_of(const std::string& token) const {
+  for (const auto& [id, row] : rows_.allocations) {
+    if (row.token == token) return &row;
+  }
+  return nullptr;
+}
+
+Edit<SweepRow> World::edit(const SweepRow& row) {
+  return {*this, rows_.sweeps.at(row.id)};
+}
+Edit<TrialRow> World::edit(const TrialRow& row) {
+  return {*this, rows_.trials.at(row.id)};
+}
+Edit<AttemptRow> World::edit(const AttemptRow& row) {
+  return {*this, rows_.attempts.at(row.id)};
+}
+Edit<AllocationRow> World::edit(const AllocationRow& row) {
+  return {*this, rows_.allocations.at(row.id)};
+}
+Edit<NodeRow> World::edit(const NodeRow& row) {
+  return {*this, rows_.nodes.at(row.node)};
+}
+Edit<ControlRow> World::edit(const ControlRow& row) {
+  const auto found =
+      std::find_if(rows_.controls.begin(), rows_.controls.end(), [&](const ControlRow& one) {
+        return one.allocation == row.allocation && one.time == row.time;
+      });
+  return {*this, *found};
+}
+
+const AttemptRow& World::add(AttemptRow row) {
+  row.id = rows_.next_attempt++;
+  note_row(row);
+  return rows_.attempts.emplace(row.id, std::move(row)).first->second;
+}
+
+const AllocationRow& World::add(AllocationRow row) {
+  row.id = rows_.next_allocation++;
+  note_row(row);
+  return rows_.allocations.emplace(row.id, std::move(row)).first->second;
+}
+
+const ControlRow& World::add(ControlRow row) {
+  note_row(row);
+  return rows_.controls.emplace_back(std::move(row));
+}
+
+const TrialRow& World::adopt(TrialRow row) {
+  return rows_.trials.emplace(row.id, std::move(row)).first->second;
+}
+
+void World::see_node(SeenNode seen) {
+  auto& nodes = rows_.nodes_of[seen.allocation];
+  if (std::find(nodes.begin(), nodes.end(), seen.node) == nodes.end())
+    nodes.push_back(seen.node);
+  if (seen.has_lead) rows_.lead_nodes[seen.allocation] = seen.node;
+  note(std::move(seen));
+}
+
+void World::forget_nodes(const AllocationRow& row) {
+  rows_.nodes_of.erase(row.id);
+  rows_.lead_nodes.erase(row.id);
+}
+
+void World::charge(const std::string& node, NodeCharge charge) {
+  NodeRow& row = rows_.nodes[node];
+  row.node = node;
+  if (row.evidence.size() >= most_evidence) row.evidence.erase(row.evidence.begin());
+  row.evidence.push_back(charge);
+  note(AddNodeEvidence{node, std::move(charge)});
+}
+
+std::size_t World::acquit(const NodeRow& node, TrialId trial) {
+  auto& evidence = rows_.nodes.at(node.node).evidence;
+  const std::size_t removed = std::erase_if(
+      evidence, [trial](const NodeCharge& one) { return trial == 0 || one.trial == trial; });
+  if (removed > 0 || trial == 0) note(ForgetEvidence{node.node, trial});
+  return removed;
+}
+
+void World::hear_beat(const AllocationRow& row, std::int64_t n, Timestamp at, Timestamp now) {
+  AllocationRow& own = rows_.allocations.at(row.id);
+  own.from_lead_n = n;
+  own.last_beat = at;
+  own.heard_at = now;
+}
+
+std::vector<AllocationId> World::forget_ended() {
+  std::erase_if(rows_.attempts, [this](const auto& entry) {
+    // A lane's length counts the ended ones too, while its allocation lives.
+    const AllocationRow* row = allocation(entry.second.allocation);
+    const bool over = row == nullptr || row->state == State::ended;
+    return over && entry.second.state == State::ended;
+  });
+  std::vector<AllocationId> forgotten;
+  std::erase_if(rows_.allocations, [&](const auto& entry) {
+    if (entry.second.state != State::ended) return false;
+    forgotten.push_back(entry.first);
+    return true;
+  });
+  return forgotten;
+}
+
+}  // namespace shardsweep

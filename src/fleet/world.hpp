@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the daemon believes. Rows are read by everybody and changed through World alone: each
+// way of changing one also records it for the next commit, so that memory and database say the
+// same.
+#pragma once
+
+#include <shardsweep/change.hpp>
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace shardsweep {
+
+class World;
+
+/// A row that is being changed. Where it differs when the edit ends, it is recorded.
+template <class Row>
+class Edit {
+ public:
+  Edit(World& world, Row& row) : world_(world), row_(row), before_(row) {}
+  Edit(const Edit&) = delete;
+  Edit& operator=(const Edit&) = delete;
+  ~Edit() { done(); }
+
+  [[nodiscard]] Row* operator->() { return &row_; }
+  [[nodiscard]] Row& operator*() { return row_; }
+  /// Records what has changed so far, before the edit ends.
+  void done();
+
+ private:
+  World& world_;
+  Row& row_;
+  Row before_;
+};
+
+namespace testing {
+WorldRows& open_rows(World& world);
+}
+
+class World {
+ public:
+  World() = default;
+  explicit World(WorldRows rows) : rows_(std::move(rows)) {}
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+  /// Everything is read anew; what is not committed yet stays to be committed.
+  void read(WorldRows rows);
+
+  [[nodiscard]] const std::map<SweepId, SweepRow>& sweeps() const { return rows_.sweeps; }
+  [[nodiscard]] const std::map<TrialId, TrialRow>& trials() const { return rows_.trials; }
+  [[nodiscard]] const std::map<AttemptId, AttemptRow>& attempts() const {
+    return rows_.attempts;
+  }
+  [[nodiscard]] const std::map<AllocationId, AllocationRow>& allocations() const {
+    return rows_.allocations;
+  }
+  [[nodiscard]] const std::map<std::string, NodeRow>& nodes() const { return rows_.nodes; }
+  [[nodiscard]] const std::vector<ControlRow>& controls() const { return rows_.controls; }
+  // Each is null where there is none.
+  [[nodiscard]] const SweepRow* sweep(SweepId id) const;
+  [[nodiscard]] const TrialRow* trial(TrialId id) const;
+  [[nodiscard]] const AttemptRow* attempt(AttemptId id) const;
+  [[nodiscard]] const AllocationRow* allocation(AllocationId id) const;
+  [[nodiscard]] const AllocationRow* allocation_of(const std::string& token) const;
+  [[nodiscard]] const NodeRow* node(const std::string& name) const;
+  /// Names of its nodes, as its agents said; null: they have not said any.
+  [[nodiscard]] const std::vector<std::string>* nodes_of(AllocationId id) const;
+
+  /// Of the allocation's lead; empty: it has not said so.
+  [[nodiscard]] std::string lead_node(AllocationId id) const;
+
+  // Rows of this world; references to them stay valid.
+  [[nodiscard]] Edit<SweepRow> edit(const SweepRow& row);
+  [[nodiscard]] Edit<TrialRow> edit(const TrialRow& row);
+  [[nodiscard]] Edit<AttemptRow> edit(const AttemptRow& row);
+  [[nodiscard]] Edit<AllocationRow> edit(const AllocationRow& row);
+  [[nodiscard]] Edit<NodeRow> edit(const NodeRow& row);
+  [[nodiscard]] Edit<ControlRow> edit(const ControlRow& row);
+
+  /// New rows get the next id.
+  const AttemptRow& add(AttemptRow row);
+  const AllocationRow& add(AllocationRow row);
+  const ControlRow& add(ControlRow row);
+  /// A trial that the database has and this world had not: no change.
+  const TrialRow& adopt(TrialRow row);
+
+  /// An agent of the allocation has named its node.
+  void see_node(SeenNode seen);
+  /// It has ended, and its nodes are others'.
+  void forget_nodes(const AllocationRow& row);
+  /// What speaks against a node; a node that is not known yet gets its row.
+  void charge(const std::string& node, NodeCharge charge);
+  /// `trial` (0: any) is nothing against the node any more. How much was forgotten.
+  std::size_t acquit(const NodeRow& node, TrialId trial);
+
+  void record(AddEvent event) { note(std::move(event)); }
+  void record(AddMeasurement measurement) { note(std::move(measurement)); }
+  void record(MarkMeasurement mark) { note(mark); }
+  void record(EndProbe end) { note(std::move(end)); }
+
+  /// A line of the lead, read now, that is no news beside its time: kept in memory until the
+  /// row changes.
+  void hear_beat(const AllocationRow& row, std::int64_t n, Timestamp at, Timestamp now);
+  /// What hear_beat() has kept in memory is worth a write.
+  void record_beats(const AllocationRow& row) { note_row(row); }
+
+  /// Not committed yet, in the order in which it happened.
+  [[nodiscard]] const std::vector<Change>& changes() const { return changes_; }
+  [[nodiscard]] std::vector<Change> take_changes() { return std::exchange(changes_, {}); }
+  /// Grows with every recorded change, and where everything was read anew.
+  [[nodiscard]] std::uint64_t version() const { return version_; }
+
+  /// Drops attempts and allocations that have ended from memory. The ids of the allocations.
+  std::vector<AllocationId> forget_ended();
+
+ private:
+  template <class Row>
+  friend class Edit;
+  friend WorldRows& testing::open_rows(World& world);
+  void note(Change change);
+  void note_row(const SweepRow& row) { note_last(SetSweep{row}); }
+  void note_row(const TrialRow& row) { note_last(SetTrial{row}); }
+  void note_row(const AttemptRow& row) { note_last(PutAttempt{row}); }
+  void note_row(const AllocationRow& row) { note_last(PutAllocation{row}); }
+  void note_row(const NodeRow& row) { note_last(SetNode{row}); }
+  void note_row(const ControlRow& row) { note_last(PutControl{row}); }
+  /// Where the last change was of the same row, this one takes its place.
+  template <class RowChange>
+  void note_last(RowChange change);
+
+  WorldRows rows_;
+  std::vector<Change> changes_;
+  std::uint64_t version_ = 1;
+};
+
+template <class RowChange>
+void World::note_last(RowChange change) {
+  auto* last = changes_.empty() ? nullptr : std::get_if<RowChange>(&changes_.back());
+  if (last != nullptr && is_same_row(last->row, change.row)) changes_.pop_back();
+  note(std::move(change));
+}
+
+template <class Row>
+void Edit<Row>::done() {
+  if (is_stored_alike(before_, row_)) return;
+  world_.note_row(row_);
+  before_ = row_;
+}
+
+}  // namespace shardsweep

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// Statements over rows that list their columns (field.hpp): text, parameters and results follow
+// the list's order.
+#pragma once
+
+#include "store/rows.hpp"
+#include "store/sqlite.hpp"
+
+#include <shardsweep/rows.hpp>
+
+#include <fmt/format.h>
+
+#include <concepts>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace shardsweep::sqlite {
+
+/// "prefix.a, prefix.b": all columns, those that are only read too.
+template <class Row>
+[[nodiscard]] std::string columns_of(std::string_view prefix = "") {
+  std::string text;
+  visit_fields<Row>([&](const auto& field) {
+    text += fmt::format("{}{}{}", text.empty() ? "" : ", ", prefix, field.column);
+  });
+  return text;
+}
+
+/// "a = ?2, b = ?3": what is stored; parameters count over keys and stored columns.
+template <class Row>
+[[nodiscard]] std::string assignments_of(Kept kept, std::string_view separator) {
+  std::string text;
+  int number = 0;
+  visit_fields<Row>([&](const auto& field) {
+    if (field.kept == Kept::read) return;
+    ++number;
+    if (field.kept != kept) return;
+    text += fmt::format("{}{} = ?{}", text.empty() ? "" : separator, field.column, number);
+  });
+  return text;
+}
+
+template <class Row>
+[[nodiscard]] std::string update_of(std::string_view table) {
+  return fmt::format("UPDATE {} SET {} WHERE {}", table,
+                     assignments_of<Row>(Kept::stored, ", "),
+                     assignments_of<Row>(Kept::key, " AND "));
+}
+
+/// `first`: a column before those of the row, which the caller binds; empty: none.
+template <class Row>
+[[nodiscard]] std::string insert_of(std::string_view table, std::string_view first = "") {
+  std::string columns(first);
+  std::string values(first.empty() ? "" : "?");
+  visit_fields<Row>([&](const auto& field) {
+    if (field.kept == Kept::read) return;
+    const std::string_view comma = columns.empty() ? "" : ", ";
+    columns += fmt::format("{}{}", comma, field.column);
+    values += fmt::format("{}?", comma);
+  });
+  return fmt::format("INSERT INTO {} ({}) VALUES ({})", table, columns, values);
+}
+
+template <class Row>
+[[nodiscard]] std::string upsert_of(std::string_view table) {
+  std::string keys;
+  visit_fields<Row>([&](const auto& field) {
+    if (field.kept == Kept::key)
+      keys += fmt::format("{}{}", keys.empty() ? "" : ", ", field.column);
+  });
+  return fmt::format("{} ON CONFLICT ({}) DO UPDATE SET {}", insert_of<Row>(table), keys,
+                     assignments_of<Row>(Kept::stored, ", "));
+}
+
+template <Worded Enum>
+void bind_field(Statement::Use& use, Enum value, None) {
+  use.bind(word_of(value));
+}
+template <Worded Enum>
+void bind_field(Statement::Use& use, const std::optional<Enum>& value, None none) {
+  if (!value && none == None::as_null) return use.bind(nullptr);
+  use.bind(value ? word_of(*value) : std::string_view());
+}
+template <std::integral T>
+void bind_field(Statement::Use& use, T value, None none) {
+  if (value == 0 && none == None::as_null) return use.bind(nullptr);
+  use.bind(value);
+}
+inline void bind_field(Statement::Use& use, double value, None) {
+  use.bind(value);
+}
+inline void bind_field(Statement::Use& use, const std::string& value, None) {
+  use.bind(std::string_view(value));
+}
+
+/// Parameters of update_of(), insert_of() and upsert_of().
+template <class Row>
+void bind_row(Statement::Use& use, const Row& row) {
+  visit_fields<Row>([&](const auto& field) {
+    if (field.kept != Kept::read) bind_field(use, row.*field.member, field.none);
+  });
+}
+
+template <Worded Enum>
+void read_field(const Statement::Use& use, int column, Enum& into) {
+  into = static_cast<Enum>(word_index(word_table<Enum>, use.view(column)));
+}
+template <Worded Enum>
+void read_field(const Statement::Use& use, int column, std::optional<Enum>& into) {
+  into.reset();
+  if (use.null(column) || use.view(column).empty()) return;
+  read_field(use, column, into.emplace());
+}
+template <class T>
+void read_field(const Statement::Use& use, int column, T& into) {
+  use.read(column, into);
+}
+
+/// A row back from columns_of(), which begin at `column`.
+template <class Row>
+[[nodiscard]] Row read_row(const Statement::Use& use, int column = 0) {
+  Row row;
+  visit_fields<Row>([&](const auto& field) { read_field(use, column++, row.*field.member); });
+  return row;
+}
+
+}  // namespace shardsweep::sqlite
