@@ -47,6 +47,12 @@ void require_current(Database& database) {
   const auto known = static_cast<std::int64_t>(migrations().size());
   const auto version = database.integer("PRAGMA user_version");
   refuse_strangers(database, version, known);
+  if (version == 0) {
+    fail(FaultKind::unavailable,
+         fmt::format(
+             "{} is empty: the daemon that makes it has just begun. Try again in a moment.",
+             database.name()));
+  }
   if (version < known) {
     fail(FaultKind::rejected,
          fmt::format("{} has schema version {}, this program reads {}: `shardsweep daemon` or "

@@ -118,6 +118,17 @@ TEST_CASE("a newer database and a stranger's are refused with the reason") {
   CHECK(other.error().what == "other.db is a database, but not one of shardsweep's");
 }
 
+TEST_CASE("a reader that comes before the first table is told to try again") {
+  const TempDir dir;
+  { const sqlite::Database empty(dir / "a.db", sqlite::OpenMode::create, 0); }
+  REQUIRE(std::filesystem::exists(dir / "a.db"));
+  const auto reader = Reader::open(dir / "a.db");
+  REQUIRE_FALSE(reader);
+  CHECK(reader.error() == Fault{FaultKind::unavailable,
+                                "a.db is empty: the daemon that makes it has just begun. Try "
+                                "again in a moment."});
+}
+
 TEST_CASE("events can't be changed or removed") {
   const TempDir dir;
   Daemon daemon(dir / "a.db");
