@@ -205,6 +205,7 @@ struct AllocationRow {
   std::int64_t pid = 0;
   std::int64_t pid_start = 0;
   Timestamp ended_at = 0;
+  Hold hold = Hold::nobody;  ///< as the scheduler said last
   // Known to this process alone.
   bool own_cancel = false;  ///< the daemon cancelled its job, not a user
   /// When this process read the lead's last line, by its own clock. None: it has read no line
@@ -250,6 +251,7 @@ inline constexpr auto fields<AllocationRow> = std::tuple{
     Field{"pid", &AllocationRow::pid},
     Field{"pid_start", &AllocationRow::pid_start},
     Field{"ended_at", &AllocationRow::ended_at},
+    Field{"hold", &AllocationRow::hold},
 };
 
 // ---- nodes

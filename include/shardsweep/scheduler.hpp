@@ -46,6 +46,12 @@ enum class Missing : std::uint8_t { nothing, job, account };
 template <>
 inline constexpr std::array<std::string_view, 3> word_table<Missing>{"", "job", "account"};
 
+/// Who keeps a job from running, beside what it waits for. Stored text; nobody is the empty
+/// word.
+enum class Hold : std::uint8_t { nobody, user, suspended };
+template <>
+inline constexpr std::array<std::string_view, 3> word_table<Hold>{"", "user", "suspended"};
+
 /// How a submitted allocation is known again.
 struct AllocationHandle {
   std::string token;
@@ -118,6 +124,7 @@ struct JobSeen {
   std::string nodes{};       ///< as the scheduler writes them
   bool after_claim = false;  ///< it was claimed before this look began
   bool own_cancel = false;   ///< shardsweep cancelled it, not the user
+  Hold hold = Hold::nobody;  ///< of one that is pending or running
 };
 /// A second job with this token: it has been cancelled.
 struct JobDuplicate {

@@ -2,8 +2,8 @@
 // Acting: makes true what the committed rows say. Each act is found out anew from rows and
 // files, so that a crash between commit and act, or between two acts, costs nothing.
 #include "daemon/daemon.hpp"
+#include "fleet/allocation.hpp"
 #include "fleet/nodes.hpp"
-#include "fleet/silence.hpp"
 #include "slurm/words/script.hpp"
 #include "sweep/launch.hpp"
 
@@ -19,13 +19,6 @@ namespace shardsweep {
 namespace {
 
 constexpr int assignments_per_tick = 8;
-
-/// As Slurm says of one that was submitted with --hold.
-bool is_held(const AllocationRow& allocation) {
-  return allocation.submission == Submission::accepted &&
-         allocation.job_state == JobState::pending &&
-         allocation.detail.find("JobHeldUser") != std::string::npos;
-}
 
 }  // namespace
 
@@ -65,7 +58,8 @@ bool Daemon::say_orders(const AllocationRow& allocation) {
 
 void Daemon::act_on(const AllocationRow& allocation) {
   Scheduler& scheduler = scheduler_of(allocation.backend, allocation.sweep);
-  if (is_to_be_cancelled(allocation)) scheduler.cancel(handle_of(allocation));
+  if (is_to_be_cancelled(allocation, policy_of(allocation.sweep), parts_.clock.now()))
+    scheduler.cancel(handle_of(allocation));
   submit(allocation, scheduler);
 }
 
@@ -99,21 +93,6 @@ void Daemon::submit(const AllocationRow& allocation, Scheduler& scheduler) {
                     .limit_s = policy_of(allocation.sweep).submit_limit_s,
                     .deadline_in_s = deadline_in_s(allocation),
                     .strict = site.strict});
-}
-
-/// It is in the queue or has been put back there, and nobody wants it to start (again); or it
-/// runs and nobody has claimed it, or who has is silent.
-bool Daemon::is_to_be_cancelled(const AllocationRow& allocation) const {
-  const bool waits = allocation.job_state == JobState::pending;
-  return (waits && (allocation.draining || allocation.end_outcome)) ||
-         claim_is_late(allocation) || is_given_up(allocation);
-}
-
-bool Daemon::claim_is_late(const AllocationRow& allocation) const {
-  if (allocation.job_state != JobState::running || allocation.claimed_at != 0) return false;
-  const double runs_s =
-      static_cast<double>(parts_.clock.now() - allocation.running_since) / 1e6;
-  return runs_s > policy_of(allocation.sweep).claim_limit_s;
 }
 
 /// The allocation's folder and its first file, before anything can look for them.

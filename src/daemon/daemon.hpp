@@ -144,8 +144,6 @@ class Daemon {
   void act_on(const AllocationRow& allocation);
   void submit(const AllocationRow& allocation, Scheduler& scheduler);
   void release(const AllocationRow& allocation, Channel& channel, Scheduler& scheduler);
-  [[nodiscard]] bool is_to_be_cancelled(const AllocationRow& allocation) const;
-  [[nodiscard]] bool claim_is_late(const AllocationRow& allocation) const;
   [[nodiscard]] Result<void> prepare(const AllocationRow& allocation);
   [[nodiscard]] Result<void> write_script(const AllocationRow& allocation);
   [[nodiscard]] Result<void> send_orders(const AllocationRow& allocation);

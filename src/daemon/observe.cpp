@@ -78,14 +78,9 @@ void Daemon::observe() {
 /// Told to come back later, and that is now. It is committed before it is submitted again: a
 /// daemon that dies in between looks for the job first, like after any other submission.
 void Daemon::end_deferrals() {
-  // No deferral is longer. One that seems so was made before the clock was set back.
-  constexpr Timestamp longest = 480'000'000;
   const Timestamp now = parts_.clock.now();
   for (const auto& [id, allocation] : world_.allocations()) {
-    const bool over = allocation.submit_after <= now || allocation.submit_after > now + longest;
-    const bool due = allocation.state != State::ended && allocation.submit_after != 0 && over &&
-                     !allocation.draining;
-    if (!due || !channel_of(allocation)) continue;
+    if (!is_due_again(allocation, now) || !channel_of(allocation)) continue;
     world_.edit(allocation)->submit_after = 0;
   }
 }

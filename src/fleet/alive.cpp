@@ -4,10 +4,6 @@
 #include <algorithm>
 
 namespace shardsweep {
-bool live(const AllocationRow& row) {
-  return row.state != State::ended;
-}
-
 bool is_active(const World& world, SweepId id) {
   const SweepRow* sweep = world.sweep(id);
   return sweep != nullptr && sweep->state == SweepState::active;

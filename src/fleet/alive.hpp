@@ -2,14 +2,12 @@
 // Who has what is alive in hand: how long a daemon may pause, and whether it may leave.
 #pragma once
 
+#include "fleet/allocation.hpp"
 #include "fleet/world.hpp"
 
 #include <cstddef>
 
 namespace shardsweep {
-
-/// An allocation that has not ended.
-[[nodiscard]] bool live(const AllocationRow& row);
 
 [[nodiscard]] bool is_active(const World& world, SweepId id);
 

@@ -1,10 +1,96 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fleet/allocation.hpp"
 
+#include <algorithm>
+
 namespace shardsweep {
+namespace {
+
+constexpr Timestamp first_deferral = 15'000'000;
+constexpr int most_doublings = 5;
+
+double seconds(Timestamp time) {
+  return static_cast<double>(time) * 1e-6;
+}
+
+Stage stage_after_claim(const AllocationRow& row) {
+  if (row.job_state == JobState::running && row.end_outcome == Outcome::node_failure)
+    return Stage::silent;
+  if (row.draining || row.said_bye) return Stage::draining;
+  return row.started ? Stage::running : Stage::claimed;
+}
+
+}  // namespace
+
+Stage stage_of(const AllocationRow& row) {
+  if (row.state == State::ended) return Stage::buried;
+  if (row.job_state == JobState::ended) return Stage::ended;
+  if (row.claimed_at != 0) return stage_after_claim(row);
+  if (row.job_state == JobState::running) return Stage::starting;
+  if (row.job_state == JobState::pending || row.submission == Submission::accepted)
+    return Stage::pending;
+  return row.submit_after != 0 ? Stage::deferred : Stage::submitted;
+}
+
+bool live(const AllocationRow& row) {
+  return stage_of(row) != Stage::buried;
+}
+
+bool takes_work(const AllocationRow& row) {
+  return stage_of(row) < Stage::ended && row.probe_of.empty() && !row.draining && !row.said_bye;
+}
+
+bool is_held(const AllocationRow& row) {
+  return row.submission == Submission::accepted && row.job_state == JobState::pending &&
+         row.hold == Hold::user;
+}
+
+bool should_speak(const AllocationRow& row) {
+  return row.state == State::running && row.claimed_at != 0 && !row.said_bye &&
+         row.job_state == JobState::running && !row.end_outcome && row.hold != Hold::suspended;
+}
+
+bool is_given_up(const AllocationRow& row) {
+  return stage_of(row) == Stage::silent;
+}
+
+bool never_seen(const AllocationRow& row) {
+  return row.job_state == JobState::ended && row.claimed_at == 0 && row.job_id.empty() &&
+         (row.submission == Submission::committed || row.submission == Submission::unknown);
+}
+
+bool is_to_be_cancelled(const AllocationRow& row, const Policy& policy, Timestamp now) {
+  const bool waits = row.job_state == JobState::pending;
+  return (waits && (row.draining || row.end_outcome)) || claim_is_late(row, policy, now) ||
+         is_given_up(row);
+}
+
+bool claim_is_late(const AllocationRow& row, const Policy& policy, Timestamp now) {
+  return stage_of(row) == Stage::starting &&
+         seconds(now - row.running_since) > policy.claim_limit_s;
+}
+
+Timestamp put_off_until(const AllocationRow& row, Timestamp now) {
+  return now + (first_deferral << std::min(row.deferrals, most_doublings));
+}
+
+bool is_due_again(const AllocationRow& row, Timestamp now) {
+  constexpr Timestamp longest = first_deferral << most_doublings;
+  const bool over = row.submit_after <= now || row.submit_after > now + longest;
+  return row.submit_after != 0 && over && live(row) && !row.draining;
+}
+
+bool is_put_off_too_often(const AllocationRow& row, bool passes) {
+  return row.deferrals >= (passes ? 900 : 5);
+}
+
+bool hours_went_by(const AllocationRow& row, Timestamp now) {
+  if (row.deadline == 0 || row.claimed_at != 0) return false;
+  return seconds(row.deadline - now) < row.time_limit_s + 60;
+}
 
 double silence_s(const AllocationRow& row, Timestamp now) {
-  return static_cast<double>(now - row.heard_at.value_or(row.last_beat)) / 1e6;
+  return seconds(now - row.heard_at.value_or(row.last_beat));
 }
 
 bool is_heard(const AllocationRow& row, Timestamp now) {
@@ -21,15 +107,10 @@ std::optional<Outcome> meaning_of_end(const AllocationRow& row) {
   constexpr double margin_s = 60;  // Slurm checks limits once a minute
   if (row.own_cancel && row.claimed_at != 0 && row.end_outcome == Outcome::cancelled)
     return Outcome::preempted;
-  const auto ran_s = static_cast<double>(row.last_beat - row.claimed_at) / 1e6;
+  const double ran_s = seconds(row.last_beat - row.claimed_at);
   const bool early = row.claimed_at != 0 && ran_s + margin_s < row.time_limit_s;
   if (row.end_outcome == Outcome::timeout && early) return Outcome::reaped;
   return row.end_outcome;
-}
-
-bool never_seen(const AllocationRow& row) {
-  return row.job_state == JobState::ended && row.claimed_at == 0 && row.job_id.empty() &&
-         (row.submission == Submission::committed || row.submission == Submission::unknown);
 }
 
 }  // namespace shardsweep

@@ -1,32 +1,104 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the row of an allocation says about its life: whether its lead is alive, what the end of
-// its job means, whether its job was ever there.
+// The life of an allocation, as its row says it, with every limit on it. Pure: rows in, answers
+// out. fold_line() and fold_scheduler() move it on; silence.hpp finds a lead that is silent.
+//
+//        ┌──"not now"──► deferred ──its time──┐
+//        │                                    │
+//   submitted ◄───────────────────────────────┘
+//        │      ◄── no look finds its job: submitted again
+//        │ accepted
+//        ▼
+//     pending ──nodes──► starting ──claim──► claimed ──attempt──► running
+//                            │                  │                    │
+//                            │                  └────────┬───────────┘
+//                            │             no more work, │ or no line for lead_limit_s
+//                            │                           ├──────────────► silent
+//                            │                           ▼                  │
+//                            │                        draining              │ cancelled
+//        claim_limit_s, then │                           │                  │
+//                  cancelled ▼                           ▼                  ▼
+//     (from every stage) ──the job ends, is refused, or is not found──► ended ──► buried
+//
+// Ended: its job is over, its files are read once more. Buried: what was in it has its end.
 #pragma once
 
+#include <shardsweep/policy.hpp>
 #include <shardsweep/rows.hpp>
 
+#include <array>
+#include <cstdint>
 #include <optional>
+#include <string_view>
 
 namespace shardsweep {
+
+enum class Stage : std::uint8_t {
+  submitted,  ///< asked for, or about to be
+  deferred,   ///< told "not now": it is in no queue
+  pending,    ///< waits for its nodes
+  starting,   ///< has its nodes, and no lead has claimed it
+  claimed,    ///< its lead is there, and nothing has started
+  running,    ///< something has started in it
+  draining,   ///< gets no more work
+  silent,     ///< given up: its job is cancelled as long as it runs
+  ended,
+  buried,
+};
+template <>
+inline constexpr std::array<std::string_view, 10> word_table<Stage>{
+    "submitted", "deferred", "pending", "starting", "claimed",
+    "running",   "draining", "silent",  "ended",    "buried"};
+
+[[nodiscard]] Stage stage_of(const AllocationRow& row);
+
+// ---- what follows from the stage
+
+/// Not buried.
+[[nodiscard]] bool live(const AllocationRow& row);
+/// It may be given attempts.
+[[nodiscard]] bool takes_work(const AllocationRow& row);
+/// Held at its submission, until release() lets it start.
+[[nodiscard]] bool is_held(const AllocationRow& row);
+/// Nobody in a suspended job can speak, and all of it goes on later.
+[[nodiscard]] bool should_speak(const AllocationRow& row);
+/// Silent: cancelled as long as its job runs.
+[[nodiscard]] bool is_given_up(const AllocationRow& row);
+/// Clean looks have found no job for an allocation that was, or may have been, submitted, and
+/// no lead has claimed it.
+[[nodiscard]] bool never_seen(const AllocationRow& row);
+/// In the queue, and nobody wants it to start (again); or it runs and its claim is late, or its
+/// lead is silent.
+[[nodiscard]] bool is_to_be_cancelled(const AllocationRow& row, const Policy& policy,
+                                      Timestamp now);
+
+// ---- its limits
+
+/// Its job has run for longer than policy.claim_limit_s without a claim.
+[[nodiscard]] bool claim_is_late(const AllocationRow& row, const Policy& policy, Timestamp now);
+/// When a submission that was put off is due again: 15 s, 30 s, … 8 min. A limit that other
+/// jobs fill passes when they end.
+[[nodiscard]] Timestamp put_off_until(const AllocationRow& row, Timestamp now);
+/// The time of put_off_until() has come, or the clock was set back since.
+[[nodiscard]] bool is_due_again(const AllocationRow& row, Timestamp now);
+/// Put off for eight minutes by a limit that may be its own, for five days by one that passes.
+[[nodiscard]] bool is_put_off_too_often(const AllocationRow& row, bool passes);
+/// It waited until it could not have ended within its hours any more: Slurm calls that
+/// DEADLINE, and refuses one that comes so late.
+[[nodiscard]] bool hours_went_by(const AllocationRow& row, Timestamp now);
+
+// ---- its lead and its end
 
 /// Seconds since the lead's last line was read. Only a process that has read none takes the
 /// lead's own time, because the clocks of login node and batch host differ.
 [[nodiscard]] double silence_s(const AllocationRow& row, Timestamp now);
-
 /// Its lead spoke within the last minute: a file system may show a line that late.
 [[nodiscard]] bool is_heard(const AllocationRow& row, Timestamp now);
-
 /// When an attempt ended whose lead did not say so: with the lead's last sign of life, by the
 /// lead's own clock. A daemon may read of it hours later.
 [[nodiscard]] Timestamp last_sign(const AllocationRow& row, Timestamp now);
-
 /// What the end of its job means for an attempt that was running in it. Slurm's word is not
 /// enough twice: shardsweep itself cancels a job that Slurm has put back into the queue, and an
 /// administrator may have lowered the time limit.
 [[nodiscard]] std::optional<Outcome> meaning_of_end(const AllocationRow& row);
-
-/// Clean looks have found no job for an allocation that was, or may have been, submitted, and
-/// no lead has claimed it.
-[[nodiscard]] bool never_seen(const AllocationRow& row);
 
 }  // namespace shardsweep

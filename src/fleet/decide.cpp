@@ -87,11 +87,6 @@ std::map<SweepId, std::vector<const TrialRow*>> waiting_trials(const World& worl
   return waiting;
 }
 
-bool takes_work(const AllocationRow& row) {
-  return live(row) && row.probe_of.empty() && !row.draining && !row.said_bye &&
-         row.job_state != JobState::ended;
-}
-
 bool local_machine_busy(const World& world) {
   const auto& allocations = world.allocations();
   return std::any_of(allocations.begin(), allocations.end(), [](const auto& entry) {

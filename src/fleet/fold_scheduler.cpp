@@ -12,16 +12,6 @@
 namespace shardsweep {
 namespace {
 
-/// 15 s, 30 s, … 8 min: a limit that other jobs fill passes when they end.
-Timestamp back_off(std::int32_t deferrals) {
-  return Timestamp{15'000'000} << std::min(deferrals, 5);
-}
-
-/// Eight minutes for a limit that may be the job's own, five days for one that others fill.
-std::int32_t most_deferrals(const SubmitDeferred& event) {
-  return event.passes ? 900 : 5;
-}
-
 /// The scheduler has answered: what was not there before says nothing.
 void clear_missing(AllocationRow& row) {
   row.missing = Missing::nothing;
@@ -86,11 +76,12 @@ struct SchedulerFolder {
   }
   void operator()(const SubmitDeferred& event) const {
     if (const auto* known = of(event)) {
-      if (known->deferrals >= most_deferrals(event))
+      if (is_put_off_too_often(*known, event.passes))
         return (*this)(SubmitRefused{
             event.token, fmt::format("put off {} times: {}", known->deferrals, event.why)});
       auto row = fold.world.edit(*known);
-      row->submit_after = fold.now + back_off(row->deferrals++);
+      row->submit_after = put_off_until(*row, fold.now);
+      ++row->deferrals;
       row->detail = event.why;
       clear_missing(*row);
       row.done();
@@ -115,7 +106,7 @@ struct SchedulerFolder {
         event.advice.empty() ? event.detail : event.detail + ": " + event.advice;
     const bool news = row->job_state != event.state || row->job_id != event.job_id ||
                       row->submission != Submission::accepted || row->detail != detail ||
-                      row->missing != Missing::nothing;
+                      row->missing != Missing::nothing || row->hold != event.hold;
     if (!news) return;
     clear_missing(*row);
     if (event.state != JobState::running) {
@@ -132,6 +123,7 @@ struct SchedulerFolder {
     row->job_id = event.job_id;
     row->job_state = event.state;
     row->detail = detail;
+    row->hold = event.hold;
     if (event.state == JobState::ended) {
       // A lead says that it got a signal, Slurm why it sent one.
       const bool explains = event.outcome && !row->end_outcome;

@@ -13,16 +13,6 @@ double seconds_between(Timestamp from, Timestamp to) {
   return static_cast<double>(to - from) * 1e-6;
 }
 
-/// Slurm has suspended it: nobody in it can speak, and all of it goes on later.
-bool is_suspended(const AllocationRow& row) {
-  return row.detail.starts_with("SUSPENDED") || row.detail.starts_with("STOPPED");
-}
-
-bool should_speak(const AllocationRow& row) {
-  return row.state == State::running && row.claimed_at != 0 && !row.said_bye &&
-         row.job_state == JobState::running && !row.end_outcome && !is_suspended(row);
-}
-
 }  // namespace
 
 void judge_silence(Fold fold, const Policy& policy, const AllocationRow& allocation) {
@@ -49,11 +39,6 @@ void judge_silence(Fold fold, const Policy& policy, const AllocationRow& allocat
                                .kind = "given up",
                                .detail = allocation.end_reason});
   }
-}
-
-bool is_given_up(const AllocationRow& allocation) {
-  return allocation.claimed_at != 0 && allocation.job_state == JobState::running &&
-         allocation.end_outcome == Outcome::node_failure;
 }
 
 }  // namespace shardsweep

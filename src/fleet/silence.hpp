@@ -3,6 +3,7 @@
 // still while the scheduler calls the job running. Pure.
 #pragma once
 
+#include "fleet/allocation.hpp"
 #include "fleet/fold.hpp"
 
 #include <shardsweep/policy.hpp>
@@ -14,8 +15,5 @@ namespace shardsweep {
 /// is off nor a daemon that has just come gives a living lead up. After that the allocation is
 /// to be cancelled, and what ran in it is a node failure.
 void judge_silence(Fold fold, const Policy& policy, const AllocationRow& allocation);
-
-/// It was given up: cancelled as long as its job runs.
-[[nodiscard]] bool is_given_up(const AllocationRow& allocation);
 
 }  // namespace shardsweep

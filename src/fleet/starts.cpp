@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fleet/starts.hpp"
 
+#include "fleet/allocation.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,13 +13,6 @@ namespace {
 /// No answer of the site to the job as it was asked for.
 bool says_nothing_of_the_job(Outcome outcome) {
   return outcome == Outcome::node_failure || outcome == Outcome::preempted;
-}
-
-/// It waited until it could not have ended within its hours any more: Slurm calls that
-/// DEADLINE, and refuses one that comes so late.
-bool hours_went_by(const AllocationRow& allocation, Timestamp now) {
-  if (allocation.deadline == 0 || allocation.claimed_at != 0) return false;
-  return static_cast<double>(allocation.deadline - now) / 1e6 < allocation.time_limit_s + 60;
 }
 
 /// It was refused while it excluded nodes that have been let back in since: several jobs may

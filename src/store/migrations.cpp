@@ -77,12 +77,20 @@ UPDATE trials SET prior = 'completed'
   WHERE outcome IS NULL AND id IN (SELECT trial FROM attempts WHERE counted = 1);
 )sql";
 
+// So that nobody has to read it from `detail`. The next look fills it.
+constexpr const char* hold_sql = R"sql(
+-- who keeps its job from running: its submission or its user, or a suspension; empty: nobody
+ALTER TABLE allocations ADD COLUMN hold TEXT NOT NULL DEFAULT ''
+  CHECK (hold IN ('', 'user', 'suspended'));
+)sql";
+
 }  // namespace
 
 std::span<const std::string> migrations() {
-  static const std::array<std::string, 12> steps{
-      schema_sql,  learnt,    ledger_sql,    silence,      paces_sql,      controls_sql,
-      network_sql, new_views, kept_outcomes, deletion_sql, lead_nodes_sql, control_time_sql};
+  static const std::array<std::string, 13> steps{
+      schema_sql,     learnt,           ledger_sql, silence,       paces_sql,
+      controls_sql,   network_sql,      new_views,  kept_outcomes, deletion_sql,
+      lead_nodes_sql, control_time_sql, hold_sql};
   return steps;
 }
 

@@ -225,7 +225,8 @@ Reading read_state(const Job& job, std::int64_t own_uid) {
   const auto* row = std::find_if(states.begin(), states.end(),
                                  [&](const StateRow& state) { return state.word == word; });
   if (row == states.end()) return {};
-  Reading reading{row->state, row->outcome, false, std::nullopt, false};
+  Reading reading{row->state, row->outcome, false, std::nullopt, false, Hold::nobody};
+  if (word == "SUSPENDED" || word == "STOPPED") reading.hold = Hold::suspended;
   reading.unexplained =
       job.source == Source::queue && (word == "CANCELLED" || word == "FAILED");
   if (word == "CANCELLED") {
@@ -233,6 +234,7 @@ Reading read_state(const Job& job, std::int64_t own_uid) {
     if (reading.cancelled_by == own_uid) reading.outcome = Outcome::cancelled;
   }
   if (reading.state == JobState::pending) {
+    if (job.reason == "JobHeldUser") reading.hold = Hold::user;
     const ReasonRow* reason = find_reason(job.reason);
     reading.stuck = (reason != nullptr && reason->stuck) || word == "REQUEUE_HOLD" ||
                     word == "SPECIAL_EXIT" || word == "LAUNCH_FAILED";

@@ -53,6 +53,7 @@ struct Reading {
   std::optional<std::int64_t> cancelled_by;
   /// Accounting will tell more: who cancelled it, or with which exit code it failed.
   bool unexplained = false;
+  Hold hold = Hold::nobody;
 };
 /// Total: a word that is not known is "unknown, keep watching". `own_uid` tells our own
 /// scancel from somebody else's.

@@ -95,6 +95,7 @@ SchedulerEvent seen(const AllocationHandle& handle, const Known& known) {
   event.outcome = known.reading.outcome;
   event.nodes = known.job->nodes;
   event.after_claim = handle.claimed;
+  event.hold = known.reading.hold;
   if (known.reading.cancelled_by == 0 && !handle.claimed) event.detail += prolog_hint;
   if (known.reading.state == JobState::pending) {
     event.advice = explain_reason(known.job->reason);

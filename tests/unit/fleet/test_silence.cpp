@@ -113,7 +113,7 @@ TEST_CASE("a daemon that has just come gives nobody up at its first look") {
 TEST_CASE("who can't speak is not silent") {
   Lead lead;
   SUBCASE("its job is suspended") {
-    lead.allocation().detail = "SUSPENDED";
+    lead.allocation().hold = Hold::suspended;
   }
   SUBCASE("its job has ended") {
     lead.allocation().job_state = JobState::ended;

@@ -65,6 +65,9 @@ TEST_CASE("a job that can never start is told from one that waits") {
   CHECK(read("REQUEUE_HOLD").stuck);
   CHECK_FALSE(read("PENDING", "Resources").stuck);
   CHECK_FALSE(read("PENDING", "JobHeldUser").stuck);
+  CHECK(read("PENDING", "JobHeldUser").hold == Hold::user);
+  CHECK(read("PENDING", "Resources").hold == Hold::nobody);
+  CHECK(read("SUSPENDED", "None").hold == Hold::suspended);
   CHECK_FALSE(read("PENDING", "SomethingNew").stuck);
   CHECK_FALSE(read("RUNNING", "launch failed requeued held").stuck);
 }

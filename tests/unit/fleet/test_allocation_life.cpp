@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// Each arrow of the diagram in fleet/allocation.hpp, taken by the events that take it.
+#include "fleet/allocation.hpp"
+#include "fleet/silence.hpp"
+#include "unit/world_case.hpp"
+
+#include <doctest/doctest.h>
+
+#include <ostream>
+#include <string>
+
+using namespace shardsweep;
+using namespace shardsweep::testing;
+
+namespace {
+
+constexpr Timestamp second = 1'000'000;
+
+/// One allocation on Slurm for two trials.
+struct Life : Case {
+  Timestamp now = noon;
+
+  Life() {
+    rows.sweeps.at(1).backend = "slurm";
+    input.sweeps[1].backend = "slurm";
+    policy.lead_limit_s = 100;
+    policy.claim_limit_s = 120;
+    trial(1, 1);
+    trial(2, 2);
+    decide();
+  }
+  [[nodiscard]] std::string stage() { return std::string(word_of(stage_of(allocation()))); }
+  void answer(const SchedulerEvent& event) { fold_scheduler({world, now}, event); }
+  void accept() { answer(SubmitAccepted{allocation().token, "7"}); }
+  void see(JobState state, Hold hold = Hold::nobody) {
+    answer(JobSeen{.token = allocation().token,
+                   .job_id = "7",
+                   .state = state,
+                   .detail = "WORD",
+                   .after_claim = allocation().claimed_at != 0,
+                   .hold = hold});
+  }
+  void claim() { line(Claimed{.token = allocation().token, .job_id = "7"}); }
+  void start() { line(Started{.attempt = 1, .nonce = attempt(1).nonce}); }
+  void until_running() {
+    accept();
+    see(JobState::running);
+    claim();
+    start();
+  }
+  [[nodiscard]] bool is_cancelled() { return is_to_be_cancelled(allocation(), policy, now); }
+};
+
+}  // namespace
+
+TEST_CASE("an allocation goes from its submission to its burial") {
+  Life life;
+  CHECK(life.stage() == "submitted");
+  life.accept();
+  CHECK(life.stage() == "pending");
+  life.see(JobState::pending);
+  CHECK(life.stage() == "pending");
+  life.see(JobState::running);
+  CHECK(life.stage() == "starting");
+  life.claim();
+  CHECK(life.stage() == "claimed");
+  life.start();
+  CHECK(life.stage() == "running");
+  CHECK(takes_work(life.allocation()));
+  SUBCASE("told to leave") {
+    life.world.edit(life.allocation())->draining = true;
+  }
+  SUBCASE("or leaving by itself") {
+    life.line(Bye{"idle"});
+  }
+  CHECK(life.stage() == "draining");
+  CHECK_FALSE(takes_work(life.allocation()));
+  CHECK_FALSE(life.is_cancelled());
+  life.see(JobState::ended);
+  CHECK(life.stage() == "ended");
+  CHECK(live(life.allocation()));
+  fold_gone(life.fold(), life.policy, life.allocation().id, {{1, {}}, {2, {}}}, "over");
+  CHECK(life.stage() == "buried");
+  CHECK_FALSE(live(life.allocation()));
+}
+
+TEST_CASE("a deferred submission waits for its time, ever longer, and then gives up") {
+  Life life;
+  const SubmitDeferred later{life.allocation().token, "limit", false};
+  life.answer(later);
+  CHECK(life.stage() == "deferred");
+  CHECK_FALSE(is_due_again(life.allocation(), noon + 14 * second));
+  CHECK(is_due_again(life.allocation(), noon + 15 * second));
+  // Put off before the clock was set back by an hour.
+  CHECK(is_due_again(life.allocation(), noon - 3600 * second));
+  life.world.edit(life.allocation())->submit_after = 0;
+  CHECK(life.stage() == "submitted");
+  for (int i = 0; i < 4; ++i)
+    life.answer(later);
+  CHECK(life.allocation().submit_after == noon + 240 * second);
+  CHECK_FALSE(is_put_off_too_often(life.allocation(), true));
+  life.answer(later);
+  CHECK(life.stage() == "ended");
+  CHECK(life.allocation().submission == Submission::refused);
+}
+
+TEST_CASE("a deferred allocation that nobody needs is not due") {
+  Life life;
+  life.answer(SubmitDeferred{life.allocation().token, "limit"});
+  life.world.edit(life.allocation())->draining = true;
+  CHECK_FALSE(is_due_again(life.allocation(), noon + 3600 * second));
+}
+
+TEST_CASE("a job that no look finds is submitted again") {
+  Life life;
+  life.answer(SubmitUnknown{life.allocation().token, "no answer"});
+  CHECK(life.stage() == "submitted");
+  life.answer(JobNotSeen{life.allocation().token});
+  CHECK(life.stage() == "ended");
+  REQUIRE(never_seen(life.allocation()));
+  submit_again(life.fold(), life.allocation());
+  CHECK(life.stage() == "submitted");
+}
+
+TEST_CASE("a job that starts without a claim is cancelled after its limit") {
+  Life life;
+  life.accept();
+  life.see(JobState::running);
+  life.now += 120 * second;
+  CHECK_FALSE(life.is_cancelled());
+  life.now += second;
+  CHECK(life.is_cancelled());
+  life.claim();
+  CHECK_FALSE(life.is_cancelled());
+}
+
+TEST_CASE("a pending job is cancelled where nobody wants it to start") {
+  Life life;
+  life.accept();
+  life.see(JobState::pending);
+  CHECK_FALSE(life.is_cancelled());
+  SUBCASE("because there is no work left") {
+    life.world.edit(life.allocation())->draining = true;
+  }
+  SUBCASE("or because Slurm has put it back into the queue") {
+    life.until_running();
+    life.see(JobState::pending);
+    CHECK(life.allocation().end_outcome == Outcome::preempted);
+  }
+  CHECK(life.is_cancelled());
+}
+
+TEST_CASE("a lead that is silent for its limit is given up and its job cancelled") {
+  Life life;
+  life.until_running();
+  for (const Timestamp at : {51, 102})
+    judge_silence({life.world, noon + at * second}, life.policy, life.allocation());
+  CHECK(life.stage() == "silent");
+  CHECK(life.is_cancelled());
+  life.see(JobState::ended);
+  CHECK(life.stage() == "ended");
+  CHECK_FALSE(life.is_cancelled());
+}
+
+TEST_CASE("who holds a job is told apart from what it waits for") {
+  Life life;
+  life.accept();
+  life.see(JobState::pending);
+  CHECK_FALSE(is_held(life.allocation()));
+  life.see(JobState::pending, Hold::user);
+  CHECK(is_held(life.allocation()));
+  life.see(JobState::running);
+  CHECK_FALSE(is_held(life.allocation()));
+  life.claim();
+  life.start();
+  CHECK(should_speak(life.allocation()));
+  life.see(JobState::running, Hold::suspended);
+  CHECK_FALSE(should_speak(life.allocation()));
+}
+
+TEST_CASE("every stage has a word of its own") {
+  for (std::size_t i = 0; i < word_table<Stage>.size(); ++i)
+    CHECK(from_word<Stage>(word_table<Stage>[i]) == static_cast<Stage>(i));
+  CHECK(word_of(Stage::buried) == "buried");
+}
