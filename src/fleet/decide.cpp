@@ -217,7 +217,7 @@ class Decider {
     world_.record(AddEvent{
         .at = input_.now,
         .sweep = sweep.id,
-        .kind = "paused",
+        .kind = std::string(paused_event),
         .detail = fmt::format("paused: this machine is unhealthy: {}. Repair it, then run "
                               "'shardsweep nodes --clear {}' and 'shardsweep resume'.",
                               here->reason, local_node)});

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fleet/notices.hpp"
 
+#include "fleet/nodes.hpp"
+#include "fleet/starts.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -44,9 +47,9 @@ void Watcher::see(const World& world, const std::vector<Change>& committed, Time
     }
     const auto* event = std::get_if<AddEvent>(&change);
     if (event == nullptr) continue;
-    if (event->kind == "node quarantined")
+    if (event->kind == node_event(NodeState::quarantined))
       notices_.push_back({NotifyEvent::node_quarantined, "", "node " + event->detail, now});
-    if (event->kind == "paused") {
+    if (event->kind == paused_event) {
       const std::string name = name_of(world, event->sweep);
       notices_.push_back(
           {NotifyEvent::stalled, name, fmt::format("sweep '{}' {}", name, event->detail), now});

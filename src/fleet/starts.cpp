@@ -68,8 +68,10 @@ std::optional<std::string> count_start(Fold fold, const Policy& policy,
   }
   sweep.done();
   if (paused)
-    fold.world.record(
-        AddEvent{.at = fold.now, .sweep = sweep->id, .kind = "paused", .detail = *paused});
+    fold.world.record(AddEvent{.at = fold.now,
+                               .sweep = sweep->id,
+                               .kind = std::string(paused_event),
+                               .detail = *paused});
   return paused;
 }
 

@@ -10,8 +10,12 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace shardsweep {
+
+/// Kind of the event of a sweep that the daemon pauses by itself.
+inline constexpr std::string_view paused_event = "paused";
 
 enum class Start : std::uint8_t {
   began,        ///< something has started in it

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// A row changes through World alone, and what changes is recorded for the next commit.
+#include "fleet/world.hpp"
+
+#include <doctest/doctest.h>
+
+#include <ostream>
+#include <variant>
+
+using namespace shardsweep;
+
+namespace {
+
+WorldRows rows_with_trial() {
+  WorldRows rows;
+  rows.sweeps[1] = {.id = 1, .name = "s"};
+  rows.trials[7] = {.id = 7, .sweep = 1, .slug = "t7"};
+  rows.next_allocation = 5;
+  return rows;
+}
+
+}  // namespace
+
+TEST_CASE("an edit records its row where it differs, once") {
+  World world(rows_with_trial());
+  const TrialRow& trial = *world.trial(7);
+  const auto before = world.version();
+  world.edit(trial)->state = State::planned;  // as it is
+  CHECK(world.changes().empty());
+  CHECK(world.version() == before);
+  {
+    auto edit = world.edit(trial);
+    edit->state = State::queued;
+    edit->attempts = 1;
+    CHECK(world.changes().empty());
+  }
+  REQUIRE(world.changes().size() == 1);
+  const auto& set = std::get<SetTrial>(world.changes().front()).row;
+  CHECK(set.state == State::queued);
+  CHECK(set.attempts == 1);
+  CHECK(trial.state == State::queued);
+  CHECK(world.version() > before);
+}
+
+TEST_CASE("what is recorded is what the row is at last") {
+  World world(rows_with_trial());
+  const AllocationRow& row = world.add(AllocationRow{.sweep = 1, .token = "a"});
+  CHECK(row.id == 5);
+  {
+    auto outer = world.edit(row);
+    outer->draining = true;
+    world.edit(row)->said_bye = true;  // somebody else's, meanwhile
+  }
+  const auto changes = world.take_changes();
+  const auto& last = std::get<PutAllocation>(changes.back()).row;
+  CHECK(last.draining);
+  CHECK(last.said_bye);
+  // One row after itself is written once.
+  CHECK(changes.size() == 1);
+  CHECK(world.changes().empty());
+}
+
+TEST_CASE("a change of another row in between keeps the order") {
+  World world(rows_with_trial());
+  world.edit(*world.trial(7))->state = State::queued;
+  world.record(AddEvent{.trial = 7, .kind = "started"});
+  world.edit(*world.trial(7))->state = State::running;
+  CHECK(world.changes().size() == 3);
+}
+
+TEST_CASE("a beat is no change until its row is recorded") {
+  World world(rows_with_trial());
+  const AllocationRow& row = world.add(AllocationRow{.sweep = 1, .token = "a"});
+  (void)world.take_changes();
+  const auto before = world.version();
+  world.hear_beat(row, 3, 100, 105);
+  CHECK(row.from_lead_n == 3);
+  CHECK(row.heard_at == 105);
+  CHECK(world.version() == before);
+  world.edit(row)->draining = true;
+  CHECK(std::get<PutAllocation>(world.changes().at(0)).row.from_lead_n == 3);
+}
+
+TEST_CASE("rows that are read anew are news, and what is not committed yet stays") {
+  World world(rows_with_trial());
+  world.record(AddEvent{.kind = "x"});
+  const auto before = world.version();
+  world.read({});
+  CHECK(world.version() > before);
+  CHECK(world.trial(7) == nullptr);
+  CHECK(world.changes().size() == 1);
+}
+
+TEST_CASE("what has ended leaves memory, but not while its allocation lives") {
+  World world(rows_with_trial());
+  const AllocationRow& allocation = world.add(AllocationRow{.sweep = 1, .token = "a"});
+  const AllocationId id = allocation.id;
+  const AttemptRow& attempt = world.add(AttemptRow{.trial = 7, .number = 1, .allocation = id});
+  world.edit(attempt)->state = State::ended;
+  CHECK(world.forget_ended().empty());
+  CHECK(world.attempts().size() == 1);
+  world.edit(allocation)->state = State::ended;
+  CHECK(world.forget_ended() == std::vector<AllocationId>{id});
+  CHECK(world.attempts().empty());
+  CHECK(world.allocations().empty());
+}
