@@ -47,6 +47,8 @@ struct Policy {
   double file_beat_s = 5;
   double watch_interval_s = 0.2;
   std::int64_t keep_log_bytes = std::int64_t{256} * 1024;
+  std::int64_t log_limit_bytes = std::int64_t{1} << 30;
+  std::int64_t file_limit_bytes = std::int64_t{64} << 30;
 
   // retry
   std::int64_t retry_on_trial = 1;
@@ -96,6 +98,7 @@ struct Policy {
   // slurm
   double look_s = 10;
   double submit_limit_s = 150;
+  double agents_limit_s = 600;
   double look_others_s = 60;
 
   // daemon
@@ -103,8 +106,9 @@ struct Policy {
   double idle_tick_s = 1;
   double lease_renew_s = 5;
   double lease_ttl_s = 30;
-  double claim_limit_s = 120;
+  double claim_limit_s = 600;
   double lead_limit_s = 300;
+  double file_delay_s = 60;
   double query_limit_s = 60;
   double stall_s = 3 * 3600;
   double blind_s = 600;

@@ -69,6 +69,8 @@ struct AttemptSpec {
   double gdb_s = 0;  ///< for gdb to look at hung ranks; 0: it is not asked. An optional key
   /// Each rank writes NCCL's own words into a file; an optional key.
   bool nccl_debug = false;
+  std::int64_t log_limit_bytes = 0;   ///< of what one rank prints; 0: none. An optional key
+  std::int64_t file_limit_bytes = 0;  ///< of one file; 0: none. An optional key
 
   friend bool operator==(const AttemptSpec&, const AttemptSpec&) = default;
 };
@@ -93,6 +95,7 @@ struct AllocationSpec {
   double grace_s = 5;             ///< and then so long to end
   double stop_before_end_s = 60;  ///< kept free for packing, the last words and the scheduler
   std::string gpu{};              ///< the model that every node must have; empty: any
+  double agents_limit_s = 60;     ///< for all node agents to start
 
   friend bool operator==(const AllocationSpec&, const AllocationSpec&) = default;
 };

@@ -17,8 +17,6 @@
 namespace shardsweep::agent {
 namespace {
 
-// Until the first word of a node agent: srun on a large machine takes longer than a lease.
-constexpr double start_leases = 4;
 // The ranks on other nodes notice, say so and leave; then they are ended.
 constexpr double peers_grace_s = 2;
 // Beyond the grace of a running attempt: node agents that have been told to leave.
@@ -129,7 +127,11 @@ void Lead::take_signals() {
 // ---- the daemon's file
 // -----------------------------------------------------------------------
 
+/// Each look opens a file, on a network file system a question to its server; thousands of
+/// node agents wake this loop more often than that.
 void Lead::read_assignments() {
+  if (now_s_ - assignments_read_s_ < spec_.watch_interval_s) return;
+  assignments_read_s_ = now_s_;
   const auto lines = to_lead_.look();
   if (!lines) return log_.line(lines.error().what);
   for (const auto& line : *lines) {
@@ -238,8 +240,7 @@ void Lead::check_gpu(const NodeReady& ready) {
 void Lead::watch_nodes() {
   if (nodes_lost_) return;
   if (channel_.closed()) return lose_all_nodes();
-  if (!nodes_ready() && now_s_ - started_s_ > start_leases * spec_.node_lease_s)
-    return lose_absent_nodes();
+  if (!nodes_ready() && now_s_ - started_s_ > spec_.agents_limit_s) return lose_absent_nodes();
   for (const auto& [name, node] : nodes_) {
     const double silent_s = now_s_ - node.heard_s;
     if (silent_s <= spec_.node_lease_s) continue;

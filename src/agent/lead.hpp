@@ -118,6 +118,7 @@ class Lead {
   double started_s_;
   double beat_s_;
   double file_beat_s_;
+  double assignments_read_s_ = 0;
   double busy_s_;  ///< when there was last something to do
 };
 

@@ -7,7 +7,6 @@
 #include "attempt/step_output.hpp"
 #include "node/memory_kills.hpp"
 #include "node/processes.hpp"
-#include "node/recorder_file.hpp"
 
 #include <fmt/format.h>
 
@@ -36,6 +35,8 @@ constexpr std::size_t shown_leftovers = 3;
 constexpr std::size_t most_step_output = std::size_t{64} * 1024;
 // One question to the file system; ranks that can't write soon end.
 constexpr double storage_look_s = 1;
+// Ranks but the first one write a record only when they fail, which their exit shows too.
+constexpr double other_records_s = 1;
 
 }  // namespace
 
@@ -89,8 +90,12 @@ void RunningAttempt::launch_ranks(const Environment& own,
     const RankPlace place{rank, local, count, node_.name};
     Environment environment = rank_environment(own, spec_, place, devices);
     if (spec_.nccl_debug) ask_nccl(environment, spec_, paths_.nccl_log(rank));
-    RankProcess process{spec_.argv, std::move(environment), paths_.dir, paths_.rank_log(rank),
-                        ranks_.empty() ? 0 : ranks_.front().pid};
+    RankProcess process{spec_.argv,
+                        std::move(environment),
+                        paths_.dir,
+                        paths_.rank_log(rank),
+                        ranks_.empty() ? 0 : ranks_.front().pid,
+                        spec_.file_limit_bytes};
     Descriptor report;
     const auto pid = start_rank(process, &report);
     if (!pid) {
@@ -101,7 +106,7 @@ void RunningAttempt::launch_ranks(const Environment& own,
     }
     ranks_.push_back({rank, *pid, false, std::move(report)});
     follow_records(rank);
-    recorders_.emplace(rank, std::nullopt);
+    recorders_.emplace(rank, paths_.recorder() / fmt::format("rank.{}", rank));
   }
 }
 
@@ -115,7 +120,7 @@ std::filesystem::path RunningAttempt::log_of(int rank) const {
 }
 
 void RunningAttempt::step() {
-  read_records();
+  read_records(false);
   read_recorders();
   look_at_ranks();
   reap_orphans();
@@ -141,8 +146,14 @@ void RunningAttempt::step() {
 // ---- looking
 // ---------------------------------------------------------------------------------
 
-void RunningAttempt::read_records() {
+/// Each look opens a file, on a network file system a question to its server: those of most
+/// ranks are looked at once a second, and when their rank has ended.
+void RunningAttempt::read_records(bool all) {
+  const double now_s = seconds_of(clock_);
+  all = all || now_s - others_read_at_s_ >= other_records_s;
+  if (all) others_read_at_s_ = now_s;
   for (auto& [rank, reader] : records_) {
+    if (rank != 0 && !all) continue;
     const auto lines = reader.look();
     if (!lines) continue;  // looked at again; silence has its limit
     for (const auto& line : *lines) {
@@ -160,22 +171,20 @@ void RunningAttempt::read_records() {
 void RunningAttempt::read_recorders() {
   if (stage_ != Stage::running) return;
   bool moved = false;
-  for (auto& [rank, state] : recorders_) {
-    const auto now = recorder_state(paths_.recorder() / fmt::format("rank.{}", rank));
-    moved = moved || (now && now != state);
-    if (now) state = now;
-  }
+  for (auto& [rank, recorder] : recorders_)
+    moved = recorder.has_moved() || moved;
   if (moved) watch_.see_movement(has_recorders(), seconds_of(clock_));
 }
 
 bool RunningAttempt::has_recorders() const {
-  return !recorders_.empty() && std::all_of(recorders_.begin(), recorders_.end(),
-                                            [](const auto& one) { return one.second; });
+  return !recorders_.empty() &&
+         std::all_of(recorders_.begin(), recorders_.end(),
+                     [](const auto& one) { return one.second.is_there(); });
 }
 
 double RunningAttempt::still_s() const {
   const bool any = std::any_of(recorders_.begin(), recorders_.end(),
-                               [](const auto& one) { return one.second; });
+                               [](const auto& one) { return one.second.is_there(); });
   return any ? watch_.still_s(seconds_of(clock_)) : -1;
 }
 
@@ -209,7 +218,7 @@ void RunningAttempt::look_at_ranks() {
         ::waitid(P_PID, static_cast<id_t>(rank.pid), &info, WEXITED | WNOHANG | WNOWAIT);
     if (answer != 0 || info.si_pid != rank.pid) continue;
     rank.gone = true;
-    read_records();  // what it said before it went comes first
+    read_records(true);  // what it said before it went comes first
     note_exit(rank, info.si_code, info.si_status);
   }
 }
@@ -434,7 +443,7 @@ void RunningAttempt::step_reaping() {
   }
   scan_for_marker();
   look_for_others();
-  read_records();
+  read_records(true);
   read_logs();
   judge_storage();
   stage_ = Stage::over;
@@ -494,11 +503,27 @@ void RunningAttempt::read_logs() {
   join_logs(evidence_, logs, spec_.rules, clock_.now(), !measured_ && has_rank_zero());
 }
 
+/// A rank that prints without end would fill what others need too.
+void RunningAttempt::watch_logs() {
+  if (spec_.log_limit_bytes <= 0 || stage_ != Stage::running || failed_at_s_) return;
+  for (const Rank& rank : ranks_) {
+    std::error_code error;
+    const auto size = std::filesystem::file_size(log_of(rank.number), error);
+    if (error || size <= static_cast<std::uintmax_t>(spec_.log_limit_bytes)) continue;
+    evidence_.push_back({clock_.now(), Outcome::crashed,
+                         fmt::format("rank {} has printed {} bytes (watch.log_limit is {})",
+                                     rank.number, size, spec_.log_limit_bytes),
+                         "policy"});
+    return begin_ending();
+  }
+}
+
 /// Records, logs and recorders lie there: once it is full what the ranks do says nothing.
 void RunningAttempt::watch_storage() {
   const double now_s = seconds_of(clock_);
   if (storage_fault_ || now_s - storage_looked_at_s_ < storage_look_s) return;
   storage_looked_at_s_ = now_s;
+  watch_logs();
   storage_fault_ = look_at_storage(paths_.dir);
 }
 

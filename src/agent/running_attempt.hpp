@@ -17,6 +17,7 @@
 #include "attempt/classify.hpp"
 #include "attempt/watch.hpp"
 #include "node/cpu_use.hpp"
+#include "node/recorder_file.hpp"
 #include "rundir/descriptor.hpp"
 
 #include <shardsweep/allocation_files.hpp>
@@ -95,7 +96,7 @@ class RunningAttempt {
   [[nodiscard]] std::string node_of(const Evidence& first) const;
   void name_node(NodeEnded& ended, const Evidence& first) const;
   [[nodiscard]] std::filesystem::path log_of(int rank) const;
-  void read_records();
+  void read_records(bool all);
   void read_recorders();
   void take_record(int rank, const Record& record);
   void look_at_ranks();
@@ -113,6 +114,7 @@ class RunningAttempt {
   void look_for_others();
   void read_logs();
   void watch_storage();
+  void watch_logs();
   void judge_storage();
   void add_nccl_logs(std::vector<RankLog>& logs);
   void signal_all(int signal) const;
@@ -129,9 +131,10 @@ class RunningAttempt {
   const GpuWatch* gpus_ = nullptr;
   Stage stage_ = Stage::running;
   std::vector<Rank> ranks_;
+  double others_read_at_s_ = 0;
   std::map<int, LineReader> records_;  ///< by rank
   /// What the flight recorders of the ranks here looked like; none: not there yet.
-  std::map<int, std::optional<std::uint64_t>> recorders_;
+  std::map<int, RecorderFile> recorders_;
   std::optional<EvidenceTaking> evidence_taking_;
   std::vector<Evidence> evidence_;
   bool measured_ = false;

@@ -7,9 +7,11 @@
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
@@ -87,12 +89,26 @@ void redirect(const RankProcess& rank) {
   if (::chdir(rank.directory.c_str()) != 0) leave("cannot enter", rank.directory.string());
 }
 
+/// A core dump of a rank has the size of its memory, a print loop no end. Soft limits: a runner
+/// may raise them again.
+void limit_files(std::int64_t file_limit_bytes) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_CORE, &limit) == 0) {
+    limit.rlim_cur = 0;
+    ::setrlimit(RLIMIT_CORE, &limit);
+  }
+  if (file_limit_bytes <= 0 || ::getrlimit(RLIMIT_FSIZE, &limit) != 0) return;
+  limit.rlim_cur = std::min(limit.rlim_max, static_cast<rlim_t>(file_limit_bytes));
+  ::setrlimit(RLIMIT_FSIZE, &limit);
+}
+
 [[noreturn]] void become_rank(const RankProcess& rank, pid_t parent,
                               const std::vector<char*>& argv,
                               const std::vector<char*>& environment, const Descriptor& report) {
   ::setpgid(0, rank.group);
   keep_report(report);
   redirect(rank);
+  limit_files(rank.file_limit_bytes);
   // A rank must not outlive its node agent. If that died before this line, it is noticed here.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
   if (::getppid() != parent) ::_exit(cannot_start);
@@ -161,6 +177,7 @@ std::optional<StartFailure> start_failure_in(std::string_view last_line) {
 int become_step_rank(const RankProcess& rank) {
   keep_report({});
   redirect(rank);
+  limit_files(rank.file_limit_bytes);
   execute(pointers(rank.argv), pointers(rank.environment), rank.argv[0]);
 }
 

@@ -20,9 +20,10 @@ namespace shardsweep::agent {
 struct RankProcess {
   std::vector<std::string> argv;
   std::vector<std::string> environment;
-  std::filesystem::path directory;  ///< where it runs
-  std::filesystem::path output;     ///< stdout and stderr, appended
-  pid_t group = 0;                  ///< 0: leads a new process group
+  std::filesystem::path directory;    ///< where it runs
+  std::filesystem::path output;       ///< stdout and stderr, appended
+  pid_t group = 0;                    ///< 0: leads a new process group
+  std::int64_t file_limit_bytes = 0;  ///< 0: none
 };
 
 /// A program that can't be started says so in its output and in `report`, and exits with 127.

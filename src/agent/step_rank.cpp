@@ -38,7 +38,7 @@ Result<RankProcess> rank_of(const AttemptPaths& paths, const Environment& own) {
       own, spec, place, visible_devices(own, spec.ranks_per_node, has_gpus()));
   if (spec.nccl_debug) ask_nccl(environment, spec, paths.nccl_log(place.rank));
   return RankProcess{spec.argv, std::move(environment), paths.dir, paths.rank_log(place.rank),
-                     0};
+                     0,         spec.file_limit_bytes};
 }
 
 }  // namespace

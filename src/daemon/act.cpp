@@ -126,6 +126,7 @@ Result<void> Daemon::prepare(const AllocationRow& allocation) {
   spec.file_beat_s = policy.file_beat_s;
   spec.watch_interval_s = policy.watch_interval_s;
   spec.idle_limit_s = policy.lane_idle_s;
+  spec.agents_limit_s = policy.agents_limit_s;
   spec.time_margin = policy.lane_time_margin;
   spec.grace_s = policy.grace_s;
   spec.stop_before_end_s = policy.lane_stop_before_end_s;

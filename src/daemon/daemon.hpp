@@ -18,6 +18,7 @@
 #include <shardsweep/notifier.hpp>
 #include <shardsweep/requests.hpp>
 #include <shardsweep/scheduler.hpp>
+#include <shardsweep/storage.hpp>
 #include <shardsweep/store.hpp>
 
 #include <deque>
@@ -47,7 +48,10 @@ struct DaemonParts {
 
 class Daemon {
  public:
-  explicit Daemon(DaemonParts parts) : parts_(std::move(parts)), watch_(parts_.home) {}
+  explicit Daemon(DaemonParts parts)
+      : parts_(std::move(parts)),
+        watch_(parts_.home),
+        home_is_shared_(!is_local_file_system(parts_.home.database)) {}
 
   /// Reads what is not over. The lease is held already.
   [[nodiscard]] Result<void> load();
@@ -92,6 +96,7 @@ class Daemon {
     bool drained = false;
     bool submitted = false;  ///< by this process
     std::optional<std::chrono::steady_clock::time_point> released_at;
+    std::optional<std::chrono::steady_clock::time_point> job_ended_at;
   };
 
   // serve.cpp
@@ -112,6 +117,7 @@ class Daemon {
   // observe.cpp
   void observe();
   void look_at_schedulers();
+  [[nodiscard]] bool last_words_may_come(const AllocationRow& allocation);
   void end_deferrals();
   void dismiss_unsubmitted();
   [[nodiscard]] std::string scheduler_key(const std::string& backend, SweepId sweep) const;
@@ -198,6 +204,7 @@ class Daemon {
 
   DaemonParts parts_;
   RequestWatch watch_;
+  bool home_is_shared_;  ///< with other hosts, over a network
   std::int64_t epoch_ = 0;
   World world_;
   std::map<SweepId, SweepContext> contexts_;

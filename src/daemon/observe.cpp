@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -66,13 +67,26 @@ void Daemon::observe() {
   dismiss_unsubmitted();
   std::vector<AllocationId> gone;
   for (const auto& [id, allocation] : world_.allocations()) {
-    if (allocation.state != State::ended && allocation.job_state == JobState::ended) {
-      gone.push_back(id);
-    }
+    const bool over =
+        allocation.state != State::ended && allocation.job_state == JobState::ended;
+    if (over && !last_words_may_come(allocation)) gone.push_back(id);
   }
   for (const AllocationId id : gone) {
     if (!submitted_again(world_.allocations().at(id))) bury(id);
   }
+}
+
+/// Its job has ended, and its lead has not said its last word. Another host's lines may show
+/// late: a job that was over within a minute would look as if it had never started.
+bool Daemon::last_words_may_come(const AllocationRow& allocation) {
+  if (!home_is_shared_ || allocation.said_bye) return false;
+  if (allocation.claimed_at == 0 && allocation.job_id.empty()) return false;  // no job was seen
+  const auto channel = channel_of(allocation);
+  if (!channel) return false;
+  const auto now = parts_.clock.steady();
+  if (!(*channel)->job_ended_at) (*channel)->job_ended_at = now;
+  return now - *(*channel)->job_ended_at <
+         std::chrono::duration<double>(policy_of(allocation.sweep).file_delay_s);
 }
 
 /// Told to come back later, and that is now. It is committed before it is submitted again: a
@@ -149,14 +163,15 @@ void Daemon::take_site(const std::string& key, const SiteSeen& site) {
 
 /// What the limits of those who wait depend on; nobody else's.
 void Daemon::ask_sites() {
+  // Once over the trials, not once for each of the sweeps that have ended long ago.
+  std::set<SweepId> waiting;
+  for (const auto& [id, trial] : world_.trials()) {
+    if (trial.state != State::ended) waiting.insert(trial.sweep);
+  }
   std::map<Scheduler*, SiteQuestions> questions;
   for (const auto& [id, sweep] : world_.sweeps()) {
     if (sweep.backend == "local" || sweep.state != SweepState::active) continue;
-    const bool waits =
-        std::any_of(world_.trials().begin(), world_.trials().end(), [&](const auto& entry) {
-          return entry.second.sweep == sweep.id && entry.second.state != State::ended;
-        });
-    if (!waits || !context_of(sweep)) continue;
+    if (!waiting.contains(id) || !context_of(sweep)) continue;
     const Policy& policy = policy_of(sweep.id);
     const bool yields = static_cast<Yield>(policy.yield) != Yield::never;
     auto [entry, fresh] =
@@ -192,6 +207,7 @@ double Daemon::answer_limit_s(const std::string& key) const {
 /// is worth knowing: others wait for its place.
 double Daemon::look_interval_s(const std::string& key, const Scheduler& scheduler) const {
   constexpr double leaving_s = 2;
+  constexpr double leaving_limit_s = 60;  // an epilog that takes longer may take for ever
   double interval_s = scheduler.look_interval_s();
   for (const auto& [id, sweep] : world_.sweeps()) {
     const bool asks = sweep.backend != "local" &&
@@ -199,12 +215,12 @@ double Daemon::look_interval_s(const std::string& key, const Scheduler& schedule
                       sweep.state == SweepState::active;
     if (asks) interval_s = std::min(interval_s, policy_of(sweep.id).look_s);
   }
-  const bool leaving = std::any_of(world_.allocations().begin(), world_.allocations().end(),
-                                   [&](const auto& entry) {
-                                     const AllocationRow& row = entry.second;
-                                     return scheduler_key(row.backend, row.sweep) == key &&
-                                            row.state != State::ended && row.said_bye;
-                                   });
+  const bool leaving = std::any_of(
+      world_.allocations().begin(), world_.allocations().end(), [&](const auto& entry) {
+        const AllocationRow& row = entry.second;
+        return scheduler_key(row.backend, row.sweep) == key && row.state != State::ended &&
+               row.said_bye && silence_s(row, parts_.clock.now()) < leaving_limit_s;
+      });
   return leaving ? std::min(interval_s, leaving_s) : interval_s;
 }
 

@@ -57,13 +57,17 @@ RecorderReading::Wait wait_in(const PlainJson& object) {
 
 }  // namespace
 
-std::optional<std::uint64_t> recorder_state(const std::filesystem::path& file) {
-  const Descriptor descriptor(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!descriptor.valid()) return std::nullopt;
+std::optional<std::uint64_t> RecorderFile::read() {
+  if (!descriptor_.valid())
+    descriptor_ = Descriptor(::open(file_.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!descriptor_.valid()) return std::nullopt;
   std::array<char, largest_file> bytes;
-  const ssize_t got = ::pread(descriptor.get(), bytes.data(), bytes.size(), 0);
+  const ssize_t got = ::pread(descriptor_.get(), bytes.data(), bytes.size(), 0);
   const std::string_view text(bytes.data(), got > 0 ? static_cast<std::size_t>(got) : 0);
-  if (text.size() < beat_offset + beat_bytes || !text.starts_with(magic)) return std::nullopt;
+  if (text.size() < beat_offset + beat_bytes || !text.starts_with(magic)) {
+    descriptor_ = {};  // another file may take its name
+    return std::nullopt;
+  }
   std::uint64_t hash = hash_start;
   const auto add = [&](std::string_view part) {
     for (const char c : part)
@@ -72,6 +76,13 @@ std::optional<std::uint64_t> recorder_state(const std::filesystem::path& file) {
   add(text.substr(0, beat_offset));
   add(text.substr(beat_offset + beat_bytes));
   return hash;
+}
+
+bool RecorderFile::has_moved() {
+  const auto now = read();
+  const bool moved = now && now != state_;
+  if (now) state_ = now;
+  return moved;
 }
 
 Result<RecorderReading> decode_recorder_reading(std::string_view text) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "attempt/hang.hpp"
+#include "rundir/descriptor.hpp"
 
 #include <shardsweep/result.hpp>
 
@@ -15,9 +16,23 @@
 
 namespace shardsweep {
 
-/// A number that changes whenever the rank begins or ends an operation or a phase, and not with
-/// its beats. None where there is no such file (yet).
-[[nodiscard]] std::optional<std::uint64_t> recorder_state(const std::filesystem::path& file);
+/// The recorder of a rank on this host, opened once.
+class RecorderFile {
+ public:
+  explicit RecorderFile(std::filesystem::path file) : file_(std::move(file)) {}
+  /// Since the last question the rank has begun or ended an operation or a phase. Its beats are
+  /// no movement.
+  [[nodiscard]] bool has_moved();
+  /// It has been seen.
+  [[nodiscard]] bool is_there() const { return state_.has_value(); }
+
+ private:
+  [[nodiscard]] std::optional<std::uint64_t> read();
+
+  std::filesystem::path file_;
+  Descriptor descriptor_;
+  std::optional<std::uint64_t> state_;  ///< a number for what it holds
+};
 
 /// The JSON object that `--read-recorder` prints.
 [[nodiscard]] Result<RecorderReading> decode_recorder_reading(std::string_view text);

@@ -228,6 +228,8 @@ void fields(Is<AttemptSpec> auto& m, auto&& visit) {
   visit.optional("learn_floor_s", m.learn_floor_s);
   visit.optional("gdb_s", m.gdb_s);
   visit.optional("nccl_debug", m.nccl_debug);
+  visit.optional("log_limit_bytes", m.log_limit_bytes);
+  visit.optional("file_limit_bytes", m.file_limit_bytes);
 }
 void fields(Is<AllocationSpec> auto& m, auto&& visit) {
   visit("token", m.token);
@@ -245,6 +247,7 @@ void fields(Is<AllocationSpec> auto& m, auto&& visit) {
   visit.optional("grace_s", m.grace_s);
   visit.optional("stop_before_end_s", m.stop_before_end_s);
   visit.optional("gpu", m.gpu);
+  visit.optional("agents_limit_s", m.agents_limit_s);
 }
 
 // ---- writing

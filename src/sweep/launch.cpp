@@ -133,6 +133,8 @@ AttemptSpec attempt_spec(const SweepSpec& sweep, const Point& point,
     spec.slow_limit_s = std::max(policy.slow_floor_s, policy.slow_factor * context.predicted_s);
   spec.grace_s = policy.grace_s;
   spec.keep_log_bytes = policy.keep_log_bytes;
+  spec.log_limit_bytes = policy.log_limit_bytes;
+  spec.file_limit_bytes = policy.file_limit_bytes;
   spec.rules = sweep.rules;
   return spec;
 }

@@ -86,7 +86,7 @@ TEST_CASE("node agents that are not there are named where others are") {
 while [ "${1#-}" != "$1" ]; do shift; done
 SLURMD_NODENAME=n7 SLURM_NODEID=0 exec "$@"
 )");
-  job.spec.node_lease_s = 0.5;
+  job.spec.agents_limit_s = 2;
   job.assign({"result"}, 4);
   job.start();
   CHECK(job.wait_exit() == 0);

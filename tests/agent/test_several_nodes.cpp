@@ -117,3 +117,17 @@ TEST_CASE(
   CHECK(longest_s < allocation.spec.agent_lease_s / 2);
   CHECK(most_descriptors < 40);
 }
+
+TEST_CASE("node agents that start after their nodes' prologs are waited for") {
+  Allocation allocation;
+  allocation.spec.launch = "agents";
+  allocation.spec.node_lease_s = allocation.spec.agent_lease_s = 0.5;
+  allocation.spec.agents_limit_s = 30;
+  allocation.put_on_path("srun",
+                         "sleep 3\nwhile [ \"${1#-}\" != \"$1\" ]; do shift; done\n"
+                         "SLURMD_NODENAME=n0 SLURM_NODEID=0 exec \"$@\"\n");
+  const auto attempt = allocation.assign({"result"}, 1);
+  allocation.start();
+  const Ended ended = allocation.wait_ended(attempt.attempt);
+  CHECK_MESSAGE(ended.outcome == Outcome::completed, ended.cause);
+}

@@ -4,6 +4,8 @@
 #include "agent/allocation.hpp"
 #include "small_disk.hpp"
 
+#include <shardsweep/attempt_files.hpp>
+
 #include <doctest/doctest.h>
 
 #include <sys/stat.h>
@@ -21,7 +23,7 @@ namespace {
 
 /// An attempt whose program is `argv`.
 Assign assign_program(Allocation& allocation, const std::vector<std::string>& argv) {
-  Assign assign = allocation.assign({"result"}, 1);
+  const Assign assign = allocation.assign({"result"}, 1);
   AttemptSpec spec =
       decode_attempt_spec(read_file(AttemptPaths{assign.dir}.spec()).value()).value();
   spec.argv = argv;
@@ -154,4 +156,36 @@ TEST_CASE("an attempt whose folder is deleted while it runs is lost, not crashed
   CHECK(ended.outcome == Outcome::lost);
   CHECK(ended.cause.find("is gone") != std::string::npos);
   ::unlink(flag.c_str());
+}
+
+TEST_CASE("a rank dumps no core, and no file of its grows beyond the limit") {
+  Allocation allocation;
+  allocation.every.file_limit_bytes = 1 << 20;
+  const Assign assign = assign_program(
+      allocation, {"/bin/sh", "-c", "ulimit -Sc; ulimit -Sf; head -c 9000000 /dev/zero >big"});
+  allocation.start();
+  (void)allocation.wait_ended(assign.attempt);
+  const auto files = list_attempt_files(AttemptPaths{assign.dir});
+  REQUIRE(files);
+  std::uint64_t big = 0;
+  std::string log;
+  for (const AttemptFile& file : *files) {
+    if (file.name == "rank.0.out") log = AttemptFileReader::open(file)->read(0, 100).value();
+    if (file.name == "big") big = file.size;
+  }
+  CHECK(log.starts_with("0\n2048\n"));
+  CHECK(big > 0);
+  CHECK(big <= 1 << 20);
+}
+
+TEST_CASE("a rank that prints without end is ended, and the cause says how much") {
+  Allocation allocation;
+  allocation.every.log_limit_bytes = 1'000'000;
+  const Assign assign = assign_program(
+      allocation, {"/bin/sh", "-c", "while :; do head -c 100000 /dev/zero; sleep 0.02; done"});
+  allocation.start();
+  const Ended ended = allocation.wait_ended(assign.attempt);
+  CHECK(ended.outcome == Outcome::crashed);
+  CHECK(ended.cause.starts_with("rank 0 has printed "));
+  CHECK(ended.cause.find("watch.log_limit is 1000000") != std::string::npos);
 }

@@ -314,7 +314,7 @@ TEST_CASE("a job that ends before accounting tells why is waited for") {
 // ---- leads and nodes
 
 TEST_CASE("a job that nobody claims is cancelled") {
-  Case c;
+  Case c({.settings = "daemon: {claim_limit: 120s}\n", .micro_batch = {1, 2}});
   c.slurm.start(c.job(), c.random);
   c.pass(200);
   CHECK(c.slurm.jobs.front().over());
@@ -543,6 +543,15 @@ TEST_CASE("a daemon may die at any call of a sweep's life") {
   CHECK(point > 100);
 }
 
+TEST_CASE("an answer that can't be written keeps no other request waiting") {
+  Case c;
+  const std::string id = must(post_request(
+      c.home, {.verb = Verb::pause, .names = {"a"}, .from = "test"}, c.clock.true_time()));
+  std::filesystem::create_directories(c.home.answers() / id / "in the way");
+  const Answer answer = c.ask({.verb = Verb::pause, .names = {"a"}});
+  CHECK_FALSE(answer.fault);
+}
+
 // ---- thrift
 
 TEST_CASE("a daemon that waits for Slurm commits nothing and asks rarely") {
@@ -554,6 +563,19 @@ TEST_CASE("a daemon that waits for Slurm commits nothing and asks rarely") {
   CHECK(c.store.commits() == commits);
   CHECK(c.slurm.calls.looks - looks <= 60);
   CHECK(c.pause().count() >= 1000);
+}
+
+TEST_CASE("an epilog that hangs after the lead has left is not asked about every two seconds") {
+  Case c(one);
+  PlayedJob& job = c.slurm.jobs.front();
+  c.start_job(job);
+  c.pass(12);
+  job.lead->leave("drained", c.slurm.lead_time(job));
+  job.lead_alive = false;
+  c.pass(70);
+  const auto looks = c.slurm.calls.looks;
+  c.pass(600);
+  CHECK(c.slurm.calls.looks - looks <= 60);
 }
 
 TEST_CASE("beats of leads are no transactions") {
