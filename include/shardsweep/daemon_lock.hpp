@@ -35,6 +35,10 @@ class DaemonLock {
 /// asked by a process that holds it itself: closing any descriptor of the file gives it up.
 [[nodiscard]] std::optional<std::int64_t> lock_holder(const std::filesystem::path& file);
 
+/// Who took the lock last, on whatever host; none where nobody has written that down. Its times
+/// are 0.
+[[nodiscard]] std::optional<LeaseHolder> last_holder(const std::filesystem::path& file);
+
 /// This process as a holder of leases; times are 0.
 [[nodiscard]] LeaseHolder this_process();
 /// False where the holder is on this host and surely gone; true where it lives or can't be

@@ -6,11 +6,16 @@
 #include "text/numbers.hpp"
 
 #include <shardsweep/backends.hpp>
+#include <shardsweep/daemon_lock.hpp>
 #include <shardsweep/load.hpp>
 #include <shardsweep/notifier.hpp>
 #include <shardsweep/random.hpp>
+#include <shardsweep/results.hpp>
+#include <shardsweep/storage.hpp>
 
 #include <fmt/format.h>
+
+#include <poll.h>
 
 #include <algorithm>
 #include <chrono>
@@ -22,9 +27,41 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// Opening a database to write undoes an unfinished transaction. Over a network that may be one
+/// which a daemon on another host is about to finish: its lease is read first, without writing.
+Result<void> refuse_foreign_writer(const Session& session, const Policy& policy) {
+  std::error_code error;
+  const fs::path& file = session.home.database;
+  if (is_local_file_system(file) || !fs::exists(file, error)) return {};
+  const auto reader = Reader::open(file);
+  if (!reader && reader.error().kind == FaultKind::busy)
+    return tl::unexpected<Fault>(reader.error());
+  if (!reader) return {};  // an empty one, or one of an older version: no daemon is at it
+  SHARDSWEEP_ASSIGN(const auto holder, (*reader)->lease_holder());
+  if (!holder || holder->host == this_process().host) return {};
+  const double silent_s = static_cast<double>(session.clock.now() - holder->renewed) / 1e6;
+  if (silent_s > policy.lease_ttl_s) return {};
+  return fault(FaultKind::busy, "another daemon has this database: " + describe(*holder));
+}
+
+/// The same, tried again for as long as `life` has patience.
+Result<void> await_foreign_writer(const Session& session, const LifeOptions& life,
+                                  const Policy& policy) {
+  constexpr int pause_ms = 500;
+  const auto until = session.clock.steady() + std::chrono::duration<double>(life.patience_s);
+  while (!life.take_over) {
+    auto free = refuse_foreign_writer(session, policy);
+    const bool wait = !free && free.error().kind == FaultKind::busy;
+    if (!wait || session.clock.steady() >= until) return free;
+    ::poll(nullptr, 0, pause_ms);
+  }
+  return {};
+}
+
 /// True where nothing was left to do.
 Result<bool> be_daemon(const Session& session, const LifeOptions& life, const Policy& policy) {
   SHARDSWEEP_TRY(make_home(session.home));
+  SHARDSWEEP_TRY(await_foreign_writer(session, life, policy));
   SHARDSWEEP_ASSIGN(const auto store, Store::open(session.home.database));
   const auto make_scheduler = [&](const std::string& backend, const SiteSpec& site) {
     if (backend == "local") return make_local_scheduler(session.installation.agent);

@@ -3,6 +3,7 @@
 // the daemon as long as one of them lives.
 #include "node/processes.hpp"
 
+#include <shardsweep/allocation_files.hpp>
 #include <shardsweep/daemon_lock.hpp>
 
 #include <fmt/format.h>
@@ -15,6 +16,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <sstream>
 #include <utility>
 
 namespace shardsweep {
@@ -37,6 +39,19 @@ std::string host_name() {
   char host[256] = {};
   ::gethostname(host, sizeof host - 1);
   return host;
+}
+
+/// Beside the lock: who reads the lock's own file gives up the lock.
+std::filesystem::path holder_file(const std::filesystem::path& lock) {
+  return lock.string() + ".holder";
+}
+
+/// For those who don't see this host's locks. On a full disk nobody reads it either.
+void note_holder(const std::filesystem::path& lock) {
+  const LeaseHolder self = this_process();
+  (void)write_file_durably(
+      holder_file(lock),
+      fmt::format("{} {} {} {}\n", self.host, self.boot_id, self.pid, self.pid_start));
 }
 
 }  // namespace
@@ -63,7 +78,19 @@ Result<DaemonLock> DaemonLock::take(const std::filesystem::path& file, bool repl
     return fault(FaultKind::unavailable,
                  fmt::format("cannot replace '{}': {}", file.string(), std::strerror(errno)));
   }
+  note_holder(file);
   return lock;
+}
+
+std::optional<LeaseHolder> last_holder(const std::filesystem::path& file) {
+  constexpr std::size_t most_bytes = 4096;
+  const auto text = read_file(holder_file(file), most_bytes);
+  if (!text) return std::nullopt;
+  LeaseHolder holder;
+  std::istringstream words(*text);
+  if (!(words >> holder.host >> holder.boot_id >> holder.pid >> holder.pid_start))
+    return std::nullopt;
+  return holder;
 }
 
 DaemonLock::DaemonLock(DaemonLock&& other) noexcept

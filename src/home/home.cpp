@@ -4,10 +4,14 @@
 
 #include <fmt/format.h>
 
+#include <fcntl.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <system_error>
 
 namespace shardsweep {
@@ -18,6 +22,38 @@ namespace fs = std::filesystem;
 std::string environment(const char* name) {
   const char* value = ::getenv(name);
   return value == nullptr ? std::string() : std::string(value);
+}
+
+/// As this file system maps us: root's files may be nobody's over NFS.
+std::optional<uid_t> own_user_in(const fs::path& folder) {
+  std::string name = (folder / ".owner-test.XXXXXX").string();
+  const int descriptor = ::mkostemp(name.data(), O_CLOEXEC);
+  if (descriptor < 0) return std::nullopt;
+  struct stat about {};
+  const bool known = ::fstat(descriptor, &about) == 0;
+  ::close(descriptor);
+  ::unlink(name.c_str());
+  return known ? std::optional(about.st_uid) : std::nullopt;
+}
+
+/// Requests in it are obeyed with this user's rights, and scripts in it run as this user.
+Result<void> check_owner(const fs::path& folder) {
+  struct stat about {};
+  if (::stat(folder.c_str(), &about) != 0) return {};  // what follows says why
+  if (about.st_uid != ::geteuid()) {
+    const auto own = own_user_in(folder);
+    if (own && *own != about.st_uid)
+      return fault(
+          FaultKind::rejected,
+          fmt::format("the folder '{}' belongs to another user (uid {}), who could run "
+                      "programs as you through it. Use a --db of your own.",
+                      folder.string(), about.st_uid));
+  }
+  if ((about.st_mode & (S_IWGRP | S_IWOTH)) == 0 || about.st_uid != ::geteuid()) return {};
+  std::error_code ignored;
+  fs::permissions(folder, fs::perms::group_write | fs::perms::others_write,
+                  fs::perm_options::remove, ignored);
+  return {};
 }
 
 }  // namespace
@@ -58,6 +94,7 @@ Result<Home> find_home(const std::string& db_option) {
 }
 
 Result<void> make_home(const Home& home) {
+  SHARDSWEEP_TRY(check_owner(home.dir()));
   for (const fs::path& folder :
        {home.database.parent_path(), home.dir(), home.requests(), home.answers(), home.inbox(),
         home.allocations(), home.attempts()}) {

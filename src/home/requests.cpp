@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -121,6 +122,16 @@ std::string dump(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
+/// A request is obeyed with its owner's rights: one of another user is none. Root may ask.
+bool is_from_owner(const fs::path& folder, const std::string& id) {
+  struct stat of_folder {};
+  struct stat of_file {};
+  if (::stat(folder.c_str(), &of_folder) != 0) return false;
+  if (::lstat((folder / id).c_str(), &of_file) != 0) return false;
+  return S_ISREG(of_file.st_mode) &&
+         (of_file.st_uid == of_folder.st_uid || of_file.st_uid == 0);
+}
+
 void remove_quietly(const fs::path& file) {
   std::error_code ignored;
   fs::remove(file, ignored);
@@ -150,6 +161,7 @@ Result<std::vector<PendingRequest>> pending_requests(const Home& home) {
   std::sort(ids.begin(), ids.end());
   std::vector<PendingRequest> pending;
   for (const std::string& id : ids) {
+    if (!is_from_owner(home.requests(), id)) continue;
     const auto text = read_file(home.requests() / id, longest_request);
     if (!text) {
       // Withdrawn meanwhile, or not visible yet: the next look tells.

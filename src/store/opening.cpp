@@ -3,6 +3,8 @@
 
 #include "store/schema.hpp"
 
+#include <shardsweep/daemon_lock.hpp>
+#include <shardsweep/home.hpp>
 #include <shardsweep/storage.hpp>
 
 #include <fmt/format.h>
@@ -71,14 +73,23 @@ bool has_stood_still(const fs::path& journal) {
   return !error && fs::file_time_type::clock::now() - written > long_enough;
 }
 
-/// Of a network file system, where the locks of another host may not be seen.
+/// Of a network file system, where the locks of another host may not be seen. A transaction
+/// that stands still is undone on its writer's host alone: elsewhere nobody knows whether its
+/// writer goes on, and two that write would destroy the database.
 Database open_shared(const fs::path& file) {
   if (auto database = opened_after_a_commit(file)) return std::move(*database);
-  if (has_stood_still(beside(file, "-journal"))) return looked_at(file, OpenMode::existing);
+  const auto writer = last_holder(Home{file}.lock());
+  if (writer ? !may_live(*writer) : has_stood_still(beside(file, "-journal")))
+    return looked_at(file, OpenMode::existing);
+  const std::string who =
+      writer ? fmt::format("The daemon on {} (pid {})", writer->host, writer->pid)
+             : "Another host's daemon";
+  const std::string where = writer ? fmt::format(" on {}", writer->host) : " there";
   fail(FaultKind::busy,
-       fmt::format("{}: a transaction is not finished. Another host is writing, or its daemon "
-                   "was killed. Try again in a minute.",
-                   file.string()));
+       fmt::format("{}: a transaction is not finished. {} is writing, or was ended in the "
+                   "middle. Try again in a minute, or run `shardsweep status`{}. "
+                   "`shardsweep daemon --take-over` undoes it from here.",
+                   file.string(), who, where));
 }
 
 [[noreturn]] void explain_unreadable(const fs::path& file, const SqliteError& error) {

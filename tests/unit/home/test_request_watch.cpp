@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include <poll.h>
+#include <unistd.h>
 
 namespace shardsweep::test {
 namespace {
@@ -55,6 +56,38 @@ TEST_CASE("without a folder nothing is heard, and poll() ignores it") {
   CHECK(watch.descriptor() == -1);
   watch.clear();
   CHECK_FALSE(heard(watch, 0));
+}
+
+TEST_CASE("a request that another user has left is not obeyed") {
+  if (::geteuid() != 0) {
+    MESSAGE("skipped: giving a file away needs root");
+    return;
+  }
+  constexpr uid_t other = 65534;
+  const Asked asked;
+  REQUIRE(::chown(asked.home.requests().c_str(), 1234, 1234) == 0);
+  asked.post();
+  const auto pending = pending_requests(asked.home);
+  REQUIRE(pending->size() == 1);  // root's own
+  REQUIRE(::chown((asked.home.requests() / pending->front().id).c_str(), other, other) == 0);
+  CHECK(pending_requests(asked.home)->empty());
+  REQUIRE(::chown((asked.home.requests() / pending->front().id).c_str(), 1234, 1234) == 0);
+  CHECK(pending_requests(asked.home)->size() == 1);
+}
+
+TEST_CASE("a home of another user is refused, one that others may write is closed to them") {
+  const Folder folder;
+  const Home home{folder.path() / "a.db"};
+  REQUIRE(make_home(home));
+  std::filesystem::permissions(home.dir(), std::filesystem::perms::all);
+  REQUIRE(make_home(home));
+  CHECK((std::filesystem::status(home.dir()).permissions() &
+         std::filesystem::perms::others_write) == std::filesystem::perms::none);
+  if (::geteuid() != 0) return;
+  REQUIRE(::chown(home.dir().c_str(), 65534, 65534) == 0);
+  const auto refused = make_home(home);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().what.find("belongs to another user (uid 65534)") != std::string::npos);
 }
 
 }  // namespace shardsweep::test
