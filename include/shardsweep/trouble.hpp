@@ -28,11 +28,14 @@ enum class TroubleKind : std::uint8_t {
   unanswered,     ///< a submission without an answer
   deferred,       ///< submissions that Slurm puts off
   refused,        ///< submissions that Slurm refuses
+  unclaimed,      ///< jobs that run and whose leads have not begun
+  silent,         ///< jobs that run and whose leads write nothing any more
 };
 /// As `status --format json` and the file say it.
-inline constexpr std::array<std::string_view, 11> trouble_words{
-    "disk_full", "read_only", "no_permission", "folder_gone", "disk_error", "database",
-    "requests",  "scheduler", "unanswered",    "deferred",    "refused"};
+inline constexpr std::array<std::string_view, 13> trouble_words{
+    "disk_full", "read_only", "no_permission", "folder_gone", "disk_error",
+    "database",  "requests",  "scheduler",     "unanswered",  "deferred",
+    "refused",   "unclaimed", "silent"};
 
 [[nodiscard]] constexpr std::string_view name(TroubleKind kind) {
   return trouble_words[static_cast<std::size_t>(kind)];

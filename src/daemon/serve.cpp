@@ -62,8 +62,9 @@ Result<bool> Daemon::serve_one(const PendingRequest& waiting) {
   forget_searches();
   if (std::exchange(reload_, false)) SHARDSWEEP_TRY(reload());
   if (const auto told = answer_request(parts_.home, unsent_.at(waiting.id)); !told) {
+    // It is done, and its answer is tried again: no other request waits for that.
     log_warning(told.error().what);
-    return false;
+    return true;
   }
   unsent_.erase(waiting.id);
   if (waiting.request && waiting.request->verb == Verb::submit) {

@@ -8,16 +8,26 @@ namespace shardsweep {
 namespace {
 
 bool is_of_rows(TroubleKind kind) {
-  return kind == TroubleKind::unanswered || kind == TroubleKind::deferred;
+  return kind == TroubleKind::unanswered || kind == TroubleKind::deferred ||
+         kind == TroubleKind::unclaimed || kind == TroubleKind::silent;
 }
 
-/// Accepted submissions have no trouble; ended allocations have none any more.
+/// A job that waits in the queue has no trouble; ended allocations have none any more.
 std::optional<TroubleKind> trouble_of(const AllocationRow& row) {
-  if (row.state == State::ended || row.draining || row.claimed_at != 0) return std::nullopt;
+  if (row.state == State::ended) return std::nullopt;
+  if (row.quiet_since != 0) return TroubleKind::silent;
+  if (row.draining || row.claimed_at != 0) return std::nullopt;
+  if (row.job_state == JobState::running && row.running_since != 0)
+    return TroubleKind::unclaimed;
   if (row.submission == Submission::unknown) return TroubleKind::unanswered;
   if (row.submission == Submission::committed && row.deferrals > 0)
     return TroubleKind::deferred;
   return std::nullopt;
+}
+
+Timestamp since_of(const AllocationRow& row, TroubleKind kind) {
+  if (kind == TroubleKind::silent) return row.quiet_since;
+  return kind == TroubleKind::unclaimed ? row.running_since : row.created_at;
 }
 
 /// A paused sweep says its own reason.
@@ -89,10 +99,14 @@ void Troubles::set_submissions(const World& world) {
 }
 
 std::vector<Trouble> Troubles::shown(Timestamp now) const {
-  constexpr Timestamp transient_us = 3'000'000;
+  const auto transient_us = [](TroubleKind kind) -> Timestamp {
+    if (kind == TroubleKind::scheduler) return 3'000'000;
+    return kind == TroubleKind::unclaimed ? 60'000'000 : 0;
+  };
   std::vector<Trouble> shown;
-  std::copy_if(all_.begin(), all_.end(), std::back_inserter(shown), [now](const Trouble& one) {
-    return one.kind != TroubleKind::scheduler || now - one.since >= transient_us;
+  std::copy_if(all_.begin(), all_.end(), std::back_inserter(shown), [&](const Trouble& one) {
+    const Timestamp least = transient_us(one.kind);
+    return least == 0 || now - one.since >= least;
   });
   return shown;
 }
@@ -112,8 +126,9 @@ std::vector<Trouble> submission_troubles(const World& world) {
       return one.kind == *kind && one.where == sweep->name;
     });
     if (known == all.end())
-      known = all.insert(all.end(), Trouble{*kind, sweep->name, "", row.created_at, 0, 0});
-    known->since = std::min(known->since, row.created_at);
+      known =
+          all.insert(all.end(), Trouble{*kind, sweep->name, "", since_of(row, *kind), 0, 0});
+    known->since = std::min(known->since, since_of(row, *kind));
     known->times = std::max(known->times, row.deferrals);
     ++known->jobs;
     if (!row.detail.empty()) known->detail = row.detail;

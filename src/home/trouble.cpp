@@ -220,6 +220,17 @@ std::string text(const Trouble& one) {
           "Sweep '{}': the scheduler has refused {}{}: {}. Change what it asks for, and "
           "submit it again.",
           one.where, counted(one.times, "job"), when, said);
+    case TroubleKind::unclaimed:
+      return fmt::format(
+          "Sweep '{}': {} {} run{}, and no lead has begun. A node's prolog may take long, or "
+          "the "
+          "database's folder is missing there. After daemon.claim_limit the job is cancelled.",
+          one.where, counted(one.jobs, "job"), one.jobs > 1 ? "have" : "has", when);
+    case TroubleKind::silent:
+      return fmt::format(
+          "Sweep '{}': the lead of {} has written nothing{}. Its node may not be able to write "
+          "into the database's folder. After daemon.lead_limit the job is cancelled.",
+          one.where, counted(one.jobs, "job"), when);
     default:
       return storage_text(one);
   }

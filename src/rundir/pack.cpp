@@ -10,6 +10,7 @@
 #include <shardsweep/storage.hpp>
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -93,7 +94,9 @@ Result<AttemptRecords> read_from_folder(const AttemptPaths& attempt) {
 
 Result<void> write_pack(const AttemptPaths& attempt, const fs::path& fresh,
                         std::uint64_t keep_log) {
-  const Descriptor file(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  // A file of its own, whatever was left of an earlier try: another host may still write that.
+  ::unlink(fresh.c_str());
+  const Descriptor file(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
   if (!file.valid()) return errno_error("cannot create " + fresh.string());
   SHARDSWEEP_ASSIGN(const auto names, files_below(attempt.dir));
   TarWriter tar(file.get());
@@ -107,6 +110,11 @@ Result<void> write_pack(const AttemptPaths& attempt, const fs::path& fresh,
   }
   SHARDSWEEP_TRY(tar.finish());
   if (::fsync(file.get()) != 0) return errno_error("cannot fsync " + fresh.string());
+  struct stat own {};
+  struct stat named {};
+  const bool ours = ::fstat(file.get(), &own) == 0 && ::stat(fresh.c_str(), &named) == 0 &&
+                    own.st_ino == named.st_ino;
+  if (!ours) return fault(FaultKind::unavailable, "another host packs " + fresh.string());
   return {};
 }
 

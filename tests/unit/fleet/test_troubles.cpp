@@ -85,3 +85,28 @@ TEST_CASE("a refusal is told until its sweep pauses, which tells the reason itse
   troubles.set_submissions(world);
   CHECK(troubles.all().empty());
 }
+
+TEST_CASE("a job without a lead, and a lead that writes nothing, are told with since when") {
+  AllocationRow row;
+  row.created_at = 1'000'000;
+  row.submission = Submission::accepted;
+  row.job_state = JobState::running;
+  row.running_since = 5'000'000;
+  Troubles troubles;
+  troubles.set_submissions(World(with_allocation(row)));
+  CHECK(troubles.shown(30'000'000).empty());  // a lead takes seconds
+  auto shown = troubles.shown(65'000'000);
+  REQUIRE(shown.size() == 1);
+  CHECK(shown.front().kind == TroubleKind::unclaimed);
+  CHECK(shown.front().since == 5'000'000);
+  row.claimed_at = 70'000'000;
+  row.quiet_since = 90'000'000;
+  troubles.set_submissions(World(with_allocation(row)));
+  shown = troubles.shown(90'000'000);
+  REQUIRE(shown.size() == 1);
+  CHECK(shown.front().kind == TroubleKind::silent);
+  CHECK(shown.front().since == 90'000'000);
+  row.quiet_since = 0;
+  troubles.set_submissions(World(with_allocation(row)));
+  CHECK(troubles.shown(91'000'000).empty());
+}
