@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "attempt/classify.hpp"
 
+#include "text/characters.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -99,7 +101,7 @@ std::optional<Evidence> evidence_of_exit(int rank, int exit_code, Timestamp at,
   evidence.exit_code = exit_code;
   evidence.cause = fmt::format("{} exited with {}", who(rank), exit_code);
   if (known) evidence.cause += fmt::format(" ({})", known->error_class);
-  if (!last_line.empty()) evidence.cause += ": " + last_line;
+  if (!last_line.empty()) evidence.cause += ": " + one_line(last_line, longest_quote);
   excuse_storage(evidence);
   return evidence;
 }

@@ -2,6 +2,7 @@
 #include "attempt/log_rules.hpp"
 
 #include "attempt/pattern.hpp"
+#include "text/characters.hpp"
 
 #include <algorithm>
 #include <array>
@@ -15,7 +16,6 @@ using enum LineSource;
 
 // A longer line is a dump: what it means stands at its beginning.
 constexpr std::size_t looked_at = 4096;
-constexpr std::size_t shown = 200;
 
 // What each says, and where it was seen: tests/cases/logs holds a log for each name.
 // clang-format off
@@ -111,15 +111,6 @@ constexpr std::array rule_table{
 };
 // clang-format on
 
-std::string shortened(std::string_view line) {
-  std::string text(line.substr(0, shown));
-  // Cut within a character: the rest of it goes too.
-  while (line.size() > shown && !text.empty() &&
-         (static_cast<unsigned char>(text.back()) & 0x80U) != 0)
-    text.pop_back();
-  return text;
-}
-
 /// Takes the next line off `text`. A progress bar's lines end with a carriage return.
 std::string_view next_line(std::string_view& text) {
   const std::size_t end = std::min(text.find_first_of("\n\r"), text.size());
@@ -140,7 +131,7 @@ std::optional<LogFinding> find_own(std::string_view text, std::span<const LogRul
   while (!text.empty()) {
     const std::string_view line = next_line(text);
     if (const LogRule* rule = own_rule_for(line, own))
-      return LogFinding{rule->name, rule->outcome, cause, shortened(line), true};
+      return LogFinding{rule->name, rule->outcome, cause, one_line(line, longest_quote), true};
   }
   return std::nullopt;
 }
@@ -165,7 +156,8 @@ std::optional<LogFinding> find_cause(std::string_view text, std::span<const LogR
     const std::string_view line = next_line(text);
     const BuiltInRule* rule = built_in_for(line);
     if (rule == nullptr) continue;
-    LogFinding finding{std::string(rule->name), rule->outcome, rule->strength, shortened(line)};
+    LogFinding finding{std::string(rule->name), rule->outcome, rule->strength,
+                       one_line(line, longest_quote)};
     if (rule->strength == cause) return finding;
     const bool better = !best || rule->strength < best->strength ||
                         (rule->strength == exception && best->strength == exception);

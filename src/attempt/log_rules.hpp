@@ -6,6 +6,7 @@
 
 #include <shardsweep/rule.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -35,6 +36,9 @@ struct BuiltInRule {
 
 /// In order: of two rules for one line the first counts.
 [[nodiscard]] std::span<const BuiltInRule> built_in_rules();
+
+/// Bytes of a line that a cause quotes.
+inline constexpr std::size_t longest_quote = 200;
 
 struct LogFinding {
   std::string rule;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "attempt/nccl_log.hpp"
 
+#include "text/characters.hpp"
+
 #include <algorithm>
 #include <array>
 
@@ -39,7 +41,7 @@ std::vector<std::string> nccl_complaints(std::string_view log, std::size_t most)
     const std::string_view line = log.substr(0, end);
     log.remove_prefix(std::min(end + 1, log.size()));
     if (!is_complaint(line)) continue;
-    std::string text(without_origin(line).substr(0, longest));
+    std::string text = one_line(without_origin(line), longest);
     if (std::find(found.begin(), found.end(), text) == found.end())
       found.push_back(std::move(text));
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "attempt/step_output.hpp"
 
+#include "text/characters.hpp"
 #include "text/node_list.hpp"
 
 #include <fmt/format.h>
@@ -74,7 +75,7 @@ std::string last_line_in(std::string_view output) {
   const std::size_t end = output.find_last_not_of('\n');
   if (end == std::string_view::npos) return "";
   output = output.substr(0, end + 1);
-  return std::string(output.substr(output.rfind('\n') + 1));  // npos + 1 is 0
+  return one_line(output.substr(output.rfind('\n') + 1), longest_quote);  // npos + 1 is 0
 }
 
 Evidence evidence_of_task(const Complaint& task, Timestamp at, bool told) {
@@ -95,7 +96,7 @@ Evidence evidence_of_task(const Complaint& task, Timestamp at, bool told) {
   evidence.at = at;
   evidence.source = "exit";
   evidence.rank = task.rank;
-  evidence.cause = fmt::format("rank {}: {}", task.rank, task.what);
+  evidence.cause = fmt::format("rank {}: {}", task.rank, one_line(task.what, longest_quote));
   return evidence;
 }
 
@@ -104,7 +105,8 @@ Evidence evidence_of_lost_node(const Complaint& lost, Timestamp at) {
   evidence.at = at;
   evidence.outcome = Outcome::node_failure;
   evidence.source = "agent";
-  evidence.cause = fmt::format("srun lost node {}: {}", lost.node, lost.what);
+  evidence.cause =
+      fmt::format("srun lost node {}: {}", lost.node, one_line(lost.what, longest_quote));
   evidence.node = lost.node;
   return evidence;
 }
@@ -134,7 +136,8 @@ Evidence evidence_of_no_step(std::string_view output, const std::string& why, Ti
   evidence.source = "agent";
   each_complaint(output, [&](std::string_view said) {
     if (const auto failed = node_in(said)) evidence.node = failed->node;
-    if (!evidence.node.empty()) evidence.cause = std::string(complaint) + std::string(said);
+    if (!evidence.node.empty())
+      evidence.cause = std::string(complaint) + one_line(said, longest_quote);
     return !evidence.node.empty();
   });
   if (evidence.cause.empty()) evidence.cause = last_line_in(output);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "filter/expression.hpp"
 
+#include "text/characters.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,10 +15,6 @@ constexpr std::size_t longest_in_message = 120;
 
 bool is_letter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
-
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
 }
 
 class Reader {

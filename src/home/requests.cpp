@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Requests and answers as JSON files.
+#include "text/characters.hpp"
+
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/requests.hpp>
 #include <shardsweep/storage.hpp>
@@ -83,7 +85,8 @@ Result<Request> request_from(const std::string& id, const std::string& text) {
     request.dry_run = json.value("dry_run", false);
     return request;
   } catch (const Json::exception& error) {
-    return fault(FaultKind::invalid_input, fmt::format("not a request: {}", error.what()));
+    return fault(FaultKind::invalid_input,
+                 fmt::format("not a request: {}", one_line(error.what(), 200)));
   }
 }
 
@@ -113,7 +116,8 @@ Result<Answer> answer_from(const std::string& id, const std::string& text) {
     }
     return answer;
   } catch (const Json::exception& error) {
-    return fault(FaultKind::corrupt, fmt::format("not an answer: {}", error.what()));
+    return fault(FaultKind::corrupt,
+                 fmt::format("not an answer: {}", one_line(error.what(), 200)));
   }
 }
 

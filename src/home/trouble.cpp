@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The file of troubles: one JSON object, padded with spaces to a fixed size. Its first and last
 // member carry the same number: a reader that sees two of them has met a write half-way.
+#include "text/characters.hpp"
+
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/daemon_lock.hpp>
 #include <shardsweep/storage.hpp>
@@ -33,7 +35,7 @@ constexpr std::size_t longest_text = 400;
 constexpr Timestamp fresh_us = 20'000'000;
 
 std::string shortened(const std::string& text) {
-  return text.substr(0, longest_text);
+  return one_line(text, longest_text);
 }
 
 Json to_json(const Trouble& one) {

@@ -2,6 +2,7 @@
 #include "node/recorder_file.hpp"
 
 #include "rundir/descriptor.hpp"
+#include "text/characters.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -21,6 +22,7 @@ constexpr std::string_view magic = "SBREC01";
 constexpr std::size_t beat_offset = 40;
 constexpr std::size_t beat_bytes = 8;
 constexpr std::size_t largest_file = 64 * 1024;
+constexpr std::size_t longest_text = 400;
 
 // FNV-1a, 64 bits: nobody attacks it, and an agent reads a few files a second.
 constexpr std::uint64_t hash_start = 14695981039346656037ULL;
@@ -40,7 +42,9 @@ std::vector<std::int32_t> ranks_in(const PlainJson& object, const char* key) {
 
 std::string text_in(const PlainJson& object, const char* key) {
   const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+  return found != object.end() && found->is_string()
+             ? one_line(found->get_ref<const std::string&>(), longest_text)
+             : "";
 }
 
 RecorderReading::Wait wait_in(const PlainJson& object) {
@@ -88,8 +92,7 @@ bool RecorderFile::has_moved() {
 Result<RecorderReading> decode_recorder_reading(std::string_view text) {
   const PlainJson object = PlainJson::parse(text, nullptr, false);
   if (!object.is_object())
-    return fault(FaultKind::corrupt,
-                 "not a JSON object: '" + std::string(text.substr(0, 60)) + "'");
+    return fault(FaultKind::corrupt, "not a JSON object: '" + one_line(text, 60) + "'");
   RecorderReading reading;
   reading.guilty = ranks_in(object, "guilty");
   reading.why = text_in(object, "why");

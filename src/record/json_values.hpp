@@ -3,6 +3,8 @@
 // records has in common.
 #pragma once
 
+#include "text/characters.hpp"
+
 #include <shardsweep/result.hpp>
 
 #include <nlohmann/json.hpp>
@@ -21,10 +23,8 @@ using Json = nlohmann::ordered_json;
 inline constexpr std::size_t longest_line = 1 << 20;  // of a file; a channel line is max_line
 
 inline Fault malformed(std::string_view line, std::string_view why) {
-  std::string shown;
-  for (const char c : line.substr(0, 60))
-    shown += c >= ' ' && c <= '~' ? c : '?';
-  return {FaultKind::corrupt, "malformed line (" + std::string(why) + "): '" + shown + "'"};
+  return {FaultKind::corrupt,
+          "malformed line (" + std::string(why) + "): '" + one_line(line, 60) + "'"};
 }
 
 template <class T>

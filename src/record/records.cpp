@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads a runner's records: JSON lines from a process that may have been killed, may be buggy
 // and may not be ours.
+#include "text/characters.hpp"
+
 #include <shardsweep/metric.hpp>
 #include <shardsweep/records.hpp>
 
@@ -75,7 +77,7 @@ std::string value_kind(const JsonValue& value) {
   if (value.is_string()) {
     const auto& text = value.get_ref<const std::string&>();
     if (text == "NaN" || text == "Infinity" || text == "-Infinity") return "is " + text;
-    return fmt::format("is text ('{}')", text.substr(0, most_shown));
+    return fmt::format("is text ('{}')", one_line(text, most_shown));
   }
   if (value.is_null()) return "is null";
   if (value.is_boolean()) return value.get<bool>() ? "is true" : "is false";
@@ -190,12 +192,9 @@ struct Summary {
                                                : flaw_of(record),
                        true);
     }
-    std::string shown(line.substr(0, most_shown));
-    std::replace_if(
-        shown.begin(), shown.end(), [](unsigned char c) { return c < 0x20 || c > 0x7e; }, '?');
     note_flaw(fmt::format("There is no result record; line {} of the records is not a record "
                           "in JSON: '{}'.",
-                          lines, shown),
+                          lines, one_line(line, most_shown)),
               false);
   }
 
@@ -207,7 +206,7 @@ struct Summary {
             ? std::string("The result record lacks run_id, the value of --run-id.")
             : fmt::format("The result record has the run_id '{}'; this attempt's --run-id "
                           "is '{}'.",
-                          given.substr(0, 64), nonce),
+                          one_line(given, 64), nonce),
         false);
   }
 

@@ -2,6 +2,7 @@
 #include "rundir/descriptor.hpp"
 #include "rundir/durable.hpp"
 #include "rundir/tar.hpp"
+#include "text/characters.hpp"
 
 #include <shardsweep/attempt_files.hpp>
 #include <shardsweep/storage.hpp>
@@ -24,10 +25,6 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view rank_prefix = "rank.";
 constexpr std::string_view rank_suffix = ".out";
-
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
 
 /// "rank.2.out" before "rank.10.out".
 bool by_number(const AttemptFile& a, const AttemptFile& b) {

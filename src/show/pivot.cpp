@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "show/pivot.hpp"
 
+#include "text/characters.hpp"
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -23,10 +25,6 @@ std::optional<double> number(std::string_view text) {
   if (read.ec != std::errc() || read.ptr != text.data() + text.size() || !std::isfinite(value))
     return std::nullopt;
   return value;
-}
-
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
 }
 
 /// The digits at `at`, without leading zeros.

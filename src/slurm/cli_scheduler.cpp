@@ -8,6 +8,7 @@
 #include "slurm/words/look.hpp"
 #include "slurm/words/settings.hpp"
 #include "slurm/words/submission.hpp"
+#include "text/characters.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/backends.hpp>
@@ -55,7 +56,7 @@ std::string own_name() {
 }
 
 std::string first_line(const std::string& text) {
-  return text.substr(0, std::min<std::size_t>(text.find('\n'), 300));
+  return one_line(text.substr(0, text.find('\n')), 300);
 }
 
 /// The output of a command that has to end with 0.

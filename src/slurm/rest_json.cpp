@@ -3,6 +3,7 @@
 
 #include "slurm/words/submission.hpp"
 #include "slurm/words/survey.hpp"
+#include "text/characters.hpp"
 #include "text/pieces.hpp"
 
 #include <fmt/format.h>
@@ -30,7 +31,7 @@ Result<Json> parse(std::string_view text) {
   if (json.is_discarded() || !json.is_object()) {
     return fault(
         FaultKind::unavailable,
-        fmt::format("slurmrestd's answer is not a JSON object: '{}'", text.substr(0, 100)));
+        fmt::format("slurmrestd's answer is not a JSON object: '{}'", one_line(text, 100)));
   }
   return json;
 }
@@ -322,7 +323,7 @@ std::string errors_in(const Json& json) {
       if (!said.empty()) text += (text.empty() ? "" : "; ") + said;
     }
   }
-  return text.substr(0, 400);
+  return one_line(text, 400);
 }
 
 std::optional<std::string> ignored_field(const Json& json) {

@@ -2,6 +2,7 @@
 #include "slurm/survey.hpp"
 
 #include "slurm/words/survey.hpp"
+#include "text/characters.hpp"
 
 #include <fmt/format.h>
 
@@ -48,8 +49,7 @@ Result<void> Survey::take(const Result<CommandOutput>& output) {
   const std::string program = command_for(topic_).front();
   if (!output) return tl::unexpected<Fault>(output.error());
   if (output->exit_code != 0 || output->truncated) {
-    const std::string said =
-        output->err.substr(0, std::min<std::size_t>(output->err.find('\n'), 300));
+    const std::string said = one_line(output->err.substr(0, output->err.find('\n')), 300);
     return fault(FaultKind::unavailable,
                  fmt::format("{} ended with {}: {}", program,
                              output->signal != 0 ? -output->signal : output->exit_code,

@@ -15,7 +15,6 @@
 namespace shardsweep::recorded {
 namespace {
 
-using config::in_quotes;
 using config::refuse;
 using config::YamlNode;
 

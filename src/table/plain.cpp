@@ -16,7 +16,6 @@
 namespace shardsweep::recorded {
 namespace {
 
-using config::in_quotes;
 using config::refuse;
 
 constexpr std::string_view tied_column = "tied_embeddings";
@@ -117,7 +116,7 @@ class PlainReader {
 
   Result<void> complete(const std::string& name, Shape& shape) {
     shape.spec.name = name;
-    if (config::is_name(name)) {
+    if (is_name(name)) {
       if (const auto preset = load_model(name, presets_)) {
         for (const auto& field : config::model_fields()) {
           if (shape.spec.*field.member == 0) shape.spec.*field.member = (*preset).*field.member;

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "text/characters.hpp"
 
+#include "text/pieces.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <utility>
 
-namespace shardsweep::config {
+namespace shardsweep {
 namespace {
 
 constexpr std::size_t longest_name = 64;
@@ -99,6 +101,17 @@ std::string escaped(std::string_view text, std::size_t most) {
   return shown;
 }
 
+std::string one_line(std::string_view text, std::size_t most) {
+  std::size_t end = std::min(text.size(), most);
+  while (end < text.size() && end > 0 && is_continuation(text[end]))
+    --end;
+  std::string line(text.substr(0, end));
+  constexpr std::string_view white = "\t\n\v\f\r";
+  std::replace_if(
+      line.begin(), line.end(), [&](char c) { return white.find(c) != white.npos; }, ' ');
+  return escaped(trimmed(line), std::string_view::npos);
+}
+
 std::string in_quotes(std::string_view text) {
   return "'" + escaped(text) + "'";
 }
@@ -123,4 +136,4 @@ bool is_var_name(std::string_view text) {
                      [](char c) { return is_lower(c) || is_digit(c) || c == '_'; });
 }
 
-}  // namespace shardsweep::config
+}  // namespace shardsweep

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace shardsweep::config {
+namespace shardsweep {
 
 [[nodiscard]] constexpr bool is_digit(char c) {
   return c >= '0' && c <= '9';
@@ -22,6 +22,9 @@ namespace shardsweep::config {
 
 /// Control characters and bytes that are no text as \n, \x1b; cut after `most` bytes.
 [[nodiscard]] std::string escaped(std::string_view text, std::size_t most = 60);
+/// Foreign text within a sentence: at most `most` bytes of it, on one line. White space becomes
+/// blanks, none of them at an end; what else a terminal obeys is escaped.
+[[nodiscard]] std::string one_line(std::string_view text, std::size_t most);
 /// A value in a message: in single quotes, escaped.
 [[nodiscard]] std::string in_quotes(std::string_view text);
 
@@ -35,4 +38,4 @@ inline constexpr std::string_view name_rule =
 /// [a-z][a-z0-9_]*, at most 64 characters.
 [[nodiscard]] bool is_var_name(std::string_view text);
 
-}  // namespace shardsweep::config
+}  // namespace shardsweep

@@ -2,6 +2,7 @@
 #include "slurm/words/job.hpp"
 
 #include "slurm/words/array.hpp"
+#include "text/characters.hpp"
 #include "text/pieces.hpp"
 
 #include <fmt/format.h>
@@ -46,7 +47,7 @@ bool is_state(std::string_view text) {
 tl::unexpected<Fault> garbage(std::string_view program, std::string_view line) {
   return fault(FaultKind::unavailable,
                fmt::format("{} printed a line that does not describe a job: '{}'", program,
-                           line.substr(0, 200)));
+                           one_line(line, 200)));
 }
 
 /// What may stand after a known word of sacct: "CANCELLED+" where a column was too narrow.

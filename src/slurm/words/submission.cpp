@@ -2,6 +2,7 @@
 #include "slurm/words/submission.hpp"
 
 #include "slurm/words/array.hpp"
+#include "text/characters.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 
@@ -23,11 +24,7 @@ std::string job_id_in(std::string_view out) {
 }
 
 std::string first_words(std::string_view err) {
-  std::string text;
-  for (const char c : err.substr(0, 400))
-    text += c == '\n' ? ' ' : c;
-  while (!text.empty() && text.back() == ' ')
-    text.pop_back();
+  std::string text = one_line(err, 400);
   return text.empty() ? "no message" : text;
 }
 

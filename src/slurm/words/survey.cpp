@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "slurm/words/survey.hpp"
 
+#include "text/characters.hpp"
 #include "text/pieces.hpp"
 
 #include <fmt/format.h>
@@ -35,7 +36,7 @@ Result<void> each_line(std::string_view text, std::string_view program, std::siz
     const auto fields = split(line, bar);
     if (fields.size() != parts || !take(fields)) {
       return fault(FaultKind::unavailable, fmt::format("{} printed an unexpected line: '{}'",
-                                                       program, line.substr(0, 200)));
+                                                       program, one_line(line, 200)));
     }
   }
   return {};

@@ -72,3 +72,12 @@ TEST_CASE("a step that did not start is the named node's failure, else nobody's"
   CHECK(evidence_of_no_step("", "no progress for 3 s", 9).cause ==
         "the step did not start: no progress for 3 s");
 }
+
+TEST_CASE("what srun and a log say is quoted without what a terminal obeys") {
+  CHECK(evidence_of_no_step("srun: error: Node failure on n2\x1b[2J", "why", 9).cause ==
+        "the step did not start: srun: error: Node failure on n2\\x1b[2J");
+  CHECK(evidence_of_step("gone\x1b[2J\n", 7, 9, false).cause.find('\x1b') == std::string::npos);
+  const auto finding = find_cause("\x1b[31mRuntimeError: CUDA out of memory.\x1b[0m", {});
+  REQUIRE(finding);
+  CHECK(finding->line == "\\x1b[31mRuntimeError: CUDA out of memory.\\x1b[0m");
+}

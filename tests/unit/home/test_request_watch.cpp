@@ -8,6 +8,8 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <fstream>
+
 namespace shardsweep::test {
 namespace {
 
@@ -56,6 +58,16 @@ TEST_CASE("without a folder nothing is heard, and poll() ignores it") {
   CHECK(watch.descriptor() == -1);
   watch.clear();
   CHECK_FALSE(heard(watch, 0));
+}
+TEST_CASE("a request that is none is refused without what a terminal obeys") {
+  const Asked asked;
+  const std::string id = "00000000000000000001-h-1-1";
+  std::ofstream(asked.home.requests() / id) << "\x1b[2J";
+  const auto pending = pending_requests(asked.home);
+  REQUIRE(pending);
+  REQUIRE(pending->size() == 1);
+  REQUIRE_FALSE(pending->front().request);
+  CHECK(pending->front().request.error().what.find('\x1b') == std::string::npos);
 }
 
 TEST_CASE("a request that another user has left is not obeyed") {

@@ -84,7 +84,7 @@ TEST_CASE("a result that is not this attempt's, or no JSON, is told") {
   CHECK(flaw(R"({"type":"start","run_id":"n"})"
              "\nresult: 12 tokens\x1b[0m\n") ==
         "There is no result record; line 2 of the records is not a record in JSON: 'result: 12 "
-        "tokens?[0m'.");
+        "tokens\\x1b[0m'.");
   CHECK(flaw(good).empty());  // torn: its newline is missing
   const auto later = summarise_records("no JSON\n" + good + "\n", "n");
   CHECK(later.result.has_value());
@@ -102,4 +102,11 @@ TEST_CASE("times that are none are as good as not told") {
     CAPTURE(times);
     CHECK(own_work(std::string(",\"busy_ms_by_rank\":") + times).busy_ms.empty());
   }
+}
+
+TEST_CASE("a foreign run_id is quoted without what a terminal obeys") {
+  const auto summary =
+      summarise_records("{\"type\":\"result\",\"run_id\":\"\\u001b[2J\"}\n", "n");
+  CHECK(summary.flaw ==
+        "The result record has the run_id '\\x1b[2J'; this attempt's --run-id is 'n'.");
 }

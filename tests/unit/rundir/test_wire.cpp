@@ -174,7 +174,7 @@ TEST_CASE("foreign and broken lines are faults that quote their beginning") {
   }
   const auto fault = decode_to_lead("\x1b[31mhello");
   REQUIRE(!fault);
-  CHECK(fault.error().what == "malformed line (not a JSON object): '?[31mhello'");
+  CHECK(fault.error().what == "malformed line (not a JSON object): '\\x1b[31mhello'");
 }
 
 TEST_CASE("a deeply nested line is refused without harm") {

@@ -130,3 +130,8 @@ TEST_CASE("people read what the words mean") {
         std::string::npos);
   CHECK(explain_reason("NoSuchReason").empty());
 }
+
+TEST_CASE("a line that describes no job is quoted without what a terminal obeys") {
+  CHECK(parse_queue("12\x1f\x1b[2J\n").error().what ==
+        "squeue printed a line that does not describe a job: '12\\x1f\\x1b[2J'");
+}

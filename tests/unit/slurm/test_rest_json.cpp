@@ -229,3 +229,10 @@ TEST_CASE("who waits for nodes, and is somebody else") {
   CHECK(facts.partitions["long"].others_waiting == 1);
   CHECK_FALSE(read_rest_waiting("[]", 1000, facts));
 }
+
+TEST_CASE("an answer of slurmrestd is quoted without what a terminal obeys") {
+  CHECK(choose_api("\x1b[2J<html>").error().what ==
+        "slurmrestd's answer is not a JSON object: '\\x1b[2J<html>'");
+  CHECK(why_refused(500, R"({"errors": [{"error": "\u001b[2J no"}]})").find('\x1b') ==
+        std::string::npos);
+}

@@ -8,6 +8,7 @@
 #include <random>
 #include <string>
 
+using namespace shardsweep;
 using namespace shardsweep::config;
 
 namespace {
@@ -107,4 +108,12 @@ TEST_CASE("text that a terminal must not see is escaped") {
   CHECK(escaped(std::string(100, 'a'), 3) == "aaa...");
   CHECK(character_length("\xed\xa0\x80") == 0);  // a surrogate
   CHECK(character_length("\xc0\x80") == 0);      // overlong
+}
+
+TEST_CASE("foreign text in a sentence is one line that a terminal does not obey") {
+  CHECK(one_line("  a\tb\r\nc \n", 100) == "a b  c");
+  CHECK(one_line("\x1b[2J\x1f", 100) == "\\x1b[2J\\x1f");
+  CHECK(one_line("größe", 3) == "gr");  // not within a character
+  CHECK(one_line(std::string("a\0b", 3), 100) == "a\\x00b");
+  CHECK(one_line("", 100).empty());
 }
