@@ -46,7 +46,7 @@ bool is_held(const AllocationRow& row) {
 }
 
 bool should_speak(const AllocationRow& row) {
-  return row.state == State::running && row.claimed_at != 0 && !row.said_bye &&
+  return row.state == State::running && row.claimed_at != 0 &&
          row.job_state == JobState::running && !row.end_outcome && row.hold != Hold::suspended;
 }
 

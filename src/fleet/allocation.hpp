@@ -59,7 +59,8 @@ inline constexpr std::array<std::string_view, 10> word_table<Stage>{
 [[nodiscard]] bool takes_work(const AllocationRow& row);
 /// Held at its submission, until release() lets it start.
 [[nodiscard]] bool is_held(const AllocationRow& row);
-/// Nobody in a suspended job can speak, and all of it goes on later.
+/// Nobody in a suspended job can speak, and all of it goes on later. A lead that has left
+/// counts: where its slurmd was started again, nobody may tell Slurm that its job is over.
 [[nodiscard]] bool should_speak(const AllocationRow& row);
 /// Silent: cancelled as long as its job runs.
 [[nodiscard]] bool is_given_up(const AllocationRow& row);

@@ -13,6 +13,15 @@ double seconds_between(Timestamp from, Timestamp to) {
   return static_cast<double>(to - from) * 1e-6;
 }
 
+std::string why_given_up(const AllocationRow& row, const std::string& node, Timestamp now) {
+  const std::string lead = node.empty() ? "its lead" : "its lead on " + node;
+  if (row.said_bye)
+    return fmt::format("{} left {:.0f} s ago ({}), but its job still runs", lead,
+                       silence_s(row, now), row.end_reason);
+  return fmt::format("{} wrote nothing for {:.0f} s, but its job still runs", lead,
+                     silence_s(row, now));
+}
+
 }  // namespace
 
 void judge_silence(Fold fold, const Policy& policy, const AllocationRow& allocation) {
@@ -28,10 +37,7 @@ void judge_silence(Fold fold, const Policy& policy, const AllocationRow& allocat
   } else if (seconds_between(allocation.quiet_since, fold.now) > half_s) {
     auto row = fold.world.edit(allocation);
     row->end_outcome = Outcome::node_failure;
-    const std::string node = fold.world.lead_node(allocation.id);
-    row->end_reason =
-        fmt::format("its lead{}{} wrote nothing for {:.0f} s, but its job still runs",
-                    node.empty() ? "" : " on ", node, silence_s(allocation, fold.now));
+    row->end_reason = why_given_up(allocation, fold.world.lead_node(allocation.id), fold.now);
     row.done();
     fold.world.record(AddEvent{.at = fold.now,
                                .sweep = allocation.sweep,

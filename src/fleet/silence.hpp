@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A lead that has claimed its allocation and says nothing any more: stopped, or its host stands
-// still while the scheduler calls the job running. Pure.
+// still, or it has left, while the scheduler calls the job running. Pure.
 #pragma once
 
 #include "fleet/allocation.hpp"

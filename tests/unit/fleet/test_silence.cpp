@@ -66,6 +66,20 @@ TEST_CASE("a lead that says nothing for the whole limit is given up") {
   }
 }
 
+TEST_CASE("a job that runs on after its lead has left is given up, and blames nobody") {
+  Lead lead;
+  lead.line(Claimed{.token = lead.allocation().token, .host = "h4", .node = "n4"});
+  lead.line(Ended{.attempt = 1, .outcome = Outcome::cancelled, .cause = "as told"});
+  lead.line(Bye{"node lost"});
+  lead.judge(151);
+  lead.judge(202);
+  CHECK(is_given_up(lead.allocation()));
+  CHECK(lead.allocation().end_reason ==
+        "its lead on n4 left 202 s ago (node lost), but its job still runs");
+  fold_gone(lead.fold(), lead.policy, lead.allocation().id, {}, "cancelled");
+  CHECK(lead.rows.nodes.empty());
+}
+
 TEST_CASE("a lead that is given up speaks against its own node, once") {
   Lead lead;
   lead.rows.allocations.begin()->second.nodes = 2;
@@ -120,9 +134,6 @@ TEST_CASE("who can't speak is not silent") {
   }
   SUBCASE("it is not known whether its job runs") {
     lead.allocation().job_state = JobState::unknown;
-  }
-  SUBCASE("it has said its last word") {
-    lead.allocation().said_bye = true;
   }
   SUBCASE("nobody has claimed it yet") {
     lead.allocation().claimed_at = 0;
