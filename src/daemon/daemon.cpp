@@ -232,8 +232,11 @@ DecideInput Daemon::decide_input() {
   input.allocation_dir = [this](const std::string& token) {
     return (parts_.home.allocations() / token).string();
   };
-  input.attempt_dir = [this](const TrialRow& trial, int number) {
-    return (parts_.home.attempts() / fmt::format("{}.{}.{}", trial.sweep, trial.slug, number))
+  // A database that was removed may have left a lead behind, which still writes and packs what
+  // it was told to: the nonce keeps the folders of its attempts apart from ours.
+  input.attempt_dir = [this](const TrialRow& trial, const AttemptRow& attempt) {
+    return (parts_.home.attempts() / fmt::format("{}.{}.{}.{}", trial.sweep, trial.slug,
+                                                 attempt.number, attempt.nonce.substr(0, 8)))
         .string();
   };
   for (const auto& [id, sweep] : world_.sweeps()) {

@@ -469,7 +469,7 @@ class Decider {
     attempt.number = ++trial->attempts;
     attempt.allocation = allocation.id;
     attempt.nonce = input_.random_hex(32);
-    attempt.dir = input_.attempt_dir(row, attempt.number);
+    attempt.dir = input_.attempt_dir(row, attempt);
     world_.add(std::move(attempt));
   }
 

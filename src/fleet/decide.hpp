@@ -38,7 +38,8 @@ struct DecideInput {
   /// Unpredictable and unique; gives tokens (8 hex digits) and nonces (32).
   std::function<std::string(int digits)> random_hex;
   std::function<std::string(const std::string& token)> allocation_dir;
-  std::function<std::string(const TrialRow& trial, int number)> attempt_dir;
+  /// Shared with no other database's attempts, whatever was in its place before.
+  std::function<std::string(const TrialRow& trial, const AttemptRow& attempt)> attempt_dir;
 };
 
 /// Skips what the rules leave out, makes allocations and assigns attempts ahead.

@@ -272,7 +272,7 @@ class CellReplay {
       return fmt::format("{:0{}x}", ++tokens, digits);
     };
     input.allocation_dir = [](const std::string& token) { return token; };
-    input.attempt_dir = [](const TrialRow& trial, int) { return trial.slug; };
+    input.attempt_dir = [](const TrialRow& trial, const AttemptRow&) { return trial.slug; };
     return input;
   }
 

@@ -36,8 +36,8 @@ struct Case {
       return text;
     };
     input.allocation_dir = [](const std::string& token) { return "/a/" + token; };
-    input.attempt_dir = [](const TrialRow& trial, int number) {
-      return "/t/" + trial.slug + "." + std::to_string(number);
+    input.attempt_dir = [](const TrialRow& trial, const AttemptRow& attempt) {
+      return "/t/" + trial.slug + "." + std::to_string(attempt.number);
     };
   }
 
