@@ -28,10 +28,11 @@ namespace {
 Result<RecordsSummary> read_records(const AttemptPaths& paths, const std::string& nonce,
                                     bool packed) {
   std::error_code ignored;
-  if (!std::filesystem::exists(paths.dir, ignored) && !is_there(paths.pack())) {
-    if (packed) return fault(FaultKind::unavailable, paths.pack().string() + " is not there");
-    return RecordsSummary{};
-  }
+  const bool pack_is_there = is_there(paths.pack());
+  // What this host still sees of the folder may be old: the pack is whole.
+  if (packed && !pack_is_there)
+    return fault(FaultKind::unavailable, paths.pack().string() + " is not there");
+  if (!pack_is_there && !std::filesystem::exists(paths.dir, ignored)) return RecordsSummary{};
   SHARDSWEEP_ASSIGN(const AttemptRecords records, read_attempt_records(paths));
   return summarise_records(records.text, nonce);
 }
