@@ -19,6 +19,7 @@ namespace shardsweep {
 namespace {
 
 constexpr int assignments_per_tick = 8;
+constexpr std::chrono::milliseconds longest_saying{50};
 
 }  // namespace
 
@@ -38,8 +39,19 @@ AllocationHandle Daemon::handle_of(const AllocationRow& row) const {
 void Daemon::act() {
   // What has been said of the world as it is need not be found out with every tick.
   const bool to_say = std::exchange(said_, world_.version()) != world_.version();
-  for (const auto& [id, allocation] : world_.allocations()) {
+  // With hundreds of allocations their files take seconds: the rest is the next pass's.
+  const auto until = parts_.clock.steady() + longest_saying;
+  const auto& all = world_.allocations();
+  auto next = all.upper_bound(acted_on_);
+  for (auto left = all.size(); left > 0; --left) {
+    if (next == all.end()) next = all.begin();
+    const AllocationRow& allocation = (next++)->second;
     if (allocation.state == State::ended || allocation.job_state == JobState::ended) continue;
+    if (to_say && parts_.clock.steady() > until) {
+      said_ = 0;
+      return;
+    }
+    acted_on_ = allocation.id;
     if (to_say && !say_orders(allocation)) continue;
     act_on(allocation);
   }

@@ -58,12 +58,13 @@ Result<void> Daemon::pass() {
   SHARDSWEEP_TRY(serve_requests());
   observe();
   take_time();
+  bool more = false;
   // The same world gives the same decision: nothing new, nothing to decide.
   // But for what only time brings.
   if (decided_ != Decided{world_.version(), outside_} ||
       probe_is_due(world_, parts_.clock.now()))
-    decide(world_, decide_input());
-  decided_ = {world_.version(), outside_};
+    more = decide(world_, decide_input());
+  decided_ = more ? Decided{} : Decided{world_.version(), outside_};
   SHARDSWEEP_TRY(commit());
   act();
   // What acting has learnt (a submission's answer) is worth keeping before the next pause.
@@ -149,7 +150,8 @@ std::chrono::milliseconds Daemon::pause() const {
     shortest = std::min(shortest, context.spec.policy.tick_s);
   }
   constexpr double quick_lanes = 8;  // that many are looked at in every tick
-  const bool settled = !serving_ && said_ == world_.version() && !settling();
+  const bool all_decided = decided_ == Decided{world_.version(), outside_};
+  const bool settled = !serving_ && all_decided && said_ == world_.version() && !settling();
   const bool waits = settled && only_waits(world_);
   double seconds = parts_.policy.idle_tick_s;
   if (busy() && !waits) {

@@ -231,6 +231,7 @@ class Daemon {
   Decided decided_;
   // Versions of the world; 0: none, or not all of it.
   std::uint64_t said_ = 0;       ///< its orders have been said to the leads
+  AllocationId acted_on_ = 0;    ///< the last one: the next pass begins after it
   std::uint64_t forgotten_ = 0;  ///< what had ended in it was forgotten
   /// An attempt whose records can't be read, though they are there.
   struct Unreadable {

@@ -9,6 +9,17 @@ bool is_active(const World& world, SweepId id) {
   return sweep != nullptr && sweep->state == SweepState::active;
 }
 
+std::set<SweepId> open_sweeps(const World& world) {
+  std::set<SweepId> open;
+  SweepId last = 0;  // trials of a sweep mostly follow each other
+  for (const auto& [id, trial] : world.trials()) {
+    if (trial.sweep == last || trial.hidden || trial.state == State::ended) continue;
+    last = trial.sweep;
+    open.insert(last);
+  }
+  return open;
+}
+
 bool anything_alive(const World& world) {
   const bool allocations = std::any_of(world.allocations().begin(), world.allocations().end(),
                                        [](const auto& entry) { return live(entry.second); });

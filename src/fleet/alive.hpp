@@ -6,10 +6,14 @@
 #include "fleet/world.hpp"
 
 #include <cstddef>
+#include <set>
 
 namespace shardsweep {
 
 [[nodiscard]] bool is_active(const World& world, SweepId id);
+
+/// Sweeps with a trial that its file has and that has not ended.
+[[nodiscard]] std::set<SweepId> open_sweeps(const World& world);
 
 /// True while a daemon has something to wait for.
 [[nodiscard]] bool anything_alive(const World& world);

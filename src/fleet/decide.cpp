@@ -25,6 +25,9 @@ namespace {
 /// few writes, and what is assigned can only be taken back one by one.
 constexpr std::int64_t most_open = 64;
 
+/// In one pass: each is a transaction's rows, a folder and a few writes.
+constexpr std::int64_t most_assigned = 512;
+
 /// 48 bits: with 32 of them a collision is likely among 10^5 allocations, and a token is
 /// unique.
 constexpr int token_digits = 12;
@@ -135,6 +138,7 @@ class Decider {
     }
     drain_idle();
   }
+  [[nodiscard]] bool has_more() const { return assigned_ >= most_assigned; }
 
  private:
   std::vector<const TrialRow*>& waiting(SweepId sweep) { return waiting_[sweep]; }
@@ -428,8 +432,8 @@ class Decider {
     double ahead = 0;
     std::int64_t assigned = 0;
     std::int64_t open = 0;
-    for (const auto& [id, attempt] : world_.attempts()) {
-      if (attempt.allocation != allocation.id) continue;
+    for (const AttemptId id : world_.attempts_of(allocation.id)) {
+      const AttemptRow& attempt = world_.attempts().at(id);
       ++assigned;
       if (attempt.state == State::ended) continue;
       ++open;
@@ -441,7 +445,7 @@ class Decider {
                           ? std::min(most_open, input_.most_open_in_search)
                           : most_open;
     while (next != trials.end() && ahead <= policy.lane_ahead_s && open < most &&
-           !is_full(assigned, policy)) {
+           !is_full(assigned, policy) && !has_more()) {
       const TrialRow* trial = *next;
       if (node_count(*trial) != allocation.nodes) {
         ++next;
@@ -461,6 +465,7 @@ class Decider {
   }
 
   void assign(const TrialRow& row, const AllocationRow& allocation) {
+    ++assigned_;
     auto trial = world_.edit(row);
     trial->state = State::queued;
     trial->cause.clear();
@@ -488,9 +493,7 @@ class Decider {
   }
   bool is_full(const AllocationRow& allocation) const {
     const auto facts = input_.sweeps.find(allocation.sweep);
-    const auto assigned = std::count_if(
-        world_.attempts().begin(), world_.attempts().end(),
-        [&](const auto& entry) { return entry.second.allocation == allocation.id; });
+    const auto assigned = static_cast<std::int64_t>(world_.attempts_of(allocation.id).size());
     return facts != input_.sweeps.end() && is_full(assigned, facts->second.policy);
   }
 
@@ -505,6 +508,7 @@ class Decider {
   World& world_;
   const DecideInput& input_;
   Manners manners_;
+  std::int64_t assigned_ = 0;
   std::string held_;  ///< why the sweep that is looked at gets nothing more
   std::map<SweepId, std::vector<const TrialRow*>> waiting_;
 };
@@ -536,9 +540,11 @@ double wall_time_s(double predicted_s, double longest_s, const Policy& policy) {
   return std::max(lane_s, room_s <= policy.lane_max_time_s ? room_s : room_s - start_s);
 }
 
-void decide(World& world, const DecideInput& input) {
+bool decide(World& world, const DecideInput& input) {
   skip_after_oom(world, input);
-  Decider(world, input).run();
+  Decider decider(world, input);
+  decider.run();
+  return decider.has_more();
 }
 
 Orders orders_for(const World& world, const AllocationRow& allocation, bool controlled) {

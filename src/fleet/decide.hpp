@@ -42,8 +42,9 @@ struct DecideInput {
   std::function<std::string(const TrialRow& trial, const AttemptRow& attempt)> attempt_dir;
 };
 
-/// Skips what the rules leave out, makes allocations and assigns attempts ahead.
-void decide(World& world, const DecideInput& input);
+/// Skips what the rules leave out, makes allocations and assigns attempts ahead. True where it
+/// has assigned as much as one pass may: the rest is the next one's.
+bool decide(World& world, const DecideInput& input);
 
 /// What is to be said to a lead, as it follows from the world.
 struct Orders {

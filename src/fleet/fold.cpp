@@ -379,8 +379,8 @@ void fold_line(Fold fold, const Policy& policy, AllocationId allocation, const F
 
 std::vector<AttemptId> open_attempts(const World& world, AllocationId allocation) {
   std::vector<AttemptId> open;
-  for (const auto& [id, row] : world.attempts()) {
-    if (row.allocation == allocation && row.state != State::ended) open.push_back(id);
+  for (const AttemptId id : world.attempts_of(allocation)) {
+    if (world.attempt(id)->state != State::ended) open.push_back(id);
   }
   return open;
 }

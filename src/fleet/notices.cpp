@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fleet/notices.hpp"
 
+#include "fleet/alive.hpp"
 #include "fleet/nodes.hpp"
 #include "fleet/starts.hpp"
 
@@ -19,13 +20,6 @@ double elapsed_s(Timestamp from, Timestamp to) {
 std::string name_of(const World& world, SweepId id) {
   const SweepRow* sweep = world.sweep(id);
   return sweep == nullptr ? "" : sweep->name;
-}
-
-bool has_open_trials(const World& world, SweepId id) {
-  return std::any_of(world.trials().begin(), world.trials().end(), [id](const auto& entry) {
-    const TrialRow& trial = entry.second;
-    return trial.sweep == id && !trial.hidden && trial.state != State::ended;
-  });
 }
 
 /// Waiting in a queue takes what it takes; only what has nodes can stand still.
@@ -59,8 +53,9 @@ void Watcher::see(const World& world, const std::vector<Change>& committed, Time
 }
 
 void Watcher::see_ends(const World& world, Timestamp now) {
+  const std::set<SweepId> open = open_sweeps(world);
   for (const auto& [id, sweep] : world.sweeps()) {
-    if (has_open_trials(world, sweep.id)) {
+    if (open.contains(sweep.id)) {
       open_.insert(sweep.id);
     } else if (open_.erase(sweep.id) > 0) {
       const bool cancelled = sweep.state == SweepState::cancelled;

@@ -18,6 +18,7 @@ auto find_row(const Rows& rows, const Key& key) -> const typename Rows::mapped_t
 
 void World::read(WorldRows rows) {
   rows_ = std::move(rows);
+  forget_index();
   ++version_;
 }
 
@@ -43,6 +44,23 @@ const NodeRow* World::node(const std::string& name) const {
 }
 const std::vector<std::string>* World::nodes_of(AllocationId id) const {
   return find_row(rows_.nodes_of, id);
+}
+
+void World::forget_index() {
+  attempts_of_.clear();
+  attempts_known_ = 0;
+}
+
+const std::vector<AttemptId>& World::attempts_of(AllocationId id) const {
+  static const std::vector<AttemptId> none;
+  if (attempts_known_ != rows_.attempts.size()) {
+    attempts_of_.clear();
+    for (const auto& [attempt, row] : rows_.attempts)
+      attempts_of_[row.allocation].push_back(attempt);
+    attempts_known_ = rows_.attempts.size();
+  }
+  const auto found = attempts_of_.find(id);
+  return found == attempts_of_.end() ? none : found->second;
 }
 
 std::string World::lead_node(AllocationId id) const {
@@ -83,6 +101,10 @@ Edit<ControlRow> World::edit(const ControlRow& row) {
 const AttemptRow& World::add(AttemptRow row) {
   row.id = rows_.next_attempt++;
   note_row(row);
+  if (attempts_known_ == rows_.attempts.size()) {
+    attempts_of_[row.allocation].push_back(row.id);
+    ++attempts_known_;
+  }
   return rows_.attempts.emplace(row.id, std::move(row)).first->second;
 }
 
@@ -138,12 +160,13 @@ void World::hear_beat(const AllocationRow& row, std::int64_t n, Timestamp at, Ti
 }
 
 std::vector<AllocationId> World::forget_ended() {
-  std::erase_if(rows_.attempts, [this](const auto& entry) {
+  const auto erased = std::erase_if(rows_.attempts, [this](const auto& entry) {
     // A lane's length counts the ended ones too, while its allocation lives.
     const AllocationRow* row = allocation(entry.second.allocation);
     const bool over = row == nullptr || row->state == State::ended;
     return over && entry.second.state == State::ended;
   });
+  if (erased > 0) forget_index();
   std::vector<AllocationId> forgotten;
   std::erase_if(rows_.allocations, [&](const auto& entry) {
     if (entry.second.state != State::ended) return false;

@@ -67,6 +67,8 @@ class World {
   [[nodiscard]] const AllocationRow* allocation(AllocationId id) const;
   [[nodiscard]] const AllocationRow* allocation_of(const std::string& token) const;
   [[nodiscard]] const NodeRow* node(const std::string& name) const;
+  /// Those of an allocation, ended ones too, the oldest first.
+  [[nodiscard]] const std::vector<AttemptId>& attempts_of(AllocationId id) const;
   /// Names of its nodes, as its agents said; null: they have not said any.
   [[nodiscard]] const std::vector<std::string>* nodes_of(AllocationId id) const;
 
@@ -132,7 +134,12 @@ class World {
   template <class RowChange>
   void note_last(RowChange change);
 
+  void forget_index();
+
   WorldRows rows_;
+  /// For attempts_of(): a scan of all attempts for each allocation is too long with many.
+  mutable std::map<AllocationId, std::vector<AttemptId>> attempts_of_;
+  mutable std::size_t attempts_known_ = 0;  ///< attempts in attempts_of_
   std::vector<Change> changes_;
   std::uint64_t version_ = 1;
 };
