@@ -4,6 +4,7 @@
 #include "daemon/daemon.hpp"
 #include "fleet/allocation.hpp"
 #include "fleet/nodes.hpp"
+#include "slurm/words/array.hpp"
 #include "slurm/words/script.hpp"
 #include "sweep/launch.hpp"
 
@@ -20,6 +21,14 @@ namespace {
 
 constexpr int assignments_per_tick = 8;
 constexpr std::chrono::milliseconds longest_saying{50};
+
+/// Elements of one array are submitted in one pass, or they become several arrays.
+bool is_of_array(const AllocationRow& row, const AllocationRow* before) {
+  if (before == nullptr) return false;
+  const auto element = slurm::element_in(row.token);
+  const auto other = slurm::element_in(before->token);
+  return element && other && element->array == other->array;
+}
 
 }  // namespace
 
@@ -43,15 +52,17 @@ void Daemon::act() {
   const auto until = parts_.clock.steady() + longest_saying;
   const auto& all = world_.allocations();
   auto next = all.upper_bound(acted_on_);
+  const AllocationRow* begun = nullptr;
   for (auto left = all.size(); left > 0; --left) {
     if (next == all.end()) next = all.begin();
     const AllocationRow& allocation = (next++)->second;
     if (allocation.state == State::ended || allocation.job_state == JobState::ended) continue;
-    if (to_say && parts_.clock.steady() > until) {
+    if (to_say && parts_.clock.steady() > until && !is_of_array(allocation, begun)) {
       said_ = 0;
       return;
     }
     acted_on_ = allocation.id;
+    begun = &allocation;
     if (to_say && !say_orders(allocation)) continue;
     act_on(allocation);
   }

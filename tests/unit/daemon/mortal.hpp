@@ -44,8 +44,12 @@ class ManualClock final : public Clock {
     fate_.call();
     return mistake ? mistake(time()) : time();
   }
+  /// Microseconds that pass between two looks at it: what the daemon does takes time.
+  Timestamp step = 0;
+
   [[nodiscard]] std::chrono::steady_clock::time_point steady() const override {
     fate_.call();
+    now_ += step;
     return std::chrono::steady_clock::time_point(std::chrono::microseconds(now_));
   }
   void advance(Timestamp by) { now_ += by; }
@@ -58,7 +62,7 @@ class ManualClock final : public Clock {
  private:
   Fate& fate_;
   Timestamp wall_ahead_ = 0;
-  Timestamp now_ = 1'700'000'000'000'000;
+  mutable Timestamp now_ = 1'700'000'000'000'000;
 };
 
 /// A real store; before and after each call the daemon may die.

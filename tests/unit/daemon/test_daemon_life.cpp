@@ -372,3 +372,17 @@ TEST_CASE("a stored file that does not load stops its own sweep alone") {
   }
   CHECK(life.trials("b") == "completed completed");
 }
+
+TEST_CASE("the elements of an array are submitted in one pass, however long their files take") {
+  PlayedSite site;
+  site.clock.step = 30'000;
+  const auto whole = [&site] { return site.slurm.calls.submissions % 4 == 0; };
+  site.submit({.settings = "lane: {length: 1, array: 4}\nlimits: {max_allocations: 4}",
+               .micro_batch = {1, 2, 4, 8}});
+  CHECK(whole());
+  for (int passes = 0; passes < 10 && site.slurm.calls.submissions < 4; ++passes) {
+    site.tick();
+    CHECK(whole());
+  }
+  CHECK(site.slurm.calls.submissions == 4);
+}
