@@ -120,7 +120,7 @@ class Lead {
         R"({{"type":"result","run_id":"{}","tokens_per_s_per_gpu":{},"train_step_ms":120,)"
         R"("loss":9.5,"steps":10,"warmup":3}})"
         "\n",
-        running_->nonce, 1000 + running_->attempt % 997);
+        running_->nonce, 1000);  // controls too: they find all nodes alike
     must(pack_attempt(attempt, 1 << 16));
     work_.ended(*running_, Outcome::completed);
     say(Ended{.attempt = running_->attempt,
