@@ -26,8 +26,8 @@ void check_jobs(const Result<std::vector<Job>>& jobs) {
     (void)nodes_in(job.nodes);
     if (handles.size() < 4)
       handles.push_back({.token = job.name.substr(job.name.rfind('_') + 1),
-                         .job_id = job.id,
-                         .job_name = job.name});
+                         .job_name = job.name,
+                         .job_id = job.id});
   }
   (void)to_be_accounted(handles, *jobs);
   MissedJobs missed;
