@@ -18,7 +18,6 @@ using namespace shardsweep;
 using shardsweep::testing::must;
 using shardsweep::testing::PlayedJob;
 using shardsweep::testing::PlayedSite;
-using shardsweep::testing::PlayedSweep;
 
 namespace {
 
