@@ -20,9 +20,16 @@ namespace {
 constexpr std::string_view complaint = "srun: error: ";
 
 /// The name of a list that has one; empty for several.
+/// What a host's name is made of: a log may put anything in its place.
+bool is_node_name(std::string_view text) {
+  constexpr std::string_view letters =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+  return !text.empty() && text.find_first_not_of(letters) == std::string_view::npos;
+}
+
 std::string only_node(std::string_view slurm_list) {
   const auto nodes = nodes_in(slurm_list);
-  return nodes.size() == 1 ? nodes.front() : "";
+  return nodes.size() == 1 && is_node_name(nodes.front()) ? nodes.front() : "";
 }
 
 /// Something of srun's with the node on which it happened.

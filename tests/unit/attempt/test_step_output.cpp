@@ -76,6 +76,10 @@ TEST_CASE("a step that did not start is the named node's failure, else nobody's"
 TEST_CASE("what srun and a log say is quoted without what a terminal obeys") {
   CHECK(evidence_of_no_step("srun: error: Node failure on n2\x1b[2J", "why", 9).cause ==
         "the step did not start: srun: error: Node failure on n2\\x1b[2J");
+  const Evidence no_name =
+      evidence_of_step("srun: error: Node failure on n\x1b[2J: gone\n", 7, 9, false);
+  CHECK(no_name.node.empty());
+  CHECK(no_name.cause.find('\x1b') == std::string::npos);
   CHECK(evidence_of_step("gone\x1b[2J\n", 7, 9, false).cause.find('\x1b') == std::string::npos);
   const auto finding = find_cause("\x1b[31mRuntimeError: CUDA out of memory.\x1b[0m", {});
   REQUIRE(finding);
