@@ -193,7 +193,9 @@ class Decision {
                                                       : CancelledBy::name;
     if (effect == TrialEffect::end && trial.prior) ++restored_;
     ++changed_in_[trial.sweep];
-    if (effect == TrialEffect::end && !trial.prior) ++cancelled_in_[trial.sweep];
+    // A trial that the file no longer has says nothing about the sweep.
+    if (effect == TrialEffect::end && !trial.prior && !trial.hidden)
+      ++cancelled_in_[trial.sweep];
     steps_.trials.push_back({trial, effect, by});
     return {};
   }

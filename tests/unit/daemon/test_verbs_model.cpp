@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The daemon against a model: verbs in random sequences, between attempts that end in every
 // way, restarts, and deaths at any call. More of them: SHARDSWEEP_MODEL_SEQUENCES, and
-// SHARDSWEEP_MODEL_SEED for others.
+// SHARDSWEEP_MODEL_SEED for others. SHARDSWEEP_MODEL_FIRST begins with a later one, in tens.
 #include "daemon/loop.hpp"
 #include "sweep/identity.hpp"
 #include "unit/daemon/played_cluster.hpp"
@@ -542,11 +542,12 @@ TEST_CASE("no sequence of verbs leaves work without a daemon or loses a measurem
   std::int64_t deaths = 0;
   std::int64_t compared = 0;
   std::size_t results = 0;
-  for (std::int64_t done = 0; done < sequences;) {
+  const std::int64_t first = setting("SHARDSWEEP_MODEL_FIRST", 0) / per_database * per_database;
+  for (std::int64_t done = first; done < first + sequences;) {
     CAPTURE(done);
     CAPTURE(seed);
     Play play(static_cast<std::uint64_t>(seed * 1'000'003 + done));
-    for (std::int64_t i = 0; i < per_database && done < sequences; ++i, ++done)
+    for (std::int64_t i = 0; i < per_database && done < first + sequences; ++i, ++done)
       play.sequence();
     steps += play.steps();
     deaths += play.deaths();

@@ -8,6 +8,7 @@
 
 #include <ostream>
 #include <set>
+#include <utility>
 
 using namespace shardsweep;
 
@@ -196,6 +197,19 @@ TEST_CASE("a done sweep stays done when it is cancelled") {
   CHECK(lines(cancel.steps()) ==
         "cancel: 1 trial: 1 planned\n"
         "0 cancelled; 1 keep their earlier outcome; 0 had already ended.");
+}
+
+TEST_CASE("a sweep is not cancelled for a trial that its file no longer has") {
+  TrialRow again = ended(Outcome::completed);
+  again.state = State::queued;
+  again.prior = std::exchange(again.outcome, std::nullopt);
+  TrialRow gone{.id = 2, .sweep = 1, .slug = "t2", .lane = "l"};
+  gone.state = State::running;
+  gone.hidden = true;
+  const auto steps = Asked(Verb::cancel).with({again, gone}).steps();
+  REQUIRE(steps);
+  CHECK(steps->trials.size() == 2);
+  CHECK(steps->sweeps.empty());
 }
 
 TEST_CASE("a trial that is named is resumed, whoever cancelled it") {
