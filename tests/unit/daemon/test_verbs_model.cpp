@@ -61,7 +61,6 @@ struct Seen {
   std::string outcome;
   std::string by;
   std::string prior;
-  friend bool operator==(const Seen&, const Seen&) = default;
 };
 struct Picture {
   std::map<TrialId, Seen> trials;  ///< those that their sweep's file has
@@ -84,7 +83,7 @@ class Play {
         store_(must(Store::open(home_.database)), fate_),
         reader_(home_.database, sqlite::OpenMode::existing, 1000) {
     must(make_home(home_));
-    std::ofstream{home_.lock()};  // a daemon sees by it that its folder is the old one
+    std::ofstream(home_.lock()).flush();  // a daemon sees by it that its folder is the old one
     for (const std::string name : {"a", "b"}) {
       specs_[name] =
           must(load_sweep_text(fmt::format(sweep_text, name), name,
@@ -307,7 +306,8 @@ class Play {
       return;
     }
     for (const auto& [id, trial] : before.trials) {
-      CAPTURE(trial.slug);
+      const std::string& slug = trial.slug;
+      CAPTURE(slug);
       check_trial(expected(request, before, trial), after.trials.at(id));
     }
     check_sweeps(request, before, after);
