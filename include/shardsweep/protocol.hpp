@@ -303,7 +303,6 @@ struct FromNode {
 };
 
 // ---- lines (rundir/wire.cpp)
-// -----------------------------------------------------------
 
 /// One line each, without the newline. Free text is cut so that a channel line fits max_line.
 [[nodiscard]] std::string encode(const ToLead& message);

@@ -255,7 +255,6 @@ inline constexpr auto fields<AllocationRow> = std::tuple{
 };
 
 // ---- nodes
-// -----------------------------------------------------------------------------------
 
 /// Stored text. In probation a short run decides.
 enum class NodeState : std::uint8_t { trusted, quarantined, probation };
@@ -266,12 +265,12 @@ inline constexpr std::array<std::string_view, 3> word_table<NodeState>{"trusted"
 /// One thing that speaks against a node.
 struct NodeCharge {
   Timestamp at = 0;
-  std::string
-      kind;  ///< lost, hardware, dirty, failed, suspect, slow; or an outcome (domain/nodes.hpp)
+  /// lost, hardware, dirty, failed, suspect, slow; or an outcome (fleet/nodes.hpp)
+  std::string kind;
   TrialId trial = 0;  ///< 0: none
   AttemptId attempt = 0;
   std::string detail;
-  // Beside its peers in one attempt (domain/stragglers.hpp).
+  // Beside its peers in one attempt (fleet/stragglers.hpp).
   double ratio = 0;     ///< its own time over theirs; 0: not compared
   std::string peers{};  ///< some of them, separated by commas
   friend bool operator==(const NodeCharge&, const NodeCharge&) = default;
@@ -305,14 +304,13 @@ inline constexpr auto fields<NodeRow> = std::tuple{
 };
 
 // ---- controls
-// ----------------------------------------------------------------------------------
 
 /// Before or after what an allocation measures. Stored text.
 enum class ControlTime : std::uint8_t { start, end };
 template <>
 inline constexpr std::array<std::string_view, 2> word_table<ControlTime>{"start", "end"};
 
-/// What an allocation made of its sweep's control (domain/control.hpp).
+/// What an allocation made of its sweep's control (fleet/control.hpp).
 struct ControlRow {
   AllocationId allocation = 0;
   SweepId sweep = 0;

@@ -125,7 +125,6 @@ void Lead::take_signals() {
 }
 
 // ---- the daemon's file
-// -----------------------------------------------------------------------
 
 /// Each look opens a file, on a network file system a question to its server; thousands of
 /// node agents wake this loop more often than that.
@@ -156,7 +155,6 @@ void Lead::take(const ToLead& line) {
 }
 
 // ---- the nodes
-// -------------------------------------------------------------------------------
 
 void Lead::read_nodes() {
   for (const auto& line : channel_.receive()) {
@@ -334,7 +332,6 @@ void Lead::keep_wall_time() {
 }
 
 // ---- attempts
-// --------------------------------------------------------------------------------
 
 /// Nodes that only wait are given back in time.
 bool Lead::may_start() {
@@ -495,7 +492,6 @@ void Lead::write_ended(const Settled& settled) {
 }
 
 // ---- the end
-// ---------------------------------------------------------------------------------
 
 void Lead::leave(const std::string& why) {
   if (leaving_) return;

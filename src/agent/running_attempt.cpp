@@ -144,7 +144,6 @@ void RunningAttempt::step() {
 }
 
 // ---- looking
-// ---------------------------------------------------------------------------------
 
 /// Each look opens a file, on a network file system a question to its server: those of most
 /// ranks are looked at once a second, and when their rank has ended.
@@ -313,7 +312,6 @@ bool RunningAttempt::all_gone() const {
 }
 
 // ---- stages
-// ----------------------------------------------------------------------------------
 
 void RunningAttempt::step_running() {
   const double now_s = seconds_of(clock_);

@@ -181,7 +181,6 @@ Evidence evidence_of_node(const NodeEnded& ended, const std::string& node) {
 }
 
 // ---- logs
-// -----------------------------------------------------------------------------------
 
 namespace {
 
@@ -279,7 +278,6 @@ void apply_own_rules(std::vector<Evidence>& evidence, std::span<const LogRule> o
 }
 
 // ---- verdict
-// --------------------------------------------------------------------------------
 
 namespace {
 

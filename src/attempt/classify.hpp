@@ -46,7 +46,6 @@ struct Classified {
 };
 
 // ---- evidence
-// --------------------------------------------------------------------------------
 
 [[nodiscard]] Evidence evidence_of_error(const Record& record, int rank, Timestamp at);
 /// A rank of -1 is the Slurm step of all ranks.
@@ -81,7 +80,6 @@ void join_log(std::vector<Evidence>& evidence, int rank,
 void apply_own_rules(std::vector<Evidence>& evidence, std::span<const LogRule> own);
 
 // ---- verdict
-// ---------------------------------------------------------------------------------
 
 /// `measured`: a result record with the attempt's nonce exists. Without it and without evidence
 /// the ranks have all exited 0 and owe a result: `result_due` says whether here is where it

@@ -252,7 +252,6 @@ std::vector<Trouble> troubles(const Home& home) {
 }
 
 // ---- TroubleFile
-// -----------------------------------------------------------------------------
 
 Result<TroubleFile> TroubleFile::open(const Home& home) {
   const std::string path = home.trouble().string();

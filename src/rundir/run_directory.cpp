@@ -101,7 +101,6 @@ Result<std::string> read_file(const std::filesystem::path& path, std::size_t lim
 }
 
 // ---- LineWriter
-// ------------------------------------------------------------------------------
 
 LineWriter::LineWriter(LineWriter&& other) noexcept
     : descriptor_(std::exchange(other.descriptor_, -1)), torn_(other.torn_) {}
@@ -148,7 +147,6 @@ Result<void> LineWriter::append(std::string_view line, bool durable) {
 }
 
 // ---- LineReader
-// ------------------------------------------------------------------------------
 
 Result<std::vector<std::string>> LineReader::look(std::size_t limit) {
   std::vector<std::string> lines;

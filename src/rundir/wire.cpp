@@ -17,7 +17,6 @@ constexpr std::size_t longest_text = 4000;  // of a cause in a file
 constexpr std::size_t longest_also = 300;   // of what contradicts it
 
 // ---- what each message is called and holds
-// ---------------------------------------------------
 
 template <class T>
 inline constexpr std::string_view type_word;
@@ -251,7 +250,6 @@ void fields(Is<AllocationSpec> auto& m, auto&& visit) {
 }
 
 // ---- writing
-// ---------------------------------------------------------------------------------
 
 struct Writer {
   Json& object;
@@ -328,7 +326,6 @@ std::string line_of(Json head, T message, std::size_t limit) {
 }
 
 // ---- reading
-// ---------------------------------------------------------------------------------
 
 using json::read_value;
 bool read_value(const Json& value, Outcome& out) {
