@@ -462,6 +462,14 @@ class Grammar {
                      "End of a cell's search: regret=1%,confidence=95% or runs=N or "
                      "gpu_hours=H. Default: its last point.")
         ->type_name("LIMITS");
+    replay
+        ->add_option("--start", o_.start_cost,
+                     "Start-up of a launch, before its first train step. Default: 60s.")
+        ->type_name("DURATION");
+    replay
+        ->add_option("--oom-cost", o_.oom_cost,
+                     "What a launch takes that runs out of memory. Default: as --start.")
+        ->type_name("DURATION");
     with_choices(
         replay
             ->add_option("--without-rule", o_.without_rules,

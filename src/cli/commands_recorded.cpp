@@ -10,6 +10,7 @@
 #include "show/replay_view.hpp"
 
 #include <shardsweep/imported.hpp>
+#include <shardsweep/load.hpp>
 #include <shardsweep/random.hpp>
 
 #include <fmt/format.h>
@@ -56,20 +57,31 @@ Result<SearchSettings> search_of(const Options& options) {
   return search;
 }
 
+/// How long launches of a replay take, and what it searches.
+Result<ReplayOptions> replay_options(const Session& session, const RecordedInput& input) {
+  ReplayOptions replay{.cluster = input.cluster, .family = input.family};
+  const auto& options = session.options;
+  SHARDSWEEP_ASSIGN(replay.search, search_of(options));
+  SHARDSWEEP_ASSIGN(replay.start_s, parse_duration(options.start_cost, "--start"));
+  replay.oom_s = replay.start_s;
+  if (!options.oom_cost.empty()) {
+    SHARDSWEEP_ASSIGN(replay.oom_s, parse_duration(options.oom_cost, "--oom-cost"));
+  }
+  return replay;
+}
+
 /// The same search with the time model as the family has it, refitted to the other models'
 /// rows, and to all: how much of what is learnt holds for a model that nobody has run.
 Result<ExitCode> cross_validate(const Session& session, const RecordedInput& input,
-                                const SearchSettings& search) {
+                                ReplayOptions options) {
   std::vector<FittedReplay> replays;
   constexpr std::array<std::pair<const char*, ReplayFit>, 3> fits{
       {{"family", ReplayFit::none},
        {"other_models", ReplayFit::other_models},
        {"all_models", ReplayFit::all_models}}};
   for (const auto& [name, fit] : fits) {
-    SHARDSWEEP_ASSIGN(auto report, replay(input.sweep, {.cluster = input.cluster,
-                                                        .family = input.family,
-                                                        .search = search,
-                                                        .fit = fit}));
+    options.fit = fit;
+    SHARDSWEEP_ASSIGN(auto report, replay(input.sweep, options));
     replays.push_back({name, std::move(report)});
   }
   SHARDSWEEP_TRY(print_result(cross_validation_text(replays, table_style(session))));
@@ -159,12 +171,10 @@ Result<ExitCode> command_import(const Session& session) {
 }
 
 Result<ExitCode> command_replay(const Session& session) {
-  SHARDSWEEP_ASSIGN(const auto search, search_of(session.options));
   SHARDSWEEP_ASSIGN(const auto input, read_recorded_input(session));
-  if (session.options.cross_validate) return cross_validate(session, input, search);
-  SHARDSWEEP_ASSIGN(const auto report, replay(input.sweep, {.cluster = input.cluster,
-                                                            .family = input.family,
-                                                            .search = search}));
+  SHARDSWEEP_ASSIGN(const auto options, replay_options(session, input));
+  if (session.options.cross_validate) return cross_validate(session, input, options);
+  SHARDSWEEP_ASSIGN(const auto report, replay(input.sweep, options));
   SHARDSWEEP_TRY(print_result(replay_text(report, table_style(session))));
   if (session.options.format == Format::table) say(replay_summary(report));
   return ExitCode::done;

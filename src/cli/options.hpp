@@ -109,6 +109,8 @@ struct Options {
   bool watch = false;
 
   // gc
+  std::string start_cost = "60s";
+  std::string oom_cost;
   std::string older_than = "30d";
   bool remove = false;
   bool verbose = false;

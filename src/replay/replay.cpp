@@ -35,6 +35,7 @@ struct Row {
 };
 
 double seconds_of(const RecordedRun& run, const ReplayOptions& options) {
+  if (run.outcome == Outcome::oom) return options.oom_s;
   if (!run.tokens_per_s_per_gpu) return options.start_s;
   const double step_s = speed_of(1, run.point) / *run.tokens_per_s_per_gpu;
   return options.start_s + options.steps * step_s;
@@ -297,22 +298,23 @@ class CellReplay {
     cell.launched = static_cast<std::int64_t>(launched.size());
     cell.spared = static_cast<std::int64_t>(spared_.size());
     cell.left_out = cell.points - cell.launched - cell.spared;
-    const auto hours = [&](const Row& row) {
-      return seconds_of(*row.run, options_) * row.run->point.gpus / hour_s;
-    };
     double best = 0;
     for (const auto& row : rows_) {
       best = std::max(best, row.run->tokens_per_s_per_gpu.value_or(0));
       if (row.run->outcome == Outcome::completed) ++cell.completed;
-      cell.exhaustive_gpu_hours += hours(row);
+      cell.exhaustive_gpu_hours += hours_of(row);
     }
     for (const auto number : launched) {
-      cell.gpu_hours += hours(rows_[number]);
+      cell.gpu_hours += hours_of(rows_[number]);
       if (rows_[number].run->outcome == Outcome::oom) ++cell.oom_launched;
     }
     cell.good_left_out = good_left_out(launched);
     if (best > 0) score_against(best, launched, cell);
     return cell;
+  }
+
+  [[nodiscard]] double hours_of(const Row& row) const {
+    return seconds_of(*row.run, options_) * row.run->point.gpus / hour_s;
   }
 
   std::int64_t good_left_out(const std::vector<std::size_t>& launched) const {
@@ -332,17 +334,23 @@ class CellReplay {
   void score_against(double best, const std::vector<std::size_t>& launched,
                      ReplayCell& cell) const {
     double found = 0;
+    double hours = 0;
     std::int64_t run = 0;
     for (const auto number : launched) {
       ++run;
+      hours += hours_of(rows_[number]);
       const double speed = rows_[number].run->tokens_per_s_per_gpu.value_or(0);
       if (run == 1) cell.first_choice = speed / best;
       found = std::max(found, speed);
-      if (!cell.runs_to_1pct && found >= 0.99 * best) cell.runs_to_1pct = run;
+      if (!cell.runs_to_1pct && found >= 0.99 * best) {
+        cell.runs_to_1pct = run;
+        cell.gpu_hours_to_1pct = hours;
+      }
       if (!cell.runs_to_best && found >= best) cell.runs_to_best = run;
     }
     const auto never = cell.launched + 1;
     cell.runs_to_1pct = cell.runs_to_1pct.value_or(never);
+    cell.gpu_hours_to_1pct = cell.gpu_hours_to_1pct.value_or(hours);
     cell.runs_to_best = cell.runs_to_best.value_or(never);
     cell.regret_at_stop = 1 - found / best;
   }

@@ -27,8 +27,10 @@ struct ReplayOptions {
   ClusterSpec cluster;
   const Family* family = nullptr;
   SearchSettings search;
-  /// A run takes `start_s` and its train step times `steps`; one that failed takes `start_s`.
+  /// A run takes `start_s` and its train step times `steps`; one that ran out of memory takes
+  /// `oom_s`, one that failed otherwise `start_s`.
   double start_s = 60;
+  double oom_s = 60;
   std::int32_t steps = 13;
   ReplayFit fit = ReplayFit::none;
 };
@@ -56,7 +58,9 @@ struct ReplayCell {
   double first_choice = 0;  ///< of the best row's speed; 0 where the first launch failed
   /// 1 - best launched / best row. None: the cell has no completed row.
   std::optional<double> regret_at_stop;
-  double gpu_hours = 0;
+  double gpu_hours = 0;  ///< of all launches: until its own stop
+  /// Of the launches that runs_to_1pct counts; all where none was within 1 %.
+  std::optional<double> gpu_hours_to_1pct;
   double exhaustive_gpu_hours = 0;  ///< every row launched
 };
 

@@ -34,6 +34,7 @@ struct Total {
   std::int64_t cells = 0;
   std::int64_t solvable = 0;         ///< cells with a completed row
   std::int64_t solvable_points = 0;  ///< rows of those
+  double solvable_hours = 0;         ///< GPU-hours of those, every row launched
   std::vector<double> to_1pct;
   std::vector<double> first_choice;
   std::vector<double> regret;
@@ -59,6 +60,8 @@ Total total_of(const ReplayReport& report) {
     total.solvable_points += cell.points;
     sum.runs_to_1pct = sum.runs_to_1pct.value_or(0) + *cell.runs_to_1pct;
     sum.runs_to_best = sum.runs_to_best.value_or(0) + *cell.runs_to_best;
+    sum.gpu_hours_to_1pct = sum.gpu_hours_to_1pct.value_or(0) + *cell.gpu_hours_to_1pct;
+    total.solvable_hours += cell.exhaustive_gpu_hours;
     total.to_1pct.push_back(static_cast<double>(*cell.runs_to_1pct));
     total.first_choice.push_back(cell.first_choice);
     total.regret.push_back(*cell.regret_at_stop);
@@ -78,11 +81,23 @@ Value or_null(const auto& value) {
 }
 
 const std::vector<std::string>& cell_columns() {
-  static const std::vector<std::string> names{
-      "model",        "seq_len",      "nodes",          "points",
-      "launched",     "oom_launched", "good_left_out",  "runs_to_1pct",
-      "runs_to_best", "first_choice", "regret_at_stop", "completed",
-      "left_out",     "spared",       "gpu_hours",      "exhaustive_gpu_hours"};
+  static const std::vector<std::string> names{"model",
+                                              "seq_len",
+                                              "nodes",
+                                              "points",
+                                              "launched",
+                                              "oom_launched",
+                                              "good_left_out",
+                                              "runs_to_1pct",
+                                              "runs_to_best",
+                                              "first_choice",
+                                              "regret_at_stop",
+                                              "completed",
+                                              "left_out",
+                                              "spared",
+                                              "gpu_hours",
+                                              "exhaustive_gpu_hours",
+                                              "gpu_hours_to_1pct"};
   return names;
 }
 
@@ -102,7 +117,8 @@ std::vector<Value> row_of(const ReplayCell& cell) {
           cell.left_out,
           cell.spared,
           cell.gpu_hours,
-          cell.exhaustive_gpu_hours};
+          cell.exhaustive_gpu_hours,
+          or_null(cell.gpu_hours_to_1pct)};
 }
 
 std::string json_object(const std::vector<std::string>& columns, std::vector<Value> row) {
@@ -147,19 +163,21 @@ std::string as_json(const ReplayReport& report) {
 /// For eyes: shares rounded.
 std::vector<Value> shown_row(const ReplayCell& cell) {
   const auto share = [](double value) { return fmt::format("{:.3f}", value); };
-  return {cell.model,
-          cell.nodes == 0 ? Value() : Value(std::int64_t{cell.seq_len}),
-          cell.nodes == 0 ? Value() : Value(std::int64_t{cell.nodes}),
-          cell.points,
-          cell.launched,
-          cell.oom_launched,
-          cell.good_left_out,
-          cell.spared,
-          or_null(cell.runs_to_1pct),
-          or_null(cell.runs_to_best),
-          share(cell.first_choice),
-          cell.regret_at_stop ? Value(share(*cell.regret_at_stop)) : Value(),
-          fmt::format("{:.1f} of {:.1f}", cell.gpu_hours, cell.exhaustive_gpu_hours)};
+  return {
+      cell.model,
+      cell.nodes == 0 ? Value() : Value(std::int64_t{cell.seq_len}),
+      cell.nodes == 0 ? Value() : Value(std::int64_t{cell.nodes}),
+      cell.points,
+      cell.launched,
+      cell.oom_launched,
+      cell.good_left_out,
+      cell.spared,
+      or_null(cell.runs_to_1pct),
+      or_null(cell.runs_to_best),
+      share(cell.first_choice),
+      cell.regret_at_stop ? Value(share(*cell.regret_at_stop)) : Value(),
+      cell.gpu_hours_to_1pct ? Value(fmt::format("{:.1f}", *cell.gpu_hours_to_1pct)) : Value(),
+      fmt::format("{:.1f} of {:.1f}", cell.gpu_hours, cell.exhaustive_gpu_hours)};
 }
 
 }  // namespace
@@ -174,16 +192,17 @@ std::string replay_text(const ReplayReport& report, const TableStyle& style) {
       table.rows.push_back(row_of(cell));
     return table_text(table, format);
   }
-  table.columns = {"model",        "seq_len",       "nodes",    "points",       "launched",
-                   "oom",          "good_left_out", "spared",   "runs_to_1pct", "runs_to_best",
-                   "first_choice", "regret",        "gpu_hours"};
+  table.columns = {"model",         "seq_len",      "nodes",         "points",
+                   "launched",      "oom",          "good_left_out", "spared",
+                   "runs_to_1pct",  "runs_to_best", "first_choice",  "regret",
+                   "hours_to_1pct", "gpu_hours"};
   for (const auto& cell : report.cells)
     table.rows.push_back(shown_row(cell));
   table.rows.push_back(shown_row(total_of(report).sum));
   auto ranked = style;
-  ranked.important = {"model",     "nodes",        "launched",     "points",
-                      "regret",    "oom",          "first_choice", "runs_to_1pct",
-                      "gpu_hours", "runs_to_best", "seq_len",      "spared"};
+  ranked.important = {"model",   "nodes",         "launched",     "points",    "regret",
+                      "oom",     "first_choice",  "runs_to_1pct", "gpu_hours", "runs_to_best",
+                      "seq_len", "hours_to_1pct", "spared"};
   return table_text(table, ranked);
 }
 
@@ -230,23 +249,26 @@ std::string replay_summary(const ReplayReport& report) {
   };
   std::string text = fmt::format(
       "Launched {} of {} ({:.1f} %); {} of them ran out of memory ({:.1f} %). Used {:.1f} of "
-      "{:.1f} GPU-hours.",
+      "{:.1f} GPU-hours ({:.1f} %).",
       grouped(sum.launched), counted(sum.points, "point"),
       percent(real(sum.launched), real(sum.points)), grouped(sum.oom_launched),
       percent(real(sum.oom_launched), real(sum.launched)), sum.gpu_hours,
-      sum.exhaustive_gpu_hours);
+      sum.exhaustive_gpu_hours, percent(sum.gpu_hours, sum.exhaustive_gpu_hours));
   if (total.solvable == 0) return text;
   return text +
          fmt::format(
              "\nWithin 1 % of the best after {} in {} with {} ({:.2f} %), median {:g} per "
-             "cell.\nFirst choice: {:.3f} of the best in the median. Regret at the stop: "
+             "cell; {:.1f} of {:.1f} GPU-hours ({:.2f} %).\nFirst choice: {:.3f} of the best "
+             "in the median. Regret at the stop: "
              "{:.4f} "
              "in the median, {:.4f} at the 95th percentile.",
              counted(*sum.runs_to_1pct, "run"), counted(total.solvable, "cell"),
              counted(total.solvable_points, "point"),
              percent(real(*sum.runs_to_1pct), real(total.solvable_points)),
-             *quantile(total.to_1pct, 0.5), *quantile(total.first_choice, 0.5),
-             *quantile(total.regret, 0.5), *quantile(total.regret, 0.95));
+             *quantile(total.to_1pct, 0.5), *sum.gpu_hours_to_1pct, total.solvable_hours,
+             percent(*sum.gpu_hours_to_1pct, total.solvable_hours),
+             *quantile(total.first_choice, 0.5), *quantile(total.regret, 0.5),
+             *quantile(total.regret, 0.95));
 }
 
 }  // namespace shardsweep

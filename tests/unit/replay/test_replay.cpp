@@ -171,6 +171,29 @@ TEST_CASE("runs are counted as they are launched and regret where it stops") {
   CHECK(cell.gpu_hours < cell.exhaustive_gpu_hours);
 }
 
+TEST_CASE("GPU-hours are counted until a run was within 1 % of the best and until the stop") {
+  SearchSettings search{.policy = SearchPolicy::best_first};
+  search.until.runs = 1;
+  const ReplayOptions options{
+      .cluster = h100(), .family = *find_family("nanotron"), .search = search};
+  const std::vector<Made> rows{{1, 4, 2, 1, Outcome::completed, 8000},
+                               {1, 8, 1, 1, Outcome::completed, 5000}};
+  const auto cell = replay(table_of(rows), options)->cells.front();
+  // 60 s, and 13 train steps of a million tokens at 64,000 tokens/s, on 8 GPUs.
+  const double step_s = 256.0 * 4096 / (8 * 8000);
+  CHECK(*cell.gpu_hours_to_1pct == doctest::Approx((60 + 13 * step_s) * 8 / 3600));
+  CHECK(cell.gpu_hours == *cell.gpu_hours_to_1pct);
+}
+
+TEST_CASE("an OOM costs what the sweep says that it costs") {
+  ReplayOptions options{.cluster = h100(), .family = *find_family("nanotron"), .search = {}};
+  options.start_s = 10;
+  options.oom_s = 100;
+  const auto cells = replay(table_of({{1, 4, 2, 4, oom, 0}, {1, 1, 8, 1, crashed, 0}}), options)
+                         ->cells.front();
+  CHECK(cells.gpu_hours == doctest::Approx((100 + 10) * 8.0 / 3600));
+}
+
 TEST_CASE("a cell without a completed row has no best to be compared with") {
   const auto cell =
       replayed({{1, 4, 2, 1, oom, 0}, {1, 4, 2, 2, oom, 0}, {1, 1, 8, 1, crashed, 0}}, {})
