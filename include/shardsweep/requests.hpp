@@ -41,7 +41,7 @@ struct Request {
   std::string from;        ///< user@host pid, for the log
   bool all = false;        ///< every sweep is meant, in place of names
   bool cancelled = false;  ///< resume: also trials that were cancelled by name
-  bool dry_run = false;    ///< the answer alone: nothing is changed
+  bool dry_run = false;    ///< said alone and never sent: the command decides it by itself
 };
 
 struct Answer {

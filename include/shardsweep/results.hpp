@@ -120,6 +120,10 @@ class Reader {
   /// The best ranked measurement of each cell of these sweeps, the latest one first.
   [[nodiscard]] virtual Result<std::vector<CellBest>> best_of_cells(
       const std::vector<SweepId>& sweeps) = 0;
+  /// What a verb would be decided over now; the names and the expression are those of
+  /// Store::select_trials().
+  [[nodiscard]] virtual Result<Meant> meant(const std::vector<std::string>& names,
+                                            const std::string& where) = 0;
   /// The attempts of a trial, or the one attempt that `name` names.
   [[nodiscard]] virtual Result<NamedAttempts> attempts(const std::string& name) = 0;
   /// Tables that tell all about one trial or attempt: trial, attempts, measurements, events.

@@ -100,6 +100,14 @@ struct SweepContents {
   std::int64_t live = 0;  ///< attempts and allocations that have not ended
 };
 
+/// What a verb is decided over: all sweeps, and what a request names.
+struct Meant {
+  std::map<SweepId, SweepRow> sweeps;
+  std::map<SweepId, bool> open;  ///< has trials that have not ended and that its file still has
+  Selected selected;
+  std::map<SweepId, SweepContents> contents{};  ///< of the named sweeps, for a deletion
+};
+
 class Store {
  public:
   /// Creates the file and migrates it to this version's schema. A newer schema is refused. WAL

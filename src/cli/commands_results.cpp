@@ -197,7 +197,7 @@ Result<ExitCode> command_export(const Session& session) {
   } else {
     SHARDSWEEP_TRY(reader->export_to(file));
   }
-  say(fmt::format("wrote {}", file.string()));
+  say(fmt::format("Wrote {}.", file.string()));
   return ExitCode::done;
 }
 

@@ -111,7 +111,6 @@ class Daemon {
   void drain_all(SweepId sweep);
   [[nodiscard]] Result<std::optional<Answer>> serve_delete(const Request& request);
   void forget_folder(Store::Folder kind, const std::string& dir);
-  [[nodiscard]] Result<Answer> answer_delete(const Request& request, const Steps& steps);
   [[nodiscard]] Result<Answer> serve_clear_node(const Request& request);
 
   // observe.cpp

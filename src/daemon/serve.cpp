@@ -133,14 +133,18 @@ Result<std::optional<Answer>> Daemon::serve_submit(const Request& request) {
 Result<Steps> Daemon::steps_for(const Request& request) {
   SHARDSWEEP_TRY(check_scope(request));
   SHARDSWEEP_TRY(commit());
-  // A pause is of whole sweeps: their trials are not looked at.
-  const std::string where = request.verb == Verb::pause ? "0" : request.where;
-  SHARDSWEEP_ASSIGN(const Selected selected, parts_.store.select_trials(request.names, where));
-  std::map<SweepId, bool> open;
+  Meant meant{.sweeps = world_.sweeps()};
+  SHARDSWEEP_ASSIGN(meant.selected,
+                    parts_.store.select_trials(request.names, trials_meant(request)));
   for (const auto& [id, trial] : world_.trials()) {
-    if (trial.state != State::ended && !trial.hidden) open[trial.sweep] = true;
+    if (trial.state != State::ended && !trial.hidden) meant.open[trial.sweep] = true;
   }
-  return steps_of(request, world_.sweeps(), open, selected);
+  if (request.verb == Verb::remove) {
+    for (const SweepId sweep : meant.selected.sweeps) {
+      SHARDSWEEP_ASSIGN(meant.contents[sweep], parts_.store.contents_of(sweep));
+    }
+  }
+  return steps_of(request, meant);
 }
 
 Result<Answer> Daemon::serve_verb(const Request& request) {
@@ -148,7 +152,6 @@ Result<Answer> Daemon::serve_verb(const Request& request) {
   Answer answer;
   answer.text = steps.text;
   answer.counts = steps.counts;
-  if (request.dry_run) return answer;
   for (const TrialStep& step : steps.trials)
     apply(step, request);
   for (const SweepStep& step : steps.sweeps)
@@ -211,28 +214,6 @@ void Daemon::drain_all(SweepId sweep) {
   }
 }
 
-Result<Answer> Daemon::answer_delete(const Request& request, const Steps& steps) {
-  Answer answer;
-  std::string contents;
-  for (const SweepStep& step : steps.sweeps) {
-    SHARDSWEEP_ASSIGN(const SweepContents has, parts_.store.contents_of(step.id));
-    if (has.live > 0)
-      return fault(FaultKind::invalid_input,
-                   fmt::format("delete: {} of its attempts and jobs have not ended yet. Try "
-                               "again when `shardsweep status` shows none running.",
-                               has.live));
-    answer.counts["sweeps"] += 1;
-    answer.counts["trials"] += has.trials;
-    answer.counts["attempts"] += has.attempts;
-    answer.counts["measurements"] += has.measurements;
-  }
-  answer.text =
-      fmt::format("{}\n{} trials, {} attempts, {} measurements and their files{}", steps.text,
-                  answer.counts["trials"], answer.counts["attempts"],
-                  answer.counts["measurements"], request.dry_run ? " would go." : " are gone.");
-  return answer;
-}
-
 /// In pieces: a sweep of a million trials must not stop the tick. Files go before their rows,
 /// so that after a crash the rest is found again.
 Result<std::optional<Answer>> Daemon::serve_delete(const Request& request) {
@@ -240,8 +221,8 @@ Result<std::optional<Answer>> Daemon::serve_delete(const Request& request) {
   if (begun == deleting_.end()) {
     SHARDSWEEP_ASSIGN(const Steps steps, steps_for(request));
     Deletion deletion;
-    SHARDSWEEP_ASSIGN(deletion.answer, answer_delete(request, steps));
-    if (request.dry_run) return deletion.answer;
+    deletion.answer.text = steps.text;
+    deletion.answer.counts = steps.counts;
     for (const SweepStep& step : steps.sweeps)
       deletion.left.push_back(step.id);
     begun = deleting_.emplace(request.id, std::move(deletion)).first;

@@ -97,9 +97,12 @@ bool is_blank(const std::string& text) {
 /// Decides one request.
 class Decision {
  public:
-  Decision(const Request& request, const std::map<SweepId, SweepRow>& sweeps,
-           const std::map<SweepId, bool>& open, const Selected& selected)
-      : request_(request), sweeps_(sweeps), open_(open), selected_(selected) {}
+  Decision(const Request& request, const Meant& meant)
+      : request_(request),
+        sweeps_(meant.sweeps),
+        open_(meant.open),
+        selected_(meant.selected),
+        contents_(meant.contents) {}
 
   Result<Steps> make() {
     if (takes_sweeps_alone() && selected_.sweeps.size() < request_.names.size())
@@ -120,9 +123,10 @@ class Decision {
       if (const auto rule = meant_.find(sweep.id); rule != meant_.end())
         decide(sweep, rule->second);
     }
+    if (request_.verb == Verb::remove) SHARDSWEEP_TRY(count_contents());
     steps_.action = meant_.empty() ? action_for(0) : action_for(meant_.begin()->first);
     steps_.text = text();
-    steps_.counts["trials"] = changed();
+    if (request_.verb != Verb::remove) steps_.counts["trials"] = changed();
     return std::move(steps_);
   }
 
@@ -231,6 +235,7 @@ class Decision {
       lines.push_back(fmt::format("{}: {}", word(), tally_.text()));
       lines.push_back(sentence());
     }
+    if (request_.verb == Verb::remove) lines.push_back(contents_text());
     constexpr std::size_t most_notes = 10;
     const std::size_t shown = std::min(most_notes, notes_.size());
     lines.insert(lines.end(), notes_.begin(),
@@ -279,10 +284,37 @@ class Decision {
     return text;
   }
 
+  /// What goes with the sweeps; what runs must end first.
+  Result<void> count_contents() {
+    for (const SweepStep& step : steps_.sweeps) {
+      const SweepContents& has = contents_.at(step.id);
+      if (has.live > 0)
+        return fault(FaultKind::invalid_input,
+                     fmt::format("delete: {} of its attempts and jobs have not ended yet. Try "
+                                 "again when `shardsweep status` shows none running.",
+                                 has.live));
+      steps_.counts["trials"] += has.trials;
+      steps_.counts["attempts"] += has.attempts;
+      steps_.counts["measurements"] += has.measurements;
+    }
+    return {};
+  }
+  [[nodiscard]] std::string contents_text() const {
+    const auto count = [&](const char* of) {
+      const auto found = steps_.counts.find(of);
+      return found == steps_.counts.end() ? 0 : found->second;
+    };
+    return fmt::format("{}, {}, {} and their files{}", counted(count("trials"), "trial"),
+                       counted(count("attempts"), "attempt"),
+                       counted(count("measurements"), "measurement"),
+                       request_.dry_run ? " would go." : " are gone.");
+  }
+
   const Request& request_;
   const std::map<SweepId, SweepRow>& sweeps_;
   const std::map<SweepId, bool>& open_;
   const Selected& selected_;
+  const std::map<SweepId, SweepContents>& contents_;
   std::map<SweepId, SweepRule> meant_;
   Steps steps_;
   Tally tally_;
@@ -341,10 +373,13 @@ Result<void> check_scope(const Request& request) {
   return {};
 }
 
-Result<Steps> steps_of(const Request& request, const std::map<SweepId, SweepRow>& sweeps,
-                       const std::map<SweepId, bool>& open, const Selected& selected) {
+std::string trials_meant(const Request& request) {
+  return request.verb == Verb::pause ? "0" : request.where;
+}
+
+Result<Steps> steps_of(const Request& request, const Meant& meant) {
   SHARDSWEEP_TRY(check_scope(request));
-  return Decision(request, sweeps, open, selected).make();
+  return Decision(request, meant).make();
 }
 
 }  // namespace shardsweep

@@ -55,6 +55,10 @@ struct SweepRule {
 /// A request without a scope changes nothing: a blank --where, --where without a name or --all.
 [[nodiscard]] Result<void> check_scope(const Request& request);
 
+/// The expression by which its trials are chosen. A pause is of whole sweeps: no trial is
+/// meant.
+[[nodiscard]] std::string trials_meant(const Request& request);
+
 /// What a request does to a sweep.
 struct SweepStep {
   SweepId id = 0;
@@ -72,12 +76,11 @@ struct Steps {
   std::vector<TrialStep> trials;
   std::map<std::string, std::int64_t> counts;  ///< for the answer
   std::string text;                            ///< for the user, one fact per line
+
+  [[nodiscard]] bool empty() const { return sweeps.empty() && trials.empty(); }
 };
 
-/// Decides a request over what it names. `sweeps`: all of the database.
-[[nodiscard]] Result<Steps> steps_of(const Request& request,
-                                     const std::map<SweepId, SweepRow>& sweeps,
-                                     const std::map<SweepId, bool>& open,
-                                     const Selected& selected);
+/// Decides a request.
+[[nodiscard]] Result<Steps> steps_of(const Request& request, const Meant& meant);
 
 }  // namespace shardsweep

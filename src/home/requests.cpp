@@ -60,8 +60,7 @@ Json to_json(const Request& request) {
               {"backend", request.backend},
               {"from", request.from},
               {"all", request.all},
-              {"cancelled", request.cancelled},
-              {"dry_run", request.dry_run}};
+              {"cancelled", request.cancelled}};
 }
 
 Result<Request> request_from(const std::string& id, const std::string& text) {
@@ -82,7 +81,6 @@ Result<Request> request_from(const std::string& id, const std::string& text) {
     request.from = json.at("from").get<std::string>();
     request.all = json.value("all", false);
     request.cancelled = json.value("cancelled", false);
-    request.dry_run = json.value("dry_run", false);
     return request;
   } catch (const Json::exception& error) {
     return fault(FaultKind::invalid_input,

@@ -62,6 +62,10 @@ class SqliteReader final : public Reader {
   Result<std::vector<CellBest>> best_of_cells(const std::vector<SweepId>& sweeps) override {
     return answer([&] { return sqlite::best_of_cells(database_, sweeps); });
   }
+  Result<Meant> meant(const std::vector<std::string>& names,
+                      const std::string& where) override {
+    return answer([&] { return sqlite::meant(database_, names, where); });
+  }
   Result<NamedAttempts> attempts(const std::string& name) override {
     return answer([&] { return sqlite::attempts(database_, name); });
   }

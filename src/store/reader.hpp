@@ -22,6 +22,8 @@ namespace shardsweep::sqlite {
                                 std::int64_t after_event);
 [[nodiscard]] std::vector<CellBest> best_of_cells(Database& database,
                                                   const std::vector<SweepId>& sweeps);
+[[nodiscard]] Meant meant(Database& database, const std::vector<std::string>& names,
+                          const std::string& where);
 [[nodiscard]] NamedAttempts attempts(Database& database, const std::string& name);
 [[nodiscard]] std::vector<Reader::Section> show(Database& database, const std::string& name);
 [[nodiscard]] Table events(Database& database, const std::vector<std::string>& sweeps,

@@ -125,4 +125,16 @@ template <class Row>
   return row;
 }
 
+/// The rows of a statement over columns_of() or trial_row_columns(), by id.
+template <class Row>
+void read_rows(Database& database, const std::string& text, std::map<std::int64_t, Row>& into) {
+  Statement select(database, text);
+  auto use = select.use();
+  while (use.next()) {
+    Row row = read_row<Row>(use);
+    const std::int64_t id = row.id;
+    into.emplace(id, std::move(row));
+  }
+}
+
 }  // namespace shardsweep::sqlite

@@ -6,10 +6,10 @@
 #include "store/inbox.hpp"
 #include "store/lease.hpp"
 #include "store/ledger.hpp"
+#include "store/meant.hpp"
 #include "store/row_sql.hpp"
 #include "store/rows.hpp"
 #include "store/schema.hpp"
-#include "store/selection.hpp"
 
 #include <shardsweep/store.hpp>
 
@@ -78,9 +78,6 @@ struct StoreSql {
       "o.runner_version = t.runner_version JOIN attempts AS a ON a.trial = o.id AND "
       "a.counted = 1 JOIN measurements AS m ON m.attempt = a.id WHERE t.id = ? AND "
       "m.mark IS NULL AND m.loss IS NOT NULL AND m.steps + m.warmup = ? LIMIT 100";
-  std::string chosen_sweeps =
-      "SELECT s.id FROM sweeps AS s WHERE ?2 OR s.id IN (SELECT value FROM json_each(?1)) "
-      "ORDER BY s.id";
   // As anything_alive() says it of a world, and of everything that is stored.
   std::string work_left =
       "SELECT EXISTS (SELECT 1 FROM allocations WHERE state <> 'ended') OR EXISTS (SELECT 1 "
@@ -154,7 +151,7 @@ class SqliteStore final : public Store {
                                  const std::string& where) override {
     return guarded([&] {
       const Deadline deadline(database_, longest_choice);
-      return selected(names, where);
+      return selected(database_, names, where);
     });
   }
   Result<std::vector<double>> losses_of_others(TrialId trial, double steps) override {
@@ -185,25 +182,12 @@ class SqliteStore final : public Store {
  private:
   WorldRows read_world();
   std::vector<SearchRow> read_search_rows(SweepId id, const SweepSpec& sweep);
-  Selected selected(const std::vector<std::string>& names, const std::string& where);
 
   Database database_;
   Lease lease_;
   Committer committer_;
   StoreSql sql_;
 };
-
-/// The rows of a statement over columns_of() or trial_row_columns(), by id.
-template <class Row>
-void read_rows(Database& database, const std::string& text, std::map<std::int64_t, Row>& into) {
-  Statement select(database, text);
-  auto use = select.use();
-  while (use.next()) {
-    Row row = read_row<Row>(use);
-    const std::int64_t id = row.id;
-    into.emplace(id, std::move(row));
-  }
-}
 
 WorldRows SqliteStore::read_world() {
   WorldRows world;
@@ -238,31 +222,6 @@ std::vector<SearchRow> SqliteStore::read_search_rows(SweepId id, const SweepSpec
     row.read(column++, one.running_since);
   }
   return rows;
-}
-
-Selected SqliteStore::selected(const std::vector<std::string>& names,
-                               const std::string& where) {
-  const auto chosen = resolve_names(database_, names);
-  const auto vars = chosen_vars(database_, chosen);
-  const auto condition = checked_where(database_, where, vars);
-  Selected all;
-  {
-    Statement select(database_, sql_.chosen_sweeps);
-    auto row = select.use(chosen.sweeps, chosen.all);
-    while (row.next())
-      all.sweeps.push_back(row.integer(0));
-  }
-  Statement select(
-      database_,
-      fmt::format("SELECT {} FROM trials AS t WHERE (t.hidden = 0 OR t.state IN ('queued', "
-                  "'running')) AND {} AND t.id IN (SELECT trial_id FROM (SELECT r.*{} FROM "
-                  "all_results AS r) WHERE {}) ORDER BY t.sweep, t.position, t.id",
-                  trial_row_columns(), chosen_condition(chosen, "t.sweep", "t.id"),
-                  var_columns(vars, "r.vars"), condition));
-  auto row = select.use(chosen.sweeps, chosen.trials);
-  while (row.next())
-    all.trials.push_back(read_row<TrialRow>(row));
-  return all;
 }
 
 }  // namespace

@@ -306,11 +306,6 @@ TEST_CASE("a sweep that runs is not deleted") {
   REQUIRE(refused.fault);
   CHECK(life.sql("SELECT count(*) FROM sweeps") == "1");
   life.run_to_the_end();
-  Request dry;
-  dry.verb = Verb::remove;
-  dry.names = {"a"};
-  dry.dry_run = true;
-  CHECK(life.ask(dry).text.find("would go") != std::string::npos);
   CHECK_FALSE(life.ask(Verb::remove, {"a"}).fault);
   CHECK(life.sql("SELECT count(*) FROM sweeps") == "0");
   CHECK(std::filesystem::is_empty(life.home.allocations()));

@@ -3,12 +3,14 @@
 // way, restarts, and deaths at any call. More of them: SHARDSWEEP_MODEL_SEQUENCES, and
 // SHARDSWEEP_MODEL_SEED for others. SHARDSWEEP_MODEL_FIRST begins with a later one, in tens.
 #include "daemon/loop.hpp"
+#include "fleet/verbs.hpp"
 #include "sweep/identity.hpp"
 #include "unit/daemon/played_cluster.hpp"
 #include "unit/store/support.hpp"
 
 #include <shardsweep/load.hpp>
 #include <shardsweep/log.hpp>
+#include <shardsweep/results.hpp>
 
 #include <fmt/format.h>
 
@@ -289,7 +291,7 @@ class Play {
       tick();
     }
     const Picture before = picture();
-    const Answer answer = ask(request);
+    const Answer answer = request.dry_run ? only_said(request) : ask(request);
     const Picture after = picture();
     CAPTURE(said_);
     CAPTURE(answer.text);
@@ -311,6 +313,16 @@ class Play {
       check_trial(expected(request, before, trial), after.trials.at(id));
     }
     check_sweeps(request, before, after);
+  }
+  /// As the command does it: read and decided, not sent.
+  Answer only_said(const Request& request) {
+    const auto reader = must(Reader::open(home_.database));
+    const auto steps =
+        steps_of(request, must(reader->meant(request.names, trials_meant(request))));
+    Answer answer;
+    if (!steps) answer.fault = steps.error();
+    if (steps) answer.text = steps->text;
+    return answer;
   }
   void check_trial(const Seen& expected, const Seen& seen) {
     // In the same pass a rule may skip what waits; before it was run again it had an outcome.

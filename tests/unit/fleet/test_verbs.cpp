@@ -43,9 +43,13 @@ std::vector<TrialRow> all_trials() {
 
 struct Asked {
   Request request;
-  std::map<SweepId, SweepRow> sweeps{{1, {.id = 1, .name = "s", .backend = "local"}}};
-  std::map<SweepId, bool> open;
-  Selected selected{{1}, {}};
+  Meant meant{.sweeps = {{1, {.id = 1, .name = "s", .backend = "local"}}},
+              .open = {},
+              .selected = {{1}, {}},
+              .contents = {{1, {}}}};
+  std::map<SweepId, SweepRow>& sweeps = meant.sweeps;
+  std::map<SweepId, bool>& open = meant.open;
+  Selected& selected = meant.selected;
 
   explicit Asked(Verb verb) {
     request.verb = verb;
@@ -57,9 +61,7 @@ struct Asked {
       open[trial.sweep] = open[trial.sweep] || trial.state != State::ended;
     return *this;
   }
-  [[nodiscard]] Result<Steps> steps() const {
-    return steps_of(request, sweeps, open, selected);
-  }
+  [[nodiscard]] Result<Steps> steps() const { return steps_of(request, meant); }
 };
 
 std::string lines(const Result<Steps>& steps) {
@@ -176,8 +178,19 @@ TEST_CASE("a verb says counts by state and outcome, then what it did") {
   CHECK(resume.steps()->trials.size() == 2);
 
   Asked remove(Verb::remove);
+  remove.meant.contents = {{1, {.trials = 3, .attempts = 2, .measurements = 1}}};
   CHECK(lines(remove.with({ended(Outcome::oom)}).steps()) ==
-        "delete: 1 trial: 1 oom\n's' deleted.");
+        "delete: 1 trial: 1 oom\n's' deleted.\n"
+        "3 trials, 2 attempts, 1 measurement and their files are gone.");
+  remove.request.dry_run = true;
+  CHECK(lines(remove.steps()) ==
+        "delete: 1 trial: 1 oom\n's' would be deleted.\n"
+        "3 trials, 2 attempts, 1 measurement and their files would go.\n"
+        "Dry run: nothing was changed.");
+  remove.meant.contents.at(1).live = 2;
+  CHECK(lines(remove.steps()) ==
+        "refused: delete: 2 of its attempts and jobs have not ended yet. Try again when "
+        "`shardsweep status` shows none running.");
   TrialRow open = ended(Outcome::oom);
   open.state = State::queued;
   open.outcome.reset();
