@@ -1,23 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What commands print, whole, on terminals of several widths: compared with tests/cases/output.
-// The database is made by the store; the programs are the ones that users run. With
-// SHARDSWEEP_REGENERATE=1 (scripts/regenerate-output) the files are written instead.
-#include "show/cell_text.hpp"
+// What commands that read print of a database that holds some of everything. The store makes
+// the database; the programs are those that users run.
+#include "output/paper.hpp"
 #include "unit/store/support.hpp"
 
 #include <fmt/format.h>
 
-#include <pty.h>
-#include <stdlib.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <array>
-#include <cstdio>
 #include <fstream>
-#include <iterator>
-#include <sstream>
 
 using namespace shardsweep;
 using namespace shardsweep::testing;
@@ -25,9 +14,6 @@ using namespace shardsweep::testing;
 namespace {
 
 namespace fs = std::filesystem;
-
-const fs::path source = SHARDSWEEP_SOURCE_DIR;
-const std::string program = std::string(SHARDSWEEP_BIN_DIR) + "/shardsweep";
 
 /// A sweep with some of everything, and times that do not change.
 class SampleDatabase {
@@ -55,6 +41,8 @@ class SampleDatabase {
     slug = rows_of(file, "SELECT slug FROM trials WHERE outcome = 'oom'");
     slug.erase(slug.find('\n'));
   }
+
+  operator Desk() const { return {dir.path(), file}; }  // NOLINT(google-explicit-constructor)
 
   TempDir dir;
   fs::path file;
@@ -88,136 +76,6 @@ class SampleDatabase {
   }
 };
 
-struct Paper {
-  std::string name;
-  std::string environment;
-};
-
-const std::array<Paper, 6> papers{{{"60 columns", "COLUMNS=60"},
-                                   {"80 columns", "COLUMNS=80"},
-                                   {"120 columns", "COLUMNS=120"},
-                                   {"200 columns", "COLUMNS=200"},
-                                   {"80 columns, LANG=C", "COLUMNS=80 LC_ALL=C"},
-                                   {"a pipe", ""}}};
-
-std::string replaced(std::string text, const std::string& from, const std::string& to) {
-  for (auto at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
-    text.replace(at, from.size(), to);
-  return text;
-}
-
-/// The sample is as old as it is; how long ago that was says the clock.
-std::string without_age(std::string text) {
-  const std::string end = " ago)";
-  const std::string_view age = "AGE";
-  for (auto at = text.find(end); at != std::string::npos; at = text.find(end, at + 1)) {
-    const auto begin = text.rfind('(', at) + 1;
-    text.replace(begin, at - begin, age);
-    at = begin + age.size();
-  }
-  return text;
-}
-
-std::string environment(const SampleDatabase& sample, const std::string& more) {
-  return fmt::format(
-      "env -i PATH=/usr/bin:/bin HOME={0} TZ=UTC TERM=xterm LC_ALL=C.UTF-8 SHARDSWEEP_DB={1} "
-      "{2} ",
-      (sample.dir / "home").string(), sample.file.string(), more);
-}
-
-std::string output_of(const std::string& command) {
-  std::FILE* pipe = ::popen(command.c_str(), "r");
-  REQUIRE(pipe != nullptr);
-  std::string text;
-  std::array<char, 4096> part{};
-  while (const auto count = std::fread(part.data(), 1, part.size(), pipe))
-    text.append(part.data(), count);
-  ::pclose(pipe);
-  return text;
-}
-
-enum class Streams : std::uint8_t { both, results };
-
-std::string on_all_papers(const SampleDatabase& sample, const std::string& arguments,
-                          Streams streams) {
-  std::string text;
-  for (const auto& paper : papers) {
-    text += fmt::format("== {} ==\n", paper.name);
-    text += output_of(environment(sample, paper.environment) + program + ' ' + arguments +
-                      (streams == Streams::both ? " 2>&1" : " 2>/dev/null"));
-  }
-  return without_age(replaced(text, sample.dir.path().string(), "DIR"));
-}
-
-/// No line is wider than COLUMNS says; with LANG=C everything is ASCII.
-void check_lines(const std::string& text) {
-  std::istringstream lines(text);
-  std::size_t width = std::string::npos;
-  bool ascii = false;
-  for (std::string line; std::getline(lines, line);) {
-    INFO(line);
-    if (line.starts_with("== ")) {
-      const auto number = std::strtoul(line.c_str() + 3, nullptr, 10);
-      width = number == 0 ? std::string::npos : number;
-      ascii = line.find("LANG=C") != std::string::npos;
-      continue;
-    }
-    CHECK(width_of(line) <= width);
-    CHECK(line.find('\x1b') == std::string::npos);
-    if (!ascii) continue;
-    CHECK(std::all_of(line.begin(), line.end(),
-                      [](char c) { return static_cast<unsigned char>(c) < 0x80; }));
-  }
-}
-
-void check_output(const SampleDatabase& sample, const std::string& name,
-                  const std::string& arguments, Streams streams = Streams::both) {
-  INFO(name);
-  const auto text = on_all_papers(sample, arguments, streams);
-  if (arguments.find("--format") == std::string::npos) check_lines(text);
-  const auto file = source / "tests" / "cases" / "output" / (name + ".txt");
-  if (::getenv("SHARDSWEEP_REGENERATE") != nullptr) {
-    std::ofstream(file, std::ios::binary) << text;
-    return;
-  }
-  std::ifstream in(file, std::ios::binary);
-  const std::string wanted{std::istreambuf_iterator<char>(in), {}};
-  CHECK(text == wanted);
-}
-
-/// Fits every width too, and says the same things everywhere; the words differ from machine to
-/// machine.
-void check_fit(const SampleDatabase& sample, const std::string& arguments,
-               const std::vector<std::string>& words) {
-  INFO(arguments);
-  const auto text = on_all_papers(sample, arguments, Streams::both);
-  check_lines(text);
-  for (const auto& word : words)
-    CHECK_MESSAGE(text.find(word) != std::string::npos, word);
-}
-
-/// What the command prints on a terminal of its own.
-std::string on_a_terminal(const std::string& command) {
-  int terminal = -1;
-  winsize size{};
-  size.ws_row = 24;
-  size.ws_col = 80;
-  const pid_t child = ::forkpty(&terminal, nullptr, nullptr, &size);
-  REQUIRE(child >= 0);
-  if (child == 0) {
-    ::execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
-    ::_exit(127);
-  }
-  std::string text;
-  std::array<char, 4096> part{};
-  for (ssize_t count = 0; (count = ::read(terminal, part.data(), part.size())) > 0;)
-    text.append(part.data(), static_cast<std::size_t>(count));
-  ::close(terminal);
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  return text;
-}
-
 }  // namespace
 
 TEST_CASE("tables of results fit every width") {
@@ -247,6 +105,16 @@ TEST_CASE("what waits and what goes on fits every width") {
   check_output(sample, "status", "status");
   check_output(sample, "status_sweep", "status demo");
   check_output(sample, "names", "names sweeps");
+}
+
+TEST_CASE("a verb says what it would change, and changes nothing") {
+  const SampleDatabase sample;
+  const auto before = rows_of(sample.file, "SELECT * FROM trials");
+  check_output(sample, "cancel_dry_run", "cancel demo --dry-run");
+  check_output(sample, "rerun_dry_run", "rerun demo --where \"outcome = 'oom'\" --dry-run");
+  check_output(sample, "resume_dry_run", "resume demo --dry-run");
+  check_output(sample, "delete_dry_run", "delete demo --dry-run");
+  CHECK(rows_of(sample.file, "SELECT * FROM trials") == before);
 }
 
 TEST_CASE("what the programs bring along fits every width") {
@@ -280,15 +148,16 @@ TEST_CASE("show takes several names, and an unknown one is exit code 2") {
 
 TEST_CASE("plans and predictions fit every width") {
   const SampleDatabase sample;
-  const auto cases = (source / "tests" / "cases" / "output").string();
   // Which runners there are differs from machine to machine: that is said on standard error.
-  check_output(sample, "plan", "plan " + cases + "/sweep.yaml", Streams::results);
+  check_output(sample, "plan", "plan " + (cases / "sweep.yaml").string(), Streams::results);
   check_output(sample, "suggest",
                "suggest --model llama-1b --cluster h100-8x --nodes 2 --batch-tokens 1Mi");
-  check_output(sample, "replay",
-               "replay " + cases + "/runs.csv --cluster h100-8x --family nanotron");
+  check_output(
+      sample, "replay",
+      "replay " + (cases / "runs.csv").string() + " --cluster h100-8x --family nanotron");
   check_output(sample, "evaluate_memory",
-               "evaluate-memory " + cases + "/runs.csv --cluster h100-8x --family nanotron");
+               "evaluate-memory " + (cases / "runs.csv").string() +
+                   " --cluster h100-8x --family nanotron");
 }
 
 TEST_CASE("a suggestion becomes a sweep file that can be planned") {
