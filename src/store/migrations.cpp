@@ -84,13 +84,20 @@ ALTER TABLE allocations ADD COLUMN hold TEXT NOT NULL DEFAULT ''
   CHECK (hold IN ('', 'user', 'suspended'));
 )sql";
 
+// A result is compared with those of its like. A scan of its sweep for each result takes
+// seconds in each pass of a sweep of 10^5 trials.
+constexpr const char* measured_sql = R"sql(
+CREATE INDEX trials_measured ON trials (sweep, model, seq_len, dtype, global_batch)
+  WHERE outcome = 'completed';
+)sql";
+
 }  // namespace
 
 std::span<const std::string> migrations() {
-  static const std::array<std::string, 13> steps{
+  static const std::array<std::string, 14> steps{
       schema_sql,     learnt,           ledger_sql, silence,       paces_sql,
       controls_sql,   network_sql,      new_views,  kept_outcomes, deletion_sql,
-      lead_nodes_sql, control_time_sql, hold_sql};
+      lead_nodes_sql, control_time_sql, hold_sql,   measured_sql};
   return steps;
 }
 

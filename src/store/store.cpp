@@ -70,13 +70,14 @@ struct StoreSql {
         r.state <> 'ended' AND r.started_at > 0
       WHERE t.sweep = ? AND t.hidden = 0 ORDER BY t.position, t.id)sql",
                                    list(point_columns(), "t."));
-  // Indexed by sweep alone: a sweep's trials are some thousands, a result comes once a minute.
+  // By the index of what was measured: one that is measured anew is not among them meanwhile.
   std::string losses =
-      "SELECT m.loss FROM trials AS t JOIN trials AS o ON o.sweep = t.sweep AND o.id <> t.id "
-      "AND o.model = t.model AND o.seq_len = t.seq_len AND o.dtype = t.dtype AND "
+      "SELECT m.loss FROM trials AS t CROSS JOIN trials AS o ON o.outcome = 'completed' AND "
+      "o.sweep = t.sweep AND o.id <> t.id AND o.model = t.model AND o.seq_len = t.seq_len AND "
+      "o.dtype = t.dtype AND "
       "o.global_batch = t.global_batch AND o.vars = t.vars AND o.runner = t.runner AND "
-      "o.runner_version = t.runner_version JOIN attempts AS a ON a.trial = o.id AND "
-      "a.counted = 1 JOIN measurements AS m ON m.attempt = a.id WHERE t.id = ? AND "
+      "o.runner_version = t.runner_version CROSS JOIN attempts AS a ON a.trial = o.id AND "
+      "a.counted = 1 CROSS JOIN measurements AS m ON m.attempt = a.id WHERE t.id = ? AND "
       "m.mark IS NULL AND m.loss IS NOT NULL AND m.steps + m.warmup = ? LIMIT 100";
   // As anything_alive() says it of a world, and of everything that is stored.
   std::string work_left =
