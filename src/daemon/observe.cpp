@@ -2,6 +2,7 @@
 // Observations: the scheduler's words, the leads' lines, the runners' records.
 #include "attempt/abandoned.hpp"
 #include "daemon/daemon.hpp"
+#include "fleet/alive.hpp"
 #include "fleet/allocation.hpp"
 #include "fleet/control.hpp"
 #include "fleet/fold.hpp"
@@ -164,15 +165,11 @@ void Daemon::take_site(const std::string& key, const SiteSeen& site) {
 
 /// What the limits of those who wait depend on; nobody else's.
 void Daemon::ask_sites() {
-  // Once over the trials, not once for each of the sweeps that have ended long ago.
-  std::set<SweepId> waiting;
-  for (const auto& [id, trial] : world_.trials()) {
-    if (trial.state != State::ended) waiting.insert(trial.sweep);
-  }
+  const std::set<SweepId> open = open_sweeps(world_);
   std::map<Scheduler*, SiteQuestions> questions;
   for (const auto& [id, sweep] : world_.sweeps()) {
     if (sweep.backend == "local" || sweep.state != SweepState::active) continue;
-    if (!waiting.contains(id) || !context_of(sweep)) continue;
+    if (!open.contains(id) || !context_of(sweep)) continue;
     const Policy& policy = policy_of(sweep.id);
     const bool yields = static_cast<Yield>(policy.yield) != Yield::never;
     auto [entry, fresh] =

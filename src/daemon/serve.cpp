@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Requests of commands: each is done, committed, answered, and only then forgotten.
 #include "daemon/daemon.hpp"
+#include "fleet/alive.hpp"
 #include "fleet/nodes.hpp"
 #include "fleet/starts.hpp"
 #include "fleet/trial_change.hpp"
@@ -136,9 +137,8 @@ Result<Steps> Daemon::steps_for(const Request& request) {
   Meant meant{.sweeps = world_.sweeps()};
   SHARDSWEEP_ASSIGN(meant.selected,
                     parts_.store.select_trials(request.names, trials_meant(request)));
-  for (const auto& [id, trial] : world_.trials()) {
-    if (trial.state != State::ended && !trial.hidden) meant.open[trial.sweep] = true;
-  }
+  for (const SweepId id : open_sweeps(world_))
+    meant.open[id] = true;
   if (request.verb == Verb::remove) {
     for (const SweepId sweep : meant.selected.sweeps) {
       SHARDSWEEP_ASSIGN(meant.contents[sweep], parts_.store.contents_of(sweep));
@@ -182,9 +182,9 @@ void Daemon::apply(const TrialStep& step, const Request& request) {
     plan_again(*row);
     row->charged = row->elsewhere = 0;
     // An attempt that is still to be cancelled says nothing about the trial any more.
-    for (const auto& [id, attempt] : world_.attempts()) {
-      if (attempt.trial == trial.id && attempt.state != State::ended)
-        world_.edit(attempt)->revoked = true;
+    for (const AttemptId id : world_.index().attempts_at(trial.id)) {
+      const AttemptRow& attempt = world_.attempts().at(id);
+      if (attempt.state != State::ended) world_.edit(attempt)->revoked = true;
     }
   }
 }

@@ -11,11 +11,8 @@ bool is_active(const World& world, SweepId id) {
 
 std::set<SweepId> open_sweeps(const World& world) {
   std::set<SweepId> open;
-  SweepId last = 0;  // trials of a sweep mostly follow each other
-  for (const auto& [id, trial] : world.trials()) {
-    if (trial.sweep == last || trial.hidden || trial.state == State::ended) continue;
-    last = trial.sweep;
-    open.insert(last);
+  for (const auto& [id, sweep] : world.sweeps()) {
+    if (world.index().is_open(id)) open.insert(id);
   }
   return open;
 }
@@ -23,11 +20,10 @@ std::set<SweepId> open_sweeps(const World& world) {
 bool anything_alive(const World& world) {
   const bool allocations = std::any_of(world.allocations().begin(), world.allocations().end(),
                                        [](const auto& entry) { return live(entry.second); });
-  if (allocations) return true;
-  return std::any_of(world.trials().begin(), world.trials().end(), [&](const auto& entry) {
-    const TrialRow& trial = entry.second;
-    const bool to_be_started = !trial.hidden && is_active(world, trial.sweep);
-    return trial.state != State::ended && (trial.state != State::planned || to_be_started);
+  if (allocations || world.index().any_begun()) return true;
+  return std::any_of(world.sweeps().begin(), world.sweeps().end(), [&](const auto& entry) {
+    return entry.second.state == SweepState::active &&
+           !world.index().waiting(entry.first).empty();
   });
 }
 

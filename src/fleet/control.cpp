@@ -119,9 +119,9 @@ void give_up(Fold fold, const Policy& policy, const AllocationRow& allocation,
                              .allocation = allocation.id,
                              .kind = "control off",
                              .detail = why});
-  for (const auto& [id, attempt] : fold.world.attempts()) {
-    if (attempt.allocation == allocation.id && attempt.state == State::ended)
-      doubt(fold, policy, attempt, why);
+  for (const AttemptId id : fold.world.attempts_of(allocation.id)) {
+    const AttemptRow& attempt = fold.world.attempts().at(id);
+    if (attempt.state == State::ended) doubt(fold, policy, attempt, why);
   }
   const auto* nodes = fold.world.nodes_of(allocation.id);
   if (nodes == nullptr) return;
@@ -200,12 +200,10 @@ std::optional<ControlTime> control_due(const World& world, const AllocationRow& 
                            find(world, allocation.id, ControlTime::end) == nullptr &&
                            !holds_node_out(world, allocation.id);
   if (!last_is_due) return std::nullopt;
-  bool any = false;
-  for (const auto& [id, attempt] : world.attempts()) {
-    if (attempt.allocation != allocation.id) continue;
-    if (attempt.state != State::ended) return std::nullopt;
-    any = any || !attempt.revoked;
-  }
+  if (!world.index().assigned_to(allocation.id).open.empty()) return std::nullopt;
+  const auto& attempts = world.attempts_of(allocation.id);
+  const bool any = std::any_of(attempts.begin(), attempts.end(),
+                               [&](AttemptId id) { return !world.attempts().at(id).revoked; });
   return any ? std::optional(ControlTime::end) : std::nullopt;
 }
 

@@ -47,47 +47,30 @@ void skip(World& world, const TrialRow& trial, Timestamp now, std::string cause,
                         .detail = detail.empty() ? std::move(cause) : std::move(detail)});
 }
 
-/// The smallest micro-batch that ran out of memory, by sweep and lane.
-using OomByLane = std::map<std::pair<SweepId, std::string>, const TrialRow*>;
-
-OomByLane out_of_memory(const World& world) {
-  OomByLane smallest;
-  for (const auto& [id, trial] : world.trials()) {
-    if (trial.outcome != Outcome::oom) continue;
-    auto& entry = smallest[{trial.sweep, trial.lane}];
-    if (entry == nullptr || trial.micro_batch < entry->micro_batch) entry = &trial;
-  }
-  return smallest;
-}
-
 /// Named rule: after an OOM every larger micro-batch of the same lane ends skipped.
 void skip_after_oom(World& world, const DecideInput& input) {
-  const OomByLane smallest = out_of_memory(world);
-  if (smallest.empty()) return;
-  for (const auto& [id, trial] : world.trials()) {
-    if (trial.state != State::planned) continue;
+  for (const auto& [id, smallest] : world.index().beyond_memory()) {
+    const TrialRow& trial = world.trials().at(id);
+    const TrialRow& out_of_memory = world.trials().at(smallest);
     const auto facts = input.sweeps.find(trial.sweep);
     if (facts != input.sweeps.end() && !facts->second.skip_larger_after_oom) continue;
-    const auto found = smallest.find({trial.sweep, trial.lane});
-    if (found == smallest.end() || trial.micro_batch <= found->second->micro_batch) continue;
     skip(world, trial, input.now,
-         fmt::format("micro_batch {} ran out of memory ({})", found->second->micro_batch,
-                     found->second->slug));
+         fmt::format("micro_batch {} ran out of memory ({})", out_of_memory.micro_batch,
+                     out_of_memory.slug));
   }
 }
 
-/// Trials that wait to be assigned, in order, by sweep.
-std::map<SweepId, std::vector<const TrialRow*>> waiting_trials(const World& world) {
-  std::map<SweepId, std::vector<const TrialRow*>> waiting;
-  for (const auto& [id, trial] : world.trials()) {
-    if (trial.state == State::planned && !trial.hidden) waiting[trial.sweep].push_back(&trial);
-  }
-  for (auto& [sweep, trials] : waiting) {
-    std::stable_sort(trials.begin(), trials.end(), [](const TrialRow* a, const TrialRow* b) {
-      return a->position < b->position;
-    });
-  }
-  return waiting;
+/// Trials that wait to be assigned, in order.
+std::vector<const TrialRow*> waiting_trials(const World& world, SweepId sweep) {
+  std::vector<std::pair<std::int64_t, TrialId>> order;
+  for (const auto& [nodes, queue] : world.index().waiting(sweep))
+    order.insert(order.end(), queue.order().begin(), queue.order().end());
+  std::sort(order.begin(), order.end());
+  std::vector<const TrialRow*> trials;
+  trials.reserve(order.size());
+  for (const auto& [position, id] : order)
+    trials.push_back(world.trial(id));
+  return trials;
 }
 
 bool local_machine_busy(const World& world) {
@@ -95,10 +78,6 @@ bool local_machine_busy(const World& world) {
   return std::any_of(allocations.begin(), allocations.end(), [](const auto& entry) {
     return live(entry.second) && entry.second.backend == "local";
   });
-}
-
-std::int32_t node_count(const TrialRow& trial) {
-  return std::max(1, trial.nodes);
 }
 
 bool budget_spent(const SweepFacts& facts) {
@@ -110,8 +89,7 @@ class Decider {
   Decider(World& world, const DecideInput& input)
       : world_(world),
         input_(input),
-        manners_(world, input.sweeps, {input.now, input.week_minute, input.week_second}),
-        waiting_(waiting_trials(world)) {}
+        manners_(world, input.sweeps, {input.now, input.week_minute, input.week_second}) {}
 
   void run() {
     for (const auto& [id, sweep] : world_.sweeps()) {
@@ -141,17 +119,43 @@ class Decider {
   [[nodiscard]] bool has_more() const { return assigned_ >= most_assigned; }
 
  private:
-  std::vector<const TrialRow*>& waiting(SweepId sweep) { return waiting_[sweep]; }
+  [[nodiscard]] bool any_waiting(SweepId sweep) const {
+    return !world_.index().waiting(sweep).empty();
+  }
+  /// The first that is to be assigned; null: none waits.
+  [[nodiscard]] const TrialRow* next_waiting(SweepId sweep) const {
+    if (const auto ranked = ranked_.find(sweep); ranked != ranked_.end())
+      return ranked->second.empty() ? nullptr : ranked->second.front();
+    const TrialRow* first = nullptr;
+    for (const auto& [nodes, queue] : world_.index().waiting(sweep)) {
+      const TrialRow* trial = world_.trial(queue.first());
+      if (first == nullptr ||
+          std::pair(trial->position, trial->id) < std::pair(first->position, first->id))
+        first = trial;
+    }
+    return first;
+  }
+  /// The first of those that need so many nodes.
+  [[nodiscard]] const TrialRow* next_waiting(SweepId sweep, std::int32_t nodes) const {
+    if (const auto ranked = ranked_.find(sweep); ranked != ranked_.end()) {
+      const auto found =
+          std::find_if(ranked->second.begin(), ranked->second.end(),
+                       [&](const TrialRow* trial) { return node_count(*trial) == nodes; });
+      return found == ranked->second.end() ? nullptr : *found;
+    }
+    const TrialQueues& queues = world_.index().waiting(sweep);
+    const auto queue = queues.find(nodes);
+    return queue == queues.end() ? nullptr : world_.trial(queue->second.first());
+  }
 
   void stop_for_budget(const SweepRow& sweep, const SweepFacts& facts) {
-    for (const TrialRow* trial : waiting(sweep.id)) {
+    for (const TrialRow* trial : waiting_trials(world_, sweep.id)) {
       end_trial(*world_.edit(*trial),
                 {.outcome = Outcome::cancelled,
                  .cause = fmt::format("The sweep has used its limits.max_gpu_hours ({:g}).",
                                       facts.policy.max_gpu_hours),
                  .cancelled_by = CancelledBy::budget});
     }
-    waiting(sweep.id).clear();
   }
 
   /// What a search had spared waits again where measurements contradict it. A row that is not
@@ -182,7 +186,10 @@ class Decider {
     const auto found = input_.searches.find(sweep);
     if (found == input_.searches.end()) return;
     found->second->hear(world_.changes());
-    auto& trials = waiting(sweep);
+    const auto [ranked_before, fresh] = ranked_.try_emplace(sweep);
+    auto& trials = ranked_before->second;
+    if (fresh) trials = waiting_trials(world_, sweep);
+    std::erase_if(trials, [](const TrialRow* trial) { return trial->state != State::planned; });
     reopen(*found->second, trials);
     const auto advice = found->second->advise(trials);
     for (const auto& one : advice.skip) {
@@ -243,7 +250,7 @@ class Decider {
     for (const auto& [name, node] : world_.nodes()) {
       const bool due = node.state == NodeState::quarantined && node.until <= input_.now;
       const double needed_s = needed_time_s(facts.policy.probe_limit_s, facts.policy);
-      if (!due || name == local_node || waiting(sweep.id).empty()) continue;
+      if (!due || name == local_node || !any_waiting(sweep.id)) continue;
       if (manners_.refuses(facts, 1, needed_s)) continue;
       begin_probation(node);
       AllocationRow row = new_allocation(sweep, facts, 1, input_.random_hex(token_digits));
@@ -253,7 +260,7 @@ class Decider {
       row.deadline = manners_.closes_at(facts);
       world_.add(std::move(row));
     }
-    if (waiting(sweep.id).empty()) give_up_probes(sweep.id);
+    if (!any_waiting(sweep.id)) give_up_probes(sweep.id);
   }
   void begin_probation(const NodeRow& row) {
     auto node = world_.edit(row);
@@ -267,25 +274,20 @@ class Decider {
       const bool idle = allocation.sweep == sweep && live(allocation) &&
                         !allocation.probe_of.empty() && !allocation.draining &&
                         allocation.claimed_at == 0;
-      if (idle && !any_open(sweep)) drain(allocation);
+      if (idle && !world_.index().is_open(sweep)) drain(allocation);
     }
-  }
-  bool any_open(SweepId sweep) const {
-    return std::any_of(world_.trials().begin(), world_.trials().end(), [&](const auto& entry) {
-      return entry.second.sweep == sweep && entry.second.state != State::ended &&
-             !entry.second.hidden;
-    });
   }
 
   /// One machine is one allocation; a cluster gives one per node count and more where the work
   /// is worth it, small ones first: they start sooner, and a large one that waits for its
   /// nodes holds none of them up.
   void make_allocations(const SweepRow& sweep, const SweepFacts& facts) {
-    if (waiting(sweep.id).empty()) return;
+    const TrialRow* first = next_waiting(sweep.id);
+    if (first == nullptr) return;
     if (facts.backend == "local") {
       const bool room = !local_machine_busy(world_) && within_limits(sweep.id, facts, 1);
-      Demand one{.nodes = node_count(*waiting(sweep.id).front())};
-      one.longest_s = waiting(sweep.id).front()->predicted_s;
+      Demand one{.nodes = node_count(*first)};
+      one.longest_s = first->predicted_s;
       if (room && is_welcome(facts, one))
         make_allocation(sweep, facts, one, input_.random_hex(token_digits));
       return;
@@ -331,24 +333,16 @@ class Decider {
   }
 
   std::vector<Demand> demands(SweepId sweep) {
-    std::map<std::int32_t, Demand> by_nodes;
-    for (const TrialRow* trial : waiting(sweep)) {
-      Demand& demand = by_nodes[node_count(*trial)];
-      add(*trial, demand);
-    }
     std::vector<Demand> demands;
-    for (auto& [nodes, demand] : by_nodes) {
-      demand.nodes = nodes;
+    for (const auto& [nodes, queue] : world_.index().waiting(sweep)) {
+      Demand demand{.nodes = nodes,
+                    .predicted_s = queue.predicted().sum_s(),
+                    .longest_s = queue.predicted().longest_s(),
+                    .trials = queue.size()};
       add_live(sweep, demand);
       demands.push_back(demand);
     }
     return demands;
-  }
-
-  static void add(const TrialRow& trial, Demand& demand) {
-    demand.predicted_s += trial.predicted_s;
-    demand.longest_s = std::max(demand.longest_s, trial.predicted_s);
-    ++demand.trials;
   }
 
   void add_live(SweepId sweep, Demand& demand) const {
@@ -358,9 +352,10 @@ class Decider {
         continue;
       }
       ++demand.live;
-      for (const AttemptId attempt : open_attempts(world_, id)) {
-        add(world_.trials().at(world_.attempts().at(attempt).trial), demand);
-      }
+      const Assigned& assigned = world_.index().assigned_to(id);
+      demand.predicted_s += assigned.ahead.sum_s();
+      demand.longest_s = std::max(demand.longest_s, assigned.ahead.longest_s());
+      demand.trials += static_cast<std::int64_t>(assigned.open.size());
     }
   }
 
@@ -429,38 +424,23 @@ class Decider {
   }
 
   void assign_ahead(const AllocationRow& allocation, const Policy& policy) {
-    double ahead = 0;
-    std::int64_t assigned = 0;
-    std::int64_t open = 0;
-    for (const AttemptId id : world_.attempts_of(allocation.id)) {
-      const AttemptRow& attempt = world_.attempts().at(id);
-      ++assigned;
-      if (attempt.state == State::ended) continue;
-      ++open;
-      ahead += world_.trials().at(attempt.trial).predicted_s;
-    }
-    auto& trials = waiting(allocation.sweep);
-    auto next = trials.begin();
+    const Assigned& before = world_.index().assigned_to(allocation.id);
+    double ahead = before.ahead.sum_s();
+    auto assigned = static_cast<std::int64_t>(before.all.size());
+    auto open = static_cast<std::int64_t>(before.open.size());
     const auto most = is_searched(allocation.sweep)
                           ? std::min(most_open, input_.most_open_in_search)
                           : most_open;
-    while (next != trials.end() && ahead <= policy.lane_ahead_s && open < most &&
-           !is_full(assigned, policy) && !has_more()) {
-      const TrialRow* trial = *next;
-      if (node_count(*trial) != allocation.nodes) {
-        ++next;
-        continue;
-      }
+    while (ahead <= policy.lane_ahead_s && open < most && !is_full(assigned, policy) &&
+           !has_more()) {
+      const TrialRow* trial = next_waiting(allocation.sweep, allocation.nodes);
+      if (trial == nullptr) return;
       assign(*trial, allocation);
       ahead += trial->predicted_s;
       ++assigned;
       ++open;
-      next = trials.erase(next);
       // What has been started counts against the search's limits before the next one is.
-      if (is_searched(allocation.sweep)) {
-        search(allocation.sweep);
-        next = trials.begin();
-      }
+      search(allocation.sweep);
     }
   }
 
@@ -498,11 +478,7 @@ class Decider {
   }
 
   bool has_work_for(const AllocationRow& allocation) const {
-    return std::any_of(world_.trials().begin(), world_.trials().end(), [&](const auto& entry) {
-      const TrialRow& trial = entry.second;
-      return trial.sweep == allocation.sweep && trial.state == State::planned &&
-             !trial.hidden && node_count(trial) == allocation.nodes;
-    });
+    return world_.index().waiting(allocation.sweep).contains(allocation.nodes);
   }
 
   World& world_;
@@ -510,7 +486,7 @@ class Decider {
   Manners manners_;
   std::int64_t assigned_ = 0;
   std::string held_;  ///< why the sweep that is looked at gets nothing more
-  std::map<SweepId, std::vector<const TrialRow*>> waiting_;
+  std::map<SweepId, std::vector<const TrialRow*>> ranked_;  ///< of sweeps with a search
 };
 
 std::optional<SweepState> state_of(const World& world, SweepId id) {

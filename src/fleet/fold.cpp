@@ -147,9 +147,9 @@ void put_ending(AttemptRow& row, const Ending& ending, Timestamp at) {
 
 /// A new measurement takes the place of the older one of a trial that was run again.
 void uncount_others(World& world, const AttemptRow& counted) {
-  for (const auto& [id, attempt] : world.attempts()) {
-    if (attempt.trial == counted.trial && attempt.counted && id != counted.id)
-      world.edit(attempt)->counted = false;
+  for (const AttemptId id : world.index().attempts_at(counted.trial)) {
+    const AttemptRow& attempt = world.attempts().at(id);
+    if (attempt.counted && id != counted.id) world.edit(attempt)->counted = false;
   }
 }
 
@@ -378,11 +378,8 @@ void fold_line(Fold fold, const Policy& policy, AllocationId allocation, const F
 }
 
 std::vector<AttemptId> open_attempts(const World& world, AllocationId allocation) {
-  std::vector<AttemptId> open;
-  for (const AttemptId id : world.attempts_of(allocation)) {
-    if (world.attempt(id)->state != State::ended) open.push_back(id);
-  }
-  return open;
+  const std::set<AttemptId>& open = world.index().assigned_to(allocation).open;
+  return {open.begin(), open.end()};
 }
 
 namespace {

@@ -27,10 +27,10 @@ struct SchedulerFolder {
   }
   /// What runs in it ends with it, which speaks against the lead's node once.
   [[nodiscard]] bool will_blame_lead_node(const AllocationRow& row) const {
-    const auto& attempts = fold.world.attempts();
+    const auto open = open_attempts(fold.world, row.id);
     return !fold.world.lead_node(row.id).empty() &&
-           std::any_of(attempts.begin(), attempts.end(), [&](const auto& entry) {
-             return entry.second.allocation == row.id && entry.second.state == State::running;
+           std::any_of(open.begin(), open.end(), [&](AttemptId id) {
+             return fold.world.attempts().at(id).state == State::running;
            });
   }
 

@@ -212,8 +212,8 @@ bool probe_is_due(const World& world, Timestamp now) {
                node.node != local_node;
       });
   return due &&
-         std::any_of(world.trials().begin(), world.trials().end(), [](const auto& entry) {
-           return entry.second.state == State::planned && !entry.second.hidden;
+         std::any_of(world.sweeps().begin(), world.sweeps().end(), [&](const auto& entry) {
+           return !world.index().waiting(entry.first).empty();
          });
 }
 

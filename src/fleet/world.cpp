@@ -18,13 +18,59 @@ auto find_row(const Rows& rows, const Key& key) -> const typename Rows::mapped_t
 
 void World::read(WorldRows rows) {
   rows_ = std::move(rows);
-  forget_index();
-  ++version_;
+  index_ = WorldIndex(rows_);
+  versions_.clear();
+  version_of_all_ = ++version_;
+}
+
+const WorldIndex& World::index() const {
+  if (by_hand_) {
+    WorldIndex fresh(rows_);
+    // One that holds already may be read just now.
+    if (!(fresh == index_)) index_ = std::move(fresh);
+  }
+  return index_;
+}
+
+std::uint64_t World::version_of(AllocationId id) const {
+  const std::uint64_t* own = find_row(versions_, id);
+  return own == nullptr ? version_of_all_ : std::max(*own, version_of_all_);
 }
 
 void World::note(Change change) {
   changes_.push_back(std::move(change));
   ++version_;
+}
+
+void World::note_row(const SweepRow& row) {
+  note_last(SetSweep{row});
+  version_of_all_ = version_;
+}
+void World::note_row(const TrialRow& row) {
+  index_.put(row);
+  note_last(SetTrial{row});
+  for (const AttemptId id : index_.attempts_at(row.id)) {
+    const AttemptRow* attempt = find_row(rows_.attempts, id);
+    if (attempt != nullptr) versions_[attempt->allocation] = version_;
+  }
+}
+void World::note_row(const AttemptRow& row) {
+  index_.put(row, trial(row.trial));
+  note_last(PutAttempt{row});
+  versions_[row.allocation] = version_;
+}
+void World::note_row(const AllocationRow& row) {
+  index_.put(row);
+  note_last(PutAllocation{row});
+  versions_[row.id] = version_;
+}
+void World::note_row(const NodeRow& row) {
+  note_last(SetNode{row});
+  version_of_all_ = version_;
+}
+void World::note_row(const ControlRow& row) {
+  note_last(PutControl{row});
+  versions_[row.allocation] = version_;
 }
 
 const SweepRow* World::sweep(SweepId id) const {
@@ -46,33 +92,13 @@ const std::vector<std::string>* World::nodes_of(AllocationId id) const {
   return find_row(rows_.nodes_of, id);
 }
 
-void World::forget_index() {
-  attempts_of_.clear();
-  attempts_known_ = 0;
-}
-
-const std::vector<AttemptId>& World::attempts_of(AllocationId id) const {
-  static const std::vector<AttemptId> none;
-  if (attempts_known_ != rows_.attempts.size()) {
-    attempts_of_.clear();
-    for (const auto& [attempt, row] : rows_.attempts)
-      attempts_of_[row.allocation].push_back(attempt);
-    attempts_known_ = rows_.attempts.size();
-  }
-  const auto found = attempts_of_.find(id);
-  return found == attempts_of_.end() ? none : found->second;
-}
-
 std::string World::lead_node(AllocationId id) const {
   const std::string* node = find_row(rows_.lead_nodes, id);
   return node == nullptr ? "" : *node;
 }
 
 const AllocationRow* World::allocation_of(const std::string& token) const {
-  for (const auto& [id, row] : rows_.allocations) {
-    if (row.token == token) return &row;
-  }
-  return nullptr;
+  return allocation(index().allocation_of(token));
 }
 
 Edit<SweepRow> World::edit(const SweepRow& row) {
@@ -100,18 +126,16 @@ Edit<ControlRow> World::edit(const ControlRow& row) {
 
 const AttemptRow& World::add(AttemptRow row) {
   row.id = rows_.next_attempt++;
-  note_row(row);
-  if (attempts_known_ == rows_.attempts.size()) {
-    attempts_of_[row.allocation].push_back(row.id);
-    ++attempts_known_;
-  }
-  return rows_.attempts.emplace(row.id, std::move(row)).first->second;
+  const AttemptRow& added = rows_.attempts.emplace(row.id, std::move(row)).first->second;
+  note_row(added);
+  return added;
 }
 
 const AllocationRow& World::add(AllocationRow row) {
   row.id = rows_.next_allocation++;
-  note_row(row);
-  return rows_.allocations.emplace(row.id, std::move(row)).first->second;
+  const AllocationRow& added = rows_.allocations.emplace(row.id, std::move(row)).first->second;
+  note_row(added);
+  return added;
 }
 
 const ControlRow& World::add(ControlRow row) {
@@ -120,7 +144,9 @@ const ControlRow& World::add(ControlRow row) {
 }
 
 const TrialRow& World::adopt(TrialRow row) {
-  return rows_.trials.emplace(row.id, std::move(row)).first->second;
+  const TrialRow& adopted = rows_.trials.emplace(row.id, std::move(row)).first->second;
+  index_.put(adopted);
+  return adopted;
 }
 
 void World::see_node(SeenNode seen) {
@@ -128,7 +154,9 @@ void World::see_node(SeenNode seen) {
   if (std::find(nodes.begin(), nodes.end(), seen.node) == nodes.end())
     nodes.push_back(seen.node);
   if (seen.has_lead) rows_.lead_nodes[seen.allocation] = seen.node;
+  const AllocationId allocation = seen.allocation;
   note(std::move(seen));
+  versions_[allocation] = version_;
 }
 
 void World::forget_nodes(const AllocationRow& row) {
@@ -160,20 +188,25 @@ void World::hear_beat(const AllocationRow& row, std::int64_t n, Timestamp at, Ti
 }
 
 std::vector<AllocationId> World::forget_ended() {
-  const auto erased = std::erase_if(rows_.attempts, [this](const auto& entry) {
+  std::vector<AllocationId> ended;
+  for (const auto& [id, row] : rows_.allocations) {
+    if (row.state == State::ended) ended.push_back(id);
+  }
+  if (ended.empty()) return ended;
+  std::erase_if(rows_.attempts, [this](const auto& entry) {
     // A lane's length counts the ended ones too, while its allocation lives.
     const AllocationRow* row = allocation(entry.second.allocation);
     const bool over = row == nullptr || row->state == State::ended;
-    return over && entry.second.state == State::ended;
-  });
-  if (erased > 0) forget_index();
-  std::vector<AllocationId> forgotten;
-  std::erase_if(rows_.allocations, [&](const auto& entry) {
-    if (entry.second.state != State::ended) return false;
-    forgotten.push_back(entry.first);
+    if (!over || entry.second.state != State::ended) return false;
+    index_.forget(entry.second);
     return true;
   });
-  return forgotten;
+  for (const AllocationId id : ended) {
+    index_.forget(rows_.allocations.at(id));
+    rows_.allocations.erase(id);
+    versions_.erase(id);
+  }
+  return ended;
 }
 
 }  // namespace shardsweep

@@ -4,6 +4,8 @@
 // same.
 #pragma once
 
+#include "fleet/world_index.hpp"
+
 #include <shardsweep/change.hpp>
 
 #include <cstdint>
@@ -44,7 +46,7 @@ WorldRows& open_rows(World& world);
 class World {
  public:
   World() = default;
-  explicit World(WorldRows rows) : rows_(std::move(rows)) {}
+  explicit World(WorldRows rows) : rows_(std::move(rows)), index_(rows_) {}
   World(const World&) = delete;
   World& operator=(const World&) = delete;
   /// Everything is read anew; what is not committed yet stays to be committed.
@@ -67,8 +69,12 @@ class World {
   [[nodiscard]] const AllocationRow* allocation(AllocationId id) const;
   [[nodiscard]] const AllocationRow* allocation_of(const std::string& token) const;
   [[nodiscard]] const NodeRow* node(const std::string& name) const;
+  /// What would take a scan of all trials or attempts.
+  [[nodiscard]] const WorldIndex& index() const;
   /// Those of an allocation, ended ones too, the oldest first.
-  [[nodiscard]] const std::vector<AttemptId>& attempts_of(AllocationId id) const;
+  [[nodiscard]] const std::vector<AttemptId>& attempts_of(AllocationId id) const {
+    return index().assigned_to(id).all;
+  }
   /// Names of its nodes, as its agents said; null: they have not said any.
   [[nodiscard]] const std::vector<std::string>* nodes_of(AllocationId id) const;
 
@@ -115,6 +121,9 @@ class World {
   [[nodiscard]] std::vector<Change> take_changes() { return std::exchange(changes_, {}); }
   /// Grows with every recorded change, and where everything was read anew.
   [[nodiscard]] std::uint64_t version() const { return version_; }
+  /// version() when something last changed that the orders to this allocation depend on: its
+  /// row, its attempts and controls, their trials, any sweep or node.
+  [[nodiscard]] std::uint64_t version_of(AllocationId id) const;
 
   /// Drops attempts and allocations that have ended from memory. The ids of the allocations.
   std::vector<AllocationId> forget_ended();
@@ -124,24 +133,23 @@ class World {
   friend class Edit;
   friend WorldRows& testing::open_rows(World& world);
   void note(Change change);
-  void note_row(const SweepRow& row) { note_last(SetSweep{row}); }
-  void note_row(const TrialRow& row) { note_last(SetTrial{row}); }
-  void note_row(const AttemptRow& row) { note_last(PutAttempt{row}); }
-  void note_row(const AllocationRow& row) { note_last(PutAllocation{row}); }
-  void note_row(const NodeRow& row) { note_last(SetNode{row}); }
-  void note_row(const ControlRow& row) { note_last(PutControl{row}); }
+  void note_row(const SweepRow& row);
+  void note_row(const TrialRow& row);
+  void note_row(const AttemptRow& row);
+  void note_row(const AllocationRow& row);
+  void note_row(const NodeRow& row);
+  void note_row(const ControlRow& row);
   /// Where the last change was of the same row, this one takes its place.
   template <class RowChange>
   void note_last(RowChange change);
 
-  void forget_index();
-
   WorldRows rows_;
-  /// For attempts_of(): a scan of all attempts for each allocation is too long with many.
-  mutable std::map<AllocationId, std::vector<AttemptId>> attempts_of_;
-  mutable std::size_t attempts_known_ = 0;  ///< attempts in attempts_of_
+  mutable WorldIndex index_;
+  bool by_hand_ = false;  ///< a test changes rows directly: each question indexes them anew
   std::vector<Change> changes_;
   std::uint64_t version_ = 1;
+  std::map<AllocationId, std::uint64_t> versions_;
+  std::uint64_t version_of_all_ = 1;  ///< something that concerns every allocation
 };
 
 template <class RowChange>
