@@ -57,23 +57,36 @@ void Daemon::act() {
     if (next == all.end()) next = all.begin();
     const AllocationRow& allocation = (next++)->second;
     if (allocation.state == State::ended || allocation.job_state == JobState::ended) continue;
-    if (to_say && parts_.clock.steady() > until && !is_of_array(allocation, begun)) {
-      said_ = 0;
-      return;
+    if (to_say && !is_said(allocation)) {
+      if (parts_.clock.steady() > until && !is_of_array(allocation, begun)) {
+        said_ = 0;
+        return;
+      }
+      acted_on_ = allocation.id;
+      begun = &allocation;
+      if (!say_orders(allocation)) continue;
     }
-    acted_on_ = allocation.id;
-    begun = &allocation;
-    if (to_say && !say_orders(allocation)) continue;
     act_on(allocation);
   }
 }
 
+/// Nothing that its orders depend on has changed since they were said.
+bool Daemon::is_said(const AllocationRow& allocation) const {
+  const auto channel = channels_.find(allocation.id);
+  return channel != channels_.end() && channel->second.said == world_.version_of(allocation.id);
+}
+
 /// False where nothing else may be done about it in this tick.
 bool Daemon::say_orders(const AllocationRow& allocation) {
-  Result<void> said = prepare(allocation);
-  if (said) said = send_orders(allocation);
-  if (said) return true;
-  said_ = 0;
+  const std::uint64_t version = world_.version_of(allocation.id);
+  const Result<void> prepared = prepare(allocation);
+  const Result<bool> said = prepared ? send_orders(allocation)
+                                     : Result<bool>(tl::unexpected<Fault>(prepared.error()));
+  if (!said || !*said) said_ = 0;
+  if (said) {
+    channels_.at(allocation.id).said = *said ? version : 0;
+    return true;
+  }
   storage_doubted_ = true;
   log_error(fmt::format("{}: {}", allocation.job_name, said.error().what));
   return false;
@@ -214,7 +227,8 @@ Result<void> Daemon::send(Channel& channel, ToLeadBody body) {
   return {};
 }
 
-Result<void> Daemon::send_orders(const AllocationRow& allocation) {
+/// False where a part of them is left for the next tick.
+Result<bool> Daemon::send_orders(const AllocationRow& allocation) {
   SHARDSWEEP_ASSIGN(Channel * channel, channel_of(allocation));
   const auto context = contexts_.find(allocation.sweep);
   const bool controlled =
@@ -226,10 +240,7 @@ Result<void> Daemon::send_orders(const AllocationRow& allocation) {
   for (const AttemptId attempt : orders.assign) {
     if (channel->assigned.count(attempt) != 0) continue;
     // The rest follows in the next tick: each costs a folder and two syncs.
-    if (++sent > assignments_per_tick) {
-      said_ = 0;
-      break;
-    }
+    if (++sent > assignments_per_tick) break;
     SHARDSWEEP_TRY(assign(allocation, attempt));
   }
   if (orders.probe && channel->assigned.count(probe_attempt(allocation)) == 0)
@@ -248,7 +259,7 @@ Result<void> Daemon::send_orders(const AllocationRow& allocation) {
     SHARDSWEEP_TRY(send(*channel, Drain{}));
     channel->drained = true;
   }
-  return {};
+  return sent <= assignments_per_tick;
 }
 
 Result<void> Daemon::assign(const AllocationRow& allocation, AttemptId id) {

@@ -94,6 +94,8 @@ class Daemon {
     std::set<AttemptId> revoked;
     std::set<AttemptId> cancelled;
     bool drained = false;
+    /// World::version_of() when all orders had been said; 0: not all of them.
+    std::uint64_t said = 0;
     bool submitted = false;  ///< by this process
     std::optional<std::chrono::steady_clock::time_point> released_at;
     std::optional<std::chrono::steady_clock::time_point> job_ended_at;
@@ -145,13 +147,14 @@ class Daemon {
   // act.cpp
   void act();
   [[nodiscard]] AllocationHandle handle_of(const AllocationRow& allocation) const;
+  [[nodiscard]] bool is_said(const AllocationRow& allocation) const;
   [[nodiscard]] bool say_orders(const AllocationRow& allocation);
   void act_on(const AllocationRow& allocation);
   void submit(const AllocationRow& allocation, Scheduler& scheduler);
   void release(const AllocationRow& allocation, Channel& channel, Scheduler& scheduler);
   [[nodiscard]] Result<void> prepare(const AllocationRow& allocation);
   [[nodiscard]] Result<void> write_script(const AllocationRow& allocation);
-  [[nodiscard]] Result<void> send_orders(const AllocationRow& allocation);
+  [[nodiscard]] Result<bool> send_orders(const AllocationRow& allocation);
   [[nodiscard]] Result<void> send(Channel& channel, ToLeadBody body);
   [[nodiscard]] Result<void> assign(const AllocationRow& allocation, AttemptId attempt);
   [[nodiscard]] Result<std::optional<Point>> example_of(SweepId id, const SweepSpec& sweep);
