@@ -9,13 +9,16 @@
 #include <shardsweep/result.hpp>
 #include <shardsweep/store.hpp>
 #include <shardsweep/table.hpp>
+#include <shardsweep/words.hpp>
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -36,11 +39,18 @@ struct ResultsRequest {
   bool measured_only = false;
 };
 
+/// What a cell shows of its layouts.
+enum class Aggregate : std::uint8_t { best, median, p90, count };
+template <>
+inline constexpr std::array<std::string_view, 4> word_table<Aggregate>{"best", "median", "p90",
+                                                                       "count"};
+
 struct HeatmapRequest {
   Selection selection;
   std::string rows = "model";
   std::string columns;  ///< empty: nodes, or gpus where worlds are counted by them
   std::string value = "tokens_per_s_per_gpu";
+  Aggregate aggregate = Aggregate::best;
 };
 
 /// One trial as a pivot sees it, or several that differ in nothing that it shows.
@@ -57,8 +67,20 @@ struct CellCandidate {
   std::optional<double> published_mfu{};
   std::string published_layout{};
   double published_tokens_per_s_per_gpu = 0;
-  std::int64_t trials = 1;  ///< how many it stands for; it has the values of their best
-  bool spared = false;      ///< skipped because the search of its cell had stopped
+  std::int64_t trials = 1;         ///< how many it stands for; it has the values of their best
+  bool spared = false;             ///< skipped because the search of its cell had stopped
+  std::int64_t repeats = 1;        ///< runs behind the best one's value
+  std::optional<double> spread{};  ///< of these: (most - least) / median
+  /// tokens_per_s_per_gpu of the second best layout.
+  std::optional<double> runner_up{};
+  std::string runner_up_layout{};
+  /// What is predicted where nothing was measured: of the layout with the best prediction.
+  std::optional<double> predicted{};
+  std::optional<double> predicted_tokens_per_s_per_gpu{};
+  std::string predicted_layout{};
+  std::string why{};  ///< the first cause, or the constraint with its reason
+  std::vector<double>
+      values{};  ///< of all layouts, where the request is for their median or p90
 };
 
 struct Cells {
@@ -109,6 +131,9 @@ class Reader {
   /// counts, unless `where` names `runner` or `runner_version`.
   [[nodiscard]] virtual Result<Table> best(const Selection& selection) = 0;
   [[nodiscard]] virtual Result<Cells> cells(const HeatmapRequest& request) = 0;
+  /// The values of a column in the selected rows, in the order of the database.
+  [[nodiscard]] virtual Result<std::vector<Value>> values(const Selection& selection,
+                                                          const std::string& column) = 0;
   [[nodiscard]] virtual Result<std::vector<SweepStatus>> status(
       const std::vector<std::string>& sweeps) = 0;
   /// The event after which a follower of these sweeps begins.

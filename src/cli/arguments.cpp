@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// CLI11 lives here and in wrong_usage.cpp.
+// CLI11 lives here, in grammar_parts.hpp and in wrong_usage.cpp.
 #include "cli/arguments.hpp"
 
 #include "cli/command_groups.hpp"
+#include "cli/grammar_parts.hpp"
 #include "cli/version.hpp"
 #include "cli/wrong_usage.hpp"
-#include "show/table_view.hpp"
-#include "text/nearest.hpp"
 
 #include <CLI/CLI.hpp>
 
@@ -24,11 +23,9 @@ namespace {
 
 constexpr int usage_error = 2;
 
-using Words = std::vector<std::string>;
-
-class Grammar {
+class Grammar : private GrammarParts {
  public:
-  explicit Grammar(Options& options) : o_(options) {
+  explicit Grammar(Options& options) : GrammarParts(options) {
     app_.set_version_flag("--version", std::string("shardsweep ") + version,
                           "Print the version and exit.");
     app_.set_help_flag("-h,--help", "Print this help and exit.");
@@ -108,86 +105,6 @@ class Grammar {
     const auto choices = choices_.find(&option);
     if (choices != choices_.end()) help.choices = choices->second;
     return help;
-  }
-
-  /// CLI11 would only say that a subcommand is required.
-  bool known_command(std::string_view word) {
-    if (word.starts_with('-')) return true;
-    std::vector<std::string> names;
-    for (const CLI::App* sub : app_.get_subcommands({}))
-      names.push_back(sub->get_name());
-    if (std::find(names.begin(), names.end(), word) != names.end()) return true;
-    std::cerr << "shardsweep: there is no command '" << word << "'"
-              << did_you_mean(word, {names.begin(), names.end()})
-              << "\n'shardsweep help' lists them.\n";
-    return false;
-  }
-  CLI::App* command(const std::string& name, const std::string& help) {
-    CLI::App* sub = bare_command(name, help);
-    sub->add_option("--db", o_.db,
-                    "Database file. Default: SHARDSWEEP_DB, else shardsweep.db under "
-                    "SHARDSWEEP_HOME.")
-        ->type_name("FILE");
-    return sub;
-  }
-  /// A command that has no use for a database.
-  CLI::App* bare_command(const std::string& name, const std::string& help) {
-    CLI::App* sub = app_.add_subcommand(name, help);
-    sub->group(group_of(name));
-    sub->set_help_flag("-h,--help", "Print this help and exit.");
-    return sub;
-  }
-  /// The words that `option` takes, for help and completion.
-  void with_choices(CLI::Option* option, Words words) { choices_[option] = std::move(words); }
-  void with_format(CLI::App* sub) {
-    const auto take = [this](const std::string& word) {
-      const auto format = format_from(CLI::detail::to_lower(word));
-      if (!format)
-        throw CLI::ValidationError("--format",
-                                   "'" + word + "' is not a format; write table, csv or json");
-      o_.format = *format;
-    };
-    with_choices(sub->add_option_function<std::string>("--format", take,
-                                                       "Output form: table, csv or json.")
-                     ->type_name("FORMAT"),
-                 {"table", "csv", "json"});
-    sub->add_flag("--wide", o_.wide, "Print all columns, whatever the terminal's width.");
-  }
-  void with_names(CLI::App* sub, const std::string& help) {
-    sub->add_option("names", o_.names, help)->type_name("NAME");
-  }
-  void with_where(CLI::App* sub) {
-    sub->add_option("--where", o_.where,
-                    "Only trials for which this expression holds. It may use axes, vars, "
-                    "outcome, state and metrics: \"tp > 1 and outcome = 'oom'\".")
-        ->type_name("EXPR");
-  }
-  void with_sweep_file(CLI::App* sub, bool required) {
-    auto* file = sub->add_option("sweep", o_.file, "Sweep file; - reads standard input.")
-                     ->type_name("FILE");
-    if (required) file->required();
-    sub->add_option("--set", o_.set,
-                    "Override a value of the file, such as axes.tp=2,4. Repeatable.")
-        ->type_name("KEY=VALUE");
-  }
-  void with_site(CLI::App* sub, const std::string& help) {
-    sub->add_option("--site", o_.site, help)->type_name("FILE");
-  }
-  void with_backend(CLI::App* sub) {
-    with_site(sub, "Site file. Default: ~/.config/shardsweep/site.yaml.");
-    with_choices(sub->add_option("--backend", o_.backend,
-                                 "Where to run: local or slurm. Overrides the site file.")
-                     ->type_name("BACKEND")
-                     ->check(CLI::IsMember({"local", "slurm"})),
-                 {"local", "slurm"});
-    sub->add_flag("--here", o_.here,
-                  "Allow more than 4 slots of this machine, or a sweep for another cluster.");
-  }
-  void with_selection(CLI::App* sub) {
-    with_names(sub, "Sweeps or trials. Default: all.");
-    with_where(sub);
-    sub->add_flag("--hidden", o_.hidden,
-                  "Include trials that were removed from their sweep file.");
   }
 
   void add_sweep_commands() {
@@ -409,7 +326,8 @@ class Grammar {
 
     CLI::App* heatmap = command("heatmap", "Show a metric over two axes.");
     with_selection(heatmap);
-    with_format(heatmap);
+    with_format(heatmap, {"svg", "png", "html"});
+    with_output(heatmap);
     heatmap->add_option("--rows", o_.rows, "Axis of the rows.")
         ->capture_default_str()
         ->type_name("AXIS");
@@ -420,6 +338,18 @@ class Grammar {
     heatmap->add_option("--value", o_.value, "Metric to show, or outcome.")
         ->capture_default_str()
         ->type_name("METRIC");
+    with_choices(
+        heatmap
+            ->add_option("--aggregate", o_.aggregate,
+                         "What a cell shows of its layouts: best, median, p90 or count.")
+            ->capture_default_str()
+            ->type_name("WORD")
+            ->check(CLI::IsMember({"best", "median", "p90", "count"})),
+        {"best", "median", "p90", "count"});
+    heatmap
+        ->add_option("--facet", o_.facet,
+                     "Column with a heatmap of its own for each of its values.")
+        ->type_name("COLUMN");
     heatmap->add_flag("--long", o_.long_form,
                       "With csv: one line per cell, with layout and status.");
 
@@ -574,10 +504,6 @@ class Grammar {
     }
     o_.limit = limit;
   }
-
-  Options& o_;
-  CLI::App app_{"Find the fastest training layout for a model on your nodes."};
-  std::map<const CLI::Option*, Words> choices_;
 };
 
 }  // namespace

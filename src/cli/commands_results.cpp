@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// show, results, query, best, nodes, heatmap, export.
+// show, results, query, best, nodes, export.
 #include "cli/printing.hpp"
-#include "cli/terminal.hpp"
-#include "show/heatmap_view.hpp"
-#include "show/pivot.hpp"
 #include "show/show_view.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 
 #include <fmt/format.h>
-
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -154,23 +149,6 @@ Result<ExitCode> command_best(const Session& session) {
         "train_step_ms_spread", "repeats", "measured", "runner_up"})
     important.emplace_back(name);
   return print_table(table, table_style(session, std::move(important)));
-}
-
-Result<ExitCode> command_heatmap(const Session& session) {
-  const Options& options = session.options;
-  const HeatmapRequest request{.selection = selection_of(options),
-                               .rows = options.rows,
-                               .columns = options.cols,
-                               .value = options.value};
-  SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
-  SHARDSWEEP_ASSIGN(const auto cells, reader->cells(request));
-  const Heatmap heatmap = pivot(cells, request);
-  if (!heatmap.note.empty()) say(heatmap.note);
-  SHARDSWEEP_TRY(print_result(heatmap_text(
-      heatmap, {.format = options.format,
-                .list = options.long_form,
-                .terminal = options.wide ? Terminal{} : terminal_of(STDOUT_FILENO)})));
-  return ExitCode::done;
 }
 
 Result<ExitCode> command_export(const Session& session) {

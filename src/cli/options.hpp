@@ -18,12 +18,20 @@ namespace shardsweep {
 inline constexpr std::array<std::string_view, 5> help_topics{"keys", "axes", "units", "site",
                                                              "schema"};
 
+/// The forms that are looked at.
+enum class PictureForm : std::uint8_t { none, svg, png, html };
+
 struct Options {
   // every command
   std::string db;
   Format format = Format::table;
+  PictureForm picture = PictureForm::none;  ///< in place of `format`
+  bool format_given = false;
   bool wide = false;  ///< a table's columns whatever the width
   std::string command;
+
+  /// False: there is no form of this name.
+  [[nodiscard]] bool set_form(std::string_view word);
 
   // what is meant
   std::vector<std::string> names;  ///< sweeps, slugs, attempts, job ids
@@ -52,6 +60,8 @@ struct Options {
   std::string cols;  ///< empty: nodes, or gpus where worlds are counted by them
   std::string value = "tokens_per_s_per_gpu";
   bool long_form = false;
+  std::string aggregate = "best";  ///< best, median, p90, count
+  std::string facet;               ///< column with a heatmap for each of its values
 
   // recorded sweeps
   std::string from = "csv";  ///< whose columns: csv, nanotron

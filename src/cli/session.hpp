@@ -115,6 +115,8 @@ using Command = Result<ExitCode> (*)(const Session&);
 
 /// Results to stdout; a write error (closed pipe, full disk) is a fault.
 [[nodiscard]] Result<void> print_result(std::string_view text);
+/// Results into a file, as a whole, or to stdout where none is named.
+[[nodiscard]] Result<ExitCode> deliver(std::string_view text, const std::string& file);
 /// Talk to stderr. Control characters but line ends are made visible.
 void say(std::string_view text);
 

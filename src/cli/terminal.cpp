@@ -44,6 +44,7 @@ Terminal terminal_of(int descriptor) {
                         .columns = ::getenv("COLUMNS"),
                         .no_color = ::getenv("NO_COLOR"),
                         .term = ::getenv("TERM"),
+                        .colorterm = ::getenv("COLORTERM"),
                         .utf8 = is_utf8_locale()});
 }
 

@@ -2,6 +2,7 @@
 #include "show/format.hpp"
 
 #include <algorithm>
+#include <charconv>
 
 namespace shardsweep {
 namespace {
@@ -51,9 +52,20 @@ void append_escaped(fmt::memory_buffer& out, unsigned char byte) {
   }
 }
 
+/// Spreadsheets calculate what begins so. A number may have a sign.
+bool is_formula(std::string_view text) {
+  if (text.empty() || std::string_view("=+-@\t\r").find(text.front()) == std::string_view::npos)
+    return false;
+  double number = 0;
+  const auto begin = text.data() + (text.front() == '+' ? 1 : 0);
+  const auto read = std::from_chars(begin, text.data() + text.size(), number);
+  return read.ec != std::errc() || read.ptr != text.data() + text.size();
+}
+
 }  // namespace
 
 void append_csv(fmt::memory_buffer& out, std::string_view text) {
+  if (is_formula(text)) return append_csv(out, fmt::format("'{}", text));
   const bool plain = std::none_of(text.begin(), text.end(), [](char c) {
     return c == ',' || c == '"' || c == '\r' || c == '\n';
   });
@@ -64,6 +76,20 @@ void append_csv(fmt::memory_buffer& out, std::string_view text) {
     out.push_back(c);
   }
   out.push_back('"');
+}
+
+void append_markdown(fmt::memory_buffer& out, std::string_view text) {
+  for (const char c : text) {
+    if (c == '<') {
+      append(out, "&lt;");
+    } else if (c == '&') {
+      append(out, "&amp;");
+    } else {
+      if (std::string_view("\\|`*_[]>#!~@").find(c) != std::string_view::npos)
+        out.push_back('\\');
+      out.push_back(c);
+    }
+  }
 }
 
 void append_json(fmt::memory_buffer& out, std::string_view text) {

@@ -2,6 +2,9 @@
 #include "show/heatmap_view.hpp"
 
 #include "show/cell_text.hpp"
+#include "show/colour.hpp"
+#include "show/heatmap_cell.hpp"
+#include "show/heatmap_table.hpp"
 #include "show/table_view.hpp"
 #include "text/numbers.hpp"
 
@@ -35,32 +38,17 @@ constexpr int black = 16;
 constexpr std::array<Shade, 6> ramp{
     {{53, white}, {24, white}, {31, black}, {36, black}, {113, black}, {220, black}}};
 
-struct Scale {
-  double low = 0;
-  double high = 0;
-  [[nodiscard]] const Shade& of(double value) const {
-    if (!(high > low)) return ramp.back();
-    const auto place = (value - low) / (high - low) * static_cast<double>(ramp.size());
-    return ramp[std::min(static_cast<std::size_t>(std::max(place, 0.0)), ramp.size() - 1)];
+/// The codes of a background and of the text that can be read on it.
+std::string shade(double share, bool truecolour) {
+  if (truecolour) {
+    const Colour back = viridis(share);
+    const Colour front = readable_on(back);
+    return fmt::format("\x1b[48;2;{};{};{};38;2;{};{};{}m", back.red, back.green, back.blue,
+                       front.red, front.green, front.blue);
   }
-};
-
-Scale scale_of(const Heatmap& heatmap) {
-  bool any = false;
-  Scale scale;
-  for (const auto& row : heatmap.cells) {
-    for (const auto& cell : row) {
-      if (!cell.value || !std::isfinite(*cell.value)) continue;
-      scale.low = any ? std::min(scale.low, *cell.value) : *cell.value;
-      scale.high = any ? std::max(scale.high, *cell.value) : *cell.value;
-      any = true;
-    }
-  }
-  return scale;
-}
-
-bool is_measured(const HeatmapCell& cell) {
-  return cell.status == name(Outcome::completed);
+  const auto step = static_cast<std::size_t>(share * static_cast<double>(ramp.size()));
+  const Shade& found = ramp[std::min(step, ramp.size() - 1)];
+  return fmt::format("\x1b[48;5;{};38;5;{}m", found.background, found.foreground);
 }
 
 /// First line of a cell: value, else status by its mark; a word where outcomes are asked for.
@@ -69,7 +57,9 @@ std::string first_line(const Heatmap& heatmap, const HeatmapCell& cell) {
   if (heatmap.value_name == "outcome") {
     text = cell.status == "none" ? "" : std::string(cell.status);
   } else if (is_measured(cell)) {
-    text = cell.value ? humanised(heatmap.value_name, *cell.value) : "n/a";
+    text = cell.value ? value_text(heatmap, *cell.value) : "n/a";
+  } else if (cell.predicted) {
+    text = fmt::format("({}) {}", value_text(heatmap, *cell.predicted), cell.mark);
   } else {
     text = std::string(1, cell.mark);
   }
@@ -93,7 +83,7 @@ struct Block {
 struct Grid {
   std::size_t labels = 0;  ///< width of the rows' labels
   std::vector<Block> blocks;
-  Scale scale;
+  ColourScale scale;
   Terminal terminal;
 };
 
@@ -108,14 +98,14 @@ std::size_t column_width(const Heatmap& heatmap, std::size_t column) {
   auto width = width_of(label(heatmap.column_name, heatmap.columns[column]));
   for (const auto& row : heatmap.cells) {
     width = std::max(width, width_of(first_line(heatmap, row[column])));
-    width = std::max(width, width_of(printable(row[column].layout)));
+    width = std::max(width, width_of(printable(layout_of(heatmap, row[column]))));
   }
   return width;
 }
 
 Grid grid_of(const Heatmap& heatmap, const Terminal& terminal) {
   constexpr std::size_t least_cell = 8;
-  Grid grid{width_of_labels(heatmap), {}, scale_of(heatmap), terminal};
+  Grid grid{width_of_labels(heatmap), {}, colour_scale(heatmap), terminal};
   if (terminal.width) {
     const auto most = *terminal.width - least_cell - blanks_of_cell - 1;
     grid.labels = std::min(grid.labels, most);
@@ -140,9 +130,8 @@ Grid grid_of(const Heatmap& heatmap, const Terminal& terminal) {
 std::string painted(const Grid& grid, const HeatmapCell& cell, const std::string& text) {
   if (!grid.terminal.colour) return " " + text + " ";
   if (cell.value && std::isfinite(*cell.value)) {
-    const auto& shade = grid.scale.of(*cell.value);
-    return fmt::format("\x1b[48;5;{};38;5;{}m {} \x1b[0m", shade.background, shade.foreground,
-                       text);
+    return fmt::format("{} {} \x1b[0m",
+                       shade(grid.scale.share(*cell.value), grid.terminal.truecolour), text);
   }
   return fmt::format("\x1b[2m {} \x1b[0m", text);
 }
@@ -156,9 +145,14 @@ void append_trimmed(std::string& out, std::string line) {
 std::vector<std::string> lines_of(const Heatmap& heatmap, const HeatmapCell& cell,
                                   std::size_t width) {
   auto lines = folded(first_line(heatmap, cell), width);
-  if (cell.layout.empty()) return lines;
-  for (auto& part : folded(printable(cell.layout), width))
-    lines.push_back(std::move(part));
+  const bool asks_outcome = heatmap.value_name == "outcome";
+  for (const auto& text :
+       {layout_of(heatmap, cell), asks_outcome ? std::string() : certainty_text(cell),
+        rule_of(cell)}) {
+    if (text.empty()) continue;
+    for (auto& part : folded(printable(text), width))
+      lines.push_back(std::move(part));
+  }
   return lines;
 }
 
@@ -196,16 +190,6 @@ void append_header(std::string& out, const Heatmap& heatmap, const Grid& grid,
   append_trimmed(out, line);
 }
 
-std::string_view meaning_of(std::string_view status) {
-  if (status == name(Outcome::skipped))
-    return "not run: a layout with the same or a smaller memory need ran out of memory";
-  if (const auto outcome = outcome_from(status)) return info(*outcome).meaning;
-  for (const auto& word : cell_words) {
-    if (word.name == status) return word.meaning;
-  }
-  return {};
-}
-
 /// The cells where an imported table's own ranking has another winner.
 void append_published(std::string& out, const Heatmap& heatmap) {
   bool first = true;
@@ -225,24 +209,50 @@ void append_published(std::string& out, const Heatmap& heatmap) {
   }
 }
 
-void append_legend(std::string& out, const Heatmap& heatmap) {
+/// What occurs in the cells and wants to be explained.
+struct Occurring {
   std::map<std::string_view, char> statuses;
   bool more = false;
   bool without_value = false;
+  bool predicted = false;
+  const HeatmapCell* certain = nullptr;  ///< the one that says most about its certainty
+};
+
+Occurring occurring_in(const Heatmap& heatmap) {
+  Occurring found;
   for (const auto& row : heatmap.cells) {
     for (const auto& cell : row) {
       if (is_measured(cell)) {
-        more = more || cell.open > 0;
-        without_value = without_value || !cell.value;
+        found.more = found.more || cell.open > 0;
+        found.without_value = found.without_value || !cell.value;
+        if (found.certain == nullptr ||
+            certainty_text(cell).size() > certainty_text(*found.certain).size())
+          found.certain = &cell;
       } else if (cell.status != "none") {
-        statuses[cell.status] = cell.mark;
+        found.statuses[cell.status] = cell.mark;
+        found.predicted = found.predicted || cell.predicted;
       }
     }
   }
+  return found;
+}
+
+/// `by 1.8 %, n=2, 1.0 %`, explained as far as it occurs.
+std::string certainty_legend(const HeatmapCell& cell) {
+  std::string meaning = cell.gap_share ? "ahead of the runner-up, runs" : "runs of the layout";
+  if (cell.spread) meaning += ", spread of these runs";
+  return fmt::format("{}: {}\n", certainty_text(cell), meaning);
+}
+
+void append_legend(std::string& out, const Heatmap& heatmap) {
+  const auto [statuses, more, without_value, predicted, certain] = occurring_in(heatmap);
   const bool words = heatmap.value_name == "outcome";
   for (const auto& [status, mark] : statuses)
-    out += words ? fmt::format("{}: {}\n", status, meaning_of(status))
-                 : fmt::format("{}  {}: {}\n", mark, status, meaning_of(status));
+    out += words ? fmt::format("{}: {}\n", status, cell_meaning(status))
+                 : fmt::format("{}  {}: {}\n", mark, status, cell_meaning(status));
+  if (predicted && !words) out += "(12)  predicted, not measured\n";
+  if (certain != nullptr && !words && !certainty_text(*certain).empty())
+    out += certainty_legend(*certain);
   if (without_value && !words)
     out +=
         fmt::format("n/a  measured, but without {}{}\n", heatmap.value_name,
@@ -250,12 +260,16 @@ void append_legend(std::string& out, const Heatmap& heatmap) {
   if (more) out += fmt::format("{}  this cell has trials that have not run yet\n", more_to_run);
 }
 
-std::string title(const Heatmap& heatmap) {
-  if (heatmap.value_name == "outcome") return "outcome of the fastest layout of each cell\n";
-  const auto* metric = find_metric(heatmap.value_name);
-  return fmt::format(
-      "{}{} of the fastest layout of each cell\n", heatmap.value_name,
-      metric != nullptr && metric->unit != "1" ? fmt::format(" [{}]", metric->unit) : "");
+/// From the lowest to the highest colour.
+std::string colour_bar(const Heatmap& heatmap, const Grid& grid) {
+  const auto& scale = grid.scale;
+  if (!grid.terminal.colour || !scale.any || heatmap.value_name == "outcome") return {};
+  constexpr int steps = 12;
+  std::string bar;
+  for (int step = 0; step < steps; ++step)
+    bar += shade((step + 0.5) / steps, grid.terminal.truecolour) + ' ';
+  return fmt::format("{} {}\x1b[0m {}\n", value_text(heatmap, scale.low), bar,
+                     value_text(heatmap, scale.high));
 }
 
 constexpr std::size_t legend_indent = 3;
@@ -263,7 +277,7 @@ constexpr std::size_t legend_indent = 3;
 std::string as_grid(const Heatmap& heatmap, const Terminal& terminal) {
   if (heatmap.rows.empty()) return "no trials\n";
   const auto grid = grid_of(heatmap, terminal);
-  std::string out = fold_lines(title(heatmap), terminal.width);
+  std::string out = fold_lines(heatmap_title(heatmap) + '\n', terminal.width);
   for (const auto& block : grid.blocks) {
     if (block.first > 0) out += '\n';
     append_header(out, heatmap, grid, block);
@@ -277,96 +291,29 @@ std::string as_grid(const Heatmap& heatmap, const Terminal& terminal) {
     below += fmt::format("runner: {}\n",
                          printable(fmt::format("{}", fmt::join(heatmap.runners, ", "))));
   }
-  return in_charset(out + fold_lines(below, terminal.width, legend_indent), terminal.utf8);
-}
-
-/// A label as a value: a number where it is one.
-Value label_value(const std::string& text) {
-  std::int64_t integer = 0;
-  const auto* end = text.data() + text.size();
-  const auto read = std::from_chars(text.data(), end, integer);
-  if (read.ec == std::errc() && read.ptr == end && std::to_string(integer) == text)
-    return integer;
-  return text;
-}
-
-Value matrix_value(const Heatmap& heatmap, const HeatmapCell& cell) {
-  if (cell.status == "none") return std::monostate{};
-  if (heatmap.value_name != "outcome" && cell.value) return *cell.value;
-  return std::string(cell.status);
-}
-
-bool is_ranked_otherwise(const Heatmap& heatmap) {
-  for (const auto& row : heatmap.cells) {
-    for (const auto& cell : row) {
-      if (!cell.published_layout.empty()) return true;
-    }
-  }
-  return false;
-}
-
-void add_published(std::vector<Value>& row, const HeatmapCell& cell) {
-  if (cell.published_layout.empty()) {
-    row.resize(row.size() + 2);
-    return;
-  }
-  row.emplace_back(cell.published_layout);
-  row.emplace_back(cell.published_tokens_per_s_per_gpu);
+  return in_charset(
+      out + colour_bar(heatmap, grid) + fold_lines(below, terminal.width, legend_indent),
+      terminal.utf8);
 }
 
 }  // namespace
 
-Table heatmap_matrix(const Heatmap& heatmap) {
+std::string heatmap_text(const std::vector<Heatmap>& heatmaps, const HeatmapText& how) {
+  if (how.format == Format::table) {
+    std::string text;
+    for (const auto& heatmap : heatmaps)
+      text += (text.empty() ? "" : "\n") + as_grid(heatmap, how.terminal);
+    return text.empty() ? as_grid({}, how.terminal) : text;
+  }
+  const bool matrix = how.format == Format::csv && !how.list;
   Table table;
-  table.note = heatmap.note;
-  table.columns.push_back(heatmap.row_name);
-  for (const auto& column : heatmap.columns)
-    table.columns.push_back(fmt::format("{}={}", heatmap.column_name, column));
-  for (std::size_t r = 0; r < heatmap.rows.size(); ++r) {
-    auto& row = table.rows.emplace_back();
-    row.push_back(label_value(heatmap.rows[r]));
-    for (const auto& cell : heatmap.cells[r])
-      row.push_back(matrix_value(heatmap, cell));
-  }
-  return table;
-}
-
-Table heatmap_list(const Heatmap& heatmap) {
-  const bool outcome = heatmap.value_name == "outcome";
-  Table table;
-  table.note = heatmap.note;
-  table.columns = {heatmap.row_name,   heatmap.column_name,
-                   heatmap.value_name, "layout",
-                   "status",           "trials",
-                   "completed",        "open",
-                   "infeasible"};
-  const bool published = is_ranked_otherwise(heatmap);
-  if (published) {
-    table.columns.emplace_back("published_layout");
-    table.columns.emplace_back("published_tokens_per_s_per_gpu");
-  }
-  for (std::size_t r = 0; r < heatmap.rows.size(); ++r) {
-    for (std::size_t c = 0; c < heatmap.columns.size(); ++c) {
-      const auto& cell = heatmap.cells[r][c];
-      Value value;
-      if (outcome && outcome_from(cell.status)) value = std::string(cell.status);
-      if (!outcome && cell.value) value = *cell.value;
-      Value layout;
-      if (!cell.layout.empty()) layout = cell.layout;
-      table.rows.push_back({label_value(heatmap.rows[r]), label_value(heatmap.columns[c]),
-                            value, layout, std::string(cell.status), cell.trials,
-                            cell.completed, cell.open, cell.infeasible});
-      if (published) add_published(table.rows.back(), cell);
-    }
-  }
-  return table;
+  for (const auto& heatmap : heatmaps)
+    append_table(table, matrix ? heatmap_matrix(heatmap) : heatmap_list(heatmap));
+  return table_text(table, how.format);
 }
 
 std::string heatmap_text(const Heatmap& heatmap, const HeatmapText& how) {
-  if (how.format == Format::table) return as_grid(heatmap, how.terminal);
-  if (how.format == Format::csv && !how.list)
-    return table_text(heatmap_matrix(heatmap), Format::csv);
-  return table_text(heatmap_list(heatmap), how.format);
+  return heatmap_text(std::vector{heatmap}, how);
 }
 
 }  // namespace shardsweep

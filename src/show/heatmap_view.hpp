@@ -6,29 +6,23 @@
 #include "show/pivot.hpp"
 #include "show/terminal.hpp"
 
-#include <shardsweep/table.hpp>
-
 #include <string>
+#include <vector>
 
 namespace shardsweep {
-
-/// For a spreadsheet: the first column has the rows' labels, then one column per label of the
-/// other axis, named `nodes=4`. A cell is the best value, else the status as a word; empty
-/// where the sweep has no such point.
-[[nodiscard]] Table heatmap_matrix(const Heatmap& heatmap);
-
-/// One row per cell: both labels, value, layout, status, trials, completed, open, infeasible.
-[[nodiscard]] Table heatmap_list(const Heatmap& heatmap);
 
 struct HeatmapText {
   Format format = Format::table;
   bool list = false;    ///< csv: one line per cell instead of the matrix
-  Terminal terminal{};  ///< table: 256 colours, from the lowest value to the highest
+  Terminal terminal{};  ///< table: colours from the lowest value to the highest
 };
 
-/// table: value and mark, the layout below, a legend of the marks that occur; columns that do
-/// not fit beside each other follow in further blocks. csv: the matrix (or the list). json: the
-/// list.
+/// table: value and mark, the layout below it, how far it is ahead of the runner-up, runs and
+/// their spread; a legend of what occurs; columns that do not fit beside each other follow in
+/// further blocks. csv: the matrix (or the list). json, markdown: the list. Several heatmaps
+/// are facets: one below the other, or one table with a column that tells them apart.
+[[nodiscard]] std::string heatmap_text(const std::vector<Heatmap>& heatmaps,
+                                       const HeatmapText& how);
 [[nodiscard]] std::string heatmap_text(const Heatmap& heatmap, const HeatmapText& how);
 
 }  // namespace shardsweep

@@ -41,6 +41,12 @@ std::string_view digits(std::string_view text, std::size_t& at) {
 struct Gathered {
   HeatmapCell cell;
   std::optional<double> best;       ///< tokens_per_s_per_gpu
+  std::optional<double> second;     ///< the same of the runner-up
+  std::optional<double> predicted;  ///< the same of the best prediction
+  std::vector<double> values;
+  std::map<Outcome, std::string> causes;
+  std::string constraint;  ///< that has left most points out
+  std::int64_t constrained = 0;
   std::optional<double> published;  ///< MFU
   bool unranked = false;
   std::array<std::int64_t, 3> under_way{};  ///< running, queued, planned
@@ -48,10 +54,44 @@ struct Gathered {
   std::int64_t spared = 0;
 };
 
+void take_prediction(Gathered& gathered, const CellCandidate& candidate) {
+  const auto& speed = candidate.predicted_tokens_per_s_per_gpu;
+  if (!speed || (gathered.predicted && *speed <= *gathered.predicted)) return;
+  gathered.predicted = speed;
+  gathered.cell.predicted = candidate.predicted;
+  gathered.cell.predicted_layout = candidate.predicted_layout;
+}
+
+/// A layout that is not the best: it may be the second best.
+void take_second(Gathered& gathered, const std::optional<double>& speed,
+                 const std::string& layout) {
+  if (!speed || (gathered.second && *speed <= *gathered.second)) return;
+  if (layout == gathered.cell.layout) return;
+  gathered.second = speed;
+  gathered.cell.runner_up = layout;
+}
+
+void take_measured(Gathered& gathered, const CellCandidate& candidate) {
+  auto& cell = gathered.cell;
+  gathered.values.insert(gathered.values.end(), candidate.values.begin(),
+                         candidate.values.end());
+  if (gathered.best && *candidate.tokens_per_s_per_gpu <= *gathered.best)
+    return take_second(gathered, candidate.tokens_per_s_per_gpu, candidate.layout);
+  const auto before = std::exchange(gathered.best, candidate.tokens_per_s_per_gpu);
+  const auto layout_before = std::exchange(cell.layout, candidate.layout);
+  cell.value = candidate.value;
+  cell.repeats = candidate.repeats;
+  cell.spread = candidate.spread;
+  take_second(gathered, before, layout_before);
+  take_second(gathered, candidate.runner_up, candidate.runner_up_layout);
+}
+
 void take(Gathered& gathered, const CellCandidate& candidate) {
   auto& cell = gathered.cell;
   if (!candidate.feasible) {
     cell.infeasible += candidate.trials;
+    if (candidate.trials > gathered.constrained) gathered.constraint = candidate.why;
+    gathered.constrained = std::max(gathered.constrained, candidate.trials);
     return;
   }
   cell.trials += candidate.trials;
@@ -61,10 +101,15 @@ void take(Gathered& gathered, const CellCandidate& candidate) {
                        : candidate.state == State::queued ? 1
                                                           : 2] += candidate.trials;
     // What is measured again is shown by its counted measurement until then.
-    if (!candidate.tokens_per_s_per_gpu) return;
+    if (!candidate.tokens_per_s_per_gpu) return take_prediction(gathered, candidate);
   } else if (*candidate.outcome != Outcome::completed) {
-    if (candidate.spared) gathered.spared += candidate.trials;
+    if (candidate.spared) {
+      gathered.spared += candidate.trials;
+      take_prediction(gathered, candidate);
+    }
     gathered.ended[*candidate.outcome] += candidate.trials;
+    auto& cause = gathered.causes[*candidate.outcome];
+    if (cause.empty()) cause = candidate.why;
     return;
   } else {
     cell.completed += candidate.trials;
@@ -75,12 +120,10 @@ void take(Gathered& gathered, const CellCandidate& candidate) {
     cell.published_layout = candidate.published_layout;
     cell.published_tokens_per_s_per_gpu = candidate.published_tokens_per_s_per_gpu;
   }
-  if (!candidate.tokens_per_s_per_gpu) {
+  if (candidate.tokens_per_s_per_gpu) {
+    take_measured(gathered, candidate);
+  } else {
     gathered.unranked = true;
-  } else if (!gathered.best || *candidate.tokens_per_s_per_gpu > *gathered.best) {
-    gathered.best = candidate.tokens_per_s_per_gpu;
-    cell.value = candidate.value;
-    cell.layout = candidate.layout;
   }
 }
 
@@ -103,7 +146,47 @@ Outcome most_frequent(const std::map<Outcome, std::int64_t>& ended) {
       ->first;
 }
 
-HeatmapCell judged(Gathered gathered) {
+/// Between two values the lower one: all numbers that are shown were measured.
+double quantile(std::vector<double>& values, double share) {
+  const auto last = static_cast<double>(values.size() - 1);
+  const auto place = values.begin() + static_cast<std::ptrdiff_t>(share * last);
+  std::nth_element(values.begin(), place, values.end());
+  return *place;
+}
+
+/// In place of the best layout's value.
+void aggregate(Gathered& gathered, Aggregate how) {
+  auto& cell = gathered.cell;
+  cell.layout.clear();
+  cell.runner_up.clear();
+  cell.gap_share.reset();
+  cell.spread.reset();
+  cell.repeats = 0;
+  cell.published_layout.clear();
+  cell.predicted.reset();
+  cell.predicted_layout.clear();
+  if (how == Aggregate::count) {
+    cell.value = static_cast<double>(cell.completed);
+  } else if (gathered.values.empty()) {
+    cell.value.reset();
+  } else {
+    cell.value = quantile(gathered.values, how == Aggregate::median ? 0.5 : 0.9);
+  }
+}
+
+std::string why_of(const Gathered& gathered, const HeatmapCell& cell) {
+  if (cell.status == "infeasible") return gathered.constraint;
+  const auto outcome = cell.status == "spared" ? Outcome::skipped : outcome_from(cell.status);
+  const auto cause = outcome ? gathered.causes.find(*outcome) : gathered.causes.end();
+  return cause == gathered.causes.end() ? "" : cause->second;
+}
+
+bool may_be_measured(const HeatmapCell& cell) {
+  return cell.status == "planned" || cell.status == "queued" || cell.status == "running" ||
+         cell.status == "spared";
+}
+
+HeatmapCell judged(Gathered gathered, Aggregate how) {
   auto& cell = gathered.cell;
   const auto under_way = std::find_if(gathered.under_way.begin(), gathered.under_way.end(),
                                       [](std::int64_t trials) { return trials > 0; });
@@ -129,10 +212,31 @@ HeatmapCell judged(Gathered gathered) {
     cell.published_layout.clear();
     cell.published_tokens_per_s_per_gpu = 0;
   }
+  if (gathered.second) cell.gap_share = 1 - *gathered.second / *gathered.best;
+  cell.why = why_of(gathered, cell);
+  if (!may_be_measured(cell)) {
+    cell.predicted.reset();
+    cell.predicted_layout.clear();
+  }
+  if (how != Aggregate::best) aggregate(gathered, how);
   return std::move(cell);
 }
 
 }  // namespace
+
+std::string_view aggregate_text(Aggregate aggregate) {
+  switch (aggregate) {
+    case Aggregate::best:
+      return "of the fastest layout of each cell";
+    case Aggregate::median:
+      return "median over the measured layouts of each cell";
+    case Aggregate::p90:
+      return "90th percentile over the measured layouts of each cell";
+    case Aggregate::count:
+      break;
+  }
+  return "number of measured trials of each cell";
+}
 
 bool natural_less(std::string_view a, std::string_view b) {
   // Numbers stand before words, or "1e3", "1f" and "2" would each be before the next in a ring.
@@ -175,11 +279,12 @@ Heatmap pivot(const Cells& cells, const HeatmapRequest& request) {
                   {columns.begin(), columns.end()},
                   {},
                   cells.note,
-                  cells.runners};
+                  cells.runners,
+                  request.aggregate};
   for (const auto& row : heatmap.rows) {
     auto& line = heatmap.cells.emplace_back();
     for (const auto& column : heatmap.columns)
-      line.push_back(judged(gathered[{row, column}]));
+      line.push_back(judged(gathered[{row, column}], request.aggregate));
   }
   return heatmap;
 }

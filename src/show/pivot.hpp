@@ -42,6 +42,14 @@ struct HeatmapCell {
   /// Where an imported table's own MFU ranks another layout first; else empty.
   std::string published_layout{};
   double published_tokens_per_s_per_gpu = 0;
+  std::int64_t repeats = 0;           ///< runs behind the value
+  std::optional<double> spread{};     ///< of these: (most - least) / median
+  std::string runner_up{};            ///< layout; empty where there is one alone
+  std::optional<double> gap_share{};  ///< by how much the runner-up is slower
+  /// What is predicted where nothing was measured and something may still be.
+  std::optional<double> predicted{};
+  std::string predicted_layout{};
+  std::string why{};  ///< of a cell without a value: the first cause, or the constraint
   friend bool operator==(const HeatmapCell&, const HeatmapCell&) = default;
 };
 
@@ -54,13 +62,20 @@ struct Heatmap {
   std::vector<std::vector<HeatmapCell>> cells;  ///< [row][column]
   std::string note;
   std::vector<std::string> runners{};  ///< whose measurements these are: "mine 1.2"
+  Aggregate aggregate = Aggregate::best;
+  std::string facet_name{};  ///< of several heatmaps: the column that tells them apart
+  Value facet_value{};       ///< its value here
 };
 
 /// Status of a cell: `completed` where something is ranked; else what is under way (running,
 /// queued, planned); else how most of its trials ended, `skipped` last, because it follows from
 /// another's oom, or `spared` where more of them were left out by their search; else
-/// infeasible. Rows and columns are in natural order.
+/// infeasible. Rows and columns are in natural order. A prediction stands in cells that are
+/// under way, planned or spared, and in no other.
 [[nodiscard]] Heatmap pivot(const Cells& cells, const HeatmapRequest& request);
+
+/// `fastest layout`, `median over the layouts`: what a cell's value is.
+[[nodiscard]] std::string_view aggregate_text(Aggregate aggregate);
 
 /// Numbers by value, "7b" before "13b", the rest by bytes.
 [[nodiscard]] bool natural_less(std::string_view a, std::string_view b);

@@ -292,12 +292,47 @@ void as_json(fmt::memory_buffer& out, const Table& table, bool raw) {
   append_text(out, table.rows.empty() ? "]\n" : "\n]\n");
 }
 
+/// The columns in which something stands.
+std::vector<std::size_t> used_columns(const Table& table) {
+  std::vector<std::size_t> used;
+  for (std::size_t i = 0; i < table.columns.size(); ++i) {
+    const bool any = std::any_of(table.rows.begin(), table.rows.end(), [i](const Row& row) {
+      return !std::holds_alternative<std::monostate>(row[i]);
+    });
+    if (any || table.rows.empty()) used.push_back(i);
+  }
+  return used;
+}
+
+void as_markdown(fmt::memory_buffer& out, const Table& table, bool raw) {
+  const auto used = used_columns(table);
+  const auto line = [&](const auto& cell) {
+    out.push_back('|');
+    for (const auto column : used) {
+      out.push_back(' ');
+      cell(column);
+      append_text(out, " |");
+    }
+    out.push_back('\n');
+  };
+  line([&](std::size_t i) {
+    append_markdown(out, printable(raw ? table.columns[i] : title_of(table.columns[i])));
+  });
+  line([&](std::size_t i) { append_text(out, is_numeric(table, i) ? "---:" : "---"); });
+  for (const auto& row : table.rows) {
+    line([&](std::size_t i) {
+      append_markdown(out, humanised(unit_column(table, row, i), row[i]));
+    });
+  }
+}
+
 }  // namespace
 
 std::optional<Format> format_from(std::string_view word) {
   if (word == "table") return Format::table;
   if (word == "csv") return Format::csv;
   if (word == "json") return Format::json;
+  if (word == "markdown") return Format::markdown;
   return std::nullopt;
 }
 
@@ -338,7 +373,9 @@ std::string table_text(const Table& table, const TableStyle& style) {
     return TableWriter(table, style).take();
   }
   fmt::memory_buffer out;
-  style.format == Format::csv ? as_csv(out, table, style.raw) : as_json(out, table, style.raw);
+  if (style.format == Format::csv) as_csv(out, table, style.raw);
+  if (style.format == Format::json) as_json(out, table, style.raw);
+  if (style.format == Format::markdown) as_markdown(out, table, style.raw);
   return fmt::to_string(out);
 }
 

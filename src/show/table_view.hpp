@@ -16,7 +16,7 @@
 
 namespace shardsweep {
 
-/// table, csv or json.
+/// table, csv, json or markdown.
 [[nodiscard]] std::optional<Format> format_from(std::string_view word);
 
 struct TableStyle {
@@ -34,7 +34,8 @@ struct TableStyle {
 /// of lines. On a terminal of limited width columns of one same value go into a line above, and
 /// the least important ones are left out and named below; where that would leave too little,
 /// each row is a block of lines. csv: RFC 4180 with LF, NULL an empty field. json: an array of
-/// objects, one a line, NULL null, and a real that is no number null.
+/// objects, one a line, NULL null, and a real that is no number null. markdown: a table for
+/// people, with the columns in which something stands.
 [[nodiscard]] std::string table_text(const Table& table, const TableStyle& style);
 [[nodiscard]] std::string table_text(const Table& table, Format format);
 

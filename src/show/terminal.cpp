@@ -35,6 +35,8 @@ Terminal terminal_from(const TerminalFacts& facts) {
   const bool refused = facts.no_color != nullptr && *facts.no_color != '\0';
   const bool dumb = facts.term != nullptr && std::string_view(facts.term) == "dumb";
   terminal.colour = facts.is_terminal && !refused && !dumb;
+  const std::string_view depth = facts.colorterm == nullptr ? "" : facts.colorterm;
+  terminal.truecolour = terminal.colour && (depth == "truecolor" || depth == "24bit");
   return terminal;
 }
 

@@ -10,8 +10,9 @@ namespace shardsweep {
 struct Terminal {
   std::optional<std::size_t> width{};  ///< columns; none: a pipe or a file, without a limit
   bool utf8 = true;                    ///< false: ASCII alone
-  bool colour = false;
-  bool live = false;  ///< a terminal, where a line may be written over
+  bool colour = false;                 ///< 256 of them
+  bool truecolour = false;             ///< with `colour`: 24 bits
+  bool live = false;                   ///< a terminal, where a line may be written over
 };
 
 /// What the environment and the device say; a null pointer is an unset variable.
@@ -21,12 +22,13 @@ struct TerminalFacts {
   const char* columns = nullptr;
   const char* no_color = nullptr;
   const char* term = nullptr;
+  const char* colorterm = nullptr;
   bool utf8 = true;
 };
 
 /// COLUMNS beats the device's own width and limits a pipe too. A terminal of unknown width has
 /// 80 columns, and none has fewer than 20. Colour: a terminal, NO_COLOR unset or empty
-/// (no-color.org), TERM not `dumb`.
+/// (no-color.org), TERM not `dumb`; 24 bits where COLORTERM is `truecolor` or `24bit`.
 [[nodiscard]] Terminal terminal_from(const TerminalFacts& facts);
 
 /// Of running text: what a line of help may take. Wider ones are hard to read.

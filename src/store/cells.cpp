@@ -47,13 +47,17 @@ class Labels {
 
 struct Gathered {
   std::int64_t trials = 0;
-  std::optional<Run> best;
+  BestOfCell ranked;
   std::optional<Run> published;  ///< `value`: the MFU that its table gives
+  std::optional<Run> predicted;  ///< by its predicted speed
+  std::string why;               ///< the first cause that was read
+  std::vector<double> values;
   void offer_published(const Run& run) {
     if (!published || *run.value > *published->value) published = run;
   }
-  void offer(const Run& run) {
-    if (!best || run.tokens_per_s_per_gpu > best->tokens_per_s_per_gpu) best = run;
+  void offer_predicted(const Run& run) {
+    if (!predicted || run.tokens_per_s_per_gpu > predicted->tokens_per_s_per_gpu)
+      predicted = run;
   }
 };
 
@@ -73,66 +77,76 @@ struct Key {
   }
 };
 
+/// The columns of the scan, in their order.
+enum Scanned : std::uint8_t {
+  row_label,
+  column_label,
+  trial_state,
+  trial_outcome,
+  ranked_by,
+  shown_value,
+  trial_number,
+  of_model,
+  of_runner,
+  of_version,
+  repeat_group,
+  mfu_of_table,
+  was_spared,
+  cause_text,
+  predicted_value,
+  predicted_speed,
+};
+
 class Gatherer {
  public:
-  explicit Gatherer(Mixing mixing) : runners_(mixing) {}
+  Gatherer(Database& database, const HeatmapRequest& request, Mixing mixing)
+      : runners_(mixing),
+        same_layout_(database),
+        every_value_(request.aggregate == Aggregate::median ||
+                     request.aggregate == Aggregate::p90) {}
 
   void take(const Statement::Use& row) {
-    Run run{row.real(4), {}, row.integer(6)};
-    const bool ranked = !row.null(4);
-    if (!row.null(5)) run.value = row.real(5);
+    const auto trial = row.integer(trial_number);
+    const bool ranked = !row.null(ranked_by);
     Key key;
-    key.row = rows_.number(row, 0);
-    key.column = columns_.number(row, 1);
-    key.state = read_state(row, 2);
-    key.outcome = read_outcome(row, 3);
-    key.spared = row.integer(12) != 0;
-    key.runner = runners_.see(row.view(7), row.view(8), row.view(9), ranked, run.trial);
+    key.row = rows_.number(row, row_label);
+    key.column = columns_.number(row, column_label);
+    key.state = read_state(row, trial_state);
+    key.outcome = read_outcome(row, trial_outcome);
+    key.spared = row.integer(was_spared) != 0;
+    key.runner = runners_.see(row.view(of_model), row.view(of_runner), row.view(of_version),
+                              ranked, trial);
     if (runners_.size() > most_runners)
       fail(FaultKind::invalid_input,
            "too many models, runners and versions; select fewer with --where");
     // 20 + 20 + 12 + 1 + 8 bits: the key is the number, nothing is lost.
     auto& gathered = find(key);
     ++gathered.trials;
-    if (!ranked) return;
-    if (!row.null(11))
-      gathered.offer_published({run.tokens_per_s_per_gpu, row.real(11), run.trial});
-    if (row.null(10)) {
-      gathered.offer(run);
+    if (!ranked) return take_unmeasured(row, gathered);
+    Run run{row.real(ranked_by), {}, trial};
+    if (!row.null(shown_value)) run.value = row.real(shown_value);
+    if (!row.null(mfu_of_table))
+      gathered.offer_published({run.tokens_per_s_per_gpu, row.real(mfu_of_table), trial});
+    if (row.null(repeat_group)) {
+      gathered.ranked.offer(run, same_layout_);
+      if (every_value_ && run.value) gathered.values.push_back(*run.value);
     } else {
-      repeated_[{key.packed(), row.text(10)}].push_back(run);
+      repeated_[{key.packed(), row.text(repeat_group)}].push_back(run);
     }
   }
 
   Cells finish(Database& database, std::string_view version_column) {
-    for (auto& [key, runs] : repeated_)
-      gathered_[index_[key.first]].second.offer(median(runs));
+    for (auto& [key, runs] : repeated_) {
+      auto& gathered = gathered_[index_[key.first]].second;
+      gathered.ranked.offer(runs, same_layout_);
+      const auto& middle = median(runs);
+      if (every_value_ && middle.value) gathered.values.push_back(*middle.value);
+    }
     Cells cells;
     Statement layout(database, "SELECT layout FROM all_results WHERE trial_id = ?");
-    const auto layout_of = [&](std::int64_t trial) {
-      auto use = layout.use(trial);
-      return use.next() ? use.text(0) : std::string();
-    };
-    for (const auto& [key, gathered] : gathered_) {
-      if (!runners_.counts(key.runner)) continue;
-      CellCandidate candidate;
-      candidate.row = rows_.text(key.row);
-      candidate.column = columns_.text(key.column);
-      candidate.state = key.state;
-      candidate.outcome = key.outcome;
-      candidate.trials = gathered.trials;
-      candidate.spared = key.spared;
-      if (gathered.best) {
-        candidate.value = gathered.best->value;
-        candidate.tokens_per_s_per_gpu = gathered.best->tokens_per_s_per_gpu;
-        candidate.layout = layout_of(gathered.best->trial);
-      }
-      if (gathered.published) {
-        candidate.published_mfu = gathered.published->value;
-        candidate.published_layout = layout_of(gathered.published->trial);
-        candidate.published_tokens_per_s_per_gpu = gathered.published->tokens_per_s_per_gpu;
-      }
-      cells.candidates.push_back(std::move(candidate));
+    for (auto& [key, gathered] : gathered_) {
+      if (runners_.counts(key.runner))
+        cells.candidates.push_back(candidate(key, gathered, layout));
     }
     cells.runners = runners_.shown();
     cells.note = runners_.note(version_column);
@@ -140,6 +154,52 @@ class Gatherer {
   }
 
  private:
+  static void take_unmeasured(const Statement::Use& row, Gathered& gathered) {
+    if (gathered.why.empty() && !row.null(cause_text)) gathered.why = row.text(cause_text);
+    if (row.null(predicted_value) || row.null(predicted_speed)) return;
+    gathered.offer_predicted(
+        {row.real(predicted_speed), row.real(predicted_value), row.integer(trial_number)});
+  }
+
+  [[nodiscard]] CellCandidate candidate(const Key& key, Gathered& gathered,
+                                        Statement& layout) const {
+    const auto layout_of = [&layout](const Run& run) {
+      auto use = layout.use(run.trial);
+      return use.next() ? use.text(0) : std::string();
+    };
+    CellCandidate candidate;
+    candidate.row = rows_.text(key.row);
+    candidate.column = columns_.text(key.column);
+    candidate.state = key.state;
+    candidate.outcome = key.outcome;
+    candidate.trials = gathered.trials;
+    candidate.spared = key.spared;
+    candidate.why = std::move(gathered.why);
+    candidate.values = std::move(gathered.values);
+    if (const auto& best = gathered.ranked.run) {
+      candidate.value = best->value;
+      candidate.tokens_per_s_per_gpu = best->tokens_per_s_per_gpu;
+      candidate.layout = layout_of(*best);
+      candidate.repeats = gathered.ranked.repeats;
+      candidate.spread = gathered.ranked.spread;
+    }
+    if (const auto& second = gathered.ranked.runner_up) {
+      candidate.runner_up = second->tokens_per_s_per_gpu;
+      candidate.runner_up_layout = layout_of(*second);
+    }
+    if (const auto& published = gathered.published) {
+      candidate.published_mfu = published->value;
+      candidate.published_layout = layout_of(*published);
+      candidate.published_tokens_per_s_per_gpu = published->tokens_per_s_per_gpu;
+    }
+    if (const auto& predicted = gathered.predicted) {
+      candidate.predicted = predicted->value;
+      candidate.predicted_tokens_per_s_per_gpu = predicted->tokens_per_s_per_gpu;
+      candidate.predicted_layout = layout_of(*predicted);
+    }
+    return candidate;
+  }
+
   Gathered& find(const Key& key) {
     const auto [found, added] = index_.try_emplace(key.packed(), gathered_.size());
     if (added) gathered_.emplace_back(key, Gathered{});
@@ -149,6 +209,8 @@ class Gatherer {
   Labels rows_;
   Labels columns_;
   Runners runners_;
+  SameLayout same_layout_;
+  bool every_value_;
   std::unordered_map<std::uint64_t, std::size_t> index_;
   std::vector<std::pair<Key, Gathered>> gathered_;
   std::map<std::pair<std::uint64_t, std::string>, std::vector<Run>> repeated_;
@@ -167,6 +229,14 @@ std::string value_column(const std::string& value) {
   fail(FaultKind::invalid_input,
        fmt::format("there is no metric '{}'{}; a heatmap shows outcome{}", value,
                    did_you_mean(value, known), names));
+}
+
+/// What was predicted of the value, in its unit; NULL where nothing is.
+std::string_view predicted_column(std::string_view value) {
+  if (value == "tokens_per_s_per_gpu") return "predicted_tokens_per_s_per_gpu";
+  if (value == "train_step_ms") return "predicted_train_step_s * 1000";
+  if (value == "peak_memory_bytes") return "predicted_memory_bytes";
+  return "NULL";
 }
 
 /// What an imported table says itself.
@@ -192,8 +262,10 @@ std::string left_out_rows(const Source& source) {
         fmt::format("{}{} AS {}", selected.empty() ? "" : ", ", from, identifier(column));
   }
   return fmt::format(
-      "(SELECT {}{} FROM left_out AS l JOIN sweeps AS s ON s.id = l.sweep WHERE {})", selected,
-      var_columns(source.vars, "l.vars"), chosen_condition(source.chosen, "l.sweep", "-1"));
+      "(SELECT {}{}, l.constraint_name, l.why FROM left_out AS l JOIN sweeps AS s ON s.id = "
+      "l.sweep WHERE {})",
+      selected, var_columns(source.vars, "l.vars"),
+      chosen_condition(source.chosen, "l.sweep", "-1"));
 }
 
 void add_left_out(Database& database, const Source& source, const HeatmapRequest& request,
@@ -201,8 +273,9 @@ void add_left_out(Database& database, const Source& source, const HeatmapRequest
   const auto row_name = identifier(request.rows);
   const auto column_name = identifier(request.columns);
   Statement select(database,
-                   fmt::format("SELECT {0}, {1}, count(*) FROM {2} WHERE {3} AND {0} "
-                               "IS NOT NULL AND {1} IS NOT NULL GROUP BY 1, 2",
+                   fmt::format("SELECT {0}, {1}, count(*), constraint_name, min(why) FROM {2} "
+                               "WHERE {3} AND {0} IS NOT NULL AND {1} IS NOT NULL GROUP BY 1, "
+                               "2, 4",
                                row_name, column_name, left_out_rows(source), source.where));
   auto row = select.use(source.chosen.sweeps, source.chosen.trials);
   while (row.next()) {
@@ -211,6 +284,7 @@ void add_left_out(Database& database, const Source& source, const HeatmapRequest
     candidate.column = row.text(1);
     candidate.feasible = false;
     candidate.trials = row.integer(2);
+    candidate.why = fmt::format("{}: {}", row.text(3), row.text(4));
     cells.candidates.push_back(std::move(candidate));
   }
 }
@@ -289,6 +363,21 @@ std::string keep_unmixed(Database& database, const HeatmapRequest& request, Sour
 
 }  // namespace
 
+std::vector<Value> values(Database& database, const Selection& selection,
+                          const std::string& column) {
+  const auto source = source_of(database, selection, {column});
+  require_column(source, column);
+  Statement select(database,
+                   fmt::format("SELECT DISTINCT {0} FROM {1} WHERE {2} AND {0} IS NOT "
+                               "NULL ORDER BY 1",
+                               identifier(column), source.rows, source.where));
+  auto use = select.use(source.chosen.sweeps, source.chosen.trials);
+  std::vector<Value> found;
+  for (auto& row : fetch(select, use).rows)
+    found.push_back(std::move(row.front()));
+  return found;
+}
+
 Cells cells(Database& database, const HeatmapRequest& asked) {
   auto source = source_of(database, asked.selection);
   HeatmapRequest request = asked;
@@ -303,7 +392,7 @@ Cells cells(Database& database, const HeatmapRequest& asked) {
   mixing.runners = mixing.runners || is_an_axis("runner");
   mixing.versions = mixing.versions || is_an_axis(version_column(source));
   mixing.versions = mixing.versions || is_an_axis("runner_version");
-  Gatherer gatherer(mixing);
+  Gatherer gatherer(database, request, mixing);
   {
     // A marked measurement is shown by its trial, and not ranked.
     Statement select(
@@ -312,10 +401,11 @@ Cells cells(Database& database, const HeatmapRequest& asked) {
             "SELECT {}, {}, state, outcome, iif(mark IS NULL, tokens_per_s_per_gpu, "
             "NULL), iif(mark IS NULL, {}, NULL), trial_id, model, runner, "
             "runner_version, {}, {}, outcome = 'skipped' AND EXISTS (SELECT 1 FROM events AS "
-            "e WHERE e.trial = trial_id AND e.kind = '{}') FROM {} WHERE {}",
+            "e WHERE e.trial = trial_id AND e.kind = '{}'), nullif(cause, ''), {}, "
+            "predicted_tokens_per_s_per_gpu FROM {} WHERE {}",
             identifier(request.rows), identifier(request.columns), value_column(request.value),
-            group_expression(database), published_mfu(source), spared_event, source.rows,
-            source.where));
+            group_expression(database), published_mfu(source), spared_event,
+            predicted_column(request.value), source.rows, source.where));
     auto row = select.use(source.chosen.sweeps, source.chosen.trials);
     while (row.next())
       gatherer.take(row);

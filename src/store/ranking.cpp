@@ -16,14 +16,6 @@ struct Layouts {
   std::unordered_map<std::string, std::vector<Run>> runs;  ///< by group
 };
 
-struct BestOfCell {
-  std::optional<Run> run;
-  std::optional<Run> runner_up;
-  std::int64_t repeats = 0;
-  std::int64_t measured = 0;
-  std::optional<double> spread;  ///< of the best one's repeats: (most - least) / median
-};
-
 /// A search looks at each value of the vars by itself; the labels of an imported table are
 /// none.
 constexpr std::string_view own_vars =
@@ -60,45 +52,6 @@ std::string best_row(const std::vector<std::string>& vars) {
       var_columns(vars, "vars"));
 }
 
-/// Whether two trials are the same layout, measured in two sweeps. It is asked of runs that
-/// beat the second best alone, which are few.
-class SameLayout {
- public:
-  explicit SameLayout(Database& database)
-      : select_(
-            database,
-            "SELECT 1 FROM trials AS a, trials AS b WHERE a.id = ? AND b.id = ? AND "
-            "(a.lane, a.micro_batch, a.grad_accum) = (b.lane, b.micro_batch, b.grad_accum)") {}
-  bool operator()(const Run& a, const Run& b) { return select_.use(a.trial, b.trial).next(); }
-
- private:
-  Statement select_;
-};
-
-void offer(BestOfCell& cell, std::vector<Run>& runs, SameLayout& same_layout) {
-  const auto run = median(runs);
-  cell.measured += static_cast<std::int64_t>(runs.size());
-  const auto beats = [&run](const std::optional<Run>& other) {
-    return !other || run.tokens_per_s_per_gpu > other->tokens_per_s_per_gpu;
-  };
-  if (!beats(cell.run)) {
-    if (beats(cell.runner_up) && !same_layout(run, *cell.run)) cell.runner_up = run;
-    return;
-  }
-  // No layout is the runner-up of itself.
-  if (cell.run && !same_layout(run, *cell.run)) cell.runner_up = cell.run;
-  cell.run = run;
-  cell.repeats = static_cast<std::int64_t>(runs.size());
-  cell.spread.reset();
-  if (runs.size() < 2) return;
-  const auto [least, most] =
-      std::minmax_element(runs.begin(), runs.end(), [](const Run& a, const Run& b) {
-        return a.tokens_per_s_per_gpu < b.tokens_per_s_per_gpu;
-      });
-  cell.spread =
-      (most->tokens_per_s_per_gpu - least->tokens_per_s_per_gpu) / run.tokens_per_s_per_gpu;
-}
-
 /// How much slower the second best layout is; none where there is one alone.
 std::optional<double> gap_of(const BestOfCell& cell) {
   if (!cell.runner_up) return std::nullopt;
@@ -118,15 +71,14 @@ std::map<CellKey, BestOfCell> best_cells(Database& database, const Source& sourc
     const CellKey key{row.text(5),
                       runners.see(row.view(1), row.view(2), row.view(3), true, run.trial)};
     if (row.null(6)) {
-      std::vector<Run> alone{run};
-      offer(cells[key], alone, same_layout);
+      cells[key].offer(run, same_layout);
     } else {
       repeated[key].runs[row.text(6)].push_back(run);
     }
   }
   for (auto& [key, layouts] : repeated) {
     for (auto& [group, runs] : layouts.runs)
-      offer(cells[key], runs, same_layout);
+      cells[key].offer(runs, same_layout);
   }
   return cells;
 }
@@ -148,6 +100,45 @@ const Run& median(std::vector<Run>& runs) {
            std::pair(b.tokens_per_s_per_gpu, b.trial);
   });
   return *middle;
+}
+
+SameLayout::SameLayout(Database& database)
+    : select_(database,
+              "SELECT 1 FROM trials AS a, trials AS b WHERE a.id = ? AND b.id = ? AND "
+              "(a.lane, a.micro_batch, a.grad_accum) = (b.lane, b.micro_batch, b.grad_accum)") {
+}
+
+/// True where it became the best.
+bool BestOfCell::take(const Run& offered, std::size_t runs, SameLayout& same_layout) {
+  measured += static_cast<std::int64_t>(runs);
+  const auto beats = [&offered](const std::optional<Run>& other) {
+    return !other || offered.tokens_per_s_per_gpu > other->tokens_per_s_per_gpu;
+  };
+  if (!beats(run)) {
+    if (beats(runner_up) && !same_layout(offered, *run)) runner_up = offered;
+    return false;
+  }
+  // No layout is the runner-up of itself.
+  if (run && !same_layout(offered, *run)) runner_up = run;
+  run = offered;
+  repeats = static_cast<std::int64_t>(runs);
+  spread.reset();
+  return true;
+}
+
+void BestOfCell::offer(const Run& alone, SameLayout& same_layout) {
+  static_cast<void>(take(alone, 1, same_layout));
+}
+
+void BestOfCell::offer(std::vector<Run>& runs, SameLayout& same_layout) {
+  const auto middle = median(runs);
+  if (!take(middle, runs.size(), same_layout) || runs.size() < 2) return;
+  const auto [least, most] =
+      std::minmax_element(runs.begin(), runs.end(), [](const Run& a, const Run& b) {
+        return a.tokens_per_s_per_gpu < b.tokens_per_s_per_gpu;
+      });
+  spread =
+      (most->tokens_per_s_per_gpu - least->tokens_per_s_per_gpu) / middle.tokens_per_s_per_gpu;
 }
 
 Mixing mixing_of(const Selection& selection) {

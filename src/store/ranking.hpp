@@ -23,6 +23,32 @@ struct Run {
   std::int64_t trial = 0;
 };
 
+/// Whether two trials are the same layout, measured in two sweeps. It is asked of runs that
+/// beat the second best alone, which are few.
+class SameLayout {
+ public:
+  explicit SameLayout(Database& database);
+  bool operator()(const Run& a, const Run& b) { return select_.use(a.trial, b.trial).next(); }
+
+ private:
+  Statement select_;
+};
+
+/// The two fastest layouts of a cell.
+struct BestOfCell {
+  std::optional<Run> run;
+  std::optional<Run> runner_up;
+  std::int64_t repeats = 0;
+  std::int64_t measured = 0;
+  std::optional<double> spread;  ///< of the best one's repeats: (most - least) / median
+  /// A layout by the median of its runs.
+  void offer(std::vector<Run>& runs, SameLayout& same_layout);
+  void offer(const Run& alone, SameLayout& same_layout);
+
+ private:
+  bool take(const Run& run, std::size_t runs, SameLayout& same_layout);
+};
+
 /// By tokens_per_s_per_gpu; of an even number the lower of the middle two, so that all numbers
 /// that are shown together are of one run.
 [[nodiscard]] const Run& median(std::vector<Run>& runs);

@@ -48,6 +48,10 @@ class SqliteReader final : public Reader {
   Result<Cells> cells(const HeatmapRequest& request) override {
     return answer([&] { return sqlite::cells(database_, request); });
   }
+  Result<std::vector<Value>> values(const Selection& selection,
+                                    const std::string& column) override {
+    return answer([&] { return sqlite::values(database_, selection, column); });
+  }
   Result<std::vector<SweepStatus>> status(const std::vector<std::string>& sweeps) override {
     return answer([&] { return sqlite::status(database_, sweeps); });
   }

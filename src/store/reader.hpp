@@ -14,6 +14,8 @@ namespace shardsweep::sqlite {
 [[nodiscard]] Table results(Database& database, const ResultsRequest& request);
 [[nodiscard]] Table best(Database& database, const Selection& selection);
 [[nodiscard]] Cells cells(Database& database, const HeatmapRequest& request);
+[[nodiscard]] std::vector<Value> values(Database& database, const Selection& selection,
+                                        const std::string& column);
 [[nodiscard]] std::vector<SweepStatus> status(Database& database,
                                               const std::vector<std::string>& sweeps);
 [[nodiscard]] std::int64_t first_event(Database& database, const std::vector<SweepId>& sweeps,

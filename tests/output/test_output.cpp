@@ -87,6 +87,8 @@ TEST_CASE("tables of results fit every width") {
   check_output(sample, "heatmap", "heatmap");
   check_output(sample, "heatmap_mixed", "heatmap --rows tp --cols micro_batch");
   check_output(sample, "heatmap_outcome", "heatmap --value outcome");
+  check_output(sample, "heatmap_median", "heatmap --aggregate median --facet micro_batch");
+  check_output(sample, "heatmap_markdown", "heatmap --format markdown");
   check_output(sample, "query",
                "query 'SELECT trial, state, outcome, cause FROM results LIMIT 2'");
 }
@@ -190,6 +192,9 @@ TEST_CASE("colours stand on a terminal alone, unless NO_COLOR refuses them") {
   const SampleDatabase sample;
   const auto coloured = on_a_terminal(environment(sample, "") + program + " heatmap");
   CHECK(coloured.find("\x1b[48;5;") != std::string::npos);
+  const auto full =
+      on_a_terminal(environment(sample, "COLORTERM=truecolor") + program + " heatmap");
+  CHECK(full.find("\x1b[48;2;253;231;37;38;2;0;0;0m") != std::string::npos);
   const auto plain = on_a_terminal(environment(sample, "NO_COLOR=1") + program + " heatmap");
   CHECK(plain.find('\x1b') == std::string::npos);
   CHECK(plain.find("12,222") != std::string::npos);

@@ -55,7 +55,8 @@ TEST_CASE("a format is a word, in capitals too, and nothing else") {
   CHECK(json.parsed.options.format == Format::json);
   const Said xml = parse({"status", "--format", "xml"});
   CHECK(xml.parsed.exit_code == 2);
-  CHECK(xml.text.find("'xml' is not a format; write table, csv or json") != std::string::npos);
+  CHECK(xml.text.find("'xml' is not a format; write table, csv, json or markdown") !=
+        std::string::npos);
 }
 
 TEST_CASE("no command at all says how to find one") {

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "show/heatmap_cell.hpp"
+#include "show/heatmap_table.hpp"
 #include "show/heatmap_view.hpp"
 
 #include <doctest/doctest.h>
@@ -67,13 +69,14 @@ TEST_CASE("csv is a matrix with a status where there is no value") {
 
 TEST_CASE("the list has one line per cell") {
   CHECK(heatmap_text(sample(), {.format = Format::csv, .list = true}) ==
-        "model,nodes,tokens_per_s_per_gpu,layout,status,trials,completed,open,infeasible\n"
-        "tiny,1,1234.5,dp8 tp1,completed,4,2,1,0\n"
-        "tiny,2,,,oom,3,0,0,0\n"
-        "tiny,10,,,none,0,0,0,0\n"
-        "\"sm,all\",1,99,dp4 tp2,completed,1,1,0,0\n"
-        "\"sm,all\",2,,,planned,2,0,2,0\n"
-        "\"sm,all\",10,,,infeasible,0,0,0,5\n");
+        "model,nodes,tokens_per_s_per_gpu,layout,status,trials,completed,open,infeasible,gap_"
+        "share,runner_up,repeats,repeat_spread,predicted,predicted_layout,why\n"
+        "tiny,1,1234.5,dp8 tp1,completed,4,2,1,0,,,0,,,,\n"
+        "tiny,2,,,oom,3,0,0,0,,,0,,,,\n"
+        "tiny,10,,,none,0,0,0,0,,,0,,,,\n"
+        "\"sm,all\",1,99,dp4 tp2,completed,1,1,0,0,,,0,,,,\n"
+        "\"sm,all\",2,,,planned,2,0,2,0,,,0,,,,\n"
+        "\"sm,all\",10,,,infeasible,0,0,0,5,,,0,,,,\n");
   const auto json = nlohmann::json::parse(heatmap_text(sample(), {.format = Format::json}));
   REQUIRE(json.size() == 6);
   CHECK(json[0]["tokens_per_s_per_gpu"] == 1234.5);
@@ -82,7 +85,7 @@ TEST_CASE("the list has one line per cell") {
 }
 
 TEST_CASE("a heatmap of nothing says so") {
-  CHECK(heatmap_text({}, {}) == "no trials\n");
+  CHECK(heatmap_text(Heatmap{}, {}) == "no trials\n");
 }
 
 TEST_CASE("names from a sweep give a terminal no orders") {
@@ -109,4 +112,86 @@ TEST_CASE("where an imported table ranks otherwise the cell is marked and the wi
   CHECK(object[0]["published_layout"] == "dp4 pp2");
   CHECK(object[0]["published_tokens_per_s_per_gpu"] == 1200);
   CHECK(object[1]["published_layout"].is_null());
+}
+
+namespace {
+
+/// Certain, predicted and ruled out: one cell of each.
+Heatmap telling() {
+  auto heatmap = sample();
+  auto& best = heatmap.cells[0][0];
+  best.repeats = 3;
+  best.spread = 0.012;
+  best.gap_share = 0.034;
+  best.runner_up = "dp2 tp4";
+  auto& planned = heatmap.cells[1][1];
+  planned.predicted = 1e6;
+  planned.predicted_layout = "dp2 tp1";
+  heatmap.cells[1][2].why = "memory: needs 91 GiB of 80 GiB";
+  return heatmap;
+}
+
+}  // namespace
+
+TEST_CASE("a cell says how certain it is, what is predicted and which rule left it out") {
+  const auto text = heatmap_text(telling(), {});
+  CHECK(text.find("by 3.4 %, n=3, 1.2 %") != std::string::npos);
+  CHECK(text.find("by 3.4 %, n=3, 1.2 %: ahead of the runner-up, runs, spread of these runs") !=
+        std::string::npos);
+  CHECK(text.find("(1,000,000) .") != std::string::npos);
+  CHECK(text.find("(12)  predicted, not measured") != std::string::npos);
+  CHECK(text.find("memory\n") != std::string::npos);
+}
+
+TEST_CASE("a prediction is no part of the scale") {
+  const auto heatmap = telling();
+  const auto scale = colour_scale(heatmap);
+  CHECK(scale.low == 99);
+  CHECK(scale.high == 1234.5);
+  const auto text = heatmap_text(heatmap, {.terminal = {.colour = true}});
+  CHECK(text.find("\x1b[2m (1,000,000) . \x1b[0m") != std::string::npos);
+}
+
+TEST_CASE("a terminal of 24 bits gets the scale itself") {
+  const auto text = heatmap_text(sample(), {.terminal = {.colour = true, .truecolour = true}});
+  CHECK(text.find("\x1b[48;2;253;231;37;38;2;0;0;0m 1,235 + \x1b[0m") != std::string::npos);
+  CHECK(text.find("\x1b[48;2;68;1;84;38;2;255;255;255m 99      \x1b[0m") != std::string::npos);
+  CHECK(text.find("\n99 \x1b[48;2;") != std::string::npos);
+}
+
+TEST_CASE("facets are heatmaps below each other, or one table with their column") {
+  auto one = sample();
+  one.facet_name = "tp";
+  one.facet_value = std::int64_t{1};
+  auto two = one;
+  two.facet_value = std::int64_t{2};
+  two.columns.pop_back();
+  for (auto& row : two.cells)
+    row.pop_back();
+  const auto text = heatmap_text(std::vector{one, two}, {});
+  CHECK(text.starts_with("tp 1: tokens_per_s_per_gpu"));
+  CHECK(text.find("\n\ntp 2: tokens_per_s_per_gpu") != std::string::npos);
+  CHECK(heatmap_text(std::vector{one, two}, {.format = Format::csv}) ==
+        "tp,model,nodes=1,nodes=2,nodes=10\n1,tiny,1234.5,oom,\n1,\"sm,all\",99,planned,"
+        "infeasible\n2,tiny,1234.5,oom,\n2,\"sm,all\",99,planned,\n");
+}
+
+TEST_CASE("an aggregate is named, and is no layout's") {
+  auto heatmap = sample();
+  heatmap.aggregate = Aggregate::median;
+  CHECK(heatmap_title(heatmap) ==
+        "tokens_per_s_per_gpu [tokens/s/GPU] median over the measured layouts of each cell");
+  heatmap.aggregate = Aggregate::count;
+  CHECK(heatmap_title(heatmap) == "number of measured trials of each cell");
+}
+
+TEST_CASE("the sentence of a cell has all that is known of it") {
+  const auto heatmap = telling();
+  CHECK(cell_sentence(heatmap, 0, 0) ==
+        "model tiny, nodes 1: 1,235 tokens/s/GPU, dp8 tp1, 3.4 % ahead of dp2 tp4, 3 runs "
+        "within 1.2 %, 1 trial not run yet");
+  CHECK(cell_sentence(heatmap, 1, 2) ==
+        "model sm,all, nodes 10: infeasible: every layout is infeasible; `plan` says why "
+        "(memory: needs 91 GiB of 80 GiB)");
+  CHECK(cell_sentence(heatmap, 1, 1).ends_with("; predicted 1,000,000 with dp2 tp1"));
 }

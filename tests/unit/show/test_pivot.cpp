@@ -54,7 +54,11 @@ TEST_CASE("a cell shows its best layout and counts the rest") {
   const auto cell =
       only({slower, ended("a", "1", Outcome::completed, 20), ended("a", "1", Outcome::oom),
             open("a", "1", State::planned), infeasible("a", "1")});
-  CHECK(cell == HeatmapCell{"completed", ' ', 20.0, "dp1", 4, 2, 1, 3});
+  HeatmapCell wanted{"completed", ' ', 20.0, "dp1", 4, 2, 1, 3};
+  wanted.repeats = 1;
+  wanted.runner_up = "dp2";
+  wanted.gap_share = 0.5;
+  CHECK(cell == wanted);
 }
 
 TEST_CASE("the best is chosen by tokens per second whatever is shown") {
@@ -132,4 +136,71 @@ TEST_CASE("a cell keeps what the table ranks first where tokens per second say a
   cell = only({praised, fast});
   CHECK(cell.published_layout.empty());
   CHECK(cell.published_tokens_per_s_per_gpu == 0);
+}
+
+TEST_CASE("the runner-up is the second best layout, whichever candidate has it") {
+  auto fast = ended("a", "1", Outcome::completed, 20);
+  fast.runner_up = 12;
+  fast.runner_up_layout = "dp2";
+  auto again = open("a", "1", State::running);
+  again.value = again.tokens_per_s_per_gpu = 16;
+  again.layout = "dp4";
+  const auto one = only({fast, again});
+  const auto other = only({again, fast});
+  CHECK(one.runner_up == "dp4");
+  CHECK(one.gap_share == doctest::Approx(0.2));
+  CHECK(other.runner_up == "dp4");
+  // The same layout, measured in another sweep, is no runner-up of itself.
+  again.layout = fast.layout;
+  CHECK(only({fast, again}).runner_up == "dp2");
+}
+
+TEST_CASE("a prediction stands where something may still be measured, and nowhere else") {
+  auto planned = open("a", "1", State::planned);
+  planned.predicted = 30;
+  planned.predicted_tokens_per_s_per_gpu = 30;
+  planned.predicted_layout = "dp8";
+  CHECK(only({planned}).predicted == 30.0);
+  CHECK(only({planned}).predicted_layout == "dp8");
+  CHECK_FALSE(only({planned, ended("a", "1", Outcome::completed, 20)}).predicted);
+  auto spared = ended("a", "1", Outcome::skipped);
+  spared.spared = true;
+  spared.predicted = spared.predicted_tokens_per_s_per_gpu = 7;
+  CHECK(only({spared}).predicted == 7.0);
+  auto oom = ended("a", "1", Outcome::oom);
+  oom.predicted = oom.predicted_tokens_per_s_per_gpu = 7;
+  CHECK_FALSE(only({oom}).predicted);
+}
+
+TEST_CASE("a cell without a value says why") {
+  auto oom = ended("a", "1", Outcome::oom, {}, 2);
+  oom.why = "rank 3: out of memory";
+  auto hung = ended("a", "1", Outcome::hung);
+  hung.why = "no progress";
+  CHECK(only({hung, oom}).why == "rank 3: out of memory");
+  auto heads = infeasible("a", "1");
+  heads.why = "heads: 12 heads cannot be divided by tp 8";
+  auto memory = infeasible("a", "1");
+  memory.why = "memory: needs 91 GiB";
+  memory.trials = 30;
+  CHECK(only({heads, memory}).why == "memory: needs 91 GiB");
+  CHECK(only({memory, heads}).why == "memory: needs 91 GiB");
+}
+
+TEST_CASE("aggregates are of all layouts of a cell, and are measured numbers") {
+  auto some = ended("a", "1", Outcome::completed, 9, 4);
+  some.values = {9, 1, 5, 3};
+  auto more = open("a", "1", State::running);
+  more.value = more.tokens_per_s_per_gpu = 7;
+  more.values = {7};
+  const auto with = [&](Aggregate aggregate) {
+    HeatmapRequest request;
+    request.aggregate = aggregate;
+    return pivot({{some, more}, ""}, request).cells[0][0];
+  };
+  CHECK(with(Aggregate::best).value == 9.0);
+  CHECK(with(Aggregate::median).value == 5.0);
+  CHECK(with(Aggregate::median).layout.empty());
+  CHECK(with(Aggregate::p90).value == 7.0);
+  CHECK(with(Aggregate::count).value == 4.0);
 }

@@ -214,9 +214,8 @@ TEST_CASE("csv carries the values as they are") {
 }
 
 TEST_CASE("csv fields come back whole whatever is in them") {
-  const std::vector<std::string> hard{"plain",      "a,b",     "say \"hi\"", "two\nlines",
-                                      "cr\rlf\r\n", "",        "\"",         ",",
-                                      "tab\t",      "'; DROP", "=1+1"};
+  const std::vector<std::string> hard{"plain", "a,b", "say \"hi\"", "two\nlines", "cr\rlf\r\n",
+                                      "",      "\"",  ",",          "tab\t",      "'; DROP"};
   Table table{{"text", "other,column"}, {}, ""};
   for (const auto& text : hard)
     table.rows.push_back({text, std::string("x")});
@@ -330,4 +329,35 @@ TEST_CASE("units are told by metric and by name") {
   CHECK(humanised("ended_at", std::numeric_limits<std::int64_t>::max()) ==
         "9223372036854775807");
   CHECK(humanised("x", std::nan("")) == "nan");
+}
+
+TEST_CASE("what a spreadsheet would calculate is text in csv") {
+  const auto field = [](const char* text) {
+    return table_text({{"a"}, {{std::string(text)}}}, Format::csv);
+  };
+  CHECK(field("=cmd()") == "a\n'=cmd()\n");
+  CHECK(field("@sum(1)") == "a\n'@sum(1)\n");
+  CHECK(field("-2+3") == "a\n'-2+3\n");
+  CHECK(field("=a,b") == "a\n\"'=a,b\"\n");
+  CHECK(field("-2.5e3") == "a\n-2.5e3\n");
+  CHECK(field("tp=2") == "a\ntp=2\n");
+}
+
+TEST_CASE("markdown has the columns in which something stands, and obeys nothing in them") {
+  const Table table{{"trial", "tokens_per_s", "cause", "why"},
+                    {{std::string("a|b"), 1234.5, Value(), std::string("<b>*x*</b>")},
+                     {std::string("c"), Value(), Value(), std::string("`y`\n[z]")}}};
+  CHECK(table_text(table, Format::markdown) ==
+        "| trial | tokens/s | why |\n"
+        "| --- | ---: | --- |\n"
+        "| a\\|b | 1,235 | &lt;b\\>\\*x\\*&lt;/b\\> |\n"
+        "| c |  | \\`y\\`\\\\n\\[z\\] |\n");
+}
+
+TEST_CASE("24 bits are for terminals that say so") {
+  CHECK(terminal_from({.is_terminal = true, .colorterm = "truecolor"}).truecolour);
+  CHECK_FALSE(terminal_from({.is_terminal = true, .term = "xterm-256color"}).truecolour);
+  CHECK_FALSE(
+      terminal_from({.is_terminal = true, .no_color = "1", .colorterm = "24bit"}).truecolour);
+  CHECK_FALSE(terminal_from({.colorterm = "truecolor"}).truecolour);
 }

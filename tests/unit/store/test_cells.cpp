@@ -3,7 +3,10 @@
 #include "show/pivot.hpp"
 #include "unit/store/support.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <utility>
 
 using namespace shardsweep;
 using namespace shardsweep::testing;
@@ -69,4 +72,39 @@ TEST_CASE("a heatmap tells what a search has left out from what an OOM has ruled
   REQUIRE(heatmap.rows.back() == "tiny");
   CHECK(heatmap.cells.back()[0].status == "skipped");
   CHECK(heatmap.cells.back()[1].status == "spared");
+}
+
+TEST_CASE("a heatmap's cell has its runner-up, its repeats and what is predicted") {
+  const TempDir dir;
+  Daemon daemon(dir / "a.db");
+  daemon.submit(dir, {.gpus = {1, 2}, .micro_batch = {1, 2}, .repeats = 3});
+  const std::string cell = "model = 'tiny' and gpus = 1 and ";
+  for (const auto& [repeat, tokens] : {std::pair{1, 100.0}, {2, 104.0}, {3, 102.0}}) {
+    daemon.run(daemon.trial(fmt::format("{}micro_batch = 1 and repeat = {}", cell, repeat)),
+               Outcome::completed, tokens);
+    daemon.run(daemon.trial(fmt::format("{}micro_batch = 2 and repeat = {}", cell, repeat)),
+               Outcome::completed, tokens / 2);
+  }
+  const auto reader = must(Reader::open(dir / "a.db"));
+  HeatmapRequest request;
+  request.selection.where = "model = 'tiny'";
+  const auto heatmap = pivot(must(reader->cells(request)), request);
+  const auto& one = heatmap.cells[0][0];
+  CHECK(one.value == 102.0);
+  CHECK(one.repeats == 3);
+  CHECK(one.spread == doctest::Approx(4.0 / 102));
+  CHECK(one.runner_up == "dp1 tp1 pp1 mb2 ga1 z0");
+  CHECK(one.gap_share == doctest::Approx(0.5));
+  request.aggregate = Aggregate::median;
+  CHECK(pivot(must(reader->cells(request)), request).cells[0][0].value == 51.0);
+}
+
+TEST_CASE("the values of a column are each told once") {
+  const TempDir dir;
+  Daemon daemon(dir / "a.db");
+  daemon.submit(dir, {.gpus = {4, 1}});
+  const auto reader = must(Reader::open(dir / "a.db"));
+  const auto gpus = must(reader->values({}, "gpus"));
+  CHECK(gpus == std::vector<Value>{std::int64_t{1}, std::int64_t{4}});
+  CHECK_FALSE(reader->values({}, "nothing"));
 }

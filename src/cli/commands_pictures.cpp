@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// heatmap: as text, as a picture, as a page.
+#include "cli/printing.hpp"
+#include "cli/terminal.hpp"
+#include "picture/heatmap_picture.hpp"
+#include "picture/svg.hpp"
+#include "report/page.hpp"
+#include "show/cell_text.hpp"
+#include "show/heatmap_view.hpp"
+#include "show/pivot.hpp"
+
+#include <shardsweep/allocation_files.hpp>
+#include <shardsweep/png.hpp>
+
+#include <fmt/format.h>
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace shardsweep {
+namespace {
+
+constexpr std::size_t most_facets = 50;
+
+/// What `--format` says, or else the ending of the file.
+Result<Options> with_form(const Options& options) {
+  Options formed = options;
+  if (options.out.empty() || options.format_given) return formed;
+  const auto ending = std::filesystem::path(options.out).extension().string();
+  if (!ending.empty() && formed.set_form(ending == ".md" ? "markdown" : ending.substr(1)))
+    return formed;
+  return fault(FaultKind::invalid_input,
+               fmt::format("'{}': unknown file ending. Use .csv, .json, .md, .svg, .png or "
+                           ".html, or add --format.",
+                           options.out));
+}
+
+HeatmapRequest request_of(const Options& options) {
+  return {
+      .selection = {.names = options.names, .where = options.where, .hidden = options.hidden},
+      .rows = options.rows,
+      .columns = options.cols,
+      .value = options.value,
+      .aggregate = *from_word<Aggregate>(options.aggregate)};
+}
+
+/// As an expression of `--where`.
+std::string literal_of(const Value& value) {
+  if (const auto* integer = std::get_if<std::int64_t>(&value)) return fmt::to_string(*integer);
+  if (const auto* real = std::get_if<double>(&value)) return fmt::format("{}", *real);
+  std::string text = "'";
+  for (const char c : std::get<std::string>(value))
+    text += c == '\'' ? "''" : std::string(1, c);
+  return text + "'";
+}
+
+/// One for each value of the facet's column, or one alone.
+Result<std::vector<Heatmap>> heatmaps_of(Reader& reader, const Options& options) {
+  auto request = request_of(options);
+  std::vector<Heatmap> heatmaps;
+  if (options.facet.empty()) {
+    SHARDSWEEP_ASSIGN(const auto cells, reader.cells(request));
+    heatmaps.push_back(pivot(cells, request));
+    return heatmaps;
+  }
+  SHARDSWEEP_ASSIGN(const auto values, reader.values(request.selection, options.facet));
+  if (values.size() > most_facets) {
+    return fault(FaultKind::invalid_input,
+                 fmt::format("{} has {} values. A heatmap for each of at most {} is shown; "
+                             "select fewer with --where.",
+                             options.facet, values.size(), most_facets));
+  }
+  const auto where = request.selection.where;
+  for (const auto& value : values) {
+    const auto is_it = fmt::format("{} = {}", options.facet, literal_of(value));
+    request.selection.where = where.empty() ? is_it : fmt::format("({}) and {}", where, is_it);
+    SHARDSWEEP_ASSIGN(const auto cells, reader.cells(request));
+    auto& heatmap = heatmaps.emplace_back(pivot(cells, request));
+    heatmap.facet_name = options.facet;
+    heatmap.facet_value = value;
+  }
+  return heatmaps;
+}
+
+/// Facets of one scale could not be told apart where their values lie far from each other.
+Drawing drawing_of(const std::vector<Heatmap>& heatmaps) {
+  std::vector<Drawing> drawings;
+  for (const auto& heatmap : heatmaps)
+    drawings.push_back(heatmap_picture(heatmap));
+  return stacked(std::move(drawings));
+}
+
+Result<std::string> text_of(const std::vector<Heatmap>& heatmaps, const Options& options) {
+  constexpr double print_quality = 300;
+  switch (options.picture) {
+    case PictureForm::svg:
+      return svg_text(drawing_of(heatmaps), SvgUse::file);
+    case PictureForm::png:
+      return png_bytes(drawing_of(heatmaps), print_quality);
+    case PictureForm::html:
+      return heatmap_page(heatmaps);
+    case PictureForm::none:
+      break;
+  }
+  const bool unlimited = options.wide || !options.out.empty();
+  return heatmap_text(heatmaps,
+                      {.format = options.format,
+                       .list = options.long_form,
+                       .terminal = unlimited ? Terminal{} : terminal_of(STDOUT_FILENO)});
+}
+
+}  // namespace
+
+Result<ExitCode> command_heatmap(const Session& session) {
+  SHARDSWEEP_ASSIGN(const Options options, with_form(session.options));
+  if (options.picture == PictureForm::png && options.out.empty() &&
+      ::isatty(STDOUT_FILENO) == 1)
+    return fault(FaultKind::invalid_input,
+                 "A PNG is no text for a terminal. Name a file with -o FILE.");
+  SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
+  SHARDSWEEP_ASSIGN(const auto heatmaps, heatmaps_of(*reader, options));
+  for (const auto& heatmap : heatmaps) {
+    if (heatmap.note.empty()) continue;
+    say(heatmap.facet_name.empty()
+            ? heatmap.note
+            : fmt::format("{} {}: {}", heatmap.facet_name,
+                          humanised(heatmap.facet_name, heatmap.facet_value), heatmap.note));
+  }
+  SHARDSWEEP_ASSIGN(const auto text, text_of(heatmaps, options));
+  return deliver(text, options.out);
+}
+
+Result<ExitCode> deliver(std::string_view text, const std::string& file) {
+  if (file.empty()) {
+    SHARDSWEEP_TRY(print_result(text));
+    return ExitCode::done;
+  }
+  SHARDSWEEP_TRY(write_file_durably(file, text));
+  say(fmt::format("wrote {}", file));
+  return ExitCode::done;
+}
+
+}  // namespace shardsweep

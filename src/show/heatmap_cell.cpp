@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "show/heatmap_cell.hpp"
+
+#include "show/cell_text.hpp"
+#include "text/numbers.hpp"
+
+#include <shardsweep/metric.hpp>
+
+#include <fmt/format.h>
+
+namespace shardsweep {
+
+bool is_measured(const HeatmapCell& cell) {
+  return cell.status == name(Outcome::completed);
+}
+
+ColourScale colour_scale(const Heatmap& heatmap) {
+  ColourScale scale;
+  for (const auto& row : heatmap.cells) {
+    for (const auto& cell : row) {
+      if (cell.value) scale.take(*cell.value);
+    }
+  }
+  return scale;
+}
+
+std::string heatmap_title(const Heatmap& heatmap) {
+  const auto* metric = find_metric(heatmap.value_name);
+  const bool count = heatmap.aggregate == Aggregate::count;
+  const bool unit = metric != nullptr && metric->unit != "1" && !count;
+  std::string title;
+  if (!heatmap.facet_name.empty()) {
+    title = printable(fmt::format("{} {}: ", heatmap.facet_name,
+                                  humanised(heatmap.facet_name, heatmap.facet_value)));
+  }
+  if (count) return title + std::string(aggregate_text(heatmap.aggregate));
+  return title + fmt::format("{}{} {}", heatmap.value_name,
+                             unit ? fmt::format(" [{}]", metric->unit) : "",
+                             aggregate_text(heatmap.aggregate));
+}
+
+std::string value_text(const Heatmap& heatmap, double value) {
+  if (heatmap.aggregate == Aggregate::count) return grouped(static_cast<std::int64_t>(value));
+  return humanised(heatmap.value_name, value);
+}
+
+std::string layout_of(const Heatmap& heatmap, const HeatmapCell& cell) {
+  const bool predicted = cell.layout.empty() && heatmap.value_name != "outcome";
+  return predicted ? cell.predicted_layout : cell.layout;
+}
+
+std::string certainty_text(const HeatmapCell& cell) {
+  if (!is_measured(cell) || cell.repeats == 0) return {};
+  std::string text;
+  if (cell.gap_share) text = fmt::format("by {}, ", percent_text(*cell.gap_share));
+  text += fmt::format("n={}", cell.repeats);
+  if (cell.spread) text += fmt::format(", {}", percent_text(*cell.spread));
+  return text;
+}
+
+std::string rule_of(const HeatmapCell& cell) {
+  return cell.status == "infeasible" ? cell.why.substr(0, cell.why.find(':')) : "";
+}
+
+std::string_view cell_meaning(std::string_view status) {
+  if (status == name(Outcome::skipped))
+    return "not run: a layout with the same or a smaller memory need ran out of memory";
+  if (const auto outcome = outcome_from(status)) return info(*outcome).meaning;
+  for (const auto& word : cell_words) {
+    if (word.name == status) return word.meaning;
+  }
+  return {};
+}
+
+std::string cell_sentence(const Heatmap& heatmap, std::size_t row, std::size_t column) {
+  const auto& cell = heatmap.cells[row][column];
+  std::string text = fmt::format("{} {}, {} {}: ", heatmap.row_name, heatmap.rows[row],
+                                 heatmap.column_name, heatmap.columns[column]);
+  if (is_measured(cell)) {
+    text += cell.value ? value_text(heatmap, *cell.value) : "no value";
+    const auto* metric = find_metric(heatmap.value_name);
+    if (metric != nullptr && metric->unit == "tokens/s/GPU") text += " tokens/s/GPU";
+    if (!cell.layout.empty()) text += fmt::format(", {}", cell.layout);
+    if (cell.gap_share)
+      text += fmt::format(", {} ahead of {}", percent_text(*cell.gap_share), cell.runner_up);
+    if (cell.repeats > 0) text += fmt::format(", {}", counted(cell.repeats, "run"));
+    if (cell.spread) text += fmt::format(" within {}", percent_text(*cell.spread));
+    if (cell.open > 0) text += fmt::format(", {} not run yet", counted(cell.open, "trial"));
+    if (!cell.published_layout.empty()) {
+      text +=
+          fmt::format("; the table's own MFU ranks {} first, with {} tokens/s/GPU",
+                      cell.published_layout, amount_text(cell.published_tokens_per_s_per_gpu));
+    }
+  } else {
+    text += fmt::format("{}: {}", cell.status, cell_meaning(cell.status));
+    if (cell.predicted)
+      text += fmt::format("; predicted {} with {}", value_text(heatmap, *cell.predicted),
+                          cell.predicted_layout);
+    if (!cell.why.empty()) text += fmt::format(" ({})", cell.why);
+  }
+  return printable(text);
+}
+
+}  // namespace shardsweep

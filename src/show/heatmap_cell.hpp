@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a heatmap's cell says, in words: the same in the terminal and in a picture.
+#pragma once
+
+#include "show/colour.hpp"
+#include "show/pivot.hpp"
+
+#include <string>
+#include <string_view>
+
+namespace shardsweep {
+
+[[nodiscard]] bool is_measured(const HeatmapCell& cell);
+
+/// Of what was measured alone.
+[[nodiscard]] ColourScale colour_scale(const Heatmap& heatmap);
+
+/// "tokens_per_s_per_gpu [tokens/s/GPU] of the fastest layout of each cell", the facet before
+/// it.
+[[nodiscard]] std::string heatmap_title(const Heatmap& heatmap);
+
+/// A value of this heatmap, with its unit.
+[[nodiscard]] std::string value_text(const Heatmap& heatmap, double value);
+
+/// The measured layout, else the predicted one where its number stands too; often empty.
+[[nodiscard]] std::string layout_of(const Heatmap& heatmap, const HeatmapCell& cell);
+
+/// `by 1.8 %, n=2, 1.0 %`: ahead of the runner-up, runs, their spread; empty where nothing was
+/// ranked.
+[[nodiscard]] std::string certainty_text(const HeatmapCell& cell);
+
+/// The short name of the constraint that left every layout out: `memory`; else empty.
+[[nodiscard]] std::string rule_of(const HeatmapCell& cell);
+
+/// What a status that is no value means: a sentence for a legend.
+[[nodiscard]] std::string_view cell_meaning(std::string_view status);
+
+/// All that is known of a cell in one line of words, for a tooltip or a screen reader.
+[[nodiscard]] std::string cell_sentence(const Heatmap& heatmap, std::size_t row,
+                                        std::size_t column);
+
+}  // namespace shardsweep

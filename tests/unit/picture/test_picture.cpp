@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "picture/heatmap_picture.hpp"
+#include "picture/svg.hpp"
+#include "report/page.hpp"
+#include "show/colour.hpp"
+
+#include <shardsweep/png.hpp>
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <ostream>
+
+using namespace shardsweep;
+
+namespace {
+
+const std::string hostile = "\"><script>alert('x')</script>&\x1b[31m\u202Ered";
+
+Heatmap pictured() {
+  Heatmap heatmap{"model", "nodes", "tokens_per_s_per_gpu", {"tiny", hostile}, {"1", "2"},
+                  {},      "a note"};
+  heatmap.cells.resize(2, std::vector<HeatmapCell>(2));
+  heatmap.cells[0][0] = {"completed", ' ', 100.0, "dp8 tp1", 4, 2, 1, 0};
+  heatmap.cells[0][1] = {"completed", ' ', 900.0, hostile, 1, 1, 0, 0};
+  heatmap.cells[1][0] = {"planned", '.', {}, "", 1, 0, 1, 0};
+  heatmap.cells[1][0].predicted = 5000;
+  heatmap.cells[1][0].predicted_layout = "dp4";
+  heatmap.cells[1][1] = {"oom", 'M', {}, "", 1, 0, 0, 0};
+  heatmap.cells[1][1].why = hostile;
+  return heatmap;
+}
+
+std::size_t occurrences(const std::string& text, const std::string& word) {
+  std::size_t count = 0;
+  for (auto at = text.find(word); at != std::string::npos; at = text.find(word, at + 1))
+    ++count;
+  return count;
+}
+
+/// Every element that is opened is closed, in order; no text has a bare < or &.
+void check_well_formed(const std::string& xml) {
+  std::vector<std::string> open;
+  for (auto at = xml.find('<'); at != std::string::npos; at = xml.find('<', at + 1)) {
+    const auto end = xml.find('>', at);
+    REQUIRE(end != std::string::npos);
+    const auto tag = xml.substr(at + 1, end - at - 1);
+    if (tag.starts_with('/')) {
+      REQUIRE_FALSE(open.empty());
+      CHECK(open.back() == tag.substr(1));
+      open.pop_back();
+    } else if (!tag.ends_with('/')) {
+      open.push_back(tag.substr(0, tag.find(' ')));
+    }
+  }
+  CHECK(open.empty());
+}
+
+}  // namespace
+
+TEST_CASE("the scale grows lighter from end to end, and its text can be read") {
+  double before = 0;
+  for (int i = 0; i <= 1000; ++i) {
+    const auto colour = viridis(i / 1000.0);
+    const double light = contrast(colour, {});
+    CHECK(light >= before * 0.995);
+    before = light;
+    CHECK(contrast(colour, readable_on(colour)) >= 4.5);
+  }
+  CHECK(viridis(-1) == viridis(0));
+  CHECK(viridis(2) == viridis(1));
+  for (const Ink ink : {Ink::text, Ink::faint, Ink::accent})
+    CHECK(contrast(paper_colour(ink), paper_colour(Ink::paper)) >= 4.5);
+}
+
+TEST_CASE("names of a sweep are text in a picture") {
+  const auto svg = svg_text(heatmap_picture(pictured()), SvgUse::file);
+  CHECK(svg.find("<script") == std::string::npos);
+  CHECK(svg.find('\x1b') == std::string::npos);
+  CHECK(svg.find("\u202E") == std::string::npos);
+  CHECK(svg.find("&quot;&gt;&lt;script&gt;alert") != std::string::npos);
+  check_well_formed(svg);
+}
+
+TEST_CASE("a name of ten kilobytes leaves the picture its size") {
+  auto heatmap = pictured();
+  const auto before = heatmap_picture(heatmap);
+  heatmap.rows[0] = heatmap.columns[0] = std::string(10'000, 'x');
+  heatmap.note = std::string(10'000, 'y');
+  const auto after = heatmap_picture(heatmap);
+  CHECK(after.width < 2 * before.width);
+  CHECK(after.height < before.height + 100);
+}
+
+TEST_CASE("what is predicted is hatched, and has no colour of the scale") {
+  const auto drawing = heatmap_picture(pictured());
+  int hatched = 0;
+  int coloured = 0;
+  for (const auto& group : drawing.groups) {
+    if (!group.key.starts_with("cell-")) continue;
+    const auto& box = std::get<Box>(group.shapes.front());
+    hatched += box.hatched ? 1 : 0;
+    coloured += box.fill.colour ? 1 : 0;
+    CHECK(box.hatched == (group.key == cell_key(1, 0)));
+    CHECK_FALSE((box.hatched && box.fill.colour));
+  }
+  CHECK(hatched == 1);
+  CHECK(coloured == 2);
+  const auto svg = svg_text(drawing, SvgUse::file);
+  CHECK(svg.find(">900<") != std::string::npos);
+  CHECK(svg.find("predicted, planned") != std::string::npos);
+}
+
+TEST_CASE("page and file share one drawing, and differ in where colours come from") {
+  const auto drawing = heatmap_picture(pictured());
+  const auto page = svg_text(drawing, SvgUse::page);
+  const auto file = svg_text(drawing, SvgUse::file);
+  CHECK(page.find("data-key=\"cell-0-0\"") != std::string::npos);
+  CHECK(page.find("var(--text)") != std::string::npos);
+  CHECK(file.find("var(--") == std::string::npos);
+  CHECK(occurrences(page, "<text ") == occurrences(file, "<text "));
+  check_well_formed(page);
+}
+
+TEST_CASE("facets stand below each other, and keys stay unique") {
+  const auto one = heatmap_picture(pictured());
+  const auto two = stacked({one, one});
+  CHECK(two.height == 2 * one.height);
+  CHECK(two.groups.size() == 2 * one.groups.size());
+  CHECK(occurrences(svg_text(two, SvgUse::page), "data-key=\"cell-0-0\"") == 1);
+}
+
+TEST_CASE("a PNG is of the drawing's size at that resolution") {
+  const auto drawing = heatmap_picture(pictured());
+  const auto png = png_bytes(drawing, 144);
+  REQUIRE(png);
+  REQUIRE(png->starts_with("\x89PNG\r\n"));
+  const auto number = [&](std::size_t at) {
+    int value = 0;
+    for (std::size_t i = at; i < at + 4; ++i)
+      value = value * 256 + static_cast<unsigned char>((*png)[i]);
+    return value;
+  };
+  CHECK(std::abs(number(16) - 2 * drawing.width) <= 1);
+  CHECK(std::abs(number(20) - 2 * drawing.height) <= 1);
+}
+
+TEST_CASE("a heatmap's page is one file that loads nothing and runs nothing of the names") {
+  const auto page = heatmap_page({pictured()});
+  CHECK(page.find("<script") == std::string::npos);
+  CHECK(page.find("src=") == std::string::npos);
+  CHECK(page.find("http-equiv=\"Content-Security-Policy\"") != std::string::npos);
+  CHECK(page.find("<td>&quot;&gt;&lt;script&gt;") != std::string::npos);
+}
