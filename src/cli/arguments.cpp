@@ -2,6 +2,7 @@
 // CLI11 lives here, in grammar_parts.hpp and in wrong_usage.cpp.
 #include "cli/arguments.hpp"
 
+#include "cli/arguments_read_log.hpp"
 #include "cli/command_groups.hpp"
 #include "cli/grammar_parts.hpp"
 #include "cli/version.hpp"
@@ -422,6 +423,7 @@ class Grammar : private GrammarParts {
     with_recorded_file(evaluate);
     evaluate->add_flag("--cross-validate", o_.cross_validate,
                        "Score each model with constants fitted to the other models' rows.");
+    with_format(with_read_log(bare_command("read-log", read_log_help), o_));
   }
 
   void add_other_commands() {

@@ -8,23 +8,24 @@
 namespace shardsweep {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Command>, 32> commands{{
-    {"plan", command_plan},       {"submit", command_submit},
-    {"run", command_run},         {"render", command_render},
-    {"status", command_status},   {"follow", command_follow},
-    {"pause", command_control},   {"resume", command_control},
-    {"cancel", command_control},  {"rerun", command_control},
-    {"show", command_show},       {"results", command_results},
-    {"query", command_query},     {"best", command_best},
-    {"heatmap", command_heatmap}, {"export", command_export},
-    {"daemon", command_daemon},   {"tick", command_tick},
-    {"doctor", command_doctor},   {"gc", command_gc},
-    {"replay", command_replay},   {"evaluate-memory", command_evaluate_memory},
-    {"nodes", command_nodes},     {"import", command_import},
-    {"suggest", command_suggest}, {"calibrate", command_calibrate},
-    {"new", command_new},         {"presets", command_presets},
-    {"names", command_names},     {"help", command_help},
-    {"logs", command_logs},       {"delete", command_control},
+constexpr std::array<std::pair<std::string_view, Command>, 33> commands{{
+    {"plan", command_plan},         {"submit", command_submit},
+    {"run", command_run},           {"render", command_render},
+    {"status", command_status},     {"follow", command_follow},
+    {"pause", command_control},     {"resume", command_control},
+    {"cancel", command_control},    {"rerun", command_control},
+    {"show", command_show},         {"results", command_results},
+    {"query", command_query},       {"best", command_best},
+    {"heatmap", command_heatmap},   {"export", command_export},
+    {"daemon", command_daemon},     {"tick", command_tick},
+    {"doctor", command_doctor},     {"gc", command_gc},
+    {"replay", command_replay},     {"evaluate-memory", command_evaluate_memory},
+    {"nodes", command_nodes},       {"import", command_import},
+    {"suggest", command_suggest},   {"calibrate", command_calibrate},
+    {"new", command_new},           {"presets", command_presets},
+    {"names", command_names},       {"help", command_help},
+    {"logs", command_logs},         {"delete", command_control},
+    {"read-log", command_read_log},
 }};
 
 }  // namespace

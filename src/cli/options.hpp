@@ -115,6 +115,14 @@ struct Options {
   bool follow = false;
   bool list = false;
 
+  // read-log; numbers with units, empty: not known
+  std::string log;  ///< whose: a trainer, or empty to find out
+  std::vector<std::string> patterns;
+  std::string run_gpus;
+  std::string run_seq_len;
+  std::string run_batch_tokens;
+  std::string run_vocab;
+
   // status
   bool watch = false;
 

@@ -130,7 +130,7 @@ TEST_CASE("what the programs bring along fits every width") {
         "resume", "cancel", "rerun",  "show",    "results",         "query",   "best",
         "export", "daemon", "tick",   "heatmap", "doctor",          "gc",      "replay",
         "nodes",  "import", "logs",   "suggest", "evaluate-memory", "presets", "calibrate",
-        "new",    "names",  "delete", "help"})
+        "new",    "names",  "delete", "help",    "read-log"})
     check_fit(sample, fmt::format("help {}", command), {"Usage: shardsweep "});
 }
 
@@ -160,6 +160,21 @@ TEST_CASE("plans and predictions fit every width") {
   check_output(sample, "evaluate_memory",
                "evaluate-memory " + (cases / "runs.csv").string() +
                    " --cluster h100-8x --family nanotron");
+}
+
+TEST_CASE("what is read out of a trainer's log fits every width") {
+  const SampleDatabase sample;
+  const auto logs = (source / "tests" / "cases" / "trainers").string();
+  check_output(sample, "read_log", "read-log " + logs + "/megatron-2026.log");
+  check_output(sample, "read_log_missing", "read-log " + logs + "/megatron-2023.log");
+  check_output(sample, "read_log_skipped", "read-log " + logs + "/megatron-skipped.log");
+  check_output(sample, "read_log_rounded",
+               "read-log --format json --gpus 16 " + logs + "/nanotron.log");
+  check_output(
+      sample, "read_log_patterns",
+      "read-log --pattern 'iter* {iteration}/' --pattern 'iteration (ms): {step_ms}' " + logs +
+          "/megatron-2023.log --gpus 16 --batch-tokens 1Mi");
+  check_output(sample, "read_log_trainers", "read-log --list");
 }
 
 TEST_CASE("a suggestion becomes a sweep file that can be planned") {

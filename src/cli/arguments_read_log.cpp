@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/arguments_read_log.hpp"
+
+#include "trainer/trainers.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <string>
+#include <vector>
+
+namespace shardsweep {
+
+CLI::App* with_read_log(CLI::App* sub, Options& options) {
+  std::vector<std::string> names;
+  for (const Trainer& trainer : trainers())
+    names.emplace_back(trainer.name);
+  sub->add_option("files", options.names, "Logs of one run, such as those of its ranks.")
+      ->type_name("FILE");
+  sub->add_flag("--list", options.list, "List the trainers that are known, and what to set.");
+  sub->add_option("--log", options.log, "Trainer that wrote the log. Default: found out.")
+      ->type_name("TRAINER")
+      ->check(CLI::IsMember(names));
+  sub->add_option("--pattern", options.patterns,
+                  "Your own pattern, such as 'step {iteration} took {step_ms} ms'; * is any "
+                  "text. Repeatable.")
+      ->type_name("PATTERN")
+      ->expected(1)
+      ->take_all()
+      ->allow_extra_args(false);
+  sub->add_option("--gpus", options.run_gpus, "GPUs of the run, where the log leaves them out.")
+      ->type_name("N");
+  sub->add_option("--seq-len", options.run_seq_len, "Tokens per sample.")->type_name("TOKENS");
+  sub->add_option("--batch-tokens", options.run_batch_tokens, "Tokens per train step.")
+      ->type_name("TOKENS");
+  sub->add_option("--vocab", options.run_vocab,
+                  "Entries of the vocabulary, to check the first loss.")
+      ->type_name("N");
+  return sub;
+}
+
+}  // namespace shardsweep

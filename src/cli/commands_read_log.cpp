@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// read-log: a trainer's log as a measurement, or the reasons why it is none.
+#include "cli/printing.hpp"
+#include "cli/session.hpp"
+#include "text/units.hpp"
+#include "trainer/clean_line.hpp"
+#include "trainer/judge_log.hpp"
+#include "trainer/trainers.hpp"
+
+#include <shardsweep/table.hpp>
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace shardsweep {
+namespace {
+
+struct Candidate {
+  std::string_view name;
+  LogReader reader;
+};
+
+Result<std::vector<Candidate>> candidates_of(const Options& options) {
+  std::vector<Candidate> all;
+  if (!options.patterns.empty()) {
+    const std::vector<std::string_view> patterns(options.patterns.begin(),
+                                                 options.patterns.end());
+    SHARDSWEEP_ASSIGN(LogReader reader, LogReader::make(patterns));
+    all.push_back({"patterns", std::move(reader)});
+    return all;
+  }
+  for (const Trainer& trainer : trainers()) {
+    if (!options.log.empty() && trainer.name != options.log) continue;
+    SHARDSWEEP_ASSIGN(LogReader reader, LogReader::make(trainer.patterns));
+    all.push_back({trainer.name, std::move(reader)});
+  }
+  return all;
+}
+
+/// What is longer than a line that is read is passed over: a log may be one endless line.
+bool next_line(std::istream& in, std::string& line) {
+  line.resize(longest_log_line);
+  in.getline(line.data(), static_cast<std::streamsize>(line.size()));
+  const auto count = in.gcount();
+  if (in.bad() || (in.eof() && count == 0)) return false;
+  const bool cut = in.fail();
+  line.resize(line.find('\0') == std::string::npos ? line.size() : line.find('\0'));
+  if (cut && !in.eof()) {
+    in.clear();
+    in.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+  }
+  return true;
+}
+
+Result<void> read_file_into(const std::string& file, std::vector<Candidate>& all) {
+  std::ifstream in(file, std::ios::binary);
+  std::string line;
+  // A folder opens, and its first read fails.
+  if (!in || (in.peek() == std::ifstream::traits_type::eof() && in.bad()))
+    return fault(FaultKind::invalid_input, fmt::format("'{}' can't be read", file));
+  while (next_line(in, line)) {
+    for (auto& [name, reader] : all)
+      reader.read(line);
+  }
+  return {};
+}
+
+std::size_t numbers_in(const TrainerLog& log) {
+  std::size_t count = log.steps.empty() ? 0 : log.facts.size();
+  for (const LoggedStep& step : log.steps)
+    count += step.values.size();
+  return count;
+}
+
+/// The reader that understood most of it.
+std::pair<std::string_view, TrainerLog> best_reading(const std::vector<Candidate>& all) {
+  std::pair<std::string_view, TrainerLog> best{all.front().name, all.front().reader.finish()};
+  for (const auto& [name, reader] : all) {
+    TrainerLog log = reader.finish();
+    if (numbers_in(log) > numbers_in(best.second)) best = {name, std::move(log)};
+  }
+  return best;
+}
+
+Result<std::int64_t> number(const std::string& text, std::string_view option) {
+  if (text.empty()) return 0;
+  const auto read =
+      config::parse_count(text, {1, std::numeric_limits<std::int64_t>::max(), option});
+  if (!read) return fault(FaultKind::invalid_input, read.error());
+  return *read;
+}
+
+Result<ExpectedRun> expected_of(const Options& options) {
+  ExpectedRun run;
+  SHARDSWEEP_ASSIGN(run.gpus, number(options.run_gpus, "--gpus"));
+  SHARDSWEEP_ASSIGN(run.seq_len, number(options.run_seq_len, "--seq-len"));
+  SHARDSWEEP_ASSIGN(run.tokens_per_step, number(options.run_batch_tokens, "--batch-tokens"));
+  SHARDSWEEP_ASSIGN(run.vocab, number(options.run_vocab, "--vocab"));
+  return run;
+}
+
+Value value_of(const std::optional<double>& value) {
+  return value ? Value(*value) : Value();
+}
+
+Table table_of(std::string_view trainer, const LogMeasurement& found) {
+  Table table;
+  std::vector<Value> row;
+  const auto add = [&](const char* column, Value value) {
+    table.columns.emplace_back(column);
+    row.push_back(std::move(value));
+  };
+  add("trainer", std::string(trainer));
+  add("steps", found.steps);
+  add("train_step_ms", value_of(found.train_step_ms));
+  add("train_step_ms_spread", value_of(found.train_step_ms_spread));
+  add("tokens_per_s_per_gpu", value_of(found.tokens_per_s_per_gpu));
+  add("tflops_per_gpu", value_of(found.tflops_per_gpu));
+  add("peak_allocated_bytes", value_of(found.allocated_bytes));
+  add("peak_reserved_bytes", value_of(found.reserved_bytes));
+  add("first_loss", value_of(found.first_loss));
+  add("last_loss", value_of(found.last_loss));
+  add("resolution", found.resolution);
+  table.rows.push_back(std::move(row));
+  return table;
+}
+
+Result<ExitCode> list_trainers(const Session& session) {
+  Table table;
+  table.columns = {"trainer", "versions", "printed_by", "set"};
+  for (const Trainer& one : trainers())
+    table.rows.push_back({std::string(one.name), std::string(one.versions),
+                          std::string(one.prints), std::string(one.advice)});
+  return print_table(table, table_style(session));
+}
+
+void say_resolution(const LogMeasurement& found) {
+  constexpr double coarse = 0.001;
+  if (found.resolution < coarse) return;
+  say(fmt::format("Its numbers are rounded: differences below {:.1f} % can't be told.",
+                  200 * found.resolution));
+}
+
+}  // namespace
+
+Result<ExitCode> command_read_log(const Session& session) {
+  const Options& options = session.options;
+  if (options.list) return list_trainers(session);
+  if (options.names.empty())
+    return fault(FaultKind::invalid_input,
+                 "read-log: name a log. `shardsweep read-log --list` lists the trainers.");
+  SHARDSWEEP_ASSIGN(const ExpectedRun expected, expected_of(options));
+  SHARDSWEEP_ASSIGN(auto all, candidates_of(options));
+  for (const std::string& file : options.names)
+    SHARDSWEEP_TRY(read_file_into(file, all));
+  const auto [trainer, log] = best_reading(all);
+  const JudgedLog judged = judge_log(log, expected);
+  if (!judged.faults.empty())
+    return fault(FaultKind::rejected,
+                 fmt::format("no measurement: {}", fmt::join(judged.faults, "\n")));
+  for (const std::string& note : judged.notes)
+    say(note);
+  say_resolution(judged.measurement);
+  return print_table(table_of(trainer, judged.measurement),
+                     table_style(session, {"trainer", "tokens_per_s_per_gpu", "train_step_ms",
+                                           "peak_allocated_bytes", "steps"}));
+}
+
+}  // namespace shardsweep

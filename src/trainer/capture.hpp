@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Numbers taken out of a line by a pattern: plain text, `*` for any text, `{key}` for a number.
+// "elapsed time per iteration (ms): {step_ms}" finds 1234.5 in Megatron's line. No regular
+// expressions: a line costs its length times the pattern's at worst.
+#pragma once
+
+#include <shardsweep/result.hpp>
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace shardsweep {
+
+/// A number as it was printed.
+struct Printed {
+  double value = 0;
+  /// Half a unit of its last digit: what rounding may have hidden. "12.3K": 50.
+  double half_unit = 0;
+  friend bool operator==(const Printed&, const Printed&) = default;
+};
+
+/// The number at the beginning of `text`, and how many bytes it has. Digits may be grouped by
+/// commas ("12,345"), nan and inf are numbers. `human`: K, M, B, T, P or E may follow.
+[[nodiscard]] std::optional<std::pair<Printed, std::size_t>> read_number(std::string_view text,
+                                                                         bool human);
+
+class CapturePattern {
+ public:
+  struct Piece {
+    std::string literal;  ///< what stands there; any text may come before where `anywhere`
+    bool anywhere = true;
+    std::string key{};  ///< the number behind it, with spaces between; empty: none
+    bool human = false;
+  };
+
+  /// A fault says what is wrong with the pattern: no `{key}`, a brace without its other, two
+  /// keys side by side.
+  [[nodiscard]] static Result<CapturePattern> parse(std::string_view text);
+
+  /// Key and number of each `{key}`; empty where the line does not fit.
+  [[nodiscard]] std::vector<std::pair<std::string_view, Printed>> capture(
+      std::string_view line) const;
+  [[nodiscard]] const std::vector<Piece>& pieces() const { return pieces_; }
+
+ private:
+  std::vector<Piece> pieces_;
+};
+
+}  // namespace shardsweep

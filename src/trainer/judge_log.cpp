@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trainer/judge_log.hpp"
+
+#include "text/numbers.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <span>
+#include <string_view>
+
+namespace shardsweep {
+namespace {
+
+constexpr std::int64_t fewest_timed = 2;
+constexpr double loss_slack = 0.02;  // of layouts of one trainer: 1.3 % at the first train step
+
+double quantile(std::vector<double> values, double share) {
+  std::sort(values.begin(), values.end());
+  const double at = share * static_cast<double>(values.size() - 1);
+  const auto low = static_cast<std::size_t>(at);
+  const auto high = std::min(low + 1, values.size() - 1);
+  return values[low] + (at - static_cast<double>(low)) * (values[high] - values[low]);
+}
+
+/// A metric of a train step under any of the keys by which trainers print it.
+struct Source {
+  std::string_view key;
+  double factor;
+  bool inverse;  ///< a rate: the value is factor / printed
+};
+constexpr auto step_ms_sources = std::to_array<Source>(
+    {{"step_ms", 1, false}, {"step_s", 1e3, false}, {"steps_per_s", 1e3, true}});
+
+class Judge {
+ public:
+  Judge(const TrainerLog& log, const ExpectedRun& expected) : log_(log), expected_(expected) {
+    if (!log.steps.empty()) timed_ = std::span(log.steps).subspan(1);
+  }
+
+  JudgedLog judge() {
+    if (log_.steps.empty()) {
+      fault("The log has no train step that this reader knows.");
+      return std::move(judged_);
+    }
+    check_run();
+    check_steps();
+    check_first_loss();
+    measure_time();
+    measure_speed();
+    measure_rest();
+    return std::move(judged_);
+  }
+
+ private:
+  void fault(std::string sentence) { judged_.faults.push_back(std::move(sentence)); }
+
+  [[nodiscard]] double fact(std::string_view key) const {
+    const auto found = log_.facts.find(key);
+    return found == log_.facts.end() ? 0 : found->second.value;
+  }
+  [[nodiscard]] double rounding_of(std::string_view key) const {
+    const auto found = log_.facts.find(key);
+    return found == log_.facts.end() ? 0 : found->second.half_unit;
+  }
+  /// Of the run: what is expected, else what the log says.
+  [[nodiscard]] double known(std::int64_t expected, std::string_view key) const {
+    return expected > 0 ? static_cast<double>(expected) : fact(key);
+  }
+
+  void check_one(std::string_view what, std::int64_t expected, std::string_view key) {
+    const double logged = fact(key);
+    if (expected <= 0 || logged <= 0) return;
+    if (std::abs(static_cast<double>(expected) - logged) > rounding_of(key))
+      fault(fmt::format("It ran with {} {}, and {} was asked for.", what, logged, expected));
+  }
+  void check_run() {
+    check_one("gpus", expected_.gpus, "gpus");
+    check_one("dp", expected_.dp, "dp");
+    check_one("tp", expected_.tp, "tp");
+    check_one("pp", expected_.pp, "pp");
+    check_one("cp", expected_.cp, "cp");
+    check_one("seq_len", expected_.seq_len, "seq_len");
+    check_one("tokens per train step", expected_.tokens_per_step, "tokens_per_step");
+    const double product = fact("dp") * fact("tp") * fact("pp") * std::max(1.0, fact("cp"));
+    if (product > 0 && fact("gpus") > 0 && product != fact("gpus"))
+      fault(fmt::format("Its degrees make {} ranks, and it says that it has {}.", product,
+                        fact("gpus")));
+  }
+
+  static std::string steps_text(double count) {
+    return counted(static_cast<std::int64_t>(count), "timed train step");
+  }
+  void check_steps() {
+    if (static_cast<std::int64_t>(timed_.size()) < fewest_timed)
+      fault(
+          fmt::format("It has {} train steps. At least {} are needed: the first is not timed.",
+                      log_.steps.size(), fewest_timed + 1));
+    double skipped = 0;
+    double nans = 0;
+    bool finite = true;
+    for (const LoggedStep& step : timed_) {
+      skipped += value(step, "skipped").value_or(0);
+      nans += value(step, "nans").value_or(0);
+      finite = finite && std::isfinite(value(step, "loss").value_or(0));
+    }
+    skipped += grown("skipped_total");
+    if (skipped > 0)
+      fault(fmt::format("{} skipped: they changed no weight, and are faster than real ones.",
+                        steps_text(skipped)));
+    if (nans > 0) fault(fmt::format("{} with a loss that is no number.", steps_text(nans)));
+    if (!finite && nans == 0) fault("The loss of a timed train step is not finite.");
+  }
+
+  /// How much a count of the whole run grew over the timed train steps.
+  [[nodiscard]] double grown(std::string_view key) const {
+    std::optional<double> first;
+    std::optional<double> last;
+    for (const LoggedStep& step : log_.steps) {
+      if (const auto count = value(step, key)) {
+        if (!first) first = count;
+        last = count;
+      }
+    }
+    return first ? *last - *first : 0;
+  }
+
+  /// A model that has learnt nothing finds every entry of its vocabulary equally likely.
+  void check_first_loss() {
+    const LoggedStep& first = log_.steps.front();
+    const double vocab = known(expected_.vocab, "vocab");
+    const auto loss = value(first, "loss");
+    if (first.iteration > 1 || vocab <= 1 || !loss) return;
+    const double wanted = std::log(vocab);
+    if (!(std::abs(*loss - wanted) <= loss_slack * wanted))
+      fault(
+          fmt::format("The first loss is {:.3f}. A fresh model over {} entries begins near "
+                      "{:.3f}.",
+                      *loss, vocab, wanted));
+  }
+
+  static std::optional<double> value(const LoggedStep& step, std::string_view key) {
+    const auto found = step.values.find(key);
+    if (found == step.values.end()) return std::nullopt;
+    return found->second.value;
+  }
+
+  /// Values of the timed train steps under one key; the coarsest rounding goes to `resolution`.
+  std::vector<double> series(std::string_view key, double* resolution = nullptr) const {
+    std::vector<double> values;
+    for (const LoggedStep& step : timed_) {
+      const auto found = step.values.find(key);
+      if (found == step.values.end() || !(found->second.value > 0)) continue;
+      values.push_back(found->second.value);
+      if (resolution != nullptr)
+        *resolution = std::max(*resolution, found->second.half_unit / found->second.value);
+    }
+    return values;
+  }
+
+  void set_times(std::vector<double> ms, double resolution) {
+    auto& to = judged_.measurement;
+    to.steps = static_cast<std::int64_t>(ms.size());
+    to.train_step_ms = quantile(ms, 0.5);
+    to.train_step_ms_spread = (quantile(ms, 0.75) - quantile(ms, 0.25)) / *to.train_step_ms;
+    to.resolution = resolution;
+  }
+
+  void measure_time() {
+    for (const Source& source : step_ms_sources) {
+      double resolution = 0;
+      auto ms = series(source.key, &resolution);
+      if (ms.empty()) continue;
+      for (double& one : ms)
+        one = source.inverse ? source.factor / one : source.factor * one;
+      return set_times(std::move(ms), resolution);
+    }
+    double resolution = 0;
+    auto rate = series("samples_per_s", &resolution);
+    const double batch = fact("global_batch");
+    if (rate.empty() || batch <= 0) return;
+    for (double& one : rate)
+      one = 1e3 * batch / one;
+    set_times(std::move(rate), resolution);
+  }
+
+  /// What the log says, what is expected, or samples times their length.
+  [[nodiscard]] double tokens_per_step() const {
+    const double said = known(expected_.tokens_per_step, "tokens_per_step");
+    return said > 0 ? said : fact("global_batch") * known(expected_.seq_len, "seq_len");
+  }
+
+  void measure_speed() {
+    auto& to = judged_.measurement;
+    const double tokens = tokens_per_step();
+    const double gpus = known(expected_.gpus, "gpus");
+    std::optional<double> from_time;
+    if (to.train_step_ms && tokens > 0 && gpus > 0) {
+      from_time = tokens / gpus / (*to.train_step_ms * 1e-3);
+      if (expected_.tokens_per_step == 0)
+        to.resolution += rounding_of("tokens_per_step") / tokens;
+    }
+    double resolution = 0;
+    const auto printed = printed_speed(gpus, &resolution);
+    // Of two sources the finer one counts.
+    const bool by_time = from_time && (!printed || to.resolution <= resolution);
+    to.tokens_per_s_per_gpu = by_time ? from_time : printed;
+    if (!by_time && printed) {
+      to.resolution = resolution;
+      if (to.steps == 0) to.steps = static_cast<std::int64_t>(timed_.size());
+    }
+    if (from_time && printed) compare(*from_time, *printed, resolution);
+    if (!to.train_step_ms && printed && tokens > 0 && gpus > 0)
+      to.train_step_ms = 1e3 * tokens / gpus / *printed;
+    if (!to.tokens_per_s_per_gpu) say_missing(tokens, gpus);
+  }
+  void say_missing(double tokens, double gpus) {
+    std::vector<std::string_view> options;
+    if (gpus <= 0) options.emplace_back("--gpus");
+    if (tokens <= 0)
+      options.emplace_back(fact("global_batch") > 0 ? "--seq-len" : "--batch-tokens");
+    if (!judged_.measurement.train_step_ms) {
+      judged_.notes.emplace_back(
+          "The log tells neither the time of a train step nor tokens/s.");
+    } else {
+      judged_.notes.push_back(fmt::format("The log alone does not tell tokens/s. Give {}.",
+                                          fmt::join(options, " and ")));
+    }
+  }
+  std::optional<double> printed_speed(double gpus, double* resolution) const {
+    if (auto per_gpu = series("tokens_per_s_per_gpu", resolution); !per_gpu.empty())
+      return quantile(std::move(per_gpu), 0.5);
+    auto all = series("tokens_per_s", resolution);
+    if (all.empty() || gpus <= 0) return std::nullopt;
+    return quantile(std::move(all), 0.5) / gpus;
+  }
+  void compare(double from_time, double printed, double rounding) {
+    constexpr double slack = 0.03;
+    const double gap = std::abs(from_time / printed - 1);
+    if (gap > slack + rounding + judged_.measurement.resolution)
+      fault(fmt::format("By its step time it does {:.0f} tokens/s/GPU, and it prints {:.0f}.",
+                        from_time, printed));
+  }
+
+  void measure_rest() {
+    auto& to = judged_.measurement;
+    if (auto tflops = series("tflops_per_gpu"); !tflops.empty())
+      to.tflops_per_gpu = quantile(std::move(tflops), 0.5);
+    constexpr double mib = 1024.0 * 1024.0;
+    constexpr double gib = 1024.0 * mib;
+    const auto bytes = [&](std::string_view in_mib, std::string_view in_gib,
+                           std::string_view in_gb) -> std::optional<double> {
+      const double most = std::max({fact(in_mib) * mib, fact(in_gib) * gib, fact(in_gb) * 1e9});
+      return most > 0 ? std::optional(most) : std::nullopt;
+    };
+    to.allocated_bytes = bytes("allocated_mib", "allocated_gib", "allocated_gb");
+    to.reserved_bytes = bytes("reserved_mib", "reserved_gib", "reserved_gb");
+    to.first_loss = value(log_.steps.front(), "loss");
+    for (const LoggedStep& step : log_.steps) {
+      if (const auto loss = value(step, "loss")) to.last_loss = loss;
+    }
+  }
+
+  const TrainerLog& log_;
+  const ExpectedRun& expected_;
+  std::span<const LoggedStep> timed_;
+  JudgedLog judged_;
+};
+
+}  // namespace
+
+JudgedLog judge_log(const TrainerLog& log, const ExpectedRun& expected) {
+  return Judge(log, expected).judge();
+}
+
+}  // namespace shardsweep

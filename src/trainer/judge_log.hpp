@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// A trainer's log as a measurement, or the reasons why it is none.
+#pragma once
+
+#include "trainer/log_reader.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace shardsweep {
+
+/// What is known of the run from elsewhere; 0: nothing.
+struct ExpectedRun {
+  std::int64_t gpus = 0;
+  std::int64_t dp = 0, tp = 0, pp = 0, cp = 0;
+  std::int64_t seq_len = 0;
+  std::int64_t tokens_per_step = 0;
+  std::int64_t vocab = 0;
+};
+
+/// The first train step starts everything up, and is never timed.
+struct LogMeasurement {
+  std::int64_t steps = 0;                      ///< timed
+  std::optional<double> train_step_ms;         ///< median
+  std::optional<double> train_step_ms_spread;  ///< (q3 - q1) / median
+  std::optional<double> tokens_per_s_per_gpu;
+  std::optional<double> tflops_per_gpu;  ///< as the trainer counts, median
+  std::optional<double> allocated_bytes;
+  std::optional<double> reserved_bytes;
+  std::optional<double> first_loss;  ///< nat
+  std::optional<double> last_loss;
+  /// What rounding may hide of the median, as a share: two layouts that differ by less can't be
+  /// told apart.
+  double resolution = 0;
+};
+
+struct JudgedLog {
+  LogMeasurement measurement;
+  std::vector<std::string> faults;  ///< sentences; with any of them the numbers don't count
+  std::vector<std::string> notes;   ///< what is missing
+};
+
+[[nodiscard]] JudgedLog judge_log(const TrainerLog& log, const ExpectedRun& expected = {});
+
+}  // namespace shardsweep

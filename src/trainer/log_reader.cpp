@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trainer/log_reader.hpp"
+
+#include "text/characters.hpp"
+#include "text/nearest.hpp"
+#include "trainer/clean_line.hpp"
+#include "trainer/trainers.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace shardsweep {
+namespace {
+
+/// Keys of the run; all others belong to the train step that was printed last.
+constexpr auto facts = std::to_array<std::string_view>(
+    {"global_batch", "tokens_per_step", "seq_len", "vocab", "gpus", "dp", "tp", "pp", "cp",
+     "micro_batch", "allocated_mib", "allocated_gib", "allocated_gb", "reserved_mib",
+     "reserved_gib", "reserved_gb"});
+
+bool is_fact(std::string_view key) {
+  return std::find(facts.begin(), facts.end(), key) != facts.end();
+}
+
+Result<void> check_keys(std::string_view text, const CapturePattern& pattern) {
+  std::vector<std::string_view> names;
+  for (const LogKey& key : log_keys())
+    names.push_back(key.name);
+  for (const auto& piece : pattern.pieces()) {
+    if (piece.key.empty() || std::find(names.begin(), names.end(), piece.key) != names.end())
+      continue;
+    return fault(
+        FaultKind::invalid_input,
+        fmt::format("pattern {}: unknown key '{}'{}; the keys are {}", in_quotes(text),
+                    piece.key, did_you_mean(piece.key, names), fmt::join(names, ", ")));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<LogReader> LogReader::make(std::span<const std::string_view> patterns) {
+  LogReader reader;
+  for (const auto text : patterns) {
+    SHARDSWEEP_ASSIGN(CapturePattern pattern, CapturePattern::parse(text));
+    SHARDSWEEP_TRY(check_keys(text, pattern));
+    reader.patterns_.push_back(std::move(pattern));
+  }
+  return reader;
+}
+
+void LogReader::read(std::string_view line) {
+  const std::string clean = clean_line(line);
+  std::vector<std::pair<std::string_view, Printed>> numbers;
+  for (const auto& pattern : patterns_) {
+    auto found = pattern.capture(clean);
+    numbers.insert(numbers.end(), found.begin(), found.end());
+  }
+  // The iteration says whose the other numbers of its line are.
+  for (const auto& [key, number] : numbers) {
+    if (key != "iteration" || !std::isfinite(number.value)) continue;
+    const auto iteration = static_cast<std::int64_t>(number.value);
+    auto& step = steps_[iteration];
+    step.iteration = iteration;
+    current_ = &step;
+  }
+  for (const auto& [key, number] : numbers)
+    take(key, number);
+}
+
+void LogReader::take(std::string_view key, const Printed& number) {
+  if (key == "iteration") return;
+  if (key == "parameters") {
+    log_.parameters += number.value;
+  } else if (is_fact(key)) {
+    auto& fact = log_.facts[std::string(key)];
+    if (number.value > fact.value) fact = number;
+  } else if (current_ != nullptr) {
+    current_->values[std::string(key)] = number;
+  }
+}
+
+TrainerLog LogReader::finish() const {
+  TrainerLog log = log_;
+  for (const auto& [iteration, step] : steps_)
+    log.steps.push_back(step);
+  return log;
+}
+
+}  // namespace shardsweep

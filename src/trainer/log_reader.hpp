@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// A trainer's log, line by line, as train steps and facts.
+#pragma once
+
+#include "trainer/capture.hpp"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardsweep {
+
+/// What was printed of one train step.
+struct LoggedStep {
+  std::int64_t iteration = 0;
+  std::map<std::string, Printed, std::less<>> values{};  ///< by key
+};
+
+struct TrainerLog {
+  std::vector<LoggedStep> steps;  ///< by iteration; of one that was printed again the last
+  std::map<std::string, Printed, std::less<>> facts{};  ///< of the run; the largest of each
+  double parameters = 0;                                ///< sum over model parallel ranks
+};
+
+class LogReader {
+ public:
+  /// A pattern with an unknown key is a fault that names the nearest one.
+  [[nodiscard]] static Result<LogReader> make(std::span<const std::string_view> patterns);
+
+  /// One line, as a rank printed it.
+  void read(std::string_view line);
+  [[nodiscard]] TrainerLog finish() const;
+
+ private:
+  void take(std::string_view key, const Printed& number);
+
+  std::vector<CapturePattern> patterns_;
+  std::map<std::int64_t, LoggedStep> steps_;
+  LoggedStep* current_ = nullptr;
+  TrainerLog log_;
+};
+
+}  // namespace shardsweep

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// Logs in tests/cases/trainers, written after each trainer's format strings: six train steps of
+// 1,048,576 tokens on 16 GPUs. The first takes 4,210.3 ms, the others 512.4, 510.9, 511.6,
+// 513.0 and 510.2 ms.
+#include "trainer/judge_log.hpp"
+#include "trainer/trainers.hpp"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+using namespace shardsweep;
+
+namespace {
+
+const std::filesystem::path logs =
+    std::filesystem::path(SHARDSWEEP_SOURCE_DIR) / "tests" / "cases" / "trainers";
+
+std::string text_of(const std::string& file) {
+  std::ifstream in(logs / (file + ".log"), std::ios::binary);
+  REQUIRE(in);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+TrainerLog read_text(std::string_view trainer, const std::string& text) {
+  const Trainer* found = find_trainer(trainer);
+  REQUIRE(found != nullptr);
+  auto reader = LogReader::make(found->patterns);
+  REQUIRE(reader);
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);)
+    reader->read(line);
+  return reader->finish();
+}
+
+JudgedLog judged(std::string_view trainer, const std::string& file,
+                 const ExpectedRun& expected = {}) {
+  return judge_log(read_text(trainer, text_of(file)), expected);
+}
+
+/// The one fault of a log.
+std::string fault_of(std::string_view trainer, const std::string& file,
+                     const ExpectedRun& expected = {}) {
+  return fmt::format("{}", fmt::join(judged(trainer, file, expected).faults, " "));
+}
+
+constexpr double tokens_per_s_per_gpu = 1048576.0 / 16 / 0.5116;
+
+struct Case {
+  std::string_view trainer;
+  std::string file;
+  ExpectedRun expected;      ///< what its log does not say
+  double resolution;         ///< at most
+  double allocated_gib = 0;  ///< 0: not printed
+  double reserved_gib = 0;
+};
+
+}  // namespace
+
+TEST_CASE("the log of each trainer gives its measurement") {
+  const ExpectedRun all{.gpus = 16, .seq_len = 4096, .tokens_per_step = 1048576};
+  const ExpectedRun length{.gpus = 16, .seq_len = 4096};
+  const std::vector<Case> cases{
+      {"megatron", "megatron-2026", {}, 1e-4, 50.034, 50.815},
+      {"megatron", "megatron-2023", length, 1e-4},
+      {"megatron", "megatron-cut", {}, 1e-4},
+      {"megatron-bridge", "megatron-bridge", length, 1e-4, 50.034, 51.326},
+      {"nemo", "nemo", length, 1e-3},
+      {"nanotron", "nanotron", {.gpus = 16}, 5e-3, 50.034, 50.815},
+      {"torchtitan", "torchtitan-2026", {.gpus = 16}, 1e-5, 0, 52.25},
+      {"torchtitan", "torchtitan-0.1.0", all, 1e-5, 0, 52.25},
+      {"deepspeed", "deepspeed-pipe", {.seq_len = 4096}, 1e-3},
+      {"deepspeed", "deepspeed-engine", {.seq_len = 4096}, 1e-9, 50.03},
+      {"gpt-neox", "gpt-neox", {.gpus = 16}, 1e-4, 50.034, 50.815},
+      {"picotron", "picotron", all, 2e-4, 0, 51.325},
+      {"llm-foundry", "llm-foundry", all, 1e-4, 50.034, 50.815},
+  };
+  for (const Case& one : cases) {
+    CAPTURE(one.file);
+    const JudgedLog log = judged(one.trainer, one.file, one.expected);
+    CHECK(fmt::format("{}", fmt::join(log.faults, " ")) == "");
+    const LogMeasurement& found = log.measurement;
+    CHECK(found.resolution <= one.resolution);
+    CHECK(found.resolution > 0);
+    REQUIRE(found.tokens_per_s_per_gpu);
+    const double slack = std::max(2e-3, found.resolution);
+    CHECK(std::abs(*found.tokens_per_s_per_gpu / tokens_per_s_per_gpu - 1) <= slack);
+    CHECK(found.steps >= 4);
+    if (found.train_step_ms)
+      CHECK(*found.train_step_ms == doctest::Approx(511.6).epsilon(4e-3));
+    CHECK(found.allocated_bytes.value_or(0) / 1073741824 ==
+          doctest::Approx(one.allocated_gib).epsilon(1e-3));
+    CHECK(found.reserved_bytes.value_or(0) / 1073741824 ==
+          doctest::Approx(one.reserved_gib).epsilon(1e-3));
+  }
+}
+
+TEST_CASE("a log that can't be believed gives no measurement") {
+  CHECK(fault_of("megatron", "megatron-skipped") ==
+        "1 timed train step skipped: they changed no weight, and are faster than real ones.");
+  CHECK(fault_of("megatron", "megatron-nan") ==
+        "2 timed train steps with a loss that is no number.");
+  CHECK(fault_of("megatron", "megatron-other-layout") ==
+        "Its degrees make 32 ranks, and it says that it has 16.");
+  CHECK(fault_of("megatron", "megatron-2026", {.dp = 4}) ==
+        "It ran with dp 2, and 4 was asked for.");
+  CHECK(fault_of("megatron", "megatron-2026", {.seq_len = 8192}) ==
+        "It ran with seq_len 4096, and 8192 was asked for.");
+  CHECK(fault_of("megatron", "megatron-2026", {.vocab = 32000}) ==
+        "The first loss is 10.831. A fresh model over 32000 entries begins near 10.373.");
+  CHECK(fault_of("nanotron", "megatron-2026") ==
+        "The log has no train step that this reader knows.");
+  CHECK(fault_of("nanotron", "nanotron", {.gpus = 8}) ==
+        "By its step time it does 256348 tokens/s/GPU, and it prints 128000.");
+}
+
+TEST_CASE("too few train steps are no measurement") {
+  std::string text = text_of("megatron-2026");
+  text.erase(text.find("iteration        3/"));
+  const JudgedLog log = judge_log(read_text("megatron", text));
+  REQUIRE(log.faults.size() == 1);
+  CHECK(log.faults[0] ==
+        "It has 2 train steps. At least 3 are needed: the first is not timed.");
+}
+
+TEST_CASE("parameters are summed over the model parallel ranks") {
+  CHECK(read_text("megatron", text_of("megatron-2026")).parameters == 4 * 210e6 + 4 * 215e6);
+}
+
+TEST_CASE("what a log leaves out is said, and how to give it") {
+  const JudgedLog log = judged("megatron", "megatron-2023");
+  CHECK(log.faults.empty());
+  CHECK_FALSE(log.measurement.tokens_per_s_per_gpu);
+  REQUIRE(log.notes.size() == 1);
+  CHECK(log.notes[0] == "The log alone does not tell tokens/s. Give --gpus and --seq-len.");
+  CHECK(judged("deepspeed", "deepspeed-pipe").notes.at(0) ==
+        "The log alone does not tell tokens/s. Give --seq-len.");
+}
+
+TEST_CASE("a line cut anywhere, and bytes of any kind, harm nobody") {
+  for (const Trainer& trainer : trainers()) {
+    CAPTURE(trainer.name);
+    auto reader = LogReader::make(trainer.patterns);
+    REQUIRE(reader);
+    for (const auto& file : std::filesystem::directory_iterator(logs)) {
+      std::istringstream lines(text_of(file.path().stem().string()));
+      for (std::string line; std::getline(lines, line);) {
+        for (std::size_t cut = 0; cut < line.size(); cut += 7) {
+          reader->read(line.substr(0, cut));
+          reader->read(line.substr(cut));
+        }
+        line[line.size() / 2] = '\0';
+        reader->read(line);
+      }
+    }
+    (void)judge_log(reader->finish());
+  }
+}
+
+TEST_CASE("own patterns are checked") {
+  const auto fault_with = [](std::string_view pattern) {
+    const std::vector<std::string_view> patterns{pattern};
+    const auto reader = LogReader::make(patterns);
+    return reader ? std::string() : reader.error().what;
+  };
+  CHECK(fault_with("step {iteration} took {step_ms} ms") == "");
+  CHECK(fault_with("took {stepms} ms")
+            .starts_with("pattern 'took {stepms} ms': unknown key 'stepms'"));
+}
