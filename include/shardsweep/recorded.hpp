@@ -26,15 +26,16 @@ enum class RecordedFormat : std::uint8_t {
 };
 inline constexpr std::array<std::string_view, 2> recorded_format_words{"csv", "nanotron"};
 
-/// One row. `point.nodes` is 0 where the world is smaller than a node, as in a sweep; `nodes`
-/// is what the table says.
 /// What a row does not say of the axes that memory depends on.
 struct UnknownAxes {
   bool zero = false;
   bool recompute = false;
   bool sequence_parallel = false;
+  [[nodiscard]] bool any() const { return zero || recompute || sequence_parallel; }
 };
 
+/// One row. `point.nodes` is 0 where the world is smaller than a node, as in a sweep; `nodes`
+/// is what the table says.
 struct RecordedRun {
   Point point;  ///< `model` is an index into RecordedSweep::models; no vars
   std::int32_t nodes = 0;

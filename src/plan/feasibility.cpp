@@ -195,7 +195,7 @@ int Judge::find_rule_of_runner(const Point& point) const {
 bool Judge::fits(const Point& point) const {
   const auto memory_bytes = sweep_.cluster.memory_bytes;
   return memory_bytes <= 0 ||
-         predictor_.least_memory(model_of(point), point).total() <= memory_bytes;
+         predictor_.certain_memory(model_of(point), point).total() <= memory_bytes;
 }
 
 Verdict Judge::explain(const GridPoint& at, const Finding& finding) const {
@@ -329,7 +329,7 @@ std::string Judge::why_runner(const Point& point, const Finding& finding) const 
 }
 
 std::string Judge::why_memory(const Point& point) const {
-  const auto bound = predictor_.least_memory(model_of(point), point);
+  const auto bound = predictor_.certain_memory(model_of(point), point);
   std::string parts;
   for (std::size_t i = 0; i < memory_class_words.size(); ++i) {
     if (bound.bytes[i] == 0) continue;

@@ -154,6 +154,7 @@ std::span<const Family> families() {
       {.name = "shardbench",
        .trainer = "the benchmark that comes with shardsweep",
        .memory = shardbench_cuda_memory(),
+       .constants_off_by = 0,
        .time = shardbench_time()},
       {.name = "nanotron",
        .trainer = "Hugging Face nanotron, as in the Ultra-Scale Playbook",

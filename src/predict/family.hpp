@@ -20,6 +20,9 @@ struct Family {
   /// The same trainer at its best: the optimistic bound. Without a name: optimistic_memory,
   /// which holds whatever the trainer is.
   MemoryFamily least;
+  /// How far the constants of `least` may be off in somebody else's sweep. 0: they are the
+  /// runner's own, and exact.
+  double constants_off_by = 0.25;
   TimeFamily time;
   /// What a trainer reports is its first rank's: the first stage.
   bool reports_first_stage = false;

@@ -115,20 +115,14 @@ MemoryGuess Predictor::guess_memory(const ModelSpec& model, const Point& point,
   return memory;
 }
 
-std::array<Predictor::StageMemory, 2> Predictor::stage_memory(const ModelSpec& model,
-                                                              const Point& point,
-                                                              const RunTraits& traits) const {
-  std::array<StageMemory, 2> stages;
-  const bool own_bound = !family_->least.name.empty() && !cluster_.gpu.empty();
-  for (const bool last : {false, true}) {
-    const auto stage = last ? point.layout.pp - 1 : 0;
-    auto& memory = stages.at(last ? 1 : 0);
-    memory.bytes = estimate_stage(model, point, memory_family(), traits, stage).total();
-    const auto least = own_bound ? estimate_stage(model, point, family_->least, traits, stage)
-                                 : optimistic_memory(model, point);
-    memory.lower_bytes = std::min(memory.bytes, least.total());
-  }
-  return stages;
+MemoryEstimate Predictor::certain_memory(const ModelSpec& model, const Point& point,
+                                         const RunTraits& traits) const {
+  auto sure = optimistic_memory(model, point);
+  auto least = least_memory(model, point, traits);
+  const double kept = cluster_.gpu.empty() ? 1 : 1 - family_->constants_off_by;
+  for (auto& bytes : least.bytes)
+    bytes = static_cast<std::int64_t>(kept * static_cast<double>(bytes));
+  return sure.total() > least.total() ? sure : least;
 }
 
 std::int64_t Predictor::reported_peak_bytes(const ModelSpec& model, const Point& point,

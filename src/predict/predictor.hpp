@@ -14,7 +14,6 @@
 #include <shardsweep/point.hpp>
 #include <shardsweep/sweep.hpp>
 
-#include <array>
 #include <cstdint>
 #include <string_view>
 
@@ -76,15 +75,10 @@ class Predictor {
   [[nodiscard]] MemoryEstimate least_memory(const ModelSpec& model, const Point& point,
                                             const RunTraits& traits = {}) const;
 
-  struct StageMemory {
-    std::int64_t lower_bytes = 0;  ///< optimistic
-    std::int64_t bytes = 0;        ///< estimate
-  };
-  /// Of the first and the last pipeline stage; where only the optimistic bound of the whole is
-  /// known, it stands for both.
-  [[nodiscard]] std::array<StageMemory, 2> stage_memory(const ModelSpec& model,
-                                                        const Point& point,
-                                                        const RunTraits& traits = {}) const;
+  /// The ground to leave a point out for good: no less is needed, even where the family's
+  /// constants are off by as much as it says of them.
+  [[nodiscard]] MemoryEstimate certain_memory(const ModelSpec& model, const Point& point,
+                                              const RunTraits& traits = {}) const;
 
   /// What the trainer itself would report as its peak: without what lies outside its
   /// allocator, and of the first stage where the family's trainers report that.

@@ -41,21 +41,51 @@ double seconds_of(const RecordedRun& run, const ReplayOptions& options) {
   return options.start_s + options.steps * step_s;
 }
 
-/// Rows that share what a lane shares, and the kernel, of which memory depends too. One whose
-/// ZeRO stage is unknown is alone: of two that look alike one may have had a third of the
-/// other's memory, and no OOM of one says anything of the other.
-LaneHash lane_of(const RecordedRun& run) {
+/// Labels that may be conditions of a run, by number: those that are no identity, time or
+/// measurement, which differ from row to row or are empty where a run has failed.
+std::vector<std::size_t> conditions_of(const RecordedSweep& sweep) {
+  std::vector<std::size_t> conditions;
+  const auto is_empty = [&](const RecordedRun& run, std::size_t label) {
+    const auto& value = sweep.labels[label].values[static_cast<std::size_t>(run.labels[label])];
+    return std::holds_alternative<std::monostate>(value);
+  };
+  for (std::size_t i = 0; i < sweep.labels.size(); ++i) {
+    constexpr std::size_t few = 8;
+    const auto values = sweep.labels[i].values.size();
+    if (values < 2 || (values > few && 4 * values > sweep.runs.size())) continue;
+    const bool measured =
+        std::all_of(sweep.runs.begin(), sweep.runs.end(), [&](const RecordedRun& run) {
+          return run.outcome == Outcome::completed || is_empty(run, i);
+        });
+    if (!measured) conditions.push_back(i);
+  }
+  return conditions;
+}
+
+/// What no axis says of a run.
+std::string software_of(const std::vector<std::size_t>& conditions, const RecordedRun& run) {
+  auto text = fmt::format("{}|{}", run.kernel, run.software_version);
+  for (const auto label : conditions)
+    text += fmt::format("|{}", run.labels[label]);
+  return text;
+}
+
+/// Rows that share what a lane shares, and all that no axis says. One of which an axis is
+/// unknown is alone: of two that look alike one may have had a third of the other's memory, and
+/// no OOM of one says anything of the other.
+LaneHash lane_of(const RecordedRun& run, const std::string& software) {
   LaneHash lane;
   for (const auto& axis : axes()) {
     if (axis.in_lane_key) lane.add(axis.get(run.point));
   }
-  lane.add(run.kernel);
-  if (run.unknown.zero && run.point.layout.dp > 1) lane.add(std::int64_t{run.line});
+  lane.add(software);
+  if (run.unknown.any()) lane.add(std::int64_t{run.line});
   return lane;
 }
 
 SearchNews news_of(const RecordedRun& run) {
-  return {run.outcome, run.tokens_per_s_per_gpu.value_or(0), run.peak_memory_bytes.value_or(0)};
+  return {run.outcome, run.tokens_per_s_per_gpu.value_or(0), run.peak_memory_bytes.value_or(0),
+          0};
 }
 
 /// Plays scheduler, lead and runner: an attempt ends as its row says, after its recorded time.
@@ -165,13 +195,14 @@ class RecordedCluster {
 class CellReplay {
  public:
   CellReplay(const RecordedSweep& sweep, const ReplayOptions& options,
-             const std::vector<const RecordedRun*>& runs, Predictor predictor)
+             const std::vector<const RecordedRun*>& runs, Predictor predictor,
+             const std::vector<std::size_t>& conditions)
       : sweep_(sweep), options_(options), predictor_(std::move(predictor)) {
     for (const auto* run : runs) {
-      const auto& unknown = run->unknown;
-      SearchPoint point{sweep.model_of(*run), run->point, traits_of_kernel(run->kernel)};
-      point.memory_is_known = !unknown.zero && !unknown.recompute && !unknown.sequence_parallel;
-      rows_.push_back({run, std::move(point), lane_of(*run)});
+      rows_.push_back({run,
+                       {sweep.model_of(*run), run->point, traits_of_kernel(run->kernel),
+                        run->unknown, software_of(conditions, *run)},
+                       lane_of(*run, software_of(conditions, *run))});
     }
   }
 
@@ -179,7 +210,8 @@ class CellReplay {
     plan();
     World world(rows_of());
     std::int64_t tokens = 0;
-    SweepSearch search(options_.search, options_.cluster, predictor_);
+    SweepSearch search(options_.search, options_.cluster, predictor_,
+                       {options_.start_s, options_.oom_s, options_.steps});
     if (options_.search.learn_across) {
       for (const auto& lesson : lessons)
         search.learn(lesson.point, *lesson.news);
@@ -213,8 +245,11 @@ class CellReplay {
       row.speed = speed_of(guess.step_s, row.point.point);
       row.attempt_s = options_.start_s + options_.steps * guess.step_s;
       const auto verdict = judge.judge({0, row.point.point, Gap::none});
-      const auto fit = recorded_fit(predictor_, row.point.model, *row.run, row.point.traits);
-      row.planned = fit != Fit::never && (verdict.feasible || !binds(verdict));
+      const auto least =
+          predictor_.certain_memory(row.point.model, point_at_best(*row.run), row.point.traits);
+      const auto capacity = options_.cluster.memory_bytes;
+      const bool may_fit = capacity <= 0 || least.total() <= capacity;
+      row.planned = may_fit && (verdict.feasible || !binds(verdict));
     }
   }
 
@@ -281,9 +316,19 @@ class CellReplay {
   void note_skips(const std::vector<Change>& changes) {
     for (const auto& change : changes) {
       const auto* event = std::get_if<AddEvent>(&change);
-      if (event != nullptr && event->kind == spared_event) spared_.insert(event->trial);
+      if (event != nullptr && event->kind == spared_event) {
+        // A memory verdict is a claim about a layout, not about its cell.
+        if (event->detail == unfit_reason) {
+          unfit_.insert(event->trial);
+        } else {
+          spared_.insert(event->trial);
+        }
+      }
       const auto* trial = std::get_if<SetTrial>(&change);
-      if (trial != nullptr && trial->row.state == State::planned) spared_.erase(trial->row.id);
+      if (trial != nullptr && trial->row.state == State::planned) {
+        spared_.erase(trial->row.id);
+        unfit_.erase(trial->row.id);
+      }
     }
   }
 
@@ -361,6 +406,7 @@ class CellReplay {
   std::vector<Row> rows_;
   std::map<std::int64_t, TrialId> by_position_;
   std::set<TrialId> spared_;
+  std::set<TrialId> unfit_;
 };
 
 /// The predictor of a cell of `model`. Rows whose log holds an OOM are slow by their own fault.
@@ -411,10 +457,12 @@ Result<ReplayReport> replay(const RecordedSweep& sweep, const ReplayOptions& opt
     cells[key].push_back(&run);
   }
   ReplayReport report;
+  const auto conditions = conditions_of(sweep);
   std::vector<SearchTrial> lessons;
   for (const auto& [key, runs] : cells)
     report.cells.push_back(
-        CellReplay(sweep, options, runs, fitted(sweep, options, key.model)).play(lessons));
+        CellReplay(sweep, options, runs, fitted(sweep, options, key.model), conditions)
+            .play(lessons));
   return report;
 }
 

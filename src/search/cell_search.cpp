@@ -3,14 +3,11 @@
 
 #include "predict/memory.hpp"
 #include "predict/residuals.hpp"
-#include "text/numbers.hpp"
-
-#include <fmt/format.h>
+#include "search/memory_order.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <tuple>
 #include <utility>
 
 namespace shardsweep {
@@ -83,11 +80,12 @@ constexpr std::int32_t own_cell = 0;
 }  // namespace
 
 CellSearch::CellSearch(const SearchSettings& settings, const ClusterSpec& cluster,
-                       Predictor predictor)
+                       Predictor predictor, const LaunchCost& cost)
     : settings_(settings),
       cluster_(cluster),
       predictor_(std::move(predictor)),
-      residuals_(residual_prior({}, cluster.gpu.empty())) {}
+      residuals_(residual_prior({}, cluster.gpu.empty())),
+      cost_(cost) {}
 
 /// What is unknown of a point's rates, where it needs them.
 UnknownRates CellSearch::rates_of(const Point& point) const {
@@ -105,7 +103,7 @@ void CellSearch::widen(const SearchPoint& point, const Structure& structure) {
                            unknown_.inside || rates.inside, unknown_.between || rates.between};
   auto varies = varies_;
   for (std::size_t i = 0; i < varies.size() && !candidates_.empty(); ++i)
-    varies.at(i) |= structure.at(i) != candidates_.front().site.structure.at(i);
+    varies.at(i) |= structure.at(i) != candidates_.front().site().structure.at(i);
   if (wider == unknown_ && varies == varies_) return;
   unknown_ = wider;
   varies_ = varies;
@@ -124,23 +122,52 @@ FitBelief::Bounds CellSearch::bounds_of(const MemoryGuess& guess) const {
   return {guess.lower_bytes, guess.upper_bytes, cluster_.memory_bytes};
 }
 
-ResidualSite CellSearch::site_of(const SearchPoint& point, const Guess& guess) const {
-  return {features_of(point, cluster_), shares_of(guess.time), structure_of(point.point),
-          own_cell};
+std::vector<CellSearch::Read> CellSearch::reads_of(const SearchPoint& point) const {
+  std::vector<Read> reads;
+  for (const auto& reading : readings_of(point)) {
+    const SearchPoint at{point.model, reading.point, point.traits};
+    const auto guess = predictor_.guess(at.model, at.point, at.traits);
+    const ResidualSite site{features_of(at, cluster_), shares_of(guess.time),
+                            structure_of(at.point), own_cell};
+    reads.push_back({reading.kind, site, bounds_of(guess.memory),
+                     std::log(speed_of(guess.step_s, at.point)), guess.step_s});
+  }
+  return reads;
+}
+
+std::vector<double> CellSearch::weights_of(const std::vector<Read>& reads) const {
+  if (reads.size() == 1) return {1};
+  std::vector<std::size_t> kinds;
+  for (const auto& read : reads)
+    kinds.push_back(read.kind);
+  return readings_.weights(kinds);
+}
+
+/// What is predicted of a point: the average over all that it may be.
+void CellSearch::settle(Candidate& candidate) const {
+  const auto weights = weights_of(candidate.reads);
+  candidate.prior = candidate.step_s = candidate.fits = candidate.between = 0;
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    const auto& read = candidate.reads[i];
+    candidate.prior += weights[i] * read.prior;
+    candidate.step_s += weights[i] * read.step_s;
+    candidate.fits += weights[i] * fit_.probability(read.bounds);
+    if (weights[i] > weights[candidate.likeliest]) candidate.likeliest = i;
+  }
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    const double off = candidate.reads[i].prior - candidate.prior;
+    candidate.between += weights[i] * off * off;
+  }
 }
 
 std::size_t CellSearch::add(SearchPoint point) {
   Candidate candidate;
   widen(point, structure_of(point.point));
-  const auto guess = predictor_.guess(point.model, point.point, point.traits);
-  candidate.site = site_of(point, guess);
-  candidate.bounds = bounds_of(guess.memory);
-  candidate.need = memory_need(predictor_, point.model, point.point, point.traits);
-  candidate.prior = std::log(speed_of(guess.step_s, point.point));
-  const auto belief = ResidualModel(prior()).at(candidate.site);
+  candidate.reads = reads_of(point);
+  settle(candidate);
+  const auto belief = ResidualModel(prior()).at(candidate.site());
   candidate.mean = candidate.prior + belief.mean;
   candidate.sigma = belief.sigma;
-  candidate.fits = fit_.probability(candidate.bounds);
   candidate.late =
       settings_.rules.grad_accum && point.point.layout.grad_accum < point.point.layout.pp - 1;
   candidate.is = std::move(point);
@@ -179,9 +206,12 @@ void CellSearch::end(std::size_t number, const SearchNews& news) {
   const bool ran = news.outcome != Outcome::skipped && news.outcome != Outcome::cancelled;
   if (candidate.status != Status::started && ran) ++started_;
   candidate.status = ran && news.outcome != Outcome::oom ? Status::tried : Status::gone;
-  hear(candidate.is, news, own_cell);
-  if (news.outcome == Outcome::oom && settings_.rules.memory && !ruled_out_by(number) &&
-      candidate.is.memory_is_known)
+  hear(candidate.is, candidate.reads, news, own_cell);
+  if (candidate.late && ran) {
+    ++late_runs_.tried;
+    if (news.outcome == Outcome::completed) ++late_runs_.worked;
+  }
+  if (news.outcome == Outcome::oom && settings_.rules.memory && !ruled_out_by(number))
     out_of_memory_.push_back(number);
   if (news.outcome != Outcome::completed || news.tokens_per_s_per_gpu <= 0) return;
   const double value = std::log(news.tokens_per_s_per_gpu);
@@ -194,20 +224,98 @@ void CellSearch::learn(const SearchPoint& point, const SearchNews& news) {
   const auto next = static_cast<std::int32_t>(others_.size()) + 1;
   const auto cell =
       others_.try_emplace({parameters(point.model), at.seq_len, at.nodes, at.gpus}, next).first;
-  hear(point, news, cell->second);
+  hear(point, reads_of(point), news, cell->second);
 }
 
-void CellSearch::hear(const SearchPoint& point, const SearchNews& news, std::int32_t cell) {
+/// How likely each reading is the one that was measured.
+std::vector<double> CellSearch::which(const SearchPoint& point, const std::vector<Read>& reads,
+                                      const SearchNews& news) {
+  if (reads.size() == 1) return {1};
+  // Student's t with three degrees of freedom: a run may be off for reasons of its own.
+  const auto density = [](double off, double scale) {
+    return std::pow(1 + off * off / (3 * scale * scale), -2);
+  };
+  constexpr double time_sigma = 0.3;
+  constexpr double memory_sigma = 0.15;
+  double mean = 0;
+  const auto weights = weights_of(reads);
+  for (std::size_t i = 0; i < reads.size(); ++i)
+    mean += weights[i] * reads[i].prior;
+  std::vector<std::size_t> kinds;
+  std::vector<double> likelihoods;
+  const auto readings = readings_of(point);
+  for (std::size_t i = 0; i < reads.size(); ++i) {
+    const double fits = fit_.probability(reads[i].bounds);
+    double likely = news.outcome == Outcome::oom ? 1 - fits : 1;
+    if (news.outcome == Outcome::completed) likely = fits;
+    if (news.outcome == Outcome::completed && news.peak_bytes > 0) {
+      const auto reported =
+          predictor_.reported_peak_bytes(point.model, readings[i].point, point.traits);
+      likely *= density(
+          std::log(static_cast<double>(news.peak_bytes) / static_cast<double>(reported)),
+          memory_sigma);
+    }
+    if (news.tokens_per_s_per_gpu > 0) likely *= density(reads[i].prior - mean, time_sigma);
+    kinds.push_back(reads[i].kind);
+    likelihoods.push_back(likely);
+  }
+  return readings_.learn(kinds, likelihoods);
+}
+
+void CellSearch::hear_memory(const SearchPoint& point, const Read& read,
+                             const SearchNews& news) {
+  if (news.outcome == Outcome::oom) fit_.learn(read.bounds, false);
+  if (news.outcome != Outcome::completed) return;
+  fit_.learn(read.bounds, true);
+  const auto reported = predictor_.reported_peak_bytes(point.model, point.point, point.traits);
+  const double share =
+      static_cast<double>(reported) /
+      static_cast<double>(
+          predictor_.guess_memory(point.model, point.point, point.traits).estimate.total());
+  const auto part = [&](std::int64_t bytes) {
+    return static_cast<std::int64_t>(share * static_cast<double>(bytes));
+  };
+  fit_.learn_peak({part(read.bounds.lower), part(read.bounds.upper), read.bounds.capacity},
+                  news.peak_bytes);
+}
+
+/// What starts and OOMs really take here.
+void CellSearch::hear_cost(const Point& point, const SearchNews& news) {
+  if (news.seconds <= 0) return;
+  if (news.outcome == Outcome::oom) {
+    cost_.oom_s += (news.seconds - cost_.oom_s) / ++ooms_;
+  } else if (news.outcome == Outcome::completed && news.tokens_per_s_per_gpu > 0) {
+    const double step_s = speed_of(1, point) / news.tokens_per_s_per_gpu;
+    const double start_s = std::max(0.0, news.seconds - cost_.steps * step_s);
+    cost_.start_s += (start_s - cost_.start_s) / ++starts_;
+  }
+}
+
+void CellSearch::hear(const SearchPoint& point, const std::vector<Read>& reads,
+                      const SearchNews& news, std::int32_t cell) {
   stale_ = true;
   missing_.reset();
-  const auto guess = predictor_.guess(point.model, point.point, point.traits);
-  if (news.outcome == Outcome::oom) fit_.learn(bounds_of(guess.memory), false);
-  if (news.outcome == Outcome::completed) fit_.learn(bounds_of(guess.memory), true);
+  if (news.outcome != Outcome::completed && news.outcome != Outcome::oom) return;
+  if (cell == own_cell) ++judged_;
+  hear_cost(point.point, news);
+  const auto likely = which(point, reads, news);
+  const auto found =
+      static_cast<std::size_t>(std::max_element(likely.begin(), likely.end()) - likely.begin());
+  const auto& read = reads[found];
+  constexpr double clear = 0.6;
+  if (likely[found] >= clear) {
+    auto known = point;
+    known.point = readings_of(point)[found].point;
+    hear_memory(known, read, news);
+  }
   if (news.outcome != Outcome::completed || news.tokens_per_s_per_gpu <= 0) return;
-  Measured measured{site_of(point, guess)};
+  Measured measured{read.site};
   measured.site.cell = cell;
   measured.speed = std::log(news.tokens_per_s_per_gpu);
-  measured.off = measured.speed - std::log(speed_of(guess.step_s, point.point));
+  double prior = 0;
+  for (std::size_t i = 0; i < reads.size(); ++i)
+    prior += likely[i] * reads[i].prior;
+  measured.off = measured.speed - prior;
   measured_.push_back(measured);
 }
 
@@ -257,8 +365,9 @@ std::vector<std::size_t> CellSearch::promising() const {
   for (std::size_t i = 0; i < candidates_.size(); ++i) {
     const auto& candidate = candidates_[i];
     if (candidate.has_ended()) continue;
-    open.emplace_back(
-        -candidate.mean - sigmas * candidate.sigma - std::log(candidate.fits + impossible), i);
+    open.emplace_back(-candidate.mean - sigmas * candidate.sigma -
+                          std::log(candidate.fits * works(candidate) + impossible),
+                      i);
   }
   if (open.size() > most) {
     const auto end = open.begin() + static_cast<std::ptrdiff_t>(most);
@@ -278,51 +387,47 @@ void CellSearch::refresh() {
   learn_residuals();
   for (const auto i : promising()) {
     auto& candidate = candidates_[i];
-    const auto belief = residuals_.at(candidate.site);
+    settle(candidate);
+    const auto belief = residuals_.at(candidate.site());
     candidate.mean = candidate.prior + belief.mean;
-    candidate.sigma = belief.sigma;
+    candidate.sigma = std::sqrt(belief.sigma * belief.sigma + candidate.between);
     candidate.known = belief.known;
-    candidate.fits = fit_.probability(candidate.bounds);
   }
   rank();
 }
 
-/// The order of all that has not ended, and each one's chance of making it worth while.
+/// What is tried in spite of a rule about it has what the rule's runs had of a chance.
+double CellSearch::works(const Candidate& candidate) const {
+  return candidate.late ? late_runs_.worked / late_runs_.tried : 1;
+}
+
+/// The order of all that has not ended, by what each one's run is worth, and its chance of
+/// making it worth while.
 void CellSearch::rank() {
-  std::vector<std::tuple<bool, bool, double, std::size_t>> ranks;
+  std::vector<std::pair<double, std::size_t>> ranks;
   for (std::size_t i = 0; i < candidates_.size(); ++i) {
     auto& candidate = candidates_[i];
     if (candidate.has_ended()) continue;
     candidate.better = chance_of_better(candidate, settings_.until.regret);
-    // Of the doubtful ones the one that needs least comes first: its OOM settles the others.
-    const bool doubtful = is_doubtful(candidate);
-    ranks.emplace_back(
-        candidate.late, doubtful,
-        doubtful ? static_cast<double>(candidate.bounds.lower) : -gain(candidate), i);
+    const double step_s = candidate.step_s * std::exp(candidate.prior - candidate.mean);
+    candidate.value =
+        log_value({candidate.mean, candidate.sigma, candidate.fits, works(candidate), step_s},
+                  best_.has_value(), best_.value_or(0), cost_);
+    ranks.emplace_back(-candidate.value, i);
   }
   std::sort(ranks.begin(), ranks.end());
   ranked_.clear();
-  for (const auto& one : ranks)
-    ranked_.push_back(std::get<std::size_t>(one));
+  for (const auto& [value, number] : ranks)
+    ranked_.push_back(number);
 }
 
-/// Expected improvement over the best, in its units (Jones, Schonlau and Welch 1998, equation
-/// 15, on the log of the speed), times the chance that it fits at all.
-double CellSearch::gain(const Candidate& candidate) const {
-  if (!best_) return candidate.fits * std::exp(candidate.mean);
-  const double sigma = std::max(candidate.sigma, 1e-6);
-  const double z = (candidate.mean - *best_) / sigma;
-  constexpr double root_two_pi = 2.5066282746310002;
-  const double density = std::exp(-0.5 * z * z) / root_two_pi;
-  return candidate.fits * sigma * (z * normal_cdf(z) + density);
-}
-
-/// More likely than not it does not fit, by its bounds, and the cell has not shown otherwise.
-bool CellSearch::is_doubtful(const Candidate& candidate) {
-  constexpr double shown = 0.95;
-  const auto& bounds = candidate.bounds;
-  if (bounds.capacity <= 0) return false;
-  return bounds.lower / 2 + bounds.upper / 2 > bounds.capacity && candidate.fits < shown;
+std::optional<std::size_t> CellSearch::ruled_out_by(std::size_t number) {
+  auto& candidate = candidates_[number];
+  for (; candidate.held_against < out_of_memory_.size(); ++candidate.held_against) {
+    const auto other = out_of_memory_[candidate.held_against];
+    if (needs_as_much(candidate.is, candidates_[other].is)) return other;
+  }
+  return std::nullopt;
 }
 
 std::vector<std::size_t> CellSearch::order() {
@@ -344,130 +449,10 @@ std::vector<std::size_t> CellSearch::order() {
     std::stable_partition(waiting.begin(), waiting.end(), [&](std::size_t number) {
       const auto& candidate = candidates_[number];
       return standing_of(candidate) == Standing::open &&
-             would_cover(candidate.site.structure, missing());
+             would_cover(candidate.site().structure, missing());
     });
   }
   return waiting;
-}
-
-double CellSearch::chance_of_better(const Candidate& candidate, double by) const {
-  if (!best_) return candidate.fits;
-  const double needed = *best_ + std::log1p(by);
-  return candidate.fits *
-         normal_cdf((candidate.mean - needed) / std::max(candidate.sigma, 1e-6));
-}
-
-/// That no point which waits is faster than the best by `regret`.
-double CellSearch::chance_of_none(bool with_spared) const {
-  double none = 1;
-  for (const auto& candidate : candidates_) {
-    const bool counts = candidate.status == Status::waiting ||
-                        (with_spared && candidate.status == Status::spared);
-    if (counts && !candidate.late) none *= 1 - candidate.better;
-  }
-  return none;
-}
-
-Standing CellSearch::standing_of(const Candidate& candidate) const {
-  switch (candidate.status) {
-    case Status::tried:
-      return Standing::tried;
-    case Status::gone:
-      return Standing::gone;
-    case Status::started:
-      return Standing::running;
-    case Status::waiting:
-    case Status::spared:
-      break;
-  }
-  // Of its error that much has to be explained by measurements before its bound is one.
-  constexpr double explained = 0.5;
-  constexpr double likely = 0.5;
-  const double negligible = (1 - settings_.until.confidence) / 4;
-  const bool is_bounded = candidate.known >= explained && candidate.better < negligible;
-  return candidate.late || candidate.fits < likely || is_bounded ? Standing::bounded
-                                                                 : Standing::open;
-}
-
-const std::vector<Uncovered>& CellSearch::missing() {
-  if (missing_) return *missing_;
-  std::vector<StructuredPoint> points;
-  points.reserve(candidates_.size());
-  for (const auto& candidate : candidates_)
-    points.push_back({candidate.site.structure, standing_of(candidate)});
-  missing_ = uncovered(points);
-  return *missing_;
-}
-
-bool CellSearch::limits_are_reached(double gpu_hours) const {
-  const auto& until = settings_.until;
-  return (until.runs > 0 && started_ >= until.runs) ||
-         (until.gpu_hours > 0 && gpu_hours >= until.gpu_hours);
-}
-
-std::optional<std::string> CellSearch::enough(double gpu_hours) {
-  const auto& until = settings_.until;
-  if (limits_are_reached(gpu_hours)) {
-    if (until.runs > 0 && started_ >= until.runs)
-      return fmt::format("Search stopped: this cell has used its {} (search.until.runs).",
-                         counted(until.runs, "run"));
-    return fmt::format(
-        "Search stopped: this cell has used {:.2f} of its {:g} GPU-hours "
-        "(search.until.gpu_hours).",
-        gpu_hours, until.gpu_hours);
-  }
-  if (until.regret <= 0) return std::nullopt;
-  refresh();
-  const double none = chance_of_none(false);
-  if (none < until.confidence) return std::nullopt;
-  // Rounded down: 99.9 % is not certainty.
-  const double sure = std::min(std::floor(100 * none), 99.0);
-  if (!best_)
-    return fmt::format("Search stopped: {:.0f} % sure that nothing untested fits into memory.",
-                       sure);
-  if (!missing().empty()) return std::nullopt;
-  return fmt::format(
-      "Search stopped: {:.0f} % sure that nothing untested beats {} tokens/s per GPU by {:g} "
-      "%.{}",
-      sure, grouped(std::llround(std::exp(*best_))), 100 * until.regret, still_running());
-}
-
-/// A run that goes on may beat the best: it is part of no claim about what is untested.
-std::string CellSearch::still_running() const {
-  const auto running = std::count_if(
-      candidates_.begin(), candidates_.end(),
-      [](const Candidate& candidate) { return candidate.status == Status::started; });
-  if (running == 0) return "";
-  return fmt::format(" Not yet measured: {} of this cell.", counted(running, "run"));
-}
-
-bool CellSearch::is_contradicted(double gpu_hours) {
-  const auto& until = settings_.until;
-  if (until.regret <= 0 || limits_are_reached(gpu_hours)) return false;
-  constexpr double as_large_again = 1.5;
-  refresh();
-  return 1 - chance_of_none(true) > as_large_again * (1 - until.confidence);
-}
-
-std::optional<std::size_t> CellSearch::ruled_out_by(std::size_t number) {
-  auto& candidate = candidates_[number];
-  if (!candidate.is.memory_is_known) return std::nullopt;
-  for (; candidate.held_against < out_of_memory_.size(); ++candidate.held_against) {
-    const auto other = out_of_memory_[candidate.held_against];
-    if (needs_as_much(candidate.need, candidates_[other].need)) return other;
-  }
-  return std::nullopt;
-}
-
-std::string CellSearch::bound_text(std::size_t number) {
-  refresh();
-  const auto& candidate = candidates_[number];
-  constexpr double upper_sigmas = 1.645;
-  return fmt::format(
-      "Here: predicted {} (95 % below {}), {:.0f} % likely to fit.",
-      grouped(std::llround(std::exp(candidate.mean))),
-      grouped(std::llround(std::exp(candidate.mean + upper_sigmas * candidate.sigma))),
-      100 * candidate.fits);
 }
 
 }  // namespace shardsweep

@@ -7,8 +7,10 @@
 #include "predict/rates.hpp"
 #include "search/coverage.hpp"
 #include "search/fit_belief.hpp"
-#include "search/memory_order.hpp"
+#include "search/readings.hpp"
 #include "search/residuals.hpp"
+#include "search/search_point.hpp"
+#include "search/value.hpp"
 
 #include <shardsweep/search.hpp>
 
@@ -23,25 +25,14 @@
 
 namespace shardsweep {
 
-/// A point that may be measured.
-struct SearchPoint {
-  ModelSpec model;
-  Point point;
-  RunTraits traits;
-  /// False where a table leaves out what memory depends on.
-  bool memory_is_known = true;
-};
-
-/// How one ended, as far as a search learns from it.
-struct SearchNews {
-  Outcome outcome = Outcome::completed;
-  double tokens_per_s_per_gpu = 0;  ///< 0: not known
-  std::int64_t peak_bytes = 0;      ///< 0: not known
-};
+/// Why layouts are left out that most likely do not fit.
+inline constexpr std::string_view unfit_reason =
+    "Most likely it does not fit, by the memory of runs so far (search.rules.memory).";
 
 class CellSearch {
  public:
-  CellSearch(const SearchSettings& settings, const ClusterSpec& cluster, Predictor predictor);
+  CellSearch(const SearchSettings& settings, const ClusterSpec& cluster, Predictor predictor,
+             const LaunchCost& cost = {});
 
   /// Returns the point's number: 0, 1, …
   std::size_t add(SearchPoint point);
@@ -61,9 +52,12 @@ class CellSearch {
   [[nodiscard]] std::vector<std::size_t> order();
   /// Why none of those that wait is worth starting; none: go on. `gpu_hours` are those used.
   [[nodiscard]] std::optional<std::string> enough(double gpu_hours);
-  /// Whether measurements contradict the ground on which points were spared: the chance that
-  /// one of them is faster is half as large again as the search had allowed for.
-  [[nodiscard]] bool is_contradicted(double gpu_hours);
+  /// Those spared whose ground measurements contradict: the chance that one of them is faster
+  /// is half as large again as the search had allowed for, and it may fit.
+  [[nodiscard]] std::vector<std::size_t> to_reopen(double gpu_hours);
+  /// Of a point that waits: why it will not fit, by what this cell has measured. It is spared:
+  /// what is measured later may take it back.
+  [[nodiscard]] std::optional<std::string> wont_fit(std::size_t number);
   /// Of a point that waits: one that ran out of memory and needs no more; none where nothing
   /// rules it out.
   [[nodiscard]] std::optional<std::size_t> ruled_out_by(std::size_t number);
@@ -72,24 +66,40 @@ class CellSearch {
 
  private:
   enum class Status : std::uint8_t { waiting, started, spared, tried, gone };
-  struct Candidate {
-    SearchPoint is;
+  /// One of the layouts that a point may be.
+  struct Read {
+    std::size_t kind = 0;
     ResidualSite site;
     FitBelief::Bounds bounds;
-    MemoryNeed need;
+    double prior = 0;  // ln of the predicted tokens/s per GPU
+    double step_s = 0;
+  };
+  struct Candidate {
+    SearchPoint is;
+    std::vector<Read> reads;    // one, where nothing of it is unknown
+    std::size_t likeliest = 0;  // of reads
+    double prior = 0;           // over all reads
+    double between = 0;         // variance between them
+    double step_s = 0;
+    [[nodiscard]] const ResidualSite& site() const { return reads[likeliest].site; }
     [[nodiscard]] bool has_ended() const {
       return status == Status::tried || status == Status::gone;
     }
-    double prior = 0;  // ln of the predicted tokens/s per GPU
     Status status = Status::waiting;
-    bool late = false;  // a named rule puts it behind all others
+    bool late = false;  // a named rule says that it most likely fails
     // by the last refresh()
     double mean = 0;
     double sigma = 0;
     double known = 0;
     double fits = 1;
     double better = 1;             // its chance to be worth a run
+    double value = 0;              // ln of what its run is worth
     std::size_t held_against = 0;  // of out_of_memory_
+  };
+  /// How often what a rule puts late has run and has failed: none of 259 published runs did.
+  struct LateRuns {
+    double worked = 0.05;
+    double tried = 10;
   };
 
   struct Measured {
@@ -99,8 +109,17 @@ class CellSearch {
   };
 
   [[nodiscard]] FitBelief::Bounds bounds_of(const MemoryGuess& guess) const;
-  [[nodiscard]] ResidualSite site_of(const SearchPoint& point, const Guess& guess) const;
-  void hear(const SearchPoint& point, const SearchNews& news, std::int32_t cell);
+  [[nodiscard]] std::vector<Read> reads_of(const SearchPoint& point) const;
+  [[nodiscard]] std::vector<double> weights_of(const std::vector<Read>& reads) const;
+  void settle(Candidate& candidate) const;
+  void hear(const SearchPoint& point, const std::vector<Read>& reads, const SearchNews& news,
+            std::int32_t cell);
+  [[nodiscard]] std::vector<double> which(const SearchPoint& point,
+                                          const std::vector<Read>& reads,
+                                          const SearchNews& news);
+  void hear_memory(const SearchPoint& point, const Read& read, const SearchNews& news);
+  void hear_cost(const Point& point, const SearchNews& news);
+  [[nodiscard]] double works(const Candidate& candidate) const;
   [[nodiscard]] UnknownRates rates_of(const Point& point) const;
   void widen(const SearchPoint& point, const Structure& structure);
   [[nodiscard]] ResidualPrior prior() const;
@@ -109,13 +128,13 @@ class CellSearch {
   void refresh();
   [[nodiscard]] std::vector<std::size_t> promising() const;
   void rank();
-  [[nodiscard]] static bool is_doubtful(const Candidate& candidate);
-  [[nodiscard]] double gain(const Candidate& candidate) const;
   [[nodiscard]] double chance_of_none(bool with_spared) const;
   [[nodiscard]] const std::vector<Uncovered>& missing();
   [[nodiscard]] Standing standing_of(const Candidate& candidate) const;
   [[nodiscard]] std::string still_running() const;
   [[nodiscard]] bool limits_are_reached(double gpu_hours) const;
+  [[nodiscard]] bool is_contradicted(double gpu_hours);
+  [[nodiscard]] double chance_at_best(const Candidate& candidate) const;
   [[nodiscard]] double chance_of_better(const Candidate& candidate, double by) const;
 
   SearchSettings settings_;
@@ -125,6 +144,12 @@ class CellSearch {
   std::array<bool, structural_axes.size()> varies_{};
   ResidualModel residuals_;
   FitBelief fit_;
+  ReadingBelief readings_;
+  LaunchCost cost_;
+  double starts_ = 1;  // how many runs cost_.start_s is the mean of
+  double ooms_ = 1;
+  LateRuns late_runs_;
+  std::int64_t judged_ = 0;  // own runs that memory has a verdict of
   std::vector<Candidate> candidates_;
   std::vector<std::size_t> ranked_;         // all that have not ended
   std::vector<std::size_t> out_of_memory_;  // of which none rules another one out

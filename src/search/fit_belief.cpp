@@ -7,73 +7,136 @@
 namespace shardsweep {
 namespace {
 
-// Bounds are this many standard deviations apart on either side; of the error's variance the
-// larger part is what a cell's estimates have in common.
+// Bounds are this many standard deviations apart on either side; that share of one is a
+// layout's own, the rest is what all estimates of a trainer have in common.
 constexpr double bound_sigmas = 2;
-constexpr double shared_share = 0.7;
-// That part has heavy tails, so that a few runs say it where a family or a preset is another's:
-// Student's t with three degrees of freedom, in units of the shared standard deviation.
-constexpr double half_width = 12;
+constexpr double own_share = 0.75;
+// That part is a factor: Student's t with three degrees of freedom of ln(bytes), so that a few
+// runs say it where a family or a preset is another's.
+constexpr int shift_steps = 81;
+constexpr double half_width = 0.8;
+constexpr double shift_sigma = 0.06;
 constexpr double freedom = 3;
+// What a constant in bytes is off by: context, buffers, workspaces. Of the capacity.
+constexpr int offset_steps = 7;
+constexpr double most_offset = 0.12;
+constexpr double offset_sigma = 0.02;
+// Nothing is ever ruled out: one odd run must not settle all others.
+constexpr double floor_of_likelihood = 0.01;
 
 struct Scaled {
   double margin;  // ln(capacity / estimate)
   double sigma;   // of ln(bytes)
 };
 
-Scaled scaled(const FitBelief::Bounds& bounds) {
-  const double lower = std::log(static_cast<double>(std::max<std::int64_t>(bounds.lower, 1)));
-  const double upper = std::log(static_cast<double>(std::max<std::int64_t>(bounds.upper, 1)));
-  constexpr double narrowest = 0.005;
-  return {std::log(static_cast<double>(bounds.capacity)) - (lower + upper) / 2,
-          std::max((upper - lower) / 2 / bound_sigmas, narrowest)};
+double log_of(std::int64_t bytes) {
+  return std::log(static_cast<double>(std::max<std::int64_t>(bytes, 1)));
 }
 
-double probability_at(const Scaled& scaled, double shift) {
-  const double shared = shift * std::sqrt(shared_share) * scaled.sigma;
-  return normal_cdf((scaled.margin - shared) / (scaled.sigma * std::sqrt(1 - shared_share)));
+// Rounded, so that what is alike is computed once.
+Scaled scaled(const FitBelief::Bounds& bounds) {
+  constexpr double narrowest = 0.005;
+  constexpr double grain = 0.002;
+  const auto rounded = [](double value) { return grain * std::round(value / grain); };
+  const double lower = log_of(bounds.lower);
+  const double upper = log_of(bounds.upper);
+  return {rounded(log_of(bounds.capacity) - (lower + upper) / 2),
+          std::max(rounded((upper - lower) / 2 / bound_sigmas), narrowest)};
+}
+
+// Of three degrees of freedom: what is a layout's own has heavy tails too.
+double student_cdf(double t) {
+  constexpr double pi = 3.141592653589793;
+  const double x = t / std::sqrt(freedom);
+  return 0.5 + (x / (1 + x * x) + std::atan(x)) / pi;
+}
+
+// A need is estimate x exp(shift) + offset, so that less of the capacity is left for the part
+// that is estimated.
+double probability_at(const Scaled& scaled, double shift, double offset) {
+  const double margin = scaled.margin + std::log1p(-offset) - shift;
+  return student_cdf(margin / (own_share * scaled.sigma));
+}
+
+double student(double value, double scale) {
+  return std::pow(1 + value * value / (freedom * scale * scale), -0.5 * (freedom + 1));
+}
+
+// A need is at least the peak. What a trainer reports may be less than it needs by far: it
+// leaves out other stages, contexts, and what its allocator could not give again. All its
+// reports leave out the same, so that many of them say little more than a few.
+double likelihood_of_peak(const Scaled& scaled, double shift, double offset) {
+  constexpr double left_out = 0.25;
+  constexpr double as_one = 0.3;
+  const double margin = scaled.margin + std::log1p(-offset) - shift;
+  const double above = 1 - probability_at(scaled, shift, offset);
+  const double near = margin < 0 ? std::pow(student(margin, left_out), as_one) : 1;
+  return floor_of_likelihood + (1 - floor_of_likelihood) * above * near;
+}
+
+double step_of(int step, int steps, double most) {
+  return most * (2.0 * step / (steps - 1) - 1);
 }
 
 }  // namespace
 
-double normal_cdf(double x) {
-  return 0.5 * std::erfc(-x / std::sqrt(2.0));
-}
-
-double FitBelief::shift(std::size_t step) {
-  return half_width * (2 * static_cast<double>(step) / (steps - 1) - 1);
-}
-
 FitBelief::FitBelief() {
-  for (std::size_t i = 0; i < steps; ++i)
-    weight_[i] = std::pow(1 + shift(i) * shift(i) / freedom, -0.5 * (freedom + 1));
+  for (int i = 0; i < shift_steps; ++i) {
+    for (int j = 0; j < offset_steps; ++j) {
+      const double shift = step_of(i, shift_steps, half_width);
+      const double offset = step_of(j, offset_steps, most_offset);
+      errors_.push_back(
+          {shift, offset, student(shift, shift_sigma) * student(offset, offset_sigma)});
+    }
+  }
+  normalize();
+}
+
+void FitBelief::normalize() {
+  double sum = 0;
+  for (const auto& error : errors_)
+    sum += error.weight;
+  for (auto& error : errors_)
+    error.weight /= sum;
+  known_.clear();
 }
 
 void FitBelief::learn(const Bounds& bounds, bool fitted) {
   if (bounds.capacity <= 0) return;
   const auto at = scaled(bounds);
-  // Nothing is ever ruled out: one odd run must not settle all others.
-  constexpr double floor = 0.01;
-  double sum = 0;
-  for (std::size_t i = 0; i < steps; ++i) {
-    const double fits = probability_at(at, shift(i));
-    weight_[i] *= floor + (1 - floor) * (fitted ? fits : 1 - fits);
-    sum += weight_[i];
+  for (auto& error : errors_) {
+    const double fits = probability_at(at, error.shift, error.offset);
+    error.weight *=
+        floor_of_likelihood + (1 - floor_of_likelihood) * (fitted ? fits : 1 - fits);
   }
-  for (auto& weight : weight_)
-    weight /= sum;
+  normalize();
+}
+
+void FitBelief::learn_peak(const Bounds& reported, std::int64_t peak) {
+  if (reported.capacity <= 0 || peak <= 0) return;
+  const auto at = scaled({reported.lower, reported.upper, peak});
+  const double share = static_cast<double>(peak) / static_cast<double>(reported.capacity);
+  for (auto& error : errors_) {
+    // Of the reported number the offset is the same amount, and so another share.
+    const double offset = std::clamp(error.offset / std::max(share, 0.05), -0.9, 0.9);
+    error.weight *= likelihood_of_peak(at, error.shift, offset);
+  }
+  normalize();
 }
 
 double FitBelief::probability(const Bounds& bounds) const {
   if (bounds.capacity <= 0) return 1;
   const auto at = scaled(bounds);
+  constexpr double per_unit = 1e4;
+  const auto key = static_cast<std::uint64_t>(std::llround((at.margin + 100) * per_unit))
+                       << 32U |
+                   static_cast<std::uint64_t>(std::llround(at.sigma * per_unit));
+  const auto [found, fresh] = known_.try_emplace(key, 0);
+  if (!fresh) return found->second;
   double fits = 0;
-  double sum = 0;
-  for (std::size_t i = 0; i < steps; ++i) {
-    fits += weight_[i] * probability_at(at, shift(i));
-    sum += weight_[i];
-  }
-  return fits / sum;
+  for (const auto& error : errors_)
+    fits += error.weight * probability_at(at, error.shift, error.offset);
+  return found->second = fits;
 }
 
 }  // namespace shardsweep

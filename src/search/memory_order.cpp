@@ -1,28 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "search/memory_order.hpp"
 
-namespace shardsweep {
+#include <algorithm>
+#include <tuple>
 
-MemoryNeed memory_need(const Predictor& predictor, const ModelSpec& model, const Point& point,
-                       const RunTraits& traits) {
-  const auto& layout = point.layout;
-  MemoryNeed need;
-  need.pipeline = layout.pp > 1;
-  need.tensor = layout.tp > 1;
-  need.steady = layout.grad_accum > layout.pp;
-  const auto stages = predictor.stage_memory(model, point, traits);
-  for (std::size_t end = 0; end < stages.size(); ++end)
-    need.stages.at(end) = {stages.at(end).lower_bytes, stages.at(end).bytes};
-  if (need.pipeline && stages[1].bytes > stages[0].bytes) need.worst = MemoryNeed::last;
-  return need;
+namespace shardsweep {
+namespace {
+
+/// What has to be equal, as it switches mechanisms or moves memory between stages and ranks.
+auto mechanisms(const SearchPoint& at) {
+  const auto& layout = at.point.layout;
+  return std::tie(at.software, at.traits.flash_attention, at.traits.fused_norm, at.point.vars,
+                  at.point.dtype, at.point.seq_len, layout.tp, layout.pp, layout.cp, layout.ep,
+                  layout.vpp, layout.dp_replicate, layout.sequence_parallel, layout.schedule,
+                  layout.rank_order, layout.bucket_mb, layout.overlap);
 }
 
-bool needs_as_much(const MemoryNeed& b, const MemoryNeed& a) {
-  if (a.pipeline != b.pipeline) return false;
-  if ((a.tensor && !b.tensor) || (a.steady && !b.steady)) return false;
-  const auto& mine = b.stages.at(a.worst);
-  const auto& others = a.stages.at(a.worst);
-  return mine.lower >= others.lower && mine.estimate >= others.estimate;
+/// Samples of which a first stage keeps activations.
+std::int64_t in_flight(const Layout& layout) {
+  const auto batches = layout.schedule == Schedule::afab
+                           ? layout.grad_accum
+                           : std::min(layout.grad_accum, layout.pp);
+  return std::int64_t{batches} * layout.micro_batch;
+}
+
+/// More micro-batches than stages: memory is taken and given back all along, and what the
+/// allocator can't give again adds up.
+bool is_steady(const Layout& layout) {
+  return layout.grad_accum > layout.pp;
+}
+
+}  // namespace
+
+bool needs_as_much(const SearchPoint& b, const SearchPoint& a) {
+  if (a.unknown.any() || b.unknown.any()) return false;
+  if (!(a.model == b.model) || mechanisms(a) != mechanisms(b)) return false;
+  const auto& mine = b.point.layout;
+  const auto& other = a.point.layout;
+  if (is_steady(other) && !is_steady(mine)) return false;
+  const bool no_more_shards =
+      mine.zero == 0 || (mine.zero == other.zero && mine.dp <= other.dp);
+  return no_more_shards && mine.recompute <= other.recompute &&
+         mine.micro_batch >= other.micro_batch && in_flight(mine) >= in_flight(other);
 }
 
 }  // namespace shardsweep

@@ -27,13 +27,18 @@ CellKey cell_of(const ModelSpec& model, const Point& point) {
 }
 
 SweepSearch::SweepSearch(const SearchSettings& settings, ClusterSpec cluster,
-                         Predictor predictor)
-    : settings_(settings), cluster_(std::move(cluster)), predictor_(std::move(predictor)) {}
+                         Predictor predictor, const LaunchCost& cost)
+    : settings_(settings),
+      cluster_(std::move(cluster)),
+      predictor_(std::move(predictor)),
+      cost_(cost) {}
 
 void SweepSearch::add(const SearchTrial& trial) {
   const auto key = cell_of(trial.point.model, trial.point.point);
   auto& cell =
-      cells_.try_emplace(key, Cell{CellSearch(settings_, cluster_, predictor_), {}, {}, 0, 0})
+      cells_
+          .try_emplace(key,
+                       Cell{CellSearch(settings_, cluster_, predictor_, cost_), {}, {}, 0, 0})
           .first->second;
   const auto number = cell.search.add(trial.point);
   cell.trials.push_back(trial.id);
@@ -128,8 +133,8 @@ std::vector<TrialId> SweepSearch::to_reopen() {
   for (auto& [key, cell] : cells_) {
     if (cell.spared.empty()) continue;
     teach(cell);
-    if (cell.search.is_contradicted(cell.gpu_hours))
-      trials.insert(trials.end(), cell.spared.begin(), cell.spared.end());
+    for (const auto number : cell.search.to_reopen(cell.gpu_hours))
+      trials.push_back(cell.trials[number]);
   }
   return trials;
 }
@@ -146,7 +151,13 @@ SweepSearch::Advice SweepSearch::advise(const std::vector<const TrialRow*>& wait
       const auto id = cell.trials[number];
       if (const auto by = cell.search.ruled_out_by(number); by && !asked_.contains(id)) {
         advice.skip.push_back(
-            {id, "It is estimated to need at least as much memory as", "", cell.trials[*by]});
+            {id, "It needs at least as much memory as", "", cell.trials[*by]});
+        continue;
+      }
+      if (auto why = cell.search.wont_fit(number); why && !asked_.contains(id)) {
+        advice.skip.push_back({id, std::move(*why), std::string(unfit_reason), 0});
+        cell.search.spare(number);
+        cell.spared.insert(id);
         continue;
       }
       if (enough && !asked_.contains(id)) {

@@ -49,7 +49,8 @@ struct SearchTrial {
 
 class SweepSearch {
  public:
-  SweepSearch(const SearchSettings& settings, ClusterSpec cluster, Predictor predictor);
+  SweepSearch(const SearchSettings& settings, ClusterSpec cluster, Predictor predictor,
+              const LaunchCost& cost = {});
 
   /// In the plan's order.
   void add(const SearchTrial& trial);
@@ -104,6 +105,7 @@ class SweepSearch {
   SearchSettings settings_;
   ClusterSpec cluster_;
   Predictor predictor_;
+  LaunchCost cost_;
   std::map<CellKey, Cell> cells_;
   std::map<TrialId, Place> places_;
   std::map<TrialId, SearchPoint> points_;

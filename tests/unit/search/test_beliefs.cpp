@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "search/fit_belief.hpp"
 #include "search/residuals.hpp"
+#include "search/value.hpp"
 
 #include <doctest/doctest.h>
 
@@ -212,4 +213,44 @@ TEST_CASE("an OOM makes others of the cell less likely to fit and a success more
   FitBelief after_nothing;
   after_nothing.learn({10, 20, 100}, true);
   CHECK(after_nothing.probability(around) == doctest::Approx(0.5).epsilon(0.01));
+}
+
+TEST_CASE("peaks above what was predicted are needs, and peaks below say little") {
+  const FitBelief::Bounds around{80, 125, 100};
+  FitBelief higher;
+  FitBelief lower;
+  for (int i = 0; i < 4; ++i) {
+    higher.learn_peak({40, 50, 100}, 60);
+    lower.learn_peak({40, 50, 100}, 35);
+  }
+  const double before = FitBelief().probability(around);
+  CHECK(higher.probability(around) < before - 0.15);
+  CHECK(lower.probability(around) > before);
+  CHECK(lower.probability(around) < 0.9);
+}
+
+TEST_CASE("a launch is worth its expected improvement, its chances and its seconds") {
+  const LaunchCost cost{.start_s = 60, .oom_s = 30, .steps = 10};
+  const Prospect base{.mean = 1, .sigma = 0.3, .fits = 1, .works = 1, .step_s = 4};
+  const auto value = [&](Prospect at) { return std::exp(log_value(at, true, 1.2, cost)); };
+  const double all = value(base);
+  CHECK(all == doctest::Approx(std::exp(log_expected_improvement(1, 0.3, 1.2)) / 100));
+  auto half = base;
+  half.works = 0.5;
+  CHECK(value(half) == doctest::Approx(all / 2));
+  half = base;
+  half.fits = 0.5;  // 65 seconds are expected
+  CHECK(value(half) == doctest::Approx(all * 0.5 * 100 / 65));
+  auto slow = base;
+  slow.step_s = 14;
+  CHECK(value(slow) == doctest::Approx(all / 2));
+}
+
+TEST_CASE("an improvement far below the best is small, finite and in order") {
+  const double near = log_expected_improvement(-5.9, 1, 0);
+  const double far = log_expected_improvement(-6.1, 1, 0);
+  CHECK(near > far);
+  CHECK(near - far < 1.5);
+  CHECK(log_expected_improvement(-500, 1, 0) > log_expected_improvement(-501, 1, 0));
+  CHECK(std::isfinite(log_expected_improvement(-500, 1, 0)));
 }

@@ -58,7 +58,8 @@ TEST_CASE("a cell of thousands is searched by what its measurements say of all o
     search.end(next, {.outcome = Outcome::completed, .tokens_per_s_per_gpu = speed});
     found = std::max(found, speed);
   }
-  CHECK(found >= 0.99 * best);
+  // The last per cent costs train steps twice as long: their batches are larger.
+  CHECK(found >= 0.98 * best);
   // What was handed out and comes back waits in its old place.
   const auto first = search.order().front();
   search.start(first);

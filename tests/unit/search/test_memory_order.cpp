@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
 #include <vector>
 
 using namespace shardsweep;
@@ -33,12 +34,13 @@ Predictor predictor() {
   return {h100(), **find_family("nanotron")};
 }
 
-MemoryNeed need_of(const Point& point) {
-  return memory_need(predictor(), llama3_8b(), point, {});
+SearchPoint candidate(const Point& point) {
+  return {.model = llama3_8b(), .point = point};
 }
 
-SearchPoint candidate(const Point& point, bool known = true) {
-  return {.model = llama3_8b(), .point = point, .traits = {}, .memory_is_known = known};
+SearchPoint with(SearchPoint at, void (*change)(SearchPoint&)) {
+  change(at);
+  return at;
 }
 
 constexpr SearchSettings best_first{.policy = SearchPolicy::best_first};
@@ -46,49 +48,39 @@ constexpr SearchSettings best_first{.policy = SearchPolicy::best_first};
 }  // namespace
 
 TEST_CASE("what is larger in some way and smaller in none needs as much memory") {
-  const auto base = need_of(point_of(4, 2, 4));
+  const auto base = candidate(point_of(4, 2, 4));
   CHECK(needs_as_much(base, base));
-  for (const auto& larger : {point_of(4, 2, 8), point_of(2, 2, 4), point_of(4, 2, 4, 0)}) {
-    CHECK(needs_as_much(need_of(larger), base));
-    CHECK_FALSE(needs_as_much(base, need_of(larger)));
+  for (const auto& larger : {point_of(4, 2, 8), point_of(4, 2, 4, 0)}) {
+    CHECK(needs_as_much(candidate(larger), base));
+    CHECK_FALSE(needs_as_much(base, candidate(larger)));
   }
+  const auto less =
+      with(base, [](SearchPoint& at) { at.point.layout.recompute = Recompute::full; });
+  CHECK(needs_as_much(base, less));
+  CHECK_FALSE(needs_as_much(less, base));
 }
 
-TEST_CASE("layouts whose estimates may err in other ways are not held against each other") {
-  const auto pipeline = need_of(point_of(2, 2, 1));
-  const auto whole = need_of(point_of(2, 1, 8));
-  CHECK_FALSE(needs_as_much(whole, pipeline));
-  // TP's gathered rows are in the one that failed alone.
-  const auto tensor = need_of(point_of(2, 2, 1));
-  auto plain = need_of(point_of(1, 2, 4));
-  CHECK(plain.stages[0].lower > tensor.stages[0].lower);
-  CHECK_FALSE(needs_as_much(plain, tensor));
-  CHECK(needs_as_much(need_of(point_of(2, 2, 8)), need_of(point_of(1, 2, 1))));
+TEST_CASE("layouts that differ in a mechanism are not held against each other") {
+  const auto base = candidate(point_of(4, 2, 4));
+  const auto larger = candidate(point_of(4, 2, 8));
+  // Other degrees: it takes an estimate to say which needs more.
+  CHECK_FALSE(needs_as_much(candidate(point_of(2, 2, 8)), base));
+  CHECK_FALSE(needs_as_much(candidate(point_of(4, 1, 8)), base));
+  constexpr std::array<void (*)(SearchPoint&), 5> changes{
+      [](SearchPoint& at) { at.traits.flash_attention = false; },
+      [](SearchPoint& at) { at.software = "another kernel"; },
+      [](SearchPoint& at) { at.point.vars = {1}; },
+      [](SearchPoint& at) { at.unknown.zero = true; },
+      [](SearchPoint& at) { at.point.layout.sequence_parallel = false; }};
+  for (const auto change : changes)
+    CHECK_FALSE(needs_as_much(with(larger, change), base));
   // Of as many micro-batches as stages none waits for memory that another gives back.
-  auto filled = need_of(point_of(2, 2, 8));
-  filled.steady = false;
-  CHECK(need_of(point_of(2, 2, 1)).steady);
-  CHECK_FALSE(needs_as_much(filled, need_of(point_of(2, 2, 1))));
-}
-
-TEST_CASE("the stage that most likely failed is the one that is compared") {
-  // With few layers the last stage, which has the logits, needs most.
-  auto model = llama3_8b();
-  model.layers = 4;
-  auto point = point_of(1, 2, 8);
-  point.layout.grad_accum = 1;
-  const auto need = memory_need(predictor(), model, point, {});
-  CHECK(need.worst == MemoryNeed::last);
-  CHECK(need.stages[1].estimate > need.stages[0].estimate);
-  auto more = need;
-  more.stages[0] = {};
-  CHECK(needs_as_much(more, need));
-  more.stages[1].lower -= 1;
-  CHECK_FALSE(needs_as_much(more, need));
+  const auto filled = with(larger, [](SearchPoint& at) { at.point.layout.grad_accum = 2; });
+  CHECK_FALSE(needs_as_much(filled, base));
 }
 
 TEST_CASE("an OOM rules out what needs as much unless the rule is off or a need is unknown") {
-  const std::vector<Point> points{point_of(4, 2, 4), point_of(4, 2, 8), point_of(2, 2, 4),
+  const std::vector<Point> points{point_of(4, 2, 4), point_of(4, 2, 8), point_of(4, 2, 4, 0),
                                   point_of(8, 2, 1)};
   for (const bool rule : {true, false}) {
     auto settings = best_first;
@@ -96,7 +88,8 @@ TEST_CASE("an OOM rules out what needs as much unless the rule is off or a need 
     CellSearch search(settings, h100(), predictor());
     for (const auto& point : points)
       search.add(candidate(point));
-    search.add(candidate(point_of(4, 2, 16), false));
+    search.add(with(candidate(point_of(4, 2, 16)),
+                    [](SearchPoint& at) { at.unknown.recompute = true; }));
     search.end(0, {.outcome = Outcome::oom});
     CHECK(search.ruled_out_by(1).has_value() == rule);
     CHECK(search.ruled_out_by(2).has_value() == rule);
@@ -106,10 +99,35 @@ TEST_CASE("an OOM rules out what needs as much unless the rule is off or a need 
   }
 }
 
-TEST_CASE("what most likely does not fit runs late and the least of it first") {
+TEST_CASE("the chance to fit is a factor of the order and no tier") {
+  // Predicted above the GPU's memory, and twice as fast as what surely fits.
   CellSearch search(best_first, h100(), predictor());
-  const auto tight = search.add(candidate(point_of(1, 2, 2)));
-  const auto tighter = search.add(candidate(point_of(1, 2, 4)));
-  const auto roomy = search.add(candidate(point_of(8, 2, 1)));
-  CHECK(search.order() == std::vector<std::size_t>{roomy, tight, tighter});
+  const auto slow = search.add(candidate(point_of(8, 4, 1)));
+  const auto doubtful = search.add(candidate(point_of(2, 2, 4)));
+  const auto hopeless = search.add(candidate(point_of(1, 1, 8, 0)));
+  const auto order = search.order();
+  CHECK(order == std::vector<std::size_t>{doubtful, slow, hopeless});
+}
+
+TEST_CASE("what most likely does not fit is left out, and taken back by measurements") {
+  CellSearch search(best_first, h100(), predictor());
+  const auto small = search.add(candidate(point_of(8, 4, 1)));
+  const auto tight = search.add(candidate(point_of(2, 2, 4)));
+  const auto hopeless = search.add(candidate(point_of(1, 2, 4)));
+  // Not before the cell has run anything.
+  CHECK_FALSE(search.wont_fit(hopeless));
+  search.start(small);
+  search.end(small, {.outcome = Outcome::completed, .tokens_per_s_per_gpu = 3000});
+  REQUIRE(search.wont_fit(hopeless));
+  CHECK(search.wont_fit(hopeless)->find("Most likely it does not fit") == 0);
+  CHECK_FALSE(search.wont_fit(tight));
+  CHECK_FALSE(search.wont_fit(small));
+  search.spare(hopeless);
+  CHECK(search.to_reopen(0).empty());
+  // A trainer that needs half of what its family says.
+  for (int i = 0; i < 6; ++i)
+    search.learn(candidate(point_of(2, 2, 8)), {.outcome = Outcome::completed,
+                                                .tokens_per_s_per_gpu = 3000,
+                                                .peak_bytes = 50'000'000'000});
+  CHECK(search.to_reopen(0) == std::vector<std::size_t>{hopeless});
 }

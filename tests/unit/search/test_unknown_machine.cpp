@@ -167,7 +167,7 @@ TEST_CASE("no search ends before each value of each structural axis was tried") 
 }
 
 TEST_CASE("a run that contradicts the stop of a search has the rest planned again") {
-  MachineCase test(3);
+  MachineCase test(2);
   test.run_to_the_stop();
   REQUIRE(test.open().size() == 1);
   const auto spared = test.count(Outcome::skipped);
@@ -185,7 +185,7 @@ TEST_CASE("a run that contradicts the stop of a search has the rest planned agai
 }
 
 TEST_CASE("a run that agrees with the stop of a search leaves it at that") {
-  MachineCase test(3);
+  MachineCase test(2);
   test.run_to_the_stop();
   const auto spared = test.count(Outcome::skipped);
   const auto last = test.open().front();
@@ -196,7 +196,7 @@ TEST_CASE("a run that agrees with the stop of a search leaves it at that") {
 }
 
 TEST_CASE("a search made from rows reopens what the one before it has spared") {
-  MachineCase test(3);
+  MachineCase test(2);
   test.run_to_the_stop();
   const auto last = test.open().front();
   const auto rebuilt = [&](double speed) {

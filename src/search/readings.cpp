@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "search/readings.hpp"
+
+namespace shardsweep {
+namespace {
+
+constexpr std::size_t recomputes = 3;
+
+std::size_t kind_of(const Layout& layout) {
+  const auto zero = static_cast<std::size_t>(layout.zero);
+  const auto recompute = static_cast<std::size_t>(layout.recompute);
+  return (zero * recomputes + recompute) * 2 + (layout.sequence_parallel ? 1 : 0);
+}
+
+/// One more axis: each reading becomes one for each value.
+template <typename Value, typename Set>
+void vary(std::vector<Reading>& readings, const std::vector<Value>& values, const Set& set) {
+  std::vector<Reading> all;
+  for (const auto& reading : readings) {
+    for (const auto& value : values) {
+      auto next = reading;
+      set(next.point.layout, value);
+      next.kind = kind_of(next.point.layout);
+      all.push_back(std::move(next));
+    }
+  }
+  readings = std::move(all);
+}
+
+}  // namespace
+
+std::vector<Reading> readings_of(const SearchPoint& point) {
+  const auto& layout = point.point.layout;
+  std::vector<Reading> readings{{kind_of(layout), point.point}};
+  if (point.unknown.zero && layout.dp > 1) {
+    std::vector<std::int32_t> stages{0, 1};
+    if (layout.pp == 1) stages.push_back(3);
+    vary(readings, stages, [](Layout& at, std::int32_t stage) { at.zero = stage; });
+  }
+  if (point.unknown.recompute) {
+    vary(readings,
+         std::vector<Recompute>{Recompute::none, Recompute::selective, Recompute::full},
+         [](Layout& at, Recompute value) { at.recompute = value; });
+  }
+  if (point.unknown.sequence_parallel && layout.tp > 1) {
+    vary(readings, std::vector<char>{0, 1},
+         [](Layout& at, char value) { at.sequence_parallel = value != 0; });
+  }
+  return readings;
+}
+
+// Before anything is measured each counts as much as half a run.
+ReadingBelief::ReadingBelief() {
+  count_.fill(0.5);
+}
+
+std::vector<double> ReadingBelief::weights(std::span<const std::size_t> kinds) const {
+  std::vector<double> weights;
+  double sum = 0;
+  for (const auto kind : kinds) {
+    weights.push_back(count_.at(kind));
+    sum += weights.back();
+  }
+  for (auto& weight : weights)
+    weight /= sum;
+  return weights;
+}
+
+std::vector<double> ReadingBelief::learn(std::span<const std::size_t> kinds,
+                                         std::span<const double> likelihoods) {
+  auto likely = weights(kinds);
+  double sum = 0;
+  for (std::size_t i = 0; i < likely.size(); ++i)
+    sum += likely[i] *= likelihoods[i];
+  for (std::size_t i = 0; i < likely.size(); ++i) {
+    likely[i] = sum > 0 ? likely[i] / sum : 1 / static_cast<double>(likely.size());
+    count_.at(kinds[i]) += likely[i];
+  }
+  return likely;
+}
+
+}  // namespace shardsweep

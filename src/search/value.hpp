@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a launch is worth, by one number: the expected improvement over the best so far per
+// second of the cell's GPUs.
+#pragma once
+
+#include <cstdint>
+
+namespace shardsweep {
+
+/// P(X < x) of the standard normal distribution.
+[[nodiscard]] double normal_cdf(double x);
+
+/// What a launch takes.
+struct LaunchCost {
+  double start_s = 60;      ///< before its first train step
+  double oom_s = 60;        ///< of one that runs out of memory
+  std::int32_t steps = 13;  ///< train steps, with those that warm up
+};
+
+/// What is expected of a layout.
+struct Prospect {
+  double mean = 0;   ///< of ln(tokens/s per GPU)
+  double sigma = 0;  ///< of what would be measured
+  double fits = 1;   ///< chance that memory suffices
+  double works = 1;  ///< chance that it runs, where it fits
+  double step_s = 0;
+};
+
+/// ln of the expected improvement over ln(speed) `best`, in ln(speed) (Jones, Schonlau and
+/// Welch 1998, equation 15). Finite however hopeless a layout is.
+[[nodiscard]] double log_expected_improvement(double mean, double sigma, double best);
+
+/// ln of a launch's value: expected improvement x chance to fit x chance to run, over the
+/// expected seconds. Improvement per second is Snoek, Larochelle and Adams 2012, section 3.2;
+/// the chance as a factor is Gardner et al. 2014, equation 6. An OOM costs what it costs: a
+/// doubtful layout is cheap to try. Where nothing was measured (`has_best` false) the speed
+/// itself is the improvement.
+[[nodiscard]] double log_value(const Prospect& prospect, bool has_best, double best,
+                               const LaunchCost& cost);
+
+}  // namespace shardsweep

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// An axis that a table leaves out.
+#include "search/cell_search.hpp"
+#include "unit/sweep_fixture.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+using namespace shardsweep;
+using namespace shardsweep::testing;
+
+namespace {
+
+SearchPoint point_of(std::int32_t tp, std::int32_t pp, std::int32_t micro_batch) {
+  SearchPoint at{.model = llama3_8b()};
+  at.point.nodes = 2;
+  at.point.gpus = 16;
+  at.point.seq_len = 4096;
+  auto& layout = at.point.layout;
+  layout.tp = tp;
+  layout.pp = pp;
+  layout.dp = 16 / tp / pp;
+  layout.micro_batch = micro_batch;
+  layout.grad_accum = 256 / layout.dp / micro_batch;
+  layout.sequence_parallel = tp > 1;
+  return at;
+}
+
+}  // namespace
+
+TEST_CASE("a point has one reading where nothing is unknown, else all that it may be") {
+  auto at = point_of(2, 2, 1);
+  CHECK(readings_of(at).size() == 1);
+  at.unknown.zero = true;
+  CHECK(readings_of(at).size() == 2);
+  at.unknown.recompute = true;
+  at.unknown.sequence_parallel = true;
+  const auto readings = readings_of(at);
+  CHECK(readings.size() == 2 * 3 * 2);
+  CHECK(std::any_of(readings.begin(), readings.end(), [](const Reading& one) {
+    return one.point.layout.zero == 1 && one.point.layout.recompute == Recompute::full &&
+           !one.point.layout.sequence_parallel;
+  }));
+  // Without data or tensor parallelism there is nothing to shard.
+  auto alone = point_of(1, 16, 1);
+  alone.unknown = {.zero = true, .sequence_parallel = true};
+  CHECK(readings_of(alone).size() == 1);
+}
+
+TEST_CASE("what most rows turn out to be is what the next one is taken for") {
+  const std::array<std::size_t, 2> kinds{0, 6};
+  ReadingBelief belief;
+  CHECK(belief.weights(kinds)[0] == doctest::Approx(0.5));
+  for (int i = 0; i < 5; ++i)
+    belief.learn(kinds, std::array<double, 2>{0.9, 0.1});
+  CHECK(belief.weights(kinds)[0] > 0.85);
+  CHECK(belief.weights(kinds)[1] > 0.02);
+}
+
+TEST_CASE("a layout whose ZeRO stage is unknown may fit as with ZeRO 1") {
+  // With ZeRO 0 eight billion parameters of 20 bytes on two GPUs are 80 GB.
+  const auto at = point_of(1, 2, 1);
+  auto unknown = at;
+  unknown.unknown.zero = true;
+  const Predictor predictor{h100(), **find_family("nanotron")};
+  CellSearch search({.policy = SearchPolicy::best_first}, h100(), predictor);
+  const auto small = search.add(point_of(8, 2, 1));
+  const auto known = search.add(at);
+  const auto open = search.add(unknown);
+  const auto order = search.order();
+  const auto place = [&](std::size_t number) {
+    return std::find(order.begin(), order.end(), number) - order.begin();
+  };
+  CHECK(place(open) < place(small));
+  CHECK(place(open) < place(known));
+}
