@@ -32,11 +32,6 @@ LeaseHolder Lease::take(LeaseHolder claim) {
 }
 
 void Lease::renew(Timestamp now) {
-  if (database_.has_moved()) {
-    fail(FaultKind::rejected, fmt::format("{} was removed, renamed or replaced after it was "
-                                          "opened: further writes would be lost",
-                                          database_.name()));
-  }
   Transaction transaction(database_);
   check();
   Statement(database_, "UPDATE lease SET renewed = ?").run(now);
@@ -52,6 +47,12 @@ void Lease::release() {
 }
 
 void Lease::check() {
+  // A request that was served into a file without a name would be answered, and lost.
+  if (database_.has_moved()) {
+    fail(FaultKind::rejected, fmt::format("{} was removed, renamed or replaced after it was "
+                                          "opened: further writes would be lost",
+                                          database_.name()));
+  }
   auto row = epoch_of_.use();
   const bool found = row.next();
   if (epoch_ != 0 && found && row.integer(0) == epoch_) return;

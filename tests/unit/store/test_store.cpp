@@ -54,6 +54,11 @@ TEST_CASE("a lease ends with the file that it stands in") {
     std::filesystem::rename(dir / "a.db", dir / "b.db");
     std::ofstream(dir / "a.db") << "another";
   }
+  // At once, and not with the next renewal: what is written now is lost.
+  const std::vector<Change> changes{AddEvent{.at = 2, .kind = "note"}};
+  const auto lost = daemon.store->commit(changes);
+  REQUIRE_FALSE(lost);
+  CHECK(lost.error().kind == FaultKind::rejected);
   const auto late = daemon.store->renew_lease(2);
   REQUIRE_FALSE(late);
   CHECK(late.error().kind == FaultKind::rejected);
