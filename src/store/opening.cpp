@@ -13,6 +13,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <optional>
 #include <string>
@@ -118,6 +119,11 @@ Database open_as_guest(const fs::path& file) {
 }  // namespace
 
 Database open_for_reading(const fs::path& file) {
+  if (::access(file.c_str(), R_OK) != 0 && errno == EACCES)
+    fail(FaultKind::unavailable,
+         fmt::format("{}: only its owner may read it: it holds secrets of the site file. Ask "
+                     "for a copy made by `shardsweep export copy.db`.",
+                     file.string()));
   Database database = !may_write(file)             ? open_as_guest(file)
                       : is_local_file_system(file) ? looked_at(file, OpenMode::existing)
                                                    : open_shared(file);

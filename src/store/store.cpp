@@ -15,6 +15,9 @@
 
 #include <fmt/format.h>
 
+#include <fcntl.h>
+#include <unistd.h>
+
 namespace shardsweep {
 namespace sqlite {
 namespace {
@@ -190,6 +193,14 @@ class SqliteStore final : public Store {
   StoreSql sql_;
 };
 
+/// Sites hold values of `pass_env` and addresses of webhooks, which are secrets. A new database
+/// is its owner's alone, and SQLite gives its journals the same mode. An owner who wants
+/// readers changes the mode, or gives them an export, which has no sites.
+void make_private(const std::filesystem::path& file) {
+  const int made = ::open(file.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (made >= 0) ::close(made);  // else it is there, or SQLite says why it can't be made
+}
+
 WorldRows SqliteStore::read_world() {
   WorldRows world;
   read_rows(database_, sql_.sweeps, world.sweeps);
@@ -230,6 +241,7 @@ std::vector<SearchRow> SqliteStore::read_search_rows(SweepId id, const SweepSpec
 
 Result<std::unique_ptr<Store>> Store::open(const std::filesystem::path& file) {
   return sqlite::guarded([&]() -> std::unique_ptr<Store> {
+    sqlite::make_private(file);
     sqlite::Database database(file, sqlite::OpenMode::create, sqlite::open_wait_ms);
     sqlite::set_journal(database, file);
     sqlite::migrate(database);

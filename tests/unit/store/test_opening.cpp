@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
 
 using namespace shardsweep;
 using namespace shardsweep::testing;
@@ -42,11 +44,29 @@ bool counts_trials(const std::filesystem::path& file, const std::string& wanted)
   return table && rows_of(*table) == wanted;
 }
 
+/// As by an owner who lets others read: its journals take its mode.
+void make_readable(const std::filesystem::path& file) {
+  std::ofstream{file};
+  std::filesystem::permissions(file, std::filesystem::perms(0644));
+}
+
 }  // namespace
+
+TEST_CASE("another user is told that a new database is its owner's alone") {
+  const TempDir dir;
+  const auto file = dir / "a.db";
+  Daemon daemon(file);
+  CHECK(as_guest(dir.path(), [&] {
+    const auto reader = Reader::open(file);
+    return !reader &&
+           reader.error().what.find("only its owner may read it") != std::string::npos;
+  }));
+}
 
 TEST_CASE("another user reads a database that only its owner may write") {
   const TempDir dir;
   const auto file = dir / "a b%.db";
+  make_readable(file);
   std::string trials;
   {
     Daemon daemon(file);
@@ -67,6 +87,7 @@ TEST_CASE("another user reads a database that only its owner may write") {
 TEST_CASE("another user is told that a killed writer's database needs its owner") {
   const TempDir dir;
   const auto file = dir / "a.db";
+  make_readable(file);
   {
     Daemon daemon(file);
     daemon.submit(dir, {});

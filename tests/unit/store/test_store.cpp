@@ -4,15 +4,31 @@
 
 #include <fmt/format.h>
 
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include <algorithm>
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <thread>
 
 using namespace shardsweep;
 using namespace shardsweep::testing;
+
+TEST_CASE("a new database is its owner's alone, and one whose mode was changed stays so") {
+  const TempDir folder;
+  const auto file = folder / "new.db";
+  const auto mode = [&] { return std::filesystem::status(file).permissions(); };
+  constexpr auto own = std::filesystem::perms::owner_read | std::filesystem::perms::owner_write;
+  const ::mode_t mask = ::umask(022);
+  REQUIRE(Store::open(file));
+  ::umask(mask);
+  CHECK(mode() == own);
+  std::filesystem::permissions(file, own | std::filesystem::perms::group_read);
+  REQUIRE(Store::open(file));
+  CHECK(mode() == (own | std::filesystem::perms::group_read));
+}
 
 TEST_CASE("a lease is taken over by a higher epoch and the sleeper writes nothing more") {
   const TempDir dir;
