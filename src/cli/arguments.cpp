@@ -2,7 +2,7 @@
 // CLI11 lives here, in grammar_parts.hpp and in wrong_usage.cpp.
 #include "cli/arguments.hpp"
 
-#include "cli/arguments_read_log.hpp"
+#include "cli/arguments_trainers.hpp"
 #include "cli/command_groups.hpp"
 #include "cli/grammar_parts.hpp"
 #include "cli/version.hpp"
@@ -424,6 +424,7 @@ class Grammar : private GrammarParts {
     evaluate->add_flag("--cross-validate", o_.cross_validate,
                        "Score each model with constants fitted to the other models' rows.");
     with_format(with_read_log(bare_command("read-log", read_log_help), o_));
+    with_format(with_emit(command("emit", emit_help), o_));
   }
 
   void add_other_commands() {

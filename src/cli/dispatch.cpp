@@ -8,7 +8,7 @@
 namespace shardsweep {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Command>, 33> commands{{
+constexpr std::array<std::pair<std::string_view, Command>, 34> commands{{
     {"plan", command_plan},         {"submit", command_submit},
     {"run", command_run},           {"render", command_render},
     {"status", command_status},     {"follow", command_follow},
@@ -25,7 +25,7 @@ constexpr std::array<std::pair<std::string_view, Command>, 33> commands{{
     {"new", command_new},           {"presets", command_presets},
     {"names", command_names},       {"help", command_help},
     {"logs", command_logs},         {"delete", command_control},
-    {"read-log", command_read_log},
+    {"read-log", command_read_log}, {"emit", command_emit},
 }};
 
 }  // namespace

@@ -116,7 +116,8 @@ struct Options {
   bool list = false;
 
   // read-log; numbers with units, empty: not known
-  std::string log;  ///< whose: a trainer, or empty to find out
+  std::string log;        ///< whose: a trainer, or empty to find out; emit: for whom
+  std::string from_args;  ///< emit: a present configuration, or @FILE
   std::vector<std::string> patterns;
   std::string run_gpus;
   std::string run_seq_len;

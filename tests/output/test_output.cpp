@@ -130,7 +130,7 @@ TEST_CASE("what the programs bring along fits every width") {
         "resume", "cancel", "rerun",  "show",    "results",         "query",   "best",
         "export", "daemon", "tick",   "heatmap", "doctor",          "gc",      "replay",
         "nodes",  "import", "logs",   "suggest", "evaluate-memory", "presets", "calibrate",
-        "new",    "names",  "delete", "help",    "read-log"})
+        "new",    "names",  "delete", "help",    "read-log",        "emit"})
     check_fit(sample, fmt::format("help {}", command), {"Usage: shardsweep "});
 }
 
@@ -175,6 +175,18 @@ TEST_CASE("what is read out of a trainer's log fits every width") {
       "read-log --pattern 'iter* {iteration}/' --pattern 'iteration (ms): {step_ms}' " + logs +
           "/megatron-2023.log --gpus 16 --batch-tokens 1Mi");
   check_output(sample, "read_log_trainers", "read-log --list");
+}
+
+TEST_CASE("a layout in the words of other trainers") {
+  const SampleDatabase sample;
+  check_text("emit_megatron", on_all_papers(sample, "emit demo --for megatron", Streams::both));
+  check_text("emit_deepspeed", on_all_papers(sample, "emit " + sample.slug + " --for deepspeed",
+                                             Streams::results));
+  check_output(sample, "emit_from_args",
+               "emit --for megatron --gpus 64 --from-args '--tensor-model-parallel-size 4 "
+               "--micro-batch-size 2 --global-batch-size 512'");
+  check_output(sample, "emit_nothing", "emit --for megatron");
+  check_output(sample, "emit_unknown_number", "emit --for nanotron --from-args 'tp: many'");
 }
 
 TEST_CASE("a suggestion becomes a sweep file that can be planned") {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/arguments_read_log.hpp"
+#include "cli/arguments_trainers.hpp"
 
+#include "trainer/configuration.hpp"
 #include "trainer/trainers.hpp"
 
 #include <CLI/CLI.hpp>
@@ -34,6 +35,26 @@ CLI::App* with_read_log(CLI::App* sub, Options& options) {
       ->type_name("TOKENS");
   sub->add_option("--vocab", options.run_vocab,
                   "Entries of the vocabulary, to check the first loss.")
+      ->type_name("N");
+  return sub;
+}
+
+CLI::App* with_emit(CLI::App* sub, Options& options) {
+  std::vector<std::string> names;
+  for (const auto trainer : configurable_trainers())
+    names.emplace_back(trainer);
+  sub->add_option("names", options.names,
+                  "Trials, or sweeps: the fastest layout of each of their cells.")
+      ->type_name("NAME");
+  sub->add_option("--for", options.log, "Trainer: " + CLI::detail::join(names, ", ") + ".")
+      ->required()
+      ->type_name("TRAINER")
+      ->check(CLI::IsMember(names));
+  sub->add_option("--from-args", options.from_args,
+                  "Print the layout that these flags, or this file (@FILE), mean to the "
+                  "trainer.")
+      ->type_name("TEXT");
+  sub->add_option("--gpus", options.run_gpus, "With --from-args: GPUs of the run.")
       ->type_name("N");
   return sub;
 }

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// A layout in the words of other trainers: flags or a configuration to paste, and back.
+#pragma once
+
+#include <shardsweep/result.hpp>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace shardsweep {
+
+/// What a trainer is told of a point. Degrees are ranks, batches are samples.
+struct TrainerLayout {
+  std::int64_t dp = 1, tp = 1, pp = 1, cp = 1, ep = 1;
+  std::int64_t micro_batch = 1, grad_accum = 1;
+  std::int64_t seq_len = 0;  ///< tokens; 0: the trainer is not told
+  std::int64_t zero = 0;     ///< stage, 0 to 3
+  std::string recompute = "none";
+  std::string schedule = "1f1b";
+  bool sequence_parallel = false;
+
+  [[nodiscard]] std::int64_t gpus() const { return dp * tp * pp * cp; }
+  /// Samples per train step.
+  [[nodiscard]] std::int64_t global_batch() const { return dp * micro_batch * grad_accum; }
+  friend bool operator==(const TrainerLayout&, const TrainerLayout&) = default;
+};
+
+/// Trainers that a layout can be written for.
+[[nodiscard]] std::span<const std::string_view> configurable_trainers();
+
+/// Flags (megatron), YAML (nanotron, gpt-neox), TOML (torchtitan up to v0.2.2) or JSON
+/// (deepspeed, picotron). Only what the layout decides; the rest of a configuration stays as it
+/// is. A layout that the trainer has no words for is a fault that names the axis.
+[[nodiscard]] Result<std::string> configuration_of(std::string_view trainer,
+                                                   const TrainerLayout& layout);
+
+/// The layout in a trainer's own words, which may hold any other settings too. `gpus`: of the
+/// run, where the trainer derives dp from it; 0: not known, which is a fault there.
+[[nodiscard]] Result<TrainerLayout> layout_of(std::string_view trainer, std::string_view text,
+                                              std::int64_t gpus);
+
+}  // namespace shardsweep

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trainer/settings.hpp"
+
+#include "text/characters.hpp"
+#include "text/pieces.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <vector>
+
+namespace shardsweep {
+namespace {
+
+std::string_view without_quotes(std::string_view text) {
+  text = trimmed(text);
+  const auto quote = [&] { return text.starts_with('"') || text.starts_with('\''); };
+  if (text.size() >= 2 && quote() && text.back() == text.front())
+    return text.substr(1, text.size() - 2);
+  return text;
+}
+
+std::vector<std::string_view> words_of(std::string_view text) {
+  std::vector<std::string_view> words;
+  constexpr std::string_view blanks = " \t\r\n\\";
+  for (;;) {
+    const auto begin = text.find_first_not_of(blanks);
+    if (begin == std::string_view::npos) return words;
+    text.remove_prefix(begin);
+    const auto end = std::min(text.find_first_of(blanks), text.size());
+    words.push_back(text.substr(0, end));
+    text.remove_prefix(end);
+  }
+}
+
+}  // namespace
+
+Settings Settings::of_flags(std::string_view text) {
+  Settings settings;
+  std::string last;
+  for (const auto word : words_of(text)) {
+    if (word.starts_with("--")) {
+      const auto equals = word.find('=');
+      last = word.substr(0, equals);
+      settings.values_[last] =
+          equals == std::string_view::npos ? "" : without_quotes(word.substr(equals + 1));
+    } else if (!last.empty()) {
+      settings.values_[last] = without_quotes(word);
+      last.clear();
+    }
+  }
+  return settings;
+}
+
+Settings Settings::of_lines(std::string_view text) {
+  Settings settings;
+  for (std::string_view line : split(text, '\n')) {
+    line = trimmed(line.substr(0, line.find('#')));
+    const auto mark = line.find_first_of(":=");
+    if (mark == std::string_view::npos) continue;
+    std::string_view value = trimmed(line.substr(mark + 1));
+    if (value.ends_with(',')) value = trimmed(value.substr(0, value.size() - 1));
+    if (value.empty() || value == "{" || value == "[") continue;
+    settings.values_[std::string(without_quotes(line.substr(0, mark)))] = without_quotes(value);
+  }
+  return settings;
+}
+
+std::string_view Settings::text(std::string_view name) const {
+  const auto found = values_.find(name);
+  return found == values_.end() ? std::string_view() : found->second;
+}
+
+Result<std::int64_t> Settings::number(std::string_view name, std::int64_t fallback) const {
+  if (!has(name)) return fallback;
+  const auto value = text(name);
+  std::int64_t number = 0;
+  const auto read = std::from_chars(value.data(), value.data() + value.size(), number);
+  constexpr std::int64_t most = 1'000'000'000;
+  if (read.ec != std::errc() || read.ptr != value.data() + value.size() || number < 0 ||
+      number > most)
+    return fault(FaultKind::invalid_input,
+                 fmt::format("{}: {} is no whole number", name, in_quotes(value)));
+  return number;
+}
+
+bool Settings::is_true(std::string_view name) const {
+  const auto value = text(name);
+  return has(name) && (value.empty() || value == "true" || value == "True" || value == "on");
+}
+
+}  // namespace shardsweep

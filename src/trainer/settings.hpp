@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// The leaves of flags, YAML, TOML and JSON: names and values, whatever they are nested in.
+#pragma once
+
+#include <shardsweep/result.hpp>
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+
+namespace shardsweep {
+
+class Settings {
+ public:
+  /// `--flag value`, `--flag=value` and `--flag`, between blanks; quotes are taken off.
+  [[nodiscard]] static Settings of_flags(std::string_view text);
+  /// `name: value`, `name = value` and `"name": value,`, one a line; of a name that stands in
+  /// several places the last counts. Comments (#) are passed over.
+  [[nodiscard]] static Settings of_lines(std::string_view text);
+
+  [[nodiscard]] bool has(std::string_view name) const { return values_.contains(name); }
+  /// Empty where it is missing.
+  [[nodiscard]] std::string_view text(std::string_view name) const;
+  /// `fallback` where it is missing; a value that is no whole number from 0 is a fault.
+  [[nodiscard]] Result<std::int64_t> number(std::string_view name, std::int64_t fallback) const;
+  [[nodiscard]] bool is_true(std::string_view name) const;
+
+ private:
+  std::map<std::string, std::string, std::less<>> values_;
+};
+
+}  // namespace shardsweep

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trainer/configuration.hpp"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <array>
+#include <random>
+#include <string>
+
+using namespace shardsweep;
+
+namespace {
+
+std::string words(const TrainerLayout& one) {
+  return fmt::format("dp{} tp{} pp{} cp{} ep{} mb{} ga{} z{} seq{} {} {}{}", one.dp, one.tp,
+                     one.pp, one.cp, one.ep, one.micro_batch, one.grad_accum, one.zero,
+                     one.seq_len, one.recompute, one.schedule,
+                     one.sequence_parallel ? " sp" : "");
+}
+
+std::string written(std::string_view trainer, const TrainerLayout& layout) {
+  const auto text = configuration_of(trainer, layout);
+  return text ? *text : text.error().what;
+}
+
+/// Axes that a trainer's configuration does not have, as it takes them for granted.
+TrainerLayout as_told(std::string_view trainer, TrainerLayout layout) {
+  if (trainer == "torchtitan" || trainer == "deepspeed" || trainer == "picotron")
+    layout.sequence_parallel = false;
+  if (trainer == "deepspeed" || trainer == "gpt-neox" || trainer == "picotron") layout.ep = 1;
+  if (trainer == "deepspeed") layout.seq_len = 0;
+  if (trainer == "deepspeed" || (trainer == "torchtitan" && layout.pp == 1))
+    layout.schedule = "1f1b";
+  return layout;
+}
+
+class Draw {
+ public:
+  TrainerLayout layout() {
+    TrainerLayout one;
+    one.dp = power();
+    one.tp = power();
+    one.pp = power();
+    one.cp = among(4) == 0 ? power() : 1;
+    one.ep = among(4) == 0 ? power() : 1;
+    one.micro_batch = 1 + among(9);
+    one.grad_accum = 1 + among(32);
+    one.seq_len = among(5) == 0 ? 0 : 1024 * power();
+    one.zero = among(4);
+    constexpr std::array words{"none", "selective", "full"};
+    one.recompute = words.at(static_cast<std::size_t>(among(3)));
+    one.schedule = among(4) == 0 ? "afab" : "1f1b";
+    one.sequence_parallel = among(2) == 0;
+    return one;
+  }
+
+ private:
+  std::int64_t among(int count) { return static_cast<std::int64_t>(random_() % count); }
+  std::int64_t power() { return std::int64_t{1} << among(4); }
+  std::mt19937_64 random_{16};
+};
+
+}  // namespace
+
+TEST_CASE("a layout comes back from each trainer's own words") {
+  for (const auto trainer : configurable_trainers()) {
+    CAPTURE(trainer);
+    Draw draw;
+    int came_back = 0;
+    for (int i = 0; i < 20'000 && came_back < 1000; ++i) {
+      const TrainerLayout layout = draw.layout();
+      const auto text = configuration_of(trainer, layout);
+      if (!text) continue;
+      CAPTURE(*text);
+      const auto back = layout_of(trainer, *text, layout.gpus());
+      REQUIRE(back);
+      CHECK(words(*back) == words(as_told(trainer, layout)));
+      ++came_back;
+    }
+    CHECK(came_back == 1000);
+  }
+}
+
+TEST_CASE("megatron's flags") {
+  const TrainerLayout layout{.dp = 4,
+                             .tp = 8,
+                             .pp = 2,
+                             .micro_batch = 2,
+                             .grad_accum = 16,
+                             .seq_len = 4096,
+                             .zero = 1,
+                             .recompute = "selective",
+                             .sequence_parallel = true};
+  CHECK(written("megatron", layout) ==
+        "--tensor-model-parallel-size 8 --pipeline-model-parallel-size 2 "
+        "--context-parallel-size 1 --expert-model-parallel-size 1 --micro-batch-size 2 "
+        "--global-batch-size 128 --seq-length 4096 --sequence-parallel "
+        "--use-distributed-optimizer --recompute-granularity selective\n");
+}
+
+TEST_CASE("a layout without words in a trainer names the axis") {
+  CHECK(written("nanotron", {.zero = 3}) == "nanotron has no words for zero 3");
+  CHECK(written("torchtitan", {.zero = 1}) == "torchtitan has no words for zero 1");
+  CHECK(written("deepspeed", {.pp = 2}) == "deepspeed has no words for pp 2");
+  CHECK(written("picotron", {.recompute = "full"}) ==
+        "picotron has no words for recompute full");
+  CHECK(written("axolotl", {}) ==
+        "no configuration of 'axolotl' can be written; the trainers are megatron, nanotron, "
+        "torchtitan, deepspeed, gpt-neox, picotron");
+}
+
+TEST_CASE("a present configuration is read with all else that stands in it") {
+  const auto megatron =
+      layout_of("megatron",
+                "torchrun pretrain_gpt.py \\\n --tensor-model-parallel-size=4 --lr 3e-4 \\\n"
+                " --micro-batch-size 2 --global-batch-size '64' --sequence-parallel --bf16\n",
+                16);
+  REQUIRE(megatron);
+  CHECK(*megatron ==
+        TrainerLayout{
+            .dp = 4, .tp = 4, .micro_batch = 2, .grad_accum = 8, .sequence_parallel = true});
+  const auto titan = layout_of("torchtitan",
+                               "[training]\nlocal_batch_size = 2 # samples\nseq_len = 8192\n"
+                               "[parallelism]\ndata_parallel_shard_degree = -1\n"
+                               "tensor_parallel_degree = 2\n",
+                               16);
+  REQUIRE(titan);
+  CHECK(words(*titan) == "dp8 tp2 pp1 cp1 ep1 mb2 ga1 z3 seq8192 none 1f1b");
+}
+
+TEST_CASE("a configuration that can't be is refused with its numbers") {
+  const auto why = [](std::string_view trainer, std::string_view text, std::int64_t gpus) {
+    const auto read = layout_of(trainer, text, gpus);
+    return read ? std::string() : read.error().what;
+  };
+  CHECK(why("megatron", "--tensor-model-parallel-size 8", 0) ==
+        "how many GPUs? It derives dp from them");
+  CHECK(why("megatron", "--tensor-model-parallel-size 8", 12) ==
+        "12 GPUs do not divide into tp 8 x pp 1 x cp 1");
+  CHECK(why("megatron", "--micro-batch-size 3 --global-batch-size 16", 4) ==
+        "16 samples per train step do not divide into dp 4 x micro-batch 3");
+  CHECK(why("nanotron", "  tp: many\n", 4) == "tp: 'many' is no whole number");
+  CHECK(why("nanotron", "  tp: 0\n", 4) == "tp: a degree is 1 or more");
+  CHECK(why("megatron", "--data-parallel-sharding-strategy all", 4) ==
+        "--data-parallel-sharding-strategy: unknown word 'all'");
+}
