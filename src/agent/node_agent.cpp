@@ -6,6 +6,7 @@
 #include "agent/reap.hpp"
 #include "agent/spawn.hpp"
 #include "attempt/abandoned.hpp"
+#include "node/host_name.hpp"
 #include "node/pidfd.hpp"
 #include "node/processes.hpp"
 #include "node/shared_memory.hpp"
@@ -18,7 +19,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <csignal>
 #include <utility>
 
@@ -38,12 +38,6 @@ Descriptor take_over_stdout() {
   Descriptor own(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
   ::dup2(STDERR_FILENO, STDOUT_FILENO);
   return own;
-}
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  ::gethostname(name.data(), name.size() - 1);
-  return name.data();
 }
 
 /// The guard's own word: an agent that is killed names no cause, and its node would be one of

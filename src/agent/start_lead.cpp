@@ -3,12 +3,12 @@
 
 #include "agent/lead.hpp"
 #include "agent/reap.hpp"
+#include "node/host_name.hpp"
 #include "node/processes.hpp"
 #include "rundir/claim.hpp"
 
 #include <unistd.h>
 
-#include <array>
 #include <cstdlib>
 #include <filesystem>
 
@@ -57,12 +57,10 @@ std::string own_job_id() {
 }
 
 Claimed claimed_by_us(const AllocationSpec& spec, const std::string& claim) {
-  std::array<char, 256> host{};
-  ::gethostname(host.data(), host.size() - 1);
   Claimed claimed;
   claimed.token = spec.token;
   claimed.claim = claim;
-  claimed.host = host.data();
+  claimed.host = host_name();
   claimed.pid = ::getpid();
   claimed.pid_start = process_stat(::getpid()).value_or(ProcessStat{}).start;
   claimed.job_id = own_job_id();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The daemon's lock: fcntl, because a flock is inherited by children and outlives a kill -9 of
 // the daemon as long as one of them lives.
+#include "node/host_name.hpp"
 #include "node/processes.hpp"
 
 #include <shardsweep/allocation_files.hpp>
@@ -33,12 +34,6 @@ std::string first_line(const char* file) {
 std::int64_t start_of(std::int64_t pid) {
   const auto stat = process_stat(static_cast<pid_t>(pid));
   return stat && stat->state != 'Z' ? stat->start : 0;
-}
-
-std::string host_name() {
-  char host[256] = {};
-  ::gethostname(host, sizeof host - 1);
-  return host;
 }
 
 /// Beside the lock: who reads the lock's own file gives up the lock.

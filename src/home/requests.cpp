@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Requests and answers as JSON files.
+#include "node/host_name.hpp"
 #include "text/characters.hpp"
 
 #include <shardsweep/allocation_files.hpp>
@@ -28,13 +29,11 @@ constexpr std::size_t longest_request = 1 << 20;
 /// Names sort by time, then by who asked: `0001795…-host-pid-n`.
 std::string next_id(Timestamp now) {
   static int count = 0;
-  char host[256] = {};
-  ::gethostname(host, sizeof host - 1);
   std::string safe_host;
-  for (const char* c = host; *c != '\0'; ++c) {
-    const bool plain = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') ||
-                       (*c >= '0' && *c <= '9') || *c == '-' || *c == '.';
-    safe_host += plain ? *c : '_';
+  for (const char c : host_name()) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                       (c >= '0' && c <= '9') || c == '-' || c == '.';
+    safe_host += plain ? c : '_';
   }
   return fmt::format("{:020}-{}-{}-{}", now, safe_host, ::getpid(), ++count);
 }

@@ -3,6 +3,7 @@
 // `<host>/<pid>/<start>`, so that a pid that was given to somebody else is never taken for
 // ours. When a lead is gone, what it left behind is ended before its allocation counts as
 // ended: the next measurement must not share the machine with it.
+#include "node/host_name.hpp"
 #include "node/processes.hpp"
 
 #include <shardsweep/allocation_files.hpp>
@@ -67,12 +68,6 @@ std::optional<ProcessIdentity> find_lead(const std::filesystem::path& dir) {
     if (const auto stat = process_stat(pid)) return ProcessIdentity{pid, stat->start};
   }
   return std::nullopt;
-}
-
-std::string host_name() {
-  char host[256] = {};
-  ::gethostname(host, sizeof host - 1);
-  return host;
 }
 
 std::string text_of(const JobId& id) {
