@@ -3,6 +3,7 @@
 #include "fleet/allocation.hpp"
 #include "fleet/fold_rows.hpp"
 #include "fleet/nodes.hpp"
+#include "slurm/words/submission.hpp"
 
 #include <fmt/format.h>
 
@@ -71,7 +72,8 @@ struct SchedulerFolder {
       row.done();
       add_event(fold, {.allocation = row->id, .kind = "refused", .detail = event.why});
       // It may be that there are too few nodes without those that are out.
-      if (row->probe_of.empty()) let_all_in(fold, "a job that excluded it was refused");
+      if (row->probe_of.empty() && slurm::lacks_nodes(event.why))
+        let_all_in(fold, "a job that excluded it was refused");
     }
   }
   void operator()(const SubmitDeferred& event) const {

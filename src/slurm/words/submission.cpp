@@ -60,6 +60,15 @@ constexpr std::array<std::string_view, 4> limits{
     "SubmitJob", "temporarily unable to accept job", "Resource temporarily unavailable",
     "too many requests"};
 
+/// The job names or needs nodes that can't be had.
+constexpr std::array<std::string_view, 6> node_shortages{
+    "node configuration is not available",
+    "ode count specification invalid",
+    "nvalid node name",
+    "odes required for job are",
+    "ore processors requested than permitted",
+    "equired node not available"};
+
 /// Slurm's one text for every limit of an account or QOS, whether it passes or not.
 constexpr std::string_view any_limit = "job submit limit";
 
@@ -102,6 +111,10 @@ std::vector<std::string> common_words(const AllocationRequest& request) {
 }
 
 }  // namespace
+
+bool lacks_nodes(std::string_view said) {
+  return holds_any(said, node_shortages);
+}
 
 std::optional<SchedulerEvent> read_failure(const std::string& token, std::string_view said) {
   if (holds_any(said, lost_answers)) return SubmitUnknown{token, std::string(said)};

@@ -19,6 +19,9 @@ namespace shardsweep::slurm {
 [[nodiscard]] SchedulerEvent read_submission(const std::string& token, int exit_code,
                                              std::string_view out, std::string_view err);
 
+/// Slurm has no such nodes, or not so many.
+[[nodiscard]] bool lacks_nodes(std::string_view said);
+
 /// The same for an answer without an id, from its words alone: unknown where the answer may
 /// have been lost, deferred at a limit; none where they tell neither.
 [[nodiscard]] std::optional<SchedulerEvent> read_failure(const std::string& token,

@@ -196,15 +196,23 @@ TEST_CASE("a short run that fails doubles the time and one that nobody needs is 
   CHECK(c.rows.nodes["n2"].until == c.input.now);
 }
 
-TEST_CASE("a refused job lets all nodes back in") {
+TEST_CASE("a job refused for want of nodes lets all nodes back in, another refusal none") {
   Cluster c;
   c.fail(1, 1, Outcome::node_failure, "n2");
   c.gone(1);
   c.decide();
   REQUIRE(nodes_out(c.world).size() == 1);
-  fold_scheduler({c.world, c.input.now},
-                 SubmitRefused{c.newest()->token, "Requested node configuration"});
-  CHECK(nodes_out(c.world).empty());
+  const std::string token = c.newest()->token;
+  SUBCASE("the other nodes are too few") {
+    fold_scheduler({c.world, c.input.now},
+                   SubmitRefused{token, "Requested node configuration is not available"});
+    CHECK(nodes_out(c.world).empty());
+  }
+  SUBCASE("the account is wrong: what is known of nodes stays") {
+    fold_scheduler({c.world, c.input.now}, SubmitRefused{token, "Invalid account"});
+    CHECK(nodes_out(c.world) == std::vector<std::string>{"n2"});
+    CHECK_FALSE(c.rows.nodes["n2"].evidence.empty());
+  }
 }
 
 TEST_CASE("no more nodes are excluded than the policy allows and old evidence counts no more") {

@@ -33,6 +33,18 @@ TEST_CASE("an id is a success, whatever stands beside it") {
       "t", 1, "123\n", "sbatch: error: Slurm temporarily unable to accept job")));
 }
 
+TEST_CASE("a refusal for want of nodes is told from others") {
+  const auto lacks = [](std::string_view err) {
+    return lacks_nodes(std::get<SubmitRefused>(failed(err)).why);
+  };
+  const std::string refused = "sbatch: error: Batch job submission failed: ";
+  CHECK(lacks(refused + "Requested node configuration is not available"));
+  CHECK(lacks(refused + "Invalid node name specified"));
+  CHECK(lacks(refused + "Node count specification invalid"));
+  CHECK_FALSE(lacks(refused + "Invalid account or account/partition combination specified"));
+  CHECK_FALSE(lacks(refused + "Invalid partition name specified"));
+}
+
 // NOLINTBEGIN(bugprone-suspicious-missing-comma): one message, two lines.
 TEST_CASE("a lost answer is no refusal") {
   for (const char* text :
