@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <optional>
 #include <sstream>
 #include <utility>
@@ -392,9 +393,25 @@ Result<RestApi> choose_api(std::string_view openapi) {
                            oldest_version, newest_version));
 }
 
+namespace {
+
+/// Slurm does not start what could not end by then. Older versions read text as sbatch does.
+void put_deadline(const AllocationRequest& request, const RestApi& api, Timestamp now,
+                  Json& job) {
+  if (request.deadline_in_s <= 0) return;
+  if (api.version >= lists_since) {
+    job["deadline"] = now / 1'000'000 + std::llround(request.deadline_in_s);
+  } else {
+    job["deadline"] = fmt::format("now+{:.0f}seconds", request.deadline_in_s);
+  }
+}
+
+}  // namespace
+
 Result<std::string> submission_body(const AllocationRequest& request, std::string_view script,
                                     const RestApi& api,
-                                    const std::vector<std::string>& environment) {
+                                    const std::vector<std::string>& environment,
+                                    Timestamp now) {
   Json job = Json::object();
   SHARDSWEEP_TRY(put_directives(script, api, job));
   job["name"] = request.job_name;
@@ -403,6 +420,7 @@ Result<std::string> submission_body(const AllocationRequest& request, std::strin
   put_flag("no-requeue", api, job);
   put_flag("no-kill", api, job);
   if (request.strict) job["hold"] = true;
+  put_deadline(request, api, now, job);
   return Json{{"script", script}, {"job", job}}.dump(-1, ' ', false,
                                                      Json::error_handler_t::replace);
 }

@@ -31,7 +31,8 @@ struct RestApi {
 /// that has no translation is a fault that names it.
 [[nodiscard]] Result<std::string> submission_body(const AllocationRequest& request,
                                                   std::string_view script, const RestApi& api,
-                                                  const std::vector<std::string>& environment);
+                                                  const std::vector<std::string>& environment,
+                                                  Timestamp now);
 
 /// Body of the update that lets a held job start: not a job within a map, as of a submission.
 inline constexpr std::string_view release_body = R"({"hold":false})";

@@ -211,8 +211,9 @@ class SlurmRestScheduler final : public Scheduler {
       const AllocationRequest request = std::move(waiting_.front());
       waiting_.pop_front();
       const auto script = read_file(request.script);
-      auto body = script ? submission_body(request, *script, *api_, own_environment())
-                         : tl::unexpected<Fault>(script.error());
+      auto body =
+          script ? submission_body(request, *script, *api_, own_environment(), clock_.now())
+                 : tl::unexpected<Fault>(script.error());
       if (!body) {
         events_.emplace_back(SubmitRefused{request.token, body.error().what});
         continue;

@@ -30,17 +30,33 @@ const char* const script =
     "#SBATCH --partition=main\nexec true\n";
 
 Json body_for(int version) {
-  const auto body = submission_body(request(), script, {version, false}, {"PATH=/bin"});
+  const auto body = submission_body(request(), script, {version, false}, {"PATH=/bin"}, 0);
   REQUIRE_MESSAGE(body.has_value(), body.error().what);
   return Json::parse(*body);
 }
 
 std::string refusal(const std::string& directive) {
-  const auto body = submission_body(request(), "#SBATCH " + directive + "\n", {38, false}, {});
+  const auto body =
+      submission_body(request(), "#SBATCH " + directive + "\n", {38, false}, {}, 0);
   return body ? "accepted" : body.error().what;
 }
 
 }  // namespace
+
+TEST_CASE("a job over REST is not started where it could not end before its hours do") {
+  AllocationRequest wanted = request();
+  wanted.deadline_in_s = 3600;
+  constexpr Timestamp now = 1'700'000'000'000'000;
+  const auto deadline = [&](int version) {
+    return Json::parse(
+               submission_body(wanted, script, {version, false}, {}, now).value())["job"]
+        .value("deadline", Json());
+  };
+  CHECK(deadline(38) == "now+3600seconds");
+  CHECK(deadline(40) == 1'700'003'600);
+  wanted.deadline_in_s = 0;
+  CHECK(deadline(40).is_null());
+}
 
 TEST_CASE("the newest version that both sides know is chosen") {
   const auto api =
@@ -80,7 +96,7 @@ TEST_CASE("the script's directives become a job description of each version's sh
 
 TEST_CASE("generic resources are asked for by the fields that each version knows") {
   const auto body_of = [](const char* directives, int version) {
-    const auto body = submission_body(request(), directives, {version, false}, {});
+    const auto body = submission_body(request(), directives, {version, false}, {}, 0);
     REQUIRE(body);
     return Json::parse(*body)["job"];
   };
@@ -129,7 +145,7 @@ TEST_CASE("times as sbatch takes them") {
   for (const auto& [text, minutes] : std::vector<std::pair<std::string, int>>{
            {"90", 90}, {"30:01", 31}, {"4:00:00", 240}, {"1-12", 2160}, {"1-12:30", 2190}}) {
     const auto body =
-        submission_body(request(), "#SBATCH --time=" + text + "\n", {38, false}, {});
+        submission_body(request(), "#SBATCH --time=" + text + "\n", {38, false}, {}, 0);
     REQUIRE(body);
     CHECK(Json::parse(*body)["job"]["time_limit"] == minutes);
   }
