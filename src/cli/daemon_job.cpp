@@ -118,8 +118,7 @@ Result<void> write_script(const Session& session, const SiteSpec& site) {
     SHARDSWEEP_ASSIGN(const std::string word, directive_value(option, value));
     text += fmt::format("#SBATCH --{}={}\n", option, word);
   }
-  SHARDSWEEP_ASSIGN(const std::string log,
-                    directive_value("the log's path", session.home.log().string()));
+  SHARDSWEEP_ASSIGN(const std::string log, output_value(session.home.log().string()));
   text += fmt::format(
       "#SBATCH --output={}\n\n"
       "# The daemon of {}; SIGTERM a minute before the end lets its successor go on.\n"

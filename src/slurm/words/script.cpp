@@ -110,13 +110,19 @@ Result<std::string> directive_value(std::string_view what, const std::string& va
                            what, value));
 }
 
+Result<std::string> output_value(const std::string& path) {
+  std::string escaped;
+  for (const char c : path)
+    escaped += c == '%' ? std::string("%%") : std::string(1, c);
+  return directive_value("the log's path", escaped);
+}
+
 Result<TemplateValues> script_values(const SweepSpec& sweep, const SiteSpec& site,
                                      const ScriptContext& context) {
   TemplateValues values;
   SHARDSWEEP_ASSIGN(values.values["job_name"],
                     directive_value("the job name", context.job_name));
-  SHARDSWEEP_ASSIGN(values.values["output"],
-                    directive_value("the log's path", context.paths.log().string()));
+  SHARDSWEEP_ASSIGN(values.values["output"], output_value(context.paths.log().string()));
   values.values["sweep"] = sweep.name;
   values.values["nodes"] = std::to_string(context.nodes);
   values.values["lead_command"] =

@@ -28,6 +28,8 @@ struct ScriptContext {
 /// names it.
 [[nodiscard]] Result<std::string> directive_value(std::string_view what,
                                                   const std::string& value);
+/// A file for `--output`: Slurm replaces %j and the like in it, and %% stands for %.
+[[nodiscard]] Result<std::string> output_value(const std::string& path);
 
 /// Faults name the value that can't stand in a #SBATCH line and where it comes from.
 [[nodiscard]] Result<TemplateValues> script_values(const SweepSpec& sweep, const SiteSpec& site,

@@ -47,6 +47,15 @@ TEST_CASE("what would end or escape a directive line is refused and named") {
   }
 }
 
+TEST_CASE("a folder with % in its name keeps it: Slurm would take it for a field") {
+  ScriptContext odd = context();
+  odd.paths.dir = "/home/100%j/TOKEN";
+  const auto values = script_values({.name = "sweep"}, {}, odd);
+  REQUIRE(values);
+  CHECK(values->values.at("output").find("/home/100%%j/TOKEN/") == 0);
+  CHECK(values->values.at("lead_command").find("--dir /home/100%j/TOKEN") != std::string::npos);
+}
+
 TEST_CASE("options of the site stand in the order of their names") {
   SiteSpec site;
   site.slurm = {{"partition", {{.value = "gpu"}}},
