@@ -60,6 +60,7 @@ struct AllocationHandle {
   std::filesystem::path dir;
   Timestamp created_at = 0;
   bool claimed = false;                ///< a lead has claimed it
+  bool waits = false;                  ///< its job was in the queue when it was seen last
   Missing missing = Missing::nothing;  ///< what the look before has not found of it
   double missing_for_s = 0;            ///< since the first look that did not
 };
@@ -155,7 +156,8 @@ class Scheduler {
   virtual ~Scheduler() = default;
   [[nodiscard]] virtual std::string name() const = 0;
   virtual void submit(const AllocationRequest& request) = 0;
-  /// Ends it; looking tells when it is gone.
+  /// Ends it; looking tells when it is gone. One that `waits` is ended only as long as it
+  /// does: its lead may have claimed it since.
   virtual void cancel(const AllocationHandle& handle) = 0;
   /// Lets one that was submitted strictly start.
   virtual void release(const AllocationHandle& handle) { (void)handle; }

@@ -39,6 +39,7 @@ AllocationHandle Daemon::handle_of(const AllocationRow& row) const {
           .dir = row.dir,
           .created_at = row.created_at,
           .claimed = row.claimed_at != 0,
+          .waits = row.job_state == JobState::pending,
           .missing = row.missing,
           // Not negative: the login node's clock may have been set back.
           .missing_for_s =

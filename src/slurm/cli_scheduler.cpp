@@ -97,7 +97,7 @@ class SlurmCliScheduler final : public Scheduler {
   void answer_within(double limit_s) override { policy_.query_limit_s = limit_s; }
   void submit(const AllocationRequest& request) override { waiting_.push_back(request); }
   void cancel(const AllocationHandle& handle) override {
-    cancel_job({handle.job_id, handle.job_name});
+    cancel_job({{handle.job_id, handle.job_name}, handle.waits});
   }
 
   void release(const AllocationHandle& handle) override {
@@ -336,7 +336,7 @@ class SlurmCliScheduler final : public Scheduler {
     LookResult result = conclude(look_->handles, look_->jobs, context, missed_);
     look_.reset();
     for (const NamedJob& job : result.cancel)
-      cancel_job(job);
+      cancel_job({job, true});
     for (SchedulerEvent& event : result.events) {
       // Accounting names our user for both; without accounting nobody is named.
       auto* seen = std::get_if<JobSeen>(&event);
@@ -352,19 +352,30 @@ class SlurmCliScheduler final : public Scheduler {
 
   // ---- cancelling
 
-  void cancel_job(const NamedJob& job) {
-    if (job.id.empty()) return;  // the next look finds it, or finds that there is none
-    const auto known = cancelled_at_s_.find(job.id);
+  /// What a look has said may be old when the command reaches Slurm: Slurm itself checks that
+  /// the job still waits.
+  struct Cancelling {
+    NamedJob job;
+    bool only_pending = false;
+  };
+
+  void cancel_job(const Cancelling& one) {
+    const std::string& id = one.job.id;
+    if (id.empty()) return;  // the next look finds it, or finds that there is none
+    const auto known = cancelled_at_s_.find(id);
     if (known != cancelled_at_s_.end() && now_s() - known->second < cancel_again_s) return;
-    cancelled_at_s_[job.id] = now_s();
-    to_cancel_.push_back(job);
+    cancelled_at_s_[id] = now_s();
+    to_cancel_.push_back(one);
   }
 
   void start_cancelling() {
     while (!to_cancel_.empty() && aside_.size() < commands_aside) {
-      const NamedJob job = std::move(to_cancel_.front());
+      const auto [job, only_pending] = std::move(to_cancel_.front());
       to_cancel_.pop_front();
-      run_aside({"scancel", "--name=" + slurm_name(job.name, job.id), job.id});
+      std::vector<std::string> argv{"scancel", "--name=" + slurm_name(job.name, job.id)};
+      if (only_pending) argv.emplace_back("--state=PENDING");
+      argv.push_back(job.id);
+      run_aside(argv);
     }
   }
 
@@ -398,7 +409,7 @@ class SlurmCliScheduler final : public Scheduler {
   std::optional<Look> look_;
   MissedJobs missed_;
   std::map<std::string, double> cancelled_at_s_;
-  std::deque<NamedJob> to_cancel_;
+  std::deque<Cancelling> to_cancel_;
   std::vector<RunningCommand> aside_;
   std::vector<SchedulerEvent> events_;
 };

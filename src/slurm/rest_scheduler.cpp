@@ -86,7 +86,10 @@ class SlurmRestScheduler final : public Scheduler {
   void ask(const std::optional<SiteQuestions>& questions) override { survey_.ask(questions); }
   void answer_within(double limit_s) override { policy_.query_limit_s = limit_s; }
   void submit(const AllocationRequest& request) override { waiting_.push_back(request); }
-  void cancel(const AllocationHandle& handle) override { cancel_job(handle.job_id); }
+  void cancel(const AllocationHandle& handle) override {
+    if (handle.waits) return cancel_waiting({handle.job_id, handle.job_name});
+    cancel_job(handle.job_id);
+  }
   void release(const AllocationHandle& handle) override {
     if (api_) {
       send(Kind::release,
@@ -130,11 +133,13 @@ class SlurmRestScheduler final : public Scheduler {
     submission,
     release,
     site,
+    waiting,
     aside
   };
   struct Sent {
     Kind kind = Kind::aside;
-    std::string token;  ///< of a submission; of a release the job's id
+    std::string token;   ///< of a submission; else the job's id
+    std::string name{};  ///< of a job that is to be cancelled as long as it waits
   };
 
   [[nodiscard]] double now_s() const {
@@ -194,14 +199,14 @@ class SlurmRestScheduler final : public Scheduler {
     if (ready() && looking_) ask_queue();
   }
 
-  void send(Kind kind, http::Request request, const std::string& token = "",
-            double limit_s = 0) {
+  void send(Kind kind, http::Request request, const std::string& token = "", double limit_s = 0,
+            const std::string& name = "") {
     if (needs_token()) {
       request.headers.push_back("X-SLURM-USER-NAME: " + user_);
       request.headers.push_back("X-SLURM-USER-TOKEN: " + jwt_);
     }
     request.limit_s = limit_s > 0 ? limit_s : policy_.query_limit_s;
-    sent_[client_.start(std::move(request))] = {kind, token};
+    sent_[client_.start(std::move(request))] = {kind, token, name};
   }
 
   // ---- submissions
@@ -250,6 +255,7 @@ class SlurmRestScheduler final : public Scheduler {
     sent_.erase(found);
     if (sent.kind == Kind::submission) return take_submission(sent.token, answer);
     if (sent.kind == Kind::release) return take_release(sent.token, answer);
+    if (sent.kind == Kind::waiting) return take_waiting(sent, answer);
     if (sent.kind == Kind::aside) return;
     if (sent.kind == Kind::site) return take_site(std::move(answer));
     if (!answer) return failed(sent.kind, answer.error().what);
@@ -369,7 +375,7 @@ class SlurmRestScheduler final : public Scheduler {
     LookResult result = conclude(handles_, jobs_, context, missed_);
     looking_ = false;
     for (const NamedJob& job : result.cancel)
-      cancel_job(job.id);
+      cancel_waiting(job);
     for (SchedulerEvent& event : result.events) {
       // Accounting names our user for both; without accounting nobody is named.
       auto* seen = std::get_if<JobSeen>(&event);
@@ -391,10 +397,28 @@ class SlurmRestScheduler final : public Scheduler {
     give_up(why);
   }
 
-  void cancel_job(const std::string& id) {
-    if (id.empty() || !api_) return;
+  /// slurmrestd has no filter by state: the job is looked at again right before.
+  void cancel_waiting(const NamedJob& job) {
+    if (job.id.empty() || !api_ || cancelled_lately(job.id)) return;
+    send(Kind::waiting, {.path = api_->path("job/" + job.id)}, job.id, 0, job.name);
+  }
+  void take_waiting(const Sent& sent, const Result<http::Response>& answer) {
+    if (!answer || answer->status != 200) return;  // the next look asks again
+    const auto jobs = read_jobs(answer->body, {sent.name});
+    if (!jobs) return;
+    for (const Job& job : *jobs) {
+      const bool waits = job.id == sent.token && read_state(job, 0).state == JobState::pending;
+      if (waits) cancel_job(job.id);
+    }
+  }
+
+  [[nodiscard]] bool cancelled_lately(const std::string& id) const {
     const auto known = cancelled_at_s_.find(id);
-    if (known != cancelled_at_s_.end() && now_s() - known->second < cancelled_again_s) return;
+    return known != cancelled_at_s_.end() && now_s() - known->second < cancelled_again_s;
+  }
+
+  void cancel_job(const std::string& id) {
+    if (id.empty() || !api_ || cancelled_lately(id)) return;
     cancelled_at_s_[id] = now_s();
     send(Kind::aside, {.path = api_->path("job/" + id), .method = "DELETE"});
   }

@@ -170,7 +170,7 @@ LookResult conclude(const std::vector<AllocationHandle>& handles, const std::vec
     result.events.push_back(seen(handle, *chosen));
     if (chosen->reading.stuck) result.cancel.push_back({chosen->job->id, handle.job_name});
     for (const auto& [id, other] : known) {
-      if (&other == chosen || !live(other)) continue;
+      if (&other == chosen || other.reading.state != JobState::pending) continue;
       result.cancel.push_back({id, handle.job_name});
       result.events.emplace_back(JobDuplicate{handle.token, id});
     }

@@ -49,7 +49,9 @@ void mark_own_cancel(JobSeen& seen);
 
 struct LookResult {
   std::vector<SchedulerEvent> events;
-  std::vector<NamedJob> cancel;  ///< duplicates, and jobs that can never start
+  /// Duplicates, and jobs that can never start: to be cancelled as long as they wait. A
+  /// duplicate that runs finds the claim taken and ends by itself, or has it.
+  std::vector<NamedJob> cancel;
 };
 
 /// Handles about which squeue alone does not tell enough: not listed, or cancelled by nobody

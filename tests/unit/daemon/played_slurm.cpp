@@ -68,7 +68,7 @@ class PlayedSlurmScheduler final : public Scheduler {
   }
   void cancel(const AllocationHandle& handle) override {
     fate_.call();
-    cancel_job({handle.job_id, handle.job_name});
+    cancel_job({handle.job_id, handle.job_name}, handle.waits);
   }
   void release(const AllocationHandle& handle) override {
     fate_.call();
@@ -134,7 +134,7 @@ class PlayedSlurmScheduler final : public Scheduler {
       context.on_its_way.insert(token);
     auto result = slurm::conclude(look.handles, jobs, context, missed_);
     for (const slurm::NamedJob& job : result.cancel)
-      cancel_job(job);
+      cancel_job(job, true);
     for (SchedulerEvent& event : result.events) {
       auto* seen = std::get_if<JobSeen>(&event);
       if (seen != nullptr && cancelled_at_s_.contains(seen->job_id))
@@ -144,12 +144,12 @@ class PlayedSlurmScheduler final : public Scheduler {
       events_.push_back(std::move(event));
     }
   }
-  void cancel_job(const slurm::NamedJob& job) {
+  void cancel_job(const slurm::NamedJob& job, bool only_pending) {
     if (job.id.empty()) return;
     const auto known = cancelled_at_s_.find(job.id);
     if (known != cancelled_at_s_.end() && steady_s() - known->second < 60) return;
     cancelled_at_s_[job.id] = steady_s();
-    slurm_.cancel_for_daemon(job);
+    slurm_.cancel_for_daemon(job, only_pending);
   }
 
   PlayedSlurm& slurm_;
@@ -229,16 +229,13 @@ PlayedSlurm::Submitted PlayedSlurm::submit(const AllocationRequest& request) {
   return {};
 }
 
-void PlayedSlurm::cancel_for_daemon(const slurm::NamedJob& named) {
+void PlayedSlurm::cancel_for_daemon(const slurm::NamedJob& named, bool only_pending) {
   ++calls.cancels;
   for (PlayedJob& job : jobs) {
     if (job.id != named.id || job.name != named.name || job.over()) continue;
-    // Of several jobs of one token a look that began before the claim names another one.
-    const bool alone = std::count_if(jobs.begin(), jobs.end(), [&](const PlayedJob& other) {
-                         return other.token == job.token;
-                       }) == 1;
+    if (only_pending && !job.pends()) continue;
     const bool works = job.runs() && job.lead_alive && job.lead && job.lead->claimed() &&
-                       !job.was_silent && !job.requeued && !job.lead->draining() && alone;
+                       !job.was_silent && !job.requeued && !job.lead->draining();
     if (works)
       violations.push_back(fmt::format("job {} was cancelled, and its lead spoke", job.id));
     cancel(job, fmt::format("CANCELLED by {}", own_uid));

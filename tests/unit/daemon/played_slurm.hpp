@@ -105,7 +105,7 @@ class PlayedSlurm {
   };
   [[nodiscard]] Submitted submit(const AllocationRequest& request);
   void check_submission(const AllocationRequest& request);
-  void cancel_for_daemon(const slurm::NamedJob& named);
+  void cancel_for_daemon(const slurm::NamedJob& named, bool only_pending);
   [[nodiscard]] std::vector<slurm::Job> queue() const;
   [[nodiscard]] std::vector<slurm::Job> accounts() const;
 

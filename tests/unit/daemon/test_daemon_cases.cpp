@@ -245,6 +245,24 @@ TEST_CASE("of two jobs of one token the claim lets one run") {
   CHECK(c.count("attempts") == 2);
 }
 
+TEST_CASE("a look that began before the claim cancels no job that runs") {
+  Case c;
+  c.pass(12);
+  c.job().hidden = true;
+  c.pass(60);
+  REQUIRE(c.slurm.jobs.size() == 2);
+  c.slurm.jobs.front().hidden = false;
+  c.slurm.look_takes_s = 8;
+  const auto looks = c.slurm.calls.looks;
+  while (c.slurm.calls.looks == looks)
+    c.pass(1);
+  c.start_job(c.slurm.jobs.back());
+  c.pass(20);
+  CHECK(c.slurm.jobs.back().runs());
+  c.complete();
+  CHECK(c.trials() == "completed completed");
+}
+
 TEST_CASE("a job held by its user waits with a sentence") {
   Case c;
   c.job().reason = "JobHeldUser";

@@ -111,6 +111,14 @@ TEST_CASE(
   CHECK(std::get<JobDuplicate>(result.events.at(1)).job_id == "100");
 }
 
+TEST_CASE("of several jobs with one token none that runs is cancelled") {
+  Watcher watcher;
+  const LookResult result = watcher.look({job("100", "RUNNING"), job("99", "RUNNING")});
+  CHECK(std::get<JobSeen>(result.events.at(0)).job_id == "99");
+  CHECK(result.cancel.empty());
+  CHECK(result.events.size() == 1);
+}
+
 TEST_CASE("who holds the claim counts, though it is the younger one") {
   Watcher watcher;
   const LookResult result = watcher.look({job("99", "PENDING"), job("100", "RUNNING")}, "100");
