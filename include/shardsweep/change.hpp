@@ -23,6 +23,7 @@ struct WorldRows {
   std::map<AllocationId, std::vector<std::string>> nodes_of;  ///< as its agents said
   std::map<AllocationId, std::string> lead_nodes;  ///< on which its lead runs, where it said so
   std::vector<ControlRow> controls;  ///< of all sweeps, in the order in which they ended
+  ClockRow clock;                    ///< of the daemon that wrote last
   AttemptId next_attempt = 1;
   AllocationId next_allocation = 1;
 };
@@ -49,6 +50,10 @@ struct SetNode {
 /// Inserted, or updated where there is one of that time.
 struct PutControl {
   ControlRow row;
+};
+
+struct SetClock {
+  ClockRow row;
 };
 
 // ---- what is added and never changed
@@ -112,6 +117,6 @@ struct MarkMeasurement {
 
 using Change = std::variant<SetSweep, SetTrial, PutAttempt, PutAllocation, AddMeasurement,
                             AddEvent, SeenNode, AddNodeEvidence, ForgetEvidence, SetNode,
-                            EndProbe, PutControl, MarkMeasurement>;
+                            EndProbe, PutControl, MarkMeasurement, SetClock>;
 
 }  // namespace shardsweep

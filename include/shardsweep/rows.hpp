@@ -211,6 +211,8 @@ struct AllocationRow {
   /// When this process read the lead's last line, by its own clock. None: it has read no line
   /// yet.
   std::optional<Timestamp> heard_at{};
+  /// Until then its lead could not speak, or could not be heard; 0: it always could.
+  Timestamp listened_since = 0;
 };
 template <>
 inline constexpr auto fields<AllocationRow> = std::tuple{
@@ -252,6 +254,16 @@ inline constexpr auto fields<AllocationRow> = std::tuple{
     Field{"pid_start", &AllocationRow::pid_start},
     Field{"ended_at", &AllocationRow::ended_at},
     Field{"hold", &AllocationRow::hold},
+};
+
+// ---- the clock by which the rows are written
+
+/// How far the wall clock is ahead of the steady one, which counts from the start of the host.
+/// A change within one boot is a step of the wall clock.
+struct ClockRow {
+  std::string boot_id;  ///< empty: no daemon has written yet
+  Timestamp ahead = 0;
+  friend bool operator==(const ClockRow&, const ClockRow&) = default;
 };
 
 // ---- nodes

@@ -8,6 +8,7 @@
 #include "fleet/nodes.hpp"
 #include "sweep/opening_hours.hpp"
 
+#include <shardsweep/daemon_lock.hpp>
 #include <shardsweep/log.hpp>
 
 #include <fmt/format.h>
@@ -31,6 +32,7 @@ bool due(std::optional<Steady::time_point> last, double interval_s, Steady::time
 Result<void> Daemon::load() {
   SHARDSWEEP_ASSIGN(const auto holder, parts_.store.lease_holder());
   epoch_ = holder ? holder->epoch : 0;
+  boot_id_ = this_process().boot_id;
   return reload();
 }
 
@@ -55,6 +57,7 @@ Result<void> Daemon::tick() {
 
 Result<void> Daemon::pass() {
   SHARDSWEEP_TRY(renew_lease());
+  follow_clock();
   SHARDSWEEP_TRY(serve_requests());
   observe();
   take_time();
@@ -204,6 +207,13 @@ Result<Daemon::SweepContext*> Daemon::context_of(const SweepRow& sweep) {
     context.resolved = sweep.resolved;
   }
   return &context;
+}
+
+/// What is waited for is stored by the wall clock, and somebody may set that.
+void Daemon::follow_clock() {
+  const auto steady = std::chrono::duration_cast<std::chrono::microseconds>(
+      parts_.clock.steady().time_since_epoch());
+  world_.follow_clock({boot_id_, parts_.clock.now() - steady.count()});
 }
 
 /// Hours that begin or end are news, though nothing has happened.

@@ -188,6 +188,7 @@ class Daemon {
   [[nodiscard]] bool is_telling() const;
 
   [[nodiscard]] Result<void> pass();
+  void follow_clock();
   void take_time();
   void add_site(const SweepContext& context, const SweepRow& sweep, SweepFacts& facts);
   [[nodiscard]] DecideInput decide_input();
@@ -208,6 +209,7 @@ class Daemon {
   RequestWatch watch_;
   bool home_is_shared_;  ///< with other hosts, over a network
   std::int64_t epoch_ = 0;
+  std::string boot_id_;
   World world_;
   std::map<SweepId, SweepContext> contexts_;
   std::map<AllocationId, Channel> channels_;

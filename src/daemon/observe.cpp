@@ -274,8 +274,12 @@ void Daemon::read_lines(const AllocationRow& allocation) {
   if (first && allocation.heard_at) world_.record_beats(allocation);
   // Where lines wait for the scheduler's word, the lead has spoken.
   // A lead that can't write is not silent.
-  if (channel.unread.empty() && !storage_fails())
-    judge_silence({world_, parts_.clock.now()}, policy_of(allocation.sweep), allocation);
+  const Timestamp now = parts_.clock.now();
+  if (channel.unread.empty() && !storage_fails()) {
+    judge_silence({world_, now}, policy_of(allocation.sweep), allocation);
+  } else {
+    world_.listen_anew(allocation, now);
+  }
 }
 
 /// Tried again, ever more rarely, for longer than an NFS client believes what it knows: what

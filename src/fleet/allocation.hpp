@@ -90,7 +90,7 @@ inline constexpr std::array<std::string_view, 10> word_table<Stage>{
 // ---- its lead and its end
 
 /// Seconds since the lead's last line was read. Only a process that has read none takes the
-/// lead's own time, because the clocks of login node and batch host differ.
+/// lead's own time, which may be off: nobody is given up by it (silence.hpp).
 [[nodiscard]] double silence_s(const AllocationRow& row, Timestamp now);
 /// Its lead spoke within the last minute: a file system may show a line that late.
 [[nodiscard]] bool is_heard(const AllocationRow& row, Timestamp now);

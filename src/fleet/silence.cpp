@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace shardsweep {
 namespace {
 
@@ -13,23 +15,31 @@ double seconds_between(Timestamp from, Timestamp to) {
   return static_cast<double>(to - from) * 1e-6;
 }
 
+/// Since this process read its last line, else since some process began to miss one.
+double quiet_s(const AllocationRow& row, Timestamp now) {
+  return seconds_between(row.heard_at.value_or(row.quiet_since), now);
+}
+
 std::string why_given_up(const AllocationRow& row, const std::string& node, Timestamp now) {
   const std::string lead = node.empty() ? "its lead" : "its lead on " + node;
   if (row.said_bye)
     return fmt::format("{} left {:.0f} s ago ({}), but its job still runs", lead,
-                       silence_s(row, now), row.end_reason);
+                       quiet_s(row, now), row.end_reason);
   return fmt::format("{} wrote nothing for {:.0f} s, but its job still runs", lead,
-                     silence_s(row, now));
+                     quiet_s(row, now));
 }
 
 }  // namespace
 
 void judge_silence(Fold fold, const Policy& policy, const AllocationRow& allocation) {
-  // The login node's clock was set back: its times of the future count from now.
-  if (allocation.heard_at > fold.now) fold.world.edit(allocation)->heard_at = fold.now;
+  const bool speaks = should_speak(allocation);
+  if (!speaks) fold.world.listen_anew(allocation, fold.now);
+  // Another host's clock may have been ahead: its times of the future count from now.
   if (allocation.quiet_since > fold.now) fold.world.edit(allocation)->quiet_since = fold.now;
   const double half_s = policy.lead_limit_s / 2;
-  const bool quiet = should_speak(allocation) && silence_s(allocation, fold.now) > half_s;
+  const Timestamp since = std::max(allocation.heard_at.value_or(0), allocation.listened_since);
+  const bool quiet =
+      speaks && (!allocation.heard_at || seconds_between(since, fold.now) > half_s);
   if (!quiet) {
     if (allocation.quiet_since != 0) fold.world.edit(allocation)->quiet_since = 0;
   } else if (allocation.quiet_since == 0) {

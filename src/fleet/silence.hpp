@@ -10,10 +10,11 @@
 
 namespace shardsweep {
 
-/// Its lines up to now are folded. Half of policy.lead_limit_s is taken by the lead's own clock
-/// (the time of its last line), half by ours (what is noted in the row): neither a clock that
-/// is off nor a daemon that has just come gives a living lead up. After that the allocation is
-/// to be cancelled, and what ran in it is a node failure.
+/// Its lines up to now are folded. The lead's own clock is not asked: it may be hours off. A
+/// process that has read a line waits for half of policy.lead_limit_s before it notes in the
+/// row that the lead is quiet; one that has read none notes it with its first look, because
+/// passes from cron are processes of their own. Half the limit after that note, without a line,
+/// the allocation is to be cancelled, and what ran in it is a node failure.
 void judge_silence(Fold fold, const Policy& policy, const AllocationRow& allocation);
 
 }  // namespace shardsweep

@@ -101,6 +101,7 @@ void Troubles::set_submissions(const World& world) {
 std::vector<Trouble> Troubles::shown(Timestamp now) const {
   const auto transient_us = [](TroubleKind kind) -> Timestamp {
     if (kind == TroubleKind::scheduler) return 3'000'000;
+    if (kind == TroubleKind::silent) return 20'000'000;  // a daemon that has just come
     return kind == TroubleKind::unclaimed ? 60'000'000 : 0;
   };
   std::vector<Trouble> shown;

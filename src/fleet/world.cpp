@@ -2,6 +2,7 @@
 #include "fleet/world.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace shardsweep {
 namespace {
@@ -17,6 +18,13 @@ auto find_row(const Rows& rows, const Key& key) -> const typename Rows::mapped_t
 }  // namespace
 
 void World::read(WorldRows rows) {
+  // What this process has heard is in no row.
+  for (auto& [id, row] : rows.allocations) {
+    const AllocationRow* known = allocation(id);
+    if (known == nullptr) continue;
+    row.heard_at = known->heard_at;
+    row.listened_since = known->listened_since;
+  }
   rows_ = std::move(rows);
   index_ = WorldIndex(rows_);
   versions_.clear();
@@ -185,6 +193,31 @@ void World::hear_beat(const AllocationRow& row, std::int64_t n, Timestamp at, Ti
   own.from_lead_n = n;
   own.last_beat = at;
   own.heard_at = now;
+}
+
+void World::listen_anew(const AllocationRow& row, Timestamp now) {
+  rows_.allocations.at(row.id).listened_since = now;
+}
+
+void World::follow_clock(const ClockRow& clock) {
+  constexpr Timestamp least_step = 1'000'000;  // between two looks at two clocks time passes
+  const Timestamp step = clock.ahead - rows_.clock.ahead;
+  const bool same_boot = clock.boot_id == rows_.clock.boot_id;
+  if (same_boot && std::abs(step) < least_step) return;
+  rows_.clock = clock;
+  note(SetClock{clock});
+  // Another host, or this one after its start: nobody knows how their clocks differ.
+  if (!same_boot) return;
+  for (auto& [id, row] : rows_.allocations) {
+    if (row.heard_at) *row.heard_at += step;
+    auto waits = edit(row);
+    for (Timestamp AllocationRow::*const since :
+         {&AllocationRow::listened_since, &AllocationRow::quiet_since,
+          &AllocationRow::running_since, &AllocationRow::missing_since,
+          &AllocationRow::submit_after}) {
+      if (row.*since != 0) row.*since += step;
+    }
+  }
 }
 
 std::vector<AllocationId> World::forget_ended() {

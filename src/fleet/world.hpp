@@ -62,6 +62,7 @@ class World {
   }
   [[nodiscard]] const std::map<std::string, NodeRow>& nodes() const { return rows_.nodes; }
   [[nodiscard]] const std::vector<ControlRow>& controls() const { return rows_.controls; }
+  [[nodiscard]] const ClockRow& clock() const { return rows_.clock; }
   // Each is null where there is none.
   [[nodiscard]] const SweepRow* sweep(SweepId id) const;
   [[nodiscard]] const TrialRow* trial(TrialId id) const;
@@ -113,6 +114,11 @@ class World {
   /// A line of the lead, read now, that is no news beside its time: kept in memory until the
   /// row changes.
   void hear_beat(const AllocationRow& row, std::int64_t n, Timestamp at, Timestamp now);
+  /// From now on its silence counts: it can speak, and this process listens.
+  void listen_anew(const AllocationRow& row, Timestamp now);
+  /// The daemon's clocks as they are now. Where the wall clock was set, what is waited for by
+  /// it is moved along: nothing has become older.
+  void follow_clock(const ClockRow& clock);
   /// What hear_beat() has kept in memory is worth a write.
   void record_beats(const AllocationRow& row) { note_row(row); }
 

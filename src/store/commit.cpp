@@ -46,7 +46,8 @@ Committer::Statements::Statements(Database& database)
             "(?, nullif(?, 0), nullif(?, 0), nullif(?, 0), nullif(?, 0), ?, ?)"),
       node(database,
            "INSERT INTO nodes (node, host, first_seen, last_seen) VALUES (?1, ?2, ?3, ?3) "
-           "ON CONFLICT (node, host) DO UPDATE SET last_seen = max(last_seen, ?3)") {}
+           "ON CONFLICT (node, host) DO UPDATE SET last_seen = max(last_seen, ?3)"),
+      clock(database, "UPDATE wall_clock SET boot_id = ?, ahead = ?") {}
 
 Committer::Committer(Database& database)
     : database_(database), sql_(database), ledger_(database) {}

@@ -30,6 +30,7 @@ class Committer {
   void put(const EndProbe& change) { ledger_.put(change); }
   void put(const PutControl& change) { ledger_.put(change); }
   void put(const MarkMeasurement& change) { ledger_.put(change); }
+  void put(const SetClock& change) { sql_.clock.run(change.row.boot_id, change.row.ahead); }
 
   /// All that a tick writes.
   struct Statements {
@@ -43,6 +44,7 @@ class Committer {
     Statement train_step;
     Statement event;
     Statement node;
+    Statement clock;
   };
   Database& database_;
   Statements sql_;

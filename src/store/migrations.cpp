@@ -91,13 +91,24 @@ CREATE INDEX trials_measured ON trials (sweep, model, seq_len, dtype, global_bat
   WHERE outcome = 'completed';
 )sql";
 
+// A daemon that comes later sees by it that the wall clock was set.
+constexpr const char* wall_clock_sql = R"sql(
+-- How far the wall clock was ahead of the steady one of that boot, in microseconds: a single row.
+CREATE TABLE wall_clock (
+  id      INTEGER PRIMARY KEY CHECK (id = 1),
+  boot_id TEXT NOT NULL,
+  ahead   INTEGER NOT NULL
+) STRICT;
+INSERT INTO wall_clock VALUES (1, '', 0);
+)sql";
+
 }  // namespace
 
 std::span<const std::string> migrations() {
-  static const std::array<std::string, 14> steps{
+  static const std::array<std::string, 15> steps{
       schema_sql,     learnt,           ledger_sql, silence,       paces_sql,
       controls_sql,   network_sql,      new_views,  kept_outcomes, deletion_sql,
-      lead_nodes_sql, control_time_sql, hold_sql,   measured_sql};
+      lead_nodes_sql, control_time_sql, hold_sql,   measured_sql,  wall_clock_sql};
   return steps;
 }
 

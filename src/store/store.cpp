@@ -208,6 +208,11 @@ WorldRows SqliteStore::read_world() {
   read_rows(database_, sql_.attempts, world.attempts);
   read_rows(database_, sql_.allocations, world.allocations);
   read_ledger(database_, world);
+  {
+    Statement select(database_, "SELECT boot_id, ahead FROM wall_clock");
+    auto row = select.use();
+    if (row.next()) world.clock = {row.text(0), row.integer(1)};
+  }
   world.next_attempt = database_.integer(sql_.next_attempt);
   world.next_allocation = database_.integer(sql_.next_allocation);
   return world;

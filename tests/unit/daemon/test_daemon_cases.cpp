@@ -491,6 +491,41 @@ TEST_CASE("a step of the login node's clock is no lead's silence") {
   }
 }
 
+TEST_CASE("a process that has heard no line judges no lead by its clock") {
+  // The second daemon has stored what it heard: the third one has no line to read.
+  for (const bool again : {false, true}) {
+    CAPTURE(again);
+    Case c(one);
+    c.job().clock_ahead = Timestamp{-3600} * 1'000'000;
+    c.start_job(c.job());
+    REQUIRE(c.job().lead->start_next(c.slurm.lead_time(c.job())));
+    c.pass(12);
+    for (int lives = 0; lives < 2; ++lives) {
+      c.die();
+      c.start();
+      c.tick(0.25);
+    }
+    if (again) c.die();
+    c.clock.set_wall_ahead(Timestamp{160} * 1'000'000);
+    c.start();
+    c.tick(1);
+    CHECK(c.slurm.calls.cancels == 0);
+    CHECK(c.trials() == "running");
+  }
+}
+
+TEST_CASE("a step of the clock makes no job's claim late and no search longer") {
+  Case c({.settings = "daemon: {claim_limit: 120s}\n", .micro_batch = {1, 2}});
+  c.slurm.start(c.job(), c.random);
+  c.pass(12);
+  c.clock.set_wall_ahead(Timestamp{7200} * 1'000'000);
+  c.pass(30);
+  CHECK(c.slurm.calls.cancels == 0);
+  REQUIRE(c.job().lead->claim(c.slurm.lead_time(c.job())));
+  c.complete();
+  CHECK(c.trials() == "completed completed");
+}
+
 TEST_CASE("an attempt has no negative duration whatever the clocks say") {
   for (const Timestamp ahead : {-3600, 3600}) {
     CAPTURE(ahead);

@@ -81,6 +81,33 @@ TEST_CASE("a beat is no change until its row is recorded") {
   CHECK(std::get<PutAllocation>(world.changes().at(0)).row.from_lead_n == 3);
 }
 
+TEST_CASE("a step of the wall clock moves what is waited for by it") {
+  WorldRows rows = rows_with_trial();
+  rows.clock = {"boot", 1'000'000'000};
+  World world(std::move(rows));
+  const AllocationRow& row = world.add(
+      AllocationRow{.sweep = 1, .token = "a", .missing_since = 50, .quiet_since = 60});
+  world.hear_beat(row, 1, 100, 105);
+  (void)world.take_changes();
+  SUBCASE("by as much") {
+    world.follow_clock({"boot", 1'150'000'000});
+    CHECK(*row.heard_at == 150'000'105);
+    CHECK(row.missing_since == 150'000'050);
+    CHECK(row.quiet_since == 150'000'060);
+    CHECK(row.submit_after == 0);
+    CHECK(world.changes().size() == 2);
+  }
+  SUBCASE("but not where nobody knows how the clocks of two hosts differ") {
+    world.follow_clock({"other", 5});
+    CHECK(row.missing_since == 50);
+    CHECK(world.clock() == ClockRow{"other", 5});
+  }
+  SUBCASE("and what passes between two looks at two clocks is no step") {
+    world.follow_clock({"boot", 1'000'900'000});
+    CHECK(world.changes().empty());
+  }
+}
+
 TEST_CASE("rows that are read anew are news, and what is not committed yet stays") {
   World world(rows_with_trial());
   world.record(AddEvent{.kind = "x"});

@@ -122,10 +122,12 @@ TEST_CASE("a world comes back as it was committed") {
   running.row.charged = 1;
   running.row.elsewhere = 2;
   daemon.commit({attempt, allocation, running,
-                 SetSweep{{.id = 1, .failed_starts = 2, .failed_nodes = 7}}});
+                 SetSweep{{.id = 1, .failed_starts = 2, .failed_nodes = 7}},
+                 SetClock{{"boot", 31}}});
 
   const auto world = must(daemon.store->load_world());
   REQUIRE(world.sweeps.size() == 1);
+  CHECK(world.clock == ClockRow{"boot", 31});
   CHECK(world.sweeps.at(1).name == "demo");
   CHECK(world.sweeps.at(1).backend == "local");
   CHECK(world.sweeps.at(1).resolved == "resolved\n");
