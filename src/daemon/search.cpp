@@ -2,7 +2,7 @@
 // The searches of sweeps that have one. Each is made from the database, so that a daemon that
 // comes after another one, or a request that has changed rows, finds the same belief; then it
 // hears what is committed.
-#include "daemon/daemon.hpp"
+#include "daemon/sweeps.hpp"
 #include "predict/family.hpp"
 
 #include <algorithm>
@@ -28,8 +28,7 @@ SearchTrial trial_of(const SearchRow& row, const SweepSpec& spec) {
 
 }  // namespace
 
-/// None where the plan's order is all there is. Made where it is not there yet.
-Result<SweepSearch*> Daemon::search_of(SweepId sweep, SweepContext& context) {
+Result<SweepSearch*> Sweeps::search_of(SweepId sweep, SweepContext& context) {
   const auto& spec = context.spec;
   if (spec.search.is_plain()) return nullptr;
   if (!context.search) {
@@ -40,7 +39,7 @@ Result<SweepSearch*> Daemon::search_of(SweepId sweep, SweepContext& context) {
   return context.search.get();
 }
 
-Result<std::unique_ptr<SweepSearch>> Daemon::make_search(SweepId sweep, const SweepSpec& spec) {
+Result<std::unique_ptr<SweepSearch>> Sweeps::make_search(SweepId sweep, const SweepSpec& spec) {
   SHARDSWEEP_ASSIGN(auto rows, parts_.store.search_rows(sweep, spec));
   auto search = std::make_unique<SweepSearch>(
       spec.search, spec.cluster,
@@ -59,7 +58,7 @@ Result<std::unique_ptr<SweepSearch>> Daemon::make_search(SweepId sweep, const Sw
 }
 
 /// Trials that have ended are forgotten; what a search wants back is read again.
-Result<void> Daemon::read_reopened(SweepId id, SweepSearch& search) {
+Result<void> Sweeps::read_reopened(SweepId id, SweepSearch& search) {
   const auto wanted = search.to_reopen();
   const auto is_known = [&](TrialId trial) { return world_.trial(trial) != nullptr; };
   if (std::all_of(wanted.begin(), wanted.end(), is_known)) return {};
@@ -74,13 +73,12 @@ Result<void> Daemon::read_reopened(SweepId id, SweepSearch& search) {
   return {};
 }
 
-/// Rows have changed otherwise than by what a search hears.
-void Daemon::forget_searches() {
+void Sweeps::forget_searches() {
   for (auto& [id, context] : contexts_)
     context.search.reset();
 }
 
-void Daemon::tell_searches() {
+void Sweeps::tell_searches() {
   for (auto& [id, context] : contexts_) {
     if (context.search) context.search->hear(world_.changes());
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What to do next, from the world alone: pure, no effect. Decisions become changes of the world
 // (new rows, skipped trials); what has to be said to leads and scheduler follows from the rows
-// and is said again until it is true (daemon/act.hpp), so that a crash in between loses
+// and is said again until it is true (daemon/acts.hpp), so that a crash in between loses
 // nothing.
 #pragma once
 

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What keeps the daemon from its work, told where commands read it: a file that can be written
-// when nothing else can.
-#include "daemon/daemon.hpp"
+#include "daemon/health.hpp"
 
 #include <shardsweep/log.hpp>
 
@@ -36,7 +34,7 @@ bool answers(const SchedulerEvent& event) {
 
 }  // namespace
 
-void Daemon::note_event(const std::string& key, const SchedulerEvent& event) {
+void Health::note_event(const std::string& key, const SchedulerEvent& event) {
   const Timestamp now = parts_.clock.now();
   if (const auto* failed = std::get_if<LookFailed>(&event))
     troubles_.raise(TroubleKind::scheduler, key, failed->why, now);
@@ -53,7 +51,7 @@ void Daemon::note_event(const std::string& key, const SchedulerEvent& event) {
 }
 
 /// A file system that answers is not asked by writing, unless something has failed.
-void Daemon::look_at_home(bool failed) {
+void Health::look_at_home(bool failed) {
   const auto now = parts_.clock.steady();
   const bool due = !storage_looked_at_ || now - *storage_looked_at_ >= look_every;
   if (!due && !(failed && !troubles_.storage_fails())) return;
@@ -77,13 +75,13 @@ void Daemon::look_at_home(bool failed) {
 }
 
 /// Now or a moment ago: what has failed meanwhile is the storage's fault.
-bool Daemon::storage_fails() const {
+bool Health::storage_fails() const {
   constexpr auto aftermath = 10s;
   return troubles_.storage_fails() ||
          (storage_failed_at_ && parts_.clock.steady() - *storage_failed_at_ < aftermath);
 }
 
-Result<void> Daemon::note_troubles(Result<void> pass) {
+Result<void> Health::note_pass(Result<void> pass, bool unsent) {
   const Timestamp now = parts_.clock.now();
   const std::string database = parts_.home.database.string();
   look_at_home(!pass);
@@ -93,7 +91,7 @@ Result<void> Daemon::note_troubles(Result<void> pass) {
   } else {
     troubles_.clear(TroubleKind::database, database);
   }
-  if (pass && !unsent_.empty()) {
+  if (pass && unsent) {
     troubles_.raise(TroubleKind::requests, parts_.home.answers().string(), "", now);
   } else if (pass) {
     troubles_.clear(TroubleKind::requests, parts_.home.answers().string());
@@ -110,7 +108,7 @@ Result<void> Daemon::note_troubles(Result<void> pass) {
   return pass;
 }
 
-void Daemon::tell_troubles() {
+void Health::tell_troubles() {
   const auto now = parts_.clock.steady();
   std::vector<Trouble> all = troubles_.shown(parts_.clock.now());
   for (const Trouble& one : all) {
@@ -121,15 +119,14 @@ void Daemon::tell_troubles() {
       log_info(fmt::format("trouble is over: {} {}", name(one.kind), one.where));
   }
   const bool news = all != told_;
-  const bool again = !all.empty() && now - troubles_written_at_ >= write_every;
-  if (!news && !again && trouble_file_) return;
+  const bool again = !all.empty() && now - written_at_ >= write_every;
+  if (!news && !again && file_) return;
   told_ = std::move(all);
-  if (!trouble_file_) {
+  if (!file_) {
     auto file = TroubleFile::open(parts_.home);
-    if (file) trouble_file_ = std::move(*file);
+    if (file) file_ = std::move(*file);
   }
-  if (trouble_file_ && trouble_file_->write(told_, parts_.clock.now()))
-    troubles_written_at_ = now;
+  if (file_ && file_->write(told_, parts_.clock.now())) written_at_ = now;
 }
 
 }  // namespace shardsweep

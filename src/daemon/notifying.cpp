@@ -1,22 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// Telling those who do not watch: sweeps by the addresses of their own site files, what
-// concerns all of them by each address once.
-#include "daemon/daemon.hpp"
+#include "daemon/notifying.hpp"
 
 #include <shardsweep/log.hpp>
 
 #include <algorithm>
+#include <set>
 
 namespace shardsweep {
 
-void Daemon::notify() {
+void Notifying::see(const std::vector<Change>& committed) {
+  watcher_.see(world_, committed, parts_.clock.now());
+}
+void Notifying::look_failed(const std::string& why) {
+  watcher_.look_failed(why, parts_.clock.now());
+}
+void Notifying::look_succeeded() {
+  watcher_.look_succeeded(parts_.clock.now());
+}
+
+void Notifying::notify() {
   const auto notices = watcher_.take(world_, parts_.policy, parts_.clock.now());
   if (parts_.make_notifier && !notices.empty()) {
     std::set<NotifySettings> wanted;
     for (const auto& [id, sweep] : world_.sweeps()) {
-      const auto context = contexts_.find(sweep.id);
-      if (context == contexts_.end()) continue;
-      const NotifySettings& settings = context->second.site.notify;
+      const NotifySettings& settings = sweeps_.site_of(sweep.id).notify;
       if (!settings.wanted()) continue;
       for (const Notice& notice : notices) {
         const bool asked = std::find(settings.events.begin(), settings.events.end(),
@@ -38,9 +45,18 @@ void Daemon::notify() {
   }
 }
 
-bool Daemon::is_telling() const {
+bool Notifying::busy() const {
   return std::any_of(notifiers_.begin(), notifiers_.end(),
                      [](const auto& entry) { return entry.second->busy(); });
+}
+
+std::vector<pollfd> Notifying::descriptors() const {
+  std::vector<pollfd> all;
+  for (const auto& [settings, notifier] : notifiers_) {
+    const auto more = notifier->descriptors();
+    all.insert(all.end(), more.begin(), more.end());
+  }
+  return all;
 }
 
 }  // namespace shardsweep

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests of commands: each is done, committed, answered, and only then forgotten.
-#include "daemon/daemon.hpp"
+#include "daemon/desk.hpp"
+
 #include "fleet/alive.hpp"
 #include "fleet/nodes.hpp"
 #include "fleet/starts.hpp"
 #include "fleet/trial_change.hpp"
 
+#include <shardsweep/allocation_files.hpp>
 #include <shardsweep/log.hpp>
 
 #include <fmt/format.h>
@@ -21,7 +22,7 @@ constexpr std::int64_t deleted_rows_per_tick = 500;  // each may be a folder
 
 }  // namespace
 
-Result<void> Daemon::serve_requests() {
+Result<void> RequestDesk::serve() {
   watch_.clear();
   const auto pending = pending_requests(parts_.home);
   if (!pending) {
@@ -38,7 +39,7 @@ Result<void> Daemon::serve_requests() {
 
 /// False where it is not done yet. What is done is done once: where its answer can't be written
 /// the answer alone is tried again.
-Result<bool> Daemon::serve_one(const PendingRequest& waiting) {
+Result<bool> RequestDesk::serve_one(const PendingRequest& waiting) {
   if (unsent_.find(waiting.id) == unsent_.end()) {
     Answer answer;
     auto served =
@@ -59,9 +60,9 @@ Result<bool> Daemon::serve_one(const PendingRequest& waiting) {
                          answer.fault ? answer.fault->what : answer.text));
     unsent_.emplace(waiting.id, std::move(answer));
   }
-  SHARDSWEEP_TRY(commit());
-  forget_searches();
-  if (std::exchange(reload_, false)) SHARDSWEEP_TRY(reload());
+  SHARDSWEEP_TRY(books_.commit());
+  sweeps_.forget_searches();
+  if (std::exchange(reload_, false)) SHARDSWEEP_TRY(books_.reload());
   if (const auto told = answer_request(parts_.home, unsent_.at(waiting.id)); !told) {
     // It is done, and its answer is tried again: no other request waits for that.
     log_warning(told.error().what);
@@ -75,7 +76,7 @@ Result<bool> Daemon::serve_one(const PendingRequest& waiting) {
   return true;
 }
 
-Result<std::optional<Answer>> Daemon::serve(const Request& request) {
+Result<std::optional<Answer>> RequestDesk::serve(const Request& request) {
   switch (request.verb) {
     case Verb::submit:
       return serve_submit(request);
@@ -113,13 +114,13 @@ std::string submitted_text(const SubmitReport& report) {
 
 }  // namespace
 
-Result<std::optional<Answer>> Daemon::serve_submit(const Request& request) {
-  SHARDSWEEP_TRY(commit());
+Result<std::optional<Answer>> RequestDesk::serve_submit(const Request& request) {
+  SHARDSWEEP_TRY(books_.commit());
   SHARDSWEEP_ASSIGN(
       const auto progress,
       parts_.store.accept_inbox(request.inbox, parts_.clock.now(), inbox_rows_per_tick));
   if (!progress.done) return std::nullopt;
-  SHARDSWEEP_TRY(reload());
+  SHARDSWEEP_TRY(books_.reload());
   const SubmitReport& report = progress.report;
   Answer answer;
   answer.text = submitted_text(report);
@@ -131,9 +132,9 @@ Result<std::optional<Answer>> Daemon::serve_submit(const Request& request) {
 }
 
 /// What the tables of fleet/verbs say of a request, over the database as it is now.
-Result<Steps> Daemon::steps_for(const Request& request) {
+Result<Steps> RequestDesk::steps_for(const Request& request) {
   SHARDSWEEP_TRY(check_scope(request));
-  SHARDSWEEP_TRY(commit());
+  SHARDSWEEP_TRY(books_.commit());
   Meant meant{.sweeps = world_.sweeps()};
   SHARDSWEEP_ASSIGN(meant.selected,
                     parts_.store.select_trials(request.names, trials_meant(request)));
@@ -147,7 +148,7 @@ Result<Steps> Daemon::steps_for(const Request& request) {
   return steps_of(request, meant);
 }
 
-Result<Answer> Daemon::serve_verb(const Request& request) {
+Result<Answer> RequestDesk::serve_verb(const Request& request) {
   SHARDSWEEP_ASSIGN(const Steps steps, steps_for(request));
   Answer answer;
   answer.text = steps.text;
@@ -159,7 +160,7 @@ Result<Answer> Daemon::serve_verb(const Request& request) {
   return answer;
 }
 
-void Daemon::apply(const TrialStep& step, const Request& request) {
+void RequestDesk::apply(const TrialStep& step, const Request& request) {
   // Of what has ended only the database knows.
   const TrialRow* known = world_.trial(step.trial.id);
   const TrialRow& trial = known == nullptr ? world_.adopt(step.trial) : *known;
@@ -189,7 +190,7 @@ void Daemon::apply(const TrialStep& step, const Request& request) {
   }
 }
 
-void Daemon::apply(const SweepStep& step, const Request& request) {
+void RequestDesk::apply(const SweepStep& step, const Request& request) {
   const SweepRow* known = world_.sweep(step.id);
   if (known == nullptr) return;
   auto sweep = world_.edit(*known);
@@ -208,7 +209,7 @@ void Daemon::apply(const SweepStep& step, const Request& request) {
   if (step.effect != SweepEffect::activate) drain_all(sweep->id);
 }
 
-void Daemon::drain_all(SweepId sweep) {
+void RequestDesk::drain_all(SweepId sweep) {
   for (const auto& [id, allocation] : world_.allocations()) {
     if (allocation.sweep == sweep) world_.edit(allocation)->draining = true;
   }
@@ -216,7 +217,7 @@ void Daemon::drain_all(SweepId sweep) {
 
 /// In pieces: a sweep of a million trials must not stop the tick. Files go before their rows,
 /// so that after a crash the rest is found again.
-Result<std::optional<Answer>> Daemon::serve_delete(const Request& request) {
+Result<std::optional<Answer>> RequestDesk::serve_delete(const Request& request) {
   auto begun = deleting_.find(request.id);
   if (begun == deleting_.end()) {
     SHARDSWEEP_ASSIGN(const Steps steps, steps_for(request));
@@ -234,8 +235,7 @@ Result<std::optional<Answer>> Daemon::serve_delete(const Request& request) {
   SHARDSWEEP_ASSIGN(const bool gone,
                     parts_.store.delete_sweep(left.back(), deleted_rows_per_tick, forget));
   if (gone) {
-    contexts_.erase(left.back());
-    open_.erase(left.back());
+    sweeps_.forget(left.back());
     left.pop_back();
   }
   if (!left.empty()) return std::nullopt;
@@ -245,7 +245,7 @@ Result<std::optional<Answer>> Daemon::serve_delete(const Request& request) {
   return answer;
 }
 
-void Daemon::forget_folder(Store::Folder kind, const std::string& dir) {
+void RequestDesk::forget_folder(Store::Folder kind, const std::string& dir) {
   std::error_code ignored;
   std::filesystem::remove_all(dir, ignored);
   if (kind == Store::Folder::attempt) {
@@ -261,7 +261,7 @@ void Daemon::forget_folder(Store::Folder kind, const std::string& dir) {
   }
 }
 
-Result<Answer> Daemon::serve_clear_node(const Request& request) {
+Result<Answer> RequestDesk::serve_clear_node(const Request& request) {
   Answer answer;
   for (const std::string& name : request.names) {
     const NodeRow* node = world_.node(name);

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/acts.hpp"
+
+#include "daemon/jobs.hpp"
+#include "fleet/allocation.hpp"
+#include "fleet/nodes.hpp"
+#include "slurm/words/array.hpp"
+#include "slurm/words/script.hpp"
+
+#include <shardsweep/log.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <system_error>
+#include <utility>
+
+namespace shardsweep {
+namespace {
+
+constexpr std::chrono::milliseconds longest_saying{50};
+
+/// Elements of one array are submitted in one pass, or they become several arrays.
+bool is_of_array(const AllocationRow& row, const AllocationRow* before) {
+  if (before == nullptr) return false;
+  const auto element = slurm::element_in(row.token);
+  const auto other = slurm::element_in(before->token);
+  return element && other && element->array == other->array;
+}
+
+}  // namespace
+
+void Acts::act() {
+  // What has been said of the world as it is need not be found out with every tick.
+  const bool to_say = std::exchange(said_, world_.version()) != world_.version();
+  // With hundreds of allocations their files take seconds: the rest is the next pass's.
+  const auto until = parts_.clock.steady() + longest_saying;
+  const auto& all = world_.allocations();
+  auto next = all.upper_bound(acted_on_);
+  const AllocationRow* begun = nullptr;
+  for (auto left = all.size(); left > 0; --left) {
+    if (next == all.end()) next = all.begin();
+    const AllocationRow& allocation = (next++)->second;
+    if (allocation.state == State::ended || allocation.job_state == JobState::ended) continue;
+    if (to_say && !is_said(allocation)) {
+      if (parts_.clock.steady() > until && !is_of_array(allocation, begun)) {
+        said_ = 0;
+        return;
+      }
+      acted_on_ = allocation.id;
+      begun = &allocation;
+      if (!say_orders(allocation)) continue;
+    }
+    act_on(allocation);
+  }
+}
+
+/// Nothing that its orders depend on has changed since they were said.
+bool Acts::is_said(const AllocationRow& allocation) const {
+  const Channel* channel = channels_.find(allocation.id);
+  return channel != nullptr && channel->said == world_.version_of(allocation.id);
+}
+
+/// False where nothing else may be done about it in this tick.
+bool Acts::say_orders(const AllocationRow& allocation) {
+  const std::uint64_t version = world_.version_of(allocation.id);
+  const Result<void> prepared = prepare(allocation);
+  const Result<bool> said = prepared ? orders_.send_orders(allocation)
+                                     : Result<bool>(tl::unexpected<Fault>(prepared.error()));
+  if (!said || !*said) said_ = 0;
+  if (said) {
+    channels_.at(allocation.id).said = *said ? version : 0;
+    return true;
+  }
+  health_.doubt_storage();
+  log_error(fmt::format("{}: {}", allocation.job_name, said.error().what));
+  return false;
+}
+
+void Acts::act_on(const AllocationRow& allocation) {
+  Scheduler& scheduler = sites_.of(allocation.backend, allocation.sweep);
+  if (is_to_be_cancelled(allocation, sweeps_.policy_of(allocation.sweep), parts_.clock.now()))
+    scheduler.cancel(handle_of(allocation, parts_.clock.now()));
+  submit(allocation, scheduler);
+}
+
+/// Its id is committed: it may start. Asked again where the first time was in vain.
+void Acts::release(const AllocationRow& allocation, Channel& channel, Scheduler& scheduler) {
+  constexpr std::chrono::seconds again{60};
+  const auto now = parts_.clock.steady();
+  if (channel.released_at && now - *channel.released_at < again) return;
+  channel.released_at = now;
+  scheduler.release(handle_of(allocation, parts_.clock.now()));
+}
+
+void Acts::submit(const AllocationRow& allocation, Scheduler& scheduler) {
+  Channel& channel = channels_.at(allocation.id);
+  const SiteSpec& site = sweeps_.site_of(allocation.sweep);
+  if (site.strict && is_held(allocation)) release(allocation, channel, scheduler);
+  if (allocation.submission != Submission::committed || channel.submitted) return;
+  if (allocation.submit_after != 0) return;
+  const auto deadline_in_s = [this](const AllocationRow& row) {
+    if (row.deadline == 0) return 0.0;
+    return std::max(1.0, static_cast<double>(row.deadline - parts_.clock.now()) / 1e6);
+  };
+  channel.submitted = true;
+  scheduler.submit({.token = allocation.token,
+                    .job_name = allocation.job_name,
+                    .dir = allocation.dir,
+                    .agent = parts_.installation.agent,
+                    .script = allocation.backend == "local"
+                                  ? std::filesystem::path()
+                                  : AllocationPaths{allocation.dir}.script(),
+                    .limit_s = sweeps_.policy_of(allocation.sweep).submit_limit_s,
+                    .deadline_in_s = deadline_in_s(allocation),
+                    .strict = site.strict});
+}
+
+/// The allocation's folder and its first file, before anything can look for them.
+Result<void> Acts::prepare(const AllocationRow& allocation) {
+  const AllocationPaths paths{allocation.dir};
+  std::error_code error;
+  if (std::filesystem::exists(paths.spec(), error)) return {};
+  std::filesystem::create_directories(paths.dir, error);
+  if (error) {
+    return fault(FaultKind::unavailable,
+                 fmt::format("cannot make '{}': {}", paths.dir.string(), error.message()));
+  }
+  if (allocation.backend != "local") SHARDSWEEP_TRY(write_script(allocation));
+  // Both files exist before anyone looks for them: NFS hides a new file for up to a minute
+  // from a host that has missed it once.
+  SHARDSWEEP_TRY(LineWriter::open(paths.from_lead()));
+  SHARDSWEEP_TRY(LineWriter::open(paths.to_lead()));
+  const Policy& policy = sweeps_.policy_of(allocation.sweep);
+  AllocationSpec spec;
+  spec.token = allocation.token;
+  spec.job_name = allocation.job_name;
+  spec.nodes = allocation.nodes;
+  spec.slots_per_node = allocation.slots_per_node;
+  spec.launch =
+      allocation.backend == "local"
+          ? "local"
+          : launch_words.at(static_cast<std::size_t>(sweeps_.site_of(allocation.sweep).launch));
+  spec.beat_s = policy.beat_s;
+  spec.agent_lease_s = policy.agent_lease_s;
+  spec.node_lease_s = policy.node_lease_s;
+  spec.file_beat_s = policy.file_beat_s;
+  spec.watch_interval_s = policy.watch_interval_s;
+  spec.idle_limit_s = policy.lane_idle_s;
+  spec.agents_limit_s = policy.agents_limit_s;
+  spec.time_margin = policy.lane_time_margin;
+  spec.grace_s = policy.grace_s;
+  spec.stop_before_end_s = policy.lane_stop_before_end_s;
+  spec.gpu = sweeps_.spec_of(allocation.sweep).cluster.gpu;
+  return write_file_durably(paths.spec(), encode(spec));
+}
+
+/// Exactly what is submitted; `render` prints the same.
+Result<void> Acts::write_script(const AllocationRow& allocation) {
+  const SweepRow* sweep = world_.sweep(allocation.sweep);
+  if (sweep == nullptr) return fault(FaultKind::corrupt, "an allocation without its sweep");
+  SHARDSWEEP_ASSIGN(const SweepContext* context, sweeps_.context_of(*sweep));
+  const AllocationPaths paths{allocation.dir};
+  SHARDSWEEP_ASSIGN(const TemplateValues values,
+                    script_values(context->spec, context->site,
+                                  {.job_name = allocation.job_name,
+                                   .agent = parts_.installation.agent.string(),
+                                   .paths = paths,
+                                   .nodes = allocation.nodes,
+                                   .time_limit_s = allocation.time_limit_s,
+                                   .exclude = nodes_out(world_),
+                                   .only_node = allocation.probe_of}));
+  SHARDSWEEP_ASSIGN(const std::string script,
+                    render_template(sweep->job_template, "the job template", values));
+  return write_file_durably(paths.script(), script);
+}
+
+}  // namespace shardsweep

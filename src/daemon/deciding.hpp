@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// When there is something to decide, and over what: the world, what sites have told, the hours.
+#pragma once
+
+#include "daemon/sites.hpp"
+#include "fleet/decide.hpp"
+
+#include <cstdint>
+#include <map>
+
+namespace shardsweep {
+
+class Deciding {
+ public:
+  Deciding(const DaemonParts& parts, World& world, Sweeps& sweeps, Sites& sites)
+      : parts_(parts), world_(world), sweeps_(sweeps), sites_(sites) {}
+
+  /// The same world gives the same decision: nothing new, nothing to decide.
+  void decide();
+  /// Nothing is new since then.
+  [[nodiscard]] bool all_decided() const { return decided_ == over_now(); }
+
+ private:
+  /// What was decided over, by versions; 0: not all of it.
+  struct Over {
+    std::uint64_t world = 0;
+    std::uint64_t sites = 0;
+    std::uint64_t hours = 0;
+    friend bool operator==(const Over&, const Over&) = default;
+  };
+  [[nodiscard]] Over over_now() const { return {world_.version(), sites_.version(), hours_}; }
+  void take_time();
+  [[nodiscard]] DecideInput input();
+
+  const DaemonParts& parts_;
+  World& world_;
+  Sweeps& sweeps_;
+  Sites& sites_;
+  Over decided_;
+  std::map<SweepId, bool> open_;  ///< by limits.hours, when it was decided last
+  std::uint64_t hours_ = 1;       ///< grows where hours begin or end
+  std::int32_t week_minute_ = 0;  ///< local, from Monday 00:00
+  std::int32_t week_second_ = 0;
+};
+
+}  // namespace shardsweep

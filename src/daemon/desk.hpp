@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Requests of commands: each is done, committed, answered, and only then forgotten.
+#pragma once
+
+#include "daemon/sweeps.hpp"
+#include "fleet/verbs.hpp"
+
+#include <shardsweep/requests.hpp>
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace shardsweep {
+
+class RequestDesk {
+ public:
+  /// What it needs of the daemon: to commit the world's changes, and to read the database anew.
+  struct Books {
+    std::function<Result<void>()> commit;
+    std::function<Result<void>()> reload;
+  };
+  RequestDesk(const DaemonParts& parts, World& world, Sweeps& sweeps, Books books)
+      : parts_(parts),
+        world_(world),
+        sweeps_(sweeps),
+        books_(std::move(books)),
+        watch_(parts.home) {}
+
+  /// What waits, up to one that takes several ticks.
+  [[nodiscard]] Result<void> serve();
+  /// A request waits, or is only half served.
+  [[nodiscard]] bool serving() const { return serving_; }
+  /// Answers that could not be written.
+  [[nodiscard]] bool has_unsent() const { return !unsent_.empty(); }
+  [[nodiscard]] bool asked_to_stop() const { return asked_to_stop_; }
+  /// Readable where a request has come.
+  [[nodiscard]] int descriptor() const { return watch_.descriptor(); }
+
+ private:
+  /// A deletion that is half done.
+  struct Deletion {
+    Answer answer;
+    std::vector<SweepId> left;
+  };
+  [[nodiscard]] Result<bool> serve_one(const PendingRequest& waiting);
+  [[nodiscard]] Result<std::optional<Answer>> serve(const Request& request);
+  [[nodiscard]] Result<std::optional<Answer>> serve_submit(const Request& request);
+  [[nodiscard]] Result<Answer> serve_verb(const Request& request);
+  [[nodiscard]] Result<Steps> steps_for(const Request& request);
+  void apply(const SweepStep& step, const Request& request);
+  void apply(const TrialStep& step, const Request& request);
+  void drain_all(SweepId sweep);
+  [[nodiscard]] Result<std::optional<Answer>> serve_delete(const Request& request);
+  void forget_folder(Store::Folder kind, const std::string& dir);
+  [[nodiscard]] Result<Answer> serve_clear_node(const Request& request);
+
+  const DaemonParts& parts_;
+  World& world_;
+  Sweeps& sweeps_;
+  Books books_;
+  RequestWatch watch_;
+  bool serving_ = false;
+  bool asked_to_stop_ = false;
+  bool reload_ = false;  ///< more rows are of the world than before, once they are committed
+  std::map<std::string, Answer> unsent_;      ///< of requests that are done, by id
+  std::map<std::string, Deletion> deleting_;  ///< by request
+};
+
+}  // namespace shardsweep

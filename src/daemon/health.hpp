@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// What keeps the daemon from its work, told where commands read it: in a file that can be
+// written when nothing else can.
+#pragma once
+
+#include "daemon/parts.hpp"
+#include "fleet/troubles.hpp"
+
+#include <shardsweep/storage.hpp>
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace shardsweep {
+
+class Health {
+ public:
+  Health(const DaemonParts& parts, World& world) : parts_(parts), world_(world) {}
+
+  /// A scheduler answers, or does not.
+  void note_event(const std::string& key, const SchedulerEvent& event);
+  /// A file could not be written or read: the storage is looked at.
+  void doubt_storage() { storage_doubted_ = true; }
+  /// Now or a moment ago: what has failed meanwhile is the storage's fault.
+  [[nodiscard]] bool storage_fails() const;
+  /// How a pass ended, and whether answers to requests can't be written. The pass's own result,
+  /// or `rejected` where the database's folder is gone.
+  [[nodiscard]] Result<void> note_pass(Result<void> pass, bool unsent);
+
+ private:
+  using Steady = std::chrono::steady_clock::time_point;
+  void look_at_home(bool failed);
+  void tell_troubles();
+
+  const DaemonParts& parts_;
+  World& world_;
+  Troubles troubles_;
+  std::vector<Trouble> told_;  ///< of them, in the file
+  std::optional<TroubleFile> file_;
+  Steady written_at_;
+  std::optional<Steady> storage_looked_at_;
+  std::optional<Steady> storage_failed_at_;
+  std::optional<Steady> folder_gone_since_;
+  bool storage_doubted_ = false;
+};
+
+}  // namespace shardsweep

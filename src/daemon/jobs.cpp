@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/jobs.hpp"
+
+#include "attempt/abandoned.hpp"
+#include "fleet/allocation.hpp"
+#include "fleet/fold.hpp"
+#include "fleet/starts.hpp"
+
+#include <shardsweep/log.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <system_error>
+#include <utility>
+#include <variant>
+
+namespace shardsweep {
+namespace {
+
+/// For the nodes: what still carries this number was left. Written again where a crash comes
+/// before the commit.
+Result<void> list_ended(const Home& home, const AllocationRow& allocation) {
+  if (allocation.backend == "local" || allocation.job_id.empty()) return {};
+  SHARDSWEEP_ASSIGN(LineWriter list, LineWriter::open(home.dir() / ended_jobs_file));
+  return list.append(allocation.job_id.substr(0, allocation.job_id.find(';')), false);
+}
+
+}  // namespace
+
+AllocationHandle handle_of(const AllocationRow& row, Timestamp now) {
+  return {.token = row.token,
+          .job_name = row.job_name,
+          .job_id = row.job_id,
+          .dir = row.dir,
+          .created_at = row.created_at,
+          .claimed = row.claimed_at != 0,
+          .waits = row.job_state == JobState::pending,
+          .missing = row.missing,
+          // Not negative: the login node's clock may have been set back.
+          .missing_for_s = std::max(0.0, static_cast<double>(now - row.missing_since) / 1e6)};
+}
+
+Sites::Handles Jobs::to_look_for() {
+  Sites::Handles handles;
+  for (const auto& [id, allocation] : world_.allocations()) {
+    if (allocation.state == State::ended) continue;
+    // One that this process is about to submit is not missing.
+    const auto channel = channels_.of(allocation);
+    const bool to_be_submitted =
+        allocation.submission == Submission::committed && (!channel || !(*channel)->submitted);
+    if (to_be_submitted) continue;
+    (void)sites_.of(allocation.backend, allocation.sweep);
+    handles[sites_.key_of(allocation.backend, allocation.sweep)].push_back(
+        handle_of(allocation, parts_.clock.now()));
+  }
+  return handles;
+}
+
+void Jobs::take(const SchedulerEvent& event) {
+  if (std::holds_alternative<SiteSeen>(event)) return;
+  if (const auto* failed = std::get_if<LookFailed>(&event)) {
+    log_warning(failed->why);
+    notifying_.look_failed(failed->why);
+    return;
+  }
+  if (std::holds_alternative<JobSeen>(event) || std::holds_alternative<JobNotSeen>(event))
+    notifying_.look_succeeded();
+  fold_scheduler({world_, parts_.clock.now()}, event);
+  const auto* deferred = std::get_if<SubmitDeferred>(&event);
+  if (deferred == nullptr) return;
+  for (const auto& [id, allocation] : world_.allocations()) {
+    if (allocation.token != deferred->token) continue;
+    const auto channel = channels_.of(allocation);
+    if (!channel) continue;
+    (*channel)->submitted = false;
+    log_info(fmt::format("{} is submitted later: {}", allocation.job_name, deferred->why));
+  }
+}
+
+/// Told to come back later, and that is now. It is committed before it is submitted again: a
+/// daemon that dies in between looks for the job first, like after any other submission.
+void Jobs::end_deferrals() {
+  const Timestamp now = parts_.clock.now();
+  for (const auto& [id, allocation] : world_.allocations()) {
+    if (!is_due_again(allocation, now) || !channels_.of(allocation)) continue;
+    world_.edit(allocation)->submit_after = 0;
+  }
+}
+
+/// What nobody wants any more is not submitted: never asked for, or told to come back later.
+void Jobs::dismiss_unsubmitted() {
+  for (const auto& [id, allocation] : world_.allocations()) {
+    const bool unwanted = allocation.state != State::ended && allocation.draining &&
+                          allocation.submission == Submission::committed;
+    if (!unwanted) continue;
+    const auto channel = channels_.of(allocation);
+    if (!channel || (*channel)->submitted) continue;
+    auto row = world_.edit(allocation);
+    row->job_state = JobState::ended;
+    row->end_reason = "no longer needed";
+  }
+}
+
+void Jobs::bury_gone() {
+  std::vector<AllocationId> gone;
+  for (const auto& [id, allocation] : world_.allocations()) {
+    const bool over =
+        allocation.state != State::ended && allocation.job_state == JobState::ended;
+    if (over && !last_words_may_come(allocation)) gone.push_back(id);
+  }
+  for (const AllocationId id : gone) {
+    if (!submitted_again(world_.allocations().at(id))) bury(id);
+  }
+}
+
+/// Its job has ended, and its lead has not said its last word. Another host's lines may show
+/// late: a job that was over within a minute would look as if it had never started.
+bool Jobs::last_words_may_come(const AllocationRow& allocation) {
+  if (!home_is_shared_ || allocation.said_bye) return false;
+  if (allocation.claimed_at == 0 && allocation.job_id.empty()) return false;  // no job was seen
+  const auto channel = channels_.of(allocation);
+  if (!channel) return false;
+  const auto now = parts_.clock.steady();
+  if (!(*channel)->job_ended_at) (*channel)->job_ended_at = now;
+  return now - *(*channel)->job_ended_at <
+         std::chrono::duration<double>(sweeps_.policy_of(allocation.sweep).file_delay_s);
+}
+
+/// Two clean looks have found no job of it: nobody has started it, so it is submitted again.
+bool Jobs::submitted_again(const AllocationRow& allocation) {
+  constexpr int most_resubmissions = 4;
+  if (!never_seen(allocation) || allocation.draining) return false;
+  const auto channel = channels_.of(allocation);
+  if (!channel || allocation.resubmissions >= most_resubmissions) return false;
+  std::error_code ignored;
+  // Its lead has been there, whatever has become of its job.
+  if (std::filesystem::exists(AllocationPaths{allocation.dir}.claim(), ignored)) return false;
+  submit_again({world_, parts_.clock.now()}, allocation);
+  (*channel)->submitted = false;
+  return true;
+}
+
+void Jobs::bury(AllocationId id) {
+  const AllocationRow& allocation = world_.allocations().at(id);
+  std::vector<Orphan> orphans;
+  for (const AttemptId attempt : open_attempts(world_, id)) {
+    const AttemptRow& row = world_.attempts().at(attempt);
+    auto records = records_.read({row.dir}, row.nonce, false);
+    if (!records) return;
+    records_.judge(world_.attempts().at(attempt), *records);
+    orphans.push_back({attempt, std::move(*records)});
+  }
+  leads_.dismiss(allocation, orphans);
+  if (const auto listed = list_ended(parts_.home, allocation); !listed)
+    log_warning(listed.error().what);
+  std::string why = allocation.end_reason.empty() ? "its job ended" : allocation.end_reason;
+  if (allocation.claimed_at == 0) why = "never started: " + why;
+  log_info(fmt::format("{} is over: {}", allocation.job_name, why));
+  const Policy& policy = sweeps_.policy_of(allocation.sweep);
+  // A probe that does not start says something about its node alone.
+  std::optional<std::string> paused;
+  // What can't be stored says nothing about the site.
+  if (allocation.probe_of.empty() && !health_.storage_fails())
+    paused = count_start({world_, parts_.clock.now()}, policy, allocation, why,
+                         AllocationPaths{allocation.dir}.log().string());
+  if (paused) {
+    log_error(fmt::format("{} {}", allocation.job_name, *paused));
+  }
+  fold_gone({world_, parts_.clock.now()}, policy, id, orphans, why);
+  // The lead would have packed them.
+  for (const Orphan& orphan : orphans) {
+    const AttemptPaths paths{world_.attempts().at(orphan.attempt).dir};
+    std::error_code ignored;
+    if (!std::filesystem::exists(paths.dir, ignored)) continue;
+    if (const auto packed = pack_attempt(paths, policy.keep_log_bytes); !packed) {
+      log_warning(packed.error().what);
+    }
+  }
+}
+
+}  // namespace shardsweep

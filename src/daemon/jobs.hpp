@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// The jobs of allocations, from what the scheduler says of them to their end.
+#pragma once
+
+#include "daemon/leads.hpp"
+#include "daemon/notifying.hpp"
+#include "daemon/sites.hpp"
+
+#include <shardsweep/storage.hpp>
+
+namespace shardsweep {
+
+/// What a scheduler has to know of an allocation.
+[[nodiscard]] AllocationHandle handle_of(const AllocationRow& row, Timestamp now);
+
+class Jobs {
+ public:
+  Jobs(const DaemonParts& parts, World& world, Sweeps& sweeps, Health& health,
+       Channels& channels, PatientRecords& records, Leads& leads, Sites& sites,
+       Notifying& notifying)
+      : parts_(parts),
+        world_(world),
+        sweeps_(sweeps),
+        health_(health),
+        channels_(channels),
+        records_(records),
+        leads_(leads),
+        sites_(sites),
+        notifying_(notifying),
+        home_is_shared_(!is_local_file_system(parts.home.database)) {}
+
+  /// What is to be looked for, by scheduler.
+  [[nodiscard]] Sites::Handles to_look_for();
+  void take(const SchedulerEvent& event);
+  void end_deferrals();
+  void dismiss_unsubmitted();
+  /// Ends the allocations whose jobs are over and whose files have been read.
+  void bury_gone();
+
+ private:
+  [[nodiscard]] bool last_words_may_come(const AllocationRow& allocation);
+  [[nodiscard]] bool submitted_again(const AllocationRow& allocation);
+  void bury(AllocationId allocation);
+
+  const DaemonParts& parts_;
+  World& world_;
+  Sweeps& sweeps_;
+  Health& health_;
+  Channels& channels_;
+  PatientRecords& records_;
+  Leads& leads_;
+  Sites& sites_;
+  Notifying& notifying_;
+  bool home_is_shared_;  ///< with other hosts, over a network
+};
+
+}  // namespace shardsweep

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/leads.hpp"
+
+#include "daemon/controls.hpp"
+#include "fleet/control.hpp"
+#include "fleet/silence.hpp"
+
+#include <shardsweep/log.hpp>
+
+#include <fmt/format.h>
+
+#include <iterator>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+namespace shardsweep {
+namespace {
+
+/// The lead knows that it was told to stop, the scheduler why: its word is waited for.
+bool needs_scheduler(const AllocationRow& allocation, const Ended& ended) {
+  return allocation.backend != "local" && ended.outcome == Outcome::preempted &&
+         allocation.job_state != JobState::ended;
+}
+
+}  // namespace
+
+void Leads::read(const AllocationRow& allocation) {
+  const auto found = channels_.of(allocation);
+  if (!found) return;
+  Channel& channel = **found;
+  const bool first = !allocation.heard_at;
+  auto lines = channel.reader.look();
+  if (!lines) {
+    log_warning(fmt::format("{}: {}", allocation.job_name, lines.error().what));
+    return;
+  }
+  channel.unread.insert(channel.unread.end(), std::make_move_iterator(lines->begin()),
+                        std::make_move_iterator(lines->end()));
+  while (!channel.unread.empty() && read_line(allocation, channel))
+    channel.unread.pop_front();
+  // Beats are stored once per process: one pass per process (`tick`) must not hear them again.
+  if (first && allocation.heard_at) world_.record_beats(allocation);
+  // Where lines wait for the scheduler's word, the lead has spoken.
+  // A lead that can't write is not silent.
+  const Timestamp now = parts_.clock.now();
+  if (channel.unread.empty() && !health_.storage_fails()) {
+    judge_silence({world_, now}, sweeps_.policy_of(allocation.sweep), allocation);
+  } else {
+    world_.listen_anew(allocation, now);
+  }
+}
+
+/// Folds the first unread line; false where that has to wait.
+bool Leads::read_line(const AllocationRow& allocation, Channel& channel) {
+  const auto line = decode_from_lead(channel.unread.front());
+  if (!line) {
+    log_warning(fmt::format("{}: {}", allocation.job_name, line.error().what));
+    return true;
+  }
+  std::optional<RecordsSummary> records;
+  if (const auto* ended = std::get_if<Ended>(&line->body)) {
+    if (needs_scheduler(allocation, *ended)) return false;
+    const auto attempt = world_.attempts().find(ended->attempt);
+    if (const auto time = control_time(allocation, ended->attempt)) {
+      records = records_.read(control_paths(parts_.home, allocation, *time),
+                              control_nonce(allocation, *time), !ended->pack.empty());
+      if (!records) return false;
+    }
+    if (attempt != world_.attempts().end() && attempt->second.state != State::ended) {
+      records =
+          records_.read({attempt->second.dir}, attempt->second.nonce, !ended->pack.empty());
+      if (!records) return false;
+      records_.judge(attempt->second, *records);
+    }
+  }
+  fold_line({world_, parts_.clock.now()}, sweeps_.policy_of(allocation.sweep), allocation.id,
+            *line, records);
+  if (const auto* revoked = std::get_if<Revoked>(&line->body)) remove_unused(revoked->attempt);
+  return true;
+}
+
+/// What was written to start an attempt that never did.
+void Leads::remove_unused(AttemptId id) {
+  const auto attempt = world_.attempts().find(id);
+  std::error_code ignored;
+  if (attempt != world_.attempts().end())
+    std::filesystem::remove_all(attempt->second.dir, ignored);
+}
+
+/// A lead that wakes up late shall find nothing to do. Where that can't be written its folder
+/// is gone, and so is what a lead would read.
+void Leads::dismiss(const AllocationRow& allocation, const std::vector<Orphan>& orphans) {
+  const auto channel = channels_.of(allocation);
+  if (!channel || (*channel)->drained) return;
+  Result<void> said;
+  for (const Orphan& orphan : orphans) {
+    if (said) said = channels_.send(**channel, Revoke{orphan.attempt});
+    // A lead whose batch host Slurm has given up lives on, on nodes that others get now.
+    if (said)
+      said = channels_.send(**channel, Cancel{orphan.attempt, "its allocation is over"});
+  }
+  if (said) said = channels_.send(**channel, Drain{});
+  if (!said) log_warning(fmt::format("{}: {}", allocation.job_name, said.error().what));
+  (*channel)->drained = true;
+}
+
+}  // namespace shardsweep

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// What leads say: their lines are read and folded in, and one that says nothing is noticed.
+#pragma once
+
+#include "daemon/channels.hpp"
+#include "daemon/patient_records.hpp"
+#include "fleet/fold.hpp"
+
+#include <vector>
+
+namespace shardsweep {
+
+class Leads {
+ public:
+  Leads(const DaemonParts& parts, World& world, Sweeps& sweeps, Health& health,
+        Channels& channels, PatientRecords& records)
+      : parts_(parts),
+        world_(world),
+        sweeps_(sweeps),
+        health_(health),
+        channels_(channels),
+        records_(records) {}
+
+  /// What its lead has written since the last time.
+  void read(const AllocationRow& allocation);
+  /// A lead that wakes up late shall find nothing to do.
+  void dismiss(const AllocationRow& allocation, const std::vector<Orphan>& orphans);
+
+ private:
+  [[nodiscard]] bool read_line(const AllocationRow& allocation, Channel& channel);
+  void remove_unused(AttemptId id);
+
+  const DaemonParts& parts_;
+  World& world_;
+  Sweeps& sweeps_;
+  Health& health_;
+  Channels& channels_;
+  PatientRecords& records_;
+};
+
+}  // namespace shardsweep

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/order_writer.hpp"
+
+#include "daemon/controls.hpp"
+#include "fleet/decide.hpp"
+#include "fleet/nodes.hpp"
+#include "sweep/launch.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <system_error>
+#include <utility>
+
+namespace shardsweep {
+namespace {
+
+constexpr int assignments_per_tick = 8;
+
+}  // namespace
+
+/// False where a part of them is left for the next tick.
+Result<bool> OrderWriter::send_orders(const AllocationRow& allocation) {
+  SHARDSWEEP_ASSIGN(Channel * channel, channels_.of(allocation));
+  const bool controlled = sweeps_.spec_of(allocation.sweep)
+                              .control.runs_on(allocation.nodes, allocation.slots_per_node);
+  const Orders orders = orders_for(world_, allocation, controlled);
+  if (orders.control) SHARDSWEEP_TRY(assign_control(allocation, *orders.control));
+  int sent = 0;
+  for (const AttemptId attempt : orders.assign) {
+    if (channel->assigned.count(attempt) != 0) continue;
+    // The rest follows in the next tick: each costs a folder and two syncs.
+    if (++sent > assignments_per_tick) break;
+    SHARDSWEEP_TRY(assign(allocation, attempt));
+  }
+  if (orders.probe && channel->assigned.count(probe_attempt(allocation)) == 0)
+    SHARDSWEEP_TRY(assign_probe(allocation));
+  for (const AttemptId attempt : orders.revoke) {
+    if (channel->revoked.count(attempt) != 0) continue;
+    SHARDSWEEP_TRY(channels_.send(*channel, Revoke{attempt}));
+    channel->revoked.insert(attempt);
+  }
+  for (const AttemptId attempt : orders.cancel) {
+    if (channel->cancelled.count(attempt) != 0) continue;
+    SHARDSWEEP_TRY(channels_.send(*channel, Cancel{attempt, "cancelled on request"}));
+    channel->cancelled.insert(attempt);
+  }
+  if (orders.drain && !channel->drained) {
+    SHARDSWEEP_TRY(channels_.send(*channel, Drain{}));
+    channel->drained = true;
+  }
+  return sent <= assignments_per_tick;
+}
+
+Result<void> OrderWriter::assign(const AllocationRow& allocation, AttemptId id) {
+  const AttemptRow& attempt = world_.attempts().at(id);
+  const TrialRow& trial = world_.trials().at(attempt.trial);
+  const SweepRow* sweep = world_.sweep(trial.sweep);
+  if (sweep == nullptr) return fault(FaultKind::corrupt, "a trial without its sweep");
+  SHARDSWEEP_ASSIGN(const SweepContext* context, sweeps_.context_of(*sweep));
+  SHARDSWEEP_ASSIGN(const Point point, parts_.store.point_of(trial.id, context->spec));
+  const AttemptPaths paths{attempt.dir};
+  std::error_code error;
+  std::filesystem::create_directories(paths.dir, error);
+  if (error) {
+    return fault(FaultKind::unavailable,
+                 fmt::format("cannot make '{}': {}", paths.dir.string(), error.message()));
+  }
+  AttemptSpec spec = attempt_spec(context->spec, point,
+                                  {.attempt = id,
+                                   .trial = trial.slug,
+                                   .nonce = attempt.nonce,
+                                   .token = allocation.token,
+                                   .program = parts_.installation.runner.string(),
+                                   .paths = paths,
+                                   .slots_per_node = allocation.slots_per_node,
+                                   .lane = trial.lane,
+                                   .predicted_s = trial.predicted_s});
+  // What went wrong between the ranks only NCCL can tell.
+  spec.nccl_debug = trial.last == Outcome::comm_error;
+  SHARDSWEEP_TRY(write_file_durably(paths.spec(), encode(spec)));
+  Channel& channel = channels_.at(allocation.id);
+  // Without a lane the lead skips nothing by itself.
+  const bool skips_after_oom = context->spec.search.rules.micro_batch;
+  SHARDSWEEP_TRY(
+      channels_.send(channel, Assign{.attempt = id,
+                                     .trial = trial.slug,
+                                     .dir = attempt.dir,
+                                     .nonce = attempt.nonce,
+                                     .lane = skips_after_oom ? trial.lane : std::string(),
+                                     .micro_batch = trial.micro_batch,
+                                     .predicted_s = trial.predicted_s}));
+  channel.assigned.insert(id);
+  return {};
+}
+
+/// Any trial that the sweep's file still has; none: there is none.
+Result<std::optional<Point>> OrderWriter::example_of(SweepId id, const SweepSpec& sweep) {
+  const auto trial = std::find_if(
+      world_.trials().begin(), world_.trials().end(),
+      [&](const auto& entry) { return entry.second.sweep == id && !entry.second.hidden; });
+  if (trial == world_.trials().end()) return std::optional<Point>();
+  SHARDSWEEP_ASSIGN(Point example, parts_.store.point_of(trial->first, sweep));
+  return std::optional(std::move(example));
+}
+
+Result<void> OrderWriter::assign_probe(const AllocationRow& allocation) {
+  const SweepRow* sweep = world_.sweep(allocation.sweep);
+  if (sweep == nullptr) return {};
+  SHARDSWEEP_ASSIGN(const SweepContext* context, sweeps_.context_of(*sweep));
+  SHARDSWEEP_ASSIGN(const auto example, example_of(sweep->id, context->spec));
+  // Nothing is left that could run on the node: the allocation is drained in the same tick.
+  if (!example) return {};
+  const Probe probe = probe_of(context->spec, *example);
+  return assign_extra(allocation,
+                      {.id = probe_attempt(allocation),
+                       .name = "probe",
+                       .sweep = probe.sweep,
+                       .point = probe.point,
+                       .dir = parts_.home.attempts() / ("probe." + allocation.token),
+                       .nonce = allocation.token + "-probe"});
+}
+
+Result<void> OrderWriter::assign_control(const AllocationRow& allocation, ControlTime time) {
+  const AttemptId id = control_attempt(allocation, time);
+  if (channels_.at(allocation.id).assigned.contains(id)) return {};
+  const SweepSpec& sweep = sweeps_.spec_of(allocation.sweep);
+  SHARDSWEEP_ASSIGN(const auto example, example_of(allocation.sweep, sweep));
+  const auto control = control_of(sweep, example, allocation.nodes);
+  if (!control) {
+    // Said once, and the allocation does its work without.
+    take_control({world_, parts_.clock.now()}, sweep.policy, allocation, time, {},
+                 control.error().what);
+    return {};
+  }
+  return assign_extra(allocation, {.id = id,
+                                   .name = "control",
+                                   .sweep = control->sweep,
+                                   .point = control->point,
+                                   .dir = control_paths(parts_.home, allocation, time).dir,
+                                   .nonce = control_nonce(allocation, time)});
+}
+
+/// An attempt at something that is no trial.
+Result<void> OrderWriter::assign_extra(const AllocationRow& allocation, const Extra& extra) {
+  const AttemptPaths paths{extra.dir};
+  std::error_code error;
+  std::filesystem::create_directories(paths.dir, error);
+  if (error) {
+    return fault(FaultKind::unavailable,
+                 fmt::format("cannot make '{}': {}", paths.dir.string(), error.message()));
+  }
+  const AttemptSpec spec = attempt_spec(extra.sweep, extra.point,
+                                        {.attempt = extra.id,
+                                         .trial = extra.name,
+                                         .nonce = extra.nonce,
+                                         .token = allocation.token,
+                                         .program = parts_.installation.runner.string(),
+                                         .paths = paths,
+                                         .slots_per_node = allocation.slots_per_node});
+  SHARDSWEEP_TRY(write_file_durably(paths.spec(), encode(spec)));
+  Channel& channel = channels_.at(allocation.id);
+  SHARDSWEEP_TRY(channels_.send(channel, Assign{.attempt = extra.id,
+                                                .trial = extra.name,
+                                                .dir = paths.dir.string(),
+                                                .nonce = extra.nonce,
+                                                .lane = extra.name,
+                                                .micro_batch = 1,
+                                                .predicted_s = 0}));
+  channel.assigned.insert(extra.id);
+  return {};
+}
+
+}  // namespace shardsweep

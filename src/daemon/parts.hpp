@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the daemon works with; none of it is the daemon's own.
+#pragma once
+
+#include <shardsweep/clock.hpp>
+#include <shardsweep/home.hpp>
+#include <shardsweep/load.hpp>
+#include <shardsweep/notifier.hpp>
+#include <shardsweep/scheduler.hpp>
+#include <shardsweep/store.hpp>
+
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace shardsweep {
+
+struct DaemonParts {
+  Home home;
+  Installation installation;
+  Store& store;
+  const Clock& clock;
+  /// Asked once for every way in which sweeps reach their nodes.
+  std::function<std::unique_ptr<Scheduler>(const std::string& backend, const SiteSpec&)>
+      make_scheduler;
+  std::function<std::unique_ptr<Notifier>(const NotifySettings&)> make_notifier;
+  std::function<std::string(int digits)> random_hex;
+  Policy policy;  ///< of the daemon itself; each sweep brings its own
+};
+
+}  // namespace shardsweep

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/patient_records.hpp"
+
+#include "fleet/plausible.hpp"
+#include "predict/memory.hpp"
+
+#include <shardsweep/log.hpp>
+
+#include <algorithm>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+namespace shardsweep {
+namespace {
+
+/// A fault where they are there and can't be read: then nothing may be concluded. What a lead
+/// has `packed` is there, whether this host sees it yet or not.
+Result<RecordsSummary> read_records(const AttemptPaths& paths, const std::string& nonce,
+                                    bool packed) {
+  std::error_code ignored;
+  const bool pack_is_there = is_there(paths.pack());
+  // What this host still sees of the folder may be old: the pack is whole.
+  if (packed && !pack_is_there)
+    return fault(FaultKind::unavailable, paths.pack().string() + " is not there");
+  if (!pack_is_there && !std::filesystem::exists(paths.dir, ignored)) return RecordsSummary{};
+  SHARDSWEEP_ASSIGN(const AttemptRecords records, read_attempt_records(paths));
+  return summarise_records(records.text, nonce);
+}
+
+double metric_of(const AddMeasurement& result, std::string_view name) {
+  const auto found = result.metrics.find(name);
+  return found == result.metrics.end() ? 0 : found->second;
+}
+
+/// shardbench counts embedding and head apart also where a model ties them.
+std::optional<std::int64_t> parameters_for(const SweepSpec& sweep, const Point& point) {
+  if (!sweep.runner.is_shardbench()) return std::nullopt;
+  ModelSpec model = sweep.models.at(static_cast<std::size_t>(point.model));
+  model.tied_embeddings = false;
+  return parameters(model);
+}
+
+}  // namespace
+
+/// Tried again, ever more rarely, for longer than an NFS client believes what it knows: what
+/// can't be read must not hold up its lane for ever. While nothing at all can be stored there
+/// is no limit.
+std::optional<RecordsSummary> PatientRecords::read(const AttemptPaths& paths,
+                                                   const std::string& nonce, bool packed) {
+  using namespace std::chrono_literals;
+  constexpr auto first_pause = 500ms;
+  constexpr auto longest_pause = 10s;
+  constexpr auto limit = 90s;
+  const auto now = parts_.clock.steady();
+  const auto known = unreadable_.find(nonce);
+  const auto nothing = [](const std::string& why) {
+    RecordsSummary summary;
+    summary.unreadable = why;
+    return summary;
+  };
+  if (known != unreadable_.end()) {
+    if (!known->second.given_up.empty()) return nothing(known->second.given_up);
+    if (now < known->second.again) return std::nullopt;
+  }
+  auto read = read_records(paths, nonce, packed);
+  if (read) {
+    unreadable_.erase(nonce);
+    return std::move(*read);
+  }
+  health_.doubt_storage();
+  Unreadable& one =
+      unreadable_.try_emplace(nonce, Unreadable{now, now, first_pause}).first->second;
+  if (health_.storage_fails()) one.since = now;
+  if (now - one.since < limit) {
+    if (one.again == one.since) log_warning(read.error().what + ": tried again for 90 s");
+    one.again = now + one.pause;
+    one.pause = std::min<std::chrono::milliseconds>(one.pause * 2, longest_pause);
+    return std::nullopt;
+  }
+  one.given_up = "its folder can't be read: " + read.error().what;
+  log_warning(one.given_up);
+  return nothing(one.given_up);
+}
+
+/// Why a result can't be true; empty where nothing is known against it.
+Result<std::string> PatientRecords::doubt_of(const AttemptRow& attempt,
+                                             const AddMeasurement& result) {
+  const TrialRow* trial = world_.trial(attempt.trial);
+  const SweepRow* sweep = trial == nullptr ? nullptr : world_.sweep(trial->sweep);
+  if (sweep == nullptr) return "";
+  SHARDSWEEP_ASSIGN(const SweepContext* context, sweeps_.context_of(*sweep));
+  SHARDSWEEP_ASSIGN(const Point point, parts_.store.point_of(attempt.trial, context->spec));
+  const double steps = metric_of(result, "steps") + metric_of(result, "warmup");
+  SHARDSWEEP_ASSIGN(auto losses, parts_.store.losses_of_others(attempt.trial, steps));
+  return why_implausible(result.metrics,
+                         {.n_params = parameters_for(context->spec, point),
+                          .tokens_per_step = point.layout.global_batch() * point.seq_len,
+                          .losses = std::move(losses)});
+}
+
+/// Marks a result that can't be true, or is of another version than its trial. One that can't
+/// be judged is believed.
+void PatientRecords::judge(const AttemptRow& attempt, RecordsSummary& records) {
+  if (!records.result) return;
+  auto doubt = doubt_of(attempt, *records.result);
+  const auto runner = parts_.store.runner_of(attempt.trial);
+  if (!runner) log_warning(runner.error().what);
+  if (runner && doubt && doubt->empty())
+    doubt = why_other_runner(*runner, {records.runner, records.runner_version});
+  if (!doubt) return log_warning(doubt.error().what);
+  if (doubt->empty()) return;
+  records.result->mark = std::string(mark_implausible);
+  records.doubt = *doubt;
+}
+
+}  // namespace shardsweep

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/sweeps.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace shardsweep {
+
+const SweepContext& Sweeps::known(SweepId id) const {
+  static const SweepContext none;
+  const auto found = contexts_.find(id);
+  return found == contexts_.end() ? none : found->second;
+}
+
+const Policy& Sweeps::policy_of(SweepId sweep) const {
+  const auto found = contexts_.find(sweep);
+  return found == contexts_.end() ? parts_.policy : found->second.spec.policy;
+}
+
+Result<SweepContext*> Sweeps::context_of(const SweepRow& sweep) {
+  SweepContext& context = contexts_[sweep.id];
+  if (context.site_text != sweep.site) {
+    SHARDSWEEP_ASSIGN(context.site, load_site_text(sweep.site, "site of " + sweep.name));
+    context.site_text = sweep.site;
+  }
+  if (context.resolved != sweep.resolved || context.resolved.empty()) {
+    auto spec = load_sweep_text(sweep.resolved, sweep.name, {parts_.installation.presets, {}});
+    if (!spec) {
+      return fault(FaultKind::corrupt,
+                   fmt::format("the stored file of sweep '{}' does not load: {}", sweep.name,
+                               spec.error().what));
+    }
+    context.spec = std::move(*spec);
+    context.resolved = sweep.resolved;
+  }
+  return &context;
+}
+
+}  // namespace shardsweep

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// The sweeps' files as they are in force, and the searches of sweeps that have one.
+#pragma once
+
+#include "daemon/parts.hpp"
+#include "fleet/world.hpp"
+#include "search/sweep_search.hpp"
+
+#include <map>
+#include <memory>
+#include <string>
+
+namespace shardsweep {
+
+/// A sweep's file, read once per submission.
+struct SweepContext {
+  std::string resolved;
+  std::string site_text;
+  SweepSpec spec;
+  SiteSpec site;
+  std::unique_ptr<SweepSearch> search;  ///< none: the plan's order, to its end
+};
+
+class Sweeps {
+ public:
+  Sweeps(const DaemonParts& parts, World& world) : parts_(parts), world_(world) {}
+
+  /// Reads the file where the row has another one.
+  [[nodiscard]] Result<SweepContext*> context_of(const SweepRow& sweep);
+  [[nodiscard]] const std::map<SweepId, SweepContext>& all() const { return contexts_; }
+  // Of a sweep whose file has not been read: what a file without a line says.
+  [[nodiscard]] const SweepSpec& spec_of(SweepId id) const { return known(id).spec; }
+  [[nodiscard]] const SiteSpec& site_of(SweepId id) const { return known(id).site; }
+  /// Of such a sweep: the daemon's own.
+  [[nodiscard]] const Policy& policy_of(SweepId sweep) const;
+  void forget(SweepId id) { contexts_.erase(id); }
+
+  /// None where the plan's order is all there is. Made where it is not there yet.
+  [[nodiscard]] Result<SweepSearch*> search_of(SweepId sweep, SweepContext& context);
+  /// Rows have changed otherwise than by what a search hears.
+  void forget_searches();
+  /// The world's changes have just been committed.
+  void tell_searches();
+
+ private:
+  [[nodiscard]] const SweepContext& known(SweepId id) const;
+  [[nodiscard]] Result<std::unique_ptr<SweepSearch>> make_search(SweepId sweep,
+                                                                 const SweepSpec& spec);
+  [[nodiscard]] Result<void> read_reopened(SweepId id, SweepSearch& search);
+
+  const DaemonParts& parts_;
+  World& world_;
+  std::map<SweepId, SweepContext> contexts_;
+};
+
+}  // namespace shardsweep
