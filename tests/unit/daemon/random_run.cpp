@@ -364,6 +364,21 @@ void RandomRun::look() {
   none("a cancelled sweep with a trial that waits",
        "SELECT t.id FROM trials AS t JOIN sweeps AS s ON s.id = t.sweep WHERE t.state = "
        "'planned' AND s.state = 'cancelled'");
+  check_preempted();
+}
+
+/// A lead is called preempted only where a job of its allocation was put back or has ended.
+void RandomRun::check_preempted() {
+  std::istringstream tokens(
+      site.sql("SELECT group_concat(token, ' ') FROM allocations WHERE state <> 'ended' AND "
+               "end_outcome = 'preempted'"));
+  for (std::string token; tokens >> token;) {
+    const bool explained =
+        std::any_of(site.slurm.jobs.begin(), site.slurm.jobs.end(), [&](const PlayedJob& job) {
+          return job.token == token && (job.requeued || job.over());
+        });
+    if (!explained) throw Violation(fmt::format("{} is called preempted, and goes on", token));
+  }
 }
 
 /// From now on nothing goes wrong but attempts.

@@ -59,6 +59,7 @@ class RandomRun {
   // what must hold
   void look();
   void none(const char* what, const char* sql);
+  void check_preempted();
   void bound_calls(std::int64_t commits, std::int64_t changes, std::int64_t looks,
                    std::int64_t submissions);
   void heal();

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The daemon in memory: each refusal, deferral, lost answer, outage, skew and death as a short
 // case. A test says what Slurm and the leads do; the daemon and its database are real.
-#include "unit/daemon/played_site.hpp"
-#include "unit/store/support.hpp"
+#include "unit/daemon/daemon_case.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 
@@ -11,66 +10,13 @@
 #include <algorithm>
 
 using namespace shardsweep;
+using shardsweep::testing::Case;
 using shardsweep::testing::must;
+using shardsweep::testing::one;
 using shardsweep::testing::PlayedJob;
 using shardsweep::testing::PlayedSite;
 using shardsweep::testing::PlayedSweep;
 using shardsweep::testing::Sbatch;
-
-namespace {
-
-const PlayedSweep one{.micro_batch = {1}};
-const PlayedSweep two{.micro_batch = {1, 2}};
-
-/// A sweep, submitted, with its first job in the queue.
-struct Case : PlayedSite {
-  explicit Case(const PlayedSweep& sweep = two) {
-    submit(sweep);
-    tick();
-  }
-  explicit Case(Sbatch answer, std::size_t times = 1, const PlayedSweep& sweep = two) {
-    slurm.answers.assign(times, answer);
-    submit(sweep);
-    tick();
-  }
-  ~Case() {
-    for (const std::string& violation : slurm.violations)
-      FAIL_CHECK(violation);
-  }
-  Case(const Case&) = delete;
-  Case& operator=(const Case&) = delete;
-  /// The job runs, everything that is assigned completes, and the daemon leaves.
-  void complete() {
-    for (int turns = 0; turns < 50 && (alive() || turns == 0); ++turns) {
-      for (PlayedJob& job : slurm.jobs) {
-        if (job.pends()) start_job(job);
-        if (job.runs()) job.lead->hear(random, slurm.lead_time(job));
-        while (job.runs() && job.lead->start_next(slurm.lead_time(job))) {
-          clock.advance(10'000'000);
-          if (job.lead->runs()) job.lead->end(Outcome::completed, slurm.lead_time(job));
-        }
-        if (job.runs() && job.lead->draining()) {
-          job.lead->leave("drained", slurm.lead_time(job));
-          slurm.finish(job, "COMPLETED");
-        }
-      }
-      start();
-      pass(12);
-    }
-    CHECK_FALSE(alive());
-  }
-  std::string event(const std::string& kind) {
-    return sql(fmt::format(
-        "SELECT detail FROM events WHERE kind = '{}' ORDER BY id DESC LIMIT 1", kind));
-  }
-  /// What the daemon tells commands of what keeps it from its work.
-  std::string troubles() { return must(read_file(home.trouble())); }
-  std::int64_t count(const std::string& what) {
-    return std::stoll(sql("SELECT count(*) FROM " + what));
-  }
-};
-
-}  // namespace
 
 TEST_CASE("a sweep is submitted and measured, and its daemon leaves") {
   Case c;
@@ -430,132 +376,6 @@ TEST_CASE("larger micro-batches are skipped after an oom") {
   c.run_attempt(c.job(), Outcome::oom);
   c.complete();
   CHECK(c.trials() == "oom skipped");
-}
-
-// ---- time
-
-TEST_CASE("a daemon that was dead for hours books an attempt by its lead's clock") {
-  Case c(one);
-  c.start_job(c.job());
-  c.pass(12);
-  c.die();
-  c.run_attempt(c.job(), Outcome::completed, 30);
-  c.clock.advance(Timestamp{36'000} * 1'000'000);
-  c.start();
-  c.complete();
-  CHECK(c.sql("SELECT (ended_at - started_at) / 1000000 FROM attempts") == "30");
-}
-
-TEST_CASE("a killed attempt ends with its lead's last word") {
-  Case c(one);
-  c.start_job(c.job());
-  REQUIRE(c.job().lead->start_next(c.slurm.lead_time(c.job())));
-  c.pass(20);
-  c.die();
-  c.slurm.finish(c.job(), "NODE_FAIL");
-  c.clock.advance(Timestamp{36'000} * 1'000'000);
-  c.start();
-  c.pass(30);
-  // Its last beat.
-  CHECK(c.sql("SELECT (ended_at - started_at) / 1000000 FROM attempts WHERE id = 1") == "15");
-}
-
-TEST_CASE("a node whose clock is late or early is not silent") {
-  for (const Timestamp ahead : {-3600, -150, 150, 3600}) {
-    CAPTURE(ahead);
-    Case c(one);
-    c.job().clock_ahead = ahead * 1'000'000;
-    c.start_job(c.job());
-    REQUIRE(c.job().lead->start_next(c.slurm.lead_time(c.job())));
-    c.pass(400, 5);
-    CHECK(c.trials() == "running");
-    c.job().lead->end(Outcome::completed, c.slurm.lead_time(c.job()));
-    c.complete();
-    CHECK(c.trials() == "completed");
-  }
-}
-
-TEST_CASE("a step of the login node's clock is no lead's silence") {
-  for (const Timestamp ahead : {-7200, -300, 300, 7200}) {
-    CAPTURE(ahead);
-    Case c(one);
-    c.start_job(c.job());
-    REQUIRE(c.job().lead->start_next(c.slurm.lead_time(c.job())));
-    c.pass(30);
-    c.clock.set_wall_ahead(ahead * 1'000'000);
-    c.pass(400, 5);
-    CHECK(c.trials() == "running");
-    c.job().lead->end(Outcome::completed, c.slurm.lead_time(c.job()));
-    c.complete();
-    CHECK(c.trials() == "completed");
-  }
-}
-
-TEST_CASE("a process that has heard no line judges no lead by its clock") {
-  // The second daemon has stored what it heard: the third one has no line to read.
-  for (const bool again : {false, true}) {
-    CAPTURE(again);
-    Case c(one);
-    c.job().clock_ahead = Timestamp{-3600} * 1'000'000;
-    c.start_job(c.job());
-    REQUIRE(c.job().lead->start_next(c.slurm.lead_time(c.job())));
-    c.pass(12);
-    for (int lives = 0; lives < 2; ++lives) {
-      c.die();
-      c.start();
-      c.tick(0.25);
-    }
-    if (again) c.die();
-    c.clock.set_wall_ahead(Timestamp{160} * 1'000'000);
-    c.start();
-    c.tick(1);
-    CHECK(c.slurm.calls.cancels == 0);
-    CHECK(c.trials() == "running");
-  }
-}
-
-TEST_CASE("a step of the clock makes no job's claim late and no search longer") {
-  Case c({.settings = "daemon: {claim_limit: 120s}\n", .micro_batch = {1, 2}});
-  c.slurm.start(c.job(), c.random);
-  c.pass(12);
-  c.clock.set_wall_ahead(Timestamp{7200} * 1'000'000);
-  c.pass(30);
-  CHECK(c.slurm.calls.cancels == 0);
-  REQUIRE(c.job().lead->claim(c.slurm.lead_time(c.job())));
-  c.complete();
-  CHECK(c.trials() == "completed completed");
-}
-
-TEST_CASE("an attempt has no negative duration whatever the clocks say") {
-  for (const Timestamp ahead : {-3600, 3600}) {
-    CAPTURE(ahead);
-    Case c(one);
-    c.job().clock_ahead = ahead * 1'000'000;
-    c.start_job(c.job());
-    REQUIRE(c.job().lead->start_next(c.slurm.lead_time(c.job())));
-    c.pass(20);
-    c.slurm.finish(c.job(), "NODE_FAIL");
-    c.pass(30);
-    CHECK(c.sql("SELECT (ended_at - started_at) / 1000000 FROM attempts WHERE id = 1") == "15");
-  }
-}
-
-TEST_CASE("a clock that is set back does not lengthen a deferral") {
-  Case c(Sbatch::defers);
-  c.clock.set_wall_ahead(Timestamp{-7200} * 1'000'000);
-  c.pass(30);
-  CHECK(c.slurm.calls.submissions == 2);
-}
-
-TEST_CASE("a clock that is set back does not lengthen the search for a job") {
-  Case c(Sbatch::unsent);
-  c.pass(35);
-  CHECK(c.sql("SELECT missing FROM allocations") == "job");
-  c.die();
-  c.clock.set_wall_ahead(Timestamp{-7200} * 1'000'000);
-  c.start();
-  c.pass(60);
-  CHECK(c.slurm.calls.submissions == 2);
 }
 
 // ---- deaths
