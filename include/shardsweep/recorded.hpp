@@ -31,7 +31,8 @@ struct UnknownAxes {
   bool zero = false;
   bool recompute = false;
   bool sequence_parallel = false;
-  [[nodiscard]] bool any() const { return zero || recompute || sequence_parallel; }
+  bool attention = false;  ///< a kernel is named of which nobody knows what it keeps
+  [[nodiscard]] bool any() const { return zero || recompute || sequence_parallel || attention; }
 };
 
 /// One row. `point.nodes` is 0 where the world is smaller than a node, as in a sweep; `nodes`
@@ -103,7 +104,7 @@ struct RecordedOptions {
 
 /// Leaves the rows for which an expression is true: over axes, global_batch, the model's shape,
 /// outcome, tokens_per_s_per_gpu, peak_memory_bytes, kernel,
-/// software_version, oom_error and labels.
+/// software_version, oom_error and labels, by their header's name or that of label_names().
 /// All stay where it is empty.
 [[nodiscard]] Result<void> keep_where(RecordedSweep& sweep, const std::string& expression);
 

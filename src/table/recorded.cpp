@@ -84,16 +84,20 @@ std::vector<Column> columns_of(const RecordedSweep& sweep) {
   columns.push_back(by_row("kernel", std::move(kernel)));
   columns.push_back(by_row("software_version", std::move(version)));
   columns.push_back(by_row("oom_error", std::move(oom_error)));
+  // By the header's name, and by the name in `results`: a header may be a word of SQL.
+  const auto names = label_names(sweep);
   for (std::size_t i = 0; i < sweep.labels.size(); ++i) {
     const auto& label = sweep.labels[i];
-    const bool taken = std::any_of(columns.begin(), columns.end(), [&](const Column& column) {
-      return filter::lower(column.name) == filter::lower(label.name);
-    });
-    if (taken) continue;
-    columns.push_back({label.name,
-                       [i](const Point& point) { return std::int64_t{point.vars.at(i + 1)}; },
-                       label.values,
-                       {}});
+    for (const auto& name : {label.name, names[i]}) {
+      const bool taken = std::any_of(columns.begin(), columns.end(), [&](const Column& column) {
+        return filter::lower(column.name) == filter::lower(name);
+      });
+      if (taken) continue;
+      columns.push_back({name,
+                         [i](const Point& point) { return std::int64_t{point.vars.at(i + 1)}; },
+                         label.values,
+                         {}});
+    }
   }
   return columns;
 }

@@ -243,6 +243,15 @@ TEST_CASE("where chooses rows by layout and outcome and labels") {
   CHECK(kept("nobody = 1").find("unknown name 'nobody'") != std::string::npos);
 }
 
+TEST_CASE("a label whose header is a word of SQL is known by its name in results") {
+  auto sweep = sweep_of(plain_header + ",set" + plain_row + ",a", RecordedFormat::csv, 8);
+  CHECK(label_names(sweep) == std::vector<std::string>{"published_set"});
+  REQUIRE(keep_where(sweep, "published_set = 'a'"));
+  CHECK(sweep.runs.size() == 1);
+  REQUIRE(keep_where(sweep, "published_set = 'b'"));
+  CHECK(sweep.runs.empty());
+}
+
 TEST_CASE("the playbook's table is read whole") {
   const auto* folder = ::getenv("SHARDSWEEP_PUBLISHED_DATA");
   if (folder == nullptr) {
