@@ -16,7 +16,9 @@ namespace shardsweep {
 struct Family {
   std::string_view name;
   std::string_view trainer;  ///< which programs, in a sentence
-  MemoryFamily memory;       ///< on GPUs
+  std::string_view fitted_to =
+      "formulas and sources, no runs";  ///< what its constants are from
+  MemoryFamily memory;                  ///< on GPUs
   /// The same trainer at its best: the optimistic bound. Without a name: optimistic_memory,
   /// which holds whatever the trainer is.
   MemoryFamily least;
@@ -37,8 +39,8 @@ struct Family {
 /// By its exact name. Faults: invalid_input, which lists the names there are.
 [[nodiscard]] Result<const Family*> find_family(std::string_view name);
 
-/// The family whose name begins the runner's ("shardbench-cuda", "nanotron"); shardbench where
-/// none does: its formulas are the plain ones.
+/// The family whose name begins the runner's ("shardbench-cuda", "nanotron"); where none does,
+/// shardbench's formulas, which are plain, as somebody else's: not exact.
 [[nodiscard]] const Family& family_of_runner(std::string_view runner);
 
 }  // namespace shardsweep

@@ -2,6 +2,7 @@
 // Sums are doubles: exact up to 2^53 bytes, and no product of axis values can overflow.
 #include "predict/memory.hpp"
 
+#include "predict/arena_memory.hpp"
 #include "predict/units.hpp"
 
 #include <algorithm>
@@ -74,8 +75,7 @@ struct Habits {
   Habits(const ModelSpec& model, const MemoryFamily& of, const RunTraits& traits)
       : family(of),
         plain(is_plain(model, of)),
-        // GPT's recipe is older than flash attention.
-        flash(traits.flash_attention.value_or(of.flash_attention && !plain)),
+        flash(traits.flash_attention.value_or(of.flash_attention)),
         fused_norm(traits.fused_norm.value_or(of.norm_row_bytes == 0 || plain)) {}
 };
 
@@ -342,7 +342,12 @@ const MemoryFamily& shardbench_cpu_memory() {
 MemoryEstimate estimate_stage(const ModelSpec& model, const Point& point,
                               const MemoryFamily& family, const RunTraits& traits,
                               std::int32_t stage) {
-  return Stage(model, point, family, traits, stage).most();
+  const bool has_arenas = family.arenas && point.dtype == Dtype::bf16 &&
+                          point.layout.vpp == 1 && !model.tied_embeddings;
+  if (!has_arenas) return Stage(model, point, family, traits, stage).most();
+  auto estimate = arenas_of_stage(model, point, stage);
+  at(estimate, MemoryClass::overhead) = whole(family.overhead_bytes);
+  return estimate;
 }
 
 MemoryEstimate estimate_memory(const ModelSpec& model, const Point& point,

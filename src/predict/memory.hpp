@@ -56,6 +56,10 @@ struct MemoryFamily {
   double logits_bytes = 0;       ///< per logit; 0: e
   double working_layers = 0;     ///< of the layer in backward: gradients of its activations
 
+  /// One piece per class, as shardbench has them on GPUs: arena_memory.hpp in place of all
+  /// rows.
+  bool arenas = false;
+
   /// A ring over sockets holds one rank's part of a gradient bucket, NCCL the bucket.
   bool stages_parts = false;
 

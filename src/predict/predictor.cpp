@@ -4,6 +4,7 @@
 #include "predict/rates.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cmath>
 #include <string>
@@ -18,6 +19,17 @@ constexpr double fragmented = 0.2;
 /// communicators and weights on a GPU node.
 constexpr double cpu_start_s = 0.5;
 constexpr double gpu_start_s = 20;
+
+// Words of attention kernels that keep no probabilities: flash attention, memory-efficient
+// attention, cuDNN's and PyTorch's fused ones. "fused" alone is none of them: it is cuDNN's in
+// Transformer Engine, and a fused softmax, which keeps them, in older Megatron.
+constexpr std::array<std::string_view, 10> fused_attention{
+    "flash", "sdpa",     "xformers",           "mem_eff", "memory_eff", "efficient",
+    "cudnn", "te_fused", "transformer_engine", "flex"};
+// Words of those that keep them.
+constexpr std::array<std::string_view, 7> unfused_attention{
+    "unfused", "eager", "local", "naive", "math", "megatron", "fused_softmax"};
+constexpr std::array<std::string_view, 2> fused_norms{"rms", "norm"};
 
 // Times the step of a run whose optimistic bound fills the device so far. From nine tenths on
 // up to four.
@@ -40,14 +52,21 @@ RunTraits traits_of_kernel(std::string_view kernel) {
   std::string text(kernel);
   std::transform(text.begin(), text.end(), text.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  const auto says = [&](std::string_view word) { return text.find(word) != std::string::npos; };
+  const auto says = [&](const auto& words) {
+    return std::any_of(words.begin(), words.end(), [&](std::string_view word) {
+      return text.find(word) != std::string::npos;
+    });
+  };
   RunTraits traits;
-  if (says("flash")) {
+  // "unfused" is asked before "fused", and a flash kernel of torch before torch.
+  if (says(unfused_attention) && !says(fused_attention)) {
+    traits.flash_attention = false;
+  } else if (says(fused_attention)) {
     traits.flash_attention = true;
-  } else if (says("torch") || says("megatron") || says("eager") || says("unfused")) {
+  } else if (text == "torch" || text.rfind("torch ", 0) == 0 || text.rfind("torch+", 0) == 0) {
     traits.flash_attention = false;
   }
-  if (says("rms") || says("norm")) traits.fused_norm = true;
+  if (says(fused_norms)) traits.fused_norm = true;
   return traits;
 }
 
@@ -117,11 +136,14 @@ MemoryGuess Predictor::guess_memory(const ModelSpec& model, const Point& point,
 
 MemoryEstimate Predictor::certain_memory(const ModelSpec& model, const Point& point,
                                          const RunTraits& traits) const {
-  auto sure = optimistic_memory(model, point);
-  auto least = least_memory(model, point, traits);
-  const double kept = cluster_.gpu.empty() ? 1 : 1 - family_->constants_off_by;
+  const auto sure = optimistic_memory(model, point);
+  // Memory of processes is their host's to give: it is no device that ends at its size.
+  if (cluster_.gpu.empty()) return sure;
+  auto least = family_->constants_off_by > 0
+                   ? least_memory(model, point, traits)
+                   : estimate_memory(model, point, family_->memory, traits);
   for (auto& bytes : least.bytes)
-    bytes = static_cast<std::int64_t>(kept * static_cast<double>(bytes));
+    bytes -= static_cast<std::int64_t>(family_->constants_off_by * static_cast<double>(bytes));
   return sure.total() > least.total() ? sure : least;
 }
 

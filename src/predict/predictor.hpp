@@ -20,7 +20,8 @@
 namespace shardsweep {
 
 /// From the `kernel` column of a table: "flash_attn2", "torch", "flash_attn2 + RMS kernel" …
-/// Any text is understood; what it does not say stays unset.
+/// Any text is understood; what it does not say stays unset. A kernel that is named and not
+/// known is unknown: it may keep the probabilities or not.
 [[nodiscard]] RunTraits traits_of_kernel(std::string_view kernel);
 
 enum class Fit : std::uint8_t {

@@ -199,10 +199,13 @@ class CellReplay {
              const std::vector<std::size_t>& conditions)
       : sweep_(sweep), options_(options), predictor_(std::move(predictor)) {
     for (const auto* run : runs) {
-      rows_.push_back({run,
-                       {sweep.model_of(*run), run->point, traits_of_kernel(run->kernel),
-                        run->unknown, software_of(conditions, *run)},
-                       lane_of(*run, software_of(conditions, *run))});
+      const auto traits = traits_of_kernel(run->kernel);
+      auto unknown = run->unknown;
+      unknown.attention = !run->kernel.empty() && !traits.flash_attention;
+      rows_.push_back(
+          {run,
+           {sweep.model_of(*run), run->point, traits, unknown, software_of(conditions, *run)},
+           lane_of(*run, software_of(conditions, *run))});
     }
   }
 

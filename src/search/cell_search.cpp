@@ -125,7 +125,7 @@ FitBelief::Bounds CellSearch::bounds_of(const MemoryGuess& guess) const {
 std::vector<CellSearch::Read> CellSearch::reads_of(const SearchPoint& point) const {
   std::vector<Read> reads;
   for (const auto& reading : readings_of(point)) {
-    const SearchPoint at{point.model, reading.point, point.traits};
+    const SearchPoint at{point.model, reading.point, reading.traits};
     const auto guess = predictor_.guess(at.model, at.point, at.traits);
     const ResidualSite site{features_of(at, cluster_), shares_of(guess.time),
                             structure_of(at.point), own_cell};
@@ -305,7 +305,9 @@ void CellSearch::hear(const SearchPoint& point, const std::vector<Read>& reads,
   constexpr double clear = 0.6;
   if (likely[found] >= clear) {
     auto known = point;
-    known.point = readings_of(point)[found].point;
+    const auto reading = readings_of(point)[found];
+    known.point = reading.point;
+    known.traits = reading.traits;
     hear_memory(known, read, news);
   }
   if (news.outcome != Outcome::completed || news.tokens_per_s_per_gpu <= 0) return;

@@ -6,10 +6,13 @@ namespace {
 
 constexpr std::size_t recomputes = 3;
 
-std::size_t kind_of(const Layout& layout) {
+std::size_t kind_of(const Reading& reading) {
+  const auto& layout = reading.point.layout;
   const auto zero = static_cast<std::size_t>(layout.zero);
   const auto recompute = static_cast<std::size_t>(layout.recompute);
-  return (zero * recomputes + recompute) * 2 + (layout.sequence_parallel ? 1 : 0);
+  const std::size_t unfused = reading.traits.flash_attention.value_or(true) ? 0 : 1;
+  return ((zero * recomputes + recompute) * 2 + (layout.sequence_parallel ? 1 : 0)) * 2 +
+         unfused;
 }
 
 /// One more axis: each reading becomes one for each value.
@@ -19,8 +22,8 @@ void vary(std::vector<Reading>& readings, const std::vector<Value>& values, cons
   for (const auto& reading : readings) {
     for (const auto& value : values) {
       auto next = reading;
-      set(next.point.layout, value);
-      next.kind = kind_of(next.point.layout);
+      set(next, value);
+      next.kind = kind_of(next);
       all.push_back(std::move(next));
     }
   }
@@ -31,20 +34,26 @@ void vary(std::vector<Reading>& readings, const std::vector<Value>& values, cons
 
 std::vector<Reading> readings_of(const SearchPoint& point) {
   const auto& layout = point.point.layout;
-  std::vector<Reading> readings{{kind_of(layout), point.point}};
+  std::vector<Reading> readings{{0, point.point, point.traits}};
+  readings.front().kind = kind_of(readings.front());
   if (point.unknown.zero && layout.dp > 1) {
     std::vector<std::int32_t> stages{0, 1};
     if (layout.pp == 1) stages.push_back(3);
-    vary(readings, stages, [](Layout& at, std::int32_t stage) { at.zero = stage; });
+    vary(readings, stages,
+         [](Reading& at, std::int32_t stage) { at.point.layout.zero = stage; });
   }
   if (point.unknown.recompute) {
     vary(readings,
          std::vector<Recompute>{Recompute::none, Recompute::selective, Recompute::full},
-         [](Layout& at, Recompute value) { at.recompute = value; });
+         [](Reading& at, Recompute value) { at.point.layout.recompute = value; });
   }
   if (point.unknown.sequence_parallel && layout.tp > 1) {
     vary(readings, std::vector<char>{0, 1},
-         [](Layout& at, char value) { at.sequence_parallel = value != 0; });
+         [](Reading& at, char value) { at.point.layout.sequence_parallel = value != 0; });
+  }
+  if (point.unknown.attention) {
+    vary(readings, std::vector<char>{1, 0},
+         [](Reading& at, char value) { at.traits.flash_attention = value != 0; });
   }
   return readings;
 }

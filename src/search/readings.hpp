@@ -13,13 +13,14 @@
 
 namespace shardsweep {
 
-/// ZeRO stage x recompute x sequence parallel.
-inline constexpr std::size_t reading_kinds = 4 * 3 * 2;
+/// ZeRO stage x recompute x sequence parallel x attention.
+inline constexpr std::size_t reading_kinds = 4 * 3 * 2 * 2;
 
 /// One layout that a point may be.
 struct Reading {
   std::size_t kind = 0;  ///< below reading_kinds
   Point point;
+  RunTraits traits;
 };
 
 /// All that a point's table leaves open: one, its own, where nothing is. Of an unknown ZeRO

@@ -325,7 +325,8 @@ TEST_CASE("GPT's activations are those of the paper on selective recomputation")
     point.layout.grad_accum = row.accum;
     point.layout.vpp = row.vpp;
     const auto activations = [&] {
-      const auto memory = estimate_stage(gpt, point, family("megatron").memory, {}, 0);
+      const RunTraits unfused{.flash_attention = false};
+      const auto memory = estimate_stage(gpt, point, family("megatron").memory, unfused, 0);
       return static_cast<double>(part(memory, MemoryClass::activations)) / gib;
     };
     CHECK(activations() == doctest::Approx(row.none).epsilon(0.002));

@@ -3,7 +3,7 @@
 // refuses, for every way to shard.
 #include "meta_run.hpp"
 #include "plan/feasibility.hpp"
-#include "predict/memory.hpp"
+#include "predict/family.hpp"
 #include "rules.hpp"
 #include "unit/sweep_fixture.hpp"
 
@@ -11,6 +11,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <numeric>
 #include <string>
 
 using namespace shardsweep;
@@ -164,4 +166,59 @@ TEST_CASE("the planner leaves out the replicas that the runner refuses") {
       }
     }
   }
+}
+
+TEST_CASE("the planner says what the meta device counts on 200 layouts of bf16") {
+  // What the runner has outside its arenas, no meta device counts.
+  auto family = find_family("shardbench").value()->memory;
+  family.overhead_bytes = 0;
+  std::uint64_t state = 17;
+  const auto draw = [&](std::int32_t below) {
+    state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+    return static_cast<std::int32_t>((state >> 33U) % static_cast<std::uint64_t>(below));
+  };
+  const ModelSpec model{.name = "drawn",
+                        .layers = 32,
+                        .hidden = 4096,
+                        .ffn = 14336,
+                        .heads = 32,
+                        .kv_heads = 8,
+                        .vocab = 128256};
+  int off = 0;
+  std::string worst;
+  for (int i = 0; i < 200; ++i) {
+    auto point = point_of(1 << draw(4), 1, 0);
+    point.seq_len = 512 << draw(3);
+    auto& layout = point.layout;
+    layout.tp = 1 << draw(3);
+    layout.pp = 1 << draw(3);
+    layout.micro_batch = 1 << draw(4);
+    layout.grad_accum = layout.pp * (1 + draw(3));
+    layout.zero = layout.dp > 1 ? draw(layout.pp > 1 ? 2 : 4) : 0;
+    layout.recompute = static_cast<Recompute>(draw(3));
+    layout.sequence_parallel = layout.tp > 1 && draw(2) == 1;
+    auto options = options_of(model, point);
+    options.layout.pp = layout.pp;
+    options.layout.micro_batch = layout.micro_batch;
+    options.layout.grad_accum = layout.grad_accum;
+    options.layout.sequence_parallel = layout.sequence_parallel;
+    options.layout.recompute = static_cast<shardbench::Recompute>(layout.recompute);
+    i64 most = 0;  // in its arenas, of all ranks
+    for (i64 rank = 0; rank < layout.world(); ++rank) {
+      const auto arenas = shardbench::cost_of_rank(options, rank).arenas;
+      most = std::max(most, std::accumulate(arenas.begin(), arenas.end(), i64{0}));
+    }
+    const auto estimate = estimate_memory(model, point, family).total();
+    const double ratio = static_cast<double>(estimate) / static_cast<double>(most);
+    if (std::abs(ratio - 1) <= 0.01) continue;
+    ++off;
+    worst += "dp" + std::to_string(layout.dp) + " tp" + std::to_string(layout.tp) + " pp" +
+             std::to_string(layout.pp) + " mb" + std::to_string(layout.micro_batch) + " ga" +
+             std::to_string(layout.grad_accum) + " z" + std::to_string(layout.zero) + " r" +
+             std::to_string(static_cast<int>(layout.recompute)) + " sp" +
+             std::to_string(layout.sequence_parallel ? 1 : 0) + " s" +
+             std::to_string(point.seq_len) + ": " + std::to_string(ratio) + "\n";
+  }
+  CAPTURE(worst);
+  CHECK(off == 0);
 }

@@ -42,6 +42,13 @@ TEST_CASE("a point has one reading where nothing is unknown, else all that it ma
     return one.point.layout.zero == 1 && one.point.layout.recompute == Recompute::full &&
            !one.point.layout.sequence_parallel;
   }));
+  auto kernel = point_of(2, 2, 1);
+  kernel.unknown.attention = true;
+  const auto kernels = readings_of(kernel);
+  REQUIRE(kernels.size() == 2);
+  CHECK(kernels[0].traits.flash_attention == true);
+  CHECK(kernels[1].traits.flash_attention == false);
+  CHECK(kernels[0].kind != kernels[1].kind);
   // Without data or tensor parallelism there is nothing to shard.
   auto alone = point_of(1, 16, 1);
   alone.unknown = {.zero = true, .sequence_parallel = true};
