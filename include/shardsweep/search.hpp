@@ -34,8 +34,9 @@ struct SearchRules {
   /// With fewer micro-batches than pipeline stages - 1, a layout runs after all others (259
   /// such runs there, none succeeded).
   bool grad_accum = true;
-  /// After an OOM, what needs as much memory by both bounds of its estimate ends skipped, where
-  /// a search is (no successful run of that sweep but such as retried their allocations).
+  /// After an OOM, a layout of the same software and mechanisms with nothing smaller ends
+  /// skipped, where a search is. So does one that fits with less than 1 % by the memory of runs
+  /// so far; what is measured later may take that back.
   bool memory = true;
   friend bool operator==(const SearchRules&, const SearchRules&) = default;
 };

@@ -74,7 +74,7 @@ constexpr auto sweep_table = std::to_array<KeyInfo>({
     {"search.until", "gpu_hours", Key::real, "a number", "", "end after so many GPU-hours"},
     {"search.rules", "micro_batch", Key::boolean, "true or false", "true", "after an OOM, skip larger micro-batches of the same layout"},
     {"search.rules", "grad_accum", Key::boolean, "true or false", "true", "run pipelines with too few micro-batches last"},
-    {"search.rules", "memory", Key::boolean, "true or false", "true", "after an OOM, skip layouts that need at least as much memory"},
+    {"search.rules", "memory", Key::boolean, "true or false", "true", "skip layouts that need as much as one that ran out of memory, or that fit with less than 1 %"},
 });
 
 constexpr auto site_table = std::to_array<KeyInfo>({

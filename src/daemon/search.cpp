@@ -26,6 +26,19 @@ SearchTrial trial_of(const SearchRow& row, const SweepSpec& spec) {
           .running_since = row.running_since};
 }
 
+/// Until attempts of the sweep have shown what they take.
+LaunchCost launch_cost(const SweepSpec& spec) {
+  constexpr double process_s = 1;
+  constexpr double gpu_job_s = 60;
+  const double start_s = spec.cluster.gpu.empty() ? process_s : gpu_job_s;
+  return {start_s, start_s, spec.measure.warmup + spec.measure.steps};
+}
+
+/// Of a trial with one attempt; 0: not known.
+double seconds_of(const SearchRow& row) {
+  return row.point.gpus > 0 ? row.gpu_seconds / row.point.gpus : 0;
+}
+
 }  // namespace
 
 Result<SweepSearch*> Sweeps::search_of(SweepId sweep, SweepContext& context) {
@@ -43,7 +56,7 @@ Result<std::unique_ptr<SweepSearch>> Sweeps::make_search(SweepId sweep, const Sw
   SHARDSWEEP_ASSIGN(auto rows, parts_.store.search_rows(sweep, spec));
   auto search = std::make_unique<SweepSearch>(
       spec.search, spec.cluster,
-      Predictor(spec.cluster, family_of_runner(spec.runner.known_as())));
+      Predictor(spec.cluster, family_of_runner(spec.runner.known_as())), launch_cost(spec));
   for (const auto& row : rows)
     search->add(trial_of(row, spec));
   // In the order in which the ends were heard: what is learnt depends on it a little.
@@ -52,7 +65,8 @@ Result<std::unique_ptr<SweepSearch>> Sweeps::make_search(SweepId sweep, const Sw
   });
   for (const auto& row : rows) {
     if (row.outcome)
-      search->end(row.id, {*row.outcome, row.tokens_per_s_per_gpu, row.peak_memory_bytes});
+      search->end(row.id, {*row.outcome, row.tokens_per_s_per_gpu, row.peak_memory_bytes,
+                           seconds_of(row)});
   }
   return search;
 }

@@ -73,6 +73,7 @@ void SweepSearch::end(TrialId trial, const SearchNews& news) {
 
 void SweepSearch::hear(std::span<const Change> changes) {
   std::map<TrialId, SearchNews> measured;
+  std::map<TrialId, double> seconds;
   for (const auto& change : changes) {
     if (const auto* one = std::get_if<AddMeasurement>(&change)) {
       // A marked measurement is kept and not believed.
@@ -82,6 +83,9 @@ void SweepSearch::hear(std::span<const Change> changes) {
     } else if (const auto* attempt = std::get_if<PutAttempt>(&change)) {
       const auto place = places_.find(attempt->row.trial);
       if (place == places_.end()) continue;
+      if (attempt->row.started_at > 0 && attempt->row.ended_at > attempt->row.started_at)
+        seconds[attempt->row.trial] =
+            static_cast<double>(attempt->row.ended_at - attempt->row.started_at) * microsecond;
       bill(*place->second.cell, attempt->row);
     }
   }
@@ -89,8 +93,10 @@ void SweepSearch::hear(std::span<const Change> changes) {
     const auto* trial = std::get_if<SetTrial>(&change);
     if (trial == nullptr || !trial->row.outcome) continue;
     const auto found = measured.find(trial->row.id);
-    end(trial->row.id,
-        found != measured.end() ? found->second : SearchNews{*trial->row.outcome});
+    auto news = found != measured.end() ? found->second : SearchNews{*trial->row.outcome};
+    const auto took = seconds.find(trial->row.id);
+    if (took != seconds.end()) news.seconds = took->second;
+    end(trial->row.id, news);
   }
 }
 
