@@ -57,6 +57,13 @@ struct Dot {
   Paint stroke{};
 };
 
+/// Many of one kind, of which none has a title.
+struct Dots {
+  std::vector<Vertex> places;
+  double radius = 3;
+  Paint fill{Ink::text};
+};
+
 enum class Anchor : std::uint8_t { start, middle, end };
 
 struct Label {
@@ -69,7 +76,7 @@ struct Label {
   Paint fill{Ink::text};
 };
 
-using Shape = std::variant<Box, Stroke, Dot, Label>;
+using Shape = std::variant<Box, Stroke, Dot, Dots, Label>;
 
 /// Shapes that belong together: one cell, one mark.
 struct Group {

@@ -6,6 +6,7 @@
 #include <shardsweep/clock.hpp>
 #include <shardsweep/outcome.hpp>
 #include <shardsweep/progress.hpp>
+#include <shardsweep/report_facts.hpp>
 #include <shardsweep/result.hpp>
 #include <shardsweep/store.hpp>
 #include <shardsweep/table.hpp>
@@ -131,6 +132,8 @@ class Reader {
   /// counts, unless `where` names `runner` or `runner_version`.
   [[nodiscard]] virtual Result<Table> best(const Selection& selection) = 0;
   [[nodiscard]] virtual Result<Cells> cells(const HeatmapRequest& request) = 0;
+  /// All that a report says, at one moment.
+  [[nodiscard]] virtual Result<ReportFacts> facts(const Selection& selection) = 0;
   /// The values of a column in the selected rows, in the order of the database.
   [[nodiscard]] virtual Result<std::vector<Value>> values(const Selection& selection,
                                                           const std::string& column) = 0;

@@ -354,9 +354,18 @@ class Grammar : private GrammarParts {
     heatmap->add_flag("--long", o_.long_form,
                       "With csv: one line per cell, with layout and status.");
 
+    CLI::App* report = command("report", "Write all that was found as one page (HTML).");
+    with_selection(report);
+    with_output(report);
+    report
+        ->add_option("--note", o_.note,
+                     "Sentence at the top of the page, such as where its data comes from.")
+        ->type_name("TEXT");
+
     CLI::App* save = command("export", "Write a copy of the database, or the results as CSV.");
-    save->add_option("file", o_.file,
-                     "File to write: .csv or .json (the results), .db or .sqlite (everything).")
+    save->add_option(
+            "file", o_.file,
+            "File to write: .csv, .json or .md (the results), .db or .sqlite (everything).")
         ->required()
         ->type_name("FILE");
     with_where(save);

@@ -1,22 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-// heatmap: as text, as a picture, as a page.
+// heatmap and report: as text, as a picture, as a page.
 #include "cli/printing.hpp"
 #include "cli/terminal.hpp"
+#include "cli/version.hpp"
 #include "picture/heatmap_picture.hpp"
 #include "picture/svg.hpp"
 #include "report/page.hpp"
+#include "report/report_page.hpp"
+#include "report/rows.hpp"
 #include "show/cell_text.hpp"
 #include "show/heatmap_view.hpp"
 #include "show/pivot.hpp"
 
 #include <shardsweep/allocation_files.hpp>
+#include <shardsweep/attempt_files.hpp>
+#include <shardsweep/load.hpp>
 #include <shardsweep/png.hpp>
 
 #include <fmt/format.h>
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -132,6 +140,86 @@ Result<ExitCode> command_heatmap(const Session& session) {
   }
   SHARDSWEEP_ASSIGN(const auto text, text_of(heatmaps, options));
   return deliver(text, options.out);
+}
+
+namespace {
+
+/// What one GPU of their cluster holds, where all sweeps say the same.
+std::optional<std::int64_t> memory_limit_of(const Session& session, const ReportFacts& facts) {
+  std::optional<std::int64_t> limit;
+  const Rows sweeps(facts.sweeps);
+  for (std::size_t row = 0; row < sweeps.size(); ++row) {
+    // An imported table has a text of its own there.
+    const auto sweep = load_sweep_text(sweeps.text(row, "resolved"), sweeps.text(row, "sweep"),
+                                       {session.installation.presets, {}});
+    if (!sweep || sweep->cluster.memory_bytes <= 0) return std::nullopt;
+    if (limit && *limit != sweep->cluster.memory_bytes) return std::nullopt;
+    limit = sweep->cluster.memory_bytes;
+  }
+  return limit;
+}
+
+/// The last lines of the first rank's log; empty where there is none any more.
+std::string log_tail(const std::filesystem::path& dir) {
+  constexpr std::uint64_t lines = 12;
+  constexpr std::size_t most_bytes = 1500;
+  const auto files = list_attempt_files({dir});
+  if (!files) return {};
+  std::string tail;
+  for (const auto& file : *files) {
+    if (!rank_of_log(file.name) || file.size == 0) continue;
+    const auto reader = AttemptFileReader::open(file);
+    if (!reader) continue;
+    const auto from = begin_of_last_lines(*reader, lines);
+    const auto size = reader->size();
+    if (!from || !size) continue;
+    const auto last = std::max(*from, *size > most_bytes ? *size - most_bytes : 0);
+    const auto text = reader->read(last, most_bytes);
+    if (text && !text->empty()) return fmt::format("{}:\n{}", file.name, *text);
+  }
+  return tail;
+}
+
+/// Of trials that failed, as many as keep the page small.
+std::map<std::string, std::string> log_tails_of(const ReportFacts& facts) {
+  constexpr std::size_t most_tails = 200;
+  std::map<std::string, std::string> tails;
+  const Rows trials(facts.trials);
+  for (std::size_t row = 0; row < trials.size() && tails.size() < most_tails; ++row) {
+    const auto outcome = trials.text(row, "outcome");
+    const auto dir = trials.text(row, "files");
+    if (dir.empty() || outcome.empty() || outcome == "completed" || outcome == "skipped")
+      continue;
+    auto tail = log_tail(dir);
+    if (!tail.empty())
+      tails.emplace(trials.text(row, "sweep") + "/" + trials.text(row, "trial"),
+                    std::move(tail));
+  }
+  return tails;
+}
+
+Result<std::string> make_report(const Session& session, int refresh_s) {
+  const Options& options = session.options;
+  const auto request = request_of(options);
+  SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
+  ReportInput input;
+  SHARDSWEEP_ASSIGN(const auto cells, reader->cells(request));
+  input.heatmap = pivot(cells, request);
+  SHARDSWEEP_ASSIGN(input.facts, reader->facts(request.selection));
+  input.memory_limit = memory_limit_of(session, input.facts);
+  input.log_tails = log_tails_of(input.facts);
+  input.made = fmt::format("Made by shardsweep {} on {}.", version,
+                           local_time_text(session.clock.now()));
+  input.warning = options.note;
+  input.refresh_s = refresh_s;
+  return report_page(input);
+}
+
+}  // namespace
+
+Result<ExitCode> command_report(const Session& session) {
+  SHARDSWEEP_ASSIGN(const auto page, make_report(session, 0));
+  return deliver(page, session.options.out);
 }
 
 Result<ExitCode> deliver(std::string_view text, const std::string& file) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // show, results, query, best, nodes, export.
 #include "cli/printing.hpp"
+#include "show/comparison.hpp"
 #include "show/show_view.hpp"
 
 #include <shardsweep/allocation_files.hpp>
@@ -137,6 +138,7 @@ Result<ExitCode> command_nodes(const Session& session) {
 Result<ExitCode> command_best(const Session& session) {
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
   SHARDSWEEP_ASSIGN(Table table, reader->best(selection_of(session.options)));
+  add_certainty(table);
   if (session.options.format == Format::table) drop_nodes_where_none(table);
   std::vector<std::string_view> important{"layout", "tokens_per_s_per_gpu", "model", "gpus",
                                           "nodes"};
@@ -145,8 +147,8 @@ Result<ExitCode> command_best(const Session& session) {
   important.insert(important.end(), last == table.columns.end() ? last : last + 1,
                    table.columns.end());
   for (const char* name :
-       {"gap_share", "seq_len", "mfu", "peak_memory_bytes", "train_step_ms", "repeat_spread",
-        "train_step_ms_spread", "repeats", "measured", "runner_up"})
+       {"certainty", "gap_share", "seq_len", "mfu", "peak_memory_bytes", "train_step_ms",
+        "repeat_spread", "train_step_ms_spread", "repeats", "measured", "runner_up"})
     important.emplace_back(name);
   return print_table(table, table_style(session, std::move(important)));
 }
@@ -154,24 +156,27 @@ Result<ExitCode> command_best(const Session& session) {
 Result<ExitCode> command_export(const Session& session) {
   const std::filesystem::path file = session.options.file;
   const auto ending = file.extension().string();
-  const bool rows = ending == ".csv" || ending == ".json";
+  const bool rows = ending == ".csv" || ending == ".json" || ending == ".md";
   if (!rows && ending != ".db" && ending != ".sqlite") {
-    return fault(FaultKind::invalid_input,
-                 fmt::format("'{}': unknown file ending. Use .csv or .json for the results, "
-                             ".db or .sqlite for a copy of the database.",
-                             file.string()));
+    return fault(
+        FaultKind::invalid_input,
+        fmt::format("'{}': unknown file ending. Use .csv, .json or .md for the results, "
+                    ".db or .sqlite for a copy of the database.",
+                    file.string()));
   }
   if (!rows && !session.options.where.empty()) {
     return fault(FaultKind::invalid_input,
-                 "--where is for .csv and .json. A copy of the database has every row.");
+                 "--where is for .csv, .json and .md. A copy of the database has every row.");
   }
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
   if (rows) {
     SHARDSWEEP_ASSIGN(const Table table,
                       reader->results({.selection = {.where = session.options.where},
                                        .columns = all_columns()}));
-    SHARDSWEEP_TRY(write_file_durably(
-        file, table_text(table, ending == ".csv" ? Format::csv : Format::json)));
+    SHARDSWEEP_TRY(
+        write_file_durably(file, table_text(table, ending == ".csv"    ? Format::csv
+                                                   : ending == ".json" ? Format::json
+                                                                       : Format::markdown)));
   } else {
     SHARDSWEEP_TRY(reader->export_to(file));
   }

@@ -61,6 +61,7 @@ struct Options {
   std::string value = "tokens_per_s_per_gpu";
   bool long_form = false;
   std::string aggregate = "best";  ///< best, median, p90, count
+  std::string note;                ///< report: what stands at its top
   std::string facet;               ///< column with a heatmap for each of its values
 
   // recorded sweeps

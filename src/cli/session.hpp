@@ -100,6 +100,7 @@ using Command = Result<ExitCode> (*)(const Session&);
 [[nodiscard]] Result<ExitCode> command_best(const Session& session);
 [[nodiscard]] Result<ExitCode> command_nodes(const Session& session);
 [[nodiscard]] Result<ExitCode> command_heatmap(const Session& session);
+[[nodiscard]] Result<ExitCode> command_report(const Session& session);
 [[nodiscard]] Result<ExitCode> command_export(const Session& session);
 [[nodiscard]] Result<ExitCode> command_import(const Session& session);
 [[nodiscard]] Result<ExitCode> command_replay(const Session& session);

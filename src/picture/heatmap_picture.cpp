@@ -271,6 +271,10 @@ void shift(Shape& shape, double down) {
   if (auto* box = std::get_if<Box>(&shape)) box->y += down;
   if (auto* dot = std::get_if<Dot>(&shape)) dot->y += down;
   if (auto* label = std::get_if<Label>(&shape)) label->y += down;
+  if (auto* dots = std::get_if<Dots>(&shape)) {
+    for (auto& place : dots->places)
+      place.y += down;
+  }
   if (auto* stroke = std::get_if<Stroke>(&shape)) {
     for (auto& point : stroke->points)
       point.y += down;

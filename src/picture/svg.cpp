@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <iterator>
 #include <utility>
@@ -60,10 +61,14 @@ class SvgWriter {
       put("<g");
       if (use_ == SvgUse::page && !group.key.empty())
         put(" data-key=\"{}\"", escaped(group.key));
-      if (!group.title.empty())
+      // What is operated has a name of its own; to others their title is one.
+      if (!group.title.empty() && !group.key.empty()) {
         put(" role=\"img\" aria-label=\"{0}\"><title>{0}</title>", escaped(group.title));
-      else
+      } else if (!group.title.empty()) {
+        put(" role=\"img\"><title>{}</title>", escaped(group.title));
+      } else {
         put(">");
+      }
     }
     for (const auto& shape : group.shapes)
       std::visit([this](const auto& one) { write(one); }, shape);
@@ -129,6 +134,18 @@ class SvgWriter {
     out_ += "/>";
   }
 
+  /// Lines of no length with round ends: a few bytes each.
+  void write(const Dots& dots) {
+    if (dots.places.empty()) return;
+    out_ += "<path d=\"";
+    for (const auto& place : dots.places)
+      put("M{:.0f} {:.0f}h0", place.x, place.y);
+    put("\" fill=\"none\" stroke-linecap=\"round\" stroke-width=\"{}\"",
+        length(2 * dots.radius));
+    paint("stroke", dots.fill);
+    out_ += "/>";
+  }
+
   void write(const Label& label) {
     constexpr std::array<std::string_view, 3> anchors{"start", "middle", "end"};
     put("<text x=\"{}\" y=\"{}\" font-size=\"{}\"", length(label.x), length(label.y),
@@ -168,6 +185,17 @@ std::string escaped(std::string_view text) {
       default:
         out += c;
     }
+  }
+  return out;
+}
+
+std::string escaped_lines(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const auto end = std::min(text.find('\n'), text.size());
+    out += escaped(text.substr(0, end));
+    if (end < text.size()) out += '\n';
+    text.remove_prefix(std::min(end + 1, text.size()));
   }
   return out;
 }

@@ -13,6 +13,9 @@ namespace shardsweep {
 /// direction of text are written out (\xNN), bytes that are no UTF-8 too.
 [[nodiscard]] std::string escaped(std::string_view text);
 
+/// The same of text whose lines stay lines.
+[[nodiscard]] std::string escaped_lines(std::string_view text);
+
 enum class SvgUse : std::uint8_t {
   file,  ///< stands alone: with its colours, on white
   page,  ///< inside a page, whose style gives the inks their colours

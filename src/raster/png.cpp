@@ -49,6 +49,11 @@ class Canvas {
     cairo_.new_path(context_);
   }
 
+  void draw(const Dots& dots) const {
+    for (const auto& place : dots.places)
+      draw(Dot{place.x, place.y, dots.radius, dots.fill, {}});
+  }
+
   void draw(const Label& label) const {
     cairo_.select_font_face(context_, "DejaVu Sans", Cairo::upright,
                             label.bold ? Cairo::bold : Cairo::normal);

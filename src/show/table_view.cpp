@@ -36,9 +36,9 @@ bool is_numeric(const Table& table, std::size_t column) {
 
 /// Sentences: they may go over several lines of a row.
 bool is_prose(std::string_view column) {
-  constexpr std::array<std::string_view, 13> names{
-      "cause", "also", "detail", "reason", "last_evidence", "example", "facts",
-      "e.g.",  "why",  "rule",   "advice", "skipped_by",    "finding"};
+  constexpr std::array<std::string_view, 14> names{
+      "certainty", "cause", "also", "detail", "reason", "last_evidence", "example",
+      "facts",     "e.g.",  "why",  "rule",   "advice", "skipped_by",    "finding"};
   return std::find(names.begin(), names.end(), column) != names.end();
 }
 

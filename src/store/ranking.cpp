@@ -47,7 +47,8 @@ std::string best_row(const std::vector<std::string>& vars) {
   return fmt::format(
       "SELECT model, seq_len, nodes, gpus, layout, tokens_per_s_per_gpu, mfu, train_step_ms, "
       "peak_memory_bytes, ? AS repeats, ? AS measured, sweep, trial, runner, runner_version, "
-      "(SELECT layout FROM all_results WHERE trial_id = ?) AS runner_up, ? AS gap_share, ? AS "
+      "(SELECT layout FROM all_results WHERE trial_id = ?) AS runner_up, ? AS runner_up_runs, "
+      "? AS runner_up_spread, ? AS gap_share, ? AS "
       "repeat_spread, train_step_ms_spread{} FROM all_results WHERE trial_id = ?",
       var_columns(vars, "vars"));
 }
@@ -108,37 +109,46 @@ SameLayout::SameLayout(Database& database)
               "(a.lane, a.micro_batch, a.grad_accum) = (b.lane, b.micro_batch, b.grad_accum)") {
 }
 
-/// True where it became the best.
-bool BestOfCell::take(const Run& offered, std::size_t runs, SameLayout& same_layout) {
-  measured += static_cast<std::int64_t>(runs);
+void BestOfCell::take(const Run& offered, std::int64_t runs, std::optional<double> its_spread,
+                      SameLayout& same_layout) {
+  measured += runs;
   const auto beats = [&offered](const std::optional<Run>& other) {
     return !other || offered.tokens_per_s_per_gpu > other->tokens_per_s_per_gpu;
   };
   if (!beats(run)) {
-    if (beats(runner_up) && !same_layout(offered, *run)) runner_up = offered;
-    return false;
+    if (!beats(runner_up) || same_layout(offered, *run)) return;
+    runner_up = offered;
+    runner_up_repeats = runs;
+    runner_up_spread = its_spread;
+    return;
   }
   // No layout is the runner-up of itself.
-  if (run && !same_layout(offered, *run)) runner_up = run;
+  if (run && !same_layout(offered, *run)) {
+    runner_up = run;
+    runner_up_repeats = repeats;
+    runner_up_spread = spread;
+  }
   run = offered;
-  repeats = static_cast<std::int64_t>(runs);
-  spread.reset();
-  return true;
+  repeats = runs;
+  spread = its_spread;
 }
 
 void BestOfCell::offer(const Run& alone, SameLayout& same_layout) {
-  static_cast<void>(take(alone, 1, same_layout));
+  take(alone, 1, std::nullopt, same_layout);
 }
 
 void BestOfCell::offer(std::vector<Run>& runs, SameLayout& same_layout) {
   const auto middle = median(runs);
-  if (!take(middle, runs.size(), same_layout) || runs.size() < 2) return;
-  const auto [least, most] =
-      std::minmax_element(runs.begin(), runs.end(), [](const Run& a, const Run& b) {
-        return a.tokens_per_s_per_gpu < b.tokens_per_s_per_gpu;
-      });
-  spread =
-      (most->tokens_per_s_per_gpu - least->tokens_per_s_per_gpu) / middle.tokens_per_s_per_gpu;
+  std::optional<double> its_spread;
+  if (runs.size() > 1) {
+    const auto [least, most] =
+        std::minmax_element(runs.begin(), runs.end(), [](const Run& a, const Run& b) {
+          return a.tokens_per_s_per_gpu < b.tokens_per_s_per_gpu;
+        });
+    its_spread = (most->tokens_per_s_per_gpu - least->tokens_per_s_per_gpu) /
+                 middle.tokens_per_s_per_gpu;
+  }
+  take(middle, static_cast<std::int64_t>(runs.size()), its_spread, same_layout);
 }
 
 Mixing mixing_of(const Selection& selection) {
@@ -249,14 +259,16 @@ Table best(Database& database, const Selection& selection) {
   Statement select(database, best_row(vars_of_cells(database, source)));
   Table table;
   {
-    auto nothing = select.use(0, 0, 0, 0, 0, 0);
+    auto nothing = select.use(0, 0, 0, 0, 0, 0, 0, 0);
     table = fetch(select, nothing);
   }
   for (const auto& [key, cell] : cells) {
     if (!runners.counts(key.second)) continue;
     const auto second = cell.runner_up ? std::optional(cell.runner_up->trial) : std::nullopt;
-    auto use = select.use(cell.repeats, cell.measured, second, gap_of(cell), cell.spread,
-                          cell.run->trial);
+    const auto second_runs =
+        cell.runner_up ? std::optional(cell.runner_up_repeats) : std::nullopt;
+    auto use = select.use(cell.repeats, cell.measured, second, second_runs,
+                          cell.runner_up_spread, gap_of(cell), cell.spread, cell.run->trial);
     auto one = fetch(select, use);
     if (!one.rows.empty()) table.rows.push_back(std::move(one.rows.front()));
   }

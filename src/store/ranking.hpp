@@ -41,12 +41,15 @@ struct BestOfCell {
   std::int64_t repeats = 0;
   std::int64_t measured = 0;
   std::optional<double> spread;  ///< of the best one's repeats: (most - least) / median
+  std::int64_t runner_up_repeats = 0;
+  std::optional<double> runner_up_spread;
   /// A layout by the median of its runs.
   void offer(std::vector<Run>& runs, SameLayout& same_layout);
   void offer(const Run& alone, SameLayout& same_layout);
 
  private:
-  bool take(const Run& run, std::size_t runs, SameLayout& same_layout);
+  void take(const Run& offered, std::int64_t runs, std::optional<double> its_spread,
+            SameLayout& same_layout);
 };
 
 /// By tokens_per_s_per_gpu; of an even number the lower of the middle two, so that all numbers

@@ -48,6 +48,9 @@ class SqliteReader final : public Reader {
   Result<Cells> cells(const HeatmapRequest& request) override {
     return answer([&] { return sqlite::cells(database_, request); });
   }
+  Result<ReportFacts> facts(const Selection& selection) override {
+    return answer([&] { return sqlite::facts(database_, selection); });
+  }
   Result<std::vector<Value>> values(const Selection& selection,
                                     const std::string& column) override {
     return answer([&] { return sqlite::values(database_, selection, column); });

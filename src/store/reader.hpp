@@ -14,6 +14,7 @@ namespace shardsweep::sqlite {
 [[nodiscard]] Table results(Database& database, const ResultsRequest& request);
 [[nodiscard]] Table best(Database& database, const Selection& selection);
 [[nodiscard]] Cells cells(Database& database, const HeatmapRequest& request);
+[[nodiscard]] ReportFacts facts(Database& database, const Selection& selection);
 [[nodiscard]] std::vector<Value> values(Database& database, const Selection& selection,
                                         const std::string& column);
 [[nodiscard]] std::vector<SweepStatus> status(Database& database,

@@ -126,11 +126,11 @@ TEST_CASE("what the programs bring along fits every width") {
   for (const char* topic : {"keys", "axes", "units", "site"})
     check_fit(sample, fmt::format("help {}", topic), {});
   for (const char* command :
-       {"plan",   "submit", "run",    "render",  "status",          "follow",  "pause",
-        "resume", "cancel", "rerun",  "show",    "results",         "query",   "best",
-        "export", "daemon", "tick",   "heatmap", "doctor",          "gc",      "replay",
-        "nodes",  "import", "logs",   "suggest", "evaluate-memory", "presets", "calibrate",
-        "new",    "names",  "delete", "help",    "read-log",        "emit"})
+       {"plan",      "submit", "run",    "render",  "status",  "follow",          "pause",
+        "resume",    "cancel", "rerun",  "show",    "results", "query",           "best",
+        "export",    "daemon", "tick",   "heatmap", "report",  "doctor",          "gc",
+        "replay",    "nodes",  "import", "logs",    "suggest", "evaluate-memory", "presets",
+        "calibrate", "new",    "names",  "delete",  "help",    "read-log",        "emit"})
     check_fit(sample, fmt::format("help {}", command), {"Usage: shardsweep "});
 }
 

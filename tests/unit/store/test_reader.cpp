@@ -257,14 +257,15 @@ TEST_CASE("best is the fastest per cell and leaves marked measurements out") {
   REQUIRE(table.rows.size() == 2);
   CHECK(table.columns[15] == "runner_up");
   CHECK(std::get<std::string>(table.rows[0][15]) == "dp1 tp1 pp1 mb1 ga1 z0");
-  CHECK(std::get<double>(table.rows[0][16]) == doctest::Approx(1 - 100.0 / 120));
+  CHECK(std::get<double>(table.rows[0][18]) == doctest::Approx(1 - 100.0 / 120));
+  CHECK(std::get<std::int64_t>(table.rows[0][16]) == 1);
   CHECK(table.rows[1][16] == Value());
-  CHECK(table.columns[19] == "nvls");
+  CHECK(table.columns[21] == "nvls");
   CHECK(std::get<double>(table.rows[0][5]) == 120);
   CHECK(std::get<std::string>(table.rows[0][4]) == "dp1 tp1 pp1 mb2 ga1 z0");
   CHECK(std::get<double>(table.rows[1][5]) == 90);
   CHECK(must(reader->best({.where = "gpus > 2"})).rows.empty());
-  CHECK(must(reader->best({.where = "gpus > 2"})).columns.size() == 20);
+  CHECK(must(reader->best({.where = "gpus > 2"})).columns.size() == 22);
 }
 
 TEST_CASE("no layout is the runner-up of itself, though two sweeps measured it") {
@@ -286,11 +287,11 @@ TEST_CASE("no layout is the runner-up of itself, though two sweeps measured it")
   REQUIRE(table.rows.size() == 1);
   CHECK(std::get<std::string>(table.rows[0][4]) == "dp1 tp1 pp1 mb2 ga1 z0");
   CHECK(std::get<std::string>(table.rows[0][15]) == "dp1 tp1 pp1 mb1 ga1 z0");
-  CHECK(std::get<double>(table.rows[0][16]) == doctest::Approx(1 - 90.0 / 110));
+  CHECK(std::get<double>(table.rows[0][18]) == doctest::Approx(1 - 90.0 / 110));
   // The other layout comes last, and is second all the same.
   run("second", 1, 105);
   table = must(must(Reader::open(dir / "a.db"))->best({}));
-  CHECK(std::get<double>(table.rows[0][16]) == doctest::Approx(1 - 105.0 / 110));
+  CHECK(std::get<double>(table.rows[0][18]) == doctest::Approx(1 - 105.0 / 110));
 }
 
 TEST_CASE("a layout that is repeated is worth its median") {
@@ -310,7 +311,7 @@ TEST_CASE("a layout that is repeated is worth its median") {
   REQUIRE(table.rows.size() == 1);
   CHECK(std::get<double>(table.rows[0][5]) == 20);
   CHECK(std::get<std::int64_t>(table.rows[0][9]) == 3);
-  CHECK(std::get<double>(table.rows[0][17]) == doctest::Approx((500.0 - 10) / 20));
+  CHECK(std::get<double>(table.rows[0][19]) == doctest::Approx((500.0 - 10) / 20));
   CHECK(std::get<std::int64_t>(table.rows[0][10]) == 4);
   const auto cells = must(reader->cells({.rows = "model", .columns = "gpus"}));
   CHECK(cell(cells, "tiny", "1") ==

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "report/cell_layouts.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+namespace shardsweep {
+namespace {
+
+bool is_ranked_trial(const Rows& trials, std::size_t row) {
+  return trials.number(row, "tokens_per_s_per_gpu") && trials.text(row, "mark").empty();
+}
+
+std::string runner_of(const Rows& trials, std::size_t row) {
+  const auto version = trials.text(row, "runner_version");
+  return trials.text(row, "runner") + (version.empty() ? "" : " " + version);
+}
+
+/// As the heatmap chooses it.
+std::string usual_seq_len(const Rows& trials) {
+  std::map<std::string, std::pair<std::int64_t, std::int64_t>> seen;
+  for (std::size_t row = 0; row < trials.size(); ++row) {
+    auto& [completed, all] = seen[trials.text(row, "seq_len")];
+    completed += trials.text(row, "outcome") == "completed" ? 1 : 0;
+    ++all;
+  }
+  std::string usual;
+  std::pair<std::int64_t, std::int64_t> most{-1, -1};
+  for (const auto& [seq_len, counts] : seen) {
+    if (counts > most) {
+      most = counts;
+      usual = seq_len;
+    }
+  }
+  return usual;
+}
+
+std::string name_of_layout(const Rows& trials, std::size_t row) {
+  const auto vars = trials.text(row, "vars");
+  return trials.text(row, "layout") + (vars.empty() ? "" : " " + vars);
+}
+
+MeasuredLayout measured_layout(const Rows& trials, const std::string& name,
+                               std::vector<std::size_t> runs) {
+  const auto speed = [&trials](std::size_t row) {
+    return trials.number(row, "tokens_per_s_per_gpu").value_or(0);
+  };
+  std::sort(runs.begin(), runs.end(),
+            [&](std::size_t a, std::size_t b) { return speed(a) < speed(b); });
+  MeasuredLayout layout{name, {}, std::move(runs), 0};
+  layout.median_run = layout.runs[(layout.runs.size() - 1) / 2];
+  layout.ranked.value = speed(layout.median_run);
+  layout.ranked.runs = static_cast<std::int64_t>(layout.runs.size());
+  if (layout.runs.size() > 1 && layout.ranked.value > 0)
+    layout.ranked.spread =
+        (speed(layout.runs.back()) - speed(layout.runs.front())) / layout.ranked.value;
+  return layout;
+}
+
+void rank_layouts(const Rows& trials, CellLayouts& cell) {
+  std::map<std::string, std::vector<std::size_t>> runs;
+  for (const auto row : cell.trials) {
+    if (is_ranked_trial(trials, row)) runs[name_of_layout(trials, row)].push_back(row);
+  }
+  for (auto& [name, rows] : runs)
+    cell.layouts.push_back(measured_layout(trials, name, std::move(rows)));
+  std::stable_sort(cell.layouts.begin(), cell.layouts.end(), [](const auto& a, const auto& b) {
+    return a.ranked.value > b.ranked.value;
+  });
+}
+
+}  // namespace
+
+LayoutsOfCells layouts_of_cells(const Heatmap& heatmap, const Rows& trials) {
+  const auto seq_len = usual_seq_len(trials);
+  const std::set<std::string> shown(heatmap.runners.begin(), heatmap.runners.end());
+  std::map<std::pair<std::string, std::string>, std::vector<std::size_t>> rows_of;
+  for (std::size_t row = 0; row < trials.size(); ++row) {
+    if (trials.text(row, "seq_len") != seq_len || !shown.contains(runner_of(trials, row)))
+      continue;
+    rows_of[{trials.text(row, heatmap.row_name), trials.text(row, heatmap.column_name)}]
+        .push_back(row);
+  }
+  LayoutsOfCells result;
+  std::vector<Ranked> all;
+  for (std::size_t r = 0; r < heatmap.rows.size(); ++r) {
+    for (std::size_t c = 0; c < heatmap.columns.size(); ++c) {
+      const auto found = rows_of.find({heatmap.rows[r], heatmap.columns[c]});
+      if (found == rows_of.end()) continue;
+      CellLayouts cell{r, c, {}, found->second};
+      rank_layouts(trials, cell);
+      for (const auto& layout : cell.layouts)
+        all.push_back(layout.ranked);
+      result.cells.push_back(std::move(cell));
+    }
+  }
+  result.common_noise = common_noise(all);
+  return result;
+}
+
+}  // namespace shardsweep

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// The trials of a heatmap's cell, layout by layout.
+#pragma once
+
+#include "report/rows.hpp"
+#include "show/comparison.hpp"
+#include "show/pivot.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace shardsweep {
+
+/// A layout of one cell with its runs: rows of the trials' table.
+struct MeasuredLayout {
+  std::string name;  ///< layout, with the vars where there are any
+  Ranked ranked{};   ///< by tokens/s/GPU
+  std::vector<std::size_t> runs;
+  std::size_t median_run = 0;
+};
+
+struct CellLayouts {
+  std::size_t row = 0;  ///< in the heatmap
+  std::size_t column = 0;
+  std::vector<MeasuredLayout> layouts;  ///< fastest first
+  std::vector<std::size_t> trials;      ///< all of them, also those without a measurement
+};
+
+struct LayoutsOfCells {
+  std::vector<CellLayouts> cells;      ///< those of the heatmap that have trials
+  std::optional<double> common_noise;  ///< of a single run, as a share
+};
+
+/// Of the runners that the heatmap shows, and of the sequence length with most measurements.
+[[nodiscard]] LayoutsOfCells layouts_of_cells(const Heatmap& heatmap, const Rows& trials);
+
+}  // namespace shardsweep

@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "report/charts.hpp"
+
+#include "picture/text_box.hpp"
+#include "show/cell_text.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <set>
+#include <utility>
+
+namespace shardsweep {
+namespace {
+
+constexpr double tick_size = 9;
+constexpr double heading_size = 11;
+constexpr double left_margin = 76;
+constexpr double right_margin = 14;
+constexpr double top_margin = 24;
+constexpr double bottom_margin = 40;
+
+/// A scale from values to points of the picture.
+class ChartScale {
+ public:
+  ChartScale(const ChartAxis& axis, const std::vector<double>& values, double from, double to)
+      : axis_(axis), from_(from), to_(to) {
+    bool any = false;
+    for (const double raw : values) {
+      if (!std::isfinite(raw) || (axis.logarithmic && raw <= 0)) continue;
+      const double value = inner(raw);
+      low_ = any ? std::min(low_, value) : value;
+      high_ = any ? std::max(high_, value) : value;
+      any = true;
+    }
+    if (axis.from_zero && !axis.logarithmic) low_ = std::min(low_, 0.0);
+    if (!axis.names.empty()) {
+      low_ = -0.5;
+      high_ = static_cast<double>(axis.names.size()) - 0.5;
+    } else if (!(high_ > low_)) {
+      const double around = axis.logarithmic ? 1 : std::max(std::abs(low_) * 0.1, 1e-9);
+      high_ = low_ + around;
+      low_ = axis.from_zero && !axis.logarithmic ? low_ : low_ - around;
+    } else if (axis.logarithmic || !axis.from_zero) {
+      const double pad = (high_ - low_) * 0.05;
+      low_ -= pad;
+      high_ += pad;
+    } else {
+      high_ += (high_ - low_) * 0.05;
+    }
+  }
+
+  [[nodiscard]] bool shows(double value) const {
+    return std::isfinite(value) && (!axis_.logarithmic || value > 0);
+  }
+  [[nodiscard]] double at(double value) const {
+    return from_ + (inner(value) - low_) / (high_ - low_) * (to_ - from_);
+  }
+  [[nodiscard]] std::vector<double> ticks() const {
+    std::vector<double> ticks;
+    if (!axis_.names.empty()) {
+      for (std::size_t i = 0; i < axis_.names.size(); ++i)
+        ticks.push_back(static_cast<double>(i));
+    } else if (axis_.logarithmic) {
+      const int step = std::max(1, static_cast<int>((high_ - low_) / 5));
+      const bool narrow = high_ - low_ < 2.5;
+      for (int power = static_cast<int>(std::floor(low_)); power <= high_; power += step) {
+        for (const double factor : {1.0, 2.0, 5.0}) {
+          const double place = std::log10(factor) + power;
+          if ((factor == 1 || narrow) && place >= low_ && place <= high_)
+            ticks.push_back(factor * std::pow(10, power));
+        }
+      }
+    } else {
+      const double step = nice_step((high_ - low_) / 4);
+      for (double tick = std::ceil(low_ / step) * step; tick <= high_ + step * 1e-9;
+           tick += step)
+        ticks.push_back(std::abs(tick) < step * 1e-6 ? 0 : tick);
+    }
+    return ticks;
+  }
+  [[nodiscard]] std::string text(double tick) const {
+    if (!axis_.names.empty()) return axis_.names[static_cast<std::size_t>(tick)];
+    return humanised(axis_.column, tick);
+  }
+
+ private:
+  [[nodiscard]] double inner(double value) const {
+    return axis_.logarithmic ? std::log10(value) : value;
+  }
+  /// 1, 2 or 5 times a power of ten; of bytes a power of two.
+  [[nodiscard]] double nice_step(double step) const {
+    if (axis_.column.ends_with("_bytes")) return std::exp2(std::ceil(std::log2(step)));
+    const double power = std::pow(10, std::floor(std::log10(step)));
+    for (const double factor : {1.0, 2.0, 5.0}) {
+      if (step <= factor * power) return factor * power;
+    }
+    return 10 * power;
+  }
+  const ChartAxis& axis_;
+  double from_;
+  double to_;
+  double low_ = 0;
+  double high_ = 0;
+};
+
+std::vector<double> all_values(const Chart& chart, double ChartPoint::*coordinate) {
+  std::vector<double> values;
+  for (const auto& series : chart.series) {
+    for (const auto& point : series.points)
+      values.push_back(point.*coordinate);
+  }
+  return values;
+}
+
+Group axes_group(const Chart& chart, const ChartScale& x, const ChartScale& y) {
+  Group group;
+  const double bottom = chart.height - bottom_margin;
+  const double right = chart.width - right_margin;
+  group.shapes.emplace_back(Label{4, 13,
+                                  fitting_text(chart.title, heading_size, chart.width - 8),
+                                  heading_size, Anchor::start, true});
+  group.shapes.emplace_back(Stroke{
+      {{left_margin, top_margin}, {left_margin, bottom}, {right, bottom}}, {Ink::faint}, 1});
+  double last = -1e9;
+  for (const double tick : x.ticks()) {
+    const auto text = fitting_text(x.text(tick), tick_size, 90);
+    const double at = x.at(tick);
+    group.shapes.emplace_back(Stroke{{{at, bottom}, {at, bottom + 4}}, {Ink::faint}, 1});
+    // Texts that would run into each other are left out, not their ticks.
+    const double half = text_width(text, tick_size) / 2;
+    if (at - half < last + 4) continue;
+    last = at + half;
+    group.shapes.emplace_back(Label{at, bottom + 14, text, tick_size, Anchor::middle});
+  }
+  for (const double tick : y.ticks()) {
+    const double at = y.at(tick);
+    group.shapes.emplace_back(Stroke{{{left_margin, at}, {right, at}}, {Ink::line}, 0.4});
+    group.shapes.emplace_back(Label{left_margin - 4, at + 3,
+                                    fitting_text(y.text(tick), tick_size, left_margin - 8),
+                                    tick_size, Anchor::end});
+  }
+  group.shapes.emplace_back(Label{(left_margin + right) / 2,
+                                  chart.height - 10,
+                                  chart.x.title,
+                                  tick_size,
+                                  Anchor::middle,
+                                  false,
+                                  {Ink::faint}});
+  group.shapes.emplace_back(Label{left_margin + 4,
+                                  top_margin - 1,
+                                  chart.y.title,
+                                  tick_size,
+                                  Anchor::start,
+                                  false,
+                                  {Ink::faint}});
+  return group;
+}
+
+void add_series(Drawing& drawing, const ChartSeries& series, const ChartScale& x,
+                const ChartScale& y) {
+  Stroke line{{}, series.paint, 1.5, series.dashed};
+  Dots dots{{}, 3, series.paint};
+  std::set<std::pair<long, long>> taken;  // what would lie on a point that is there
+  Group plain;
+  for (const auto& point : series.points) {
+    if (!x.shows(point.x) || !y.shows(point.y)) continue;
+    const Vertex at{x.at(point.x), y.at(point.y)};
+    line.points.push_back(at);
+    if (!series.dots || !taken.emplace(std::lround(at.x), std::lround(at.y)).second) continue;
+    const Dot dot{at.x, at.y, 3, point.hollow ? Paint{Ink::paper} : series.paint, series.paint};
+    if (point.title.empty() && !point.hollow) {
+      dots.places.push_back(at);
+    } else {
+      drawing.groups.push_back({{}, point.title, {dot}});
+    }
+  }
+  if (series.line && line.points.size() > 1) plain.shapes.emplace_back(std::move(line));
+  if (!dots.places.empty()) plain.shapes.emplace_back(std::move(dots));
+  plain.title = series.title;
+  if (!plain.shapes.empty()) drawing.groups.push_back(std::move(plain));
+}
+
+void add_names(Drawing& drawing, const std::vector<ChartSeries>& series) {
+  Group group;
+  double at = left_margin;
+  const double y = drawing.height + 4;
+  for (const auto& one : series) {
+    if (one.name.empty()) continue;
+    const auto name = fitting_text(one.name, tick_size, 150);
+    const double width = text_width(name, tick_size) + 24;
+    if (at + width > drawing.width) break;
+    group.shapes.emplace_back(Dot{at, y - 3, 3, one.paint, one.paint});
+    group.shapes.emplace_back(Label{at + 7, y, name, tick_size});
+    at += width;
+  }
+  if (group.shapes.empty()) return;
+  drawing.groups.push_back(std::move(group));
+  drawing.height += 12;
+}
+
+}  // namespace
+
+Colour category_colour(std::size_t number) {
+  constexpr std::array<Colour, 8> colours{{{0x00, 0x72, 0xb2},
+                                           {0xd5, 0x5e, 0x00},
+                                           {0x00, 0x9e, 0x73},
+                                           {0xcc, 0x79, 0xa7},
+                                           {0x56, 0xb4, 0xe9},
+                                           {0xe6, 0x9f, 0x00},
+                                           {0x8a, 0x6d, 0x3b},
+                                           {0x80, 0x80, 0x80}}};
+  return colours[number % colours.size()];
+}
+
+Drawing chart_picture(const Chart& chart) {
+  auto values = all_values(chart, &ChartPoint::x);
+  if (chart.limit) values.push_back(*chart.limit);
+  const ChartScale x(chart.x, values, left_margin, chart.width - right_margin);
+  const ChartScale y(chart.y, all_values(chart, &ChartPoint::y), chart.height - bottom_margin,
+                     top_margin);
+  Drawing drawing{chart.width, chart.height, chart.title, {}, {axes_group(chart, x, y)}};
+  if (chart.limit) {
+    const double at = x.at(*chart.limit);
+    Group limit;
+    limit.shapes.emplace_back(
+        Stroke{{{at, top_margin}, {at, chart.height - bottom_margin}}, {Ink::accent}, 1, true});
+    limit.shapes.emplace_back(Label{at - 3,
+                                    top_margin + 8,
+                                    chart.limit_name,
+                                    tick_size,
+                                    Anchor::end,
+                                    false,
+                                    {Ink::accent}});
+    drawing.groups.push_back(std::move(limit));
+  }
+  for (const auto& series : chart.series)
+    add_series(drawing, series, x, y);
+  add_names(drawing, chart.series);
+  return drawing;
+}
+
+namespace {
+
+constexpr double bars_width = 620;
+constexpr double bar_label_width = 190;
+constexpr double bar_room = bars_width - bar_label_width - 90;
+
+/// The names of the parts, in the order in which they come, and the longest bar.
+struct BarScale {
+  std::vector<std::string> names;
+  double most = 0;
+  [[nodiscard]] double length(double value) const {
+    return most > 0 ? value / most * bar_room : 0;
+  }
+  [[nodiscard]] Colour colour(const std::string& name) const {
+    const auto found = std::find(names.begin(), names.end(), name);
+    return category_colour(static_cast<std::size_t>(found - names.begin()));
+  }
+};
+
+BarScale bar_scale(const std::vector<StackedBar>& bars, std::optional<double> limit) {
+  BarScale scale{{}, limit.value_or(0)};
+  for (const auto& bar : bars) {
+    double sum = 0;
+    for (const auto& part : bar.parts) {
+      sum += part.value;
+      auto& names = scale.names;
+      if (part.value > 0 && std::find(names.begin(), names.end(), part.name) == names.end())
+        names.push_back(part.name);
+    }
+    scale.most = std::max(scale.most, sum);
+  }
+  return scale;
+}
+
+void add_bar(Drawing& drawing, const StackedBar& bar, const BarScale& scale,
+             const std::string& column) {
+  constexpr double bar_height = 16;
+  constexpr double row_height = 24;
+  const double y = drawing.height;
+  double x = bar_label_width;
+  double sum = 0;
+  const auto name = fitting_text(bar.name, tick_size, bar_label_width - 8);
+  drawing.groups.push_back({{}, {}, {Label{4, y + 12, name, tick_size}}});
+  for (const auto& part : bar.parts) {
+    if (part.value <= 0) continue;
+    const double length = scale.length(part.value);
+    Box box{x, y, length, bar_height, {}, {Ink::paper}, false};
+    box.fill.colour = scale.colour(part.name);
+    drawing.groups.push_back(
+        {{},
+         fmt::format("{}: {} {}", bar.name, part.name, humanised(column, part.value)),
+         {box}});
+    x += length;
+    sum += part.value;
+  }
+  drawing.groups.push_back({{}, {}, {Label{x + 4, y + 12, humanised(column, sum), tick_size}}});
+  drawing.height += row_height;
+}
+
+}  // namespace
+
+Drawing bars_picture(const std::string& title, const std::string& column,
+                     const std::vector<StackedBar>& bars, std::optional<double> limit,
+                     const std::string& limit_name) {
+  const auto scale = bar_scale(bars, limit);
+  Drawing drawing{bars_width, 26, title, {}, {}};
+  drawing.groups.push_back({{}, {}, {Label{4, 13, title, heading_size, Anchor::start, true}}});
+  for (const auto& bar : bars)
+    add_bar(drawing, bar, scale, column);
+  if (limit) {
+    const double at = bar_label_width + scale.length(*limit);
+    drawing.groups.push_back(
+        {{},
+         fmt::format("{}: {}", limit_name, humanised(column, *limit)),
+         {Stroke{{{at, 20}, {at, drawing.height}}, {Ink::accent}, 1.5, true},
+          Label{at, 18, limit_name, tick_size, Anchor::middle, false, {Ink::accent}}}});
+  }
+  drawing.height += 8;
+  std::vector<ChartSeries> legend;
+  for (const auto& name : scale.names) {
+    ChartSeries series;
+    series.name = name;
+    series.paint = {Ink::none, scale.colour(name)};
+    legend.push_back(std::move(series));
+  }
+  add_names(drawing, legend);
+  return drawing;
+}
+
+}  // namespace shardsweep

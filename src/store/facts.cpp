@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a report is made of, in one transaction that only reads: all tables are of one moment,
+// and the writer waits for nobody.
+#include "fleet/decide.hpp"
+#include "store/deadline.hpp"
+#include "store/reader.hpp"
+
+#include <fmt/format.h>
+
+namespace shardsweep::sqlite {
+namespace {
+
+/// Deferred: it takes the database as it is at the first SELECT.
+class Moment {
+ public:
+  explicit Moment(Database& database) : database_(database) { database_.execute("BEGIN"); }
+  Moment(const Moment&) = delete;
+  Moment& operator=(const Moment&) = delete;
+  ~Moment() {
+    try {
+      database_.execute("COMMIT");
+    } catch (const SqliteError&) {
+      // A transaction that has only read ends with its connection.
+      return;
+    }
+  }
+
+ private:
+  Database& database_;
+};
+
+struct FactsSql {
+  /// {0}: rows, {1}: condition.
+  const char* trials =
+      "SELECT r.sweep, r.trial, r.model, r.seq_len, r.nodes, r.gpus, r.layout, r.dtype, r.dp, "
+      "r.tp, r.pp, r.cp, r.ep, r.vpp, r.micro_batch, r.grad_accum, r.zero, r.recompute, "
+      "r.sequence_parallel, r.schedule, r.rank_order, iif(r.sweep_id IN (SELECT id FROM sweeps "
+      "WHERE backend = 'imported'), '', nullif(r.vars, '{{}}')) AS vars, r.repeat, "
+      "r.global_batch, r.state, r.outcome, r.mark, r.cause, r.tokens_per_s_per_gpu, "
+      "r.train_step_ms, r.train_step_ms_spread, r.mfu, r.peak_memory_bytes, "
+      "r.predicted_tokens_per_s_per_gpu, r.predicted_memory_bytes, r.predicted_train_step_s, "
+      "r.runner, r.runner_version, r.attempts, nullif(r.ended_at, 0) AS ended_at, "
+      "r.control_ratio, (SELECT group_concat(j.value, ' ') FROM json_each(r.hosts) AS j) AS "
+      "hosts, (SELECT group_concat(j.key || '=' || j.value, ';') FROM json_each(r.software) AS "
+      "j) AS software, (SELECT group_concat(j.key || '=' || j.value, ';') FROM json_each(m."
+      "detail, '$.phase_ms') AS j) AS phases, (SELECT group_concat(j.key || '=' || j.value, "
+      "';') FROM json_each(m.detail, '$.wait_ms') AS j) AS waits, (SELECT group_concat(j.key "
+      "|| '=' || j.value, ';') FROM json_each(m.detail, '$.peak_memory_by_class') AS j) AS "
+      "memory_classes, (SELECT sum(max(a.ended_at - a.started_at, 0)) * 1e-6 FROM attempts AS "
+      "a WHERE a.trial = r.trial_id AND a.started_at > 0) * r.gpus AS gpu_seconds, (SELECT "
+      "a.source || iif(a.also = '', '', '; also: ' || a.also) || iif(a.node = '', '', '; node "
+      "' || a.node) FROM attempts AS a WHERE a.trial = r.trial_id ORDER BY a.number DESC LIMIT "
+      "1) AS evidence, (SELECT a.dir FROM attempts AS a WHERE a.trial = r.trial_id ORDER BY "
+      "a.number DESC LIMIT 1) AS files, r.outcome = 'skipped' AND EXISTS (SELECT 1 FROM events "
+      "AS e WHERE e.trial = r.trial_id AND e.kind = '{2}') AS spared FROM (SELECT * FROM {0} "
+      "WHERE {1}) AS r LEFT JOIN (SELECT attempt, iif(json_valid(detail), detail, '{{}}') AS "
+      "detail "
+      "FROM measurements) AS m ON m.attempt = r.attempt_id ORDER BY r.sweep_id, "
+      "r.position, r.trial_id";
+  const char* sweeps =
+      "SELECT name AS sweep, backend, cluster, runner, runner_version, revision, submitted_at, "
+      "points, resolved, job_template FROM sweeps AS s WHERE {0} ORDER BY id";
+  const char* attempts =
+      "SELECT a.allocation, t.slug AS trial, a.number, ifnull(a.outcome, a.state) AS outcome, "
+      "a.started_at, a.ended_at, t.gpus FROM attempts AS a JOIN trials "
+      "AS t ON t.id = a.trial WHERE a.started_at > 0 AND {0} ORDER BY a.allocation, "
+      "a.started_at";
+  const char* allocations =
+      "SELECT l.id, l.job_name, l.nodes, l.slots_per_node, l.state, l.created_at, "
+      "l.claimed_at, "
+      "l.ended_at, l.last_beat, l.end_reason FROM allocations AS l JOIN sweeps AS s ON s.id = "
+      "l.sweep WHERE l.claimed_at > 0 AND {0} ORDER BY l.claimed_at, l.id";
+  const char* controls =
+      "SELECT l.job_name AS allocation, c.nodes, c.time, c.at, nullif(c.tokens_per_s, 0) AS "
+      "tokens_per_s_per_gpu, nullif(round(c.ratio, 3), 0) AS ratio, nullif(round("
+      "c.network_ratio, 3), 0) AS network_ratio, nullif(c.cause, '') AS cause FROM controls AS "
+      "c JOIN allocations AS l ON l.id = c.allocation JOIN sweeps AS s ON s.id = c.sweep WHERE "
+      "{0} ORDER BY c.at";
+  const char* nodes =
+      "SELECT node, state, attempts, completed, node_failure, comm_error, hung, crashed, slow, "
+      "evidence, nullif(reason, '') AS reason, nullif(last_evidence, '') AS last_evidence FROM "
+      "node_ledger WHERE state <> 'trusted' OR evidence > 0 OR slow IS NOT NULL ORDER BY node";
+  const char* bounds =
+      "SELECT s.name AS sweep, e.detail AS bound, count(*) AS spared FROM events AS e JOIN "
+      "sweeps AS s ON s.id = e.sweep WHERE e.kind = '{1}' AND {0} GROUP BY 1, 2 ORDER BY 3 "
+      "DESC LIMIT 50";
+};
+constexpr FactsSql facts_sql;
+
+}  // namespace
+
+ReportFacts facts(Database& database, const Selection& selection) {
+  const Moment moment(database);
+  const auto source = source_of(database, selection);
+  const auto& chosen = source.chosen;
+  // Sweeps of trials that were named count as named.
+  const std::string of_trials = "s.id IN (SELECT sweep FROM trials AS t WHERE {})";
+  const auto is_chosen = chosen_condition(chosen, "t.sweep", "t.id");
+  const auto sweep_condition =
+      chosen.all ? is_chosen : fmt::format(fmt::runtime(of_trials), is_chosen);
+  const auto table = [&](const std::string& text) {
+    Statement select(database, text);
+    auto use = select.use(chosen.sweeps, chosen.trials);
+    return fetch(select, use);
+  };
+  const auto of_sweeps = [&](const char* text) {
+    return table(fmt::format(fmt::runtime(text), sweep_condition, spared_event));
+  };
+  ReportFacts facts;
+  facts.trials = table(
+      fmt::format(fmt::runtime(facts_sql.trials), source.rows, source.where, spared_event));
+  facts.sweeps = of_sweeps(facts_sql.sweeps);
+  facts.attempts = table(fmt::format(fmt::runtime(facts_sql.attempts), is_chosen));
+  facts.allocations = of_sweeps(facts_sql.allocations);
+  facts.controls = of_sweeps(facts_sql.controls);
+  facts.bounds = of_sweeps(facts_sql.bounds);
+  Statement nodes(database, facts_sql.nodes);
+  auto use = nodes.use();
+  facts.nodes = fetch(nodes, use);
+  return facts;
+}
+
+}  // namespace shardsweep::sqlite

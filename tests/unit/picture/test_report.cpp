@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "report/charts.hpp"
+#include "report/report_page.hpp"
+#include "report/sections.hpp"
+
+#include <doctest/doctest.h>
+
+#include <ostream>
+
+using namespace shardsweep;
+
+namespace {
+
+const std::string hostile = "</script><script>window.obeyed=1</script>";
+
+std::vector<Value> trial(const std::string& name, std::int64_t tp, std::int64_t micro_batch,
+                         std::int64_t repeat, double speed) {
+  const bool oom = speed == 0;
+  return {std::string("demo"),
+          name,
+          std::string("tiny"),
+          std::int64_t{128},
+          std::int64_t{1},
+          std::int64_t{8},
+          "dp1 tp" + std::to_string(tp) + " mb" + std::to_string(micro_batch),
+          tp,
+          std::int64_t{1},
+          micro_batch,
+          repeat,
+          std::string(oom ? "oom" : "completed"),
+          oom ? Value() : Value(speed),
+          oom ? Value() : Value(std::int64_t{1000} * micro_batch),
+          std::string("bench"),
+          std::string("1.0"),
+          oom ? Value(hostile) : Value(),
+          std::string("forward=3;backward=6"),
+          std::string("gpu=H100;nccl=2.28")};
+}
+
+ReportInput sample_report() {
+  ReportInput input;
+  auto& trials = input.facts.trials;
+  trials.columns = {"sweep",
+                    "trial",
+                    "model",
+                    "seq_len",
+                    "nodes",
+                    "gpus",
+                    "layout",
+                    "tp",
+                    "pp",
+                    "micro_batch",
+                    "repeat",
+                    "outcome",
+                    "tokens_per_s_per_gpu",
+                    "peak_memory_bytes",
+                    "runner",
+                    "runner_version",
+                    "cause",
+                    "phases",
+                    "software"};
+  trials.rows = {trial("a", 1, 1, 1, 100), trial("b", 1, 1, 2, 102), trial("c", 2, 1, 1, 90),
+                 trial("d", 2, 2, 1, 80),  trial("e", 1, 2, 1, 0),   trial("f", 1, 1, 3, 101)};
+  input.facts.sweeps = {
+      {"sweep", "backend", "cluster", "runner", "runner_version", "revision", "resolved",
+       "job_template"},
+      {{std::string("demo"), std::string("local"), std::string("here"), std::string("bench"),
+        std::string("1.0"), std::int64_t{1}, "name: demo\n# " + hostile, std::string()}}};
+  Heatmap& heatmap = input.heatmap;
+  heatmap = {"model", "nodes", "tokens_per_s_per_gpu", {"tiny"}, {"1"}, {}, "", {"bench 1.0"}};
+  heatmap.cells = {{{"completed", ' ', 101.0, "dp1 tp1 mb1", 6, 5, 0, 0}}};
+  input.log_tails["demo/e"] = hostile;
+  return input;
+}
+
+std::size_t times(const std::string& text, const std::string& word) {
+  std::size_t count = 0;
+  for (auto at = text.find(word); at != std::string::npos; at = text.find(word, at + 1))
+    ++count;
+  return count;
+}
+
+}  // namespace
+
+TEST_CASE("layouts of a cell are ranked by the median of their runs") {
+  const auto input = sample_report();
+  const auto layouts = layouts_of_cells(input.heatmap, Rows(input.facts.trials));
+  REQUIRE(layouts.cells.size() == 1);
+  const auto& cell = layouts.cells[0];
+  CHECK(cell.trials.size() == 6);
+  REQUIRE(cell.layouts.size() == 3);
+  CHECK(cell.layouts[0].name == "dp1 tp1 mb1");
+  CHECK(cell.layouts[0].ranked.value == 101);
+  CHECK(cell.layouts[0].ranked.runs == 3);
+  CHECK(cell.layouts[0].ranked.spread == doctest::Approx(2.0 / 101));
+  CHECK(layouts.common_noise.has_value());
+}
+
+TEST_CASE("a report's sentence names winner, runner-up, gap, runs and what is undecided") {
+  const auto page = report_page(sample_report());
+  CHECK(page.find("<li>tiny, nodes 1: dp1 tp1 mb1 is the fastest with 101 tokens/s/GPU (3 "
+                  "runs); against dp1 tp2 mb1 with 1 run: faster by 10.9 % (8.1 x noise).") !=
+        std::string::npos);
+  auto alone = sample_report();
+  std::erase_if(alone.facts.trials.rows,
+                [](const auto& row) { return std::get<std::int64_t>(row[10]) > 1; });
+  CHECK(report_page(alone).find("Undecided: no layout ran twice, so the noise is not known.") !=
+        std::string::npos);
+}
+
+TEST_CASE("nothing of a name, a cause, a log or a file is obeyed by a page") {
+  const auto page = report_page(sample_report());
+  // The data and the page's own script.
+  CHECK(times(page, "<script") == 2);
+  CHECK(times(page, "</script") == 2);
+  CHECK(page.find("\\u003c/script>\\u003cscript>window.obeyed") != std::string::npos);
+  CHECK(page.find("# &lt;/script&gt;") != std::string::npos);
+  CHECK(times(page, "http://") == times(page, "http://www.w3.org/2000/svg"));
+  CHECK(page.find("https://") == std::string::npos);
+}
+
+TEST_CASE("what differs between runs stands out, and what is equal is said once") {
+  auto input = sample_report();
+  auto page = report_page(input);
+  CHECK(page.find("<dt>nccl</dt><dd>2.28</dd>") != std::string::npos);
+  CHECK(page.find("Not equal in all runs") == std::string::npos);
+  input.facts.trials.rows[0].back() = std::string("gpu=H100;nccl=2.29");
+  page = report_page(input);
+  CHECK(page.find("<dt class=\"warning\">nccl</dt><dd>2.28 (4 runs), 2.29 (1 run)</dd>") !=
+        std::string::npos);
+}
+
+TEST_CASE("a slice joins layouts that differ in its axis alone") {
+  const auto input = sample_report();
+  const Rows trials(input.facts.trials);
+  const auto layouts = layouts_of_cells(input.heatmap, trials);
+  const auto panel =
+      cell_panel({input.facts, input.heatmap, layouts, trials, {}}, layouts.cells[0]);
+  // tp 1 and 2 with micro-batch 1; micro-batch 1 and 2 with tp 2; nothing joins the diagonal.
+  CHECK(times(panel, "aria-label=\"tp\"") == 1);
+  CHECK(times(panel, "aria-label=\"micro_batch\"") == 1);
+  CHECK(times(panel, "<title>tp 1: ") == 1);
+  CHECK(times(panel, "micro_batch 2: ") == 1);
+  CHECK(panel.find("aria-label=\"zero") == std::string::npos);
+}
+
+TEST_CASE("a chart of one value, of none and of infinities is a chart") {
+  Chart chart{"t", {"x", ""}, {"y", ""}};
+  CHECK(chart_picture(chart).height > 0);
+  chart.series.push_back({"one", {{1, 1}, {1, 1}, {1e308 * 10, 2}}});
+  const auto drawing = chart_picture(chart);
+  std::size_t dots = 0;
+  for (const auto& group : drawing.groups) {
+    for (const auto& shape : group.shapes) {
+      if (std::holds_alternative<Dot>(shape)) ++dots;
+      const auto* many = std::get_if<Dots>(&shape);
+      if (many == nullptr) continue;
+      for (const auto& place : many->places) {
+        CHECK(place.x > 0);
+        CHECK(place.x < chart.width);
+        ++dots;
+      }
+    }
+  }
+  CHECK(dots == 2);  // the point, drawn once, and the legend's
+}
