@@ -162,10 +162,10 @@ class Grammar : private GrammarParts {
         ->type_name("PRESET");
     suggest->add_option("--nodes", o_.nodes, "Number of whole nodes.")
         ->type_name("N")
-        ->check(CLI::Range(1, 1'000'000));
+        ->check(whole_number(1, 1'000'000));
     suggest->add_option("--gpus", o_.gpus, "GPUs of one node, in place of --nodes.")
         ->type_name("N")
-        ->check(CLI::Range(1, 1'000'000));
+        ->check(whole_number(1, 1'000'000));
     suggest->add_option("--seq-len", o_.seq_len, "Tokens per sample.")
         ->capture_default_str()
         ->type_name("TOKENS");
@@ -176,7 +176,7 @@ class Grammar : private GrammarParts {
     suggest->add_option("--top", o_.top, "Layouts to show, each with another dp, tp and pp.")
         ->capture_default_str()
         ->type_name("N")
-        ->check(CLI::Range(1, 100));
+        ->check(whole_number(1, 100));
     suggest
         ->add_option("--write", o_.out,
                      "Write a sweep file of these layouts and their neighbours.")
@@ -281,7 +281,7 @@ class Grammar : private GrammarParts {
                      "has printed anything.")
         ->type_name("N");
     logs->add_option("--lines", o_.lines, "Only the last N lines of each log.")
-        ->check(CLI::NonNegativeNumber)
+        ->check(whole_number(0, 1'000'000'000))
         ->type_name("N");
     logs->add_flag("--follow", o_.follow, "Print new lines until the attempt ends.");
     logs->add_flag("--list", o_.list, "List the attempt's files instead.");
