@@ -300,44 +300,45 @@ Result<TrainerLayout> read_picotron(std::string_view text, std::int64_t /*gpus*/
   return layout;
 }
 
-constexpr std::array<Configurable, 6> all{{{"megatron", write_megatron, read_megatron},
-                                           {"nanotron", write_nanotron, read_nanotron},
-                                           {"torchtitan", write_torchtitan, read_torchtitan},
-                                           {"deepspeed", write_deepspeed, read_deepspeed},
-                                           {"gpt-neox", write_neox, read_neox},
-                                           {"picotron", write_picotron, read_picotron}}};
+constexpr std::array<Configurable, 6> configurable{
+    {{"megatron", write_megatron, read_megatron},
+     {"nanotron", write_nanotron, read_nanotron},
+     {"torchtitan", write_torchtitan, read_torchtitan},
+     {"deepspeed", write_deepspeed, read_deepspeed},
+     {"gpt-neox", write_neox, read_neox},
+     {"picotron", write_picotron, read_picotron}}};
 
-constexpr auto names = [] {
-  std::array<std::string_view, all.size()> list{};
-  for (std::size_t i = 0; i < all.size(); ++i)
-    list[i] = all[i].name;
+constexpr auto configurable_names = [] {
+  std::array<std::string_view, configurable.size()> list{};
+  for (std::size_t i = 0; i < configurable.size(); ++i)
+    list[i] = configurable[i].name;
   return list;
 }();
 
-Result<const Configurable*> find(std::string_view trainer) {
-  const auto* found = std::find_if(all.begin(), all.end(),
+Result<const Configurable*> find_configurable(std::string_view trainer) {
+  const auto* found = std::find_if(configurable.begin(), configurable.end(),
                                    [&](const auto& one) { return one.name == trainer; });
-  if (found == all.end())
+  if (found == configurable.end())
     return fault(FaultKind::invalid_input,
                  fmt::format("no configuration of {} can be written; the trainers are {}",
-                             in_quotes(trainer), fmt::join(names, ", ")));
+                             in_quotes(trainer), fmt::join(configurable_names, ", ")));
   return found;
 }
 
 }  // namespace
 
 std::span<const std::string_view> configurable_trainers() {
-  return names;
+  return configurable_names;
 }
 
 Result<std::string> configuration_of(std::string_view trainer, const TrainerLayout& layout) {
-  SHARDSWEEP_ASSIGN(const Configurable* found, find(trainer));
+  SHARDSWEEP_ASSIGN(const Configurable* found, find_configurable(trainer));
   return found->write(layout);
 }
 
 Result<TrainerLayout> layout_of(std::string_view trainer, std::string_view text,
                                 std::int64_t gpus) {
-  SHARDSWEEP_ASSIGN(const Configurable* found, find(trainer));
+  SHARDSWEEP_ASSIGN(const Configurable* found, find_configurable(trainer));
   return found->read(text, gpus);
 }
 

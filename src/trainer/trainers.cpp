@@ -147,7 +147,7 @@ constexpr auto llm_foundry = std::to_array<std::string_view>({
     "Train loss/train/total: {loss}",
 });
 
-constexpr auto all = std::to_array<Trainer>({
+constexpr auto known_trainers = std::to_array<Trainer>({
     {"megatron", "Megatron-LM, November 2023 to August 2026", "the last rank",
      "--log-interval 1 --log-throughput", megatron},
     {"megatron-bridge", "Megatron-Bridge, August 2026", "the last rank",
@@ -171,13 +171,13 @@ std::span<const LogKey> log_keys() {
 }
 
 std::span<const Trainer> trainers() {
-  return all;
+  return known_trainers;
 }
 
 const Trainer* find_trainer(std::string_view name) {
-  const auto* found = std::find_if(all.begin(), all.end(),
+  const auto* found = std::find_if(known_trainers.begin(), known_trainers.end(),
                                    [&](const Trainer& one) { return one.name == name; });
-  return found == all.end() ? nullptr : found;
+  return found == known_trainers.end() ? nullptr : found;
 }
 
 }  // namespace shardsweep
