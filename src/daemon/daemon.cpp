@@ -72,6 +72,7 @@ Result<void> Daemon::pass() {
   observe();
   deciding_.decide();
   SHARDSWEEP_TRY(commit());
+  jobs_.pack_buried();
   acts_.act();
   // What acting has learnt (a submission's answer) is worth keeping before the next pause.
   sites_.poll(take_);

@@ -169,12 +169,15 @@ void Jobs::bury(AllocationId id) {
     log_error(fmt::format("{} {}", allocation.job_name, *paused));
   }
   fold_gone({world_, parts_.clock.now()}, policy, id, orphans, why);
-  // The lead would have packed them.
-  for (const Orphan& orphan : orphans) {
-    const AttemptPaths paths{world_.attempts().at(orphan.attempt).dir};
+  for (const Orphan& orphan : orphans)
+    to_pack_.push_back({{world_.attempts().at(orphan.attempt).dir}, policy.keep_log_bytes});
+}
+
+void Jobs::pack_buried() {
+  for (const auto& [paths, keep_bytes] : std::exchange(to_pack_, {})) {
     std::error_code ignored;
     if (!std::filesystem::exists(paths.dir, ignored)) continue;
-    if (const auto packed = pack_attempt(paths, policy.keep_log_bytes); !packed) {
+    if (const auto packed = pack_attempt(paths, keep_bytes); !packed) {
       log_warning(packed.error().what);
     }
   }

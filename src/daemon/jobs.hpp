@@ -6,7 +6,10 @@
 #include "daemon/notifying.hpp"
 #include "daemon/sites.hpp"
 
+#include <shardsweep/allocation_files.hpp>
 #include <shardsweep/storage.hpp>
+
+#include <vector>
 
 namespace shardsweep {
 
@@ -36,8 +39,15 @@ class Jobs {
   void dismiss_unsubmitted();
   /// Ends the allocations whose jobs are over and whose files have been read.
   void bury_gone();
+  /// Packs the folders of attempts whose lead would have done it. After the commit of their
+  /// ends: a lead that lives on may still write a result, which counts until then.
+  void pack_buried();
 
  private:
+  struct ToPack {
+    AttemptPaths paths;
+    std::int64_t keep_log_bytes = 0;
+  };
   [[nodiscard]] bool last_words_may_come(const AllocationRow& allocation);
   [[nodiscard]] bool submitted_again(const AllocationRow& allocation);
   void bury(AllocationId allocation);
@@ -52,6 +62,7 @@ class Jobs {
   Sites& sites_;
   Notifying& notifying_;
   bool home_is_shared_;  ///< with other hosts, over a network
+  std::vector<ToPack> to_pack_;
 };
 
 }  // namespace shardsweep

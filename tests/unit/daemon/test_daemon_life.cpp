@@ -332,6 +332,25 @@ TEST_CASE("nothing is done before it is committed") {
   CHECK(life.trials() == "completed completed");
 }
 
+TEST_CASE("a folder is packed when its attempt's end is stored, and not before") {
+  Life life;
+  life.submit({.micro_batch = {1}});
+  life.tick();
+  life.start_job(life.job());
+  REQUIRE(life.job().lead->start_next(life.slurm.lead_time(life.job())));
+  life.tick();
+  const AttemptPaths paths{life.sql("SELECT dir FROM attempts")};
+  life.slurm.finish(life.job(), "NODE_FAIL");
+  life.store.outage = Fault{FaultKind::busy, "database is locked"};
+  life.pass(60);
+  CHECK(std::filesystem::exists(paths.dir));
+  CHECK_FALSE(std::filesystem::exists(paths.pack()));
+  life.store.outage.reset();
+  life.pass(60);
+  CHECK(life.sql("SELECT state FROM attempts ORDER BY id LIMIT 1") == "ended");
+  CHECK(std::filesystem::exists(paths.pack()));
+}
+
 TEST_CASE("records that cannot be read are waited for and then given up") {
   Life life;
   life.submit({.settings = "retry: {elsewhere: 0}", .micro_batch = {1}});

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The daemon on a Slurm where everything goes wrong at random. More of it:
-// SHARDSWEEP_RANDOM_STEPS, and SHARDSWEEP_RANDOM_SEED for others.
+// SHARDSWEEP_RANDOM_STEPS, and SHARDSWEEP_RANDOM_SEED for others. A failure is found again at
+// once from its SHARDSWEEP_RANDOM_DATABASE on.
 #include "unit/daemon/random_run.hpp"
 
 #include <doctest/doctest.h>
@@ -55,7 +56,8 @@ TEST_CASE("whatever goes wrong everything is counted once and comes to its end")
   const std::int64_t seed = random_setting("SHARDSWEEP_RANDOM_SEED", 1);
   constexpr int sequences_per_database = 10;
   RandomCounts counts;
-  for (std::int64_t database = 0; counts.steps < steps; ++database) {
+  const std::int64_t first = random_setting("SHARDSWEEP_RANDOM_DATABASE", 0);
+  for (std::int64_t database = first; counts.steps < steps; ++database) {
     RandomRun run(static_cast<std::uint64_t>(seed * 1'000'003 + database));
     int sequence = 0;
     try {
