@@ -37,7 +37,7 @@ start_nfs() {
   cp "$bin/shardsweep" "$work/bin/"
   ln -sfn "$bin/shardbench-cpu" "$work/bin/shardbench-cpu"
   ln -sfn "$bin/../share" "$work/share"
-  printf '#!/bin/sh\nexec nsenter -t %s --mount --uts -- "%s" "$@"\n' "$host_b" \
+  printf '#!/bin/sh\nexec nsenter -t %s --mount --uts --root -- "%s" "$@"\n' "$host_b" \
     "$bin/shardsweep-agent" >"$work/bin/shardsweep-agent"
   chmod +x "$work/bin/shardsweep-agent"
   shardsweep=$work/bin/shardsweep
@@ -54,7 +54,7 @@ end_nfs() {
 trap 'end_nfs; cleanup' EXIT
 
 # on_b COMMAND…: on the other host.
-on_b() { nsenter -t $host_b --mount --uts -- "$@"; }
+on_b() { nsenter -t $host_b --mount --uts --root -- "$@"; }
 
 # fault LINE…: these rules from now on; none: no fault.
 fault() {
