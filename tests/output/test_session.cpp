@@ -45,6 +45,7 @@ struct Newcomer {
     std::ofstream(dir / "even.sh") << runner;
     fs::permissions(dir / "even.sh", fs::perms::owner_all);
     std::ofstream(dir / "even.yaml") << sweep;
+    fs::copy(cases / "runs.csv", dir / "runs.csv");
     std::ofstream(dir / "site.yaml")
         << "backend: slurm\nslurm: {account: research, partition: h100}\n";
   }
@@ -109,4 +110,24 @@ TEST_CASE("files that commands write or print") {
                 {"new", "new mine.yaml", "new mine.yaml", "new mine.yaml --model nothere",
                  "new - --model llama-1b --cluster h100-8x --nodes 2,4",
                  "render even.yaml --site site.yaml", "presets nothere"});
+}
+
+TEST_CASE("a table of somebody else") {
+  check_session("session_import", {"import runs.csv --cluster h100-8x --name table",
+                                   "import runs.csv --cluster h100-8x --name table",
+                                   "status table", "cancel table", "export all.db",
+                                   "report table -o table.html", "delete table"});
+}
+
+TEST_CASE("a calibration fits narrow terminals") {
+  for (const auto* paper : {&papers.front(), &papers.at(4)}) {
+    const Newcomer newcomer;
+    const auto text =
+        newcomer.command(paper->environment, "calibrate cpu-2x --backend local --here");
+    check_lines(fmt::format("== {} ==\n{}", paper->name, text));
+    for (const char* words :
+         {"calibrate-cpu-2x 6/6: 6 completed", "measured", "peak_flops.fp32",
+          "intra_node_bandwidth", "Wrote cpu-2x.calibrated.yaml.", "exit code 0"})
+      CHECK_MESSAGE(text.find(words) != std::string::npos, text);
+  }
 }
