@@ -180,11 +180,9 @@ std::vector<std::string> legend_of(const Heatmap& heatmap) {
   std::vector<std::string> published;
   bool more = false;
   bool predicted = false;
-  bool certain = false;
   for (std::size_t r = 0; r < heatmap.rows.size(); ++r) {
     for (std::size_t c = 0; c < heatmap.columns.size(); ++c) {
       const auto& cell = heatmap.cells[r][c];
-      certain = certain || !certainty_text(cell).empty();
       more = more || (is_measured(cell) && cell.open > 0);
       predicted = predicted || cell.predicted;
       if (!cell.published_layout.empty()) published.push_back(cell_sentence(heatmap, r, c));
@@ -193,9 +191,7 @@ std::vector<std::string> legend_of(const Heatmap& heatmap) {
     }
   }
   std::vector<std::string> lines(statuses.begin(), statuses.end());
-  if (certain)
-    lines.emplace_back(
-        "by 1 %, n=2, 3 %: ahead of the runner-up; runs of the layout; their spread");
+  if (const auto* cell = most_certain(heatmap)) lines.push_back(certainty_meaning(*cell));
   if (predicted) lines.emplace_back("(12), hatched: predicted, not measured; not in the scale");
   if (more) lines.emplace_back("+  this cell has trials that have not run yet");
   for (const auto& line : published)

@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace shardsweep {
 
 bool is_measured(const HeatmapCell& cell) {
@@ -56,6 +58,31 @@ std::string certainty_text(const HeatmapCell& cell) {
   text += fmt::format("n={}", cell.repeats);
   if (cell.spread) text += fmt::format(", {}", percent_text(*cell.spread));
   return text;
+}
+
+std::string certainty_meaning(const HeatmapCell& cell) {
+  if (certainty_text(cell).empty()) return {};
+  std::string text = certainty_text(cell) + ": ";
+  if (cell.gap_share)
+    text += fmt::format("the runner-up is {} slower; ", percent_text(*cell.gap_share));
+  text += cell.repeats == 1 ? "the layout ran once"
+                            : fmt::format("the layout ran {} times", cell.repeats);
+  if (cell.spread) text += fmt::format("; its runs differ by {}", percent_text(*cell.spread));
+  return text;
+}
+
+const HeatmapCell* most_certain(const Heatmap& heatmap) {
+  const HeatmapCell* most = nullptr;
+  std::size_t length = 0;
+  for (const auto& row : heatmap.cells) {
+    for (const auto& cell : row) {
+      // The length of the text tells how many numbers it has.
+      const auto own = certainty_text(cell).size();
+      if (own > length) most = &cell;
+      length = std::max(length, own);
+    }
+  }
+  return most;
 }
 
 std::string rule_of(const HeatmapCell& cell) {

@@ -29,6 +29,12 @@ namespace shardsweep {
 /// ranked.
 [[nodiscard]] std::string certainty_text(const HeatmapCell& cell);
 
+/// What that says, in a sentence with the cell's own numbers; empty where it says nothing.
+[[nodiscard]] std::string certainty_meaning(const HeatmapCell& cell);
+
+/// The cell whose certainty has most numbers, for a legend; nullptr where nothing was ranked.
+[[nodiscard]] const HeatmapCell* most_certain(const Heatmap& heatmap);
+
 /// The short name of the constraint that left every layout out: `memory`; else empty.
 [[nodiscard]] std::string rule_of(const HeatmapCell& cell);
 

@@ -215,7 +215,6 @@ struct Occurring {
   bool more = false;
   bool without_value = false;
   bool predicted = false;
-  const HeatmapCell* certain = nullptr;  ///< the one that says most about its certainty
 };
 
 Occurring occurring_in(const Heatmap& heatmap) {
@@ -225,9 +224,6 @@ Occurring occurring_in(const Heatmap& heatmap) {
       if (is_measured(cell)) {
         found.more = found.more || cell.open > 0;
         found.without_value = found.without_value || !cell.value;
-        if (found.certain == nullptr ||
-            certainty_text(cell).size() > certainty_text(*found.certain).size())
-          found.certain = &cell;
       } else if (cell.status != "none") {
         found.statuses[cell.status] = cell.mark;
         found.predicted = found.predicted || cell.predicted;
@@ -237,22 +233,15 @@ Occurring occurring_in(const Heatmap& heatmap) {
   return found;
 }
 
-/// `by 1.8 %, n=2, 1.0 %`, explained as far as it occurs.
-std::string certainty_legend(const HeatmapCell& cell) {
-  std::string meaning = cell.gap_share ? "ahead of the runner-up, runs" : "runs of the layout";
-  if (cell.spread) meaning += ", spread of these runs";
-  return fmt::format("{}: {}\n", certainty_text(cell), meaning);
-}
-
 void append_legend(std::string& out, const Heatmap& heatmap) {
-  const auto [statuses, more, without_value, predicted, certain] = occurring_in(heatmap);
+  const auto [statuses, more, without_value, predicted] = occurring_in(heatmap);
   const bool words = heatmap.value_name == "outcome";
   for (const auto& [status, mark] : statuses)
     out += words ? fmt::format("{}: {}\n", status, cell_meaning(status))
                  : fmt::format("{}  {}: {}\n", mark, status, cell_meaning(status));
   if (predicted && !words) out += "(12)  predicted, not measured\n";
-  if (certain != nullptr && !words && !certainty_text(*certain).empty())
-    out += certainty_legend(*certain);
+  if (const auto* cell = most_certain(heatmap); cell != nullptr && !words)
+    out += certainty_meaning(*cell) + '\n';
   if (without_value && !words)
     out +=
         fmt::format("n/a  measured, but without {}{}\n", heatmap.value_name,

@@ -36,9 +36,22 @@ bool is_numeric(const Table& table, std::size_t column) {
 
 /// Sentences: they may go over several lines of a row.
 bool is_prose(std::string_view column) {
-  constexpr std::array<std::string_view, 14> names{
-      "certainty", "cause", "also", "detail", "reason", "last_evidence", "example",
-      "facts",     "e.g.",  "why",  "rule",   "advice", "skipped_by",    "finding"};
+  constexpr std::array<std::string_view, 16> names{"certainty",
+                                                   "cause",
+                                                   "also",
+                                                   "detail",
+                                                   "reason",
+                                                   "last_evidence",
+                                                   "example",
+                                                   "facts",
+                                                   "e.g.",
+                                                   "why",
+                                                   "rule",
+                                                   "advice",
+                                                   "finding",
+                                                   "skipped_by",
+                                                   "against_the_cheaper",
+                                                   "against_the_fastest"};
   return std::find(names.begin(), names.end(), column) != names.end();
 }
 
@@ -345,7 +358,7 @@ bool is_turned(const Table& table) {
 }
 
 std::string title_of(std::string_view column) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 8> titles{
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 17> titles{
       {{"tokens_per_s_per_gpu", "tokens/s/GPU"},
        {"tokens_per_s", "tokens/s"},
        {"predicted_tokens_per_s_per_gpu", "predicted tokens/s/GPU"},
@@ -353,6 +366,15 @@ std::string title_of(std::string_view column) {
        {"mfu", "MFU"},
        {"gap_share", "ahead by"},
        {"gpu_hours", "GPU-hours"},
+       {"gpu_hours_per_billion_tokens", "GPU-hours per billion tokens"},
+       {"behind_share", "behind by"},
+       {"efficiency_share", "efficiency"},
+       {"against_the_fastest", "against the fastest"},
+       {"against_the_cheaper", "against the cheaper one"},
+       {"measured_share", "share measured"},
+       {"predicted_share", "share predicted"},
+       {"repeat_spread", "run spread"},
+       {"best_share", "share of the best"},
        {"train_step_ms_spread", "train step spread"}}};
   for (const auto& [name, title] : titles) {
     if (name == column) return std::string(title);
