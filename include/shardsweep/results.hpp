@@ -131,6 +131,9 @@ class Reader {
   /// not ranked, and of several runners of one model, or versions of a runner, only the newest
   /// counts, unless `where` names `runner` or `runner_version`.
   [[nodiscard]] virtual Result<Table> best(const Selection& selection) = 0;
+  /// All that best() ranks: a row per layout of each cell, with its runs and their spread.
+  /// Behind `runner_version` stand the vars.
+  [[nodiscard]] virtual Result<Table> layouts(const Selection& selection) = 0;
   [[nodiscard]] virtual Result<Cells> cells(const HeatmapRequest& request) = 0;
   /// All that a report says, at one moment.
   [[nodiscard]] virtual Result<ReportFacts> facts(const Selection& selection) = 0;

@@ -325,6 +325,27 @@ class Grammar : private GrammarParts {
     with_selection(best);
     with_format(best);
 
+    CLI::App* explain =
+        command("explain", "Show where a trial's step and memory go, beside the plan.");
+    explain->add_option("names", o_.names, "Trials: slugs, attempts or job ids.")
+        ->required()
+        ->type_name("TRIAL");
+    with_format(explain);
+
+    CLI::App* frontier =
+        command("frontier", "Show which layouts no other one beats in speed and cost.");
+    with_selection(frontier);
+    with_format(frontier, {"svg", "png"});
+    with_output(frontier);
+    with_choices(frontier
+                     ->add_option("--by", o_.by,
+                                  "Cost that speed is held against: memory of a GPU within a "
+                                  "cell, or nodes.")
+                     ->capture_default_str()
+                     ->type_name("COST")
+                     ->check(CLI::IsMember({"memory", "nodes"})),
+                 {"memory", "nodes"});
+
     CLI::App* heatmap = command("heatmap", "Show a metric over two axes.");
     with_selection(heatmap);
     with_format(heatmap, {"svg", "png", "html"});

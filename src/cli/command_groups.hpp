@@ -20,7 +20,9 @@ inline const std::array<CommandGroup, 3> command_groups{{
     {"Daily commands",
      {"new", "plan", "submit", "run", "status", "follow", "logs", "pause", "resume", "cancel",
       "rerun", "show"}},
-    {"Results", {"results", "query", "best", "heatmap", "report", "export", "delete"}},
+    {"Results",
+     {"results", "query", "best", "explain", "frontier", "heatmap", "report", "export",
+      "delete"}},
     {"Other commands", {}},
 }};
 

@@ -7,10 +7,10 @@
 #include "picture/svg.hpp"
 #include "report/page.hpp"
 #include "report/report_page.hpp"
-#include "report/rows.hpp"
 #include "show/cell_text.hpp"
 #include "show/heatmap_view.hpp"
 #include "show/pivot.hpp"
+#include "show/rows.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/attempt_files.hpp>
@@ -33,19 +33,6 @@ namespace shardsweep {
 namespace {
 
 constexpr std::size_t most_facets = 50;
-
-/// What `--format` says, or else the ending of the file.
-Result<Options> with_form(const Options& options) {
-  Options formed = options;
-  if (options.out.empty() || options.format_given) return formed;
-  const auto ending = std::filesystem::path(options.out).extension().string();
-  if (!ending.empty() && formed.set_form(ending == ".md" ? "markdown" : ending.substr(1)))
-    return formed;
-  return fault(FaultKind::invalid_input,
-               fmt::format("'{}': unknown file ending. Use .csv, .json, .md, .svg, .png or "
-                           ".html, or add --format.",
-                           options.out));
-}
 
 HeatmapRequest request_of(const Options& options) {
   return {
@@ -124,7 +111,7 @@ Result<std::string> text_of(const std::vector<Heatmap>& heatmaps, const Options&
 }  // namespace
 
 Result<ExitCode> command_heatmap(const Session& session) {
-  SHARDSWEEP_ASSIGN(const Options options, with_form(session.options));
+  SHARDSWEEP_ASSIGN(const Options options, with_form(session.options, {"svg", "png", "html"}));
   if (options.picture == PictureForm::png && options.out.empty() &&
       ::isatty(STDOUT_FILENO) == 1)
     return fault(FaultKind::invalid_input,
@@ -228,7 +215,7 @@ Result<ExitCode> deliver(std::string_view text, const std::string& file) {
     return ExitCode::done;
   }
   SHARDSWEEP_TRY(write_file_durably(file, text));
-  say(fmt::format("wrote {}", file));
+  say(fmt::format("Wrote {}.", file));
   return ExitCode::done;
 }
 

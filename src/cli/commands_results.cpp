@@ -50,20 +50,6 @@ std::vector<std::string> all_columns() {
   return {"all"};
 }
 
-/// Sweeps over `gpus` have 0 nodes everywhere: for people that is no column.
-void drop_nodes_where_none(Table& table) {
-  const auto found = std::find(table.columns.begin(), table.columns.end(), "nodes");
-  if (found == table.columns.end()) return;
-  const auto at = found - table.columns.begin();
-  const bool none = std::all_of(table.rows.begin(), table.rows.end(), [at](const auto& row) {
-    return row[static_cast<std::size_t>(at)] == Value(std::int64_t{0});
-  });
-  if (!none) return;
-  table.columns.erase(found);
-  for (auto& row : table.rows)
-    row.erase(row.begin() + at);
-}
-
 }  // namespace
 
 Result<ExitCode> command_show(const Session& session) {

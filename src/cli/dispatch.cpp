@@ -8,7 +8,7 @@
 namespace shardsweep {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Command>, 35> commands{{
+constexpr std::array<std::pair<std::string_view, Command>, 37> commands{{
     {"plan", command_plan},         {"submit", command_submit},
     {"run", command_run},           {"render", command_render},
     {"status", command_status},     {"follow", command_follow},
@@ -26,7 +26,8 @@ constexpr std::array<std::pair<std::string_view, Command>, 35> commands{{
     {"names", command_names},       {"help", command_help},
     {"logs", command_logs},         {"delete", command_control},
     {"read-log", command_read_log}, {"emit", command_emit},
-    {"report", command_report},
+    {"report", command_report},     {"explain", command_explain},
+    {"frontier", command_frontier},
 }};
 
 }  // namespace

@@ -63,6 +63,7 @@ struct Options {
   std::string aggregate = "best";  ///< best, median, p90, count
   std::string note;                ///< report: what stands at its top
   std::string facet;               ///< column with a heatmap for each of its values
+  std::string by = "memory";       ///< frontier: memory, nodes
 
   // recorded sweeps
   std::string from = "csv";  ///< whose columns: csv, nanotron

@@ -13,6 +13,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <string>
 #include <utility>
 
@@ -23,6 +24,35 @@ TableStyle table_style(const Session& session, std::vector<std::string_view> imp
           .terminal = terminal_of(STDOUT_FILENO),
           .important = std::move(important),
           .wide = session.options.wide};
+}
+
+void drop_nodes_where_none(Table& table) {
+  const auto found = std::find(table.columns.begin(), table.columns.end(), "nodes");
+  if (found == table.columns.end()) return;
+  const auto at = found - table.columns.begin();
+  const bool none = std::all_of(table.rows.begin(), table.rows.end(), [at](const auto& row) {
+    return row[static_cast<std::size_t>(at)] == Value(std::int64_t{0});
+  });
+  if (!none) return;
+  table.columns.erase(found);
+  for (auto& row : table.rows)
+    row.erase(row.begin() + at);
+}
+
+Result<Options> with_form(const Options& options,
+                          const std::vector<std::string_view>& pictures) {
+  Options formed = options;
+  if (options.out.empty() || options.format_given) return formed;
+  const auto ending = std::filesystem::path(options.out).extension().string();
+  const auto form = ending == ".md" ? "markdown" : ending.empty() ? "" : ending.substr(1);
+  const bool is_picture = std::find(pictures.begin(), pictures.end(), form) != pictures.end();
+  if ((is_picture || format_from(form)) && formed.set_form(form)) return formed;
+  std::string endings = ".csv, .json, .md";
+  for (const auto picture : pictures)
+    endings += fmt::format("{}.{}", picture == pictures.back() ? " or " : ", ", picture);
+  return fault(
+      FaultKind::invalid_input,
+      fmt::format("'{}': unknown file ending. Use {}, or add --format.", options.out, endings));
 }
 
 Result<ExitCode> print_table(const Table& table, const TableStyle& style) {

@@ -14,6 +14,14 @@ namespace shardsweep {
 [[nodiscard]] TableStyle table_style(const Session& session,
                                      std::vector<std::string_view> important = {});
 
+/// Sweeps over `gpus` have 0 nodes everywhere: for people that is no column.
+void drop_nodes_where_none(Table& table);
+
+/// With the form that `--format` says, or else the ending of the file. `pictures`: the forms
+/// that the command has beside those of tables.
+[[nodiscard]] Result<Options> with_form(const Options& options,
+                                        const std::vector<std::string_view>& pictures);
+
 /// The table to standard output, its note to standard error.
 [[nodiscard]] Result<ExitCode> print_table(const Table& table, const TableStyle& style);
 

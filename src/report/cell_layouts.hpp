@@ -2,9 +2,9 @@
 // The trials of a heatmap's cell, layout by layout.
 #pragma once
 
-#include "report/rows.hpp"
 #include "show/comparison.hpp"
 #include "show/pivot.hpp"
+#include "show/rows.hpp"
 
 #include <cstddef>
 #include <cstdint>

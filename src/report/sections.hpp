@@ -3,8 +3,8 @@
 #pragma once
 
 #include "report/cell_layouts.hpp"
-#include "report/rows.hpp"
 #include "show/pivot.hpp"
+#include "show/rows.hpp"
 
 #include <shardsweep/report_facts.hpp>
 

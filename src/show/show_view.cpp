@@ -89,7 +89,7 @@ std::string heading(const std::string& text, const TableStyle& style) {
 }
 
 TableStyle ranked(TableStyle style) {
-  style.important = {"at", "kind", "detail", "trial", "attempt"};
+  if (style.important.empty()) style.important = {"at", "kind", "detail", "trial", "attempt"};
   return style;
 }
 

@@ -34,7 +34,9 @@ struct FactsSql {
   const char* trials =
       "SELECT r.sweep, r.trial, r.model, r.seq_len, r.nodes, r.gpus, r.layout, r.dtype, r.dp, "
       "r.tp, r.pp, r.cp, r.ep, r.vpp, r.micro_batch, r.grad_accum, r.zero, r.recompute, "
-      "r.sequence_parallel, r.schedule, r.rank_order, iif(r.sweep_id IN (SELECT id FROM sweeps "
+      "r.sequence_parallel, r.schedule, r.rank_order, r.dp_replicate, r.bucket_mb, r.overlap, "
+      "r.layers, r.hidden, r.ffn, r.heads, r.kv_heads, r.vocab, iif(r.sweep_id IN (SELECT id "
+      "FROM sweeps "
       "WHERE backend = 'imported'), '', nullif(r.vars, '{{}}')) AS vars, r.repeat, "
       "r.global_batch, r.state, r.outcome, r.mark, r.cause, r.tokens_per_s_per_gpu, "
       "r.train_step_ms, r.train_step_ms_spread, r.mfu, r.peak_memory_bytes, "

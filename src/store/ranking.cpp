@@ -84,6 +84,35 @@ std::map<CellKey, BestOfCell> best_cells(Database& database, const Source& sourc
   return cells;
 }
 
+/// The first five columns are for choosing, the others for the answer.
+constexpr std::size_t columns_for_choosing = 5;
+
+std::string layouts_sql(const Source& source, const std::string& group,
+                        const std::vector<std::string>& vars) {
+  return fmt::format(
+      "SELECT trial_id, model, runner, runner_version, {}, model, seq_len, nodes, gpus, "
+      "layout, "
+      "tokens_per_s_per_gpu, mfu, train_step_ms, peak_memory_bytes, sweep, trial, runner, "
+      "runner_version{} FROM {} WHERE {} AND attempt_id IS NOT NULL AND mark IS NULL AND "
+      "tokens_per_s_per_gpu IS NOT NULL ORDER BY sweep_id, position, trial_id",
+      group, var_columns(vars, "vars"), source.rows, source.where);
+}
+
+/// Rows of one layout, by the place of its first one.
+std::vector<std::vector<std::size_t>> rows_by_layout(const Table& rows) {
+  std::vector<std::vector<std::size_t>> layouts;
+  std::unordered_map<std::string, std::size_t> places;
+  for (std::size_t row = 0; row < rows.rows.size(); ++row) {
+    const auto* group = std::get_if<std::string>(&rows.rows[row][columns_for_choosing - 1]);
+    const auto place = group == nullptr
+                           ? layouts.size()
+                           : places.try_emplace(*group, layouts.size()).first->second;
+    if (place == layouts.size()) layouts.emplace_back();
+    layouts[place].push_back(row);
+  }
+  return layouts;
+}
+
 std::string called(const std::string& runner, const std::string& version) {
   return version.empty() ? runner : runner + ' ' + version;
 }
@@ -101,6 +130,16 @@ const Run& median(std::vector<Run>& runs) {
            std::pair(b.tokens_per_s_per_gpu, b.trial);
   });
   return *middle;
+}
+
+std::optional<double> spread_of(std::vector<Run>& runs) {
+  if (runs.size() < 2) return std::nullopt;
+  const auto [least, most] =
+      std::minmax_element(runs.begin(), runs.end(), [](const Run& a, const Run& b) {
+        return a.tokens_per_s_per_gpu < b.tokens_per_s_per_gpu;
+      });
+  const double range = most->tokens_per_s_per_gpu - least->tokens_per_s_per_gpu;
+  return range / median(runs).tokens_per_s_per_gpu;
 }
 
 SameLayout::SameLayout(Database& database)
@@ -138,17 +177,8 @@ void BestOfCell::offer(const Run& alone, SameLayout& same_layout) {
 }
 
 void BestOfCell::offer(std::vector<Run>& runs, SameLayout& same_layout) {
-  const auto middle = median(runs);
-  std::optional<double> its_spread;
-  if (runs.size() > 1) {
-    const auto [least, most] =
-        std::minmax_element(runs.begin(), runs.end(), [](const Run& a, const Run& b) {
-          return a.tokens_per_s_per_gpu < b.tokens_per_s_per_gpu;
-        });
-    its_spread = (most->tokens_per_s_per_gpu - least->tokens_per_s_per_gpu) /
-                 middle.tokens_per_s_per_gpu;
-  }
-  take(middle, static_cast<std::int64_t>(runs.size()), its_spread, same_layout);
+  const auto its_spread = spread_of(runs);
+  take(median(runs), static_cast<std::int64_t>(runs.size()), its_spread, same_layout);
 }
 
 Mixing mixing_of(const Selection& selection) {
@@ -273,6 +303,44 @@ Table best(Database& database, const Selection& selection) {
     if (!one.rows.empty()) table.rows.push_back(std::move(one.rows.front()));
   }
   std::stable_sort(table.rows.begin(), table.rows.end(), row_before);
+  table.note = runners.note(version_column(source));
+  return table;
+}
+
+Table layouts(Database& database, const Selection& selection) {
+  const auto source = source_of(database, selection);
+  Statement select(database, layouts_sql(source, group_expression(database),
+                                         vars_of_cells(database, source)));
+  auto use = select.use(source.chosen.sweeps, source.chosen.trials);
+  const Table rows = fetch(select, use);
+  Runners runners(mixing_of(selection));
+  const auto text = [&rows](std::size_t row, std::size_t column) {
+    return std::string_view(std::get<std::string>(rows.rows[row][column]));
+  };
+  const auto speed_at = static_cast<std::size_t>(
+      std::find(rows.columns.begin(), rows.columns.end(), "tokens_per_s_per_gpu") -
+      rows.columns.begin());
+  std::vector<std::size_t> numbers;
+  for (std::size_t row = 0; row < rows.rows.size(); ++row)
+    numbers.push_back(runners.see(text(row, 1), text(row, 2), text(row, 3), true,
+                                  std::get<std::int64_t>(rows.rows[row][0])));
+  constexpr auto skipped = static_cast<std::ptrdiff_t>(columns_for_choosing);
+  Table table{{rows.columns.begin() + skipped, rows.columns.end()}, {}};
+  table.columns.insert(table.columns.end(), {"repeats", "repeat_spread"});
+  for (const auto& places : rows_by_layout(rows)) {
+    std::vector<Run> runs;
+    for (const auto row : places) {
+      if (runners.counts(numbers[row]))
+        runs.push_back(
+            {std::get<double>(rows.rows[row][speed_at]), {}, static_cast<std::int64_t>(row)});
+    }
+    if (runs.empty()) continue;
+    const auto& chosen = rows.rows[static_cast<std::size_t>(median(runs).trial)];
+    auto& row = table.rows.emplace_back(chosen.begin() + skipped, chosen.end());
+    row.emplace_back(static_cast<std::int64_t>(runs.size()));
+    const auto spread = spread_of(runs);
+    row.push_back(spread ? Value(*spread) : Value());
+  }
   table.note = runners.note(version_column(source));
   return table;
 }

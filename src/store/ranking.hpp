@@ -55,6 +55,8 @@ struct BestOfCell {
 /// By tokens_per_s_per_gpu; of an even number the lower of the middle two, so that all numbers
 /// that are shown together are of one run.
 [[nodiscard]] const Run& median(std::vector<Run>& runs);
+/// (most - least) / median of several runs. Sorts them.
+[[nodiscard]] std::optional<double> spread_of(std::vector<Run>& runs);
 
 /// What a person asked to see side by side. A selection that names `runner` or
 /// `runner_version` has asked; so has a heatmap with that column as its rows or columns.

@@ -45,6 +45,9 @@ class SqliteReader final : public Reader {
   Result<Table> best(const Selection& selection) override {
     return answer([&] { return sqlite::best(database_, selection); });
   }
+  Result<Table> layouts(const Selection& selection) override {
+    return answer([&] { return sqlite::layouts(database_, selection); });
+  }
   Result<Cells> cells(const HeatmapRequest& request) override {
     return answer([&] { return sqlite::cells(database_, request); });
   }

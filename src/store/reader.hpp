@@ -13,6 +13,7 @@ namespace shardsweep::sqlite {
 [[nodiscard]] Table query(Database& database, const std::string& text);
 [[nodiscard]] Table results(Database& database, const ResultsRequest& request);
 [[nodiscard]] Table best(Database& database, const Selection& selection);
+[[nodiscard]] Table layouts(Database& database, const Selection& selection);
 [[nodiscard]] Cells cells(Database& database, const HeatmapRequest& request);
 [[nodiscard]] ReportFacts facts(Database& database, const Selection& selection);
 [[nodiscard]] std::vector<Value> values(Database& database, const Selection& selection,

@@ -26,7 +26,9 @@ echo "rank $RANK trains with micro-batch ${flag[--micro-batch]}"
 [ "${flag[--micro-batch]}" = 8 ] && exit 11
 printf '{"type":"%s","run_id":"%s"%s}\n' \
   phase "${flag[--run-id]}" ',"phase":"train"' \
-  result "${flag[--run-id]}" ",\"tokens_per_s_per_gpu\":$((1000 * flag[--micro-batch])),\"train_step_ms\":8" \
+  result "${flag[--run-id]}" ",\"tokens_per_s_per_gpu\":$((1000 * flag[--micro-batch])),\"train_step_ms\":8,\
+\"peak_memory_bytes\":$((1000000 * flag[--micro-batch])),\"phase_ms\":{\"forward\":2,\"backward\":4,\"reduction\":1,\
+\"optimizer\":1},\"wait_ms\":{\"tp\":0,\"dp\":1.5},\"peak_memory_by_class\":{\"parameters\":600000,\"activations\":400000}" \
   >>"${flag[--records]}"
 )";
 
@@ -94,6 +96,16 @@ TEST_CASE("a sweep's life in commands") {
                                 "logs even", "logs tiny-g2-dp2tp1pp1-mb2ga4-s32-fp32-3283cf",
                                 "logs tiny-g2-dp2tp1pp1-mb2ga4-s32-fp32-3283cf --rank 1 --list",
                                 "export even.csv", "export even.csv", "export even.txt"});
+}
+
+TEST_CASE("where a step goes, and what more memory buys") {
+  const std::string slug = "tiny-g2-dp2tp1pp1-mb";
+  check_session(
+      "session_explain",
+      {"run even.yaml --backend local --here", "explain " + slug + "2ga4-s32-fp32-3283cf",
+       "explain " + slug + "8ga1-s32-fp32-ba2665", "explain nothere", "frontier even",
+       "frontier even --by nodes --format csv", "frontier even -o even.svg",
+       "frontier even -o even.pdf"});
 }
 
 TEST_CASE("verbs on a sweep that has ended") {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "report/rows.hpp"
+#include "show/rows.hpp"
 
 #include <fmt/format.h>
 

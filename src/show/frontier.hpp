@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Layouts that no other one beats: whoever is faster needs more memory, or more nodes.
+#pragma once
+
+#include <shardsweep/table.hpp>
+#include <shardsweep/words.hpp>
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardsweep {
+
+/// What speed is held against.
+enum class FrontierCost : std::uint8_t {
+  memory,  ///< peak memory of a GPU, within a cell
+  nodes,   ///< nodes, or GPUs where worlds are counted by them: the best of each cell
+};
+template <>
+inline constexpr std::array<std::string_view, 2> word_table<FrontierCost>{"memory", "nodes"};
+
+struct FrontierPoint {
+  double cost = 0;
+  double speed = 0;  ///< tokens/s/GPU against memory, tokens/s against nodes
+  std::string layout;
+  bool beaten = false;  ///< another one is as fast for less, or faster for as much
+};
+
+/// Layouts that are alternatives.
+struct FrontierGroup {
+  std::string title;                  ///< "llama-1b, 4 nodes, seq_len 4096"
+  std::vector<FrontierPoint> points;  ///< by cost
+};
+
+struct Frontier {
+  FrontierCost by = FrontierCost::memory;
+  std::string cost_column;  ///< peak_memory_bytes, nodes or gpus
+  std::vector<FrontierGroup> groups;
+  Table table;  ///< a row for each point that is not beaten; its note says what is left out
+};
+
+/// From the rows of Reader::layouts(). Each row of the answer says how sure it is that the
+/// layout is faster than the cheaper one above it.
+[[nodiscard]] Frontier frontier(const Table& layouts, FrontierCost by);
+
+}  // namespace shardsweep
