@@ -50,9 +50,9 @@ Result<void> Daemon::reload() {
   sweeps_.forget_searches();
   // Policies are needed before anything is folded.
   for (const auto& [id, sweep] : world_.sweeps()) {
-    const bool alive =
-        std::any_of(world_.allocations().begin(), world_.allocations().end(),
-                    [sweep_id = id](const auto& entry) { return entry.second.sweep == sweep_id; });
+    const bool alive = std::any_of(
+        world_.allocations().begin(), world_.allocations().end(),
+        [sweep_id = id](const auto& entry) { return entry.second.sweep == sweep_id; });
     if (!alive && sweep.state != SweepState::active) continue;
     if (const auto context = sweeps_.context_of(sweep); !context)
       log_error(context.error().what);
