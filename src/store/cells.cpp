@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <set>
 
 namespace shardsweep::sqlite {
@@ -26,8 +27,17 @@ constexpr std::size_t most_runners = 1 << 12;
 class Labels {
  public:
   std::uint64_t number(const Statement::Use& row, int column) {
-    if (row.is_integer(column)) return of(integers_, row.integer(column), row, column);
-    return of(texts_, row.text(column), row, column);
+    // Rows with the same one mostly follow each other.
+    if (row.is_integer(column)) {
+      const auto integer = row.integer(column);
+      if (!last_integer_ || last_integer_->first != integer)
+        last_integer_ = {integer, of(integers_, integer, row, column)};
+      return last_integer_->second;
+    }
+    const auto text = row.view(column);
+    if (last_text_ >= names_.size() || names_[last_text_] != text)
+      last_text_ = of(texts_, std::string(text), row, column);
+    return last_text_;
   }
   [[nodiscard]] const std::string& text(std::uint64_t number) const { return names_[number]; }
 
@@ -43,22 +53,26 @@ class Labels {
   std::unordered_map<std::int64_t, std::uint64_t> integers_;
   std::unordered_map<std::string, std::uint64_t> texts_;
   std::vector<std::string> names_;
+  std::optional<std::pair<std::int64_t, std::uint64_t>> last_integer_;
+  std::uint64_t last_text_ = most_labels;
 };
+
+/// Of two that are alike the older trial counts, in whatever order they are read.
+template <class By>
+void offer(std::optional<Run>& best, const Run& run, By by) {
+  if (!best || by(run) > by(*best) || (by(run) == by(*best) && run.trial < best->trial))
+    best = run;
+}
 
 struct Gathered {
   std::int64_t trials = 0;
-  BestOfCell ranked;
-  std::optional<Run> published;  ///< `value`: the MFU that its table gives
-  std::optional<Run> predicted;  ///< by its predicted speed
-  std::string why;               ///< the first cause that was read
-  std::vector<double> values;
-  void offer_published(const Run& run) {
-    if (!published || *run.value > *published->value) published = run;
-  }
-  void offer_predicted(const Run& run) {
-    if (!predicted || run.tokens_per_s_per_gpu > predicted->tokens_per_s_per_gpu)
-      predicted = run;
-  }
+  std::int64_t oldest = 0;  ///< id of a trial
+  BestOfCell ranked{};
+  std::optional<Run> published{};  ///< `value`: the MFU that its table gives
+  std::optional<Run> predicted{};  ///< by its predicted speed
+  std::string why{};               ///< the cause of the oldest trial that has one
+  std::int64_t why_of = 0;
+  std::vector<double> values{};
 };
 
 struct Key {
@@ -77,21 +91,46 @@ struct Key {
   }
 };
 
-/// The columns of the scan, in their order.
+/// The value's column; NULL for `outcome`, which the candidate has anyway.
+std::string value_column(const std::string& value) {
+  if (value == "outcome") return "NULL";
+  if (const auto* metric = find_metric(value); metric != nullptr) return identifier(value);
+  std::string names;
+  std::vector<std::string_view> known{"outcome"};
+  for (const auto& metric : metric_table) {
+    names += fmt::format(", {}", metric.name);
+    known.push_back(metric.name);
+  }
+  fail(FaultKind::invalid_input,
+       fmt::format("there is no metric '{}'{}; a heatmap shows outcome{}", value,
+                   did_you_mean(value, known), names));
+}
+
+/// Else the best one's value is enough.
+bool shows_every_value(const HeatmapRequest& request) {
+  return request.aggregate == Aggregate::median || request.aggregate == Aggregate::p90;
+}
+
+/// The columns of both scans, in their order; behind them those of each.
 enum Scanned : std::uint8_t {
   row_label,
   column_label,
   trial_state,
   trial_outcome,
-  ranked_by,
-  shown_value,
   trial_number,
   of_model,
   of_runner,
   of_version,
+  scanned_by_both,
+};
+enum Ranked : std::uint8_t {
+  ranked_by = scanned_by_both,
+  shown_value,
   repeat_group,
   mfu_of_table,
-  was_spared,
+};
+enum Unranked : std::uint8_t {
+  was_spared = scanned_by_both,
   cause_text,
   predicted_value,
   predicted_speed,
@@ -100,39 +139,37 @@ enum Scanned : std::uint8_t {
 class Gatherer {
  public:
   Gatherer(Database& database, const HeatmapRequest& request, Mixing mixing)
-      : runners_(mixing),
-        same_layout_(database),
-        every_value_(request.aggregate == Aggregate::median ||
-                     request.aggregate == Aggregate::p90) {}
+      : runners_(mixing), same_layout_(database), request_(request) {}
 
-  void take(const Statement::Use& row) {
-    const auto trial = row.integer(trial_number);
-    const bool ranked = !row.null(ranked_by);
-    Key key;
-    key.row = rows_.number(row, row_label);
-    key.column = columns_.number(row, column_label);
-    key.state = read_state(row, trial_state);
-    key.outcome = read_outcome(row, trial_outcome);
-    key.spared = row.integer(was_spared) != 0;
-    key.runner = runners_.see(row.view(of_model), row.view(of_runner), row.view(of_version),
-                              ranked, trial);
-    if (runners_.size() > most_runners)
-      fail(FaultKind::invalid_input,
-           "too many models, runners and versions; select fewer with --where");
-    // 20 + 20 + 12 + 1 + 8 bits: the key is the number, nothing is lost.
-    auto& gathered = find(key);
-    ++gathered.trials;
-    if (!ranked) return take_unmeasured(row, gathered);
-    Run run{row.real(ranked_by), {}, trial};
+  void take_ranked(const Statement::Use& row) {
+    const Key key = key_of(row, true);
+    auto& gathered = find(key, row.integer(trial_number));
+    Run run{row.real(ranked_by), {}, row.integer(trial_number)};
     if (!row.null(shown_value)) run.value = row.real(shown_value);
     if (!row.null(mfu_of_table))
-      gathered.offer_published({run.tokens_per_s_per_gpu, row.real(mfu_of_table), trial});
+      offer(gathered.published, {run.tokens_per_s_per_gpu, row.real(mfu_of_table), run.trial},
+            [](const Run& one) { return *one.value; });
     if (row.null(repeat_group)) {
       gathered.ranked.offer(run, same_layout_);
-      if (every_value_ && run.value) gathered.values.push_back(*run.value);
+      if (shows_every_value(request_) && run.value) gathered.values.push_back(*run.value);
     } else {
       repeated_[{key.packed(), row.text(repeat_group)}].push_back(run);
     }
+  }
+
+  void take_unranked(const Statement::Use& row) {
+    Key key = key_of(row, false);
+    key.spared = row.integer(was_spared) != 0;
+    const auto trial = row.integer(trial_number);
+    auto& gathered = find(key, trial);
+    const bool tells = gathered.why.empty() || trial < gathered.why_of;
+    if (tells && !row.null(cause_text)) {
+      gathered.why = row.text(cause_text);
+      gathered.why_of = trial;
+    }
+    if (row.null(predicted_value) || row.null(predicted_speed)) return;
+    offer(gathered.predicted, {row.real(predicted_speed), row.real(predicted_value), trial},
+          [](const Run& one) { return one.tokens_per_s_per_gpu; });
   }
 
   Cells finish(Database& database, std::string_view version_column) {
@@ -140,13 +177,17 @@ class Gatherer {
       auto& gathered = gathered_[index_[key.first]].second;
       gathered.ranked.offer(runs, same_layout_);
       const auto& middle = median(runs);
-      if (every_value_ && middle.value) gathered.values.push_back(*middle.value);
+      if (shows_every_value(request_) && middle.value) gathered.values.push_back(*middle.value);
     }
+    std::sort(gathered_.begin(), gathered_.end(),
+              [](const auto& a, const auto& b) { return a.second.oldest < b.second.oldest; });
     Cells cells;
-    Statement layout(database, "SELECT layout FROM all_results WHERE trial_id = ?");
+    Statement about(database,
+                    fmt::format("SELECT layout, {} FROM all_results WHERE trial_id = ?",
+                                value_column(request_.value)));
     for (auto& [key, gathered] : gathered_) {
       if (runners_.counts(key.runner))
-        cells.candidates.push_back(candidate(key, gathered, layout));
+        cells.candidates.push_back(candidate(key, gathered, about));
     }
     cells.runners = runners_.shown();
     cells.note = runners_.note(version_column);
@@ -154,17 +195,24 @@ class Gatherer {
   }
 
  private:
-  static void take_unmeasured(const Statement::Use& row, Gathered& gathered) {
-    if (gathered.why.empty() && !row.null(cause_text)) gathered.why = row.text(cause_text);
-    if (row.null(predicted_value) || row.null(predicted_speed)) return;
-    gathered.offer_predicted(
-        {row.real(predicted_speed), row.real(predicted_value), row.integer(trial_number)});
+  Key key_of(const Statement::Use& row, bool ranked) {
+    Key key;
+    key.row = rows_.number(row, row_label);
+    key.column = columns_.number(row, column_label);
+    key.state = read_state(row, trial_state);
+    key.outcome = read_outcome(row, trial_outcome);
+    key.runner = runners_.see(row.view(of_model), row.view(of_runner), row.view(of_version),
+                              ranked, row.integer(trial_number));
+    if (runners_.size() > most_runners)
+      fail(FaultKind::invalid_input,
+           "too many models, runners and versions; select fewer with --where");
+    return key;
   }
 
   [[nodiscard]] CellCandidate candidate(const Key& key, Gathered& gathered,
-                                        Statement& layout) const {
-    const auto layout_of = [&layout](const Run& run) {
-      auto use = layout.use(run.trial);
+                                        Statement& about) const {
+    const auto layout_of = [&about](const Run& run) {
+      auto use = about.use(run.trial);
       return use.next() ? use.text(0) : std::string();
     };
     CellCandidate candidate;
@@ -177,9 +225,12 @@ class Gatherer {
     candidate.why = std::move(gathered.why);
     candidate.values = std::move(gathered.values);
     if (const auto& best = gathered.ranked.run) {
-      candidate.value = best->value;
+      auto use = about.use(best->trial);
+      if (use.next()) {
+        candidate.layout = use.text(0);
+        if (!use.null(1)) candidate.value = use.real(1);
+      }
       candidate.tokens_per_s_per_gpu = best->tokens_per_s_per_gpu;
-      candidate.layout = layout_of(*best);
       candidate.repeats = gathered.ranked.repeats;
       candidate.spread = gathered.ranked.spread;
     }
@@ -200,36 +251,32 @@ class Gatherer {
     return candidate;
   }
 
-  Gathered& find(const Key& key) {
-    const auto [found, added] = index_.try_emplace(key.packed(), gathered_.size());
-    if (added) gathered_.emplace_back(key, Gathered{});
-    return gathered_[found->second].second;
+  /// 20 + 20 + 12 + 1 + 8 bits: the key is the number, nothing is lost.
+  Gathered& find(const Key& key, std::int64_t trial) {
+    const auto packed = key.packed();
+    if (gathered_.empty() || packed != last_key_) {
+      const auto [found, added] = index_.try_emplace(packed, gathered_.size());
+      if (added) gathered_.emplace_back(key, Gathered{.oldest = trial});
+      last_key_ = packed;
+      last_place_ = found->second;
+    }
+    auto& gathered = gathered_[last_place_].second;
+    ++gathered.trials;
+    gathered.oldest = std::min(gathered.oldest, trial);
+    return gathered;
   }
 
   Labels rows_;
   Labels columns_;
   Runners runners_;
   SameLayout same_layout_;
-  bool every_value_;
+  const HeatmapRequest& request_;
   std::unordered_map<std::uint64_t, std::size_t> index_;
   std::vector<std::pair<Key, Gathered>> gathered_;
+  std::uint64_t last_key_ = 0;
+  std::size_t last_place_ = 0;
   std::map<std::pair<std::uint64_t, std::string>, std::vector<Run>> repeated_;
 };
-
-/// The value's column; NULL for `outcome`, which the candidate has anyway.
-std::string value_column(const std::string& value) {
-  if (value == "outcome") return "NULL";
-  if (const auto* metric = find_metric(value); metric != nullptr) return identifier(value);
-  std::string names;
-  std::vector<std::string_view> known{"outcome"};
-  for (const auto& metric : metric_table) {
-    names += fmt::format(", {}", metric.name);
-    known.push_back(metric.name);
-  }
-  fail(FaultKind::invalid_input,
-       fmt::format("there is no metric '{}'{}; a heatmap shows outcome{}", value,
-                   did_you_mean(value, known), names));
-}
 
 /// What was predicted of the value, in its unit; NULL where nothing is.
 std::string_view predicted_column(std::string_view value) {
@@ -289,13 +336,40 @@ void add_left_out(Database& database, const Source& source, const HeatmapRequest
   }
 }
 
+/// What decides over columns, and what must not be mixed: a row per model, sequence length,
+/// nodes and gpus, with the number of trials and of the completed ones.
+struct Shapes {
+  static constexpr std::array<std::string_view, 4> names{"model", "seq_len", "nodes", "gpus"};
+  std::vector<std::vector<Value>> rows;
+
+  [[nodiscard]] static std::size_t place_of(std::string_view name) {
+    return static_cast<std::size_t>(std::find(names.begin(), names.end(), name) -
+                                    names.begin());
+  }
+  [[nodiscard]] static std::int64_t trials(const std::vector<Value>& row) {
+    return std::get<std::int64_t>(row[names.size()]);
+  }
+  [[nodiscard]] static std::int64_t completed(const std::vector<Value>& row) {
+    return std::get<std::int64_t>(row[names.size() + 1]);
+  }
+};
+
+Shapes shapes_of(Database& database, const Source& source) {
+  Statement select(
+      database, fmt::format("SELECT {0}, count(*), sum(outcome IS 'completed') FROM {1} "
+                            "WHERE {2} GROUP BY {0}",
+                            fmt::join(Shapes::names, ", "), source.trial_rows, source.where));
+  auto use = select.use(source.chosen.sweeps, source.chosen.trials);
+  return {fetch(select, use).rows};
+}
+
 /// Of sweeps over `gpus` every trial has 0 nodes.
-std::string world_column(Database& database, const Source& source) {
-  Statement select(database,
-                   fmt::format("SELECT EXISTS (SELECT 1 FROM {} WHERE {} AND nodes = 0)",
-                               source.rows, source.where));
-  auto row = select.use(source.chosen.sweeps, source.chosen.trials);
-  return row.next() && row.integer(0) != 0 ? "gpus" : "nodes";
+std::string world_column(const Shapes& shapes) {
+  const auto nodes = Shapes::place_of("nodes");
+  const bool by_gpus =
+      std::any_of(shapes.rows.begin(), shapes.rows.end(),
+                  [nodes](const auto& row) { return row[nodes] == Value(std::int64_t{0}); });
+  return by_gpus ? "gpus" : "nodes";
 }
 
 /// What numbers of one cell must not differ in, beside the axes that were asked for.
@@ -325,13 +399,42 @@ std::string condition_of(const std::vector<std::string>& columns,
   return text;
 }
 
+/// Trials with the same values of some columns.
+struct Combination {
+  std::vector<Value> values{};
+  std::int64_t completed = 0;
+  std::int64_t trials = 0;
+};
+
+/// The one with the most measurements first.
+std::vector<Combination> combinations_of(const Shapes& shapes,
+                                         const std::vector<std::string>& columns) {
+  std::map<std::vector<Value>, Combination> found;
+  for (const auto& row : shapes.rows) {
+    std::vector<Value> values;
+    for (const auto& column : columns)
+      values.push_back(row[Shapes::place_of(column)]);
+    auto& one = found.try_emplace(values, Combination{values}).first->second;
+    one.completed += Shapes::completed(row);
+    one.trials += Shapes::trials(row);
+  }
+  std::vector<Combination> all;
+  for (auto& [values, one] : found)
+    all.push_back(std::move(one));
+  std::stable_sort(all.begin(), all.end(), [](const Combination& a, const Combination& b) {
+    return std::pair(a.completed, a.trials) > std::pair(b.completed, b.trials);
+  });
+  return all;
+}
+
 /// "2 models and 3 GPU counts"
-std::string mixture_text(const std::vector<std::string>& columns, const Table& combinations) {
+std::string mixture_text(const std::vector<std::string>& columns,
+                         const std::vector<Combination>& combinations) {
   std::vector<std::string> parts;
   for (std::size_t i = 0; i < columns.size(); ++i) {
     std::set<Value> values;
-    for (const auto& row : combinations.rows)
-      values.insert(row[i]);
+    for (const auto& one : combinations)
+      values.insert(one.values[i]);
     const auto* noun = columns[i] == "gpus"      ? "GPU count"
                        : columns[i] == "seq_len" ? "sequence length"
                                                  : "model";
@@ -343,22 +446,44 @@ std::string mixture_text(const std::vector<std::string>& columns, const Table& c
 
 /// Speeds of several models or worlds are not compared in one cell: the combination with the
 /// most measurements is shown. The sentence that says so, empty where there is one alone.
-std::string keep_unmixed(Database& database, const HeatmapRequest& request, Source& source) {
+std::string keep_unmixed(const HeatmapRequest& request, const Shapes& shapes, Source& source) {
   const auto columns = unmixed_columns(request);
   if (columns.empty()) return {};
-  const auto list = fmt::format("{}", fmt::join(columns, ", "));
-  Statement select(
-      database, fmt::format("SELECT {0} FROM {1} WHERE {2} GROUP BY {0} ORDER BY sum(outcome "
-                            "IS 'completed') DESC, count(*) DESC, {0}",
-                            list, source.rows, source.where));
-  auto use = select.use(source.chosen.sweeps, source.chosen.trials);
-  const auto combinations = fetch(select, use);
-  if (combinations.rows.size() < 2) return {};
-  const auto shown = condition_of(columns, combinations.rows[0]);
+  const auto combinations = combinations_of(shapes, columns);
+  if (combinations.size() < 2) return {};
+  const auto shown = condition_of(columns, combinations[0].values);
   source.where = fmt::format("({}) AND {}", source.where, shown);
   return fmt::format("The trials have {}. Shown: {}. For others add --where \"{}\".",
                      mixture_text(columns, combinations), shown,
-                     condition_of(columns, combinations.rows[1]));
+                     condition_of(columns, combinations[1].values));
+}
+
+/// Those of `scanned_by_both`.
+std::string columns_of_both(const HeatmapRequest& request) {
+  return fmt::format("{}, {}, state, outcome, trial_id, model, runner, runner_version",
+                     identifier(request.rows), identifier(request.columns));
+}
+
+/// Trials with a measurement that is ranked. All that is read of most of them is in one index.
+std::string ranked_sql(Database& database, const Source& source,
+                       const HeatmapRequest& request) {
+  return fmt::format(
+      "SELECT {}, tokens_per_s_per_gpu, {}, {}, {} FROM {} WHERE {} AND mark IS NULL AND "
+      "tokens_per_s_per_gpu IS NOT NULL",
+      columns_of_both(request),
+      shows_every_value(request) ? value_column(request.value) : "NULL",
+      group_expression(database), published_mfu(source), source.rows, source.where);
+}
+
+/// The others. A marked measurement is shown by its trial, and not ranked.
+std::string unranked_sql(const Source& source, const HeatmapRequest& request) {
+  return fmt::format(
+      "SELECT {}, outcome = 'skipped' AND EXISTS (SELECT 1 FROM events AS e WHERE e.trial = "
+      "trial_id AND e.kind = '{}'), nullif(cause, ''), {}, predicted_tokens_per_s_per_gpu FROM "
+      "{} WHERE {} AND trial_id IN (SELECT id FROM trials WHERE counted_speed IS NULL OR "
+      "counted_mark IS NOT NULL)",
+      columns_of_both(request), spared_event, predicted_column(request.value), source.rows,
+      source.where);
 }
 
 }  // namespace
@@ -381,10 +506,12 @@ std::vector<Value> values(Database& database, const Selection& selection,
 Cells cells(Database& database, const HeatmapRequest& asked) {
   auto source = source_of(database, asked.selection);
   HeatmapRequest request = asked;
-  if (request.columns.empty()) request.columns = world_column(database, source);
+  const auto shapes = shapes_of(database, source);
+  if (request.columns.empty()) request.columns = world_column(shapes);
   require_column(source, request.rows);
   require_column(source, request.columns);
-  const auto mixture = keep_unmixed(database, request, source);
+  (void)value_column(request.value);  // one that there is not is told before anything is read
+  const auto mixture = keep_unmixed(request, shapes, source);
   const auto is_an_axis = [&](std::string_view column) {
     return request.rows == column || request.columns == column;
   };
@@ -394,21 +521,16 @@ Cells cells(Database& database, const HeatmapRequest& asked) {
   mixing.versions = mixing.versions || is_an_axis("runner_version");
   Gatherer gatherer(database, request, mixing);
   {
-    // A marked measurement is shown by its trial, and not ranked.
-    Statement select(
-        database,
-        fmt::format(
-            "SELECT {}, {}, state, outcome, iif(mark IS NULL, tokens_per_s_per_gpu, "
-            "NULL), iif(mark IS NULL, {}, NULL), trial_id, model, runner, "
-            "runner_version, {}, {}, outcome = 'skipped' AND EXISTS (SELECT 1 FROM events AS "
-            "e WHERE e.trial = trial_id AND e.kind = '{}'), nullif(cause, ''), {}, "
-            "predicted_tokens_per_s_per_gpu FROM {} WHERE {}",
-            identifier(request.rows), identifier(request.columns), value_column(request.value),
-            group_expression(database), published_mfu(source), spared_event,
-            predicted_column(request.value), source.rows, source.where));
+    Statement select(database, ranked_sql(database, source, request));
     auto row = select.use(source.chosen.sweeps, source.chosen.trials);
     while (row.next())
-      gatherer.take(row);
+      gatherer.take_ranked(row);
+  }
+  {
+    Statement select(database, unranked_sql(source, request));
+    auto row = select.use(source.chosen.sweeps, source.chosen.trials);
+    while (row.next())
+      gatherer.take_unranked(row);
   }
   auto cells = gatherer.finish(database, version_column(source));
   add_left_out(database, source, request, cells);

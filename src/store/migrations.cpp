@@ -102,13 +102,65 @@ CREATE TABLE wall_clock (
 INSERT INTO wall_clock VALUES (1, '', 0);
 )sql";
 
+// What trials are ranked by is in three tables, and a heatmap of a million trials reads it of
+// each. So it stands beside the trial too. SQLite keeps it, whoever writes the other two.
+constexpr const char* counted_sql = R"sql(
+-- of the counted attempt, from its own row and its measurement; NULL: there is none
+ALTER TABLE trials ADD COLUMN counted_attempt INTEGER;
+ALTER TABLE trials ADD COLUMN counted_mark TEXT;
+ALTER TABLE trials ADD COLUMN counted_speed REAL;  -- tokens_per_s_per_gpu
+UPDATE trials SET (counted_attempt, counted_mark, counted_speed) = (
+  SELECT a.id, m.mark, m.tokens_per_s_per_gpu FROM attempts AS a LEFT JOIN measurements AS m
+  ON m.attempt = a.id WHERE a.trial = trials.id AND a.counted = 1)
+  WHERE id IN (SELECT trial FROM attempts WHERE counted = 1);
+CREATE TRIGGER counted_in AFTER INSERT ON attempts WHEN new.counted = 1
+BEGIN UPDATE trials SET (counted_attempt, counted_mark, counted_speed) = (new.id,
+  (SELECT mark FROM measurements WHERE attempt = new.id),
+  (SELECT tokens_per_s_per_gpu FROM measurements WHERE attempt = new.id)) WHERE id = new.trial;
+END;
+CREATE TRIGGER counted_now AFTER UPDATE OF counted ON attempts
+WHEN new.counted = 1 AND old.counted = 0
+BEGIN UPDATE trials SET (counted_attempt, counted_mark, counted_speed) = (new.id,
+  (SELECT mark FROM measurements WHERE attempt = new.id),
+  (SELECT tokens_per_s_per_gpu FROM measurements WHERE attempt = new.id)) WHERE id = new.trial;
+END;
+CREATE TRIGGER counted_no_more AFTER UPDATE OF counted ON attempts
+WHEN new.counted = 0 AND old.counted = 1
+BEGIN UPDATE trials SET (counted_attempt, counted_mark, counted_speed) = (NULL, NULL, NULL)
+  WHERE id = old.trial AND counted_attempt = old.id;
+END;
+CREATE TRIGGER counted_gone AFTER DELETE ON attempts WHEN old.counted = 1
+BEGIN UPDATE trials SET (counted_attempt, counted_mark, counted_speed) = (NULL, NULL, NULL)
+  WHERE id = old.trial AND counted_attempt = old.id;
+END;
+CREATE TRIGGER counted_measured AFTER INSERT ON measurements
+BEGIN UPDATE trials SET (counted_mark, counted_speed) = (new.mark, new.tokens_per_s_per_gpu)
+  WHERE id = new.trial AND counted_attempt = new.attempt;
+END;
+CREATE TRIGGER counted_marked AFTER UPDATE OF mark, tokens_per_s_per_gpu ON measurements
+BEGIN UPDATE trials SET (counted_mark, counted_speed) = (new.mark, new.tokens_per_s_per_gpu)
+  WHERE id = new.trial AND counted_attempt = new.attempt;
+END;
+CREATE TRIGGER counted_unmeasured AFTER DELETE ON measurements
+BEGIN UPDATE trials SET (counted_mark, counted_speed) = (NULL, NULL)
+  WHERE id = old.trial AND counted_attempt = old.attempt;
+END;
+-- Holds all that is ranked, cell by cell, and the usual axes of heatmaps. Within a cell it has
+-- the order of the measurements, for what is not in it.
+CREATE INDEX trials_ranked ON trials (model, seq_len, nodes, gpus, counted_attempt,
+  counted_speed, counted_mark, runner, runner_version, hidden, sweep, state, outcome, vars,
+  dp, tp, pp, micro_batch, grad_accum, zero, recompute);
+-- The order in which results are listed.
+CREATE INDEX trials_by_position ON trials (sweep, position);
+)sql";
+
 }  // namespace
 
 std::span<const std::string> migrations() {
-  static const std::array<std::string, 15> steps{
-      schema_sql,     learnt,           ledger_sql, silence,       paces_sql,
-      controls_sql,   network_sql,      new_views,  kept_outcomes, deletion_sql,
-      lead_nodes_sql, control_time_sql, hold_sql,   measured_sql,  wall_clock_sql};
+  static const std::array<std::string, 16> steps{
+      schema_sql,  learnt,       ledger_sql,     silence,      paces_sql,      controls_sql,
+      network_sql, new_views,    kept_outcomes,  deletion_sql, lead_nodes_sql, control_time_sql,
+      hold_sql,    measured_sql, wall_clock_sql, counted_sql};
   return steps;
 }
 

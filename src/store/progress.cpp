@@ -67,8 +67,9 @@ std::string best_sql(const std::string& group) {
       "state = 'ended' AND outcome = 'completed' AND mark IS NULL AND tokens_per_s_per_gpu IS "
       "NOT NULL";
   const std::string repeated = fmt::format(
-      "FROM (SELECT *, row_number() OVER (PARTITION BY {0} ORDER BY tokens_per_s_per_gpu, "
-      "trial_id) AS place, count(*) OVER (PARTITION BY {0}) AS runs {1}) WHERE place = (runs + "
+      "FROM (SELECT *, row_number() OVER (PARTITION BY ifnull({0}, trial_id) ORDER BY "
+      "tokens_per_s_per_gpu, trial_id) AS place, count(*) OVER (PARTITION BY ifnull({0}, "
+      "trial_id)) AS runs {1}) WHERE place = (runs + "
       "1) / 2",
       group, ranked);
   // Of the columns beside max(), SQLite takes the row that has it.

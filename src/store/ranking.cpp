@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <numeric>
 
 namespace shardsweep::sqlite {
 namespace {
@@ -16,18 +18,47 @@ struct Layouts {
   std::unordered_map<std::string, std::vector<Run>> runs;  ///< by group
 };
 
-/// A search looks at each value of the vars by itself; the labels of an imported table are
-/// none.
-constexpr std::string_view own_vars =
-    "iif(sweep_id IN (SELECT id FROM sweeps WHERE backend = 'imported'), '', vars)";
-
 std::string best_sql(const Source& source, const std::string& group) {
   return fmt::format(
-      "SELECT trial_id, model, runner, runner_version, tokens_per_s_per_gpu, model || char(31) "
-      "|| seq_len || char(31) || nodes || char(31) || gpus || char(31) || {}, {} FROM {} WHERE "
-      "{} AND attempt_id IS NOT NULL AND mark IS NULL AND tokens_per_s_per_gpu IS NOT NULL",
-      own_vars, group, source.rows, source.where);
+      "SELECT trial_id, model, runner, runner_version, tokens_per_s_per_gpu, seq_len, nodes, "
+      "gpus, sweep_id, vars, {} FROM {} WHERE {} AND mark IS NULL AND tokens_per_s_per_gpu IS "
+      "NOT NULL",
+      group, source.rows, source.where);
 }
+
+/// Names the cell of each row of best_sql(). Rows of one cell mostly follow each other: then no
+/// name is made.
+class CellNames {
+ public:
+  explicit CellNames(Database& database) {
+    Statement select(database, "SELECT id FROM sweeps WHERE backend = 'imported'");
+    auto row = select.use();
+    while (row.next())
+      imported_.push_back(row.integer(0));
+  }
+  const std::string& of(const Statement::Use& row) {
+    const std::array<std::int64_t, 3> numbers{row.integer(5), row.integer(6), row.integer(7)};
+    // A search looks at each value of the vars by itself; the labels of an imported table are
+    // none.
+    const bool labels = !imported_.empty() && std::find(imported_.begin(), imported_.end(),
+                                                        row.integer(8)) != imported_.end();
+    const std::string_view vars = labels ? std::string_view() : row.view(9);
+    const std::string_view model = row.view(1);
+    if (!name_.empty() && numbers == numbers_ && model == model_ && vars == vars_) return name_;
+    numbers_ = numbers;
+    model_ = model;
+    vars_ = vars;
+    name_ = fmt::format("{}\x1f{}\x1f{}", model, fmt::join(numbers, "\x1f"), vars);
+    return name_;
+  }
+
+ private:
+  std::vector<std::int64_t> imported_;
+  std::array<std::int64_t, 3> numbers_{};  ///< seq_len, nodes, gpus
+  std::string model_;
+  std::string vars_;
+  std::string name_;
+};
 
 std::vector<std::string> vars_of_cells(Database& database, const Source& source) {
   std::vector<std::string> names;
@@ -64,18 +95,22 @@ std::map<CellKey, BestOfCell> best_cells(Database& database, const Source& sourc
                                          Runners& runners) {
   Statement select(database, best_sql(source, group_expression(database)));
   SameLayout same_layout(database);
+  CellNames names(database);
   auto row = select.use(source.chosen.sweeps, source.chosen.trials);
   std::map<CellKey, BestOfCell> cells;
   std::map<CellKey, Layouts> repeated;
+  auto last = cells.end();
   while (row.next()) {
     const Run run{row.real(4), {}, row.integer(0)};
-    const CellKey key{row.text(5),
-                      runners.see(row.view(1), row.view(2), row.view(3), true, run.trial)};
-    if (row.null(6)) {
-      cells[key].offer(run, same_layout);
-    } else {
-      repeated[key].runs[row.text(6)].push_back(run);
+    const std::string& name = names.of(row);
+    const auto runner = runners.see(row.view(1), row.view(2), row.view(3), true, run.trial);
+    if (!row.null(10)) {
+      repeated[{name, runner}].runs[row.text(10)].push_back(run);
+      continue;
     }
+    if (last == cells.end() || last->first.second != runner || last->first.first != name)
+      last = cells.try_emplace({name, runner}).first;
+    last->second.offer(run, same_layout);
   }
   for (auto& [key, layouts] : repeated) {
     for (auto& [group, runs] : layouts.runs)
@@ -151,8 +186,10 @@ SameLayout::SameLayout(Database& database)
 void BestOfCell::take(const Run& offered, std::int64_t runs, std::optional<double> its_spread,
                       SameLayout& same_layout) {
   measured += runs;
+  // Of two that are alike the older trial counts, in whatever order they are read.
   const auto beats = [&offered](const std::optional<Run>& other) {
-    return !other || offered.tokens_per_s_per_gpu > other->tokens_per_s_per_gpu;
+    return !other || std::pair(offered.tokens_per_s_per_gpu, -offered.trial) >
+                         std::pair(other->tokens_per_s_per_gpu, -other->trial);
   };
   if (!beats(run)) {
     if (!beats(runner_up) || same_layout(offered, *run)) return;
@@ -190,18 +227,21 @@ Mixing mixing_of(const Selection& selection) {
 
 std::size_t Runners::see(std::string_view model, std::string_view runner,
                          std::string_view version, bool measured, std::int64_t trial) {
-  // A handful of them: a list is faster than a map.
-  std::size_t number = 0;
-  while (number < seen_.size() &&
-         (seen_[number].model != model || seen_[number].runner != runner ||
-          seen_[number].version != version))
-    ++number;
-  if (number == seen_.size())
-    seen_.push_back({std::string(model), std::string(runner), std::string(version), {}, 0});
-  auto& seen = seen_[number];
+  const auto is = [&](const Seen& one) {
+    return one.model == model && one.runner == runner && one.version == version;
+  };
+  // A handful of them, and mostly the same as before: a list is faster than a map.
+  if (last_ >= seen_.size() || !is(seen_[last_]))
+    last_ =
+        static_cast<std::size_t>(std::find_if(seen_.begin(), seen_.end(), is) - seen_.begin());
+  if (last_ == seen_.size())
+    seen_.push_back(
+        {std::string(model), std::string(runner), std::string(version), {}, 0, trial});
+  auto& seen = seen_[last_];
   seen.newness = std::max(seen.newness, std::pair(measured, trial));
+  seen.oldest = std::min(seen.oldest, trial);
   ++seen.trials;
-  return number;
+  return last_;
 }
 
 /// True where only one of the two may be shown.
@@ -241,11 +281,20 @@ std::vector<std::string> Runners::shown() const {
   return names;
 }
 
+/// Numbers, that of the oldest trial first.
+std::vector<std::size_t> Runners::by_age() const {
+  std::vector<std::size_t> numbers(seen_.size());
+  std::iota(numbers.begin(), numbers.end(), std::size_t{0});
+  std::sort(numbers.begin(), numbers.end(),
+            [this](std::size_t a, std::size_t b) { return seen_[a].oldest < seen_[b].oldest; });
+  return numbers;
+}
+
 std::string Runners::note(std::string_view version_column) const {
   std::map<std::string, std::int64_t> left_out;
   std::string other_runner;
   std::string other_version;
-  for (std::size_t number = 0; number < seen_.size(); ++number) {
+  for (const std::size_t number : by_age()) {
     const Seen& seen = seen_[number];
     if (counts(number)) continue;
     left_out[called(seen.runner, seen.version)] += seen.trials;
@@ -279,7 +328,8 @@ std::string group_expression(Database& database) {
   if (database.integer("SELECT EXISTS (SELECT 1 FROM trials WHERE repeat > 1)") == 0)
     return "NULL";
   // A lane is what differs in micro_batch, grad_accum and repeat alone.
-  return "sweep_id || '/' || lane || '/' || micro_batch || '/' || grad_accum";
+  return "iif(sweep_id IN (SELECT sweep FROM trials WHERE repeat > 1), sweep_id || '/' || "
+         "lane || '/' || micro_batch || '/' || grad_accum, NULL)";
 }
 
 Table best(Database& database, const Selection& selection) {

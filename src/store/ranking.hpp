@@ -90,11 +90,14 @@ class Runners {
     std::string version;
     Newness newness;
     std::int64_t trials = 0;
+    std::int64_t oldest = 0;  ///< id of a trial
   };
+  [[nodiscard]] std::vector<std::size_t> by_age() const;
   [[nodiscard]] bool is_rival(const Seen& one, const Seen& other) const;
   [[nodiscard]] Newness newness_of(const Seen& one) const;
   Mixing mixing_;
   std::vector<Seen> seen_;
+  std::size_t last_ = 0;  ///< number that was told last
 };
 
 /// `software_version` where the rows have such a column (imported tables), else

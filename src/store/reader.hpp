@@ -36,12 +36,13 @@ void export_to(const std::filesystem::path& from, const std::filesystem::path& t
 
 /// What a Selection means, ready to stand in a statement: `rows` is a sub-query with the
 /// columns of `results` and the vars, `where` a condition on it; Chosen's ids are parameters 1
-/// and 2.
+/// and 2. `trial_rows` has the columns of `trial_results` at least, and is to be counted over.
 struct Source {
   Chosen chosen;
   std::vector<std::string> columns;  ///< of results, then vars, then keys of records
   std::vector<std::string> vars;
   std::string rows;
+  std::string trial_rows;
   std::string where;
 };
 /// `asked`: columns that the caller will name; with those of the expression they may be keys of

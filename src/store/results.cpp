@@ -41,6 +41,19 @@ std::string order_by(const Source& source, const std::string& sort) {
                      descending ? "DESC" : "ASC");
 }
 
+/// The expression names a column that does not stand in the trial's own row.
+bool needs_measurements(Database& database, const Source& source, const Selection& selection) {
+  if (selection.where.find_first_not_of(" \t\n\r") == std::string::npos) return false;
+  auto own = columns_of_view(database, "trial_results");
+  own.insert(own.end(), source.vars.begin(), source.vars.end());
+  const auto names = filter::read_identifiers(selection.where);
+  return !names || std::any_of(names->begin(), names->end(), [&](const std::string& name) {
+    const bool is_column =
+        std::find(source.columns.begin(), source.columns.end(), name) != source.columns.end();
+    return is_column && std::find(own.begin(), own.end(), name) == own.end();
+  });
+}
+
 }  // namespace
 
 Source source_of(Database& database, const Selection& selection,
@@ -61,10 +74,16 @@ Source source_of(Database& database, const Selection& selection,
   auto names = source.vars;
   names.insert(names.end(), keys.begin(), keys.end());
   source.where = checked_where(database, selection.where, names);
-  source.rows = fmt::format(
-      "(SELECT r.*{}{} FROM {} AS r WHERE {})", var_columns(source.vars, "r.vars"),
-      record_columns(keys, "r.attempt_id"), selection.hidden ? "all_results" : "results",
-      chosen_condition(source.chosen, "r.sweep_id", "r.trial_id"));
+  const auto chosen = chosen_condition(source.chosen, "r.sweep_id", "r.trial_id");
+  source.rows =
+      fmt::format("(SELECT r.*{}{} FROM {} AS r WHERE {})", var_columns(source.vars, "r.vars"),
+                  record_columns(keys, "r.attempt_id"),
+                  selection.hidden ? "all_results" : "results", chosen);
+  source.trial_rows = needs_measurements(database, source, selection)
+                          ? source.rows
+                          : fmt::format("(SELECT r.*{} FROM trial_results AS r WHERE {}{})",
+                                        var_columns(source.vars, "r.vars"), chosen,
+                                        selection.hidden ? "" : " AND r.in_file");
   return source;
 }
 
@@ -90,13 +109,19 @@ Table results(Database& database, const ResultsRequest& request) {
     require_column(source, column);
     selected += (selected.empty() ? "" : ", ") + identifier(column);
   }
-  Statement select(
-      database,
-      fmt::format("SELECT {} FROM {} WHERE {}{} ORDER BY {} LIMIT ?3", selected, source.rows,
-                  source.where, request.measured_only ? " AND attempt_id IS NOT NULL" : "",
-                  order_by(source, request.sort)));
-  auto use = select.use(source.chosen.sweeps, source.chosen.trials,
-                        request.limit > 0 ? request.limit : -1);
+  const auto order = order_by(source, request.sort);
+  const auto where = fmt::format("{}{}", source.where,
+                                 request.measured_only ? " AND attempt_id IS NOT NULL" : "");
+  // Of rows that are not shown, no more is read than what sorts them.
+  const auto chosen = request.limit > 0
+                          ? fmt::format(
+                                "trial_id IN (SELECT trial_id FROM {} WHERE {} ORDER "
+                                "BY {} LIMIT {})",
+                                source.rows, where, order, request.limit)
+                          : where;
+  Statement select(database, fmt::format("SELECT {} FROM {} WHERE {} ORDER BY {}", selected,
+                                         source.rows, chosen, order));
+  auto use = select.use(source.chosen.sweeps, source.chosen.trials);
   return fetch(select, use);
 }
 

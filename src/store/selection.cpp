@@ -148,9 +148,13 @@ std::string chosen_condition(const Chosen& chosen, const std::string& sweep,
 }
 
 std::vector<std::string> result_columns(Database& database) {
+  return columns_of_view(database, "results");
+}
+
+std::vector<std::string> columns_of_view(Database& database, const std::string& view) {
   std::vector<std::string> names;
-  Statement select(database, "SELECT name FROM pragma_table_info('results')");
-  auto row = select.use();
+  Statement select(database, "SELECT name FROM pragma_table_info(?)");
+  auto row = select.use(view);
   while (row.next())
     names.push_back(row.text(0));
   return names;

@@ -27,6 +27,8 @@ struct Chosen {
 
 /// The columns of `results`.
 [[nodiscard]] std::vector<std::string> result_columns(Database& database);
+[[nodiscard]] std::vector<std::string> columns_of_view(Database& database,
+                                                       const std::string& view);
 
 /// The free axes of the chosen sweeps that can be named in an expression.
 [[nodiscard]] std::vector<std::string> chosen_vars(Database& database, const Chosen& chosen);

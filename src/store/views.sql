@@ -3,15 +3,19 @@
 -- been brought to this version, from the tables of schema.sql and its migrations.
 DROP VIEW IF EXISTS results;
 DROP VIEW IF EXISTS all_results;
+DROP VIEW IF EXISTS trial_results;
 DROP VIEW IF EXISTS node_ledger;
 
 -- One row per trial, with the measurement of its counted attempt. `hidden` is the model's hidden
 -- size here, as in the sweep file; `in_file` is 0 for trials that the edited file no longer has.
 -- `control_ratio` and `network_ratio`: of the controls of the allocation that measured it, the
 -- one further from 1. A prediction that is not known is NULL; the tables say 0.
+-- What trials are ranked by is read from the trial alone: SQLite then leaves the joins out.
 -- The sweep's name is a sub-query and not a join: it costs where it is asked for alone.
-CREATE VIEW all_results AS
-SELECT (SELECT name FROM sweeps WHERE id = t.sweep) AS sweep, t.slug AS trial, t.state, t.outcome, t.cause, m.mark,
+-- What of it stands in the trial's own row. SQLite leaves out joins that are not asked for, but
+-- not where it counts or sums: a reader that counts reads this.
+CREATE VIEW trial_results AS
+SELECT (SELECT name FROM sweeps WHERE id = t.sweep) AS sweep, t.slug AS trial, t.state, t.outcome, t.cause, t.counted_mark AS mark,
   t.model, t.nodes, t.gpus, t.seq_len, t.dtype, t.dp, t.tp, t.pp, t.cp, t.ep, t.vpp,
   t.dp_replicate, t.micro_batch, t.grad_accum, t.zero, t.recompute, t.sequence_parallel,
   t.schedule, t.rank_order, t.bucket_mb, t.overlap, t.repeat, t.global_batch, t.vars,
@@ -24,24 +28,36 @@ SELECT (SELECT name FROM sweeps WHERE id = t.sweep) AS sweep, t.slug AS trial, t
     CASE WHEN t.sequence_parallel THEN ' sp' ELSE '' END,
     CASE WHEN t.schedule <> '1f1b' THEN ' ' || t.schedule ELSE '' END,
     CASE WHEN t.rank_order <> 'tp-dp-pp' THEN ' ' || t.rank_order ELSE '' END) AS layout,
-  m.tokens_per_s_per_gpu, m.tokens_per_s, m.train_step_ms, m.train_step_ms_min,
-  m.train_step_ms_p95, m.train_step_ms_spread, m.mfu, m.tflops_per_gpu, m.peak_memory_bytes,
-  m.loss, m.tokens_per_step, m.n_params, m.steps, m.warmup,
+  t.counted_speed AS tokens_per_s_per_gpu,
   nullif(t.predicted_memory_bytes, 0) AS predicted_memory_bytes,
   nullif(t.predicted_train_step_s, 0) AS predicted_train_step_s,
   nullif(t.predicted_attempt_s, 0) AS predicted_attempt_s,
   nullif(t.predicted_tokens_per_s_per_gpu, 0) AS predicted_tokens_per_s_per_gpu,
   t.layers, t.hidden_size AS hidden, t.ffn, t.heads, t.kv_heads, t.vocab,
+  t.runner, t.runner_version, t.attempts, t.lane, t.position, t.id AS trial_id,
+  t.sweep AS sweep_id, t.counted_attempt AS attempt_id, t.hidden = 0 AS in_file
+FROM trials AS t;
+
+CREATE VIEW all_results AS
+SELECT t.sweep, t.trial, t.state, t.outcome, t.cause, t.mark,
+  t.model, t.nodes, t.gpus, t.seq_len, t.dtype, t.dp, t.tp, t.pp, t.cp, t.ep, t.vpp,
+  t.dp_replicate, t.micro_batch, t.grad_accum, t.zero, t.recompute, t.sequence_parallel,
+  t.schedule, t.rank_order, t.bucket_mb, t.overlap, t.repeat, t.global_batch, t.vars, t.layout,
+  t.tokens_per_s_per_gpu, m.tokens_per_s, m.train_step_ms, m.train_step_ms_min,
+  m.train_step_ms_p95, m.train_step_ms_spread, m.mfu, m.tflops_per_gpu, m.peak_memory_bytes,
+  m.loss, m.tokens_per_step, m.n_params, m.steps, m.warmup,
+  t.predicted_memory_bytes, t.predicted_train_step_s, t.predicted_attempt_s,
+  t.predicted_tokens_per_s_per_gpu, t.layers, t.hidden, t.ffn, t.heads, t.kv_heads, t.vocab,
   t.runner, t.runner_version, m.flops_model, m.software, m.hosts,
-  t.attempts, a.started_at, a.ended_at, t.lane, t.position, t.id AS trial_id,
-  t.sweep AS sweep_id, a.id AS attempt_id, t.hidden = 0 AS in_file,
+  t.attempts, a.started_at, a.ended_at, t.lane, t.position, t.trial_id, t.sweep_id,
+  t.attempt_id, t.in_file,
   (SELECT c.ratio FROM controls AS c WHERE c.allocation = a.allocation AND c.ratio > 0
     ORDER BY abs(c.ratio - 1) DESC LIMIT 1) AS control_ratio,
   (SELECT c.network_ratio FROM controls AS c WHERE c.allocation = a.allocation
     AND c.network_ratio > 0 ORDER BY max(c.network_ratio, 1 / c.network_ratio) DESC LIMIT 1) AS network_ratio
-FROM trials AS t
-LEFT JOIN attempts AS a ON a.trial = t.id AND a.counted = 1
-LEFT JOIN measurements AS m ON m.attempt = a.id;
+FROM trial_results AS t
+LEFT JOIN attempts AS a ON a.id = t.attempt_id
+LEFT JOIN measurements AS m ON m.attempt = t.attempt_id;
 
 -- What a user asks: `query 'SELECT trial, tokens_per_s_per_gpu FROM results'`.
 CREATE VIEW results AS SELECT * FROM all_results WHERE in_file;

@@ -23,6 +23,7 @@
 #include <fstream>
 #include <map>
 #include <memory>
+#include <optional>
 #include <random>
 #include <sstream>
 #include <string>
@@ -49,16 +50,29 @@ T must(Result<T> result) {
   if constexpr (!std::is_void_v<T>) return *std::move(result);
 }
 
+/// Pauses are played. A pass takes the time that it takes: the daemon bounds its work by it.
 class PlayedClock final : public Clock {
  public:
-  [[nodiscard]] Timestamp now() const override { return now_; }
+  [[nodiscard]] Timestamp now() const override { return now_ + passed(); }
   [[nodiscard]] std::chrono::steady_clock::time_point steady() const override {
-    return std::chrono::steady_clock::time_point(std::chrono::microseconds(now_));
+    return std::chrono::steady_clock::time_point(std::chrono::microseconds(now()));
   }
   void advance(double seconds) { now_ += static_cast<Timestamp>(seconds * 1e6); }
+  void begin_pass() { begun_ = std::chrono::steady_clock::now(); }
+  void end_pass() {
+    now_ = now();
+    begun_.reset();
+  }
 
  private:
+  [[nodiscard]] Timestamp passed() const {
+    if (!begun_) return 0;
+    return std::chrono::duration_cast<std::chrono::microseconds>(
+               std::chrono::steady_clock::now() - *begun_)
+        .count();
+  }
   Timestamp now_ = 1'800'000'000'000'000;
+  std::optional<std::chrono::steady_clock::time_point> begun_;
 };
 
 /// A lead and its ranks: claims, runs what is assigned one after the other, packs, beats.
@@ -366,7 +380,9 @@ class Scale {
   void timed(Phase& phase, const Work& work) {
     const double cpu = cpu_s();
     const auto begin = std::chrono::steady_clock::now();
+    clock_.begin_pass();
     work();
+    clock_.end_pass();
     phase.wall_ms.push_back(
         std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin)
             .count());

@@ -342,6 +342,11 @@ void RandomRun::look() {
   looked_at_ = site.store.commits();
   none("two counted measurements",
        "SELECT trial FROM attempts WHERE counted = 1 GROUP BY trial HAVING count(*) > 1");
+  none("a trial that is ranked by another measurement than its own",
+       "SELECT t.id FROM trials AS t LEFT JOIN attempts AS a ON a.trial = t.id AND a.counted = "
+       "1 LEFT JOIN measurements AS m ON m.attempt = a.id WHERE t.counted_attempt IS NOT a.id "
+       "OR "
+       "t.counted_mark IS NOT m.mark OR t.counted_speed IS NOT m.tokens_per_s_per_gpu");
   none("a counted attempt without its measurement",
        "SELECT id FROM attempts WHERE counted = 1 AND id NOT IN (SELECT attempt FROM "
        "measurements)");

@@ -463,6 +463,12 @@ class Play {
          "'planned' AND t.hidden = 0 AND s.state = 'cancelled' AND s.deleting = 0");
     none("two counted measurements",
          "SELECT trial FROM attempts WHERE counted = 1 GROUP BY trial HAVING count(*) > 1");
+    none("a trial that is ranked by another measurement than its own",
+         "SELECT t.id FROM trials AS t LEFT JOIN attempts AS a ON a.trial = t.id AND a.counted "
+         "= "
+         "1 LEFT JOIN measurements AS m ON m.attempt = a.id WHERE t.counted_attempt IS NOT "
+         "a.id OR "
+         "t.counted_mark IS NOT m.mark OR t.counted_speed IS NOT m.tokens_per_s_per_gpu");
     // Counted once, counted for good: what is measured goes with its sweep alone.
     std::set<std::string> now;
     std::set<std::string> known;

@@ -131,7 +131,9 @@ AttemptId Daemon::run(TrialId trial, Outcome outcome, double tokens_per_s_per_gp
   allocation.row.backend = "local";
   allocation.row.state = State::running;
   PutAttempt attempt;
-  attempt.row = {world.next_attempt, trial, 1, allocation_, {}, "/dir", State::ended, false};
+  const std::int32_t number = ++attempts_[trial];
+  attempt.row = {world.next_attempt, trial, number, allocation_, {}, "/dir",
+                 State::ended,       false};
   attempt.row.nonce = fmt::format("nonce{}", attempt.row.id);
   attempt.row.outcome = outcome;
   attempt.row.counted = outcome == Outcome::completed;
@@ -139,7 +141,7 @@ AttemptId Daemon::run(TrialId trial, Outcome outcome, double tokens_per_s_per_gp
   now += 4'000'000;
   attempt.row.ended_at = now;
   attempt.row.cause = "seen";
-  const SetTrial set = set_trial(trial, State::ended, outcome, "seen", 1);
+  const SetTrial set = set_trial(trial, State::ended, outcome, "seen", number);
   std::vector<Change> changes{allocation, attempt, set};
   if (outcome == Outcome::completed) {
     AddMeasurement measurement;

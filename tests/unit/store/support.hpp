@@ -13,6 +13,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -96,6 +97,7 @@ class Daemon {
 
  private:
   AllocationId allocation_ = 0;
+  std::map<TrialId, std::int32_t> attempts_;  ///< that were run
   int inboxes_ = 0;
 };
 

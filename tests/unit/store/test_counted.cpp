@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a trial is ranked by stands beside it, and says what its attempts and measurements say,
+// whoever writes them. Readers of a million trials read nothing else.
+#include "store/schema.hpp"
+#include "unit/store/support.hpp"
+
+#include <fmt/format.h>
+
+#include <span>
+
+using namespace shardsweep;
+using namespace shardsweep::testing;
+
+namespace {
+
+/// Trials that say something else than the other two tables.
+std::string wrong(const std::filesystem::path& file) {
+  return rows_of(file,
+                 "SELECT t.id, t.counted_attempt, t.counted_mark, t.counted_speed FROM trials "
+                 "AS t LEFT JOIN attempts AS a ON a.trial = t.id AND a.counted = 1 LEFT JOIN "
+                 "measurements AS m ON m.attempt = a.id WHERE t.counted_attempt IS NOT a.id OR "
+                 "t.counted_mark IS NOT m.mark OR t.counted_speed IS NOT "
+                 "m.tokens_per_s_per_gpu");
+}
+
+std::string counted(const std::filesystem::path& file) {
+  return rows_of(file,
+                 "SELECT counted_attempt, ifnull(counted_mark, '-'), counted_speed FROM trials "
+                 "WHERE counted_attempt IS NOT NULL ORDER BY id");
+}
+
+/// Its first steps: as many as version `steps` had.
+void go_back(sqlite::Database& database, std::size_t steps) {
+  for (const char* const text :
+       {"DROP INDEX trials_ranked", "DROP INDEX trials_by_position", "DROP TRIGGER counted_in",
+        "DROP TRIGGER counted_now", "DROP TRIGGER counted_no_more", "DROP TRIGGER counted_gone",
+        "DROP TRIGGER counted_measured", "DROP TRIGGER counted_marked",
+        "DROP TRIGGER counted_unmeasured", "DROP VIEW results", "DROP VIEW all_results",
+        "DROP VIEW trial_results", "ALTER TABLE trials DROP COLUMN counted_attempt",
+        "ALTER TABLE trials DROP COLUMN counted_mark",
+        "ALTER TABLE trials DROP COLUMN counted_speed"})
+    database.execute(text);
+  database.execute(fmt::format("PRAGMA user_version = {}", steps));
+}
+
+/// The steps of a question's plan, a line each.
+std::string plan_of(const std::filesystem::path& file, const std::string& question) {
+  std::string text;
+  const auto table = must(must(Reader::open(file))->query("EXPLAIN QUERY PLAN " + question));
+  for (const auto& row : table.rows)
+    text += std::get<std::string>(row.at(3)) + '\n';
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("a trial says by what it is ranked, whoever writes its measurement") {
+  const TempDir dir;
+  const auto file = dir / "a.db";
+  Daemon daemon(file);
+  daemon.submit(dir, {.gpus = {1}});
+  const auto trial = daemon.trial("model = 'tiny' AND micro_batch = 1");
+  const auto first = daemon.run(trial, Outcome::completed, 50);
+  daemon.run(daemon.trial("model = 'tiny' AND micro_batch = 2"), Outcome::oom);
+  CHECK(wrong(file).empty());
+  CHECK(counted(file) == fmt::format("{}|-|50\n", first));
+  daemon.commit({MarkMeasurement{first}});
+  CHECK(counted(file) == fmt::format("{}|contaminated|50\n", first));
+
+  // Measured again: the older one counts until the new one is there.
+  SetTrial planned = set_trial(trial, State::planned, {}, "", 1);
+  planned.row.prior = Outcome::completed;
+  daemon.commit({planned});
+  const auto second = daemon.run(trial, Outcome::completed, 70);
+  CHECK(wrong(file).empty());
+  CHECK(counted(file) == fmt::format("{}|-|70\n", second));
+
+  sqlite::Database database(file, sqlite::OpenMode::existing, 1000);
+  database.execute("UPDATE measurements SET tokens_per_s_per_gpu = 71");
+  CHECK(counted(file) == fmt::format("{}|-|71\n", second));
+  database.execute("UPDATE attempts SET counted = 0");
+  CHECK(counted(file).empty());
+  database.execute(fmt::format("UPDATE attempts SET counted = 1 WHERE id = {}", second));
+  CHECK(counted(file) == fmt::format("{}|-|71\n", second));
+  database.execute("PRAGMA foreign_keys = OFF");
+  database.execute(fmt::format("DELETE FROM measurements WHERE attempt = {}", second));
+  CHECK(wrong(file).empty());
+  database.execute(fmt::format("DELETE FROM attempts WHERE id = {}", second));
+  CHECK(wrong(file).empty());
+  CHECK(counted(file).empty());
+}
+
+TEST_CASE("a database from before says by what its trials are ranked") {
+  const TempDir dir;
+  const auto file = dir / "a.db";
+  AttemptId measured = 0;
+  {
+    Daemon daemon(file);
+    daemon.submit(dir, {.gpus = {1}});
+    measured = daemon.run(daemon.trial("model = 'tiny' AND micro_batch = 1"),
+                          Outcome::completed, 50, "implausible");
+  }
+  {
+    constexpr std::size_t steps_before = 15;
+    sqlite::Database database(file, sqlite::OpenMode::existing, 1000);
+    go_back(database, steps_before);
+    sqlite::migrate(database);
+  }
+  CHECK(wrong(file).empty());
+  CHECK(counted(file) == fmt::format("{}|implausible|50\n", measured));
+}
+
+TEST_CASE("what is ranked is read from one index, and a page of results from another") {
+  const TempDir dir;
+  Daemon daemon(dir / "a.db");
+  daemon.submit(dir, {});
+  CHECK(plan_of(dir / "a.db",
+                "SELECT model, tp, state, outcome, tokens_per_s_per_gpu, trial_id, runner, "
+                "runner_version FROM results WHERE mark IS NULL AND tokens_per_s_per_gpu IS "
+                "NOT NULL") == "SCAN t USING COVERING INDEX trials_ranked\n");
+  CHECK(
+      plan_of(dir / "a.db",
+              "SELECT model, seq_len, nodes, gpus, count(*) FROM trial_results GROUP BY model, "
+              "seq_len, nodes, gpus") == "SCAN t USING COVERING INDEX trials_ranked\n");
+  CHECK(plan_of(dir / "a.db",
+                "SELECT trial_id FROM results ORDER BY sweep_id, position, trial_id LIMIT 5") ==
+        "SCAN t USING INDEX trials_by_position\n");
+}
