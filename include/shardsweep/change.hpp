@@ -115,8 +115,16 @@ struct MarkMeasurement {
   AttemptId attempt = 0;
 };
 
+/// What it asks for is in the same transaction. A daemon that finds it again gives the answer
+/// again, and does no more.
+struct ServedRequest {
+  std::string id;
+  Timestamp at = 0;
+  std::string answer;  ///< as encode() writes it
+};
+
 using Change = std::variant<SetSweep, SetTrial, PutAttempt, PutAllocation, AddMeasurement,
                             AddEvent, SeenNode, AddNodeEvidence, ForgetEvidence, SetNode,
-                            EndProbe, PutControl, MarkMeasurement, SetClock>;
+                            EndProbe, PutControl, MarkMeasurement, SetClock, ServedRequest>;
 
 }  // namespace shardsweep

@@ -78,7 +78,10 @@ class RequestWatch {
  private:
   int descriptor_;
 };
-/// Writes the answer, then removes the request: done again after a crash it is answered again.
+/// An answer as it is kept beside what was done, and back.
+[[nodiscard]] std::string encode(const Answer& answer);
+[[nodiscard]] Result<Answer> decode_answer(const std::string& id, const std::string& text);
+/// Writes the answer, then removes the request: after a crash it is answered again.
 [[nodiscard]] Result<void> answer_request(const Home& home, const Answer& answer);
 /// The answer, once there is one; taking it removes it.
 [[nodiscard]] Result<std::optional<Answer>> take_answer(const Home& home,

@@ -131,6 +131,9 @@ class Store {
   /// may refer to each other in any order. `busy` and `unavailable`: nothing of it happened, to
   /// be committed again. `corrupt`: it breaks a rule of the schema.
   [[nodiscard]] virtual Result<void> commit(std::span<const Change> changes) = 0;
+  /// The answer to a request that is done (ServedRequest); none: it is not.
+  [[nodiscard]] virtual Result<std::optional<std::string>> answer_to(
+      const std::string& request) = 0;
 
   /// Takes over at most `rows` rows of an inbox per call, so that no tick blocks; `done` when
   /// the sweep is complete and visible. Called again after a crash it goes on or begins anew:

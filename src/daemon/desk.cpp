@@ -37,27 +37,37 @@ Result<void> RequestDesk::serve() {
   return {};
 }
 
+/// Done now, unless a daemon before us has done it. Nothing: it goes on in the next tick.
+Result<std::optional<Answer>> RequestDesk::answer_to(const PendingRequest& waiting) {
+  SHARDSWEEP_ASSIGN(const auto known, parts_.store.answer_to(waiting.id));
+  if (known) {
+    SHARDSWEEP_ASSIGN(Answer again, decode_answer(waiting.id, *known));
+    return std::optional(std::move(again));
+  }
+  if (!waiting.request) return tl::unexpected<Fault>(waiting.request.error());
+  SHARDSWEEP_ASSIGN(std::optional<Answer> answer, serve(*waiting.request));
+  if (answer) {
+    world_.record(ServedRequest{waiting.id, parts_.clock.now(), encode(*answer)});
+    log_info(fmt::format("request {}: {}", waiting.id, answer->text));
+  }
+  return answer;
+}
+
 /// False where it is not done yet. What is done is done once: where its answer can't be written
 /// the answer alone is tried again.
 Result<bool> RequestDesk::serve_one(const PendingRequest& waiting) {
   if (unsent_.find(waiting.id) == unsent_.end()) {
-    Answer answer;
-    auto served =
-        waiting.request
-            ? serve(*waiting.request)
-            : Result<std::optional<Answer>>(tl::unexpected<Fault>(waiting.request.error()));
-    if (served) {
-      if (!*served) return false;
-      answer = std::move(**served);
-    } else {
-      if (served.error().kind == FaultKind::rejected)
-        return tl::unexpected<Fault>(served.error());
-      if (served.error().kind == FaultKind::busy) return false;
-      answer.fault = served.error();
-    }
+    auto served = answer_to(waiting);
+    if (served && !*served) return false;
+    if (!served && served.error().kind == FaultKind::rejected)
+      return tl::unexpected<Fault>(served.error());
+    if (!served && served.error().kind == FaultKind::busy) return false;
+    Answer answer = served ? std::move(**served) : Answer{};
     answer.id = waiting.id;
-    log_info(fmt::format("request {}: {}", waiting.id,
-                         answer.fault ? answer.fault->what : answer.text));
+    if (!served) {
+      answer.fault = served.error();
+      log_info(fmt::format("request {}: {}", waiting.id, answer.fault->what));
+    }
     unsent_.emplace(waiting.id, std::move(answer));
   }
   SHARDSWEEP_TRY(books_.commit());

@@ -46,6 +46,7 @@ class RequestDesk {
     std::vector<SweepId> left;
   };
   [[nodiscard]] Result<bool> serve_one(const PendingRequest& waiting);
+  [[nodiscard]] Result<std::optional<Answer>> answer_to(const PendingRequest& waiting);
   [[nodiscard]] Result<std::optional<Answer>> serve(const Request& request);
   [[nodiscard]] Result<std::optional<Answer>> serve_submit(const Request& request);
   [[nodiscard]] Result<Answer> serve_verb(const Request& request);

@@ -110,6 +110,7 @@ class World {
   void record(AddMeasurement measurement) { note(std::move(measurement)); }
   void record(MarkMeasurement mark) { note(mark); }
   void record(EndProbe end) { note(std::move(end)); }
+  void record(ServedRequest served) { note(std::move(served)); }
 
   /// A line of the lead, read now, that is no news beside its time: kept in memory until the
   /// row changes.

@@ -96,28 +96,6 @@ Json to_json(const Answer& answer) {
   return json;
 }
 
-Result<Answer> answer_from(const std::string& id, const std::string& text) {
-  try {
-    const Json json = Json::parse(text);
-    Answer answer;
-    answer.id = id;
-    answer.text = json.at("text").get<std::string>();
-    answer.counts = json.at("counts").get<std::map<std::string, std::int64_t>>();
-    if (json.contains("fault")) {
-      const int kind = json.at("fault").at("kind").get<int>();
-      if (kind < 0 || kind > static_cast<int>(FaultKind::interrupted)) {
-        return fault(FaultKind::corrupt, "answer with an unknown kind of fault");
-      }
-      answer.fault =
-          Fault{static_cast<FaultKind>(kind), json.at("fault").at("what").get<std::string>()};
-    }
-    return answer;
-  } catch (const Json::exception& error) {
-    return fault(FaultKind::corrupt,
-                 fmt::format("not an answer: {}", one_line(error.what(), 200)));
-  }
-}
-
 std::string dump(const Json& json) {
   // Names and expressions come from a command line and may be no UTF-8.
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -139,6 +117,32 @@ void remove_quietly(const fs::path& file) {
 }
 
 }  // namespace
+
+std::string encode(const Answer& answer) {
+  return dump(to_json(answer));
+}
+
+Result<Answer> decode_answer(const std::string& id, const std::string& text) {
+  try {
+    const Json json = Json::parse(text);
+    Answer answer;
+    answer.id = id;
+    answer.text = json.at("text").get<std::string>();
+    answer.counts = json.at("counts").get<std::map<std::string, std::int64_t>>();
+    if (json.contains("fault")) {
+      const int kind = json.at("fault").at("kind").get<int>();
+      if (kind < 0 || kind > static_cast<int>(FaultKind::interrupted)) {
+        return fault(FaultKind::corrupt, "answer with an unknown kind of fault");
+      }
+      answer.fault =
+          Fault{static_cast<FaultKind>(kind), json.at("fault").at("what").get<std::string>()};
+    }
+    return answer;
+  } catch (const Json::exception& error) {
+    return fault(FaultKind::corrupt,
+                 fmt::format("not an answer: {}", one_line(error.what(), 200)));
+  }
+}
 
 Result<std::string> post_request(const Home& home, Request request, Timestamp now) {
   request.id = next_id(now);
@@ -174,7 +178,7 @@ Result<std::vector<PendingRequest>> pending_requests(const Home& home) {
 }
 
 Result<void> answer_request(const Home& home, const Answer& answer) {
-  SHARDSWEEP_TRY(write_file_durably(home.answers() / answer.id, dump(to_json(answer))));
+  SHARDSWEEP_TRY(write_file_durably(home.answers() / answer.id, encode(answer)));
   remove_quietly(home.requests() / answer.id);
   return {};
 }
@@ -183,7 +187,7 @@ Result<std::optional<Answer>> take_answer(const Home& home, const std::string& i
   const fs::path file = home.answers() / id;
   if (!is_there(file)) return std::nullopt;
   SHARDSWEEP_ASSIGN(const std::string text, read_file(file, longest_request));
-  SHARDSWEEP_ASSIGN(Answer answer, answer_from(id, text));
+  SHARDSWEEP_ASSIGN(Answer answer, decode_answer(id, text));
   remove_quietly(file);
   return answer;
 }

@@ -47,7 +47,11 @@ Committer::Statements::Statements(Database& database)
       node(database,
            "INSERT INTO nodes (node, host, first_seen, last_seen) VALUES (?1, ?2, ?3, ?3) "
            "ON CONFLICT (node, host) DO UPDATE SET last_seen = max(last_seen, ?3)"),
-      clock(database, "UPDATE wall_clock SET boot_id = ?, ahead = ?") {}
+      clock(database, "UPDATE wall_clock SET boot_id = ?, ahead = ?"),
+      served(database, "INSERT INTO served_requests (id, at, answer) VALUES (?, ?, ?)"),
+      served_long_ago(database,
+                      "DELETE FROM served_requests WHERE n <= (SELECT max(n) FROM "
+                      "served_requests) - ?") {}
 
 Committer::Committer(Database& database)
     : database_(database), sql_(database), ledger_(database) {}
@@ -116,6 +120,12 @@ void Committer::put(const AddMeasurement& change) {
 void Committer::put(const AddEvent& change) {
   sql_.event.run(change.at, change.sweep, change.trial, change.attempt, change.allocation,
                  change.kind, change.detail);
+}
+
+void Committer::put(const ServedRequest& change) {
+  constexpr int most_kept = 1000;  // far more than can wait to be answered
+  sql_.served.run(change.id, change.at, change.answer);
+  sql_.served_long_ago.run(most_kept);
 }
 
 void Committer::put(const SeenNode& change) {

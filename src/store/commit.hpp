@@ -30,6 +30,7 @@ class Committer {
   void put(const EndProbe& change) { ledger_.put(change); }
   void put(const PutControl& change) { ledger_.put(change); }
   void put(const MarkMeasurement& change) { ledger_.put(change); }
+  void put(const ServedRequest& change);
   void put(const SetClock& change) { sql_.clock.run(change.row.boot_id, change.row.ahead); }
 
   /// All that a tick writes.
@@ -45,6 +46,8 @@ class Committer {
     Statement event;
     Statement node;
     Statement clock;
+    Statement served;
+    Statement served_long_ago;
   };
   Database& database_;
   Statements sql_;

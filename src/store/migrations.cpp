@@ -154,13 +154,25 @@ CREATE INDEX trials_ranked ON trials (model, seq_len, nodes, gpus, counted_attem
 CREATE INDEX trials_by_position ON trials (sweep, position);
 )sql";
 
+// An answer that can't be written is tried again, also by a later daemon. What was asked for
+// must not be done again by then.
+constexpr const char* served_sql = R"sql(
+-- Requests of commands that are done. The last ones: those before them are answered.
+CREATE TABLE served_requests (
+  n      INTEGER PRIMARY KEY,
+  id     TEXT NOT NULL UNIQUE,  -- the request file's name
+  at     INTEGER NOT NULL,
+  answer TEXT NOT NULL CHECK (json_valid(answer))
+) STRICT;
+)sql";
+
 }  // namespace
 
 std::span<const std::string> migrations() {
-  static const std::array<std::string, 16> steps{
+  static const std::array<std::string, 17> steps{
       schema_sql,  learnt,       ledger_sql,     silence,      paces_sql,      controls_sql,
       network_sql, new_views,    kept_outcomes,  deletion_sql, lead_nodes_sql, control_time_sql,
-      hold_sql,    measured_sql, wall_clock_sql, counted_sql};
+      hold_sql,    measured_sql, wall_clock_sql, counted_sql,  served_sql};
   return steps;
 }
 

@@ -125,6 +125,13 @@ class SqliteStore final : public Store {
       transaction.commit();
     });
   }
+  Result<std::optional<std::string>> answer_to(const std::string& request) override {
+    return guarded([&] {
+      Statement select(database_, "SELECT answer FROM served_requests WHERE id = ?");
+      auto row = select.use(request);
+      return row.next() ? std::optional(row.text(0)) : std::nullopt;
+    });
+  }
   Result<InboxProgress> accept_inbox(const std::filesystem::path& file, Timestamp now,
                                      std::int64_t rows) override {
     return guarded([&] { return accept(database_, file, now, rows, [&] { lease_.check(); }); });

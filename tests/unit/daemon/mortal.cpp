@@ -38,6 +38,9 @@ Result<void> MortalStore::commit(std::span<const Change> changes) {
     return done;
   });
 }
+Result<std::optional<std::string>> MortalStore::answer_to(const std::string& request) {
+  return mortal([&] { return store_->answer_to(request); });
+}
 Result<Store::InboxProgress> MortalStore::accept_inbox(const std::filesystem::path& file,
                                                        Timestamp now, std::int64_t rows) {
   return mortal([&] { return store_->accept_inbox(file, now, rows); });

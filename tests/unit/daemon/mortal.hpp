@@ -85,6 +85,7 @@ class MortalStore final : public Store {
   Result<void> release_lease() override;
   Result<WorldRows> load_world() override;
   Result<void> commit(std::span<const Change> changes) override;
+  Result<std::optional<std::string>> answer_to(const std::string& request) override;
   Result<InboxProgress> accept_inbox(const std::filesystem::path& file, Timestamp now,
                                      std::int64_t rows) override;
   Result<Point> point_of(TrialId trial, const SweepSpec& sweep) override;

@@ -425,6 +425,35 @@ TEST_CASE("an answer that can't be written keeps no other request waiting") {
   CHECK_FALSE(answer.fault);
 }
 
+TEST_CASE("a rerun whose answer can't be written is done once, also by a later daemon") {
+  Case c(one);
+  c.complete();
+  REQUIRE(c.trials() == "completed");
+  c.start();
+  const std::string id = must(post_request(
+      c.home, {.verb = Verb::rerun, .names = {"a"}, .from = "test"}, c.clock.true_time()));
+  const auto in_the_way = c.home.answers() / id / "in the way";
+  std::filesystem::create_directories(in_the_way);
+  c.pass(2);
+  c.start_job(c.job());
+  c.run_attempt(c.job(), Outcome::completed);
+  c.pass(2);
+  REQUIRE(c.sql("SELECT attempts FROM trials") == "2");
+  c.die();
+  c.start();
+  c.pass(5);
+  CHECK(c.trials() == "completed");
+  CHECK(c.count("events WHERE kind = 'rerun'") == 1);
+  std::filesystem::remove_all(in_the_way.parent_path());
+  c.pass(5);
+  const auto answer = must(take_answer(c.home, id));
+  REQUIRE(answer);
+  CHECK_FALSE(answer->fault);
+  CHECK(answer->counts.at("trials") == 1);
+  c.complete();
+  CHECK(c.sql("SELECT attempts FROM trials") == "2");
+}
+
 // ---- thrift
 
 TEST_CASE("a daemon that waits for Slurm commits nothing and asks rarely") {

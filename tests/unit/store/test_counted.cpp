@@ -32,8 +32,9 @@ std::string counted(const std::filesystem::path& file) {
 /// Its first steps: as many as version `steps` had.
 void go_back(sqlite::Database& database, std::size_t steps) {
   for (const char* const text :
-       {"DROP INDEX trials_ranked", "DROP INDEX trials_by_position", "DROP TRIGGER counted_in",
-        "DROP TRIGGER counted_now", "DROP TRIGGER counted_no_more", "DROP TRIGGER counted_gone",
+       {"DROP TABLE served_requests", "DROP INDEX trials_ranked",
+        "DROP INDEX trials_by_position", "DROP TRIGGER counted_in", "DROP TRIGGER counted_now",
+        "DROP TRIGGER counted_no_more", "DROP TRIGGER counted_gone",
         "DROP TRIGGER counted_measured", "DROP TRIGGER counted_marked",
         "DROP TRIGGER counted_unmeasured", "DROP VIEW results", "DROP VIEW all_results",
         "DROP VIEW trial_results", "ALTER TABLE trials DROP COLUMN counted_attempt",
