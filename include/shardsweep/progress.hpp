@@ -57,6 +57,19 @@ struct CellBest {
   Timestamp at = 0;  ///< when it was measured
 };
 
+/// A job that has not ended, and how far it is with the trials that it was given.
+struct AllocationProgress {
+  std::string sweep;
+  std::string job_name;       ///< "grid-n2_3f9a01"
+  bool claimed = false;       ///< a lead works in it; else it waits for its nodes
+  std::int64_t ended = 0;     ///< attempts of it that are over
+  std::int64_t assigned = 0;  ///< those, what runs, and what waits in it
+  std::string trial;          ///< slug of what runs now; empty: nothing
+  std::string model;
+  std::string layout;
+  Timestamp started_at = 0;  ///< of what runs
+};
+
 /// Which events a follower begins with.
 enum class FollowFrom : std::uint8_t {
   now,

@@ -64,10 +64,12 @@ struct CellCandidate {
   std::optional<double> value;                 ///< what is shown
   std::optional<double> tokens_per_s_per_gpu;  ///< what the best is chosen by
   std::string layout;                          ///< "dp4 tp2 pp1 mb2 ga4 z1"
-  /// Of imported ones, by the MFU that their table gives: the best one's, its layout and speed.
+  /// Of imported ones, by the MFU that their table gives: the best one's of the cell, its
+  /// layout and speed, and by which runner where that is not shown.
   std::optional<double> published_mfu{};
   std::string published_layout{};
   double published_tokens_per_s_per_gpu = 0;
+  std::string published_by{};
   std::int64_t trials = 1;         ///< how many it stands for; it has the values of their best
   bool spared = false;             ///< skipped because the search of its cell had stopped
   std::int64_t repeats = 1;        ///< runs behind the best one's value
@@ -148,6 +150,9 @@ class Reader {
   /// What has ended in these sweeps after an event.
   [[nodiscard]] virtual Result<Finished> finished(const std::vector<SweepId>& sweeps,
                                                   std::int64_t after_event) = 0;
+  /// The jobs of these sweeps that have not ended, those that run first.
+  [[nodiscard]] virtual Result<std::vector<AllocationProgress>> allocations(
+      const std::vector<SweepId>& sweeps) = 0;
   /// The best ranked measurement of each cell of these sweeps, the latest one first.
   [[nodiscard]] virtual Result<std::vector<CellBest>> best_of_cells(
       const std::vector<SweepId>& sweeps) = 0;

@@ -382,6 +382,11 @@ class Grammar : private GrammarParts {
         ->add_option("--note", o_.note,
                      "Sentence at the top of the page, such as where its data comes from.")
         ->type_name("TEXT");
+    report->add_flag("--live", o_.live,
+                     "Write the file again and again until the sweeps have ended, or Ctrl-C.");
+    report->add_option("--every", o_.every, "Time between two writes of --live: 10s, 5min.")
+        ->capture_default_str()
+        ->type_name("DURATION");
 
     CLI::App* save = command("export", "Write a copy of the database, or the results as CSV.");
     save->add_option(
@@ -513,10 +518,12 @@ class Grammar : private GrammarParts {
                  {"sweeps", "presets", "models", "clusters"});
     CLI::App* help = bare_command("help", "Explain a command, or the keys of a sweep file.");
     help->add_option("topic", o_.names,
-                     "A command, or keys, axes, units, site, schema. Default: all commands.")
+                     "A command, or keys, axes, units, site, schema, columns. Default: all "
+                     "commands.")
         ->type_name("TOPIC")
         ->expected(0, 1);
-    help->add_flag("--markdown", o_.markdown, "Print keys, axes, units or site as Markdown.");
+    help->add_flag("--markdown", o_.markdown,
+                   "Print keys, axes, units, site or columns as Markdown.");
     help->add_flag("--man", o_.man, "Print the manual page (roff).");
     with_choices(help->add_option("--completion", o_.shell,
                                   "Print the completion script of a shell: bash, zsh, fish.")

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // heatmap and report: as text, as a picture, as a page.
+#include "cli/interrupt.hpp"
 #include "cli/printing.hpp"
 #include "cli/terminal.hpp"
 #include "cli/version.hpp"
@@ -8,9 +9,11 @@
 #include "report/page.hpp"
 #include "report/report_page.hpp"
 #include "show/cell_text.hpp"
+#include "show/exit_code.hpp"
 #include "show/heatmap_view.hpp"
 #include "show/pivot.hpp"
 #include "show/rows.hpp"
+#include "text/numbers.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/attempt_files.hpp>
@@ -22,10 +25,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -202,9 +207,64 @@ Result<std::string> make_report(const Session& session, int refresh_s) {
   return report_page(input);
 }
 
+/// As a follower sees it: trials are still to end, and somebody works on them.
+Result<bool> goes_on(const Session& session) {
+  SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
+  SHARDSWEEP_ASSIGN(const auto sweeps, reader->status(session.options.names));
+  const bool open = std::any_of(sweeps.begin(), sweeps.end(), [](const SweepStatus& sweep) {
+    return !is_over(sweep) &&
+           (sweep.state == "active" || count_of(sweep.by_state, name(State::running)) > 0 ||
+            count_of(sweep.by_state, name(State::queued)) > 0);
+  });
+  return open && daemon_runs(session);
+}
+
+/// Until it is time for the next page, which is now where the sweeps have ended.
+Result<void> wait_for_next(const Session& session, double every_s) {
+  constexpr auto look_every = std::chrono::seconds(1);
+  constexpr auto step = std::chrono::milliseconds(100);  // how soon Ctrl-C is noticed
+  const auto until = session.clock.steady() + std::chrono::duration<double>(every_s);
+  auto look_at = session.clock.steady() + look_every;
+  while (!InterruptGuard::seen() && session.clock.steady() < until) {
+    std::this_thread::sleep_for(step);
+    if (session.clock.steady() < look_at) continue;
+    look_at += look_every;
+    SHARDSWEEP_ASSIGN(const bool on, goes_on(session));
+    if (!on) break;
+  }
+  return {};
+}
+
+/// Each page takes the place of the one before as a whole; the last one asks for no other.
+Result<ExitCode> live_report(const Session& session) {
+  const auto& file = session.options.out;
+  if (file.empty())
+    return fault(FaultKind::invalid_input, "--live writes a file again. Name it with -o FILE.");
+  SHARDSWEEP_ASSIGN(const double every_s, parse_duration(session.options.every, "--every"));
+  if (every_s < 1) return fault(FaultKind::invalid_input, "--every is a time of 1 s or more.");
+  const InterruptGuard interrupts;
+  for (bool first = true;; first = false) {
+    SHARDSWEEP_ASSIGN(const bool on, goes_on(session));
+    const bool last = !on || InterruptGuard::seen();
+    SHARDSWEEP_ASSIGN(const auto page,
+                      make_report(session, last ? 0 : std::max(1, static_cast<int>(every_s))));
+    SHARDSWEEP_TRY(write_file_durably(file, page));
+    if (last) {
+      say(on ? fmt::format("Wrote {}. The sweeps go on.", file)
+             : fmt::format("Wrote {}. Nothing runs any more.", file));
+      return on ? ExitCode::interrupted : ExitCode::done;
+    }
+    if (first)
+      say(fmt::format("Writing {} every {}. Ctrl-C ends the writing, not the sweeps.", file,
+                      duration_text(every_s)));
+    SHARDSWEEP_TRY(wait_for_next(session, every_s));
+  }
+}
+
 }  // namespace
 
 Result<ExitCode> command_report(const Session& session) {
+  if (session.options.live) return live_report(session);
   SHARDSWEEP_ASSIGN(const auto page, make_report(session, 0));
   return deliver(page, session.options.out);
 }

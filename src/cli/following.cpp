@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <thread>
 #include <utility>
@@ -51,6 +52,7 @@ class Screen {
       lines.push_back({{std::move(line), style}});
     print(lines);
   }
+  [[nodiscard]] bool live() const { return live_; }
   /// How far it is now.
   void progress(const std::vector<SweepProgress>& sweeps) {
     if (live_) return block_.draw(progress_block(sweeps, view_size(stderr)));
@@ -124,6 +126,9 @@ class Follower {
   /// The counts first: what ended after them is shown by the next look.
   Result<void> look() {
     SHARDSWEEP_ASSIGN(sweeps_, reader_.status(names_));
+    if (screen_.live()) {
+      SHARDSWEEP_ASSIGN(allocations_, reader_.allocations(ids_));
+    }
     for (;;) {
       SHARDSWEEP_ASSIGN(const Finished found, reader_.finished(ids_, event_));
       event_ = found.last_event;
@@ -170,6 +175,10 @@ class Follower {
       SweepProgress& one = all.emplace_back(SweepProgress{sweep});
       one.best = best_.latest(sweep.name);
       if (one.best) one.best_of = cell_text(one.best->cell, best_.of(sweep.name));
+      std::copy_if(allocations_.begin(), allocations_.end(),
+                   std::back_inserter(one.allocations),
+                   [&](const AllocationProgress& job) { return job.sweep == sweep.name; });
+      one.now = session_.clock.now();
       // One of all sweeps is shown with the first of them.
       for (const Trouble& trouble : trouble_) {
         if (trouble.where == sweep.name || (all.size() == 1 && concerns(trouble, sweep.name)))
@@ -265,8 +274,9 @@ class Follower {
   Screen screen_;
   std::vector<SweepId> ids_;
   std::vector<SweepStatus> sweeps_;
-  std::map<SweepId, std::string> told_;  ///< the sentence that was shown last
-  std::vector<Trouble> trouble_;         ///< as it was told last
+  std::vector<AllocationProgress> allocations_;  ///< of all of them, for a terminal
+  std::map<SweepId, std::string> told_;          ///< the sentence that was shown last
+  std::vector<Trouble> trouble_;                 ///< as it was told last
   BestSoFar best_;
   std::int64_t event_ = 0;
 };

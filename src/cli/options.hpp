@@ -15,8 +15,8 @@
 namespace shardsweep {
 
 /// What `help` explains beside the commands.
-inline constexpr std::array<std::string_view, 5> help_topics{"keys", "axes", "units", "site",
-                                                             "schema"};
+inline constexpr std::array<std::string_view, 6> help_topics{"keys", "axes",   "units",
+                                                             "site", "schema", "columns"};
 
 /// The forms that are looked at.
 enum class PictureForm : std::uint8_t { none, svg, png, html };
@@ -62,8 +62,10 @@ struct Options {
   bool long_form = false;
   std::string aggregate = "best";  ///< best, median, p90, count
   std::string note;                ///< report: what stands at its top
-  std::string facet;               ///< column with a heatmap for each of its values
-  std::string by = "memory";       ///< frontier: memory, nodes
+  bool live = false;               ///< report: write it again while its sweeps run
+  std::string every = "60s";
+  std::string facet;          ///< column with a heatmap for each of its values
+  std::string by = "memory";  ///< frontier: memory, nodes
 
   // recorded sweeps
   std::string from = "csv";  ///< whose columns: csv, nanotron

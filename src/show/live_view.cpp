@@ -44,6 +44,67 @@ std::string bar_text(std::int64_t ended, std::int64_t trials, std::size_t width)
   return fmt::format("[{}{}]", std::string(full, '#'), std::string(inner - full, '.'));
 }
 
+/// Of "grid-n2_3f9a01" what its sweep does not say: "n2_3f9a01".
+std::string job_text(const AllocationProgress& job) {
+  constexpr std::size_t most_of_sweep = 24;  // in a job's name
+  const auto before = job.sweep.substr(0, most_of_sweep) + "-";
+  return job.job_name.starts_with(before) ? job.job_name.substr(before.size()) : job.job_name;
+}
+
+/// What a job does now, with how long it does so.
+void add_now(StyledLine& line, const AllocationProgress& job, Timestamp now) {
+  if (!job.claimed) {
+    line.push_back({"waits for its nodes", Style::notice});
+  } else if (job.trial.empty()) {
+    line.push_back({"between two trials", Style::faint});
+  } else {
+    constexpr double microsecond = 1e-6;
+    const double seconds =
+        std::max(1.0, std::floor(static_cast<double>(now - job.started_at) * microsecond));
+    if (now > 0 && job.started_at > 0) line.push_back({duration_text(seconds) + "  "});
+    line.push_back({job.model + " " + job.layout, Style::strong});
+  }
+}
+
+/// "  grid-n2  [####....]  5/12  8 s  mini dp2 tp1 …": the fifth of twelve trials runs.
+StyledLine allocation_line(const AllocationProgress& job, std::size_t name_width, Timestamp now,
+                           const ViewSize& size) {
+  constexpr std::size_t roomy = 100;  // columns from which a bar has twice its least width
+  const std::string name = cut_to(job_text(job), name_width, size.utf8);
+  StyledLine line{{std::string(indent, ' ') + padded(name, name_width, Align::left) + "  "}};
+  if (job.claimed && job.assigned > 0) {
+    const std::size_t bar = size.width >= roomy ? 2 * shortest_bar : shortest_bar;
+    line.push_back({bar_text(job.ended, job.assigned, bar + 2), Style::good});
+    const auto number = std::min(job.ended + (job.trial.empty() ? 0 : 1), job.assigned);
+    line.push_back({fmt::format("  {}/{}  ", grouped(number), grouped(job.assigned))});
+  }
+  add_now(line, job, now);
+  return cut_to(std::move(line), size.width, size.utf8);
+}
+
+void add_allocations(std::vector<StyledLine>& lines, const SweepProgress& sweep,
+                     const ViewSize& size) {
+  constexpr std::size_t most = 8;
+  constexpr std::size_t most_name = 24;
+  const auto& jobs = sweep.allocations;
+  const std::size_t shown = jobs.size() > most ? most - 1 : jobs.size();
+  std::size_t name_width = 0;
+  for (std::size_t i = 0; i < shown; ++i)
+    name_width = std::max(name_width, width_of(printable(job_text(jobs[i]))));
+  name_width = std::min({name_width, most_name, size.width / 4});
+  for (std::size_t i = 0; i < shown; ++i)
+    lines.push_back(allocation_line(jobs[i], name_width, sweep.now, size));
+  if (shown == jobs.size()) return;
+  const auto running = std::count_if(jobs.begin() + static_cast<std::ptrdiff_t>(shown),
+                                     jobs.end(), [](const auto& job) { return job.claimed; });
+  const auto rest = static_cast<std::int64_t>(jobs.size() - shown);
+  lines.push_back(cut_to(
+      StyledLine{{fmt::format("{}and {}: {} running, {} waiting", std::string(indent, ' '),
+                              counted(rest, "more job"), running, rest - running),
+                  Style::faint}},
+      size.width, size.utf8));
+}
+
 /// Name, bar, count and time left. A narrow terminal shortens the name, then the bar.
 StyledLine bar_line(const SweepStatus& status, const ViewSize& size) {
   const std::string far = far_text(status);
@@ -114,9 +175,12 @@ void add_best(std::vector<StyledLine>& lines, const SweepProgress& sweep,
   lines.push_back(cut_to(std::move(line), size.width, size.utf8));
 }
 
-void add_activity(std::vector<StyledLine>& lines, const SweepStatus& status,
+void add_activity(std::vector<StyledLine>& lines, const SweepProgress& sweep,
                   const ViewSize& size) {
-  if (!status.running.empty()) {
+  const SweepStatus& status = sweep.status;
+  if (!sweep.allocations.empty() && !status.running.empty()) {
+    // A line per job says what runs.
+  } else if (!status.running.empty()) {
     add_sentence(lines, "running", status.running, Style::plain, size);
   } else if (ended_trials(status) == status.trials && status.last_controls > 0) {
     add_sentence(lines, "running", "the last control", Style::plain, size);
@@ -133,9 +197,10 @@ std::vector<StyledLine> sweep_lines(const SweepProgress& sweep, const ViewSize& 
   for (StyledLine& line : count_lines(sweep.status, size))
     lines.push_back(std::move(line));
   add_best(lines, sweep, size);
-  add_activity(lines, sweep.status, size);
+  add_activity(lines, sweep, size);
   for (const std::string& sentence : sweep.trouble)
     add_sentence(lines, "trouble", sentence, Style::bad, size);
+  add_allocations(lines, sweep, size);
   return lines;
 }
 

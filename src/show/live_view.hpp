@@ -28,9 +28,12 @@ struct SweepProgress {
   std::optional<CellBest> best{};      ///< of the cell that was measured last
   std::string best_of{};               ///< which cell that is; empty: there is no other
   std::vector<std::string> trouble{};  ///< sentences: what keeps it from going on
+  std::vector<AllocationProgress> allocations{};  ///< its jobs, those that run first
+  Timestamp now = 0;                              ///< 0: not told how long something runs
 };
 
-/// A bar with the time left, counts by outcome, the best so far, what runs or why nothing does.
+/// A bar with the time left, counts by outcome, the best so far, why nothing runs, and a line
+/// per job: its bar, which of its trials runs and for how long.
 [[nodiscard]] std::vector<StyledLine> progress_block(const std::vector<SweepProgress>& sweeps,
                                                      const ViewSize& size);
 

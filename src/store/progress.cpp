@@ -46,6 +46,14 @@ struct ProgressSql {
       AND r.sweep_id IN (SELECT value FROM json_each(?3))
     ORDER BY e.id LIMIT ?4)sql",
       outcome_words());
+  const char* allocations =
+      "SELECT s.name, l.job_name, l.claimed_at > 0, (SELECT count(*) FROM attempts AS e WHERE "
+      "e.allocation = l.id AND e.state = 'ended'), (SELECT count(*) FROM attempts AS e WHERE "
+      "e.allocation = l.id), ifnull(r.trial, ''), ifnull(r.model, ''), ifnull(r.layout, ''), "
+      "ifnull(a.started_at, 0) FROM allocations AS l JOIN sweeps AS s ON s.id = l.sweep LEFT "
+      "JOIN attempts AS a ON a.allocation = l.id AND a.state = 'running' LEFT JOIN all_results "
+      "AS r ON r.trial_id = a.trial WHERE l.state <> 'ended' AND l.sweep IN (SELECT value FROM "
+      "json_each(?)) ORDER BY l.claimed_at = 0, l.id";
   const char* attempts =
       "SELECT s.name, t.slug, a.number, a.state, a.outcome, a.dir FROM attempts AS a JOIN "
       "trials AS t ON t.id = a.trial JOIN sweeps AS s ON s.id = t.sweep WHERE a.trial IN "
@@ -162,6 +170,25 @@ std::vector<CellBest> best_of_cells(Database& database, const std::vector<SweepI
                    .layout = row.text(7),
                    .tokens_per_s_per_gpu = row.real(8),
                    .at = row.integer(9)});
+  }
+  return all;
+}
+
+std::vector<AllocationProgress> allocations(Database& database,
+                                            const std::vector<SweepId>& sweeps) {
+  std::vector<AllocationProgress> all;
+  Statement select(database, progress_sql().allocations);
+  auto row = select.use(Json(sweeps).dump());
+  while (row.next()) {
+    all.push_back({.sweep = row.text(0),
+                   .job_name = row.text(1),
+                   .claimed = row.integer(2) != 0,
+                   .ended = row.integer(3),
+                   .assigned = row.integer(4),
+                   .trial = row.text(5),
+                   .model = row.text(6),
+                   .layout = row.text(7),
+                   .started_at = row.integer(8)});
   }
   return all;
 }

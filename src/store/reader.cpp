@@ -72,6 +72,10 @@ class SqliteReader final : public Reader {
   Result<std::vector<CellBest>> best_of_cells(const std::vector<SweepId>& sweeps) override {
     return answer([&] { return sqlite::best_of_cells(database_, sweeps); });
   }
+  Result<std::vector<AllocationProgress>> allocations(
+      const std::vector<SweepId>& sweeps) override {
+    return answer([&] { return sqlite::allocations(database_, sweeps); });
+  }
   Result<Meant> meant(const std::vector<std::string>& names,
                       const std::string& where) override {
     return answer([&] { return sqlite::meant(database_, names, where); });

@@ -24,6 +24,8 @@ namespace shardsweep::sqlite {
                                        FollowFrom from);
 [[nodiscard]] Finished finished(Database& database, const std::vector<SweepId>& sweeps,
                                 std::int64_t after_event);
+[[nodiscard]] std::vector<AllocationProgress> allocations(Database& database,
+                                                          const std::vector<SweepId>& sweeps);
 [[nodiscard]] std::vector<CellBest> best_of_cells(Database& database,
                                                   const std::vector<SweepId>& sweeps);
 [[nodiscard]] Meant meant(Database& database, const std::vector<std::string>& names,

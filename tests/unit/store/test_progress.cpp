@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "unit/store/support.hpp"
 
+#include <fmt/format.h>
+
 using namespace shardsweep;
 using namespace shardsweep::testing;
 
@@ -110,6 +112,53 @@ TEST_CASE("the best of each cell is its fastest ranked measurement") {
   CHECK(best[0].tokens_per_s_per_gpu == 90);
   CHECK(best[0].layout == "dp2 tp1 pp1 mb2 ga1 z0");
   CHECK(best[1].tokens_per_s_per_gpu == 100);
+}
+
+TEST_CASE("jobs that have not ended say which of their trials runs") {
+  const TempDir dir;
+  Daemon daemon(dir / "a.db");
+  daemon.submit(dir, {});
+  const auto reader = must(Reader::open(dir / "a.db"));
+  const SweepId sweep = must(reader->status({"demo"})).at(0).id;
+  const auto job = [&](AllocationId id, State state, Timestamp claimed_at) {
+    PutAllocation put;
+    put.row.id = id;
+    put.row.sweep = sweep;
+    put.row.token = fmt::format("token{}", id);
+    put.row.job_name = fmt::format("demo-n1_{}", id);
+    put.row.backend = "local";
+    put.row.state = state;
+    put.row.claimed_at = claimed_at;
+    return put;
+  };
+  const auto attempt = [&](AttemptId id, TrialId trial, AllocationId allocation, State state) {
+    PutAttempt put;
+    put.row = {id, trial, 1, allocation, {}, "/dir", state, false};
+    put.row.nonce = fmt::format("nonce{}", id);
+    if (state == State::ended) put.row.outcome = Outcome::oom;
+    put.row.started_at = state == State::planned ? 0 : 100;
+    return put;
+  };
+  const auto running = daemon.trial("model = 'tiny' and gpus = 1 and micro_batch = 2");
+  daemon.commit({job(1, State::queued, 0), job(2, State::running, 50), job(3, State::ended, 50),
+                 attempt(1, daemon.trial("model = 'tiny' and gpus = 1 and micro_batch = 1"), 2,
+                         State::ended),
+                 attempt(2, running, 2, State::running),
+                 attempt(3, daemon.trial("model = 'tiny' and gpus = 2 and micro_batch = 1"), 2,
+                         State::planned)});
+  const auto jobs = must(reader->allocations({sweep}));
+  REQUIRE(jobs.size() == 2);
+  CHECK(jobs[0].job_name == "demo-n1_2");
+  CHECK(jobs[0].claimed);
+  CHECK(jobs[0].ended == 1);
+  CHECK(jobs[0].assigned == 3);
+  CHECK(jobs[0].model == "tiny");
+  CHECK(jobs[0].layout == "dp1 tp1 pp1 mb2 ga1 z0");
+  CHECK(jobs[0].started_at == 100);
+  CHECK(jobs[1].job_name == "demo-n1_1");
+  CHECK_FALSE(jobs[1].claimed);
+  CHECK(jobs[1].trial.empty());
+  CHECK(must(reader->allocations({sweep + 1})).empty());
 }
 
 TEST_CASE("names mean a trial's attempts, one attempt, or nothing that has attempts") {

@@ -322,6 +322,37 @@ TEST_CASE("a layout that is repeated is worth its median") {
   CHECK(followed[0].tokens_per_s_per_gpu == 20);
 }
 
+TEST_CASE("the layouts that are ranked are those that best ranks, each once") {
+  const TempDir dir;
+  Daemon daemon(dir / "a.db");
+  daemon.submit(dir, {.gpus = {1, 2}, .vars = {0, 1}, .repeats = 3});
+  const auto run = [&](const std::string& where, double tokens, const std::string& mark = "") {
+    daemon.run(daemon.trial("model = 'tiny' and " + where), Outcome::completed, tokens, mark);
+  };
+  run("nvls = 0 and gpus = 1 and micro_batch = 1 and repeat = 1", 10);
+  run("nvls = 0 and gpus = 1 and micro_batch = 1 and repeat = 2", 30);
+  run("nvls = 0 and gpus = 1 and micro_batch = 1 and repeat = 3", 20);
+  run("nvls = 1 and gpus = 1 and micro_batch = 1 and repeat = 1", 25);
+  run("nvls = 0 and gpus = 2 and micro_batch = 2 and repeat = 1", 40);
+  run("nvls = 0 and gpus = 2 and micro_batch = 1 and repeat = 1", 90, "implausible");
+  const auto reader = must(Reader::open(dir / "a.db"));
+  const auto table = must(reader->layouts({}));
+  REQUIRE(table.rows.size() == 3);
+  const auto column = [&table](const char* name) {
+    const auto found = std::find(table.columns.begin(), table.columns.end(), name);
+    REQUIRE(found != table.columns.end());
+    return static_cast<std::size_t>(found - table.columns.begin());
+  };
+  CHECK(table.columns.front() == "model");
+  CHECK(table.rows[0][column("tokens_per_s_per_gpu")] == Value(20.0));
+  CHECK(table.rows[0][column("repeats")] == Value(std::int64_t{3}));
+  CHECK(std::get<double>(table.rows[0][column("repeat_spread")]) == doctest::Approx(1));
+  CHECK(table.rows[1][column("nvls")] == Value(std::int64_t{1}));
+  CHECK(table.rows[1][column("repeat_spread")] == Value());
+  CHECK(must(reader->layouts({.where = "gpus = 2"})).rows.size() == 1);
+  CHECK_FALSE(reader->layouts({.names = {"nothere"}}));
+}
+
 TEST_CASE("runner versions are not mixed unasked") {
   const TempDir dir;
   Daemon daemon(dir / "a.db");
@@ -331,6 +362,9 @@ TEST_CASE("runner versions are not mixed unasked") {
   daemon.run(daemon.trial("model = 'tiny'"), Outcome::completed, 100);
   const auto reader = must(Reader::open(dir / "a.db"));
   CHECK(must(reader->best({})).rows.size() == 1);
+  CHECK(must(reader->layouts({.hidden = true})).rows.size() == 1);
+  CHECK(must(reader->layouts({.hidden = true})).note ==
+        must(reader->best({.hidden = true})).note);
   const auto best = must(reader->best({.hidden = true}));
   REQUIRE(best.rows.size() == 1);
   CHECK(std::get<double>(best.rows[0][5]) == 100);
