@@ -5,9 +5,11 @@
 #include "config/sweep_reader.hpp"
 #include "sweep/opening_hours.hpp"
 
+#include <shardsweep/metric.hpp>
 #include <shardsweep/point.hpp>
 #include <shardsweep/policy.hpp>
 #include <shardsweep/reference.hpp>
+#include <shardsweep/result_columns.hpp>
 
 #include <fmt/format.h>
 
@@ -130,6 +132,26 @@ ReferenceTable axis_table() {
   return table;
 }
 
+/// Of an axis or a metric by its own table.
+std::vector<std::string> column_row(const ViewColumn& column) {
+  auto unit = column.unit;
+  auto meaning = column.meaning;
+  if (const auto* metric = find_metric(column.name); metric != nullptr && meaning.empty()) {
+    unit = metric->unit;
+    meaning = metric->meaning;
+  } else if (const auto* axis = find_axis(column.name); axis != nullptr && meaning.empty()) {
+    meaning = axis->meaning;
+  }
+  return {std::string(column.name), std::string(unit), std::string(meaning)};
+}
+
+ReferenceTable column_table(std::string_view title, std::span<const ViewColumn> columns) {
+  ReferenceTable table{std::string(title), {"column", "unit", "meaning"}, {}};
+  for (const auto& column : columns)
+    table.rows.push_back(column_row(column));
+  return table;
+}
+
 ReferenceTable unit_table() {
   return {"units",
           {"what", "write", "rule"},
@@ -162,6 +184,9 @@ std::vector<ReferenceTable> reference_of(std::string_view topic) {
   if (topic == "axes") return {axis_table()};
   if (topic == "units") return {unit_table()};
   if (topic == "site") return key_tables(site_keys(), "site file");
+  if (topic == "columns")
+    return {column_table("results, all_results", result_columns),
+            column_table("node_ledger", node_columns)};
   if (topic != "keys") return {};
   auto tables = key_tables(sweep_keys(), "sweep file");
   add_policy_tables(tables);
@@ -195,7 +220,11 @@ std::string reference_text(const std::vector<ReferenceTable>& tables) {
   for (const auto& table : tables) {
     out += fmt::format("{}{}:\n", out.empty() ? "" : "\n", table.title);
     for (const auto& row : table.rows) {
-      out += fmt::format("  {}: {}", row[0], row[1]);
+      // A unit stands in brackets, where there is one.
+      const bool has_unit = table.columns[1] == "unit";
+      out += has_unit && row[1].empty() ? fmt::format("  {}", row[0])
+             : has_unit                 ? fmt::format("  {} [{}]", row[0], row[1])
+                                        : fmt::format("  {}: {}", row[0], row[1]);
       const bool has_default = table.columns.size() > 2 && table.columns[2] == "default";
       if (has_default && !row[2].empty()) out += fmt::format("; default {}", row[2]);
       out += '\n';

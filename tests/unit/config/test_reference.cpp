@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is written down of the sweep file is what the loader reads by. UPDATE_GOLDEN=1 writes
-// the generated parts of sweeps/README.md, templates/README.md and sweeps/sweep.schema.json
-// anew.
+// the generated parts of sweeps/README.md, sweeps/RESULTS.md, templates/README.md and
+// sweeps/sweep.schema.json anew.
 #include "config/keys.hpp"
 #include "loading.hpp"
 
@@ -58,6 +58,8 @@ TEST_CASE("the references of sweep and site file are those that the program prin
   for (const auto* topic : {"axes", "units", "keys"})
     sweeps = with_generated(sweeps, topic);
   check_file(root + "/sweeps/README.md", sweeps);
+  check_file(root + "/sweeps/RESULTS.md",
+             with_generated(contents(root + "/sweeps/RESULTS.md"), "columns"));
   check_file(root + "/templates/README.md",
              with_generated(contents(root + "/templates/README.md"), "site"));
 }
@@ -108,4 +110,15 @@ TEST_CASE("defaults of the reference are those in force") {
     }
   }
   CHECK(explained.find("\n  steps: 10  #") != std::string::npos);
+}
+
+TEST_CASE("each column of the views that others read has a meaning") {
+  const auto tables = reference_of("columns");
+  REQUIRE(tables.size() == 2);
+  for (const auto& table : tables) {
+    for (const auto& row : table.rows) {
+      REQUIRE(row.size() == 3);
+      CHECK_MESSAGE(!row[2].empty(), row[0]);
+    }
+  }
 }

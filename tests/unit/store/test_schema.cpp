@@ -4,9 +4,11 @@
 #include "unit/store/support.hpp"
 
 #include <shardsweep/metric.hpp>
+#include <shardsweep/result_columns.hpp>
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 
 using namespace shardsweep;
@@ -137,4 +139,31 @@ TEST_CASE("events can't be changed or removed") {
   CHECK_THROWS_WITH(database.execute("UPDATE events SET kind = 'x'"),
                     "a.db: events are append-only");
   CHECK_THROWS_WITH(database.execute("DELETE FROM events"), "a.db: events are append-only");
+}
+
+TEST_CASE(
+    "the columns that are written down for others are those of the views, in their order") {
+  const TempDir dir;
+  auto database = fresh(dir / "a.db");
+  const auto in_order = [&database](const char* view) {
+    std::vector<std::string> names;
+    sqlite::Statement statement(database, "SELECT name FROM pragma_table_info(?) ORDER BY cid");
+    auto row = statement.use(view);
+    while (row.next())
+      names.push_back(row.text(0));
+    return names;
+  };
+  const auto written = [](const auto& columns) {
+    std::vector<std::string> names;
+    for (const auto& column : columns)
+      names.emplace_back(column.name);
+    return names;
+  };
+  CHECK(written(result_columns) == in_order("results"));
+  CHECK(written(result_columns) == in_order("all_results"));
+  auto nodes = written(node_columns);
+  auto ledger = in_order("node_ledger");
+  std::sort(nodes.begin(), nodes.end());
+  std::sort(ledger.begin(), ledger.end());
+  CHECK(nodes == ledger);
 }

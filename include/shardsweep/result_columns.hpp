@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// The views that others may rely on, column by column. Axes and metrics have their meaning in
+// their own tables; the views are those of store/views.sql, and a test compares them.
+#pragma once
+
+#include <array>
+#include <string_view>
+
+namespace shardsweep {
+
+struct ViewColumn {
+  std::string_view name;
+  std::string_view unit;     ///< empty: a name, a word or a count
+  std::string_view meaning;  ///< empty: an axis (point.hpp) or a metric (metric.hpp)
+};
+
+/// `results` and `all_results`: a row per trial.
+inline constexpr std::array<ViewColumn, 71> result_columns{{
+    {"sweep", "", "name of the sweep"},
+    {"trial", "", "name of the trial (slug)"},
+    {"state", "", "planned, queued, running or ended"},
+    {"outcome", "", "how it ended; NULL before that"},
+    {"cause", "", "first evidence for the outcome"},
+    {"mark", "", "contaminated or implausible: kept and not ranked; NULL: none"},
+    {"model", "", ""},
+    {"nodes", "", ""},
+    {"gpus", "", ""},
+    {"seq_len", "", ""},
+    {"dtype", "", ""},
+    {"dp", "", ""},
+    {"tp", "", ""},
+    {"pp", "", ""},
+    {"cp", "", ""},
+    {"ep", "", ""},
+    {"vpp", "", ""},
+    {"dp_replicate", "", ""},
+    {"micro_batch", "", ""},
+    {"grad_accum", "", ""},
+    {"zero", "", ""},
+    {"recompute", "", ""},
+    {"sequence_parallel", "", ""},
+    {"schedule", "", ""},
+    {"rank_order", "", ""},
+    {"bucket_mb", "", ""},
+    {"overlap", "", ""},
+    {"repeat", "", "number of this run of its layout, from 1"},
+    {"global_batch", "samples", "samples per train step of all ranks"},
+    {"vars", "", "free axes as a JSON object; each is a column of its own in `results`"},
+    {"layout", "", "the layout in one word group, such as dp4 tp2 pp1 mb2 ga4 z1"},
+    {"tokens_per_s_per_gpu", "", ""},
+    {"tokens_per_s", "", ""},
+    {"train_step_ms", "", ""},
+    {"train_step_ms_min", "", ""},
+    {"train_step_ms_p95", "", ""},
+    {"train_step_ms_spread", "", ""},
+    {"mfu", "", ""},
+    {"tflops_per_gpu", "", ""},
+    {"peak_memory_bytes", "", ""},
+    {"loss", "", ""},
+    {"tokens_per_step", "", ""},
+    {"n_params", "", ""},
+    {"steps", "", ""},
+    {"warmup", "", ""},
+    {"predicted_memory_bytes", "B", "predicted peak of a rank; NULL: not known"},
+    {"predicted_train_step_s", "s", "predicted train step; NULL: not known"},
+    {"predicted_attempt_s", "s", "predicted run, from its start to its end; NULL: not known"},
+    {"predicted_tokens_per_s_per_gpu", "tokens/s/GPU", "predicted speed; NULL: not known"},
+    {"layers", "", "layers of the model"},
+    {"hidden", "", "hidden size of the model"},
+    {"ffn", "", "size of its feed-forward part"},
+    {"heads", "", "attention heads"},
+    {"kv_heads", "", "heads of keys and values"},
+    {"vocab", "", "size of the vocabulary"},
+    {"runner", "", "name of the program that measured"},
+    {"runner_version", "", "its version"},
+    {"flops_model", "", "FLOPs formula behind mfu and tflops_per_gpu"},
+    {"software", "", "what the runner says it ran, as a JSON object"},
+    {"hosts", "", "hosts of the ranks, as a JSON array"},
+    {"attempts", "", "number of the last attempt"},
+    {"started_at", "us", "start of the counted attempt, microseconds since 1970, UTC"},
+    {"ended_at", "us", "its end"},
+    {"lane", "", "trials of one lane differ in micro_batch and grad_accum alone"},
+    {"position", "", "place in the plan"},
+    {"trial_id", "", "key of the trial in this database"},
+    {"sweep_id", "", "key of the sweep"},
+    {"attempt_id", "", "key of the counted attempt; NULL: nothing is measured"},
+    {"in_file", "",
+     "0: the edited sweep file no longer has the trial; `results` leaves it out"},
+    {"control_ratio", "1",
+     "control of its allocation against the median of its kind, the one further from 1"},
+    {"network_ratio", "1", "the same of the all-reduce that a control times"},
+}};
+
+/// `node_ledger`: a row per node that has run something, or has evidence against it.
+inline constexpr std::array<ViewColumn, 19> node_columns{{
+    {"node", "", "as the scheduler calls it"},
+    {"state", "", "trusted, quarantined, or another word of `shardsweep nodes`"},
+    {"attempts", "", "attempts that started in allocations with this node"},
+    {"completed", "", "of these, completed ones"},
+    {"node_failure", "", "attempts whose first cause was this node's failure"},
+    {"comm_error", "", "attempts whose first cause was a broken connection on it"},
+    {"hung", "", "attempts that hung on it first"},
+    {"crashed", "", "attempts that crashed on it first"},
+    {"slow", "1", "its own time over that of its peers, mean over `slow_in`"},
+    {"slow_in", "", "attempts in which it was slow"},
+    {"evidence", "", "pieces of evidence that count against it"},
+    {"probes_passed", "", "short runs on it alone that went well"},
+    {"probes_failed", "", "short runs on it alone that failed"},
+    {"since", "us", "time of its state, microseconds since 1970, UTC; 0: none"},
+    {"probe_at", "us", "next probe of a quarantined node; 0: none"},
+    {"last_seen", "us", "when it last ran something"},
+    {"hosts", "", "as it calls itself"},
+    {"reason", "", "why it has its state"},
+    {"last_evidence", "", "the last evidence against it"},
+}};
+
+}  // namespace shardsweep
