@@ -85,6 +85,19 @@ const HeatmapCell* most_certain(const Heatmap& heatmap) {
   return most;
 }
 
+std::string published_text(const HeatmapCell& cell) {
+  if (cell.published_layout.empty()) return {};
+  auto text = fmt::format("{}, {} tokens/s/GPU", cell.published_layout,
+                          amount_text(cell.published_tokens_per_s_per_gpu));
+  if (!cell.published_by.empty())
+    return text + fmt::format("; not ranked here: {} measured it", cell.published_by);
+  // Of two runs of one cell the slower one has the higher MFU.
+  if (cell.published_gap && *cell.published_gap > 0)
+    text += fmt::format("; {} slower: the table counts more FLOPs per token for it",
+                        percent_text(*cell.published_gap));
+  return text;
+}
+
 std::string rule_of(const HeatmapCell& cell) {
   return cell.status == "infeasible" ? cell.why.substr(0, cell.why.find(':')) : "";
 }
@@ -113,11 +126,8 @@ std::string cell_sentence(const Heatmap& heatmap, std::size_t row, std::size_t c
     if (cell.repeats > 0) text += fmt::format(", {}", counted(cell.repeats, "run"));
     if (cell.spread) text += fmt::format(" within {}", percent_text(*cell.spread));
     if (cell.open > 0) text += fmt::format(", {} not run yet", counted(cell.open, "trial"));
-    if (!cell.published_layout.empty()) {
-      text +=
-          fmt::format("; the table's own MFU ranks {} first, with {} tokens/s/GPU",
-                      cell.published_layout, amount_text(cell.published_tokens_per_s_per_gpu));
-    }
+    if (!cell.published_layout.empty())
+      text += "; the table's own MFU ranks first " + published_text(cell);
   } else {
     text += fmt::format("{}: {}", cell.status, cell_meaning(cell.status));
     if (cell.predicted)

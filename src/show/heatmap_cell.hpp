@@ -35,6 +35,10 @@ namespace shardsweep {
 /// The cell whose certainty has most numbers, for a legend; nullptr where nothing was ranked.
 [[nodiscard]] const HeatmapCell* most_certain(const Heatmap& heatmap);
 
+/// Which layout the imported table's own MFU ranks first, and why that is not the best one
+/// here; empty where it is.
+[[nodiscard]] std::string published_text(const HeatmapCell& cell);
+
 /// The short name of the constraint that left every layout out: `memory`; else empty.
 [[nodiscard]] std::string rule_of(const HeatmapCell& cell);
 

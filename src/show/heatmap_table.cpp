@@ -38,11 +38,12 @@ bool is_ranked_otherwise(const Heatmap& heatmap) {
 
 void add_published(std::vector<Value>& row, const HeatmapCell& cell) {
   if (cell.published_layout.empty()) {
-    row.resize(row.size() + 2);
+    row.resize(row.size() + 3);
     return;
   }
   row.emplace_back(cell.published_layout);
   row.emplace_back(cell.published_tokens_per_s_per_gpu);
+  row.emplace_back(cell.published_by.empty() ? Value() : Value(cell.published_by));
 }
 
 Value word_or_null(const std::string& text) {
@@ -94,6 +95,7 @@ Table heatmap_list(const Heatmap& heatmap) {
   if (published) {
     table.columns.emplace_back("published_layout");
     table.columns.emplace_back("published_tokens_per_s_per_gpu");
+    table.columns.emplace_back("published_by");
   }
   for (std::size_t r = 0; r < heatmap.rows.size(); ++r) {
     for (std::size_t c = 0; c < heatmap.columns.size(); ++c) {

@@ -201,10 +201,9 @@ void append_published(std::string& out, const Heatmap& heatmap) {
         out += fmt::format("{}  the table's own MFU ranks another layout first:\n",
                            ranked_otherwise);
       }
-      out += fmt::format(
-          "   {} {}: {}, {} tokens/s/GPU\n", label(heatmap.row_name, heatmap.rows[r]),
-          label(heatmap.column_name, heatmap.columns[c]), printable(cell.published_layout),
-          amount_text(cell.published_tokens_per_s_per_gpu));
+      out += fmt::format("   {} {}: {}\n", label(heatmap.row_name, heatmap.rows[r]),
+                         label(heatmap.column_name, heatmap.columns[c]),
+                         printable(published_text(cell)));
     }
   }
 }

@@ -119,6 +119,7 @@ void take(Gathered& gathered, const CellCandidate& candidate) {
     gathered.published = candidate.published_mfu;
     cell.published_layout = candidate.published_layout;
     cell.published_tokens_per_s_per_gpu = candidate.published_tokens_per_s_per_gpu;
+    cell.published_by = candidate.published_by;
   }
   if (candidate.tokens_per_s_per_gpu) {
     take_measured(gathered, candidate);
@@ -211,6 +212,9 @@ HeatmapCell judged(Gathered gathered, Aggregate how) {
   if (cell.published_layout == cell.layout) {
     cell.published_layout.clear();
     cell.published_tokens_per_s_per_gpu = 0;
+    cell.published_by.clear();
+  } else if (gathered.best && !cell.published_layout.empty()) {
+    cell.published_gap = 1 - cell.published_tokens_per_s_per_gpu / *gathered.best;
   }
   if (gathered.second) cell.gap_share = 1 - *gathered.second / *gathered.best;
   cell.why = why_of(gathered, cell);

@@ -42,10 +42,12 @@ struct HeatmapCell {
   /// Where an imported table's own MFU ranks another layout first; else empty.
   std::string published_layout{};
   double published_tokens_per_s_per_gpu = 0;
-  std::int64_t repeats = 0;           ///< runs behind the value
-  std::optional<double> spread{};     ///< of these: (most - least) / median
-  std::string runner_up{};            ///< layout; empty where there is one alone
-  std::optional<double> gap_share{};  ///< by how much the runner-up is slower
+  std::string published_by{};  ///< the runner that measured it, where it is not shown
+  std::optional<double> published_gap{};  ///< by how much it is slower than the best
+  std::int64_t repeats = 0;               ///< runs behind the value
+  std::optional<double> spread{};         ///< of these: (most - least) / median
+  std::string runner_up{};                ///< layout; empty where there is one alone
+  std::optional<double> gap_share{};      ///< by how much the runner-up is slower
   /// What is predicted where nothing was measured and something may still be.
   std::optional<double> predicted{};
   std::string predicted_layout{};

@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <set>
 
 namespace shardsweep::sqlite {
@@ -181,6 +182,7 @@ class Gatherer {
     }
     std::sort(gathered_.begin(), gathered_.end(),
               [](const auto& a, const auto& b) { return a.second.oldest < b.second.oldest; });
+    find_published();
     Cells cells;
     Statement about(database,
                     fmt::format("SELECT layout, {} FROM all_results WHERE trial_id = ?",
@@ -207,6 +209,17 @@ class Gatherer {
       fail(FaultKind::invalid_input,
            "too many models, runners and versions; select fewer with --where");
     return key;
+  }
+
+  /// The best of each cell by the table's own MFU, whichever runner or version has measured it.
+  void find_published() {
+    for (const auto& [key, gathered] : gathered_) {
+      if (!gathered.published) continue;
+      auto& best = published_[{key.row, key.column}];
+      const auto before = best.run;
+      offer(best.run, *gathered.published, [](const Run& run) { return *run.value; });
+      if (!before || best.run->trial != before->trial) best.runner = key.runner;
+    }
   }
 
   [[nodiscard]] CellCandidate candidate(const Key& key, Gathered& gathered,
@@ -238,10 +251,13 @@ class Gatherer {
       candidate.runner_up = second->tokens_per_s_per_gpu;
       candidate.runner_up_layout = layout_of(*second);
     }
-    if (const auto& published = gathered.published) {
-      candidate.published_mfu = published->value;
-      candidate.published_layout = layout_of(*published);
-      candidate.published_tokens_per_s_per_gpu = published->tokens_per_s_per_gpu;
+    if (const auto found = published_.find({key.row, key.column}); found != published_.end()) {
+      const auto& published = *found->second.run;
+      candidate.published_mfu = published.value;
+      candidate.published_layout = layout_of(published);
+      candidate.published_tokens_per_s_per_gpu = published.tokens_per_s_per_gpu;
+      if (!runners_.counts(found->second.runner))
+        candidate.published_by = runners_.name(found->second.runner);
     }
     if (const auto& predicted = gathered.predicted) {
       candidate.predicted = predicted->value;
@@ -266,8 +282,14 @@ class Gatherer {
     return gathered;
   }
 
+  struct Published {
+    std::optional<Run> run;  ///< `value`: the MFU that its table gives
+    std::size_t runner = 0;
+  };
+
   Labels rows_;
   Labels columns_;
+  std::map<std::pair<std::uint64_t, std::uint64_t>, Published> published_;  ///< by cell
   Runners runners_;
   SameLayout same_layout_;
   const HeatmapRequest& request_;

@@ -270,6 +270,10 @@ bool Runners::counts(std::size_t number) const {
   });
 }
 
+std::string Runners::name(std::size_t number) const {
+  return called(seen_[number].runner, seen_[number].version);
+}
+
 std::vector<std::string> Runners::shown() const {
   std::vector<std::string> names;
   for (std::size_t number = 0; number < seen_.size(); ++number) {

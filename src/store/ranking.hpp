@@ -76,7 +76,9 @@ class Runners {
                   bool measured, std::int64_t trial);
   [[nodiscard]] bool counts(std::size_t number) const;
   [[nodiscard]] std::size_t size() const { return seen_.size(); }
-  /// Those that count: "mine 1.2".
+  /// "mine 1.2".
+  [[nodiscard]] std::string name(std::size_t number) const;
+  /// Those that count, by their names.
   [[nodiscard]] std::vector<std::string> shown() const;
   /// Says which runner is shown and how to see the others; empty where all are shown.
   /// `version_column`: where the versions stand.

@@ -132,6 +132,7 @@ TEST_CASE("a cell keeps what the table ranks first where tokens per second say a
   CHECK(cell.layout == "dp1");
   CHECK(cell.published_layout == "dp4 pp2");
   CHECK(cell.published_tokens_per_s_per_gpu == 18);
+  CHECK(cell.published_gap == doctest::Approx(0.1));
   praised.published_mfu = 0.39;
   cell = only({praised, fast});
   CHECK(cell.published_layout.empty());

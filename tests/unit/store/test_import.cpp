@@ -96,6 +96,7 @@ TEST_CASE("an imported table is seen by results and best and heatmap") {
   CHECK(cell.layout == "dp8 tp1 pp1 mb1 ga32 z0");
   CHECK(cell.published_layout == "dp4 tp1 pp2 mb1 ga64 z0");
   CHECK(cell.published_tokens_per_s_per_gpu == 38895);
+  CHECK(cell.published_by.empty());
   const auto one = must(reader->cells({.selection = {.where = "published_mfu < 40"}}));
   CHECK(pivot(one, {}).cells.at(0).at(0).published_layout.empty());
   const auto status = must(reader->status({}));
@@ -178,4 +179,18 @@ TEST_CASE("a sweep that was submitted and one that was imported don't share a na
   refused = incoming.daemon.store->accept_inbox(incoming.dir / "sweep", 1, 10'000);
   REQUIRE_FALSE(refused);
   CHECK(refused.error().what == "'theirs' is the name of an imported sweep: choose another");
+}
+
+TEST_CASE("what the table ranks first is named though its software is not shown") {
+  auto recorded = table();
+  recorded.runs[0].software_version = "before";
+  recorded.runs[1].software_version = recorded.newest_version = "after";
+  Import incoming;
+  must(incoming.take(imported(recorded)));
+  const auto cells = must(must(Reader::open(incoming.dir / "a.db"))->cells({}));
+  CHECK(cells.runners == std::vector<std::string>{"unknown after"});
+  const auto cell = pivot(cells, {}).cells.at(0).at(0);
+  CHECK(cell.layout == "dp8 tp1 pp1 mb1 ga32 z0");
+  CHECK(cell.published_layout == "dp4 tp1 pp2 mb1 ga64 z0");
+  CHECK(cell.published_by == "unknown before");
 }
