@@ -276,8 +276,9 @@ BarScale bar_scale(const std::vector<StackedBar>& bars, std::optional<double> li
   return scale;
 }
 
+/// `limit`: where its line stands, which no number shall cross.
 void add_bar(Drawing& drawing, const StackedBar& bar, const BarScale& scale,
-             const std::string& column) {
+             const std::string& column, std::optional<double> limit) {
   constexpr double bar_height = 16;
   constexpr double row_height = 24;
   const double y = drawing.height;
@@ -297,7 +298,11 @@ void add_bar(Drawing& drawing, const StackedBar& bar, const BarScale& scale,
     x += length;
     sum += part.value;
   }
-  drawing.groups.push_back({{}, {}, {Label{x + 4, y + 12, humanised(column, sum), tick_size}}});
+  const auto text = humanised(column, sum);
+  double at = x + 4;
+  if (limit && at < *limit + 4 && at + text_width(text, tick_size) > *limit - 4)
+    at = *limit + 4;
+  drawing.groups.push_back({{}, {}, {Label{at, y + 12, text, tick_size}}});
   drawing.height += row_height;
 }
 
@@ -309,10 +314,12 @@ Drawing bars_picture(const std::string& title, const std::string& column,
   const auto scale = bar_scale(bars, limit);
   Drawing drawing{bars_width, 26, title, {}, {}};
   drawing.groups.push_back({{}, {}, {Label{4, 13, title, heading_size, Anchor::start, true}}});
+  std::optional<double> line;
+  if (limit) line = bar_label_width + scale.length(*limit);
   for (const auto& bar : bars)
-    add_bar(drawing, bar, scale, column);
+    add_bar(drawing, bar, scale, column, line);
   if (limit) {
-    const double at = bar_label_width + scale.length(*limit);
+    const double at = *line;
     drawing.groups.push_back(
         {{},
          fmt::format("{}: {}", limit_name, humanised(column, *limit)),

@@ -150,7 +150,8 @@ Drawing timeline_picture(const std::vector<LifeOfAllocation>& lives, std::size_t
     group.title = fmt::format("{}: {} attempts in {}", life.name, life.spans.size(),
                               duration_text((life.to - life.from) * 1e-6));
     constexpr std::size_t most_name = 28;
-    group.shapes.emplace_back(Label{4, y + 9, printable(life.name).substr(0, most_name), 9});
+    drawing.groups.push_back(
+        {{}, {}, {Label{4, y + 9, printable(life.name).substr(0, most_name), 9}}});
     group.shapes.emplace_back(Box{x(life.from),
                                   y,
                                   std::max(x(life.to) - x(life.from), 1.0),

@@ -86,7 +86,7 @@ std::string memory_chart(const ReportView& view, const CellLayouts& cell) {
               {"peak memory per GPU", "peak_memory_bytes", false, true, {}},
               {"tokens/s/GPU", "tokens_per_s_per_gpu", false, true, {}}};
   ChartSeries measured{"measured", {}, {Ink::none, category_colour(0)}};
-  ChartSeries oom{"out of memory, at its predicted speed", {}, {Ink::none, category_colour(1)}};
+  ChartSeries oom{"out of memory, predicted", {}, {Ink::none, category_colour(1)}};
   std::set<std::size_t> named;  // a title for each of thousands would be most of the page
   for (std::size_t i = 0; i < std::min(cell.layouts.size(), most_ranked); ++i)
     named.insert(cell.layouts[i].median_run);
@@ -104,10 +104,12 @@ std::string memory_chart(const ReportView& view, const CellLayouts& cell) {
     most = std::max(most, *memory);
   }
   if (measured.points.size() < 2) return {};
+  std::int64_t failed = 0;
   for (const auto row : cell.trials) {
     if (view.trials.text(row, "outcome") != "oom") continue;
-    const auto speed = view.trials.number(row, "predicted_tokens_per_s_per_gpu").value_or(0);
-    oom.points.push_back({most, speed, {}});
+    ++failed;
+    const auto speed = view.trials.number(row, "predicted_tokens_per_s_per_gpu");
+    if (speed) oom.points.push_back({most, *speed, {}});
   }
   if (view.memory_limit) {
     chart.limit = static_cast<double>(*view.memory_limit);
@@ -115,9 +117,13 @@ std::string memory_chart(const ReportView& view, const CellLayouts& cell) {
   }
   chart.series.push_back(std::move(measured));
   if (!oom.points.empty()) chart.series.push_back(std::move(oom));
-  return figure(svg_text(chart_picture(chart), SvgUse::page),
-                "Each dot is a run; the ten fastest have their layout as a tooltip. Runs out "
-                "of memory stand at the limit.");
+  std::string caption = "Each dot is a run; the ten fastest have their layout as a tooltip.";
+  if (failed > 0)
+    caption += fmt::format(" {} ran out of memory{}.", counted(failed, "trial"),
+                           chart.series.size() > 1
+                               ? ": they stand at the limit, at their predicted speed"
+                               : ", and no speed of them is predicted");
+  return figure(svg_text(chart_picture(chart), SvgUse::page), caption);
 }
 
 constexpr std::array<const char*, 10> sliced_axes{

@@ -39,13 +39,23 @@ std::string hosts_text(const ReportView& view, const MeasuredLayout& layout) {
       hosts.size() > 1 ? fmt::format(" and {} more groups of hosts", hosts.size() - 1) : "");
 }
 
+/// "llama-1b on 4 nodes"; of other axes their names and values.
+std::string place_of(const Heatmap& heatmap, const CellLayouts& cell) {
+  const auto& row = heatmap.rows[cell.row];
+  const auto& column = heatmap.columns[cell.column];
+  const bool size = heatmap.column_name == "nodes" || heatmap.column_name == "gpus";
+  if (heatmap.row_name != "model" || !size)
+    return fmt::format("{} {}, {} {}", heatmap.row_name, row, heatmap.column_name, column);
+  const char* noun = heatmap.column_name == "gpus" ? "GPU" : "node";
+  return fmt::format("{} on {} {}{}", row, column, noun, column == "1" ? "" : "s");
+}
+
 std::string cell_line(const ReportView& view, const CellLayouts& cell) {
   const auto& heatmap = view.heatmap;
   const auto& best = cell.layouts.front();
-  auto text = fmt::format(
-      "{}, {} {}: {} is the fastest with {} tokens/s/GPU ({}{})", heatmap.rows[cell.row],
-      heatmap.column_name, heatmap.columns[cell.column], best.name,
-      amount_text(best.ranked.value), counted(best.ranked.runs, "run"), hosts_text(view, best));
+  auto text = fmt::format("{}: {} is the fastest with {} tokens/s/GPU ({}{})",
+                          place_of(heatmap, cell), best.name, amount_text(best.ranked.value),
+                          counted(best.ranked.runs, "run"), hosts_text(view, best));
   Comparison verdict;
   if (cell.layouts.size() < 2) {
     text += "; no other layout has a measurement.";
@@ -53,10 +63,10 @@ std::string cell_line(const ReportView& view, const CellLayouts& cell) {
   } else {
     const auto& second = cell.layouts[1];
     verdict = compared(best.ranked, second.ranked, view.layouts.common_noise);
-    text += fmt::format(
-        "; against {} with {}: {}.", second.name, counted(second.ranked.runs, "run"),
-        verdict.certainty == Certainty::unknown ? percent_text(verdict.gap_share) + " ahead"
-                                                : comparison_text(verdict));
+    const auto rival = fmt::format("{} ({})", second.name, counted(second.ranked.runs, "run"));
+    text += verdict.certainty == Certainty::unknown
+                ? fmt::format(", {} ahead of {}.", percent_text(verdict.gap_share), rival)
+                : fmt::format("; against {}: {}.", rival, comparison_text(verdict));
   }
   return text + undecided_text(heatmap.cells[cell.row][cell.column], verdict);
 }
@@ -144,7 +154,7 @@ std::string comparability_section(const ReportView& view) {
   std::string differing;
   for (const auto& condition : conditions_of(view.trials)) {
     if (condition.values.size() == 1) {
-      equal += fmt::format("<dt>{}</dt><dd>{}</dd>\n", escaped(condition.name),
+      equal += fmt::format("<div><dt>{}</dt><dd>{}</dd></div>\n", escaped(condition.name),
                            escaped(condition.values.begin()->first));
     } else {
       differing += fmt::format("<dt class=\"warning\">{}</dt><dd>{}</dd>\n",
@@ -154,7 +164,8 @@ std::string comparability_section(const ReportView& view) {
   std::string body;
   if (!differing.empty())
     body += "<p class=\"warning\">Not equal in all runs:</p><dl>" + differing + "</dl>\n";
-  if (!equal.empty()) body += "<p>Equal in all runs:</p><dl>" + equal + "</dl>\n";
+  if (!equal.empty())
+    body += "<p>Equal in all runs:</p><dl class=\"equal\">" + equal + "</dl>\n";
   if (!view.heatmap.note.empty())
     body += fmt::format("<p class=\"warning\">{}</p>\n", escaped(view.heatmap.note));
   return section("Can the numbers be compared?", body);

@@ -98,8 +98,8 @@ TEST_CASE("layouts of a cell are ranked by the median of their runs") {
 
 TEST_CASE("a report's sentence names winner, runner-up, gap, runs and what is undecided") {
   const auto page = report_page(sample_report());
-  CHECK(page.find("<li>tiny, nodes 1: dp1 tp1 mb1 is the fastest with 101 tokens/s/GPU (3 "
-                  "runs); against dp1 tp2 mb1 with 1 run: faster by 10.9 % (8.1 x noise).") !=
+  CHECK(page.find("<li>tiny on 1 node: dp1 tp1 mb1 is the fastest with 101 tokens/s/GPU (3 "
+                  "runs); against dp1 tp2 mb1 (1 run): faster by 10.9 % (8.1 x noise).") !=
         std::string::npos);
   auto alone = sample_report();
   std::erase_if(alone.facts.trials.rows,
@@ -163,4 +163,29 @@ TEST_CASE("a chart of one value, of none and of infinities is a chart") {
     }
   }
   CHECK(dots == 2);  // the point, drawn once, and the legend's
+}
+
+TEST_CASE("the number of a bar does not cross the line of the limit") {
+  const auto drawing = bars_picture(
+      "Where memory goes", "peak_memory_bytes",
+      {{"small", {{"weights", 40.0}}}, {"near", {{"weights", 97.0}}}}, 100.0, "limit");
+  double line = 0;
+  for (const auto& group : drawing.groups) {
+    for (const auto& shape : group.shapes) {
+      if (const auto* stroke = std::get_if<Stroke>(&shape)) line = stroke->points.front().x;
+    }
+  }
+  REQUIRE(line > 0);
+  const auto place_of = [&drawing](const std::string& text) {
+    for (const auto& group : drawing.groups) {
+      for (const auto& shape : group.shapes) {
+        const auto* label = std::get_if<Label>(&shape);
+        if (label != nullptr && label->text == text) return label->x;
+      }
+    }
+    return -1.0;
+  };
+  CHECK(place_of("40 B") > 0);
+  CHECK(place_of("40 B") < line);
+  CHECK(place_of("97 B") > line);
 }
