@@ -83,6 +83,15 @@ std::string on_all_papers(const Desk& desk, const std::string& arguments, Stream
   return masked(desk, text);
 }
 
+std::string visible_codes(std::string text) {
+  return replaced(std::move(text), "\x1b", "\u241b");
+}
+
+std::string without_codes(const std::string& text) {
+  static const std::regex code{"\x1b\\[[0-9;]*m"};
+  return std::regex_replace(text, code, "");
+}
+
 std::string masked(const Desk& desk, std::string text) {
   text = replaced(std::move(text), desk.folder.string(), "DIR");
   text = replaced(std::move(text), SHARDSWEEP_BIN_DIR, "BIN");

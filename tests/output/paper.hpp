@@ -39,6 +39,9 @@ std::string on_a_terminal(const std::string& command);
 std::string on_all_papers(const Desk& desk, const std::string& arguments, Streams streams);
 
 std::string replaced(std::string text, const std::string& from, const std::string& to);
+/// With the codes of a terminal as characters that people read, and without them.
+std::string visible_codes(std::string text);
+std::string without_codes(const std::string& text);
 /// Folders, ages, process ids and the host become words: they differ from run to run.
 std::string masked(const Desk& desk, std::string text);
 /// Of what has only just happened.

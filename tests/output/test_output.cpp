@@ -2,11 +2,13 @@
 // What commands that read print of a database that holds some of everything. The store makes
 // the database; the programs are those that users run.
 #include "output/paper.hpp"
+#include "show/cell_text.hpp"
 #include "unit/store/support.hpp"
 
 #include <fmt/format.h>
 
 #include <fstream>
+#include <sstream>
 
 using namespace shardsweep;
 using namespace shardsweep::testing;
@@ -229,4 +231,31 @@ TEST_CASE("colours stand on a terminal alone, unless NO_COLOR refuses them") {
   const auto plain = on_a_terminal(environment(sample, "NO_COLOR=1") + program + " heatmap");
   CHECK(plain.find('\x1b') == std::string::npos);
   CHECK(plain.find("12,222") != std::string::npos);
+}
+
+TEST_CASE("a heatmap in colours has the words of one without, at every width") {
+  const SampleDatabase sample;
+  std::string text;
+  for (const int width : {60, 80, 200}) {
+    const auto print = [&](const std::string& colours) {
+      auto lines =
+          on_a_terminal(environment(sample, fmt::format("COLUMNS={} {}", width, colours)) +
+                        program + " heatmap");
+      return replaced(std::move(lines), "\r\n", "\n");
+    };
+    const auto plain = print("NO_COLOR=1");
+    for (const auto* colours : {"TERM=xterm-256color", "COLORTERM=truecolor"}) {
+      const auto coloured = print(colours);
+      text += fmt::format("== {} columns, {} ==\n{}", width, colours, visible_codes(coloured));
+      std::istringstream lines(without_codes(coloured));
+      for (std::string line; std::getline(lines, line);) {
+        CHECK(width_of(line) <= static_cast<std::size_t>(width));
+        line.erase(line.find_last_not_of(' ') + 1);
+        // The bar of the scale is there for its colours alone.
+        const bool is_bar = line.starts_with("0.5 ") && line.ends_with(" 12,222");
+        CHECK_MESSAGE((is_bar || plain.find(line + '\n') != std::string::npos), line);
+      }
+    }
+  }
+  check_text("heatmap_colour", text);
 }

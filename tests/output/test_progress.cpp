@@ -56,11 +56,6 @@ std::vector<SweepProgress> two_sweeps() {
   return {busy, waiting};
 }
 
-/// Escape codes can't stand in a file that people read.
-std::string visible(std::string text) {
-  return replaced(std::move(text), "\x1b", "\u241b");
-}
-
 }  // namespace
 
 TEST_CASE("the block of a follower fits every width, with colours and without") {
@@ -79,8 +74,14 @@ TEST_CASE("the block of a follower fits every width, with colours and without") 
     }
   }
   check_lines(text);
-  for (const auto& line : progress_block(two_sweeps(), {80, 40, true}))
-    text += visible(painted(line, true)) + '\n';
+  for (const std::size_t width : {60, 80, 200}) {
+    text += fmt::format("== {} columns, colours ==\n", width);
+    for (const auto& line : progress_block(two_sweeps(), {width, 40, true})) {
+      const auto coloured = painted(line, true);
+      CHECK(without_codes(coloured) == painted(line, false));
+      text += visible_codes(coloured) + '\n';
+    }
+  }
   check_text("progress", text);
 }
 
