@@ -89,6 +89,7 @@ Result<std::vector<Heatmap>> heatmaps_of(Reader& reader, const Options& options)
 /// Facets of one scale could not be told apart where their values lie far from each other.
 Drawing drawing_of(const std::vector<Heatmap>& heatmaps) {
   std::vector<Drawing> drawings;
+  drawings.reserve(heatmaps.size());
   for (const auto& heatmap : heatmaps)
     drawings.push_back(heatmap_picture(heatmap));
   return stacked(std::move(drawings));

@@ -38,6 +38,7 @@ class Screen {
     if (lines.empty()) return;
     const ViewSize size = view_size(stderr);
     std::vector<StyledLine> styled;
+    styled.reserve(lines.size());
     for (const FinishedLine& line : lines) {
       styled.push_back(finished_line(line, live_ ? std::optional(size.width) : std::nullopt,
                                      size.utf8, with_sweep));

@@ -39,8 +39,26 @@ std::string usual_seq_len(const Rows& trials) {
   return usual;
 }
 
+/// Of {"nvls":1,"algo":"ring"} "nvls=1 algo=ring".
+std::string vars_text(std::string_view json) {
+  std::string text;
+  bool quoted = false;
+  for (std::size_t i = 0; i < json.size(); ++i) {
+    if (quoted && json[i] == '\\' && i + 1 < json.size()) {
+      text += json[++i];
+    } else if (json[i] == '"') {
+      quoted = !quoted;
+    } else if (quoted) {
+      text += json[i];
+    } else if (json[i] != '{' && json[i] != '}') {
+      text += json[i] == ':' ? '=' : json[i] == ',' ? ' ' : json[i];
+    }
+  }
+  return text;
+}
+
 std::string name_of_layout(const Rows& trials, std::size_t row) {
-  const auto vars = trials.text(row, "vars");
+  const auto vars = vars_text(trials.text(row, "vars"));
   return trials.text(row, "layout") + (vars.empty() ? "" : " " + vars);
 }
 

@@ -82,7 +82,12 @@
   const shownColumns = ['trial', 'model', 'nodes', 'gpus', 'layout', 'vars', 'outcome', 'tokens_per_s_per_gpu',
     'train_step_ms', 'peak_memory_bytes', 'mfu', 'mark', 'cause']
     .map((name) => data.columns.indexOf(name))
-    .filter((column) => data.rows.some((row) => value(row, column) !== null));
+    .filter((column) => data.rows.some((row) => {
+      const content = value(row, column);
+      // Sweeps over gpus have 0 nodes everywhere.
+      return content !== null && !(data.columns[column] === 'nodes' && content === 0);
+    }));
+  const oneWord = ['outcome', 'mark'].map((name) => data.columns.indexOf(name));
   const pageSize = 50;
   let sorted = {column: -1, down: false};
   let first = 0;
@@ -136,6 +141,7 @@
           cell.textContent = shown(column, content);
         }
         if (typeof content === 'number') cell.className = 'number';
+        if (oneWord.includes(column)) cell.className = 'word';
         line.append(cell);
       }
       return line;

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 namespace shardsweep {
@@ -30,7 +31,7 @@ struct Alternatives {
 
 class Layouts {
  public:
-  explicit Layouts(const Table& table) : table_(table), rows_(table) {
+  explicit Layouts(const Table& table) : rows_(table) {
     const auto behind = std::find(table.columns.begin(), table.columns.end(), "runner_version");
     const auto runs = std::find(table.columns.begin(), table.columns.end(), "repeats");
     if (behind < runs) vars_.assign(behind + 1, runs);
@@ -67,18 +68,17 @@ class Layouts {
   }
 
  private:
-  const Table& table_;
   Rows rows_;
   std::vector<std::string> vars_;
 };
 
-/// Titles with numbers in them, in the order of the numbers: by first appearance, cells of a
-/// model beside each other.
-std::vector<Alternatives> in_order(std::map<std::string, Alternatives> groups,
+/// By model, sequence length and size: a title's text would put 16 nodes before 2.
+std::vector<Alternatives> in_order(const std::map<std::string, Alternatives>& groups,
                                    const Layouts& layouts) {
   std::vector<Alternatives> all;
-  for (auto& [title, group] : groups)
-    all.push_back(std::move(group));
+  all.reserve(groups.size());
+  for (const auto& [title, group] : groups)
+    all.push_back(group);
   const auto& rows = layouts.rows();
   const auto key = [&rows](const Alternatives& group) {
     const auto row = group.offers.front().row;
@@ -104,7 +104,7 @@ std::vector<Alternatives> by_memory(const Layouts& layouts, std::int64_t& unknow
     group.title = title;
     group.offers.push_back({row, *memory, layouts.ranked(row, 1)});
   }
-  return in_order(std::move(groups), layouts);
+  return in_order(groups, layouts);
 }
 
 /// The fastest layout of each world, by the tokens/s of the whole world.
@@ -126,7 +126,7 @@ std::vector<Alternatives> by_nodes(const Layouts& layouts, const std::string& co
     for (auto& [cost, offer] : offers)
       group.offers.push_back(offer);
   }
-  return in_order(std::move(groups), layouts);
+  return in_order(groups, layouts);
 }
 
 /// Sorted by cost; whoever is not faster than a cheaper one is beaten.

@@ -358,7 +358,7 @@ bool is_turned(const Table& table) {
 }
 
 std::string title_of(std::string_view column) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 17> titles{
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 18> titles{
       {{"tokens_per_s_per_gpu", "tokens/s/GPU"},
        {"tokens_per_s", "tokens/s"},
        {"predicted_tokens_per_s_per_gpu", "predicted tokens/s/GPU"},
@@ -375,6 +375,7 @@ std::string title_of(std::string_view column) {
        {"predicted_share", "share predicted"},
        {"repeat_spread", "run spread"},
        {"best_share", "share of the best"},
+       {"used_share", "share of the time"},
        {"train_step_ms_spread", "train step spread"}}};
   for (const auto& [name, title] : titles) {
     if (name == column) return std::string(title);

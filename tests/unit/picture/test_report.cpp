@@ -189,3 +189,13 @@ TEST_CASE("the number of a bar does not cross the line of the limit") {
   CHECK(place_of("40 B") < line);
   CHECK(place_of("97 B") > line);
 }
+
+TEST_CASE("vars stand beside a layout as names and values") {
+  auto input = sample_report();
+  input.facts.trials.columns.emplace_back("vars");
+  for (auto& row : input.facts.trials.rows)
+    row.emplace_back(std::string(R"({"nvls":1,"algo":"tree: \"a\""})"));
+  const auto page = report_page(input);
+  CHECK(page.find("dp1 tp1 mb1 nvls=1 algo=tree: &quot;a&quot; is the fastest") !=
+        std::string::npos);
+}
