@@ -23,27 +23,33 @@ std::string title_of_point(const Frontier& frontier, const FrontierPoint& point)
                      amount_text(point.speed), point.layout);
 }
 
-void add_group(Chart& chart, const Frontier& frontier, const FrontierGroup& group,
-               const std::string& name, std::size_t number) {
-  ChartSeries best{name, {}, {Ink::none, category_colour(number)}, true};
-  ChartSeries beaten{name.empty() ? "" : "beaten", {}, {Ink::faint}};
+/// What beats and what is beaten; of these one series is enough for all groups.
+void add_group(Chart& chart, ChartSeries& beaten, const Frontier& frontier,
+               const FrontierGroup& group, const std::string& name) {
+  ChartSeries best{name, {}, {Ink::none, category_colour(chart.series.size())}, true};
   for (const auto& point : group.points) {
     auto& points = point.beaten ? beaten.points : best.points;
     points.push_back({point.cost, point.speed,
                       point.beaten ? "" : printable(title_of_point(frontier, point))});
   }
-  if (!beaten.points.empty()) chart.series.push_back(std::move(beaten));
   chart.series.push_back(std::move(best));
+}
+
+Drawing drawn(Chart chart, ChartSeries beaten) {
+  if (!beaten.points.empty()) chart.series.push_back(std::move(beaten));
+  return chart_picture(chart);
 }
 
 Drawing memory_picture(const Frontier& frontier) {
   std::vector<Drawing> drawings;
+  drawings.reserve(frontier.groups.size());
   for (const auto& group : frontier.groups) {
     Chart chart{printable(group.title),
                 {"peak memory per GPU", frontier.cost_column, false, true, {}},
                 {"tokens/s/GPU", "tokens_per_s_per_gpu", false, true, {}}};
-    add_group(chart, frontier, group, "not beaten", 0);
-    drawings.push_back(chart_picture(chart));
+    ChartSeries beaten{"beaten", {}, {Ink::faint}};
+    add_group(chart, beaten, frontier, group, "not beaten");
+    drawings.push_back(drawn(std::move(chart), std::move(beaten)));
   }
   return stacked(std::move(drawings));
 }
@@ -52,9 +58,10 @@ Drawing nodes_picture(const Frontier& frontier) {
   Chart chart{"Speed of the whole world",
               {frontier.cost_column, frontier.cost_column, true, false, {}},
               {"tokens/s", "tokens_per_s", true, false, {}}};
-  for (std::size_t i = 0; i < frontier.groups.size(); ++i)
-    add_group(chart, frontier, frontier.groups[i], printable(frontier.groups[i].title), i);
-  return chart_picture(chart);
+  ChartSeries beaten{"beaten", {}, {Ink::faint}};
+  for (const auto& group : frontier.groups)
+    add_group(chart, beaten, frontier, group, printable(group.title));
+  return drawn(std::move(chart), std::move(beaten));
 }
 
 }  // namespace

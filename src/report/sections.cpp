@@ -88,6 +88,7 @@ std::vector<Condition> conditions_of(const Rows& trials) {
       ++found[key][value];
   }
   std::vector<Condition> conditions;
+  conditions.reserve(found.size());
   for (auto& [name, values] : found)
     conditions.push_back({name, std::move(values)});
   return conditions;

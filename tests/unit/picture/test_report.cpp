@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "report/charts.hpp"
+#include "report/frontier_picture.hpp"
 #include "report/report_page.hpp"
 #include "report/sections.hpp"
 
@@ -198,4 +199,28 @@ TEST_CASE("vars stand beside a layout as names and values") {
   const auto page = report_page(input);
   CHECK(page.find("dp1 tp1 mb1 nvls=1 algo=tree: &quot;a&quot; is the fastest") !=
         std::string::npos);
+}
+
+TEST_CASE("a frontier's picture names each group once, and what is beaten once") {
+  Frontier nodes{FrontierCost::nodes, "nodes", {}, {}};
+  for (const char* model : {"a", "b", "c"})
+    nodes.groups.push_back({model, {{1, 100, "dp1"}, {2, 150, "dp2"}, {4, 120, "dp4", true}}});
+  const auto names = [](const Drawing& drawing, const std::string& name) {
+    std::size_t count = 0;
+    for (const auto& group : drawing.groups) {
+      for (const auto& shape : group.shapes) {
+        const auto* label = std::get_if<Label>(&shape);
+        count += label != nullptr && label->text == name ? 1 : 0;
+      }
+    }
+    return count;
+  };
+  auto drawing = frontier_picture(nodes);
+  for (const char* name : {"a", "b", "c", "beaten"})
+    CHECK_MESSAGE(names(drawing, name) == 1, name);
+  nodes.by = FrontierCost::memory;
+  drawing = frontier_picture(nodes);
+  // A chart for each group, with its own legend.
+  CHECK(names(drawing, "a") == 1);
+  CHECK(names(drawing, "beaten") == 3);
 }
