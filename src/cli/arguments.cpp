@@ -315,7 +315,10 @@ class Grammar : private GrammarParts {
     results->add_flag("--measured", o_.measured, "Only completed trials.");
 
     CLI::App* query = command("query", "Run one SELECT over the database, read-only.");
-    query->add_option("sql", o_.sql, "The statement; see the views results and trials.")
+    query
+        ->add_option(
+            "sql", o_.sql,
+            "The statement. `shardsweep help columns` lists the views and their columns.")
         ->required()
         ->type_name("SQL");
     with_format(query);
