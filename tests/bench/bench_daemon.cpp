@@ -195,8 +195,8 @@ class Slurm final : public Scheduler {
     ++calls_;
     std::string text;
     for (const auto& [id, job] : jobs_)
-      text += fmt::format("{1}{0}{2}{0}None{0}n[1-20]{0}{3}\n", slurm::separator, id, job.state,
-                          job.name);
+      text += fmt::format("{1}{0}{2}{0}None{0}n[1-20]{0}{3}{0}\n", slurm::separator, id,
+                          job.state, job.name);
     const auto jobs = must(slurm::parse_queue(text));
     if (!slurm::to_be_accounted(handles, jobs).empty()) ++calls_;
     const double now_s = static_cast<double>(clock_.now()) * 1e-6;

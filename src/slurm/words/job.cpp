@@ -23,6 +23,25 @@ std::vector<std::string_view> lines_of(std::string_view text) {
   return lines;
 }
 
+constexpr std::size_t queue_columns = 5;
+
+/// Rows that end with a separator and a line break. The name of a job of ours may have line
+/// breaks too: it must not hide the other jobs. The last row is the rest, whole or not.
+std::vector<std::string_view> rows_of(std::string_view text, std::size_t columns) {
+  std::vector<std::string_view> rows;
+  while (text.find_first_not_of("\r\n") != std::string_view::npos) {
+    text.remove_prefix(text.find_first_not_of("\r\n"));
+    std::size_t end = 0;
+    for (std::size_t column = 0; column < columns && end != std::string_view::npos; ++column)
+      end = text.find(separator, column == 0 ? 0 : end + 1);
+    const std::size_t line_end =
+        end == std::string_view::npos ? end : text.find_first_of("\r\n", end);
+    rows.push_back(text.substr(0, line_end));
+    text.remove_prefix(std::min(line_end, text.size()));
+  }
+  return rows;
+}
+
 template <class Number>
 std::optional<Number> number_of(std::string_view text) {
   Number number{};
@@ -171,7 +190,7 @@ constexpr int cannot_open_output = 53;
 
 std::string queue_format() {
   constexpr char s = separator;
-  return fmt::format("%i{0}%T{0}%r{0}%N{0}%j", s);
+  return fmt::format("%i{0}%T{0}%r{0}%N{0}%j{0}", s);
 }
 
 std::string accounting_format() {
@@ -180,10 +199,11 @@ std::string accounting_format() {
 
 Result<std::vector<Job>> parse_queue(std::string_view text) {
   std::vector<Job> jobs;
-  for (const std::string_view line : lines_of(text)) {
-    const auto part = split(line, separator);
-    if (part.size() != 5 || !is_job_id(part[0]) || !is_state(part[1])) {
-      return garbage("squeue", line);
+  for (const std::string_view row : rows_of(text, queue_columns)) {
+    const auto part = split(row, separator);
+    const bool whole = part.size() == queue_columns + 1 && part.back().empty();
+    if (!whole || !is_job_id(part[0]) || !is_state(part[1])) {
+      return garbage("squeue", row);
     }
     jobs.push_back({.id = std::string(part[0]),
                     .name = allocation_name(part[4], part[0]),

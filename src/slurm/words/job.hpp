@@ -17,7 +17,7 @@
 
 namespace shardsweep::slurm {
 
-/// ASCII unit separator: no job name, reason or node list holds one.
+/// ASCII unit separator: no reason or node list holds one, nor any name that we give.
 inline constexpr char separator = '\x1f';
 
 enum class Source : std::uint8_t { queue, accounting };

@@ -33,7 +33,7 @@ bool has(const std::vector<std::string>& words, std::string_view word) {
 
 std::string line(const std::string& id, const std::string& name) {
   return id + separator + "RUNNING" + separator + "None" + separator + "n1" + separator + name +
-         "\n";
+         separator + "\n";
 }
 
 }  // namespace

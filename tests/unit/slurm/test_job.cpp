@@ -74,9 +74,9 @@ TEST_CASE("a job that can never start is told from one that waits") {
 
 TEST_CASE("squeue's lines are read to the byte, garbage is refused as a whole") {
   const std::string good =
-      "12\x1fRUNNING\x1fNone\x1fn[1-2]\x1fsweep-n2_3f9a01ab\n"
+      "12\x1fRUNNING\x1fNone\x1fn[1-2]\x1fsweep-n2_3f9a01ab\x1f\n"
       "13\x1fPENDING\x1flaunch failed requeued held\x1f\x1f"
-      "a|b c\n";
+      "a|b c\x1f\n";
   const auto jobs = parse_queue(good);
   REQUIRE(jobs);
   REQUIRE(jobs->size() == 2);
@@ -86,13 +86,26 @@ TEST_CASE("squeue's lines are read to the byte, garbage is refused as a whole") 
   CHECK((*jobs)[1].reason == "launch failed requeued held");
   CHECK((*jobs)[1].name == "a|b c");
   CHECK(parse_queue("")->empty());
-  for (const char* bad : {"slurm_load_jobs error: Socket timed out\n", "12\x1fRUNNING\n",
-                          "x\x1fRUNNING\x1fNone\x1f\x1fname\n", "12\x1f\x1fNone\x1f\x1fname\n",
-                          "<html>\n", "12\x1frunning\x1fNone\x1f\x1fname\n"}) {
+  for (const char* bad :
+       {"slurm_load_jobs error: Socket timed out\n", "12\x1fRUNNING\n",
+        "x\x1fRUNNING\x1fNone\x1f\x1fname\x1f\n", "12\x1f\x1fNone\x1f\x1fname\x1f\n",
+        "<html>\n", "12\x1frunning\x1fNone\x1f\x1fname\x1f\n",
+        "12\x1fRUNNING\x1fNone\x1f\x1fname\n", "12\x1fRUNNING\x1fNone\x1f\x1fname\x1fmore\n"}) {
     const auto refused = parse_queue(good + bad);
     REQUIRE_FALSE(refused);
     CHECK(refused.error().kind == FaultKind::unavailable);
   }
+}
+
+TEST_CASE("a line break in a job's name hides no other job") {
+  const auto jobs = parse_queue(
+      "11\x1fRUNNING\x1fNone\x1fn1\x1fmine\nand more\n\n12\x1f\n"
+      "13\x1fPENDING\x1fPriority\x1f\x1fs-n2_3f9a01ab\x1f\r\n");
+  REQUIRE(jobs);
+  REQUIRE(jobs->size() == 2);
+  CHECK((*jobs)[0].name == "mine\nand more\n\n12");
+  CHECK((*jobs)[1].id == "13");
+  CHECK((*jobs)[1].name == "s-n2_3f9a01ab");
 }
 
 TEST_CASE("sacct's lines") {
