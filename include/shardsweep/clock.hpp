@@ -10,6 +10,8 @@ namespace shardsweep {
 /// Microseconds since 1970-01-01 UTC: what is stored.
 using Timestamp = std::int64_t;
 
+inline constexpr double hour_s = 3600;
+
 class Clock {
  public:
   virtual ~Clock() = default;

@@ -80,7 +80,7 @@ DecideInput Deciding::input() {
     }
     sites_.add_facts(**context, sweep, facts);
     if (spec.policy.max_gpu_hours > 0) {
-      facts.gpu_hours_used = parts_.store.gpu_seconds(sweep.id).value_or(0) / 3600;
+      facts.gpu_hours_used = parts_.store.gpu_seconds(sweep.id).value_or(0) / hour_s;
     }
     input.sweeps.emplace(sweep.id, std::move(facts));
   }

@@ -12,8 +12,6 @@
 namespace shardsweep {
 namespace {
 
-constexpr double hour_s = 3600;
-
 SearchTrial trial_of(const SearchRow& row, const SweepSpec& spec) {
   const auto& model = spec.models.at(static_cast<std::size_t>(row.point.model));
   return {.id = row.id,

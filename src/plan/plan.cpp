@@ -11,6 +11,8 @@
 #include "predict/predictor.hpp"
 #include "text/numbers.hpp"
 
+#include <shardsweep/clock.hpp>
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -76,7 +78,6 @@ class Planner {
   }
 
   [[nodiscard]] double gpu_hours_of(const Point& point, const Prediction& prediction) const {
-    constexpr double hour_s = 3600;
     return prediction.attempt_s * static_cast<double>(gpus_held(sweep_.cluster, point)) /
            hour_s;
   }

@@ -21,7 +21,6 @@ namespace shardsweep {
 namespace {
 
 constexpr SweepId the_sweep = 1;
-constexpr double hour_s = 3600;
 constexpr double second = 1e6;  // of a Timestamp
 
 /// A row as the planner sees it.

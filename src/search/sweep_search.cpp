@@ -107,7 +107,7 @@ void SweepSearch::bill(Cell& cell, const AttemptRow& attempt) {
   const bool ended = attempt.state == State::ended && start != started_at_.end();
   if (!ended || !billed_.insert(attempt.id).second) return;
   const double held_s = static_cast<double>(attempt.ended_at - start->second) * microsecond;
-  cell.gpu_hours += held_s * points_.at(attempt.trial).point.gpus / 3600;
+  cell.gpu_hours += held_s * points_.at(attempt.trial).point.gpus / hour_s;
   started_at_.erase(start);
 }
 

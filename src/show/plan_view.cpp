@@ -10,6 +10,8 @@
 #include "sweep/identity.hpp"
 #include "text/numbers.hpp"
 
+#include <shardsweep/clock.hpp>
+
 #include <algorithm>
 #include <array>
 #include <map>
@@ -23,7 +25,6 @@ namespace {
 using Buffer = fmt::memory_buffer;
 
 constexpr std::size_t flush_size = std::size_t{64} * 1024;
-constexpr double hour_s = 3600;
 
 enum class CellKind : std::uint8_t { number, text };
 
