@@ -3,6 +3,7 @@
 // one transaction.
 #pragma once
 
+#include <shardsweep/event.hpp>
 #include <shardsweep/rows.hpp>
 
 #include <map>
@@ -83,7 +84,7 @@ struct AddEvent {
   TrialId trial = 0;
   AttemptId attempt = 0;
   AllocationId allocation = 0;
-  std::string kind;  ///< short word: submitted, claimed, started, ended, skipped, adopted, …
+  EventKind kind = EventKind::started;
   std::string detail;  ///< one line of text
 };
 struct SeenNode {

@@ -7,6 +7,7 @@
 #include <shardsweep/clock.hpp>
 #include <shardsweep/home.hpp>
 #include <shardsweep/result.hpp>
+#include <shardsweep/words.hpp>
 
 #include <array>
 #include <cstdint>
@@ -28,7 +29,8 @@ enum class Verb : std::uint8_t {
   clear_node,
   remove,
 };
-inline constexpr std::array<std::string_view, 8> verb_words{
+template <>
+inline constexpr std::array<std::string_view, 8> word_table<Verb>{
     "submit", "pause", "resume", "cancel", "rerun", "stop", "clear_node", "delete"};
 
 struct Request {

@@ -45,8 +45,7 @@ Result<Meant> read_meant(const Session& session, Reader& reader, const Request& 
 Result<ExitCode> command_control(const Session& session) {
   const Options& options = session.options;
   Request request;
-  const auto* word = std::find(verb_words.begin(), verb_words.end(), options.command);
-  request.verb = static_cast<Verb>(word - verb_words.begin());
+  request.verb = from_word<Verb>(options.command).value_or(request.verb);
   request.names = options.names;
   request.where = options.where;
   request.all = options.every_sweep;

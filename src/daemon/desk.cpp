@@ -176,12 +176,11 @@ void RequestDesk::apply(const TrialStep& step, const Request& request) {
   const TrialRow& trial = known == nullptr ? world_.adopt(step.trial) : *known;
   // Where the sweep as a whole is meant, its own event says it.
   if (request.verb == Verb::rerun || step.cancelled_by == CancelledBy::name)
-    world_.record(
-        AddEvent{.at = parts_.clock.now(),
-                 .sweep = trial.sweep,
-                 .trial = trial.id,
-                 .kind = std::string(verb_words.at(static_cast<std::size_t>(request.verb))),
-                 .detail = request.from});
+    world_.record(AddEvent{.at = parts_.clock.now(),
+                           .sweep = trial.sweep,
+                           .trial = trial.id,
+                           .kind = event_of(request.verb),
+                           .detail = request.from});
   auto row = world_.edit(trial);
   if (step.effect == TrialEffect::end) {
     const std::string cause =
@@ -211,11 +210,10 @@ void RequestDesk::apply(const SweepStep& step, const Request& request) {
   if (step.effect == SweepEffect::cancel) sweep->state = SweepState::cancelled;
   sweep->failed_starts = sweep->failed_nodes = 0;
   sweep.done();
-  world_.record(
-      AddEvent{.at = parts_.clock.now(),
-               .sweep = sweep->id,
-               .kind = std::string(verb_words.at(static_cast<std::size_t>(request.verb))),
-               .detail = request.from});
+  world_.record(AddEvent{.at = parts_.clock.now(),
+                         .sweep = sweep->id,
+                         .kind = event_of(request.verb),
+                         .detail = request.from});
   if (step.effect != SweepEffect::activate) drain_all(sweep->id);
 }
 

@@ -117,7 +117,7 @@ void give_up(Fold fold, const Policy& policy, const AllocationRow& allocation,
   fold.world.record(AddEvent{.at = fold.now,
                              .sweep = allocation.sweep,
                              .allocation = allocation.id,
-                             .kind = "control off",
+                             .kind = EventKind::control_off,
                              .detail = why});
   for (const AttemptId id : fold.world.attempts_of(allocation.id)) {
     const AttemptRow& attempt = fold.world.attempts().at(id);

@@ -38,12 +38,12 @@ constexpr double start_s = 120;
 /// `kind` of the event: skipped by a rule, or spared by a search. Its detail is the cause, or
 /// `detail` where that is given.
 void skip(World& world, const TrialRow& trial, Timestamp now, std::string cause,
-          std::string_view kind = "skipped", std::string detail = "") {
+          EventKind kind = EventKind::skipped, std::string detail = "") {
   end_trial(*world.edit(trial), {.outcome = Outcome::skipped, .cause = cause});
   world.record(AddEvent{.at = now,
                         .sweep = trial.sweep,
                         .trial = trial.id,
-                        .kind = std::string(kind),
+                        .kind = kind,
                         .detail = detail.empty() ? std::move(cause) : std::move(detail)});
 }
 
@@ -169,7 +169,7 @@ class Decider {
           AddEvent{.at = input_.now,
                    .sweep = trial->sweep,
                    .trial = trial->id,
-                   .kind = "reopened",
+                   .kind = EventKind::reopened,
                    .detail = "Search continues: a later measurement contradicts its stop."});
       trials.push_back(trial);
     }
@@ -195,7 +195,7 @@ class Decider {
     for (const auto& one : advice.skip) {
       const TrialRow& trial = world_.trials().at(one.trial);
       if (one.after_oom_of == 0) {
-        skip(world_, trial, input_.now, one.cause, spared_event, one.of_cell);
+        skip(world_, trial, input_.now, one.cause, EventKind::spared, one.of_cell);
         continue;
       }
       const TrialRow* other = world_.trial(one.after_oom_of);
@@ -228,7 +228,7 @@ class Decider {
     world_.record(AddEvent{
         .at = input_.now,
         .sweep = sweep.id,
-        .kind = std::string(paused_event),
+        .kind = EventKind::paused,
         .detail = fmt::format("paused: this machine is unhealthy: {}. Repair it, then run "
                               "'shardsweep nodes --clear {}' and 'shardsweep resume'.",
                               here->reason, local_node)});

@@ -21,9 +21,6 @@ namespace shardsweep {
 
 class SweepSearch;
 
-/// Kind of the event of a trial that its search has found needless.
-inline constexpr std::string_view spared_event = "spared";
-
 struct DecideInput {
   std::map<SweepId, SweepFacts> sweeps;
   /// Of sweeps whose order or end depends on what they measure. Changes that are not committed

@@ -185,7 +185,7 @@ void end_attempt(Fold fold, const Policy& policy, AttemptId id, const Ending& sa
   add_event(fold, {.trial = attempt.trial,
                    .attempt = attempt.id,
                    .allocation = attempt.allocation,
-                   .kind = std::string(name(ending.outcome)),
+                   .kind = event_of(ending.outcome),
                    .detail = ending.cause});
   if (wanted) {
     const Retry retry =
@@ -233,7 +233,7 @@ void start_attempt(Fold fold, AttemptId id, Timestamp at) {
   add_event(fold, {.trial = attempt->trial,
                    .attempt = id,
                    .allocation = attempt->allocation,
-                   .kind = "started"});
+                   .kind = EventKind::started});
 }
 
 SweepState state_or_cancelled(const World& world, SweepId id) {
@@ -262,7 +262,7 @@ struct LineFolder {
       allocation.pid_start = claimed.pid_start;
     }
     add_event(fold, {.allocation = allocation.id,
-                     .kind = "claimed",
+                     .kind = EventKind::claimed,
                      .detail = fmt::format("lead {} on {}", claimed.pid, claimed.host)});
     if (!claimed.node.empty())
       fold.world.see_node({claimed.node, claimed.host, at, allocation.id, true});
@@ -351,7 +351,7 @@ struct LineFolder {
   }
   void operator()(const FoundOnNode& finding) const {
     add_event(fold, {.allocation = allocation.id,
-                     .kind = "finding",
+                     .kind = EventKind::finding,
                      .detail = fmt::format("{}: {}: {}", finding.node, finding.kind,
                                            finding.detail)});
     add_evidence(fold, finding.node,
@@ -431,7 +431,8 @@ void fold_gone(Fold fold, const Policy& policy, AllocationId allocation,
     edit->ended_at = fold.now;
   }
   fold.world.forget_nodes(*row);
-  add_event(fold, {.allocation = allocation, .kind = "allocation ended", .detail = why});
+  add_event(fold,
+            {.allocation = allocation, .kind = EventKind::allocation_ended, .detail = why});
 }
 
 }  // namespace shardsweep

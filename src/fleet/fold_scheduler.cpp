@@ -46,7 +46,7 @@ struct SchedulerFolder {
       if (row->claimed_at == 0 || row->job_id.empty()) row->job_id = event.job_id;
       row.done();
       add_event(fold, {.allocation = row->id,
-                       .kind = "submitted",
+                       .kind = EventKind::submitted,
                        .detail = fmt::format("{} as {}", row->job_name, event.job_id)});
     }
   }
@@ -57,8 +57,9 @@ struct SchedulerFolder {
       row->detail = event.why;
       clear_missing(*row);
       row.done();
-      add_event(fold,
-                {.allocation = row->id, .kind = "submission unknown", .detail = event.why});
+      add_event(
+          fold,
+          {.allocation = row->id, .kind = EventKind::submission_unknown, .detail = event.why});
     }
   }
   void operator()(const SubmitRefused& event) const {
@@ -70,7 +71,7 @@ struct SchedulerFolder {
       row->end_reason = event.why;
       row->job_state = JobState::ended;
       row.done();
-      add_event(fold, {.allocation = row->id, .kind = "refused", .detail = event.why});
+      add_event(fold, {.allocation = row->id, .kind = EventKind::refused, .detail = event.why});
       // It may be that there are too few nodes without those that are out.
       if (row->probe_of.empty() && slurm::lacks_nodes(event.why))
         let_all_in(fold, "a job that excluded it was refused");
@@ -87,14 +88,15 @@ struct SchedulerFolder {
       row->detail = event.why;
       clear_missing(*row);
       row.done();
-      add_event(fold, {.allocation = row->id, .kind = "deferred", .detail = event.why});
+      add_event(fold,
+                {.allocation = row->id, .kind = EventKind::deferred, .detail = event.why});
     }
   }
   void operator()(const JobDuplicate& event) const {
     if (const auto* row = of(event)) {
       add_event(fold,
                 {.allocation = row->id,
-                 .kind = "duplicate",
+                 .kind = EventKind::duplicate,
                  .detail = fmt::format("job {} has the same token: cancelled", event.job_id)});
     }
   }
@@ -118,7 +120,7 @@ struct SchedulerFolder {
     }
     if (row->submission != Submission::accepted) {
       add_event(fold, {.allocation = row->id,
-                       .kind = "adopted",
+                       .kind = EventKind::adopted,
                        .detail = fmt::format("found as {}", event.job_id)});
     }
     row->submission = Submission::accepted;
@@ -170,7 +172,7 @@ struct SchedulerFolder {
   }
   void operator()(const SiteSeen&) const {}  // of the site, not of the world
   void operator()(const LookFailed& event) const {
-    add_event(fold, {.kind = "look failed", .detail = event.why});
+    add_event(fold, {.kind = EventKind::look_failed, .detail = event.why});
   }
 };
 
@@ -185,7 +187,7 @@ void submit_again(Fold fold, const AllocationRow& allocation) {
     ++row->resubmissions;
   }
   add_event(fold, {.allocation = allocation.id,
-                   .kind = "submitted again",
+                   .kind = EventKind::submitted_again,
                    .detail = "no job with its token exists"});
 }
 

@@ -66,7 +66,7 @@ void set_state(Fold fold, Edit<NodeRow>& node, NodeState state, const std::strin
   node->reason = reason;
   node.done();
   fold.world.record(AddEvent{.at = fold.now,
-                             .kind = node_event(state),
+                             .kind = event_of(state),
                              .detail = fmt::format("{}: {}", node->node, reason)});
 }
 
@@ -89,10 +89,6 @@ void trust(Fold fold, const NodeRow& row, const std::string& reason) {
 }
 
 }  // namespace
-
-std::string node_event(NodeState state) {
-  return fmt::format("node {}", word_of(state));
-}
 
 bool speaks_against_node(std::string_view kind) {
   return std::find(against_node.begin(), against_node.end(), kind) != against_node.end();

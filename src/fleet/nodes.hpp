@@ -21,9 +21,6 @@ namespace shardsweep {
 /// What this machine's node agent calls itself (`launch: local`).
 inline constexpr std::string_view local_node = "local";
 
-/// Kind of the event of a node that comes into this state.
-[[nodiscard]] std::string node_event(NodeState state);
-
 /// Speaks against the node, whatever ran there: `silent` and `lost` (no word of it, Slurm gave
 /// it up), `hardware` (the GPU or its driver says so), `dirty` (what was left on it can't be
 /// cleaned), `failed` (nothing could be started), `control` (the reference layout ran beyond

@@ -41,9 +41,9 @@ void Watcher::see(const World& world, const std::vector<Change>& committed, Time
     }
     const auto* event = std::get_if<AddEvent>(&change);
     if (event == nullptr) continue;
-    if (event->kind == node_event(NodeState::quarantined))
+    if (event->kind == event_of(NodeState::quarantined))
       notices_.push_back({NotifyEvent::node_quarantined, "", "node " + event->detail, now});
-    if (event->kind == paused_event) {
+    if (event->kind == EventKind::paused) {
       const std::string name = name_of(world, event->sweep);
       notices_.push_back(
           {NotifyEvent::stalled, name, fmt::format("sweep '{}' {}", name, event->detail), now});

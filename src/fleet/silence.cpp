@@ -52,7 +52,7 @@ void judge_silence(Fold fold, const Policy& policy, const AllocationRow& allocat
     fold.world.record(AddEvent{.at = fold.now,
                                .sweep = allocation.sweep,
                                .allocation = allocation.id,
-                               .kind = "given up",
+                               .kind = EventKind::given_up,
                                .detail = allocation.end_reason});
   }
 }

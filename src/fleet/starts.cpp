@@ -68,10 +68,8 @@ std::optional<std::string> count_start(Fold fold, const Policy& policy,
   }
   sweep.done();
   if (paused)
-    fold.world.record(AddEvent{.at = fold.now,
-                               .sweep = sweep->id,
-                               .kind = std::string(paused_event),
-                               .detail = *paused});
+    fold.world.record(AddEvent{
+        .at = fold.now, .sweep = sweep->id, .kind = EventKind::paused, .detail = *paused});
   return paused;
 }
 

@@ -14,9 +14,6 @@
 
 namespace shardsweep {
 
-/// Kind of the event of a sweep that the daemon pauses by itself.
-inline constexpr std::string_view paused_event = "paused";
-
 enum class Start : std::uint8_t {
   began,        ///< something has started in it
   unwanted,     ///< it was released before: says nothing

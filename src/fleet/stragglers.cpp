@@ -90,7 +90,7 @@ void find_straggler(Fold fold, const Policy& policy, const AttemptRow& attempt,
   fold.world.record(AddEvent{.at = fold.now,
                              .sweep = trial == nullptr ? 0 : trial->sweep,
                              .allocation = attempt.allocation,
-                             .kind = "node slow",
+                             .kind = EventKind::node_slow,
                              .detail = fmt::format("{} {}", name, finding.detail)});
   add_evidence(fold, name, std::move(finding));
 }

@@ -246,9 +246,7 @@ class Decision {
     if (request_.dry_run) lines.emplace_back("Dry run: nothing was changed.");
     return fmt::format("{}", fmt::join(lines, "\n"));
   }
-  [[nodiscard]] std::string_view word() const {
-    return verb_words.at(static_cast<std::size_t>(request_.verb));
-  }
+  [[nodiscard]] std::string_view word() const { return word_of(request_.verb); }
   [[nodiscard]] std::string sentence() const {
     const std::string_view be = request_.dry_run ? "would be " : "";
     switch (request_.verb) {
@@ -355,7 +353,7 @@ TrialStage stage_of(const TrialRow& trial) {
 }
 
 Result<void> check_scope(const Request& request) {
-  const std::string_view word = verb_words.at(static_cast<std::size_t>(request.verb));
+  const std::string_view word = word_of(request.verb);
   const bool named = !request.names.empty();
   const auto wrong = [&](std::string_view why) -> Result<void> {
     return fault(FaultKind::invalid_input, fmt::format("{}: {}", word, why));

@@ -52,7 +52,7 @@ bool is_id(const std::string& id) {
 }
 
 Json to_json(const Request& request) {
-  return Json{{"verb", verb_words[static_cast<std::size_t>(request.verb)]},
+  return Json{{"verb", word_of(request.verb)},
               {"names", request.names},
               {"where", request.where},
               {"inbox", request.inbox},
@@ -68,11 +68,11 @@ Result<Request> request_from(const std::string& id, const std::string& text) {
     Request request;
     request.id = id;
     const auto word = json.at("verb").get<std::string>();
-    const auto* verb = std::find(verb_words.begin(), verb_words.end(), word);
-    if (verb == verb_words.end()) {
+    const auto verb = from_word<Verb>(word);
+    if (!verb) {
       return fault(FaultKind::invalid_input, fmt::format("unknown verb '{}'", word));
     }
-    request.verb = static_cast<Verb>(verb - verb_words.begin());
+    request.verb = *verb;
     request.names = json.at("names").get<std::vector<std::string>>();
     request.where = json.at("where").get<std::string>();
     request.inbox = json.at("inbox").get<std::string>();

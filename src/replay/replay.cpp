@@ -318,7 +318,7 @@ class CellReplay {
   void note_skips(const std::vector<Change>& changes) {
     for (const auto& change : changes) {
       const auto* event = std::get_if<AddEvent>(&change);
-      if (event != nullptr && event->kind == spared_event) {
+      if (event != nullptr && event->kind == EventKind::spared) {
         // A memory verdict is a claim about a layout, not about its cell.
         if (event->detail == unfit_reason) {
           unfit_.insert(event->trial);

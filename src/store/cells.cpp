@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a heatmap is made of. A million trials are not handed on one by one: those that a pivot
 // can't tell apart become one candidate while they are read.
-#include "fleet/decide.hpp"
 #include "store/deadline.hpp"
 #include "store/ranking.hpp"
 #include "store/rows.hpp"
 #include "text/nearest.hpp"
 #include "text/numbers.hpp"
 
+#include <shardsweep/event.hpp>
 #include <shardsweep/metric.hpp>
 
 #include <fmt/format.h>
@@ -504,8 +504,8 @@ std::string unranked_sql(const Source& source, const HeatmapRequest& request) {
       "trial_id AND e.kind = '{}'), nullif(cause, ''), {}, predicted_tokens_per_s_per_gpu FROM "
       "{} WHERE {} AND trial_id IN (SELECT id FROM trials WHERE counted_speed IS NULL OR "
       "counted_mark IS NOT NULL)",
-      columns_of_both(request), spared_event, predicted_column(request.value), source.rows,
-      source.where);
+      columns_of_both(request), word_of(EventKind::spared), predicted_column(request.value),
+      source.rows, source.where);
 }
 
 }  // namespace

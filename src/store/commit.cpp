@@ -119,7 +119,7 @@ void Committer::put(const AddMeasurement& change) {
 
 void Committer::put(const AddEvent& change) {
   sql_.event.run(change.at, change.sweep, change.trial, change.attempt, change.allocation,
-                 change.kind, change.detail);
+                 word_of(change.kind), change.detail);
 }
 
 void Committer::put(const ServedRequest& change) {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a report is made of, in one transaction that only reads: all tables are of one moment,
 // and the writer waits for nobody.
-#include "fleet/decide.hpp"
 #include "store/deadline.hpp"
 #include "store/reader.hpp"
+
+#include <shardsweep/event.hpp>
 
 #include <fmt/format.h>
 
@@ -106,11 +107,11 @@ ReportFacts facts(Database& database, const Selection& selection) {
     return fetch(select, use);
   };
   const auto of_sweeps = [&](const char* text) {
-    return table(fmt::format(fmt::runtime(text), sweep_condition, spared_event));
+    return table(fmt::format(fmt::runtime(text), sweep_condition, word_of(EventKind::spared)));
   };
   ReportFacts facts;
-  facts.trials = table(
-      fmt::format(fmt::runtime(facts_sql.trials), source.rows, source.where, spared_event));
+  facts.trials = table(fmt::format(fmt::runtime(facts_sql.trials), source.rows, source.where,
+                                   word_of(EventKind::spared)));
   facts.sweeps = of_sweeps(facts_sql.sweeps);
   facts.attempts = table(fmt::format(fmt::runtime(facts_sql.attempts), is_chosen));
   facts.allocations = of_sweeps(facts_sql.allocations);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a follower sees happen. Events are read from the last one on, so that a look costs what
 // is new, however long the sweep is.
-#include "fleet/decide.hpp"
 #include "store/ranking.hpp"
 #include "store/reader.hpp"
 #include "store/rows.hpp"
+
+#include <shardsweep/event.hpp>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -20,7 +21,8 @@ constexpr std::int64_t most_per_look = 1000;
 constexpr std::size_t most_trials_named = 20;
 
 std::string outcome_words() {
-  std::string words = fmt::format("'{}', 'cancel'", spared_event);
+  std::string words =
+      fmt::format("'{}', '{}'", word_of(EventKind::spared), word_of(EventKind::cancel));
   for (const OutcomeInfo& row : outcome_table)
     words += fmt::format(", '{}'", row.name);
   return words;
@@ -102,7 +104,7 @@ std::optional<double> read_real(const Statement::Use& row, int column) {
 
 /// Of an event's word: a search's bound skips, a request cancels.
 Outcome outcome_of(const std::string& kind) {
-  if (kind == spared_event) return Outcome::skipped;
+  if (kind == word_of(EventKind::spared)) return Outcome::skipped;
   return outcome_from(kind).value_or(Outcome::cancelled);
 }
 
@@ -114,7 +116,7 @@ FinishedTrial read_finished(const Statement::Use& row) {
   one.at = row.integer(9);
   const std::string kind = row.text(10);
   one.outcome = outcome_of(kind);
-  one.spared = kind == spared_event;
+  one.spared = kind == word_of(EventKind::spared);
   one.cause = row.text(11);
   one.attempt = row.integer(12);
   const bool is_last = one.attempt == 0 || one.attempt == row.integer(15);

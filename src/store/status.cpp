@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // How far sweeps are.
-#include "fleet/decide.hpp"
 #include "store/reader.hpp"
 #include "store/rows.hpp"
+
+#include <shardsweep/event.hpp>
 
 namespace shardsweep::sqlite {
 namespace {
@@ -83,7 +84,7 @@ void count(Database& database, SweepStatus& status) {
 void read_spared(Database& database, SweepStatus& status) {
   if (!status.by_outcome.contains(std::string(name(Outcome::skipped)))) return;
   Statement select(database, status_sql().spared);
-  auto row = select.use(status.id, spared_event);
+  auto row = select.use(status.id, word_of(EventKind::spared));
   while (row.next())
     status.spared.emplace_back(row.text(0), row.integer(1));
 }

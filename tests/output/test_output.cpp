@@ -71,7 +71,7 @@ class SampleDatabase {
     daemon.commit({AddEvent{.at = daemon.now,
                             .sweep = 1,
                             .trial = daemon.trial("outcome = 'oom'"),
-                            .kind = "note",
+                            .kind = EventKind::lost,
                             .detail = "\x1b[31mrank 3 on n2: shows no sign of life\x1b[0m (0, "
                                       "1, 2 wait in dp all_reduce 41, which 模型 never "
                                       "entered × é)"}});

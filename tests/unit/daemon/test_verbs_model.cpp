@@ -166,10 +166,10 @@ class Play {
   Answer ask(Request request) {
     request.from = "test";
     deleted_since_ = deleted_since_ || request.verb == Verb::remove;
-    said_ = fmt::format(
-        "{} {} where '{}'{}{}", verb_words.at(static_cast<std::size_t>(request.verb)),
-        fmt::join(request.names, " "), request.where, request.cancelled ? " --cancelled" : "",
-        request.dry_run ? " --dry-run" : "");
+    said_ = fmt::format("{} {} where '{}'{}{}", word_of(request.verb),
+                        fmt::join(request.names, " "), request.where,
+                        request.cancelled ? " --cancelled" : "",
+                        request.dry_run ? " --dry-run" : "");
     CAPTURE(said_);
     const std::string id = must(post_request(home_, std::move(request), clock_.time()));
     for (int passes = 0; passes < 200; ++passes) {

@@ -40,10 +40,11 @@ TEST_CASE("the end of a sweep is told once and only where it was seen to run") {
 
 TEST_CASE("a node that is excluded and a sweep that the daemon pauses are told") {
   Told t;
-  const auto notices =
-      t.take({AddEvent{.kind = "node quarantined", .detail = "n3: lost: NODE_FAIL"},
-              AddEvent{.sweep = 1, .kind = "paused", .detail = "paused: 3 allocations failed"},
-              AddEvent{.sweep = 1, .kind = "pause", .detail = "somebody asked"}});
+  const auto notices = t.take(
+      {AddEvent{.kind = EventKind::node_quarantined, .detail = "n3: lost: NODE_FAIL"},
+       AddEvent{
+           .sweep = 1, .kind = EventKind::paused, .detail = "paused: 3 allocations failed"},
+       AddEvent{.sweep = 1, .kind = EventKind::pause, .detail = "somebody asked"}});
   REQUIRE(notices.size() == 2);
   CHECK(notices[0].text == "node n3: lost: NODE_FAIL");
   CHECK(notices[0].event == NotifyEvent::node_quarantined);

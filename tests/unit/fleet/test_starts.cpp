@@ -57,7 +57,7 @@ TEST_CASE("allocations that start nothing pause their sweep with the reason") {
   CHECK(set.state == SweepState::paused);
   CHECK(set.failed_starts == 0);
   CHECK(set.failed_nodes == 0);
-  CHECK(std::get<AddEvent>(c.world.changes().back()).kind == "paused");
+  CHECK(std::get<AddEvent>(c.world.changes().back()).kind == EventKind::paused);
 }
 
 TEST_CASE("every failure is a row before the next one comes") {

@@ -47,7 +47,7 @@ struct Cluster : Case {
     return static_cast<std::size_t>(
         std::count_if(world.changes().begin(), world.changes().end(), [](const Change& change) {
           const auto* event = std::get_if<AddEvent>(&change);
-          return event != nullptr && event->kind == "node slow";
+          return event != nullptr && event->kind == EventKind::node_slow;
         }));
   }
 };

@@ -63,7 +63,7 @@ TEST_CASE("what is recorded is what the row is at last") {
 TEST_CASE("a change of another row in between keeps the order") {
   World world(rows_with_trial());
   world.edit(*world.trial(7))->state = State::queued;
-  world.record(AddEvent{.trial = 7, .kind = "started"});
+  world.record(AddEvent{.trial = 7, .kind = EventKind::started});
   world.edit(*world.trial(7))->state = State::running;
   CHECK(world.changes().size() == 3);
 }
@@ -110,7 +110,7 @@ TEST_CASE("a step of the wall clock moves what is waited for by it") {
 
 TEST_CASE("rows that are read anew are news, and what is not committed yet stays") {
   World world(rows_with_trial());
-  world.record(AddEvent{.kind = "x"});
+  world.record(AddEvent{.kind = EventKind::started});
   const auto before = world.version();
   world.read({});
   CHECK(world.version() > before);

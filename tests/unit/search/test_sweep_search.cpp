@@ -75,7 +75,7 @@ struct SearchCase : Case {
       start->state = State::running;
       start->started_at = from;
     }
-    world.record(AddEvent{.trial = id, .kind = "started"});
+    world.record(AddEvent{.trial = id, .kind = EventKind::started});
     {
       auto end = world.edit(attempt);
       end->state = State::ended;
@@ -149,7 +149,7 @@ TEST_CASE(
   CHECK(std::any_of(test.world.changes().begin(), test.world.changes().end(),
                     [](const Change& change) {
                       const auto* event = std::get_if<AddEvent>(&change);
-                      return event != nullptr && event->kind == spared_event;
+                      return event != nullptr && event->kind == EventKind::spared;
                     }));
 }
 

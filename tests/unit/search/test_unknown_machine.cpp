@@ -176,11 +176,11 @@ TEST_CASE("a run that contradicts the stop of a search has the rest planned agai
   test.decide();
   CHECK(test.count(Outcome::skipped) == 0);
   CHECK(test.open().size() == 2);
-  const auto reopened = std::count_if(test.world.changes().begin(), test.world.changes().end(),
-                                      [](const Change& change) {
-                                        const auto* event = std::get_if<AddEvent>(&change);
-                                        return event != nullptr && event->kind == "reopened";
-                                      });
+  const auto reopened = std::count_if(
+      test.world.changes().begin(), test.world.changes().end(), [](const Change& change) {
+        const auto* event = std::get_if<AddEvent>(&change);
+        return event != nullptr && event->kind == EventKind::reopened;
+      });
   CHECK(reopened == spared);
 }
 

@@ -155,7 +155,7 @@ AttemptId Daemon::run(TrialId trial, Outcome outcome, double tokens_per_s_per_gp
     measurement.samples = {{1, 12.0, 5.5}, {2, 13.0, 5.25}};
     changes.emplace_back(measurement);
   }
-  changes.emplace_back(AddEvent{now, 0, trial, attempt.row.id, allocation_, "ended",
+  changes.emplace_back(AddEvent{now, 0, trial, attempt.row.id, allocation_, EventKind::finding,
                                 std::string(name(outcome))});
   commit(changes);
   return attempt.row.id;

@@ -66,7 +66,8 @@ TEST_CASE("a heatmap tells what a search has left out from what an OOM has ruled
   const auto spared = daemon.trial("model = 'tiny' and micro_batch = 2");
   daemon.run(ruled_out, Outcome::skipped);
   daemon.run(spared, Outcome::skipped);
-  daemon.commit({AddEvent{.at = daemon.now, .sweep = 1, .trial = spared, .kind = "spared"}});
+  daemon.commit(
+      {AddEvent{.at = daemon.now, .sweep = 1, .trial = spared, .kind = EventKind::spared}});
   const HeatmapRequest request{.rows = "model", .columns = "micro_batch"};
   const auto heatmap = pivot(must(must(Reader::open(dir / "a.db"))->cells(request)), request);
   REQUIRE(heatmap.rows.back() == "tiny");

@@ -9,7 +9,7 @@ using namespace shardsweep::testing;
 namespace {
 
 /// What fold writes when an attempt ends.
-void tell(Daemon& daemon, TrialId trial, AttemptId attempt, const std::string& kind,
+void tell(Daemon& daemon, TrialId trial, AttemptId attempt, EventKind kind,
           const std::string& detail = "") {
   daemon.commit({AddEvent{
       .at = daemon.now, .trial = trial, .attempt = attempt, .kind = kind, .detail = detail}});
@@ -23,8 +23,8 @@ TEST_CASE("a follower sees each end once, from the submission or from now on") {
   daemon.submit(dir, {});
   const auto first = daemon.trial("model = 'tiny' and gpus = 1 and micro_batch = 1");
   const auto attempt = daemon.run(first, Outcome::completed, 100);
-  tell(daemon, first, 0, "claimed");
-  tell(daemon, first, attempt, "completed");
+  tell(daemon, first, 0, EventKind::claimed);
+  tell(daemon, first, attempt, EventKind::completed);
   const auto reader = must(Reader::open(dir / "a.db"));
   const SweepId sweep = must(reader->status({"demo"})).at(0).id;
 
@@ -44,7 +44,7 @@ TEST_CASE("a follower sees each end once, from the submission or from now on") {
   // Skipped by a bound; ended by a request.
   const auto spared = daemon.trial("model = 'tiny' and gpus = 1 and micro_batch = 2");
   daemon.commit({set_trial(spared, State::ended, Outcome::skipped, "too slow", 0)});
-  tell(daemon, spared, 0, "spared", "too slow");
+  tell(daemon, spared, 0, EventKind::spared, "too slow");
   const auto again = must(reader->finished({sweep}, found.last_event));
   REQUIRE(again.trials.size() == 1);
   CHECK(again.trials[0].outcome == Outcome::skipped);
@@ -59,7 +59,7 @@ TEST_CASE("an attempt that failed and is tried again is told from a verdict") {
   const auto trial = daemon.trial("model = 'tiny' and gpus = 1 and micro_batch = 1");
   const auto attempt = daemon.run(trial, Outcome::hung);
   daemon.commit({set_trial(trial, State::planned, {}, "", 1)});
-  tell(daemon, trial, attempt, "hung", "no progress");
+  tell(daemon, trial, attempt, EventKind::hung, "no progress");
   const auto reader = must(Reader::open(dir / "a.db"));
   const SweepId sweep = must(reader->status({"demo"})).at(0).id;
   const auto found = must(reader->finished({sweep}, 0));
@@ -75,7 +75,8 @@ TEST_CASE("a long history comes in pieces, none lost and none twice") {
   const auto trial = daemon.trial("model = 'tiny' and gpus = 1 and micro_batch = 1");
   std::vector<Change> changes;
   for (int i = 0; i < 2500; ++i)
-    changes.emplace_back(AddEvent{.at = i, .trial = trial, .kind = "skipped", .detail = ""});
+    changes.emplace_back(
+        AddEvent{.at = i, .trial = trial, .kind = EventKind::skipped, .detail = ""});
   daemon.commit(std::move(changes));
   const auto reader = must(Reader::open(dir / "a.db"));
   const SweepId sweep = must(reader->status({"demo"})).at(0).id;

@@ -546,7 +546,7 @@ TEST_CASE("a reader that pauses holds no writer up") {
   const auto reader = must(Reader::open(dir / "a.db"));
   const auto table = must(reader->query("SELECT * FROM results"));
   // The answer is held, the reader is alive, and a commit goes through at once.
-  daemon.commit({AddEvent{.at = 1, .kind = "started", .detail = ""}});
+  daemon.commit({AddEvent{.at = 1, .kind = EventKind::started, .detail = ""}});
   CHECK(table.rows.size() == 24);
 }
 

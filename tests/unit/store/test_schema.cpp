@@ -134,7 +134,7 @@ TEST_CASE("a reader that comes before the first table is told to try again") {
 TEST_CASE("events can't be changed or removed") {
   const TempDir dir;
   Daemon daemon(dir / "a.db");
-  daemon.commit({AddEvent{.at = 1, .kind = "started", .detail = "by hand"}});
+  daemon.commit({AddEvent{.at = 1, .kind = EventKind::started, .detail = "by hand"}});
   sqlite::Database database(dir / "a.db", sqlite::OpenMode::existing, 1000);
   CHECK_THROWS_WITH(database.execute("UPDATE events SET kind = 'x'"),
                     "a.db: events are append-only");

@@ -37,7 +37,8 @@ TEST_CASE("a lease is taken over by a higher epoch and the sleeper writes nothin
   Daemon second(dir / "a.db");
   CHECK(must(second.store->lease_holder())->epoch == 2);
 
-  const std::vector<Change> changes{AddEvent{.at = 1, .kind = "started", .detail = ""}};
+  const std::vector<Change> changes{
+      AddEvent{.at = 1, .kind = EventKind::started, .detail = ""}};
   const auto late = first.store->commit(changes);
   REQUIRE_FALSE(late);
   CHECK(late.error().kind == FaultKind::rejected);
@@ -71,7 +72,7 @@ TEST_CASE("a lease ends with the file that it stands in") {
     std::ofstream(dir / "a.db") << "another";
   }
   // At once, and not with the next renewal: what is written now is lost.
-  const std::vector<Change> changes{AddEvent{.at = 2, .kind = "note"}};
+  const std::vector<Change> changes{AddEvent{.at = 2, .kind = EventKind::lost}};
   const auto lost = daemon.store->commit(changes);
   REQUIRE_FALSE(lost);
   CHECK(lost.error().kind == FaultKind::rejected);
@@ -272,7 +273,7 @@ TEST_CASE("a commit that breaks a rule changes nothing") {
   Daemon daemon(dir / "a.db");
   daemon.submit(dir, {});
   const auto events = rows_of(dir / "a.db", "SELECT count(*) FROM events");
-  const AddEvent event{.at = 1, .kind = "started", .detail = ""};
+  const AddEvent event{.at = 1, .kind = EventKind::started, .detail = ""};
   for (const auto& wrong :
        std::vector<Change>{set_trial(4711, State::planned, {}, "", 0),
                            SetSweep{{.id = 4711, .state = SweepState::paused}},
@@ -317,8 +318,8 @@ TEST_CASE("a writer killed at any moment leaves whole commits and a database tha
       auto store = Store::open(file);
       if (!store || !(*store)->take_lease({.host = "child"})) ::_exit(1);
       for (int i = 0; i < 100000; ++i) {
-        const std::vector<Change> changes(20,
-                                          AddEvent{.at = i, .kind = "started", .detail = "x"});
+        const std::vector<Change> changes(
+            20, AddEvent{.at = i, .kind = EventKind::started, .detail = "x"});
         if (!(*store)->commit(changes)) ::_exit(1);
       }
       ::_exit(0);
@@ -395,7 +396,7 @@ TEST_CASE("a search sees every trial with its point and end and what it has cost
   PutAttempt open{.row = {attempt + 2, running, 1, 1, "n", "/t", State::running, false}};
   open.row.started_at = 42;
   daemon.commit({open, set_trial(running, State::running, {}, "", 1),
-                 AddEvent{.at = 1, .trial = running, .kind = "rerun", .detail = ""}});
+                 AddEvent{.at = 1, .trial = running, .kind = EventKind::rerun, .detail = ""}});
   const SweepFile file({.gpus = {1, 2}, .micro_batch = {1}});
   const auto rows = must(daemon.store->search_rows(1, file.sweep));
   REQUIRE(rows.size() == 4);

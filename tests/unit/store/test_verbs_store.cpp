@@ -98,7 +98,7 @@ TEST_CASE("a sweep is deleted with all that belongs to it, and nothing else") {
     changes.insert(
         changes.end(),
         {attempt, set_trial(trial.id, State::ended, Outcome::completed, "", 1), measurement,
-         AddEvent{5, 2, trial.id, id, 2, "ended", ""},
+         AddEvent{5, 2, trial.id, id, 2, EventKind::completed, ""},
          AddNodeEvidence{
              "n1",
              {.at = 5, .kind = "failed", .trial = trial.id, .attempt = id, .detail = "d"}}});
