@@ -2,6 +2,7 @@
 #include "fleet/allocation.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace shardsweep {
 namespace {
@@ -96,7 +97,9 @@ double silence_s(const AllocationRow& row, Timestamp now) {
 bool is_heard(const AllocationRow& row, Timestamp now) {
   constexpr double recent_s = 60;
   if (row.claimed_at == 0 || row.said_bye || row.backend == "local") return false;
-  return silence_s(row, now) < recent_s;
+  // A process that has read no line knows the lead's own time alone: of an hour from now it
+  // says nothing.
+  return std::abs(silence_s(row, now)) < recent_s;
 }
 
 Timestamp last_sign(const AllocationRow& row, Timestamp now) {

@@ -183,3 +183,40 @@ TEST_CASE("every stage has a word of its own") {
     CHECK(from_word<Stage>(word_table<Stage>[i]) == static_cast<Stage>(i));
   CHECK(word_of(Stage::buried) == "buried");
 }
+
+TEST_CASE("a lead is heard by when its line was read, however far apart the clocks are") {
+  AllocationRow row{.backend = "slurm", .claimed_at = noon};
+  constexpr Timestamp hour = 3600 * second;
+  for (const Timestamp apart : {Timestamp{0}, hour, -hour, 150 * second, -150 * second}) {
+    CAPTURE(apart);
+    row.last_beat = noon + apart;
+    row.heard_at = noon;
+    CHECK(is_heard(row, noon + 59 * second));
+    CHECK_FALSE(is_heard(row, noon + 61 * second));
+    CHECK(silence_s(row, noon + 61 * second) == doctest::Approx(61));
+  }
+}
+
+TEST_CASE("of a lead of which no line was read a time that can't be true says nothing") {
+  AllocationRow row{.backend = "slurm", .claimed_at = noon};
+  row.last_beat = noon;
+  CHECK(is_heard(row, noon + 59 * second));
+  CHECK_FALSE(is_heard(row, noon + 61 * second));
+  // Its clock is ahead: by a little, and by far.
+  CHECK(is_heard(row, noon - 20 * second));
+  CHECK_FALSE(is_heard(row, noon - 3600 * second));
+  CHECK_FALSE(is_heard(row, noon - 150 * second));
+}
+
+TEST_CASE("a lead that has left, or has claimed nothing, is not heard") {
+  AllocationRow row{.backend = "slurm", .claimed_at = noon, .last_beat = noon};
+  CHECK(is_heard(row, noon));
+  row.said_bye = true;
+  CHECK_FALSE(is_heard(row, noon));
+  row.said_bye = false;
+  row.claimed_at = 0;
+  CHECK_FALSE(is_heard(row, noon));
+  row.claimed_at = noon;
+  row.backend = "local";  // its processes are looked at themselves
+  CHECK_FALSE(is_heard(row, noon));
+}
