@@ -113,34 +113,6 @@ std::vector<pollfd> Daemon::descriptors() const {
   return all;
 }
 
-/// Jobs wait for hours, looks at them are far apart, and lanes have work ahead: the more of
-/// what is alive is in other hands, the less a tick finds; and the more lanes, the more it
-/// costs.
-std::chrono::milliseconds Daemon::pause() const {
-  // Fewer idle ticks than what renew_lease() takes for a gap; and a lead that has come up, or
-  // has nothing more to do, finds work before it gives its nodes back.
-  double longest = 2.5 * parts_.policy.idle_tick_s;
-  double shortest = parts_.policy.tick_s;
-  for (const auto& [id, context] : sweeps_.all()) {
-    longest = std::min(longest, 0.5 * context.spec.policy.lane_idle_s);
-    shortest = std::min(shortest, context.spec.policy.tick_s);
-  }
-  constexpr double quick_lanes = 8;  // that many are looked at in every tick
-  const bool settled =
-      !desk_.serving() && deciding_.all_decided() && acts_.all_said() && !settling();
-  const bool waits = settled && only_waits(world_);
-  double seconds = parts_.policy.idle_tick_s;
-  if (busy() && !waits) {
-    seconds = shortest;
-    const auto lanes = static_cast<double>(live_in_jobs(world_));
-    if (settled)
-      seconds = std::clamp(seconds * lanes / quick_lanes, seconds, std::max(seconds, longest));
-  } else if (waits) {
-    seconds = longest;
-  }
-  return std::chrono::milliseconds(std::max<std::int64_t>(1, std::int64_t(seconds * 1000)));
-}
-
 Result<void> Daemon::renew_lease() {
   const auto now = parts_.clock.steady();
   // A gap in our own loop (stopped, suspended): somebody may have taken over meanwhile.
