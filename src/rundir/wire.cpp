@@ -2,6 +2,7 @@
 // Messages and specs to JSON lines and back. Each struct lists its fields once, in fields();
 // writer and reader visit that list.
 #include "record/json_values.hpp"
+#include "text/characters.hpp"
 
 #include <shardsweep/protocol.hpp>
 
@@ -279,7 +280,7 @@ std::string dump(const Json& object, int indent = -1) {
 /// Shortens `text` to at most `limit` bytes, at the beginning of a UTF-8 sequence.
 void cut_text(std::string& text, std::size_t limit) {
   if (text.size() <= limit) return;
-  while (limit > 0 && (static_cast<unsigned char>(text[limit]) & 0xC0U) == 0x80U)
+  while (limit > 0 && is_continuation(text[limit]))
     --limit;
   text.resize(limit);
 }

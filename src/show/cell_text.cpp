@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "show/cell_text.hpp"
 
+#include "text/characters.hpp"
 #include "text/numbers.hpp"
 
 #include <shardsweep/metric.hpp>
@@ -91,19 +92,14 @@ struct Character {
 };
 
 Character character_at(std::string_view text, std::size_t at) {
+  const std::size_t length = character_length(text.substr(at));
+  if (length == 0) return {};
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[at + i]); };
-  const auto first = byte(0);
-  if (first < 0x80) return {first, 1};
-  const std::size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-  if (first < 0xc2 || first > 0xf4 || at + length > text.size()) return {};
-  CodePoint point = first & (0xffU >> (length + 1));
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xc0U) != 0x80) return {};
+  if (length == 1) return {byte(0), 1};
+  CodePoint point = byte(0) & (0xffU >> (length + 1));
+  for (std::size_t i = 1; i < length; ++i)
     point = point << 6 | (byte(i) & 0x3fU);
-  }
-  const bool overlong = (length == 3 && point < 0x800) || (length == 4 && point < 0x10000);
-  const bool none = overlong || point > 0x10ffff || (point >= 0xd800 && point <= 0xdfff);
-  return none ? Character{} : Character{point, length};
+  return {point, length};
 }
 
 /// Three significant digits, whole thousands in groups.

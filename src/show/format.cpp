@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "show/format.hpp"
 
+#include "text/characters.hpp"
+
 #include <algorithm>
 #include <charconv>
 
@@ -11,24 +13,9 @@ unsigned char byte_at(std::string_view text, std::size_t at) {
   return static_cast<unsigned char>(text[at]);
 }
 
-bool is_continuation(std::string_view text, std::size_t at) {
-  return at < text.size() && (byte_at(text, at) & 0xc0U) == 0x80;
-}
-
-// Bytes of the UTF-8 character at `at`; 0 where there is none: stray and cut-off bytes,
-// overlong forms, surrogates and what is beyond U+10FFFF (Unicode 15, table 3-7).
+/// Bytes of the character at `at`; 0 where there is none.
 std::size_t length_at(std::string_view text, std::size_t at) {
-  const auto first = byte_at(text, at);
-  if (first < 0x80) return 1;
-  if (first < 0xc2 || first > 0xf4) return 0;
-  const std::size_t length = first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
-  for (std::size_t i = 1; i < length; ++i) {
-    if (!is_continuation(text, at + i)) return 0;
-  }
-  const auto second = byte_at(text, at + 1);
-  const bool outside = (first == 0xe0 && second < 0xa0) || (first == 0xed && second > 0x9f) ||
-                       (first == 0xf0 && second < 0x90) || (first == 0xf4 && second > 0x8f);
-  return outside ? 0 : length;
+  return byte_at(text, at) < 0x80 ? 1 : character_length(text.substr(at));
 }
 
 void append(fmt::memory_buffer& out, std::string_view text) {

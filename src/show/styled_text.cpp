@@ -2,6 +2,7 @@
 #include "show/styled_text.hpp"
 
 #include "show/cell_text.hpp"
+#include "text/characters.hpp"
 
 #include <algorithm>
 #include <array>
@@ -20,7 +21,7 @@ std::string_view ellipsis(bool utf8) {
 /// The beginning of printable text, as much of it as fits into `width` columns.
 std::string_view first_columns(std::string_view text, std::size_t width) {
   const auto continues = [&](std::size_t at) {
-    return at < text.size() && (static_cast<unsigned char>(text[at]) & 0xc0U) == 0x80;
+    return at < text.size() && is_continuation(text[at]);
   };
   std::size_t used = 0;
   std::size_t at = 0;
