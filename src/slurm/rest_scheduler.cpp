@@ -87,8 +87,7 @@ class SlurmRestScheduler final : public Scheduler {
   void answer_within(double limit_s) override { policy_.query_limit_s = limit_s; }
   void submit(const AllocationRequest& request) override { waiting_.push_back(request); }
   void cancel(const AllocationHandle& handle) override {
-    if (handle.waits) return cancel_waiting({handle.job_id, handle.job_name});
-    cancel_job(handle.job_id);
+    cancel_named({handle.job_id, handle.job_name}, handle.waits);
   }
   void release(const AllocationHandle& handle) override {
     if (api_) {
@@ -133,13 +132,14 @@ class SlurmRestScheduler final : public Scheduler {
     submission,
     release,
     site,
-    waiting,
+    to_cancel,
     aside
   };
   struct Sent {
     Kind kind = Kind::aside;
-    std::string token;   ///< of a submission; else the job's id
-    std::string name{};  ///< of a job that is to be cancelled as long as it waits
+    std::string token;            ///< of a submission; else the job's id
+    std::string name{};           ///< of a job that is to be cancelled
+    bool while_it_waits = false;  ///< and only so long
   };
 
   [[nodiscard]] double now_s() const {
@@ -199,14 +199,17 @@ class SlurmRestScheduler final : public Scheduler {
     if (ready() && looking_) ask_queue();
   }
 
-  void send(Kind kind, http::Request request, const std::string& token = "", double limit_s = 0,
-            const std::string& name = "") {
+  void send(Kind kind, http::Request request, const std::string& token = "",
+            double limit_s = 0) {
+    send(Sent{kind, token}, std::move(request), limit_s);
+  }
+  void send(const Sent& what, http::Request request, double limit_s = 0) {
     if (needs_token()) {
       request.headers.push_back("X-SLURM-USER-NAME: " + user_);
       request.headers.push_back("X-SLURM-USER-TOKEN: " + jwt_);
     }
     request.limit_s = limit_s > 0 ? limit_s : policy_.query_limit_s;
-    sent_[client_.start(std::move(request))] = {kind, token, name};
+    sent_[client_.start(std::move(request))] = what;
   }
 
   // ---- submissions
@@ -255,7 +258,7 @@ class SlurmRestScheduler final : public Scheduler {
     sent_.erase(found);
     if (sent.kind == Kind::submission) return take_submission(sent.token, answer);
     if (sent.kind == Kind::release) return take_release(sent.token, answer);
-    if (sent.kind == Kind::waiting) return take_waiting(sent, answer);
+    if (sent.kind == Kind::to_cancel) return take_named(sent, answer);
     if (sent.kind == Kind::aside) return;
     if (sent.kind == Kind::site) return take_site(std::move(answer));
     if (!answer) return failed(sent.kind, answer.error().what);
@@ -375,7 +378,7 @@ class SlurmRestScheduler final : public Scheduler {
     LookResult result = conclude(handles_, jobs_, context, missed_);
     looking_ = false;
     for (const NamedJob& job : result.cancel)
-      cancel_waiting(job);
+      cancel_named(job, true);
     for (SchedulerEvent& event : result.events) {
       // Accounting names our user for both; without accounting nobody is named.
       auto* seen = std::get_if<JobSeen>(&event);
@@ -397,19 +400,32 @@ class SlurmRestScheduler final : public Scheduler {
     give_up(why);
   }
 
-  /// slurmrestd has no filter by state: the job is looked at again right before.
-  void cancel_waiting(const NamedJob& job) {
-    if (job.id.empty() || !api_ || cancelled_lately(job.id)) return;
-    send(Kind::waiting, {.path = api_->path("job/" + job.id)}, job.id, 0, job.name);
+  /// slurmrestd has no filter by name or state: the job is looked at right before. A controller
+  /// that has lost its last seconds gives the id to somebody else's job.
+  void cancel_named(const NamedJob& job, bool while_it_waits) {
+    if (job.id.empty() || !api_ || cancelled_lately(job.id) || is_looked_at(job.id)) return;
+    send(Sent{Kind::to_cancel, job.id, job.name, while_it_waits},
+         {.path = api_->path("job/" + job.id)});
   }
-  void take_waiting(const Sent& sent, const Result<http::Response>& answer) {
+  [[nodiscard]] bool is_looked_at(const std::string& id) const {
+    return std::any_of(sent_.begin(), sent_.end(), [&](const auto& entry) {
+      return entry.second.kind == Kind::to_cancel && entry.second.token == id;
+    });
+  }
+  void take_named(const Sent& sent, const Result<http::Response>& answer) {
     if (!answer || answer->status != 200) return;  // the next look asks again
     const auto jobs = read_jobs(answer->body, {sent.name});
     if (!jobs) return;
-    for (const Job& job : *jobs) {
-      const bool waits = job.id == sent.token && read_state(job, 0).state == JobState::pending;
-      if (waits) cancel_job(job.id);
+    const auto ours = std::find_if(jobs->begin(), jobs->end(),
+                                   [&](const Job& job) { return job.id == sent.token; });
+    if (ours == jobs->end()) {
+      cancelled_at_s_[sent.token] = now_s();  // nothing of ours: not asked about for a while
+      return;
     }
+    const JobState state = read_state(*ours, 0).state;
+    const bool meant =
+        sent.while_it_waits ? state == JobState::pending : state != JobState::ended;
+    if (meant) cancel_job(ours->id);
   }
 
   [[nodiscard]] bool cancelled_lately(const std::string& id) const {
