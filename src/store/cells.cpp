@@ -385,6 +385,40 @@ Shapes shapes_of(Database& database, const Source& source) {
   return {fetch(select, use).rows};
 }
 
+/// The first shape behind `last` in the index, where `same` of its columns are alike.
+std::optional<std::vector<Value>> next_shape(Database& database, const std::vector<Value>& last,
+                                             std::size_t same) {
+  std::string condition = "1";
+  for (std::size_t i = 0; i < same; ++i)
+    condition += fmt::format(" AND {} = ?", Shapes::names[i]);
+  if (!last.empty()) condition += fmt::format(" AND {} > ?", Shapes::names[same]);
+  Statement select(database, fmt::format("SELECT {0}, 0, 0 FROM trials WHERE {1} ORDER BY {0} "
+                                         "LIMIT 1",
+                                         fmt::join(Shapes::names, ", "), condition));
+  auto use = select.use();
+  for (std::size_t i = 0; !last.empty() && i <= same; ++i)
+    use.bind_value(last[i]);
+  auto rows = fetch(select, use).rows;
+  if (rows.empty()) return std::nullopt;
+  return std::move(rows.front());
+}
+
+/// Of all trials, hidden ones too, and not counted: some looks at the index for each. None
+/// where there are many.
+std::optional<Shapes> few_shapes(Database& database) {
+  constexpr std::size_t many = 1000;
+  Shapes shapes;
+  auto next = next_shape(database, {}, 0);
+  while (next) {
+    if (shapes.rows.size() == many) return std::nullopt;
+    shapes.rows.push_back(std::move(*next));
+    next.reset();
+    for (std::size_t same = Shapes::names.size(); !next && same > 0; --same)
+      next = next_shape(database, shapes.rows.back(), same - 1);
+  }
+  return shapes;
+}
+
 /// Of sweeps over `gpus` every trial has 0 nodes.
 std::string world_column(const Shapes& shapes) {
   const auto nodes = Shapes::place_of("nodes");
@@ -528,12 +562,18 @@ std::vector<Value> values(Database& database, const Selection& selection,
 Cells cells(Database& database, const HeatmapRequest& asked) {
   auto source = source_of(database, asked.selection);
   HeatmapRequest request = asked;
-  const auto shapes = shapes_of(database, source);
-  if (request.columns.empty()) request.columns = world_column(shapes);
+  // Where even all trials need no choice, those that are asked for need none.
+  auto shapes = few_shapes(database);
+  const bool by_nodes = shapes && world_column(*shapes) == "nodes";
+  if (request.columns.empty() && by_nodes) request.columns = "nodes";
+  if (request.columns.empty() || !shapes ||
+      combinations_of(*shapes, unmixed_columns(request)).size() > 1)
+    shapes = shapes_of(database, source);
+  if (request.columns.empty()) request.columns = world_column(*shapes);
   require_column(source, request.rows);
   require_column(source, request.columns);
   (void)value_column(request.value);  // one that there is not is told before anything is read
-  const auto mixture = keep_unmixed(request, shapes, source);
+  const auto mixture = keep_unmixed(request, *shapes, source);
   const auto is_an_axis = [&](std::string_view column) {
     return request.rows == column || request.columns == column;
   };
