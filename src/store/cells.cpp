@@ -4,6 +4,7 @@
 #include "store/deadline.hpp"
 #include "store/ranking.hpp"
 #include "store/rows.hpp"
+#include "store/shapes.hpp"
 #include "text/nearest.hpp"
 #include "text/numbers.hpp"
 
@@ -356,67 +357,6 @@ void add_left_out(Database& database, const Source& source, const HeatmapRequest
     candidate.why = fmt::format("{}: {}", row.text(3), row.text(4));
     cells.candidates.push_back(std::move(candidate));
   }
-}
-
-/// What decides over columns, and what must not be mixed: a row per model, sequence length,
-/// nodes and gpus, with the number of trials and of the completed ones.
-struct Shapes {
-  static constexpr std::array<std::string_view, 4> names{"model", "seq_len", "nodes", "gpus"};
-  std::vector<std::vector<Value>> rows;
-
-  [[nodiscard]] static std::size_t place_of(std::string_view name) {
-    return static_cast<std::size_t>(std::find(names.begin(), names.end(), name) -
-                                    names.begin());
-  }
-  [[nodiscard]] static std::int64_t trials(const std::vector<Value>& row) {
-    return std::get<std::int64_t>(row[names.size()]);
-  }
-  [[nodiscard]] static std::int64_t completed(const std::vector<Value>& row) {
-    return std::get<std::int64_t>(row[names.size() + 1]);
-  }
-};
-
-Shapes shapes_of(Database& database, const Source& source) {
-  Statement select(
-      database, fmt::format("SELECT {0}, count(*), sum(outcome IS 'completed') FROM {1} "
-                            "WHERE {2} GROUP BY {0}",
-                            fmt::join(Shapes::names, ", "), source.trial_rows, source.where));
-  auto use = select.use(source.chosen.sweeps, source.chosen.trials);
-  return {fetch(select, use).rows};
-}
-
-/// The first shape behind `last` in the index, where `same` of its columns are alike.
-std::optional<std::vector<Value>> next_shape(Database& database, const std::vector<Value>& last,
-                                             std::size_t same) {
-  std::string condition = "1";
-  for (std::size_t i = 0; i < same; ++i)
-    condition += fmt::format(" AND {} = ?", Shapes::names[i]);
-  if (!last.empty()) condition += fmt::format(" AND {} > ?", Shapes::names[same]);
-  Statement select(database, fmt::format("SELECT {0}, 0, 0 FROM trials WHERE {1} ORDER BY {0} "
-                                         "LIMIT 1",
-                                         fmt::join(Shapes::names, ", "), condition));
-  auto use = select.use();
-  for (std::size_t i = 0; !last.empty() && i <= same; ++i)
-    use.bind_value(last[i]);
-  auto rows = fetch(select, use).rows;
-  if (rows.empty()) return std::nullopt;
-  return std::move(rows.front());
-}
-
-/// Of all trials, hidden ones too, and not counted: some looks at the index for each. None
-/// where there are many.
-std::optional<Shapes> few_shapes(Database& database) {
-  constexpr std::size_t many = 1000;
-  Shapes shapes;
-  auto next = next_shape(database, {}, 0);
-  while (next) {
-    if (shapes.rows.size() == many) return std::nullopt;
-    shapes.rows.push_back(std::move(*next));
-    next.reset();
-    for (std::size_t same = Shapes::names.size(); !next && same > 0; --same)
-      next = next_shape(database, shapes.rows.back(), same - 1);
-  }
-  return shapes;
 }
 
 /// Of sweeps over `gpus` every trial has 0 nodes.
