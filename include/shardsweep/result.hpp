@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Faults of the outside world are values of a small closed set of kinds.
-// A verdict or an outcome is not a fault; a bug aborts (check.hpp).
+// A verdict or an outcome is not a fault; a bug aborts.
 #pragma once
 
 #include <tl/expected.hpp>
