@@ -28,6 +28,21 @@ inline constexpr std::size_t max_line = 1000;
 
 using AttemptId = std::int64_t;
 
+/// A trainer that writes no records: the node agent reads them from its log. What is known of
+/// the run is compared with what the log says; 0: nothing is known.
+struct TrainerRun {
+  std::string log;  ///< whose log it prints; empty: `patterns` alone
+  std::vector<std::string> patterns{};
+  bool per_node = false;    ///< one process on each node starts the ranks itself
+  std::string directory{};  ///< where it runs; empty: the attempt's folder
+  std::int64_t warmup = 1;  ///< train steps before the timed ones
+  std::int64_t steps = 1;   ///< timed ones
+  std::int64_t dp = 0, tp = 0, pp = 0, cp = 0;
+  std::int64_t seq_len = 0;
+  std::int64_t tokens_per_step = 0;
+  friend bool operator==(const TrainerRun&, const TrainerRun&) = default;
+};
+
 /// Everything an agent must know to run one attempt: `spec.json` in the attempt's folder.
 struct AttemptSpec {
   AttemptId attempt = 0;
@@ -69,8 +84,9 @@ struct AttemptSpec {
   double gdb_s = 0;  ///< for gdb to look at hung ranks; 0: it is not asked. An optional key
   /// Each rank writes NCCL's own words into a file; an optional key.
   bool nccl_debug = false;
-  std::int64_t log_limit_bytes = 0;   ///< of what one rank prints; 0: none. An optional key
-  std::int64_t file_limit_bytes = 0;  ///< of one file; 0: none. An optional key
+  std::int64_t log_limit_bytes = 0;     ///< of what one rank prints; 0: none. An optional key
+  std::int64_t file_limit_bytes = 0;    ///< of one file; 0: none. An optional key
+  std::optional<TrainerRun> trainer{};  ///< none: the program writes records. An optional key
 
   friend bool operator==(const AttemptSpec&, const AttemptSpec&) = default;
 };
@@ -218,7 +234,8 @@ struct FromLead {
 
 struct Launch {
   AttemptId attempt = 0;
-  std::string dir;  ///< of the attempt; the rest is in its spec.json
+  std::string dir;   ///< of the attempt; the rest is in its spec.json
+  std::string meet;  ///< host:port where a trainer's ranks meet; empty: not asked for
   friend bool operator==(const Launch&, const Launch&) = default;
 };
 /// End the running attempt: SIGTERM, grace, SIGKILL to the whole tree.

@@ -6,6 +6,7 @@
 #include <shardsweep/result.hpp>
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -23,6 +24,17 @@ struct Record {
   std::string message;      ///< of `error`: key `message`
   friend bool operator==(const Record&, const Record&) = default;
 };
+
+/// A record that is written for a program that writes none.
+struct WrittenRecord {
+  std::string type;  ///< as in the runner's contract
+  std::map<std::string, std::string> texts{};
+  std::map<std::string, double> numbers{};  ///< whole ones are written as such
+  friend bool operator==(const WrittenRecord&, const WrittenRecord&) = default;
+};
+/// One line, without its end.
+[[nodiscard]] std::string encode_record(const WrittenRecord& record, std::string_view nonce,
+                                        Timestamp t);
 
 /// Total: anything that is no JSON object with a `type` is a fault that quotes its beginning.
 [[nodiscard]] Result<Record> decode_record(std::string_view line);

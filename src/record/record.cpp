@@ -5,6 +5,7 @@
 #include <shardsweep/record.hpp>
 
 #include <array>
+#include <cmath>
 
 namespace shardsweep {
 namespace {
@@ -38,6 +39,23 @@ Timestamp read_time(const Json& object) {
 }
 
 }  // namespace
+
+std::string encode_record(const WrittenRecord& record, std::string_view nonce, Timestamp t) {
+  constexpr double microseconds = 1e6;
+  constexpr double exact = 9007199254740992.0;  // whole numbers above it are not
+  Json object{
+      {"type", record.type}, {"run_id", nonce}, {"t", static_cast<double>(t) / microseconds}};
+  for (const auto& [key, text] : record.texts)
+    object[key] = text;
+  for (const auto& [key, number] : record.numbers) {
+    if (std::floor(number) == number && std::abs(number) < exact) {
+      object[key] = static_cast<std::int64_t>(number);
+    } else {
+      object[key] = number;
+    }
+  }
+  return object.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
 
 Result<Record> decode_record(std::string_view line) {
   SHARDSWEEP_ASSIGN(const Json object, parse_object(line, longest_line));

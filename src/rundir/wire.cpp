@@ -143,6 +143,7 @@ void fields(Is<Bye> auto& m, auto&& visit) {
 void fields(Is<Launch> auto& m, auto&& visit) {
   visit("attempt", m.attempt);
   visit("dir", m.dir);
+  visit.optional("meet", m.meet);
 }
 void fields(Is<EndAttempt> auto& m, auto&& visit) {
   visit("attempt", m.attempt);
@@ -196,6 +197,20 @@ void fields(Is<NodeFinding> auto& m, auto&& visit) {
   visit("kind", m.kind);
   visit("detail", m.detail);
 }
+void fields(Is<TrainerRun> auto& m, auto&& visit) {
+  visit("log", m.log);
+  visit("patterns", m.patterns);
+  visit("per_node", m.per_node);
+  visit("directory", m.directory);
+  visit("warmup", m.warmup);
+  visit("steps", m.steps);
+  visit("dp", m.dp);
+  visit("tp", m.tp);
+  visit("pp", m.pp);
+  visit("cp", m.cp);
+  visit("seq_len", m.seq_len);
+  visit("tokens_per_step", m.tokens_per_step);
+}
 void fields(Is<AttemptSpec> auto& m, auto&& visit) {
   visit("attempt", m.attempt);
   visit("trial", m.trial);
@@ -230,6 +245,7 @@ void fields(Is<AttemptSpec> auto& m, auto&& visit) {
   visit.optional("nccl_debug", m.nccl_debug);
   visit.optional("log_limit_bytes", m.log_limit_bytes);
   visit.optional("file_limit_bytes", m.file_limit_bytes);
+  visit.optional("trainer", m.trainer);
 }
 void fields(Is<AllocationSpec> auto& m, auto&& visit) {
   visit("token", m.token);
@@ -263,6 +279,9 @@ struct Writer {
       list.push_back({{"name", rule.name},
                       {"pattern", rule.pattern},
                       {"outcome", std::string(name(rule.outcome))}});
+  }
+  void operator()(const char* key, const std::optional<TrainerRun>& trainer) const {
+    if (trainer) fields(*trainer, Writer{object[key] = Json::object()});
   }
   void operator()(const char* key, const auto& value) const { object[key] = value; }
   void optional(const char* key, const auto& value) const {
@@ -364,6 +383,8 @@ bool read_value(const Json& value, std::map<std::string, std::string>& out) {
   return true;
 }
 
+bool read_value(const Json& value, std::optional<TrainerRun>& out);
+
 /// Visits fields(); remembers the first key that is missing or of another type.
 struct Reader {
   const Json& object;
@@ -378,6 +399,13 @@ struct Reader {
     if (object.contains(key)) (*this)(key, value);
   }
 };
+
+bool read_value(const Json& value, std::optional<TrainerRun>& out) {
+  if (!value.is_object()) return false;
+  std::string wrong;
+  fields(out.emplace(), Reader{value, wrong});
+  return wrong.empty();
+}
 
 template <class T>
 Result<T> read_fields(const Json& object, std::string_view line) {

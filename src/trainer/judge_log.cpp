@@ -37,7 +37,11 @@ constexpr auto step_ms_sources = std::to_array<Source>(
 class Judge {
  public:
   Judge(const TrainerLog& log, const ExpectedRun& expected) : log_(log), expected_(expected) {
-    if (!log.steps.empty()) timed_ = std::span(log.steps).subspan(1);
+    const std::span all(log.steps);
+    const auto warmup = static_cast<std::size_t>(std::max<std::int64_t>(1, expected.warmup));
+    timed_ = all.subspan(std::min(warmup, all.size()));
+    if (expected.steps > 0)
+      timed_ = timed_.first(std::min(timed_.size(), static_cast<std::size_t>(expected.steps)));
   }
 
   JudgedLog judge() {
@@ -84,10 +88,24 @@ class Judge {
     check_one("cp", expected_.cp, "cp");
     check_one("seq_len", expected_.seq_len, "seq_len");
     check_one("tokens per train step", expected_.tokens_per_step, "tokens_per_step");
+    check_batch();
     const double product = fact("dp") * fact("tp") * fact("pp") * std::max(1.0, fact("cp"));
     if (product > 0 && fact("gpus") > 0 && product != fact("gpus"))
       fault(fmt::format("Its degrees make {} ranks, and it says that it has {}.", product,
                         fact("gpus")));
+  }
+
+  /// Where tokens are not printed, samples times their length are.
+  void check_batch() {
+    const double samples = fact("global_batch");
+    const double length = known(expected_.seq_len, "seq_len");
+    const auto expected = static_cast<double>(expected_.tokens_per_step);
+    if (fact("tokens_per_step") > 0 || samples <= 0 || length <= 0 || expected <= 0) return;
+    if (samples * length != expected)
+      fault(
+          fmt::format("It ran with a global batch of {} samples of {} tokens, and {} tokens "
+                      "per train step were asked for.",
+                      samples, length, expected_.tokens_per_step));
   }
 
   static std::string steps_text(double count) {
@@ -95,9 +113,10 @@ class Judge {
   }
   void check_steps() {
     if (static_cast<std::int64_t>(timed_.size()) < fewest_timed)
-      fault(
-          fmt::format("It has {} train steps. At least {} are needed: the first is not timed.",
-                      log_.steps.size(), fewest_timed + 1));
+      fault(fmt::format(
+          "It has {} train steps. At least {} are needed: the first {} not timed.",
+          log_.steps.size(), fewest_timed + std::max<std::int64_t>(1, expected_.warmup),
+          expected_.warmup > 1 ? fmt::format("{} are", expected_.warmup) : "is"));
     double skipped = 0;
     double nans = 0;
     bool finite = true;
@@ -110,6 +129,7 @@ class Judge {
     if (skipped > 0)
       fault(fmt::format("{} skipped: they changed no weight, and are faster than real ones.",
                         steps_text(skipped)));
+    judged_.has_nan = nans > 0 || !finite;
     if (nans > 0) fault(fmt::format("{} with a loss that is no number.", steps_text(nans)));
     if (!finite && nans == 0) fault("The loss of a timed train step is not finite.");
   }

@@ -18,9 +18,11 @@ struct ExpectedRun {
   std::int64_t seq_len = 0;
   std::int64_t tokens_per_step = 0;
   std::int64_t vocab = 0;
+  std::int64_t warmup = 1;  ///< train steps that are not timed, at least the first
+  std::int64_t steps = 0;   ///< timed ones; what comes after them does not count; 0: all
 };
 
-/// The first train step starts everything up, and is never timed.
+/// The train steps that start everything up are never timed.
 struct LogMeasurement {
   std::int64_t steps = 0;                      ///< timed
   std::optional<double> train_step_ms;         ///< median
@@ -40,6 +42,7 @@ struct JudgedLog {
   LogMeasurement measurement;
   std::vector<std::string> faults;  ///< sentences; with any of them the numbers don't count
   std::vector<std::string> notes;   ///< what is missing
+  bool has_nan = false;             ///< among the faults is a loss that is no number
 };
 
 [[nodiscard]] JudgedLog judge_log(const TrainerLog& log, const ExpectedRun& expected = {});

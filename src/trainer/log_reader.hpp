@@ -33,6 +33,9 @@ class LogReader {
 
   /// One line, as a rank printed it.
   void read(std::string_view line);
+  /// The train step that was named last; null before the first.
+  [[nodiscard]] const LoggedStep* current() const { return current_; }
+  [[nodiscard]] std::size_t steps() const { return steps_.size(); }
   [[nodiscard]] TrainerLog finish() const;
 
  private:

@@ -105,6 +105,18 @@ TEST_CASE("specs read back equal") {
   const auto back = decode_attempt_spec(encode(some_spec()));
   REQUIRE(back);
   CHECK(*back == some_spec());
+  auto trained = some_spec();
+  trained.trainer = TrainerRun{.log = "megatron",
+                               .patterns = {nasty},
+                               .per_node = true,
+                               .directory = nasty,
+                               .warmup = 3,
+                               .steps = 9,
+                               .dp = 4,
+                               .tokens_per_step = 1 << 20};
+  const auto read = decode_attempt_spec(encode(trained));
+  REQUIRE(read);
+  CHECK(*read == trained);
   AllocationSpec spec;
   spec.token = "3f9a01";
   spec.job_name = nasty;

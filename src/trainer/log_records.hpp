@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// A trainer's log as the records that a runner of ours would have written: phases and train
+// steps while it runs, one result or the reasons why there is none.
+#pragma once
+
+#include "trainer/judge_log.hpp"
+#include "trainer/log_reader.hpp"
+
+#include <shardsweep/protocol.hpp>
+#include <shardsweep/record.hpp>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardsweep {
+
+class LogRecords {
+ public:
+  /// A log or a pattern that is not known is a fault.
+  [[nodiscard]] static Result<LogRecords> make(const TrainerRun& run, std::int64_t gpus);
+
+  /// One line of any rank, read at `now_s`.
+  [[nodiscard]] std::vector<WrittenRecord> read(std::string_view line, double now_s);
+
+  /// A train step has been seen.
+  [[nodiscard]] bool has_steps() const { return reader_.steps() > 0; }
+  /// All train steps that were asked for have been seen.
+  [[nodiscard]] bool is_complete() const { return more_than_asked() >= 0; }
+  /// It trains on; what it prints from now on counts for nothing.
+  [[nodiscard]] bool is_past() const { return more_than_asked() > 0; }
+  /// One result, or one error with all that is wrong. Lines were read
+  /// every `look_s`: a log that tells no time is measured by when its train steps were read.
+  [[nodiscard]] WrittenRecord finish(double look_s) const;
+
+ private:
+  explicit LogRecords(LogReader reader) : reader_(std::move(reader)) {}
+  [[nodiscard]] std::int64_t more_than_asked() const;
+  void time_by_reading(JudgedLog& judged, double look_s) const;
+  [[nodiscard]] WrittenRecord result_of(const LogMeasurement& measured) const;
+
+  LogReader reader_;
+  ExpectedRun expected_;
+  std::map<std::int64_t, double> read_at_s_;  ///< by train step
+};
+
+}  // namespace shardsweep

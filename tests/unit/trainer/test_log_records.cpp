@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trainer/log_records.hpp"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+using namespace shardsweep;
+
+namespace {
+
+TrainerRun run_of(std::string log, std::vector<std::string> patterns = {}) {
+  return {.log = std::move(log),
+          .patterns = std::move(patterns),
+          .warmup = 2,
+          .steps = 3,
+          .dp = 2,
+          .seq_len = 100,
+          .tokens_per_step = 800};
+}
+
+std::string megatron(int iteration, double ms, double loss = 6) {
+  return fmt::format(
+      " iteration {}/ 5 | elapsed time per iteration (ms): {:.1f} | global batch size: 8 | lm "
+      "loss: {:E} | number of skipped iterations: 0 | number of nan iterations: {} |",
+      iteration, ms, loss, std::isnan(loss) ? 1 : 0);
+}
+
+LogRecords reader_of(const TrainerRun& run) {
+  auto records = LogRecords::make(run, 2);
+  REQUIRE(records);
+  return *std::move(records);
+}
+
+double number(const WrittenRecord& record, const char* key) {
+  REQUIRE_MESSAGE(record.numbers.contains(key), key);
+  return record.numbers.at(key);
+}
+
+std::string message_of(const WrittenRecord& record) {
+  CHECK(record.type == "error");
+  return record.texts.at("message");
+}
+
+}  // namespace
+
+TEST_CASE("train steps become records, the timed ones a result") {
+  auto log = reader_of(run_of("megatron"));
+  CHECK(log.read("using world size: 2, data-parallel size: 2", 0).empty());
+  CHECK_FALSE(log.has_steps());
+  const auto first = log.read(megatron(1, 4000), 1);
+  REQUIRE(first.size() == 2);
+  CHECK(first[0] == WrittenRecord{"phase", {{"phase", "train"}}, {}});
+  CHECK(number(first[1], "step") == 1);
+  CHECK(number(first[1], "step_ms") == 4000);
+  CHECK(log.read(megatron(1, 4000), 2).empty());  // of another rank
+  CHECK(log.read(megatron(2, 3000), 3).size() == 1);
+  for (int i = 3; i < 5; ++i)
+    CHECK(log.read(megatron(i, 100), i).size() == 1);
+  CHECK_FALSE(log.is_complete());
+  (void)log.read(megatron(5, 100), 5);
+  CHECK(log.is_complete());
+  (void)log.read(megatron(6, 9000), 6);  // more than was asked for
+  const auto result = log.finish(0.1);
+  CHECK(result.type == "result");
+  CHECK(number(result, "train_step_ms") == 100);
+  CHECK(number(result, "tokens_per_s_per_gpu") == doctest::Approx(800 / 0.1 / 2));
+  CHECK(number(result, "tokens_per_s") == doctest::Approx(8000));
+  CHECK(number(result, "steps") == 3);
+  CHECK(number(result, "loss") == doctest::Approx(6));
+}
+
+TEST_CASE("a log that contradicts the layout is an error, and no result") {
+  SUBCASE("another world") {
+    auto log = reader_of(run_of("megatron"));
+    (void)log.read("using world size: 4, data-parallel size: 4", 0);
+    for (int i = 1; i < 6; ++i)
+      (void)log.read(megatron(i, 100), i);
+    const auto said = message_of(log.finish(0.1));
+    CHECK(
+        said ==
+        "its log is no measurement: It ran with gpus 4, and 2 was asked for. It ran with dp 4, "
+        "and 2 was asked for.");
+  }
+  SUBCASE("another batch") {
+    auto run = run_of("megatron");
+    run.tokens_per_step = 1600;
+    auto log = reader_of(run);
+    for (int i = 1; i < 6; ++i)
+      (void)log.read(megatron(i, 100), i);
+    CHECK(message_of(log.finish(0.1))
+              .find("a global batch of 8 samples of 100 tokens, and 1600 "
+                    "tokens per train step were asked for") != std::string::npos);
+  }
+  SUBCASE("too few train steps") {
+    auto log = reader_of(run_of("megatron"));
+    (void)log.read(megatron(1, 100), 1);
+    CHECK(message_of(log.finish(0.1))
+              .find("It has 1 train steps. At least 4 are needed: the "
+                    "first 2 are not timed.") != std::string::npos);
+  }
+  SUBCASE("none") {
+    auto log = reader_of(run_of("megatron"));
+    CHECK(message_of(log.finish(0.1)).find("no train step that this reader knows") !=
+          std::string::npos);
+  }
+  SUBCASE("a loss that is no number") {
+    auto log = reader_of(run_of("megatron"));
+    for (int i = 1; i < 6; ++i)
+      (void)log.read(megatron(i, 100, i > 2 ? std::nan("") : 6), i);
+    const auto error = log.finish(0.1);
+    CHECK(error.texts.at("class") == "nan");
+  }
+}
+
+TEST_CASE("a log without times is measured by when it is read, or not at all") {
+  auto log = reader_of(run_of("", {"step {iteration} loss {loss}"}));
+  for (int i = 1; i < 6; ++i)
+    (void)log.read(fmt::format("step {} loss 3.5", i), 10 + i * 2.0);
+  const auto fine = log.finish(0.1);
+  CHECK(fine.type == "result");
+  CHECK(number(fine, "train_step_ms") == doctest::Approx(2000));
+  CHECK(number(fine, "steps") == 3);
+  CHECK(number(fine, "resolution") == doctest::Approx(0.1 / 6));
+  const auto coarse = message_of(log.finish(1));
+  CHECK(coarse.find("Its lines are read every 1.0 s, and all timed train steps took 6.0 s") !=
+        std::string::npos);
+}
+
+TEST_CASE("a log or a pattern that is not known is a fault") {
+  CHECK_FALSE(LogRecords::make(run_of("megatrn"), 1));
+  const auto wrong = LogRecords::make(run_of("", {"took {step_mss} ms"}), 1);
+  REQUIRE_FALSE(wrong);
+  CHECK(wrong.error().what.find("step_ms") != std::string::npos);
+}
