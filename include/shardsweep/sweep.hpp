@@ -94,17 +94,33 @@ struct Measure {
   friend bool operator==(const Measure&, const Measure&) = default;
 };
 
+/// A trainer as it is: started by its own command line, measured by its log.
+struct TrainerSpec {
+  std::vector<std::string> argv;      ///< words with placeholders; empty: none
+  std::string log;                    ///< whose log it prints; empty: `patterns` alone
+  std::vector<std::string> patterns;  ///< further lines of its log
+  bool per_node = false;              ///< one process on each node starts the ranks itself
+  std::string directory;              ///< where it runs, with placeholders
+  /// Files of each attempt: a name in its folder, and a text with placeholders.
+  std::map<std::string, std::string> files;
+  std::string version;
+  friend bool operator==(const TrainerSpec&, const TrainerSpec&) = default;
+};
+
 struct RunnerSpec {
   std::string name = "shardbench";  ///< empty: the file names a program and gives no name
   std::string program;  ///< absolute path, or a name beside our own executable; empty: default
   std::vector<std::string> args;  ///< appended to the flags that the layout gives
+  TrainerSpec trainer;            ///< in place of a program that keeps to our contract
   /// The name as far as the sweep file tells: without `name` it is the program's file name.
   /// What the program says of itself (Capabilities) is known when a sweep is submitted.
   [[nodiscard]] std::string_view known_as() const {
     if (!name.empty()) return name;
-    const std::string_view path = program;
+    if (is_trainer() && !trainer.log.empty()) return trainer.log;
+    const std::string_view path = is_trainer() ? trainer.argv.front() : program;
     return path.substr(path.rfind('/') + 1);
   }
+  [[nodiscard]] bool is_trainer() const { return !trainer.argv.empty(); }
   [[nodiscard]] bool is_shardbench() const { return known_as().starts_with("shardbench"); }
   friend bool operator==(const RunnerSpec&, const RunnerSpec&) = default;
 };

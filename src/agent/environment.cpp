@@ -227,17 +227,19 @@ std::vector<std::string> step_command(const std::string& srun, const AttemptSpec
                                       const std::vector<std::string>& rank_command) {
   // -N2 -n4 alone was placed 3+1, and cyclic is a common default: neighbours share a node.
   const int nodes = (spec.world + spec.ranks_per_node - 1) / spec.ranks_per_node;
-  std::vector<std::string> command{srun,
-                                   fmt::format("-N{}", nodes),
-                                   fmt::format("-n{}", spec.world),
-                                   fmt::format("--ntasks-per-node={}", spec.ranks_per_node),
-                                   "--distribution=block",
-                                   "--kill-on-bad-exit=1",
-                                   "--overlap",
-                                   "--cpu-bind=none",
-                                   "--mpi=none",
-                                   "--input=none",
-                                   "--export=ALL"};
+  const bool per_node = spec.trainer && spec.trainer->per_node;
+  std::vector<std::string> command{
+      srun,
+      fmt::format("-N{}", nodes),
+      fmt::format("-n{}", per_node ? nodes : spec.world),
+      fmt::format("--ntasks-per-node={}", per_node ? 1 : spec.ranks_per_node),
+      "--distribution=block",
+      "--kill-on-bad-exit=1",
+      "--overlap",
+      "--cpu-bind=none",
+      "--mpi=none",
+      "--input=none",
+      "--export=ALL"};
   command.insert(command.end(), rank_command.begin(), rank_command.end());
   return command;
 }

@@ -2,6 +2,7 @@
 #include "agent/lead.hpp"
 
 #include "agent/gpu_models.hpp"
+#include "agent/meeting_place.hpp"
 #include "agent/reap.hpp"
 #include "text/node_list.hpp"
 
@@ -352,9 +353,13 @@ void Lead::start_next() {
       continue;
     }
     const auto spec = read_spec(next->assign);
-    const std::string line = encode(ToNodeBody{Launch{next->assign.attempt, next->assign.dir}});
-    if (!spec || line.size() >= max_line) {
-      const std::string why = spec ? "the folder's name is too long" : spec.error().what;
+    const auto meet = spec ? meeting_place_of(*spec) : Result<std::string>();
+    const std::string line =
+        encode(ToNodeBody{Launch{next->assign.attempt, next->assign.dir, meet.value_or("")}});
+    if (!spec || !meet || line.size() >= max_line) {
+      const std::string why = !spec   ? spec.error().what
+                              : !meet ? meet.error().what
+                                      : "the folder's name is too long";
       end_unstarted(next->assign, Outcome::lost, "not started: " + why, "agent");
       continue;
     }

@@ -173,7 +173,7 @@ void NodeAgent::launch(const Launch& launch) {
         fmt::format("{} ranks for {} slots", spec->ranks_per_node, options_.node.slots));
   ended_jobs_ = paths.dir.parent_path().parent_path() / ended_jobs_file;
   if (!clean(check(), launch.attempt)) return;
-  waiting_ = Waiting{*spec, std::move(paths), now_s_};
+  waiting_ = Waiting{*spec, std::move(paths), launch.meet, now_s_};
   step_waiting();
 }
 
@@ -235,7 +235,7 @@ void NodeAgent::start(Waiting waiting, const std::string& others) {
   attempt_.emplace(options_.node, clock_, log_, learnt_.applied_to(std::move(waiting.spec)),
                    std::move(waiting.paths));
   attempt_->watch_gpus(gpus_);
-  attempt_->launch(environment_, devices_);
+  attempt_->launch(environment_, devices_, waiting.meet);
   say(NodeLaunched{attempt});
 }
 

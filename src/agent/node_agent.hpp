@@ -37,6 +37,7 @@ class NodeAgent {
   struct Waiting {
     AttemptSpec spec;
     AttemptPaths paths;
+    std::string meet;  ///< host:port of a trainer's ranks
     double since_s = 0;
   };
 

@@ -4,6 +4,7 @@
 #include "agent/rank_logs.hpp"
 #include "agent/reap.hpp"
 #include "agent/spawn.hpp"
+#include "agent/trainer_rank.hpp"
 #include "attempt/step_output.hpp"
 #include "node/memory_kills.hpp"
 #include "node/processes.hpp"
@@ -49,23 +50,26 @@ RunningAttempt::RunningAttempt(const NodeIdentity& node, const Clock& clock, con
       paths_(std::move(paths)),
       watch_(spec_, seconds_of(clock)) {}
 
-void RunningAttempt::launch(const Environment& own, const std::vector<std::string>& devices) {
+void RunningAttempt::launch(const Environment& own, const std::vector<std::string>& devices,
+                            const std::string& meet) {
   memory_kills_ = memory_kills();
+  follow_trainer();
   // What a step's ranks use on other hosts is not ours to see.
   if (spec_.others_cpu_limit > 0 && !node_.ranks_are_step)
     cpu_before_ = cpu_use(seconds_of(clock_));
   if (node_.ranks_are_step) {
-    launch_step(own);
+    launch_step(own, meet);
   } else {
-    launch_ranks(own, devices);
+    launch_ranks(own, devices, meet);
   }
 }
 
 /// One srun in the ranks' place: its tasks become them (step_rank.cpp).
-void RunningAttempt::launch_step(const Environment& own) {
+void RunningAttempt::launch_step(const Environment& own, const std::string& meet) {
   Environment environment = srun_environment(own);
   environment.push_back(
       fmt::format("{}={}/{}/{}", marker_variable, spec_.token, spec_.attempt, node_.name));
+  environment.push_back(fmt::format("{}={}", meet_variable, meet));
   const auto step = find_program("srun", own).and_then([&](const std::string& srun) {
     return own_program().and_then([&](const std::string& agent) {
       return start_rank({step_command(srun, spec_, {agent, "rank", "--dir", paths_.dir}),
@@ -82,10 +86,11 @@ void RunningAttempt::launch_step(const Environment& own) {
 }
 
 void RunningAttempt::launch_ranks(const Environment& own,
-                                  const std::vector<std::string>& devices) {
+                                  const std::vector<std::string>& devices,
+                                  const std::string& meet) {
   const int first = node_.index * spec_.ranks_per_node;
   const int count = std::clamp(spec_.world - first, 0, spec_.ranks_per_node);
-  for (int local = 0; local < count; ++local) {
+  for (int local = 0; local < processes_of(spec_, count); ++local) {
     const int rank = first + local;
     const RankPlace place{rank, local, count, node_.name};
     Environment environment = rank_environment(own, spec_, place, devices);
@@ -96,6 +101,7 @@ void RunningAttempt::launch_ranks(const Environment& own,
                         paths_.rank_log(rank),
                         ranks_.empty() ? 0 : ranks_.front().pid,
                         spec_.file_limit_bytes};
+    complete_trainer(process, spec_, place, meet, devices);
     Descriptor report;
     const auto pid = start_rank(process, &report);
     if (!pid) {
@@ -113,6 +119,7 @@ void RunningAttempt::launch_ranks(const Environment& own,
 void RunningAttempt::follow_records(int rank) {
   const std::string suffix = rank == 0 ? "" : fmt::format(".{}", rank);
   records_.emplace(rank, LineReader(paths_.records().string() + suffix));
+  if (trainer_) trainer_->follow(rank);
 }
 
 std::filesystem::path RunningAttempt::log_of(int rank) const {
@@ -151,6 +158,7 @@ void RunningAttempt::read_records(bool all) {
   const double now_s = seconds_of(clock_);
   all = all || now_s - others_read_at_s_ >= other_records_s;
   if (all) others_read_at_s_ = now_s;
+  if (trainer_) trainer_->look(clock_, all);
   for (auto& [rank, reader] : records_) {
     if (rank != 0 && !all) continue;
     const auto lines = reader.look();
@@ -238,7 +246,8 @@ void RunningAttempt::note_exit(const Rank& rank, int code, int status) {
     evidence_.push_back(step_exit(status, told));
   } else if (code == CLD_EXITED) {
     if (auto failure = evidence_of_exit(rank.number, status, clock_.now(),
-                                        last_line_of(log_of(rank.number))))
+                                        last_line_of(log_of(rank.number)),
+                                        trainer_ ? ExitCodes::any : ExitCodes::contract))
       evidence_.push_back(*std::move(failure));
   } else {
     evidence_.push_back(death(rank, status, told));
@@ -441,6 +450,7 @@ void RunningAttempt::step_reaping() {
   }
   scan_for_marker();
   look_for_others();
+  finish_trainer();
   read_records(true);
   read_logs();
   judge_storage();
@@ -498,7 +508,7 @@ void RunningAttempt::read_logs() {
       logs.push_back({rank.number, log_of(rank.number)});
   }
   if (spec_.nccl_debug) add_nccl_logs(logs);
-  join_logs(evidence_, logs, spec_.rules, clock_.now(), !measured_ && has_rank_zero());
+  join_logs(evidence_, logs, spec_.rules, clock_.now(), !measured_ && result_is_due());
 }
 
 /// A rank that prints without end would fill what others need too.
@@ -527,7 +537,7 @@ void RunningAttempt::watch_storage() {
 
 /// A quota shows only to those who write, and a folder that was deleted may be there again.
 void RunningAttempt::judge_storage() {
-  const bool result_missing = left_early_ && has_rank_zero();
+  const bool result_missing = left_early_ && result_is_due();
   if (measured_ || (evidence_.empty() && !result_missing)) return;
   if (!storage_fault_) storage_fault_ = try_storage(paths_.dir);
   std::error_code error;
@@ -543,9 +553,9 @@ NodeEnded RunningAttempt::ended() const {
   std::vector<Evidence> evidence = evidence_;
   // Where rank 0 is elsewhere, so is the result: there an exit with 0 explains what others
   // suffered, and is nothing by itself.
-  if (left_early_ && !measured_ && (has_rank_zero() || !evidence.empty()))
+  if (left_early_ && !measured_ && (result_is_due() || !evidence.empty()))
     evidence.push_back(*left_early_);
-  const Classified verdict = classify(evidence, measured_, has_rank_zero());
+  const Classified verdict = classify(evidence, measured_, result_is_due());
   NodeEnded ended;
   ended.attempt = spec_.attempt;
   ended.outcome = verdict.outcome;

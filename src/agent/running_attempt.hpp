@@ -14,6 +14,7 @@
 #include "agent/gpu_watch.hpp"
 #include "agent/log.hpp"
 #include "agent/rank_logs.hpp"
+#include "agent/trainer_logs.hpp"
 #include "attempt/classify.hpp"
 #include "attempt/watch.hpp"
 #include "node/cpu_use.hpp"
@@ -50,7 +51,9 @@ class RunningAttempt {
                  AttemptPaths paths);
 
   /// Starts the ranks. What can't be started is evidence like any other failure.
-  void launch(const Environment& own, const std::vector<std::string>& devices);
+  /// `meet`: host:port where a trainer's ranks meet.
+  void launch(const Environment& own, const std::vector<std::string>& devices,
+              const std::string& meet);
   /// One look at children, records and limits.
   void step();
   /// A hung or slow attempt is looked at before it is ended.
@@ -87,8 +90,13 @@ class RunningAttempt {
     Descriptor report{};  ///< why its program was not started, where it was not
   };
 
-  void launch_ranks(const Environment& own, const std::vector<std::string>& devices);
-  void launch_step(const Environment& own);
+  void launch_ranks(const Environment& own, const std::vector<std::string>& devices,
+                    const std::string& meet);
+  void launch_step(const Environment& own, const std::string& meet);
+  void follow_trainer();
+  void finish_trainer();
+  /// A result is due from this node.
+  [[nodiscard]] bool result_is_due() const;
   void follow_records(int rank);
   [[nodiscard]] bool step_has_started() const;
   [[nodiscard]] Evidence step_exit(int status, bool told) const;
@@ -132,7 +140,8 @@ class RunningAttempt {
   Stage stage_ = Stage::running;
   std::vector<Rank> ranks_;
   double others_read_at_s_ = 0;
-  std::map<int, LineReader> records_;  ///< by rank
+  std::map<int, LineReader> records_;   ///< by rank
+  std::optional<TrainerLogs> trainer_;  ///< of a program that writes no records
   /// What the flight recorders of the ranks here looked like; none: not there yet.
   std::map<int, RecorderFile> recorders_;
   std::optional<EvidenceTaking> evidence_taking_;

@@ -2,6 +2,7 @@
 #include "agent/step_rank.hpp"
 
 #include "agent/spawn.hpp"
+#include "agent/trainer_rank.hpp"
 #include "node/processes.hpp"
 
 #include <shardsweep/allocation_files.hpp>
@@ -30,6 +31,9 @@ Result<RankProcess> rank_of(const AttemptPaths& paths, const Environment& own) {
   RankPlace place;
   SHARDSWEEP_ASSIGN(place.rank, number_in(own, "SLURM_PROCID"));
   SHARDSWEEP_ASSIGN(place.local_rank, number_in(own, "SLURM_LOCALID"));
+  // One task on each node stands for its ranks.
+  if (processes_of(spec, spec.ranks_per_node) < spec.ranks_per_node)
+    place.rank *= spec.ranks_per_node;
   if (place.rank >= spec.world || spec.argv.empty())
     return fault(FaultKind::invalid_input, "spec.json belongs to another step");
   place.local_world = spec.ranks_per_node;
@@ -37,8 +41,11 @@ Result<RankProcess> rank_of(const AttemptPaths& paths, const Environment& own) {
   Environment environment = step_rank_environment(
       own, spec, place, visible_devices(own, spec.ranks_per_node, has_gpus()));
   if (spec.nccl_debug) ask_nccl(environment, spec, paths.nccl_log(place.rank));
-  return RankProcess{spec.argv, std::move(environment), paths.dir, paths.rank_log(place.rank),
-                     0,         spec.file_limit_bytes};
+  RankProcess process{spec.argv, std::move(environment), paths.dir, paths.rank_log(place.rank),
+                      0,         spec.file_limit_bytes};
+  complete_trainer(process, spec, place, value_in(own, meet_variable).value_or(""),
+                   visible_devices(own, spec.ranks_per_node, has_gpus()));
+  return process;
 }
 
 }  // namespace

@@ -91,9 +91,9 @@ Evidence evidence_of_error(const Record& record, int rank, Timestamp at) {
 }
 
 std::optional<Evidence> evidence_of_exit(int rank, int exit_code, Timestamp at,
-                                         const std::string& last_line) {
+                                         const std::string& last_line, ExitCodes codes) {
   if (exit_code == 0) return std::nullopt;
-  const auto known = runner_exit(exit_code);
+  const auto known = codes == ExitCodes::contract ? runner_exit(exit_code) : std::nullopt;
   Evidence evidence = known ? with_class(*known) : Evidence{};
   evidence.at = at;
   evidence.source = "exit";
@@ -192,7 +192,10 @@ bool is_shell_code(int code) {
 /// An exit code or signal that any failure can lead to.
 bool tells_nothing(const Evidence& one) {
   if (one.source != "exit" || one.outcome != Outcome::crashed) return false;
-  return one.signal != 0 || (!runner_exit(one.exit_code) && !is_shell_code(one.exit_code));
+  // Of a program that does not keep to the contract its codes tell nothing either.
+  const auto row = runner_exit(one.exit_code);
+  const bool means_that = row && row->outcome == one.outcome;
+  return one.signal != 0 || (!means_that && !is_shell_code(one.exit_code));
 }
 
 void take_over(Evidence& one, int rank, const LogFinding& finding) {

@@ -48,10 +48,13 @@ struct Classified {
 // ---- evidence
 
 [[nodiscard]] Evidence evidence_of_error(const Record& record, int rank, Timestamp at);
+/// Whose exit codes they are: of a runner that keeps to the contract, or of any program.
+enum class ExitCodes : std::uint8_t { contract, any };
 /// A rank of -1 is the Slurm step of all ranks.
 /// `last_line`: what the rank printed last, may be empty. Exit code 0 is no evidence.
 [[nodiscard]] std::optional<Evidence> evidence_of_exit(int rank, int exit_code, Timestamp at,
-                                                       const std::string& last_line);
+                                                       const std::string& last_line,
+                                                       ExitCodes codes = ExitCodes::contract);
 /// A rank that exits 0 has done its work, or leaves the others waiting: then its peers' lost
 /// connection is no more than a witness, and any other failure comes first.
 [[nodiscard]] Evidence evidence_of_early_exit(int rank, Timestamp at);

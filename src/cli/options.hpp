@@ -15,8 +15,8 @@
 namespace shardsweep {
 
 /// What `help` explains beside the commands.
-inline constexpr std::array<std::string_view, 6> help_topics{"keys", "axes",   "units",
-                                                             "site", "schema", "columns"};
+inline constexpr std::array<std::string_view, 7> help_topics{
+    "keys", "axes", "units", "placeholders", "site", "schema", "columns"};
 
 /// The forms that are looked at.
 enum class PictureForm : std::uint8_t { none, svg, png, html };

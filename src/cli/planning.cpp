@@ -70,10 +70,18 @@ Capabilities unknown_runner(const SweepSpec& sweep) {
   return unknown;
 }
 
+/// A trainer as it is can't be asked: its sweep file says what it is.
+Capabilities trainer_capabilities(const SweepSpec& sweep) {
+  Capabilities said = unknown_runner(sweep);
+  if (!sweep.runner.trainer.version.empty()) said.version = sweep.runner.trainer.version;
+  return said;
+}
+
 /// What the runner of this sweep is called, and what it can do. One that does not say goes by
 /// its file's name, and no layout is left out on its behalf; the notes say so.
 Result<Capabilities> capabilities_of(const Session& session, const SweepSpec& sweep,
                                      std::vector<std::string>& notes) {
+  if (sweep.runner.is_trainer()) return trainer_capabilities(sweep);
   const std::string program = runner_program(sweep, session.installation.runner.string());
   const std::string file = program.substr(program.rfind('/') + 1);
   const bool named = !sweep.runner.program.empty();

@@ -173,9 +173,13 @@ class Explainer {
     line("  repeats: {}  # trials per point", sweep_.measure.repeats);
     line("\nrunner:");
     if (!sweep_.runner.name.empty()) line("  name: {}", yaml_text(sweep_.runner.name));
-    line("  program: {}  # empty: shardbench's, beside shardsweep itself",
-         yaml_text(sweep_.runner.program));
-    line("  args: [{}]", listed(sweep_.runner.args, yaml_text));
+    if (sweep_.runner.is_trainer()) {
+      trainer();
+    } else {
+      line("  program: {}  # empty: shardbench's, beside shardsweep itself",
+           yaml_text(sweep_.runner.program));
+      line("  args: [{}]", listed(sweep_.runner.args, yaml_text));
+    }
     if (!sweep_.env.empty()) line("\nenv:");
     for (const auto& [name, value] : sweep_.env)
       line("  {}: {}", name, yaml_text(value));
@@ -183,6 +187,20 @@ class Explainer {
     for (const auto& rule : sweep_.rules)
       line("  - {{name: {}, pattern: {}, outcome: {}}}", yaml_text(rule.name),
            yaml_text(rule.pattern), name(rule.outcome));
+  }
+
+  void trainer() {
+    const TrainerSpec& trainer = sweep_.runner.trainer;
+    line("  argv: [{}]", listed(trainer.argv, yaml_text));
+    if (!trainer.log.empty()) line("  log: {}", yaml_text(trainer.log));
+    if (!trainer.patterns.empty())
+      line("  patterns: [{}]", listed(trainer.patterns, yaml_text));
+    line("  launch: {}", trainer.per_node ? "node" : "rank");
+    line("  cwd: {}", yaml_text(trainer.directory));
+    if (!trainer.version.empty()) line("  version: {}", yaml_text(trainer.version));
+    if (!trainer.files.empty()) line("  files:");
+    for (const auto& [name, text] : trainer.files)
+      line("    {}: {}", name, yaml_text(text));
   }
 
   void search() {

@@ -4,6 +4,7 @@
 #include "config/policy_text.hpp"
 #include "config/sweep_reader.hpp"
 #include "sweep/opening_hours.hpp"
+#include "sweep/trainer_command.hpp"
 
 #include <shardsweep/metric.hpp>
 #include <shardsweep/point.hpp>
@@ -178,11 +179,25 @@ std::string escaped_cell(std::string_view text) {
   return out;
 }
 
+ReferenceTable placeholders() {
+  ReferenceTable table{"placeholders", {"placeholder", "meaning"}, {}};
+  for (const auto& one : placeholder_table())
+    table.rows.push_back({fmt::format("{{{}}}", one.name), std::string(one.meaning)});
+  table.rows.push_back({"{VAR}", "the value of a variable of 'vars'"});
+  table.rows.push_back({"{NAME?TEXT}",
+                        "as a whole word of argv: TEXT unless NAME is false, none "
+                        "or 0, else no word"});
+  table.rows.push_back({"{NAME=VALUE?TEXT}", "the same where NAME is VALUE"});
+  table.rows.push_back({"{{NAME}}", "the text {NAME} itself"});
+  return table;
+}
+
 }  // namespace
 
 std::vector<ReferenceTable> reference_of(std::string_view topic) {
   if (topic == "axes") return {axis_table()};
   if (topic == "units") return {unit_table()};
+  if (topic == "placeholders") return {placeholders()};
   if (topic == "site") return key_tables(site_keys(), "site file");
   if (topic == "columns")
     return {column_table("results, all_results", result_columns),

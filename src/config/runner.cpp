@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `runner:` of a sweep file: its name, its program and further flags for it.
+// `runner:` of a sweep file: its name, its program and further flags for it. trainer.cpp reads
+// what belongs to `argv`.
 #include "config/keys.hpp"
 #include "config/sweep_reader.hpp"
 #include "text/characters.hpp"
@@ -91,6 +92,7 @@ void SweepReader::read_runner(const YamlNode& node) {
     return;
   }
   check_keys(node, "'runner'", keys_of("runner"), mistakes_);
+  read_trainer(node);
   if (const auto* program = find(node, "program")) {
     mistakes_.assign(runner.program, *program, read_program(*program));
     // It says itself what it is called.

@@ -223,6 +223,14 @@ OrderedJson classify() {
   return array_of(map);
 }
 
+OrderedJson runner() {
+  OrderedJson map = map_of("runner");
+  map["properties"]["launch"] = {{"enum", {"rank", "node"}}};
+  map["properties"]["files"] = {{"type", "object"},
+                                {"additionalProperties", {{"type", "string"}}}};
+  return {{"anyOf", {link_to("name"), map}}};
+}
+
 OrderedJson exclude() {
   OrderedJson map = map_of("exclude");
   map["required"] = {"when"};
@@ -261,7 +269,7 @@ void fill_special(OrderedJson& properties) {
   properties["control"] = control();
   properties["exclude"] = exclude();
   properties["measure"] = map_of("measure");
-  properties["runner"] = {{"anyOf", {link_to("name"), map_of("runner")}}};
+  properties["runner"] = runner();
   properties["env"] = {{"type", "object"}, {"additionalProperties", link_to("scalar")}};
   properties["classify"] = classify();
   properties["search"] = search();

@@ -101,6 +101,14 @@ class SweepReader {
   void read_runner(const YamlNode& node);
   Result<std::string> read_program(const YamlNode& node) const;
 
+  // trainer.cpp: a trainer as it is, in place of a program of the contract
+  void read_trainer(const YamlNode& map);
+  [[nodiscard]] std::string trainer_program(const std::string& word) const;
+  void read_trainer_log(const YamlNode& map);
+  void read_trainer_files(const YamlNode& map);
+  [[nodiscard]] Result<std::string> read_template(const YamlNode& node);
+  void check_placeholders_of(const YamlNode& map);
+
   SweepSpec sweep_;
   Presets presets_;
   Mistakes& mistakes_;

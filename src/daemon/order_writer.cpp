@@ -5,6 +5,7 @@
 #include "fleet/decide.hpp"
 #include "fleet/nodes.hpp"
 #include "sweep/launch.hpp"
+#include "sweep/trainer_command.hpp"
 
 #include <fmt/format.h>
 
@@ -16,6 +17,16 @@ namespace shardsweep {
 namespace {
 
 constexpr int assignments_per_tick = 8;
+
+/// What a trainer reads; it is there before the attempt is assigned.
+Result<void> write_files(const SweepSpec& sweep, const Point& point, const AttemptSpec& spec,
+                         const AttemptPaths& paths) {
+  if (!spec.trainer) return {};
+  for (const auto& [name, text] :
+       trainer_files(sweep, point, paths.dir.string(), spec.ranks_per_node))
+    SHARDSWEEP_TRY(write_file_durably(paths.dir / name, text));
+  return {};
+}
 
 }  // namespace
 
@@ -78,6 +89,7 @@ Result<void> OrderWriter::assign(const AllocationRow& allocation, AttemptId id) 
                                    .predicted_s = trial.predicted_s});
   // What went wrong between the ranks only NCCL can tell.
   spec.nccl_debug = trial.last == Outcome::comm_error;
+  SHARDSWEEP_TRY(write_files(context->spec, point, spec, paths));
   SHARDSWEEP_TRY(write_file_durably(paths.spec(), encode(spec)));
   Channel& channel = channels_.at(allocation.id);
   // Without a lane the lead skips nothing by itself.
@@ -158,6 +170,7 @@ Result<void> OrderWriter::assign_extra(const AllocationRow& allocation, const Ex
                                          .program = parts_.installation.runner.string(),
                                          .paths = paths,
                                          .slots_per_node = allocation.slots_per_node});
+  SHARDSWEEP_TRY(write_files(extra.sweep, extra.point, spec, paths));
   SHARDSWEEP_TRY(write_file_durably(paths.spec(), encode(spec)));
   Channel& channel = channels_.at(allocation.id);
   SHARDSWEEP_TRY(channels_.send(channel, Assign{.attempt = extra.id,

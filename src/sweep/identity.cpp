@@ -47,6 +47,20 @@ void put_model(Buffer& out, const ModelSpec& model) {
   if (model.tied_embeddings) put(out, "tied_embeddings 1\n");
 }
 
+/// Not where it runs: the same trainer in another folder measures the same.
+void put_trainer(Buffer& out, const TrainerSpec& trainer) {
+  for (const auto& word : trainer.argv)
+    put_text(out, "argv", word);
+  put_text(out, "log", trainer.log);
+  for (const auto& pattern : trainer.patterns)
+    put_text(out, "pattern", pattern);
+  put(out, "per_node {}\n", trainer.per_node ? 1 : 0);
+  for (const auto& [name, text] : trainer.files) {
+    put_text(out, "file", name);
+    put_text(out, "holds", text);
+  }
+}
+
 void put_surroundings(Buffer& out, const SweepSpec& sweep, const Capabilities& runner,
                       const std::map<std::string, std::string>& site_env) {
   put(out, "shardsweep trial 1\n");
@@ -56,6 +70,7 @@ void put_surroundings(Buffer& out, const SweepSpec& sweep, const Capabilities& r
   put_text(out, "version", runner.version);
   for (const auto& arg : sweep.runner.args)
     put_text(out, "arg", arg);
+  if (sweep.runner.is_trainer()) put_trainer(out, sweep.runner.trainer);
   put_text(out, "cluster", sweep.cluster.name);
   put_text(out, "gpu", sweep.cluster.gpu);
   put(out, "gpus_per_node {}\nmemory {}\n", sweep.cluster.gpus_per_node,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sweep/launch.hpp"
 
+#include "sweep/trainer_command.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -105,7 +107,13 @@ AttemptSpec attempt_spec(const SweepSpec& sweep, const Point& point,
   spec.token = context.token;
   spec.world = static_cast<std::int32_t>(point.layout.world());
   spec.ranks_per_node = std::min(spec.world, context.slots_per_node);
-  spec.argv = runner_command(sweep, point, context);
+  if (sweep.runner.is_trainer()) {
+    const std::string dir = context.paths.dir.string();
+    spec.argv = trainer_command(sweep, point, dir, spec.ranks_per_node);
+    spec.trainer = trainer_run(sweep, point, dir, spec.ranks_per_node);
+  } else {
+    spec.argv = runner_command(sweep, point, context);
+  }
   spec.env = sweep.env;
   for (std::size_t i = 0; i < sweep.vars.size() && i < point.vars.size(); ++i) {
     spec.env[variable_of(sweep.vars[i].name)] =

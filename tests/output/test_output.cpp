@@ -128,7 +128,7 @@ TEST_CASE("what the programs bring along fits every width") {
   const SampleDatabase sample;
   check_output(sample, "presets", "presets");
   check_fit(sample, "doctor", {"shardbench", "templates", "home", "database", "daemon"});
-  for (const char* topic : {"keys", "axes", "units", "site"})
+  for (const char* topic : {"keys", "axes", "units", "placeholders", "site"})
     check_fit(sample, fmt::format("help {}", topic), {});
   for (const char* command :
        {"plan",      "submit",  "run",    "render",  "status",  "follow",          "pause",

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "sweep/identity.hpp"
 #include "sweep/launch.hpp"
+#include "sweep/trainer_command.hpp"
 #include "unit/sweep_fixture.hpp"
 
 #include <doctest/doctest.h>
@@ -75,4 +77,45 @@ TEST_CASE("a slow attempt's limit comes from its prediction where there is one")
   CHECK(spec.group == "a lane");
   sweep.policy.slow_factor = 0;
   CHECK(attempt_spec(sweep, {}, context).slow_limit_s == 0);
+}
+
+TEST_CASE("a trainer gets its own command line, and is told apart by it") {
+  auto sweep = sweep_of(small_model(), {});
+  sweep.measure.warmup = 2;
+  sweep.measure.steps = 5;
+  auto& trainer = sweep.runner.trainer;
+  trainer.argv = {"train",
+                  "--tp={tp}",
+                  "{sequence_parallel?--sp}",
+                  "--rank={rank}",
+                  "{attempt_dir}/c.json",
+                  "{train_steps}"};
+  trainer.log = "megatron";
+  trainer.files = {{"c.json", "{\"micro\": {micro_batch}, \"keep\": \"{{tp}}\"}\n"}};
+  trainer.directory = "{attempt_dir}";
+  Point point;
+  point.seq_len = 64;
+  point.layout.dp = 2;
+  point.layout.tp = 2;
+  point.layout.micro_batch = 3;
+  LaunchContext context;
+  context.paths.dir = "/attempts/7";
+  context.slots_per_node = 8;
+  const auto spec = attempt_spec(sweep, point, context);
+  CHECK(spec.argv == std::vector<std::string>{"train", "--tp=2", "--rank={rank}",
+                                              "/attempts/7/c.json", "7"});
+  REQUIRE(spec.trainer);
+  CHECK(spec.trainer->directory == "/attempts/7");
+  CHECK(spec.trainer->tokens_per_step == 2 * 3 * 64);
+  CHECK(spec.trainer->dp == 2);
+  CHECK(trainer_files(sweep, point, "/attempts/7", 4).at("c.json") ==
+        "{\"micro\": 3, \"keep\": \"{tp}\"}\n");
+  point.layout.sequence_parallel = true;
+  CHECK(attempt_spec(sweep, point, context).argv.at(2) == "--sp");
+
+  const auto before = identity(sweep, {}, point);
+  trainer.directory = "/elsewhere";
+  CHECK(identity(sweep, {}, point) == before);
+  trainer.files["c.json"] += "\n";
+  CHECK(identity(sweep, {}, point) != before);
 }

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads what the ranks of a trainer print, and writes the records that it does not write. One
+// node agent writes the train steps and the result: the first whose ranks print a train step.
+#pragma once
+
+#include "trainer/log_records.hpp"
+
+#include <shardsweep/allocation_files.hpp>
+#include <shardsweep/clock.hpp>
+#include <shardsweep/protocol.hpp>
+
+#include <cstdint>
+#include <vector>
+
+namespace shardsweep::agent {
+
+class TrainerLogs {
+ public:
+  /// `spec` has a trainer. A log that is not known is a fault.
+  [[nodiscard]] static Result<TrainerLogs> make(const AttemptSpec& spec, AttemptPaths paths);
+
+  /// What this rank prints is read too.
+  void follow(int rank) { logs_.emplace_back(paths_.rank_log(rank)); }
+  /// The node of rank 0 says that it has begun: a trainer is silent until its first train step.
+  void begin(const Clock& clock);
+  /// Reads what is new: of all ranks, or of the one that prints train steps. When nothing more
+  /// comes after the last train step that was asked for, the result is written.
+  void look(const Clock& clock, bool all);
+  /// Everything has been printed. `failed`: then without train steps there is nothing to say.
+  void finish(const Clock& clock, bool failed);
+
+  /// True where another node agent writes the records.
+  [[nodiscard]] bool is_elsewhere() const;
+  /// The result has been written here.
+  [[nodiscard]] bool has_result() const { return has_result_; }
+  /// What ranks print could not be read or a record not written; empty: nothing went wrong.
+  [[nodiscard]] const std::string& fault() const { return fault_; }
+
+ private:
+  TrainerLogs(LogRecords records, AttemptPaths paths, std::string nonce)
+      : records_(std::move(records)), paths_(std::move(paths)), nonce_(std::move(nonce)) {}
+  [[nodiscard]] bool read_lines(const Clock& clock, bool all);
+  [[nodiscard]] bool read_log(std::size_t index, double now_s, const Clock& clock);
+  void write(const std::vector<WrittenRecord>& records, const Clock& clock);
+  [[nodiscard]] bool claim();
+  [[nodiscard]] std::filesystem::path claim_file() const {
+    return paths_.dir / "records.owner";
+  }
+
+  LogRecords records_;
+  AttemptPaths paths_;
+  std::string nonce_;
+  std::vector<LineReader> logs_;
+  std::size_t printing_ = 0;  ///< index of the log with the train steps
+  enum class Owner : std::uint8_t { unknown, here, elsewhere };
+  Owner owner_ = Owner::unknown;
+  double looked_at_s_ = 0;
+  double longest_look_s_ = 0;  ///< between two looks while train steps were seen
+  bool finished_ = false;
+  bool has_result_ = false;
+  std::string fault_;
+};
+
+}  // namespace shardsweep::agent

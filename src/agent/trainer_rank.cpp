@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/trainer_rank.hpp"
+
+#include "text/placeholders.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+namespace shardsweep::agent {
+namespace {
+
+void replace(Environment& environment, const std::string& name, const std::string& value) {
+  std::erase_if(environment,
+                [&](const std::string& entry) { return entry.starts_with(name + "="); });
+  environment.push_back(name + "=" + value);
+}
+
+/// A launcher (torchrun) numbers the ranks of its node itself.
+void describe_node(Environment& environment, const AttemptSpec& spec, int node_rank, int nodes,
+                   const std::vector<std::string>& devices) {
+  for (const std::string name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"})
+    std::erase_if(environment,
+                  [&](const std::string& entry) { return entry.starts_with(name + "="); });
+  replace(environment, "NODE_RANK", std::to_string(node_rank));
+  replace(environment, "NNODES", std::to_string(nodes));
+  const auto used = std::min(devices.size(), static_cast<std::size_t>(spec.ranks_per_node));
+  if (used > 0)
+    replace(
+        environment, "CUDA_VISIBLE_DEVICES",
+        fmt::format("{}", fmt::join(devices.begin(),
+                                    devices.begin() + static_cast<std::ptrdiff_t>(used), ",")));
+}
+
+}  // namespace
+
+int processes_of(const AttemptSpec& spec, int ranks) {
+  return spec.trainer && spec.trainer->per_node ? std::min(ranks, 1) : ranks;
+}
+
+void complete_trainer(RankProcess& process, const AttemptSpec& spec, const RankPlace& place,
+                      const std::string& meet, const std::vector<std::string>& devices) {
+  if (!spec.trainer) return;
+  const std::size_t colon = std::min(meet.rfind(':'), meet.size());
+  const std::string host = meet.substr(0, colon);
+  const std::string port = meet.substr(std::min(colon + 1, meet.size()));
+  const int node_rank = place.rank / spec.ranks_per_node;
+  const int nodes = (spec.world + spec.ranks_per_node - 1) / spec.ranks_per_node;
+  replace(process.environment, "MASTER_ADDR", host);
+  replace(process.environment, "MASTER_PORT", port);
+  if (spec.trainer->per_node)
+    describe_node(process.environment, spec, node_rank, nodes, devices);
+  process.argv = filled_words(process.argv,
+                              {{"rank", std::to_string(place.rank)},
+                               {"local_rank", std::to_string(place.local_rank)},
+                               {"node_rank", std::to_string(node_rank)},
+                               {"master_addr", host},
+                               {"master_port", port}},
+                              DoubleBraces::make_single);
+  if (!spec.trainer->directory.empty()) process.directory = spec.trainer->directory;
+}
+
+}  // namespace shardsweep::agent

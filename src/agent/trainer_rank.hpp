@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a process of a trainer differs from a rank of a runner: PyTorch's variables, words that
+// only a rank knows, its own folder, one process on each node. Pure.
+#pragma once
+
+#include "agent/environment.hpp"
+#include "agent/spawn.hpp"
+
+#include <shardsweep/protocol.hpp>
+
+#include <string>
+#include <vector>
+
+namespace shardsweep::agent {
+
+/// Tells the tasks of a Slurm step where they meet.
+inline constexpr const char* meet_variable = "SHARDSWEEP_MEET";
+
+/// Processes that a node starts for `ranks` of its ranks.
+[[nodiscard]] int processes_of(const AttemptSpec& spec, int ranks);
+
+/// Completes a rank's process; nothing is changed where the attempt has no trainer.
+/// `meet`: host:port of rank 0. `devices`: all of the node, for one process on each node.
+void complete_trainer(RankProcess& process, const AttemptSpec& spec, const RankPlace& place,
+                      const std::string& meet, const std::vector<std::string>& devices);
+
+}  // namespace shardsweep::agent

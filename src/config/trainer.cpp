@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// `runner: {argv: …}` of a sweep file: somebody's own trainer, measured by its log.
+#include "config/keys.hpp"
+#include "config/sweep_reader.hpp"
+#include "sweep/trainer_command.hpp"
+#include "text/characters.hpp"
+#include "text/nearest.hpp"
+#include "trainer/log_records.hpp"
+#include "trainer/trainers.hpp"
+#include "yaml/readers.hpp"
+
+#include <fmt/format.h>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+
+namespace shardsweep::config {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t most_files = 16;
+constexpr std::size_t most_template_bytes = 32 << 10;
+constexpr std::array<std::string_view, 6> keys_of_trainer{"log",    "patterns", "files",
+                                                          "launch", "cwd",      "version"};
+
+std::vector<std::string_view> trainer_names() {
+  std::vector<std::string_view> names;
+  for (const Trainer& trainer : trainers())
+    names.push_back(trainer.name);
+  return names;
+}
+
+/// Names of our own files in an attempt's folder begin so.
+bool is_ours(std::string_view name) {
+  constexpr std::array<std::string_view, 6> taken{"spec.json", "records",  "rank",
+                                                  "recorder",  "evidence", "step.out"};
+  return std::any_of(taken.begin(), taken.end(),
+                     [&](std::string_view own) { return name.starts_with(own); });
+}
+
+}  // namespace
+
+void SweepReader::read_trainer(const YamlNode& map) {
+  TrainerSpec& trainer = sweep_.runner.trainer;
+  const YamlNode* argv = find(map, "argv");
+  if (argv == nullptr) {
+    for (const auto key : keys_of_trainer) {
+      if (const auto* node = find(map, key))
+        mistakes_.add(*node, fault_at(*node, fmt::format("'{}' belongs to 'argv', the command "
+                                                         "line of a trainer, which is missing",
+                                                         key)));
+    }
+    return;
+  }
+  if (const auto* program = find(map, "program"))
+    mistakes_.add(*program, fault_at(*program, "give 'program' or 'argv', not both"));
+  if (const auto* args = find(map, "args"))
+    mistakes_.add(*args,
+                  fault_at(*args, "'args' belongs to 'program'; add the words to 'argv'"));
+  sweep_.runner.name.clear();
+  mistakes_.assign(trainer.argv, *argv, read_texts(*argv, "argv"));
+  if (trainer.argv.empty()) {
+    mistakes_.add(*argv, fault_at(*argv, "'argv' needs at least a program"));
+    return;
+  }
+  trainer.argv.front() = trainer_program(trainer.argv.front());
+  // A sweep that is read back from the database has it written out.
+  if (!programs_.empty())
+    trainer.directory =
+        fs::absolute(folder_.empty() ? "." : folder_).lexically_normal().string();
+  if (const auto* cwd = find(map, "cwd")) {
+    const auto text = mistakes_.take(*cwd, read_text(*cwd, "cwd"));
+    const bool from_here =
+        text && !text->empty() && text->front() != '/' && text->front() != '{';
+    if (text)
+      trainer.directory =
+          from_here ? (fs::path(trainer.directory) / *text).lexically_normal().string() : *text;
+  }
+  if (const auto* version = find(map, "version"))
+    mistakes_.assign(trainer.version, *version, read_text(*version, "version"));
+  if (const auto* launch = find(map, "launch")) {
+    const auto word = mistakes_.take(*launch, read_text(*launch, "launch"));
+    trainer.per_node = word == "node";
+    if (word && *word != "node" && *word != "rank")
+      mistakes_.add(*launch,
+                    fault_at(*launch, fmt::format("expected rank or node for 'launch', "
+                                                  "found {}",
+                                                  in_quotes(*word))));
+  }
+  read_trainer_log(map);
+  read_trainer_files(map);
+  check_placeholders_of(map);
+}
+
+/// A file beside the sweep file, else a name that nodes look for on their PATH.
+std::string SweepReader::trainer_program(const std::string& word) const {
+  std::error_code ignored;
+  const fs::path beside = folder_ / word;
+  const bool is_file =
+      fs::is_regular_file(beside, ignored) && ::access(beside.c_str(), X_OK) == 0;
+  if (word.empty() || word.front() == '/' || word.front() == '{' || !is_file) return word;
+  return fs::absolute(beside).lexically_normal().string();
+}
+
+void SweepReader::read_trainer_log(const YamlNode& map) {
+  TrainerSpec& trainer = sweep_.runner.trainer;
+  const YamlNode* log = find(map, "log");
+  const YamlNode* patterns = find(map, "patterns");
+  if (log != nullptr) {
+    mistakes_.assign(trainer.log, *log, read_text(*log, "log"));
+    if (!trainer.log.empty() && find_trainer(trainer.log) == nullptr) {
+      const auto hint = did_you_mean(trainer.log, trainer_names());
+      mistakes_.add(
+          *log, fault_at(*log, fmt::format("no trainer is called {}{} 'shardsweep "
+                                           "read-log --list' names all.",
+                                           in_quotes(trainer.log), hint.empty() ? "." : hint)));
+      return;
+    }
+  }
+  if (patterns != nullptr)
+    mistakes_.assign(trainer.patterns, *patterns, read_texts(*patterns, "patterns"));
+  if (trainer.log.empty() && trainer.patterns.empty()) {
+    const auto& at = *find(map, "argv");
+    mistakes_.add(at, fault_at(at, fmt::format("'argv' is measured by its log: name it with "
+                                               "'log' ({}), or give 'patterns'",
+                                               fmt::join(trainer_names(), ", "))));
+    return;
+  }
+  const auto reader = LogRecords::make({.log = trainer.log, .patterns = trainer.patterns}, 1);
+  if (!reader && patterns != nullptr)
+    mistakes_.add(*patterns, fault_at(*patterns, reader.error().what));
+}
+
+/// A text of several lines is the template itself: so a sweep that is written out has it.
+Result<std::string> SweepReader::read_template(const YamlNode& node) {
+  SHARDSWEEP_ASSIGN(const std::string text,
+                    read_text(node, "files", most_template_bytes, Lines::many));
+  if (text.find('\n') != std::string::npos) return text;
+  if (text.empty()) return refuse(node, "expected a file name");
+  auto read = read_text_file(folder_ / text, most_template_bytes);
+  if (!read) return refuse(node, read.error().what);
+  if (!read->ends_with('\n')) *read += '\n';
+  return *std::move(read);
+}
+
+void SweepReader::read_trainer_files(const YamlNode& map) {
+  const YamlNode* files = find(map, "files");
+  if (files == nullptr || !mistakes_.take(*files, expect_map(*files, "'files'"))) return;
+  if (files->items.size() > most_files) {
+    mistakes_.add(*files, fault_at(*files, fmt::format("more than {} files", most_files)));
+    return;
+  }
+  for (std::size_t i = 0; i < files->items.size(); ++i) {
+    const auto& key = files->keys[i];
+    const auto& value = files->items[i];
+    const auto name = mistakes_.take(*key, read_name(*key, "files"));
+    if (!name) continue;
+    if (is_ours(*name)) {
+      mistakes_.add(*key, fault_at(*key, fmt::format("{} is a name of our own files in an "
+                                                     "attempt's folder; take another",
+                                                     in_quotes(*name))));
+      continue;
+    }
+    if (auto text = mistakes_.take(*value, read_template(*value)))
+      sweep_.runner.trainer.files.emplace(*name, *std::move(text));
+  }
+}
+
+void SweepReader::check_placeholders_of(const YamlNode& map) {
+  const auto names = placeholder_names(sweep_);
+  const std::vector<std::string_view> views(names.begin(), names.end());
+  const auto check = [&](const YamlNode& at, std::string_view text) {
+    mistakes_.take(at, check_placeholders(text, views).map_error([&](Fault fault) {
+      return fault_at(at, fault.what);
+    }));
+  };
+  const YamlNode* argv = find(map, "argv");
+  for (const auto& item : argv->items)
+    check(*item, item->text);
+  if (const auto* cwd = find(map, "cwd")) check(*cwd, cwd->text);
+  const YamlNode* files = find(map, "files");
+  if (files == nullptr) return;
+  for (const auto& [name, text] : sweep_.runner.trainer.files) {
+    if (const auto* value = find(*files, name)) check(*value, text);
+  }
+}
+
+}  // namespace shardsweep::config

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sweep/trainer_command.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace shardsweep {
+namespace {
+
+constexpr auto of_run = std::to_array<PlaceholderInfo>({
+    {"layers", "layers of the model"},
+    {"hidden", "hidden size of the model"},
+    {"ffn", "size of its feed-forward layer"},
+    {"heads", "its attention heads"},
+    {"kv_heads", "its key and value heads"},
+    {"vocab", "size of its vocabulary"},
+    {"global_batch", "samples of a train step: dp x micro_batch x grad_accum"},
+    {"gpus_per_node", "ranks on each node"},
+    {"warmup", "train steps before the timed ones (measure.warmup)"},
+    {"steps", "timed train steps (measure.steps)"},
+    {"train_steps", "warmup + steps"},
+    {"attempt_dir", "folder of the attempt, where 'files' are"},
+});
+
+constexpr auto of_rank = std::to_array<PlaceholderInfo>({
+    {"rank", "number of the rank; with 'launch: node' of the node's first one"},
+    {"local_rank", "its number on its node"},
+    {"node_rank", "number of its node"},
+    {"master_addr", "host of rank 0"},
+    {"master_port", "a free port there"},
+});
+
+std::string text_of(const AxisInfo& axis, const SweepSpec& sweep, const Point& point) {
+  if (axis.kind == AxisKind::model)
+    return sweep.models.at(static_cast<std::size_t>(point.model)).name;
+  return axis_text(axis, axis.get(point));
+}
+
+std::int32_t nodes_of(const Point& point, std::int32_t ranks_per_node) {
+  return (static_cast<std::int32_t>(point.layout.world()) + ranks_per_node - 1) /
+         ranks_per_node;
+}
+
+Placeholders values_of(const SweepSpec& sweep, const Point& point,
+                       const std::string& attempt_dir, std::int32_t ranks_per_node) {
+  Placeholders values;
+  for (const AxisInfo& axis : axes())
+    values.insert_or_assign(std::string(axis.name), text_of(axis, sweep, point));
+  for (std::size_t i = 0; i < sweep.vars.size() && i < point.vars.size(); ++i)
+    values.insert_or_assign(sweep.vars[i].name,
+                            sweep.vars[i].values.at(static_cast<std::size_t>(point.vars[i])));
+  const auto put = [&](const char* name, std::int64_t value) {
+    values.insert_or_assign(name, std::to_string(value));
+  };
+  const ModelSpec& model = sweep.models.at(static_cast<std::size_t>(point.model));
+  put("layers", model.layers);
+  put("hidden", model.hidden);
+  put("ffn", model.ffn);
+  put("heads", model.heads);
+  put("kv_heads", model.kv_heads);
+  put("vocab", model.vocab);
+  put("global_batch", point.layout.global_batch());
+  // A world that is smaller than a node has nodes 0 as an axis.
+  put("nodes", nodes_of(point, ranks_per_node));
+  put("gpus", point.layout.world());
+  put("gpus_per_node", ranks_per_node);
+  put("warmup", sweep.measure.warmup);
+  put("steps", sweep.measure.steps);
+  put("train_steps", sweep.measure.warmup + sweep.measure.steps);
+  values.insert_or_assign("attempt_dir", attempt_dir);
+  return values;
+}
+
+}  // namespace
+
+std::vector<PlaceholderInfo> placeholder_table() {
+  std::vector<PlaceholderInfo> table;
+  for (const AxisInfo& axis : axes())
+    table.push_back({axis.name, axis.meaning});
+  table.insert(table.end(), of_run.begin(), of_run.end());
+  table.insert(table.end(), of_rank.begin(), of_rank.end());
+  return table;
+}
+
+std::vector<std::string> placeholder_names(const SweepSpec& sweep) {
+  std::vector<std::string> names;
+  for (const auto& one : placeholder_table())
+    names.emplace_back(one.name);
+  for (const auto& var : sweep.vars)
+    names.push_back(var.name);
+  return names;
+}
+
+std::vector<std::string> trainer_command(const SweepSpec& sweep, const Point& point,
+                                         const std::string& attempt_dir,
+                                         std::int32_t ranks_per_node) {
+  return filled_words(sweep.runner.trainer.argv,
+                      values_of(sweep, point, attempt_dir, ranks_per_node), DoubleBraces::keep);
+}
+
+TrainerRun trainer_run(const SweepSpec& sweep, const Point& point,
+                       const std::string& attempt_dir, std::int32_t ranks_per_node) {
+  const TrainerSpec& trainer = sweep.runner.trainer;
+  const Layout& layout = point.layout;
+  return {.log = trainer.log,
+          .patterns = trainer.patterns,
+          .per_node = trainer.per_node,
+          .directory =
+              filled(trainer.directory, values_of(sweep, point, attempt_dir, ranks_per_node),
+                     DoubleBraces::make_single),
+          .warmup = sweep.measure.warmup,
+          .steps = sweep.measure.steps,
+          .dp = layout.dp,
+          .tp = layout.tp,
+          .pp = layout.pp,
+          .cp = layout.cp,
+          .seq_len = point.seq_len,
+          .tokens_per_step = layout.global_batch() * point.seq_len};
+}
+
+std::map<std::string, std::string> trainer_files(const SweepSpec& sweep, const Point& point,
+                                                 const std::string& attempt_dir,
+                                                 std::int32_t ranks_per_node) {
+  const auto values = values_of(sweep, point, attempt_dir, ranks_per_node);
+  std::map<std::string, std::string> files;
+  for (const auto& [name, text] : sweep.runner.trainer.files)
+    files.emplace(name, filled(text, values, DoubleBraces::make_single));
+  return files;
+}
+
+}  // namespace shardsweep

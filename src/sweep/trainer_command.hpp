@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a point becomes the command line and the files of a trainer that knows nothing of us.
+#pragma once
+
+#include "text/placeholders.hpp"
+
+#include <shardsweep/protocol.hpp>
+#include <shardsweep/sweep.hpp>
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace shardsweep {
+
+/// What argv and files may name: axes, vars, the model's shape, counts of the run, the
+/// attempt's folder, and what only a rank knows.
+[[nodiscard]] std::vector<std::string> placeholder_names(const SweepSpec& sweep);
+/// The same with a meaning each, for help; vars are not in it.
+struct PlaceholderInfo {
+  std::string_view name;
+  std::string_view meaning;
+};
+[[nodiscard]] std::vector<PlaceholderInfo> placeholder_table();
+
+/// argv of each rank (or node); what only a rank knows is still a placeholder.
+[[nodiscard]] std::vector<std::string> trainer_command(const SweepSpec& sweep,
+                                                       const Point& point,
+                                                       const std::string& attempt_dir,
+                                                       std::int32_t ranks_per_node);
+/// How its log is read, and what it has to say.
+[[nodiscard]] TrainerRun trainer_run(const SweepSpec& sweep, const Point& point,
+                                     const std::string& attempt_dir,
+                                     std::int32_t ranks_per_node);
+/// Names in the attempt's folder, and what is written there.
+[[nodiscard]] std::map<std::string, std::string> trainer_files(const SweepSpec& sweep,
+                                                               const Point& point,
+                                                               const std::string& attempt_dir,
+                                                               std::int32_t ranks_per_node);
+
+}  // namespace shardsweep
