@@ -22,7 +22,8 @@ struct CellName {
   std::int64_t seq_len = 0;
   std::string vars;  ///< JSON object
 
-  auto operator<=>(const CellName&) const = default;
+  // clang-tidy 14 takes the 0 of a rewritten comparison for a pointer.
+  auto operator<=>(const CellName&) const = default;  // NOLINT(modernize-use-nullptr)
 };
 
 /// One attempt's end, or a trial that ended without one.

@@ -5,6 +5,7 @@
 #include "cli/session.hpp"
 #include "cli/terminal.hpp"
 #include "show/cell_text.hpp"
+#include "show/live_view.hpp"
 #include "show/status_view.hpp"
 #include "show/table_view.hpp"
 
@@ -30,7 +31,8 @@ constexpr std::size_t no_limit = 1'000'000;
 /// What a look at the database and its daemon gives.
 struct StatusLook {
   std::vector<SweepStatus> sweeps;
-  std::vector<CellBest> best;  ///< of the one sweep that was named
+  std::vector<CellBest> best;            ///< of the one sweep that was named
+  std::vector<AllocationProgress> jobs;  ///< of that one, where its status is watched
   std::vector<Trouble> trouble;
   std::string daemon;  ///< who works, or that nobody does
   bool one = false;    ///< one sweep was named
@@ -115,6 +117,9 @@ Result<StatusLook> look_at(const Session& session) {
   look.one = session.options.names.size() == 1 && look.sweeps.size() == 1;
   if (look.one) {
     SHARDSWEEP_ASSIGN(look.best, reader->best_of_cells({look.sweeps.front().id}));
+    if (session.options.watch) {
+      SHARDSWEEP_ASSIGN(look.jobs, reader->allocations({look.sweeps.front().id}));
+    }
   }
   look.daemon = daemon_text(session, *reader, look.sweeps);
   return look;
@@ -172,6 +177,8 @@ std::vector<StyledLine> watch_lines(const Session& session, const StatusLook& lo
   for (const Trouble& one : look.trouble)
     add(text(one), Style::bad);
   for (StyledLine& line : lines_of(session, look, size))
+    lines.push_back(std::move(line));
+  for (StyledLine& line : job_lines(look.jobs, session.clock.now(), size))
     lines.push_back(std::move(line));
   for (const std::string& sentence : sentences_of(look))
     add(sentence, Style::plain);

@@ -82,29 +82,6 @@ StyledLine allocation_line(const AllocationProgress& job, std::size_t name_width
   return cut_to(std::move(line), size.width, size.utf8);
 }
 
-void add_allocations(std::vector<StyledLine>& lines, const SweepProgress& sweep,
-                     const ViewSize& size) {
-  constexpr std::size_t most = 8;
-  constexpr std::size_t most_name = 24;
-  const auto& jobs = sweep.allocations;
-  const std::size_t shown = jobs.size() > most ? most - 1 : jobs.size();
-  std::size_t name_width = 0;
-  for (std::size_t i = 0; i < shown; ++i)
-    name_width = std::max(name_width, width_of(printable(job_text(jobs[i]))));
-  name_width = std::min({name_width, most_name, size.width / 4});
-  for (std::size_t i = 0; i < shown; ++i)
-    lines.push_back(allocation_line(jobs[i], name_width, sweep.now, size));
-  if (shown == jobs.size()) return;
-  const auto running = std::count_if(jobs.begin() + static_cast<std::ptrdiff_t>(shown),
-                                     jobs.end(), [](const auto& job) { return job.claimed; });
-  const auto rest = static_cast<std::int64_t>(jobs.size() - shown);
-  lines.push_back(cut_to(
-      StyledLine{{fmt::format("{}and {}: {} running, {} waiting", std::string(indent, ' '),
-                              counted(rest, "more job"), running, rest - running),
-                  Style::faint}},
-      size.width, size.utf8));
-}
-
 /// Name, bar, count and time left. A narrow terminal shortens the name, then the bar.
 StyledLine bar_line(const SweepStatus& status, const ViewSize& size) {
   const std::string far = far_text(status);
@@ -200,7 +177,8 @@ std::vector<StyledLine> sweep_lines(const SweepProgress& sweep, const ViewSize& 
   add_activity(lines, sweep, size);
   for (const std::string& sentence : sweep.trouble)
     add_sentence(lines, "trouble", sentence, Style::bad, size);
-  add_allocations(lines, sweep, size);
+  for (StyledLine& line : job_lines(sweep.allocations, sweep.now, size))
+    lines.push_back(std::move(line));
   return lines;
 }
 
@@ -283,6 +261,30 @@ bool same_reason(const FinishedTrial& one, const FinishedTrial& other) {
 }
 
 }  // namespace
+
+std::vector<StyledLine> job_lines(const std::vector<AllocationProgress>& jobs, Timestamp now,
+                                  const ViewSize& size) {
+  constexpr std::size_t most = 8;
+  constexpr std::size_t most_name = 24;
+  const std::size_t shown = jobs.size() > most ? most - 1 : jobs.size();
+  std::size_t name_width = 0;
+  for (std::size_t i = 0; i < shown; ++i)
+    name_width = std::max(name_width, width_of(printable(job_text(jobs[i]))));
+  name_width = std::min({name_width, most_name, size.width / 4});
+  std::vector<StyledLine> lines;
+  for (std::size_t i = 0; i < shown; ++i)
+    lines.push_back(allocation_line(jobs[i], name_width, now, size));
+  if (shown == jobs.size()) return lines;
+  const auto running = std::count_if(jobs.begin() + static_cast<std::ptrdiff_t>(shown),
+                                     jobs.end(), [](const auto& job) { return job.claimed; });
+  const auto rest = static_cast<std::int64_t>(jobs.size() - shown);
+  lines.push_back(cut_to(
+      StyledLine{{fmt::format("{}and {}: {} running, {} waiting", std::string(indent, ' '),
+                              counted(rest, "more job"), running, rest - running),
+                  Style::faint}},
+      size.width, size.utf8));
+  return lines;
+}
 
 std::string time_left_text(const SweepStatus& status) {
   if (ended_trials(status) >= status.trials) return "";

@@ -37,6 +37,10 @@ struct SweepProgress {
 [[nodiscard]] std::vector<StyledLine> progress_block(const std::vector<SweepProgress>& sweeps,
                                                      const ViewSize& size);
 
+/// A line per job, of many the first ones: its bar, which of its trials runs and for how long.
+[[nodiscard]] std::vector<StyledLine> job_lines(const std::vector<AllocationProgress>& jobs,
+                                                Timestamp now, const ViewSize& size);
+
 /// "quickstart 12/36: 10 completed, 1 oom; running …; about 20 s left": for files and pipes.
 [[nodiscard]] std::string progress_line(const SweepStatus& status);
 

@@ -77,8 +77,9 @@ std::string on_all_papers(const Desk& desk, const std::string& arguments, Stream
   std::string text;
   for (const auto& paper : papers) {
     text += fmt::format("== {} ==\n", paper.name);
-    text += output_of(environment(desk, paper.environment) + program + ' ' + arguments +
-                      (streams == Streams::both ? " 2>&1" : " 2>/dev/null"));
+    text +=
+        output_of(fmt::format("{}{} {} {}", environment(desk, paper.environment), program,
+                              arguments, streams == Streams::both ? "2>&1" : "2>/dev/null"));
   }
   return masked(desk, text);
 }
@@ -110,6 +111,15 @@ std::string without_times(const std::string& text) {
   return std::regex_replace(text, time, "YYYY-MM-DD HH:MM:SS");
 }
 
+namespace {
+
+bool is_ascii(const std::string& text) {
+  return std::all_of(text.begin(), text.end(),
+                     [](char c) { return static_cast<unsigned char>(c) < 0x80; });
+}
+
+}  // namespace
+
 void check_lines(const std::string& text) {
   std::istringstream lines(text);
   std::size_t width = std::string::npos;
@@ -125,8 +135,7 @@ void check_lines(const std::string& text) {
     CHECK(width_of(line) <= width);
     CHECK(line.find('\x1b') == std::string::npos);
     if (!ascii) continue;
-    CHECK(std::all_of(line.begin(), line.end(),
-                      [](char c) { return static_cast<unsigned char>(c) < 0x80; }));
+    CHECK(is_ascii(line));
   }
 }
 

@@ -60,7 +60,7 @@ std::vector<SweepProgress> two_sweeps() {
 
 TEST_CASE("the block of a follower fits every width, with colours and without") {
   std::string text;
-  for (const std::size_t width : {40, 60, 80, 200}) {
+  for (const std::size_t width : {40U, 60U, 80U, 200U}) {
     for (const bool utf8 : {true, false}) {
       const auto lines = progress_block(two_sweeps(), {width, 40, utf8});
       std::string plain;
@@ -74,7 +74,7 @@ TEST_CASE("the block of a follower fits every width, with colours and without") 
     }
   }
   check_lines(text);
-  for (const std::size_t width : {60, 80, 200}) {
+  for (const std::size_t width : {60U, 80U, 200U}) {
     text += fmt::format("== {} columns, colours ==\n", width);
     for (const auto& line : progress_block(two_sweeps(), {width, 40, true})) {
       const auto coloured = painted(line, true);

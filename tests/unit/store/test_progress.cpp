@@ -74,6 +74,7 @@ TEST_CASE("a long history comes in pieces, none lost and none twice") {
   daemon.submit(dir, {});
   const auto trial = daemon.trial("model = 'tiny' and gpus = 1 and micro_batch = 1");
   std::vector<Change> changes;
+  changes.reserve(2500);
   for (int i = 0; i < 2500; ++i)
     changes.emplace_back(
         AddEvent{.at = i, .trial = trial, .kind = EventKind::skipped, .detail = ""});

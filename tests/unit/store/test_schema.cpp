@@ -155,6 +155,7 @@ TEST_CASE(
   };
   const auto written = [](const auto& columns) {
     std::vector<std::string> names;
+    names.reserve(columns.size());
     for (const auto& column : columns)
       names.emplace_back(column.name);
     return names;
