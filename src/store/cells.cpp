@@ -408,6 +408,7 @@ std::vector<Combination> combinations_of(const Shapes& shapes,
   std::map<std::vector<Value>, Combination> found;
   for (const auto& row : shapes.rows) {
     std::vector<Value> values;
+    values.reserve(columns.size());
     for (const auto& column : columns)
       values.push_back(row[Shapes::place_of(column)]);
     auto& one = found.try_emplace(values, Combination{values}).first->second;
@@ -415,6 +416,7 @@ std::vector<Combination> combinations_of(const Shapes& shapes,
     one.trials += Shapes::trials(row);
   }
   std::vector<Combination> all;
+  all.reserve(found.size());
   for (auto& [values, one] : found)
     all.push_back(std::move(one));
   std::stable_sort(all.begin(), all.end(), [](const Combination& a, const Combination& b) {
