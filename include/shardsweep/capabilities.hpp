@@ -33,6 +33,7 @@ struct Capabilities {
       max;  ///< by axis; none: unlimited
   std::map<std::string, std::vector<std::string>, std::less<>> allowed;  ///< by axis: its words
   std::vector<RunnerRule> rules;
+  bool gives_up = false;  ///< it takes --give-up-above
 };
 
 /// From the JSON object that the runner prints.

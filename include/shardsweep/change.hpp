@@ -77,6 +77,7 @@ struct AddMeasurement {
   std::string mark{};      ///< contaminated or implausible: kept, not ranked; empty: none
   std::string detail;      ///< the result record as it was written
   std::vector<TrainStepSample> samples;
+  bool cut_short = false;  ///< ended early: its speed is a bound, and is not ranked
 };
 struct AddEvent {
   Timestamp at = 0;

@@ -87,6 +87,10 @@ struct AttemptSpec {
   std::int64_t log_limit_bytes = 0;     ///< of what one rank prints; 0: none. An optional key
   std::int64_t file_limit_bytes = 0;    ///< of one file; 0: none. An optional key
   std::optional<TrainerRun> trainer{};  ///< none: the program writes records. An optional key
+  // Optional keys: of an attempt that a node agent ends where it is hopeless.
+  double give_up_above_ms = 0;  ///< a train step; 0: nobody ends it, or its runner does
+  std::int32_t warmup = 0;      ///< train steps that are not timed
+  std::int64_t tokens_per_step = 0;
 
   friend bool operator==(const AttemptSpec&, const AttemptSpec&) = default;
 };
@@ -303,6 +307,7 @@ struct NodeEnded {
   std::string mark{};            ///< the same
   std::int32_t start_error = 0;  ///< the same
   std::string node{};            ///< where it happened, if not where it is said: optional key
+  bool cut_short = false;        ///< ended here, as it was hopeless: an optional key
   friend bool operator==(const NodeEnded&, const NodeEnded&) = default;
 };
 /// As FoundOnNode, of the node that says it.

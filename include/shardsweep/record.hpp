@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -16,12 +17,14 @@ enum class RecordType : std::uint8_t { start, phase, train_step, result, error, 
 
 struct Record {
   RecordType type = RecordType::other;
-  std::string nonce;        ///< key `run_id` or `nonce`; empty where the line has none
-  Timestamp t = 0;          ///< key `t`: microseconds, or seconds with a fraction; 0: not given
-  std::string phase;        ///< of `phase`: start, rendezvous, init, warmup, train, teardown
-  std::int64_t step = 0;    ///< of `train_step`
-  std::string error_class;  ///< of `error`: key `class`, a word of runner_exit_table
-  std::string message;      ///< of `error`: key `message`
+  std::string nonce;      ///< key `run_id` or `nonce`; empty where the line has none
+  Timestamp t = 0;        ///< key `t`: microseconds, or seconds with a fraction; 0: not given
+  std::string phase;      ///< of `phase`: start, rendezvous, init, warmup, train, teardown
+  std::int64_t step = 0;  ///< of `train_step`
+  double step_ms = 0;     ///< the same; 0: not given
+  std::optional<bool> timed{};  ///< the same; none: not given
+  std::string error_class;      ///< of `error`: key `class`, a word of runner_exit_table
+  std::string message;          ///< of `error`: key `message`
   friend bool operator==(const Record&, const Record&) = default;
 };
 

@@ -133,6 +133,10 @@ struct AttemptRow {
   Timestamp ended_at = 0;
   std::string node{};  ///< where the first cause was seen; may be empty
   std::string also{};  ///< what contradicts the outcome; may be empty
+  // Where it ends early: what it is held against, as it was assigned.
+  TrialId leader = 0;           ///< the fastest of its cell; 0: it runs to its end
+  double leader_step_ms = 0;    ///< of a train step with this one's batch
+  double give_up_above_ms = 0;  ///< the same
 };
 template <>
 inline constexpr auto fields<AttemptRow> = std::tuple{
@@ -155,6 +159,9 @@ inline constexpr auto fields<AttemptRow> = std::tuple{
     Field{"ended_at", &AttemptRow::ended_at},
     Field{"node", &AttemptRow::node},
     Field{"also", &AttemptRow::also},
+    Field{"leader", &AttemptRow::leader, Kept::stored, None::as_null},
+    Field{"leader_step_ms", &AttemptRow::leader_step_ms},
+    Field{"give_up_above_ms", &AttemptRow::give_up_above_ms},
 };
 
 /// How far a submission has come. Stored text.

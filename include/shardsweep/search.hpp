@@ -35,8 +35,8 @@ struct SearchRules {
   /// such runs there, none succeeded).
   bool grad_accum = true;
   /// After an OOM, a layout of the same software and mechanisms with nothing smaller ends
-  /// skipped, where a search is. So does one that fits with less than 1 % by the memory of runs
-  /// so far; what is measured later may take that back.
+  /// skipped, where a search is. So does one that fits with less than 0.3 % by the memory of
+  /// runs so far; what is measured later may take that back.
   bool memory = true;
   friend bool operator==(const SearchRules&, const SearchRules&) = default;
 };
@@ -47,6 +47,12 @@ struct SearchSettings {
   SearchRules rules;
   /// What cells measure tells about other cells too.
   bool learn_across = false;
+  /// An attempt ends once its train steps take so many times as long as those of the fastest
+  /// trial of its cell; 0: never. An exhaustive sweep measures each trial to its end.
+  double cut_short = 1.2;
+  [[nodiscard]] bool cuts_short() const {
+    return policy == SearchPolicy::best_first && cut_short > 0;
+  }
   /// Order and stop are the plan's own: nothing has to be learnt.
   [[nodiscard]] bool is_plain() const {
     return policy == SearchPolicy::exhaustive && !until.any();

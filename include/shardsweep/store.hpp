@@ -79,6 +79,7 @@ struct SearchRow {
   bool rerun = false;               ///< asked for by name
   bool spared = false;              ///< skipped because its cell's search was over
   double tokens_per_s_per_gpu = 0;  ///< of its counted, unmarked measurement; 0: none
+  bool cut_short = false;           ///< the same: its speed is a bound
   std::int64_t peak_memory_bytes = 0;
   double gpu_seconds = 0;  ///< of its attempts that are over
   Timestamp ended_at = 0;  ///< of its last attempt; 0: none is over

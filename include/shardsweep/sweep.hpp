@@ -112,6 +112,7 @@ struct RunnerSpec {
   std::string program;  ///< absolute path, or a name beside our own executable; empty: default
   std::vector<std::string> args;  ///< appended to the flags that the layout gives
   TrainerSpec trainer;            ///< in place of a program that keeps to our contract
+  bool gives_up = false;          ///< it takes --give-up-above, and ends early by itself
   /// The name as far as the sweep file tells: without `name` it is the program's file name.
   /// What the program says of itself (Capabilities) is known when a sweep is submitted.
   [[nodiscard]] std::string_view known_as() const {

@@ -226,8 +226,12 @@ class Run {
 
   void train(const char* phase, i64 first, i64 count) {
     enter(phase);
-    for (i64 step = first; step < first + count; ++step)
+    for (i64 step = first; step < first + count && !measured_.gave_up; ++step) {
       train_step(step, step - first, step >= options_.warmup);
+      const bool last = step + 1 == options_.warmup + options_.steps;
+      measured_.gave_up = options_.give_up_above_ms && !last &&
+                          gives_up(measured_.step_ms, *options_.give_up_above_ms);
+    }
   }
 
   /// `in_phase`: steps of this phase before it.
@@ -322,7 +326,7 @@ class Run {
   void gather_sent(const std::vector<double>& before) {
     std::vector<double> sent = sent_so_far();
     for (std::size_t i = 0; i < sent.size(); ++i)
-      sent[i] = (sent[i] - before[i]) / static_cast<double>(options_.steps);
+      sent[i] = (sent[i] - before[i]) / static_cast<double>(measured_.step_ms.size());
     wait_all(*report_, sent.data(), static_cast<i64>(sent.size()), Reduction::max);
     measured_.sent_bytes = std::move(sent);
   }

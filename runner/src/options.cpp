@@ -236,6 +236,14 @@ void add_run_flags(std::vector<Flag>& f) {
                  o.peak_flops = value;
                  return true;
                }});
+  f.push_back({"give-up-above", Takes::value,
+               "end with a result after two or more timed steps that take longer, in ms",
+               [](Options& o, const std::string& text) {
+                 double value = 0;
+                 if (!parse_real(text, value) || value <= 0) return false;
+                 o.give_up_above_ms = value;
+                 return true;
+               }});
   f.push_back(choice_flag("device", "cpu|cuda|meta",
                           std::array<std::pair<const char*, const char*>, 3>{
                               {{"cpu", "cpu"}, {"cuda", "cuda"}, {"meta", "meta"}}},

@@ -29,8 +29,9 @@ struct Options {
   u64 seed = 1;
   std::optional<i64> memory_limit_bytes;
   std::optional<double>
-      peak_flops;       // per rank, dense, of the dtype; without it there is no MFU
-  std::string records;  // empty: no records
+      peak_flops;  // per rank, dense, of the dtype; without it there is no MFU
+  std::optional<double> give_up_above_ms;  // a train step; none: it runs all of them
+  std::string records;                     // empty: no records
   std::string rendezvous;
   std::string run_id;
   std::string recorder;

@@ -213,6 +213,7 @@ std::string capabilities_json(const Platforms& platforms) {
       .raw("sequence_parallel", "[false,true]")
       .raw("schedule", R"(["1f1b","afab"])")
       .raw("rules", json_array(rule_objects))
+      .boolean("gives_up", true)
       .str();
 }
 

@@ -99,7 +99,22 @@ void add_correctness(JsonObject& record, const Options& o, double loss) {
     record.null("loss_reference").null("loss_error");
 }
 
+/// The reference is the loss after all train steps.
+void add_loss_check(JsonObject& record, const Options& o, const Measured& m) {
+  if (m.gave_up)
+    record.null("loss_reference").null("loss_error");
+  else
+    add_correctness(record, o, m.loss);
+}
+
 }  // namespace
+
+bool gives_up(const std::vector<double>& step_ms, double above_ms) {
+  constexpr std::size_t fewest = 2;
+  if (step_ms.size() < fewest) return false;
+  const StepStatistics time = describe(step_ms);
+  return time.min - (time.median - time.min) > above_ms;
+}
 
 void add_start_fields(JsonObject& record, const Options& o) {
   record.text("runner", "shardbench")
@@ -152,10 +167,11 @@ void add_result_fields(JsonObject& record, const Options& o, const Measured& m) 
       .raw("sent_bytes_per_step", named_numbers(group_names.data(), m.sent_bytes))
       .integer("n_params", parameter_count(o.model))
       .integer("tokens_per_step", tokens_per_step(o))
-      .integer("steps", o.steps)
+      .integer("steps", static_cast<i64>(m.step_ms.size()))
       .integer("warmup", o.warmup);
+  if (m.gave_up) record.number("gave_up_above_ms", *o.give_up_above_ms);
   add_own_work(record, o.layout, m.busy_ms);
-  add_correctness(record, o, m.loss);
+  add_loss_check(record, o, m);
 }
 
 std::string result_summary(const Options& o, const Measured& m) {

@@ -31,7 +31,12 @@ struct Measured {
   std::vector<double> wait_ms;     // likewise
   std::vector<double> busy_ms;     // by rank: own work, median over the timed steps
   std::vector<double> sent_bytes;  // per train step by group, maximum over the ranks
+  bool gave_up = false;            // after fewer timed steps than it was asked for
 };
+/// Whether timed train steps are too slow by more than their noise explains: at least two, and
+/// the fastest is above the bound even if it were as much faster as the median is slower. All
+/// ranks know the same times, and so decide the same.
+bool gives_up(const std::vector<double>& step_ms, double above_ms);
 void add_result_fields(JsonObject& record, const Options& options, const Measured& measured);
 /// One line for a person.
 std::string result_summary(const Options& options, const Measured& measured);

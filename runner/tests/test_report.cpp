@@ -2,6 +2,7 @@
 // What a run says of itself is the training's alone, and adds up.
 #include "launch.hpp"
 #include "meta_run.hpp"
+#include "run_records.hpp"
 
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
@@ -157,4 +158,34 @@ TEST_CASE("no rank needs or sends more than the meta device says of its stage") 
     CHECK(said == static_cast<double>(peak));
     CHECK(sent > 0);
   }
+}
+
+TEST_CASE("all ranks give up together after two timed steps above the bound") {
+  const std::string text =
+      records_of({"--dp", "2", "--steps", "50", "--give-up-above", "1e-6"});
+  CHECK(number(text, "steps") == 2);
+  CHECK(number(text, "gave_up_above_ms") == doctest::Approx(1e-6));
+  CHECK(text.find("\"loss_reference\":null") != std::string::npos);
+  // What is said of a train step is divided by those that there were.
+  const std::string whole = records_of({"--dp", "2", "--steps", "4"});
+  CHECK(object(text, "sent_bytes_per_step") == object(whole, "sent_bytes_per_step"));
+}
+
+TEST_CASE("a run within the bound, or at its last step, ends as it does without one") {
+  for (const Arguments& arguments :
+       {Arguments{"--dp", "2", "--give-up-above", "1e9"},
+        Arguments{"--dp", "2", "--steps", "2", "--give-up-above", "1e-6"}}) {
+    const std::string text = records_of(arguments);
+    CHECK(text.find("gave_up") == std::string::npos);
+  }
+}
+
+TEST_CASE("giving up needs two steps and more than their noise") {
+  CHECK_FALSE(gives_up({}, 120));
+  CHECK_FALSE(gives_up({500}, 120));
+  CHECK(gives_up({130, 130}, 120));
+  CHECK_FALSE(gives_up({120, 120}, 120));
+  CHECK_FALSE(gives_up({110, 900, 900}, 120));
+  CHECK_FALSE(gives_up({130, 160}, 120));
+  CHECK(gives_up({130, 160, 131}, 120));
 }

@@ -202,6 +202,9 @@ void Lead::take(const FromNode& message) {
   const auto* ended = std::get_if<NodeEnded>(&message.body);
   if (ended == nullptr || !running_ || ended->attempt != running_->assign.attempt) return;
   node.ended = *ended;
+  // There rank 0 is gone: nobody elsewhere has anything left to do.
+  if (ended->cut_short)
+    tell(EndAttempt{ended->attempt, Outcome::cancelled, "the attempt was cut short"});
   // The ranks of one node are through: those of the others should be too. Where they have
   // failed, the others notice.
   const bool completed = ended->outcome == Outcome::completed;

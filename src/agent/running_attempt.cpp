@@ -48,7 +48,8 @@ RunningAttempt::RunningAttempt(const NodeIdentity& node, const Clock& clock, con
       log_(log),
       spec_(std::move(spec)),
       paths_(std::move(paths)),
-      watch_(spec_, seconds_of(clock)) {}
+      watch_(spec_, seconds_of(clock)),
+      cut_(spec_) {}
 
 void RunningAttempt::launch(const Environment& own, const std::vector<std::string>& devices,
                             const std::string& meet) {
@@ -208,9 +209,10 @@ void RunningAttempt::take_record(int rank, const Record& record) {
   // Rank 0 speaks for the world; the others only have something to say when they fail.
   if (rank == 0 || !has_rank_zero()) watch_.see(record, now_s);
   if (record.type == RecordType::result && record.nonce == spec_.nonce) measured_ = true;
+  if (rank == 0 && stage_ == Stage::running) hopeless_ = cut_.see(record) || hopeless_;
   if (record.type != RecordType::error) return;
   // After our own SIGTERM what ranks complain about is our doing.
-  if (stage_ == Stage::ending && record.t == 0) return;
+  if (stage_ == Stage::ending && (cutting_ || record.t == 0)) return;
   evidence_.push_back(evidence_of_error(record, rank, clock_.now()));
   if (!failed_at_s_) failed_at_s_ = now_s;
 }
@@ -335,6 +337,10 @@ void RunningAttempt::step_running() {
     if (now_s - *failed_at_s_ > std::min(peer_grace_s, spec_.grace_s)) begin_ending();
     return;
   }
+  if (hopeless_ && !measured_) {
+    cutting_ = true;
+    return begin_ending();
+  }
   const auto verdict = watch_.judge(now_s);
   if (!verdict) return;
   // Nobody else has to be asked about a step that has not started.
@@ -452,7 +458,11 @@ void RunningAttempt::step_reaping() {
   look_for_others();
   finish_trainer();
   read_records(true);
-  read_logs();
+  if (cutting_) {
+    write_cut_result();
+  } else {
+    read_logs();
+  }
   judge_storage();
   stage_ = Stage::over;
 }
@@ -567,6 +577,7 @@ NodeEnded RunningAttempt::ended() const {
   ended.leaked = leaked_;
   ended.start_error = verdict.first.start_error;
   ended.also = verdict.also;
+  ended.cut_short = cut_short_;
   name_node(ended, verdict.first);
   if (!disturbed_.empty()) {
     ended.mark = "contaminated";

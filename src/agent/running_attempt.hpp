@@ -16,6 +16,7 @@
 #include "agent/rank_logs.hpp"
 #include "agent/trainer_logs.hpp"
 #include "attempt/classify.hpp"
+#include "attempt/cut_short.hpp"
 #include "attempt/watch.hpp"
 #include "node/cpu_use.hpp"
 #include "node/recorder_file.hpp"
@@ -114,6 +115,7 @@ class RunningAttempt {
   void step_running();
   void begin_looking(const std::string& why);
   void begin_ending();
+  void write_cut_result();
   void step_ending();
   void step_settling();
   void step_reaping();
@@ -147,6 +149,10 @@ class RunningAttempt {
   std::optional<EvidenceTaking> evidence_taking_;
   std::vector<Evidence> evidence_;
   bool measured_ = false;
+  CutShort cut_;
+  bool hopeless_ = false;   ///< by its train steps
+  bool cutting_ = false;    ///< ended for that
+  bool cut_short_ = false;  ///< and its result is ours
   bool stuck_ = false;
   std::int64_t garbage_ = 0;
   std::int32_t leaked_ = 0;

@@ -11,6 +11,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdint>
 #include <vector>
@@ -22,6 +23,8 @@ namespace {
 std::vector<Evidence> evidence_of_nodes(const EndedAttempt& attempt, Settled& settled,
                                         std::string& notes) {
   std::vector<Evidence> evidence;
+  const bool cut_short = std::any_of(attempt.nodes.begin(), attempt.nodes.end(),
+                                     [](const auto& node) { return node.second.cut_short; });
   for (const auto& [name, ended] : attempt.nodes) {
     add_sentence(settled.verdict.also, ended.also);
     if (!ended.mark.empty()) settled.mark = ended.mark;
@@ -30,7 +33,9 @@ std::vector<Evidence> evidence_of_nodes(const EndedAttempt& attempt, Settled& se
     // srun and its step were signalled together with the lead.
     const bool same_signal =
         attempt.own && attempt.own->outcome == Outcome::preempted && ended.signal == SIGTERM;
-    if (same_signal) continue;
+    // What ranks elsewhere suffered when rank 0 was ended is our doing.
+    const bool follows = cut_short && ended.outcome != Outcome::node_failure;
+    if (same_signal || (follows && ended.outcome != Outcome::completed)) continue;
     if (ended.outcome != Outcome::completed) {
       // The one agent of a step says where it happened, or that this is not known.
       evidence.push_back(evidence_of_node(ended, attempt.is_step ? "" : name));

@@ -134,6 +134,7 @@ struct Options {
   // gc
   std::string start_cost = "60s";
   std::string oom_cost;
+  std::string cut_short;  ///< a factor or off; empty: the default
   std::string older_than = "30d";
   bool remove = false;
   bool verbose = false;

@@ -67,6 +67,8 @@ Capabilities unknown_runner(const SweepSpec& sweep) {
   Capabilities unknown;
   unknown.runner = sweep.runner.known_as();
   unknown.version = "unknown";
+  // One that is not here to be asked, and comes with this program.
+  unknown.gives_up = sweep.runner.program.empty() && sweep.runner.is_shardbench();
   return unknown;
 }
 
@@ -218,6 +220,7 @@ Result<Planned> plan_file(const Session& session) {
   SHARDSWEEP_ASSIGN(planned.sweep, load_sweep_file(session, &planned.source));
   SHARDSWEEP_ASSIGN(planned.capabilities,
                     capabilities_of(session, planned.sweep, planned.notes));
+  planned.sweep.runner.gives_up = planned.capabilities.gives_up;
   SHARDSWEEP_ASSIGN(const auto excludes, compile_excludes(planned.sweep));
   SHARDSWEEP_ASSIGN(const auto rules, compile_rules(planned.sweep, planned.capabilities));
   SHARDSWEEP_ASSIGN(planned.plan,

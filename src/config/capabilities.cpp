@@ -84,6 +84,14 @@ Result<void> read_allowed(const Json& object, Capabilities& into) {
   return {};
 }
 
+Result<void> read_gives_up(const Json& object, Capabilities& into) {
+  const auto found = object.find("gives_up");
+  if (found == object.end()) return {};
+  if (!found->is_boolean()) return broken("'gives_up' is not true or false");
+  into.gives_up = found->get<bool>();
+  return {};
+}
+
 Result<void> read_rules(const Json& object, Capabilities& into) {
   SHARDSWEEP_ASSIGN(const auto rules, items_of(object, "rules"));
   for (const auto& rule : rules) {
@@ -112,6 +120,7 @@ Result<Capabilities> parse_capabilities(std::string_view json) {
   SHARDSWEEP_TRY(read_max(object, read));
   SHARDSWEEP_TRY(read_allowed(object, read));
   SHARDSWEEP_TRY(read_rules(object, read));
+  SHARDSWEEP_TRY(read_gives_up(object, read));
   return read;
 }
 

@@ -179,6 +179,8 @@ class Explainer {
       line("  program: {}  # empty: shardbench's, beside shardsweep itself",
            yaml_text(sweep_.runner.program));
       line("  args: [{}]", listed(sweep_.runner.args, yaml_text));
+      line("  gives_up: {}  # whether it takes --give-up-above, as its --capabilities say",
+           sweep_.runner.gives_up);
     }
     if (!sweep_.env.empty()) line("\nenv:");
     for (const auto& [name, value] : sweep_.env)
@@ -221,6 +223,9 @@ class Explainer {
     line("  rules: {{micro_batch: {}, grad_accum: {}, memory: {}}}  # named rules in force",
          search.rules.micro_batch, search.rules.grad_accum, search.rules.memory);
     line("  learn_across: {}  # whether cells learn from each other", search.learn_across);
+    if (search.policy == SearchPolicy::best_first)
+      line("  cut_short: {}  # an attempt ends at this multiple of the best's step time",
+           search.cut_short > 0 ? fmt::format("{}", search.cut_short) : "off");
   }
 
   void policy() {

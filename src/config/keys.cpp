@@ -66,6 +66,7 @@ constexpr auto sweep_table = std::to_array<KeyInfo>({
     {"runner", "launch", Key::special, "rank or node", "rank", "one process for each rank, or one on each node (torchrun)"},
     {"runner", "cwd", Key::text, "a folder", "the sweep file's", "where 'argv' runs; \"{attempt_dir}\" is the attempt's folder"},
     {"runner", "version", Key::text, "a text", "unknown", "version of the trainer; another one makes all trials new"},
+    {"runner", "gives_up", Key::boolean, "true or false", "as it says itself", "whether it takes --give-up-above; submitting fills it in"},
     {"exclude", "when", Key::text, "an SQL expression", "", "over axes, variables and the model's shape: \"tp > 8\"; a bare text is the same"},
     {"exclude", "why", Key::text, "a text", "", "shown with the points that it leaves out"},
     {"classify", "name", Key::name, "a name", "", "name of the rule, shown in the cause"},
@@ -75,13 +76,14 @@ constexpr auto sweep_table = std::to_array<KeyInfo>({
     {"search", "until", Key::special, "a map", "", "when a cell ends, see search.until; default: at its last trial"},
     {"search", "rules", Key::special, "a map", "", "rules that leave trials out, see search.rules"},
     {"search", "learn_across", Key::boolean, "true or false", "false", "cells learn from each other"},
+    {"search", "cut_short", Key::special, "a factor or off", "1.2", "end an attempt early if its train steps take this many times as long as those of the cell's best; best_first alone"},
     {"search.until", "regret", Key::percent, "a share", "", "end when nothing untested is faster by more than this"},
     {"search.until", "confidence", Key::percent, "a share", "95%", "how sure that must be"},
     {"search.until", "runs", Key::count, "a whole number", "", "end after so many runs"},
     {"search.until", "gpu_hours", Key::real, "a number", "", "end after so many GPU-hours"},
     {"search.rules", "micro_batch", Key::boolean, "true or false", "true", "after an OOM, skip larger micro-batches of the same layout"},
     {"search.rules", "grad_accum", Key::boolean, "true or false", "true", "run pipelines with too few micro-batches last"},
-    {"search.rules", "memory", Key::boolean, "true or false", "true", "skip layouts that need as much as one that ran out of memory, or that fit with less than 1 %"},
+    {"search.rules", "memory", Key::boolean, "true or false", "true", "skip layouts that need as much as one that ran out of memory, or that fit with less than 0.3 %"},
 });
 
 constexpr auto site_table = std::to_array<KeyInfo>({

@@ -102,6 +102,8 @@ void SweepReader::read_runner(const YamlNode& node) {
     mistakes_.assign(runner.name, *name, read_name(*name, "runner.name"));
   if (const auto* args = find(node, "args"))
     mistakes_.assign(runner.args, *args, read_texts(*args, "args"));
+  if (const auto* gives_up = find(node, "gives_up"))
+    mistakes_.assign(runner.gives_up, *gives_up, read_bool(*gives_up, "gives_up"));
 }
 
 }  // namespace shardsweep::config

@@ -210,6 +210,8 @@ OrderedJson search() {
   map["properties"]["policy"] = one_of(search_policy_words);
   map["properties"]["until"] = map_of("search.until");
   map["properties"]["rules"] = map_of("search.rules");
+  map["properties"]["cut_short"] = {
+      {"anyOf", {{{"type", "number"}, {"exclusiveMinimum", 1}}, {{"enum", {"off", false}}}}}};
   return map;
 }
 

@@ -12,6 +12,8 @@
 namespace shardsweep::config {
 namespace {
 
+constexpr double most_cut_short = 1000;
+
 /// 1% or 0.01.
 Parsed<double> parse_share(std::string_view text) {
   const bool percent = !text.empty() && text.back() == '%';
@@ -75,6 +77,19 @@ SearchRules read_search_rules(const YamlNode& map, Mistakes& mistakes) {
   return rules;
 }
 
+/// A factor; 0: off.
+Result<double> read_cut_short(const YamlNode& node) {
+  const bool scalar = node.kind == YamlNode::Kind::scalar;
+  if (scalar && (node.text == "off" || node.text == "false")) return 0;
+  SHARDSWEEP_ASSIGN(const double factor,
+                    read_real(node, "cut_short", "a factor such as 1.2, or off", parse_real));
+  if (factor <= 1 || factor > most_cut_short)
+    return refuse(node, fmt::format("'cut_short' must be above 1 and at most {}; it is off "
+                                    "with 'cut_short: off'",
+                                    most_cut_short));
+  return factor;
+}
+
 }  // namespace
 
 void SweepReader::read_search(const YamlNode& map) {
@@ -87,6 +102,13 @@ void SweepReader::read_search(const YamlNode& map) {
   if (const auto* node = find(map, "rules")) search.rules = read_search_rules(*node, mistakes_);
   if (const auto* node = find(map, "learn_across"))
     mistakes_.assign(search.learn_across, *node, read_bool(*node, "learn_across"));
+  if (const auto* node = find(map, "cut_short")) {
+    mistakes_.assign(search.cut_short, *node, read_cut_short(*node));
+    if (search.cut_short > 0 && search.policy == SearchPolicy::exhaustive)
+      mistakes_.add(*node, fault_at(*node,
+                                    "an exhaustive sweep measures each trial to its end; "
+                                    "remove 'cut_short', or write 'policy: best_first'"));
+  }
   if (!search.is_plain() && sweep_.measure.repeats > 1) {
     mistakes_.add(map, fault_at(map,
                                 "a search measures each point once; remove "

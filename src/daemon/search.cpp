@@ -29,7 +29,11 @@ LaunchCost launch_cost(const SweepSpec& spec) {
   constexpr double process_s = 1;
   constexpr double gpu_job_s = 60;
   const double start_s = spec.cluster.gpu.empty() ? process_s : gpu_job_s;
-  return {start_s, start_s, spec.measure.warmup + spec.measure.steps};
+  return {.start_s = start_s,
+          .oom_s = start_s,
+          .steps = spec.measure.warmup + spec.measure.steps,
+          .warmup = spec.measure.warmup,
+          .cut_short = spec.search.cuts_short() ? spec.search.cut_short : 0};
 }
 
 /// Of a trial with one attempt; 0: not known.
@@ -64,7 +68,7 @@ Result<std::unique_ptr<SweepSearch>> Sweeps::make_search(SweepId sweep, const Sw
   for (const auto& row : rows) {
     if (row.outcome)
       search->end(row.id, {*row.outcome, row.tokens_per_s_per_gpu, row.peak_memory_bytes,
-                           seconds_of(row)});
+                           seconds_of(row), row.cut_short});
   }
   return search;
 }

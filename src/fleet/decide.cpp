@@ -455,7 +455,19 @@ class Decider {
     attempt.allocation = allocation.id;
     attempt.nonce = input_.random_hex(32);
     attempt.dir = input_.attempt_dir(row, attempt);
+    hold_against_best(attempt, trial->sweep);
     world_.add(std::move(attempt));
+  }
+
+  /// What it ends early for goes with its row, so that a later daemon says the same.
+  void hold_against_best(AttemptRow& attempt, SweepId sweep) const {
+    const auto found = input_.searches.find(sweep);
+    if (found == input_.searches.end()) return;
+    const auto bound = found->second->bound_of(attempt.trial);
+    if (!bound) return;
+    attempt.leader = bound->leader;
+    attempt.leader_step_ms = bound->leader_step_ms;
+    attempt.give_up_above_ms = bound->give_up_above_ms;
   }
 
   /// An allocation without work is released at once.

@@ -145,6 +145,19 @@ void put_ending(AttemptRow& row, const Ending& ending, Timestamp at) {
   row.ended_at = at;
 }
 
+/// By what it was beaten, from its own row: whoever reads the records says the same.
+std::string cut_text(const AttemptRow& attempt, const AddMeasurement& measured) {
+  const auto found = measured.metrics.find("train_step_ms");
+  const double step_ms = found == measured.metrics.end() ? 0 : found->second;
+  if (attempt.leader_step_ms <= 0 || step_ms <= 0)
+    return "Cut short: the runner gave up before its last train step.";
+  return fmt::format(
+      "Cut short: {:.4g} ms per train step, {:.2f} times the {:.4g} ms of its cell's best "
+      "(search.cut_short is {:.3g}).",
+      step_ms, step_ms / attempt.leader_step_ms, attempt.leader_step_ms,
+      attempt.give_up_above_ms / attempt.leader_step_ms);
+}
+
 /// A new measurement takes the place of the older one of a trial that was run again.
 void uncount_others(World& world, const AttemptRow& counted) {
   for (const AttemptId id : world.index().attempts_at(counted.trial)) {
@@ -162,6 +175,9 @@ void end_attempt(Fold fold, const Policy& policy, AttemptId id, const Ending& sa
   Ending joined = join(said, records);
   if (!records.doubt.empty())
     joined.also += (joined.also.empty() ? "implausible: " : "; implausible: ") + records.doubt;
+  if (records.result && records.result->cut_short)
+    joined.cause =
+        cut_text(attempt, *records.result) + (joined.cause.empty() ? "" : " " + joined.cause);
   Ending ending = joined;
   judge_ending(fold, policy, attempt, ending);
   const TrialRow* trial = fold.world.trial(attempt.trial);

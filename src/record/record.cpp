@@ -69,6 +69,8 @@ Result<Record> decode_record(std::string_view line) {
   record.t = read_time(object);
   read_optional(object, "phase", record.phase);
   read_optional(object, "step", record.step);
+  read_optional(object, "step_ms", record.step_ms);
+  if (object.contains("timed")) read_optional(object, "timed", record.timed.emplace());
   read_optional(object, "class", record.error_class);
   read_optional(object, "message", record.message);
   return record;

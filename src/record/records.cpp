@@ -159,6 +159,7 @@ struct Summary {
         measurement.metrics.emplace(metric.name, *value);
       }
     }
+    measurement.cut_short = number_of(record, "gave_up_above_ms").value_or(0) > 0;
     measurement.flops_model = text_of(record, "flops_model");
     measurement.detail = line;
     summary.own_work = {numbers_of<double>(record, "busy_ms_by_rank"),

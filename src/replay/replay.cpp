@@ -31,14 +31,38 @@ struct Row {
   double speed = 0;  // predicted, tokens/s per GPU
   double attempt_s = 0;
   bool planned = false;
+  std::string rule{};  // that leaves it out of the plan
+  std::string why{};
 };
 
-double seconds_of(const RecordedRun& run, const ReplayOptions& options) {
+/// What a launch takes.
+LaunchCost cost_of(const ReplayOptions& options) {
+  return {options.start_s, options.oom_s, options.steps, options.warmup,
+          options.search.cuts_short() ? options.search.cut_short : 0};
+}
+
+double step_s_of(const RecordedRun& run) {
+  return speed_of(1, run.point) / *run.tokens_per_s_per_gpu;
+}
+
+double seconds_of(const RecordedRun& run, const ReplayOptions& options,
+                  bool cut_short = false) {
   if (run.outcome == Outcome::oom) return options.oom_s;
   if (!run.tokens_per_s_per_gpu) return options.start_s;
-  const double step_s = speed_of(1, run.point) / *run.tokens_per_s_per_gpu;
-  return options.start_s + options.steps * step_s;
+  const auto steps = cut_short ? cost_of(options).cut_steps() : options.steps;
+  return options.start_s + steps * step_s_of(run);
 }
+
+double real_gib(std::int64_t bytes) {
+  return static_cast<double>(bytes) / (1024.0 * 1024 * 1024);
+}
+
+/// One row that was run.
+struct Launch {
+  std::size_t row = 0;
+  bool cut_short = false;
+  CellSearch::Outlook outlook{};
+};
 
 /// Labels that may be conditions of a run, by number: those that are no identity, time or
 /// measurement, which differ from row to row or are empty where a run has failed.
@@ -82,16 +106,17 @@ LaneHash lane_of(const RecordedRun& run, const std::string& software) {
   return lane;
 }
 
-SearchNews news_of(const RecordedRun& run) {
+SearchNews news_of(const RecordedRun& run, bool cut_short) {
   return {run.outcome, run.tokens_per_s_per_gpu.value_or(0), run.peak_memory_bytes.value_or(0),
-          0};
+          0, cut_short};
 }
 
 /// Plays scheduler, lead and runner: an attempt ends as its row says, after its recorded time.
 class RecordedCluster {
  public:
-  RecordedCluster(World& world, const std::vector<Row>& rows, const ReplayOptions& options)
-      : world_(world), rows_(rows), options_(options) {
+  RecordedCluster(World& world, const std::vector<Row>& rows, SweepSearch& search,
+                  const ReplayOptions& options)
+      : world_(world), rows_(rows), search_(search), options_(options) {
     policy_.retry_on_trial = 0;  // a row has one outcome, however often it is asked
     policy_.retry_elsewhere = 0;
   }
@@ -108,7 +133,7 @@ class RecordedCluster {
   }
 
   [[nodiscard]] Timestamp now() const { return static_cast<Timestamp>(now_s_ * second); }
-  [[nodiscard]] const std::vector<std::size_t>& launched() const { return launched_; }
+  [[nodiscard]] const std::vector<Launch>& launched() const { return launched_; }
   [[nodiscard]] const Policy& policy() const { return policy_; }
 
  private:
@@ -161,12 +186,14 @@ class RecordedCluster {
     }
     const auto number = static_cast<std::size_t>(trial - 1);
     const auto& run = *rows_[number].run;
-    launched_.push_back(number);
+    const bool cut_short = gives_up(run, attempt);
+    launched_.push_back({number, cut_short, search_.outlook_of(trial).value()});
     say(id, Started{attempt, next.assign.nonce});
-    now_s_ += seconds_of(run, options_);
+    now_s_ += seconds_of(run, options_, cut_short);
     RecordsSummary records;
     if (run.outcome == Outcome::completed) {
       auto& metrics = records.result.emplace().metrics;
+      records.result->cut_short = cut_short;
       if (run.tokens_per_s_per_gpu) metrics["tokens_per_s_per_gpu"] = *run.tokens_per_s_per_gpu;
       if (run.peak_memory_bytes)
         metrics["peak_memory_bytes"] = static_cast<double>(*run.peak_memory_bytes);
@@ -180,15 +207,24 @@ class RecordedCluster {
     next_assignments(id).ended(next.assign, run.outcome);
   }
 
+  /// Against the bound that travels with its assignment. Its steps all take as long.
+  [[nodiscard]] bool gives_up(const RecordedRun& run, AttemptId attempt) const {
+    const double above_ms = world_.attempts().at(attempt).give_up_above_ms;
+    constexpr double milliseconds = 1e3;
+    return above_ms > 0 && run.outcome == Outcome::completed && run.tokens_per_s_per_gpu &&
+           milliseconds * step_s_of(run) > above_ms;
+  }
+
   Assignments& next_assignments(AllocationId id) { return leads_[id].assignments; }
 
   World& world_;
   const std::vector<Row>& rows_;
+  SweepSearch& search_;
   const ReplayOptions& options_;
   Policy policy_;
   double now_s_ = 0;
   std::map<AllocationId, Lead> leads_;
-  std::vector<std::size_t> launched_;
+  std::vector<Launch> launched_;
 };
 
 class CellReplay {
@@ -208,12 +244,15 @@ class CellReplay {
     }
   }
 
-  ReplayCell play(std::vector<SearchTrial>& lessons) {
+  struct Played {
+    ReplayCell score;
+    ReplayedCell story;
+  };
+  Played play(std::vector<SearchTrial>& lessons) {
     plan();
     World world(rows_of());
     std::int64_t tokens = 0;
-    SweepSearch search(options_.search, options_.cluster, predictor_,
-                       {options_.start_s, options_.oom_s, options_.steps});
+    SweepSearch search(options_.search, options_.cluster, predictor_, cost_of(options_));
     if (options_.search.learn_across) {
       for (const auto& lesson : lessons)
         search.learn(lesson.point, *lesson.news);
@@ -222,14 +261,15 @@ class CellReplay {
       by_position_[trial.position] = id;
     for (const auto& [position, id] : by_position_)
       search.add({.id = id, .point = rows_[static_cast<std::size_t>(id - 1)].point});
-    RecordedCluster cluster(world, rows_, options_);
+    RecordedCluster cluster(world, rows_, search, options_);
     do {
       decide(world, input(search, cluster, tokens));
       note_skips(world.take_changes());
     } while (cluster.step());
-    for (const auto number : cluster.launched())
-      lessons.push_back({.point = rows_[number].point, .news = news_of(*rows_[number].run)});
-    return score(cluster.launched());
+    for (const auto& [number, cut_short, outlook] : cluster.launched())
+      lessons.push_back(
+          {.point = rows_[number].point, .news = news_of(*rows_[number].run, cut_short)});
+    return {score(cluster.launched()), story(cluster.launched())};
   }
 
  private:
@@ -252,6 +292,11 @@ class CellReplay {
       const auto capacity = options_.cluster.memory_bytes;
       const bool may_fit = capacity <= 0 || least.total() <= capacity;
       row.planned = may_fit && (verdict.feasible || !binds(verdict));
+      if (row.planned) continue;
+      row.rule = may_fit ? std::string(verdict.constraint) : "memory";
+      row.why = may_fit ? verdict.why
+                        : fmt::format("At best it needs {:.1f} GiB; the GPU has {:.1f} GiB.",
+                                      real_gib(least.total()), real_gib(capacity));
     }
   }
 
@@ -327,6 +372,8 @@ class CellReplay {
         }
       }
       const auto* trial = std::get_if<SetTrial>(&change);
+      if (trial != nullptr && trial->row.outcome == Outcome::skipped)
+        causes_[trial->row.id] = trial->row.cause;
       if (trial != nullptr && trial->row.state == State::planned) {
         spared_.erase(trial->row.id);
         unfit_.erase(trial->row.id);
@@ -334,7 +381,7 @@ class CellReplay {
     }
   }
 
-  ReplayCell score(const std::vector<std::size_t>& launched) const {
+  ReplayCell score(const std::vector<Launch>& launched) const {
     ReplayCell cell;
     const auto& first = *rows_.front().run;
     cell.model = rows_.front().point.model.name;
@@ -351,8 +398,9 @@ class CellReplay {
       if (row.run->outcome == Outcome::completed) ++cell.completed;
       cell.exhaustive_gpu_hours += hours_of(row);
     }
-    for (const auto number : launched) {
-      cell.gpu_hours += hours_of(rows_[number]);
+    for (const auto& [number, cut_short, outlook] : launched) {
+      cell.gpu_hours += hours_of(rows_[number], cut_short);
+      if (cut_short) ++cell.cut_short;
       if (rows_[number].run->outcome == Outcome::oom) ++cell.oom_launched;
     }
     cell.good_left_out = good_left_out(launched);
@@ -360,14 +408,51 @@ class CellReplay {
     return cell;
   }
 
-  [[nodiscard]] double hours_of(const Row& row) const {
-    return seconds_of(*row.run, options_) * row.run->point.gpus / hour_s;
+  [[nodiscard]] ReplayedRow replayed(const Row& row, bool cut_short) const {
+    return {row.run->line, row.run->point, row.run->outcome, row.run->tokens_per_s_per_gpu,
+            hours_of(row, cut_short)};
   }
 
-  std::int64_t good_left_out(const std::vector<std::size_t>& launched) const {
+  /// Launch by launch, then what was never launched, with its rule.
+  [[nodiscard]] ReplayedCell story(const std::vector<Launch>& launched) const {
+    ReplayedCell story;
+    std::vector<bool> ran(rows_.size(), false);
+    for (const auto& [number, cut_short, outlook] : launched) {
+      ran[number] = true;
+      const double predicted = options_.search.policy == SearchPolicy::exhaustive
+                                   ? rows_[number].speed
+                                   : outlook.tokens_per_s_per_gpu;
+      story.launches.push_back({replayed(rows_[number], cut_short), predicted, outlook.sigma,
+                                outlook.fits, cut_short, outlook.why});
+    }
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      if (!ran[i]) story.left_out.push_back(left_out(i));
+    }
+    return story;
+  }
+
+  [[nodiscard]] ReplayedLeftOut left_out(std::size_t number) const {
+    const Row& row = rows_[number];
+    ReplayedLeftOut left{replayed(row, false), row.rule, row.why};
+    if (!row.planned) return left;
+    const auto trial = static_cast<TrialId>(number) + 1;
+    const auto cause = causes_.find(trial);
+    if (cause != causes_.end()) left.why = cause->second;
+    left.rule = unfit_.contains(trial)             ? "unfit"
+                : spared_.contains(trial)          ? "until"
+                : left.why.starts_with("It needs") ? "memory_order"
+                                                   : "micro_batch";
+    return left;
+  }
+
+  [[nodiscard]] double hours_of(const Row& row, bool cut_short = false) const {
+    return seconds_of(*row.run, options_, cut_short) * row.run->point.gpus / hour_s;
+  }
+
+  std::int64_t good_left_out(const std::vector<Launch>& launched) const {
     std::vector<bool> could_run(rows_.size(), false);
-    for (const auto number : launched)
-      could_run[number] = true;
+    for (const auto& launch : launched)
+      could_run[launch.row] = true;
     for (const auto trial : spared_)
       could_run[static_cast<std::size_t>(trial - 1)] = true;
     std::int64_t count = 0;
@@ -378,17 +463,16 @@ class CellReplay {
     return count;
   }
 
-  void score_against(double best, const std::vector<std::size_t>& launched,
-                     ReplayCell& cell) const {
+  void score_against(double best, const std::vector<Launch>& launched, ReplayCell& cell) const {
     double found = 0;
     double hours = 0;
     std::int64_t run = 0;
-    for (const auto number : launched) {
+    for (const auto& [number, cut_short, outlook] : launched) {
       ++run;
-      hours += hours_of(rows_[number]);
+      hours += hours_of(rows_[number], cut_short);
       const double speed = rows_[number].run->tokens_per_s_per_gpu.value_or(0);
       if (run == 1) cell.first_choice = speed / best;
-      found = std::max(found, speed);
+      if (!cut_short) found = std::max(found, speed);
       if (!cell.runs_to_1pct && found >= 0.99 * best) {
         cell.runs_to_1pct = run;
         cell.gpu_hours_to_1pct = hours;
@@ -409,6 +493,7 @@ class CellReplay {
   std::map<std::int64_t, TrialId> by_position_;
   std::set<TrialId> spared_;
   std::set<TrialId> unfit_;
+  std::map<TrialId, std::string> causes_;  // of those that a rule or the search has skipped
 };
 
 /// The predictor of a cell of `model`. Rows whose log holds an OOM are slow by their own fault.
@@ -461,10 +546,13 @@ Result<ReplayReport> replay(const RecordedSweep& sweep, const ReplayOptions& opt
   ReplayReport report;
   const auto conditions = conditions_of(sweep);
   std::vector<SearchTrial> lessons;
-  for (const auto& [key, runs] : cells)
-    report.cells.push_back(
+  for (const auto& [key, runs] : cells) {
+    auto played =
         CellReplay(sweep, options, runs, fitted(sweep, options, key.model), conditions)
-            .play(lessons));
+            .play(lessons);
+    report.cells.push_back(std::move(played.score));
+    report.stories.push_back(std::move(played.story));
+  }
   return report;
 }
 

@@ -32,6 +32,7 @@ struct ReplayOptions {
   double start_s = 60;
   double oom_s = 60;
   std::int32_t steps = 13;
+  std::int32_t warmup = 3;  ///< of these: one that is cut short ends two steps later
   ReplayFit fit = ReplayFit::none;
 };
 
@@ -44,6 +45,7 @@ struct ReplayCell {
   std::int64_t points = 0;  ///< rows, those left out included
   std::int64_t launched = 0;
   std::int64_t oom_launched = 0;
+  std::int64_t cut_short = 0;  ///< of those launched
   /// Completed rows that no order would ever launch: infeasible, a memory verdict, a named
   /// rule. Those whose log holds an OOM (`oom_error`) are neither good nor bad, as in
   /// evaluate-memory: they end, slowly, on what the allocator gives back.
@@ -64,8 +66,40 @@ struct ReplayCell {
   double exhaustive_gpu_hours = 0;  ///< every row launched
 };
 
+/// One row as a replay has met it.
+struct ReplayedRow {
+  int line = 0;  ///< of the table
+  Point point;
+  Outcome outcome = Outcome::crashed;
+  std::optional<double> tokens_per_s_per_gpu;  ///< measured
+  double gpu_hours = 0;                        ///< of its launch
+};
+
+struct ReplayedLaunch {
+  ReplayedRow row;
+  double predicted_tokens_per_s_per_gpu = 0;
+  double sigma = 0;  ///< of its logarithm
+  double fits = 1;   ///< chance that memory suffices
+  bool cut_short = false;
+  std::string why;  ///< it was next
+};
+
+/// Never launched.
+struct ReplayedLeftOut {
+  ReplayedRow row;
+  std::string rule;  ///< infeasible:NAME, memory, unfit, stop, micro_batch, …
+  std::string why;
+};
+
+/// What happened in a cell, launch by launch.
+struct ReplayedCell {
+  std::vector<ReplayedLaunch> launches;
+  std::vector<ReplayedLeftOut> left_out;
+};
+
 struct ReplayReport {
-  std::vector<ReplayCell> cells;  ///< growing model, sequence length and nodes
+  std::vector<ReplayCell> cells;      ///< growing model, sequence length and nodes
+  std::vector<ReplayedCell> stories;  ///< of the same cells
 };
 
 /// Faults (invalid_input): a row that does not fit the cluster's nodes.

@@ -192,6 +192,7 @@ void fields(Is<NodeEnded> auto& m, auto&& visit) {
   visit.optional("mark", m.mark);
   visit.optional("start_error", m.start_error);
   visit.optional("node", m.node);
+  visit.optional("cut_short", m.cut_short);
 }
 void fields(Is<NodeFinding> auto& m, auto&& visit) {
   visit("kind", m.kind);
@@ -246,6 +247,9 @@ void fields(Is<AttemptSpec> auto& m, auto&& visit) {
   visit.optional("log_limit_bytes", m.log_limit_bytes);
   visit.optional("file_limit_bytes", m.file_limit_bytes);
   visit.optional("trainer", m.trainer);
+  visit.optional("give_up_above_ms", m.give_up_above_ms);
+  visit.optional("warmup", m.warmup);
+  visit.optional("tokens_per_step", m.tokens_per_step);
 }
 void fields(Is<AllocationSpec> auto& m, auto&& visit) {
   visit("token", m.token);

@@ -48,6 +48,13 @@ class CellSearch {
   /// What another cell has measured.
   void learn(const SearchPoint& point, const SearchNews& news);
 
+  /// The fastest that was measured to its end.
+  struct Leader {
+    std::size_t number = 0;
+    double tokens_per_s_per_gpu = 0;
+  };
+  [[nodiscard]] std::optional<Leader> leader() const { return leader_; }
+
   /// Of the points that wait, what to start first. Ties: in the order of adding.
   [[nodiscard]] std::vector<std::size_t> order();
   /// Why none of those that wait is worth starting; none: go on. `gpu_hours` are those used.
@@ -61,6 +68,16 @@ class CellSearch {
   /// Of a point that waits: one that ran out of memory and needs no more; none where nothing
   /// rules it out.
   [[nodiscard]] std::optional<std::size_t> ruled_out_by(std::size_t number);
+  /// What is expected of a point that has not ended.
+  struct Outlook {
+    double tokens_per_s_per_gpu = 0;
+    double sigma = 0;   ///< of its logarithm
+    double fits = 1;    ///< chance that memory suffices
+    double better = 1;  ///< chance that it is worth a run
+    double seconds = 0;
+    std::string why;  ///< it is the next to run
+  };
+  [[nodiscard]] Outlook outlook(std::size_t number);
   /// What is expected of a point, beside the sentence of enough().
   [[nodiscard]] std::string bound_text(std::size_t number);
 
@@ -132,6 +149,8 @@ class CellSearch {
   [[nodiscard]] const std::vector<Uncovered>& missing();
   [[nodiscard]] Standing standing_of(const Candidate& candidate) const;
   [[nodiscard]] std::string still_running() const;
+  [[nodiscard]] std::string why_next(std::size_t number);
+  [[nodiscard]] Prospect prospect_of(const Candidate& candidate) const;
   [[nodiscard]] bool limits_are_reached(double gpu_hours) const;
   [[nodiscard]] bool is_contradicted(double gpu_hours);
   [[nodiscard]] double chance_at_best(const Candidate& candidate) const;
@@ -157,6 +176,7 @@ class CellSearch {
   std::size_t learnt_ = 0;  // how many of them the residuals know
   std::map<std::array<std::int64_t, 4>, std::int32_t> others_;  // cells, by what they are
   std::optional<double> best_;                                  // ln of tokens/s per GPU
+  std::optional<Leader> leader_;                                // who has it
   std::int64_t started_ = 0;
   bool stale_ = true;
   std::optional<std::vector<Uncovered>> missing_;  // none: to be found out

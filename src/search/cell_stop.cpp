@@ -110,7 +110,7 @@ bool CellSearch::is_contradicted(double gpu_hours) {
 }
 
 /// A chance below which a layout is left out, and one from which it is taken back.
-constexpr double least_chance = 0.01;
+constexpr double least_chance = 0.003;
 constexpr double fair_chance = 0.05;
 
 std::vector<std::size_t> CellSearch::to_reopen(double gpu_hours) {
@@ -156,6 +156,34 @@ std::optional<std::string> CellSearch::wont_fit(std::size_t number) {
       unfit_reason, static_cast<double>(bounds.lower) / gib,
       static_cast<double>(bounds.upper) / gib, static_cast<double>(bounds.capacity) / gib,
       100 * candidate.fits);
+}
+
+std::string CellSearch::why_next(std::size_t number) {
+  const auto& candidate = candidates_[number];
+  if (!best_) return "No layout of the cell has been measured yet.";
+  if (settings_.until.regret > 0 && chance_of_none(false) >= settings_.until.confidence) {
+    std::vector<Uncovered> covered;
+    for (const auto& one : missing()) {
+      if (candidate.site().structure.at(one.axis) == one.value) covered.push_back(one);
+    }
+    if (!covered.empty())
+      return fmt::format("Nothing that was measured has {}.", text_of(covered));
+  }
+  return fmt::format("{:.1f} % likely to beat {} tokens/s per GPU.", 100 * candidate.better,
+                     grouped(std::llround(std::exp(*best_))));
+}
+
+CellSearch::Outlook CellSearch::outlook(std::size_t number) {
+  if (settings_.policy == SearchPolicy::exhaustive) return {.why = "The plan's order."};
+  refresh();
+  const auto& candidate = candidates_[number];
+  const Prospect prospect = prospect_of(candidate);
+  return {std::exp(candidate.mean),
+          candidate.sigma,
+          candidate.fits,
+          candidate.better,
+          expected_seconds(prospect, best_.has_value(), best_.value_or(0), cost_),
+          why_next(number)};
 }
 
 std::string CellSearch::bound_text(std::size_t number) {

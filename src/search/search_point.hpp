@@ -31,6 +31,7 @@ struct SearchNews {
   double tokens_per_s_per_gpu = 0;  ///< 0: not known
   std::int64_t peak_bytes = 0;      ///< as the trainer reports it; 0: not known
   double seconds = 0;               ///< that its attempt took; 0: not known
+  bool cut_short = false;           ///< it ended early: it is no best, whatever its speed
 };
 
 }  // namespace shardsweep

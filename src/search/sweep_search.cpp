@@ -2,6 +2,7 @@
 #include "search/sweep_search.hpp"
 
 #include "predict/memory.hpp"
+#include "predict/predictor.hpp"
 
 #include <shardsweep/metric.hpp>
 
@@ -79,7 +80,8 @@ void SweepSearch::hear(std::span<const Change> changes) {
       // A marked measurement is kept and not believed.
       if (one->mark.empty())
         measured[one->trial] = {Outcome::completed, metric(*one, "tokens_per_s_per_gpu"),
-                                static_cast<std::int64_t>(metric(*one, "peak_memory_bytes"))};
+                                static_cast<std::int64_t>(metric(*one, "peak_memory_bytes")), 0,
+                                one->cut_short};
     } else if (const auto* attempt = std::get_if<PutAttempt>(&change)) {
       const auto place = places_.find(attempt->row.trial);
       if (place == places_.end()) continue;
@@ -143,6 +145,25 @@ std::vector<TrialId> SweepSearch::to_reopen() {
       trials.push_back(cell.trials[number]);
   }
   return trials;
+}
+
+std::optional<SweepSearch::Bound> SweepSearch::bound_of(TrialId trial) const {
+  const auto place = places_.find(trial);
+  if (!settings_.cuts_short() || asked_.contains(trial) || place == places_.end())
+    return std::nullopt;
+  const auto leader = place->second.cell->search.leader();
+  if (!leader) return std::nullopt;
+  constexpr double milliseconds = 1e3;
+  const double step_ms =
+      milliseconds * speed_of(1, points_.at(trial).point) / leader->tokens_per_s_per_gpu;
+  return Bound{place->second.cell->trials[leader->number], step_ms,
+               settings_.cut_short * step_ms};
+}
+
+std::optional<CellSearch::Outlook> SweepSearch::outlook_of(TrialId trial) {
+  const auto place = places_.find(trial);
+  if (place == places_.end()) return std::nullopt;
+  return place->second.cell->search.outlook(place->second.number);
 }
 
 SweepSearch::Advice SweepSearch::advise(const std::vector<const TrialRow*>& waiting) {

@@ -10,6 +10,7 @@
 #include <compare>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -77,6 +78,18 @@ class SweepSearch {
   [[nodiscard]] std::vector<TrialId> to_reopen();
   /// `trials` of the world that are planned wait.
   [[nodiscard]] Advice advise(const std::vector<const TrialRow*>& waiting);
+
+  /// What a trial that is to start now is held against; none: it runs to its end.
+  struct Bound {
+    TrialId leader = 0;  ///< the fastest of its cell so far
+    // Of a train step with the trial's own batch.
+    double leader_step_ms = 0;
+    double give_up_above_ms = 0;
+  };
+  [[nodiscard]] std::optional<Bound> bound_of(TrialId trial) const;
+
+  /// What is expected of a trial that is to run now; none: it is not known.
+  [[nodiscard]] std::optional<CellSearch::Outlook> outlook_of(TrialId trial);
 
   [[nodiscard]] const SearchSettings& settings() const { return settings_; }
 

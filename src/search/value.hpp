@@ -15,6 +15,12 @@ struct LaunchCost {
   double start_s = 60;      ///< before its first train step
   double oom_s = 60;        ///< of one that runs out of memory
   std::int32_t steps = 13;  ///< train steps, with those that warm up
+  std::int32_t warmup = 3;
+  /// It ends after two timed steps where they take so many times as long as those of the best;
+  /// 0: it never does.
+  double cut_short = 0;
+  /// The steps of one that ends early.
+  [[nodiscard]] std::int32_t cut_steps() const;
 };
 
 /// What is expected of a layout.
@@ -29,6 +35,10 @@ struct Prospect {
 /// ln of the expected improvement over ln(speed) `best`, in ln(speed) (Jones, Schonlau and
 /// Welch 1998, equation 15). Finite however hopeless a layout is.
 [[nodiscard]] double log_expected_improvement(double mean, double sigma, double best);
+
+/// What a launch is expected to take. One that may be hopeless may be cut short.
+[[nodiscard]] double expected_seconds(const Prospect& prospect, bool has_best, double best,
+                                      const LaunchCost& cost);
 
 /// ln of a launch's value: expected improvement x chance to fit x chance to run, over the
 /// expected seconds. Improvement per second is Snoek, Larochelle and Adams 2012, section 3.2;

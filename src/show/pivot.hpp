@@ -21,7 +21,7 @@ struct CellWord {
   std::string_view meaning;
 };
 inline constexpr std::array<CellWord, 7> cell_words{{
-    {"unranked", '~', "measured, but marked contaminated or implausible"},
+    {"unranked", '~', "measured, but contaminated, implausible or cut short"},
     {"running", '>', "running now"},
     {"queued", ':', "waits for its allocation"},
     {"planned", '.', "not run yet"},

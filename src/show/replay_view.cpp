@@ -49,6 +49,7 @@ Total total_of(const ReplayReport& report) {
     sum.points += cell.points;
     sum.launched += cell.launched;
     sum.oom_launched += cell.oom_launched;
+    sum.cut_short += cell.cut_short;
     sum.good_left_out += cell.good_left_out;
     sum.completed += cell.completed;
     sum.left_out += cell.left_out;
@@ -97,7 +98,8 @@ const std::vector<std::string>& cell_columns() {
                                               "spared",
                                               "gpu_hours",
                                               "exhaustive_gpu_hours",
-                                              "gpu_hours_to_1pct"};
+                                              "gpu_hours_to_1pct",
+                                              "cut_short"};
   return names;
 }
 
@@ -118,7 +120,8 @@ std::vector<Value> row_of(const ReplayCell& cell) {
           cell.spared,
           cell.gpu_hours,
           cell.exhaustive_gpu_hours,
-          or_null(cell.gpu_hours_to_1pct)};
+          or_null(cell.gpu_hours_to_1pct),
+          cell.cut_short};
 }
 
 std::string json_object(const std::vector<std::string>& columns, std::vector<Value> row) {
@@ -170,6 +173,7 @@ std::vector<Value> shown_row(const ReplayCell& cell) {
       cell.points,
       cell.launched,
       cell.oom_launched,
+      cell.cut_short,
       cell.good_left_out,
       cell.spared,
       or_null(cell.runs_to_1pct),
@@ -192,10 +196,10 @@ std::string replay_text(const ReplayReport& report, const TableStyle& style) {
       table.rows.push_back(row_of(cell));
     return table_text(table, format);
   }
-  table.columns = {"model",         "seq_len",      "nodes",         "points",
-                   "launched",      "oom",          "good_left_out", "spared",
-                   "runs_to_1pct",  "runs_to_best", "first_choice",  "regret",
-                   "hours_to_1pct", "gpu_hours"};
+  table.columns = {"model",    "seq_len",       "nodes",        "points",
+                   "launched", "oom",           "cut_short",    "good_left_out",
+                   "spared",   "runs_to_1pct",  "runs_to_best", "first_choice",
+                   "regret",   "hours_to_1pct", "gpu_hours"};
   for (const auto& cell : report.cells)
     table.rows.push_back(shown_row(cell));
   table.rows.push_back(shown_row(total_of(report).sum));
@@ -248,12 +252,14 @@ std::string replay_summary(const ReplayReport& report) {
     return whole > 0 ? 100 * part / whole : 0.0;
   };
   std::string text = fmt::format(
-      "Launched {} of {} ({:.1f} %); {} of them ran out of memory ({:.1f} %). Used {:.1f} of "
+      "Launched {} of {} ({:.1f} %); {} of them ran out of memory ({:.1f} %), {} ended "
+      "early. Used {:.1f} of "
       "{:.1f} GPU-hours ({:.1f} %).",
       grouped(sum.launched), counted(sum.points, "point"),
       percent(real(sum.launched), real(sum.points)), grouped(sum.oom_launched),
-      percent(real(sum.oom_launched), real(sum.launched)), sum.gpu_hours,
-      sum.exhaustive_gpu_hours, percent(sum.gpu_hours, sum.exhaustive_gpu_hours));
+      percent(real(sum.oom_launched), real(sum.launched)), grouped(sum.cut_short),
+      sum.gpu_hours, sum.exhaustive_gpu_hours,
+      percent(sum.gpu_hours, sum.exhaustive_gpu_hours));
   if (total.solvable == 0) return text;
   return text +
          fmt::format(

@@ -166,13 +166,56 @@ CREATE TABLE served_requests (
 ) STRICT;
 )sql";
 
+// What ends early, and against what it is held.
+constexpr const char* cut_short_sql = R"sql(
+-- 1: ended early, as it was slower than its cell's best by more than search.cut_short: its speed
+-- is a bound, kept and not ranked
+ALTER TABLE measurements ADD COLUMN cut_short INTEGER NOT NULL DEFAULT 0
+  CHECK (cut_short IN (0, 1));
+-- the fastest trial of its cell when it was assigned; NULL: it runs to its end
+ALTER TABLE attempts ADD COLUMN leader INTEGER;
+-- ms of a train step with this trial's batch: that trial's, and the bound; 0: none
+ALTER TABLE attempts ADD COLUMN leader_step_ms REAL NOT NULL DEFAULT 0;
+ALTER TABLE attempts ADD COLUMN give_up_above_ms REAL NOT NULL DEFAULT 0;
+-- Beside the trial too: a mark as any other.
+DROP TRIGGER counted_in;
+DROP TRIGGER counted_now;
+DROP TRIGGER counted_measured;
+DROP TRIGGER counted_marked;
+CREATE TRIGGER counted_in AFTER INSERT ON attempts WHEN new.counted = 1
+BEGIN UPDATE trials SET (counted_attempt, counted_mark, counted_speed) = (new.id,
+  (SELECT ifnull(mark, iif(cut_short, 'cut_short', NULL)) FROM measurements
+    WHERE attempt = new.id),
+  (SELECT tokens_per_s_per_gpu FROM measurements WHERE attempt = new.id)) WHERE id = new.trial;
+END;
+CREATE TRIGGER counted_now AFTER UPDATE OF counted ON attempts
+WHEN new.counted = 1 AND old.counted = 0
+BEGIN UPDATE trials SET (counted_attempt, counted_mark, counted_speed) = (new.id,
+  (SELECT ifnull(mark, iif(cut_short, 'cut_short', NULL)) FROM measurements
+    WHERE attempt = new.id),
+  (SELECT tokens_per_s_per_gpu FROM measurements WHERE attempt = new.id)) WHERE id = new.trial;
+END;
+CREATE TRIGGER counted_measured AFTER INSERT ON measurements
+BEGIN UPDATE trials SET (counted_mark, counted_speed) =
+  (ifnull(new.mark, iif(new.cut_short, 'cut_short', NULL)), new.tokens_per_s_per_gpu)
+  WHERE id = new.trial AND counted_attempt = new.attempt;
+END;
+CREATE TRIGGER counted_marked AFTER UPDATE OF mark, tokens_per_s_per_gpu, cut_short
+ON measurements
+BEGIN UPDATE trials SET (counted_mark, counted_speed) =
+  (ifnull(new.mark, iif(new.cut_short, 'cut_short', NULL)), new.tokens_per_s_per_gpu)
+  WHERE id = new.trial AND counted_attempt = new.attempt;
+END;
+)sql";
+
 }  // namespace
 
 std::span<const std::string> migrations() {
-  static const std::array<std::string, 17> steps{
+  static const std::array<std::string, 18> steps{
       schema_sql,  learnt,       ledger_sql,     silence,      paces_sql,      controls_sql,
       network_sql, new_views,    kept_outcomes,  deletion_sql, lead_nodes_sql, control_time_sql,
-      hold_sql,    measured_sql, wall_clock_sql, counted_sql,  served_sql};
+      hold_sql,    measured_sql, wall_clock_sql, counted_sql,  served_sql,
+      cut_short_sql};
   return steps;
 }
 

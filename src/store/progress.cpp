@@ -40,7 +40,8 @@ struct ProgressSql {
       R"sql(
     SELECT r.sweep, r.model, r.nodes, r.gpus, r.seq_len, r.vars, r.trial, r.layout, e.id, e.at,
       e.kind, e.detail, ifnull(a.number, 0), r.state, r.outcome, r.attempts,
-      m.tokens_per_s_per_gpu, m.mfu, m.peak_memory_bytes, ifnull(m.mark, '')
+      m.tokens_per_s_per_gpu, m.mfu, m.peak_memory_bytes,
+      coalesce(m.mark, iif(m.cut_short, 'cut_short', NULL), '')
     FROM events AS e JOIN all_results AS r ON r.trial_id = e.trial
     LEFT JOIN attempts AS a ON a.id = e.attempt
     LEFT JOIN measurements AS m ON m.attempt = e.attempt

@@ -35,7 +35,10 @@ struct ShowSql {
       "c.allocation = l.id AND c.time = 'end') AS control_end, (SELECT "
       "nullif(round(c.network_ratio, 3), 0) FROM controls AS c WHERE c.allocation = l.id AND "
       "c.time = 'start') AS network_start, (SELECT nullif(round(c.network_ratio, 3), 0) FROM "
-      "controls AS c WHERE c.allocation = l.id AND c.time = 'end') AS network_end, l.backend, "
+      "controls AS c WHERE c.allocation = l.id AND c.time = 'end') AS network_end, (SELECT "
+      "b.slug FROM trials AS b WHERE b.id = a.leader) AS leader, nullif(a.leader_step_ms, 0) "
+      "AS "
+      "leader_step_ms, nullif(a.give_up_above_ms, 0) AS give_up_above_ms, l.backend, "
       "l.job_id, l.job_name, l.host, a.dir FROM attempts AS a JOIN allocations AS l ON l.id = "
       "a.allocation "
       "WHERE a.trial = ? ORDER BY a.number";

@@ -93,6 +93,8 @@ std::vector<std::string> runner_command(const SweepSpec& sweep, const Point& poi
   add("--records", context.paths.records().string());
   add("--recorder", context.paths.recorder().string());
   add("--run-id", context.nonce);
+  if (sweep.runner.gives_up && context.give_up_above_ms > 0)
+    add("--give-up-above", fmt::format("{:.17g}", context.give_up_above_ms));
   argv.insert(argv.end(), sweep.runner.args.begin(), sweep.runner.args.end());
   return argv;
 }
@@ -139,6 +141,11 @@ AttemptSpec attempt_spec(const SweepSpec& sweep, const Point& point,
   spec.predicted_s = context.predicted_s;
   if (policy.slow_factor > 0 && context.predicted_s > 0)
     spec.slow_limit_s = std::max(policy.slow_floor_s, policy.slow_factor * context.predicted_s);
+  if (!sweep.runner.gives_up && context.give_up_above_ms > 0) {
+    spec.give_up_above_ms = context.give_up_above_ms;
+    spec.warmup = sweep.measure.warmup;
+    spec.tokens_per_step = std::int64_t{point.layout.global_batch()} * point.seq_len;
+  }
   spec.grace_s = policy.grace_s;
   spec.keep_log_bytes = policy.keep_log_bytes;
   spec.log_limit_bytes = policy.log_limit_bytes;

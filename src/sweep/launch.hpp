@@ -21,8 +21,9 @@ struct LaunchContext {
   std::string program;  ///< the runner, where the sweep names none
   AttemptPaths paths;
   std::int32_t slots_per_node = 1;
-  std::string lane{};      ///< lane_key; empty: like no other
-  double predicted_s = 0;  ///< from start to result; 0: not known
+  std::string lane{};           ///< lane_key; empty: like no other
+  double predicted_s = 0;       ///< from start to result; 0: not known
+  double give_up_above_ms = 0;  ///< a train step; 0: it runs to its end
 };
 
 /// Where a sweep's runner lies: as the sweep names it (an absolute path, or a name beside

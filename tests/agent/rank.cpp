@@ -83,6 +83,9 @@ void behave(const std::string& mode) {
     record_phase("rendezvous");
     record_phase("train");
     record(R"({"type":"train_step","step":1,"run_id":")" + nonce + "\"}");
+  } else if (mode.starts_with("step=")) {
+    record(R"({"type":"train_step","step":1,"step_ms":)" + mode.substr(5) + R"(,"run_id":")" +
+           nonce + "\"}");
   } else if (mode == "result") {
     if (rank == "0") record(R"({"type":"result","loss":1,"run_id":")" + nonce + "\"}");
   } else if (mode == "foreign-result") {
@@ -100,6 +103,10 @@ void behave(const std::string& mode) {
   } else if (mode.starts_with("kill-agent-of=")) {
     if (variable("SHARDSWEEP_MARKER").ends_with("/" + mode.substr(14)))
       ::kill(::getppid(), SIGKILL);
+  } else if (mode == "tear") {
+    const int file = ::open("records.jsonl", O_WRONLY | O_APPEND | O_CLOEXEC);
+    (void)!::write(file, "{\"type\":\"tra", 13);
+    ::close(file);
   } else if (mode == "stubborn") {
     ::signal(SIGTERM, SIG_IGN);
   } else if (mode == "leak") {

@@ -2,6 +2,8 @@
 // How attempts end, with a real lead, node agent and ranks.
 #include "agent/allocation.hpp"
 
+#include <shardsweep/record.hpp>
+
 #include <doctest/doctest.h>
 
 #include <unistd.h>
@@ -351,4 +353,62 @@ TEST_CASE("a rank that leaves with 0 in the middle is why the others lost it") {
       allocation, {"steps", "1:exit=0", "0:burn=50", "0:error=peer_lost", "0:exit=14"});
   CHECK(ended.outcome == Outcome::crashed);
   CHECK(ended.cause == "rank 1 exited 0 without a result");
+}
+
+// ---- cut short
+
+namespace {
+
+/// The records of an attempt that is over.
+std::string records_of(const Assign& assign) {
+  const auto records = read_attempt_records(AttemptPaths{assign.dir});
+  REQUIRE(records);
+  return records->text;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "an attempt whose train steps are hopeless is ended and measured, and the next starts") {
+  Allocation allocation;
+  allocation.every.give_up_above_ms = 100;
+  allocation.every.warmup = 1;
+  allocation.every.tokens_per_step = 1000;
+  const auto slow = allocation.assign({"step=900", "step=200", "step=210", "hang"});
+  const auto fast = allocation.assign({"step=900", "step=90", "step=90", "result"});
+  allocation.start();
+  const Ended ended = allocation.wait_ended(slow.attempt);
+  CHECK(ended.outcome == Outcome::completed);
+  CHECK(ended.cause.empty());
+  CHECK(ended.leaked == 0);
+  const std::string records = records_of(slow);
+  CHECK(has_result(records, slow.nonce));
+  CHECK(records.find(R"("gave_up_above_ms":100})") != std::string::npos);
+  CHECK(records.find(R"("steps":2,"warmup":1)") != std::string::npos);
+  CHECK(allocation.wait_ended(fast.attempt).outcome == Outcome::completed);
+  CHECK(records_of(fast).find("gave_up") == std::string::npos);
+}
+
+TEST_CASE("a rank that ignores its end and another's complaint leave it cut short") {
+  Allocation allocation;
+  allocation.every.give_up_above_ms = 100;
+  allocation.every.tokens_per_step = 1000;
+  allocation.every.grace_s = 0.3;
+  const auto slow =
+      allocation.assign({"stubborn", "step=200", "step=200", "1:until=/nowhere", "hang"});
+  allocation.start();
+  const Ended ended = allocation.wait_ended(slow.attempt);
+  CHECK(ended.outcome == Outcome::completed);
+  CHECK(ended.cause.empty());
+  CHECK(ended.also.empty());
+}
+
+TEST_CASE("a torn last record does not spoil the result of an attempt that was cut short") {
+  Allocation allocation;
+  allocation.every.give_up_above_ms = 100;
+  allocation.every.tokens_per_step = 1000;
+  const auto slow = allocation.assign({"step=200", "step=200", "tear", "hang"});
+  allocation.start();
+  CHECK(allocation.wait_ended(slow.attempt).outcome == Outcome::completed);
+  CHECK(has_result(records_of(slow), slow.nonce));
 }

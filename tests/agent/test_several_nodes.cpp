@@ -131,3 +131,22 @@ TEST_CASE("node agents that start after their nodes' prologs are waited for") {
   const Ended ended = allocation.wait_ended(attempt.attempt);
   CHECK_MESSAGE(ended.outcome == Outcome::completed, ended.cause);
 }
+
+TEST_CASE("an attempt that is cut short on one node ends on all, and nobody has failed") {
+  Allocation allocation;
+  allocation.spec.launch = "agents";
+  allocation.spec.nodes = 3;
+  allocation.spec.slots_per_node = allocation.every.ranks_per_node = 2;
+  allocation.put_on_path("srun", three_node_srun);
+  allocation.every.give_up_above_ms = 100;
+  allocation.every.tokens_per_step = 1000;
+  allocation.every.teardown_limit_s = 600;
+  const auto slow = allocation.assign({"0:step=200", "0:step=200", "hang"}, 6);
+  const auto next = allocation.assign({"result"}, 6);
+  allocation.start();
+  const Ended ended = allocation.wait_ended(slow.attempt);
+  CHECK(ended.outcome == Outcome::completed);
+  CHECK(ended.cause.empty());
+  CHECK(ended.also.empty());
+  CHECK(allocation.wait_ended(next.attempt).outcome == Outcome::completed);
+}

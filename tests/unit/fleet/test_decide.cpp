@@ -315,3 +315,27 @@ TEST_CASE("a daemon only waits while nothing of it runs and something is in a qu
   c.allocation().state = State::ended;
   CHECK_FALSE(only_waits(c.world));
 }
+
+TEST_CASE(
+    "an attempt that was cut short is the trial's measurement and says by what it was beaten") {
+  Case c;
+  c.trial(1, 1);
+  c.decide();
+  auto& attempt = c.attempt(1);
+  attempt.leader = 7;
+  attempt.leader_step_ms = 100;
+  attempt.give_up_above_ms = 120;
+  c.line(Claimed{});
+  c.line(Started{1, attempt.nonce});
+  RecordsSummary records;
+  records.result.emplace().metrics["train_step_ms"] = 187;
+  records.result->cut_short = true;
+  c.line(Ended{.attempt = 1, .outcome = Outcome::completed}, records);
+  const TrialRow& trial = c.rows.trials.at(1);
+  CHECK(trial.outcome == Outcome::completed);
+  CHECK(trial.charged == 0);
+  CHECK(trial.cause ==
+        "Cut short: 187 ms per train step, 1.87 times the 100 ms of its cell's best "
+        "(search.cut_short is 1.2).");
+  CHECK(c.attempt(1).counted);
+}

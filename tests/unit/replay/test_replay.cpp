@@ -271,3 +271,50 @@ TEST_CASE("what is spared, opened again and spared once more counts once") {
     CHECK(cell.launched + cell.spared <= cell.points);
   }
 }
+
+TEST_CASE(
+    "a replay cuts short what is slower than the best by the factor, and bills two steps") {
+  const std::vector<Made> rows{{1, 4, 2, 2, Outcome::completed, 10000},
+                               {1, 2, 2, 2, Outcome::completed, 9950},
+                               {1, 8, 1, 1, Outcome::completed, 5000},
+                               {1, 4, 1, 1, Outcome::completed, 4000}};
+  SearchSettings search{.policy = SearchPolicy::best_first};
+  const auto cell = replayed(rows, search).cells.front();
+  search.cut_short = 0;
+  const auto whole = replayed(rows, search).cells.front();
+  CHECK(whole.cut_short == 0);
+  CHECK(whole.gpu_hours == doctest::Approx(whole.exhaustive_gpu_hours));
+  REQUIRE(cell.cut_short > 0);
+  CHECK(cell.launched == 4);
+  CHECK(cell.regret_at_stop == 0);
+  // 8 of 13 steps are not run.
+  const auto saved = [](double speed) { return 8 * 256 * 4096 / speed / 3600; };
+  const double most = saved(5000) + saved(4000);
+  CHECK(whole.gpu_hours - cell.gpu_hours <= doctest::Approx(most));
+  CHECK(whole.gpu_hours - cell.gpu_hours >= doctest::Approx(saved(5000)));
+}
+
+TEST_CASE("an exhaustive replay cuts nothing short") {
+  CHECK(replayed(one_cell, {}).cells.front().cut_short == 0);
+}
+
+TEST_CASE("a replay tells each launch with its reason, and what was left out with its rule") {
+  SearchSettings search{.policy = SearchPolicy::best_first};
+  search.until.runs = 2;
+  const auto report = replayed(one_cell, search);
+  REQUIRE(report.stories.size() == 1);
+  const auto& story = report.stories.front();
+  REQUIRE(story.launches.size() == 2);
+  CHECK(story.launches[0].why == "No layout of the cell has been measured yet.");
+  for (const auto& launch : story.launches) {
+    CHECK(launch.predicted_tokens_per_s_per_gpu > 0);
+    CHECK(launch.fits > 0);
+    CHECK(launch.row.line >= 2);
+    CHECK(launch.row.gpu_hours > 0);
+  }
+  REQUIRE(story.left_out.size() == 6);
+  for (const auto& left : story.left_out) {
+    CHECK(left.rule == "until");
+    CHECK(left.why.find("search.until.runs") != std::string::npos);
+  }
+}

@@ -272,3 +272,57 @@ TEST_CASE("the sentence of an end names the runs that go on") {
   cell.end(2, {.tokens_per_s_per_gpu = 5200});
   CHECK(ends().ends_with(" beats 5,200 tokens/s per GPU by 5 %."));
 }
+
+TEST_CASE("what starts is held against the fastest of its cell, by its own batch") {
+  SearchCase test;
+  CHECK_FALSE(test.search.bound_of(2));
+  test.measure(1, 1000);
+  test.measure(3, 2000);
+  test.search.hear(test.world.changes());
+  const auto bound = test.search.bound_of(2);
+  REQUIRE(bound);
+  CHECK(bound->leader == 3);
+  // 64 samples of 4,096 tokens on 16 GPUs.
+  CHECK(bound->leader_step_ms == doctest::Approx(1e3 * 64 * 4096 / (2000.0 * 16)));
+  CHECK(bound->give_up_above_ms == doctest::Approx(1.2 * bound->leader_step_ms));
+}
+
+TEST_CASE("the bound stands in the row of the attempt that it is for") {
+  SearchCase test;
+  test.measure(1, 1000);
+  test.decide();
+  bool any = false;
+  for (const auto& [id, attempt] : test.rows.attempts) {
+    if (attempt.state != State::queued) continue;
+    any = true;
+    CHECK(attempt.leader == 1);
+    CHECK(attempt.give_up_above_ms == doctest::Approx(1.2 * attempt.leader_step_ms));
+  }
+  CHECK(any);
+}
+
+TEST_CASE("who was cut short leads nobody") {
+  SearchCase test;
+  test.search.end(1, {.outcome = Outcome::completed, .tokens_per_s_per_gpu = 1000});
+  test.search.end(
+      2, {.outcome = Outcome::completed, .tokens_per_s_per_gpu = 3000, .cut_short = true});
+  REQUIRE(test.search.bound_of(3));
+  CHECK(test.search.bound_of(3)->leader == 1);
+}
+
+TEST_CASE(
+    "nothing is cut short in an exhaustive search, by a switch or when asked for by name") {
+  for (const auto& [policy, factor, asked] :
+       {std::tuple{SearchPolicy::exhaustive, 1.2, false},
+        std::tuple{SearchPolicy::best_first, 0.0, false},
+        std::tuple{SearchPolicy::best_first, 1.2, true}}) {
+    SweepSearch search({.policy = policy, .until = {.runs = 9}, .cut_short = factor}, h100(),
+                       Predictor(h100(), **find_family("shardbench")));
+    search.add(trial_of(1, point_of(1, 1)));
+    auto second = trial_of(2, point_of(2, 1));
+    second.asked = asked;
+    search.add(second);
+    search.end(1, {.outcome = Outcome::completed, .tokens_per_s_per_gpu = 1000});
+    CHECK_FALSE(search.bound_of(2));
+  }
+}

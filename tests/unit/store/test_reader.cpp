@@ -268,6 +268,36 @@ TEST_CASE("best is the fastest per cell and leaves marked measurements out") {
   CHECK(must(reader->best({.where = "gpus > 2"})).columns.size() == 22);
 }
 
+TEST_CASE("what was cut short has its mark, is not ranked, and names its leader") {
+  const TempDir dir;
+  Daemon daemon(dir / "a.db");
+  fill(daemon, dir);
+  const TrialId leader =
+      daemon.trial("model = 'tiny' and gpus = 1 and micro_batch = 2 and nvls = 0");
+  const TrialId beaten =
+      daemon.trial("model = 'tiny' and gpus = 1 and micro_batch = 1 and nvls = 1");
+  const AttemptId attempt = daemon.run(beaten, Outcome::completed, 999, "cut_short");
+  AttemptRow row{.id = attempt, .trial = beaten, .number = 1, .allocation = 1};
+  row.state = State::ended;
+  row.outcome = Outcome::completed;
+  row.counted = true;
+  row.leader = leader;
+  daemon.commit({PutAttempt{row}});
+  const auto reader = must(Reader::open(dir / "a.db"));
+  const auto table = must(
+      reader->results({.selection = {.where = "mark = 'cut_short'"},
+                       .columns = {"mark", "cut_short", "beaten_by", "tokens_per_s_per_gpu"}}));
+  REQUIRE(table.rows.size() == 1);
+  CHECK(table.rows[0][1] == Value(std::int64_t{1}));
+  CHECK(std::get<std::string>(table.rows[0][2]).find("mb2") != std::string::npos);
+  CHECK(table.rows[0][3] == Value(999.0));
+  for (const auto& ranked : must(reader->best({})).rows)
+    CHECK(std::get<double>(ranked[5]) < 999);
+  for (const auto& candidate :
+       must(reader->cells({.rows = "model", .columns = "gpus"})).candidates)
+    CHECK(candidate.value.value_or(0) < 999);
+}
+
 TEST_CASE("no layout is the runner-up of itself, though two sweeps measured it") {
   const TempDir dir;
   Daemon daemon(dir / "a.db");

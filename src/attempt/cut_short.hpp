@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// An attempt that is hopeless against the fastest trial of its cell ends early. For runners
+// that know no --give-up-above the node agent of rank 0 decides, from the records of the train
+// steps. shardbench decides by the same rule (runner/src/run_records.cpp).
+#pragma once
+
+#include <shardsweep/protocol.hpp>
+#include <shardsweep/record.hpp>
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace shardsweep {
+
+/// Whether timed train steps are too slow by more than their noise explains: at least two, and
+/// the fastest is above the bound even if it were as much faster as the median is slower.
+[[nodiscard]] bool is_hopeless(std::span<const double> step_ms, double above_ms);
+
+/// Watches the train steps of one attempt.
+class CutShort {
+ public:
+  explicit CutShort(const AttemptSpec& spec);
+  /// A record of rank 0. True where the attempt is to end now.
+  [[nodiscard]] bool see(const Record& record);
+  /// The result that the runner has no time to write, of the timed steps so far: a JSON line.
+  [[nodiscard]] std::string result_line() const;
+
+ private:
+  std::string nonce_;
+  std::int32_t world_;
+  double above_ms_;
+  std::int32_t warmup_;
+  std::int64_t tokens_per_step_;
+  std::int64_t seen_ = 0;  // train steps
+  std::vector<double> step_ms_;
+};
+
+}  // namespace shardsweep
