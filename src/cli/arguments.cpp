@@ -445,8 +445,15 @@ class Grammar : private GrammarParts {
                          "Switch a rule off: micro_batch, grad_accum, memory. Repeatable.")
             ->type_name("RULE"),
         {"micro_batch", "grad_accum", "memory"});
+    replay
+        ->add_option("--cut-short", o_.cut_short,
+                     "End a run early whose train steps take so many times as long as the "
+                     "best's, or off. Default: 1.2 with best_first.")
+        ->type_name("FACTOR");
     replay->add_flag("--learn-across", o_.learn_across,
                      "Let cells learn from smaller models and fewer nodes.");
+    replay->add_flag("--explain", o_.explain,
+                     "Print each launch with its reason, and each row left out with its rule.");
     replay->add_flag("--cross-validate", o_.cross_validate,
                      "Also score the time model refitted to the other models' rows.");
     CLI::App* import_table =

@@ -7,7 +7,9 @@
 #include "replay/imported_trials.hpp"
 #include "replay/replay.hpp"
 #include "show/memory_view.hpp"
+#include "show/replay_story.hpp"
 #include "show/replay_view.hpp"
+#include "text/units.hpp"
 
 #include <shardsweep/imported.hpp>
 #include <shardsweep/load.hpp>
@@ -27,6 +29,18 @@
 namespace shardsweep {
 namespace {
 
+/// A factor; 0: off.
+Result<double> cut_short_of(const Options& options, const SearchSettings& defaults) {
+  if (options.cut_short.empty()) return defaults.cut_short;
+  if (options.cut_short == "off") return 0;
+  const auto factor = config::parse_real(options.cut_short);
+  if (!factor || *factor <= 1)
+    return fault(
+        FaultKind::invalid_input,
+        fmt::format("--cut-short {}: expected a factor above 1, or off", options.cut_short));
+  return *factor;
+}
+
 Result<SearchSettings> search_of(const Options& options) {
   SearchSettings search;
   const auto policy =
@@ -39,6 +53,7 @@ Result<SearchSettings> search_of(const Options& options) {
   search.policy = static_cast<SearchPolicy>(policy - search_policy_words.begin());
   SHARDSWEEP_ASSIGN(search.until, until_from(options.until));
   search.learn_across = options.learn_across;
+  SHARDSWEEP_ASSIGN(search.cut_short, cut_short_of(options, search));
   for (const auto& rule : options.without_rules) {
     if (rule == "micro_batch") {
       search.rules.micro_batch = false;
@@ -175,7 +190,9 @@ Result<ExitCode> command_replay(const Session& session) {
   SHARDSWEEP_ASSIGN(const auto options, replay_options(session, input));
   if (session.options.cross_validate) return cross_validate(session, input, options);
   SHARDSWEEP_ASSIGN(const auto report, replay(input.sweep, options));
-  SHARDSWEEP_TRY(print_result(replay_text(report, table_style(session))));
+  const auto style = table_style(session);
+  SHARDSWEEP_TRY(print_result(session.options.explain ? replay_story_text(report, style)
+                                                      : replay_text(report, style)));
   if (session.options.format == Format::table) say(replay_summary(report));
   return ExitCode::done;
 }
