@@ -214,8 +214,7 @@ std::span<const std::string> migrations() {
   static const std::array<std::string, 18> steps{
       schema_sql,  learnt,       ledger_sql,     silence,      paces_sql,      controls_sql,
       network_sql, new_views,    kept_outcomes,  deletion_sql, lead_nodes_sql, control_time_sql,
-      hold_sql,    measured_sql, wall_clock_sql, counted_sql,  served_sql,
-      cut_short_sql};
+      hold_sql,    measured_sql, wall_clock_sql, counted_sql,  served_sql,     cut_short_sql};
   return steps;
 }
 
