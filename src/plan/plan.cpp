@@ -8,6 +8,7 @@
 #include "plan/grid.hpp"
 #include "plan/lane_order.hpp"
 #include "plan/plan_order.hpp"
+#include "plan/search_bound.hpp"
 #include "predict/predictor.hpp"
 #include "text/numbers.hpp"
 
@@ -168,6 +169,19 @@ void warn_of_excludes(const SweepSpec& sweep, const Judge& judge,
   }
 }
 
+/// A search may end before it has used what it may use.
+void warn_of_budget(const SweepSpec& sweep, Plan& plan) {
+  const double budget = sweep.policy.max_gpu_hours;
+  const double most = search_bound(sweep, plan).gpu_hours;
+  if (budget <= 0 || most <= budget) return;
+  const bool searched = !sweep.search.is_plain();
+  plan.warnings.push_back(
+      fmt::format("The {} about {} GPU-hours, and limits.max_gpu_hours is {:g}. The last "
+                  "trials {} not run.",
+                  searched ? "search needs at most" : "trials need", amount_text(most), budget,
+                  searched ? "may" : "will"));
+}
+
 void warn(const SweepSpec& sweep, const Judge& judge, Plan& plan) {
   auto& warnings = plan.warnings;
   warn_of_excludes(sweep, judge, warnings);
@@ -180,13 +194,7 @@ void warn(const SweepSpec& sweep, const Judge& judge, Plan& plan) {
   }
   if (plan.trials.empty() && plan.points > 0)
     warnings.push_back(fmt::format("None of the {} can run.", counted(plan.points, "point")));
-  const double budget = sweep.policy.max_gpu_hours;
-  if (budget > 0 && plan.gpu_hours > budget) {
-    warnings.push_back(
-        fmt::format("The trials need about {} GPU-hours, and limits.max_gpu_hours is {:g}. "
-                    "The last trials will not run.",
-                    amount_text(plan.gpu_hours), budget));
-  }
+  warn_of_budget(sweep, plan);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 // plan may have a million rows.
 #include "show/plan_view.hpp"
 
+#include "plan/search_bound.hpp"
 #include "predict/time_model.hpp"
 #include "show/arrange.hpp"
 #include "show/cell_text.hpp"
@@ -233,6 +234,8 @@ class PlanWriter {
     }
     put(out_, "],\"lanes\":{},\"gpu_hours\":{},\"gpu_hours_before\":{},", plan_.lanes,
         plan_.gpu_hours, plan_.gpu_hours_before_pruning());
+    const auto bound = search_bound(sweep_, plan_);
+    put(out_, "\"runs_at_most\":{},\"gpu_hours_at_most\":{},", bound.runs, bound.gpu_hours);
     put(out_, "\"left_out_gpu_hours\":{{");
     json_members(plan_.left_out_gpu_hours, [&](double hours) { put(out_, "{}", hours); });
     put(out_, "}},\"excluded\":[");
@@ -347,6 +350,15 @@ class PlanWriter {
         fmt::format("{} in {}: about {} GPU-hours, {} one after the other",
                     counted(trial_count(), "trial"), counted(plan_.lanes, "lane"),
                     amount_text(plan_.gpu_hours), duration_text(all.run_time_s));
+    const auto bound = search_bound(sweep_, plan_);
+    if (bound.binds) {
+      text = fmt::format(
+          "At most {}, at most about {} GPU-hours (bounded by search.until). All {}: about {} "
+          "GPU-hours, {} one after the other",
+          counted(bound.runs, "run"), amount_text(bound.gpu_hours),
+          counted(trial_count(), "trial"), amount_text(plan_.gpu_hours),
+          duration_text(all.run_time_s));
+    }
     if (sweep_.policy.max_nodes > 0) {
       text += fmt::format(", at least {} on {}",
                           duration_text(node_s / static_cast<double>(sweep_.policy.max_nodes)),

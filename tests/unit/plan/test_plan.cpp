@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/plan.hpp"
+#include "plan/search_bound.hpp"
 #include "predict/time_model.hpp"
 #include "sweep/identity.hpp"
 #include "unit/sweep_fixture.hpp"
@@ -167,6 +168,31 @@ TEST_CASE("vars and a budget that is too small are warned of") {
   REQUIRE(plan.warnings.size() == 2);
   CHECK(plan.warnings[0] == "Predictions ignore the variable nvls.");
   CHECK(plan.warnings[1].find("limits.max_gpu_hours is 1. ") != std::string::npos);
+}
+
+TEST_CASE("a search is warned of by what it may run at most") {
+  auto sweep = playground();
+  sweep.search.policy = SearchPolicy::best_first;
+  sweep.search.until = {.runs = 3};
+  auto plan = plan_of(sweep);
+  // Two models on three node counts, each with two values of the variable.
+  auto bound = search_bound(sweep, plan);
+  CHECK(bound.runs == 2 * 3 * 2 * 3);
+  CHECK(bound.binds);
+  CHECK(bound.gpu_hours < plan.gpu_hours / 10);
+  sweep.policy.max_gpu_hours = bound.gpu_hours * 1.01;
+  CHECK(plan_of(sweep).warnings.size() == 1);
+  sweep.policy.max_gpu_hours = bound.gpu_hours * 0.5;
+  plan = plan_of(sweep);
+  REQUIRE(plan.warnings.size() == 2);
+  CHECK(plan.warnings[1].find("The search needs at most about ") == 0);
+  CHECK(plan.warnings[1].find("The last trials may not run.") != std::string::npos);
+  sweep.search.until = {.regret = 0.05};
+  bound = search_bound(sweep, plan);
+  CHECK(bound.runs == static_cast<std::int64_t>(plan.trials.size()));
+  CHECK_FALSE(bound.binds);
+  sweep.search.until = {.gpu_hours = plan.gpu_hours / 100};
+  CHECK(search_bound(sweep, plan).gpu_hours < plan.gpu_hours);
 }
 
 TEST_CASE("an expression that fails while it is evaluated is a fault") {

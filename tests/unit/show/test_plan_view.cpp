@@ -113,6 +113,10 @@ TEST_CASE("a plan says what pruning saves and where a search ends") {
             "Each cell (model × seq_len × nodes) runs best first until it is 95 % sure that "
             "nothing untested is 1 % faster or 5 runs. The rest is skipped.\n") !=
         std::string::npos);
+  sweep.search.until.runs = 1;
+  text = text_of(sweep, Format::table);
+  CHECK_MESSAGE(text.find("At most 1 run, at most about ") != std::string::npos, text);
+  CHECK(text.find(" GPU-hours (bounded by search.until). All ") != std::string::npos);
 }
 
 TEST_CASE("a plan predicts the run time of each world") {
