@@ -68,6 +68,14 @@ Result<void> check_var_name(const YamlNode& key) {
                                    "another name",
                                    in_quotes(name)));
   }
+  // A var is an environment variable of the ranks, in capitals.
+  std::string variable;
+  for (const char c : name)
+    variable += c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  const auto reason = owned_variable(variable);
+  if (!reason.empty())
+    return refuse(key, fmt::format("{} would set {}; {}; choose another name", in_quotes(name),
+                                   variable, reason));
   return {};
 }
 

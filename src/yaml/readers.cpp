@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 namespace shardsweep::config {
@@ -43,15 +44,6 @@ std::string joined(std::vector<std::string_view> words) {
   return all;
 }
 
-/// What the tool sets for each rank, and why it is no one else's.
-std::string_view owned_variable(std::string_view name) {
-  if (name == "CUDA_VISIBLE_DEVICES")
-    return "the agent sets it, so that each rank has its own GPU";
-  if (name.rfind("SHARDSWEEP_", 0) == 0)
-    return "names that begin with SHARDSWEEP_ are reserved";
-  return {};
-}
-
 Result<void> check_variable(const YamlNode& key) {
   if (!is_environment_name(key.text) || key.text.size() > most_text_bytes) {
     return refuse(key, fmt::format("{} is not a name for an environment variable; use letters, "
@@ -65,6 +57,18 @@ Result<void> check_variable(const YamlNode& key) {
 }
 
 }  // namespace
+
+std::string_view owned_variable(std::string_view name) {
+  constexpr std::array<std::string_view, 6> of_the_world{
+      "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"};
+  if (name == "CUDA_VISIBLE_DEVICES")
+    return "the agent sets it, so that each rank has its own GPU";
+  if (name.rfind("SHARDSWEEP_", 0) == 0)
+    return "names that begin with SHARDSWEEP_ are reserved";
+  if (std::find(of_the_world.begin(), of_the_world.end(), name) != of_the_world.end())
+    return "the agent sets it, so that the ranks find each other";
+  return {};
+}
 
 tl::unexpected<Fault> refuse(const YamlNode& node, std::string_view what) {
   return tl::unexpected(fault_at(node, what));

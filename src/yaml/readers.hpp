@@ -49,6 +49,8 @@ void check_keys(const YamlNode& map, std::string_view what,
 [[nodiscard]] Result<double> read_real(const YamlNode& node, std::string_view what,
                                        std::string_view kind,
                                        Parsed<double> (*parse)(std::string_view));
+/// What the tool sets for each rank, and why it is no one else's; empty for other variables.
+[[nodiscard]] std::string_view owned_variable(std::string_view name);
 /// Environment variables; those that the tool sets itself are refused.
 [[nodiscard]] std::map<std::string, std::string> read_environment(const YamlNode& node,
                                                                   Mistakes& mistakes);
