@@ -7,6 +7,7 @@
 #include "trainer/configuration.hpp"
 
 #include <shardsweep/allocation_files.hpp>
+#include <shardsweep/point.hpp>
 #include <shardsweep/table.hpp>
 
 #include <fmt/format.h>
@@ -65,6 +66,10 @@ const std::vector<std::string> layout_columns{"trial",
                                               "recompute",
                                               "schedule",
                                               "sequence_parallel",
+                                              "dp_replicate",
+                                              "rank_order",
+                                              "bucket_mb",
+                                              "overlap",
                                               "tokens_per_s_per_gpu"};
 
 TrainerLayout layout_of_row(const Row& row) {
@@ -81,6 +86,19 @@ TrainerLayout layout_of_row(const Row& row) {
           .schedule = row.text("schedule"),
           .sequence_parallel =
               row.text("sequence_parallel") == "on" || row.number("sequence_parallel") == 1};
+}
+
+/// An axis that no trainer's words are known for here, where its value is not the default; with
+/// that value. Empty where there is none.
+std::string axis_without_words(const Row& row) {
+  for (const char* name : {"vpp", "dp_replicate", "rank_order", "bucket_mb", "overlap"}) {
+    const AxisInfo& axis = *find_axis(name);
+    const auto usual = axis_text(axis, axis.default_value);
+    auto value = row.text(name);
+    if (value.empty()) value = axis_text(axis, row.number(name));
+    if (value != usual) return fmt::format("{} {}", name, value);
+  }
+  return {};
 }
 
 /// The trials that are meant: of a sweep those that are the best of their cells.
@@ -119,9 +137,9 @@ Result<ExitCode> emit_trials(const Session& session) {
     const Row row(table, 0);
     const std::string head = fmt::format("{}: {} on {}", row.text("trial"), row.text("model"),
                                          counted(row.number("gpus"), "GPU"));
-    if (row.number("vpp") > 1)
+    if (const auto axis = axis_without_words(row); !axis.empty())
       return fault(FaultKind::invalid_input,
-                   fmt::format("{}: vpp {} can't be written yet", head, row.number("vpp")));
+                   fmt::format("{}: {} has no words for {}", head, options.log, axis));
     const auto block = configuration_of(options.log, layout_of_row(row));
     if (!block)
       return fault(block.error().kind, fmt::format("{}: {}", head, block.error().what));
