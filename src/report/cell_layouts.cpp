@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 
 namespace shardsweep {
@@ -62,14 +63,18 @@ std::string name_of_layout(const Rows& trials, std::size_t row) {
   return trials.text(row, "layout") + (vars.empty() ? "" : " " + vars);
 }
 
-MeasuredLayout measured_layout(const Rows& trials, const std::string& name,
-                               std::vector<std::size_t> runs) {
+/// Runs of one layout alone have the same: all axes and vars but the repeat are in it.
+std::string key_of_layout(const Rows& trials, std::size_t row) {
+  return name_of_layout(trials, row) + '\x1f' + trials.text(row, "lane");
+}
+
+MeasuredLayout measured_layout(const Rows& trials, std::vector<std::size_t> runs) {
   const auto speed = [&trials](std::size_t row) {
     return trials.number(row, "tokens_per_s_per_gpu").value_or(0);
   };
-  std::sort(runs.begin(), runs.end(),
-            [&](std::size_t a, std::size_t b) { return speed(a) < speed(b); });
-  MeasuredLayout layout{name, {}, std::move(runs), 0};
+  std::stable_sort(runs.begin(), runs.end(),
+                   [&](std::size_t a, std::size_t b) { return speed(a) < speed(b); });
+  MeasuredLayout layout{name_of_layout(trials, runs.front()), {}, std::move(runs), 0};
   layout.median_run = layout.runs[(layout.runs.size() - 1) / 2];
   layout.ranked.value = speed(layout.median_run);
   layout.ranked.runs = static_cast<std::int64_t>(layout.runs.size());
@@ -82,13 +87,17 @@ MeasuredLayout measured_layout(const Rows& trials, const std::string& name,
 void rank_layouts(const Rows& trials, CellLayouts& cell) {
   std::map<std::string, std::vector<std::size_t>> runs;
   for (const auto row : cell.trials) {
-    if (is_ranked_trial(trials, row)) runs[name_of_layout(trials, row)].push_back(row);
+    if (is_ranked_trial(trials, row)) runs[key_of_layout(trials, row)].push_back(row);
   }
-  for (auto& [name, rows] : runs)
-    cell.layouts.push_back(measured_layout(trials, name, std::move(rows)));
-  std::stable_sort(cell.layouts.begin(), cell.layouts.end(), [](const auto& a, const auto& b) {
-    return a.ranked.value > b.ranked.value;
-  });
+  for (auto& [key, rows] : runs)
+    cell.layouts.push_back(measured_layout(trials, std::move(rows)));
+  // Of two that are alike the older trial counts, as in a heatmap and in `best`.
+  const auto place = [&trials](const MeasuredLayout& layout) {
+    return std::tuple(-layout.ranked.value, trials.integer(layout.median_run, "trial_id"),
+                      layout.median_run);
+  };
+  std::sort(cell.layouts.begin(), cell.layouts.end(),
+            [&](const auto& a, const auto& b) { return place(a) < place(b); });
 }
 
 }  // namespace

@@ -126,9 +126,11 @@ std::string memory_chart(const ReportView& view, const CellLayouts& cell) {
   return figure(svg_text(chart_picture(chart), SvgUse::page), caption);
 }
 
-constexpr std::array<const char*, 10> sliced_axes{
-    "tp",       "pp",         "cp",  "micro_batch", "zero", "recompute", "sequence_parallel",
-    "schedule", "rank_order", "vars"};
+constexpr std::array<const char*, 14> sliced_axes{
+    "tp",           "pp",         "cp",        "micro_batch",
+    "zero",         "recompute",  "dtype",     "sequence_parallel",
+    "schedule",     "rank_order", "bucket_mb", "overlap",
+    "dp_replicate", "vars"};
 
 /// All but the axis itself and what follows from it: dp and grad_accum.
 std::string rest_of_layout(const Rows& trials, std::size_t row, std::string_view axis) {

@@ -50,11 +50,27 @@ std::string place_of(const Heatmap& heatmap, const CellLayouts& cell) {
   return fmt::format("{} on {} {}{}", row, column, noun, column == "1" ? "" : "s");
 }
 
+std::string is_the_fastest(const CellLayouts& cell) {
+  const bool tied =
+      cell.layouts.size() > 1 && cell.layouts[0].ranked.value == cell.layouts[1].ranked.value;
+  return tied ? fmt::format("is tied with {} for the fastest", cell.layouts[1].name)
+              : "is the fastest";
+}
+
+/// How far the fastest layout is ahead. A tie is told already.
+std::string against_text(const MeasuredLayout& second, const Comparison& verdict) {
+  if (verdict.gap_share == 0) return ".";
+  const auto rival = fmt::format("{} ({})", second.name, counted(second.ranked.runs, "run"));
+  if (verdict.certainty == Certainty::unknown)
+    return fmt::format(", {} ahead of {}.", percent_text(verdict.gap_share), rival);
+  return fmt::format("; against {}: {}.", rival, comparison_text(verdict));
+}
+
 std::string cell_line(const ReportView& view, const CellLayouts& cell) {
   const auto& heatmap = view.heatmap;
   const auto& best = cell.layouts.front();
-  auto text = fmt::format("{}: {} is the fastest with {} tokens/s/GPU ({}{})",
-                          place_of(heatmap, cell), best.name, amount_text(best.ranked.value),
+  auto text = fmt::format("{}: {} {} with {} tokens/s/GPU ({}{})", place_of(heatmap, cell),
+                          best.name, is_the_fastest(cell), amount_text(best.ranked.value),
                           counted(best.ranked.runs, "run"), hosts_text(view, best));
   Comparison verdict;
   if (cell.layouts.size() < 2) {
@@ -63,10 +79,7 @@ std::string cell_line(const ReportView& view, const CellLayouts& cell) {
   } else {
     const auto& second = cell.layouts[1];
     verdict = compared(best.ranked, second.ranked, view.layouts.common_noise);
-    const auto rival = fmt::format("{} ({})", second.name, counted(second.ranked.runs, "run"));
-    text += verdict.certainty == Certainty::unknown
-                ? fmt::format(", {} ahead of {}.", percent_text(verdict.gap_share), rival)
-                : fmt::format("; against {}: {}.", rival, comparison_text(verdict));
+    text += against_text(second, verdict);
   }
   return text + undecided_text(heatmap.cells[cell.row][cell.column], verdict);
 }

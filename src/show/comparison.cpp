@@ -65,6 +65,7 @@ Comparison compared(const Ranked& faster, const Ranked& slower, std::optional<do
 }
 
 std::string comparison_text(const Comparison& verdict) {
+  if (verdict.gap_share == 0) return "tied: to the last digit the same";
   const auto gap = percent_text(verdict.gap_share);
   const auto units =
       verdict.noise_units ? fmt::format("{:.1f} x noise", *verdict.noise_units) : "no noise";

@@ -44,7 +44,8 @@ struct Comparison {
                                   std::optional<double> common);
 
 /// `faster by 3.4 % (5.1 x noise)`, `can't tell apart: 0.4 % is 0.3 x noise; about 60 runs of
-/// each would`, `1.2 % ahead; noise unknown: each ran once`.
+/// each would`, `1.2 % ahead; noise unknown: each ran once`, `tied: to the last digit the
+/// same`.
 [[nodiscard]] std::string comparison_text(const Comparison& verdict);
 
 /// Adds to a table of `best` the column `certainty`: its sentence about winner and runner-up.

@@ -11,6 +11,14 @@
 #include <algorithm>
 
 namespace shardsweep {
+namespace {
+
+/// With its runner-up, to the last digit.
+bool is_tied(const HeatmapCell& cell) {
+  return cell.gap_share && *cell.gap_share == 0;
+}
+
+}  // namespace
 
 bool is_measured(const HeatmapCell& cell) {
   return cell.status == name(Outcome::completed);
@@ -54,7 +62,11 @@ std::string layout_of(const Heatmap& heatmap, const HeatmapCell& cell) {
 std::string certainty_text(const HeatmapCell& cell) {
   if (!is_measured(cell) || cell.repeats == 0) return {};
   std::string text;
-  if (cell.gap_share) text = fmt::format("by {}, ", percent_text(*cell.gap_share));
+  if (is_tied(cell)) {
+    text = "tied, ";
+  } else if (cell.gap_share) {
+    text = fmt::format("by {}, ", percent_text(*cell.gap_share));
+  }
   text += fmt::format("n={}", cell.repeats);
   if (cell.spread) text += fmt::format(", {}", percent_text(*cell.spread));
   return text;
@@ -63,8 +75,11 @@ std::string certainty_text(const HeatmapCell& cell) {
 std::string certainty_meaning(const HeatmapCell& cell) {
   if (certainty_text(cell).empty()) return {};
   std::string text = certainty_text(cell) + ": ";
-  if (cell.gap_share)
+  if (is_tied(cell)) {
+    text += "the runner-up is as fast; ";
+  } else if (cell.gap_share) {
     text += fmt::format("the runner-up is {} slower; ", percent_text(*cell.gap_share));
+  }
   text += cell.repeats == 1 ? "the layout ran once"
                             : fmt::format("the layout ran {} times", cell.repeats);
   if (cell.spread) text += fmt::format("; its runs differ by {}", percent_text(*cell.spread));
@@ -121,8 +136,11 @@ std::string cell_sentence(const Heatmap& heatmap, std::size_t row, std::size_t c
     const auto* metric = find_metric(heatmap.value_name);
     if (metric != nullptr && metric->unit == "tokens/s/GPU") text += " tokens/s/GPU";
     if (!cell.layout.empty()) text += fmt::format(", {}", cell.layout);
-    if (cell.gap_share)
+    if (is_tied(cell)) {
+      text += fmt::format(", tied with {}", cell.runner_up);
+    } else if (cell.gap_share) {
       text += fmt::format(", {} ahead of {}", percent_text(*cell.gap_share), cell.runner_up);
+    }
     if (cell.repeats > 0) text += fmt::format(", {}", counted(cell.repeats, "run"));
     if (cell.spread) text += fmt::format(" within {}", percent_text(*cell.spread));
     if (cell.open > 0) text += fmt::format(", {} not run yet", counted(cell.open, "trial"));

@@ -2,6 +2,7 @@
 // What a heatmap is made of. A million trials are not handed on one by one: those that a pivot
 // can't tell apart become one candidate while they are read.
 #include "store/deadline.hpp"
+#include "store/mixed_vars.hpp"
 #include "store/ranking.hpp"
 #include "store/rows.hpp"
 #include "store/shapes.hpp"
@@ -174,7 +175,7 @@ class Gatherer {
           [](const Run& one) { return one.tokens_per_s_per_gpu; });
   }
 
-  Cells finish(Database& database, std::string_view version_column) {
+  Cells finish(Database& database, std::string_view version_column, const std::string& label) {
     for (auto& [key, runs] : repeated_) {
       auto& gathered = gathered_[index_[key.first]].second;
       gathered.ranked.offer(runs, same_layout_);
@@ -185,9 +186,8 @@ class Gatherer {
               [](const auto& a, const auto& b) { return a.second.oldest < b.second.oldest; });
     find_published();
     Cells cells;
-    Statement about(database,
-                    fmt::format("SELECT layout, {} FROM all_results WHERE trial_id = ?",
-                                value_column(request_.value)));
+    Statement about(database, fmt::format("SELECT {}, {} FROM all_results WHERE trial_id = ?",
+                                          label, value_column(request_.value)));
     for (auto& [key, gathered] : gathered_) {
       if (runners_.counts(key.runner))
         cells.candidates.push_back(candidate(key, gathered, about));
@@ -536,10 +536,13 @@ Cells cells(Database& database, const HeatmapRequest& asked) {
     while (row.next())
       gatherer.take_unranked(row);
   }
-  auto cells = gatherer.finish(database, version_column(source));
+  const auto mixed = mixed_vars(database, source, request);
+  auto cells = gatherer.finish(database, version_column(source), label_expression(mixed));
   add_left_out(database, source, request, cells);
   cells.columns = request.columns;
-  if (!mixture.empty()) cells.note = cells.note.empty() ? mixture : mixture + ' ' + cells.note;
+  for (const auto& note : {mixed_vars_text(mixed), mixture}) {
+    if (!note.empty()) cells.note = cells.note.empty() ? note : note + ' ' + cells.note;
+  }
   return cells;
 }
 

@@ -60,20 +60,6 @@ class CellNames {
   std::string name_;
 };
 
-std::vector<std::string> vars_of_cells(Database& database, const Source& source) {
-  std::vector<std::string> names;
-  Statement select(database,
-                   "SELECT DISTINCT j.value FROM sweeps AS s, json_each(s.vars) AS j WHERE "
-                   "s.backend <> 'imported' ORDER BY 1");
-  auto row = select.use();
-  while (row.next()) {
-    auto name = row.text(0);
-    if (std::find(source.vars.begin(), source.vars.end(), name) != source.vars.end())
-      names.push_back(std::move(name));
-  }
-  return names;
-}
-
 std::string best_row(const std::vector<std::string>& vars) {
   return fmt::format(
       "SELECT model, seq_len, nodes, gpus, layout, tokens_per_s_per_gpu, mfu, train_step_ms, "
@@ -157,6 +143,20 @@ bool row_before(const std::vector<Value>& a, const std::vector<Value>& b) {
 }
 
 }  // namespace
+
+std::vector<std::string> vars_of_cells(Database& database, const Source& source) {
+  std::vector<std::string> names;
+  Statement select(database,
+                   "SELECT DISTINCT j.value FROM sweeps AS s, json_each(s.vars) AS j WHERE "
+                   "s.backend <> 'imported' ORDER BY 1");
+  auto row = select.use();
+  while (row.next()) {
+    auto name = row.text(0);
+    if (std::find(source.vars.begin(), source.vars.end(), name) != source.vars.end())
+      names.push_back(std::move(name));
+  }
+  return names;
+}
 
 const Run& median(std::vector<Run>& runs) {
   const auto middle = runs.begin() + static_cast<std::ptrdiff_t>((runs.size() - 1) / 2);

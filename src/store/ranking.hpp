@@ -102,6 +102,9 @@ class Runners {
   std::size_t last_ = 0;  ///< number that was told last
 };
 
+/// The vars of sweeps that were run. Those of imported tables are labels: they set nothing.
+[[nodiscard]] std::vector<std::string> vars_of_cells(Database& database, const Source& source);
+
 /// `software_version` where the rows have such a column (imported tables), else
 /// `runner_version`.
 [[nodiscard]] std::string_view version_column(const Source& source);

@@ -97,6 +97,36 @@ TEST_CASE("layouts of a cell are ranked by the median of their runs") {
   CHECK(layouts.common_noise.has_value());
 }
 
+TEST_CASE("runs with one label and two identities are two layouts") {
+  auto input = sample_report();
+  auto& trials = input.facts.trials;
+  trials.columns.insert(trials.columns.end(), {"lane", "trial_id"});
+  for (auto& row : trials.rows) {
+    // Layouts that differ in what the label leaves out; all other repeats are of one lane.
+    const bool other = std::get<std::string>(row[1]) == "b";
+    row.insert(row.end(), {std::string(other ? "other" : "one"), std::int64_t{1}});
+  }
+  const auto layouts = layouts_of_cells(input.heatmap, Rows(trials));
+  const auto& cell = layouts.cells[0];
+  REQUIRE(cell.layouts.size() == 4);
+  CHECK(cell.layouts[0].ranked.value == 102);
+  CHECK(cell.layouts[0].ranked.runs == 1);
+  CHECK(cell.layouts[1].ranked.runs == 2);
+}
+
+TEST_CASE("of two layouts that are alike the older trial is named first, and the tie is said") {
+  auto input = sample_report();
+  auto& trials = input.facts.trials;
+  trials.columns.emplace_back("trial_id");
+  trials.rows = {trial("a", 1, 1, 1, 100), trial("b", 2, 1, 1, 100)};
+  trials.rows[0].emplace_back(std::int64_t{8});
+  trials.rows[1].emplace_back(std::int64_t{7});
+  const auto page = report_page(input);
+  CHECK(page.find("<li>tiny on 1 node: dp1 tp2 mb1 is tied with dp1 tp1 mb1 for the fastest "
+                  "with 100 tokens/s/GPU (1 run).") != std::string::npos);
+  CHECK(page.find("tied: to the last digit the same") != std::string::npos);
+}
+
 TEST_CASE("a report's sentence names winner, runner-up, gap, runs and what is undecided") {
   const auto page = report_page(sample_report());
   CHECK(page.find("<li>tiny on 1 node: dp1 tp1 mb1 is the fastest with 101 tokens/s/GPU (3 "

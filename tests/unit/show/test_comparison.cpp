@@ -44,6 +44,13 @@ TEST_CASE("without any repeat the noise is not known, however large the gap") {
   CHECK(comparison_text(once) == "50.0 % ahead; noise unknown: nothing ran twice");
 }
 
+TEST_CASE("a tie is said as one") {
+  CHECK(comparison_text(compared({100, 1, {}}, {100, 1, {}}, std::nullopt)) ==
+        "tied: to the last digit the same");
+  CHECK(comparison_text(compared({100, 2, 0.01}, {100, 2, 0.01}, 0.02)) ==
+        "tied: to the last digit the same");
+}
+
 TEST_CASE("two runs that agree by chance do not make a layout sure") {
   const auto lucky = compared({100, 2, 0.0}, {99, 2, 0.0}, 0.02);
   CHECK(lucky.certainty == Certainty::undecided);

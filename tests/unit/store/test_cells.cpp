@@ -33,6 +33,60 @@ TEST_CASE("best has a row per value of a var, as a search has a cell") {
   CHECK(std::get<double>(table.rows[0][5]) + std::get<double>(table.rows[1][5]) == 190);
 }
 
+TEST_CASE("a heatmap that mixes values of a var says so, and which value was the fastest") {
+  const TempDir dir;
+  Daemon daemon(dir / "a.db");
+  daemon.submit(dir, {.gpus = {1}, .vars = {0, 1}});
+  daemon.run(daemon.trial("model = 'tiny' and micro_batch = 1 and nvls = 0"),
+             Outcome::completed, 100);
+  daemon.run(daemon.trial("model = 'tiny' and micro_batch = 1 and nvls = 1"),
+             Outcome::completed, 90);
+  const auto reader = must(Reader::open(dir / "a.db"));
+  HeatmapRequest request{.selection = {.where = "model = 'tiny'"}};
+  const auto mixed = pivot(must(reader->cells(request)), request);
+  CHECK(mixed.note.find("A cell holds 2 values of nvls: its layout says which was the fastest. "
+                        "For one value add --where \"nvls = 0\".") != std::string::npos);
+  CHECK(mixed.cells[0][0].layout == "dp1 tp1 pp1 mb1 ga1 z0 nvls=0");
+  CHECK(mixed.cells[0][0].runner_up == "dp1 tp1 pp1 mb1 ga1 z0 nvls=1");
+  request.selection.where += " and nvls = 1";
+  const auto one = pivot(must(reader->cells(request)), request);
+  CHECK(one.note.empty());
+  CHECK(one.cells[0][0].layout == "dp1 tp1 pp1 mb1 ga1 z0");
+  const HeatmapRequest by_var{.selection = {.where = "model = 'tiny'"}, .rows = "nvls"};
+  CHECK(must(reader->cells(by_var)).note.empty());
+}
+
+TEST_CASE("a label tells layouts apart that differ in any axis") {
+  const TempDir dir;
+  Daemon daemon(dir / "a.db");
+  daemon.submit(dir, {.gpus = {1}, .micro_batch = {1, 2, 4, 8, 16}});
+  for (const int micro_batch : {1, 2, 4, 8, 16})
+    daemon.run(daemon.trial(fmt::format("model = 'tiny' and micro_batch = {}", micro_batch)),
+               Outcome::completed, micro_batch);
+  const auto set = [&](const std::string& what, int micro_batch) {
+    sqlite::Database database(dir / "a.db", sqlite::OpenMode::existing, 1000);
+    database.execute(
+        fmt::format("UPDATE trials SET {} WHERE micro_batch = {}", what, micro_batch));
+  };
+  set("overlap = 0", 1);
+  set("bucket_mb = 1", 2);
+  set("dp_replicate = 2", 4);
+  set("dtype = 'fp32'", 8);
+  CHECK(rows_of(dir / "a.db",
+                "SELECT layout FROM results WHERE model = 'tiny' ORDER BY "
+                "micro_batch") ==
+        "dp1 tp1 pp1 mb1 ga1 z0 no-overlap bf16\n"
+        "dp1 tp1 pp1 mb2 ga1 z0 b1 bf16\n"
+        "dp1 tp1 pp1 mb4 ga1 z0 dpr2 bf16\n"
+        "dp1 tp1 pp1 mb8 ga1 z0 fp32\n"
+        "dp1 tp1 pp1 mb16 ga1 z0 bf16\n");
+  // One dtype alone tells nothing apart.
+  set("dtype = 'bf16'", 8);
+  CHECK(rows_of(dir / "a.db",
+                "SELECT layout FROM results WHERE model = 'tiny' AND "
+                "micro_batch = 16") == "dp1 tp1 pp1 mb16 ga1 z0\n");
+}
+
 TEST_CASE("a heatmap shows one model and world, and says so") {
   const TempDir dir;
   Daemon daemon(dir / "a.db");

@@ -224,11 +224,11 @@ TEST_CASE("cells hold what ran and what did not and what can't") {
   fill(daemon, dir);
   const auto reader = must(Reader::open(dir / "a.db"));
   const auto cells = must(reader->cells({.rows = "model", .columns = "gpus"}));
-  CHECK(cells.note.empty());
+  CHECK(cells.note.find("2 values of nvls") != std::string::npos);
   CHECK(cell(cells, "tiny", "1") ==
-        "ended:completed:120:dp1 tp1 pp1 mb2 ga1 z0x2 | planned:-::x2");
+        "ended:completed:120:dp1 tp1 pp1 mb2 ga1 z0 nvls=0x2 | planned:-::x2");
   CHECK(cell(cells, "tiny", "2") ==
-        "ended:completed:90:dp2 tp1 pp1 mb1 ga1 z0x1 | ended:oom::x1 | planned:-::x2");
+        "ended:completed:90:dp2 tp1 pp1 mb1 ga1 z0 nvls=0x1 | ended:oom::x1 | planned:-::x2");
   CHECK(cell(cells, "small", "1") == "ended:oom::x1 | ended:skipped::x1 | planned:-::x2");
   CHECK(cell(cells, "small", "4") == "planned:-::x4");
   CHECK(cell(cells, "tiny", "8") == "infeasible:-::x2");
