@@ -141,7 +141,7 @@ struct Summary {
     const auto step_ms = number_of(record, "step_ms");
     if (!step || !step_ms || samples.size() >= most_samples) return;
     samples.push_back({static_cast<std::int32_t>(std::clamp(*step, 0.0, 2e9)), *step_ms,
-                       number_of(record, "loss").value_or(0)});
+                       number_of(record, "loss").value_or(std::nan(""))});
   }
 
   void add_result(const JsonValue& record, std::string_view line) {

@@ -4,6 +4,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 using namespace shardsweep;
 
 namespace {
@@ -53,6 +55,21 @@ TEST_CASE("a result record without a usable metric is told by its name") {
         "In the result record n_params is 1e+300, which is too large.");
   CHECK(flaw_of(R"(,"tokens_per_s_per_gpu":1,"mine":"NaN","other":NaN)") ==
         "The result record has NaN or Infinity, which JSON does not know.");
+}
+
+TEST_CASE("a train step without a loss has none") {
+  const auto summary =
+      summarise_records(R"({"type":"train_step","run_id":"n","step":1,"step_ms":5})"
+                        "\n"
+                        R"({"type":"train_step","run_id":"n","step":2,"step_ms":5,"loss":0})"
+                        "\n"
+                        R"({"type":"result","run_id":"n","tokens_per_s_per_gpu":1})"
+                        "\n",
+                        "n");
+  REQUIRE(summary.result);
+  REQUIRE(summary.result->samples.size() == 2);
+  CHECK(std::isnan(summary.result->samples[0].loss));
+  CHECK(summary.result->samples[1].loss == 0);
 }
 
 TEST_CASE("a start record tells which runner it is") {
