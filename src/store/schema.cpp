@@ -30,17 +30,18 @@ void refuse_strangers(Database& database, std::int64_t version, std::int64_t kno
 void migrate(Database& database, std::span<const std::string> steps) {
   const auto known = static_cast<std::int64_t>(steps.size());
   refuse_strangers(database, database.integer("PRAGMA user_version"), known);
-  while (database.integer("PRAGMA user_version") < known) {
-    Transaction transaction(database);
-    // Asked again under the lock: somebody else may have done it meanwhile.
-    const auto version = database.integer("PRAGMA user_version");
-    if (version >= known) break;
-    database.execute(steps[static_cast<std::size_t>(version)]);
-    if (version + 1 == known) database.execute(views_sql);
-    database.execute(fmt::format("PRAGMA application_id = {}", application_id));
-    database.execute(fmt::format("PRAGMA user_version = {}", version + 1));
-    transaction.commit();
-  }
+  if (database.integer("PRAGMA user_version") >= known) return;
+  // All of them or none: on a disk that is full no half of a database remains.
+  Transaction transaction(database);
+  // Asked again under the lock: somebody else may have done it meanwhile.
+  const auto version = database.integer("PRAGMA user_version");
+  if (version >= known) return;
+  for (auto step = version; step < known; ++step)
+    database.execute(steps[static_cast<std::size_t>(step)]);
+  database.execute(views_sql);
+  database.execute(fmt::format("PRAGMA application_id = {}", application_id));
+  database.execute(fmt::format("PRAGMA user_version = {}", known));
+  transaction.commit();
 }
 
 void require_current(Database& database) {
@@ -49,9 +50,9 @@ void require_current(Database& database) {
   refuse_strangers(database, version, known);
   if (version == 0) {
     fail(FaultKind::unavailable,
-         fmt::format(
-             "{} is empty: the daemon that makes it has just begun. Try again in a moment.",
-             database.name()));
+         fmt::format("{} has no tables yet. A daemon that has just started makes them; "
+                     "`shardsweep run SWEEP.yaml` starts one where none runs.",
+                     database.name()));
   }
   if (version < known) {
     fail(FaultKind::rejected,

@@ -88,6 +88,22 @@ TEST_CASE("a database of an older version is brought up and its rows stay") {
   sqlite::migrate(database, steps);  // nothing to do
 }
 
+TEST_CASE("a disk that is full leaves no half of a database") {
+  const TempDir dir;
+  {
+    sqlite::Database database(dir / "a.db", sqlite::OpenMode::create, 1000);
+    database.execute("PRAGMA max_page_count = 30");
+    CHECK_THROWS_AS(sqlite::migrate(database), sqlite::SqliteError);
+    CHECK(database.integer("PRAGMA user_version") == 0);
+    CHECK(database.integer("SELECT count(*) FROM sqlite_schema") == 0);
+  }
+  const auto empty = Reader::open(dir / "a.db");
+  REQUIRE_FALSE(empty);
+  CHECK(empty.error().what.find("has no tables yet") != std::string::npos);
+  must(Store::open(dir / "a.db"));
+  must(Reader::open(dir / "a.db"));
+}
+
 TEST_CASE("a migration that fails half-way leaves the older version whole") {
   const TempDir dir;
   { auto database = fresh(dir / "a.db"); }
