@@ -115,22 +115,6 @@ std::vector<std::string> expressions_of(const std::vector<ExcludeRule>& rules) {
   return expressions;
 }
 
-/// Excludes that do not compile are mistakes in the user's file: say where, all of them.
-Result<std::unique_ptr<PointFilter>> compile_excludes(const SweepSpec& sweep) {
-  std::string mistakes;
-  int count = 0;
-  for (const ExcludeRule& rule : sweep.excludes) {
-    const auto alone = compile_filter(sweep, {rule.when});
-    if (alone) continue;
-    ++count;
-    mistakes += fmt::format("{}{}:{}:{}: {}", count > 1 ? "\n" : "", rule.position.file,
-                            rule.position.line, rule.position.column, alone.error().what);
-  }
-  if (count > 1) mistakes += fmt::format("\n{} mistakes in {}", count, sweep.position.file);
-  if (count > 0) return fault(FaultKind::invalid_input, mistakes);
-  return compile_filter(sweep, expressions_of(sweep.excludes));
-}
-
 Result<std::unique_ptr<PointFilter>> compile_rules(const SweepSpec& sweep,
                                                    const Capabilities& runner) {
   std::vector<std::string> expressions;
@@ -221,7 +205,8 @@ Result<Planned> plan_file(const Session& session) {
   SHARDSWEEP_ASSIGN(planned.capabilities,
                     capabilities_of(session, planned.sweep, planned.notes));
   planned.sweep.runner.gives_up = planned.capabilities.gives_up;
-  SHARDSWEEP_ASSIGN(const auto excludes, compile_excludes(planned.sweep));
+  SHARDSWEEP_ASSIGN(const auto excludes,
+                    compile_filter(planned.sweep, expressions_of(planned.sweep.excludes)));
   SHARDSWEEP_ASSIGN(const auto rules, compile_rules(planned.sweep, planned.capabilities));
   SHARDSWEEP_ASSIGN(planned.plan,
                     make_plan(planned.sweep, planned.capabilities,

@@ -6,6 +6,7 @@
 #include "text/characters.hpp"
 #include "yaml/readers.hpp"
 
+#include <shardsweep/filter.hpp>
 #include <shardsweep/policy.hpp>
 
 #include <fmt/format.h>
@@ -31,7 +32,8 @@ Result<std::string> read_sentence(const YamlNode& node, std::string_view what) {
   return text;
 }
 
-std::optional<ExcludeRule> read_exclude(const YamlNode& node, Mistakes& mistakes) {
+std::optional<ExcludeRule> read_exclude(const YamlNode& node, const SweepSpec& sweep,
+                                        Mistakes& mistakes) {
   ExcludeRule rule;
   rule.position = position_of(node);
   const auto* when = &node;
@@ -48,9 +50,12 @@ std::optional<ExcludeRule> read_exclude(const YamlNode& node, Mistakes& mistakes
   }
   if (when == nullptr || !mistakes.assign(rule.when, *when, read_sentence(*when, "when")))
     return std::nullopt;
-  if (rule.when.empty())
+  if (rule.when.empty()) {
     mistakes.add(*when,
                  fault_at(*when, "the expression is empty; write one or remove the entry"));
+  } else if (const auto compiled = compile_filter(sweep, {rule.when}); !compiled) {
+    mistakes.add(*when, fault_at(*when, compiled.error().what));
+  }
   return rule;
 }
 
@@ -221,7 +226,7 @@ void SweepReader::read_excludes(const YamlNode& list) {
     return;
   }
   for (const auto& item : list.items) {
-    auto rule = read_exclude(*item, mistakes_);
+    auto rule = read_exclude(*item, sweep_, mistakes_);
     if (rule) sweep_.excludes.push_back(*std::move(rule));
   }
 }
