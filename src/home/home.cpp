@@ -11,7 +11,9 @@
 
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <optional>
+#include <string_view>
 #include <system_error>
 
 namespace shardsweep {
@@ -22,6 +24,29 @@ namespace fs = std::filesystem;
 std::string environment(const char* name) {
   const char* value = ::getenv(name);
   return value == nullptr ? std::string() : std::string(value);
+}
+
+/// Before a folder is made beside it: a file that is no database, or somebody else's.
+Result<void> check_database(const fs::path& file) {
+  struct stat status {};
+  if (::stat(file.c_str(), &status) != 0) return {};
+  if (status.st_uid != ::geteuid() && ::access(file.c_str(), W_OK) != 0) {
+    return fault(FaultKind::unavailable,
+                 fmt::format("{}: only its owner may change it. Ask for a copy made by "
+                             "`shardsweep export copy.db`, or name a database of your own "
+                             "with --db.",
+                             file.string()));
+  }
+  constexpr std::string_view first = "SQLite format 3";
+  std::string begin(first.size(), '\0');
+  std::ifstream stream(file, std::ios::binary);
+  if (!stream.is_open() || status.st_size == 0) return {};
+  stream.read(begin.data(), static_cast<std::streamsize>(begin.size()));
+  if (begin == first) return {};
+  return fault(FaultKind::invalid_input,
+               fmt::format("{} is not a database. --db and SHARDSWEEP_DB name the file that "
+                           "results are kept in.",
+                           file.string()));
 }
 
 /// As this file system maps us: root's files may be nobody's over NFS.
@@ -95,6 +120,7 @@ Result<Home> find_home(const std::string& db_option) {
 
 Result<void> make_home(const Home& home) {
   SHARDSWEEP_TRY(check_owner(home.dir()));
+  SHARDSWEEP_TRY(check_database(home.database));
   for (const fs::path& folder :
        {home.database.parent_path(), home.dir(), home.requests(), home.answers(), home.inbox(),
         home.allocations(), home.attempts()}) {
