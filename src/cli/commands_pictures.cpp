@@ -265,6 +265,12 @@ Result<ExitCode> live_report(const Session& session) {
 }  // namespace
 
 Result<ExitCode> command_report(const Session& session) {
+  const auto ending = std::filesystem::path(session.options.out).extension().string();
+  if (!ending.empty() && ending != ".html" && ending != ".htm") {
+    return fault(FaultKind::invalid_input,
+                 fmt::format("'{}': unknown file ending. A report is one page: use .html.",
+                             session.options.out));
+  }
   if (session.options.live) return live_report(session);
   SHARDSWEEP_ASSIGN(const auto page, make_report(session, 0));
   return deliver(page, session.options.out);
