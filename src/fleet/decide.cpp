@@ -73,11 +73,13 @@ std::vector<const TrialRow*> waiting_trials(const World& world, SweepId sweep) {
   return trials;
 }
 
-bool local_machine_busy(const World& world) {
+/// The allocation that has this machine; null: it is free.
+const AllocationRow* on_this_machine(const World& world) {
   const auto& allocations = world.allocations();
-  return std::any_of(allocations.begin(), allocations.end(), [](const auto& entry) {
-    return live(entry.second) && entry.second.backend == "local";
-  });
+  const auto found = std::find_if(
+      allocations.begin(), allocations.end(),
+      [](const auto& entry) { return live(entry.second) && entry.second.backend == "local"; });
+  return found == allocations.end() ? nullptr : &found->second;
 }
 
 bool budget_spent(const SweepFacts& facts) {
@@ -285,7 +287,11 @@ class Decider {
     const TrialRow* first = next_waiting(sweep.id);
     if (first == nullptr) return;
     if (facts.backend == "local") {
-      const bool room = !local_machine_busy(world_) && within_limits(sweep.id, facts, 1);
+      const auto* other = on_this_machine(world_);
+      const auto* holder = other == nullptr ? nullptr : world_.sweep(other->sweep);
+      if (holder != nullptr && holder->id != sweep.id)
+        held_ = fmt::format("Waits for {}, which has this machine.", holder->name);
+      const bool room = other == nullptr && within_limits(sweep.id, facts, 1);
       Demand one{.nodes = node_count(*first)};
       one.longest_s = first->predicted_s;
       if (room && is_welcome(facts, one))

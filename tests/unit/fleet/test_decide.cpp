@@ -53,6 +53,9 @@ TEST_CASE("two sweeps never share this machine at once") {
   c.decide();
   REQUIRE(c.rows.allocations.size() == 1);
   CHECK(c.allocation().sweep == 1);
+  CHECK(c.rows.sweeps[1].held.empty());
+  CHECK(c.rows.sweeps[2].held ==
+        "Waits for " + c.rows.sweeps[1].name + ", which has this machine.");
 }
 
 TEST_CASE("after an oom every larger micro-batch of the lane is skipped and no other") {
