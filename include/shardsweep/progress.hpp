@@ -40,7 +40,8 @@ struct FinishedTrial {
   std::optional<double> tokens_per_s_per_gpu;
   std::optional<double> mfu;
   std::optional<double> peak_memory_bytes;
-  std::string mark;  ///< contaminated, implausible; empty: ranked
+  std::string mark;     ///< contaminated, implausible; empty: ranked
+  std::string doubt{};  ///< why it is marked: "implausible: the loss is …"
 };
 
 struct Finished {

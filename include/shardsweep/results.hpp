@@ -103,6 +103,8 @@ struct SweepStatus {
   std::map<std::string, std::int64_t> by_state;    ///< planned, queued, running, ended
   std::map<std::string, std::int64_t> by_outcome;  ///< of the ended
   std::int64_t undecided = 0;                      ///< ended without a final verdict
+  std::int64_t marked = 0;  ///< measured, but not ranked: contaminated or implausible
+  std::string doubt{};      ///< why one of these is: "implausible: …"
   /// Allocations whose last control is still to come: it may have trials measured again.
   std::int64_t last_controls = 0;
   double remaining_s = 0;  ///< predicted run time of what has not ended, corrected by what has
@@ -115,6 +117,7 @@ struct SweepStatus {
   std::vector<std::pair<std::string, std::int64_t>> spared;
   Timestamp submitted_at = 0;
   Timestamp last_event_at = 0;
+  Timestamp last_end_at = 0;  ///< when a trial has ended last
 };
 
 class Reader {

@@ -293,16 +293,15 @@ std::vector<SweepStatus> unfinished(const std::vector<SweepStatus>& all) {
 
 /// Says what ended last, where there is nothing to follow.
 ExitCode nothing_to_follow(const std::vector<SweepStatus>& all) {
-  const auto last =
-      std::max_element(all.begin(), all.end(), [](const SweepStatus& a, const SweepStatus& b) {
-        return a.last_event_at < b.last_event_at;
-      });
+  const auto last = std::max_element(
+      all.begin(), all.end(),
+      [](const SweepStatus& a, const SweepStatus& b) { return a.last_end_at < b.last_end_at; });
   if (last == all.end()) {
     say("No sweep is in the database; `shardsweep run SWEEP.yaml` runs one.");
     return ExitCode::done;
   }
   say(fmt::format("No sweep is running; last finished: {} ({})", progress_line(*last),
-                  local_time_text(last->last_event_at)));
+                  local_time_text(last->last_end_at)));
   const SweepVerdict verdict = verdict_of({*last});
   if (!verdict.sentence.empty()) say(verdict.sentence);
   return verdict.code;

@@ -55,7 +55,8 @@ std::string why_other_runner(const RunnerName& trials, const RunnerName& said) {
                      !trials.version.empty() && !said.version.empty();
   if (!known || trials.name != said.name || trials.version == said.version) return "";
   return fmt::format(
-      "measured by {} {}, but the trial belongs to version {}; submit the sweep again",
+      "measured by {} {}, but the trial belongs to version {}; the runner's 'start' record and "
+      "its --capabilities have to name one version",
       said.name, said.version, trials.version);
 }
 

@@ -19,6 +19,11 @@ bool nothing_but_crashes(const SweepStatus& status) {
          count_of(status.by_outcome, name(Outcome::crashed)) > 0;
 }
 
+bool nothing_to_rank(const SweepStatus& status) {
+  return status.marked > 0 &&
+         status.marked == count_of(status.by_outcome, name(Outcome::completed));
+}
+
 /// "quickstart", or "3 sweeps".
 std::string names_text(const std::vector<const SweepStatus*>& sweeps) {
   return sweeps.size() == 1 ? sweeps.front()->name
@@ -80,10 +85,16 @@ std::string undecided_sentence(const Undecided& found) {
 
 std::string failed_sentence(const std::vector<const SweepStatus*>& failed) {
   if (failed.size() > 1) {
-    return fmt::format("exit 1: in {} no trial was measured, and some crashed.",
+    return fmt::format("exit 1: in {} no trial has a measurement that can be ranked.",
                        names_text(failed));
   }
   const SweepStatus& sweep = *failed.front();
+  if (nothing_to_rank(sweep)) {
+    return fmt::format(
+        "exit 1: no measurement of {} can be ranked{}{}. `shardsweep results {}` "
+        "lists them.",
+        sweep.name, sweep.doubt.empty() ? "" : ": ", sweep.doubt, sweep.name);
+  }
   return fmt::format(
       "exit 1: no trial of {} was measured: {}. `shardsweep results {}` lists the causes.",
       sweep.name, outcomes_text(sweep), sweep.name);
@@ -119,7 +130,7 @@ SweepVerdict verdict_of(const std::vector<SweepStatus>& sweeps) {
   if (!undecided.sweeps.empty()) return {ExitCode::undecided, undecided_sentence(undecided)};
   std::vector<const SweepStatus*> failed;
   for (const SweepStatus& sweep : sweeps) {
-    if (nothing_but_crashes(sweep)) failed.push_back(&sweep);
+    if (nothing_but_crashes(sweep) || nothing_to_rank(sweep)) failed.push_back(&sweep);
   }
   if (!failed.empty()) return {ExitCode::failed, failed_sentence(failed)};
   return {};

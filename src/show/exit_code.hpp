@@ -28,7 +28,8 @@ struct ExitCodeInfo {
 
 inline constexpr std::array<ExitCodeInfo, 5> exit_code_table{{
     {ExitCode::done, "every trial has a final verdict; running out of memory is one"},
-    {ExitCode::failed, "the command failed, or nothing was measured and a trial crashed"},
+    {ExitCode::failed,
+     "the command failed, or no measurement can be ranked and a trial crashed or is marked"},
     {ExitCode::wrong, "wrong usage or input"},
     {ExitCode::undecided, "some trials have not ended, or ended without a final verdict"},
     {ExitCode::interrupted, "interrupted (Ctrl-C)"},

@@ -235,7 +235,9 @@ std::string name_text(const FinishedLine& line, const Columns& columns, bool wit
 /// Why a measurement is not the trial's last word.
 std::string again_text(const FinishedTrial& trial) {
   if (trial.mark.empty()) return trial.again ? "tried again" : "";
-  return trial.again ? trial.mark + ", measured again" : trial.mark;
+  const std::string mark =
+      trial.doubt.find(trial.mark) == std::string::npos ? trial.mark : trial.doubt;
+  return trial.again ? mark + ", measured again" : mark;
 }
 
 void add_numbers(StyledLine& text, const FinishedLine& line, const Columns& columns) {

@@ -39,9 +39,10 @@ struct ProgressSql {
   std::string finished = fmt::format(
       R"sql(
     SELECT r.sweep, r.model, r.nodes, r.gpus, r.seq_len, r.vars, r.trial, r.layout, e.id, e.at,
-      e.kind, e.detail, ifnull(a.number, 0), r.state, r.outcome, r.attempts,
-      m.tokens_per_s_per_gpu, m.mfu, m.peak_memory_bytes,
-      coalesce(m.mark, iif(m.cut_short, 'cut_short', NULL), '')
+      e.kind, e.detail, ifnull(a.number, 0), r.state, r.outcome,
+      (SELECT attempts FROM trials WHERE id = e.trial), m.tokens_per_s_per_gpu, m.mfu,
+      m.peak_memory_bytes, coalesce(m.mark, iif(m.cut_short, 'cut_short', NULL), ''),
+      iif(m.mark IS NULL, '', ifnull(a.also, ''))
     FROM events AS e JOIN all_results AS r ON r.trial_id = e.trial
     LEFT JOIN attempts AS a ON a.id = e.attempt
     LEFT JOIN measurements AS m ON m.attempt = e.attempt
@@ -126,6 +127,7 @@ FinishedTrial read_finished(const Statement::Use& row) {
   one.mfu = read_real(row, 17);
   one.peak_memory_bytes = read_real(row, 18);
   one.mark = row.text(19);
+  one.doubt = row.text(20);
   return one;
 }
 

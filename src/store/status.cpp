@@ -20,8 +20,11 @@ struct StatusSql {
       (SELECT sweep FROM trials WHERE id IN (SELECT value FROM json_each(?2)))
     ORDER BY submitted_at, id)sql";
   std::string counts = R"sql(
-    SELECT state, outcome, count(*) FROM trials WHERE sweep = ? AND hidden = 0
-    GROUP BY state, outcome)sql";
+    SELECT state, outcome, count(*), sum(counted_mark IS NOT NULL) FROM trials
+    WHERE sweep = ? AND hidden = 0 GROUP BY state, outcome)sql";
+  std::string doubt = R"sql(
+    SELECT also FROM attempts WHERE id = (SELECT counted_attempt FROM trials
+      WHERE sweep = ? AND hidden = 0 AND counted_mark IS NOT NULL ORDER BY id LIMIT 1))sql";
   // Two hundred trials tell how far predictions are off.
   std::string ratio = R"sql(
     SELECT count(*), sum(seconds), sum(predicted), sum(iif(predicted > 0, seconds, 0)) FROM (
@@ -59,6 +62,9 @@ struct StatusSql {
       (SELECT max(id) FROM events WHERE trial = t.id AND kind = ?2)
     WHERE t.sweep = ?1 AND t.hidden = 0 AND t.state = 'ended' AND t.outcome = 'skipped'
     GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 3)sql";
+  // Verbs over a sweep that is done change nothing of its trials.
+  std::string last_end =
+      "SELECT at FROM events WHERE sweep = ? AND trial IS NOT NULL ORDER BY id DESC LIMIT 1";
   std::string last_event = "SELECT at FROM events WHERE sweep = ? ORDER BY id DESC LIMIT 1";
 };
 
@@ -76,6 +82,7 @@ void count(Database& database, SweepStatus& status) {
     status.by_state[row.text(0)] += trials;
     if (const auto outcome = read_outcome(row, 1)) {
       status.by_outcome[row.text(1)] += trials;
+      if (*outcome == Outcome::completed) status.marked += row.integer(3);
       if (!info(*outcome).final_verdict) status.undecided += trials;
     }
   }
@@ -142,6 +149,8 @@ std::vector<SweepStatus> status(Database& database, const std::vector<std::strin
     read_one(database, status_sql().last_controls, one.id, one.last_controls);
     read_one(database, status_sql().waiting, one.id, one.waiting);
     read_one(database, status_sql().last_event, one.id, one.last_event_at);
+    read_one(database, status_sql().last_end, one.id, one.last_end_at);
+    if (one.marked > 0) read_one(database, status_sql().doubt, one.id, one.doubt);
   }
   return all;
 }

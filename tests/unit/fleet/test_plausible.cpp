@@ -26,8 +26,10 @@ std::string why(const char* metric, double value) {
 }  // namespace
 
 TEST_CASE("a result of another version than its trial's is not the trial's") {
-  CHECK(why_other_runner({"mine", "1.0"}, {"mine", "1.1"}) ==
-        "measured by mine 1.1, but the trial belongs to version 1.0; submit the sweep again");
+  CHECK(
+      why_other_runner({"mine", "1.0"}, {"mine", "1.1"}) ==
+      "measured by mine 1.1, but the trial belongs to version 1.0; the runner's 'start' record "
+      "and its --capabilities have to name one version");
   CHECK(why_other_runner({"mine", "1.0"}, {"mine", "1.0"}).empty());
   CHECK(why_other_runner({"mine", "unknown"}, {"mine", "1.1"}).empty());
   CHECK(why_other_runner({"mine", "1.0"}, {"mine", "unknown"}).empty());

@@ -34,6 +34,19 @@ struct Case {
 
 }  // namespace
 
+TEST_CASE("measurements that are all marked are a failure, and its reason is told") {
+  auto status = sweep("a", {{"completed", 2}});
+  status.marked = 1;
+  status.doubt = "implausible: the loss is 9";
+  CHECK(verdict_of({status}).code == ExitCode::done);
+  status.marked = 2;
+  const auto verdict = verdict_of({status});
+  CHECK(verdict.code == ExitCode::failed);
+  CHECK(verdict.sentence ==
+        "exit 1: no measurement of a can be ranked: implausible: the loss is 9. `shardsweep "
+        "results a` lists them.");
+}
+
 TEST_CASE("exit codes, and the sentence that says why") {
   const std::vector<Case> cases{
       {"measured", {sweep("a", {{"completed", 3}})}, ExitCode::done, ""},
@@ -56,7 +69,7 @@ TEST_CASE("exit codes, and the sentence that says why") {
       {"two of them",
        {sweep("a", {{"crashed", 4}}), sweep("b", {{"crashed", 1}}), sweep("c", {{"oom", 1}})},
        ExitCode::failed,
-       "exit 1: in 2 sweeps no trial was measured, and some crashed."},
+       "exit 1: in 2 sweeps no trial has a measurement that can be ranked."},
       {"two hung",
        {sweep("a", {{"completed", 8}, {"hung", 2}})},
        ExitCode::undecided,

@@ -240,6 +240,10 @@ TEST_CASE("the best is what beats an earlier measurement of its cell") {
   CHECK(line_of(marked, std::nullopt, best) ==
         "2025-11-22 12:00:00  mini-g4-dp4tp1pp1-mb16ga1-s32-fp32-6e0b14  completed  1,000 "
         "tokens/s/GPU  MFU 43.1 %  10.5 MiB  contaminated, measured again");
+  marked.mark = "implausible";
+  marked.doubt = "implausible: the loss is 9";
+  marked.again = false;
+  CHECK(line_of(marked, std::nullopt, best).ends_with("  implausible: the loss is 9"));
 }
 
 TEST_CASE("trials that are skipped for one reason are one line") {

@@ -185,3 +185,36 @@ TEST_CASE("names mean a trial's attempts, one attempt, or nothing that has attem
   CHECK_FALSE(reader->attempts(name + ".2"));
   CHECK_FALSE(reader->attempts("nobody"));
 }
+
+TEST_CASE("an attempt that never started does not count, and its reason to doubt is told") {
+  const TempDir dir;
+  Daemon daemon(dir / "a.db");
+  daemon.submit(dir, {});
+  const auto trial = daemon.trial("model = 'tiny' and gpus = 1 and micro_batch = 1");
+  daemon.run(trial, Outcome::lost);
+  const auto attempt = daemon.run(trial, Outcome::completed, 100, "implausible");
+  {
+    sqlite::Database database(dir / "a.db", sqlite::OpenMode::existing, 1000);
+    database.execute("UPDATE attempts SET started_at = 0 WHERE outcome = 'lost'");
+    database.execute("UPDATE attempts SET also = 'implausible: the loss is 9' WHERE counted");
+  }
+  tell(daemon, trial, attempt, "completed");
+  CHECK(rows_of(dir / "a.db", "SELECT attempts FROM results WHERE outcome = 'completed'") ==
+        "1\n");
+  const auto reader = must(Reader::open(dir / "a.db"));
+  const auto status = must(reader->status({"demo"})).at(0);
+  CHECK(status.marked == 1);
+  CHECK(status.doubt == "implausible: the loss is 9");
+  const auto from = must(reader->first_event({status.id}, FollowFrom::submission));
+  const Finished found = must(reader->finished({status.id}, from));
+  REQUIRE(found.trials.size() == 1);
+  CHECK(found.trials[0].doubt == "implausible: the loss is 9");
+  CHECK_FALSE(found.trials[0].again);
+
+  // A verb over the sweep changes nothing of its trials.
+  daemon.now += 1'000'000;
+  daemon.commit({AddEvent{.at = daemon.now, .sweep = status.id, .kind = "resume"}});
+  const auto later = must(reader->status({"demo"})).at(0);
+  CHECK(later.last_end_at == status.last_end_at);
+  CHECK(later.last_event_at > status.last_event_at);
+}
