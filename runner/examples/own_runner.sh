@@ -13,6 +13,7 @@ while [ $# -gt 1 ]; do
 done
 record() { # TYPE KEYS: one line of JSON
   printf '{"type":"%s","run_id":"%s","t":%s%s}\n' "$1" "${flag[--run-id]}" "$EPOCHREALTIME" "$2" >>"${flag[--records]}"
+  sync "${flag[--records]}" # a result counts when it is on the disk
 }
 train() { sleep "0.0${flag[--micro-batch]}"; }
 
