@@ -154,8 +154,10 @@ class Follower {
       if (!known(trouble_, one)) screen_.note(text(one), Style::bad);
     }
     for (const Trouble& one : trouble_) {
-      if (!known(now, one))
-        screen_.note(fmt::format("Over: {} ({}).", name(one.kind), one.where), Style::good);
+      if (known(now, one)) continue;
+      std::string kind(name(one.kind));
+      std::replace(kind.begin(), kind.end(), '_', ' ');
+      screen_.note(fmt::format("Over: {} ({}).", kind, one.where), Style::good);
     }
     trouble_ = std::move(now);
   }

@@ -53,8 +53,9 @@ Result<std::optional<Capabilities>> ask_runner(const std::string& program,
   const bool answers = begin != std::string::npos && output->out[begin] == '{';
   if (output->exit_code != 0 || !answers) {
     const std::string said = last_line(output->err).substr(0, 200);
-    silent = fmt::format("'{} --capabilities' ended with {}{}{}", program, output->exit_code,
-                         output->exit_code == 0 ? " and printed no JSON" : ": ", said);
+    silent = fmt::format("'{} --capabilities' ended with {}{}{}{}", program, output->exit_code,
+                         output->exit_code == 0 ? " and printed no JSON" : "",
+                         said.empty() ? "" : ": ", said);
     return std::optional<Capabilities>();
   }
   auto capabilities = parse_capabilities(output->out);
@@ -238,6 +239,17 @@ Result<Reach> choose_backend(const Session& session, const SweepSpec& sweep) {
           FaultKind::invalid_input,
           fmt::format("'{}' asks for {} slots of this machine; more than {} need --here",
                       sweep.name, sweep.cluster.gpus_per_node, slots_without_here));
+    }
+    if (options.backend == "slurm") {
+      return fault(FaultKind::invalid_input,
+                   fmt::format("'{}' has cluster 'this-machine', which is never Slurm. Remove "
+                               "--backend slurm, or name another cluster in the sweep file.",
+                               sweep.name));
+    }
+    if (!options.site.empty()) {
+      // A site file says nothing about this machine. One that is named has to be there all the
+      // same.
+      SHARDSWEEP_TRY(load_site_file(session));
     }
     return Reach{.backend = "local"};
   }

@@ -33,11 +33,35 @@ std::string not_taken(const std::string& word, const CLI::App& command) {
 
 std::string missing_from(const CLI::App& command) {
   std::string missing;
+  int count = 0;
   for (const CLI::Option* option : command.get_options()) {
     if (!option->get_required() || option->count() > 0) continue;
     missing += (missing.empty() ? "" : " and ") + name_of(*option);
+    ++count;
   }
-  return missing.empty() ? missing : missing + " is missing";
+  return missing.empty() ? missing : missing + (count == 1 ? " is missing" : " are missing");
+}
+
+/// CLI11's "--backend: slurn not in {local,slurm}" as a sentence; other texts as they are.
+std::string none_of_words(const std::string& text) {
+  constexpr std::string_view middle = " not in {";
+  const auto at = text.find(middle);
+  const auto colon = text.find(": ");
+  if (at == std::string::npos || colon >= at || !text.ends_with('}')) return text;
+  const std::string word = text.substr(colon + 2, at - colon - 2);
+  std::vector<std::string> words{""};
+  for (std::size_t i = at + middle.size(); i + 1 < text.size(); ++i) {
+    if (text[i] == ',') {
+      words.emplace_back();
+    } else {
+      words.back() += text[i];
+    }
+  }
+  std::string list;
+  for (const auto& one : words)
+    list += (list.empty() ? "" : ", ") + one;
+  const auto hint = did_you_mean(word, {words.begin(), words.end()});
+  return text.substr(0, colon) + ": '" + word + "' is none of " + list + hint;
 }
 
 std::string mistake(const CLI::App& app, const CLI::App& command,
@@ -49,7 +73,7 @@ std::string mistake(const CLI::App& app, const CLI::App& command,
   if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
     if (std::string missing = missing_from(command); !missing.empty()) return missing;
   }
-  return error.what();
+  return none_of_words(error.what());
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "fleet/nodes.hpp"
 #include "fleet/starts.hpp"
 #include "fleet/trial_change.hpp"
+#include "text/numbers.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/log.hpp>
@@ -111,7 +112,7 @@ namespace {
 /// Trials that left the file keep their measurements: the sentence says where they are.
 std::string submitted_text(const SubmitReport& report) {
   if (!report.resubmitted)
-    return fmt::format("'{}' submitted: {} trials", report.name, report.trials);
+    return fmt::format("'{}' submitted: {}", report.name, counted(report.trials, "trial"));
   std::string text =
       fmt::format("'{}' resubmitted: {} trials, {} new, {} known ({} with an outcome)",
                   report.name, report.trials, report.fresh, report.known, report.measured);

@@ -244,11 +244,12 @@ std::string explain(std::string words, const std::vector<Column>& columns) {
   constexpr std::string_view no_function = "no such function: ";
   const auto rest = [&](std::string_view prefix) { return words.substr(prefix.size()); };
   if (const auto name = missing_column(words)) {
+    const auto hint = hint_for(*name, columns);
+    if (!hint.empty()) return fmt::format("unknown name '{}'{}", *name, hint);
     std::string names;
     for (const auto& column : columns)
       names += (names.empty() ? "" : ", ") + column.name;
-    return fmt::format("unknown name '{}'{} (names: {})", *name, hint_for(*name, columns),
-                       names);
+    return fmt::format("unknown name '{}' (names: {})", *name, names);
   }
   if (words.rfind(no_use, 0) == 0 || words.rfind(no_function, 0) == 0) {
     return fmt::format("unknown function '{}' (functions: {})",

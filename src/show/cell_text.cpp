@@ -5,6 +5,7 @@
 #include "text/numbers.hpp"
 
 #include <shardsweep/metric.hpp>
+#include <shardsweep/point.hpp>
 
 #include <fmt/format.h>
 
@@ -165,6 +166,8 @@ std::string humanised(std::string_view column, const Value& value) {
   if (const auto* text = std::get_if<std::string>(&value)) return printable(*text);
   if (const auto* integer = std::get_if<std::int64_t>(&value)) {
     if (is_time(column)) return local_time_text(*integer);
+    const auto* axis = find_axis(column);
+    if (axis != nullptr && axis->kind == AxisKind::toggle) return axis_text(*axis, *integer);
     if (is_label(column)) return std::to_string(*integer);
     // A number without a unit stays exact: it may go beyond a double's digits.
     if (unit_by_name(column).empty()) return grouped(*integer);

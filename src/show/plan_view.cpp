@@ -420,6 +420,9 @@ class PlanWriter {
     put(out_, "\n");
     append_text(out_, table_text(table, {.terminal = terminal_,
                                          .important = {"left out by", "points", "example"}}));
+    // The table says it of a single one.
+    const auto none = std::count(plan_.excluded.begin(), plan_.excluded.end(), 0);
+    if (plan_.excluded.size() - static_cast<std::size_t>(none) < 2) return;
     for (std::size_t i = 0; i < plan_.excluded.size(); ++i) {
       if (plan_.excluded[i] == 0) continue;
       sentence(fmt::format("exclude '{}' removed {}.", sweep_.excludes[i].when,

@@ -48,6 +48,8 @@ bool is_of_interest(std::string_view name, const Value& value) {
   constexpr std::array<std::string_view, 8> keys{
       "trial_id", "sweep_id", "attempt_id", "lane", "position", "run_id", "nonce", "detail"};
   if (std::find(keys.begin(), keys.end(), name) != keys.end()) return false;
+  // A row's number says nothing; a trial's name is text.
+  if (name == "trial" && std::holds_alternative<std::int64_t>(value)) return false;
   const bool none = value == Value(std::int64_t{0});
   if (name == "in_file") return none;
   if (const auto* axis = find_axis(name); axis != nullptr && !is_main_axis(name)) {
@@ -65,7 +67,11 @@ bool is_of_interest(std::string_view name, const Value& value) {
 Table for_people(const Table& table) {
   Table result{table.columns, {}};
   for (const auto& row : table.rows) {
-    if (is_of_interest(word_in(row[0]), row[1])) result.rows.push_back(row);
+    if (!is_of_interest(word_in(row[0]), row[1])) continue;
+    result.rows.push_back(row);
+    const auto* flag = std::get_if<std::int64_t>(&row[1]);
+    if (word_in(row[0]) == "counted" && flag != nullptr)
+      result.rows.back()[1] = std::string(*flag != 0 ? "yes" : "no");
   }
   return result;
 }

@@ -7,6 +7,7 @@
 #include "store/lease.hpp"
 #include "store/opening.hpp"
 #include "store/schema.hpp"
+#include "text/nearest.hpp"
 
 #include <shardsweep/storage.hpp>
 
@@ -130,6 +131,23 @@ std::string without_name(const Database& database, const std::string& words) {
   return words.starts_with(prefix) ? words.substr(prefix.size()) : words;
 }
 
+/// ", did you mean 'trials'?" of tables and views; else the views.
+std::string with_views(Database& database, const std::string& words) {
+  std::vector<std::string> all;
+  std::vector<std::string> views;
+  Statement select(database,
+                   "SELECT name, type FROM sqlite_schema WHERE type IN ('table', "
+                   "'view') ORDER BY name");
+  auto row = select.use();
+  while (row.next()) {
+    all.push_back(row.text(0));
+    if (row.text(1) == "view") views.push_back(row.text(0));
+  }
+  const auto name = words.substr(words.rfind(' ') + 1);
+  const auto hint = did_you_mean(name, {all.begin(), all.end()});
+  return hint.empty() ? fmt::format("; the views are {}", fmt::join(views, ", ")) : hint;
+}
+
 /// The one statement of a user's text.
 Statement only_statement(Database& database, const std::string& text) {
   std::string_view rest;
@@ -140,8 +158,7 @@ Statement only_statement(Database& database, const std::string& text) {
     if (!Statement(database, before, rest).empty())
       fail(FaultKind::invalid_input, "one statement at a time");
   }
-  if (!statement.only_reads())
-    fail(FaultKind::rejected, "only SELECT is allowed: readers don't write");
+  if (!statement.only_reads()) fail(FaultKind::rejected, "query runs one SELECT.");
   if (statement.parameters() != 0) fail(FaultKind::invalid_input, "parameters are not allowed");
   return statement;
 }
@@ -158,12 +175,12 @@ Table query(Database& database, const std::string& text) {
     return fetch(statement, use);
   } catch (const SqliteError& error) {
     if (!authorizer.refused().empty()) {
-      fail(FaultKind::rejected, fmt::format("only SELECT is allowed: {} is not, readers don't "
-                                            "write",
-                                            authorizer.refused()));
+      fail(FaultKind::rejected,
+           fmt::format("query runs one SELECT: {} is not allowed.", authorizer.refused()));
     }
-    throw SqliteError(error.code(),
-                      Fault{error.fault().kind, without_name(database, error.fault().what)});
+    auto words = without_name(database, error.fault().what);
+    if (words.find("no such table") != std::string::npos) words += with_views(database, words);
+    throw SqliteError(error.code(), Fault{error.fault().kind, words});
   }
 }
 

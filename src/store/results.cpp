@@ -90,10 +90,11 @@ Source source_of(Database& database, const Selection& selection,
 void require_column(const Source& source, const std::string& column) {
   if (std::find(source.columns.begin(), source.columns.end(), column) != source.columns.end())
     return;
-  fail(FaultKind::invalid_input,
-       fmt::format("there is no column '{}'{}; there are {}", column,
-                   did_you_mean(column, {source.columns.begin(), source.columns.end()}),
-                   fmt::join(source.columns, ", ")));
+  const auto hint = did_you_mean(column, {source.columns.begin(), source.columns.end()});
+  fail(FaultKind::invalid_input, hint.empty()
+                                     ? fmt::format("there is no column '{}'; there are {}",
+                                                   column, fmt::join(source.columns, ", "))
+                                     : fmt::format("there is no column '{}'{}", column, hint));
 }
 
 Table results(Database& database, const ResultsRequest& request) {

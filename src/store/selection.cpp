@@ -3,6 +3,7 @@
 
 #include "filter/expression.hpp"
 #include "store/authorizer.hpp"
+#include "text/nearest.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -92,6 +93,16 @@ bool is_identifier(const std::string& name) {
          std::all_of(name.begin(), name.end(), letter);
 }
 
+/// "no such column: tpp" with what was meant, or how to see what there is.
+std::string without_column(const std::string& words, const std::vector<std::string>& names) {
+  const auto name = words.substr(words.rfind(' ') + 1);
+  const auto hint = did_you_mean(name, {names.begin(), names.end()});
+  return words + (hint.empty()
+                      ? "; write text in 'single quotes'. `shardsweep results --limit 1 "
+                        "--columns all` shows the names."
+                      : hint);
+}
+
 /// Compiled over an empty table with the columns' names: what SQLite and the authorizer take
 /// there is an expression over them.
 void try_expression(const std::string& where, const std::vector<std::string>& names) {
@@ -112,11 +123,20 @@ void try_expression(const std::string& where, const std::vector<std::string>& na
     auto words = error.fault().what;
     if (const auto colon = words.find(": "); colon != std::string::npos)
       words.erase(0, colon + 2);
-    if (words.find("no such column") != std::string::npos)
-      words += fmt::format("; write text in 'single quotes'; the names are {}",
-                           fmt::join(names, ", "));
+    if (words.find("no such column") != std::string::npos) refuse(without_column(words, names));
     refuse(filter::syntax_in_words(std::move(words), where));
   }
+}
+
+/// ", did you mean 'first'?", or a full stop.
+std::string meant_sweep(Database& database, const std::string& name) {
+  std::vector<std::string> names;
+  Statement select(database, "SELECT name FROM sweeps");
+  auto row = select.use();
+  while (row.next())
+    names.push_back(row.text(0));
+  auto hint = did_you_mean(name, {names.begin(), names.end()});
+  return hint.empty() ? "." : hint;
 }
 
 }  // namespace
@@ -132,7 +152,9 @@ Chosen resolve_names(Database& database, const std::vector<std::string>& names) 
     const auto found = trials_named(database, name);
     if (found.empty()) {
       fail(FaultKind::invalid_input,
-           fmt::format("no sweep, trial, attempt or job is named '{}'", name));
+           fmt::format("no sweep, trial, attempt or job is named '{}'{} `shardsweep status` "
+                       "lists the sweeps.",
+                       name, meant_sweep(database, name)));
     }
     trials.insert(trials.end(), found.begin(), found.end());
   }

@@ -43,8 +43,12 @@ struct ShowSql {
       "a.allocation "
       "WHERE a.trial = ? ORDER BY a.number";
   const char* measurements =
-      "SELECT a.number AS attempt, a.counted, m.* FROM measurements AS m JOIN attempts AS a ON "
-      "a.id = m.attempt WHERE m.trial = ? ORDER BY a.number";
+      "SELECT a.number AS attempt, a.counted, m.*, (SELECT group_concat(j.key || ' ' || "
+      "j.value, ', ') FROM json_each(iif(json_valid(m.detail), m.detail, '{}')) AS j WHERE "
+      "j.type IN ('integer', 'real', 'text', 'true', 'false') AND j.key NOT IN ('type', "
+      "'run_id', 't') AND j.key NOT IN (SELECT name FROM pragma_table_info('measurements'))) "
+      "AS own_metrics FROM measurements AS m JOIN attempts AS a ON a.id = m.attempt WHERE "
+      "m.trial = ? ORDER BY a.number";
   const char* train_steps =
       "SELECT a.number AS attempt, x.step, x.step_ms, x.loss FROM train_steps AS x JOIN "
       "attempts "

@@ -45,6 +45,13 @@ struct StatusSql {
     SELECT job_name || ': ' || detail FROM allocations WHERE sweep = ?1 AND state <> 'ended'
       AND job_state = 'pending' AND detail <> '' AND claimed_at = 0
     UNION ALL SELECT held FROM sweeps WHERE id = ?1 AND state = 'active' AND held <> ''
+    UNION ALL SELECT 'The last attempt was lost: ' || e.detail FROM events AS e
+      JOIN sweeps AS s ON s.id = e.sweep WHERE s.state = 'active' AND e.kind = 'lost'
+        AND e.id = (SELECT id FROM events WHERE sweep = ?1 AND attempt IS NOT NULL
+          ORDER BY id DESC LIMIT 1)
+        AND NOT EXISTS (SELECT 1 FROM trials WHERE sweep = ?1 AND state = 'running')
+        AND EXISTS (SELECT 1 FROM trials WHERE sweep = ?1 AND hidden = 0
+          AND state IN ('planned', 'queued'))
     UNION ALL SELECT e.detail FROM events AS e JOIN sweeps AS s ON s.id = e.sweep
       WHERE e.sweep = ?1 AND e.kind = 'paused' AND s.state = 'paused'
         AND e.id = (SELECT max(id) FROM events WHERE sweep = ?1 AND kind = 'paused')

@@ -41,6 +41,14 @@ class RandomSweep {
     return std::uniform_int_distribution<std::int64_t>(0, below - 1)(random_);
   }
 
+  /// An exclusion has to compile: the text stands in quotes.
+  std::string expression() {
+    std::string all = "model <> '";
+    for (const char c : text())
+      all += c == '\'' ? std::string("''") : std::string(1, c);
+    return all + "'";
+  }
+
   std::string text() {
     static const std::vector<std::string> parts{"a",    "B",  "7", " ", "'", "\"", "\\", "#",
                                                 ":",    "[",  "é", "$", ";", "{}", ", ", "- ",
@@ -177,7 +185,7 @@ class RandomSweep {
 
   void settings() {
     for (auto count = pick(3); count > 0; --count)
-      sweep_.excludes.push_back({"x" + text() + "y", "x" + text() + "y", {}});
+      sweep_.excludes.push_back({expression(), "x" + text() + "y", {}});
     sweep_.measure.steps = static_cast<std::int32_t>(1 + pick(1000));
     sweep_.runner.program = pick(2) == 0 ? "" : "/" + text();
     for (auto count = pick(3); count > 0; --count)

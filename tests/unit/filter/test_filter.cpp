@@ -133,10 +133,11 @@ TEST_CASE("the name of a missing column is read from every version's message") {
   CHECK(!missing_column("no such function: full"));
 }
 
-TEST_CASE("an unknown name is answered with the nearest one and all names") {
-  const auto unknown = refusal("tpp > 8");
-  CHECK(unknown.find("expression 'tpp > 8': unknown name 'tpp', did you mean 'tp'? (names: "
-                     "model, nodes, gpus, ") == 0);
+TEST_CASE("an unknown name is answered with the nearest one, or with all names") {
+  CHECK(refusal("tpp > 8") == "expression 'tpp > 8': unknown name 'tpp', did you mean 'tp'?");
+  const auto unknown = refusal("xyzzy > 8");
+  CHECK(unknown.find(
+            "expression 'xyzzy > 8': unknown name 'xyzzy' (names: model, nodes, gpus, ") == 0);
   CHECK(unknown.find("vocab, nvls, image, alpha)") != std::string::npos);
   CHECK(refusal("micro_batches > 8").find("did you mean 'micro_batch'?") != std::string::npos);
   CHECK(refusal("tensor_parallel_size > 8").find("did you mean 'tp'?") != std::string::npos);
@@ -144,7 +145,6 @@ TEST_CASE("an unknown name is answered with the nearest one and all names") {
         std::string::npos);
   CHECK(refusal("recompute = \"full\"").find("did you mean recompute = 'full'") !=
         std::string::npos);
-  CHECK(refusal("xyzzy > 8").find("unknown name 'xyzzy' (names: ") != std::string::npos);
 }
 
 TEST_CASE("an expression is one expression and nothing else") {

@@ -198,7 +198,7 @@ TEST_CASE("an attempt that never started does not count, and its reason to doubt
     database.execute("UPDATE attempts SET started_at = 0 WHERE outcome = 'lost'");
     database.execute("UPDATE attempts SET also = 'implausible: the loss is 9' WHERE counted");
   }
-  tell(daemon, trial, attempt, "completed");
+  tell(daemon, trial, attempt, EventKind::completed);
   CHECK(rows_of(dir / "a.db", "SELECT attempts FROM results WHERE outcome = 'completed'") ==
         "1\n");
   const auto reader = must(Reader::open(dir / "a.db"));
@@ -213,8 +213,30 @@ TEST_CASE("an attempt that never started does not count, and its reason to doubt
 
   // A verb over the sweep changes nothing of its trials.
   daemon.now += 1'000'000;
-  daemon.commit({AddEvent{.at = daemon.now, .sweep = status.id, .kind = "resume"}});
+  daemon.commit({AddEvent{.at = daemon.now, .sweep = status.id, .kind = EventKind::resume}});
   const auto later = must(reader->status({"demo"})).at(0);
   CHECK(later.last_end_at == status.last_end_at);
   CHECK(later.last_event_at > status.last_event_at);
+}
+
+TEST_CASE("a sweep says at once that its last attempt was lost, until one runs") {
+  const TempDir dir;
+  Daemon daemon(dir / "a.db");
+  daemon.submit(dir, {});
+  const auto trial = daemon.trial("model = 'tiny' and gpus = 1 and micro_batch = 1");
+  const auto attempt = daemon.run(trial, Outcome::lost);
+  daemon.commit({set_trial(trial, State::planned, {}, "", 1)});
+  const auto reader = must(Reader::open(dir / "a.db"));
+  const SweepId sweep = must(reader->status({"demo"})).at(0).id;
+  CHECK(must(reader->status({"demo"})).at(0).waiting.empty());
+  daemon.commit({AddEvent{.at = daemon.now,
+                          .sweep = sweep,
+                          .trial = trial,
+                          .attempt = attempt,
+                          .kind = EventKind::lost,
+                          .detail = "./mine.py: No such file or directory"}});
+  CHECK(must(reader->status({"demo"})).at(0).waiting ==
+        "The last attempt was lost: ./mine.py: No such file or directory");
+  daemon.commit({set_trial(trial, State::running, {}, "", 1)});
+  CHECK(must(reader->status({"demo"})).at(0).waiting.empty());
 }

@@ -142,9 +142,10 @@ TEST_CASE("a reader that comes before the first table is told to try again") {
   REQUIRE(std::filesystem::exists(dir / "a.db"));
   const auto reader = Reader::open(dir / "a.db");
   REQUIRE_FALSE(reader);
-  CHECK(reader.error() == Fault{FaultKind::unavailable,
-                                "a.db is empty: the daemon that makes it has just begun. Try "
-                                "again in a moment."});
+  CHECK(reader.error() ==
+        Fault{FaultKind::unavailable,
+              "a.db has no tables yet. A daemon that has just started makes "
+              "them; `shardsweep run SWEEP.yaml` starts one where none runs."});
 }
 
 TEST_CASE("events can't be changed or removed") {

@@ -359,7 +359,11 @@ TEST_CASE("trials are chosen by names and by expressions") {
   const auto nobody = daemon.store->select_trials({"nobody'; DROP TABLE trials"}, "");
   REQUIRE_FALSE(nobody);
   CHECK(nobody.error().what ==
-        "no sweep, trial, attempt or job is named 'nobody'; DROP TABLE trials'");
+        "no sweep, trial, attempt or job is named 'nobody'; DROP TABLE trials'. `shardsweep "
+        "status` lists the sweeps.");
+  const auto mistyped = daemon.store->select_trials({"dmo"}, "");
+  REQUIRE_FALSE(mistyped);
+  CHECK(mistyped.error().what.find("'dmo', did you mean 'demo'? ") != std::string::npos);
 }
 
 TEST_CASE("a point comes back with its vars and words") {
