@@ -15,10 +15,11 @@ void RunningAttempt::follow_trainer() {
   if (has_rank_zero()) trainer_->begin(clock_);
 }
 
-/// Everything that printed is gone.
+/// Everything that printed is gone. A log that ends early because the attempt was cut short
+/// has no fault.
 void RunningAttempt::finish_trainer() {
   if (!trainer_) return;
-  trainer_->finish(clock_, !evidence_.empty());
+  trainer_->finish(clock_, cutting_ || !evidence_.empty());
   if (trainer_->has_result()) measured_ = true;
   if (!trainer_->fault().empty()) log_.line("its records: " + trainer_->fault());
 }
