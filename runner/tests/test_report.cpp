@@ -50,7 +50,7 @@ std::string records_of(const Arguments& arguments) {
   const ScratchFolder folder;
   Launch run(SHARDBENCH_PROGRAM, 2, flags_in(folder, arguments));
   const Codes codes = run.wait(patience_s);
-  const std::string text = read_file(folder.file("records"));
+  std::string text = read_file(folder.file("records"));
   REQUIRE_MESSAGE((codes == Codes{0, 0}), text);
   return text;
 }

@@ -335,6 +335,11 @@ class Grammar : private GrammarParts {
         ->type_name("TRIAL");
     with_format(explain);
 
+    add_frontier_command();
+    add_picture_commands();
+  }
+
+  void add_frontier_command() {
     CLI::App* frontier =
         command("frontier", "Show which layouts no other one beats in speed and cost.");
     with_selection(frontier);
@@ -348,7 +353,9 @@ class Grammar : private GrammarParts {
                      ->type_name("COST")
                      ->check(CLI::IsMember({"memory", "nodes"})),
                  {"memory", "nodes"});
+  }
 
+  void add_picture_commands() {
     CLI::App* heatmap = command("heatmap", "Show a metric over two axes.");
     with_selection(heatmap);
     with_format(heatmap, {"svg", "png", "html"});

@@ -231,28 +231,32 @@ Result<Reach> read_site(const Session& session) {
   return reach;
 }
 
+namespace {
+
+Result<Reach> reach_this_machine(const Session& session, const SweepSpec& sweep) {
+  const Options& options = session.options;
+  if (sweep.cluster.gpus_per_node > slots_without_here && !options.here) {
+    return fault(FaultKind::invalid_input,
+                 fmt::format("'{}' asks for {} slots of this machine; more than {} need --here",
+                             sweep.name, sweep.cluster.gpus_per_node, slots_without_here));
+  }
+  if (options.backend == "slurm") {
+    return fault(FaultKind::invalid_input,
+                 fmt::format("'{}' has cluster 'this-machine', which is never Slurm. Remove "
+                             "--backend slurm, or name another cluster in the sweep file.",
+                             sweep.name));
+  }
+  // A site file says nothing about this machine. One that is named has to be there all the
+  // same.
+  if (!options.site.empty()) SHARDSWEEP_TRY(load_site_file(session));
+  return Reach{.backend = "local"};
+}
+
+}  // namespace
+
 Result<Reach> choose_backend(const Session& session, const SweepSpec& sweep) {
   const Options& options = session.options;
-  if (sweep.cluster.this_machine) {
-    if (sweep.cluster.gpus_per_node > slots_without_here && !options.here) {
-      return fault(
-          FaultKind::invalid_input,
-          fmt::format("'{}' asks for {} slots of this machine; more than {} need --here",
-                      sweep.name, sweep.cluster.gpus_per_node, slots_without_here));
-    }
-    if (options.backend == "slurm") {
-      return fault(FaultKind::invalid_input,
-                   fmt::format("'{}' has cluster 'this-machine', which is never Slurm. Remove "
-                               "--backend slurm, or name another cluster in the sweep file.",
-                               sweep.name));
-    }
-    if (!options.site.empty()) {
-      // A site file says nothing about this machine. One that is named has to be there all the
-      // same.
-      SHARDSWEEP_TRY(load_site_file(session));
-    }
-    return Reach{.backend = "local"};
-  }
+  if (sweep.cluster.this_machine) return reach_this_machine(session, sweep);
   SHARDSWEEP_ASSIGN(Reach reach, read_site(session));
   reach.backend = stated_backend(options, reach.site);
   if (reach.backend.empty()) {

@@ -218,6 +218,7 @@ OrderedJson search() {
 OrderedJson classify() {
   OrderedJson map = map_of("classify");
   std::vector<std::string> outcomes;
+  outcomes.reserve(log_rule_outcomes.size());
   for (const Outcome outcome : log_rule_outcomes)
     outcomes.emplace_back(name(outcome));
   map["properties"]["outcome"] = {{"enum", outcomes}};

@@ -173,7 +173,7 @@ void SweepReader::check_placeholders_of(const YamlNode& map) {
   const auto names = placeholder_names(sweep_);
   const std::vector<std::string_view> views(names.begin(), names.end());
   const auto check = [&](const YamlNode& at, std::string_view text) {
-    mistakes_.take(at, check_placeholders(text, views).map_error([&](Fault fault) {
+    mistakes_.take(at, check_placeholders(text, views).map_error([&](const Fault& fault) {
       return fault_at(at, fault.what);
     }));
   };

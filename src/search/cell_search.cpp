@@ -138,6 +138,7 @@ std::vector<CellSearch::Read> CellSearch::reads_of(const SearchPoint& point) con
 std::vector<double> CellSearch::weights_of(const std::vector<Read>& reads) const {
   if (reads.size() == 1) return {1};
   std::vector<std::size_t> kinds;
+  kinds.reserve(reads.size());
   for (const auto& read : reads)
     kinds.push_back(read.kind);
   return readings_.weights(kinds);

@@ -180,7 +180,7 @@ class Judge {
     return values;
   }
 
-  void set_times(std::vector<double> ms, double resolution) {
+  void set_times(const std::vector<double>& ms, double resolution) {
     auto& to = judged_.measurement;
     to.steps = static_cast<std::int64_t>(ms.size());
     to.train_step_ms = quantile(ms, 0.5);
@@ -195,7 +195,7 @@ class Judge {
       if (ms.empty()) continue;
       for (double& one : ms)
         one = source.inverse ? source.factor / one : source.factor * one;
-      return set_times(std::move(ms), resolution);
+      return set_times(ms, resolution);
     }
     double resolution = 0;
     auto rate = series("samples_per_s", &resolution);
@@ -203,7 +203,7 @@ class Judge {
     if (rate.empty() || batch <= 0) return;
     for (double& one : rate)
       one = 1e3 * batch / one;
-    set_times(std::move(rate), resolution);
+    set_times(rate, resolution);
   }
 
   /// What the log says, what is expected, or samples times their length.

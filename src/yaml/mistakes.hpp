@@ -46,8 +46,9 @@ class Mistakes {
   template <class T, class Into>
   bool assign(Into& into, const YamlNode& at, Result<T> read) {
     auto value = take(at, std::move(read));
-    if (value) into = *std::move(value);
-    return value.has_value();
+    const bool is_there = value.has_value();
+    if (is_there) into = *std::move(value);
+    return is_there;
   }
 
   [[nodiscard]] std::size_t count() const { return noted_.size(); }

@@ -93,6 +93,7 @@ TEST_CASE(
                                      std::to_string(allocation.spec.agent_lease_s) + " " +
                                      report.string() + "\n");
   std::vector<Assign> attempts;
+  attempts.reserve(3);
   for (int i = 0; i < 3; ++i)
     attempts.push_back(allocation.assign({"result"}, nodes));
   allocation.start();

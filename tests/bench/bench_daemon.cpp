@@ -271,7 +271,7 @@ class Scale {
         presets_(fs::path(SHARDSWEEP_SOURCE_DIR) / "sweeps"),
         spec_(must(load_sweep_text(sweep_text("scale"), "scale", {presets_, {}}))) {
     must(make_home(home_));
-    std::ofstream{home_.lock()};
+    const std::ofstream lock(home_.lock());
     make_history();
     store_ = must(Store::open(home_.database));
     LeaseHolder self{.host = "h", .pid = 1};
@@ -434,9 +434,6 @@ class Scale {
     std::int64_t files = 0;
     for (const auto& entry : fs::recursive_directory_iterator(home_.dir()))
       files += entry.path().empty() ? 0 : 1;
-    std::int64_t measured = 0;
-    for (const auto& [id, job] : jobs_)
-      measured += job.lead->measured();
     sqlite::Database database(home_.database, sqlite::OpenMode::existing, 1000);
     // What is assigned has a folder with its spec until it has ended.
     const auto open = database.integer("SELECT count(*) FROM attempts WHERE state <> 'ended'");

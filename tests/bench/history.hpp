@@ -75,7 +75,7 @@ inline void fill(sqlite::Database& database, const History& history) {
   sqlite::Transaction transaction(database);
   std::string sql = with(history_sql, ":measured", history.measured);
   sql = with(sql, ":sweeps", history.sweeps);
-  database.execute(with(sql, ":all", history.measured + history.others).c_str());
+  database.execute(with(sql, ":all", history.measured + history.others));
   transaction.commit();
 }
 

@@ -8,6 +8,7 @@
 #include <shardsweep/reference.hpp>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -83,12 +84,12 @@ TEST_CASE("every key of the reference is one that the loader takes") {
     } else if (section == "models.NAME") {
       text += "models: {m: {" + name + ": {}}}\n";
     } else if (section == "exclude" || section == "classify") {
-      text += section + ": [{" + name + ": {}}]\n";
+      text += fmt::format("{}: [{{{}: {{}}}}]\n", section, name);
     } else if (const auto dot = section.find('.'); dot != std::string::npos) {
       text +=
           section.substr(0, dot) + ": {" + section.substr(dot + 1) + ": {" + name + ": {}}}\n";
     } else {
-      text += section + ": {" + name + ": {}}\n";
+      text += fmt::format("{}: {{{}: {{}}}}\n", section, name);
     }
     const auto said = fault_of(load_text(text));
     CHECK_MESSAGE(said.find("unknown key") == std::string::npos, text, said);

@@ -249,7 +249,7 @@ TEST_CASE("what is spared, opened again and spared once more counts once") {
   SearchSettings settings{.policy = SearchPolicy::best_first};
   settings.until = {.regret = 0.05, .confidence = 0.9};
   // Their cells are opened again.
-  for (const std::uint64_t seed : {10, 15, 29}) {
+  for (const std::uint64_t seed : {10U, 15U, 29U}) {
     CAPTURE(seed);
     const auto machine = simulated_machine(seed, {.structure = 0.4, .noise = 0.1});
     RecordedSweep sweep;
