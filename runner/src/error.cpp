@@ -3,10 +3,16 @@
 // peer.
 #include "error.hpp"
 
+#include "clock.hpp"
+
+#include <pthread.h>
 #include <unistd.h>
 
 #include <array>
+#include <csignal>
 #include <cstdio>
+#include <system_error>
+#include <thread>
 #include <utility>
 
 namespace shardbench {
@@ -26,9 +32,31 @@ constexpr std::array<ClassName, 8> class_names{{{ErrorClass::usage, "usage"},
                                                 {ErrorClass::nan, "nan"},
                                                 {ErrorClass::internal, "internal"}}};
 
-FailureHandler& installed_handler() {
-  static FailureHandler handler;
-  return handler;
+struct Installed {
+  FailureHandler handler;
+  double limit_s = failure_handler_limit_s;
+};
+
+Installed& installed() {
+  static Installed instance;
+  return instance;
+}
+
+/// A thread of its own: the handler may stand in a call that no signal ends.
+void leave_within(double seconds, int code) {
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  (void)::pthread_sigmask(SIG_SETMASK, &all, &before);
+  try {
+    std::thread([seconds, code] {
+      sleep_ms(static_cast<int>(seconds * 1e3));
+      _exit(code);
+    }).detach();
+  } catch (const std::system_error&) {
+    // No thread is to be had: the handler goes without a bound.
+  }
+  (void)::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 }  // namespace
@@ -45,8 +73,8 @@ ErrorClass error_class_from_name(std::string_view name) {
   return ErrorClass::internal;
 }
 
-void install_failure_handler(FailureHandler handler) {
-  installed_handler() = std::move(handler);
+void install_failure_handler(FailureHandler handler, double limit_s) {
+  installed() = {std::move(handler), limit_s};
 }
 
 void fail(const Error& error) {
@@ -55,7 +83,10 @@ void fail(const Error& error) {
   if (!std::exchange(failing, true)) {
     std::fprintf(stderr, "shardbench: %s: %s\n", error_class_name(error.kind).data(),
                  error.message.c_str());
-    if (installed_handler()) installed_handler()(error);
+    if (installed().handler) {
+      leave_within(installed().limit_s, exit_code(error.kind));
+      installed().handler(error);
+    }
   }
   _exit(exit_code(error.kind));
 }

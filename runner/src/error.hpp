@@ -42,8 +42,11 @@ inline int exit_code(ErrorClass kind) {
 }
 
 /// Called once, before the process leaves; must not return control to the caller by throwing.
+/// After `limit_s` seconds the process leaves whether the handler has ended or not: a library
+/// can wait for ever for what a broken peer owes it.
 using FailureHandler = std::function<void(const Error&)>;
-void install_failure_handler(FailureHandler handler);
+constexpr double failure_handler_limit_s = 10.0;
+void install_failure_handler(FailureHandler handler, double limit_s = failure_handler_limit_s);
 
 [[noreturn]] void fail(const Error& error);
 [[noreturn]] void fail(ErrorClass kind, std::string message);

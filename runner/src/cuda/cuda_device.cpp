@@ -31,7 +31,7 @@ const float* floats(const void* data) {
 }  // namespace
 
 CudaDevice::CudaDevice()
-    : stream_(gpu::make_stream()),
+    : stream_(gpu::make_stream(gpu::Priority::normal)),
       products_(make_matrix_products()),
       sums_(gpu::allocate(sums_bytes)),
       loss_(reinterpret_cast<double*>(sums_)),

@@ -8,7 +8,7 @@ namespace shardbench {
 GpuCommStream::GpuCommStream(gpu::Stream compute, Kind kind)
     : compute_(compute),
       kind_(kind),
-      stream_(kind == Kind::own ? gpu::make_stream() : compute) {}
+      stream_(kind == Kind::own ? gpu::make_stream(gpu::Priority::high) : compute) {}
 
 GpuCommStream::~GpuCommStream() {
   for (const auto& [mark, event] : ahead_)
@@ -43,10 +43,18 @@ u64 GpuCommStream::mark() {
 }
 
 void GpuCommStream::hold_compute(u64 mark) {
-  if (kind_ == Kind::shared_with_compute) return;
+  if (kind_ == Kind::own) wait_for(mark, compute_);
+}
+
+void GpuCommStream::follow(CommStream& other, u64 mark) {
+  static_cast<GpuCommStream&>(other).wait_for(mark, stream_);
+}
+
+/// Nothing where the stream has long come there.
+void GpuCommStream::wait_for(u64 mark, gpu::Stream waiting) {
   const auto found = std::find_if(ahead_.begin(), ahead_.end(),
                                   [&](const auto& entry) { return entry.first == mark; });
-  if (found != ahead_.end()) gpu::wait(compute_, found->second);
+  if (found != ahead_.end()) gpu::wait(waiting, found->second);
 }
 
 void GpuCommStream::forget_reached() {

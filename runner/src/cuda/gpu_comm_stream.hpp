@@ -26,9 +26,11 @@ class GpuCommStream final : public CommStream {
   void follow_compute() override;
   u64 mark() override;
   void hold_compute(u64 mark) override;
+  void follow(CommStream& other, u64 mark) override;
   bool reached(u64 mark) override;
 
  private:
+  void wait_for(u64 mark, gpu::Stream waiting);
   gpu::Event take_event();
   void forget_reached();
 

@@ -49,6 +49,9 @@ std::string uuid_text(const cudaUUID_t& uuid) {
   return text;
 }
 
+// A process opens one.
+int opened_shared_bytes = 0;
+
 int device_count(cudaError_t& answer) {
   int count = 0;
   answer = cudaGetDeviceCount(&count);
@@ -81,6 +84,7 @@ Facts open(i64 local_rank) {
   std::array<char, 32> bus{};
   accept(cudaDeviceGetPCIBusId(bus.data(), static_cast<int>(bus.size()), device),
          "cudaDeviceGetPCIBusId");
+  opened_shared_bytes = static_cast<int>(properties.sharedMemPerBlockOptin);
   Facts facts;
   facts.name = properties.name;
   facts.pci_bus_id = bus.data();
@@ -91,6 +95,10 @@ Facts open(i64 local_rank) {
   facts.multiprocessors = properties.multiProcessorCount;
   facts.l2_bytes = properties.l2CacheSize;
   return facts;
+}
+
+i64 most_shared_bytes() {
+  return opened_shared_bytes;
 }
 
 MemoryState memory_state() {
@@ -120,9 +128,15 @@ void release_pinned(std::byte* data) {
   accept(cudaFreeHost(data), "cudaFreeHost");
 }
 
-Stream make_stream() {
+Stream make_stream(Priority priority) {
+  int least = 0;
+  int greatest = 0;  // a smaller number
+  accept(cudaDeviceGetStreamPriorityRange(&least, &greatest),
+         "cudaDeviceGetStreamPriorityRange");
   cudaStream_t stream = nullptr;
-  accept(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
+  accept(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking,
+                                      priority == Priority::high ? greatest : least),
+         "cudaStreamCreateWithPriority");
   return {stream};
 }
 

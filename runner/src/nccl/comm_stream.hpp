@@ -24,6 +24,8 @@ class CommStream {
   virtual u64 mark() = 0;
   /// What the device is given to compute from now on starts after that point.
   virtual void hold_compute(u64 mark) = 0;
+  /// What this stream is given next starts after `mark` of `other`, which is of the same kind.
+  virtual void follow(CommStream& other, u64 mark) = 0;
   /// The stream has come as far as that point.
   virtual bool reached(u64 mark) = 0;
 };

@@ -51,19 +51,23 @@ Token NcclCommunicator::issue(Operation operation, i64 bytes,
   issue_messages();
   progress();
   const u64 recorded = record(operation, sequence_++, bytes, -1);
-  give(std::string(operation_name(operation)), call);
-  under_way_.push_back({++last_token_, operation, stream_.mark(), recorded});
+  const u64 mark = give(std::string(operation_name(operation)), call);
+  under_way_.push_back({++last_token_, operation, mark, recorded});
   return last_token_;
 }
 
-/// Hands work to the stream.
-void NcclCommunicator::give(const std::string& what, const std::function<NcclResult()>& call) {
+/// Hands work to the stream: a point after it.
+u64 NcclCommunicator::give(const std::string& what, const std::function<NcclResult()>& call) {
   stream_.follow_compute();
+  world_.take_turn(comm_, stream_);
   const bool stands = stream_.computes();
   const Mark from = stands ? device_.mark() : Mark{};
   world_.run(comm_, group_, what, call);
   if (stands) waits_.emplace_back(from, device_.mark());
   if (under_way_.empty()) moved_ = now();
+  const u64 mark = stream_.mark();
+  world_.took_turn(comm_, stream_, mark);
+  return mark;
 }
 
 Token NcclCommunicator::all_reduce(void* data, i64 count, Dtype dtype, Reduction reduction) {
@@ -153,8 +157,7 @@ void NcclCommunicator::issue_messages() {
             (m.operation == Operation::send ? " to rank " : " from rank ") +
             std::to_string(member(m.peer));
   }
-  give(what, [&] { return call_messages(messages); });
-  const u64 mark = stream_.mark();
+  const u64 mark = give(what, [&] { return call_messages(messages); });
   for (std::size_t i = 0; i < messages.size(); ++i)
     under_way_.push_back({messages[i].token, messages[i].operation, mark, recorded[i]});
 }

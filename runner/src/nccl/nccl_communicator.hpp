@@ -61,7 +61,7 @@ class NcclCommunicator final : public Communicator {
 
   i64 member(i64 index) const { return group_.members[static_cast<std::size_t>(index)]; }
   Token issue(Operation operation, i64 bytes, const std::function<NcclResult()>& call);
-  void give(const std::string& what, const std::function<NcclResult()>& call);
+  u64 give(const std::string& what, const std::function<NcclResult()>& call);
   Token post(const Message& message);
   void issue_messages();
   NcclResult call_messages(const std::vector<Message>& messages) const;

@@ -54,6 +54,13 @@ std::string find_all(void* library, NcclTable& table) {
   return f.missing();
 }
 
+NcclOrder order_of(int version) {
+  const char* implicit = std::getenv("NCCL_LAUNCH_ORDER_IMPLICIT");
+  const bool wanted = implicit != nullptr && std::string_view(implicit) == "1";
+  return wanted && version >= nccl_orders_launches_from ? NcclOrder::by_nccl
+                                                        : NcclOrder::by_events;
+}
+
 }  // namespace
 
 NcclLibrary load_nccl() {
@@ -78,6 +85,7 @@ NcclLibrary load_nccl() {
                    nccl_version_name(nccl_oldest_version) + " is the oldest supported version";
     return nccl;
   }
+  nccl.order = order_of(nccl.version);
   const std::string missing = find_all(library, nccl.table);
   if (!missing.empty()) nccl.refusal = "'" + path + "' has no function " + missing;
   return nccl;

@@ -79,16 +79,24 @@ struct NcclTable {
   const char* (*get_last_error)(NcclComm* comm) = nullptr;
 };
 
+/// Who keeps the order in which kernels of several communicators start on a GPU: NCCL that of
+/// the host's calls (2.26 and later, NCCL_LAUNCH_ORDER_IMPLICIT), or this program, by letting
+/// each wait for the one before.
+enum class NcclOrder { by_nccl, by_events };
+constexpr int nccl_orders_launches_from = 22600;
+
 /// NCCL as loaded, or the sentence that says why not.
 struct NcclLibrary {
   NcclTable table;
   int version = 0;
   std::string refusal;
+  NcclOrder order = NcclOrder::by_events;
 };
 
 /// Loads the library that SHARDBENCH_NCCL names, else libnccl.so.2; it stays loaded. Before
-/// that it sets NCCL_LAUNCH_ORDER_IMPLICIT=1 unless it is set: without it, kernels of several
-/// communicators on one GPU may start in different orders on different ranks.
+/// that it sets NCCL_LAUNCH_ORDER_IMPLICIT=1 unless it is set: without it, and before version
+/// 2.26, kernels of several communicators on one GPU may start in different orders on different
+/// ranks, and `order` says that the program has to see to it.
 NcclLibrary load_nccl();
 
 /// "2.28.9".

@@ -7,15 +7,16 @@
 
 #include <algorithm>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 namespace shardbench {
 namespace {
 
-// NCCL hands what it is asked to a thread of its own, which needs some tens of microseconds:
-// the first polls come sooner than the sockets would be looked at.
-constexpr int shortest_pause_us = 10;
-constexpr int longest_short_pause_us = 640;
+// NCCL hands what it is asked to a thread of its own, which needs some microseconds: so long
+// the host asks again and again, and lets others have the core between. The shortest sleep
+// takes ten times as long, and a train step has hundreds of operations.
+constexpr double spin_s = 1e-3;
 // How long a rank that got an error from NCCL looks for the report of a peer that caused it.
 constexpr double first_cause_s = 0.5;
 
@@ -64,8 +65,9 @@ void NcclWorld::run(NcclComm* comm, const Group& group, const std::string& what,
 /// Polls until `comm` is no longer in progress.
 void NcclWorld::settle(NcclComm* comm, const Group& group, const std::string& what,
                        NcclResult state) {
+  if (state == NcclResult::success) return;
   const Deadline limit = Deadline::in(host_.limit_s);
-  int short_pause_us = shortest_pause_us;
+  const Deadline spin = Deadline::in(spin_s);
   while (state == NcclResult::in_progress) {
     const NcclResult polled = table_.comm_get_async_error(comm, &state);
     if (polled != NcclResult::success) state = polled;
@@ -74,12 +76,10 @@ void NcclWorld::settle(NcclComm* comm, const Group& group, const std::string& wh
       fail(ErrorClass::timeout, what + " in group " + group.name +
                                     " was not accepted by NCCL " + "within " +
                                     std::to_string(host_.limit_s) + " s");
-    if (short_pause_us > longest_short_pause_us) {
+    if (spin.passed())
       host_.pause();
-      continue;
-    }
-    sleep_us(short_pause_us);
-    short_pause_us *= 2;
+    else
+      std::this_thread::yield();
   }
   if (state != NcclResult::success) fail_with(comm, group, what, state);
 }
@@ -114,8 +114,21 @@ void NcclWorld::check() {
 
 void NcclWorld::abort_all() {
   // Taken out first: an abort that fails and comes back here finds nothing left to do.
-  for (const Made& made : std::exchange(made_, {}))
-    (void)table_.comm_abort(made.comm);
+  const std::vector<Made> made = std::exchange(made_, {});
+  if (made.empty()) return;
+  (void)table_.group_start();
+  for (const Made& one : made)
+    (void)table_.comm_abort(one.comm);
+  (void)table_.group_end();
+}
+
+void NcclWorld::take_turn(const NcclComm* comm, CommStream& stream) {
+  if (host_.order == NcclOrder::by_nccl || last_.stream == nullptr) return;
+  if (last_.comm != comm && last_.stream != &stream) stream.follow(*last_.stream, last_.mark);
+}
+
+void NcclWorld::took_turn(const NcclComm* comm, CommStream& stream, u64 mark) {
+  last_ = {comm, &stream, mark};
 }
 
 void NcclWorld::finalize() {

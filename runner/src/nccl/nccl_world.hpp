@@ -2,6 +2,10 @@
 // NCCL's communicators of one rank, from their making to their end. They do not block, so that
 // any of them can be aborted at any point: whatever is still in progress is polled here, with a
 // deadline of our own, and nothing else of the program calls NCCL meanwhile.
+//
+// Kernels of several communicators on one GPU have to start in the same order on all ranks.
+// From version 2.26 on NCCL keeps the host's order; before, each operation waits here for the
+// last one of another communicator.
 #pragma once
 
 #include "communicator.hpp"
@@ -25,6 +29,8 @@ struct NcclHost {
   std::function<void()> pause;
   /// How long one wait may take, and how long an operation may be the device's next.
   double limit_s = 0;
+  /// Who keeps the order in which the kernels of several communicators start.
+  NcclOrder order = NcclOrder::by_nccl;
 };
 
 /// An exchange_id over `sockets`, a communicator of host memory with the group's members.
@@ -50,7 +56,9 @@ class NcclWorld {
   /// While the host waits for the device: ends the rank when NCCL reports an error, or when an
   /// operation does not end.
   void check();
-  /// Frees what peers may be waiting for, when this rank fails. Each communicator once.
+  /// Frees what peers may be waiting for, when this rank fails. Each communicator once, all in
+  /// one group: an abort waits for its communicator's stream, and a kernel there may stand
+  /// behind another communicator's, which ends only when that is aborted too.
   void abort_all();
   /// The end of a good run, when the device has done all work. Collective over the world.
   void finalize();
@@ -66,6 +74,11 @@ class NcclWorld {
     CommStream* stream;
   };
 
+  /// Before an operation of `comm` on `stream`, and after it: where NCCL does not keep the
+  /// host's order, the stream waits for the last operation of another communicator.
+  void take_turn(const NcclComm* comm, CommStream& stream);
+  void took_turn(const NcclComm* comm, CommStream& stream, u64 mark);
+
   void settle(NcclComm* comm, const Group& group, const std::string& what, NcclResult state);
   [[noreturn]] void fail_with(NcclComm* comm, const Group& group, const std::string& what,
                               NcclResult result);
@@ -73,6 +86,12 @@ class NcclWorld {
   const NcclTable& table_;
   NcclHost host_;
   std::vector<Made> made_;
+  struct Turn {
+    const NcclComm* comm = nullptr;
+    CommStream* stream = nullptr;
+    u64 mark = 0;
+  };
+  Turn last_;
   std::list<NcclCommunicator*> users_;
 };
 

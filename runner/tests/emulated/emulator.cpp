@@ -11,9 +11,7 @@
 namespace shardbench::emulator {
 namespace {
 
-// Of the hardware: what cudaFuncSetAttribute grants on compute capability 8.0, and the most
-// threads that a block has.
-constexpr i64 shared_limit = 163 << 10;
+// Of the hardware: the most threads that a block has.
 constexpr int thread_limit = 1024;
 constexpr unsigned yz_limit = 65535;
 
@@ -152,7 +150,7 @@ void check_shape(const Launch& shape) {
   if (shape.blocks.x == 0 || shape.blocks.y == 0 || shape.blocks.z == 0 ||
       shape.blocks.y > yz_limit || shape.blocks.z > yz_limit)
     fail_kernel("a grid that the hardware has not");
-  if (shape.shared_bytes < 0 || shape.shared_bytes > shared_limit)
+  if (shape.shared_bytes < 0 || shape.shared_bytes > gpu::most_shared_bytes())
     fail_kernel("more shared memory than a block can have");
 }
 

@@ -29,6 +29,8 @@ struct Allocation {
 struct EmulatedGpu {
   i64 total_bytes = 0;
   i64 used_bytes = 0;
+  i64 shared_bytes = 163 << 10;
+  int polls_until_reached = 0;
   std::map<std::byte*, Allocation> allocations;
 };
 
@@ -36,7 +38,11 @@ EmulatedGpu& emulated() {
   static EmulatedGpu instance = [] {
     constexpr i64 default_bytes = i64{16} << 30;
     const char* bytes = std::getenv("SHARDBENCH_EMULATED_GPU_BYTES");
-    return EmulatedGpu{bytes == nullptr ? default_bytes : std::atoll(bytes), 0, {}};
+    EmulatedGpu gpu;
+    gpu.total_bytes = bytes == nullptr ? default_bytes : std::atoll(bytes);
+    if (const char* shared = std::getenv("SHARDBENCH_EMULATED_SHARED_BYTES"))
+      gpu.shared_bytes = std::atoll(shared);
+    return gpu;
   }();
   return instance;
 }
@@ -47,6 +53,7 @@ std::size_t rounded_up(i64 bytes, std::size_t to) {
 
 struct EventTime {
   TimePoint at{};
+  int polls_left = 0;
 };
 
 EventTime& time_of(gpu::Event event) {
@@ -57,6 +64,18 @@ EventTime& time_of(gpu::Event event) {
 
 void emulator::set_gpu_memory(i64 bytes) {
   emulated().total_bytes = bytes;
+}
+
+void emulator::set_shared_memory(i64 bytes) {
+  emulated().shared_bytes = bytes;
+}
+
+void emulator::set_polls_until_reached(int polls) {
+  emulated().polls_until_reached = polls;
+}
+
+bool emulator::has_high_priority(gpu::Stream stream) {
+  return *static_cast<gpu::Priority*>(stream.handle) == gpu::Priority::high;
 }
 
 namespace gpu {
@@ -74,6 +93,10 @@ Facts open(i64 /*local_rank*/) {
           .compute_capability = 80,
           .multiprocessors = 4,
           .l2_bytes = 1 << 20};
+}
+
+i64 most_shared_bytes() {
+  return emulated().shared_bytes;
 }
 
 MemoryState memory_state() {
@@ -117,12 +140,12 @@ void release_pinned(std::byte* data) {
   std::free(data);
 }
 
-Stream make_stream() {
-  return {new char};
+Stream make_stream(Priority priority) {
+  return {new Priority(priority)};
 }
 
 void release_stream(Stream stream) {
-  delete static_cast<char*>(stream.handle);
+  delete static_cast<Priority*>(stream.handle);
 }
 
 Event make_event(Timing /*timing*/) {
@@ -134,13 +157,13 @@ void release_event(Event event) {
 }
 
 void record(Event event, Stream /*stream*/) {
-  time_of(event).at = now();
+  time_of(event) = {now(), emulated().polls_until_reached};
 }
 
 void wait(Stream /*stream*/, Event /*event*/) {}
 
-bool reached(Event /*event*/) {
-  return true;
+bool reached(Event event) {
+  return time_of(event).polls_left-- <= 0;
 }
 
 double seconds_between(Event from, Event to) {

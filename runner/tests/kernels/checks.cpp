@@ -124,6 +124,8 @@ Checks::Checks(int argc, char** argv) : seed_(static_cast<u64>(unix_time_s() * 1
       full_ = true;
     else if (std::strcmp(argv[i], "--seed") == 0 && value_follows)
       seed_ = std::strtoull(argv[++i], nullptr, 10);
+    else if (std::strcmp(argv[i], "--only") == 0 && value_follows)
+      only_ = argv[++i];
     else if (std::strcmp(argv[i], "--json") == 0 && value_follows)
       json_path_ = argv[++i];
     else
@@ -131,7 +133,7 @@ Checks::Checks(int argc, char** argv) : seed_(static_cast<u64>(unix_time_s() * 1
   }
   if (const auto reason = gpu::unavailable()) fail(ErrorClass::usage, *reason);
   gpu_ = gpu::open(0);
-  stream_ = gpu::make_stream();
+  stream_ = gpu::make_stream(gpu::Priority::normal);
   random_ = Random(seed_);
   std::printf("%s, --seed %llu\n%-28s %-28s %10s %10s\n", gpu_.name.c_str(),
               static_cast<unsigned long long>(seed_), "check", "shape", "error", "bound");

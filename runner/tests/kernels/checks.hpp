@@ -85,6 +85,7 @@ class Checks {
 
   /// More shapes than CI has time for.
   bool full() const { return full_; }
+  bool wants(const std::string& part) const { return only_.empty() || only_ == part; }
   gpu::Stream stream() const { return stream_; }
   Random& random() { return random_; }
 
@@ -113,6 +114,7 @@ class Checks {
 
   u64 seed_ = 0;
   bool full_ = false;
+  std::string only_;
   std::string json_path_;
   Random random_{0};
   gpu::Facts gpu_;

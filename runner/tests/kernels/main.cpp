@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every kernel against an fp64 reference. Usage: [--seed N] [--full] [--json FILE]
+// [--only attention]
 #include "checks.hpp"
 
 int main(int argc, char** argv) {
   shardbench::Checks checks(argc, argv);
-  shardbench::check_elementwise(checks);
-  shardbench::check_norms(checks);
-  shardbench::check_losses(checks);
-  shardbench::check_training(checks);
-  shardbench::check_attention(checks);
+  if (checks.wants("elementwise")) shardbench::check_elementwise(checks);
+  if (checks.wants("norms")) shardbench::check_norms(checks);
+  if (checks.wants("losses")) shardbench::check_losses(checks);
+  if (checks.wants("training")) shardbench::check_training(checks);
+  if (checks.wants("attention")) shardbench::check_attention(checks);
   return checks.finish();
 }

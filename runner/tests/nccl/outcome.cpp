@@ -38,4 +38,15 @@ std::string outcome_of(const std::function<void()>& what) {
   return text;
 }
 
+int exit_status_of(const std::function<void()>& what) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    what();
+    _exit(0);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
 }  // namespace shardbench

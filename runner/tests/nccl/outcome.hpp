@@ -10,4 +10,7 @@ namespace shardbench {
 /// "ok", or "CLASS: MESSAGE" of the error that ended it.
 std::string outcome_of(const std::function<void()>& what);
 
+/// The exit status of a child process in which `what` runs; -1 when a signal ended it.
+int exit_status_of(const std::function<void()>& what);
+
 }  // namespace shardbench

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "recording_nccl.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <utility>
@@ -12,6 +14,7 @@ struct NcclComm {
   i64 size;
   i64 index;
   int polls_left = 0;
+  Deadline busy = Deadline::in(0);
   bool hangs = false;
   NcclResult error = NcclResult::success;
 };
@@ -46,13 +49,19 @@ struct RecordingFunctions {
   }
   static NcclResult get_async_error(NcclComm* comm, NcclResult* state) {
     if (!current->usable(*comm, "poll")) return NcclResult::invalid_argument;
-    *state = comm->hangs || comm->polls_left > 0 ? NcclResult::in_progress : comm->error;
+    const bool busy = comm->hangs || comm->polls_left > 0 || !comm->busy.passed();
+    *state = busy ? NcclResult::in_progress : comm->error;
     comm->polls_left = std::max(0, comm->polls_left - 1);
     return NcclResult::success;
   }
   static NcclResult abort(NcclComm* comm) {
     if (comm->fate.aborted++ > 0) current->misuse("second abort");
     if (comm->fate.destroyed > 0) current->misuse("abort of a destroyed communicator");
+    if (current->group_depth_ == 0 && current->another_lives(*comm))
+      current->misuse("abort alone while another communicator's kernel may stand before it");
+    current->aborts.push_back("abort " + comm->fate.comm);
+    while (current->hangs_in_abort_)
+      ::pause();
     return NcclResult::success;
   }
   static NcclResult finalize(NcclComm* comm) {
@@ -69,11 +78,13 @@ struct RecordingFunctions {
   }
   static NcclResult group_start() {
     ++current->group_depth_;
+    current->aborts = {"group start"};
     return NcclResult::success;
   }
   static NcclResult group_end() {
     if (current->group_depth_ == 0) current->misuse("group end without start");
     --current->group_depth_;
+    current->aborts.emplace_back("group end");
     return current->take_group();
   }
   static NcclResult all_reduce(const void* in, void* out, std::size_t count, NcclDtype dtype,
@@ -149,13 +160,23 @@ bool RecordingNccl::usable(const NcclComm& comm, const char* what) {
   return !gone;
 }
 
+bool RecordingNccl::another_lives(const NcclComm& comm) const {
+  return std::any_of(comms_.begin(), comms_.end(), [&](const auto& other) {
+    const NcclFate& fate = other->fate;
+    return other.get() != &comm && fate.rank == comm.fate.rank && fate.aborted == 0 &&
+           fate.destroyed == 0;
+  });
+}
+
 NcclResult RecordingNccl::begin(NcclComm& comm) {
   const i64 request = requests_++;
   comm.polls_left = polls_;
   comm.hangs = request == hang_at_;
   if (request == fail_at_ && told_ == Told::at_once) return failure_;
   if (request == fail_at_) comm.error = failure_;
-  return comm.hangs || polls_ > 0 ? NcclResult::in_progress : NcclResult::success;
+  comm.busy = Deadline::in(seconds_);
+  return comm.hangs || polls_ > 0 || seconds_ > 0 ? NcclResult::in_progress
+                                                  : NcclResult::success;
 }
 
 NcclResult RecordingNccl::operate(NcclComm* comm, const NcclCall& call, void* stream) {

@@ -3,6 +3,7 @@
 // and report errors on request, and notes every use that the real one would punish.
 #pragma once
 
+#include "clock.hpp"
 #include "communicator.hpp"
 #include "nccl/comm_stream.hpp"
 #include "nccl/nccl_table.hpp"
@@ -61,14 +62,19 @@ class RecordingNccl {
   void as_rank(i64 rank) { rank_ = rank; }
   /// Each request is in progress for that many polls.
   void stay_in_progress(int polls) { polls_ = polls; }
+  /// Each request is in progress for that long.
+  void stay_in_progress_s(double seconds) { seconds_ = seconds; }
   /// The request with this number, counted from 0 over all ranks' inits and items, stays in
   /// progress for ever.
   void hang_at(i64 request) { hang_at_ = request; }
   enum class Told { at_once, when_polled };
   void fail_at(i64 request, NcclResult result, Told told);
+  /// Aborts never return, as where a kernel that nobody ends holds up the stream.
+  void hang_in_abort() { hangs_in_abort_ = true; }
 
   std::map<i64, std::vector<NcclItem>> items;  // by rank
   std::vector<std::string> misuses;
+  std::vector<std::string> aborts;  // the calls of the last abort of all, in order
   std::vector<NcclFate> fates() const;
 
  private:
@@ -78,14 +84,17 @@ class RecordingNccl {
   NcclResult operate(NcclComm* comm, const NcclCall& call, void* stream);
   NcclResult take_group();
   bool usable(const NcclComm& comm, const char* what);
+  bool another_lives(const NcclComm& comm) const;
 
   i64 rank_ = 0;
   int polls_ = 0;
+  double seconds_ = 0;
   i64 requests_ = 0;
   i64 hang_at_ = -1;
   i64 fail_at_ = -1;
   NcclResult failure_ = NcclResult::success;
   Told told_ = Told::at_once;
+  bool hangs_in_abort_ = false;
   int group_depth_ = 0;
   std::vector<std::pair<NcclComm*, NcclItem>> group_;
   std::vector<std::unique_ptr<NcclComm>> comms_;
@@ -100,12 +109,14 @@ class RecordingStream final : public CommStream {
   void follow_compute() override { follows_ = true; }
   u64 mark() override;
   void hold_compute(u64 mark) override;
+  void follow(CommStream& other, u64 mark) override { followed.emplace_back(&other, mark); }
   bool reached(u64 mark) override { return is_reached ? is_reached(mark) : mark <= done; }
 
   bool follows() const { return follows_; }
   u64 marks() const { return marks_; }
 
   std::vector<u64> held;
+  std::vector<std::pair<const CommStream*, u64>> followed;
   u64 done = std::numeric_limits<u64>::max();
   std::function<bool(u64)> is_reached;
   std::function<void(u64)> on_mark;

@@ -24,14 +24,15 @@ constexpr double short_limit_s = 0.05;
 
 /// One rank with a group of `size` ranks on one stream.
 struct Fixture {
-  explicit Fixture(i64 size = 2, i64 rank = 0, double limit_s = 60.0)
+  explicit Fixture(i64 size = 2, i64 rank = 0, double limit_s = 60.0,
+                   NcclOrder order = NcclOrder::by_nccl)
       : world(table, {[](const Group&, const NcclUniqueId& own) { return own; },
                       [this] {
                         ++pauses;
                         if (on_pause) on_pause();
                         sleep_ms(1);
                       },
-                      limit_s}) {
+                      limit_s, order}) {
     nccl.as_rank(rank);
     for (i64 member = 0; member < size; ++member)
       group.members.push_back(member);
@@ -183,13 +184,11 @@ TEST_CASE("groups of the same members on one stream share a communicator") {
   CHECK(f.nccl.misuses.empty());
 }
 
-TEST_CASE("what is in progress is polled with the sockets moving between") {
+TEST_CASE("what is in progress for long is polled with the sockets moving between") {
   Fixture f;
-  f.nccl.stay_in_progress(12);
+  f.nccl.stay_in_progress_s(0.02);
   NcclCommunicator& group = f.connect();
-  // The first polls come sooner than the sockets are looked at.
   CHECK(f.pauses > 2);
-  CHECK(f.pauses < 12);
   group.all_reduce(f.values.data(), 8, Dtype::fp32, Reduction::sum);
   group.wait(group.send(f.values.data(), 8, Dtype::fp32, 1));
   f.world.finalize();
@@ -204,6 +203,72 @@ TEST_CASE("a failing rank aborts each communicator once") {
   f.world.abort_all();
   CHECK(f.nccl.fates().front().aborted == 1);
   CHECK(f.nccl.misuses.empty());
+}
+
+TEST_CASE("a failing rank aborts all its communicators in one group") {
+  Fixture f;
+  RecordingStream other;
+  f.connect();
+  f.made.push_back(
+      std::make_unique<NcclCommunicator>(f.world, Group{"tp", 2, {0, 1}}, 0, other, *f.device));
+  f.world.abort_all();
+  CHECK(f.nccl.aborts ==
+        std::vector<std::string>{"group start", "abort id 1", "abort id 2", "group end"});
+  CHECK(f.nccl.misuses.empty());
+}
+
+TEST_CASE("an abort that never returns is bounded and the error's exit code stays") {
+  constexpr double bound_s = 0.2;
+  constexpr double soon_s = 5.0;
+  const TimePoint start = now();
+  CHECK(exit_status_of([] {
+          Fixture f;
+          f.connect();
+          f.nccl.hang_in_abort();
+          install_failure_handler([&](const Error&) { f.world.abort_all(); }, bound_s);
+          fail(ErrorClass::comm_error, "the cable is out");
+        }) == exit_code(ErrorClass::comm_error));
+  CHECK(seconds_since(start) >= bound_s);
+  CHECK(seconds_since(start) < soon_s);
+}
+
+TEST_CASE("where NCCL does not keep the order of launches an operation waits for the last") {
+  for (const NcclOrder order : {NcclOrder::by_nccl, NcclOrder::by_events}) {
+    Fixture f(2, 0, 60.0, order);
+    RecordingStream other;
+    NcclCommunicator& dp = f.connect();
+    f.made.push_back(std::make_unique<NcclCommunicator>(f.world, Group{"pp", 2, {0, 1}}, 0,
+                                                        other, *f.device));
+    NcclCommunicator& pp = *f.made.back();
+    float* data = f.values.data();
+    dp.all_reduce(data, 8, Dtype::fp32, Reduction::sum);
+    dp.all_reduce(data, 8, Dtype::fp32, Reduction::sum);
+    pp.wait(pp.send(data, 8, Dtype::fp32, 1));
+    dp.all_gather(data, data, 4, Dtype::fp32);
+    using Followed = std::vector<std::pair<const CommStream*, u64>>;
+    const bool ours = order == NcclOrder::by_events;
+    CHECK(other.followed == (ours ? Followed{{&f.stream, 2}} : Followed{}));
+    CHECK(f.stream.followed == (ours ? Followed{{&other, 1}} : Followed{}));
+  }
+}
+
+TEST_CASE("an operation that NCCL takes soon costs the host microseconds") {
+  constexpr int batches = 20;
+  constexpr int calls = 200;
+  constexpr double least_per_s = 20000;  // 10 us of sleep before each poll gave 5,000
+  Fixture f;
+  f.nccl.stay_in_progress(3);
+  f.stream.done = std::numeric_limits<u64>::max();
+  NcclCommunicator& group = f.connect();
+  double best_per_s = 0;
+  for (int batch = 0; batch < batches; ++batch) {
+    const TimePoint start = now();
+    for (int i = 0; i < calls; ++i)
+      group.all_reduce(f.values.data(), 8, Dtype::fp32, Reduction::sum);
+    best_per_s = std::max(best_per_s, calls / seconds_since(start));
+  }
+  MESSAGE("collectives per second on one rank: " << best_per_s);
+  CHECK(best_per_s > least_per_s);
 }
 
 TEST_CASE("a rank whose connecting does not end says so") {
