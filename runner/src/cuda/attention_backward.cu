@@ -15,10 +15,24 @@
 namespace shardbench::kernels {
 namespace {
 
-constexpr int warps = 8;
-constexpr int threads = warps * warp_size;
+constexpr int threads = 256;  // of the kernels before and after the main one
 constexpr int warp_keys = 16;
-constexpr int key_tile = warps * warp_keys;
+
+/// How a block is cut: each warp has 16 keys; with two buffers the next queries are copied
+/// while these are worked on, with one while dq is summed.
+template <int warp_count, int buffer_count>
+struct Cut {
+  static constexpr int warps = warp_count;
+  static constexpr int threads = warps * warp_size;
+  static constexpr int key_tile = warps * warp_keys;
+  static constexpr int buffers = buffer_count;
+};
+using WideCut = Cut<8, 2>;
+/// For GPUs whose blocks have 99 KiB of shared memory (8.6, 8.9, 12.0), where heads of 128
+/// would need 145.
+using NarrowCut = Cut<4, 1>;
+constexpr i64 least_shared_bytes = 99 << 10;
+
 constexpr int query_tile = static_cast<int>(backward_query_tile);
 constexpr int query_columns = query_tile / 8;
 constexpr int query_strips = query_tile / 16;
@@ -41,14 +55,14 @@ struct BackwardOperands {
   float* dq;                // [sequence, head, tile, query_tile · dim]
 };
 
-template <int dim>
+template <int dim, typename C>
 struct Shared {
-  Bf16 k[key_tile * dim];
-  Bf16 v[key_tile * dim];
-  Bf16 q[2][query_tile * dim];
-  Bf16 dout[2][query_tile * dim];
-  Bf16 ds[key_tile * query_tile];
-  float statistics[2][2][query_tile];
+  Bf16 k[C::key_tile * dim];
+  Bf16 v[C::key_tile * dim];
+  Bf16 q[C::buffers][query_tile * dim];
+  Bf16 dout[C::buffers][query_tile * dim];
+  Bf16 ds[C::key_tile * query_tile];
+  float statistics[C::buffers][2][query_tile];
 };
 
 template <int columns>
@@ -163,10 +177,10 @@ __device__ inline void store_ds(Bf16* to, const Packed& ds) {
 // How dq[64, dim] of a tile of queries is divided among the warps: strips of 16 queries, and
 // each strip in parts of columns. Where a part would be less than 16 columns, half of the warps
 // have none.
-template <int dim>
-constexpr int dq_parts = dim >= 32 ? warps / query_strips : 1;
-template <int dim>
-constexpr int dq_columns = dim / 8 / dq_parts<dim>;
+template <int dim, typename C>
+constexpr int dq_parts = dim >= 32 ? C::warps / query_strips : 1;
+template <int dim, typename C>
+constexpr int dq_columns = dim / 8 / dq_parts<dim, C>;
 
 /// Where the fragment of 16×8 values in strip `strip` and column tile `n` begins in the
 /// workspace's dq of one tile of queries; each lane has four values of it.
@@ -176,24 +190,25 @@ __host__ __device__ constexpr int dq_fragment(int strip, int n) {
 }
 
 /// dq[64, dim] += dsᵀ · k.
-template <int dim>
+template <int dim, typename C>
 __device__ inline void add_to_dq(float* dq, const Bf16* ds, const Bf16* k, int first_key,
                                  int first_query) {
+  constexpr int columns = dq_columns<dim, C>;
   const int strip = warp_index() % query_strips;
   const int part = warp_index() / query_strips;
-  if (part >= dq_parts<dim>) return;
-  const int first_column = part * dq_columns<dim>;
-  Sums<dq_columns<dim>> sums;
-  clear<dq_columns<dim>>(sums);
+  if (part >= dq_parts<dim, C>) return;
+  const int first_column = part * columns;
+  Sums<columns> sums;
+  clear<columns>(sums);
   const int beside = beside_first<query_tile>();
   const int below = below_first<dim>();
-  for (int row = 0; row < key_tile; row += 16) {
+  for (int row = 0; row < C::key_tile; row += 16) {
     // Keys from here on are after all queries of the strip.
     if (first_key + row > first_query + 16 * strip + 15) break;
     Fragment left;
     load_a_transposed<query_tile>(left, ds, beside, row, 2 * strip);
 #pragma unroll
-    for (int n = 0; n < dq_columns<dim>; n += 2) {
+    for (int n = 0; n < columns; n += 2) {
       Fragment right;
       load_b_transposed<dim>(right, k, below, row, first_column + n);
       multiply_add(sums[n], left, right[0], right[1]);
@@ -201,7 +216,7 @@ __device__ inline void add_to_dq(float* dq, const Bf16* ds, const Bf16* k, int f
     }
   }
 #pragma unroll
-  for (int n = 0; n < dq_columns<dim>; ++n)
+  for (int n = 0; n < columns; ++n)
     atomic_add_vector(dq + dq_fragment<dim>(strip, first_column + n) + lane_index() * 4,
                       sums[n]);
 }
@@ -244,15 +259,15 @@ __device__ inline i64 tile_number(int sequence, Round round, const Geometry& g) 
 }
 
 /// Starts to copy the round's queries, dout and statistics.
-template <int dim>
-__device__ inline void load_round(Shared<dim>& shared, int buffer, const BackwardOperands& a,
+template <int dim, typename C>
+__device__ inline void load_round(Shared<dim, C>& shared, int buffer, const BackwardOperands& a,
                                   int sequence, Round round, const Geometry& g) {
   const int first = round.tile * query_tile;
   const i64 token = static_cast<i64>(sequence) * g.seq_len + first;
   const int valid = g.seq_len - first;
-  load_tile<dim, query_tile, threads>(shared.q[buffer],
-                                      a.qkv + token * g.row + round.head * dim, g.row, valid);
-  load_tile<dim, query_tile, threads>(
+  load_tile<dim, query_tile, C::threads>(
+      shared.q[buffer], a.qkv + token * g.row + round.head * dim, g.row, valid);
+  load_tile<dim, query_tile, C::threads>(
       shared.dout[buffer], a.dout + token * g.out_row + round.head * dim, g.out_row, valid);
   constexpr int chunk_floats = 4;
   const int i = static_cast<int>(threadIdx.x) * chunk_floats;
@@ -264,19 +279,20 @@ __device__ inline void load_round(Shared<dim>& shared, int buffer, const Backwar
 
 /// blockIdx.x is sequence · kv_heads + kv head; blockIdx.y is the tile of keys: the first is
 /// seen by the most queries, so that the longest work starts first.
-template <int dim>
-__global__ void __launch_bounds__(threads, 1) backward_kernel(BackwardOperands a, Geometry g) {
-  Shared<dim>& shared = *dynamic_shared<Shared<dim>>();
+template <int dim, typename C>
+__global__ void __launch_bounds__(C::threads, 1)
+    backward_kernel(BackwardOperands a, Geometry g) {
+  Shared<dim, C>& shared = *dynamic_shared<Shared<dim, C>>();
   const int sequence = static_cast<int>(blockIdx.x) / g.kv_heads;
   const int kv_head = static_cast<int>(blockIdx.x) % g.kv_heads;
-  const int first_key = static_cast<int>(blockIdx.y) * key_tile;
+  const int first_key = static_cast<int>(blockIdx.y) * C::key_tile;
   const int first_tile = first_key / query_tile;
   const int end_head = (kv_head + 1) * (g.heads / g.kv_heads);
 
   const Bf16* k = a.qkv + key_offset<dim>(sequence, kv_head, first_key, g);
-  load_tile<dim, key_tile, threads>(shared.k, k, g.row, g.seq_len - first_key);
-  load_tile<dim, key_tile, threads>(shared.v, k + g.kv_heads * dim, g.row,
-                                    g.seq_len - first_key);
+  load_tile<dim, C::key_tile, C::threads>(shared.k, k, g.row, g.seq_len - first_key);
+  load_tile<dim, C::key_tile, C::threads>(shared.v, k + g.kv_heads * dim, g.row,
+                                          g.seq_len - first_key);
   Round round{kv_head * (g.heads / g.kv_heads), first_tile};
   load_round(shared, 0, a, sequence, round, g);
   const int warp_row = warp_index() * warp_keys;
@@ -285,12 +301,13 @@ __global__ void __launch_bounds__(threads, 1) backward_kernel(BackwardOperands a
   Sums<dim / 8> dv;
   clear<dim / 8>(dk);
   clear<dim / 8>(dv);
-  for (int buffer = 0; round.head < end_head; buffer = 1 - buffer) {
+  for (int buffer = 0; round.head < end_head; buffer = C::buffers - 1 - buffer) {
     const int first_query = round.tile * query_tile;
     wait_for_copies<0>();
     sync_block();  // this round's queries are there, and all are done with the last round
     const Round next = round.next(first_tile, g.query_tiles);
-    if (next.head < end_head) load_round(shared, 1 - buffer, a, sequence, next, g);
+    if (C::buffers == 2 && next.head < end_head)
+      load_round(shared, 1 - buffer, a, sequence, next, g);
     Packed ds = {};
     if (warp_key < first_query + query_tile) {
       Packed p;
@@ -304,9 +321,10 @@ __global__ void __launch_bounds__(threads, 1) backward_kernel(BackwardOperands a
       add_product<dim>(dk, ds, shared.q[buffer]);
     }
     store_ds(shared.ds, ds);
-    sync_block();  // ds is whole
-    add_to_dq<dim>(a.dq + tile_number(sequence, round, g) * query_tile * dim, shared.ds,
-                   shared.k, first_key, first_query);
+    sync_block();  // ds is whole, and all are done with the queries
+    if (C::buffers == 1 && next.head < end_head) load_round(shared, 0, a, sequence, next, g);
+    add_to_dq<dim, C>(a.dq + tile_number(sequence, round, g) * query_tile * dim, shared.ds,
+                      shared.k, first_key, first_query);
     round = next;
   }
   const int valid = g.seq_len - warp_key;
@@ -371,6 +389,16 @@ __global__ void __launch_bounds__(threads)
                  pack_bf16(sums.at[2 * half] * g.scale, sums.at[2 * half + 1] * g.scale));
 }
 
+template <int dim, typename C>
+void launch_main(gpu::Stream stream, const BackwardOperands& operands, const Geometry& geometry,
+                 const AttentionShape& s) {
+  launch(backward_kernel<dim, C>,
+         {"attention_backward", stream,
+          Dim(s.batch * s.kv_heads, blocks_for(s.seq_len, C::key_tile)), C::threads,
+          i64{sizeof(Shared<dim, C>)}},
+         operands, geometry);
+}
+
 template <int dim>
 void launch_backward(gpu::Stream stream, const AttentionGradient& g, const AttentionShape& s) {
   const AttentionWorkspace w = attention_workspace(s);
@@ -389,11 +417,16 @@ void launch_backward(gpu::Stream stream, const AttentionGradient& g, const Atten
           Dim(blocks_for(padded_rows * dim / chunk_values, threads), s.batch), threads},
          statistics, g.out, g.dout, g.lse, geometry);
   gpu::zero(stream, dq, w.dq * i64{sizeof(float)});
-  launch(
-      backward_kernel<dim>,
-      {"attention_backward", stream, Dim(s.batch * s.kv_heads, blocks_for(s.seq_len, key_tile)),
-       threads, i64{sizeof(Shared<dim>)}},
-      BackwardOperands{g.dqkv, g.dout, g.qkv, statistics, dq}, geometry);
+  const BackwardOperands operands{g.dqkv, g.dout, g.qkv, statistics, dq};
+  constexpr i64 wide_bytes = sizeof(Shared<dim, WideCut>);
+  if constexpr (wide_bytes > least_shared_bytes) {
+    if (wide_bytes > gpu::most_shared_bytes())
+      launch_main<dim, NarrowCut>(stream, operands, geometry, s);
+    else
+      launch_main<dim, WideCut>(stream, operands, geometry, s);
+  } else {
+    launch_main<dim, WideCut>(stream, operands, geometry, s);
+  }
   launch(store_dq_kernel<dim>,
          {"attention_backward, dq", stream, blocks_for(w.dq / 4, threads), threads}, g.dqkv, dq,
          geometry);

@@ -3,6 +3,7 @@
 // build on them.
 #include "cuda/attention_kernels.hpp"
 #include "cuda/attention_tiles.hpp"
+#include "emulated_gpu.hpp"
 
 #include <doctest/doctest.h>
 
@@ -126,6 +127,17 @@ TEST_CASE("an asynchronous copy that is not waited for shows") {
   launch(reads_too_early, {"early", {}, 1, 32, 16}, &seen[0], values.data());
   CHECK(std::isnan(seen[0]));
   CHECK(seen[1] == 3);
+}
+
+TEST_CASE("attention's backward fits the shared memory of every GPU it is built for") {
+  constexpr i64 of_8_6 = 99 << 10;
+  constexpr i64 of_8_0 = 163 << 10;
+  emulator::set_shared_memory(of_8_6);
+  emulator::take_bank_conflicts();
+  for (const i64 head_dim : {16, 32, 64, 128})
+    run_attention(head_dim);
+  CHECK(emulator::take_bank_conflicts() == 0);
+  emulator::set_shared_memory(of_8_0);
 }
 
 TEST_CASE("a tile holds every chunk once, and rows of one load lie in different banks") {
