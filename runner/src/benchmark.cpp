@@ -246,6 +246,7 @@ class Run {
     const double gradient_norm = trainer_->update(step);
     double step_ms = seconds_since(start) * 1e3;
     if (timed) take_times(before, step_ms);
+    platform_->between_steps();
     wait_all(*report_, &loss, 1, Reduction::sum);
     wait_all(*report_, &step_ms, 1, Reduction::max);
     // Each TP rank counted the same tokens.

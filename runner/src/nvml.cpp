@@ -229,10 +229,23 @@ std::vector<std::string> clocks_event_names(u64 mask) {
   return names;
 }
 
+namespace {
+
+const std::string& usual_library() {
+  static const std::string path = [] {
+    const char* asked = std::getenv("SHARDBENCH_NVML");
+    return asked != nullptr && *asked != '\0' ? asked : "libnvidia-ml.so.1";
+  }();
+  return path;
+}
+
+}  // namespace
+
 std::unique_ptr<GpuMonitor> GpuMonitor::open(const std::string& uuid,
                                              const std::string& pci_bus_id,
                                              const std::string& library) {
-  void* opened = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  const std::string& path = library.empty() ? usual_library() : library;
+  void* opened = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (opened == nullptr) return nullptr;
   auto nvml = std::make_unique<Library>(opened);
   Handle device = nvml->start() ? nvml->find(uuid, pci_bus_id) : nullptr;

@@ -74,7 +74,9 @@ class CudaPlatform final : public Platform {
     JsonObject settings;
     for (const auto& [name, value] : nccl_settings())
       settings.text(name, value);
-    start.text("nccl", nccl_version_name(nccl_.version)).raw("nccl_settings", settings.str());
+    start.text("nccl", nccl_version_name(nccl_.version))
+        .text("nccl_order", nccl_.order == NcclOrder::by_nccl ? "by_nccl" : "by_events")
+        .raw("nccl_settings", settings.str());
   }
 
   std::unique_ptr<Communicator> connect(const Connection& c, Group group) override {
@@ -86,6 +88,13 @@ class CudaPlatform final : public Platform {
     CommStream& stream = stream_for(group.name);
     return std::make_unique<NcclCommunicator>(*world_, std::move(group), c.mesh.rank(), stream,
                                               device_, c.recorder);
+  }
+
+  /// What the GPU does at work: it has hardly rested.
+  void between_steps() override {
+    if (!monitor_ || seconds_since(examined_) <= examination_pause_s) return;
+    at_work_ = monitor_->health();
+    examined_ = now();
   }
 
   void disconnect() override {
@@ -120,18 +129,14 @@ class CudaPlatform final : public Platform {
                                          [&mesh = c.mesh] {
                                            mesh.wait_event(Deadline::in(connect_pause_s));
                                          },
-                                         c.limit_s});
+                                         c.limit_s, nccl_.order});
   }
 
-  /// The host waits for the GPU: time to hear of peers and of NCCL, and to see how the GPU does
-  /// at work.
+  /// The host waits for the GPU: time to hear of peers and of NCCL. The driver is not asked for
+  /// more, since a train step may be being timed.
   void look() {
     if (mesh_ != nullptr) mesh_->progress();
     if (world_) world_->check();
-    if (monitor_ && seconds_since(examined_) > examination_pause_s) {
-      at_work_ = monitor_->health();
-      examined_ = now();
-    }
     sleep_us(look_pause_us);
   }
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A libnvidia-ml.so.1 for machines without a GPU. It knows four:
+// A libnvidia-ml.so.1 for machines without a GPU. It knows five:
 //   GPU-well      at 0000:1b:00.0, answers everything
 //   GPU-mute      at 0000:1c:00.0, supports no question
 //   GPU-crowded   at 0000:1d:00.0, has 100 processes
 //   GPU-aged      at 0000:1e:00.0, retires pages instead of remapping rows
+//   GPU-emulated  at 0000:00:00.0, answers everything, too
 // FAKE_NVML_INIT: what nvmlInit answers. FAKE_NVML_OLD, of the build, leaves out what older
 // drivers lack; FAKE_NVML_BARE all that is not needed to find a GPU.
 #include <array>
@@ -18,13 +19,15 @@ using Device = const char* const*;
 [[maybe_unused]] constexpr int not_supported = 3;
 constexpr int not_found = 6;
 
-constexpr std::array<const char*, 4> uuids{"GPU-well", "GPU-mute", "GPU-crowded", "GPU-aged"};
-constexpr std::array<const char*, 4> pci_bus_ids{"0000:1b:00.0", "0000:1c:00.0", "0000:1d:00.0",
-                                                 "0000:1e:00.0"};
+constexpr std::array<const char*, 5> uuids{"GPU-well", "GPU-mute", "GPU-crowded", "GPU-aged",
+                                           "GPU-emulated"};
+constexpr std::array<const char*, 5> pci_bus_ids{"0000:1b:00.0", "0000:1c:00.0", "0000:1d:00.0",
+                                                 "0000:1e:00.0", "0000:00:00.0"};
 
 int started = 0;
+int questions = 0;
 
-int find(const std::array<const char*, 4>& names, const char* name, Device* device) {
+int find(const std::array<const char*, 5>& names, const char* name, Device* device) {
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (std::strcmp(names[i], name) != 0) continue;
     *device = &uuids[i];
@@ -39,6 +42,7 @@ int find(const std::array<const char*, 4>& names, const char* name, Device* devi
 
 template <typename T>
 [[maybe_unused]] int answer(Device device, T* place, T value) {
+  ++questions;
   if (is(device, "GPU-mute")) return not_supported;
   *place = value;
   return 0;
@@ -52,6 +56,11 @@ extern "C" {
 /// Calls of nvmlInit less those of nvmlShutdown.
 int fake_nvml_started() {
   return started;
+}
+
+/// That were answered, or refused.
+int fake_nvml_questions() {
+  return questions;
 }
 
 int nvmlInit_v2() {
