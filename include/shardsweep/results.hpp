@@ -111,6 +111,8 @@ struct SweepStatus {
   double measured_over_predicted = 1;
   bool corrected = false;  ///< an attempt has ended: `remaining_s` is no prediction alone
   std::string running;     ///< slug of a running trial
+  /// Trials that still run, though an edit has taken their points out of the sweep file.
+  std::int64_t removed_running = 0;
   std::string
       waiting;  ///< why nothing runs: what the scheduler, or the daemon that paused, said
   /// Bounds by which its search has skipped trials, and how many; the most frequent first.

@@ -56,7 +56,7 @@ Table status_rows(const StatusLook& look) {
     table.columns.emplace_back(row.name);
   for (const char* column :
        {"undecided", "left_out", "remaining_s", "measured_over_predicted", "running_trial",
-        "waiting", "skipped_by", "trouble", "submitted_at", "last_event_at"}) {
+        "removed_running", "waiting", "skipped_by", "trouble", "submitted_at", "last_event_at"}) {
     table.columns.emplace_back(column);
   }
   for (const SweepStatus& status : look.sweeps) {
@@ -71,6 +71,7 @@ Table status_rows(const StatusLook& look) {
     row.emplace_back(status.remaining_s);
     row.emplace_back(status.measured_over_predicted);
     row.emplace_back(status.running);
+    row.emplace_back(status.removed_running);
     row.emplace_back(status.waiting);
     row.emplace_back(status.spared.empty() ? "" : status.spared.front().first);
     row.emplace_back(trouble_of(look.trouble, status.name));

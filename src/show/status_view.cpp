@@ -101,6 +101,15 @@ std::string trials_text(const SweepStatus& status) {
   return text;
 }
 
+/// They are in no count of the sweep, and one of them may be the trial that is named as running.
+std::string removed_text(const SweepStatus& status) {
+  if (status.removed_running == 0) return "";
+  const bool one = status.removed_running == 1;
+  return fmt::format("{} that {} no longer in the sweep file still {}; {} kept",
+                     counted(status.removed_running, "trial"), one ? "is" : "are",
+                     one ? "runs" : "run", one ? "its result is" : "their results are");
+}
+
 std::string ago_text(Timestamp at, Timestamp now) {
   if (at == 0) return "";
   const double s = std::max(0.0, std::round(static_cast<double>(now - at) * 1e-6));
@@ -174,6 +183,7 @@ std::vector<StyledLine> status_lines(const SweepStatus& sweep,
         Style::faint, size);
   }
   add(lines, "running", sweep.running, Style::plain, size);
+  add(lines, "removed", removed_text(sweep), Style::notice, size);
   add(lines, "waiting", sweep.waiting, Style::notice, size);
   for (const auto& [bound, trials] : sweep.spared)
     add(lines, "skipped", fmt::format("{}: {}", grouped(trials), bound), Style::plain, size);

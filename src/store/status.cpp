@@ -40,6 +40,8 @@ struct StatusSql {
   std::string running = R"sql(
     SELECT slug FROM trials WHERE sweep = ? AND hidden IN (0, 1) AND state = 'running'
     LIMIT 1)sql";
+  std::string removed_running = R"sql(
+    SELECT count(*) FROM trials WHERE sweep = ? AND hidden = 1 AND state = 'running')sql";
   // The largest one waits longest; a paused sweep's reason is its last event of that kind.
   std::string waiting = R"sql(
     SELECT job_name || ': ' || detail FROM allocations WHERE sweep = ?1 AND state <> 'ended'
@@ -152,6 +154,7 @@ std::vector<SweepStatus> status(Database& database, const std::vector<std::strin
     count(database, one);
     estimate(database, one);
     read_one(database, status_sql().running, one.id, one.running);
+    read_one(database, status_sql().removed_running, one.id, one.removed_running);
     read_spared(database, one);
     read_one(database, status_sql().last_controls, one.id, one.last_controls);
     read_one(database, status_sql().waiting, one.id, one.waiting);

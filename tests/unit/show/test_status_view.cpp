@@ -105,6 +105,18 @@ TEST_CASE("one sweep is a line per fact") {
     text_of(status_lines(one, best, noon, {width, 50, true}), width);
 }
 
+TEST_CASE("a trial that the file no longer has is said to run beside the counts") {
+  SweepStatus one = sweep("a", 0, 1);
+  one.running = "tiny-g1";
+  one.removed_running = 1;
+  const auto text = [&] { return text_of(status_lines(one, {}, noon, {120, 50, true}), 120); };
+  CHECK(text().find("removed     1 trial that is no longer in the sweep file still runs; its "
+                    "result is kept\n") != std::string::npos);
+  one.removed_running = 2;
+  CHECK(text().find("removed     2 trials that are no longer in the sweep file still run; "
+                    "their results are kept\n") != std::string::npos);
+}
+
 TEST_CASE("states of a sweep as people read them") {
   CHECK(state_text(sweep("a", 3, 3)) == "done");
   CHECK(state_text(sweep("a", 2, 3)) == "waiting");

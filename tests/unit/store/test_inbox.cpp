@@ -187,6 +187,9 @@ TEST_CASE("a hidden trial that runs is still brought to its end") {
   const auto world = must(daemon.store->load_world());
   CHECK(world.trials.at(running).hidden);
   CHECK(world.trials.size() == 5);
+  const auto sweeps = must(must(Reader::open(dir / "a.db"))->status({}));
+  CHECK(sweeps.front().removed_running == 1);
+  CHECK(sweeps.front().by_state.count("running") == 0);
 }
 
 TEST_CASE("a cancelled sweep becomes active and a paused one stays paused") {
