@@ -19,10 +19,9 @@ struct CommandGroup {
 inline const std::array<CommandGroup, 3> command_groups{{
     {"Daily commands",
      {"new", "plan", "submit", "run", "status", "follow", "logs", "pause", "resume", "cancel",
-      "rerun", "show"}},
+      "rerun", "delete", "show"}},
     {"Results",
-     {"results", "query", "best", "explain", "frontier", "heatmap", "report", "export",
-      "delete"}},
+     {"results", "query", "best", "explain", "frontier", "heatmap", "report", "export"}},
     {"Other commands", {}},
 }};
 

@@ -94,11 +94,23 @@ std::size_t width_of_labels(const Heatmap& heatmap) {
   return width;
 }
 
+/// A word of a reason is not broken; a long reason folds at its blanks.
+std::size_t longest_word(std::string_view text) {
+  std::size_t longest = 0;
+  while (!text.empty()) {
+    const auto end = std::min(text.find(' '), text.size());
+    longest = std::max(longest, width_of(text.substr(0, end)));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return longest;
+}
+
 std::size_t column_width(const Heatmap& heatmap, std::size_t column) {
   auto width = width_of(label(heatmap.column_name, heatmap.columns[column]));
   for (const auto& row : heatmap.cells) {
     width = std::max(width, width_of(first_line(heatmap, row[column])));
     width = std::max(width, width_of(printable(layout_of(heatmap, row[column]))));
+    width = std::max(width, longest_word(printable(rule_of(row[column]))));
   }
   return width;
 }

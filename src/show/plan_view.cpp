@@ -67,6 +67,16 @@ Column axis_column(const SweepSpec& sweep, const AxisInfo& axis) {
           }};
 }
 
+/// For people a switch is what the sweep file says of it; a file of results keeps 0 and 1.
+Column shown_column(const SweepSpec& sweep, const AxisInfo& axis) {
+  if (axis.kind != AxisKind::toggle) return axis_column(sweep, axis);
+  const auto* info = &axis;
+  return {std::string(axis.name), CellKind::text,
+          [info](Buffer& out, const PlannedTrial& trial) {
+            append_text(out, axis_text(*info, info->get(trial.point)));
+          }};
+}
+
 Column var_column(const SweepSpec& sweep, std::size_t index) {
   const auto& var = sweep.vars[index];
   return {var.name, CellKind::text, [&var, index](Buffer& out, const PlannedTrial& trial) {
@@ -140,7 +150,7 @@ std::vector<Column> table_columns(const SweepSpec& sweep, const Plan& plan) {
   add("lane", CellKind::number,
       [](Buffer& out, const PlannedTrial& trial) { append_integer(out, trial.lane); });
   for (const auto& axis : axes()) {
-    if (is_shown(axis, plan)) columns.push_back(axis_column(sweep, axis));
+    if (is_shown(axis, plan)) columns.push_back(shown_column(sweep, axis));
   }
   if (sweep.measure.repeats > 1) {
     add("repeat", CellKind::number, [](Buffer& out, const PlannedTrial& trial) {

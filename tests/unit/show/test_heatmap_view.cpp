@@ -84,6 +84,13 @@ TEST_CASE("the list has one line per cell") {
   CHECK(json[1]["layout"].is_null());
 }
 
+TEST_CASE("a rule's name is not broken in a narrow column") {
+  Heatmap heatmap{"tp", "pp", "tokens_per_s_per_gpu", {"4"}, {"4"}, {}, ""};
+  heatmap.cells = {{{"infeasible", '/', {}, "", 0, 0, 0, 5}}};
+  heatmap.cells[0][0].why = "sequence_parallel: it needs tp > 1";
+  CHECK(heatmap_text(heatmap, {}).find("sequence_parallel\n") != std::string::npos);
+}
+
 TEST_CASE("a heatmap of nothing says so") {
   CHECK(heatmap_text(Heatmap{}, {}) == "no trials\n");
 }
