@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // frontier: what more memory, or more nodes, buy.
 #include "cli/printing.hpp"
+#include "cli/why_empty.hpp"
 #include "picture/svg.hpp"
 #include "report/frontier_picture.hpp"
 #include "show/frontier.hpp"
@@ -55,6 +56,7 @@ Result<ExitCode> command_frontier(const Session& session) {
   SHARDSWEEP_ASSIGN(const auto layouts, reader->layouts({.names = options.names,
                                                          .where = options.where,
                                                          .hidden = options.hidden}));
+  if (layouts.rows.empty()) SHARDSWEEP_TRY(say_why_empty(*reader, options));
   Frontier found = frontier(layouts, *from_word<FrontierCost>(options.by));
   if (options.picture == PictureForm::none) return print_frontier(session, options, found);
   if (!found.table.note.empty()) say(found.table.note);

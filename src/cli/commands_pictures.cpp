@@ -2,6 +2,7 @@
 // heatmap and report: as text, as a picture, as a page.
 #include "cli/interrupt.hpp"
 #include "cli/printing.hpp"
+#include "cli/why_empty.hpp"
 #include "cli/terminal.hpp"
 #include "cli/version.hpp"
 #include "picture/heatmap_picture.hpp"
@@ -199,6 +200,10 @@ Result<std::string> make_report(const Session& session, int refresh_s) {
   SHARDSWEEP_ASSIGN(const auto cells, reader->cells(request));
   input.heatmap = pivot(cells, request);
   SHARDSWEEP_ASSIGN(input.facts, reader->facts(request.selection));
+  if (input.facts.trials.rows.empty()) {
+    SHARDSWEEP_ASSIGN(const auto why, why_empty(*reader, options));
+    return fault(FaultKind::invalid_input, why + " No page was written.");
+  }
   input.memory_limit = memory_limit_of(session, input.facts);
   input.log_tails = log_tails_of(input.facts);
   input.made = fmt::format("Made by shardsweep {} on {}.", version,

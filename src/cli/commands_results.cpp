@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // show, results, query, best, nodes, export.
 #include "cli/printing.hpp"
+#include "cli/why_empty.hpp"
 #include "show/comparison.hpp"
 #include "show/exit_code.hpp"
 #include "show/show_view.hpp"
-#include "text/numbers.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 
@@ -42,36 +42,6 @@ void name_files(Table& table) {
       row[at] = Value();
     }
   }
-}
-
-/// Why a table has no row: nothing is there, nothing matches, or nothing was measured.
-Result<void> say_why_empty(Reader& reader, const Options& options) {
-  const auto trials = [&](const std::string& where) -> Result<std::size_t> {
-    SHARDSWEEP_ASSIGN(
-        const Table all,
-        reader.results(
-            {.selection = {.names = options.names, .where = where, .hidden = options.hidden},
-             .columns = {"trial"}}));
-    return all.rows.size();
-  };
-  SHARDSWEEP_ASSIGN(const std::size_t all, trials(""));
-  SHARDSWEEP_ASSIGN(const std::size_t matching, trials(options.where));
-  if (matching == 0) {
-    say(options.where.empty()
-            ? "There is no trial. `shardsweep run SWEEP.yaml` makes some."
-            : fmt::format("0 of {} match.", counted(static_cast<std::int64_t>(all), "trial")));
-    return {};
-  }
-  std::string outcomes;
-  SHARDSWEEP_ASSIGN(const auto sweeps, reader.status(options.names));
-  for (const auto& sweep : sweeps) {
-    const auto text = outcomes_text(sweep);
-    if (!text.empty())
-      outcomes += fmt::format("{}{}: {}", outcomes.empty() ? "" : "; ", sweep.name, text);
-  }
-  say(fmt::format("No trial has a measurement that is ranked{}{}.",
-                  outcomes.empty() ? "" : ". ", outcomes));
-  return {};
 }
 
 /// Behind it `best` has the vars.
