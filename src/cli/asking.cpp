@@ -129,7 +129,12 @@ bool daemon_runs(const Session& session) {
 }
 
 Result<Answer> ask_daemon(const Session& session, Request request) {
+  const auto folder = session.home.database.parent_path();
+  std::error_code ignored;
+  const bool is_new = !std::filesystem::exists(folder, ignored);
   SHARDSWEEP_TRY(make_home(session.home));
+  // A mistyped --db shows here.
+  if (is_new) say(fmt::format("made the folder {} for the database", folder.string()));
   request.from = who_asks();
   SHARDSWEEP_ASSIGN(const std::string id,
                     post_request(session.home, std::move(request), session.clock.now()));

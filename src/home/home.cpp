@@ -26,10 +26,22 @@ std::string environment(const char* name) {
   return value == nullptr ? std::string() : std::string(value);
 }
 
+/// Nobody but its owner can say whether there is a database.
+tl::unexpected<Fault> closed_folder(const fs::path& file) {
+  return fault(FaultKind::unavailable,
+               fmt::format("{}: you may not enter its folder. Ask its owner for a copy made by "
+                           "`shardsweep export copy.db`, or name a database of your own with "
+                           "--db.",
+                           file.string()));
+}
+
 /// Before a folder is made beside it: a file that is no database, or somebody else's.
 Result<void> check_database(const fs::path& file) {
   struct stat status {};
-  if (::stat(file.c_str(), &status) != 0) return {};
+  if (::stat(file.c_str(), &status) != 0) {
+    if (errno == EACCES) return closed_folder(file);
+    return {};
+  }
   if (status.st_uid != ::geteuid() && ::access(file.c_str(), W_OK) != 0) {
     return fault(FaultKind::unavailable,
                  fmt::format("{}: only its owner may change it. Ask for a copy made by "
@@ -119,8 +131,9 @@ Result<Home> find_home(const std::string& db_option) {
 }
 
 Result<void> make_home(const Home& home) {
-  SHARDSWEEP_TRY(check_owner(home.dir()));
+  // The database's own sentence comes first: a folder that can't be entered has no owner to see.
   SHARDSWEEP_TRY(check_database(home.database));
+  SHARDSWEEP_TRY(check_owner(home.dir()));
   for (const fs::path& folder :
        {home.database.parent_path(), home.dir(), home.requests(), home.answers(), home.inbox(),
         home.allocations(), home.attempts()}) {

@@ -164,7 +164,9 @@ std::string scheduler_text(const Trouble& one) {
 }
 
 std::string storage_text(const Trouble& one) {
-  constexpr const char* goes_on = "and the sweep goes on by itself.";
+  // A daemon that has given up meanwhile is started by any command.
+  constexpr const char* goes_on =
+      "and the sweep goes on. `shardsweep resume` starts a daemon where none runs.";
   const std::string when = since(one.since);
   switch (one.kind) {
     case TroubleKind::disk_full:

@@ -237,8 +237,14 @@ void export_to(const std::filesystem::path& from, const std::filesystem::path& t
 }  // namespace sqlite
 
 Result<std::unique_ptr<Reader>> Reader::open(const std::filesystem::path& file) {
-  std::error_code ignored;
-  if (!std::filesystem::exists(file, ignored)) {
+  std::error_code why;
+  if (!std::filesystem::exists(file, why)) {
+    if (why == std::errc::permission_denied) {
+      return fault(FaultKind::unavailable,
+                   fmt::format("{}: you may not enter its folder. Ask its owner for a copy made "
+                               "by `shardsweep export copy.db`.",
+                               file.string()));
+    }
     return fault(FaultKind::invalid_input,
                  fmt::format("there is no database {}: `shardsweep run SWEEP.yaml` makes one, "
                              "--db FILE or SHARDSWEEP_DB names another",

@@ -63,7 +63,7 @@ TEST_CASE("what a daemon wrote that lives no more is not believed") {
 TEST_CASE("each trouble is a sentence with what would help") {
   CHECK(text(full) ==
         "The disk of /home/x is full: nothing can be stored. Free some space, "
-        "and the sweep goes on by itself.");
+        "and the sweep goes on. `shardsweep resume` starts a daemon where none runs.");
   Trouble quota = full;
   quota.detail = "Disk quota exceeded";
   CHECK(text(quota).find("(Disk quota exceeded)") != std::string::npos);
