@@ -2,9 +2,9 @@
 // heatmap and report: as text, as a picture, as a page.
 #include "cli/interrupt.hpp"
 #include "cli/printing.hpp"
-#include "cli/why_empty.hpp"
 #include "cli/terminal.hpp"
 #include "cli/version.hpp"
+#include "cli/why_empty.hpp"
 #include "picture/heatmap_picture.hpp"
 #include "picture/svg.hpp"
 #include "report/page.hpp"

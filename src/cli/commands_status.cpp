@@ -54,9 +54,9 @@ Table status_rows(const StatusLook& look) {
   table.columns = {"sweep", "state", "trials", "planned", "queued", "running", "ended"};
   for (const OutcomeInfo& row : outcome_table)
     table.columns.emplace_back(row.name);
-  for (const char* column :
-       {"undecided", "left_out", "remaining_s", "measured_over_predicted", "running_trial",
-        "removed_running", "waiting", "skipped_by", "trouble", "submitted_at", "last_event_at"}) {
+  for (const char* column : {"undecided", "left_out", "remaining_s", "measured_over_predicted",
+                             "running_trial", "removed_running", "waiting", "skipped_by",
+                             "trouble", "submitted_at", "last_event_at"}) {
     table.columns.emplace_back(column);
   }
   for (const SweepStatus& status : look.sweeps) {

@@ -24,7 +24,8 @@ Result<std::int64_t> count_trials(Reader& reader, const Options& options,
 Result<std::string> why_empty(Reader& reader, const Options& options) {
   SHARDSWEEP_ASSIGN(const auto matching, count_trials(reader, options, options.where));
   if (matching == 0) {
-    if (options.where.empty()) return "There is no trial. `shardsweep run SWEEP.yaml` makes some.";
+    if (options.where.empty())
+      return "There is no trial. `shardsweep run SWEEP.yaml` makes some.";
     SHARDSWEEP_ASSIGN(const auto all, count_trials(reader, options, ""));
     return fmt::format("0 of {} match.", counted(all, "trial"));
   }

@@ -131,7 +131,8 @@ Result<Home> find_home(const std::string& db_option) {
 }
 
 Result<void> make_home(const Home& home) {
-  // The database's own sentence comes first: a folder that can't be entered has no owner to see.
+  // The database's own sentence comes first: a folder that can't be entered has no owner to
+  // see.
   SHARDSWEEP_TRY(check_database(home.database));
   SHARDSWEEP_TRY(check_owner(home.dir()));
   for (const fs::path& folder :

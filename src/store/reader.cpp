@@ -240,10 +240,11 @@ Result<std::unique_ptr<Reader>> Reader::open(const std::filesystem::path& file) 
   std::error_code why;
   if (!std::filesystem::exists(file, why)) {
     if (why == std::errc::permission_denied) {
-      return fault(FaultKind::unavailable,
-                   fmt::format("{}: you may not enter its folder. Ask its owner for a copy made "
-                               "by `shardsweep export copy.db`.",
-                               file.string()));
+      return fault(
+          FaultKind::unavailable,
+          fmt::format("{}: you may not enter its folder. Ask its owner for a copy made "
+                      "by `shardsweep export copy.db`.",
+                      file.string()));
     }
     return fault(FaultKind::invalid_input,
                  fmt::format("there is no database {}: `shardsweep run SWEEP.yaml` makes one, "
