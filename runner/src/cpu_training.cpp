@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 namespace shardbench {
 namespace {
@@ -45,7 +46,10 @@ template <typename T>
 void CpuDevice<T>::loss_max(void* maximum, const void* logits, const LossShape& s) {
   for (i64 i = 0; i < s.tokens; ++i) {
     const T* row = static_cast<const T*>(logits) + i * s.stride;
-    static_cast<T*>(maximum)[i] = *std::max_element(row, row + s.rows);
+    T most = -std::numeric_limits<T>::infinity();
+    for (i64 j = 0; j < s.rows; ++j)
+      most = std::max(most, row[j]);
+    static_cast<T*>(maximum)[i] = most;
   }
 }
 
@@ -77,6 +81,7 @@ void CpuDevice<T>::loss_backward(const LossGradient& g, const LossShape& s) {
       row[j] = std::exp(row[j] - row_maximum) * inverse;
     const i64 target = g.targets[i] - s.first;
     if (target >= 0 && target < s.rows) row[target] -= scale;
+    std::fill_n(row + s.rows, s.padding, T(0));
     loss_ += static_cast<double>(std::log(sums[i]) - sums[s.tokens + i]);
   }
 }

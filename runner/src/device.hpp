@@ -156,8 +156,9 @@ class Device : public Allocator {
     i64 rows;
     i64 first;
     i64 stride;
+    i64 padding = 0;  // logits after `rows` that are none: they get the gradient 0
   };
-  /// Pass 1: maximum of each row.
+  /// Pass 1: maximum of each row; without rows, minus infinity.
   virtual void loss_max(void* maximum, const void* logits, const LossShape& shape) = 0;
   /// Pass 2: statistics[tokens] = sum of exp(logit − maximum), statistics[tokens + i] = logit
   /// of the target less the maximum where the target lies in [first, first + rows), else 0.

@@ -32,6 +32,7 @@ struct Layout {
   std::array<Axis, 3> rank_order{Axis::tp, Axis::dp, Axis::pp};  // fastest first
   bool overlap = true;
   i64 bucket_bytes = i64{25} << 20;
+  i64 vocab_multiple = 128;      // each tp rank's part of the vocabulary is padded to it
   std::vector<i64> stages = {};  // layers of each stage; empty: as even as possible
 
   i64 world() const { return dp * tp * pp; }
@@ -63,5 +64,13 @@ struct LayerRange {
   i64 count = 0;
 };
 LayerRange stage_layers(const Layout& layout, i64 layers, i64 stage);
+
+constexpr i64 round_up(i64 value, i64 multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+/// Rows of embedding and head: the vocabulary and what pads it, so that tp cuts it evenly.
+constexpr i64 padded_vocab(i64 vocab, const Layout& layout) {
+  return round_up(vocab, layout.vocab_multiple * layout.tp);
+}
 
 }  // namespace shardbench

@@ -17,7 +17,8 @@ void cross_entropy(const RankContext& c, Block& logits, const Block& targets,
   const Extents& e = c.extents;
   const Block maximum = c.statistics(MemoryClass::workspace, e.tokens, "logit maxima");
   const Block sums = c.statistics(MemoryClass::workspace, 2 * e.tokens, "loss statistics");
-  const Device::LossShape shape{e.tokens, e.vocab, e.first_vocab, e.logit_stride};
+  const Device::LossShape shape{e.tokens, e.real_vocab, e.first_vocab, e.logit_stride,
+                                e.vocab - e.real_vocab};
   c.device.loss_max(maximum.data(), logits.data(), shape);
   c.tp.wait(c.tp.all_reduce(maximum.data(), e.tokens, c.gradient_dtype(), Reduction::max));
   c.device.loss_sums(sums.data(), logits.data(), maximum.data(), as_ids(targets), shape);
@@ -46,17 +47,16 @@ void embedding_backward(const RankContext& c, const UnitView& gradients, const B
                           {e.tokens, e.hidden, e.first_vocab, e.vocab});
 }
 
-Block head_pass(const RankContext& c, const UnitView& weights, const UnitView& gradients,
+Block head_pass(const RankContext& c, const HeadViews& weights, const HeadViews& gradients,
                 const Block& residual, const Block& targets, double loss_scale) {
   const Extents& e = c.extents;
   Block normed = c.values(MemoryClass::workspace, e.rows * e.hidden, "final norm");
-  c.device.rms_norm(normed.data(), residual.data(), weights.at(TensorKind::final_norm), e.rows,
-                    e.hidden);
+  c.device.rms_norm(normed.data(), residual.data(), weights.of_norm(), e.rows, e.hidden);
   Block logits = c.values(MemoryClass::workspace, e.tokens * e.logit_stride, "logits");
   Block partial = c.values(MemoryClass::workspace, e.tokens * e.hidden, "partial gradient");
   {
     const FullRows full(c, normed);
-    const void* w = weights.at(TensorKind::head);
+    const void* w = weights.of_table();
     c.device.gemm({.transpose_b = Transpose::yes,
                    .m = e.tokens,
                    .n = e.vocab,
@@ -76,7 +76,7 @@ Block head_pass(const RankContext& c, const UnitView& weights, const UnitView& g
                    .lda = e.logit_stride,
                    .b = full.data(),
                    .ldb = e.hidden,
-                   .c = gradients.at(TensorKind::head),
+                   .c = gradients.of_table(),
                    .ldc = e.hidden,
                    .accumulate = Accumulate::yes,
                    .gradient_output = true});
@@ -95,9 +95,9 @@ Block head_pass(const RankContext& c, const UnitView& weights, const UnitView& g
   const Block dy = sum_to_rows(c, std::move(partial), MemoryClass::workspace, "norm gradient");
   Block stream = c.values(MemoryClass::activations, e.rows * e.hidden, "gradient stream");
   c.device.zero(stream.data(), stream.bytes());
-  c.device.rms_norm_backward({stream.data(), gradients.at(TensorKind::final_norm),
-                              residual.data(), weights.at(TensorKind::final_norm), dy.data()},
-                             e.rows, e.hidden);
+  c.device.rms_norm_backward(
+      {stream.data(), gradients.of_norm(), residual.data(), weights.of_norm(), dy.data()},
+      e.rows, e.hidden);
   return stream;
 }
 

@@ -11,7 +11,9 @@ i64 layer_parameters(const ModelShape& shape) {
 }
 
 i64 parameter_count(const ModelShape& shape) {
-  return shape.layers * layer_parameters(shape) + 2 * shape.vocab * shape.hidden + shape.hidden;
+  const i64 tables = shape.tied ? 1 : 2;
+  return shape.layers * layer_parameters(shape) + tables * shape.vocab * shape.hidden +
+         shape.hidden;
 }
 
 double flops_per_token_megatron_causal(const ModelShape& shape) {
@@ -26,19 +28,26 @@ double flops_per_token_palm(const ModelShape& shape) {
          12.0 * static_cast<double>(shape.layers * shape.hidden * shape.seq_len);
 }
 
+namespace {
+
+/// Presets of sweeps say no length of sequences: sweeps do. Toys for a CPU have short ones.
+i64 usual_seq_len(std::string_view name) {
+  if (name == "tiny") return 64;
+  if (name == "mini" || name == "small" || name == "base") return 128;
+  return 4096;
+}
+
+}  // namespace
+
 const std::vector<NamedShape>& named_shapes() {
-  // layers, hidden, ffn, heads, kv_heads, vocab, seq_len
-  static const std::vector<NamedShape> shapes{
-      {"tiny", {2, 64, 128, 4, 2, 256, 64}},
-      {"mini", {4, 128, 352, 8, 4, 512, 128}},
-      {"llama-1b", {16, 2048, 8192, 32, 32, 50257, 4096}},
-      {"llama-7b", {32, 4096, 11008, 32, 32, 32000, 4096}},
-      {"llama-13b", {40, 5120, 13824, 40, 40, 32000, 4096}},
-      {"llama-30b", {60, 6656, 17920, 52, 52, 32000, 4096}},
-      {"llama-65b", {80, 8192, 22016, 64, 64, 32000, 4096}},
-      {"llama3-8b", {32, 4096, 14336, 32, 8, 128256, 8192}},
-      {"llama3-70b", {80, 8192, 28672, 64, 8, 128256, 8192}},
-  };
+  static const std::vector<NamedShape> shapes = [] {
+    std::vector<NamedShape> named{
+#include "model_table.inc"
+    };
+    for (NamedShape& entry : named)
+      entry.shape.seq_len = usual_seq_len(entry.name);
+    return named;
+  }();
   return shapes;
 }
 

@@ -10,7 +10,7 @@
 
 namespace shardbench {
 
-/// All extents in elements; head_dim = hidden / heads. Embedding and head are not tied.
+/// All extents in elements; head_dim = hidden / heads.
 struct ModelShape {
   i64 layers = 0;
   i64 hidden = 0;
@@ -19,6 +19,7 @@ struct ModelShape {
   i64 kv_heads = 0;
   i64 vocab = 0;
   i64 seq_len = 0;
+  bool tied = false;  // embedding and head are one matrix
 
   i64 head_dim() const { return hidden / heads; }
   bool operator==(const ModelShape&) const = default;
@@ -26,7 +27,8 @@ struct ModelShape {
 
 /// Parameters of one layer: h·a·d·2 + 2·h·g·d + 3·h·f + 2h (d = head_dim).
 i64 layer_parameters(const ModelShape& shape);
-/// layers · layer_parameters + 2·V·h + h, independent of the layout.
+/// layers · layer_parameters + 2·V·h + h (tied: V·h + h), independent of the layout: neither
+/// the padding of the vocabulary nor a tied matrix's copy counts.
 i64 parameter_count(const ModelShape& shape);
 
 /// FLOPs per token, forward and backward, by the named definition (README, "FLOPs").
@@ -40,6 +42,7 @@ struct NamedShape {
   ModelShape shape;
 };
 
+/// The presets of sweeps/models, each with the usual length of its sequences.
 const std::vector<NamedShape>& named_shapes();
 std::optional<ModelShape> find_shape(std::string_view name);
 

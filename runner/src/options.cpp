@@ -208,6 +208,11 @@ void add_model_flags(std::vector<Flag>& f) {
                            [](Options& o) -> i64& { return o.model.kv_heads; }));
   f.push_back(
       integer_flag("vocab", "vocabulary", 1, [](Options& o) -> i64& { return o.model.vocab; }));
+  f.push_back(switch_flag("tied-embeddings", "on|off: embedding and head are one matrix",
+                          [](Options& o) -> std::optional<bool>& { return o.tied; }));
+  f.push_back(integer_flag("vocab-multiple",
+                           "each tp rank's part of the vocabulary is padded to it (128)", 1,
+                           [](Options& o) -> i64& { return o.layout.vocab_multiple; }));
   f.push_back(integer_flag("seq-len", "tokens per sample (also --seq)", 1,
                            [](Options& o) -> i64& { return o.model.seq_len; }));
   f.push_back(
@@ -412,6 +417,7 @@ void merge_model(Options& o) {
   take(o.model.kv_heads, named.kv_heads);
   take(o.model.vocab, named.vocab);
   take(o.model.seq_len, named.seq_len);
+  o.model.tied = o.tied.value_or(named.tied);
   if (o.model.kv_heads == 0) o.model.kv_heads = o.model.heads;
 }
 

@@ -21,12 +21,14 @@ ParameterStore::ParameterStore(const RankContext& context, const Groups& groups,
       shard_(*groups.shard),
       replicate_(*groups.replicate),
       world_(*groups.world),
+      pp_(*groups.pp),
       units_(units_of(context.shape, context.layout, context.at)),
       shards_(context.layout.zero > 0 ? context.layout.shard_ranks() : 1),
       bucket_elements_(context.layout.bucket_bytes /
                        dtype_size(context.device.precision().gradient)),
       gathered_(units_.size()),
-      gathering_(units_.size(), 0) {
+      gathering_(units_.size(), 0),
+      open_gradients_(units_.size()) {
   const i64 whole = flat_elements(units_);
   const i64 own = whole / shards_;
   weights_ =
@@ -107,15 +109,19 @@ UnitView ParameterStore::open_gradients(std::size_t index) {
   if (!shards_gradients())
     return {&unit, gradients_.data() + context_.gradient_bytes(unit.offset), element};
   keep_in_flight(most_pending - 1);
-  open_gradient_ =
-      context_.statistics(MemoryClass::gradients, unit.padded, "gradients of a unit");
-  context_.device.zero(open_gradient_.data(), open_gradient_.bytes());
-  return {&unit, open_gradient_.data(), element};
+  Block& open = open_gradients_[index];
+  open = context_.statistics(MemoryClass::gradients, unit.padded, "gradients of a unit");
+  context_.device.zero(open.data(), open.bytes());
+  return {&unit, open.data(), element};
+}
+
+void ParameterStore::pause_gradients(std::size_t index) {
+  if (shards_gradients()) close_gradients(index, MicroBatch::not_last);
 }
 
 void ParameterStore::close_gradients(std::size_t index, MicroBatch micro_batch) {
   if (shards_gradients()) {
-    scatter_unit(index, std::move(open_gradient_));
+    scatter_unit(index, std::move(open_gradients_[index]));
   } else if (micro_batch == MicroBatch::last && context_.layout.overlap) {
     if (context_.layout.zero == 0)
       reduce_buckets(units_[index].offset);
@@ -180,6 +186,31 @@ void ParameterStore::finish_reduction() {
     sum_replicas(i);
     sum_norm_gradients(i);
   }
+  sum_copies();
+}
+
+/// A tied embedding lies on the first stage and on the last: their units are alike, so are
+/// their parts. What comes from the other stage is a bucket at a time.
+void ParameterStore::sum_copies() {
+  const i64 last = context_.layout.pp - 1;
+  if (!context_.shape.tied || last == 0 || (context_.at.pp != 0 && context_.at.pp != last))
+    return;
+  const bool on_first = context_.at.pp == 0;
+  const Owned own = owned(on_first ? 0 : units_.size() - 1);
+  const i64 other = on_first ? last : 0;
+  const Dtype dtype = context_.gradient_dtype();
+  const Block theirs =
+      context_.statistics(MemoryClass::communication, std::min(own.count, bucket_elements_),
+                          "gradients of the tied copy");
+  for (i64 first = 0; first < own.count; first += bucket_elements_) {
+    const i64 count = std::min(bucket_elements_, own.count - first);
+    std::byte* ours = own.gradients + context_.gradient_bytes(first);
+    const Token received = pp_.receive(theirs.data(), count, dtype, other);
+    const Token sent = pp_.send(ours, count, dtype, other);
+    pp_.wait(received);
+    pp_.wait(sent);
+    context_.device.accumulate(ours, theirs.data(), count);
+  }
 }
 
 void ParameterStore::sum_replicas(std::size_t index) {
@@ -219,6 +250,7 @@ double ParameterStore::square_sum() {
   const bool first_copy =
       context_.layout.zero == 0 ? context_.at.dp == 0 : replicate_.rank() == 0;
   for (std::size_t i = 0; first_copy && i < units_.size(); ++i) {
+    if (units_[i].kind == UnitKind::tied_head) continue;  // the first stage counts it
     const Owned own = owned(i);
     for (const TensorSlot& slot : units_[i].slots) {
       const Span span = owned_of(slot, own);

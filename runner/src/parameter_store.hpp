@@ -10,6 +10,10 @@
 //   reduce-scatter
 //                                                        each micro-batch
 //
+// Tied, embedding and head are one matrix. Where one stage has both, stages 2 and 3 scatter its
+// gradients twice for each micro-batch, and stage 3 gathers it twice. On two stages each has a
+// copy; their gradients are summed once per train step, so that the copies stay equal.
+//
 // "Part" is 1/n of every unit, n the ranks of the shard group; with replication (HSDP) parts
 // are summed over the replicas once per train step.
 #pragma once
@@ -35,10 +39,13 @@ class ParameterStore {
   void close_weights(std::size_t unit);
   /// Starts to gather what open_weights will be asked for next.
   void prefetch_weights(std::size_t unit);
-  /// Where the gradients of a unit are added up, until closed. Units close in descending order.
+  /// Where the gradients of a unit are added up, until closed. Units close in descending order,
+  /// but for an embedding that the head uses.
   UnitView open_gradients(std::size_t unit);
   enum class MicroBatch { not_last, last };
   void close_gradients(std::size_t unit, MicroBatch micro_batch);
+  /// Of an embedding that the head has used: more is added to them in this micro-batch.
+  void pause_gradients(std::size_t unit);
   /// After it, owned gradients are those of the global batch.
   void finish_reduction();
   /// Σ g² of the model over all ranks: the same number everywhere.
@@ -69,6 +76,7 @@ class ParameterStore {
   void end_oldest();
   void keep_in_flight(std::size_t most);
   void sum_norm_gradients(std::size_t unit);
+  void sum_copies();
   void sum_replicas(std::size_t unit);
   void gather_updated(std::size_t unit);
 
@@ -77,6 +85,7 @@ class ParameterStore {
   Communicator& shard_;
   Communicator& replicate_;
   Communicator& world_;
+  Communicator& pp_;
   std::vector<Unit> units_;
   i64 shards_;
   i64 bucket_elements_;
@@ -86,7 +95,7 @@ class ParameterStore {
   Block optimizer_;
   std::vector<Block> gathered_;  // stage 3, by unit
   std::vector<Token> gathering_;
-  Block open_gradient_;  // stage 2 and 3
+  std::vector<Block> open_gradients_;  // stage 2 and 3, by unit
   std::deque<Pending> pending_;
 };
 

@@ -9,6 +9,9 @@ namespace {
 
 enum class Cut { none, rows, columns };
 
+// Elements: every unit and every part of one begin at what a GPU loads at once, in any format.
+constexpr i64 part_multiple = 128;
+
 class UnitBuilder {
  public:
   UnitBuilder(const Layout& layout, const Coordinates& at, UnitKind kind, i64 layer)
@@ -29,7 +32,7 @@ class UnitBuilder {
   }
 
   Unit finish(i64 shards) {
-    unit_.padded = (unit_.elements + shards - 1) / shards * shards;
+    unit_.padded = round_up(unit_.elements, shards * part_multiple);
     return unit_;
   }
 
@@ -63,12 +66,14 @@ const TensorSlot& Unit::slot(TensorKind tensor) const {
 std::vector<Unit> units_of(const ModelShape& shape, const Layout& layout,
                            const Coordinates& at) {
   const i64 shards = layout.zero > 0 ? layout.shard_ranks() : 1;
+  const i64 vocab = padded_vocab(shape.vocab, layout);
   std::vector<Unit> units;
-  if (at.pp == 0) {
-    UnitBuilder unit(layout, at, UnitKind::embedding, -1);
-    unit.add(TensorKind::embedding, shape.vocab, shape.hidden, Cut::rows);
+  const auto add_embedding = [&](UnitKind kind) {
+    UnitBuilder unit(layout, at, kind, -1);
+    unit.add(TensorKind::embedding, vocab, shape.hidden, Cut::rows);
     units.push_back(unit.finish(shards));
-  }
+  };
+  if (at.pp == 0) add_embedding(UnitKind::embedding);
   const LayerRange range = stage_layers(layout, shape.layers, at.pp);
   for (i64 layer = range.first; layer < range.first + range.count; ++layer) {
     UnitBuilder unit(layout, at, UnitKind::layer, layer);
@@ -78,8 +83,9 @@ std::vector<Unit> units_of(const ModelShape& shape, const Layout& layout,
   if (at.pp == layout.pp - 1) {
     UnitBuilder unit(layout, at, UnitKind::head, -1);
     unit.add(TensorKind::final_norm, 1, shape.hidden, Cut::none);
-    unit.add(TensorKind::head, shape.vocab, shape.hidden, Cut::rows);
+    if (!shape.tied) unit.add(TensorKind::head, vocab, shape.hidden, Cut::rows);
     units.push_back(unit.finish(shards));
+    if (shape.tied && layout.pp > 1) add_embedding(UnitKind::tied_head);
   }
   i64 offset = 0;
   for (Unit& unit : units) {

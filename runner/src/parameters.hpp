@@ -38,14 +38,16 @@ struct TensorSlot {
   i64 count() const { return region.rows * region.columns; }
 };
 
-enum class UnitKind { embedding, layer, head };
+/// head: the final norm, and the head's matrix where it is one of its own. tied_head: the last
+/// stage's copy of a tied embedding; where one stage is first and last there is none.
+enum class UnitKind { embedding, layer, head, tied_head };
 
 struct Unit {
   UnitKind kind;
-  i64 layer;  // -1 for embedding and head
+  i64 layer;  // -1 for all others
   std::vector<TensorSlot> slots;
   i64 elements;  // without padding
-  i64 padded;    // to a multiple of the ranks that share it under ZeRO
+  i64 padded;    // to a multiple of 128 for each rank that shares it under ZeRO
   i64 offset;    // elements from the start of the stage's flat buffers
 
   const TensorSlot& slot(TensorKind tensor) const;

@@ -1,17 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rank_context.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace shardbench {
-
-namespace {
-
-i64 round_up(i64 value, i64 multiple) {
-  return (value + multiple - 1) / multiple * multiple;
-}
-
-}  // namespace
 
 Extents extents_of(const ModelShape& shape, const Layout& layout, const Coordinates& at,
                    Dtype values) {
@@ -20,8 +13,9 @@ Extents extents_of(const ModelShape& shape, const Layout& layout, const Coordina
   e.rows = layout.sequence_parallel ? e.tokens / layout.tp : e.tokens;
   e.hidden = shape.hidden;
   e.ffn = shape.ffn / layout.tp;
-  e.vocab = shape.vocab / layout.tp;
+  e.vocab = padded_vocab(shape.vocab, layout) / layout.tp;
   e.first_vocab = at.tp * e.vocab;
+  e.real_vocab = std::clamp<i64>(shape.vocab - e.first_vocab, 0, e.vocab);
   e.logit_stride = values == Dtype::bf16 ? round_up(e.vocab, 64) : e.vocab;
   e.attention = {layout.micro_batch, shape.seq_len, shape.heads / layout.tp,
                  shape.kv_heads / layout.tp, shape.head_dim()};

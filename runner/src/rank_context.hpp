@@ -17,7 +17,8 @@ struct Extents {
   i64 rows;    // of the residual stream: tokens, or tokens / tp under sequence parallelism
   i64 hidden;
   i64 ffn;
-  i64 vocab;
+  i64 vocab;       // rows of this rank's part of embedding and head, padding included
+  i64 real_vocab;  // of them, those of the vocabulary
   i64 first_vocab;
   i64 logit_stride;  // values from one row of logits to the next: at least vocab
   AttentionShape attention;

@@ -38,6 +38,7 @@ std::string layout_json(const Layout& l) {
       .text("rank_order", rank_order_name(l.rank_order))
       .boolean("overlap", l.overlap)
       .integer("bucket_mb", l.bucket_bytes >> 20)
+      .integer("vocab_multiple", l.vocab_multiple)
       .raw("stages", json_array(stages))
       .str();
 }
@@ -51,6 +52,8 @@ std::string model_json(const Options& o) {
       .integer("heads", o.model.heads)
       .integer("kv_heads", o.model.kv_heads)
       .integer("vocab", o.model.vocab)
+      .integer("padded_vocab", padded_vocab(o.model.vocab, o.layout))
+      .boolean("tied_embeddings", o.model.tied)
       .integer("seq_len", o.model.seq_len)
       .str();
 }

@@ -50,6 +50,7 @@ void Trainer::forward(i64 step, i64 micro) {
   for (std::size_t i = 0; i < units.size() && units[i].kind != UnitKind::head; ++i) {
     const UnitView weights = parameters_.open_weights(i);
     parameters_.prefetch_weights(i + 1);
+    if (last_stage() && i + 1 == norm_unit()) parameters_.prefetch_weights(table_unit());
     if (units[i].kind == UnitKind::embedding) {
       flight.ids = token_block(MemoryClass::activations, step, micro, 0);
       residual = embedding_forward(context_, weights, flight.ids);
@@ -67,15 +68,35 @@ void Trainer::forward(i64 step, i64 micro) {
     flight.leaving = std::move(residual);
 }
 
+/// On the last stage: the unit of the final norm.
+std::size_t Trainer::norm_unit() const {
+  const std::vector<Unit>& units = parameters_.units();
+  return units.size() - (units.back().kind == UnitKind::tied_head ? 2 : 1);
+}
+
+/// On the last stage: the unit of the matrix that makes logits.
+std::size_t Trainer::table_unit() const {
+  if (!context_.shape.tied) return norm_unit();
+  return first_stage() ? 0 : norm_unit() + 1;
+}
+
 void Trainer::head(i64 step, i64 micro, const Block& residual) {
-  const std::size_t index = parameters_.units().size() - 1;
+  const std::size_t norm = norm_unit();
+  const std::size_t table = table_unit();
+  const TensorKind kind = context_.shape.tied ? TensorKind::embedding : TensorKind::head;
   const Block targets = token_block(MemoryClass::workspace, step, micro, 1);
-  const UnitView weights = parameters_.open_weights(index);
-  const UnitView gradients = parameters_.open_gradients(index);
-  Block stream =
-      head_pass(context_, weights, gradients, residual, targets, context_.loss_scale);
-  parameters_.close_weights(index);
-  parameters_.close_gradients(index, place_of(micro));
+  const HeadViews weights{parameters_.open_weights(norm), parameters_.open_weights(table),
+                          kind};
+  const UnitView table_gradients = parameters_.open_gradients(table);
+  const UnitView norm_gradients =
+      norm == table ? table_gradients : parameters_.open_gradients(norm);
+  Block stream = head_pass(context_, weights, {norm_gradients, table_gradients, kind}, residual,
+                           targets, context_.loss_scale);
+  parameters_.close_weights(norm);
+  parameters_.close_weights(table);
+  if (table < norm) parameters_.pause_gradients(table);
+  if (table > norm) parameters_.close_gradients(table, place_of(micro));
+  parameters_.close_gradients(norm, place_of(micro));
   in_flight_[static_cast<std::size_t>(micro)].stream = std::move(stream);
 }
 
@@ -84,7 +105,7 @@ void Trainer::backward(i64 micro) {
   const std::vector<Unit>& units = parameters_.units();
   Block stream = last_stage() ? std::move(flight.stream) : std::move(flight.arriving);
   for (std::size_t i = units.size(); i-- > 0;) {
-    if (units[i].kind == UnitKind::head) continue;
+    if (units[i].kind == UnitKind::head || units[i].kind == UnitKind::tied_head) continue;
     if (units[i].kind == UnitKind::layer) {
       const UnitView weights = parameters_.open_weights(i);
       const bool layer_below = i > 0 && units[i - 1].kind == UnitKind::layer;

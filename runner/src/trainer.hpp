@@ -58,6 +58,8 @@ class Trainer {
   void forward(i64 step, i64 micro);
   void backward(i64 micro);
   void head(i64 step, i64 micro, const Block& residual);
+  std::size_t norm_unit() const;
+  std::size_t table_unit() const;
   ParameterStore::MicroBatch place_of(i64 micro) const;
   void transfer(const Action& action);
   void spend(double PhaseTimes::*phase, const Mark& start);

@@ -4,6 +4,6 @@
 namespace shardbench {
 
 /// Part of a trial's identity: bumped whenever a change could change a measured number.
-constexpr const char* version = "0.3.0";
+constexpr const char* version = "0.4.0";
 
 }  // namespace shardbench

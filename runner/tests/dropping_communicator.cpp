@@ -2,6 +2,7 @@
 #include "dropping_communicator.hpp"
 
 #include <cstring>
+#include <map>
 #include <utility>
 
 namespace shardbench {
@@ -41,12 +42,23 @@ class DroppingCommunicator final : public Communicator {
     return inner_->broadcast(data, count, dtype, root);
   }
   Token send(const void* data, i64 count, Dtype dtype, i64 to) override {
+    dropped(Operation::send, count);
     return inner_->send(data, count, dtype, to);
   }
   Token receive(void* data, i64 count, Dtype dtype, i64 from) override {
-    return inner_->receive(data, count, dtype, from);
+    const Token token = inner_->receive(data, count, dtype, from);
+    if (!dropped(Operation::receive, count)) return token;
+    // It has to arrive, or the next message would take its place.
+    emptied_[token] = {data, static_cast<std::size_t>(count * dtype_size(dtype))};
+    return token;
   }
-  void wait(Token token) override { inner_->wait(token); }
+  void wait(Token token) override {
+    inner_->wait(token);
+    const auto found = emptied_.find(token);
+    if (found == emptied_.end()) return;
+    std::memset(found->second.first, 0, found->second.second);
+    emptied_.erase(found);
+  }
   void progress() override { inner_->progress(); }
 
  private:
@@ -58,6 +70,7 @@ class DroppingCommunicator final : public Communicator {
   std::string group_;
   DropRule drops_;
   i64 ordinal_ = 0;
+  std::map<Token, std::pair<void*, std::size_t>> emptied_;  // received for nothing
 };
 
 }  // namespace

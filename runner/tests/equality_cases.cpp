@@ -14,7 +14,7 @@ namespace {
 constexpr i64 most_ranks = 8;
 
 /// A toy that `layout` can cut: heads in groups of two, and at least four layers so that stages
-/// are uneven for pp = 3.
+/// are uneven for pp = 3. Its vocabulary is odd, so that no tp divides it.
 ModelShape toy_model(i64 tp, i64 pp, i64 width) {
   ModelShape m;
   m.layers = std::max<i64>(4, pp);
@@ -22,7 +22,7 @@ ModelShape toy_model(i64 tp, i64 pp, i64 width) {
   m.kv_heads = tp;
   m.hidden = 4 * width * m.heads;
   m.ffn = 6 * width * tp;
-  m.vocab = (tp < 4 ? 12 * tp : 3 * tp) * width;
+  m.vocab = (tp < 4 ? 12 * tp : 3 * tp) * width - 1;
   m.seq_len = tp == 1 ? 8 : 4 * tp;
   return m;
 }
@@ -59,8 +59,11 @@ bool redundant(const Layout& l) {
 }
 
 /// Properties whose values are covered by pairs.
-std::vector<i64> properties(const Layout& l) {
-  return {l.dp,
+std::vector<i64> properties(const EqualityCase& c) {
+  const Layout& l = c.layout;
+  return {c.model.tied ? 1 : 0,
+          l.vocab_multiple,
+          l.dp,
           l.tp,
           l.pp,
           l.zero,
@@ -85,7 +88,8 @@ std::string describe_case(const EqualityCase& c) {
        << recompute_name(l.recompute) << (l.sequence_parallel ? " sp " : " ")
        << schedule_name(l.schedule) << (l.stages.empty() ? "" : " uneven") << ' '
        << rank_order_name(l.rank_order) << " bucket" << l.bucket_bytes
-       << (l.overlap ? " overlap" : "");
+       << (l.overlap ? " overlap" : "") << (c.model.tied ? " tied" : "") << " vocab"
+       << padded_vocab(c.model.vocab, l);
   return text.str();
 }
 
@@ -116,7 +120,9 @@ std::vector<EqualityCase> all_cases(i64 width) {
     l.bucket_bytes = buckets[i / 3 % 4];
     if (i % 5 == 0) l.rank_order = {Axis::pp, Axis::dp, Axis::tp};
     if (i % 7 == 0) l.rank_order = {Axis::dp, Axis::tp, Axis::pp};
-    const ModelShape model = toy_model(l.tp, l.pp, width);
+    ModelShape model = toy_model(l.tp, l.pp, width);
+    model.tied = i / 4 % 3 == 1;
+    l.vocab_multiple = i / 5 % 3 == 0 ? 128 : 1;
     if (l.pp == 2 && i % 3 == 0) l.stages = {3, 1};
     if (!redundant(l) && !layout_refusal(l, model, Waste::allowed)) cases.push_back({model, l});
   }
@@ -130,7 +136,7 @@ std::vector<EqualityCase> covering_subset(const std::vector<EqualityCase>& cases
   constexpr std::size_t stride = 577;
   for (std::size_t n = 0; n < cases.size(); ++n) {
     const EqualityCase& candidate = cases[n * stride % cases.size()];
-    const std::vector<i64> values = properties(candidate.layout);
+    const std::vector<i64> values = properties(candidate);
     bool fresh = false;
     for (std::size_t i = 0; i < values.size(); ++i)
       for (std::size_t j = i + 1; j < values.size(); ++j)

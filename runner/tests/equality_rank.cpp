@@ -111,9 +111,10 @@ OwnedValues owned_values(const Rank& rank, std::size_t unit, const TensorSlot& s
   return out;
 }
 
-/// |owned − reference|, relative to the whole tensor's norm.
+/// |owned − reference|, relative to the whole tensor's norm. Rows that pad the vocabulary
+/// further than the reference's have no gradient; their weights are nobody's.
 double block_error(const TensorSlot& slot, const OwnedValues& owned,
-                   const std::vector<double>& whole) {
+                   const std::vector<double>& whole, What what) {
   double difference = 0;
   double norm = 0;
   for (const double value : whole)
@@ -123,7 +124,9 @@ double block_error(const TensorSlot& slot, const OwnedValues& owned,
     const i64 local = owned.first + static_cast<i64>(n);
     const i64 global = (r.first_row + local / r.columns) * r.global_columns + r.first_column +
                        local % r.columns;
-    const double d = owned.values[n] - whole[static_cast<std::size_t>(global)];
+    const bool beyond = global >= static_cast<i64>(whole.size());
+    if (beyond && what == What::weights) continue;
+    const double d = owned.values[n] - (beyond ? 0.0 : whole[static_cast<std::size_t>(global)]);
     difference += d * d;
   }
   return std::sqrt(difference / norm);
@@ -136,7 +139,7 @@ double worst_error(const Rank& rank, What what,
   for (std::size_t i = 0; i < store.units().size(); ++i)
     for (const TensorSlot& slot : store.units()[i].slots) {
       const double error = block_error(slot, owned_values(rank, i, slot, what),
-                                       reference.at(slot.region.tensor));
+                                       reference.at(slot.region.tensor), what);
       if (error <= worst) continue;
       worst = error;
       worst_tensor = slot.region.tensor;
@@ -172,7 +175,7 @@ bool equals_formulas(const Rank& rank, const EqualityCase& c, i64 self) {
 }  // namespace
 
 ReferenceKey key_of(const EqualityCase& c) {
-  return {c.model.heads, c.model.layers, c.layout.global_batch()};
+  return {c.model.heads, c.model.layers, c.layout.global_batch(), c.model.tied};
 }
 
 Reference compute_reference(const EqualityCase& c) {

@@ -29,7 +29,7 @@ struct Reference {
   std::map<u64, std::vector<double>> weights;    // after three train steps
 };
 
-using ReferenceKey = std::tuple<i64, i64, i64>;  // heads, layers, global batch
+using ReferenceKey = std::tuple<i64, i64, i64, bool>;  // heads, layers, global batch, tied
 ReferenceKey key_of(const EqualityCase& c);
 /// By one process in fp64 on the CPU.
 Reference compute_reference(const EqualityCase& c);

@@ -27,25 +27,27 @@ struct Stage {
   i64 m() const { return layout.grad_accum; }
 };
 
-i64 round_up(i64 value, i64 multiple) {
-  return (value + multiple - 1) / multiple * multiple;
-}
-
-/// Elements of the units of a stage: embedding, layers, head, each padded to the shards.
+/// Elements of the units of a stage: embedding, layers, head, each padded to the shards. Tied,
+/// the head is the final norm alone, and `copy` the last stage's copy of the embedding.
 struct Units {
   i64 embedding = 0;
   i64 layer = 0;
   i64 head = 0;
+  i64 copy = 0;
   i64 layers = 0;
+  bool tied = false;
 
-  i64 total() const { return embedding + layers * layer + head; }
-  i64 largest() const { return std::max({embedding, layer, head}); }
+  i64 total() const { return embedding + layers * layer + head + copy; }
+  /// What head_pass multiplies by beside the final norm's unit.
+  i64 table() const { return !tied || head == 0 ? 0 : copy + embedding; }
+  i64 largest() const { return std::max({embedding, layer, head + table()}); }
+  /// As they are gathered in forward: the head's are one.
   std::vector<i64> each() const {
     std::vector<i64> out;
     if (embedding > 0) out.push_back(embedding);
     for (i64 i = 0; i < layers; ++i)
       out.push_back(layer);
-    if (head > 0) out.push_back(head);
+    if (head > 0) out.push_back(head + table());
     return out;
   }
 };
@@ -57,13 +59,21 @@ i64 layer_elements(const Stage& s) {
   return cut / s.layout.tp + 2 * m.hidden;
 }
 
+/// Rows of a rank's part of the vocabulary.
+i64 vocab_rows(const Stage& s) {
+  return round_up(s.model.vocab, s.layout.vocab_multiple * s.layout.tp) / s.layout.tp;
+}
+
 Units units(const Stage& s) {
-  const i64 table = s.model.vocab / s.layout.tp * s.model.hidden;
+  const i64 table = vocab_rows(s) * s.model.hidden;
+  const i64 parts = 128 * s.shards();
   Units u;
   u.layers = s.layers;
-  u.layer = round_up(layer_elements(s), s.shards());
-  if (s.first) u.embedding = round_up(table, s.shards());
-  if (s.last) u.head = round_up(table + s.model.hidden, s.shards());
+  u.tied = s.model.tied;
+  u.layer = round_up(layer_elements(s), parts);
+  if (s.first) u.embedding = round_up(table, parts);
+  if (s.last) u.head = round_up((u.tied ? 0 : table) + s.model.hidden, parts);
+  if (s.last && u.tied && !s.first) u.copy = round_up(table, parts);
   return u;
 }
 
@@ -127,9 +137,16 @@ i64 norm_bytes(const Stage& s) {
   return bytes;
 }
 
+/// Gradients of a tied embedding that the other stage needs.
+i64 copied(const Stage& s) {
+  if (!s.model.tied || s.first == s.last) return 0;
+  const Units u = units(s);
+  return (u.embedding + u.copy) / s.shards();
+}
+
 i64 pp_bytes(const Stage& s) {
   const i64 boundaries = (s.first ? 0 : 1) + (s.last ? 0 : 1);
-  return boundaries * s.m() * s.rows * s.model.hidden * s.e;
+  return (boundaries * s.m() * s.rows * s.model.hidden + copied(s)) * s.e;
 }
 
 /// Buckets of an all-reduce, cut from the end.
@@ -147,17 +164,22 @@ i64 shard_bytes(const Stage& s) {
   const i64 n = s.shards();
   const Units u = units(s);
   const i64 whole = scatter_bytes(n, u.total(), s.e);
+  // Embedding and head in one stage use the same weights one after the other.
+  const i64 twice = s.first ? scatter_bytes(n, u.table(), s.e) : 0;
   if (s.layout.zero == 1) return 2 * whole;
-  if (s.layout.zero == 2) return (s.m() + 1) * whole;
+  if (s.layout.zero == 2) return (s.m() + 1) * whole + s.m() * twice;
   // Weights of layers are gathered for forward and for backward, both ends once.
-  return s.m() * (2 * whole + scatter_bytes(n, u.layers * u.layer, s.e));
+  return s.m() * (2 * whole + 2 * twice + scatter_bytes(n, u.layers * u.layer, s.e));
 }
 
 i64 replicate_bytes(const Stage& s) {
   if (s.layout.zero == 0) return 0;
   const i64 index = s.at.dp / s.layout.shard_ranks();
   i64 bytes = 0;
-  for (const i64 unit : units(s).each())
+  const Units u = units(s);
+  std::vector<i64> each{u.embedding, u.head, u.copy};
+  each.insert(each.end(), static_cast<std::size_t>(u.layers), u.layer);
+  for (const i64 unit : each)
     bytes += all_reduce_bytes(s.layout.dp_replicate, index, unit / s.shards(), s.e);
   return bytes;
 }
@@ -229,8 +251,8 @@ i64 workspace_bytes(const Stage& s) {
   const i64 layer = layer_workspace(s) * s.e;
   if (!s.last) return layer;
   const i64 whole = s.tokens * s.model.hidden;
-  const i64 head = s.rows * s.model.hidden + (s.sp ? 2 : 1) * whole +
-                   s.tokens * s.model.vocab / s.layout.tp + 3 * s.tokens;
+  const i64 head = s.rows * s.model.hidden + (s.sp ? 2 : 1) * whole + s.tokens * vocab_rows(s) +
+                   3 * s.tokens;
   return std::max(layer, head * s.e + s.tokens * 4);
 }
 
@@ -241,7 +263,8 @@ i64 all_reduce_staging(i64 n, i64 index, i64 count, i64 e) {
   return (n - 1) * (count * (index + 1) / n - count * index / n) * e;
 }
 
-enum class Kind { embedding, layer, head };
+/// In a norm of its own nothing is summed.
+enum class Kind { embedding, layer, head, norm };
 
 /// The largest staging of the tp sums within a unit; nothing else is summed meanwhile by tp.
 i64 tp_staging(const Stage& s, Kind kind) {
@@ -251,7 +274,7 @@ i64 tp_staging(const Stage& s, Kind kind) {
   const i64 whole = s.tokens * s.model.hidden;
   const i64 stream = s.sp ? scatter_bytes(s.layout.tp, whole, s.e) : sum(whole);
   // Backward of the embedding gathers at most.
-  if (kind == Kind::embedding) return 0;
+  if (kind == Kind::embedding || kind == Kind::norm) return 0;
   return kind == Kind::layer ? stream : std::max({stream, sum(s.tokens), sum(2 * s.tokens)});
 }
 
@@ -280,11 +303,21 @@ struct KindOfUnit {
   i64 elements;
 };
 
+/// The head's units as it ends them. ZeRO 0 and 1 reduce a tied embedding of the same stage
+/// once, with the embedding.
+std::vector<KindOfUnit> head_order(const Stage& s) {
+  if (!s.last) return {};
+  const Units u = units(s);
+  if (!u.tied || (s.first && s.layout.zero < 2)) return {{Kind::head, u.head}};
+  return {{Kind::head, u.table()}, {Kind::norm, u.head}};
+}
+
 /// Units from the last to the first, in which order backward ends them.
 std::vector<KindOfUnit> backward_order(const Stage& s) {
   const Units u = units(s);
   std::vector<KindOfUnit> order;
-  if (s.last) order.push_back({Kind::head, u.head});
+  for (const KindOfUnit& unit : head_order(s))
+    order.push_back(unit);
   order.insert(order.end(), static_cast<std::size_t>(u.layers), {Kind::layer, u.layer});
   if (s.first) order.push_back({Kind::embedding, u.embedding});
   return order;
@@ -331,9 +364,11 @@ void reduce_always(const Stage& s, Reductions& r) {
   const bool heads_first = s.last && s.layout.schedule == ScheduleKind::afab;
   for (i64 b = 0; heads_first && b < s.m(); ++b) {
     if (b > 0) forward();
-    unit_ends(body.front());
+    for (const KindOfUnit& unit : head_order(s))
+      unit_ends(unit);
   }
-  if (heads_first) body.erase(body.begin());
+  if (heads_first)
+    body.erase(body.begin(), body.begin() + static_cast<std::ptrdiff_t>(head_order(s).size()));
   for (i64 b = 0; b < s.m(); ++b) {
     if (forward_before(s, b)) forward();
     for (const KindOfUnit& unit : body)
@@ -356,31 +391,47 @@ i64 staging_peak(const Stage& s, i64 rank) {
     if (s.layout.zero > 0)
       r.note(all_reduce_staging(s.layout.dp_replicate, index, unit.elements / s.shards(), s.e));
   }
+  r.note(std::min(copied(s), s.layout.bucket_bytes / s.e) * s.e);
   for (const i64 count : owned_norms(s))
     r.note(all_reduce_staging(s.layout.tp, s.at.tp, count, s.e));
   return r.peak();
 }
 
-/// Elements of the units in the order in which their gradients are computed in a train step.
-std::vector<i64> gradient_order(const Stage& s) {
+/// Elements of a unit whose gradients are computed, and of what then travels beside the next.
+struct Turn {
+  i64 computed;
+  i64 under_way;
+};
+
+/// Units in the order in which their gradients are computed in a train step. A tied head has
+/// two units at once, of which the final norm's ends last.
+std::vector<Turn> gradient_order(const Stage& s) {
   const Units u = units(s);
-  std::vector<i64> body(static_cast<std::size_t>(u.layers), u.layer);
-  if (u.embedding > 0) body.push_back(u.embedding);
+  std::vector<Turn> body(static_cast<std::size_t>(u.layers), {u.layer, u.layer});
+  if (u.embedding > 0) body.push_back({u.embedding, u.embedding});
+  const Turn head{u.head + u.table(), u.head};
   const bool heads_first = s.layout.schedule == ScheduleKind::afab && s.last;
-  std::vector<i64> order;
-  if (heads_first) order.assign(static_cast<std::size_t>(s.m()), u.head);
+  std::vector<Turn> order;
+  if (heads_first) order.assign(static_cast<std::size_t>(s.m()), head);
   for (i64 i = 0; i < s.m(); ++i) {
-    if (s.last && !heads_first) order.push_back(u.head);
+    if (s.last && !heads_first) order.push_back(head);
     order.insert(order.end(), body.begin(), body.end());
   }
   return order;
 }
 
-i64 largest_neighbours(const std::vector<i64>& elements) {
-  i64 pair = elements.front();
-  for (std::size_t i = 1; i < elements.size(); ++i)
-    pair = std::max(pair, elements[i - 1] + elements[i]);
+i64 largest_neighbours(const std::vector<Turn>& turns) {
+  i64 pair = turns.front().computed;
+  for (std::size_t i = 1; i < turns.size(); ++i)
+    pair = std::max(pair, turns[i - 1].under_way + turns[i].computed);
   return pair;
+}
+
+i64 largest_neighbours(const std::vector<i64>& elements) {
+  std::vector<Turn> turns;
+  for (const i64 each : elements)
+    turns.push_back({each, each});
+  return largest_neighbours(turns);
 }
 
 void put_state(const Stage& s, ExpectedCost& cost) {

@@ -15,16 +15,18 @@ struct NamedOmission {
   const char* name;
   Layout layout;
   Omission omission;
+  bool tied = false;
 };
 
-ModelShape toy() {
+ModelShape toy(bool tied) {
   return {.layers = 4,
           .hidden = 16,
           .ffn = 12,
           .heads = 4,
           .kv_heads = 2,
           .vocab = 24,
-          .seq_len = 8};
+          .seq_len = 8,
+          .tied = tied};
 }
 
 bool is(const IssuedOperation& o, const char* group, Operation operation) {
@@ -37,6 +39,7 @@ Layout parallel(i64 dp, i64 tp, i64 pp) {
   layout.tp = tp;
   layout.pp = pp;
   layout.micro_batch = 2;
+  layout.vocab_multiple = 1;
   return layout;
 }
 
@@ -56,6 +59,7 @@ Layout sharded(i64 zero, i64 copies) {
 // Elements that tell the operations of the toy apart: 16 tokens of 16 values, norms of 16.
 constexpr i64 stream = 16 * 16;
 constexpr i64 tokens = 16;
+constexpr i64 tied_table = 24 * 16;
 
 Omission nth_sum_of_stream(i64 ordinal) {
   return {[ordinal](const IssuedOperation& o) {
@@ -112,6 +116,12 @@ std::vector<NamedOmission> data_parallel_omissions() {
       {"gradient norm: sum over the world", parallel(1, 2, 1), {[](const IssuedOperation& o) {
          return o.group == "world";
        }}},
+      {"tied embeddings: sum over the first and the last stage",
+       parallel(1, 1, 2),
+       {[](const IssuedOperation& o) {
+         return o.group == "pp" && o.count == tied_table && o.operation != Operation::send;
+       }},
+       true},
       {"mean over micro-batches: 1/m", accumulating, {{}, 2.0}},
   };
 }
@@ -129,7 +139,7 @@ int main() {
     omissions.push_back(std::move(more));
   std::map<ReferenceKey, Reference> references;
   for (const NamedOmission& o : omissions) {
-    const EqualityCase c{toy(), o.layout};
+    const EqualityCase c{toy(o.tied), o.layout};
     if (references.count(key_of(c)) == 0) references[key_of(c)] = compute_reference(c);
   }
   // Two runs each: spoiled, and whole.
@@ -140,7 +150,7 @@ int main() {
     u64 next_id = 1;
     for (std::size_t i = 0; i < omissions.size() * 2; ++i) {
       const NamedOmission& o = omissions[i / 2];
-      const EqualityCase c{toy(), o.layout};
+      const EqualityCase c{toy(o.tied), o.layout};
       if (mesh.rank() < o.layout.world())
         verdicts[i * pool_ranks + static_cast<std::size_t>(mesh.rank())] =
             judge(*platform, mesh, c, next_id, references.at(key_of(c)),

@@ -121,7 +121,9 @@ double scalar_loss(const ModelShape& shape, const ScalarWeights& weights,
       x.push_back(table[row + i]);
     for (i64 l = 0; l < shape.layers; ++l)
       layer(shape, weights, l, static_cast<double>(at), seen[static_cast<std::size_t>(l)], x);
-    const Row logits = times(weights.at(kind_head), norm(x, weights.at(kind_final_norm)));
+    Row logits = times(weights.at(shape.tied ? kind_embedding : kind_head),
+                       norm(x, weights.at(kind_final_norm)));
+    logits.resize(static_cast<std::size_t>(shape.vocab));  // the rest is padding
     double sum = 0;
     for (const double logit : logits)
       sum += std::exp(logit);

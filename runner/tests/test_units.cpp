@@ -156,7 +156,11 @@ TEST_CASE("every rank has its own place in every rank order") {
 }
 
 TEST_CASE("parameter counts are those of the published models") {
-  CHECK(parameter_count(*find_shape("llama3-8b")) == 8030261248);
+  CHECK(parameter_count(*find_shape("llama-3-8b")) == 8030261248);
+  // The 1.34B model of the Ultra-Scale Playbook, whose embedding and head are one matrix.
+  const ModelShape playbook = *find_shape("llama-1b");
+  CHECK(playbook.tied);
+  CHECK(parameter_count(playbook) == 1342244864);
 }
 
 TEST_CASE("samples depend on their key alone") {
@@ -237,9 +241,46 @@ TEST_CASE("memory is charged exactly and remembers its peaks") {
   CHECK(memory.peak_bytes(MemoryClass::activations) == 100);
 }
 
+TEST_CASE("a vocabulary is padded so that each tp rank has a multiple of 128 rows") {
+  Layout layout;
+  CHECK(padded_vocab(50257, layout) == 50304);
+  layout.tp = 8;
+  CHECK(padded_vocab(50257, layout) == 51200);
+  CHECK(padded_vocab(51200, layout) == 51200);
+  layout.vocab_multiple = 1;
+  CHECK(padded_vocab(50257, layout) == 50264);
+  // The last rank has what is left of the vocabulary, and the rest as padding.
+  const ModelShape shape{.layers = 1,
+                         .hidden = 64,
+                         .ffn = 64,
+                         .heads = 8,
+                         .kv_heads = 8,
+                         .vocab = 50257,
+                         .seq_len = 8};
+  const Extents last = extents_of(shape, layout, {.tp = 7}, Dtype::fp32);
+  CHECK(last.first_vocab == 7 * 6283);
+  CHECK(last.vocab == 6283);
+  CHECK(last.real_vocab == 50257 - 7 * 6283);
+}
+
+TEST_CASE("units and their parts begin at multiples of 128 elements, whatever dp") {
+  const ModelShape odd{
+      .layers = 2, .hidden = 6, .ffn = 5, .heads = 3, .kv_heads = 1, .vocab = 7, .seq_len = 8};
+  for (const i64 zero : {0, 1, 2, 3}) {
+    Layout layout;
+    layout.dp = 7;
+    layout.zero = zero;
+    const i64 shards = zero > 0 ? layout.dp : 1;
+    for (const Unit& unit : units_of(odd, layout, {})) {
+      CHECK(unit.offset % (shards * 128) == 0);
+      CHECK(unit.padded % (shards * 128) == 0);
+    }
+  }
+}
+
 TEST_CASE("the meta device counts a model that no machine here could hold") {
   Options options;
-  options.model = *find_shape("llama3-70b");
+  options.model = *find_shape("llama-3-70b");
   options.dtype = Dtype::bf16;
   options.layout.dp = 8;
   options.layout.tp = 8;
@@ -249,7 +290,7 @@ TEST_CASE("the meta device counts a model that no machine here could hold") {
   const RankCost cost = cost_of_rank(options, 0);
   // 2 + 4 + 12 bytes per parameter of the first stage.
   const i64 first_stage = (10 * (layer_parameters(options.model) - 2 * 8192) / 8) +
-                          10 * 2 * 8192 + 128256 / 8 * 8192;
+                          10 * 2 * 8192 + padded_vocab(128256, options.layout) / 8 * 8192;
   CHECK(cost.peak_by_class[0] + cost.peak_by_class[1] + cost.peak_by_class[2] ==
         18 * first_stage);
 }

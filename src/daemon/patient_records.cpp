@@ -33,12 +33,9 @@ double metric_of(const AddMeasurement& result, std::string_view name) {
   return found == result.metrics.end() ? 0 : found->second;
 }
 
-/// shardbench counts embedding and head apart also where a model ties them.
 std::optional<std::int64_t> parameters_for(const SweepSpec& sweep, const Point& point) {
   if (!sweep.runner.is_shardbench()) return std::nullopt;
-  ModelSpec model = sweep.models.at(static_cast<std::size_t>(point.model));
-  model.tied_embeddings = false;
-  return parameters(model);
+  return parameters(sweep.models.at(static_cast<std::size_t>(point.model)));
 }
 
 }  // namespace

@@ -15,8 +15,8 @@ constexpr double gradient_bytes = 4;
 constexpr double optimizer_bytes = 12;
 constexpr double token_bytes = 4;
 
-double rounded_up_to_64(double value) {
-  return 64 * std::ceil(value / 64);
+double rounded_up(double value, double multiple) {
+  return multiple * std::ceil(value / multiple);
 }
 
 // One stage in the runner's terms; rows and widths are in elements.
@@ -25,7 +25,7 @@ struct ArenaStage {
   double hidden, ffn, heads, head_dim, vocab;
   double qkv;  // width of queries, keys and values on a rank
   double tp, in_flight, accum, shards;
-  bool first, last, sequence_parallel;
+  bool first, last, tied, sequence_parallel;
   const Layout& layout;
 
   ArenaStage(const ModelSpec& model, const Point& point, std::int32_t stage)
@@ -37,7 +37,7 @@ struct ArenaStage {
         ffn(real(model.ffn)),
         heads(real(model.heads)),
         head_dim(hidden / heads),
-        vocab(real(model.vocab)),
+        vocab(real(padded_vocab(model.vocab, point.layout.tp, shardbench_vocab_multiple))),
         qkv((heads + 2 * real(model.kv_heads)) * head_dim / point.layout.tp),
         tp(point.layout.tp),
         in_flight(point.layout.grad_accum),
@@ -45,6 +45,7 @@ struct ArenaStage {
         shards(point.layout.shard_ranks()),
         first(stage == 0),
         last(stage + 1 == point.layout.pp),
+        tied(model.tied_embeddings),
         sequence_parallel(point.layout.sequence_parallel),
         layout(point.layout) {
     if (layout.schedule == Schedule::one_f_one_b)
@@ -56,12 +57,23 @@ struct ArenaStage {
 
   // Parameters of the units that ZeRO gathers and reduces as one.
   [[nodiscard]] double layer_unit() const {
-    return (hidden * qkv * tp + hidden * hidden + 3 * hidden * ffn) / tp + 2 * hidden;
+    return in_parts((hidden * qkv * tp + hidden * hidden + 3 * hidden * ffn) / tp + 2 * hidden);
   }
-  [[nodiscard]] double embedding_unit() const { return first ? vocab * hidden / tp : 0; }
-  [[nodiscard]] double head_unit() const { return last ? vocab * hidden / tp + hidden : 0; }
+  [[nodiscard]] double table() const { return vocab * hidden / tp; }
+  [[nodiscard]] double embedding_unit() const { return first ? in_parts(table()) : 0; }
+  // Tied, the final norm is alone, and the matrix is the embedding's or a copy of it.
+  [[nodiscard]] double norm_unit() const { return in_parts(hidden); }
+  [[nodiscard]] double head_unit() const {
+    if (!last) return 0;
+    return tied ? norm_unit() + in_parts(table()) : in_parts(table() + hidden);
+  }
   [[nodiscard]] double parameters_of_rank() const {
-    return layers * layer_unit() + embedding_unit() + head_unit();
+    const double shared = tied && first && last ? embedding_unit() : 0;
+    return layers * layer_unit() + embedding_unit() + head_unit() - shared;
+  }
+  // ZeRO cuts units into parts of whole 128 elements.
+  [[nodiscard]] double in_parts(double elements) const {
+    return rounded_up(elements, 128 * (layout.zero > 0 ? shards : 1));
   }
 
   // The largest two that follow each other in forward.
@@ -71,14 +83,21 @@ struct ArenaStage {
     return pair;
   }
 
+  // What of the head's gradients travels while the next unit's are computed.
+  [[nodiscard]] double beside_next() const { return tied ? norm_unit() : head_unit(); }
+
   // The largest two whose gradients follow each other: the embedding's of one micro-batch and
   // the head's of the next are neighbours too.
   [[nodiscard]] double reduced() const {
     if (!layout.overlap) return std::max({embedding_unit(), head_unit(), layer_unit()});
-    double pair = gathered();
+    double pair = embedding_unit() + layer_unit();
+    if (layers > 1) pair = std::max(pair, 2 * layer_unit());
+    if (last) pair = std::max(pair, beside_next() + layer_unit());
     if (accum > 1 && first && last) pair = std::max(pair, embedding_unit() + head_unit());
     if (accum > 1 && last && layout.schedule == Schedule::afab)
-      pair = std::max(pair, 2 * head_unit());
+      pair = std::max(pair, head_unit() + beside_next());
+    // The head's own gradients are two units at once, the layer's next to them one.
+    if (tied && last) pair = std::max(pair, head_unit());
     return pair;
   }
 };
@@ -115,13 +134,13 @@ double workspace_piece(const ArenaStage& at) {
   const double whole = at.whole_row();
   const double gathered = at.sequence_parallel ? whole : 0;
   const double queries = at.tokens * at.qkv;
-  const double padded = at.tokens / at.seq * rounded_up_to_64(at.seq);
+  const double padded = at.tokens / at.seq * rounded_up(at.seq, 64);
   const double attention = 4 * (2 + at.head_dim) * padded * at.heads / at.tp;
   const double layer = std::max({value_bytes * (at.tokens * at.ffn / at.tp + gathered),
                                  value_bytes * (whole / at.tp + queries) + attention,
                                  value_bytes * (queries + whole)});
   if (!at.last) return layer;
-  const double logits = at.tokens * rounded_up_to_64(at.vocab / at.tp);
+  const double logits = at.tokens * rounded_up(at.vocab / at.tp, 64);
   const double head = value_bytes * (at.row() + logits + whole + gathered) +
                       3 * gradient_bytes * at.tokens + token_bytes * at.tokens;
   return std::max(layer, head);

@@ -53,6 +53,7 @@ MemoryFamily megatron() {
   MemoryFamily family;
   family.name = "megatron";
   family.selective = Selective::attention;
+  family.vocab_multiple = 128;
   family.plain_where_ffn_is_4h = true;
   family.probability_bytes = 4;
   family.logits_bytes = 6;

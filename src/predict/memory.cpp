@@ -12,9 +12,13 @@
 namespace shardsweep {
 namespace {
 
-constexpr MemoryFamily cuda_family{.name = "shardbench", .overhead_bytes = 500e6 + 32 * mib};
-constexpr MemoryFamily cpu_family{
-    .name = "shardbench-cpu", .flash_attention = false, .stages_parts = true};
+constexpr MemoryFamily cuda_family{.name = "shardbench",
+                                   .overhead_bytes = 500e6 + 32 * mib,
+                                   .vocab_multiple = shardbench_vocab_multiple};
+constexpr MemoryFamily cpu_family{.name = "shardbench-cpu",
+                                  .flash_attention = false,
+                                  .stages_parts = true,
+                                  .vocab_multiple = shardbench_vocab_multiple};
 
 std::int64_t whole(double bytes) {
   constexpr double most = 9e18;
@@ -322,6 +326,11 @@ class Stage {
 
 }  // namespace
 
+std::int64_t padded_vocab(std::int64_t vocab, std::int64_t tp, std::int64_t multiple) {
+  const auto step = tp * multiple;
+  return (vocab + step - 1) / step * step;
+}
+
 std::int64_t parameters(const ModelSpec& model) {
   const auto head_dim = model.hidden / model.heads;
   const auto layer = 2 * model.hidden * model.hidden +
@@ -342,9 +351,12 @@ const MemoryFamily& shardbench_cpu_memory() {
 MemoryEstimate estimate_stage(const ModelSpec& model, const Point& point,
                               const MemoryFamily& family, const RunTraits& traits,
                               std::int32_t stage) {
-  const bool has_arenas = family.arenas && point.dtype == Dtype::bf16 &&
-                          point.layout.vpp == 1 && !model.tied_embeddings;
-  if (!has_arenas) return Stage(model, point, family, traits, stage).most();
+  const bool has_arenas = family.arenas && point.dtype == Dtype::bf16 && point.layout.vpp == 1;
+  if (!has_arenas) {
+    ModelSpec padded = model;
+    padded.vocab = padded_vocab(model.vocab, point.layout.tp, family.vocab_multiple);
+    return Stage(padded, point, family, traits, stage).most();
+  }
   auto estimate = arenas_of_stage(model, point, stage);
   at(estimate, MemoryClass::overhead) = whole(family.overhead_bytes);
   return estimate;

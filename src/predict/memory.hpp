@@ -20,6 +20,12 @@ namespace shardsweep {
 /// last norm h. The same in every layout.
 [[nodiscard]] std::int64_t parameters(const ModelSpec& model);
 
+/// Entries of the vocabulary with what pads it to `multiple` for each tp rank: shardbench and
+/// Megatron pad to 128.
+inline constexpr std::int64_t shardbench_vocab_multiple = 128;
+[[nodiscard]] std::int64_t padded_vocab(std::int64_t vocab, std::int64_t tp,
+                                        std::int64_t multiple);
+
 /// What a recorded table says of a run's trainer that is no axis. Unset: as the family does it.
 struct RunTraits {
   std::optional<bool> flash_attention;  ///< false: the probabilities of each layer are kept
@@ -65,6 +71,8 @@ struct MemoryFamily {
 
   /// Of a model without gate (f = 4h), as GPT: Megatron's other kind. False: never.
   bool plain_where_ffn_is_4h = false;
+
+  std::int64_t vocab_multiple = 1;  ///< each tp rank's part of the vocabulary is padded to it
 
   StageSplit split = StageSplit::even;
   Selective selective = Selective::norms_and_product;

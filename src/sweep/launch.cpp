@@ -50,6 +50,7 @@ void add_model(std::vector<std::string>& argv, const ModelSpec& model) {
     argv.emplace_back(flag);
     argv.push_back(std::to_string(value));
   }
+  if (model.tied_embeddings) argv.insert(argv.end(), {"--tied-embeddings", "on"});
 }
 
 /// NCCL_NVLS for nccl_nvls: a var is an environment variable of the ranks.

@@ -58,6 +58,8 @@ __global__ void row_gradients(LossGradient g, Device::LossShape s) {
     }
     store(row + j, values);
   });
+  for (i64 j = threadIdx.x; j < s.padding; j += blockDim.x)
+    row[s.rows + j] = Bf16{};
   if (threadIdx.x == 0)
     atomic_add(g.loss, static_cast<double>(logf(sum) - g.statistics[s.tokens + token]));
 }

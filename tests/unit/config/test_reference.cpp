@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is written down of the sweep file is what the loader reads by. UPDATE_GOLDEN=1 writes
-// the generated parts of sweeps/README.md, sweeps/RESULTS.md, templates/README.md and
-// sweeps/sweep.schema.json anew.
+// the generated parts of sweeps/README.md, sweeps/RESULTS.md, templates/README.md,
+// sweeps/sweep.schema.json and shardbench's copy of the model presets anew.
 #include "config/keys.hpp"
 #include "loading.hpp"
 
@@ -12,9 +12,11 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <ostream>
+#include <set>
 #include <string>
 
 using namespace shardsweep;
@@ -52,7 +54,31 @@ void check_file(const std::string& file, const std::string& expected) {
   CHECK_MESSAGE(contents(file) == expected, file, ": UPDATE_GOLDEN=1 unit_config writes it");
 }
 
+/// A line of the runner's table for each preset of a model.
+std::string model_table() {
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(root + "/sweeps/models"))
+    names.insert(entry.path().stem().string());
+  std::string table =
+      "// SPDX-License-Identifier: Apache-2.0\n"
+      "// Generated from sweeps/models by UPDATE_GOLDEN=1 unit_config.\n"
+      "// layers, hidden, ffn, heads, kv_heads, vocab, seq_len (0: the usual one), tied\n";
+  for (const auto& name : names) {
+    const auto sweep =
+        load_text("name: x\ncluster: h100-8x\nconstants: {nodes: 1, model: " + name + "}\n");
+    REQUIRE_MESSAGE(sweep.has_value(), name);
+    const auto& m = sweep->models.at(0);
+    table += fmt::format("{{\"{}\", {{{}, {}, {}, {}, {}, {}, 0, {}}}}},\n", name, m.layers,
+                         m.hidden, m.ffn, m.heads, m.kv_heads, m.vocab, m.tied_embeddings);
+  }
+  return table;
+}
+
 }  // namespace
+
+TEST_CASE("shardbench knows the models that sweeps know, by the same names and shapes") {
+  check_file(root + "/runner/src/model_table.inc", model_table());
+}
 
 TEST_CASE("the references of sweep and site file are those that the program prints") {
   auto sweeps = contents(root + "/sweeps/README.md");

@@ -37,8 +37,8 @@ shardbench::Options options_of(const ModelSpec& model, const Point& point) {
   shardbench::Options options;
   options.device = "meta";
   options.dtype = shardbench::Dtype::bf16;
-  options.model = {model.layers,   model.hidden, model.ffn,    model.heads,
-                   model.kv_heads, model.vocab,  point.seq_len};
+  options.model = {model.layers,   model.hidden, model.ffn,     model.heads,
+                   model.kv_heads, model.vocab,  point.seq_len, model.tied_embeddings};
   options.layout.dp = point.layout.dp;
   options.layout.tp = point.layout.tp;
   options.layout.dp_replicate = point.layout.dp_replicate;
@@ -177,13 +177,13 @@ TEST_CASE("the planner says what the meta device counts on 200 layouts of bf16")
     state = state * 6364136223846793005ULL + 1442695040888963407ULL;
     return static_cast<std::int32_t>((state >> 33U) % static_cast<std::uint64_t>(below));
   };
-  const ModelSpec model{.name = "drawn",
-                        .layers = 32,
-                        .hidden = 4096,
-                        .ffn = 14336,
-                        .heads = 32,
-                        .kv_heads = 8,
-                        .vocab = 128256};
+  ModelSpec model{.name = "drawn",
+                  .layers = 32,
+                  .hidden = 4096,
+                  .ffn = 14336,
+                  .heads = 32,
+                  .kv_heads = 8,
+                  .vocab = 128256};
   int off = 0;
   std::string worst;
   for (int i = 0; i < 200; ++i) {
@@ -197,6 +197,8 @@ TEST_CASE("the planner says what the meta device counts on 200 layouts of bf16")
     layout.zero = layout.dp > 1 ? draw(layout.pp > 1 ? 2 : 4) : 0;
     layout.recompute = static_cast<Recompute>(draw(3));
     layout.sequence_parallel = layout.tp > 1 && draw(2) == 1;
+    model.tied_embeddings = i % 2 == 1;
+    model.vocab = i % 3 == 0 ? 50257 : 128256;
     auto options = options_of(model, point);
     options.layout.pp = layout.pp;
     options.layout.micro_batch = layout.micro_batch;
@@ -216,8 +218,9 @@ TEST_CASE("the planner says what the meta device counts on 200 layouts of bf16")
              std::to_string(layout.pp) + " mb" + std::to_string(layout.micro_batch) + " ga" +
              std::to_string(layout.grad_accum) + " z" + std::to_string(layout.zero) + " r" +
              std::to_string(static_cast<int>(layout.recompute)) + " sp" +
-             std::to_string(layout.sequence_parallel ? 1 : 0) + " s" +
-             std::to_string(point.seq_len) + ": " + std::to_string(ratio) + "\n";
+             std::to_string(layout.sequence_parallel ? 1 : 0) +
+             (model.tied_embeddings ? " tied" : "") + " s" + std::to_string(point.seq_len) +
+             ": " + std::to_string(ratio) + "\n";
   }
   CAPTURE(worst);
   CHECK(off == 0);

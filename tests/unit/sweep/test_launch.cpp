@@ -39,6 +39,14 @@ TEST_CASE("every axis of a layout reaches the runner as a flag") {
   CHECK(value_of(argv, "--kv-heads") == "4");
 }
 
+TEST_CASE("the runner is told that a model ties its embeddings") {
+  auto model = small_model();
+  const auto untied = runner_command(sweep_of(model, {}), {}, {});
+  CHECK(std::find(untied.begin(), untied.end(), "--tied-embeddings") == untied.end());
+  model.tied_embeddings = true;
+  CHECK(value_of(runner_command(sweep_of(model, {}), {}, {}), "--tied-embeddings") == "on");
+}
+
 TEST_CASE("the runner's own arguments come last and so have the last word") {
   auto sweep = sweep_of(small_model(), {});
   sweep.runner.args = {"--stages", "5,3"};
