@@ -210,6 +210,8 @@ class Run {
     if (options_.microbench) microbench_ = building_blocks(device(), options_, *network());
     Options unlimited = options_;
     unlimited.memory_limit_bytes = std::nullopt;
+    // Before the arenas take the memory: products are tried with operands of their own.
+    device().settle_products(products_of_rank(unlimited, options_.rank));
     memory_->reserve(cost_of_rank(unlimited, options_.rank).arenas);
     const Coordinates at = coordinates_of(options_.layout, options_.rank);
     const RankContext context{device(),

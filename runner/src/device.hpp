@@ -12,6 +12,7 @@
 #include "memory.hpp"
 
 #include <cstddef>
+#include <vector>
 
 namespace shardbench {
 
@@ -34,6 +35,8 @@ struct Gemm {
   Accumulate accumulate = Accumulate::no;
   bool gradient_output = false;
 };
+
+struct GemmKey;  // gemm_key.hpp
 
 /// Causal attention of `batch` sequences over packed rows [q | k | v] of heads·d, kv·d, kv·d.
 struct AttentionShape {
@@ -98,6 +101,11 @@ class Device : public Allocator {
   virtual Mark mark() = 0;
   /// Between two marks, after synchronize(). Uses both up.
   virtual double seconds_between(const Mark& from, const Mark& to) = 0;
+  /// These products are going to be asked for: what has to be found out about them is found out
+  /// now, with operands that nobody else has.
+  virtual void settle_products(const std::vector<GemmKey>& keys) { (void)keys; }
+  /// Bytes of the largest cache; 0: not known.
+  virtual i64 cache_bytes() const { return 0; }
   virtual void gemm(const Gemm& gemm) = 0;
 
   /// y = a + b in value format.

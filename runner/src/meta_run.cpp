@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 namespace shardbench {
 
@@ -22,8 +23,9 @@ std::array<i64, group_kind_count> sent_by_group(const Groups& g) {
           g.shard->counters().total_sent(), g.replicate->counters().total_sent()};
 }
 
-RankCost cost_of_rank(const Options& options, i64 rank) {
-  MetaDevice device(options.dtype);
+namespace {
+
+RankCost count_step(const Options& options, i64 rank, MetaDevice& device) {
   Memory memory(device, options.memory_limit_bytes);
   memory.measure_arenas();
   // Sockets sum up what has arrived in the rank's memory; NCCL does so in its own.
@@ -51,6 +53,21 @@ RankCost cost_of_rank(const Options& options, i64 rank) {
   cost.arenas = memory.arena_extents();
   cost.sent_bytes = sent_by_group(groups);
   return cost;
+}
+
+}  // namespace
+
+RankCost cost_of_rank(const Options& options, i64 rank) {
+  MetaDevice device(options.dtype);
+  return count_step(options, rank, device);
+}
+
+std::vector<GemmKey> products_of_rank(const Options& options, i64 rank) {
+  MetaDevice device(options.dtype);
+  std::set<GemmKey> keys;
+  device.watch_products([&](const Gemm& gemm) { keys.insert(key_of(gemm)); });
+  (void)count_step(options, rank, device);
+  return {keys.begin(), keys.end()};
 }
 
 namespace {

@@ -4,11 +4,13 @@
 #pragma once
 
 #include "communicator.hpp"
+#include "gemm_key.hpp"
 #include "memory.hpp"
 #include "options.hpp"
 
 #include <array>
 #include <string>
+#include <vector>
 
 namespace shardbench {
 
@@ -30,6 +32,9 @@ struct RankCost {
 /// One train step of one rank, from allocation to update; of later ones the same. Of bf16 as
 /// GPUs have it, of the other formats as the CPU.
 RankCost cost_of_rank(const Options& options, i64 rank);
+
+/// The matrix products of a train step of one rank, each once.
+std::vector<GemmKey> products_of_rank(const Options& options, i64 rank);
 
 /// One JSON object: for every stage the largest costs of its ranks, with the rank whose peak is
 /// highest, and the maximum over the stages. Ends the process with class oom when a memory

@@ -4,6 +4,7 @@
 
 #include "platform.hpp"
 
+#include <optional>
 #include <string>
 
 namespace shardbench {
@@ -20,6 +21,11 @@ void run_microbench(const Options& options, const PlatformKind& kind);
 ///   launch_us: the smallest operation
 ///   all_reduce: of floats; median_ms by sent_bytes per rank, smallest first (several ranks)
 std::string building_blocks(Device& device, const Options& options, Communicator& world);
+
+/// Bytes of each of the three vectors that tell the memory's bandwidth: four times what the
+/// largest cache holds, so that none of them is read out of it, and all three at most half of
+/// a rank's memory.
+i64 bandwidth_vector_bytes(i64 cache_bytes, std::optional<i64> memory_limit);
 
 /// How fast the network between all ranks is, for comparing allocations: a JSON object.
 /// Collective over all of them.

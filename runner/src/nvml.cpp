@@ -231,12 +231,9 @@ std::vector<std::string> clocks_event_names(u64 mask) {
 
 namespace {
 
-const std::string& usual_library() {
-  static const std::string path = [] {
-    const char* asked = std::getenv("SHARDBENCH_NVML");
-    return asked != nullptr && *asked != '\0' ? asked : "libnvidia-ml.so.1";
-  }();
-  return path;
+std::string usual_library() {
+  const char* asked = std::getenv("SHARDBENCH_NVML");
+  return asked != nullptr && *asked != '\0' ? asked : "libnvidia-ml.so.1";
 }
 
 }  // namespace
@@ -244,7 +241,7 @@ const std::string& usual_library() {
 std::unique_ptr<GpuMonitor> GpuMonitor::open(const std::string& uuid,
                                              const std::string& pci_bus_id,
                                              const std::string& library) {
-  const std::string& path = library.empty() ? usual_library() : library;
+  const std::string path = library.empty() ? usual_library() : library;
   void* opened = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (opened == nullptr) return nullptr;
   auto nvml = std::make_unique<Library>(opened);

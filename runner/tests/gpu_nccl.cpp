@@ -24,11 +24,11 @@ class Check {
   Check() : library_(load_nccl()) {
     if (!library_.refusal.empty()) fail(ErrorClass::comm_error, library_.refusal);
     if (const auto why = gpu::unavailable()) fail(ErrorClass::internal, *why);
-    gpu::open(0);
+    facts_ = gpu::open(0);
   }
 
   int run() {
-    CudaDevice device;
+    CudaDevice device(facts_);
     GpuCommStream stream(device.stream(), GpuCommStream::Kind::own);
     NcclWorld world(library_.table, {[](const Group&, const NcclUniqueId& own) { return own; },
                                      [] { sleep_ms(1); }, limit_s});
@@ -92,6 +92,7 @@ class Check {
   }
 
   NcclLibrary library_;
+  gpu::Facts facts_;
   int done_ = 0;
   int wrong_ = 0;
 };

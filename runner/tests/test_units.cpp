@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pure parts: schedules, ranks, options, statistics, rules, memory.
 #include "cpu_device.hpp"
-#include "cuda/algorithm_choice.hpp"
 #include "fault.hpp"
 #include "groups.hpp"
 #include "memory.hpp"
@@ -371,28 +370,4 @@ TEST_CASE(
     trainer.update(step);
   }
   CHECK(memory.source_allocations() == arenas);
-}
-
-TEST_CASE("the fastest algorithm is chosen by what each took while it did the work") {
-  AlgorithmChoice choice(3);
-  const std::vector<double> seconds{3.0, 1.0, 2.0};
-  std::vector<int> runs(3);
-  while (!choice.all_tried()) {
-    const std::size_t candidate = choice.next();
-    // The first run loads code: it says nothing about the algorithm.
-    choice.took(candidate, runs[candidate] == 0 ? 10.0 : seconds[candidate]);
-    ++runs[candidate];
-  }
-  CHECK(runs[0] == runs[1]);
-  CHECK(runs[1] == runs[2]);
-  CHECK(choice.next() == 1);
-  // A time that comes late still counts.
-  choice.took(2, 0.5);
-  CHECK(choice.next() == 2);
-  CHECK(AlgorithmChoice(1).all_tried());
-  // Before any time is known: what the library would have taken.
-  AlgorithmChoice early(2);
-  while (!early.all_tried())
-    (void)early.next();
-  CHECK(early.next() == 0);
 }

@@ -30,9 +30,10 @@ const float* floats(const void* data) {
 
 }  // namespace
 
-CudaDevice::CudaDevice()
+CudaDevice::CudaDevice(const gpu::Facts& facts)
     : stream_(gpu::make_stream(gpu::Priority::normal)),
-      products_(make_matrix_products()),
+      cache_bytes_(facts.l2_bytes),
+      products_(make_product_library()),
       sums_(gpu::allocate(sums_bytes)),
       loss_(reinterpret_cast<double*>(sums_)),
       square_sum_(loss_ + 1),
@@ -47,7 +48,6 @@ CudaDevice::~CudaDevice() {
     gpu::release_event(event);
   gpu::release_event(done_);
   gpu::release(sums_);
-  products_.reset();
   gpu::release_stream(stream_);
 }
 

@@ -8,21 +8,20 @@
 #include "device.hpp"
 
 #include <functional>
-#include <memory>
 #include <vector>
 
 namespace shardbench {
 
 class CudaDevice final : public Device {
  public:
-  /// After gpu::open().
-  CudaDevice();
+  /// After gpu::open(), which told the facts.
+  explicit CudaDevice(const gpu::Facts& facts);
   ~CudaDevice() override;
   CudaDevice(const CudaDevice&) = delete;
   CudaDevice& operator=(const CudaDevice&) = delete;
 
   gpu::Stream stream() const { return stream_; }
-  const MatrixProducts& products() const { return *products_; }
+  const MatrixProducts& products() const { return products_; }
   /// Called again and again while the host waits for the GPU: errors of peers and of the
   /// network have to be heard then, too. Pauses by itself.
   void while_waiting(std::function<void()> pause) { pause_ = std::move(pause); }
@@ -42,7 +41,11 @@ class CudaDevice final : public Device {
   Mark mark() override;
   double seconds_between(const Mark& from, const Mark& to) override;
 
-  void gemm(const Gemm& gemm) override { products_->multiply(stream_, gemm); }
+  void settle_products(const std::vector<GemmKey>& keys) override {
+    products_.settle(stream_, keys, pause_);
+  }
+  i64 cache_bytes() const override { return cache_bytes_; }
+  void gemm(const Gemm& gemm) override { products_.multiply(stream_, gemm); }
   void add(void* y, const void* a, const void* b, i64 count) override;
   void accumulate(void* y, const void* x, i64 count) override;
   void rms_norm(void* y, const void* x, const void* w, i64 tokens, i64 hidden) override;
@@ -75,7 +78,8 @@ class CudaDevice final : public Device {
   double take(double* sum);
 
   gpu::Stream stream_;
-  std::unique_ptr<MatrixProducts> products_;
+  i64 cache_bytes_;
+  MatrixProducts products_;
   std::byte* sums_;  // of the GPU: what is added up over a train step
   double* loss_;
   double* square_sum_;

@@ -118,6 +118,7 @@ class CudaPlatform final : public Platform {
                                  .integer("outside_arenas_bytes", own - memory.reserved_bytes())
                                  .integer("allocations", memory.source_allocations())
                                  .str());
+    result.raw("products", device_.products().choices_json());
     if (at_work_) result.raw("gpu_health", health_json(*at_work_).str());
   }
 
@@ -152,7 +153,7 @@ class CudaPlatform final : public Platform {
   gpu::Facts facts_;
   gpu::MemoryState at_start_ =
       gpu::memory_state();  // with the context, without anything of ours
-  CudaDevice device_;
+  CudaDevice device_{facts_};
   PinnedMemory host_;
   std::unique_ptr<GpuMonitor> monitor_ = GpuMonitor::open(facts_.uuid, facts_.pci_bus_id);
   std::optional<GpuHealth> at_work_;  // the last time that it was looked at while it worked

@@ -3,6 +3,9 @@
 #pragma once
 
 #include "cuda/gpu.hpp"
+#include "gemm_key.hpp"
+
+#include <vector>
 
 namespace shardbench::emulator {
 
@@ -18,5 +21,18 @@ void set_shared_memory(i64 bytes);
 void set_polls_until_reached(int polls);
 
 bool has_high_priority(gpu::Stream stream);
+
+/// Events recorded from now on are that much later.
+void advance_clock(double seconds);
+
+/// Products prepared from now on have so many candidates, each slower by so much; at first one.
+void set_product_delays(std::vector<double> seconds);
+struct ProductRun {
+  GemmKey key;
+  std::size_t candidate;
+  const void* output;
+};
+/// Of products with several candidates, since the last call.
+std::vector<ProductRun> take_product_runs();
 
 }  // namespace shardbench::emulator

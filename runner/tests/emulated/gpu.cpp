@@ -31,6 +31,7 @@ struct EmulatedGpu {
   i64 used_bytes = 0;
   i64 shared_bytes = 163 << 10;
   int polls_until_reached = 0;
+  double ahead_s = 0;  // of the host's clock
   std::map<std::byte*, Allocation> allocations;
 };
 
@@ -72,6 +73,10 @@ void emulator::set_shared_memory(i64 bytes) {
 
 void emulator::set_polls_until_reached(int polls) {
   emulated().polls_until_reached = polls;
+}
+
+void emulator::advance_clock(double seconds) {
+  emulated().ahead_s += seconds;
 }
 
 bool emulator::has_high_priority(gpu::Stream stream) {
@@ -157,7 +162,9 @@ void release_event(Event event) {
 }
 
 void record(Event event, Stream /*stream*/) {
-  time_of(event) = {now(), emulated().polls_until_reached};
+  const EmulatedGpu& gpu = emulated();
+  const auto ahead = std::chrono::duration_cast<TimePoint::duration>(Seconds(gpu.ahead_s));
+  time_of(event) = {now() + ahead, gpu.polls_until_reached};
 }
 
 void wait(Stream /*stream*/, Event /*event*/) {}

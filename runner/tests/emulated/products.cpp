@@ -3,8 +3,11 @@
 // rounding at the end, as tensor cores with fp32 sums have it.
 #include "bf16.hpp"
 #include "cpu_device.hpp"
-#include "cuda/matrix_products.hpp"
+#include "cuda/product_library.hpp"
+#include "emulated_gpu.hpp"
+#include "error.hpp"
 
+#include <utility>
 #include <vector>
 
 namespace shardbench {
@@ -37,9 +40,32 @@ void store(const Gemm& g, const std::vector<float>& product) {
              product[static_cast<std::size_t>(i * g.n + j)], g.accumulate == Accumulate::yes);
 }
 
-class EmulatedProducts final : public MatrixProducts {
+std::vector<double>& delays_s() {
+  static std::vector<double> delays{0};
+  return delays;
+}
+
+std::vector<emulator::ProductRun>& runs() {
+  static std::vector<emulator::ProductRun> all;
+  return all;
+}
+
+/// All candidates do the same, each with a delay of its own.
+class EmulatedProduct final : public PreparedProduct {
  public:
-  void multiply(gpu::Stream, const Gemm& g) override {
+  explicit EmulatedProduct(const GemmKey& key) : key_(key) {}
+
+  std::size_t candidates() const override { return delays_s().size(); }
+
+  void run(gpu::Stream, const Gemm& g, std::size_t candidate) override {
+    check(key_of(g) == key_, "a product is of the key that it was prepared for");
+    if (candidates() > 1) runs().push_back({key_, candidate, g.c});
+    emulator::advance_clock(delays_s()[candidate]);
+    multiply(g);
+  }
+
+ private:
+  void multiply(const Gemm& g) {
     const bool ta = g.transpose_a == Transpose::yes;
     const bool tb = g.transpose_b == Transpose::yes;
     const std::vector<float> a = packed(g.a, ta ? g.k : g.m, ta ? g.m : g.k, g.lda);
@@ -60,16 +86,30 @@ class EmulatedProducts final : public MatrixProducts {
       store<Bf16>(g, product);
   }
 
-  std::string library() const override { return "emulated"; }
-
- private:
+  GemmKey key_;
   CpuDevice<float> cpu_;
+};
+
+class EmulatedLibrary final : public ProductLibrary {
+ public:
+  std::unique_ptr<PreparedProduct> prepare(const GemmKey& key) override {
+    return std::make_unique<EmulatedProduct>(key);
+  }
+  std::string name() const override { return "emulated"; }
 };
 
 }  // namespace
 
-std::unique_ptr<MatrixProducts> make_matrix_products() {
-  return std::make_unique<EmulatedProducts>();
+void emulator::set_product_delays(std::vector<double> seconds) {
+  delays_s() = std::move(seconds);
+}
+
+std::vector<emulator::ProductRun> emulator::take_product_runs() {
+  return std::exchange(runs(), {});
+}
+
+std::unique_ptr<ProductLibrary> make_product_library() {
+  return std::make_unique<EmulatedLibrary>();
 }
 
 }  // namespace shardbench

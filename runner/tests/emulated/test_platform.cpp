@@ -1,18 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 // The platform of NVIDIA GPUs, on the emulated one.
 #include "clock.hpp"
+#include "cuda/cuda_device.hpp"
 #include "cuda/cuda_platform.hpp"
 #include "cuda/gpu_comm_stream.hpp"
 #include "emulated_gpu.hpp"
+#include "groups.hpp"
+#include "meta_run.hpp"
+#include "microbench.hpp"
+#include "null_communicator.hpp"
 #include "options.hpp"
+#include "trainer.hpp"
 
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <dlfcn.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdlib>
+#include <map>
 #include <memory>
+#include <vector>
 
 using namespace shardbench;
 
@@ -33,7 +43,129 @@ int questions() {
   return reinterpret_cast<int (*)()>(::dlsym(library, "fake_nvml_questions"))();
 }
 
+/// A model whose vocabulary is no multiple of what rows of logits are rounded up to.
+Options toy() {
+  Options o;
+  o.model = {.layers = 2,
+             .hidden = 32,
+             .ffn = 64,
+             .heads = 2,
+             .kv_heads = 1,
+             .vocab = 50,
+             .seq_len = 16};
+  o.dtype = Dtype::bf16;
+  return o;
+}
+
+/// Two train steps of one rank.
+void train(Device& device, const Options& o) {
+  Memory memory(device, std::nullopt);
+  memory.reserve(cost_of_rank(o, 0).arenas);
+  const Groups groups = make_groups(o.layout, 0, 1, [&](const Group& group) {
+    return std::make_unique<NullCommunicator>(memory, 0, group);
+  });
+  const RankContext context{device,
+                            memory,
+                            o.model,
+                            o.layout,
+                            {},
+                            *groups.tp,
+                            *groups.dp,
+                            extents_of(o.model, o.layout, {}, o.dtype),
+                            mean_loss_scale(o.model, o.layout)};
+  Trainer trainer(context, groups, o.seed);
+  for (i64 step = 0; step < 2; ++step) {
+    trainer.compute_gradients(step);
+    trainer.update(step);
+  }
+}
+
+/// The second one is the fastest.
+struct ThreeCandidates {
+  ThreeCandidates() { emulator::set_product_delays({1000, 0, 500}); }
+  ~ThreeCandidates() { emulator::set_product_delays({0}); }
+  ThreeCandidates(const ThreeCandidates&) = delete;
+  ThreeCandidates& operator=(const ThreeCandidates&) = delete;
+};
+
 }  // namespace
+
+TEST_CASE("algorithms are settled before training, each as often, and the fastest works") {
+  const ThreeCandidates candidates;
+  const Options o = toy();
+  CudaDevice device(gpu::open(0));
+  const std::vector<GemmKey> keys = products_of_rank(o, 0);
+  device.settle_products(keys);
+  std::map<GemmKey, std::array<int, 3>> tried;
+  for (const emulator::ProductRun& run : emulator::take_product_runs())
+    ++tried[run.key][run.candidate];
+  CHECK(tried.size() == keys.size());
+  for (const auto& [key, runs] : tried)
+    CHECK(runs == std::array<int, 3>{4, 4, 4});
+  train(device, o);
+  const std::vector<emulator::ProductRun> worked = emulator::take_product_runs();
+  CHECK(worked.size() > 2 * keys.size());
+  for (const emulator::ProductRun& run : worked)
+    CHECK(run.candidate == 1);
+  const std::string choices = device.products().choices_json();
+  CHECK(choices.find("{\"unsettled\":0,\"choices\":[{\"m\":") == 0);
+  CHECK(choices.find("\"candidate\":1,\"candidates\":3,\"ms\":") != std::string::npos);
+  // Once is enough.
+  device.settle_products(keys);
+  CHECK(emulator::take_product_runs().empty());
+}
+
+TEST_CASE("a product that was not settled is done as the library would, and is counted") {
+  const ThreeCandidates candidates;
+  CudaDevice device(gpu::open(0));
+  train(device, toy());
+  for (const emulator::ProductRun& run : emulator::take_product_runs())
+    CHECK(run.candidate == 0);
+  CHECK(device.products().choices_json().find("\"unsettled\":0") == std::string::npos);
+}
+
+TEST_CASE("a run settles all of its products and the record has the choices") {
+  const ThreeCandidates candidates;
+  const auto platform = open_platform();
+  const Options o = toy();
+  platform->device().settle_products(products_of_rank(o, 0));
+  train(platform->device(), o);
+  Memory memory(platform->device(), std::nullopt);
+  JsonObject result;
+  platform->add_result(result, memory);
+  CHECK(result.str().find("\"products\":{\"unsettled\":0,") != std::string::npos);
+  (void)emulator::take_product_runs();
+}
+
+TEST_CASE("the microbenchmark times the settled algorithms and the head as training has it") {
+  const ThreeCandidates candidates;
+  const Options o = toy();
+  CudaDevice device(gpu::open(0));
+  Memory memory(device, std::nullopt);
+  NullCommunicator world(memory, 0, {"world", 1, {0}});
+  const std::string blocks = building_blocks(device, o, world);
+  std::map<GemmKey, std::vector<std::size_t>> runs;
+  for (const emulator::ProductRun& run : emulator::take_product_runs())
+    runs[run.key].push_back(run.candidate);
+  constexpr std::size_t trials = 12;
+  for (const auto& [key, of_key] : runs) {
+    CHECK(of_key.size() > trials);
+    CHECK(std::all_of(of_key.begin() + trials, of_key.end(),
+                      [](std::size_t candidate) { return candidate == 1; }));
+    const i64 stride = extents_of(o.model, o.layout, {}, o.dtype).logit_stride;
+    if (key.n == o.model.vocab) CHECK(key.ldc == stride);
+    if (key.k == o.model.vocab) CHECK(key.lda == stride);
+  }
+  CHECK(blocks.find("memory_gb_per_s") != std::string::npos);
+}
+
+TEST_CASE("the memory's bandwidth is told by vectors that no cache holds") {
+  constexpr i64 mib = i64{1} << 20;
+  CHECK(bandwidth_vector_bytes(50 * mib, std::nullopt) == 200 * mib);
+  CHECK(bandwidth_vector_bytes(0, std::nullopt) == 16 * mib);
+  CHECK(bandwidth_vector_bytes(50 * mib, 600 * mib) == 100 * mib);
+  CHECK(CudaDevice(gpu::open(0)).cache_bytes() == mib);
+}
 
 TEST_CASE("NVML is asked between train steps and never while the host waits for the GPU") {
   ::setenv("SHARDBENCH_NVML", FAKE_NVML, 1);

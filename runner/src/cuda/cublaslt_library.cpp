@@ -1,20 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // cublasLt works on columns: a row-major matrix is the transpose of the column-major one in the
 // same memory, so C = op(A)·op(B) is asked for as Cᵀ = op(B)ᵀ·op(A)ᵀ, operands exchanged.
-#include "cuda/algorithm_choice.hpp"
-#include "cuda/matrix_products.hpp"
+#include "cuda/product_library.hpp"
 #include "cuda/runtime.hpp"
 #include "error.hpp"
 
 #include <cublasLt.h>
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
-#include <deque>
-#include <map>
+#include <memory>
 #include <string>
-#include <tuple>
 #include <vector>
 
 namespace shardbench {
@@ -30,38 +26,12 @@ void accept(cublasStatus_t answer, const char* call) {
                                    cublasLtGetStatusString(answer));
 }
 
-/// The largest power of two up to 256 that divides an address: what an algorithm may rely on.
-std::uint32_t alignment_of(const void* data) {
-  constexpr std::uintptr_t most = 256;
-  const auto address = reinterpret_cast<std::uintptr_t>(data);
-  return static_cast<std::uint32_t>(std::min(most, address & (~address + 1)));
-}
-
-/// Products that one choice of an algorithm is good for.
-using Key = std::tuple<i64, i64, i64, i64, i64, i64, bool, bool, bool, bool, std::uint32_t>;
-
-Key key_of(const Gemm& g) {
-  const std::uint32_t alignment =
-      std::min({alignment_of(g.a), alignment_of(g.b), alignment_of(g.c)});
-  return {g.m,
-          g.n,
-          g.k,
-          g.lda,
-          g.ldb,
-          g.ldc,
-          g.transpose_a == Transpose::yes,
-          g.transpose_b == Transpose::yes,
-          g.accumulate == Accumulate::yes,
-          g.gradient_output,
-          alignment};
-}
-
 /// Owns the descriptions of one product.
 class Description {
  public:
-  explicit Description(const Gemm& g) {
-    const bool ta = g.transpose_a == Transpose::yes;
-    const bool tb = g.transpose_b == Transpose::yes;
+  explicit Description(const GemmKey& g) {
+    const bool ta = g.transpose_a;
+    const bool tb = g.transpose_b;
     const cudaDataType output = g.gradient_output ? CUDA_R_32F : CUDA_R_16BF;
     accept(cublasLtMatmulDescCreate(&product_, CUBLAS_COMPUTE_32F, CUDA_R_32F),
            "cublasLtMatmulDescCreate");
@@ -142,28 +112,34 @@ class Description {
   cublasLtMatrixLayout_t output_ = nullptr;
 };
 
-/// A product, its candidates, and the runs whose times are not known yet.
-struct Known {
-  Known(const Gemm& g, cublasLtHandle_t handle)
-      : description(g),
-        algorithms(description.algorithms(
-            handle, std::min({alignment_of(g.a), alignment_of(g.b), alignment_of(g.c)}))),
-        choice(std::max<std::size_t>(1, algorithms.size())) {}
+class CublasLtProduct final : public PreparedProduct {
+ public:
+  CublasLtProduct(cublasLtHandle_t handle, std::byte* workspace, const GemmKey& key)
+      : handle_(handle),
+        workspace_(workspace),
+        description_(key),
+        algorithms_(
+            description_.algorithms(handle, static_cast<std::uint32_t>(key.alignment))) {
+    if (algorithms_.empty())
+      fail(ErrorClass::internal, "cublasLt has no algorithm for a product of " +
+                                     std::to_string(key.m) + " x " + std::to_string(key.n) +
+                                     " x " + std::to_string(key.k));
+  }
+  std::size_t candidates() const override { return algorithms_.size(); }
+  void run(gpu::Stream stream, const Gemm& gemm, std::size_t candidate) override {
+    description_.run(handle_, gemm, algorithms_[candidate], workspace_, stream);
+  }
 
-  struct Timed {
-    std::size_t candidate;
-    gpu::Event from;
-    gpu::Event to;
-  };
-  Description description;
-  std::vector<cublasLtMatmulAlgo_t> algorithms;
-  AlgorithmChoice choice;
-  std::deque<Timed> timed;
+ private:
+  cublasLtHandle_t handle_;
+  std::byte* workspace_;
+  Description description_;
+  std::vector<cublasLtMatmulAlgo_t> algorithms_;
 };
 
-class CublasLtProducts final : public MatrixProducts {
+class CublasLtLibrary final : public ProductLibrary {
  public:
-  CublasLtProducts() : workspace_(gpu::allocate(workspace_bytes)) {
+  CublasLtLibrary() : workspace_(gpu::allocate(workspace_bytes)) {
     if (workspace_ == nullptr)
       fail({.kind = ErrorClass::oom,
             .message = "out of memory: no room for the workspace of cublasLt",
@@ -171,62 +147,32 @@ class CublasLtProducts final : public MatrixProducts {
             .bytes_requested = static_cast<u64>(workspace_bytes)});
     accept(cublasLtCreate(&handle_), "cublasLtCreate");
   }
-  ~CublasLtProducts() override {
-    known_.clear();
+  ~CublasLtLibrary() override {
     (void)cublasLtDestroy(handle_);
     gpu::release(workspace_);
   }
-  CublasLtProducts(const CublasLtProducts&) = delete;
-  CublasLtProducts& operator=(const CublasLtProducts&) = delete;
+  CublasLtLibrary(const CublasLtLibrary&) = delete;
+  CublasLtLibrary& operator=(const CublasLtLibrary&) = delete;
 
-  void multiply(gpu::Stream stream, const Gemm& g) override {
-    if (g.m == 0 || g.n == 0) return;
-    Known& known = known_.try_emplace(key_of(g), g, handle_).first->second;
-    if (known.algorithms.empty())
-      fail(ErrorClass::internal, "cublasLt has no algorithm for a product of " +
-                                     std::to_string(g.m) + " x " + std::to_string(g.n) + " x " +
-                                     std::to_string(g.k));
-    take_times(known);
-    const bool trying = !known.choice.all_tried();
-    const std::size_t candidate = known.choice.next();
-    if (!trying) {
-      known.description.run(handle_, g, known.algorithms[candidate], workspace_, stream);
-      return;
-    }
-    Known::Timed timed{candidate, gpu::make_event(gpu::Timing::on),
-                       gpu::make_event(gpu::Timing::on)};
-    gpu::record(timed.from, stream);
-    known.description.run(handle_, g, known.algorithms[candidate], workspace_, stream);
-    gpu::record(timed.to, stream);
-    known.timed.push_back(timed);
+  std::unique_ptr<PreparedProduct> prepare(const GemmKey& key) override {
+    return std::make_unique<CublasLtProduct>(handle_, workspace_, key);
   }
 
-  std::string library() const override {
+  std::string name() const override {
     const std::size_t version = cublasLtGetVersion();
     return "cublasLt " + std::to_string(version / 10000) + "." +
            std::to_string(version / 100 % 100) + "." + std::to_string(version % 100);
   }
 
  private:
-  static void take_times(Known& known) {
-    while (!known.timed.empty() && gpu::reached(known.timed.front().to)) {
-      const Known::Timed timed = known.timed.front();
-      known.timed.pop_front();
-      known.choice.took(timed.candidate, gpu::seconds_between(timed.from, timed.to));
-      gpu::release_event(timed.from);
-      gpu::release_event(timed.to);
-    }
-  }
-
   std::byte* workspace_;
   cublasLtHandle_t handle_ = nullptr;
-  std::map<Key, Known> known_;
 };
 
 }  // namespace
 
-std::unique_ptr<MatrixProducts> make_matrix_products() {
-  return std::make_unique<CublasLtProducts>();
+std::unique_ptr<ProductLibrary> make_product_library() {
+  return std::make_unique<CublasLtLibrary>();
 }
 
 }  // namespace shardbench
