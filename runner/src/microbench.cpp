@@ -173,23 +173,41 @@ AllProducts time_products(Device& device, const Options& o) {
   return all;
 }
 
-double attention_ms(Device& device, const Options& o) {
+struct AttentionTimes {
+  double forward_ms;
+  double backward_ms;
+};
+
+AttentionTimes attention_times(Device& device, const Options& o) {
   Memory memory(device, o.memory_limit_bytes);
   const i64 element = dtype_size(device.precision().value);
   const i64 tokens = o.layout.micro_batch * o.model.seq_len;
+  const i64 width = o.model.heads * o.model.head_dim();
   const AttentionShape shape{o.layout.micro_batch, o.model.seq_len, o.model.heads,
                              o.model.kv_heads, o.model.head_dim()};
   const auto block = [&](i64 bytes) {
     return memory.allocate(MemoryClass::workspace, bytes, "attention");
   };
-  const Block qkv = block(tokens * shape.row() * element);
-  const Block out = block(tokens * o.model.hidden * element);
+  const auto filled = [&](i64 columns) {
+    Block made = block(tokens * columns * element);
+    device.initialize(made.data(), {1, tokens, columns, 0, 0, columns, false}, 1);
+    return made;
+  };
+  const Block qkv = filled(shape.row());
+  const Block dout = filled(width);
+  const Block out = block(tokens * width * element);
+  const Block dqkv = block(tokens * shape.row() * element);
   const Block lse = block(tokens * o.model.heads * dtype_size(device.precision().gradient));
   const Block workspace = block(std::max<i64>(1, device.attention_workspace_bytes(shape)));
-  device.initialize(qkv.data(), {1, tokens, shape.row(), 0, 0, shape.row(), false}, 1);
-  return median_ms(device, repeats, [&] {
+  const double forward_ms = median_ms(device, repeats, [&] {
     device.attention(out.data(), lse.data(), qkv.data(), workspace.data(), shape);
   });
+  const double backward_ms = median_ms(device, repeats, [&] {
+    device.attention_backward(
+        {dqkv.data(), dout.data(), qkv.data(), out.data(), lse.data(), workspace.data()},
+        shape);
+  });
+  return {forward_ms, backward_ms};
 }
 
 /// Forward and causal: half of 2 · 2 · h · s FLOPs per token.
@@ -202,7 +220,7 @@ double attention_gflops(const Options& o, double ms) {
 void bench_compute(const Options& o, Platform& platform) {
   const AllProducts all = time_products(platform.device(), o);
   const double step_ms = train_step_ms(platform.device(), o);
-  const double attended_ms = attention_ms(platform.device(), o);
+  const AttentionTimes attended = attention_times(platform.device(), o);
   const double tokens = static_cast<double>(o.layout.global_batch() * o.model.seq_len);
   const double achieved = flops_per_token_megatron_causal(o.model) * tokens / step_ms;
   JsonObject object;
@@ -211,8 +229,9 @@ void bench_compute(const Options& o, Platform& platform) {
   object.text("dtype", dtype_name(o.dtype))
       .raw("products", json_array(all.rows))
       .number("gemm_gflops", all.gflops())
-      .number("attention_ms", attended_ms)
-      .number("attention_gflops", attention_gflops(o, attended_ms))
+      .number("attention_forward_ms", attended.forward_ms)
+      .number("attention_backward_ms", attended.backward_ms)
+      .number("attention_gflops", attention_gflops(o, attended.forward_ms))
       .number("train_step_ms", step_ms)
       .number("train_step_gflops", achieved * 1e-6)
       .number("share_of_gemm_rate", achieved / (all.flops / all.time_ms));
@@ -315,7 +334,7 @@ std::string building_blocks(Device& device, const Options& o, Communicator& worl
   object.raw("products", json_array(all.rows))
       .number("gemm_gflops", all.gflops())
       .number("gemm_peak_gflops", all.best_gflops)
-      .number("attention_gflops", attention_gflops(o, attention_ms(device, o)))
+      .number("attention_gflops", attention_gflops(o, attention_times(device, o).forward_ms))
       .number("memory_gb_per_s", memory_gb_per_s(device, o))
       .number("launch_us", launch_us(device));
   if (o.world_size > 1)

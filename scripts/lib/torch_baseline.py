@@ -2,9 +2,11 @@
 """The same model in PyTorch, as people would train it on one GPU: what scripts/gpu-check holds
 shardbench against.
 
-Pure bf16 weights with fused AdamW (no fp32 master copy and no fp32 gradients, so less work than
-shardbench does), fused attention, torch.compile. Prints one JSON object per line:
-    python3 torch_baseline.py train MICRO_BATCH none|full STEPS
+bf16 weights and activations, fused attention, torch.compile, fused AdamW over either
+  fp32   master weights and gradients in fp32: the work that shardbench does, or
+  bf16   the bf16 weights themselves: less work.
+The vocabulary is padded to a multiple of 128, as trainers do. Prints one JSON object per line:
+    python3 torch_baseline.py train MICRO_BATCH none|full STEPS fp32|bf16
     python3 torch_baseline.py attention MICRO_BATCH
 """
 import json
@@ -19,6 +21,7 @@ from torch.utils.checkpoint import checkpoint
 
 # llama-1b of shardbench: the 1.34B model of the Ultra-Scale Playbook.
 LAYERS, HIDDEN, FFN, HEADS, VOCAB, SEQ = 16, 2048, 8192, 32, 50257, 4096
+PADDED_VOCAB = (VOCAB + 127) // 128 * 128
 HEAD_DIM = HIDDEN // HEADS
 WARMUP = 5
 
@@ -59,10 +62,10 @@ class Model(torch.nn.Module):
     def __init__(self, recompute):
         super().__init__()
         self.recompute = recompute
-        self.embedding = torch.nn.Embedding(VOCAB, HIDDEN)
+        self.embedding = torch.nn.Embedding(PADDED_VOCAB, HIDDEN)
         self.layers = torch.nn.ModuleList(Layer() for _ in range(LAYERS))
         self.norm = torch.nn.RMSNorm(HIDDEN, eps=1e-5)
-        self.head = torch.nn.Linear(HIDDEN, VOCAB, bias=False)
+        self.head = torch.nn.Linear(HIDDEN, PADDED_VOCAB, bias=False)
 
     def forward(self, ids, targets, cos, sin):
         x = self.embedding(ids)
@@ -72,13 +75,64 @@ class Model(torch.nn.Module):
             else:
                 x = layer(x, cos, sin)
         logits = self.head(self.norm(x))
-        return F.cross_entropy(logits.view(-1, VOCAB), targets.view(-1))
+        # Targets are a part of each sequence: for several of them no view is flat.
+        return F.cross_entropy(logits.reshape(-1, PADDED_VOCAB), targets.reshape(-1))
 
 
-def train(micro_batch, recompute, steps):
+class Masters:
+    """fp32 copies of bf16 weights, which AdamW updates by fp32 gradients."""
+
+    def __init__(self, weights):
+        self.weights = list(weights)
+        self.copies = [weight.detach().float() for weight in self.weights]
+        for copy in self.copies:
+            copy.grad = torch.zeros_like(copy)
+
+    def parameters(self):
+        return self.copies
+
+    def take_gradients(self):
+        torch._foreach_copy_([copy.grad for copy in self.copies],
+                             [weight.grad for weight in self.weights])
+
+    def give_weights(self):
+        torch._foreach_copy_([weight.data for weight in self.weights], self.copies)
+        for weight in self.weights:
+            weight.grad = None
+
+
+class Plain:
+    """The bf16 weights themselves."""
+
+    def __init__(self, weights):
+        self.weights = list(weights)
+
+    def parameters(self):
+        return self.weights
+
+    def take_gradients(self):
+        pass
+
+    def give_weights(self):
+        for weight in self.weights:
+            weight.grad = None
+
+
+def chosen_attention(micro_batch):
+    """What PyTorch takes for these shapes, by its own name."""
+    q = torch.zeros((micro_batch, HEADS, SEQ, HEAD_DIM), device="cuda", dtype=torch.bfloat16,
+                    requires_grad=True)
+    try:
+        return SDPBackend(torch._fused_sdp_choice(q, q, q, is_causal=True)).name
+    except (AttributeError, TypeError, ValueError):
+        return "not told"
+
+
+def train(micro_batch, recompute, steps, masters):
     torch.manual_seed(1)
     model = Model(recompute == "full").cuda().bfloat16()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.95),
+    weights = (Masters if masters == "fp32" else Plain)(model.parameters())
+    optimizer = torch.optim.AdamW(weights.parameters(), lr=1e-3, betas=(0.9, 0.95),
                                   weight_decay=0.1, fused=True)
     compiled = torch.compile(model)
     cos, sin = rotation()
@@ -89,15 +143,18 @@ def train(micro_batch, recompute, steps):
         start = time.perf_counter()
         loss = compiled(ids[:, :-1], ids[:, 1:], cos, sin)
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        weights.take_gradients()
+        torch.nn.utils.clip_grad_norm_(weights.parameters(), 1.0)
         optimizer.step()
-        optimizer.zero_grad()
+        weights.give_weights()
         torch.cuda.synchronize()
         if step >= WARMUP:
             times.append(time.perf_counter() - start)
     median = statistics.median(times)
     return {"torch": torch.__version__, "micro_batch": micro_batch, "recompute": recompute,
-            "train_step_ms": median * 1e3, "tokens_per_s": micro_batch * SEQ / median,
+            "masters": masters, "vocabulary": PADDED_VOCAB,
+            "attention": chosen_attention(micro_batch), "train_step_ms": median * 1e3,
+            "tokens_per_s": micro_batch * SEQ / median,
             "spread": (max(times) - min(times)) / median,
             "peak_bytes": torch.cuda.max_memory_allocated()}
 
@@ -113,9 +170,10 @@ def attention(micro_batch):
                           ("flash", SDPBackend.FLASH_ATTENTION)):
         try:
             with sdpa_kernel(backend):
-                out[name] = attention_times(q, k, v, g)
+                forward, backward = attention_times(q, k, v, g)
+                out[name + "_forward_ms"], out[name + "_backward_ms"] = forward, backward
         except RuntimeError as error:
-            out[name] = {"error": str(error).splitlines()[0]}
+            out[name + "_error"] = str(error).splitlines()[0]
     return out
 
 
@@ -131,8 +189,7 @@ def attention_times(q, k, v, g):
         torch.cuda.synchronize()
         forward.append(marks[0].elapsed_time(marks[1]))
         backward.append(marks[1].elapsed_time(marks[2]))
-    return {"forward_ms": statistics.median(forward[3:]),
-            "backward_ms": statistics.median(backward[3:])}
+    return statistics.median(forward[3:]), statistics.median(backward[3:])
 
 
 def main():
@@ -140,7 +197,7 @@ def main():
     if what == "attention":
         print(json.dumps(attention(micro_batch)), flush=True)
     else:
-        print(json.dumps(train(micro_batch, sys.argv[3], int(sys.argv[4]))), flush=True)
+        print(json.dumps(train(micro_batch, sys.argv[3], int(sys.argv[4]), sys.argv[5])), flush=True)
 
 
 if __name__ == "__main__":

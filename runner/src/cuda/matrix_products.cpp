@@ -148,8 +148,7 @@ void MatrixProducts::settle(gpu::Stream stream, const std::vector<GemmKey>& keys
     const Gemm gemm = gemm_of(key, {a.data(), b.data(), c.data()});
     gpu::zero(stream, c.data(), bytes_c(key) + most_alignment);
     for (std::size_t i = 0; i < of.product->candidates(); ++i) {
-      const double seconds =
-          least_seconds(timer, [&] { of.product->run(stream, gemm, i); });
+      const double seconds = least_seconds(timer, [&] { of.product->run(stream, gemm, i); });
       if (i == 0) of.first_seconds = seconds;
       if (i > 0 && seconds >= of.seconds) continue;
       of.seconds = seconds;

@@ -125,6 +125,9 @@ void check_shape(Checks& checks, const AttentionShape& s) {
 
 void check_attention(Checks& checks) {
   const i64 heads = 4;
+  if (checks.at_length())
+    for (const i64 head_dim : {64, 128})
+      check_shape(checks, {1, 4096, 2, 1, head_dim});
   for (const i64 head_dim : {16, 24, 32, 64, 128}) {
     // The groups of heads that share keys take turns, unless there is time for all.
     i64 kv_heads = heads;

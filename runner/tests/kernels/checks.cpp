@@ -122,6 +122,8 @@ Checks::Checks(int argc, char** argv) : seed_(static_cast<u64>(unix_time_s() * 1
     const bool value_follows = i + 1 < argc;
     if (std::strcmp(argv[i], "--full") == 0)
       full_ = true;
+    else if (std::strcmp(argv[i], "--long") == 0)
+      at_length_ = true;
     else if (std::strcmp(argv[i], "--seed") == 0 && value_follows)
       seed_ = std::strtoull(argv[++i], nullptr, 10);
     else if (std::strcmp(argv[i], "--only") == 0 && value_follows)

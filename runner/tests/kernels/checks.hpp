@@ -85,6 +85,8 @@ class Checks {
 
   /// More shapes than CI has time for.
   bool full() const { return full_; }
+  /// Sequences as they are trained with: for a GPU.
+  bool at_length() const { return at_length_; }
   bool wants(const std::string& part) const { return only_.empty() || only_ == part; }
   gpu::Stream stream() const { return stream_; }
   Random& random() { return random_; }
@@ -114,6 +116,7 @@ class Checks {
 
   u64 seed_ = 0;
   bool full_ = false;
+  bool at_length_ = false;
   std::string only_;
   std::string json_path_;
   Random random_{0};

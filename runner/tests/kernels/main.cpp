@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every kernel against an fp64 reference. Usage: [--seed N] [--full] [--json FILE]
-// [--only attention]
+// [--only attention] [--long]
 #include "checks.hpp"
 
 int main(int argc, char** argv) {
