@@ -18,7 +18,7 @@
 namespace shardsweep {
 namespace {
 
-constexpr std::chrono::milliseconds longest_saying{50};
+constexpr std::chrono::milliseconds longest_saying{25};
 
 /// Elements of one array are submitted in one pass, or they become several arrays.
 bool is_of_array(const AllocationRow& row, const AllocationRow* before) {
@@ -33,7 +33,8 @@ bool is_of_array(const AllocationRow& row, const AllocationRow* before) {
 void Acts::act() {
   // What has been said of the world as it is need not be found out with every tick.
   const bool to_say = std::exchange(said_, world_.version()) != world_.version();
-  // With hundreds of allocations their files take seconds: the rest is the next pass's.
+  // With hundreds of allocations their files take seconds: the rest is the next pass's. One is
+  // said in each pass, however slow the disk.
   const auto until = parts_.clock.steady() + longest_saying;
   const auto& all = world_.allocations();
   auto next = all.upper_bound(acted_on_);
@@ -43,7 +44,8 @@ void Acts::act() {
     const AllocationRow& allocation = (next++)->second;
     if (allocation.state == State::ended || allocation.job_state == JobState::ended) continue;
     if (to_say && !is_said(allocation)) {
-      if (parts_.clock.steady() > until && !is_of_array(allocation, begun)) {
+      const bool late = begun != nullptr && parts_.clock.steady() > until;
+      if (late && !is_of_array(allocation, begun)) {
         said_ = 0;
         return;
       }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/deciding.hpp"
 
+#include "fleet/alive.hpp"
 #include "fleet/nodes.hpp"
 #include "sweep/opening_hours.hpp"
 
@@ -11,6 +12,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 namespace shardsweep {
@@ -59,8 +61,10 @@ DecideInput Deciding::input() {
                                                  attempt.number, attempt.nonce.substr(0, 8)))
         .string();
   };
+  // A database keeps its sweeps: fifty that are over cost as much as fifty that run.
+  const std::set<SweepId> concerned = sweeps_to_decide(world_);
   for (const auto& [id, sweep] : world_.sweeps()) {
-    if (sweep.state != SweepState::active) continue;
+    if (sweep.state != SweepState::active || !concerned.contains(id)) continue;
     const auto context = sweeps_.context_of(sweep);
     if (!context) {
       log_error(context.error().what);

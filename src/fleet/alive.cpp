@@ -17,6 +17,16 @@ std::set<SweepId> open_sweeps(const World& world) {
   return open;
 }
 
+std::set<SweepId> sweeps_to_decide(const World& world) {
+  std::set<SweepId> all;
+  for (const auto& [id, sweep] : world.sweeps()) {
+    if (world.index().is_open(id) || !sweep.held.empty()) all.insert(id);
+  }
+  for (const auto& [id, allocation] : world.allocations())
+    all.insert(allocation.sweep);
+  return all;
+}
+
 bool anything_alive(const World& world) {
   const bool allocations = std::any_of(world.allocations().begin(), world.allocations().end(),
                                        [](const auto& entry) { return live(entry.second); });

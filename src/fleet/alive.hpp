@@ -15,6 +15,10 @@ namespace shardsweep {
 /// Sweeps with a trial that its file has and that has not ended.
 [[nodiscard]] std::set<SweepId> open_sweeps(const World& world);
 
+/// Sweeps that a decision can change: open, with an allocation, or with a reason to wait that
+/// may have gone. Of all others nothing follows.
+[[nodiscard]] std::set<SweepId> sweeps_to_decide(const World& world);
+
 /// True while a daemon has something to wait for.
 [[nodiscard]] bool anything_alive(const World& world);
 

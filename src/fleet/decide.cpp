@@ -53,7 +53,7 @@ void skip_after_oom(World& world, const DecideInput& input) {
     const TrialRow& trial = world.trials().at(id);
     const TrialRow& out_of_memory = world.trials().at(smallest);
     const auto facts = input.sweeps.find(trial.sweep);
-    if (facts != input.sweeps.end() && !facts->second.skip_larger_after_oom) continue;
+    if (facts == input.sweeps.end() || !facts->second.skip_larger_after_oom) continue;
     skip(world, trial, input.now,
          fmt::format("micro_batch {} ran out of memory ({})", out_of_memory.micro_batch,
                      out_of_memory.slug));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Allocations on a cluster: how many there are and for how long, and what the scheduler's words
 // do to them and to what ran in them.
+#include "fleet/alive.hpp"
 #include "fleet/allocation.hpp"
 #include "slurm/words/array.hpp"
 #include "unit/world_case.hpp"
@@ -9,6 +10,7 @@
 
 #include <algorithm>
 #include <ostream>
+#include <set>
 #include <string>
 
 using namespace shardsweep;
@@ -292,4 +294,15 @@ TEST_CASE("a job that was accepted and forgotten is submitted again without its 
   submit_again(c.fold(), c.allocation());
   CHECK(c.allocation().submission == Submission::committed);
   CHECK(c.allocation().end_reason.empty());
+}
+
+TEST_CASE("A sweep that is over is not decided over again") {
+  Cluster c;
+  for (const SweepId id : {2, 3, 4, 5})
+    c.rows.sweeps[id] = {.id = id, .name = "s", .backend = "slurm", .resolved = "-"};
+  c.trials(1, 1);                                  // sweep 1: a trial waits
+  c.rows.sweeps[2].held = "Waits for its hours.";  // the reason may have gone
+  c.rows.allocations[7] = {.id = 7, .sweep = 3};   // its job still runs
+  c.rows.allocations[8] = {.id = 8, .sweep = 4, .state = State::ended};  // ended in this pass
+  CHECK(sweeps_to_decide(c.world) == std::set<SweepId>{1, 2, 3, 4});
 }
