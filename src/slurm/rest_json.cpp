@@ -45,14 +45,22 @@ std::optional<std::int64_t> number_in(std::string_view text) {
   return number;
 }
 
+/// 0 for what is no number, or none that a double holds exactly.
+std::int64_t whole_number(const Json& value) {
+  constexpr double most = 9007199254740992;  // 2^53
+  if (!value.is_number()) return 0;
+  const auto number = value.get<double>();
+  return std::abs(number) <= most ? static_cast<std::int64_t>(number) : 0;
+}
+
 /// 7 or {"set": true, "infinite": false, "number": 7}
 std::int64_t number_of(const Json& value) {
-  if (value.is_number()) return value.get<std::int64_t>();
+  if (value.is_number()) return whole_number(value);
   if (!value.is_object()) return 0;
   const auto set = value.find("set");
   if (set == value.end() || !set->is_boolean() || !set->get<bool>()) return 0;
   const auto number = value.find("number");
-  return number != value.end() && number->is_number() ? number->get<std::int64_t>() : 0;
+  return number != value.end() ? whole_number(*number) : 0;
 }
 
 std::string text_at(const Json& object, const char* key) {

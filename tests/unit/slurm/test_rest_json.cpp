@@ -4,6 +4,7 @@
 #include "slurm/rest_json.hpp"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <ostream>
@@ -251,4 +252,14 @@ TEST_CASE("an answer of slurmrestd is quoted without what a terminal obeys") {
         "slurmrestd's answer is not a JSON object: '\\x1b[2J<html>'");
   CHECK(why_refused(500, R"({"errors": [{"error": "\u001b[2J no"}]})").find('\x1b') ==
         std::string::npos);
+}
+
+TEST_CASE("A number that no integer holds is no number") {
+  for (const char* const number : {"3e102", "-3e102", "18446744073709551615", "1e400"}) {
+    CAPTURE(number);
+    CHECK(submitted_job(fmt::format(R"({{"job_id": {}}})", number)).empty());
+    CHECK(submitted_job(fmt::format(R"({{"job_id": {{"set": true, "number": {}}}}})", number))
+              .empty());
+  }
+  CHECK(submitted_job(R"({"job_id": 31.0})") == "31");
 }
