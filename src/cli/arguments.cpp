@@ -2,6 +2,7 @@
 // CLI11 lives here, in grammar_parts.hpp and in wrong_usage.cpp.
 #include "cli/arguments.hpp"
 
+#include "cli/arguments_compare.hpp"
 #include "cli/arguments_trainers.hpp"
 #include "cli/command_groups.hpp"
 #include "cli/grammar_parts.hpp"
@@ -335,8 +336,16 @@ class Grammar : private GrammarParts {
         ->type_name("TRIAL");
     with_format(explain);
 
+    add_compare_command();
     add_frontier_command();
     add_picture_commands();
+  }
+
+  void add_compare_command() {
+    CLI::App* compare = with_compare(command("compare", compare_help), o_);
+    with_where(compare);
+    with_format(compare);
+    with_output(compare);
   }
 
   void add_frontier_command() {

@@ -49,16 +49,6 @@ HeatmapRequest request_of(const Options& options) {
       .aggregate = *from_word<Aggregate>(options.aggregate)};
 }
 
-/// As an expression of `--where`.
-std::string literal_of(const Value& value) {
-  if (const auto* integer = std::get_if<std::int64_t>(&value)) return fmt::to_string(*integer);
-  if (const auto* real = std::get_if<double>(&value)) return fmt::format("{}", *real);
-  std::string text = "'";
-  for (const char c : std::get<std::string>(value))
-    text += c == '\'' ? "''" : std::string(1, c);
-  return text + "'";
-}
-
 /// One for each value of the facet's column, or one alone.
 Result<std::vector<Heatmap>> heatmaps_of(Reader& reader, const Options& options) {
   auto request = request_of(options);

@@ -8,7 +8,7 @@
 namespace shardsweep {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Command>, 37> commands{{
+constexpr std::array<std::pair<std::string_view, Command>, 38> commands{{
     {"plan", command_plan},         {"submit", command_submit},
     {"run", command_run},           {"render", command_render},
     {"status", command_status},     {"follow", command_follow},
@@ -27,7 +27,7 @@ constexpr std::array<std::pair<std::string_view, Command>, 37> commands{{
     {"logs", command_logs},         {"delete", command_control},
     {"read-log", command_read_log}, {"emit", command_emit},
     {"report", command_report},     {"explain", command_explain},
-    {"frontier", command_frontier},
+    {"frontier", command_frontier}, {"compare", command_compare},
 }};
 
 }  // namespace

@@ -67,6 +67,12 @@ struct Options {
   std::string facet;          ///< column with a heatmap for each of its values
   std::string by = "memory";  ///< frontier: memory, nodes
 
+  // compare
+  std::string compare_by = "sweep";  ///< column whose values the sides are
+  std::string resolve = "1%";
+  std::string fail_on;  ///< slower=2%
+  bool winners = false;
+
   // recorded sweeps
   std::string from = "csv";  ///< whose columns: csv, nanotron
   std::string cluster;       ///< preset

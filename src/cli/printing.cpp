@@ -55,6 +55,15 @@ Result<Options> with_form(const Options& options,
       fmt::format("'{}': unknown file ending. Use {}, or add --format.", options.out, endings));
 }
 
+std::string literal_of(const Value& value) {
+  if (const auto* integer = std::get_if<std::int64_t>(&value)) return fmt::to_string(*integer);
+  if (const auto* real = std::get_if<double>(&value)) return fmt::format("{}", *real);
+  std::string text = "'";
+  for (const char c : std::get<std::string>(value))
+    text += c == '\'' ? "''" : std::string(1, c);
+  return text + "'";
+}
+
 Result<ExitCode> print_table(const Table& table, const TableStyle& style) {
   if (!table.note.empty()) say(table.note);
   SHARDSWEEP_TRY(print_result(table_text(table, style)));

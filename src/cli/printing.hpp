@@ -22,6 +22,9 @@ void drop_nodes_where_none(Table& table);
 [[nodiscard]] Result<Options> with_form(const Options& options,
                                         const std::vector<std::string_view>& pictures);
 
+/// A value in an expression of `--where`.
+[[nodiscard]] std::string literal_of(const Value& value);
+
 /// The table to standard output, its note to standard error.
 [[nodiscard]] Result<ExitCode> print_table(const Table& table, const TableStyle& style);
 

@@ -99,6 +99,7 @@ using Command = Result<ExitCode> (*)(const Session&);
 [[nodiscard]] Result<ExitCode> command_query(const Session& session);
 [[nodiscard]] Result<ExitCode> command_best(const Session& session);
 [[nodiscard]] Result<ExitCode> command_explain(const Session& session);
+[[nodiscard]] Result<ExitCode> command_compare(const Session& session);
 [[nodiscard]] Result<ExitCode> command_frontier(const Session& session);
 [[nodiscard]] Result<ExitCode> command_nodes(const Session& session);
 [[nodiscard]] Result<ExitCode> command_heatmap(const Session& session);

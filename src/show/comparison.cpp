@@ -33,32 +33,38 @@ std::optional<double> common_noise(const std::vector<Ranked>& layouts) {
   return *middle;
 }
 
-Comparison compared(const Ranked& faster, const Ranked& slower, std::optional<double> common) {
-  Comparison verdict;
-  if (faster.value > 0) verdict.gap_share = 1 - slower.value / faster.value;
-  // Two runs may agree by chance: no layout is less noisy than most are.
+std::optional<DifferenceNoise> noise_of_difference(const Ranked& a, const Ranked& b,
+                                                   std::optional<double> common) {
   const auto noise = [&](const Ranked& layout) {
     const auto own = noise_of_run(layout);
     return own && common ? std::optional(std::max(*own, *common)) : own ? own : common;
   };
-  const auto a = noise(faster);
-  const auto b = noise(slower);
-  if (!a || !b) return verdict;
+  const auto first = noise(a);
+  const auto second = noise(b);
+  if (!first || !second) return std::nullopt;
   const auto runs = [](const Ranked& layout) {
     return static_cast<double>(std::max<std::int64_t>(layout.runs, 1));
   };
-  const double deviation = std::sqrt(*a * *a / runs(faster) + *b * *b / runs(slower));
-  if (deviation <= 0) {
+  return DifferenceNoise{std::hypot(*first, *second),
+                         std::sqrt(*first * *first / runs(a) + *second * *second / runs(b))};
+}
+
+Comparison compared(const Ranked& faster, const Ranked& slower, std::optional<double> common) {
+  Comparison verdict;
+  if (faster.value > 0) verdict.gap_share = 1 - slower.value / faster.value;
+  const auto noise = noise_of_difference(faster, slower, common);
+  if (!noise) return verdict;
+  if (noise->of_medians <= 0) {
     // Runs that agree to the last digit.
     verdict.certainty = verdict.gap_share > 0 ? Certainty::faster : Certainty::undecided;
     return verdict;
   }
-  verdict.noise_units = verdict.gap_share / deviation;
+  verdict.noise_units = verdict.gap_share / noise->of_medians;
   const bool clear = *verdict.noise_units >= clear_difference;
   verdict.certainty = clear ? Certainty::faster : Certainty::undecided;
   if (clear || verdict.gap_share <= 0) return verdict;
-  const double share = clear_difference / verdict.gap_share;
-  const double needed = std::ceil((*a * *a + *b * *b) * share * share);
+  const double ratio = clear_difference * noise->of_one_run_each / verdict.gap_share;
+  const double needed = std::ceil(ratio * ratio);
   constexpr double sensible = 1000;
   if (needed <= sensible) verdict.runs_needed = static_cast<std::int64_t>(needed);
   return verdict;

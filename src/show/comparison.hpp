@@ -24,6 +24,18 @@ struct Ranked {
 /// The median over all layouts that ran more than once: how noisy these measurements are.
 [[nodiscard]] std::optional<double> common_noise(const std::vector<Ranked>& layouts);
 
+/// Standard deviations of the relative difference of two layouts.
+struct DifferenceNoise {
+  double of_one_run_each = 0;
+  double of_medians = 0;  ///< of as many runs as each has
+};
+
+/// `common` stands in where a layout ran once. Two runs may agree by chance: no layout is less
+/// noisy than `common`.
+[[nodiscard]] std::optional<DifferenceNoise> noise_of_difference(const Ranked& a,
+                                                                 const Ranked& b,
+                                                                 std::optional<double> common);
+
 enum class Certainty : std::uint8_t {
   faster,     ///< by `clear_difference` units of noise at least
   undecided,  ///< by less

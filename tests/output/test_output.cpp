@@ -102,6 +102,8 @@ TEST_CASE("what is known of a trial and a sweep fits every width") {
   check_output(sample, "explain", "explain " + sample.slug);
   check_output(sample, "frontier", "frontier");
   check_output(sample, "frontier_nodes", "frontier --by nodes");
+  check_output(sample, "compare", "compare demo demo");
+  check_output(sample, "compare_winners", "compare demo demo --winners");
   check_output(sample, "show_unknown", "show demo nothere");
   check_output(sample, "show_json", "show --format json " + sample.slug);
   check_output(sample, "nodes", "nodes");
@@ -131,12 +133,12 @@ TEST_CASE("what the programs bring along fits every width") {
   for (const char* topic : {"keys", "axes", "units", "placeholders", "site"})
     check_fit(sample, fmt::format("help {}", topic), {});
   for (const char* command :
-       {"plan",      "submit",  "run",    "render",  "status",  "follow",          "pause",
-        "resume",    "cancel",  "rerun",  "show",    "results", "query",           "best",
-        "export",    "daemon",  "tick",   "heatmap", "report",  "doctor",          "gc",
-        "replay",    "nodes",   "import", "logs",    "suggest", "evaluate-memory", "presets",
-        "calibrate", "new",     "names",  "delete",  "help",    "read-log",        "emit",
-        "explain",   "frontier"})
+       {"plan",      "submit",   "run",    "render",  "status",  "follow",          "pause",
+        "resume",    "cancel",   "rerun",  "show",    "results", "query",           "best",
+        "export",    "daemon",   "tick",   "heatmap", "report",  "doctor",          "gc",
+        "replay",    "nodes",    "import", "logs",    "suggest", "evaluate-memory", "presets",
+        "calibrate", "new",      "names",  "delete",  "help",    "read-log",        "emit",
+        "explain",   "frontier", "compare"})
     check_fit(sample, fmt::format("help {}", command), {"Usage: shardsweep "});
 }
 

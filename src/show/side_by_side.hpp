@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Two sets of results, layout by layout: what became faster, and whose winner changed.
+#pragma once
+
+#include "show/comparison.hpp"
+
+#include <shardsweep/table.hpp>
+#include <shardsweep/words.hpp>
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace shardsweep {
+
+/// How the second side stands to the first one.
+enum class Difference : std::uint8_t {
+  faster,     ///< the whole interval of the change is above zero
+  slower,     ///< the whole interval is below zero
+  same,       ///< the whole interval is too small to matter
+  undecided,  ///< the interval is too wide, or not known
+};
+template <>
+inline constexpr std::array<std::string_view, 4> word_table<Difference>{"FASTER", "SLOWER",
+                                                                        "SAME", "UNDECIDED"};
+
+struct Judgement {
+  Difference difference = Difference::undecided;
+  double share = 0;                    ///< second / first - 1
+  std::optional<double> half_width{};  ///< of the 95 % interval of `share`
+  std::string reason;                  ///< the interval, or why there is none
+};
+
+/// A change of less than `resolve` does not matter. `common`: noise of a run, where a layout
+/// ran once on either side.
+[[nodiscard]] Judgement judge(const Ranked& first, const Ranked& second,
+                              std::optional<double> common, double resolve);
+
+/// The rows of Reader::layouts() for one side.
+struct Side {
+  std::string name;
+  Table layouts;
+};
+
+struct SideBySide {
+  Table rows;     ///< a row for each layout that both sides have measured
+  Table winners;  ///< a row for each cell that both sides have measured
+  std::array<std::int64_t, 4> counts{};  ///< of `rows`, by Difference
+  std::int64_t only_first = 0;           ///< layouts without a partner
+  std::int64_t only_second = 0;
+  std::int64_t changed_winners = 0;
+  /// By how much the layout that lost most has lost, among those that noise does not explain.
+  double worst_loss = 0;
+  std::string worst_layout;
+};
+
+/// Joined by cell and layout. `by`: the column that tells the sides apart; it is no part of a
+/// cell. Of several measurements of one layout on one side the fastest counts.
+[[nodiscard]] SideBySide side_by_side(const Side& first, const Side& second,
+                                      std::string_view by, double resolve);
+
+/// `12 layouts on both sides: 3 FASTER, …; 2 only in a, 1 only in b. The winner of 1 of 4 cells
+/// changes.`
+[[nodiscard]] std::string summary_text(const SideBySide& both, const Side& first,
+                                       const Side& second);
+
+}  // namespace shardsweep
