@@ -200,6 +200,7 @@ class Run {
     train("warmup", 0, options_.warmup);
     const std::vector<double> sent_before = sent_so_far();
     train("train", options_.warmup, options_.steps);
+    trainer_->settle();
     gather_sent(sent_before);
     gather_times();
     gather_memory();
@@ -240,13 +241,14 @@ class Run {
   void train_step(i64 step, i64 in_phase, bool timed) {
     const TimePoint start = now();
     const std::vector<double> before = times_so_far();
-    double loss = trainer_->compute_gradients(step);
+    trainer_->compute_gradients(step);
     misbehave(in_phase);
+    const double gradient_norm = trainer_->update(step);
+    double step_ms = seconds_since(start) * 1e3;
+    double loss = trainer_->take_loss();
     if (fault_.kind == FaultKind::nan &&
         fault_.strikes(phase_.c_str(), in_phase, options_.rank))
       loss = std::numeric_limits<double>::quiet_NaN();
-    const double gradient_norm = trainer_->update(step);
-    double step_ms = seconds_since(start) * 1e3;
     if (timed) take_times(before, step_ms);
     platform_->between_steps();
     wait_all(*report_, &loss, 1, Reduction::sum);
@@ -278,16 +280,10 @@ class Run {
     const PhaseTimes& t = trainer_->times();
     const double dp_s =
         groups_.dp->waited_s() + groups_.shard->waited_s() + groups_.replicate->waited_s();
-    std::vector<double> times{t.forward_s,
-                              t.backward_s,
-                              t.transfer_s,
-                              t.reduction_s,
-                              t.gradient_norm_s,
-                              t.optimizer_s,
-                              groups_.tp->waited_s(),
-                              dp_s,
-                              groups_.pp->waited_s(),
-                              groups_.world->waited_s()};
+    std::vector<double> times{
+        t.forward_s,           t.backward_s,  t.transfer_s,           t.reduction_s,
+        t.gradient_norm_s,     t.optimizer_s, groups_.tp->waited_s(), dp_s,
+        groups_.pp->waited_s()};
     for (double& time : times)
       time *= 1e3;
     return times;

@@ -49,8 +49,7 @@ class CpuDevice final : public Device {
   void loss_backward(const LossGradient& g, const LossShape& shape) override;
   double take_loss() override { return std::exchange(loss_, 0); }
   void initialize(void* weight, const TensorRegion& region, u64 seed) override;
-  void add_square_sum(const void* gradient, i64 count) override;
-  double take_square_sum() override { return std::exchange(square_sum_, 0); }
+  void add_square_sum(double* sum, const void* gradient, i64 count) override;
   void adamw(void* weight, void* state, const void* gradient, i64 count,
              const AdamW& settings) override;
   void initialize_optimizer(void* state, const void* weight, i64 count) override;
@@ -58,7 +57,6 @@ class CpuDevice final : public Device {
 
  private:
   double loss_ = 0;
-  double square_sum_ = 0;
 };
 
 /// The CPU in fp32 or fp64; null for a format that it has not.

@@ -103,12 +103,12 @@ void CpuDevice<T>::initialize(void* weight, const TensorRegion& region, u64 seed
 }
 
 template <typename T>
-void CpuDevice<T>::add_square_sum(const void* gradient, i64 count) {
+void CpuDevice<T>::add_square_sum(double* total, const void* gradient, i64 count) {
   const T* g = static_cast<const T*>(gradient);
   double sum = 0;
   for (i64 i = 0; i < count; ++i)
     sum += static_cast<double>(g[i]) * static_cast<double>(g[i]);
-  square_sum_ += sum;
+  *total += sum;
 }
 
 template <typename T>
@@ -125,7 +125,8 @@ void CpuDevice<T>::adamw(void* weight, void* state, const void* gradient, i64 co
   const T b2 = static_cast<T>(a.beta2);
   const T epsilon = static_cast<T>(a.epsilon);
   const T decay = static_cast<T>(1.0 - a.learning_rate * a.weight_decay);
-  const T scale = static_cast<T>(a.gradient_scale);
+  const double norm = a.square_sum == nullptr ? 0 : std::sqrt(*a.square_sum);
+  const T scale = norm > a.longest ? static_cast<T>(a.longest / norm) : T(1);
   for (i64 i = 0; i < count; ++i) {
     const T gi = g[i] * scale;
     m[i] = b1 * m[i] + (T(1) - b1) * gi;
@@ -154,7 +155,7 @@ void CpuDevice<T>::read_gradient(double* host, const void* gradient, i64 count) 
                                         const LossShape&);                                    \
   template void CpuDevice<T>::loss_backward(const LossGradient&, const LossShape&);           \
   template void CpuDevice<T>::initialize(void*, const TensorRegion&, u64);                    \
-  template void CpuDevice<T>::add_square_sum(const void*, i64);                               \
+  template void CpuDevice<T>::add_square_sum(double*, const void*, i64);                      \
   template void CpuDevice<T>::adamw(void*, void*, const void*, i64, const AdamW&);            \
   template void CpuDevice<T>::initialize_optimizer(void*, const void*, i64);                  \
   template void CpuDevice<T>::read_gradient(double*, const void*, i64);

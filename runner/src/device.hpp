@@ -72,8 +72,11 @@ struct AdamW {
   double beta2 = 0.95;
   double epsilon = 1e-8;
   double weight_decay = 0.1;
-  double gradient_scale = 1.0;  // from clipping
-  i64 step = 1;                 // counted from 1
+  /// Σ g² of the model, in the device's memory: gradients longer than `longest` are scaled to
+  /// it. Null: none are.
+  const double* square_sum = nullptr;
+  double longest = 1.0;
+  i64 step = 1;  // counted from 1
 };
 
 enum class Rotation { forward, backward };
@@ -187,10 +190,8 @@ class Device : public Allocator {
 
   /// Fills a block of a weight from the counter-based generator.
   virtual void initialize(void* weight, const TensorRegion& region, u64 seed) = 0;
-  /// Adds Σ g² over `count` gradients to what take_square_sum() tells.
-  virtual void add_square_sum(const void* gradient, i64 count) = 0;
-  /// The sum since the last call. Waits for the device.
-  virtual double take_square_sum() = 0;
+  /// *sum += Σ g² over `count` gradients, in the device's memory.
+  virtual void add_square_sum(double* sum, const void* gradient, i64 count) = 0;
   /// state: optimizer_copies · count values in gradient format: m, v, and the master weights.
   virtual void adamw(void* weight, void* state, const void* gradient, i64 count,
                      const AdamW& settings) = 0;

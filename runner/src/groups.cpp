@@ -9,7 +9,7 @@ namespace shardbench {
 namespace {
 
 // A group's id is told apart from others of its kind by its first member.
-constexpr u64 kinds = 6;
+constexpr u64 kinds = 5;
 
 }  // namespace
 
@@ -46,7 +46,6 @@ Groups make_groups(const Layout& layout, i64 rank, u64 first_id, const GroupMake
     return make({name, id, std::move(members)});
   };
   Groups groups;
-  groups.world = one("world");
   groups.tp = one("tp");
   groups.dp = one("dp");
   groups.pp = one("pp");

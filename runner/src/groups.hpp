@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The communicators of one rank: the world, and the groups that its layout cuts out of it.
+// The communicators of one rank: the groups that its layout cuts out of the world.
 #pragma once
 
 #include "communicator.hpp"
@@ -11,7 +11,6 @@
 namespace shardbench {
 
 struct Groups {
-  std::unique_ptr<Communicator> world;
   std::unique_ptr<Communicator> tp;
   std::unique_ptr<Communicator> dp;
   std::unique_ptr<Communicator> shard;      // dp ranks that share one copy under ZeRO

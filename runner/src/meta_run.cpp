@@ -14,13 +14,13 @@
 
 namespace shardbench {
 
-const std::array<const char*, group_kind_count> group_names{"world", "tp",    "dp",
-                                                            "pp",    "shard", "replicate"};
+const std::array<const char*, group_kind_count> group_names{"tp", "dp", "pp", "shard",
+                                                            "replicate"};
 
 std::array<i64, group_kind_count> sent_by_group(const Groups& g) {
-  return {g.world->counters().total_sent(), g.tp->counters().total_sent(),
-          g.dp->counters().total_sent(),    g.pp->counters().total_sent(),
-          g.shard->counters().total_sent(), g.replicate->counters().total_sent()};
+  return {g.tp->counters().total_sent(), g.dp->counters().total_sent(),
+          g.pp->counters().total_sent(), g.shard->counters().total_sent(),
+          g.replicate->counters().total_sent()};
 }
 
 namespace {

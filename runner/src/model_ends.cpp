@@ -27,6 +27,51 @@ void cross_entropy(const RankContext& c, Block& logits, const Block& targets,
       {logits.data(), maximum.data(), sums.data(), as_ids(targets), loss_scale}, shape);
 }
 
+void head_logits(const RankContext& c, const Block& logits, const void* x, const void* w) {
+  const Extents& e = c.extents;
+  c.device.gemm({.transpose_b = Transpose::yes,
+                 .m = e.tokens,
+                 .n = e.vocab,
+                 .k = e.hidden,
+                 .a = x,
+                 .lda = e.hidden,
+                 .b = w,
+                 .ldb = e.hidden,
+                 .c = logits.data(),
+                 .ldc = e.logit_stride});
+}
+
+void head_input_gradient(const RankContext& c, const Block& dx, const Block& d_logits,
+                         const void* w) {
+  const Extents& e = c.extents;
+  c.device.gemm({.m = e.tokens,
+                 .n = e.hidden,
+                 .k = e.vocab,
+                 .a = d_logits.data(),
+                 .lda = e.logit_stride,
+                 .b = w,
+                 .ldb = e.hidden,
+                 .c = dx.data(),
+                 .ldc = e.hidden});
+}
+
+void head_weight_gradient(const RankContext& c, const HeadViews& gradients,
+                          const Block& d_logits, const void* x) {
+  const Extents& e = c.extents;
+  c.device.gemm({.transpose_a = Transpose::yes,
+                 .m = e.vocab,
+                 .n = e.hidden,
+                 .k = e.tokens,
+                 .a = d_logits.data(),
+                 .lda = e.logit_stride,
+                 .b = x,
+                 .ldb = e.hidden,
+                 .c = gradients.of_table(),
+                 .ldc = e.hidden,
+                 .accumulate = gradients.table.accumulate(),
+                 .gradient_output = true});
+}
+
 }  // namespace
 
 Block embedding_forward(const RankContext& c, const UnitView& weights, const Block& ids) {
@@ -42,8 +87,10 @@ Block embedding_forward(const RankContext& c, const UnitView& weights, const Blo
 void embedding_backward(const RankContext& c, const UnitView& gradients, const Block& ids,
                         const Block& stream) {
   const Extents& e = c.extents;
-  const FullRows dy(c, stream);
-  c.device.embed_backward(gradients.at(TensorKind::embedding), dy.data(), as_ids(ids),
+  FullRows dy(c, stream);
+  void* table = gradients.at(TensorKind::embedding);
+  if (gradients.fresh) c.device.zero(table, c.gradient_bytes(e.vocab * e.hidden));
+  c.device.embed_backward(table, dy.data(), as_ids(ids),
                           {e.tokens, e.hidden, e.first_vocab, e.vocab});
 }
 
@@ -53,48 +100,23 @@ Block head_pass(const RankContext& c, const HeadViews& weights, const HeadViews&
   Block normed = c.values(MemoryClass::workspace, e.rows * e.hidden, "final norm");
   c.device.rms_norm(normed.data(), residual.data(), weights.of_norm(), e.rows, e.hidden);
   Block logits = c.values(MemoryClass::workspace, e.tokens * e.logit_stride, "logits");
-  Block partial = c.values(MemoryClass::workspace, e.tokens * e.hidden, "partial gradient");
+  Block dy;
   {
-    const FullRows full(c, normed);
-    const void* w = weights.of_table();
-    c.device.gemm({.transpose_b = Transpose::yes,
-                   .m = e.tokens,
-                   .n = e.vocab,
-                   .k = e.hidden,
-                   .a = full.data(),
-                   .lda = e.hidden,
-                   .b = w,
-                   .ldb = e.hidden,
-                   .c = logits.data(),
-                   .ldc = e.logit_stride});
+    FullRows full(c, normed);
+    head_logits(c, logits, full.data(), weights.of_table());
     cross_entropy(c, logits, targets, loss_scale);
-    c.device.gemm({.transpose_a = Transpose::yes,
-                   .m = e.vocab,
-                   .n = e.hidden,
-                   .k = e.tokens,
-                   .a = logits.data(),
-                   .lda = e.logit_stride,
-                   .b = full.data(),
-                   .ldb = e.hidden,
-                   .c = gradients.of_table(),
-                   .ldc = e.hidden,
-                   .accumulate = Accumulate::yes,
-                   .gradient_output = true});
-    c.device.gemm({.m = e.tokens,
-                   .n = e.hidden,
-                   .k = e.vocab,
-                   .a = logits.data(),
-                   .lda = e.logit_stride,
-                   .b = w,
-                   .ldb = e.hidden,
-                   .c = partial.data(),
-                   .ldc = e.hidden});
+    Block partial = c.values(MemoryClass::workspace, e.tokens * e.hidden, "partial gradient");
+    head_input_gradient(c, partial, logits, weights.of_table());
+    // Summed over tp while the weights' gradient is computed.
+    RowSum sum(c, std::move(partial), MemoryClass::workspace, "norm gradient");
+    head_weight_gradient(c, gradients, logits, full.data());
+    dy = sum.take();
   }
   logits.reset();
   normed.reset();
-  const Block dy = sum_to_rows(c, std::move(partial), MemoryClass::workspace, "norm gradient");
   Block stream = c.values(MemoryClass::activations, e.rows * e.hidden, "gradient stream");
   c.device.zero(stream.data(), stream.bytes());
+  if (gradients.norm.fresh) c.device.zero(gradients.of_norm(), c.gradient_bytes(e.hidden));
   c.device.rms_norm_backward(
       {stream.data(), gradients.of_norm(), residual.data(), weights.of_norm(), dy.data()},
       e.rows, e.hidden);

@@ -20,7 +20,7 @@ ParameterStore::ParameterStore(const RankContext& context, const Groups& groups,
       dp_(*groups.dp),
       shard_(*groups.shard),
       replicate_(*groups.replicate),
-      world_(*groups.world),
+      tp_(*groups.tp),
       pp_(*groups.pp),
       units_(units_of(context.shape, context.layout, context.at)),
       shards_(context.layout.zero > 0 ? context.layout.shard_ranks() : 1),
@@ -28,6 +28,7 @@ ParameterStore::ParameterStore(const RankContext& context, const Groups& groups,
                        dtype_size(context.device.precision().gradient)),
       gathered_(units_.size()),
       gathering_(units_.size(), 0),
+      fresh_(units_.size(), true),
       open_gradients_(units_.size()) {
   const i64 whole = flat_elements(units_);
   const i64 own = whole / shards_;
@@ -38,6 +39,10 @@ ParameterStore::ParameterStore(const RankContext& context, const Groups& groups,
   optimizer_ = context_.statistics(MemoryClass::optimizer,
                                    own * context_.device.precision().optimizer_copies,
                                    "optimizer state");
+  square_sum_ = context_.memory.allocate(MemoryClass::communication, i64{sizeof(double)},
+                                         "sum of squares");
+  // What pads units is never written.
+  context_.device.zero(gradients_.data(), gradients_.bytes());
   initialize_weights(seed);
 }
 
@@ -77,7 +82,7 @@ ParameterStore::Owned ParameterStore::owned(std::size_t index) const {
 }
 
 void ParameterStore::begin_step() {
-  context_.device.zero(gradients_.data(), gradients_.bytes());
+  fresh_.assign(units_.size(), true);
   reduced_from_ = flat_elements(units_);
 }
 
@@ -92,10 +97,10 @@ void ParameterStore::prefetch_weights(std::size_t index) {
 UnitView ParameterStore::open_weights(std::size_t index) {
   const Unit& unit = units_[index];
   const i64 element = dtype_size(context_.value_dtype());
+  prefetch_weights(index);
+  shard_.wait(std::exchange(gathering_[index], 0));
   if (!shards_weights())
     return {&unit, weights_.data() + context_.value_bytes(unit.offset), element};
-  prefetch_weights(index);
-  shard_.wait(gathering_[index]);
   return {&unit, gathered_[index].data(), element};
 }
 
@@ -107,12 +112,21 @@ UnitView ParameterStore::open_gradients(std::size_t index) {
   const Unit& unit = units_[index];
   const i64 element = dtype_size(context_.gradient_dtype());
   if (!shards_gradients())
-    return {&unit, gradients_.data() + context_.gradient_bytes(unit.offset), element};
+    return {&unit, gradients_.data() + context_.gradient_bytes(unit.offset), element,
+            take_fresh(index)};
   keep_in_flight(most_pending - 1);
   Block& open = open_gradients_[index];
   open = context_.statistics(MemoryClass::gradients, unit.padded, "gradients of a unit");
-  context_.device.zero(open.data(), open.bytes());
-  return {&unit, open.data(), element};
+  const i64 padding_at = context_.gradient_bytes(unit.elements);
+  if (padding_at < open.bytes())
+    context_.device.zero(open.data() + padding_at, open.bytes() - padding_at);
+  return {&unit, open.data(), element, true};
+}
+
+bool ParameterStore::take_fresh(std::size_t index) {
+  const bool fresh = fresh_[index];
+  fresh_[index] = false;
+  return fresh;
 }
 
 void ParameterStore::pause_gradients(std::size_t index) {
@@ -167,8 +181,11 @@ void ParameterStore::end_oldest() {
   shard_.wait(oldest.token);
   if (!oldest.buffer) return;
   const Owned own = owned(oldest.unit);
-  context_.device.accumulate(
-      own.gradients, oldest.buffer.data() + context_.gradient_bytes(own.first), own.count);
+  const std::byte* sum = oldest.buffer.data() + context_.gradient_bytes(own.first);
+  if (take_fresh(oldest.unit))
+    context_.device.copy(own.gradients, sum, context_.gradient_bytes(own.count));
+  else
+    context_.device.accumulate(own.gradients, sum, own.count);
 }
 
 void ParameterStore::keep_in_flight(std::size_t most) {
@@ -182,10 +199,9 @@ void ParameterStore::finish_reduction() {
     for (std::size_t i = units_.size(); i-- > 0;)
       scatter_unit(i, {});
   keep_in_flight(0);
-  for (std::size_t i = 0; i < units_.size(); ++i) {
+  for (std::size_t i = 0; i < units_.size(); ++i)
     sum_replicas(i);
-    sum_norm_gradients(i);
-  }
+  sum_norm_gradients();
   sum_copies();
 }
 
@@ -232,20 +248,45 @@ Span owned_of(const TensorSlot& slot, const ParameterStore::Owned& own) {
 }  // namespace
 
 /// Under sequence parallelism each TP rank saw a part of the tokens with its whole norm
-/// weights.
-void ParameterStore::sum_norm_gradients(std::size_t index) {
+/// weights: their gradients are summed as one vector.
+void ParameterStore::sum_norm_gradients() {
   if (!context_.sequence_parallel()) return;
-  const Owned own = owned(index);
-  for (const TensorSlot& slot : units_[index].slots) {
-    const Span span = owned_of(slot, own);
-    if (slot.sharded || span.count() == 0) continue;
-    context_.tp.wait(context_.tp.all_reduce(own.gradients + context_.gradient_bytes(span.first),
-                                            span.count(), context_.gradient_dtype(),
-                                            Reduction::sum));
+  struct Piece {
+    std::byte* at;
+    i64 bytes;
+  };
+  std::vector<Piece> pieces;
+  i64 count = 0;
+  for (std::size_t i = 0; i < units_.size(); ++i) {
+    const Owned own = owned(i);
+    for (const TensorSlot& slot : units_[i].slots) {
+      const Span span = owned_of(slot, own);
+      if (slot.sharded || span.count() == 0) continue;
+      pieces.push_back({own.gradients + context_.gradient_bytes(span.first),
+                        context_.gradient_bytes(span.count())});
+      count += span.count();
+    }
+  }
+  const Block all =
+      context_.statistics(MemoryClass::communication, count, "gradients of the norms");
+  std::byte* next = all.data();
+  for (const Piece& piece : pieces) {
+    context_.device.copy(next, piece.at, piece.bytes);
+    next += piece.bytes;
+  }
+  tp_.wait(tp_.all_reduce(all.data(), count, context_.gradient_dtype(), Reduction::sum));
+  next = all.data();
+  for (const Piece& piece : pieces) {
+    context_.device.copy(piece.at, next, piece.bytes);
+    next += piece.bytes;
   }
 }
 
-double ParameterStore::square_sum() {
+/// One number, by the groups that reach every rank one after the other: nothing leaves the
+/// device.
+const double* ParameterStore::sum_squares() {
+  auto* sum = reinterpret_cast<double*>(square_sum_.data());
+  context_.device.zero(sum, square_sum_.bytes());
   // What several ranks hold is counted by the first of them.
   const bool first_copy =
       context_.layout.zero == 0 ? context_.at.dp == 0 : replicate_.rank() == 0;
@@ -255,21 +296,26 @@ double ParameterStore::square_sum() {
     for (const TensorSlot& slot : units_[i].slots) {
       const Span span = owned_of(slot, own);
       if (slot.sharded || context_.at.tp == 0)
-        context_.device.add_square_sum(own.gradients + context_.gradient_bytes(span.first),
+        context_.device.add_square_sum(sum, own.gradients + context_.gradient_bytes(span.first),
                                        span.count());
     }
   }
-  double sum = context_.device.take_square_sum();
-  world_.wait(world_.all_reduce(&sum, 1, Dtype::fp64, Reduction::sum));
+  for (Communicator* group : {&tp_, &dp_, &pp_})
+    group->wait(group->all_reduce(sum, 1, Dtype::fp64, Reduction::sum));
   return sum;
 }
 
 void ParameterStore::gather_updated(std::size_t index) {
   if (shards_ == 1 || shards_weights()) return;
   const Unit& unit = units_[index];
-  shard_.wait(shard_.all_gather(owned(index).weights,
-                                weights_.data() + context_.value_bytes(unit.offset), part(unit),
-                                context_.value_dtype()));
+  gathering_[index] = shard_.all_gather(owned(index).weights,
+                                        weights_.data() + context_.value_bytes(unit.offset),
+                                        part(unit), context_.value_dtype());
+}
+
+void ParameterStore::settle() {
+  for (Token& token : gathering_)
+    shard_.wait(std::exchange(token, 0));
 }
 
 void ParameterStore::update(const AdamW& settings) {
@@ -282,6 +328,7 @@ void ParameterStore::update(const AdamW& settings) {
         own.gradients, own.count, settings);
     gather_updated(i);
   }
+  if (!context_.layout.overlap) settle();
 }
 
 }  // namespace shardbench

@@ -48,9 +48,12 @@ class ParameterStore {
   void pause_gradients(std::size_t unit);
   /// After it, owned gradients are those of the global batch.
   void finish_reduction();
-  /// Σ g² of the model over all ranks: the same number everywhere.
-  double square_sum();
+  /// Σ g² of the model over all ranks, in the device's memory: the same number everywhere.
+  const double* sum_squares();
+  /// With overlap, updated weights (zero 1, 2) are gathered until they are opened.
   void update(const AdamW& settings);
+  /// Waits for what update() has left under way.
+  void settle();
 
   /// The part of a unit whose gradients and weights this rank answers for.
   struct Owned {
@@ -75,16 +78,17 @@ class ParameterStore {
   void scatter_unit(std::size_t unit, Block buffer);
   void end_oldest();
   void keep_in_flight(std::size_t most);
-  void sum_norm_gradients(std::size_t unit);
+  void sum_norm_gradients();
   void sum_copies();
   void sum_replicas(std::size_t unit);
   void gather_updated(std::size_t unit);
+  bool take_fresh(std::size_t unit);
 
   const RankContext& context_;
   Communicator& dp_;
   Communicator& shard_;
   Communicator& replicate_;
-  Communicator& world_;
+  Communicator& tp_;
   Communicator& pp_;
   std::vector<Unit> units_;
   i64 shards_;
@@ -93,8 +97,10 @@ class ParameterStore {
   Block weights_;
   Block gradients_;
   Block optimizer_;
-  std::vector<Block> gathered_;  // stage 3, by unit
-  std::vector<Token> gathering_;
+  std::vector<Block> gathered_;   // stage 3, by unit
+  std::vector<Token> gathering_;  // stage 3 before use; stages 1 and 2 after the update
+  std::vector<bool> fresh_;       // by unit: nothing was added to its gradients in this step
+  Block square_sum_;
   std::vector<Block> open_gradients_;  // stage 2 and 3, by unit
   std::deque<Pending> pending_;
 };

@@ -14,10 +14,7 @@ std::unique_ptr<Communicator> connect_host(const Connection& c, Group group) {
 }
 
 GroupMaker group_maker(Platform& platform, const Connection& connection) {
-  return [&](Group group) {
-    return group.name == "world" ? connect_host(connection, std::move(group))
-                                 : platform.connect(connection, std::move(group));
-  };
+  return [&](Group group) { return platform.connect(connection, std::move(group)); };
 }
 
 const PlatformKind* find_platform(const Platforms& platforms, std::string_view device) {

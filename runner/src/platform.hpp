@@ -60,8 +60,7 @@ class Platform {
 
 /// A communicator over memory of the host, whatever the platform.
 std::unique_ptr<Communicator> connect_host(const Connection& connection, Group group);
-/// Of a layout's groups: the world exchanges numbers of the host, the others what the device
-/// has. Both outlive the groups.
+/// Of a layout's groups, which exchange what the device has. Both outlive the groups.
 GroupMaker group_maker(Platform& platform, const Connection& connection);
 
 /// A kind of platform that a program knows.

@@ -26,27 +26,45 @@ double mean_loss_scale(const ModelShape& shape, const Layout& layout) {
   return 1.0 / static_cast<double>(layout.global_batch() * shape.seq_len);
 }
 
-FullRows::FullRows(const RankContext& context, const Block& rows) : data_(rows.data()) {
+FullRows::FullRows(const RankContext& context, const Block& rows)
+    : tp_(context.tp), data_(rows.data()) {
   if (!context.sequence_parallel()) return;
   const Extents& e = context.extents;
   gathered_ = context.values(MemoryClass::workspace, e.tokens * e.hidden, "gathered rows");
-  context.tp.wait(context.tp.all_gather(rows.data(), gathered_.data(), e.rows * e.hidden,
-                                        context.value_dtype()));
+  token_ =
+      tp_.all_gather(rows.data(), gathered_.data(), e.rows * e.hidden, context.value_dtype());
   data_ = gathered_.data();
+}
+
+const void* FullRows::data() {
+  tp_.wait(std::exchange(token_, 0));
+  return data_;
+}
+
+RowSum::RowSum(const RankContext& context, Block partial, MemoryClass kind,
+               std::string_view what)
+    : tp_(context.tp), partial_(std::move(partial)) {
+  const Extents& e = context.extents;
+  if (!context.sequence_parallel()) {
+    token_ = tp_.all_reduce(partial_.data(), e.tokens * e.hidden, context.value_dtype(),
+                            Reduction::sum);
+    return;
+  }
+  rows_ = context.values(kind, e.rows * e.hidden, what);
+  token_ = tp_.reduce_scatter(partial_.data(), rows_.data(), e.rows * e.hidden,
+                              context.value_dtype());
+}
+
+Block RowSum::take() {
+  tp_.wait(std::exchange(token_, 0));
+  if (!rows_) return std::move(partial_);
+  partial_.reset();
+  return std::move(rows_);
 }
 
 Block sum_to_rows(const RankContext& context, Block partial, MemoryClass kind,
                   std::string_view what) {
-  const Extents& e = context.extents;
-  if (!context.sequence_parallel()) {
-    context.tp.wait(context.tp.all_reduce(partial.data(), e.tokens * e.hidden,
-                                          context.value_dtype(), Reduction::sum));
-    return partial;
-  }
-  Block rows = context.values(kind, e.rows * e.hidden, what);
-  context.tp.wait(context.tp.reduce_scatter(partial.data(), rows.data(), e.rows * e.hidden,
-                                            context.value_dtype()));
-  return rows;
+  return RowSum(context, std::move(partial), kind, what).take();
 }
 
 }  // namespace shardbench

@@ -61,6 +61,8 @@ struct UnitView {
   const Unit* unit;
   std::byte* base;
   i64 element_bytes;
+  bool fresh = false;  // gradients to which nothing was added yet: their memory holds anything
+  Accumulate accumulate() const { return fresh ? Accumulate::no : Accumulate::yes; }
   void* at(TensorKind tensor) const { return base + unit->slot(tensor).offset * element_bytes; }
 };
 
@@ -68,18 +70,34 @@ struct UnitView {
 // papers: arXiv 1909.08053, 2205.05198).
 
 /// All tokens of a matrix of local rows: gathered under sequence parallelism, else `rows`
-/// itself.
+/// itself. The gathering travels until data() is asked for.
 class FullRows {
  public:
   FullRows(const RankContext& context, const Block& rows);
-  const void* data() const { return data_; }
+  const void* data();
 
  private:
+  Communicator& tp_;
   Block gathered_;
   const void* data_;
+  Token token_ = 0;
 };
 
-/// Sums the partial results of the TP ranks: [tokens, hidden] in, [rows, hidden] out.
+/// Sums the partial results of the TP ranks: [tokens, hidden] in, [rows, hidden] out. The sum
+/// travels until take().
+class RowSum {
+ public:
+  RowSum(const RankContext& context, Block partial, MemoryClass kind, std::string_view what);
+  Block take();
+
+ private:
+  Communicator& tp_;
+  Block partial_;
+  Block rows_;  // none: the sum is where the parts were
+  Token token_ = 0;
+};
+
+/// The same at once.
 Block sum_to_rows(const RankContext& context, Block partial, MemoryClass kind,
                   std::string_view what);
 

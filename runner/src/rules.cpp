@@ -26,6 +26,9 @@ struct Rule {
   Nature nature = Nature::impossible;
 };
 
+// What the kernels' 32-bit indices reach.
+constexpr i64 most_row_values = (i64{1} << 32) - 1;
+
 const std::vector<Rule>& rules() {
   static const std::vector<Rule> table{
       {"runner:heads", "hidden % heads <> 0", "the heads must divide the hidden size",
@@ -65,6 +68,13 @@ const std::vector<Rule>& rules() {
        }},
       {"runner:pp_layers", "pp > layers", "a pipeline stage needs a layer",
        [](const Layout& l, const ModelShape& m) { return l.pp > m.layers; }},
+      {"runner:rows", "micro_batch * seq_len * ffn / tp > 4294967295",
+       "the rows of a micro-batch within the ffn are more than 2^32 values; reduce micro_batch "
+       "or "
+       "raise tp",
+       [](const Layout& l, const ModelShape& m) {
+         return l.micro_batch * m.seq_len * m.ffn / l.tp > most_row_values;
+       }},
       {"runner:pp_grad_accum", "pp > 1 and grad_accum < pp - 1",
        "with grad_accum below pp - 1 the pipeline never fills",
        [](const Layout& l, const ModelShape&) { return l.pp > 1 && l.grad_accum < l.pp - 1; },

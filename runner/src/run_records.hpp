@@ -20,7 +20,7 @@ void add_start_fields(JsonObject& record, const Options& options);
 constexpr std::array<const char*, 7> measured_phases{
     "forward", "backward", "transfer", "reduction", "gradient_norm", "optimizer", "other"};
 /// Names of Measured::wait_ms, in order; they lie within the phases.
-constexpr std::array<const char*, 4> measured_waits{"tp", "dp", "pp", "world"};
+constexpr std::array<const char*, 3> measured_waits{"tp", "dp", "pp"};
 
 struct Measured {
   double loss = 0;

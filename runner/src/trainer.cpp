@@ -157,7 +157,7 @@ void Trainer::spend(double PhaseTimes::*phase, const Mark& start) {
   spent_.push_back({phase, start, context_.device.mark()});
 }
 
-double Trainer::compute_gradients(i64 step) {
+void Trainer::compute_gradients(i64 step) {
   parameters_.begin_step();
   const Layout& layout = context_.layout;
   in_flight_ = std::vector<InFlight>(static_cast<std::size_t>(layout.grad_accum));
@@ -182,23 +182,24 @@ double Trainer::compute_gradients(i64 step) {
   const Mark start = context_.device.mark();
   parameters_.finish_reduction();
   spend(&PhaseTimes::reduction_s, start);
-  return context_.device.take_loss();
 }
 
 double Trainer::update(i64 step) {
   const Mark start = context_.device.mark();
-  const double norm = std::sqrt(parameters_.square_sum());
-  spend(&PhaseTimes::gradient_norm_s, start);
-  const Mark optimizer_start = context_.device.mark();
   AdamW settings;
   settings.step = step + 1;
-  settings.gradient_scale = norm > longest_gradient ? longest_gradient / norm : 1.0;
+  settings.square_sum = parameters_.sum_squares();
+  settings.longest = longest_gradient;
+  spend(&PhaseTimes::gradient_norm_s, start);
+  const Mark optimizer_start = context_.device.mark();
   parameters_.update(settings);
   spend(&PhaseTimes::optimizer_s, optimizer_start);
   context_.device.synchronize();
   for (const Spent& spent : std::exchange(spent_, {}))
     times_.*spent.phase += context_.device.seconds_between(spent.from, spent.to);
-  return norm;
+  double square_sum = 0;
+  context_.device.download(&square_sum, settings.square_sum, i64{sizeof square_sum});
+  return std::sqrt(square_sum);
 }
 
 }  // namespace shardbench

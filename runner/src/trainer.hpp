@@ -21,7 +21,7 @@ struct PhaseTimes {
   double transfer_s = 0;       ///< activations and their gradients between stages
   double reduction_s = 0;      ///< what is left of the gradients' reduction after backward
   double gradient_norm_s = 0;  ///< with the wait for the slowest rank
-  double optimizer_s = 0;      ///< with the wait for the updated weights (zero 1, 2)
+  double optimizer_s = 0;      ///< without overlap, with the gathering of weights (zero 1, 2)
 };
 
 class Trainer {
@@ -31,12 +31,18 @@ class Trainer {
   Trainer(const RankContext& context, const Groups& groups, u64 seed);
 
   /// Forward, backward and reduction over the global batch of `step`; gradients are complete
-  /// afterwards. Returns this rank's share of the sum of token losses: their sum over the dp
+  /// afterwards. The host is ahead of the device.
+  void compute_gradients(i64 step);
+  /// This rank's share of the sum of token losses since the last call: their sum over the dp
   /// ranks of the last stage, divided by global_tokens(), is the loss (0 on other stages).
-  double compute_gradients(i64 step);
+  /// Waits for the device.
+  double take_loss() { return context_.device.take_loss(); }
   /// AdamW with the gradients computed last, their norm clipped to 1; `step` counts from 0.
   /// Returns the norm before clipping, the same on all ranks; the device has ended its work.
   double update(i64 step);
+
+  /// Ends what the last update has left to the next forward.
+  void settle() { parameters_.settle(); }
 
   const ParameterStore& parameters() const { return parameters_; }
   i64 global_tokens() const;

@@ -35,9 +35,9 @@ void linear_input_gradient(const RankContext& c, void* dx, const void* dy, const
                  .ldc = in});
 }
 
-/// dw[out, in] += dyᵀ · x
-void linear_weight_gradient(const RankContext& c, void* dw, const void* dy, const void* x,
-                            i64 in, i64 out) {
+/// dw[out, in] += dyᵀ · x, of tensors that lie together from `first` on.
+void linear_weight_gradient(const RankContext& c, const UnitView& g, TensorKind first,
+                            const void* dy, const void* x, i64 in, i64 out) {
   c.device.gemm({.transpose_a = Transpose::yes,
                  .m = out,
                  .n = in,
@@ -46,9 +46,9 @@ void linear_weight_gradient(const RankContext& c, void* dw, const void* dy, cons
                  .lda = out,
                  .b = x,
                  .ldb = in,
-                 .c = dw,
+                 .c = g.at(first),
                  .ldc = in,
-                 .accumulate = Accumulate::yes,
+                 .accumulate = g.accumulate(),
                  .gradient_output = true});
 }
 
@@ -89,7 +89,7 @@ void attention_forward(const RankContext& c, const UnitView& w, Recompute recomp
   s.norm1 = normed(c, s.residual_in, w.at(TensorKind::attention_norm), "norm 1");
   s.qkv = c.values(MemoryClass::activations, e.tokens * a.row(), "q, k, v");
   {
-    const FullRows full(c, s.norm1);
+    FullRows full(c, s.norm1);
     linear(c, s.qkv.data(), full.data(), w.at(TensorKind::q), e.hidden, a.row());
   }
   if (recompute != Recompute::none) s.norm1.reset();
@@ -113,7 +113,7 @@ Block mlp_forward(const RankContext& c, const UnitView& w, Recompute recompute,
   s.norm2 = normed(c, s.residual_mid, w.at(TensorKind::mlp_norm), "norm 2");
   s.gate_up = c.values(MemoryClass::activations, e.tokens * 2 * e.ffn, "gate and up");
   {
-    const FullRows full(c, s.norm2);
+    FullRows full(c, s.norm2);
     linear(c, s.gate_up.data(), full.data(), w.at(TensorKind::gate), e.hidden, 2 * e.ffn);
   }
   if (recompute != Recompute::none) s.norm2.reset();
@@ -124,17 +124,41 @@ Block mlp_forward(const RankContext& c, const UnitView& w, Recompute recompute,
   return add_branch(c, std::move(partial), s.residual_mid, "residual");
 }
 
+/// The last part of each branch's backward: through the norm into the stream. `dy`: gradient of
+/// the norm's output.
 struct NormSite {
   const Block& x;
-  const void* w;
-  void* dw;
+  const UnitView& w;
+  const UnitView& g;
+  TensorKind norm;
 };
 
-/// The last part of each branch's backward: through the norm into the stream.
-void norm_backward(const RankContext& c, Block partial, const NormSite& norm, Block& stream) {
-  const Block dy = sum_to_rows(c, std::move(partial), MemoryClass::workspace, "norm gradient");
-  c.device.rms_norm_backward({stream.data(), norm.dw, norm.x.data(), norm.w, dy.data()},
+void norm_backward(const RankContext& c, const Block& dy, const NormSite& at, Block& stream) {
+  void* dw = at.g.at(at.norm);
+  if (at.g.fresh) c.device.zero(dw, c.gradient_bytes(c.extents.hidden));
+  c.device.rms_norm_backward({stream.data(), dw, at.x.data(), at.w.at(at.norm), dy.data()},
                              c.extents.rows, c.extents.hidden);
+}
+
+/// Backward of a product whose input is a norm's output: the gradient to that output, summed
+/// over tp while the weights' gradient is computed.
+struct NormedProduct {
+  const Block& normed;
+  const void* dy;  // [tokens, out]
+  TensorKind first;
+  i64 out;
+};
+
+Block product_backward(const RankContext& c, const UnitView& w, const UnitView& g,
+                       const NormedProduct& p) {
+  const i64 hidden = c.extents.hidden;
+  FullRows full(c, p.normed);
+  Block partial =
+      c.values(MemoryClass::workspace, c.extents.tokens * hidden, "partial gradient");
+  linear_input_gradient(c, partial.data(), p.dy, w.at(p.first), hidden, p.out);
+  RowSum sum(c, std::move(partial), MemoryClass::workspace, "norm gradient");
+  linear_weight_gradient(c, g, p.first, p.dy, full.data(), hidden, p.out);
+  return sum.take();
 }
 
 void mlp_backward(const RankContext& c, const UnitView& w, const UnitView& g,
@@ -144,28 +168,20 @@ void mlp_backward(const RankContext& c, const UnitView& w, const UnitView& g,
   {
     Block d_activated =
         c.values(MemoryClass::workspace, e.tokens * e.ffn, "gradient of activated rows");
-    const FullRows dy(c, stream);
+    FullRows dy(c, stream);
     linear_input_gradient(c, d_activated.data(), dy.data(), w.at(TensorKind::down), e.ffn,
                           e.hidden);
-    linear_weight_gradient(c, g.at(TensorKind::down), dy.data(), s.activated.data(), e.ffn,
+    linear_weight_gradient(c, g, TensorKind::down, dy.data(), s.activated.data(), e.ffn,
                            e.hidden);
     s.activated.reset();
     c.device.swiglu_backward(s.gate_up.data(), d_activated.data(), e.tokens, e.ffn);
   }
   if (!s.norm2) s.norm2 = normed(c, s.residual_mid, w.at(TensorKind::mlp_norm), "norm 2");
-  {
-    const FullRows full(c, s.norm2);
-    linear_weight_gradient(c, g.at(TensorKind::gate), s.gate_up.data(), full.data(), e.hidden,
-                           2 * e.ffn);
-  }
+  const Block dy =
+      product_backward(c, w, g, {s.norm2, s.gate_up.data(), TensorKind::gate, 2 * e.ffn});
   s.norm2.reset();
-  Block partial = c.values(MemoryClass::workspace, e.tokens * e.hidden, "partial gradient");
-  linear_input_gradient(c, partial.data(), s.gate_up.data(), w.at(TensorKind::gate), e.hidden,
-                        2 * e.ffn);
   s.gate_up.reset();
-  norm_backward(c, std::move(partial),
-                {s.residual_mid, w.at(TensorKind::mlp_norm), g.at(TensorKind::mlp_norm)},
-                stream);
+  norm_backward(c, dy, {s.residual_mid, w, g, TensorKind::mlp_norm}, stream);
   s.residual_mid.reset();
 }
 
@@ -178,11 +194,10 @@ Block qkv_gradient(const RankContext& c, const UnitView& w, const UnitView& g,
   Block d_attended =
       c.values(MemoryClass::workspace, e.tokens * width, "gradient of attended values");
   {
-    const FullRows dy(c, stream);
+    FullRows dy(c, stream);
     linear_input_gradient(c, d_attended.data(), dy.data(), w.at(TensorKind::o), width,
                           e.hidden);
-    linear_weight_gradient(c, g.at(TensorKind::o), dy.data(), s.attended.data(), width,
-                           e.hidden);
+    linear_weight_gradient(c, g, TensorKind::o, dy.data(), s.attended.data(), width, e.hidden);
   }
   Block d_qkv = c.values(MemoryClass::workspace, e.tokens * a.row(), "gradient of q, k, v");
   const Block work = c.memory.allocate(
@@ -196,25 +211,16 @@ Block qkv_gradient(const RankContext& c, const UnitView& w, const UnitView& g,
 
 void attention_backward(const RankContext& c, const UnitView& w, const UnitView& g,
                         LayerActivations& s, Block& stream) {
-  const Extents& e = c.extents;
-  const i64 row = e.attention.row();
   Block d_qkv = qkv_gradient(c, w, g, s, stream);
   s.qkv.reset();
   s.attended.reset();
   s.lse.reset();
   if (!s.norm1) s.norm1 = normed(c, s.residual_in, w.at(TensorKind::attention_norm), "norm 1");
-  {
-    const FullRows full(c, s.norm1);
-    linear_weight_gradient(c, g.at(TensorKind::q), d_qkv.data(), full.data(), e.hidden, row);
-  }
+  const Block dy = product_backward(
+      c, w, g, {s.norm1, d_qkv.data(), TensorKind::q, c.extents.attention.row()});
   s.norm1.reset();
-  Block partial = c.values(MemoryClass::workspace, e.tokens * e.hidden, "partial gradient");
-  linear_input_gradient(c, partial.data(), d_qkv.data(), w.at(TensorKind::q), e.hidden, row);
   d_qkv.reset();
-  norm_backward(
-      c, std::move(partial),
-      {s.residual_in, w.at(TensorKind::attention_norm), g.at(TensorKind::attention_norm)},
-      stream);
+  norm_backward(c, dy, {s.residual_in, w, g, TensorKind::attention_norm}, stream);
 }
 
 }  // namespace

@@ -59,7 +59,8 @@ struct Rank {
   }
 
   double loss(i64 step) {
-    double sum = trainer.compute_gradients(step);
+    trainer.compute_gradients(step);
+    double sum = trainer.take_loss();
     reporting->wait(reporting->all_reduce(&sum, 1, Dtype::fp64, Reduction::sum));
     return sum / static_cast<double>(context.layout.tp * trainer.global_tokens());
   }
@@ -238,6 +239,7 @@ Verdict judge(Platform& platform, Mesh& mesh, const EqualityCase& c, u64 first_i
       verdict.loss_error = std::max(verdict.loss_error, relative(loss, reference.last_loss));
     rank.trainer.update(step);
   }
+  rank.trainer.settle();
   u64 ignored = 0;
   verdict.weight_error = worst_error(rank, What::weights, reference.weights, ignored);
   verdict.done = true;

@@ -107,10 +107,10 @@ i64 tp_bytes(const Stage& s) {
   return bytes;
 }
 
-/// Elements of each norm in the owned part of its unit, whose gradients are summed over tp
-/// under sequence parallelism.
-std::vector<i64> owned_norms(const Stage& s) {
-  if (!s.sp) return {};
+/// Elements of the norms in the owned parts of their units, whose gradients are summed over tp
+/// under sequence parallelism, all at once.
+i64 owned_norms(const Stage& s) {
+  if (!s.sp) return 0;
   const Units u = units(s);
   const i64 h = s.model.hidden;
   const auto norm_at = [&](i64 offset, i64 unit) {
@@ -127,14 +127,11 @@ std::vector<i64> owned_norms(const Stage& s) {
     norms.push_back(norm_at(h + attention, u.layer));
   }
   if (s.last) norms.push_back(norm_at(0, u.head));
-  return norms;
+  return std::accumulate(norms.begin(), norms.end(), i64{0});
 }
 
 i64 norm_bytes(const Stage& s) {
-  i64 bytes = 0;
-  for (const i64 count : owned_norms(s))
-    bytes += all_reduce_bytes(s.layout.tp, s.at.tp, count, s.e);
-  return bytes;
+  return all_reduce_bytes(s.layout.tp, s.at.tp, owned_norms(s), s.e);
 }
 
 /// Gradients of a tied embedding that the other stage needs.
@@ -241,18 +238,22 @@ i64 layer_workspace(const Stage& s) {
   const i64 block = std::min<i64>(64, m.seq_len);
   const i64 scores = 2 * block * m.seq_len;
   // Gradient of the activated rows beside the gathered stream; gradients of attended values and
-  // of q, k, v beside two blocks of scores; gradient of q, k, v beside that of the branch.
-  return std::max({s.tokens * m.ffn / t + gathered, whole / t + qkv + scores, qkv + whole});
+  // of q, k, v beside two blocks of scores; gradient of q, k, v beside that of the branch, its
+  // sum over tp, and the gathered norm for the weights' gradient.
+  const i64 sums = s.sp ? gathered + s.rows * m.hidden : 0;
+  return std::max(
+      {s.tokens * m.ffn / t + gathered, whole / t + qkv + scores, qkv + whole + sums});
 }
 
-/// The head: targets, final norm and its gathered rows, logits, their gradient to the rows, and
-/// three statistics of each token.
+/// The head: targets, final norm and its gathered rows, logits, and the larger of three
+/// statistics of each token and of the gradient to the rows with its sum over tp.
 i64 workspace_bytes(const Stage& s) {
   const i64 layer = layer_workspace(s) * s.e;
   if (!s.last) return layer;
   const i64 whole = s.tokens * s.model.hidden;
-  const i64 head = s.rows * s.model.hidden + (s.sp ? 2 : 1) * whole + s.tokens * vocab_rows(s) +
-                   3 * s.tokens;
+  const i64 rows = s.rows * s.model.hidden;
+  const i64 head = rows + (s.sp ? whole : 0) + s.tokens * vocab_rows(s) +
+                   std::max(3 * s.tokens, whole + (s.sp ? rows : 0));
   return std::max(layer, head * s.e + s.tokens * 4);
 }
 
@@ -377,11 +378,13 @@ void reduce_always(const Stage& s, Reductions& r) {
 }
 
 /// Peak of class communication.
-i64 staging_peak(const Stage& s, i64 rank) {
+i64 staging_peak(const Stage& s) {
   Reductions r;
   // Forwards before the first reduction; the norm of all gradients.
   r.note(tp_staging(s, s.last ? Kind::head : Kind::layer));
-  r.note(all_reduce_staging(s.layout.world(), rank, 1, 8));
+  r.note(all_reduce_staging(s.layout.tp, s.at.tp, 1, 8));
+  r.note(all_reduce_staging(s.layout.dp, s.at.dp, 1, 8));
+  r.note(all_reduce_staging(s.layout.pp, s.at.pp, 1, 8));
   if (s.layout.zero < 2)
     reduce_once(s, r);
   else
@@ -392,8 +395,8 @@ i64 staging_peak(const Stage& s, i64 rank) {
       r.note(all_reduce_staging(s.layout.dp_replicate, index, unit.elements / s.shards(), s.e));
   }
   r.note(std::min(copied(s), s.layout.bucket_bytes / s.e) * s.e);
-  for (const i64 count : owned_norms(s))
-    r.note(all_reduce_staging(s.layout.tp, s.at.tp, count, s.e));
+  const i64 norms = owned_norms(s);
+  r.note(norms * s.e + all_reduce_staging(s.layout.tp, s.at.tp, norms, s.e));
   return r.peak();
 }
 
@@ -468,13 +471,12 @@ ExpectedCost expected_cost(const ModelShape& model, const Layout& layout, i64 ra
   put_state(s, cost);
   cost.peak_by_class[3] = activation_bytes(s);
   cost.peak_by_class[4] = workspace_bytes(s);
-  cost.peak_by_class[5] = staging_peak(s, rank);
-  // One double for the gradient norm.
-  cost.sent_bytes = {all_reduce_bytes(layout.world(), rank, 1, 8),
-                     tp_bytes(s) + norm_bytes(s),
-                     dp_bytes(s),
-                     pp_bytes(s),
-                     shard_bytes(s),
+  // The sum of squares of all gradients stays: one double.
+  cost.peak_by_class[5] = staging_peak(s) + 8;
+  const auto square_sum = [](i64 n, i64 index) { return all_reduce_bytes(n, index, 1, 8); };
+  cost.sent_bytes = {tp_bytes(s) + norm_bytes(s) + square_sum(layout.tp, at.tp),
+                     dp_bytes(s) + square_sum(layout.dp, at.dp),
+                     pp_bytes(s) + square_sum(layout.pp, at.pp), shard_bytes(s),
                      replicate_bytes(s)};
   return cost;
 }

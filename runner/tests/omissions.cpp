@@ -33,6 +33,12 @@ bool is(const IssuedOperation& o, const char* group, Operation operation) {
   return o.group == group && o.operation == operation;
 }
 
+DropRule square_sum_of(const char* group) {
+  return [group](const IssuedOperation& o) {
+    return is(o, group, Operation::all_reduce) && o.count == 1;
+  };
+}
+
 Layout parallel(i64 dp, i64 tp, i64 pp) {
   Layout layout;
   layout.dp = dp;
@@ -99,7 +105,7 @@ std::vector<NamedOmission> data_parallel_omissions() {
   accumulating.grad_accum = 2;
   return {
       {"gradients: sum over dp", parallel(2, 1, 1), {[](const IssuedOperation& o) {
-         return is(o, "dp", Operation::all_reduce);
+         return is(o, "dp", Operation::all_reduce) && o.count > 1;
        }}},
       {"ZeRO 1 gradients: reduce-scatter", sharded(1, 1), {[](const IssuedOperation& o) {
          return is(o, "shard", Operation::reduce_scatter);
@@ -113,9 +119,9 @@ std::vector<NamedOmission> data_parallel_omissions() {
       {"replicated shards: sum over the replicas",
        sharded(2, 2),
        {[](const IssuedOperation& o) { return is(o, "replicate", Operation::all_reduce); }}},
-      {"gradient norm: sum over the world", parallel(1, 2, 1), {[](const IssuedOperation& o) {
-         return o.group == "world";
-       }}},
+      {"gradient norm: sum over tp", parallel(1, 2, 1), {square_sum_of("tp")}},
+      {"gradient norm: sum over the stages", parallel(1, 1, 2), {square_sum_of("pp")}},
+      {"gradient norm: sum over the shards", sharded(1, 1), {square_sum_of("dp")}},
       {"tied embeddings: sum over the first and the last stage",
        parallel(1, 1, 2),
        {[](const IssuedOperation& o) {

@@ -18,7 +18,7 @@ namespace {
 
 using Columns = std::map<std::string, i64>;
 
-/// Evaluates what the rules are written in: integers, columns, % /, - , = <> < >, and, or,
+/// Evaluates what the rules are written in: integers, columns, % / *, - , = <> < >, and, or,
 /// brackets. Truth is 1, as in SQLite.
 class Expression {
  public:
@@ -69,6 +69,8 @@ class Expression {
         left %= operand();
       else if (take("/"))
         left /= operand();
+      else if (take("*"))
+        left *= operand();
       else
         return left;
     }
@@ -162,6 +164,7 @@ Sample random_sample(std::mt19937& random) {
   s.layout.pp = pick({1, 2, 4, 6});
   s.layout.dp_replicate = pick({1, 1, 2, 4});
   s.layout.grad_accum = pick({1, 2, 3, 4, 8});
+  s.layout.micro_batch = pick({1, 4, i64{1} << 23});
   s.layout.zero = pick({0, 1, 2, 3});
   s.layout.sequence_parallel = random() % 2 == 0;
   return s;

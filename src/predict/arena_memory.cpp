@@ -134,15 +134,18 @@ double workspace_piece(const ArenaStage& at) {
   const double whole = at.whole_row();
   const double gathered = at.sequence_parallel ? whole : 0;
   const double queries = at.tokens * at.qkv;
+  const double sums = at.sequence_parallel ? whole + at.row() : 0;
   const double padded = at.tokens / at.seq * rounded_up(at.seq, 64);
   const double attention = 4 * (2 + at.head_dim) * padded * at.heads / at.tp;
   const double layer = std::max({value_bytes * (at.tokens * at.ffn / at.tp + gathered),
                                  value_bytes * (whole / at.tp + queries) + attention,
-                                 value_bytes * (queries + whole)});
+                                 value_bytes * (queries + whole + sums)});
   if (!at.last) return layer;
   const double logits = at.tokens * rounded_up(at.vocab / at.tp, 64);
-  const double head = value_bytes * (at.row() + logits + whole + gathered) +
-                      3 * gradient_bytes * at.tokens + token_bytes * at.tokens;
+  const double summed = value_bytes * (whole + (at.sequence_parallel ? at.row() : 0));
+  const double head = value_bytes * (at.row() + logits + gathered) +
+                      std::max(3 * gradient_bytes * at.tokens, summed) +
+                      token_bytes * at.tokens;
   return std::max(layer, head);
 }
 

@@ -11,7 +11,7 @@
 namespace shardbench {
 namespace {
 
-constexpr i64 sums_bytes = 2 * i64{sizeof(double)};
+constexpr i64 sums_bytes = i64{sizeof(double)};
 // Between two looks at the GPU: little beside a train step, and no busy waiting.
 constexpr int pause_us = 50;
 
@@ -36,7 +36,6 @@ CudaDevice::CudaDevice(const gpu::Facts& facts)
       products_(make_product_library()),
       sums_(gpu::allocate(sums_bytes)),
       loss_(reinterpret_cast<double*>(sums_)),
-      square_sum_(loss_ + 1),
       done_(gpu::make_event(gpu::Timing::off)),
       pause_([] { sleep_us(pause_us); }) {
   if (sums_ == nullptr) fail(ErrorClass::oom, "out of memory: the GPU has no free memory");
@@ -163,11 +162,11 @@ void CudaDevice::loss_backward(const LossGradient& g, const LossShape& shape) {
                          shape);
 }
 
-/// Reads a sum of the GPU and starts it anew.
-double CudaDevice::take(double* sum) {
+/// Reads the sum and starts it anew.
+double CudaDevice::take_loss() {
   double value = 0;
-  download(&value, sum, sizeof value);
-  zero(sum, sizeof value);
+  download(&value, loss_, sizeof value);
+  zero(loss_, sizeof value);
   return value;
 }
 
@@ -175,8 +174,8 @@ void CudaDevice::initialize(void* weight, const TensorRegion& region, u64 seed) 
   kernels::initialize(stream_, values(weight), region, seed);
 }
 
-void CudaDevice::add_square_sum(const void* gradient, i64 count) {
-  kernels::square_sum(stream_, square_sum_, floats(gradient), count);
+void CudaDevice::add_square_sum(double* sum, const void* gradient, i64 count) {
+  kernels::square_sum(stream_, sum, floats(gradient), count);
 }
 
 void CudaDevice::adamw(void* weight, void* state, const void* gradient, i64 count,

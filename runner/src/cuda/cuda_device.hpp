@@ -65,24 +65,20 @@ class CudaDevice final : public Device {
   void loss_sums(void* statistics, const void* logits, const void* maximum,
                  const std::int32_t* targets, const LossShape& shape) override;
   void loss_backward(const LossGradient& g, const LossShape& shape) override;
-  double take_loss() override { return take(loss_); }
+  double take_loss() override;
   void initialize(void* weight, const TensorRegion& region, u64 seed) override;
-  void add_square_sum(const void* gradient, i64 count) override;
-  double take_square_sum() override { return take(square_sum_); }
+  void add_square_sum(double* sum, const void* gradient, i64 count) override;
   void adamw(void* weight, void* state, const void* gradient, i64 count,
              const AdamW& settings) override;
   void initialize_optimizer(void* state, const void* weight, i64 count) override;
   void read_gradient(double* host, const void* gradient, i64 count) override;
 
  private:
-  double take(double* sum);
-
   gpu::Stream stream_;
   i64 cache_bytes_;
   MatrixProducts products_;
   std::byte* sums_;  // of the GPU: what is added up over a train step
   double* loss_;
-  double* square_sum_;
   gpu::Event done_;
   std::vector<gpu::Event> free_events_;
   std::function<void()> pause_;

@@ -68,7 +68,8 @@ struct AdamWStep {
   float* v;
   float* master;
   const float* gradient;
-  float scale;
+  const double* square_sum;  // of all gradients; null: none is scaled
+  float longest;
   float beta1;
   float beta2;
   float rest1;  // 1 − beta1
@@ -78,14 +79,20 @@ struct AdamWStep {
   float epsilon;
   float decay;  // 1 − learning rate · weight decay
 
+  __device__ float scale() const {
+    const float norm = square_sum == nullptr ? 0.0F : sqrtf(static_cast<float>(*square_sum));
+    return norm > longest ? longest / norm : 1.0F;
+  }
+
   template <int width>
   __device__ void operator()(i64 i, Width<width>) const {
+    const float clip = scale();
     const Floats<width> g = load<width>(gradient + i);
     Floats<width> mean = load<width>(m + i);
     Floats<width> square = load<width>(v + i);
     Floats<width> w = load<width>(master + i);
     for (int e = 0; e < width; ++e) {
-      const float scaled = g.at[e] * scale;
+      const float scaled = g.at[e] * clip;
       mean.at[e] = beta1 * mean.at[e] + rest1 * scaled;
       square.at[e] = beta2 * square.at[e] + rest2 * scaled * scaled;
       w.at[e] =
@@ -157,7 +164,8 @@ void adamw(gpu::Stream stream, Bf16* weight, float* state, const float* gradient
       .v = state + count,
       .master = state + 2 * count,
       .gradient = gradient,
-      .scale = static_cast<float>(a.gradient_scale),
+      .square_sum = a.square_sum,
+      .longest = static_cast<float>(a.longest),
       .beta1 = static_cast<float>(a.beta1),
       .beta2 = static_cast<float>(a.beta2),
       .rest1 = static_cast<float>(1 - a.beta1),

@@ -90,6 +90,7 @@ std::string record_rank(RecordingNccl& nccl, const EqualityCase& c, i64 rank) {
     trainer.compute_gradients(step);
     trainer.update(step);
   }
+  trainer.settle();
   world.check();
   world.finalize();
   if (!all_held(streams)) return "an operation was not waited for";

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+// The order in which a rank gives work to its device and to its groups: what hides behind what.
+#include "groups.hpp"
+#include "meta_device.hpp"
+#include "null_communicator.hpp"
+#include "trainer.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+using namespace shardbench;
+
+namespace {
+
+using Log = std::vector<std::string>;
+
+class LoggingDevice final : public MetaDevice {
+ public:
+  LoggingDevice(Dtype dtype, Log& log) : MetaDevice(dtype), log_(log) {}
+  void zero(void*, i64 bytes) override { most_zeroed = std::max(most_zeroed, bytes); }
+  void download(void* host, const void*, i64 bytes) override {
+    std::fill_n(static_cast<std::byte*>(host), bytes, std::byte{});
+    log_.emplace_back("download");
+  }
+  void gemm(const Gemm& gemm) override {
+    if (!gemm.gradient_output)
+      log_.emplace_back("product");
+    else
+      log_.emplace_back(gemm.accumulate == Accumulate::yes ? "add gradient" : "set gradient");
+  }
+  void adamw(void*, void*, const void*, i64, const AdamW& settings) override {
+    log_.emplace_back(settings.square_sum == nullptr ? "unclipped update" : "update");
+  }
+  void embed(void*, const void*, const std::int32_t*, const EmbeddingShape&) override {
+    log_.emplace_back("embed");
+  }
+
+  i64 most_zeroed = 0;
+
+ private:
+  Log& log_;
+};
+
+/// Tells what is started and what is waited for.
+class LoggingCommunicator final : public Communicator {
+ public:
+  LoggingCommunicator(Memory& memory, i64 rank, const Group& group, Log& log)
+      : inner_(memory, rank, group), name_(group.name), log_(log) {}
+
+  i64 rank() const override { return inner_.rank(); }
+  i64 size() const override { return inner_.size(); }
+  Token all_reduce(void*, i64 count, Dtype, Reduction) override {
+    return start("sum of " + std::to_string(count));
+  }
+  Token reduce_scatter(const void*, void*, i64, Dtype) override { return start("scatter"); }
+  Token all_gather(const void*, void*, i64, Dtype) override { return start("gather"); }
+  Token broadcast(void*, i64, Dtype, i64) override { return start("broadcast"); }
+  Token send(const void*, i64, Dtype, i64) override { return start("send"); }
+  Token receive(void*, i64, Dtype, i64) override { return start("receive"); }
+  void wait(Token token) override {
+    if (token != 0) log_.push_back(name_ + " waits for " + std::to_string(token));
+  }
+  void progress() override {}
+
+ private:
+  Token start(const std::string& what) {
+    if (size() == 1) return 0;
+    log_.push_back(name_ + " starts " + what);
+    return ++last_;
+  }
+
+  NullCommunicator inner_;
+  std::string name_;
+  Log& log_;
+  Token last_ = 0;
+};
+
+/// Rank 0 of a toy whose dp, tp and pp nobody else has.
+struct Rank {
+  explicit Rank(const Layout& of_run)
+      : layout(of_run),
+        groups(make_groups(layout, 0, 1,
+                           [this](const Group& group) {
+                             return std::make_unique<LoggingCommunicator>(memory, 0, group,
+                                                                          log);
+                           })),
+        trainer({device,
+                 memory,
+                 shape,
+                 layout,
+                 {},
+                 *groups.tp,
+                 *groups.dp,
+                 extents_of(shape, layout, {}, Dtype::bf16),
+                 mean_loss_scale(shape, layout)},
+                groups, 1) {}
+
+  void train(i64 step) {
+    device.most_zeroed = 0;
+    trainer.compute_gradients(step);
+    trainer.update(step);
+  }
+  i64 count(const std::string& what) const { return std::count(log.begin(), log.end(), what); }
+  std::ptrdiff_t first(const std::string& what) const {
+    return std::find(log.begin(), log.end(), what) - log.begin();
+  }
+
+  Log log;
+  ModelShape shape{.layers = 3,
+                   .hidden = 64,
+                   .ffn = 128,
+                   .heads = 4,
+                   .kv_heads = 2,
+                   .vocab = 100,
+                   .seq_len = 16};
+  Layout layout;
+  LoggingDevice device{Dtype::bf16, log};
+  Memory memory{device, std::nullopt};
+  Groups groups;
+  Trainer trainer;
+};
+
+}  // namespace
+
+TEST_CASE("the first micro-batch sets gradients, and no large piece of them is zeroed before") {
+  for (const i64 zero : {0, 1, 2, 3}) {
+    CAPTURE(zero);
+    Layout layout;
+    layout.dp = 2;
+    layout.zero = zero;
+    layout.grad_accum = 2;
+    Rank rank(layout);
+    rank.train(0);
+    // Four products of each layer, and the head's. ZeRO 2 and 3 add the units up elsewhere.
+    const i64 products = 4 * rank.shape.layers + 1;
+    CHECK(rank.count("set gradient") == (zero < 2 ? products : 2 * products));
+    CHECK(rank.count("add gradient") == (zero < 2 ? products : 0));
+    // Norms, the embedding, which is added up row by row, and what pads a unit.
+    CHECK(rank.device.most_zeroed <= 4 * padded_vocab(rank.shape.vocab, layout) * 64);
+  }
+}
+
+TEST_CASE("a weight's gradient is computed while the gradient before it is summed over tp") {
+  for (const bool sequence_parallel : {false, true}) {
+    CAPTURE(sequence_parallel);
+    Layout layout;
+    layout.tp = 2;
+    layout.sequence_parallel = sequence_parallel;
+    Rank rank(layout);
+    rank.train(0);
+    const std::string sum =
+        sequence_parallel ? "tp starts scatter" : "tp starts sum of " + std::to_string(16 * 64);
+    i64 hidden = 0;
+    for (std::size_t i = 0; i + 2 < rank.log.size(); ++i) {
+      if (rank.log[i] != sum) continue;
+      // Under sequence parallelism the gathered rows are waited for before they are used.
+      const std::size_t next = i + (sequence_parallel ? 2 : 1);
+      if (rank.log[next] == "set gradient") ++hidden;
+    }
+    // Of each layer's q, k, v and gate, up; without sequence parallelism the head's likewise.
+    CHECK(hidden >= 2 * rank.shape.layers);
+  }
+}
+
+TEST_CASE("the gradients of all norms are summed over tp as one vector") {
+  Layout layout;
+  layout.tp = 2;
+  layout.sequence_parallel = true;
+  Rank rank(layout);
+  rank.train(0);
+  CHECK(rank.count("tp starts sum of " + std::to_string(7 * 64)) == 1);
+  CHECK(rank.count("tp starts sum of 64") == 0);
+}
+
+TEST_CASE("updated weights are gathered while the next step begins") {
+  for (const bool overlap : {false, true}) {
+    CAPTURE(overlap);
+    Layout layout;
+    layout.dp = 2;
+    layout.zero = 1;
+    layout.overlap = overlap;
+    Rank rank(layout);
+    rank.train(0);
+    rank.log.clear();
+    rank.train(1);
+    const auto update = rank.first("update");
+    const auto waits =
+        std::count_if(rank.log.begin() + update, rank.log.end(), [](const std::string& entry) {
+          return entry.find("shard waits") != std::string::npos;
+        });
+    CHECK(waits == (overlap ? 0 : 5));
+    CHECK(rank.count("shard starts gather") == 5);
+    // The embedding's weights alone, before the first of them is used.
+    const auto before = std::count_if(rank.log.begin(), rank.log.begin() + rank.first("embed"),
+                                      [](const std::string& entry) {
+                                        return entry.find("shard waits") != std::string::npos;
+                                      });
+    CHECK(before == (overlap ? 1 : 0));
+    rank.trainer.settle();
+    const bool waited = rank.log.back().find("shard waits") == 0;
+    CHECK(waited == overlap);
+  }
+}
+
+TEST_CASE("gradients are clipped by a number that the host learns after the update") {
+  Layout layout;
+  layout.dp = 2;
+  layout.tp = 2;
+  layout.pp = 2;
+  layout.grad_accum = 2;
+  Rank rank(layout);
+  rank.train(0);
+  for (const char* group : {"tp", "dp", "pp"}) {
+    CAPTURE(group);
+    CHECK(rank.count(std::string(group) + " starts sum of 1") == 1);
+  }
+  CHECK(rank.count("unclipped update") == 0);
+  CHECK(rank.count("download") == 1);
+  CHECK(rank.log.back() == "download");
+}
