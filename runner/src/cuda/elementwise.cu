@@ -116,8 +116,8 @@ __device__ float angle_of(i64 position, int plane, int half) {
 /// Block per token: sines and cosines of all planes first, then all heads.
 template <int width>
 __global__ void rotate(Turning t) {
-  __shared__ float cosines[widest_half];
-  __shared__ float sines[widest_half];
+  SHARDBENCH_SHARED(float, cosines, widest_half);
+  SHARDBENCH_SHARED(float, sines, widest_half);
   const i64 token = blockIdx.x;
   const int thread = static_cast<int>(threadIdx.x);
   const int threads = static_cast<int>(blockDim.x);

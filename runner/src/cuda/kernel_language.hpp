@@ -6,8 +6,9 @@
 // - threads of a block are counted by threadIdx.x alone, in whole warps;
 // - sync_block, sync_warp, shuffles and votes are reached by all threads of the block (warp) at
 //   one place in the source, none having returned before;
-// - `__shared__` arrays are of plain types (float, std::uint32_t): one with a constructor, such
-//   as Bf16, is refused by nvcc. Dynamic shared memory comes from dynamic_shared<T>().
+// - shared arrays are SHARDBENCH_SHARED(type, name, count) of plain types (float,
+//   std::uint32_t): one with a constructor, such as Bf16, is refused by nvcc. Dynamic shared
+//   memory comes from dynamic_shared<T>().
 #pragma once
 
 #include "bf16.hpp"
@@ -123,7 +124,7 @@ struct MaxOf {
 
 template <typename Operation, typename T>
 __device__ inline T block_reduce(T value) {
-  __shared__ T of_warps[warp_size];
+  SHARDBENCH_SHARED(T, of_warps, warp_size);
   value = Operation::of_warp(value);
   if (lane_index() == 0) of_warps[warp_index()] = value;
   sync_block();

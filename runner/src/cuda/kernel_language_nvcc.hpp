@@ -6,6 +6,8 @@
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
 
+#define SHARDBENCH_SHARED(type, name, count) __shared__ type name[count]
+
 namespace shardbench {
 
 constexpr unsigned all_lanes = 0xffffffffU;

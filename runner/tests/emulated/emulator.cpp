@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The fibers behind kernel_emulator.hpp and the order in which they run.
+#include "counter_random.hpp"
 #include "cuda/kernel_language.hpp"
 #include "fiber.hpp"
 
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace shardbench::emulator {
@@ -40,6 +42,12 @@ struct Block {
 Block& block() {
   static Block instance;
   return instance;
+}
+
+/// The `__shared__` arrays that kernels have come to so far.
+std::vector<std::pair<void*, std::size_t>>& static_shared() {
+  static std::vector<std::pair<void*, std::size_t>> arrays;
+  return arrays;
 }
 
 std::string place_name(const Place& place) {
@@ -123,6 +131,8 @@ void run_block() {
   Block& b = block();
   ++b.number;
   std::fill(b.shared.begin(), b.shared.end(), std::byte{0xff});
+  for (const auto& [data, bytes] : static_shared())
+    std::memset(data, 0xff, bytes);
   for (Thread& thread : b.threads)
     thread.state = Thread::State::ready;
   const std::size_t count = b.threads.size();
@@ -142,6 +152,14 @@ void wait(Thread::State state, WarpOperation operation, void* operand, const Pla
   Thread& thread = b.threads[b.current];
   thread = {state, place, operation, operand};
   b.fibers[b.current]->leave();
+}
+
+/// In which order a GPU takes blocks nobody knows: another one in each launch.
+void shuffle(std::vector<Index>& blocks) {
+  static u64 launches = 0;
+  const u64 launch = ++launches;
+  for (std::size_t i = blocks.size(); i > 1; --i)
+    std::swap(blocks[i - 1], blocks[mix(launch, i) % i]);
 }
 
 void check_shape(const Launch& shape) {
@@ -170,12 +188,21 @@ void run(const Launch& shape, const std::function<void()>& thread) {
   b.body = &thread;
   blockDim = {static_cast<unsigned>(shape.threads), 1, 1};
   gridDim = {shape.blocks.x, shape.blocks.y, shape.blocks.z};
+  std::vector<Index> blocks;
   for (unsigned z = 0; z < gridDim.z; ++z)
     for (unsigned y = 0; y < gridDim.y; ++y)
-      for (unsigned x = 0; x < gridDim.x; ++x) {
-        blockIdx = {x, y, z};
-        run_block();
-      }
+      for (unsigned x = 0; x < gridDim.x; ++x)
+        blocks.push_back({x, y, z});
+  shuffle(blocks);
+  for (const Index& index : blocks) {
+    blockIdx = index;
+    run_block();
+  }
+}
+
+SharedArray::SharedArray(void* data, std::size_t bytes) {
+  static_shared().emplace_back(data, bytes);
+  std::memset(data, 0xff, bytes);
 }
 
 void wait_for_block(const Place& place) {

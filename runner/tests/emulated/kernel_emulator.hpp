@@ -3,10 +3,11 @@
 //
 // A launch runs block after block on the calling thread; the threads of a block are fibers.
 // Each runs until it waits for its warp or its block. Warps and lanes take turns forwards and
-// backwards, so that a result which depends on who is first shows. Dynamic shared memory is
-// all NaN when a block starts. What a GPU leaves undefined ends the process by fail(), naming
-// the kernel: lanes of one warp, or warps of one block, that wait at different places or for a
-// thread that has returned; addresses that the hardware would refuse.
+// backwards, and blocks come in another order each time, so that a result which depends on who
+// is first shows. Shared memory is all NaN when a block starts. What a GPU leaves undefined
+// ends the process by fail(), naming the kernel: lanes of one warp, or warps of one block, that
+// wait at different places or for a thread that has returned; addresses that the hardware would
+// refuse.
 #pragma once
 
 #include <bit>
@@ -18,12 +19,21 @@
 #define __global__
 #define __device__
 #define __host__
-#define __shared__ static
 #define __forceinline__ inline
 #define __launch_bounds__(...)
 // NOLINTEND(bugprone-reserved-identifier)
 
+#define SHARDBENCH_SHARED(type, name, count) \
+  static type name[count];                   \
+  static const shardbench::emulator::SharedArray name##_in_shared(name, sizeof name)
+
 namespace shardbench::emulator {
+
+/// Shared memory that a kernel declares: what a block finds in it is not what another one left.
+class SharedArray {
+ public:
+  SharedArray(void* data, std::size_t bytes);
+};
 
 struct Index {
   unsigned x = 0;

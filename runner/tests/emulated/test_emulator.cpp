@@ -10,15 +10,19 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cmath>
 #include <ostream>
+#include <set>
 #include <string>
+#include <vector>
 
 namespace {
 
 using namespace shardbench;
 
 __global__ void reverse_block(int* values) {
-  __shared__ int copy[64];
+  SHARDBENCH_SHARED(int, copy, 64);
   copy[threadIdx.x] = values[threadIdx.x];
   sync_block();
   values[threadIdx.x] = copy[blockDim.x - 1 - threadIdx.x];
@@ -50,6 +54,18 @@ __global__ void forgets_to_wait(int* values) {
   int* copy = dynamic_shared<int>();
   copy[threadIdx.x] = values[threadIdx.x];
   values[threadIdx.x] = copy[blockDim.x - 1 - threadIdx.x];
+}
+
+/// The first block fills the array, the others find it.
+__global__ void relies_on_another_block(float* values) {
+  SHARDBENCH_SHARED(float, left, 32);
+  values[global_thread()] = left[threadIdx.x];
+  left[threadIdx.x] = 1;
+}
+
+/// Who came before.
+__global__ void depends_on_order(int* values) {
+  if (threadIdx.x == 0) values[1 + values[0]++] = static_cast<int>(blockIdx.x);
 }
 
 __global__ void misaligned(float* values) {
@@ -125,6 +141,25 @@ TEST_CASE("a result that depends on who is first shows") {
   for (const int value : values)
     wrong += value != 1 ? 1 : 0;
   CHECK(wrong > 0);
+}
+
+TEST_CASE("what another block left in shared memory is not there") {
+  float values[128] = {};
+  launch(relies_on_another_block, {"stale", {}, 4, 32}, &values[0]);
+  for (const float value : values)
+    CHECK(std::isnan(value));
+}
+
+TEST_CASE("blocks come in another order each time, all of them") {
+  std::set<std::vector<int>> orders;
+  for (int i = 0; i < 5; ++i) {
+    std::vector<int> came(9);
+    launch(depends_on_order, {"order", {}, 8, 32}, came.data());
+    orders.insert(came);
+    std::sort(came.begin() + 1, came.end());
+    CHECK(came == std::vector<int>{8, 0, 1, 2, 3, 4, 5, 6, 7});
+  }
+  CHECK(orders.size() > 1);
 }
 
 TEST_CASE("accesses that the hardware refuses are told") {

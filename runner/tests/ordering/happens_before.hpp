@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Does one access to memory come before another, whatever the timing: by vector clocks. Agents
+// are the host and the streams of its GPU; each does its own work in order, and edges between
+// them order the rest.
+#pragma once
+
+#include "dtype.hpp"
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace shardbench {
+
+class HappensBefore {
+ public:
+  using Agent = std::size_t;
+  using Clock = std::vector<u64>;  // by agent: how much of its work has ended
+  enum class Access { read, write };
+
+  Agent add_agent(std::string name);
+  /// The agent does something new, named `what`, after all that it did before.
+  void work(Agent agent, const std::string& what);
+  /// Part of the agent's last work. Accesses of two agents of which one writes are a race
+  /// unless one comes before the other.
+  void access(Agent agent, Access kind, const void* data, i64 bytes);
+  /// What came before this moment of the agent.
+  const Clock& clock(Agent agent) const { return clocks_[agent]; }
+  /// From now on `agent` comes after all of `clock`. False where it did already.
+  bool come_after(Agent agent, const Clock& clock);
+  /// Whoever has that memory next shares nothing with those who had it.
+  void forget(const void* data, i64 bytes);
+
+  const std::string& name(Agent agent) const { return names_[agent]; }
+  const std::string& last_work(Agent agent) const { return last_[agent]; }
+  /// Each in a sentence; the first hundred.
+  const std::vector<std::string>& races() const { return races_; }
+
+ private:
+  /// One access that nothing has come after yet.
+  struct Seen {
+    Agent agent;
+    u64 time;
+    std::string what;
+  };
+  struct Piece {
+    std::uintptr_t end = 0;
+    std::vector<Seen> writes;  // at most one
+    std::vector<Seen> reads;   // one of an agent
+  };
+  using Pieces = std::map<std::uintptr_t, Piece>;
+
+  void cut(std::uintptr_t at);
+  void compare(Agent agent, Access kind, const Seen& seen, const char* did);
+  void touch(Agent agent, Access kind, Piece& piece);
+
+  std::vector<std::string> names_;
+  std::vector<std::string> last_;
+  std::vector<Clock> clocks_;
+  Pieces pieces_;  // by their beginning; they do not overlap
+  std::vector<std::string> races_;
+};
+
+}  // namespace shardbench

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels and matrix products as what they read and write.
+#include "cuda/attention_workspace.hpp"
+#include "cuda/kernels.hpp"
+#include "cuda/product_library.hpp"
+#include "ordered_gpu.hpp"
+
+namespace shardbench {
+namespace {
+
+using ordered::Range;
+using ordered::work;
+
+Range values(const Bf16* data, i64 count) {
+  return {data, count * i64{sizeof(Bf16)}};
+}
+Range floats(const float* data, i64 count) {
+  return {data, count * i64{sizeof(float)}};
+}
+Range ids(const std::int32_t* data, i64 count) {
+  return {data, count * i64{sizeof(std::int32_t)}};
+}
+Range matrix(const void* data, i64 rows, i64 columns, i64 stride, Dtype dtype) {
+  return {data, ((rows - 1) * stride + columns) * dtype_size(dtype)};
+}
+
+i64 tokens_of(const AttentionShape& s) {
+  return s.batch * s.seq_len;
+}
+
+class OrderedProduct final : public PreparedProduct {
+ public:
+  std::size_t candidates() const override { return 1; }
+  void run(gpu::Stream stream, const Gemm& g, std::size_t) override {
+    const bool ta = g.transpose_a == Transpose::yes;
+    const bool tb = g.transpose_b == Transpose::yes;
+    const Range c = matrix(g.c, g.m, g.n, g.ldc, g.gradient_output ? Dtype::fp32 : Dtype::bf16);
+    std::vector<Range> reads{matrix(g.a, ta ? g.k : g.m, ta ? g.m : g.k, g.lda, Dtype::bf16),
+                             matrix(g.b, tb ? g.n : g.k, tb ? g.k : g.n, g.ldb, Dtype::bf16)};
+    if (g.accumulate == Accumulate::yes) reads.push_back(c);
+    work(stream, "product", reads, {c});
+  }
+};
+
+class OrderedLibrary final : public ProductLibrary {
+ public:
+  std::unique_ptr<PreparedProduct> prepare(const GemmKey&) override {
+    return std::make_unique<OrderedProduct>();
+  }
+  std::string name() const override { return "ordered"; }
+};
+
+}  // namespace
+
+std::unique_ptr<ProductLibrary> make_product_library() {
+  return std::make_unique<OrderedLibrary>();
+}
+
+namespace kernels {
+
+void add(gpu::Stream s, Bf16* y, const Bf16* a, const Bf16* b, i64 count) {
+  work(s, "add", {values(a, count), values(b, count)}, {values(y, count)});
+}
+
+void accumulate(gpu::Stream s, float* y, const float* x, i64 count) {
+  work(s, "accumulate", {floats(y, count), floats(x, count)}, {floats(y, count)});
+}
+
+void rms_norm(gpu::Stream s, Bf16* y, const Bf16* x, const Bf16* w, i64 tokens, i64 hidden) {
+  work(s, "rms_norm", {values(x, tokens * hidden), values(w, hidden)},
+       {values(y, tokens * hidden)});
+}
+
+void rms_norm_backward(gpu::Stream s, const RmsNormGradient& g, i64 tokens, i64 hidden) {
+  const i64 count = tokens * hidden;
+  work(s, "rms_norm_backward",
+       {values(g.x, count), values(g.w, hidden), values(g.dy, count), values(g.dx, count),
+        floats(g.dw, hidden)},
+       {values(g.dx, count), floats(g.dw, hidden)});
+}
+
+void rope(gpu::Stream s, Bf16* qkv, const AttentionShape& shape, Rotation) {
+  const Range range = values(qkv, tokens_of(shape) * shape.row());
+  work(s, "rope", {range}, {range});
+}
+
+i64 attention_workspace_bytes(const AttentionShape& shape) {
+  return gpu_attention_workspace_bytes(shape);
+}
+
+void attention(gpu::Stream s, Bf16* out, float* lse, const Bf16* qkv, void* workspace,
+               const AttentionShape& a) {
+  work(s, "attention", {values(qkv, tokens_of(a) * a.row())},
+       {values(out, tokens_of(a) * a.heads * a.head_dim),
+        floats(lse, tokens_of(a) * a.heads),
+        {workspace, attention_workspace_bytes(a)}});
+}
+
+void attention_backward(gpu::Stream s, const AttentionGradient& g, const AttentionShape& a) {
+  const i64 out = tokens_of(a) * a.heads * a.head_dim;
+  work(s, "attention_backward",
+       {values(g.dout, out), values(g.qkv, tokens_of(a) * a.row()), values(g.out, out),
+        floats(g.lse, tokens_of(a) * a.heads)},
+       {values(g.dqkv, tokens_of(a) * a.row()), {g.workspace, attention_workspace_bytes(a)}});
+}
+
+void swiglu(gpu::Stream s, Bf16* y, const Bf16* gate_up, i64 tokens, i64 ffn) {
+  work(s, "swiglu", {values(gate_up, 2 * tokens * ffn)}, {values(y, tokens * ffn)});
+}
+
+void swiglu_backward(gpu::Stream s, Bf16* gate_up, const Bf16* dy, i64 tokens, i64 ffn) {
+  const Range both = values(gate_up, 2 * tokens * ffn);
+  work(s, "swiglu_backward", {both, values(dy, tokens * ffn)}, {both});
+}
+
+void embed(gpu::Stream s, Bf16* y, const Bf16* table, const std::int32_t* id,
+           const Device::EmbeddingShape& e) {
+  work(s, "embed", {values(table, e.rows * e.hidden), ids(id, e.tokens)},
+       {values(y, e.tokens * e.hidden)});
+}
+
+void embed_backward(gpu::Stream s, float* d_table, const Bf16* dy, const std::int32_t* id,
+                    const Device::EmbeddingShape& e) {
+  const Range table = floats(d_table, e.rows * e.hidden);
+  work(s, "embed_backward", {table, values(dy, e.tokens * e.hidden), ids(id, e.tokens)},
+       {table});
+}
+
+void loss_max(gpu::Stream s, float* maximum, const Bf16* logits, const Device::LossShape& l) {
+  work(s, "loss_max", {matrix(logits, l.tokens, l.rows, l.stride, Dtype::bf16)},
+       {floats(maximum, l.tokens)});
+}
+
+void loss_sums(gpu::Stream s, float* statistics, const Bf16* logits, const float* maximum,
+               const std::int32_t* targets, const Device::LossShape& l) {
+  work(s, "loss_sums",
+       {matrix(logits, l.tokens, l.rows, l.stride, Dtype::bf16), floats(maximum, l.tokens),
+        ids(targets, l.tokens)},
+       {floats(statistics, 2 * l.tokens)});
+}
+
+void loss_backward(gpu::Stream s, const LossGradient& g, const Device::LossShape& l) {
+  const Range logits = matrix(g.logits, l.tokens, l.rows, l.stride, Dtype::bf16);
+  const Range loss{g.loss, sizeof(double)};
+  work(s, "loss_backward",
+       {logits, floats(g.maximum, l.tokens), floats(g.statistics, 2 * l.tokens),
+        ids(g.targets, l.tokens), loss},
+       {logits, loss});
+}
+
+void initialize(gpu::Stream s, Bf16* weight, const TensorRegion& region, u64) {
+  work(s, "initialize", {}, {values(weight, region.rows * region.columns)});
+}
+
+void square_sum(gpu::Stream s, double* sum, const float* gradient, i64 count) {
+  const Range total{sum, sizeof(double)};
+  work(s, "square_sum", {floats(gradient, count), total}, {total});
+}
+
+namespace {
+
+/// What clips the gradients, where that is in the GPU's memory.
+template <typename Settings>
+void add_norm(std::vector<Range>& reads, const Settings& settings) {
+  if constexpr (requires { settings.square_sum; })
+    if (settings.square_sum != nullptr) reads.push_back({settings.square_sum, sizeof(double)});
+}
+
+}  // namespace
+
+void adamw(gpu::Stream s, Bf16* weight, float* state, const float* gradient, i64 count,
+           const AdamW& settings) {
+  constexpr i64 copies = 3;
+  std::vector<Range> reads{floats(state, copies * count), floats(gradient, count)};
+  add_norm(reads, settings);
+  work(s, "adamw", reads, {floats(state, copies * count), values(weight, count)});
+}
+
+void initialize_optimizer(gpu::Stream s, float* state, const Bf16* weight, i64 count) {
+  constexpr i64 copies = 3;
+  work(s, "initialize_optimizer", {values(weight, count)}, {floats(state, copies * count)});
+}
+
+}  // namespace kernels
+}  // namespace shardbench
