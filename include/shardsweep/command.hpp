@@ -63,6 +63,10 @@ class RunningCommand {
 [[nodiscard]] Result<pid_t> spawn_detached(const std::vector<std::string>& argv,
                                            const std::filesystem::path& log);
 
+/// Who we are, as this machine calls us: of /etc/passwd, else what the program `id` says. Empty
+/// where nobody has that number. glibc is not asked: a static program has no other libraries.
+[[nodiscard]] const std::string& user_name();
+
 /// Absolute path of a program on PATH; empty where there is none.
 [[nodiscard]] std::filesystem::path find_on_path(const std::string& program);
 

@@ -39,6 +39,9 @@ class DaemonLock {
 /// are 0.
 [[nodiscard]] std::optional<LeaseHolder> last_holder(const std::filesystem::path& file);
 
+/// The version of the program that took the lock last, where it is another one than ours.
+[[nodiscard]] std::string other_version_of_holder(const std::filesystem::path& file);
+
 /// This process as a holder of leases; times are 0.
 [[nodiscard]] LeaseHolder this_process();
 /// False where the holder is on this host and surely gone; true where it lives or can't be

@@ -29,15 +29,18 @@ struct Home {
 /// Makes the folders, private to the user.
 [[nodiscard]] Result<void> make_home(const Home& home);
 
-/// What came with this program, found relative to its own executable in a build tree and after
-/// install.
+/// What came with this program, found relative to its own executable: in a build tree, after
+/// install, in the portable tarball.
 struct Installation {
   std::filesystem::path shardsweep;
   std::filesystem::path agent;
   std::filesystem::path runner;  ///< shardbench-cpu
+  /// These two go before what is built in, and need not be there.
   std::filesystem::path templates;
   std::filesystem::path presets;  ///< holds clusters/ and models/
 };
 [[nodiscard]] Result<Installation> find_installation();
+/// The same for a program that lies there.
+[[nodiscard]] Installation installation_of(const std::filesystem::path& program);
 
 }  // namespace shardsweep

@@ -14,7 +14,8 @@
 
 namespace shardsweep {
 
-/// Where presets lie: `<presets>/clusters/NAME.yaml` and `<presets>/models/NAME.yaml`.
+/// Presets are built in. `<presets>/clusters/NAME.yaml` and `<presets>/models/NAME.yaml` go
+/// before them.
 struct LoadOptions {
   std::filesystem::path presets;
   std::vector<std::string> set;  ///< `axes.tp=2,4`, applied over the file
@@ -35,12 +36,22 @@ struct LoadOptions {
 [[nodiscard]] Result<ModelSpec> load_model(const std::string& name,
                                            const std::filesystem::path& presets);
 
-enum class PresetKind : std::uint8_t { model, cluster };
-/// Names of the presets in that folder, sorted.
+enum class PresetKind : std::uint8_t { model, cluster, sweep };
+/// Names of the presets that are built in and of those in that folder, sorted.
 [[nodiscard]] std::vector<std::string> preset_names(const std::filesystem::path& presets,
                                                     PresetKind kind);
-[[nodiscard]] std::filesystem::path preset_file(const std::filesystem::path& presets,
-                                                PresetKind kind, const std::string& name);
+/// A file that comes with the program.
+struct ShippedFile {
+  std::string text;
+  std::filesystem::path file;  ///< one that differs from what is built in; empty: none
+  [[nodiscard]] std::string where() const { return file.empty() ? "built in" : file.string(); }
+};
+/// That folder's file, else the one that is built in.
+[[nodiscard]] Result<ShippedFile> read_preset(const std::filesystem::path& presets,
+                                              PresetKind kind, const std::string& name);
+/// Of the job script: `templates`/`name`, else the one that is built in.
+[[nodiscard]] Result<ShippedFile> read_job_template(const std::filesystem::path& templates,
+                                                    const std::string& name);
 [[nodiscard]] Result<SiteSpec> load_site(const std::filesystem::path& file);
 [[nodiscard]] Result<SiteSpec> load_site_text(std::string_view text, const std::string& name);
 

@@ -2,8 +2,9 @@
 // Non-blocking sockets and poll(2); nothing waits without a deadline.
 #include "socket_stream.hpp"
 
+#include "host_addresses.hpp"
+
 #include <fcntl.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -56,31 +57,12 @@ bool move_all(int socket, char* data, std::size_t bytes, bool sending, const Dea
   return true;
 }
 
-struct Resolved {
-  addrinfo* list = nullptr;
-  Resolved(const std::string& host, int port, int flags) {
-    addrinfo hints{};
-    hints.ai_family = AF_UNSPEC;
-    hints.ai_socktype = SOCK_STREAM;
-    hints.ai_flags = flags | AI_NUMERICSERV;
-    const std::string service = std::to_string(port);
-    if (::getaddrinfo(host.empty() ? nullptr : host.c_str(), service.c_str(), &hints, &list) !=
-        0)
-      list = nullptr;
-  }
-  ~Resolved() {
-    if (list != nullptr) ::freeaddrinfo(list);
-  }
-  Resolved(const Resolved&) = delete;
-  Resolved& operator=(const Resolved&) = delete;
-};
-
-int connect_one(const addrinfo& to, const Deadline& limit) {
-  const int socket = ::socket(to.ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+int connect_one(const HostAddress& to, const Deadline& limit) {
+  const int socket = ::socket(to.family(), SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (socket < 0) return -1;
   make_ready(socket);
   int error = 0;
-  if (::connect(socket, to.ai_addr, to.ai_addrlen) < 0) {
+  if (::connect(socket, to.get(), to.size) < 0) {
     socklen_t size = sizeof error;
     error = errno;
     if (error == EINPROGRESS) {
@@ -109,16 +91,13 @@ std::optional<Address> parse_address(const std::string& text) {
 }
 
 int listen_on(const std::string& host, int port) {
-  const Resolved resolved(host, port, AI_PASSIVE);
-  for (const addrinfo* at = resolved.list; at != nullptr; at = at->ai_next) {
-    // IPv4 first come: the published address is resolved by name, and every cluster has IPv4.
-    if (host.empty() && at->ai_family != AF_INET) continue;
-    const int socket = ::socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  for (const HostAddress& address : addresses_of(host, port)) {
+    const int socket = ::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (socket < 0) continue;
     const int on = 1;
     (void)::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     make_ready(socket);
-    if (::bind(socket, at->ai_addr, at->ai_addrlen) == 0 && ::listen(socket, backlog) == 0)
+    if (::bind(socket, address.get(), address.size) == 0 && ::listen(socket, backlog) == 0)
       return socket;
     ::close(socket);
   }
@@ -135,9 +114,8 @@ int bound_port(int socket) {
 }
 
 int connect_to(const Address& address, const Deadline& limit) {
-  const Resolved resolved(address.host, address.port, 0);
-  for (const addrinfo* at = resolved.list; at != nullptr; at = at->ai_next) {
-    const int socket = connect_one(*at, limit);
+  for (const HostAddress& at : addresses_of(address.host, address.port)) {
+    const int socket = connect_one(at, limit);
     if (socket >= 0) return socket;
   }
   return -1;

@@ -2,7 +2,9 @@
 // The functions of fmt's library that the agent calls, compiled in: libfmt.so would bring
 // libstdc++.so and libgcc_s.so along, and the images of compute nodes may have none of them.
 // Files that are compiled together (SHARDSWEEP_UNITY) call more of them.
+#ifndef FMT_HEADER_ONLY
 #define FMT_HEADER_ONLY
+#endif
 #include <fmt/format.h>
 
 FMT_BEGIN_NAMESPACE

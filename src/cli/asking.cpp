@@ -2,6 +2,7 @@
 // Asking the daemon for a change: a request file, and a daemon where none runs.
 #include "cli/daemon_job.hpp"
 #include "cli/session.hpp"
+#include "cli/version.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/command.hpp>
@@ -10,7 +11,6 @@
 
 #include <fmt/format.h>
 
-#include <pwd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -30,9 +30,8 @@ constexpr auto patience = 3s;        // then it is said what keeps the daemon fr
 constexpr int most_starts = 3;
 
 std::string who_asks() {
-  const passwd* user = ::getpwuid(::getuid());
   const LeaseHolder self = this_process();
-  return fmt::format("{}@{} pid {}", user != nullptr ? user->pw_name : "?", self.host,
+  return fmt::format("{}@{} pid {}", user_name().empty() ? "?" : user_name(), self.host,
                      self.pid);
 }
 
@@ -128,6 +127,21 @@ bool daemon_runs(const Session& session) {
   return holder && holder->host != this_process().host && fresh(session, *holder);
 }
 
+namespace {
+
+/// After an upgrade: what the user has just installed does not yet decide.
+void say_other_version(const Session& session) {
+  if (!lock_holder(session.home.lock())) return;
+  const std::string other = other_version_of_holder(session.home.lock());
+  if (other.empty()) return;
+  say(fmt::format(
+      "The running daemon has version {}, this command has {}. It goes on with its own "
+      "version until it ends; 'shardsweep daemon --take-over' replaces it now.",
+      other, version));
+}
+
+}  // namespace
+
 Result<Answer> ask_daemon(const Session& session, Request request) {
   const auto folder = session.home.database.parent_path();
   std::error_code ignored;
@@ -135,6 +149,7 @@ Result<Answer> ask_daemon(const Session& session, Request request) {
   SHARDSWEEP_TRY(make_home(session.home));
   // A mistyped --db shows here.
   if (is_new) say(fmt::format("made the folder {} for the database", folder.string()));
+  say_other_version(session);
   request.from = who_asks();
   SHARDSWEEP_ASSIGN(const std::string id,
                     post_request(session.home, std::move(request), session.clock.now()));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// presets: what models and clusters there are; names: words for shell completion.
+// presets: what models, clusters and sweeps come with the program; names: words for shell
+// completion.
 #include "cli/printing.hpp"
 #include "cli/session.hpp"
 #include "predict/memory.hpp"
@@ -7,7 +8,6 @@
 #include "text/nearest.hpp"
 #include "text/numbers.hpp"
 
-#include <shardsweep/allocation_files.hpp>
 #include <shardsweep/load.hpp>
 
 #include <fmt/format.h>
@@ -19,7 +19,18 @@
 namespace shardsweep {
 namespace {
 
-constexpr std::size_t longest_preset = 4 << 20;
+constexpr std::array preset_kinds{PresetKind::model, PresetKind::cluster, PresetKind::sweep};
+
+/// What the sweep is for: its first sentence after the lines for other programs.
+std::string first_comment(std::string_view text) {
+  while (text.starts_with("# ")) {
+    const std::string_view line = text.substr(2, text.find('\n') - 2);
+    if (!line.starts_with("SPDX-") && !line.starts_with("yaml-language-server"))
+      return std::string(line);
+    text.remove_prefix(std::min(text.size(), line.size() + 3));
+  }
+  return "";
+}
 
 /// 1.34B, 13.0B, 42.5M: parameters, as models are called by them.
 std::string parameters_text(std::int64_t count) {
@@ -49,25 +60,26 @@ class PresetTable {
  public:
   explicit PresetTable(Format format) : facts_(format == Format::table) {
     if (facts_) {
-      table_.columns = {"kind", "name", "facts"};
+      table_.columns = {"kind", "name", "from", "facts"};
     } else {
-      table_.columns = {"kind",          "name",         "parameters",     "layers", "hidden",
-                        "ffn",           "heads",        "kv_heads",       "vocab",  "gpu",
-                        "gpus_per_node", "memory_bytes", "peak_flops_bf16"};
+      table_.columns = {"kind",          "name",         "parameters",      "layers", "hidden",
+                        "ffn",           "heads",        "kv_heads",        "vocab",  "gpu",
+                        "gpus_per_node", "memory_bytes", "peak_flops_bf16", "from"};
     }
   }
-  void add(const ModelSpec& model) {
-    if (facts_) return add_facts("model", model.name, facts_of(model));
+  void add(const ModelSpec& model, std::string from) {
+    if (facts_) return add_facts("model", model.name, std::move(from), facts_of(model));
     std::vector<Value> row(table_.columns.size());
     row[0] = "model";
     row[1] = model.name;
     const std::array shape{parameters(model), model.layers,   model.hidden, model.ffn,
                            model.heads,       model.kv_heads, model.vocab};
     std::copy(shape.begin(), shape.end(), row.begin() + 2);
+    row.back() = std::move(from);
     table_.rows.push_back(std::move(row));
   }
-  void add(const ClusterSpec& cluster) {
-    if (facts_) return add_facts("cluster", cluster.name, facts_of(cluster));
+  void add(const ClusterSpec& cluster, std::string from) {
+    if (facts_) return add_facts("cluster", cluster.name, std::move(from), facts_of(cluster));
     const auto& bf16 = cluster.peak_flops[static_cast<std::size_t>(Dtype::bf16)];
     std::vector<Value> row(table_.columns.size());
     row[0] = "cluster";
@@ -76,13 +88,23 @@ class PresetTable {
     row[10] = std::int64_t{cluster.gpus_per_node};
     row[11] = cluster.memory_bytes;
     if (bf16) row[12] = *bf16;
+    row.back() = std::move(from);
+    table_.rows.push_back(std::move(row));
+  }
+  void add_sweep(const std::string& name, const ShippedFile& sweep) {
+    if (facts_) return add_facts("sweep", name, sweep.where(), first_comment(sweep.text));
+    std::vector<Value> row(table_.columns.size());
+    row[0] = "sweep";
+    row[1] = name;
+    row.back() = sweep.where();
     table_.rows.push_back(std::move(row));
   }
   [[nodiscard]] const Table& table() const { return table_; }
 
  private:
-  void add_facts(std::string kind, const std::string& name, std::string facts) {
-    table_.rows.push_back({std::move(kind), name, std::move(facts)});
+  void add_facts(std::string kind, const std::string& name, std::string from,
+                 std::string facts) {
+    table_.rows.push_back({std::move(kind), name, std::move(from), std::move(facts)});
   }
   bool facts_;
   Table table_;
@@ -91,16 +113,22 @@ class PresetTable {
 Result<ExitCode> list_presets(const Session& session) {
   const auto& folder = session.installation.presets;
   PresetTable table(session.options.format);
-  for (const std::string& name : preset_names(folder, PresetKind::model)) {
-    SHARDSWEEP_ASSIGN(const ModelSpec model, load_model(name, folder));
-    table.add(model);
+  for (const PresetKind kind : preset_kinds) {
+    for (const std::string& name : preset_names(folder, kind)) {
+      SHARDSWEEP_ASSIGN(const ShippedFile file, read_preset(folder, kind, name));
+      if (kind == PresetKind::model) {
+        SHARDSWEEP_ASSIGN(const ModelSpec model, load_model(name, folder));
+        table.add(model, file.where());
+      } else if (kind == PresetKind::cluster) {
+        SHARDSWEEP_ASSIGN(const ClusterSpec cluster, load_cluster(name, folder));
+        table.add(cluster, file.where());
+      } else {
+        table.add_sweep(name, file);
+      }
+    }
   }
-  for (const std::string& name : preset_names(folder, PresetKind::cluster)) {
-    SHARDSWEEP_ASSIGN(const ClusterSpec cluster, load_cluster(name, folder));
-    table.add(cluster);
-  }
-  SHARDSWEEP_TRY(
-      print_result(table_text(table.table(), table_style(session, {"kind", "name", "facts"}))));
+  SHARDSWEEP_TRY(print_result(
+      table_text(table.table(), table_style(session, {"kind", "name", "from", "facts"}))));
   return ExitCode::done;
 }
 
@@ -115,13 +143,12 @@ std::string preset_meant(const std::string& name, const std::vector<std::string>
 Result<ExitCode> print_preset(const Session& session, const std::string& name) {
   const auto& folder = session.installation.presets;
   std::vector<std::string> all;
-  for (const auto kind : {PresetKind::model, PresetKind::cluster}) {
+  for (const PresetKind kind : preset_kinds) {
     for (const std::string& each : preset_names(folder, kind)) {
       all.push_back(each);
       if (each != name) continue;
-      SHARDSWEEP_ASSIGN(const std::string text,
-                        read_file(preset_file(folder, kind, name), longest_preset));
-      SHARDSWEEP_TRY(print_result(text));
+      SHARDSWEEP_ASSIGN(const ShippedFile file, read_preset(folder, kind, name));
+      SHARDSWEEP_TRY(print_result(file.text));
       return ExitCode::done;
     }
   }

@@ -9,6 +9,7 @@
 #include <shardsweep/backends.hpp>
 #include <shardsweep/command.hpp>
 #include <shardsweep/daemon_lock.hpp>
+#include <shardsweep/load.hpp>
 #include <shardsweep/random.hpp>
 
 #include <fmt/format.h>
@@ -42,9 +43,25 @@ Finding program_runs(const std::string& what, const fs::path& program) {
       fmt::format("{} ({})", output->out.substr(0, output->out.find('\n')), program.string())};
 }
 
-Finding folder_there(const std::string& what, const fs::path& folder) {
-  std::error_code ignored;
-  return {what, fs::is_directory(folder, ignored) ? "ok" : "bad", folder.string()};
+Finding job_template(const Session& session) {
+  const auto found = read_job_template(session.installation.templates, "lane.sbatch");
+  if (!found) return {"templates", "bad", found.error().what};
+  return {"templates", "ok", found->where()};
+}
+
+Finding presets_found(const Session& session) {
+  const fs::path& folder = session.installation.presets;
+  std::size_t built_in = 0;
+  std::size_t own = 0;
+  for (const auto kind : {PresetKind::model, PresetKind::cluster}) {
+    for (const std::string& name : preset_names(folder, kind)) {
+      const auto found = read_preset(folder, kind, name);
+      if (!found) return {"presets", "bad", found.error().what};
+      ++(found->file.empty() ? built_in : own);
+    }
+  }
+  const std::string beside = own == 0 ? "" : fmt::format("{} in {}, ", own, folder.string());
+  return {"presets", "ok", fmt::format("{}{} built in", beside, built_in)};
 }
 
 /// Locks and WAL are only sure where the kernel itself keeps the files.
@@ -93,7 +110,10 @@ Finding database_state(const Session& session) {
 
 Finding daemon_state(const Session& session) {
   if (const auto pid = lock_holder(session.home.lock())) {
-    return {"daemon", "ok", fmt::format("pid {}, log {}", *pid, session.home.log().string())};
+    const std::string other = other_version_of_holder(session.home.lock());
+    return {"daemon", other.empty() ? "ok" : "note",
+            fmt::format("pid {}, log {}{}", *pid, session.home.log().string(),
+                        other.empty() ? "" : ", of version " + other)};
   }
   return {"daemon", "ok", "none runs; submit, run and resume start one"};
 }
@@ -151,8 +171,7 @@ std::vector<Finding> slurm_settings() {
 Finding submit_limit() {
   const auto output =
       run_command({"sacctmgr", "--noheader", "--parsable2", "show", "associations", "where",
-                   fmt::format("user={}", ::getenv("USER") != nullptr ? ::getenv("USER") : ""),
-                   "format=account,maxsubmitjobs"},
+                   "user=" + user_name(), "format=account,maxsubmitjobs"},
                   {});
   if (!output || output->exit_code != 0) {
     return {"submit limit", "note", "not known: sacctmgr gives no answer"};
@@ -242,8 +261,8 @@ Result<ExitCode> command_doctor(const Session& session) {
   std::vector<Finding> findings{
       program_runs("agent", session.installation.agent),
       program_runs("shardbench", session.installation.runner),
-      folder_there("templates", session.installation.templates),
-      folder_there("presets", session.installation.presets),
+      job_template(session),
+      presets_found(session),
       home_writable(session.home),
       file_system_of(session.home),
       database_state(session),

@@ -222,12 +222,16 @@ Result<Reach> read_site(const Session& session) {
   Reach reach;
   SHARDSWEEP_ASSIGN(reach.site, load_site_file(session));
   pass_environment(reach.site);
-  const std::filesystem::path file = reach.site.job_template.empty()
-                                         ? session.installation.templates / "lane.sbatch"
-                                         : std::filesystem::path(reach.site.job_template);
-  SHARDSWEEP_ASSIGN(reach.job_template, read_file(file, longest_source));
-  reach.job_template_name =
-      reach.site.job_template.empty() ? file.filename().string() : file.string();
+  const std::string& named = reach.site.job_template;
+  if (!named.empty() && named.front() == '/') {
+    SHARDSWEEP_ASSIGN(reach.job_template, read_file(named, longest_source));
+    reach.job_template_name = named;
+    return reach;
+  }
+  reach.job_template_name = named.empty() ? "lane.sbatch" : named;
+  SHARDSWEEP_ASSIGN(auto shipped,
+                    read_job_template(session.installation.templates, reach.job_template_name));
+  reach.job_template = std::move(shipped.text);
   return reach;
 }
 

@@ -93,7 +93,7 @@ constexpr auto site_table = std::to_array<KeyInfo>({
     {"", "pass_env", Key::texts, "a list of names", "", "variables of your shell that the ranks get"},
     {"", "modules", Key::texts, "a list of texts", "", "modules to load, in order"},
     {"", "prolog", Key::texts, "a list of texts", "", "shell lines of your own in the job script"},
-    {"", "template", Key::text, "an absolute path", "templates/lane.sbatch", "job script template of your own"},
+    {"", "template", Key::text, "an absolute path or a name", "lane.sbatch", "job script template: your own, or lane-sbcast.sbatch, which is built in"},
     {"", "launch", Key::special, "agents or srun", "agents", "one srun per allocation, or one per attempt (for PMI or MPI)"},
     {"", "strict", Key::boolean, "true or false", "false", "submit held, and release once the job id is stored"},
     {"", "slurm", Key::special, "a map of sbatch options", "", "long options of sbatch, see below"},

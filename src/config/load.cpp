@@ -2,6 +2,7 @@
 // The port's functions for sweeps: text, flags over it, tree, values.
 #include "config/overrides.hpp"
 #include "config/presets.hpp"
+#include "config/shipped.hpp"
 #include "config/sweep_reader.hpp"
 #include "text/units.hpp"
 #include "yaml/readers.hpp"
@@ -77,7 +78,15 @@ YamlNode flag_value(Sources& sources, std::string_view flag, const std::string& 
 }
 
 std::string_view folder_of(PresetKind kind) {
-  return kind == PresetKind::model ? "models" : "clusters";
+  switch (kind) {
+    case PresetKind::model:
+      return "models";
+    case PresetKind::cluster:
+      return "clusters";
+    case PresetKind::sweep:
+      break;
+  }
+  return "";
 }
 
 }  // namespace
@@ -112,12 +121,18 @@ Result<ModelSpec> load_model(const std::string& name, const std::filesystem::pat
 }
 
 std::vector<std::string> preset_names(const std::filesystem::path& presets, PresetKind kind) {
-  return names_of_presets(presets, folder_of(kind));
+  return shipped_names(presets, folder_of(kind));
 }
 
-std::filesystem::path preset_file(const std::filesystem::path& presets, PresetKind kind,
-                                  const std::string& name) {
-  return presets / folder_of(kind) / (name + ".yaml");
+Result<ShippedFile> read_preset(const std::filesystem::path& presets, PresetKind kind,
+                                const std::string& name) {
+  return read_shipped(presets, "sweeps",
+                      std::filesystem::path(folder_of(kind)) / (name + ".yaml"));
+}
+
+Result<ShippedFile> read_job_template(const std::filesystem::path& templates,
+                                      const std::string& name) {
+  return read_shipped(templates, "templates", name);
 }
 
 Result<double> parse_duration(std::string_view text, const std::string& name) {

@@ -2,6 +2,7 @@
 #include "config/presets.hpp"
 
 #include "config/keys.hpp"
+#include "config/shipped.hpp"
 #include "text/characters.hpp"
 #include "text/nearest.hpp"
 #include "yaml/readers.hpp"
@@ -233,35 +234,23 @@ std::optional<ClusterSpec> read_cluster(const YamlNode& node, const Presets& pre
   return read_cluster_map(node, std::move(base), mistakes, before);
 }
 
-std::vector<std::string> names_of_presets(const std::filesystem::path& folder,
-                                          std::string_view kind) {
-  std::vector<std::string> found;
-  std::error_code error;
-  for (std::filesystem::directory_iterator entry(folder / kind, error), end;
-       !error && entry != end; entry.increment(error)) {
-    if (entry->path().extension() == ".yaml") found.push_back(entry->path().stem().string());
-  }
-  std::sort(found.begin(), found.end());
-  return found;
-}
-
 std::optional<YamlNodePtr> Presets::open(const YamlNode& node, std::string_view kind) const {
   const auto one = kind.substr(0, kind.size() - 1);
   const auto name = mistakes_.take(node, read_name(node, one));
   if (!name) return std::nullopt;
-  const auto known = names_of_presets(folder_, kind);
+  const auto known = shipped_names(folder_, kind);
   if (std::find(known.begin(), known.end(), *name) == known.end()) {
     const auto meant = nearest(*name, {known.begin(), known.end()});
     std::string hint = fmt::format("; the presets are {}", fmt::join(known, ", "));
-    if (known.empty()) hint = fmt::format("; '{}' holds no presets", (folder_ / kind).string());
     if (!meant.empty()) hint = fmt::format(", did you mean '{}'?", meant);
     mistakes_.add(node, fault_at(node, fmt::format("unknown {} '{}'{}", one, *name, hint)));
     return std::nullopt;
   }
-  const auto file = folder_ / kind / (*name + ".yaml");
-  auto text = mistakes_.take(node, read_text_file(file, most_yaml_bytes));
-  if (!text) return std::nullopt;
-  return parse_yaml(sources_.emplace_back(file.string(), *std::move(text)), mistakes_);
+  const auto file = std::filesystem::path(kind) / (*name + ".yaml");
+  auto found = mistakes_.take(node, read_shipped(folder_, "sweeps", file));
+  if (!found) return std::nullopt;
+  const auto where = found->file.empty() ? "built-in " + file.string() : found->file.string();
+  return parse_yaml(sources_.emplace_back(where, std::move(found->text)), mistakes_);
 }
 
 std::optional<ModelSpec> Presets::model(const YamlNode& node) const {

@@ -16,7 +16,8 @@
 
 namespace shardsweep::config {
 
-/// The folder with clusters/ and models/; what it reads lives in `sources`.
+/// What is built in, and before it a folder with clusters/ and models/; what it reads lives in
+/// `sources`.
 class Presets {
  public:
   /// What is wrong with names and files is noted in `mistakes`.
@@ -38,10 +39,6 @@ class Presets {
   Sources& sources_;
   Mistakes& mistakes_;
 };
-
-/// Names of the presets in the folder, sorted; `kind` is models or clusters.
-[[nodiscard]] std::vector<std::string> names_of_presets(const std::filesystem::path& folder,
-                                                        std::string_view kind);
 
 /// A number of a model's shape, as files name it.
 struct ModelField {

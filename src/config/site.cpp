@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The site file: how this user reaches the cluster.
+#include "builtin/files.hpp"
 #include "config/keys.hpp"
 #include "config/sweep_reader.hpp"
 #include "text/characters.hpp"
@@ -189,6 +190,16 @@ Result<std::string> read_absolute(const YamlNode& node, std::string_view key) {
   return path;
 }
 
+/// A file of the user's own, or a template that is built in.
+Result<std::string> read_template(const YamlNode& node) {
+  SHARDSWEEP_ASSIGN(auto name, read_text(node, "template"));
+  const bool own = !name.empty() && name.front() == '/';
+  if (own || builtin::text_of("templates/" + name)) return name;
+  return refuse(node, fmt::format("{} is neither an absolute path nor one of the templates "
+                                  "lane.sbatch and lane-sbcast.sbatch",
+                                  in_quotes(name)));
+}
+
 Result<std::string> read_rest_url(const YamlNode& node) {
   SHARDSWEEP_ASSIGN(auto url, read_text(node, "url"));
   const bool known = url.rfind("http://", 0) == 0 || url.rfind("https://", 0) == 0 ||
@@ -300,7 +311,7 @@ SiteSpec read_site(const YamlNode& root, Mistakes& mistakes) {
   };
   read("backend", site.backend, read_backend);
   read("shared_path", site.shared_path, absolute("shared_path"));
-  read("template", site.job_template, absolute("template"));
+  read("template", site.job_template, read_template);
   read("launch", site.launch, read_launch);
   read("strict", site.strict, [](const YamlNode& node) { return read_bool(node, "strict"); });
   read("pass_env", site.pass_env, read_variable_names);

@@ -44,9 +44,9 @@ std::filesystem::path holder_file(const std::filesystem::path& lock) {
 /// For those who don't see this host's locks. On a full disk nobody reads it either.
 void note_holder(const std::filesystem::path& lock) {
   const LeaseHolder self = this_process();
-  (void)write_file_durably(
-      holder_file(lock),
-      fmt::format("{} {} {} {}\n", self.host, self.boot_id, self.pid, self.pid_start));
+  (void)write_file_durably(holder_file(lock),
+                           fmt::format("{} {} {} {} {}\n", self.host, self.boot_id, self.pid,
+                                       self.pid_start, SHARDSWEEP_VERSION));
 }
 
 }  // namespace
@@ -77,15 +77,37 @@ Result<DaemonLock> DaemonLock::take(const std::filesystem::path& file, bool repl
   return lock;
 }
 
-std::optional<LeaseHolder> last_holder(const std::filesystem::path& file) {
+namespace {
+
+struct Holder {
+  LeaseHolder process;
+  std::string version;  ///< empty: it is from before versions were noted
+};
+
+std::optional<Holder> noted_holder(const std::filesystem::path& file) {
   constexpr std::size_t most_bytes = 4096;
   const auto text = read_file(holder_file(file), most_bytes);
   if (!text) return std::nullopt;
-  LeaseHolder holder;
+  Holder holder;
   std::istringstream words(*text);
-  if (!(words >> holder.host >> holder.boot_id >> holder.pid >> holder.pid_start))
+  LeaseHolder& process = holder.process;
+  if (!(words >> process.host >> process.boot_id >> process.pid >> process.pid_start))
     return std::nullopt;
+  words >> holder.version;
   return holder;
+}
+
+}  // namespace
+
+std::optional<LeaseHolder> last_holder(const std::filesystem::path& file) {
+  const auto holder = noted_holder(file);
+  if (!holder) return std::nullopt;
+  return holder->process;
+}
+
+std::string other_version_of_holder(const std::filesystem::path& file) {
+  const auto holder = noted_holder(file);
+  return holder && holder->version != SHARDSWEEP_VERSION ? holder->version : "";
 }
 
 DaemonLock::DaemonLock(DaemonLock&& other) noexcept

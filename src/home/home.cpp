@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -150,21 +151,52 @@ Result<void> make_home(const Home& home) {
   return {};
 }
 
+namespace {
+
+/// The first folder that has files of ours: an installation's share/, the program's own, the
+/// portable tarball's.
+fs::path shared_files_of(const fs::path& bin, const fs::path& programs) {
+  const fs::path installed = (bin / "../share/shardsweep").lexically_normal();
+  for (const fs::path& share : {installed, bin, programs.parent_path()}) {
+    std::error_code ignored;
+    if (fs::is_directory(share / "sweeps", ignored) ||
+        fs::is_directory(share / "templates", ignored))
+      return share;
+  }
+  return installed;
+}
+
+/// The portable tarball has a folder of programs for each kind of machine. Above them lie
+/// scripts that choose by `uname -m`: what runs elsewhere is called by those.
+fs::path programs_for_all_machines(const fs::path& bin) {
+  std::error_code ignored;
+  utsname about{};
+  const bool one_of_several =
+      ::uname(&about) == 0 && bin.filename() == static_cast<const char*>(about.machine);
+  const fs::path above = bin.parent_path();
+  return one_of_several && fs::exists(above / "shardsweep-agent", ignored) ? above : bin;
+}
+
+}  // namespace
+
+Installation installation_of(const fs::path& program) {
+  const fs::path bin = program.parent_path();
+  const fs::path programs = programs_for_all_machines(bin);
+  const fs::path share = shared_files_of(bin, programs);
+  return {.shardsweep = programs / program.filename(),
+          .agent = programs / "shardsweep-agent",
+          .runner = programs / "shardbench-cpu",
+          .templates = share / "templates",
+          .presets = share / "sweeps"};
+}
+
 Result<Installation> find_installation() {
   std::error_code error;
   const fs::path self = fs::read_symlink("/proc/self/exe", error);
   if (error) {
     return fault(FaultKind::unavailable, "cannot read /proc/self/exe: " + error.message());
   }
-  const fs::path bin = self.parent_path();
-  Installation found;
-  found.shardsweep = self;
-  found.agent = bin / "shardsweep-agent";
-  found.runner = bin / "shardbench-cpu";
-  const fs::path share = bin / "../share/shardsweep";
-  found.templates = (share / "templates").lexically_normal();
-  found.presets = (share / "sweeps").lexically_normal();
-  return found;
+  return installation_of(self);
 }
 
 }  // namespace shardsweep

@@ -61,8 +61,10 @@ Result<Cairo> open_cairo() {
   void* handle = ::dlopen("libcairo.so.2", RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr)
     return fault(FaultKind::unavailable,
-                 "a PNG is drawn by libcairo.so.2, which is not installed (Debian: libcairo2 "
-                 "and fonts-dejavu-core). SVG needs nothing: write -o FILE.svg");
+                 fmt::format("a PNG is drawn by libcairo.so.2, which cannot be loaded: {} "
+                             "(Debian: libcairo2 and fonts-dejavu-core). SVG needs nothing: "
+                             "write -o FILE.svg",
+                             ::dlerror()));
   Library library(handle);
   Cairo cairo{};
   resolve_all(library, cairo);

@@ -18,7 +18,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <pwd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -47,12 +46,6 @@ std::vector<std::string> own_environment() {
   for (char** entry = environ; *entry != nullptr; ++entry)
     own.emplace_back(*entry);
   return command_environment(own);
-}
-
-/// As Slurm's accounts know us; empty where there is no such user.
-std::string own_name() {
-  const passwd* entry = ::getpwuid(::getuid());
-  return entry == nullptr ? "" : entry->pw_name;
 }
 
 std::string first_line(const std::string& text) {
@@ -88,7 +81,7 @@ class SlurmCliScheduler final : public Scheduler {
       : policy_(policy),
         clock_(clock),
         environment_(own_environment()),
-        survey_(static_cast<std::int64_t>(::getuid()), own_name(), environment_) {}
+        survey_(static_cast<std::int64_t>(::getuid()), user_name(), environment_) {}
 
   [[nodiscard]] std::string name() const override { return "slurm"; }
   [[nodiscard]] double look_interval_s() const override { return policy_.look_s; }

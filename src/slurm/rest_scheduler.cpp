@@ -15,7 +15,6 @@
 
 #include <fmt/format.h>
 
-#include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -40,9 +39,8 @@ constexpr double settle_s = 20;  // twice Slurm's default MessageTimeout: it is 
 constexpr double accounts_margin_s = 300;
 constexpr std::size_t longest_token = 16 << 10;
 
-std::string user_name() {
-  const passwd* user = ::getpwuid(::getuid());
-  return user != nullptr ? user->pw_name : std::to_string(::getuid());
+std::string name_or_number() {
+  return user_name().empty() ? std::to_string(::getuid()) : user_name();
 }
 
 Result<std::string> read_token(const std::string& file) {
@@ -77,7 +75,7 @@ class SlurmRestScheduler final : public Scheduler {
         policy_(policy),
         clock_(clock),
         client_(settings_.url),
-        user_(settings_.user.empty() ? user_name() : settings_.user),
+        user_(settings_.user.empty() ? name_or_number() : settings_.user),
         survey_(static_cast<std::int64_t>(::getuid())) {}
 
   [[nodiscard]] std::string name() const override { return "slurm"; }
