@@ -21,6 +21,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -104,6 +105,9 @@ class Run {
         break;
       case FaultKind::crash:
         std::abort();
+      case FaultKind::kill:
+        (void)std::raise(SIGKILL);
+        break;
       case FaultKind::exit0:
         _exit(0);
       case FaultKind::slow:

@@ -32,7 +32,7 @@ std::optional<Fault> parse_fault(const std::string& text, i64 world) {
   if (text.empty()) return fault;
   const std::size_t at = text.find('@');
   if (at == std::string::npos) return std::nullopt;
-  constexpr std::array<std::pair<const char*, FaultKind>, 10> kinds{
+  constexpr std::array<std::pair<const char*, FaultKind>, 11> kinds{
       {{"hang", FaultKind::hang},
        {"stop", FaultKind::stop},
        {"crash", FaultKind::crash},
@@ -42,7 +42,8 @@ std::optional<Fault> parse_fault(const std::string& text, i64 world) {
        {"oom", FaultKind::oom},
        {"garbage", FaultKind::garbage},
        {"fork", FaultKind::fork},
-       {"hold", FaultKind::hold}}};
+       {"hold", FaultKind::hold},
+       {"kill", FaultKind::kill}}};
   for (const auto& [name, kind] : kinds)
     if (text.substr(0, at) == name) fault.kind = kind;
   const std::size_t colon = std::min(text.find(':', at), text.size());

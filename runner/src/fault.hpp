@@ -9,7 +9,20 @@
 
 namespace shardbench {
 
-enum class FaultKind { none, hang, stop, crash, exit0, nan, slow, oom, garbage, fork, hold };
+enum class FaultKind {
+  none,
+  hang,
+  stop,
+  crash,
+  exit0,
+  nan,
+  slow,
+  oom,
+  garbage,
+  fork,
+  hold,
+  kill
+};
 
 /// kind@phase[+step][:rank]; without a rank, the last one misbehaves. `step` counts the train
 /// steps of the phase from 0.

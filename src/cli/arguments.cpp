@@ -3,6 +3,7 @@
 #include "cli/arguments.hpp"
 
 #include "cli/arguments_compare.hpp"
+#include "cli/arguments_site.hpp"
 #include "cli/arguments_trainers.hpp"
 #include "cli/command_groups.hpp"
 #include "cli/grammar_parts.hpp"
@@ -500,6 +501,10 @@ class Grammar : private GrammarParts {
     with_site(doctor, "Site file. Default: ~/.config/shardsweep/site.yaml.");
     doctor->add_flag("--on-a-node", o_.on_a_node,
                      "Submit a small job that checks the home and shardbench on a node.");
+    with_init(command("init", init_help), o_);
+    CLI::App* selftest = with_selftest(command("selftest", selftest_help), o_);
+    with_backend(selftest);
+    with_format(selftest);
     CLI::App* gc = command("gc", "List files of ended attempts that may be removed.");
     gc->add_option("--older-than", o_.older_than, "Keep younger files: 30d, 12h, 5min, 0s.")
         ->capture_default_str()

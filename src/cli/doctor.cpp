@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // doctor: what a sweep needs of this machine, of its home and of a cluster, before it is
 // needed.
+#include "cli/node_job.hpp"
 #include "cli/printing.hpp"
 #include "slurm/words/settings.hpp"
 #include "slurm/words/shell_template.hpp"
@@ -201,57 +202,23 @@ std::vector<Finding> slurm_findings(const SiteSpec& site) {
   return findings;
 }
 
-/// The options that the site gives to a job of one node.
-std::vector<std::string> options_for_one_node(const SiteSpec& site) {
-  std::vector<std::string> options;
-  for (const auto& [option, values] : site.slurm) {
-    for (const SlurmValue& value : values) {
-      if (value.from > 1 || option == "time") continue;
-      options.push_back(value.value.empty() ? "--" + option
-                                            : fmt::format("--{}={}", option, value.value));
-    }
-  }
-  return options;
-}
-
 /// A job of one node reads a file that we have just written and runs what an allocation runs.
 Finding job_on_a_node(const Session& session, const SiteSpec& site) {
-  constexpr std::chrono::seconds patience{180};
   const fs::path probe = session.home.dir() / fmt::format("doctor.{}", random_hex(8));
   const std::string word = random_hex(16);
-  const fs::path log = probe.string() + ".log";
   if (const auto written = write_file_durably(probe, word + "\n"); !written)
     return {"a node", "bad", written.error().what};
   const std::string script =
       fmt::format("set -e; cat {}; {} --version; {} --version", shell_quote(probe.string()),
                   shell_quote(session.installation.agent.string()),
                   shell_quote(session.installation.runner.string()));
-  std::vector<std::string> command{"sbatch",
-                                   "--parsable",
-                                   "--wait",
-                                   "--nodes=1",
-                                   "--time=2",
-                                   "--no-requeue",
-                                   "--job-name=shardsweep-doctor",
-                                   "--output=" + log.string()};
-  for (std::string& option : options_for_one_node(site))
-    command.push_back(std::move(option));
-  command.push_back("--wrap=" + script);
-  const auto output = run_command(command, {.deadline = patience});
-  const auto said = read_file(log, 64 << 10);
+  const auto output = run_on_a_node(session, site, script);
   std::error_code ignored;
   fs::remove(probe, ignored);
-  fs::remove(log, ignored);
-  if (!output) {
-    (void)run_command({"scancel", "--me", "--name=shardsweep-doctor"}, {});
-    return {"a node", "bad", "no node was given: " + output.error().what};
-  }
-  if (output->exit_code == 0 && said && said->compare(0, word.size(), word) == 0) {
+  if (!output) return {"a node", "bad", output.error().what};
+  if (output->compare(0, word.size(), word) == 0)
     return {"a node", "ok", "sees the home and runs agent and shardbench"};
-  }
-  return {"a node", "bad",
-          fmt::format("the job failed: {}{}", output->err.substr(0, 200),
-                      said ? said->substr(0, 400) : "; its output cannot be read here")};
+  return {"a node", "bad", "the job failed: " + output->substr(0, 400)};
 }
 
 }  // namespace

@@ -127,15 +127,6 @@ Result<std::unique_ptr<PointFilter>> compile_rules(const SweepSpec& sweep,
   return filter;
 }
 
-std::filesystem::path site_file_of(const Session& session) {
-  if (!session.options.site.empty()) return session.options.site;
-  const char* config = ::getenv("XDG_CONFIG_HOME");
-  if (config != nullptr && *config != '\0')
-    return std::filesystem::path(config) / "shardsweep/site.yaml";
-  const char* home = ::getenv("HOME");
-  return std::filesystem::path(home != nullptr ? home : "~") / ".config/shardsweep/site.yaml";
-}
-
 Result<SiteSpec> load_site_file(const Session& session) {
   const std::filesystem::path file = site_file_of(session);
   std::error_code ignored;
@@ -182,6 +173,15 @@ std::string stated_backend(const Options& options, const SiteSpec& site) {
 }
 
 }  // namespace
+
+std::filesystem::path site_file_of(const Session& session) {
+  if (!session.options.site.empty()) return session.options.site;
+  const char* config = ::getenv("XDG_CONFIG_HOME");
+  if (config != nullptr && *config != '\0')
+    return std::filesystem::path(config) / "shardsweep/site.yaml";
+  const char* home = ::getenv("HOME");
+  return std::filesystem::path(home != nullptr ? home : "~") / ".config/shardsweep/site.yaml";
+}
 
 Result<SweepSpec> load_sweep_file(const Session& session, std::string* source) {
   const LoadOptions how{.presets = session.installation.presets,

@@ -14,6 +14,7 @@
 #include <shardsweep/results.hpp>
 #include <shardsweep/sweep.hpp>
 
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -45,6 +46,9 @@ struct Planned {
 /// The sweep of the session's file; `-` is standard input. `source` becomes its text.
 [[nodiscard]] Result<SweepSpec> load_sweep_file(const Session& session,
                                                 std::string* source = nullptr);
+
+/// --site, else the file in the user's configuration folder.
+[[nodiscard]] std::filesystem::path site_file_of(const Session& session);
 
 /// How a sweep's cluster is reached, complete: nothing of it is read again later.
 struct Reach {
@@ -111,6 +115,8 @@ using Command = Result<ExitCode> (*)(const Session&);
 [[nodiscard]] Result<ExitCode> command_daemon(const Session& session);
 [[nodiscard]] Result<ExitCode> command_tick(const Session& session);
 [[nodiscard]] Result<ExitCode> command_doctor(const Session& session);
+[[nodiscard]] Result<ExitCode> command_selftest(const Session& session);
+[[nodiscard]] Result<ExitCode> command_init(const Session& session);
 [[nodiscard]] Result<ExitCode> command_gc(const Session& session);
 [[nodiscard]] Result<ExitCode> command_new(const Session& session);
 [[nodiscard]] Result<ExitCode> command_presets(const Session& session);

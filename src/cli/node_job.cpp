@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/node_job.hpp"
+
+#include <shardsweep/allocation_files.hpp>
+#include <shardsweep/command.hpp>
+#include <shardsweep/random.hpp>
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+namespace shardsweep {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The options that the site gives to a job of one node.
+std::vector<std::string> options_for_one_node(const SiteSpec& site) {
+  std::vector<std::string> options;
+  for (const auto& [option, values] : site.slurm) {
+    for (const SlurmValue& value : values) {
+      if (value.from > 1 || option == "time") continue;
+      options.push_back(value.value.empty() ? "--" + option
+                                            : fmt::format("--{}={}", option, value.value));
+    }
+  }
+  return options;
+}
+
+}  // namespace
+
+Result<std::string> run_on_a_node(const Session& session, const SiteSpec& site,
+                                  const std::string& script) {
+  constexpr std::chrono::seconds patience{180};
+  const std::string name = "shardsweep-probe-" + random_hex(6);
+  const fs::path log = session.home.dir() / (name + ".log");
+  std::vector<std::string> command{"sbatch",
+                                   "--parsable",
+                                   "--wait",
+                                   "--nodes=1",
+                                   "--time=2",
+                                   "--no-requeue",
+                                   "--job-name=" + name,
+                                   "--output=" + log.string()};
+  for (std::string& option : options_for_one_node(site))
+    command.push_back(std::move(option));
+  command.push_back("--wrap=" + script);
+  const auto output = run_command(command, {.deadline = patience});
+  const auto said = read_file(log, 64 << 10);
+  std::error_code ignored;
+  fs::remove(log, ignored);
+  if (!output) {
+    (void)run_command({"scancel", "--me", "--name=" + name}, {});
+    return fault(FaultKind::unavailable, "no node was given: " + output.error().what);
+  }
+  if (output->exit_code == 0 && said) return *said;
+  return fault(FaultKind::unavailable,
+               fmt::format("the job failed: {}{}", output->err.substr(0, 200),
+                           said ? said->substr(0, 400)
+                                : "; its output is not in '" + session.home.dir().string() +
+                                      "': the node may not see that folder"));
+}
+
+}  // namespace shardsweep
