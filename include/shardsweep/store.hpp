@@ -136,10 +136,11 @@ class Store {
   [[nodiscard]] virtual Result<std::optional<std::string>> answer_to(
       const std::string& request) = 0;
 
-  /// Takes over at most `rows` rows of an inbox per call, so that no tick blocks; `done` when
-  /// the sweep is complete and visible. Called again after a crash it goes on or begins anew:
-  /// nothing of it is visible before the last call. Called again after the last one it gives
-  /// the same report.
+  /// Takes over about `rows` rows of an inbox per call, so that no tick blocks; `done` when
+  /// the sweep is complete, before that the report has its name alone. Called again after a
+  /// crash it goes on: no row is lost or there twice. Until the last call a new sweep is paused
+  /// and says why; new trials of an older sweep are hidden. Called again after the last one it
+  /// gives the same report.
   /// A trial with an outcome keeps it; only what was skipped waits again where the file has
   /// changed, to be judged by its rules and its search. A cancelled sweep becomes active, a
   /// paused one stays so.

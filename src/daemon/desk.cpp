@@ -31,11 +31,26 @@ Result<void> RequestDesk::serve() {
     return {};
   }
   serving_ = !pending->empty();
+  storing_.reset();
   for (const PendingRequest& waiting : *pending) {
+    if (storing_ && needs_stored(waiting)) continue;
     SHARDSWEEP_ASSIGN(const bool done, serve_one(waiting));
-    if (!done) return {};  // goes on in the next tick
+    if (!done && !storing_) return {};  // goes on in the next tick
   }
   return {};
+}
+
+/// Not to be served while a submission is half stored: another one, a deletion, and what is
+/// meant for that sweep or for all.
+bool RequestDesk::needs_stored(const PendingRequest& waiting) const {
+  if (!waiting.request) return false;
+  const Request& request = *waiting.request;
+  if (request.verb == Verb::stop || request.verb == Verb::clear_node) return false;
+  if (request.verb == Verb::submit || request.verb == Verb::remove) return true;
+  return request.names.empty() ||
+         std::any_of(request.names.begin(), request.names.end(), [this](const auto& name) {
+           return name.substr(0, name.find('/')) == *storing_;
+         });
 }
 
 /// Done now, unless a daemon before us has done it. Nothing: it goes on in the next tick.
@@ -130,7 +145,10 @@ Result<std::optional<Answer>> RequestDesk::serve_submit(const Request& request) 
   SHARDSWEEP_ASSIGN(
       const auto progress,
       parts_.store.accept_inbox(request.inbox, parts_.clock.now(), inbox_rows_per_tick));
-  if (!progress.done) return std::nullopt;
+  if (!progress.done) {
+    storing_ = progress.report.name;
+    return std::nullopt;
+  }
   SHARDSWEEP_TRY(books_.reload());
   const SubmitReport& report = progress.report;
   Answer answer;

@@ -29,10 +29,12 @@ class RequestDesk {
         books_(std::move(books)),
         watch_(parts.home) {}
 
-  /// What waits, up to one that takes several ticks.
+  /// What waits. One that takes several ticks holds up those alone that need it to be done.
   [[nodiscard]] Result<void> serve();
   /// A request waits, or is only half served.
   [[nodiscard]] bool serving() const { return serving_; }
+  /// A request is served piece by piece, and the next piece can follow at once.
+  [[nodiscard]] bool in_pieces() const { return storing_.has_value(); }
   /// Answers that could not be written.
   [[nodiscard]] bool has_unsent() const { return !unsent_.empty(); }
   [[nodiscard]] bool asked_to_stop() const { return asked_to_stop_; }
@@ -45,6 +47,7 @@ class RequestDesk {
     Answer answer;
     std::vector<SweepId> left;
   };
+  [[nodiscard]] bool needs_stored(const PendingRequest& waiting) const;
   [[nodiscard]] Result<bool> serve_one(const PendingRequest& waiting);
   [[nodiscard]] Result<std::optional<Answer>> answer_to(const PendingRequest& waiting);
   [[nodiscard]] Result<std::optional<Answer>> serve(const Request& request);
@@ -66,6 +69,7 @@ class RequestDesk {
   bool serving_ = false;
   bool asked_to_stop_ = false;
   bool reload_ = false;  ///< more rows are of the world than before, once they are committed
+  std::optional<std::string> storing_;        ///< the sweep whose submission is half stored
   std::map<std::string, Answer> unsent_;      ///< of requests that are done, by id
   std::map<std::string, Deletion> deleting_;  ///< by request
 };

@@ -20,20 +20,44 @@ constexpr int inbox_wait_ms = 100;  // nobody writes it any more
 // Staging is made for one submission and dropped with it; a submission that was given up leaves
 // its tables to the next one, which drops them.
 const char* const drop_staging =
-    "DROP TABLE IF EXISTS incoming; DROP TABLE IF EXISTS incoming_trials; "
+    "DROP TABLE IF EXISTS incoming; DROP TABLE IF EXISTS incoming_submission; "
+    "DROP TABLE IF EXISTS incoming_trials; "
     "DROP TABLE IF EXISTS incoming_left_out; DROP TABLE IF EXISTS incoming_results;";
 
 /// Everything that a submission asks of the database, with the trials' columns from rows.hpp.
 struct InboxSql {
   std::string taken = "SELECT id, report FROM sweeps WHERE submission = ?";
-  std::string staged = "SELECT count(*) FROM sqlite_schema WHERE name = 'incoming'";
+  std::string staged = "SELECT count(*) FROM sqlite_schema WHERE name = 'incoming_submission'";
+  // How far it has come: a crash loses a piece at most.
+  std::string staging =
+      "CREATE TABLE incoming_submission (nonce TEXT NOT NULL, copied INTEGER NOT NULL DEFAULT "
+      "0, "
+      "sweep INTEGER NOT NULL DEFAULT 0, first INTEGER NOT NULL DEFAULT 0, "
+      "edited INTEGER NOT NULL DEFAULT 0, placed INTEGER NOT NULL DEFAULT 0, "
+      "fresh INTEGER NOT NULL DEFAULT 0, looked_at INTEGER NOT NULL DEFAULT 0, "
+      "gone INTEGER NOT NULL DEFAULT 0, in_force INTEGER NOT NULL DEFAULT 0, "
+      "refreshed INTEGER NOT NULL DEFAULT 0)";
+  std::string progress =
+      "SELECT copied, sweep, first, edited, placed, fresh, looked_at, gone, in_force, "
+      "refreshed "
+      "FROM incoming_submission";
+  std::string set_progress =
+      "UPDATE incoming_submission SET copied = ?, sweep = ?, first = ?, edited = ?, placed = "
+      "?, "
+      "fresh = ?, looked_at = ?, gone = ?, in_force = ?, refreshed = ?";
+  std::string sweep_of = "SELECT id, revision, resolved_hash FROM sweeps WHERE name = ?";
+  // Until all of its trials are there nothing of it runs.
+  std::string begin =
+      "UPDATE sweeps SET state = 'paused', revision = 0, submission = '', "
+      "held = 'Its trials are being stored.' WHERE id = ?";
   std::string sweep =
       "INSERT INTO sweeps (name, state, source, resolved, resolved_hash, backend, site, "
       "job_template, cluster, "
       "runner, runner_version, vars, left_out, points, duplicates, revision, submission, "
       "report, submitted_at) VALUES (?1, 'active', ?2, ?3, ?4, ?5, ?15, ?16, ?6, ?7, ?8, ?9, "
       "?10, ?11, ?12, 1, ?13, '{}', ?14) ON CONFLICT (name) DO UPDATE SET "
-      "state = CASE state WHEN 'cancelled' THEN 'active' ELSE state END, "
+      "state = iif(state = 'cancelled' OR revision = 0, 'active', state), "
+      "held = iif(revision = 0, '', held), "
       "failed_starts = 0, failed_nodes = 0, deleting = 0, "
       "source = ?2, resolved = ?3, resolved_hash = ?4, backend = ?5, site = ?15, "
       "job_template = ?16, cluster = ?6, "
@@ -43,6 +67,7 @@ struct InboxSql {
   // Those that stay or come back take the new file's order. What has ended keeps the prediction
   // that it was ranked by. The runner's name is part of the identity; older versions of this
   // program stored the sweep file's word in its place.
+  // The unary plus: looked up by the number of the incoming row, never by a scan of the sweep.
   std::string known =
       "UPDATE trials SET runner = ?2, position = i.position, lane = i.lane, hidden = 0, "
       "predicted_memory_bytes = iif(trials.state = 'ended', trials.predicted_memory_bytes, "
@@ -53,11 +78,13 @@ struct InboxSql {
       "i.predicted_attempt_s), "
       "predicted_tokens_per_s_per_gpu = iif(trials.state = 'ended', "
       "trials.predicted_tokens_per_s_per_gpu, i.predicted_tokens_per_s_per_gpu) "
-      "FROM incoming_trials AS i WHERE trials.sweep = ?1 AND trials.identity = i.identity";
+      "FROM incoming_trials AS i WHERE trials.sweep = ?1 AND trials.identity = +i.identity "
+      "AND i.n > ?3 AND i.n <= ?4";
+  std::string trial_ids =
+      "SELECT ifnull(min(id), 0), ifnull(max(id), 0) FROM trials WHERE sweep = ?";
   std::string gone =
-      "UPDATE trials SET hidden = 1 WHERE sweep = ?1 AND hidden = 0 AND identity NOT IN "
-      "(SELECT identity FROM incoming_trials)";
-  std::string edited = "SELECT count(*) FROM sweeps WHERE name = ?1 AND resolved_hash <> ?2";
+      "UPDATE trials SET hidden = 1 WHERE id > ?2 AND id <= ?3 AND +sweep = ?1 AND +hidden = 0 "
+      "AND NOT EXISTS (SELECT 1 FROM incoming_trials AS i WHERE i.identity = trials.identity)";
   std::string skipped =
       "UPDATE trials SET state = 'planned', outcome = NULL, cause = '' WHERE sweep = ?1 AND "
       "hidden = 0 AND outcome = 'skipped'";
@@ -67,19 +94,22 @@ struct InboxSql {
   // A slug ends in digits of the identity; should two of different submissions be equal all the
   // same, the newer one gets more of its identity.
   std::string fresh = fmt::format(
-      "INSERT INTO trials (sweep, runner, runner_version, {0}) SELECT ?1, ?2, ?3, "
+      "INSERT INTO trials (sweep, runner, runner_version, hidden, {0}) SELECT ?1, ?2, ?3, ?4, "
       "iif(EXISTS (SELECT 1 FROM trials AS t WHERE t.sweep = ?1 AND t.slug = i.slug), "
       "i.slug || '-' || substr(i.identity, 1, 12), i.slug), {1} FROM incoming_trials AS i "
       "WHERE NOT EXISTS (SELECT 1 FROM trials AS t WHERE t.sweep = ?1 AND "
-      "t.identity = i.identity) ORDER BY i.n",
+      "t.identity = i.identity) AND i.n > ?5 AND i.n <= ?6 ORDER BY i.n",
       list(submitted_columns()),
       list({submitted_columns().begin() + 1, submitted_columns().end()}, "i."));
   std::string clear_left_out = "DELETE FROM left_out WHERE sweep = ?1";
   std::string left_out = fmt::format(
       "INSERT INTO left_out (sweep, {0}) SELECT ?1, {0} FROM incoming_left_out ORDER BY n",
       list(left_out_columns()));
+  std::string activate =
+      "UPDATE sweeps SET state = iif(state = 'cancelled', 'active', state), failed_starts = 0, "
+      "failed_nodes = 0 WHERE id = ?";
   std::string backend = "SELECT backend FROM sweeps WHERE name = ?";
-  std::string report = "UPDATE sweeps SET report = ?2 WHERE id = ?1";
+  std::string report = "UPDATE sweeps SET report = ?2, submission = ?3 WHERE id = ?1";
   std::string event = "INSERT INTO events (at, sweep, kind, detail) VALUES (?, ?, ?, ?)";
 };
 
@@ -114,12 +144,12 @@ SubmitReport from_json(SweepId sweep, const std::string& text) {
 
 void begin_staging(Database& database, const std::string& nonce) {
   if (database.integer(inbox_sql().staged) != 0) {
-    if (database.text("SELECT nonce FROM incoming") == nonce) return;
+    if (database.text("SELECT nonce FROM incoming_submission") == nonce) return;
   }
   database.execute(drop_staging);
-  database.execute("CREATE TABLE incoming (nonce TEXT NOT NULL)");
+  database.execute(inbox_sql().staging);
   database.execute(inbox_tables("incoming_"));
-  Statement(database, "INSERT INTO incoming VALUES (?)").run(nonce);
+  Statement(database, "INSERT INTO incoming_submission (nonce) VALUES (?)").run(nonce);
 }
 
 /// Copies at most `limit` rows that are not there yet, by their numbers; returns how many.
@@ -142,21 +172,6 @@ std::int64_t copy_piece(Database& inbox, Database& database, const std::string& 
   return copied;
 }
 
-/// True when all of the inbox is staged.
-bool stage(Database& inbox, Database& database, const Submitted& submitted, std::int64_t rows,
-           const CheckEpoch& check_epoch) {
-  Transaction transaction(database);
-  check_epoch();
-  begin_staging(database, submitted.nonce);
-  auto copied = copy_piece(inbox, database, "trials", submitted_columns(), rows);
-  if (copied < rows)
-    copied += copy_piece(inbox, database, "left_out", left_out_columns(), rows - copied);
-  if (copied < rows)
-    copied += copy_piece(inbox, database, "results", imported_columns(), rows - copied);
-  transaction.commit();
-  return copied < rows;
-}
-
 void count_outcomes(Database& database, SubmitReport& report) {
   Statement select(database, inbox_sql().outcomes);
   auto row = select.use(report.sweep);
@@ -165,12 +180,6 @@ void count_outcomes(Database& database, SubmitReport& report) {
     report.measured += row.integer(1);
     if (!info(*outcome).final_verdict) report.undecided += row.integer(1);
   }
-}
-
-bool is_edited(Database& database, const Submitted& submitted) {
-  Statement select(database, inbox_sql().edited);
-  auto row = select.use(submitted.name, submitted.resolved_hash);
-  return row.next() && row.integer(0) != 0;
 }
 
 /// What was measured elsewhere and what is measured here are never of one sweep.
@@ -187,45 +196,198 @@ void refuse_other_kind(Database& database, const Submitted& submitted) {
   fail(FaultKind::invalid_input, fmt::format("'{}' {}", submitted.name, why));
 }
 
-SubmitReport merge(Database& database, const Submitted& submitted, Timestamp now) {
-  SubmitReport report;
-  report.name = submitted.name;
-  refuse_other_kind(database, submitted);
-  const bool edited = is_edited(database, submitted);
-  {
-    Statement upsert(database, inbox_sql().sweep);
-    auto row = upsert.use(submitted.name, submitted.source, submitted.resolved,
-                          submitted.resolved_hash, submitted.backend, submitted.cluster,
-                          submitted.runner, submitted.runner_version, submitted.vars,
-                          submitted.left_out, submitted.points, submitted.duplicates,
-                          submitted.nonce, now, submitted.site, submitted.job_template);
-    if (!row.next()) fail(FaultKind::corrupt, "the sweep's row did not come back");
-    report.sweep = row.integer(0);
-    report.resubmitted = row.integer(1) != 0;
-    row.run();
+/// How far a submission has come; the columns of incoming_submission.
+struct Taken {
+  bool copied = false;         ///< all of the inbox is staged
+  SweepId sweep = 0;           ///< 0: its row is not there yet
+  bool first = false;          ///< the sweep's first submission
+  bool edited = false;         ///< its file is another than before
+  std::int64_t placed = 0;     ///< incoming trials up to this number are in the sweep
+  std::int64_t fresh = 0;      ///< of them, new ones
+  std::int64_t looked_at = 0;  ///< the sweep's trials up to this id: gone from the file or not
+  std::int64_t gone = 0;       ///< that were
+  bool in_force = false;       ///< the sweep's row has the new file
+  std::int64_t refreshed =
+      0;  ///< incoming trials up to this number: known ones are as the file says
+};
+
+/// Takes a submission over, a bounded piece per call. What is new is hidden until the new file
+/// is in force, and what is gone before that: whatever a daemon finds after a crash in between
+/// fits the file that it finds.
+class Takeover {
+ public:
+  Takeover(Database& inbox, Database& database, const Submitted& submitted, Timestamp now)
+      : inbox_(inbox), database_(database), submitted_(submitted), now_(now) {}
+
+  /// About `rows` rows. The report: all is done.
+  std::optional<SubmitReport> go_on(std::int64_t rows) {
+    begin_staging(database_, submitted_.nonce);
+    read();
+    left_ = rows;
+    copy();
+    // An import may still be refused, and then it has changed nothing.
+    constexpr std::int64_t all_rows = std::int64_t{1} << 40;
+    if (left_ > 0 && submitted_.backend == imported_backend) left_ = all_rows;
+    if (left_ > 0) begin_sweep();
+    if (left_ > 0 && taken_.placed == 0) hide_gone();
+    if (left_ > 0) place();
+    if (left_ > 0) put_in_force();
+    if (left_ > 0) refresh_known();
+    if (left_ > 0) return finish();
+    write();
+    return std::nullopt;
   }
-  const auto change = [&](const std::string& text, const auto&... values) {
-    Statement(database, text).run(report.sweep, values...);
-    return database.changed();
-  };
-  report.gone = change(inbox_sql().gone);
-  report.known = change(inbox_sql().known, submitted.runner);
-  if (edited) change(inbox_sql().skipped);
-  count_outcomes(database, report);
-  report.fresh = change(inbox_sql().fresh, submitted.runner, submitted.runner_version);
-  report.trials = report.known + report.fresh;
-  if (submitted.backend == imported_backend) put_imported(database, report.sweep, now);
-  change(inbox_sql().clear_left_out);
-  report.left_out = change(inbox_sql().left_out);
-  change(inbox_sql().report, to_json(report));
-  Statement(database, inbox_sql().event)
-      .run(now, report.sweep, "submitted",
+
+ private:
+  void read() {
+    Statement select(database_, inbox_sql().progress);
+    auto row = select.use();
+    if (!row.next()) fail(FaultKind::corrupt, "the staging tables are empty");
+    taken_ = {row.integer(0) != 0, row.integer(1), row.integer(2) != 0, row.integer(3) != 0,
+              row.integer(4),      row.integer(5), row.integer(6),      row.integer(7),
+              row.integer(8) != 0, row.integer(9)};
+    row.run();
+    trials_ = database_.integer("SELECT ifnull(max(n), 0) FROM incoming_trials");
+  }
+  void write() {
+    Statement(database_, inbox_sql().set_progress)
+        .run(taken_.copied, taken_.sweep, taken_.first, taken_.edited, taken_.placed,
+             taken_.fresh, taken_.looked_at, taken_.gone, taken_.in_force, taken_.refreshed);
+  }
+  template <class... Values>
+  std::int64_t change(const std::string& text, const Values&... values) {
+    Statement(database_, text).run(values...);
+    return database_.changed();
+  }
+
+  void copy() {
+    if (taken_.copied) return;
+    const auto copied = [this](const std::string& table, const auto& columns) {
+      if (left_ > 0) left_ -= copy_piece(inbox_, database_, table, columns, left_);
+    };
+    copied("trials", submitted_columns());
+    copied("left_out", left_out_columns());
+    copied("results", imported_columns());
+    taken_.copied = left_ > 0;
+    trials_ = database_.integer("SELECT ifnull(max(n), 0) FROM incoming_trials");
+  }
+
+  /// A sweep that is not there yet gets its row, so that trials can be of it.
+  void begin_sweep() {
+    if (taken_.sweep != 0) return;
+    refuse_other_kind(database_, submitted_);
+    Statement select(database_, inbox_sql().sweep_of);
+    auto row = select.use(submitted_.name);
+    if (row.next()) {
+      taken_.sweep = row.integer(0);
+      // One whose first submission was given up half-way is still at revision 0.
+      taken_.first = row.integer(1) == 0;
+      taken_.edited = row.view(2) != submitted_.resolved_hash;
+      row.run();
+      return;
+    }
+    row.run();
+    taken_.first = true;
+    taken_.sweep = put_sweep();
+    change(inbox_sql().begin, taken_.sweep);
+  }
+
+  /// The sweep's row as the submission has it.
+  SweepId put_sweep() {
+    const Submitted& s = submitted_;
+    Statement upsert(database_, inbox_sql().sweep);
+    auto row = upsert.use(s.name, s.source, s.resolved, s.resolved_hash, s.backend, s.cluster,
+                          s.runner, s.runner_version, s.vars, s.left_out, s.points,
+                          s.duplicates, "", now_, s.site, s.job_template);
+    if (!row.next()) fail(FaultKind::corrupt, "the sweep's row did not come back");
+    const SweepId id = row.integer(0);
+    row.run();
+    return id;
+  }
+
+  /// The end of the next piece of what goes from `done` to `last`.
+  static std::int64_t piece(std::int64_t done, std::int64_t last, std::int64_t rows) {
+    return std::min(last, done + std::max<std::int64_t>(1, rows));
+  }
+
+  void hide_gone() {
+    Statement select(database_, inbox_sql().trial_ids);
+    auto row = select.use(taken_.sweep);
+    if (!row.next()) fail(FaultKind::corrupt, "a count did not come back");
+    taken_.looked_at = std::max(taken_.looked_at, row.integer(0) - 1);
+    const auto last = row.integer(1);
+    row.run();
+    while (left_ > 0 && taken_.looked_at < last) {
+      const auto to = piece(taken_.looked_at, last, 4 * left_);
+      const auto gone = change(inbox_sql().gone, taken_.sweep, taken_.looked_at, to);
+      left_ -= gone + (to - taken_.looked_at) / 4;
+      taken_.gone += gone;
+      taken_.looked_at = to;
+    }
+  }
+
+  void place() {
+    while (left_ > 0 && taken_.placed < trials_) {
+      // A row with its indexes costs as much as two that are staged.
+      const auto to = piece(taken_.placed, trials_, left_ / 2);
+      taken_.fresh +=
+          change(inbox_sql().fresh, taken_.sweep, submitted_.runner, submitted_.runner_version,
+                 std::int64_t{taken_.first ? 0 : 1}, taken_.placed, to);
+      left_ -= 2 * (to - taken_.placed);
+      taken_.placed = to;
+    }
+  }
+
+  void put_in_force() {
+    if (taken_.in_force) return;
+    taken_.in_force = true;
+    put_sweep();
+    // What is placed for the first time is as the file says.
+    if (taken_.first && taken_.fresh == trials_) taken_.refreshed = trials_;
+  }
+
+  void refresh_known() {
+    while (left_ > 0 && taken_.refreshed < trials_) {
+      const auto to = piece(taken_.refreshed, trials_, left_ / 2);
+      change(inbox_sql().known, taken_.sweep, submitted_.runner, taken_.refreshed, to);
+      left_ -= 2 * (to - taken_.refreshed);
+      taken_.refreshed = to;
+    }
+  }
+
+  SubmitReport finish() {
+    SubmitReport report;
+    report.sweep = taken_.sweep;
+    report.name = submitted_.name;
+    report.resubmitted = !taken_.first;
+    report.trials = trials_;
+    report.fresh = taken_.fresh;
+    report.known = trials_ - taken_.fresh;
+    report.gone = taken_.gone;
+    // Again: what the daemon has stored of the sweep since then was of the old file.
+    change(inbox_sql().activate, taken_.sweep);
+    if (taken_.edited) change(inbox_sql().skipped, taken_.sweep);
+    count_outcomes(database_, report);
+    if (submitted_.backend == imported_backend) put_imported(database_, report.sweep, now_);
+    change(inbox_sql().clear_left_out, taken_.sweep);
+    report.left_out = change(inbox_sql().left_out, taken_.sweep);
+    change(inbox_sql().report, taken_.sweep, to_json(report), submitted_.nonce);
+    change(inbox_sql().event, now_, report.sweep, "submitted",
            fmt::format("{} trials: {} new, {} known ({} with an outcome), {} gone; {} left out",
                        report.trials, report.fresh, report.known, report.measured, report.gone,
                        report.left_out));
-  database.execute(drop_staging);
-  return report;
-}
+    database_.execute(drop_staging);
+    return report;
+  }
+
+  Database& inbox_;
+  Database& database_;
+  const Submitted& submitted_;
+  Timestamp now_;
+  Taken taken_;
+  std::int64_t trials_ = 0;  ///< staged
+  std::int64_t left_ = 0;    ///< of the rows of this piece
+};
 
 std::optional<SubmitReport> taken_over(Database& database, const std::string& nonce) {
   Statement select(database, inbox_sql().taken);
@@ -241,13 +403,13 @@ Store::InboxProgress accept(Database& database, const std::filesystem::path& fil
   Database inbox(file, OpenMode::frozen, inbox_wait_ms);
   const auto submitted = read_submission(inbox);
   if (const auto report = taken_over(database, submitted.nonce)) return {true, *report};
-  if (!stage(inbox, database, submitted, std::max<std::int64_t>(rows, 1), check_epoch))
-    return {};
   Transaction transaction(database);
   check_epoch();
-  auto report = merge(database, submitted, now);
+  auto report =
+      Takeover(inbox, database, submitted, now).go_on(std::max<std::int64_t>(rows, 1));
   transaction.commit();
-  return {true, std::move(report)};
+  if (report) return {true, *std::move(report)};
+  return {.done = false, .report = {.name = submitted.name}};
 }
 
 }  // namespace shardsweep::sqlite

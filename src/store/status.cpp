@@ -46,7 +46,7 @@ struct StatusSql {
   std::string waiting = R"sql(
     SELECT job_name || ': ' || detail FROM allocations WHERE sweep = ?1 AND state <> 'ended'
       AND job_state = 'pending' AND detail <> '' AND claimed_at = 0
-    UNION ALL SELECT held FROM sweeps WHERE id = ?1 AND state = 'active' AND held <> ''
+    UNION ALL SELECT held FROM sweeps WHERE id = ?1 AND held <> '' AND (state = 'active' OR revision = 0)
     UNION ALL SELECT 'The last attempt was lost: ' || e.detail FROM events AS e
       JOIN sweeps AS s ON s.id = e.sweep WHERE s.state = 'active' AND e.kind = 'lost'
         AND e.id = (SELECT id FROM events WHERE sweep = ?1 AND attempt IS NOT NULL

@@ -95,10 +95,13 @@ class PlayedSite {
   [[nodiscard]] std::chrono::milliseconds pause() const { return daemon_->pause(); }
 
   // ---- what users do
-  /// A daemon is there until it has answered.
   Answer ask(Request request);
   Answer ask(Verb verb, std::vector<std::string> names, const std::string& where = "");
   void submit(const PlayedSweep& sweep);
+  /// Asked for, and not served yet: the request's id.
+  [[nodiscard]] std::string post(const PlayedSweep& sweep);
+  /// A daemon is there until it has answered.
+  Answer answer_to(const std::string& request);
 
   // ---- what jobs do
   /// The last job that was submitted.

@@ -12,7 +12,10 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <chrono>
 #include <fstream>
+#include <numeric>
+#include <vector>
 
 using namespace shardsweep;
 using shardsweep::testing::must;
@@ -282,6 +285,29 @@ TEST_CASE("a node is cleared by its name alone") {
         std::string::npos);
   CHECK_FALSE(life.ask(Verb::clear_node, {bad}).fault);
   CHECK(life.sql("SELECT state FROM node_states WHERE node = '" + bad + "'") == "trusted");
+}
+
+TEST_CASE("a large submission takes passes that serve others, and runs once it is whole") {
+  Life life;
+  life.submit({});
+  std::vector<std::int32_t> micro_batches(15'000);
+  std::iota(micro_batches.begin(), micro_batches.end(), 1);
+  const std::string id = life.post({.name = "big", .micro_batch = micro_batches});
+  const auto big = [&life] { return life.sql("SELECT state FROM sweeps WHERE name = 'big'"); };
+  for (int passes = 0; passes < 50 && big().empty(); ++passes)
+    life.tick();
+  CHECK(life.pause() < std::chrono::milliseconds(50));
+  CHECK_FALSE(life.ask(Verb::pause, {"a"}).fault);
+  CHECK(big() == "paused");
+  CHECK(life.sql("SELECT held FROM sweeps WHERE name = 'big'") ==
+        "Its trials are being stored.");
+  life.die();
+  life.clock.advance(60'000'000);
+  CHECK(life.answer_to(id).counts.at("fresh") == 15'000);
+  CHECK(big() == "active");
+  CHECK(life.sql("SELECT held FROM sweeps WHERE name = 'big'").empty());
+  CHECK(life.sql("SELECT count(*) FROM trials WHERE slug LIKE '%mb%' AND sweep = "
+                 "(SELECT id FROM sweeps WHERE name = 'big')") == "15000");
 }
 
 TEST_CASE("a request that makes no sense is answered with a fault") {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <string>
 
 using namespace shardsweep;
 using namespace shardsweep::testing;
@@ -36,17 +37,15 @@ std::string report_text(const SubmitReport& report) {
 
 }  // namespace
 
-TEST_CASE("a submission becomes visible as a whole with its last piece") {
+TEST_CASE("a small submission becomes visible as a whole with its last piece") {
   const TempDir dir;
   const auto file = dir / "a.db";
   SweepFile().write(dir / "inbox");
   Daemon daemon(file);
-  for (int piece = 0; piece < 2; ++piece) {
-    CHECK_FALSE(must(daemon.store->accept_inbox(dir / "inbox", 1, 5)).done);
-    CHECK(visible(file) == "0|0|0|0|0\n");
-    CHECK(must(daemon.store->load_world()).sweeps.empty());
-  }
-  const auto last = must(daemon.store->accept_inbox(dir / "inbox", 1, 5));
+  CHECK_FALSE(must(daemon.store->accept_inbox(dir / "inbox", 1, 8)).done);
+  CHECK(visible(file) == "0|0|0|0|0\n");
+  CHECK(must(daemon.store->load_world()).sweeps.empty());
+  const auto last = must(daemon.store->accept_inbox(dir / "inbox", 1, 100));
   CHECK(last.done);
   CHECK(report_text(last.report) ==
         "12 trials 12 fresh 0 known 0 measured 0 undecided 0 gone 2 left out");
@@ -55,6 +54,67 @@ TEST_CASE("a submission becomes visible as a whole with its last piece") {
         "0\n");
   CHECK(rows_of(file, "SELECT detail FROM events") ==
         "12 trials: 12 new, 0 known (0 with an outcome), 0 gone; 2 left out\n");
+}
+
+TEST_CASE("no piece of a submission is larger than it may be, and a new sweep waits for all") {
+  const TempDir dir;
+  const auto file = dir / "a.db";
+  SweepFile({.gpus = {1, 2, 4, 8}}).write(dir / "inbox");
+  Daemon daemon(file);
+  std::int64_t before = 0;
+  for (int pieces = 0; pieces < 100; ++pieces) {
+    const auto progress = must(daemon.store->accept_inbox(dir / "inbox", 1, 4));
+    const auto placed = std::stoll(rows_of(file, "SELECT count(*) FROM trials"));
+    CHECK(placed - before <= 4);
+    before = placed;
+    if (progress.done) break;
+    CHECK(progress.report.name == "demo");
+    if (placed > 0)
+      CHECK(rows_of(file, "SELECT state, held FROM sweeps") ==
+            "paused|Its trials are being stored.\n");
+  }
+  CHECK(before == 16);
+  CHECK(rows_of(file, "SELECT state, held, revision FROM sweeps") == "active||1\n");
+}
+
+TEST_CASE("an edited sweep that is interrupted at any piece ends as if it had not been") {
+  const std::string rows =
+      "SELECT model, gpus, micro_batch, hidden, state, outcome, position, lane FROM trials "
+      "ORDER BY 1, 2, 3";
+  const auto prepare = [](const TempDir& dir, Daemon& daemon) {
+    daemon.submit(dir, {.gpus = {1, 2}, .micro_batch = {1, 2}});
+    daemon.run(daemon.trial("model = 'tiny' and gpus = 1 and micro_batch = 1"),
+               Outcome::completed, 1);
+    daemon.run(daemon.trial("model = 'tiny' and gpus = 2 and micro_batch = 1"), Outcome::oom);
+    // gpus: 1 goes, 4 comes
+    SweepFile({.gpus = {4, 2}, .micro_batch = {1, 2}}).write(dir / "edited");
+  };
+  const TempDir whole;
+  Daemon at_once(whole / "a.db");
+  prepare(whole, at_once);
+  const std::string report = report_text(at_once.submit(whole / "edited"));
+  for (int pieces = 0; pieces < 60; ++pieces) {
+    CAPTURE(pieces);
+    const TempDir dir;
+    const auto file = dir / "a.db";
+    bool done = false;
+    {
+      Daemon first(file);
+      prepare(dir, first);
+      for (int piece = 0; piece < pieces && !done; ++piece)
+        done = must(first.store->accept_inbox(dir / "edited", 1, 1)).done;
+    }
+    // A daemon that comes now runs nothing new under the old file, and nothing gone under the
+    // new one.
+    CHECK(rows_of(file,
+                  "SELECT count(*) FROM trials AS t JOIN sweeps AS s ON s.id = t.sweep WHERE "
+                  "t.hidden = 0 AND t.gpus = iif(s.revision = 1, 4, 1)") == "0\n");
+    Daemon second(file);
+    CHECK(report_text(second.submit(dir / "edited", 3)) == report);
+    CHECK(rows_of(file, rows) == rows_of(whole / "a.db", rows));
+    if (done) return;
+  }
+  FAIL("60 pieces are not enough");
 }
 
 TEST_CASE("a submission interrupted at any piece is taken over by the next daemon") {
