@@ -22,6 +22,10 @@ std::string_view recompute_name(Recompute recompute) {
   return recompute == Recompute::selective ? "selective" : "full";
 }
 
+std::string_view selective_name(Selective selective) {
+  return selective == Selective::attention ? "attention" : "norms and activated rows";
+}
+
 std::string_view schedule_name(ScheduleKind schedule) {
   return schedule == ScheduleKind::afab ? "afab" : "1f1b";
 }

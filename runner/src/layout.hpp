@@ -15,6 +15,17 @@ enum class Recompute { none, selective, full };
 enum class ScheduleKind { one_f_one_b, afab };
 enum class Axis { tp, dp, pp };
 
+/// What `recompute: selective` computes again.
+enum class Selective { norms_and_product, attention };
+
+/// What trainers with the same layout do differently (profile.hpp).
+struct Habits {
+  i64 vocab_multiple = 128;  // each tp rank's part of the vocabulary is padded to it
+  Selective selective = Selective::norms_and_product;
+  bool gather_overlap = true;  // ZeRO 1 and 2: updated weights travel under the next forward
+  bool tp_overlap = true;      // a gradient's sum over tp travels under the weights' gradient
+};
+
 struct Layout {
   i64 dp = 1;
   i64 tp = 1;
@@ -32,7 +43,7 @@ struct Layout {
   std::array<Axis, 3> rank_order{Axis::tp, Axis::dp, Axis::pp};  // fastest first
   bool overlap = true;
   i64 bucket_bytes = i64{25} << 20;
-  i64 vocab_multiple = 128;      // each tp rank's part of the vocabulary is padded to it
+  Habits habits;
   std::vector<i64> stages = {};  // layers of each stage; empty: as even as possible
 
   i64 world() const { return dp * tp * pp; }
@@ -42,6 +53,7 @@ struct Layout {
 };
 
 std::string_view recompute_name(Recompute recompute);
+std::string_view selective_name(Selective selective);
 std::string_view schedule_name(ScheduleKind schedule);
 std::string rank_order_name(const std::array<Axis, 3>& order);
 
@@ -70,7 +82,7 @@ constexpr i64 round_up(i64 value, i64 multiple) {
 }
 /// Rows of embedding and head: the vocabulary and what pads it, so that tp cuts it evenly.
 constexpr i64 padded_vocab(i64 vocab, const Layout& layout) {
-  return round_up(vocab, layout.vocab_multiple * layout.tp);
+  return round_up(vocab, layout.habits.vocab_multiple * layout.tp);
 }
 
 }  // namespace shardbench

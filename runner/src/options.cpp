@@ -3,6 +3,7 @@
 #include "options.hpp"
 
 #include "counter_random.hpp"
+#include "profile.hpp"
 
 #include <array>
 #include <cerrno>
@@ -143,6 +144,14 @@ bool set_model(Options& o, const std::string& text) {
   return find_shape(text).has_value();
 }
 
+bool set_profile(Options& o, const std::string& text) {
+  const Profile* profile = find_profile(text);
+  if (profile == nullptr) return false;
+  o.profile = text;
+  o.layout.habits = profile->habits;
+  return true;
+}
+
 void add_layout_flags(std::vector<Flag>& f) {
   f.push_back(integer_flag("dp", "data parallel ranks", 1,
                            [](Options& o) -> i64& { return o.layout.dp; }));
@@ -208,11 +217,15 @@ void add_model_flags(std::vector<Flag>& f) {
                            [](Options& o) -> i64& { return o.model.kv_heads; }));
   f.push_back(
       integer_flag("vocab", "vocabulary", 1, [](Options& o) -> i64& { return o.model.vocab; }));
+  f.push_back(
+      {"profile", Takes::value,
+       "own|megatron|nanotron|torchtitan: do what that trainer does; flags after it override",
+       set_profile});
   f.push_back(switch_flag("tied-embeddings", "on|off: embedding and head are one matrix",
                           [](Options& o) -> std::optional<bool>& { return o.tied; }));
   f.push_back(integer_flag("vocab-multiple",
                            "each tp rank's part of the vocabulary is padded to it (128)", 1,
-                           [](Options& o) -> i64& { return o.layout.vocab_multiple; }));
+                           [](Options& o) -> i64& { return o.layout.habits.vocab_multiple; }));
   f.push_back(integer_flag("seq-len", "tokens per sample (also --seq)", 1,
                            [](Options& o) -> i64& { return o.model.seq_len; }));
   f.push_back(

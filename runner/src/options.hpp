@@ -21,6 +21,7 @@ struct Options {
   Layout layout;
   std::string model_name;
   ModelShape model;
+  std::string profile = "own";
   std::optional<bool> tied;  // as said; none: as the named model has it
   Dtype dtype = Dtype::fp32;
   std::string device = "cpu";

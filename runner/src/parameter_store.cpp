@@ -328,7 +328,7 @@ void ParameterStore::update(const AdamW& settings) {
         own.gradients, own.count, settings);
     gather_updated(i);
   }
-  if (!context_.layout.overlap) settle();
+  if (!context_.layout.overlap || !context_.layout.habits.gather_overlap) settle();
 }
 
 }  // namespace shardbench

@@ -45,14 +45,15 @@ RowSum::RowSum(const RankContext& context, Block partial, MemoryClass kind,
                std::string_view what)
     : tp_(context.tp), partial_(std::move(partial)) {
   const Extents& e = context.extents;
-  if (!context.sequence_parallel()) {
+  if (context.sequence_parallel()) {
+    rows_ = context.values(kind, e.rows * e.hidden, what);
+    token_ = tp_.reduce_scatter(partial_.data(), rows_.data(), e.rows * e.hidden,
+                                context.value_dtype());
+  } else {
     token_ = tp_.all_reduce(partial_.data(), e.tokens * e.hidden, context.value_dtype(),
                             Reduction::sum);
-    return;
   }
-  rows_ = context.values(kind, e.rows * e.hidden, what);
-  token_ = tp_.reduce_scatter(partial_.data(), rows_.data(), e.rows * e.hidden,
-                              context.value_dtype());
+  if (!context.layout.habits.tp_overlap) tp_.wait(std::exchange(token_, 0));
 }
 
 Block RowSum::take() {

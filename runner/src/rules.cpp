@@ -5,6 +5,7 @@
 
 #include "fault.hpp"
 #include "json.hpp"
+#include "profile.hpp"
 #include "version.hpp"
 
 #include <algorithm>
@@ -110,6 +111,13 @@ std::string dtype_list(const std::vector<Dtype>& dtypes) {
   return list;
 }
 
+std::string profile_names() {
+  std::vector<std::string> names;
+  for (const Profile& profile : profiles())
+    names.push_back(json_quote(profile.name));
+  return json_array(names);
+}
+
 Error invalid(std::string message) {
   return {.kind = ErrorClass::invalid_layout, .message = std::move(message)};
 }
@@ -171,6 +179,7 @@ std::optional<Error> layout_refusal(const Layout& layout, const ModelShape& mode
 std::optional<Error> refusal(const Options& o, const Platforms& platforms) {
   if (auto error = hardware_refusal(o, platforms)) return error;
   if (auto error = layout_refusal(o.layout, o.model)) return error;
+  if (auto error = profile_refusal(*find_profile(o.profile), o.layout)) return error;
   // The meta device counts any world from one process.
   // So do the microbenchmarks of communication, which have no layout of their own.
   const bool blocks_alone = o.microbench && o.records.empty();
@@ -219,6 +228,7 @@ std::string capabilities_json(const Platforms& platforms) {
       .raw("recompute", R"(["none","selective","full"])")
       .raw("sequence_parallel", "[false,true]")
       .raw("schedule", R"(["1f1b","afab"])")
+      .raw("profile", profile_names())
       .raw("rules", json_array(rule_objects))
       .boolean("gives_up", true)
       .str();

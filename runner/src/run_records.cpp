@@ -4,6 +4,7 @@
 #include "loss_reference.hpp"
 #include "memory.hpp"
 #include "meta_run.hpp"
+#include "profile.hpp"
 #include "rendezvous.hpp"
 #include "version.hpp"
 
@@ -38,7 +39,7 @@ std::string layout_json(const Layout& l) {
       .text("rank_order", rank_order_name(l.rank_order))
       .boolean("overlap", l.overlap)
       .integer("bucket_mb", l.bucket_bytes >> 20)
-      .integer("vocab_multiple", l.vocab_multiple)
+      .integer("vocab_multiple", l.habits.vocab_multiple)
       .raw("stages", json_array(stages))
       .str();
 }
@@ -127,6 +128,8 @@ void add_start_fields(JsonObject& record, const Options& o) {
       .integer("pid", ::getpid())
       .text("device", o.device)
       .text("dtype", dtype_name(o.dtype))
+      .text("profile", o.profile)
+      .raw("profile_does", profile_json(*find_profile(o.profile), o.layout))
       .raw("model", model_json(o))
       .integer("n_params", parameter_count(o.model))
       .raw("layout", layout_json(o.layout))
@@ -158,7 +161,8 @@ void add_result_fields(JsonObject& record, const Options& o, const Measured& m) 
     record.number("mfu", flops / *o.peak_flops);
   else
     record.null("mfu");
-  record.text("flops_model", "megatron_causal")
+  record.text("profile", o.profile)
+      .text("flops_model", "megatron_causal")
       .number("flops_per_token", flops_per_token_megatron_causal(o.model))
       .integer("peak_memory_bytes",
                static_cast<i64>(

@@ -82,6 +82,31 @@ Block partial_sum(const RankContext& c) {
   return c.values(kind, c.extents.tokens * c.extents.hidden, "partial sum");
 }
 
+/// The attention core: of q, k, v as they are.
+void attend(const RankContext& c, LayerActivations& s) {
+  const Extents& e = c.extents;
+  const AttentionShape& a = e.attention;
+  s.attended =
+      c.values(MemoryClass::activations, e.tokens * a.heads * a.head_dim, "attended values");
+  s.lse = c.statistics(MemoryClass::activations, e.tokens * a.heads, "log-sum-exp");
+  const Block work = c.memory.allocate(
+      MemoryClass::workspace, c.device.attention_workspace_bytes(a), "attention scores");
+  c.device.attention(s.attended.data(), s.lse.data(), s.qkv.data(), work.data(), a);
+}
+
+/// What a layer drops in forward, to compute it again in backward.
+struct Dropped {
+  bool norms_and_product;
+  bool core;
+};
+
+Dropped dropped_by(const RankContext& c, Recompute recompute) {
+  if (recompute == Recompute::none) return {false, false};
+  const bool core =
+      recompute == Recompute::selective && c.layout.habits.selective == Selective::attention;
+  return {!core, core};
+}
+
 void attention_forward(const RankContext& c, const UnitView& w, Recompute recompute,
                        LayerActivations& s) {
   const Extents& e = c.extents;
@@ -92,18 +117,17 @@ void attention_forward(const RankContext& c, const UnitView& w, Recompute recomp
     FullRows full(c, s.norm1);
     linear(c, s.qkv.data(), full.data(), w.at(TensorKind::q), e.hidden, a.row());
   }
-  if (recompute != Recompute::none) s.norm1.reset();
+  const Dropped dropped = dropped_by(c, recompute);
+  if (dropped.norms_and_product) s.norm1.reset();
   c.device.rope(s.qkv.data(), a, Rotation::forward);
   const i64 width = a.heads * a.head_dim;
-  s.attended = c.values(MemoryClass::activations, e.tokens * width, "attended values");
-  s.lse = c.statistics(MemoryClass::activations, e.tokens * a.heads, "log-sum-exp");
-  {
-    const Block work = c.memory.allocate(
-        MemoryClass::workspace, c.device.attention_workspace_bytes(a), "attention scores");
-    c.device.attention(s.attended.data(), s.lse.data(), s.qkv.data(), work.data(), a);
-  }
+  attend(c, s);
   Block partial = partial_sum(c);
   linear(c, partial.data(), s.attended.data(), w.at(TensorKind::o), width, e.hidden);
+  if (dropped.core) {
+    s.attended.reset();
+    s.lse.reset();
+  }
   s.residual_mid = add_branch(c, std::move(partial), s.residual_in, "residual");
 }
 
@@ -116,11 +140,12 @@ Block mlp_forward(const RankContext& c, const UnitView& w, Recompute recompute,
     FullRows full(c, s.norm2);
     linear(c, s.gate_up.data(), full.data(), w.at(TensorKind::gate), e.hidden, 2 * e.ffn);
   }
-  if (recompute != Recompute::none) s.norm2.reset();
+  const Dropped dropped = dropped_by(c, recompute);
+  if (dropped.norms_and_product) s.norm2.reset();
   s.activated = activated_rows(c, s.gate_up);
   Block partial = partial_sum(c);
   linear(c, partial.data(), s.activated.data(), w.at(TensorKind::down), e.ffn, e.hidden);
-  if (recompute != Recompute::none) s.activated.reset();
+  if (dropped.norms_and_product) s.activated.reset();
   return add_branch(c, std::move(partial), s.residual_mid, "residual");
 }
 
@@ -191,6 +216,7 @@ Block qkv_gradient(const RankContext& c, const UnitView& w, const UnitView& g,
   const Extents& e = c.extents;
   const AttentionShape& a = e.attention;
   const i64 width = a.heads * a.head_dim;
+  if (!s.attended) attend(c, s);
   Block d_attended =
       c.values(MemoryClass::workspace, e.tokens * width, "gradient of attended values");
   {

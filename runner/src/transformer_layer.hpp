@@ -8,7 +8,8 @@
 namespace shardbench {
 
 /// What forward leaves for backward (README, "Activation memory"). Recompute selective drops
-/// the norms' outputs and the activated rows; full keeps residual_in alone.
+/// the norms' outputs and the activated rows, or the attended values and their log-sum-exp, as
+/// the profile has it; full keeps residual_in alone.
 struct LayerActivations {
   Block residual_in;   // [rows, hidden]
   Block norm1;         // [rows, hidden]

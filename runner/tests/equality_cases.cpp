@@ -62,7 +62,10 @@ bool redundant(const Layout& l) {
 std::vector<i64> properties(const EqualityCase& c) {
   const Layout& l = c.layout;
   return {c.model.tied ? 1 : 0,
-          l.vocab_multiple,
+          l.habits.vocab_multiple,
+          static_cast<i64>(l.habits.selective),
+          l.habits.gather_overlap ? 1 : 0,
+          l.habits.tp_overlap ? 1 : 0,
           l.dp,
           l.tp,
           l.pp,
@@ -89,7 +92,9 @@ std::string describe_case(const EqualityCase& c) {
        << schedule_name(l.schedule) << (l.stages.empty() ? "" : " uneven") << ' '
        << rank_order_name(l.rank_order) << " bucket" << l.bucket_bytes
        << (l.overlap ? " overlap" : "") << (c.model.tied ? " tied" : "") << " vocab"
-       << padded_vocab(c.model.vocab, l);
+       << padded_vocab(c.model.vocab, l)
+       << (l.habits.selective == Selective::attention ? " core" : "")
+       << (l.habits.gather_overlap ? " gathers" : "") << (l.habits.tp_overlap ? " sums" : "");
   return text.str();
 }
 
@@ -122,7 +127,10 @@ std::vector<EqualityCase> all_cases(i64 width) {
     if (i % 7 == 0) l.rank_order = {Axis::dp, Axis::tp, Axis::pp};
     ModelShape model = toy_model(l.tp, l.pp, width);
     model.tied = i / 4 % 3 == 1;
-    l.vocab_multiple = i / 5 % 3 == 0 ? 128 : 1;
+    l.habits.vocab_multiple = i / 5 % 3 == 0 ? 128 : 1;
+    l.habits.selective = i / 7 % 2 == 0 ? Selective::attention : Selective::norms_and_product;
+    l.habits.gather_overlap = i / 11 % 2 == 0;
+    l.habits.tp_overlap = i / 13 % 2 == 0;
     if (l.pp == 2 && i % 3 == 0) l.stages = {3, 1};
     if (!redundant(l) && !layout_refusal(l, model, Waste::allowed)) cases.push_back({model, l});
   }

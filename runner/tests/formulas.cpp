@@ -61,7 +61,7 @@ i64 layer_elements(const Stage& s) {
 
 /// Rows of a rank's part of the vocabulary.
 i64 vocab_rows(const Stage& s) {
-  return round_up(s.model.vocab, s.layout.vocab_multiple * s.layout.tp) / s.layout.tp;
+  return round_up(s.model.vocab, s.layout.habits.vocab_multiple * s.layout.tp) / s.layout.tp;
 }
 
 Units units(const Stage& s) {
@@ -186,6 +186,7 @@ struct LayerValues {
   i64 all;
   i64 norm;
   i64 activated;
+  i64 core;  // what attention leaves beside q, k, v
 };
 
 LayerValues layer_values(const Stage& s) {
@@ -197,7 +198,7 @@ LayerValues layer_values(const Stage& s) {
   const i64 lse = s.tokens * m.heads / t;
   const i64 activated = s.tokens * m.ffn / t;
   // Residual in and mid, both norms; gate and up, and their product.
-  return {4 * norm + qkv + attended + lse + 3 * activated, norm, activated};
+  return {4 * norm + qkv + attended + lse + 3 * activated, norm, activated, attended + lse};
 }
 
 /// Peak of class activations: k micro-batches in flight, and the worst moment of the newest.
@@ -215,7 +216,11 @@ i64 activation_bytes(const Stage& s) {
   const i64 waiting = s.last ? (k - 1) * stream : 0;
   i64 kept = v.all;
   i64 moment = ends;
-  if (s.layout.recompute == Recompute::selective) {
+  const bool selective = s.layout.recompute == Recompute::selective;
+  const bool core = s.layout.habits.selective == Selective::attention;
+  // Made again where more was given back before.
+  if (selective && core) kept = v.all - v.core;
+  if (selective && !core) {
     kept = v.all - 2 * v.norm - v.activated;
     const i64 forward = v.activated + (s.sp ? 0 : stream);
     const i64 backward = stream + std::max(v.activated, v.norm);

@@ -45,7 +45,7 @@ Layout parallel(i64 dp, i64 tp, i64 pp) {
   layout.tp = tp;
   layout.pp = pp;
   layout.micro_batch = 2;
-  layout.vocab_multiple = 1;
+  layout.habits.vocab_multiple = 1;
   return layout;
 }
 

@@ -206,6 +206,26 @@ TEST_CASE("updated weights are gathered while the next step begins") {
   }
 }
 
+TEST_CASE("a profile without overlap waits for sums over tp and for updated weights") {
+  Layout layout;
+  layout.tp = 2;
+  layout.habits.tp_overlap = false;
+  Rank summed(layout);
+  summed.train(0);
+  for (std::size_t i = 0; i + 1 < summed.log.size(); ++i)
+    if (summed.log[i].find("tp starts") == 0) CHECK(summed.log[i + 1].find("tp waits") == 0);
+  layout = {};
+  layout.dp = 2;
+  layout.zero = 1;
+  layout.habits.gather_overlap = false;
+  Rank gathered(layout);
+  gathered.train(0);
+  const auto waits = std::count_if(
+      gathered.log.begin() + gathered.first("update"), gathered.log.end(),
+      [](const std::string& entry) { return entry.find("shard waits") != std::string::npos; });
+  CHECK(waits == 5);
+}
+
 TEST_CASE("gradients are clipped by a number that the host learns after the update") {
   Layout layout;
   layout.dp = 2;

@@ -8,6 +8,7 @@
 #include "meta_run.hpp"
 #include "null_communicator.hpp"
 #include "options.hpp"
+#include "profile.hpp"
 #include "rules.hpp"
 #include "samples.hpp"
 #include "schedule.hpp"
@@ -246,7 +247,7 @@ TEST_CASE("a vocabulary is padded so that each tp rank has a multiple of 128 row
   layout.tp = 8;
   CHECK(padded_vocab(50257, layout) == 51200);
   CHECK(padded_vocab(51200, layout) == 51200);
-  layout.vocab_multiple = 1;
+  layout.habits.vocab_multiple = 1;
   CHECK(padded_vocab(50257, layout) == 50264);
   // The last rank has what is left of the vocabulary, and the rest as padding.
   const ModelShape shape{.layers = 1,
@@ -260,6 +261,44 @@ TEST_CASE("a vocabulary is padded so that each tp rank has a multiple of 128 row
   CHECK(last.first_vocab == 7 * 6283);
   CHECK(last.vocab == 6283);
   CHECK(last.real_vocab == 50257 - 7 * 6283);
+}
+
+TEST_CASE("a profile sets what its trainer does, and flags after it override") {
+  const auto habits = [](std::vector<std::string> words) {
+    words.insert(words.begin(), {"--model", "tiny"});
+    const auto parsed =
+        parse_options(words, [](const char*) -> const char* { return nullptr; });
+    REQUIRE(!parsed.error);
+    return parsed.options;
+  };
+  CHECK(habits({}).profile == "own");
+  CHECK(habits({}).layout.habits.vocab_multiple == 128);
+  const Options megatron = habits({"--profile", "megatron"});
+  CHECK(megatron.layout.habits.selective == Selective::attention);
+  CHECK(megatron.layout.habits.gather_overlap);
+  const Options nanotron = habits({"--profile", "nanotron"});
+  CHECK(nanotron.layout.habits.vocab_multiple == 1);
+  CHECK_FALSE(nanotron.layout.habits.gather_overlap);
+  CHECK_FALSE(habits({"--profile", "torchtitan"}).layout.habits.tp_overlap);
+  CHECK(habits({"--profile", "nanotron", "--vocab-multiple", "64"})
+            .layout.habits.vocab_multiple == 64);
+  const auto unknown =
+      parse_options({"--profile", "mine"}, [](const char*) -> const char* { return nullptr; });
+  CHECK(unknown.error->message.find("own|megatron|nanotron|torchtitan") != std::string::npos);
+}
+
+TEST_CASE("a layout that a profile's trainer has not is refused in a sentence") {
+  Layout layout;
+  layout.dp = 4;
+  layout.zero = 2;
+  CHECK_FALSE(profile_refusal(*find_profile("own"), layout));
+  CHECK(profile_refusal(*find_profile("megatron"), layout)->message ==
+        "runner:profile: Megatron-LM has ZeRO 0 to 1, not 2");
+  CHECK_FALSE(profile_refusal(*find_profile("torchtitan"), layout));
+  layout.zero = 1;
+  CHECK_FALSE(profile_refusal(*find_profile("nanotron"), layout));
+  CHECK(profile_refusal(*find_profile("torchtitan"), layout)->message ==
+        "runner:profile: torchtitan shards gradients over dp: zero has to be 2 or 3");
 }
 
 TEST_CASE("units and their parts begin at multiples of 128 elements, whatever dp") {
