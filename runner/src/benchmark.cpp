@@ -201,14 +201,25 @@ class Run {
 
   void measure() {
     prepare();
+    std::vector<double> sent_before = sent_so_far();
     train("warmup", 0, options_.warmup);
-    const std::vector<double> sent_before = sent_so_far();
+    if (!measured_.gave_up) {
+      forget_warmup();
+      sent_before = sent_so_far();
+    }
     train("train", options_.warmup, options_.steps);
     trainer_->settle();
     gather_sent(sent_before);
     gather_times();
     gather_memory();
     measured_.busy_ms = by_rank(describe(busy_ms_).median);
+  }
+
+  void forget_warmup() {
+    measured_.warmed_up = true;
+    measured_.step_ms.clear();
+    busy_ms_.clear();
+    step_times_.clear();
   }
 
   void prepare() {
@@ -232,12 +243,16 @@ class Run {
   }
 
   void train(const char* phase, i64 first, i64 count) {
+    if (measured_.gave_up) return;
     enter(phase);
+    const bool timed = first >= options_.warmup;
+    const auto hopeless = timed ? gives_up : gives_up_warming_up;
+    measured_.warmed_up = timed;
     for (i64 step = first; step < first + count && !measured_.gave_up; ++step) {
-      train_step(step, step - first, step >= options_.warmup);
+      train_step(step, step - first, timed);
       const bool last = step + 1 == options_.warmup + options_.steps;
       measured_.gave_up = options_.give_up_above_ms && !last &&
-                          gives_up(measured_.step_ms, *options_.give_up_above_ms);
+                          hopeless(measured_.step_ms, *options_.give_up_above_ms);
     }
   }
 
@@ -253,7 +268,7 @@ class Run {
     if (fault_.kind == FaultKind::nan &&
         fault_.strikes(phase_.c_str(), in_phase, options_.rank))
       loss = std::numeric_limits<double>::quiet_NaN();
-    if (timed) take_times(before, step_ms);
+    take_times(before, step_ms);
     platform_->between_steps();
     wait_all(*report_, &loss, 1, Reduction::sum);
     wait_all(*report_, &step_ms, 1, Reduction::max);
@@ -264,7 +279,7 @@ class Run {
       fail(ErrorClass::nan,
            "the loss of train step " + std::to_string(step) + " is not a number");
     watchdog_.progress();
-    if (timed) measured_.step_ms.push_back(step_ms);
+    measured_.step_ms.push_back(step_ms);
     if (!speaks()) return;
     records_.write(records_.begin("train_step")
                        .integer("step", step)
@@ -394,8 +409,8 @@ class Run {
   std::unique_ptr<Communicator> report_;  // what is said about the run, apart from the run
   std::unique_ptr<Trainer> trainer_;
   Measured measured_;
-  std::vector<double> busy_ms_;                  // own work in each timed step
-  std::vector<std::vector<double>> step_times_;  // of each timed step, as times_so_far()
+  std::vector<double> busy_ms_;                  // own work in each step of the phase
+  std::vector<std::vector<double>> step_times_;  // of each of them, as times_so_far()
   std::string microbench_;                       // JSON; empty: not asked for
   std::string network_;                          // likewise
 };

@@ -255,7 +255,7 @@ void add_run_flags(std::vector<Flag>& f) {
                  return true;
                }});
   f.push_back({"give-up-above", Takes::value,
-               "end with a result after two or more timed steps that take longer, in ms",
+               "end with a result after two or more train steps that take longer, in ms",
                [](Options& o, const std::string& text) {
                  double value = 0;
                  if (!parse_real(text, value) || value <= 0) return false;

@@ -120,6 +120,13 @@ bool gives_up(const std::vector<double>& step_ms, double above_ms) {
   return time.min - (time.median - time.min) > above_ms;
 }
 
+bool gives_up_warming_up(const std::vector<double>& step_ms, double above_ms) {
+  constexpr double shortest_ms = 10e3;
+  constexpr double factor = 2;
+  return !step_ms.empty() && *std::min_element(step_ms.begin(), step_ms.end()) >= shortest_ms &&
+         gives_up(step_ms, factor * above_ms);
+}
+
 void add_start_fields(JsonObject& record, const Options& o) {
   record.text("runner", "shardbench")
       .text("version", version)
@@ -175,7 +182,7 @@ void add_result_fields(JsonObject& record, const Options& o, const Measured& m) 
       .integer("n_params", parameter_count(o.model))
       .integer("tokens_per_step", tokens_per_step(o))
       .integer("steps", static_cast<i64>(m.step_ms.size()))
-      .integer("warmup", o.warmup);
+      .integer("warmup", m.warmed_up ? o.warmup : 0);
   if (m.gave_up) record.number("gave_up_above_ms", *o.give_up_above_ms);
   add_own_work(record, o.layout, m.busy_ms);
   add_loss_check(record, o, m);

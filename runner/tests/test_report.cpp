@@ -190,3 +190,23 @@ TEST_CASE("giving up needs two steps and more than their noise") {
   CHECK_FALSE(gives_up({130, 160}, 120));
   CHECK(gives_up({130, 160, 131}, 120));
 }
+
+TEST_CASE("steps that warm up count where they are long and far above the bound") {
+  CHECK_FALSE(gives_up_warming_up({}, 10e3));
+  CHECK_FALSE(gives_up_warming_up({90e3}, 10e3));
+  CHECK(gives_up_warming_up({25e3, 24e3}, 10e3));
+  // Not twice the bound.
+  CHECK_FALSE(gives_up_warming_up({25e3, 19e3}, 10e3));
+  // A first step may cost much once.
+  CHECK_FALSE(gives_up_warming_up({90e3, 30e3}, 10e3));
+  CHECK(gives_up_warming_up({90e3, 30e3, 30e3}, 10e3));
+  // A hiccup in a short step says nothing.
+  CHECK_FALSE(gives_up_warming_up({9e3, 9e3}, 100));
+}
+
+TEST_CASE("a run that warms up over the bound in short steps is judged by its timed steps") {
+  const std::string text =
+      records_of({"--dp", "2", "--warmup", "3", "--steps", "50", "--give-up-above", "1e-6"});
+  CHECK(number(text, "steps") == 2);
+  CHECK(number(text, "warmup") == 3);
+}

@@ -34,6 +34,14 @@ bool is_hopeless(std::span<const double> step_ms, double above_ms) {
   return times.fastest - (times.median - times.fastest) > above_ms;
 }
 
+bool is_hopeless_warming_up(std::span<const double> step_ms, double above_ms) {
+  constexpr double shortest_ms = 10e3;
+  constexpr double factor = 2;
+  return std::all_of(step_ms.begin(), step_ms.end(),
+                     [](double one) { return one >= shortest_ms; }) &&
+         is_hopeless(step_ms, factor * above_ms);
+}
+
 CutShort::CutShort(const AttemptSpec& spec)
     : nonce_(spec.nonce),
       world_(std::max(spec.world, 1)),
@@ -47,9 +55,11 @@ bool CutShort::see(const Record& record) {
   // Whoever does not say which steps are timed is believed to record all of them.
   const bool timed = record.timed.value_or(seen_ >= warmup_);
   ++seen_;
-  if (!timed || !(record.step_ms > 0)) return false;
+  if (!(record.step_ms > 0)) return false;
+  if (timed && !warm_) step_ms_.clear();
+  warm_ = timed;
   step_ms_.push_back(record.step_ms);
-  return is_hopeless(step_ms_, above_ms_);
+  return timed ? is_hopeless(step_ms_, above_ms_) : is_hopeless_warming_up(step_ms_, above_ms_);
 }
 
 std::string CutShort::result_line() const {

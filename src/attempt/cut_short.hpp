@@ -17,13 +17,18 @@ namespace shardsweep {
 /// the fastest is above the bound even if it were as much faster as the median is slower.
 [[nodiscard]] bool is_hopeless(std::span<const double> step_ms, double above_ms);
 
+/// The same of steps that warm up, where each takes 10 s or more: they are too slow by twice
+/// the bound. What a first step costs once is little beside that, and so is a hiccup.
+[[nodiscard]] bool is_hopeless_warming_up(std::span<const double> step_ms, double above_ms);
+
 /// Watches the train steps of one attempt.
 class CutShort {
  public:
   explicit CutShort(const AttemptSpec& spec);
   /// A record of rank 0. True where the attempt is to end now.
   [[nodiscard]] bool see(const Record& record);
-  /// The result that the runner has no time to write, of the timed steps so far: a JSON line.
+  /// The result that the runner has no time to write, of the timed steps so far, or of
+  /// those that warmed up where there are none: a JSON line.
   [[nodiscard]] std::string result_line() const;
 
  private:
@@ -32,8 +37,9 @@ class CutShort {
   double above_ms_;
   std::int32_t warmup_;
   std::int64_t tokens_per_step_;
-  std::int64_t seen_ = 0;  // train steps
-  std::vector<double> step_ms_;
+  std::int64_t seen_ = 0;        // train steps
+  bool warm_ = false;            // the last step was timed
+  std::vector<double> step_ms_;  // timed ones, or while it warms up all
 };
 
 }  // namespace shardsweep

@@ -46,10 +46,10 @@ double step_s_of(const RecordedRun& run) {
 }
 
 double seconds_of(const RecordedRun& run, const ReplayOptions& options,
-                  bool cut_short = false) {
+                  std::int32_t cut_after = 0) {
   if (run.outcome == Outcome::oom) return options.oom_s;
   if (!run.tokens_per_s_per_gpu) return options.start_s;
-  const auto steps = cut_short ? cost_of(options).cut_steps() : options.steps;
+  const auto steps = cut_after > 0 ? cut_after : options.steps;
   return options.start_s + steps * step_s_of(run);
 }
 
@@ -60,7 +60,7 @@ double real_gib(std::int64_t bytes) {
 /// One row that was run.
 struct Launch {
   std::size_t row = 0;
-  bool cut_short = false;
+  std::int32_t cut_after = 0;  // train steps; 0: it ran to its end
   CellSearch::Outlook outlook{};
 };
 
@@ -186,14 +186,14 @@ class RecordedCluster {
     }
     const auto number = static_cast<std::size_t>(trial - 1);
     const auto& run = *rows_[number].run;
-    const bool cut_short = gives_up(run, attempt);
-    launched_.push_back({number, cut_short, search_.outlook_of(trial).value()});
+    const auto cut_after = gives_up_after(run, attempt);
+    launched_.push_back({number, cut_after, search_.outlook_of(trial).value()});
     say(id, Started{attempt, next.assign.nonce});
-    now_s_ += seconds_of(run, options_, cut_short);
+    now_s_ += seconds_of(run, options_, cut_after);
     RecordsSummary records;
     if (run.outcome == Outcome::completed) {
       auto& metrics = records.result.emplace().metrics;
-      records.result->cut_short = cut_short;
+      records.result->cut_short = cut_after > 0;
       if (run.tokens_per_s_per_gpu) metrics["tokens_per_s_per_gpu"] = *run.tokens_per_s_per_gpu;
       if (run.peak_memory_bytes)
         metrics["peak_memory_bytes"] = static_cast<double>(*run.peak_memory_bytes);
@@ -208,11 +208,15 @@ class RecordedCluster {
   }
 
   /// Against the bound that travels with its assignment. Its steps all take as long.
-  [[nodiscard]] bool gives_up(const RecordedRun& run, AttemptId attempt) const {
+  /// Returns its steps; 0: it runs to its end.
+  [[nodiscard]] std::int32_t gives_up_after(const RecordedRun& run, AttemptId attempt) const {
     const double above_ms = world_.attempts().at(attempt).give_up_above_ms;
     constexpr double milliseconds = 1e3;
-    return above_ms > 0 && run.outcome == Outcome::completed && run.tokens_per_s_per_gpu &&
-           milliseconds * step_s_of(run) > above_ms;
+    if (above_ms <= 0 || run.outcome != Outcome::completed || !run.tokens_per_s_per_gpu)
+      return 0;
+    const double step_s = step_s_of(run);
+    const double above_s = above_ms / milliseconds;
+    return step_s > above_s ? cost_of(options_).cut_steps(step_s, above_s) : 0;
   }
 
   Assignments& next_assignments(AllocationId id) { return leads_[id].assignments; }
@@ -266,9 +270,9 @@ class CellReplay {
       decide(world, input(search, cluster, tokens));
       note_skips(world.take_changes());
     } while (cluster.step());
-    for (const auto& [number, cut_short, outlook] : cluster.launched())
+    for (const auto& [number, cut_after, outlook] : cluster.launched())
       lessons.push_back(
-          {.point = rows_[number].point, .news = news_of(*rows_[number].run, cut_short)});
+          {.point = rows_[number].point, .news = news_of(*rows_[number].run, cut_after > 0)});
     return {score(cluster.launched()), story(cluster.launched())};
   }
 
@@ -398,9 +402,9 @@ class CellReplay {
       if (row.run->outcome == Outcome::completed) ++cell.completed;
       cell.exhaustive_gpu_hours += hours_of(row);
     }
-    for (const auto& [number, cut_short, outlook] : launched) {
-      cell.gpu_hours += hours_of(rows_[number], cut_short);
-      if (cut_short) ++cell.cut_short;
+    for (const auto& [number, cut_after, outlook] : launched) {
+      cell.gpu_hours += hours_of(rows_[number], cut_after);
+      if (cut_after > 0) ++cell.cut_short;
       if (rows_[number].run->outcome == Outcome::oom) ++cell.oom_launched;
     }
     cell.good_left_out = good_left_out(launched);
@@ -408,22 +412,22 @@ class CellReplay {
     return cell;
   }
 
-  [[nodiscard]] ReplayedRow replayed(const Row& row, bool cut_short) const {
+  [[nodiscard]] ReplayedRow replayed(const Row& row, std::int32_t cut_after) const {
     return {row.run->line, row.run->point, row.run->outcome, row.run->tokens_per_s_per_gpu,
-            hours_of(row, cut_short)};
+            hours_of(row, cut_after)};
   }
 
   /// Launch by launch, then what was never launched, with its rule.
   [[nodiscard]] ReplayedCell story(const std::vector<Launch>& launched) const {
     ReplayedCell story;
     std::vector<bool> ran(rows_.size(), false);
-    for (const auto& [number, cut_short, outlook] : launched) {
+    for (const auto& [number, cut_after, outlook] : launched) {
       ran[number] = true;
       const double predicted = options_.search.policy == SearchPolicy::exhaustive
                                    ? rows_[number].speed
                                    : outlook.tokens_per_s_per_gpu;
-      story.launches.push_back({replayed(rows_[number], cut_short), predicted, outlook.sigma,
-                                outlook.fits, cut_short, outlook.why});
+      story.launches.push_back({replayed(rows_[number], cut_after), predicted, outlook.sigma,
+                                outlook.fits, cut_after > 0, outlook.why});
     }
     for (std::size_t i = 0; i < rows_.size(); ++i) {
       if (!ran[i]) story.left_out.push_back(left_out(i));
@@ -433,7 +437,7 @@ class CellReplay {
 
   [[nodiscard]] ReplayedLeftOut left_out(std::size_t number) const {
     const Row& row = rows_[number];
-    ReplayedLeftOut left{replayed(row, false), row.rule, row.why};
+    ReplayedLeftOut left{replayed(row, 0), row.rule, row.why};
     if (!row.planned) return left;
     const auto trial = static_cast<TrialId>(number) + 1;
     const auto cause = causes_.find(trial);
@@ -445,8 +449,8 @@ class CellReplay {
     return left;
   }
 
-  [[nodiscard]] double hours_of(const Row& row, bool cut_short = false) const {
-    return seconds_of(*row.run, options_, cut_short) * row.run->point.gpus / hour_s;
+  [[nodiscard]] double hours_of(const Row& row, std::int32_t cut_after = 0) const {
+    return seconds_of(*row.run, options_, cut_after) * row.run->point.gpus / hour_s;
   }
 
   std::int64_t good_left_out(const std::vector<Launch>& launched) const {
@@ -467,12 +471,12 @@ class CellReplay {
     double found = 0;
     double hours = 0;
     std::int64_t run = 0;
-    for (const auto& [number, cut_short, outlook] : launched) {
+    for (const auto& [number, cut_after, outlook] : launched) {
       ++run;
-      hours += hours_of(rows_[number], cut_short);
+      hours += hours_of(rows_[number], cut_after);
       const double speed = rows_[number].run->tokens_per_s_per_gpu.value_or(0);
       if (run == 1) cell.first_choice = speed / best;
-      if (!cut_short) found = std::max(found, speed);
+      if (cut_after == 0) found = std::max(found, speed);
       if (!cell.runs_to_1pct && found >= 0.99 * best) {
         cell.runs_to_1pct = run;
         cell.gpu_hours_to_1pct = hours;

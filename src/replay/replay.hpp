@@ -32,7 +32,8 @@ struct ReplayOptions {
   double start_s = 60;
   double oom_s = 60;
   std::int32_t steps = 13;
-  std::int32_t warmup = 3;  ///< of these: one that is cut short ends two steps later
+  std::int32_t warmup = 3;  ///< of these: one that is cut short ends two steps later, or
+                            ///< after two where they are long and far above the bound
   ReplayFit fit = ReplayFit::none;
 };
 

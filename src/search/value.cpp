@@ -10,9 +10,15 @@ double normal_cdf(double x) {
   return 0.5 * std::erfc(-x / std::sqrt(2.0));
 }
 
-std::int32_t LaunchCost::cut_steps() const {
-  constexpr std::int32_t fewest = 2;  // timed
-  return std::min(steps, warmup + fewest);
+namespace {
+constexpr double far_factor = 2;
+constexpr double long_step_s = 10;
+}  // namespace
+
+std::int32_t LaunchCost::cut_steps(double step_s, double above_s) const {
+  constexpr std::int32_t fewest = 2;
+  const bool early = step_s >= long_step_s && step_s > far_factor * above_s;
+  return std::min(steps, (early ? 0 : warmup) + fewest);
 }
 
 namespace {
@@ -22,8 +28,13 @@ double expected_steps(const Prospect& prospect, bool has_best, double best,
                       const LaunchCost& cost) {
   if (!has_best || cost.cut_short <= 0) return cost.steps;
   const double bound = best - std::log(cost.cut_short);
-  const double hopeless = normal_cdf((bound - prospect.mean) / std::max(prospect.sigma, 1e-6));
-  return cost.steps - hopeless * (cost.steps - cost.cut_steps());
+  const double sigma = std::max(prospect.sigma, 1e-6);
+  const double hopeless = normal_cdf((bound - prospect.mean) / sigma);
+  const double far = normal_cdf((bound - std::log(far_factor) - prospect.mean) / sigma);
+  const double above_s = prospect.step_s * std::exp(prospect.mean - bound);
+  const auto late = cost.cut_steps(above_s, above_s);
+  const auto early = cost.cut_steps((1 + far_factor) * above_s, above_s);
+  return cost.steps - hopeless * (cost.steps - late) - far * (late - early);
 }
 
 }  // namespace

@@ -19,8 +19,9 @@ struct LaunchCost {
   /// It ends after two timed steps where they take so many times as long as those of the best;
   /// 0: it never does.
   double cut_short = 0;
-  /// The steps of one that ends early.
-  [[nodiscard]] std::int32_t cut_steps() const;
+  /// The steps of one that ends early, for reasons that steps of `step_s` show: two timed ones,
+  /// or two that warm up where they are long and far above the bound (attempt/cut_short).
+  [[nodiscard]] std::int32_t cut_steps(double step_s, double above_s) const;
 };
 
 /// What is expected of a layout.

@@ -60,6 +60,29 @@ TEST_CASE("steps that warm up are not timed, whether the runner says so or not")
   CHECK(said.see(step(130, true)));
 }
 
+TEST_CASE("steps that warm up count where they are long and far above the bound") {
+  const auto hopeless_early = [](std::vector<double> step_ms, double above_ms) {
+    return is_hopeless_warming_up(step_ms, above_ms);
+  };
+  CHECK_FALSE(hopeless_early({}, 10e3));
+  CHECK_FALSE(hopeless_early({90e3}, 10e3));
+  CHECK(hopeless_early({25e3, 24e3}, 10e3));
+  CHECK_FALSE(hopeless_early({25e3, 19e3}, 10e3));
+  CHECK_FALSE(hopeless_early({90e3, 30e3}, 10e3));
+  CHECK(hopeless_early({90e3, 30e3, 30e3}, 10e3));
+  CHECK_FALSE(hopeless_early({9e3, 9e3}, 100));
+  CutShort watched(spec_with(10e3, 3));
+  CHECK_FALSE(watched.see(step(25e3)));
+  CHECK(watched.see(step(24e3)));
+  CHECK(watched.result_line().find(R"("steps":2,"warmup":0)") != std::string::npos);
+  // What warmed up is no part of what was timed.
+  CutShort other(spec_with(10e3, 1));
+  CHECK_FALSE(other.see(step(25e3)));
+  CHECK_FALSE(other.see(step(11e3)));
+  CHECK(other.see(step(11e3)));
+  CHECK(other.result_line().find(R"("train_step_ms":11000,)") != std::string::npos);
+}
+
 TEST_CASE("records without a time, of another type or without a bound decide nothing") {
   CutShort watched(spec_with(120, 0));
   for (int i = 0; i < 3; ++i) {
