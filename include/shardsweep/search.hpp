@@ -46,7 +46,7 @@ struct SearchSettings {
   SearchUntil until;
   SearchRules rules;
   /// What cells measure tells about other cells too.
-  bool learn_across = false;
+  bool learn_across = true;
   /// An attempt ends once its train steps take so many times as long as those of the fastest
   /// trial of its cell; 0: never. An exhaustive sweep measures each trial to its end.
   double cut_short = 1.2;

@@ -467,8 +467,8 @@ class Grammar : private GrammarParts {
                      "End a run early whose train steps take so many times as long as the "
                      "best's, or off. Default: 1.2 with best_first.")
         ->type_name("FACTOR");
-    replay->add_flag("--learn-across", o_.learn_across,
-                     "Let cells learn from smaller models and fewer nodes.");
+    replay->add_flag("--cells-alone", o_.cells_alone,
+                     "Let each cell learn from its own runs alone.");
     replay->add_flag("--explain", o_.explain,
                      "Print each launch with its reason, and each row left out with its rule.");
     replay->add_flag("--cross-validate", o_.cross_validate,

@@ -52,7 +52,7 @@ Result<SearchSettings> search_of(const Options& options) {
   }
   search.policy = static_cast<SearchPolicy>(policy - search_policy_words.begin());
   SHARDSWEEP_ASSIGN(search.until, until_from(options.until));
-  search.learn_across = options.learn_across;
+  search.learn_across = !options.cells_alone;
   SHARDSWEEP_ASSIGN(search.cut_short, cut_short_of(options, search));
   for (const auto& rule : options.without_rules) {
     if (rule == "micro_batch") {

@@ -80,7 +80,7 @@ struct Options {
   std::string policy = "best_first";
   std::string until;
   std::vector<std::string> without_rules;
-  bool learn_across = false;
+  bool cells_alone = false;
   bool cross_validate = false;
   std::string name;   ///< of the sweep that an import makes
   std::string clear;  ///< nodes: the one to be trusted again

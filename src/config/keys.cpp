@@ -75,7 +75,7 @@ constexpr auto sweep_table = std::to_array<KeyInfo>({
     {"search", "policy", Key::special, "exhaustive or best_first", "exhaustive", "order of the trials: the plan's, or the most promising first"},
     {"search", "until", Key::special, "a map", "", "when a cell ends, see search.until; default: at its last trial"},
     {"search", "rules", Key::special, "a map", "", "rules that leave trials out, see search.rules"},
-    {"search", "learn_across", Key::boolean, "true or false", "false", "cells learn from each other"},
+    {"search", "learn_across", Key::boolean, "true or false", "true", "cells learn from each other"},
     {"search", "cut_short", Key::special, "a factor or off", "1.2", "end an attempt early if its train steps take this many times as long as those of the cell's best; best_first alone"},
     {"search.until", "regret", Key::percent, "a share", "", "end when nothing untested is faster by more than this"},
     {"search.until", "confidence", Key::percent, "a share", "95%", "how sure that must be"},

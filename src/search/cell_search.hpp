@@ -140,6 +140,7 @@ class CellSearch {
   [[nodiscard]] UnknownRates rates_of(const Point& point) const;
   void widen(const SearchPoint& point, const Structure& structure);
   [[nodiscard]] ResidualPrior prior() const;
+  [[nodiscard]] bool others_have_grown() const;
   void learn_residuals();
   void add_others();
   void refresh();
@@ -173,7 +174,9 @@ class CellSearch {
   std::vector<std::size_t> ranked_;         // all that have not ended
   std::vector<std::size_t> out_of_memory_;  // of which none rules another one out
   std::vector<Measured> measured_;
-  std::size_t learnt_ = 0;  // how many of them the residuals know
+  std::size_t learnt_ = 0;        // how many of them the residuals know
+  std::size_t heard_ = 0;         // runs of other cells
+  std::size_t heard_learnt_ = 0;  // those that the residuals were last built with
   std::map<std::array<std::int64_t, 4>, std::int32_t> others_;  // cells, by what they are
   std::optional<double> best_;                                  // ln of tokens/s per GPU
   std::optional<Leader> leader_;                                // who has it

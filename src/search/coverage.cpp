@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 
 namespace shardsweep {
 namespace {
@@ -20,20 +19,31 @@ const std::array<const AxisInfo*, structural_axes.size()>& structural_infos() {
 
 /// What points with one value of an axis say of it.
 struct Seen {
+  std::int64_t value = 0;
   bool tried = false;
   bool running = false;
   bool open = false;
 };
 
-std::map<std::int64_t, Seen> values_of(std::size_t axis,
-                                       std::span<const StructuredPoint> points) {
-  std::map<std::int64_t, Seen> values;
+/// By value. An axis has few: most points have that of the one before.
+std::vector<Seen> values_of(std::size_t axis, std::span<const StructuredPoint> points) {
+  std::vector<Seen> values;
+  std::size_t at = 0;
   for (const auto& point : points) {
-    auto& value = values[point.structure.at(axis)];
-    value.tried |= point.standing == Standing::tried;
-    value.running |= point.standing == Standing::running;
-    value.open |= point.standing == Standing::open;
+    const auto value = point.structure[axis];
+    if (at >= values.size() || values[at].value != value) {
+      const auto found = std::find_if(values.begin(), values.end(),
+                                      [&](const Seen& one) { return one.value == value; });
+      at = static_cast<std::size_t>(found - values.begin());
+      if (found == values.end()) values.push_back({.value = value});
+    }
+    auto& seen = values[at];
+    seen.tried |= point.standing == Standing::tried;
+    seen.running |= point.standing == Standing::running;
+    seen.open |= point.standing == Standing::open;
   }
+  std::sort(values.begin(), values.end(),
+            [](const Seen& a, const Seen& b) { return a.value < b.value; });
   return values;
 }
 
@@ -51,8 +61,8 @@ std::vector<Uncovered> uncovered(std::span<const StructuredPoint> points) {
   for (std::size_t axis = 0; axis < structural_axes.size(); ++axis) {
     const auto values = values_of(axis, points);
     if (values.size() < 2) continue;
-    for (const auto& [value, is] : values) {
-      if (!is.tried && (is.open || is.running)) missing.push_back({axis, value, is.running});
+    for (const auto& is : values) {
+      if (!is.tried && (is.open || is.running)) missing.push_back({axis, is.value, is.running});
     }
   }
   return missing;

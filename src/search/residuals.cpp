@@ -28,18 +28,22 @@ ResidualModel::Covariance ResidualModel::covariance(const ResidualSite& a,
   double distance = 0;
   for (std::size_t i = 0; i < feature_count; ++i)
     distance += square(a.at[i] - b.at[i]);
-  Covariance sum{square(prior_.shared) + square(prior_.own) * std::exp(-0.5 * distance), 0, 1};
+  double parts = 0;
+  double unknown = 0;
   for (std::size_t i = 0; i < part_count; ++i) {
     const double shares = a.parts[i] * b.parts[i];
-    sum.errors += square(prior_.parts[i]) * shares;
-    sum.unknown += square(prior_.unknown[i]) * shares;
+    parts += square(prior_.parts[i]) * shares;
+    unknown += square(prior_.unknown[i]) * shares;
   }
   for (std::size_t i = 0; i < structural_axes.size(); ++i) {
     if (prior_.varies[i] && a.structure[i] == b.structure[i])
-      sum.unknown += square(prior_.structure);
+      unknown += square(prior_.structure);
   }
-  if (a.cell == b.cell) return sum;
-  return {prior_.across * sum.errors, prior_.across * sum.unknown, prior_.across};
+  const double shared = square(prior_.shared);
+  const double own = square(prior_.own) * std::exp(-0.5 * distance);
+  if (a.cell == b.cell) return {shared + own + parts, unknown, 1};
+  return {prior_.across_shared * shared + prior_.across_own * own + prior_.across_parts * parts,
+          prior_.across_unknown * unknown, prior_.across_unknown};
 }
 
 double ResidualModel::scaled(const Covariance& covariance) const {

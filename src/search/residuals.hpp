@@ -4,8 +4,10 @@
 // Processes for Machine Learning, 2006, algorithm 2.1 and sections 4.2, 5.4 and 9.1). Three
 // kinds of error are told apart: a part of the step that takes longer than the model says, in
 // all layouts by its share in them; what all layouts of a cell have in common; and what only
-// layouts have that resemble each other. A run may be off by far for reasons of its own (a slow
-// network that day): it must not condemn its neighbours.
+// layouts have that resemble each other. Cells of a sweep share the first kind nearly whole
+// (they have one machine), of the others a part: a hierarchy of machine, trainer and cell. A
+// run may be off by far for reasons of its own (a slow network that day): it must not condemn
+// its neighbours.
 #pragma once
 
 #include "search/coverage.hpp"
@@ -18,7 +20,7 @@
 namespace shardsweep {
 
 /// Where a layout lies: log2 of degrees and sizes, so that one doubling is one unit.
-inline constexpr std::size_t feature_count = 10;
+inline constexpr std::size_t feature_count = 11;
 using Features = std::array<double, feature_count>;
 /// One number for each part of a step, as in TimeEstimate::weights.
 inline constexpr std::size_t part_count = 7;
@@ -39,7 +41,13 @@ struct ResidualPrior {
   double own = 0.2;      ///< of what only similar points have in common
   double noise = 0.07;   ///< of a measurement, and of what is a layout's alone
   double freedom = 3;    ///< degrees of freedom of the noise: the lower, the heavier its tails
-  double across = 0.9;   ///< share of the variances that cells have in common
+  /// Shares of the variances that cells have in common: of what the machine does (its parts,
+  /// its unknown rates), of what all layouts of a cell share, of what similar ones share.
+  /// Chosen by tests/bench/planner, over all that it perturbs.
+  double across_parts = 0.9;
+  double across_unknown = 0.9;
+  double across_shared = 0.7;
+  double across_own = 0.8;
   /// What nobody knows of a machine whose rates are not known: its scale, which all layouts
   /// share, and each part's seconds. Measurements do not make these smaller (`calibrate`): a
   /// part that no measured layout has is as unknown as before.

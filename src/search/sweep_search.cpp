@@ -123,6 +123,7 @@ void SweepSearch::teach(Cell& cell) {
 /// What is not waiting has been started, or ended by somebody else's decision.
 void SweepSearch::sync(const std::vector<const TrialRow*>& waiting) {
   std::unordered_set<TrialId> ids;
+  ids.reserve(waiting.size());
   for (const auto* trial : waiting)
     ids.insert(trial->id);
   for (const auto& [id, place] : places_) {
@@ -169,6 +170,7 @@ std::optional<CellSearch::Outlook> SweepSearch::outlook_of(TrialId trial) {
 SweepSearch::Advice SweepSearch::advise(const std::vector<const TrialRow*>& waiting) {
   sync(waiting);
   Advice advice;
+  advice.rank.reserve(waiting.size());
   for (auto& [key, cell] : cells_) {
     teach(cell);
     const auto order = cell.search.order();

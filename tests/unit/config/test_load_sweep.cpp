@@ -364,10 +364,10 @@ TEST_CASE("a search says its policy and its end and is exhaustive without") {
   const auto searched = load_text(
       text +
           "search: {policy: best_first, until: {regret: 1%, confidence: 0.9, runs: 20}, "
-          "rules: {grad_accum: false, memory: false}, learn_across: true}\n",
+          "rules: {grad_accum: false, memory: false}, learn_across: false}\n",
       {"search.until.gpu_hours=2.5"});
   REQUIRE_MESSAGE(searched.has_value(), fault_of(searched));
-  SearchSettings expected{.policy = SearchPolicy::best_first, .learn_across = true};
+  SearchSettings expected{.policy = SearchPolicy::best_first, .learn_across = false};
   expected.until = {.regret = 0.01, .confidence = 0.9, .runs = 20, .gpu_hours = 2.5};
   expected.rules.grad_accum = false;
   expected.rules.memory = false;

@@ -17,7 +17,10 @@ ResidualPrior normal_prior() {
           .own = 0.4,
           .noise = 0.1,
           .freedom = 1e9,
-          .across = 0.5,
+          .across_parts = 0.5,
+          .across_unknown = 0.5,
+          .across_shared = 0.5,
+          .across_own = 0.5,
           .calibrate = false};
 }
 

@@ -126,8 +126,36 @@ TEST_CASE("what most likely does not fit is left out, and taken back by measurem
   CHECK(search.to_reopen(0).empty());
   // A trainer that needs half of what its family says.
   for (int i = 0; i < 6; ++i)
-    search.learn(candidate(point_of(2, 2, 8)), {.outcome = Outcome::completed,
-                                                .tokens_per_s_per_gpu = 3000,
-                                                .peak_bytes = 50'000'000'000});
+    search.end(search.add(candidate(point_of(2, 2, 8))), {.outcome = Outcome::completed,
+                                                          .tokens_per_s_per_gpu = 3000,
+                                                          .peak_bytes = 50'000'000'000});
   CHECK(search.to_reopen(0) == std::vector<std::size_t>{hopeless});
+}
+
+TEST_CASE("what links carry in one cell is known in the next, and memory is a cell's own") {
+  CellSearch search(best_first, h100(), predictor());
+  const auto across = search.add(candidate(point_of(16, 1, 4)));
+  const auto inside = search.add(candidate(point_of(4, 2, 4)));
+  const auto across_before = search.outlook(across);
+  const auto inside_before = search.outlook(inside);
+  auto elsewhere = candidate(point_of(16, 1, 4));
+  elsewhere.point.nodes = 2;
+  elsewhere.point.gpus = 16;
+  elsewhere.point.layout.dp = 1;
+  const double predicted =
+      speed_of(predictor().guess(elsewhere.model, elsewhere.point).step_s, elsewhere.point);
+  for (int i = 0; i < 3; ++i)
+    search.learn(elsewhere,
+                 {.outcome = Outcome::completed, .tokens_per_s_per_gpu = predicted / 4});
+  for (int i = 0; i < 3; ++i)
+    search.learn(elsewhere, {.outcome = Outcome::oom});
+  const auto across_after = search.outlook(across);
+  const auto inside_after = search.outlook(inside);
+  const auto ratio = [](const CellSearch::Outlook& after, const CellSearch::Outlook& before) {
+    return after.tokens_per_s_per_gpu / before.tokens_per_s_per_gpu;
+  };
+  CHECK(ratio(across_after, across_before) < 0.6);
+  CHECK(ratio(inside_after, inside_before) > 1.3 * ratio(across_after, across_before));
+  CHECK(across_after.fits == across_before.fits);
+  CHECK(inside_after.fits == inside_before.fits);
 }
