@@ -70,6 +70,9 @@ struct PlatformKind {
   std::vector<std::string_view> comms;  // --comm; likewise
   /// Ends the rank where the hardware can't be used.
   std::function<std::unique_ptr<Platform>(const Options&)> open;
+  /// How attention can be computed; the first that the hardware and its libraries have is
+  /// taken.
+  std::vector<std::string_view> attentions = {};
 };
 
 /// The first is the program's default.

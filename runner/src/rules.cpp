@@ -193,6 +193,7 @@ std::string capabilities_json(const Platforms& platforms) {
   std::vector<std::string> devices;
   std::vector<std::string> dtypes;
   JsonObject comms;
+  JsonObject attentions;
   for (const PlatformKind& kind : platforms) {
     devices.push_back(json_quote(kind.device));
     for (const Dtype dtype : kind.dtypes)
@@ -201,6 +202,10 @@ std::string capabilities_json(const Platforms& platforms) {
     for (const std::string_view comm : kind.comms)
       names.push_back(json_quote(comm));
     comms.raw(kind.device, json_array(names));
+    std::vector<std::string> ways;
+    for (const std::string_view way : kind.attentions)
+      ways.push_back(json_quote(way));
+    if (!ways.empty()) attentions.raw(kind.device, json_array(ways));
   }
   devices.push_back(json_quote("meta"));
   JsonObject most;
@@ -223,6 +228,7 @@ std::string capabilities_json(const Platforms& platforms) {
       .raw("device", json_array(devices))
       .raw("dtype", json_array(dtypes))
       .raw("comm", comms.str())
+      .raw("attention", attentions.str())
       .raw("max", most.str())
       .raw("zero", "[0,1,2,3]")
       .raw("recompute", R"(["none","selective","full"])")

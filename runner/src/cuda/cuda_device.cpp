@@ -2,8 +2,10 @@
 #include "cuda/cuda_device.hpp"
 
 #include "clock.hpp"
+#include "cuda/attention_workspace.hpp"
 #include "cuda/kernels.hpp"
 #include "error.hpp"
+#include "json.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -26,6 +28,11 @@ float* floats(void* data) {
 }
 const float* floats(const void* data) {
   return static_cast<const float*>(data);
+}
+
+bool same(const AttentionShape& a, const AttentionShape& b) {
+  return a.batch == b.batch && a.seq_len == b.seq_len && a.heads == b.heads &&
+         a.kv_heads == b.kv_heads && a.head_dim == b.head_dim;
 }
 
 }  // namespace
@@ -111,16 +118,36 @@ void CudaDevice::rope(void* qkv, const AttentionShape& shape, Rotation rotation)
   kernels::rope(stream_, values(qkv), shape, rotation);
 }
 
+void CudaDevice::choose_attention(const AttentionShape& shape) {
+  planned_ = shape;
+  fused_ = make_fused_attention(shape);
+}
+
+std::string CudaDevice::attention_json() const {
+  if (fused_.attention)
+    return JsonObject{}
+        .text("by", fused_.attention->name())
+        .integer("engine_bytes", fused_.attention->engine_bytes())
+        .str();
+  return JsonObject{}
+      .text("by", has_tiled_attention(planned_.head_dim) ? "mma" : "plain")
+      .text("why_not", fused_.why_not)
+      .str();
+}
+
 i64 CudaDevice::attention_workspace_bytes(const AttentionShape& shape) const {
   return kernels::attention_workspace_bytes(shape);
 }
 
 void CudaDevice::attention(void* out, void* lse, const void* qkv, void* workspace,
                            const AttentionShape& shape) {
+  if (fused_.attention && same(shape, planned_))
+    return fused_.attention->forward(stream_, out, lse, qkv);
   kernels::attention(stream_, values(out), floats(lse), values(qkv), workspace, shape);
 }
 
 void CudaDevice::attention_backward(const AttentionGradient& g, const AttentionShape& shape) {
+  if (fused_.attention && same(shape, planned_)) return fused_.attention->backward(stream_, g);
   kernels::attention_backward(stream_,
                               {values(g.dqkv), values(g.dout), values(g.qkv), values(g.out),
                                floats(g.lse), g.workspace},

@@ -3,11 +3,13 @@
 // to one stream; the host runs ahead of it and waits only where it needs a number.
 #pragma once
 
+#include "cuda/fused_attention.hpp"
 #include "cuda/gpu.hpp"
 #include "cuda/matrix_products.hpp"
 #include "device.hpp"
 
 #include <functional>
+#include <string>
 #include <vector>
 
 namespace shardbench {
@@ -22,6 +24,11 @@ class CudaDevice final : public Device {
 
   gpu::Stream stream() const { return stream_; }
   const MatrixProducts& products() const { return products_; }
+  /// Attention of that shape is done by a library's engines from now on, where it has some.
+  void choose_attention(const AttentionShape& shape);
+  /// A JSON object: `by` a library or "mma", or "plain" where heads have no tiles; `why_not`
+  /// the library; `engine_bytes` that it holds.
+  std::string attention_json() const;
   /// Called again and again while the host waits for the GPU: errors of peers and of the
   /// network have to be heard then, too. Pauses by itself.
   void while_waiting(std::function<void()> pause) { pause_ = std::move(pause); }
@@ -77,6 +84,8 @@ class CudaDevice final : public Device {
   gpu::Stream stream_;
   i64 cache_bytes_;
   MatrixProducts products_;
+  AttentionShape planned_;  // of fused_
+  FusedAttentionChoice fused_{nullptr, "not chosen yet"};
   std::byte* sums_;  // of the GPU: what is added up over a train step
   double* loss_;
   gpu::Event done_;

@@ -7,6 +7,7 @@
 #include "error.hpp"
 #include "nccl/nccl_communicator.hpp"
 #include "nvml.hpp"
+#include "rank_context.hpp"
 #include "staged_communicator.hpp"
 
 #include <optional>
@@ -53,6 +54,10 @@ class CudaPlatform final : public Platform {
         nccl_(loaded(comm_, options.world_size)),
         facts_(opened(options)) {
     device_.while_waiting([this] { look(); });
+    const Coordinates at =
+        coordinates_of(options.layout, options.rank % options.layout.world());
+    device_.choose_attention(
+        extents_of(options.model, options.layout, at, Dtype::bf16).attention);
   }
 
   Device& device() override { return device_; }
@@ -68,6 +73,7 @@ class CudaPlatform final : public Platform {
         .text("cuda_driver", version_text(facts_.driver_version))
         .text("cuda_runtime", version_text(facts_.runtime_version))
         .text("matrix_products", device_.products().library())
+        .raw("attention", device_.attention_json())
         .text("comm", comm_);
     if (monitor_) start.raw("gpu_health", health_json(monitor_->health()).str());
     if (nccl_.version == 0) return;
@@ -168,9 +174,11 @@ class CudaPlatform final : public Platform {
 }  // namespace
 
 PlatformKind cuda_platform() {
-  return {"cuda", {Dtype::bf16}, {"nccl", "staged"}, [](const Options& options) {
-            return std::make_unique<CudaPlatform>(options);
-          }};
+  return {"cuda",
+          {Dtype::bf16},
+          {"nccl", "staged"},
+          [](const Options& options) { return std::make_unique<CudaPlatform>(options); },
+          {"cudnn", "mma", "plain"}};
 }
 
 }  // namespace shardbench

@@ -28,14 +28,6 @@ using namespace shardbench;
 
 namespace {
 
-std::unique_ptr<Platform> open_platform() {
-  Options options;
-  options.device = "cuda";
-  options.comm = "staged";
-  options.dtype = Dtype::bf16;
-  return cuda_platform().open(options);
-}
-
 /// What the fake NVML has been asked so far.
 int questions() {
   void* library = ::dlopen(FAKE_NVML, RTLD_NOW | RTLD_NOLOAD);
@@ -56,6 +48,13 @@ Options toy() {
   o.layout.vocab_multiple = 2;
   o.dtype = Dtype::bf16;
   return o;
+}
+
+std::unique_ptr<Platform> open_platform() {
+  Options options = toy();
+  options.device = "cuda";
+  options.comm = "staged";
+  return cuda_platform().open(options);
 }
 
 /// Two train steps of one rank.
@@ -132,6 +131,10 @@ TEST_CASE("a run settles all of its products and the record has the choices") {
   platform->device().settle_products(products_of_rank(o, 0));
   train(platform->device(), o);
   Memory memory(platform->device(), std::nullopt);
+  JsonObject start;
+  platform->describe(start);
+  CHECK(start.str().find(R"("attention":{"by":"mma","why_not":"the GPU is emulated"})") !=
+        std::string::npos);
   JsonObject result;
   platform->add_result(result, memory);
   CHECK(result.str().find("\"products\":{\"unsettled\":0,") != std::string::npos);
