@@ -78,6 +78,9 @@ struct AddMeasurement {
   std::string detail;      ///< the result record as it was written
   std::vector<TrainStepSample> samples;
   bool cut_short = false;  ///< ended early: its speed is a bound, and is not ranked
+  /// Variables of the first rank that change numbers (rank_variables.hpp), as it found them:
+  /// "NAME=value", by name, with spaces between.
+  std::string settings{};
 };
 struct AddEvent {
   Timestamp at = 0;

@@ -18,7 +18,7 @@ struct MetricInfo {
   std::string_view meaning;
 };
 
-inline constexpr std::array<MetricInfo, 14> metric_table{{
+inline constexpr std::array<MetricInfo, 16> metric_table{{
     {"tokens_per_s_per_gpu", "tokens/s/GPU", MetricKind::real, true,
      "tokens per second over the world, divided by its GPUs; what layouts are ranked by"},
     {"tokens_per_s", "tokens/s", MetricKind::real, true,
@@ -35,6 +35,10 @@ inline constexpr std::array<MetricInfo, 14> metric_table{{
     {"tflops_per_gpu", "TFLOP/s", MetricKind::real, true, "model FLOPs per second and GPU"},
     {"peak_memory_bytes", "B", MetricKind::integer, false,
      "peak memory, maximum over all ranks"},
+    {"peak_allocated_bytes", "B", MetricKind::integer, false,
+     "peak of what tensors had, maximum over all ranks; empty where it is not told"},
+    {"peak_reserved_bytes", "B", MetricKind::integer, false,
+     "peak of what the allocator held from the device; empty where it is not told"},
     {"loss", "nat", MetricKind::real, false,
      "mean over the global batch's tokens at the last train step"},
     {"tokens_per_step", "tokens", MetricKind::integer, true, "tokens of the global batch"},

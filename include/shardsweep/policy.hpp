@@ -37,6 +37,7 @@ struct Policy {
   double gdb_s = 10;
   double others_cpu_limit = 0;
   double gpu_release_s = 30;
+  double container_limit_s = 1200;
   std::int64_t gpu_slack_bytes = std::int64_t{1} << 30;
   double learn_factor = 5;
   double learn_floor_s = 60;
@@ -53,6 +54,7 @@ struct Policy {
   // retry
   std::int64_t retry_on_trial = 1;
   std::int64_t retry_elsewhere = 5;
+  std::int64_t retry_fragmented = 1;
   std::int64_t retry_failed_starts = 3;
   std::int64_t retry_failed_nodes = 10;
 

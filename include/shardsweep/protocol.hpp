@@ -9,6 +9,7 @@
 #pragma once
 
 #include <shardsweep/clock.hpp>
+#include <shardsweep/container.hpp>
 #include <shardsweep/outcome.hpp>
 #include <shardsweep/result.hpp>
 #include <shardsweep/rule.hpp>
@@ -87,6 +88,10 @@ struct AttemptSpec {
   std::int64_t log_limit_bytes = 0;     ///< of what one rank prints; 0: none. An optional key
   std::int64_t file_limit_bytes = 0;    ///< of one file; 0: none. An optional key
   std::optional<TrainerRun> trainer{};  ///< none: the program writes records. An optional key
+  std::optional<ContainerSpec> container{};  ///< none: ranks run on the host. An optional key
+  double container_limit_s = 0;              ///< for a node to make it; an optional key
+  /// PyTorch's allocator is to keep its memory in segments that grow; an optional key.
+  bool expandable_segments = false;
   // Optional keys: of an attempt that a node agent ends where it is hopeless.
   double give_up_above_ms = 0;  ///< a train step; 0: nobody ends it, or its runner does
   std::int32_t warmup = 0;      ///< train steps that are not timed
@@ -199,6 +204,7 @@ struct Ended {
   std::string mark{};  ///< of a result: contaminated, or empty
   std::vector<std::string> nodes{};  ///< of a measured attempt on several, in its ranks' order
   std::int32_t start_error = 0;  ///< errno of a program that could not be started; 0: it was
+  bool fragmented = false;  ///< out of memory with enough of it, in pieces: an optional key
   friend bool operator==(const Ended&, const Ended&) = default;
 };
 struct Revoked {
@@ -308,6 +314,7 @@ struct NodeEnded {
   std::int32_t start_error = 0;  ///< the same
   std::string node{};            ///< where it happened, if not where it is said: optional key
   bool cut_short = false;        ///< ended here, as it was hopeless: an optional key
+  bool fragmented = false;       ///< as in Ended
   friend bool operator==(const NodeEnded&, const NodeEnded&) = default;
 };
 /// As FoundOnNode, of the node that says it.

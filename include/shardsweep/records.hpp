@@ -27,6 +27,8 @@ struct RecordsSummary {
   std::string runner_version;
   OwnWork own_work{};
   double busbw_bytes_per_s = 0;  ///< of the network probe of a result; 0: none
+  std::string environment{};     ///< of the first rank, as a JSON object; empty: not read back
+  std::string image_digest{};    ///< of its container; empty: it had none
   std::string doubt{};           ///< why the result can't be true; empty: no reason
   /// Where there is no result: what is wrong with the record that should have been one, in a
   /// sentence. Empty: nothing looks like one.

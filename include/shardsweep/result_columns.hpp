@@ -15,7 +15,7 @@ struct ViewColumn {
 };
 
 /// `results` and `all_results`: a row per trial.
-inline constexpr std::array<ViewColumn, 73> result_columns{{
+inline constexpr std::array<ViewColumn, 77> result_columns{{
     {"sweep", "", "name of the sweep"},
     {"trial", "", "name of the trial (slug)"},
     {"state", "", "planned, queued, running or ended"},
@@ -56,6 +56,8 @@ inline constexpr std::array<ViewColumn, 73> result_columns{{
     {"mfu", "", ""},
     {"tflops_per_gpu", "", ""},
     {"peak_memory_bytes", "", ""},
+    {"peak_allocated_bytes", "", ""},
+    {"peak_reserved_bytes", "", ""},
     {"loss", "", ""},
     {"tokens_per_step", "", ""},
     {"n_params", "", ""},
@@ -78,6 +80,8 @@ inline constexpr std::array<ViewColumn, 73> result_columns{{
     {"flops_model", "", "FLOPs formula behind mfu and tflops_per_gpu"},
     {"software", "", "what the runner says it ran, as a JSON object"},
     {"hosts", "", "hosts of the ranks, as a JSON array"},
+    {"settings", "", "variables of the first rank that change numbers, as it found them"},
+    {"image_digest", "", "digest of the container's image; unknown: its runtime tells none"},
     {"attempts", "", "number of the last attempt"},
     {"started_at", "us", "start of the counted attempt, microseconds since 1970, UTC"},
     {"ended_at", "us", "its end"},

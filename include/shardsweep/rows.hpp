@@ -85,6 +85,9 @@ struct TrialRow {
   /// durable; while it is `completed`, so does the counted measurement.
   std::optional<Outcome> prior{};
   CancelledBy cancelled_by = CancelledBy::nobody;  ///< of the outcome `cancelled`
+  /// Of the outcome `oom`: memory was there, in pieces. It says nothing about other layouts.
+  bool fragmented = false;
+  bool expandable = false;    ///< after that it runs with segments that grow
   std::string cause{};        ///< the first evidence of its outcome, one line
   std::string prior_cause{};  ///< of `prior`
 };
@@ -110,6 +113,8 @@ inline constexpr auto fields<TrialRow> = std::tuple{
     Field{"prior", &TrialRow::prior, Kept::stored, None::as_null},
     Field{"prior_cause", &TrialRow::prior_cause},
     Field{"cancelled_by", &TrialRow::cancelled_by},
+    Field{"fragmented", &TrialRow::fragmented},
+    Field{"expandable", &TrialRow::expandable},
 };
 
 struct AttemptRow {
@@ -137,6 +142,11 @@ struct AttemptRow {
   TrialId leader = 0;           ///< the fastest of its cell; 0: it runs to its end
   double leader_step_ms = 0;    ///< of a train step with this one's batch
   double give_up_above_ms = 0;  ///< the same
+  bool expandable = false;      ///< run with PyTorch's segments that grow
+  bool fragmented = false;      ///< of the outcome `oom`, as in its trial
+  /// What its first rank found in its environment, as a JSON object; empty: not known.
+  std::string environment{};
+  std::string image_digest{};  ///< of its container; unknown, or empty: it had none
 };
 template <>
 inline constexpr auto fields<AttemptRow> = std::tuple{
@@ -162,6 +172,10 @@ inline constexpr auto fields<AttemptRow> = std::tuple{
     Field{"leader", &AttemptRow::leader, Kept::stored, None::as_null},
     Field{"leader_step_ms", &AttemptRow::leader_step_ms},
     Field{"give_up_above_ms", &AttemptRow::give_up_above_ms},
+    Field{"expandable", &AttemptRow::expandable},
+    Field{"fragmented", &AttemptRow::fragmented},
+    Field{"environment", &AttemptRow::environment},
+    Field{"image_digest", &AttemptRow::image_digest},
 };
 
 /// How far a submission has come. Stored text.

@@ -3,6 +3,7 @@
 // alone).
 #pragma once
 
+#include <shardsweep/container.hpp>
 #include <shardsweep/model.hpp>
 #include <shardsweep/point.hpp>
 #include <shardsweep/policy.hpp>
@@ -145,6 +146,7 @@ struct SweepSpec {
   Measure measure;
   RunnerSpec runner;
   std::map<std::string, std::string> env;  ///< reaches every rank, recorded
+  ContainerSpec container;                 ///< in which ranks run
   std::vector<LogRule> rules;              ///< what lines of the ranks' output mean
   Policy policy;
   SearchSettings search;
@@ -219,6 +221,7 @@ struct SiteSpec {
   Backend backend = Backend::none;
   std::string shared_path;  ///< visible from the nodes; empty: SHARDSWEEP_HOME
   std::map<std::string, std::string> env;
+  ContainerSpec container;  ///< of all sweeps, where they say nothing else
   /// Of the login shell's environment: what `env` is given at submission besides.
   std::vector<std::string> pass_env;
   std::vector<std::string> modules;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/environment.hpp"
 
+#include "attempt/container.hpp"
+#include "attempt/fragmentation.hpp"
 #include "node/processes.hpp"
 
 #include <fmt/format.h>
@@ -15,22 +17,28 @@ std::string_view name_of(std::string_view entry) {
   return entry.substr(0, entry.find('='));
 }
 
-bool is_schedulers(std::string_view name) {
-  return name.starts_with("SLURM_") || name.starts_with("SLURMD_") || name.starts_with("PMI");
-}
-
 /// A rank must see one world: ours, not that of whoever started the agent.
 bool is_scrubbed(std::string_view name) {
-  constexpr std::array<std::string_view, 7> names{
-      "RANK",        "WORLD_SIZE",  "LOCAL_RANK",   "LOCAL_WORLD_SIZE",
-      "MASTER_ADDR", "MASTER_PORT", "NOTIFY_SOCKET"};
-  return name.starts_with("SHARDSWEEP_") ||
-         std::find(names.begin(), names.end(), name) != names.end();
+  return name.starts_with("SHARDSWEEP_") || is_of_the_world(name) || name == "NOTIFY_SOCKET";
 }
 
 void set(Environment& environment, std::string_view name, std::string_view value) {
   std::erase_if(environment, [&](const std::string& entry) { return name_of(entry) == name; });
   environment.push_back(fmt::format("{}={}", name, value));
+}
+
+/// Into the user's own value, wherever it stands; into that of newer versions where it is set.
+void expand_segments(Environment& environment, const AttemptSpec& spec) {
+  const auto given = [&](std::string_view name) -> std::optional<std::string> {
+    if (auto value = value_in(environment, name)) return value;
+    if (!spec.container) return std::nullopt;
+    const auto found = spec.container->env.find(std::string(name));
+    return found == spec.container->env.end() ? std::nullopt : std::optional(found->second);
+  };
+  set(environment, allocator_variable,
+      with_expandable_segments(given(allocator_variable).value_or("")));
+  if (const auto value = given(new_allocator_variable))
+    set(environment, new_allocator_variable, with_expandable_segments(*value));
 }
 
 // From srun(1), input environment variables: those that change what a step is, where its output
@@ -155,7 +163,7 @@ Environment rank_environment(const Environment& own, const AttemptSpec& spec,
                              const RankPlace& place, const std::vector<std::string>& devices) {
   Environment without_scheduler;
   for (const auto& entry : own) {
-    if (!is_schedulers(name_of(entry))) without_scheduler.push_back(entry);
+    if (!is_of_a_task(name_of(entry))) without_scheduler.push_back(entry);
   }
   return step_rank_environment(without_scheduler, spec, place, devices);
 }
@@ -174,6 +182,7 @@ Environment step_rank_environment(const Environment& own, const AttemptSpec& spe
   if (slot < devices.size()) set(environment, "CUDA_VISIBLE_DEVICES", devices[slot]);
   for (const auto& [name, value] : spec.env)
     set(environment, name, value);
+  if (spec.expandable_segments) expand_segments(environment, spec);
   set(environment, "RANK", std::to_string(place.rank));
   set(environment, "WORLD_SIZE", std::to_string(spec.world));
   set(environment, "LOCAL_RANK", std::to_string(place.local_rank));

@@ -488,6 +488,7 @@ void Lead::write_ended(const Settled& settled) {
   ended.leaked = leaked;
   ended.node = verdict.first.node;
   ended.start_error = verdict.first.start_error;
+  ended.fragmented = verdict.outcome == Outcome::oom && verdict.first.fragmented;
   ended.also = verdict.also;
   ended.mark = verdict.outcome == Outcome::completed ? mark : "";
   if (verdict.outcome == Outcome::completed) ended.nodes = nodes_in_order();
@@ -495,7 +496,7 @@ void Lead::write_ended(const Settled& settled) {
   log_.line(fmt::format("attempt {} ended {}{}{}", assign.attempt, name(ended.outcome),
                         ended.cause.empty() ? "" : ": ", ended.cause));
   say(ended, true);
-  assignments_.ended(assign, verdict.outcome);
+  assignments_.ended(assign, ended.fragmented ? Outcome::crashed : verdict.outcome);
   busy_s_ = now_s_;
 }
 

@@ -16,7 +16,7 @@
 namespace shardsweep::agent {
 
 Result<std::string> meeting_place_of(const AttemptSpec& spec) {
-  if (!spec.trainer) return std::string();
+  if (!spec.trainer && !spec.container) return std::string();
   const Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in any{};
   any.sin_family = AF_INET;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/node_agent.hpp"
 
+#include "agent/container_rank.hpp"
 #include "agent/gpu_models.hpp"
 #include "agent/guard.hpp"
 #include "agent/reap.hpp"
@@ -19,6 +20,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <utility>
 
@@ -94,6 +96,7 @@ int NodeAgent::run() {
     wait();
   }
   channel_.flush();
+  containers_.remove_all(environment_, container_place(), clock_);
   const bool clean = kill_all_children(clock_, 1);
   return clean ? *leaving_ : exit_node_dirty;
 }
@@ -131,6 +134,7 @@ void NodeAgent::take_line(const std::string& line) {
     if (attempt_ && attempt_->id() == one->attempt) attempt_->end(one->outcome, one->why);
     if (waiting_ && waiting_->spec.attempt == one->attempt) {
       waiting_.reset();
+      containers_.stop();
       refuse(one->attempt, one->outcome, one->why);
     }
   }
@@ -142,7 +146,8 @@ void NodeAgent::take_line(const std::string& line) {
     leave(Outcome::cancelled, "the lead has left", exit_ok);
 }
 
-void NodeAgent::refuse(AttemptId attempt, Outcome outcome, const std::string& why) {
+void NodeAgent::refuse(AttemptId attempt, Outcome outcome, const std::string& why,
+                       int start_error) {
   log_.line(fmt::format("attempt {} not started: {}", attempt, why));
   NodeEnded ended;
   ended.attempt = attempt;
@@ -151,6 +156,7 @@ void NodeAgent::refuse(AttemptId attempt, Outcome outcome, const std::string& wh
   ended.cause = "not started: " + why;
   ended.source = "agent";
   ended.node = options_.node.name;
+  ended.start_error = start_error;
   say(ended);
 }
 
@@ -215,6 +221,7 @@ void NodeAgent::step_waiting() {
     const AttemptId attempt = std::exchange(waiting_, std::nullopt)->spec.attempt;
     return refuse(attempt, Outcome::lost, "the node agent is leaving");
   }
+  if (!container_is_ready()) return;
   const AttemptSpec& spec = waiting_->spec;
   GpuFindings found;
   if (spec.gpu_release_s > 0) found = gpus_.look(spec.gpu_slack_bytes);
@@ -229,12 +236,36 @@ void NodeAgent::step_waiting() {
   leave(Outcome::node_failure, "GPU memory is still in use", exit_node_dirty);
 }
 
+ContainerPlace NodeAgent::container_place() const {
+  ContainerPlace place =
+      place_of_container(environment_, options_.node.token, !devices_.empty());
+  if (place.node.empty()) place.node = options_.node.name;
+  return place;
+}
+
+/// What the image lacks it lacks on each node; a node's own disk may be full.
+bool NodeAgent::container_is_ready() {
+  const auto state = containers_.step(waiting_->spec, waiting_->paths, environment_,
+                                      container_place(), now_s_);
+  if (state == ContainerMaker::State::making) return false;
+  if (state == ContainerMaker::State::ready) return true;
+  const AttemptSpec spec = std::exchange(waiting_, std::nullopt)->spec;
+  const bool disk = containers_.why().find("No space left on device") != std::string::npos;
+  const std::string why = containers_.take_fault();
+  refuse(spec.attempt, disk ? Outcome::node_failure : Outcome::lost,
+         fmt::format("its container could not be made from {}: {}", spec.container->image, why),
+         disk ? 0 : ENOENT);
+  return false;
+}
+
 void NodeAgent::start(Waiting waiting, const std::string& others) {
   const AttemptId attempt = waiting.spec.attempt;
   gpus_shared_with_ = others;
   attempt_.emplace(options_.node, clock_, log_, learnt_.applied_to(std::move(waiting.spec)),
                    std::move(waiting.paths));
   attempt_->watch_gpus(gpus_);
+  if (const auto& container = attempt_->spec().container)
+    attempt_->set_image_digest(containers_.digest_of(*container));
   attempt_->launch(environment_, devices_, waiting.meet);
   say(NodeLaunched{attempt});
 }

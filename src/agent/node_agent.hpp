@@ -4,6 +4,7 @@
 #pragma once
 
 #include "agent/channel.hpp"
+#include "agent/container_maker.hpp"
 #include "agent/gpu_watch.hpp"
 #include "agent/node_check.hpp"
 #include "agent/running_attempt.hpp"
@@ -42,9 +43,11 @@ class NodeAgent {
   };
 
   void launch(const Launch& launch);
-  void refuse(AttemptId attempt, Outcome outcome, const std::string& why);
+  void refuse(AttemptId attempt, Outcome outcome, const std::string& why, int start_error = 0);
   [[nodiscard]] bool clean(const NodeCheck& check, AttemptId attempt);
   void step_waiting();
+  [[nodiscard]] bool container_is_ready();
+  [[nodiscard]] ContainerPlace container_place() const;
   void start(Waiting attempt, const std::string& others);
   [[nodiscard]] NodeCheck check() const;
   void note_gpus(NodeEnded& ended);
@@ -69,6 +72,7 @@ class NodeAgent {
   GpuWatch gpus_;
   std::filesystem::path ended_jobs_;
   LearntLimits learnt_;
+  ContainerMaker containers_;
   std::optional<Waiting> waiting_;
   std::optional<RunningAttempt> attempt_;
   std::string gpus_shared_with_;  ///< when the attempt started; empty: nobody

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/running_attempt.hpp"
 
+#include "agent/container_rank.hpp"
 #include "agent/rank_logs.hpp"
 #include "agent/reap.hpp"
 #include "agent/spawn.hpp"
 #include "agent/trainer_rank.hpp"
-#include "attempt/step_output.hpp"
 #include "node/memory_kills.hpp"
 #include "node/processes.hpp"
 
@@ -33,11 +33,16 @@ constexpr double told_wait_s = 1;
 constexpr double unkillable_s = 30;
 constexpr int gone_wait_ms = 2000;
 constexpr std::size_t shown_leftovers = 3;
-constexpr std::size_t most_step_output = std::size_t{64} * 1024;
 // One question to the file system; ranks that can't write soon end.
 constexpr double storage_look_s = 1;
+// A container's runtime that lives on says by its exit code which signal has ended the rank.
+constexpr int signal_codes = 128;
 // Ranks but the first one write a record only when they fail, which their exit shows too.
 constexpr double other_records_s = 1;
+
+bool is_signal_code(int status) {
+  return status > signal_codes && status < signal_codes + SIGRTMIN;
+}
 
 }  // namespace
 
@@ -65,27 +70,6 @@ void RunningAttempt::launch(const Environment& own, const std::vector<std::strin
   }
 }
 
-/// One srun in the ranks' place: its tasks become them (step_rank.cpp).
-void RunningAttempt::launch_step(const Environment& own, const std::string& meet) {
-  Environment environment = srun_environment(own);
-  environment.push_back(
-      fmt::format("{}={}/{}/{}", marker_variable, spec_.token, spec_.attempt, node_.name));
-  environment.push_back(fmt::format("{}={}", meet_variable, meet));
-  const auto step = find_program("srun", own).and_then([&](const std::string& srun) {
-    return own_program().and_then([&](const std::string& agent) {
-      return start_rank({step_command(srun, spec_, {agent, "rank", "--dir", paths_.dir}),
-                         environment, paths_.dir, log_of(-1), 0});
-    });
-  });
-  if (!step) {
-    evidence_.push_back({clock_.now(), Outcome::node_failure, step.error().what, "agent"});
-    return begin_ending();
-  }
-  ranks_.push_back({-1, *step, false, {}});
-  for (int rank = 0; rank < spec_.world; ++rank)
-    follow_records(rank);
-}
-
 void RunningAttempt::launch_ranks(const Environment& own,
                                   const std::vector<std::string>& devices,
                                   const std::string& meet) {
@@ -103,6 +87,9 @@ void RunningAttempt::launch_ranks(const Environment& own,
                         ranks_.empty() ? 0 : ranks_.front().pid,
                         spec_.file_limit_bytes};
     complete_trainer(process, spec_, place, meet, devices);
+    RankStart inside = enter_container(process, spec_, {rank, meet},
+                                       place_of_container(own, spec_.token, !devices.empty()),
+                                       paths_.dir.string());
     Descriptor report;
     const auto pid = start_rank(process, &report);
     if (!pid) {
@@ -112,6 +99,7 @@ void RunningAttempt::launch_ranks(const Environment& own,
       return;
     }
     ranks_.push_back({rank, *pid, false, std::move(report)});
+    if (rank == 0) follow_environment(*pid, std::move(inside));
     follow_records(rank);
     recorders_.emplace(rank, paths_.recorder() / fmt::format("rank.{}", rank));
   }
@@ -130,6 +118,7 @@ std::filesystem::path RunningAttempt::log_of(int rank) const {
 void RunningAttempt::step() {
   read_records(false);
   read_recorders();
+  read_environment();
   look_at_ranks();
   reap_orphans();
   watch_storage();
@@ -228,7 +217,10 @@ void RunningAttempt::look_at_ranks() {
     if (answer != 0 || info.si_pid != rank.pid) continue;
     rank.gone = true;
     read_records(true);  // what it said before it went comes first
-    note_exit(rank, info.si_code, info.si_status);
+    const bool by_signal =
+        spec_.container && info.si_code == CLD_EXITED && is_signal_code(info.si_status);
+    note_exit(rank, by_signal ? CLD_KILLED : info.si_code,
+              by_signal ? info.si_status - signal_codes : info.si_status);
   }
 }
 
@@ -262,52 +254,6 @@ Evidence RunningAttempt::death(const Rank& rank, int signal, bool told) const {
   const bool memory = signal == SIGKILL && memory_kills_ && memory_kills() > memory_kills_;
   return memory ? evidence_of_memory_kill(rank.number, clock_.now())
                 : evidence_of_signal(rank.number, signal, clock_.now(), told);
-}
-
-/// Without a single rank nothing was asked of the layout: Slurm's controller was away, or a
-/// node.
-bool RunningAttempt::step_has_started() const {
-  for (int rank = 0; rank < spec_.world; ++rank) {
-    if (::access(log_of(rank).c_str(), F_OK) == 0) return true;
-  }
-  return false;
-}
-
-Evidence RunningAttempt::step_exit(int status, bool told) const {
-  if (!step_has_started()) return no_step(fmt::format("srun ended with {}", status));
-  for (int rank = 0; rank < spec_.world; ++rank) {
-    if (const auto failure = start_failure_in(last_line_of(log_of(rank))))
-      return evidence_of_no_start(rank, failure->error, failure->what, clock_.now());
-  }
-  const auto output = read_file(log_of(-1));
-  return evidence_of_step(output.value_or(""), status, clock_.now(), told);
-}
-
-Evidence RunningAttempt::no_step(const std::string& why) const {
-  return evidence_of_no_step(read_ends(log_of(-1), most_step_output), why, clock_.now());
-}
-
-/// A step's ranks fill one node after the other (step_command); empty: not known.
-std::string RunningAttempt::node_of(const Evidence& first) const {
-  if (!first.node.empty() || node_.job_nodes.empty()) return first.node;
-  if (node_.job_nodes.size() == 1) return node_.job_nodes.front();
-  const auto nodes = (spec_.world + spec_.ranks_per_node - 1) / spec_.ranks_per_node;
-  const bool whole = static_cast<std::size_t>(nodes) == node_.job_nodes.size();
-  if (!whole || first.rank < 0 || first.rank >= spec_.world) return "";
-  return node_.job_nodes.at(static_cast<std::size_t>(first.rank / spec_.ranks_per_node));
-}
-
-/// Of a step on several nodes this node agent sees one. A failure that belongs to a node says
-/// to which, or that this is not known.
-void RunningAttempt::name_node(NodeEnded& ended, const Evidence& first) const {
-  const bool of_a_node = ended.outcome == Outcome::node_failure ||
-                         ended.outcome == Outcome::crashed ||
-                         ended.outcome == Outcome::comm_error || ended.outcome == Outcome::lost;
-  if (!node_.ranks_are_step || !of_a_node) return;
-  ended.node = node_of(first);
-  if (!ended.node.empty() || node_.job_nodes.empty()) return;
-  ended.cause += fmt::format("; it is not known on which of {} nodes ({}, …) this happened",
-                             node_.job_nodes.size(), node_.job_nodes.front());
 }
 
 void RunningAttempt::reap_orphans() {
@@ -456,6 +402,7 @@ void RunningAttempt::step_reaping() {
   }
   scan_for_marker();
   look_for_others();
+  write_environment();
   finish_trainer();
   read_records(true);
   if (cutting_) {
@@ -576,6 +523,7 @@ NodeEnded RunningAttempt::ended() const {
   ended.source = verdict.first.source;
   ended.leaked = leaked_;
   ended.start_error = verdict.first.start_error;
+  ended.fragmented = ended.outcome == Outcome::oom && verdict.first.fragmented;
   ended.also = verdict.also;
   ended.cut_short = cut_short_;
   name_node(ended, verdict.first);

@@ -10,12 +10,14 @@
 #pragma once
 
 #include "agent/environment.hpp"
+#include "agent/environment_reading.hpp"
 #include "agent/evidence.hpp"
 #include "agent/gpu_watch.hpp"
 #include "agent/log.hpp"
 #include "agent/rank_logs.hpp"
 #include "agent/trainer_logs.hpp"
 #include "attempt/classify.hpp"
+#include "attempt/container.hpp"
 #include "attempt/cut_short.hpp"
 #include "attempt/watch.hpp"
 #include "node/cpu_use.hpp"
@@ -64,6 +66,8 @@ class RunningAttempt {
   /// Seconds without progress; -1 where no rank here keeps a flight recorder.
   [[nodiscard]] double still_s() const;
   void stretch(double gap_s) { watch_.stretch(gap_s); }
+  /// Of its container, as far as its runtime tells one.
+  void set_image_digest(const std::string& digest) { image_digest_ = digest; }
   /// For the evidence.
   void watch_gpus(const GpuWatch& gpus) { gpus_ = &gpus; }
   /// The node agent itself was told to stop: a rank that dies of SIGTERM now does so too.
@@ -94,6 +98,9 @@ class RunningAttempt {
   void launch_ranks(const Environment& own, const std::vector<std::string>& devices,
                     const std::string& meet);
   void launch_step(const Environment& own, const std::string& meet);
+  void follow_environment(pid_t pid, RankStart inside);
+  void read_environment();
+  void write_environment();
   void follow_trainer();
   void finish_trainer();
   /// A result is due from this node.
@@ -146,6 +153,9 @@ class RunningAttempt {
   std::optional<TrainerLogs> trainer_;  ///< of a program that writes no records
   /// What the flight recorders of the ranks here looked like; none: not there yet.
   std::map<int, RecorderFile> recorders_;
+  std::optional<EnvironmentReading> environment_;  ///< of rank 0, where it is here
+  bool is_overridden_ = false;                     ///< its container has changed what counts
+  std::string image_digest_ = "unknown";
   std::optional<EvidenceTaking> evidence_taking_;
   std::vector<Evidence> evidence_;
   bool measured_ = false;

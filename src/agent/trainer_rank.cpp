@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace shardsweep::agent {
 namespace {
@@ -15,6 +16,11 @@ void replace(Environment& environment, const std::string& name, const std::strin
   std::erase_if(environment,
                 [&](const std::string& entry) { return entry.starts_with(name + "="); });
   environment.push_back(name + "=" + value);
+}
+
+std::pair<std::string, std::string> host_and_port(const std::string& meet) {
+  const std::size_t colon = std::min(meet.rfind(':'), meet.size());
+  return {meet.substr(0, colon), meet.substr(std::min(colon + 1, meet.size()))};
 }
 
 /// A launcher (torchrun) numbers the ranks of its node itself.
@@ -39,16 +45,19 @@ int processes_of(const AttemptSpec& spec, int ranks) {
   return spec.trainer && spec.trainer->per_node ? std::min(ranks, 1) : ranks;
 }
 
+void set_meeting_place(Environment& environment, const std::string& meet) {
+  const auto [host, port] = host_and_port(meet);
+  replace(environment, "MASTER_ADDR", host);
+  replace(environment, "MASTER_PORT", port);
+}
+
 void complete_trainer(RankProcess& process, const AttemptSpec& spec, const RankPlace& place,
                       const std::string& meet, const std::vector<std::string>& devices) {
   if (!spec.trainer) return;
-  const std::size_t colon = std::min(meet.rfind(':'), meet.size());
-  const std::string host = meet.substr(0, colon);
-  const std::string port = meet.substr(std::min(colon + 1, meet.size()));
+  const auto [host, port] = host_and_port(meet);
   const int node_rank = place.rank / spec.ranks_per_node;
   const int nodes = (spec.world + spec.ranks_per_node - 1) / spec.ranks_per_node;
-  replace(process.environment, "MASTER_ADDR", host);
-  replace(process.environment, "MASTER_PORT", port);
+  set_meeting_place(process.environment, meet);
   if (spec.trainer->per_node)
     describe_node(process.environment, spec, node_rank, nodes, devices);
   process.argv = filled_words(process.argv,

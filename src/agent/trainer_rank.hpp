@@ -19,6 +19,9 @@ inline constexpr const char* meet_variable = "SHARDSWEEP_MEET";
 /// Processes that a node starts for `ranks` of its ranks.
 [[nodiscard]] int processes_of(const AttemptSpec& spec, int ranks);
 
+/// MASTER_ADDR and MASTER_PORT; `meet`: host:port of rank 0.
+void set_meeting_place(Environment& environment, const std::string& meet);
+
 /// Completes a rank's process; nothing is changed where the attempt has no trainer.
 /// `meet`: host:port of rank 0. `devices`: all of the node, for one process on each node.
 void complete_trainer(RankProcess& process, const AttemptSpec& spec, const RankPlace& place,

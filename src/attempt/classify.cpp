@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "attempt/classify.hpp"
 
+#include "attempt/fragmentation.hpp"
 #include "text/characters.hpp"
 
 #include <fmt/format.h>
@@ -86,6 +87,8 @@ Evidence evidence_of_error(const Record& record, int rank, Timestamp at) {
   evidence.cause =
       fmt::format("rank {}: {}: {}", rank,
                   record.error_class.empty() ? "error" : record.error_class, record.message);
+  if (evidence.outcome == Outcome::oom)
+    evidence.fragmented = fragmentation_in(record.message).has_value();
   excuse_storage(evidence);
   return evidence;
 }
@@ -176,6 +179,7 @@ Evidence evidence_of_node(const NodeEnded& ended, const std::string& node) {
   evidence.exit_code = ended.exit_code;
   evidence.signal = ended.signal;
   evidence.start_error = ended.start_error;
+  evidence.fragmented = ended.fragmented;
   evidence.secondary = ended.outcome == Outcome::comm_error;
   return evidence;
 }
@@ -201,11 +205,15 @@ bool tells_nothing(const Evidence& one) {
 void take_over(Evidence& one, int rank, const LogFinding& finding) {
   if (one.rank < 0) one.rank = rank;
   one.outcome = finding.outcome;
+  one.fragmented = !finding.fragmentation.empty();
   one.source = "log";
   one.secondary =
       finding.strength == Strength::symptom || finding.outcome == Outcome::comm_error;
   one.only_a_witness = finding.strength == Strength::symptom;
   one.cause = fmt::format("{}: {}: {}", who(rank), finding.rule, finding.line);
+  if (one.fragmented)
+    one.cause = fmt::format("{}: {} by fragmentation: {}: {}", who(rank), finding.rule,
+                            finding.fragmentation, finding.line);
 }
 
 Evidence evidence_of_log(int rank, const LogFinding& finding, Timestamp at) {
@@ -275,6 +283,7 @@ void apply_own_rules(std::vector<Evidence>& evidence, std::span<const LogRule> o
     const LogRule* rule = own_rule_for(one.cause, own);
     if (rule == nullptr) continue;
     one.outcome = rule->outcome;
+    one.fragmented = false;
     one.secondary = one.only_a_witness = false;
     one.cause = fmt::format("{}: {}", rule->name, one.cause);
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "attempt/log_rules.hpp"
 
+#include "attempt/fragmentation.hpp"
 #include "attempt/pattern.hpp"
 #include "text/characters.hpp"
 
@@ -158,6 +159,8 @@ std::optional<LogFinding> find_cause(std::string_view text, std::span<const LogR
     if (rule == nullptr) continue;
     LogFinding finding{std::string(rule->name), rule->outcome, rule->strength,
                        one_line(line, longest_quote)};
+    if (const auto pieces = rule->outcome == oom ? fragmentation_in(line) : std::nullopt)
+      finding.fragmentation = describe(*pieces);
     if (rule->strength == cause) return finding;
     const bool better = !best || rule->strength < best->strength ||
                         (rule->strength == exception && best->strength == exception);

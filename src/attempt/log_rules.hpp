@@ -46,6 +46,8 @@ struct LogFinding {
   Strength strength = Strength::cause;
   std::string line;  ///< shortened
   bool own = false;  ///< by a rule of the user's
+  /// Out of memory, with enough of it in pieces: which, as a clause. Empty: it is not.
+  std::string fragmentation{};
   friend bool operator==(const LogFinding&, const LogFinding&) = default;
 };
 

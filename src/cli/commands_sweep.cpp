@@ -22,6 +22,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -55,7 +56,7 @@ Result<std::filesystem::path> write_submission(const Session& session, const Pla
     SHARDSWEEP_TRY(load_site_text(submission.site, "site file with pass_env"));
     submission.job_template = reach.job_template;
   }
-  const Identifier names(planned.sweep, planned.capabilities);
+  const Identifier names(planned.sweep, planned.capabilities, planned.site_env);
   SHARDSWEEP_TRY(write_inbox(file, submission, [&](const Point& point) {
     return TrialNames{names.identity(point), names.slug(point), names.lane_key(point)};
   }));
@@ -118,7 +119,7 @@ Result<void> check_scripts(const Session& session, const Planned& planned, const
 }  // namespace
 
 Result<Answer> submit_file(const Session& session, std::string& sweep_name) {
-  SHARDSWEEP_ASSIGN(const Planned planned, plan_file(session));
+  SHARDSWEEP_ASSIGN(Planned planned, plan_file(session));
   say_notes(planned.notes);
   if (planned.plan.trials.empty()) {
     return fault(FaultKind::invalid_input,
@@ -126,11 +127,21 @@ Result<Answer> submit_file(const Session& session, std::string& sweep_name) {
                              planned.sweep.name, session.options.file));
   }
   SHARDSWEEP_ASSIGN(const Reach reach, choose_backend(session, planned.sweep));
+  SHARDSWEEP_TRY(add_site(planned, reach));
   sweep_name = planned.sweep.name;
   if (reach.backend != "local") SHARDSWEEP_TRY(check_scripts(session, planned, reach));
   SHARDSWEEP_ASSIGN(const auto inbox, write_submission(session, planned, reach));
   return ask_daemon(session,
                     {.verb = Verb::submit, .inbox = inbox.string(), .backend = reach.backend});
+}
+
+/// As submit would find it, without asking Slurm; none: the sweep stays on this machine.
+std::optional<Reach> site_of(const Session& session, const SweepSpec& sweep) {
+  const bool here = session.options.here || session.options.backend == "local";
+  if (sweep.cluster.this_machine || here) return std::nullopt;
+  auto reach = read_site(session);
+  if (!reach || reach->site.backend == Backend::local) return std::nullopt;
+  return *std::move(reach);
 }
 
 /// Trials of a plan that an earlier submission has ended, and what the others will take.
@@ -154,7 +165,7 @@ EndedAlready ended_already(const Session& session, const Planned& planned) {
     if (const auto* text = std::get_if<std::string>(&row.front())) identities.insert(*text);
   }
   EndedAlready result;
-  const Identifier names(planned.sweep, planned.capabilities);
+  const Identifier names(planned.sweep, planned.capabilities, planned.site_env);
   for (const PlannedTrial& trial : planned.plan.trials) {
     if (identities.contains(names.identity(trial.point))) {
       ++result.trials;
@@ -171,9 +182,12 @@ Result<ExitCode> command_plan(const Session& session) {
     SHARDSWEEP_TRY(print_result(explain_sweep(sweep)));
     return ExitCode::done;
   }
-  SHARDSWEEP_ASSIGN(const Planned planned, plan_file(session));
+  SHARDSWEEP_ASSIGN(Planned planned, plan_file(session));
   for (const std::string& note : planned.notes)
     say("warning: " + note);
+  // Its trials are known by what the site says too. Without a site nothing is submitted either.
+  if (const auto reach = site_of(session, planned.sweep))
+    SHARDSWEEP_TRY(add_site(planned, *reach));
   // A plan of a million trials is written as it is formatted.
   Result<void> written;
   const auto flush = [&written](fmt::memory_buffer& text) {

@@ -2,6 +2,7 @@
 // From a sweep file on the command line to a judged plan, and to the backend that may run it.
 #include "cli/session.hpp"
 #include "plan/plan.hpp"
+#include "sweep/container_settings.hpp"
 #include "sweep/launch.hpp"
 
 #include <shardsweep/allocation_files.hpp>
@@ -9,6 +10,7 @@
 #include <shardsweep/command.hpp>
 #include <shardsweep/filter.hpp>
 #include <shardsweep/load.hpp>
+#include <shardsweep/rank_variables.hpp>
 
 #include <fmt/format.h>
 
@@ -221,7 +223,12 @@ Result<Planned> plan_file(const Session& session) {
 Result<Reach> read_site(const Session& session) {
   Reach reach;
   SHARDSWEEP_ASSIGN(reach.site, load_site_file(session));
+  reach.identity_env = reach.site.env;
   pass_environment(reach.site);
+  // Of what a shell passes on, the settings: who is logged in how changes no number.
+  for (const auto& [name, value] : reach.site.env) {
+    if (is_setting(name)) reach.identity_env.emplace(name, value);
+  }
   const std::string& named = reach.site.job_template;
   if (!named.empty() && named.front() == '/') {
     SHARDSWEEP_ASSIGN(reach.job_template, read_file(named, longest_source));
@@ -282,6 +289,12 @@ Result<Reach> choose_backend(const Session& session, const SweepSpec& sweep) {
                fmt::format("'{}' is a sweep for cluster '{}'; to run it on this machine say "
                            "--backend local --here",
                            sweep.name, sweep.cluster.name));
+}
+
+Result<void> add_site(Planned& planned, const Reach& reach) {
+  planned.sweep.container = joined(planned.sweep.container, reach.site);
+  planned.site_env = reach.identity_env;
+  return check_container(planned.sweep.container, reach.site.launch);
 }
 
 }  // namespace shardsweep

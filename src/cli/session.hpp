@@ -41,6 +41,8 @@ struct Planned {
   Plan plan;
   std::string source;
   std::vector<std::string> notes;  ///< for stderr
+  /// Of the site, in the identity of its trials (add_site).
+  std::map<std::string, std::string> site_env{};
 };
 [[nodiscard]] Result<Planned> plan_file(const Session& session);
 /// The sweep of the session's file; `-` is standard input. `source` becomes its text.
@@ -54,13 +56,16 @@ struct Planned {
 struct Reach {
   std::string backend;  ///< local or slurm
   SiteSpec site;
-  std::string job_template;       ///< its text
-  std::string job_template_name;  ///< for messages
+  std::string job_template;                           ///< its text
+  std::string job_template_name;                      ///< for messages
+  std::map<std::string, std::string> identity_env{};  ///< what of `site.env` makes trials new
 };
 /// The site file and the job template, whatever the backend.
 [[nodiscard]] Result<Reach> read_site(const Session& session);
 /// Never a silent fallback: what is not said is an error that says what to do.
 [[nodiscard]] Result<Reach> choose_backend(const Session& session, const SweepSpec& sweep);
+/// What the site says about how ranks run: their container, and variables in their identity.
+[[nodiscard]] Result<void> add_site(Planned& planned, const Reach& reach);
 
 // ---- commands_sweep.cpp ---------------------------------------------------------------------
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A sweep as a complete sweep file. What is printed here, the readers have to read back to the
 // same value: tests/fuzz holds them to it.
+#include "config/container.hpp"
 #include "config/policy_text.hpp"
 #include "config/presets.hpp"
 #include "config/sweep_reader.hpp"
@@ -185,6 +186,7 @@ class Explainer {
     if (!sweep_.env.empty()) line("\nenv:");
     for (const auto& [name, value] : sweep_.env)
       line("  {}: {}", name, yaml_text(value));
+    if (!sweep_.container.empty()) out_ += "\n" + container_lines(sweep_.container);
     if (!sweep_.rules.empty()) line("\nclassify:");
     for (const auto& rule : sweep_.rules)
       line("  - {{name: {}, pattern: {}, outcome: {}}}", yaml_text(rule.name),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A site as a complete site file, to be kept with a sweep.
+#include "config/container.hpp"
 #include "yaml/yaml_text.hpp"
 
 #include <shardsweep/load.hpp>
@@ -57,6 +58,7 @@ std::string explain_site(const SiteSpec& site) {
     for (const auto& [name, value] : site.env)
       add("  " + name, yaml_text(value));
   }
+  text += config::container_lines(site.container);
   add("pass_env", list_of(site.pass_env));
   add("modules", list_of(site.modules));
   add("prolog", list_of(site.prolog));

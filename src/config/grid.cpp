@@ -55,6 +55,7 @@ void SweepReader::read_grid(const YamlNode& root) {
   if (mistakes_.none()) mistakes_.take(root, check_auto());
   fill_defaults();
   if (const auto* vars = find(root, "vars")) read_vars(*vars);
+  if (const auto* container = find(root, "container")) read_image_axis(*container);
   if (const auto* points = find(root, "points")) read_points(*points);
   if (const auto* file = find(root, "points_from")) read_points_from(*file);
   if (const auto* node = find(root, "control")) read_control(*node);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Hand-picked points, in the sweep file or in a CSV beside it, and the free axes.
+#include "config/container.hpp"
 #include "config/sweep_reader.hpp"
 #include "text/characters.hpp"
 #include "yaml/csv.hpp"
@@ -26,10 +27,10 @@ constexpr std::array taken_columns{
     "allocation", "attempt", "attempt_id", "attempts", "cause", "charged", "cluster",
     "constraint", "contaminated", "control_ratio", "detail", "elsewhere", "ended_at", "ffn", "flops_model",
     "global_batch", "global_batch_size", "global_batch_tokens", "hash", "heads", "hidden",
-    "hidden_size", "hosts", "id", "identity", "implausible", "in_file", "kv_heads", "lane",
+    "hidden_size", "hosts", "id", "identity", "image_digest", "implausible", "in_file", "kv_heads", "lane",
     "layers", "layout", "mark", "name", "network_ratio", "outcome", "params", "position",
     "predicted_attempt_s", "predicted_memory_bytes", "predicted_tokens_per_s_per_gpu",
-    "predicted_train_step_s", "repeat", "rowid", "runner", "runner_version", "slug",
+    "predicted_train_step_s", "repeat", "rowid", "runner", "runner_version", "settings", "slug",
     "software", "started_at", "state", "sweep", "sweep_id", "tied_embeddings", "trial",
     "trial_id", "vars", "verdict", "version", "vocab", "why", "world"};
 constexpr std::array sql_words{
@@ -134,6 +135,27 @@ void SweepReader::read_vars(const YamlNode& map) {
     mistakes_.take(*map.keys[at], check_var_name(*map.keys[at]));
     sweep_.vars.push_back(read_var(*map.keys[at], *map.items[at]));
   }
+}
+
+/// A list of images is a variable of that name.
+void SweepReader::read_image_axis(const YamlNode& map) {
+  const YamlNode* images = map.kind == YamlNode::Kind::map ? find(map, "image") : nullptr;
+  if (images == nullptr || images->kind != YamlNode::Kind::list) return;
+  const auto names = var_names();
+  if (std::find(names.begin(), names.end(), image_variable) != names.end()) {
+    mistakes_.add(*images, fault_at(*images,
+                                    "'image' is under 'vars' too; write the images "
+                                    "once, here or there"));
+    return;
+  }
+  YamlNode key;
+  key.text = image_variable;
+  VarValues var = read_var(key, *images);
+  for (std::size_t at = 0; at < images->items.size() && at < var.values.size(); ++at) {
+    const YamlNode& item = *images->items[at];
+    mistakes_.assign(var.values[at], item, read_image(item, runtime_in(map), folder_));
+  }
+  sweep_.vars.push_back(std::move(var));
 }
 
 /// One with mistakes has no values: points may name it, and are not blamed.

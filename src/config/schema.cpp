@@ -4,6 +4,7 @@
 #include "config/keys.hpp"
 #include "config/sweep_reader.hpp"
 
+#include <shardsweep/container.hpp>
 #include <shardsweep/outcome.hpp>
 #include <shardsweep/point.hpp>
 #include <shardsweep/policy.hpp>
@@ -234,6 +235,15 @@ OrderedJson runner() {
   return {{"anyOf", {link_to("name"), map}}};
 }
 
+OrderedJson container() {
+  OrderedJson map = map_of("container");
+  map["properties"]["runtime"] = one_of(word_table<ContainerRuntime>);
+  map["properties"]["image"] = {
+      {"anyOf", {{{"type", "string"}}, array_of({{"type", "string"}})}}};
+  map["properties"]["env"] = {{"type", "object"}, {"additionalProperties", link_to("scalar")}};
+  return map;
+}
+
 OrderedJson exclude() {
   OrderedJson map = map_of("exclude");
   map["required"] = {"when"};
@@ -274,6 +284,7 @@ void fill_special(OrderedJson& properties) {
   properties["measure"] = map_of("measure");
   properties["runner"] = runner();
   properties["env"] = {{"type", "object"}, {"additionalProperties", link_to("scalar")}};
+  properties["container"] = container();
   properties["classify"] = classify();
   properties["search"] = search();
 }

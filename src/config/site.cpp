@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The site file: how this user reaches the cluster.
 #include "builtin/files.hpp"
+#include "config/container.hpp"
 #include "config/keys.hpp"
 #include "config/sweep_reader.hpp"
 #include "text/characters.hpp"
@@ -277,6 +278,17 @@ NotifySettings read_notify(const YamlNode& node, Mistakes& mistakes) {
   return notify;
 }
 
+/// Its images are those of all sweeps: what varies belongs to a sweep.
+ContainerSpec read_site_container(const YamlNode& node, Mistakes& mistakes) {
+  ContainerSpec container = read_container(node, mistakes, {});
+  const auto* image = node.kind == YamlNode::Kind::map ? find(node, "image") : nullptr;
+  if (image != nullptr && image->kind == YamlNode::Kind::list)
+    mistakes.add(*image, fault_at(*image,
+                                  "a site file has one image; a list of them belongs "
+                                  "to a sweep file"));
+  return container;
+}
+
 Result<std::vector<std::string>> read_variable_names(const YamlNode& node) {
   SHARDSWEEP_ASSIGN(auto names, read_texts(node, "pass_env"));
   for (const std::string& name : names) {
@@ -318,6 +330,8 @@ SiteSpec read_site(const YamlNode& root, Mistakes& mistakes) {
   read("modules", site.modules, texts("modules"));
   read("prolog", site.prolog, texts("prolog"));
   if (const auto* node = find(root, "env")) site.env = read_environment(*node, mistakes);
+  if (const auto* node = find(root, "container"))
+    site.container = read_site_container(*node, mistakes);
   if (const auto* node = find(root, "slurmrestd")) site.rest = read_rest(*node, mistakes);
   if (const auto* node = find(root, "notify")) site.notify = read_notify(*node, mistakes);
   if (const auto* node = find(root, "slurm")) read_slurm(*node, site, mistakes);

@@ -72,6 +72,7 @@ class SweepReader {
 
   // points.cpp: hand-picked ones and the free axes
   void read_vars(const YamlNode& map);
+  void read_image_axis(const YamlNode& map);
   [[nodiscard]] VarValues read_var(const YamlNode& key, const YamlNode& value);
   void read_points(const YamlNode& list);
   void read_points_from(const YamlNode& node);
@@ -96,6 +97,7 @@ class SweepReader {
   void read_search(const YamlNode& map);
   void read_policy(const YamlNode& root);
   void read_rules(const YamlNode& list);
+  void read_sweep_container(const YamlNode& map);
 
   // runner.cpp: which program is measured
   void read_runner(const YamlNode& node);

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a sweep file says beside its grid: exclusions, measurement, runner, environment, policy.
+#include "config/container.hpp"
 #include "config/keys.hpp"
 #include "config/sweep_reader.hpp"
 #include "sweep/opening_hours.hpp"
+#include "sweep/trainer_command.hpp"
 #include "text/characters.hpp"
+#include "text/placeholders.hpp"
 #include "yaml/readers.hpp"
 
 #include <shardsweep/filter.hpp>
@@ -194,6 +197,7 @@ void SweepReader::read_trial_settings(const YamlNode& root) {
   if (const auto* map = find(root, "measure")) read_measure(*map);
   if (const auto* runner = find(root, "runner")) read_runner(*runner);
   if (const auto* map = find(root, "env")) sweep_.env = read_environment(*map, mistakes_);
+  if (const auto* map = find(root, "container")) read_sweep_container(*map);
   if (const auto* list = find(root, "classify")) read_rules(*list);
   if (const auto* map = find(root, "search")) read_search(*map);
   read_policy(root);
@@ -216,6 +220,19 @@ void SweepReader::read_rules(const YamlNode& list) {
     }
     sweep_.rules.push_back(*std::move(rule));
   }
+}
+
+void SweepReader::read_sweep_container(const YamlNode& map) {
+  sweep_.container = read_container(map, mistakes_, folder_);
+  const auto* image = map.kind == YamlNode::Kind::map ? find(map, "image") : nullptr;
+  if (image == nullptr) return;
+  const auto names = placeholder_names(sweep_);
+  const std::vector<std::string_view> views(names.begin(), names.end());
+  mistakes_.take(
+      *image,
+      check_placeholders(sweep_.container.image, views).map_error([&](const Fault& fault) {
+        return fault_at(*image, fault.what);
+      }));
 }
 
 void SweepReader::read_excludes(const YamlNode& list) {

@@ -87,7 +87,8 @@ Result<void> OrderWriter::assign(const AllocationRow& allocation, AttemptId id) 
                                    .slots_per_node = allocation.slots_per_node,
                                    .lane = trial.lane,
                                    .predicted_s = trial.predicted_s,
-                                   .give_up_above_ms = attempt.give_up_above_ms});
+                                   .give_up_above_ms = attempt.give_up_above_ms,
+                                   .expandable = attempt.expandable});
   // What went wrong between the ranks only NCCL can tell.
   spec.nccl_debug = trial.last == Outcome::comm_error;
   SHARDSWEEP_TRY(write_files(context->spec, point, spec, paths));

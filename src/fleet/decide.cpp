@@ -460,6 +460,7 @@ class Decider {
     attempt.number = ++trial->attempts;
     attempt.allocation = allocation.id;
     attempt.nonce = input_.random_hex(32);
+    attempt.expandable = trial->expandable;
     attempt.dir = input_.attempt_dir(row, attempt);
     hold_against_best(attempt, trial->sweep);
     world_.add(std::move(attempt));

@@ -37,6 +37,7 @@ struct Ending {
   int leaked = 0;
   std::string node{};
   std::string also{};
+  bool fragmented = false;
 };
 
 /// True where nothing but the missing result speaks against the attempt.
@@ -105,6 +106,17 @@ void settle_trial(TrialRow& trial, const Policy& policy, TrialEnd end, Retry ret
   trial.cause = std::move(end.cause);
 }
 
+/// Memory in pieces is no verdict on the layout before segments that grow were tried. Nobody is
+/// charged: the same attempt would end so again.
+bool try_expandable(TrialRow& trial, const Policy& policy, const std::string& cause) {
+  if (trial.expandable || policy.retry_fragmented <= 0 || trial.hidden) return false;
+  trial.expandable = true;
+  trial.fragmented = false;
+  trial.state = State::planned;
+  trial.cause = cause;
+  return true;
+}
+
 /// What an ending says about nodes. Where one trial has failed on enough of them it is the
 /// trial: then its outcome is its own.
 void judge_ending(Fold fold, const Policy& policy, const AttemptRow& attempt, Ending& ending) {
@@ -142,6 +154,7 @@ void put_ending(AttemptRow& row, const Ending& ending, Timestamp at) {
   row.leaked = ending.leaked;
   row.node = ending.node;
   row.also = ending.also;
+  row.fragmented = ending.fragmented && ending.outcome == Outcome::oom;
   row.ended_at = at;
 }
 
@@ -191,6 +204,8 @@ void end_attempt(Fold fold, const Policy& policy, AttemptId id, const Ending& sa
     auto edit = fold.world.edit(attempt);
     put_ending(*edit, ending, at);
     edit->counted = counted;
+    edit->environment = records.environment;
+    edit->image_digest = records.image_digest;
   }
   if (records.result) {
     AddMeasurement measurement = *records.result;
@@ -208,6 +223,8 @@ void end_attempt(Fold fold, const Policy& policy, AttemptId id, const Ending& sa
         is_poison(joined, ending) ? Retry::never : retry_of(ending.outcome, marked);
     auto edit = fold.world.edit(*trial);
     edit->last = ending.outcome;
+    edit->fragmented = ending.fragmented && ending.outcome == Outcome::oom;
+    if (edit->fragmented && try_expandable(*edit, policy, ending.cause)) return;
     settle_trial(*edit, policy,
                  {.outcome = ending.outcome, .cause = ending.cause, .counted = counted}, retry);
   }
@@ -299,7 +316,8 @@ struct LineFolder {
                   .signal = ended.signal,
                   .leaked = ended.leaked,
                   .node = ended.node,
-                  .also = ended.also};
+                  .also = ended.also,
+                  .fragmented = ended.fragmented};
     if (!allocation.probe_of.empty()) return take_probe(ended);
     if (const auto time = control_time(allocation, ended.attempt))
       return measure_control(*time, ended);

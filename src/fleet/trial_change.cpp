@@ -28,6 +28,7 @@ void plan_again(TrialRow& trial) {
   trial.cause.clear();
   trial.state = State::planned;
   trial.outcome.reset();
+  trial.fragmented = false;
   trial.cancelled_by = CancelledBy::nobody;
 }
 

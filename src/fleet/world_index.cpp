@@ -81,7 +81,7 @@ WorldIndex::Facts WorldIndex::facts_of(const TrialRow& trial) {
   facts.planned = trial.state == State::planned;
   facts.waits = facts.planned && facts.in_file;
   facts.begun = trial.state == State::queued || trial.state == State::running;
-  facts.out_of_memory = trial.outcome == Outcome::oom;
+  facts.out_of_memory = trial.outcome == Outcome::oom && !trial.fragmented;
   return facts;
 }
 

@@ -201,6 +201,23 @@ std::string process_cmdline(pid_t pid) {
   return "[" + text + "]";
 }
 
+std::vector<std::string> process_arguments(pid_t pid) {
+  std::string text;
+  std::vector<std::string> words;
+  if (read_proc(proc_path(pid, "cmdline"), text) != 0) return words;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\0', at), text.size());
+    words.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return words;
+}
+
+std::string process_environment(pid_t pid) {
+  std::string text;
+  return read_proc(proc_path(pid, "environ"), text) == 0 ? text : "";
+}
+
 std::vector<pid_t> children_of(pid_t pid) {
   std::vector<pid_t> children;
   const std::string tasks = proc_path(pid, "task");

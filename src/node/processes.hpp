@@ -35,6 +35,10 @@ struct ProcessStat {
 [[nodiscard]] std::optional<ProcessStat> process_stat(pid_t pid);
 /// "[name]" where it has no arguments (any more).
 [[nodiscard]] std::string process_cmdline(pid_t pid);
+/// Its words as they are; empty where they can't be read.
+[[nodiscard]] std::vector<std::string> process_arguments(pid_t pid);
+/// As its program was started with; empty where it can't be read.
+[[nodiscard]] std::string process_environment(pid_t pid);
 [[nodiscard]] std::vector<pid_t> children_of(pid_t pid);
 /// Children, their children and so on: parents first. Zombies are among them.
 [[nodiscard]] std::vector<pid_t> descendants_of(pid_t pid);

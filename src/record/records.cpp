@@ -4,6 +4,7 @@
 #include "text/characters.hpp"
 
 #include <shardsweep/metric.hpp>
+#include <shardsweep/rank_variables.hpp>
 #include <shardsweep/records.hpp>
 
 #include <fmt/format.h>
@@ -121,6 +122,7 @@ struct Summary {
   RecordsSummary summary;
   std::vector<TrainStepSample> samples;
   JsonValue hosts = JsonValue::array();
+  std::string settings{};
   std::int64_t lines = 0;
 
   void add_start(const JsonValue& record) {
@@ -165,6 +167,24 @@ struct Summary {
     summary.own_work = {numbers_of<double>(record, "busy_ms_by_rank"),
                         numbers_of<std::int32_t>(record, "stage_by_rank")};
     summary.result = std::move(measurement);
+  }
+
+  /// The node agent's, of the first rank; the first one counts.
+  void add_environment(const JsonValue& record) {
+    constexpr std::string_view prefix = "env.";
+    if (!summary.environment.empty() || !summary.image_digest.empty()) return;
+    summary.image_digest = text_of(record, "image_digest");
+    JsonValue variables = JsonValue::object();
+    for (const auto& [key, value] : record.items()) {
+      if (!key.starts_with(prefix) || !value.is_string()) continue;
+      const std::string name = key.substr(prefix.size());
+      variables[name] = value;
+      if (is_setting(name))
+        settings += fmt::format("{}{}={}", settings.empty() ? "" : " ", name,
+                                value.get_ref<const std::string&>());
+    }
+    if (!variables.empty())
+      summary.environment = variables.dump(-1, ' ', false, JsonValue::error_handler_t::replace);
   }
 
   void add_error(const JsonValue& record) {
@@ -221,9 +241,25 @@ struct Summary {
     if (type == "start") add_start(record);
     if (type == "train_step") add_train_step(record);
     if (type == "result") add_result(record, line);
+    if (type == "environment") add_environment(record);
     if (type == "error") add_error(record);
   }
 };
+
+/// Optimizer states are made in the first train step, and CUDA graphs in the second: a peak of
+/// fewer is no peak.
+void believe_memory(AddMeasurement& result) {
+  constexpr double full_steps = 2;
+  const auto count = [&](std::string_view name) {
+    const auto found = result.metrics.find(name);
+    return found == result.metrics.end() ? 0 : found->second;
+  };
+  const bool is_told = result.metrics.contains("steps");
+  if (!is_told || count("steps") + count("warmup") >= full_steps) return;
+  std::erase_if(result.metrics, [](const auto& metric) {
+    return metric.first.starts_with("peak_") && metric.first.ends_with("_bytes");
+  });
+}
 
 }  // namespace
 
@@ -239,6 +275,8 @@ RecordsSummary summarise_records(std::string_view text, std::string_view nonce) 
   if (reader.summary.result) {
     reader.summary.result->samples = std::move(reader.samples);
     reader.summary.result->runner_version = reader.summary.runner_version;
+    reader.summary.result->settings = std::move(reader.settings);
+    believe_memory(*reader.summary.result);
     reader.summary.result->hosts =
         reader.hosts.dump(-1, ' ', false, JsonValue::error_handler_t::replace);
   }

@@ -123,6 +123,7 @@ void fields(Is<Ended> auto& m, auto&& visit) {
   visit.optional("mark", m.mark);
   visit.optional("nodes", m.nodes);
   visit.optional("start_error", m.start_error);
+  visit.optional("fragmented", m.fragmented);
 }
 void fields(Is<Revoked> auto& m, auto&& visit) {
   visit("attempt", m.attempt);
@@ -193,6 +194,7 @@ void fields(Is<NodeEnded> auto& m, auto&& visit) {
   visit.optional("start_error", m.start_error);
   visit.optional("node", m.node);
   visit.optional("cut_short", m.cut_short);
+  visit.optional("fragmented", m.fragmented);
 }
 void fields(Is<NodeFinding> auto& m, auto&& visit) {
   visit("kind", m.kind);
@@ -211,6 +213,14 @@ void fields(Is<TrainerRun> auto& m, auto&& visit) {
   visit("cp", m.cp);
   visit("seq_len", m.seq_len);
   visit("tokens_per_step", m.tokens_per_step);
+}
+void fields(Is<ContainerSpec> auto& m, auto&& visit) {
+  visit("runtime", m.runtime);
+  visit("image", m.image);
+  visit("mounts", m.mounts);
+  visit("workdir", m.workdir);
+  visit("env", m.env);
+  visit("options", m.options);
 }
 void fields(Is<AttemptSpec> auto& m, auto&& visit) {
   visit("attempt", m.attempt);
@@ -247,6 +257,9 @@ void fields(Is<AttemptSpec> auto& m, auto&& visit) {
   visit.optional("log_limit_bytes", m.log_limit_bytes);
   visit.optional("file_limit_bytes", m.file_limit_bytes);
   visit.optional("trainer", m.trainer);
+  visit.optional("container", m.container);
+  visit.optional("container_limit_s", m.container_limit_s);
+  visit.optional("expandable_segments", m.expandable_segments);
   visit.optional("give_up_above_ms", m.give_up_above_ms);
   visit.optional("warmup", m.warmup);
   visit.optional("tokens_per_step", m.tokens_per_step);
@@ -286,6 +299,12 @@ struct Writer {
   }
   void operator()(const char* key, const std::optional<TrainerRun>& trainer) const {
     if (trainer) fields(*trainer, Writer{object[key] = Json::object()});
+  }
+  void operator()(const char* key, const std::optional<ContainerSpec>& container) const {
+    if (container) fields(*container, Writer{object[key] = Json::object()});
+  }
+  void operator()(const char* key, const std::optional<ContainerRuntime>& runtime) const {
+    object[key] = std::string(word_of(runtime.value_or(ContainerRuntime::none)));
   }
   void operator()(const char* key, const auto& value) const { object[key] = value; }
   void optional(const char* key, const auto& value) const {
@@ -388,6 +407,11 @@ bool read_value(const Json& value, std::map<std::string, std::string>& out) {
 }
 
 bool read_value(const Json& value, std::optional<TrainerRun>& out);
+bool read_value(const Json& value, std::optional<ContainerSpec>& out);
+bool read_value(const Json& value, std::optional<ContainerRuntime>& out) {
+  if (value.is_string()) out = from_word<ContainerRuntime>(value.get_ref<const std::string&>());
+  return out.has_value();
+}
 
 /// Visits fields(); remembers the first key that is missing or of another type.
 struct Reader {
@@ -405,6 +429,13 @@ struct Reader {
 };
 
 bool read_value(const Json& value, std::optional<TrainerRun>& out) {
+  if (!value.is_object()) return false;
+  std::string wrong;
+  fields(out.emplace(), Reader{value, wrong});
+  return wrong.empty();
+}
+
+bool read_value(const Json& value, std::optional<ContainerSpec>& out) {
   if (!value.is_object()) return false;
   std::string wrong;
   fields(out.emplace(), Reader{value, wrong});

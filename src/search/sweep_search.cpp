@@ -14,6 +14,11 @@
 namespace shardsweep {
 namespace {
 
+/// Memory in pieces tells nothing of what other layouts need.
+Outcome outcome_of(const TrialRow& trial) {
+  return trial.fragmented ? Outcome::crashed : *trial.outcome;
+}
+
 constexpr double microsecond = 1e-6;
 
 double metric(const AddMeasurement& measurement, std::string_view name) {
@@ -95,7 +100,7 @@ void SweepSearch::hear(std::span<const Change> changes) {
     const auto* trial = std::get_if<SetTrial>(&change);
     if (trial == nullptr || !trial->row.outcome) continue;
     const auto found = measured.find(trial->row.id);
-    auto news = found != measured.end() ? found->second : SearchNews{*trial->row.outcome};
+    auto news = found != measured.end() ? found->second : SearchNews{outcome_of(trial->row)};
     const auto took = seconds.find(trial->row.id);
     if (took != seconds.end()) news.seconds = took->second;
     end(trial->row.id, news);

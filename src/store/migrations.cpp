@@ -209,14 +209,33 @@ BEGIN UPDATE trials SET (counted_mark, counted_speed) =
 END;
 )sql";
 
+// What a container, a shell or a module made of the ranks' environment, and memory that was
+// there in pieces.
+constexpr const char* containers_sql = R"sql(
+-- 0 | 1: its outcome oom was fragmentation; after that it runs with expandable_segments:True
+ALTER TABLE trials ADD COLUMN fragmented INTEGER NOT NULL DEFAULT 0 CHECK (fragmented IN (0, 1));
+ALTER TABLE trials ADD COLUMN expandable INTEGER NOT NULL DEFAULT 0 CHECK (expandable IN (0, 1));
+ALTER TABLE attempts ADD COLUMN fragmented INTEGER NOT NULL DEFAULT 0 CHECK (fragmented IN (0, 1));
+ALTER TABLE attempts ADD COLUMN expandable INTEGER NOT NULL DEFAULT 0 CHECK (expandable IN (0, 1));
+-- what the first rank found in its environment, a JSON object; empty: not known
+ALTER TABLE attempts ADD COLUMN environment TEXT NOT NULL DEFAULT '';
+-- of its container's image; unknown: its runtime tells none; empty: it had no container
+ALTER TABLE attempts ADD COLUMN image_digest TEXT NOT NULL DEFAULT '';
+-- what tensors had, and what the allocator held from the device; NULL: not told
+ALTER TABLE measurements ADD COLUMN peak_allocated_bytes INTEGER;
+ALTER TABLE measurements ADD COLUMN peak_reserved_bytes INTEGER;
+-- variables of the first rank that change numbers, as it found them: "NAME=value NAME=value"
+ALTER TABLE measurements ADD COLUMN settings TEXT NOT NULL DEFAULT '';
+)sql";
+
 }  // namespace
 
 std::span<const std::string> migrations() {
-  static const std::array<std::string, 19> steps{
+  static const std::array<std::string, 20> steps{
       schema_sql,     learnt,           ledger_sql,    silence,       paces_sql,
       controls_sql,   network_sql,      new_views,     kept_outcomes, deletion_sql,
       lead_nodes_sql, control_time_sql, hold_sql,      measured_sql,  wall_clock_sql,
-      counted_sql,    served_sql,       cut_short_sql, whole_labels};
+      counted_sql,    served_sql,       cut_short_sql, whole_labels,  containers_sql};
   return steps;
 }
 

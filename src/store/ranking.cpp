@@ -331,9 +331,12 @@ std::string_view version_column(const Source& source) {
 std::string group_expression(Database& database) {
   if (database.integer("SELECT EXISTS (SELECT 1 FROM trials WHERE repeat > 1)") == 0)
     return "NULL";
-  // A lane is what differs in micro_batch, grad_accum and repeat alone.
+  // A lane is what differs in micro_batch, grad_accum and repeat alone. Runs under other
+  // settings of NCCL or of the allocator, as ranks found them, are no repeats of each other.
   return "iif(sweep_id IN (SELECT sweep FROM trials WHERE repeat > 1), sweep_id || '/' || "
-         "lane || '/' || micro_batch || '/' || grad_accum, NULL)";
+         "lane || '/' || micro_batch || '/' || grad_accum || '/' || ifnull((SELECT m.settings "
+         "FROM "
+         "measurements AS m WHERE m.attempt = attempt_id), ''), NULL)";
 }
 
 Table best(Database& database, const Selection& selection) {

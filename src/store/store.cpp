@@ -57,7 +57,8 @@ struct StoreSql {
   std::string next_allocation = "SELECT ifnull(max(id), 0) + 1 FROM allocations";
   std::string point = fmt::format("SELECT {} FROM trials WHERE id = ?", list(point_columns()));
   std::string search = fmt::format(R"sql(
-      SELECT {}, t.id, t.outcome, t.attempts > 0,
+      SELECT {}, t.id, iif(t.outcome = 'oom' AND t.fragmented, 'crashed', t.outcome),
+        t.attempts > 0,
         EXISTS (SELECT 1 FROM events AS e WHERE e.trial = t.id AND e.kind = 'rerun'),
         ifnull(t.outcome = 'skipped' AND (SELECT e.kind FROM events AS e WHERE e.trial = t.id
           AND e.kind IN ('skipped', 'spared') ORDER BY e.id DESC LIMIT 1) = 'spared', 0),

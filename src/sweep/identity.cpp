@@ -61,6 +61,20 @@ void put_trainer(Buffer& out, const TrainerSpec& trainer) {
   }
 }
 
+/// What is in it, and what may change the numbers of what is in it.
+void put_container(Buffer& out, const ContainerSpec& container) {
+  put_text(out, "container", word_of(*container.runtime));
+  put_text(out, "image", container.image);
+  for (const auto& mount : container.mounts)
+    put_text(out, "mount", mount);
+  for (const auto& option : container.options)
+    put_text(out, "option", option);
+  for (const auto& [name, value] : container.env) {
+    put_text(out, "inside", name);
+    put_text(out, "is", value);
+  }
+}
+
 void put_surroundings(Buffer& out, const SweepSpec& sweep, const Capabilities& runner,
                       const std::map<std::string, std::string>& site_env) {
   put(out, "shardsweep trial 1\n");
@@ -71,6 +85,7 @@ void put_surroundings(Buffer& out, const SweepSpec& sweep, const Capabilities& r
   for (const auto& arg : sweep.runner.args)
     put_text(out, "arg", arg);
   if (sweep.runner.is_trainer()) put_trainer(out, sweep.runner.trainer);
+  if (sweep.container.is_used()) put_container(out, sweep.container);
   put_text(out, "cluster", sweep.cluster.name);
   put_text(out, "gpu", sweep.cluster.gpu);
   put(out, "gpus_per_node {}\nmemory {}\n", sweep.cluster.gpus_per_node,

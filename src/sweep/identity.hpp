@@ -35,7 +35,8 @@ class Fnv128 {
 ///
 /// In the identity: the model's name and shape, every axis that differs from its default, vars
 /// by name and value, the repeat, the runner's name, version and arguments, the cluster's name
-/// and hardware (GPU, GPUs per node, memory), and the environment that reaches the ranks.
+/// and hardware (GPU, GPUs per node, memory), the environment that reaches the ranks, and their
+/// container but for its working folder.
 /// Not in it: peaks and bandwidths (what we know of the same hardware), the number of timed
 /// steps, positions, excludes, limits.
 class Identifier {

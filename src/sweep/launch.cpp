@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sweep/launch.hpp"
 
+#include "sweep/container_settings.hpp"
 #include "sweep/trainer_command.hpp"
 
 #include <fmt/format.h>
@@ -117,11 +118,16 @@ AttemptSpec attempt_spec(const SweepSpec& sweep, const Point& point,
   } else {
     spec.argv = runner_command(sweep, point, context);
   }
+  spec.container =
+      container_of(sweep.container, spec,
+                   image_of(sweep, point, context.paths.dir.string(), spec.ranks_per_node),
+                   context.paths.dir.string());
   spec.env = sweep.env;
   for (std::size_t i = 0; i < sweep.vars.size() && i < point.vars.size(); ++i) {
     spec.env[variable_of(sweep.vars[i].name)] =
         sweep.vars[i].values.at(static_cast<std::size_t>(point.vars[i]));
   }
+  spec.expandable_segments = context.expandable;
   spec.start_limit_s = policy.start_limit_s;
   spec.rendezvous_limit_s = policy.rendezvous_limit_s;
   spec.init_limit_s = policy.init_limit_s;
@@ -147,6 +153,7 @@ AttemptSpec attempt_spec(const SweepSpec& sweep, const Point& point,
     spec.warmup = sweep.measure.warmup;
     spec.tokens_per_step = std::int64_t{point.layout.global_batch()} * point.seq_len;
   }
+  if (spec.container) spec.container_limit_s = policy.container_limit_s;
   spec.grace_s = policy.grace_s;
   spec.keep_log_bytes = policy.keep_log_bytes;
   spec.log_limit_bytes = policy.log_limit_bytes;

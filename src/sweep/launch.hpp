@@ -24,6 +24,7 @@ struct LaunchContext {
   std::string lane{};           ///< lane_key; empty: like no other
   double predicted_s = 0;       ///< from start to result; 0: not known
   double give_up_above_ms = 0;  ///< a train step; 0: it runs to its end
+  bool expandable = false;      ///< with PyTorch's segments that grow
 };
 
 /// Where a sweep's runner lies: as the sweep names it (an absolute path, or a name beside

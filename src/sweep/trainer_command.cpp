@@ -118,6 +118,12 @@ TrainerRun trainer_run(const SweepSpec& sweep, const Point& point,
           .tokens_per_step = layout.global_batch() * point.seq_len};
 }
 
+std::string image_of(const SweepSpec& sweep, const Point& point, const std::string& attempt_dir,
+                     std::int32_t ranks_per_node) {
+  return filled(sweep.container.image, values_of(sweep, point, attempt_dir, ranks_per_node),
+                DoubleBraces::make_single);
+}
+
 std::map<std::string, std::string> trainer_files(const SweepSpec& sweep, const Point& point,
                                                  const std::string& attempt_dir,
                                                  std::int32_t ranks_per_node) {

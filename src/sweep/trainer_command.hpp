@@ -33,6 +33,9 @@ struct PlaceholderInfo {
 [[nodiscard]] TrainerRun trainer_run(const SweepSpec& sweep, const Point& point,
                                      const std::string& attempt_dir,
                                      std::int32_t ranks_per_node);
+/// The image of its container, of a runner too.
+[[nodiscard]] std::string image_of(const SweepSpec& sweep, const Point& point,
+                                   const std::string& attempt_dir, std::int32_t ranks_per_node);
 /// Names in the attempt's folder, and what is written there.
 [[nodiscard]] std::map<std::string, std::string> trainer_files(const SweepSpec& sweep,
                                                                const Point& point,

@@ -77,8 +77,8 @@ WrittenRecord LogRecords::result_of(const LogMeasurement& measured) const {
   put(record, "tflops_per_gpu", measured.tflops_per_gpu);
   put(record, "peak_memory_bytes",
       measured.allocated_bytes ? measured.allocated_bytes : measured.reserved_bytes);
-  put(record, "allocated_bytes", measured.allocated_bytes);
-  put(record, "reserved_bytes", measured.reserved_bytes);
+  put(record, "peak_allocated_bytes", measured.allocated_bytes);
+  put(record, "peak_reserved_bytes", measured.reserved_bytes);
   put(record, "loss", measured.last_loss);
   put(record, "tokens_per_step", static_cast<double>(expected_.tokens_per_step));
   put(record, "steps", static_cast<double>(measured.steps));

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "agent/container_rank.hpp"
 #include "agent/environment.hpp"
 #include "agent/options.hpp"
 
@@ -161,4 +162,47 @@ TEST_CASE("wrong command lines are told apart") {
         "option '--slots' needs a count, got '0'");
   CHECK(why({"node", "--slots", "1", "--lease", "nan", "--beat", "1", "--watch", "1"}) ==
         "option '--lease' needs seconds, got 'nan'");
+}
+
+TEST_CASE(
+    "in a container the sweep's variables are named, and the job's number stays outside") {
+  AttemptSpec spec = some_spec();
+  spec.env = {{"OF_THE_SWEEP", "1"}, {"BOTH", "sweep"}};
+  spec.container.emplace();
+  spec.container->runtime = ContainerRuntime::apptainer;
+  spec.container->image = "a.sif";
+  spec.container->env = {{"BOTH", "container"}, {"INSIDE", "2"}};
+  RankProcess process;
+  process.argv = {"train"};
+  process.environment =
+      rank_environment({"HOME=/h", "SLURM_PROCID=0"}, spec, {9, 1, 8, "n"}, {});
+  process.directory = "/run";
+  const RankStart inside =
+      enter_container(process, spec, {9, "n1:2950"},
+                      place_of_container({"SLURM_JOB_ID=42"}, "3f9a01", false), "/attempt");
+  CHECK(inside.argv == std::vector<std::string>{"train"});
+  CHECK(value_in(inside.environment, "MASTER_PORT") == "2950");
+  CHECK(process.directory == "/attempt");
+  CHECK(value_in(process.environment, "APPTAINERENV_OF_THE_SWEEP") == "1");
+  CHECK(value_in(process.environment, "APPTAINERENV_BOTH") == "sweep");
+  CHECK(value_in(process.environment, "APPTAINERENV_INSIDE") == "2");
+  CHECK(value_in(process.environment, "APPTAINERENV_SHARDSWEEP_RANK") == "9");
+  CHECK(!value_in(process.environment, "APPTAINERENV_HOME"));
+  CHECK(value_in(process.environment, "SLURM_JOB_ID") == "42");
+  CHECK(!value_in(process.environment, "APPTAINERENV_SLURM_JOB_ID"));
+  CHECK(!value_in(process.environment, "SLURM_PROCID"));
+}
+
+TEST_CASE("segments that grow join the user's own setting, wherever that stands") {
+  AttemptSpec spec = some_spec();
+  spec.expandable_segments = true;
+  const char* name = "PYTORCH_CUDA_ALLOC_CONF";
+  const RankPlace place{9, 1, 8, "n"};
+  CHECK(value_in(rank_environment({}, spec, place, {}), name) == "expandable_segments:True");
+  CHECK(value_in(
+            rank_environment({"PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:64"}, spec, place, {}),
+            name) == "max_split_size_mb:64,expandable_segments:True");
+  spec.env["PYTORCH_ALLOC_CONF"] = "expandable_segments:False";
+  CHECK(value_in(rank_environment({}, spec, place, {}), "PYTORCH_ALLOC_CONF") ==
+        "expandable_segments:True");
 }

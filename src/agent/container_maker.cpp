@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/container_maker.hpp"
+
+#include "agent/evidence.hpp"
+#include "agent/reap.hpp"
+#include "agent/spawn.hpp"
+
+#include <fmt/format.h>
+
+#include <poll.h>
+#include <sys/wait.h>
+
+#include <cerrno>
+#include <csignal>
+#include <fstream>
+#include <string_view>
+
+namespace shardsweep::agent {
+namespace {
+
+// The lead waits ten seconds for its node agents to leave.
+constexpr double remove_limit_s = 8;
+constexpr int remove_look_ms = 20;
+// A registry may be asked; nothing waits longer for a name.
+constexpr double ask_limit_s = 20;
+constexpr std::string_view unknown_digest = "unknown";
+
+std::string beginning_of(const std::string& file) {
+  std::string bytes(sif_header_bytes, '\0');
+  std::ifstream stream(file, std::ios::binary);
+  stream.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  bytes.resize(static_cast<std::size_t>(stream.gcount()));
+  return bytes;
+}
+
+}  // namespace
+
+ContainerMaker::State ContainerMaker::step(const AttemptSpec& spec, const AttemptPaths& paths,
+                                           const Environment& own, const ContainerPlace& place,
+                                           double now_s) {
+  if (!spec.container) return State::ready;
+  const ContainerSpec& container = *spec.container;
+  if (child_ != 0 && making_ != container.image) stop();
+  if (child_ != 0 && look(spec, now_s) == State::making) return State::making;
+  if (!why_.empty()) return State::failed;
+  const std::string node = place.node.empty() ? "local" : place.node;
+  const auto make = make_command(container, place);
+  if (!made_.contains(container.image) && !make.empty())
+    return begin(Task::make, spec, make, paths.dir / fmt::format("container.{}.out", node), own,
+                 now_s);
+  made_.try_emplace(container.image, container);
+  if (digests_.contains(container.image)) return State::ready;
+  const auto ask = digest_command(container);
+  if (!ask.empty())
+    return begin(Task::ask, spec, ask, paths.dir / fmt::format("image.{}.out", node), own,
+                 now_s);
+  learn_digest(container.image, digest_in_sif(beginning_of(container.image)));
+  return State::ready;
+}
+
+ContainerMaker::State ContainerMaker::begin(Task task, const AttemptSpec& spec,
+                                            const std::vector<std::string>& command,
+                                            const std::filesystem::path& output,
+                                            const Environment& own, double now_s) {
+  task_ = task;
+  output_ = output;
+  making_ = spec.container->image;
+  since_s_ = now_s;
+  const auto child =
+      start_rank({command, srun_environment(own), output.parent_path(), output_, 0, 0});
+  if (!child) return fail(child.error().what);
+  child_ = *child;
+  return State::making;
+}
+
+/// An image whose digest nobody tells is used all the same.
+ContainerMaker::State ContainerMaker::look(const AttemptSpec& spec, double now_s) {
+  int status = 0;
+  const pid_t ended = ::waitpid(child_, &status, WNOHANG);
+  const double limit_s = task_ == Task::ask ? ask_limit_s : spec.container_limit_s;
+  if (ended == 0 && now_s - since_s_ < limit_s) return State::making;
+  if (ended == 0) {
+    stop();
+  } else {
+    child_ = 0;
+  }
+  const bool done = ended > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  const std::string last = last_line_of(output_);
+  if (task_ == Task::ask) {
+    learn_digest(making_, done ? last : "");
+    return State::ready;
+  }
+  if (ended == 0)
+    return fail(fmt::format("it took longer than {:.0f} s (watch.container_limit)", limit_s));
+  if (!done) return fail(last.empty() ? "its runtime failed without a word" : last);
+  made_.emplace(making_, *spec.container);
+  return State::ready;
+}
+
+void ContainerMaker::learn_digest(const std::string& image, const std::string& digest) {
+  digests_.insert_or_assign(image, digest.empty() ? std::string(unknown_digest) : digest);
+}
+
+std::string ContainerMaker::digest_of(const ContainerSpec& container) const {
+  const auto found = digests_.find(container.image);
+  return found == digests_.end() ? std::string(unknown_digest) : found->second;
+}
+
+ContainerMaker::State ContainerMaker::fail(const std::string& what) {
+  why_ = what;
+  return State::failed;
+}
+
+void ContainerMaker::stop() {
+  if (child_ == 0) return;
+  // Its group: it leads one. It is reaped with all that the node agent inherits.
+  ::kill(-child_, SIGKILL);
+  child_ = 0;
+}
+
+void ContainerMaker::remove_all(const Environment& own, const ContainerPlace& place,
+                                const Clock& clock) {
+  stop();
+  const double deadline_s = seconds_of(clock) + remove_limit_s;
+  for (const auto& [image, container] : made_) {
+    const auto command = remove_command(container, place);
+    if (command.empty()) continue;
+    const auto child = start_rank({command, own, "/", "/dev/null", 0, 0});
+    while (child && ::waitpid(*child, nullptr, WNOHANG) == 0 && seconds_of(clock) < deadline_s)
+      (void)::poll(nullptr, 0, remove_look_ms);
+  }
+  made_.clear();
+}
+
+}  // namespace shardsweep::agent

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/environment_reading.hpp"
+
+#include "agent/container_rank.hpp"
+#include "node/processes.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace shardsweep::agent {
+namespace {
+
+constexpr double first_pause_s = 0.05;
+constexpr double longest_pause_s = 10;
+
+/// The deepest one below `top` that runs the rank's command; 0: none does.
+pid_t command_below(pid_t top, const std::vector<std::string>& command, int rank) {
+  pid_t found = 0;
+  for (const pid_t pid : descendants_of(top)) {
+    if (!is_command_of_rank(process_arguments(pid), command)) continue;
+    const bool any = rank < 0;
+    if (any || variables_in(process_environment(pid))[std::string(rank_variable)] ==
+                   std::to_string(rank))
+      found = pid;
+  }
+  return found;
+}
+
+/// The rank's own process; 0: it has not begun. A runtime may start it as nobody's child: then
+/// it has come to us.
+pid_t process_of_rank(pid_t started, const std::vector<std::string>& command, int rank) {
+  pid_t found = command_below(started, command, -1);
+  if (found == 0 && is_command_of_rank(process_arguments(started), command)) found = started;
+  return found != 0 ? found : command_below(::getpid(), command, rank);
+}
+
+/// What a wrapper has become.
+pid_t last_of_chain(pid_t rank) {
+  for (auto children = children_of(rank); children.size() == 1; children = children_of(rank)) {
+    const auto stat = process_stat(children.front());
+    if (!stat || stat->state == 'Z') break;
+    rank = children.front();
+  }
+  return rank;
+}
+
+}  // namespace
+
+EnvironmentReading::EnvironmentReading(const AttemptSpec& spec, pid_t pid, int rank,
+                                       std::vector<std::string> command,
+                                       const std::vector<std::string>& given, double now_s)
+    : wanted_(wanted_inside(spec, variables_of(given))),
+      image_(spec.container ? spec.container->image : ""),
+      pid_(pid),
+      rank_(rank),
+      command_(std::move(command)),
+      next_s_(now_s),
+      pause_s_(first_pause_s) {}
+
+void EnvironmentReading::look(bool is_training, double now_s) {
+  if (done_ || (now_s < next_s_ && !is_training)) return;
+  pause_s_ = std::min(2 * pause_s_, longest_pause_s);
+  next_s_ = now_s + pause_s_;
+  const pid_t rank = process_of_rank(pid_, command_, rank_);
+  if (rank == 0) return;
+  Variables own = variables_in(process_environment(rank));
+  if (own.empty()) return;
+  const pid_t last = last_of_chain(rank);
+  Variables variables = last == rank ? own : variables_in(process_environment(last));
+  judge(own, variables);
+  found_ = variables.empty() ? std::move(own) : std::move(variables);
+  done_ = is_training;
+}
+
+/// Of the rank itself at once. Its one child may be a helper for a moment: what counts there
+/// was seen twice.
+void EnvironmentReading::judge(const Variables& own, const Variables& last) {
+  if (image_.empty()) return;
+  auto changes = overridden(wanted_, own);
+  const bool of_the_rank = !changes.empty();
+  if (!of_the_rank && !last.empty()) changes = overridden(wanted_, last);
+  if (!changes.empty() && (of_the_rank || changes == changes_))
+    fault_ = describe(changes, image_);
+  changes_ = std::move(changes);
+}
+
+}  // namespace shardsweep::agent

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// What of an attempt differs where its ranks are the tasks of one Slurm step.
+#include "agent/rank_logs.hpp"
+#include "agent/running_attempt.hpp"
+#include "agent/spawn.hpp"
+#include "agent/trainer_rank.hpp"
+#include "attempt/step_output.hpp"
+#include "node/processes.hpp"
+
+#include <fmt/format.h>
+
+#include <unistd.h>
+
+namespace shardsweep::agent {
+namespace {
+
+constexpr std::size_t most_step_output = std::size_t{64} * 1024;
+
+}  // namespace
+
+/// One srun in the ranks' place: its tasks become them (step_rank.cpp).
+void RunningAttempt::launch_step(const Environment& own, const std::string& meet) {
+  Environment environment = srun_environment(own);
+  environment.push_back(
+      fmt::format("{}={}/{}/{}", marker_variable, spec_.token, spec_.attempt, node_.name));
+  environment.push_back(fmt::format("{}={}", meet_variable, meet));
+  const auto step = find_program("srun", own).and_then([&](const std::string& srun) {
+    return own_program().and_then([&](const std::string& agent) {
+      return start_rank({step_command(srun, spec_, {agent, "rank", "--dir", paths_.dir}),
+                         environment, paths_.dir, log_of(-1), 0});
+    });
+  });
+  if (!step) {
+    evidence_.push_back({clock_.now(), Outcome::node_failure, step.error().what, "agent"});
+    return begin_ending();
+  }
+  ranks_.push_back({-1, *step, false, {}});
+  for (int rank = 0; rank < spec_.world; ++rank)
+    follow_records(rank);
+}
+
+/// Without a single rank nothing was asked of the layout: Slurm's controller was away, or a
+/// node.
+bool RunningAttempt::step_has_started() const {
+  for (int rank = 0; rank < spec_.world; ++rank) {
+    if (::access(log_of(rank).c_str(), F_OK) == 0) return true;
+  }
+  return false;
+}
+
+Evidence RunningAttempt::step_exit(int status, bool told) const {
+  if (!step_has_started()) return no_step(fmt::format("srun ended with {}", status));
+  for (int rank = 0; rank < spec_.world; ++rank) {
+    if (const auto failure = start_failure_in(last_line_of(log_of(rank))))
+      return evidence_of_no_start(rank, failure->error, failure->what, clock_.now());
+  }
+  const auto output = read_file(log_of(-1));
+  return evidence_of_step(output.value_or(""), status, clock_.now(), told);
+}
+
+Evidence RunningAttempt::no_step(const std::string& why) const {
+  return evidence_of_no_step(read_ends(log_of(-1), most_step_output), why, clock_.now());
+}
+
+/// A step's ranks fill one node after the other (step_command); empty: not known.
+std::string RunningAttempt::node_of(const Evidence& first) const {
+  if (!first.node.empty() || node_.job_nodes.empty()) return first.node;
+  if (node_.job_nodes.size() == 1) return node_.job_nodes.front();
+  const auto nodes = (spec_.world + spec_.ranks_per_node - 1) / spec_.ranks_per_node;
+  const bool whole = static_cast<std::size_t>(nodes) == node_.job_nodes.size();
+  if (!whole || first.rank < 0 || first.rank >= spec_.world) return "";
+  return node_.job_nodes.at(static_cast<std::size_t>(first.rank / spec_.ranks_per_node));
+}
+
+/// Of a step on several nodes this node agent sees one. A failure that belongs to a node says
+/// to which, or that this is not known.
+void RunningAttempt::name_node(NodeEnded& ended, const Evidence& first) const {
+  const bool of_a_node = ended.outcome == Outcome::node_failure ||
+                         ended.outcome == Outcome::crashed ||
+                         ended.outcome == Outcome::comm_error || ended.outcome == Outcome::lost;
+  if (!node_.ranks_are_step || !of_a_node) return;
+  ended.node = node_of(first);
+  if (!ended.node.empty() || node_.job_nodes.empty()) return;
+  ended.cause += fmt::format("; it is not known on which of {} nodes ({}, …) this happened",
+                             node_.job_nodes.size(), node_.job_nodes.front());
+}
+
+}  // namespace shardsweep::agent

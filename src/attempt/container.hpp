@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a rank gets into its container: the command line of each runtime, and which variables
+// are named on it. Each runtime lets the image's variables win over those of the host, so all
+// of ours are named; those that ranks find each other by are set once more inside, behind
+// whatever a hook of the site has done. Pure.
+#pragma once
+
+#include <shardsweep/container.hpp>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardsweep {
+
+/// A rank as it would run on the host.
+struct RankStart {
+  std::vector<std::string> argv;
+  std::vector<std::string> environment;  ///< "NAME=value", complete
+  std::string directory;
+};
+
+/// What a node knows.
+struct ContainerPlace {
+  std::string token;  ///< of the allocation
+  std::string job;    ///< Slurm's number of it; empty outside of Slurm
+  std::string node;   ///< Slurm's name of this one
+  bool has_gpus = false;
+};
+
+/// The same rank through its runtime: what is started on the host.
+[[nodiscard]] RankStart entered(const ContainerSpec& container, const RankStart& rank,
+                                const ContainerPlace& place);
+
+/// Makes the container on a node, once for each image; empty where nothing is to be made.
+[[nodiscard]] std::vector<std::string> make_command(const ContainerSpec& container,
+                                                    const ContainerPlace& place);
+/// Removes it when the allocation ends; empty where its runtime or Slurm does.
+[[nodiscard]] std::vector<std::string> remove_command(const ContainerSpec& container,
+                                                      const ContainerPlace& place);
+
+/// Asks the runtime which image a name stands for; empty where it knows no digests.
+[[nodiscard]] std::vector<std::string> digest_command(const ContainerSpec& container);
+/// The identity that the beginning of an apptainer image holds, "sif:…"; empty: it is none.
+[[nodiscard]] std::string digest_in_sif(std::string_view beginning);
+inline constexpr std::size_t sif_header_bytes = 64;
+
+/// By these ranks find each other. They are the attempt's, whatever image and site say.
+[[nodiscard]] bool is_of_the_world(std::string_view name);
+/// Of the libraries that ranks are made of: named for a container, and kept with an attempt.
+[[nodiscard]] bool is_of_the_libraries(std::string_view name);
+/// Of Slurm, PMI and MPI: they describe a task of a step, which a rank is not.
+[[nodiscard]] bool is_of_a_task(std::string_view name);
+
+}  // namespace shardsweep

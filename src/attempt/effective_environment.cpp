@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "attempt/effective_environment.hpp"
+
+#include "attempt/container.hpp"
+#include "text/characters.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace shardsweep {
+namespace {
+
+constexpr std::size_t longest_value = 512;
+constexpr std::size_t most_kept_bytes = std::size_t{12} << 10;
+constexpr std::size_t most_named = 4;
+constexpr std::size_t longest_named = 80;
+constexpr std::size_t most_words_of_an_interpreter = 2;
+
+void add_entry(Variables& variables, std::string_view entry) {
+  const std::size_t equals = entry.find('=');
+  if (equals == std::string_view::npos || equals == 0) return;
+  variables.insert_or_assign(std::string(entry.substr(0, equals)),
+                             std::string(entry.substr(equals + 1)));
+}
+
+/// A runtime puts its own folders in front of a list of them.
+bool holds(std::string_view name, std::string_view found, std::string_view wanted) {
+  const bool is_list = name == "PATH" || name.ends_with("_PATH");
+  return found == wanted || (is_list && found.find(wanted) != std::string_view::npos);
+}
+
+bool is_of_the_loader(std::string_view name) {
+  return name == "PATH" || name.starts_with("LD_") || name.starts_with("PYTHON") ||
+         name.starts_with("NVIDIA_") || name.starts_with("TRITON_") ||
+         name.starts_with("MALLOC_");
+}
+
+std::string_view base_name(std::string_view path) {
+  return path.substr(path.rfind('/') + 1);
+}
+
+}  // namespace
+
+Variables variables_in(std::string_view environ) {
+  Variables variables;
+  while (!environ.empty()) {
+    const std::size_t end = std::min(environ.find('\0'), environ.size());
+    add_entry(variables, environ.substr(0, end));
+    environ.remove_prefix(std::min(end + 1, environ.size()));
+  }
+  return variables;
+}
+
+Variables variables_of(const std::vector<std::string>& entries) {
+  Variables variables;
+  for (const auto& entry : entries)
+    add_entry(variables, entry);
+  return variables;
+}
+
+Variables wanted_inside(const AttemptSpec& spec, const Variables& given) {
+  const bool launcher = spec.trainer && spec.trainer->per_node;
+  Variables wanted;
+  if (spec.container) wanted.insert(spec.container->env.begin(), spec.container->env.end());
+  for (const auto& [name, value] : spec.env)
+    wanted.insert_or_assign(name, value);
+  // A retry adds to the user's own value.
+  for (auto& [name, value] : wanted) {
+    const auto found = given.find(name);
+    if (found != given.end()) value = found->second;
+  }
+  for (const auto& [name, value] : given) {
+    if (!launcher && is_of_the_world(name)) wanted.insert_or_assign(name, value);
+  }
+  return wanted;
+}
+
+std::vector<Overridden> overridden(const Variables& wanted, const Variables& found) {
+  std::vector<Overridden> changes;
+  for (const auto& [name, value] : wanted) {
+    const auto inside = found.find(name);
+    if (inside == found.end()) {
+      changes.push_back({name, value, "nothing"});
+    } else if (!holds(name, inside->second, value)) {
+      changes.push_back({name, value, inside->second});
+    }
+  }
+  return changes;
+}
+
+std::string describe(const std::vector<Overridden>& changes, const std::string& image) {
+  std::string text;
+  for (std::size_t i = 0; i < changes.size() && i < most_named; ++i) {
+    const Overridden& one = changes[i];
+    text += text.empty() ? "" : "; ";
+    if (may_be_secret(one.name)) {
+      text += fmt::format("{} is another one than was given", one.name);
+    } else {
+      text +=
+          fmt::format("{} is '{}', and '{}' was given", one.name,
+                      one_line(one.found, longest_named), one_line(one.wanted, longest_named));
+    }
+  }
+  if (changes.size() > most_named)
+    text += fmt::format("; {} more", changes.size() - most_named);
+  return fmt::format(
+      "the container overrides the environment: {} (image {}; its own variables, "
+      "its start script or a hook of the site set it)",
+      text, image);
+}
+
+bool may_be_secret(std::string_view name) {
+  std::string upper;
+  for (const char c : name)
+    upper += c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  constexpr std::array<std::string_view, 10> words{"TOKEN",  "SECRET", "PASSW",   "PASSPHRASE",
+                                                   "APIKEY", "_KEY",   "CREDENT", "COOKIE",
+                                                   "AUTH",   "PRIVATE"};
+  return std::any_of(words.begin(), words.end(), [&](std::string_view word) {
+    return upper.find(word) != std::string::npos;
+  });
+}
+
+Variables for_keeping(const Variables& variables, const Variables& wanted, Keeping keeping) {
+  Variables kept;
+  std::size_t bytes = 0;
+  for (const auto& [name, value] : variables) {
+    const bool of_the_rank = wanted.contains(name) || is_of_the_world(name) ||
+                             is_of_the_libraries(name) || is_of_the_loader(name);
+    if (keeping == Keeping::of_the_rank && !of_the_rank) continue;
+    const std::string text = may_be_secret(name) ? "(hidden)" : one_line(value, longest_value);
+    bytes += name.size() + text.size();
+    if (bytes > most_kept_bytes) break;
+    kept.emplace(name, text);
+  }
+  return kept;
+}
+
+bool is_command_of_rank(const std::vector<std::string>& arguments,
+                        const std::vector<std::string>& command) {
+  if (command.empty() || arguments.size() < command.size()) return false;
+  const std::size_t more = arguments.size() - command.size();
+  if (more > most_words_of_an_interpreter) return false;
+  return base_name(arguments[more]) == base_name(command[0]) &&
+         std::equal(command.begin() + 1, command.end(),
+                    arguments.begin() + static_cast<std::ptrdiff_t>(more) + 1);
+}
+
+}  // namespace shardsweep

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a rank really found in its environment: an image, a hook of the site or a wrapper may
+// have changed what it was given. Pure.
+#pragma once
+
+#include <shardsweep/protocol.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardsweep {
+
+using Variables = std::map<std::string, std::string, std::less<>>;
+
+/// Of /proc/PID/environ: entries end with a zero byte.
+[[nodiscard]] Variables variables_in(std::string_view environ);
+[[nodiscard]] Variables variables_of(const std::vector<std::string>& entries);
+
+/// What must arrive in a container as it was given: what ranks find each other by, and the
+/// variables of the sweep file and its container. `given`: the rank's environment. A launcher
+/// numbers its ranks by itself.
+[[nodiscard]] Variables wanted_inside(const AttemptSpec& spec, const Variables& given);
+
+struct Overridden {
+  std::string name;
+  std::string wanted;
+  std::string found;  ///< "nothing" where it is not set
+  friend bool operator==(const Overridden&, const Overridden&) = default;
+};
+[[nodiscard]] std::vector<Overridden> overridden(const Variables& wanted,
+                                                 const Variables& found);
+/// A sentence that names each variable with both values.
+[[nodiscard]] std::string describe(const std::vector<Overridden>& changes,
+                                   const std::string& image);
+
+/// For the database: values of secrets are hidden by their names, long values and long lists
+/// are cut. On a host without a container the rest of a user's environment is nobody's matter:
+/// then `wanted`, and what libraries read.
+enum class Keeping : std::uint8_t { all, of_the_rank };
+[[nodiscard]] Variables for_keeping(const Variables& variables, const Variables& wanted,
+                                    Keeping keeping);
+/// By its name.
+[[nodiscard]] bool may_be_secret(std::string_view name);
+
+/// True where these are the arguments of the rank's own command, and not of a runtime that is
+/// about to start it: a script has its interpreter in front.
+[[nodiscard]] bool is_command_of_rank(const std::vector<std::string>& arguments,
+                                      const std::vector<std::string>& command);
+
+}  // namespace shardsweep

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "attempt/fragmentation.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <utility>
+
+namespace shardsweep {
+namespace {
+
+constexpr std::string_view expandable = "expandable_segments:";
+constexpr double kibibyte = 1024;
+constexpr double mebibyte = 1024 * kibibyte;
+constexpr double gibibyte = 1024 * mebibyte;
+
+/// "2.00 GiB" at the beginning of `text`.
+std::optional<double> bytes_at(std::string_view text) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || number < 0) return std::nullopt;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  constexpr std::array<std::pair<std::string_view, double>, 4> units{
+      {{" bytes", 1}, {" KiB", kibibyte}, {" MiB", mebibyte}, {" GiB", gibibyte}}};
+  for (const auto& [unit, factor] : units) {
+    if (text.starts_with(unit)) return number * factor;
+  }
+  return std::nullopt;
+}
+
+std::optional<double> bytes_behind(std::string_view line, std::string_view words) {
+  const auto at = line.find(words);
+  return at == std::string_view::npos ? std::nullopt : bytes_at(line.substr(at + words.size()));
+}
+
+/// The number with its unit in front of `words`.
+std::optional<double> bytes_before(std::string_view line, std::string_view words) {
+  const auto at = line.find(words);
+  if (at == std::string_view::npos) return std::nullopt;
+  const std::string_view before = line.substr(0, at);
+  const auto unit = before.rfind(' ');
+  if (unit == std::string_view::npos || unit == 0) return std::nullopt;
+  const auto number = before.rfind(' ', unit - 1);
+  return bytes_at(line.substr(number == std::string_view::npos ? 0 : number + 1));
+}
+
+/// Newer versions say it; older ones say what was reserved and what of it was allocated.
+std::optional<double> unused_in(std::string_view line) {
+  if (const auto said = bytes_before(line, " is reserved by PyTorch but unallocated"))
+    return said;
+  const auto reserved = bytes_before(line, " reserved in total by PyTorch");
+  const auto allocated = bytes_before(line, " already allocated");
+  if (!reserved || !allocated) return std::nullopt;
+  return *reserved - *allocated;
+}
+
+}  // namespace
+
+std::optional<Fragmentation> fragmentation_in(std::string_view line) {
+  const auto tried = bytes_behind(line, "Tried to allocate ");
+  const auto unused = unused_in(line);
+  if (!tried || !unused || *tried <= 0 || *unused < *tried) return std::nullopt;
+  return Fragmentation{static_cast<std::int64_t>(*tried), static_cast<std::int64_t>(*unused)};
+}
+
+std::string describe(const Fragmentation& fragmentation) {
+  return fmt::format(
+      "PyTorch held {:.2f} GiB that nobody used, in pieces, and {:.2f} GiB were "
+      "asked for",
+      static_cast<double>(fragmentation.unused_bytes) / gibibyte,
+      static_cast<double>(fragmentation.tried_bytes) / gibibyte);
+}
+
+std::string with_expandable_segments(std::string_view value) {
+  std::string merged;
+  while (!value.empty()) {
+    const std::string_view part = value.substr(0, value.find(','));
+    value.remove_prefix(std::min(part.size() + 1, value.size()));
+    if (part.empty() || part.starts_with(expandable)) continue;
+    merged += fmt::format("{},", part);
+  }
+  return fmt::format("{}{}True", merged, expandable);
+}
+
+}  // namespace shardsweep

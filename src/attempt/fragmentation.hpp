@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Out of memory with enough of it: PyTorch's allocator held free memory in pieces that were too
+// small. A layout that would need less may meet it too, so it rules out no other one.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace shardsweep {
+
+struct Fragmentation {
+  std::int64_t tried_bytes = 0;   ///< to allocate
+  std::int64_t unused_bytes = 0;  ///< reserved and unallocated: at least as much
+  friend bool operator==(const Fragmentation&, const Fragmentation&) = default;
+};
+
+/// What PyTorch says of its memory in one line; none: it was really used up, or the line does
+/// not tell.
+[[nodiscard]] std::optional<Fragmentation> fragmentation_in(std::string_view line);
+
+/// "PyTorch held 3.1 GiB that nobody used, and 2.0 GiB were asked for".
+[[nodiscard]] std::string describe(const Fragmentation& fragmentation);
+
+/// By which PyTorch's allocator keeps its memory in segments that grow.
+inline constexpr std::string_view allocator_variable = "PYTORCH_CUDA_ALLOC_CONF";
+/// What newer versions read in its place.
+inline constexpr std::string_view new_allocator_variable = "PYTORCH_ALLOC_CONF";
+
+/// The value of such a variable, with expandable_segments:True in it.
+[[nodiscard]] std::string with_expandable_segments(std::string_view value);
+
+}  // namespace shardsweep
