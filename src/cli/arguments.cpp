@@ -118,6 +118,9 @@ class Grammar : private GrammarParts {
     with_format(plan);
     plan->add_flag("--explain", o_.explain, "Print the whole sweep with every default.");
     plan->add_flag("--all", o_.all, "List every trial, also on a terminal.");
+    plan->add_flag("--order", o_.order,
+                   "Print each cell's launches in order (predicted speed, chance to fit, why), "
+                   "and each point left out with its rule.");
 
     CLI::App* submit =
         command("submit", "Submit a sweep; an edited file runs only its new points.");

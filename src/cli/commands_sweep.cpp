@@ -4,6 +4,8 @@
 #include "cli/session.hpp"
 #include "cli/terminal.hpp"
 #include "fleet/decide.hpp"
+#include "plan/plan_story.hpp"
+#include "show/plan_story.hpp"
 #include "show/plan_view.hpp"
 #include "slurm/words/array.hpp"
 #include "slurm/words/script.hpp"
@@ -188,6 +190,11 @@ Result<ExitCode> command_plan(const Session& session) {
   // Its trials are known by what the site says too. Without a site nothing is submitted either.
   if (const auto reach = site_of(session, planned.sweep))
     SHARDSWEEP_TRY(add_site(planned, *reach));
+  if (session.options.order) {
+    SHARDSWEEP_TRY(print_result(
+        plan_story_text(plan_story(planned.sweep, planned.plan), table_style(session))));
+    return ExitCode::done;
+  }
   // A plan of a million trials is written as it is formatted.
   Result<void> written;
   const auto flush = [&written](fmt::memory_buffer& text) {

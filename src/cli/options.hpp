@@ -48,6 +48,7 @@ struct Options {
   bool here = false;
   bool explain = false;
   bool all = false;
+  bool order = false;  ///< plan: launch by launch
 
   // results
   std::vector<std::string> columns;
