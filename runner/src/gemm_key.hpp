@@ -22,7 +22,7 @@ struct GemmKey {
   bool gradient_output = false;
   /// The largest power of two, up to most_alignment, that divides all three addresses.
   i64 alignment = 0;
-  auto operator<=>(const GemmKey&) const = default;
+  auto operator<=>(const GemmKey&) const = default;  // NOLINT(modernize-use-nullptr)
 
   /// Rows that the operands have in memory.
   i64 rows_a() const { return transpose_a ? k : m; }

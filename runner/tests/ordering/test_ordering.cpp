@@ -53,6 +53,10 @@ class Rank {
       trainer.update(step);
     }
     device_.synchronize();
+    // Takes back the marks between which the device stood still.
+    for (Communicator* group : {groups.tp.get(), groups.dp.get(), groups.pp.get(),
+                                groups.shard.get(), groups.replicate.get()})
+      (void)group->waited_s();
     world_.finalize();
   }
 
