@@ -12,8 +12,8 @@
 namespace shardsweep::agent {
 namespace {
 
-constexpr double first_pause_s = 0.05;
-constexpr double longest_pause_s = 10;
+constexpr double first_look_s = 0.05;
+constexpr double longest_look_pause_s = 10;
 
 /// The deepest one below `top` that runs the rank's command; 0: none does.
 pid_t command_below(pid_t top, const std::vector<std::string>& command, int rank) {
@@ -57,11 +57,13 @@ EnvironmentReading::EnvironmentReading(const AttemptSpec& spec, pid_t pid, int r
       rank_(rank),
       command_(std::move(command)),
       next_s_(now_s),
-      pause_s_(first_pause_s) {}
+      pause_s_(first_look_s) {}
 
 void EnvironmentReading::look(bool is_training, double now_s) {
   if (done_ || (now_s < next_s_ && !is_training)) return;
-  pause_s_ = std::min(2 * pause_s_, longest_pause_s);
+  // Ranks that call themselves something else are not looked for in every train step.
+  done_ = is_training;
+  pause_s_ = std::min(2 * pause_s_, longest_look_pause_s);
   next_s_ = now_s + pause_s_;
   const pid_t rank = process_of_rank(pid_, command_, rank_);
   if (rank == 0) return;
@@ -71,7 +73,6 @@ void EnvironmentReading::look(bool is_training, double now_s) {
   Variables variables = last == rank ? own : variables_in(process_environment(last));
   judge(own, variables);
   found_ = variables.empty() ? std::move(own) : std::move(variables);
-  done_ = is_training;
 }
 
 /// Of the rank itself at once. Its one child may be a helper for a moment: what counts there

@@ -26,7 +26,7 @@ void add_entry(Variables& variables, std::string_view entry) {
 }
 
 /// A runtime puts its own folders in front of a list of them.
-bool holds(std::string_view name, std::string_view found, std::string_view wanted) {
+bool arrives_in(std::string_view name, std::string_view found, std::string_view wanted) {
   const bool is_list = name == "PATH" || name.ends_with("_PATH");
   return found == wanted || (is_list && found.find(wanted) != std::string_view::npos);
 }
@@ -83,7 +83,7 @@ std::vector<Overridden> overridden(const Variables& wanted, const Variables& fou
     const auto inside = found.find(name);
     if (inside == found.end()) {
       changes.push_back({name, value, "nothing"});
-    } else if (!holds(name, inside->second, value)) {
+    } else if (!arrives_in(name, inside->second, value)) {
       changes.push_back({name, value, inside->second});
     }
   }

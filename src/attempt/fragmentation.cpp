@@ -12,9 +12,9 @@ namespace shardsweep {
 namespace {
 
 constexpr std::string_view expandable = "expandable_segments:";
-constexpr double kibibyte = 1024;
-constexpr double mebibyte = 1024 * kibibyte;
-constexpr double gibibyte = 1024 * mebibyte;
+constexpr double in_kib = 1024;
+constexpr double in_mib = 1024 * in_kib;
+constexpr double in_gib = 1024 * in_mib;
 
 /// "2.00 GiB" at the beginning of `text`.
 std::optional<double> bytes_at(std::string_view text) {
@@ -23,7 +23,7 @@ std::optional<double> bytes_at(std::string_view text) {
   if (error != std::errc() || number < 0) return std::nullopt;
   text.remove_prefix(static_cast<std::size_t>(end - text.data()));
   constexpr std::array<std::pair<std::string_view, double>, 4> units{
-      {{" bytes", 1}, {" KiB", kibibyte}, {" MiB", mebibyte}, {" GiB", gibibyte}}};
+      {{" bytes", 1}, {" KiB", in_kib}, {" MiB", in_mib}, {" GiB", in_gib}}};
   for (const auto& [unit, factor] : units) {
     if (text.starts_with(unit)) return number * factor;
   }
@@ -69,8 +69,8 @@ std::string describe(const Fragmentation& fragmentation) {
   return fmt::format(
       "PyTorch held {:.2f} GiB that nobody used, in pieces, and {:.2f} GiB were "
       "asked for",
-      static_cast<double>(fragmentation.unused_bytes) / gibibyte,
-      static_cast<double>(fragmentation.tried_bytes) / gibibyte);
+      static_cast<double>(fragmentation.unused_bytes) / in_gib,
+      static_cast<double>(fragmentation.tried_bytes) / in_gib);
 }
 
 std::string with_expandable_segments(std::string_view value) {

@@ -127,3 +127,40 @@ TEST_CASE("a foreign run_id is quoted without what a terminal obeys") {
   CHECK(summary.flaw ==
         "The result record has the run_id '\\x1b[2J'; this attempt's --run-id is 'n'.");
 }
+
+TEST_CASE("what the first rank found stands beside the result, with its settings by name") {
+  const std::string environment =
+      R"({"type":"environment","run_id":"n","env.RANK":"0","env.NCCL_ALGO":"Ring",)"
+      R"("env.NCCL_DEBUG":"INFO","env.PYTORCH_CUDA_ALLOC_CONF":"expandable_segments:True",)"
+      R"("image_digest":"unknown"})"
+      "\n";
+  const std::string other = R"({"type":"environment","run_id":"other","env.RANK":"9"})"
+                            "\n";
+  const std::string result =
+      R"({"type":"result","run_id":"n","tokens_per_s_per_gpu":10,"peak_memory_bytes":5,)"
+      R"("peak_allocated_bytes":5,"peak_reserved_bytes":7,"steps":2,"warmup":1})"
+      "\n";
+  const auto summary = summarise_records(other + result + environment, "n");
+  CHECK(summary.image_digest == "unknown");
+  CHECK(summary.environment.find(R"("RANK":"0")") != std::string::npos);
+  REQUIRE(summary.result);
+  CHECK(summary.result->settings ==
+        "NCCL_ALGO=Ring PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True");
+  CHECK(summary.result->metrics.at("peak_reserved_bytes") == 7);
+  // Of a failed attempt too.
+  CHECK(summarise_records(environment, "n").environment == summary.environment);
+}
+
+TEST_CASE("a peak of one train step is not believed") {
+  const auto peaks = [](const char* steps) {
+    const auto summary = summarise_records(
+        std::string(R"({"type":"result","run_id":"n","tokens_per_s_per_gpu":10,)"
+                    R"("peak_memory_bytes":5,"peak_reserved_bytes":7)") +
+            steps + "}\n",
+        "n");
+    return summary.result ? summary.result->metrics.count("peak_memory_bytes") : 9;
+  };
+  CHECK(peaks(R"(,"steps":1,"warmup":0)") == 0);
+  CHECK(peaks(R"(,"steps":1,"warmup":1)") == 1);
+  CHECK(peaks("") == 1);  // of a runner that does not tell
+}
