@@ -34,8 +34,7 @@ class Variable {
 std::string take_log() {
   void* library = ::dlopen(FAKE_CUDNN, RTLD_NOW | RTLD_NOLOAD);
   REQUIRE(library != nullptr);
-  const std::string text =
-      reinterpret_cast<const char* (*)()>(::dlsym(library, "fake_cudnn_log"))();
+  std::string text = reinterpret_cast<const char* (*)()>(::dlsym(library, "fake_cudnn_log"))();
   reinterpret_cast<void (*)()>(::dlsym(library, "fake_cudnn_forget"))();
   return text;
 }

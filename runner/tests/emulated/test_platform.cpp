@@ -45,7 +45,7 @@ Options toy() {
              .kv_heads = 1,
              .vocab = 50,
              .seq_len = 16};
-  o.layout.vocab_multiple = 2;
+  o.layout.habits.vocab_multiple = 2;
   o.dtype = Dtype::bf16;
   return o;
 }

@@ -217,7 +217,9 @@ TEST_CASE("each edge that the program makes is missed where it is left out") {
       for (auto kind = by_kind.begin(); kind != by_kind.end();)
         kind = (kind->first == another_follows) == orders_launches ? std::next(kind)
                                                                    : by_kind.erase(kind);
-      for (const auto& [kind, edges] : by_kind) {
+      for (const auto& entry : by_kind) {
+        const std::string& kind = entry.first;
+        const EdgeNumbers& edges = entry.second;
         CAPTURE(describe_case(c));
         CAPTURE(kind);
         const bool missed = !races_of(c, 0, order, edges).empty();
