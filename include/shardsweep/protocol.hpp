@@ -41,6 +41,13 @@ struct TrainerRun {
   std::int64_t dp = 0, tp = 0, pp = 0, cp = 0;
   std::int64_t seq_len = 0;
   std::int64_t tokens_per_step = 0;
+  // Optional keys.
+  std::int64_t vocab = 0;
+  std::int64_t parameters = 0;           ///< of the whole model, about
+  std::vector<std::string> unchecked{};  ///< truth checks that its user has switched off
+  /// Ranks that its log speaks of, where a single process plays one of them; 0: the world.
+  std::int32_t fake_world = 0;
+  std::int32_t fake_rank = 0;
   friend bool operator==(const TrainerRun&, const TrainerRun&) = default;
 };
 

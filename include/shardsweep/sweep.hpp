@@ -105,6 +105,7 @@ struct TrainerSpec {
   /// Files of each attempt: a name in its folder, and a text with placeholders.
   std::map<std::string, std::string> files;
   std::string version;
+  std::vector<std::string> unchecked;  ///< truth checks of its log that are left out
   friend bool operator==(const TrainerSpec&, const TrainerSpec&) = default;
 };
 
@@ -150,6 +151,10 @@ struct SweepSpec {
   std::vector<LogRule> rules;              ///< what lines of the ranks' output mean
   Policy policy;
   SearchSettings search;
+  /// Ranks of the fastest predicted layouts run alone on one GPU before anything else does.
+  bool prove = false;
+  /// The sweep that this one proves: each trial is one rank of one of its layouts; empty: none.
+  std::string proof_of;
   SourcePosition position;
 
   /// False where hand-picked points are all there is: nothing varies, so the product would be

@@ -102,6 +102,7 @@ void RunningAttempt::launch_ranks(const Environment& own,
     if (rank == 0) follow_environment(*pid, std::move(inside));
     follow_records(rank);
     recorders_.emplace(rank, paths_.recorder() / fmt::format("rank.{}", rank));
+    if (rank == 0 && !spec_.container) start_probe(std::move(process));
   }
 }
 
@@ -275,9 +276,14 @@ void RunningAttempt::step_running() {
   const bool told_next = terminated_at_s_ && !told_at_s_;
   if (told_next && now_s - *terminated_at_s_ < told_wait_s) return;
   if (all_gone()) {
+    if (!failed_at_s_ && probe_is_due()) return;
     stage_ = Stage::settling;
     stage_since_s_ = now_s;
     return step_settling();
+  }
+  if (trainer_ && !trainer_->refused().empty()) {
+    refuse_version();
+    return begin_ending();
   }
   if (failed_at_s_) {
     if (now_s - *failed_at_s_ > std::min(peer_grace_s, spec_.grace_s)) begin_ending();
@@ -368,6 +374,7 @@ void RunningAttempt::step_ending() {
 }
 
 void RunningAttempt::step_settling() {
+  probe_.end();
   const auto below = descendants_of(::getpid());
   const bool left = std::any_of(below.begin(), below.end(), [](pid_t pid) {
     const auto stat = process_stat(pid);
@@ -400,10 +407,13 @@ void RunningAttempt::step_reaping() {
     for (const pid_t pid : descendants_of(::getpid()))
       log_.line(fmt::format("process {} can't be ended: {}", pid, process_cmdline(pid)));
   }
+  // They get their time here too: what they know decides whether this is a measurement.
+  if (trainer_ && evidence_.empty() && trainer_->waits_for_facts(clock_)) return;
   scan_for_marker();
   look_for_others();
   write_environment();
   finish_trainer();
+  refuse_version();
   read_records(true);
   if (cutting_) {
     write_cut_result();

@@ -16,6 +16,7 @@
 #include "agent/log.hpp"
 #include "agent/rank_logs.hpp"
 #include "agent/trainer_logs.hpp"
+#include "agent/trainer_probe.hpp"
 #include "attempt/classify.hpp"
 #include "attempt/container.hpp"
 #include "attempt/cut_short.hpp"
@@ -103,6 +104,9 @@ class RunningAttempt {
   void write_environment();
   void follow_trainer();
   void finish_trainer();
+  void start_probe(RankProcess like);
+  [[nodiscard]] bool probe_is_due();
+  void refuse_version();
   /// A result is due from this node.
   [[nodiscard]] bool result_is_due() const;
   void follow_records(int rank);
@@ -151,6 +155,8 @@ class RunningAttempt {
   double others_read_at_s_ = 0;
   std::map<int, LineReader> records_;   ///< by rank
   std::optional<TrainerLogs> trainer_;  ///< of a program that writes no records
+  TrainerProbe probe_;
+  std::optional<double> probe_awaited_s_;
   /// What the flight recorders of the ranks here looked like; none: not there yet.
   std::map<int, RecorderFile> recorders_;
   std::optional<EnvironmentReading> environment_;  ///< of rank 0, where it is here

@@ -10,10 +10,26 @@
 #include <cerrno>
 
 namespace shardsweep::agent {
+namespace {
 
-Result<TrainerLogs> TrainerLogs::make(const AttemptSpec& spec, AttemptPaths paths) {
+constexpr double facts_limit_s = 5;
+constexpr std::string_view last_facts = "complete\n";
+
+bool create_once(const std::filesystem::path& path) {
+  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (file >= 0) ::close(file);
+  return file >= 0;
+}
+
+}  // namespace
+
+Result<TrainerLogs> TrainerLogs::make(const AttemptSpec& spec, AttemptPaths paths, int nodes,
+                                      int index) {
   SHARDSWEEP_ASSIGN(LogRecords records, LogRecords::make(*spec.trainer, spec.world));
-  return TrainerLogs(std::move(records), std::move(paths), spec.nonce);
+  TrainerLogs logs(std::move(records), std::move(paths), spec.nonce);
+  logs.nodes_ = nodes;
+  logs.index_ = index;
+  return logs;
 }
 
 void TrainerLogs::begin(const Clock& clock) {
@@ -26,6 +42,7 @@ bool TrainerLogs::read_lines(const Clock& clock, bool all) {
   if (records_.has_steps() && looked_at_s_ > 0)
     longest_look_s_ = std::max(longest_look_s_, now_s - looked_at_s_);
   looked_at_s_ = now_s;
+  if (all) read_probe();
   bool any = false;
   for (std::size_t i = 0; i < logs_.size(); ++i) {
     if (all || i == printing_) any = read_log(i, now_s, clock) || any;
@@ -37,6 +54,7 @@ bool TrainerLogs::read_log(std::size_t index, double now_s, const Clock& clock) 
   const auto lines = logs_[index].look();
   if (!lines) return false;  // looked at again; silence has its limit
   for (const auto& line : *lines) {
+    see_version(line);
     const auto made = records_.read(line, now_s);
     if (made.empty()) continue;
     printing_ = index;
@@ -45,11 +63,60 @@ bool TrainerLogs::read_log(std::size_t index, double now_s, const Clock& clock) 
   return !lines->empty();
 }
 
+void TrainerLogs::read_probe() {
+  const auto lines = probe_.look();
+  if (!lines) return;
+  for (const auto& line : *lines)
+    see_version(line);
+}
+
+void TrainerLogs::see_version(std::string_view line) {
+  if (const auto known = records_.see_version(line); !known) refused_ = known.error().what;
+}
+
 void TrainerLogs::look(const Clock& clock, bool all) {
   if (finished_) return;
   const bool any = read_lines(clock, all);
   const bool quiet = all && !any && records_.is_complete();
-  if (quiet || records_.is_past()) finish(clock, false);
+  if ((quiet || records_.is_past()) && !waits_for_facts(clock)) return finish(clock, false);
+  if (all && is_elsewhere()) tell_facts(::access(complete_file().c_str(), F_OK) == 0);
+}
+
+/// Written when it has changed: whoever reads it may be too hasty to ask for the last word.
+void TrainerLogs::tell_facts(bool last) {
+  if (nodes_ <= 1) return;
+  std::string text = records_.facts_text();
+  if (last) text += last_facts;
+  if (text == told_facts_) return;
+  if (const auto written = write_file_durably(facts_file(index_), text); !written)
+    fault_ = written.error().what;
+  told_facts_ = std::move(text);
+}
+
+bool TrainerLogs::waits_for_facts(const Clock& clock) {
+  if (finished_ || nodes_ <= 1 || owner_ != Owner::here || !records_.is_complete())
+    return false;
+  const double now_s = seconds_of(clock);
+  if (!asked_for_facts_s_) {
+    asked_for_facts_s_ = now_s;
+    (void)create_once(complete_file());
+  }
+  if (now_s - *asked_for_facts_s_ > facts_limit_s) return false;
+  for (int node = 0; node < nodes_; ++node) {
+    if (node == index_) continue;
+    const auto text = read_file(facts_file(node));
+    if (!text || !text->ends_with(last_facts)) return true;
+  }
+  return false;
+}
+
+void TrainerLogs::take_facts() {
+  for (int node = 0; node < nodes_; ++node) {
+    if (node == index_) continue;
+    const auto text = read_file(facts_file(node));
+    if (!text) continue;
+    if (const auto known = records_.add_facts(*text); !known) refused_ = known.error().what;
+  }
 }
 
 void TrainerLogs::finish(const Clock& clock, bool failed) {
@@ -58,8 +125,11 @@ void TrainerLogs::finish(const Clock& clock, bool failed) {
   while (read_lines(clock, true) && !records_.is_past()) {
   }
   finished_ = true;
+  read_probe();
+  if (is_elsewhere()) tell_facts(true);
   if (is_elsewhere() || (failed && !records_.is_complete())) return;
   if (!claim()) return;
+  take_facts();
   const WrittenRecord last = records_.finish(longest_look_s_);
   write({last}, clock);
   has_result_ = fault_.empty() && last.type == "result";
@@ -69,10 +139,9 @@ void TrainerLogs::finish(const Clock& clock, bool failed) {
 /// creates it.
 bool TrainerLogs::claim() {
   if (owner_ != Owner::unknown) return owner_ == Owner::here;
-  const int file = ::open(claim_file().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (file >= 0) ::close(file);
-  if (file < 0 && errno != EEXIST) return false;
-  owner_ = file >= 0 ? Owner::here : Owner::elsewhere;
+  const bool made = create_once(claim_file());
+  if (!made && errno != EEXIST) return false;
+  owner_ = made ? Owner::here : Owner::elsewhere;
   return owner_ == Owner::here;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads what the ranks of a trainer print, and writes the records that it does not write. One
 // node agent writes the train steps and the result: the first whose ranks print a train step.
+// The others tell it what their ranks have said of the run (records.facts.NODE).
 #pragma once
 
 #include "trainer/log_records.hpp"
@@ -10,6 +11,10 @@
 #include <shardsweep/protocol.hpp>
 
 #include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 namespace shardsweep::agent {
@@ -17,10 +22,16 @@ namespace shardsweep::agent {
 class TrainerLogs {
  public:
   /// `spec` has a trainer. A log that is not known is a fault.
-  [[nodiscard]] static Result<TrainerLogs> make(const AttemptSpec& spec, AttemptPaths paths);
+  /// `nodes`: whose node agents read the ranks' output, this one being number `index`.
+  [[nodiscard]] static Result<TrainerLogs> make(const AttemptSpec& spec, AttemptPaths paths,
+                                                int nodes, int index);
 
   /// What this rank prints is read too.
   void follow(int rank) { logs_.emplace_back(paths_.rank_log(rank)); }
+  /// What a program that tells the trainer's version prints.
+  [[nodiscard]] std::filesystem::path probe_output() const {
+    return paths_.dir / "records.probe";
+  }
   /// The node of rank 0 says that it has begun: a trainer is silent until its first train step.
   void begin(const Clock& clock);
   /// Reads what is new: of all ranks, or of the one that prints train steps. When nothing more
@@ -28,17 +39,35 @@ class TrainerLogs {
   void look(const Clock& clock, bool all);
   /// Everything has been printed. `failed`: then without train steps there is nothing to say.
   void finish(const Clock& clock, bool failed);
+  /// What the ranks of other nodes have printed belongs to the result, and their node agents
+  /// have not told it yet. They get a few seconds.
+  [[nodiscard]] bool waits_for_facts(const Clock& clock);
 
   /// True where another node agent writes the records.
   [[nodiscard]] bool is_elsewhere() const;
   /// The result has been written here.
   [[nodiscard]] bool has_result() const { return has_result_; }
+  /// Why the log of this version is not read; empty: it is.
+  [[nodiscard]] const std::string& refused() const { return refused_; }
   /// What ranks print could not be read or a record not written; empty: nothing went wrong.
   [[nodiscard]] const std::string& fault() const { return fault_; }
 
  private:
   TrainerLogs(LogRecords records, AttemptPaths paths, std::string nonce)
-      : records_(std::move(records)), paths_(std::move(paths)), nonce_(std::move(nonce)) {}
+      : records_(std::move(records)), paths_(std::move(paths)), nonce_(std::move(nonce)) {
+    probe_ = LineReader(probe_output());
+  }
+  void read_probe();
+  void see_version(std::string_view line);
+  void tell_facts(bool last);
+  void take_facts();
+  [[nodiscard]] std::filesystem::path facts_file(int node) const {
+    return paths_.dir / ("records.facts." + std::to_string(node));
+  }
+  /// The node agent that writes the result has seen all train steps.
+  [[nodiscard]] std::filesystem::path complete_file() const {
+    return paths_.dir / "records.complete";
+  }
   [[nodiscard]] bool read_lines(const Clock& clock, bool all);
   [[nodiscard]] bool read_log(std::size_t index, double now_s, const Clock& clock);
   void write(const std::vector<WrittenRecord>& records, const Clock& clock);
@@ -51,6 +80,12 @@ class TrainerLogs {
   AttemptPaths paths_;
   std::string nonce_;
   std::vector<LineReader> logs_;
+  LineReader probe_{""};
+  int nodes_ = 1;
+  int index_ = 0;
+  std::string told_facts_;
+  std::optional<double> asked_for_facts_s_;
+  std::string refused_;
   std::size_t printing_ = 0;  ///< index of the log with the train steps
   enum class Owner : std::uint8_t { unknown, here, elsewhere };
   Owner owner_ = Owner::unknown;

@@ -63,7 +63,11 @@ Result<void> read_file_into(const std::string& file, std::vector<Candidate>& all
   // A folder opens, and its first read fails.
   if (!in || (in.peek() == std::ifstream::traits_type::eof() && in.bad()))
     return fault(FaultKind::invalid_input, fmt::format("'{}' can't be read", file));
+  bool any = false;
   while (next_line(in, line)) {
+    // A copy of a log that was cut may end within a number.
+    if (any && in.eof()) break;
+    any = true;
     for (auto& [name, reader] : all)
       reader.read(line);
   }
@@ -132,10 +136,17 @@ Table table_of(std::string_view trainer, const LogMeasurement& found) {
 
 Result<ExitCode> list_trainers(const Session& session) {
   Table table;
-  table.columns = {"trainer", "versions", "printed_by", "set"};
-  for (const Trainer& one : trainers())
-    table.rows.push_back({std::string(one.name), std::string(one.versions),
-                          std::string(one.prints), std::string(one.advice)});
+  table.columns = {"trainer", "versions", "printed_by", "resolution", "set", "one_gpu"};
+  for (const Trainer& one : trainers()) {
+    const std::string versions =
+        one.from.empty() ? "any" : fmt::format("{} {} to {}", one.title, one.from, one.to);
+    const FakeWorld& fake = one.fake;
+    table.rows.push_back({std::string(one.name), versions, std::string(one.prints),
+                          std::string(one.resolution), std::string(one.advice),
+                          std::string(!fake.flag.empty()       ? fake.flag
+                                      : !fake.variable.empty() ? fake.variable
+                                                               : "none")});
+  }
   return print_table(table, table_style(session));
 }
 

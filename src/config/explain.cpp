@@ -202,6 +202,8 @@ class Explainer {
     line("  launch: {}", trainer.per_node ? "node" : "rank");
     line("  cwd: {}", yaml_text(trainer.directory));
     if (!trainer.version.empty()) line("  version: {}", yaml_text(trainer.version));
+    if (!trainer.unchecked.empty())
+      line("  unchecked: [{}]", listed(trainer.unchecked, yaml_text));
     if (!trainer.files.empty()) line("  files:");
     for (const auto& [name, text] : trainer.files)
       line("    {}: {}", name, yaml_text(text));

@@ -73,6 +73,7 @@ constexpr auto sweep_table = std::to_array<KeyInfo>({
     {"runner", "launch", Key::special, "rank or node", "rank", "one process for each rank, or one on each node (torchrun)"},
     {"runner", "cwd", Key::text, "a folder", "the sweep file's", "where 'argv' runs; \"{attempt_dir}\" is the attempt's folder"},
     {"runner", "version", Key::text, "a text", "unknown", "version of the trainer; another one makes all trials new"},
+    {"runner", "unchecked", Key::texts, "a list of names", "none", "truth checks of its log to leave out: first_loss, parameters, version"},
     {"runner", "gives_up", Key::boolean, "true or false", "as it says itself", "whether it takes --give-up-above; submitting fills it in"},
     {"exclude", "when", Key::text, "an SQL expression", "", "over axes, variables and the model's shape: \"tp > 8\"; a bare text is the same"},
     {"exclude", "why", Key::text, "a text", "", "shown with the points that it leaves out"},

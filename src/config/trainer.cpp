@@ -5,6 +5,7 @@
 #include "sweep/trainer_command.hpp"
 #include "text/characters.hpp"
 #include "text/nearest.hpp"
+#include "trainer/judge_log.hpp"
 #include "trainer/log_records.hpp"
 #include "trainer/trainers.hpp"
 #include "yaml/readers.hpp"
@@ -23,8 +24,8 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t most_files = 16;
 constexpr std::size_t most_template_bytes = 32 << 10;
-constexpr std::array<std::string_view, 6> keys_of_trainer{"log",    "patterns", "files",
-                                                          "launch", "cwd",      "version"};
+constexpr std::array<std::string_view, 7> keys_of_trainer{
+    "log", "patterns", "files", "launch", "cwd", "version", "unchecked"};
 
 std::vector<std::string_view> trainer_names() {
   std::vector<std::string_view> names;
@@ -89,6 +90,18 @@ void SweepReader::read_trainer(const YamlNode& map) {
                     fault_at(*launch, fmt::format("expected rank or node for 'launch', "
                                                   "found {}",
                                                   in_quotes(*word))));
+  }
+  if (const auto* unchecked = find(map, "unchecked")) {
+    const auto names = optional_checks();
+    mistakes_.assign(trainer.unchecked, *unchecked, read_texts(*unchecked, "unchecked"));
+    for (const std::string& name : trainer.unchecked) {
+      if (std::find(names.begin(), names.end(), name) == names.end())
+        mistakes_.add(
+            *unchecked,
+            fault_at(*unchecked, fmt::format("no truth check is called {}; "
+                                             "they are {}",
+                                             in_quotes(name), fmt::join(names, ", "))));
+    }
   }
   read_trainer_log(map);
   read_trainer_files(map);

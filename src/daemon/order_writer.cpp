@@ -4,6 +4,7 @@
 #include "daemon/controls.hpp"
 #include "fleet/decide.hpp"
 #include "fleet/nodes.hpp"
+#include "predict/memory.hpp"
 #include "sweep/launch.hpp"
 #include "sweep/trainer_command.hpp"
 
@@ -77,18 +78,21 @@ Result<void> OrderWriter::assign(const AllocationRow& allocation, AttemptId id) 
     return fault(FaultKind::unavailable,
                  fmt::format("cannot make '{}': {}", paths.dir.string(), error.message()));
   }
-  AttemptSpec spec = attempt_spec(context->spec, point,
-                                  {.attempt = id,
-                                   .trial = trial.slug,
-                                   .nonce = attempt.nonce,
-                                   .token = allocation.token,
-                                   .program = parts_.installation.runner.string(),
-                                   .paths = paths,
-                                   .slots_per_node = allocation.slots_per_node,
-                                   .lane = trial.lane,
-                                   .predicted_s = trial.predicted_s,
-                                   .give_up_above_ms = attempt.give_up_above_ms,
-                                   .expandable = attempt.expandable});
+  AttemptSpec spec = attempt_spec(
+      context->spec, point,
+      {.attempt = id,
+       .trial = trial.slug,
+       .nonce = attempt.nonce,
+       .token = allocation.token,
+       .program = parts_.installation.runner.string(),
+       .paths = paths,
+       .slots_per_node = allocation.slots_per_node,
+       .lane = trial.lane,
+       .predicted_s = trial.predicted_s,
+       .give_up_above_ms = attempt.give_up_above_ms,
+       .expandable = attempt.expandable,
+       .parameters =
+           parameters(context->spec.models.at(static_cast<std::size_t>(point.model)))});
   // What went wrong between the ranks only NCCL can tell.
   spec.nccl_debug = trial.last == Outcome::comm_error;
   SHARDSWEEP_TRY(write_files(context->spec, point, spec, paths));

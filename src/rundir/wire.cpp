@@ -213,6 +213,11 @@ void fields(Is<TrainerRun> auto& m, auto&& visit) {
   visit("cp", m.cp);
   visit("seq_len", m.seq_len);
   visit("tokens_per_step", m.tokens_per_step);
+  visit.optional("vocab", m.vocab);
+  visit.optional("parameters", m.parameters);
+  visit.optional("unchecked", m.unchecked);
+  visit.optional("fake_world", m.fake_world);
+  visit.optional("fake_rank", m.fake_rank);
 }
 void fields(Is<ContainerSpec> auto& m, auto&& visit) {
   visit("runtime", m.runtime);

@@ -114,7 +114,7 @@ AttemptSpec attempt_spec(const SweepSpec& sweep, const Point& point,
   if (sweep.runner.is_trainer()) {
     const std::string dir = context.paths.dir.string();
     spec.argv = trainer_command(sweep, point, dir, spec.ranks_per_node);
-    spec.trainer = trainer_run(sweep, point, dir, spec.ranks_per_node);
+    spec.trainer = trainer_run(sweep, point, dir, spec.ranks_per_node, context.parameters);
   } else {
     spec.argv = runner_command(sweep, point, context);
   }

@@ -25,6 +25,7 @@ struct LaunchContext {
   double predicted_s = 0;       ///< from start to result; 0: not known
   double give_up_above_ms = 0;  ///< a train step; 0: it runs to its end
   bool expandable = false;      ///< with PyTorch's segments that grow
+  std::int64_t parameters = 0;  ///< of the point's model; 0: not known
 };
 
 /// Where a sweep's runner lies: as the sweep names it (an absolute path, or a name beside

@@ -98,10 +98,27 @@ std::vector<std::string> trainer_command(const SweepSpec& sweep, const Point& po
                       values_of(sweep, point, attempt_dir, ranks_per_node), DoubleBraces::keep);
 }
 
+namespace {
+
+/// Where the trainer is told this, what it prints may be held against it.
+bool is_told(const TrainerSpec& trainer, std::string_view placeholder) {
+  const std::string word = "{" + std::string(placeholder) + "}";
+  const auto has = [&](const std::string& text) {
+    return text.find(word) != std::string::npos;
+  };
+  return std::any_of(trainer.argv.begin(), trainer.argv.end(), has) ||
+         std::any_of(trainer.files.begin(), trainer.files.end(),
+                     [&](const auto& file) { return has(file.second); });
+}
+
+}  // namespace
+
 TrainerRun trainer_run(const SweepSpec& sweep, const Point& point,
-                       const std::string& attempt_dir, std::int32_t ranks_per_node) {
+                       const std::string& attempt_dir, std::int32_t ranks_per_node,
+                       std::int64_t parameters) {
   const TrainerSpec& trainer = sweep.runner.trainer;
   const Layout& layout = point.layout;
+  const ModelSpec& model = sweep.models.at(static_cast<std::size_t>(point.model));
   return {.log = trainer.log,
           .patterns = trainer.patterns,
           .per_node = trainer.per_node,
@@ -115,7 +132,10 @@ TrainerRun trainer_run(const SweepSpec& sweep, const Point& point,
           .pp = layout.pp,
           .cp = layout.cp,
           .seq_len = point.seq_len,
-          .tokens_per_step = layout.global_batch() * point.seq_len};
+          .tokens_per_step = layout.global_batch() * point.seq_len,
+          .vocab = is_told(trainer, "vocab") ? model.vocab : 0,
+          .parameters = is_told(trainer, "hidden") ? parameters : 0,
+          .unchecked = trainer.unchecked};
 }
 
 std::string image_of(const SweepSpec& sweep, const Point& point, const std::string& attempt_dir,

@@ -29,10 +29,10 @@ struct PlaceholderInfo {
                                                        const Point& point,
                                                        const std::string& attempt_dir,
                                                        std::int32_t ranks_per_node);
-/// How its log is read, and what it has to say.
+/// How its log is read, and what it has to say. `parameters`: of the model; 0: not known.
 [[nodiscard]] TrainerRun trainer_run(const SweepSpec& sweep, const Point& point,
                                      const std::string& attempt_dir,
-                                     std::int32_t ranks_per_node);
+                                     std::int32_t ranks_per_node, std::int64_t parameters);
 /// The image of its container, of a runner too.
 [[nodiscard]] std::string image_of(const SweepSpec& sweep, const Point& point,
                                    const std::string& attempt_dir, std::int32_t ranks_per_node);

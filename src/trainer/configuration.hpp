@@ -4,6 +4,7 @@
 
 #include <shardsweep/result.hpp>
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -14,6 +15,7 @@ namespace shardsweep {
 /// What a trainer is told of a point. Degrees are ranks, batches are samples.
 struct TrainerLayout {
   std::int64_t dp = 1, tp = 1, pp = 1, cp = 1, ep = 1;
+  std::int64_t dp_replicate = 1;  ///< copies of what ZeRO shards
   std::int64_t micro_batch = 1, grad_accum = 1;
   std::int64_t seq_len = 0;  ///< tokens; 0: the trainer is not told
   std::int64_t zero = 0;     ///< stage, 0 to 3
@@ -30,9 +32,10 @@ struct TrainerLayout {
 /// Trainers that a layout can be written for.
 [[nodiscard]] std::span<const std::string_view> configurable_trainers();
 
-/// Flags (megatron), YAML (nanotron, gpt-neox), TOML (torchtitan up to v0.2.2) or JSON
-/// (deepspeed, picotron). Only what the layout decides; the rest of a configuration stays as it
-/// is. A layout that the trainer has no words for is a fault that names the axis.
+/// Flags (megatron), overrides (megatron-bridge), YAML (nanotron, gpt-neox, llm-foundry), TOML
+/// (torchtitan up to v0.2.2) or JSON (deepspeed, picotron). Only what the layout decides; the
+/// rest of a configuration stays as it is. A layout that the trainer has no words for is a
+/// fault that names the axis.
 [[nodiscard]] Result<std::string> configuration_of(std::string_view trainer,
                                                    const TrainerLayout& layout);
 
@@ -40,5 +43,13 @@ struct TrainerLayout {
 /// run, where the trainer derives dp from it; 0: not known, which is a fault there.
 [[nodiscard]] Result<TrainerLayout> layout_of(std::string_view trainer, std::string_view text,
                                               std::int64_t gpus);
+
+/// What an axis is called by each of configurable_trainers(), in their order; empty: it has no
+/// word of its own, or none at all.
+struct AxisNames {
+  std::string_view axis;
+  std::array<std::string_view, 8> names;
+};
+[[nodiscard]] std::span<const AxisNames> axis_names();
 
 }  // namespace shardsweep

@@ -51,6 +51,7 @@ class Judge {
     }
     check_run();
     check_steps();
+    check_all_consumed();
     check_first_loss();
     measure_time();
     measure_speed();
@@ -89,6 +90,7 @@ class Judge {
     check_one("seq_len", expected_.seq_len, "seq_len");
     check_one("tokens per train step", expected_.tokens_per_step, "tokens_per_step");
     check_batch();
+    check_parameters();
     const double product = fact("dp") * fact("tp") * fact("pp") * std::max(1.0, fact("cp"));
     if (product > 0 && fact("gpus") > 0 && product != fact("gpus"))
       fault(fmt::format("Its degrees make {} ranks, and it says that it has {}.", product,
@@ -106,6 +108,55 @@ class Judge {
           fmt::format("It ran with a global batch of {} samples of {} tokens, and {} tokens "
                       "per train step were asked for.",
                       samples, length, expected_.tokens_per_step));
+  }
+
+  [[nodiscard]] bool wants(std::string_view check) const {
+    return std::find(expected_.unchecked.begin(), expected_.unchecked.end(), check) ==
+           expected_.unchecked.end();
+  }
+
+  /// Each model parallel rank prints its own. Architectures of one shape differ by less than a
+  /// factor of two, and another number of layers by more.
+  void check_parameters() {
+    constexpr double slack = 2;
+    const auto ranks =
+        static_cast<std::int64_t>(known(expected_.tp, "tp") * known(expected_.pp, "pp"));
+    const auto expected = static_cast<double>(expected_.parameters);
+    const bool whole = ranks > 0 && log_.parameter_lines == ranks;
+    if (!wants("parameters") || !whole || expected <= 0) return;
+    if (log_.parameters < expected / slack || log_.parameters > expected * slack)
+      fault(
+          fmt::format("Its model has {:.0f} parameters, and that of the sweep has {:.0f}. "
+                      "Where this is right, write 'unchecked: [parameters]'.",
+                      log_.parameters, expected));
+  }
+
+  /// What it counts as consumed grows by one batch a train step.
+  void check_consumed(std::string_view key, double per_step, double rounding) {
+    const LoggedStep* first = nullptr;
+    const LoggedStep* last = nullptr;
+    for (const LoggedStep& step : log_.steps) {
+      if (!value(step, key)) continue;
+      if (first == nullptr) first = &step;
+      last = &step;
+    }
+    if (first == last || per_step <= 0) return;
+    const auto grown = *value(*last, key) - *value(*first, key);
+    const auto steps = static_cast<double>(last->iteration - first->iteration);
+    const double hidden = last->values.find(key)->second.half_unit +
+                          first->values.find(key)->second.half_unit + steps * rounding;
+    if (std::abs(grown - steps * per_step) > hidden + 1)
+      fault(fmt::format("It counts {:.0f} {} in {:.0f} train steps, and {:.0f} were asked for.",
+                        grown, key == "consumed_samples" ? "samples" : "tokens", steps,
+                        steps * per_step));
+  }
+  void check_all_consumed() {
+    const double length = known(expected_.seq_len, "seq_len");
+    const auto tokens = static_cast<double>(expected_.tokens_per_step);
+    const double batch = tokens > 0 && length > 0 ? tokens / length : fact("global_batch");
+    check_consumed("consumed_samples", batch, 0);
+    check_consumed("consumed_tokens", tokens > 0 ? tokens : fact("tokens_per_step"),
+                   tokens > 0 ? 0 : rounding_of("tokens_per_step"));
   }
 
   static std::string steps_text(double count) {
@@ -152,7 +203,7 @@ class Judge {
     const LoggedStep& first = log_.steps.front();
     const double vocab = known(expected_.vocab, "vocab");
     const auto loss = value(first, "loss");
-    if (first.iteration > 1 || vocab <= 1 || !loss) return;
+    if (!wants("first_loss") || first.iteration > 1 || vocab <= 1 || !loss) return;
     const double wanted = std::log(vocab);
     if (!(std::abs(*loss - wanted) <= loss_slack * wanted))
       fault(
@@ -271,12 +322,15 @@ class Judge {
     constexpr double mib = 1024.0 * 1024.0;
     constexpr double gib = 1024.0 * mib;
     const auto bytes = [&](std::string_view in_mib, std::string_view in_gib,
-                           std::string_view in_gb) -> std::optional<double> {
-      const double most = std::max({fact(in_mib) * mib, fact(in_gib) * gib, fact(in_gb) * 1e9});
+                           std::string_view in_gb,
+                           std::string_view plain) -> std::optional<double> {
+      const double most =
+          std::max({fact(plain), fact(in_mib) * mib, fact(in_gib) * gib, fact(in_gb) * 1e9});
       return most > 0 ? std::optional(most) : std::nullopt;
     };
-    to.allocated_bytes = bytes("allocated_mib", "allocated_gib", "allocated_gb");
-    to.reserved_bytes = bytes("reserved_mib", "reserved_gib", "reserved_gb");
+    to.allocated_bytes =
+        bytes("allocated_mib", "allocated_gib", "allocated_gb", "allocated_bytes");
+    to.reserved_bytes = bytes("reserved_mib", "reserved_gib", "reserved_gb", "reserved_bytes");
     to.first_loss = value(log_.steps.front(), "loss");
     for (const LoggedStep& step : log_.steps) {
       if (const auto loss = value(step, "loss")) to.last_loss = loss;
@@ -290,6 +344,11 @@ class Judge {
 };
 
 }  // namespace
+
+std::span<const std::string_view> optional_checks() {
+  static constexpr std::array<std::string_view, 3> names{"first_loss", "parameters", "version"};
+  return names;
+}
 
 JudgedLog judge_log(const TrainerLog& log, const ExpectedRun& expected) {
   return Judge(log, expected).judge();

@@ -6,7 +6,9 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace shardsweep {
@@ -18,8 +20,10 @@ struct ExpectedRun {
   std::int64_t seq_len = 0;
   std::int64_t tokens_per_step = 0;
   std::int64_t vocab = 0;
-  std::int64_t warmup = 1;  ///< train steps that are not timed, at least the first
-  std::int64_t steps = 0;   ///< timed ones; what comes after them does not count; 0: all
+  std::int64_t parameters = 0;  ///< of the whole model, about
+  std::int64_t warmup = 1;      ///< train steps that are not timed, at least the first
+  std::int64_t steps = 0;       ///< timed ones; what comes after them does not count; 0: all
+  std::vector<std::string> unchecked{};  ///< truth checks that are left out, by their names
 };
 
 /// The train steps that start everything up are never timed.
@@ -44,6 +48,9 @@ struct JudgedLog {
   std::vector<std::string> notes;   ///< what is missing
   bool has_nan = false;             ///< among the faults is a loss that is no number
 };
+
+/// Truth checks that a user may know better than we do.
+[[nodiscard]] std::span<const std::string_view> optional_checks();
 
 [[nodiscard]] JudgedLog judge_log(const TrainerLog& log, const ExpectedRun& expected = {});
 

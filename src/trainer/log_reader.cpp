@@ -3,6 +3,7 @@
 
 #include "text/characters.hpp"
 #include "text/nearest.hpp"
+#include "text/pieces.hpp"
 #include "trainer/clean_line.hpp"
 #include "trainer/trainers.hpp"
 
@@ -18,8 +19,10 @@ namespace {
 /// Keys of the run; all others belong to the train step that was printed last.
 constexpr auto facts = std::to_array<std::string_view>(
     {"global_batch", "tokens_per_step", "seq_len", "vocab", "gpus", "dp", "tp", "pp", "cp",
-     "micro_batch", "allocated_mib", "allocated_gib", "allocated_gb", "reserved_mib",
-     "reserved_gib", "reserved_gb"});
+     "micro_batch", "allocated_bytes", "allocated_mib", "allocated_gib", "allocated_gb",
+     "reserved_bytes", "reserved_mib", "reserved_gib", "reserved_gb"});
+
+constexpr std::string_view parameters_fact = "parameters";
 
 bool is_fact(std::string_view key) {
   return std::find(facts.begin(), facts.end(), key) != facts.end();
@@ -73,13 +76,41 @@ void LogReader::read(std::string_view line) {
 
 void LogReader::take(std::string_view key, const Printed& number) {
   if (key == "iteration") return;
-  if (key == "parameters") {
+  if (key == parameters_fact) {
     log_.parameters += number.value;
+    ++log_.parameter_lines;
   } else if (is_fact(key)) {
     auto& fact = log_.facts[std::string(key)];
     if (number.value > fact.value) fact = number;
   } else if (current_ != nullptr) {
     current_->values[std::string(key)] = number;
+  }
+}
+
+std::string LogReader::facts_text() const {
+  std::string text;
+  for (const auto& [key, number] : log_.facts)
+    text += fmt::format("{} {:.17g} {:.17g}\n", key, number.value, number.half_unit);
+  if (log_.parameter_lines > 0)
+    text +=
+        fmt::format("{} {:.17g} {}\n", parameters_fact, log_.parameters, log_.parameter_lines);
+  return text;
+}
+
+void LogReader::add_facts(std::string_view text) {
+  for (const std::string_view line : split(text, '\n')) {
+    const auto words = split(line, ' ');
+    if (words.size() != 3) continue;
+    const auto value = read_number(words[1], false);
+    const auto second = read_number(words[2], false);
+    if (!value || !second || !std::isfinite(value->first.value)) continue;
+    if (words[0] == parameters_fact) {
+      log_.parameters += value->first.value;
+      log_.parameter_lines += static_cast<std::int64_t>(second->first.value);
+    } else if (is_fact(words[0])) {
+      auto& fact = log_.facts[std::string(words[0])];
+      if (value->first.value > fact.value) fact = {value->first.value, second->first.value};
+    }
   }
 }
 

@@ -24,6 +24,7 @@ struct TrainerLog {
   std::vector<LoggedStep> steps;  ///< by iteration; of one that was printed again the last
   std::map<std::string, Printed, std::less<>> facts{};  ///< of the run; the largest of each
   double parameters = 0;                                ///< sum over model parallel ranks
+  std::int64_t parameter_lines = 0;                     ///< ranks that have printed theirs
 };
 
 class LogReader {
@@ -37,6 +38,12 @@ class LogReader {
   [[nodiscard]] const LoggedStep* current() const { return current_; }
   [[nodiscard]] std::size_t steps() const { return steps_.size(); }
   [[nodiscard]] TrainerLog finish() const;
+
+  /// What the lines read so far say of the run, without its train steps: for another reader,
+  /// which reads the ranks of other nodes. One fact on a line.
+  [[nodiscard]] std::string facts_text() const;
+  /// The largest of each fact counts, parameters add up. Other lines are passed over.
+  void add_facts(std::string_view text);
 
  private:
   void take(std::string_view key, const Printed& number);

@@ -4,6 +4,7 @@
 #include "text/characters.hpp"
 #include "text/nearest.hpp"
 #include "trainer/trainers.hpp"
+#include "trainer/version.hpp"
 
 #include <fmt/format.h>
 
@@ -35,16 +36,47 @@ Result<LogRecords> LogRecords::make(const TrainerRun& run, std::int64_t gpus) {
   SHARDSWEEP_ASSIGN(const auto patterns, patterns_of(run));
   SHARDSWEEP_ASSIGN(LogReader reader, LogReader::make(patterns));
   LogRecords records(std::move(reader));
-  records.expected_ = {.gpus = gpus,
+  records.trainer_ = run.log.empty() ? nullptr : find_trainer(run.log);
+  records.expected_ = {.gpus = run.fake_world > 0 ? run.fake_world : gpus,
                        .dp = run.dp,
                        .tp = run.tp,
                        .pp = run.pp,
                        .cp = run.cp,
                        .seq_len = run.seq_len,
                        .tokens_per_step = run.tokens_per_step,
+                       .vocab = run.vocab,
+                       .parameters = run.parameters,
                        .warmup = run.warmup,
-                       .steps = run.steps};
+                       .steps = run.steps,
+                       .unchecked = run.unchecked};
   return records;
+}
+
+Result<void> LogRecords::see_version(std::string_view line) {
+  if (trainer_ == nullptr || !version_.empty()) return {};
+  const auto found = version_in(*trainer_, line);
+  if (!found) return {};
+  version_ = *found;
+  return check_found_version();
+}
+
+Result<void> LogRecords::check_found_version() const {
+  const auto& unchecked = expected_.unchecked;
+  const bool wanted =
+      std::find(unchecked.begin(), unchecked.end(), "version") == unchecked.end();
+  if (trainer_ == nullptr || version_.empty() || !wanted) return {};
+  return check_version(*trainer_, version_);
+}
+
+std::string LogRecords::facts_text() const {
+  std::string text = reader_.facts_text();
+  if (!version_.empty()) text += fmt::format("{}{}\n", probe_mark, version_);
+  return text;
+}
+
+Result<void> LogRecords::add_facts(std::string_view text) {
+  reader_.add_facts(text);
+  return see_version(text);
 }
 
 std::vector<WrittenRecord> LogRecords::read(std::string_view line, double now_s) {
@@ -84,46 +116,67 @@ WrittenRecord LogRecords::result_of(const LogMeasurement& measured) const {
   put(record, "steps", static_cast<double>(measured.steps));
   put(record, "warmup", static_cast<double>(expected_.warmup));
   put(record, "resolution", measured.resolution);
+  if (!version_.empty()) record.texts["trainer_version"] = version_;
   return record;
 }
 
 /// From the end of the warm-up to the last timed train step, over their number: the mean.
-void LogRecords::time_by_reading(JudgedLog& judged, double look_s) const {
-  constexpr double coarsest = 0.05;
+std::optional<LogRecords::ReadTime> LogRecords::read_time(double look_s) const {
   const auto warmup = static_cast<std::size_t>(std::max<std::int64_t>(1, expected_.warmup));
-  if (read_at_s_.size() < warmup + 2 || expected_.tokens_per_step <= 0) return;
+  if (read_at_s_.size() < warmup + 2 || expected_.tokens_per_step <= 0) return std::nullopt;
   const auto first = std::next(read_at_s_.begin(), static_cast<std::ptrdiff_t>(warmup) - 1);
   auto last = std::prev(read_at_s_.end());
   if (expected_.steps > 0 &&
       read_at_s_.size() > warmup + static_cast<std::size_t>(expected_.steps))
     last = std::next(first, expected_.steps);
-  const double span_s = last->second - first->second;
   const auto steps = std::distance(first, last);
-  if (!(look_s < coarsest * span_s)) {
+  const double span_s = last->second - first->second;
+  if (!(span_s > 0)) return ReadTime{0, steps, 1, 0};
+  return ReadTime{1e3 * span_s / static_cast<double>(steps), steps, look_s / span_s, span_s};
+}
+
+/// Where a log tells no time, or tells it so coarsely that the time of reading is finer.
+void LogRecords::time_by_reading(JudgedLog& judged, double look_s) const {
+  constexpr double coarsest = 0.05;
+  constexpr double coarse = 0.002;
+  constexpr double agreement = 0.03;
+  auto& to = judged.measurement;
+  const bool printed = to.tokens_per_s_per_gpu.has_value();
+  const auto read = read_time(look_s);
+  if (!read || (printed && (to.resolution < coarse || read->resolution >= to.resolution ||
+                            !to.train_step_ms)))
+    return;
+  if (!printed && !(read->resolution < coarsest)) {
     judged.notes.push_back(fmt::format(
         "Its lines are read every {:.1f} s, and all timed train steps took {:.1f} s: print the "
         "time of a train step, or raise measure.steps.",
-        look_s, span_s));
+        look_s, read->span_s));
     return;
   }
-  auto& to = judged.measurement;
-  to.train_step_ms = 1e3 * span_s / static_cast<double>(steps);
-  to.steps = steps;
-  to.resolution = look_s / span_s;
+  // Something else than train steps stands between the lines.
+  if (printed && std::abs(read->train_step_ms / *to.train_step_ms - 1) >
+                     agreement + to.resolution + read->resolution)
+    return;
+  to.train_step_ms = read->train_step_ms;
+  to.steps = read->steps;
+  to.resolution = read->resolution;
   to.tokens_per_s_per_gpu = static_cast<double>(expected_.tokens_per_step) /
                             static_cast<double>(expected_.gpus) / (*to.train_step_ms * 1e-3);
 }
 
 WrittenRecord LogRecords::finish(double look_s) const {
   JudgedLog judged = judge_log(reader_.finish(), expected_);
-  if (judged.faults.empty() && !judged.measurement.tokens_per_s_per_gpu)
-    time_by_reading(judged, look_s);
+  if (judged.faults.empty()) time_by_reading(judged, look_s);
   std::vector<std::string> wrong = judged.faults;
+  const auto known = check_found_version();
+  if (!known) wrong.insert(wrong.begin(), known.error().what);
   if (!judged.measurement.tokens_per_s_per_gpu)
     wrong.insert(wrong.end(), judged.notes.begin(), judged.notes.end());
   if (wrong.empty()) return result_of(judged.measurement);
   return {"error",
-          {{"class", judged.has_nan ? "nan" : "internal"},
+          {{"class", !known           ? "usage"
+                     : judged.has_nan ? "nan"
+                                      : "internal"},
            {"message", fmt::format("its log is no measurement: {}", fmt::join(wrong, " "))}},
           {}};
 }

@@ -5,6 +5,7 @@
 
 #include "trainer/judge_log.hpp"
 #include "trainer/log_reader.hpp"
+#include "trainer/trainers.hpp"
 
 #include <shardsweep/protocol.hpp>
 #include <shardsweep/record.hpp>
@@ -26,6 +27,17 @@ class LogRecords {
   /// One line of any rank, read at `now_s`.
   [[nodiscard]] std::vector<WrittenRecord> read(std::string_view line, double now_s);
 
+  /// What a probe printed, or the trainer itself: the first version that was found counts.
+  /// A fault: its log is not known.
+  [[nodiscard]] Result<void> see_version(std::string_view line);
+  /// What was found; empty: nothing.
+  [[nodiscard]] const std::string& version() const { return version_; }
+
+  /// Of the run, from the lines read here and for the reader of other nodes' lines.
+  [[nodiscard]] std::string facts_text() const;
+  /// A fault as of see_version().
+  [[nodiscard]] Result<void> add_facts(std::string_view text);
+
   /// A train step has been seen.
   [[nodiscard]] bool has_steps() const { return reader_.steps() > 0; }
   /// All train steps that were asked for have been seen.
@@ -39,10 +51,20 @@ class LogRecords {
  private:
   explicit LogRecords(LogReader reader) : reader_(std::move(reader)) {}
   [[nodiscard]] std::int64_t more_than_asked() const;
+  [[nodiscard]] Result<void> check_found_version() const;
+  struct ReadTime {
+    double train_step_ms = 0;
+    std::int64_t steps = 0;
+    double resolution = 0;
+    double span_s = 0;
+  };
+  [[nodiscard]] std::optional<ReadTime> read_time(double look_s) const;
   void time_by_reading(JudgedLog& judged, double look_s) const;
   [[nodiscard]] WrittenRecord result_of(const LogMeasurement& measured) const;
 
   LogReader reader_;
+  const Trainer* trainer_ = nullptr;  ///< none: patterns alone
+  std::string version_;
   ExpectedRun expected_;
   std::map<std::int64_t, double> read_at_s_;  ///< by train step
 };

@@ -52,6 +52,18 @@ Settings Settings::of_flags(std::string_view text) {
   return settings;
 }
 
+Settings Settings::of_overrides(std::string_view text) {
+  Settings settings;
+  for (std::string_view word : words_of(text)) {
+    word.remove_prefix(std::min(word.find_first_not_of('+'), word.size()));
+    const auto equals = word.find('=');
+    if (equals == std::string_view::npos || word.starts_with('-')) continue;
+    settings.values_[std::string(word.substr(0, equals))] =
+        without_quotes(word.substr(equals + 1));
+  }
+  return settings;
+}
+
 Settings Settings::of_lines(std::string_view text) {
   Settings settings;
   for (std::string_view line : split(text, '\n')) {

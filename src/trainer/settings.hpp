@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The leaves of flags, YAML, TOML and JSON: names and values, whatever they are nested in.
+// The leaves of flags, overrides, YAML, TOML and JSON: names and values, whatever they are
+// nested in.
 #pragma once
 
 #include <shardsweep/result.hpp>
@@ -15,6 +16,9 @@ class Settings {
  public:
   /// `--flag value`, `--flag=value` and `--flag`, between blanks; quotes are taken off.
   [[nodiscard]] static Settings of_flags(std::string_view text);
+  /// `section.name=value` between blanks, with or without + in front; other words are passed
+  /// over.
+  [[nodiscard]] static Settings of_overrides(std::string_view text);
   /// `name: value`, `name = value` and `"name": value,`, one a line; of a name that stands in
   /// several places the last counts. Comments (#) are passed over.
   [[nodiscard]] static Settings of_lines(std::string_view text);

@@ -15,11 +15,34 @@ struct LogKey {
 };
 [[nodiscard]] std::span<const LogKey> log_keys();
 
+/// Where a trainer's version is found without starting it.
+struct VersionProbe {
+  std::string_view module{};        ///< Python's name of its package; empty: its own folder
+  std::string_view files{};         ///< from there, with ':' between; each may hold the version
+  std::string_view distribution{};  ///< as pip calls it
+  /// What stands before the version in its log; empty: the log does not say it.
+  std::string_view line{};
+};
+
+/// How a single process runs one rank of a large world without the others.
+struct FakeWorld {
+  std::string_view flag{};      ///< added to the command line
+  std::string_view variable{};  ///< of the environment, with its value behind '='
+  std::string_view why_not{};   ///< where there is no such mode
+};
+
 struct Trainer {
-  std::string_view name;      ///< as in `--log`
-  std::string_view versions;  ///< whose format strings the patterns follow
-  std::string_view prints;    ///< which rank prints its train steps
-  std::string_view advice;    ///< what must be set so that each train step is printed
+  std::string_view name;   ///< as in `--log`
+  std::string_view title;  ///< as its authors write it
+  /// Versions whose format strings the patterns follow, both included; dates where its authors
+  /// give no numbers. Empty: any.
+  std::string_view from;
+  std::string_view to;
+  VersionProbe probe;
+  std::string_view prints;      ///< which rank prints its train steps
+  std::string_view resolution;  ///< of the time of a train step, as it is printed
+  std::string_view advice;      ///< what must be set so that each train step is printed
+  FakeWorld fake;
   std::span<const std::string_view> patterns;  ///< as in capture.hpp
 };
 [[nodiscard]] std::span<const Trainer> trainers();

@@ -4,7 +4,9 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <map>
 #include <random>
 #include <string>
 
@@ -13,9 +15,9 @@ using namespace shardsweep;
 namespace {
 
 std::string words(const TrainerLayout& one) {
-  return fmt::format("dp{} tp{} pp{} cp{} ep{} mb{} ga{} z{} seq{} {} {}{}", one.dp, one.tp,
-                     one.pp, one.cp, one.ep, one.micro_batch, one.grad_accum, one.zero,
-                     one.seq_len, one.recompute, one.schedule,
+  return fmt::format("dp{}/{} tp{} pp{} cp{} ep{} mb{} ga{} z{} seq{} {} {}{}", one.dp,
+                     one.dp_replicate, one.tp, one.pp, one.cp, one.ep, one.micro_batch,
+                     one.grad_accum, one.zero, one.seq_len, one.recompute, one.schedule,
                      one.sequence_parallel ? " sp" : "");
 }
 
@@ -26,11 +28,13 @@ std::string written(std::string_view trainer, const TrainerLayout& layout) {
 
 /// Axes that a trainer's configuration does not have, as it takes them for granted.
 TrainerLayout as_told(std::string_view trainer, TrainerLayout layout) {
-  if (trainer == "torchtitan" || trainer == "deepspeed" || trainer == "picotron")
+  if (trainer == "torchtitan" || trainer == "deepspeed" || trainer == "picotron" ||
+      trainer == "llm-foundry")
     layout.sequence_parallel = false;
   if (trainer == "deepspeed" || trainer == "gpt-neox" || trainer == "picotron") layout.ep = 1;
   if (trainer == "deepspeed") layout.seq_len = 0;
-  if (trainer == "deepspeed" || (trainer == "torchtitan" && layout.pp == 1))
+  if (trainer == "deepspeed" || trainer == "llm-foundry" ||
+      (trainer == "torchtitan" && layout.pp == 1))
     layout.schedule = "1f1b";
   return layout;
 }
@@ -48,6 +52,7 @@ class Draw {
     one.grad_accum = 1 + among(32);
     one.seq_len = among(5) == 0 ? 0 : 1024 * power();
     one.zero = among(4);
+    if (among(4) == 0) one.dp_replicate = std::min(one.dp, power());
     constexpr std::array words{"none", "selective", "full"};
     one.recompute = words.at(static_cast<std::size_t>(among(3)));
     one.schedule = among(4) == 0 ? "afab" : "1f1b";
@@ -106,8 +111,9 @@ TEST_CASE("a layout without words in a trainer names the axis") {
   CHECK(written("picotron", {.recompute = "full"}) ==
         "picotron has no words for recompute full");
   CHECK(written("axolotl", {}) ==
-        "no configuration of 'axolotl' can be written; the trainers are megatron, nanotron, "
-        "torchtitan, deepspeed, gpt-neox, picotron");
+        "no configuration of 'axolotl' can be written; the trainers are megatron, "
+        "megatron-bridge, nanotron, "
+        "torchtitan, deepspeed, gpt-neox, picotron, llm-foundry");
 }
 
 TEST_CASE("a present configuration is read with all else that stands in it") {
@@ -126,7 +132,7 @@ TEST_CASE("a present configuration is read with all else that stands in it") {
                                "tensor_parallel_degree = 2\n",
                                16);
   REQUIRE(titan);
-  CHECK(words(*titan) == "dp8 tp2 pp1 cp1 ep1 mb2 ga1 z3 seq8192 none 1f1b");
+  CHECK(words(*titan) == "dp8/1 tp2 pp1 cp1 ep1 mb2 ga1 z3 seq8192 none 1f1b");
 }
 
 TEST_CASE("a configuration that can't be is refused with its numbers") {
@@ -144,4 +150,43 @@ TEST_CASE("a configuration that can't be is refused with its numbers") {
   CHECK(why("nanotron", "  tp: 0\n", 4) == "tp: a degree is 1 or more");
   CHECK(why("megatron", "--data-parallel-sharding-strategy all", 4) ==
         "--data-parallel-sharding-strategy: unknown word 'all'");
+}
+
+TEST_CASE("megatron-bridge's overrides, and what else stands on its command line") {
+  const TrainerLayout layout{.dp = 4, .tp = 2, .micro_batch = 2, .grad_accum = 8, .zero = 3};
+  CHECK(written("megatron-bridge", layout) ==
+        "model.tensor_model_parallel_size=2 model.pipeline_model_parallel_size=1 "
+        "model.context_parallel_size=1 model.expert_model_parallel_size=1 "
+        "train.micro_batch_size=2 train.global_batch_size=64 model.sequence_parallel=false "
+        "ddp.use_distributed_optimizer=false dist.use_megatron_fsdp=true "
+        "ddp.data_parallel_sharding_strategy=optim_grads_params\n");
+  const auto read =
+      layout_of("megatron-bridge",
+                "./train.sh --recipe llama3_8b ++model.tensor_model_parallel_size=4 "
+                "train.micro_batch_size=1 train.global_batch_size=32 optimizer.lr=3e-4",
+                16);
+  REQUIRE(read);
+  CHECK(words(*read) == "dp4/1 tp4 pp1 cp1 ep1 mb1 ga8 z0 seq0 none 1f1b");
+}
+
+TEST_CASE("llm-foundry's automatic micro-batch is no layout") {
+  const auto read = layout_of("llm-foundry", "device_train_microbatch_size: auto\n", 8);
+  REQUIRE_FALSE(read);
+  CHECK(read.error().what.find("says no micro-batch") != std::string::npos);
+}
+
+TEST_CASE("each name in the table is a word of the trainer's configuration") {
+  std::map<std::string_view, std::string> all;
+  for (const auto trainer : configurable_trainers()) {
+    Draw draw;
+    for (int i = 0; i < 2000; ++i)
+      all[trainer] += configuration_of(trainer, draw.layout()).value_or("");
+  }
+  for (const AxisNames& row : axis_names()) {
+    CAPTURE(row.axis);
+    for (std::size_t i = 0; i < row.names.size(); ++i) {
+      CAPTURE(row.names.at(i));
+      CHECK(all[configurable_trainers()[i]].find(row.names.at(i)) != std::string::npos);
+    }
+  }
 }

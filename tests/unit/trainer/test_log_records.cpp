@@ -136,3 +136,53 @@ TEST_CASE("a log or a pattern that is not known is a fault") {
   REQUIRE_FALSE(wrong);
   CHECK(wrong.error().what.find("step_ms") != std::string::npos);
 }
+
+TEST_CASE("facts of one node and train steps of another meet") {
+  auto first = reader_of(run_of("megatron"));
+  auto last = reader_of(run_of("megatron"));
+  (void)first.read("using world size: 4, data-parallel size: 4", 0);
+  (void)first.read(
+      "[Rank 0] (after 2 iterations) memory (MB) | allocated: 1.0 | max allocated: "
+      "900.5 | reserved: 2.0 | max reserved: 1000.0",
+      0);
+  for (int i = 1; i < 6; ++i)
+    (void)last.read(megatron(i, 100), i);
+  CHECK(last.finish(0.1).type == "result");  // what it has not heard it can't check
+  REQUIRE(last.add_facts(first.facts_text() + "complete\n"));
+  CHECK(message_of(last.finish(0.1)).find("It ran with gpus 4, and 2 was asked for.") !=
+        std::string::npos);
+
+  auto own = reader_of(run_of("megatron"));
+  (void)own.read(
+      "[Rank 2] (after 2 iterations) memory (MB) | allocated: 1.0 | max allocated: "
+      "800.0 | reserved: 2.0 | max reserved: 1200.0",
+      0);
+  for (int i = 1; i < 6; ++i)
+    (void)own.read(megatron(i, 100), i);
+  auto memory = reader_of(run_of("megatron"));
+  (void)memory.read("memory (MB) | allocated: 1.0 | max allocated: 900.5 |", 0);
+  REQUIRE(own.add_facts(memory.facts_text()));
+  const auto result = own.finish(0.1);
+  CHECK(number(result, "allocated_bytes") == doctest::Approx(900.5 * 1048576));
+  CHECK(number(result, "reserved_bytes") == doctest::Approx(1200.0 * 1048576));
+  REQUIRE(own.add_facts("no facts at all\ngpus many 3\n\n"));
+}
+
+TEST_CASE("where a log rounds its times the finer time of reading counts") {
+  const auto run = run_of("nanotron");
+  const auto measured = [&](double step_s) {
+    auto log = reader_of(run);
+    for (int i = 1; i < 6; ++i)
+      (void)log.read(
+          fmt::format("iteration: {} / 5 | time_per_iteration_ms: 1.23K | lm_loss: 6.1 |", i),
+          10 + i * step_s);
+    return log.finish(0.0005);
+  };
+  const auto fine = measured(1.2345);
+  CHECK(number(fine, "train_step_ms") == doctest::Approx(1234.5));
+  CHECK(number(fine, "resolution") < 0.001);
+  // Something else than train steps was between the lines.
+  const auto other = measured(2);
+  CHECK(number(other, "train_step_ms") == doctest::Approx(1230));
+  CHECK(number(other, "resolution") > 0.002);
+}

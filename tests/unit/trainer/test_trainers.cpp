@@ -3,6 +3,7 @@
 // 1,048,576 tokens on 16 GPUs. The first takes 4,210.3 ms, the others 512.4, 510.9, 511.6,
 // 513.0 and 510.2 ms.
 #include "trainer/judge_log.hpp"
+#include "trainer/log_records.hpp"
 #include "trainer/trainers.hpp"
 
 #include <doctest/doctest.h>
@@ -70,17 +71,23 @@ TEST_CASE("the log of each trainer gives its measurement") {
   const std::vector<Case> cases{
       {"megatron", "megatron-2026", {}, 1e-4, 50.034, 50.815},
       {"megatron", "megatron-2023", length, 1e-4},
+      {"megatron", "megatron-2024", {}, 1e-4, 50.034, 50.815},
+      {"megatron", "megatron-interleaved", {}, 1e-4, 50.0, 50.815},
       {"megatron", "megatron-cut", {}, 1e-4},
       {"megatron-bridge", "megatron-bridge", length, 1e-4, 50.034, 51.326},
       {"nemo", "nemo", length, 1e-3},
       {"nanotron", "nanotron", {.gpus = 16}, 5e-3, 50.034, 50.815},
+      {"nanotron", "nanotron-2024", {.gpus = 16}, 5e-3, 50.034, 50.815},
       {"torchtitan", "torchtitan-2026", {.gpus = 16}, 1e-5, 0, 52.25},
       {"torchtitan", "torchtitan-0.1.0", all, 1e-5, 0, 52.25},
       {"deepspeed", "deepspeed-pipe", {.seq_len = 4096}, 1e-3},
+      {"deepspeed", "deepspeed-0.16", {.seq_len = 4096}, 1e-3},
       {"deepspeed", "deepspeed-engine", {.seq_len = 4096}, 1e-9, 50.03},
       {"gpt-neox", "gpt-neox", {.gpus = 16}, 1e-4, 50.034, 50.815},
+      {"gpt-neox", "gpt-neox-2026", {.gpus = 16}, 1e-4, 50.034, 50.815},
       {"picotron", "picotron", all, 2e-4, 0, 51.325},
       {"llm-foundry", "llm-foundry", all, 1e-4, 50.034, 50.815},
+      {"records", "records", {.gpus = 16}, 1e-3, 50.034, 50.815},
   };
   for (const Case& one : cases) {
     CAPTURE(one.file);
@@ -119,6 +126,89 @@ TEST_CASE("a log that can't be believed gives no measurement") {
         "The log has no train step that this reader knows.");
   CHECK(fault_of("nanotron", "nanotron", {.gpus = 8}) ==
         "By its step time it does 256348 tokens/s/GPU, and it prints 128000.");
+}
+
+namespace {
+
+struct Wrong {
+  std::string_view trainer;
+  std::string file;
+};
+const std::vector<Wrong> one_of_each{{"megatron", "megatron-2026"},
+                                     {"megatron", "megatron-2024"},
+                                     {"megatron", "megatron-2023"},
+                                     {"megatron-bridge", "megatron-bridge"},
+                                     {"nemo", "nemo"},
+                                     {"nanotron", "nanotron"},
+                                     {"nanotron", "nanotron-2024"},
+                                     {"torchtitan", "torchtitan-2026"},
+                                     {"deepspeed", "deepspeed-pipe"},
+                                     {"deepspeed", "deepspeed-engine"},
+                                     {"gpt-neox", "gpt-neox"},
+                                     {"picotron", "picotron"},
+                                     {"llm-foundry", "llm-foundry"},
+                                     {"records", "records"}};
+
+/// The record that an attempt with this log would get.
+WrittenRecord record_of(const Wrong& one, const std::string& text, std::int64_t tokens) {
+  auto log = LogRecords::make({.log = std::string(one.trainer),
+                               .warmup = 1,
+                               .steps = 5,
+                               .seq_len = 4096,
+                               .tokens_per_step = tokens},
+                              16);
+  REQUIRE(log);
+  std::istringstream lines(text);
+  double now_s = 0;
+  for (std::string line; std::getline(lines, line);)
+    (void)log->read(line, now_s += 0.1);
+  return log->finish(0.05);
+}
+
+}  // namespace
+
+TEST_CASE("no reader reports a number where a truth check fails") {
+  for (const Wrong& one : one_of_each) {
+    CAPTURE(one.file);
+    const std::string text = text_of(one.file);
+    CHECK(record_of(one, text, 1048576).type == "result");
+    const auto other_batch = record_of(one, text, 2097152);
+    CHECK(other_batch.type == "error");
+    CHECK(other_batch.numbers.empty());
+    // All losses but the first two are no numbers.
+    std::string broken = text;
+    for (const auto* loss : {"1.022100E+01", "10.2210", "10.2", "10.221"}) {
+      for (auto at = broken.find(loss); at != std::string::npos; at = broken.find(loss))
+        broken.replace(at, std::string_view(loss).size(), "nan");
+    }
+    if (broken == text) continue;  // it prints none
+    const auto without_loss = record_of(one, broken, 1048576);
+    CHECK(without_loss.type == "error");
+    CHECK(without_loss.texts.at("class") == "nan");
+    CHECK(without_loss.numbers.empty());
+  }
+}
+
+TEST_CASE("samples and tokens that are counted otherwise than asked for are told") {
+  std::string text = text_of("megatron-2026");
+  const auto at = text.find("consumed samples:         1536");
+  REQUIRE(at != std::string::npos);
+  text.replace(at, 30, "consumed samples:         1280");
+  const JudgedLog log = judge_log(read_text("megatron", text));
+  REQUIRE(log.faults.size() == 1);
+  CHECK(log.faults[0] == "It counts 1024 samples in 5 train steps, and 1280 were asked for.");
+}
+
+TEST_CASE("parameters of another model are told, where all ranks print theirs") {
+  const std::string text = text_of("megatron-2026");
+  CHECK(judge_log(read_text("megatron", text), {.parameters = 1'600'000'000}).faults.empty());
+  const auto other = judge_log(read_text("megatron", text), {.parameters = 8'000'000'000});
+  REQUIRE(other.faults.size() == 1);
+  CHECK(other.faults[0].starts_with(
+      "Its model has 1700000000 parameters, and that of the sweep has 8000000000."));
+  CHECK(judge_log(read_text("megatron", text),
+                  {.parameters = 8'000'000'000, .unchecked = {"parameters"}})
+            .faults.empty());
 }
 
 TEST_CASE("too few train steps are no measurement") {

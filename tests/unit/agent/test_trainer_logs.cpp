@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// Two node agents of one attempt: rank 0 says how large the world is, the last rank prints the
+// train steps on another node.
+#include "../folder.hpp"
+#include "agent/trainer_logs.hpp"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <string>
+
+using namespace shardsweep;
+using namespace shardsweep::agent;
+
+namespace {
+
+class HandClock final : public Clock {
+ public:
+  [[nodiscard]] Timestamp now() const override { return 1'000'000; }
+  [[nodiscard]] std::chrono::steady_clock::time_point steady() const override {
+    return std::chrono::steady_clock::time_point(std::chrono::milliseconds(ms_));
+  }
+  void advance(std::int64_t ms) { ms_ += ms; }
+
+ private:
+  std::int64_t ms_ = 1000;
+};
+
+AttemptSpec two_nodes() {
+  AttemptSpec spec;
+  spec.nonce = "nonce";
+  spec.world = 4;
+  spec.ranks_per_node = 2;
+  spec.trainer =
+      TrainerRun{.log = "megatron", .warmup = 1, .steps = 2, .dp = 4, .tokens_per_step = 800};
+  return spec;
+}
+
+struct Node {
+  TrainerLogs logs;
+  Node(const test::Folder& folder, int index)
+      : logs(*TrainerLogs::make(two_nodes(), AttemptPaths{folder.path()}, 2, index)) {
+    logs.follow(2 * index);
+    logs.follow(2 * index + 1);
+  }
+};
+
+void print_steps(const test::Folder& folder) {
+  for (int i = 1; i < 4; ++i)
+    folder.append(
+        "rank.3.out",
+        fmt::format(" iteration {}/ 3 | elapsed time per iteration (ms): 100.0 |\n", i));
+}
+
+bool says(const test::Folder& folder, const std::string& text) {
+  return folder.read("records.jsonl").find(text) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("what rank 0 says on its node is checked where the train steps are printed") {
+  const test::Folder folder;
+  const HandClock clock;
+  Node first(folder, 0);
+  Node last(folder, 1);
+  folder.append("rank.0.out", "using world size: 8, data-parallel size: 8\n");
+  print_steps(folder);
+  last.logs.look(clock, true);
+  last.logs.look(clock, true);
+  CHECK(last.logs.waits_for_facts(clock));
+  CHECK_FALSE(says(folder, "\"error\""));
+  first.logs.look(clock, true);
+  first.logs.look(clock, true);
+  CHECK_FALSE(last.logs.waits_for_facts(clock));
+  last.logs.look(clock, true);
+  CHECK(says(folder, "It ran with gpus 8, and 4 was asked for."));
+  CHECK_FALSE(says(folder, "\"result\""));
+}
+
+TEST_CASE("memory is the largest of all nodes, also where a node's ranks end first") {
+  const test::Folder folder;
+  const HandClock clock;
+  Node first(folder, 0);
+  Node last(folder, 1);
+  print_steps(folder);
+  last.logs.look(clock, true);
+  folder.append("rank.0.out",
+                "using world size: 4, data-parallel size: 4\n"
+                "memory (MB) | allocated: 1.0 | max allocated: 1024.0 |\n");
+  first.logs.finish(clock, false);
+  CHECK_FALSE(last.logs.waits_for_facts(clock));
+  last.logs.finish(clock, false);
+  CHECK(last.logs.has_result());
+  CHECK(says(folder, "\"allocated_bytes\":1073741824"));
+}
+
+TEST_CASE("a node that says nothing holds the result up for seconds alone") {
+  const test::Folder folder;
+  HandClock clock;
+  Node last(folder, 1);
+  print_steps(folder);
+  last.logs.look(clock, true);
+  CHECK(last.logs.waits_for_facts(clock));
+  clock.advance(6000);
+  CHECK_FALSE(last.logs.waits_for_facts(clock));
+  last.logs.look(clock, true);
+  CHECK(last.logs.has_result());
+}
+
+TEST_CASE("a probe's version counts on whatever node the train steps are printed") {
+  const test::Folder folder;
+  const HandClock clock;
+  Node first(folder, 0);
+  Node last(folder, 1);
+  folder.append("records.probe", "shardsweep-probe: 0.2.0\n");
+  print_steps(folder);
+  last.logs.look(clock, true);
+  first.logs.look(clock, true);
+  CHECK(first.logs.refused().find("'0.2.0' of Megatron-LM") != std::string::npos);
+  first.logs.finish(clock, false);
+  last.logs.finish(clock, false);
+  CHECK_FALSE(last.logs.has_result());
+  CHECK(says(folder, "\"class\":\"usage\""));
+}
