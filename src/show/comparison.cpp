@@ -35,6 +35,7 @@ std::optional<double> common_noise(const std::vector<Ranked>& layouts) {
 
 std::optional<DifferenceNoise> noise_of_difference(const Ranked& a, const Ranked& b,
                                                    std::optional<double> common) {
+  // Two runs may agree by chance: no layout is less noisy than most are.
   const auto noise = [&](const Ranked& layout) {
     const auto own = noise_of_run(layout);
     return own && common ? std::optional(std::max(*own, *common)) : own ? own : common;
@@ -49,9 +50,16 @@ std::optional<DifferenceNoise> noise_of_difference(const Ranked& a, const Ranked
                          std::sqrt(*first * *first / runs(a) + *second * *second / runs(b))};
 }
 
-Comparison compared(const Ranked& faster, const Ranked& slower, std::optional<double> common) {
+Comparison compared(const Ranked& faster, const Ranked& slower, std::optional<double> common,
+                    double resolution) {
   Comparison verdict;
   if (faster.value > 0) verdict.gap_share = 1 - slower.value / faster.value;
+  // Runs again would round the same way.
+  if (resolution > 0 && verdict.gap_share <= resolution) {
+    verdict.certainty = Certainty::undecided;
+    verdict.hidden_share = resolution;
+    return verdict;
+  }
   const auto noise = noise_of_difference(faster, slower, common);
   if (!noise) return verdict;
   if (noise->of_medians <= 0) {
@@ -71,8 +79,12 @@ Comparison compared(const Ranked& faster, const Ranked& slower, std::optional<do
 }
 
 std::string comparison_text(const Comparison& verdict) {
-  if (verdict.gap_share == 0) return "tied: to the last digit the same";
+  if (verdict.gap_share == 0 && verdict.hidden_share == 0)
+    return "tied: to the last digit the same";
   const auto gap = percent_text(verdict.gap_share);
+  if (verdict.hidden_share > 0)
+    return fmt::format("can't tell apart: {} is within the {} that their logs round away", gap,
+                       percent_text(verdict.hidden_share));
   const auto units =
       verdict.noise_units ? fmt::format("{:.1f} x noise", *verdict.noise_units) : "no noise";
   switch (verdict.certainty) {
@@ -102,6 +114,7 @@ std::optional<double> number_of(const Value& value) {
 struct RankedPair {
   Ranked first;
   std::optional<Ranked> second;
+  double resolution = 0;
 };
 
 std::vector<RankedPair> pairs_of(const Table& best) {
@@ -114,12 +127,14 @@ std::vector<RankedPair> pairs_of(const Table& best) {
   const auto second_runs = place("runner_up_runs");
   const auto second_spread = place("runner_up_spread");
   const auto gap = place("gap_share");
+  const auto resolution = place("resolution");
   std::vector<RankedPair> pairs;
   for (const auto& row : best.rows) {
     const auto runs = [&row](std::size_t at) {
       return static_cast<std::int64_t>(number_of(row[at]).value_or(0));
     };
     RankedPair pair{{1, runs(repeats), number_of(row[spread])}, std::nullopt};
+    if (resolution < row.size()) pair.resolution = number_of(row[resolution]).value_or(0);
     if (const auto behind = number_of(row[gap]))
       pair.second = Ranked{1 - *behind, runs(second_runs), number_of(row[second_spread])};
     pairs.push_back(pair);
@@ -139,9 +154,10 @@ void add_certainty(Table& best) {
   const auto common = common_noise(all);
   best.columns.emplace_back("certainty");
   for (std::size_t row = 0; row < pairs.size(); ++row) {
-    const auto& [first, second] = pairs[row];
-    best.rows[row].push_back(second ? Value(comparison_text(compared(first, *second, common)))
-                                    : Value());
+    const auto& [first, second, resolution] = pairs[row];
+    best.rows[row].push_back(
+        second ? Value(comparison_text(compared(first, *second, common, resolution)))
+               : Value());
   }
 }
 

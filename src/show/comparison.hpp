@@ -49,12 +49,15 @@ struct Comparison {
   double gap_share = 0;                 ///< by how much the slower one is behind
   std::optional<double> noise_units{};  ///< the gap in standard deviations of the difference
   std::int64_t runs_needed = 0;         ///< of each, for a clear difference; 0: not known
+  double hidden_share = 0;  ///< the gap is below what their logs round away; 0: it is not
 };
 
-/// `common` stands in where a layout ran once.
+/// `common` stands in where a layout ran once. `resolution`: what the rounding of both logs may
+/// hide of the gap, as a share.
 [[nodiscard]] Comparison compared(const Ranked& faster, const Ranked& slower,
-                                  std::optional<double> common);
+                                  std::optional<double> common, double resolution = 0);
 
+/// `can't tell apart: 0.4 % is within the 0.8 % that their logs round away`,
 /// `faster by 3.4 % (5.1 x noise)`, `can't tell apart: 0.4 % is 0.3 x noise; about 60 runs of
 /// each would`, `1.2 % ahead; noise unknown: each ran once`, `tied: to the last digit the
 /// same`.

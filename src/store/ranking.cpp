@@ -66,7 +66,10 @@ std::string best_row(const std::vector<std::string>& vars) {
       "peak_memory_bytes, ? AS repeats, ? AS measured, sweep, trial, runner, runner_version, "
       "(SELECT layout FROM all_results WHERE trial_id = ?) AS runner_up, ? AS runner_up_runs, "
       "? AS runner_up_spread, ? AS gap_share, ? AS "
-      "repeat_spread, train_step_ms_spread{} FROM all_results WHERE trial_id = ?",
+      "repeat_spread, (SELECT sum(json_extract(m.detail, '$.resolution')) FROM trials AS t "
+      "JOIN measurements AS m ON m.attempt = t.counted_attempt WHERE t.id IN (?, ?) AND "
+      "json_valid(m.detail)) AS resolution, train_step_ms_spread{} FROM all_results WHERE "
+      "trial_id = ?",
       var_columns(vars, "vars"));
 }
 
@@ -346,7 +349,7 @@ Table best(Database& database, const Selection& selection) {
   Statement select(database, best_row(vars_of_cells(database, source)));
   Table table;
   {
-    auto nothing = select.use(0, 0, 0, 0, 0, 0, 0, 0);
+    auto nothing = select.use(0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
     table = fetch(select, nothing);
   }
   for (const auto& [key, cell] : cells) {
@@ -354,8 +357,11 @@ Table best(Database& database, const Selection& selection) {
     const auto second = cell.runner_up ? std::optional(cell.runner_up->trial) : std::nullopt;
     const auto second_runs =
         cell.runner_up ? std::optional(cell.runner_up_repeats) : std::nullopt;
-    auto use = select.use(cell.repeats, cell.measured, second, second_runs,
-                          cell.runner_up_spread, gap_of(cell), cell.spread, cell.run->trial);
+    // Of a layout without a rival its own number stands twice.
+    const TrialId rival = second.value_or(cell.run->trial);
+    auto use =
+        select.use(cell.repeats, cell.measured, second, second_runs, cell.runner_up_spread,
+                   gap_of(cell), cell.spread, cell.run->trial, rival, cell.run->trial);
     auto one = fetch(select, use);
     if (!one.rows.empty()) table.rows.push_back(std::move(one.rows.front()));
   }

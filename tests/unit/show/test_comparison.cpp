@@ -31,6 +31,19 @@ TEST_CASE("a difference counts from twice its noise") {
         "can't tell apart: 1.0 % is 1.0 x noise; about 8 runs of each would tell");
 }
 
+TEST_CASE("what both logs round away is no difference, however often they ran") {
+  const auto hidden = compared({100, 9, 0.001}, {99.3, 9, 0.001}, 0.001, 0.008);
+  CHECK(hidden.certainty == Certainty::undecided);
+  CHECK(comparison_text(hidden) ==
+        "can't tell apart: 0.7 % is within the 0.8 % that their logs round away");
+  CHECK(compared({100, 9, 0.001}, {99, 9, 0.001}, 0.001, 0.008).certainty == Certainty::faster);
+  Table best{{"repeats", "runner_up_runs", "runner_up_spread", "gap_share", "repeat_spread",
+              "resolution"},
+             {{std::int64_t{1}, std::int64_t{1}, Value(), 0.004, Value(), 0.009}}};
+  add_certainty(best);
+  CHECK(std::get<std::string>(best.rows[0].back()).starts_with("can't tell apart: 0.4 %"));
+}
+
 TEST_CASE("as many runs as it names do tell") {
   const auto close = compared({100, 2, 0.01128}, {99, 2, 0.01128}, 0.01);
   const auto runs = close.runs_needed;
