@@ -81,9 +81,10 @@ struct SearchRow {
   double tokens_per_s_per_gpu = 0;  ///< of its counted, unmarked measurement; 0: none
   bool cut_short = false;           ///< the same: its speed is a bound
   std::int64_t peak_memory_bytes = 0;
-  double gpu_seconds = 0;  ///< of its attempts that are over
-  Timestamp ended_at = 0;  ///< of its last attempt; 0: none is over
-  AttemptId running = 0;   ///< its attempt that has started and is not over; 0: none
+  double train_step_ms = 0;  ///< the same
+  double gpu_seconds = 0;    ///< of its attempts that are over
+  Timestamp ended_at = 0;    ///< of its last attempt; 0: none is over
+  AttemptId running = 0;     ///< its attempt that has started and is not over; 0: none
   Timestamp running_since = 0;
 };
 

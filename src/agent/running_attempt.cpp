@@ -31,8 +31,6 @@ constexpr double told_window_s = 2;
 constexpr double told_wait_s = 1;
 // Not gone so long after SIGKILL: state D. Nothing here can help, the node is out.
 constexpr double unkillable_s = 30;
-constexpr int gone_wait_ms = 2000;
-constexpr std::size_t shown_leftovers = 3;
 // One question to the file system; ranks that can't write soon end.
 constexpr double storage_look_s = 1;
 // A container's runtime that lives on says by its exit code which signal has ended the rank.
@@ -387,18 +385,6 @@ void RunningAttempt::step_settling() {
   step_reaping();
 }
 
-void RunningAttempt::name_leftovers() {
-  for (const pid_t pid : descendants_of(::getpid())) {
-    const auto stat = process_stat(pid);
-    if (!stat || stat->state == 'Z') continue;
-    const std::string cmdline = process_cmdline(pid);
-    log_.line(fmt::format("attempt {}: process {} outlived its rank: {}", spec_.attempt, pid,
-                          cmdline));
-    if (static_cast<std::size_t>(leaked_++) < shown_leftovers)
-      leftovers_ += fmt::format("{}'{}'", leftovers_.empty() ? "" : ", ", cmdline);
-  }
-}
-
 void RunningAttempt::step_reaping() {
   const bool clean = kill_children_once();
   if (!clean && seconds_of(clock_) - stage_since_s_ < unkillable_s) return;
@@ -422,34 +408,6 @@ void RunningAttempt::step_reaping() {
   }
   judge_storage();
   stage_ = Stage::over;
-}
-
-/// Now that all of ours was waited for, what is left over was somebody else's.
-void RunningAttempt::look_for_others() {
-  if (!cpu_before_) return;
-  const auto after = cpu_use(seconds_of(clock_));
-  if (!after) return;
-  const double share = others_share(*cpu_before_, *after);
-  if (share <= spec_.others_cpu_limit) return;
-  disturbed_ = fmt::format("others used {:.0f} % of the CPUs of {} (limit {:.0f} %)",
-                           share * 100, node_.name, spec_.others_cpu_limit * 100);
-}
-
-/// What left the tree by another way than a parent's death (it had a subreaper of its own).
-void RunningAttempt::scan_for_marker() {
-  const std::string attempt = fmt::format("{}/{}/", spec_.token, spec_.attempt);
-  const std::string marker = attempt + node_.name;
-  // A step's ranks are slurmstepd's children: of those on other hosts nothing is known here.
-  const auto marked = find_marked([&](std::string_view value) {
-    return node_.ranks_are_step ? value.starts_with(attempt) : value == marker;
-  });
-  for (const auto& process : marked.found) {
-    log_.line(fmt::format("attempt {}: process {} carries its marker: {}", spec_.attempt,
-                          process.pid, process.cmdline));
-    if (static_cast<std::size_t>(leaked_++) < shown_leftovers)
-      leftovers_ += fmt::format("{}'{}'", leftovers_.empty() ? "" : ", ", process.cmdline);
-    if (!end_process(process, gone_wait_ms)) stuck_ = true;
-  }
 }
 
 /// What NCCL says there it does not say in the ranks' output.

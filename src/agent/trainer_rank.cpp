@@ -2,6 +2,7 @@
 #include "agent/trainer_rank.hpp"
 
 #include "text/placeholders.hpp"
+#include "trainer/trainers.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -39,6 +40,19 @@ void describe_node(Environment& environment, const AttemptSpec& spec, int node_r
                                     devices.begin() + static_cast<std::ptrdiff_t>(used), ",")));
 }
 
+/// Alone, as one rank of a world that its trainer pretends.
+void play_rank(RankProcess& process, const AttemptSpec& spec) {
+  replace(process.environment, "RANK", std::to_string(spec.trainer->fake_rank));
+  replace(process.environment, "WORLD_SIZE", std::to_string(spec.trainer->fake_world));
+  const Trainer* trainer = find_trainer(spec.trainer->log);
+  if (trainer == nullptr) return;
+  const FakeWorld& fake = trainer->fake;
+  if (!fake.flag.empty()) process.argv.emplace_back(fake.flag);
+  if (const auto equals = fake.variable.find('='); equals != std::string_view::npos)
+    replace(process.environment, std::string(fake.variable.substr(0, equals)),
+            std::string(fake.variable.substr(equals + 1)));
+}
+
 }  // namespace
 
 int processes_of(const AttemptSpec& spec, int ranks) {
@@ -60,13 +74,16 @@ void complete_trainer(RankProcess& process, const AttemptSpec& spec, const RankP
   set_meeting_place(process.environment, meet);
   if (spec.trainer->per_node)
     describe_node(process.environment, spec, node_rank, nodes, devices);
-  process.argv = filled_words(process.argv,
-                              {{"rank", std::to_string(place.rank)},
-                               {"local_rank", std::to_string(place.local_rank)},
-                               {"node_rank", std::to_string(node_rank)},
-                               {"master_addr", host},
-                               {"master_port", port}},
-                              DoubleBraces::make_single);
+  const bool alone = spec.trainer->fake_world > 0;
+  if (alone) play_rank(process, spec);
+  process.argv =
+      filled_words(process.argv,
+                   {{"rank", std::to_string(alone ? spec.trainer->fake_rank : place.rank)},
+                    {"local_rank", std::to_string(place.local_rank)},
+                    {"node_rank", std::to_string(node_rank)},
+                    {"master_addr", host},
+                    {"master_port", port}},
+                   DoubleBraces::make_single);
   if (!spec.trainer->directory.empty()) process.directory = spec.trainer->directory;
 }
 

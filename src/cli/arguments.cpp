@@ -118,10 +118,9 @@ class Grammar : private GrammarParts {
     with_format(plan);
     plan->add_flag("--explain", o_.explain, "Print the whole sweep with every default.");
     plan->add_flag("--all", o_.all, "List every trial, also on a terminal.");
-    plan->add_flag("--order", o_.order,
-                   "Print each cell's launches in order (predicted speed, chance to fit, why), "
-                   "and each point left out with its rule.");
-
+    plan->add_flag("--order", o_.order, plan_order_help);
+    with_emit(plan, o_);
+    with_point(plan, o_, "--point", "With --emit: trials to print, ");
     CLI::App* submit =
         command("submit", "Submit a sweep; an edited file runs only its new points.");
     with_sweep_file(submit, true);
@@ -135,8 +134,10 @@ class Grammar : private GrammarParts {
     add_suggest();
     add_calibrate();
 
-    CLI::App* render = command("render", "Print the job script that would be submitted.");
+    CLI::App* render = command("render", render_help);
     with_sweep_file(render, true);
+    with_point(render, o_, "point",
+               "Print command line, files and environment of these trials, ");
     with_backend(render);
   }
 
@@ -332,6 +333,7 @@ class Grammar : private GrammarParts {
         command("best", "Show the fastest layout per model, sequence length and size.");
     with_selection(best);
     with_format(best);
+    with_emit(best, o_);
 
     CLI::App* explain =
         command("explain", "Show where a trial's step and memory go, beside the plan.");
@@ -411,12 +413,17 @@ class Grammar : private GrammarParts {
         ->capture_default_str()
         ->type_name("DURATION");
 
-    CLI::App* save = command("export", "Write a copy of the database, or the results as CSV.");
+    CLI::App* save = command("export", "Write a copy of the database, or the results.");
     save->add_option(
             "file", o_.file,
-            "File to write: .csv, .json or .md (the results), .db or .sqlite (everything).")
-        ->required()
+            "File to write: .csv, .json (the results), .md (a table for pull requests), "
+            ".db or .sqlite (everything). Default: standard output.")
         ->type_name("FILE");
+    const auto take = [this](const std::string& word) { o_.format_given = o_.set_form(word); };
+    with_choices(save->add_option_function<std::string>("--format", take, export_format_help)
+                     ->type_name("FORMAT")
+                     ->check(CLI::IsMember(export_forms)),
+                 export_forms);
     with_where(save);
   }
 
@@ -489,7 +496,6 @@ class Grammar : private GrammarParts {
     evaluate->add_flag("--cross-validate", o_.cross_validate,
                        "Score each model with constants fitted to the other models' rows.");
     with_format(with_read_log(bare_command("read-log", read_log_help), o_));
-    with_format(with_emit(command("emit", emit_help), o_));
   }
 
   void add_other_commands() {
@@ -543,13 +549,12 @@ class Grammar : private GrammarParts {
     presets->add_option("name", o_.names, "Preset to print. Default: list all.")
         ->type_name("PRESET");
     with_format(presets);
-    CLI::App* names =
-        command("names", "Print the names of sweeps, presets, models or clusters.");
-    with_choices(names->add_option("kind", o_.kind, "sweeps, presets, models or clusters.")
-                     ->required()
+    CLI::App* names = command("names", names_help);
+    with_choices(names->add_option("kind", o_.kind, names_kind_help)
                      ->type_name("KIND")
-                     ->check(CLI::IsMember({"sweeps", "presets", "models", "clusters"})),
-                 {"sweeps", "presets", "models", "clusters"});
+                     ->check(CLI::IsMember(name_kinds)),
+                 name_kinds);
+    with_format(names);
     CLI::App* help = bare_command("help", "Explain a command, or the keys of a sweep file.");
     help->add_option("topic", o_.names,
                      "A command, or keys, axes, units, site, schema, columns. Default: all "

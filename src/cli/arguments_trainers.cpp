@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/arguments_trainers.hpp"
 
+#include "cli/emitting.hpp"
 #include "trainer/configuration.hpp"
 #include "trainer/trainers.hpp"
 
@@ -43,20 +44,33 @@ CLI::App* with_emit(CLI::App* sub, Options& options) {
   std::vector<std::string> names;
   for (const auto trainer : configurable_trainers())
     names.emplace_back(trainer);
-  sub->add_option("names", options.names,
-                  "Trials, or sweeps: the fastest layout of each of their cells.")
-      ->type_name("NAME");
-  sub->add_option("--for", options.log, "Trainer: " + CLI::detail::join(names, ", ") + ".")
-      ->required()
+  const auto words = emit_words();
+  auto* emit = sub->add_option("--emit", options.emit,
+                               "Print these layouts, to paste, in the words of: " +
+                                   CLI::detail::join(words, ", ") + ".")
+                   ->type_name("WORDS")
+                   ->check(CLI::IsMember(words));
+  auto* from = sub->add_option("--from-args", options.from_args,
+                               "Where this layout ranks: a trainer's present flags, or a file "
+                               "(@FILE).")
+                   ->type_name("TEXT")
+                   ->excludes(emit);
+  sub->add_option("--for", options.log,
+                  "With --from-args: whose flags. Default: the sweep's trainer, or megatron.")
       ->type_name("TRAINER")
-      ->check(CLI::IsMember(names));
-  sub->add_option("--from-args", options.from_args,
-                  "Print the layout that these flags, or this file (@FILE), mean to the "
-                  "trainer.")
-      ->type_name("TEXT");
-  sub->add_option("--gpus", options.run_gpus, "With --from-args: GPUs of the run.")
-      ->type_name("N");
+      ->check(CLI::IsMember(names))
+      ->needs(from);
+  sub->add_option("--gpus", options.run_gpus,
+                  "With --from-args: GPUs of the run, where the sweep has several worlds.")
+      ->type_name("N")
+      ->needs(from);
   return sub;
+}
+
+void with_point(CLI::App* sub, Options& options, const char* name, const std::string& begin) {
+  sub->add_option(name, options.point,
+                  begin + "by number in the plan's order or by axes: 3, tp=2,micro_batch=4.")
+      ->type_name("POINT");
 }
 
 }  // namespace shardsweep

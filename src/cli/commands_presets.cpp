@@ -7,6 +7,7 @@
 #include "show/table_view.hpp"
 #include "text/nearest.hpp"
 #include "text/numbers.hpp"
+#include "trainer/configuration.hpp"
 
 #include <shardsweep/load.hpp>
 
@@ -157,6 +158,21 @@ Result<ExitCode> print_preset(const Session& session, const std::string& name) {
                            preset_meant(name, all)));
 }
 
+/// Axis by trainer.
+Table names_of_axes() {
+  Table table;
+  table.columns = {"axis"};
+  for (const auto trainer : configurable_trainers())
+    table.columns.emplace_back(trainer);
+  for (const AxisNames& row : axis_names()) {
+    auto& to = table.rows.emplace_back();
+    to.emplace_back(std::string(row.axis));
+    for (const auto name : row.names)
+      to.push_back(name.empty() ? Value() : Value(std::string(name)));
+  }
+  return table;
+}
+
 /// Completion asks while somebody types: no database is no error.
 std::vector<std::string> sweep_names(const Session& session) {
   std::vector<std::string> names;
@@ -182,6 +198,8 @@ Result<ExitCode> command_presets(const Session& session) {
 
 Result<ExitCode> command_names(const Session& session) {
   const std::string& kind = session.options.kind;
+  if (kind.empty() || kind == "axes")
+    return print_table(names_of_axes(), table_style(session, {"axis"}));
   std::vector<std::string> names;
   if (kind == "sweeps") names = sweep_names(session);
   for (const auto each : {PresetKind::model, PresetKind::cluster}) {

@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // plan, submit, run, render: commands that read a sweep file.
+#include "cli/emitting.hpp"
+#include "cli/points_meant.hpp"
 #include "cli/printing.hpp"
 #include "cli/session.hpp"
 #include "cli/terminal.hpp"
 #include "fleet/decide.hpp"
 #include "plan/plan_story.hpp"
+#include "plan/proof.hpp"
 #include "show/plan_story.hpp"
 #include "show/plan_view.hpp"
 #include "slurm/words/array.hpp"
 #include "slurm/words/script.hpp"
 #include "sweep/identity.hpp"
+#include "sweep/launch.hpp"
+#include "sweep/trainer_command.hpp"
+#include "text/characters.hpp"
 #include "text/numbers.hpp"
 
 #include <shardsweep/allocation_files.hpp>
@@ -120,6 +126,26 @@ Result<void> check_scripts(const Session& session, const Planned& planned, const
 
 }  // namespace
 
+namespace {
+
+/// What `prove` asks for comes before the sweep itself, which waits for it.
+Result<void> submit_proof(const Session& session, const Planned& planned, const Reach& reach) {
+  Proof proof = make_proof(planned.sweep, planned.plan);
+  Planned alone;
+  alone.sweep = std::move(proof.sweep);
+  alone.plan = std::move(proof.plan);
+  alone.capabilities = planned.capabilities;
+  alone.source = planned.source;
+  SHARDSWEEP_ASSIGN(const auto inbox, write_submission(session, alone, reach));
+  SHARDSWEEP_ASSIGN(const Answer answer, ask_daemon(session, {.verb = Verb::submit,
+                                                              .inbox = inbox.string(),
+                                                              .backend = reach.backend}));
+  say(answer.text);
+  return {};
+}
+
+}  // namespace
+
 Result<Answer> submit_file(const Session& session, std::string& sweep_name) {
   SHARDSWEEP_ASSIGN(Planned planned, plan_file(session));
   say_notes(planned.notes);
@@ -132,6 +158,7 @@ Result<Answer> submit_file(const Session& session, std::string& sweep_name) {
   SHARDSWEEP_TRY(add_site(planned, reach));
   sweep_name = planned.sweep.name;
   if (reach.backend != "local") SHARDSWEEP_TRY(check_scripts(session, planned, reach));
+  if (planned.sweep.prove) SHARDSWEEP_TRY(submit_proof(session, planned, reach));
   SHARDSWEEP_ASSIGN(const auto inbox, write_submission(session, planned, reach));
   return ask_daemon(session,
                     {.verb = Verb::submit, .inbox = inbox.string(), .backend = reach.backend});
@@ -185,8 +212,12 @@ Result<ExitCode> command_plan(const Session& session) {
     return ExitCode::done;
   }
   SHARDSWEEP_ASSIGN(Planned planned, plan_file(session));
+  if (!session.options.point.empty() && session.options.emit.empty())
+    return fault(FaultKind::invalid_input, "--point belongs to --emit");
   for (const std::string& note : planned.notes)
     say("warning: " + note);
+  if (!session.options.emit.empty()) return emit_plan(session, planned);
+  if (!session.options.from_args.empty()) return rank_in_plan(session, planned);
   // Its trials are known by what the site says too. Without a site nothing is submitted either.
   if (const auto reach = site_of(session, planned.sweep))
     SHARDSWEEP_TRY(add_site(planned, *reach));
@@ -243,8 +274,69 @@ Result<ExitCode> command_run(const Session& session) {
   return follow_sweeps(session, {sweep}, FollowFrom::submission);
 }
 
+namespace {
+
+/// A word as a shell would need it.
+std::string shown_word(const std::string& word) {
+  const bool plain =
+      !word.empty() && word.find_first_of(" \t\n'\"\\$`!*?[]{}()<>|&;#~") == std::string::npos;
+  return plain ? word : in_quotes(word);
+}
+
+/// What an attempt at a point is given. What only a rank knows stands in braces.
+std::string point_text(const Session& session, const Planned& planned, const Point& point) {
+  const Identifier names(planned.sweep, planned.capabilities);
+  const std::string slug = names.slug(point);
+  const AttemptPaths paths{session.home.attempts() / (slug + ".1")};
+  const std::int32_t slots = planned.sweep.cluster.gpus_per_node;
+  const AttemptSpec spec = attempt_spec(planned.sweep, point,
+                                        {.attempt = 0,
+                                         .trial = slug,
+                                         .nonce = "NONCE",
+                                         .token = "TOKEN",
+                                         .program = session.installation.runner.string(),
+                                         .paths = paths,
+                                         .slots_per_node = slots});
+  const bool per_node = spec.trainer && spec.trainer->per_node;
+  std::string text = fmt::format("# {}: {}, {}\n", slug, counted(spec.world, "rank"),
+                                 per_node ? "one process on each node" : "a process for each");
+  std::string line;
+  for (const auto& word : spec.argv)
+    line += (line.empty() ? "" : " ") + shown_word(word);
+  text += line + "\n\n# environment\n";
+  for (const auto& [name, value] : spec.env)
+    text += fmt::format("{}={}\n", name, shown_word(value));
+  text += per_node ? fmt::format("NODE_RANK={{node_rank}}\nNNODES={}\n",
+                                 (spec.world + spec.ranks_per_node - 1) / spec.ranks_per_node)
+                   : fmt::format(
+                         "RANK={{rank}}\nWORLD_SIZE={}\nLOCAL_RANK={{local_rank}}\n"
+                         "LOCAL_WORLD_SIZE={}\n",
+                         spec.world, spec.ranks_per_node);
+  if (!spec.trainer) return text;
+  text +=
+      fmt::format("MASTER_ADDR={{master_addr}}\nMASTER_PORT={{master_port}}\n\n# folder\n{}\n",
+                  spec.trainer->directory);
+  for (const auto& [name, file] :
+       trainer_files(planned.sweep, point, paths.dir.string(), spec.ranks_per_node))
+    text += fmt::format("\n# file {}\n{}{}", (paths.dir / name).string(), file,
+                        file.ends_with('\n') ? "" : "\n");
+  return text;
+}
+
+Result<ExitCode> render_points(const Session& session, const Planned& planned) {
+  SHARDSWEEP_ASSIGN(const auto meant, points_meant(planned, session.options.point));
+  std::string text;
+  for (const PlannedTrial* trial : meant)
+    text += (text.empty() ? "" : "\n") + point_text(session, planned, trial->point);
+  SHARDSWEEP_TRY(print_result(text));
+  return ExitCode::done;
+}
+
+}  // namespace
+
 Result<ExitCode> command_render(const Session& session) {
   SHARDSWEEP_ASSIGN(const Planned planned, plan_file(session));
+  if (!session.options.point.empty()) return render_points(session, planned);
   if (planned.sweep.cluster.this_machine) {
     say(
         fmt::format("'{}' runs on this machine, without Slurm. This script shows the template "

@@ -8,7 +8,7 @@
 namespace shardsweep {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Command>, 40> commands{{
+constexpr std::array<std::pair<std::string_view, Command>, 39> commands{{
     {"plan", command_plan},         {"submit", command_submit},
     {"run", command_run},           {"render", command_render},
     {"status", command_status},     {"follow", command_follow},
@@ -25,10 +25,10 @@ constexpr std::array<std::pair<std::string_view, Command>, 40> commands{{
     {"new", command_new},           {"presets", command_presets},
     {"names", command_names},       {"help", command_help},
     {"logs", command_logs},         {"delete", command_control},
-    {"read-log", command_read_log}, {"emit", command_emit},
-    {"report", command_report},     {"explain", command_explain},
-    {"frontier", command_frontier}, {"compare", command_compare},
-    {"init", command_init},         {"selftest", command_selftest},
+    {"read-log", command_read_log}, {"report", command_report},
+    {"explain", command_explain},   {"frontier", command_frontier},
+    {"compare", command_compare},   {"init", command_init},
+    {"selftest", command_selftest},
 }};
 
 }  // namespace

@@ -15,8 +15,8 @@
 namespace shardsweep {
 
 /// What `help` explains beside the commands.
-inline constexpr std::array<std::string_view, 7> help_topics{
-    "keys", "axes", "units", "placeholders", "site", "schema", "columns"};
+inline constexpr std::array<std::string_view, 8> help_topics{
+    "keys", "axes", "units", "placeholders", "trainers", "site", "schema", "columns"};
 
 /// The forms that are looked at.
 enum class PictureForm : std::uint8_t { none, svg, png, html };
@@ -127,8 +127,10 @@ struct Options {
   bool list = false;
 
   // read-log; numbers with units, empty: not known
-  std::string log;        ///< whose: a trainer, or empty to find out; emit: for whom
-  std::string from_args;  ///< emit: a present configuration, or @FILE
+  std::string log;        ///< whose: a trainer, or empty to find out; also of --from-args
+  std::string from_args;  ///< plan, best: a present configuration, or @FILE
+  std::string emit;       ///< plan, best: in whose words layouts are printed
+  std::string point;      ///< plan, render: which points; empty: all
   std::vector<std::string> patterns;
   std::string run_gpus;
   std::string run_seq_len;

@@ -126,7 +126,6 @@ using Command = Result<ExitCode> (*)(const Session&);
 [[nodiscard]] Result<ExitCode> command_new(const Session& session);
 [[nodiscard]] Result<ExitCode> command_presets(const Session& session);
 [[nodiscard]] Result<ExitCode> command_names(const Session& session);
-[[nodiscard]] Result<ExitCode> command_emit(const Session& session);
 [[nodiscard]] Result<ExitCode> command_read_log(const Session& session);
 [[nodiscard]] Result<ExitCode> command_help(const Session& session);
 

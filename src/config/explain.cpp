@@ -137,6 +137,12 @@ class Explainer {
     for (const auto& point : sweep_.points)
       line("  - {{{}}}", settings_of(point));
     control();
+    proof();
+  }
+
+  void proof() {
+    if (sweep_.prove) line("\nprove: one-gpu");
+    if (!sweep_.proof_of.empty()) line("\nproof_of: {}", yaml_text(sweep_.proof_of));
   }
 
   void control() {

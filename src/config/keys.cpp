@@ -27,6 +27,8 @@ constexpr auto sweep_table = std::to_array<KeyInfo>({
     {"", "container", Key::special, "a map", "", "the container that ranks run in, see container; a key here wins over the site file's"},
     {"", "classify", Key::special, "a list of maps", "", "the meaning of lines of the ranks' output, see classify"},
     {"", "search", Key::special, "a map", "", "how to find the fastest layout without running all, see search"},
+    {"", "prove", Key::special, "one-gpu or off", "off", "run ranks of the fastest predicted layouts of your trainer alone on one GPU first, to know their memory"},
+    {"", "proof_of", Key::name, "a name", "", "written by 'prove' into the sweep of these ranks: whose layouts they are"},
     {"constants", "global_batch_tokens", Key::count, "a whole number", "", "tokens per train step; a multiple of seq_len"},
     {"constants", "global_batch_size", Key::count, "a whole number", "", "samples per train step, in place of global_batch_tokens"},
     {"cluster", "preset", Key::special, "a preset or a file", "", "values to start from; 'shardsweep presets' lists the presets"},

@@ -5,6 +5,8 @@
 #include "config/sweep_reader.hpp"
 #include "sweep/opening_hours.hpp"
 #include "sweep/trainer_command.hpp"
+#include "trainer/configuration.hpp"
+#include "trainer/trainers.hpp"
 
 #include <shardsweep/metric.hpp>
 #include <shardsweep/point.hpp>
@@ -192,12 +194,36 @@ ReferenceTable placeholders() {
   return table;
 }
 
+std::vector<ReferenceTable> trainer_tables() {
+  ReferenceTable names{"names", {"axis"}, {}};
+  for (const auto trainer : configurable_trainers())
+    names.columns.emplace_back(trainer);
+  for (const AxisNames& axis : axis_names()) {
+    auto& row = names.rows.emplace_back();
+    row.emplace_back(axis.axis);
+    row.insert(row.end(), axis.names.begin(), axis.names.end());
+  }
+  ReferenceTable logs{
+      "logs", {"log", "versions", "printed by", "step time", "alone on one GPU"}, {}};
+  for (const Trainer& one : trainers()) {
+    const FakeWorld& fake = one.fake;
+    logs.rows.push_back({std::string(one.name),
+                         one.from.empty() ? "any" : fmt::format("{} to {}", one.from, one.to),
+                         std::string(one.prints), std::string(one.resolution),
+                         fake.flag.empty() && fake.variable.empty()
+                             ? fmt::format("no: {}", fake.why_not)
+                             : std::string(fake.flag.empty() ? fake.variable : fake.flag)});
+  }
+  return {std::move(logs), std::move(names)};
+}
+
 }  // namespace
 
 std::vector<ReferenceTable> reference_of(std::string_view topic) {
   if (topic == "axes") return {axis_table()};
   if (topic == "units") return {unit_table()};
   if (topic == "placeholders") return {placeholders()};
+  if (topic == "trainers") return trainer_tables();
   if (topic == "site") return key_tables(site_keys(), "site file");
   if (topic == "columns")
     return {column_table("results, all_results", result_columns),

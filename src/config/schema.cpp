@@ -280,6 +280,7 @@ void fill_special(OrderedJson& properties) {
   properties["points"] = array_of(point_map());
   properties["vars"] = vars();
   properties["control"] = control();
+  properties["prove"] = {{"enum", {"one-gpu", "off", false}}};
   properties["exclude"] = exclude();
   properties["measure"] = map_of("measure");
   properties["runner"] = runner();

@@ -101,6 +101,7 @@ class SweepReader {
 
   // runner.cpp: which program is measured
   void read_runner(const YamlNode& node);
+  void read_proof(const YamlNode& root);
   Result<std::string> read_program(const YamlNode& node) const;
 
   // trainer.cpp: a trainer as it is, in place of a program of the contract

@@ -201,4 +201,42 @@ void SweepReader::check_placeholders_of(const YamlNode& map) {
   }
 }
 
+namespace {
+
+/// Why ranks of this runner can't run alone on one GPU; empty: they can.
+std::string why_no_proof(const RunnerSpec& runner) {
+  if (!runner.is_trainer())
+    return "it needs a trainer of your own ('runner: {argv: ...}'); shardbench's memory is "
+           "predicted exactly";
+  const Trainer* trainer = find_trainer(runner.trainer.log);
+  if (trainer == nullptr) return "it needs 'log': only known trainers have such a mode";
+  if (!trainer->fake.why_not.empty())
+    return fmt::format("{} has no such mode: {}", trainer->title, trainer->fake.why_not);
+  if (runner.trainer.per_node)
+    return "it starts single ranks, and 'launch: node' starts a launcher. Write 'launch: rank'";
+  return {};
+}
+
+}  // namespace
+
+/// `prove: one-gpu`, and what it writes into the sweep that it makes.
+void SweepReader::read_proof(const YamlNode& root) {
+  if (const auto* of = find(root, "proof_of"))
+    mistakes_.assign(sweep_.proof_of, *of, read_name(*of, "proof_of"));
+  const auto* node = find(root, "prove");
+  if (node == nullptr) return;
+  const auto word = mistakes_.take(*node, read_text(*node, "prove"));
+  if (!word) return;
+  sweep_.prove = *word == "one-gpu";
+  if (!sweep_.prove && *word != "off" && *word != "false") {
+    mistakes_.add(*node, fault_at(*node, fmt::format("expected one-gpu or off for 'prove', "
+                                                     "found {}",
+                                                     in_quotes(*word))));
+  } else if (const auto why = sweep_.prove ? why_no_proof(sweep_.runner) : std::string();
+             !why.empty()) {
+    mistakes_.add(*node,
+                  fault_at(*node, fmt::format("'prove: one-gpu' can't be done: {}", why)));
+  }
+}
+
 }  // namespace shardsweep::config

@@ -196,6 +196,7 @@ void SweepReader::read_trial_settings(const YamlNode& root) {
   if (const auto* list = find(root, "exclude")) read_excludes(*list);
   if (const auto* map = find(root, "measure")) read_measure(*map);
   if (const auto* runner = find(root, "runner")) read_runner(*runner);
+  read_proof(root);
   if (const auto* map = find(root, "env")) sweep_.env = read_environment(*map, mistakes_);
   if (const auto* map = find(root, "container")) read_sweep_container(*map);
   if (const auto* list = find(root, "classify")) read_rules(*list);

@@ -3,6 +3,7 @@
 
 #include "fleet/alive.hpp"
 #include "fleet/nodes.hpp"
+#include "plan/proof.hpp"
 #include "sweep/opening_hours.hpp"
 
 #include <shardsweep/log.hpp>
@@ -76,6 +77,7 @@ DecideInput Deciding::input() {
     facts.slots_per_node = spec.cluster.gpus_per_node;
     facts.backend = sweep.backend;
     facts.skip_larger_after_oom = spec.search.rules.micro_batch;
+    if (spec.prove) facts.proof = proof_name(sweep.name);
     if (const auto search = sweeps_.search_of(sweep.id, **context); !search) {
       log_error(search.error().what);
       continue;

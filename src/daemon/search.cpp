@@ -46,6 +46,10 @@ double seconds_of(const SearchRow& row) {
 Result<SweepSearch*> Sweeps::search_of(SweepId sweep, SweepContext& context) {
   const auto& spec = context.spec;
   if (spec.search.is_plain()) return nullptr;
+  // It is made when all is known that it begins with.
+  if (const auto* proof = proof_row(spec);
+      proof != nullptr && world_.index().is_open(proof->id))
+    return nullptr;
   if (!context.search) {
     SHARDSWEEP_ASSIGN(context.search, make_search(sweep, spec));
   }
@@ -54,11 +58,69 @@ Result<SweepSearch*> Sweeps::search_of(SweepId sweep, SweepContext& context) {
   return context.search.get();
 }
 
+namespace {
+
+/// A rank alone waits for nobody: its train steps tell how fast the device itself is. The
+/// median over the layouts that were proved scales what the device does.
+ClusterSpec as_fast_as(const std::vector<Proved>& proofs, const SweepSpec& spec,
+                       const Family& family) {
+  constexpr double most = 4;
+  std::vector<double> slower;
+  const Predictor predictor(spec.cluster, family);
+  for (const Proved& one : proofs) {
+    const auto& model = spec.models.at(static_cast<std::size_t>(one.point.model));
+    const TimeEstimate time = predictor.guess(model, one.point).time;
+    const double alone_s = time.compute_s + time.memory_s + time.launch_s + time.update_s;
+    if (one.slowest_step_s > 0 && alone_s > 0 && !time.nominal)
+      slower.push_back(one.slowest_step_s / alone_s);
+  }
+  ClusterSpec cluster = spec.cluster;
+  if (slower.empty()) return cluster;
+  const auto middle = slower.begin() + static_cast<std::ptrdiff_t>(slower.size() / 2);
+  std::nth_element(slower.begin(), middle, slower.end());
+  const double factor = std::clamp(*middle, 1 / most, most);
+  cluster.gemm_efficiency = std::min(1.0, cluster.gemm_efficiency / factor);
+  cluster.attention_efficiency = std::min(1.0, cluster.attention_efficiency / factor);
+  cluster.memory_bandwidth /= factor;
+  return cluster;
+}
+
+}  // namespace
+
+const SweepRow* Sweeps::proof_row(const SweepSpec& spec) const {
+  if (!spec.prove) return nullptr;
+  const auto found = std::find_if(
+      world_.sweeps().begin(), world_.sweeps().end(),
+      [&](const auto& entry) { return entry.second.name == proof_name(spec.name); });
+  return found == world_.sweeps().end() ? nullptr : &found->second;
+}
+
+Result<std::vector<Proved>> Sweeps::proofs_of(const SweepSpec& spec) {
+  const SweepRow* row = proof_row(spec);
+  if (row == nullptr) return std::vector<Proved>();
+  SHARDSWEEP_ASSIGN(const SweepContext* context, context_of(*row));
+  SHARDSWEEP_ASSIGN(const auto rows, parts_.store.search_rows(row->id, context->spec));
+  std::vector<ProvedRank> ranks;
+  for (const SearchRow& one : rows) {
+    const bool fits = one.outcome == Outcome::completed && one.peak_memory_bytes > 0;
+    if (fits || one.outcome == Outcome::oom)
+      ranks.push_back({one.point, fits, one.peak_memory_bytes, one.train_step_ms * 1e-3});
+  }
+  return proved(context->spec, ranks);
+}
+
 Result<std::unique_ptr<SweepSearch>> Sweeps::make_search(SweepId sweep, const SweepSpec& spec) {
   SHARDSWEEP_ASSIGN(auto rows, parts_.store.search_rows(sweep, spec));
-  auto search = std::make_unique<SweepSearch>(
-      spec.search, spec.cluster,
-      Predictor(spec.cluster, family_of_runner(spec.runner.known_as())), launch_cost(spec));
+  SHARDSWEEP_ASSIGN(const auto proofs, proofs_of(spec));
+  const auto& family = family_of_runner(spec.runner.known_as());
+  const ClusterSpec cluster = as_fast_as(proofs, spec, family);
+  auto search = std::make_unique<SweepSearch>(spec.search, cluster, Predictor(cluster, family),
+                                              launch_cost(spec));
+  for (const Proved& one : proofs) {
+    const auto& model = spec.models.at(static_cast<std::size_t>(one.point.model));
+    search->learn({.model = model, .point = one.point, .traits = {}},
+                  {one.fits ? Outcome::completed : Outcome::oom, 0, one.peak_bytes});
+  }
   for (const auto& row : rows)
     search->add(trial_of(row, spec));
   // In the order in which the ends were heard: what is learnt depends on it a little.

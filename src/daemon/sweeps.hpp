@@ -4,6 +4,7 @@
 
 #include "daemon/parts.hpp"
 #include "fleet/world.hpp"
+#include "plan/proof.hpp"
 #include "search/sweep_search.hpp"
 
 #include <map>
@@ -46,6 +47,9 @@ class Sweeps {
   [[nodiscard]] const SweepContext& known(SweepId id) const;
   [[nodiscard]] Result<std::unique_ptr<SweepSearch>> make_search(SweepId sweep,
                                                                  const SweepSpec& spec);
+  /// What ranks of its layouts have shown alone on one GPU.
+  [[nodiscard]] Result<std::vector<Proved>> proofs_of(const SweepSpec& spec);
+  [[nodiscard]] const SweepRow* proof_row(const SweepSpec& spec) const;
   [[nodiscard]] Result<void> read_reopened(SweepId id, SweepSearch& search);
 
   const DaemonParts& parts_;

@@ -101,6 +101,12 @@ class Decider {
         stop_for_budget(sweep, facts->second);
         continue;
       }
+      if (is_being_proved(facts->second)) {
+        held_ = fmt::format("Waits for {}, which runs its fastest layouts on one GPU.",
+                            facts->second.proof);
+        if (held_ != sweep.held) world_.edit(sweep)->held = held_;
+        continue;
+      }
       search(sweep.id);
       send_home(sweep.id, facts->second);
       held_.clear();
@@ -121,6 +127,14 @@ class Decider {
   [[nodiscard]] bool has_more() const { return assigned_ >= most_assigned; }
 
  private:
+  /// Its proof has trials that have not ended, and nobody has cancelled it.
+  [[nodiscard]] bool is_being_proved(const SweepFacts& facts) const {
+    if (facts.proof.empty()) return false;
+    return std::any_of(world_.sweeps().begin(), world_.sweeps().end(), [&](const auto& entry) {
+      return entry.second.name == facts.proof && entry.second.state != SweepState::cancelled &&
+             world_.index().is_open(entry.first);
+    });
+  }
   [[nodiscard]] bool any_waiting(SweepId sweep) const {
     return !world_.index().waiting(sweep).empty();
   }

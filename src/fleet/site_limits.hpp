@@ -25,6 +25,7 @@ struct SweepFacts {
   std::string backend;  ///< "local": one allocation at a time on this machine
   double gpu_hours_used = 0;
   bool skip_larger_after_oom = true;  ///< search.rules.micro_batch
+  std::string proof{};  ///< the sweep that has to end before this one begins; empty: none
   // Options of the site, by node count.
   std::vector<SlurmValue> partition{};
   std::vector<SlurmValue> account{};

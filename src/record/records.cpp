@@ -85,9 +85,15 @@ std::string value_kind(const JsonValue& value) {
   return value.is_array() ? "is a list" : "is an object";
 }
 
+/// A rank that ran alone on one GPU (`prove`) tells its memory, and no speed.
+bool is_proof(const JsonValue& result) {
+  return number_of(result, "proof").value_or(0) > 0;
+}
+
 /// What is wrong with a metric of a result; empty: nothing. What nobody ranks by may be null.
 std::string flaw_of(const MetricInfo& metric, const JsonValue& result) {
-  const bool required = metric.name == "tokens_per_s_per_gpu";
+  const bool required =
+      metric.name == (is_proof(result) ? "peak_memory_bytes" : "tokens_per_s_per_gpu");
   const auto found = result.find(metric.name);
   if (found == result.end())
     return required ? fmt::format("The result record lacks {}.", metric.name) : "";

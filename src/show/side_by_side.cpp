@@ -87,13 +87,13 @@ struct Measured {
 
 using Layouts = std::map<std::string, Ranked>;  ///< by name
 
-struct Cell {
+struct JoinedCell {
   std::vector<Value> values;  ///< of what names it
   Layouts layouts;
 };
-using Cells = std::map<std::vector<std::string>, Cell>;
+using JoinedCells = std::map<std::vector<std::string>, JoinedCell>;
 
-Cells cells_of(const Table& layouts, const std::vector<std::string>& columns) {
+JoinedCells joined_cells_of(const Table& layouts, const std::vector<std::string>& columns) {
   const auto layout = place_of(layouts, "layout");
   const auto speed = place_of(layouts, "tokens_per_s_per_gpu");
   const auto runs = place_of(layouts, "repeats");
@@ -101,7 +101,7 @@ Cells cells_of(const Table& layouts, const std::vector<std::string>& columns) {
   std::vector<std::size_t> places;
   for (const auto& name : columns)
     places.push_back(place_of(layouts, name));
-  Cells cells;
+  JoinedCells cells;
   for (const auto& row : layouts.rows) {
     std::vector<std::string> key;
     std::vector<Value> values;
@@ -121,9 +121,9 @@ Cells cells_of(const Table& layouts, const std::vector<std::string>& columns) {
   return cells;
 }
 
-std::vector<Ranked> all_of(const Cells& first, const Cells& second) {
+std::vector<Ranked> all_of(const JoinedCells& first, const JoinedCells& second) {
   std::vector<Ranked> all;
-  for (const Cells* cells : {&first, &second}) {
+  for (const JoinedCells* cells : {&first, &second}) {
     for (const auto& [key, cell] : *cells) {
       for (const auto& [layout, ranked] : cell.layouts)
         all.push_back(ranked);
@@ -144,8 +144,8 @@ class Joiner {
  public:
   Joiner(const Side& first, const Side& second, std::string_view by, double resolve)
       : columns_(cell_columns(first.layouts, by)),
-        first_(cells_of(first.layouts, columns_)),
-        second_(cells_of(second.layouts, columns_)),
+        first_(joined_cells_of(first.layouts, columns_)),
+        second_(joined_cells_of(second.layouts, columns_)),
         common_(common_noise(all_of(first_, second_))),
         resolve_(resolve) {
     both_.rows.columns = columns_;
@@ -230,8 +230,8 @@ class Joiner {
   }
 
   std::vector<std::string> columns_;
-  Cells first_;
-  Cells second_;
+  JoinedCells first_;
+  JoinedCells second_;
   std::optional<double> common_;
   double resolve_;
   SideBySide both_;

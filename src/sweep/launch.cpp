@@ -2,6 +2,7 @@
 #include "sweep/launch.hpp"
 
 #include "sweep/container_settings.hpp"
+#include "sweep/fake_rank.hpp"
 #include "sweep/trainer_command.hpp"
 
 #include <fmt/format.h>
@@ -122,6 +123,12 @@ AttemptSpec attempt_spec(const SweepSpec& sweep, const Point& point,
       container_of(sweep.container, spec,
                    image_of(sweep, point, context.paths.dir.string(), spec.ranks_per_node),
                    context.paths.dir.string());
+  if (!sweep.proof_of.empty() && spec.trainer) {
+    spec.trainer->fake_world = spec.world;
+    spec.trainer->fake_rank = fake_rank_of(sweep, point);
+    spec.world = 1;
+    spec.ranks_per_node = 1;
+  }
   spec.env = sweep.env;
   for (std::size_t i = 0; i < sweep.vars.size() && i < point.vars.size(); ++i) {
     spec.env[variable_of(sweep.vars[i].name)] =

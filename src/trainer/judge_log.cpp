@@ -44,9 +44,15 @@ class Judge {
       timed_ = timed_.first(std::min(timed_.size(), static_cast<std::size_t>(expected.steps)));
   }
 
+  std::vector<std::string> judge_facts() {
+    check_run();
+    return std::move(judged_.faults);
+  }
+
   JudgedLog judge() {
     if (log_.steps.empty()) {
       fault("The log has no train step that this reader knows.");
+      measure_memory();
       return std::move(judged_);
     }
     check_run();
@@ -180,6 +186,7 @@ class Judge {
     if (skipped > 0)
       fault(fmt::format("{} skipped: they changed no weight, and are faster than real ones.",
                         steps_text(skipped)));
+    if (!wants("losses")) return;
     judged_.has_nan = nans > 0 || !finite;
     if (nans > 0) fault(fmt::format("{} with a loss that is no number.", steps_text(nans)));
     if (!finite && nans == 0) fault("The loss of a timed train step is not finite.");
@@ -315,10 +322,8 @@ class Judge {
                         from_time, printed));
   }
 
-  void measure_rest() {
+  void measure_memory() {
     auto& to = judged_.measurement;
-    if (auto tflops = series("tflops_per_gpu"); !tflops.empty())
-      to.tflops_per_gpu = quantile(std::move(tflops), 0.5);
     constexpr double mib = 1024.0 * 1024.0;
     constexpr double gib = 1024.0 * mib;
     const auto bytes = [&](std::string_view in_mib, std::string_view in_gib,
@@ -331,6 +336,13 @@ class Judge {
     to.allocated_bytes =
         bytes("allocated_mib", "allocated_gib", "allocated_gb", "allocated_bytes");
     to.reserved_bytes = bytes("reserved_mib", "reserved_gib", "reserved_gb", "reserved_bytes");
+  }
+
+  void measure_rest() {
+    auto& to = judged_.measurement;
+    measure_memory();
+    if (auto tflops = series("tflops_per_gpu"); !tflops.empty())
+      to.tflops_per_gpu = quantile(std::move(tflops), 0.5);
     to.first_loss = value(log_.steps.front(), "loss");
     for (const LoggedStep& step : log_.steps) {
       if (const auto loss = value(step, "loss")) to.last_loss = loss;
@@ -348,6 +360,10 @@ class Judge {
 std::span<const std::string_view> optional_checks() {
   static constexpr std::array<std::string_view, 3> names{"first_loss", "parameters", "version"};
   return names;
+}
+
+std::vector<std::string> judge_facts(const TrainerLog& log, const ExpectedRun& expected) {
+  return Judge(log, expected).judge_facts();
 }
 
 JudgedLog judge_log(const TrainerLog& log, const ExpectedRun& expected) {

@@ -23,7 +23,8 @@ struct ExpectedRun {
   std::int64_t parameters = 0;  ///< of the whole model, about
   std::int64_t warmup = 1;      ///< train steps that are not timed, at least the first
   std::int64_t steps = 0;       ///< timed ones; what comes after them does not count; 0: all
-  std::vector<std::string> unchecked{};  ///< truth checks that are left out, by their names
+  std::vector<std::string> unchecked{};  ///< truth checks that are left out, by their names;
+                                         ///< losses: what it trains on is nothing
 };
 
 /// The train steps that start everything up are never timed.
@@ -51,6 +52,10 @@ struct JudgedLog {
 
 /// Truth checks that a user may know better than we do.
 [[nodiscard]] std::span<const std::string_view> optional_checks();
+
+/// What the facts of a run contradict, without its train steps.
+[[nodiscard]] std::vector<std::string> judge_facts(const TrainerLog& log,
+                                                   const ExpectedRun& expected);
 
 [[nodiscard]] JudgedLog judge_log(const TrainerLog& log, const ExpectedRun& expected = {});
 

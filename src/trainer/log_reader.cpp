@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 
 namespace shardsweep {
@@ -23,9 +24,21 @@ constexpr auto facts = std::to_array<std::string_view>(
      "reserved_bytes", "reserved_mib", "reserved_gib", "reserved_gb"});
 
 constexpr std::string_view parameters_fact = "parameters";
+/// More than anything that a run has.
+constexpr double largest_fact = 1e18;
 
 bool is_fact(std::string_view key) {
   return std::find(facts.begin(), facts.end(), key) != facts.end();
+}
+
+/// As facts_text() writes it.
+std::optional<double> exact_number(std::string_view text) {
+  double value = 0;
+  const auto* end = text.data() + text.size();
+  const auto read = std::from_chars(text.data(), end, value);
+  if (read.ec != std::errc() || read.ptr != end || !(std::abs(value) < largest_fact))
+    return std::nullopt;
+  return value;
 }
 
 Result<void> check_keys(std::string_view text, const CapturePattern& pattern) {
@@ -76,6 +89,8 @@ void LogReader::read(std::string_view line) {
 
 void LogReader::take(std::string_view key, const Printed& number) {
   if (key == "iteration") return;
+  if ((key == parameters_fact || is_fact(key)) && !(std::abs(number.value) < largest_fact))
+    return;
   if (key == parameters_fact) {
     log_.parameters += number.value;
     ++log_.parameter_lines;
@@ -101,17 +116,23 @@ void LogReader::add_facts(std::string_view text) {
   for (const std::string_view line : split(text, '\n')) {
     const auto words = split(line, ' ');
     if (words.size() != 3) continue;
-    const auto value = read_number(words[1], false);
-    const auto second = read_number(words[2], false);
-    if (!value || !second || !std::isfinite(value->first.value)) continue;
+    const auto value = exact_number(words[1]);
+    const auto second = exact_number(words[2]);
+    if (!value || !second) continue;
     if (words[0] == parameters_fact) {
-      log_.parameters += value->first.value;
-      log_.parameter_lines += static_cast<std::int64_t>(second->first.value);
+      log_.parameters += *value;
+      log_.parameter_lines += static_cast<std::int64_t>(*second);
     } else if (is_fact(words[0])) {
       auto& fact = log_.facts[std::string(words[0])];
-      if (value->first.value > fact.value) fact = {value->first.value, second->first.value};
+      if (*value > fact.value) fact = {*value, *second};
     }
   }
+}
+
+bool LogReader::knows_memory() const {
+  return std::any_of(log_.facts.begin(), log_.facts.end(), [](const auto& fact) {
+    return fact.first.starts_with("allocated_") || fact.first.starts_with("reserved_");
+  });
 }
 
 TrainerLog LogReader::finish() const {

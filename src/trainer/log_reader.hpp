@@ -37,6 +37,8 @@ class LogReader {
   /// The train step that was named last; null before the first.
   [[nodiscard]] const LoggedStep* current() const { return current_; }
   [[nodiscard]] std::size_t steps() const { return steps_.size(); }
+  /// A peak of memory has been seen.
+  [[nodiscard]] bool knows_memory() const;
   [[nodiscard]] TrainerLog finish() const;
 
   /// What the lines read so far say of the run, without its train steps: for another reader,

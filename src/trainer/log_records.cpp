@@ -36,6 +36,7 @@ Result<LogRecords> LogRecords::make(const TrainerRun& run, std::int64_t gpus) {
   SHARDSWEEP_ASSIGN(const auto patterns, patterns_of(run));
   SHARDSWEEP_ASSIGN(LogReader reader, LogReader::make(patterns));
   LogRecords records(std::move(reader));
+  records.alone_ = run.fake_world > 0;
   records.trainer_ = run.log.empty() ? nullptr : find_trainer(run.log);
   records.expected_ = {.gpus = run.fake_world > 0 ? run.fake_world : gpus,
                        .dp = run.dp,
@@ -164,7 +165,41 @@ void LogRecords::time_by_reading(JudgedLog& judged, double look_s) const {
                             static_cast<double>(expected_.gpus) / (*to.train_step_ms * 1e-3);
 }
 
+bool LogRecords::knows_memory() const {
+  return alone_ && reader_.steps() == 0 && reader_.knows_memory();
+}
+
+/// A rank alone: its losses mean nothing, and its train steps lack all that others do.
+WrittenRecord LogRecords::proof() const {
+  ExpectedRun expected = expected_;
+  expected.unchecked = {"first_loss", "parameters", "losses"};
+  const TrainerLog log = reader_.finish();
+  JudgedLog judged = judge_log(log, expected);
+  if (log.steps.empty()) judged.faults = judge_facts(log, expected);
+  const auto known = check_found_version();
+  if (!known) judged.faults.insert(judged.faults.begin(), known.error().what);
+  const LogMeasurement& measured = judged.measurement;
+  const auto peak =
+      measured.allocated_bytes ? measured.allocated_bytes : measured.reserved_bytes;
+  if (!peak) judged.faults.emplace_back("It printed no peak of its memory.");
+  if (!judged.faults.empty())
+    return {
+        "error",
+        {{"class", known ? "internal" : "usage"},
+         {"message", fmt::format("its log proves nothing: {}", fmt::join(judged.faults, " "))}},
+        {}};
+  WrittenRecord record{"result", {}, {{"proof", 1}}};
+  put(record, "peak_memory_bytes", peak);
+  put(record, "allocated_bytes", measured.allocated_bytes);
+  put(record, "reserved_bytes", measured.reserved_bytes);
+  put(record, "train_step_ms", measured.train_step_ms);
+  put(record, "tokens_per_step", static_cast<double>(expected_.tokens_per_step));
+  if (!version_.empty()) record.texts["trainer_version"] = version_;
+  return record;
+}
+
 WrittenRecord LogRecords::finish(double look_s) const {
+  if (alone_) return proof();
   JudgedLog judged = judge_log(reader_.finish(), expected_);
   if (judged.faults.empty()) time_by_reading(judged, look_s);
   std::vector<std::string> wrong = judged.faults;

@@ -41,7 +41,7 @@ class LogRecords {
   /// A train step has been seen.
   [[nodiscard]] bool has_steps() const { return reader_.steps() > 0; }
   /// All train steps that were asked for have been seen.
-  [[nodiscard]] bool is_complete() const { return more_than_asked() >= 0; }
+  [[nodiscard]] bool is_complete() const { return more_than_asked() >= 0 || knows_memory(); }
   /// It trains on; what it prints from now on counts for nothing.
   [[nodiscard]] bool is_past() const { return more_than_asked() > 0; }
   /// One result, or one error with all that is wrong. Lines were read
@@ -51,6 +51,9 @@ class LogRecords {
  private:
   explicit LogRecords(LogReader reader) : reader_(std::move(reader)) {}
   [[nodiscard]] std::int64_t more_than_asked() const;
+  /// Of a rank that runs alone and prints no train steps: its memory is all there is.
+  [[nodiscard]] bool knows_memory() const;
+  [[nodiscard]] WrittenRecord proof() const;
   [[nodiscard]] Result<void> check_found_version() const;
   struct ReadTime {
     double train_step_ms = 0;
@@ -65,6 +68,7 @@ class LogRecords {
   LogReader reader_;
   const Trainer* trainer_ = nullptr;  ///< none: patterns alone
   std::string version_;
+  bool alone_ = false;  ///< one rank of a world that its trainer pretends
   ExpectedRun expected_;
   std::map<std::int64_t, double> read_at_s_;  ///< by train step
 };

@@ -133,12 +133,12 @@ TEST_CASE("what the programs bring along fits every width") {
   for (const char* topic : {"keys", "axes", "units", "placeholders", "site"})
     check_fit(sample, fmt::format("help {}", topic), {});
   for (const char* command :
-       {"plan",      "submit",   "run",    "render",  "status",  "follow",          "pause",
-        "resume",    "cancel",   "rerun",  "show",    "results", "query",           "best",
-        "export",    "daemon",   "tick",   "heatmap", "report",  "doctor",          "gc",
-        "replay",    "nodes",    "import", "logs",    "suggest", "evaluate-memory", "presets",
-        "calibrate", "new",      "names",  "delete",  "help",    "read-log",        "emit",
-        "explain",   "frontier", "compare"})
+       {"plan",      "submit", "run",    "render",  "status",  "follow",          "pause",
+        "resume",    "cancel", "rerun",  "show",    "results", "query",           "best",
+        "export",    "daemon", "tick",   "heatmap", "report",  "doctor",          "gc",
+        "replay",    "nodes",  "import", "logs",    "suggest", "evaluate-memory", "presets",
+        "calibrate", "new",    "names",  "delete",  "help",    "read-log",        "explain",
+        "frontier",  "compare"})
     check_fit(sample, fmt::format("help {}", command), {"Usage: shardsweep "});
 }
 
@@ -187,14 +187,17 @@ TEST_CASE("what is read out of a trainer's log fits every width") {
 
 TEST_CASE("a layout in the words of other trainers") {
   const SampleDatabase sample;
-  check_text("emit_megatron", on_all_papers(sample, "emit demo --for megatron", Streams::both));
-  check_text("emit_deepspeed", on_all_papers(sample, "emit " + sample.slug + " --for deepspeed",
-                                             Streams::results));
-  check_output(sample, "emit_from_args",
-               "emit --for megatron --gpus 64 --from-args '--tensor-model-parallel-size 4 "
-               "--micro-batch-size 2 --global-batch-size 512'");
-  check_output(sample, "emit_nothing", "emit --for megatron");
-  check_output(sample, "emit_unknown_number", "emit --for nanotron --from-args 'tp: many'");
+  check_text("emit_megatron",
+             on_all_papers(sample, "best demo --emit megatron", Streams::both));
+  check_text(
+      "emit_deepspeed",
+      on_all_papers(sample, "best " + sample.slug + " --emit deepspeed", Streams::results));
+  check_output(sample, "names_axes", "names --format csv");
+  const std::string quickstart = std::string(SHARDSWEEP_SOURCE_DIR) + "/sweeps/quickstart.yaml";
+  check_output(sample, "plan_emit", "plan " + quickstart + " --emit torchtitan --point 1");
+  check_output(sample, "plan_from_args",
+               "plan " + quickstart +
+                   " --gpus 2 --from-args '--micro-batch-size 2 --global-batch-size 64'");
 }
 
 TEST_CASE("a suggestion becomes a sweep file that can be planned") {

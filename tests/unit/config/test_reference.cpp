@@ -87,8 +87,10 @@ TEST_CASE("the references of sweep and site file are those that the program prin
   check_file(root + "/sweeps/README.md", sweeps);
   check_file(root + "/sweeps/RESULTS.md",
              with_generated(contents(root + "/sweeps/RESULTS.md"), "columns"));
-  check_file(root + "/runner/TRAINERS.md",
-             with_generated(contents(root + "/runner/TRAINERS.md"), "placeholders"));
+  check_file(
+      root + "/runner/TRAINERS.md",
+      with_generated(with_generated(contents(root + "/runner/TRAINERS.md"), "placeholders"),
+                     "trainers"));
   check_file(root + "/templates/README.md",
              with_generated(contents(root + "/templates/README.md"), "site"));
 }

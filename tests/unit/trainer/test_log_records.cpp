@@ -186,3 +186,39 @@ TEST_CASE("where a log rounds its times the finer time of reading counts") {
   CHECK(number(other, "train_step_ms") == doctest::Approx(1230));
   CHECK(number(other, "resolution") > 0.002);
 }
+
+TEST_CASE("a rank alone tells its memory, and neither speed nor loss") {
+  auto run = run_of("megatron");
+  run.fake_world = 16;
+  run.dp = 16;
+  const std::string memory =
+      "[Rank 0] (after 2 iterations) memory (MB) | allocated: 1.0 | max allocated: 900.5 | "
+      "reserved: 2.0 | max reserved: 1000.0";
+  auto log = reader_of(run);
+  CHECK_FALSE(log.is_complete());
+  (void)log.read("using world size: 16, data-parallel size: 16", 0);
+  (void)log.read(memory, 1);
+  CHECK(log.is_complete());
+  const auto result = log.finish(0.1);
+  CHECK(result.type == "result");
+  CHECK(number(result, "proof") == 1);
+  CHECK(number(result, "peak_memory_bytes") == doctest::Approx(900.5 * 1048576));
+  CHECK_FALSE(result.numbers.contains("tokens_per_s_per_gpu"));
+
+  auto timed = reader_of(run);
+  (void)timed.read(memory, 0);
+  for (int i = 1; i < 6; ++i)
+    (void)timed.read(megatron(i, 100, std::nan("")), i);
+  const auto with_time = timed.finish(0.1);
+  CHECK(with_time.type == "result");
+  CHECK(number(with_time, "train_step_ms") == 100);
+
+  auto other = reader_of(run);
+  (void)other.read("using world size: 2, data-parallel size: 2", 0);
+  (void)other.read(memory, 1);
+  CHECK(message_of(other.finish(0.1)).find("It ran with gpus 2, and 16 was asked for.") !=
+        std::string::npos);
+  auto silent = reader_of(run);
+  CHECK(message_of(silent.finish(0.1)).find("It printed no peak of its memory.") !=
+        std::string::npos);
+}
