@@ -70,6 +70,7 @@ class RequestDesk {
   bool asked_to_stop_ = false;
   bool reload_ = false;  ///< more rows are of the world than before, once they are committed
   std::optional<std::string> storing_;        ///< the sweep whose submission is half stored
+  bool in_pieces_ = false;                    ///< what was stored last was not all of it
   std::map<std::string, Answer> unsent_;      ///< of requests that are done, by id
   std::map<std::string, Deletion> deleting_;  ///< by request
 };

@@ -306,3 +306,14 @@ TEST_CASE("A sweep that is over is not decided over again") {
   c.rows.allocations[8] = {.id = 8, .sweep = 4, .state = State::ended};  // ended in this pass
   CHECK(sweeps_to_decide(c.world) == std::set<SweepId>{1, 2, 3, 4});
 }
+
+TEST_CASE("a token is long enough that none comes twice") {
+  // Among 10^5 allocations 32 bits give an equal pair with 69 %, 48 bits with 0.002 %.
+  for (const char* const array : {"", "lane"}) {
+    Cluster c;
+    c.trials(1, 1);
+    if (*array != 0) c.facts().policy.lane_array = 4;
+    c.decide();
+    CHECK(c.allocation().token.substr(0, c.allocation().token.find('_')).size() >= 12);
+  }
+}
