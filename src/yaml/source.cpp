@@ -116,9 +116,16 @@ Result<std::string> read_text_file(const std::filesystem::path& file, std::size_
     const auto reason = std::string("cannot be read: ") + std::strerror(errno);
     return tl::unexpected(nowhere.fault_at(0, 0, reason));
   }
-  std::string text(most_bytes + 1 + byte_order_mark.size(), '\0');
-  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(stream.gcount()));
+  // As it comes: memory for the largest file that is allowed costs more than most files.
+  constexpr std::size_t chunk_bytes = std::size_t{64} << 10;
+  const std::size_t most = most_bytes + 1 + byte_order_mark.size();
+  std::string text;
+  while (stream && text.size() < most) {
+    const std::size_t before = text.size();
+    text.resize(std::min(most, before + chunk_bytes));
+    stream.read(text.data() + before, static_cast<std::streamsize>(text.size() - before));
+    text.resize(before + static_cast<std::size_t>(stream.gcount()));
+  }
   if (text.rfind(byte_order_mark, 0) == 0) text.erase(0, byte_order_mark.size());
   return text;
 }
