@@ -142,7 +142,7 @@ void say_other_version(const Session& session) {
 
 }  // namespace
 
-Result<Answer> ask_daemon(const Session& session, Request request) {
+Result<std::string> post_to_daemon(const Session& session, Request request) {
   const auto folder = session.home.database.parent_path();
   std::error_code ignored;
   const bool is_new = !std::filesystem::exists(folder, ignored);
@@ -151,8 +151,15 @@ Result<Answer> ask_daemon(const Session& session, Request request) {
   if (is_new) say(fmt::format("made the folder {} for the database", folder.string()));
   say_other_version(session);
   request.from = who_asks();
-  SHARDSWEEP_ASSIGN(const std::string id,
-                    post_request(session.home, std::move(request), session.clock.now()));
+  return post_request(session.home, std::move(request), session.clock.now());
+}
+
+Result<Answer> ask_daemon(const Session& session, Request request) {
+  SHARDSWEEP_ASSIGN(const std::string id, post_to_daemon(session, std::move(request)));
+  return await_answer(session, id);
+}
+
+Result<Answer> await_answer(const Session& session, const std::string& id) {
   Starter starter(session);
   auto heard = session.clock.steady();
   auto say_why_at = heard + patience;

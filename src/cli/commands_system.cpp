@@ -211,6 +211,19 @@ Result<ExitCode> command_daemon(const Session& session) {
   return ExitCode::done;
 }
 
+Result<Answer> ask_writer(const Session& session, Request request) {
+  if (daemon_runs(session)) return ask_daemon(session, std::move(request));
+  SHARDSWEEP_ASSIGN(const std::string id, post_to_daemon(session, std::move(request)));
+  const auto written = be_daemon(session, {.serve_only = true}, {});
+  // One that has come meanwhile answers.
+  if (!written && written.error().kind != FaultKind::busy) {
+    SHARDSWEEP_TRY(withdraw_request(session.home, id));
+    return tl::unexpected<Fault>(written.error());
+  }
+  if (written) say("No daemon runs: this command has written the database, and started none.");
+  return await_answer(session, id);
+}
+
 Result<ExitCode> command_tick(const Session& session) {
   SHARDSWEEP_TRY(be_daemon(session, {.once = true}, {}));
   return ExitCode::done;

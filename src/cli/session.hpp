@@ -76,6 +76,11 @@ struct Reach {
 
 /// Posts the request, starts a daemon where none runs, waits for the answer.
 [[nodiscard]] Result<Answer> ask_daemon(const Session& session, Request request);
+/// As ask_daemon(); where no daemon runs this process writes by itself, and starts none.
+[[nodiscard]] Result<Answer> ask_writer(const Session& session, Request request);
+/// The two halves of ask_daemon().
+[[nodiscard]] Result<std::string> post_to_daemon(const Session& session, Request request);
+[[nodiscard]] Result<Answer> await_answer(const Session& session, const std::string& id);
 /// Nothing where a daemon has the database; else what is known of the last one.
 [[nodiscard]] bool daemon_runs(const Session& session);
 

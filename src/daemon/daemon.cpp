@@ -82,6 +82,12 @@ Result<void> Daemon::pass() {
   return {};
 }
 
+Result<void> Daemon::serve() {
+  SHARDSWEEP_TRY(renew_lease());
+  SHARDSWEEP_TRY(desk_.serve());
+  return commit();
+}
+
 /// The scheduler first, the files after it: what a job wrote before it ended is then read.
 void Daemon::observe() {
   sites_.look(jobs_.to_look_for(), take_);

@@ -30,6 +30,11 @@ class Daemon {
   /// more.
   [[nodiscard]] Result<void> tick();
 
+  /// Answers what has been asked for, and does nothing else: nothing is started or looked at.
+  [[nodiscard]] Result<void> serve();
+  /// A part of what has been asked for is left for the next time.
+  [[nodiscard]] bool serving() const { return desk_.serving() || desk_.has_unsent(); }
+
   /// Something runs, waits to run, or has been asked for.
   [[nodiscard]] bool busy() const;
   /// Nothing is left to do. The database says so, not what this daemon has in memory: where

@@ -126,6 +126,16 @@ bool wait_for_tick(const StopSignals& signals, const Daemon& daemon) {
   return signals.wait(daemon.descriptors(), daemon.pause());
 }
 
+/// What can't be answered now is left to a daemon.
+Result<void> serve_requests(Daemon& daemon, const DaemonParts& parts) {
+  constexpr std::chrono::seconds most{60};
+  const auto until = parts.clock.steady() + most;
+  do {
+    SHARDSWEEP_TRY(daemon.serve());
+  } while (daemon.serving() && parts.clock.steady() < until);
+  return {};
+}
+
 /// Ticks until there is a reason to end. True where the lease is given back already.
 Result<bool> live(Daemon& daemon, const DaemonParts& parts, const LifeOptions& options,
                   const StopSignals& signals) {
@@ -172,6 +182,12 @@ Result<bool> run_daemon(DaemonParts parts, const LifeOptions& options) {
   SHARDSWEEP_ASSIGN(const DaemonLock lock, await_database(parts, options, signals));
   Daemon daemon(parts);
   SHARDSWEEP_TRY(daemon.load());
+  if (options.serve_only) {
+    const auto served = serve_requests(daemon, parts);
+    SHARDSWEEP_TRY(parts.store.release_lease());
+    SHARDSWEEP_TRY(served);
+    return false;
+  }
   log_info(fmt::format("daemon {} has {}", ::getpid(), parts.home.database.string()));
   SHARDSWEEP_ASSIGN(const bool left, live(daemon, parts, options, signals));
   log_info(left ? "nothing is left to do" : "stopped; running trials go on");

@@ -97,6 +97,8 @@ class Importer {
                              .predict(model, sweep_.measure, trial.point);
     }
     trial.metrics = metrics_of(run, model);
+    // As the table says it; a sweep file's worlds below a node have none.
+    trial.point.nodes = run.nodes;
     for (std::size_t i = 0; i < run.labels.size(); ++i)
       trial.labels.push_back(
           recorded_.labels[i].values[static_cast<std::size_t>(run.labels[i])]);

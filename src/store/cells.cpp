@@ -359,12 +359,17 @@ void add_left_out(Database& database, const Source& source, const HeatmapRequest
   }
 }
 
-/// Of sweeps over `gpus` every trial has 0 nodes.
+/// Of sweeps over `gpus` every trial has 0 nodes; an imported table may have worlds of several
+/// sizes on one node.
 std::string world_column(const Shapes& shapes) {
   const auto nodes = Shapes::place_of("nodes");
-  const bool by_gpus =
-      std::any_of(shapes.rows.begin(), shapes.rows.end(),
-                  [nodes](const auto& row) { return row[nodes] == Value(std::int64_t{0}); });
+  const auto gpus = Shapes::place_of("gpus");
+  std::map<std::int64_t, std::set<std::int64_t>> sizes;
+  for (const auto& row : shapes.rows)
+    sizes[std::get<std::int64_t>(row[nodes])].insert(std::get<std::int64_t>(row[gpus]));
+  const bool by_gpus = std::any_of(sizes.begin(), sizes.end(), [](const auto& one) {
+    return one.first == 0 || one.second.size() > 1;
+  });
   return by_gpus ? "gpus" : "nodes";
 }
 

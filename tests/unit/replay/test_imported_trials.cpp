@@ -119,3 +119,12 @@ TEST_CASE("the newest version of the software is submitted last") {
   CHECK(sweep.trials[0].runner_version == "before_pp_fix");
   CHECK(sweep.trials[1].runner_version == "after_pp_fix");
 }
+
+TEST_CASE("a world below a node is on as many nodes as its table says") {
+  RecordedSweep recorded;
+  auto run = run_of(1, 9000);
+  run.point.nodes = 0;
+  run.point.gpus = run.point.layout.dp = 2;
+  recorded.runs.push_back(run);
+  CHECK(imported(std::move(recorded)).trials.front().point.nodes == 1);
+}
