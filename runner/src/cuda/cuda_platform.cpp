@@ -54,10 +54,8 @@ class CudaPlatform final : public Platform {
         nccl_(loaded(comm_, options.world_size)),
         facts_(opened(options)) {
     device_.while_waiting([this] { look(); });
-    const Coordinates at =
-        coordinates_of(options.layout, options.rank % options.layout.world());
-    device_.choose_attention(
-        extents_of(options.model, options.layout, at, Dtype::bf16).attention);
+    // Without a model there is nothing to plan for.
+    if (options.model.heads > 0) choose_attention(options);
   }
 
   Device& device() override { return device_; }
@@ -137,6 +135,13 @@ class CudaPlatform final : public Platform {
                                            mesh.wait_event(Deadline::in(connect_pause_s));
                                          },
                                          c.limit_s, nccl_.order});
+  }
+
+  void choose_attention(const Options& options) {
+    const i64 rank = options.rank % options.layout.world();
+    const Coordinates at = coordinates_of(options.layout, rank);
+    device_.choose_attention(
+        extents_of(options.model, options.layout, at, Dtype::bf16).attention);
   }
 
   /// The host waits for the GPU: time to hear of peers and of NCCL. The driver is not asked for
