@@ -109,11 +109,16 @@ struct TrainerSpec {
   friend bool operator==(const TrainerSpec&, const TrainerSpec&) = default;
 };
 
+/// What shardbench does where layouts leave it open: runner/README.md.
+inline constexpr std::array<std::string_view, 4> profile_words{"own", "megatron", "nanotron",
+                                                               "torchtitan"};
+
 struct RunnerSpec {
   std::string name = "shardbench";  ///< empty: the file names a program and gives no name
   std::string program;  ///< absolute path, or a name beside our own executable; empty: default
   std::vector<std::string> args;  ///< appended to the flags that the layout gives
   TrainerSpec trainer;            ///< in place of a program that keeps to our contract
+  std::string profile = "own";    ///< a trainer whose habits shardbench takes on
   bool gives_up = false;          ///< it takes --give-up-above, and ends early by itself
   /// The name as far as the sweep file tells: without `name` it is the program's file name.
   /// What the program says of itself (Capabilities) is known when a sweep is submitted.

@@ -186,6 +186,8 @@ class Explainer {
       line("  program: {}  # empty: shardbench's, beside shardsweep itself",
            yaml_text(sweep_.runner.program));
       line("  args: [{}]", listed(sweep_.runner.args, yaml_text));
+      if (sweep_.runner.is_shardbench())
+        line("  profile: {}  # the trainer whose habits it takes on", sweep_.runner.profile);
       line("  gives_up: {}  # whether it takes --give-up-above, as its --capabilities say",
            sweep_.runner.gives_up);
     }

@@ -68,6 +68,7 @@ constexpr auto sweep_table = std::to_array<KeyInfo>({
     {"runner", "name", Key::name, "a name", "shardbench", "trainer for predictions; also the name in results if the program reports none"},
     {"runner", "program", Key::text, "a program", "", "beside the sweep file, beside shardsweep or on PATH; default: shardbench-cuda on clusters with a gpu, else shardbench-cpu"},
     {"runner", "args", Key::texts, "a list of texts", "", "further flags of the runner; changing them makes all trials new"},
+    {"runner", "profile", Key::text, "own, megatron, nanotron or torchtitan", "own", "shardbench does what that trainer does, see runner/README.md; another one makes all trials new"},
     {"runner", "argv", Key::texts, "a list of texts", "", "command line of a trainer as it is, with placeholders: see 'help placeholders'"},
     {"runner", "log", Key::text, "a trainer", "", "whose log 'argv' prints, see 'read-log --list'; needed unless 'patterns' are given"},
     {"runner", "patterns", Key::texts, "a list of texts", "", "lines of its log with {key} for a number: \"iteration {iteration} took {step_ms} ms\""},

@@ -12,6 +12,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 #include <system_error>
 
@@ -85,6 +86,17 @@ Result<std::string> SweepReader::read_program(const YamlNode& node) const {
                                   in_quotes(text)));
 }
 
+Result<std::string> SweepReader::read_profile(const YamlNode& node) const {
+  SHARDSWEEP_ASSIGN(const std::string word, read_text(node, "profile"));
+  if (std::find(profile_words.begin(), profile_words.end(), word) == profile_words.end())
+    return refuse(node, fmt::format("expected own, megatron, nanotron or torchtitan for "
+                                    "'profile', found {}",
+                                    in_quotes(word)));
+  if (word != profile_words.front() && !sweep_.runner.is_shardbench())
+    return refuse(node, "'profile' belongs to shardbench; the sweep has another runner");
+  return word;
+}
+
 void SweepReader::read_runner(const YamlNode& node) {
   auto& runner = sweep_.runner;
   if (node.kind != YamlNode::Kind::map) {
@@ -102,6 +114,8 @@ void SweepReader::read_runner(const YamlNode& node) {
     mistakes_.assign(runner.name, *name, read_name(*name, "runner.name"));
   if (const auto* args = find(node, "args"))
     mistakes_.assign(runner.args, *args, read_texts(*args, "args"));
+  if (const auto* profile = find(node, "profile"))
+    mistakes_.assign(runner.profile, *profile, read_profile(*profile));
   if (const auto* gives_up = find(node, "gives_up"))
     mistakes_.assign(runner.gives_up, *gives_up, read_bool(*gives_up, "gives_up"));
 }

@@ -103,6 +103,7 @@ class SweepReader {
   void read_runner(const YamlNode& node);
   void read_proof(const YamlNode& root);
   Result<std::string> read_program(const YamlNode& node) const;
+  Result<std::string> read_profile(const YamlNode& node) const;
 
   // trainer.cpp: a trainer as it is, in place of a program of the contract
   void read_trainer(const YamlNode& map);

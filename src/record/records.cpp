@@ -129,6 +129,7 @@ struct Summary {
   std::vector<TrainStepSample> samples;
   JsonValue hosts = JsonValue::array();
   std::string settings{};
+  JsonValue software = JsonValue::object();  // what else the start record says it ran
   std::int64_t lines = 0;
 
   void add_start(const JsonValue& record) {
@@ -138,6 +139,8 @@ struct Summary {
     } else if (summary.runner_version.empty()) {
       summary.runner_version = "unknown";
     }
+    if (const std::string profile = text_of(record, "profile"); !profile.empty())
+      software["profile"] = profile;
     const std::string host = text_of(record, "host");
     if (!host.empty() && std::find(hosts.begin(), hosts.end(), host) == hosts.end()) {
       hosts.push_back(host);
@@ -283,6 +286,8 @@ RecordsSummary summarise_records(std::string_view text, std::string_view nonce) 
     reader.summary.result->runner_version = reader.summary.runner_version;
     reader.summary.result->settings = std::move(reader.settings);
     believe_memory(*reader.summary.result);
+    reader.summary.result->software =
+        reader.software.dump(-1, ' ', false, JsonValue::error_handler_t::replace);
     reader.summary.result->hosts =
         reader.hosts.dump(-1, ' ', false, JsonValue::error_handler_t::replace);
   }

@@ -68,8 +68,8 @@ std::string best_row(const std::vector<std::string>& vars) {
       "? AS runner_up_spread, ? AS gap_share, ? AS "
       "repeat_spread, (SELECT sum(json_extract(m.detail, '$.resolution')) FROM trials AS t "
       "JOIN measurements AS m ON m.attempt = t.counted_attempt WHERE t.id IN (?, ?) AND "
-      "json_valid(m.detail)) AS resolution, train_step_ms_spread{} FROM all_results WHERE "
-      "trial_id = ?",
+      "json_valid(m.detail)) AS resolution, train_step_ms_spread, json_extract(software, "
+      "'$.profile') AS profile{} FROM all_results WHERE trial_id = ?",
       var_columns(vars, "vars"));
 }
 

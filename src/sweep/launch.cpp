@@ -77,6 +77,9 @@ std::string runner_program(const SweepSpec& sweep, const std::string& installed)
 std::vector<std::string> runner_command(const SweepSpec& sweep, const Point& point,
                                         const LaunchContext& context) {
   std::vector<std::string> argv{runner_program(sweep, context.program)};
+  // Flags after it override what it sets.
+  if (sweep.runner.profile != profile_words.front())
+    argv.insert(argv.end(), {"--profile", sweep.runner.profile});
   add_model(argv, sweep.models.at(static_cast<std::size_t>(point.model)));
   add_layout(argv, point);
   const auto add = [&argv](const char* flag, std::string value) {

@@ -81,6 +81,17 @@ TEST_CASE("a start record tells which runner it is") {
   CHECK(summary.runner_version == "1.2");
 }
 
+TEST_CASE("the profile of the start record is kept with the result") {
+  const auto summary = summarise_records(
+      R"({"type":"start","run_id":"n","runner":"shardbench","version":"1","profile":"own"})"
+      "\n"
+      R"({"type":"result","run_id":"n","tokens_per_s_per_gpu":1})"
+      "\n",
+      "n");
+  REQUIRE(summary.result.has_value());
+  CHECK(summary.result->software == R"({"profile":"own"})");
+}
+
 TEST_CASE("what may be missing is no flaw") {
   CHECK(flaw_of(R"(,"tokens_per_s_per_gpu":1)").empty());
   CHECK(flaw_of(R"(,"tokens_per_s_per_gpu":0.5,"mfu":null,"loss":-0.25)").empty());

@@ -47,6 +47,17 @@ TEST_CASE("the runner is told that a model ties its embeddings") {
   CHECK(value_of(runner_command(sweep_of(model, {}), {}, {}), "--tied-embeddings") == "on");
 }
 
+TEST_CASE("a profile reaches the runner before the flags that may override it") {
+  auto sweep = sweep_of(small_model(), {});
+  const auto plain = runner_command(sweep, {}, {});
+  CHECK(std::find(plain.begin(), plain.end(), "--profile") == plain.end());
+  sweep.runner.profile = "megatron";
+  const auto argv = runner_command(sweep, {}, {});
+  REQUIRE(argv.size() > 3);
+  CHECK(argv[1] == "--profile");
+  CHECK(argv[2] == "megatron");
+}
+
 TEST_CASE("the runner's own arguments come last and so have the last word") {
   auto sweep = sweep_of(small_model(), {});
   sweep.runner.args = {"--stages", "5,3"};
