@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Read in the trainers' sources and defaults: Megatron-LM's arguments.py and its distributed
-// optimizer, nanotron's configs and ZeRO-1, torchtitan's FSDP2 and its selective "op" mode.
+// What the trainers do by default, as their documentation describes it: Megatron-LM's
+// distributed optimizer, nanotron's ZeRO 1, torchtitan's FSDP2. No trainer was measured against
+// this table.
 #include "profile.hpp"
 
 #include "json.hpp"

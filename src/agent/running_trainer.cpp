@@ -49,6 +49,9 @@ void RunningAttempt::finish_trainer() {
   if (!trainer_) return;
   trainer_->finish(clock_, cutting_ || !evidence_.empty());
   if (trainer_->has_result()) measured_ = true;
+  // Records are read back where rank 0 is; its node may have ended before.
+  if (trainer_->error() && !has_rank_zero())
+    take_record(ranks_.back().number, *trainer_->error());
   if (!trainer_->fault().empty()) log_.line("its records: " + trainer_->fault());
 }
 

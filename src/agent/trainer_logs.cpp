@@ -133,6 +133,11 @@ void TrainerLogs::finish(const Clock& clock, bool failed) {
   const WrittenRecord last = records_.finish(longest_look_s_);
   write({last}, clock);
   has_result_ = fault_.empty() && last.type == "result";
+  if (last.type != "error") return;
+  error_.emplace();
+  error_->type = RecordType::error;
+  error_->error_class = last.texts.at("class");
+  error_->message = last.texts.at("message");
 }
 
 /// link(2) would do as well; the file's name is new in each attempt, and one of several hosts

@@ -47,6 +47,8 @@ class TrainerLogs {
   [[nodiscard]] bool is_elsewhere() const;
   /// The result has been written here.
   [[nodiscard]] bool has_result() const { return has_result_; }
+  /// The record that says why the log is no measurement, where this node has written one.
+  [[nodiscard]] const std::optional<Record>& error() const { return error_; }
   /// Why the log of this version is not read; empty: it is.
   [[nodiscard]] const std::string& refused() const { return refused_; }
   /// What ranks print could not be read or a record not written; empty: nothing went wrong.
@@ -93,6 +95,7 @@ class TrainerLogs {
   double longest_look_s_ = 0;  ///< between two looks while train steps were seen
   bool finished_ = false;
   bool has_result_ = false;
+  std::optional<Record> error_;
   std::string fault_;
 };
 

@@ -544,8 +544,8 @@ class Grammar : private GrammarParts {
   }
 
   void add_presets_and_help() {
-    CLI::App* presets = bare_command(
-        "presets", "List the models, clusters and sweeps of this program, or print one.");
+    CLI::App* presets =
+        bare_command("presets", "List built-in models, clusters and sweeps, or print one.");
     presets->add_option("name", o_.names, "Preset to print. Default: list all.")
         ->type_name("PRESET");
     with_format(presets);

@@ -16,10 +16,8 @@ namespace shardsweep {
 inline constexpr auto plan_order_help =
     "Print each cell's launches in order (predicted speed, chance to fit, why), "
     "and each point left out with its rule.";
-inline constexpr auto render_help =
-    "Print the job script, or what a point's trainer would be given.";
-inline constexpr auto names_help =
-    "Print what axes are called by trainers, or the names of sweeps and presets.";
+inline constexpr auto render_help = "Print the job script, or what a point's trainer is given.";
+inline constexpr auto names_help = "Print the words of trainers for axes, or names of sweeps.";
 inline constexpr auto names_kind_help =
     "axes, sweeps, presets, models or clusters. Default: axes.";
 inline const std::vector<std::string> name_kinds{"axes", "sweeps", "presets", "models",

@@ -111,6 +111,19 @@ class PresetTable {
   Table table_;
 };
 
+/// For people it is news where a preset comes from a file.
+void drop_if_all_built_in(Table& table) {
+  constexpr std::size_t from = 2;
+  const bool all = std::all_of(table.rows.begin(), table.rows.end(), [](const auto& row) {
+    const auto* text = std::get_if<std::string>(&row[from]);
+    return text != nullptr && *text == "built in";
+  });
+  if (!all) return;
+  table.columns.erase(table.columns.begin() + from);
+  for (auto& row : table.rows)
+    row.erase(row.begin() + from);
+}
+
 Result<ExitCode> list_presets(const Session& session) {
   const auto& folder = session.installation.presets;
   PresetTable table(session.options.format);
@@ -128,8 +141,10 @@ Result<ExitCode> list_presets(const Session& session) {
       }
     }
   }
+  Table listed = table.table();
+  if (session.options.format == Format::table) drop_if_all_built_in(listed);
   SHARDSWEEP_TRY(print_result(
-      table_text(table.table(), table_style(session, {"kind", "name", "from", "facts"}))));
+      table_text(listed, table_style(session, {"kind", "name", "from", "facts"}))));
   return ExitCode::done;
 }
 

@@ -8,6 +8,7 @@
 #include <shardsweep/backends.hpp>
 #include <shardsweep/daemon_lock.hpp>
 #include <shardsweep/load.hpp>
+#include <shardsweep/log.hpp>
 #include <shardsweep/notifier.hpp>
 #include <shardsweep/random.hpp>
 #include <shardsweep/results.hpp>
@@ -214,6 +215,7 @@ Result<ExitCode> command_daemon(const Session& session) {
 Result<Answer> ask_writer(const Session& session, Request request) {
   if (daemon_runs(session)) return ask_daemon(session, std::move(request));
   SHARDSWEEP_ASSIGN(const std::string id, post_to_daemon(session, std::move(request)));
+  log_warnings_alone();
   const auto written = be_daemon(session, {.serve_only = true}, {});
   // One that has come meanwhile answers.
   if (!written && written.error().kind != FaultKind::busy) {

@@ -38,4 +38,8 @@ void log_error(std::string_view text) {
   logger().error("{}", text);
 }
 
+void log_warnings_alone() {
+  logger().set_level(spdlog::level::warn);
+}
+
 }  // namespace shardsweep

@@ -190,8 +190,8 @@ WrittenRecord LogRecords::proof() const {
         {}};
   WrittenRecord record{"result", {}, {{"proof", 1}}};
   put(record, "peak_memory_bytes", peak);
-  put(record, "allocated_bytes", measured.allocated_bytes);
-  put(record, "reserved_bytes", measured.reserved_bytes);
+  put(record, "peak_allocated_bytes", measured.allocated_bytes);
+  put(record, "peak_reserved_bytes", measured.reserved_bytes);
   put(record, "train_step_ms", measured.train_step_ms);
   put(record, "tokens_per_step", static_cast<double>(expected_.tokens_per_step));
   if (!version_.empty()) record.texts["trainer_version"] = version_;

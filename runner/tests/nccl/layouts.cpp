@@ -124,13 +124,14 @@ void ungroup(IssuedItems& items) {
   }
 }
 
-/// The last rank exchanges two neighbours of different communicators.
-void swap_two(IssuedItems& items) {
+/// The last rank exchanges neighbours of different communicators, pair by pair: a single pair
+/// may be one that nobody else waits between.
+void swap_neighbours(IssuedItems& items) {
   auto& own = items.rbegin()->second;
-  for (std::size_t i = own.size() / 2; i + 1 < own.size(); ++i)
+  for (std::size_t i = 0; i + 1 < own.size(); ++i)
     if (own[i].comm != own[i + 1].comm) {
       std::swap(own[i], own[i + 1]);
-      return;
+      ++i;
     }
 }
 
@@ -143,7 +144,7 @@ void drop_one(IssuedItems& items) {
 void spoil(IssuedItems& items, const std::string& defect) {
   if (items.empty()) return;
   if (defect == "ungrouped") ungroup(items);
-  if (defect == "swapped") swap_two(items);
+  if (defect == "swapped") swap_neighbours(items);
   if (defect == "dropped") drop_one(items);
 }
 

@@ -91,7 +91,7 @@ TEST_CASE("memory is the largest of all nodes, also where a node's ranks end fir
   CHECK_FALSE(last.logs.waits_for_facts(clock));
   last.logs.finish(clock, false);
   CHECK(last.logs.has_result());
-  CHECK(says(folder, "\"allocated_bytes\":1073741824"));
+  CHECK(says(folder, "\"peak_allocated_bytes\":1073741824"));
 }
 
 TEST_CASE("a node that says nothing holds the result up for seconds alone") {

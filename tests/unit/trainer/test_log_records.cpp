@@ -163,8 +163,8 @@ TEST_CASE("facts of one node and train steps of another meet") {
   (void)memory.read("memory (MB) | allocated: 1.0 | max allocated: 900.5 |", 0);
   REQUIRE(own.add_facts(memory.facts_text()));
   const auto result = own.finish(0.1);
-  CHECK(number(result, "allocated_bytes") == doctest::Approx(900.5 * 1048576));
-  CHECK(number(result, "reserved_bytes") == doctest::Approx(1200.0 * 1048576));
+  CHECK(number(result, "peak_allocated_bytes") == doctest::Approx(900.5 * 1048576));
+  CHECK(number(result, "peak_reserved_bytes") == doctest::Approx(1200.0 * 1048576));
   REQUIRE(own.add_facts("no facts at all\ngpus many 3\n\n"));
 }
 
