@@ -22,6 +22,14 @@ namespace {
 
 constexpr std::array preset_kinds{PresetKind::model, PresetKind::cluster, PresetKind::sweep};
 
+/// As much as a list has room for, to the end of a word.
+std::string shortened(std::string text) {
+  constexpr std::size_t most = 49;
+  if (text.size() <= most) return text;
+  text.resize(text.rfind(' ', most));
+  return text + " ...";
+}
+
 /// What the sweep is for: its first sentence after the lines for other programs.
 std::string first_comment(std::string_view text) {
   while (text.starts_with("# ")) {
@@ -93,7 +101,8 @@ class PresetTable {
     table_.rows.push_back(std::move(row));
   }
   void add_sweep(const std::string& name, const ShippedFile& sweep) {
-    if (facts_) return add_facts("sweep", name, sweep.where(), first_comment(sweep.text));
+    if (facts_)
+      return add_facts("sweep", name, sweep.where(), shortened(first_comment(sweep.text)));
     std::vector<Value> row(table_.columns.size());
     row[0] = "sweep";
     row[1] = name;

@@ -70,6 +70,9 @@ struct Newcomer {
 std::string without_chance(std::string text) {
   static const std::regex daemon{"(started a daemon: …|daemon: .*|no daemon runs.*)\n"};
   static const std::regex ends{"Its trials have ended\\. Waiting for its last job to end\\.\n"};
+  // A rank may be gone before its environment is read: then its record is missing.
+  static const std::regex records{"records\\.jsonl +[0-9.]+ (K?i?B)"};
+  text = std::regex_replace(text, records, "records.jsonl    SIZE");
   text = std::regex_replace(text, daemon, "");
   return std::regex_replace(text, ends, "");
 }
