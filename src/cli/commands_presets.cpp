@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <utility>
 
 namespace shardsweep {
@@ -165,21 +166,33 @@ std::string preset_meant(const std::string& name, const std::vector<std::string>
   return did_you_mean(name, {all.begin(), all.end()});
 }
 
-Result<ExitCode> print_preset(const Session& session, const std::string& name) {
-  const auto& folder = session.installation.presets;
+std::optional<PresetKind> kind_of_preset(const std::filesystem::path& folder,
+                                         const std::string& name) {
+  for (const PresetKind kind : preset_kinds) {
+    const auto names = preset_names(folder, kind);
+    if (std::find(names.begin(), names.end(), name) != names.end()) return kind;
+  }
+  return std::nullopt;
+}
+
+tl::unexpected<Fault> no_preset(const std::filesystem::path& folder, const std::string& name) {
   std::vector<std::string> all;
   for (const PresetKind kind : preset_kinds) {
-    for (const std::string& each : preset_names(folder, kind)) {
-      all.push_back(each);
-      if (each != name) continue;
-      SHARDSWEEP_ASSIGN(const ShippedFile file, read_preset(folder, kind, name));
-      SHARDSWEEP_TRY(print_result(file.text));
-      return ExitCode::done;
-    }
+    for (auto& each : preset_names(folder, kind))
+      all.push_back(std::move(each));
   }
   return fault(FaultKind::invalid_input,
                fmt::format("there is no preset '{}'{}\n'shardsweep presets' lists them.", name,
                            preset_meant(name, all)));
+}
+
+Result<ExitCode> print_preset(const Session& session, const std::string& name) {
+  const auto& folder = session.installation.presets;
+  const auto kind = kind_of_preset(folder, name);
+  if (!kind) return no_preset(folder, name);
+  SHARDSWEEP_ASSIGN(const ShippedFile file, read_preset(folder, *kind, name));
+  SHARDSWEEP_TRY(print_result(file.text));
+  return ExitCode::done;
 }
 
 /// Axis by trainer.

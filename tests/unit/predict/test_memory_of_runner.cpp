@@ -141,7 +141,7 @@ TEST_CASE("the memory of a layout on a CPU is what the meta device counts") {
         options.layout.recompute = recompute == Recompute::full ? shardbench::Recompute::full
                                                                 : shardbench::Recompute::none;
         i64 peak = 0;
-        for (i64 rank = 0; rank < degrees.dp * degrees.tp * degrees.pp; ++rank)
+        for (i64 rank = 0; rank < i64{degrees.dp} * degrees.tp * degrees.pp; ++rank)
           peak = std::max(peak, shardbench::cost_of_rank(options, rank).peak_bytes);
         CAPTURE(degrees.dp);
         CAPTURE(degrees.tp);
