@@ -108,8 +108,9 @@ std::string batch_script(const SweepSpec& sweep, const Point& point, const Batch
   text += fmt::format("# {}\nset -euo pipefail\n", about.comment);
   text += "export job_folder=$PWD/$SLURM_JOB_NAME.$SLURM_JOB_ID\nmkdir -p \"$job_folder\"\n";
   text +=
-      "MASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1)\n"
-      "export MASTER_ADDR MASTER_PORT=$((10000 + SLURM_JOB_ID % 50000))\n";
+      "MASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\")\n"
+      "export MASTER_ADDR=${MASTER_ADDR%%$'\\n'*} MASTER_PORT=$((10000 + SLURM_JOB_ID % "
+      "50000))\n";
   for (const auto& [name, value] : spec.env)
     text += fmt::format("export {}={}\n", name, single_quoted(value));
   for (const auto& [name, file] :

@@ -33,7 +33,7 @@ wait_for() {
 }
 
 # sql QUERY: one value.
-sql() { "$shardsweep" query --format csv "$1" | tail -n +2 | head -n 1; }
+sql() { "$shardsweep" query --format csv "$1" | sed -n 2p; }
 
 # Every process that works for this test: by its database's path in command line or environment.
 ours() {

@@ -205,7 +205,7 @@ controller_away() {
 # ---- nodes
 
 # of_some_job FORMAT: of a job of the sweep that runs.
-of_some_job() { "${user[@]}" squeue --me -h -t R -o "$1" | head -n 1; }
+of_some_job() { "${user[@]}" squeue --me -h -t R -o "$1" | sed -n 1p; }
 batch_host() { of_some_job %B; }
 other_node() {
   local nodes
