@@ -230,15 +230,8 @@ class Run {
     device().settle_products(products_of_rank(unlimited, options_.rank));
     memory_->reserve(cost_of_rank(unlimited, options_.rank).arenas);
     const Coordinates at = coordinates_of(options_.layout, options_.rank);
-    const RankContext context{device(),
-                              *memory_,
-                              options_.model,
-                              options_.layout,
-                              at,
-                              *groups_.tp,
-                              *groups_.dp,
-                              extents_of(options_.model, options_.layout, at, options_.dtype),
-                              mean_loss_scale(options_.model, options_.layout)};
+    const RankContext context =
+        context_of(device(), *memory_, options_.model, options_.layout, at, groups_);
     trainer_ = std::make_unique<Trainer>(context, groups_, options_.seed);
   }
 

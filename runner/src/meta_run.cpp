@@ -34,15 +34,8 @@ RankCost count_step(const Options& options, i64 rank, MetaDevice& device) {
     return std::make_unique<NullCommunicator>(memory, rank, group, staging);
   });
   const Coordinates at = coordinates_of(options.layout, rank);
-  const RankContext context{device,
-                            memory,
-                            options.model,
-                            options.layout,
-                            at,
-                            *groups.tp,
-                            *groups.dp,
-                            extents_of(options.model, options.layout, at, options.dtype),
-                            mean_loss_scale(options.model, options.layout)};
+  const RankContext context =
+      context_of(device, memory, options.model, options.layout, at, groups);
   Trainer trainer(context, groups, options.seed);
   trainer.compute_gradients(0);
   trainer.update(0);

@@ -134,15 +134,7 @@ double train_step_ms(Device& device, const Options& o) {
   const Groups groups = make_groups(o.layout, 0, 1, [&](const Group& group) {
     return std::make_unique<NullCommunicator>(memory, 0, group);
   });
-  const RankContext context{device,
-                            memory,
-                            o.model,
-                            o.layout,
-                            {},
-                            *groups.tp,
-                            *groups.dp,
-                            extents_of(o.model, o.layout, {}, o.dtype),
-                            mean_loss_scale(o.model, o.layout)};
+  const RankContext context = context_of(device, memory, o.model, o.layout, {}, groups);
   Trainer trainer(context, groups, o.seed);
   i64 step = 0;
   return median_ms(device, repeats, [&] {

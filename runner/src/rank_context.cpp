@@ -22,8 +22,14 @@ Extents extents_of(const ModelShape& shape, const Layout& layout, const Coordina
   return e;
 }
 
-double mean_loss_scale(const ModelShape& shape, const Layout& layout) {
-  return 1.0 / static_cast<double>(layout.global_batch() * shape.seq_len);
+RankContext context_of(Device& device, Memory& memory, const ModelShape& shape,
+                       const Layout& layout, const Coordinates& at, const Groups& groups) {
+  const auto tokens = static_cast<double>(layout.global_batch() * shape.seq_len);
+  return {device,      memory,
+          shape,       layout,
+          at,          *groups.tp,
+          *groups.dp,  extents_of(shape, layout, at, device.precision().value),
+          1.0 / tokens};
 }
 
 FullRows::FullRows(const RankContext& context, const Block& rows)

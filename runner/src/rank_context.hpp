@@ -5,6 +5,7 @@
 
 #include "communicator.hpp"
 #include "device.hpp"
+#include "groups.hpp"
 #include "layout.hpp"
 #include "memory.hpp"
 #include "parameters.hpp"
@@ -28,9 +29,6 @@ struct Extents {
 Extents extents_of(const ModelShape& shape, const Layout& layout, const Coordinates& at,
                    Dtype values);
 
-/// 1 / tokens of the global batch.
-double mean_loss_scale(const ModelShape& shape, const Layout& layout);
-
 /// References outlive the context. Groups of size 1 are there too, and do nothing.
 struct RankContext {
   Device& device;
@@ -41,7 +39,7 @@ struct RankContext {
   Communicator& tp;
   Communicator& dp;
   Extents extents;
-  double loss_scale;  // mean_loss_scale: the one place where the mean is taken
+  double loss_scale;  // 1 / tokens of the global batch: the one place where the mean is taken
 
   bool sequence_parallel() const { return layout.sequence_parallel && layout.tp > 1; }
   Dtype value_dtype() const { return device.precision().value; }
@@ -55,6 +53,10 @@ struct RankContext {
     return memory.allocate(kind, gradient_bytes(count), what);
   }
 };
+
+/// Extents are those of the device's format of values.
+RankContext context_of(Device& device, Memory& memory, const ModelShape& shape,
+                       const Layout& layout, const Coordinates& at, const Groups& groups);
 
 /// Weights or gradients of one unit.
 struct UnitView {

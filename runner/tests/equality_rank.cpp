@@ -21,6 +21,11 @@ constexpr u64 seed = 7;
 constexpr i64 train_steps = 3;
 constexpr double comm_limit_s = 60.0;
 
+RankContext scaled(RankContext context, double factor) {
+  context.loss_scale *= factor;
+  return context;
+}
+
 /// A rank's part of a case: everything from memory to trainer.
 struct Rank {
   Rank(Platform& platform, Mesh& mesh, const EqualityCase& c, u64 first_id,
@@ -33,16 +38,9 @@ struct Rank {
         reporting_connection{mesh, report_memory, report_memory, nullptr, comm_limit_s},
         groups(make_groups(c.layout, mesh.rank(), first_id,
                            spoiled(group_maker(platform, connection), omission))),
-        context{device,
-                memory,
-                c.model,
-                c.layout,
-                coordinates_of(c.layout, mesh.rank()),
-                *groups.tp,
-                *groups.dp,
-                extents_of(c.model, c.layout, coordinates_of(c.layout, mesh.rank()),
-                           device.precision().value),
-                omission.loss_factor * mean_loss_scale(c.model, c.layout)},
+        context(scaled(context_of(device, memory, c.model, c.layout,
+                                  coordinates_of(c.layout, mesh.rank()), groups),
+                       omission.loss_factor)),
         trainer(context, groups, seed),
         // A group of its own: what is measured is the train step's communication alone.
         reporting(

@@ -25,15 +25,7 @@ struct Single {
                            [this](const Group& group) {
                              return std::make_unique<NullCommunicator>(memory, 0, group);
                            })),
-        context{*device,
-                memory,
-                shape,
-                layout,
-                {},
-                *groups.tp,
-                *groups.dp,
-                extents_of(shape, layout, {}, Dtype::fp64),
-                mean_loss_scale(shape, layout)},
+        context(context_of(*device, memory, shape, layout, {}, groups)),
         trainer(context, groups, seed) {}
 
   static Layout two_samples() {

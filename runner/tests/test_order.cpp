@@ -88,16 +88,7 @@ struct Rank {
                              return std::make_unique<LoggingCommunicator>(memory, 0, group,
                                                                           log);
                            })),
-        trainer({device,
-                 memory,
-                 shape,
-                 layout,
-                 {},
-                 *groups.tp,
-                 *groups.dp,
-                 extents_of(shape, layout, {}, Dtype::bf16),
-                 mean_loss_scale(shape, layout)},
-                groups, 1) {}
+        trainer(context_of(device, memory, shape, layout, {}, groups), groups, 1) {}
 
   void train(i64 step) {
     device.most_zeroed = 0;

@@ -394,15 +394,7 @@ TEST_CASE(
   const Groups groups = make_groups(options.layout, 0, 1, [&](const Group& group) {
     return std::make_unique<NullCommunicator>(memory, 0, group);
   });
-  Trainer trainer({*device,
-                   memory,
-                   options.model,
-                   options.layout,
-                   {},
-                   *groups.tp,
-                   *groups.dp,
-                   extents_of(options.model, options.layout, {}, options.dtype),
-                   mean_loss_scale(options.model, options.layout)},
+  Trainer trainer(context_of(*device, memory, options.model, options.layout, {}, groups),
                   groups, 1);
   for (i64 step = 0; step < 3; ++step) {
     trainer.compute_gradients(step);

@@ -73,16 +73,8 @@ class Dump {
                             [this](const Group& group) {
                               return std::make_unique<NullCommunicator>(memory_, 0, group);
                             })),
-        trainer_({*device_,
-                  memory_,
-                  case_.shape,
-                  case_.layout,
-                  {},
-                  *groups_.tp,
-                  *groups_.dp,
-                  extents_of(case_.shape, case_.layout, {}, Dtype::fp64),
-                  mean_loss_scale(case_.shape, case_.layout)},
-                 groups_, seed) {
+        trainer_(context_of(*device_, memory_, case_.shape, case_.layout, {}, groups_), groups_,
+                 seed) {
     fs::create_directories(folder_);
   }
 

@@ -64,15 +64,7 @@ void train(Device& device, const Options& o) {
   const Groups groups = make_groups(o.layout, 0, 1, [&](const Group& group) {
     return std::make_unique<NullCommunicator>(memory, 0, group);
   });
-  const RankContext context{device,
-                            memory,
-                            o.model,
-                            o.layout,
-                            {},
-                            *groups.tp,
-                            *groups.dp,
-                            extents_of(o.model, o.layout, {}, o.dtype),
-                            mean_loss_scale(o.model, o.layout)};
+  const RankContext context = context_of(device, memory, o.model, o.layout, {}, groups);
   Trainer trainer(context, groups, o.seed);
   for (i64 step = 0; step < 2; ++step) {
     trainer.compute_gradients(step);

@@ -76,15 +76,7 @@ std::string record_rank(RecordingNccl& nccl, const EqualityCase& c, i64 rank) {
                                               device);
   });
   const Coordinates at = coordinates_of(c.layout, rank);
-  const RankContext context{device,
-                            memory,
-                            c.model,
-                            c.layout,
-                            at,
-                            *groups.tp,
-                            *groups.dp,
-                            extents_of(c.model, c.layout, at, Dtype::bf16),
-                            mean_loss_scale(c.model, c.layout)};
+  const RankContext context = context_of(device, memory, c.model, c.layout, at, groups);
   Trainer trainer(context, groups, 1);
   for (i64 step = 0; step < train_steps; ++step) {
     trainer.compute_gradients(step);

@@ -38,15 +38,8 @@ class Rank {
                                                 device_);
     });
     const Coordinates at = coordinates_of(case_.layout, rank_);
-    const RankContext context{device_,
-                              memory.memory,
-                              case_.model,
-                              case_.layout,
-                              at,
-                              *groups.tp,
-                              *groups.dp,
-                              extents_of(case_.model, case_.layout, at, Dtype::bf16),
-                              mean_loss_scale(case_.model, case_.layout)};
+    const RankContext context =
+        context_of(device_, memory.memory, case_.model, case_.layout, at, groups);
     Trainer trainer(context, groups, 1);
     for (i64 step = 0; step < train_steps; ++step) {
       trainer.compute_gradients(step);
