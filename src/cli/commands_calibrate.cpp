@@ -246,16 +246,7 @@ Result<ExitCode> command_calibrate(const Session& session) {
   sweep_session.options.file = sweep_file.string();
 
   SHARDSWEEP_ASSIGN(const Planned planned, plan_file(sweep_session));
-  std::string sweep;
-  SHARDSWEEP_ASSIGN(const Answer answer, submit_file(sweep_session, sweep));
-  say(answer.text);
-  // What was measured once is measured anew: that is what was asked for.
-  const auto fresh = answer.counts.find("fresh");
-  if (fresh != answer.counts.end() && fresh->second == 0) {
-    SHARDSWEEP_ASSIGN(const Answer again,
-                      ask_daemon(session, {.verb = Verb::rerun, .names = {sweep}}));
-    say(again.text);
-  }
+  SHARDSWEEP_ASSIGN(const std::string sweep, submit_anew(sweep_session));
   SHARDSWEEP_ASSIGN(const ExitCode code, follow_sweeps(session, {sweep}));
   if (code != ExitCode::done) return code;
 

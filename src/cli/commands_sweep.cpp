@@ -164,6 +164,19 @@ Result<Answer> submit_file(const Session& session, std::string& sweep_name) {
                     {.verb = Verb::submit, .inbox = inbox.string(), .backend = reach.backend});
 }
 
+Result<std::string> submit_anew(const Session& session) {
+  std::string sweep;
+  SHARDSWEEP_ASSIGN(const Answer answer, submit_file(session, sweep));
+  say(answer.text);
+  const auto fresh = answer.counts.find("fresh");
+  if (fresh != answer.counts.end() && fresh->second == 0) {
+    SHARDSWEEP_ASSIGN(const Answer again,
+                      ask_daemon(session, {.verb = Verb::rerun, .names = {sweep}}));
+    say(again.text);
+  }
+  return sweep;
+}
+
 /// As submit would find it, without asking Slurm; none: the sweep stays on this machine.
 std::optional<Reach> site_of(const Session& session, const SweepSpec& sweep) {
   const bool here = session.options.here || session.options.backend == "local";

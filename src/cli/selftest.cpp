@@ -155,16 +155,7 @@ Result<ExitCode> command_selftest(const Session& session) {
   const auto file = session.home.dir() / "selftest.yaml";
   SHARDSWEEP_TRY(write_file_durably(file, text));
   sweep_session.options.file = file.string();
-  std::string sweep;
-  SHARDSWEEP_ASSIGN(const Answer answer, submit_file(sweep_session, sweep));
-  say(answer.text);
-  // What an earlier self test has measured is measured anew.
-  const auto fresh = answer.counts.find("fresh");
-  if (fresh != answer.counts.end() && fresh->second == 0) {
-    SHARDSWEEP_ASSIGN(const Answer again,
-                      ask_daemon(session, {.verb = Verb::rerun, .names = {sweep}}));
-    say(again.text);
-  }
+  SHARDSWEEP_ASSIGN(const std::string sweep, submit_anew(sweep_session));
   // A hang has no final verdict, and is what was asked for.
   SHARDSWEEP_ASSIGN(const ExitCode followed, follow_sweeps(session, {sweep}));
   if (followed == ExitCode::interrupted) return followed;

@@ -71,6 +71,8 @@ struct Reach {
 
 /// Hands the session's sweep file to the daemon; `sweep` becomes its name.
 [[nodiscard]] Result<Answer> submit_file(const Session& session, std::string& sweep);
+/// As submit_file(), and trials that were all known run again. Returns the sweep's name.
+[[nodiscard]] Result<std::string> submit_anew(const Session& session);
 
 // ---- asking.cpp -----------------------------------------------------------------------------
 
