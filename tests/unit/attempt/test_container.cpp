@@ -27,7 +27,7 @@ RankStart some_rank() {
           {"PATH=/bin", "HOME=/home/me", "NCCL_ALGO=Ring", "CUDA_VISIBLE_DEVICES=3,4", "RANK=3",
            "WORLD_SIZE=8", "LOCAL_RANK=3", "LOCAL_WORLD_SIZE=4", "MASTER_ADDR=n1",
            "MASTER_PORT=29500", "SHARDSWEEP_MARKER=t/7/n1"},
-          "/work/run"};
+          "/scratch/run"};
 }
 
 const ContainerPlace on_gpus{.token = "t", .job = "42", .node = "n1", .has_gpus = true};
@@ -80,7 +80,7 @@ TEST_CASE("enroot: made from the file once, and the rank enters it by its name")
   CHECK(start.argv == Words{"enroot", "start", "--extra"} + with_flags("-e", named) +
                           Words{"-e", "NVIDIA_VISIBLE_DEVICES=all", "-m", "/data:/data", "-m",
                                 "/a:/b:none:x-create=auto,rbind,ro", name, "sh", "-c",
-                                "cd -- \"$0\" && exec \"$@\"", "/work/run"} +
+                                "cd -- \"$0\" && exec \"$@\"", "/scratch/run"} +
                           inside);
   // Another image of the same allocation has another name.
   CHECK(make_command(some_container(ContainerRuntime::enroot, "/images/b.sqsh"), on_gpus)[4] !=
@@ -114,7 +114,7 @@ TEST_CASE("apptainer: variables arrive by their prefix, commas and all") {
   const RankStart start = started(ContainerRuntime::apptainer, "/images/a.sif");
   CHECK(start.argv == Words{"apptainer", "exec", "--nv", "--pid", "--cleanenv", "--no-home",
                             "--extra", "--bind", "/data:/data", "--bind", "/a:/b:ro", "--pwd",
-                            "/work/run", "/images/a.sif"} +
+                            "/scratch/run", "/images/a.sif"} +
                           inside);
   Words prefixed;
   for (const auto& one : named)
@@ -128,7 +128,7 @@ TEST_CASE("podman-hpc: one container for each rank, with the host's network and 
   CHECK(start.argv ==
         Words{"podman-hpc", "run", "--rm", "--network=host", "--ipc=host", "--gpu", "--extra"} +
             with_flags("-e", named) +
-            Words{"-v", "/data:/data", "-v", "/a:/b:ro", "-w", "/work/run",
+            Words{"-v", "/data:/data", "-v", "/a:/b:ro", "-w", "/scratch/run",
                   "--entrypoint=", "docker.io/a/b:1"} +
             inside);
 }
@@ -136,7 +136,7 @@ TEST_CASE("podman-hpc: one container for each rank, with the host's network and 
 TEST_CASE("shifter: a site sets variables behind its options, so all of ours are set inside") {
   const RankStart start = started(ContainerRuntime::shifter, "docker:a/b:1");
   CHECK(start.argv == Words{"shifter", "--image=docker:a/b:1", "--volume=/data:/data",
-                            "--volume=/a:/b:ro", "--workdir=/work/run", "--extra", "env"} +
+                            "--volume=/a:/b:ro", "--workdir=/scratch/run", "--extra", "env"} +
                           named + Words{"python3", "train.py"});
 }
 
