@@ -52,7 +52,8 @@ class CudaPlatform final : public Platform {
   explicit CudaPlatform(const Options& options)
       : comm_(options.comm.empty() ? "nccl" : options.comm),
         nccl_(loaded(comm_, options.world_size)),
-        facts_(opened(options)) {
+        facts_(opened(options)),
+        streams_(device_.stream(), options.layout.habits) {
     device_.while_waiting([this] { look(); });
     // Without a model there is nothing to plan for.
     if (options.model.heads > 0) choose_attention(options);
@@ -89,7 +90,7 @@ class CudaPlatform final : public Platform {
       return std::make_unique<StagedCommunicator>(connect_host(c, std::move(group)), device_,
                                                   c.host_memory);
     if (!world_) open_world(c);
-    CommStream& stream = stream_for(group.name);
+    CommStream& stream = streams_.of(group.name);
     return std::make_unique<NcclCommunicator>(*world_, std::move(group), c.mesh.rank(), stream,
                                               device_, c.recorder);
   }
@@ -152,13 +153,6 @@ class CudaPlatform final : public Platform {
     sleep_us(look_pause_us);
   }
 
-  /// One stream per kind of communication. What TP exchanges is waited for at once: on the
-  /// stream that computes, it costs no hand-over.
-  CommStream& stream_for(const std::string& group) {
-    if (group == "tp") return tensor_;
-    return group == "pp" ? pipeline_ : data_;
-  }
-
   std::string comm_;
   NcclLibrary nccl_;
   gpu::Facts facts_;
@@ -170,9 +164,7 @@ class CudaPlatform final : public Platform {
   std::optional<GpuHealth> at_work_;  // the last time that it was looked at while it worked
   TimePoint examined_{};
   Mesh* mesh_ = nullptr;
-  GpuCommStream tensor_{device_.stream(), GpuCommStream::Kind::shared_with_compute};
-  GpuCommStream pipeline_{device_.stream(), GpuCommStream::Kind::own};
-  GpuCommStream data_{device_.stream(), GpuCommStream::Kind::own};
+  CommStreams streams_;
   std::optional<NcclWorld> world_;
 };
 

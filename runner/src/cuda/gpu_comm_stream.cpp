@@ -69,4 +69,15 @@ bool GpuCommStream::reached(u64 mark) {
   return ahead_.empty() || mark < ahead_.front().first;
 }
 
+CommStreams::CommStreams(gpu::Stream compute, const Habits& habits)
+    : tensor_(compute, habits.tp_overlap ? GpuCommStream::Kind::own
+                                         : GpuCommStream::Kind::shared_with_compute),
+      pipeline_(compute, GpuCommStream::Kind::own),
+      data_(compute, GpuCommStream::Kind::own) {}
+
+GpuCommStream& CommStreams::of(std::string_view group) {
+  if (group == "tp") return tensor_;
+  return group == "pp" ? pipeline_ : data_;
+}
+
 }  // namespace shardbench

@@ -3,9 +3,11 @@
 #pragma once
 
 #include "cuda/gpu.hpp"
+#include "layout.hpp"
 #include "nccl/comm_stream.hpp"
 
 #include <deque>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -40,6 +42,19 @@ class GpuCommStream final : public CommStream {
   u64 marked_ = 0;
   std::deque<std::pair<u64, gpu::Event>> ahead_;  // marks that may not have been reached
   std::vector<gpu::Event> free_events_;
+};
+
+/// One stream per kind of communication, of high priority. TP's is the one that computes where
+/// nothing of TP is hidden: what is waited for at once costs no hand-over there.
+class CommStreams {
+ public:
+  CommStreams(gpu::Stream compute, const Habits& habits);
+  GpuCommStream& of(std::string_view group);
+
+ private:
+  GpuCommStream tensor_;
+  GpuCommStream pipeline_;
+  GpuCommStream data_;
 };
 
 }  // namespace shardbench

@@ -191,6 +191,11 @@ TEST_CASE("communication has streams of high priority beside that which computes
     GpuCommStream shared(compute, GpuCommStream::Kind::shared_with_compute);
     CHECK(emulator::has_high_priority({own.native()}));
     CHECK(shared.native() == compute.handle);
+    // tp's too, where it hides something.
+    CommStreams streams(compute, {});
+    CHECK(emulator::has_high_priority({streams.of("tp").native()}));
+    CommStreams at_once(compute, {.tp_overlap = false});
+    CHECK(at_once.of("tp").native() == compute.handle);
   }
   gpu::release_stream(compute);
 }

@@ -57,7 +57,9 @@ EventState& state_of(gpu::Event event) {
 void add_edge(HappensBefore::Agent agent, const EventState& event) {
   OrderedGpu& g = gpu_state();
   const std::size_t number = g.edges.size();
-  g.edges.push_back({g.order.name(agent), event.stream, event.work, ""});
+  const u64 ordered_before = agent < event.clock.size() ? event.clock[agent] : 0;
+  g.edges.push_back({g.order.name(agent), event.stream, event.work, "",
+                     g.order.last_work(agent), g.order.clock(agent)[agent] - ordered_before});
   g.open_edges[agent].push_back(number);
   if (g.deleted.count(number) == 0) (void)g.order.come_after(agent, event.clock);
 }

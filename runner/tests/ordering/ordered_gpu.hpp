@@ -22,6 +22,8 @@ struct Edge {
   std::string follows;  // whose event it is
   std::string after;    // the work before the event
   std::string before;   // the first work after the wait; of the host nothing
+  std::string behind;   // the last work of the waiting one before the wait
+  u64 beside;           // its work that may run at the same time as that before the event
 };
 const std::vector<Edge>& edges();
 std::vector<std::string> races();

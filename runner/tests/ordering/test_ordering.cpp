@@ -13,6 +13,7 @@
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <set>
@@ -34,7 +35,7 @@ class Rank {
   void train() {
     MemoryOfRank memory{device_};
     const Groups groups = make_groups(case_.layout, rank_, 1, [&](const Group& group) {
-      return std::make_unique<NcclCommunicator>(world_, group, rank_, stream_for(group.name),
+      return std::make_unique<NcclCommunicator>(world_, group, rank_, streams_.of(group.name),
                                                 device_);
     });
     const Coordinates at = coordinates_of(case_.layout, rank_);
@@ -62,19 +63,12 @@ class Rank {
     Memory memory;
   };
 
-  CommStream& stream_for(const std::string& group) {
-    if (group == "tp") return tensor_;
-    return group == "pp" ? pipeline_ : data_;
-  }
-
   const EqualityCase& case_;
   i64 rank_;
   NcclTable table_;
   NcclOrder order_;
   CudaDevice device_{gpu::open(0)};
-  GpuCommStream tensor_{device_.stream(), GpuCommStream::Kind::shared_with_compute};
-  GpuCommStream pipeline_{device_.stream(), GpuCommStream::Kind::own};
-  GpuCommStream data_{device_.stream(), GpuCommStream::Kind::own};
+  CommStreams streams_{device_.stream(), case_.layout.habits};
   NcclWorld world_{
       table_,
       {[](const Group&, const NcclUniqueId& own) { return own; }, [] {}, limit_s, order_}};
@@ -145,6 +139,10 @@ std::vector<EqualityCase> telling_layouts() {
   add(2, 2, 2, 0, 1, true);
   for (const i64 zero : {0, 1, 2, 3})
     add(2, 1, 2, zero, 1, true);
+  add(1, 2, 1, 0, 1, true);
+  all.back().layout.sequence_parallel = false;
+  add(1, 2, 1, 0, 1, true);
+  add(2, 2, 1, 3, 1, true);
   return all;
 }
 
@@ -240,4 +238,38 @@ TEST_CASE("single waits are missed, too, unless another one comes before the mem
   }
   MESSAGE("single waits left out: " << all << ", found: " << found);
   CHECK(found >= 100);
+}
+
+namespace {
+
+/// How often one product is computed while that operation of tp travels.
+std::size_t hidden_behind_products(const EqualityCase& c, const std::string& operation) {
+  (void)races_of(c, 0, NcclOrder::by_nccl);
+  const std::vector<ordered::Edge>& edges = ordered::edges();
+  return static_cast<std::size_t>(
+      std::count_if(edges.begin(), edges.end(), [&](const ordered::Edge& edge) {
+        return edge.waits == "computation" && edge.after == operation &&
+               edge.behind == "product" && edge.beside == 1;
+      }));
+}
+
+}  // namespace
+
+TEST_CASE("tp sums a gradient up while the weights' gradient is computed") {
+  EqualityCase c = telling_layouts().front();
+  c.layout.dp = 1;
+  c.layout.tp = 2;
+  c.layout.zero = 0;
+  // Two sums of each layer's backward, and that of the head.
+  const auto per_micro_batch = static_cast<std::size_t>(2 * c.model.layers + 1);
+  const std::size_t micro_batches = 2 * train_steps;
+  for (const bool sequence_parallel : {false, true}) {
+    CAPTURE(sequence_parallel);
+    c.layout.sequence_parallel = sequence_parallel;
+    const std::string operation = sequence_parallel ? "reduce_scatter" : "all_reduce";
+    c.layout.habits.tp_overlap = true;
+    CHECK(hidden_behind_products(c, operation) == micro_batches * per_micro_batch);
+    c.layout.habits.tp_overlap = false;
+    CHECK(hidden_behind_products(c, operation) == 0);
+  }
 }
