@@ -4,8 +4,8 @@
 
 #include "show/comparison.hpp"
 
+#include <shardsweep/difference.hpp>
 #include <shardsweep/table.hpp>
-#include <shardsweep/words.hpp>
 
 #include <array>
 #include <cstdint>
@@ -15,22 +15,11 @@
 
 namespace shardsweep {
 
-/// How the second side stands to the first one.
-enum class Difference : std::uint8_t {
-  faster,     ///< the whole interval of the change is above zero
-  slower,     ///< the whole interval is below zero
-  same,       ///< the whole interval is too small to matter
-  undecided,  ///< the interval is too wide, or not known
-};
-template <>
-inline constexpr std::array<std::string_view, 4> word_table<Difference>{"FASTER", "SLOWER",
-                                                                        "SAME", "UNDECIDED"};
-
 struct Judgement {
-  Difference difference = Difference::undecided;
-  double share = 0;                    ///< second / first - 1
-  std::optional<double> half_width{};  ///< of the 95 % interval of `share`
-  std::string reason;                  ///< the interval, or why there is none
+  Difference difference = Difference::undecided;  ///< of the second side to the first one
+  double share = 0;                               ///< second / first - 1
+  std::optional<double> half_width{};             ///< of the 95 % interval of `share`
+  std::string reason;                             ///< the interval, or why there is none
 };
 
 /// A change of less than `resolve` does not matter. `common`: noise of a run, where a layout

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "search/finals.hpp"
+
+#include "text/numbers.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <set>
+#include <tuple>
+#include <utility>
+
+namespace shardsweep {
+namespace {
+
+constexpr double error = 0.05;  // over all looks and all finalists of a cell
+
+/// Of the mixture: the larger, the sooner a large difference is found, and the later a small
+/// one. Differences of three standard deviations are typical here: 1 % beside 0.3 %.
+constexpr double mixture = 1.0 / 9;
+
+using Rounds = std::map<std::int32_t, std::vector<const FinalRun*>>;
+
+Rounds by_round(const std::vector<FinalRun>& runs) {
+  Rounds rounds;
+  for (const auto& run : runs)
+    rounds[run.round].push_back(&run);
+  return rounds;
+}
+
+const FinalRun* run_of(const std::vector<const FinalRun*>& round, TrialId layout) {
+  const auto found = std::find_if(round.begin(), round.end(),
+                                  [&](const FinalRun* run) { return run->layout == layout; });
+  return found == round.end() ? nullptr : *found;
+}
+
+struct Pairs {
+  std::vector<double> time;    ///< ln(a / b) of the speeds
+  std::vector<double> cycles;  ///< the same of tokens per clock cycle
+  std::vector<double> clocks;  ///< ln(a / b) of the clocks
+  std::set<AllocationId> allocations;
+  std::int64_t thrown_away = 0;
+};
+
+void add_pair(Pairs& pairs, const FinalRun& a, const FinalRun& b) {
+  pairs.allocations.insert(a.allocation);
+  pairs.time.push_back(std::log(a.speed / b.speed));
+  if (a.sm_clock_mhz <= 0 || b.sm_clock_mhz <= 0) return;
+  pairs.clocks.push_back(std::log(a.sm_clock_mhz / b.sm_clock_mhz));
+  pairs.cycles.push_back(pairs.time.back() - pairs.clocks.back());
+}
+
+/// Two runs of one round, measured in the same allocation. Any other run has no partner.
+Pairs pairs_of(const Rounds& rounds, TrialId first, TrialId second) {
+  Pairs pairs;
+  for (const auto& [number, round] : rounds) {
+    const FinalRun* a = run_of(round, first);
+    const FinalRun* b = run_of(round, second);
+    const bool measured_a = a != nullptr && a->speed > 0;
+    const bool measured_b = b != nullptr && b->speed > 0;
+    if (measured_a && measured_b && a->allocation == b->allocation) {
+      add_pair(pairs, *a, *b);
+    } else if (a != nullptr && b != nullptr && !a->open && !b->open) {
+      pairs.thrown_away += (measured_a ? 1 : 0) + (measured_b ? 1 : 0);
+    }
+  }
+  return pairs;
+}
+
+/// Pairs after which the interval ends before zero, or within `resolve`, should mean and
+/// spread stay as they are.
+std::int64_t pairs_needed(const Interval& now, double s, double alpha, double resolve) {
+  constexpr std::int64_t sensible = 1000;
+  const double room = std::max(std::abs(now.mean), resolve - std::abs(now.mean));
+  for (std::int64_t n = now.pairs + 1; n <= sensible; ++n) {
+    const auto half = half_width(n, s, alpha);
+    if (half && *half < room) return n - now.pairs;
+  }
+  return 0;
+}
+
+double deviation_of(std::span<const double> sample) {
+  if (sample.size() < 2) return 0;
+  const auto n = static_cast<double>(sample.size());
+  const double mean = std::accumulate(sample.begin(), sample.end(), 0.0) / n;
+  double squares = 0;
+  for (const double value : sample)
+    squares += (value - mean) * (value - mean);
+  return std::sqrt(squares / (n - 1));
+}
+
+FinalVerdict verdict_of(const Rounds& rounds, TrialId winner, TrialId other, double alpha,
+                        double resolve) {
+  const Pairs pairs = pairs_of(rounds, winner, other);
+  FinalVerdict verdict{.winner = winner, .other = other};
+  verdict.share = interval_of(pairs.time, alpha);
+  verdict.thrown_away = pairs.thrown_away;
+  verdict.allocations = static_cast<std::int64_t>(pairs.allocations.size());
+  if (!pairs.clocks.empty()) verdict.clock_ratio = std::exp(interval_of(pairs.clocks, 1).mean);
+  const bool clocked = pairs.cycles.size() == pairs.time.size() && !pairs.time.empty();
+  if (verdict.share.above(0)) {
+    // A clock that differs says more of the GPU, its power and its cooling than of the layout.
+    verdict.by_clock = clocked && !interval_of(pairs.cycles, alpha).above(0);
+    if (!verdict.by_clock) verdict.difference = Difference::faster;
+  } else if (verdict.share.half_width && verdict.share.mean + *verdict.share.half_width < 0) {
+    verdict.difference = Difference::slower;
+  } else if (verdict.share.within(resolve)) {
+    verdict.difference = Difference::same;
+  }
+  if (verdict.difference == Difference::undecided && !verdict.by_clock)
+    verdict.more_pairs = pairs_needed(verdict.share, deviation_of(pairs.time), alpha, resolve);
+  return verdict;
+}
+
+double median_speed(const Rounds& rounds, TrialId layout) {
+  std::vector<double> speeds;
+  for (const auto& [number, round] : rounds) {
+    const FinalRun* run = run_of(round, layout);
+    if (run != nullptr && run->speed > 0) speeds.push_back(run->speed);
+  }
+  if (speeds.empty()) return 0;
+  const auto middle = speeds.begin() + static_cast<std::ptrdiff_t>((speeds.size() - 1) / 2);
+  std::nth_element(speeds.begin(), middle, speeds.end());
+  return *middle;
+}
+
+std::int32_t last_round_of(const Rounds& rounds, TrialId layout) {
+  std::int32_t last = 0;
+  for (const auto& [number, round] : rounds) {
+    if (run_of(round, layout) != nullptr) last = number;
+  }
+  return last;
+}
+
+/// How many of the others a finalist beats in the mean of their pairs.
+std::int64_t wins_of(const std::vector<TrialId>& finalists, const Rounds& rounds, TrialId one) {
+  return std::count_if(finalists.begin(), finalists.end(), [&](TrialId other) {
+    const Pairs pairs = pairs_of(rounds, one, other);
+    return other != one && std::accumulate(pairs.time.begin(), pairs.time.end(), 0.0) > 0;
+  });
+}
+
+/// What has dropped out is behind what has not, and what was never measured behind all others.
+std::vector<TrialId> ranked(const std::vector<TrialId>& finalists, const Rounds& rounds) {
+  using Mark = std::tuple<bool, std::int32_t, std::int64_t, double>;
+  std::map<TrialId, Mark> marks;
+  for (const TrialId one : finalists) {
+    const double speed = median_speed(rounds, one);
+    marks[one] = {speed > 0, last_round_of(rounds, one), wins_of(finalists, rounds, one),
+                  speed};
+  }
+  std::vector<TrialId> ranking = finalists;
+  std::stable_sort(ranking.begin(), ranking.end(),
+                   [&](TrialId a, TrialId b) { return marks[a] > marks[b]; });
+  return ranking;
+}
+
+bool is_settled(const FinalVerdict& verdict) {
+  return verdict.difference != Difference::undecided || verdict.by_clock;
+}
+
+bool never_measured(const Rounds& rounds, TrialId layout) {
+  constexpr std::int32_t tries = 3;
+  return median_speed(rounds, layout) == 0 && last_round_of(rounds, layout) >= tries;
+}
+
+void plan_next(Finals& finals, const Rounds& rounds, const FinalsSettings& settings) {
+  const std::int32_t done = rounds.empty() ? 0 : rounds.rbegin()->first;
+  const std::int32_t most = settings.rounds > 0 ? settings.rounds : most_rounds;
+  if (done >= most) return;
+  std::vector<TrialId> left;
+  bool resolved = done > 0;
+  for (const FinalVerdict& verdict : finals.verdicts) {
+    const bool lost = verdict.difference == Difference::faster;
+    const bool gone =
+        last_round_of(rounds, verdict.other) < done || never_measured(rounds, verdict.other);
+    if (gone || (lost && settings.rounds == 0)) continue;
+    left.push_back(verdict.other);
+    resolved = resolved && is_settled(verdict) && settings.rounds == 0;
+  }
+  if (left.empty() || resolved) return;
+  // In the order in which they came into the finals, so that rounds differ by direction alone.
+  left.push_back(finals.ranking.front());
+  std::sort(left.begin(), left.end());
+  if (done % 2 == 1) std::reverse(left.begin(), left.end());
+  finals.next = std::move(left);
+  finals.next_round = done + 1;
+}
+
+std::string share_text(double log_ratio) {
+  const double share = std::expm1(log_ratio);
+  return (share < 0 ? "-" : "") + percent_text(std::abs(share));
+}
+
+std::string evidence_text(const FinalVerdict& verdict) {
+  const Interval& share = verdict.share;
+  std::string text = share.half_width ? fmt::format("95 % interval {} to {}, ",
+                                                    share_text(share.mean - *share.half_width),
+                                                    share_text(share.mean + *share.half_width))
+                                      : "";
+  text += counted(share.pairs, "pair");
+  if (verdict.allocations > 1) text += fmt::format(" in {} allocations", verdict.allocations);
+  if (verdict.thrown_away > 0)
+    text += fmt::format(", {} without a partner", counted(verdict.thrown_away, "run"));
+  return text;
+}
+
+}  // namespace
+
+std::optional<double> half_width(std::int64_t n, double s, double alpha) {
+  if (n < 2) return std::nullopt;
+  const auto count = static_cast<double>(n);
+  const double ratio = mixture / (count + mixture);
+  const double bound = std::pow(1 / (alpha * std::sqrt(ratio)), 2 / count);
+  if (bound * ratio >= 1) return std::nullopt;
+  const double t_squared = (bound - 1) / (1 - bound * ratio) * (count - 1);
+  return std::sqrt(t_squared / count) * s;
+}
+
+Interval interval_of(std::span<const double> sample, double alpha) {
+  Interval interval;
+  interval.pairs = static_cast<std::int64_t>(sample.size());
+  if (sample.empty()) return interval;
+  interval.mean =
+      std::accumulate(sample.begin(), sample.end(), 0.0) / static_cast<double>(sample.size());
+  interval.half_width = half_width(interval.pairs, deviation_of(sample), alpha);
+  return interval;
+}
+
+Finals finals_of(const std::vector<TrialId>& finalists, const std::vector<FinalRun>& runs,
+                 const FinalsSettings& settings) {
+  Finals finals;
+  if (finalists.size() < 2) return finals;
+  const Rounds rounds = by_round(runs);
+  finals.ranking = ranked(finalists, rounds);
+  // The winner is known afterwards: any two of them may turn out to be the first two.
+  const std::size_t twosomes = finalists.size() * (finalists.size() - 1) / 2;
+  const double alpha = error / static_cast<double>(twosomes);
+  for (auto other = finals.ranking.begin() + 1; other != finals.ranking.end(); ++other)
+    finals.verdicts.push_back(
+        verdict_of(rounds, finals.ranking.front(), *other, alpha, settings.resolve));
+  finals.waits =
+      std::any_of(runs.begin(), runs.end(), [](const FinalRun& run) { return run.open; });
+  const bool cancelled =
+      std::any_of(runs.begin(), runs.end(), [](const FinalRun& run) { return run.cancelled; });
+  if (!finals.waits && !cancelled) plan_next(finals, rounds, settings);
+  return finals;
+}
+
+std::string final_text(const FinalVerdict& verdict, const FinalsSettings& settings,
+                       double pair_gpu_hours) {
+  const std::string evidence = evidence_text(verdict);
+  if (verdict.by_clock)
+    return fmt::format(
+        "UNDECIDED: faster by {}, but its SM clock was {:.3f} times the other's: "
+        "no difference in clock cycles ({})",
+        share_text(verdict.share.mean), verdict.clock_ratio, evidence);
+  switch (verdict.difference) {
+    case Difference::faster:
+      return fmt::format("FASTER by {} ({})", share_text(verdict.share.mean), evidence);
+    case Difference::slower:
+      return fmt::format("SLOWER by {} ({})", share_text(-verdict.share.mean), evidence);
+    case Difference::same:
+      return fmt::format("SAME within {} ({})", percent_text(settings.resolve), evidence);
+    case Difference::undecided:
+      break;
+  }
+  std::string text = fmt::format("UNDECIDED: {}", evidence);
+  if (verdict.more_pairs == 0) return text;
+  text += fmt::format("; about {} would tell", counted(verdict.more_pairs, "more pair"));
+  if (pair_gpu_hours > 0)
+    text += fmt::format(", {:.2g} GPU-hours",
+                        pair_gpu_hours * static_cast<double>(verdict.more_pairs));
+  return text;
+}
+
+}  // namespace shardsweep

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// The finals of a cell: its fastest layouts run again, in rounds, in one allocation. Each round
+// runs all that are left, forwards and backwards in turn (A B B A A B …), so that a drift of
+// the machine hits all alike. Two runs of one round in one allocation are a pair. Pure.
+#pragma once
+
+#include <shardsweep/difference.hpp>
+#include <shardsweep/rows.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace shardsweep {
+
+/// One run of a finalist. A run that has failed or was cancelled has no speed.
+struct FinalRun {
+  TrialId layout = 0;  ///< the trial that brought it into the finals
+  std::int32_t round = 1;
+  AllocationId allocation = 0;  ///< that has measured it; 0: none
+  double speed = 0;             ///< tokens/s per GPU; 0: not measured
+  double sm_clock_mhz = 0;      ///< over its timed train steps; 0: not known
+  bool open = false;            ///< it has not ended
+  bool cancelled = false;
+};
+
+struct FinalsSettings {
+  std::int32_t rounds = 0;  ///< 0: until all is resolved, `most_rounds` at most
+  double resolve = 0.01;    ///< a difference of less does not matter
+};
+
+/// Where nothing is resolved after so many rounds, more of them would cost more than they tell.
+inline constexpr std::int32_t most_rounds = 16;
+
+/// The mean of a sample with an interval that holds at all looks together.
+struct Interval {
+  std::int64_t pairs = 0;
+  double mean = 0;
+  std::optional<double> half_width{};  ///< none: too few pairs
+  [[nodiscard]] bool above(double bound) const {
+    return half_width && mean - *half_width > bound;
+  }
+  [[nodiscard]] bool within(double bound) const {
+    return half_width && mean - *half_width >= -bound && mean + *half_width <= bound;
+  }
+};
+
+/// Half the width of a confidence sequence for the mean of n normal values with the standard
+/// deviation s, which is not known beforehand: with probability 1 - alpha all its intervals,
+/// for n = 2, 3, …, hold the true mean. So one may look after each pair. It is the t test with
+/// a normal mixture over effect sizes (Robbins 1970; Lai 1976, "On confidence sequences").
+/// None: n is too small.
+[[nodiscard]] std::optional<double> half_width(std::int64_t n, double s, double alpha);
+[[nodiscard]] Interval interval_of(std::span<const double> sample, double alpha);
+
+/// How the fastest finalist stands to another one.
+struct FinalVerdict {
+  TrialId winner = 0;
+  TrialId other = 0;
+  Difference difference = Difference::undecided;
+  Interval share{};              ///< by how much the winner is faster, in pairs
+  std::int64_t thrown_away = 0;  ///< runs without a partner in their allocation
+  std::int64_t allocations = 0;  ///< that pairs come from
+  /// It is faster by its clock alone: not in clock cycles.
+  bool by_clock = false;
+  double clock_ratio = 0;       ///< of both SM clocks; 0: not known
+  std::int64_t more_pairs = 0;  ///< that would tell; 0: not known, or it is settled
+};
+
+struct Finals {
+  std::vector<TrialId> ranking;        ///< finalists, the fastest first
+  std::vector<FinalVerdict> verdicts;  ///< of the first to each other one, in that order
+  bool waits = false;                  ///< runs of the last round have not ended
+  /// The next round, in order; empty: it waits, or the finals are over.
+  std::vector<TrialId> next;
+  std::int32_t next_round = 0;
+};
+
+/// `finalists`: the cell's layouts, the fastest first by what the search has measured.
+[[nodiscard]] Finals finals_of(const std::vector<TrialId>& finalists,
+                               const std::vector<FinalRun>& runs,
+                               const FinalsSettings& settings);
+
+/// `FASTER by 1.2 % (0.9 to 1.5 %, 5 pairs)`, `SAME: within 1 % (…)`, `UNDECIDED: …; about 3
+/// more pairs would tell`. `pair_gpu_hours`: of one more pair; 0: not known.
+[[nodiscard]] std::string final_text(const FinalVerdict& verdict,
+                                     const FinalsSettings& settings, double pair_gpu_hours = 0);
+
+}  // namespace shardsweep
