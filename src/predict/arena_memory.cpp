@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "predict/arena_memory.hpp"
 
-#include "predict/memory.hpp"
+#include "predict/activation_replay.hpp"
+#include "predict/unit_replay.hpp"
 #include "predict/units.hpp"
 
 #include <algorithm>
@@ -24,11 +25,12 @@ struct ArenaStage {
   double layers, seq, tokens, rows;  // rows of the residual stream
   double hidden, ffn, heads, head_dim, vocab;
   double qkv;  // width of queries, keys and values on a rank
-  double tp, in_flight, accum, shards;
+  double tp, stages_after, accum, shards;
   bool first, last, tied, sequence_parallel;
   const Layout& layout;
 
-  ArenaStage(const ModelSpec& model, const Point& point, std::int32_t stage)
+  ArenaStage(const ModelSpec& model, const Point& point, const MemoryFamily& family,
+             std::int32_t stage)
       : layers(layers_of_stage(model, point.layout, StageSplit::even, stage)),
         seq(point.seq_len),
         tokens(seq * point.layout.micro_batch),
@@ -37,20 +39,17 @@ struct ArenaStage {
         ffn(real(model.ffn)),
         heads(real(model.heads)),
         head_dim(hidden / heads),
-        vocab(real(padded_vocab(model.vocab, point.layout.tp, shardbench_vocab_multiple))),
+        vocab(real(padded_vocab(model.vocab, point.layout.tp, family.vocab_multiple))),
         qkv((heads + 2 * real(model.kv_heads)) * head_dim / point.layout.tp),
         tp(point.layout.tp),
-        in_flight(point.layout.grad_accum),
+        stages_after(point.layout.pp - 1 - stage),
         accum(point.layout.grad_accum),
         shards(point.layout.shard_ranks()),
         first(stage == 0),
         last(stage + 1 == point.layout.pp),
         tied(model.tied_embeddings),
         sequence_parallel(point.layout.sequence_parallel),
-        layout(point.layout) {
-    if (layout.schedule == Schedule::one_f_one_b)
-      in_flight = std::min(accum, real(layout.pp) - stage);
-  }
+        layout(point.layout) {}
 
   [[nodiscard]] double row() const { return rows * hidden; }
   [[nodiscard]] double whole_row() const { return tokens * hidden; }
@@ -76,70 +75,85 @@ struct ArenaStage {
     return rounded_up(elements, 128 * (layout.zero > 0 ? shards : 1));
   }
 
-  // The largest two that follow each other in forward.
-  [[nodiscard]] double gathered() const {
-    double pair = std::max(embedding_unit(), head_unit()) + layer_unit();
-    if (layers > 1) pair = std::max(pair, 2 * layer_unit());
-    return pair;
-  }
-
-  // What of the head's gradients travels while the next unit's are computed.
-  [[nodiscard]] double beside_next() const { return tied ? norm_unit() : head_unit(); }
-
-  // The largest two whose gradients follow each other: the embedding's of one micro-batch and
-  // the head's of the next are neighbours too.
-  [[nodiscard]] double reduced() const {
-    if (!layout.overlap) return std::max({embedding_unit(), head_unit(), layer_unit()});
-    double pair = embedding_unit() + layer_unit();
-    if (layers > 1) pair = std::max(pair, 2 * layer_unit());
-    if (last) pair = std::max(pair, beside_next() + layer_unit());
-    if (accum > 1 && first && last) pair = std::max(pair, embedding_unit() + head_unit());
-    if (accum > 1 && last && layout.schedule == Schedule::afab)
-      pair = std::max(pair, head_unit() + beside_next());
-    // The head's own gradients are two units at once, the layer's next to them one.
-    if (tied && last) pair = std::max(pair, head_unit());
-    return pair;
+  [[nodiscard]] WholeUnits whole_units(double element) const {
+    const auto bytes = [&](double elements) {
+      return static_cast<std::int64_t>(element * elements);
+    };
+    WholeUnits units;
+    units.layers = static_cast<std::int64_t>(layers);
+    units.layer = bytes(layer_unit());
+    units.embedding = bytes(embedding_unit());
+    units.tied = tied;
+    if (!last) return units;
+    units.norm = bytes(tied ? norm_unit() : head_unit());
+    if (tied && !first) units.table = bytes(in_parts(table()));
+    return units;
   }
 };
 
-double activation_piece(const ArenaStage& at, Recompute recompute) {
-  const double activated = at.tokens * at.ffn / at.tp;
-  const double statistics = gradient_bytes * at.tokens * at.heads / at.tp;
-  const double all = value_bytes * (4 * at.row() + at.tokens * at.qkv + at.whole_row() / at.tp +
-                                    3 * activated) +
-                     statistics;
-  const bool afab = at.layout.schedule == Schedule::afab;
-  const double stream = value_bytes * at.row();
-  // Beside what is kept: the residual and its gradient on the last stage; elsewhere what is
-  // sent and, where 1F1B has a steady state, what is received meanwhile.
-  const bool steady = !afab && at.accum > at.in_flight - 1;
-  double kept = all;
-  double moment = at.last || steady ? 2 * stream : stream;
-  if (recompute == Recompute::selective) {
-    const double product = value_bytes * activated;
-    kept = all - 2 * stream - product;
-    const double forward = product + (at.sequence_parallel ? 0 : stream);
-    moment = std::max({moment, forward, stream + std::max(product, stream)});
-  } else if (recompute == Recompute::full) {
-    kept = stream;
-    moment = all + stream;
+// All blocks are as large as their tokens are many: places are those of a micro-batch of tp
+// tokens, whatever the micro-batch.
+double activation_piece(const ArenaStage& at, const MemoryFamily& family, const Point& point) {
+  const auto count = [](double value) { return static_cast<std::int64_t>(value); };
+  const auto recompute = point.layout.recompute;
+  const bool dropped = recompute != Recompute::none;
+  const bool core =
+      recompute == Recompute::selective && family.selective == Selective::attention;
+  ActivationStage stage;
+  stage.sizes = {.row = count(value_bytes * at.hidden * (at.sequence_parallel ? 1 : at.tp)),
+                 .qkv = count(value_bytes * at.qkv * at.tp),
+                 .attended = count(value_bytes * at.hidden),
+                 .statistics = count(gradient_bytes * at.heads),
+                 .gate_up = count(2 * value_bytes * at.ffn),
+                 .ids = count(token_bytes * at.tp)};
+  stage.layers = count(at.layers);
+  stage.first = at.first;
+  stage.last = at.last;
+  stage.sums_elsewhere = at.sequence_parallel;
+  stage.drops_norms_and_product = dropped && !core;
+  stage.drops_core = core;
+  stage.drops_layer = recompute == Recompute::full;
+  const auto micro_batches = count(at.accum);
+  if (at.layout.schedule == Schedule::afab) {
+    stage.micro_batches = stage.ahead = micro_batches;
+  } else {
+    // Once the places of the warm-up were given back twice, the next micro-batches find the
+    // same.
+    stage.ahead = std::min(micro_batches, count(at.stages_after));
+    stage.micro_batches = std::min(micro_batches, 3 * stage.ahead + 3);
   }
-  const double ids = at.first ? token_bytes * at.tokens : 0;
-  const double waiting = at.last ? (at.in_flight - 1) * stream : 0;
-  return at.in_flight * (at.layers * kept + ids) + waiting + moment;
+  return at.tokens / at.tp * real(activation_extent(stage));
 }
 
-// The worst moment of a layer, all in its backward, or the head.
+// Sums over groups that are no part of a pass, one after the other: a tied copy's gradients by
+// buckets, those of the norms under sequence parallelism; and a number of each rank.
+double communication_piece(const ArenaStage& at) {
+  constexpr double square_sum = 256;
+  double most = 0;
+  if (at.tied && at.first != at.last)
+    most = std::min(
+        gradient_bytes * at.in_parts(at.table()) / (at.layout.zero > 0 ? at.shards : 1),
+        at.layout.bucket_mb * mib);
+  if (at.sequence_parallel) {
+    // Of sharded ones a rank has one norm of a layer at least.
+    const double norms = at.layout.zero > 0 ? 1 : 2;
+    most = std::max(most, gradient_bytes * at.hidden * (norms * at.layers + (at.last ? 1 : 0)));
+  }
+  return square_sum + most;
+}
+
+// The worst moment of a layer, all in its backward, or the head. The gradient of q, k, v lies
+// above that of the attended values, whose place takes in a row of its part, not a whole one.
 double workspace_piece(const ArenaStage& at) {
   const double whole = at.whole_row();
   const double gathered = at.sequence_parallel ? whole : 0;
   const double queries = at.tokens * at.qkv;
-  const double sums = at.sequence_parallel ? whole + at.row() : 0;
+  const double attended = at.tp > 1 ? whole / at.tp : 0;
   const double padded = at.tokens / at.seq * rounded_up(at.seq, 64);
   const double attention = 4 * (2 + at.head_dim) * padded * at.heads / at.tp;
   const double layer = std::max({value_bytes * (at.tokens * at.ffn / at.tp + gathered),
                                  value_bytes * (whole / at.tp + queries) + attention,
-                                 value_bytes * (queries + whole + sums)});
+                                 value_bytes * (attended + queries + whole + gathered)});
   if (!at.last) return layer;
   const double logits = at.tokens * rounded_up(at.vocab / at.tp, 64);
   const double summed = value_bytes * (whole + (at.sequence_parallel ? at.row() : 0));
@@ -149,27 +163,11 @@ double workspace_piece(const ArenaStage& at) {
   return std::max(layer, head);
 }
 
-// Between blocks of one piece lie gaps that none of the next ones fits into; these were read
-// off the meta device. Reduced units of one micro-batch part those of the next one.
-double gradient_gaps(const ArenaStage& at) {
-  const double parted = at.first && at.last ? 2 : 1;
-  return std::min(at.accum - 1, parted) * at.layer_unit();
-}
-
-// Rows that come and go while a layer is computed again lie between those that stay.
-double activation_gaps(const ArenaStage& at, Recompute recompute) {
-  const bool whole_rows = at.tp > 1 && !at.sequence_parallel;
-  if (recompute == Recompute::selective)
-    return at.row() * (whole_rows ? std::min(1.25 * at.in_flight, 2.5) : 1);
-  if (recompute == Recompute::full && whole_rows)
-    return at.row() * std::max(1.0, at.in_flight / 2);
-  return 0;
-}
-
 }  // namespace
 
-MemoryEstimate arenas_of_stage(const ModelSpec& model, const Point& point, std::int32_t stage) {
-  const ArenaStage at(model, point, stage);
+MemoryEstimate arenas_of_stage(const ModelSpec& model, const Point& point,
+                               const MemoryFamily& family, std::int32_t stage) {
+  const ArenaStage at(model, point, family, stage);
   const double count = at.parameters_of_rank();
   const auto zero = point.layout.zero;
   MemoryEstimate estimate;
@@ -179,15 +177,18 @@ MemoryEstimate arenas_of_stage(const ModelSpec& model, const Point& point, std::
     estimate.bytes[static_cast<std::size_t>(part)] =
         static_cast<std::int64_t>(std::min(bytes, most));
   };
-  put(MemoryClass::weights,
-      value_bytes * (zero == 3 ? count / at.shards + at.gathered() : count));
+  const MicroBatches passes{.count = static_cast<std::int64_t>(at.accum),
+                            .heads_first = point.layout.schedule == Schedule::afab,
+                            .overlap = point.layout.overlap};
+  const double weights = zero == 3 ? real(whole_weights(at.whole_units(value_bytes))) : 0;
+  const double gradients =
+      zero >= 2 ? real(whole_gradients(at.whole_units(gradient_bytes), passes)) : 0;
+  put(MemoryClass::weights, value_bytes * (zero == 3 ? count / at.shards : count) + weights);
   put(MemoryClass::gradients,
-      gradient_bytes *
-          (zero >= 2 ? count / at.shards + at.reduced() + gradient_gaps(at) : count));
+      gradient_bytes * (zero >= 2 ? count / at.shards : count) + gradients);
   put(MemoryClass::optimizer, optimizer_bytes * (zero >= 1 ? count / at.shards : count));
-  const auto recompute = point.layout.recompute;
-  put(MemoryClass::activations,
-      activation_piece(at, recompute) + value_bytes * activation_gaps(at, recompute));
+  put(MemoryClass::activations, activation_piece(at, family, point));
+  put(MemoryClass::communication, communication_piece(at));
   put(MemoryClass::logits, workspace_piece(at));
   return estimate;
 }

@@ -4,6 +4,8 @@
 // counts the same, and a test holds the two together.
 #pragma once
 
+#include "predict/memory.hpp"
+
 #include <shardsweep/model.hpp>
 #include <shardsweep/plan.hpp>
 #include <shardsweep/point.hpp>
@@ -14,6 +16,6 @@ namespace shardsweep {
 
 /// Bytes of one stage, 0-based, in bf16, without what lies outside the pieces.
 [[nodiscard]] MemoryEstimate arenas_of_stage(const ModelSpec& model, const Point& point,
-                                             std::int32_t stage);
+                                             const MemoryFamily& family, std::int32_t stage);
 
 }  // namespace shardsweep

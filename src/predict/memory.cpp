@@ -357,7 +357,7 @@ MemoryEstimate estimate_stage(const ModelSpec& model, const Point& point,
     padded.vocab = padded_vocab(model.vocab, point.layout.tp, family.vocab_multiple);
     return Stage(padded, point, family, traits, stage).most();
   }
-  auto estimate = arenas_of_stage(model, point, stage);
+  auto estimate = arenas_of_stage(model, point, family, stage);
   at(estimate, MemoryClass::overhead) = whole(family.overhead_bytes);
   return estimate;
 }
