@@ -14,7 +14,7 @@ constexpr double own_share = 0.75;
 // That part is a factor: Student's t with three degrees of freedom of ln(bytes), so that a few
 // runs say it where a family or a preset is another's.
 constexpr int shift_steps = 81;
-constexpr double half_width = 0.8;
+constexpr double shift_width = 0.8;
 constexpr double shift_sigma = 0.06;
 constexpr double freedom = 3;
 // What a constant in bytes is off by: context, buffers, workspaces. Of the capacity.
@@ -83,7 +83,7 @@ double step_of(int step, int steps, double most) {
 FitBelief::FitBelief() {
   for (int i = 0; i < shift_steps; ++i) {
     for (int j = 0; j < offset_steps; ++j) {
-      const double shift = step_of(i, shift_steps, half_width);
+      const double shift = step_of(i, shift_steps, shift_width);
       const double offset = step_of(j, offset_steps, most_offset);
       errors_.push_back(
           {shift, offset, student(shift, shift_sigma) * student(offset, offset_sigma)});
