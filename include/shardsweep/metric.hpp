@@ -18,7 +18,7 @@ struct MetricInfo {
   std::string_view meaning;
 };
 
-inline constexpr std::array<MetricInfo, 16> metric_table{{
+inline constexpr std::array<MetricInfo, 17> metric_table{{
     {"tokens_per_s_per_gpu", "tokens/s/GPU", MetricKind::real, true,
      "tokens per second over the world, divided by its GPUs; what layouts are ranked by"},
     {"tokens_per_s", "tokens/s", MetricKind::real, true,
@@ -46,6 +46,8 @@ inline constexpr std::array<MetricInfo, 16> metric_table{{
      "parameters of the model, the same in every layout"},
     {"steps", "1", MetricKind::integer, true, "timed train steps"},
     {"warmup", "1", MetricKind::integer, true, "train steps before the timed ones"},
+    {"resolution", "1", MetricKind::real, false,
+     "share of the speed that a trainer's log rounds away; empty where nothing is rounded"},
 }};
 
 [[nodiscard]] constexpr const MetricInfo* find_metric(std::string_view name) {

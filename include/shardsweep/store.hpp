@@ -80,6 +80,7 @@ struct SearchRow {
   bool spared = false;              ///< skipped because its cell's search was over
   double tokens_per_s_per_gpu = 0;  ///< of its counted, unmarked measurement; 0: none
   bool cut_short = false;           ///< the same: its speed is a bound
+  double resolution = 0;            ///< share of that speed that its log rounds away
   std::int64_t peak_memory_bytes = 0;
   double train_step_ms = 0;  ///< the same
   double gpu_seconds = 0;    ///< of its attempts that are over

@@ -130,7 +130,7 @@ Result<std::unique_ptr<SweepSearch>> Sweeps::make_search(SweepId sweep, const Sw
   for (const auto& row : rows) {
     if (row.outcome)
       search->end(row.id, {*row.outcome, row.tokens_per_s_per_gpu, row.peak_memory_bytes,
-                           seconds_of(row), row.cut_short});
+                           seconds_of(row), row.cut_short, row.resolution});
   }
   return search;
 }

@@ -63,9 +63,11 @@ std::string name_of_layout(const Rows& trials, std::size_t row) {
   return trials.text(row, "layout") + (vars.empty() ? "" : " " + vars);
 }
 
-/// Runs of one layout alone have the same: all axes and vars but the repeat are in it.
+/// Runs of one layout alone have the same: all axes and vars but the repeat are in it, and what
+/// ranks found set of NCCL and the allocator.
 std::string key_of_layout(const Rows& trials, std::size_t row) {
-  return name_of_layout(trials, row) + '\x1f' + trials.text(row, "lane");
+  return name_of_layout(trials, row) + '\x1f' + trials.text(row, "lane") + '\x1f' +
+         trials.text(row, "settings");
 }
 
 MeasuredLayout measured_layout(const Rows& trials, std::vector<std::size_t> runs) {
@@ -78,6 +80,7 @@ MeasuredLayout measured_layout(const Rows& trials, std::vector<std::size_t> runs
   layout.median_run = layout.runs[(layout.runs.size() - 1) / 2];
   layout.ranked.value = speed(layout.median_run);
   layout.ranked.runs = static_cast<std::int64_t>(layout.runs.size());
+  layout.ranked.resolution = trials.number(layout.median_run, "resolution").value_or(0);
   if (layout.runs.size() > 1 && layout.ranked.value > 0)
     layout.ranked.spread =
         (speed(layout.runs.back()) - speed(layout.runs.front())) / layout.ranked.value;

@@ -219,7 +219,7 @@ void CellSearch::end(std::size_t number, const SearchNews& news) {
   const double value = std::log(news.tokens_per_s_per_gpu);
   if (news.cut_short || (best_ && *best_ >= value)) return;
   best_ = value;
-  leader_ = {number, news.tokens_per_s_per_gpu};
+  leader_ = {number, news.tokens_per_s_per_gpu, news.resolution};
 }
 
 void CellSearch::learn(const SearchPoint& point, const SearchNews& news) {

@@ -52,6 +52,7 @@ class CellSearch {
   struct Leader {
     std::size_t number = 0;
     double tokens_per_s_per_gpu = 0;
+    double resolution = 0;  ///< share of that speed that its log rounds away
   };
   [[nodiscard]] std::optional<Leader> leader() const { return leader_; }
 

@@ -13,7 +13,9 @@ namespace shardsweep {
 double CellSearch::chance_of_better(const Candidate& candidate, double by) const {
   const double runs = candidate.fits * works(candidate);
   if (!best_) return runs;
-  const double needed = *best_ + std::log1p(by);
+  // The best may be slower than its log says.
+  const double rounded = leader_ ? std::min(leader_->resolution, 0.5) : 0;
+  const double needed = *best_ + std::log1p(-rounded) + std::log1p(by);
   return runs * normal_cdf((candidate.mean - needed) / std::max(candidate.sigma, 1e-6));
 }
 
@@ -88,8 +90,12 @@ std::optional<std::string> CellSearch::enough(double gpu_hours) {
   if (!missing().empty()) return std::nullopt;
   return fmt::format(
       "Search stopped: {:.0f} % sure that nothing untested beats {} tokens/s per GPU by {:g} "
-      "%.{}",
-      sure, grouped(std::llround(std::exp(*best_))), 100 * until.regret, still_running());
+      "%{}.{}",
+      sure, grouped(std::llround(std::exp(*best_))), 100 * until.regret,
+      leader_ && leader_->resolution > 0
+          ? fmt::format(" (its log rounds {} away)", percent_text(leader_->resolution))
+          : "",
+      still_running());
 }
 
 /// A run that goes on may beat the best: it is part of no claim about what is untested.

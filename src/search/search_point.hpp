@@ -32,6 +32,7 @@ struct SearchNews {
   std::int64_t peak_bytes = 0;      ///< as the trainer reports it; 0: not known
   double seconds = 0;               ///< that its attempt took; 0: not known
   bool cut_short = false;           ///< it ended early: it is no best, whatever its speed
+  double resolution = 0;            ///< share of its speed that its log rounds away
 };
 
 }  // namespace shardsweep

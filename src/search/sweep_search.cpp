@@ -84,9 +84,12 @@ void SweepSearch::hear(std::span<const Change> changes) {
     if (const auto* one = std::get_if<AddMeasurement>(&change)) {
       // A marked measurement is kept and not believed.
       if (one->mark.empty())
-        measured[one->trial] = {Outcome::completed, metric(*one, "tokens_per_s_per_gpu"),
-                                static_cast<std::int64_t>(metric(*one, "peak_memory_bytes")), 0,
-                                one->cut_short};
+        measured[one->trial] = {Outcome::completed,
+                                metric(*one, "tokens_per_s_per_gpu"),
+                                static_cast<std::int64_t>(metric(*one, "peak_memory_bytes")),
+                                0,
+                                one->cut_short,
+                                metric(*one, "resolution")};
     } else if (const auto* attempt = std::get_if<PutAttempt>(&change)) {
       const auto place = places_.find(attempt->row.trial);
       if (place == places_.end()) continue;

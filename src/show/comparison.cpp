@@ -50,9 +50,9 @@ std::optional<DifferenceNoise> noise_of_difference(const Ranked& a, const Ranked
                          std::sqrt(*first * *first / runs(a) + *second * *second / runs(b))};
 }
 
-Comparison compared(const Ranked& faster, const Ranked& slower, std::optional<double> common,
-                    double resolution) {
+Comparison compared(const Ranked& faster, const Ranked& slower, std::optional<double> common) {
   Comparison verdict;
+  const double resolution = faster.resolution + slower.resolution;
   if (faster.value > 0) verdict.gap_share = 1 - slower.value / faster.value;
   // Runs again would round the same way.
   if (resolution > 0 && verdict.gap_share <= resolution) {
@@ -78,13 +78,17 @@ Comparison compared(const Ranked& faster, const Ranked& slower, std::optional<do
   return verdict;
 }
 
+std::string rounding_text(double share) {
+  return fmt::format("the {} that their logs round away", percent_text(share));
+}
+
 std::string comparison_text(const Comparison& verdict) {
   if (verdict.gap_share == 0 && verdict.hidden_share == 0)
     return "tied: to the last digit the same";
   const auto gap = percent_text(verdict.gap_share);
   if (verdict.hidden_share > 0)
-    return fmt::format("can't tell apart: {} is within the {} that their logs round away", gap,
-                       percent_text(verdict.hidden_share));
+    return fmt::format("can't tell apart: {} is within {}", gap,
+                       rounding_text(verdict.hidden_share));
   const auto units =
       verdict.noise_units ? fmt::format("{:.1f} x noise", *verdict.noise_units) : "no noise";
   switch (verdict.certainty) {
@@ -114,7 +118,6 @@ std::optional<double> number_of(const Value& value) {
 struct RankedPair {
   Ranked first;
   std::optional<Ranked> second;
-  double resolution = 0;
 };
 
 std::vector<RankedPair> pairs_of(const Table& best) {
@@ -134,7 +137,8 @@ std::vector<RankedPair> pairs_of(const Table& best) {
       return static_cast<std::int64_t>(number_of(row[at]).value_or(0));
     };
     RankedPair pair{{1, runs(repeats), number_of(row[spread])}, std::nullopt};
-    if (resolution < row.size()) pair.resolution = number_of(row[resolution]).value_or(0);
+    // That of both logs.
+    if (resolution < row.size()) pair.first.resolution = number_of(row[resolution]).value_or(0);
     if (const auto behind = number_of(row[gap]))
       pair.second = Ranked{1 - *behind, runs(second_runs), number_of(row[second_spread])};
     pairs.push_back(pair);
@@ -154,10 +158,9 @@ void add_certainty(Table& best) {
   const auto common = common_noise(all);
   best.columns.emplace_back("certainty");
   for (std::size_t row = 0; row < pairs.size(); ++row) {
-    const auto& [first, second, resolution] = pairs[row];
-    best.rows[row].push_back(
-        second ? Value(comparison_text(compared(first, *second, common, resolution)))
-               : Value());
+    const auto& [first, second] = pairs[row];
+    best.rows[row].push_back(second ? Value(comparison_text(compared(first, *second, common)))
+                                    : Value());
   }
 }
 

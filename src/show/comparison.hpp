@@ -16,6 +16,7 @@ struct Ranked {
   double value = 0;  ///< higher is faster
   std::int64_t runs = 0;
   std::optional<double> spread{};  ///< (most - least) / median of these runs
+  double resolution = 0;           ///< share of the value that its log rounds away
 };
 
 /// Standard deviation of a single run, as a share of its value, from the spread of several.
@@ -52,10 +53,12 @@ struct Comparison {
   double hidden_share = 0;  ///< the gap is below what their logs round away; 0: it is not
 };
 
-/// `common` stands in where a layout ran once. `resolution`: what the rounding of both logs may
-/// hide of the gap, as a share.
+/// `common` stands in where a layout ran once.
 [[nodiscard]] Comparison compared(const Ranked& faster, const Ranked& slower,
-                                  std::optional<double> common, double resolution = 0);
+                                  std::optional<double> common);
+
+/// `the 0.8 % that their logs round away`
+[[nodiscard]] std::string rounding_text(double share);
 
 /// `can't tell apart: 0.4 % is within the 0.8 % that their logs round away`,
 /// `faster by 3.4 % (5.1 x noise)`, `can't tell apart: 0.4 % is 0.3 x noise; about 60 runs of

@@ -64,7 +64,7 @@ class Layouts {
   [[nodiscard]] Ranked ranked(std::size_t row, double factor) const {
     return {rows_.number(row, "tokens_per_s_per_gpu").value_or(0) * factor,
             std::max<std::int64_t>(rows_.integer(row, "repeats"), 1),
-            rows_.number(row, "repeat_spread")};
+            rows_.number(row, "repeat_spread"), rows_.number(row, "resolution").value_or(0)};
   }
 
  private:

@@ -28,24 +28,28 @@ Difference difference_of(double share, double half_width, double resolve) {
   return small ? Difference::same : Difference::undecided;
 }
 
-/// Runs of each side after which the interval ends before zero, or within `resolve`.
-std::int64_t runs_for(double noise_of_one, double share, double resolve) {
+/// Runs of each side after which the interval ends before zero, or within `resolve`. Runs again
+/// round the same way.
+std::int64_t runs_for(double noise_of_one, double share, double resolve, double rounding) {
   constexpr double sensible = 1000;
-  const double room = std::max(std::abs(share), resolve - std::abs(share));
+  const double room = std::max(std::abs(share), resolve - std::abs(share)) - rounding;
   if (room <= 0) return 0;
   const double ratio = two_sided_95 * noise_of_one / room;
   const double runs = std::ceil(ratio * ratio);
   return runs <= sensible ? static_cast<std::int64_t>(runs) : 0;
 }
 
-std::string reason_of(const Judgement& verdict, double noise_of_one, double resolve) {
+std::string reason_of(const Judgement& verdict, double noise_of_one, double resolve,
+                      double rounding) {
   const double half = *verdict.half_width;
   std::string text = fmt::format("95 % interval {} to {}", signed_percent(verdict.share - half),
                                  signed_percent(verdict.share + half));
   if (verdict.difference == Difference::same)
     return text + fmt::format(", within {}", percent_text(resolve));
   if (verdict.difference != Difference::undecided) return text;
-  const auto runs = runs_for(noise_of_one, verdict.share, resolve);
+  if (verdict.within_rounding)
+    return text + fmt::format("; within {}", rounding_text(rounding));
+  const auto runs = runs_for(noise_of_one, verdict.share, resolve, rounding);
   return runs == 0 ? text : text + fmt::format("; about {} runs of each would tell", runs);
 }
 
@@ -74,7 +78,8 @@ std::vector<std::string> cell_columns(const Table& layouts, std::string_view by)
   for (std::size_t i = place_of(layouts, "runner_version") + 1; i < layouts.columns.size();
        ++i) {
     const auto& name = layouts.columns[i];
-    if (name != "repeats" && name != "repeat_spread") columns.push_back(name);
+    if (name != "repeats" && name != "repeat_spread" && name != "resolution")
+      columns.push_back(name);
   }
   columns.erase(std::remove(columns.begin(), columns.end(), by), columns.end());
   return columns;
@@ -98,6 +103,7 @@ JoinedCells joined_cells_of(const Table& layouts, const std::vector<std::string>
   const auto speed = place_of(layouts, "tokens_per_s_per_gpu");
   const auto runs = place_of(layouts, "repeats");
   const auto spread = place_of(layouts, "repeat_spread");
+  const auto resolution = place_of(layouts, "resolution");
   std::vector<std::size_t> places;
   for (const auto& name : columns)
     places.push_back(place_of(layouts, name));
@@ -113,6 +119,7 @@ JoinedCells joined_cells_of(const Table& layouts, const std::vector<std::string>
         number_of(row[speed], 0), static_cast<std::int64_t>(number_of(row[runs], 1)), {}};
     if (!std::holds_alternative<std::monostate>(row[spread]))
       one.spread = number_of(row[spread], 0);
+    if (resolution < row.size()) one.resolution = number_of(row[resolution], 0);
     auto& cell = cells[std::move(key)];
     cell.values = std::move(values);
     auto& known = cell.layouts[text_of(row[layout])];
@@ -191,8 +198,9 @@ class Joiner {
                   const Ranked& first, const Ranked& second) {
     const Judgement verdict = judge(first, second, common_, resolve_);
     ++both_.counts[static_cast<std::size_t>(verdict.difference)];
-    // Where no noise is known, nothing explains the loss.
-    const bool explained = verdict.half_width && verdict.difference != Difference::slower;
+    // Where no noise is known, rounding alone explains a loss.
+    const bool explained = verdict.within_rounding ||
+                           (verdict.half_width && verdict.difference != Difference::slower);
     if (!explained && -verdict.share > both_.worst_loss) {
       both_.worst_loss = -verdict.share;
       both_.worst_layout = layout;
@@ -243,14 +251,19 @@ Judgement judge(const Ranked& first, const Ranked& second, std::optional<double>
                 double resolve) {
   Judgement verdict;
   if (first.value > 0) verdict.share = second.value / first.value - 1;
+  const double rounding = first.resolution + second.resolution;
+  verdict.within_rounding = rounding > 0 && std::abs(verdict.share) <= rounding;
   const auto noise = noise_of_difference(first, second, common);
   if (!noise) {
     verdict.reason = "noise unknown: no layout ran twice on either side";
+    if (verdict.within_rounding)
+      verdict.reason = fmt::format("{} is within {}", signed_percent(verdict.share),
+                                   rounding_text(rounding));
     return verdict;
   }
-  verdict.half_width = two_sided_95 * noise->of_medians;
+  verdict.half_width = two_sided_95 * noise->of_medians + rounding;
   verdict.difference = difference_of(verdict.share, *verdict.half_width, resolve);
-  verdict.reason = reason_of(verdict, noise->of_one_run_each, resolve);
+  verdict.reason = reason_of(verdict, noise->of_one_run_each, resolve, rounding);
   return verdict;
 }
 

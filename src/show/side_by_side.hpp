@@ -19,6 +19,7 @@ struct Judgement {
   Difference difference = Difference::undecided;  ///< of the second side to the first one
   double share = 0;                               ///< second / first - 1
   std::optional<double> half_width{};             ///< of the 95 % interval of `share`
+  bool within_rounding = false;                   ///< logs round away as much as `share`
   std::string reason;                             ///< the interval, or why there is none
 };
 

@@ -228,14 +228,23 @@ ALTER TABLE measurements ADD COLUMN peak_reserved_bytes INTEGER;
 ALTER TABLE measurements ADD COLUMN settings TEXT NOT NULL DEFAULT '';
 )sql";
 
+// How finely a trainer's log told its speed.
+constexpr const char* resolution_sql = R"sql(
+-- share of the speed that the log rounds away; NULL: nothing
+ALTER TABLE measurements ADD COLUMN resolution REAL;
+UPDATE measurements SET resolution = json_extract(detail, '$.resolution')
+  WHERE iif(json_valid(detail), json_type(detail, '$.resolution') IN ('real', 'integer'), 0);
+)sql";
+
 }  // namespace
 
 std::span<const std::string> migrations() {
-  static const std::array<std::string, 20> steps{
+  static const std::array<std::string, 21> steps{
       schema_sql,     learnt,           ledger_sql,    silence,       paces_sql,
       controls_sql,   network_sql,      new_views,     kept_outcomes, deletion_sql,
       lead_nodes_sql, control_time_sql, hold_sql,      measured_sql,  wall_clock_sql,
-      counted_sql,    served_sql,       cut_short_sql, whole_labels,  containers_sql};
+      counted_sql,    served_sql,       cut_short_sql, whole_labels,  containers_sql,
+      resolution_sql};
   return steps;
 }
 

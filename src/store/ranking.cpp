@@ -66,9 +66,9 @@ std::string best_row(const std::vector<std::string>& vars) {
       "peak_memory_bytes, ? AS repeats, ? AS measured, sweep, trial, runner, runner_version, "
       "(SELECT layout FROM all_results WHERE trial_id = ?) AS runner_up, ? AS runner_up_runs, "
       "? AS runner_up_spread, ? AS gap_share, ? AS "
-      "repeat_spread, (SELECT sum(json_extract(m.detail, '$.resolution')) FROM trials AS t "
-      "JOIN measurements AS m ON m.attempt = t.counted_attempt WHERE t.id IN (?, ?) AND "
-      "json_valid(m.detail)) AS resolution, train_step_ms_spread, json_extract(software, "
+      "repeat_spread, (SELECT sum(m.resolution) FROM trials AS t JOIN measurements AS m ON "
+      "m.attempt = t.counted_attempt WHERE t.id IN (?, ?)) AS resolution, "
+      "train_step_ms_spread, json_extract(software, "
       "'$.profile') AS profile{} FROM all_results WHERE trial_id = ?",
       var_columns(vars, "vars"));
 }
@@ -108,14 +108,16 @@ std::map<CellKey, BestOfCell> best_cells(Database& database, const Source& sourc
   return cells;
 }
 
-/// The first five columns are for choosing, the others for the answer.
-constexpr std::size_t columns_for_choosing = 5;
+/// The first columns are for choosing, the others for the answer.
+constexpr std::size_t group_column = 4;
+constexpr std::size_t resolution_column = 5;
+constexpr std::size_t columns_for_choosing = 6;
 
 std::string layouts_sql(const Source& source, const std::string& group,
                         const std::vector<std::string>& vars) {
   return fmt::format(
-      "SELECT trial_id, model, runner, runner_version, {}, model, seq_len, nodes, gpus, "
-      "layout, "
+      "SELECT trial_id, model, runner, runner_version, {}, resolution, model, seq_len, nodes, "
+      "gpus, layout, "
       "tokens_per_s_per_gpu, mfu, train_step_ms, peak_memory_bytes, sweep, trial, runner, "
       "runner_version{} FROM {} WHERE {} AND attempt_id IS NOT NULL AND mark IS NULL AND "
       "tokens_per_s_per_gpu IS NOT NULL ORDER BY sweep_id, position, trial_id",
@@ -127,7 +129,7 @@ std::vector<std::vector<std::size_t>> rows_by_layout(const Table& rows) {
   std::vector<std::vector<std::size_t>> layouts;
   std::unordered_map<std::string, std::size_t> places;
   for (std::size_t row = 0; row < rows.rows.size(); ++row) {
-    const auto* group = std::get_if<std::string>(&rows.rows[row][columns_for_choosing - 1]);
+    const auto* group = std::get_if<std::string>(&rows.rows[row][group_column]);
     const auto place = group == nullptr
                            ? layouts.size()
                            : places.try_emplace(*group, layouts.size()).first->second;
@@ -389,7 +391,7 @@ Table layouts(Database& database, const Selection& selection) {
                                   std::get<std::int64_t>(rows.rows[row][0])));
   constexpr auto skipped = static_cast<std::ptrdiff_t>(columns_for_choosing);
   Table table{{rows.columns.begin() + skipped, rows.columns.end()}, {}};
-  table.columns.insert(table.columns.end(), {"repeats", "repeat_spread"});
+  table.columns.insert(table.columns.end(), {"repeats", "repeat_spread", "resolution"});
   for (const auto& places : rows_by_layout(rows)) {
     std::vector<Run> runs;
     for (const auto row : places) {
@@ -399,10 +401,12 @@ Table layouts(Database& database, const Selection& selection) {
     }
     if (runs.empty()) continue;
     const auto& chosen = rows.rows[static_cast<std::size_t>(median(runs).trial)];
+    const Value& resolution = chosen[resolution_column];
     auto& row = table.rows.emplace_back(chosen.begin() + skipped, chosen.end());
     row.emplace_back(static_cast<std::int64_t>(runs.size()));
     const auto spread = spread_of(runs);
     row.push_back(spread ? Value(*spread) : Value());
+    row.push_back(resolution);
   }
   table.note = runners.note(version_column(source));
   return table;

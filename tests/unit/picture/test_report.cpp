@@ -114,6 +114,31 @@ TEST_CASE("runs with one label and two identities are two layouts") {
   CHECK(cell.layouts[1].ranked.runs == 2);
 }
 
+TEST_CASE("runs under other settings of NCCL or the allocator are no repeats of each other") {
+  auto input = sample_report();
+  auto& trials = input.facts.trials;
+  trials.columns.emplace_back("settings");
+  for (auto& row : trials.rows)
+    row.emplace_back(std::get<std::string>(row[1]) == "b" ? "NCCL_ALGO=Tree" : "");
+  const auto layouts = layouts_of_cells(input.heatmap, Rows(trials));
+  const auto& cell = layouts.cells[0];
+  REQUIRE(cell.layouts.size() == 4);
+  CHECK(cell.layouts[0].ranked.value == 102);
+  CHECK(cell.layouts[0].ranked.runs == 1);
+}
+
+TEST_CASE("a lead that logs round away is said to be none") {
+  auto input = sample_report();
+  auto& trials = input.facts.trials;
+  trials.columns.emplace_back("resolution");
+  trials.rows = {trial("a", 1, 1, 1, 100), trial("b", 2, 1, 1, 99.3)};
+  for (auto& row : trials.rows)
+    row.emplace_back(0.004);
+  const auto page = report_page(input);
+  const auto* sentence = "0.7 % is within the 0.8 % that their logs round away";
+  CHECK(page.find(sentence) != std::string::npos);
+}
+
 TEST_CASE("of two layouts that are alike the older trial is named first, and the tie is said") {
   auto input = sample_report();
   auto& trials = input.facts.trials;

@@ -273,6 +273,27 @@ TEST_CASE("the sentence of an end names the runs that go on") {
   CHECK(ends().ends_with(" beats 5,200 tokens/s per GPU by 5 %."));
 }
 
+TEST_CASE("a best whose log is rounded is believed by what it rounds away less") {
+  const auto sure = [](double resolution) {
+    const SearchSettings settings =
+        SearchCase::settings_of({.regret = 0.05, .confidence = 0.9});
+    CellSearch cell(settings, h100(), Predictor(h100(), **find_family("shardbench")));
+    for (const std::int32_t micro_batch : {1, 2})
+      (void)cell.add(trial_of(micro_batch, point_of(2, micro_batch)).point);
+    cell.start(0);
+    cell.end(0, {.tokens_per_s_per_gpu = 5000, .resolution = resolution});
+    const double better = cell.outlook(1).better;
+    cell.start(1);
+    cell.end(1, {.tokens_per_s_per_gpu = 4000});
+    return std::pair(better, cell.enough(0).value_or(""));
+  };
+  const auto [exact, plain] = sure(0);
+  const auto [rounded, told] = sure(0.02);
+  CHECK(rounded > exact);
+  CHECK(plain.ends_with("by 5 %."));
+  CHECK(told.ends_with("by 5 % (its log rounds 2.0 % away)."));
+}
+
 TEST_CASE("what starts is held against the fastest of its cell, by its own batch") {
   SearchCase test;
   CHECK_FALSE(test.search.bound_of(2));

@@ -32,11 +32,12 @@ TEST_CASE("a difference counts from twice its noise") {
 }
 
 TEST_CASE("what both logs round away is no difference, however often they ran") {
-  const auto hidden = compared({100, 9, 0.001}, {99.3, 9, 0.001}, 0.001, 0.008);
+  const Ranked fast{100, 9, 0.001, 0.004};
+  const auto hidden = compared(fast, {99.3, 9, 0.001, 0.004}, 0.001);
   CHECK(hidden.certainty == Certainty::undecided);
   CHECK(comparison_text(hidden) ==
         "can't tell apart: 0.7 % is within the 0.8 % that their logs round away");
-  CHECK(compared({100, 9, 0.001}, {99, 9, 0.001}, 0.001, 0.008).certainty == Certainty::faster);
+  CHECK(compared(fast, {99, 9, 0.001, 0.004}, 0.001).certainty == Certainty::faster);
   Table best{{"repeats", "runner_up_runs", "runner_up_spread", "gap_share", "repeat_spread",
               "resolution"},
              {{std::int64_t{1}, std::int64_t{1}, Value(), 0.004, Value(), 0.009}}};

@@ -16,7 +16,7 @@ constexpr std::int64_t gib = std::int64_t{1} << 30;
 Table layouts_table() {
   return {{"model", "seq_len", "nodes", "gpus", "layout", "tokens_per_s_per_gpu", "mfu",
            "train_step_ms", "peak_memory_bytes", "sweep", "trial", "runner", "runner_version",
-           "nvls", "repeats", "repeat_spread"},
+           "nvls", "repeats", "repeat_spread", "resolution"},
           {}};
 }
 
@@ -29,6 +29,7 @@ struct Measured {
   std::int64_t repeats = 1;
   std::optional<double> spread{};
   std::string model = "tiny";
+  double resolution = 0;
 };
 
 void add(Table& table, const Measured& one) {
@@ -36,7 +37,8 @@ void add(Table& table, const Measured& one) {
       {one.model, std::int64_t{128}, one.nodes, one.nodes * 8, one.layout, one.speed, Value(),
        Value(), one.memory_gib ? Value(*one.memory_gib * gib) : Value(), std::string("demo"),
        "trial of " + one.layout, std::string("bench"), std::string("1.0"), one.nvls,
-       one.repeats, one.spread ? Value(*one.spread) : Value()});
+       one.repeats, one.spread ? Value(*one.spread) : Value(),
+       one.resolution > 0 ? Value(one.resolution) : Value()});
 }
 
 std::string layouts_of(const Table& table) {
@@ -90,6 +92,16 @@ TEST_CASE("each step up says how sure it is") {
   CHECK(rows.text(0, "against_the_cheaper").empty());
   CHECK(rows.text(1, "against_the_cheaper").starts_with("can't tell apart: 1.0 % is"));
   CHECK(rows.text(2, "against_the_cheaper").starts_with("faster by 15.8 %"));
+}
+
+TEST_CASE("a step up that logs round away is not sure") {
+  auto table = layouts_table();
+  add(table, {"small", 100, 20, 1, 0, 9, 0.001, "tiny", 0.004});
+  add(table, {"rounded", 100.5, 30, 1, 0, 9, 0.001, "tiny", 0.004});
+  const auto found = frontier(table, FrontierCost::memory);
+  CHECK(Rows(found.table).text(1, "against_the_cheaper") ==
+        "can't tell apart: 0.5 % is within the 0.8 % that their logs round away");
+  CHECK(found.groups[0].title == "tiny, 1 node, seq_len 128, nvls 0");
 }
 
 TEST_CASE("against nodes the speed of the whole world counts") {

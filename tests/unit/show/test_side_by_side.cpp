@@ -54,6 +54,27 @@ TEST_CASE("without a repeat nothing is decided, however large the change") {
   CHECK(verdict.reason == "noise unknown: no layout ran twice on either side");
 }
 
+TEST_CASE("a change that both logs round away is none, however often they ran") {
+  const Ranked before{100, 9, 0.001, 0.004};
+  const auto verdict = judge(before, {99.3, 9, 0.001, 0.004}, {}, one_percent);
+  CHECK(verdict.difference == Difference::undecided);
+  CHECK(verdict.within_rounding);
+  CHECK(verdict.reason.ends_with("; within the 0.8 % that their logs round away"));
+  CHECK(judge(before, {98, 9, 0.001, 0.004}, {}, one_percent).difference == Difference::slower);
+  const auto once = judge({100, 1, {}, 0.004}, {99.3, 1, {}, 0.004}, {}, one_percent);
+  CHECK(once.reason == "-0.7 % is within the 0.8 % that their logs round away");
+  auto coarse = side("a", {layout("dp8", 100, 9, 0.001)});
+  auto later = side("b", {layout("dp8", 99.3, 9, 0.001)});
+  for (auto* one : {&coarse, &later}) {
+    one->layouts.columns.emplace_back("resolution");
+    one->layouts.rows.front().emplace_back(0.004);
+  }
+  // No loss for CI to stop at, and no part of what names a cell.
+  const auto both = side_by_side(coarse, later, "image", one_percent);
+  CHECK(both.worst_loss == 0);
+  CHECK(both.rows.rows.size() == 1);
+}
+
 TEST_CASE("of equal layouts one in twenty at most seems to differ") {
   std::mt19937_64 random(20);
   std::normal_distribution<double> noise(0, 0.01);

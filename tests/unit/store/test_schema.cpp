@@ -88,6 +88,26 @@ TEST_CASE("a database of an older version is brought up and its rows stay") {
   sqlite::migrate(database, steps);  // nothing to do
 }
 
+TEST_CASE("what an older database kept of a log's rounding becomes a column") {
+  const TempDir dir;
+  { auto database = fresh(dir / "a.db"); }
+  sqlite::Database database(dir / "a.db", sqlite::OpenMode::existing, 1000);
+  database.execute("DROP VIEW results; DROP VIEW all_results; DROP VIEW trial_results");
+  database.execute("ALTER TABLE measurements DROP COLUMN resolution");
+  database.execute("PRAGMA user_version = 20");
+  database.execute("PRAGMA foreign_keys = OFF");
+  for (const char* detail :
+       {R"({"resolution":0.004})", R"({"resolution":"much"})", "torn", "{}"})
+    database.execute(fmt::format(
+        "INSERT INTO measurements (attempt, trial, flops_model, "
+        "runner_version, software, hosts, detail) SELECT ifnull(max(attempt), 0) + 1, "
+        "1, '', '', '{{}}', '[]', '{}' FROM measurements",
+        detail));
+  sqlite::migrate(database);
+  CHECK(database.text("SELECT group_concat(ifnull(resolution, 'none')) FROM measurements") ==
+        "0.004,none,none,none");
+}
+
 TEST_CASE("a disk that is full leaves no half of a database") {
   const TempDir dir;
   {
