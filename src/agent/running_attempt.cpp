@@ -147,7 +147,7 @@ void RunningAttempt::read_records(bool all) {
   const double now_s = seconds_of(clock_);
   all = all || now_s - others_read_at_s_ >= other_records_s;
   if (all) others_read_at_s_ = now_s;
-  if (trainer_) trainer_->look(clock_, all);
+  if (trainer_) trainer_->look(clock_, all, probe_.runs());
   for (auto& [rank, reader] : records_) {
     if (rank != 0 && !all) continue;
     const auto lines = reader.look();
@@ -402,7 +402,7 @@ void RunningAttempt::step_reaping() {
   refuse_version();
   read_records(true);
   if (cutting_) {
-    write_cut_result();
+    if (!trainer_ || !trainer_->error()) write_cut_result();
   } else {
     read_logs();
   }

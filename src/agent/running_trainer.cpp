@@ -43,11 +43,15 @@ void RunningAttempt::refuse_version() {
   evidence_.push_back({clock_.now(), Outcome::rejected, trainer_->refused(), "agent"});
 }
 
-/// Everything that printed is gone. A log that ends early because the attempt was cut short
-/// has no fault.
+/// Everything that printed is gone. That the log of an attempt that was cut short ends early is
+/// no fault.
 void RunningAttempt::finish_trainer() {
   if (!trainer_) return;
-  trainer_->finish(clock_, cutting_ || !evidence_.empty());
+  if (cutting_) {
+    trainer_->finish_cut(clock_);
+  } else {
+    trainer_->finish(clock_, !evidence_.empty());
+  }
   if (trainer_->has_result()) measured_ = true;
   // Records are read back where rank 0 is; its node may have ended before.
   if (trainer_->error() && !has_rank_zero())

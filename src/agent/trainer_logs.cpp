@@ -13,6 +13,7 @@ namespace shardsweep::agent {
 namespace {
 
 constexpr double facts_limit_s = 5;
+constexpr double version_limit_s = 10;
 constexpr std::string_view last_facts = "complete\n";
 
 bool create_once(const std::filesystem::path& path) {
@@ -74,12 +75,24 @@ void TrainerLogs::see_version(std::string_view line) {
   if (const auto known = records_.see_version(line); !known) refused_ = known.error().what;
 }
 
-void TrainerLogs::look(const Clock& clock, bool all) {
+void TrainerLogs::look(const Clock& clock, bool all, bool probing) {
   if (finished_) return;
   const bool any = read_lines(clock, all);
   const bool quiet = all && !any && records_.is_complete();
-  if ((quiet || records_.is_past()) && !waits_for_facts(clock)) return finish(clock, false);
-  if (all && is_elsewhere()) tell_facts(::access(complete_file().c_str(), F_OK) == 0);
+  const bool through = quiet || records_.is_past();
+  if (through && !waits_for_probe(clock, probing) && !waits_for_facts(clock))
+    return finish(clock, false);
+  if (!all || !is_elsewhere()) return;
+  const bool asked = ::access(complete_file().c_str(), F_OK) == 0;
+  tell_facts(asked && !waits_for_probe(clock, probing));
+}
+
+/// A trainer of a few short train steps is through before an interpreter has started.
+bool TrainerLogs::waits_for_probe(const Clock& clock, bool probing) {
+  if (!probing) return false;
+  const double now_s = seconds_of(clock);
+  if (!asked_for_version_s_) asked_for_version_s_ = now_s;
+  return now_s - *asked_for_version_s_ < version_limit_s;
 }
 
 /// Written when it has changed: whoever reads it may be too hasty to ask for the last word.
@@ -131,13 +144,26 @@ void TrainerLogs::finish(const Clock& clock, bool failed) {
   if (!claim()) return;
   take_facts();
   const WrittenRecord last = records_.finish(longest_look_s_);
+  if (last.type == "error") return write_error(last, clock);
   write({last}, clock);
-  has_result_ = fault_.empty() && last.type == "result";
-  if (last.type != "error") return;
+  has_result_ = fault_.empty();
+}
+
+void TrainerLogs::write_error(const WrittenRecord& record, const Clock& clock) {
+  write({record}, clock);
   error_.emplace();
   error_->type = RecordType::error;
-  error_->error_class = last.texts.at("class");
-  error_->message = last.texts.at("message");
+  error_->error_class = record.texts.at("class");
+  error_->message = record.texts.at("message");
+}
+
+/// Its speed is a bound for others, and has to be that of the layout.
+void TrainerLogs::finish_cut(const Clock& clock) {
+  if (finished_) return;
+  (void)read_lines(clock, true);
+  finished_ = true;
+  take_facts();
+  if (const auto wrong = records_.contradiction()) write_error(*wrong, clock);
 }
 
 /// link(2) would do as well; the file's name is new in each attempt, and one of several hosts

@@ -35,10 +35,13 @@ class TrainerLogs {
   /// The node of rank 0 says that it has begun: a trainer is silent until its first train step.
   void begin(const Clock& clock);
   /// Reads what is new: of all ranks, or of the one that prints train steps. When nothing more
-  /// comes after the last train step that was asked for, the result is written.
-  void look(const Clock& clock, bool all);
+  /// comes after the last train step that was asked for, the result is written. `probing`: the
+  /// program that tells the version has not ended; the result waits for it a while.
+  void look(const Clock& clock, bool all, bool probing = false);
   /// Everything has been printed. `failed`: then without train steps there is nothing to say.
   void finish(const Clock& clock, bool failed);
+  /// The same of an attempt that was cut short: error() is what its log contradicts.
+  void finish_cut(const Clock& clock);
   /// What the ranks of other nodes have printed belongs to the result, and their node agents
   /// have not told it yet. They get a few seconds.
   [[nodiscard]] bool waits_for_facts(const Clock& clock);
@@ -60,9 +63,11 @@ class TrainerLogs {
     probe_ = LineReader(probe_output());
   }
   void read_probe();
+  [[nodiscard]] bool waits_for_probe(const Clock& clock, bool probing);
   void see_version(std::string_view line);
   void tell_facts(bool last);
   void take_facts();
+  void write_error(const WrittenRecord& record, const Clock& clock);
   [[nodiscard]] std::filesystem::path facts_file(int node) const {
     return paths_.dir / ("records.facts." + std::to_string(node));
   }
@@ -87,6 +92,7 @@ class TrainerLogs {
   int index_ = 0;
   std::string told_facts_;
   std::optional<double> asked_for_facts_s_;
+  std::optional<double> asked_for_version_s_;
   std::string refused_;
   std::size_t printing_ = 0;  ///< index of the log with the train steps
   enum class Owner : std::uint8_t { unknown, here, elsewhere };

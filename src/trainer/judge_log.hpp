@@ -24,7 +24,8 @@ struct ExpectedRun {
   std::int64_t warmup = 1;      ///< train steps that are not timed, at least the first
   std::int64_t steps = 0;       ///< timed ones; what comes after them does not count; 0: all
   std::vector<std::string> unchecked{};  ///< truth checks that are left out, by their names;
-                                         ///< losses: what it trains on is nothing
+                                         ///< losses: what it trains on is nothing;
+                                         ///< count: it was ended before its train steps
 };
 
 /// The train steps that start everything up are never timed.

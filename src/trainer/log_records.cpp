@@ -198,6 +198,36 @@ WrittenRecord LogRecords::proof() const {
   return record;
 }
 
+namespace {
+
+WrittenRecord no_measurement(bool version_is_known, bool has_nan,
+                             const std::vector<std::string>& faults) {
+  const char* kind = !version_is_known ? "usage" : has_nan ? "nan" : "internal";
+  return {"error",
+          {{"class", kind},
+           {"message", fmt::format("its log is no measurement: {}", fmt::join(faults, " "))}},
+          {}};
+}
+
+}  // namespace
+
+std::optional<WrittenRecord> LogRecords::contradiction() const {
+  if (alone_) return std::nullopt;
+  ExpectedRun expected = expected_;
+  expected.unchecked.emplace_back("count");
+  const TrainerLog log = reader_.finish();
+  JudgedLog judged;
+  if (log.steps.empty()) {
+    judged.faults = judge_facts(log, expected);
+  } else {
+    judged = judge_log(log, expected);
+  }
+  const auto known = check_found_version();
+  if (!known) judged.faults.insert(judged.faults.begin(), known.error().what);
+  if (judged.faults.empty()) return std::nullopt;
+  return no_measurement(known.has_value(), judged.has_nan, judged.faults);
+}
+
 WrittenRecord LogRecords::finish(double look_s) const {
   if (alone_) return proof();
   JudgedLog judged = judge_log(reader_.finish(), expected_);
@@ -208,12 +238,7 @@ WrittenRecord LogRecords::finish(double look_s) const {
   if (!judged.measurement.tokens_per_s_per_gpu)
     wrong.insert(wrong.end(), judged.notes.begin(), judged.notes.end());
   if (wrong.empty()) return result_of(judged.measurement);
-  return {"error",
-          {{"class", !known           ? "usage"
-                     : judged.has_nan ? "nan"
-                                      : "internal"},
-           {"message", fmt::format("its log is no measurement: {}", fmt::join(wrong, " "))}},
-          {}};
+  return no_measurement(known.has_value(), judged.has_nan, wrong);
 }
 
 }  // namespace shardsweep

@@ -47,6 +47,8 @@ class LogRecords {
   /// One result, or one error with all that is wrong. Lines were read
   /// every `look_s`: a log that tells no time is measured by when its train steps were read.
   [[nodiscard]] WrittenRecord finish(double look_s) const;
+  /// Of a run that was ended early: an error with what its log contradicts; none: nothing.
+  [[nodiscard]] std::optional<WrittenRecord> contradiction() const;
 
  private:
   explicit LogRecords(LogReader reader) : reader_(std::move(reader)) {}

@@ -77,6 +77,50 @@ TEST_CASE("what rank 0 says on its node is checked where the train steps are pri
   CHECK_FALSE(says(folder, "\"result\""));
 }
 
+TEST_CASE("a trainer that is through before its version is known waits for that") {
+  const test::Folder folder;
+  HandClock clock;
+  AttemptSpec spec = two_nodes();
+  spec.ranks_per_node = 4;
+  auto logs = *TrainerLogs::make(spec, AttemptPaths{folder.path()}, 1, 0);
+  logs.follow(3);
+  // It trains on, past all that was asked for.
+  for (int i = 1; i < 9; ++i)
+    folder.append(
+        "rank.3.out",
+        fmt::format(" iteration {}/ 9 | elapsed time per iteration (ms): 100.0 |\n", i));
+  logs.look(clock, true, true);
+  logs.look(clock, true, true);
+  CHECK_FALSE(logs.has_result());
+  SUBCASE("one outside the range is refused") {
+    folder.append("records.probe", "shardsweep-probe: 0.3.0\n");
+    logs.look(clock, true, false);
+    CHECK(logs.refused().find("0.3.0") != std::string::npos);
+    CHECK_FALSE(logs.has_result());
+  }
+  SUBCASE("a probe that does not end is not waited for") {
+    clock.advance(11'000);
+    logs.look(clock, true, true);
+    CHECK(logs.has_result());
+  }
+}
+
+TEST_CASE("what was cut short is held against its layout") {
+  const HandClock clock;
+  const auto cut = [&](const char* world) {
+    const test::Folder own;
+    Node node(own, 1);
+    own.append("rank.2.out", world);
+    own.append("rank.3.out", " iteration 1/ 3 | elapsed time per iteration (ms): 100.0 |\n");
+    node.logs.finish_cut(clock);
+    return node.logs.error() ? node.logs.error()->message : own.read("records.jsonl");
+  };
+  CHECK(cut("using world size: 8, data-parallel size: 8\n")
+            .find("with gpus 8, and 4 was asked") != std::string::npos);
+  // That it has fewer train steps is our doing.
+  CHECK(cut("using world size: 4, data-parallel size: 4\n").find("error") == std::string::npos);
+}
+
 TEST_CASE("memory is the largest of all nodes, also where a node's ranks end first") {
   const test::Folder folder;
   const HandClock clock;
