@@ -28,6 +28,9 @@ class CpuDevice final : public Device {
     return Seconds(to.host - from.host).count();
   }
   void gemm(const Gemm& gemm) override;
+  void raise_amax(float* amax, const void* values, i64 count) override;
+  void quantize(const Quantization& q) override;
+  void keep_amax(const AmaxHistory& history) override;
   void add(void* y, const void* a, const void* b, i64 count) override;
   void accumulate(void* y, const void* x, i64 count) override;
   void rms_norm(void* y, const void* x, const void* w, i64 tokens, i64 hidden) override;
@@ -56,6 +59,8 @@ class CpuDevice final : public Device {
   void read_gradient(double* host, const void* gradient, i64 count) override;
 
  private:
+  void multiply_fp8(const Gemm& gemm);
+
   double loss_ = 0;
 };
 

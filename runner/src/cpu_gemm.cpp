@@ -93,7 +93,11 @@ void multiply(const Gemm& g, T) {
 
 template <typename T>
 void CpuDevice<T>::gemm(const Gemm& g) {
-  if (g.m > 0 && g.n > 0) multiply(g, T{});
+  if (g.m == 0 || g.n == 0) return;
+  if (g.element_a == Element::value)
+    multiply(g, T{});
+  else
+    multiply_fp8(g);
 }
 
 template void CpuDevice<float>::gemm(const Gemm&);

@@ -9,6 +9,7 @@
 
 #include "clock.hpp"
 #include "dtype.hpp"
+#include "fp8.hpp"
 #include "memory.hpp"
 
 #include <cstddef>
@@ -20,6 +21,7 @@ enum class Transpose { no, yes };
 enum class Accumulate { no, yes };
 
 /// C[m,n] (+)= op(A)[m,k] · op(B)[k,n]. C is in gradient format when `gradient_output`.
+/// Operands in 8 bits are both, and lie along k: A is not transposed, B is.
 struct Gemm {
   Transpose transpose_a = Transpose::no;
   Transpose transpose_b = Transpose::no;
@@ -34,6 +36,10 @@ struct Gemm {
   i64 ldc = 0;
   Accumulate accumulate = Accumulate::no;
   bool gradient_output = false;
+  Element element_a = Element::value;
+  Element element_b = Element::value;
+  const float* unit_a = nullptr;  // in the device's memory: what a 1 in 8 bits stands for
+  const float* unit_b = nullptr;
 };
 
 struct GemmKey;  // gemm_key.hpp
@@ -110,6 +116,33 @@ class Device : public Allocator {
   /// Bytes of the largest cache; 0: not known.
   virtual i64 cache_bytes() const { return 0; }
   virtual void gemm(const Gemm& gemm) = 0;
+
+  /// *amax is raised to the largest magnitude of the values. The float is the device's.
+  virtual void raise_amax(float* amax, const void* values, i64 count) = 0;
+  /// Values [rows, columns] in 8 bits, so scaled that `*limit` becomes the largest number.
+  struct Quantization {
+    const void* values;
+    i64 rows;
+    i64 columns;
+    Element element;
+    void* straight;    // [rows, columns]; null: not wanted
+    void* transposed;  // [columns, rows]; likewise
+    const float* limit;
+    float* unit;  // is told what a 1 stands for
+    float* seen;  // is raised to the largest magnitude; null: not wanted
+  };
+  virtual void quantize(const Quantization& q) = 0;
+  /// What `tensors` tensors were seen to reach takes its place in their history, and they start
+  /// anew; each limit is the largest of `steps` train steps.
+  struct AmaxHistory {
+    float* limits;
+    float* seen;
+    float* history;  // [steps, tensors]
+    i64 tensors;
+    i64 steps;
+    i64 place;
+  };
+  virtual void keep_amax(const AmaxHistory& history) = 0;
 
   /// y = a + b in value format.
   virtual void add(void* y, const void* a, const void* b, i64 count) = 0;

@@ -26,6 +26,8 @@ GemmKey key_of(const Gemm& g) {
           .transpose_b = g.transpose_b == Transpose::yes,
           .accumulate = g.accumulate == Accumulate::yes,
           .gradient_output = g.gradient_output,
+          .element_a = g.element_a,
+          .element_b = g.element_b,
           .alignment = std::min({alignment_of(g.a), alignment_of(g.b), alignment_of(g.c)})};
 }
 

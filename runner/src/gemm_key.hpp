@@ -20,6 +20,8 @@ struct GemmKey {
   bool transpose_b = false;
   bool accumulate = false;
   bool gradient_output = false;
+  Element element_a = Element::value;
+  Element element_b = Element::value;
   /// The largest power of two, up to most_alignment, that divides all three addresses.
   i64 alignment = 0;
   auto operator<=>(const GemmKey&) const = default;  // NOLINT(modernize-use-nullptr)

@@ -2,6 +2,7 @@
 // A layout, where a rank stands in it, and the rules that make a layout one that runs.
 #pragma once
 
+#include "fp8.hpp"
 #include "model_shape.hpp"
 
 #include <array>
@@ -44,6 +45,7 @@ struct Layout {
   bool overlap = true;
   i64 bucket_bytes = i64{25} << 20;
   Habits habits;
+  Scaling fp8 = Scaling::none;   // of the layers' products
   std::vector<i64> stages = {};  // layers of each stage; empty: as even as possible
 
   i64 world() const { return dp * tp * pp; }

@@ -142,7 +142,7 @@ std::string meta_json(const Options& options) {
       .text("type", "meta")
       .text("runner", "shardbench")
       .text("version", version)
-      .text("dtype", dtype_name(options.dtype))
+      .text("dtype", trained_in(options.dtype, options.layout.fp8))
       .integer("world_size", options.layout.world())
       .integer("n_params", parameter_count(options.model))
       .integer("tokens_per_step", options.layout.global_batch() * options.model.seq_len)

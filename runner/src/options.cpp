@@ -203,6 +203,17 @@ void add_layout_flags(std::vector<Flag>& f) {
   f.push_back({"stages", Takes::value, "layers of each stage: N,N,…", set_stages});
 }
 
+bool set_dtype(Options& o, const std::string& text) {
+  for (const Scaling scaling : {Scaling::none, Scaling::current, Scaling::delayed})
+    for (const Dtype dtype : {Dtype::bf16, Dtype::fp32, Dtype::fp64}) {
+      if (text != trained_in(dtype, scaling)) continue;
+      if (scaling == Scaling::none) o.dtype = dtype;
+      o.layout.fp8 = scaling;
+      return true;
+    }
+  return false;
+}
+
 void add_model_flags(std::vector<Flag>& f) {
   f.push_back({"model", Takes::value, "a named shape; explicit flags override", set_model});
   f.push_back(integer_flag("layers", "transformer layers", 1,
@@ -228,11 +239,10 @@ void add_model_flags(std::vector<Flag>& f) {
                            [](Options& o) -> i64& { return o.layout.habits.vocab_multiple; }));
   f.push_back(integer_flag("seq-len", "tokens per sample (also --seq)", 1,
                            [](Options& o) -> i64& { return o.model.seq_len; }));
-  f.push_back(
-      choice_flag("dtype", "bf16|fp32|fp64",
-                  std::array<std::pair<const char*, Dtype>, 3>{
-                      {{"bf16", Dtype::bf16}, {"fp32", Dtype::fp32}, {"fp64", Dtype::fp64}}},
-                  [](Options& o) -> Dtype& { return o.dtype; }));
+  f.push_back({"dtype", Takes::value,
+               "bf16|fp32|fp64, fp8|fp8-delayed: layers' products in FP8 by current or delayed "
+               "scaling",
+               set_dtype});
 }
 
 void add_run_flags(std::vector<Flag>& f) {
@@ -446,6 +456,8 @@ std::optional<Error> complete(Options& o) {
   if (o.rank >= o.world_size)
     return usage("rank " + std::to_string(o.rank) + " is not below the world size, " +
                  std::to_string(o.world_size));
+  // What is not in 8 bits is in the device's own format.
+  if (o.layout.fp8 != Scaling::none) o.dtype = o.device == "cpu" ? Dtype::fp32 : Dtype::bf16;
   take_defaults(o);
   return std::nullopt;
 }

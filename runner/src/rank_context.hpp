@@ -29,6 +29,8 @@ struct Extents {
 Extents extents_of(const ModelShape& shape, const Layout& layout, const Coordinates& at,
                    Dtype values);
 
+class Fp8Scaling;  // fp8_scaling.hpp
+
 /// References outlive the context. Groups of size 1 are there too, and do nothing.
 struct RankContext {
   Device& device;
@@ -40,6 +42,8 @@ struct RankContext {
   Communicator& dp;
   Extents extents;
   double loss_scale;  // 1 / tokens of the global batch: the one place where the mean is taken
+
+  Fp8Scaling* fp8 = nullptr;  // of the layers' products; null: they are over values
 
   bool sequence_parallel() const { return layout.sequence_parallel && layout.tp > 1; }
   Dtype value_dtype() const { return device.precision().value; }

@@ -30,6 +30,9 @@ struct Rule {
 // What the kernels' 32-bit indices reach.
 constexpr i64 most_row_values = (i64{1} << 32) - 1;
 
+// What cublasLt asks of rows and columns of operands in 8 bits: 16 bytes.
+constexpr i64 fp8_multiple = 16;
+
 const std::vector<Rule>& rules() {
   static const std::vector<Rule> table{
       {"runner:heads", "hidden % heads <> 0", "the heads must divide the hidden size",
@@ -75,6 +78,20 @@ const std::vector<Rule>& rules() {
        "raise tp",
        [](const Layout& l, const ModelShape& m) {
          return l.micro_batch * m.seq_len * m.ffn / l.tp > most_row_values;
+       }},
+      {"runner:fp8",
+       "(dtype = 'fp8' or dtype = 'fp8-delayed') and (micro_batch * seq_len % 16 <> 0 or "
+       "hidden % 16 <> 0 or ffn / tp % 16 <> 0 or hidden / heads * heads / tp % 16 <> 0 or "
+       "hidden / heads * kv_heads / tp % 16 <> 0)",
+       "FP8 needs matrices with rows and columns in multiples of 16: the tokens of a "
+       "micro-batch, hidden, and on each tp rank ffn and the values of its heads",
+       [](const Layout& l, const ModelShape& m) {
+         const i64 head = m.hidden / m.heads;
+         return l.fp8 != Scaling::none &&
+                (l.micro_batch * m.seq_len % fp8_multiple != 0 ||
+                 m.hidden % fp8_multiple != 0 || m.ffn / l.tp % fp8_multiple != 0 ||
+                 head * m.heads / l.tp % fp8_multiple != 0 ||
+                 head * m.kv_heads / l.tp % fp8_multiple != 0);
        }},
       {"runner:pp_grad_accum", "pp > 1 and grad_accum < pp - 1",
        "with grad_accum below pp - 1 the pipeline never fills",
@@ -208,6 +225,9 @@ std::string capabilities_json(const Platforms& platforms) {
     if (!ways.empty()) attentions.raw(kind.device, json_array(ways));
   }
   devices.push_back(json_quote("meta"));
+  // In each of them, beside the first of its formats.
+  for (const Scaling scaling : {Scaling::current, Scaling::delayed})
+    dtypes.push_back(json_quote(trained_in(Dtype::bf16, scaling)));
   JsonObject most;
   for (const AxisLimit& limit : axis_limits()) {
     if (limit.most > 0)

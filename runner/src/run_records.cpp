@@ -134,7 +134,7 @@ void add_start_fields(JsonObject& record, const Options& o) {
       .text("host", host_name())
       .integer("pid", ::getpid())
       .text("device", o.device)
-      .text("dtype", dtype_name(o.dtype))
+      .text("dtype", trained_in(o.dtype, o.layout.fp8))
       .text("profile", o.profile)
       .raw("profile_does", profile_json(*find_profile(o.profile), o.layout))
       .raw("model", model_json(o))
@@ -145,6 +145,15 @@ void add_start_fields(JsonObject& record, const Options& o) {
       .integer("warmup", o.warmup)
       .integer("steps", o.steps)
       .integer("seed", static_cast<i64>(o.seed));
+  if (o.layout.fp8 != Scaling::none)
+    record.raw("fp8", JsonObject{}
+                          .text("recipe", scaling_name(o.layout.fp8))
+                          .text("products", "layers")
+                          .text("inputs", element_name(Element::e4m3))
+                          .text("weights", element_name(Element::e4m3))
+                          .text("gradients", element_name(Element::e5m2))
+                          .text("beside", dtype_name(o.dtype))
+                          .str());
   if (o.memory_limit_bytes) record.integer("memory_limit_bytes", *o.memory_limit_bytes);
 }
 

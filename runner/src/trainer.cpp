@@ -16,7 +16,11 @@ constexpr double longest_gradient = 1.0;  // clipped above, as in published Llam
 }  // namespace
 
 Trainer::Trainer(const RankContext& context, const Groups& groups, u64 seed)
-    : context_(context), pp_(*groups.pp), seed_(seed), parameters_(context_, groups, seed) {}
+    : context_(context), pp_(*groups.pp), seed_(seed), parameters_(context_, groups, seed) {
+  if (context_.layout.fp8 == Scaling::none) return;
+  fp8_.emplace(context_);
+  context_.fp8 = &*fp8_;
+}
 
 i64 Trainer::global_tokens() const {
   return context_.layout.global_batch() * context_.shape.seq_len;
@@ -159,6 +163,7 @@ void Trainer::spend(double PhaseTimes::*phase, const Mark& start) {
 
 void Trainer::compute_gradients(i64 step) {
   parameters_.begin_step();
+  if (fp8_) fp8_->begin_step(step);
   const Layout& layout = context_.layout;
   in_flight_ = std::vector<InFlight>(static_cast<std::size_t>(layout.grad_accum));
   for (const Action& action :
@@ -181,6 +186,7 @@ void Trainer::compute_gradients(i64 step) {
   }
   const Mark start = context_.device.mark();
   parameters_.finish_reduction();
+  if (fp8_) fp8_->end_step();
   spend(&PhaseTimes::reduction_s, start);
 }
 

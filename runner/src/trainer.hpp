@@ -3,12 +3,14 @@
 // weights.
 #pragma once
 
+#include "fp8_scaling.hpp"
 #include "model_ends.hpp"
 #include "parameter_store.hpp"
 #include "rank_context.hpp"
 #include "schedule.hpp"
 #include "transformer_layer.hpp"
 
+#include <optional>
 #include <vector>
 
 namespace shardbench {
@@ -73,6 +75,7 @@ class Trainer {
   RankContext context_;
   Communicator& pp_;
   u64 seed_;
+  std::optional<Fp8Scaling> fp8_;
   ParameterStore parameters_;
   std::vector<InFlight> in_flight_;
   /// Marked as it is given to the device, told when the device has done it.

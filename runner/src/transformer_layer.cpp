@@ -1,56 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weights are [out, in]: forward is x·Wᵀ, the gradient to x is dy·W, that to W is dyᵀ·x.
 #include "transformer_layer.hpp"
+
+#include "linear.hpp"
 
 #include <utility>
 
 namespace shardbench {
 namespace {
-
-/// y[tokens, out] = x[tokens, in] · wᵀ
-void linear(const RankContext& c, void* y, const void* x, const void* w, i64 in, i64 out) {
-  c.device.gemm({.transpose_b = Transpose::yes,
-                 .m = c.extents.tokens,
-                 .n = out,
-                 .k = in,
-                 .a = x,
-                 .lda = in,
-                 .b = w,
-                 .ldb = in,
-                 .c = y,
-                 .ldc = out});
-}
-
-/// dx[tokens, in] = dy[tokens, out] · w
-void linear_input_gradient(const RankContext& c, void* dx, const void* dy, const void* w,
-                           i64 in, i64 out) {
-  c.device.gemm({.m = c.extents.tokens,
-                 .n = in,
-                 .k = out,
-                 .a = dy,
-                 .lda = out,
-                 .b = w,
-                 .ldb = in,
-                 .c = dx,
-                 .ldc = in});
-}
-
-/// dw[out, in] += dyᵀ · x, of tensors that lie together from `first` on.
-void linear_weight_gradient(const RankContext& c, const UnitView& g, TensorKind first,
-                            const void* dy, const void* x, i64 in, i64 out) {
-  c.device.gemm({.transpose_a = Transpose::yes,
-                 .m = out,
-                 .n = in,
-                 .k = c.extents.tokens,
-                 .a = dy,
-                 .lda = out,
-                 .b = x,
-                 .ldb = in,
-                 .c = g.at(first),
-                 .ldc = in,
-                 .accumulate = g.accumulate(),
-                 .gradient_output = true});
-}
 
 Block normed(const RankContext& c, const Block& x, const void* w, std::string_view what) {
   const Extents& e = c.extents;
@@ -115,7 +71,7 @@ void attention_forward(const RankContext& c, const UnitView& w, Recompute recomp
   s.qkv = c.values(MemoryClass::activations, e.tokens * a.row(), "q, k, v");
   {
     FullRows full(c, s.norm1);
-    linear(c, s.qkv.data(), full.data(), w.at(TensorKind::q), e.hidden, a.row());
+    linear(c, s.qkv.data(), full.data(), {w, TensorKind::q, e.hidden, a.row()});
   }
   const Dropped dropped = dropped_by(c, recompute);
   if (dropped.norms_and_product) s.norm1.reset();
@@ -123,7 +79,7 @@ void attention_forward(const RankContext& c, const UnitView& w, Recompute recomp
   const i64 width = a.heads * a.head_dim;
   attend(c, s);
   Block partial = partial_sum(c);
-  linear(c, partial.data(), s.attended.data(), w.at(TensorKind::o), width, e.hidden);
+  linear(c, partial.data(), s.attended.data(), {w, TensorKind::o, width, e.hidden});
   if (dropped.core) {
     s.attended.reset();
     s.lse.reset();
@@ -138,13 +94,13 @@ Block mlp_forward(const RankContext& c, const UnitView& w, Recompute recompute,
   s.gate_up = c.values(MemoryClass::activations, e.tokens * 2 * e.ffn, "gate and up");
   {
     FullRows full(c, s.norm2);
-    linear(c, s.gate_up.data(), full.data(), w.at(TensorKind::gate), e.hidden, 2 * e.ffn);
+    linear(c, s.gate_up.data(), full.data(), {w, TensorKind::gate, e.hidden, 2 * e.ffn});
   }
   const Dropped dropped = dropped_by(c, recompute);
   if (dropped.norms_and_product) s.norm2.reset();
   s.activated = activated_rows(c, s.gate_up);
   Block partial = partial_sum(c);
-  linear(c, partial.data(), s.activated.data(), w.at(TensorKind::down), e.ffn, e.hidden);
+  linear(c, partial.data(), s.activated.data(), {w, TensorKind::down, e.ffn, e.hidden});
   if (dropped.norms_and_product) s.activated.reset();
   return add_branch(c, std::move(partial), s.residual_mid, "residual");
 }
@@ -180,9 +136,10 @@ Block product_backward(const RankContext& c, const UnitView& w, const UnitView& 
   FullRows full(c, p.normed);
   Block partial =
       c.values(MemoryClass::workspace, c.extents.tokens * hidden, "partial gradient");
-  linear_input_gradient(c, partial.data(), p.dy, w.at(p.first), hidden, p.out);
+  const LinearGradients gradients(c, {w, p.first, hidden, p.out}, p.dy);
+  gradients.to_input(partial.data());
   RowSum sum(c, std::move(partial), MemoryClass::workspace, "norm gradient");
-  linear_weight_gradient(c, g, p.first, p.dy, full.data(), hidden, p.out);
+  gradients.to_weights(g, full.data());
   return sum.take();
 }
 
@@ -194,10 +151,9 @@ void mlp_backward(const RankContext& c, const UnitView& w, const UnitView& g,
     Block d_activated =
         c.values(MemoryClass::workspace, e.tokens * e.ffn, "gradient of activated rows");
     FullRows dy(c, stream);
-    linear_input_gradient(c, d_activated.data(), dy.data(), w.at(TensorKind::down), e.ffn,
-                          e.hidden);
-    linear_weight_gradient(c, g, TensorKind::down, dy.data(), s.activated.data(), e.ffn,
-                           e.hidden);
+    const LinearGradients gradients(c, {w, TensorKind::down, e.ffn, e.hidden}, dy.data());
+    gradients.to_input(d_activated.data());
+    gradients.to_weights(g, s.activated.data());
     s.activated.reset();
     c.device.swiglu_backward(s.gate_up.data(), d_activated.data(), e.tokens, e.ffn);
   }
@@ -221,9 +177,9 @@ Block qkv_gradient(const RankContext& c, const UnitView& w, const UnitView& g,
       c.values(MemoryClass::workspace, e.tokens * width, "gradient of attended values");
   {
     FullRows dy(c, stream);
-    linear_input_gradient(c, d_attended.data(), dy.data(), w.at(TensorKind::o), width,
-                          e.hidden);
-    linear_weight_gradient(c, g, TensorKind::o, dy.data(), s.attended.data(), width, e.hidden);
+    const LinearGradients gradients(c, {w, TensorKind::o, width, e.hidden}, dy.data());
+    gradients.to_input(d_attended.data());
+    gradients.to_weights(g, s.attended.data());
   }
   Block d_qkv = c.values(MemoryClass::workspace, e.tokens * a.row(), "gradient of q, k, v");
   const Block work = c.memory.allocate(

@@ -68,7 +68,8 @@ int run_cases(const EqualitySuite& suite, const std::vector<EqualityCase>& cases
               bool verbose) {
   std::map<ReferenceKey, Reference> references;
   for (const EqualityCase& c : cases)
-    if (references.count(key_of(c)) == 0) references[key_of(c)] = compute_reference(c);
+    if (const EqualityCase single = suite.single(c); references.count(key_of(single)) == 0)
+      references[key_of(single)] = compute_reference(single);
   auto* verdicts =
       static_cast<Verdict*>(shared_memory(cases.size() * pool_ranks * sizeof(Verdict)));
   const bool lived = run_in_pool([&](Mesh& mesh) {
@@ -79,7 +80,7 @@ int run_cases(const EqualitySuite& suite, const std::vector<EqualityCase>& cases
       const EqualityCase& c = cases[i];
       if (mesh.rank() < c.layout.world())
         verdicts[i * pool_ranks + static_cast<std::size_t>(mesh.rank())] =
-            judge(*platform, mesh, c, next_id, references.at(key_of(c)));
+            judge(*platform, mesh, c, next_id, references.at(key_of(suite.single(c))));
       // Ids may come again once their first users are long gone.
       next_id = (next_id + ids_used(c)) % (u64{1} << 20);
     }
@@ -91,6 +92,8 @@ int run_cases(const EqualitySuite& suite, const std::vector<EqualityCase>& cases
   std::printf("%zu cases, %zu failed; worst: loss %.1e, gradient %.1e, weights %.1e%s\n",
               cases.size(), totals.failed, totals.loss, totals.gradient, totals.weight,
               lived ? "" : "; a rank died");
+  // The next suite's processes are not to print it again.
+  std::fflush(stdout);
   return totals.failed == 0 && lived ? 0 : 1;
 }
 
@@ -113,7 +116,8 @@ int run_equality(const EqualitySuite& suite, int argc, char** argv) {
   if (!full) cases = covering_subset(cases);
   std::vector<EqualityCase> chosen;
   for (std::size_t i = 0; i < cases.size(); i += every)
-    if (describe_case(cases[i]).find(only) != std::string::npos) chosen.push_back(cases[i]);
+    if (describe_case(cases[i]).find(only) != std::string::npos)
+      if (auto adapted = suite.adapt(cases[i])) chosen.push_back(*adapted);
   return run_cases(suite, chosen, verbose);
 }
 

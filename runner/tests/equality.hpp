@@ -8,6 +8,8 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
+#include <utility>
 
 namespace shardbench {
 
@@ -18,6 +20,12 @@ struct EqualitySuite {
   bool rounds_in_layers;
   i64 width;  // of the toy models, see all_cases()
   std::function<std::unique_ptr<Platform>(i64 rank)> open;
+  /// The case to train in place of one of all_cases(); nothing: none.
+  std::function<std::optional<EqualityCase>(EqualityCase)> adapt = [](EqualityCase c) {
+    return std::optional(std::move(c));
+  };
+  /// What one process trains, in fp64, that a case is held against.
+  std::function<EqualityCase(const EqualityCase&)> single = single_of;
 };
 
 /// The body of a program: [--full] [--every N] [--only TEXT] [--verbose]. Returns its exit

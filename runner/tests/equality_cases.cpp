@@ -94,8 +94,18 @@ std::string describe_case(const EqualityCase& c) {
        << (l.overlap ? " overlap" : "") << (c.model.tied ? " tied" : "") << " vocab"
        << padded_vocab(c.model.vocab, l)
        << (l.habits.selective == Selective::attention ? " core" : "")
-       << (l.habits.gather_overlap ? " gathers" : "") << (l.habits.tp_overlap ? " sums" : "");
+       << (l.habits.gather_overlap ? " gathers" : "") << (l.habits.tp_overlap ? " sums" : "")
+       << (l.fp8 == Scaling::none ? "" : " fp8 ")
+       << (l.fp8 == Scaling::none ? "" : scaling_name(l.fp8));
   return text.str();
+}
+
+std::optional<EqualityCase> in_fp8(EqualityCase c, Scaling scaling) {
+  constexpr i64 multiple = 16;
+  c.layout.fp8 = scaling;
+  c.model.seq_len = round_up(c.model.seq_len, multiple);
+  if (layout_refusal(c.layout, c.model, Waste::allowed)) return std::nullopt;
+  return c;
 }
 
 std::vector<EqualityCase> all_cases(i64 width) {

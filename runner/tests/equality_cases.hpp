@@ -5,6 +5,7 @@
 
 #include "layout.hpp"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,11 @@ std::string describe_case(const EqualityCase& c);
 /// Every layout that the rules allow with at most eight ranks, in a fixed order. `width`
 /// multiplies the extents of the toy models: of 4 values per head, for 1.
 std::vector<EqualityCase> all_cases(i64 width = 1);
+/// The case with FP8 products, of sequences as long as these need; nothing where its matrices
+/// are too small for them.
+std::optional<EqualityCase> in_fp8(EqualityCase c, Scaling scaling);
+/// Of width for each head as FP8 needs it.
+constexpr i64 fp8_width = 8;
 /// A subset of `cases` in which each pair of values of two properties that occurs at all occurs
 /// at least once.
 std::vector<EqualityCase> covering_subset(const std::vector<EqualityCase>& cases);

@@ -162,7 +162,9 @@ bool equals_meta(const Rank& rank, const EqualityCase& c, i64 self) {
 }
 
 bool equals_formulas(const Rank& rank, const EqualityCase& c, i64 self) {
-  if (rank.device.precision().value == Dtype::bf16) return true;  // they are of the CPU
+  // They are of the CPU's values.
+  if (rank.device.precision().value == Dtype::bf16 || c.layout.fp8 != Scaling::none)
+    return true;
   const ExpectedCost expected = expected_cost(c.model, c.layout, self, Dtype::fp64);
   bool equal = expected.sent_bytes == sent_by_group(rank.groups);
   for (std::size_t i = 0; i < memory_class_count; ++i)
@@ -174,12 +176,20 @@ bool equals_formulas(const Rank& rank, const EqualityCase& c, i64 self) {
 }  // namespace
 
 ReferenceKey key_of(const EqualityCase& c) {
-  return {c.model.heads, c.model.layers, c.layout.global_batch(), c.model.tied};
+  return {c.model.heads,       c.model.layers, c.layout.micro_batch,
+          c.layout.grad_accum, c.model.tied,   c.layout.fp8};
 }
 
-Reference compute_reference(const EqualityCase& c) {
+EqualityCase single_of(const EqualityCase& c) {
   EqualityCase single{c.model, {}};
-  single.layout.micro_batch = c.layout.global_batch();
+  const bool at_once = c.layout.fp8 == Scaling::none;
+  single.layout.micro_batch = at_once ? c.layout.global_batch() : c.layout.micro_batch;
+  single.layout.grad_accum = at_once ? 1 : c.layout.dp * c.layout.grad_accum;
+  single.layout.fp8 = c.layout.fp8;
+  return single;
+}
+
+Reference compute_reference(const EqualityCase& single) {
   Mesh mesh(0, {-1});
   const std::unique_ptr<Platform> platform = fp64_platform();
   Rank rank(*platform, mesh, single, 1, {});

@@ -29,10 +29,14 @@ struct Reference {
   std::map<u64, std::vector<double>> weights;    // after three train steps
 };
 
-using ReferenceKey = std::tuple<i64, i64, i64, bool>;  // heads, layers, global batch, tied
-ReferenceKey key_of(const EqualityCase& c);
+/// What one process is to train that a case is held against: in fp64 the global batch at once;
+/// with FP8 products their micro-batches one after the other, each of which has its own scales.
+EqualityCase single_of(const EqualityCase& c);
+/// heads, layers, micro-batch, their number, tied, scaling
+using ReferenceKey = std::tuple<i64, i64, i64, i64, bool, Scaling>;
+ReferenceKey key_of(const EqualityCase& single);
 /// By one process in fp64 on the CPU.
-Reference compute_reference(const EqualityCase& c);
+Reference compute_reference(const EqualityCase& single);
 
 /// What one rank found out about one case: relative errors.
 struct Verdict {

@@ -146,7 +146,8 @@ int main() {
   std::map<ReferenceKey, Reference> references;
   for (const NamedOmission& o : omissions) {
     const EqualityCase c{toy(o.tied), o.layout};
-    if (references.count(key_of(c)) == 0) references[key_of(c)] = compute_reference(c);
+    if (references.count(key_of(single_of(c))) == 0)
+      references[key_of(single_of(c))] = compute_reference(single_of(c));
   }
   // Two runs each: spoiled, and whole.
   auto* verdicts =
@@ -159,7 +160,7 @@ int main() {
       const EqualityCase c{toy(o.tied), o.layout};
       if (mesh.rank() < o.layout.world())
         verdicts[i * pool_ranks + static_cast<std::size_t>(mesh.rank())] =
-            judge(*platform, mesh, c, next_id, references.at(key_of(c)),
+            judge(*platform, mesh, c, next_id, references.at(key_of(single_of(c))),
                   i % 2 == 0 ? o.omission : Omission{});
       next_id += ids_used(c);
     }

@@ -18,6 +18,14 @@ namespace {
 
 using Columns = std::map<std::string, i64>;
 
+/// Words are compared as numbers.
+i64 dtype_number(const std::string& dtype) {
+  for (const Scaling scaling : {Scaling::none, Scaling::current, Scaling::delayed})
+    if (dtype == trained_in(Dtype::fp32, scaling)) return static_cast<i64>(scaling);
+  FAIL("no dtype '" << dtype << "'");
+  return -1;
+}
+
 /// Evaluates what the rules are written in: integers, columns, % / *, - , = <> < >, and, or,
 /// brackets. Truth is 1, as in SQLite.
 class Expression {
@@ -83,6 +91,12 @@ class Expression {
     }
     const std::string name = word();
     at_ += name.size();
+    if (name == "'") {
+      const std::size_t end = text_.find('\'', at_);
+      const std::string dtype = text_.substr(at_, end - at_);
+      at_ = end + 1;
+      return dtype_number(dtype);
+    }
     if (!name.empty() && std::isdigit(static_cast<unsigned char>(name[0])) != 0)
       return std::stoll(name);
     REQUIRE_MESSAGE(columns_.count(name) == 1, "no column '" << name << "' in " << text_);
@@ -167,13 +181,15 @@ Sample random_sample(std::mt19937& random) {
   s.layout.micro_batch = pick({1, 4, i64{1} << 23});
   s.layout.zero = pick({0, 1, 2, 3});
   s.layout.sequence_parallel = random() % 2 == 0;
+  s.layout.fp8 = static_cast<Scaling>(pick({0, 0, 1, 2}));
   return s;
 }
 
 Columns columns_of(const Sample& s) {
   const Layout& l = s.layout;
   const ModelShape& m = s.model;
-  return {{"dp", l.dp},
+  return {{"dtype", static_cast<i64>(l.fp8)},
+          {"dp", l.dp},
           {"tp", l.tp},
           {"pp", l.pp},
           {"dp_replicate", l.dp_replicate},

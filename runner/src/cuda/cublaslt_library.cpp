@@ -35,10 +35,17 @@ class Description {
     const cudaDataType output = g.gradient_output ? CUDA_R_32F : CUDA_R_16BF;
     accept(cublasLtMatmulDescCreate(&product_, CUBLAS_COMPUTE_32F, CUDA_R_32F),
            "cublasLtMatmulDescCreate");
+    in_fp8_ = g.element_a != Element::value;
+    if (in_fp8_) {
+      // Sums within tensor cores are short of fp32: good enough for activations, as Transformer
+      // Engine has it, and not for gradients.
+      const std::int8_t fast = g.element_a == g.element_b ? 1 : 0;
+      set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, fast);
+    }
     set_transpose(CUBLASLT_MATMUL_DESC_TRANSA, tb);
     set_transpose(CUBLASLT_MATMUL_DESC_TRANSB, ta);
-    left_ = layout(CUDA_R_16BF, tb ? g.k : g.n, tb ? g.n : g.k, g.ldb);
-    right_ = layout(CUDA_R_16BF, ta ? g.m : g.k, ta ? g.k : g.m, g.lda);
+    left_ = layout(type_of(g.element_b), tb ? g.k : g.n, tb ? g.n : g.k, g.ldb);
+    right_ = layout(type_of(g.element_a), ta ? g.m : g.k, ta ? g.k : g.m, g.lda);
     output_ = layout(output, g.n, g.m, g.ldc);
   }
   ~Description() {
@@ -77,6 +84,10 @@ class Description {
 
   void run(cublasLtHandle_t handle, const Gemm& g, const cublasLtMatmulAlgo_t& algorithm,
            void* workspace, gpu::Stream stream) const {
+    if (in_fp8_) {
+      set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, g.unit_b);
+      set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, g.unit_a);
+    }
     const float one = 1;
     const float beta = g.accumulate == Accumulate::yes ? 1.0F : 0.0F;
     accept(cublasLtMatmul(handle, product_, &one, g.b, left_, g.a, right_, &beta, g.c, output_,
@@ -94,10 +105,17 @@ class Description {
            "cublasLtMatrixLayoutCreate");
     return made;
   }
-  void set_transpose(cublasLtMatmulDescAttributes_t operand, bool transposed) {
-    const cublasOperation_t operation = transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
-    accept(cublasLtMatmulDescSetAttribute(product_, operand, &operation, sizeof operation),
+  static cudaDataType type_of(Element element) {
+    if (element == Element::value) return CUDA_R_16BF;
+    return element == Element::e4m3 ? CUDA_R_8F_E4M3 : CUDA_R_8F_E5M2;
+  }
+  template <typename T>
+  void set(cublasLtMatmulDescAttributes_t attribute, const T& value) const {
+    accept(cublasLtMatmulDescSetAttribute(product_, attribute, &value, sizeof value),
            "cublasLtMatmulDescSetAttribute");
+  }
+  void set_transpose(cublasLtMatmulDescAttributes_t operand, bool transposed) const {
+    set(operand, transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
   }
   template <typename T>
   static void wish(cublasLtMatmulPreference_t wishes,
@@ -107,6 +125,7 @@ class Description {
   }
 
   cublasLtMatmulDesc_t product_ = nullptr;
+  bool in_fp8_ = false;
   cublasLtMatrixLayout_t left_ = nullptr;
   cublasLtMatrixLayout_t right_ = nullptr;
   cublasLtMatrixLayout_t output_ = nullptr;

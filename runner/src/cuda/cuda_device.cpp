@@ -96,6 +96,10 @@ double CudaDevice::seconds_between(const Mark& from, const Mark& to) {
   return seconds;
 }
 
+void CudaDevice::raise_amax(float* amax, const void* data, i64 count) {
+  kernels::raise_amax(stream_, amax, values(data), count);
+}
+
 void CudaDevice::add(void* y, const void* a, const void* b, i64 count) {
   kernels::add(stream_, values(y), values(a), values(b), count);
 }

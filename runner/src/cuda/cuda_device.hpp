@@ -5,6 +5,7 @@
 
 #include "cuda/fused_attention.hpp"
 #include "cuda/gpu.hpp"
+#include "cuda/kernels.hpp"
 #include "cuda/matrix_products.hpp"
 #include "device.hpp"
 
@@ -53,6 +54,9 @@ class CudaDevice final : public Device {
   }
   i64 cache_bytes() const override { return cache_bytes_; }
   void gemm(const Gemm& gemm) override { products_.multiply(stream_, gemm); }
+  void raise_amax(float* amax, const void* values, i64 count) override;
+  void quantize(const Quantization& q) override { kernels::quantize(stream_, q); }
+  void keep_amax(const AmaxHistory& history) override { kernels::keep_amax(stream_, history); }
   void add(void* y, const void* a, const void* b, i64 count) override;
   void accumulate(void* y, const void* x, i64 count) override;
   void rms_norm(void* y, const void* x, const void* w, i64 tokens, i64 hidden) override;

@@ -29,6 +29,12 @@ constexpr double connect_pause_s = 1e-3;
 // Between two questions to the driver about clocks and power.
 constexpr double examination_pause_s = 1.0;
 
+constexpr int fp8_capability = 89;
+
+std::string capability_text(int capability) {
+  return std::to_string(capability / 10) + "." + std::to_string(capability % 10);
+}
+
 gpu::Facts opened(const Options& options) {
   if (const auto why = gpu::unavailable())
     fail(ErrorClass::internal, "no GPU can be used: " + *why);
@@ -54,6 +60,10 @@ class CudaPlatform final : public Platform {
         nccl_(loaded(comm_, options.world_size)),
         facts_(opened(options)),
         streams_(device_.stream(), options.layout.habits) {
+    if (options.layout.fp8 != Scaling::none && facts_.compute_capability < fp8_capability)
+      fail(ErrorClass::invalid_layout, "FP8 needs a GPU of compute capability 8.9 or later; " +
+                                           facts_.name + " has " +
+                                           capability_text(facts_.compute_capability));
     device_.while_waiting([this] { look(); });
     // Without a model there is nothing to plan for.
     if (options.model.heads > 0) choose_attention(options);

@@ -15,6 +15,7 @@
 #include "cuda/gpu.hpp"
 #include "dtype.hpp"
 #include "error.hpp"
+#include "fp8.hpp"
 
 #include <cmath>
 #include <cstdint>
@@ -54,6 +55,10 @@ constexpr i64 blocks_for(i64 count, i64 per_block) {
 template <int count>
 struct Floats {
   float at[count];
+};
+/// Adjacent numbers of 8 bits that one access moves.
+struct Bytes8 {
+  std::uint8_t at[8];
 };
 template <typename T>
 constexpr int vector_width = static_cast<int>(16 / sizeof(T));

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cuda_bf16.h>
+#include <cuda_fp8.h>
 #include <cuda_runtime.h>
 
 #define SHARDBENCH_SHARED(type, name, count) __shared__ type name[count]
@@ -37,6 +38,10 @@ __device__ inline void atomic_add(double* sum, double value) {
   atomicAdd(sum, value);
 }
 
+__device__ inline void atomic_max(std::uint32_t* most, std::uint32_t value) {
+  atomicMax(most, value);
+}
+
 /// Dynamic shared memory of the block, aligned to 128 bytes.
 template <typename T>
 __device__ inline T* dynamic_shared() {
@@ -60,6 +65,18 @@ __device__ inline float low_half(std::uint32_t pair) {
 }
 __device__ inline float high_half(std::uint32_t pair) {
   return __uint_as_float(pair & 0xffff0000U);
+}
+
+__device__ inline std::uint32_t float_bits(float value) {
+  return __float_as_uint(value);
+}
+__device__ inline float float_of_bits(std::uint32_t bits) {
+  return __uint_as_float(bits);
+}
+/// As to_fp8() on the host.
+__device__ inline std::uint8_t narrow_to_8_bits(float value, bool e4m3) {
+  return e4m3 ? __nv_cvt_float_to_fp8(value, __NV_SATFINITE, __NV_E4M3)
+              : __nv_cvt_float_to_fp8(value, __NV_SATFINITE, __NV_E5M2);
 }
 
 /// 2^x and 1/√x as the hardware has them: relative error about 2^-22.
@@ -90,6 +107,15 @@ __device__ inline void store_vector(Bf16* to, const Floats<8>& values) {
 __device__ inline void store_vector(float* to, const Floats<4>& values) {
   *reinterpret_cast<float4*>(to) =
       make_float4(values.at[0], values.at[1], values.at[2], values.at[3]);
+}
+/// To an address aligned to 8 bytes, in one access.
+__device__ inline void store_bytes(std::uint8_t* to, const Bytes8& bytes) {
+  uint2 raw = make_uint2(0, 0);
+  for (int i = 0; i < 4; ++i) {
+    raw.x |= static_cast<unsigned>(bytes.at[i]) << 8 * i;
+    raw.y |= static_cast<unsigned>(bytes.at[4 + i]) << 8 * i;
+  }
+  *reinterpret_cast<uint2*>(to) = raw;
 }
 /// The lower half to the lower address, which is aligned to 4 bytes.
 __device__ inline void store_pair(Bf16* to, std::uint32_t pair) {

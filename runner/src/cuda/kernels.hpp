@@ -15,6 +15,11 @@ namespace shardbench::kernels {
 void add(gpu::Stream stream, Bf16* y, const Bf16* a, const Bf16* b, i64 count);
 void accumulate(gpu::Stream stream, float* y, const float* x, i64 count);
 
+/// Rows and columns of what is quantized are multiples of 8.
+void raise_amax(gpu::Stream stream, float* amax, const Bf16* values, i64 count);
+void quantize(gpu::Stream stream, const Device::Quantization& q);
+void keep_amax(gpu::Stream stream, const Device::AmaxHistory& history);
+
 void rms_norm(gpu::Stream stream, Bf16* y, const Bf16* x, const Bf16* w, i64 tokens,
               i64 hidden);
 struct RmsNormGradient {

@@ -55,11 +55,14 @@ class Timer {
   gpu::Event to_ = gpu::make_event(gpu::Timing::on);
 };
 
+i64 bytes_of(Element element) {
+  return element == Element::value ? i64{sizeof(Bf16)} : 1;
+}
 i64 bytes_a(const GemmKey& key) {
-  return key.rows_a() * key.lda * i64{sizeof(Bf16)};
+  return key.rows_a() * key.lda * bytes_of(key.element_a);
 }
 i64 bytes_b(const GemmKey& key) {
-  return key.rows_b() * key.ldb * i64{sizeof(Bf16)};
+  return key.rows_b() * key.ldb * bytes_of(key.element_b);
 }
 i64 bytes_c(const GemmKey& key) {
   return key.m * key.ldc * dtype_size(key.gradient_output ? Dtype::fp32 : Dtype::bf16);
@@ -83,6 +86,7 @@ struct Operands {
   std::byte* a;
   std::byte* b;
   std::byte* c;
+  const float* unit;
 };
 
 /// The product of that key over the operands, as little aligned as the key says.
@@ -100,7 +104,17 @@ Gemm gemm_of(const GemmKey& key, const Operands& operands) {
           .c = operands.c + off,
           .ldc = key.ldc,
           .accumulate = key.accumulate ? Accumulate::yes : Accumulate::no,
-          .gradient_output = key.gradient_output};
+          .gradient_output = key.gradient_output,
+          .element_a = key.element_a,
+          .element_b = key.element_b,
+          .unit_a = operands.unit,
+          .unit_b = operands.unit};
+}
+
+std::string operands_name(const GemmKey& key) {
+  if (key.element_a == Element::value) return "bf16";
+  return std::string(element_name(key.element_a)) + " " +
+         std::string(element_name(key.element_b));
 }
 
 double least_seconds(Timer& timer, const std::function<void()>& work) {
@@ -138,14 +152,19 @@ void MatrixProducts::settle(gpu::Stream stream, const std::vector<GemmKey>& keys
   const Scratch a(most_bytes(open, bytes_a));
   const Scratch b(most_bytes(open, bytes_b));
   const Scratch c(most_bytes(open, bytes_c));
+  const Scratch unit(most_alignment);
   // Not even one operand of each has room: neither will training have any.
-  if (a.data() == nullptr || b.data() == nullptr || c.data() == nullptr) return;
+  if (a.data() == nullptr || b.data() == nullptr || c.data() == nullptr ||
+      unit.data() == nullptr)
+    return;
+  gpu::zero(stream, unit.data(), most_alignment);
   fill(stream, a.data(), most_bytes(open, bytes_a));
   fill(stream, b.data(), most_bytes(open, bytes_b));
   Timer timer(stream, pause);
   for (const GemmKey& key : open) {
     Known& of = known(key);
-    const Gemm gemm = gemm_of(key, {a.data(), b.data(), c.data()});
+    const Gemm gemm = gemm_of(
+        key, {a.data(), b.data(), c.data(), reinterpret_cast<const float*>(unit.data())});
     gpu::zero(stream, c.data(), bytes_c(key) + most_alignment);
     for (std::size_t i = 0; i < of.product->candidates(); ++i) {
       const double seconds = least_seconds(timer, [&] { of.product->run(stream, gemm, i); });
@@ -170,6 +189,7 @@ std::string MatrixProducts::choices_json() const {
                           .integer("m", key.m)
                           .integer("n", key.n)
                           .integer("k", key.k)
+                          .text("operands", operands_name(key))
                           .text("output", key.gradient_output ? "fp32" : "bf16")
                           .boolean("accumulate", key.accumulate)
                           .integer("candidate", static_cast<i64>(of.candidate))

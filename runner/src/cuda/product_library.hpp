@@ -12,7 +12,7 @@
 
 namespace shardbench {
 
-/// bf16 operands, sums in fp32; the result in bf16, or in fp32 where the key says so.
+/// Operands in bf16 or FP8, sums in fp32; the result in bf16, or in fp32 where the key says so.
 class PreparedProduct {
  public:
   virtual ~PreparedProduct() = default;

@@ -125,6 +125,10 @@ void atomic_add(T* sum, T value) {
   *sum += value;
 }
 
+inline void atomic_max(std::uint32_t* most, std::uint32_t value) {
+  *most = value > *most ? value : *most;
+}
+
 template <typename T>
 T* dynamic_shared() {
   return reinterpret_cast<T*>(emulator::shared_memory());
@@ -144,6 +148,16 @@ inline float low_half(std::uint32_t pair) {
 }
 inline float high_half(std::uint32_t pair) {
   return std::bit_cast<float>(pair & 0xffff0000U);
+}
+
+inline std::uint32_t float_bits(float value) {
+  return std::bit_cast<std::uint32_t>(value);
+}
+inline float float_of_bits(std::uint32_t bits) {
+  return std::bit_cast<float>(bits);
+}
+inline std::uint8_t narrow_to_8_bits(float value, bool e4m3) {
+  return to_fp8(value, e4m3 ? Element::e4m3 : Element::e5m2);
 }
 
 inline float fast_exp2(float x) {
@@ -184,6 +198,10 @@ inline void store_vector(float* to, const Floats<4>& values) {
   emulator::check_aligned(to, 16);
   for (int i = 0; i < 4; ++i)
     to[i] = values.at[i];
+}
+inline void store_bytes(std::uint8_t* to, const Bytes8& bytes) {
+  emulator::check_aligned(to, 8);
+  std::memcpy(to, bytes.at, sizeof bytes.at);
 }
 inline void store_pair(Bf16* to, std::uint32_t pair) {
   emulator::check_aligned(to, 4);

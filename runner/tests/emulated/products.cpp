@@ -13,6 +13,17 @@
 namespace shardbench {
 namespace {
 
+/// What the numbers stand for.
+std::vector<float> packed_fp8(const void* data, i64 rows, i64 columns, i64 stride,
+                              Element element, float unit) {
+  const auto* numbers = static_cast<const std::uint8_t*>(data);
+  std::vector<float> out;
+  for (i64 i = 0; i < rows; ++i)
+    for (i64 j = 0; j < columns; ++j)
+      out.push_back(from_fp8(numbers[i * stride + j], element) * unit);
+  return out;
+}
+
 /// `rows` rows of `columns` values, without the stride.
 std::vector<float> packed(const void* data, i64 rows, i64 columns, i64 stride) {
   const auto* values = static_cast<const Bf16*>(data);
@@ -68,8 +79,14 @@ class EmulatedProduct final : public PreparedProduct {
   void multiply(const Gemm& g) {
     const bool ta = g.transpose_a == Transpose::yes;
     const bool tb = g.transpose_b == Transpose::yes;
-    const std::vector<float> a = packed(g.a, ta ? g.k : g.m, ta ? g.m : g.k, g.lda);
-    const std::vector<float> b = packed(g.b, tb ? g.n : g.k, tb ? g.k : g.n, g.ldb);
+    const bool in_fp8 = g.element_a != Element::value;
+    if (in_fp8) check(!ta && tb && g.element_b != Element::value, "FP8 lies along the sum");
+    const std::vector<float> a = in_fp8
+                                     ? packed_fp8(g.a, g.m, g.k, g.lda, g.element_a, *g.unit_a)
+                                     : packed(g.a, ta ? g.k : g.m, ta ? g.m : g.k, g.lda);
+    const std::vector<float> b = in_fp8
+                                     ? packed_fp8(g.b, g.n, g.k, g.ldb, g.element_b, *g.unit_b)
+                                     : packed(g.b, tb ? g.n : g.k, tb ? g.k : g.n, g.ldb);
     std::vector<float> product(static_cast<std::size_t>(g.m * g.n));
     Gemm inner = g;
     inner.a = a.data();
@@ -79,6 +96,7 @@ class EmulatedProduct final : public PreparedProduct {
     inner.c = product.data();
     inner.ldc = g.n;
     inner.accumulate = Accumulate::no;
+    inner.element_a = inner.element_b = Element::value;
     cpu_.gemm(inner);
     if (g.gradient_output)
       store<float>(g, product);

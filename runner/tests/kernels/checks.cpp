@@ -94,6 +94,7 @@ SHARDBENCH_INSTANTIATE(float)
 SHARDBENCH_INSTANTIATE(double)
 #undef SHARDBENCH_INSTANTIATE
 template class DeviceArray<std::int32_t>;
+template class DeviceArray<std::uint8_t>;
 
 double relative_error(const std::vector<double>& got, const std::vector<double>& want) {
   check(got.size() == want.size(), "as many values as the reference has");

@@ -34,9 +34,19 @@ class OrderedProduct final : public PreparedProduct {
   void run(gpu::Stream stream, const Gemm& g, std::size_t) override {
     const bool ta = g.transpose_a == Transpose::yes;
     const bool tb = g.transpose_b == Transpose::yes;
+    if (g.element_a != Element::value) return run_fp8(stream, g);
     const Range c = matrix(g.c, g.m, g.n, g.ldc, g.gradient_output ? Dtype::fp32 : Dtype::bf16);
     std::vector<Range> reads{matrix(g.a, ta ? g.k : g.m, ta ? g.m : g.k, g.lda, Dtype::bf16),
                              matrix(g.b, tb ? g.n : g.k, tb ? g.k : g.n, g.ldb, Dtype::bf16)};
+    if (g.accumulate == Accumulate::yes) reads.push_back(c);
+    work(stream, "product", reads, {c});
+  }
+
+ private:
+  static void run_fp8(gpu::Stream stream, const Gemm& g) {
+    const Range c = matrix(g.c, g.m, g.n, g.ldc, g.gradient_output ? Dtype::fp32 : Dtype::bf16);
+    std::vector<Range> reads{
+        {g.a, g.m * g.k}, {g.b, g.n * g.k}, floats(g.unit_a, 1), floats(g.unit_b, 1)};
     if (g.accumulate == Accumulate::yes) reads.push_back(c);
     work(stream, "product", reads, {c});
   }
@@ -57,6 +67,29 @@ std::unique_ptr<ProductLibrary> make_product_library() {
 }
 
 namespace kernels {
+
+void raise_amax(gpu::Stream s, float* amax, const Bf16* from, i64 count) {
+  work(s, "raise_amax", {values(from, count), floats(amax, 1)}, {floats(amax, 1)});
+}
+
+void quantize(gpu::Stream s, const Device::Quantization& q) {
+  const i64 count = q.rows * q.columns;
+  std::vector<Range> reads{{q.values, count * i64{sizeof(Bf16)}}, floats(q.limit, 1)};
+  std::vector<Range> writes{floats(q.unit, 1)};
+  if (q.straight != nullptr) writes.push_back({q.straight, count});
+  if (q.transposed != nullptr) writes.push_back({q.transposed, count});
+  if (q.seen != nullptr) {
+    reads.push_back(floats(q.seen, 1));
+    writes.push_back(floats(q.seen, 1));
+  }
+  work(s, "quantize", reads, writes);
+}
+
+void keep_amax(gpu::Stream s, const Device::AmaxHistory& h) {
+  const Range history = floats(h.history, h.steps * h.tensors);
+  const Range seen = floats(h.seen, h.tensors);
+  work(s, "keep_amax", {seen, history}, {floats(h.limits, h.tensors), seen, history});
+}
 
 void add(gpu::Stream s, Bf16* y, const Bf16* a, const Bf16* b, i64 count) {
   work(s, "add", {values(a, count), values(b, count)}, {values(y, count)});

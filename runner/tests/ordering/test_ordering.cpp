@@ -100,10 +100,14 @@ std::string kind_of(const ordered::Edge& edge) {
 
 std::vector<EqualityCase> layouts() {
   std::vector<EqualityCase> both;
-  for (const EqualityCase& c : covering_subset(all_cases()))
+  for (const EqualityCase& c : covering_subset(all_cases(fp8_width)))
     for (const bool overlap : {false, true}) {
       both.push_back(c);
       both.back().layout.overlap = overlap;
+      // Each in FP8 as well, where its matrices are large enough.
+      for (const Scaling scaling : {Scaling::current, Scaling::delayed})
+        if (overlap)
+          if (auto fp8 = in_fp8(c, scaling)) both.push_back(*fp8);
     }
   return both;
 }
@@ -143,6 +147,10 @@ std::vector<EqualityCase> telling_layouts() {
   all.back().layout.sequence_parallel = false;
   add(1, 2, 1, 0, 1, true);
   add(2, 2, 1, 3, 1, true);
+  // Ranks agree on magnitudes.
+  add(1, 2, 1, 0, 1, true);
+  all.back().model.heads = all.back().model.kv_heads = 2;
+  all.back().layout.fp8 = Scaling::delayed;
   return all;
 }
 
