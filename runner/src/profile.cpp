@@ -9,6 +9,7 @@
 namespace shardbench {
 namespace {
 
+constexpr i64 highest_zero = 3;
 constexpr std::string_view fp32_state = "fp32 gradients, masters and moments";
 
 }  // namespace
@@ -57,16 +58,25 @@ const Profile* find_profile(std::string_view name) {
   return nullptr;
 }
 
+std::vector<ProfileRule> profile_rules(const Profile& profile) {
+  const std::string trainer(profile.trainer);
+  std::vector<ProfileRule> rules;
+  if (profile.most_zero < highest_zero)
+    rules.push_back({"zero > " + std::to_string(profile.most_zero),
+                     trainer + " has ZeRO 0 to " + std::to_string(profile.most_zero),
+                     [most = profile.most_zero](const Layout& l) { return l.zero > most; }});
+  if (profile.always_shards_weights)
+    rules.push_back({"dp > dp_replicate and zero < 2",
+                     trainer + " shards gradients over dp: zero has to be 2 or 3",
+                     [](const Layout& l) { return l.dp > l.dp_replicate && l.zero < 2; }});
+  return rules;
+}
+
 std::optional<Error> profile_refusal(const Profile& profile, const Layout& layout) {
-  const auto refuse = [&](const std::string& what) {
-    return Error{.kind = ErrorClass::invalid_layout,
-                 .message = "runner:profile: " + std::string(profile.trainer) + what};
-  };
-  if (layout.zero > profile.most_zero)
-    return refuse(" has ZeRO 0 to " + std::to_string(profile.most_zero) + ", not " +
-                  std::to_string(layout.zero));
-  if (profile.always_shards_weights && layout.shard_ranks() > 1 && layout.zero < 2)
-    return refuse(" shards gradients over dp: zero has to be 2 or 3");
+  for (const ProfileRule& rule : profile_rules(profile))
+    if (rule.broken(layout))
+      return Error{.kind = ErrorClass::invalid_layout,
+                   .message = std::string(profile_constraint) + ": " + rule.why};
   return std::nullopt;
 }
 

@@ -6,6 +6,7 @@
 #include "error.hpp"
 #include "layout.hpp"
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -26,6 +27,15 @@ struct Profile {
 const std::vector<Profile>& profiles();
 /// Null where there is none of that name.
 const Profile* find_profile(std::string_view name);
+
+/// A layout that the trainer can't have, as an expression for the planner and as a predicate.
+struct ProfileRule {
+  std::string when;
+  std::string why;
+  std::function<bool(const Layout&)> broken;
+};
+constexpr std::string_view profile_constraint = "runner:profile";
+std::vector<ProfileRule> profile_rules(const Profile& profile);
 
 /// Why a trainer with this profile can't have the layout.
 std::optional<Error> profile_refusal(const Profile& profile, const Layout& layout);

@@ -4,6 +4,7 @@
 #include "benchmark.hpp"
 #include "meta_run.hpp"
 #include "microbench.hpp"
+#include "profile.hpp"
 #include "recorder_report.hpp"
 #include "records.hpp"
 #include "rules.hpp"
@@ -45,7 +46,7 @@ int run_program(int argc, char** argv, const Platforms& platforms) {
       std::printf("shardbench %s\n", version);
       return 0;
     case Command::capabilities:
-      std::puts(capabilities_json(platforms).c_str());
+      std::puts(capabilities_json(platforms, *find_profile(options.profile)).c_str());
       return 0;
     case Command::run:
       break;

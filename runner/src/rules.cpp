@@ -206,7 +206,7 @@ std::optional<Error> refusal(const Options& o, const Platforms& platforms) {
   return std::nullopt;
 }
 
-std::string capabilities_json(const Platforms& platforms) {
+std::string capabilities_json(const Platforms& platforms, const Profile& profile) {
   std::vector<std::string> devices;
   std::vector<std::string> dtypes;
   JsonObject comms;
@@ -239,6 +239,12 @@ std::string capabilities_json(const Platforms& platforms) {
   for (const Rule& rule : rules())
     rule_objects.push_back(JsonObject{}
                                .text("constraint", rule.constraint)
+                               .text("when", rule.when)
+                               .text("why", rule.why)
+                               .str());
+  for (const ProfileRule& rule : profile_rules(profile))
+    rule_objects.push_back(JsonObject{}
+                               .text("constraint", profile_constraint)
                                .text("when", rule.when)
                                .text("why", rule.why)
                                .str());

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "platform.hpp"
+#include "profile.hpp"
 
 #include <optional>
 #include <string>
@@ -20,7 +21,8 @@ std::optional<Error> layout_refusal(const Layout& layout, const ModelShape& mode
                                     Waste waste = Waste::refused);
 
 /// One JSON object: devices, formats, limits of each axis, and rules as SQL-like expressions
-/// over the columns of a layout, true where the layout is refused.
-std::string capabilities_json(const Platforms& platforms);
+/// over the columns of a layout, true where the layout is refused, those of the profile
+/// included.
+std::string capabilities_json(const Platforms& platforms, const Profile& profile);
 
 }  // namespace shardbench

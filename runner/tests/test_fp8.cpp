@@ -178,6 +178,6 @@ TEST_CASE("--dtype names FP8 with its recipe, beside the device's own format") {
   add_start_fields(record, meta);
   CHECK(record.str().find(R"("dtype":"fp8-delayed")") != std::string::npos);
   CHECK(record.str().find(R"("recipe":"delayed")") != std::string::npos);
-  const std::string can = capabilities_json({cpu_platform()});
+  const std::string can = capabilities_json({cpu_platform()}, profiles().front());
   CHECK(can.find(R"("dtype":["fp32","fp64","fp8","fp8-delayed"])") != std::string::npos);
 }

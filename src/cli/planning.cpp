@@ -41,10 +41,13 @@ std::string last_line(std::string_view text) {
 /// What a program prints for `--capabilities`; none where that is no JSON object: it does not
 /// know the flag. `silent`: why, in a sentence.
 Result<std::optional<Capabilities>> ask_runner(const std::string& program,
-                                               std::string& silent) {
+                                               const RunnerSpec& runner, std::string& silent) {
+  std::vector<std::string> question{program, "--capabilities"};
+  // A trainer's habits leave layouts out.
+  if (runner.profile != profile_words.front())
+    question.insert(question.end(), {"--profile", runner.profile});
   const auto output =
-      run_command({program, "--capabilities"},
-                  {.deadline = std::chrono::seconds(20), .output_limit = 1 << 20});
+      run_command(question, {.deadline = std::chrono::seconds(20), .output_limit = 1 << 20});
   if (!output && output.error().kind != FaultKind::timed_out)
     return tl::unexpected<Fault>(output.error());
   if (!output) {
@@ -98,7 +101,7 @@ Result<Capabilities> capabilities_of(const Session& session, const SweepSpec& sw
     return unknown_runner(sweep);
   }
   std::string silent;
-  SHARDSWEEP_ASSIGN(const auto asked, ask_runner(program, silent));
+  SHARDSWEEP_ASSIGN(const auto asked, ask_runner(program, sweep.runner, silent));
   if (asked) return *asked;
   if (ours) return fault(FaultKind::unavailable, silent);
   Capabilities unknown = unknown_runner(sweep);
