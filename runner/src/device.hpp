@@ -150,6 +150,18 @@ class Device : public Allocator {
   virtual void accumulate(void* y, const void* x, i64 count) = 0;
   /// y[tokens, hidden] = x / rms(x) · w.
   virtual void rms_norm(void* y, const void* x, const void* w, i64 tokens, i64 hidden) = 0;
+  /// Of the sum of two streams, which is kept: sum = a + b, y = sum / rms(sum) · w.
+  struct AddedNorm {
+    void* sum;
+    void* y;
+    const void* a;
+    const void* b;
+    const void* w;
+  };
+  virtual void add_rms_norm(const AddedNorm& n, i64 tokens, i64 hidden) {
+    add(n.sum, n.a, n.b, tokens * hidden);
+    rms_norm(n.y, n.sum, n.w, tokens, hidden);
+  }
   /// dx += gradient to x; dw += gradient to w (gradient format).
   struct RmsNormGradient {
     void* dx;
@@ -208,6 +220,12 @@ class Device : public Allocator {
   /// of the target less the maximum where the target lies in [first, first + rows), else 0.
   virtual void loss_sums(void* statistics, const void* logits, const void* maximum,
                          const std::int32_t* targets, const LossShape& shape) = 0;
+  /// Both at once, where a rank has whole rows: logits are read one time less.
+  virtual void loss_max_and_sums(void* maximum, void* statistics, const void* logits,
+                                 const std::int32_t* targets, const LossShape& shape) {
+    loss_max(maximum, logits, shape);
+    loss_sums(statistics, logits, maximum, targets, shape);
+  }
   /// Pass 3: logits become scale · d(sum of token losses)/d(logits). Adds up the token losses,
   /// unscaled, for take_loss().
   struct LossGradient {

@@ -19,10 +19,15 @@ void cross_entropy(const RankContext& c, Block& logits, const Block& targets,
   const Block sums = c.statistics(MemoryClass::workspace, 2 * e.tokens, "loss statistics");
   const Device::LossShape shape{e.tokens, e.real_vocab, e.first_vocab, e.logit_stride,
                                 e.vocab - e.real_vocab};
-  c.device.loss_max(maximum.data(), logits.data(), shape);
-  c.tp.wait(c.tp.all_reduce(maximum.data(), e.tokens, c.gradient_dtype(), Reduction::max));
-  c.device.loss_sums(sums.data(), logits.data(), maximum.data(), as_ids(targets), shape);
-  c.tp.wait(c.tp.all_reduce(sums.data(), 2 * e.tokens, c.gradient_dtype(), Reduction::sum));
+  if (c.tp.size() == 1) {
+    c.device.loss_max_and_sums(maximum.data(), sums.data(), logits.data(), as_ids(targets),
+                               shape);
+  } else {
+    c.device.loss_max(maximum.data(), logits.data(), shape);
+    c.tp.wait(c.tp.all_reduce(maximum.data(), e.tokens, c.gradient_dtype(), Reduction::max));
+    c.device.loss_sums(sums.data(), logits.data(), maximum.data(), as_ids(targets), shape);
+    c.tp.wait(c.tp.all_reduce(sums.data(), 2 * e.tokens, c.gradient_dtype(), Reduction::sum));
+  }
   c.device.loss_backward(
       {logits.data(), maximum.data(), sums.data(), as_ids(targets), loss_scale}, shape);
 }

@@ -63,8 +63,9 @@ Dropped dropped_by(const RankContext& c, Recompute recompute) {
   return {!core, core};
 }
 
-void attention_forward(const RankContext& c, const UnitView& w, Recompute recompute,
-                       LayerActivations& s) {
+/// Returns the branch, which is not added to the stream yet.
+Block attention_forward(const RankContext& c, const UnitView& w, Recompute recompute,
+                        LayerActivations& s) {
   const Extents& e = c.extents;
   const AttentionShape& a = e.attention;
   s.norm1 = normed(c, s.residual_in, w.at(TensorKind::attention_norm), "norm 1");
@@ -84,13 +85,18 @@ void attention_forward(const RankContext& c, const UnitView& w, Recompute recomp
     s.attended.reset();
     s.lse.reset();
   }
-  s.residual_mid = add_branch(c, std::move(partial), s.residual_in, "residual");
+  return sum_to_rows(c, std::move(partial), MemoryClass::activations, "residual");
 }
 
-Block mlp_forward(const RankContext& c, const UnitView& w, Recompute recompute,
+/// The stream and `branch` are added as the norm reads them: in the branch's place.
+Block mlp_forward(const RankContext& c, const UnitView& w, Recompute recompute, Block branch,
                   LayerActivations& s) {
   const Extents& e = c.extents;
-  s.norm2 = normed(c, s.residual_mid, w.at(TensorKind::mlp_norm), "norm 2");
+  s.residual_mid = std::move(branch);
+  s.norm2 = c.values(MemoryClass::activations, e.rows * e.hidden, "norm 2");
+  c.device.add_rms_norm({s.residual_mid.data(), s.norm2.data(), s.residual_mid.data(),
+                         s.residual_in.data(), w.at(TensorKind::mlp_norm)},
+                        e.rows, e.hidden);
   s.gate_up = c.values(MemoryClass::activations, e.tokens * 2 * e.ffn, "gate and up");
   {
     FullRows full(c, s.norm2);
@@ -209,13 +215,13 @@ void attention_backward(const RankContext& c, const UnitView& w, const UnitView&
 
 Block layer_forward(const RankContext& context, const UnitView& weights, Recompute recompute,
                     LayerActivations& saved) {
-  attention_forward(context, weights, recompute, saved);
+  Block branch = attention_forward(context, weights, recompute, saved);
   if (recompute == Recompute::full) {
     saved.qkv.reset();
     saved.attended.reset();
     saved.lse.reset();
   }
-  Block out = mlp_forward(context, weights, recompute, saved);
+  Block out = mlp_forward(context, weights, recompute, std::move(branch), saved);
   if (recompute == Recompute::full) {
     saved.gate_up.reset();
     saved.residual_mid.reset();

@@ -53,6 +53,7 @@ CudaDevice::~CudaDevice() {
   for (const gpu::Event event : free_events_)
     gpu::release_event(event);
   gpu::release_event(done_);
+  gpu::release(angles_);
   gpu::release(sums_);
   gpu::release_stream(stream_);
 }
@@ -112,6 +113,12 @@ void CudaDevice::rms_norm(void* y, const void* x, const void* w, i64 tokens, i64
   kernels::rms_norm(stream_, values(y), values(x), values(w), tokens, hidden);
 }
 
+void CudaDevice::add_rms_norm(const AddedNorm& n, i64 tokens, i64 hidden) {
+  kernels::add_rms_norm(stream_,
+                        {values(n.sum), values(n.y), values(n.a), values(n.b), values(n.w)},
+                        tokens, hidden);
+}
+
 void CudaDevice::rms_norm_backward(const RmsNormGradient& g, i64 tokens, i64 hidden) {
   kernels::rms_norm_backward(
       stream_, {values(g.dx), floats(g.dw), values(g.x), values(g.w), values(g.dy)}, tokens,
@@ -119,12 +126,27 @@ void CudaDevice::rms_norm_backward(const RmsNormGradient& g, i64 tokens, i64 hid
 }
 
 void CudaDevice::rope(void* qkv, const AttentionShape& shape, Rotation rotation) {
-  kernels::rope(stream_, values(qkv), shape, rotation);
+  kernels::rope(stream_, values(qkv), rope_table(shape), shape, rotation);
+}
+
+const float* CudaDevice::rope_table(const AttentionShape& shape) {
+  const bool has = angles_length_ >= shape.seq_len && angles_head_dim_ == shape.head_dim;
+  if (!has) {
+    if (angles_ != nullptr) synchronize();
+    gpu::release(angles_);
+    angles_ = gpu::allocate(kernels::rope_table_floats(shape) * i64{sizeof(float)});
+    if (angles_ == nullptr) fail(ErrorClass::oom, "out of memory: no room for RoPE's angles");
+    angles_length_ = shape.seq_len;
+    angles_head_dim_ = shape.head_dim;
+    kernels::make_rope_table(stream_, reinterpret_cast<float*>(angles_), shape);
+  }
+  return reinterpret_cast<const float*>(angles_);
 }
 
 void CudaDevice::choose_attention(const AttentionShape& shape) {
   planned_ = shape;
   fused_ = make_fused_attention(shape);
+  (void)rope_table(shape);
 }
 
 std::string CudaDevice::attention_json() const {
@@ -184,6 +206,12 @@ void CudaDevice::loss_sums(void* statistics, const void* logits, const void* max
                            const std::int32_t* targets, const LossShape& shape) {
   kernels::loss_sums(stream_, floats(statistics), values(logits), floats(maximum), targets,
                      shape);
+}
+
+void CudaDevice::loss_max_and_sums(void* maximum, void* statistics, const void* logits,
+                                   const std::int32_t* targets, const LossShape& shape) {
+  kernels::loss_max_and_sums(stream_, floats(maximum), floats(statistics), values(logits),
+                             targets, shape);
 }
 
 void CudaDevice::loss_backward(const LossGradient& g, const LossShape& shape) {

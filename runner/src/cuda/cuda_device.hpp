@@ -60,6 +60,7 @@ class CudaDevice final : public Device {
   void add(void* y, const void* a, const void* b, i64 count) override;
   void accumulate(void* y, const void* x, i64 count) override;
   void rms_norm(void* y, const void* x, const void* w, i64 tokens, i64 hidden) override;
+  void add_rms_norm(const AddedNorm& n, i64 tokens, i64 hidden) override;
   void rms_norm_backward(const RmsNormGradient& g, i64 tokens, i64 hidden) override;
   void rope(void* qkv, const AttentionShape& shape, Rotation rotation) override;
   i64 attention_workspace_bytes(const AttentionShape& shape) const override;
@@ -75,6 +76,8 @@ class CudaDevice final : public Device {
   void loss_max(void* maximum, const void* logits, const LossShape& shape) override;
   void loss_sums(void* statistics, const void* logits, const void* maximum,
                  const std::int32_t* targets, const LossShape& shape) override;
+  void loss_max_and_sums(void* maximum, void* statistics, const void* logits,
+                         const std::int32_t* targets, const LossShape& shape) override;
   void loss_backward(const LossGradient& g, const LossShape& shape) override;
   double take_loss() override;
   void initialize(void* weight, const TensorRegion& region, u64 seed) override;
@@ -92,6 +95,11 @@ class CudaDevice final : public Device {
   FusedAttentionChoice fused_{nullptr, "not chosen yet"};
   std::byte* sums_;  // of the GPU: what is added up over a train step
   double* loss_;
+  /// Angles of one shape's positions; made when the shape is chosen, or first asked for.
+  const float* rope_table(const AttentionShape& shape);
+  std::byte* angles_ = nullptr;
+  i64 angles_length_ = 0;
+  i64 angles_head_dim_ = 0;
   gpu::Event done_;
   std::vector<gpu::Event> free_events_;
   std::function<void()> pause_;

@@ -92,12 +92,11 @@ bool has_vector_rows(i64 tokens, i64 ffn) {
   return ffn % 8 == 0;
 }
 
-constexpr i64 widest_half = 256;  // of a head
-
 /// The heads of a packed row that turn with their position: those of q and k.
 struct Turning {
   Bf16* qkv;
-  i64 row;  // values from one token to the next
+  const float* table;  // a row for each position: cosines of all planes, then sines
+  i64 row;             // values from one token to the next
   i64 seq_len;
   int heads;
   int half;  // values; plane i of a head is (i, half + i)
@@ -113,20 +112,24 @@ __device__ float angle_of(i64 position, int plane, int half) {
   return static_cast<float>(angle - turn * rint(angle * (1.0 / turn)));
 }
 
-/// Block per token: sines and cosines of all planes first, then all heads.
+__global__ void fill_angles(float* table, i64 count, int half) {
+  for (i64 i = global_thread(); i < count; i += global_threads()) {
+    const i64 position = i / half;
+    const int plane = static_cast<int>(i % half);
+    const float angle = angle_of(position, plane, half);
+    table[position * 2 * half + plane] = cosf(angle);
+    table[position * 2 * half + half + plane] = sinf(angle);
+  }
+}
+
+/// Block per token. All heads read the same angles, which stay in the L1 cache.
 template <int width>
 __global__ void rotate(Turning t) {
-  SHARDBENCH_SHARED(float, cosines, widest_half);
-  SHARDBENCH_SHARED(float, sines, widest_half);
   const i64 token = blockIdx.x;
   const int thread = static_cast<int>(threadIdx.x);
   const int threads = static_cast<int>(blockDim.x);
-  for (int i = thread; i < t.half; i += threads) {
-    const float angle = angle_of(token % t.seq_len, i, t.half);
-    cosines[i] = cosf(angle);
-    sines[i] = t.sign * sinf(angle);
-  }
-  sync_block();
+  const float* cosines = t.table + token % t.seq_len * 2 * t.half;
+  const float* sines = cosines + t.half;
   const int vectors = t.half / width;
   for (int i = thread; i < t.heads * vectors; i += threads) {
     const int plane = i % vectors * width;
@@ -134,8 +137,9 @@ __global__ void rotate(Turning t) {
     Floats<width> x = load<width>(place);
     Floats<width> y = load<width>(place + t.half);
     for (int e = 0; e < width; ++e) {
-      const float turned = x.at[e] * cosines[plane + e] - y.at[e] * sines[plane + e];
-      y.at[e] = x.at[e] * sines[plane + e] + y.at[e] * cosines[plane + e];
+      const float sine = t.sign * sines[plane + e];
+      const float turned = x.at[e] * cosines[plane + e] - y.at[e] * sine;
+      y.at[e] = x.at[e] * sine + y.at[e] * cosines[plane + e];
       x.at[e] = turned;
     }
     store(place, x);
@@ -163,15 +167,27 @@ void swiglu_backward(gpu::Stream stream, Bf16* gate_up, const Bf16* dy, i64 toke
               SwigluGradient{gate_up, dy, ffn});
 }
 
-void rope(gpu::Stream stream, Bf16* qkv, const AttentionShape& s, Rotation rotation) {
+void make_rope_table(gpu::Stream stream, float* table, const AttentionShape& s) {
+  constexpr int threads = 256;
+  constexpr i64 most_blocks = 4096;
+  const i64 count = rope_table_floats(s) / 2;
+  if (count == 0) return;
+  launch(
+      fill_angles,
+      Launch{"rope_table", stream, std::min(blocks_for(count, threads), most_blocks), threads},
+      table, count, s.head_dim / 2);
+}
+
+void rope(gpu::Stream stream, Bf16* qkv, const float* table, const AttentionShape& s,
+          Rotation rotation) {
   const i64 half = s.head_dim / 2;
   const i64 heads = s.heads + s.kv_heads;
-  check(half <= widest_half, "a head has at most 512 values");
   if (s.batch * s.seq_len == 0) return;
   const bool vectors = half % 8 == 0;
   const int threads = block_threads(heads * half / (vectors ? 8 : 1), 256);
   launch(vectors ? rotate<8> : rotate<1>, Launch{"rope", stream, s.batch * s.seq_len, threads},
          Turning{.qkv = qkv,
+                 .table = table,
                  .row = s.row(),
                  .seq_len = s.seq_len,
                  .heads = static_cast<int>(heads),

@@ -22,6 +22,14 @@ void keep_amax(gpu::Stream stream, const Device::AmaxHistory& history);
 
 void rms_norm(gpu::Stream stream, Bf16* y, const Bf16* x, const Bf16* w, i64 tokens,
               i64 hidden);
+struct AddedNorm {
+  Bf16* sum;
+  Bf16* y;
+  const Bf16* a;
+  const Bf16* b;
+  const Bf16* w;
+};
+void add_rms_norm(gpu::Stream stream, const AddedNorm& n, i64 tokens, i64 hidden);
 struct RmsNormGradient {
   Bf16* dx;   // added to
   float* dw;  // added to
@@ -31,7 +39,13 @@ struct RmsNormGradient {
 };
 void rms_norm_backward(gpu::Stream stream, const RmsNormGradient& g, i64 tokens, i64 hidden);
 
-void rope(gpu::Stream stream, Bf16* qkv, const AttentionShape& shape, Rotation rotation);
+/// Floats of a table of cosines, then sines, of all positions and planes.
+constexpr i64 rope_table_floats(const AttentionShape& s) {
+  return 2 * s.seq_len * (s.head_dim / 2);
+}
+void make_rope_table(gpu::Stream stream, float* table, const AttentionShape& shape);
+void rope(gpu::Stream stream, Bf16* qkv, const float* table, const AttentionShape& shape,
+          Rotation rotation);
 
 /// Bytes that attention and its backward need beside their operands.
 i64 attention_workspace_bytes(const AttentionShape& shape);
@@ -60,6 +74,9 @@ void loss_max(gpu::Stream stream, float* maximum, const Bf16* logits,
               const Device::LossShape& shape);
 void loss_sums(gpu::Stream stream, float* statistics, const Bf16* logits, const float* maximum,
                const std::int32_t* targets, const Device::LossShape& shape);
+void loss_max_and_sums(gpu::Stream stream, float* maximum, float* statistics,
+                       const Bf16* logits, const std::int32_t* targets,
+                       const Device::LossShape& shape);
 struct LossGradient {
   Bf16* logits;
   const float* maximum;

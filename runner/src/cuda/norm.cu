@@ -33,6 +33,30 @@ __global__ void normalize_rows(Bf16* y, const Bf16* x, const Bf16* w, i64 hidden
   });
 }
 
+/// The same of a sum, which is written as it is rounded, and read back from the L1 cache.
+template <int width>
+__global__ void normalize_sums(AddedNorm n, i64 hidden) {
+  const i64 start = blockIdx.x * hidden;
+  float squares = 0;
+  visit<width>(0, hidden, worker_of_block(), [&]<int count>(i64 j, Width<count>) {
+    Floats<count> sum = load<count>(n.a + start + j);
+    const Floats<count> other = load<count>(n.b + start + j);
+    for (int e = 0; e < count; ++e) {
+      sum.at[e] = widen(narrow(sum.at[e] + other.at[e]));
+      squares += sum.at[e] * sum.at[e];
+    }
+    store(n.sum + start + j, sum);
+  });
+  const float scale = inverse_rms(block_sum(squares), hidden);
+  visit<width>(0, hidden, worker_of_block(), [&]<int count>(i64 j, Width<count>) {
+    Floats<count> values = load<count>(n.sum + start + j);
+    const Floats<count> weight = load<count>(n.w + j);
+    for (int e = 0; e < count; ++e)
+      values.at[e] *= scale * weight.at[e];
+    store(n.y + start + j, values);
+  });
+}
+
 /// What both gradients need of a row: r, and its part of the gradient along x,
 /// Σ dy·w·x · r³ / hidden.
 struct RowFactors {
@@ -185,6 +209,14 @@ void rms_norm(gpu::Stream stream, Bf16* y, const Bf16* x, const Bf16* w, i64 tok
   const int threads = block_threads(blocks_for(hidden, vectors ? 16 : 2), 1024);
   launch(vectors ? normalize_rows<8> : normalize_rows<1>,
          Launch{"rms_norm", stream, tokens, threads}, y, x, w, hidden);
+}
+
+void add_rms_norm(gpu::Stream stream, const AddedNorm& n, i64 tokens, i64 hidden) {
+  if (tokens == 0) return;
+  const bool vectors = hidden % 8 == 0 && aligned(n.sum, n.y, n.a, n.b, n.w);
+  const int threads = block_threads(blocks_for(hidden, vectors ? 16 : 2), 1024);
+  launch(vectors ? normalize_sums<8> : normalize_sums<1>,
+         Launch{"add_rms_norm", stream, tokens, threads}, n, hidden);
 }
 
 void rms_norm_backward(gpu::Stream stream, const RmsNormGradient& g, i64 tokens, i64 hidden) {

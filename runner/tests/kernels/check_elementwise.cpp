@@ -81,7 +81,9 @@ void check_rope(Checks& checks, const AttentionShape& s, Rotation rotation) {
   std::vector<double> want = to_doubles(qkv);
   reference().rope(want.data(), s, rotation);
   const Operand device_qkv(checks, qkv);
-  kernels::rope(checks.stream(), device_qkv.data(), s, rotation);
+  const DeviceArray<float> table = checks.array<float>(kernels::rope_table_floats(s));
+  kernels::make_rope_table(checks.stream(), table.data(), s);
+  kernels::rope(checks.stream(), device_qkv.data(), table.data(), s, rotation);
   const std::string shape = words("positions", s.seq_len, "heads", s.heads + s.kv_heads) +
                             " of " + std::to_string(s.head_dim);
   checks.row(rotation == Rotation::forward ? "rope" : "rope backward", shape,

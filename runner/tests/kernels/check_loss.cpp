@@ -69,6 +69,25 @@ void check_loss_sums(Checks& checks, const LossCase& c, const std::vector<Bf16>&
   checks.row("loss_sums", shape_of(c), worst_share(statistics.read(), want, {3e-6}), 1);
 }
 
+void check_loss_at_once(Checks& checks, const LossCase& c, const std::vector<Bf16>& logits) {
+  const auto targets = random_ids(checks, c.tokens, c.vocabulary);
+  const Device::LossShape shape = c.shape();
+  const auto tokens = static_cast<std::size_t>(c.tokens);
+  std::vector<double> want_maximum(tokens);
+  std::vector<double> want(2 * tokens);
+  reference().loss_max_and_sums(want_maximum.data(), want.data(), to_doubles(logits).data(),
+                                targets.data(), shape);
+  const Operand maximum(checks, std::vector<float>(tokens));
+  const Operand statistics(checks, std::vector<float>(want.size()));
+  const Operand device_logits(checks, logits);
+  const Operand device_targets(checks, targets);
+  kernels::loss_max_and_sums(checks.stream(), maximum.data(), statistics.data(),
+                             device_logits.data(), device_targets.data(), shape);
+  checks.row("loss_max_and_sums, maxima", shape_of(c),
+             same_or_not(maximum.read(), want_maximum), 0);
+  checks.row("loss_max_and_sums", shape_of(c), worst_share(statistics.read(), want, {3e-6}), 1);
+}
+
 void check_loss_backward(Checks& checks, const LossCase& c, const std::vector<Bf16>& logits) {
   const double scale = 1.0 / 64;  // as exact in fp32 as in fp64
   const auto targets = random_ids(checks, c.tokens, c.vocabulary);
@@ -120,6 +139,7 @@ void check_losses(Checks& checks) {
     const auto logits = checks.random().normals<Bf16>(c.tokens * c.stride, 4);
     check_loss_max(checks, c, logits);
     check_loss_sums(checks, c, logits);
+    if (c.rows > 0) check_loss_at_once(checks, c, logits);
     check_loss_backward(checks, c, logits);
   }
 }

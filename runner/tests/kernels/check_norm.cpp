@@ -20,6 +20,30 @@ void check_norm(Checks& checks, i64 tokens, i64 hidden, i64 weight_offset) {
              worst_share(y.read(), want, {bf16_rounding}), 1);
 }
 
+/// In the place of its first operand, too, as training has it: the same bits as add and norm.
+void check_added_norm(Checks& checks, i64 tokens, i64 hidden, i64 weight_offset) {
+  const auto a = checks.random().normals<Bf16>(tokens * hidden, 2);
+  const auto b = checks.random().normals<Bf16>(tokens * hidden);
+  const auto w = checks.random().normals<Bf16>(hidden);
+  const Operand device_b(checks, b);
+  const Operand device_w(checks, w, weight_offset);
+  const Operand want_sum(checks, a);
+  const Operand want(checks, std::vector<Bf16>(a.size()));
+  kernels::add(checks.stream(), want_sum.data(), want_sum.data(), device_b.data(),
+               tokens * hidden);
+  kernels::rms_norm(checks.stream(), want.data(), want_sum.data(), device_w.data(), tokens,
+                    hidden);
+  const Operand sum(checks, a);
+  const Operand y(checks, std::vector<Bf16>(a.size()));
+  kernels::add_rms_norm(checks.stream(),
+                        {sum.data(), y.data(), sum.data(), device_b.data(), device_w.data()},
+                        tokens, hidden);
+  const std::string shape = words("tokens", tokens, "hidden", hidden);
+  checks.row("add_rms_norm sum", shape, same_or_not(sum.read(), want_sum.read()), 0);
+  // Sums of squares may be in another order.
+  checks.row("add_rms_norm", shape, worst_share(y.read(), want.read(), {2 * bf16_rounding}), 1);
+}
+
 void check_norm_backward(Checks& checks, i64 tokens, i64 hidden, i64 weight_offset) {
   const auto x = checks.random().normals<Bf16>(tokens * hidden, 2);
   const auto w = checks.random().normals<Bf16>(hidden);
@@ -58,9 +82,12 @@ void check_norms(Checks& checks) {
   for (const i64 tokens : {1, 37})
     for (const i64 hidden : {7, 64, 96, 2048}) {
       check_norm(checks, tokens, hidden, 0);
+      check_added_norm(checks, tokens, hidden, 0);
       check_norm_backward(checks, tokens, hidden, 0);
     }
   check_norm(checks, 3, 96, 5);
+  check_added_norm(checks, 3, 96, 5);
+  check_added_norm(checks, 2, 8192 + 64, 0);
   check_norm_backward(checks, 3, 96, 5);
   check_norm(checks, 2, 8192 + 64, 0);
   check_norm_backward(checks, 2, 8192 + 64, 0);

@@ -104,6 +104,12 @@ void rms_norm(gpu::Stream s, Bf16* y, const Bf16* x, const Bf16* w, i64 tokens, 
        {values(y, tokens * hidden)});
 }
 
+void add_rms_norm(gpu::Stream s, const AddedNorm& n, i64 tokens, i64 hidden) {
+  const i64 count = tokens * hidden;
+  work(s, "add_rms_norm", {values(n.a, count), values(n.b, count), values(n.w, hidden)},
+       {values(n.sum, count), values(n.y, count)});
+}
+
 void rms_norm_backward(gpu::Stream s, const RmsNormGradient& g, i64 tokens, i64 hidden) {
   const i64 count = tokens * hidden;
   work(s, "rms_norm_backward",
@@ -112,9 +118,13 @@ void rms_norm_backward(gpu::Stream s, const RmsNormGradient& g, i64 tokens, i64 
        {values(g.dx, count), floats(g.dw, hidden)});
 }
 
-void rope(gpu::Stream s, Bf16* qkv, const AttentionShape& shape, Rotation) {
+void make_rope_table(gpu::Stream s, float* table, const AttentionShape& shape) {
+  work(s, "rope_table", {}, {floats(table, rope_table_floats(shape))});
+}
+
+void rope(gpu::Stream s, Bf16* qkv, const float* table, const AttentionShape& shape, Rotation) {
   const Range range = values(qkv, tokens_of(shape) * shape.row());
-  work(s, "rope", {range}, {range});
+  work(s, "rope", {range, floats(table, rope_table_floats(shape))}, {range});
 }
 
 i64 attention_workspace_bytes(const AttentionShape& shape) {
@@ -170,6 +180,13 @@ void loss_sums(gpu::Stream s, float* statistics, const Bf16* logits, const float
        {matrix(logits, l.tokens, l.rows, l.stride, Dtype::bf16), floats(maximum, l.tokens),
         ids(targets, l.tokens)},
        {floats(statistics, 2 * l.tokens)});
+}
+
+void loss_max_and_sums(gpu::Stream s, float* maximum, float* statistics, const Bf16* logits,
+                       const std::int32_t* targets, const Device::LossShape& l) {
+  work(s, "loss_max_and_sums",
+       {matrix(logits, l.tokens, l.rows, l.stride, Dtype::bf16), ids(targets, l.tokens)},
+       {floats(maximum, l.tokens), floats(statistics, 2 * l.tokens)});
 }
 
 void loss_backward(gpu::Stream s, const LossGradient& g, const Device::LossShape& l) {
