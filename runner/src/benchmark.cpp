@@ -229,6 +229,7 @@ class Run {
     // Before the arenas take the memory: products are tried with operands of their own.
     device().settle_products(products_of_rank(unlimited, options_.rank));
     memory_->reserve(cost_of_rank(unlimited, options_.rank).arenas);
+    platform_->reserved(*memory_);
     const Coordinates at = coordinates_of(options_.layout, options_.rank);
     const RankContext context =
         context_of(device(), *memory_, options_.model, options_.layout, at, groups_);

@@ -60,6 +60,13 @@ void Memory::reserve(const BytesByClass& bytes) {
   }
 }
 
+std::vector<Memory::Extent> Memory::reserved_extents() const {
+  std::vector<Extent> extents;
+  for (const Arena& arena : arenas_)
+    if (arena.reserved > 0) extents.push_back({arena.base, arena.reserved});
+  return extents;
+}
+
 i64 Memory::reserved_bytes() const {
   return std::accumulate(arenas_.begin(), arenas_.end(), i64{0},
                          [](i64 sum, const Arena& arena) { return sum + arena.reserved; });

@@ -84,6 +84,12 @@ class Memory {
   /// Blocks get places from here on, however many: their extents are what reserve() will need.
   void measure_arenas();
   BytesByClass arena_extents() const;
+  /// Where each reserved arena lies.
+  struct Extent {
+    std::byte* base;
+    i64 bytes;
+  };
+  std::vector<Extent> reserved_extents() const;
   /// How often the source was asked for memory, arenas included.
   i64 source_allocations() const { return source_allocations_; }
 

@@ -45,6 +45,8 @@ class Platform {
   virtual std::unique_ptr<Communicator> connect(const Connection& connection, Group group) = 0;
   /// Size of the all-reduce that tells how fast the network is: enough for bandwidth to count.
   virtual i64 probe_bytes() const = 0;
+  /// The arenas lie where they stay: before training, after all groups are connected.
+  virtual void reserved(const Memory& memory) { (void)memory; }
   /// A train step has ended and its time is taken: what would disturb one is done here.
   virtual void between_steps() {}
   /// All communication has ended well; collective over the world.

@@ -105,6 +105,12 @@ class CudaPlatform final : public Platform {
                                               device_, c.recorder);
   }
 
+  void reserved(const Memory& memory) override {
+    if (!world_) return;
+    for (const Memory::Extent& arena : memory.reserved_extents())
+      world_->register_memory(arena.base, arena.bytes);
+  }
+
   /// What the GPU does at work: it has hardly rested.
   void between_steps() override {
     if (!monitor_ || seconds_since(examined_) <= examination_pause_s) return;
@@ -133,6 +139,7 @@ class CudaPlatform final : public Platform {
                                  .integer("outside_arenas_bytes", own - memory.reserved_bytes())
                                  .integer("allocations", memory.source_allocations())
                                  .str());
+    if (world_) result.integer("nccl_registered_bytes", world_->registered_bytes());
     result.raw("products", device_.products().choices_json());
     if (at_work_) result.raw("gpu_health", health_json(*at_work_).str());
   }

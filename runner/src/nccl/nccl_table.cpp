@@ -21,9 +21,14 @@ class Finder {
  public:
   explicit Finder(void* library) : library_(library) {}
 
+  /// Null where the library has none.
+  template <typename Function>
+  void look_for(Function& function, const char* name) {
+    function = reinterpret_cast<Function>(::dlsym(library_, name));
+  }
   template <typename Function>
   void find(Function& function, const char* name) {
-    function = reinterpret_cast<Function>(::dlsym(library_, name));
+    look_for(function, name);
     if (function == nullptr && missing_.empty()) missing_ = name;
   }
   const std::string& missing() const { return missing_; }
@@ -51,6 +56,8 @@ std::string find_all(void* library, NcclTable& table) {
   f.find(table.receive, "ncclRecv");
   f.find(table.get_error_string, "ncclGetErrorString");
   f.find(table.get_last_error, "ncclGetLastError");
+  f.look_for(table.comm_register, "ncclCommRegister");
+  f.look_for(table.comm_deregister, "ncclCommDeregister");
   return f.missing();
 }
 

@@ -77,6 +77,10 @@ struct NcclTable {
                         NcclComm* comm, void* stream) = nullptr;
   const char* (*get_error_string)(NcclResult result) = nullptr;
   const char* (*get_last_error)(NcclComm* comm) = nullptr;
+  // Since 2.19; null before.
+  NcclResult (*comm_register)(NcclComm* comm, void* buffer, std::size_t bytes,
+                              void** handle) = nullptr;
+  NcclResult (*comm_deregister)(NcclComm* comm, void* handle) = nullptr;
 };
 
 /// Who keeps the order in which kernels of several communicators start on a GPU: NCCL that of

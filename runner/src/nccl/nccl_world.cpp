@@ -50,7 +50,7 @@ NcclComm* NcclWorld::communicator(const Group& group, i64 index, CommStream& str
   NcclComm* comm = nullptr;
   const NcclResult result = table_.comm_init_rank_config(
       &comm, static_cast<int>(group.members.size()), id, static_cast<int>(index), &config);
-  if (comm != nullptr) made_.push_back({comm, group, &stream});
+  if (comm != nullptr) made_.push_back({comm, group, &stream, {}});
   if (comm == nullptr && result == NcclResult::in_progress)
     fail(ErrorClass::comm_error, "NCCL gave no communicator for group " + group.name);
   settle(comm, group, "connecting", result);
@@ -97,6 +97,27 @@ void NcclWorld::fail_with(NcclComm* comm, const Group& group, const std::string&
   fail(ErrorClass::comm_error, message);
 }
 
+void NcclWorld::register_memory(void* data, i64 bytes) {
+  if (table_.comm_register == nullptr || table_.comm_deregister == nullptr || bytes == 0)
+    return;
+  for (Made& made : made_) {
+    void* handle = nullptr;
+    const NcclResult result =
+        table_.comm_register(made.comm, data, static_cast<std::size_t>(bytes), &handle);
+    if (result == NcclResult::in_progress) settle(made.comm, made.group, "registering", result);
+    const bool taken = result == NcclResult::success || result == NcclResult::in_progress;
+    if (!taken || handle == nullptr) continue;
+    made.registered.push_back(handle);
+    registered_bytes_ += bytes;
+  }
+}
+
+void NcclWorld::deregister(Made& made) {
+  for (void* handle : std::exchange(made.registered, {}))
+    run(made.comm, made.group, "deregistering",
+        [&] { return table_.comm_deregister(made.comm, handle); });
+}
+
 void NcclWorld::check() {
   for (const Made& made : made_) {
     NcclResult state = NcclResult::success;
@@ -132,6 +153,8 @@ void NcclWorld::took_turn(const NcclComm* comm, CommStream& stream, u64 mark) {
 }
 
 void NcclWorld::finalize() {
+  for (Made& made : made_)
+    deregister(made);
   for (const Made& made : made_)
     run(made.comm, made.group, "finalizing", [&] { return table_.comm_finalize(made.comm); });
   // Destroyed ones are none that a failure could still abort.

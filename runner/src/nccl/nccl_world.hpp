@@ -53,6 +53,11 @@ class NcclWorld {
   void run(NcclComm* comm, const Group& group, const std::string& what,
            const std::function<NcclResult()>& call);
 
+  /// Memory that operations use from now on: NCCL may send from it and into it without a copy.
+  /// Where it refuses, operations copy as before.
+  void register_memory(void* data, i64 bytes);
+  /// Of all communicators together.
+  i64 registered_bytes() const { return registered_bytes_; }
   /// While the host waits for the device: ends the rank when NCCL reports an error, or when an
   /// operation does not end.
   void check();
@@ -72,7 +77,9 @@ class NcclWorld {
     NcclComm* comm;
     Group group;
     CommStream* stream;
+    std::vector<void*> registered;
   };
+  void deregister(Made& made);
 
   /// Before an operation of `comm` on `stream`, and after it: where NCCL does not keep the
   /// host's order, the stream waits for the last operation of another communicator.
@@ -86,6 +93,7 @@ class NcclWorld {
   const NcclTable& table_;
   NcclHost host_;
   std::vector<Made> made_;
+  i64 registered_bytes_ = 0;
   struct Turn {
     const NcclComm* comm = nullptr;
     CommStream* stream = nullptr;

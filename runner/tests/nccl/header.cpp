@@ -56,6 +56,13 @@ constexpr ncclConfig_t initial = NCCL_CONFIG_INITIALIZER;
 
 }  // namespace
 
+#if NCCL_VERSION_CODE >= 21900
+using Register = ncclResult_t (*)(ncclComm_t, void*, std::size_t, void**);
+using Deregister = ncclResult_t (*)(ncclComm_t, void*);
+static_assert(std::is_convertible_v<decltype(&ncclCommRegister), Register>);
+static_assert(std::is_convertible_v<decltype(&ncclCommDeregister), Deregister>);
+#endif
+
 static_assert(initial.magic == NcclConfig{}.magic);
 
 }  // namespace shardbench

@@ -73,6 +73,7 @@ struct RecordingFunctions {
     if (!current->usable(*comm, "destroy")) return NcclResult::invalid_argument;
     if (comm->polls_left > 0) current->misuse("destroy before finalize has ended");
     if (comm->fate.finalized == 0) current->misuse("destroy without finalize");
+    if (comm->fate.registered != 0) current->misuse("destroy with memory registered");
     ++comm->fate.destroyed;
     return NcclResult::success;
   }
@@ -113,6 +114,24 @@ struct RecordingFunctions {
                             void* stream) {
     return current->operate(comm, {Operation::receive, count, dtype, {}, peer}, stream);
   }
+  static NcclResult register_memory(NcclComm* comm, void* buffer, std::size_t bytes,
+                                    void** handle) {
+    if (!current->usable(*comm, "register")) return NcclResult::invalid_argument;
+    if (comm->polls_left > 0) current->misuse("register with a communicator in progress");
+    if (buffer == nullptr || bytes == 0) current->misuse("register of no memory");
+    if (current->refuses_memory_) return NcclResult::invalid_usage;
+    *handle = buffer;
+    ++comm->fate.registered;
+    return NcclResult::success;
+  }
+  static NcclResult deregister(NcclComm* comm, void* handle) {
+    if (!current->usable(*comm, "deregister")) return NcclResult::invalid_argument;
+    if (comm->fate.finalized > 0) current->misuse("deregister after finalize");
+    if (handle == nullptr || comm->fate.registered == 0)
+      current->misuse("deregister of what is not registered");
+    --comm->fate.registered;
+    return current->begin(*comm);
+  }
   static const char* error_string(NcclResult result) {
     return result == NcclResult::system_error ? "unhandled system error" : "some error";
   }
@@ -129,11 +148,13 @@ RecordingNccl::~RecordingNccl() {
 
 NcclTable RecordingNccl::table() {
   using F = RecordingFunctions;
-  return {F::get_version, F::get_unique_id, F::init,           F::get_async_error,
-          F::abort,       F::finalize,      F::destroy,        F::group_start,
-          F::group_end,   F::all_reduce,    F::reduce_scatter, F::all_gather,
-          F::broadcast,   F::send,          F::receive,        F::error_string,
-          F::last_error};
+  return {F::get_version,     F::get_unique_id,  F::init,
+          F::get_async_error, F::abort,          F::finalize,
+          F::destroy,         F::group_start,    F::group_end,
+          F::all_reduce,      F::reduce_scatter, F::all_gather,
+          F::broadcast,       F::send,           F::receive,
+          F::error_string,    F::last_error,     F::register_memory,
+          F::deregister};
 }
 
 void RecordingNccl::fail_at(i64 request, NcclResult result, Told told) {

@@ -46,6 +46,7 @@ struct NcclFate {
   int finalized = 0;
   int destroyed = 0;
   int aborted = 0;
+  int registered = 0;  // buffers, less those that were deregistered
 };
 
 class RecordingNccl {
@@ -69,6 +70,8 @@ class RecordingNccl {
   void hang_at(i64 request) { hang_at_ = request; }
   enum class Told { at_once, when_polled };
   void fail_at(i64 request, NcclResult result, Told told);
+  /// Memory is refused.
+  void refuse_memory() { refuses_memory_ = true; }
   /// Aborts never return, as where a kernel that nobody ends holds up the stream.
   void hang_in_abort() { hangs_in_abort_ = true; }
 
@@ -95,6 +98,7 @@ class RecordingNccl {
   NcclResult failure_ = NcclResult::success;
   Told told_ = Told::at_once;
   bool hangs_in_abort_ = false;
+  bool refuses_memory_ = false;
   int group_depth_ = 0;
   std::vector<std::pair<NcclComm*, NcclItem>> group_;
   std::vector<std::unique_ptr<NcclComm>> comms_;

@@ -453,3 +453,38 @@ TEST_CASE("NCCL itself refuses cleanly where there is no GPU") {
   CAPTURE(outcome);
   CHECK(outcome.rfind("comm_error: connecting in group dp: NCCL: ", 0) == 0);
 }
+
+TEST_CASE("arenas are registered with each communicator and given back before its end") {
+  Fixture f;
+  f.connect();
+  f.nccl.stay_in_progress(2);
+  f.world.register_memory(f.values.data(), 128);
+  f.world.register_memory(f.values.data() + 32, 64);
+  f.world.register_memory(f.values.data(), 0);
+  CHECK(f.world.registered_bytes() == 192);
+  CHECK(f.nccl.fates()[0].registered == 2);
+  f.made.clear();
+  f.world.finalize();
+  CHECK(f.nccl.fates()[0].registered == 0);
+  CHECK(f.nccl.fates()[0].destroyed == 1);
+  CHECK(f.nccl.misuses.empty());
+}
+
+TEST_CASE("without registration, and where NCCL refuses memory, operations go on") {
+  for (const bool refused : {false, true}) {
+    CAPTURE(refused);
+    Fixture f;
+    if (refused)
+      f.nccl.refuse_memory();
+    else
+      f.table.comm_register = nullptr;
+    NcclCommunicator& group = f.connect();
+    f.world.register_memory(f.values.data(), 128);
+    CHECK(f.world.registered_bytes() == 0);
+    group.wait(group.all_reduce(f.values.data(), 8, Dtype::fp32, Reduction::sum));
+    CHECK(f.items().size() == 1);
+    f.made.clear();
+    f.world.finalize();
+    CHECK(f.nccl.misuses.empty());
+  }
+}
