@@ -10,6 +10,7 @@
 
 #include <shardsweep/clock.hpp>
 #include <shardsweep/container.hpp>
+#include <shardsweep/evidence.hpp>
 #include <shardsweep/outcome.hpp>
 #include <shardsweep/result.hpp>
 #include <shardsweep/rule.hpp>
@@ -201,8 +202,8 @@ struct Ended {
   Outcome outcome = Outcome::lost;
   std::int32_t exit_code = -1;  ///< of the rank that failed first; -1: none
   std::int32_t signal = 0;
-  std::string cause;        ///< first evidence, one line
-  std::string source;       ///< who said it: runner, exit, agent, policy, request
+  std::string cause;  ///< first evidence, one line
+  SaidBy source = SaidBy::nobody;
   std::int32_t leaked = 0;  ///< processes that outlived their ranks and were ended
   std::string pack;  ///< file name of the packed attempt, beside its folder; may be empty
   // Optional keys.
@@ -314,7 +315,7 @@ struct NodeEnded {
   std::int32_t signal = 0;
   Timestamp at = 0;  ///< of the first cause
   std::string cause;
-  std::string source;
+  SaidBy source = SaidBy::nobody;
   std::int32_t leaked = 0;
   std::string also{};            ///< optional key, as in Ended
   std::string mark{};            ///< the same

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <shardsweep/clock.hpp>
+#include <shardsweep/evidence.hpp>
 #include <shardsweep/field.hpp>
 #include <shardsweep/outcome.hpp>
 #include <shardsweep/protocol.hpp>
@@ -131,8 +132,8 @@ struct AttemptRow {
   bool counted = false;  ///< completed, and its trial's measurement in place of an older one
   std::int32_t exit_code = -1;  ///< of the rank that failed first; -1: none
   std::int32_t signal = 0;
-  std::string cause{};   ///< the first evidence, one line
-  std::string source{};  ///< who said it
+  std::string cause{};  ///< the first evidence, one line
+  SaidBy source = SaidBy::nobody;
   std::int32_t leaked = 0;
   Timestamp started_at = 0;
   Timestamp ended_at = 0;

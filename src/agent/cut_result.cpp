@@ -13,7 +13,7 @@ void RunningAttempt::write_cut_result() {
   });
   measured_ = cut_short_ = written.has_value();
   if (!written)
-    evidence_.push_back({clock_.now(), Outcome::lost, written.error().what, "agent"});
+    evidence_.push_back({clock_.now(), Outcome::lost, written.error().what, SaidBy::agent});
 }
 
 }  // namespace shardsweep::agent

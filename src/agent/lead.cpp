@@ -120,7 +120,7 @@ void Lead::take_signals() {
     if (!stop || leaving_) continue;
     end_running(Outcome::preempted,
                 fmt::format("the allocation was told to stop ({})", signal_name(number)),
-                "agent");
+                SaidBy::agent);
     leave("signal");
   }
 }
@@ -150,8 +150,8 @@ void Lead::take(const ToLead& line) {
   for (const AttemptId attempt : news.revoked)
     say(Revoked{attempt}, true);
   for (const auto& [assign, why] : news.cancelled)
-    end_unstarted(assign, Outcome::cancelled, why, "request");
-  if (news.end_running) end_running(Outcome::cancelled, news.end_running->why, "request");
+    end_unstarted(assign, Outcome::cancelled, why, SaidBy::request);
+  if (news.end_running) end_running(Outcome::cancelled, news.end_running->why, SaidBy::request);
   busy_s_ = now_s_;
 }
 
@@ -229,7 +229,7 @@ void Lead::judge_hang() {
   const auto why = running_->hang.verdict(agents_, now_s_);
   if (!why) return;
   job_report_.ask(AttemptPaths{running_->assign.dir}, log_);
-  end_running(Outcome::hung, *why, "policy");
+  end_running(Outcome::hung, *why, SaidBy::policy);
 }
 
 /// Before anything has run there: a number of another GPU's would pass for this one's.
@@ -311,7 +311,7 @@ void Lead::lose_nodes(const std::string& why, const std::string& node, double si
     if (!running_->own) {
       // It was lost when it fell silent: what ranks elsewhere noticed since follows from that.
       const auto since = clock_.now() - static_cast<Timestamp>(silent_s * 1e6);
-      running_->own = Evidence{since, Outcome::node_failure, why, "agent"};
+      running_->own = Evidence{since, Outcome::node_failure, why, SaidBy::agent};
       running_->own->node = node;
     }
     finish(*std::exchange(running_, std::nullopt));
@@ -352,7 +352,7 @@ void Lead::start_next() {
     if (!next) return;
     busy_s_ = now_s_;
     if (!next->skipped_because.empty()) {
-      end_unstarted(next->assign, Outcome::skipped, next->skipped_because, "policy");
+      end_unstarted(next->assign, Outcome::skipped, next->skipped_because, SaidBy::policy);
       continue;
     }
     const auto spec = read_spec(next->assign);
@@ -363,7 +363,7 @@ void Lead::start_next() {
       const std::string why = !spec   ? spec.error().what
                               : !meet ? meet.error().what
                                       : "the folder's name is too long";
-      end_unstarted(next->assign, Outcome::lost, "not started: " + why, "agent");
+      end_unstarted(next->assign, Outcome::lost, "not started: " + why, SaidBy::agent);
       continue;
     }
     log_.line(fmt::format("attempt {} ({}) starts", spec->attempt, spec->trial));
@@ -386,7 +386,7 @@ Result<AttemptSpec> Lead::read_spec(const Assign& assign) const {
   return spec;
 }
 
-void Lead::end_running(Outcome outcome, const std::string& why, const std::string& source) {
+void Lead::end_running(Outcome outcome, const std::string& why, SaidBy source) {
   if (!running_ || running_->own) return;
   running_->own = Evidence{clock_.now(), outcome, why, source};
   tell(EndAttempt{running_->assign.attempt, outcome, why});
@@ -459,7 +459,7 @@ bool Lead::time_is_up() const {
 
 /// Of many that are taken back at once each costs some syncs: the agents hear of us in between.
 void Lead::end_unstarted(const Assign& assign, Outcome outcome, const std::string& cause,
-                         const std::string& source) {
+                         SaidBy source) {
   Settled settled;
   settled.assign = assign;
   settled.verdict.outcome = outcome;

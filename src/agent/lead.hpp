@@ -68,7 +68,7 @@ class Lead {
   void keep_wall_time();
   void start_next();
   [[nodiscard]] Result<AttemptSpec> read_spec(const Assign& assign) const;
-  void end_running(Outcome outcome, const std::string& why, const std::string& source);
+  void end_running(Outcome outcome, const std::string& why, SaidBy source);
   void finish_if_ended();
   void finish(Running running);
   void take_settled();
@@ -78,7 +78,7 @@ class Lead {
   [[nodiscard]] std::vector<std::string> nodes_in_order() const;
   [[nodiscard]] bool time_is_up() const;
   void end_unstarted(const Assign& assign, Outcome outcome, const std::string& cause,
-                     const std::string& source);
+                     SaidBy source);
   void write_ended(const Settled& settled);
   void leave(const std::string& why);
   void lose_all_nodes();

@@ -154,7 +154,7 @@ void NodeAgent::refuse(AttemptId attempt, Outcome outcome, const std::string& wh
   ended.outcome = outcome;
   ended.at = clock_.now();
   ended.cause = "not started: " + why;
-  ended.source = "agent";
+  ended.source = SaidBy::agent;
   ended.node = options_.node.name;
   ended.start_error = start_error;
   say(ended);

@@ -92,7 +92,7 @@ void RunningAttempt::launch_ranks(const Environment& own,
     const auto pid = start_rank(process, &report);
     if (!pid) {
       evidence_.push_back({clock_.now(), Outcome::node_failure,
-                           fmt::format("rank {}: {}", rank, pid.error().what), "agent"});
+                           fmt::format("rank {}: {}", rank, pid.error().what), SaidBy::agent});
       begin_ending();
       return;
     }
@@ -308,7 +308,8 @@ void RunningAttempt::end(Outcome outcome, const std::string& why) {
     evidence_.push_back(no_step(why));
     return begin_ending();
   }
-  evidence_.push_back({clock_.now(), outcome, why, by_limit ? "policy" : "request"});
+  evidence_.push_back(
+      {clock_.now(), outcome, why, by_limit ? SaidBy::policy : SaidBy::request});
   if (by_limit) return begin_looking(why);
   begin_ending();
 }
@@ -446,7 +447,7 @@ void RunningAttempt::watch_logs() {
     evidence_.push_back({clock_.now(), Outcome::crashed,
                          fmt::format("rank {} has printed {} bytes (watch.log_limit is {})",
                                      rank.number, size, spec_.log_limit_bytes),
-                         "policy"});
+                         SaidBy::policy});
     return begin_ending();
   }
 }

@@ -20,7 +20,7 @@ void RunningAttempt::read_environment() {
   if (environment_->fault().empty() || is_overridden_) return;
   is_overridden_ = true;
   // The same on every node, and at every try.
-  evidence_.push_back({clock_.now(), Outcome::rejected, environment_->fault(), "agent"});
+  evidence_.push_back({clock_.now(), Outcome::rejected, environment_->fault(), SaidBy::agent});
   begin_ending();
 }
 

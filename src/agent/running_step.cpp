@@ -31,7 +31,8 @@ void RunningAttempt::launch_step(const Environment& own, const std::string& meet
     });
   });
   if (!step) {
-    evidence_.push_back({clock_.now(), Outcome::node_failure, step.error().what, "agent"});
+    evidence_.push_back(
+        {clock_.now(), Outcome::node_failure, step.error().what, SaidBy::agent});
     return begin_ending();
   }
   ranks_.push_back({-1, *step, false, {}});

@@ -12,7 +12,7 @@ void RunningAttempt::follow_trainer() {
                         : (spec_.world + spec_.ranks_per_node - 1) / spec_.ranks_per_node;
   auto logs = TrainerLogs::make(spec_, paths_, nodes, node_.index);
   if (!logs) {
-    evidence_.push_back({clock_.now(), Outcome::rejected, logs.error().what, "agent"});
+    evidence_.push_back({clock_.now(), Outcome::rejected, logs.error().what, SaidBy::agent});
     return;
   }
   trainer_ = *std::move(logs);
@@ -40,7 +40,7 @@ bool RunningAttempt::probe_is_due() {
 /// What it would print is not known to mean what we read.
 void RunningAttempt::refuse_version() {
   if (!trainer_ || trainer_->refused().empty() || !evidence_.empty()) return;
-  evidence_.push_back({clock_.now(), Outcome::rejected, trainer_->refused(), "agent"});
+  evidence_.push_back({clock_.now(), Outcome::rejected, trainer_->refused(), SaidBy::agent});
 }
 
 /// Everything that printed is gone. That the log of an attempt that was cut short ends early is

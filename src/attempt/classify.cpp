@@ -82,7 +82,7 @@ Evidence evidence_of_error(const Record& record, int rank, Timestamp at) {
   Evidence evidence = known ? with_class(*known) : Evidence{};
   if (known && known->code == RunnerExit::ok) evidence.outcome = Outcome::crashed;
   evidence.at = record.t > 0 && record.t < at ? record.t : at;
-  evidence.source = "runner";
+  evidence.source = SaidBy::runner;
   evidence.rank = rank;
   evidence.cause =
       fmt::format("rank {}: {}: {}", rank,
@@ -99,7 +99,7 @@ std::optional<Evidence> evidence_of_exit(int rank, int exit_code, Timestamp at,
   const auto known = codes == ExitCodes::contract ? runner_exit(exit_code) : std::nullopt;
   Evidence evidence = known ? with_class(*known) : Evidence{};
   evidence.at = at;
-  evidence.source = "exit";
+  evidence.source = SaidBy::exit;
   evidence.rank = rank;
   evidence.exit_code = exit_code;
   evidence.cause = fmt::format("{} exited with {}", who(rank), exit_code);
@@ -112,7 +112,7 @@ std::optional<Evidence> evidence_of_exit(int rank, int exit_code, Timestamp at,
 Evidence evidence_of_early_exit(int rank, Timestamp at) {
   Evidence evidence;
   evidence.at = at;
-  evidence.source = "exit";
+  evidence.source = SaidBy::exit;
   evidence.rank = rank;
   evidence.exit_code = 0;
   evidence.secondary = true;
@@ -123,13 +123,13 @@ Evidence evidence_of_early_exit(int rank, Timestamp at) {
 Evidence evidence_of_signal(int rank, int signal, Timestamp at, bool told) {
   Evidence evidence;
   evidence.at = at;
-  evidence.source = "exit";
+  evidence.source = SaidBy::exit;
   evidence.rank = rank;
   evidence.signal = signal;
   evidence.cause = fmt::format("{} was ended by {}", who(rank), signal_name(signal));
   if (told && signal == SIGTERM) {
     evidence.outcome = Outcome::preempted;
-    evidence.source = "agent";
+    evidence.source = SaidBy::agent;
     evidence.cause = "the allocation was told to stop (SIGTERM)";
   }
   return evidence;
@@ -140,7 +140,7 @@ Evidence evidence_of_no_start(int rank, int error, const std::string& what, Time
   evidence.at = at;
   evidence.outcome = Outcome::lost;
   evidence.cause = fmt::format("rank {} did not start: {}", rank, what);
-  evidence.source = "agent";
+  evidence.source = SaidBy::agent;
   evidence.rank = rank;
   evidence.start_error = error;
   return evidence;
@@ -148,7 +148,7 @@ Evidence evidence_of_no_start(int rank, int error, const std::string& what, Time
 
 void blame_storage(std::vector<Evidence>& evidence, const std::string& why, Timestamp at) {
   const auto is_verdict = [](const Evidence& one) {
-    const bool recorded = one.source == "runner" && one.outcome != Outcome::lost;
+    const bool recorded = one.source == SaidBy::runner && one.outcome != Outcome::lost;
     return recorded || one.start_error != 0 || one.outcome == Outcome::oom ||
            one.outcome == Outcome::rejected || one.outcome == Outcome::cancelled ||
            one.outcome == Outcome::preempted;
@@ -158,7 +158,7 @@ void blame_storage(std::vector<Evidence>& evidence, const std::string& why, Time
     if (!is_verdict(one)) one.aside = true;
   }
   if (std::any_of(evidence.begin(), evidence.end(), is_verdict)) return;
-  evidence.push_back({at, Outcome::lost, why, "agent"});
+  evidence.push_back({at, Outcome::lost, why, SaidBy::agent});
 }
 
 Evidence evidence_of_memory_kill(int rank, Timestamp at) {
@@ -195,7 +195,7 @@ bool is_shell_code(int code) {
 
 /// An exit code or signal that any failure can lead to.
 bool tells_nothing(const Evidence& one) {
-  if (one.source != "exit" || one.outcome != Outcome::crashed) return false;
+  if (one.source != SaidBy::exit || one.outcome != Outcome::crashed) return false;
   // Of a program that does not keep to the contract its codes tell nothing either.
   const auto row = runner_exit(one.exit_code);
   const bool means_that = row && row->outcome == one.outcome;
@@ -206,7 +206,7 @@ void take_over(Evidence& one, int rank, const LogFinding& finding) {
   if (one.rank < 0) one.rank = rank;
   one.outcome = finding.outcome;
   one.fragmented = !finding.fragmentation.empty();
-  one.source = "log";
+  one.source = SaidBy::log;
   one.secondary =
       finding.strength == Strength::symptom || finding.outcome == Outcome::comm_error;
   one.only_a_witness = finding.strength == Strength::symptom;
@@ -231,7 +231,7 @@ Timestamp time_unnoticed(const std::vector<Evidence>& evidence, Timestamp now) {
   for (const Evidence& one : evidence) {
     if (one.aside) continue;
     // Of a verdict and of another's failure the lead has told us a while later.
-    const bool told = one.source == "policy" || one.source == "request";
+    const bool told = one.source == SaidBy::policy || one.source == SaidBy::request;
     at = std::min(at, told ? one.at - notice_window_us : one.at + 1);
   }
   return at;
@@ -243,8 +243,8 @@ Evidence* evidence_about(std::vector<Evidence>& evidence, int rank) {
   Evidence* known = nullptr;
   for (Evidence& one : evidence) {
     // A watch names whom it waited for, not what that one did.
-    const bool own = one.rank == rank && one.source != "policy";
-    const bool fits = !one.aside && (own || (one.rank < 0 && one.source == "exit"));
+    const bool own = one.rank == rank && one.source != SaidBy::policy;
+    const bool fits = !one.aside && (own || (one.rank < 0 && one.source == SaidBy::exit));
     if (!fits) continue;
     if (tells_nothing(one)) return &one;
     if (known == nullptr && one.rank >= 0) known = &one;
@@ -279,7 +279,7 @@ void join_log(std::vector<Evidence>& evidence, int rank,
 
 void apply_own_rules(std::vector<Evidence>& evidence, std::span<const LogRule> own) {
   for (Evidence& one : evidence) {
-    if (one.source != "runner" && one.source != "exit") continue;
+    if (one.source != SaidBy::runner && one.source != SaidBy::exit) continue;
     const LogRule* rule = own_rule_for(one.cause, own);
     if (rule == nullptr) continue;
     one.outcome = rule->outcome;
@@ -299,7 +299,7 @@ std::string contradictions(const Classified& verdict, const std::vector<Evidence
   std::string text;
   int count = 0;
   for (const Evidence& one : all) {
-    const bool follows = one.secondary || one.only_a_witness || one.source == "request" ||
+    const bool follows = one.secondary || one.only_a_witness || one.source == SaidBy::request ||
                          (one.rank >= 0 && one.rank == verdict.first.rank);
     if (one.outcome == verdict.outcome || (follows && !one.aside)) continue;
     if (verdict.outcome == Outcome::completed && !one.aside) continue;  // it is in the cause
@@ -319,7 +319,7 @@ Classified verdict_of(const std::vector<Evidence>& evidence, bool measured, bool
   if (measured) {
     Classified done{Outcome::completed, {}};
     done.first.outcome = Outcome::completed;
-    done.first.source = "runner";
+    done.first.source = SaidBy::runner;
     done.first.exit_code = 0;
     if (first != nullptr) done.first.cause = "after the result: " + first->cause;
     return done;
@@ -329,7 +329,7 @@ Classified verdict_of(const std::vector<Evidence>& evidence, bool measured, bool
   silent.outcome = result_due ? Outcome::crashed : Outcome::completed;
   silent.first.outcome = silent.outcome;
   silent.first.exit_code = 0;
-  silent.first.source = "exit";
+  silent.first.source = SaidBy::exit;
   if (result_due) silent.first.cause = "exited 0 without a result";
   return silent;
 }

@@ -21,7 +21,7 @@ struct Evidence {
   Timestamp at = 0;
   Outcome outcome = Outcome::crashed;
   std::string cause;
-  std::string source;           ///< runner, exit, log, agent, policy, request
+  SaidBy source = SaidBy::nobody;
   std::int32_t exit_code = -1;  ///< -1: none
   std::int32_t signal = 0;
   int rank = -1;  ///< -1: none

@@ -101,7 +101,7 @@ Evidence evidence_of_task(const Complaint& task, Timestamp at, bool told) {
   }
   Evidence evidence;
   evidence.at = at;
-  evidence.source = "exit";
+  evidence.source = SaidBy::exit;
   evidence.rank = task.rank;
   evidence.cause = fmt::format("rank {}: {}", task.rank, one_line(task.what, longest_quote));
   return evidence;
@@ -111,7 +111,7 @@ Evidence evidence_of_lost_node(const Complaint& lost, Timestamp at) {
   Evidence evidence;
   evidence.at = at;
   evidence.outcome = Outcome::node_failure;
-  evidence.source = "agent";
+  evidence.source = SaidBy::agent;
   evidence.cause =
       fmt::format("srun lost node {}: {}", lost.node, one_line(lost.what, longest_quote));
   evidence.node = lost.node;
@@ -140,7 +140,7 @@ Evidence evidence_of_step(std::string_view output, int exit_code, Timestamp at, 
 Evidence evidence_of_no_step(std::string_view output, const std::string& why, Timestamp at) {
   Evidence evidence;
   evidence.at = at;
-  evidence.source = "agent";
+  evidence.source = SaidBy::agent;
   each_complaint(output, [&](std::string_view said) {
     if (const auto failed = node_in(said)) evidence.node = failed->node;
     if (!evidence.node.empty())

@@ -31,7 +31,7 @@ namespace {
 struct Ending {
   Outcome outcome = Outcome::lost;
   std::string cause;
-  std::string source;
+  SaidBy source = SaidBy::nobody;
   int exit_code = -1;
   int signal = 0;
   int leaked = 0;
@@ -43,7 +43,8 @@ struct Ending {
 /// True where nothing but the missing result speaks against the attempt.
 bool ended_in_peace(const Ending& said) {
   return said.outcome == Outcome::completed ||
-         (said.outcome == Outcome::crashed && said.source == "exit" && said.exit_code == 0);
+         (said.outcome == Outcome::crashed && said.source == SaidBy::exit &&
+          said.exit_code == 0);
 }
 
 /// A durable result makes the attempt completed, whoever died afterwards; without one nobody's
@@ -53,7 +54,7 @@ Ending join(Ending said, const RecordsSummary& records) {
   if (!records.unreadable.empty()) {
     said.outcome = Outcome::lost;
     said.cause = records.unreadable;
-    said.source = "daemon";
+    said.source = SaidBy::daemon;
     return said;
   }
   if (records.result) {
@@ -62,16 +63,16 @@ Ending join(Ending said, const RecordsSummary& records) {
           fmt::format("measured, though it ended {}: {}", name(said.outcome), said.cause);
     }
     said.outcome = Outcome::completed;
-    said.source = "runner";
+    said.source = SaidBy::runner;
   } else if (!records.flaw.empty() && ended_in_peace(said)) {
     said.outcome = Outcome::crashed;
     said.cause = records.flaw;
-    said.source = "runner";
+    said.source = SaidBy::runner;
     said.node.clear();  // it would be the same on every node
   } else if (said.outcome == Outcome::completed) {
     said.outcome = Outcome::lost;
     said.cause = "The agent saw a result record, but the records cannot be read any more.";
-    said.source = "daemon";
+    said.source = SaidBy::daemon;
   }
   return said;
 }
@@ -244,7 +245,7 @@ void return_attempt(Fold fold, AttemptId id, const std::string& why) {
   {
     auto edit = fold.world.edit(*attempt);
     edit->revoked = true;
-    put_ending(*edit, {.outcome = Outcome::cancelled, .cause = why, .source = "daemon"},
+    put_ending(*edit, {.outcome = Outcome::cancelled, .cause = why, .source = SaidBy::daemon},
                fold.now);
   }
   const TrialRow* trial = fold.world.trial(attempt->trial);
@@ -325,7 +326,7 @@ struct LineFolder {
     if (ended.outcome == Outcome::preempted && allocation.end_outcome) {
       ending.outcome = *meaning_of_end(allocation);
       ending.cause = fmt::format("{}; {}", allocation.end_reason, ended.cause);
-      ending.source = "scheduler";
+      ending.source = SaidBy::scheduler;
     }
     RecordsSummary recorded = records.value_or(RecordsSummary{});
     // What the agent saw on the nodes goes before what is wrong with the numbers.
@@ -423,13 +424,14 @@ namespace {
 Ending ending_of(const RecordsSummary& records, const AllocationRow& allocation,
                  const std::string& lead_node, const std::string& why) {
   if (records.error)
-    return {.outcome = *records.error, .cause = records.error_message, .source = "runner"};
+    return {
+        .outcome = *records.error, .cause = records.error_message, .source = SaidBy::runner};
   if (records.owns_flaw)
-    return {.outcome = Outcome::crashed, .cause = records.flaw, .source = "runner"};
+    return {.outcome = Outcome::crashed, .cause = records.flaw, .source = SaidBy::runner};
   const Outcome outcome = meaning_of_end(allocation).value_or(Outcome::lost);
   return {.outcome = outcome,
           .cause = "its allocation has ended: " + why,
-          .source = allocation.end_outcome ? "scheduler" : "daemon",
+          .source = allocation.end_outcome ? SaidBy::scheduler : SaidBy::daemon,
           .node = outcome == Outcome::node_failure ? lead_node : ""};
 }
 

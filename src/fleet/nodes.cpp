@@ -94,10 +94,10 @@ bool speaks_against_node(std::string_view kind) {
   return std::find(against_node.begin(), against_node.end(), kind) != against_node.end();
 }
 
-std::string evidence_kind(Outcome outcome, const std::string& source) {
+std::string evidence_kind(Outcome outcome, SaidBy source) {
   switch (outcome) {
     case Outcome::node_failure:
-      return source == "log" ? "hardware" : "failed";
+      return source == SaidBy::log ? "hardware" : "failed";
     case Outcome::hung:
     case Outcome::comm_error:
     case Outcome::crashed:

@@ -29,7 +29,7 @@ inline constexpr std::string_view local_node = "local";
 
 /// The kind of evidence that an attempt's outcome is against the node of its first cause;
 /// empty: none.
-[[nodiscard]] std::string evidence_kind(Outcome outcome, const std::string& source);
+[[nodiscard]] std::string evidence_kind(Outcome outcome, SaidBy source);
 
 /// Adds what speaks against a node; an unnamed one is nobody's.
 void add_evidence(Fold fold, const std::string& node, NodeCharge evidence);

@@ -181,7 +181,7 @@ class RecordedCluster {
                     .nonce = next.assign.nonce,
                     .outcome = Outcome::skipped,
                     .cause = next.skipped_because,
-                    .source = "policy"});
+                    .source = SaidBy::policy});
       return;
     }
     const auto number = static_cast<std::size_t>(trial - 1);
@@ -202,7 +202,7 @@ class RecordedCluster {
         Ended{.attempt = attempt,
               .nonce = next.assign.nonce,
               .outcome = run.outcome,
-              .source = "runner"},
+              .source = SaidBy::runner},
         records);
     next_assignments(id).ended(next.assign, run.outcome);
   }

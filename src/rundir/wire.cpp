@@ -292,8 +292,9 @@ void fields(Is<AllocationSpec> auto& m, auto&& visit) {
 
 struct Writer {
   Json& object;
-  void operator()(const char* key, const Outcome& value) const {
-    object[key] = std::string(name(value));
+  template <Worded Enum>
+  void operator()(const char* key, const Enum& value) const {
+    object[key] = std::string(word_of(value));
   }
   void operator()(const char* key, const std::vector<LogRule>& rules) const {
     Json& list = object[key] = Json::array();
@@ -376,11 +377,12 @@ std::string line_of(Json head, T message, std::size_t limit) {
 // ---- reading
 
 using json::read_value;
-bool read_value(const Json& value, Outcome& out) {
+template <Worded Enum>
+bool read_value(const Json& value, Enum& out) {
   if (!value.is_string()) return false;
-  const auto outcome = outcome_from(value.get_ref<const std::string&>());
-  if (outcome) out = *outcome;
-  return outcome.has_value();
+  const auto known = from_word<Enum>(value.get_ref<const std::string&>());
+  if (known) out = *known;
+  return known.has_value();
 }
 bool read_value(const Json& value, std::vector<std::string>& out) {
   if (!value.is_array()) return false;

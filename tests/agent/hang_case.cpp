@@ -78,7 +78,7 @@ void check_verdict(const HangCase& hang, const Ended& ended, double floor_s, dou
                    const std::string& node, double slack_s) {
   CAPTURE(ended.cause);
   CHECK(ended.outcome == Outcome::hung);
-  CHECK(ended.source == "policy");
+  CHECK(ended.source == SaidBy::policy);
   const double still_s = number_after(ended.cause, "no progress in phase 'train' for ");
   const double limit_s = number_after(ended.cause, "s (limit ");
   CHECK(limit_s >= floor_s);

@@ -40,7 +40,7 @@ TEST_CASE("an attempt with a result is completed and leaves one packed file") {
   const Ended ended = outcome_of(allocation, {"steps", "result", "say=done"}, 4);
   CHECK(ended.outcome == Outcome::completed);
   CHECK(ended.cause.empty());
-  CHECK(ended.source == "runner");
+  CHECK(ended.source == SaidBy::runner);
   CHECK(ended.leaked == 0);
   const auto lines = allocation.lines();
   CHECK(std::holds_alternative<Claimed>(lines.front().body));
@@ -69,7 +69,7 @@ TEST_CASE("out of memory is told by the runner's record and its exit code") {
   const Ended ended = outcome_of(allocation, {"steps", "1:error=oom", "1:exit=11", "hang"});
   CHECK(ended.outcome == Outcome::oom);
   CHECK(ended.cause == "rank 1: oom: as told");
-  CHECK(ended.source == "runner");
+  CHECK(ended.source == SaidBy::runner);
   CHECK(ended.exit_code == 11);
 }
 
@@ -98,7 +98,7 @@ TEST_CASE("a rank that makes no progress is hung and the allocation goes on") {
   allocation.start();
   const Ended ended = allocation.wait_ended(hung.attempt);
   CHECK(ended.outcome == Outcome::hung);
-  CHECK(ended.source == "policy");
+  CHECK(ended.source == SaidBy::policy);
   CHECK(ended.cause.starts_with("no progress in phase 'train' for 0."));
   CHECK(ended.cause.ends_with(" s (limit 0.3 s), last record: train_step 1"));
   CHECK(allocation.wait_ended(next.attempt).outcome == Outcome::completed);
@@ -142,7 +142,7 @@ TEST_CASE("what a rank printed explains an exit code that says nothing") {
                    "1:say=torch.OutOfMemoryError: CUDA out of memory. Tried to allocate",
                    "0:say=RuntimeError: Connection reset by peer", "exit=1"});
   CHECK(ended.outcome == Outcome::comm_error);
-  CHECK(ended.source == "log");
+  CHECK(ended.source == SaidBy::log);
   CHECK(ended.exit_code == 1);
   CHECK(ended.cause == "rank 1: nccl-ib-call: NCCL WARN Call to ibv_modify_qp failed with 110");
   CHECK(ended.node == "local");
@@ -224,7 +224,7 @@ TEST_CASE("an attempt is cancelled while it runs and before it starts") {
   const Ended first = allocation.wait_ended(running.attempt);
   CHECK(first.outcome == Outcome::cancelled);
   CHECK(first.cause == "by hand");
-  CHECK(first.source == "request");
+  CHECK(first.source == SaidBy::request);
   allocation.tell(Drain{});
   CHECK(allocation.wait_exit() == 0);
   bool answered = false;

@@ -142,7 +142,7 @@ class Lead {
               .outcome = Outcome::completed,
               .exit_code = 0,
               .cause = "result record",
-              .source = "runner"},
+              .source = SaidBy::runner},
         now);
     running_.reset();
     ++measured_;

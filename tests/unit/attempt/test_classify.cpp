@@ -49,7 +49,7 @@ TEST_CASE("what ranks do on a full disk is the disk's doing, and stays to be see
 }
 
 TEST_CASE("an answer of the layout, or of the user, is one on a full disk too") {
-  Evidence cancelled{5, Outcome::cancelled, "cancelled on request", "request"};
+  Evidence cancelled{5, Outcome::cancelled, "cancelled on request", SaidBy::request};
   for (const Evidence& one : {exited(0, 11, 5), error("nan", 0, 5), cancelled}) {
     std::vector<Evidence> evidence{one};
     blame_storage(evidence, "the disk is full", 9);
@@ -112,7 +112,7 @@ TEST_CASE("a record is the cause and brings the exit code of its rank along") {
   const auto verdict =
       classify({exited(0, 14, 5), exited(1, 11, 6), error("oom", 1, 4)}, false);
   CHECK(verdict.outcome == Outcome::oom);
-  CHECK(verdict.first.source == "runner");
+  CHECK(verdict.first.source == SaidBy::runner);
   CHECK(verdict.first.exit_code == 11);
 }
 

@@ -39,7 +39,7 @@ LogFinding says(const char* rule, Outcome outcome, Strength strength = Strength:
 }
 
 Evidence hung(Timestamp at) {
-  return {at, Outcome::hung, "no progress in phase 'train'", "policy"};
+  return {at, Outcome::hung, "no progress in phase 'train'", SaidBy::policy};
 }
 
 }  // namespace
@@ -152,7 +152,7 @@ TEST_CASE("the log explains an exit code that says nothing and a signal") {
   const auto verdict = classify(evidence, false);
   CHECK(verdict.outcome == Outcome::oom);
   CHECK(verdict.first.cause == "rank 3: torch-oom: text");
-  CHECK(verdict.first.source == "log");
+  CHECK(verdict.first.source == SaidBy::log);
   CHECK(verdict.first.exit_code == 1);
   CHECK(verdict.also.empty());
 
@@ -204,7 +204,7 @@ TEST_CASE("the cause of a rank that was ended for another's symptom wins") {
   CHECK(classify(evidence, false).outcome == Outcome::oom);
   // On another node, which was told of it 2 s later.
   std::vector<Evidence> there{
-      {7 * second, Outcome::crashed, "a rank elsewhere has failed", "request"}};
+      {7 * second, Outcome::crashed, "a rank elsewhere has failed", SaidBy::request}};
   join_log(there, 12, says("torch-oom", Outcome::oom), 9 * second, false);
   NodeEnded here_ended;
   here_ended.outcome = Outcome::comm_error;
@@ -240,7 +240,8 @@ TEST_CASE("exit 0 without a result has the cause that the log tells") {
 }
 
 TEST_CASE("of a cancelled attempt no log is asked") {
-  std::vector<Evidence> evidence{{5, Outcome::cancelled, "cancelled on request", "request"}};
+  std::vector<Evidence> evidence{
+      {5, Outcome::cancelled, "cancelled on request", SaidBy::request}};
   join_log(evidence, 0, says("slurm-cancelled", Outcome::reaped), 9, true);
   CHECK(classify(evidence, false).outcome == Outcome::cancelled);
   CHECK(classify(evidence, false).also.empty());

@@ -66,7 +66,7 @@ void PlayedLead::end(Outcome outcome, Timestamp now, const std::string& mark,
             .nonce = assign.nonce,
             .outcome = outcome,
             .cause = "played",
-            .source = "agent",
+            .source = SaidBy::agent,
             .node = node,
             .mark = mark},
       now);
@@ -86,7 +86,7 @@ void PlayedLead::hear(std::mt19937_64& random, Timestamp now) {
                 .nonce = assign.nonce,
                 .outcome = Outcome::cancelled,
                 .cause = why,
-                .source = "request"},
+                .source = SaidBy::request},
           now);
     if (news.end_running && running_)
       end(random() % 3 == 0 ? Outcome::completed : Outcome::cancelled, now);

@@ -389,7 +389,7 @@ TEST_CASE("records that cannot be read are waited for and then given up") {
                              .nonce = life.sql("SELECT nonce FROM attempts"),
                              .outcome = Outcome::crashed,
                              .cause = "played",
-                             .source = "exit"},
+                             .source = SaidBy::exit},
                        life.slurm.lead_time(life.job()));
   life.pass(30);
   CHECK(life.trials() == "running");

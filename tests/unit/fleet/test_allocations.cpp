@@ -185,7 +185,7 @@ TEST_CASE("what Slurm says of a job's end is the outcome of what ran in it") {
                                     });
     REQUIRE(ended != c.world.changes().end());
     CHECK(std::get<PutAttempt>(*ended).row.outcome == outcome);
-    CHECK(std::get<PutAttempt>(*ended).row.source == "scheduler");
+    CHECK(std::get<PutAttempt>(*ended).row.source == SaidBy::scheduler);
     CHECK(c.rows.trials[2].state == State::planned);  // it had not started
   }
 }

@@ -99,7 +99,8 @@ TEST_CASE("a result record that is none makes the attempt crashed, which is trie
   records.owns_flaw = true;
   for (AttemptId id = 1; id <= 2; ++id) {
     c.decide();
-    c.line(Ended{.attempt = id, .outcome = Outcome::completed, .source = "runner"}, records);
+    c.line(Ended{.attempt = id, .outcome = Outcome::completed, .source = SaidBy::runner},
+           records);
     CHECK(c.rows.trials[1].charged == id);
     CHECK(c.rows.trials[1].elsewhere == 0);
   }
@@ -118,7 +119,7 @@ TEST_CASE("records of another attempt explain an exit without a result, and noth
                .outcome = Outcome::crashed,
                .exit_code = 0,
                .cause = "exited 0 without a result",
-               .source = "exit"},
+               .source = SaidBy::exit},
          records);
   CHECK(c.last_cause() == records.flaw);
   c.decide();
@@ -126,7 +127,7 @@ TEST_CASE("records of another attempt explain an exit without a result, and noth
                .outcome = Outcome::oom,
                .exit_code = 11,
                .cause = "out of memory",
-               .source = "exit"},
+               .source = SaidBy::exit},
          records);
   CHECK(c.last_cause() == "out of memory");
   CHECK(c.rows.trials[1].outcome == Outcome::oom);

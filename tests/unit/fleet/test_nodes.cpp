@@ -34,7 +34,7 @@ struct Cluster : Case {
               {job(id).from_lead_n + 1, input.now, std::move(body)}, RecordsSummary{});
   }
   void fail(AllocationId id, AttemptId attempt, Outcome outcome, const std::string& node,
-            const std::string& source = "agent") {
+            SaidBy source = SaidBy::agent) {
     say(id, Started{attempt, "n"});
     say(id, Ended{.attempt = attempt,
                   .outcome = outcome,
@@ -81,7 +81,7 @@ TEST_CASE("a node failure excludes the node and is charged to nobody") {
 
 TEST_CASE("what its log says of a GPU is hardware and a finding counts by itself") {
   Cluster c;
-  c.fail(1, 1, Outcome::node_failure, "n1", "log");
+  c.fail(1, 1, Outcome::node_failure, "n1", SaidBy::log);
   CHECK(c.rows.nodes.at("n1").evidence.at(0).kind == "hardware");
   c.say(1, FoundOnNode{"n2", "dirty", "a process in state D"});
   c.decide();
@@ -237,7 +237,7 @@ TEST_CASE("this machine is never excluded for its agents but pauses its sweep wh
   c.line(Started{1, "n"});
   c.line(Ended{.attempt = 1,
                .outcome = Outcome::node_failure,
-               .source = "agent",
+               .source = SaidBy::agent,
                .node = std::string(local_node)});
   c.decide();
   CHECK(c.rows.sweeps.at(1).state == SweepState::active);

@@ -115,7 +115,7 @@ TEST_CASE("an attempt's node and contradictions are kept and counted by node") {
   attempt.state = State::ended;
   attempt.outcome = Outcome::node_failure;
   attempt.cause = "ECC";
-  attempt.source = "log";
+  attempt.source = SaidBy::log;
   attempt.started_at = 5;
   attempt.ended_at = 9;
   attempt.node = "n1";
