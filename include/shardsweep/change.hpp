@@ -4,6 +4,7 @@
 #pragma once
 
 #include <shardsweep/event.hpp>
+#include <shardsweep/evidence.hpp>
 #include <shardsweep/rows.hpp>
 
 #include <map>
@@ -74,8 +75,8 @@ struct AddMeasurement {
   std::string runner_version;
   std::string software{};  ///< JSON object: what else the start record says it ran
   std::string hosts;       ///< JSON array
-  std::string mark{};      ///< contaminated or implausible: kept, not ranked; empty: none
-  std::string detail;      ///< the result record as it was written
+  Mark mark = Mark::none;
+  std::string detail;  ///< the result record as it was written
   std::vector<TrainStepSample> samples;
   bool cut_short = false;  ///< ended early: its speed is a bound, and is not ranked
   /// Variables of the first rank that change numbers (rank_variables.hpp), as it found them:

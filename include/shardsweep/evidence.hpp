@@ -27,4 +27,10 @@ template <>
 inline constexpr std::array<std::string_view, 10> word_table<SaidBy>{
     "", "runner", "exit", "log", "agent", "policy", "request", "daemon", "scheduler", "import"};
 
+/// Why a measurement is kept and not ranked. `cut_short` has a column of its own.
+enum class Mark : std::uint8_t { none, contaminated, implausible, cut_short };
+template <>
+inline constexpr std::array<std::string_view, 4> word_table<Mark>{"", "contaminated",
+                                                                  "implausible", "cut_short"};
+
 }  // namespace shardsweep

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <shardsweep/clock.hpp>
+#include <shardsweep/evidence.hpp>
 #include <shardsweep/outcome.hpp>
 
 #include <compare>
@@ -40,7 +41,7 @@ struct FinishedTrial {
   std::optional<double> tokens_per_s_per_gpu;
   std::optional<double> mfu;
   std::optional<double> peak_memory_bytes;
-  std::string mark;     ///< contaminated, implausible; empty: ranked
+  Mark mark = Mark::none;
   std::string doubt{};  ///< why it is marked: "implausible: the loss is …"
 };
 

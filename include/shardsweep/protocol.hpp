@@ -207,9 +207,9 @@ struct Ended {
   std::int32_t leaked = 0;  ///< processes that outlived their ranks and were ended
   std::string pack;  ///< file name of the packed attempt, beside its folder; may be empty
   // Optional keys.
-  std::string node{};  ///< where the first cause was seen; empty: on none in particular
-  std::string also{};  ///< what contradicts the outcome, one line; empty: nothing
-  std::string mark{};  ///< of a result: contaminated, or empty
+  std::string node{};      ///< where the first cause was seen; empty: on none in particular
+  std::string also{};      ///< what contradicts the outcome, one line; empty: nothing
+  Mark mark = Mark::none;  ///< of a result
   std::vector<std::string> nodes{};  ///< of a measured attempt on several, in its ranks' order
   std::int32_t start_error = 0;  ///< errno of a program that could not be started; 0: it was
   bool fragmented = false;  ///< out of memory with enough of it, in pieces: an optional key
@@ -318,7 +318,7 @@ struct NodeEnded {
   SaidBy source = SaidBy::nobody;
   std::int32_t leaked = 0;
   std::string also{};            ///< optional key, as in Ended
-  std::string mark{};            ///< the same
+  Mark mark = Mark::none;        ///< the same
   std::int32_t start_error = 0;  ///< the same
   std::string node{};            ///< where it happened, if not where it is said: optional key
   bool cut_short = false;        ///< ended here, as it was hopeless: an optional key

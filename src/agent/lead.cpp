@@ -490,7 +490,7 @@ void Lead::write_ended(const Settled& settled) {
   ended.start_error = verdict.first.start_error;
   ended.fragmented = verdict.outcome == Outcome::oom && verdict.first.fragmented;
   ended.also = verdict.also;
-  ended.mark = verdict.outcome == Outcome::completed ? mark : "";
+  ended.mark = verdict.outcome == Outcome::completed ? mark : Mark::none;
   if (verdict.outcome == Outcome::completed) ended.nodes = nodes_in_order();
   if (packed) ended.pack = AttemptPaths{assign.dir}.pack().filename().string();
   log_.line(fmt::format("attempt {} ended {}{}{}", assign.attempt, name(ended.outcome),

@@ -296,7 +296,7 @@ void NodeAgent::note_gpus(NodeEnded& ended) {
   const std::string now = gpus_.look(attempt_->spec().gpu_slack_bytes).others;
   const std::string& others = gpus_shared_with_.empty() ? now : gpus_shared_with_;
   if (others.empty()) return;
-  ended.mark = "contaminated";
+  ended.mark = Mark::contaminated;
   ended.also += (ended.also.empty() ? "" : "; ") + others;
 }
 

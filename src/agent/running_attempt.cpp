@@ -497,7 +497,7 @@ NodeEnded RunningAttempt::ended() const {
   ended.cut_short = cut_short_;
   name_node(ended, verdict.first);
   if (!disturbed_.empty()) {
-    ended.mark = "contaminated";
+    ended.mark = Mark::contaminated;
     ended.also += (ended.also.empty() ? "" : "; ") + disturbed_;
   }
   const auto add = [&](const std::string& text) {

@@ -27,7 +27,7 @@ std::vector<Evidence> evidence_of_nodes(const EndedAttempt& attempt, Settled& se
                                      [](const auto& node) { return node.second.cut_short; });
   for (const auto& [name, ended] : attempt.nodes) {
     add_sentence(settled.verdict.also, ended.also);
-    if (!ended.mark.empty()) settled.mark = ended.mark;
+    if (ended.mark != Mark::none) settled.mark = ended.mark;
     settled.node_failed = settled.node_failed || ended.outcome == Outcome::node_failure;
     settled.leaked += ended.leaked;
     // srun and its step were signalled together with the lead.

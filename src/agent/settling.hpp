@@ -32,7 +32,7 @@ struct Settled {
   Assign assign;
   Classified verdict;
   std::int32_t leaked = 0;
-  std::string mark;
+  Mark mark = Mark::none;
   bool node_failed = false;
   bool told_to_stop = false;
   bool packed = false;

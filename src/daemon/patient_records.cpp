@@ -107,7 +107,7 @@ void PatientRecords::judge(const AttemptRow& attempt, RecordsSummary& records) {
     doubt = why_other_runner(*runner, {records.runner, records.runner_version});
   if (!doubt) return log_warning(doubt.error().what);
   if (doubt->empty()) return;
-  records.result->mark = std::string(mark_implausible);
+  records.result->mark = Mark::implausible;
   records.doubt = *doubt;
 }
 

@@ -196,7 +196,7 @@ void end_attempt(Fold fold, const Policy& policy, AttemptId id, const Ending& sa
   judge_ending(fold, policy, attempt, ending);
   const TrialRow* trial = fold.world.trial(attempt.trial);
   const bool wanted = !attempt.revoked && trial != nullptr && trial->state != State::ended;
-  const bool marked = records.result && !records.result->mark.empty();
+  const bool marked = records.result && records.result->mark != Mark::none;
   // A marked measurement replaces none that is counted already.
   const bool counted = ending.outcome == Outcome::completed && wanted &&
                        !(marked && trial->prior == Outcome::completed);
@@ -330,10 +330,10 @@ struct LineFolder {
     }
     RecordsSummary recorded = records.value_or(RecordsSummary{});
     // What the agent saw on the nodes goes before what is wrong with the numbers.
-    if (recorded.result && !ended.mark.empty()) recorded.result->mark = ended.mark;
-    if (recorded.result && recorded.result->mark.empty() &&
+    if (recorded.result && ended.mark != Mark::none) recorded.result->mark = ended.mark;
+    if (recorded.result && recorded.result->mark == Mark::none &&
         control_is_off(fold.world, policy, allocation.id))
-      recorded.result->mark = "contaminated";
+      recorded.result->mark = Mark::contaminated;
     compare_nodes(ended, recorded);
     end_attempt(fold, policy, ended.attempt, ending, recorded, at);
   }
@@ -341,11 +341,12 @@ struct LineFolder {
   void compare_nodes(const Ended& ended, const RecordsSummary& recorded) const {
     const AttemptRow* attempt = fold.world.attempt(ended.attempt);
     const bool fresh = attempt != nullptr && attempt->state != State::ended;
-    if (fresh && recorded.result && recorded.result->mark.empty())
+    if (fresh && recorded.result && recorded.result->mark == Mark::none)
       note_paces(fold, policy, *attempt, paces(recorded.own_work, ended.nodes));
   }
   void measure_control(ControlTime time, const Ended& ended) const {
-    const bool whole = records && ended.outcome == Outcome::completed && ended.mark.empty();
+    const bool whole =
+        records && ended.outcome == Outcome::completed && ended.mark == Mark::none;
     ControlFigures figures;
     if (whole) figures.busbw_bytes_per_s = records->busbw_bytes_per_s;
     if (whole && records->result)

@@ -14,8 +14,6 @@
 
 namespace shardsweep {
 
-inline constexpr std::string_view mark_implausible = "implausible";
-
 /// What a result has to agree with. Nothing is checked of what is not known.
 struct Expected {
   std::optional<std::int64_t> n_params;

@@ -316,6 +316,8 @@ struct Writer {
   void optional(const char* key, const auto& value) const {
     if constexpr (requires { value.empty(); }) {
       if (value.empty()) return;
+    } else if constexpr (requires { word_of(value); }) {
+      if (word_of(value).empty()) return;
     }
     (*this)(key, value);
   }

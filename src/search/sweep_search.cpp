@@ -83,7 +83,7 @@ void SweepSearch::hear(std::span<const Change> changes) {
   for (const auto& change : changes) {
     if (const auto* one = std::get_if<AddMeasurement>(&change)) {
       // A marked measurement is kept and not believed.
-      if (one->mark.empty())
+      if (one->mark == Mark::none)
         measured[one->trial] = {Outcome::completed,
                                 metric(*one, "tokens_per_s_per_gpu"),
                                 static_cast<std::int64_t>(metric(*one, "peak_memory_bytes")),

@@ -234,10 +234,10 @@ std::string name_text(const FinishedLine& line, const Columns& columns, bool wit
 
 /// Why a measurement is not the trial's last word.
 std::string again_text(const FinishedTrial& trial) {
-  if (trial.mark.empty()) return trial.again ? "tried again" : "";
-  const std::string mark =
-      trial.doubt.find(trial.mark) == std::string::npos ? trial.mark : trial.doubt;
-  return trial.again ? mark + ", measured again" : mark;
+  if (trial.mark == Mark::none) return trial.again ? "tried again" : "";
+  const std::string_view mark = word_of(trial.mark);
+  std::string text(trial.doubt.find(mark) == std::string::npos ? mark : trial.doubt);
+  return trial.again ? text + ", measured again" : text;
 }
 
 void add_numbers(StyledLine& text, const FinishedLine& line, const Columns& columns) {
@@ -362,7 +362,7 @@ void BestSoFar::begin(const std::vector<CellBest>& cells) {
 
 std::optional<double> BestSoFar::take(const FinishedTrial& trial) {
   if (trial.outcome != Outcome::completed || !trial.tokens_per_s_per_gpu ||
-      !trial.mark.empty() || trial.again)
+      trial.mark != Mark::none || trial.again)
     return std::nullopt;
   const auto [found, fresh] = cells_.try_emplace(trial.cell);
   const double before = found->second.tokens_per_s_per_gpu;

@@ -95,9 +95,10 @@ void Committer::put(const PutAllocation& change) {
 
 void Committer::put(const AddMeasurement& change) {
   {
-    auto row = sql_.measurement.use(
-        change.attempt, change.trial, change.mark, change.flops_model, change.runner_version,
-        change.software, change.hosts, change.detail, change.cut_short, change.settings);
+    auto row =
+        sql_.measurement.use(change.attempt, change.trial, word_of(change.mark),
+                             change.flops_model, change.runner_version, change.software,
+                             change.hosts, change.detail, change.cut_short, change.settings);
     for (const auto& metric : metric_table) {
       const auto found = change.metrics.find(metric.name);
       if (found == change.metrics.end() || !std::isfinite(found->second)) {

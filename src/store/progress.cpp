@@ -3,6 +3,7 @@
 // is new, however long the sweep is.
 #include "store/ranking.hpp"
 #include "store/reader.hpp"
+#include "store/row_sql.hpp"
 #include "store/rows.hpp"
 
 #include <shardsweep/event.hpp>
@@ -126,7 +127,7 @@ FinishedTrial read_finished(const Statement::Use& row) {
   one.tokens_per_s_per_gpu = read_real(row, 16);
   one.mfu = read_real(row, 17);
   one.peak_memory_bytes = read_real(row, 18);
-  one.mark = row.text(19);
+  read_field(row, 19, one.mark);
   one.doubt = row.text(20);
   return one;
 }

@@ -186,7 +186,7 @@ TEST_CASE("a measurement beside somebody else on the GPU is contaminated") {
   node.start();
   const Ended ended = node.wait_ended(1);
   CHECK(ended.outcome == Outcome::completed);
-  CHECK(ended.mark == "contaminated");
+  CHECK(ended.mark == Mark::contaminated);
   CHECK(ended.also ==
         "process " + std::to_string(other.pid) + " holds 85 MiB of GPU 0: 'sleep 1000'");
   CHECK(other.lives());

@@ -330,7 +330,7 @@ TEST_CASE("a measurement that others have disturbed is marked") {
   Allocation quiet;
   quiet.every.others_cpu_limit = 1;  // more than all there is
   const Ended clean = outcome_of(quiet, {"steps", "result"});
-  CHECK(clean.mark.empty());
+  CHECK(clean.mark == Mark::none);
   // Somebody else on this node: this test, on one CPU.
   Allocation disturbed;
   disturbed.every.others_cpu_limit = 0.5 / static_cast<double>(::sysconf(_SC_NPROCESSORS_ONLN));
@@ -343,7 +343,7 @@ TEST_CASE("a measurement that others have disturbed is marked") {
   enough = true;
   other.join();
   CHECK(ended.outcome == Outcome::completed);
-  CHECK(ended.mark == "contaminated");
+  CHECK(ended.mark == Mark::contaminated);
   CHECK(ended.also.find("others used ") != std::string::npos);
 }
 

@@ -77,7 +77,7 @@ void PlayedCluster::work(Job& job, std::mt19937_64& random, Timestamp now) {
   if (job.lead->runs()) {
     const Outcome outcome = outcomes[random() % outcomes.size()];
     const bool marked = outcome == Outcome::completed && random() % 8 == 0;
-    return job.lead->end(outcome, now, marked ? "contaminated" : "");
+    return job.lead->end(outcome, now, marked ? Mark::contaminated : Mark::none);
   }
   if (job.lead->start_next(now) || !job.lead->draining()) return;
   job.lead->leave("drained", now);

@@ -53,14 +53,13 @@ void PlayedLead::leave_result() {
   if (running_) write_result(*running_);
 }
 
-void PlayedLead::end(Outcome outcome, Timestamp now, const std::string& mark,
-                     const std::string& node) {
+void PlayedLead::end(Outcome outcome, Timestamp now, Mark mark, const std::string& node) {
   const Assign assign = *std::exchange(running_, std::nullopt);
   PlayedAttempt& attempt = attempts_.by_nonce[assign.nonce];
   if (outcome == Outcome::completed) write_result(assign);
   attempt.said = outcome;
   attempt.ended = now;
-  attempt.marked = !mark.empty();
+  attempt.marked = mark != Mark::none;
   work_.ended(assign, outcome);
   say(Ended{.attempt = assign.attempt,
             .nonce = assign.nonce,

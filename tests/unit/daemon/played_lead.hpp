@@ -47,7 +47,7 @@ class PlayedLead {
   /// Starts what waits; false where nothing does. What a rule skips ends at once.
   bool start_next(Timestamp now);
   /// Of the running attempt. A result is in its records before its lead speaks.
-  void end(Outcome outcome, Timestamp now, const std::string& mark = "",
+  void end(Outcome outcome, Timestamp now, Mark mark = Mark::none,
            const std::string& node = "");
   /// The running attempt writes its result, and nobody says so.
   void leave_result();

@@ -242,7 +242,7 @@ void PlayedSite::run_attempt(PlayedJob& job, Outcome outcome, double seconds,
   job.lead->hear(random, slurm.lead_time(job));
   REQUIRE(job.lead->start_next(slurm.lead_time(job)));
   clock.advance(static_cast<Timestamp>(seconds * 1e6));
-  if (job.lead->runs()) job.lead->end(outcome, slurm.lead_time(job), "", node);
+  if (job.lead->runs()) job.lead->end(outcome, slurm.lead_time(job), Mark::none, node);
 }
 
 void PlayedSite::beat() {

@@ -293,7 +293,8 @@ void RandomRun::play_work(PlayedJob& job) {
     const bool marked = outcome == Outcome::completed && one_in(10);
     const bool blames = outcome != Outcome::completed && one_in(2);
     const std::string node = job.nodes.substr(0, job.nodes.find(','));
-    return job.lead->end(outcome, now, marked ? "contaminated" : "", blames ? node : "");
+    return job.lead->end(outcome, now, marked ? Mark::contaminated : Mark::none,
+                         blames ? node : "");
   }
   if (job.lead->start_next(now)) return;
   const bool idle = now - job.lead->spoke_at() > 60 * second || one_in(40);

@@ -216,7 +216,7 @@ TEST_CASE("what is measured after a control that is off is marked at once") {
   fold_line(c.fold(), c.policy, 3,
             {1, noon, Ended{.attempt = 7, .outcome = Outcome::completed}}, records);
   REQUIRE(c.of_kind<AddMeasurement>().size() == 1);
-  CHECK(c.of_kind<AddMeasurement>()[0].mark == "contaminated");
+  CHECK(c.of_kind<AddMeasurement>()[0].mark == Mark::contaminated);
   CHECK(c.rows.trials[7].state == State::planned);
 }
 

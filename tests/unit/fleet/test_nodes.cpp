@@ -276,7 +276,7 @@ TEST_CASE("a marked result is measured again within the budget and then kept wit
   const auto end_marked = [&](AttemptId id) {
     RecordsSummary records;
     records.result = AddMeasurement{};
-    records.result->mark = "implausible";
+    records.result->mark = Mark::implausible;
     records.doubt = "MFU 152 %";
     c.line(Ended{.attempt = id, .outcome = Outcome::completed}, records);
   };

@@ -23,7 +23,7 @@ struct Cluster : Case {
     input.sweeps[1].backend = "slurm";
   }
   /// `busy_ms`: of one rank on each node, all of one stage.
-  void measure(const Names& nodes, std::vector<double> busy_ms, const std::string& mark = "") {
+  void measure(const Names& nodes, std::vector<double> busy_ms, Mark mark = Mark::none) {
     const TrialId id = ++last;
     trial(id, 1).nodes = static_cast<std::int32_t>(nodes.size());
     rows.allocations[id] = {.id = id, .sweep = 1, .token = std::to_string(id)};
@@ -128,7 +128,7 @@ TEST_CASE("one peer may be a fast one and one slow attempt an accident") {
 TEST_CASE("what was disturbed says nothing about who is slow") {
   Cluster c;
   for (int i = 0; i < 5; ++i)
-    c.measure({"a", "b", "c"}, {10, 13, 10}, "contaminated");
+    c.measure({"a", "b", "c"}, {10, 13, 10}, Mark::contaminated);
   CHECK(c.rows.nodes["b"].evidence.empty());
 }
 

@@ -71,7 +71,7 @@ TEST_CASE("a rerun with a marked result replaces no counted measurement") {
   (void)c.world.take_changes();
   RecordsSummary records;
   records.result = AddMeasurement{};
-  records.result->mark = "contaminated";
+  records.result->mark = Mark::contaminated;
   c.line(Ended{.attempt = 1, .outcome = Outcome::completed, .cause = ""}, records);
   CHECK(c.rows.trials.at(1).outcome == Outcome::completed);
   for (const Change& change : c.world.changes()) {

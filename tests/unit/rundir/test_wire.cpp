@@ -64,7 +64,7 @@ TEST_CASE("every message from lead to daemon reads back equal") {
             "",
             "n3",
             nasty,
-            "contaminated",
+            Mark::contaminated,
             {"n3", "n4"}},
       NodeSeen{"local", "host", 12},
       FoundOnNode{"n3", "dirty", nasty},
@@ -91,7 +91,8 @@ TEST_CASE("every channel message reads back equal") {
       NodeBeat{1, "init", 0},
       NodeLaunched{1},
       NodeEnded{1, Outcome::hung, -1, 9, 55, nasty, SaidBy::agent, 1},
-      NodeEnded{1, Outcome::completed, 0, 0, 55, "", SaidBy::runner, 0, nasty, "contaminated"},
+      NodeEnded{1, Outcome::completed, 0, 0, 55, "", SaidBy::runner, 0, nasty,
+                Mark::contaminated},
       NodeFinding{"dirty", nasty}};
   for (const auto& body : from) {
     const FromNode message{"node-1", body};

@@ -225,7 +225,7 @@ TEST_CASE("the best is what beats an earlier measurement of its cell") {
   CHECK_FALSE(best.take(measured(90)));
   CHECK(best.take(measured(110)).value() == doctest::Approx(0.1));
   FinishedTrial marked = measured(1000);
-  marked.mark = "contaminated";
+  marked.mark = Mark::contaminated;
   marked.again = true;
   CHECK_FALSE(best.take(marked));
   CHECK(best.latest("quickstart")->tokens_per_s_per_gpu == 110);
@@ -240,7 +240,7 @@ TEST_CASE("the best is what beats an earlier measurement of its cell") {
   CHECK(line_of(marked, std::nullopt, best) ==
         "2025-11-22 12:00:00  mini-g4-dp4tp1pp1-mb16ga1-s32-fp32-6e0b14  completed  1,000 "
         "tokens/s/GPU  MFU 43.1 %  10.5 MiB  contaminated, measured again");
-  marked.mark = "implausible";
+  marked.mark = Mark::implausible;
   marked.doubt = "implausible: the loss is 9";
   marked.again = false;
   CHECK(line_of(marked, std::nullopt, best).ends_with("  implausible: the loss is 9"));

@@ -120,8 +120,7 @@ SubmitReport Daemon::submit(const TempDir& dir, const Grid& grid) {
   return submit(inbox);
 }
 
-AttemptId Daemon::run(TrialId trial, Outcome outcome, double tokens_per_s_per_gpu,
-                      const std::string& mark) {
+AttemptId Daemon::run(TrialId trial, Outcome outcome, double tokens_per_s_per_gpu, Mark mark) {
   const auto world = must(store->load_world());
   PutAllocation allocation;
   if (allocation_ == 0) allocation_ = world.next_allocation;
@@ -151,7 +150,7 @@ AttemptId Daemon::run(TrialId trial, Outcome outcome, double tokens_per_s_per_gp
                            {"train_step_ms", 12.5},
                            {"peak_memory_bytes", 3.0 * (1 << 20)}};
     measurement.runner_version = "1.0";
-    measurement.cut_short = mark == "cut_short";
+    measurement.cut_short = mark == Mark::cut_short;
     if (!measurement.cut_short) measurement.mark = mark;
     measurement.samples = {{1, 12.0, 5.5}, {2, 13.0, 5.25}};
     changes.emplace_back(measurement);

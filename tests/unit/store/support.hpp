@@ -88,7 +88,7 @@ class Daemon {
   SubmitReport submit(const TempDir& dir, const Grid& grid);
   /// Assigns, runs and ends an attempt at `trial`.
   AttemptId run(TrialId trial, Outcome outcome, double tokens_per_s_per_gpu = 0,
-                const std::string& mark = "");
+                Mark mark = Mark::none);
   [[nodiscard]] TrialId trial(const std::string& where);
   void commit(std::vector<Change> changes) { must(store->commit(changes)); }
 

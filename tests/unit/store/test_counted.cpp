@@ -99,7 +99,7 @@ TEST_CASE("a database from before says by what its trials are ranked") {
     Daemon daemon(file);
     daemon.submit(dir, {.gpus = {1}});
     measured = daemon.run(daemon.trial("model = 'tiny' AND micro_batch = 1"),
-                          Outcome::completed, 50, "implausible");
+                          Outcome::completed, 50, Mark::implausible);
   }
   {
     constexpr std::size_t steps_before = 15;

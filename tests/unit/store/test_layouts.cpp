@@ -61,7 +61,7 @@ TEST_CASE("the layouts that are ranked are those that best ranks, each once") {
   const TempDir dir;
   Daemon daemon(dir / "a.db");
   daemon.submit(dir, {.gpus = {1, 2}, .vars = {0, 1}, .repeats = 3});
-  const auto run = [&](const std::string& where, double tokens, const std::string& mark = "") {
+  const auto run = [&](const std::string& where, double tokens, Mark mark = Mark::none) {
     daemon.run(daemon.trial("model = 'tiny' and " + where), Outcome::completed, tokens, mark);
   };
   run("nvls = 0 and gpus = 1 and micro_batch = 1 and repeat = 1", 10);
@@ -69,7 +69,7 @@ TEST_CASE("the layouts that are ranked are those that best ranks, each once") {
   run("nvls = 0 and gpus = 1 and micro_batch = 1 and repeat = 3", 20);
   run("nvls = 1 and gpus = 1 and micro_batch = 1 and repeat = 1", 25);
   run("nvls = 0 and gpus = 2 and micro_batch = 2 and repeat = 1", 40);
-  run("nvls = 0 and gpus = 2 and micro_batch = 1 and repeat = 1", 90, "implausible");
+  run("nvls = 0 and gpus = 2 and micro_batch = 1 and repeat = 1", 90, Mark::implausible);
   const auto reader = must(Reader::open(dir / "a.db"));
   const auto table = must(reader->layouts({}));
   REQUIRE(table.rows.size() == 3);

@@ -99,11 +99,11 @@ TEST_CASE("the best of each cell is its fastest ranked measurement") {
   const TempDir dir;
   Daemon daemon(dir / "a.db");
   daemon.submit(dir, {});
-  const auto run = [&](const char* where, double tokens, const std::string& mark = "") {
+  const auto run = [&](const char* where, double tokens, Mark mark = Mark::none) {
     daemon.run(daemon.trial(where), Outcome::completed, tokens, mark);
   };
   run("model = 'tiny' and gpus = 1 and micro_batch = 1", 100);
-  run("model = 'tiny' and gpus = 1 and micro_batch = 2", 300, "contaminated");
+  run("model = 'tiny' and gpus = 1 and micro_batch = 2", 300, Mark::contaminated);
   run("model = 'tiny' and gpus = 2 and micro_batch = 1", 70);
   run("model = 'tiny' and gpus = 2 and micro_batch = 2", 90);
   const auto reader = must(Reader::open(dir / "a.db"));
@@ -192,7 +192,7 @@ TEST_CASE("an attempt that never started does not count, and its reason to doubt
   daemon.submit(dir, {});
   const auto trial = daemon.trial("model = 'tiny' and gpus = 1 and micro_batch = 1");
   daemon.run(trial, Outcome::lost);
-  const auto attempt = daemon.run(trial, Outcome::completed, 100, "implausible");
+  const auto attempt = daemon.run(trial, Outcome::completed, 100, Mark::implausible);
   {
     sqlite::Database database(dir / "a.db", sqlite::OpenMode::existing, 1000);
     database.execute("UPDATE attempts SET started_at = 0 WHERE outcome = 'lost'");

@@ -249,7 +249,7 @@ TEST_CASE("best is the fastest per cell and leaves marked measurements out") {
   Daemon daemon(dir / "a.db");
   fill(daemon, dir);
   daemon.run(daemon.trial("model = 'tiny' and gpus = 1 and micro_batch = 1 and nvls = 1"),
-             Outcome::completed, 999, "implausible");
+             Outcome::completed, 999, Mark::implausible);
   const auto reader = must(Reader::open(dir / "a.db"));
   const auto table = must(reader->best({}));
   CHECK(table.columns[5] == "tokens_per_s_per_gpu");
@@ -276,7 +276,7 @@ TEST_CASE("what was cut short has its mark, is not ranked, and names its leader"
       daemon.trial("model = 'tiny' and gpus = 1 and micro_batch = 2 and nvls = 0");
   const TrialId beaten =
       daemon.trial("model = 'tiny' and gpus = 1 and micro_batch = 1 and nvls = 1");
-  const AttemptId attempt = daemon.run(beaten, Outcome::completed, 999, "cut_short");
+  const AttemptId attempt = daemon.run(beaten, Outcome::completed, 999, Mark::cut_short);
   AttemptRow row{.id = attempt, .trial = beaten, .number = 1, .allocation = 1};
   row.state = State::ended;
   row.outcome = Outcome::completed;

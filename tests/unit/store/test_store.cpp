@@ -395,7 +395,7 @@ TEST_CASE("a search sees every trial with its point and end and what it has cost
   const auto measured = daemon.trial("model = 'tiny' and gpus = 2");
   const auto attempt = daemon.run(measured, Outcome::completed, 50);
   const auto marked = daemon.trial("model = 'small' and gpus = 2");
-  daemon.run(marked, Outcome::completed, 70, "implausible");
+  daemon.run(marked, Outcome::completed, 70, Mark::implausible);
   const auto running = daemon.trial("model = 'tiny' and gpus = 1");
   PutAttempt open{.row = {attempt + 2, running, 1, 1, "n", "/t", State::running, false}};
   open.row.started_at = 42;
