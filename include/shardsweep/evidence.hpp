@@ -33,4 +33,27 @@ template <>
 inline constexpr std::array<std::string_view, 4> word_table<Mark>{"", "contaminated",
                                                                   "implausible", "cut_short"};
 
+/// What was found on a node, or follows from how an attempt ended on it.
+enum class EvidenceKind : std::uint8_t {
+  silent,    ///< its agent said nothing
+  lost,      ///< Slurm gave it up
+  hardware,  ///< the GPU or its driver says so
+  dirty,     ///< what was left on it can't be cleaned
+  failed,    ///< nothing could be started
+  control,   ///< the reference layout ran beyond its tolerance
+  leaving,   ///< its agent was ended
+  leaked,    ///< processes or memory of earlier attempts, which were removed
+  suspect,   ///< its trial was measured elsewhere
+  slower,    ///< than its peers, in one attempt
+  on_pace,   ///< with its peers, in one attempt
+  slow,      ///< in most of its attempts
+  hung,
+  comm_error,
+  crashed,
+};
+template <>
+inline constexpr std::array<std::string_view, 15> word_table<EvidenceKind>{
+    "silent",  "lost",   "hardware", "dirty", "failed", "control",    "leaving", "leaked",
+    "suspect", "slower", "on pace",  "slow",  "hung",   "comm_error", "crashed"};
+
 }  // namespace shardsweep

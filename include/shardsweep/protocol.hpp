@@ -225,11 +225,10 @@ struct NodeSeen {
   std::int64_t pid = 0;
   friend bool operator==(const NodeSeen&, const NodeSeen&) = default;
 };
-/// Something is wrong with a node, whoever suffers from it: "dirty" (a process in state D, GPU
-/// memory that does not come back), or another word with its own sentence.
+/// Something is wrong with a node, whoever suffers from it.
 struct FoundOnNode {
   std::string node;
-  std::string kind;    ///< one word, a key of the ledger's evidence
+  EvidenceKind kind = EvidenceKind::dirty;
   std::string detail;  ///< one line
   friend bool operator==(const FoundOnNode&, const FoundOnNode&) = default;
 };
@@ -327,7 +326,7 @@ struct NodeEnded {
 };
 /// As FoundOnNode, of the node that says it.
 struct NodeFinding {
-  std::string kind;
+  EvidenceKind kind = EvidenceKind::dirty;
   std::string detail;
   friend bool operator==(const NodeFinding&, const NodeFinding&) = default;
 };

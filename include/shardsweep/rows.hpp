@@ -299,8 +299,7 @@ inline constexpr std::array<std::string_view, 3> word_table<NodeState>{"trusted"
 /// One thing that speaks against a node.
 struct NodeCharge {
   Timestamp at = 0;
-  /// lost, hardware, dirty, failed, suspect, slow; or an outcome (fleet/nodes.hpp)
-  std::string kind;
+  EvidenceKind kind = EvidenceKind::lost;
   TrialId trial = 0;  ///< 0: none
   AttemptId attempt = 0;
   std::string detail;

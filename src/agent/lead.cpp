@@ -196,7 +196,7 @@ void Lead::take(const FromNode& message) {
     judge_hang();
   }
   if (const auto* found = std::get_if<NodeFinding>(&message.body)) {
-    if (found->kind == "leaving") node.leaving = found->detail;
+    if (found->kind == EvidenceKind::leaving) node.leaving = found->detail;
     say(FoundOnNode{message.node, found->kind, found->detail}, true);
   }
   const auto* ended = std::get_if<NodeEnded>(&message.body);
@@ -294,7 +294,7 @@ void Lead::lose_absent_nodes() {
   for (const std::string& node : job_nodes_) {
     if (nodes_.contains(node) || nodes_.empty()) continue;
     names += (names.empty() ? ": " : ", ") + node;
-    say(FoundOnNode{node, "silent", "its node agent did not start"}, true);
+    say(FoundOnNode{node, EvidenceKind::silent, "its node agent did not start"}, true);
   }
   lose_nodes(why + names);
 }
@@ -306,7 +306,7 @@ void Lead::lose_nodes(const std::string& why, const std::string& node, double si
   log_.line(why);
   if (!kill_all_children(clock_, last_kill_s)) log_.line("processes remain on this node");
   // The attempt's end tells it too.
-  if (!node.empty() && !running_) say(FoundOnNode{node, "silent", why}, true);
+  if (!node.empty() && !running_) say(FoundOnNode{node, EvidenceKind::silent, why}, true);
   if (running_) {
     if (!running_->own) {
       // It was lost when it fell silent: what ranks elsewhere noticed since follows from that.

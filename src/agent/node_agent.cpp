@@ -45,8 +45,9 @@ Descriptor take_over_stdout() {
 /// The guard's own word: an agent that is killed names no cause, and its node would be one of
 /// several that have ended. Called before the guard leaves, while the channel is open.
 void report_killed(const std::string& node, int signal) {
-  const NodeFinding finding{"leaving", fmt::format("the node agent of {} was ended by {}", node,
-                                                   signal_name(signal))};
+  const NodeFinding finding{
+      EvidenceKind::leaving,
+      fmt::format("the node agent of {} was ended by {}", node, signal_name(signal))};
   // What the agent has said last may lack its end.
   Channel channel(STDIN_FILENO, STDOUT_FILENO);
   channel.send("\n" + encode(FromNode{node, finding}));
@@ -199,14 +200,15 @@ NodeCheck NodeAgent::check() const {
 bool NodeAgent::clean(const NodeCheck& check, AttemptId attempt) {
   if (!check.ended.empty())
     say(NodeFinding{
-        "leaked", fmt::format("ended leftover processes of earlier attempts ({}), such as '{}'",
-                              check.ended.size(), check.ended.front())});
+        EvidenceKind::leaked,
+        fmt::format("ended leftover processes of earlier attempts ({}), such as '{}'",
+                    check.ended.size(), check.ended.front())});
   if (!check.removed.empty())
-    say(NodeFinding{"leaked",
+    say(NodeFinding{EvidenceKind::leaked,
                     fmt::format("removed leftover segments of shared memory ({}), such as {}",
                                 check.removed.size(), check.removed.front())});
   if (check.stuck.empty()) return true;
-  say(NodeFinding{"dirty", "can't be ended: " + check.stuck.front()});
+  say(NodeFinding{EvidenceKind::dirty, "can't be ended: " + check.stuck.front()});
   refuse(attempt, Outcome::node_failure,
          "a process of an earlier attempt can't be ended: " + check.stuck.front());
   leave(Outcome::node_failure, "a process could not be ended", exit_node_dirty);
@@ -231,7 +233,7 @@ void NodeAgent::step_waiting() {
   const std::string why =
       fmt::format("GPU memory was not freed within {:.0f} s: {}", waited_s, found.held);
   const AttemptId attempt = std::exchange(waiting_, std::nullopt)->spec.attempt;
-  say(NodeFinding{"dirty", why});
+  say(NodeFinding{EvidenceKind::dirty, why});
   refuse(attempt, Outcome::node_failure, why);
   leave(Outcome::node_failure, "GPU memory is still in use", exit_node_dirty);
 }
@@ -286,7 +288,7 @@ void NodeAgent::step_attempt() {
     log_.line(
         fmt::format("removed the leftover /dev/shm/{} ({} bytes)", file.name, file.bytes));
   say(ended);
-  if (stuck) say(NodeFinding{"dirty", "a process of an attempt can't be ended"});
+  if (stuck) say(NodeFinding{EvidenceKind::dirty, "a process of an attempt can't be ended"});
   if (stuck) leave(Outcome::node_failure, "a process could not be ended", exit_node_dirty);
 }
 
@@ -305,7 +307,7 @@ void NodeAgent::leave(Outcome outcome, const std::string& why, int exit_code) {
   log_.line("leaving: " + why);
   leaving_ = exit_code;
   // At once: without the guard Slurm takes the task for ended, and what is said later is lost.
-  if (outcome == Outcome::node_failure) say(NodeFinding{"leaving", why});
+  if (outcome == Outcome::node_failure) say(NodeFinding{EvidenceKind::leaving, why});
   if (attempt_) attempt_->end(outcome, why);
 }
 

@@ -126,7 +126,7 @@ void give_up(Fold fold, const Policy& policy, const AllocationRow& allocation,
   const auto* nodes = fold.world.nodes_of(allocation.id);
   if (nodes == nullptr) return;
   for (const std::string& node : *nodes)
-    add_evidence(fold, node, {.at = fold.now, .kind = "control", .detail = why});
+    add_evidence(fold, node, {.at = fold.now, .kind = EvidenceKind::control, .detail = why});
 }
 
 Result<Point> layout_point(const SweepSpec& sweep, PartialPoint control, std::int32_t nodes) {

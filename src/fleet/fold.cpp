@@ -122,11 +122,11 @@ bool try_expandable(TrialRow& trial, const Policy& policy, const std::string& ca
 /// trial: then its outcome is its own.
 void judge_ending(Fold fold, const Policy& policy, const AttemptRow& attempt, Ending& ending) {
   if (ending.outcome == Outcome::completed) return suspect_others(fold, attempt);
-  const std::string kind = evidence_kind(ending.outcome, ending.source);
-  if (kind.empty()) return;
+  const auto kind = evidence_kind(ending.outcome, ending.source);
+  if (!kind) return;
   add_evidence(fold, ending.node,
                {.at = fold.now,
-                .kind = kind,
+                .kind = *kind,
                 .trial = attempt.trial,
                 .attempt = attempt.id,
                 .detail = ending.cause});
@@ -388,7 +388,7 @@ struct LineFolder {
   void operator()(const FoundOnNode& finding) const {
     add_event(fold, {.allocation = allocation.id,
                      .kind = EventKind::finding,
-                     .detail = fmt::format("{}: {}: {}", finding.node, finding.kind,
+                     .detail = fmt::format("{}: {}: {}", finding.node, word_of(finding.kind),
                                            finding.detail)});
     add_evidence(fold, finding.node,
                  {.at = fold.now, .kind = finding.kind, .detail = finding.detail});

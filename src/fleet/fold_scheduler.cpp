@@ -135,7 +135,7 @@ struct SchedulerFolder {
       // With --no-kill a job ends so when its batch host is lost, which comes first.
       if (explains && event.outcome == Outcome::node_failure && !will_blame_lead_node(*row))
         add_evidence(fold, first_node(event.nodes),
-                     {.at = fold.now, .kind = "lost", .detail = event.detail});
+                     {.at = fold.now, .kind = EvidenceKind::lost, .detail = event.detail});
       if (!row->end_outcome) row->end_outcome = event.outcome;
       row->own_cancel = event.own_cancel;
     }

@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <set>
 #include <utility>
@@ -15,9 +14,6 @@
 namespace shardsweep {
 namespace {
 
-constexpr std::array<std::string_view, 6> against_node{"silent", "lost",   "hardware",
-                                                       "dirty",  "failed", "control"};
-constexpr std::string_view suspect = "suspect";
 // Beyond it a node is nobody's to wait for.
 constexpr double longest_quarantine_s = 86400;
 
@@ -27,8 +23,8 @@ Timestamp microseconds(double seconds) {
 
 /// On this machine agents die when its user ends them, and no other machine takes over: only
 /// what says that the machine itself is unwell counts.
-bool counts_here(const std::string& node, std::string_view kind) {
-  if (node == local_node) return kind == "hardware" || kind == "dirty";
+bool counts_here(const std::string& node, EvidenceKind kind) {
+  if (node == local_node) return kind == EvidenceKind::hardware || kind == EvidenceKind::dirty;
   return speaks_against_node(kind);
 }
 
@@ -45,11 +41,11 @@ Weight weigh(const NodeRow& node, const Policy& policy, Timestamp now) {
   for (const NodeCharge& one : node.evidence) {
     if (one.at < now - microseconds(policy.remember_s)) continue;
     const bool failure =
-        counts_here(node.node, one.kind) || (slow_counts && one.kind == slow_node);
+        counts_here(node.node, one.kind) || (slow_counts && one.kind == EvidenceKind::slow);
     if (failure) ++weight.failures;
-    if (one.kind == suspect && node.node != local_node) trials.insert(one.trial);
-    if (failure || one.kind == suspect)
-      weight.last = fmt::format("{}: {}", one.kind, one.detail);
+    if (one.kind == EvidenceKind::suspect && node.node != local_node) trials.insert(one.trial);
+    if (failure || one.kind == EvidenceKind::suspect)
+      weight.last = fmt::format("{}: {}", word_of(one.kind), one.detail);
   }
   weight.suspicions = static_cast<std::int64_t>(trials.size());
   return weight;
@@ -90,20 +86,32 @@ void trust(Fold fold, const NodeRow& row, const std::string& reason) {
 
 }  // namespace
 
-bool speaks_against_node(std::string_view kind) {
-  return std::find(against_node.begin(), against_node.end(), kind) != against_node.end();
+bool speaks_against_node(EvidenceKind kind) {
+  switch (kind) {
+    case EvidenceKind::silent:
+    case EvidenceKind::lost:
+    case EvidenceKind::hardware:
+    case EvidenceKind::dirty:
+    case EvidenceKind::failed:
+    case EvidenceKind::control:
+      return true;
+    default:
+      return false;
+  }
 }
 
-std::string evidence_kind(Outcome outcome, SaidBy source) {
+std::optional<EvidenceKind> evidence_kind(Outcome outcome, SaidBy source) {
   switch (outcome) {
     case Outcome::node_failure:
-      return source == SaidBy::log ? "hardware" : "failed";
+      return source == SaidBy::log ? EvidenceKind::hardware : EvidenceKind::failed;
     case Outcome::hung:
+      return EvidenceKind::hung;
     case Outcome::comm_error:
+      return EvidenceKind::comm_error;
     case Outcome::crashed:
-      return std::string(name(outcome));
+      return EvidenceKind::crashed;
     default:
-      return "";
+      return std::nullopt;
   }
 }
 
@@ -115,11 +123,11 @@ void suspect_others(Fold fold, const AttemptRow& attempt) {
   const auto* here = fold.world.nodes_of(attempt.allocation);
   // Where it ran is not known: nothing can be concluded.
   if (here == nullptr) return;
-  std::vector<std::pair<std::string, std::string>> suspects;
+  std::vector<std::pair<std::string, EvidenceKind>> suspects;
   for (const auto& [name, node] : fold.world.nodes()) {
     const bool was_here = std::find(here->begin(), here->end(), name) != here->end();
     for (const NodeCharge& one : node.evidence) {
-      const bool fits = one.trial == attempt.trial && one.kind != suspect &&
+      const bool fits = one.trial == attempt.trial && one.kind != EvidenceKind::suspect &&
                         !is_pace(one.kind) && !speaks_against_node(one.kind);
       if (was_here || !fits) continue;
       suspects.emplace_back(name, one.kind);
@@ -129,10 +137,10 @@ void suspect_others(Fold fold, const AttemptRow& attempt) {
   for (const auto& [name, kind] : suspects) {
     add_evidence(fold, name,
                  {.at = fold.now,
-                  .kind = std::string(suspect),
+                  .kind = EvidenceKind::suspect,
                   .trial = attempt.trial,
                   .attempt = attempt.id,
-                  .detail = fmt::format("{} here, measured elsewhere", kind)});
+                  .detail = fmt::format("{} here, measured elsewhere", word_of(kind))});
   }
 }
 

@@ -12,6 +12,7 @@
 #include <shardsweep/policy.hpp>
 #include <shardsweep/sweep.hpp>
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,15 +22,11 @@ namespace shardsweep {
 /// What this machine's node agent calls itself (`launch: local`).
 inline constexpr std::string_view local_node = "local";
 
-/// Speaks against the node, whatever ran there: `silent` and `lost` (no word of it, Slurm gave
-/// it up), `hardware` (the GPU or its driver says so), `dirty` (what was left on it can't be
-/// cleaned), `failed` (nothing could be started), `control` (the reference layout ran beyond
-/// its tolerance).
-[[nodiscard]] bool speaks_against_node(std::string_view kind);
+/// Speaks against the node, whatever ran there.
+[[nodiscard]] bool speaks_against_node(EvidenceKind kind);
 
-/// The kind of evidence that an attempt's outcome is against the node of its first cause;
-/// empty: none.
-[[nodiscard]] std::string evidence_kind(Outcome outcome, SaidBy source);
+/// The kind of evidence that an attempt's outcome is against the node of its first cause.
+[[nodiscard]] std::optional<EvidenceKind> evidence_kind(Outcome outcome, SaidBy source);
 
 /// Adds what speaks against a node; an unnamed one is nobody's.
 void add_evidence(Fold fold, const std::string& node, NodeCharge evidence);

@@ -14,8 +14,6 @@
 namespace shardsweep {
 namespace {
 
-constexpr std::string_view slower = "slower";
-constexpr std::string_view on_pace = "on pace";
 constexpr std::size_t most_peers_kept = 8;  // of one attempt: two tell that it is not the peer
 constexpr std::size_t least_peers = 2;
 
@@ -59,7 +57,7 @@ NodeCharge charge_of(const NodePace& pace, bool slow, const AttemptRow& attempt,
                                        pace.peers.begin() + static_cast<std::ptrdiff_t>(shown));
   NodeCharge charge{
       .at = now,
-      .kind = std::string(slow ? slower : on_pace),
+      .kind = slow ? EvidenceKind::slower : EvidenceKind::on_pace,
       .trial = attempt.trial,
       .attempt = attempt.id,
       .detail = fmt::format(
@@ -75,12 +73,12 @@ void find_straggler(Fold fold, const Policy& policy, const AttemptRow& attempt,
   const NodeRow& node = fold.world.nodes().at(name);
   const bool known =
       std::any_of(node.evidence.begin(), node.evidence.end(), [&](const NodeCharge& one) {
-        return one.kind == slow_node && is_remembered(one, policy, fold.now);
+        return one.kind == EvidenceKind::slow && is_remembered(one, policy, fold.now);
       });
   const auto slow = slowness(node, policy, fold.now);
   if (known || !slow) return;
   NodeCharge finding{.at = fold.now,
-                     .kind = std::string(slow_node),
+                     .kind = EvidenceKind::slow,
                      .detail = fmt::format("needs {:.2f} times as long as its peers for the "
                                            "same work, in {} of {} attempts beside {}",
                                            slow->ratio, slow->attempts, slow->compared,
@@ -97,8 +95,8 @@ void find_straggler(Fold fold, const Policy& policy, const AttemptRow& attempt,
 
 }  // namespace
 
-bool is_pace(std::string_view kind) {
-  return kind == slower || kind == on_pace;
+bool is_pace(EvidenceKind kind) {
+  return kind == EvidenceKind::slower || kind == EvidenceKind::on_pace;
 }
 
 std::vector<NodePace> paces(const OwnWork& work, const std::vector<std::string>& nodes) {
@@ -138,7 +136,7 @@ std::optional<Slowness> slowness(const NodeRow& node, const Policy& policy, Time
   for (const NodeCharge& one : node.evidence) {
     if (!is_pace(one.kind) || !is_remembered(one, policy, now)) continue;
     ++slow.compared;
-    if (one.kind != slower) continue;
+    if (one.kind != EvidenceKind::slower) continue;
     ratios.push_back(one.ratio);
     for (std::string& peer : names(one.peers))
       peers.insert(std::move(peer));
@@ -158,9 +156,10 @@ void note_paces(Fold fold, const Policy& policy, const AttemptRow& attempt,
     const bool slow = pace.ratio >= policy.slow_node_factor;
     const NodeRow* known = fold.world.node(pace.node);
     // Of most nodes there is never anything to be said.
-    const bool was_slow = known != nullptr &&
-                          std::any_of(known->evidence.begin(), known->evidence.end(),
-                                      [](const NodeCharge& one) { return one.kind == slower; });
+    const bool was_slow =
+        known != nullptr &&
+        std::any_of(known->evidence.begin(), known->evidence.end(),
+                    [](const NodeCharge& one) { return one.kind == EvidenceKind::slower; });
     if (!slow && !was_slow) continue;
     add_evidence(fold, pace.node, charge_of(pace, slow, attempt, fold.now));
     if (slow) find_straggler(fold, policy, attempt, pace.node);

@@ -11,15 +11,12 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace shardsweep {
 
-/// The finding, as evidence of a node; what leads to it are the two kinds of one attempt each.
-inline constexpr std::string_view slow_node = "slow";
 /// Says how a node did beside its peers in one attempt: nothing for or against it by itself.
-[[nodiscard]] bool is_pace(std::string_view kind);
+[[nodiscard]] bool is_pace(EvidenceKind kind);
 
 /// A node beside the others of one attempt.
 struct NodePace {

@@ -93,7 +93,7 @@ SLURMD_NODENAME=n7 SLURM_NODEID=0 exec "$@"
   const auto findings = job.findings();
   REQUIRE(findings.size() == 1);
   CHECK(findings[0].node == "n8");
-  CHECK(findings[0].kind == "silent");
+  CHECK(findings[0].kind == EvidenceKind::silent);
   CHECK(job.log().find("1 of 2 node agents did not start: n8") != std::string::npos);
 }
 

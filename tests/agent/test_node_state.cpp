@@ -175,7 +175,7 @@ TEST_CASE("a node whose GPU memory does not come back takes no attempt") {
   CHECK(node.revoked() == std::vector<AttemptId>{2});
   const auto findings = node.findings();
   CHECK(std::any_of(findings.begin(), findings.end(),
-                    [](const FoundOnNode& one) { return one.kind == "dirty"; }));
+                    [](const FoundOnNode& one) { return one.kind == EvidenceKind::dirty; }));
 }
 
 TEST_CASE("a measurement beside somebody else on the GPU is contaminated") {

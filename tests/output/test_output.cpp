@@ -55,7 +55,7 @@ class SampleDatabase {
   static void nodes(Daemon& daemon) {
     const TrialId trial = daemon.trial("outcome = 'oom'");
     const NodeCharge charge{.at = daemon.now,
-                            .kind = "hardware",
+                            .kind = EvidenceKind::hardware,
                             .trial = trial,
                             .detail = "Xid 79: the GPU has fallen off the bus"};
     daemon.commit({SeenNode{"node-with-a-rather-long-name-017", "n17", daemon.now, 1},

@@ -154,7 +154,7 @@ TEST_CASE("beyond the tolerance what was measured is marked and measured once mo
   CHECK(c.rows.trials[7].charged == 1);
   CHECK(c.rows.trials[8].state == State::ended);
   for (const char* node : {"n6", "n7"})
-    CHECK(c.rows.nodes.at(node).evidence.at(0).kind == "control");
+    CHECK(c.rows.nodes.at(node).evidence.at(0).kind == EvidenceKind::control);
   judge_nodes(c.fold(), c.policy);
   CHECK(nodes_out(c.world) == std::vector<std::string>{"n6", "n7"});
 }

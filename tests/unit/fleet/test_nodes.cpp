@@ -76,14 +76,14 @@ TEST_CASE("a node failure excludes the node and is charged to nobody") {
   // What holds the node gets no more work, and others are made for it.
   CHECK(c.job(1).draining);
   CHECK(c.of_kind<AddNodeEvidence>().size() == 1);
-  CHECK(c.of_kind<AddNodeEvidence>()[0].evidence.kind == "failed");
+  CHECK(c.of_kind<AddNodeEvidence>()[0].evidence.kind == EvidenceKind::failed);
 }
 
 TEST_CASE("what its log says of a GPU is hardware and a finding counts by itself") {
   Cluster c;
   c.fail(1, 1, Outcome::node_failure, "n1", SaidBy::log);
-  CHECK(c.rows.nodes.at("n1").evidence.at(0).kind == "hardware");
-  c.say(1, FoundOnNode{"n2", "dirty", "a process in state D"});
+  CHECK(c.rows.nodes.at("n1").evidence.at(0).kind == EvidenceKind::hardware);
+  c.say(1, FoundOnNode{"n2", EvidenceKind::dirty, "a process in state D"});
   c.decide();
   CHECK(nodes_out(c.world) == std::vector<std::string>{"n1", "n2"});
   CHECK(c.rows.nodes.at("n2").reason == "dirty: a process in state D");
@@ -219,11 +219,11 @@ TEST_CASE("no more nodes are excluded than the policy allows and old evidence co
   Cluster c;
   c.input.sweeps[1].policy.most_out = 2;
   for (const char* node : {"n1", "n2", "n3", "n4"})
-    c.say(1, FoundOnNode{node, "dirty", "memory"});
+    c.say(1, FoundOnNode{node, EvidenceKind::dirty, "memory"});
   c.decide();
   CHECK(nodes_out(c.world).size() == 2);
   Cluster old;
-  old.say(1, FoundOnNode{"n1", "dirty", "memory"});
+  old.say(1, FoundOnNode{"n1", EvidenceKind::dirty, "memory"});
   old.wait(old.policy.remember_s + 1);
   old.decide();
   CHECK(nodes_out(old.world).empty());
@@ -241,7 +241,7 @@ TEST_CASE("this machine is never excluded for its agents but pauses its sweep wh
                .node = std::string(local_node)});
   c.decide();
   CHECK(c.rows.sweeps.at(1).state == SweepState::active);
-  c.line(FoundOnNode{std::string(local_node), "dirty", "GPU 0 holds 512 MiB"});
+  c.line(FoundOnNode{std::string(local_node), EvidenceKind::dirty, "GPU 0 holds 512 MiB"});
   c.decide();
   CHECK(c.rows.sweeps.at(1).state == SweepState::paused);
   clear_node(c.fold(), c.rows.nodes.at(std::string(local_node)), "me");
@@ -266,7 +266,7 @@ TEST_CASE("a batch host that Slurm gave up is named by the job's first node") {
                                                  .outcome = Outcome::node_failure,
                                                  .nodes = "n[1-2]",
                                                  .after_claim = true});
-  CHECK(c.rows.nodes.at("n1").evidence.at(0).kind == "lost");
+  CHECK(c.rows.nodes.at("n1").evidence.at(0).kind == EvidenceKind::lost);
 }
 
 TEST_CASE("a marked result is measured again within the budget and then kept with its mark") {

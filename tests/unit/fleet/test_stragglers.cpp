@@ -39,7 +39,7 @@ struct Cluster : Case {
   std::vector<NodeCharge> findings(const std::string& node) {
     std::vector<NodeCharge> found;
     for (const NodeCharge& one : rows.nodes[node].evidence) {
-      if (one.kind == slow_node) found.push_back(one);
+      if (one.kind == EvidenceKind::slow) found.push_back(one);
     }
     return found;
   }

@@ -67,7 +67,7 @@ TEST_CASE("every message from lead to daemon reads back equal") {
             Mark::contaminated,
             {"n3", "n4"}},
       NodeSeen{"local", "host", 12},
-      FoundOnNode{"n3", "dirty", nasty},
+      FoundOnNode{"n3", EvidenceKind::dirty, nasty},
       Bye{"drained"}};
   std::int64_t n = 0;
   for (const auto& body : bodies) {
@@ -93,7 +93,7 @@ TEST_CASE("every channel message reads back equal") {
       NodeEnded{1, Outcome::hung, -1, 9, 55, nasty, SaidBy::agent, 1},
       NodeEnded{1, Outcome::completed, 0, 0, 55, "", SaidBy::runner, 0, nasty,
                 Mark::contaminated},
-      NodeFinding{"dirty", nasty}};
+      NodeFinding{EvidenceKind::dirty, nasty}};
   for (const auto& body : from) {
     const FromNode message{"node-1", body};
     const auto back = decode_from_node(encode(message));
@@ -162,7 +162,7 @@ TEST_CASE("a channel line fits the limit whatever its cause holds") {
     CHECK(line.find('\n') == std::string::npos);
     CHECK(decode_from_node(line));
     CHECK(encode(ToNodeBody{EndAttempt{1, Outcome::cancelled, cause}}).size() < max_line);
-    CHECK(encode(FromNode{"n", NodeFinding{"dirty", cause}}).size() < max_line);
+    CHECK(encode(FromNode{"n", NodeFinding{EvidenceKind::dirty, cause}}).size() < max_line);
     NodeEnded contradicted{1, Outcome::oom, 1, 0, 5, cause, SaidBy::log, 0, cause};
     const auto back = decode_from_node(encode(FromNode{"n", contradicted}));
     REQUIRE(back);

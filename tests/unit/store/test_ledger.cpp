@@ -46,21 +46,22 @@ TEST_CASE("a daemon that takes over knows states and evidence and probes of node
     Daemon daemon(file);
     daemon.submit(dir, {});
     const TrialId trial = daemon.trial("model = 'tiny' AND gpus = 1 AND micro_batch = 1");
-    daemon.commit({PutAllocation{.row = allocation(901)},
-                   PutAllocation{.row = allocation(902, "n2")}, SeenNode{"n1", "h1", 5, 901},
-                   SeenNode{"n2", "h2", 5, 901}, SeenNode{"n1", "h1", 6, 901},
-                   SeenNode{"n2", "h2", 6, 901, true}, SeenNode{"n2", "h2", 7, 901},
-                   AddNodeEvidence{"n2", {7, "lost", trial, 0, "NODE_FAIL"}},
-                   AddNodeEvidence{"n3", {8, "dirty", 0, 0, "state D"}},
-                   AddNodeEvidence{"n4", {8, "slower", trial, 0, "a", 1.25, "n1,n2"}},
-                   AddNodeEvidence{"n4", {9, "slower", trial, 0, "b", 1.35, "n1"}},
-                   AddNodeEvidence{"n4", {9, "on pace", trial, 0, "c", 1.01, "n1"}},
-                   SetNode{{.node = "n2",
-                            .state = NodeState::probation,
-                            .since = 9,
-                            .until = 10,
-                            .reason = "lost",
-                            .failed_probes = 2}}});
+    daemon.commit(
+        {PutAllocation{.row = allocation(901)}, PutAllocation{.row = allocation(902, "n2")},
+         SeenNode{"n1", "h1", 5, 901}, SeenNode{"n2", "h2", 5, 901},
+         SeenNode{"n1", "h1", 6, 901}, SeenNode{"n2", "h2", 6, 901, true},
+         SeenNode{"n2", "h2", 7, 901},
+         AddNodeEvidence{"n2", {7, EvidenceKind::lost, trial, 0, "NODE_FAIL"}},
+         AddNodeEvidence{"n3", {8, EvidenceKind::dirty, 0, 0, "state D"}},
+         AddNodeEvidence{"n4", {8, EvidenceKind::slower, trial, 0, "a", 1.25, "n1,n2"}},
+         AddNodeEvidence{"n4", {9, EvidenceKind::slower, trial, 0, "b", 1.35, "n1"}},
+         AddNodeEvidence{"n4", {9, EvidenceKind::on_pace, trial, 0, "c", 1.01, "n1"}},
+         SetNode{{.node = "n2",
+                  .state = NodeState::probation,
+                  .since = 9,
+                  .until = 10,
+                  .reason = "lost",
+                  .failed_probes = 2}}});
   }
   Daemon next(file);
   const WorldRows world = must(next.store->load_world());
@@ -74,14 +75,15 @@ TEST_CASE("a daemon that takes over knows states and evidence and probes of node
   CHECK(node.until == 10);
   CHECK(node.failed_probes == 2);
   REQUIRE(node.evidence.size() == 1);
-  CHECK(node.evidence[0].kind == "lost");
+  CHECK(node.evidence[0].kind == EvidenceKind::lost);
   CHECK(node.evidence[0].detail == "NODE_FAIL");
   CHECK(world.nodes.at("n3").state == NodeState::trusted);
   CHECK(ledger(file, "state, evidence, reason, last_evidence", "n2") ==
         "probation 1 lost lost: NODE_FAIL");
   REQUIRE(world.nodes.at("n4").evidence.size() == 3);
-  CHECK(world.nodes.at("n4").evidence[0] ==
-        NodeCharge{8, "slower", world.nodes.at("n2").evidence[0].trial, 0, "a", 1.25, "n1,n2"});
+  CHECK(world.nodes.at("n4").evidence[0] == NodeCharge{8, EvidenceKind::slower,
+                                                       world.nodes.at("n2").evidence[0].trial,
+                                                       0, "a", 1.25, "n1,n2"});
   CHECK(ledger(file, "evidence, slow_in, slow = 1.3, last_evidence", "n4") == "0 2 1 ");
   CHECK(ledger(file, "state, evidence, hosts", "n1") == "trusted 0 h1");
 }
@@ -93,8 +95,8 @@ TEST_CASE("what counts no more stays in the ledger and an ended probe is told on
   daemon.submit(dir, {});
   const TrialId trial = daemon.trial("model = 'tiny' AND gpus = 1 AND micro_batch = 1");
   daemon.commit({PutAllocation{.row = allocation(902, "n2")},
-                 AddNodeEvidence{"n2", {7, "lost", trial, 0, "a"}},
-                 AddNodeEvidence{"n2", {8, "lost", 0, 0, "b"}}});
+                 AddNodeEvidence{"n2", {7, EvidenceKind::lost, trial, 0, "a"}},
+                 AddNodeEvidence{"n2", {8, EvidenceKind::lost, 0, 0, "b"}}});
   daemon.commit({ForgetEvidence{"n2", trial}});
   CHECK(must(daemon.store->load_world()).nodes.at("n2").evidence.size() == 1);
   daemon.commit(

@@ -95,13 +95,15 @@ TEST_CASE("a sweep is deleted with all that belongs to it, and nothing else") {
     measurement.attempt = id;
     measurement.trial = trial.id;
     measurement.samples = {{1, 2.0, 3.0}};
-    changes.insert(
-        changes.end(),
-        {attempt, set_trial(trial.id, State::ended, Outcome::completed, "", 1), measurement,
-         AddEvent{5, 2, trial.id, id, 2, EventKind::completed, ""},
-         AddNodeEvidence{
-             "n1",
-             {.at = 5, .kind = "failed", .trial = trial.id, .attempt = id, .detail = "d"}}});
+    changes.insert(changes.end(),
+                   {attempt, set_trial(trial.id, State::ended, Outcome::completed, "", 1),
+                    measurement, AddEvent{5, 2, trial.id, id, 2, EventKind::completed, ""},
+                    AddNodeEvidence{"n1",
+                                    {.at = 5,
+                                     .kind = EvidenceKind::failed,
+                                     .trial = trial.id,
+                                     .attempt = id,
+                                     .detail = "d"}}});
   }
   daemon.commit(changes);
   CHECK(must(daemon.store->contents_of(2)).measurements == 12);
