@@ -18,9 +18,6 @@
 
 namespace shardsweep {
 
-/// `sweeps.backend` of a sweep that was imported: nothing of it can be run.
-inline constexpr std::string_view imported_backend = "imported";
-
 struct ImportedTrial {
   Point point;
   TrialNames names;

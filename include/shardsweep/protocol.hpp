@@ -8,6 +8,7 @@
 // max_line bytes, newline included: longer ones are cut or mixed by srun. Bulk goes by file.
 #pragma once
 
+#include <shardsweep/backend.hpp>
 #include <shardsweep/clock.hpp>
 #include <shardsweep/container.hpp>
 #include <shardsweep/evidence.hpp>
@@ -114,9 +115,7 @@ struct AllocationSpec {
   std::string job_name;
   std::int32_t nodes = 1;
   std::int32_t slots_per_node = 1;
-  /// local: one node agent over a pipe; agents: one srun of a node agent per node; srun: no
-  /// node agents, one Slurm step per attempt.
-  std::string launch = "local";
+  LaunchMode launch = LaunchMode::local;
   double beat_s = 0;
   double agent_lease_s = 0;
   double node_lease_s = 0;

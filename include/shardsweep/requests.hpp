@@ -39,7 +39,6 @@ struct Request {
   std::vector<std::string> names;  ///< sweeps, slugs or attempts; clear_node: nodes
   std::string where;
   std::string inbox;       ///< submit: path of the inbox file
-  std::string backend;     ///< submit: "local" or "slurm"
   std::string from;        ///< user@host pid, for the log
   bool all = false;        ///< every sweep is meant, in place of names
   bool cancelled = false;  ///< resume: also trials that were cancelled by name

@@ -3,6 +3,7 @@
 // columns of each.
 #pragma once
 
+#include <shardsweep/backend.hpp>
 #include <shardsweep/clock.hpp>
 #include <shardsweep/evidence.hpp>
 #include <shardsweep/field.hpp>
@@ -35,8 +36,8 @@ struct SweepRow {
   SweepId id = 0;
   std::string name;
   SweepState state = SweepState::active;
-  std::string backend;       ///< "local" or "slurm", chosen at submission
-  std::string resolved;      ///< complete sweep file as explain_sweep() writes it
+  Backend backend = Backend::none;  ///< chosen at submission
+  std::string resolved;             ///< complete sweep file as explain_sweep() writes it
   std::string site;          ///< complete site file as explain_site() writes it; empty: none
   std::string job_template;  ///< text of the job script's template; empty: none is needed
   // Allocations in a row that ended before they had started anything.
@@ -192,7 +193,7 @@ struct AllocationRow {
   std::string job_name;
   std::string job_id;
   std::string dir;
-  std::string backend;
+  Backend backend = Backend::none;
   std::int32_t nodes = 1;
   std::int32_t slots_per_node = 1;
   State state = State::queued;

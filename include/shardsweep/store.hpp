@@ -39,8 +39,8 @@ struct SubmittedSweep {
   std::string source;    ///< the user's file, as it was
   std::string resolved;  ///< explain_sweep()
   std::string resolved_hash;
-  std::string backend;  ///< "local" or "slurm"
-  std::string site;     ///< explain_site(); empty where it is not needed
+  Backend backend = Backend::none;
+  std::string site;  ///< explain_site(); empty where it is not needed
   std::string job_template;
 };
 

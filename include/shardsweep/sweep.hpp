@@ -3,6 +3,7 @@
 // alone).
 #pragma once
 
+#include <shardsweep/backend.hpp>
 #include <shardsweep/container.hpp>
 #include <shardsweep/model.hpp>
 #include <shardsweep/point.hpp>
@@ -171,8 +172,6 @@ struct SweepSpec {
   friend bool operator==(const SweepSpec&, const SweepSpec&) = default;
 };
 
-enum class Backend : std::uint8_t { none, local, slurm };
-
 /// A value of an sbatch option for allocations of `from` to `to` nodes.
 struct SlurmValue {
   std::int32_t from = 1;
@@ -180,11 +179,6 @@ struct SlurmValue {
   std::string value;  ///< empty: an option that takes none
   friend bool operator==(const SlurmValue&, const SlurmValue&) = default;
 };
-
-/// How ranks are started: by node agents under one srun, or by an srun per attempt, for
-/// trainers that need PMI or MPI.
-enum class LaunchMode : std::uint8_t { agents, srun };
-inline constexpr std::array<std::string_view, 2> launch_words{"agents", "srun"};
 
 /// How slurmrestd is reached; without a URL Slurm's commands are used.
 struct RestSettings {

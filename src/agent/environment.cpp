@@ -277,7 +277,7 @@ std::vector<std::string> node_command(const std::string& agent, const Allocation
                                  "--beat", seconds(spec.beat_s),                  //
                                  "--watch", seconds(spec.watch_interval_s)});
   if (!spec.token.empty()) command.insert(command.end(), {"--token", spec.token});
-  if (spec.launch == "srun") command.insert(command.end(), {"--ranks", "step"});
+  if (spec.launch == LaunchMode::srun) command.insert(command.end(), {"--ranks", "step"});
   return command;
 }
 

@@ -29,7 +29,7 @@ constexpr double end_tolerance_s = 5;
 constexpr double last_words_s = 60;
 
 std::vector<std::string> nodes_of_job(const AllocationSpec& spec) {
-  if (spec.launch == "local") return {};
+  if (spec.launch == LaunchMode::local) return {};
   return nodes_in(value_in(current_environment(), "SLURM_JOB_NODELIST").value_or(""));
 }
 
@@ -39,7 +39,7 @@ Lead::Lead(AllocationPaths paths, AllocationSpec spec, LineWriter from_lead, con
            PipedChild nodes, JobEnd job_end)
     : paths_(std::move(paths)),
       spec_(std::move(spec)),
-      agents_(spec_.launch == "agents" ? spec_.nodes : 1),
+      agents_(spec_.launch == LaunchMode::agents ? spec_.nodes : 1),
       job_nodes_(nodes_of_job(spec_)),
       from_lead_(paths_.from_lead(), std::move(from_lead)),
       gate_(paths_.dir),
@@ -49,7 +49,7 @@ Lead::Lead(AllocationPaths paths, AllocationSpec spec, LineWriter from_lead, con
       child_(std::move(nodes)),
       channel_(child_.from.get(), child_.to.get()),
       job_end_(std::move(job_end)),
-      job_report_(spec_.launch == "local" ? Environment{} : current_environment()),
+      job_report_(spec_.launch == LaunchMode::local ? Environment{} : current_environment()),
       now_s_(seconds_of(clock)),
       started_s_(now_s_),
       beat_s_(now_s_),

@@ -83,7 +83,7 @@ class Lead {
   void leave(const std::string& why);
   void lose_all_nodes();
   void lose_absent_nodes();
-  [[nodiscard]] bool is_step_launch() const { return spec_.launch == "srun"; }
+  [[nodiscard]] bool is_step_launch() const { return spec_.launch == LaunchMode::srun; }
   void lose_nodes(const std::string& why, const std::string& node = "", double silent_s = 0);
   [[nodiscard]] int depart();
   void wait();

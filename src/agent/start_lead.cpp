@@ -16,8 +16,6 @@ namespace shardsweep::agent {
 namespace {
 
 constexpr int exit_failed = 1;
-constexpr const char* local_launch = "local";
-constexpr const char* step_launch = "srun";
 constexpr const char* local_node = "local";
 
 Environment own_environment(const AllocationSpec& spec) {
@@ -29,20 +27,21 @@ Environment own_environment(const AllocationSpec& spec) {
 Result<PipedChild> start_nodes(const AllocationSpec& spec) {
   SHARDSWEEP_ASSIGN(const std::string program, own_program());
   const Environment own = own_environment(spec);
-  if (spec.launch == "agents") {
+  if (spec.launch == LaunchMode::agents) {
     SHARDSWEEP_ASSIGN(const std::string srun, find_program("srun", own));
     return start_piped(srun_command(srun, spec, node_command(program, spec, "")),
                        srun_environment(own));
   }
   // One node agent here, for the step of every attempt. The ledger knows nodes by Slurm's
   // names.
-  if (spec.launch == step_launch) {
+  if (spec.launch == LaunchMode::srun) {
     const std::string node = value_in(own, "SLURMD_NODENAME").value_or(local_node);
     return start_piped(node_command(program, spec, node), own);
   }
-  if (spec.launch != local_launch || spec.nodes != 1)
-    return fault(FaultKind::invalid_input, "launch '" + spec.launch + "' can't have " +
-                                               std::to_string(spec.nodes) + " nodes");
+  if (spec.launch != LaunchMode::local || spec.nodes != 1)
+    return fault(FaultKind::invalid_input, "launch '" + std::string(word_of(spec.launch)) +
+                                               "' can't have " + std::to_string(spec.nodes) +
+                                               " nodes");
   return start_piped(node_command(program, spec, local_node), own);
 }
 
@@ -64,7 +63,7 @@ Claimed claimed_by_us(const AllocationSpec& spec, const std::string& claim) {
   claimed.pid = ::getpid();
   claimed.pid_start = process_stat(::getpid()).value_or(ProcessStat{}).start;
   claimed.job_id = own_job_id();
-  if (spec.launch != local_launch)
+  if (spec.launch != LaunchMode::local)
     claimed.node = value_in(current_environment(), "SLURMD_NODENAME").value_or("");
   return claimed;
 }
@@ -87,7 +86,7 @@ Result<int> claim_and_run(const AllocationPaths& paths, const Clock& clock, cons
   SHARDSWEEP_ASSIGN(LineWriter from_lead, LineWriter::open(paths.from_lead()));
   SHARDSWEEP_ASSIGN(PipedChild nodes, start_nodes(spec));
   // A daemon on this machine may have been started within a job that is none of its leads'.
-  JobEnd job_end(spec.launch == local_launch ? Environment{} : own_environment(spec));
+  JobEnd job_end(spec.launch == LaunchMode::local ? Environment{} : own_environment(spec));
   Lead lead(paths, spec, std::move(from_lead), clock, std::move(nodes), std::move(job_end));
   lead.say_claimed(claimed_by_us(spec, nonce));
   return lead.run();

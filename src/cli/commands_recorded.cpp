@@ -178,9 +178,7 @@ Result<ExitCode> command_import(const Session& session) {
   const auto inbox = session.home.inbox() / (random_hex(16) + ".db");
   SHARDSWEEP_TRY(write_imported(inbox, imported));
   SHARDSWEEP_ASSIGN(const Answer answer,
-                    ask_writer(session, {.verb = Verb::submit,
-                                         .inbox = inbox.string(),
-                                         .backend = std::string(imported_backend)}));
+                    ask_writer(session, {.verb = Verb::submit, .inbox = inbox.string()}));
   SHARDSWEEP_TRY(print_result(import_text(name, answer, session.options.format)));
   return ExitCode::done;
 }

@@ -58,7 +58,7 @@ Result<std::filesystem::path> write_submission(const Session& session, const Pla
   hash.add(submission.resolved);
   submission.resolved_hash = hash.hex();
   submission.backend = reach.backend;
-  if (reach.backend != "local") {
+  if (reach.backend != Backend::local) {
     submission.site = explain_site(reach.site);
     // What the shell passes on has to be what a site file may say, or no daemon could read it.
     SHARDSWEEP_TRY(load_site_text(submission.site, "site file with pass_env"));
@@ -137,9 +137,8 @@ Result<void> submit_proof(const Session& session, const Planned& planned, const 
   alone.capabilities = planned.capabilities;
   alone.source = planned.source;
   SHARDSWEEP_ASSIGN(const auto inbox, write_submission(session, alone, reach));
-  SHARDSWEEP_ASSIGN(const Answer answer, ask_daemon(session, {.verb = Verb::submit,
-                                                              .inbox = inbox.string(),
-                                                              .backend = reach.backend}));
+  SHARDSWEEP_ASSIGN(const Answer answer,
+                    ask_daemon(session, {.verb = Verb::submit, .inbox = inbox.string()}));
   say(answer.text);
   return {};
 }
@@ -157,11 +156,10 @@ Result<Answer> submit_file(const Session& session, std::string& sweep_name) {
   SHARDSWEEP_ASSIGN(const Reach reach, choose_backend(session, planned.sweep));
   SHARDSWEEP_TRY(add_site(planned, reach));
   sweep_name = planned.sweep.name;
-  if (reach.backend != "local") SHARDSWEEP_TRY(check_scripts(session, planned, reach));
+  if (reach.backend != Backend::local) SHARDSWEEP_TRY(check_scripts(session, planned, reach));
   if (planned.sweep.prove) SHARDSWEEP_TRY(submit_proof(session, planned, reach));
   SHARDSWEEP_ASSIGN(const auto inbox, write_submission(session, planned, reach));
-  return ask_daemon(session,
-                    {.verb = Verb::submit, .inbox = inbox.string(), .backend = reach.backend});
+  return ask_daemon(session, {.verb = Verb::submit, .inbox = inbox.string()});
 }
 
 Result<std::string> submit_anew(const Session& session) {
@@ -179,7 +177,7 @@ Result<std::string> submit_anew(const Session& session) {
 
 /// As submit would find it, without asking Slurm; none: the sweep stays on this machine.
 std::optional<Reach> site_of(const Session& session, const SweepSpec& sweep) {
-  const bool here = session.options.here || session.options.backend == "local";
+  const bool here = session.options.here || session.options.backend == Backend::local;
   if (sweep.cluster.this_machine || here) return std::nullopt;
   auto reach = read_site(session);
   if (!reach || reach->site.backend == Backend::local) return std::nullopt;

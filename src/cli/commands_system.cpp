@@ -64,8 +64,8 @@ Result<bool> be_daemon(const Session& session, const LifeOptions& life, const Po
   SHARDSWEEP_TRY(make_home(session.home));
   SHARDSWEEP_TRY(await_foreign_writer(session, life, policy));
   SHARDSWEEP_ASSIGN(const auto store, Store::open(session.home.database));
-  const auto make_scheduler = [&](const std::string& backend, const SiteSpec& site) {
-    if (backend == "local") return make_local_scheduler(session.installation.agent);
+  const auto make_scheduler = [&](Backend backend, const SiteSpec& site) {
+    if (backend == Backend::local) return make_local_scheduler(session.installation.agent);
     return site.rest.url.empty() ? make_slurm_cli_scheduler(policy, session.clock)
                                  : make_slurm_rest_scheduler(site.rest, policy, session.clock);
   };

@@ -118,11 +118,15 @@ class GrammarParts {
   }
   void with_backend(CLI::App* sub) {
     with_site(sub, "Site file. Default: ~/.config/shardsweep/site.yaml.");
-    with_choices(sub->add_option("--backend", o_.backend,
-                                 "Where to run: local or slurm. Overrides the site file.")
-                     ->type_name("BACKEND")
-                     ->check(CLI::IsMember({"local", "slurm"})),
-                 {"local", "slurm"});
+    const auto take = [this](const std::string& word) {
+      o_.backend = from_word<Backend>(word).value_or(Backend::none);
+    };
+    with_choices(
+        sub->add_option_function<std::string>(
+               "--backend", take, "Where to run: local or slurm. Overrides the site file.")
+            ->type_name("BACKEND")
+            ->check(CLI::IsMember({"local", "slurm"})),
+        {"local", "slurm"});
     sub->add_flag("--here", o_.here,
                   "Allow more than 4 slots of this machine, or a sweep for another cluster.");
   }

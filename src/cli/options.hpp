@@ -5,6 +5,8 @@
 
 #include "show/format.hpp"
 
+#include <shardsweep/backend.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -43,8 +45,8 @@ struct Options {
 
   // sweep files
   std::vector<std::string> set;
-  std::string site;     ///< site file
-  std::string backend;  ///< local, slurm
+  std::string site;                 ///< site file
+  Backend backend = Backend::none;  ///< none: not said
   bool here = false;
   bool explain = false;
   bool all = false;

@@ -171,10 +171,10 @@ Fault no_slurm(const Session& session, const SweepSpec& sweep, const Fault& why)
 }
 
 /// Where to run, as far as flags, site file and PATH say.
-std::string stated_backend(const Options& options, const SiteSpec& site) {
-  if (!options.backend.empty()) return options.backend;
-  if (site.backend != Backend::none) return site.backend == Backend::slurm ? "slurm" : "local";
-  return find_on_path("sbatch").empty() ? "" : "slurm";
+Backend stated_backend(const Options& options, const SiteSpec& site) {
+  if (options.backend != Backend::none) return options.backend;
+  if (site.backend != Backend::none) return site.backend;
+  return find_on_path("sbatch").empty() ? Backend::none : Backend::slurm;
 }
 
 }  // namespace
@@ -254,7 +254,7 @@ Result<Reach> reach_this_machine(const Session& session, const SweepSpec& sweep)
                  fmt::format("'{}' asks for {} slots of this machine; more than {} need --here",
                              sweep.name, sweep.cluster.gpus_per_node, slots_without_here));
   }
-  if (options.backend == "slurm") {
+  if (options.backend == Backend::slurm) {
     return fault(FaultKind::invalid_input,
                  fmt::format("'{}' has cluster 'this-machine', which is never Slurm. Remove "
                              "--backend slurm, or name another cluster in the sweep file.",
@@ -263,7 +263,7 @@ Result<Reach> reach_this_machine(const Session& session, const SweepSpec& sweep)
   // A site file says nothing about this machine. One that is named has to be there all the
   // same.
   if (!options.site.empty()) SHARDSWEEP_TRY(load_site_file(session));
-  return Reach{.backend = "local"};
+  return Reach{.backend = Backend::local};
 }
 
 }  // namespace
@@ -273,7 +273,7 @@ Result<Reach> choose_backend(const Session& session, const SweepSpec& sweep) {
   if (sweep.cluster.this_machine) return reach_this_machine(session, sweep);
   SHARDSWEEP_ASSIGN(Reach reach, read_site(session));
   reach.backend = stated_backend(options, reach.site);
-  if (reach.backend.empty()) {
+  if (reach.backend == Backend::none) {
     return fault(
         FaultKind::invalid_input,
         fmt::format(
@@ -281,13 +281,13 @@ Result<Reach> choose_backend(const Session& session, const SweepSpec& sweep) {
             "slurm' into {}. To run it on this machine: --backend local --here.",
             sweep.cluster.name, site_file_of(session).string()));
   }
-  if (reach.backend == "slurm") {
+  if (reach.backend == Backend::slurm) {
     if (!reach.site.rest.url.empty()) return reach;
     if (const auto probed = probe_slurm(); !probed)
       return tl::unexpected<Fault>(no_slurm(session, sweep, probed.error()));
     return reach;
   }
-  if (options.here) return Reach{.backend = "local"};
+  if (options.here) return Reach{.backend = Backend::local};
   return fault(FaultKind::invalid_input,
                fmt::format("'{}' is a sweep for cluster '{}'; to run it on this machine say "
                            "--backend local --here",

@@ -60,8 +60,9 @@ std::string selftest_text(const std::string& cluster, std::int32_t nodes, std::i
 /// own number, and 16 ranks at most share the batch.
 Result<std::string> selftest_for(const Session& session, std::int32_t nodes) {
   SHARDSWEEP_ASSIGN(const Reach reach, read_site(session));
-  const bool slurm = session.options.backend == "slurm" ||
-                     (session.options.backend.empty() && reach.site.backend == Backend::slurm);
+  const bool slurm =
+      session.options.backend == Backend::slurm ||
+      (session.options.backend == Backend::none && reach.site.backend == Backend::slurm);
   if (!session.options.cluster.empty()) {
     SHARDSWEEP_ASSIGN(const ClusterSpec cluster,
                       load_cluster(session.options.cluster, session.installation.presets));

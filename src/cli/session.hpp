@@ -54,7 +54,7 @@ struct Planned {
 
 /// How a sweep's cluster is reached, complete: nothing of it is read again later.
 struct Reach {
-  std::string backend;  ///< local or slurm
+  Backend backend = Backend::none;
   SiteSpec site;
   std::string job_template;                           ///< its text
   std::string job_template_name;                      ///< for messages

@@ -44,14 +44,11 @@ std::string option_of(const std::vector<SlurmValue>& values) {
 }  // namespace
 
 std::string explain_site(const SiteSpec& site) {
-  constexpr std::array<std::string_view, 3> backends{"", "local", "slurm"};
   std::string text = "# A complete site file.\n";
   const auto add = [&text](std::string_view key, const std::string& value) {
     text += fmt::format("{}: {}\n", key, value);
   };
-  if (site.backend != Backend::none) {
-    add("backend", std::string(backends.at(static_cast<std::size_t>(site.backend))));
-  }
+  if (site.backend != Backend::none) add("backend", std::string(word_of(site.backend)));
   if (!site.shared_path.empty()) add("shared_path", yaml_text(site.shared_path));
   if (!site.env.empty()) {
     text += "env:\n";
@@ -63,7 +60,7 @@ std::string explain_site(const SiteSpec& site) {
   add("modules", list_of(site.modules));
   add("prolog", list_of(site.prolog));
   if (!site.job_template.empty()) add("template", yaml_text(site.job_template));
-  add("launch", std::string(launch_words.at(static_cast<std::size_t>(site.launch))));
+  add("launch", std::string(word_of(site.launch)));
   add("strict", site.strict ? "true" : "false");
   if (!site.rest.url.empty()) {
     text += "slurmrestd:\n";

@@ -171,12 +171,16 @@ void read_slurm(const YamlNode& map, SiteSpec& into, Mistakes& mistakes) {
   std::sort(into.slurm_without.begin(), into.slurm_without.end());
 }
 
+/// The value that a scalar names.
+template <Worded Enum>
+std::optional<Enum> word_in(const YamlNode& node) {
+  if (node.kind != YamlNode::Kind::scalar) return std::nullopt;
+  return from_word<Enum>(node.text);
+}
+
 Result<LaunchMode> read_launch(const YamlNode& node) {
-  for (std::size_t at = 0; at < launch_words.size(); ++at) {
-    if (node.kind == YamlNode::Kind::scalar && node.text == launch_words[at]) {
-      return static_cast<LaunchMode>(at);
-    }
-  }
+  const auto mode = word_in<LaunchMode>(node);
+  if (mode && *mode != LaunchMode::local) return *mode;
   return refuse(node,
                 fmt::format("expected agents or srun for 'launch', got {}", describe(node)));
 }
@@ -301,8 +305,8 @@ Result<std::vector<std::string>> read_variable_names(const YamlNode& node) {
 }
 
 Result<Backend> read_backend(const YamlNode& node) {
-  if (node.kind == YamlNode::Kind::scalar && node.text == "local") return Backend::local;
-  if (node.kind == YamlNode::Kind::scalar && node.text == "slurm") return Backend::slurm;
+  const auto backend = word_in<Backend>(node);
+  if (backend == Backend::local || backend == Backend::slurm) return *backend;
   return refuse(node,
                 fmt::format("expected local or slurm for 'backend', got {}", describe(node)));
 }

@@ -110,7 +110,7 @@ void Acts::submit(const AllocationRow& allocation, Scheduler& scheduler) {
                     .job_name = allocation.job_name,
                     .dir = allocation.dir,
                     .agent = parts_.installation.agent,
-                    .script = allocation.backend == "local"
+                    .script = allocation.backend == Backend::local
                                   ? std::filesystem::path()
                                   : AllocationPaths{allocation.dir}.script(),
                     .limit_s = sweeps_.policy_of(allocation.sweep).submit_limit_s,
@@ -128,7 +128,7 @@ Result<void> Acts::prepare(const AllocationRow& allocation) {
     return fault(FaultKind::unavailable,
                  fmt::format("cannot make '{}': {}", paths.dir.string(), error.message()));
   }
-  if (allocation.backend != "local") SHARDSWEEP_TRY(write_script(allocation));
+  if (allocation.backend != Backend::local) SHARDSWEEP_TRY(write_script(allocation));
   // Both files exist before anyone looks for them: NFS hides a new file for up to a minute
   // from a host that has missed it once.
   SHARDSWEEP_TRY(LineWriter::open(paths.from_lead()));
@@ -139,10 +139,8 @@ Result<void> Acts::prepare(const AllocationRow& allocation) {
   spec.job_name = allocation.job_name;
   spec.nodes = allocation.nodes;
   spec.slots_per_node = allocation.slots_per_node;
-  spec.launch =
-      allocation.backend == "local"
-          ? "local"
-          : launch_words.at(static_cast<std::size_t>(sweeps_.site_of(allocation.sweep).launch));
+  spec.launch = allocation.backend == Backend::local ? LaunchMode::local
+                                                     : sweeps_.site_of(allocation.sweep).launch;
   spec.beat_s = policy.beat_s;
   spec.agent_lease_s = policy.agent_lease_s;
   spec.node_lease_s = policy.node_lease_s;

@@ -22,7 +22,7 @@ namespace {
 /// For the nodes: what still carries this number was left. Written again where a crash comes
 /// before the commit.
 Result<void> list_ended(const Home& home, const AllocationRow& allocation) {
-  if (allocation.backend == "local" || allocation.job_id.empty()) return {};
+  if (allocation.backend == Backend::local || allocation.job_id.empty()) return {};
   SHARDSWEEP_ASSIGN(LineWriter list, LineWriter::open(home.dir() / ended_jobs_file));
   return list.append(allocation.job_id.substr(0, allocation.job_id.find(';')), false);
 }

@@ -19,7 +19,7 @@ namespace {
 
 /// The lead knows that it was told to stop, the scheduler why: its word is waited for.
 bool needs_scheduler(const AllocationRow& allocation, const Ended& ended) {
-  return allocation.backend != "local" && ended.outcome == Outcome::preempted &&
+  return allocation.backend != Backend::local && ended.outcome == Outcome::preempted &&
          allocation.job_state != JobState::ended;
 }
 

@@ -21,8 +21,7 @@ struct DaemonParts {
   Store& store;
   const Clock& clock;
   /// Asked once for every way in which sweeps reach their nodes.
-  std::function<std::unique_ptr<Scheduler>(const std::string& backend, const SiteSpec&)>
-      make_scheduler;
+  std::function<std::unique_ptr<Scheduler>(Backend backend, const SiteSpec&)> make_scheduler;
   std::function<std::unique_ptr<Notifier>(const NotifySettings&)> make_notifier;
   std::function<std::string(int digits)> random_hex;
   Policy policy;  ///< of the daemon itself; each sweep brings its own

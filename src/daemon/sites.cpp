@@ -11,13 +11,13 @@
 
 namespace shardsweep {
 
-std::string Sites::key_of(const std::string& backend, SweepId sweep) const {
+std::string Sites::key_of(Backend backend, SweepId sweep) const {
   const std::string& url = sweeps_.site_of(sweep).rest.url;
-  if (backend == "local") return backend;
-  return url.empty() ? backend : backend + " " + url;
+  std::string key(word_of(backend));
+  return backend == Backend::local || url.empty() ? key : key + " " + url;
 }
 
-Scheduler& Sites::of(const std::string& backend, SweepId sweep) {
+Scheduler& Sites::of(Backend backend, SweepId sweep) {
   auto& scheduler = schedulers_[key_of(backend, sweep)];
   if (!scheduler) scheduler = parts_.make_scheduler(backend, sweeps_.site_of(sweep));
   return *scheduler;
@@ -65,7 +65,7 @@ void Sites::ask() {
   const std::set<SweepId> open = open_sweeps(world_);
   std::map<Scheduler*, SiteQuestions> questions;
   for (const auto& [id, sweep] : world_.sweeps()) {
-    if (sweep.backend == "local" || sweep.state != SweepState::active) continue;
+    if (sweep.backend == Backend::local || sweep.state != SweepState::active) continue;
     if (!open.contains(id) || !sweeps_.context_of(sweep)) continue;
     const Policy& policy = sweeps_.policy_of(sweep.id);
     const bool yields = static_cast<Yield>(policy.yield) != Yield::never;
@@ -103,7 +103,8 @@ double Sites::look_interval_s(const std::string& key, const Scheduler& scheduler
   constexpr double leaving_limit_s = 60;  // an epilog that takes longer may take for ever
   double interval_s = scheduler.look_interval_s();
   for (const auto& [id, sweep] : world_.sweeps()) {
-    const bool asks = sweep.backend != "local" && key_of(sweep.backend, sweep.id) == key &&
+    const bool asks = sweep.backend != Backend::local &&
+                      key_of(sweep.backend, sweep.id) == key &&
                       sweep.state == SweepState::active;
     if (asks) interval_s = std::min(interval_s, sweeps_.policy_of(sweep.id).look_s);
   }
@@ -118,7 +119,7 @@ double Sites::look_interval_s(const std::string& key, const Scheduler& scheduler
 
 void Sites::add_facts(const SweepContext& context, const SweepRow& sweep,
                       SweepFacts& facts) const {
-  if (sweep.backend == "local") return;
+  if (sweep.backend == Backend::local) return;
   const auto values = [&](const char* option) {
     const auto found = context.site.slurm.find(option);
     return found == context.site.slurm.end() ? std::vector<SlurmValue>{} : found->second;

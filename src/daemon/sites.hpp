@@ -26,8 +26,8 @@ class Sites {
       : parts_(parts), world_(world), sweeps_(sweeps) {}
 
   /// The backend and, for slurmrestd, its address.
-  [[nodiscard]] std::string key_of(const std::string& backend, SweepId sweep) const;
-  [[nodiscard]] Scheduler& of(const std::string& backend, SweepId sweep);
+  [[nodiscard]] std::string key_of(Backend backend, SweepId sweep) const;
+  [[nodiscard]] Scheduler& of(Backend backend, SweepId sweep);
   /// Looks at each scheduler whose time has come, and takes what has been answered.
   void look(const Handles& handles, const Take& take);
   void poll(const Take& take);

@@ -41,7 +41,7 @@ bool only_waits(const World& world) {
   bool any = false;
   for (const auto& [id, row] : world.allocations()) {
     if (!live(row)) continue;
-    if (row.backend == "local" || row.claimed_at != 0) return false;
+    if (row.backend == Backend::local || row.claimed_at != 0) return false;
     any = true;
   }
   // Nothing is there, and something holds it: the clock, or what the scheduler says of others.
@@ -54,7 +54,7 @@ std::size_t live_in_jobs(const World& world) {
   std::size_t count = 0;
   for (const auto& [id, row] : world.allocations()) {
     if (!live(row)) continue;
-    if (row.backend == "local") return 0;
+    if (row.backend == Backend::local) return 0;
     ++count;
   }
   return count;

@@ -96,7 +96,7 @@ double silence_s(const AllocationRow& row, Timestamp now) {
 
 bool is_heard(const AllocationRow& row, Timestamp now) {
   constexpr double recent_s = 60;
-  if (row.claimed_at == 0 || row.said_bye || row.backend == "local") return false;
+  if (row.claimed_at == 0 || row.said_bye || row.backend == Backend::local) return false;
   // A process that has read no line knows the lead's own time alone: of an hour from now it
   // says nothing.
   return std::abs(silence_s(row, now)) < recent_s;

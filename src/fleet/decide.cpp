@@ -76,9 +76,10 @@ std::vector<const TrialRow*> waiting_trials(const World& world, SweepId sweep) {
 /// The allocation that has this machine; null: it is free.
 const AllocationRow* on_this_machine(const World& world) {
   const auto& allocations = world.allocations();
-  const auto found = std::find_if(
-      allocations.begin(), allocations.end(),
-      [](const auto& entry) { return live(entry.second) && entry.second.backend == "local"; });
+  const auto found =
+      std::find_if(allocations.begin(), allocations.end(), [](const auto& entry) {
+        return live(entry.second) && entry.second.backend == Backend::local;
+      });
   return found == allocations.end() ? nullptr : &found->second;
 }
 
@@ -111,7 +112,7 @@ class Decider {
       send_home(sweep.id, facts->second);
       held_.clear();
       judge_nodes({world_, input_.now}, facts->second.policy);
-      if (facts->second.backend == "local" && pause_unwell(sweep)) continue;
+      if (facts->second.backend == Backend::local && pause_unwell(sweep)) continue;
       drain_unwell(sweep.id);
       probe_nodes(sweep, facts->second);
       make_allocations(sweep, facts->second);
@@ -262,7 +263,7 @@ class Decider {
 
   /// While there is work that a node could do again.
   void probe_nodes(const SweepRow& sweep, const SweepFacts& facts) {
-    if (facts.backend == "local") return;
+    if (facts.backend == Backend::local) return;
     for (const auto& [name, node] : world_.nodes()) {
       const bool due = node.state == NodeState::quarantined && node.until <= input_.now;
       const double needed_s = needed_time_s(facts.policy.probe_limit_s, facts.policy);
@@ -300,7 +301,7 @@ class Decider {
   void make_allocations(const SweepRow& sweep, const SweepFacts& facts) {
     const TrialRow* first = next_waiting(sweep.id);
     if (first == nullptr) return;
-    if (facts.backend == "local") {
+    if (facts.backend == Backend::local) {
       const auto* other = on_this_machine(world_);
       const auto* holder = other == nullptr ? nullptr : world_.sweep(other->sweep);
       if (holder != nullptr && holder->id != sweep.id)
@@ -393,9 +394,9 @@ class Decider {
                                    std::int32_t nodes) const {
     constexpr std::int64_t default_allocations = 4;
     const Policy& policy = facts.policy;
-    const std::int64_t most = policy.max_allocations > 0 ? policy.max_allocations
-                              : facts.backend == "local" ? 1
-                                                         : default_allocations;
+    const std::int64_t most = policy.max_allocations > 0        ? policy.max_allocations
+                              : facts.backend == Backend::local ? 1
+                                                                : default_allocations;
     std::int64_t live_count = 0;
     std::int64_t pending = 0;
     std::int64_t nodes_held = 0;
@@ -439,7 +440,7 @@ class Decider {
                                    demand.longest_s, facts.policy);
     row.time_limit_s = manners_.time_within_hours(
         facts, row.time_limit_s, needed_time_s(demand.longest_s, facts.policy));
-    if (facts.backend != "local") row.deadline = manners_.closes_at(facts);
+    if (facts.backend != Backend::local) row.deadline = manners_.closes_at(facts);
     world_.add(std::move(row));
   }
 

@@ -74,7 +74,7 @@ template <class Fits>
 std::int64_t Manners::count(const Fits& fits, bool nodes) const {
   std::int64_t sum = 0;
   for (const auto& [id, row] : world_.allocations()) {
-    if (row.state == State::ended || row.backend == "local") continue;
+    if (row.state == State::ended || row.backend == Backend::local) continue;
     const auto facts = sweeps_.find(row.sweep);
     if (facts != sweeps_.end() && !fits(facts->second, row.nodes)) continue;
     sum += nodes ? row.nodes : 1;
@@ -85,7 +85,7 @@ std::int64_t Manners::count(const Fits& fits, bool nodes) const {
 std::optional<std::string> Manners::refuses(const SweepFacts& facts, std::int32_t nodes,
                                             double needed_s) const {
   if (auto why = outside_hours(facts, needed_s)) return why;
-  if (facts.backend == "local") return std::nullopt;
+  if (facts.backend == Backend::local) return std::nullopt;
   if (facts.site_awaited) return "Slurm is being asked for its limits";
   if (auto why = queue_is_full(facts, nodes)) return why;
   if (auto why = share_is_used(facts, nodes)) return why;
@@ -184,7 +184,7 @@ std::optional<std::string> Manners::others_wait(const SweepFacts& facts,
 bool Manners::sends_home(const SweepFacts& facts, const AllocationRow& row) const {
   if (opens_in_min(facts.policy.hours, clock_.minute) > 0) return true;
   // What still waits takes nothing from anybody, and keeps its place.
-  const bool runs = row.claimed_at != 0 && row.backend != "local";
+  const bool runs = row.claimed_at != 0 && row.backend != Backend::local;
   return runs && static_cast<Yield>(facts.policy.yield) == Yield::drain &&
          facts.site.others_known && !partitions_of(facts, row.nodes).empty() &&
          others_wait(facts, row.nodes).has_value();

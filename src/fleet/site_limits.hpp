@@ -22,7 +22,7 @@ namespace shardsweep {
 struct SweepFacts {
   Policy policy;
   std::int32_t slots_per_node = 1;
-  std::string backend;  ///< "local": one allocation at a time on this machine
+  Backend backend = Backend::none;  ///< local: one allocation at a time on this machine
   double gpu_hours_used = 0;
   bool skip_larger_after_oom = true;  ///< search.rules.micro_batch
   std::string proof{};  ///< the sweep that has to end before this one begins; empty: none

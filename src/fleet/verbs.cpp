@@ -148,7 +148,7 @@ class Decision {
   [[nodiscard]] bool passes_over(const SweepRow& sweep) const {
     if (!request_.names.empty()) return false;
     const bool only_live = request_.verb == Verb::pause || request_.verb == Verb::resume;
-    return sweep.backend == imported_backend ||
+    return sweep.backend == Backend::imported ||
            (only_live && sweep.state == SweepState::cancelled);
   }
   [[nodiscard]] SweepStage stage(const SweepRow& sweep) const {
@@ -337,7 +337,7 @@ TrialEffect trial_rule(Action action, TrialStage stage) {
 }
 
 SweepStage stage_of(const SweepRow& sweep, bool open) {
-  if (sweep.backend == imported_backend) return SweepStage::imported;
+  if (sweep.backend == Backend::imported) return SweepStage::imported;
   if (sweep.state == SweepState::cancelled) return SweepStage::cancelled;
   if (sweep.state == SweepState::paused) return SweepStage::paused;
   return open ? SweepStage::active : SweepStage::done;

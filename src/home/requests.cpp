@@ -52,13 +52,9 @@ bool is_id(const std::string& id) {
 }
 
 Json to_json(const Request& request) {
-  return Json{{"verb", word_of(request.verb)},
-              {"names", request.names},
-              {"where", request.where},
-              {"inbox", request.inbox},
-              {"backend", request.backend},
-              {"from", request.from},
-              {"all", request.all},
+  return Json{{"verb", word_of(request.verb)}, {"names", request.names},
+              {"where", request.where},        {"inbox", request.inbox},
+              {"from", request.from},          {"all", request.all},
               {"cancelled", request.cancelled}};
 }
 
@@ -76,7 +72,6 @@ Result<Request> request_from(const std::string& id, const std::string& text) {
     request.names = json.at("names").get<std::vector<std::string>>();
     request.where = json.at("where").get<std::string>();
     request.inbox = json.at("inbox").get<std::string>();
-    request.backend = json.at("backend").get<std::string>();
     request.from = json.at("from").get<std::string>();
     request.all = json.value("all", false);
     request.cancelled = json.value("cancelled", false);

@@ -321,7 +321,7 @@ class CellReplay {
                          point.layout.grad_accum, 1});
     }
     WorldRows world;
-    world.sweeps[the_sweep] = {.id = the_sweep, .name = "replay", .backend = "local"};
+    world.sweeps[the_sweep] = {.id = the_sweep, .name = "replay", .backend = Backend::local};
     std::int64_t position = 0;
     for (const auto& lane : order_lanes(entries)) {
       for (auto i = lane.first; i < lane.first + lane.count; ++i) {
@@ -348,7 +348,7 @@ class CellReplay {
     SweepFacts facts;
     facts.policy = cluster.policy();
     facts.slots_per_node = options_.cluster.gpus_per_node;
-    facts.backend = "local";
+    facts.backend = Backend::local;
     facts.skip_larger_after_oom = options_.search.rules.micro_batch;
     input.sweeps.emplace(the_sweep, facts);
     if (!options_.search.is_plain()) input.searches.emplace(the_sweep, &search);

@@ -187,8 +187,8 @@ void refuse_other_kind(Database& database, const Submitted& submitted) {
   Statement select(database, inbox_sql().backend);
   auto row = select.use(submitted.name);
   if (!row.next()) return;
-  const bool was_imported = row.view(0) == imported_backend;
-  if (was_imported == (submitted.backend == imported_backend)) return;
+  const bool was_imported = row.view(0) == word_of(Backend::imported);
+  if (was_imported == (submitted.backend == Backend::imported)) return;
   const auto* const why = was_imported
                               ? "is the name of an imported sweep: choose another"
                               : "is the name of a sweep that was submitted: import the table "
@@ -227,7 +227,7 @@ class Takeover {
     copy();
     // An import may still be refused, and then it has changed nothing.
     constexpr std::int64_t all_rows = std::int64_t{1} << 40;
-    if (left_ > 0 && submitted_.backend == imported_backend) left_ = all_rows;
+    if (left_ > 0 && submitted_.backend == Backend::imported) left_ = all_rows;
     if (left_ > 0) begin_sweep();
     if (left_ > 0 && taken_.placed == 0) hide_gone();
     if (left_ > 0) place();
@@ -296,8 +296,8 @@ class Takeover {
   SweepId put_sweep() {
     const Submitted& s = submitted_;
     Statement upsert(database_, inbox_sql().sweep);
-    auto row = upsert.use(s.name, s.source, s.resolved, s.resolved_hash, s.backend, s.cluster,
-                          s.runner, s.runner_version, s.vars, s.left_out, s.points,
+    auto row = upsert.use(s.name, s.source, s.resolved, s.resolved_hash, word_of(s.backend),
+                          s.cluster, s.runner, s.runner_version, s.vars, s.left_out, s.points,
                           s.duplicates, "", now_, s.site, s.job_template);
     if (!row.next()) fail(FaultKind::corrupt, "the sweep's row did not come back");
     const SweepId id = row.integer(0);
@@ -368,7 +368,7 @@ class Takeover {
     change(inbox_sql().activate, taken_.sweep);
     if (taken_.edited) change(inbox_sql().skipped, taken_.sweep);
     count_outcomes(database_, report);
-    if (submitted_.backend == imported_backend) put_imported(database_, report.sweep, now_);
+    if (submitted_.backend == Backend::imported) put_imported(database_, report.sweep, now_);
     change(inbox_sql().clear_left_out, taken_.sweep);
     report.left_out = change(inbox_sql().left_out, taken_.sweep);
     change(inbox_sql().report, taken_.sweep, to_json(report), submitted_.nonce);

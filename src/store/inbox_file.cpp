@@ -41,8 +41,9 @@ void put_submission(Database& inbox, const SubmittedSweep& submission) {
   Statement insert(
       inbox, "INSERT INTO submission VALUES (lower(hex(randomblob(16))), " + places(15) + ")");
   insert.run(sweep.name, submission.source, submission.resolved, submission.resolved_hash,
-             submission.backend, submission.site, submission.job_template, sweep.cluster.name,
-             submission.capabilities->runner, submission.capabilities->version, dump(vars),
+             word_of(submission.backend), submission.site, submission.job_template,
+             sweep.cluster.name, submission.capabilities->runner,
+             submission.capabilities->version, dump(vars),
              dump(Json(plan.left_out_by_constraint)), plan.points, plan.duplicates,
              plan.trials.size());
 }
@@ -99,9 +100,9 @@ void put_imported_submission(Database& inbox, const ImportedSweep& imported) {
   const auto trials = static_cast<std::int64_t>(imported.trials.size());
   Statement insert(
       inbox, "INSERT INTO submission VALUES (lower(hex(randomblob(16))), " + places(15) + ")");
-  insert.run(sweep.name, imported.source, imported.source, hash.hex(), imported_backend, "", "",
-             sweep.cluster.name, sweep.runner.name, "", dump(Json(imported.labels)), "{}",
-             trials, 0, trials);
+  insert.run(sweep.name, imported.source, imported.source, hash.hex(),
+             word_of(Backend::imported), "", "", sweep.cluster.name, sweep.runner.name, "",
+             dump(Json(imported.labels)), "{}", trials, 0, trials);
 }
 
 void put_imported_trials(Database& inbox, const ImportedSweep& imported) {
@@ -191,12 +192,17 @@ Submitted read_submission(Database& inbox) {
   auto row = select.use();
   if (!row.next()) fail(FaultKind::corrupt, fmt::format("{} is empty", inbox.name()));
   Submitted submitted;
+  std::string backend;
   int column = 0;
   for (auto* text : {&submitted.nonce, &submitted.name, &submitted.source, &submitted.resolved,
-                     &submitted.resolved_hash, &submitted.backend, &submitted.site,
+                     &submitted.resolved_hash, &backend, &submitted.site,
                      &submitted.job_template, &submitted.cluster, &submitted.runner,
                      &submitted.runner_version, &submitted.vars, &submitted.left_out})
     row.read(column++, *text);
+  const auto known = from_word<Backend>(backend);
+  if (!known)
+    fail(FaultKind::corrupt, fmt::format("{}: no backend '{}'", inbox.name(), backend));
+  submitted.backend = *known;
   for (auto* count : {&submitted.points, &submitted.duplicates, &submitted.trials})
     row.read(column++, *count);
   return submitted;

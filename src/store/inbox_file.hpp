@@ -21,7 +21,7 @@ struct Submitted {
   std::string source;
   std::string resolved;
   std::string resolved_hash;
-  std::string backend;
+  Backend backend = Backend::none;
   std::string site;
   std::string job_template;
   std::string cluster;

@@ -47,7 +47,7 @@ exit $code
 )";
 
 struct TwoNodes : Allocation {
-  explicit TwoNodes(const std::string& launch, const std::string& srun) {
+  explicit TwoNodes(LaunchMode launch, const std::string& srun) {
     spec.launch = launch;
     spec.nodes = 2;
     spec.slots_per_node = every.ranks_per_node = 2;
@@ -68,7 +68,7 @@ struct TwoNodes : Allocation {
 }  // namespace
 
 TEST_CASE("the guard of a killed node agent names its node") {
-  TwoNodes job("agents", two_node_srun);
+  TwoNodes job(LaunchMode::agents, two_node_srun);
   job.spec.node_lease_s = 2;
   const Assign attempt = job.assign({"steps", "kill-agent-of=n8", "hang"}, 4);
   job.start();
@@ -82,7 +82,7 @@ TEST_CASE("the guard of a killed node agent names its node") {
 }
 
 TEST_CASE("node agents that are not there are named where others are") {
-  TwoNodes job("agents", R"(
+  TwoNodes job(LaunchMode::agents, R"(
 while [ "${1#-}" != "$1" ]; do shift; done
 SLURMD_NODENAME=n7 SLURM_NODEID=0 exec "$@"
 )");
@@ -98,7 +98,7 @@ SLURMD_NODENAME=n7 SLURM_NODEID=0 exec "$@"
 }
 
 TEST_CASE("of a step, srun names the node; all nodes of the job are seen") {
-  TwoNodes job("srun", step_srun);
+  TwoNodes job(LaunchMode::srun, step_srun);
   const Assign attempt = job.assign({"3:exit=9"}, 4);
   const Assign next = job.assign({"result"}, 4);
   job.start();
@@ -110,7 +110,7 @@ TEST_CASE("of a step, srun names the node; all nodes of the job are seen") {
 }
 
 TEST_CASE("of a step whose srun says nothing, a rank's own record gives the node") {
-  TwoNodes job("srun", step_srun);
+  TwoNodes job(LaunchMode::srun, step_srun);
   job.environment["QUIET_SRUN"] = "1";
   const Assign attempt = job.assign({"2:error=internal", "2:exit=16"}, 4);
   const Assign unknown = job.assign({"3:exit=9"}, 4);
@@ -124,7 +124,8 @@ TEST_CASE("of a step whose srun says nothing, a rank's own record gives the node
 }
 
 TEST_CASE("a step that nobody starts charges nobody, and its allocation leaves after three") {
-  TwoNodes job("srun", "echo 'srun: error: Unable to create step for job 7' >&2; exit 1\n");
+  TwoNodes job(LaunchMode::srun,
+               "echo 'srun: error: Unable to create step for job 7' >&2; exit 1\n");
   const Assign attempt = job.assign({"result"}, 4);
   job.start();
   const Ended ended = job.wait_ended(attempt.attempt);
@@ -136,7 +137,7 @@ TEST_CASE("a step that nobody starts charges nobody, and its allocation leaves a
 }
 
 TEST_CASE("a step that a node refuses is that node's failure") {
-  TwoNodes job("srun",
+  TwoNodes job(LaunchMode::srun,
                "echo 'srun: error: Task launch for StepId=7.0 failed on node n8: Invalid job "
                "credential' >&2; exit 1\n");
   const Assign attempt = job.assign({"result"}, 4);

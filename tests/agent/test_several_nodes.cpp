@@ -54,7 +54,7 @@ std::size_t descriptors_of(pid_t pid) {
 
 TEST_CASE("the ranks' own times and the nodes that they ran on come in one order") {
   Allocation allocation;
-  allocation.spec.launch = "agents";
+  allocation.spec.launch = LaunchMode::agents;
   allocation.spec.nodes = 3;
   allocation.spec.slots_per_node = allocation.every.ranks_per_node = 2;
   allocation.put_on_path("srun", three_node_srun);
@@ -82,7 +82,7 @@ TEST_CASE(
     "a lead of 2,048 node agents keeps their leases while it packs what their ranks wrote") {
   constexpr int nodes = 2048;
   Allocation allocation;
-  allocation.spec.launch = "agents";
+  allocation.spec.launch = LaunchMode::agents;
   allocation.spec.nodes = nodes;
   allocation.spec.idle_limit_s = 2;
   allocation.spec.agent_lease_s = allocation.spec.node_lease_s = 15;
@@ -121,7 +121,7 @@ TEST_CASE(
 
 TEST_CASE("node agents that start after their nodes' prologs are waited for") {
   Allocation allocation;
-  allocation.spec.launch = "agents";
+  allocation.spec.launch = LaunchMode::agents;
   allocation.spec.node_lease_s = allocation.spec.agent_lease_s = 0.5;
   allocation.spec.agents_limit_s = 30;
   allocation.put_on_path("srun",
@@ -135,7 +135,7 @@ TEST_CASE("node agents that start after their nodes' prologs are waited for") {
 
 TEST_CASE("an attempt that is cut short on one node ends on all, and nobody has failed") {
   Allocation allocation;
-  allocation.spec.launch = "agents";
+  allocation.spec.launch = LaunchMode::agents;
   allocation.spec.nodes = 3;
   allocation.spec.slots_per_node = allocation.every.ranks_per_node = 2;
   allocation.put_on_path("srun", three_node_srun);

@@ -26,7 +26,7 @@ std::string seconds_from_now(double seconds) {
 struct Job {
   Allocation allocation;
   Job() {
-    allocation.spec.launch = "agents";
+    allocation.spec.launch = LaunchMode::agents;
     allocation.spec.stop_before_end_s = 20;
     allocation.spec.grace_s = 1;
     allocation.put_on_path("srun", one_node_srun);

@@ -311,7 +311,7 @@ class Scale {
             .store = *store_,
             .clock = clock_,
             .make_scheduler =
-                [this](const std::string&, const SiteSpec&) {
+                [this](Backend, const SiteSpec&) {
                   return std::make_unique<Slurm>(jobs_, clock_, calls_);
                 },
             .make_notifier = nullptr,
@@ -359,12 +359,12 @@ class Scale {
     std::ostringstream job_template;
     job_template << file.rdbuf();
     const std::string resolved = explain_sweep(spec_);
-    SubmittedSweep submission{&spec_, &plan,   &capabilities, resolved,          resolved,
-                              "hash", "slurm", site(),        job_template.str()};
+    SubmittedSweep submission{&spec_,         &plan,    &capabilities,
+                              resolved,       resolved, "hash",
+                              Backend::slurm, site(),   job_template.str()};
     Request request;
     request.verb = Verb::submit;
     request.inbox = (home_.inbox() / "scale.db").string();
-    request.backend = "slurm";
     int made = 0;
     must(write_inbox(request.inbox, submission, [&](const Point& one) {
       ++made;

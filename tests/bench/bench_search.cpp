@@ -64,7 +64,7 @@ int main() {
   settings.until.regret = 0.01;
   SweepSearch search(settings, h100(), Predictor(h100(), **find_family("nanotron")));
   Case test;
-  test.input.sweeps[1].backend = "slurm";
+  test.input.sweeps[1].backend = Backend::slurm;
   test.input.searches[1] = &search;
   const double begin = cpu_s();
   for (int i = 0; i < points; ++i) {

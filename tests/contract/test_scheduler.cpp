@@ -69,7 +69,7 @@ class Contract {
     AllocationSpec spec;
     spec.token = handle.token;
     spec.job_name = handle.job_name;
-    spec.launch = backend == "local" ? "local" : "agents";
+    spec.launch = backend == "local" ? LaunchMode::local : LaunchMode::agents;
     spec.beat_s = 0.2;
     spec.agent_lease_s = spec.node_lease_s = 10;
     spec.file_beat_s = 1;

@@ -86,7 +86,7 @@ std::string output_of(const std::string& command) {
 Job::Job(int nodes) : DaemonSide(copied_programs()) {
   std::filesystem::permissions(folder().path(), std::filesystem::perms(0755));
   give_to_user(folder().path());
-  spec.launch = "agents";
+  spec.launch = LaunchMode::agents;
   spec.nodes = nodes;
   spec.slots_per_node = 2;
   // Eight nodes share two cores here, so no lease is as short as on a machine of its own.

@@ -14,7 +14,7 @@ using test::output_of;
 namespace {
 
 struct StepJob : Job {
-  explicit StepJob(int nodes) : Job(nodes) { spec.launch = "srun"; }
+  explicit StepJob(int nodes) : Job(nodes) { spec.launch = LaunchMode::srun; }
   void finish() {
     tell(Drain{});
     CHECK(wait_gone(20));

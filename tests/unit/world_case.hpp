@@ -29,8 +29,8 @@ struct Case {
   int drawn = 0;
 
   Case() {
-    rows.sweeps[1] = {.id = 1, .name = "s", .backend = "local", .resolved = "-"};
-    input.sweeps[1] = {.policy = {}, .slots_per_node = 4, .backend = "local"};
+    rows.sweeps[1] = {.id = 1, .name = "s", .backend = Backend::local, .resolved = "-"};
+    input.sweeps[1] = {.policy = {}, .slots_per_node = 4, .backend = Backend::local};
     input.now = noon;
     input.random_hex = [this](int digits) {
       std::string text = std::to_string(++drawn);

@@ -102,8 +102,7 @@ DaemonParts PlayedSite::parts() {
           .installation = {.agent = "/opt/shardsweep-agent", .presets = presets()},
           .store = store,
           .clock = clock,
-          .make_scheduler = [this](const std::string&,
-                                   const SiteSpec&) { return slurm.scheduler(fate); },
+          .make_scheduler = [this](Backend, const SiteSpec&) { return slurm.scheduler(fate); },
           .make_notifier =
               [this](const NotifySettings&) { return std::make_unique<NotedNotices>(notices); },
           .random_hex =
@@ -206,7 +205,7 @@ std::string PlayedSite::post(const PlayedSweep& sweep) {
   capabilities.runner = "played";
   capabilities.version = "1";
   const std::string resolved = explain_sweep(spec);
-  const bool slurm_site = sweep.backend == "slurm";
+  const bool slurm_site = sweep.backend == Backend::slurm;
   SubmittedSweep submission{
       &spec,
       &plan,
@@ -225,7 +224,6 @@ std::string PlayedSite::post(const PlayedSweep& sweep) {
                       lane_key(spec, capabilities, one)};
   }));
   request.inbox = inbox.string();
-  request.backend = sweep.backend;
   request.from = "test";
   return must(post_request(home, std::move(request), clock.true_time()));
 }

@@ -54,7 +54,7 @@ struct PlayedSweep {
   std::string name = "a";
   std::string settings{};  ///< lines of its file: "lane: {length: 2}"
   std::string site = "backend: slurm\n";
-  std::string backend = "slurm";
+  Backend backend = Backend::slurm;
   std::vector<std::int32_t> nodes{1};
   std::vector<std::int32_t> micro_batch{1, 2};
   double predicted_s = 100;  ///< of one attempt

@@ -114,7 +114,7 @@ class Play {
         .installation = {.presets = std::filesystem::path(SHARDSWEEP_SOURCE_DIR) / "sweeps"},
         .store = store_,
         .clock = clock_,
-        .make_scheduler = [this](const std::string&,
+        .make_scheduler = [this](Backend,
                                  const SiteSpec&) { return cluster_.scheduler(fate_); },
         .make_notifier = nullptr,
         .random_hex =
@@ -202,8 +202,9 @@ class Play {
     capabilities.runner = "played";
     capabilities.version = "1";
     const std::string resolved = explain_sweep(spec);
-    SubmittedSweep submission{
-        &spec, &plan, &capabilities, resolved, resolved, edited ? "edited" : "first", "local"};
+    SubmittedSweep submission{&spec,         &plan,    &capabilities,
+                              resolved,      resolved, edited ? "edited" : "first",
+                              Backend::local};
     Request request;
     request.verb = Verb::submit;
     const auto inbox = home_.inbox() / fmt::format("i{}.db", ++inboxes_);
@@ -212,7 +213,6 @@ class Play {
                         lane_key(spec, capabilities, one)};
     }));
     request.inbox = inbox.string();
-    request.backend = "local";
     const Answer answer = ask(std::move(request));
     if (answer.fault) FAIL(answer.fault->what);
   }

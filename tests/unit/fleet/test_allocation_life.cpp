@@ -21,8 +21,8 @@ struct Life : Case {
   Timestamp now = noon;
 
   Life() {
-    rows.sweeps.at(1).backend = "slurm";
-    input.sweeps[1].backend = "slurm";
+    rows.sweeps.at(1).backend = Backend::slurm;
+    input.sweeps[1].backend = Backend::slurm;
     policy.lead_limit_s = 100;
     policy.claim_limit_s = 120;
     trial(1, 1);
@@ -185,7 +185,7 @@ TEST_CASE("every stage has a word of its own") {
 }
 
 TEST_CASE("a lead is heard by when its line was read, however far apart the clocks are") {
-  AllocationRow row{.backend = "slurm", .claimed_at = noon};
+  AllocationRow row{.backend = Backend::slurm, .claimed_at = noon};
   constexpr Timestamp hour = 3600 * second;
   for (const Timestamp apart : {Timestamp{0}, hour, -hour, 150 * second, -150 * second}) {
     CAPTURE(apart);
@@ -198,7 +198,7 @@ TEST_CASE("a lead is heard by when its line was read, however far apart the cloc
 }
 
 TEST_CASE("of a lead of which no line was read a time that can't be true says nothing") {
-  AllocationRow row{.backend = "slurm", .claimed_at = noon};
+  AllocationRow row{.backend = Backend::slurm, .claimed_at = noon};
   row.last_beat = noon;
   CHECK(is_heard(row, noon + 59 * second));
   CHECK_FALSE(is_heard(row, noon + 61 * second));
@@ -209,7 +209,7 @@ TEST_CASE("of a lead of which no line was read a time that can't be true says no
 }
 
 TEST_CASE("a lead that has left, or has claimed nothing, is not heard") {
-  AllocationRow row{.backend = "slurm", .claimed_at = noon, .last_beat = noon};
+  AllocationRow row{.backend = Backend::slurm, .claimed_at = noon, .last_beat = noon};
   CHECK(is_heard(row, noon));
   row.said_bye = true;
   CHECK_FALSE(is_heard(row, noon));
@@ -217,6 +217,6 @@ TEST_CASE("a lead that has left, or has claimed nothing, is not heard") {
   row.claimed_at = 0;
   CHECK_FALSE(is_heard(row, noon));
   row.claimed_at = noon;
-  row.backend = "local";  // its processes are looked at themselves
+  row.backend = Backend::local;  // its processes are looked at themselves
   CHECK_FALSE(is_heard(row, noon));
 }

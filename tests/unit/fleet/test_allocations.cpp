@@ -21,8 +21,8 @@ namespace {
 /// A sweep on Slurm.
 struct Cluster : Case {
   Cluster() {
-    rows.sweeps.at(1).backend = "slurm";
-    facts().backend = "slurm";
+    rows.sweeps.at(1).backend = Backend::slurm;
+    facts().backend = Backend::slurm;
   }
   SweepFacts& facts() { return input.sweeps[1]; }
   void trials(std::int32_t nodes, int count, double predicted_s = 10) {
@@ -299,7 +299,7 @@ TEST_CASE("a job that was accepted and forgotten is submitted again without its 
 TEST_CASE("A sweep that is over is not decided over again") {
   Cluster c;
   for (const SweepId id : {2, 3, 4, 5})
-    c.rows.sweeps[id] = {.id = id, .name = "s", .backend = "slurm", .resolved = "-"};
+    c.rows.sweeps[id] = {.id = id, .name = "s", .backend = Backend::slurm, .resolved = "-"};
   c.trials(1, 1);                                  // sweep 1: a trial waits
   c.rows.sweeps[2].held = "Waits for its hours.";  // the reason may have gone
   c.rows.allocations[7] = {.id = 7, .sweep = 3};   // its job still runs

@@ -19,7 +19,7 @@ constexpr ControlTime after = ControlTime::end;
 /// Sweep 1 with allocations of two nodes, 1 to 4, that have been claimed.
 struct Controlled : Case {
   Controlled() {
-    rows.sweeps.at(1).backend = "slurm";
+    rows.sweeps.at(1).backend = Backend::slurm;
     for (AllocationId id = 1; id <= 4; ++id) {
       AllocationRow& row = rows.allocations[id];
       row = {.id = id, .sweep = 1, .token = std::to_string(id), .nodes = 2};

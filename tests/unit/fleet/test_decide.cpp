@@ -46,7 +46,7 @@ TEST_CASE("no more is assigned ahead than lane.ahead covers") {
 
 TEST_CASE("two sweeps never share this machine at once") {
   Case c;
-  c.rows.sweeps[2] = {.id = 2, .name = "s2", .backend = "local", .resolved = "-"};
+  c.rows.sweeps[2] = {.id = 2, .name = "s2", .backend = Backend::local, .resolved = "-"};
   c.input.sweeps[2] = c.input.sweeps[1];
   c.trial(1, 1);
   c.trial(2, 1).sweep = 2;
@@ -310,7 +310,7 @@ TEST_CASE("a daemon only waits while nothing of it runs and something is in a qu
   c.decide();
   CHECK_FALSE(only_waits(c.world));  // this machine's allocation starts at once
   CHECK(live_in_jobs(c.world) == 0);
-  c.allocation().backend = "slurm";
+  c.allocation().backend = Backend::slurm;
   CHECK(only_waits(c.world));
   CHECK(live_in_jobs(c.world) == 1);
   c.line(Claimed{.token = c.allocation().token});

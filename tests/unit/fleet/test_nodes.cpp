@@ -16,8 +16,8 @@ constexpr Timestamp second = 1'000'000;
 /// Sweep 1 on a cluster, with trials on two nodes each and one allocation with two nodes.
 struct Cluster : Case {
   explicit Cluster(int trials = 3) {
-    rows.sweeps.at(1).backend = "slurm";
-    input.sweeps[1].backend = "slurm";
+    rows.sweeps.at(1).backend = Backend::slurm;
+    input.sweeps[1].backend = Backend::slurm;
     for (TrialId id = 1; id <= trials; ++id)
       trial(id, 1, "lane" + std::to_string(id)).nodes = 2;
     decide();

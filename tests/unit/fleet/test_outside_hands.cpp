@@ -20,8 +20,8 @@ constexpr Timestamp second = 1'000'000;
 /// One trial on Slurm, whose job runs and was claimed at noon.
 struct Claim : Case {
   Claim() {
-    rows.sweeps.at(1).backend = "slurm";
-    input.sweeps[1].backend = "slurm";
+    rows.sweeps.at(1).backend = Backend::slurm;
+    input.sweeps[1].backend = Backend::slurm;
     trial(1, 1);
     decide();
     allocation().job_id = "7";

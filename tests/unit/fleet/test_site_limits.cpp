@@ -20,8 +20,8 @@ constexpr std::int32_t hour = 60;
 /// A sweep on Slurm, on a partition of eight nodes.
 struct Site : Case {
   Site() {
-    rows.sweeps.at(1).backend = "slurm";
-    facts().backend = "slurm";
+    rows.sweeps.at(1).backend = Backend::slurm;
+    facts().backend = Backend::slurm;
     facts().policy.lane_length = 1;  // an allocation per trial
     facts().policy.max_allocations = 100;
     facts().site.default_partition = "main";
@@ -122,7 +122,7 @@ TEST_CASE("allocations of other sweeps count into the share") {
   Site s;
   s.limits().partition_share = 50;
   AllocationRow other{.id = 90, .sweep = 7};
-  other.backend = "slurm";
+  other.backend = Backend::slurm;
   other.nodes = 3;
   s.rows.next_allocation = 91;
   s.rows.allocations[90] = other;  // of a paused sweep: its partition is not known

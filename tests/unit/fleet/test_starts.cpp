@@ -18,8 +18,8 @@ namespace {
 
 struct Starts : Case {
   Starts() {
-    rows.sweeps.at(1).backend = "slurm";
-    input.sweeps[1].backend = "slurm";
+    rows.sweeps.at(1).backend = Backend::slurm;
+    input.sweeps[1].backend = Backend::slurm;
     policy.retry_failed_starts = 3;
     policy.retry_failed_nodes = 4;
   }

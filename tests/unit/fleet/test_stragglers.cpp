@@ -19,8 +19,8 @@ struct Cluster : Case {
   AllocationId last = 100;
 
   Cluster() {
-    rows.sweeps.at(1).backend = "slurm";
-    input.sweeps[1].backend = "slurm";
+    rows.sweeps.at(1).backend = Backend::slurm;
+    input.sweeps[1].backend = Backend::slurm;
   }
   /// `busy_ms`: of one rank on each node, all of one stage.
   void measure(const Names& nodes, std::vector<double> busy_ms, Mark mark = Mark::none) {

@@ -43,7 +43,7 @@ std::vector<TrialRow> all_trials() {
 
 struct Asked {
   Request request;
-  Meant meant{.sweeps = {{1, {.id = 1, .name = "s", .backend = "local"}}},
+  Meant meant{.sweeps = {{1, {.id = 1, .name = "s", .backend = Backend::local}}},
               .open = {},
               .selected = {{1}, {}},
               .contents = {{1, {}}}};
@@ -131,14 +131,14 @@ TEST_CASE("what every verb does to every sweep") {
 }
 
 TEST_CASE("a sweep is done while nothing of it is open") {
-  SweepRow sweep{.id = 1, .name = "s", .backend = "local"};
+  SweepRow sweep{.id = 1, .name = "s", .backend = Backend::local};
   CHECK(stage_of(sweep, true) == SweepStage::active);
   CHECK(stage_of(sweep, false) == SweepStage::done);
   sweep.state = SweepState::paused;
   CHECK(stage_of(sweep, false) == SweepStage::paused);
   sweep.state = SweepState::cancelled;
   CHECK(stage_of(sweep, true) == SweepStage::cancelled);
-  sweep.backend = std::string(imported_backend);
+  sweep.backend = Backend::imported;
   CHECK(stage_of(sweep, false) == SweepStage::imported);
 }
 
@@ -263,7 +263,7 @@ TEST_CASE("a request without a scope changes nothing") {
 
 TEST_CASE("without a name imported sweeps are passed over, and named ones are refused") {
   Asked all(Verb::rerun);
-  all.sweeps.at(1).backend = std::string(imported_backend);
+  all.sweeps.at(1).backend = Backend::imported;
   all.with({ended(Outcome::completed)});
   CHECK(lines(all.steps()) == "refused: 's' was imported. Its trials cannot run.");
   all.request.names.clear();

@@ -40,7 +40,7 @@ SearchTrial trial_of(TrialId id, const Point& point) {
 struct SearchCase : Case {
   explicit SearchCase(const SearchUntil& until = {})
       : search(settings_of(until), h100(), Predictor(h100(), **find_family("shardbench"))) {
-    input.sweeps[1].backend = "slurm";
+    input.sweeps[1].backend = Backend::slurm;
     input.searches[1] = &search;
     TrialId id = 0;
     for (const std::int32_t tp : {1, 2, 4}) {

@@ -77,7 +77,7 @@ SweepFile::SweepFile(const Grid& grid) {
 
 SubmittedSweep SweepFile::submitted() const {
   return {&sweep,       &plan,  &capabilities, "name: " + sweep.name + "\n",
-          "resolved\n", "hash", "local"};
+          "resolved\n", "hash", Backend::local};
 }
 
 TrialNames SweepFile::names(const Point& point) const {
@@ -127,7 +127,7 @@ AttemptId Daemon::run(TrialId trial, Outcome outcome, double tokens_per_s_per_gp
   allocation.row.id = allocation_;
   allocation.row.token = fmt::format("token{}", allocation_);
   allocation.row.job_id = fmt::format("{}", 4000 + allocation_);
-  allocation.row.backend = "local";
+  allocation.row.backend = Backend::local;
   allocation.row.state = State::running;
   PutAttempt attempt;
   const std::int32_t number = ++attempts_[trial];

@@ -33,7 +33,7 @@ AllocationRow allocation(AllocationId id, const std::string& probe_of = "") {
           .token = "token" + std::to_string(id),
           .job_name = "job",
           .dir = "/a",
-          .backend = "slurm",
+          .backend = Backend::slurm,
           .probe_of = probe_of};
 }
 

@@ -128,7 +128,7 @@ TEST_CASE("jobs that have not ended say which of their trials runs") {
     put.row.sweep = sweep;
     put.row.token = fmt::format("token{}", id);
     put.row.job_name = fmt::format("demo-n1_{}", id);
-    put.row.backend = "local";
+    put.row.backend = Backend::local;
     put.row.state = state;
     put.row.claimed_at = claimed_at;
     return put;

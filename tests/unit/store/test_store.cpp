@@ -95,7 +95,7 @@ TEST_CASE("a world comes back as it was committed") {
                     "demo_f00d01",
                     "77",
                     "/a",
-                    "slurm",
+                    Backend::slurm,
                     2,
                     8,
                     State::running,
@@ -130,7 +130,7 @@ TEST_CASE("a world comes back as it was committed") {
   REQUIRE(world.sweeps.size() == 1);
   CHECK(world.clock == ClockRow{"boot", 31});
   CHECK(world.sweeps.at(1).name == "demo");
-  CHECK(world.sweeps.at(1).backend == "local");
+  CHECK(world.sweeps.at(1).backend == Backend::local);
   CHECK(world.sweeps.at(1).resolved == "resolved\n");
   CHECK(world.trials.size() == 12);
   const auto& row = world.trials.at(trial);
@@ -197,7 +197,7 @@ TEST_CASE("a cancelled sweep stays in the world while something of it is alive")
   PutAllocation allocation;
   allocation.row.id = 1;
   allocation.row.token = "t";
-  allocation.row.backend = "local";
+  allocation.row.backend = Backend::local;
   allocation.row.state = State::running;
   daemon.commit({allocation, attempt, SetSweep{{.id = 1, .state = SweepState::cancelled}},
                  set_trial(trial, State::ended, Outcome::cancelled, "request", 1)});

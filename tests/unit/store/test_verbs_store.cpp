@@ -56,7 +56,7 @@ TEST_CASE("work is left while a trial of an active sweep waits or anything lives
   PutAllocation allocation;
   allocation.row.id = 1;
   allocation.row.token = "t";
-  allocation.row.backend = "local";
+  allocation.row.backend = Backend::local;
   daemon.commit({SetSweep{{.id = 1, .state = SweepState::cancelled}}, allocation});
   CHECK(left());
   allocation.row.state = State::ended;
@@ -80,7 +80,7 @@ TEST_CASE("a sweep is deleted with all that belongs to it, and nothing else") {
   allocation.row.sweep = 2;
   allocation.row.token = "second";
   allocation.row.dir = "/allocation";
-  allocation.row.backend = "local";
+  allocation.row.backend = Backend::local;
   allocation.row.state = State::ended;
   std::vector<Change> changes{allocation, SeenNode{"n1", "n1", 5, 2}};
   AttemptId id = 10;

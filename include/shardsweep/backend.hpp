@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where a sweep runs, and how the ranks of its attempts are started. Both are stored words.
+#pragma once
+
+#include <shardsweep/words.hpp>
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+namespace shardsweep {
+
+/// Of a sweep and its allocations. Nothing of an imported sweep can be run.
+enum class Backend : std::uint8_t { none, local, slurm, imported };
+template <>
+inline constexpr std::array<std::string_view, 4> word_table<Backend>{"", "local", "slurm",
+                                                                     "imported"};
+
+/// agents: by node agents under one srun. srun: by an srun per attempt, for trainers that need
+/// PMI or MPI. local: by one node agent over a pipe, on this machine.
+enum class LaunchMode : std::uint8_t { agents, srun, local };
+template <>
+inline constexpr std::array<std::string_view, 3> word_table<LaunchMode>{"agents", "srun",
+                                                                        "local"};
+
+}  // namespace shardsweep
