@@ -7,18 +7,29 @@
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/patience.bash"
 
 bin=${1:?folder of the programs}
+[ -x "$bin/shardsweep" ] || {
+  echo "FAILED: $bin holds no shardsweep" >&2
+  exit 1
+}
+bin=$(cd "$bin" && pwd)
 shardsweep=$bin/shardsweep
 work=$(mktemp -d)
 export SHARDSWEEP_DB=$work/test.db HOME=$work/home XDG_CONFIG_HOME=$work/home/.config
 unset SHARDSWEEP_HOME
 mkdir -p "$HOME"
 
+# Which case of a test runs; empty: it has one.
+case_now=
+daemon_log() { echo "$SHARDSWEEP_DB.d/daemon.log"; }
+# What a failed test gives back. Its files stay.
+release() { end_ours; }
+
 fail() {
-  echo "FAILED: $*" >&2
-  [ ! -e "$SHARDSWEEP_DB.d/daemon.log" ] || tail -n 30 "$SHARDSWEEP_DB.d/daemon.log" >&2
+  echo "FAILED: ${case_now:+$case_now: }$*" >&2
+  [ ! -e "$(daemon_log)" ] || tail -n 30 "$(daemon_log)" >&2
   echo "kept: $work" >&2
   trap - EXIT
-  end_ours
+  release
   exit 1
 }
 
@@ -56,8 +67,10 @@ works() {
 none_of_ours() { [ -z "$(ours)" ]; }
 end_ours() { ours | xargs -r kill -9 2>/dev/null || true; }
 
-cleanup() {
-  end_ours
+# leave STATUS COMMAND: at the end of the script. A command that failed unseen is named.
+leave() {
+  [ "$1" = 0 ] || [ "$1" = 77 ] || fail "'$2' ended with $1"
+  release
   rm -rf "$work"
 }
-trap cleanup EXIT
+trap 'leave $? "$BASH_COMMAND"' EXIT

@@ -44,14 +44,25 @@ start_nfs() {
   export SHARDSWEEP_DB=$home/test.db
 }
 
-end_nfs() {
+# Read where it lies: a file system with a fault may not answer.
+daemon_log() { echo "$work/server/test.db.d/daemon.log"; }
+
+# Also after a failure: host b would keep the output of this script open, and ctest would wait
+# for its end.
+release() {
   end_ours
   umount -l "$home" "$work/a" "$work/b" 2>/dev/null || true
-  kill -9 $server $host_b 2>/dev/null || true
-  wait $server $host_b 2>/dev/null || true
+  for pid in $server $host_b; do
+    [ "$pid" = 0 ] || kill -9 "$pid" 2>/dev/null || true
+    [ "$pid" = 0 ] || wait "$pid" 2>/dev/null || true
+  done
+  server=0
+  host_b=0
+}
+end_nfs() {
+  release
   rm -rf "$work/server" "$work/b_is_up" "$rules"
 }
-trap 'end_nfs; cleanup' EXIT
 
 # on_b COMMAND…: on the other host.
 on_b() { nsenter -t $host_b --mount --uts --root -- "$@"; }
@@ -72,7 +83,10 @@ running() { [ "$(sql "SELECT count(*) FROM attempts WHERE state = 'running'")" -
 says() { grep -qF "$1" <<<"$("$shardsweep" status 2>&1)"; }
 ended() { [ "$(sql "SELECT count(*) FROM trials WHERE state <> 'ended'")" = 0 ]; }
 
-submit() { "$shardsweep" submit "$here/../e2e/kill.yaml" "$@" 2>/dev/null; }
+submit() {
+  "$shardsweep" submit "$here/../e2e/kill.yaml" "$@" >"$work/said" 2>&1 ||
+    fail "submit: $(cat "$work/said")"
+}
 
 # Everything was measured, counted once, and nobody was charged.
 # shellcheck disable=SC2120  # most sweeps have six
