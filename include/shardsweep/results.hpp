@@ -8,7 +8,9 @@
 #include <shardsweep/progress.hpp>
 #include <shardsweep/report_facts.hpp>
 #include <shardsweep/result.hpp>
+#include <shardsweep/search_row.hpp>
 #include <shardsweep/store.hpp>
+#include <shardsweep/sweep.hpp>
 #include <shardsweep/table.hpp>
 #include <shardsweep/words.hpp>
 
@@ -180,6 +182,9 @@ class Reader {
                                              std::int64_t after_id, std::int64_t limit) = 0;
   /// The resolved text of a sweep's last submission.
   [[nodiscard]] virtual Result<std::string> resolved(const std::string& sweep) = 0;
+  /// What the trials of a sweep teach; `spec` is what resolved() says.
+  [[nodiscard]] virtual Result<std::vector<SearchRow>> search_rows(const std::string& sweep,
+                                                                   const SweepSpec& spec) = 0;
   [[nodiscard]] virtual Result<std::optional<LeaseHolder>> lease_holder() = 0;
   /// A consistent copy in one file that a colleague can open (VACUUM INTO). Refuses to
   /// overwrite.

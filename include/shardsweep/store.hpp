@@ -6,6 +6,7 @@
 #include <shardsweep/change.hpp>
 #include <shardsweep/plan.hpp>
 #include <shardsweep/result.hpp>
+#include <shardsweep/search_row.hpp>
 #include <shardsweep/sweep.hpp>
 
 #include <filesystem>
@@ -68,25 +69,6 @@ struct SubmitReport {
   std::int64_t undecided = 0;  ///< of those: without a final verdict (`resume` tries again)
   std::int64_t gone = 0;       ///< no longer in the file: kept, hidden
   std::int64_t left_out = 0;
-};
-
-/// A trial as its sweep's search sees it (search/sweep_search.hpp).
-struct SearchRow {
-  TrialId id = 0;
-  Point point;
-  std::optional<Outcome> outcome;
-  bool attempted = false;
-  bool rerun = false;               ///< asked for by name
-  bool spared = false;              ///< skipped because its cell's search was over
-  double tokens_per_s_per_gpu = 0;  ///< of its counted, unmarked measurement; 0: none
-  bool cut_short = false;           ///< the same: its speed is a bound
-  double resolution = 0;            ///< share of that speed that its log rounds away
-  std::int64_t peak_memory_bytes = 0;
-  double train_step_ms = 0;  ///< the same
-  double gpu_seconds = 0;    ///< of its attempts that are over
-  Timestamp ended_at = 0;    ///< of its last attempt; 0: none is over
-  AttemptId running = 0;     ///< its attempt that has started and is not over; 0: none
-  Timestamp running_since = 0;
 };
 
 /// What a request names.

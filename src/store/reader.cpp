@@ -7,6 +7,7 @@
 #include "store/lease.hpp"
 #include "store/opening.hpp"
 #include "store/schema.hpp"
+#include "store/search_rows.hpp"
 #include "text/nearest.hpp"
 
 #include <shardsweep/storage.hpp>
@@ -98,6 +99,16 @@ class SqliteReader final : public Reader {
       if (!row.next())
         fail(FaultKind::invalid_input, fmt::format("no sweep is named '{}'", sweep));
       return row.text(0);
+    });
+  }
+  Result<std::vector<SearchRow>> search_rows(const std::string& sweep,
+                                             const SweepSpec& spec) override {
+    return answer([&] {
+      Statement select(database_, "SELECT id FROM sweeps WHERE name = ?");
+      auto row = select.use(sweep);
+      if (!row.next())
+        fail(FaultKind::invalid_input, fmt::format("no sweep is named '{}'", sweep));
+      return sqlite::search_rows(database_, row.integer(0), spec);
     });
   }
   Result<std::optional<LeaseHolder>> lease_holder() override {

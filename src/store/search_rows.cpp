@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// A sweep's trials as a search learns from them.
+#include "store/search_rows.hpp"
+
+#include "store/rows.hpp"
+
+#include <fmt/format.h>
+
+#include <string>
+
+namespace shardsweep::sqlite {
+namespace {
+
+const std::string& search_sql() {
+  static const std::string sql = fmt::format(R"sql(
+      SELECT {}, t.id, iif(t.outcome = 'oom' AND t.fragmented, 'crashed', t.outcome),
+        t.attempts > 0,
+        EXISTS (SELECT 1 FROM events AS e WHERE e.trial = t.id AND e.kind = 'rerun'),
+        ifnull(t.outcome = 'skipped' AND (SELECT e.kind FROM events AS e WHERE e.trial = t.id
+          AND e.kind IN ('skipped', 'spared') ORDER BY e.id DESC LIMIT 1) = 'spared', 0),
+        ifnull(m.tokens_per_s_per_gpu, 0.0), ifnull(m.peak_memory_bytes, 0),
+        (SELECT ifnull(sum((b.ended_at - b.started_at) * 1e-6 * t.gpus), 0.0) FROM attempts AS b
+          WHERE b.trial = t.id AND b.started_at > 0 AND b.ended_at > b.started_at),
+        (SELECT ifnull(max(b.ended_at), 0) FROM attempts AS b WHERE b.trial = t.id),
+        ifnull(r.id, 0), ifnull(r.started_at, 0), ifnull(m.cut_short, 0),
+        ifnull(m.train_step_ms, 0.0), ifnull(m.resolution, 0.0)
+      FROM trials AS t
+      LEFT JOIN attempts AS a ON a.trial = t.id AND a.counted = 1
+      LEFT JOIN measurements AS m ON m.attempt = a.id AND m.mark IS NULL
+      LEFT JOIN attempts AS r ON r.trial = t.id AND r.number = t.attempts AND
+        r.state <> 'ended' AND r.started_at > 0
+      WHERE t.sweep = ? AND t.hidden = 0 ORDER BY t.position, t.id)sql",
+                                             list(point_columns(), "t."));
+  return sql;
+}
+
+}  // namespace
+
+std::vector<SearchRow> search_rows(Database& database, SweepId id, const SweepSpec& sweep) {
+  Statement select(database, search_sql());
+  auto row = select.use(id);
+  std::vector<SearchRow> rows;
+  while (row.next()) {
+    auto& one = rows.emplace_back();
+    one.point = read_point(row, sweep);
+    auto column = static_cast<int>(point_columns().size());
+    row.read(column++, one.id);
+    one.outcome = read_outcome(row, column++);
+    row.read(column++, one.attempted);
+    row.read(column++, one.rerun);
+    row.read(column++, one.spared);
+    row.read(column++, one.tokens_per_s_per_gpu);
+    row.read(column++, one.peak_memory_bytes);
+    row.read(column++, one.gpu_seconds);
+    row.read(column++, one.ended_at);
+    row.read(column++, one.running);
+    row.read(column++, one.running_since);
+    row.read(column++, one.cut_short);
+    row.read(column++, one.train_step_ms);
+    row.read(column++, one.resolution);
+  }
+  return rows;
+}
+
+}  // namespace shardsweep::sqlite
