@@ -3,6 +3,7 @@
 #include "cli/arguments.hpp"
 
 #include "cli/arguments_compare.hpp"
+#include "cli/arguments_predict.hpp"
 #include "cli/arguments_site.hpp"
 #include "cli/arguments_trainers.hpp"
 #include "cli/command_groups.hpp"
@@ -158,35 +159,8 @@ class Grammar : private GrammarParts {
   }
 
   void add_suggest() {
-    CLI::App* suggest =
-        command("suggest", "Predict the fastest layouts: memory, batch, throughput.");
-    suggest->add_option("--model", o_.model, "Preset of the model.")
-        ->required()
-        ->type_name("MODEL");
-    suggest->add_option("--cluster", o_.cluster, "Preset of the cluster.")
-        ->required()
-        ->type_name("PRESET");
-    suggest->add_option("--nodes", o_.nodes, "Number of whole nodes.")
-        ->type_name("N")
-        ->check(whole_number(1, 1'000'000));
-    suggest->add_option("--gpus", o_.gpus, "GPUs of one node, in place of --nodes.")
-        ->type_name("N")
-        ->check(whole_number(1, 1'000'000));
-    suggest->add_option("--seq-len", o_.seq_len, "Tokens per sample.")
-        ->capture_default_str()
-        ->type_name("TOKENS");
-    suggest->add_option("--batch-tokens", o_.batch_tokens, "Tokens per train step.")
-        ->capture_default_str()
-        ->type_name("TOKENS");
+    CLI::App* suggest = with_suggest(command("suggest", suggest_help), o_);
     with_family(suggest, "Family of the trainer. Default: shardbench.");
-    suggest->add_option("--top", o_.top, "Layouts to show, each with another dp, tp and pp.")
-        ->capture_default_str()
-        ->type_name("N")
-        ->check(whole_number(1, 100));
-    suggest
-        ->add_option("--write", o_.out,
-                     "Write a sweep file of these layouts and their neighbours.")
-        ->type_name("FILE");
     with_format(suggest);
   }
 
@@ -343,6 +317,7 @@ class Grammar : private GrammarParts {
     with_format(explain);
 
     add_compare_command();
+    with_format(with_extrapolate(command("extrapolate", extrapolate_help), o_));
     add_frontier_command();
     add_picture_commands();
   }

@@ -21,8 +21,8 @@ inline const std::array<CommandGroup, 3> command_groups{{
      {"new", "plan", "submit", "run", "status", "follow", "logs", "pause", "resume", "cancel",
       "rerun", "delete", "show"}},
     {"Results",
-     {"results", "query", "best", "compare", "explain", "frontier", "heatmap", "report",
-      "export"}},
+     {"results", "query", "best", "compare", "explain", "extrapolate", "frontier", "heatmap",
+      "report", "export"}},
     {"Other commands", {}},
 }};
 

@@ -8,7 +8,7 @@
 namespace shardsweep {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Command>, 39> commands{{
+constexpr std::array<std::pair<std::string_view, Command>, 40> commands{{
     {"plan", command_plan},         {"submit", command_submit},
     {"run", command_run},           {"render", command_render},
     {"status", command_status},     {"follow", command_follow},
@@ -28,7 +28,7 @@ constexpr std::array<std::pair<std::string_view, Command>, 39> commands{{
     {"read-log", command_read_log}, {"report", command_report},
     {"explain", command_explain},   {"frontier", command_frontier},
     {"compare", command_compare},   {"init", command_init},
-    {"selftest", command_selftest},
+    {"selftest", command_selftest}, {"extrapolate", command_extrapolate},
 }};
 
 }  // namespace

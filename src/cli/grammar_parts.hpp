@@ -4,13 +4,13 @@
 
 #include "cli/command_groups.hpp"
 #include "cli/options.hpp"
+#include "cli/validators.hpp"
 #include "text/nearest.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <iostream>
 #include <map>
@@ -25,19 +25,6 @@ class GrammarParts {
   using Words = std::vector<std::string>;
   explicit GrammarParts(Options& options) : o_(options) {}
 
-  /// CLI11's own words for this differ from version to version.
-  static CLI::Validator whole_number(std::int64_t first, std::int64_t last) {
-    const auto check = [first, last](const std::string& text) {
-      std::int64_t number = 0;
-      const auto* end = text.data() + text.size();
-      const auto read = std::from_chars(text.data(), end, number);
-      const bool fits =
-          read.ec == std::errc() && read.ptr == end && number >= first && number <= last;
-      return fits ? std::string()
-                  : fmt::format("'{}' is not a whole number from {} to {}", text, first, last);
-    };
-    return {check, ""};
-  }
   /// CLI11 would only say that a subcommand is required.
   bool known_command(std::string_view word) {
     if (word.starts_with('-')) return true;

@@ -205,9 +205,9 @@ Result<SweepSpec> load_sweep_file(const Session& session, std::string* source) {
   return sweep;
 }
 
-Result<Planned> plan_file(const Session& session) {
+Result<Planned> plan_sweep(const Session& session, SweepSpec sweep) {
   Planned planned;
-  SHARDSWEEP_ASSIGN(planned.sweep, load_sweep_file(session, &planned.source));
+  planned.sweep = std::move(sweep);
   SHARDSWEEP_ASSIGN(planned.capabilities,
                     capabilities_of(session, planned.sweep, planned.notes));
   planned.sweep.runner.gives_up = planned.capabilities.gives_up;
@@ -220,6 +220,14 @@ Result<Planned> plan_file(const Session& session) {
                               planned.capabilities.rules.empty() ? nullptr : rules.get()));
   planned.notes.insert(planned.notes.end(), planned.plan.warnings.begin(),
                        planned.plan.warnings.end());
+  return planned;
+}
+
+Result<Planned> plan_file(const Session& session) {
+  std::string source;
+  SHARDSWEEP_ASSIGN(SweepSpec sweep, load_sweep_file(session, &source));
+  SHARDSWEEP_ASSIGN(Planned planned, plan_sweep(session, std::move(sweep)));
+  planned.source = std::move(source);
   return planned;
 }
 

@@ -45,6 +45,8 @@ struct Planned {
   std::map<std::string, std::string> site_env{};
 };
 [[nodiscard]] Result<Planned> plan_file(const Session& session);
+/// The same without a file: `source` stays empty.
+[[nodiscard]] Result<Planned> plan_sweep(const Session& session, SweepSpec sweep);
 /// The sweep of the session's file; `-` is standard input. `source` becomes its text.
 [[nodiscard]] Result<SweepSpec> load_sweep_file(const Session& session,
                                                 std::string* source = nullptr);
@@ -103,6 +105,7 @@ using Command = Result<ExitCode> (*)(const Session&);
 [[nodiscard]] Result<ExitCode> command_plan(const Session& session);
 [[nodiscard]] Result<ExitCode> command_calibrate(const Session& session);
 [[nodiscard]] Result<ExitCode> command_suggest(const Session& session);
+[[nodiscard]] Result<ExitCode> command_extrapolate(const Session& session);
 [[nodiscard]] Result<ExitCode> command_submit(const Session& session);
 [[nodiscard]] Result<ExitCode> command_run(const Session& session);
 [[nodiscard]] Result<ExitCode> command_render(const Session& session);

@@ -172,6 +172,7 @@ std::optional<SweepSearch::Bound> SweepSearch::bound_of(TrialId trial) const {
 std::optional<CellSearch::Outlook> SweepSearch::outlook_of(TrialId trial) {
   const auto place = places_.find(trial);
   if (place == places_.end()) return std::nullopt;
+  teach(*place->second.cell);
   return place->second.cell->search.outlook(place->second.number);
 }
 

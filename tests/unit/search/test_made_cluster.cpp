@@ -4,6 +4,7 @@
 // find its best layouts.
 #include "predict/predictor.hpp"
 #include "replay/replay.hpp"
+#include "search/extrapolation.hpp"
 #include "unit/sweep_fixture.hpp"
 
 #include <doctest/doctest.h>
@@ -11,6 +12,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <vector>
 
 using namespace shardsweep;
 using namespace shardsweep::testing;
@@ -141,4 +143,75 @@ TEST_CASE("a search finds the best of a cluster that is not as its preset says")
     CHECK(some.launched * 4 <= some.points);
     CHECK(some.worst_regret <= 0.02);
   }
+}
+
+namespace {
+
+struct Outward {
+  std::vector<Experience> known;  // on fewer than `nodes`
+  std::vector<SearchPoint> targets;
+  std::vector<double> measured;
+};
+
+/// What the made cluster shows on fewer nodes, and what it would show on these.
+Outward outward_to(std::int32_t nodes, const RecordedSweep& sweep) {
+  Outward outward;
+  for (const auto& run : sweep.runs) {
+    const SearchPoint point{sweep.models.front(), run.point, {}};
+    const double speed = run.tokens_per_s_per_gpu.value_or(0);
+    if (run.nodes < nodes) {
+      outward.known.push_back({point, {.outcome = run.outcome, .tokens_per_s_per_gpu = speed}});
+    } else if (run.nodes == nodes && speed > 0) {
+      outward.targets.push_back(point);
+      outward.measured.push_back(speed);
+    }
+  }
+  return outward;
+}
+
+std::vector<ExtrapolatedCell> extrapolated(const Outward& outward) {
+  return extrapolate(h100(), Predictor(h100(), **find_family("nanotron")), outward.known,
+                     outward.targets);
+}
+
+}  // namespace
+
+TEST_CASE("jobs of more nodes measure what those of fewer nodes foretell") {
+  const auto outward = outward_to(8, made_sweep());
+  const auto cells = extrapolated(outward);
+  REQUIRE(cells.size() == 1);
+  const auto& cell = cells.front();
+  REQUIRE(cell.layouts.size() == outward.targets.size());
+  CHECK(cell.test.runs > 100);
+  CHECK(cell.test.outward == 2);
+  std::size_t held = 0;
+  double best = 0;
+  std::vector<double> off;
+  for (const auto& one : cell.layouts) {
+    const double ratio = outward.measured[one.target] / one.tokens_per_s_per_gpu;
+    const double factor = cell.factor_of(one);
+    if (ratio <= factor && ratio * factor >= 1) ++held;
+    off.push_back(std::abs(std::log(ratio)));
+    best = std::max(best, outward.measured[one.target]);
+  }
+  std::sort(off.begin(), off.end());
+  CHECK(static_cast<double>(held) >= 0.95 * static_cast<double>(off.size()));
+  CHECK(off[off.size() / 2] < 0.1);
+  CHECK(outward.measured[cell.layouts.front().target] > 0.9 * best);
+}
+
+TEST_CASE("one number of nodes tests no interval") {
+  const auto outward = outward_to(2, made_sweep());
+  const auto cells = extrapolated(outward);
+  REQUIRE(cells.size() == 1);
+  CHECK(cells.front().test.runs == 0);
+  const auto& first = cells.front().layouts.front();
+  CHECK(std::log(cells.front().factor_of(first)) == doctest::Approx(1.96 * first.sigma));
+}
+
+TEST_CASE("without a measurement nothing is extrapolated") {
+  auto outward = outward_to(2, made_sweep());
+  for (auto& one : outward.known)
+    one.news = {.outcome = Outcome::crashed};
+  CHECK(extrapolated(outward).empty());
 }
