@@ -26,6 +26,8 @@ constexpr auto facts = std::to_array<std::string_view>(
 constexpr std::string_view parameters_fact = "parameters";
 /// More than anything that a run has.
 constexpr double largest_fact = 1e18;
+// Of train steps and of ranks: sums of them fit a whole number too.
+constexpr double largest_count = 1e12;
 
 bool is_fact(std::string_view key) {
   return std::find(facts.begin(), facts.end(), key) != facts.end();
@@ -77,7 +79,7 @@ void LogReader::read(std::string_view line) {
   }
   // The iteration says whose the other numbers of its line are.
   for (const auto& [key, number] : numbers) {
-    if (key != "iteration" || !std::isfinite(number.value)) continue;
+    if (key != "iteration" || !(std::abs(number.value) < largest_count)) continue;
     const auto iteration = static_cast<std::int64_t>(number.value);
     auto& step = steps_[iteration];
     step.iteration = iteration;
@@ -120,6 +122,7 @@ void LogReader::add_facts(std::string_view text) {
     const auto second = exact_number(words[2]);
     if (!value || !second) continue;
     if (words[0] == parameters_fact) {
+      if (!(std::abs(*second) < largest_count)) continue;
       log_.parameters += *value;
       log_.parameter_lines += static_cast<std::int64_t>(*second);
     } else if (is_fact(words[0])) {

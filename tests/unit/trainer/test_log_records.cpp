@@ -47,6 +47,16 @@ std::string message_of(const WrittenRecord& record) {
 
 }  // namespace
 
+TEST_CASE("an iteration that no whole number holds is none") {
+  auto log = reader_of(run_of("megatron"));
+  std::string line = megatron(1, 4000);
+  line.replace(line.find("1/"), 1, std::string(100, '3'));
+  CHECK(log.read(line, 1).empty());
+  CHECK_FALSE(log.has_steps());
+  CHECK_FALSE(log.read(megatron(1, 4000), 2).empty());
+  CHECK(log.has_steps());
+}
+
 TEST_CASE("train steps become records, the timed ones a result") {
   auto log = reader_of(run_of("megatron"));
   CHECK(log.read("using world size: 2, data-parallel size: 2", 0).empty());
