@@ -35,6 +35,17 @@ struct SchedulerFolder {
            });
   }
 
+  /// Slurm names the user who cancelled a job, and that is whoever runs the daemon.
+  [[nodiscard]] std::string why_ended(const AllocationRow& row, const JobSeen& event,
+                                      Timestamp ran_since) const {
+    const bool waited_for = ran_since != 0 && row.claimed_at == 0 && !row.draining;
+    if (!event.own_cancel || !waited_for) return event.detail;
+    return fmt::format(
+        "shardsweep cancelled it: no lead had claimed it {:.0f} s after its start. Where a "
+        "node's prolog takes longer, raise daemon.claim_limit.",
+        static_cast<double>(fold.now - ran_since) * 1e-6);
+  }
+
   void operator()(const SubmitAccepted& event) const {
     if (const auto* known = of(event)) {
       auto row = fold.world.edit(*known);
@@ -113,6 +124,7 @@ struct SchedulerFolder {
                       row->missing != Missing::nothing || row->hold != event.hold;
     if (!news) return;
     clear_missing(*row);
+    const Timestamp ran_since = row->running_since;
     if (event.state != JobState::running) {
       row->running_since = 0;
     } else if (row->running_since == 0) {
@@ -131,7 +143,8 @@ struct SchedulerFolder {
     if (event.state == JobState::ended) {
       // A lead says that it got a signal, Slurm why it sent one.
       const bool explains = event.outcome && !row->end_outcome;
-      if (row->end_reason.empty() || explains) row->end_reason = event.detail;
+      if (row->end_reason.empty() || explains)
+        row->end_reason = why_ended(*row, event, ran_since);
       // With --no-kill a job ends so when its batch host is lost, which comes first.
       if (explains && event.outcome == Outcome::node_failure && !will_blame_lead_node(*row))
         add_evidence(fold, first_node(event.nodes),

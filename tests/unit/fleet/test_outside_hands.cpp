@@ -3,11 +3,18 @@
 // hours, nodes whose clock is off. None of it may be charged to a trial.
 #include "fleet/allocation.hpp"
 #include "fleet/silence.hpp"
+#include "slurm/words/job.hpp"
 #include "unit/world_case.hpp"
 
-#include <doctest/doctest.h>
+#include <shardsweep/policy.hpp>
 
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <ostream>
+#include <string>
+#include <string_view>
 #include <variant>
 
 using namespace shardsweep;
@@ -59,6 +66,50 @@ struct Claim : Case {
 };
 
 }  // namespace
+
+TEST_CASE("what is advised about a waiting job is a key that a sweep file has") {
+  constexpr std::string_view before = "set ";
+  const auto is_key = [](std::string_view word) {
+    const auto fields = policy_fields();
+    return std::any_of(fields.begin(), fields.end(), [&](const PolicyField& field) {
+      return word == fmt::format("{}.{}", field.section, field.key);
+    });
+  };
+  for (const char* reason : {"PartitionTimeLimit", "QOSMaxWallDurationPerJobLimit"}) {
+    CAPTURE(reason);
+    const std::string advice = slurm::explain_reason(reason);
+    const std::size_t at = advice.find(before);
+    REQUIRE(at != std::string::npos);
+    const std::string word = advice.substr(at + before.size());
+    CHECK(is_key(word.substr(0, word.find(' '))));
+  }
+}
+
+TEST_CASE("a job whose prolog outlasts the limit of a claim was cancelled by shardsweep") {
+  Claim c;
+  const auto seen = [&](Timestamp at, JobState state, bool own_cancel) {
+    fold_scheduler({c.world, at}, JobSeen{.token = c.allocation().token,
+                                          .job_id = "7",
+                                          .state = state,
+                                          .detail = "CANCELLED by 1000",
+                                          .outcome = Outcome::cancelled,
+                                          .own_cancel = own_cancel});
+    return c.allocation().end_reason;
+  };
+  CHECK(seen(noon, JobState::running, false).empty());
+  SUBCASE("it says so, and what to set") {
+    const std::string why = seen(noon + 610 * second, JobState::ended, true);
+    CHECK(why.find("no lead had claimed it 610 s after its start") != std::string::npos);
+    CHECK(why.find("daemon.claim_limit") != std::string::npos);
+  }
+  SUBCASE("a user's scancel is the user's") {
+    CHECK(seen(noon + second, JobState::ended, false) == "CANCELLED by 1000");
+  }
+  SUBCASE("what had been claimed did not wait for a lead") {
+    c.claim();
+    CHECK(seen(noon + second, JobState::ended, true) == "CANCELLED by 1000");
+  }
+}
 
 TEST_CASE("an attempt ended when its lead wrote so, not when a daemon reads it") {
   Claim c;
