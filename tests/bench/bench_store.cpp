@@ -149,10 +149,15 @@ int main(int argc, char** argv) {
   std::filesystem::path file;
   bool check = false;
   for (int i = 1; i < argc; ++i) {
-    if (std::string_view(argv[i]) == "--check") {
+    const std::string_view word = argv[i];
+    if (word == "--check") {
       check = true;
+    } else if (word.starts_with('-')) {
+      const bool help = word == "--help";
+      fmt::print(help ? stdout : stderr, "usage: bench_store [FILE] [--check]\n");
+      return help ? 0 : 2;
     } else {
-      file = argv[i];
+      file = word;
     }
   }
   const bool temporary = file.empty();
