@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -24,10 +25,26 @@ struct ModelSpec {
   friend bool operator==(const ModelSpec&, const ModelSpec&) = default;
 };
 
-enum class Dtype : std::uint8_t { bf16, fp32, fp64 };
-inline constexpr std::array<std::string_view, 3> dtype_words{"bf16", "fp32", "fp64"};
+/// fp8: the layers' products in FP8 with current scaling, fp8_delayed: with delayed scaling;
+/// all else as in bf16.
+enum class Dtype : std::uint8_t { bf16, fp32, fp64, fp8, fp8_delayed };
+inline constexpr std::array<std::string_view, 5> dtype_words{"bf16", "fp32", "fp64", "fp8",
+                                                             "fp8-delayed"};
+[[nodiscard]] constexpr bool is_fp8(Dtype dtype) {
+  return dtype == Dtype::fp8 || dtype == Dtype::fp8_delayed;
+}
+/// Weights and activations in 16 bits, beside which fp32 masters are kept.
+[[nodiscard]] constexpr bool is_half(Dtype dtype) {
+  return dtype == Dtype::bf16 || is_fp8(dtype);
+}
+/// Of a weight, or an activation that is kept.
 [[nodiscard]] constexpr std::int64_t bytes_of(Dtype dtype) {
-  return dtype == Dtype::bf16 ? 2 : dtype == Dtype::fp32 ? 4 : 8;
+  return is_half(dtype) ? 2 : dtype == Dtype::fp32 ? 4 : 8;
+}
+/// Rates are those of a format, whatever its scaling.
+inline constexpr std::array<std::string_view, 4> peak_words{"bf16", "fp32", "fp64", "fp8"};
+[[nodiscard]] constexpr std::size_t peak_index(Dtype dtype) {
+  return static_cast<std::size_t>(is_fp8(dtype) ? Dtype::fp8 : dtype);
 }
 
 /// A hardware preset. Rates are per GPU ("GPU" is a slot of the host on this-machine).
@@ -36,8 +53,12 @@ struct ClusterSpec {
   std::string gpu;  ///< the device's name as the driver gives it; empty: unknown, so no MFU
   int gpus_per_node = 0;
   std::int64_t memory_bytes = 0;  ///< per GPU
-  /// Dense peak in FLOP/s by dtype; none: unknown, so no MFU and no time prediction from it.
-  std::array<std::optional<double>, 3> peak_flops{};
+  /// Dense peak in FLOP/s by peak_words; none: unknown, so no MFU and no time prediction from
+  /// it.
+  std::array<std::optional<double>, peak_words.size()> peak_flops{};
+  [[nodiscard]] const std::optional<double>& peak(Dtype dtype) const {
+    return peak_flops[peak_index(dtype)];
+  }
   double memory_bandwidth = 0;      ///< bytes/s of device memory
   double intra_node_bandwidth = 0;  ///< bytes/s per GPU, one direction
   double inter_node_bandwidth = 0;  ///< bytes/s per GPU, one direction

@@ -137,9 +137,9 @@ Table changes(const ClusterSpec& preset, const ClusterSpec& now,
                           before > 0 ? Value(before) : Value(), Value(read(now)), Value(lowest),
                           Value(highest)});
   };
-  const auto at = static_cast<std::size_t>(dtype);
+  const auto at = peak_index(dtype);
   if (now.peak_flops.at(at))
-    add(fmt::format("peak_flops.{}", dtype_words.at(at)), "FLOP/s",
+    add(fmt::format("peak_flops.{}", peak_words.at(at)), "FLOP/s",
         [&](const ClusterSpec& cluster) { return cluster.peak_flops.at(at).value_or(0); });
   struct Row {
     const char* name;

@@ -57,7 +57,7 @@ std::string facts_of(const ModelSpec& model) {
 }
 
 std::string facts_of(const ClusterSpec& cluster) {
-  const auto& bf16 = cluster.peak_flops[static_cast<std::size_t>(Dtype::bf16)];
+  const auto& bf16 = cluster.peak(Dtype::bf16);
   const std::string peak =
       bf16 ? fmt::format(", {} TFLOP/s bf16", amount_text(*bf16 / 1e12)) : "";
   return fmt::format("{} per node, {} each{}",
@@ -90,7 +90,7 @@ class PresetTable {
   }
   void add(const ClusterSpec& cluster, std::string from) {
     if (facts_) return add_facts("cluster", cluster.name, std::move(from), facts_of(cluster));
-    const auto& bf16 = cluster.peak_flops[static_cast<std::size_t>(Dtype::bf16)];
+    const auto& bf16 = cluster.peak(Dtype::bf16);
     std::vector<Value> row(table_.columns.size());
     row[0] = "cluster";
     row[1] = cluster.name;

@@ -42,9 +42,9 @@ std::string cluster_lines(const ClusterSpec& cluster, std::string_view indent) {
   line(fmt::format("gpus_per_node: {}", cluster.gpus_per_node));
   line(fmt::format("memory: {}", bytes_text(cluster.memory_bytes)));
   std::string peaks;
-  for (std::size_t at = 0; at < dtype_words.size(); ++at) {
+  for (std::size_t at = 0; at < peak_words.size(); ++at) {
     if (const auto& peak = cluster.peak_flops.at(at))
-      peaks += fmt::format("{}{}: {}", peaks.empty() ? "" : ", ", dtype_words.at(at), *peak);
+      peaks += fmt::format("{}{}: {}", peaks.empty() ? "" : ", ", peak_words.at(at), *peak);
   }
   if (!peaks.empty()) line(fmt::format("peak_flops: {{{}}}", peaks));
   for (const auto& field : cluster_fields()) {

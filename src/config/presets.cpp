@@ -83,12 +83,12 @@ Result<void> check_heads(const YamlNode& map, const ModelSpec& model) {
 
 void read_peaks(const YamlNode& node, ClusterSpec& into, Mistakes& mistakes) {
   if (!mistakes.take(node, expect_map(node, "'peak_flops'"))) return;
-  check_keys(node, "'peak_flops'", {dtype_words.begin(), dtype_words.end()}, mistakes);
-  for (std::size_t at = 0; at < dtype_words.size(); ++at) {
-    const auto* peak = find(node, dtype_words[at]);
+  check_keys(node, "'peak_flops'", {peak_words.begin(), peak_words.end()}, mistakes);
+  for (std::size_t at = 0; at < peak_words.size(); ++at) {
+    const auto* peak = find(node, peak_words[at]);
     if (peak == nullptr) continue;
     const auto value = mistakes.take(
-        *peak, read_real(*peak, dtype_words[at], "FLOP/s such as 312e12", parse_real));
+        *peak, read_real(*peak, peak_words[at], "FLOP/s such as 312e12", parse_real));
     if (!value) continue;
     if (*value <= 0)
       mistakes.add(*peak, fault_at(*peak, "a peak of 0; remove it if it is unknown"));

@@ -199,7 +199,7 @@ OrderedJson point_map() {
 OrderedJson cluster() {
   OrderedJson map = map_of("cluster");
   OrderedJson peaks = OrderedJson::object();
-  for (const auto dtype : dtype_words)
+  for (const auto dtype : peak_words)
     peaks[std::string(dtype)] = {{"type", "number"}, {"exclusiveMinimum", 0}};
   map["properties"]["peak_flops"] = {
       {"type", "object"}, {"additionalProperties", false}, {"properties", peaks}};

@@ -178,8 +178,7 @@ class Suggester {
     const auto& time = layout.guess.time;
     if (!time.nominal) {
       layout.tokens_per_s_per_gpu = speed_of(layout.guess.step_s, layout.point);
-      const auto& peak =
-          request_.cluster.peak_flops[static_cast<std::size_t>(layout.point.dtype)];
+      const auto& peak = request_.cluster.peak(layout.point.dtype);
       layout.mfu = layout.tokens_per_s_per_gpu *
                    flops_per_token(request_.model, request_.seq_len) / peak.value_or(0);
     }

@@ -142,6 +142,30 @@ double communication_piece(const ArenaStage& at) {
   return square_sum + most;
 }
 
+// FP8: a product's operands in 8 bits beside what else is there, gradients of outputs in two
+// orders.
+double fp8_piece(const ArenaStage& at) {
+  const double whole = at.whole_row();
+  const double gathered = at.sequence_parallel ? value_bytes * whole : 0;
+  const double sums = at.sequence_parallel ? value_bytes * at.row() : 0;
+  const double queries = at.tokens * at.qkv;
+  const double attended = whole / at.tp;
+  const double activated = at.tokens * at.ffn / at.tp;
+  const double down = at.hidden * at.ffn / at.tp;
+  const double out = at.hidden * at.hidden / at.tp;
+  const double forward = gathered + std::max({whole + at.hidden * at.qkv, whole + 2 * down,
+                                              attended + out, activated + down});
+  const double to_activated = value_bytes * activated + std::max(down, activated);
+  const double to_attended = value_bytes * attended + std::max(out, attended);
+  const double to_mlp_norm = 4 * activated + std::max(2 * down, sums + whole);
+  const double to_norm =
+      (value_bytes + 2) * queries + std::max(at.hidden * at.qkv, sums + whole);
+  // dy in two orders, or the partial gradient of the norm's output.
+  const double beside = gathered + 2 * whole;
+  return std::max(forward,
+                  beside + std::max({to_activated, to_attended, to_mlp_norm, to_norm}));
+}
+
 // The worst moment of a layer, all in its backward, or the head. The gradient of q, k, v lies
 // above that of the attended values, whose place takes in a row of its part, not a whole one.
 double workspace_piece(const ArenaStage& at) {
@@ -189,7 +213,9 @@ MemoryEstimate arenas_of_stage(const ModelSpec& model, const Point& point,
   put(MemoryClass::optimizer, optimizer_bytes * (zero >= 1 ? count / at.shards : count));
   put(MemoryClass::activations, activation_piece(at, family, point));
   put(MemoryClass::communication, communication_piece(at));
-  put(MemoryClass::logits, workspace_piece(at));
+  const double workspace = workspace_piece(at);
+  put(MemoryClass::logits,
+      is_fp8(point.dtype) ? std::max(workspace, fp8_piece(at)) : workspace);
   return estimate;
 }
 

@@ -40,7 +40,7 @@ void set_share(double seen, double& whole, double& efficiency) {
 }
 
 void set_rates(const BlockTimes& run, Dtype dtype, ClusterSpec& into) {
-  auto& peak = into.peak_flops.at(static_cast<std::size_t>(dtype));
+  auto& peak = into.peak_flops.at(peak_index(dtype));
   if (run.gemm_flops > 0) {
     const double best = std::max(run.gemm_peak_flops, run.gemm_flops);
     if (!peak || *peak < run.gemm_flops) peak = best;

@@ -18,6 +18,7 @@ constexpr MemoryFamily cuda_family{.name = "shardbench",
 constexpr MemoryFamily cpu_family{.name = "shardbench-cpu",
                                   .flash_attention = false,
                                   .stages_parts = true,
+                                  .half_beside_fp8 = false,
                                   .vocab_multiple = shardbench_vocab_multiple};
 
 std::int64_t whole(double bytes) {
@@ -59,7 +60,7 @@ struct StateBytes {
 
 StateBytes state_bytes(const Point& point, double bf16_gradient) {
   const auto element = real(bytes_of(point.dtype));
-  const bool mixed = point.dtype == Dtype::bf16;
+  const bool mixed = is_half(point.dtype);
   // Adam's two moments, and a master copy where the weights are too coarse to be added to.
   StateBytes bytes{element, mixed ? bf16_gradient : element, mixed ? 12 : 2 * element};
   const double shards = point.layout.shard_ranks();
@@ -296,8 +297,7 @@ class Stage {
         bytes += family.tp_buffer_rows * shape_.element * shape_.token_row();
       return bytes;
     }
-    const double gradient =
-        point_.dtype == Dtype::bf16 ? family.bf16_gradient_bytes : shape_.element;
+    const double gradient = is_half(point_.dtype) ? family.bf16_gradient_bytes : shape_.element;
     return communication_bytes(shape_, point_, family, count_ * gradient);
   }
 
@@ -351,7 +351,12 @@ const MemoryFamily& shardbench_cpu_memory() {
 MemoryEstimate estimate_stage(const ModelSpec& model, const Point& point,
                               const MemoryFamily& family, const RunTraits& traits,
                               std::int32_t stage) {
-  const bool has_arenas = family.arenas && point.dtype == Dtype::bf16 && point.layout.vpp == 1;
+  if (is_fp8(point.dtype) && !family.half_beside_fp8) {
+    Point values = point;
+    values.dtype = Dtype::fp32;
+    return estimate_stage(model, values, family, traits, stage);
+  }
+  const bool has_arenas = family.arenas && is_half(point.dtype) && point.layout.vpp == 1;
   if (!has_arenas) {
     ModelSpec padded = model;
     padded.vocab = padded_vocab(model.vocab, point.layout.tp, family.vocab_multiple);

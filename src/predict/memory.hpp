@@ -69,6 +69,9 @@ struct MemoryFamily {
   /// A ring over sockets holds one rank's part of a gradient bucket, NCCL the bucket.
   bool stages_parts = false;
 
+  /// What is not in FP8 is in 16 bits; false: in fp32.
+  bool half_beside_fp8 = true;
+
   /// Of a model without gate (f = 4h), as GPT: Megatron's other kind. False: never.
   bool plain_where_ffn_is_4h = false;
 

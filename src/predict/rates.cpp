@@ -22,8 +22,8 @@ constexpr Proportions of_processes{1, 4, 8, 20, 50};
 
 double reached_flops(const ClusterSpec& cluster) {
   double best = 0;
-  for (const auto& peak : cluster.peak_flops)
-    best = std::max(best, peak.value_or(0));
+  for (const auto dtype : {Dtype::bf16, Dtype::fp32, Dtype::fp64})
+    best = std::max(best, cluster.peak(dtype).value_or(0));
   return best > 0 ? best * cluster.gemm_efficiency : nominal_flops;
 }
 
@@ -38,7 +38,7 @@ void fill_link(double reached, double latency_us, double efficiency, double& ban
 }  // namespace
 
 UnknownRates unknown_rates(const ClusterSpec& cluster, Dtype dtype) {
-  return {.compute = !cluster.peak_flops.at(static_cast<std::size_t>(dtype)),
+  return {.compute = !cluster.peak(dtype),
           .memory = cluster.memory_bandwidth <= 0,
           .inside = cluster.intra_node_bandwidth <= 0,
           .between = cluster.inter_node_bandwidth <= 0};

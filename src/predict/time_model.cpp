@@ -67,11 +67,15 @@ class TimeModel {
         tokens_(real(point.seq_len) * point.layout.micro_batch),
         element_(real(bytes_of(point.dtype))),
         matrices_(layer_gemm_parameters(model, is_plain(model, memory))) {
-    const auto& peak = cluster.peak_flops[static_cast<std::size_t>(point.dtype)];
+    const auto& peak = cluster.peak(point.dtype);
     nominal_ = !peak.has_value();
     rate_ = peak.value_or(nominal_flops) * (nominal_ ? 1 : cluster.gemm_efficiency);
-    attention_rate_ =
-        peak.value_or(nominal_flops) * (nominal_ ? 1 : cluster.attention_efficiency);
+    // Of FP8 it is the layers' products alone.
+    const double beside = is_fp8(point.dtype)
+                              ? cluster.peak(Dtype::bf16).value_or(peak.value_or(nominal_flops))
+                              : peak.value_or(nominal_flops);
+    head_rate_ = beside * (nominal_ ? 1 : cluster.gemm_efficiency);
+    attention_rate_ = beside * (nominal_ ? 1 : cluster.attention_efficiency);
   }
 
   [[nodiscard]] TimeEstimate estimate() const {
@@ -133,7 +137,7 @@ class TimeModel {
               layers * layer.host + family_.launch_stage_s};
     if (!head) return slot;
     const double weights = real(model_.vocab) * real(model_.hidden) / layout_.tp;
-    slot.products += 6 * tokens_ * weights / rate_;
+    slot.products += 6 * tokens_ * weights / head_rate_;
     slot.memory += moving_s(cluster_.memory_bandwidth,
                             family_.logit_bytes * tokens_ * real(model_.vocab) / layout_.tp +
                                 family_.parameter_bytes * weights);
@@ -159,11 +163,25 @@ class TimeModel {
       const double between = layout_.sequence_parallel ? tp : 1;
       moved += 2 * norm_traffic * tokens_ * hidden / between;
     }
+    if (is_fp8(point_.dtype)) moved += quantized_bytes();
     slot.memory = moving_s(cluster_.memory_bandwidth,
                            again * moved + family_.parameter_bytes * matrices_ / tp);
     slot.tp = tp_layer_s(full);
     slot.host = again * launch_layer_s();
     return slot;
+  }
+
+  // What a product multiplies is read, where its own largest magnitude scales it twice, and
+  // written in 8 bits: inputs and weights for forward and once more for backward, gradients in
+  // two orders.
+  [[nodiscard]] double quantized_bytes() const {
+    const double read = point_.dtype == Dtype::fp8 ? 2 * element_ : element_;
+    const double hidden = real(model_.hidden);
+    const double tp = layout_.tp;
+    const double qkv = (1 + 2 * real(model_.kv_heads) / real(model_.heads)) * hidden;
+    const double inputs = tokens_ * (2 * hidden + (hidden + real(model_.ffn)) / tp);
+    const double gradients = tokens_ * (2 * hidden + (qkv + 2 * real(model_.ffn)) / tp);
+    return 2 * (read + 1) * (inputs + matrices_ / tp) + (read + 2) * gradients;
   }
 
   [[nodiscard]] double launch_layer_s() const {
@@ -202,7 +220,7 @@ class TimeModel {
   }
 
   [[nodiscard]] double gradient_bytes() const {
-    return point_.dtype == Dtype::bf16 ? memory_.bf16_gradient_bytes : element_;
+    return is_half(point_.dtype) ? memory_.bf16_gradient_bytes : element_;
   }
 
   // Per train step, in units of (d-1)/d local parameters: gradients twice (all-reduce); ZeRO-1
@@ -271,7 +289,8 @@ class TimeModel {
   double tokens_;    // of one micro-batch
   double element_;   // bytes
   double matrices_;  // parameters of a layer's matrices
-  double rate_ = 0;
+  double rate_ = 0;  // of a layer's products
+  double head_rate_ = 0;
   double attention_rate_ = 0;
   bool nominal_ = false;
 };

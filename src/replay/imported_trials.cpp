@@ -125,7 +125,7 @@ class Importer {
     metrics["train_step_ms"] = milliseconds * tokens / (speed * run.point.gpus);
     const double flops = speed * flops_per_token(model, run.point.seq_len);
     metrics["tflops_per_gpu"] = flops / tera;
-    const auto& peak = options_.cluster.peak_flops[static_cast<std::size_t>(run.point.dtype)];
+    const auto& peak = options_.cluster.peak(run.point.dtype);
     if (peak && *peak > 0) metrics["mfu"] = flops / *peak;
     return metrics;
   }

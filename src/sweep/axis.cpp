@@ -76,7 +76,7 @@ const std::array<AxisInfo, 21> axis_table{{
      get_point<&Point::gpus>, set_point<&Point::gpus>},
     {"seq_len", AxisKind::integer, {}, seq_len_aliases, 1, 1 << 24, 4096, false, keyed, "tokens per sample",
      get_point<&Point::seq_len>, set_point<&Point::seq_len>},
-    {"dtype", AxisKind::word, Words(dtype_words), {}, 0, 2, 0, false, keyed, "type of weights and activations",
+    {"dtype", AxisKind::word, Words(dtype_words), {}, 0, 4, 0, false, keyed, "type of weights and activations; fp8: of the layers' products, by current or delayed scaling",
      get_point<&Point::dtype>, set_point<&Point::dtype>},
     {"dp", AxisKind::integer, {}, dp_aliases, 1, widest, 1, with_auto, keyed, "data parallel degree",
      get_layout<&Layout::dp>, set_layout<&Layout::dp>},

@@ -93,7 +93,7 @@ std::vector<std::string> runner_command(const SweepSpec& sweep, const Point& poi
   if (sweep.cluster.memory_bytes > 0) {
     add("--memory-limit", std::to_string(sweep.cluster.memory_bytes));
   }
-  if (const auto peak = sweep.cluster.peak_flops[static_cast<std::size_t>(point.dtype)]) {
+  if (const auto peak = sweep.cluster.peak(point.dtype)) {
     add("--peak-flops", fmt::format("{:.17g}", *peak));
   }
   add("--records", context.paths.records().string());

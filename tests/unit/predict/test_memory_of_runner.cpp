@@ -278,6 +278,47 @@ TEST_CASE("the planner says what the meta device counts on 200 layouts of bf16")
   CHECK(off.empty());
 }
 
+TEST_CASE("it says so of layouts in FP8") {
+  const auto family = arenas_alone();
+  Draws draws(8);
+  ModelSpec model{.name = "drawn",
+                  .layers = 16,
+                  .hidden = 4096,
+                  .ffn = 14336,
+                  .heads = 32,
+                  .kv_heads = 8,
+                  .vocab = 32000};
+  std::string off;
+  int larger = 0;
+  for (int i = 0; i < 100; ++i) {
+    auto point = point_of(1 << draws.below(3), 1, 0);
+    point.seq_len = 512 << draws.below(4);
+    point.dtype = i % 2 == 0 ? Dtype::fp8 : Dtype::fp8_delayed;
+    auto& layout = point.layout;
+    layout.tp = 1 << draws.below(4);
+    layout.pp = 1 << draws.below(3);
+    layout.micro_batch = 1 << draws.below(3);
+    layout.grad_accum = layout.pp * (1 + draws.below(2));
+    layout.recompute = static_cast<Recompute>(draws.below(3));
+    layout.sequence_parallel = layout.tp > 1 && draws.below(2) == 1;
+    auto options = drawn_options(model, point);
+    options.layout.fp8 =
+        i % 2 == 0 ? shardbench::Scaling::current : shardbench::Scaling::delayed;
+    auto in_bf16 = point;
+    in_bf16.dtype = Dtype::bf16;
+    larger += estimate_memory(model, point, family).total() >
+                      estimate_memory(model, in_bf16, family).total()
+                  ? 1
+                  : 0;
+    const double ratio = said_of_counted(model, point, options, family);
+    if (std::abs(ratio - 1) <= 0.02) continue;
+    off += drawn_words(model, point) + ": " + std::to_string(ratio) + "\n";
+  }
+  CAPTURE(off);
+  CHECK(off.empty());
+  CHECK(larger > 50);
+}
+
 TEST_CASE("it says so of any schedule, sharding and size, and of other trainers' habits") {
   const std::array<ModelSpec, 3> models{{{.name = "tiny",
                                           .layers = 5,

@@ -227,3 +227,27 @@ TEST_CASE("a trial holds whole nodes or the GPUs it asks for") {
   point.gpus = 3;
   CHECK(gpus_held(h100(), point) == 3);
 }
+
+TEST_CASE("in FP8 a layer's products take half the time, and all else what it takes in bf16") {
+  auto cluster = h100();
+  cluster.peak_flops[peak_index(Dtype::fp8)] = 1978.8e12;
+  const Predictor predictor(cluster, **find_family("shardbench"));
+  const auto model = llama3_8b();
+  auto point = long_point(1, 1, 1);
+  const auto guess = [&](Dtype dtype) {
+    point.dtype = dtype;
+    return predictor.guess(model, point).time;
+  };
+  const auto bf16 = guess(Dtype::bf16);
+  const auto current = guess(Dtype::fp8);
+  const auto delayed = guess(Dtype::fp8_delayed);
+  CHECK_FALSE(current.nominal);
+  CHECK(current.compute_s < bf16.compute_s);
+  // Attention and the head are in bf16.
+  CHECK(current.compute_s > 0.5 * bf16.compute_s);
+  CHECK(current.compute_s == delayed.compute_s);
+  // Operands are written; current scaling reads them twice.
+  CHECK(current.memory_s > delayed.memory_s);
+  CHECK(delayed.memory_s > bf16.memory_s);
+  CHECK(current.update_s == bf16.update_s);
+}
