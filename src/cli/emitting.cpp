@@ -447,8 +447,7 @@ Result<ExitCode> rank_in_plan(const Session& session, const Planned& planned) {
                    "of",
                    "fastest",
                    "behind_share"};
-  const Predictor predictor(planned.sweep.cluster,
-                            family_of_runner(planned.sweep.runner.known_as()));
+  const Predictor predictor(planned.sweep.cluster, family_of(planned.sweep.runner));
   for (const auto& trial : planned.plan.trials) {
     if (is_layout(trial.point, wanted) && trial.point.repeat == 1)
       add_predicted(table, planned, trial.point, trial.prediction, "in the plan");

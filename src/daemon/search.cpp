@@ -112,7 +112,7 @@ Result<std::vector<Proved>> Sweeps::proofs_of(const SweepSpec& spec) {
 Result<std::unique_ptr<SweepSearch>> Sweeps::make_search(SweepId sweep, const SweepSpec& spec) {
   SHARDSWEEP_ASSIGN(auto rows, parts_.store.search_rows(sweep, spec));
   SHARDSWEEP_ASSIGN(const auto proofs, proofs_of(spec));
-  const auto& family = family_of_runner(spec.runner.known_as());
+  const auto& family = family_of(spec.runner);
   const ClusterSpec cluster = as_fast_as(proofs, spec, family);
   auto search = std::make_unique<SweepSearch>(spec.search, cluster, Predictor(cluster, family),
                                               launch_cost(spec));

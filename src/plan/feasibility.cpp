@@ -82,7 +82,7 @@ Judge::Judge(const SweepSpec& sweep, const Capabilities& runner, PointFilter* ex
       runner_(runner),
       excludes_(excludes),
       runner_rules_(runner_rules),
-      predictor_(sweep.cluster, family_of_runner(sweep.runner.known_as())),
+      predictor_(sweep.cluster, family_of(sweep.runner)),
       shardbench_(sweep.runner.is_shardbench()),
       names_(fixed_names.begin(), fixed_names.end()),
       removed_(sweep.excludes.size(), 0) {

@@ -29,7 +29,7 @@ class Planner {
       : sweep_(sweep),
         grid_(grid),
         judge_(judge),
-        predictor_(sweep.cluster, family_of_runner(sweep.runner.known_as())) {
+        predictor_(sweep.cluster, family_of(sweep.runner)) {
     for (const auto& axis : axes()) {
       if (axis.in_lane_key && axis.minimum != axis.maximum) lane_axes_.push_back(&axis);
     }

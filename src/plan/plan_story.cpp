@@ -24,9 +24,7 @@ double chance_to_beat(const CellSearch::Outlook& one, const CellSearch::Outlook&
 class Story {
  public:
   Story(const SweepSpec& sweep, const Plan& plan)
-      : sweep_(sweep),
-        plan_(plan),
-        predictor_(sweep.cluster, family_of_runner(sweep.runner.known_as())) {}
+      : sweep_(sweep), plan_(plan), predictor_(sweep.cluster, family_of(sweep.runner)) {}
 
   [[nodiscard]] std::vector<PlannedCell> tell() {
     std::map<CellKey, PlannedCell> cells;

@@ -211,4 +211,30 @@ const Family& family_of_runner(std::string_view runner) {
   return found == all.end() ? other : *found;
 }
 
+namespace {
+
+/// As runner/src/profile.cpp has them.
+Family shardbench_with(std::string_view profile) {
+  Family family = families().front();
+  if (profile == "megatron" || profile == "nanotron")
+    family.memory.selective = Selective::attention;
+  if (profile == "nanotron" || profile == "torchtitan") family.memory.vocab_multiple = 1;
+  return family;
+}
+
+}  // namespace
+
+const Family& family_of(const RunnerSpec& runner) {
+  static const auto profiles = [] {
+    std::array<Family, profile_words.size()> all;
+    std::transform(profile_words.begin(), profile_words.end(), all.begin(), shardbench_with);
+    return all;
+  }();
+  const auto* const found =
+      std::find(profile_words.begin(), profile_words.end(), runner.profile);
+  if (!runner.is_shardbench() || found == profile_words.end())
+    return family_of_runner(runner.known_as());
+  return profiles[static_cast<std::size_t>(found - profile_words.begin())];
+}
+
 }  // namespace shardsweep

@@ -7,6 +7,7 @@
 #include "predict/time_model.hpp"
 
 #include <shardsweep/result.hpp>
+#include <shardsweep/sweep.hpp>
 
 #include <span>
 #include <string_view>
@@ -38,6 +39,9 @@ struct Family {
 
 /// By its exact name. Faults: invalid_input, which lists the names there are.
 [[nodiscard]] Result<const Family*> find_family(std::string_view name);
+
+/// That of a sweep's runner; shardbench's has the habits of its profile.
+[[nodiscard]] const Family& family_of(const RunnerSpec& runner);
 
 /// The family whose name begins the runner's ("shardbench-cuda", "nanotron"); where none does,
 /// shardbench's formulas, which are plain, as somebody else's: not exact.

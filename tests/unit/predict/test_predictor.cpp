@@ -24,6 +24,23 @@ TEST_CASE("a runner belongs to the family that its name begins with") {
   CHECK(family_of_runner("train.sh").name == "other");
 }
 
+TEST_CASE("a sweep's profile gives shardbench the habits of its trainer") {
+  Point point = point_of(1, 1, 1, 4096);
+  point.layout.recompute = Recompute::selective;
+  const auto bytes = [&](const std::string& profile) {
+    RunnerSpec runner;
+    runner.profile = profile;
+    return Predictor(h100(), family_of(runner)).predict(small_model(), {}, point).memory_bytes;
+  };
+  CHECK(bytes("own") == bytes("torchtitan"));
+  // Norms and the product are kept where the attention core is computed again.
+  CHECK(bytes("megatron") > bytes("own"));
+  CHECK(bytes("nanotron") == bytes("megatron"));
+  RunnerSpec other;
+  other.name = "nanotron";
+  CHECK(family_of(other).name == "nanotron");
+}
+
 TEST_CASE("the kernel column says how attention keeps its probabilities") {
   CHECK(traits_of_kernel("flash_attn2.0.2 + RMS kernel").flash_attention == true);
   CHECK(traits_of_kernel("flash_attn2.0.2 + RMS kernel").fused_norm == true);
