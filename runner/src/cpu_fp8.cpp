@@ -9,11 +9,11 @@
 namespace shardbench {
 namespace {
 
-constexpr std::size_t numbers = 256;
+constexpr std::size_t fp8_numbers = 256;
 
-std::array<float, numbers> values_of(Element element) {
-  std::array<float, numbers> values{};
-  for (std::size_t bits = 0; bits < numbers; ++bits)
+std::array<float, fp8_numbers> values_of(Element element) {
+  std::array<float, fp8_numbers> values{};
+  for (std::size_t bits = 0; bits < fp8_numbers; ++bits)
     values[bits] = from_fp8(static_cast<std::uint8_t>(bits), element);
   return values;
 }
