@@ -18,22 +18,29 @@ Fp8Operand in_fp8(const RankContext& c, const LinearWeights& w, ProductRole role
           c.fp8->tensor(w.unit.unit->layer, w.first, role)};
 }
 
-/// C[m, n] = A[m, k] · B[n, k]ᵀ, both along k.
-Gemm product_of(const Fp8Operand& a, const void* a_rows, const Fp8Operand& b,
-                const void* b_rows, i64 m, i64 n, i64 k) {
+/// An operand's rows along the sum, in the order that is wanted.
+struct Fp8Rows {
+  const Fp8Operand& operand;
+  const void* data;
+  i64 count;
+};
+
+/// C[m, n] = A[m, k] · B[n, k]ᵀ
+Gemm product_of(const Fp8Rows& a, const Fp8Rows& b, i64 k, void* c) {
   return {.transpose_b = Transpose::yes,
-          .m = m,
-          .n = n,
+          .m = a.count,
+          .n = b.count,
           .k = k,
-          .a = a_rows,
+          .a = a.data,
           .lda = k,
-          .b = b_rows,
+          .b = b.data,
           .ldb = k,
-          .ldc = n,
-          .element_a = a.element(),
-          .element_b = b.element(),
-          .unit_a = a.unit(),
-          .unit_b = b.unit()};
+          .c = c,
+          .ldc = b.count,
+          .element_a = a.operand.element(),
+          .element_b = b.operand.element(),
+          .unit_a = a.operand.unit(),
+          .unit_b = b.operand.unit()};
 }
 
 }  // namespace
@@ -42,9 +49,8 @@ void linear(const RankContext& c, void* y, const void* x, const LinearWeights& w
   if (c.fp8 != nullptr) {
     const Fp8Operand x8 = in_fp8(c, w, ProductRole::input, x, Order::straight);
     const Fp8Operand w8 = in_fp8(c, w, ProductRole::weight, w.data(), Order::straight);
-    Gemm gemm = product_of(x8, x8.straight(), w8, w8.straight(), c.extents.tokens, w.out, w.in);
-    gemm.c = y;
-    c.device.gemm(gemm);
+    c.device.gemm(
+        product_of({x8, x8.straight(), c.extents.tokens}, {w8, w8.straight(), w.out}, w.in, y));
     return;
   }
   c.device.gemm({.transpose_b = Transpose::yes,
@@ -70,10 +76,8 @@ void LinearGradients::to_input(void* dx) const {
   if (dy8_) {
     const Fp8Operand w8 =
         in_fp8(context_, w_, ProductRole::weight, w_.data(), Order::transposed);
-    Gemm gemm = product_of(*dy8_, dy8_->straight(), w8, w8.transposed(),
-                           context_.extents.tokens, w_.in, w_.out);
-    gemm.c = dx;
-    context_.device.gemm(gemm);
+    context_.device.gemm(product_of({*dy8_, dy8_->straight(), context_.extents.tokens},
+                                    {w8, w8.transposed(), w_.in}, w_.out, dx));
     return;
   }
   context_.device.gemm({.m = context_.extents.tokens,
@@ -90,9 +94,8 @@ void LinearGradients::to_input(void* dx) const {
 void LinearGradients::to_weights(const UnitView& gradients, const void* x) const {
   if (dy8_) {
     const Fp8Operand x8 = in_fp8(context_, w_, ProductRole::input, x, Order::transposed);
-    Gemm gemm = product_of(*dy8_, dy8_->transposed(), x8, x8.transposed(), w_.out, w_.in,
-                           context_.extents.tokens);
-    gemm.c = gradients.at(w_.first);
+    Gemm gemm = product_of({*dy8_, dy8_->transposed(), w_.out}, {x8, x8.transposed(), w_.in},
+                           context_.extents.tokens, gradients.at(w_.first));
     gemm.accumulate = gradients.accumulate();
     gemm.gradient_output = true;
     context_.device.gemm(gemm);
