@@ -144,7 +144,7 @@ TEST_CASE("delayed scaling takes the largest magnitude of the train steps that i
   CpuDevice<float> device;
   std::vector<float> limits{0, 0};
   std::vector<float> seen{0, 0};
-  std::vector<float> history(2 * 3, 0);
+  std::vector<float> history(6, 0);
   const std::vector<std::vector<float>> steps{{1, 8}, {5, 2}, {2, 1}, {3, 0.5}, {1, 4}};
   const std::vector<std::vector<float>> want{{1, 8}, {5, 8}, {5, 8}, {5, 2}, {3, 4}};
   for (std::size_t step = 0; step < steps.size(); ++step) {
