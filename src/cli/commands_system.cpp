@@ -85,7 +85,9 @@ Result<bool> be_daemon(const Session& session, const LifeOptions& life, const Po
 
 /// A lease of a node that died has to run out first.
 Result<ExitCode> be_daemon_job(const Session& session, const Policy& policy) {
-  constexpr double first_work_s = 600;  // who has asked for it has a sweep to submit
+  // Whoever has asked for the first job has a sweep to submit. A later one goes on with work,
+  // or ends: jobs shorter than this wait would hand over for ever.
+  const double first_work_s = session.options.as_job == 1 ? 600 : 0;
   Successor successor(session, session.options.as_job + 1);
   SHARDSWEEP_ASSIGN(const bool left, be_daemon(session,
                                                {.until_idle = true,

@@ -21,8 +21,9 @@ int fail(const Fault& fault) {
 }
 
 int run(int argc, char** argv) {
-  // A closed pipe is an error of ours to report, no death.
+  // A closed pipe and a limit on the size of files are errors of ours to report, no death.
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
   const Parsed parsed = parse_arguments(argc, argv);
   if (parsed.exit_code) return *parsed.exit_code;
   const auto home = find_home(parsed.options.db);
