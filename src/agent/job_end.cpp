@@ -4,6 +4,8 @@
 #include "agent/reap.hpp"
 #include "attempt/wall_time.hpp"
 
+#include <shardsweep/duration.hpp>
+
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -54,7 +56,7 @@ JobEnd::JobEnd(const Environment& own)
 
 std::optional<double> JobEnd::left_s(const Clock& clock) const {
   if (!end_) return std::nullopt;
-  return static_cast<double>(*end_ - clock.now()) / 1e6;
+  return to_seconds(*end_ - clock.now());
 }
 
 bool JobEnd::first_answer_due(const Clock& clock) const {

@@ -6,6 +6,8 @@
 #include "agent/reap.hpp"
 #include "text/node_list.hpp"
 
+#include <shardsweep/duration.hpp>
+
 #include <fmt/format.h>
 
 #include <poll.h>
@@ -310,7 +312,7 @@ void Lead::lose_nodes(const std::string& why, const std::string& node, double si
   if (running_) {
     if (!running_->own) {
       // It was lost when it fell silent: what ranks elsewhere noticed since follows from that.
-      const auto since = clock_.now() - static_cast<Timestamp>(silent_s * 1e6);
+      const auto since = clock_.now() - to_microseconds(silent_s);
       running_->own = Evidence{since, Outcome::node_failure, why, SaidBy::agent};
       running_->own->node = node;
     }

@@ -7,6 +7,7 @@
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/command.hpp>
 #include <shardsweep/daemon_lock.hpp>
+#include <shardsweep/duration.hpp>
 #include <shardsweep/trouble.hpp>
 
 #include <fmt/format.h>
@@ -102,7 +103,7 @@ std::optional<LeaseHolder> holder_of(const Session& session) {
 }
 
 bool fresh(const Session& session, const LeaseHolder& holder) {
-  const double silent_s = static_cast<double>(session.clock.now() - holder.renewed) / 1e6;
+  const double silent_s = to_seconds(session.clock.now() - holder.renewed);
   return silent_s < Policy{}.lease_ttl_s;
 }
 

@@ -7,6 +7,7 @@
 
 #include <shardsweep/backends.hpp>
 #include <shardsweep/daemon_lock.hpp>
+#include <shardsweep/duration.hpp>
 #include <shardsweep/load.hpp>
 #include <shardsweep/log.hpp>
 #include <shardsweep/notifier.hpp>
@@ -40,7 +41,7 @@ Result<void> refuse_foreign_writer(const Session& session, const Policy& policy)
   if (!reader) return {};  // an empty one, or one of an older version: no daemon is at it
   SHARDSWEEP_ASSIGN(const auto holder, (*reader)->lease_holder());
   if (!holder || holder->host == this_process().host) return {};
-  const double silent_s = static_cast<double>(session.clock.now() - holder->renewed) / 1e6;
+  const double silent_s = to_seconds(session.clock.now() - holder->renewed);
   if (silent_s > policy.lease_ttl_s) return {};
   return fault(FaultKind::busy, "another daemon has this database: " + describe(*holder));
 }

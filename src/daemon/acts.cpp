@@ -7,6 +7,7 @@
 #include "slurm/words/array.hpp"
 #include "slurm/words/script.hpp"
 
+#include <shardsweep/duration.hpp>
 #include <shardsweep/log.hpp>
 
 #include <fmt/format.h>
@@ -103,7 +104,7 @@ void Acts::submit(const AllocationRow& allocation, Scheduler& scheduler) {
   if (allocation.submit_after != 0) return;
   const auto deadline_in_s = [this](const AllocationRow& row) {
     if (row.deadline == 0) return 0.0;
-    return std::max(1.0, static_cast<double>(row.deadline - parts_.clock.now()) / 1e6);
+    return std::max(1.0, to_seconds(row.deadline - parts_.clock.now()));
   };
   channel.submitted = true;
   scheduler.submit({.token = allocation.token,

@@ -6,6 +6,7 @@
 #include "fleet/fold.hpp"
 #include "fleet/starts.hpp"
 
+#include <shardsweep/duration.hpp>
 #include <shardsweep/log.hpp>
 
 #include <fmt/format.h>
@@ -39,7 +40,7 @@ AllocationHandle handle_of(const AllocationRow& row, Timestamp now) {
           .waits = row.job_state == JobState::pending,
           .missing = row.missing,
           // Not negative: the login node's clock may have been set back.
-          .missing_for_s = std::max(0.0, static_cast<double>(now - row.missing_since) / 1e6)};
+          .missing_for_s = std::max(0.0, to_seconds(now - row.missing_since))};
 }
 
 Sites::Handles Jobs::to_look_for() {

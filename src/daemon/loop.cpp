@@ -2,6 +2,7 @@
 #include "daemon/loop.hpp"
 
 #include <shardsweep/daemon_lock.hpp>
+#include <shardsweep/duration.hpp>
 #include <shardsweep/log.hpp>
 
 #include <fmt/chrono.h>
@@ -61,7 +62,7 @@ Fault held_by(const Result<std::optional<LeaseHolder>>& holder, const Fault& loc
               Timestamp now, double lease_ttl_s) {
   if (!holder || !*holder) return lock_fault;
   std::string text = "another daemon has this database: " + describe(**holder);
-  const double silent_s = static_cast<double>(now - (*holder)->renewed) / 1e6;
+  const double silent_s = to_seconds(now - (*holder)->renewed);
   if (silent_s > lease_ttl_s) {
     text += fmt::format(
         "; it has not renewed its lease for {:.0f} s (stopped or suspended?): 'shardsweep "
@@ -83,7 +84,7 @@ Result<DaemonLock> take_database(const DaemonParts& parts, bool take_over) {
   }
   if (!lock) return lock;
   SHARDSWEEP_TRY(holder);
-  const bool fresh = *holder && static_cast<double>(now - (*holder)->renewed) / 1e6 <= ttl;
+  const bool fresh = *holder && to_seconds(now - (*holder)->renewed) <= ttl;
   if (!take_over && fresh && may_live(**holder) && (*holder)->pid != 0) {
     return tl::unexpected<Fault>(
         held_by(holder, {FaultKind::busy, "another daemon has this database"}, now, ttl));

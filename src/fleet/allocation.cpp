@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fleet/allocation.hpp"
 
+#include <shardsweep/duration.hpp>
+
 #include <algorithm>
 #include <cmath>
 
@@ -9,10 +11,6 @@ namespace {
 
 constexpr Timestamp first_deferral = 15'000'000;
 constexpr int most_doublings = 5;
-
-double seconds(Timestamp time) {
-  return static_cast<double>(time) * 1e-6;
-}
 
 Stage stage_after_claim(const AllocationRow& row) {
   if (row.job_state == JobState::running && row.end_outcome == Outcome::node_failure)
@@ -68,7 +66,7 @@ bool is_to_be_cancelled(const AllocationRow& row, const Policy& policy, Timestam
 
 bool claim_is_late(const AllocationRow& row, const Policy& policy, Timestamp now) {
   return stage_of(row) == Stage::starting &&
-         seconds(now - row.running_since) > policy.claim_limit_s;
+         to_seconds(now - row.running_since) > policy.claim_limit_s;
 }
 
 Timestamp put_off_until(const AllocationRow& row, Timestamp now) {
@@ -87,11 +85,11 @@ bool is_put_off_too_often(const AllocationRow& row, bool passes) {
 
 bool hours_went_by(const AllocationRow& row, Timestamp now) {
   if (row.deadline == 0 || row.claimed_at != 0) return false;
-  return seconds(row.deadline - now) < row.time_limit_s + 60;
+  return to_seconds(row.deadline - now) < row.time_limit_s + 60;
 }
 
 double silence_s(const AllocationRow& row, Timestamp now) {
-  return seconds(now - row.heard_at.value_or(row.last_beat));
+  return to_seconds(now - row.heard_at.value_or(row.last_beat));
 }
 
 bool is_heard(const AllocationRow& row, Timestamp now) {
@@ -110,7 +108,7 @@ std::optional<Outcome> meaning_of_end(const AllocationRow& row) {
   constexpr double margin_s = 60;  // Slurm checks limits once a minute
   if (row.own_cancel && row.claimed_at != 0 && row.end_outcome == Outcome::cancelled)
     return Outcome::preempted;
-  const double ran_s = seconds(row.last_beat - row.claimed_at);
+  const double ran_s = to_seconds(row.last_beat - row.claimed_at);
   const bool early = row.claimed_at != 0 && ran_s + margin_s < row.time_limit_s;
   if (row.end_outcome == Outcome::timeout && early) return Outcome::reaped;
   return row.end_outcome;

@@ -6,6 +6,8 @@
 #include "fleet/trial_change.hpp"
 #include "plan/grid.hpp"
 
+#include <shardsweep/duration.hpp>
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -94,7 +96,7 @@ double gpu_seconds_of(const AllocationRow& allocation, ControlTime time, Timesta
   Timestamp since = allocation.control_since;
   if (since == 0 && time == ControlTime::start) since = allocation.claimed_at;
   if (since == 0) return 0;
-  const double seconds = std::max(0.0, static_cast<double>(now - since) * 1e-6);
+  const double seconds = std::max(0.0, to_seconds(now - since));
   return seconds * allocation.nodes * allocation.slots_per_node;
 }
 

@@ -5,6 +5,8 @@
 #include "fleet/nodes.hpp"
 #include "slurm/words/submission.hpp"
 
+#include <shardsweep/duration.hpp>
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -43,7 +45,7 @@ struct SchedulerFolder {
     return fmt::format(
         "shardsweep cancelled it: no lead had claimed it {:.0f} s after its start. Where a "
         "node's prolog takes longer, raise daemon.claim_limit.",
-        static_cast<double>(fold.now - ran_since) * 1e-6);
+        to_seconds(fold.now - ran_since));
   }
 
   void operator()(const SubmitAccepted& event) const {

@@ -4,6 +4,8 @@
 #include "fleet/stragglers.hpp"
 #include "text/node_list.hpp"
 
+#include <shardsweep/duration.hpp>
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,10 +18,6 @@ namespace {
 
 // Beyond it a node is nobody's to wait for.
 constexpr double longest_quarantine_s = 86400;
-
-Timestamp microseconds(double seconds) {
-  return static_cast<Timestamp>(std::llround(seconds * 1e6));
-}
 
 /// On this machine agents die when its user ends them, and no other machine takes over: only
 /// what says that the machine itself is unwell counts.
@@ -39,7 +37,7 @@ Weight weigh(const NodeRow& node, const Policy& policy, Timestamp now) {
   const bool slow_counts = static_cast<SlowNodes>(policy.slow_nodes) == SlowNodes::exclude;
   std::set<TrialId> trials;
   for (const NodeCharge& one : node.evidence) {
-    if (one.at < now - microseconds(policy.remember_s)) continue;
+    if (one.at < now - to_microseconds(policy.remember_s)) continue;
     const bool failure =
         counts_here(node.node, one.kind) || (slow_counts && one.kind == EvidenceKind::slow);
     if (failure) ++weight.failures;
@@ -69,9 +67,9 @@ void set_state(Fold fold, Edit<NodeRow>& node, NodeState state, const std::strin
 void quarantine(Fold fold, Edit<NodeRow>& node, const Policy& policy,
                 const std::string& reason) {
   const double factor = std::ldexp(1.0, std::min(node->failed_probes, 20));
-  node->until =
-      fold.now + microseconds(std::min(policy.probe_after_s * factor,
-                                       std::max(longest_quarantine_s, policy.probe_after_s)));
+  node->until = fold.now +
+                to_microseconds(std::min(policy.probe_after_s * factor,
+                                         std::max(longest_quarantine_s, policy.probe_after_s)));
   set_state(fold, node, NodeState::quarantined, reason);
 }
 

@@ -5,6 +5,8 @@
 #include "fleet/nodes.hpp"
 #include "fleet/starts.hpp"
 
+#include <shardsweep/duration.hpp>
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,10 +14,6 @@
 
 namespace shardsweep {
 namespace {
-
-double elapsed_s(Timestamp from, Timestamp to) {
-  return static_cast<double>(to - from) * 1e-6;
-}
 
 std::string name_of(const World& world, SweepId id) {
   const SweepRow* sweep = world.sweep(id);
@@ -76,7 +74,7 @@ void Watcher::look_succeeded(Timestamp now) {
   if (std::exchange(blind_told_, false))
     notices_.push_back({NotifyEvent::blind, "",
                         fmt::format("the scheduler answers again after {:.0f} min",
-                                    elapsed_s(*blind_since_, now) / 60),
+                                    to_seconds(now - *blind_since_) / 60),
                         now});
   blind_since_.reset();
 }
@@ -91,13 +89,13 @@ void Watcher::see_stalls(const World& world, const Policy& policy, Timestamp now
       continue;
     }
     const Timestamp since = progress_.emplace(sweep.id, now).first->second;
-    if (elapsed_s(since, now) < policy.stall_s) {
+    if (to_seconds(now - since) < policy.stall_s) {
       stalled_.erase(sweep.id);
     } else if (stalled_.insert(sweep.id).second) {
       notices_.push_back(
           {NotifyEvent::stalled, sweep.name,
            fmt::format("sweep '{}' holds nodes, but no attempt started or ended for {:.0f} min",
-                       sweep.name, elapsed_s(since, now) / 60),
+                       sweep.name, to_seconds(now - since) / 60),
            now});
     }
   }
@@ -105,7 +103,7 @@ void Watcher::see_stalls(const World& world, const Policy& policy, Timestamp now
 
 void Watcher::see_blindness(const Policy& policy, Timestamp now) {
   if (!blind_since_ || blind_told_) return;
-  const double blind_s = elapsed_s(*blind_since_, now);
+  const double blind_s = to_seconds(now - *blind_since_);
   if (blind_s < policy.blind_s) return;
   blind_told_ = true;
   notices_.push_back({NotifyEvent::blind, "",

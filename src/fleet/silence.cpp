@@ -4,6 +4,8 @@
 #include "fleet/allocation.hpp"
 #include "fleet/nodes.hpp"
 
+#include <shardsweep/duration.hpp>
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,13 +13,9 @@
 namespace shardsweep {
 namespace {
 
-double seconds_between(Timestamp from, Timestamp to) {
-  return static_cast<double>(to - from) * 1e-6;
-}
-
 /// Since this process read its last line, else since some process began to miss one.
 double quiet_s(const AllocationRow& row, Timestamp now) {
-  return seconds_between(row.heard_at.value_or(row.quiet_since), now);
+  return to_seconds(now - row.heard_at.value_or(row.quiet_since));
 }
 
 std::string why_given_up(const AllocationRow& row, const std::string& node, Timestamp now) {
@@ -38,13 +36,12 @@ void judge_silence(Fold fold, const Policy& policy, const AllocationRow& allocat
   if (allocation.quiet_since > fold.now) fold.world.edit(allocation)->quiet_since = fold.now;
   const double half_s = policy.lead_limit_s / 2;
   const Timestamp since = std::max(allocation.heard_at.value_or(0), allocation.listened_since);
-  const bool quiet =
-      speaks && (!allocation.heard_at || seconds_between(since, fold.now) > half_s);
+  const bool quiet = speaks && (!allocation.heard_at || to_seconds(fold.now - since) > half_s);
   if (!quiet) {
     if (allocation.quiet_since != 0) fold.world.edit(allocation)->quiet_since = 0;
   } else if (allocation.quiet_since == 0) {
     fold.world.edit(allocation)->quiet_since = fold.now;
-  } else if (seconds_between(allocation.quiet_since, fold.now) > half_s) {
+  } else if (to_seconds(fold.now - allocation.quiet_since) > half_s) {
     auto row = fold.world.edit(allocation);
     row->end_outcome = Outcome::node_failure;
     row->end_reason = why_given_up(allocation, fold.world.lead_node(allocation.id), fold.now);

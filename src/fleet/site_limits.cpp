@@ -3,6 +3,8 @@
 
 #include "sweep/opening_hours.hpp"
 
+#include <shardsweep/duration.hpp>
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -201,7 +203,7 @@ double Manners::time_within_hours(const SweepFacts& facts, double wanted_s,
                                   double needed_s) const {
   const Timestamp closes = closes_at(facts);
   if (closes == 0) return wanted_s;
-  const double left_s = static_cast<double>(closes - clock_.now) / 1e6 - slack_s;
+  const double left_s = to_seconds(closes - clock_.now) - slack_s;
   return std::min(wanted_s, std::max(needed_s, left_s / 2));
 }
 

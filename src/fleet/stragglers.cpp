@@ -3,10 +3,11 @@
 
 #include "fleet/nodes.hpp"
 
+#include <shardsweep/duration.hpp>
+
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <set>
 #include <utility>
@@ -47,7 +48,7 @@ std::vector<std::string> names(const std::string& list) {
 }
 
 bool is_remembered(const NodeCharge& one, const Policy& policy, Timestamp now) {
-  return one.at >= now - static_cast<Timestamp>(std::llround(policy.remember_s * 1e6));
+  return one.at >= now - to_microseconds(policy.remember_s);
 }
 
 NodeCharge charge_of(const NodePace& pace, bool slow, const AttemptRow& attempt,

@@ -6,6 +6,8 @@
 #include "show/exit_code.hpp"
 #include "text/numbers.hpp"
 
+#include <shardsweep/duration.hpp>
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -113,7 +115,7 @@ std::string removed_text(const SweepStatus& status) {
 
 std::string ago_text(Timestamp at, Timestamp now) {
   if (at == 0) return "";
-  const double s = std::max(0.0, std::round(static_cast<double>(now - at) * 1e-6));
+  const double s = std::max(0.0, std::round(to_seconds(now - at)));
   return fmt::format("{} ({} ago)", local_time_text(at), duration_text(s));
 }
 

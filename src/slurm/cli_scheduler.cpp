@@ -14,6 +14,7 @@
 #include <shardsweep/backends.hpp>
 #include <shardsweep/clock.hpp>
 #include <shardsweep/command.hpp>
+#include <shardsweep/duration.hpp>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -266,7 +267,7 @@ class SlurmCliScheduler final : public Scheduler {
       if (element && handle.job_id.empty()) names.insert(element->array);
       oldest = std::min(oldest, handle.created_at);
     }
-    const double ago_s = static_cast<double>(clock_.now() - oldest) / 1e6 + accounting_margin_s;
+    const double ago_s = to_seconds(clock_.now() - oldest) + accounting_margin_s;
     // Without a start sacct's window begins at midnight.
     ask(Look::Stage::accounting,
         {"sacct", "--allocations", "--noheader", "--parsable2",

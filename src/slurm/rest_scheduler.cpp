@@ -12,6 +12,7 @@
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/backends.hpp>
 #include <shardsweep/command.hpp>
+#include <shardsweep/duration.hpp>
 
 #include <fmt/format.h>
 
@@ -360,8 +361,7 @@ class SlurmRestScheduler final : public Scheduler {
       oldest = std::min(oldest, handle.created_at);
       names += (names.empty() ? "" : "%2C") + handle.job_name;
     }
-    const auto start_s =
-        static_cast<std::int64_t>(static_cast<double>(oldest) / 1e6 - accounts_margin_s);
+    const auto start_s = static_cast<std::int64_t>(to_seconds(oldest) - accounts_margin_s);
     return fmt::format("{}?job_name={}&start_time=uts{}", api_->db_path("jobs"), names,
                        start_s);
   }
