@@ -49,6 +49,10 @@ struct ShowSql {
       "'run_id', 't') AND j.key NOT IN (SELECT name FROM pragma_table_info('measurements'))) "
       "AS own_metrics FROM measurements AS m JOIN attempts AS a ON a.id = m.attempt WHERE "
       "m.trial = ? ORDER BY a.number";
+  const char* environments =
+      "SELECT a.number AS attempt, j.key AS variable, j.value AS value FROM attempts AS a, "
+      "json_each(iif(json_valid(a.environment), a.environment, '{}')) AS j WHERE a.trial = ? "
+      "ORDER BY a.number, j.key";
   const char* train_steps =
       "SELECT a.number AS attempt, x.step, x.step_ms, x.loss FROM train_steps AS x JOIN "
       "attempts "
@@ -133,6 +137,7 @@ void show_trial(Database& database, std::int64_t trial, std::vector<Section>& se
   sheet.add("trial", turned(rows(database, show_sql.trial, trial)));
   sheet.add("attempts", rows(database, show_sql.attempts, trial));
   sheet.add("measurements", rows(database, show_sql.measurements, trial));
+  sheet.add("environment of the first rank", rows(database, show_sql.environments, trial));
   sheet.add("train steps", rows(database, show_sql.train_steps, trial));
   sheet.add("events", rows(database, show_sql.events, trial));
 }

@@ -40,6 +40,10 @@ class SampleDatabase {
     hostile(daemon);
     nodes(daemon);
     must(daemon.store->release_lease());
+    sqlite::Database(file, sqlite::OpenMode::existing, 1000)
+        .execute(
+            "UPDATE attempts SET environment = "
+            "'{\"NCCL_DEBUG\":\"WARN\",\"MASTER_ADDR\":\"n2\"}' WHERE outcome = 'oom'");
     slug = rows_of(file, "SELECT slug FROM trials WHERE outcome = 'oom'");
     slug.erase(slug.find('\n'));
   }
@@ -192,6 +196,9 @@ TEST_CASE("a layout in the words of other trainers") {
   check_text(
       "emit_deepspeed",
       on_all_papers(sample, "best " + sample.slug + " --emit deepspeed", Streams::results));
+  check_output(sample, "best_from_args",
+               "best demo --gpus 1 --from-args '--micro-batch-size 2 --global-batch-size 2'");
+  check_output(sample, "export_markdown", "export --format markdown");
   check_output(sample, "names_axes", "names --format csv");
   const std::string quickstart = std::string(SHARDSWEEP_SOURCE_DIR) + "/sweeps/quickstart.yaml";
   check_output(sample, "plan_emit", "plan " + quickstart + " --emit torchtitan --point 1");
