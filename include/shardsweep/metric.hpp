@@ -18,7 +18,7 @@ struct MetricInfo {
   std::string_view meaning;
 };
 
-inline constexpr std::array<MetricInfo, 17> metric_table{{
+inline constexpr std::array<MetricInfo, 18> metric_table{{
     {"tokens_per_s_per_gpu", "tokens/s/GPU", MetricKind::real, true,
      "tokens per second over the world, divided by its GPUs; what layouts are ranked by"},
     {"tokens_per_s", "tokens/s", MetricKind::real, true,
@@ -48,6 +48,9 @@ inline constexpr std::array<MetricInfo, 17> metric_table{{
     {"warmup", "1", MetricKind::integer, true, "train steps before the timed ones"},
     {"resolution", "1", MetricKind::real, false,
      "share of the speed that a trainer's log rounds away; empty where nothing is rounded"},
+    {"sm_clock_mhz", "MHz", MetricKind::real, true,
+     "clock of the GPU's multiprocessors while it trained, as the runner says; empty where it "
+     "does not"},
 }};
 
 [[nodiscard]] constexpr const MetricInfo* find_metric(std::string_view name) {

@@ -15,7 +15,7 @@ struct ViewColumn {
 };
 
 /// `results` and `all_results`: a row per trial.
-inline constexpr std::array<ViewColumn, 78> result_columns{{
+inline constexpr std::array<ViewColumn, 80> result_columns{{
     {"sweep", "", "name of the sweep"},
     {"trial", "", "name of the trial (slug)"},
     {"state", "", "planned, queued, running or ended"},
@@ -64,6 +64,7 @@ inline constexpr std::array<ViewColumn, 78> result_columns{{
     {"steps", "", ""},
     {"warmup", "", ""},
     {"resolution", "", ""},
+    {"sm_clock_mhz", "", ""},
     {"cut_short", "", "1: ended early, as it was too slow against its cell's best; not ranked"},
     {"beaten_by", "", "that best, by its name; NULL: it ran to its end"},
     {"predicted_memory_bytes", "B", "predicted peak of a rank; NULL: not known"},
@@ -83,6 +84,7 @@ inline constexpr std::array<ViewColumn, 78> result_columns{{
     {"hosts", "", "hosts of the ranks, as a JSON array"},
     {"settings", "", "variables of the first rank that change numbers, as it found them"},
     {"image_digest", "", "digest of the container's image; unknown: its runtime tells none"},
+    {"final_round", "", "round of its cell's finals that this run is of; 0: it is no such run"},
     {"attempts", "", "number of the last attempt"},
     {"started_at", "us", "start of the counted attempt, microseconds since 1970, UTC"},
     {"ended_at", "us", "its end"},

@@ -79,6 +79,10 @@ struct CellCandidate {
   /// tokens_per_s_per_gpu of the second best layout.
   std::optional<double> runner_up{};
   std::string runner_up_layout{};
+  /// What its finals say of the best one beside the runner-up, as `best` prints it; empty: none
+  /// were held.
+  std::string verdict{};
+  std::string verdict_reason{};
   /// What is predicted where nothing was measured: of the layout with the best prediction.
   std::optional<double> predicted{};
   std::optional<double> predicted_tokens_per_s_per_gpu{};

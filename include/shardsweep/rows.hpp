@@ -92,6 +92,9 @@ struct TrialRow {
   bool expandable = false;    ///< after that it runs with segments that grow
   std::string cause{};        ///< the first evidence of its outcome, one line
   std::string prior_cause{};  ///< of `prior`
+  // Of a run in the finals of its cell.
+  TrialId final_of = 0;  ///< the trial that brought its layout there; 0: it is no such run
+  std::int32_t final_round = 0;  ///< from 1
 };
 template <>
 inline constexpr auto fields<TrialRow> = std::tuple{
@@ -117,6 +120,8 @@ inline constexpr auto fields<TrialRow> = std::tuple{
     Field{"cancelled_by", &TrialRow::cancelled_by},
     Field{"fragmented", &TrialRow::fragmented},
     Field{"expandable", &TrialRow::expandable},
+    Field{"final_of", &TrialRow::final_of, Kept::read, None::as_null},
+    Field{"final_round", &TrialRow::final_round, Kept::read},
 };
 
 struct AttemptRow {

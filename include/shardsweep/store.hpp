@@ -71,6 +71,26 @@ struct SubmitReport {
   std::int64_t left_out = 0;
 };
 
+/// A layout that its cell has measured, or that may still be; or its run in the finals.
+struct FinalsRow {
+  TrialId id = 0;
+  TrialId final_of = 0;  ///< 0: the trial that may bring its layout into the finals
+  std::int32_t final_round = 0;
+  std::string cell;  ///< the same for all trials of a cell
+  bool open = false;
+  bool cancelled = false;
+  AttemptId attempt = 0;  ///< that is counted; 0: none
+  AllocationId allocation = 0;
+  double tokens_per_s_per_gpu = 0;  ///< of its counted, unmarked measurement; 0: none
+  double sm_clock_mhz = 0;          ///< the same
+};
+/// A run in the finals that is to be made.
+struct NewFinal {
+  TrialId of = 0;
+  std::int32_t round = 1;
+  double resolve = 0;  ///< measure.resolve
+};
+
 /// What a request names.
 struct Selected {
   std::vector<SweepId> sweeps;   ///< named as sweeps; all of them where nothing is named
@@ -141,6 +161,16 @@ class Store {
   /// All trials of a sweep that its file still has, in the plan's order.
   [[nodiscard]] virtual Result<std::vector<SearchRow>> search_rows(SweepId id,
                                                                    const SweepSpec& sweep) = 0;
+  /// Trials of a sweep on so many nodes that have been measured or have not ended, in the
+  /// plan's order; and their runs in the finals.
+  [[nodiscard]] virtual Result<std::vector<FinalsRow>> finals_rows(SweepId sweep,
+                                                                   std::int32_t nodes) = 0;
+  /// Those that the trials of a sweep's file have; 1 for worlds smaller than a node.
+  [[nodiscard]] virtual Result<std::vector<std::int32_t>> node_counts(SweepId sweep) = 0;
+  /// Makes trials that run behind all others, in this order. One that is there already is not
+  /// made again: their rows come back all the same.
+  [[nodiscard]] virtual Result<std::vector<TrialRow>> add_finals(
+      SweepId sweep, const std::vector<NewFinal>& finals) = 0;
   /// Resolves names (sweeps, slugs, SWEEP/SLUG, attempts, jobs; none: everything) and chooses
   /// trials by an expression. A slug of several sweeps is a fault that lists them. Of hidden
   /// trials only those that are queued or running are chosen.

@@ -92,7 +92,10 @@ struct ControlSpec {
 struct Measure {
   std::int32_t warmup = 3;
   std::int32_t steps = 10;
-  std::int32_t repeats = 1;
+  std::int32_t repeats = 1;       ///< trials of each point
+  std::int32_t finalists = 0;     ///< layouts of a cell that its finals run again; 0: no finals
+  std::int32_t final_rounds = 0;  ///< of finals; 0: until all is resolved
+  double resolve = 0.01;          ///< a difference of less does not matter
   friend bool operator==(const Measure&, const Measure&) = default;
 };
 

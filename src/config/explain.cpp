@@ -166,6 +166,16 @@ class Explainer {
     return settings;
   }
 
+  void measure_repeats() {
+    const Measure& measure = sweep_.measure;
+    if (measure.finalists == 0)
+      return line("  repeats: {}  # trials per point", measure.repeats);
+    line("  finalists: {}  # layouts of each cell that run again", measure.finalists);
+    line("  repeats: {}  # rounds of the finals",
+         measure.final_rounds == 0 ? "until_resolved" : std::to_string(measure.final_rounds));
+    line("  resolve: {}  # a difference of less does not matter", measure.resolve);
+  }
+
   void rest() {
     if (!sweep_.excludes.empty()) {
       line("\nexclude:");
@@ -177,7 +187,7 @@ class Explainer {
     line("\nmeasure:");
     line("  warmup: {}  # train steps before the timed ones", sweep_.measure.warmup);
     line("  steps: {}  # timed train steps", sweep_.measure.steps);
-    line("  repeats: {}  # trials per point", sweep_.measure.repeats);
+    measure_repeats();
     line("\nrunner:");
     if (!sweep_.runner.name.empty()) line("  name: {}", yaml_text(sweep_.runner.name));
     if (sweep_.runner.is_trainer()) {

@@ -271,6 +271,14 @@ OrderedJson control() {
   return {{"anyOf", {{{"enum", {"off", "auto", "network", false}}}, point_map()}}};
 }
 
+OrderedJson measure() {
+  OrderedJson map = map_of("measure");
+  const auto meaning = map["properties"]["repeats"]["description"];
+  map["properties"]["repeats"] = {{"anyOf", {link_to("count"), {{"enum", {"until_resolved"}}}}},
+                                  {"description", meaning}};
+  return map;
+}
+
 void fill_special(OrderedJson& properties) {
   properties["cluster"] = cluster();
   properties["models"] = {{"type", "object"}, {"additionalProperties", map_of("models.NAME")}};
@@ -282,7 +290,7 @@ void fill_special(OrderedJson& properties) {
   properties["control"] = control();
   properties["prove"] = {{"enum", {"one-gpu", "off", false}}};
   properties["exclude"] = exclude();
-  properties["measure"] = map_of("measure");
+  properties["measure"] = measure();
   properties["runner"] = runner();
   properties["env"] = {{"type", "object"}, {"additionalProperties", link_to("scalar")}};
   properties["container"] = container();

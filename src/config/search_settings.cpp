@@ -46,8 +46,7 @@ SearchUntil read_until(const YamlNode& map, Mistakes& mistakes) {
   if (!mistakes.take(map, expect_map(map, "'until' ('regret: 1%')"))) return until;
   check_keys(map, "'until'", keys_of("search.until"), mistakes);
   const auto share = [&](std::string_view key, double& into) {
-    if (const auto* node = find(map, key))
-      mistakes.assign(into, *node, read_real(*node, key, "a share such as 1%", parse_share));
+    if (const auto* node = find(map, key)) mistakes.assign(into, *node, read_share(*node, key));
   };
   share("regret", until.regret);
   share("confidence", until.confidence);
@@ -91,6 +90,10 @@ Result<double> read_cut_short(const YamlNode& node) {
 }
 
 }  // namespace
+
+Result<double> read_share(const YamlNode& node, std::string_view key) {
+  return read_real(node, key, "a share such as 1%", parse_share);
+}
 
 void SweepReader::read_search(const YamlNode& map) {
   if (!mistakes_.take(map, expect_map(map, "'search'"))) return;

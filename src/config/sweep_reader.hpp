@@ -129,4 +129,7 @@ class SweepReader {
 
 [[nodiscard]] SourcePosition position_of(const YamlNode& node);
 
+/// `1%` or `0.01`, the value of `key`.
+[[nodiscard]] Result<double> read_share(const YamlNode& node, std::string_view key);
+
 }  // namespace shardsweep::config

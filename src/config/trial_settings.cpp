@@ -26,6 +26,8 @@ constexpr std::size_t most_expression_bytes = 4096;
 constexpr std::size_t most_excludes = 1000;
 constexpr std::int64_t most_train_steps = 1'000'000;
 constexpr std::int64_t most_repeats = 1000;
+constexpr std::int64_t most_finalists = 16;
+constexpr std::int64_t most_rounds = 100;
 
 /// An expression or its reason: may be folded over lines, ends without one.
 Result<std::string> read_sentence(const YamlNode& node, std::string_view what) {
@@ -260,7 +262,25 @@ void SweepReader::read_measure(const YamlNode& map) {
   };
   read(sweep_.measure.warmup, {0, most_train_steps, "warmup"});
   read(sweep_.measure.steps, {1, most_train_steps, "steps"});
-  read(sweep_.measure.repeats, {1, most_repeats, "repeats"});
+  read(sweep_.measure.finalists, {2, most_finalists, "finalists"});
+  const bool finals = sweep_.measure.finalists > 0;
+  const auto* repeats = find(map, "repeats");
+  const bool until = repeats != nullptr && repeats->kind == YamlNode::Kind::scalar &&
+                     repeats->text == "until_resolved";
+  if (until && !finals)
+    mistakes_.add(*repeats, fault_at(*repeats,
+                                     "'repeats: until_resolved' needs 'finalists' beside it; "
+                                     "write 'finalists: 3', or a number of repeats"));
+  if (!until)
+    read(finals ? sweep_.measure.final_rounds : sweep_.measure.repeats,
+         {1, finals ? most_rounds : most_repeats, "repeats"});
+  const auto* resolve = find(map, "resolve");
+  if (resolve == nullptr) return;
+  mistakes_.assign(sweep_.measure.resolve, *resolve, read_share(*resolve, "resolve"));
+  if (!finals)
+    mistakes_.add(*resolve, fault_at(*resolve,
+                                     "'resolve' ends finals; write 'finalists: 3' beside it, "
+                                     "or remove 'resolve'"));
 }
 
 void SweepReader::read_policy(const YamlNode& root) {

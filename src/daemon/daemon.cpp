@@ -48,6 +48,7 @@ Result<void> Daemon::reload() {
   SHARDSWEEP_ASSIGN(auto rows, parts_.store.load_world());
   world_.read(std::move(rows));
   sweeps_.forget_searches();
+  deciding_.look_at_all();
   // Policies are needed before anything is folded.
   for (const auto& [id, sweep] : world_.sweeps()) {
     const bool alive = std::any_of(

@@ -2,6 +2,7 @@
 // When there is something to decide, and over what: the world, what sites have told, the hours.
 #pragma once
 
+#include "daemon/final_rounds.hpp"
 #include "daemon/sites.hpp"
 #include "fleet/decide.hpp"
 
@@ -13,10 +14,16 @@ namespace shardsweep {
 class Deciding {
  public:
   Deciding(const DaemonParts& parts, World& world, Sweeps& sweeps, Sites& sites)
-      : parts_(parts), world_(world), sweeps_(sweeps), sites_(sites) {}
+      : parts_(parts),
+        world_(world),
+        sweeps_(sweeps),
+        sites_(sites),
+        final_rounds_(parts, world, sweeps) {}
 
   /// The same world gives the same decision: nothing new, nothing to decide.
   void decide();
+  /// Rows were read anew.
+  void look_at_all() { final_rounds_.look_at_all(); }
   /// Nothing is new since then.
   [[nodiscard]] bool all_decided() const { return decided_ == over_now(); }
 
@@ -36,6 +43,7 @@ class Deciding {
   World& world_;
   Sweeps& sweeps_;
   Sites& sites_;
+  FinalRounds final_rounds_;
   Over decided_;
   std::map<SweepId, bool> open_;  ///< by limits.hours, when it was decided last
   std::uint64_t hours_ = 1;       ///< grows where hours begin or end

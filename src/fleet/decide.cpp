@@ -3,6 +3,7 @@
 
 #include "fleet/alive.hpp"
 #include "fleet/control.hpp"
+#include "fleet/finals.hpp"
 #include "fleet/fold.hpp"
 #include "fleet/nodes.hpp"
 #include "fleet/starts.hpp"
@@ -208,6 +209,7 @@ class Decider {
     if (fresh) trials = waiting_trials(world_, sweep);
     std::erase_if(trials, [](const TrialRow* trial) { return trial->state != State::planned; });
     reopen(*found->second, trials);
+    const auto finals = taken_finals(trials);  // a search has nothing to say of them
     const auto advice = found->second->advise(trials);
     for (const auto& one : advice.skip) {
       const TrialRow& trial = world_.trials().at(one.trial);
@@ -232,6 +234,7 @@ class Decider {
                      [](const auto& a, const auto& b) { return a.first < b.first; });
     std::transform(ranked.begin(), ranked.end(), trials.begin(),
                    [](const auto& one) { return one.second; });
+    trials.insert(trials.end(), finals.begin(), finals.end());
   }
   [[nodiscard]] bool is_searched(SweepId sweep) const {
     return input_.searches.contains(sweep);
@@ -315,7 +318,8 @@ class Decider {
     }
     for (Demand demand : demands(sweep.id)) {
       // A search learns from one trial before it chooses the next.
-      demand.allocations = is_searched(sweep.id) ? 1 : wanted_allocations(demand, facts.policy);
+      const bool alone = is_searched(sweep.id) || only_finals_wait(sweep.id, demand.nodes);
+      demand.allocations = alone ? 1 : wanted_allocations(demand, facts.policy);
       std::string array;
       for (std::int64_t made = 0;
            demand.live < demand.allocations && within_limits(sweep.id, facts, demand.nodes) &&
@@ -325,6 +329,12 @@ class Decider {
         ++demand.live;
       }
     }
+  }
+
+  /// They are held against each other, so that one allocation runs them all.
+  [[nodiscard]] bool only_finals_wait(SweepId sweep, std::int32_t nodes) const {
+    const TrialRow* first = next_waiting(sweep, nodes);
+    return first != nullptr && first->final_of != 0;
   }
 
   /// Work for one node count.
@@ -452,10 +462,18 @@ class Decider {
     const auto most = is_searched(allocation.sweep)
                           ? std::min(most_open, input_.most_open_in_search)
                           : most_open;
-    while (ahead <= policy.lane_ahead_s && open < most && !is_full(assigned, policy) &&
-           !has_more()) {
+    std::int32_t round = 0;
+    while (!has_more()) {
       const TrialRow* trial = next_waiting(allocation.sweep, allocation.nodes);
       if (trial == nullptr) return;
+      const bool is_final = trial->final_of != 0;
+      if (is_final && home_of_finals(world_, *trial) != allocation.id) return;
+      // A round is not torn apart: runs in two allocations are no pair.
+      const bool in_round = is_final && trial->final_round == round;
+      const bool room =
+          ahead <= policy.lane_ahead_s && open < most && !is_full(assigned, policy);
+      if (!room && !in_round) return;
+      round = is_final ? trial->final_round : 0;
       assign(*trial, allocation);
       ahead += trial->predicted_s;
       ++assigned;

@@ -170,6 +170,12 @@ struct Summary {
         measurement.metrics.emplace(metric.name, *value);
       }
     }
+    // shardbench tells all that it has seen of its first rank's GPU in one object.
+    const auto health = record.find("gpu_health");
+    if (health != record.end() && health->is_object()) {
+      if (const auto clock = number_of(*health, "sm_clock_mhz"))
+        measurement.metrics.emplace("sm_clock_mhz", *clock);
+    }
     measurement.cut_short = number_of(record, "gave_up_above_ms").value_or(0) > 0;
     measurement.flops_model = text_of(record, "flops_model");
     measurement.detail = line;

@@ -10,13 +10,12 @@
 #include <map>
 #include <numeric>
 #include <set>
-#include <tuple>
 #include <utility>
 
 namespace shardsweep {
 namespace {
 
-constexpr double error = 0.05;  // over all looks and all finalists of a cell
+constexpr double cell_error = 0.05;  // over all looks and all finalists of a cell
 
 /// Of the mixture: the larger, the sooner a large difference is found, and the later a small
 /// one. Differences of three standard deviations are typical here: 1 % beside 0.3 %.
@@ -101,17 +100,24 @@ FinalVerdict verdict_of(const Rounds& rounds, TrialId winner, TrialId other, dou
   verdict.allocations = static_cast<std::int64_t>(pairs.allocations.size());
   if (!pairs.clocks.empty()) verdict.clock_ratio = std::exp(interval_of(pairs.clocks, 1).mean);
   const bool clocked = pairs.cycles.size() == pairs.time.size() && !pairs.time.empty();
+  const bool in_cycles = !clocked || interval_of(pairs.cycles, alpha).above(0);
   if (verdict.share.above(0)) {
     // A clock that differs says more of the GPU, its power and its cooling than of the layout.
-    verdict.by_clock = clocked && !interval_of(pairs.cycles, alpha).above(0);
-    if (!verdict.by_clock) verdict.difference = Difference::faster;
+    constexpr double most_of_it = 0.5;
+    const double of_clocks = clocked ? interval_of(pairs.clocks, alpha).mean : 0;
+    verdict.by_clock = !in_cycles && of_clocks > most_of_it * verdict.share.mean;
+    if (in_cycles) verdict.difference = Difference::faster;
   } else if (verdict.share.half_width && verdict.share.mean + *verdict.share.half_width < 0) {
     verdict.difference = Difference::slower;
   } else if (verdict.share.within(resolve)) {
     verdict.difference = Difference::same;
   }
-  if (verdict.difference == Difference::undecided && !verdict.by_clock)
-    verdict.more_pairs = pairs_needed(verdict.share, deviation_of(pairs.time), alpha, resolve);
+  if (verdict.difference == Difference::undecided && !verdict.by_clock) {
+    // Where clocks vary by chance, cycles take longer than times.
+    const auto& open = verdict.share.above(0) ? pairs.cycles : pairs.time;
+    verdict.more_pairs =
+        pairs_needed(interval_of(open, alpha), deviation_of(open), alpha, resolve);
+  }
   return verdict;
 }
 
@@ -127,14 +133,6 @@ double median_speed(const Rounds& rounds, TrialId layout) {
   return *middle;
 }
 
-std::int32_t last_round_of(const Rounds& rounds, TrialId layout) {
-  std::int32_t last = 0;
-  for (const auto& [number, round] : rounds) {
-    if (run_of(round, layout) != nullptr) last = number;
-  }
-  return last;
-}
-
 /// How many of the others a finalist beats in the mean of their pairs.
 std::int64_t wins_of(const std::vector<TrialId>& finalists, const Rounds& rounds, TrialId one) {
   return std::count_if(finalists.begin(), finalists.end(), [&](TrialId other) {
@@ -143,14 +141,13 @@ std::int64_t wins_of(const std::vector<TrialId>& finalists, const Rounds& rounds
   });
 }
 
-/// What has dropped out is behind what has not, and what was never measured behind all others.
+/// What was never measured is behind all others.
 std::vector<TrialId> ranked(const std::vector<TrialId>& finalists, const Rounds& rounds) {
-  using Mark = std::tuple<bool, std::int32_t, std::int64_t, double>;
-  std::map<TrialId, Mark> marks;
+  using Mark = std::pair<std::int64_t, double>;
+  std::map<TrialId, std::pair<bool, Mark>> marks;
   for (const TrialId one : finalists) {
     const double speed = median_speed(rounds, one);
-    marks[one] = {speed > 0, last_round_of(rounds, one), wins_of(finalists, rounds, one),
-                  speed};
+    marks[one] = {speed > 0, {wins_of(finalists, rounds, one), speed}};
   }
   std::vector<TrialId> ranking = finalists;
   std::stable_sort(ranking.begin(), ranking.end(),
@@ -163,8 +160,11 @@ bool is_settled(const FinalVerdict& verdict) {
 }
 
 bool never_measured(const Rounds& rounds, TrialId layout) {
-  constexpr std::int32_t tries = 3;
-  return median_speed(rounds, layout) == 0 && last_round_of(rounds, layout) >= tries;
+  constexpr std::int64_t tries = 3;
+  const auto tried = std::count_if(rounds.begin(), rounds.end(), [&](const auto& round) {
+    return run_of(round.second, layout) != nullptr;
+  });
+  return median_speed(rounds, layout) == 0 && tried >= tries;
 }
 
 void plan_next(Finals& finals, const Rounds& rounds, const FinalsSettings& settings) {
@@ -175,9 +175,7 @@ void plan_next(Finals& finals, const Rounds& rounds, const FinalsSettings& setti
   bool resolved = done > 0;
   for (const FinalVerdict& verdict : finals.verdicts) {
     const bool lost = verdict.difference == Difference::faster;
-    const bool gone =
-        last_round_of(rounds, verdict.other) < done || never_measured(rounds, verdict.other);
-    if (gone || (lost && settings.rounds == 0)) continue;
+    if (never_measured(rounds, verdict.other) || (lost && settings.rounds == 0)) continue;
     left.push_back(verdict.other);
     resolved = resolved && is_settled(verdict) && settings.rounds == 0;
   }
@@ -238,7 +236,7 @@ Finals finals_of(const std::vector<TrialId>& finalists, const std::vector<FinalR
   finals.ranking = ranked(finalists, rounds);
   // The winner is known afterwards: any two of them may turn out to be the first two.
   const std::size_t twosomes = finalists.size() * (finalists.size() - 1) / 2;
-  const double alpha = error / static_cast<double>(twosomes);
+  const double alpha = cell_error / static_cast<double>(twosomes);
   for (auto other = finals.ranking.begin() + 1; other != finals.ranking.end(); ++other)
     finals.verdicts.push_back(
         verdict_of(rounds, finals.ranking.front(), *other, alpha, settings.resolve));

@@ -118,6 +118,7 @@ std::optional<double> number_of(const Value& value) {
 struct RankedPair {
   Ranked first;
   std::optional<Ranked> second;
+  std::string of_finals{};  ///< what finals say of them; empty: there were none
 };
 
 std::vector<RankedPair> pairs_of(const Table& best) {
@@ -131,6 +132,7 @@ std::vector<RankedPair> pairs_of(const Table& best) {
   const auto second_spread = place("runner_up_spread");
   const auto gap = place("gap_share");
   const auto resolution = place("resolution");
+  const auto reason = place("verdict_reason");
   std::vector<RankedPair> pairs;
   for (const auto& row : best.rows) {
     const auto runs = [&row](std::size_t at) {
@@ -139,6 +141,9 @@ std::vector<RankedPair> pairs_of(const Table& best) {
     RankedPair pair{{1, runs(repeats), number_of(row[spread])}, std::nullopt};
     // That of both logs.
     if (resolution < row.size()) pair.first.resolution = number_of(row[resolution]).value_or(0);
+    if (reason < row.size()) {
+      if (const auto* text = std::get_if<std::string>(&row[reason])) pair.of_finals = *text;
+    }
     if (const auto behind = number_of(row[gap]))
       pair.second = Ranked{1 - *behind, runs(second_runs), number_of(row[second_spread])};
     pairs.push_back(pair);
@@ -158,9 +163,10 @@ void add_certainty(Table& best) {
   const auto common = common_noise(all);
   best.columns.emplace_back("certainty");
   for (std::size_t row = 0; row < pairs.size(); ++row) {
-    const auto& [first, second] = pairs[row];
-    best.rows[row].push_back(second ? Value(comparison_text(compared(first, *second, common)))
-                                    : Value());
+    const auto& [first, second, of_finals] = pairs[row];
+    best.rows[row].push_back(!of_finals.empty() ? Value(of_finals)
+                             : second ? Value(comparison_text(compared(first, *second, common)))
+                                      : Value());
   }
 }
 

@@ -67,6 +67,7 @@ std::string certainty_text(const HeatmapCell& cell) {
   } else if (cell.gap_share) {
     text = fmt::format("by {}, ", percent_text(*cell.gap_share));
   }
+  if (!cell.verdict.empty()) text = cell.verdict + ' ' + text;
   text += fmt::format("n={}", cell.repeats);
   if (cell.spread) text += fmt::format(", {}", percent_text(*cell.spread));
   return text;
@@ -83,6 +84,7 @@ std::string certainty_meaning(const HeatmapCell& cell) {
   text += cell.repeats == 1 ? "the layout ran once"
                             : fmt::format("the layout ran {} times", cell.repeats);
   if (cell.spread) text += fmt::format("; its runs differ by {}", percent_text(*cell.spread));
+  if (!cell.verdict.empty()) text += fmt::format("; finals say {}", cell.verdict_reason);
   return text;
 }
 

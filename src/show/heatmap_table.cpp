@@ -79,6 +79,17 @@ Table heatmap_matrix(const Heatmap& heatmap) {
   return with_facet(heatmap, std::move(table));
 }
 
+namespace {
+
+bool had_finals(const Heatmap& heatmap) {
+  return std::any_of(heatmap.cells.begin(), heatmap.cells.end(), [](const auto& row) {
+    return std::any_of(row.begin(), row.end(),
+                       [](const HeatmapCell& cell) { return !cell.verdict.empty(); });
+  });
+}
+
+}  // namespace
+
 Table heatmap_list(const Heatmap& heatmap) {
   const bool outcome = heatmap.value_name == "outcome";
   Table table;
@@ -97,6 +108,8 @@ Table heatmap_list(const Heatmap& heatmap) {
     table.columns.emplace_back("published_tokens_per_s_per_gpu");
     table.columns.emplace_back("published_by");
   }
+  const bool finals = had_finals(heatmap);
+  if (finals) table.columns.insert(table.columns.end(), {"verdict", "verdict_reason"});
   for (std::size_t r = 0; r < heatmap.rows.size(); ++r) {
     for (std::size_t c = 0; c < heatmap.columns.size(); ++c) {
       const auto& cell = heatmap.cells[r][c];
@@ -110,7 +123,10 @@ Table heatmap_list(const Heatmap& heatmap) {
                             cell.repeats, number_or_null(cell.spread),
                             number_or_null(cell.predicted), word_or_null(cell.predicted_layout),
                             word_or_null(cell.why)});
-      if (published) add_published(table.rows.back(), cell);
+      auto& row = table.rows.back();
+      if (published) add_published(row, cell);
+      if (finals)
+        row.insert(row.end(), {word_or_null(cell.verdict), word_or_null(cell.verdict_reason)});
     }
   }
   return with_facet(heatmap, std::move(table));

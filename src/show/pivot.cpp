@@ -82,6 +82,8 @@ void take_measured(Gathered& gathered, const CellCandidate& candidate) {
   cell.value = candidate.value;
   cell.repeats = candidate.repeats;
   cell.spread = candidate.spread;
+  cell.verdict = candidate.verdict;
+  cell.verdict_reason = candidate.verdict_reason;
   take_second(gathered, before, layout_before);
   take_second(gathered, candidate.runner_up, candidate.runner_up_layout);
 }
@@ -160,6 +162,8 @@ void aggregate(Gathered& gathered, Aggregate how) {
   auto& cell = gathered.cell;
   cell.layout.clear();
   cell.runner_up.clear();
+  cell.verdict.clear();
+  cell.verdict_reason.clear();
   cell.gap_share.reset();
   cell.spread.reset();
   cell.repeats = 0;

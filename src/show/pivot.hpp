@@ -48,6 +48,8 @@ struct HeatmapCell {
   std::optional<double> spread{};         ///< of these: (most - least) / median
   std::string runner_up{};                ///< layout; empty where there is one alone
   std::optional<double> gap_share{};      ///< by how much the runner-up is slower
+  std::string verdict{};                  ///< of the cell's finals: FASTER, SAME, UNDECIDED
+  std::string verdict_reason{};
   /// What is predicted where nothing was measured and something may still be.
   std::optional<double> predicted{};
   std::string predicted_layout{};

@@ -3,6 +3,7 @@
 // plan may have a million rows.
 #include "show/plan_view.hpp"
 
+#include "plan/finals_cost.hpp"
 #include "plan/search_bound.hpp"
 #include "predict/time_model.hpp"
 #include "show/arrange.hpp"
@@ -246,6 +247,11 @@ class PlanWriter {
         plan_.gpu_hours, plan_.gpu_hours_before_pruning());
     const auto bound = search_bound(sweep_, plan_);
     put(out_, "\"runs_at_most\":{},\"gpu_hours_at_most\":{},", bound.runs, bound.gpu_hours);
+    if (const FinalsCost cost = finals_cost(sweep_, plan_); cost.cells > 0)
+      put(out_,
+          "\"finals\":{{\"cells\":{},\"runs_per_round\":{},\"gpu_hours_per_round\":{},"
+          "\"rounds_at_most\":{}}},",
+          cost.cells, cost.runs, cost.gpu_hours, cost.rounds_at_most);
     put(out_, "\"left_out_gpu_hours\":{{");
     json_members(plan_.left_out_gpu_hours, [&](double hours) { put(out_, "{}", hours); });
     put(out_, "}},\"excluded\":[");
@@ -289,6 +295,7 @@ class PlanWriter {
     put(out_, "\n");
     effort();
     search();
+    finals();
   }
 
  private:
@@ -378,6 +385,23 @@ class PlanWriter {
     if (plan_.left_out_gpu_hours.empty()) return;
     sentence(fmt::format("{} GPU-hours if nothing were left out or stopped early.",
                          amount_text(plan_.gpu_hours_before_pruning())));
+  }
+
+  /// What runs again when cells have ended.
+  void finals() {
+    const FinalsCost cost = finals_cost(sweep_, plan_);
+    if (cost.cells == 0) return;
+    const Measure& measure = sweep_.measure;
+    sentence(fmt::format(
+        "Finals: then up to {} layouts of each of {} run again in {}: {} and about {} "
+        "GPU-hours "
+        "per round.",
+        measure.finalists, counted(cost.cells, "cell"),
+        measure.final_rounds > 0
+            ? counted(measure.final_rounds, "round")
+            : fmt::format("rounds, until a difference of {} is resolved, {} at most",
+                          percent_text(measure.resolve), cost.rounds_at_most),
+        counted(cost.runs, "run"), amount_text(cost.gpu_hours)));
   }
 
   void world_table(const Efforts& worlds) {

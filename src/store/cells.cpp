@@ -182,6 +182,8 @@ class Gatherer {
       const auto& middle = median(runs);
       if (shows_every_value(request_) && middle.value) gathered.values.push_back(*middle.value);
     }
+    FinalStandings standings(database);
+    settle(standings);
     std::sort(gathered_.begin(), gathered_.end(),
               [](const auto& a, const auto& b) { return a.second.oldest < b.second.oldest; });
     find_published();
@@ -198,6 +200,18 @@ class Gatherer {
   }
 
  private:
+  /// A cell whose layouts ran in finals shows what these say.
+  void settle(FinalStandings& standings) {
+    std::unordered_map<std::int64_t, Run> all;
+    for (const auto& [key, runs] : repeated_) {
+      for (const Run& run : runs)
+        all.emplace(run.trial, run);
+    }
+    if (all.empty()) return;
+    for (auto& [key, gathered] : gathered_)
+      gathered.ranked.settle(standings, all);
+  }
+
   Key key_of(const Statement::Use& row, bool ranked) {
     Key key;
     key.row = rows_.number(row, row_label);
@@ -247,6 +261,10 @@ class Gatherer {
       candidate.tokens_per_s_per_gpu = best->tokens_per_s_per_gpu;
       candidate.repeats = gathered.ranked.repeats;
       candidate.spread = gathered.ranked.spread;
+    }
+    if (const auto* held = gathered.ranked.standing) {
+      candidate.verdict = word_of(held->verdict.difference);
+      candidate.verdict_reason = held->reason;
     }
     if (const auto& second = gathered.ranked.runner_up) {
       candidate.runner_up = second->tokens_per_s_per_gpu;

@@ -84,13 +84,18 @@ struct InboxSql {
       "SELECT ifnull(min(id), 0), ifnull(max(id), 0) FROM trials WHERE sweep = ?";
   std::string gone =
       "UPDATE trials SET hidden = 1 WHERE id > ?2 AND id <= ?3 AND +sweep = ?1 AND +hidden = 0 "
-      "AND NOT EXISTS (SELECT 1 FROM incoming_trials AS i WHERE i.identity = trials.identity)";
+      "AND final_of IS NULL AND NOT EXISTS (SELECT 1 FROM incoming_trials AS i WHERE "
+      "i.identity = trials.identity)";
+  // A run in the finals is in the file as its layout is.
+  std::string finals =
+      "UPDATE trials SET hidden = (SELECT b.hidden FROM trials AS b WHERE b.id = "
+      "trials.final_of) WHERE sweep = ?1 AND final_of IS NOT NULL";
   std::string skipped =
       "UPDATE trials SET state = 'planned', outcome = NULL, cause = '' WHERE sweep = ?1 AND "
       "hidden = 0 AND outcome = 'skipped'";
   std::string outcomes =
       "SELECT outcome, count(*) FROM trials WHERE sweep = ?1 AND hidden = 0 AND "
-      "outcome IS NOT NULL GROUP BY outcome";
+      "outcome IS NOT NULL AND final_of IS NULL GROUP BY outcome";
   // A slug ends in digits of the identity; should two of different submissions be equal all the
   // same, the newer one gets more of its identity.
   std::string fresh = fmt::format(
@@ -366,6 +371,7 @@ class Takeover {
     report.gone = taken_.gone;
     // Again: what the daemon has stored of the sweep since then was of the old file.
     change(inbox_sql().activate, taken_.sweep);
+    change(inbox_sql().finals, taken_.sweep);
     if (taken_.edited) change(inbox_sql().skipped, taken_.sweep);
     count_outcomes(database_, report);
     if (submitted_.backend == Backend::imported) put_imported(database_, report.sweep, now_);

@@ -236,15 +236,28 @@ UPDATE measurements SET resolution = json_extract(detail, '$.resolution')
   WHERE iif(json_valid(detail), json_type(detail, '$.resolution') IN ('real', 'integer'), 0);
 )sql";
 
+// Layouts that run again beside each other, when their cell has ended.
+constexpr const char* finals_sql = R"sql(
+-- of a run in the finals of its cell: the trial that brought its layout there; NULL: it is none
+ALTER TABLE trials ADD COLUMN final_of INTEGER;
+-- its round, from 1; 0: it is none
+ALTER TABLE trials ADD COLUMN final_round INTEGER NOT NULL DEFAULT 0;
+-- the difference below which layouts are the same, as measure.resolve was when it was planned
+ALTER TABLE trials ADD COLUMN final_resolve REAL NOT NULL DEFAULT 0;
+CREATE INDEX trials_final ON trials (sweep, final_of) WHERE final_of IS NOT NULL;
+-- MHz, while it trained; NULL: not told
+ALTER TABLE measurements ADD COLUMN sm_clock_mhz REAL;
+)sql";
+
 }  // namespace
 
 std::span<const std::string> migrations() {
-  static const std::array<std::string, 21> steps{
+  static const std::array<std::string, 22> steps{
       schema_sql,     learnt,           ledger_sql,    silence,       paces_sql,
       controls_sql,   network_sql,      new_views,     kept_outcomes, deletion_sql,
       lead_nodes_sql, control_time_sql, hold_sql,      measured_sql,  wall_clock_sql,
       counted_sql,    served_sql,       cut_short_sql, whole_labels,  containers_sql,
-      resolution_sql};
+      resolution_sql, finals_sql};
   return steps;
 }
 

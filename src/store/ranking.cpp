@@ -68,7 +68,7 @@ std::string best_row(const std::vector<std::string>& vars) {
       "? AS runner_up_spread, ? AS gap_share, ? AS "
       "repeat_spread, (SELECT sum(m.resolution) FROM trials AS t JOIN measurements AS m ON "
       "m.attempt = t.counted_attempt WHERE t.id IN (?, ?)) AS resolution, "
-      "train_step_ms_spread, json_extract(software, "
+      "? AS verdict, ? AS verdict_reason, train_step_ms_spread, json_extract(software, "
       "'$.profile') AS profile{} FROM all_results WHERE trial_id = ?",
       var_columns(vars, "vars"));
 }
@@ -81,7 +81,7 @@ std::optional<double> gap_of(const BestOfCell& cell) {
 
 using CellKey = std::pair<std::string, std::size_t>;  // cell, runner
 std::map<CellKey, BestOfCell> best_cells(Database& database, const Source& source,
-                                         Runners& runners) {
+                                         Runners& runners, FinalStandings& standings) {
   Statement select(database, best_sql(source, group_expression(database)));
   SameLayout same_layout(database);
   CellNames names(database);
@@ -105,6 +105,15 @@ std::map<CellKey, BestOfCell> best_cells(Database& database, const Source& sourc
     for (auto& [group, runs] : layouts.runs)
       cells[key].offer(runs, same_layout);
   }
+  std::unordered_map<std::int64_t, Run> all;  // runs in finals are repeats
+  for (const auto& [key, layouts] : repeated) {
+    for (const auto& [group, runs] : layouts.runs) {
+      for (const Run& run : runs)
+        all.emplace(run.trial, run);
+    }
+  }
+  for (auto& [key, cell] : cells)
+    cell.settle(standings, all);
   return cells;
 }
 
@@ -221,6 +230,31 @@ void BestOfCell::offer(const Run& alone, SameLayout& same_layout) {
 void BestOfCell::offer(std::vector<Run>& runs, SameLayout& same_layout) {
   const auto its_spread = spread_of(runs);
   take(median(runs), static_cast<std::int64_t>(runs.size()), its_spread, same_layout);
+}
+
+void BestOfCell::settle(FinalStandings& standings,
+                        const std::unordered_map<std::int64_t, Run>& repeated) {
+  const FinalStanding* const held = run ? standings.of(run->trial) : nullptr;
+  if (held == nullptr || (runner_up && standings.of(runner_up->trial) != held)) return;
+  std::array<std::vector<Run>, 2> runs;
+  for (std::size_t place = 0; place < runs.size(); ++place) {
+    const auto found = held->runs.find(held->finals.ranking[place]);
+    if (found == held->runs.end()) return;
+    for (const TrialId trial : found->second) {
+      if (const auto one = repeated.find(trial); one != repeated.end())
+        runs[place].push_back(one->second);
+    }
+    // What was asked for leaves a finalist out: its finals say nothing of the others.
+    if (runs[place].empty()) return;
+  }
+  const auto count = [](const auto& some) { return static_cast<std::int64_t>(some.size()); };
+  spread = spread_of(runs[0]);
+  run = median(runs[0]);
+  repeats = count(runs[0]);
+  runner_up_spread = spread_of(runs[1]);
+  runner_up = median(runs[1]);
+  runner_up_repeats = count(runs[1]);
+  standing = held;
 }
 
 Mixing mixing_of(const Selection& selection) {
@@ -347,11 +381,12 @@ std::string group_expression(Database& database) {
 Table best(Database& database, const Selection& selection) {
   const auto source = source_of(database, selection);
   Runners runners(mixing_of(selection));
-  const auto cells = best_cells(database, source, runners);
+  FinalStandings standings(database);
+  const auto cells = best_cells(database, source, runners, standings);
   Statement select(database, best_row(vars_of_cells(database, source)));
   Table table;
   {
-    auto nothing = select.use(0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+    auto nothing = select.use(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
     table = fetch(select, nothing);
   }
   for (const auto& [key, cell] : cells) {
@@ -361,9 +396,14 @@ Table best(Database& database, const Selection& selection) {
         cell.runner_up ? std::optional(cell.runner_up_repeats) : std::nullopt;
     // Of a layout without a rival its own number stands twice.
     const TrialId rival = second.value_or(cell.run->trial);
-    auto use =
-        select.use(cell.repeats, cell.measured, second, second_runs, cell.runner_up_spread,
-                   gap_of(cell), cell.spread, cell.run->trial, rival, cell.run->trial);
+    const auto* const held = cell.standing;
+    const auto verdict =
+        held == nullptr ? std::nullopt : std::optional(word_of(held->verdict.difference));
+    const auto reason =
+        held == nullptr ? std::nullopt : std::optional(std::string_view(held->reason));
+    auto use = select.use(cell.repeats, cell.measured, second, second_runs,
+                          cell.runner_up_spread, gap_of(cell), cell.spread, cell.run->trial,
+                          rival, verdict, reason, cell.run->trial);
     auto one = fetch(select, use);
     if (!one.rows.empty()) table.rows.push_back(std::move(one.rows.front()));
   }

@@ -3,6 +3,7 @@
 // was measured several times.
 #pragma once
 
+#include "store/finals.hpp"
 #include "store/reader.hpp"
 
 #include <cstdint>
@@ -46,6 +47,10 @@ struct BestOfCell {
   /// A layout by the median of its runs.
   void offer(std::vector<Run>& runs, SameLayout& same_layout);
   void offer(const Run& alone, SameLayout& same_layout);
+  /// Where finals were held, they say which two are the fastest, by the runs in them alone.
+  /// `repeated`: by trial, those among what was asked for.
+  void settle(FinalStandings& standings, const std::unordered_map<std::int64_t, Run>& repeated);
+  const FinalStanding* standing = nullptr;  ///< of both; null: none
 
  private:
   void take(const Run& offered, std::int64_t runs, std::optional<double> its_spread,

@@ -3,6 +3,7 @@
 #include "store/commit.hpp"
 #include "store/deadline.hpp"
 #include "store/deletion.hpp"
+#include "store/finals.hpp"
 #include "store/inbox.hpp"
 #include "store/lease.hpp"
 #include "store/ledger.hpp"
@@ -130,6 +131,22 @@ class SqliteStore final : public Store {
   }
   Result<std::vector<SearchRow>> search_rows(SweepId id, const SweepSpec& sweep) override {
     return guarded([&] { return sqlite::search_rows(database_, id, sweep); });
+  }
+  Result<std::vector<FinalsRow>> finals_rows(SweepId sweep, std::int32_t nodes) override {
+    return guarded([&] { return read_finals(database_, sweep, nodes); });
+  }
+  Result<std::vector<std::int32_t>> node_counts(SweepId sweep) override {
+    return guarded([&] { return node_counts_of(database_, sweep); });
+  }
+  Result<std::vector<TrialRow>> add_finals(SweepId sweep,
+                                           const std::vector<NewFinal>& finals) override {
+    return guarded([&] {
+      Transaction transaction(database_);
+      lease_.check();
+      auto rows = put_finals(database_, sweep, finals);
+      transaction.commit();
+      return rows;
+    });
   }
   Result<bool> work_left() override {
     return guarded([&] { return database_.integer(sql_.work_left) != 0; });

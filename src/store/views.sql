@@ -44,7 +44,7 @@ SELECT (SELECT name FROM sweeps WHERE id = t.sweep) AS sweep, t.slug AS trial, t
   nullif(t.predicted_attempt_s, 0) AS predicted_attempt_s,
   nullif(t.predicted_tokens_per_s_per_gpu, 0) AS predicted_tokens_per_s_per_gpu,
   t.layers, t.hidden_size AS hidden, t.ffn, t.heads, t.kv_heads, t.vocab,
-  t.runner, t.runner_version, (SELECT count(*) FROM attempts AS a WHERE a.trial = t.id
+  t.runner, t.runner_version, t.final_round, (SELECT count(*) FROM attempts AS a WHERE a.trial = t.id
     AND (a.started_at > 0 OR a.counted = 1)) AS attempts, t.lane, t.position, t.id AS trial_id,
   t.sweep AS sweep_id, t.counted_attempt AS attempt_id, t.hidden = 0 AS in_file
 FROM trials AS t;
@@ -56,13 +56,13 @@ SELECT t.sweep, t.trial, t.state, t.outcome, t.cause, t.mark,
   t.schedule, t.rank_order, t.bucket_mb, t.overlap, t.repeat, t.global_batch, t.vars, t.layout,
   t.tokens_per_s_per_gpu, m.tokens_per_s, m.train_step_ms, m.train_step_ms_min,
   m.train_step_ms_p95, m.train_step_ms_spread, m.mfu, m.tflops_per_gpu, m.peak_memory_bytes,
-  m.peak_allocated_bytes, m.peak_reserved_bytes, m.loss, m.tokens_per_step, m.n_params, m.steps, m.warmup, m.resolution, m.cut_short,
+  m.peak_allocated_bytes, m.peak_reserved_bytes, m.loss, m.tokens_per_step, m.n_params, m.steps, m.warmup, m.resolution, m.sm_clock_mhz, m.cut_short,
   (SELECT b.slug FROM trials AS b WHERE m.cut_short AND b.id = a.leader) AS beaten_by,
   t.predicted_memory_bytes, t.predicted_train_step_s, t.predicted_attempt_s,
   t.predicted_tokens_per_s_per_gpu, t.layers, t.hidden, t.ffn, t.heads, t.kv_heads, t.vocab,
   t.runner, t.runner_version, m.flops_model, m.software, m.hosts,
   m.settings, nullif(a.image_digest, '') AS image_digest,
-  t.attempts, a.started_at, a.ended_at, t.lane, t.position, t.trial_id, t.sweep_id,
+  t.final_round, t.attempts, a.started_at, a.ended_at, t.lane, t.position, t.trial_id, t.sweep_id,
   t.attempt_id, t.in_file,
   (SELECT c.ratio FROM controls AS c WHERE c.allocation = a.allocation AND c.ratio > 0
     ORDER BY abs(c.ratio - 1) DESC LIMIT 1) AS control_ratio,

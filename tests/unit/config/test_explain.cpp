@@ -92,6 +92,13 @@ class RandomSweep {
   }
 
   void search() {
+    auto& measure = sweep_.measure;
+    if (pick(2) == 0) measure.finalists = static_cast<int>(2 + pick(14));
+    if (measure.finalists > 0) {
+      measure.final_rounds = static_cast<int>(pick(50));
+      measure.resolve = 1 / (1.5 + real());
+      measure.repeats = 1;
+    }
     auto& search = sweep_.search;
     search.policy = static_cast<SearchPolicy>(pick(2));
     if (pick(2) == 0) search.until.regret = 1 / (1.5 + real());

@@ -358,6 +358,23 @@ TEST_CASE("no var has the name of a column of trials or measurements") {
   CHECK(columns > 30);
 }
 
+TEST_CASE("finals say how many layouts run again, how often, and what does not matter") {
+  const std::string text = std::string(head) + "constants: {model: tiny, gpus: 1}\n";
+  CHECK(load_text(text)->measure.finalists == 0);
+  const auto resolved =
+      load_text(text + "measure: {finalists: 3, repeats: until_resolved, resolve: 0.5%}\n");
+  REQUIRE_MESSAGE(resolved.has_value(), fault_of(resolved));
+  CHECK(resolved->measure == Measure{.finalists = 3, .resolve = 0.005});
+  const auto counted = load_text(text + "measure: {finalists: 2, repeats: 5}\n");
+  REQUIRE_MESSAGE(counted.has_value(), fault_of(counted));
+  CHECK(counted->measure == Measure{.finalists = 2, .final_rounds = 5});
+  CHECK(fault_of(load_text(text + "measure: {repeats: until_resolved}\n"))
+            .find("needs 'finalists'") != std::string::npos);
+  CHECK(fault_of(load_text(text + "measure: {resolve: 1%}\n")).find("'resolve' ends finals") !=
+        std::string::npos);
+  CHECK_FALSE(load_text(text + "measure: {finalists: 1}\n"));
+}
+
 TEST_CASE("a search says its policy and its end and is exhaustive without") {
   const std::string text = std::string(head) + "constants: {model: tiny, gpus: 1}\n";
   CHECK(load_text(text)->search.is_plain());

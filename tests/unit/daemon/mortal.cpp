@@ -51,6 +51,16 @@ Result<Point> MortalStore::point_of(TrialId trial, const SweepSpec& sweep) {
 Result<std::vector<SearchRow>> MortalStore::search_rows(SweepId id, const SweepSpec& sweep) {
   return mortal([&] { return store_->search_rows(id, sweep); });
 }
+Result<std::vector<FinalsRow>> MortalStore::finals_rows(SweepId sweep, std::int32_t nodes) {
+  return mortal([&] { return store_->finals_rows(sweep, nodes); });
+}
+Result<std::vector<std::int32_t>> MortalStore::node_counts(SweepId sweep) {
+  return mortal([&] { return store_->node_counts(sweep); });
+}
+Result<std::vector<TrialRow>> MortalStore::add_finals(SweepId sweep,
+                                                      const std::vector<NewFinal>& finals) {
+  return mortal([&] { return store_->add_finals(sweep, finals); });
+}
 Result<Selected> MortalStore::select_trials(const std::vector<std::string>& names,
                                             const std::string& where) {
   return mortal([&] { return store_->select_trials(names, where); });

@@ -90,6 +90,10 @@ class MortalStore final : public Store {
                                      std::int64_t rows) override;
   Result<Point> point_of(TrialId trial, const SweepSpec& sweep) override;
   Result<std::vector<SearchRow>> search_rows(SweepId id, const SweepSpec& sweep) override;
+  Result<std::vector<FinalsRow>> finals_rows(SweepId sweep, std::int32_t nodes) override;
+  Result<std::vector<std::int32_t>> node_counts(SweepId sweep) override;
+  Result<std::vector<TrialRow>> add_finals(SweepId sweep,
+                                           const std::vector<NewFinal>& finals) override;
   Result<Selected> select_trials(const std::vector<std::string>& names,
                                  const std::string& where) override;
   Result<bool> work_left() override;

@@ -255,6 +255,25 @@ TEST_CASE("a win by clocks alone is undecided and says so") {
   CHECK(clear.finals.verdicts.front().difference == Difference::faster);
 }
 
+TEST_CASE(
+    "clocks that vary by chance make a win in cycles take longer, and take it away never") {
+  std::mt19937_64 random(11);
+  std::normal_distribution<double> normal(0, 1);
+  NoisyCluster cluster(11);
+  std::vector<FinalRun> runs;
+  Finals finals;
+  while (true) {
+    finals = finals_of({a, b}, runs, {});
+    if (finals.next.empty()) break;
+    for (const TrialId one : finals.next)
+      runs.push_back(cluster.run(one, finals.next_round, one == b ? 1.03 : 1,
+                                 1900 * (1 + 0.008 * normal(random))));
+  }
+  CHECK(finals.verdicts.front().difference == Difference::faster);
+  CHECK_FALSE(finals.verdicts.front().by_clock);
+  CHECK(finals.verdicts.front().share.pairs > 4);
+}
+
 TEST_CASE("a verdict says its interval, its pairs, and what would settle it") {
   std::vector<FinalRun> runs;
   for (std::int32_t round = 1; round <= 6; ++round) {

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/final_rounds.hpp"
+
+#include "fleet/finals.hpp"
+
+#include <shardsweep/log.hpp>
+
+#include <iterator>
+#include <utility>
+
+namespace shardsweep {
+
+void FinalRounds::plan() {
+  due_.merge(just_ended(world_.changes()));
+  if (std::exchange(all_, false)) see_all();
+  for (auto one = due_.begin(); one != due_.end();) {
+    const SweepRow* sweep = world_.sweep(one->first);
+    const auto done = sweep == nullptr ? Result<void>() : plan(*sweep, one->second);
+    if (!done) log_error(done.error().what);
+    // What the database could not answer now is asked again.
+    const bool again = !done && worth_retrying(done.error().kind);
+    one = again ? std::next(one) : due_.erase(one);
+  }
+}
+
+void FinalRounds::see_all() {
+  for (const auto& [id, sweep] : world_.sweeps()) {
+    if (sweep.state == SweepState::cancelled) continue;
+    const auto context = sweeps_.context_of(sweep);
+    if (!context || (*context)->spec.measure.finalists == 0) continue;
+    const auto counts = parts_.store.node_counts(id);
+    if (!counts) {
+      all_ = true;
+      continue;
+    }
+    for (const std::int32_t nodes : *counts)
+      due_.emplace(id, nodes);
+  }
+}
+
+Result<void> FinalRounds::plan(const SweepRow& sweep, std::int32_t nodes) {
+  if (sweep.state == SweepState::cancelled) return {};
+  SHARDSWEEP_ASSIGN(const SweepContext* context, sweeps_.context_of(sweep));
+  const SweepSpec& spec = context->spec;
+  if (spec.measure.finalists == 0 || is_searching(world_, sweep.id, nodes)) return {};
+  if (spec.policy.max_gpu_hours > 0) {
+    SHARDSWEEP_ASSIGN(const double used_s, parts_.store.gpu_seconds(sweep.id));
+    if (used_s >= spec.policy.max_gpu_hours * hour_s) return {};
+  }
+  SHARDSWEEP_ASSIGN(auto rows, parts_.store.finals_rows(sweep.id, nodes));
+  hear_changes(rows, world_.changes());
+  const auto due = due_finals(rows, spec.measure);
+  if (due.empty()) return {};
+  SHARDSWEEP_ASSIGN(auto trials, parts_.store.add_finals(sweep.id, due));
+  for (TrialRow& trial : trials) {
+    if (trial.state != State::ended && world_.trial(trial.id) == nullptr)
+      world_.adopt(std::move(trial));
+  }
+  return {};
+}
+
+}  // namespace shardsweep

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// When the finals of cells run, and where: pure. The finals of a node count begin when all else
+// on as many nodes has ended. All rounds of it run in one allocation, as long as that lives.
+#pragma once
+
+#include "fleet/world.hpp"
+
+#include <shardsweep/store.hpp>
+#include <shardsweep/sweep.hpp>
+
+#include <cstdint>
+#include <set>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace shardsweep {
+
+/// What a tick has learnt and not committed yet.
+void hear_changes(std::vector<FinalsRow>& rows, std::span<const Change> changes);
+
+/// A trial of the sweep on so many nodes, which is no run in finals, waits or runs.
+[[nodiscard]] bool is_searching(const World& world, SweepId sweep, std::int32_t nodes);
+
+/// The next round of each cell that is to have one, in the order of its runs.
+[[nodiscard]] std::vector<NewFinal> due_finals(const std::vector<FinalsRow>& rows,
+                                               const Measure& measure);
+
+/// Sweep and node count of the trials that have ended.
+[[nodiscard]] std::set<std::pair<SweepId, std::int32_t>> just_ended(
+    std::span<const Change> changes);
+
+/// Takes runs in finals out of `trials`; they come back in their order.
+[[nodiscard]] std::vector<const TrialRow*> taken_finals(std::vector<const TrialRow*>& trials);
+
+/// Where this run is to be measured: the allocation that has the finals of its node count, else
+/// the oldest one that takes work. 0: there is none.
+[[nodiscard]] AllocationId home_of_finals(const World& world, const TrialRow& trial);
+
+}  // namespace shardsweep

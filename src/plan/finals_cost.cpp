@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/finals_cost.hpp"
+
+#include "predict/time_model.hpp"
+#include "search/finals.hpp"
+#include "search/sweep_search.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <vector>
+
+namespace shardsweep {
+
+FinalsCost finals_cost(const SweepSpec& sweep, const Plan& plan) {
+  FinalsCost cost;
+  const auto most = static_cast<std::size_t>(sweep.measure.finalists);
+  if (most == 0) return cost;
+  cost.rounds_at_most =
+      sweep.measure.final_rounds > 0 ? sweep.measure.final_rounds : most_rounds;
+  std::map<CellKey, std::vector<const PlannedTrial*>> cells;
+  for (const PlannedTrial& trial : plan.trials)
+    cells[cell_of(sweep.models[static_cast<std::size_t>(trial.point.model)], trial.point)]
+        .push_back(&trial);
+  for (auto& [key, trials] : cells) {
+    if (trials.size() < 2) continue;
+    std::stable_sort(
+        trials.begin(), trials.end(), [](const PlannedTrial* a, const PlannedTrial* b) {
+          return a->prediction.tokens_per_s_per_gpu > b->prediction.tokens_per_s_per_gpu;
+        });
+    trials.resize(std::min(trials.size(), most));
+    ++cost.cells;
+    cost.runs += static_cast<std::int64_t>(trials.size());
+    for (const PlannedTrial* trial : trials)
+      cost.gpu_hours += trial->prediction.attempt_s *
+                        static_cast<double>(gpus_held(sweep.cluster, trial->point)) / hour_s;
+  }
+  return cost;
+}
+
+}  // namespace shardsweep

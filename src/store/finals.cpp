@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store/finals.hpp"
+
+#include "store/row_sql.hpp"
+#include "store/rows.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace shardsweep::sqlite {
+namespace {
+
+/// As `best` names a cell.
+constexpr const char* cell_name =
+    "t.model || char(31) || t.seq_len || char(31) || t.nodes || char(31) || t.gpus || char(31) "
+    "|| t.vars";
+
+std::string copy_sql() {
+  std::vector<std::string> values;
+  for (const auto& column : submitted_columns()) {
+    if (column == "slug") {
+      values.emplace_back("b.slug || '-f' || ?2");
+    } else if (column == "identity") {
+      values.emplace_back("b.identity || '/f' || ?2");
+    } else if (column == "position") {
+      values.emplace_back("(SELECT max(position) + 1 FROM trials WHERE sweep = b.sweep)");
+    } else if (column == "repeat") {
+      values.emplace_back("?2 + 1");
+    } else if (column == "predicted_attempt_s") {
+      // It has run once: that tells more than a prediction.
+      values.emplace_back(
+          "ifnull((SELECT nullif((a.ended_at - a.started_at) * 1e-6, 0.0) FROM attempts AS a "
+          "WHERE a.id = b.counted_attempt AND a.started_at > 0), b.predicted_attempt_s)");
+    } else {
+      values.push_back("b." + column);
+    }
+  }
+  return fmt::format(
+      "INSERT INTO trials (sweep, runner, runner_version, final_of, final_round, "
+      "final_resolve, {}) SELECT b.sweep, b.runner, b.runner_version, b.id, ?2, ?3, {} FROM "
+      "trials AS b WHERE b.id = ?1 ON CONFLICT DO NOTHING",
+      list(submitted_columns()), list(values));
+}
+
+/// `UNDECIDED: …; about 3 more pairs would tell, 0.4 GPU-hours`.
+double pair_gpu_hours(Database& database, const FinalVerdict& verdict) {
+  constexpr double hour_us = 3600e6;
+  Statement select(
+      database,
+      "SELECT ifnull(sum((a.ended_at - a.started_at) * t.gpus), 0) FROM trials AS t "
+      "JOIN attempts AS a ON a.id = t.counted_attempt WHERE t.id IN (?, ?) AND "
+      "a.started_at > 0");
+  auto row = select.use(verdict.winner, verdict.other);
+  return row.next() ? row.real(0) / hour_us : 0;
+}
+
+}  // namespace
+
+std::vector<FinalsRow> read_finals(Database& database, SweepId sweep, std::int32_t nodes) {
+  Statement select(
+      database,
+      fmt::format("SELECT t.id, ifnull(t.final_of, 0), t.final_round, {}, t.state <> 'ended', "
+                  "ifnull(t.outcome = 'cancelled', 0), ifnull(a.id, 0), "
+                  "ifnull(a.allocation, 0), "
+                  "iif(t.counted_mark IS NULL, ifnull(t.counted_speed, 0.0), 0.0), "
+                  "ifnull(m.sm_clock_mhz, 0.0) FROM trials AS t LEFT JOIN attempts AS a ON "
+                  "a.id = t.counted_attempt LEFT JOIN measurements AS m ON m.attempt = a.id "
+                  "WHERE t.sweep = ? AND max(t.nodes, 1) = ? AND t.hidden = 0 AND "
+                  "(t.final_of IS NOT NULL OR t.counted_speed IS NOT NULL OR "
+                  "t.state <> 'ended') ORDER BY t.position, t.id",
+                  cell_name));
+  auto row = select.use(sweep, nodes);
+  std::vector<FinalsRow> rows;
+  while (row.next()) {
+    FinalsRow& one = rows.emplace_back();
+    int column = 0;
+    row.read(column++, one.id);
+    row.read(column++, one.final_of);
+    row.read(column++, one.final_round);
+    row.read(column++, one.cell);
+    row.read(column++, one.open);
+    row.read(column++, one.cancelled);
+    row.read(column++, one.attempt);
+    row.read(column++, one.allocation);
+    row.read(column++, one.tokens_per_s_per_gpu);
+    row.read(column++, one.sm_clock_mhz);
+  }
+  return rows;
+}
+
+std::vector<std::int32_t> node_counts_of(Database& database, SweepId sweep) {
+  Statement select(database,
+                   "SELECT DISTINCT max(nodes, 1) FROM trials WHERE sweep = ? AND hidden = 0");
+  auto row = select.use(sweep);
+  std::vector<std::int32_t> counts;
+  while (row.next())
+    row.read(0, counts.emplace_back());
+  return counts;
+}
+
+std::vector<TrialRow> put_finals(Database& database, SweepId sweep,
+                                 const std::vector<NewFinal>& finals) {
+  Statement copy(database, copy_sql());
+  Statement select(database, fmt::format("SELECT {} FROM trials AS t WHERE t.sweep = ? AND "
+                                         "t.final_of = ? AND t.final_round = ?",
+                                         trial_row_columns()));
+  std::vector<TrialRow> rows;
+  for (const NewFinal& one : finals) {
+    copy.run(one.of, one.round, one.resolve);
+    auto use = select.use(sweep, one.of, one.round);
+    if (use.next()) rows.push_back(read_row<TrialRow>(use));
+  }
+  return rows;
+}
+
+FinalStandings::FinalStandings(Database& database) : database_(database) {
+  any_ =
+      database.integer("SELECT EXISTS (SELECT 1 FROM trials WHERE final_of IS NOT NULL)") != 0;
+}
+
+const FinalStanding* FinalStandings::of(TrialId trial) {
+  if (!any_) return nullptr;
+  Statement select(database_,
+                   fmt::format("SELECT t.sweep, max(t.nodes, 1), {} FROM trials AS t WHERE "
+                               "t.id = ?",
+                               cell_name));
+  auto row = select.use(trial);
+  if (!row.next()) return nullptr;
+  const SweepId sweep = row.integer(0);
+  const auto nodes = static_cast<std::int32_t>(row.integer(1));
+  const Place place{sweep, row.text(2)};
+  row.run();
+  if (known_.try_emplace({sweep, nodes}, true).second) read(sweep, nodes);
+  const auto found = standings_.find(place);
+  return found == standings_.end() ? nullptr : &found->second;
+}
+
+void FinalStandings::read(SweepId sweep, std::int32_t nodes) {
+  const auto rows = read_finals(database_, sweep, nodes);
+  FinalsSettings settings;
+  Statement select(database_,
+                   "SELECT final_resolve FROM trials WHERE sweep = ? AND final_of IS NOT NULL "
+                   "ORDER BY id DESC LIMIT 1");
+  auto row = select.use(sweep);
+  if (!row.next()) return;
+  settings.resolve = row.real(0);
+  row.run();
+  for (const FinalCell& cell : final_cells(rows, 0)) {
+    if (!cell.holds || cell.finalists.size() < 2) continue;
+    FinalStanding standing;
+    standing.finals = finals_of(cell.finalists, cell.runs, settings);
+    standing.verdict = standing.finals.verdicts.front();
+    if (standing.verdict.share.pairs == 0) continue;
+    standing.reason =
+        final_text(standing.verdict, settings, pair_gpu_hours(database_, standing.verdict));
+    for (const FinalsRow& one : rows) {
+      if (one.final_of != 0 && one.tokens_per_s_per_gpu > 0)
+        standing.runs[one.final_of].push_back(one.id);
+    }
+    standings_.emplace(Place{sweep, cell.cell}, std::move(standing));
+  }
+}
+
+}  // namespace shardsweep::sqlite

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finals as rows: what the daemon decides their next round from, and what `best` and heatmaps
+// read of them.
+#pragma once
+
+#include "search/final_cells.hpp"
+#include "store/sqlite.hpp"
+
+#include <shardsweep/store.hpp>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace shardsweep::sqlite {
+
+[[nodiscard]] std::vector<FinalsRow> read_finals(Database& database, SweepId sweep,
+                                                 std::int32_t nodes);
+[[nodiscard]] std::vector<std::int32_t> node_counts_of(Database& database, SweepId sweep);
+/// In the caller's transaction.
+std::vector<TrialRow> put_finals(Database& database, SweepId sweep,
+                                 const std::vector<NewFinal>& finals);
+
+/// How the finals of a cell have ended, or stand.
+struct FinalStanding {
+  Finals finals;
+  FinalVerdict verdict;                          ///< of the first to the second
+  std::string reason;                            ///< of the verdict, with what would settle it
+  std::map<TrialId, std::vector<TrialId>> runs;  ///< measured ones, by finalist
+};
+
+/// Reads finals where they are asked for, each once.
+class FinalStandings {
+ public:
+  explicit FinalStandings(Database& database);
+  /// Of the cell of this trial; null: it has no finals, or a layout that was measured later is
+  /// not in them.
+  [[nodiscard]] const FinalStanding* of(TrialId trial);
+
+ private:
+  using Place = std::pair<SweepId, std::string>;
+  void read(SweepId sweep, std::int32_t nodes);
+
+  Database& database_;
+  bool any_ = false;
+  std::map<std::pair<SweepId, std::int32_t>, bool> known_;
+  std::map<Place, FinalStanding> standings_;
+};
+
+}  // namespace shardsweep::sqlite
