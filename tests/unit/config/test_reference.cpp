@@ -135,6 +135,7 @@ TEST_CASE("defaults of the reference are those in force") {
         table.title != "lane" && table.title != "retry")
       continue;
     for (const auto& row : table.rows) {
+      if (table.title == "measure" && row[2].empty()) continue;  // of finals, which are off
       const auto line = "\n  " + row[0] + ": ";
       const auto at = explained.find(line);
       REQUIRE_MESSAGE(at != std::string::npos, row[0]);
