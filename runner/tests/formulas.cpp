@@ -437,6 +437,7 @@ i64 largest_neighbours(const std::vector<Turn>& turns) {
 
 i64 largest_neighbours(const std::vector<i64>& elements) {
   std::vector<Turn> turns;
+  turns.reserve(elements.size());
   for (const i64 each : elements)
     turns.push_back({each, each});
   return largest_neighbours(turns);

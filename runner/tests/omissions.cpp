@@ -63,9 +63,9 @@ Layout sharded(i64 zero, i64 copies) {
 }
 
 // Elements that tell the operations of the toy apart: 16 tokens of 16 values, norms of 16.
-constexpr i64 stream = 16 * 16;
+constexpr i64 stream = i64{16} * 16;
 constexpr i64 tokens = 16;
-constexpr i64 tied_table = 24 * 16;
+constexpr i64 tied_table = i64{24} * 16;
 
 Omission nth_sum_of_stream(i64 ordinal) {
   return {[ordinal](const IssuedOperation& o) {

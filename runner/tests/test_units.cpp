@@ -327,8 +327,8 @@ TEST_CASE("the meta device counts a model that no machine here could hold") {
   options.layout.sequence_parallel = true;
   const RankCost cost = cost_of_rank(options, 0);
   // 2 + 4 + 12 bytes per parameter of the first stage.
-  const i64 first_stage = (10 * (layer_parameters(options.model) - 2 * 8192) / 8) +
-                          10 * 2 * 8192 + padded_vocab(128256, options.layout) / 8 * 8192;
+  const i64 first_stage = (10 * (layer_parameters(options.model) - i64{2} * 8192) / 8) +
+                          i64{10} * 2 * 8192 + padded_vocab(128256, options.layout) / 8 * 8192;
   CHECK(cost.peak_by_class[0] + cost.peak_by_class[1] + cost.peak_by_class[2] ==
         18 * first_stage);
 }

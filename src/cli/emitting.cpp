@@ -425,6 +425,7 @@ Result<ExitCode> emit_plan(const Session& session, const Planned& planned) {
   SHARDSWEEP_ASSIGN(const auto meant, points_meant(planned, session.options.point));
   const Identifier names(planned.sweep, planned.capabilities);
   std::vector<Emitted> all;
+  all.reserve(meant.size());
   for (const PlannedTrial* trial : meant)
     all.push_back({&planned.sweep, trial->point, names.slug(trial->point),
                    planned.sweep.models.at(static_cast<std::size_t>(trial->point.model)).name});

@@ -133,6 +133,7 @@ std::string container_lines(const ContainerSpec& container) {
   };
   const auto list = [](const std::vector<std::string>& items) {
     std::vector<std::string> texts;
+    texts.reserve(items.size());
     for (const auto& item : items)
       texts.push_back(yaml_text(item));
     return fmt::format("[{}]", fmt::join(texts, ", "));

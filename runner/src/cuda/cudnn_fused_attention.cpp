@@ -14,9 +14,7 @@ class CudnnFusedAttention final : public FusedAttention {
  public:
   CudnnFusedAttention(const CudnnLibrary& library, CudnnHandle handle,
                       const AttentionShape& shape)
-      : library_(library),
-        handle_(handle),
-        attention_(library_.table, {handle, nullptr}, shape) {}
+      : library_(library), attention_(library_.table, {handle, nullptr}, shape) {}
   ~CudnnFusedAttention() override { gpu::release(engine_); }
 
   std::string refusal() const { return attention_.refusal(); }
@@ -43,7 +41,6 @@ class CudnnFusedAttention final : public FusedAttention {
   }
 
   CudnnLibrary library_;
-  CudnnHandle handle_;
   CudnnAttention attention_;
   std::byte* engine_ = nullptr;
 };

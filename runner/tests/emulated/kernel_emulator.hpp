@@ -23,10 +23,11 @@
 #define __launch_bounds__(...)
 // NOLINTEND(bugprone-reserved-identifier)
 
-// NOLINTNEXTLINE(bugprone-macro-parentheses): a type cannot stand in them
+// NOLINTBEGIN(bugprone-macro-parentheses): a type or a name cannot stand in them
 #define SHARDBENCH_SHARED(type, name, count) \
   static type name[count];                   \
   static const shardbench::emulator::SharedArray name##_in_shared(name, sizeof name)
+// NOLINTEND(bugprone-macro-parentheses)
 
 namespace shardbench::emulator {
 

@@ -221,13 +221,14 @@ TEST_CASE("an abort that never returns is bounded and the error's exit code stay
   constexpr double bound_s = 0.2;
   constexpr double soon_s = 5.0;
   const TimePoint start = now();
-  CHECK(exit_status_of([] {
-          Fixture f;
-          f.connect();
-          f.nccl.hang_in_abort();
-          install_failure_handler([&](const Error&) { f.world.abort_all(); }, bound_s);
-          fail(ErrorClass::comm_error, "the cable is out");
-        }) == exit_code(ErrorClass::comm_error));
+  const int status = exit_status_of([] {
+    Fixture f;
+    f.connect();
+    f.nccl.hang_in_abort();
+    install_failure_handler([&](const Error&) { f.world.abort_all(); }, bound_s);
+    fail(ErrorClass::comm_error, "the cable is out");
+  });
+  CHECK(status == exit_code(ErrorClass::comm_error));
   CHECK(seconds_since(start) >= bound_s);
   CHECK(seconds_since(start) < soon_s);
 }
@@ -318,17 +319,18 @@ TEST_CASE("errors of NCCL come with its own words") {
 }
 
 TEST_CASE("an operation that does not end is named") {
-  CHECK(outcome_of([] {
-          Fixture f(2, 0, short_limit_s);
-          NcclCommunicator& group = f.connect();
-          f.stream.done = 1;
-          group.all_reduce(f.values.data(), 8, Dtype::fp32, Reduction::sum);
-          group.all_gather(f.values.data(), f.values.data(), 8, Dtype::fp32);
-          while (true) {
-            f.world.check();
-            sleep_ms(1);
-          }
-        }) == "timeout: all_gather in group dp did not end within 0.050000 s");
+  const std::string outcome = outcome_of([] {
+    Fixture f(2, 0, short_limit_s);
+    NcclCommunicator& group = f.connect();
+    f.stream.done = 1;
+    group.all_reduce(f.values.data(), 8, Dtype::fp32, Reduction::sum);
+    group.all_gather(f.values.data(), f.values.data(), 8, Dtype::fp32);
+    while (true) {
+      f.world.check();
+      sleep_ms(1);
+    }
+  });
+  CHECK(outcome == "timeout: all_gather in group dp did not end within 0.050000 s");
 }
 
 TEST_CASE("the time of an operation begins when the one before it has ended") {
@@ -349,13 +351,14 @@ TEST_CASE("the time of an operation begins when the one before it has ended") {
 }
 
 TEST_CASE("a peer that tells of its error is believed more than what NCCL makes of it") {
-  CHECK(outcome_of([] {
-          Fixture f;
-          f.connect();
-          f.on_pause = [] { fail(ErrorClass::peer_lost, "rank 1: oom: out of memory"); };
-          f.nccl.fail_at(1, NcclResult::remote_error, RecordingNccl::Told::at_once);
-          f.made.front()->all_reduce(f.values.data(), 8, Dtype::fp32, Reduction::sum);
-        }) == "peer_lost: rank 1: oom: out of memory");
+  const std::string outcome = outcome_of([] {
+    Fixture f;
+    f.connect();
+    f.on_pause = [] { fail(ErrorClass::peer_lost, "rank 1: oom: out of memory"); };
+    f.nccl.fail_at(1, NcclResult::remote_error, RecordingNccl::Told::at_once);
+    f.made.front()->all_reduce(f.values.data(), 8, Dtype::fp32, Reduction::sum);
+  });
+  CHECK(outcome == "peer_lost: rank 1: oom: out of memory");
 }
 
 TEST_CASE("the time that the device stood still is told") {
