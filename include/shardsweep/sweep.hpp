@@ -226,7 +226,6 @@ struct NotifySettings {
 /// `env`.
 struct SiteSpec {
   Backend backend = Backend::none;
-  std::string shared_path;  ///< visible from the nodes; empty: SHARDSWEEP_HOME
   std::map<std::string, std::string> env;
   ContainerSpec container;  ///< of all sweeps, where they say nothing else
   /// Of the login shell's environment: what `env` is given at submission besides.

@@ -49,7 +49,6 @@ std::string explain_site(const SiteSpec& site) {
     text += fmt::format("{}: {}\n", key, value);
   };
   if (site.backend != Backend::none) add("backend", std::string(word_of(site.backend)));
-  if (!site.shared_path.empty()) add("shared_path", yaml_text(site.shared_path));
   if (!site.env.empty()) {
     text += "env:\n";
     for (const auto& [name, value] : site.env)

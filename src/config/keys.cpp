@@ -101,7 +101,6 @@ constexpr auto sweep_table = std::to_array<KeyInfo>({
 
 constexpr auto site_table = std::to_array<KeyInfo>({
     {"", "backend", Key::special, "local or slurm", "slurm where sbatch is on PATH", "where sweeps run"},
-    {"", "shared_path", Key::text, "an absolute path", "", "folder that nodes and login nodes see"},
     {"", "env", Key::special, "a map of texts", "", "environment variables of the ranks; part of a trial's identity"},
     {"", "container", Key::special, "a map", "", "the container of all sweeps; keys as in a sweep file"},
     {"", "pass_env", Key::texts, "a list of names", "", "variables of your shell that the ranks get"},

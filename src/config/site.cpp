@@ -319,14 +319,10 @@ SiteSpec read_site(const YamlNode& root, Mistakes& mistakes) {
   const auto read = [&](std::string_view key, auto& into, auto reader) {
     if (const auto* node = find(root, key)) mistakes.assign(into, *node, reader(*node));
   };
-  const auto absolute = [](std::string_view key) {
-    return [key](const YamlNode& node) { return read_absolute(node, key); };
-  };
   const auto texts = [](std::string_view key) {
     return [key](const YamlNode& node) { return read_texts(node, key); };
   };
   read("backend", site.backend, read_backend);
-  read("shared_path", site.shared_path, absolute("shared_path"));
   read("template", site.job_template, read_template);
   read("launch", site.launch, read_launch);
   read("strict", site.strict, [](const YamlNode& node) { return read_bool(node, "strict"); });

@@ -74,7 +74,7 @@ TEST_CASE("a point inherits axes of one value, and its own nodes or gpus win") {
 TEST_CASE("a site file tells all its mistakes") {
   const auto site = load_site_text(
       "backend: slrum\n"
-      "shared_pth: /x\n"
+      "templte: /x\n"
       "launch: mpirun\n"
       "env: {A-B: 1, CUDA_VISIBLE_DEVICES: 0}\n"
       "slurm: {job-name: x, --account: y, partition: {1-2: a, 2-3: b}}\n"
@@ -85,7 +85,7 @@ TEST_CASE("a site file tells all its mistakes") {
   const auto& what = site.error().what;
   for (const auto* expected : {
            "site.yaml:1:10: expected local or slurm for 'backend', got 'slrum'\n",
-           "site.yaml:2:1: unknown key 'shared_pth', did you mean 'shared_path'?\n",
+           "site.yaml:2:1: unknown key 'templte', did you mean 'template'?\n",
            "site.yaml:3:9: expected agents or srun for 'launch', got 'mpirun'\n",
            "site.yaml:4:7: 'A-B' is not a name for an environment variable; ",
            "site.yaml:4:15: 'CUDA_VISIBLE_DEVICES' cannot be set; ",

@@ -43,13 +43,12 @@ class SiteFile {
 
 TEST_CASE("a site file says how the cluster is reached") {
   const SiteFile file(
-      "backend: slurm\nshared_path: /shared/me\nenv: {NCCL_DEBUG: WARN, N: 1}\n"
+      "backend: slurm\nenv: {NCCL_DEBUG: WARN, N: 1}\n"
       "modules: [cuda/12.4, nccl]\nprolog: ['ulimit -l unlimited']\n"
       "slurm: {account: abc, partition: gpu, exclusive: true, time: '04:00:00'}\n");
   const auto site = file.load();
   REQUIRE_MESSAGE(site.has_value(), site.error().what);
   CHECK(site->backend == Backend::slurm);
-  CHECK(site->shared_path == "/shared/me");
   CHECK(site->env.at("N") == "1");
   CHECK(site->modules == std::vector<std::string>{"cuda/12.4", "nccl"});
   CHECK(site->prolog.at(0) == "ulimit -l unlimited");
@@ -73,8 +72,8 @@ TEST_CASE("bad site files are refused with the reason") {
   const auto fault = [](const std::string& text) { return SiteFile(text).fault(); };
   CHECK(fault("backend: pbs\n") == "1:10: expected local or slurm for 'backend', got 'pbs'");
   CHECK(fault("backed: slurm\n") == "1:1: unknown key 'backed', did you mean 'backend'?");
-  CHECK(fault("shared_path: ~/runs\n") ==
-        "1:14: '~/runs' is not absolute; write the path from '/', as the nodes see it");
+  CHECK(fault("slurmrestd: {url: 'unix:/r', token_file: ~/token}\n") ==
+        "1:42: '~/token' is not absolute; write the path from '/', as the nodes see it");
   CHECK(fault("slurm: {job-name: x}\n") ==
         "1:9: 'job-name' cannot be set; shardsweep finds its jobs by their names");
   CHECK(fault("slurm: {requeue: true}\n") ==
@@ -99,7 +98,7 @@ TEST_CASE("bad site files are refused with the reason") {
 
 TEST_CASE("an explained site reads back as the same site") {
   const SiteFile file(
-      "backend: slurm\nshared_path: '/shared/me too'\nenv: {NCCL_DEBUG: 'a \"b\" $c'}\n"
+      "backend: slurm\nenv: {NCCL_DEBUG: 'a \"b\" $c'}\n"
       "pass_env: [CUDA_HOME]\nmodules: [cuda/12.4]\nprolog: ['ulimit -l unlimited', 'x: y']\n"
       "template: /home/me/job.sbatch\nlaunch: srun\nstrict: true\n"
       "slurmrestd: {url: 'unix:/run/me/rest', token_file: /home/me/.token, user: me}\n"
