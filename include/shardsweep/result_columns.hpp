@@ -84,7 +84,7 @@ inline constexpr std::array<ViewColumn, 80> result_columns{{
     {"hosts", "", "hosts of the ranks, as a JSON array"},
     {"settings", "", "variables of the first rank that change numbers, as it found them"},
     {"image_digest", "", "digest of the container's image; unknown: its runtime tells none"},
-    {"final_round", "", "round of its cell's finals that this run is of; 0: it is no such run"},
+    {"final_round", "", "round of its cell's finals; empty: it is no run of finals"},
     {"attempts", "", "number of the last attempt"},
     {"started_at", "us", "start of the counted attempt, microseconds since 1970, UTC"},
     {"ended_at", "us", "its end"},

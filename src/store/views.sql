@@ -44,7 +44,7 @@ SELECT (SELECT name FROM sweeps WHERE id = t.sweep) AS sweep, t.slug AS trial, t
   nullif(t.predicted_attempt_s, 0) AS predicted_attempt_s,
   nullif(t.predicted_tokens_per_s_per_gpu, 0) AS predicted_tokens_per_s_per_gpu,
   t.layers, t.hidden_size AS hidden, t.ffn, t.heads, t.kv_heads, t.vocab,
-  t.runner, t.runner_version, t.final_round, (SELECT count(*) FROM attempts AS a WHERE a.trial = t.id
+  t.runner, t.runner_version, nullif(t.final_round, 0) AS final_round, (SELECT count(*) FROM attempts AS a WHERE a.trial = t.id
     AND (a.started_at > 0 OR a.counted = 1)) AS attempts, t.lane, t.position, t.id AS trial_id,
   t.sweep AS sweep_id, t.counted_attempt AS attempt_id, t.hidden = 0 AS in_file
 FROM trials AS t;

@@ -259,13 +259,13 @@ TEST_CASE("best is the fastest per cell and leaves marked measurements out") {
   CHECK(std::get<double>(table.rows[0][18]) == doctest::Approx(1 - 100.0 / 120));
   CHECK(std::get<std::int64_t>(table.rows[0][16]) == 1);
   CHECK(table.rows[1][16] == Value());
-  CHECK(table.columns[22] == "profile");
-  CHECK(table.columns[23] == "nvls");
+  CHECK(table.columns[24] == "profile");
+  CHECK(table.columns[25] == "nvls");
   CHECK(std::get<double>(table.rows[0][5]) == 120);
   CHECK(std::get<std::string>(table.rows[0][4]) == "dp1 tp1 pp1 mb2 ga1 z0");
   CHECK(std::get<double>(table.rows[1][5]) == 90);
   CHECK(must(reader->best({.where = "gpus > 2"})).rows.empty());
-  CHECK(must(reader->best({.where = "gpus > 2"})).columns.size() == 24);
+  CHECK(must(reader->best({.where = "gpus > 2"})).columns.size() == 26);
 }
 
 TEST_CASE("what was cut short has its mark, is not ranked, and names its leader") {

@@ -90,11 +90,12 @@ TEST_CASE("a database of an older version is brought up and its rows stay") {
 
 TEST_CASE("what an older database kept of a log's rounding becomes a column") {
   const TempDir dir;
-  { auto database = fresh(dir / "a.db"); }
-  sqlite::Database database(dir / "a.db", sqlite::OpenMode::existing, 1000);
-  database.execute("DROP VIEW results; DROP VIEW all_results; DROP VIEW trial_results");
-  database.execute("ALTER TABLE measurements DROP COLUMN resolution");
-  database.execute("PRAGMA user_version = 20");
+  sqlite::Database database(dir / "a.db", sqlite::OpenMode::create, 1000);
+  constexpr std::size_t before = 20;
+  for (const auto& step : sqlite::migrations().first(before))
+    database.execute(step);
+  database.execute(fmt::format("PRAGMA application_id = {}", sqlite::application_id));
+  database.execute(fmt::format("PRAGMA user_version = {}", before));
   database.execute("PRAGMA foreign_keys = OFF");
   for (const char* detail :
        {R"({"resolution":0.004})", R"({"resolution":"much"})", "torn", "{}"})
