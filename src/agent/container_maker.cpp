@@ -26,7 +26,7 @@ constexpr double ask_limit_s = 20;
 constexpr std::string_view unknown_digest = "unknown";
 
 std::string beginning_of(const std::string& file) {
-  std::string bytes(sif_header_bytes, '\0');
+  std::string bytes(image_header_bytes, '\0');
   std::ifstream stream(file, std::ios::binary);
   stream.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   bytes.resize(static_cast<std::size_t>(stream.gcount()));
@@ -50,11 +50,15 @@ ContainerMaker::State ContainerMaker::step(const AttemptSpec& spec, const Attemp
                  now_s);
   made_.try_emplace(container.image, container);
   if (digests_.contains(container.image)) return State::ready;
+  if (const auto named = digest_in_name(container.image); !named.empty()) {
+    learn_digest(container.image, named);
+    return State::ready;
+  }
   const auto ask = digest_command(container);
   if (!ask.empty())
     return begin(Task::ask, spec, ask, paths.dir / fmt::format("image.{}.out", node), own,
                  now_s);
-  learn_digest(container.image, digest_in_sif(beginning_of(container.image)));
+  learn_digest(container.image, digest_in_file(beginning_of(container.image)));
   return State::ready;
 }
 

@@ -260,19 +260,57 @@ std::vector<std::string> digest_command(const ContainerSpec& container) {
   return {};
 }
 
+std::string digest_in_name(std::string_view image) {
+  constexpr std::string_view before = "@sha256:";
+  constexpr std::size_t digits = 64;
+  const std::size_t at = image.rfind(before);
+  if (at == std::string_view::npos) return "";
+  const auto digest = image.substr(at + 1);
+  const auto hex = digest.substr(before.size() - 1);
+  const bool whole = hex.size() == digits &&
+                     hex.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+  return whole ? std::string(digest) : "";
+}
+
+namespace {
+
+std::string hex_of(std::string_view bytes) {
+  std::string text;
+  for (const char c : bytes)
+    text += fmt::format("{:02x}", static_cast<unsigned char>(c));
+  return text;
+}
+
 // Behind a launch script of 32 bytes stand the magic word of 10, version and architecture of 3
 // each, and the 16 bytes that are new with each build.
-std::string digest_in_sif(std::string_view beginning) {
+std::string in_sif(std::string_view beginning) {
   constexpr std::size_t magic_at = 32;
   constexpr std::size_t identity_at = 48;
   constexpr std::size_t identity_bytes = 16;
   if (beginning.size() < identity_at + identity_bytes ||
       !beginning.substr(magic_at).starts_with("SIF_MAGIC"))
     return "";
-  std::string text = "sif:";
-  for (const char c : beginning.substr(identity_at, identity_bytes))
-    text += fmt::format("{:02x}", static_cast<unsigned char>(c));
-  return text;
+  return "sif:" + hex_of(beginning.substr(identity_at, identity_bytes));
+}
+
+// A squashfs's superblock has no identity of its own: when it was made, and where its root, its
+// end and its table of inodes lie, tell images apart.
+std::string in_squashfs(std::string_view beginning) {
+  constexpr std::size_t superblock_bytes = 96;
+  constexpr std::size_t made_at = 8;
+  constexpr std::size_t root_and_size_at = 32;
+  constexpr std::size_t inodes_at = 64;
+  if (beginning.size() < superblock_bytes || !beginning.starts_with("hsqs")) return "";
+  return "sqsh:" + hex_of(beginning.substr(made_at, 4)) +
+         hex_of(beginning.substr(root_and_size_at, 16)) +
+         hex_of(beginning.substr(inodes_at, 8));
+}
+
+}  // namespace
+
+std::string digest_in_file(std::string_view beginning) {
+  const auto sif = in_sif(beginning);
+  return sif.empty() ? in_squashfs(beginning) : sif;
 }
 
 }  // namespace shardsweep

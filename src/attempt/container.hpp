@@ -41,9 +41,12 @@ struct ContainerPlace {
 
 /// Asks the runtime which image a name stands for; empty where it knows no digests.
 [[nodiscard]] std::vector<std::string> digest_command(const ContainerSpec& container);
-/// The identity that the beginning of an apptainer image holds, "sif:…"; empty: it is none.
-[[nodiscard]] std::string digest_in_sif(std::string_view beginning);
-inline constexpr std::size_t sif_header_bytes = 64;
+/// The digest at the end of NAME@sha256:DIGEST; empty: there is none.
+[[nodiscard]] std::string digest_in_name(std::string_view image);
+/// What tells an image apart by the beginning of its file: "sif:…" of apptainer, "sqsh:…" of a
+/// squashfs as enroot has it; empty: it is neither.
+[[nodiscard]] std::string digest_in_file(std::string_view beginning);
+inline constexpr std::size_t image_header_bytes = 96;
 
 /// By these ranks find each other. They are the attempt's, whatever image and site say.
 [[nodiscard]] bool is_of_the_world(std::string_view name);

@@ -163,9 +163,23 @@ TEST_CASE("an image tells which one it is as far as its runtime knows") {
   CHECK(digest_command(some_container(ContainerRuntime::enroot, "a.sqsh")).empty());
   std::string sif(32, 'x');
   sif += std::string("SIF_MAGIC\0", 10) + std::string("01\0", 3) + std::string("02\0", 3);
-  CHECK(digest_in_sif(sif).empty());
+  CHECK(digest_in_file(sif).empty());
   for (char c = 1; c <= 16; ++c)
     sif += c;
-  CHECK(digest_in_sif(sif) == "sif:0102030405060708090a0b0c0d0e0f10");
-  CHECK(digest_in_sif(std::string(64, 'x')).empty());
+  CHECK(digest_in_file(sif) == "sif:0102030405060708090a0b0c0d0e0f10");
+  CHECK(digest_in_file(std::string(96, 'x')).empty());
+}
+
+TEST_CASE("images of enroot are told apart by their superblock or their name") {
+  std::string squashed = "hsqs";
+  for (char c = 4; c < 96; ++c)
+    squashed += c;
+  CHECK(digest_in_file(squashed) ==
+        "sqsh:08090a0b202122232425262728292a2b2c2d2e2f4041424344454647");
+  CHECK(digest_in_file(squashed.substr(0, 95)).empty());
+  const std::string digest = "sha256:" + std::string(64, 'a');
+  CHECK(digest_in_name("registry/a/b:1@" + digest) == digest);
+  CHECK(digest_in_name("a/b:1").empty());
+  CHECK(digest_in_name("a/b@sha256:" + std::string(63, 'a')).empty());
+  CHECK(digest_in_name("a/b@sha256:" + std::string(64, 'g')).empty());
 }
