@@ -6,6 +6,7 @@
 #include "show/comparison.hpp"
 #include "show/exit_code.hpp"
 #include "show/show_view.hpp"
+#include "text/numbers.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 
@@ -87,15 +88,22 @@ Result<ExitCode> command_results(const Session& session) {
       reader->results({.selection = selection_of(options),
                        .columns = usual && for_machines ? all_columns() : options.columns,
                        .sort = options.sort,
-                       .limit = options.limit,
+                       .limit = options.limit > 0 ? options.limit + 1 : 0,
                        .measured_only = options.measured}));
+  const auto most = static_cast<std::size_t>(options.limit);
+  const bool is_cut = most > 0 && table.rows.size() > most;
+  if (is_cut) table.rows.resize(most);
   auto style = table_style(
       session, {"trial", "outcome", "tokens_per_s_per_gpu", "state", "peak_memory_bytes", "mfu",
                 "train_step_ms", "mark", "model", "gpus", "nodes", "sweep"});
   style.every = !usual;
   if (usual && !for_machines) drop_nodes_where_none(table);
   if (table.rows.empty()) SHARDSWEEP_TRY(say_why_empty(*reader, options));
-  return print_table(table, style);
+  SHARDSWEEP_ASSIGN(const ExitCode printed, print_table(table, style));
+  if (is_cut)
+    say(fmt::format("More than {} match. Without --limit all of them are printed.",
+                    counted(options.limit, "row")));
+  return printed;
 }
 
 Result<ExitCode> command_query(const Session& session) {
