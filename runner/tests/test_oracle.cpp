@@ -79,6 +79,21 @@ double slope(Single& single, ScalarWeights& weights, double& value) {
   return (above - below) / (2 * h);
 }
 
+/// A few of a tensor's gradients; `values` are its part of `weights`.
+void check_slopes(Single& single, ScalarWeights& weights, std::vector<double>& values,
+                  const std::vector<double>& gradients) {
+  constexpr std::size_t probes = 5;
+  double largest = 0;
+  for (const double g : gradients)
+    largest = std::max(largest, std::abs(g));
+  for (std::size_t n = 0; n < probes; ++n) {
+    const std::size_t at = n * 7919 % std::min<std::size_t>(values.size(), 88);
+    const double error = std::abs(gradients[at] - slope(single, weights, values[at]));
+    CAPTURE(at);
+    CHECK(error < 1e-6 * largest + 1e-10);
+  }
+}
+
 void check_by_differences(bool tied) {
   Single single({.layers = 2,
                  .hidden = 8,
@@ -94,21 +109,10 @@ void check_by_differences(bool tied) {
   ScalarWeights weights = whole_tensors(single, false);
   const ScalarWeights gradients = whole_tensors(single, true);
   CHECK(std::abs(loss - scalar_mean_loss(single, weights)) < 1e-12);
-  constexpr std::size_t probes = 5;  // of each tensor
   for (auto& each : weights) {
     const auto& tensor = each.first;
-    auto& values = each.second;
-    const auto& expected = gradients.at(tensor);
-    double largest = 0;
-    for (const double g : expected)
-      largest = std::max(largest, std::abs(g));
-    for (std::size_t n = 0; n < probes; ++n) {
-      const std::size_t at = n * 7919 % std::min<std::size_t>(values.size(), 88);
-      const double error = std::abs(expected[at] - slope(single, weights, values[at]));
-      CAPTURE(tensor);
-      CAPTURE(at);
-      CHECK(error < 1e-6 * largest + 1e-10);
-    }
+    CAPTURE(tensor);
+    check_slopes(single, weights, each.second, gradients.at(tensor));
   }
 }
 

@@ -51,7 +51,7 @@ std::string account_of(const SweepFacts& facts, std::int32_t nodes) {
 }
 
 std::string qos_of(const SweepFacts& facts, std::int32_t nodes) {
-  const std::string named = option_for(facts.qos, nodes);
+  std::string named = option_for(facts.qos, nodes);
   if (!named.empty()) return named;
   const auto account = facts.site.accounts.find(account_of(facts, nodes));
   return account == facts.site.accounts.end() ? "" : account->second.default_qos;

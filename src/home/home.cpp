@@ -156,7 +156,7 @@ namespace {
 /// The first folder that has files of ours: an installation's share/, the program's own, the
 /// portable tarball's.
 fs::path shared_files_of(const fs::path& bin, const fs::path& programs) {
-  const fs::path installed = (bin / "../share/shardsweep").lexically_normal();
+  fs::path installed = (bin / "../share/shardsweep").lexically_normal();
   for (const fs::path& share : {installed, bin, programs.parent_path()}) {
     std::error_code ignored;
     if (fs::is_directory(share / "sweeps", ignored) ||

@@ -28,7 +28,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::size_t file_bytes = 16 * 1024;
+constexpr std::size_t file_bytes = std::size_t{16} * 1024;
 constexpr std::size_t most_troubles = 24;
 constexpr std::size_t longest_text = 400;
 // A daemon on another host, whose lock is not seen here, writes every 5 s while it has trouble.
@@ -275,7 +275,11 @@ TroubleFile& TroubleFile::operator=(TroubleFile&& other) noexcept {
 }
 TroubleFile::~TroubleFile() {
   if (descriptor_ < 0) return;
-  (void)write({}, 0);  // nobody looks after it from now on
+  try {
+    (void)write({}, 0);  // nobody looks after it from now on
+  } catch (...) {
+    // Without memory it is as after a kill: readers see that it is old.
+  }
   ::close(descriptor_);
 }
 

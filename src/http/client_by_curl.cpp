@@ -156,6 +156,7 @@ Client::~Client() {
     State::forget(transfer.settings);
 }
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): the client by libcurl keeps it.
 int Client::start(Request request) {
   const int number = ++state_->last_number;
   const auto started = state_->start(number, request);

@@ -119,6 +119,7 @@ std::vector<BlockTimes> medians(const std::vector<BlockTimes>& runs) {
   for (const auto& run : runs)
     worlds[{run.nodes, run.gpus}].push_back(&run);
   std::vector<BlockTimes> all;
+  all.reserve(worlds.size());
   for (const auto& [world, repeats] : worlds)
     all.push_back(median_of(repeats));
   return all;

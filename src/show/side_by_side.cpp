@@ -105,6 +105,7 @@ JoinedCells joined_cells_of(const Table& layouts, const std::vector<std::string>
   const auto spread = place_of(layouts, "repeat_spread");
   const auto resolution = place_of(layouts, "resolution");
   std::vector<std::size_t> places;
+  places.reserve(columns.size());
   for (const auto& name : columns)
     places.push_back(place_of(layouts, name));
   JoinedCells cells;
