@@ -9,7 +9,6 @@
 
 using namespace shardsweep;
 using test::Allocation;
-using test::wait_until;
 
 namespace {
 

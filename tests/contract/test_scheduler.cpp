@@ -225,8 +225,9 @@ TEST_CASE("a job on a part of a node gets the generic resources that it asks for
   // What the site asks for, and what Slurm's record of the job has to say.
   const std::vector<std::pair<std::string, std::string>> wanted{
       {"gres", "gpu:2"}, {"gpus-per-node", "2"}, {"gpus", "2"}};
-  for (const auto& [option, value] : wanted) {
-    CAPTURE(option);
+  for (const auto& each : wanted) {
+    const auto& [option, value] = each;
+    CAPTURE(each.first);
     SiteSpec shared = contract.site;
     shared.slurm_without.emplace_back("exclusive");
     shared.slurm[option] = {{.value = value}};

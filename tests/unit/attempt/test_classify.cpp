@@ -34,8 +34,8 @@ TEST_CASE("a program that did not start is lost, and says why") {
 }
 
 TEST_CASE("what ranks do on a full disk is the disk's doing, and stays to be seen") {
-  for (Evidence one : {exited(0, 16, 5), evidence_of_signal(0, SIGBUS, 5, false),
-                       evidence_of_early_exit(0, 5)}) {
+  for (const Evidence& one : {exited(0, 16, 5), evidence_of_signal(0, SIGBUS, 5, false),
+                              evidence_of_early_exit(0, 5)}) {
     std::vector<Evidence> evidence{one};
     blame_storage(evidence, "the disk is full", 9);
     const Classified verdict = classify(evidence, false);

@@ -72,7 +72,7 @@ TEST_CASE("enroot: made from the file once, and the rank enters it by its name")
   const auto container = some_container(ContainerRuntime::enroot, "/images/a.sqsh");
   const Words make = make_command(container, on_gpus);
   REQUIRE(make.size() == 6);
-  const std::string name = make[4];
+  const std::string& name = make[4];
   CHECK(make == Words{"enroot", "create", "-f", "-n", name, "/images/a.sqsh"});
   CHECK(name.starts_with("shardsweep-t-"));
   CHECK(remove_command(container, on_gpus) == Words{"enroot", "remove", "-f", name});

@@ -7,7 +7,6 @@
 
 using namespace shardsweep;
 using shardsweep::testing::Case;
-using shardsweep::testing::PlayedJob;
 using shardsweep::testing::PlayedSweep;
 
 namespace {

@@ -61,7 +61,9 @@ class Draw {
   }
 
  private:
-  std::int64_t among(int count) { return static_cast<std::int64_t>(random_() % count); }
+  std::int64_t among(std::uint64_t count) {
+    return static_cast<std::int64_t>(random_() % count);
+  }
   std::int64_t power() { return std::int64_t{1} << among(4); }
   std::mt19937_64 random_{16};
 };

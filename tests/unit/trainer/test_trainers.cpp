@@ -234,6 +234,20 @@ TEST_CASE("what a log leaves out is said, and how to give it") {
         "The log alone does not tell tokens/s. Give --seq-len.");
 }
 
+namespace {
+
+/// A line in two pieces, cut here and there, and with a byte of nothing.
+void read_in_pieces(LogReader& reader, std::string line) {
+  for (std::size_t cut = 0; cut < line.size(); cut += 7) {
+    reader.read(line.substr(0, cut));
+    reader.read(line.substr(cut));
+  }
+  line[line.size() / 2] = '\0';
+  reader.read(line);
+}
+
+}  // namespace
+
 TEST_CASE("a line cut anywhere, and bytes of any kind, harm nobody") {
   for (const Trainer& trainer : trainers()) {
     CAPTURE(trainer.name);
@@ -241,14 +255,8 @@ TEST_CASE("a line cut anywhere, and bytes of any kind, harm nobody") {
     REQUIRE(reader);
     for (const auto& file : std::filesystem::directory_iterator(logs)) {
       std::istringstream lines(text_of(file.path().stem().string()));
-      for (std::string line; std::getline(lines, line);) {
-        for (std::size_t cut = 0; cut < line.size(); cut += 7) {
-          reader->read(line.substr(0, cut));
-          reader->read(line.substr(cut));
-        }
-        line[line.size() / 2] = '\0';
-        reader->read(line);
-      }
+      for (std::string line; std::getline(lines, line);)
+        read_in_pieces(*reader, line);
     }
     (void)judge_log(reader->finish());
   }

@@ -25,7 +25,7 @@ std::string why(const char* trainer, std::string_view version) {
 /// A folder of this test, with one file in it.
 fs::path folder_with(const std::string& name, const std::string& file,
                      const std::string& text) {
-  const fs::path folder = fs::temp_directory_path() / ("shardsweep-probe-" + name);
+  fs::path folder = fs::temp_directory_path() / ("shardsweep-probe-" + name);
   fs::remove_all(folder);
   fs::create_directories((folder / file).parent_path());
   std::ofstream(folder / file) << text;
