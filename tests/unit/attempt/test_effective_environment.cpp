@@ -81,7 +81,7 @@ TEST_CASE("a rank's own process is told from the runtime that is about to start 
   using Words = std::vector<std::string>;
   const Words command{"train.py", "--mbs", "4"};
   CHECK(is_command_of_rank({"train.py", "--mbs", "4"}, command));
-  CHECK(is_command_of_rank({"/usr/bin/python3", "/work/train.py", "--mbs", "4"}, command));
+  CHECK(is_command_of_rank({"/usr/bin/python3", "/scratch/train.py", "--mbs", "4"}, command));
   CHECK(!is_command_of_rank({"env", "RANK=1", "WORLD_SIZE=2", "train.py", "--mbs", "4"},
                             command));
   CHECK(!is_command_of_rank({"/usr/bin/python3", "train.py", "--mbs", "8"}, command));
