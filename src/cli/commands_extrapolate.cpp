@@ -7,15 +7,12 @@
 #include "text/pieces.hpp"
 #include "text/units.hpp"
 
-#include <shardsweep/allocation_files.hpp>
 #include <shardsweep/load.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -186,19 +183,11 @@ SweepSpec sweep_of(const Target& target) {
   return sweep;
 }
 
-Result<void> write_check(const std::string& out, const SweepSpec& sweep) {
-  std::error_code ignored;
-  if (std::filesystem::exists(out, ignored))
-    return fault(FaultKind::rejected,
-                 fmt::format("{} exists already. Give another name.", out));
-  return write_file_durably(out, explain_sweep(sweep));
-}
-
 void say_how_sure(const std::vector<ExtrapolatedCell>& cells) {
   for (const ExtrapolatedCell& cell : cells) {
     if (cell.test.runs > 0) continue;
-    say("Nothing tests these intervals: the sweep has no 19 runs on each of two numbers of "
-        "GPUs. They are the time model's own.");
+    say("Nothing tests these intervals: they are the time model's own. A test takes 19 runs of "
+        "one size, and runs of a smaller size no farther away than the guess.");
     return;
   }
   say("95 % intervals, as wide as the sweep's own runs demand: its larger jobs were foretold "
@@ -242,7 +231,7 @@ Result<ExitCode> command_extrapolate(const Session& session) {
                     layout_words(check.trial->point), check.trial->point.gpus, gpu_hours));
     return ExitCode::done;
   }
-  SHARDSWEEP_TRY(write_check(options.out, sweep_of(check)));
+  SHARDSWEEP_TRY(write_new_file(options.out, explain_sweep(sweep_of(check))));
   say(fmt::format("Wrote {}: {} on {} GPUs, about {:.2g} GPU-hours. Next: shardsweep submit {}",
                   options.out, layout_words(check.trial->point), check.trial->point.gpus,
                   gpu_hours, options.out));

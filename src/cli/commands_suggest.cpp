@@ -3,13 +3,10 @@
 #include "cli/printing.hpp"
 #include "show/suggest_view.hpp"
 
-#include <shardsweep/allocation_files.hpp>
 #include <shardsweep/load.hpp>
 
 #include <fmt/format.h>
 
-#include <filesystem>
-#include <system_error>
 #include <vector>
 
 namespace shardsweep {
@@ -36,16 +33,10 @@ Result<SweepSpec> asked(const Session& session) {
   return load_sweep_text("name: suggest\n", "suggest", {session.installation.presets, set});
 }
 
-/// Never over a file that is there.
 Result<void> write_sweep(const Session& session, const SuggestRequest& request,
                          const Suggestion& suggestion) {
   const Options& options = session.options;
-  std::error_code ignored;
-  if (std::filesystem::exists(options.out, ignored)) {
-    return fault(FaultKind::rejected,
-                 fmt::format("{} exists already. Give another name.", options.out));
-  }
-  SHARDSWEEP_TRY(write_file_durably(
+  SHARDSWEEP_TRY(write_new_file(
       options.out, suggested_sweep(request, suggestion, options.model, options.cluster)));
   say(fmt::format("Wrote {}. Next: shardsweep plan {}", options.out, options.out));
   return {};

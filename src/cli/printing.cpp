@@ -4,6 +4,8 @@
 #include "cli/terminal.hpp"
 #include "show/cell_text.hpp"
 
+#include <shardsweep/allocation_files.hpp>
+
 #include <fmt/format.h>
 
 #include <unistd.h>
@@ -15,6 +17,7 @@
 #include <cstring>
 #include <filesystem>
 #include <string>
+#include <system_error>
 #include <utility>
 
 namespace shardsweep {
@@ -62,6 +65,14 @@ std::string literal_of(const Value& value) {
   for (const char c : std::get<std::string>(value))
     text += c == '\'' ? "''" : std::string(1, c);
   return text + "'";
+}
+
+Result<void> write_new_file(const std::string& file, const std::string& text) {
+  std::error_code ignored;
+  if (std::filesystem::exists(file, ignored))
+    return fault(FaultKind::rejected,
+                 fmt::format("{} exists already. Give another name.", file));
+  return write_file_durably(file, text);
 }
 
 Result<ExitCode> print_table(const Table& table, const TableStyle& style) {

@@ -5,6 +5,7 @@
 #include "cli/session.hpp"
 #include "show/table_view.hpp"
 
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -24,6 +25,9 @@ void drop_nodes_where_none(Table& table);
 
 /// A value in an expression of `--where`.
 [[nodiscard]] std::string literal_of(const Value& value);
+
+/// Never over a file that is there.
+[[nodiscard]] Result<void> write_new_file(const std::string& file, const std::string& text);
 
 /// The table to standard output, its note to standard error.
 [[nodiscard]] Result<ExitCode> print_table(const Table& table, const TableStyle& style);

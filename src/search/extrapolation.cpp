@@ -10,7 +10,6 @@
 #include <set>
 
 namespace shardsweep {
-
 namespace {
 
 constexpr double sigmas_of_95 = 1.96;
