@@ -24,8 +24,9 @@ using Json = nlohmann::json;
 
 constexpr int oldest_version = 38;
 constexpr int newest_version = 45;
-constexpr int structured_since = 40;  // {set, infinite, number}; states as lists
-constexpr int lists_since = 39;       // environment as a list
+constexpr int structured_since = 40;       // {set, infinite, number}; states as lists
+constexpr int lists_since = 39;            // environment as a list
+constexpr std::size_t said_at_most = 400;  // bytes of slurmrestd's words in a message
 
 Result<Json> parse(std::string_view text) {
   Json json = Json::parse(text, nullptr, false);
@@ -332,7 +333,7 @@ std::string errors_in(const Json& json) {
       if (!said.empty()) text += (text.empty() ? "" : "; ") + said;
     }
   }
-  return one_line(text, 400);
+  return one_line(text, said_at_most);
 }
 
 std::optional<std::string> ignored_field(const Json& json) {
@@ -340,8 +341,9 @@ std::optional<std::string> ignored_field(const Json& json) {
   if (warnings == json.end() || !warnings->is_array()) return std::nullopt;
   for (const Json& warning : *warnings) {
     if (!warning.is_object()) continue;
-    std::string said = text_at(warning, "description");
-    if (said.find("Ignoring unknown field") != std::string::npos) return said;
+    const std::string said = text_at(warning, "description");
+    if (said.find("Ignoring unknown field") != std::string::npos)
+      return one_line(said, said_at_most);
   }
   return std::nullopt;
 }

@@ -252,6 +252,8 @@ TEST_CASE("an answer of slurmrestd is quoted without what a terminal obeys") {
         "slurmrestd's answer is not a JSON object: '\\x1b[2J<html>'");
   CHECK(why_refused(500, R"({"errors": [{"error": "\u001b[2J no"}]})").find('\x1b') ==
         std::string::npos);
+  CHECK(why_refused(200, R"({"warnings": [{"description":
+      "Ignoring unknown field \u001b[2J\ry"}]})") == "Ignoring unknown field \\x1b[2J y");
 }
 
 TEST_CASE("A number that no integer holds is no number") {
