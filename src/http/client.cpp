@@ -7,6 +7,7 @@
 
 #include <array>
 #include <map>
+#include <optional>
 #include <string_view>
 
 namespace shardsweep::http {
@@ -27,7 +28,7 @@ struct Transfer {
   curl_slist* headers = nullptr;
   Request request;
   Response response;
-  bool overlong = false;
+  std::optional<Fault> refused;  ///< why the answer was not read to its end
   std::array<char, CURL_ERROR_SIZE> error{};
 
   Transfer() = default;
@@ -41,13 +42,21 @@ struct Transfer {
 
 std::size_t take_body(char* data, std::size_t size, std::size_t count, void* user) {
   auto* transfer = static_cast<Transfer*>(user);
-  const std::size_t bytes = size * count;
-  if (transfer->response.body.size() + bytes > transfer->request.most_bytes) {
-    transfer->overlong = true;
-    return 0;
+  const std::string_view piece(data, size * count);
+  const auto& keep = transfer->request.keep;
+  const Result<std::string> kept = keep ? keep(piece) : std::string(piece);
+  std::string& body = transfer->response.body;
+  if (kept && body.size() + kept->size() <= transfer->request.most_bytes) {
+    body += *kept;
+    return piece.size();
   }
-  transfer->response.body.append(data, bytes);
-  return bytes;
+  // The server has got the request: nobody knows whether it has carried it out.
+  transfer->refused =
+      Fault{FaultKind::timed_out,
+            kept ? fmt::format("the answer to {} is larger than {} MiB", transfer->request.path,
+                               transfer->request.most_bytes >> 20)
+                 : kept.error().what};
+  return 0;
 }
 
 /// Nothing has reached the server, or nobody knows.
@@ -62,10 +71,7 @@ Result<Response> result_of(Transfer& transfer, CURLcode code) {
     curl_easy_getinfo(transfer.handle, CURLINFO_RESPONSE_CODE, &transfer.response.status);
     return std::move(transfer.response);
   }
-  if (transfer.overlong) {
-    return fault(FaultKind::unavailable,
-                 fmt::format("the answer to {} is too large", transfer.request.path));
-  }
+  if (transfer.refused) return tl::unexpected<Fault>(*transfer.refused);
   const std::string said(transfer.error.data());
   return fault(kind_of(code),
                fmt::format("{}: {}", transfer.request.path,

@@ -9,8 +9,10 @@
 #include <poll.h>
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -22,7 +24,9 @@ struct Request {
   std::string body;  ///< JSON, where there is one
   std::vector<std::string> headers;
   double limit_s = 60;
-  std::size_t most_bytes = 64 << 20;
+  std::size_t most_bytes = 64 << 20;  ///< of the answer, as far as it is kept
+  /// What is kept of each piece of the answer; empty: all. A fault ends the request.
+  std::function<Result<std::string>(std::string_view piece)> keep{};
 };
 
 struct Response {

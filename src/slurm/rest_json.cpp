@@ -532,6 +532,17 @@ Result<void> read_rest_partitions(std::string_view body, SiteFacts& into) {
   return {};
 }
 
+std::string waiting_job(std::string_view element) {
+  const Json job = Json::parse(element, nullptr, false);
+  if (!job.is_object()) return std::string(element);
+  if (state_of(job.value("job_state", Json())) != "PENDING") return "";
+  Json kept = Json::object();
+  for (const char* const key : {"job_state", "state_reason", "user_id", "partition"}) {
+    if (const auto value = job.find(key); value != job.end()) kept[key] = *value;
+  }
+  return kept.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
 Result<void> read_rest_waiting(std::string_view body, std::int64_t own_uid, SiteFacts& into) {
   SHARDSWEEP_ASSIGN(const Json list, list_in(body, "jobs"));
   SiteFacts facts = into;

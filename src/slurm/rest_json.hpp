@@ -57,6 +57,8 @@ inline constexpr std::string_view release_body = R"({"hold":false})";
 
 /// All partitions with their sizes.
 [[nodiscard]] Result<void> read_rest_partitions(std::string_view body, SiteFacts& into);
+/// Of one job in a list, as much as read_rest_waiting reads; "" where it waits for nothing.
+[[nodiscard]] std::string waiting_job(std::string_view element);
 /// How many jobs of others wait for nodes, by partition.
 [[nodiscard]] Result<void> read_rest_waiting(std::string_view body, std::int64_t own_uid,
                                              SiteFacts& into);

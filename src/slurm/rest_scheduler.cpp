@@ -4,6 +4,7 @@
 // `scontrol token`; it is never in a command line, a log or the database.
 #include "http/client.hpp"
 #include "slurm/rest_json.hpp"
+#include "slurm/rest_list.hpp"
 #include "slurm/rest_survey.hpp"
 #include "slurm/words/look.hpp"
 #include "slurm/words/submission.hpp"
@@ -67,6 +68,13 @@ Result<std::string> token_from(const Result<CommandOutput>& output) {
                  fmt::format("'scontrol token' ended with {}", output->exit_code));
   }
   return std::string(trimmed(std::string_view(output->out).substr(mark.size())));
+}
+
+/// A filter of its own for each answer.
+auto keep_jobs(JobListFilter::Reduce reduce) {
+  return [filter = JobListFilter(std::move(reduce))](std::string_view piece) mutable {
+    return filter.take(piece);
+  };
 }
 
 class SlurmRestScheduler final : public Scheduler {
@@ -319,7 +327,8 @@ class SlurmRestScheduler final : public Scheduler {
     survey_.report(events_);
     if (survey_.is_due(now_s()) && ready()) {
       const auto path = api_->path(survey_.next(now_s()));
-      send(Kind::site, {.path = path}, "", survey_.answer_limit_s());
+      send(Kind::site, {.path = path, .keep = keep_jobs(&waiting_job)}, "",
+           survey_.answer_limit_s());
     }
   }
 
@@ -339,12 +348,19 @@ class SlurmRestScheduler final : public Scheduler {
 
   // ---- looks
 
-  void ask_queue() { send(Kind::queue, {.path = api_->path("jobs")}); }
-
-  void take_jobs(Kind kind, const std::string& body) {
+  [[nodiscard]] std::vector<std::string> job_names() const {
     std::vector<std::string> names;
     for (const AllocationHandle& handle : handles_)
       names.push_back(handle.job_name);
+    return names;
+  }
+
+  void ask_queue() {
+    send(Kind::queue, {.path = api_->path("jobs"), .keep = keep_jobs(jobs_named(job_names()))});
+  }
+
+  void take_jobs(Kind kind, const std::string& body) {
+    const std::vector<std::string> names = job_names();
     auto jobs = kind == Kind::queue ? read_jobs(body, names) : read_accounted_jobs(body, names);
     if (!jobs) return failed(kind, jobs.error().what);
     jobs_.insert(jobs_.end(), std::make_move_iterator(jobs->begin()),

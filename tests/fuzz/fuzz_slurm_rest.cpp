@@ -2,6 +2,7 @@
 // slurmrestd's documents, of whatever shape. The first byte chooses the request.
 #include "fuzzing.hpp"
 #include "slurm/rest_json.hpp"
+#include "slurm/rest_list.hpp"
 
 namespace {
 
@@ -34,11 +35,31 @@ void check_answers(std::string_view body) {
   (void)submitted_job(body);
 }
 
+/// A list of jobs in pieces, and at once, says the same of a job of ours.
+void check_list(std::string_view body, const std::vector<std::string>& names) {
+  if (body.empty()) return;
+  const std::size_t size = 1 + static_cast<unsigned char>(body.front()) % 16;
+  body.remove_prefix(1);
+  JobListFilter filter(jobs_named(names));
+  std::string kept;
+  for (std::size_t at = 0; at < body.size(); at += size) {
+    const auto stays = filter.take(body.substr(at, size));
+    if (!stays) fuzzing::fail("a short list was refused", stays.error().what);
+    kept += *stays;
+  }
+  // An escape writes a name in another way, as Slurm does not.
+  if (body.find('\\') != std::string_view::npos) return;
+  const auto whole = read_jobs(body, names);
+  const auto filtered = read_jobs(kept, names);
+  if (whole && (!filtered || filtered->size() != whole->size()))
+    fuzzing::fail("the filter has lost a job", kept);
+}
+
 }  // namespace
 
 // NOLINTNEXTLINE(readability-identifier-naming): libFuzzer calls it by this name.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const auto [number, body] = fuzzing::chosen(data, size, 6);
+  const auto [number, body] = fuzzing::chosen(data, size, 7);
   const std::vector<std::string> names{"s-n2_3f9a01ab"};
   switch (number) {
     case 0:
@@ -57,6 +78,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       check_survey(body, [](std::string_view text, SiteFacts& into) {
         return read_rest_waiting(text, 1000, into);
       });
+      break;
+    case 6:
+      check_list(body, names);
       break;
     default:
       check_answers(body);

@@ -17,6 +17,7 @@
 #include <map>
 #include <ostream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 using namespace shardsweep;
@@ -42,7 +43,7 @@ class Slurmrestd {
   Slurmrestd(const Slurmrestd&) = delete;
   Slurmrestd& operator=(const Slurmrestd&) = delete;
   ~Slurmrestd() {
-    for (const auto& [connection, text] : open_)
+    for (const auto& [connection, exchange] : open_)
       ::close(connection);
     ::close(listening_);
     std::filesystem::remove_all(folder_);
@@ -53,10 +54,12 @@ class Slurmrestd {
   std::vector<std::string> asked;              ///< the same, in the order in which they came
 
   /// Until nothing has come for a while.
-  void serve(Scheduler& scheduler) {
+  void serve(Scheduler& scheduler, std::vector<SchedulerEvent>* events = nullptr) {
     auto quiet_since = std::chrono::steady_clock::now();
     while (std::chrono::steady_clock::now() - quiet_since < 200ms) {
-      (void)scheduler.poll();
+      for (SchedulerEvent& event : scheduler.poll()) {
+        if (events != nullptr) events->push_back(std::move(event));
+      }
       if (step()) quiet_since = std::chrono::steady_clock::now();
     }
   }
@@ -64,15 +67,19 @@ class Slurmrestd {
  private:
   bool step() {
     std::vector<pollfd> waiting{{listening_, POLLIN, 0}};
-    for (const auto& [connection, text] : open_)
-      waiting.push_back({connection, POLLIN, 0});
+    for (const auto& [connection, exchange] : open_) {
+      const bool answers = !exchange.answer.empty();
+      waiting.push_back({connection, static_cast<short>(answers ? POLLOUT : POLLIN), 0});
+    }
     if (::poll(waiting.data(), waiting.size(), 2) <= 0) return false;
     for (const pollfd& one : waiting) {
       if (one.revents == 0) continue;
       if (one.fd == listening_) {
         open_[::accept(listening_, nullptr, nullptr)];
-      } else {
+      } else if (open_[one.fd].answer.empty()) {
         read(one.fd);
+      } else {
+        write(one.fd);
       }
     }
     return true;
@@ -80,11 +87,23 @@ class Slurmrestd {
   void read(int connection) {
     char bytes[4096];
     const ssize_t got = ::read(connection, bytes, sizeof bytes);
-    std::string& text = open_[connection];
-    if (got > 0) text.append(bytes, static_cast<std::size_t>(got));
-    const bool whole = text.find("\r\n\r\n") != std::string::npos;
-    if (got > 0 && !whole) return;
-    if (whole) answer(connection, text.substr(0, text.find(" HTTP/")));
+    std::string& text = open_[connection].request;
+    if (got <= 0) return close(connection);
+    text.append(bytes, static_cast<std::size_t>(got));
+    if (text.find("\r\n\r\n") != std::string::npos)
+      answer(connection, text.substr(0, text.find(" HTTP/")));
+  }
+  /// As much as the client has room for: it reads in the same thread.
+  void write(int connection) {
+    Exchange& exchange = open_[connection];
+    const std::string_view left = std::string_view(exchange.answer).substr(exchange.sent);
+    const ssize_t sent =
+        ::send(connection, left.data(), left.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent < 0) return close(connection);
+    exchange.sent += static_cast<std::size_t>(sent);
+    if (exchange.sent == exchange.answer.size()) close(connection);
+  }
+  void close(int connection) {
     ::close(connection);
     open_.erase(connection);
   }
@@ -92,15 +111,19 @@ class Slurmrestd {
     asked.push_back(request);
     const auto found = answers.find(request);
     const std::string body = found == answers.end() ? "{}" : found->second;
-    const std::string text =
+    open_[connection].answer =
         "HTTP/1.1 200 OK\r\nContent-Length: " + std::to_string(body.size()) +
         "\r\nConnection: close\r\n\r\n" + body;
-    REQUIRE(::write(connection, text.data(), text.size()) == static_cast<ssize_t>(text.size()));
   }
 
   std::filesystem::path folder_;
   int listening_ = -1;
-  std::map<int, std::string> open_;
+  struct Exchange {
+    std::string request;
+    std::string answer;
+    std::size_t sent = 0;  ///< bytes of the answer
+  };
+  std::map<int, Exchange> open_;
 };
 
 struct Rest {
@@ -152,4 +175,35 @@ TEST_CASE("somebody else's job that has our job's id is not cancelled") {
   rest.job_7_is("theirs", "RUNNING");
   CHECK_FALSE(rest.cancels(false));
   CHECK_FALSE(rest.cancels(true));
+}
+
+TEST_CASE("a job of ours is found in a list of more than 64 MiB") {
+  Rest rest;
+  std::string list = R"({"jobs":[)";
+  const std::string other =
+      R"({"job_id":1,"name":"other","comment":")" + std::string(1 << 20, 'x') + R"("},)";
+  for (int jobs = 0; jobs < 66; ++jobs)
+    list += other;
+  list += R"({"job_id":7,"name":"s-n1_3f","job_state":["RUNNING"]}],"errors":[]})";
+  rest.server.answers["GET /slurm/v0.0.40/jobs"] = list;
+  rest.scheduler->look({{.token = "3f", .job_name = "s-n1_3f", .job_id = "7"}});
+  std::vector<SchedulerEvent> events;
+  rest.server.serve(*rest.scheduler, &events);
+  const auto seen = std::find_if(events.begin(), events.end(), [](const SchedulerEvent& event) {
+    return std::holds_alternative<JobSeen>(event);
+  });
+  REQUIRE(seen != events.end());
+  CHECK(std::get<JobSeen>(*seen).job_id == "7");
+}
+
+TEST_CASE("a list with a job that has no end is a look that failed") {
+  Rest rest;
+  rest.server.answers["GET /slurm/v0.0.40/jobs"] =
+      R"({"jobs":[{"name":")" + std::string(9 << 20, 'x') + R"("}]})";
+  rest.scheduler->look({{.token = "3f", .job_name = "s-n1_3f", .job_id = "7"}});
+  std::vector<SchedulerEvent> events;
+  rest.server.serve(*rest.scheduler, &events);
+  REQUIRE(events.size() == 1);
+  CHECK(std::get<LookFailed>(events[0]).why ==
+        "slurmrestd's list holds a job of more than 8 MiB");
 }
