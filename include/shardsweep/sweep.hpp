@@ -183,11 +183,27 @@ struct SlurmValue {
   friend bool operator==(const SlurmValue&, const SlurmValue&) = default;
 };
 
+/// https, or http to this very machine: nobody else can read what is sent.
+[[nodiscard]] constexpr bool keeps_secrets(std::string_view url) {
+  constexpr std::string_view https = "https://";
+  constexpr std::string_view http = "http://";
+  if (url.starts_with(https)) return url.size() > https.size() && url[https.size()] != '/';
+  if (!url.starts_with(http)) return false;
+  const std::string_view rest = url.substr(http.size());
+  std::string_view host = rest.substr(0, rest.find_first_of("/?#"));
+  // user@evil.example:80 and 127.0.0.1.evil.example are not this machine.
+  if (host.find('@') != std::string_view::npos) return false;
+  host = host.starts_with('[') ? host.substr(0, host.find(']') + 1)
+                               : host.substr(0, host.find(':'));
+  return host == "localhost" || host == "127.0.0.1" || host == "[::1]";
+}
+
 /// How slurmrestd is reached; without a URL Slurm's commands are used.
 struct RestSettings {
-  std::string url;         ///< http://host:port, https://host or unix:/path
-  std::string token_file;  ///< mode 0600; empty: `scontrol token` (a unix socket needs none)
-  std::string user;        ///< empty: who runs the daemon
+  std::string url;          ///< http://host:port, https://host or unix:/path
+  std::string token_file;   ///< mode 0600; empty: `scontrol token` (a unix socket needs none)
+  std::string user;         ///< empty: who runs the daemon
+  bool plain_http = false;  ///< the token may go to another machine unencrypted
   friend auto operator<=>(const RestSettings&, const RestSettings&) = default;
 };
 
@@ -206,21 +222,6 @@ struct NotifySettings {
   [[nodiscard]] bool wanted() const { return !url.empty() || !url_file.empty(); }
   friend auto operator<=>(const NotifySettings&, const NotifySettings&) = default;
 };
-
-/// https, or http to this very machine: what is told names sweeps and nodes.
-[[nodiscard]] constexpr bool may_be_notified(std::string_view url) {
-  constexpr std::string_view https = "https://";
-  constexpr std::string_view http = "http://";
-  if (url.starts_with(https)) return url.size() > https.size() && url[https.size()] != '/';
-  if (!url.starts_with(http)) return false;
-  const std::string_view rest = url.substr(http.size());
-  std::string_view host = rest.substr(0, rest.find_first_of("/?#"));
-  // user@evil.example:80 and 127.0.0.1.evil.example are not this machine.
-  if (host.find('@') != std::string_view::npos) return false;
-  host = host.starts_with('[') ? host.substr(0, host.find(']') + 1)
-                               : host.substr(0, host.find(':'));
-  return host == "localhost" || host == "127.0.0.1" || host == "[::1]";
-}
 
 /// How this user reaches the cluster. From site.yaml; never part of a trial's identity but
 /// `env`.

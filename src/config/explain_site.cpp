@@ -64,6 +64,7 @@ std::string explain_site(const SiteSpec& site) {
   if (!site.rest.url.empty()) {
     text += "slurmrestd:\n";
     add("  url", yaml_text(site.rest.url));
+    if (site.rest.plain_http) add("  plain_http", "true");
     if (!site.rest.token_file.empty()) add("  token_file", yaml_text(site.rest.token_file));
     if (!site.rest.user.empty()) add("  user", yaml_text(site.rest.user));
   }

@@ -114,6 +114,7 @@ constexpr auto site_table = std::to_array<KeyInfo>({
     {"", "notify", Key::special, "a map", "", "tell a webhook, see notify"},
     {"slurmrestd", "url", Key::text, "an address", "", "http://host:port, https://host or unix:/path"},
     {"slurmrestd", "token_file", Key::text, "an absolute path", "scontrol token", "file with the token, mode 0600"},
+    {"slurmrestd", "plain_http", Key::boolean, "true or false", "false", "the token may go unencrypted to another machine"},
     {"slurmrestd", "user", Key::name, "a name", "you", "user of the requests"},
     {"notify", "url", Key::text, "an address", "", "https, or http on this machine"},
     {"notify", "url_file", Key::text, "an absolute path", "", "file that holds a secret address, mode 0600"},

@@ -205,7 +205,8 @@ Result<std::string> read_template(const YamlNode& node) {
                                   in_quotes(name)));
 }
 
-Result<std::string> read_rest_url(const YamlNode& node) {
+/// The token that is sent to slurmrestd lets its reader act as this user.
+Result<std::string> read_rest_url(const YamlNode& node, bool plain_http) {
   SHARDSWEEP_ASSIGN(auto url, read_text(node, "url"));
   const bool known = url.rfind("http://", 0) == 0 || url.rfind("https://", 0) == 0 ||
                      url.rfind("unix:/", 0) == 0;
@@ -213,6 +214,12 @@ Result<std::string> read_rest_url(const YamlNode& node) {
     return refuse(node,
                   fmt::format("{} is not an address of slurmrestd; write http://host:port, "
                               "https://host or unix:/path",
+                              in_quotes(url)));
+  }
+  if (!plain_http && url.rfind("unix:", 0) != 0 && !keeps_secrets(url)) {
+    return refuse(node,
+                  fmt::format("{} would carry your Slurm token unencrypted to another machine; "
+                              "write https://host, or add 'plain_http: true'",
                               in_quotes(url)));
   }
   return url;
@@ -223,8 +230,10 @@ RestSettings read_rest(const YamlNode& node, Mistakes& mistakes) {
   RestSettings rest;
   if (!mistakes.take(node, expect_map(node, what))) return rest;
   check_keys(node, what, site_keys_of("slurmrestd"), mistakes);
+  if (const auto* plain = find(node, "plain_http"))
+    mistakes.assign(rest.plain_http, *plain, read_bool(*plain, "plain_http"));
   if (const YamlNode* url = need(node, what, "url", mistakes))
-    mistakes.assign(rest.url, *url, read_rest_url(*url));
+    mistakes.assign(rest.url, *url, read_rest_url(*url, rest.plain_http));
   if (const auto* file = find(node, "token_file"))
     mistakes.assign(rest.token_file, *file, read_absolute(*file, "token_file"));
   if (const auto* user = find(node, "user"))
@@ -250,7 +259,7 @@ Result<std::vector<NotifyEvent>> read_events(const YamlNode& node) {
 
 Result<std::string> read_notify_url(const YamlNode& node) {
   SHARDSWEEP_ASSIGN(auto url, read_text(node, "url"));
-  if (!may_be_notified(url)) {
+  if (!keeps_secrets(url)) {
     return refuse(node,
                   fmt::format("{} is neither https nor http on this machine; others could "
                               "read the notices",

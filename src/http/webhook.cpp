@@ -61,7 +61,7 @@ struct Address {
 };
 
 Result<Address> parse_address(const std::string& url) {
-  if (!may_be_notified(url))
+  if (!keeps_secrets(url))
     return fault(FaultKind::rejected, "the address is neither https nor http on this machine");
   const std::size_t host = url.find("://") + 3;
   const std::size_t slash = std::min(url.find_first_of("/?#", host), url.size());

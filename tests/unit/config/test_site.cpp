@@ -101,7 +101,8 @@ TEST_CASE("an explained site reads back as the same site") {
       "backend: slurm\nenv: {NCCL_DEBUG: 'a \"b\" $c'}\n"
       "pass_env: [CUDA_HOME]\nmodules: [cuda/12.4]\nprolog: ['ulimit -l unlimited', 'x: y']\n"
       "template: /home/me/job.sbatch\nlaunch: srun\nstrict: true\n"
-      "slurmrestd: {url: 'unix:/run/me/rest', token_file: /home/me/.token, user: me}\n"
+      "slurmrestd: {url: 'http://login2:6820', plain_http: true, token_file: /home/me/.token, "
+      "user: me}\n"
       "slurm: {account: abc, partition: {'1': debug, '2-8': gpu, '9-': large}, nice: true, "
       "gpus-per-node: false}\n");
   auto site = file.load();
@@ -120,6 +121,23 @@ TEST_CASE("an address of slurmrestd is one") {
             .fault()
             .find("not an address of slurmrestd") != std::string::npos);
   CHECK(SiteFile("slurmrestd: {user: me}\n").fault() != "accepted");
+}
+
+TEST_CASE("a token leaves this machine encrypted, unless the site file allows another way") {
+  const auto fault_of = [](const std::string& keys) {
+    return SiteFile("slurmrestd: {" + keys + "}\n").fault();
+  };
+  CHECK(fault_of("url: 'http://login2:6820'") ==
+        "1:19: 'http://login2:6820' would carry your Slurm token unencrypted to another "
+        "machine; write https://host, or add 'plain_http: true'");
+  CHECK(fault_of("url: 'http://localhost.example:6820'").find("unencrypted") !=
+        std::string::npos);
+  for (const char* const url : {"https://login2", "http://localhost:6820",
+                                "http://127.0.0.1:6820", "unix:/run/me/rest"}) {
+    CAPTURE(url);
+    CHECK(fault_of("url: '" + std::string(url) + "'") == "accepted");
+  }
+  CHECK(fault_of("plain_http: true, url: 'http://login2:6820'") == "accepted");
 }
 
 TEST_CASE("ranges of node counts are checked") {
