@@ -15,6 +15,7 @@ namespace shardsweep {
 namespace {
 
 constexpr std::int64_t fewest_timed = 2;
+constexpr double speed_slack = 0.03;
 constexpr double loss_slack = 0.02;  // of layouts of one trainer: 1.3 % at the first train step
 
 double quantile(std::vector<double> values, double share) {
@@ -289,7 +290,7 @@ class Judge {
       to.resolution = resolution;
       if (to.steps == 0) to.steps = static_cast<std::int64_t>(timed_.size());
     }
-    if (from_time && printed) compare(*from_time, *printed, resolution);
+    if (speeds_agree(gpus) && from_time && printed) compare(*from_time, *printed, resolution);
     if (!to.train_step_ms && printed && tokens > 0 && gpus > 0)
       to.train_step_ms = 1e3 * tokens / gpus / *printed;
     if (!to.tokens_per_s_per_gpu) say_missing(tokens, gpus);
@@ -314,10 +315,22 @@ class Judge {
     if (all.empty() || gpus <= 0) return std::nullopt;
     return quantile(std::move(all), 0.5) / gpus;
   }
+  /// A log that prints both speeds says by them how many GPUs there are.
+  [[nodiscard]] bool speeds_agree(double gpus) {
+    double rounding = 0;
+    double rounding_of_all = 0;
+    auto one = series("tokens_per_s_per_gpu", &rounding);
+    auto all = series("tokens_per_s", &rounding_of_all);
+    if (one.empty() || all.empty() || expected_.gpus <= 0) return true;
+    const double counted = quantile(std::move(all), 0.5) / quantile(std::move(one), 0.5);
+    if (std::abs(counted / gpus - 1) <= speed_slack + rounding + rounding_of_all) return true;
+    fault(fmt::format("By its two speeds it ran on {:.0f} GPUs, and {} were asked for.",
+                      counted, expected_.gpus));
+    return false;
+  }
   void compare(double from_time, double printed, double rounding) {
-    constexpr double slack = 0.03;
     const double gap = std::abs(from_time / printed - 1);
-    if (gap > slack + rounding + judged_.measurement.resolution)
+    if (gap > speed_slack + rounding + judged_.measurement.resolution)
       fault(fmt::format("By its step time it does {:.0f} tokens/s/GPU, and it prints {:.0f}.",
                         from_time, printed));
   }
