@@ -29,6 +29,7 @@ RankStart enter_container(RankProcess& process, const AttemptSpec& spec,
   // Those of the sweep are named by being here; their values are the rank's.
   ContainerSpec container = *spec.container;
   container.env.insert(spec.env.begin(), spec.env.end());
+  container.env.merge(fake_variables(spec));
   RankStart start = entered(container, inside, place);
   process.argv = std::move(start.argv);
   process.environment = std::move(start.environment);

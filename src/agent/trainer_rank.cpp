@@ -13,6 +13,8 @@
 namespace shardsweep::agent {
 namespace {
 
+constexpr const char* unbuffered = "PYTHONUNBUFFERED";
+
 void replace(Environment& environment, const std::string& name, const std::string& value) {
   std::erase_if(environment,
                 [&](const std::string& entry) { return entry.starts_with(name + "="); });
@@ -44,19 +46,30 @@ void describe_node(Environment& environment, const AttemptSpec& spec, int node_r
 void play_rank(RankProcess& process, const AttemptSpec& spec) {
   replace(process.environment, "RANK", std::to_string(spec.trainer->fake_rank));
   replace(process.environment, "WORLD_SIZE", std::to_string(spec.trainer->fake_world));
+  for (const auto& [name, value] : fake_variables(spec))
+    replace(process.environment, name, value);
   const Trainer* trainer = find_trainer(spec.trainer->log);
-  if (trainer == nullptr) return;
-  const FakeWorld& fake = trainer->fake;
-  if (!fake.flag.empty()) process.argv.emplace_back(fake.flag);
-  if (const auto equals = fake.variable.find('='); equals != std::string_view::npos)
-    replace(process.environment, std::string(fake.variable.substr(0, equals)),
-            std::string(fake.variable.substr(equals + 1)));
+  if (trainer != nullptr && !trainer->fake.flag.empty())
+    process.argv.emplace_back(trainer->fake.flag);
 }
 
 }  // namespace
 
 int processes_of(const AttemptSpec& spec, int ranks) {
   return spec.trainer && spec.trainer->per_node ? std::min(ranks, 1) : ranks;
+}
+
+std::map<std::string, std::string> fake_variables(const AttemptSpec& spec) {
+  std::map<std::string, std::string> variables;
+  const bool alone = spec.trainer && spec.trainer->fake_world > 0;
+  const Trainer* trainer = alone ? find_trainer(spec.trainer->log) : nullptr;
+  if (trainer == nullptr) return variables;
+  const FakeWorld& fake = trainer->fake;
+  if (const auto equals = fake.variable.find('='); equals != std::string_view::npos)
+    variables.emplace(fake.variable.substr(0, equals), fake.variable.substr(equals + 1));
+  if (!fake.world.empty())
+    variables.emplace(fake.world, std::to_string(spec.trainer->fake_world));
+  return variables;
 }
 
 void set_meeting_place(Environment& environment, const std::string& meet) {
@@ -72,6 +85,9 @@ void complete_trainer(RankProcess& process, const AttemptSpec& spec, const RankP
   const int node_rank = place.rank / spec.ranks_per_node;
   const int nodes = (spec.world + spec.ranks_per_node - 1) / spec.ranks_per_node;
   set_meeting_place(process.environment, meet);
+  // Its log is followed while it runs: Python keeps what it prints into a file for a while.
+  if (!value_in(process.environment, unbuffered))
+    process.environment.push_back(fmt::format("{}=1", unbuffered));
   if (spec.trainer->per_node)
     describe_node(process.environment, spec, node_rank, nodes, devices);
   const bool alone = spec.trainer->fake_world > 0;

@@ -8,6 +8,7 @@
 
 #include <shardsweep/protocol.hpp>
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,9 @@ inline constexpr const char* meet_variable = "SHARDSWEEP_MEET";
 
 /// Processes that a node starts for `ranks` of its ranks.
 [[nodiscard]] int processes_of(const AttemptSpec& spec, int ranks);
+
+/// What tells its trainer that a rank is alone in a world that is pretended; mostly nothing.
+[[nodiscard]] std::map<std::string, std::string> fake_variables(const AttemptSpec& spec);
 
 /// MASTER_ADDR and MASTER_PORT; `meet`: host:port of rank 0.
 void set_meeting_place(Environment& environment, const std::string& meet);

@@ -21,9 +21,10 @@ constexpr std::array<std::string_view, 8> task_prefixes{
     "SLURM_", "SLURMD_", "PMI", "PALS_", "OMPI_", "MPI_LOCAL", "FLUX_", "HYDRA_"};
 
 /// A task of a step (`launch: srun`) has them, and its trainer may need them.
-constexpr std::array<std::string_view, 16> named_prefixes{
-    "NCCL_", "CUDA_", "PYTORCH_", "TORCH_", "SHARDSWEEP_", "OMP_",  "OPENBLAS_", "MKL_",
-    "UCX_",  "FI_",   "GLOO_",    "NVTE_",  "HSA_",        "ROCR_", "HIP_",      "XLA_"};
+constexpr std::array<std::string_view, 17> named_prefixes{
+    "NCCL_",     "CUDA_", "PYTORCH_", "TORCH_", "SHARDSWEEP_",     "OMP_",
+    "OPENBLAS_", "MKL_",  "UCX_",     "FI_",    "GLOO_",           "NVTE_",
+    "HSA_",      "ROCR_", "HIP_",     "XLA_",   "PYTHONUNBUFFERED"};
 
 template <std::size_t Size>
 bool begins_with_any(std::string_view name, const std::array<std::string_view, Size>& all) {

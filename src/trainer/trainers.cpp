@@ -227,7 +227,7 @@ constexpr auto known_trainers = std::to_array<Trainer>({
      .prints = "a rank of the last pipeline stage",
      .resolution = "1 token/s",
      .advice = "metrics.log_freq = 1",
-     .fake = {.variable = "COMM_MODE=fake_backend"},
+     .fake = {.variable = "COMM_MODE=fake_backend", .world = "NGPU"},
      .patterns = torchtitan},
     {.name = "deepspeed",
      .title = "DeepSpeed",

@@ -28,6 +28,7 @@ struct VersionProbe {
 struct FakeWorld {
   std::string_view flag{};      ///< added to the command line
   std::string_view variable{};  ///< of the environment, with its value behind '='
+  std::string_view world{};     ///< a variable for the size of that world, beside WORLD_SIZE
   std::string_view why_not{};   ///< where there is no such mode
 };
 

@@ -2,6 +2,7 @@
 #include "agent/container_rank.hpp"
 #include "agent/environment.hpp"
 #include "agent/options.hpp"
+#include "agent/trainer_rank.hpp"
 
 #include <doctest/doctest.h>
 
@@ -191,6 +192,74 @@ TEST_CASE(
   CHECK(value_in(process.environment, "SLURM_JOB_ID") == "42");
   CHECK(!value_in(process.environment, "APPTAINERENV_SLURM_JOB_ID"));
   CHECK(!value_in(process.environment, "SLURM_PROCID"));
+  CHECK(process.argv.back() == "train");
+  CHECK(process.argv.at(process.argv.size() - 2).starts_with("WORLD_SIZE="));
+}
+
+namespace {
+
+/// The third stage's first rank of a world of 32, as its trainer pretends it.
+RankProcess alone(const char* trainer, AttemptSpec& spec) {
+  spec.world = 1;
+  spec.env.clear();
+  spec.trainer.emplace().log = trainer;
+  spec.trainer->fake_world = 32;
+  spec.trainer->fake_rank = 16;
+  const RankPlace place{0, 0, 1, "n"};
+  RankProcess process;
+  process.argv = {"./train", "--tp", "2", "rank={rank}"};
+  process.environment = rank_environment({}, spec, place, {"3"});
+  complete_trainer(process, spec, place, "n1:2950", {"3"});
+  return process;
+}
+
+}  // namespace
+
+TEST_CASE("alone on one GPU a rank gets its trainer's own mode, and its place in that world") {
+  AttemptSpec spec = some_spec();
+  const RankProcess megatron = alone("megatron", spec);
+  CHECK(megatron.argv ==
+        std::vector<std::string>{"./train", "--tp", "2", "rank=16", "--fake-process-group"});
+  CHECK(value_in(megatron.environment, "RANK") == "16");
+  CHECK(value_in(megatron.environment, "WORLD_SIZE") == "32");
+  CHECK(value_in(megatron.environment, "LOCAL_RANK") == "0");
+  CHECK(value_in(megatron.environment, "LOCAL_WORLD_SIZE") == "1");
+  CHECK(value_in(megatron.environment, "CUDA_VISIBLE_DEVICES") == "3");
+  CHECK(!value_in(megatron.environment, "COMM_MODE"));
+
+  RankProcess titan = alone("torchtitan", spec);
+  CHECK(titan.argv == std::vector<std::string>{"./train", "--tp", "2", "rank=16"});
+  CHECK(value_in(titan.environment, "COMM_MODE") == "fake_backend");
+  CHECK(value_in(titan.environment, "NGPU") == "32");
+  CHECK(value_in(titan.environment, "RANK") == "16");
+  CHECK(value_in(titan.environment, "WORLD_SIZE") == "32");
+
+  spec.container.emplace();
+  spec.container->runtime = ContainerRuntime::apptainer;
+  spec.container->image = "a.sif";
+  (void)enter_container(titan, spec, {0, "n1:2950"}, {}, "/attempt");
+  CHECK(value_in(titan.environment, "APPTAINERENV_COMM_MODE") == "fake_backend");
+  CHECK(value_in(titan.environment, "APPTAINERENV_NGPU") == "32");
+  CHECK(value_in(titan.environment, "APPTAINERENV_RANK") == "16");
+
+  // plan says so of a sweep (tests/cases/sweep_errors/prove_without_a_mode).
+  CHECK(alone("nanotron", spec).argv.size() == 4);
+}
+
+TEST_CASE("Python tells a trainer's lines when they are printed, unless its user says no") {
+  AttemptSpec spec = some_spec();
+  spec.trainer.emplace().log = "megatron";
+  const auto told = [&] {
+    const RankPlace place{9, 1, 8, "n"};
+    RankProcess process;
+    process.argv = {"python3", "train.py"};
+    process.environment = rank_environment({}, spec, place, {});
+    complete_trainer(process, spec, place, "n1:2950", {});
+    return value_in(process.environment, "PYTHONUNBUFFERED");
+  };
+  CHECK(told() == "1");
+  spec.env["PYTHONUNBUFFERED"] = "";
+  CHECK(told() == "");
 }
 
 TEST_CASE("segments that grow join the user's own setting, wherever that stands") {
