@@ -5,6 +5,7 @@
 #include "json.hpp"
 #include "meta_device.hpp"
 #include "null_communicator.hpp"
+#include "run_records.hpp"
 #include "trainer.hpp"
 #include "version.hpp"
 
@@ -144,6 +145,7 @@ std::string meta_json(const Options& options) {
       .text("version", version)
       .text("dtype", trained_in(options.dtype, options.layout.fp8))
       .integer("world_size", options.layout.world())
+      .raw("model", model_json(options))
       .integer("n_params", parameter_count(options.model))
       .integer("tokens_per_step", options.layout.global_batch() * options.model.seq_len)
       .integer("peak_memory_bytes", peak)

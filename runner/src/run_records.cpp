@@ -44,21 +44,6 @@ std::string layout_json(const Layout& l) {
       .str();
 }
 
-std::string model_json(const Options& o) {
-  return JsonObject{}
-      .text("name", o.model_name)
-      .integer("layers", o.model.layers)
-      .integer("hidden", o.model.hidden)
-      .integer("ffn", o.model.ffn)
-      .integer("heads", o.model.heads)
-      .integer("kv_heads", o.model.kv_heads)
-      .integer("vocab", o.model.vocab)
-      .integer("padded_vocab", padded_vocab(o.model.vocab, o.layout))
-      .boolean("tied_embeddings", o.model.tied)
-      .integer("seq_len", o.model.seq_len)
-      .str();
-}
-
 i64 tokens_per_step(const Options& o) {
   return o.layout.global_batch() * o.model.seq_len;
 }
@@ -112,6 +97,21 @@ void add_loss_check(JsonObject& record, const Options& o, const Measured& m) {
 }
 
 }  // namespace
+
+std::string model_json(const Options& o) {
+  return JsonObject{}
+      .text("name", o.model_name)
+      .integer("layers", o.model.layers)
+      .integer("hidden", o.model.hidden)
+      .integer("ffn", o.model.ffn)
+      .integer("heads", o.model.heads)
+      .integer("kv_heads", o.model.kv_heads)
+      .integer("vocab", o.model.vocab)
+      .integer("padded_vocab", padded_vocab(o.model.vocab, o.layout))
+      .boolean("tied_embeddings", o.model.tied)
+      .integer("seq_len", o.model.seq_len)
+      .str();
+}
 
 bool gives_up(const std::vector<double>& step_ms, double above_ms) {
   constexpr std::size_t fewest = 2;

@@ -13,6 +13,8 @@
 
 namespace shardbench {
 
+/// The shape that is trained, padding included.
+std::string model_json(const Options& options);
 /// Everything that defines the run.
 void add_start_fields(JsonObject& record, const Options& options);
 

@@ -5,31 +5,46 @@ shardbench against.
 bf16 weights and activations, fused attention, torch.compile, fused AdamW over either
   fp32   master weights and gradients in fp32: the work that shardbench does, or
   bf16   the bf16 weights themselves: less work.
-The vocabulary is padded to a multiple of 128, as trainers do. Prints one JSON object per line:
-    python3 torch_baseline.py train MICRO_BATCH none|full STEPS fp32|bf16
-    python3 torch_baseline.py attention MICRO_BATCH
+MODEL is what `shardbench-cuda --device meta` prints of the model: its shape, with the vocabulary
+padded as there, and whether embedding and head are one matrix. Prints one JSON object per line:
+    python3 torch_baseline.py MODEL train MICRO_BATCH none|full STEPS fp32|bf16
+    python3 torch_baseline.py MODEL attention MICRO_BATCH
 """
 import json
+import pathlib
 import statistics
 import sys
 import time
 
 import torch
 import torch.nn.functional as F
-from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.checkpoint import checkpoint
 
-# llama-1b of shardbench: the 1.34B model of the Ultra-Scale Playbook.
-LAYERS, HIDDEN, FFN, HEADS, VOCAB, SEQ = 16, 2048, 8192, 32, 50257, 4096
-PADDED_VOCAB = (VOCAB + 127) // 128 * 128
-HEAD_DIM = HIDDEN // HEADS
 WARMUP = 5
 
 
-def rotation():
-    frequency = 10000.0 ** (-torch.arange(0, HEAD_DIM, 2, device="cuda").float() / HEAD_DIM)
-    angle = torch.outer(torch.arange(SEQ, device="cuda").float(), frequency)
+class Shape:
+    """The model of shardbench: one table of shapes, which is its own."""
+
+    def __init__(self, file):
+        model = json.loads(pathlib.Path(file).read_text(encoding="utf-8"))["model"]
+        self.layers, self.hidden, self.ffn = model["layers"], model["hidden"], model["ffn"]
+        self.heads, self.kv_heads = model["heads"], model["kv_heads"]
+        self.vocab, self.padded_vocab = model["vocab"], model["padded_vocab"]
+        self.tied, self.seq = model["tied_embeddings"], model["seq_len"]
+        self.head_dim = self.hidden // self.heads
+
+
+def rotation(shape, device):
+    frequency = 10000.0 ** (-torch.arange(0, shape.head_dim, 2, device=device).float() /
+                            shape.head_dim)
+    angle = torch.outer(torch.arange(shape.seq, device=device).float(), frequency)
     return angle.cos().bfloat16(), angle.sin().bfloat16()
+
+
+def flat_loss(logits, targets):
+    """Targets are a part of each sequence: for several of them no view is flat."""
+    return F.cross_entropy(logits.reshape(-1, logits.shape[-1]), targets.reshape(-1))
 
 
 def rotate(x, cos, sin):
@@ -38,34 +53,41 @@ def rotate(x, cos, sin):
 
 
 class Layer(torch.nn.Module):
-    def __init__(self):
+    def __init__(self, shape):
         super().__init__()
-        self.norm1 = torch.nn.RMSNorm(HIDDEN, eps=1e-5)
-        self.norm2 = torch.nn.RMSNorm(HIDDEN, eps=1e-5)
-        self.qkv = torch.nn.Linear(HIDDEN, 3 * HIDDEN, bias=False)
-        self.out = torch.nn.Linear(HIDDEN, HIDDEN, bias=False)
-        self.gate_up = torch.nn.Linear(HIDDEN, 2 * FFN, bias=False)
-        self.down = torch.nn.Linear(FFN, HIDDEN, bias=False)
+        self.shape = shape
+        width = shape.heads * shape.head_dim
+        kv_width = shape.kv_heads * shape.head_dim
+        self.widths = (width, kv_width, kv_width)
+        self.norm1 = torch.nn.RMSNorm(shape.hidden, eps=1e-5)
+        self.norm2 = torch.nn.RMSNorm(shape.hidden, eps=1e-5)
+        self.qkv = torch.nn.Linear(shape.hidden, sum(self.widths), bias=False)
+        self.out = torch.nn.Linear(width, shape.hidden, bias=False)
+        self.gate_up = torch.nn.Linear(shape.hidden, 2 * shape.ffn, bias=False)
+        self.down = torch.nn.Linear(shape.ffn, shape.hidden, bias=False)
 
     def forward(self, x, cos, sin):
-        batch = x.shape[0]
-        q, k, v = self.qkv(self.norm1(x)).view(batch, SEQ, 3, HEADS, HEAD_DIM).permute(
-            2, 0, 3, 1, 4)
+        shape = self.shape
+        q, k, v = (part.view(x.shape[0], shape.seq, -1, shape.head_dim).transpose(1, 2)
+                   for part in self.qkv(self.norm1(x)).split(self.widths, dim=-1))
+        grouped = {"enable_gqa": True} if shape.kv_heads != shape.heads else {}
         attended = F.scaled_dot_product_attention(rotate(q, cos, sin), rotate(k, cos, sin), v,
-                                                  is_causal=True)
-        x = x + self.out(attended.transpose(1, 2).reshape(batch, SEQ, HIDDEN))
+                                                  is_causal=True, **grouped)
+        x = x + self.out(attended.transpose(1, 2).reshape(x.shape[0], shape.seq, -1))
         gate, up = self.gate_up(self.norm2(x)).chunk(2, dim=-1)
         return x + self.down(F.silu(gate) * up)
 
 
 class Model(torch.nn.Module):
-    def __init__(self, recompute):
+    def __init__(self, shape, recompute):
         super().__init__()
         self.recompute = recompute
-        self.embedding = torch.nn.Embedding(PADDED_VOCAB, HIDDEN)
-        self.layers = torch.nn.ModuleList(Layer() for _ in range(LAYERS))
-        self.norm = torch.nn.RMSNorm(HIDDEN, eps=1e-5)
-        self.head = torch.nn.Linear(HIDDEN, PADDED_VOCAB, bias=False)
+        self.embedding = torch.nn.Embedding(shape.padded_vocab, shape.hidden)
+        self.layers = torch.nn.ModuleList(Layer(shape) for _ in range(shape.layers))
+        self.norm = torch.nn.RMSNorm(shape.hidden, eps=1e-5)
+        self.head = torch.nn.Linear(shape.hidden, shape.padded_vocab, bias=False)
+        if shape.tied:
+            self.head.weight = self.embedding.weight
 
     def forward(self, ids, targets, cos, sin):
         x = self.embedding(ids)
@@ -74,9 +96,7 @@ class Model(torch.nn.Module):
                 x = checkpoint(layer, x, cos, sin, use_reentrant=False)
             else:
                 x = layer(x, cos, sin)
-        logits = self.head(self.norm(x))
-        # Targets are a part of each sequence: for several of them no view is flat.
-        return F.cross_entropy(logits.reshape(-1, PADDED_VOCAB), targets.reshape(-1))
+        return flat_loss(self.head(self.norm(x)), targets)
 
 
 class Masters:
@@ -118,27 +138,35 @@ class Plain:
             weight.grad = None
 
 
-def chosen_attention(micro_batch):
+def operands(shape, micro_batch, device):
+    """q, k and v of one layer, in random numbers."""
+    return [torch.randn((micro_batch, heads, shape.seq, shape.head_dim), device=device,
+                        dtype=torch.bfloat16).requires_grad_()
+            for heads in (shape.heads, shape.kv_heads, shape.kv_heads)]
+
+
+def chosen_attention(shape, micro_batch):
     """What PyTorch takes for these shapes, by its own name."""
-    q = torch.zeros((micro_batch, HEADS, SEQ, HEAD_DIM), device="cuda", dtype=torch.bfloat16,
-                    requires_grad=True)
+    from torch.nn.attention import SDPBackend
+    grouped = {"enable_gqa": True} if shape.kv_heads != shape.heads else {}
     try:
-        return SDPBackend(torch._fused_sdp_choice(q, q, q, is_causal=True)).name
+        return SDPBackend(torch._fused_sdp_choice(*operands(shape, micro_batch, "cuda"),
+                                                  is_causal=True, **grouped)).name
     except (AttributeError, TypeError, ValueError):
         return "not told"
 
 
-def train(micro_batch, recompute, steps, masters):
+def train(shape, micro_batch, recompute, steps, masters):
     torch.manual_seed(1)
-    model = Model(recompute == "full").cuda().bfloat16()
+    model = Model(shape, recompute == "full").cuda().bfloat16()
     weights = (Masters if masters == "fp32" else Plain)(model.parameters())
     optimizer = torch.optim.AdamW(weights.parameters(), lr=1e-3, betas=(0.9, 0.95),
                                   weight_decay=0.1, fused=True)
     compiled = torch.compile(model)
-    cos, sin = rotation()
+    cos, sin = rotation(shape, "cuda")
     times = []
     for step in range(WARMUP + steps):
-        ids = torch.randint(VOCAB, (micro_batch, SEQ + 1), device="cuda")
+        ids = torch.randint(shape.vocab, (micro_batch, shape.seq + 1), device="cuda")
         torch.cuda.synchronize()
         start = time.perf_counter()
         loss = compiled(ids[:, :-1], ids[:, 1:], cos, sin)
@@ -152,37 +180,38 @@ def train(micro_batch, recompute, steps, masters):
             times.append(time.perf_counter() - start)
     median = statistics.median(times)
     return {"torch": torch.__version__, "micro_batch": micro_batch, "recompute": recompute,
-            "masters": masters, "vocabulary": PADDED_VOCAB,
-            "attention": chosen_attention(micro_batch), "train_step_ms": median * 1e3,
-            "tokens_per_s": micro_batch * SEQ / median,
+            "masters": masters, "vocabulary": shape.padded_vocab,
+            "parameters": sum(weight.numel() for weight in model.parameters()),
+            "attention": chosen_attention(shape, micro_batch), "train_step_ms": median * 1e3,
+            "tokens_per_s": micro_batch * shape.seq / median,
             "spread": (max(times) - min(times)) / median,
             "peak_bytes": torch.cuda.max_memory_allocated()}
 
 
-def attention(micro_batch):
+def attention(shape, micro_batch):
     """Forward and backward of causal attention alone, by cuDNN and by FlashAttention."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
     out = {"torch": torch.__version__, "micro_batch": micro_batch}
-    shape = (micro_batch, HEADS, SEQ, HEAD_DIM)
-    q, k, v, g = (torch.randn(shape, device="cuda", dtype=torch.bfloat16) for _ in range(4))
-    for tensor in (q, k, v):
-        tensor.requires_grad_()
+    q, k, v = operands(shape, micro_batch, "cuda")
+    g = torch.randn_like(q)
     for name, backend in (("cudnn", SDPBackend.CUDNN_ATTENTION),
                           ("flash", SDPBackend.FLASH_ATTENTION)):
         try:
             with sdpa_kernel(backend):
-                forward, backward = attention_times(q, k, v, g)
+                forward, backward = attention_times((q, k, v), g)
                 out[name + "_forward_ms"], out[name + "_backward_ms"] = forward, backward
         except RuntimeError as error:
             out[name + "_error"] = str(error).splitlines()[0]
     return out
 
 
-def attention_times(q, k, v, g):
+def attention_times(qkv, g):
+    grouped = {"enable_gqa": True} if qkv[0].shape[1] != qkv[1].shape[1] else {}
     forward, backward = [], []
     for _ in range(13):
         marks = [torch.cuda.Event(enable_timing=True) for _ in range(3)]
         marks[0].record()
-        result = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        result = F.scaled_dot_product_attention(*qkv, is_causal=True, **grouped)
         marks[1].record()
         result.backward(g)
         marks[2].record()
@@ -193,11 +222,12 @@ def attention_times(q, k, v, g):
 
 
 def main():
-    what, micro_batch = sys.argv[1], int(sys.argv[2])
+    shape, what, micro_batch = Shape(sys.argv[1]), sys.argv[2], int(sys.argv[3])
     if what == "attention":
-        print(json.dumps(attention(micro_batch)), flush=True)
+        print(json.dumps(attention(shape, micro_batch)), flush=True)
     else:
-        print(json.dumps(train(micro_batch, sys.argv[3], int(sys.argv[4]), sys.argv[5])), flush=True)
+        recompute, steps, masters = sys.argv[4], int(sys.argv[5]), sys.argv[6]
+        print(json.dumps(train(shape, micro_batch, recompute, steps, masters)), flush=True)
 
 
 if __name__ == "__main__":

@@ -30,6 +30,7 @@ struct EmulatedGpu {
   i64 total_bytes = 0;
   i64 used_bytes = 0;
   i64 shared_bytes = 163 << 10;
+  int compute_capability = 80;
   int polls_until_reached = 0;
   double ahead_s = 0;  // of the host's clock
   std::map<std::byte*, Allocation> allocations;
@@ -43,6 +44,8 @@ EmulatedGpu& emulated() {
     gpu.total_bytes = bytes == nullptr ? default_bytes : std::atoll(bytes);
     if (const char* shared = std::getenv("SHARDBENCH_EMULATED_SHARED_BYTES"))
       gpu.shared_bytes = std::atoll(shared);
+    if (const char* capability = std::getenv("SHARDBENCH_EMULATED_CAPABILITY"))
+      gpu.compute_capability = std::atoi(capability);
     return gpu;
   }();
   return instance;
@@ -95,7 +98,7 @@ Facts open(i64 /*local_rank*/) {
           .uuid = "GPU-emulated",
           .driver_version = 0,
           .runtime_version = 0,
-          .compute_capability = 80,
+          .compute_capability = emulated().compute_capability,
           .multiprocessors = 4,
           .l2_bytes = 1 << 20};
 }
