@@ -228,7 +228,7 @@ class Run {
     unlimited.memory_limit_bytes = std::nullopt;
     // Before the arenas take the memory: products are tried with operands of their own.
     device().settle_products(products_of_rank(unlimited, options_.rank));
-    memory_->reserve(cost_of_rank(unlimited, options_.rank).arenas);
+    memory_->reserve(cost_of_rank(unlimited, options_.rank, &device()).arenas);
     platform_->reserved(*memory_);
     const Coordinates at = coordinates_of(options_.layout, options_.rank);
     const RankContext context =

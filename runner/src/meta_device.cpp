@@ -14,7 +14,8 @@ std::byte* MetaDevice::allocate(i64 bytes) {
 }
 
 i64 MetaDevice::attention_workspace_bytes(const AttentionShape& shape) const {
-  if (precision_.value == Dtype::bf16) return gpu_attention_workspace_bytes(shape);
+  if (real_ != nullptr) return real_->attention_workspace_bytes(shape);
+  if (precision_.value == Dtype::bf16) return planned_attention_workspace_bytes(shape);
   return attention_score_elements(shape) * dtype_size(precision_.value);
 }
 

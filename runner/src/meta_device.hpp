@@ -12,7 +12,9 @@ namespace shardbench {
 
 class MetaDevice : public Device {
  public:
-  explicit MetaDevice(Dtype dtype) : precision_(precision_of(dtype)) {}
+  /// Attention's workspace is that of `real`, where one is given; else what is planned for.
+  explicit MetaDevice(Dtype dtype, const Device* real = nullptr)
+      : precision_(precision_of(dtype)), real_(real) {}
 
   Precision precision() const override { return precision_; }
   std::byte* allocate(i64 bytes) override;
@@ -62,6 +64,7 @@ class MetaDevice : public Device {
 
  private:
   Precision precision_;
+  const Device* real_;
   std::function<void(const Gemm&)> watcher_;
   std::uintptr_t next_ = std::uintptr_t{1} << 44;
 };

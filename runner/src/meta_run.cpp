@@ -51,9 +51,9 @@ RankCost count_step(const Options& options, i64 rank, MetaDevice& device) {
 
 }  // namespace
 
-RankCost cost_of_rank(const Options& options, i64 rank) {
-  MetaDevice device(options.dtype);
-  return count_step(options, rank, device);
+RankCost cost_of_rank(const Options& options, i64 rank, const Device* device) {
+  MetaDevice meta(options.dtype, device);
+  return count_step(options, rank, meta);
 }
 
 std::vector<GemmKey> products_of_rank(const Options& options, i64 rank) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "communicator.hpp"
+#include "device.hpp"
 #include "gemm_key.hpp"
 #include "memory.hpp"
 #include "options.hpp"
@@ -30,8 +31,9 @@ struct RankCost {
 };
 
 /// One train step of one rank, from allocation to update; of later ones the same. Of bf16 as
-/// GPUs have it, of the other formats as the CPU.
-RankCost cost_of_rank(const Options& options, i64 rank);
+/// GPUs have it, of the other formats as the CPU. Of attention's workspace `device` knows what
+/// its library asks for; without one it is what is planned for.
+RankCost cost_of_rank(const Options& options, i64 rank, const Device* device = nullptr);
 
 /// The matrix products of a train step of one rank, each once.
 std::vector<GemmKey> products_of_rank(const Options& options, i64 rank);

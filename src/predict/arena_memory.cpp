@@ -23,7 +23,7 @@ double rounded_up(double value, double multiple) {
 // One stage in the runner's terms; rows and widths are in elements.
 struct ArenaStage {
   double layers, seq, tokens, rows;  // rows of the residual stream
-  double hidden, ffn, heads, head_dim, vocab;
+  double hidden, ffn, heads, kv_heads, head_dim, vocab;
   double qkv;  // width of queries, keys and values on a rank
   double tp, stages_after, accum, shards;
   bool first, last, tied, sequence_parallel;
@@ -38,9 +38,10 @@ struct ArenaStage {
         hidden(real(model.hidden)),
         ffn(real(model.ffn)),
         heads(real(model.heads)),
+        kv_heads(real(model.kv_heads)),
         head_dim(hidden / heads),
         vocab(real(padded_vocab(model.vocab, point.layout.tp, family.vocab_multiple))),
-        qkv((heads + 2 * real(model.kv_heads)) * head_dim / point.layout.tp),
+        qkv((heads + 2 * kv_heads) * head_dim / point.layout.tp),
         tp(point.layout.tp),
         stages_after(point.layout.pp - 1 - stage),
         accum(point.layout.grad_accum),
@@ -166,6 +167,21 @@ double fp8_piece(const ArenaStage& at) {
                   beside + std::max({to_activated, to_attended, to_mlp_norm, to_norm}));
 }
 
+// What the runner plans for attention's backward, whichever of its ways computes it: its own
+// kernels' sums, or for heads of 64 and 128 those of cuDNN and the most that its engines ask
+// for.
+double attention_workspace(const ArenaStage& at) {
+  const double heads = at.heads / at.tp;
+  const double padded = at.tokens / at.seq * rounded_up(at.seq, 64);
+  const double own = 4 * (2 + at.head_dim) * padded * heads;
+  if (at.head_dim != 64 && at.head_dim != 128) return own;
+  constexpr double alignment = 256;
+  const double shared_keys = at.heads == at.kv_heads ? 1 : 2;
+  const double sums = rounded_up(4 * (1 + at.head_dim) * at.tokens * heads, alignment);
+  const double engine = alignment + 4 * at.tokens * heads * at.head_dim * shared_keys;
+  return std::max(own, sums + engine);
+}
+
 // The worst moment of a layer, all in its backward, or the head. The gradient of q, k, v lies
 // above that of the attended values, whose place takes in a row of its part, not a whole one.
 double workspace_piece(const ArenaStage& at) {
@@ -173,8 +189,7 @@ double workspace_piece(const ArenaStage& at) {
   const double gathered = at.sequence_parallel ? whole : 0;
   const double queries = at.tokens * at.qkv;
   const double attended = at.tp > 1 ? whole / at.tp : 0;
-  const double padded = at.tokens / at.seq * rounded_up(at.seq, 64);
-  const double attention = 4 * (2 + at.head_dim) * padded * at.heads / at.tp;
+  const double attention = attention_workspace(at);
   const double layer = std::max({value_bytes * (at.tokens * at.ffn / at.tp + gathered),
                                  value_bytes * (whole / at.tp + queries) + attention,
                                  value_bytes * (attended + queries + whole + gathered)});

@@ -5,6 +5,8 @@
 
 #include "device.hpp"
 
+#include <algorithm>
+
 namespace shardbench {
 
 /// Head dimensions for which there are tensor-core kernels; plain ones do all others.
@@ -34,6 +36,37 @@ constexpr AttentionWorkspace attention_workspace(const AttentionShape& s) {
 constexpr i64 gpu_attention_workspace_bytes(const AttentionShape& s) {
   const AttentionWorkspace w = attention_workspace(s);
   return (w.statistics + w.dq) * 4;
+}
+
+/// Sizes that cuDNN's fused engines have; the others are for the kernels of our own.
+constexpr bool cudnn_has_head_dim(i64 head_dim) {
+  return head_dim == 64 || head_dim == 128;
+}
+
+/// What an engine's part of the workspace begins at a multiple of.
+constexpr i64 engine_alignment = 256;
+
+/// Of cuDNN's backward: D of each query and the gradient to q, in fp32, which lie between its
+/// operations.
+constexpr i64 cudnn_sums_bytes(const AttentionShape& s) {
+  const i64 bytes = s.batch * s.heads * s.seq_len * (1 + s.head_dim) * i64{sizeof(float)};
+  return (bytes + engine_alignment - 1) / engine_alignment * engine_alignment;
+}
+
+/// The most that an engine of cuDNN 9.19 asks for. cuDNN itself says so of GPUs of compute
+/// capability 8.0, 9.0 and 10.0 that are described to it (tests/cudnn). Backward keeps
+/// gradients to keys and values of each head in bf16, twice where heads share keys. The engines
+/// that cuDNN prefers on 9.0 and 10.0 need half of it, or nothing where no keys are shared.
+constexpr i64 cudnn_engine_bound(const AttentionShape& s) {
+  const i64 of_heads = s.batch * s.heads * s.seq_len * s.head_dim * 2;
+  return engine_alignment + 2 * of_heads * (s.heads == s.kv_heads ? 1 : 2);
+}
+
+/// Where no GPU says what its library asks for: enough for whatever computes attention there.
+constexpr i64 planned_attention_workspace_bytes(const AttentionShape& s) {
+  const i64 own = gpu_attention_workspace_bytes(s);
+  if (!cudnn_has_head_dim(s.head_dim)) return own;
+  return std::max(own, cudnn_sums_bytes(s) + cudnn_engine_bound(s));
 }
 
 }  // namespace shardbench

@@ -162,13 +162,14 @@ std::string CudaDevice::attention_json() const {
 }
 
 i64 CudaDevice::attention_workspace_bytes(const AttentionShape& shape) const {
+  if (fused_.attention && same(shape, planned_)) return fused_.attention->workspace_bytes();
   return kernels::attention_workspace_bytes(shape);
 }
 
 void CudaDevice::attention(void* out, void* lse, const void* qkv, void* workspace,
                            const AttentionShape& shape) {
   if (fused_.attention && same(shape, planned_))
-    return fused_.attention->forward(stream_, out, lse, qkv);
+    return fused_.attention->forward(stream_, out, lse, qkv, workspace);
   kernels::attention(stream_, values(out), floats(lse), values(qkv), workspace, shape);
 }
 

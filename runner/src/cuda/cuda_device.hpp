@@ -28,7 +28,7 @@ class CudaDevice final : public Device {
   /// Attention of that shape is done by a library's engines from now on, where it has some.
   void choose_attention(const AttentionShape& shape);
   /// A JSON object: `by` a library or "mma", or "plain" where heads have no tiles; `why_not`
-  /// the library; `engine_bytes` that it holds.
+  /// the library; `engine_bytes` of its workspace are the library's.
   std::string attention_json() const;
   /// Called again and again while the host waits for the GPU: errors of peers and of the
   /// network have to be heard then, too. Pauses by itself.

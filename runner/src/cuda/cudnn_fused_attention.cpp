@@ -4,34 +4,50 @@
 #include "cudnn/cudnn_attention.hpp"
 #include "error.hpp"
 
-#include <algorithm>
 #include <utility>
 
 namespace shardbench {
 namespace {
 
+/// Destroyed with its owner, also where cuDNN refuses.
+class Handle {
+ public:
+  explicit Handle(const CudnnTable& table) : table_(table), status_(table.create(&handle_)) {}
+  ~Handle() {
+    if (status_ == cudnn_success) (void)table_.destroy(handle_);
+  }
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+
+  int status() const { return status_; }
+  CudnnHandle get() const { return handle_; }
+
+ private:
+  CudnnTable table_;
+  CudnnHandle handle_ = nullptr;
+  int status_;
+};
+
 class CudnnFusedAttention final : public FusedAttention {
  public:
-  CudnnFusedAttention(const CudnnLibrary& library, CudnnHandle handle,
+  CudnnFusedAttention(const CudnnLibrary& library, std::unique_ptr<Handle> handle,
                       const AttentionShape& shape)
-      : library_(library), attention_(library_.table, {handle, nullptr}, shape) {}
-  ~CudnnFusedAttention() override { gpu::release(engine_); }
+      : library_(library),
+        handle_(std::move(handle)),
+        attention_(library_.table, {handle_->get(), nullptr}, shape) {}
 
   std::string refusal() const { return attention_.refusal(); }
-  /// False where the GPU has no room for it.
-  bool take_engine_memory() {
-    engine_ = gpu::allocate(std::max<i64>(1, attention_.engine_bytes()));
-    return engine_ != nullptr;
-  }
 
-  void forward(gpu::Stream stream, void* out, void* lse, const void* qkv) override {
-    if (!attention_.forward(stream.handle, out, static_cast<float*>(lse), qkv, engine_))
+  void forward(gpu::Stream stream, void* out, void* lse, const void* qkv,
+               void* workspace) override {
+    if (!attention_.forward(stream.handle, out, static_cast<float*>(lse), qkv, workspace))
       give_up();
   }
   void backward(gpu::Stream stream, const Device::AttentionGradient& g) override {
-    if (!attention_.backward(stream.handle, g, engine_)) give_up();
+    if (!attention_.backward(stream.handle, g)) give_up();
   }
   std::string name() const override { return "cuDNN " + cudnn_version_name(library_.version); }
+  i64 workspace_bytes() const override { return attention_.workspace_bytes(); }
   i64 engine_bytes() const override { return attention_.engine_bytes(); }
 
  private:
@@ -41,25 +57,22 @@ class CudnnFusedAttention final : public FusedAttention {
   }
 
   CudnnLibrary library_;
+  std::unique_ptr<Handle> handle_;
   CudnnAttention attention_;
-  std::byte* engine_ = nullptr;
 };
 
 }  // namespace
 
 FusedAttentionChoice make_fused_attention(const AttentionShape& shape) {
   if (!cudnn_has_head_dim(shape.head_dim)) return {nullptr, "cuDNN is for heads of 64 and 128"};
-  if (CudnnAttention::backward_bytes(shape) > gpu_attention_workspace_bytes(shape))
-    return {nullptr, "the workspace of attention is planned for less"};
   const CudnnLibrary library = load_cudnn();
   if (!library.refusal.empty()) return {nullptr, library.refusal};
-  CudnnHandle handle = nullptr;
-  const int created = library.table.create(&handle);
-  if (created != cudnn_success)
-    return {nullptr, std::string("cudnnCreate: ") + library.table.get_error_string(created)};
-  auto attention = std::make_unique<CudnnFusedAttention>(library, handle, shape);
+  auto handle = std::make_unique<Handle>(library.table);
+  if (handle->status() != cudnn_success)
+    return {nullptr,
+            std::string("cudnnCreate: ") + library.table.get_error_string(handle->status())};
+  auto attention = std::make_unique<CudnnFusedAttention>(library, std::move(handle), shape);
   if (!attention->refusal().empty()) return {nullptr, attention->refusal()};
-  if (!attention->take_engine_memory()) return {nullptr, "no memory for cuDNN's engines"};
   return {std::move(attention), ""};
 }
 

@@ -18,12 +18,15 @@ class FusedAttention {
   FusedAttention(const FusedAttention&) = delete;
   FusedAttention& operator=(const FusedAttention&) = delete;
 
-  /// Operands as Device::attention has them; the order of lse is the library's own.
-  virtual void forward(gpu::Stream stream, void* out, void* lse, const void* qkv) = 0;
+  /// Operands as Device::attention has them; the order of lse is the library's own. Both
+  /// directions have workspace_bytes() of workspace.
+  virtual void forward(gpu::Stream stream, void* out, void* lse, const void* qkv,
+                       void* workspace) = 0;
   virtual void backward(gpu::Stream stream, const Device::AttentionGradient& g) = 0;
   /// "cuDNN 9.19.0": for the start record.
   virtual std::string name() const = 0;
-  /// Memory of the GPU that it holds, outside of the arenas.
+  virtual i64 workspace_bytes() const = 0;
+  /// Of these, what the library's engines ask for.
   virtual i64 engine_bytes() const = 0;
 };
 

@@ -4,6 +4,8 @@
 // = ds·k.
 #include "cudnn/cudnn_attention.hpp"
 
+#include "cuda/attention_workspace.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -221,16 +223,24 @@ void CudnnAttention::build_backward() {
                    dq_sums.id, dq.id, dk.id, dv.id,  scale.id, hidden.id,     one.id};
 }
 
-i64 CudnnAttention::backward_bytes(const AttentionShape& s) {
-  return s.batch * s.heads * s.seq_len * (1 + s.head_dim) * i64{sizeof(float)};
-}
-
 i64 CudnnAttention::engines() const {
   return std::min(forward_graph_.engines(), backward_graph_.engines());
 }
 
 i64 CudnnAttention::engine_bytes() const {
   return std::max(forward_graph_.workspace_bytes(), backward_graph_.workspace_bytes());
+}
+
+std::optional<i64> CudnnAttention::most_told_bytes() const {
+  std::optional<i64> most;
+  for (const CudnnGraph* graph : {&forward_graph_, &backward_graph_})
+    for (const i64 bytes : graph->told_workspaces())
+      most = std::max(most.value_or(0), bytes);
+  return most;
+}
+
+i64 CudnnAttention::workspace_bytes() const {
+  return cudnn_sums_bytes(shape_) + engine_bytes();
 }
 
 namespace {
@@ -249,10 +259,14 @@ Parts parts_of(const void* qkv, const AttentionShape& s) {
   return {start, k, k + s.kv_heads * s.head_dim * value_bytes};
 }
 
+void* engine_part(void* workspace, const AttentionShape& s) {
+  return static_cast<std::byte*>(workspace) + cudnn_sums_bytes(s);
+}
+
 }  // namespace
 
 bool CudnnAttention::forward(void* stream, void* out, float* statistics, const void* qkv,
-                             void* engine) {
+                             void* workspace) {
   const Parts in = parts_of(qkv, shape_);
   const Forward& id = forward_ids_;
   return table_.set_stream(handle_, stream) == cudnn_success &&
@@ -264,10 +278,10 @@ bool CudnnAttention::forward(void* stream, void* out, float* statistics, const v
                              {id.statistics, statistics},
                              {id.scale, &scale_},
                              {id.hidden, &not_seen}},
-                            engine);
+                            engine_part(workspace, shape_));
 }
 
-bool CudnnAttention::backward(void* stream, const Device::AttentionGradient& g, void* engine) {
+bool CudnnAttention::backward(void* stream, const Device::AttentionGradient& g) {
   const Parts in = parts_of(g.qkv, shape_);
   const Parts to = parts_of(g.dqkv, shape_);
   const Backward& id = backward_ids_;
@@ -290,7 +304,7 @@ bool CudnnAttention::backward(void* stream, const Device::AttentionGradient& g, 
                               {id.scale, &scale_},
                               {id.hidden, &not_seen},
                               {id.one, &unscaled}},
-                             engine);
+                             engine_part(g.workspace, shape_));
 }
 
 }  // namespace shardbench

@@ -7,14 +7,10 @@
 #include "device.hpp"
 
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace shardbench {
-
-/// Sizes that cuDNN's fused engines have; the others are for the kernels of our own.
-constexpr bool cudnn_has_head_dim(i64 head_dim) {
-  return head_dim == 64 || head_dim == 128;
-}
 
 class CudnnAttention {
  public:
@@ -25,16 +21,18 @@ class CudnnAttention {
   /// Why cuDNN does not do it; empty when it does.
   std::string refusal() const;
 
-  /// Of the arena's workspace: the sums of backward that lie between its operations.
-  static i64 backward_bytes(const AttentionShape& shape);
   /// How many engines cuDNN has for the direction that has the fewest.
   i64 engines() const;
-  /// Beside it, for cuDNN's engines.
+  /// What the engines that were built ask for, in the direction that needs more.
   i64 engine_bytes() const;
+  /// The most that any engine, built or not, says to need; nothing where cuDNN does not tell.
+  std::optional<i64> most_told_bytes() const;
+  /// Of either direction: sums that lie between backward's operations, then the engine's.
+  i64 workspace_bytes() const;
 
   /// out[tokens, heads·d]; statistics[batch, heads, seq_len].
-  bool forward(void* stream, void* out, float* statistics, const void* qkv, void* engine);
-  bool backward(void* stream, const Device::AttentionGradient& g, void* engine);
+  bool forward(void* stream, void* out, float* statistics, const void* qkv, void* workspace);
+  bool backward(void* stream, const Device::AttentionGradient& g);
   const AttentionShape& shape() const { return shape_; }
 
  private:

@@ -165,6 +165,14 @@ void CudnnGraph::plan(const CudnnTarget& target) {
     return;
   engines_ = count;
   for (i64 i = 0; i < count; ++i) {
+    i64 bytes = 0;
+    i64 got = 0;
+    if (table_.get_attribute(configs[static_cast<std::size_t>(i)],
+                             CudnnAttribute::config_workspace, CudnnType::int64, 1, &got,
+                             &bytes) == cudnn_success)
+      told_workspaces_.push_back(bytes);
+  }
+  for (i64 i = 0; i < count; ++i) {
     CudnnDescriptor plan = make(CudnnKind::plan, "a plan");
     if (target.handle != nullptr)
       set(plan, CudnnAttribute::plan_handle, CudnnType::handle, 1, &target.handle);

@@ -64,6 +64,9 @@ class CudnnGraph {
   i64 workspace_bytes() const { return workspace_bytes_; }
   /// How many engines cuDNN has named for the graph, whether they could be built or not.
   i64 engines() const { return engines_; }
+  /// What each of them asks for by its own word, before it is built; empty where cuDNN does not
+  /// tell.
+  const std::vector<i64>& told_workspaces() const { return told_workspaces_; }
 
   struct Operand {
     i64 id;
@@ -92,6 +95,7 @@ class CudnnGraph {
   CudnnDescriptor plan_ = nullptr;
   i64 workspace_bytes_ = 0;
   i64 engines_ = 0;
+  std::vector<i64> told_workspaces_;
   i64 last_id_ = 0;
   std::string building_;
   std::string refusal_;

@@ -61,6 +61,7 @@ enum class CudnnAttribute : int {
   heuristics_graph = 201,
   heuristics_results = 202,
   heuristics_properties = 204,
+  config_workspace = 303,
   plan_handle = 400,
   plan_config = 401,
   plan_workspace = 402,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A libcudnn.so.9 that computes nothing: it writes down each descriptor as it is finalized and
 // each run. FAKE_CUDNN_VERSION is its version, FAKE_CUDNN_ENGINES the engines that it has for a
-// graph, of which the first cannot be built; FAKE_CUDNN_CREATE what cudnnCreate answers.
+// graph, of which the first cannot be built; FAKE_CUDNN_CREATE what cudnnCreate answers;
+// FAKE_CUDNN_WORKSPACE the bytes that a plan asks for, of which a run uses each.
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -34,7 +35,15 @@ constexpr int tensor_kind = 17;
 constexpr int engine_results = 202;
 constexpr int engine_config = 401;
 constexpr int workspace_size = 402;
-constexpr std::int64_t workspace_bytes = 4096;
+constexpr int config_workspace_size = 303;
+constexpr int pack_workspace = 1003;
+
+int living_handles = 0;
+
+std::int64_t workspace_bytes() {
+  const char* value = std::getenv("FAKE_CUDNN_WORKSPACE");
+  return value == nullptr ? 4096 : std::atol(value);
+}
 
 std::size_t size_of(int type) {
   if (type == 2 || type == 24) return 1;                              // boolean, text
@@ -64,6 +73,9 @@ const char* fake_cudnn_log() {
 void fake_cudnn_forget() {
   log().clear();
 }
+int fake_cudnn_handles() {
+  return living_handles;
+}
 
 std::size_t cudnnGetVersion() {
   return static_cast<std::size_t>(from_environment("FAKE_CUDNN_VERSION", 91900));
@@ -74,9 +86,12 @@ const char* cudnnGetErrorString(int status) {
 int cudnnCreate(void** handle) {
   static int instance = 0;
   *handle = &instance;
-  return static_cast<int>(from_environment("FAKE_CUDNN_CREATE", 0));
+  const auto answer = static_cast<int>(from_environment("FAKE_CUDNN_CREATE", 0));
+  if (answer == 0) ++living_handles;
+  return answer;
 }
 int cudnnDestroy(void*) {
+  --living_handles;
   return 0;
 }
 int cudnnSetStream(void*, void* stream) {
@@ -118,9 +133,10 @@ int cudnnBackendFinalize(void* descriptor) {
 }
 int cudnnBackendGetAttribute(void*, int name, int, std::int64_t most, std::int64_t* count,
                              void* values) {
-  if (name == workspace_size) {
+  if (name == workspace_size || name == config_workspace_size) {
+    const std::int64_t bytes = workspace_bytes();
     *count = 1;
-    std::memcpy(values, &workspace_bytes, sizeof workspace_bytes);
+    std::memcpy(values, &bytes, sizeof bytes);
     return 0;
   }
   if (name != engine_results) return bad_param;
@@ -134,6 +150,11 @@ int cudnnBackendExecute(void*, void* plan, void* pack) {
   const auto& p = *static_cast<Descriptor*>(plan);
   const auto& v = *static_cast<Descriptor*>(pack);
   if (!p.finalized || !v.finalized) return bad_param;
+  // As an engine would: the workspace has to be there, and be nobody else's.
+  void* workspace = nullptr;
+  std::memcpy(&workspace, v.values.at(pack_workspace).data(), sizeof workspace);
+  if (std::getenv("FAKE_CUDNN_WORKSPACE") != nullptr)
+    std::memset(workspace, 0xff, static_cast<std::size_t>(workspace_bytes()));
   log().append("run of ").append(std::to_string(v.values.at(1000).size())).append("\n");
   return 0;
 }

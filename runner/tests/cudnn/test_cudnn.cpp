@@ -2,11 +2,11 @@
 // Attention by cuDNN as far as it goes without a GPU: against a fake that writes descriptors
 // down, and against the library itself, which checks the graphs and names engines for a GPU
 // that is described to it.
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include "cuda/attention_workspace.hpp"
 #include "cudnn/cudnn_attention.hpp"
-
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
-#include <doctest/doctest.h>
+#include "loaded_fake.hpp"
+#include "model_shape.hpp"
 
 #include <dlfcn.h>
 
@@ -19,36 +19,11 @@ using namespace shardbench;
 
 namespace {
 
-/// The environment while a library is being used.
-class Variable {
- public:
-  Variable(const char* name, const char* value) : name_(name) { ::setenv(name, value, 1); }
-  ~Variable() { ::unsetenv(name_); }
-  Variable(const Variable&) = delete;
-  Variable& operator=(const Variable&) = delete;
-
- private:
-  const char* name_;
-};
-
-std::string take_log() {
-  void* library = ::dlopen(FAKE_CUDNN, RTLD_NOW | RTLD_NOLOAD);
-  REQUIRE(library != nullptr);
-  std::string text = reinterpret_cast<const char* (*)()>(::dlsym(library, "fake_cudnn_log"))();
-  reinterpret_cast<void (*)()>(::dlsym(library, "fake_cudnn_forget"))();
-  return text;
-}
-
 i64 lines_with(const std::string& text, const std::string& part) {
   i64 count = 0;
   for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
     ++count;
   return count;
-}
-
-CudnnLibrary load_fake() {
-  const Variable path("SHARDBENCH_CUDNN", FAKE_CUDNN);
-  return load_cudnn();
 }
 
 std::vector<AttentionShape> all_shapes() {
@@ -61,16 +36,25 @@ std::vector<AttentionShape> all_shapes() {
   return shapes;
 }
 
-/// An H100 as cuDNN 9.19 describes one.
-constexpr const char* h100 =
-    R"({"maxGridSize":[2147483647,65535,65535],"maxBlockSize":[1024,1024,64],)"
-    R"("regsPerBlock":65536,"multiProcessorCount":132,"warpSize":32,)"
-    R"("maxSharedMemoryPerBlock":49152,"maxSharedMemoryPerBlockOptin":232448,)"
-    R"("reservedSharedMemoryPerBlock":1024,"maxRegistersPerSM":65536,"maxCtasPerSM":32,)"
-    R"("maxThreadsPerBlock":1024,"maxThreadsPerSM":2048,"pciDeviceId":0,"isTccDriver":0,)"
-    R"("supportCoopLaunch":1,"totalGlobalMem":85017493504,"smClockRateKHz":1980000,)"
-    R"("memClockRateKHz":2619000,"l2CacheSize":52428800,"cudaDeviceId":0,"deviceVer":900,)"
-    R"("driverVer":13000,"deviceName":"NVIDIA H100 80GB HBM3"})";
+/// A GPU as cuDNN 9.19 describes an H100, but for its version and shared memory.
+struct Described {
+  int version;  // 900: compute capability 9.0
+  int shared_bytes;
+
+  std::string json() const {
+    return R"({"maxGridSize":[2147483647,65535,65535],"maxBlockSize":[1024,1024,64],)"
+           R"("regsPerBlock":65536,"multiProcessorCount":132,"warpSize":32,)"
+           R"("maxSharedMemoryPerBlock":49152,"maxSharedMemoryPerBlockOptin":)" +
+           std::to_string(shared_bytes) +
+           R"(,"reservedSharedMemoryPerBlock":1024,"maxRegistersPerSM":65536,)"
+           R"("maxCtasPerSM":32,"maxThreadsPerBlock":1024,"maxThreadsPerSM":2048,)"
+           R"("pciDeviceId":0,"isTccDriver":0,"supportCoopLaunch":1,)"
+           R"("totalGlobalMem":85017493504,"smClockRateKHz":1980000,)"
+           R"("memClockRateKHz":2619000,"l2CacheSize":52428800,"cudaDeviceId":0,)"
+           R"("deviceVer":)" +
+           std::to_string(version) + R"(,"driverVer":13000,"deviceName":"described"})";
+  }
+};
 
 }  // namespace
 
@@ -110,10 +94,8 @@ TEST_CASE("the first engine that can be built is taken, and runs with all operan
   std::vector<float> memory(1 << 20);
   int stream = 0;
   CHECK(attention.forward(&stream, memory.data(), memory.data(), memory.data(), memory.data()));
-  CHECK(attention.backward(&stream,
-                           {memory.data(), memory.data(), memory.data(), memory.data(),
-                            memory.data(), memory.data()},
-                           memory.data()));
+  CHECK(attention.backward(&stream, {memory.data(), memory.data(), memory.data(), memory.data(),
+                                     memory.data(), memory.data()}));
   const std::string log = take_log();
   CHECK(log.find("stream\n") == 0);
   CHECK(log.find("run of 7\n") != std::string::npos);
@@ -144,13 +126,17 @@ TEST_CASE(
   CHECK(load_cudnn().refusal.rfind("cuDNN can't be loaded: /nowhere/libcudnn.so.9:", 0) == 0);
 }
 
-TEST_CASE("sums between the operations of backward fit the workspace that meta counts") {
-  for (const AttentionShape& s : all_shapes())
-    CHECK(CudnnAttention::backward_bytes(s) <= gpu_attention_workspace_bytes(s));
+TEST_CASE("without a library the meta device plans for our kernels and for cuDNN's engines") {
+  for (AttentionShape s : all_shapes()) {
+    const i64 planned = planned_attention_workspace_bytes(s);
+    CHECK(planned >= gpu_attention_workspace_bytes(s));
+    CHECK(planned >= cudnn_sums_bytes(s) + cudnn_engine_bound(s));
+    s.head_dim = 32;
+    CHECK(planned_attention_workspace_bytes(s) == gpu_attention_workspace_bytes(s));
+  }
 }
 
-TEST_CASE(
-    "cuDNN itself takes the graphs of all head sizes and groups, and has engines for them") {
+TEST_CASE("cuDNN itself takes the graphs of all head sizes and groups") {
   const CudnnLibrary library = load_cudnn();
   if (!library.refusal.empty()) {
     MESSAGE("left out: " << library.refusal);
@@ -168,23 +154,63 @@ TEST_CASE(
   const auto right = wrong.between({1, 2, 32, 64});
   wrong.multiply(left, right, wrong.between({1, 2, 64, 64}));
   CHECK_FALSE(wrong.good());
-  // With the toolkit's stub of the driver cuDNN looks for engines; it cannot load their code.
-  const std::string stub = CUDA_DRIVER_STUB;
-  const CudnnDescriptor properties =
-      stub.empty() || ::dlopen(stub.c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr
-          ? nullptr
-          : cudnn_device_properties(library.table, h100);
-  if (properties == nullptr) {
-    MESSAGE("engines left out: no stub of the driver, or a cuDNN that describes no GPU");
+}
+
+TEST_CASE("cuDNN itself takes the graphs of all models that sweeps know in all their layouts") {
+  const CudnnLibrary library = load_cudnn();
+  if (!library.refusal.empty()) {
+    MESSAGE("left out: " << library.refusal);
     return;
   }
-  // One of each kind: cuDNN compiles code for every engine.
-  for (const AttentionShape& s :
-       {AttentionShape{4, 4096, 8, 8, 64}, AttentionShape{4, 4096, 8, 2, 128}}) {
-    const CudnnAttention attention(library.table, {nullptr, properties}, s);
-    CAPTURE(s.head_dim);
-    CAPTURE(s.kv_heads);
-    CHECK(attention.engines() > 0);
+  int graphs = 0;
+  for (const NamedShape& named : named_shapes())
+    for (const i64 tp : {1, 2, 4, 8, 16})
+      for (const i64 micro_batch : {1, 2, 4, 8}) {
+        const ModelShape& m = named.shape;
+        if (!cudnn_has_head_dim(m.head_dim()) || m.kv_heads % tp != 0) continue;
+        const CudnnAttention attention(
+            library.table, {},
+            {micro_batch, m.seq_len, m.heads / tp, m.kv_heads / tp, m.head_dim()});
+        CAPTURE(named.name);
+        CAPTURE(tp);
+        CHECK(attention.refusal() == "");
+        ++graphs;
+      }
+  MESSAGE("shapes: " << graphs);
+  CHECK(graphs > 100);
+}
+
+TEST_CASE("cuDNN itself has engines for GPUs that are described, whose workspace is bounded") {
+  const CudnnLibrary library = load_cudnn();
+  // With the toolkit's stub of the driver cuDNN looks for engines; it cannot load their code.
+  const std::string stub = CUDA_DRIVER_STUB;
+  if (!library.refusal.empty() || stub.empty() ||
+      ::dlopen(stub.c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr) {
+    MESSAGE("left out: no cuDNN, or no stub of the driver");
+    return;
   }
-  (void)library.table.destroy_descriptor(properties);
+  for (const Described& gpu : {Described{800, 166912}, {900, 232448}, {1000, 232448}}) {
+    const CudnnDescriptor properties = cudnn_device_properties(library.table, gpu.json());
+    if (properties == nullptr) {
+      MESSAGE("left out: a cuDNN that describes no GPU");
+      return;
+    }
+    // One of each kind: cuDNN compiles code for every engine.
+    for (const AttentionShape& s :
+         {AttentionShape{4, 4096, 8, 8, 64}, AttentionShape{4, 4096, 8, 2, 128},
+          AttentionShape{1, 8192, 8, 1, 64}, AttentionShape{2, 4096, 4, 4, 128}}) {
+      const CudnnAttention attention(library.table, {nullptr, properties}, s);
+      CAPTURE(gpu.version);
+      CAPTURE(s.head_dim);
+      CAPTURE(s.kv_heads);
+      CHECK(attention.engines() > 0);
+      // Without a device none can be built: then our kernels do it.
+      CHECK(attention.refusal().find("engines takes the graph") != std::string::npos);
+      if (const auto told = attention.most_told_bytes()) {
+        CHECK(*told > 0);
+        CHECK(*told <= cudnn_engine_bound(s));
+      }
+    }
+    (void)library.table.destroy_descriptor(properties);
+  }
 }
