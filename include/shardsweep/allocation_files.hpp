@@ -3,7 +3,7 @@
 // lead. Each path is spelled only here.
 //
 //   <allocation>/allocation.json  to_lead  from_lead  claim  lead.log
-//   <attempt>/spec.json  records.jsonl[.k]  rank.K.out  recorder/  evidence/
+//   <attempt>/spec.json  records.jsonl[.k]  rank.K.out  environment  recorder/  evidence/
 //                                                        → <attempt>.tar when it is over
 #pragma once
 
@@ -41,6 +41,8 @@ struct AttemptPaths {
   [[nodiscard]] std::filesystem::path rank_log(int rank) const {
     return dir / ("rank." + std::to_string(rank) + ".out");
   }
+  /// What the first rank found in its environment when it began: `told_environment` reads it.
+  [[nodiscard]] std::filesystem::path environment() const { return dir / "environment"; }
   /// NCCL's own words, where it was asked for them.
   [[nodiscard]] std::filesystem::path nccl_log(int rank) const {
     return dir / ("nccl.rank." + std::to_string(rank) + ".log");

@@ -259,6 +259,7 @@ struct EndAttempt {
   AttemptId attempt = 0;
   Outcome outcome = Outcome::cancelled;
   std::string why;
+  bool cut_short = false;  ///< measured on the node of rank 0, as hopeless: an optional key
   friend bool operator==(const EndAttempt&, const EndAttempt&) = default;
 };
 /// For how long has nothing advanced on your node? Answered by Still.

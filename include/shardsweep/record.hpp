@@ -13,7 +13,16 @@
 
 namespace shardsweep {
 
-enum class RecordType : std::uint8_t { start, phase, train_step, result, error, other };
+/// `refusal`: of a node agent. Whatever result there is, it is none of this layout.
+enum class RecordType : std::uint8_t {
+  start,
+  phase,
+  train_step,
+  result,
+  error,
+  refusal,
+  other
+};
 
 struct Record {
   RecordType type = RecordType::other;
@@ -23,8 +32,9 @@ struct Record {
   std::int64_t step = 0;  ///< of `train_step`
   double step_ms = 0;     ///< the same; 0: not given
   std::optional<bool> timed{};  ///< the same; none: not given
-  std::string error_class;      ///< of `error`: key `class`, a word of runner_exit_table
-  std::string message;          ///< of `error`: key `message`
+  std::string
+      error_class;      ///< of `error` and `refusal`: key `class`, a word of runner_exit_table
+  std::string message;  ///< of both: key `message`
   friend bool operator==(const Record&, const Record&) = default;
 };
 
@@ -42,7 +52,8 @@ struct WrittenRecord {
 /// Total: anything that is no JSON object with a `type` is a fault that quotes its beginning.
 [[nodiscard]] Result<Record> decode_record(std::string_view line);
 
-/// True where the whole lines of `records` hold a result of the attempt with this nonce.
+/// True where the whole lines of `records` hold a result of the attempt with this nonce, and no
+/// refusal of it.
 [[nodiscard]] bool has_result(std::string_view records, std::string_view nonce);
 
 }  // namespace shardsweep

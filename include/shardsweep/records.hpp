@@ -23,6 +23,9 @@ struct RecordsSummary {
   std::optional<AddMeasurement> result;  ///< attempt and trial are the caller's to fill in
   std::optional<Outcome> error;          ///< of the first error record
   std::string error_message;
+  /// Of a node agent, whatever results there are: what the attempt ends as. None: nothing.
+  std::optional<Outcome> refusal{};
+  std::string refusal_message{};
   std::string runner;  ///< as its start record says; may be empty
   std::string runner_version;
   OwnWork own_work{};

@@ -2,6 +2,9 @@
 #include "agent/container_rank.hpp"
 
 #include "agent/trainer_rank.hpp"
+#include "attempt/effective_environment.hpp"
+
+#include <shardsweep/allocation_files.hpp>
 
 #include <fmt/format.h>
 
@@ -30,7 +33,11 @@ RankStart enter_container(RankProcess& process, const AttemptSpec& spec,
   ContainerSpec container = *spec.container;
   container.env.insert(spec.env.begin(), spec.env.end());
   container.env.merge(fake_variables(spec));
-  RankStart start = entered(container, inside, place);
+  RankStart telling = inside;
+  if (meeting.rank == 0)
+    telling.argv =
+        telling_environment(inside.argv, AttemptPaths{attempt_dir}.environment().string());
+  RankStart start = entered(container, telling, place);
   process.argv = std::move(start.argv);
   process.environment = std::move(start.environment);
   // A site's settings of its runtime may name the job.

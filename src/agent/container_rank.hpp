@@ -28,7 +28,8 @@ struct RankMeeting {
 };
 
 /// What was to run on the host is to run inside; nothing is changed without a container. The
-/// runtime itself starts in `attempt_dir`. Returns the rank as it runs inside.
+/// runtime itself starts in `attempt_dir`, where the first rank's environment is written as it
+/// is inside. Returns the rank as it runs inside.
 RankStart enter_container(RankProcess& process, const AttemptSpec& spec,
                           const RankMeeting& meeting, const ContainerPlace& place,
                           const std::string& attempt_dir);

@@ -3,7 +3,12 @@
 
 #include "agent/container_rank.hpp"
 #include "node/processes.hpp"
+#include "rundir/descriptor.hpp"
 
+#include <shardsweep/allocation_files.hpp>
+
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -48,16 +53,24 @@ pid_t last_of_chain(pid_t rank) {
 
 }  // namespace
 
-EnvironmentReading::EnvironmentReading(const AttemptSpec& spec, pid_t pid, int rank,
-                                       std::vector<std::string> command,
-                                       const std::vector<std::string>& given, double now_s)
-    : wanted_(wanted_inside(spec, variables_of(given))),
+void tell_environment(const std::filesystem::path& file,
+                      const std::vector<std::string>& environment) {
+  const std::string text = told_text(environment);
+  const Descriptor opened(
+      ::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, S_IRUSR | S_IWUSR));
+  // What is not all there is not read.
+  if (opened.valid()) (void)!::write(opened.get(), text.data(), text.size());
+}
+
+EnvironmentReading::EnvironmentReading(const AttemptSpec& spec, FirstRank rank, double now_s)
+    : wanted_(wanted_inside(spec, variables_of(rank.given))),
       image_(spec.container ? spec.container->image : ""),
-      pid_(pid),
-      rank_(rank),
-      command_(std::move(command)),
+      rank_(std::move(rank)),
       next_s_(now_s),
-      pause_s_(first_look_s) {}
+      pause_s_(first_look_s) {
+  // On the host it has what it was given, from its first moment.
+  if (image_.empty() && rank_.pid != 0) found_ = told_ = variables_of(rank_.given);
+}
 
 void EnvironmentReading::look(bool is_training, double now_s) {
   if (done_ || (now_s < next_s_ && !is_training)) return;
@@ -65,14 +78,32 @@ void EnvironmentReading::look(bool is_training, double now_s) {
   done_ = is_training;
   pause_s_ = std::min(2 * pause_s_, longest_look_pause_s);
   next_s_ = now_s + pause_s_;
-  const pid_t rank = process_of_rank(pid_, command_, rank_);
-  if (rank == 0) return;
-  Variables own = variables_in(process_environment(rank));
-  if (own.empty()) return;
+  read_told();
+  const pid_t rank = rank_.pid == 0 ? 0 : process_of_rank(rank_.pid, rank_.command, rank_.rank);
+  if (rank == 0) return found_.empty() ? take(told_, {}) : void();
   const pid_t last = last_of_chain(rank);
+  Variables own = variables_in(process_environment(rank));
   Variables variables = last == rank ? own : variables_in(process_environment(last));
-  judge(own, variables);
-  found_ = variables.empty() ? std::move(own) : std::move(variables);
+  take(told_.empty() ? std::move(own) : told_, std::move(variables));
+}
+
+void EnvironmentReading::finish() {
+  read_told();
+  if (found_.empty()) take(told_, {});
+  std::error_code error;
+  std::filesystem::remove(rank_.told, error);
+}
+
+void EnvironmentReading::read_told() {
+  constexpr std::size_t most = std::size_t{4} << 20;  // what Linux gives a process
+  if (!told_.empty()) return;
+  if (const auto text = read_file(rank_.told, most)) told_ = told_environment(*text);
+}
+
+void EnvironmentReading::take(Variables own, Variables last) {
+  if (own.empty()) return;
+  judge(own, last);
+  found_ = last.empty() ? std::move(own) : std::move(last);
 }
 
 /// Of the rank itself at once. Its one child may be a helper for a moment: what counts there

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads back what the first rank of an attempt found in its environment, from /proc, until a
-// train step has begun.
+// Reads back what the first rank of an attempt found in its environment: what was written for
+// it when it began, and what /proc shows of it until a train step has begun.
 #pragma once
 
 #include "attempt/effective_environment.hpp"
@@ -9,23 +9,35 @@
 
 #include <sys/types.h>
 
-#include <optional>
+#include <filesystem>
 #include <string>
 #include <vector>
 
 namespace shardsweep::agent {
 
+struct FirstRank {
+  /// What was started for it: itself, or its container's runtime. 0: nothing of ours.
+  pid_t pid = 0;
+  int rank = 0;
+  std::vector<std::string> command;  ///< as it runs inside
+  std::vector<std::string> given;    ///< its environment
+  /// Where that is written when it begins (telling_environment).
+  std::filesystem::path told;
+};
+
+/// Of a rank on the host, by the process that becomes it.
+void tell_environment(const std::filesystem::path& file,
+                      const std::vector<std::string>& environment);
+
 class EnvironmentReading {
  public:
-  /// `pid`: what was started for the rank: itself, or its container's runtime. `command` and
-  /// `given`: of the rank, as it runs inside.
-  EnvironmentReading(const AttemptSpec& spec, pid_t pid, int rank,
-                     std::vector<std::string> command, const std::vector<std::string>& given,
-                     double now_s);
+  EnvironmentReading(const AttemptSpec& spec, FirstRank rank, double now_s);
 
   /// Looks less and less often; `is_training`: for the last time.
   void look(bool is_training, double now_s);
-  /// What its container has changed, seen twice: a sentence. Empty: nothing.
+  /// It is gone, perhaps before it was looked at. Removes the file.
+  void finish();
+  /// What its container has changed: a sentence. Empty: nothing.
   [[nodiscard]] const std::string& fault() const { return fault_; }
   /// What was seen last; empty where nothing could be read.
   [[nodiscard]] const Variables& found() const { return found_; }
@@ -36,12 +48,13 @@ class EnvironmentReading {
 
  private:
   void judge(const Variables& own, const Variables& last);
+  void read_told();
+  void take(Variables own, Variables last);
 
   Variables wanted_;
   std::string image_;  ///< empty: no container, and nothing is held against anybody
-  pid_t pid_;
-  int rank_;
-  std::vector<std::string> command_;
+  FirstRank rank_;
+  Variables told_;
   Variables found_;
   std::vector<Overridden> changes_;  ///< at the last look
   std::string fault_;

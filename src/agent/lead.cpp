@@ -206,7 +206,7 @@ void Lead::take(const FromNode& message) {
   node.ended = *ended;
   // There rank 0 is gone: nobody elsewhere has anything left to do.
   if (ended->cut_short)
-    tell(EndAttempt{ended->attempt, Outcome::cancelled, "the attempt was cut short"});
+    tell(EndAttempt{ended->attempt, Outcome::cancelled, "the attempt was cut short", true});
   // The ranks of one node are through: those of the others should be too. Where they have
   // failed, the others notice.
   const bool completed = ended->outcome == Outcome::completed;

@@ -132,7 +132,10 @@ void NodeAgent::take_line(const std::string& line) {
   heard_s_ = now_s_;
   if (const auto* one = std::get_if<Launch>(&*message)) launch(*one);
   if (const auto* one = std::get_if<EndAttempt>(&*message)) {
-    if (attempt_ && attempt_->id() == one->attempt) attempt_->end(one->outcome, one->why);
+    if (attempt_ && attempt_->id() == one->attempt) {
+      if (one->cut_short) attempt_->set_cut_elsewhere();
+      attempt_->end(one->outcome, one->why);
+    }
     if (waiting_ && waiting_->spec.attempt == one->attempt) {
       waiting_.reset();
       containers_.stop();

@@ -479,9 +479,10 @@ NodeEnded RunningAttempt::ended() const {
   std::vector<Evidence> evidence = evidence_;
   // Where rank 0 is elsewhere, so is the result: there an exit with 0 explains what others
   // suffered, and is nothing by itself.
-  if (left_early_ && !measured_ && (result_is_due() || !evidence.empty()))
+  if (left_early_ && !measured_ && !is_overridden_ && (result_is_due() || !evidence.empty()))
     evidence.push_back(*left_early_);
-  const Classified verdict = classify(evidence, measured_, result_is_due());
+  const bool measured = measured_ && !is_overridden_;
+  const Classified verdict = classify(evidence, measured, result_is_due());
   NodeEnded ended;
   ended.attempt = spec_.attempt;
   ended.outcome = verdict.outcome;

@@ -64,6 +64,8 @@ class RunningAttempt {
   void end(Outcome outcome, const std::string& why);
   /// While what is seen here stands still for too long. The other nodes have to be asked.
   [[nodiscard]] std::optional<Suspect> suspicion() const;
+  /// The node of rank 0 has measured it, and ended it as hopeless.
+  void set_cut_elsewhere() { cut_elsewhere_ = true; }
   /// Seconds without progress; -1 where no rank here keeps a flight recorder.
   [[nodiscard]] double still_s() const;
   void stretch(double gap_s) { watch_.stretch(gap_s); }
@@ -100,8 +102,11 @@ class RunningAttempt {
                     const std::string& meet);
   void launch_step(const Environment& own, const std::string& meet);
   void follow_environment(pid_t pid, RankStart inside);
+  [[nodiscard]] RankStart first_of_step(const Environment& own, const std::string& meet) const;
   void read_environment();
+  [[nodiscard]] bool judge_environment();
   void write_environment();
+  void write_record(const WrittenRecord& record);
   void follow_trainer();
   void finish_trainer();
   void start_probe(RankProcess like);
@@ -160,6 +165,7 @@ class RunningAttempt {
   /// What the flight recorders of the ranks here looked like; none: not there yet.
   std::map<int, RecorderFile> recorders_;
   std::optional<EnvironmentReading> environment_;  ///< of rank 0, where it is here
+  Timestamp environment_since_ = 0;                ///< when it was started
   bool is_overridden_ = false;                     ///< its container has changed what counts
   std::string image_digest_ = "unknown";
   std::optional<EvidenceTaking> evidence_taking_;
@@ -169,6 +175,7 @@ class RunningAttempt {
   bool hopeless_ = false;   ///< by its train steps
   bool cutting_ = false;    ///< ended for that
   bool cut_short_ = false;  ///< and its result is ours
+  bool cut_elsewhere_ = false;
   bool stuck_ = false;
   std::int64_t garbage_ = 0;
   std::int32_t leaked_ = 0;

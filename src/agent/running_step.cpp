@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What of an attempt differs where its ranks are the tasks of one Slurm step.
+#include "agent/container_rank.hpp"
 #include "agent/rank_logs.hpp"
 #include "agent/running_attempt.hpp"
 #include "agent/spawn.hpp"
@@ -36,8 +37,20 @@ void RunningAttempt::launch_step(const Environment& own, const std::string& meet
     return begin_ending();
   }
   ranks_.push_back({-1, *step, false, {}});
+  follow_environment(0, first_of_step(own, meet));
   for (int rank = 0; rank < spec_.world; ++rank)
     follow_records(rank);
+}
+
+/// The step's first rank, as its own agent starts it (step_rank.cpp).
+RankStart RunningAttempt::first_of_step(const Environment& own, const std::string& meet) const {
+  const RankPlace place{0, 0, spec_.ranks_per_node, node_.name};
+  RankProcess process{spec_.argv, rank_environment(own, spec_, place, {}),
+                      paths_.dir, paths_.rank_log(0),
+                      0,          spec_.file_limit_bytes};
+  complete_trainer(process, spec_, place, meet, {});
+  return enter_container(process, spec_, {0, meet}, place_of_container(own, spec_.token, false),
+                         paths_.dir.string());
 }
 
 /// Without a single rank nothing was asked of the layout: Slurm's controller was away, or a

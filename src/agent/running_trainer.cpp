@@ -47,8 +47,8 @@ void RunningAttempt::refuse_version() {
 /// no fault.
 void RunningAttempt::finish_trainer() {
   if (!trainer_) return;
-  if (cutting_) {
-    trainer_->finish_cut(clock_);
+  if (cutting_ || cut_elsewhere_) {
+    trainer_->finish_cut(clock_, cutting_ ? CutBy::this_node : CutBy::another);
   } else {
     trainer_->finish(clock_, !evidence_.empty());
   }

@@ -2,6 +2,7 @@
 #include "agent/step_rank.hpp"
 
 #include "agent/container_rank.hpp"
+#include "agent/environment_reading.hpp"
 #include "agent/spawn.hpp"
 #include "agent/trainer_rank.hpp"
 #include "node/processes.hpp"
@@ -46,6 +47,8 @@ Result<RankProcess> rank_of(const AttemptPaths& paths, const Environment& own) {
                       0,         spec.file_limit_bytes};
   complete_trainer(process, spec, place, value_in(own, meet_variable).value_or(""),
                    visible_devices(own, spec.ranks_per_node, has_gpus()));
+  if (place.rank == 0 && !spec.container)
+    tell_environment(paths.environment(), process.environment);
   enter_container(process, spec, {place.rank, value_in(own, meet_variable).value_or("")},
                   place_of_container(own, spec.token, has_gpus()), paths.dir.string());
   return process;

@@ -158,12 +158,16 @@ void TrainerLogs::write_error(const WrittenRecord& record, const Clock& clock) {
 }
 
 /// Its speed is a bound for others, and has to be that of the layout.
-void TrainerLogs::finish_cut(const Clock& clock) {
+void TrainerLogs::finish_cut(const Clock& clock, CutBy by) {
   if (finished_) return;
   (void)read_lines(clock, true);
   finished_ = true;
   take_facts();
-  if (const auto wrong = records_.contradiction()) write_error(*wrong, clock);
+  auto wrong = records_.contradiction();
+  if (!wrong) return;
+  if (by == CutBy::this_node) return write_error(*wrong, clock);
+  wrong->type = "refusal";
+  write({*wrong}, clock);
 }
 
 /// link(2) would do as well; the file's name is new in each attempt, and one of several hosts
@@ -188,7 +192,8 @@ void TrainerLogs::write(const std::vector<WrittenRecord>& records, const Clock& 
     return;
   }
   for (const auto& record : records) {
-    const bool durable = record.type == "result" || record.type == "error";
+    const bool durable =
+        record.type == "result" || record.type == "error" || record.type == "refusal";
     const auto line = encode_record(record, nonce_, clock.now());
     if (const auto written = writer->append(line, durable); !written)
       fault_ = written.error().what;

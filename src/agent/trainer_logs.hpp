@@ -19,6 +19,9 @@
 
 namespace shardsweep::agent {
 
+/// Who has found an attempt hopeless.
+enum class CutBy : std::uint8_t { this_node, another };
+
 class TrainerLogs {
  public:
   /// `spec` has a trainer. A log that is not known is a fault.
@@ -40,8 +43,9 @@ class TrainerLogs {
   void look(const Clock& clock, bool all, bool probing = false);
   /// Everything has been printed. `failed`: then without train steps there is nothing to say.
   void finish(const Clock& clock, bool failed);
-  /// The same of an attempt that was cut short: error() is what its log contradicts.
-  void finish_cut(const Clock& clock);
+  /// The same of an attempt that was cut short: error() is what its log contradicts. Where
+  /// another node has measured it, what was printed here may refuse that.
+  void finish_cut(const Clock& clock, CutBy by);
   /// What the ranks of other nodes have printed belongs to the result, and their node agents
   /// have not told it yet. They get a few seconds.
   [[nodiscard]] bool waits_for_facts(const Clock& clock);

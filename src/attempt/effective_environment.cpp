@@ -60,6 +60,27 @@ Variables variables_of(const std::vector<std::string>& entries) {
   return variables;
 }
 
+// A newline behind the last zero byte says that all is there: no entry begins with one.
+std::vector<std::string> telling_environment(const std::vector<std::string>& command,
+                                             const std::string& file) {
+  std::vector<std::string> words{
+      "sh", "-c", R"((umask 077; { env -0 && echo; } >"$0") 2>/dev/null; exec "$@")", file};
+  words.insert(words.end(), command.begin(), command.end());
+  return words;
+}
+
+std::string told_text(const std::vector<std::string>& entries) {
+  std::string text;
+  for (const auto& entry : entries)
+    text.append(entry).push_back('\0');
+  return text + '\n';
+}
+
+Variables told_environment(std::string_view text) {
+  constexpr std::string_view end("\0\n", 2);
+  return text.ends_with(end) ? variables_in(text.substr(0, text.size() - 1)) : Variables();
+}
+
 Variables wanted_inside(const AttemptSpec& spec, const Variables& given) {
   const bool launcher = spec.trainer && spec.trainer->per_node;
   Variables wanted;

@@ -20,6 +20,15 @@ using Variables = std::map<std::string, std::string, std::less<>>;
 [[nodiscard]] Variables variables_in(std::string_view environ);
 [[nodiscard]] Variables variables_of(const std::vector<std::string>& entries);
 
+/// The same command, behind one that writes the environment it finds into `file`, for its owner
+/// alone: there may be secrets in it. It needs `sh` and `env`.
+[[nodiscard]] std::vector<std::string> telling_environment(
+    const std::vector<std::string>& command, const std::string& file);
+/// The same of a process of ours, which knows its environment.
+[[nodiscard]] std::string told_text(const std::vector<std::string>& entries);
+/// What has been written; empty: not all of it yet.
+[[nodiscard]] Variables told_environment(std::string_view text);
+
 /// What must arrive in a container as it was given: what ranks find each other by, and the
 /// variables of the sweep file and its container. `given`: the rank's environment. A launcher
 /// numbers its ranks by itself.

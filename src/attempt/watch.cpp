@@ -42,6 +42,7 @@ bool AttemptWatch::take(const Record& record, double now_s) {
       last_record_ = "result";
       return true;
     case RecordType::error:
+    case RecordType::refusal:
     case RecordType::other:
       return false;
   }

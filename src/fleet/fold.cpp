@@ -47,6 +47,16 @@ bool ended_in_peace(const Ending& said) {
           said.exit_code == 0);
 }
 
+/// What its node agent has refused is no measurement, whoever says that it was one.
+Ending refused(Ending said, const RecordsSummary& records) {
+  said.outcome = *records.refusal;
+  said.cause = records.refusal_message;
+  said.source = SaidBy::agent;
+  said.node.clear();  // it would be the same on every node
+  said.fragmented = false;
+  return said;
+}
+
 /// A durable result makes the attempt completed, whoever died afterwards; without one nobody's
 /// word makes it so. A record that should have been the result and is none is the runner's
 /// fault.
@@ -57,6 +67,7 @@ Ending join(Ending said, const RecordsSummary& records) {
     said.source = SaidBy::daemon;
     return said;
   }
+  if (records.refusal) return refused(std::move(said), records);
   if (records.result) {
     if (said.outcome != Outcome::completed) {
       said.cause =

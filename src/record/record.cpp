@@ -13,8 +13,8 @@ namespace {
 using namespace json;
 
 RecordType record_type(std::string_view word) {
-  constexpr std::array<std::string_view, 5> words{"start", "phase", "train_step", "result",
-                                                  "error"};
+  constexpr std::array<std::string_view, 6> words{"start",  "phase", "train_step",
+                                                  "result", "error", "refusal"};
   for (std::size_t i = 0; i < words.size(); ++i) {
     if (words[i] == word) return static_cast<RecordType>(i);
   }
@@ -77,16 +77,21 @@ Result<Record> decode_record(std::string_view line) {
 }
 
 bool has_result(std::string_view records, std::string_view nonce) {
+  bool found = false;
   while (!records.empty()) {
     const std::size_t end = records.find('\n');
-    if (end == std::string_view::npos) return false;
+    if (end == std::string_view::npos) break;
     const std::string_view line = records.substr(0, end);
     records.remove_prefix(end + 1);
-    if (line.find("\"result\"") == std::string_view::npos) continue;
+    if (line.find("\"result\"") == std::string_view::npos &&
+        line.find("\"refusal\"") == std::string_view::npos)
+      continue;
     const auto record = decode_record(line);
-    if (record && record->type == RecordType::result && record->nonce == nonce) return true;
+    if (!record || record->nonce != nonce) continue;
+    if (record->type == RecordType::refusal) return false;
+    found = found || record->type == RecordType::result;
   }
-  return false;
+  return found;
 }
 
 }  // namespace shardsweep

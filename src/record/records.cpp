@@ -209,6 +209,14 @@ struct Summary {
     if (summary.error) summary.error_message = text_of(record, "message");
   }
 
+  /// The first one counts.
+  void add_refusal(const JsonValue& record) {
+    const auto row = runner_exit_class(text_of(record, "class"));
+    if (!row || !row->outcome || summary.refusal) return;
+    summary.refusal = row->outcome;
+    summary.refusal_message = text_of(record, "message");
+  }
+
   /// The first one counts, but one in a result of ours goes before all others.
   void note_flaw(std::string flaw, bool own) {
     if (summary.owns_flaw || (!own && !summary.flaw.empty())) return;
@@ -258,6 +266,7 @@ struct Summary {
     if (type == "result") add_result(record, line);
     if (type == "environment") add_environment(record);
     if (type == "error") add_error(record);
+    if (type == "refusal") add_refusal(record);
   }
 };
 
@@ -287,6 +296,7 @@ RecordsSummary summarise_records(std::string_view text, std::string_view nonce) 
     if (end > 0) reader.add_line(text.substr(0, end));
     text.remove_prefix(end + 1);
   }
+  if (reader.summary.refusal) reader.summary.result.reset();
   if (reader.summary.result) {
     reader.summary.result->samples = std::move(reader.samples);
     reader.summary.result->runner_version = reader.summary.runner_version;

@@ -102,6 +102,7 @@ Result<void> write_pack(const AttemptPaths& attempt, const fs::path& fresh,
   TarWriter tar(file.get());
   const AttemptPaths inside{attempt.dir.filename()};
   for (const auto& name : names) {
+    if (name == inside.environment().filename()) continue;  // with its secrets
     const bool whole = name == inside.spec().filename() || is_records(name.string()) ||
                        *name.begin() == inside.recorder().filename() ||
                        *name.begin() == inside.evidence().filename();

@@ -150,6 +150,7 @@ void fields(Is<EndAttempt> auto& m, auto&& visit) {
   visit("attempt", m.attempt);
   visit("outcome", m.outcome);
   visit("why", m.why);
+  visit.optional("cut_short", m.cut_short);
 }
 void fields(Is<AskStill> auto& m, auto&& visit) {
   visit("attempt", m.attempt);

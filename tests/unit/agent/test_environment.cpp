@@ -196,6 +196,22 @@ TEST_CASE(
   CHECK(process.argv.at(process.argv.size() - 2).starts_with("WORLD_SIZE="));
 }
 
+TEST_CASE("in a container the first rank's environment is written when it begins") {
+  AttemptSpec spec = some_spec();
+  spec.container.emplace();
+  spec.container->runtime = ContainerRuntime::apptainer;
+  spec.container->image = "a.sif";
+  RankProcess process;
+  process.argv = {"train", "--fast"};
+  process.environment = rank_environment({}, spec, {0, 0, 8, "n"}, {});
+  const RankStart inside = enter_container(process, spec, {0, "n1:2950"}, {}, "/attempts/a b");
+  CHECK(inside.argv == std::vector<std::string>{"train", "--fast"});
+  const std::vector<std::string> last(process.argv.end() - 4, process.argv.end());
+  CHECK(last[0] == R"((umask 077; { env -0 && echo; } >"$0") 2>/dev/null; exec "$@")");
+  CHECK(last[1] == "/attempts/a b/environment");
+  CHECK(last[2] == "train");
+}
+
 namespace {
 
 /// The third stage's first rank of a world of 32, as its trainer pretends it.

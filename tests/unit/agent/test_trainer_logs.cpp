@@ -4,6 +4,8 @@
 #include "../folder.hpp"
 #include "agent/trainer_logs.hpp"
 
+#include <shardsweep/record.hpp>
+
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -112,13 +114,37 @@ TEST_CASE("what was cut short is held against its layout") {
     Node node(own, 1);
     own.append("rank.2.out", world);
     own.append("rank.3.out", " iteration 1/ 3 | elapsed time per iteration (ms): 100.0 |\n");
-    node.logs.finish_cut(clock);
+    node.logs.finish_cut(clock, CutBy::this_node);
     return node.logs.error() ? node.logs.error()->message : own.read("records.jsonl");
   };
   CHECK(cut("using world size: 8, data-parallel size: 8\n")
             .find("with gpus 8, and 4 was asked") != std::string::npos);
   // That it has fewer train steps is our doing.
   CHECK(cut("using world size: 4, data-parallel size: 4\n").find("error") == std::string::npos);
+}
+
+TEST_CASE("what was cut short on the node of rank 0 is refused by the node that prints") {
+  const HandClock clock;
+  const auto told = [&](int skipped) {
+    const test::Folder own;
+    Node node(own, 1);
+    for (int i = 1; i < 4; ++i)
+      own.append(
+          "rank.3.out",
+          fmt::format(" iteration {}/ 9 | elapsed time per iteration (ms): 100.0 | number "
+                      "of skipped iterations: {} |\n",
+                      i, skipped));
+    node.logs.finish_cut(clock, CutBy::another);
+    CHECK_FALSE(node.logs.has_result());
+    const auto records = own.read("records.jsonl");
+    CHECK(has_result(records + R"({"type":"result","run_id":"nonce"})" + "\n", "nonce") ==
+          (skipped == 0));
+    return records;
+  };
+  CHECK(told(0).find("\"refusal\"") == std::string::npos);
+  const auto refusal = told(1);
+  CHECK(refusal.find("\"refusal\"") != std::string::npos);
+  CHECK(refusal.find("2 timed train steps skipped") != std::string::npos);
 }
 
 TEST_CASE("memory is the largest of all nodes, also where a node's ranks end first") {

@@ -3,6 +3,15 @@
 
 #include <doctest/doctest.h>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
 using namespace shardsweep;
 
 namespace {
@@ -75,6 +84,41 @@ TEST_CASE("the environment of a process is read to its end") {
   const std::string raw("A=1\0B=x=y\0C\0=D\0E=", 16);
   CHECK(variables_in(raw) == Variables{{"A", "1"}, {"B", "x=y"}});
   CHECK(variables_of({"A=1", "B="}) == Variables{{"A", "1"}, {"B", ""}});
+}
+
+TEST_CASE("a command behind the one that tells the environment runs as it would alone") {
+  const auto file = std::filesystem::temp_directory_path() /
+                    ("shardsweep-told-" + std::to_string(::getpid()));
+  const auto run = [](const std::vector<std::string>& argv) {
+    std::vector<char*> words;
+    for (const auto& word : argv)
+      words.push_back(const_cast<char*>(word.c_str()));
+    words.push_back(nullptr);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::setenv("TOLD", "two\nlines", 1);
+      ::execvp(words[0], words.data());
+      ::_exit(99);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  };
+  const std::vector<std::string> command{"sh", "-c", "[ \"$0 $1\" = 'a b $HOME' ] && exit 7",
+                                         "a b", "$HOME"};
+  CHECK(run(telling_environment(command, file.string())) == 7);
+  std::ifstream in(file, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  CHECK(told_environment(text).at("TOLD") == "two\nlines");
+  CHECK((std::filesystem::status(file).permissions() & std::filesystem::perms(077)) ==
+        std::filesystem::perms::none);
+  // Half of it is none of it.
+  for (std::size_t size = 0; size < text.size(); ++size)
+    CHECK(told_environment(std::string_view(text).substr(0, size)).empty());
+  // Where it can't be written the command runs all the same.
+  CHECK(run(telling_environment(command, "/nowhere/at/all")) == 7);
+  CHECK(told_environment(told_text({"A=1", "B="})) == Variables{{"A", "1"}, {"B", ""}});
+  std::filesystem::remove(file);
 }
 
 TEST_CASE("a rank's own process is told from the runtime that is about to start it") {

@@ -109,6 +109,19 @@ TEST_CASE("a result record that is none makes the attempt crashed, which is trie
   CHECK(c.last_cause() == records.flaw);
 }
 
+TEST_CASE("what a node agent has refused is neither measured nor run again") {
+  Case c;
+  c.trial(1, 1);
+  RecordsSummary records;
+  records.refusal = Outcome::rejected;
+  records.refusal_message = "the container overrides the environment";
+  c.decide();
+  c.line(Ended{.attempt = 1, .outcome = Outcome::completed, .source = SaidBy::runner}, records);
+  CHECK(c.rows.trials[1].state == State::ended);
+  CHECK(c.rows.trials[1].outcome == Outcome::rejected);
+  CHECK(c.last_cause() == records.refusal_message);
+}
+
 TEST_CASE("records of another attempt explain an exit without a result, and nothing else") {
   Case c;
   c.trial(1, 1);

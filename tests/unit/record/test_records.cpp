@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is read of a runner's records beside its metrics.
+#include <shardsweep/record.hpp>
 #include <shardsweep/records.hpp>
 
 #include <doctest/doctest.h>
@@ -171,6 +172,25 @@ TEST_CASE("what the first rank found stands beside the result, with its settings
   CHECK(summary.result->metrics.at("peak_reserved_bytes") == 7);
   // Of a failed attempt too.
   CHECK(summarise_records(environment, "n").environment == summary.environment);
+}
+
+TEST_CASE("what a node agent refuses is no result, wherever it stands") {
+  const std::string result = R"({"type":"result","run_id":"n","tokens_per_s_per_gpu":10})"
+                             "\n";
+  const std::string refusal =
+      R"({"type":"refusal","run_id":"n","class":"usage","message":"RANK is '1'"})"
+      "\n";
+  for (const std::string& text : {result + refusal, refusal + result}) {
+    const auto summary = summarise_records(text, "n");
+    CHECK_FALSE(summary.result);
+    CHECK(summary.refusal == Outcome::rejected);
+    CHECK(summary.refusal_message == "RANK is '1'");
+    CHECK_FALSE(has_result(text, "n"));
+  }
+  const std::string other = R"({"type":"refusal","run_id":"other","class":"usage"})"
+                            "\n";
+  CHECK(summarise_records(other + result, "n").result);
+  CHECK(has_result(other + result, "n"));
 }
 
 TEST_CASE("a peak of one train step is not believed") {
