@@ -68,8 +68,8 @@ class Slurmrestd {
   bool step() {
     std::vector<pollfd> waiting{{listening_, POLLIN, 0}};
     for (const auto& [connection, exchange] : open_) {
-      const bool answers = !exchange.answer.empty();
-      waiting.push_back({connection, static_cast<short>(answers ? POLLOUT : POLLIN), 0});
+      const bool answering = !exchange.answer.empty();
+      waiting.push_back({connection, static_cast<short>(answering ? POLLOUT : POLLIN), 0});
     }
     if (::poll(waiting.data(), waiting.size(), 2) <= 0) return false;
     for (const pollfd& one : waiting) {
