@@ -38,6 +38,22 @@ FaultKind kind_of(int code) {
   }
 }
 
+/// A file whose pages are damaged; data of ours that breaks a rule is another matter.
+bool is_damage(int code) {
+  return (code & 0xff) == SQLITE_CORRUPT || (code & 0xff) == SQLITE_NOTADB;
+}
+
+/// SQLite's words, and for a damaged file what helps.
+Fault fault_of(int code, const std::string& where, const char* words) {
+  std::string what = fmt::format("{}: {}", where, words);
+  if (is_damage(code)) {
+    what +=
+        "; the file is damaged: put a copy in its place ('shardsweep export COPY.db' makes one), "
+        "or print what is left with 'sqlite3 FILE .dump'";
+  }
+  return {kind_of(code), std::move(what)};
+}
+
 int flags_of(OpenMode mode) {
   switch (mode) {
     case OpenMode::create:
@@ -72,7 +88,7 @@ void fail(FaultKind kind, std::string what) {
 void fail(sqlite3* handle, const std::string& where, int code) {
   const int extended = handle != nullptr ? sqlite3_extended_errcode(handle) : code;
   const char* words = handle != nullptr ? sqlite3_errmsg(handle) : sqlite3_errstr(code);
-  throw SqliteError(extended, Fault{kind_of(code), fmt::format("{}: {}", where, words)});
+  throw SqliteError(extended, fault_of(code, where, words));
 }
 
 Database::Database(const std::filesystem::path& file, OpenMode mode, int busy_timeout_ms)
@@ -81,7 +97,7 @@ Database::Database(const std::filesystem::path& file, OpenMode mode, int busy_ti
       sqlite3_open_v2(name_of(file, mode).c_str(), &handle_,
                       flags_of(mode) | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, nullptr);
   if (code != SQLITE_OK) {
-    const Fault why{kind_of(code), fmt::format("{}: {}", file.string(), sqlite3_errstr(code))};
+    const Fault why = fault_of(code, file.string(), sqlite3_errstr(code));
     sqlite3_close(handle_);
     throw SqliteError(code, why);
   }
