@@ -262,10 +262,10 @@ struct EndAttempt {
   bool cut_short = false;  ///< measured on the node of rank 0, as hopeless: an optional key
   friend bool operator==(const EndAttempt&, const EndAttempt&) = default;
 };
-/// For how long has nothing advanced on your node? Answered by Still.
-struct AskStill {
+/// For how long has nothing advanced on your node? Answered by NoProgress.
+struct AskProgress {
   AttemptId attempt = 0;
-  friend bool operator==(const AskStill&, const AskStill&) = default;
+  friend bool operator==(const AskProgress&, const AskProgress&) = default;
 };
 struct LeadBeat {
   friend bool operator==(const LeadBeat&, const LeadBeat&) = default;
@@ -273,7 +273,7 @@ struct LeadBeat {
 struct Quit {
   friend bool operator==(const Quit&, const Quit&) = default;
 };
-using ToNodeBody = std::variant<Launch, EndAttempt, AskStill, LeadBeat, Quit>;
+using ToNodeBody = std::variant<Launch, EndAttempt, AskProgress, LeadBeat, Quit>;
 
 struct NodeReady {
   std::string node;
@@ -301,10 +301,10 @@ struct Suspect {
   std::string why;
   friend bool operator==(const Suspect&, const Suspect&) = default;
 };
-struct Still {
+struct NoProgress {
   AttemptId attempt = 0;
   double still_s = 0;  ///< -1: not known here, no rank keeps a flight recorder
-  friend bool operator==(const Still&, const Still&) = default;
+  friend bool operator==(const NoProgress&, const NoProgress&) = default;
 };
 /// This node's part of the attempt is over and waitpid has said ECHILD.
 struct NodeEnded {
@@ -330,8 +330,8 @@ struct NodeFinding {
   std::string detail;
   friend bool operator==(const NodeFinding&, const NodeFinding&) = default;
 };
-using FromNodeBody =
-    std::variant<NodeReady, NodeBeat, NodeLaunched, Suspect, Still, NodeEnded, NodeFinding>;
+using FromNodeBody = std::variant<NodeReady, NodeBeat, NodeLaunched, Suspect, NoProgress,
+                                  NodeEnded, NodeFinding>;
 struct FromNode {
   std::string node;
   FromNodeBody body;

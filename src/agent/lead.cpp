@@ -191,9 +191,9 @@ void Lead::take(const FromNode& message) {
     const bool ask = running_ && !running_->own &&
                      suspicion->attempt == running_->assign.attempt &&
                      running_->hang.suspect(*suspicion, now_s_);
-    if (ask) tell(AskStill{suspicion->attempt});
+    if (ask) tell(AskProgress{suspicion->attempt});
   }
-  if (const auto* still = std::get_if<Still>(&message.body)) {
+  if (const auto* still = std::get_if<NoProgress>(&message.body)) {
     if (running_) running_->hang.answer(message.node, *still);
     judge_hang();
   }

@@ -142,9 +142,9 @@ void NodeAgent::take_line(const std::string& line) {
       refuse(one->attempt, one->outcome, one->why);
     }
   }
-  if (const auto* one = std::get_if<AskStill>(&*message)) {
+  if (const auto* one = std::get_if<AskProgress>(&*message)) {
     const bool running = attempt_ && attempt_->id() == one->attempt;
-    say(Still{one->attempt, running ? attempt_->still_s() : -1});
+    say(NoProgress{one->attempt, running ? attempt_->still_s() : -1});
   }
   if (std::holds_alternative<Quit>(*message))
     leave(Outcome::cancelled, "the lead has left", exit_ok);

@@ -49,7 +49,7 @@ bool HangQuestion::suspect(const Suspect& suspicion, double now_s) {
   return true;
 }
 
-void HangQuestion::answer(const std::string& node, const Still& still) {
+void HangQuestion::answer(const std::string& node, const NoProgress& still) {
   if (asked_ && asked_->attempt == still.attempt) still_s_[node] = still.still_s;
 }
 

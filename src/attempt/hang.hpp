@@ -18,7 +18,7 @@ class HangQuestion {
  public:
   /// True where the nodes are to be asked now.
   [[nodiscard]] bool suspect(const Suspect& suspicion, double now_s);
-  void answer(const std::string& node, const Still& still);
+  void answer(const std::string& node, const NoProgress& still);
   /// The suspicion, once all of `nodes` have said that it is true. A node that keeps no flight
   /// recorder has no say.
   [[nodiscard]] std::optional<std::string> verdict(int nodes, double now_s);

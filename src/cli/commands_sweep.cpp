@@ -45,7 +45,7 @@ void say_notes(const std::vector<std::string>& notes) {
 
 /// Writes the inbox that the daemon takes over.
 Result<std::filesystem::path> write_submission(const Session& session, const Planned& planned,
-                                               const Reach& reach) {
+                                               const SiteAccess& access) {
   SHARDSWEEP_TRY(make_home(session.home));
   const std::filesystem::path file = session.home.inbox() / (random_hex(16) + ".db");
   SubmittedSweep submission;
@@ -57,12 +57,12 @@ Result<std::filesystem::path> write_submission(const Session& session, const Pla
   Fnv128 hash;
   hash.add(submission.resolved);
   submission.resolved_hash = hash.hex();
-  submission.backend = reach.backend;
-  if (reach.backend != Backend::local) {
-    submission.site = explain_site(reach.site);
+  submission.backend = access.backend;
+  if (access.backend != Backend::local) {
+    submission.site = explain_site(access.site);
     // What the shell passes on has to be what a site file may say, or no daemon could read it.
     SHARDSWEEP_TRY(load_site_text(submission.site, "site file with pass_env"));
-    submission.job_template = reach.job_template;
+    submission.job_template = access.job_template;
   }
   const Identifier names(planned.sweep, planned.capabilities, planned.site_env);
   SHARDSWEEP_TRY(write_inbox(file, submission, [&](const Point& point) {
@@ -94,17 +94,17 @@ std::string token_shown(const SweepSpec& sweep) {
 
 /// The script of a sweep's first allocation with so many nodes.
 Result<std::string> script_for(const Session& session, const SweepSpec& sweep,
-                               const Reach& reach, std::int32_t nodes, const Work& work) {
+                               const SiteAccess& access, std::int32_t nodes, const Work& work) {
   const std::string token = token_shown(sweep);
   SHARDSWEEP_ASSIGN(const TemplateValues values,
-                    script_values(sweep, reach.site,
+                    script_values(sweep, access.site,
                                   {.job_name = job_name_of(sweep.name, nodes, token),
                                    .agent = session.installation.agent.string(),
                                    .paths = {session.home.allocations() / token},
                                    .nodes = nodes,
                                    .time_limit_s = wall_time_s(work.predicted_s, work.longest_s,
                                                                sweep.policy)}));
-  return render_template(reach.job_template, reach.job_template_name, values);
+  return render_template(access.job_template, access.job_template_name, values);
 }
 
 /// What is submitted in place of the script where jobs go in arrays.
@@ -117,9 +117,10 @@ std::string array_around(const Session& session, const SweepSpec& sweep,
 }
 
 /// A site file that gives no script is found out at once, not by the daemon at night.
-Result<void> check_scripts(const Session& session, const Planned& planned, const Reach& reach) {
+Result<void> check_scripts(const Session& session, const Planned& planned,
+                           const SiteAccess& access) {
   for (const auto& [nodes, work] : work_by_nodes(planned.plan)) {
-    SHARDSWEEP_TRY(script_for(session, planned.sweep, reach, nodes, work));
+    SHARDSWEEP_TRY(script_for(session, planned.sweep, access, nodes, work));
   }
   return {};
 }
@@ -129,14 +130,15 @@ Result<void> check_scripts(const Session& session, const Planned& planned, const
 namespace {
 
 /// What `prove` asks for comes before the sweep itself, which waits for it.
-Result<void> submit_proof(const Session& session, const Planned& planned, const Reach& reach) {
+Result<void> submit_proof(const Session& session, const Planned& planned,
+                          const SiteAccess& access) {
   Proof proof = make_proof(planned.sweep, planned.plan);
   Planned alone;
   alone.sweep = std::move(proof.sweep);
   alone.plan = std::move(proof.plan);
   alone.capabilities = planned.capabilities;
   alone.source = planned.source;
-  SHARDSWEEP_ASSIGN(const auto inbox, write_submission(session, alone, reach));
+  SHARDSWEEP_ASSIGN(const auto inbox, write_submission(session, alone, access));
   SHARDSWEEP_ASSIGN(const Answer answer,
                     ask_daemon(session, {.verb = Verb::submit, .inbox = inbox.string()}));
   say(answer.text);
@@ -153,12 +155,12 @@ Result<Answer> submit_file(const Session& session, std::string& sweep_name) {
                  fmt::format("no point of '{}' is feasible; 'shardsweep plan {}' says why",
                              planned.sweep.name, session.options.file));
   }
-  SHARDSWEEP_ASSIGN(const Reach reach, choose_backend(session, planned.sweep));
-  SHARDSWEEP_TRY(add_site(planned, reach));
+  SHARDSWEEP_ASSIGN(const SiteAccess access, choose_backend(session, planned.sweep));
+  SHARDSWEEP_TRY(add_site(planned, access));
   sweep_name = planned.sweep.name;
-  if (reach.backend != Backend::local) SHARDSWEEP_TRY(check_scripts(session, planned, reach));
-  if (planned.sweep.prove) SHARDSWEEP_TRY(submit_proof(session, planned, reach));
-  SHARDSWEEP_ASSIGN(const auto inbox, write_submission(session, planned, reach));
+  if (access.backend != Backend::local) SHARDSWEEP_TRY(check_scripts(session, planned, access));
+  if (planned.sweep.prove) SHARDSWEEP_TRY(submit_proof(session, planned, access));
+  SHARDSWEEP_ASSIGN(const auto inbox, write_submission(session, planned, access));
   return ask_daemon(session, {.verb = Verb::submit, .inbox = inbox.string()});
 }
 
@@ -176,12 +178,12 @@ Result<std::string> submit_anew(const Session& session) {
 }
 
 /// As submit would find it, without asking Slurm; none: the sweep stays on this machine.
-std::optional<Reach> site_of(const Session& session, const SweepSpec& sweep) {
+std::optional<SiteAccess> site_of(const Session& session, const SweepSpec& sweep) {
   const bool here = session.options.here || session.options.backend == Backend::local;
   if (sweep.cluster.this_machine || here) return std::nullopt;
-  auto reach = read_site(session);
-  if (!reach || reach->site.backend == Backend::local) return std::nullopt;
-  return *std::move(reach);
+  auto access = read_site(session);
+  if (!access || access->site.backend == Backend::local) return std::nullopt;
+  return *std::move(access);
 }
 
 /// Trials of a plan that an earlier submission has ended, and what the others will take.
@@ -230,8 +232,8 @@ Result<ExitCode> command_plan(const Session& session) {
   if (!session.options.emit.empty()) return emit_plan(session, planned);
   if (!session.options.from_args.empty()) return rank_in_plan(session, planned);
   // Its trials are known by what the site says too. Without a site nothing is submitted either.
-  if (const auto reach = site_of(session, planned.sweep))
-    SHARDSWEEP_TRY(add_site(planned, *reach));
+  if (const auto access = site_of(session, planned.sweep))
+    SHARDSWEEP_TRY(add_site(planned, *access));
   if (session.options.order) {
     SHARDSWEEP_TRY(print_result(
         plan_story_text(plan_story(planned.sweep, planned.plan), table_style(session))));
@@ -354,10 +356,10 @@ Result<ExitCode> command_render(const Session& session) {
                     "alone; no job is submitted with it.",
                     planned.sweep.name));
   }
-  SHARDSWEEP_ASSIGN(const Reach reach, read_site(session));
+  SHARDSWEEP_ASSIGN(const SiteAccess access, read_site(session));
   for (const auto& [nodes, work] : work_by_nodes(planned.plan)) {
     SHARDSWEEP_ASSIGN(const std::string script,
-                      script_for(session, planned.sweep, reach, nodes, work));
+                      script_for(session, planned.sweep, access, nodes, work));
     SHARDSWEEP_TRY(print_result(array_around(session, planned.sweep, script) + script));
   }
   return ExitCode::done;

@@ -170,9 +170,9 @@ Result<ExitCode> start_daemon_job(const Session& session) {
                  "a daemon already runs for this database. End it first: kill its pid. Running "
                  "trials go on.");
   }
-  SHARDSWEEP_ASSIGN(const Reach reach, read_site(session));
+  SHARDSWEEP_ASSIGN(const SiteAccess access, read_site(session));
   SHARDSWEEP_TRY(probe_slurm());
-  SHARDSWEEP_TRY(write_script(session, reach.site));
+  SHARDSWEEP_TRY(write_script(session, access.site));
   const std::string name = chain_of(session) + "-1";
   const auto output = run_command(submit_command(session, name, 1, ""), within(submit_limit_s));
   const SchedulerEvent answer =

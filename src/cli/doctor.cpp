@@ -224,7 +224,7 @@ Finding job_on_a_node(const Session& session, const SiteSpec& site) {
 }  // namespace
 
 Result<ExitCode> command_doctor(const Session& session) {
-  SHARDSWEEP_ASSIGN(const Reach reach, read_site(session));
+  SHARDSWEEP_ASSIGN(const SiteAccess access, read_site(session));
   std::vector<Finding> findings{
       program_runs("agent", session.installation.agent),
       program_runs("shardbench", session.installation.runner),
@@ -236,9 +236,9 @@ Result<ExitCode> command_doctor(const Session& session) {
       daemon_state(session),
       outlives_login(),
   };
-  for (Finding& finding : slurm_findings(reach.site))
+  for (Finding& finding : slurm_findings(access.site))
     findings.push_back(std::move(finding));
-  if (session.options.on_a_node) findings.push_back(job_on_a_node(session, reach.site));
+  if (session.options.on_a_node) findings.push_back(job_on_a_node(session, access.site));
   Table table{{"check", "status", "detail"}, {}};
   bool healthy = true;
   for (const Finding& finding : findings) {

@@ -231,31 +231,31 @@ Result<Planned> plan_file(const Session& session) {
   return planned;
 }
 
-Result<Reach> read_site(const Session& session) {
-  Reach reach;
-  SHARDSWEEP_ASSIGN(reach.site, load_site_file(session));
-  reach.identity_env = reach.site.env;
-  pass_environment(reach.site);
+Result<SiteAccess> read_site(const Session& session) {
+  SiteAccess access;
+  SHARDSWEEP_ASSIGN(access.site, load_site_file(session));
+  access.identity_env = access.site.env;
+  pass_environment(access.site);
   // Of what a shell passes on, the settings: who is logged in how changes no number.
-  for (const auto& [name, value] : reach.site.env) {
-    if (is_setting(name)) reach.identity_env.emplace(name, value);
+  for (const auto& [name, value] : access.site.env) {
+    if (is_setting(name)) access.identity_env.emplace(name, value);
   }
-  const std::string& named = reach.site.job_template;
+  const std::string& named = access.site.job_template;
   if (!named.empty() && named.front() == '/') {
-    SHARDSWEEP_ASSIGN(reach.job_template, read_file(named, longest_source));
-    reach.job_template_name = named;
-    return reach;
+    SHARDSWEEP_ASSIGN(access.job_template, read_file(named, longest_source));
+    access.job_template_name = named;
+    return access;
   }
-  reach.job_template_name = named.empty() ? "lane.sbatch" : named;
-  SHARDSWEEP_ASSIGN(auto shipped,
-                    read_job_template(session.installation.templates, reach.job_template_name));
-  reach.job_template = std::move(shipped.text);
-  return reach;
+  access.job_template_name = named.empty() ? "lane.sbatch" : named;
+  SHARDSWEEP_ASSIGN(auto shipped, read_job_template(session.installation.templates,
+                                                    access.job_template_name));
+  access.job_template = std::move(shipped.text);
+  return access;
 }
 
 namespace {
 
-Result<Reach> reach_this_machine(const Session& session, const SweepSpec& sweep) {
+Result<SiteAccess> this_machine_access(const Session& session, const SweepSpec& sweep) {
   const Options& options = session.options;
   if (sweep.cluster.gpus_per_node > slots_without_here && !options.here) {
     return fault(FaultKind::invalid_input,
@@ -271,17 +271,17 @@ Result<Reach> reach_this_machine(const Session& session, const SweepSpec& sweep)
   // A site file says nothing about this machine. One that is named has to be there all the
   // same.
   if (!options.site.empty()) SHARDSWEEP_TRY(load_site_file(session));
-  return Reach{.backend = Backend::local};
+  return SiteAccess{.backend = Backend::local};
 }
 
 }  // namespace
 
-Result<Reach> choose_backend(const Session& session, const SweepSpec& sweep) {
+Result<SiteAccess> choose_backend(const Session& session, const SweepSpec& sweep) {
   const Options& options = session.options;
-  if (sweep.cluster.this_machine) return reach_this_machine(session, sweep);
-  SHARDSWEEP_ASSIGN(Reach reach, read_site(session));
-  reach.backend = stated_backend(options, reach.site);
-  if (reach.backend == Backend::none) {
+  if (sweep.cluster.this_machine) return this_machine_access(session, sweep);
+  SHARDSWEEP_ASSIGN(SiteAccess access, read_site(session));
+  access.backend = stated_backend(options, access.site);
+  if (access.backend == Backend::none) {
     return fault(
         FaultKind::invalid_input,
         fmt::format(
@@ -289,23 +289,23 @@ Result<Reach> choose_backend(const Session& session, const SweepSpec& sweep) {
             "slurm' into {}. To run it on this machine: --backend local --here.",
             sweep.cluster.name, site_file_of(session).string()));
   }
-  if (reach.backend == Backend::slurm) {
-    if (!reach.site.rest.url.empty()) return reach;
+  if (access.backend == Backend::slurm) {
+    if (!access.site.rest.url.empty()) return access;
     if (const auto probed = probe_slurm(); !probed)
       return tl::unexpected<Fault>(no_slurm(session, sweep, probed.error()));
-    return reach;
+    return access;
   }
-  if (options.here) return Reach{.backend = Backend::local};
+  if (options.here) return SiteAccess{.backend = Backend::local};
   return fault(FaultKind::invalid_input,
                fmt::format("'{}' is a sweep for cluster '{}'; to run it on this machine say "
                            "--backend local --here",
                            sweep.name, sweep.cluster.name));
 }
 
-Result<void> add_site(Planned& planned, const Reach& reach) {
-  planned.sweep.container = joined(planned.sweep.container, reach.site);
-  planned.site_env = reach.identity_env;
-  return check_container(planned.sweep.container, reach.site.launch);
+Result<void> add_site(Planned& planned, const SiteAccess& access) {
+  planned.sweep.container = joined(planned.sweep.container, access.site);
+  planned.site_env = access.identity_env;
+  return check_container(planned.sweep.container, access.site.launch);
 }
 
 }  // namespace shardsweep

@@ -59,10 +59,10 @@ std::string selftest_text(const std::string& cluster, std::int32_t nodes, std::i
 /// Two ranks on each node of a cluster, four on this machine. A preset that was named has its
 /// own number, and 16 ranks at most share the batch.
 Result<std::string> selftest_for(const Session& session, std::int32_t nodes) {
-  SHARDSWEEP_ASSIGN(const Reach reach, read_site(session));
+  SHARDSWEEP_ASSIGN(const SiteAccess access, read_site(session));
   const bool slurm =
       session.options.backend == Backend::slurm ||
-      (session.options.backend == Backend::none && reach.site.backend == Backend::slurm);
+      (session.options.backend == Backend::none && access.site.backend == Backend::slurm);
   if (!session.options.cluster.empty()) {
     SHARDSWEEP_ASSIGN(const ClusterSpec cluster,
                       load_cluster(session.options.cluster, session.installation.presets));

@@ -55,7 +55,7 @@ struct Planned {
 [[nodiscard]] std::filesystem::path site_file_of(const Session& session);
 
 /// How a sweep's cluster is reached, complete: nothing of it is read again later.
-struct Reach {
+struct SiteAccess {
   Backend backend = Backend::none;
   SiteSpec site;
   std::string job_template;                           ///< its text
@@ -63,11 +63,11 @@ struct Reach {
   std::map<std::string, std::string> identity_env{};  ///< what of `site.env` makes trials new
 };
 /// The site file and the job template, whatever the backend.
-[[nodiscard]] Result<Reach> read_site(const Session& session);
+[[nodiscard]] Result<SiteAccess> read_site(const Session& session);
 /// Never a silent fallback: what is not said is an error that says what to do.
-[[nodiscard]] Result<Reach> choose_backend(const Session& session, const SweepSpec& sweep);
+[[nodiscard]] Result<SiteAccess> choose_backend(const Session& session, const SweepSpec& sweep);
 /// What the site says about how ranks run: their container, and variables in their identity.
-[[nodiscard]] Result<void> add_site(Planned& planned, const Reach& reach);
+[[nodiscard]] Result<void> add_site(Planned& planned, const SiteAccess& access);
 
 // ---- commands_sweep.cpp ---------------------------------------------------------------------
 

@@ -73,7 +73,7 @@ Result<void> Daemon::pass() {
   observe();
   deciding_.decide();
   SHARDSWEEP_TRY(commit());
-  jobs_.pack_buried();
+  jobs_.pack_closed();
   acts_.act();
   // What acting has learnt (a submission's answer) is worth keeping before the next pause.
   sites_.poll(take_);
@@ -97,7 +97,7 @@ void Daemon::observe() {
     if (allocation.state != State::ended) leads_.read(allocation);
   }
   jobs_.dismiss_unsubmitted();
-  jobs_.bury_gone();
+  jobs_.close_gone();
 }
 
 bool Daemon::busy() const {

@@ -104,7 +104,7 @@ void Jobs::dismiss_unsubmitted() {
   }
 }
 
-void Jobs::bury_gone() {
+void Jobs::close_gone() {
   std::vector<AllocationId> gone;
   for (const auto& [id, allocation] : world_.allocations()) {
     const bool over =
@@ -112,7 +112,7 @@ void Jobs::bury_gone() {
     if (over && !last_words_may_come(allocation)) gone.push_back(id);
   }
   for (const AllocationId id : gone) {
-    if (!submitted_again(world_.allocations().at(id))) bury(id);
+    if (!submitted_again(world_.allocations().at(id))) close(id);
   }
 }
 
@@ -143,7 +143,7 @@ bool Jobs::submitted_again(const AllocationRow& allocation) {
   return true;
 }
 
-void Jobs::bury(AllocationId id) {
+void Jobs::close(AllocationId id) {
   const AllocationRow& allocation = world_.allocations().at(id);
   std::vector<Orphan> orphans;
   for (const AttemptId attempt : open_attempts(world_, id)) {
@@ -174,7 +174,7 @@ void Jobs::bury(AllocationId id) {
     to_pack_.push_back({{world_.attempts().at(orphan.attempt).dir}, policy.keep_log_bytes});
 }
 
-void Jobs::pack_buried() {
+void Jobs::pack_closed() {
   for (const auto& [paths, keep_bytes] : std::exchange(to_pack_, {})) {
     std::error_code ignored;
     if (!std::filesystem::exists(paths.dir, ignored)) continue;

@@ -38,10 +38,10 @@ class Jobs {
   void end_deferrals();
   void dismiss_unsubmitted();
   /// Ends the allocations whose jobs are over and whose files have been read.
-  void bury_gone();
+  void close_gone();
   /// Packs the folders of attempts whose lead would have done it. After the commit of their
   /// ends: a lead that lives on may still write a result, which counts until then.
-  void pack_buried();
+  void pack_closed();
 
  private:
   struct ToPack {
@@ -50,7 +50,7 @@ class Jobs {
   };
   [[nodiscard]] bool last_words_may_come(const AllocationRow& allocation);
   [[nodiscard]] bool submitted_again(const AllocationRow& allocation);
-  void bury(AllocationId allocation);
+  void close(AllocationId allocation);
 
   const DaemonParts& parts_;
   World& world_;

@@ -22,7 +22,7 @@ Stage stage_after_claim(const AllocationRow& row) {
 }  // namespace
 
 Stage stage_of(const AllocationRow& row) {
-  if (row.state == State::ended) return Stage::buried;
+  if (row.state == State::ended) return Stage::closed;
   if (row.job_state == JobState::ended) return Stage::ended;
   if (row.claimed_at != 0) return stage_after_claim(row);
   if (row.job_state == JobState::running) return Stage::starting;
@@ -32,7 +32,7 @@ Stage stage_of(const AllocationRow& row) {
 }
 
 bool live(const AllocationRow& row) {
-  return stage_of(row) != Stage::buried;
+  return stage_of(row) != Stage::closed;
 }
 
 bool takes_work(const AllocationRow& row) {

@@ -17,9 +17,9 @@
 //                            │                        draining              │ cancelled
 //        claim_limit_s, then │                           │                  │
 //                  cancelled ▼                           ▼                  ▼
-//     (from every stage) ──the job ends, is refused, or is not found──► ended ──► buried
+//     (from every stage) ──the job ends, is refused, or is not found──► ended ──► closed
 //
-// Ended: its job is over, its files are read once more. Buried: what was in it has its end.
+// Ended: its job is over, its files are read once more. Closed: what was in it has its end.
 #pragma once
 
 #include <shardsweep/policy.hpp>
@@ -42,18 +42,18 @@ enum class Stage : std::uint8_t {
   draining,   ///< gets no more work
   silent,     ///< given up: its job is cancelled as long as it runs
   ended,
-  buried,
+  closed,
 };
 template <>
 inline constexpr std::array<std::string_view, 10> word_table<Stage>{
     "submitted", "deferred", "pending", "starting", "claimed",
-    "running",   "draining", "silent",  "ended",    "buried"};
+    "running",   "draining", "silent",  "ended",    "closed"};
 
 [[nodiscard]] Stage stage_of(const AllocationRow& row);
 
 // ---- what follows from the stage
 
-/// Not buried.
+/// Not closed.
 [[nodiscard]] bool live(const AllocationRow& row);
 /// It may be given attempts.
 [[nodiscard]] bool takes_work(const AllocationRow& row);

@@ -93,7 +93,7 @@ class Decider {
   Decider(World& world, const DecideInput& input)
       : world_(world),
         input_(input),
-        manners_(world, input.sweeps, {input.now, input.week_minute, input.week_second}) {}
+        site_limits_(world, input.sweeps, {input.now, input.week_minute, input.week_second}) {}
 
   void run() {
     for (const auto& [id, sweep] : world_.sweeps()) {
@@ -110,7 +110,7 @@ class Decider {
         continue;
       }
       search(sweep.id);
-      send_home(sweep.id, facts->second);
+      give_back_nodes(sweep.id, facts->second);
       held_.clear();
       judge_nodes({world_, input_.now}, facts->second.policy);
       if (facts->second.backend == Backend::local && pause_unwell(sweep)) continue;
@@ -271,13 +271,13 @@ class Decider {
       const bool due = node.state == NodeState::quarantined && node.until <= input_.now;
       const double needed_s = needed_time_s(facts.policy.probe_limit_s, facts.policy);
       if (!due || name == local_node || !any_waiting(sweep.id)) continue;
-      if (manners_.refuses(facts, 1, needed_s)) continue;
+      if (site_limits_.refuses(facts, 1, needed_s)) continue;
       begin_probation(node);
       AllocationRow row = new_allocation(sweep, facts, 1, input_.random_hex(token_digits));
       row.probe_of = name;
-      row.time_limit_s = manners_.time_within_hours(
+      row.time_limit_s = site_limits_.time_within_hours(
           facts, wall_time_s(0, facts.policy.probe_limit_s, facts.policy), needed_s);
-      row.deadline = manners_.closes_at(facts);
+      row.deadline = site_limits_.closes_at(facts);
       world_.add(std::move(row));
     }
     if (!any_waiting(sweep.id)) give_up_probes(sweep.id);
@@ -349,16 +349,16 @@ class Decider {
 
   /// The first reason against one more allocation is what `status` shows.
   bool is_welcome(const SweepFacts& facts, const Demand& demand) {
-    const auto why =
-        manners_.refuses(facts, demand.nodes, needed_time_s(demand.longest_s, facts.policy));
+    const auto why = site_limits_.refuses(facts, demand.nodes,
+                                          needed_time_s(demand.longest_s, facts.policy));
     if (why && held_.empty()) held_ = *why;
     return !why;
   }
 
-  void send_home(SweepId sweep, const SweepFacts& facts) {
+  void give_back_nodes(SweepId sweep, const SweepFacts& facts) {
     for (const auto& [id, allocation] : world_.allocations()) {
       const bool leaves = allocation.sweep == sweep && takes_work(allocation) &&
-                          manners_.sends_home(facts, allocation);
+                          site_limits_.must_give_back(facts, allocation);
       if (leaves) drain(allocation);
     }
   }
@@ -448,9 +448,9 @@ class Decider {
     AllocationRow row = new_allocation(sweep, facts, demand.nodes, std::move(token));
     row.time_limit_s = wall_time_s(demand.predicted_s / static_cast<double>(demand.allocations),
                                    demand.longest_s, facts.policy);
-    row.time_limit_s = manners_.time_within_hours(
+    row.time_limit_s = site_limits_.time_within_hours(
         facts, row.time_limit_s, needed_time_s(demand.longest_s, facts.policy));
-    if (facts.backend != Backend::local) row.deadline = manners_.closes_at(facts);
+    if (facts.backend != Backend::local) row.deadline = site_limits_.closes_at(facts);
     world_.add(std::move(row));
   }
 
@@ -535,7 +535,7 @@ class Decider {
 
   World& world_;
   const DecideInput& input_;
-  Manners manners_;
+  SiteLimits site_limits_;
   std::int64_t assigned_ = 0;
   std::string held_;  ///< why the sweep that is looked at gets nothing more
   std::map<SweepId, std::vector<const TrialRow*>> ranked_;  ///< of sweeps with a search

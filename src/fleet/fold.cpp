@@ -148,11 +148,11 @@ void judge_ending(Fold fold, const Policy& policy, const AttemptRow& attempt, En
   ending.cause =
       fmt::format("failed on {} distinct nodes ({}), so the layout is to blame; last: {}",
                   nodes.size(), fmt::join(nodes, ", "), ending.cause);
-  acquit_nodes(fold, policy, attempt.trial);
+  forget_evidence_of(fold, policy, attempt.trial);
 }
 
 /// The trial has taken enough nodes with it: no more of them.
-bool is_poison(const Ending& said, const Ending& judged) {
+bool layout_is_to_blame(const Ending& said, const Ending& judged) {
   return said.outcome == Outcome::node_failure && judged.outcome == Outcome::crashed;
 }
 
@@ -232,7 +232,7 @@ void end_attempt(Fold fold, const Policy& policy, AttemptId id, const Ending& sa
                    .detail = ending.cause});
   if (wanted) {
     const Retry retry =
-        is_poison(joined, ending) ? Retry::never : retry_of(ending.outcome, marked);
+        layout_is_to_blame(joined, ending) ? Retry::never : retry_of(ending.outcome, marked);
     auto edit = fold.world.edit(*trial);
     edit->last = ending.outcome;
     edit->fragmented = ending.fragmented && ending.outcome == Outcome::oom;

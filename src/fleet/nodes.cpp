@@ -75,7 +75,7 @@ void quarantine(Fold fold, Edit<NodeRow>& node, const Policy& policy,
 
 /// Trusted again: what spoke against it is over.
 void trust(Fold fold, const NodeRow& row, const std::string& reason) {
-  fold.world.acquit(row, 0);
+  fold.world.forget_evidence(row, 0);
   auto node = fold.world.edit(row);
   node->failed_probes = 0;
   node->until = 0;
@@ -154,9 +154,9 @@ std::vector<std::string> nodes_failed_under(const World& world, TrialId trial) {
   return nodes;
 }
 
-void acquit_nodes(Fold fold, const Policy& policy, TrialId trial) {
+void forget_evidence_of(Fold fold, const Policy& policy, TrialId trial) {
   for (const auto& [name, node] : fold.world.nodes()) {
-    if (fold.world.acquit(node, trial) == 0) continue;
+    if (fold.world.forget_evidence(node, trial) == 0) continue;
     const bool held = is_enough(weigh(node, policy, fold.now), policy);
     if (node.state == NodeState::quarantined && !held)
       trust(fold, node, "let back in: the layout that failed on it is to blame");

@@ -39,7 +39,7 @@ void suspect_others(Fold fold, const AttemptRow& attempt);
 [[nodiscard]] std::vector<std::string> nodes_failed_under(const World& world, TrialId trial);
 /// The trial is to blame: what it has left on nodes counts no more, and a node that is out for
 /// that alone comes back.
-void acquit_nodes(Fold fold, const Policy& policy, TrialId trial);
+void forget_evidence_of(Fold fold, const Policy& policy, TrialId trial);
 
 /// The number by which a lead knows a probe: no attempt has a negative one.
 [[nodiscard]] inline AttemptId probe_attempt(const AllocationRow& allocation) {

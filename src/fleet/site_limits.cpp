@@ -73,7 +73,7 @@ std::string option_for(const std::vector<SlurmValue>& values, std::int32_t nodes
 /// Of the live allocations on a cluster for which `fits` holds, or of which it is not known:
 /// how many, or their nodes.
 template <class Fits>
-std::int64_t Manners::count(const Fits& fits, bool nodes) const {
+std::int64_t SiteLimits::count(const Fits& fits, bool nodes) const {
   std::int64_t sum = 0;
   for (const auto& [id, row] : world_.allocations()) {
     if (row.state == State::ended || row.backend == Backend::local) continue;
@@ -84,8 +84,8 @@ std::int64_t Manners::count(const Fits& fits, bool nodes) const {
   return sum;
 }
 
-std::optional<std::string> Manners::refuses(const SweepFacts& facts, std::int32_t nodes,
-                                            double needed_s) const {
+std::optional<std::string> SiteLimits::refuses(const SweepFacts& facts, std::int32_t nodes,
+                                               double needed_s) const {
   if (auto why = outside_hours(facts, needed_s)) return why;
   if (facts.backend == Backend::local) return std::nullopt;
   if (facts.site_awaited) return "Slurm is being asked for its limits";
@@ -94,8 +94,8 @@ std::optional<std::string> Manners::refuses(const SweepFacts& facts, std::int32_
   return others_wait(facts, nodes);
 }
 
-std::optional<std::string> Manners::outside_hours(const SweepFacts& facts,
-                                                  double needed_s) const {
+std::optional<std::string> SiteLimits::outside_hours(const SweepFacts& facts,
+                                                     double needed_s) const {
   const OpeningHours& hours = facts.policy.hours;
   if (hours.windows.empty()) return std::nullopt;
   const std::int32_t opens = opens_in_min(hours, clock_.minute);
@@ -110,8 +110,8 @@ std::optional<std::string> Manners::outside_hours(const SweepFacts& facts,
                      week_time_text(clock_.minute + open), left_s / 60);
 }
 
-std::optional<std::string> Manners::queue_is_full(const SweepFacts& facts,
-                                                  std::int32_t nodes) const {
+std::optional<std::string> SiteLimits::queue_is_full(const SweepFacts& facts,
+                                                     std::int32_t nodes) const {
   const std::string qos = qos_of(facts, nodes);
   const std::string account = account_of(facts, nodes);
   const auto by_qos = facts.site.most_jobs_by_qos.find(qos);
@@ -135,8 +135,8 @@ std::optional<std::string> Manners::queue_is_full(const SweepFacts& facts,
                      jobs_text(*by_account->second.most_jobs), account);
 }
 
-std::optional<std::string> Manners::share_is_used(const SweepFacts& facts,
-                                                  std::int32_t nodes) const {
+std::optional<std::string> SiteLimits::share_is_used(const SweepFacts& facts,
+                                                     std::int32_t nodes) const {
   const std::int64_t share = facts.policy.partition_share;
   if (share >= 100) return std::nullopt;
   if (!facts.site.partitions_known)
@@ -166,8 +166,8 @@ std::optional<std::string> Manners::share_is_used(const SweepFacts& facts,
   return std::nullopt;
 }
 
-std::optional<std::string> Manners::others_wait(const SweepFacts& facts,
-                                                std::int32_t nodes) const {
+std::optional<std::string> SiteLimits::others_wait(const SweepFacts& facts,
+                                                   std::int32_t nodes) const {
   if (static_cast<Yield>(facts.policy.yield) == Yield::never) return std::nullopt;
   if (!facts.site.others_known)
     return "limits.yield: Slurm has not said yet whether others wait";
@@ -183,7 +183,7 @@ std::optional<std::string> Manners::others_wait(const SweepFacts& facts,
   return std::nullopt;
 }
 
-bool Manners::sends_home(const SweepFacts& facts, const AllocationRow& row) const {
+bool SiteLimits::must_give_back(const SweepFacts& facts, const AllocationRow& row) const {
   if (opens_in_min(facts.policy.hours, clock_.minute) > 0) return true;
   // What still waits takes nothing from anybody, and keeps its place.
   const bool runs = row.claimed_at != 0 && row.backend != Backend::local;
@@ -192,15 +192,15 @@ bool Manners::sends_home(const SweepFacts& facts, const AllocationRow& row) cons
          others_wait(facts, row.nodes).has_value();
 }
 
-Timestamp Manners::closes_at(const SweepFacts& facts) const {
+Timestamp SiteLimits::closes_at(const SweepFacts& facts) const {
   const OpeningHours& hours = facts.policy.hours;
   const std::int32_t open = open_for_min(hours, clock_.minute);
   if (hours.windows.empty() || open >= minutes_of_week) return 0;
   return clock_.now + (std::int64_t{open} * 60 - clock_.second) * 1'000'000;
 }
 
-double Manners::time_within_hours(const SweepFacts& facts, double wanted_s,
-                                  double needed_s) const {
+double SiteLimits::time_within_hours(const SweepFacts& facts, double wanted_s,
+                                     double needed_s) const {
   const Timestamp closes = closes_at(facts);
   if (closes == 0) return wanted_s;
   const double left_s = to_seconds(closes - clock_.now) - slack_s;

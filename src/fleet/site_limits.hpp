@@ -41,9 +41,9 @@ struct WallClock {
   std::int32_t second = 0;  ///< of that minute
 };
 
-class Manners {
+class SiteLimits {
  public:
-  Manners(const World& world, const std::map<SweepId, SweepFacts>& sweeps, WallClock clock)
+  SiteLimits(const World& world, const std::map<SweepId, SweepFacts>& sweeps, WallClock clock)
       : world_(world), sweeps_(sweeps), clock_(clock) {}
 
   /// Why no allocation of `nodes` nodes is to be asked for whose longest attempt needs
@@ -51,7 +51,7 @@ class Manners {
   [[nodiscard]] std::optional<std::string> refuses(const SweepFacts& facts, std::int32_t nodes,
                                                    double needed_s) const;
   /// It has to leave after what runs in it.
-  [[nodiscard]] bool sends_home(const SweepFacts& facts, const AllocationRow& row) const;
+  [[nodiscard]] bool must_give_back(const SweepFacts& facts, const AllocationRow& row) const;
   /// When the hours end; 0: never.
   [[nodiscard]] Timestamp closes_at(const SweepFacts& facts) const;
   /// Wall time for an allocation that wants `wanted_s` and must have `needed_s`: it has to end

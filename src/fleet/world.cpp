@@ -180,7 +180,7 @@ void World::charge(const std::string& node, NodeCharge charge) {
   note(AddNodeEvidence{node, std::move(charge)});
 }
 
-std::size_t World::acquit(const NodeRow& node, TrialId trial) {
+std::size_t World::forget_evidence(const NodeRow& node, TrialId trial) {
   auto& evidence = rows_.nodes.at(node.node).evidence;
   const std::size_t removed = std::erase_if(
       evidence, [trial](const NodeCharge& one) { return trial == 0 || one.trial == trial; });

@@ -104,7 +104,7 @@ class World {
   /// What speaks against a node; a node that is not known yet gets its row.
   void charge(const std::string& node, NodeCharge charge);
   /// `trial` (0: any) is nothing against the node any more. How much was forgotten.
-  std::size_t acquit(const NodeRow& node, TrialId trial);
+  std::size_t forget_evidence(const NodeRow& node, TrialId trial);
 
   void record(AddEvent event) { note(std::move(event)); }
   void record(AddMeasurement measurement) { note(std::move(measurement)); }

@@ -35,7 +35,7 @@ struct NodeEvidence {
   std::string node;
   std::int64_t attempt = 0;
   std::string why;
-  double still_s = -1;  ///< as in Still
+  double still_s = -1;  ///< as in NoProgress
   struct OfRank {
     int rank = 0;
     std::string last_line;  ///< of its output

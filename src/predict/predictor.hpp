@@ -5,7 +5,7 @@
 #pragma once
 
 #include "predict/family.hpp"
-#include "predict/residuals.hpp"
+#include "predict/step_residuals.hpp"
 #include "predict/time_model.hpp"
 
 #include <shardsweep/model.hpp>

@@ -50,7 +50,7 @@ inline constexpr std::string_view type_word<Launch> = "launch";
 template <>
 inline constexpr std::string_view type_word<EndAttempt> = "end";
 template <>
-inline constexpr std::string_view type_word<AskStill> = "ask_still";
+inline constexpr std::string_view type_word<AskProgress> = "ask_still";
 template <>
 inline constexpr std::string_view type_word<LeadBeat> = "beat";
 template <>
@@ -64,7 +64,7 @@ inline constexpr std::string_view type_word<NodeLaunched> = "launched";
 template <>
 inline constexpr std::string_view type_word<Suspect> = "suspect";
 template <>
-inline constexpr std::string_view type_word<Still> = "still";
+inline constexpr std::string_view type_word<NoProgress> = "still";
 template <>
 inline constexpr std::string_view type_word<NodeEnded> = "ended";
 template <>
@@ -152,7 +152,7 @@ void fields(Is<EndAttempt> auto& m, auto&& visit) {
   visit("why", m.why);
   visit.optional("cut_short", m.cut_short);
 }
-void fields(Is<AskStill> auto& m, auto&& visit) {
+void fields(Is<AskProgress> auto& m, auto&& visit) {
   visit("attempt", m.attempt);
 }
 void fields(Is<LeadBeat> auto&, auto&&) {}
@@ -177,7 +177,7 @@ void fields(Is<Suspect> auto& m, auto&& visit) {
   visit("limit_s", m.limit_s);
   visit("why", m.why);
 }
-void fields(Is<Still> auto& m, auto&& visit) {
+void fields(Is<NoProgress> auto& m, auto&& visit) {
   visit("attempt", m.attempt);
   visit("still_s", m.still_s);
 }

@@ -2,7 +2,7 @@
 #include "search/cell_search.hpp"
 
 #include "predict/memory.hpp"
-#include "predict/residuals.hpp"
+#include "predict/step_residuals.hpp"
 #include "search/memory_order.hpp"
 
 #include <algorithm>

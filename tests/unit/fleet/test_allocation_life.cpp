@@ -80,7 +80,7 @@ TEST_CASE("an allocation goes from its submission to its burial") {
   CHECK(life.stage() == "ended");
   CHECK(live(life.allocation()));
   fold_gone(life.fold(), life.policy, life.allocation().id, {{1, {}}, {2, {}}}, "over");
-  CHECK(life.stage() == "buried");
+  CHECK(life.stage() == "closed");
   CHECK_FALSE(live(life.allocation()));
 }
 
@@ -181,7 +181,7 @@ TEST_CASE("who holds a job is told apart from what it waits for") {
 TEST_CASE("every stage has a word of its own") {
   for (std::size_t i = 0; i < word_table<Stage>.size(); ++i)
     CHECK(from_word<Stage>(word_table<Stage>[i]) == static_cast<Stage>(i));
-  CHECK(word_of(Stage::buried) == "buried");
+  CHECK(word_of(Stage::closed) == "closed");
 }
 
 TEST_CASE("a lead is heard by when its line was read, however far apart the clocks are") {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "predict/residuals.hpp"
+#include "predict/step_residuals.hpp"
 
 #include <algorithm>
 #include <cmath>
