@@ -5,6 +5,8 @@
 #include "predict/predictor.hpp"
 #include "search/sweep_search.hpp"
 
+#include <shardsweep/clock.hpp>
+
 #include <fmt/format.h>
 
 #include <cmath>
@@ -65,7 +67,6 @@ class Story {
     CellSearch search(settings, sweep_.cluster, predictor_);
     for (const auto* trial : trials)
       search.add({.model = model_of(trial->point), .point = trial->point, .traits = {}});
-    constexpr double hour_s = 3600;
     for (std::size_t i = 0; i < trials.size(); ++i) {
       const auto& trial = *trials[i];
       const auto is = search.outlook(i);

@@ -4,6 +4,8 @@
 #include "predict/time_model.hpp"
 #include "search/sweep_search.hpp"
 
+#include <shardsweep/clock.hpp>
+
 #include <algorithm>
 #include <cstddef>
 #include <functional>
@@ -15,7 +17,6 @@ namespace {
 
 /// GPU-hours of the trials of each cell.
 std::map<CellKey, std::vector<double>> hours_by_cell(const SweepSpec& sweep, const Plan& plan) {
-  constexpr double hour_s = 3600;
   std::map<CellKey, std::vector<double>> cells;
   for (const auto& trial : plan.trials) {
     const auto& model = sweep.models[static_cast<std::size_t>(trial.point.model)];
