@@ -29,6 +29,8 @@ struct LoadOptions {
 /// The same from text; `name` stands for the file in messages.
 [[nodiscard]] Result<SweepSpec> load_sweep_text(std::string_view text, const std::string& name,
                                                 const LoadOptions& options);
+/// The daemon's own values: those of a sweep file's sections for it, as `daemon.tick=5s`.
+[[nodiscard]] Result<Policy> load_policy(const std::vector<std::string>& set);
 /// A cluster preset by its name, or a file.
 [[nodiscard]] Result<ClusterSpec> load_cluster(const std::string& name,
                                                const std::filesystem::path& presets);

@@ -201,17 +201,12 @@ Result<void> print_garbage(const Session& session, const std::vector<Garbage>& g
 
 Result<ExitCode> command_daemon(const Session& session) {
   if (session.options.in_slurm) return start_daemon_job(session);
-  // The daemon's own values are read as a sweep file's are, by a sweep that has nothing else.
-  SHARDSWEEP_ASSIGN(
-      const SweepSpec sweep,
-      load_sweep_text("name: daemon\ncluster: this-machine\n"
-                      "constants: {model: tiny, gpus: 1}\n",
-                      "daemon", {session.installation.presets, session.options.set}));
-  if (session.options.as_job > 0) return be_daemon_job(session, sweep.policy);
+  SHARDSWEEP_ASSIGN(const Policy policy, load_policy(session.options.set));
+  if (session.options.as_job > 0) return be_daemon_job(session, policy);
   SHARDSWEEP_TRY(be_daemon(
       session,
       {.until_idle = session.options.until_idle, .take_over = session.options.take_over},
-      sweep.policy));
+      policy));
   return ExitCode::done;
 }
 

@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 namespace shardsweep {
@@ -101,6 +102,25 @@ Result<SweepSpec> load_sweep(const std::filesystem::path& file, const LoadOption
 Result<SweepSpec> load_sweep_text(std::string_view text, const std::string& name,
                                   const LoadOptions& options) {
   return load(std::string(text), name, options);
+}
+
+Result<Policy> load_policy(const std::vector<std::string>& set) {
+  Sources sources;
+  auto nothing = std::make_shared<YamlNode>();
+  nothing->kind = YamlNode::Kind::map;
+  nothing->source = &sources.emplace_back("--set", "", Source::Kind::flag);
+  nothing->line = 1;
+  nothing->column = 1;
+  YamlNodePtr root = std::move(nothing);
+  for (const auto& setting : set) {
+    SHARDSWEEP_ASSIGN(root, with_override(root, setting, sources));
+  }
+  Mistakes mistakes(*root->source);
+  Policy policy;
+  check_keys(*root, "'--set'", policy_sections(), mistakes);
+  read_policy(*root, policy, mistakes);
+  SHARDSWEEP_TRY(mistakes.verdict());
+  return policy;
 }
 
 Result<ClusterSpec> load_cluster(const std::string& name,

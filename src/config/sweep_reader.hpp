@@ -95,7 +95,6 @@ class SweepReader {
   void read_excludes(const YamlNode& list);
   void read_measure(const YamlNode& map);
   void read_search(const YamlNode& map);
-  void read_policy(const YamlNode& root);
   void read_rules(const YamlNode& list);
   void read_sweep_container(const YamlNode& map);
 
@@ -126,6 +125,8 @@ class SweepReader {
 
 /// The sections of policy values: watch, retry and so on
 [[nodiscard]] std::vector<std::string_view> policy_sections();
+/// What those sections of a file say; other values of `into` stay.
+void read_policy(const YamlNode& root, Policy& into, Mistakes& mistakes);
 
 [[nodiscard]] SourcePosition position_of(const YamlNode& node);
 

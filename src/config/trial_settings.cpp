@@ -203,7 +203,7 @@ void SweepReader::read_trial_settings(const YamlNode& root) {
   if (const auto* map = find(root, "container")) read_sweep_container(*map);
   if (const auto* list = find(root, "classify")) read_rules(*list);
   if (const auto* map = find(root, "search")) read_search(*map);
-  read_policy(root);
+  read_policy(root, sweep_.policy, mistakes_);
 }
 
 void SweepReader::read_rules(const YamlNode& list) {
@@ -283,10 +283,10 @@ void SweepReader::read_measure(const YamlNode& map) {
                                      "or remove 'resolve'"));
 }
 
-void SweepReader::read_policy(const YamlNode& root) {
+void read_policy(const YamlNode& root, Policy& into, Mistakes& mistakes) {
   for (const auto section : policy_sections()) {
     if (const auto* map = find(root, section))
-      read_policy_section(*map, section, sweep_.policy, mistakes_);
+      read_policy_section(*map, section, into, mistakes);
   }
 }
 

@@ -87,7 +87,9 @@ int Source::display_column(int number, int column) const {
 
 Fault Source::fault_at(int number, int column, std::string_view what) const {
   const auto shown_name = escaped(name_, name_.size());
-  if (number < 1) return {FaultKind::invalid_input, fmt::format("{}: {}", shown_name, what)};
+  // Keys and values of the file stand in it.
+  const auto words = escaped(what, what.size());
+  if (number < 1) return {FaultKind::invalid_input, fmt::format("{}: {}", shown_name, words)};
   const auto whole = line(number);
   const auto byte = std::min(static_cast<std::size_t>(std::max(column - 1, 0)), whole.size());
   const auto start = excerpt_start(whole, byte);
@@ -97,7 +99,7 @@ Fault Source::fault_at(int number, int column, std::string_view what) const {
                             ? std::string()
                             : fmt::format(":{}:{}", number, display_column(number, column));
   return {FaultKind::invalid_input, fmt::format("{}{}: {}\n{}\n{:>{}}", shown_name, position,
-                                                what, shown, '^', caret + 1)};
+                                                words, shown, '^', caret + 1)};
 }
 
 Result<std::string> read_text_file(const std::filesystem::path& file, std::size_t most_bytes) {

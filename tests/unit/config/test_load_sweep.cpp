@@ -390,3 +390,26 @@ TEST_CASE("a search says its policy and its end and is exhaustive without") {
   expected.rules.memory = false;
   CHECK(searched->search == expected);
 }
+
+TEST_CASE("a daemon's own values are those of the sections for it, and nothing else") {
+  const auto policy = load_policy({"daemon.tick=2s", "retry.on_trial=5"});
+  REQUIRE_MESSAGE(policy.has_value(), policy.error().what);
+  CHECK(policy->tick_s == 2);
+  CHECK(policy->retry_on_trial == 5);
+  CHECK(load_policy({}).value() == Policy{});
+  const auto refusal = [](const std::string& setting) {
+    const auto policy = load_policy({setting});
+    return policy ? "accepted" : policy.error().what;
+  };
+  CHECK(refusal("axes.tp=2").find("unknown key 'axes'") != std::string::npos);
+  CHECK(refusal("daemon.tick=fast").find("--set daemon.tick=fast: 'fast' is not a duration") ==
+        0);
+  CHECK(refusal("demon.tick=2s").find("did you mean 'daemon'?") != std::string::npos);
+}
+
+TEST_CASE("a key with a control character is named without it") {
+  const auto said = fault_of(load_text(std::string(head) + "constants: {model: tiny, gpus: 1}\n" +
+                                       "vars: {\"fin\\x06e\": [b, b]}\n"));
+  CHECK(said.find("'b' appears twice in 'fin\\x06e'") != std::string::npos);
+  CHECK(said.find('\x06') == std::string::npos);
+}
