@@ -48,8 +48,8 @@ Fault fault_of(int code, const std::string& where, const char* words) {
   std::string what = fmt::format("{}: {}", where, words);
   if (is_damage(code)) {
     what +=
-        "; the file is damaged: put a copy in its place ('shardsweep export COPY.db' makes one), "
-        "or print what is left with 'sqlite3 FILE .dump'";
+        "; the file is damaged: put a copy in its place ('shardsweep export COPY.db' "
+        "makes one), or print what is left with 'sqlite3 FILE .dump'";
   }
   return {kind_of(code), std::move(what)};
 }

@@ -408,8 +408,9 @@ TEST_CASE("a daemon's own values are those of the sections for it, and nothing e
 }
 
 TEST_CASE("a key with a control character is named without it") {
-  const auto said = fault_of(load_text(std::string(head) + "constants: {model: tiny, gpus: 1}\n" +
-                                       "vars: {\"fin\\x06e\": [b, b]}\n"));
+  const auto said =
+      fault_of(load_text(std::string(head) + "constants: {model: tiny, gpus: 1}\n" +
+                         "vars: {\"fin\\x06e\": [b, b]}\n"));
   CHECK(said.find("'b' appears twice in 'fin\\x06e'") != std::string::npos);
   CHECK(said.find('\x06') == std::string::npos);
 }
