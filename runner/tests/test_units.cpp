@@ -218,6 +218,20 @@ TEST_CASE("refused layouts say why") {
   CHECK(layout_refusal(layout, tiny)->message == "cp = 2 is more than this runner supports, 1");
 }
 
+TEST_CASE("rows that the kernels' indices do not reach are a refused layout and no defect") {
+  Layout layout;
+  const ModelShape tiny = *find_shape("tiny");
+  // tokens · ffn: 2^32 values.
+  layout.micro_batch = (i64{1} << 32) / tiny.seq_len / tiny.ffn;
+  CHECK(layout_refusal(layout, tiny)->kind == ErrorClass::invalid_layout);
+  CHECK(layout_refusal(layout, tiny)->message.rfind("runner:rows: ", 0) == 0);
+  layout.tp = 2;
+  CHECK_FALSE(layout_refusal(layout, tiny));
+  layout.tp = 1;
+  --layout.micro_batch;
+  CHECK_FALSE(layout_refusal(layout, tiny));
+}
+
 TEST_CASE("statistics of one and of many steps") {
   CHECK(describe({5}).median == 5);
   const StepStatistics s = describe({4, 1, 3, 2});
