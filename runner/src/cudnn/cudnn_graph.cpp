@@ -172,12 +172,14 @@ void CudnnGraph::plan(const CudnnTarget& target) {
                              &bytes) == cudnn_success)
       told_workspaces_.push_back(bytes);
   }
+  // A plan would be compiled, and nothing could run it.
+  if (target.handle == nullptr) {
+    refusal_ = "the GPU is a description";
+    return;
+  }
   for (i64 i = 0; i < count; ++i) {
     CudnnDescriptor plan = make(CudnnKind::plan, "a plan");
-    if (target.handle != nullptr)
-      set(plan, CudnnAttribute::plan_handle, CudnnType::handle, 1, &target.handle);
-    if (target.properties != nullptr)
-      set_descriptor(plan, CudnnAttribute::plan_properties, target.properties);
+    set(plan, CudnnAttribute::plan_handle, CudnnType::handle, 1, &target.handle);
     set_descriptor(plan, CudnnAttribute::plan_config, configs[static_cast<std::size_t>(i)]);
     if (!good()) return;
     // An engine that does not take the graph is none of ours; the next one may.

@@ -14,8 +14,8 @@ namespace shardbench {
 
 using Extents4 = std::array<i64, 4>;
 
-/// What a graph is planned for: the GPU of a handle, or one that is described (cuDNN 9.8), or
-/// neither: then it is only checked in itself.
+/// What a graph is planned for: the GPU of a handle; or one that is described (cuDNN 9.8), for
+/// which cuDNN names engines; or neither: then it is only checked in itself.
 struct CudnnTarget {
   CudnnHandle handle = nullptr;
   CudnnDescriptor properties = nullptr;

@@ -65,7 +65,6 @@ enum class CudnnAttribute : int {
   plan_handle = 400,
   plan_config = 401,
   plan_workspace = 402,
-  plan_properties = 407,
   pointwise_descriptor = 750,
   pointwise_x = 751,
   pointwise_b = 752,

@@ -98,7 +98,6 @@ static_assert(is(CudnnType::text, CUDNN_TYPE_CHAR));
 static_assert(is(K::device_properties, CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR));
 static_assert(is(A::heuristics_properties, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP));
 static_assert(is(A::config_workspace, CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE));
-static_assert(is(A::plan_properties, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP));
 static_assert(is(A::properties_json, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION));
 #endif
 
