@@ -62,30 +62,41 @@ bool all_held(const Streams& streams) {
   });
 }
 
+/// One rank of a layout, over the recording NCCL.
+struct RecordedRank {
+  RecordedRank(RecordingNccl& nccl, const EqualityCase& c, i64 rank)
+      : table((nccl.as_rank(rank), RecordingNccl::table())),
+        groups(make_groups(c.layout, rank, 1,
+                           [&](const Group& group) {
+                             return std::make_unique<NcclCommunicator>(
+                                 world, group, rank, streams.of(group.name), device);
+                           })),
+        trainer(context_of(device, memory, c.model, c.layout, coordinates_of(c.layout, rank),
+                           groups),
+                groups, 1) {}
+
+  NcclTable table;
+  NcclWorld world{
+      table,
+      {[](const Group& group, const NcclUniqueId&) { return id_of(group); }, [] {}, 60.0}};
+  MetaDevice device{Dtype::bf16};
+  Memory memory{device, std::nullopt};
+  Streams streams;
+  Groups groups;
+  Trainer trainer;
+};
+
 /// One rank's train steps; what is wrong with them alone, else "".
 std::string record_rank(RecordingNccl& nccl, const EqualityCase& c, i64 rank) {
-  nccl.as_rank(rank);
-  const NcclTable table = RecordingNccl::table();
-  NcclWorld world(table, {[](const Group& group, const NcclUniqueId&) { return id_of(group); },
-                          [] {}, 60.0});
-  MetaDevice device(Dtype::bf16);
-  Memory memory(device, std::nullopt);
-  Streams streams;
-  const Groups groups = make_groups(c.layout, rank, 1, [&](const Group& group) {
-    return std::make_unique<NcclCommunicator>(world, group, rank, streams.of(group.name),
-                                              device);
-  });
-  const Coordinates at = coordinates_of(c.layout, rank);
-  const RankContext context = context_of(device, memory, c.model, c.layout, at, groups);
-  Trainer trainer(context, groups, 1);
+  RecordedRank of(nccl, c, rank);
   for (i64 step = 0; step < train_steps; ++step) {
-    trainer.compute_gradients(step);
-    trainer.update(step);
+    of.trainer.compute_gradients(step);
+    of.trainer.update(step);
   }
-  trainer.settle();
-  world.check();
-  world.finalize();
-  if (!all_held(streams)) return "an operation was not waited for";
+  of.trainer.settle();
+  of.world.check();
+  of.world.finalize();
+  if (!all_held(of.streams)) return "an operation was not waited for";
   Options options;
   options.layout = c.layout;
   options.model = c.model;
@@ -93,7 +104,21 @@ std::string record_rank(RecordingNccl& nccl, const EqualityCase& c, i64 rank) {
   auto expected = cost_of_rank(options, rank).sent_bytes;
   for (i64& bytes : expected)
     bytes *= train_steps;
-  return sent_by_group(groups) == expected ? "" : "counters differ from meta";
+  return sent_by_group(of.groups) == expected ? "" : "counters differ from meta";
+}
+
+/// A rank that fails amid a train step aborts all its communicators, each once, in one group:
+/// the recording calls anything else a misuse.
+std::string record_abort(const EqualityCase& c) {
+  RecordingNccl nccl;
+  RecordedRank of(nccl, c, c.layout.world() - 1);
+  of.trainer.compute_gradients(0);
+  of.world.abort_all();
+  if (!nccl.misuses.empty()) return nccl.misuses.front();
+  const std::vector<NcclFate> fates = nccl.fates();
+  const bool all = std::all_of(fates.begin(), fates.end(),
+                               [](const NcclFate& fate) { return fate.aborted == 1; });
+  return all ? "" : "a communicator was not aborted";
 }
 
 /// Each communicator has ended well, once.
@@ -149,6 +174,8 @@ std::string judge(const EqualityCase& c, const std::string& defect) {
   }
   if (!nccl.misuses.empty()) return nccl.misuses.front();
   if (!ended_well(nccl.fates())) return "a communicator was not ended, or twice";
+  const std::string abort = record_abort(c);
+  if (!abort.empty()) return "abort: " + abort;
   IssuedItems items = nccl.items;
   spoil(items, defect);
   // Whether messages fallen apart would wait for each other is for the simulation to find.
