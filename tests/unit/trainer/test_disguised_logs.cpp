@@ -300,6 +300,27 @@ TEST_CASE("the log of each trainer in a version that is not known is no measurem
   }
 }
 
+TEST_CASE("a log that says its own version is refused by it, or keeps it with the result") {
+  const auto told = [](const std::string& file) {
+    const Golden golden{"deepspeed", file, ""};
+    auto log = LogRecords::make(run_of(golden), 16);
+    REQUIRE(log);
+    for (const auto& line : lines_of(file)) {
+      (void)log->see_version(line);
+      (void)log->read(line, 0);
+    }
+    return log->finish(0.05);
+  };
+  const auto old = told("deepspeed-0.5");
+  CHECK(old.type == "error");
+  CHECK(old.numbers.empty());
+  CHECK(old.texts.at("message").find("Version '0.5.10' of DeepSpeed was found.") !=
+        std::string::npos);
+  const auto known = told("deepspeed-0.16");
+  CHECK(known.type == "result");
+  CHECK(known.texts.at("trainer_version") == "0.16.4");
+}
+
 namespace {
 
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
