@@ -66,7 +66,7 @@ Result<Request> request_from(const std::string& id, const std::string& text) {
     const auto word = json.at("verb").get<std::string>();
     const auto verb = from_word<Verb>(word);
     if (!verb) {
-      return fault(FaultKind::invalid_input, fmt::format("unknown verb '{}'", word));
+      return fault(FaultKind::invalid_input, fmt::format("unknown verb {}", in_quotes(word)));
     }
     request.verb = *verb;
     request.names = json.at("names").get<std::vector<std::string>>();
