@@ -19,6 +19,7 @@ struct Home {
   [[nodiscard]] std::filesystem::path inbox() const { return dir() / "inbox"; }
   [[nodiscard]] std::filesystem::path allocations() const { return dir() / "allocations"; }
   [[nodiscard]] std::filesystem::path attempts() const { return dir() / "attempts"; }
+  [[nodiscard]] std::filesystem::path snapshots() const { return dir() / "snapshots"; }
   [[nodiscard]] std::filesystem::path lock() const { return dir() / "daemon.lock"; }
   [[nodiscard]] std::filesystem::path log() const { return dir() / "daemon.log"; }
   [[nodiscard]] std::filesystem::path trouble() const { return dir() / "daemon.trouble"; }

@@ -101,6 +101,10 @@ struct AttemptSpec {
   double container_limit_s = 0;              ///< for a node to make it; an optional key
   /// PyTorch's allocator is to keep its memory in segments that grow; an optional key.
   bool expandable_segments = false;
+  /// Programs by path, with the hashes that their content must have, and one hash for all of
+  /// them. Optional keys.
+  std::map<std::string, std::string> programs{};
+  std::string code_hash{};
   // Optional keys: of an attempt that a node agent ends where it is hopeless.
   double give_up_above_ms = 0;  ///< a train step; 0: nobody ends it, or its runner does
   std::int32_t warmup = 0;      ///< train steps that are not timed
@@ -212,6 +216,8 @@ struct Ended {
   std::vector<std::string> nodes{};  ///< of a measured attempt on several, in its ranks' order
   std::int32_t start_error = 0;  ///< errno of a program that could not be started; 0: it was
   bool fragmented = false;  ///< out of memory with enough of it, in pieces: an optional key
+  /// It was not started: its programs have changed, and this is their hash. An optional key.
+  std::string found_code{};
   friend bool operator==(const Ended&, const Ended&) = default;
 };
 struct Revoked {
@@ -322,6 +328,7 @@ struct NodeEnded {
   std::string node{};            ///< where it happened, if not where it is said: optional key
   bool cut_short = false;        ///< ended here, as it was hopeless: an optional key
   bool fragmented = false;       ///< as in Ended
+  std::string found_code{};      ///< the same
   friend bool operator==(const NodeEnded&, const NodeEnded&) = default;
 };
 /// As FoundOnNode, of the node that says it.

@@ -32,6 +32,7 @@ struct RecordsSummary {
   double busbw_bytes_per_s = 0;  ///< of the network probe of a result; 0: none
   std::string environment{};     ///< of the first rank, as a JSON object; empty: not read back
   std::string image_digest{};    ///< of its container; empty: it had none
+  std::string code_hash{};       ///< of the user's own programs; empty: not known
   std::string doubt{};           ///< why the result can't be true; empty: no reason
   /// Where there is no result: what is wrong with the record that should have been one, in a
   /// sentence. Empty: nothing looks like one.

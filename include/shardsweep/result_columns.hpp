@@ -15,7 +15,7 @@ struct ViewColumn {
 };
 
 /// `results` and `all_results`: a row per trial.
-inline constexpr std::array<ViewColumn, 80> result_columns{{
+inline constexpr std::array<ViewColumn, 82> result_columns{{
     {"sweep", "", "name of the sweep"},
     {"trial", "", "name of the trial (slug)"},
     {"state", "", "planned, queued, running or ended"},
@@ -84,6 +84,9 @@ inline constexpr std::array<ViewColumn, 80> result_columns{{
     {"hosts", "", "hosts of the ranks, as a JSON array"},
     {"settings", "", "variables of the first rank that change numbers, as it found them"},
     {"image_digest", "", "digest of the container's image; unknown: its runtime tells none"},
+    {"code_hash", "",
+     "hash of the user's own programs, or of their snapshot; empty: not known"},
+    {"cluster", "", "name of the cluster that its sweep is for"},
     {"final_round", "", "round of its cell's finals; empty: it is no run of finals"},
     {"attempts", "", "number of the last attempt"},
     {"started_at", "us", "start of the counted attempt, microseconds since 1970, UTC"},

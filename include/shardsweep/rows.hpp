@@ -154,6 +154,7 @@ struct AttemptRow {
   /// What its first rank found in its environment, as a JSON object; empty: not known.
   std::string environment{};
   std::string image_digest{};  ///< of its container; unknown, or empty: it had none
+  std::string code_hash{};     ///< of the user's own programs; empty: not known
 };
 template <>
 inline constexpr auto fields<AttemptRow> = std::tuple{
@@ -183,6 +184,7 @@ inline constexpr auto fields<AttemptRow> = std::tuple{
     Field{"fragmented", &AttemptRow::fragmented},
     Field{"environment", &AttemptRow::environment},
     Field{"image_digest", &AttemptRow::image_digest},
+    Field{"code_hash", &AttemptRow::code_hash},
 };
 
 /// How far a submission has come. Stored text.

@@ -117,6 +117,14 @@ struct TrainerSpec {
 inline constexpr std::array<std::string_view, 4> profile_words{"own", "megatron", "nanotron",
                                                                "torchtitan"};
 
+/// What a sweep keeps of the tree that its programs are in.
+enum class SnapshotKind : std::uint8_t {
+  none,  ///< programs are started where they are
+  copy,  ///< the tree as it is
+  git,   ///< what git tracks of it, with changes that are not committed
+};
+inline constexpr std::array<std::string_view, 3> snapshot_words{"none", "copy", "git"};
+
 struct RunnerSpec {
   std::string name = "shardbench";  ///< empty: the file names a program and gives no name
   std::string program;  ///< absolute path, or a name beside our own executable; empty: default
@@ -124,6 +132,13 @@ struct RunnerSpec {
   TrainerSpec trainer;            ///< in place of a program that keeps to our contract
   std::string profile = "own";    ///< a trainer whose habits shardbench takes on
   bool gives_up = false;          ///< it takes --give-up-above, and ends early by itself
+  /// The user's own programs by absolute path, with the hashes of their content when the sweep
+  /// was submitted.
+  std::map<std::string, std::string> programs{};
+  SnapshotKind snapshot = SnapshotKind::none;
+  // Of the one that was taken at submission; empty: there is none.
+  std::string snapshot_hash{};
+  std::string snapshot_root{};  ///< the folder that it was taken of
   /// The name as far as the sweep file tells: without `name` it is the program's file name.
   /// What the program says of itself (Capabilities) is known when a sweep is submitted.
   [[nodiscard]] std::string_view known_as() const {

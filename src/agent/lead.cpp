@@ -490,6 +490,7 @@ void Lead::write_ended(const Settled& settled) {
   ended.leaked = leaked;
   ended.node = verdict.first.node;
   ended.start_error = verdict.first.start_error;
+  ended.found_code = verdict.first.found_code;
   ended.fragmented = verdict.outcome == Outcome::oom && verdict.first.fragmented;
   ended.also = verdict.also;
   ended.mark = verdict.outcome == Outcome::completed ? mark : Mark::none;

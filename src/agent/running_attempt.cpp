@@ -57,6 +57,7 @@ RunningAttempt::RunningAttempt(const NodeIdentity& node, const Clock& clock, con
 void RunningAttempt::launch(const Environment& own, const std::vector<std::string>& devices,
                             const std::string& meet) {
   memory_kills_ = memory_kills();
+  if (!has_its_programs()) return begin_ending();
   follow_trainer();
   // What a step's ranks use on other hosts is not ours to see.
   if (spec_.others_cpu_limit > 0 && !node_.ranks_are_step)
@@ -118,6 +119,7 @@ void RunningAttempt::step() {
   read_records(false);
   read_recorders();
   read_environment();
+  look_at_programs();
   look_at_ranks();
   reap_orphans();
   watch_storage();
@@ -398,6 +400,7 @@ void RunningAttempt::step_reaping() {
   if (trainer_ && evidence_.empty() && trainer_->waits_for_facts(clock_)) return;
   scan_for_marker();
   look_for_others();
+  look_at_programs();
   write_environment();
   finish_trainer();
   refuse_version();
@@ -493,6 +496,7 @@ NodeEnded RunningAttempt::ended() const {
   ended.source = verdict.first.source;
   ended.leaked = leaked_;
   ended.start_error = verdict.first.start_error;
+  ended.found_code = verdict.first.found_code;
   ended.fragmented = ended.outcome == Outcome::oom && verdict.first.fragmented;
   ended.also = verdict.also;
   ended.cut_short = cut_short_;

@@ -98,6 +98,8 @@ class RunningAttempt {
     Descriptor report{};  ///< why its program was not started, where it was not
   };
 
+  [[nodiscard]] bool has_its_programs();
+  void look_at_programs();
   void launch_ranks(const Environment& own, const std::vector<std::string>& devices,
                     const std::string& meet);
   void launch_step(const Environment& own, const std::string& meet);
@@ -171,6 +173,8 @@ class RunningAttempt {
   std::optional<EvidenceTaking> evidence_taking_;
   std::vector<Evidence> evidence_;
   bool measured_ = false;
+  bool knows_programs_ = false;  ///< they are as they have to be, and have been read
+  std::string found_code_{};     ///< hash of its programs, where they have changed
   CutShort cut_;
   bool hopeless_ = false;   ///< by its train steps
   bool cutting_ = false;    ///< ended for that

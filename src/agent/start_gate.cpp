@@ -15,6 +15,7 @@ constexpr int most_failed_starts = 3;
 
 void StartGate::note_end(const Classified& verdict, double now_s) {
   if (verdict.outcome == Outcome::lost) doubted_ = true;
+  if (!verdict.first.found_code.empty()) changed_ = verdict.first.cause;
   if (verdict.first.start_error == 0) {
     failed_starts_ = 0;
     return;
@@ -24,6 +25,7 @@ void StartGate::note_end(const Classified& verdict, double now_s) {
 }
 
 std::string StartGate::start_fault() const {
+  if (!changed_.empty()) return changed_;
   return failed_starts_ < most_failed_starts ? ""
                                              : "no program could be started: " + last_failure_;
 }

@@ -33,6 +33,7 @@ class StartGate {
   double looked_at_s_ = 0;
   int failed_starts_ = 0;  ///< in a row
   std::string last_failure_;
+  std::string changed_;  ///< the programs: no attempt that is assigned can run
   double start_again_s_ = 0;
 };
 

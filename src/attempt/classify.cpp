@@ -149,9 +149,9 @@ Evidence evidence_of_no_start(int rank, int error, const std::string& what, Time
 void blame_storage(std::vector<Evidence>& evidence, const std::string& why, Timestamp at) {
   const auto is_verdict = [](const Evidence& one) {
     const bool recorded = one.source == SaidBy::runner && one.outcome != Outcome::lost;
-    return recorded || one.start_error != 0 || one.outcome == Outcome::oom ||
-           one.outcome == Outcome::rejected || one.outcome == Outcome::cancelled ||
-           one.outcome == Outcome::preempted;
+    return recorded || one.start_error != 0 || !one.found_code.empty() ||
+           one.outcome == Outcome::oom || one.outcome == Outcome::rejected ||
+           one.outcome == Outcome::cancelled || one.outcome == Outcome::preempted;
   };
   for (Evidence& one : evidence) {
     at = std::min(at, one.at);
@@ -180,6 +180,7 @@ Evidence evidence_of_node(const NodeEnded& ended, const std::string& node) {
   evidence.signal = ended.signal;
   evidence.start_error = ended.start_error;
   evidence.fragmented = ended.fragmented;
+  evidence.found_code = ended.found_code;
   evidence.secondary = ended.outcome == Outcome::comm_error;
   return evidence;
 }
@@ -337,6 +338,10 @@ Classified verdict_of(const std::vector<Evidence>& evidence, bool measured, bool
 }  // namespace
 
 Classified classify(const std::vector<Evidence>& evidence, bool measured, bool result_due) {
+  // A result of another program is none of this attempt, and its failures are not either.
+  const auto other = std::find_if(evidence.begin(), evidence.end(),
+                                  [](const Evidence& one) { return !one.found_code.empty(); });
+  if (other != evidence.end()) return {Outcome::lost, *other};
   Classified verdict = verdict_of(evidence, measured, result_due);
   verdict.also = contradictions(verdict, evidence);
   return verdict;

@@ -32,9 +32,10 @@ struct Evidence {
   bool only_a_witness = false;
   /// Says something else than the evidence it stands beside: never the cause, but shown.
   bool aside = false;
-  std::string node{};       ///< where it was seen; empty: not known
-  int start_error = 0;      ///< errno of a program that could not be started; 0: it was
-  bool fragmented = false;  ///< out of memory with enough of it, in pieces
+  std::string node{};        ///< where it was seen; empty: not known
+  int start_error = 0;       ///< errno of a program that could not be started; 0: it was
+  bool fragmented = false;   ///< out of memory with enough of it, in pieces
+  std::string found_code{};  ///< hash of programs that have changed: nothing was started
   friend bool operator==(const Evidence&, const Evidence&) = default;
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // plan, submit, run, render: commands that read a sweep file.
+#include "cli/code_identity.hpp"
 #include "cli/emitting.hpp"
 #include "cli/points_meant.hpp"
 #include "cli/printing.hpp"
@@ -157,6 +158,7 @@ Result<Answer> submit_file(const Session& session, std::string& sweep_name) {
   }
   SHARDSWEEP_ASSIGN(const SiteAccess access, choose_backend(session, planned.sweep));
   SHARDSWEEP_TRY(add_site(planned, access));
+  SHARDSWEEP_TRY(note_code(session, planned.sweep, Taking::snapshot));
   sweep_name = planned.sweep.name;
   if (access.backend != Backend::local) SHARDSWEEP_TRY(check_scripts(session, planned, access));
   if (planned.sweep.prove) SHARDSWEEP_TRY(submit_proof(session, planned, access));
@@ -234,6 +236,8 @@ Result<ExitCode> command_plan(const Session& session) {
   // Its trials are known by what the site says too. Without a site nothing is submitted either.
   if (const auto access = site_of(session, planned.sweep))
     SHARDSWEEP_TRY(add_site(planned, *access));
+  if (planned.sweep.runner.snapshot != SnapshotKind::none)
+    SHARDSWEEP_TRY(note_code(session, planned.sweep, Taking::hash_alone));
   if (session.options.order) {
     SHARDSWEEP_TRY(print_result(
         plan_story_text(plan_story(planned.sweep, planned.plan), table_style(session))));

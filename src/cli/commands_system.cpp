@@ -135,6 +135,16 @@ std::vector<std::string> texts_of(const Table& table) {
   return texts;
 }
 
+/// A snapshot is kept as long as a sweep file in force names it.
+bool is_snapshot_of_any(const std::vector<std::string>& sweeps, const Home& home,
+                        const fs::path& path) {
+  const std::string name = path.filename().string();
+  return path.parent_path() == home.snapshots() &&
+         std::any_of(sweeps.begin(), sweeps.end(), [&](const std::string& resolved) {
+           return resolved.find(name) != std::string::npos;
+         });
+}
+
 Result<std::vector<Garbage>> find_garbage(const Session& session) {
   SHARDSWEEP_ASSIGN(const double older_than_s,
                     parse_duration(session.options.older_than, "--older-than"));
@@ -143,9 +153,12 @@ Result<std::vector<Garbage>> find_garbage(const Session& session) {
   SHARDSWEEP_ASSIGN(const Table alive,
                     reader->query("SELECT dir FROM attempts WHERE state <> 'ended' UNION ALL "
                                   "SELECT dir FROM allocations WHERE state <> 'ended'"));
+  SHARDSWEEP_ASSIGN(const Table files, reader->query("SELECT resolved FROM sweeps"));
   const std::vector<std::string> keep = texts_of(alive);
-  for (const fs::path& folder : {session.home.attempts(), session.home.allocations(),
-                                 session.home.answers(), session.home.inbox()}) {
+  const std::vector<std::string> sweeps = texts_of(files);
+  for (const fs::path& folder :
+       {session.home.attempts(), session.home.allocations(), session.home.answers(),
+        session.home.inbox(), session.home.snapshots()}) {
     std::error_code error;
     for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
          entry.increment(error)) {
@@ -153,7 +166,8 @@ Result<std::vector<Garbage>> find_garbage(const Session& session) {
       const bool live = std::any_of(keep.begin(), keep.end(), [&](const std::string& dir) {
         return path == dir || path == dir + ".tar";
       });
-      if (live || !old_enough(path, older_than_s)) continue;
+      const bool has_sweep = is_snapshot_of_any(sweeps, session.home, path);
+      if (live || has_sweep || !old_enough(path, older_than_s)) continue;
       garbage.push_back({folder.filename().string(), path, size_of(path)});
     }
   }

@@ -201,6 +201,10 @@ class Explainer {
       line("  gives_up: {}  # whether it takes --give-up-above, as its --capabilities say",
            sweep_.runner.gives_up);
     }
+    snapshot();
+    if (!sweep_.runner.programs.empty()) line("  hashes:  # of its own programs");
+    for (const auto& [path, hash] : sweep_.runner.programs)
+      line("    {}: {}", yaml_text(path), yaml_text(hash));
     if (!sweep_.env.empty()) line("\nenv:");
     for (const auto& [name, value] : sweep_.env)
       line("  {}: {}", name, yaml_text(value));
@@ -209,6 +213,16 @@ class Explainer {
     for (const auto& rule : sweep_.rules)
       line("  - {{name: {}, pattern: {}, outcome: {}}}", yaml_text(rule.name),
            yaml_text(rule.pattern), name(rule.outcome));
+  }
+
+  void snapshot() {
+    const RunnerSpec& runner = sweep_.runner;
+    if (runner.snapshot == SnapshotKind::none) return;
+    line("  snapshot: {}  # programs run from a copy of their tree",
+         snapshot_words.at(static_cast<std::size_t>(runner.snapshot)));
+    if (runner.snapshot_hash.empty()) return;
+    line("  snapshot_hash: {}", yaml_text(runner.snapshot_hash));
+    line("  snapshot_root: {}", yaml_text(runner.snapshot_root));
   }
 
   void trainer() {

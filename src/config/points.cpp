@@ -25,7 +25,7 @@ constexpr std::size_t most_vars = 64;
 // A var is a column beside these, and a word in the SQL of `exclude` and `--where`.
 constexpr std::array taken_columns{
     "allocation", "attempt", "attempt_id", "attempts", "cause", "charged", "cluster",
-    "constraint", "contaminated", "control_ratio", "detail", "elsewhere", "ended_at", "ffn", "flops_model",
+    "code_hash", "constraint", "contaminated", "control_ratio", "detail", "elsewhere", "ended_at", "ffn", "flops_model",
     "global_batch", "global_batch_size", "global_batch_tokens", "hash", "heads", "hidden",
     "hidden_size", "hosts", "id", "identity", "image_digest", "implausible", "in_file", "kv_heads", "lane",
     "layers", "layout", "mark", "name", "network_ratio", "outcome", "params", "position",

@@ -97,6 +97,43 @@ Result<std::string> SweepReader::read_profile(const YamlNode& node) const {
   return word;
 }
 
+void SweepReader::read_snapshot(const YamlNode& map) {
+  RunnerSpec& runner = sweep_.runner;
+  if (const auto* hash = find(map, "snapshot_hash"))
+    mistakes_.assign(runner.snapshot_hash, *hash, read_text(*hash, "snapshot_hash"));
+  if (const auto* root = find(map, "snapshot_root"))
+    mistakes_.assign(runner.snapshot_root, *root, read_text(*root, "snapshot_root"));
+  const auto* node = find(map, "snapshot");
+  if (node == nullptr) return;
+  const auto word = mistakes_.take(*node, read_text(*node, "snapshot"));
+  if (!word) return;
+  const auto found = std::find(snapshot_words.begin(), snapshot_words.end(), *word);
+  if (found == snapshot_words.end()) {
+    mistakes_.add(*node,
+                  fault_at(*node, fmt::format("expected none, copy or git for 'snapshot', "
+                                              "found {}",
+                                              in_quotes(*word))));
+    return;
+  }
+  runner.snapshot = static_cast<SnapshotKind>(found - snapshot_words.begin());
+  const bool own = runner.is_trainer() || runner.program.starts_with('/');
+  if (runner.snapshot != SnapshotKind::none && !own)
+    mistakes_.add(*node, fault_at(*node,
+                                  "'snapshot' belongs to a program of your own: give "
+                                  "'program' or 'argv'"));
+}
+
+/// Of a sweep that is read back: what it was submitted with.
+void SweepReader::read_hashes(const YamlNode& map) {
+  if (!mistakes_.take(map, expect_map(map, "'hashes'"))) return;
+  for (std::size_t i = 0; i < map.items.size(); ++i) {
+    const auto& key = *map.keys[i];
+    const auto path = mistakes_.take(key, read_text(key, "hashes"));
+    const auto hash = mistakes_.take(*map.items[i], read_text(*map.items[i], "hashes"));
+    if (path && hash) sweep_.runner.programs.insert_or_assign(*path, *hash);
+  }
+}
+
 void SweepReader::read_runner(const YamlNode& node) {
   auto& runner = sweep_.runner;
   if (node.kind != YamlNode::Kind::map) {
@@ -116,6 +153,8 @@ void SweepReader::read_runner(const YamlNode& node) {
     mistakes_.assign(runner.args, *args, read_texts(*args, "args"));
   if (const auto* profile = find(node, "profile"))
     mistakes_.assign(runner.profile, *profile, read_profile(*profile));
+  read_snapshot(node);
+  if (const auto* hashes = find(node, "hashes")) read_hashes(*hashes);
   if (const auto* gives_up = find(node, "gives_up"))
     mistakes_.assign(runner.gives_up, *gives_up, read_bool(*gives_up, "gives_up"));
 }

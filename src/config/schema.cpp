@@ -232,6 +232,8 @@ OrderedJson runner() {
   map["properties"]["launch"] = {{"enum", {"rank", "node"}}};
   map["properties"]["files"] = {{"type", "object"},
                                 {"additionalProperties", {{"type", "string"}}}};
+  map["properties"]["snapshot"] = one_of(snapshot_words);
+  map["properties"]["hashes"] = map["properties"]["files"];
   return {{"anyOf", {link_to("name"), map}}};
 }
 

@@ -4,6 +4,9 @@
 #include "daemon/controls.hpp"
 #include "fleet/control.hpp"
 #include "fleet/silence.hpp"
+#include "fleet/starts.hpp"
+#include "text/characters.hpp"
+#include "text/content_hash.hpp"
 
 #include <shardsweep/log.hpp>
 
@@ -77,7 +80,21 @@ bool Leads::read_line(const AllocationRow& allocation, Channel& channel) {
   fold_line({world_, parts_.clock.now()}, sweeps_.policy_of(allocation.sweep), allocation.id,
             *line, records);
   if (const auto* revoked = std::get_if<Revoked>(&line->body)) remove_unused(revoked->attempt);
+  if (const auto* ended = std::get_if<Ended>(&line->body)) judge_programs(allocation, *ended);
   return true;
+}
+
+/// An attempt that found other programs than its sweep's. Where the file was submitted again
+/// with these, it was assigned before, and runs anew.
+void Leads::judge_programs(const AllocationRow& allocation, const Ended& ended) {
+  if (ended.found_code.empty()) return;
+  const SweepRow* sweep = world_.sweep(allocation.sweep);
+  if (sweep == nullptr) return;
+  const auto context = sweeps_.context_of(*sweep);
+  if (context && hash_of_programs((*context)->spec.runner.programs) == ended.found_code) return;
+  const auto why =
+      stop_for_programs({world_, parts_.clock.now()}, *sweep, one_line(ended.cause, 600));
+  if (!why.empty()) log_error(fmt::format("{} {}", sweep->name, why));
 }
 
 /// What was written to start an attempt that never did.

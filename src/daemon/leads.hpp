@@ -28,6 +28,7 @@ class Leads {
 
  private:
   [[nodiscard]] bool read_line(const AllocationRow& allocation, Channel& channel);
+  void judge_programs(const AllocationRow& allocation, const Ended& ended);
   void remove_unused(AttemptId id);
 
   const DaemonParts& parts_;

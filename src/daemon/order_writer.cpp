@@ -168,14 +168,16 @@ Result<void> OrderWriter::assign_extra(const AllocationRow& allocation, const Ex
     return fault(FaultKind::unavailable,
                  fmt::format("cannot make '{}': {}", paths.dir.string(), error.message()));
   }
-  const AttemptSpec spec = attempt_spec(extra.sweep, extra.point,
-                                        {.attempt = extra.id,
-                                         .trial = extra.name,
-                                         .nonce = extra.nonce,
-                                         .token = allocation.token,
-                                         .program = parts_.installation.runner.string(),
-                                         .paths = paths,
-                                         .slots_per_node = allocation.slots_per_node});
+  AttemptSpec spec = attempt_spec(extra.sweep, extra.point,
+                                  {.attempt = extra.id,
+                                   .trial = extra.name,
+                                   .nonce = extra.nonce,
+                                   .token = allocation.token,
+                                   .program = parts_.installation.runner.string(),
+                                   .paths = paths,
+                                   .slots_per_node = allocation.slots_per_node});
+  // What they measure is compared with nothing that another program has measured.
+  spec.programs.clear();
   SHARDSWEEP_TRY(write_files(extra.sweep, extra.point, spec, paths));
   SHARDSWEEP_TRY(write_file_durably(paths.spec(), encode(spec)));
   Channel& channel = channels_.at(allocation.id);

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/sweeps.hpp"
 
+#include "sweep/snapshot_paths.hpp"
+
+#include <shardsweep/snapshot.hpp>
+
 #include <fmt/format.h>
 
 #include <utility>
@@ -31,7 +35,8 @@ Result<SweepContext*> Sweeps::context_of(const SweepRow& sweep) {
                    fmt::format("the stored file of sweep '{}' does not load: {}", sweep.name,
                                spec.error().what));
     }
-    context.spec = std::move(*spec);
+    const auto tree = snapshot_tree(parts_.home, spec->runner.snapshot_hash);
+    context.spec = in_snapshot(std::move(*spec), tree.string());
     context.resolved = sweep.resolved;
   }
   return &context;

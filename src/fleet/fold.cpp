@@ -218,6 +218,7 @@ void end_attempt(Fold fold, const Policy& policy, AttemptId id, const Ending& sa
     edit->counted = counted;
     edit->environment = records.environment;
     edit->image_digest = records.image_digest;
+    edit->code_hash = records.code_hash;
   }
   if (records.result) {
     AddMeasurement measurement = *records.result;
@@ -330,6 +331,7 @@ struct LineFolder {
                   .node = ended.node,
                   .also = ended.also,
                   .fragmented = ended.fragmented};
+    if (!ended.found_code.empty()) return return_attempt(fold, ended.attempt, ended.cause);
     if (!allocation.probe_of.empty()) return take_probe(ended);
     if (const auto time = control_time(allocation, ended.attempt))
       return measure_control(*time, ended);

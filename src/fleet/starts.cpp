@@ -73,4 +73,16 @@ std::optional<std::string> count_start(Fold fold, const Policy& policy,
   return paused;
 }
 
+std::string stop_for_programs(Fold fold, const SweepRow& sweep, const std::string& change) {
+  if (sweep.state != SweepState::active) return {};
+  const std::string why = fmt::format(
+      "paused: {}. Put it back, or submit the sweep file again, which takes it as it is now. "
+      "Then run 'shardsweep resume {}'.",
+      change, sweep.name);
+  fold.world.edit(sweep)->state = SweepState::paused;
+  fold.world.record(
+      AddEvent{.at = fold.now, .sweep = sweep.id, .kind = EventKind::paused, .detail = why});
+  return why;
+}
+
 }  // namespace shardsweep

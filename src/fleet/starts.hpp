@@ -32,4 +32,9 @@ enum class Start : std::uint8_t {
                                                      const std::string& why,
                                                      const std::string& log);
 
+/// Its programs are not those that it was submitted with: it is paused. `change` names both
+/// hashes. Empty where it is not active; else the reason.
+[[nodiscard]] std::string stop_for_programs(Fold fold, const SweepRow& sweep,
+                                            const std::string& change);
+
 }  // namespace shardsweep

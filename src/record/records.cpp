@@ -131,6 +131,7 @@ struct Summary {
   std::string settings{};
   JsonValue software = JsonValue::object();  // what else the start record says it ran
   std::int64_t lines = 0;
+  bool has_environment = false;
 
   void add_start(const JsonValue& record) {
     if (summary.runner.empty()) summary.runner = text_of(record, "runner");
@@ -187,8 +188,10 @@ struct Summary {
   /// The node agent's, of the first rank; the first one counts.
   void add_environment(const JsonValue& record) {
     constexpr std::string_view prefix = "env.";
-    if (!summary.environment.empty() || !summary.image_digest.empty()) return;
+    if (has_environment) return;
+    has_environment = true;
     summary.image_digest = text_of(record, "image_digest");
+    summary.code_hash = text_of(record, "code_hash");
     JsonValue variables = JsonValue::object();
     for (const auto& [key, value] : record.items()) {
       if (!key.starts_with(prefix) || !value.is_string()) continue;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "report/cell_layouts.hpp"
 
+#include "text/content_hash.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,6 +21,13 @@ bool is_ranked_trial(const Rows& trials, std::size_t row) {
 std::string runner_of(const Rows& trials, std::size_t row) {
   const auto version = trials.text(row, "runner_version");
   return trials.text(row, "runner") + (version.empty() ? "" : " " + version);
+}
+
+/// Where several programs go by its name, the heatmap says which it shows.
+bool is_shown(const std::set<std::string>& runners, const Rows& trials, std::size_t row) {
+  const auto name = runner_of(trials, row);
+  return runners.contains(name) ||
+         runners.contains(with_code(name, trials.text(row, "code_hash")));
 }
 
 /// As the heatmap chooses it.
@@ -110,8 +119,7 @@ LayoutsOfCells layouts_of_cells(const Heatmap& heatmap, const Rows& trials) {
   const std::set<std::string> shown(heatmap.runners.begin(), heatmap.runners.end());
   std::map<std::pair<std::string, std::string>, std::vector<std::size_t>> rows_of;
   for (std::size_t row = 0; row < trials.size(); ++row) {
-    if (trials.text(row, "seq_len") != seq_len || !shown.contains(runner_of(trials, row)))
-      continue;
+    if (trials.text(row, "seq_len") != seq_len || !is_shown(shown, trials, row)) continue;
     rows_of[{trials.text(row, heatmap.row_name), trials.text(row, heatmap.column_name)}]
         .push_back(row);
   }

@@ -124,6 +124,7 @@ void fields(Is<Ended> auto& m, auto&& visit) {
   visit.optional("nodes", m.nodes);
   visit.optional("start_error", m.start_error);
   visit.optional("fragmented", m.fragmented);
+  visit.optional("found_code", m.found_code);
 }
 void fields(Is<Revoked> auto& m, auto&& visit) {
   visit("attempt", m.attempt);
@@ -196,6 +197,7 @@ void fields(Is<NodeEnded> auto& m, auto&& visit) {
   visit.optional("node", m.node);
   visit.optional("cut_short", m.cut_short);
   visit.optional("fragmented", m.fragmented);
+  visit.optional("found_code", m.found_code);
 }
 void fields(Is<NodeFinding> auto& m, auto&& visit) {
   visit("kind", m.kind);
@@ -266,6 +268,8 @@ void fields(Is<AttemptSpec> auto& m, auto&& visit) {
   visit.optional("container", m.container);
   visit.optional("container_limit_s", m.container_limit_s);
   visit.optional("expandable_segments", m.expandable_segments);
+  visit.optional("programs", m.programs);
+  visit.optional("code_hash", m.code_hash);
   visit.optional("give_up_above_ms", m.give_up_above_ms);
   visit.optional("warmup", m.warmup);
   visit.optional("tokens_per_step", m.tokens_per_step);

@@ -124,6 +124,7 @@ enum Scanned : std::uint8_t {
   of_model,
   of_runner,
   of_version,
+  of_code,
   scanned_by_both,
 };
 enum Ranked : std::uint8_t {
@@ -218,8 +219,9 @@ class Gatherer {
     key.column = columns_.number(row, column_label);
     key.state = read_state(row, trial_state);
     key.outcome = read_outcome(row, trial_outcome);
-    key.runner = runners_.see(row.view(of_model), row.view(of_runner), row.view(of_version),
-                              ranked, row.integer(trial_number));
+    key.runner = runners_.see(
+        {row.view(of_model), row.view(of_runner), row.view(of_version), row.view(of_code)},
+        ranked, row.integer(trial_number));
     if (runners_.size() > most_runners)
       fail(FaultKind::invalid_input,
            "too many models, runners and versions; select fewer with --where");
@@ -481,8 +483,9 @@ std::string keep_unmixed(const HeatmapRequest& request, const Shapes& shapes, So
 
 /// Those of `scanned_by_both`.
 std::string columns_of_both(const HeatmapRequest& request) {
-  return fmt::format("{}, {}, state, outcome, trial_id, model, runner, runner_version",
-                     identifier(request.rows), identifier(request.columns));
+  return fmt::format(
+      "{}, {}, state, outcome, trial_id, model, runner, runner_version, code_hash",
+      identifier(request.rows), identifier(request.columns));
 }
 
 /// Trials with a measurement that is ranked. All that is read of most of them is in one index.
@@ -546,6 +549,7 @@ Cells cells(Database& database, const HeatmapRequest& asked) {
   mixing.runners = mixing.runners || is_an_axis("runner");
   mixing.versions = mixing.versions || is_an_axis(version_column(source));
   mixing.versions = mixing.versions || is_an_axis("runner_version");
+  mixing.codes = mixing.codes || is_an_axis("code_hash");
   Gatherer gatherer(database, request, mixing);
   {
     Statement select(database, ranked_sql(database, source, request));

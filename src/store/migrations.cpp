@@ -249,15 +249,32 @@ CREATE INDEX trials_final ON trials (sweep, final_of) WHERE final_of IS NOT NULL
 ALTER TABLE measurements ADD COLUMN sm_clock_mhz REAL;
 )sql";
 
+// Which programs an attempt has run: measurements of different ones are not mixed unasked.
+constexpr const char* code_sql = R"sql(
+-- hash of the user's own programs, or of the snapshot that they were in; empty: not known
+ALTER TABLE attempts ADD COLUMN code_hash TEXT NOT NULL DEFAULT '';
+-- the counted attempt's
+ALTER TABLE trials ADD COLUMN counted_code TEXT NOT NULL DEFAULT '';
+CREATE TRIGGER counted_code_in AFTER INSERT ON attempts WHEN new.counted = 1
+BEGIN UPDATE trials SET counted_code = new.code_hash WHERE id = new.trial; END;
+CREATE TRIGGER counted_code_now AFTER UPDATE OF counted, code_hash ON attempts
+WHEN new.counted = 1
+BEGIN UPDATE trials SET counted_code = new.code_hash WHERE id = new.trial; END;
+DROP INDEX trials_ranked;
+CREATE INDEX trials_ranked ON trials (model, seq_len, nodes, gpus, counted_attempt,
+  counted_speed, counted_mark, runner, runner_version, counted_code, hidden, sweep, state,
+  outcome, vars, dp, tp, pp, micro_batch, grad_accum, zero, recompute);
+)sql";
+
 }  // namespace
 
 std::span<const std::string> migrations() {
-  static const std::array<std::string, 22> steps{
+  static const std::array<std::string, 23> steps{
       schema_sql,     learnt,           ledger_sql,    silence,       paces_sql,
       controls_sql,   network_sql,      new_views,     kept_outcomes, deletion_sql,
       lead_nodes_sql, control_time_sql, hold_sql,      measured_sql,  wall_clock_sql,
       counted_sql,    served_sql,       cut_short_sql, whole_labels,  containers_sql,
-      resolution_sql, finals_sql};
+      resolution_sql, finals_sql,       code_sql};
   return steps;
 }
 

@@ -3,6 +3,7 @@
 
 #include "filter/expression.hpp"
 #include "store/deadline.hpp"
+#include "text/content_hash.hpp"
 
 #include <fmt/format.h>
 
@@ -21,7 +22,8 @@ struct Layouts {
 std::string best_sql(const Source& source, const std::string& group) {
   return fmt::format(
       "SELECT trial_id, model, runner, runner_version, tokens_per_s_per_gpu, seq_len, nodes, "
-      "gpus, sweep_id, vars, {} FROM {} WHERE {} AND mark IS NULL AND tokens_per_s_per_gpu IS "
+      "gpus, sweep_id, vars, code_hash, {} FROM {} WHERE {} AND mark IS NULL AND "
+      "tokens_per_s_per_gpu IS "
       "NOT NULL",
       group, source.rows, source.where);
 }
@@ -92,9 +94,10 @@ std::map<CellKey, BestOfCell> best_cells(Database& database, const Source& sourc
   while (row.next()) {
     const Run run{row.real(4), {}, row.integer(0)};
     const std::string& name = names.of(row);
-    const auto runner = runners.see(row.view(1), row.view(2), row.view(3), true, run.trial);
-    if (!row.null(10)) {
-      repeated[{name, runner}].runs[row.text(10)].push_back(run);
+    const auto runner =
+        runners.see({row.view(1), row.view(2), row.view(3), row.view(10)}, true, run.trial);
+    if (!row.null(11)) {
+      repeated[{name, runner}].runs[row.text(11)].push_back(run);
       continue;
     }
     if (last == cells.end() || last->first.second != runner || last->first.first != name)
@@ -118,14 +121,16 @@ std::map<CellKey, BestOfCell> best_cells(Database& database, const Source& sourc
 }
 
 /// The first columns are for choosing, the others for the answer.
-constexpr std::size_t group_column = 4;
-constexpr std::size_t resolution_column = 5;
-constexpr std::size_t columns_for_choosing = 6;
+constexpr std::size_t group_column = 5;
+constexpr std::size_t resolution_column = 6;
+constexpr std::size_t columns_for_choosing = 7;
 
 std::string layouts_sql(const Source& source, const std::string& group,
                         const std::vector<std::string>& vars) {
   return fmt::format(
-      "SELECT trial_id, model, runner, runner_version, {}, resolution, model, seq_len, nodes, "
+      "SELECT trial_id, model, runner, runner_version, code_hash, {}, resolution, "
+      "model, "
+      "seq_len, nodes, "
       "gpus, layout, "
       "tokens_per_s_per_gpu, mfu, train_step_ms, peak_memory_bytes, sweep, trial, runner, "
       "runner_version{} FROM {} WHERE {} AND attempt_id IS NOT NULL AND mark IS NULL AND "
@@ -261,21 +266,37 @@ Mixing mixing_of(const Selection& selection) {
   const auto names = filter::read_identifiers(selection.where);
   if (!names) return {};
   return {names->contains("runner"),
-          names->contains("runner_version") || names->contains("software_version")};
+          names->contains("runner_version") || names->contains("software_version"),
+          names->contains("code_hash")};
 }
 
-std::size_t Runners::see(std::string_view model, std::string_view runner,
-                         std::string_view version, bool measured, std::int64_t trial) {
+/// A trial without a measurement has no code of its own: it goes with the newest that there is.
+std::size_t Runners::find(const RunnerOfRow& row, bool measured) const {
+  const bool any_code = !measured && row.code.empty();
   const auto is = [&](const Seen& one) {
-    return one.model == model && one.runner == runner && one.version == version;
+    return one.model == row.model && one.runner == row.runner && one.version == row.version &&
+           (any_code || one.code == row.code);
   };
   // A handful of them, and mostly the same as before: a list is faster than a map.
-  if (last_ >= seen_.size() || !is(seen_[last_]))
-    last_ =
-        static_cast<std::size_t>(std::find_if(seen_.begin(), seen_.end(), is) - seen_.begin());
+  if (!any_code && last_ < seen_.size() && is(seen_[last_])) return last_;
+  std::size_t found = seen_.size();
+  for (std::size_t i = 0; i < seen_.size(); ++i) {
+    if (is(seen_[i]) && (found == seen_.size() || seen_[found].newness < seen_[i].newness))
+      found = i;
+  }
+  return found;
+}
+
+std::size_t Runners::see(const RunnerOfRow& row, bool measured, std::int64_t trial) {
+  last_ = find(row, measured);
   if (last_ == seen_.size())
-    seen_.push_back(
-        {std::string(model), std::string(runner), std::string(version), {}, 0, trial});
+    seen_.push_back({std::string(row.model),
+                     std::string(row.runner),
+                     std::string(row.version),
+                     std::string(row.code),
+                     {},
+                     0,
+                     trial});
   auto& seen = seen_[last_];
   seen.newness = std::max(seen.newness, std::pair(measured, trial));
   seen.oldest = std::min(seen.oldest, trial);
@@ -286,19 +307,34 @@ std::size_t Runners::see(std::string_view model, std::string_view runner,
 /// True where only one of the two may be shown.
 bool Runners::is_rival(const Seen& one, const Seen& other) const {
   if (one.model != other.model) return false;
-  const bool same = one.runner == other.runner;
-  return same ? !mixing_.versions : !mixing_.runners;
+  if (one.runner != other.runner) return !mixing_.runners;
+  if (one.version != other.version) return !mixing_.versions;
+  return one.code != other.code && !mixing_.codes;
 }
 
-/// Where versions stand side by side, a runner is as new as the newest of its versions.
+/// Where versions stand side by side, a runner is as new as the newest of its versions; and so
+/// a version, where its codes do.
 Runners::Newness Runners::newness_of(const Seen& one) const {
-  if (!mixing_.versions) return one.newness;
   Newness newest = one.newness;
   for (const Seen& other : seen_) {
-    if (other.model == one.model && other.runner == one.runner)
-      newest = std::max(newest, other.newness);
+    if (other.model != one.model || other.runner != one.runner) continue;
+    const bool stands_beside =
+        other.version == one.version ? mixing_.versions || mixing_.codes : mixing_.versions;
+    if (stands_beside) newest = std::max(newest, other.newness);
   }
   return newest;
+}
+
+/// Several programs were called by this runner's name and version.
+bool Runners::has_codes(const Seen& one) const {
+  return std::any_of(seen_.begin(), seen_.end(), [&](const Seen& other) {
+    return other.runner == one.runner && other.version == one.version && other.code != one.code;
+  });
+}
+
+std::string Runners::name_of(const Seen& one) const {
+  const auto name = called(one.runner, one.version);
+  return has_codes(one) ? with_code(name, one.code) : name;
 }
 
 bool Runners::counts(std::size_t number) const {
@@ -310,13 +346,13 @@ bool Runners::counts(std::size_t number) const {
 }
 
 std::string Runners::name(std::size_t number) const {
-  return called(seen_[number].runner, seen_[number].version);
+  return name_of(seen_[number]);
 }
 
 std::vector<std::string> Runners::shown() const {
   std::vector<std::string> names;
   for (std::size_t number = 0; number < seen_.size(); ++number) {
-    auto name = called(seen_[number].runner, seen_[number].version);
+    auto name = name_of(seen_[number]);
     const bool known = std::find(names.begin(), names.end(), name) != names.end();
     if (counts(number) && !known) names.push_back(std::move(name));
   }
@@ -333,29 +369,34 @@ std::vector<std::size_t> Runners::by_age() const {
   return numbers;
 }
 
-std::string Runners::note(std::string_view version_column) const {
-  std::map<std::string, std::int64_t> left_out;
-  std::string other_runner;
-  std::string other_version;
-  for (const std::size_t number : by_age()) {
-    const Seen& seen = seen_[number];
-    if (counts(number)) continue;
-    left_out[called(seen.runner, seen.version)] += seen.trials;
-    const bool runner_is_shown = std::any_of(seen_.begin(), seen_.end(), [&](const Seen& one) {
-      return one.model == seen.model && one.runner == seen.runner &&
+/// The condition that shows what is hidden.
+std::string Runners::way_to(const Seen& hidden, std::string_view version_column) const {
+  const auto is_shown = [&](auto&& like) {
+    return std::any_of(seen_.begin(), seen_.end(), [&](const Seen& one) {
+      return one.model == hidden.model && one.runner == hidden.runner && like(one) &&
              counts(static_cast<std::size_t>(&one - seen_.data()));
     });
-    (runner_is_shown ? other_version : other_runner) =
-        runner_is_shown ? seen.version : seen.runner;
+  };
+  if (!is_shown([](const Seen&) { return true; }))
+    return fmt::format("runner = {}", literal(hidden.runner));
+  if (!is_shown([&](const Seen& one) { return one.version == hidden.version; }))
+    return fmt::format("{} = {}", version_column, literal(hidden.version));
+  return fmt::format("code_hash = {}", literal(hidden.code));
+}
+
+std::string Runners::note(std::string_view version_column) const {
+  std::map<std::string, std::int64_t> left_out;
+  std::string way;
+  for (const std::size_t number : by_age()) {
+    if (counts(number)) continue;
+    left_out[name(number)] += seen_[number].trials;
+    way = way_to(seen_[number], version_column);
   }
   if (left_out.empty()) return "";
   std::string hidden;
   for (const auto& [name, trials] : left_out)
     hidden += fmt::format("{}{} ({} {})", hidden.empty() ? "" : ", ", name, trials,
                           trials == 1 ? "trial" : "trials");
-  const std::string way = other_runner.empty()
-                              ? fmt::format("{} = {}", version_column, literal(other_version))
-                              : fmt::format("runner = {}", literal(other_runner));
   return fmt::format("Showing {} only, without {}; add --where \"{}\".",
                      fmt::join(shown(), ", "), hidden, way);
 }
@@ -371,11 +412,12 @@ std::string group_expression(Database& database) {
   if (database.integer("SELECT EXISTS (SELECT 1 FROM trials WHERE repeat > 1)") == 0)
     return "NULL";
   // A lane is what differs in micro_batch, grad_accum and repeat alone. Runs under other
-  // settings of NCCL or of the allocator, as ranks found them, are no repeats of each other.
+  // settings of NCCL or of the allocator, as ranks found them, or of other programs, are no
+  // repeats of each other.
   return "iif(sweep_id IN (SELECT sweep FROM trials WHERE repeat > 1), sweep_id || '/' || "
          "lane || '/' || micro_batch || '/' || grad_accum || '/' || ifnull((SELECT m.settings "
          "FROM "
-         "measurements AS m WHERE m.attempt = attempt_id), ''), NULL)";
+         "measurements AS m WHERE m.attempt = attempt_id), '') || '/' || code_hash, NULL)";
 }
 
 Table best(Database& database, const Selection& selection) {
@@ -427,11 +469,12 @@ Table layouts(Database& database, const Selection& selection) {
       rows.columns.begin());
   std::vector<std::size_t> numbers;
   for (std::size_t row = 0; row < rows.rows.size(); ++row)
-    numbers.push_back(runners.see(text(row, 1), text(row, 2), text(row, 3), true,
-                                  std::get<std::int64_t>(rows.rows[row][0])));
+    numbers.push_back(runners.see({text(row, 1), text(row, 2), text(row, 3), text(row, 4)},
+                                  true, std::get<std::int64_t>(rows.rows[row][0])));
   constexpr auto skipped = static_cast<std::ptrdiff_t>(columns_for_choosing);
   Table table{{rows.columns.begin() + skipped, rows.columns.end()}, {}};
-  table.columns.insert(table.columns.end(), {"repeats", "repeat_spread", "resolution"});
+  table.columns.insert(table.columns.end(),
+                       {"repeats", "repeat_spread", "resolution"});
   for (const auto& places : rows_by_layout(rows)) {
     std::vector<Run> runs;
     for (const auto row : places) {

@@ -68,17 +68,25 @@ struct BestOfCell {
 struct Mixing {
   bool runners = false;
   bool versions = false;
+  bool codes = false;
 };
 [[nodiscard]] Mixing mixing_of(const Selection& selection);
 
-/// Runners (by name and version) of one model are not mixed unasked: the newest that has
+/// What has measured a row, or was to.
+struct RunnerOfRow {
+  std::string_view model;
+  std::string_view runner;
+  std::string_view version;
+  std::string_view code;  ///< hash of the user's own programs; may be empty
+};
+
+/// Runners (by name, version and code) of one model are not mixed unasked: the newest that has
 /// measured something counts ("newest": submitted last), or the newest of all where none has.
 class Runners {
  public:
   explicit Runners(Mixing mixing) : mixing_(mixing) {}
-  /// A number for (model, runner, version); `measured` and the trial's id tell how new it is.
-  std::size_t see(std::string_view model, std::string_view runner, std::string_view version,
-                  bool measured, std::int64_t trial);
+  /// A number for it; `measured` and the trial's id tell how new it is.
+  std::size_t see(const RunnerOfRow& row, bool measured, std::int64_t trial);
   [[nodiscard]] bool counts(std::size_t number) const;
   [[nodiscard]] std::size_t size() const { return seen_.size(); }
   /// "mine 1.2".
@@ -95,11 +103,16 @@ class Runners {
     std::string model;
     std::string runner;
     std::string version;
+    std::string code;
     Newness newness;
     std::int64_t trials = 0;
     std::int64_t oldest = 0;  ///< id of a trial
   };
+  [[nodiscard]] std::size_t find(const RunnerOfRow& row, bool measured) const;
+  [[nodiscard]] bool has_codes(const Seen& one) const;
+  [[nodiscard]] std::string name_of(const Seen& one) const;
   [[nodiscard]] std::vector<std::size_t> by_age() const;
+  [[nodiscard]] std::string way_to(const Seen& hidden, std::string_view version_column) const;
   [[nodiscard]] bool is_rival(const Seen& one, const Seen& other) const;
   [[nodiscard]] Newness newness_of(const Seen& one) const;
   Mixing mixing_;

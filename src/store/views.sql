@@ -44,7 +44,7 @@ SELECT (SELECT name FROM sweeps WHERE id = t.sweep) AS sweep, t.slug AS trial, t
   nullif(t.predicted_attempt_s, 0) AS predicted_attempt_s,
   nullif(t.predicted_tokens_per_s_per_gpu, 0) AS predicted_tokens_per_s_per_gpu,
   t.layers, t.hidden_size AS hidden, t.ffn, t.heads, t.kv_heads, t.vocab,
-  t.runner, t.runner_version, nullif(t.final_round, 0) AS final_round, (SELECT count(*) FROM attempts AS a WHERE a.trial = t.id
+  t.runner, t.runner_version, iif(t.counted_attempt IS NULL, '', t.counted_code) AS code_hash, nullif(t.final_round, 0) AS final_round, (SELECT count(*) FROM attempts AS a WHERE a.trial = t.id
     AND (a.started_at > 0 OR a.counted = 1)) AS attempts, t.lane, t.position, t.id AS trial_id,
   t.sweep AS sweep_id, t.counted_attempt AS attempt_id, t.hidden = 0 AS in_file
 FROM trials AS t;
@@ -61,7 +61,8 @@ SELECT t.sweep, t.trial, t.state, t.outcome, t.cause, t.mark,
   t.predicted_memory_bytes, t.predicted_train_step_s, t.predicted_attempt_s,
   t.predicted_tokens_per_s_per_gpu, t.layers, t.hidden, t.ffn, t.heads, t.kv_heads, t.vocab,
   t.runner, t.runner_version, m.flops_model, m.software, m.hosts,
-  m.settings, nullif(a.image_digest, '') AS image_digest,
+  m.settings, nullif(a.image_digest, '') AS image_digest, t.code_hash,
+  (SELECT cluster FROM sweeps WHERE id = t.sweep_id) AS cluster,
   t.final_round, t.attempts, a.started_at, a.ended_at, t.lane, t.position, t.trial_id, t.sweep_id,
   t.attempt_id, t.in_file,
   (SELECT c.ratio FROM controls AS c WHERE c.allocation = a.allocation AND c.ratio > 0

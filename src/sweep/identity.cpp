@@ -87,6 +87,8 @@ void put_surroundings(Buffer& out, const SweepSpec& sweep, const Capabilities& r
   for (const auto& arg : sweep.runner.args)
     put_text(out, "arg", arg);
   if (sweep.runner.is_trainer()) put_trainer(out, sweep.runner.trainer);
+  if (!sweep.runner.snapshot_hash.empty())
+    put_text(out, "snapshot", sweep.runner.snapshot_hash);
   if (sweep.container.is_used()) put_container(out, sweep.container);
   put_text(out, "cluster", sweep.cluster.name);
   put_text(out, "gpu", sweep.cluster.gpu);
@@ -187,31 +189,6 @@ void put_layout(Buffer& out, const Point& point) {
 }
 
 }  // namespace
-
-// state *= 2^88 + 0x13b (mod 2^128), in two halves: no 128-bit type in ISO C++.
-void Fnv128::add(std::string_view bytes) {
-  constexpr std::uint64_t factor = 0x13b;
-  constexpr std::uint64_t low_half = 0xffffffffULL;
-  for (const char c : bytes) {
-    low_ ^= static_cast<unsigned char>(c);
-    const std::uint64_t carry =
-        ((low_ >> 32U) * factor + ((low_ & low_half) * factor >> 32U)) >> 32U;
-    high_ = high_ * factor + carry + (low_ << 24U);
-    low_ *= factor;
-  }
-}
-
-std::string Fnv128::hex() const {
-  constexpr std::string_view digits = "0123456789abcdef";
-  constexpr std::size_t half = 16;
-  std::string text(2 * half, '0');
-  for (std::size_t i = 0; i < half; ++i) {
-    const auto shift = 4 * (half - 1 - i);
-    text[i] = digits[high_ >> shift & 0xfU];
-    text[half + i] = digits[low_ >> shift & 0xfU];
-  }
-  return text;
-}
 
 Identifier::Identifier(const SweepSpec& sweep, const Capabilities& runner,
                        const std::map<std::string, std::string>& site_env) {

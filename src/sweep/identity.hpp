@@ -5,31 +5,16 @@
 // while they have their default.
 #pragma once
 
+#include "text/content_hash.hpp"
+
 #include <shardsweep/capabilities.hpp>
 #include <shardsweep/sweep.hpp>
 
-#include <array>
-#include <cstdint>
 #include <map>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace shardsweep {
-
-/// 128-bit FNV-1a (Fowler, Noll, Vo; draft-eastlake-fnv): small, stable, not cryptographic.
-class Fnv128 {
- public:
-  void add(std::string_view bytes);
-  [[nodiscard]] std::uint64_t high() const { return high_; }
-  [[nodiscard]] std::uint64_t low() const { return low_; }
-  /// 32 lower-case hex digits.
-  [[nodiscard]] std::string hex() const;
-
- private:
-  std::uint64_t high_ = 0x6c62272e07bb0142ULL;
-  std::uint64_t low_ = 0x62b821756295c58dULL;
-};
 
 /// Names the points of one sweep. Hashes what all its points share once.
 ///

@@ -4,6 +4,7 @@
 #include "sweep/container_settings.hpp"
 #include "sweep/fake_rank.hpp"
 #include "sweep/trainer_command.hpp"
+#include "text/content_hash.hpp"
 
 #include <fmt/format.h>
 
@@ -132,6 +133,9 @@ AttemptSpec attempt_spec(const SweepSpec& sweep, const Point& point,
     spec.world = 1;
     spec.ranks_per_node = 1;
   }
+  spec.programs = sweep.runner.programs;
+  spec.code_hash = sweep.runner.snapshot_hash.empty() ? hash_of_programs(spec.programs)
+                                                      : sweep.runner.snapshot_hash;
   spec.env = sweep.env;
   for (std::size_t i = 0; i < sweep.vars.size() && i < point.vars.size(); ++i) {
     spec.env[variable_of(sweep.vars[i].name)] =

@@ -171,3 +171,21 @@ TEST_CASE("an exit with 0 before a result explains lost peers and nothing else")
   const Classified own = classify({early, evidence_of_signal(0, 6, 200, false)}, false);
   CHECK(own.first.cause == "rank 0 was ended by SIGABRT");
 }
+
+TEST_CASE("a result and a failure of another program are none of the attempt") {
+  Evidence changed;
+  changed.at = 200;
+  changed.outcome = Outcome::lost;
+  changed.cause = "the program x has changed";
+  changed.found_code = "0123";
+  Evidence crash;
+  crash.at = 100;
+  crash.outcome = Outcome::crashed;
+  crash.cause = "rank 0 exited with 1";
+  for (const bool measured : {true, false}) {
+    const Classified verdict = classify({crash, changed}, measured);
+    CHECK(verdict.outcome == Outcome::lost);
+    CHECK(verdict.first.cause == changed.cause);
+    CHECK(verdict.first.found_code == "0123");
+  }
+}

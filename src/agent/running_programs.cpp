@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whether an attempt's programs are those that its sweep was submitted with.
+#include "agent/reap.hpp"
+#include "agent/running_attempt.hpp"
+#include "text/content_hash.hpp"
+
+#include <shardsweep/program_files.hpp>
+
+#include <fmt/format.h>
+
+namespace shardsweep::agent {
+
+/// A program that is not there can't be started, and its start says so.
+bool RunningAttempt::has_its_programs() {
+  auto found = spec_.programs;
+  std::string changes;
+  for (auto& [path, hash] : found) {
+    auto now = file_hash(path);
+    if (!now || *now == hash) continue;
+    changes += fmt::format(
+        "{}the program {} has changed on {}: it was {} at submission, and is {}",
+        changes.empty() ? "" : "; ", path, node_.name, short_hash(hash), short_hash(*now));
+    hash = *std::move(now);
+  }
+  if (changes.empty()) return true;
+  found_code_ = hash_of_programs(found);
+  Evidence evidence;
+  evidence.at = clock_.now();
+  evidence.outcome = Outcome::lost;
+  evidence.cause = std::move(changes);
+  evidence.source = SaidBy::agent;
+  evidence.found_code = found_code_;
+  evidence_.push_back(std::move(evidence));
+  return false;
+}
+
+/// Once more when they have surely been read: one may be replaced between the first look and
+/// its start, and an interpreter reads its script later still.
+void RunningAttempt::look_at_programs() {
+  const bool were_read = watch_.step() > 0 || stage_ == Stage::reaping;
+  if (knows_programs_ || spec_.programs.empty() || !were_read) return;
+  knows_programs_ = true;
+  if (found_code_.empty() && !has_its_programs() && stage_ == Stage::running) begin_ending();
+}
+
+}  // namespace shardsweep::agent

@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "text/content_hash.hpp"
+#include "text/numbers.hpp"
+
+#include <shardsweep/allocation_files.hpp>
+#include <shardsweep/random.hpp>
+#include <shardsweep/snapshot.hpp>
+
+#include <fmt/format.h>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <map>
+#include <set>
+#include <string_view>
+#include <system_error>
+#include <tuple>
+#include <utility>
+
+namespace shardsweep {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view unfinished = ".new-";
+constexpr int most_tries = 3;
+
+/// What tells that a file is still the same.
+struct Stamp {
+  std::uint64_t inode = 0;
+  std::uint64_t bytes = 0;
+  std::int64_t modified_ns = 0;
+  std::int64_t changed_ns = 0;
+  friend bool operator==(const Stamp&, const Stamp&) = default;
+};
+
+struct TreeEntry {
+  Stamp stamp;
+  bool link = false;
+  bool program = false;  ///< it may be executed
+  std::string target{};  ///< of a link, as it is in the copy
+  friend bool operator==(const TreeEntry&, const TreeEntry&) = default;
+};
+using Entries = std::map<std::string, TreeEntry>;  ///< by name below the root
+
+tl::unexpected<Fault> system_fault(std::string_view what, const fs::path& path) {
+  return fault(FaultKind::unavailable,
+               fmt::format("{} {}: {}", what, path.string(), std::strerror(errno)));
+}
+
+Stamp stamp_of(const struct stat& about) {
+  constexpr std::int64_t second = 1'000'000'000;
+  return {static_cast<std::uint64_t>(about.st_ino), static_cast<std::uint64_t>(about.st_size),
+          about.st_mtim.tv_sec * second + about.st_mtim.tv_nsec,
+          about.st_ctim.tv_sec * second + about.st_ctim.tv_nsec};
+}
+
+bool is_below(const fs::path& path, const fs::path& root) {
+  const auto relative = path.lexically_relative(root);
+  return !relative.empty() && *relative.begin() != "..";
+}
+
+/// A link within the tree points to the copy; one that leaves it points where it did.
+std::string target_in_copy(const fs::path& link, const fs::path& root) {
+  std::error_code error;
+  const fs::path target = fs::read_symlink(link, error);
+  const fs::path whole = (link.parent_path() / target).lexically_normal();
+  if (!is_below(whole, root)) return whole.string();
+  return whole.lexically_relative(link.parent_path()).string();
+}
+
+/// Lists a tree, within its limits.
+class Listing {
+ public:
+  explicit Listing(const Tree& tree) : tree_(tree) {}
+
+  Result<Entries> read() {
+    if (tree_.files.empty()) {
+      SHARDSWEEP_TRY(read_folder());
+    } else {
+      for (const auto& name : tree_.files)
+        SHARDSWEEP_TRY(add(tree_.root / name));
+    }
+    return std::move(entries_);
+  }
+
+ private:
+  Result<void> read_folder() {
+    std::error_code error;
+    fs::recursive_directory_iterator entry(tree_.root, error);
+    for (const fs::recursive_directory_iterator end; !error && entry != end;
+         entry.increment(error)) {
+      const auto name = entry->path().filename();
+      const bool skipped = name == ".git" || name == "__pycache__" || is_without(entry->path());
+      std::error_code ignored;
+      if (skipped) {
+        entry.disable_recursion_pending();
+      } else if (!entry->is_directory(ignored) || entry->is_symlink(ignored)) {
+        SHARDSWEEP_TRY(add(entry->path()));
+      }
+    }
+    if (!error) return {};
+    return fault(FaultKind::unavailable,
+                 fmt::format("cannot read {}: {}", tree_.root.string(), error.message()));
+  }
+
+  [[nodiscard]] bool is_without(const fs::path& path) const {
+    return std::any_of(tree_.without.begin(), tree_.without.end(), [&](const fs::path& one) {
+      return path.native().starts_with(one.native());
+    });
+  }
+
+  /// Sockets, pipes and devices are no programs. A file of the list may be gone.
+  Result<void> add(const fs::path& path) {
+    struct stat about {};
+    if (::lstat(path.c_str(), &about) != 0) {
+      if (errno == ENOENT) return {};
+      return system_fault("cannot read", path);
+    }
+    const bool link = S_ISLNK(about.st_mode);
+    if ((!link && !S_ISREG(about.st_mode)) || is_without(path)) return {};
+    TreeEntry entry{stamp_of(about), link, (about.st_mode & S_IXUSR) != 0,
+                    link ? target_in_copy(path, tree_.root) : std::string()};
+    bytes_ += link ? 0 : entry.stamp.bytes;
+    largest_ = std::max(largest_, std::pair(entry.stamp.bytes, path.string()));
+    entries_.insert_or_assign(path.lexically_relative(tree_.root).generic_string(),
+                              std::move(entry));
+    return check();
+  }
+
+  [[nodiscard]] Result<void> check() const {
+    if (bytes_ <= most_tree_bytes && entries_.size() <= most_tree_files) return {};
+    return fault(
+        FaultKind::invalid_input,
+        fmt::format(
+            "the tree {} is no tree of programs: it has more than {}. The largest file "
+            "so far is {} ({}). Take data and results out of it, name another 'cwd', or "
+            "write 'snapshot: git' or 'snapshot: none'.",
+            tree_.root.string(),
+            bytes_ > most_tree_bytes ? bytes_text(static_cast<double>(most_tree_bytes))
+                                     : fmt::format("{} files", most_tree_files),
+            largest_.second, bytes_text(static_cast<double>(largest_.first))));
+  }
+
+  const Tree& tree_;
+  Entries entries_;
+  std::uint64_t bytes_ = 0;
+  std::pair<std::uint64_t, std::string> largest_;
+};
+
+/// A descriptor that is closed.
+class OpenFile {
+ public:
+  explicit OpenFile(int number) : number_(number) {}
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
+  ~OpenFile() {
+    if (number_ >= 0) ::close(number_);
+  }
+  [[nodiscard]] int number() const { return number_; }
+  [[nodiscard]] bool valid() const { return number_ >= 0; }
+
+ private:
+  int number_;
+};
+
+Result<void> write_all(int descriptor, std::string_view bytes, const fs::path& path) {
+  while (!bytes.empty()) {
+    const auto written = ::write(descriptor, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return system_fault("cannot write", path);
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return {};
+}
+
+/// The content's hash. `to`: empty, or where the copy goes.
+Result<std::string> read_once(const fs::path& from, const fs::path& to, Stamp& seen) {
+  constexpr std::size_t block = 1 << 20;
+  const OpenFile source(::open(from.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (!source.valid()) return system_fault("cannot read", from);
+  const OpenFile target(
+      to.empty()
+          ? -1
+          : ::open(to.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, S_IRUSR | S_IWUSR));
+  if (!to.empty() && !target.valid()) return system_fault("cannot write", to);
+  Fnv128 hash;
+  std::string bytes(block, '\0');
+  std::uint64_t sum = 0;
+  // One that grows while it is read has changed, however long it goes on.
+  while (sum <= most_tree_bytes) {
+    const auto got = ::read(source.number(), bytes.data(), bytes.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return system_fault("cannot read", from);
+    if (got == 0) break;
+    const std::string_view part(bytes.data(), static_cast<std::size_t>(got));
+    hash.add(part);
+    sum += part.size();
+    if (target.valid()) SHARDSWEEP_TRY(write_all(target.number(), part, to));
+  }
+  if (target.valid() && ::fsync(target.number()) != 0) return system_fault("cannot write", to);
+  struct stat about {};
+  if (::fstat(source.number(), &about) != 0) return system_fault("cannot read", from);
+  seen = stamp_of(about);
+  return hash.hex();
+}
+
+Result<std::string> read_at_rest(const fs::path& from, const fs::path& to, TreeEntry& entry) {
+  for (int tries = 0; tries < most_tries; ++tries) {
+    Stamp seen;
+    SHARDSWEEP_ASSIGN(auto hash, read_once(from, to, seen));
+    if (std::exchange(entry.stamp, seen) == seen) return hash;
+  }
+  return fault(FaultKind::unavailable,
+               fmt::format("{} changes while it is copied for the snapshot. Submit again when "
+                           "nobody writes into the tree.",
+                           from.string()));
+}
+
+Result<void> make_folders(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (!error) return {};
+  return fault(FaultKind::unavailable,
+               fmt::format("cannot make {}: {}", folder.string(), error.message()));
+}
+
+Result<void> sync_folder(const fs::path& folder) {
+  const OpenFile opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!opened.valid() || ::fsync(opened.number()) != 0)
+    return system_fault("cannot write", folder);
+  return {};
+}
+
+/// Only the user's own hand changes a copy.
+Result<void> protect(const fs::path& copy, bool program) {
+  const mode_t mode = program ? S_IRUSR | S_IXUSR : S_IRUSR;
+  return ::chmod(copy.c_str(), mode) == 0 ? Result<void>() : system_fault("cannot write", copy);
+}
+
+/// Hashes a tree, and copies it where `to` is not empty.
+Result<std::string> hash_of(const Tree& tree, Entries& entries, const fs::path& to) {
+  Fnv128 all;
+  std::set<fs::path> folders{to};
+  for (auto& [name, entry] : entries) {
+    const fs::path copy = to.empty() ? fs::path() : to / name;
+    if (!to.empty() && folders.insert(copy.parent_path()).second)
+      SHARDSWEEP_TRY(make_folders(copy.parent_path()));
+    std::string content = entry.target;
+    if (!entry.link) {
+      SHARDSWEEP_ASSIGN(content, read_at_rest(tree.root / name, copy, entry));
+      if (!to.empty()) SHARDSWEEP_TRY(protect(copy, entry.program));
+    } else if (!to.empty() && ::symlink(entry.target.c_str(), copy.c_str()) != 0) {
+      return system_fault("cannot write", copy);
+    }
+    all.add(fmt::format("{} {}:{} {}\n",
+                        entry.link      ? 'l'
+                        : entry.program ? 'x'
+                                        : 'f',
+                        name.size(), name, content));
+  }
+  if (to.empty()) return all.hex();
+  for (const auto& folder : folders)
+    SHARDSWEEP_TRY(sync_folder(folder));
+  return all.hex();
+}
+
+/// Files that came, went or changed while others were read: it is the tree of no moment.
+Result<std::string> whole_hash(const Tree& tree, const fs::path& to) {
+  for (int tries = 0; tries < most_tries; ++tries) {
+    std::error_code ignored;
+    if (!to.empty()) fs::remove_all(to, ignored);
+    if (!to.empty()) SHARDSWEEP_TRY(make_folders(to));
+    SHARDSWEEP_ASSIGN(Entries before, Listing(tree).read());
+    if (before.empty())
+      return fault(FaultKind::invalid_input,
+                   fmt::format("the tree {} has no files", tree.root.string()));
+    SHARDSWEEP_ASSIGN(auto hash, hash_of(tree, before, to));
+    SHARDSWEEP_ASSIGN(const Entries after, Listing(tree).read());
+    if (before == after) return hash;
+  }
+  return fault(FaultKind::unavailable,
+               fmt::format("the tree {} changes while it is copied for the snapshot. Submit "
+                           "again when nobody writes into it.",
+                           tree.root.string()));
+}
+
+/// What commands that were killed have left: no copy takes an hour.
+void remove_unfinished(const fs::path& folder) {
+  constexpr std::chrono::hours old{1};
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (!entry->path().filename().native().starts_with(unfinished)) continue;
+    std::error_code ignored;
+    const auto written = fs::last_write_time(entry->path(), ignored);
+    if (!ignored && fs::file_time_type::clock::now() - written > old)
+      fs::remove_all(entry->path(), ignored);
+  }
+}
+
+/// Into the place that its hash names. Where one is there already, it holds the same.
+Result<void> move_into_place(const fs::path& made, const fs::path& place) {
+  if (::rename(made.c_str(), place.c_str()) == 0) return sync_folder(place.parent_path());
+  const int why = errno;
+  if (why == ENOTEMPTY || why == EEXIST) return {};
+  errno = why;
+  return system_fault("cannot make", place);
+}
+
+}  // namespace
+
+fs::path snapshot_tree(const Home& home, const std::string& hash) {
+  return home.snapshots() / hash / "tree";
+}
+
+Result<std::string> tree_hash(const Tree& tree) {
+  return whole_hash(tree, {});
+}
+
+Result<std::string> take_snapshot(const Home& home, const Tree& tree) {
+  SHARDSWEEP_TRY(make_folders(home.snapshots()));
+  remove_unfinished(home.snapshots());
+  const fs::path made = home.snapshots() / (std::string(unfinished) + random_hex(12));
+  SHARDSWEEP_TRY(make_folders(made));
+  auto hash = whole_hash(tree, made / "tree");
+  Result<void> kept;
+  if (hash && !tree.origin.empty()) kept = write_file_durably(made / "origin", tree.origin);
+  if (hash && kept) kept = sync_folder(made);
+  if (hash && kept) kept = move_into_place(made, home.snapshots() / *hash);
+  std::error_code ignored;
+  fs::remove_all(made, ignored);
+  if (!kept) return tl::unexpected<Fault>(kept.error());
+  return hash;
+}
+
+}  // namespace shardsweep
