@@ -14,8 +14,8 @@ CLI::App* with_compare(CLI::App* sub, Options& options) {
       ->expected(two)
       ->type_name("A B");
   sub->add_option("--by", options.compare_by,
-                  "Column whose values the sides are, such as runner_version or one of your "
-                  "vars.")
+                  "Column whose values the sides are: sweep, runner_version, code_hash, image, "
+                  "site (the cluster), or one of your vars.")
       ->capture_default_str()
       ->type_name("COLUMN");
   sub->add_option("--resolve", options.resolve,

@@ -49,6 +49,17 @@ std::string as_literal(const std::string& text) {
   return !text.empty() && read.ec == std::errc() && read.ptr == end ? text : literal_of(text);
 }
 
+/// Words for columns that people call otherwise; a var of that name goes before.
+Result<std::string> column_of(Reader& reader, const std::string& by) {
+  if (by != "image" && by != "site") return by;
+  SHARDSWEEP_ASSIGN(const Table found,
+                    reader.query(fmt::format("SELECT 1 FROM sweeps, json_each(sweeps.vars) AS "
+                                             "var WHERE var.value = '{}'",
+                                             by)));
+  if (!found.rows.empty()) return by;
+  return std::string(by == "image" ? "image_digest" : "cluster");
+}
+
 /// The options of a command over this side alone.
 Options options_of(const Options& options, const std::string& side) {
   Options own = options;
@@ -102,10 +113,11 @@ Result<double> asked_limit(const Options& options) {
 }  // namespace
 
 Result<ExitCode> command_compare(const Session& session) {
-  const Options& options = session.options;
+  Options options = session.options;
   SHARDSWEEP_ASSIGN(const double resolve, share_of(options.resolve, "--resolve"));
   SHARDSWEEP_ASSIGN(const double limit, asked_limit(options));
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
+  SHARDSWEEP_ASSIGN(options.compare_by, column_of(*reader, options.compare_by));
   SHARDSWEEP_ASSIGN(const Side first, side_of(*reader, options, options.names[0]));
   SHARDSWEEP_ASSIGN(const Side second, side_of(*reader, options, options.names[1]));
   SideBySide both = side_by_side(first, second, options.compare_by, resolve);

@@ -72,6 +72,11 @@ std::string cell_line(const ReportView& view, const CellLayouts& cell) {
   auto text = fmt::format("{}: {} {} with {} tokens/s/GPU ({}{})", place_of(heatmap, cell),
                           best.name, is_the_fastest(cell), amount_text(best.ranked.value),
                           counted(best.ranked.runs, "run"), hosts_text(view, best));
+  const auto& shown = heatmap.cells[cell.row][cell.column];
+  // Finals ran the two beside each other: they say more than runs of other times.
+  if (!shown.verdict.empty())
+    return text + fmt::format("; finals of the two fastest: {}.", shown.verdict_reason) +
+           undecided_text(shown, {.certainty = Certainty::faster});
   Comparison verdict;
   if (cell.layouts.size() < 2) {
     text += "; no other layout has a measurement.";
@@ -81,7 +86,7 @@ std::string cell_line(const ReportView& view, const CellLayouts& cell) {
     verdict = compared(best.ranked, second.ranked, view.layouts.common_noise);
     text += against_text(second, verdict);
   }
-  return text + undecided_text(heatmap.cells[cell.row][cell.column], verdict);
+  return text + undecided_text(shown, verdict);
 }
 
 struct Condition {

@@ -17,6 +17,7 @@ struct Ranked {
   std::int64_t runs = 0;
   std::optional<double> spread{};  ///< (most - least) / median of these runs
   double resolution = 0;           ///< share of the value that its log rounds away
+  double sm_clock_mhz = 0;         ///< while it trained; 0: not known
 };
 
 /// Standard deviation of a single run, as a share of its value, from the spread of several.

@@ -53,6 +53,26 @@ std::string reason_of(const Judgement& verdict, double noise_of_one, double reso
   return runs == 0 ? text : text + fmt::format("; about {} runs of each would tell", runs);
 }
 
+/// A difference of speed that is none in clock cycles is one of power and cooling. Both clocks
+/// have to be known.
+bool is_by_clock(const Ranked& first, const Ranked& second, const Judgement& verdict,
+                 double resolve) {
+  const bool differs =
+      verdict.difference == Difference::faster || verdict.difference == Difference::slower;
+  if (!differs || first.sm_clock_mhz <= 0 || second.sm_clock_mhz <= 0) return false;
+  const double of_clocks = second.sm_clock_mhz / first.sm_clock_mhz;
+  const double in_cycles = (1 + verdict.share) / of_clocks - 1;
+  return difference_of(in_cycles, *verdict.half_width, resolve) != verdict.difference;
+}
+
+std::string clock_reason(const Ranked& first, const Ranked& second, const Judgement& verdict) {
+  return fmt::format(
+      "{} by its SM clock: {:.0f} MHz beside {:.0f} MHz; in clock cycles it is {}. Runs at one "
+      "clock would tell",
+      signed_percent(verdict.share), second.sm_clock_mhz, first.sm_clock_mhz,
+      signed_percent((1 + verdict.share) * first.sm_clock_mhz / second.sm_clock_mhz - 1));
+}
+
 std::string text_of(const Value& value) {
   if (const auto* text = std::get_if<std::string>(&value)) return *text;
   if (const auto* integer = std::get_if<std::int64_t>(&value)) return std::to_string(*integer);
@@ -78,8 +98,9 @@ std::vector<std::string> cell_columns(const Table& layouts, std::string_view by)
   for (std::size_t i = place_of(layouts, "runner_version") + 1; i < layouts.columns.size();
        ++i) {
     const auto& name = layouts.columns[i];
-    if (name != "repeats" && name != "repeat_spread" && name != "resolution")
-      columns.push_back(name);
+    const bool is_figure = name == "repeats" || name == "repeat_spread" ||
+                           name == "resolution" || name == "sm_clock_mhz";
+    if (!is_figure) columns.push_back(name);
   }
   columns.erase(std::remove(columns.begin(), columns.end(), by), columns.end());
   return columns;
@@ -104,6 +125,7 @@ JoinedCells joined_cells_of(const Table& layouts, const std::vector<std::string>
   const auto runs = place_of(layouts, "repeats");
   const auto spread = place_of(layouts, "repeat_spread");
   const auto resolution = place_of(layouts, "resolution");
+  const auto clock = place_of(layouts, "sm_clock_mhz");
   std::vector<std::size_t> places;
   places.reserve(columns.size());
   for (const auto& name : columns)
@@ -121,6 +143,7 @@ JoinedCells joined_cells_of(const Table& layouts, const std::vector<std::string>
     if (!std::holds_alternative<std::monostate>(row[spread]))
       one.spread = number_of(row[spread], 0);
     if (resolution < row.size()) one.resolution = number_of(row[resolution], 0);
+    if (clock < row.size()) one.sm_clock_mhz = number_of(row[clock], 0);
     auto& cell = cells[std::move(key)];
     cell.values = std::move(values);
     auto& known = cell.layouts[text_of(row[layout])];
@@ -265,6 +288,10 @@ Judgement judge(const Ranked& first, const Ranked& second, std::optional<double>
   verdict.half_width = two_sided_95 * noise->of_medians + rounding;
   verdict.difference = difference_of(verdict.share, *verdict.half_width, resolve);
   verdict.reason = reason_of(verdict, noise->of_one_run_each, resolve, rounding);
+  if (is_by_clock(first, second, verdict, resolve)) {
+    verdict.difference = Difference::undecided;
+    verdict.reason = clock_reason(first, second, verdict);
+  }
   return verdict;
 }
 

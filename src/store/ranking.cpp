@@ -123,13 +123,14 @@ std::map<CellKey, BestOfCell> best_cells(Database& database, const Source& sourc
 /// The first columns are for choosing, the others for the answer.
 constexpr std::size_t group_column = 5;
 constexpr std::size_t resolution_column = 6;
-constexpr std::size_t columns_for_choosing = 7;
+constexpr std::size_t clock_column = 7;
+constexpr std::size_t columns_for_choosing = 8;
 
 std::string layouts_sql(const Source& source, const std::string& group,
                         const std::vector<std::string>& vars) {
   return fmt::format(
       "SELECT trial_id, model, runner, runner_version, code_hash, {}, resolution, "
-      "model, "
+      "sm_clock_mhz, model, "
       "seq_len, nodes, "
       "gpus, layout, "
       "tokens_per_s_per_gpu, mfu, train_step_ms, peak_memory_bytes, sweep, trial, runner, "
@@ -474,7 +475,7 @@ Table layouts(Database& database, const Selection& selection) {
   constexpr auto skipped = static_cast<std::ptrdiff_t>(columns_for_choosing);
   Table table{{rows.columns.begin() + skipped, rows.columns.end()}, {}};
   table.columns.insert(table.columns.end(),
-                       {"repeats", "repeat_spread", "resolution"});
+                       {"repeats", "repeat_spread", "resolution", "sm_clock_mhz"});
   for (const auto& places : rows_by_layout(rows)) {
     std::vector<Run> runs;
     for (const auto row : places) {
@@ -485,11 +486,13 @@ Table layouts(Database& database, const Selection& selection) {
     if (runs.empty()) continue;
     const auto& chosen = rows.rows[static_cast<std::size_t>(median(runs).trial)];
     const Value& resolution = chosen[resolution_column];
+    const Value& clock = chosen[clock_column];
     auto& row = table.rows.emplace_back(chosen.begin() + skipped, chosen.end());
     row.emplace_back(static_cast<std::int64_t>(runs.size()));
     const auto spread = spread_of(runs);
     row.push_back(spread ? Value(*spread) : Value());
     row.push_back(resolution);
+    row.push_back(clock);
   }
   table.note = runners.note(version_column(source));
   return table;

@@ -138,3 +138,21 @@ TEST_CASE("of several measurements of one layout the fastest counts") {
   CHECK(both.counts[static_cast<std::size_t>(Difference::undecided)] == 1);
   CHECK(both.worst_loss == 0);
 }
+
+TEST_CASE("a change of the clock alone is not one of the layout") {
+  const auto run = [](double speed, double clock) { return Ranked{speed, 4, 0.002, 0, clock}; };
+  const auto by_clock = judge(run(100, 1900), run(103, 1957), {}, one_percent);
+  CHECK(by_clock.difference == Difference::undecided);
+  CHECK(by_clock.reason ==
+        "+3.0 % by its SM clock: 1957 MHz beside 1900 MHz; in clock cycles it is +0.0 %. Runs "
+        "at one clock would tell");
+  CHECK(judge(run(100, 1900), run(103, 1900), {}, one_percent).difference ==
+        Difference::faster);
+  // Faster by more than its clock.
+  CHECK(judge(run(100, 1900), run(110, 1957), {}, one_percent).difference ==
+        Difference::faster);
+  CHECK(judge(run(100, 1957), run(97, 1900), {}, one_percent).difference ==
+        Difference::undecided);
+  // A clock that is not known says nothing.
+  CHECK(judge(run(100, 0), run(103, 1957), {}, one_percent).difference == Difference::faster);
+}
