@@ -91,6 +91,7 @@ TEST_CASE("a command behind the one that tells the environment runs as it would 
                     ("shardsweep-told-" + std::to_string(::getpid()));
   const auto run = [](const std::vector<std::string>& argv) {
     std::vector<char*> words;
+    words.reserve(argv.size() + 1);
     for (const auto& word : argv)
       words.push_back(const_cast<char*>(word.c_str()));
     words.push_back(nullptr);
