@@ -136,7 +136,7 @@ TEST_CASE("what was cut short on the node of rank 0 is refused by the node that 
                       i, skipped));
     node.logs.finish_cut(clock, CutBy::another);
     CHECK_FALSE(node.logs.has_result());
-    const auto records = own.read("records.jsonl");
+    auto records = own.read("records.jsonl");
     CHECK(has_result(records + R"({"type":"result","run_id":"nonce"})" + "\n", "nonce") ==
           (skipped == 0));
     return records;
