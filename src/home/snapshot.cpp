@@ -95,19 +95,22 @@ class Listing {
     std::error_code error;
     fs::recursive_directory_iterator entry(tree_.root, error);
     for (const fs::recursive_directory_iterator end; !error && entry != end;
-         entry.increment(error)) {
-      const auto name = entry->path().filename();
-      const bool skipped = name == ".git" || name == "__pycache__" || is_without(entry->path());
-      std::error_code ignored;
-      if (skipped) {
-        entry.disable_recursion_pending();
-      } else if (!entry->is_directory(ignored) || entry->is_symlink(ignored)) {
-        SHARDSWEEP_TRY(add(entry->path()));
-      }
-    }
+         entry.increment(error))
+      SHARDSWEEP_TRY(visit(entry));
     if (!error) return {};
     return fault(FaultKind::unavailable,
                  fmt::format("cannot read {}: {}", tree_.root.string(), error.message()));
+  }
+
+  Result<void> visit(fs::recursive_directory_iterator& entry) {
+    const auto name = entry->path().filename();
+    if (name == ".git" || name == "__pycache__" || is_without(entry->path())) {
+      entry.disable_recursion_pending();
+      return {};
+    }
+    std::error_code ignored;
+    const bool folder = entry->is_directory(ignored) && !entry->is_symlink(ignored);
+    return folder ? Result<void>() : add(entry->path());
   }
 
   [[nodiscard]] bool is_without(const fs::path& path) const {
@@ -244,28 +247,45 @@ Result<void> protect(const fs::path& copy, bool program) {
   return ::chmod(copy.c_str(), mode) == 0 ? Result<void>() : system_fault("cannot write", copy);
 }
 
+/// The hash of a file or the target of a link. `copy`: empty, or where it goes.
+Result<std::string> content_of(const fs::path& file, TreeEntry& entry, const fs::path& copy) {
+  if (entry.link) {
+    if (!copy.empty() && ::symlink(entry.target.c_str(), copy.c_str()) != 0)
+      return system_fault("cannot write", copy);
+    return entry.target;
+  }
+  SHARDSWEEP_ASSIGN(auto hash, read_at_rest(file, copy, entry));
+  if (!copy.empty()) SHARDSWEEP_TRY(protect(copy, entry.program));
+  return hash;
+}
+
+std::string manifest_line(const std::string& name, const TreeEntry& entry,
+                          const std::string& content) {
+  const char kind = entry.program ? 'x' : 'f';
+  return fmt::format("{} {}:{} {}\n", entry.link ? 'l' : kind, name.size(), name, content);
+}
+
+/// Notes which there are, `to` among them: each is made durable in the end.
+Result<void> make_folders_above(const fs::path& copy, const fs::path& to,
+                                std::set<fs::path>& folders) {
+  fs::path folder = copy.parent_path();
+  if (folders.contains(folder)) return {};
+  SHARDSWEEP_TRY(make_folders(folder));
+  while (folders.insert(folder).second && folder != to)
+    folder = folder.parent_path();
+  return {};
+}
+
 /// Hashes a tree, and copies it where `to` is not empty.
 Result<std::string> hash_of(const Tree& tree, Entries& entries, const fs::path& to) {
   Fnv128 all;
-  std::set<fs::path> folders{to};
+  std::set<fs::path> folders;
   for (auto& [name, entry] : entries) {
     const fs::path copy = to.empty() ? fs::path() : to / name;
-    if (!to.empty() && folders.insert(copy.parent_path()).second)
-      SHARDSWEEP_TRY(make_folders(copy.parent_path()));
-    std::string content = entry.target;
-    if (!entry.link) {
-      SHARDSWEEP_ASSIGN(content, read_at_rest(tree.root / name, copy, entry));
-      if (!to.empty()) SHARDSWEEP_TRY(protect(copy, entry.program));
-    } else if (!to.empty() && ::symlink(entry.target.c_str(), copy.c_str()) != 0) {
-      return system_fault("cannot write", copy);
-    }
-    all.add(fmt::format("{} {}:{} {}\n",
-                        entry.link      ? 'l'
-                        : entry.program ? 'x'
-                                        : 'f',
-                        name.size(), name, content));
+    if (!to.empty()) SHARDSWEEP_TRY(make_folders_above(copy, to, folders));
+    SHARDSWEEP_ASSIGN(const auto content, content_of(tree.root / name, entry, copy));
+    all.add(manifest_line(name, entry, content));
   }
-  if (to.empty()) return all.hex();
   for (const auto& folder : folders)
     SHARDSWEEP_TRY(sync_folder(folder));
   return all.hex();
