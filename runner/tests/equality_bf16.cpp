@@ -45,7 +45,8 @@ int main(int argc, char** argv) {
   constexpr i64 width = 4;
   // The first is of the gradient's norm, too: of one sample in six layers it is off by 2.3e-2
   // where all but the operands in 8 bits is fp64, and by 3.1e-2 here.
-  constexpr Tolerance of_fp8{5e-2, 2e-1, 1e-1};
+  // Gradients to q and k are off by 2e-1 there, and by 2.1e-1 here.
+  constexpr Tolerance of_fp8{5e-2, 2.5e-1, 1e-1};
   if (take_flag(argc, argv, "--fp8"))
     return run_equality({of_fp8, true, fp8_width, gpu_platform, in_turns, in_fp64}, argc, argv);
   return run_equality({tolerance, true, width, gpu_platform}, argc, argv);
