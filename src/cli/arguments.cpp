@@ -117,9 +117,9 @@ class Grammar : private GrammarParts {
     CLI::App* plan = command("plan", "Show what would run, what would not, and why.");
     with_sweep_file(plan, true);
     with_format(plan);
-    plan->add_flag("--explain", o_.explain, "Print the whole sweep with every default.");
-    plan->add_flag("--all", o_.all, "List every trial, also on a terminal.");
-    plan->add_flag("--order", o_.order, plan_order_help);
+    plan->add_flag("--explain", o_.plan.explain, "Print the whole sweep with every default.");
+    plan->add_flag("--all", o_.plan.all, "List every trial, also on a terminal.");
+    plan->add_flag("--order", o_.plan.order, plan_order_help);
     with_emit(plan, o_);
     with_point(plan, o_, "--point", "With --emit: trials to print, ");
     CLI::App* submit =
@@ -148,13 +148,15 @@ class Grammar : private GrammarParts {
             "sweep", o_.file,
             "File to write, such as SWEEP.yaml; - prints it. An existing file is kept.")
         ->type_name("FILE");
-    make->add_option("--model", o_.model, "Preset of the model. Default: tiny and mini.")
+    make->add_option("--model", o_.asked.model, "Preset of the model. Default: tiny and mini.")
         ->type_name("MODEL");
-    make->add_option("--cluster", o_.cluster, "Preset of the cluster. Default: this-machine.")
+    make->add_option("--cluster", o_.asked.cluster,
+                     "Preset of the cluster. Default: this-machine.")
         ->type_name("PRESET");
-    make->add_option("--nodes", o_.nodes, "Number of nodes, or several: 1,2,4.")
+    make->add_option("--nodes", o_.asked.nodes, "Number of nodes, or several: 1,2,4.")
         ->type_name("N");
-    make->add_option("--gpus", o_.gpus, "GPUs of one node, or several, in place of --nodes.")
+    make->add_option("--gpus", o_.asked.gpus,
+                     "GPUs of one node, or several, in place of --nodes.")
         ->type_name("N");
   }
 
@@ -165,14 +167,15 @@ class Grammar : private GrammarParts {
   }
 
   void with_family(CLI::App* sub, const std::string& help) {
-    with_choices(sub->add_option("--family", o_.family, help)->type_name("FAMILY"),
+    with_choices(sub->add_option("--family", o_.asked.family, help)->type_name("FAMILY"),
                  {"shardbench", "nanotron", "megatron", "fsdp"});
   }
 
   void add_calibrate() {
     CLI::App* calibrate =
         command("calibrate", "Measure a cluster's speed and write it down for predictions.");
-    calibrate->add_option("cluster", o_.cluster, "Preset of the cluster, or a cluster file.")
+    calibrate
+        ->add_option("cluster", o_.asked.cluster, "Preset of the cluster, or a cluster file.")
         ->required()
         ->type_name("PRESET");
     calibrate
@@ -181,24 +184,24 @@ class Grammar : private GrammarParts {
                      "NAME.calibrated.yaml here.")
         ->type_name("FILE");
     calibrate
-        ->add_option("--model", o_.model,
+        ->add_option("--model", o_.asked.model,
                      "Preset of the model whose shapes are timed. Default: llama-1b on "
                      "GPUs, mini without.")
         ->type_name("MODEL");
     calibrate
-        ->add_option("--seq-len", o_.calibrate_seq_len,
+        ->add_option("--seq-len", o_.calibrate.seq_len,
                      "Tokens per sample. Default: 4096 on GPUs, 256 without.")
         ->type_name("TOKENS");
-    calibrate->add_option("--micro-batch", o_.micro_batch, "Samples per timed block.")
+    calibrate->add_option("--micro-batch", o_.calibrate.micro_batch, "Samples per timed block.")
         ->capture_default_str()
         ->type_name("N");
     with_choices(calibrate
-                     ->add_option("--dtype", o_.dtype,
+                     ->add_option("--dtype", o_.calibrate.dtype,
                                   "Number format. Default: bf16 on GPUs, fp32 without.")
                      ->type_name("DTYPE"),
                  {"bf16", "fp32", "fp64"});
     calibrate
-        ->add_option("--nodes", o_.nodes,
+        ->add_option("--nodes", o_.asked.nodes,
                      "Also run on so many nodes, to measure the links between them.")
         ->type_name("N");
     with_backend(calibrate);
@@ -256,15 +259,15 @@ class Grammar : private GrammarParts {
         ->required()
         ->expected(1)
         ->type_name("TRIAL");
-    logs->add_option("--rank", o_.rank,
+    logs->add_option("--rank", o_.logs.rank,
                      "Rank to print, or all with a prefix. Default: 0, or the first rank that "
                      "has printed anything.")
         ->type_name("N");
-    logs->add_option("--lines", o_.lines, "Only the last N lines of each log.")
+    logs->add_option("--lines", o_.logs.lines, "Only the last N lines of each log.")
         ->check(whole_number(0, 1'000'000'000))
         ->type_name("N");
-    logs->add_flag("--follow", o_.follow, "Print new lines until the attempt ends.");
-    logs->add_flag("--list", o_.list, "List the attempt's files instead.");
+    logs->add_flag("--follow", o_.logs.follow, "Print new lines until the attempt ends.");
+    logs->add_flag("--list", o_.logs.list, "List the attempt's files instead.");
     logs->add_option("--file", o_.file, "Print this file of the attempt instead of a log.")
         ->type_name("FILE");
     with_format(logs);
@@ -281,23 +284,24 @@ class Grammar : private GrammarParts {
     with_selection(results);
     with_format(results);
     results
-        ->add_option("--columns", o_.columns,
+        ->add_option("--columns", o_.results.columns,
                      "Columns to show, separated by commas, or all. csv and json have all.")
         ->delimiter(',')
         ->type_name("COLUMN");
-    results->add_option("--sort", o_.sort, "Column to sort by; -COLUMN sorts downwards.")
+    results
+        ->add_option("--sort", o_.results.sort, "Column to sort by; -COLUMN sorts downwards.")
         ->type_name("COLUMN");
     results
         ->add_option_function<std::string>(
             "--limit", [this](const std::string& text) { set_limit(text); },
             "Most rows to print.")
         ->type_name("N");
-    results->add_flag("--measured", o_.measured, "Only completed trials.");
+    results->add_flag("--measured", o_.results.measured, "Only completed trials.");
 
     CLI::App* query = command("query", "Run one SELECT over the database, read-only.");
     query
         ->add_option(
-            "sql", o_.sql,
+            "sql", o_.results.sql,
             "The statement. `shardsweep help columns` lists the views and their columns.")
         ->required()
         ->type_name("SQL");
@@ -350,41 +354,43 @@ class Grammar : private GrammarParts {
     with_selection(heatmap);
     with_format(heatmap, {"svg", "png", "html"});
     with_output(heatmap);
-    heatmap->add_option("--rows", o_.rows, "Axis of the rows.")
+    heatmap->add_option("--rows", o_.heatmap.rows, "Axis of the rows.")
         ->capture_default_str()
         ->type_name("AXIS");
     heatmap
-        ->add_option("--cols", o_.cols,
+        ->add_option("--cols", o_.heatmap.cols,
                      "Axis of the columns. Default: nodes, or gpus if the sweep sets gpus.")
         ->type_name("AXIS");
-    heatmap->add_option("--value", o_.value, "Metric to show, or outcome.")
+    heatmap->add_option("--value", o_.heatmap.value, "Metric to show, or outcome.")
         ->capture_default_str()
         ->type_name("METRIC");
     with_choices(
         heatmap
-            ->add_option("--aggregate", o_.aggregate,
+            ->add_option("--aggregate", o_.heatmap.aggregate,
                          "What a cell shows of its layouts: best, median, p90 or count.")
             ->capture_default_str()
             ->type_name("WORD")
             ->check(CLI::IsMember({"best", "median", "p90", "count"})),
         {"best", "median", "p90", "count"});
     heatmap
-        ->add_option("--facet", o_.facet,
+        ->add_option("--facet", o_.heatmap.facet,
                      "Column with a heatmap of its own for each of its values.")
         ->type_name("COLUMN");
-    heatmap->add_flag("--long", o_.long_form,
+    heatmap->add_flag("--long", o_.heatmap.long_form,
                       "With csv: one line per cell, with layout and status.");
 
     CLI::App* report = command("report", "Write all that was found as one page (HTML).");
     with_selection(report);
     with_output(report);
     report
-        ->add_option("--note", o_.note,
+        ->add_option("--note", o_.report.note,
                      "Sentence at the top of the page, such as where its data comes from.")
         ->type_name("TEXT");
-    report->add_flag("--live", o_.live,
+    report->add_flag("--live", o_.report.live,
                      "Write the file again and again until the sweeps have ended, or Ctrl-C.");
-    report->add_option("--every", o_.every, "Time between two writes of --live: 10s, 5min.")
+    report
+        ->add_option("--every", o_.report.every,
+                     "Time between two writes of --live: 10s, 5min.")
         ->capture_default_str()
         ->type_name("DURATION");
 
@@ -404,12 +410,12 @@ class Grammar : private GrammarParts {
 
   void with_recorded_file(CLI::App* sub) {
     sub->add_option("file", o_.file, "Table of runs (CSV).")->required()->type_name("FILE");
-    with_choices(
-        sub->add_option("--from", o_.from, "Kind of table: csv (our column names) or nanotron.")
-            ->capture_default_str()
-            ->type_name("KIND"),
-        {"csv", "nanotron"});
-    sub->add_option("--cluster", o_.cluster,
+    with_choices(sub->add_option("--from", o_.recorded.from,
+                                 "Kind of table: csv (our column names) or nanotron.")
+                     ->capture_default_str()
+                     ->type_name("KIND"),
+                 {"csv", "nanotron"});
+    sub->add_option("--cluster", o_.asked.cluster,
                     "Preset of the cluster of these runs. Default for nanotron: h100-8x.")
         ->type_name("PRESET");
     with_family(sub, "Family of the trainer. Default for nanotron: nanotron.");
@@ -424,51 +430,51 @@ class Grammar : private GrammarParts {
     CLI::App* replay =
         command("replay", "Run a search against a recorded sweep, and score the search.");
     with_recorded_file(replay);
-    with_choices(replay->add_option("--policy", o_.policy, "best_first or exhaustive.")
+    with_choices(replay->add_option("--policy", o_.recorded.policy, "best_first or exhaustive.")
                      ->capture_default_str()
                      ->type_name("POLICY"),
                  {"best_first", "exhaustive"});
     replay
-        ->add_option("--until", o_.until,
+        ->add_option("--until", o_.recorded.until,
                      "End of a cell's search: regret=1%,confidence=95% or runs=N or "
                      "gpu_hours=H. Default: its last point.")
         ->type_name("LIMITS");
     replay
-        ->add_option("--start", o_.start_cost,
+        ->add_option("--start", o_.recorded.start_cost,
                      "Start-up of a launch, before its first train step. Default: 60s.")
         ->type_name("DURATION");
     replay
-        ->add_option("--oom-cost", o_.oom_cost,
+        ->add_option("--oom-cost", o_.recorded.oom_cost,
                      "What a launch takes that runs out of memory. Default: as --start.")
         ->type_name("DURATION");
     with_choices(
         replay
-            ->add_option("--without-rule", o_.without_rules,
+            ->add_option("--without-rule", o_.recorded.without_rules,
                          "Switch a rule off: micro_batch, grad_accum, memory. Repeatable.")
             ->type_name("RULE"),
         {"micro_batch", "grad_accum", "memory"});
     replay
-        ->add_option("--cut-short", o_.cut_short,
+        ->add_option("--cut-short", o_.recorded.cut_short,
                      "End a run early whose train steps take so many times as long as the "
                      "best's, or off. Default: 1.2 with best_first.")
         ->type_name("FACTOR");
-    replay->add_flag("--cells-alone", o_.cells_alone,
+    replay->add_flag("--cells-alone", o_.recorded.cells_alone,
                      "Let each cell learn from its own runs alone.");
-    replay->add_flag("--explain", o_.explain,
+    replay->add_flag("--explain", o_.plan.explain,
                      "Print each launch with its reason, and each row left out with its rule.");
-    replay->add_flag("--cross-validate", o_.cross_validate,
+    replay->add_flag("--cross-validate", o_.recorded.cross_validate,
                      "Also score the time model refitted to the other models' rows.");
     CLI::App* import_table =
         command("import", "Take a table of runs into the database, like a sweep.");
     with_recorded_file(import_table);
     import_table
-        ->add_option("--name", o_.name,
+        ->add_option("--name", o_.recorded.name,
                      "Name of the new sweep. Default: the file's name without its ending.")
         ->type_name("NAME");
     CLI::App* evaluate =
         command("evaluate-memory", "Compare predicted memory with a recorded sweep.");
     with_recorded_file(evaluate);
-    evaluate->add_flag("--cross-validate", o_.cross_validate,
+    evaluate->add_flag("--cross-validate", o_.recorded.cross_validate,
                        "Score each model with constants fitted to the other models' rows.");
     with_format(with_read_log(bare_command("read-log", read_log_help), o_));
   }
@@ -490,28 +496,29 @@ class Grammar : private GrammarParts {
     with_backend(selftest);
     with_format(selftest);
     CLI::App* gc = command("gc", "List files of ended attempts that may be removed.");
-    gc->add_option("--older-than", o_.older_than, "Keep younger files: 30d, 12h, 5min, 0s.")
+    gc->add_option("--older-than", o_.garbage.older_than,
+                   "Keep younger files: 30d, 12h, 5min, 0s.")
         ->capture_default_str()
         ->type_name("AGE");
-    gc->add_flag("--remove", o_.remove, "Remove them.");
-    gc->add_flag("--verbose", o_.verbose, "List each file and folder.");
+    gc->add_flag("--remove", o_.garbage.remove, "Remove them.");
+    gc->add_flag("--verbose", o_.garbage.verbose, "List each file and folder.");
     with_format(gc);
     add_presets_and_help();
   }
 
   void add_daemon() {
     CLI::App* daemon = command("daemon", "Run the daemon in the foreground.");
-    daemon->add_flag("--until-idle", o_.until_idle, "End when nothing is left to do.");
-    daemon->add_flag("--take-over", o_.take_over,
+    daemon->add_flag("--until-idle", o_.daemon.until_idle, "End when nothing is left to do.");
+    daemon->add_flag("--take-over", o_.daemon.take_over,
                      "Replace a daemon that is stopped or out of reach.");
-    daemon->add_flag("--in-slurm", o_.in_slurm,
+    daemon->add_flag("--in-slurm", o_.daemon.in_slurm,
                      "Run the daemon as a job of one core. It submits its successor in time.");
     with_site(daemon, "Site file of that job. Default: ~/.config/shardsweep/site.yaml.");
     daemon
-        ->add_option("--job-option", o_.job_options,
+        ->add_option("--job-option", o_.daemon.job_options,
                      "An sbatch option of that job, such as time=12:00:00. Repeatable.")
         ->type_name("OPTION=VALUE");
-    daemon->add_option("--as-job", o_.as_job)->group("");  // what that job's script says
+    daemon->add_option("--as-job", o_.daemon.as_job)->group("");  // what that job's script says
     daemon
         ->add_option("--set", o_.set,
                      "An interval of the daemon, such as daemon.tick=2s. Repeatable.")
@@ -525,7 +532,7 @@ class Grammar : private GrammarParts {
         ->type_name("PRESET");
     with_format(presets);
     CLI::App* names = command("names", names_help);
-    with_choices(names->add_option("kind", o_.kind, names_kind_help)
+    with_choices(names->add_option("kind", o_.help.kind, names_kind_help)
                      ->type_name("KIND")
                      ->check(CLI::IsMember(name_kinds)),
                  name_kinds);
@@ -536,10 +543,10 @@ class Grammar : private GrammarParts {
                      "commands.")
         ->type_name("TOPIC")
         ->expected(0, 1);
-    help->add_flag("--markdown", o_.markdown,
+    help->add_flag("--markdown", o_.help.markdown,
                    "Print keys, axes, units, site or columns as Markdown.");
-    help->add_flag("--man", o_.man, "Print the manual page (roff).");
-    with_choices(help->add_option("--completion", o_.shell,
+    help->add_flag("--man", o_.help.man, "Print the manual page (roff).");
+    with_choices(help->add_option("--completion", o_.help.shell,
                                   "Print the completion script of a shell: bash, zsh, fish.")
                      ->type_name("SHELL")
                      ->check(CLI::IsMember({"bash", "zsh", "fish"})),
@@ -556,7 +563,7 @@ class Grammar : private GrammarParts {
                                      "' is not a number of rows; write 1 or more, or "
                                      "leave --limit out for all rows");
     }
-    o_.limit = limit;
+    o_.results.limit = limit;
   }
 };
 

@@ -12,25 +12,26 @@ constexpr std::int64_t most_layouts = 100;
 }  // namespace
 
 CLI::App* with_suggest(CLI::App* sub, Options& options) {
-  sub->add_option("--model", options.model, "Preset of the model.")
+  sub->add_option("--model", options.asked.model, "Preset of the model.")
       ->required()
       ->type_name("MODEL");
-  sub->add_option("--cluster", options.cluster, "Preset of the cluster.")
+  sub->add_option("--cluster", options.asked.cluster, "Preset of the cluster.")
       ->required()
       ->type_name("PRESET");
-  sub->add_option("--nodes", options.nodes, "Number of whole nodes.")
+  sub->add_option("--nodes", options.asked.nodes, "Number of whole nodes.")
       ->type_name("N")
       ->check(whole_number(1, most_nodes));
-  sub->add_option("--gpus", options.gpus, "GPUs of one node, in place of --nodes.")
+  sub->add_option("--gpus", options.asked.gpus, "GPUs of one node, in place of --nodes.")
       ->type_name("N")
       ->check(whole_number(1, most_nodes));
-  sub->add_option("--seq-len", options.seq_len, "Tokens per sample.")
+  sub->add_option("--seq-len", options.asked.seq_len, "Tokens per sample.")
       ->capture_default_str()
       ->type_name("TOKENS");
-  sub->add_option("--batch-tokens", options.batch_tokens, "Tokens per train step.")
+  sub->add_option("--batch-tokens", options.asked.batch_tokens, "Tokens per train step.")
       ->capture_default_str()
       ->type_name("TOKENS");
-  sub->add_option("--top", options.top, "Layouts to show, each with another dp, tp and pp.")
+  sub->add_option("--top", options.asked.top,
+                  "Layouts to show, each with another dp, tp and pp.")
       ->capture_default_str()
       ->type_name("N")
       ->check(whole_number(1, most_layouts));
@@ -45,10 +46,11 @@ CLI::App* with_extrapolate(CLI::App* sub, Options& options) {
       ->required()
       ->expected(1)
       ->type_name("SWEEP");
-  sub->add_option("--nodes", options.nodes, "Numbers of nodes, such as 16,32.")->type_name("N");
-  sub->add_option("--gpus", options.gpus, "Numbers of GPUs, where the sweep sets gpus.")
+  sub->add_option("--nodes", options.asked.nodes, "Numbers of nodes, such as 16,32.")
       ->type_name("N");
-  sub->add_option("--top", options.top, "Layouts to show of each cell.")
+  sub->add_option("--gpus", options.asked.gpus, "Numbers of GPUs, where the sweep sets gpus.")
+      ->type_name("N");
+  sub->add_option("--top", options.asked.top, "Layouts to show of each cell.")
       ->capture_default_str()
       ->type_name("N")
       ->check(whole_number(1, most_layouts));

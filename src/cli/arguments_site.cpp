@@ -16,8 +16,9 @@ CLI::App* with_init(CLI::App* sub, Options& options) {
 }
 
 CLI::App* with_selftest(CLI::App* sub, Options& options) {
-  sub->add_option("--nodes", options.nodes, "Number of nodes. Default: 1.")->type_name("N");
-  sub->add_option("--cluster", options.cluster,
+  sub->add_option("--nodes", options.asked.nodes, "Number of nodes. Default: 1.")
+      ->type_name("N");
+  sub->add_option("--cluster", options.asked.cluster,
                   "Preset of the cluster. Default: two slots without GPUs on each node.")
       ->type_name("PRESET");
   return sub;

@@ -40,13 +40,13 @@ std::string sweep_text(const Options& options, const ClusterSpec& cluster) {
       "measure: {{warmup: 1, steps: 3, repeats: {5}}}\n"
       "points:\n"
       "  - {{gpus: 1, dp: 1}}\n",
-      cluster.name, or_else(options.model, gpus ? "llama-1b" : "mini"),
-      or_else(options.calibrate_seq_len, gpus ? "4096" : "256"), options.micro_batch,
-      or_else(options.dtype, gpus ? "bf16" : "fp32"), repeats);
+      cluster.name, or_else(options.asked.model, gpus ? "llama-1b" : "mini"),
+      or_else(options.calibrate.seq_len, gpus ? "4096" : "256"), options.calibrate.micro_batch,
+      or_else(options.calibrate.dtype, gpus ? "bf16" : "fp32"), repeats);
   if (cluster.gpus_per_node > 1)
     text += fmt::format("  - {{gpus: {0}, dp: {0}}}\n", cluster.gpus_per_node);
-  if (!options.nodes.empty())
-    text += fmt::format("  - {{nodes: {}, dp: auto}}\n", options.nodes);
+  if (!options.asked.nodes.empty())
+    text += fmt::format("  - {{nodes: {}, dp: auto}}\n", options.asked.nodes);
   text += "cluster:\n";
   std::string lines = explain_cluster(cluster);
   for (std::string_view rest = lines; !rest.empty();) {
@@ -238,7 +238,7 @@ Result<void> write_cluster(const std::filesystem::path& file, const ClusterSpec&
 Result<ExitCode> command_calibrate(const Session& session) {
   const auto& options = session.options;
   SHARDSWEEP_ASSIGN(const ClusterSpec preset,
-                    load_cluster(options.cluster, session.installation.presets));
+                    load_cluster(options.asked.cluster, session.installation.presets));
   SHARDSWEEP_TRY(make_home(session.home));
   Session sweep_session = session;
   const auto sweep_file = session.home.dir() / fmt::format("calibrate-{}.yaml", preset.name);

@@ -64,11 +64,11 @@ Result<std::string> column_of(Reader& reader, const std::string& by) {
 Options options_of(const Options& options, const std::string& side) {
   Options own = options;
   own.names.clear();
-  if (options.compare_by == by_sweep) {
+  if (options.compare.by == by_sweep) {
     own.names = {side};
     return own;
   }
-  const auto is_it = fmt::format("{} = {}", options.compare_by, as_literal(side));
+  const auto is_it = fmt::format("{} = {}", options.compare.by, as_literal(side));
   own.where = options.where.empty() ? is_it : fmt::format("({}) and {}", options.where, is_it);
   return own;
 }
@@ -77,11 +77,11 @@ Result<Side> side_of(Reader& reader, const Options& options, const std::string& 
   const Options own = options_of(options, name);
   SHARDSWEEP_ASSIGN(
       auto layouts,
-      reader.layouts({.names = own.names, .where = own.where, .hidden = own.hidden}));
+      reader.layouts({.names = own.names, .where = own.where, .hidden = own.results.hidden}));
   if (layouts.rows.empty()) {
     SHARDSWEEP_ASSIGN(const auto why, why_empty(reader, own));
     return fault(FaultKind::invalid_input,
-                 fmt::format("{} '{}': {}", options.compare_by, name, why));
+                 fmt::format("{} '{}': {}", options.compare.by, name, why));
   }
   if (!layouts.note.empty()) say(fmt::format("{}: {}", name, layouts.note));
   return Side{name, std::move(layouts)};
@@ -106,26 +106,26 @@ std::vector<std::string_view> important_columns(bool winners) {
 
 /// Zero where nobody asked.
 Result<double> asked_limit(const Options& options) {
-  if (options.fail_on.empty()) return 0;
-  return limit_of(options.fail_on);
+  if (options.compare.fail_on.empty()) return 0;
+  return limit_of(options.compare.fail_on);
 }
 
 }  // namespace
 
 Result<ExitCode> command_compare(const Session& session) {
   Options options = session.options;
-  SHARDSWEEP_ASSIGN(const double resolve, share_of(options.resolve, "--resolve"));
+  SHARDSWEEP_ASSIGN(const double resolve, share_of(options.compare.resolve, "--resolve"));
   SHARDSWEEP_ASSIGN(const double limit, asked_limit(options));
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
-  SHARDSWEEP_ASSIGN(options.compare_by, column_of(*reader, options.compare_by));
+  SHARDSWEEP_ASSIGN(options.compare.by, column_of(*reader, options.compare.by));
   SHARDSWEEP_ASSIGN(const Side first, side_of(*reader, options, options.names[0]));
   SHARDSWEEP_ASSIGN(const Side second, side_of(*reader, options, options.names[1]));
-  SideBySide both = side_by_side(first, second, options.compare_by, resolve);
-  Table& table = options.winners ? both.winners : both.rows;
+  SideBySide both = side_by_side(first, second, options.compare.by, resolve);
+  Table& table = options.compare.winners ? both.winners : both.rows;
   if (options.format == Format::table) drop_nodes_where_none(table);
   if (options.out.empty()) {
     SHARDSWEEP_TRY(
-        print_table(table, table_style(session, important_columns(options.winners))));
+        print_table(table, table_style(session, important_columns(options.compare.winners))));
   } else {
     SHARDSWEEP_TRY(deliver(table_text(table, options.format), options.out));
   }

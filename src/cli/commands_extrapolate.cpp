@@ -66,8 +66,8 @@ Result<std::string> size_axis(const Session& session, const SweepSpec& spec) {
   };
   const std::string own =
       has(spec.axes, "gpus") || has(spec.constants, "gpus") ? "gpus" : "nodes";
-  const auto& asked = own == "gpus" ? options.gpus : options.nodes;
-  const auto& other = own == "gpus" ? options.nodes : options.gpus;
+  const auto& asked = own == "gpus" ? options.asked.gpus : options.asked.nodes;
+  const auto& other = own == "gpus" ? options.asked.nodes : options.asked.gpus;
   if (asked.empty() || !other.empty())
     return fault(
         FaultKind::invalid_input,
@@ -78,7 +78,8 @@ Result<std::string> size_axis(const Session& session, const SweepSpec& spec) {
 /// The sweep's plan for each number that is asked for.
 Result<std::vector<Planned>> plans_of(const Session& session, const Known& known) {
   SHARDSWEEP_ASSIGN(const std::string axis, size_axis(session, known.spec));
-  const auto& asked = axis.ends_with("gpus") ? session.options.gpus : session.options.nodes;
+  const auto& asked =
+      axis.ends_with("gpus") ? session.options.asked.gpus : session.options.asked.nodes;
   std::vector<Planned> plans;
   for (const auto piece : split(asked, ',')) {
     auto spec =
@@ -218,7 +219,7 @@ Result<ExitCode> command_extrapolate(const Session& session) {
                              "prints the fastest.",
                              known.spec.name));
   SHARDSWEEP_TRY(print_table(
-      table_of(cells, targets, static_cast<std::size_t>(options.top)),
+      table_of(cells, targets, static_cast<std::size_t>(options.asked.top)),
       table_style(session, {"layout", "extrapolated_tokens_per_s_per_gpu", "low", "high",
                             "gpus", "nodes", "model", "seq_len", "chance_to_fit"})));
   say_how_sure(cells);

@@ -55,7 +55,7 @@ Result<ExitCode> command_frontier(const Session& session) {
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
   SHARDSWEEP_ASSIGN(const auto layouts, reader->layouts({.names = options.names,
                                                          .where = options.where,
-                                                         .hidden = options.hidden}));
+                                                         .hidden = options.results.hidden}));
   if (layouts.rows.empty()) SHARDSWEEP_TRY(say_why_empty(*reader, options));
   Frontier found = frontier(layouts, *from_word<FrontierCost>(options.by));
   if (options.picture == PictureForm::none) return print_frontier(session, options, found);

@@ -56,14 +56,14 @@ Result<ExitCode> command_help(const Session& session) {
   const Options& options = session.options;
   const CommandLine line = describe_command_line();
   std::string text;
-  if (options.man) text = man_page(line);
-  if (options.shell == "bash") text = bash_completion(line);
-  if (options.shell == "zsh") text = zsh_completion(line);
-  if (options.shell == "fish") text = fish_completion(line);
+  if (options.help.man) text = man_page(line);
+  if (options.help.shell == "bash") text = bash_completion(line);
+  if (options.help.shell == "zsh") text = zsh_completion(line);
+  if (options.help.shell == "fish") text = fish_completion(line);
   if (text.empty() && options.names.front() == "schema") text = sweep_schema();
   if (text.empty()) {
     const auto tables = reference_of(options.names.front());
-    text = options.markdown
+    text = options.help.markdown
                ? reference_markdown(tables)
                : fitted(reference_text(tables), text_width(terminal_of(STDOUT_FILENO)));
   }

@@ -60,17 +60,17 @@ struct LogChoice {
 Result<LogChoice> choice_of(const Options& options) {
   LogChoice choice;
   choice.file = options.file;
-  if (options.rank.empty()) return choice;
-  choice.all = options.rank == "all";
+  if (options.logs.rank.empty()) return choice;
+  choice.all = options.logs.rank == "all";
   int rank = -1;
-  const char* end = options.rank.data() + options.rank.size();
-  const auto read = std::from_chars(options.rank.data(), end, rank);
+  const char* end = options.logs.rank.data() + options.logs.rank.size();
+  const auto read = std::from_chars(options.logs.rank.data(), end, rank);
   const bool number = read.ec == std::errc() && read.ptr == end && rank >= 0;
   if (number) choice.rank = rank;
   if (!number && !choice.all) {
     return fault(
         FaultKind::invalid_input,
-        fmt::format("--rank {}: not a rank. Give a number from 0, or all.", options.rank));
+        fmt::format("--rank {}: not a rank. Give a number from 0, or all.", options.logs.rank));
   }
   if (!choice.file.empty())
     return fault(FaultKind::invalid_input, "Give --rank or --file, not both.");
@@ -234,8 +234,8 @@ class LogFollower {
     for (const AttemptFile& file : chosen) {
       if (streams_.contains(file.name)) continue;
       if (streams_.empty()) tell_others(*attempt_, files, chosen, choice_);
-      auto stream =
-          LogStream::open(file, prefix_of(file, choice_), visible_, session_.options.lines);
+      auto stream = LogStream::open(file, prefix_of(file, choice_), visible_,
+                                    session_.options.logs.lines);
       // Packed between the list and the look: the next look finds it there.
       if (stream) streams_.emplace(file.name, *std::move(stream));
     }
@@ -280,7 +280,8 @@ class LogFollower {
 Result<ExitCode> print_logs(const Session& session, const AttemptPlace& attempt,
                             const LogChoice& choice) {
   SHARDSWEEP_ASSIGN(const auto files, list_attempt_files({attempt.dir}));
-  if (session.options.list && !files.empty()) return list_files(files, session.options.format);
+  if (session.options.logs.list && !files.empty())
+    return list_files(files, session.options.format);
   const auto chosen = chosen_files(files, choice);
   if (chosen.empty()) return tl::unexpected<Fault>(nothing_found(attempt, files, choice));
   tell_others(attempt, files, chosen, choice);
@@ -288,7 +289,7 @@ Result<ExitCode> print_logs(const Session& session, const AttemptPlace& attempt,
   std::uint64_t bytes = 0;
   for (const AttemptFile& file : chosen) {
     SHARDSWEEP_ASSIGN(auto stream, LogStream::open(file, prefix_of(file, choice), visible,
-                                                   session.options.lines));
+                                                   session.options.logs.lines));
     SHARDSWEEP_TRY(stream.print());
     SHARDSWEEP_TRY(stream.end());
     bytes += file.size;
@@ -306,7 +307,7 @@ Result<ExitCode> command_logs(const Session& session) {
   SHARDSWEEP_ASSIGN(const LogChoice choice, choice_of(session.options));
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
   const std::string& name = session.options.names.at(0);
-  if (session.options.follow) return LogFollower(session, *reader, choice).follow(name);
+  if (session.options.logs.follow) return LogFollower(session, *reader, choice).follow(name);
   SHARDSWEEP_ASSIGN(const auto attempt, find_attempt(*reader, name));
   if (!attempt) {
     return fault(FaultKind::unavailable,

@@ -41,37 +41,38 @@ namespace {
 constexpr std::size_t most_facets = 50;
 
 HeatmapRequest request_of(const Options& options) {
-  return {
-      .selection = {.names = options.names, .where = options.where, .hidden = options.hidden},
-      .rows = options.rows,
-      .columns = options.cols,
-      .value = options.value,
-      .aggregate = *from_word<Aggregate>(options.aggregate)};
+  return {.selection = {.names = options.names,
+                        .where = options.where,
+                        .hidden = options.results.hidden},
+          .rows = options.heatmap.rows,
+          .columns = options.heatmap.cols,
+          .value = options.heatmap.value,
+          .aggregate = *from_word<Aggregate>(options.heatmap.aggregate)};
 }
 
 /// One for each value of the facet's column, or one alone.
 Result<std::vector<Heatmap>> heatmaps_of(Reader& reader, const Options& options) {
   auto request = request_of(options);
   std::vector<Heatmap> heatmaps;
-  if (options.facet.empty()) {
+  if (options.heatmap.facet.empty()) {
     SHARDSWEEP_ASSIGN(const auto cells, reader.cells(request));
     heatmaps.push_back(pivot(cells, request));
     return heatmaps;
   }
-  SHARDSWEEP_ASSIGN(const auto values, reader.values(request.selection, options.facet));
+  SHARDSWEEP_ASSIGN(const auto values, reader.values(request.selection, options.heatmap.facet));
   if (values.size() > most_facets) {
     return fault(FaultKind::invalid_input,
                  fmt::format("{} has {} values. A heatmap for each of at most {} is shown; "
                              "select fewer with --where.",
-                             options.facet, values.size(), most_facets));
+                             options.heatmap.facet, values.size(), most_facets));
   }
   const auto where = request.selection.where;
   for (const auto& value : values) {
-    const auto is_it = fmt::format("{} = {}", options.facet, literal_of(value));
+    const auto is_it = fmt::format("{} = {}", options.heatmap.facet, literal_of(value));
     request.selection.where = where.empty() ? is_it : fmt::format("({}) and {}", where, is_it);
     SHARDSWEEP_ASSIGN(const auto cells, reader.cells(request));
     auto& heatmap = heatmaps.emplace_back(pivot(cells, request));
-    heatmap.facet_name = options.facet;
+    heatmap.facet_name = options.heatmap.facet;
     heatmap.facet_value = value;
   }
   return heatmaps;
@@ -101,7 +102,7 @@ Result<std::string> text_of(const std::vector<Heatmap>& heatmaps, const Options&
   const bool unlimited = options.wide || !options.out.empty();
   return heatmap_text(heatmaps,
                       {.format = options.format,
-                       .list = options.long_form,
+                       .list = options.heatmap.long_form,
                        .terminal = unlimited ? Terminal{} : terminal_of(STDOUT_FILENO)});
 }
 
@@ -198,7 +199,7 @@ Result<std::string> make_report(const Session& session, int refresh_s) {
   input.log_tails = log_tails_of(input.facts);
   input.made = fmt::format("Made by shardsweep {} on {}.", version,
                            local_time_text(session.clock.now()));
-  input.warning = options.note;
+  input.warning = options.report.note;
   input.refresh_s = refresh_s;
   return report_page(input);
 }
@@ -236,7 +237,8 @@ Result<ExitCode> live_report(const Session& session) {
   const auto& file = session.options.out;
   if (file.empty())
     return fault(FaultKind::invalid_input, "--live writes a file again. Name it with -o FILE.");
-  SHARDSWEEP_ASSIGN(const double every_s, parse_duration(session.options.every, "--every"));
+  SHARDSWEEP_ASSIGN(const double every_s,
+                    parse_duration(session.options.report.every, "--every"));
   if (every_s < 1) return fault(FaultKind::invalid_input, "--every is a time of 1 s or more.");
   const InterruptGuard interrupts;
   for (bool first = true;; first = false) {
@@ -266,7 +268,7 @@ Result<ExitCode> command_report(const Session& session) {
                  fmt::format("'{}': unknown file ending. A report is one page: use .html.",
                              session.options.out));
   }
-  if (session.options.live) return live_report(session);
+  if (session.options.report.live) return live_report(session);
   SHARDSWEEP_ASSIGN(const auto page, make_report(session, 0));
   return deliver(page, session.options.out);
 }

@@ -234,7 +234,7 @@ Result<ExitCode> command_presets(const Session& session) {
 }
 
 Result<ExitCode> command_names(const Session& session) {
-  const std::string& kind = session.options.kind;
+  const std::string& kind = session.options.help.kind;
   if (kind.empty() || kind == "axes")
     return print_table(names_of_axes(), table_style(session, {"axis"}));
   std::vector<std::string> names;

@@ -27,15 +27,15 @@ struct Candidate {
 
 Result<std::vector<Candidate>> candidates_of(const Options& options) {
   std::vector<Candidate> all;
-  if (!options.patterns.empty()) {
-    const std::vector<std::string_view> patterns(options.patterns.begin(),
-                                                 options.patterns.end());
+  if (!options.trainer.patterns.empty()) {
+    const std::vector<std::string_view> patterns(options.trainer.patterns.begin(),
+                                                 options.trainer.patterns.end());
     SHARDSWEEP_ASSIGN(LogReader reader, LogReader::make(patterns));
     all.push_back({"patterns", std::move(reader)});
     return all;
   }
   for (const Trainer& trainer : trainers()) {
-    if (!options.log.empty() && trainer.name != options.log) continue;
+    if (!options.trainer.log.empty() && trainer.name != options.trainer.log) continue;
     SHARDSWEEP_ASSIGN(LogReader reader, LogReader::make(trainer.patterns));
     all.push_back({trainer.name, std::move(reader)});
   }
@@ -101,10 +101,11 @@ Result<std::int64_t> number(const std::string& text, std::string_view option) {
 
 Result<ExpectedRun> expected_of(const Options& options) {
   ExpectedRun run;
-  SHARDSWEEP_ASSIGN(run.gpus, number(options.run_gpus, "--gpus"));
-  SHARDSWEEP_ASSIGN(run.seq_len, number(options.run_seq_len, "--seq-len"));
-  SHARDSWEEP_ASSIGN(run.tokens_per_step, number(options.run_batch_tokens, "--batch-tokens"));
-  SHARDSWEEP_ASSIGN(run.vocab, number(options.run_vocab, "--vocab"));
+  SHARDSWEEP_ASSIGN(run.gpus, number(options.trainer.gpus, "--gpus"));
+  SHARDSWEEP_ASSIGN(run.seq_len, number(options.trainer.seq_len, "--seq-len"));
+  SHARDSWEEP_ASSIGN(run.tokens_per_step,
+                    number(options.trainer.batch_tokens, "--batch-tokens"));
+  SHARDSWEEP_ASSIGN(run.vocab, number(options.trainer.vocab, "--vocab"));
   return run;
 }
 
@@ -161,7 +162,7 @@ void say_resolution(const LogMeasurement& found) {
 
 Result<ExitCode> command_read_log(const Session& session) {
   const Options& options = session.options;
-  if (options.list) return list_trainers(session);
+  if (options.logs.list) return list_trainers(session);
   if (options.names.empty())
     return fault(FaultKind::invalid_input,
                  "read-log: name a log. `shardsweep read-log --list` lists the trainers.");

@@ -31,30 +31,30 @@ namespace {
 
 /// A factor; 0: off.
 Result<double> cut_short_of(const Options& options, const SearchSettings& defaults) {
-  if (options.cut_short.empty()) return defaults.cut_short;
-  if (options.cut_short == "off") return 0;
-  const auto factor = config::parse_real(options.cut_short);
+  if (options.recorded.cut_short.empty()) return defaults.cut_short;
+  if (options.recorded.cut_short == "off") return 0;
+  const auto factor = config::parse_real(options.recorded.cut_short);
   if (!factor || *factor <= 1)
-    return fault(
-        FaultKind::invalid_input,
-        fmt::format("--cut-short {}: expected a factor above 1, or off", options.cut_short));
+    return fault(FaultKind::invalid_input,
+                 fmt::format("--cut-short {}: expected a factor above 1, or off",
+                             options.recorded.cut_short));
   return *factor;
 }
 
 Result<SearchSettings> search_of(const Options& options) {
   SearchSettings search;
-  const auto policy =
-      std::find(search_policy_words.begin(), search_policy_words.end(), options.policy);
+  const auto policy = std::find(search_policy_words.begin(), search_policy_words.end(),
+                                options.recorded.policy);
   if (policy == search_policy_words.end()) {
     return fault(FaultKind::invalid_input,
-                 fmt::format("--policy {}: unknown policy; the policies are {}", options.policy,
-                             fmt::join(search_policy_words, ", ")));
+                 fmt::format("--policy {}: unknown policy; the policies are {}",
+                             options.recorded.policy, fmt::join(search_policy_words, ", ")));
   }
   search.policy = static_cast<SearchPolicy>(policy - search_policy_words.begin());
-  SHARDSWEEP_ASSIGN(search.until, until_from(options.until));
-  search.learn_across = !options.cells_alone;
+  SHARDSWEEP_ASSIGN(search.until, until_from(options.recorded.until));
+  search.learn_across = !options.recorded.cells_alone;
   SHARDSWEEP_ASSIGN(search.cut_short, cut_short_of(options, search));
-  for (const auto& rule : options.without_rules) {
+  for (const auto& rule : options.recorded.without_rules) {
     if (rule == "micro_batch") {
       search.rules.micro_batch = false;
     } else if (rule == "grad_accum") {
@@ -77,10 +77,10 @@ Result<ReplayOptions> replay_options(const Session& session, const RecordedInput
   ReplayOptions replay{.cluster = input.cluster, .family = input.family};
   const auto& options = session.options;
   SHARDSWEEP_ASSIGN(replay.search, search_of(options));
-  SHARDSWEEP_ASSIGN(replay.start_s, parse_duration(options.start_cost, "--start"));
+  SHARDSWEEP_ASSIGN(replay.start_s, parse_duration(options.recorded.start_cost, "--start"));
   replay.oom_s = replay.start_s;
-  if (!options.oom_cost.empty()) {
-    SHARDSWEEP_ASSIGN(replay.oom_s, parse_duration(options.oom_cost, "--oom-cost"));
+  if (!options.recorded.oom_cost.empty()) {
+    SHARDSWEEP_ASSIGN(replay.oom_s, parse_duration(options.recorded.oom_cost, "--oom-cost"));
   }
   return replay;
 }
@@ -143,8 +143,9 @@ std::string import_text(const std::string& name, const Answer& answer, Format fo
 
 /// A name that can stand wherever a sweep is named, of the file's own.
 Result<std::string> sweep_name_of(const Options& options) {
-  const bool said = !options.name.empty();
-  std::string name = said ? options.name : std::filesystem::path(options.file).stem().string();
+  const bool said = !options.recorded.name.empty();
+  std::string name =
+      said ? options.recorded.name : std::filesystem::path(options.file).stem().string();
   const auto plain = [](unsigned char c) {
     return std::isalnum(c) != 0 || c == '.' || c == '_' || c == '-';
   };
@@ -186,11 +187,11 @@ Result<ExitCode> command_import(const Session& session) {
 Result<ExitCode> command_replay(const Session& session) {
   SHARDSWEEP_ASSIGN(const auto input, read_recorded_input(session));
   SHARDSWEEP_ASSIGN(const auto options, replay_options(session, input));
-  if (session.options.cross_validate) return cross_validate(session, input, options);
+  if (session.options.recorded.cross_validate) return cross_validate(session, input, options);
   SHARDSWEEP_ASSIGN(const auto report, replay(input.sweep, options));
   const auto style = table_style(session);
-  SHARDSWEEP_TRY(print_result(session.options.explain ? replay_story_text(report, style)
-                                                      : replay_text(report, style)));
+  SHARDSWEEP_TRY(print_result(session.options.plan.explain ? replay_story_text(report, style)
+                                                           : replay_text(report, style)));
   if (session.options.format == Format::table) say(replay_summary(report));
   return ExitCode::done;
 }
@@ -198,11 +199,11 @@ Result<ExitCode> command_replay(const Session& session) {
 Result<ExitCode> command_evaluate_memory(const Session& session) {
   SHARDSWEEP_ASSIGN(const auto input, read_recorded_input(session));
   const auto& options = session.options;
-  const auto report = options.cross_validate
+  const auto report = options.recorded.cross_validate
                           ? cross_validate_memory(input.sweep, input.cluster, *input.family)
                           : score_memory(input.sweep, input.cluster, *input.family);
   SHARDSWEEP_TRY(print_result(memory_report_text(report, table_style(session))));
-  if (options.cross_validate) say(fitted_constants_text(input));
+  if (options.recorded.cross_validate) say(fitted_constants_text(input));
   return ExitCode::done;
 }
 

@@ -24,7 +24,7 @@ namespace shardsweep {
 namespace {
 
 Selection selection_of(const Options& options) {
-  return {.names = options.names, .where = options.where, .hidden = options.hidden};
+  return {.names = options.names, .where = options.where, .hidden = options.results.hidden};
 }
 
 /// An attempt's folder is packed when it has ended, and both may be gone.
@@ -81,16 +81,17 @@ Result<ExitCode> command_show(const Session& session) {
 Result<ExitCode> command_results(const Session& session) {
   const Options& options = session.options;
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
-  const bool usual = options.columns.empty();
+  const bool usual = options.results.columns.empty();
   const bool for_machines = options.format != Format::table;
   SHARDSWEEP_ASSIGN(
       Table table,
-      reader->results({.selection = selection_of(options),
-                       .columns = usual && for_machines ? all_columns() : options.columns,
-                       .sort = options.sort,
-                       .limit = options.limit > 0 ? options.limit + 1 : 0,
-                       .measured_only = options.measured}));
-  const auto most = static_cast<std::size_t>(options.limit);
+      reader->results(
+          {.selection = selection_of(options),
+           .columns = usual && for_machines ? all_columns() : options.results.columns,
+           .sort = options.results.sort,
+           .limit = options.results.limit > 0 ? options.results.limit + 1 : 0,
+           .measured_only = options.results.measured}));
+  const auto most = static_cast<std::size_t>(options.results.limit);
   const bool is_cut = most > 0 && table.rows.size() > most;
   if (is_cut) table.rows.resize(most);
   auto style = table_style(
@@ -102,13 +103,13 @@ Result<ExitCode> command_results(const Session& session) {
   SHARDSWEEP_ASSIGN(const ExitCode printed, print_table(table, style));
   if (is_cut)
     say(fmt::format("More than {} match. Without --limit all of them are printed.",
-                    counted(options.limit, "row")));
+                    counted(options.results.limit, "row")));
   return printed;
 }
 
 Result<ExitCode> command_query(const Session& session) {
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
-  SHARDSWEEP_ASSIGN(const Table table, reader->query(session.options.sql));
+  SHARDSWEEP_ASSIGN(const Table table, reader->query(session.options.results.sql));
   auto style = table_style(session);
   style.every = true;
   style.raw = true;
@@ -134,8 +135,8 @@ Result<ExitCode> command_nodes(const Session& session) {
 }
 
 Result<ExitCode> command_best(const Session& session) {
-  if (!session.options.emit.empty()) return emit_best(session);
-  if (!session.options.from_args.empty()) return rank_among_results(session);
+  if (!session.options.trainer.emit.empty()) return emit_best(session);
+  if (!session.options.trainer.from_args.empty()) return rank_among_results(session);
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
   SHARDSWEEP_ASSIGN(Table table, reader->best(selection_of(session.options)));
   if (table.rows.empty()) SHARDSWEEP_TRY(say_why_empty(*reader, session.options));

@@ -22,14 +22,15 @@ std::int64_t constant(const SweepSpec& sweep, std::string_view name) {
 /// What is asked for, read as a sweep file's values are: the same units, presets and messages.
 Result<SweepSpec> asked(const Session& session) {
   const Options& options = session.options;
-  if (options.nodes.empty() == options.gpus.empty())
+  if (options.asked.nodes.empty() == options.asked.gpus.empty())
     return fault(FaultKind::invalid_input, "Give --nodes or --gpus, and not both.");
-  const bool whole_nodes = !options.nodes.empty();
-  std::vector<std::string> set{
-      "cluster=" + options.cluster, "constants.model=" + options.model,
-      "constants.seq_len=" + options.seq_len,
-      "constants.global_batch_tokens=" + options.batch_tokens,
-      whole_nodes ? "constants.nodes=" + options.nodes : "constants.gpus=" + options.gpus};
+  const bool whole_nodes = !options.asked.nodes.empty();
+  std::vector<std::string> set{"cluster=" + options.asked.cluster,
+                               "constants.model=" + options.asked.model,
+                               "constants.seq_len=" + options.asked.seq_len,
+                               "constants.global_batch_tokens=" + options.asked.batch_tokens,
+                               whole_nodes ? "constants.nodes=" + options.asked.nodes
+                                           : "constants.gpus=" + options.asked.gpus};
   return load_sweep_text("name: suggest\n", "suggest", {session.installation.presets, set});
 }
 
@@ -37,7 +38,8 @@ Result<void> write_sweep(const Session& session, const SuggestRequest& request,
                          const Suggestion& suggestion) {
   const Options& options = session.options;
   SHARDSWEEP_TRY(write_new_file(
-      options.out, suggested_sweep(request, suggestion, options.model, options.cluster)));
+      options.out,
+      suggested_sweep(request, suggestion, options.asked.model, options.asked.cluster)));
   say(fmt::format("Wrote {}. Next: shardsweep plan {}", options.out, options.out));
   return {};
 }
@@ -46,9 +48,9 @@ Result<void> write_sweep(const Session& session, const SuggestRequest& request,
 
 Result<ExitCode> command_suggest(const Session& session) {
   SHARDSWEEP_ASSIGN(const SweepSpec sweep, asked(session));
-  SHARDSWEEP_ASSIGN(
-      const Family* family,
-      find_family(session.options.family.empty() ? "shardbench" : session.options.family));
+  SHARDSWEEP_ASSIGN(const Family* family, find_family(session.options.asked.family.empty()
+                                                          ? "shardbench"
+                                                          : session.options.asked.family));
   SuggestRequest request;
   request.model = sweep.models.at(0);
   request.cluster = sweep.cluster;
@@ -59,7 +61,7 @@ Result<ExitCode> command_suggest(const Session& session) {
                                                              : constant(sweep, "gpus"));
   request.seq_len = static_cast<std::int32_t>(constant(sweep, "seq_len"));
   request.global_batch_tokens = sweep.global_batch_tokens.value_or(0);
-  request.most = static_cast<std::size_t>(session.options.top);
+  request.most = static_cast<std::size_t>(session.options.asked.top);
   SHARDSWEEP_ASSIGN(const auto suggestion, suggest(request));
   SHARDSWEEP_TRY(print_result(suggestion_text(request, suggestion, table_style(session))));
   if (suggestion.layouts.empty()) return ExitCode::failed;

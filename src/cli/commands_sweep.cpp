@@ -221,24 +221,24 @@ EndedAlready ended_already(const Session& session, const Planned& planned) {
 }
 
 Result<ExitCode> command_plan(const Session& session) {
-  if (session.options.explain) {
+  if (session.options.plan.explain) {
     SHARDSWEEP_ASSIGN(const SweepSpec sweep, load_sweep_file(session));
     SHARDSWEEP_TRY(print_result(explain_sweep(sweep)));
     return ExitCode::done;
   }
   SHARDSWEEP_ASSIGN(Planned planned, plan_file(session));
-  if (!session.options.point.empty() && session.options.emit.empty())
+  if (!session.options.trainer.point.empty() && session.options.trainer.emit.empty())
     return fault(FaultKind::invalid_input, "--point belongs to --emit");
   for (const std::string& note : planned.notes)
     say("warning: " + note);
-  if (!session.options.emit.empty()) return emit_plan(session, planned);
-  if (!session.options.from_args.empty()) return rank_in_plan(session, planned);
+  if (!session.options.trainer.emit.empty()) return emit_plan(session, planned);
+  if (!session.options.trainer.from_args.empty()) return rank_in_plan(session, planned);
   // Its trials are known by what the site says too. Without a site nothing is submitted either.
   if (const auto access = site_of(session, planned.sweep))
     SHARDSWEEP_TRY(add_site(planned, *access));
   if (planned.sweep.runner.snapshot != SnapshotKind::none)
     SHARDSWEEP_TRY(note_code(session, planned.sweep, Taking::hash_alone));
-  if (session.options.order) {
+  if (session.options.plan.order) {
     SHARDSWEEP_TRY(print_result(
         plan_story_text(plan_story(planned.sweep, planned.plan), table_style(session))));
     return ExitCode::done;
@@ -252,7 +252,7 @@ Result<ExitCode> command_plan(const Session& session) {
   fmt::memory_buffer out;
   write_plan(out, planned.sweep, planned.capabilities, planned.plan,
              {.format = session.options.format,
-              .whole = session.options.all || ::isatty(STDOUT_FILENO) == 0,
+              .whole = session.options.plan.all || ::isatty(STDOUT_FILENO) == 0,
               .flush = flush,
               .terminal = session.options.wide ? Terminal{} : terminal_of(STDOUT_FILENO)});
   flush(out);
@@ -341,7 +341,7 @@ std::string point_text(const Session& session, const Planned& planned, const Poi
 }
 
 Result<ExitCode> render_points(const Session& session, const Planned& planned) {
-  SHARDSWEEP_ASSIGN(const auto meant, points_meant(planned, session.options.point));
+  SHARDSWEEP_ASSIGN(const auto meant, points_meant(planned, session.options.trainer.point));
   std::string text;
   for (const PlannedTrial* trial : meant)
     text += (text.empty() ? "" : "\n") + point_text(session, planned, trial->point);
@@ -353,7 +353,7 @@ Result<ExitCode> render_points(const Session& session, const Planned& planned) {
 
 Result<ExitCode> command_render(const Session& session) {
   SHARDSWEEP_ASSIGN(const Planned planned, plan_file(session));
-  if (!session.options.point.empty()) return render_points(session, planned);
+  if (!session.options.trainer.point.empty()) return render_points(session, planned);
   if (planned.sweep.cluster.this_machine) {
     say(
         fmt::format("'{}' runs on this machine, without Slurm. This script shows the template "

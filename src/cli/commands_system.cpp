@@ -88,8 +88,8 @@ Result<bool> be_daemon(const Session& session, const LifeOptions& life, const Po
 Result<ExitCode> be_daemon_job(const Session& session, const Policy& policy) {
   // Whoever has asked for the first job has a sweep to submit. A later one goes on with work,
   // or ends: jobs shorter than this wait would hand over for ever.
-  const double first_work_s = session.options.as_job == 1 ? 600 : 0;
-  Successor successor(session, session.options.as_job + 1);
+  const double first_work_s = session.options.daemon.as_job == 1 ? 600 : 0;
+  Successor successor(session, session.options.daemon.as_job + 1);
   SHARDSWEEP_ASSIGN(const bool left, be_daemon(session,
                                                {.until_idle = true,
                                                 .first_work_s = first_work_s,
@@ -147,7 +147,7 @@ bool is_snapshot_of_any(const std::vector<std::string>& sweeps, const Home& home
 
 Result<std::vector<Garbage>> find_garbage(const Session& session) {
   SHARDSWEEP_ASSIGN(const double older_than_s,
-                    parse_duration(session.options.older_than, "--older-than"));
+                    parse_duration(session.options.garbage.older_than, "--older-than"));
   std::vector<Garbage> garbage;
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
   SHARDSWEEP_ASSIGN(const Table alive,
@@ -206,7 +206,7 @@ Table garbage_summary(const std::vector<Garbage>& garbage) {
 Result<void> print_garbage(const Session& session, const std::vector<Garbage>& garbage) {
   const Options& options = session.options;
   if (garbage.empty() && options.format == Format::table) return {};
-  const bool each = options.verbose || options.format != Format::table;
+  const bool each = options.garbage.verbose || options.format != Format::table;
   return print_result(table_text(each ? garbage_table(garbage) : garbage_summary(garbage),
                                  table_style(session, {"path", "kind"})));
 }
@@ -214,13 +214,13 @@ Result<void> print_garbage(const Session& session, const std::vector<Garbage>& g
 }  // namespace
 
 Result<ExitCode> command_daemon(const Session& session) {
-  if (session.options.in_slurm) return start_daemon_job(session);
+  if (session.options.daemon.in_slurm) return start_daemon_job(session);
   SHARDSWEEP_ASSIGN(const Policy policy, load_policy(session.options.set));
-  if (session.options.as_job > 0) return be_daemon_job(session, policy);
-  SHARDSWEEP_TRY(be_daemon(
-      session,
-      {.until_idle = session.options.until_idle, .take_over = session.options.take_over},
-      policy));
+  if (session.options.daemon.as_job > 0) return be_daemon_job(session, policy);
+  SHARDSWEEP_TRY(be_daemon(session,
+                           {.until_idle = session.options.daemon.until_idle,
+                            .take_over = session.options.daemon.take_over},
+                           policy));
   return ExitCode::done;
 }
 
@@ -248,10 +248,10 @@ Result<ExitCode> command_gc(const Session& session) {
   SHARDSWEEP_TRY(print_garbage(session, garbage));
   const auto size = bytes_text(static_cast<double>(total_bytes(garbage)));
   const auto count = grouped(static_cast<std::int64_t>(garbage.size()));
-  if (!session.options.remove) {
+  if (!session.options.garbage.remove) {
     say(garbage.empty()
             ? fmt::format("No ended attempt has files older than {}.",
-                          session.options.older_than)
+                          session.options.garbage.older_than)
             : fmt::format("{} files and folders ({}) can be removed. --remove removes them; "
                           "--verbose lists them.",
                           count, size));

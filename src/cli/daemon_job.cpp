@@ -96,7 +96,7 @@ Result<std::map<std::string, std::string>> job_options(const Session& session,
     if (std::string value = option_for(values->second, 1); !value.empty())
       options[option] = std::move(value);
   }
-  for (const std::string& option : session.options.job_options) {
+  for (const std::string& option : session.options.daemon.job_options) {
     const std::size_t equals = option.find('=');
     if (equals == 0 || equals == std::string::npos) {
       return fault(FaultKind::invalid_input,

@@ -56,7 +56,7 @@ std::string head_of(const Emitted& one) {
 }
 
 Result<std::string> block_of(const Session& session, const Emitted& one) {
-  const std::string& words = session.options.emit;
+  const std::string& words = session.options.trainer.emit;
   const std::string head = head_of(one);
   if (words == as_batch_script)
     return batch_script(*one.sweep, one.point,
@@ -184,7 +184,7 @@ Result<ExitCode> emit_best(const Session& session) {
     const ResultRow row(table, 0);
     static const SweepSpec no_sweep;
     const SweepSpec* sweep = &no_sweep;
-    if (session.options.emit == as_batch_script) {
+    if (session.options.trainer.emit == as_batch_script) {
       SHARDSWEEP_ASSIGN(sweep, sweeps.of(row.text("sweep")));
     }
     SHARDSWEEP_ASSIGN(Point point, point_of_row(*reader, *sweep, row));
@@ -194,7 +194,7 @@ Result<ExitCode> emit_best(const Session& session) {
 }
 
 Result<ExitCode> emit_plan(const Session& session, const Planned& planned) {
-  SHARDSWEEP_ASSIGN(const auto meant, points_meant(planned, session.options.point));
+  SHARDSWEEP_ASSIGN(const auto meant, points_meant(planned, session.options.trainer.point));
   const Identifier names(planned.sweep, planned.capabilities);
   std::vector<Emitted> all;
   all.reserve(meant.size());

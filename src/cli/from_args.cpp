@@ -32,7 +32,7 @@ constexpr std::size_t longest_configuration = std::size_t{1} << 20;
 
 /// The trainer whose words a present configuration has: --for, else the sweep's own.
 std::string words_of(const Session& session, std::string_view runner) {
-  if (!session.options.log.empty()) return session.options.log;
+  if (!session.options.trainer.log.empty()) return session.options.trainer.log;
   const auto known = configurable_trainers();
   const bool own = std::find(known.begin(), known.end(), runner) != known.end();
   return own ? std::string(runner) : "megatron";
@@ -41,14 +41,14 @@ std::string words_of(const Session& session, std::string_view runner) {
 Result<TrainerLayout> present_layout(const Session& session, std::string_view runner,
                                      std::int64_t usual_gpus) {
   const Options& options = session.options;
-  std::string text = options.from_args;
+  std::string text = options.trainer.from_args;
   if (text.starts_with('@')) {
     SHARDSWEEP_ASSIGN(text, read_file(text.substr(1), longest_configuration));
   }
   std::int64_t gpus = usual_gpus;
-  if (!options.run_gpus.empty()) {
+  if (!options.trainer.gpus.empty()) {
     constexpr std::int64_t most = 1'000'000'000;
-    const auto read = config::parse_count(options.run_gpus, {1, most, "--gpus"});
+    const auto read = config::parse_count(options.trainer.gpus, {1, most, "--gpus"});
     if (!read) return fault(FaultKind::invalid_input, read.error());
     gpus = *read;
   }

@@ -120,7 +120,7 @@ class GrammarParts {
   void with_selection(CLI::App* sub) {
     with_names(sub, "Sweeps or trials. Default: all.");
     with_where(sub);
-    sub->add_flag("--hidden", o_.hidden,
+    sub->add_flag("--hidden", o_.results.hidden,
                   "Include trials that were removed from their sweep file.");
   }
 

@@ -135,14 +135,15 @@ Result<std::vector<std::int64_t>> read_worlds(std::string_view flag, std::string
 }
 
 Result<void> choose_worlds(const Options& options, NewSweep& sweep) {
-  if (!options.nodes.empty() && !options.gpus.empty())
+  if (!options.asked.nodes.empty() && !options.asked.gpus.empty())
     return fault(FaultKind::invalid_input, "Give --nodes or --gpus, not both.");
-  sweep.whole_nodes = options.gpus.empty() && !sweep.cluster.this_machine;
-  if (!options.nodes.empty() && sweep.cluster.this_machine)
+  sweep.whole_nodes = options.asked.gpus.empty() && !sweep.cluster.this_machine;
+  if (!options.asked.nodes.empty() && sweep.cluster.this_machine)
     return fault(FaultKind::invalid_input, "This machine is one node: give --gpus.");
-  if (!options.nodes.empty() || !options.gpus.empty()) {
-    SHARDSWEEP_ASSIGN(sweep.worlds, sweep.whole_nodes ? read_worlds("--nodes", options.nodes)
-                                                      : read_worlds("--gpus", options.gpus));
+  if (!options.asked.nodes.empty() || !options.asked.gpus.empty()) {
+    SHARDSWEEP_ASSIGN(sweep.worlds, sweep.whole_nodes
+                                        ? read_worlds("--nodes", options.asked.nodes)
+                                        : read_worlds("--gpus", options.asked.gpus));
   } else {
     sweep.worlds = sweep.whole_nodes ? std::vector<std::int64_t>{1}
                                      : powers(sweep.cluster.gpus_per_node, {});
@@ -156,9 +157,10 @@ Result<NewSweep> sweep_to_write(const Session& session) {
   NewSweep sweep;
   SHARDSWEEP_ASSIGN(
       sweep.cluster,
-      load_cluster(options.cluster.empty() ? "this-machine" : options.cluster, presets));
-  if (!options.model.empty()) {
-    SHARDSWEEP_ASSIGN(sweep.models.emplace_back(), load_model(options.model, presets));
+      load_cluster(options.asked.cluster.empty() ? "this-machine" : options.asked.cluster,
+                   presets));
+  if (!options.asked.model.empty()) {
+    SHARDSWEEP_ASSIGN(sweep.models.emplace_back(), load_model(options.asked.model, presets));
   } else if (sweep.cluster.gpu.empty()) {
     SHARDSWEEP_ASSIGN(sweep.models.emplace_back(), load_model("tiny", presets));
     SHARDSWEEP_ASSIGN(sweep.models.emplace_back(), load_model("mini", presets));

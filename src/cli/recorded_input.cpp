@@ -80,15 +80,17 @@ Result<SearchUntil> until_from(const std::string& text) {
 
 Result<RecordedInput> read_recorded_input(const Session& session, FamilyNeed need) {
   const auto& options = session.options;
-  SHARDSWEEP_ASSIGN(const auto format, format_of(options.from));
+  SHARDSWEEP_ASSIGN(const auto format, format_of(options.recorded.from));
   const bool nanotron = format == RecordedFormat::nanotron;
   RecordedInput input;
-  const auto cluster = options.cluster.empty() && nanotron ? "h100-8x" : options.cluster;
+  const auto cluster =
+      options.asked.cluster.empty() && nanotron ? "h100-8x" : options.asked.cluster;
   if (cluster.empty())
     return fault(FaultKind::invalid_input,
                  "--cluster is missing: give the preset of the cluster of these runs");
   SHARDSWEEP_ASSIGN(input.cluster, load_cluster(cluster, session.installation.presets));
-  const auto family = options.family.empty() && nanotron ? "nanotron" : options.family;
+  const auto family =
+      options.asked.family.empty() && nanotron ? "nanotron" : options.asked.family;
   if (family.empty() && need == FamilyNeed::must_be_said) return refuse_without_family();
   if (!family.empty()) {
     SHARDSWEEP_ASSIGN(input.family, find_family(family));

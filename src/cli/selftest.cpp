@@ -20,13 +20,14 @@ constexpr std::string_view selftest_sweep = "selftest";
 constexpr double giga_bytes = 1e9;
 
 Result<std::int32_t> selftest_nodes(const Options& options) {
-  if (options.nodes.empty()) return 1;
+  if (options.asked.nodes.empty()) return 1;
   std::int32_t nodes = 0;
-  const char* const last = options.nodes.data() + options.nodes.size();
-  const auto parsed = std::from_chars(options.nodes.data(), last, nodes);
+  const char* const last = options.asked.nodes.data() + options.asked.nodes.size();
+  const auto parsed = std::from_chars(options.asked.nodes.data(), last, nodes);
   if (parsed.ptr == last && nodes >= 1 && nodes <= 4096) return nodes;
-  return fault(FaultKind::invalid_input,
-               fmt::format("--nodes takes a number from 1 to 4096; got '{}'", options.nodes));
+  return fault(
+      FaultKind::invalid_input,
+      fmt::format("--nodes takes a number from 1 to 4096; got '{}'", options.asked.nodes));
 }
 
 /// Every layout has the same batch, so that all of them end with the same loss.
@@ -63,13 +64,13 @@ Result<std::string> selftest_for(const Session& session, std::int32_t nodes) {
   const bool slurm =
       session.options.backend == Backend::slurm ||
       (session.options.backend == Backend::none && access.site.backend == Backend::slurm);
-  if (!session.options.cluster.empty()) {
-    SHARDSWEEP_ASSIGN(const ClusterSpec cluster,
-                      load_cluster(session.options.cluster, session.installation.presets));
+  if (!session.options.asked.cluster.empty()) {
+    SHARDSWEEP_ASSIGN(const ClusterSpec cluster, load_cluster(session.options.asked.cluster,
+                                                              session.installation.presets));
     const std::int32_t slots = std::min(cluster.gpus_per_node, std::max(16 / nodes, 1));
     return selftest_text(
-        fmt::format("{{preset: {}, gpus_per_node: {}}}", session.options.cluster, slots), nodes,
-        nodes * slots);
+        fmt::format("{{preset: {}, gpus_per_node: {}}}", session.options.asked.cluster, slots),
+        nodes, nodes * slots);
   }
   if (slurm) return selftest_text("cpu-2x", nodes, 2 * nodes);
   if (nodes > 1) {

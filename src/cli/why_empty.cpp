@@ -11,11 +11,11 @@ namespace {
 
 Result<std::int64_t> count_trials(Reader& reader, const Options& options,
                                   const std::string& where) {
-  SHARDSWEEP_ASSIGN(
-      const Table all,
-      reader.results(
-          {.selection = {.names = options.names, .where = where, .hidden = options.hidden},
-           .columns = {"trial"}}));
+  SHARDSWEEP_ASSIGN(const Table all,
+                    reader.results({.selection = {.names = options.names,
+                                                  .where = where,
+                                                  .hidden = options.results.hidden},
+                                    .columns = {"trial"}}));
   return static_cast<std::int64_t>(all.rows.size());
 }
 
