@@ -94,7 +94,7 @@ std::vector<AttemptFile> usual_log(const std::vector<AttemptFile>& logs) {
 
 std::vector<AttemptFile> chosen_files(const std::vector<AttemptFile>& files,
                                       const LogChoice& choice) {
-  const auto logs = logs_of(files);
+  auto logs = logs_of(files);
   if (choice.all) return logs;
   if (choice.file.empty() && !choice.rank) return usual_log(logs);
   std::vector<AttemptFile> found;
@@ -202,13 +202,8 @@ class LogFollower {
 
   Result<ExitCode> follow(const std::string& name) {
     const InterruptGuard interrupts;
-    auto asked = session_.clock.steady() - ask_every;
     while (!InterruptGuard::seen()) {
-      const auto now = session_.clock.steady();
-      if (now - asked >= ask_every) {
-        asked = now;
-        SHARDSWEEP_TRY(look(name));
-      }
+      if (is_due()) SHARDSWEEP_TRY(look(name));
       for (auto& [file, stream] : streams_)
         SHARDSWEEP_TRY(stream.print());
       // What was written before its end was read after it.
@@ -219,6 +214,14 @@ class LogFollower {
   }
 
  private:
+  /// Every `ask_every`, the first time at once.
+  bool is_due() {
+    const auto now = session_.clock.steady();
+    if (asked_ && now - *asked_ < ask_every) return false;
+    asked_ = now;
+    return true;
+  }
+
   /// Whether the attempt has begun or ended, and which files it has by now.
   Result<void> look(const std::string& name) {
     if (!attempt_) {
@@ -273,6 +276,7 @@ class LogFollower {
   LogChoice choice_;
   bool visible_;
   bool told_ = false;
+  std::optional<std::chrono::steady_clock::time_point> asked_;  ///< when it was looked last
   std::optional<AttemptPlace> attempt_;
   std::map<std::string, LogStream> streams_;
 };
