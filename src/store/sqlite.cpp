@@ -72,9 +72,10 @@ int flags_of(OpenMode mode) {
 std::string name_of(const std::filesystem::path& file, OpenMode mode) {
   if (mode != OpenMode::snapshot) return file.string();
   std::string uri = "file:";
-  for (const unsigned char c : std::filesystem::absolute(file).string()) {
-    const bool plain = std::isalnum(c) != 0 || c == '/' || c == '.' || c == '-' || c == '_';
-    uri += plain ? std::string(1, static_cast<char>(c)) : fmt::format("%{:02x}", c);
+  for (const char c : std::filesystem::absolute(file).string()) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool plain = std::isalnum(byte) != 0 || c == '/' || c == '.' || c == '-' || c == '_';
+    uri += plain ? std::string(1, c) : fmt::format("%{:02x}", byte);
   }
   return uri + "?immutable=1";
 }
