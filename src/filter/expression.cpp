@@ -13,6 +13,15 @@ namespace {
 
 constexpr std::size_t longest_in_message = 120;
 
+/// Words of an expression that name nothing, unless they stand in quotes.
+constexpr std::array<std::string_view, 19> operators{
+    "and",  "or",   "not",  "in",  "is",   "null", "like",   "glob",   "between", "case",
+    "when", "then", "else", "end", "cast", "as",   "escape", "isnull", "notnull"};
+
+bool is_operator(std::string_view word) {
+  return std::find(operators.begin(), operators.end(), word) != operators.end();
+}
+
 bool is_letter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
@@ -80,7 +89,7 @@ class Reader {
     auto name = lower(text_.substr(first, at_ - first));
     if (name == "select" || name == "values" || name == "with")
       return refuse("a sub-query is not allowed, only an expression");
-    identifiers_.insert(std::move(name));
+    if (!is_operator(name)) identifiers_.insert(std::move(name));
     return {};
   }
 

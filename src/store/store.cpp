@@ -20,6 +20,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <array>
+
 namespace shardsweep {
 namespace sqlite {
 namespace {
@@ -31,30 +33,45 @@ constexpr int write_wait_ms = 250;
 // A user's expression is evaluated in the daemon, whose beat it must not stop.
 constexpr std::chrono::seconds longest_choice{2};
 
+std::string trials_that(std::string_view from) {
+  return fmt::format("SELECT {} {}", trial_row_columns(), from);
+}
+
 /// All that the daemon asks besides inbox.cpp, commit.cpp and lease.cpp.
 struct StoreSql {
   // A trial is of the world when it may still run, when its oom tells about larger ones of its
   // lane, or when something of it is still alive, whatever was cancelled or edited away. Until
-  // the last control of its allocation what was measured may have to be measured again.
-  std::string trials = fmt::format(
-      "SELECT {} FROM trials AS t JOIN sweeps AS s ON s.id = t.sweep WHERE "
-      "(s.state <> 'cancelled' AND t.hidden = 0 AND (t.state <> 'ended' OR t.outcome = 'oom')) "
-      "OR (s.state <> 'cancelled' AND t.outcome = 'oom' AND t.runner = s.runner "
-      "AND t.runner_version = s.runner_version) OR t.state IN ('queued', 'running') OR t.id IN "
-      "(SELECT trial FROM attempts WHERE state <> 'ended') OR (s.state <> 'cancelled' AND "
-      "t.hidden = 0 AND t.id IN (SELECT a.trial FROM controls AS c JOIN allocations AS l ON "
-      "l.id = c.allocation AND l.state <> 'ended' JOIN attempts AS a ON a.allocation = l.id))",
-      trial_row_columns());
+  // the last control of its allocation what was measured may have to be measured again. One
+  // statement for each of these: of an old database none reads more than its index names.
+  std::array<std::string, 5> trials{
+      trials_that("FROM sweeps AS s CROSS JOIN trials AS t ON t.sweep = s.id AND t.hidden = 0 "
+                  "AND t.state IN ('planned', 'queued', 'running') WHERE s.state <> "
+                  "'cancelled'"),
+      trials_that("FROM sweeps AS s CROSS JOIN trials AS t ON t.sweep = s.id AND t.hidden IN "
+                  "(0, 1) AND t.state IN ('queued', 'running')"),
+      trials_that("FROM sweeps AS s CROSS JOIN trials AS t ON t.sweep = s.id AND t.hidden IN "
+                  "(0, 1) AND t.state IN ('planned', 'queued', 'running', 'ended') AND "
+                  "t.outcome = 'oom' WHERE s.state <> 'cancelled' AND (t.hidden = 0 OR "
+                  "(t.runner = s.runner AND t.runner_version = s.runner_version))"),
+      trials_that("FROM trials AS t WHERE t.id IN (SELECT trial FROM attempts WHERE state <> "
+                  "'ended')"),
+      trials_that("FROM trials AS t JOIN sweeps AS s ON s.id = t.sweep WHERE s.state <> "
+                  "'cancelled' AND t.hidden = 0 AND t.id IN (SELECT a.trial FROM allocations "
+                  "AS l CROSS JOIN controls AS c ON c.allocation = l.id CROSS JOIN attempts AS "
+                  "a ON a.allocation = l.id WHERE l.state <> 'ended')")};
   // All of them, also those that are over: they are few, and any of them can be resumed.
   std::string sweeps = fmt::format("SELECT {} FROM sweeps", columns_of<SweepRow>());
-  std::string attempts = fmt::format(
-      "SELECT {} FROM attempts WHERE state <> 'ended' OR allocation IN "
-      "(SELECT id FROM allocations WHERE state <> 'ended')",
-      columns_of<AttemptRow>());
-  std::string allocations = fmt::format(
-      "SELECT {} FROM allocations WHERE state <> 'ended' OR "
-      "id IN (SELECT allocation FROM attempts WHERE state <> 'ended')",
-      columns_of<AllocationRow>());
+  std::array<std::string, 2> attempts{
+      fmt::format("SELECT {} FROM attempts WHERE state <> 'ended'", columns_of<AttemptRow>()),
+      fmt::format("SELECT {} FROM attempts WHERE allocation IN (SELECT id FROM allocations "
+                  "WHERE state <> 'ended')",
+                  columns_of<AttemptRow>())};
+  std::array<std::string, 2> allocations{
+      fmt::format("SELECT {} FROM allocations WHERE state <> 'ended'",
+                  columns_of<AllocationRow>()),
+      fmt::format("SELECT {} FROM allocations WHERE id IN (SELECT allocation FROM attempts "
+                  "WHERE state <> 'ended')",
+                  columns_of<AllocationRow>())};
   std::string next_attempt = "SELECT ifnull(max(id), 0) + 1 FROM attempts";
   std::string next_allocation = "SELECT ifnull(max(id), 0) + 1 FROM allocations";
   std::string point = fmt::format("SELECT {} FROM trials WHERE id = ?", list(point_columns()));
@@ -211,9 +228,12 @@ void make_private(const std::filesystem::path& file) {
 WorldRows SqliteStore::read_world() {
   WorldRows world;
   read_rows(database_, sql_.sweeps, world.sweeps);
-  read_rows(database_, sql_.trials, world.trials);
-  read_rows(database_, sql_.attempts, world.attempts);
-  read_rows(database_, sql_.allocations, world.allocations);
+  for (const std::string& text : sql_.trials)
+    read_rows(database_, text, world.trials);
+  for (const std::string& text : sql_.attempts)
+    read_rows(database_, text, world.attempts);
+  for (const std::string& text : sql_.allocations)
+    read_rows(database_, text, world.allocations);
   read_ledger(database_, world);
   {
     Statement select(database_, "SELECT boot_id, ahead FROM wall_clock");

@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -252,4 +253,12 @@ TEST_CASE("the names of every sweep are the axes and batch and repeat and shape"
     CHECK(std::count(names.begin(), names.end(), axis.name) == 1);
   for (const auto* name : {"global_batch", "repeat", "layers", "kv_heads", "vocab"})
     CHECK(std::count(names.begin(), names.end(), name) == 1);
+}
+
+TEST_CASE("operators are no names of columns, unless they stand in quotes") {
+  const auto names =
+      filter::read_identifiers("tp = 8 AND mfu between 0.3 and 0.5 or not cp in (1, 2)");
+  REQUIRE(names.has_value());
+  CHECK(*names == std::set<std::string>{"tp", "mfu", "cp"});
+  CHECK(filter::read_identifiers("\"in\" is null").value() == std::set<std::string>{"in"});
 }
