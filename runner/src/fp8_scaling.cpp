@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fp8_scaling.hpp"
 
+#include "error.hpp"
+
 namespace shardbench {
 namespace {
 
@@ -28,9 +30,13 @@ i64 product_index(TensorKind first) {
 
 Fp8Scaling::Fp8Scaling(const RankContext& context)
     : context_(context), delayed_(context.layout.fp8 == Scaling::delayed) {
-  const LayerRange layers = stage_layers(context.layout, context.shape.layers, context.at.pp);
-  first_layer_ = layers.first;
-  tensors_ = layers.count * products_of_layer * product_roles;
+  for (i64 chunk = 0; chunk < context.layout.vpp; ++chunk)
+    chunks_.push_back(stage_layers(context.layout, context.shape.layers,
+                                   chunk * context.layout.pp + context.at.pp));
+  i64 layers = 0;
+  for (const LayerRange& chunk : chunks_)
+    layers += chunk.count;
+  tensors_ = layers * products_of_layer * product_roles;
   if (!delayed_) return;
   state_ = context.memory.allocate(MemoryClass::optimizer,
                                    (2 + history_steps) * tensors_ * float_bytes,
@@ -42,9 +48,20 @@ float* Fp8Scaling::array(i64 index) const {
   return reinterpret_cast<float*>(state_.data()) + index * tensors_;
 }
 
+/// Of the rank's layers, counted from 0.
+i64 Fp8Scaling::place_of(i64 layer) const {
+  i64 before = 0;
+  for (const LayerRange& chunk : chunks_) {
+    if (layer >= chunk.first && layer < chunk.first + chunk.count)
+      return before + layer - chunk.first;
+    before += chunk.count;
+  }
+  fail(ErrorClass::internal, "a rank has no such layer");
+}
+
 Fp8Scaling::Tensor Fp8Scaling::tensor(i64 layer, TensorKind first, ProductRole role) const {
   if (!delayed_) return {};
-  const i64 product = (layer - first_layer_) * products_of_layer + product_index(first);
+  const i64 product = place_of(layer) * products_of_layer + product_index(first);
   const i64 at = product * product_roles + static_cast<i64>(role);
   return {step_ == 0 ? nullptr : array(0) + at, array(1) + at};
 }

@@ -8,6 +8,8 @@
 #include "fp8.hpp"
 #include "rank_context.hpp"
 
+#include <vector>
+
 namespace shardbench {
 
 /// What a tensor is to a layer's product y = x·Wᵀ.
@@ -33,10 +35,11 @@ class Fp8Scaling {
 
  private:
   float* array(i64 index) const;
+  i64 place_of(i64 layer) const;
 
   const RankContext& context_;
   bool delayed_;
-  i64 first_layer_;
+  std::vector<LayerRange> chunks_;
   i64 tensors_;
   i64 step_ = 0;
   Block state_;  // limits, seen, history: `tensors_` floats each, the last for each step kept

@@ -27,6 +27,7 @@ std::string_view selective_name(Selective selective) {
 }
 
 std::string_view schedule_name(ScheduleKind schedule) {
+  if (schedule == ScheduleKind::zb_h1) return "zb-h1";
   return schedule == ScheduleKind::afab ? "afab" : "1f1b";
 }
 
@@ -76,9 +77,10 @@ LayerRange stage_layers(const Layout& layout, i64 layers, i64 stage) {
       first += layout.stages[static_cast<std::size_t>(i)];
     return {first, layout.stages[static_cast<std::size_t>(stage)]};
   }
-  // The first `layers % pp` stages carry one layer more.
-  const i64 base = layers / layout.pp;
-  const i64 longer = layers % layout.pp;
+  // The first stages carry one layer more.
+  const i64 all = layout.pp * layout.vpp;
+  const i64 base = layers / all;
+  const i64 longer = layers % all;
   return {stage * base + std::min(stage, longer), base + (stage < longer ? 1 : 0)};
 }
 

@@ -13,7 +13,7 @@
 namespace shardbench {
 
 enum class Recompute { none, selective, full };
-enum class ScheduleKind { one_f_one_b, afab };
+enum class ScheduleKind { one_f_one_b, afab, zb_h1 };
 enum class Axis { tp, dp, pp };
 
 /// What `recompute: selective` computes again.
@@ -45,8 +45,9 @@ struct Layout {
   bool overlap = true;
   i64 bucket_bytes = i64{25} << 20;
   Habits habits;
-  Scaling fp8 = Scaling::none;   // of the layers' products
-  std::vector<i64> stages = {};  // layers of each stage; empty: as even as possible
+  Scaling fp8 = Scaling::none;  // of the layers' products
+  /// Layers of each stage of the model, pp · vpp of them; empty: as even as possible.
+  std::vector<i64> stages = {};
 
   i64 world() const { return dp * tp * pp; }
   i64 global_batch() const { return dp * micro_batch * grad_accum; }
@@ -72,7 +73,7 @@ i64 rank_of(const Layout& layout, const Coordinates& coordinates);
 /// Ranks that differ from `self` on `axis` only, in the order of that axis.
 std::vector<i64> group_along(const Layout& layout, const Coordinates& self, Axis axis);
 
-/// Layers of stage `stage`: [first, first + count).
+/// Layers of stage `stage` of pp · vpp: [first, first + count).
 struct LayerRange {
   i64 first = 0;
   i64 count = 0;

@@ -163,8 +163,9 @@ void add_layout_flags(std::vector<Flag>& f) {
                            [](Options& o) -> i64& { return o.layout.cp; }));
   f.push_back(integer_flag("ep", "expert parallel ranks", 1,
                            [](Options& o) -> i64& { return o.layout.ep; }));
-  f.push_back(integer_flag("vpp", "virtual stages per rank", 1,
-                           [](Options& o) -> i64& { return o.layout.vpp; }));
+  f.push_back(integer_flag(
+      "vpp", "virtual stages per rank: parts of its layers, which 1f1b interleaves", 1,
+      [](Options& o) -> i64& { return o.layout.vpp; }));
   f.push_back(integer_flag("dp-replicate", "replicas of ZeRO's shards", 1,
                            [](Options& o) -> i64& { return o.layout.dp_replicate; }));
   f.push_back(integer_flag("micro-batch", "samples per micro-batch", 1,
@@ -200,7 +201,8 @@ void add_layout_flags(std::vector<Flag>& f) {
                }});
   f.push_back(switch_flag("overlap", "on|off: reduce gradients during backward",
                           [](Options& o) -> bool& { return o.layout.overlap; }));
-  f.push_back({"stages", Takes::value, "layers of each stage: N,N,…", set_stages});
+  f.push_back({"stages", Takes::value,
+               "layers of each stage of the model, pp · vpp of them: N,N,…", set_stages});
 }
 
 bool set_dtype(Options& o, const std::string& text) {

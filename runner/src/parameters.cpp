@@ -14,8 +14,8 @@ constexpr i64 part_multiple = 128;
 
 class UnitBuilder {
  public:
-  UnitBuilder(const Layout& layout, const Coordinates& at, UnitKind kind, i64 layer)
-      : tp_(layout.tp), tp_rank_(at.tp), unit_{kind, layer, {}, 0, 0, 0} {}
+  UnitBuilder(const Layout& layout, const Coordinates& at, UnitKind kind, i64 layer, i64 chunk)
+      : tp_(layout.tp), tp_rank_(at.tp), unit_{kind, layer, chunk, {}, 0, 0, 0} {}
 
   void add(TensorKind kind, i64 rows, i64 columns, Cut cut) {
     TensorSlot slot{kind, {}, rows, cut != Cut::none, unit_.elements};
@@ -68,20 +68,23 @@ std::vector<Unit> units_of(const ModelShape& shape, const Layout& layout,
   const i64 shards = layout.zero > 0 ? layout.shard_ranks() : 1;
   const i64 vocab = padded_vocab(shape.vocab, layout);
   std::vector<Unit> units;
+  const i64 last_chunk = layout.vpp - 1;
   const auto add_embedding = [&](UnitKind kind) {
-    UnitBuilder unit(layout, at, kind, -1);
+    UnitBuilder unit(layout, at, kind, -1, kind == UnitKind::embedding ? 0 : last_chunk);
     unit.add(TensorKind::embedding, vocab, shape.hidden, Cut::rows);
     units.push_back(unit.finish(shards));
   };
   if (at.pp == 0) add_embedding(UnitKind::embedding);
-  const LayerRange range = stage_layers(layout, shape.layers, at.pp);
-  for (i64 layer = range.first; layer < range.first + range.count; ++layer) {
-    UnitBuilder unit(layout, at, UnitKind::layer, layer);
-    add_layer(unit, shape);
-    units.push_back(unit.finish(shards));
+  for (i64 chunk = 0; chunk <= last_chunk; ++chunk) {
+    const LayerRange range = stage_layers(layout, shape.layers, chunk * layout.pp + at.pp);
+    for (i64 layer = range.first; layer < range.first + range.count; ++layer) {
+      UnitBuilder unit(layout, at, UnitKind::layer, layer, chunk);
+      add_layer(unit, shape);
+      units.push_back(unit.finish(shards));
+    }
   }
   if (at.pp == layout.pp - 1) {
-    UnitBuilder unit(layout, at, UnitKind::head, -1);
+    UnitBuilder unit(layout, at, UnitKind::head, -1, last_chunk);
     unit.add(TensorKind::final_norm, 1, shape.hidden, Cut::none);
     if (!shape.tied) unit.add(TensorKind::head, vocab, shape.hidden, Cut::rows);
     units.push_back(unit.finish(shards));

@@ -45,6 +45,7 @@ enum class UnitKind { embedding, layer, head, tied_head };
 struct Unit {
   UnitKind kind;
   i64 layer;  // -1 for all others
+  i64 chunk;  // of the rank's, that the unit is of
   std::vector<TensorSlot> slots;
   i64 elements;  // without padding
   i64 padded;    // to a multiple of 128 for each rank that shares it under ZeRO

@@ -70,8 +70,21 @@ const std::vector<Rule>& rules() {
        [](const Layout& l, const ModelShape&) {
          return l.dp % l.dp_replicate != 0 || (l.dp_replicate > 1 && l.dp_replicate == l.dp);
        }},
-      {"runner:pp_layers", "pp > layers", "a pipeline stage needs a layer",
-       [](const Layout& l, const ModelShape& m) { return l.pp > m.layers; }},
+      {"runner:pp_layers", "pp * vpp > layers", "a pipeline stage needs a layer",
+       [](const Layout& l, const ModelShape& m) { return l.pp * l.vpp > m.layers; }},
+      {"runner:vpp_pp", "vpp > 1 and pp = 1", "virtual stages need pp above 1",
+       [](const Layout& l, const ModelShape&) { return l.vpp > 1 && l.pp == 1; }},
+      {"runner:vpp_schedule", "vpp > 1 and schedule <> '1f1b'",
+       "virtual stages need the schedule 1f1b, which interleaves them",
+       [](const Layout& l, const ModelShape&) {
+         return l.vpp > 1 && l.schedule != ScheduleKind::one_f_one_b;
+       }},
+      {"runner:vpp_grad_accum", "vpp > 1 and grad_accum % pp <> 0",
+       "with virtual stages micro-batches go in groups of pp: grad_accum has to be a multiple "
+       "of pp",
+       [](const Layout& l, const ModelShape&) {
+         return l.vpp > 1 && l.grad_accum % l.pp != 0;
+       }},
       {"runner:rows", "micro_batch * seq_len * ffn / tp > 4294967295",
        "the rows of a micro-batch within the ffn are more than 2^32 values; reduce micro_batch "
        "or "
@@ -114,7 +127,7 @@ const std::vector<AxisLimit>& axis_limits() {
                                              {"pp", 0, &Layout::pp},
                                              {"cp", 1, &Layout::cp},
                                              {"ep", 1, &Layout::ep},
-                                             {"vpp", 1, &Layout::vpp},
+                                             {"vpp", 0, &Layout::vpp},
                                              {"dp_replicate", 0, &Layout::dp_replicate}};
   return limits;
 }
@@ -150,11 +163,12 @@ std::optional<Error> axis_refusal(const Layout& layout) {
 std::optional<Error> stages_refusal(const Layout& layout, const ModelShape& model) {
   if (layout.stages.empty()) return std::nullopt;
   const i64 layers = std::accumulate(layout.stages.begin(), layout.stages.end(), i64{0});
-  if (static_cast<i64>(layout.stages.size()) == layout.pp && layers == model.layers)
+  const i64 stages = layout.pp * layout.vpp;
+  if (static_cast<i64>(layout.stages.size()) == stages && layers == model.layers)
     return std::nullopt;
   return invalid("--stages gives " + std::to_string(layout.stages.size()) + " stages with " +
-                 std::to_string(layers) + " layers; the layout has " +
-                 std::to_string(layout.pp) + " with " + std::to_string(model.layers));
+                 std::to_string(layers) + " layers; the layout has " + std::to_string(stages) +
+                 " with " + std::to_string(model.layers));
 }
 
 /// What this program has for a device: formats and communicators.

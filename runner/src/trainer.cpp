@@ -4,6 +4,7 @@
 
 #include "samples.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -16,7 +17,12 @@ constexpr double longest_gradient = 1.0;  // clipped above, as in published Llam
 }  // namespace
 
 Trainer::Trainer(const RankContext& context, const Groups& groups, u64 seed)
-    : context_(context), pp_(*groups.pp), seed_(seed), parameters_(context_, groups, seed) {
+    : context_(context),
+      pp_(*groups.pp),
+      pipeline_(pipeline_of(context.layout)),
+      schedule_(make_schedule(context.layout.schedule, pipeline_, context.at.pp)),
+      seed_(seed),
+      parameters_(context_, groups, seed) {
   if (context_.layout.fp8 == Scaling::none) return;
   fp8_.emplace(context_);
   context_.fp8 = &*fp8_;
@@ -42,21 +48,37 @@ Block Trainer::token_block(MemoryClass kind, i64 step, i64 micro, i64 shift) {
   return block;
 }
 
-ParameterStore::MicroBatch Trainer::place_of(i64 micro) const {
-  return micro == context_.layout.grad_accum - 1 ? ParameterStore::MicroBatch::last
-                                                 : ParameterStore::MicroBatch::not_last;
+ParameterStore::MicroBatch Trainer::place_of(const Piece& piece) const {
+  return piece.micro == context_.layout.grad_accum - 1 ? ParameterStore::MicroBatch::last
+                                                       : ParameterStore::MicroBatch::not_last;
 }
 
-void Trainer::forward(i64 step, i64 micro) {
-  InFlight& flight = in_flight_[static_cast<std::size_t>(micro)];
+Trainer::InFlight& Trainer::flight_of(const Piece& piece) {
+  return in_flight_[static_cast<std::size_t>(piece.chunk * pipeline_.micro_batches +
+                                             piece.micro)];
+}
+
+Trainer::UnitRange Trainer::units_of_chunk(i64 chunk) const {
   const std::vector<Unit>& units = parameters_.units();
+  const auto before = [](const Unit& unit, i64 value) { return unit.chunk < value; };
+  const auto first = std::lower_bound(units.begin(), units.end(), chunk, before);
+  const auto end = std::lower_bound(first, units.end(), chunk + 1, before);
+  return {static_cast<std::size_t>(first - units.begin()),
+          static_cast<std::size_t>(end - units.begin())};
+}
+
+void Trainer::forward(i64 step, const Piece& piece) {
+  InFlight& flight = flight_of(piece);
+  const std::vector<Unit>& units = parameters_.units();
+  const UnitRange range = units_of_chunk(piece.chunk);
   Block residual = std::move(flight.arriving);
-  for (std::size_t i = 0; i < units.size() && units[i].kind != UnitKind::head; ++i) {
+  for (std::size_t i = range.first; i < range.end && units[i].kind != UnitKind::head; ++i) {
     const UnitView weights = parameters_.open_weights(i);
-    parameters_.prefetch_weights(i + 1);
-    if (last_stage() && i + 1 == norm_unit()) parameters_.prefetch_weights(table_unit());
+    if (i + 1 < range.end) parameters_.prefetch_weights(i + 1);
+    if (on_last_stage(piece) && i + 1 == norm_unit())
+      parameters_.prefetch_weights(table_unit());
     if (units[i].kind == UnitKind::embedding) {
-      flight.ids = token_block(MemoryClass::activations, step, micro, 0);
+      flight.ids = token_block(MemoryClass::activations, step, piece.micro, 0);
       residual = embedding_forward(context_, weights, flight.ids);
     } else {
       LayerActivations& saved = flight.layers.emplace_back();
@@ -66,8 +88,8 @@ void Trainer::forward(i64 step, i64 micro) {
     parameters_.close_weights(i);
     context_.dp.progress();
   }
-  if (last_stage())
-    head(step, micro, residual);
+  if (on_last_stage(piece))
+    head(step, piece, residual);
   else
     flight.leaving = std::move(residual);
 }
@@ -81,14 +103,14 @@ std::size_t Trainer::norm_unit() const {
 /// On the last stage: the unit of the matrix that makes logits.
 std::size_t Trainer::table_unit() const {
   if (!context_.shape.tied) return norm_unit();
-  return first_stage() ? 0 : norm_unit() + 1;
+  return context_.at.pp == 0 ? 0 : norm_unit() + 1;
 }
 
-void Trainer::head(i64 step, i64 micro, const Block& residual) {
+void Trainer::head(i64 step, const Piece& piece, const Block& residual) {
   const std::size_t norm = norm_unit();
   const std::size_t table = table_unit();
   const TensorKind kind = context_.shape.tied ? TensorKind::embedding : TensorKind::head;
-  const Block targets = token_block(MemoryClass::workspace, step, micro, 1);
+  const Block targets = token_block(MemoryClass::workspace, step, piece.micro, 1);
   const HeadViews weights{parameters_.open_weights(norm), parameters_.open_weights(table),
                           kind};
   const UnitView table_gradients = parameters_.open_gradients(table);
@@ -99,20 +121,21 @@ void Trainer::head(i64 step, i64 micro, const Block& residual) {
   parameters_.close_weights(norm);
   parameters_.close_weights(table);
   if (table < norm) parameters_.pause_gradients(table);
-  if (table > norm) parameters_.close_gradients(table, place_of(micro));
-  parameters_.close_gradients(norm, place_of(micro));
-  in_flight_[static_cast<std::size_t>(micro)].stream = std::move(stream);
+  if (table > norm) parameters_.close_gradients(table, place_of(piece));
+  parameters_.close_gradients(norm, place_of(piece));
+  flight_of(piece).stream = std::move(stream);
 }
 
-void Trainer::backward(i64 micro) {
-  InFlight& flight = in_flight_[static_cast<std::size_t>(micro)];
+void Trainer::backward(const Piece& piece) {
+  InFlight& flight = flight_of(piece);
   const std::vector<Unit>& units = parameters_.units();
-  Block stream = last_stage() ? std::move(flight.stream) : std::move(flight.arriving);
-  for (std::size_t i = units.size(); i-- > 0;) {
+  const UnitRange range = units_of_chunk(piece.chunk);
+  Block stream = on_last_stage(piece) ? std::move(flight.stream) : std::move(flight.arriving);
+  for (std::size_t i = range.end; i-- > range.first;) {
     if (units[i].kind == UnitKind::head || units[i].kind == UnitKind::tied_head) continue;
     if (units[i].kind == UnitKind::layer) {
       const UnitView weights = parameters_.open_weights(i);
-      const bool layer_below = i > 0 && units[i - 1].kind == UnitKind::layer;
+      const bool layer_below = i > range.first && units[i - 1].kind == UnitKind::layer;
       if (layer_below) parameters_.prefetch_weights(i - 1);
       const UnitView gradients = parameters_.open_gradients(i);
       layer_backward(context_, weights, gradients, context_.layout.recompute,
@@ -123,37 +146,29 @@ void Trainer::backward(i64 micro) {
       embedding_backward(context_, parameters_.open_gradients(i), flight.ids, stream);
       flight.ids.reset();
     }
-    parameters_.close_gradients(i, place_of(micro));
+    parameters_.close_gradients(i, place_of(piece));
     context_.dp.progress();
   }
-  if (!first_stage()) flight.leaving = std::move(stream);
+  if (!on_first_stage(piece)) flight.leaving = std::move(stream);
 }
 
-void Trainer::transfer(const Action& action) {
+void Trainer::transfer(const std::vector<Message>& messages) {
   const i64 count = context_.extents.rows * context_.extents.hidden;
   const Dtype dtype = context_.value_dtype();
   std::vector<Token> tokens;
-  const auto receive = [&](i64 micro, i64 from) {
-    if (micro < 0) return;
-    Block& block = in_flight_[static_cast<std::size_t>(micro)].arriving;
-    block = context_.values(MemoryClass::activations, count, "received stream");
-    tokens.push_back(pp_.receive(block.data(), count, dtype, from));
-  };
-  const auto send = [&](i64 micro, i64 to) {
-    if (micro < 0) return;
-    const Block& block = in_flight_[static_cast<std::size_t>(micro)].leaving;
-    tokens.push_back(pp_.send(block.data(), count, dtype, to));
-  };
-  receive(action.receive_forward, context_.at.pp - 1);
-  receive(action.receive_backward, context_.at.pp + 1);
-  send(action.send_forward, context_.at.pp + 1);
-  send(action.send_backward, context_.at.pp - 1);
+  for (const Message& message : messages) {
+    InFlight& flight = flight_of(message.piece);
+    if (message.side == Side::receive) {
+      flight.arriving = context_.values(MemoryClass::activations, count, "received stream");
+      tokens.push_back(pp_.receive(flight.arriving.data(), count, dtype, message.peer));
+    } else {
+      tokens.push_back(pp_.send(flight.leaving.data(), count, dtype, message.peer));
+    }
+  }
   for (const Token token : tokens)
     pp_.wait(token);
-  if (action.send_forward >= 0)
-    in_flight_[static_cast<std::size_t>(action.send_forward)].leaving.reset();
-  if (action.send_backward >= 0)
-    in_flight_[static_cast<std::size_t>(action.send_backward)].leaving.reset();
+  for (const Message& message : messages)
+    if (message.side == Side::send) flight_of(message.piece).leaving.reset();
 }
 
 /// What the device was given since `start`.
@@ -161,29 +176,33 @@ void Trainer::spend(double PhaseTimes::*phase, const Mark& start) {
   spent_.push_back({phase, start, context_.device.mark()});
 }
 
+void Trainer::run(i64 step, const Action& action) {
+  const Mark start = context_.device.mark();
+  switch (action.kind) {
+    case ActionKind::transfer:
+      transfer(action.messages);
+      spend(&PhaseTimes::transfer_s, start);
+      break;
+    case ActionKind::forward:
+      forward(step, action.piece);
+      spend(&PhaseTimes::forward_s, start);
+      break;
+    case ActionKind::backward:
+    case ActionKind::input_gradient:
+    case ActionKind::weight_gradient:
+      backward(action.piece);
+      spend(&PhaseTimes::backward_s, start);
+      break;
+  }
+}
+
 void Trainer::compute_gradients(i64 step) {
   parameters_.begin_step();
   if (fp8_) fp8_->begin_step(step);
-  const Layout& layout = context_.layout;
-  in_flight_ = std::vector<InFlight>(static_cast<std::size_t>(layout.grad_accum));
-  for (const Action& action :
-       make_schedule(layout.schedule, layout.pp, context_.at.pp, layout.grad_accum)) {
-    const Mark start = context_.device.mark();
-    switch (action.kind) {
-      case ActionKind::transfer:
-        transfer(action);
-        spend(&PhaseTimes::transfer_s, start);
-        break;
-      case ActionKind::forward:
-        forward(step, action.micro);
-        spend(&PhaseTimes::forward_s, start);
-        break;
-      case ActionKind::backward:
-        backward(action.micro);
-        spend(&PhaseTimes::backward_s, start);
-        break;
-    }
-  }
+  in_flight_ = std::vector<InFlight>(
+      static_cast<std::size_t>(pipeline_.chunks * pipeline_.micro_batches));
+  for (const Action& action : schedule_)
+    run(step, action);
   const Mark start = context_.device.mark();
   parameters_.finish_reduction();
   if (fp8_) fp8_->end_step();

@@ -7,10 +7,11 @@
 #include "model_ends.hpp"
 #include "parameter_store.hpp"
 #include "rank_context.hpp"
-#include "schedule.hpp"
+#include "schedules/schedule.hpp"
 #include "transformer_layer.hpp"
 
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace shardbench {
@@ -43,6 +44,10 @@ class Trainer {
   /// Returns the norm before clipping, the same on all ranks; the device has ended its work.
   double update(i64 step);
 
+  /// This rank's schedule, and another one in its place: tests leave actions out.
+  const std::vector<Action>& schedule() const { return schedule_; }
+  void follow(std::vector<Action> schedule) { schedule_ = std::move(schedule); }
+
   /// Ends what the last update has left to the next forward.
   void settle() { parameters_.settle(); }
 
@@ -51,33 +56,48 @@ class Trainer {
   const PhaseTimes& times() const { return times_; }
 
  private:
-  /// What one micro-batch in flight holds on this stage.
+  /// What a micro-batch in flight holds on a chunk of this rank.
   struct InFlight {
-    Block ids;       // first stage
+    Block ids;       // first stage of the model
     Block arriving;  // received residual stream or gradient, sent ones until they have left
     Block leaving;
     std::vector<LayerActivations> layers;
-    Block stream;  // gradient of the loss to this stage's output
+    Block stream;  // last stage: gradient of the loss to its output
+  };
+  /// Units of a chunk: [first, end).
+  struct UnitRange {
+    std::size_t first;
+    std::size_t end;
   };
 
-  bool first_stage() const { return context_.at.pp == 0; }
-  bool last_stage() const { return context_.at.pp == context_.layout.pp - 1; }
+  i64 stage_of(const Piece& piece) const {
+    return pipeline_.stage(context_.at.pp, piece.chunk);
+  }
+  bool on_first_stage(const Piece& piece) const { return stage_of(piece) == 0; }
+  bool on_last_stage(const Piece& piece) const {
+    return stage_of(piece) + 1 == pipeline_.stages();
+  }
+  InFlight& flight_of(const Piece& piece);
   Block token_block(MemoryClass kind, i64 step, i64 micro, i64 shift);
-  void forward(i64 step, i64 micro);
-  void backward(i64 micro);
-  void head(i64 step, i64 micro, const Block& residual);
+  UnitRange units_of_chunk(i64 chunk) const;
+  void forward(i64 step, const Piece& piece);
+  void backward(const Piece& piece);
+  void head(i64 step, const Piece& piece, const Block& residual);
   std::size_t norm_unit() const;
   std::size_t table_unit() const;
-  ParameterStore::MicroBatch place_of(i64 micro) const;
-  void transfer(const Action& action);
+  ParameterStore::MicroBatch place_of(const Piece& piece) const;
+  void run(i64 step, const Action& action);
+  void transfer(const std::vector<Message>& messages);
   void spend(double PhaseTimes::*phase, const Mark& start);
 
   RankContext context_;
   Communicator& pp_;
+  Pipeline pipeline_;
+  std::vector<Action> schedule_;
   u64 seed_;
   std::optional<Fp8Scaling> fp8_;
   ParameterStore parameters_;
-  std::vector<InFlight> in_flight_;
+  std::vector<InFlight> in_flight_;  // micro-batches of the first chunk, of the second, …
   /// Marked as it is given to the device, told when the device has done it.
   struct Spent {
     double PhaseTimes::*phase;

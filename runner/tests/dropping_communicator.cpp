@@ -2,8 +2,10 @@
 #include "dropping_communicator.hpp"
 
 #include <cstring>
+#include <list>
 #include <map>
 #include <utility>
+#include <vector>
 
 namespace shardbench {
 namespace {
@@ -42,8 +44,13 @@ class DroppingCommunicator final : public Communicator {
     return inner_->broadcast(data, count, dtype, root);
   }
   Token send(const void* data, i64 count, Dtype dtype, i64 to) override {
-    dropped(Operation::send, count);
-    return inner_->send(data, count, dtype, to);
+    if (!dropped(Operation::send, count)) return inner_->send(data, count, dtype, to);
+    // What was to be sent leaves with the next one.
+    const auto* bytes = static_cast<const std::byte*>(data);
+    std::vector<std::byte>& late = late_.emplace_back(std::move(kept_));
+    late.resize(static_cast<std::size_t>(count * dtype_size(dtype)));
+    kept_.assign(bytes, bytes + late.size());
+    return inner_->send(late.data(), count, dtype, to);
   }
   Token receive(void* data, i64 count, Dtype dtype, i64 from) override {
     const Token token = inner_->receive(data, count, dtype, from);
@@ -71,6 +78,8 @@ class DroppingCommunicator final : public Communicator {
   DropRule drops_;
   i64 ordinal_ = 0;
   std::map<Token, std::pair<void*, std::size_t>> emptied_;  // received for nothing
+  std::vector<std::byte> kept_;
+  std::list<std::vector<std::byte>> late_;  // until the run ends: sends read them
 };
 
 }  // namespace

@@ -14,10 +14,12 @@ namespace {
 constexpr i64 most_ranks = 8;
 
 /// A toy that `layout` can cut: heads in groups of two, and at least four layers so that stages
-/// are uneven for pp = 3. Its vocabulary is odd, so that no tp divides it.
-ModelShape toy_model(i64 tp, i64 pp, i64 width) {
+/// are uneven for pp = 3; virtual ones always are. Its vocabulary is odd, so that no tp divides
+/// it.
+ModelShape toy_model(const Layout& layout, i64 width) {
+  const i64 tp = layout.tp;
   ModelShape m;
-  m.layers = std::max<i64>(4, pp);
+  m.layers = layout.vpp > 1 ? layout.pp * layout.vpp + 1 : std::max<i64>(4, layout.pp);
   m.heads = 2 * tp;
   m.kv_heads = tp;
   m.hidden = 4 * width * m.heads;
@@ -53,6 +55,37 @@ std::vector<Layout> each(const std::vector<Layout>& layouts, const std::vector<V
   return out;
 }
 
+std::vector<Layout> each_state(std::vector<Layout> layouts) {
+  layouts = each(layouts, std::vector<i64>{0, 1, 2, 3}, [](Layout& l, i64 z) { l.zero = z; });
+  layouts = each(layouts, std::vector<i64>{1, 2, 4},
+                 [](Layout& l, i64 copies) { l.dp_replicate = copies; });
+  layouts = each(layouts,
+                 std::vector<Recompute>{Recompute::none, Recompute::selective, Recompute::full},
+                 [](Layout& l, Recompute r) { l.recompute = r; });
+  return each(layouts, std::vector<bool>{false, true},
+              [](Layout& l, bool on) { l.sequence_parallel = on; });
+}
+
+/// Schedules of one chunk for each rank, whatever the number of micro-batches.
+std::vector<Layout> plain_layouts() {
+  std::vector<Layout> layouts = each(shapes(), std::vector<i64>{1, 2, 4}, [](Layout& l, i64 m) {
+    l.grad_accum = m;
+    l.micro_batch = m == 2 ? 2 : 1;
+  });
+  return each(each_state(layouts),
+              std::vector<ScheduleKind>{ScheduleKind::one_f_one_b, ScheduleKind::afab},
+              [](Layout& l, ScheduleKind kind) { l.schedule = kind; });
+}
+
+/// Virtual stages: one round of micro-batches, and two.
+std::vector<Layout> interleaved_layouts() {
+  std::vector<Layout> layouts =
+      each(shapes(), std::vector<i64>{2, 3}, [](Layout& l, i64 chunks) { l.vpp = chunks; });
+  layouts = each(layouts, std::vector<i64>{1, 2},
+                 [](Layout& l, i64 rounds) { l.grad_accum = rounds * l.pp; });
+  return each_state(layouts);
+}
+
 /// Values that change nothing: afab without stages.
 bool redundant(const Layout& l) {
   return l.pp == 1 && l.schedule == ScheduleKind::afab;
@@ -75,6 +108,7 @@ std::vector<i64> properties(const EqualityCase& c) {
           static_cast<i64>(l.recompute),
           l.sequence_parallel ? 1 : 0,
           static_cast<i64>(l.schedule),
+          l.vpp,
           l.stages.empty() ? 0 : 1,
           static_cast<i64>(l.rank_order[0]),
           l.overlap ? 1 : 0,
@@ -86,8 +120,8 @@ std::vector<i64> properties(const EqualityCase& c) {
 std::string describe_case(const EqualityCase& c) {
   const Layout& l = c.layout;
   std::ostringstream text;
-  text << "dp" << l.dp << " tp" << l.tp << " pp" << l.pp << " m" << l.grad_accum << " mb"
-       << l.micro_batch << " zero" << l.zero << " rep" << l.dp_replicate << ' '
+  text << "dp" << l.dp << " tp" << l.tp << " pp" << l.pp << "x" << l.vpp << " m" << l.grad_accum
+       << " mb" << l.micro_batch << " zero" << l.zero << " rep" << l.dp_replicate << ' '
        << recompute_name(l.recompute) << (l.sequence_parallel ? " sp " : " ")
        << schedule_name(l.schedule) << (l.stages.empty() ? "" : " uneven") << ' '
        << rank_order_name(l.rank_order) << " bucket" << l.bucket_bytes
@@ -109,22 +143,9 @@ std::optional<EqualityCase> in_fp8(EqualityCase c, Scaling scaling) {
 }
 
 std::vector<EqualityCase> all_cases(i64 width) {
-  std::vector<Layout> layouts = shapes();
-  layouts = each(layouts, std::vector<i64>{1, 2, 4}, [](Layout& l, i64 m) {
-    l.grad_accum = m;
-    l.micro_batch = m == 2 ? 2 : 1;
-  });
-  layouts = each(layouts, std::vector<i64>{0, 1, 2, 3}, [](Layout& l, i64 z) { l.zero = z; });
-  layouts = each(layouts, std::vector<i64>{1, 2, 4},
-                 [](Layout& l, i64 copies) { l.dp_replicate = copies; });
-  layouts = each(layouts,
-                 std::vector<Recompute>{Recompute::none, Recompute::selective, Recompute::full},
-                 [](Layout& l, Recompute r) { l.recompute = r; });
-  layouts = each(layouts, std::vector<bool>{false, true},
-                 [](Layout& l, bool on) { l.sequence_parallel = on; });
-  layouts =
-      each(layouts, std::vector<ScheduleKind>{ScheduleKind::one_f_one_b, ScheduleKind::afab},
-           [](Layout& l, ScheduleKind kind) { l.schedule = kind; });
+  std::vector<Layout> layouts = plain_layouts();
+  for (const Layout& layout : interleaved_layouts())
+    layouts.push_back(layout);
   std::vector<EqualityCase> cases;
   for (std::size_t i = 0; i < layouts.size(); ++i) {
     Layout& l = layouts[i];
@@ -135,13 +156,13 @@ std::vector<EqualityCase> all_cases(i64 width) {
     l.bucket_bytes = buckets[i / 3 % 4];
     if (i % 5 == 0) l.rank_order = {Axis::pp, Axis::dp, Axis::tp};
     if (i % 7 == 0) l.rank_order = {Axis::dp, Axis::tp, Axis::pp};
-    ModelShape model = toy_model(l.tp, l.pp, width);
+    ModelShape model = toy_model(l, width);
     model.tied = i / 4 % 3 == 1;
     l.habits.vocab_multiple = i / 5 % 3 == 0 ? 128 : 1;
     l.habits.selective = i / 7 % 2 == 0 ? Selective::attention : Selective::norms_and_product;
     l.habits.gather_overlap = i / 11 % 2 == 0;
     l.habits.tp_overlap = i / 13 % 2 == 0;
-    if (l.pp == 2 && i % 3 == 0) l.stages = {3, 1};
+    if (l.pp == 2 && l.vpp == 1 && i % 3 == 0) l.stages = {3, 1};
     if (!redundant(l) && !layout_refusal(l, model, Waste::allowed)) cases.push_back({model, l});
   }
   return cases;

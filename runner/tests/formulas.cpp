@@ -4,6 +4,8 @@
 // fp32 and fp64 only: values and gradients have one size.
 #include "formulas.hpp"
 
+#include "schedules/schedule.hpp"
+
 #include <algorithm>
 #include <numeric>
 
@@ -15,16 +17,21 @@ struct Stage {
   const Layout& layout;
   Coordinates at;
   i64 e;
-  i64 layers;
+  std::vector<i64> chunks;  // layers of each
   i64 tokens;
   i64 rows;
-  bool first;
+  bool first;  // has the model's first stage
   bool last;
   bool sp;
+  std::vector<Action> actions;
 
   i64 shards() const { return layout.zero > 0 ? layout.shard_ranks() : 1; }
   i64 shard_index() const { return layout.zero > 0 ? at.dp % layout.shard_ranks() : 0; }
   i64 m() const { return layout.grad_accum; }
+  i64 layers() const { return std::accumulate(chunks.begin(), chunks.end(), i64{0}); }
+  i64 layers(const Piece& piece) const { return chunks[static_cast<std::size_t>(piece.chunk)]; }
+  bool begins(const Piece& piece) const { return first && piece.chunk == 0; }
+  bool ends(const Piece& piece) const { return last && piece.chunk + 1 == layout.vpp; }
 };
 
 /// Elements of the units of a stage: embedding, layers, head, each padded to the shards. Tied,
@@ -41,13 +48,12 @@ struct Units {
   /// What head_pass multiplies by beside the final norm's unit.
   i64 table() const { return !tied || head == 0 ? 0 : copy + embedding; }
   i64 largest() const { return std::max({embedding, layer, head + table()}); }
-  /// As they are gathered in forward: the head's are one.
-  std::vector<i64> each() const {
+  /// Those of a chunk as they are gathered in forward: the head's are one.
+  std::vector<i64> of_chunk(const std::vector<i64>& chunks, std::size_t chunk) const {
     std::vector<i64> out;
-    if (embedding > 0) out.push_back(embedding);
-    for (i64 i = 0; i < layers; ++i)
-      out.push_back(layer);
-    if (head > 0) out.push_back(head + table());
+    if (embedding > 0 && chunk == 0) out.push_back(embedding);
+    out.insert(out.end(), static_cast<std::size_t>(chunks[chunk]), layer);
+    if (head > 0 && chunk + 1 == chunks.size()) out.push_back(head + table());
     return out;
   }
 };
@@ -68,7 +74,7 @@ Units units(const Stage& s) {
   const i64 table = vocab_rows(s) * s.model.hidden;
   const i64 parts = 128 * s.shards();
   Units u;
-  u.layers = s.layers;
+  u.layers = s.layers();
   u.tied = s.model.tied;
   u.layer = round_up(layer_elements(s), parts);
   if (s.first) u.embedding = round_up(table, parts);
@@ -99,7 +105,7 @@ i64 tp_bytes(const Stage& s) {
   const i64 again = s.layout.recompute == Recompute::full ? 1 : 0;
   // Forward 2 sums (or 2 gathers and 2 scatters), backward 2 sums (or 4 gathers, 2 scatters).
   const i64 per_layer = s.sp ? (10 + 4 * again) * part : (4 + 2 * again) * ar;
-  i64 bytes = s.m() * s.layers * per_layer;
+  i64 bytes = s.m() * s.layers() * per_layer;
   if (s.first) bytes += s.m() * (s.sp ? 2 * part : ar);
   if (s.last)
     bytes += s.m() * ((s.sp ? 2 * part : ar) + all_reduce_bytes(t, s.at.tp, s.tokens, s.e) +
@@ -122,7 +128,7 @@ i64 owned_norms(const Stage& s) {
   const i64 attention =
       (2 * h * h + 2 * h * s.model.kv_heads * s.model.head_dim()) / s.layout.tp;
   std::vector<i64> norms;
-  for (i64 i = 0; i < s.layers; ++i) {
+  for (i64 i = 0; i < s.layers(); ++i) {
     norms.push_back(norm_at(0, u.layer));
     norms.push_back(norm_at(h + attention, u.layer));
   }
@@ -142,7 +148,7 @@ i64 copied(const Stage& s) {
 }
 
 i64 pp_bytes(const Stage& s) {
-  const i64 boundaries = (s.first ? 0 : 1) + (s.last ? 0 : 1);
+  const i64 boundaries = 2 * s.layout.vpp - (s.first ? 1 : 0) - (s.last ? 1 : 0);
   return (boundaries * s.m() * s.rows * s.model.hidden + copied(s)) * s.e;
 }
 
@@ -201,37 +207,81 @@ LayerValues layer_values(const Stage& s) {
   return {4 * norm + qkv + attended + lse + 3 * activated, norm, activated, attended + lse};
 }
 
-/// Peak of class activations: k micro-batches in flight, and the worst moment of the newest.
-i64 activation_bytes(const Stage& s) {
-  const bool afab = s.layout.schedule == ScheduleKind::afab;
-  const i64 k = afab ? s.m() : std::min(s.m(), s.layout.pp - s.at.pp);
+/// What a piece keeps until its backward, and what it needs beside that for a moment.
+struct PieceValues {
+  i64 kept;  // of one layer
+  i64 forward;
+  i64 backward;
+};
+
+PieceValues piece_values(const Stage& s) {
   const LayerValues v = layer_values(s);
   const i64 stream = s.rows * s.model.hidden;
-  const i64 ids = s.first ? s.tokens * 4 : 0;
-  // At the end of forward: the last stage has the residual and its gradient; the others what
-  // they send, and, where 1F1B has a steady state, what they receive meanwhile.
-  const bool steady = !afab && s.m() > s.layout.pp - s.at.pp - 1;
-  const i64 ends = s.last || steady ? 2 * stream : stream;
-  // Under AFAB the last stage keeps the gradient of every micro-batch.
-  const i64 waiting = s.last ? (k - 1) * stream : 0;
-  i64 kept = v.all;
-  i64 moment = ends;
-  const bool selective = s.layout.recompute == Recompute::selective;
+  const i64 partial = s.sp ? 0 : stream;
   const bool core = s.layout.habits.selective == Selective::attention;
+  if (s.layout.recompute == Recompute::none) return {v.all, stream, 0};
+  if (s.layout.recompute == Recompute::selective && core) return {v.all - v.core, stream, 0};
   // Made again where more was given back before.
-  if (selective && core) kept = v.all - v.core;
-  if (selective && !core) {
-    kept = v.all - 2 * v.norm - v.activated;
-    const i64 forward = v.activated + (s.sp ? 0 : stream);
-    const i64 backward = stream + std::max(v.activated, v.norm);
-    moment = std::max({ends, forward, backward});
-  }
-  if (s.layout.recompute == Recompute::full) {
-    kept = v.norm;
-    moment = (v.all - v.norm) + 2 * stream;
-  }
-  return k * (s.layers * kept * s.e + ids) + (waiting + moment) * s.e;
+  if (s.layout.recompute == Recompute::selective)
+    return {v.all - 2 * v.norm - v.activated, std::max(stream, v.activated + partial),
+            std::max(v.activated, v.norm)};
+  const i64 mlp = v.norm + 3 * v.activated + partial;
+  const i64 qkv = v.all - 4 * v.norm - v.core - 3 * v.activated;
+  return {v.norm, std::max(mlp, qkv + v.core + stream), v.all - v.norm + stream};
 }
+
+/// Peak of class activations: what is held as the rank goes through its actions, in bytes.
+class ActivationWalk {
+ public:
+  explicit ActivationWalk(const Stage& s)
+      : s_(s), values_(piece_values(s)), stream_(s.rows * s.model.hidden * s.e) {}
+
+  i64 peak() {
+    for (const Action& action : s_.actions)
+      step(action);
+    return peak_;
+  }
+
+ private:
+  void step(const Action& action) {
+    if (action.kind == ActionKind::transfer) return transfer(action.messages);
+    if (action.kind == ActionKind::forward) return forward(action.piece);
+    backward(action.piece);
+  }
+  void hold(i64 bytes) {
+    held_ += bytes;
+    peak_ = std::max(peak_, held_);
+  }
+  void note(i64 beside) { peak_ = std::max(peak_, held_ + beside); }
+
+  void transfer(const std::vector<Message>& messages) {
+    for (const Message& m : messages)
+      if (m.side == Side::receive) hold(stream_);
+    for (const Message& m : messages)
+      if (m.side == Side::send) held_ -= stream_;
+  }
+  i64 kept(const Piece& piece) const {
+    return s_.layers(piece) * values_.kept * s_.e + (s_.begins(piece) ? s_.tokens * 4 : 0);
+  }
+  /// What arrived is the first layer's input.
+  void forward(const Piece& piece) {
+    hold(kept(piece) - (s_.begins(piece) ? 0 : stream_));
+    note(values_.forward * s_.e);
+    // The output; on the last stage beside it the gradient that takes its place.
+    if (s_.ends(piece)) note(2 * stream_);
+    hold(stream_);
+  }
+  void backward(const Piece& piece) {
+    note(values_.backward * s_.e);
+    held_ -= kept(piece) + (s_.begins(piece) ? stream_ : 0);
+  }
+
+  const Stage& s_;
+  PieceValues values_;
+  i64 stream_;
+  i64 held_ = 0;
+  i64 peak_ = 0;
+};
 
 /// Elements of class workspace: the worst moment of a layer, all in its backward.
 i64 layer_workspace(const Stage& s) {
@@ -318,69 +368,88 @@ std::vector<KindOfUnit> head_order(const Stage& s) {
   return {{Kind::head, u.table()}, {Kind::norm, u.head}};
 }
 
-/// Units from the last to the first, in which order backward ends them.
-std::vector<KindOfUnit> backward_order(const Stage& s) {
+/// Units of a piece's backward, in which order it ends them, without the head.
+std::vector<KindOfUnit> backward_order(const Stage& s, const Piece& piece) {
   const Units u = units(s);
-  std::vector<KindOfUnit> order;
-  for (const KindOfUnit& unit : head_order(s))
-    order.push_back(unit);
-  order.insert(order.end(), static_cast<std::size_t>(u.layers), {Kind::layer, u.layer});
-  if (s.first) order.push_back({Kind::embedding, u.embedding});
+  std::vector<KindOfUnit> order(static_cast<std::size_t>(s.layers(piece)),
+                                {Kind::layer, u.layer});
+  if (s.begins(piece)) order.push_back({Kind::embedding, u.embedding});
   return order;
 }
 
-/// ZeRO 0 and 1 reduce once, in the last micro-batch's backward with overlap, else after it.
-void reduce_once(const Stage& s, Reductions& r) {
-  const i64 bucket = s.layout.bucket_bytes / s.e;
-  i64 left = units(s).total();
-  i64 ready = left;
-  for (const KindOfUnit& unit : backward_order(s)) {
-    if (s.layout.overlap) r.beside_two(tp_staging(s, unit.kind));
-    ready -= unit.elements;
-    if (s.layout.zero == 1) r.start(scatter_bytes(s.shards(), unit.elements, s.e));
-    while (s.layout.zero == 0 && left > ready && std::max<i64>(0, left - bucket) >= ready) {
-      const i64 count = std::min(left, bucket);
-      r.start(all_reduce_staging(s.layout.dp, s.at.dp, count, s.e));
-      left -= count;
+/// All units, from the last to the first.
+std::vector<KindOfUnit> backward_order(const Stage& s) {
+  std::vector<KindOfUnit> order = head_order(s);
+  for (i64 chunk = s.layout.vpp; chunk-- > 0;)
+    for (const KindOfUnit& unit : backward_order(s, {0, chunk}))
+      order.push_back(unit);
+  return order;
+}
+
+/// Reductions of gradients and sums over tp, as the rank goes through its actions.
+class ReductionWalk {
+ public:
+  ReductionWalk(const Stage& s, Reductions& r)
+      : s_(s), r_(r), left_(units(s).total()), ready_(left_) {}
+
+  void run() {
+    for (const Action& action : s_.actions) {
+      if (action.kind == ActionKind::transfer) continue;
+      if (action.kind == ActionKind::forward) forward(action.piece);
+      if (action.kind == ActionKind::backward)
+        for (const KindOfUnit& unit : backward_order(s_, action.piece))
+          unit_ends(unit, action.piece);
+    }
+    // Without overlap ZeRO 0 and 1 reduce after backward, still two at a time.
+    if (always() || s_.layout.overlap) return;
+    for (const KindOfUnit& unit : backward_order(s_))
+      reduce_once(unit);
+  }
+
+ private:
+  /// ZeRO 2 and 3 reduce each unit in each micro-batch, 0 and 1 in the last one.
+  bool always() const { return s_.layout.zero >= 2; }
+
+  void forward(const Piece& piece) {
+    if (s_.layout.overlap) r_.beside_two(tp_staging(s_, Kind::layer));
+    if (!s_.ends(piece)) return;
+    for (const KindOfUnit& unit : head_order(s_))
+      unit_ends(unit, piece);
+  }
+
+  /// While a unit's gradients are computed one reduction of ZeRO 2 and 3 is under way.
+  void unit_ends(const KindOfUnit& unit, const Piece& piece) {
+    const i64 sums = s_.layout.overlap ? tp_staging(s_, unit.kind) : 0;
+    if (always()) {
+      r_.beside_one(sums);
+      const i64 bytes = scatter_bytes(s_.shards(), unit.elements, s_.e);
+      if (s_.layout.overlap)
+        r_.start(bytes);
+      else
+        r_.note(bytes);
+      return;
+    }
+    r_.beside_two(sums);
+    if (s_.layout.overlap && piece.micro + 1 == s_.m()) reduce_once(unit);
+  }
+
+  void reduce_once(const KindOfUnit& unit) {
+    const i64 bucket = s_.layout.bucket_bytes / s_.e;
+    ready_ -= unit.elements;
+    if (s_.layout.zero == 1) r_.start(scatter_bytes(s_.shards(), unit.elements, s_.e));
+    while (s_.layout.zero == 0 && left_ > ready_ &&
+           std::max<i64>(0, left_ - bucket) >= ready_) {
+      const i64 count = std::min(left_, bucket);
+      r_.start(all_reduce_staging(s_.layout.dp, s_.at.dp, count, s_.e));
+      left_ -= count;
     }
   }
-}
 
-/// Whether a forward lies between the gradients of micro-batches b − 1 and b.
-bool forward_before(const Stage& s, i64 b) {
-  if (s.layout.schedule == ScheduleKind::afab) return false;
-  return b > 0 && b + (s.layout.pp - 1 - s.at.pp) < s.m();
-}
-
-/// ZeRO 2 and 3 reduce each unit in each micro-batch. While a unit's gradients are computed one
-/// reduction is under way; in a forward between, two.
-void reduce_always(const Stage& s, Reductions& r) {
-  const auto unit_ends = [&](const KindOfUnit& unit) {
-    if (s.layout.overlap) r.beside_one(tp_staging(s, unit.kind));
-    const i64 bytes = scatter_bytes(s.shards(), unit.elements, s.e);
-    if (s.layout.overlap)
-      r.start(bytes);
-    else
-      r.note(bytes);
-  };
-  const auto forward = [&] {
-    if (s.layout.overlap) r.beside_two(tp_staging(s, Kind::layer));
-  };
-  std::vector<KindOfUnit> body = backward_order(s);
-  const bool heads_first = s.last && s.layout.schedule == ScheduleKind::afab;
-  for (i64 b = 0; heads_first && b < s.m(); ++b) {
-    if (b > 0) forward();
-    for (const KindOfUnit& unit : head_order(s))
-      unit_ends(unit);
-  }
-  if (heads_first)
-    body.erase(body.begin(), body.begin() + static_cast<std::ptrdiff_t>(head_order(s).size()));
-  for (i64 b = 0; b < s.m(); ++b) {
-    if (forward_before(s, b)) forward();
-    for (const KindOfUnit& unit : body)
-      unit_ends(unit);
-  }
-}
+  const Stage& s_;
+  Reductions& r_;
+  i64 left_;
+  i64 ready_;
+};
 
 /// Peak of class communication.
 i64 staging_peak(const Stage& s) {
@@ -390,10 +459,7 @@ i64 staging_peak(const Stage& s) {
   r.note(all_reduce_staging(s.layout.tp, s.at.tp, 1, 8));
   r.note(all_reduce_staging(s.layout.dp, s.at.dp, 1, 8));
   r.note(all_reduce_staging(s.layout.pp, s.at.pp, 1, 8));
-  if (s.layout.zero < 2)
-    reduce_once(s, r);
-  else
-    reduce_always(s, r);
+  ReductionWalk(s, r).run();
   for (const KindOfUnit& unit : backward_order(s)) {
     const i64 index = s.at.dp / s.layout.shard_ranks();
     if (s.layout.zero > 0)
@@ -415,15 +481,13 @@ struct Turn {
 /// two units at once, of which the final norm's ends last.
 std::vector<Turn> gradient_order(const Stage& s) {
   const Units u = units(s);
-  std::vector<Turn> body(static_cast<std::size_t>(u.layers), {u.layer, u.layer});
-  if (u.embedding > 0) body.push_back({u.embedding, u.embedding});
-  const Turn head{u.head + u.table(), u.head};
-  const bool heads_first = s.layout.schedule == ScheduleKind::afab && s.last;
   std::vector<Turn> order;
-  if (heads_first) order.assign(static_cast<std::size_t>(s.m()), head);
-  for (i64 i = 0; i < s.m(); ++i) {
-    if (s.last && !heads_first) order.push_back(head);
-    order.insert(order.end(), body.begin(), body.end());
+  for (const Action& action : s.actions) {
+    if (action.kind == ActionKind::forward && s.ends(action.piece))
+      order.push_back({u.head + u.table(), u.head});
+    if (action.kind == ActionKind::backward)
+      for (const KindOfUnit& unit : backward_order(s, action.piece))
+        order.push_back({unit.elements, unit.elements});
   }
   return order;
 }
@@ -449,7 +513,9 @@ void put_state(const Stage& s, ExpectedCost& cost) {
   const i64 own = whole / s.shards();
   // Under stage 3 a unit is used while its neighbour is being gathered; under stages 2 and 3
   // one unit's gradients travel while the next ones are computed.
-  const i64 open_weights = largest_neighbours(u.each());
+  i64 open_weights = 0;
+  for (std::size_t chunk = 0; chunk < s.chunks.size(); ++chunk)
+    open_weights = std::max(open_weights, largest_neighbours(u.of_chunk(s.chunks, chunk)));
   const i64 open_gradients =
       s.layout.overlap ? largest_neighbours(gradient_order(s)) : u.largest();
   cost.peak_by_class[0] = (s.layout.zero == 3 ? own + open_weights : whole) * s.e;
@@ -463,19 +529,23 @@ ExpectedCost expected_cost(const ModelShape& model, const Layout& layout, i64 ra
                            Dtype dtype) {
   const Coordinates at = coordinates_of(layout, rank);
   const i64 tokens = layout.micro_batch * model.seq_len;
+  std::vector<i64> chunks;
+  for (i64 chunk = 0; chunk < layout.vpp; ++chunk)
+    chunks.push_back(stage_layers(layout, model.layers, chunk * layout.pp + at.pp).count);
   const Stage s{model,
                 layout,
                 at,
                 dtype_size(dtype),
-                stage_layers(layout, model.layers, at.pp).count,
+                chunks,
                 tokens,
                 layout.sequence_parallel ? tokens / layout.tp : tokens,
                 at.pp == 0,
                 at.pp == layout.pp - 1,
-                layout.sequence_parallel};
+                layout.sequence_parallel,
+                make_schedule(layout.schedule, pipeline_of(layout), at.pp)};
   ExpectedCost cost;
   put_state(s, cost);
-  cost.peak_by_class[3] = activation_bytes(s);
+  cost.peak_by_class[3] = ActivationWalk(s).peak();
   cost.peak_by_class[4] = workspace_bytes(s);
   // The sum of squares of all gradients stays: one double.
   cost.peak_by_class[5] = staging_peak(s) + 8;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The README's formulas for memory and communication, written from the layout alone: they share
-// no code with the trainer, whose counters must equal them.
+// The README's formulas for memory and communication, written from the layout and its
+// schedule's list alone: they share no code with the trainer, whose counters must equal them.
 #pragma once
 
 #include "layout.hpp"

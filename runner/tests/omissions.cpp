@@ -132,6 +132,18 @@ std::vector<NamedOmission> data_parallel_omissions() {
   };
 }
 
+/// Both stages of a rank, or its halves of backward, mixed up.
+std::vector<NamedOmission> pipeline_omissions() {
+  Layout interleaved = parallel(1, 1, 2);
+  interleaved.vpp = 2;
+  interleaved.grad_accum = 2;
+  return {
+      {"interleaved: the chunk that a message is for",
+       interleaved,
+       {[](const IssuedOperation& o) { return is(o, "pp", Operation::send); }}},
+  };
+}
+
 bool all_equal(const Verdict* verdicts, i64 world) {
   return std::all_of(verdicts, verdicts + world,
                      [](const Verdict& v) { return v.is_equal(fp64_tolerance); });
@@ -141,8 +153,8 @@ bool all_equal(const Verdict* verdicts, i64 world) {
 
 int main() {
   std::vector<NamedOmission> omissions = tensor_parallel_omissions();
-  for (NamedOmission& more : data_parallel_omissions())
-    omissions.push_back(std::move(more));
+  for (const auto& part : {data_parallel_omissions(), pipeline_omissions()})
+    omissions.insert(omissions.end(), part.begin(), part.end());
   std::map<ReferenceKey, Reference> references;
   for (const NamedOmission& o : omissions) {
     const EqualityCase c{toy(o.tied), o.layout};

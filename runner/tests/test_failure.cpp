@@ -97,6 +97,27 @@ TEST_CASE("a rank that hangs is named by the recorder and its peers end as timeo
   CHECK(guilty_ranks(folder) == std::vector<i64>{1});
 }
 
+TEST_CASE("a rank that stops amid a schedule's messages is named by the recorder") {
+  for (const std::vector<std::string>& schedule :
+       {std::vector<std::string>{"--vpp", "2", "--schedule", "1f1b"}}) {
+    CAPTURE(schedule.back());
+    const ScratchFolder folder;
+    std::vector<std::string> flags{"--pp",         "4", "--layers", "8",
+                                   "--grad-accum", "8", "--steps",  "1000000"};
+    flags.insert(flags.end(), schedule.begin(), schedule.end());
+    Launch run(SHARDBENCH_PROGRAM, 4, flags_in(folder, flags));
+    REQUIRE(wait_for_text(folder.file("records"), "\"timed\":true", patience_s));
+    run.signal(2, SIGSTOP);
+    const Deadline limit = Deadline::in(patience_s);
+    while (guilty_ranks(folder) != std::vector<i64>{2} && !limit.passed())
+      sleep_ms(5);
+    CHECK(guilty_ranks(folder) == std::vector<i64>{2});
+    const Codes codes = run.wait(patience_s, 2);
+    CHECK(codes[2] == Launch::still_running);
+    CHECK(std::count(codes.begin(), codes.end(), 13) >= 1);
+  }
+}
+
 TEST_CASE("a phase without progress ends by its deadline") {
   const ScratchFolder folder;
   Launch run(SHARDBENCH_PROGRAM, 1,

@@ -20,10 +20,13 @@ namespace {
 using Columns = std::map<std::string, i64>;
 
 /// Words are compared as numbers.
-i64 dtype_number(const std::string& dtype) {
+i64 number_of(const std::string& word) {
   for (const Scaling scaling : {Scaling::none, Scaling::current, Scaling::delayed})
-    if (dtype == trained_in(Dtype::fp32, scaling)) return static_cast<i64>(scaling);
-  FAIL("no dtype '" << dtype << "'");
+    if (word == trained_in(Dtype::fp32, scaling)) return static_cast<i64>(scaling);
+  for (const ScheduleKind kind :
+       {ScheduleKind::one_f_one_b, ScheduleKind::afab, ScheduleKind::zb_h1})
+    if (word == schedule_name(kind)) return static_cast<i64>(kind);
+  FAIL("no column has '" << word << "'");
   return -1;
 }
 
@@ -94,9 +97,9 @@ class Expression {
     at_ += name.size();
     if (name == "'") {
       const std::size_t end = text_.find('\'', at_);
-      const std::string dtype = text_.substr(at_, end - at_);
+      const std::string quoted = text_.substr(at_, end - at_);
       at_ = end + 1;
-      return dtype_number(dtype);
+      return number_of(quoted);
     }
     if (!name.empty() && std::isdigit(static_cast<unsigned char>(name[0])) != 0)
       return std::stoll(name);
@@ -177,6 +180,8 @@ Sample random_sample(std::mt19937& random) {
   s.layout.dp = pick({1, 2, 4, 6, 8});
   s.layout.tp = pick({1, 2, 4, 3});
   s.layout.pp = pick({1, 2, 4, 6});
+  s.layout.vpp = pick({1, 1, 2, 3});
+  s.layout.schedule = static_cast<ScheduleKind>(pick({0, 0, 1, 2}));
   s.layout.dp_replicate = pick({1, 1, 2, 4});
   s.layout.grad_accum = pick({1, 2, 3, 4, 8});
   s.layout.micro_batch = pick({1, 4, i64{1} << 23});
@@ -193,6 +198,8 @@ Columns columns_of(const Sample& s) {
           {"dp", l.dp},
           {"tp", l.tp},
           {"pp", l.pp},
+          {"vpp", l.vpp},
+          {"schedule", static_cast<i64>(l.schedule)},
           {"dp_replicate", l.dp_replicate},
           {"grad_accum", l.grad_accum},
           {"micro_batch", l.micro_batch},
@@ -223,7 +230,7 @@ TEST_CASE("the printed expression of every rule refuses what its predicate refus
     REQUIRE(!rules.empty());
     std::mt19937 random(7);
     std::map<std::string, int> met;
-    for (int i = 0; i < 20000; ++i) {
+    for (int i = 0; i < 40000; ++i) {
       const Sample s = random_sample(random);
       auto error = layout_refusal(s.layout, s.model);
       if (!error) error = profile_refusal(profile, s.layout);

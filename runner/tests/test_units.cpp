@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pure parts: schedules, ranks, options, statistics, rules, memory.
+// The pure parts: ranks, options, statistics, rules, memory.
 #include "cpu_device.hpp"
 #include "fault.hpp"
 #include "groups.hpp"
@@ -11,7 +11,6 @@
 #include "profile.hpp"
 #include "rules.hpp"
 #include "samples.hpp"
-#include "schedule.hpp"
 #include "statistics.hpp"
 #include "trainer.hpp"
 
@@ -26,79 +25,6 @@
 using namespace shardbench;
 
 namespace {
-
-/// Runs the schedules of all stages with messages that end only when both sides are there.
-class Simulator {
- public:
-  Simulator(ScheduleKind kind, i64 stages, i64 micro_batches) {
-    for (i64 s = 0; s < stages; ++s)
-      actions_.push_back(make_schedule(kind, stages, s, micro_batches));
-    at_.assign(actions_.size(), 0);
-    done_.resize(actions_.size());
-  }
-
-  /// True when every stage comes to its end.
-  bool run() {
-    bool moved = true;
-    while (moved) {
-      moved = false;
-      for (std::size_t s = 0; s < actions_.size(); ++s)
-        moved = step(s) || moved;
-    }
-    for (std::size_t s = 0; s < actions_.size(); ++s)
-      if (at_[s] != actions_[s].size()) return false;
-    return true;
-  }
-
- private:
-  const Action* current(std::size_t s) const {
-    return s < actions_.size() && at_[s] < actions_[s].size() ? &actions_[s][at_[s]] : nullptr;
-  }
-
-  bool step(std::size_t s) {
-    const Action* action = current(s);
-    if (action == nullptr) return false;
-    if (action->kind != ActionKind::transfer) {
-      ++at_[s];
-      return true;
-    }
-    bool moved = meet_next(s, *action);
-    if (finished(s, *action)) {
-      ++at_[s];
-      done_[s].clear();
-      moved = true;
-    }
-    return moved;
-  }
-
-  /// Messages to and from the next stage end when it is at the matching transfer.
-  bool meet_next(std::size_t s, const Action& mine) {
-    const Action* theirs = current(s + 1);
-    if (theirs == nullptr || theirs->kind != ActionKind::transfer) return false;
-    bool moved = false;
-    if (mine.send_forward >= 0 && mine.send_forward == theirs->receive_forward)
-      moved = end(s, 'f', s + 1, 'F') || moved;
-    if (mine.receive_backward >= 0 && mine.receive_backward == theirs->send_backward)
-      moved = end(s, 'B', s + 1, 'b') || moved;
-    return moved;
-  }
-
-  bool end(std::size_t a, char in_a, std::size_t b, char in_b) {
-    const bool fresh = done_[a].insert(in_a).second;
-    done_[b].insert(in_b);
-    return fresh;
-  }
-
-  bool finished(std::size_t s, const Action& a) const {
-    const auto has = [&](i64 micro, char c) { return micro < 0 || done_[s].count(c) > 0; };
-    return has(a.send_forward, 'f') && has(a.receive_forward, 'F') &&
-           has(a.send_backward, 'b') && has(a.receive_backward, 'B');
-  }
-
-  std::vector<std::vector<Action>> actions_;
-  std::vector<std::size_t> at_;
-  std::vector<std::set<char>> done_;
-};
 
 ParsedOptions parse(const std::vector<std::string>& words) {
   return parse_options(words, [](const char*) -> const char* { return nullptr; });
@@ -123,24 +49,6 @@ TEST_CASE("a fault is asked for by a flag, or by the environment that a sweep va
   CHECK(parse_options({"--fault", "hang@init"}, environment).options.fault == "hang@init");
   const auto none = [](const char*) -> const char* { return "none"; };
   CHECK(parse_options({}, none).options.fault.empty());
-}
-
-TEST_CASE("no schedule of up to eight stages and sixteen micro-batches can deadlock") {
-  for (const ScheduleKind kind : {ScheduleKind::one_f_one_b, ScheduleKind::afab})
-    for (i64 p = 1; p <= 8; ++p)
-      for (i64 m = 1; m <= 16; ++m) {
-        CAPTURE(p);
-        CAPTURE(m);
-        CHECK(Simulator(kind, p, m).run());
-        for (i64 s = 0; s < p; ++s) {
-          const auto actions = make_schedule(kind, p, s, m);
-          const bool afab = kind == ScheduleKind::afab;
-          CHECK(most_in_flight(actions) == (afab ? m : std::min(m, p - s)));
-          CHECK(std::count_if(actions.begin(), actions.end(), [](const Action& a) {
-                  return a.kind == ActionKind::backward;
-                }) == m);
-        }
-      }
 }
 
 TEST_CASE("every rank has its own place in every rank order") {

@@ -167,7 +167,7 @@ int Judge::find_shape(const Point& point) const {
   if (model.heads % layout.tp != 0) return heads;
   if (model.kv_heads % layout.tp != 0) return kv_heads;
   if (model.ffn % layout.tp != 0) return ffn;
-  if (layout.pp > model.layers) return layers;
+  if (std::int64_t{layout.pp} * layout.vpp > model.layers) return layers;
   if (shardbench_ && layout.grad_accum < layout.pp - 1) return grad_accum;
   if (shardbench_ && layout.zero > 0 && layout.dp == 1) return zero;
   if (layout.dp % layout.dp_replicate != 0) return dp_replicate;
@@ -284,8 +284,9 @@ std::string Judge::why_shape(const Point& point, int constraint) const {
     case ffn:
       return divides(model.ffn, "ffn columns");
     case layers:
-      return fmt::format("pp {} is more than the {} layers of {}", layout.pp, model.layers,
-                         model.name);
+      return fmt::format("pp {}{} is more than the {} layers of {}", layout.pp,
+                         layout.vpp > 1 ? fmt::format(" x vpp {}", layout.vpp) : "",
+                         model.layers, model.name);
     case grad_accum:
       return fmt::format("grad_accum {} is less than pp - 1 = {}; the pipeline never fills",
                          layout.grad_accum, layout.pp - 1);

@@ -134,12 +134,13 @@ LayerActivations layer_activations(const Shape& shape, const Habits& habits,
   return all;
 }
 
-// Micro-batches in flight; with v chunks per stage in units of a whole stage.
+// Micro-batches in flight; with v chunks per rank in units of all its chunks: of the first rank
+// p + (p - 1)/v [arXiv 2205.05198, section 4.2.1].
 double in_flight(const Shape& shape, const Layout& layout, double stage) {
   if (layout.schedule == Schedule::afab) return shape.accum;
-  const double most = std::min(shape.accum, shape.pp - stage);
-  if (layout.vpp == 1 || shape.pp == 1) return most;
-  return most * (1 + (shape.pp - 1) / (shape.pp * layout.vpp));
+  if (layout.vpp == 1 || shape.pp == 1) return std::min(shape.accum, shape.pp - stage);
+  const double chunks = 2 * (shape.pp - stage - 1) + (layout.vpp - 1) * shape.pp + 1;
+  return std::min(shape.accum, chunks / layout.vpp);
 }
 
 struct ActivationBytes {

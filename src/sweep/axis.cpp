@@ -88,7 +88,7 @@ const std::array<AxisInfo, 21> axis_table{{
      get_layout<&Layout::cp>, set_layout<&Layout::cp>},
     {"ep", AxisKind::integer, {}, ep_aliases, 1, 1, 1, false, keyed, "expert parallel degree (reserved: 1)",
      get_layout<&Layout::ep>, set_layout<&Layout::ep>},
-    {"vpp", AxisKind::integer, {}, vpp_aliases, 1, 1, 1, false, keyed, "virtual pipeline stages per rank (reserved: 1)",
+    {"vpp", AxisKind::integer, {}, vpp_aliases, 1, widest, 1, false, keyed, "virtual pipeline stages per rank, which 1f1b interleaves",
      get_layout<&Layout::vpp>, set_layout<&Layout::vpp>},
     {"dp_replicate", AxisKind::integer, {}, replicate_aliases, 1, widest, 1, false, keyed, "replicas of ZeRO's shards, each over dp / dp_replicate ranks",
      get_layout<&Layout::dp_replicate>, set_layout<&Layout::dp_replicate>},

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// The order of work of one pipeline rank, as data: a pure function of the pipeline, the rank
+// and the kind of schedule. One interpreter runs all of them (trainer.cpp); timeline.hpp proves
+// of a list what it costs.
+//
+// Each rank holds `chunks` parts of the layers. Chunk c of rank r is stage c·p + r of the
+// model, so that stages go round the ranks `chunks` times.
+#pragma once
+
+#include "layout.hpp"
+
+#include <vector>
+
+namespace shardbench {
+
+/// input_gradient and weight_gradient are the halves of a backward.
+enum class ActionKind { forward, backward, input_gradient, weight_gradient, transfer };
+
+/// One micro-batch on one chunk of the rank.
+struct Piece {
+  i64 micro = 0;
+  i64 chunk = 0;
+  bool operator==(const Piece&) const = default;
+};
+
+enum class Side { receive, send };
+/// An activation goes to the stage behind, a gradient to the one before.
+enum class Flow { activation, gradient };
+
+/// `piece` is this rank's: its input, its output, or the gradient to either.
+struct Message {
+  Side side;
+  Flow flow;
+  Piece piece;
+  i64 peer;
+};
+
+/// A transfer starts its messages together, and ends when all of them have ended.
+struct Action {
+  ActionKind kind;
+  Piece piece = {};                    // of all kinds but transfer
+  std::vector<Message> messages = {};  // of a transfer; what is received comes first
+};
+
+struct Pipeline {
+  i64 ranks = 1;
+  i64 chunks = 1;
+  i64 micro_batches = 1;
+  i64 stages() const { return ranks * chunks; }
+  i64 stage(i64 rank, i64 chunk) const { return chunk * ranks + rank; }
+};
+
+Pipeline pipeline_of(const Layout& layout);
+std::vector<Action> make_schedule(ScheduleKind kind, const Pipeline& pipeline, i64 rank);
+
+/// Pieces that the rank holds activations of at most: from forward to the end of backward.
+i64 most_in_flight(const std::vector<Action>& actions);
+
+}  // namespace shardbench

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "schedules/timeline.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+namespace shardbench {
+namespace {
+
+/// Sender, receiver, and the place in the order of messages between them.
+using Place = std::tuple<i64, i64, i64>;
+/// What crosses a border between two stages: micro-batch, the stage before it, flow.
+using Content = std::tuple<i64, i64, Flow>;
+
+struct Meeting {
+  std::optional<double> sent;
+  std::optional<double> received;
+  Content content;
+};
+
+class Simulation {
+ public:
+  Simulation(ScheduleKind kind, const Pipeline& pipeline, const PieceCosts& costs,
+             Channels channels)
+      : pipeline_(pipeline), costs_(costs), channels_(channels) {
+    for (i64 rank = 0; rank < pipeline.ranks; ++rank)
+      ranks_.push_back({rank, make_schedule(kind, pipeline, rank)});
+  }
+
+  Timeline run() {
+    bool moved = true;
+    while (moved) {
+      moved = false;
+      for (Rank& rank : ranks_)
+        while (stuck_.empty() && step(rank))
+          moved = true;
+    }
+    Timeline timeline{stuck_, 0, ranks_.front().busy};
+    for (const Rank& rank : ranks_) {
+      timeline.length = std::max(timeline.length, rank.time);
+      if (rank.at < rank.actions.size() && timeline.stuck.empty())
+        timeline.stuck = "rank " + std::to_string(rank.number) + " waits in its action " +
+                         std::to_string(rank.at) + " for ever";
+    }
+    return timeline;
+  }
+
+ private:
+  struct Rank {
+    i64 number;
+    std::vector<Action> actions;
+    std::size_t at = 0;
+    bool arrived = false;  // at the transfer where it stands
+    double time = 0;
+    double busy = 0;
+    std::vector<Place> places = {};                  // of the transfer's messages
+    std::map<std::pair<i64, Side>, i64> order = {};  // messages so far, by peer
+  };
+
+  double cost(ActionKind kind) const {
+    if (kind == ActionKind::forward) return costs_.forward;
+    if (kind == ActionKind::input_gradient) return costs_.input_gradient;
+    if (kind == ActionKind::weight_gradient) return costs_.weight_gradient;
+    return costs_.input_gradient + costs_.weight_gradient;
+  }
+
+  /// False where the rank waits or has ended.
+  bool step(Rank& rank) {
+    if (rank.at == rank.actions.size()) return false;
+    const Action& action = rank.actions[rank.at];
+    if (action.kind != ActionKind::transfer) {
+      rank.time += cost(action.kind);
+      rank.busy += cost(action.kind);
+      ++rank.at;
+      return true;
+    }
+    if (!rank.arrived) arrive(rank, action);
+    const std::optional<double> end = end_of(rank, action);
+    if (!end) return false;
+    rank.time = *end;
+    rank.arrived = false;
+    ++rank.at;
+    return true;
+  }
+
+  Content content_of(i64 rank, const Message& m) const {
+    const i64 stage = pipeline_.stage(rank, m.piece.chunk);
+    const bool behind = (m.flow == Flow::activation) == (m.side == Side::send);
+    return {m.piece.micro, behind ? stage : stage - 1, m.flow};
+  }
+
+  void arrive(Rank& rank, const Action& action) {
+    rank.arrived = true;
+    rank.places.clear();
+    for (const Message& m : action.messages) {
+      const i64 ordinal = rank.order[{m.peer, m.side}]++;
+      const bool sends = m.side == Side::send;
+      const Place place =
+          sends ? Place{rank.number, m.peer, ordinal} : Place{m.peer, rank.number, ordinal};
+      rank.places.push_back(place);
+      const Content content = content_of(rank.number, m);
+      const auto [found, fresh] = meetings_.try_emplace(place, Meeting{{}, {}, content});
+      if (!fresh && found->second.content != content)
+        stuck_ = "rank " + std::to_string(rank.number) + " and rank " + std::to_string(m.peer) +
+                 " mean different messages in its action " + std::to_string(rank.at);
+      (sends ? found->second.sent : found->second.received) = rank.time;
+    }
+  }
+
+  /// When the transfer ends; nothing where a message has not met its other side.
+  std::optional<double> end_of(const Rank& rank, const Action& action) const {
+    double end = rank.time;
+    for (std::size_t i = 0; i < action.messages.size(); ++i) {
+      const Meeting& meeting = meetings_.at(rank.places[i]);
+      const bool sends = action.messages[i].side == Side::send;
+      if (sends && channels_ == Channels::buffered) continue;
+      const std::optional<double>& other = sends ? meeting.received : meeting.sent;
+      if (!other) return std::nullopt;
+      end = std::max(end, *other);
+    }
+    return end;
+  }
+
+  Pipeline pipeline_;
+  PieceCosts costs_;
+  Channels channels_;
+  std::vector<Rank> ranks_;
+  std::map<Place, Meeting> meetings_;
+  std::string stuck_;
+};
+
+}  // namespace
+
+Timeline timeline_of(ScheduleKind kind, const Pipeline& pipeline, const PieceCosts& costs,
+                     Channels channels) {
+  return Simulation(kind, pipeline, costs, channels).run();
+}
+
+}  // namespace shardbench

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+// Of every schedule's lists, for up to eight ranks, four chunks and 64 micro-batches: they are
+// complete and in order, end over channels that hold nothing, and cost what is published.
+#include "schedules/schedule.hpp"
+#include "schedules/timeline.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+using namespace shardbench;
+
+namespace {
+
+constexpr i64 most_ranks = 8;
+constexpr i64 most_chunks = 4;
+constexpr i64 most_micro_batches = 64;
+
+std::string name_of(ScheduleKind kind, const Pipeline& p) {
+  return std::string(schedule_name(kind)) + " p" + std::to_string(p.ranks) + " v" +
+         std::to_string(p.chunks) + " m" + std::to_string(p.micro_batches);
+}
+
+void for_each_of(ScheduleKind kind, i64 chunks, const std::function<void(const Pipeline&)>& f) {
+  for (i64 ranks = chunks > 1 ? 2 : 1; ranks <= most_ranks; ++ranks)
+    for (i64 m = 1; m <= most_micro_batches; ++m) {
+      if (chunks > 1 && m % ranks != 0) continue;
+      const Pipeline pipeline{ranks, chunks, m};
+      const std::string name = name_of(kind, pipeline);
+      CAPTURE(name);
+      f(pipeline);
+    }
+}
+
+/// Every schedule there is, with every number of chunks that it takes.
+void for_each_schedule(const std::function<void(ScheduleKind, const Pipeline&)>& f) {
+  for (const ScheduleKind kind :
+       {ScheduleKind::one_f_one_b, ScheduleKind::afab, ScheduleKind::zb_h1})
+    for_each_of(kind, 1, [&](const Pipeline& p) { f(kind, p); });
+  for (i64 chunks = 2; chunks <= most_chunks; ++chunks)
+    for_each_of(ScheduleKind::one_f_one_b, chunks,
+                [&](const Pipeline& p) { f(ScheduleKind::one_f_one_b, p); });
+}
+
+/// What has happened to a piece so far on its rank.
+struct Progress {
+  bool input = false;
+  bool output = false;
+  bool gradient = false;  // to the output
+  bool input_gradient = false;
+  bool done = false;
+};
+
+/// Goes through a rank's list; false where an action comes before what it needs, or twice.
+class Reader {
+ public:
+  Reader(const Pipeline& pipeline, i64 rank)
+      : pipeline_(pipeline),
+        rank_(rank),
+        pieces_(static_cast<std::size_t>(pipeline.chunks * pipeline.micro_batches)) {}
+
+  bool read(const std::vector<Action>& actions) {
+    for (const Action& action : actions)
+      if (action.kind == ActionKind::transfer ? !exchange(action.messages) : !compute(action))
+        return false;
+    return std::all_of(pieces_.begin(), pieces_.end(),
+                       [](const Progress& p) { return p.done; }) &&
+           sent_ == expected_messages() && received_ == expected_messages();
+  }
+
+ private:
+  Progress& of(const Piece& piece) {
+    return pieces_[static_cast<std::size_t>(piece.chunk * pipeline_.micro_batches +
+                                            piece.micro)];
+  }
+  bool first(const Piece& piece) const { return pipeline_.stage(rank_, piece.chunk) == 0; }
+  bool last(const Piece& piece) const {
+    return pipeline_.stage(rank_, piece.chunk) + 1 == pipeline_.stages();
+  }
+  /// Of each chunk, a message at each border of the model that it has, for each micro-batch.
+  i64 expected_messages() const {
+    const i64 ends = (rank_ == 0 ? 1 : 0) + (rank_ + 1 == pipeline_.ranks ? 1 : 0);
+    return (2 * pipeline_.chunks - ends) * pipeline_.micro_batches;
+  }
+
+  bool exchange(const std::vector<Message>& messages) {
+    for (const Message& m : messages) {
+      Progress& p = of(m.piece);
+      const bool activation = m.flow == Flow::activation;
+      if (m.side == Side::send && !(activation ? p.output : p.input_gradient)) return false;
+      if (m.side == Side::receive) {
+        bool& arrived = activation ? p.input : p.gradient;
+        if (arrived) return false;
+        arrived = true;
+      }
+      ++(m.side == Side::send ? sent_ : received_);
+    }
+    return true;
+  }
+
+  bool compute(const Action& action) {
+    Progress& p = of(action.piece);
+    switch (action.kind) {
+      case ActionKind::forward:
+        if (p.output || !(p.input || first(action.piece))) return false;
+        p.output = true;
+        if (last(action.piece)) p.gradient = true;
+        return true;
+      case ActionKind::backward:
+      case ActionKind::input_gradient:
+        if (p.input_gradient || !p.output || !p.gradient) return false;
+        p.input_gradient = true;
+        p.done = action.kind == ActionKind::backward;
+        return true;
+      case ActionKind::weight_gradient: {
+        const bool ready = p.input_gradient && !p.done;
+        p.done = true;
+        return ready;
+      }
+      case ActionKind::transfer:
+        break;
+    }
+    return false;
+  }
+
+  Pipeline pipeline_;
+  i64 rank_;
+  std::vector<Progress> pieces_;
+  i64 sent_ = 0;
+  i64 received_ = 0;
+};
+
+/// What the exchanges of a rank hold for one peer, in order: what is sent and what is received.
+using Exchanges = std::vector<std::pair<std::vector<Flow>, std::vector<Flow>>>;
+
+Exchanges exchanges_with(const std::vector<Action>& actions, i64 peer) {
+  Exchanges exchanges;
+  for (const Action& action : actions) {
+    std::pair<std::vector<Flow>, std::vector<Flow>> one;
+    for (const Message& m : action.messages)
+      if (m.peer == peer) (m.side == Side::send ? one.first : one.second).push_back(m.flow);
+    if (!one.first.empty() || !one.second.empty()) exchanges.push_back(one);
+  }
+  return exchanges;
+}
+
+i64 published_in_flight(ScheduleKind kind, const Pipeline& p, i64 rank) {
+  if (kind == ScheduleKind::afab) return p.micro_batches;
+  if (kind == ScheduleKind::zb_h1) return std::min(p.ranks, p.micro_batches);
+  if (p.chunks == 1) return std::min(p.ranks - rank, p.micro_batches);
+  // arXiv 2205.05198, section 4.2.1: of the first rank p·v + p − 1 chunks.
+  return std::min(2 * (p.ranks - rank - 1) + (p.chunks - 1) * p.ranks + 1,
+                  p.chunks * p.micro_batches);
+}
+
+/// What a rank waits, in the costs of a chunk (arXiv 2104.04473 and 2401.10241, table 2).
+double published_wait(ScheduleKind kind, const Pipeline& p, const PieceCosts& c) {
+  const auto others = static_cast<double>(p.ranks - 1);
+  if (kind == ScheduleKind::zb_h1)
+    return others * (c.forward + c.input_gradient - c.weight_gradient);
+  return others * (c.forward + c.input_gradient + c.weight_gradient);
+}
+
+}  // namespace
+
+TEST_CASE("every schedule does each piece once, after what it needs") {
+  for_each_schedule([](ScheduleKind kind, const Pipeline& pipeline) {
+    for (i64 rank = 0; rank < pipeline.ranks; ++rank) {
+      CAPTURE(rank);
+      CHECK(Reader(pipeline, rank).read(make_schedule(kind, pipeline, rank)));
+    }
+  });
+}
+
+TEST_CASE("a list that leaves an action out, or has two in the wrong order, is told") {
+  const Pipeline pipeline{2, 2, 2};
+  const auto actions = make_schedule(ScheduleKind::one_f_one_b, pipeline, 1);
+  REQUIRE(Reader(pipeline, 1).read(actions));
+  for (std::size_t i = 0; i < actions.size(); ++i) {
+    std::vector<Action> shorter = actions;
+    shorter.erase(shorter.begin() + static_cast<std::ptrdiff_t>(i));
+    CAPTURE(i);
+    CHECK_FALSE(Reader(pipeline, 1).read(shorter));
+  }
+  std::vector<Action> swapped = actions;
+  std::swap(swapped[0], swapped[1]);
+  CHECK_FALSE(Reader(pipeline, 1).read(swapped));
+}
+
+TEST_CASE("no schedule can deadlock, whatever its messages are held in") {
+  for_each_schedule([](ScheduleKind kind, const Pipeline& pipeline) {
+    for (const Channels channels : {Channels::bounded, Channels::buffered})
+      CHECK(timeline_of(kind, pipeline, {}, channels).stuck.empty());
+  });
+}
+
+TEST_CASE("neighbours hold the same messages in their exchanges, seen from either side") {
+  for_each_schedule([](ScheduleKind kind, const Pipeline& pipeline) {
+    std::vector<std::vector<Action>> lists;
+    for (i64 rank = 0; rank < pipeline.ranks; ++rank)
+      lists.push_back(make_schedule(kind, pipeline, rank));
+    for (i64 rank = 0; rank < pipeline.ranks; ++rank) {
+      const i64 next = (rank + 1) % pipeline.ranks;
+      if (next == rank) continue;
+      Exchanges theirs = exchanges_with(lists[static_cast<std::size_t>(next)], rank);
+      for (auto& exchange : theirs)
+        std::swap(exchange.first, exchange.second);
+      CAPTURE(rank);
+      CHECK(exchanges_with(lists[static_cast<std::size_t>(rank)], next) == theirs);
+    }
+  });
+}
+
+TEST_CASE("a rank holds as many micro-batches as is published") {
+  for_each_schedule([](ScheduleKind kind, const Pipeline& pipeline) {
+    for (i64 rank = 0; rank < pipeline.ranks; ++rank) {
+      CAPTURE(rank);
+      CHECK(most_in_flight(make_schedule(kind, pipeline, rank)) ==
+            published_in_flight(kind, pipeline, rank));
+    }
+  });
+}
+
+TEST_CASE("a rank waits as long as is published") {
+  for (const PieceCosts& costs : {PieceCosts{1, 1, 1}, PieceCosts{2, 3, 2}})
+    for_each_schedule([&](ScheduleKind kind, const Pipeline& pipeline) {
+      // ZB-H1 is built for three parts of one length; with fewer micro-batches there are fewer
+      // weight gradients than would fill the wait.
+      const bool uneven = costs.forward < costs.input_gradient;
+      if (kind == ScheduleKind::zb_h1 && (uneven || pipeline.micro_batches < pipeline.ranks))
+        return;
+      const Timeline timeline = timeline_of(kind, pipeline, costs, Channels::buffered);
+      CHECK(timeline.length - timeline.busy ==
+            doctest::Approx(published_wait(kind, pipeline, costs)));
+    });
+}
