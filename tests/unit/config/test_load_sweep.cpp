@@ -398,8 +398,8 @@ TEST_CASE("a daemon's own values are those of the sections for it, and nothing e
   CHECK(policy->retry_on_trial == 5);
   CHECK(load_policy({}).value() == Policy{});
   const auto refusal = [](const std::string& setting) {
-    const auto policy = load_policy({setting});
-    return policy ? "accepted" : policy.error().what;
+    const auto refused = load_policy({setting});
+    return refused ? "accepted" : refused.error().what;
   };
   CHECK(refusal("axes.tp=2").find("unknown key 'axes'") != std::string::npos);
   CHECK(refusal("daemon.tick=fast").find("--set daemon.tick=fast: 'fast' is not a duration") ==
