@@ -82,6 +82,9 @@ struct AddMeasurement {
   /// Variables of the first rank that change numbers (rank_variables.hpp), as it found them:
   /// "NAME=value", by name, with spaces between.
   std::string settings{};
+  /// What held its clock back over the timed train steps: "power cap, …"; empty: nothing, or it
+  /// is not told.
+  std::string throttled{};
 };
 struct AddEvent {
   Timestamp at = 0;

@@ -18,7 +18,7 @@ struct MetricInfo {
   std::string_view meaning;
 };
 
-inline constexpr std::array<MetricInfo, 18> metric_table{{
+inline constexpr std::array<MetricInfo, 19> metric_table{{
     {"tokens_per_s_per_gpu", "tokens/s/GPU", MetricKind::real, true,
      "tokens per second over the world, divided by its GPUs; what layouts are ranked by"},
     {"tokens_per_s", "tokens/s", MetricKind::real, true,
@@ -49,8 +49,11 @@ inline constexpr std::array<MetricInfo, 18> metric_table{{
     {"resolution", "1", MetricKind::real, false,
      "share of the speed that a trainer's log rounds away; empty where nothing is rounded"},
     {"sm_clock_mhz", "MHz", MetricKind::real, true,
-     "clock of the GPU's multiprocessors while it trained, as the runner says; empty where it "
-     "does not"},
+     "clock of the slowest rank's processor over the timed train steps (a GPU's "
+     "multiprocessors, a CPU's core); empty where it is not told"},
+    {"power_w", "W", MetricKind::real, false,
+     "power of a GPU over the timed train steps, mean over the ranks; empty where it is not "
+     "told"},
 }};
 
 [[nodiscard]] constexpr const MetricInfo* find_metric(std::string_view name) {

@@ -15,7 +15,7 @@ struct ViewColumn {
 };
 
 /// `results` and `all_results`: a row per trial.
-inline constexpr std::array<ViewColumn, 82> result_columns{{
+inline constexpr std::array<ViewColumn, 84> result_columns{{
     {"sweep", "", "name of the sweep"},
     {"trial", "", "name of the trial (slug)"},
     {"state", "", "planned, queued, running or ended"},
@@ -65,6 +65,8 @@ inline constexpr std::array<ViewColumn, 82> result_columns{{
     {"warmup", "", ""},
     {"resolution", "", ""},
     {"sm_clock_mhz", "", ""},
+    {"power_w", "", ""},
+    {"throttled", "", "what held that clock back; empty: nothing, or it is not told"},
     {"cut_short", "", "1: ended early, as it was too slow against its cell's best; not ranked"},
     {"beaten_by", "", "that best, by its name; NULL: it ran to its end"},
     {"predicted_memory_bytes", "B", "predicted peak of a rank; NULL: not known"},

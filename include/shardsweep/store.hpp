@@ -83,6 +83,7 @@ struct FinalsRow {
   AllocationId allocation = 0;
   double tokens_per_s_per_gpu = 0;  ///< of its counted, unmarked measurement; 0: none
   double sm_clock_mhz = 0;          ///< the same
+  std::string throttled{};          ///< what held that clock back; empty: not known
 };
 /// A run in the finals that is to be made.
 struct NewFinal {

@@ -213,9 +213,21 @@ class Run {
     gather_times();
     gather_memory();
     measured_.busy_ms = by_rank(describe(busy_ms_).median);
+    gather_paces();
+  }
+
+  void gather_paces() {
+    const Pace own = platform_->pace();
+    const std::vector<double> clocks = by_rank(own.clock_mhz);
+    const std::vector<double> powers = by_rank(own.power_w);
+    const std::vector<double> held_back = by_rank(static_cast<double>(own.held_back));
+    for (std::size_t rank = 0; rank < clocks.size(); ++rank)
+      measured_.paces.push_back(
+          {clocks[rank], powers[rank], static_cast<u64>(held_back[rank])});
   }
 
   void forget_warmup() {
+    platform_->timed_steps_begin();
     measured_.warmed_up = true;
     measured_.step_ms.clear();
     busy_ms_.clear();

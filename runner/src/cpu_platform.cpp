@@ -24,6 +24,8 @@ class CpuPlatform final : public Platform {
   i64 probe_bytes() const override { return i64{4} << 20; }
 
  private:
+  PaceLook look_at_pace() override { return {.clock_mhz = cpu_clock_mhz()}; }
+
   std::unique_ptr<Device> device_;
 };
 

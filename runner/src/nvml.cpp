@@ -255,6 +255,13 @@ GpuMonitor::GpuMonitor(std::unique_ptr<Library> library, void* device)
 
 GpuMonitor::~GpuMonitor() = default;
 
+PaceLook GpuMonitor::pace() const {
+  const Library& nvml = *library_;
+  return {ask<unsigned>(nvml.clock, device_, sm_clock),
+          watts(ask<unsigned>(nvml.power, device_)),
+          ask<unsigned long long>(nvml.clocks_events, device_).value_or(0)};
+}
+
 GpuHealth GpuMonitor::health() const {
   const Library& nvml = *library_;
   GpuHealth health;

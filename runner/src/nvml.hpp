@@ -7,6 +7,7 @@
 
 #include "dtype.hpp"
 #include "json.hpp"
+#include "pace.hpp"
 
 #include <memory>
 #include <optional>
@@ -64,6 +65,8 @@ class GpuMonitor {
   GpuMonitor& operator=(const GpuMonitor&) = delete;
 
   GpuHealth health() const;
+  /// What of it may change from one train step to the next.
+  PaceLook pace() const;
 
  private:
   std::unique_ptr<Library> library_;

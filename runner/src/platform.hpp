@@ -10,6 +10,7 @@
 #include "memory.hpp"
 #include "mesh.hpp"
 #include "options.hpp"
+#include "pace.hpp"
 #include "recorder.hpp"
 
 #include <functional>
@@ -48,7 +49,13 @@ class Platform {
   /// The arenas lie where they stay: before training, after all groups are connected.
   virtual void reserved(const Memory& memory) { (void)memory; }
   /// A train step has ended and its time is taken: what would disturb one is done here.
-  virtual void between_steps() {}
+  virtual void between_steps() {
+    if (pace_.is_due()) pace_.add(look_at_pace());
+  }
+  /// The train steps that follow are timed.
+  void timed_steps_begin() { pace_.forget(); }
+  /// Of this rank's hardware since then.
+  Pace pace() const { return pace_.pace(); }
   /// All communication has ended well; collective over the world.
   virtual void disconnect() {}
   /// This rank fails: nothing of it may keep its peers waiting.
@@ -58,6 +65,12 @@ class Platform {
     (void)result;
     (void)memory;
   }
+
+ private:
+  /// Clock, power and what holds them back, at this moment.
+  virtual PaceLook look_at_pace() { return {}; }
+
+  PaceSampler pace_;
 };
 
 /// A communicator over memory of the host, whatever the platform.

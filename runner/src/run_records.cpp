@@ -79,6 +79,46 @@ void add_own_work(JsonObject& record, const Layout& layout, const std::vector<do
   record.raw("busy_ms_by_rank", json_array(times)).raw("stage_by_rank", json_array(stages));
 }
 
+/// Where something held a rank's hardware back.
+void add_throttles(JsonObject& record, const std::vector<Pace>& paces, std::size_t slowest) {
+  JsonObject by_rank;
+  bool any = false;
+  for (std::size_t rank = 0; rank < paces.size(); ++rank) {
+    const std::string text = throttle_text(paces[rank].held_back);
+    if (text.empty()) continue;
+    by_rank.text(std::to_string(rank), text);
+    any = true;
+  }
+  if (!any) return;
+  record.text("throttled", throttle_text(paces[slowest].held_back))
+      .raw("throttled_by_rank", by_rank.str());
+}
+
+/// Of the slowest rank, which the others wait for, and of each. Nothing where a rank does not
+/// tell.
+void add_paces(JsonObject& record, const Measured& m) {
+  if (m.paces.empty()) return;
+  const auto slowest = static_cast<std::size_t>(
+      std::max_element(m.busy_ms.begin(), m.busy_ms.end()) - m.busy_ms.begin());
+  const auto values_of = [&](double Pace::*field) {
+    std::vector<std::string> values;
+    for (const Pace& pace : m.paces)
+      values.push_back(pace.*field > 0 ? json_number(pace.*field) : "null");
+    return values;
+  };
+  if (m.paces[slowest].clock_mhz > 0)
+    record.number("sm_clock_mhz", m.paces[slowest].clock_mhz)
+        .integer("slowest_rank", static_cast<i64>(slowest))
+        .raw("sm_clock_mhz_by_rank", json_array(values_of(&Pace::clock_mhz)));
+  double power_w = 0;
+  for (const Pace& pace : m.paces)
+    power_w += pace.power_w / static_cast<double>(m.paces.size());
+  if (power_w > 0)
+    record.number("power_w", power_w)
+        .raw("power_w_by_rank", json_array(values_of(&Pace::power_w)));
+  add_throttles(record, m.paces, slowest);
+}
+
 void add_correctness(JsonObject& record, const Options& o, double loss) {
   const std::optional<double> expected = reference_loss(o);
   if (expected)
@@ -196,6 +236,7 @@ void add_result_fields(JsonObject& record, const Options& o, const Measured& m) 
       .integer("warmup", m.warmed_up ? o.warmup : 0);
   if (m.gave_up) record.number("gave_up_above_ms", *o.give_up_above_ms);
   add_own_work(record, o.layout, m.busy_ms);
+  add_paces(record, m);
   add_loss_check(record, o, m);
 }
 

@@ -5,6 +5,7 @@
 
 #include "json.hpp"
 #include "options.hpp"
+#include "pace.hpp"
 #include "statistics.hpp"
 
 #include <array>
@@ -34,6 +35,7 @@ struct Measured {
   std::vector<double> wait_ms;     // likewise
   std::vector<double> busy_ms;     // by rank: own work, median over the timed steps
   std::vector<double> sent_bytes;  // per train step by group, maximum over the ranks
+  std::vector<Pace> paces;         // by rank, over the timed steps
   bool gave_up = false;            // after fewer timed steps than it was asked for
   bool warmed_up = true;           // else it gave up before
 };

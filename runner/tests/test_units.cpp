@@ -8,6 +8,7 @@
 #include "meta_run.hpp"
 #include "null_communicator.hpp"
 #include "options.hpp"
+#include "pace.hpp"
 #include "profile.hpp"
 #include "rules.hpp"
 #include "samples.hpp"
@@ -17,7 +18,11 @@
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <set>
@@ -49,6 +54,29 @@ TEST_CASE("a fault is asked for by a flag, or by the environment that a sweep va
   CHECK(parse_options({"--fault", "hang@init"}, environment).options.fault == "hang@init");
   const auto none = [](const char*) -> const char* { return "none"; };
   CHECK(parse_options({}, none).options.fault.empty());
+}
+
+TEST_CASE("the clock of a core is cpufreq's, else that of /proc/cpuinfo, else unknown") {
+  const auto folder = std::filesystem::temp_directory_path() /
+                      ("shardbench-clocks." + std::to_string(::getpid()));
+  std::filesystem::create_directories(folder);
+  const std::string cpuinfo = folder / "cpuinfo";
+  const std::string none = folder / "none";
+  const auto cpus = ::sysconf(_SC_NPROCESSORS_CONF);
+  {
+    std::ofstream out(cpuinfo);
+    for (long cpu = 0; cpu < cpus; ++cpu)
+      out << "processor\t: " << cpu << "\nmodel name\t: x\ncpu MHz\t\t: 2596.136\n\n";
+  }
+  CHECK(cpu_clock_mhz(none, cpuinfo) == doctest::Approx(2596.136));
+  CHECK_FALSE(cpu_clock_mhz(none, none));
+  for (long cpu = 0; cpu < cpus; ++cpu) {
+    const auto of_cpu = folder / ("cpu" + std::to_string(cpu)) / "cpufreq";
+    std::filesystem::create_directories(of_cpu);
+    std::ofstream(of_cpu / "scaling_cur_freq") << "3100000\n";
+  }
+  CHECK(cpu_clock_mhz(folder, cpuinfo) == doctest::Approx(3100));
+  std::filesystem::remove_all(folder);
 }
 
 TEST_CASE("every rank has its own place in every rank order") {

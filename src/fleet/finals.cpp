@@ -48,6 +48,7 @@ void take_counted(FinalsRow& row, const AttemptRow& attempt, const Heard& heard)
   const bool ranked = measured.mark == Mark::none && !measured.cut_short;
   row.tokens_per_s_per_gpu = ranked ? metric_of(measured, "tokens_per_s_per_gpu") : 0;
   row.sm_clock_mhz = ranked ? metric_of(measured, "sm_clock_mhz") : 0;
+  row.throttled = ranked ? measured.throttled : "";
 }
 
 bool runs_finals(const World& world, AllocationId id) {

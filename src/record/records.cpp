@@ -23,6 +23,7 @@ using JsonValue = nlohmann::json;
 
 constexpr std::size_t longest_line = 1 << 20;
 constexpr std::size_t most_samples = 10'000;
+constexpr std::size_t most_reasons = 200;  // bytes of what held a clock back
 
 std::string text_of(const JsonValue& record, const char* key) {
   const auto found = record.find(key);
@@ -171,12 +172,7 @@ struct Summary {
         measurement.metrics.emplace(metric.name, *value);
       }
     }
-    // shardbench tells all that it has seen of its first rank's GPU in one object.
-    const auto health = record.find("gpu_health");
-    if (health != record.end() && health->is_object()) {
-      if (const auto clock = number_of(*health, "sm_clock_mhz"))
-        measurement.metrics.emplace("sm_clock_mhz", *clock);
-    }
+    measurement.throttled = one_line(text_of(record, "throttled"), most_reasons);
     measurement.cut_short = number_of(record, "gave_up_above_ms").value_or(0) > 0;
     measurement.flops_model = text_of(record, "flops_model");
     measurement.detail = line;

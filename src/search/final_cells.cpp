@@ -21,6 +21,7 @@ FinalRun run_of(const FinalsRow& row) {
           .allocation = row.allocation,
           .speed = row.open ? 0 : row.tokens_per_s_per_gpu,
           .sm_clock_mhz = row.sm_clock_mhz,
+          .throttled = row.throttled,
           .open = row.open,
           .cancelled = row.cancelled};
 }

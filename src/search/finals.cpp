@@ -91,6 +91,22 @@ double deviation_of(std::span<const double> sample) {
   return std::sqrt(squares / (n - 1));
 }
 
+/// What held the clock of this one back, in more than half of its runs.
+std::string held_back_by(const Rounds& rounds, TrialId layout) {
+  std::map<std::string, std::size_t> counts;
+  std::size_t measured = 0;
+  for (const auto& [number, round] : rounds) {
+    const FinalRun* run = run_of(round, layout);
+    if (run == nullptr || run->speed <= 0) continue;
+    ++measured;
+    ++counts[run->throttled];
+  }
+  for (const auto& [words, count] : counts) {
+    if (2 * count > measured) return words;
+  }
+  return "";
+}
+
 FinalVerdict verdict_of(const Rounds& rounds, TrialId winner, TrialId other, double alpha,
                         double resolve) {
   const Pairs pairs = pairs_of(rounds, winner, other);
@@ -106,6 +122,7 @@ FinalVerdict verdict_of(const Rounds& rounds, TrialId winner, TrialId other, dou
     constexpr double most_of_it = 0.5;
     const double of_clocks = clocked ? interval_of(pairs.clocks, alpha).mean : 0;
     verdict.by_clock = !in_cycles && of_clocks > most_of_it * verdict.share.mean;
+    if (verdict.by_clock) verdict.held_back = held_back_by(rounds, other);
     if (in_cycles) verdict.difference = Difference::faster;
   } else if (verdict.share.half_width && verdict.share.mean + *verdict.share.half_width < 0) {
     verdict.difference = Difference::slower;
@@ -253,9 +270,11 @@ std::string final_text(const FinalVerdict& verdict, const FinalsSettings& settin
   const std::string evidence = evidence_text(verdict);
   if (verdict.by_clock)
     return fmt::format(
-        "UNDECIDED: faster by {}, but its SM clock was {:.3f} times the other's: "
+        "UNDECIDED: faster by {}, but its SM clock was {:.3f} times the other's{}: "
         "no difference in clock cycles ({})",
-        share_text(verdict.share.mean), verdict.clock_ratio, evidence);
+        share_text(verdict.share.mean), verdict.clock_ratio,
+        verdict.held_back.empty() ? "" : fmt::format(" (held back: {})", verdict.held_back),
+        evidence);
   switch (verdict.difference) {
     case Difference::faster:
       return fmt::format("FASTER by {} ({})", share_text(verdict.share.mean), evidence);

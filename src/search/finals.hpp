@@ -21,8 +21,10 @@ struct FinalRun {
   std::int32_t round = 1;
   AllocationId allocation = 0;  ///< that has measured it; 0: none
   double speed = 0;             ///< tokens/s per GPU; 0: not measured
-  double sm_clock_mhz = 0;      ///< over its timed train steps; 0: not known
-  bool open = false;            ///< it has not ended
+  /// Of its slowest rank, over its timed train steps; 0: not known.
+  double sm_clock_mhz = 0;
+  std::string throttled{};  ///< what held that clock back, in words; empty: not known
+  bool open = false;        ///< it has not ended
   bool cancelled = false;
 };
 
@@ -66,6 +68,7 @@ struct FinalVerdict {
   /// It is faster by its clock alone: not in clock cycles.
   bool by_clock = false;
   double clock_ratio = 0;       ///< of both SM clocks; 0: not known
+  std::string held_back{};      ///< by clock: what held the other's back; empty: not known
   std::int64_t more_pairs = 0;  ///< that would tell; 0: not known, or it is settled
 };
 

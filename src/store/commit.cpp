@@ -22,9 +22,10 @@ std::string insert_measurement() {
   // A record that is read again after a crash changes nothing.
   return fmt::format(
       "INSERT INTO measurements (attempt, trial, mark, flops_model, runner_version, software, "
-      "hosts, detail, cut_short, settings{}) VALUES (?, ?, nullif(?, ''), ?, ?, "
+      "hosts, detail, cut_short, settings, throttled{}) VALUES (?, ?, nullif(?, ''), ?, ?, "
       "iif(json_valid(?6), ?6, "
-      "'{{}}'), iif(json_valid(?7), ?7, '[]'), ?8, ?9, ?10{}) ON CONFLICT (attempt) DO NOTHING",
+      "'{{}}'), iif(json_valid(?7), ?7, '[]'), ?8, ?9, ?10, ?11{}) ON CONFLICT (attempt) DO "
+      "NOTHING",
       columns, values);
 }
 
@@ -95,10 +96,10 @@ void Committer::put(const PutAllocation& change) {
 
 void Committer::put(const AddMeasurement& change) {
   {
-    auto row =
-        sql_.measurement.use(change.attempt, change.trial, word_of(change.mark),
-                             change.flops_model, change.runner_version, change.software,
-                             change.hosts, change.detail, change.cut_short, change.settings);
+    auto row = sql_.measurement.use(change.attempt, change.trial, word_of(change.mark),
+                                    change.flops_model, change.runner_version, change.software,
+                                    change.hosts, change.detail, change.cut_short,
+                                    change.settings, change.throttled);
     for (const auto& metric : metric_table) {
       const auto found = change.metrics.find(metric.name);
       if (found == change.metrics.end() || !std::isfinite(found->second)) {

@@ -64,7 +64,8 @@ std::vector<FinalsRow> read_finals(Database& database, SweepId sweep, std::int32
                   "ifnull(t.outcome = 'cancelled', 0), ifnull(a.id, 0), "
                   "ifnull(a.allocation, 0), "
                   "iif(t.counted_mark IS NULL, ifnull(t.counted_speed, 0.0), 0.0), "
-                  "ifnull(m.sm_clock_mhz, 0.0) FROM trials AS t LEFT JOIN attempts AS a ON "
+                  "ifnull(m.sm_clock_mhz, 0.0), ifnull(m.throttled, '') FROM trials AS t LEFT "
+                  "JOIN attempts AS a ON "
                   "a.id = t.counted_attempt LEFT JOIN measurements AS m ON m.attempt = a.id "
                   "WHERE t.sweep = ? AND max(t.nodes, 1) = ? AND t.hidden = 0 AND "
                   "(t.final_of IS NOT NULL OR t.counted_speed IS NOT NULL OR "
@@ -85,6 +86,7 @@ std::vector<FinalsRow> read_finals(Database& database, SweepId sweep, std::int32
     row.read(column++, one.allocation);
     row.read(column++, one.tokens_per_s_per_gpu);
     row.read(column++, one.sm_clock_mhz);
+    row.read(column++, one.throttled);
   }
   return rows;
 }

@@ -266,15 +266,23 @@ CREATE INDEX trials_ranked ON trials (model, seq_len, nodes, gpus, counted_attem
   outcome, vars, dp, tp, pp, micro_batch, grad_accum, zero, recompute);
 )sql";
 
+// How fast the hardware ran.
+constexpr const char* pace_sql = R"sql(
+-- W of a GPU, while it trained; NULL: not told
+ALTER TABLE measurements ADD COLUMN power_w REAL;
+-- what held its clock back, in words; empty: nothing, or it is not told
+ALTER TABLE measurements ADD COLUMN throttled TEXT NOT NULL DEFAULT '';
+)sql";
+
 }  // namespace
 
 std::span<const std::string> migrations() {
-  static const std::array<std::string, 23> steps{
+  static const std::array<std::string, 24> steps{
       schema_sql,     learnt,           ledger_sql,    silence,       paces_sql,
       controls_sql,   network_sql,      new_views,     kept_outcomes, deletion_sql,
       lead_nodes_sql, control_time_sql, hold_sql,      measured_sql,  wall_clock_sql,
       counted_sql,    served_sql,       cut_short_sql, whole_labels,  containers_sql,
-      resolution_sql, finals_sql,       code_sql};
+      resolution_sql, finals_sql,       code_sql,      pace_sql};
   return steps;
 }
 

@@ -26,7 +26,7 @@ class PinnedMemory final : public Allocator {
 constexpr int look_pause_us = 50;
 // While NCCL connects, or takes what it was asked: sockets wake the rank sooner.
 constexpr double connect_pause_s = 1e-3;
-// Between two questions to the driver about clocks and power.
+// Between two questions to the driver about all that it tells.
 constexpr double examination_pause_s = 1.0;
 
 constexpr int fp8_capability = 89;
@@ -113,6 +113,7 @@ class CudaPlatform final : public Platform {
 
   /// What the GPU does at work: it has hardly rested.
   void between_steps() override {
+    Platform::between_steps();
     if (!monitor_ || seconds_since(examined_) <= examination_pause_s) return;
     at_work_ = monitor_->health();
     examined_ = now();
@@ -145,6 +146,8 @@ class CudaPlatform final : public Platform {
   }
 
  private:
+  PaceLook look_at_pace() override { return monitor_ ? monitor_->pace() : PaceLook{}; }
+
   void open_world(const Connection& c) {
     world_.emplace(nccl_.table, NcclHost{[c](const Group& group, const NcclUniqueId& own) {
                                            return share_id(*connect_host(c, group), own);

@@ -183,6 +183,33 @@ TEST_CASE("NVML is asked between train steps and never while the host waits for 
   CHECK(result.str().find("\"gpu_health\":{\"sm_clock_mhz\":1755") != std::string::npos);
 }
 
+TEST_CASE("clock and power are those of the timed train steps") {
+  ::setenv("SHARDBENCH_NVML", FAKE_NVML, 1);
+  ::setenv("FAKE_NVML_REASONS", "0x1", 1);
+  const auto platform = open_platform();
+  // The first question of each look takes the next clock; the start record's look had one.
+  ::setenv("FAKE_NVML_SM_CLOCKS", "1000", 1);
+  platform->between_steps();
+  CHECK(platform->pace().clock_mhz == 1000);
+  ::setenv("FAKE_NVML_SM_CLOCKS", "1700", 1);
+  ::setenv("FAKE_NVML_REASONS", "0x5", 1);
+  platform->timed_steps_begin();
+  platform->between_steps();
+  // Another look is not due yet.
+  ::setenv("FAKE_NVML_SM_CLOCKS", "1500", 1);
+  platform->between_steps();
+  CHECK(platform->pace().clock_mhz == 1700);
+  CHECK(platform->pace().power_w == doctest::Approx(612.345));
+  CHECK(throttle_text(platform->pace().held_back) == "power cap");
+  const TimePoint start = now();
+  while (seconds_since(start) <= PaceSampler::pause_s)
+    sleep_ms(1);
+  platform->between_steps();
+  CHECK(platform->pace().clock_mhz == 1600);
+  ::unsetenv("FAKE_NVML_SM_CLOCKS");
+  ::unsetenv("FAKE_NVML_REASONS");
+}
+
 TEST_CASE("communication has streams of high priority beside that which computes") {
   const gpu::Stream compute = gpu::make_stream(gpu::Priority::normal);
   CHECK_FALSE(emulator::has_high_priority(compute));

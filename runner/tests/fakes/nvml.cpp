@@ -5,11 +5,16 @@
 //   GPU-crowded   at 0000:1d:00.0, has 100 processes
 //   GPU-aged      at 0000:1e:00.0, retires pages instead of remapping rows
 //   GPU-emulated  at 0000:00:00.0, answers everything, too
+// FAKE_NVML_SM_CLOCKS: "1755,1700" is what it says of the SM clock, one after the other, then
+// the last one; FAKE_NVML_SM_CLOCKS_R the same for the process whose RANK is R.
+// FAKE_NVML_REASONS, FAKE_NVML_REASONS_R: why clocks are not higher, in place of 0x1044.
 // FAKE_NVML_INIT: what nvmlInit answers. FAKE_NVML_OLD, of the build, leaves out what older
 // drivers lack; FAKE_NVML_BARE all that is not needed to find a GPU.
 #include <array>
 #include <cstdlib>
 #include <cstring>
+#include <sstream>
+#include <string>
 
 namespace {
 
@@ -23,6 +28,30 @@ constexpr std::array<const char*, 5> uuids{"GPU-well", "GPU-mute", "GPU-crowded"
                                            "GPU-emulated"};
 constexpr std::array<const char*, 5> pci_bus_ids{"0000:1b:00.0", "0000:1c:00.0", "0000:1d:00.0",
                                                  "0000:1e:00.0", "0000:00:00.0"};
+
+/// Of this rank, else of all.
+[[maybe_unused]] const char* told_by(const std::string& name) {
+  const char* rank = std::getenv("RANK");
+  const char* own = rank == nullptr ? nullptr : std::getenv((name + "_" + rank).c_str());
+  return own != nullptr ? own : std::getenv(name.c_str());
+}
+
+[[maybe_unused]] unsigned next_sm_clock() {
+  static int asked = 0;
+  const char* told = told_by("FAKE_NVML_SM_CLOCKS");
+  std::istringstream all(told == nullptr ? "1755" : told);
+  unsigned clock = 0;
+  std::string text;
+  for (int i = 0; i <= asked && std::getline(all, text, ','); ++i)
+    clock = static_cast<unsigned>(std::stoul(text));
+  ++asked;
+  return clock;
+}
+
+[[maybe_unused]] unsigned long long reasons() {
+  const char* told = told_by("FAKE_NVML_REASONS");
+  return told == nullptr ? 0x1044ULL : std::stoull(told, nullptr, 0);
+}
 
 int started = 0;
 int questions = 0;
@@ -83,7 +112,7 @@ int nvmlDeviceGetHandleByPciBusId_v2(const char* pci_bus_id, Device* device) {
 #ifndef FAKE_NVML_BARE
 int nvmlDeviceGetClockInfo(Device device, int type, unsigned* mhz) {
   if (type != 1 && type != 2) return invalid_argument;
-  return answer(device, mhz, type == 1 ? 1755U : 2619U);
+  return answer(device, mhz, type == 1 ? next_sm_clock() : 2619U);
 }
 int nvmlDeviceGetMaxClockInfo(Device device, int type, unsigned* mhz) {
   if (type != 1 && type != 2) return invalid_argument;
@@ -138,7 +167,7 @@ int nvmlDeviceGetComputeRunningProcesses_v2(Device device, unsigned* count,
 }
 #else
 int nvmlDeviceGetCurrentClocksEventReasons(Device device, unsigned long long* mask) {
-  return answer(device, mask, 0x4ULL | 0x40ULL | 0x1000ULL);
+  return answer(device, mask, reasons());
 }
 int nvmlDeviceGetComputeRunningProcesses_v3(Device device, unsigned* count,
                                             ProcessInfo* infos) {

@@ -93,15 +93,16 @@ TEST_CASE("the profile of the start record is kept with the result") {
   CHECK(summary.result->software == R"({"profile":"own"})");
 }
 
-TEST_CASE("the clock that a runner tells, alone or with all of its GPU, is a metric") {
-  for (const char* told : {R"("sm_clock_mhz":1755)", R"("gpu_health":{"sm_clock_mhz":1755})"}) {
-    const auto summary = summarise_records(
-        std::string(R"({"type":"result","run_id":"n","tokens_per_s_per_gpu":1,)") + told +
-            "}\n",
-        "n");
-    REQUIRE(summary.result.has_value());
-    CHECK(summary.result->metrics.at("sm_clock_mhz") == 1755);
-  }
+TEST_CASE("clock, power and what held them back are kept with the result") {
+  const auto summary = summarise_records(
+      R"({"type":"result","run_id":"n","tokens_per_s_per_gpu":1,"sm_clock_mhz":1755,)"
+      R"("power_w":612.5,"throttled":"power cap"})"
+      "\n",
+      "n");
+  REQUIRE(summary.result.has_value());
+  CHECK(summary.result->metrics.at("sm_clock_mhz") == 1755);
+  CHECK(summary.result->metrics.at("power_w") == 612.5);
+  CHECK(summary.result->throttled == "power cap");
 }
 
 TEST_CASE("what may be missing is no flaw") {

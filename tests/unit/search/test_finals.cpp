@@ -250,6 +250,14 @@ TEST_CASE("a win by clocks alone is undecided and says so") {
   CHECK(final_text(verdict, {}).find("SM clock") != std::string::npos);
   // More pairs would say the same.
   CHECK(played.rounds < most_rounds);
+  // What held the slower one back in most of its runs is told with it.
+  std::vector<FinalRun> runs = played.runs;
+  for (FinalRun& run : runs)
+    if (run.layout == a && run.round > 1) run.throttled = "power cap";
+  const FinalVerdict capped = finals_of({a, b}, runs, {}).verdicts.front();
+  CHECK(final_text(capped, {})
+            .find("times the other's (held back: power cap): no difference "
+                  "in clock cycles") != std::string::npos);
   NoisyCluster same_clocks(5);
   const Played clear = play(same_clocks, {1, 1.03}, {1900, 1900});
   CHECK(clear.finals.verdicts.front().difference == Difference::faster);
