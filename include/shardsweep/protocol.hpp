@@ -109,6 +109,8 @@ struct AttemptSpec {
   double give_up_above_ms = 0;  ///< a train step; 0: nobody ends it, or its runner does
   std::int32_t warmup = 0;      ///< train steps that are not timed
   std::int64_t tokens_per_step = 0;
+  /// The runner may not tell its GPUs' clocks: node agents look at them. An optional key.
+  bool watch_pace = false;
 
   friend bool operator==(const AttemptSpec&, const AttemptSpec&) = default;
 };
@@ -218,6 +220,11 @@ struct Ended {
   bool fragmented = false;  ///< out of memory with enough of it, in pieces: an optional key
   /// It was not started: its programs have changed, and this is their hash. An optional key.
   std::string found_code{};
+  // Of its GPUs while train steps were timed, where the node agents have looked: the slowest
+  // clock, what held it back in words, and the mean power. 0, empty: not told. Optional keys.
+  double sm_clock_mhz = 0;
+  double power_w = 0;
+  std::string throttled{};
   friend bool operator==(const Ended&, const Ended&) = default;
 };
 struct Revoked {
@@ -273,13 +280,18 @@ struct AskProgress {
   AttemptId attempt = 0;
   friend bool operator==(const AskProgress&, const AskProgress&) = default;
 };
+/// Train steps are timed from now on, as the node of rank 0 has seen.
+struct TimedSteps {
+  AttemptId attempt = 0;
+  friend bool operator==(const TimedSteps&, const TimedSteps&) = default;
+};
 struct LeadBeat {
   friend bool operator==(const LeadBeat&, const LeadBeat&) = default;
 };
 struct Quit {
   friend bool operator==(const Quit&, const Quit&) = default;
 };
-using ToNodeBody = std::variant<Launch, EndAttempt, AskProgress, LeadBeat, Quit>;
+using ToNodeBody = std::variant<Launch, EndAttempt, AskProgress, TimedSteps, LeadBeat, Quit>;
 
 struct NodeReady {
   std::string node;
@@ -293,6 +305,7 @@ struct NodeBeat {
   AttemptId attempt = 0;
   std::string phase;
   std::int64_t step = 0;
+  bool timed = false;  ///< its train steps are timed: an optional key
   friend bool operator==(const NodeBeat&, const NodeBeat&) = default;
 };
 struct NodeLaunched {
@@ -329,6 +342,10 @@ struct NodeEnded {
   bool cut_short = false;        ///< ended here, as it was hopeless: an optional key
   bool fragmented = false;       ///< as in Ended
   std::string found_code{};      ///< the same
+  // Of its GPUs while train steps were timed (attempt/pace.hpp); 0: not told. Optional keys.
+  double sm_clock_mhz = 0;
+  double power_w = 0;
+  std::int64_t held_back = 0;
   friend bool operator==(const NodeEnded&, const NodeEnded&) = default;
 };
 /// As FoundOnNode, of the node that says it.

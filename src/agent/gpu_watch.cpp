@@ -45,6 +45,12 @@ GpuFindings GpuWatch::look(std::int64_t slack_bytes) {
   return baseline_.judge(seen, slack_bytes);
 }
 
+void GpuWatch::add_paces(PaceOfNode& paces) const {
+  for (const int gpu : gpus_) {
+    if (const auto pace = nvml_->pace(gpu)) paces.add(gpu, *pace);
+  }
+}
+
 std::vector<GpuSeen> GpuWatch::all() const {
   std::vector<GpuSeen> seen;
   for (const int gpu : gpus_)

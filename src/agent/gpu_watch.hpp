@@ -6,6 +6,7 @@
 
 #include "agent/log.hpp"
 #include "attempt/gpu_use.hpp"
+#include "attempt/pace.hpp"
 #include "node/nvml.hpp"
 
 #include <optional>
@@ -23,6 +24,8 @@ class GpuWatch {
   [[nodiscard]] GpuFindings look(std::int64_t slack_bytes);
   /// For the evidence: memory, processes, errors, clocks.
   [[nodiscard]] std::vector<GpuSeen> all() const;
+  /// Clock and power of each, at this moment.
+  void add_paces(PaceOfNode& paces) const;
 
  private:
   std::optional<Nvml> nvml_;

@@ -4,6 +4,7 @@
 #include "agent/gpu_models.hpp"
 #include "agent/meeting_place.hpp"
 #include "agent/reap.hpp"
+#include "node/nvml.hpp"
 #include "text/node_list.hpp"
 
 #include <shardsweep/duration.hpp>
@@ -186,6 +187,10 @@ void Lead::take(const FromNode& message) {
   if (const auto* beat = std::get_if<NodeBeat>(&message.body)) {
     node.phase = beat->phase;
     node.step = beat->step;
+    const bool begins = running_ && beat->timed && !running_->timed &&
+                        beat->attempt == running_->assign.attempt;
+    if (begins && agents_ > 1) tell(TimedSteps{beat->attempt});
+    if (begins) running_->timed = true;
   }
   if (const auto* suspicion = std::get_if<Suspect>(&message.body)) {
     const bool ask = running_ && !running_->own &&
@@ -375,7 +380,7 @@ void Lead::start_next() {
       node.phase.clear();
       node.step = 0;
     }
-    running_.emplace(Running{next->assign, *spec, {}, {}, {}});
+    running_.emplace(Running{next->assign, *spec, {}, {}, {}, false});
     channel_.send(line);
   }
 }
@@ -478,7 +483,8 @@ void Lead::end_unstarted(const Assign& assign, Outcome outcome, const std::strin
 }
 
 void Lead::write_ended(const Settled& settled) {
-  const auto& [assign, verdict, leaked, mark, node_failed, told_to_stop, packed] = settled;
+  const auto& [assign, verdict, leaked, mark, node_failed, told_to_stop, packed, pace] =
+      settled;
   Ended ended;
   ended.attempt = assign.attempt;
   ended.nonce = assign.nonce;
@@ -495,6 +501,9 @@ void Lead::write_ended(const Settled& settled) {
   ended.also = verdict.also;
   ended.mark = verdict.outcome == Outcome::completed ? mark : Mark::none;
   if (verdict.outcome == Outcome::completed) ended.nodes = nodes_in_order();
+  ended.sm_clock_mhz = pace.sm_clock_mhz;
+  ended.power_w = pace.power_w;
+  ended.throttled = fmt::format("{}", fmt::join(throttle_words(pace.held_back), ", "));
   if (packed) ended.pack = AttemptPaths{assign.dir}.pack().filename().string();
   log_.line(fmt::format("attempt {} ended {}{}{}", assign.attempt, name(ended.outcome),
                         ended.cause.empty() ? "" : ": ", ended.cause));

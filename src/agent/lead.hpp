@@ -53,6 +53,7 @@ class Lead {
     std::optional<double> end_others_at_s;
     std::optional<Evidence> own;  ///< what the lead itself holds against it
     HangQuestion hang;
+    bool timed = false;  ///< its train steps are timed, and the nodes know it
   };
 
   void keep_time();

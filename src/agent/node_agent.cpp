@@ -146,6 +146,9 @@ void NodeAgent::take_line(const std::string& line) {
     const bool running = attempt_ && attempt_->id() == one->attempt;
     say(NoProgress{one->attempt, running ? attempt_->still_s() : -1});
   }
+  if (const auto* one = std::get_if<TimedSteps>(&*message)) {
+    if (attempt_ && attempt_->id() == one->attempt) attempt_->begin_timed();
+  }
   if (std::holds_alternative<Quit>(*message))
     leave(Outcome::cancelled, "the lead has left", exit_ok);
 }

@@ -120,6 +120,7 @@ void RunningAttempt::step() {
   read_recorders();
   read_environment();
   look_at_programs();
+  look_at_pace();
   look_at_ranks();
   reap_orphans();
   watch_storage();
@@ -199,6 +200,7 @@ void RunningAttempt::take_record(int rank, const Record& record) {
   // Rank 0 speaks for the world; the others only have something to say when they fail.
   if (rank == 0 || !has_rank_zero()) watch_.see(record, now_s);
   if (record.type == RecordType::result && record.nonce == spec_.nonce) measured_ = true;
+  if (rank == 0) note_timed(record);
   if (rank == 0 && stage_ == Stage::running) hopeless_ = cut_.see(record) || hopeless_;
   if (record.type != RecordType::error) return;
   // After our own SIGTERM what ranks complain about is our doing.
@@ -500,6 +502,7 @@ NodeEnded RunningAttempt::ended() const {
   ended.fragmented = ended.outcome == Outcome::oom && verdict.first.fragmented;
   ended.also = verdict.also;
   ended.cut_short = cut_short_;
+  tell_pace(ended);
   name_node(ended, verdict.first);
   if (!disturbed_.empty()) {
     ended.mark = Mark::contaminated;

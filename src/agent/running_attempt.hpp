@@ -20,6 +20,7 @@
 #include "attempt/classify.hpp"
 #include "attempt/container.hpp"
 #include "attempt/cut_short.hpp"
+#include "attempt/pace.hpp"
 #include "attempt/watch.hpp"
 #include "node/cpu_use.hpp"
 #include "node/recorder_file.hpp"
@@ -86,7 +87,11 @@ class RunningAttempt {
   [[nodiscard]] NodeEnded ended() const;
   [[nodiscard]] const AttemptSpec& spec() const { return spec_; }
   [[nodiscard]] const StillTimes& longest_still_s() const { return watch_.longest_still_s(); }
-  [[nodiscard]] NodeBeat beat() const { return {spec_.attempt, watch_.phase(), watch_.step()}; }
+  [[nodiscard]] NodeBeat beat() const {
+    return {spec_.attempt, watch_.phase(), watch_.step(), timed_};
+  }
+  /// Rank 0 is on another node, and its train steps are timed from now on.
+  void begin_timed() { timed_ = true; }
   [[nodiscard]] AttemptId id() const { return spec_.attempt; }
 
  private:
@@ -126,6 +131,9 @@ class RunningAttempt {
   void read_records(bool all);
   void read_recorders();
   void take_record(int rank, const Record& record);
+  void note_timed(const Record& record);
+  void look_at_pace();
+  void tell_pace(NodeEnded& ended) const;
   void look_at_ranks();
   void reap_orphans();
   void note_exit(const Rank& rank, int code, int status);
@@ -175,6 +183,10 @@ class RunningAttempt {
   bool measured_ = false;
   bool knows_programs_ = false;  ///< they are as they have to be, and have been read
   std::string found_code_{};     ///< hash of its programs, where they have changed
+  bool timed_ = false;           ///< its train steps are timed now
+  std::int64_t steps_ended_ = 0;
+  PaceOfNode pace_;  ///< of the GPUs here, while they are
+  std::optional<double> pace_looked_at_s_;
   CutShort cut_;
   bool hopeless_ = false;   ///< by its train steps
   bool cutting_ = false;    ///< ended for that

@@ -46,6 +46,14 @@ std::vector<Evidence> evidence_of_nodes(const EndedAttempt& attempt, Settled& se
   return evidence;
 }
 
+Pace pace_of_nodes(const EndedAttempt& attempt) {
+  std::vector<Pace> nodes;
+  for (const auto& [name, ended] : attempt.nodes)
+    nodes.push_back(
+        {ended.sm_clock_mhz, ended.power_w, static_cast<std::uint64_t>(ended.held_back)});
+  return pace_of(nodes);
+}
+
 /// Where ranks waited for each other, which of them did the others wait for?
 void name_the_guilty(const EndedAttempt& attempt, Classified& verdict, const Log& log) {
   const bool waited = verdict.outcome == Outcome::hung || verdict.outcome == Outcome::timeout ||
@@ -69,6 +77,7 @@ void name_the_guilty(const EndedAttempt& attempt, Classified& verdict, const Log
 Settled settle(const EndedAttempt& attempt, const Log& log) {
   Settled settled;
   settled.assign = attempt.assign;
+  settled.pace = pace_of_nodes(attempt);
   std::string notes;
   std::vector<Evidence> evidence = evidence_of_nodes(attempt, settled, notes);
   // The lead's own reason counts where no node tells an earlier one.

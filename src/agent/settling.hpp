@@ -6,6 +6,7 @@
 
 #include "agent/log.hpp"
 #include "attempt/classify.hpp"
+#include "attempt/pace.hpp"
 #include "rundir/descriptor.hpp"
 
 #include <shardsweep/protocol.hpp>
@@ -36,6 +37,7 @@ struct Settled {
   bool node_failed = false;
   bool told_to_stop = false;
   bool packed = false;
+  Pace pace{};  ///< of its GPUs, where the node agents have looked
 };
 
 class Settling {

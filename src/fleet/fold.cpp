@@ -347,8 +347,16 @@ struct LineFolder {
     if (recorded.result && recorded.result->mark == Mark::none &&
         control_is_off(fold.world, policy, allocation.id))
       recorded.result->mark = Mark::contaminated;
+    if (recorded.result) add_pace(*recorded.result, ended);
     compare_nodes(ended, recorded);
     end_attempt(fold, policy, ended.attempt, ending, recorded, at);
+  }
+  /// What the runner says of its clock goes before what the node agents have seen.
+  static void add_pace(AddMeasurement& measured, const Ended& ended) {
+    if (ended.sm_clock_mhz > 0 &&
+        measured.metrics.emplace("sm_clock_mhz", ended.sm_clock_mhz).second)
+      measured.throttled = ended.throttled;
+    if (ended.power_w > 0) measured.metrics.emplace("power_w", ended.power_w);
   }
   /// What was disturbed tells nothing about who is slow.
   void compare_nodes(const Ended& ended, const RecordsSummary& recorded) const {

@@ -104,6 +104,8 @@ struct NvmlCalls {
     resolve(library, processes, "nvmlDeviceGetComputeRunningProcesses_v3",
             "nvmlDeviceGetComputeRunningProcesses_v2");
     resolve(library, ecc_errors, "nvmlDeviceGetTotalEccErrors");
+    resolve(library, clock, "nvmlDeviceGetClockInfo");
+    resolve(library, power, "nvmlDeviceGetPowerUsage");
     resolve(library, throttled, "nvmlDeviceGetCurrentClocksEventReasons",
             "nvmlDeviceGetCurrentClocksThrottleReasons");
   }
@@ -146,6 +148,8 @@ struct NvmlCalls {
   Status (*memory_v2)(Device, MemoryV2*) = nullptr;
   Status (*processes)(Device, unsigned*, ProcessInfo*) = nullptr;
   Status (*ecc_errors)(Device, int error_type, int counter_type, unsigned long long*) = nullptr;
+  Status (*clock)(Device, int type, unsigned* mhz) = nullptr;
+  Status (*power)(Device, unsigned* milliwatts) = nullptr;
   Status (*throttled)(Device, unsigned long long*) = nullptr;
 };
 
@@ -253,6 +257,22 @@ Result<GpuHealth> Nvml::health(int index) const {
   if (status != ok && status != not_supported)
     return calls_->failed(fmt::format("clocks of GPU {}", index), status);
   return health;
+}
+
+Result<GpuPace> Nvml::pace(int index) const {
+  constexpr int sm_clock = 1;
+  constexpr double milli = 1e-3;
+  SHARDSWEEP_ASSIGN(const Device device, calls_->at(index));
+  GpuPace pace;
+  unsigned value = 0;
+  if (calls_->clock != nullptr && calls_->clock(device, sm_clock, &value) == ok)
+    pace.sm_clock_mhz = value;
+  if (calls_->power != nullptr && calls_->power(device, &value) == ok)
+    pace.power_w = milli * value;
+  unsigned long long reasons = 0;
+  if (calls_->throttled != nullptr && calls_->throttled(device, &reasons) == ok)
+    pace.held_back = reasons;
+  return pace;
 }
 
 GpuSeen look_at(const Nvml& nvml, int index) {

@@ -5,6 +5,8 @@
 // that has fallen off its bus, not come back: nothing but silence tells of that.
 #pragma once
 
+#include "attempt/pace.hpp"
+
 #include <shardsweep/result.hpp>
 
 #include <sys/types.h>
@@ -68,6 +70,7 @@ class Nvml {
   [[nodiscard]] Result<GpuMemory> memory(int index) const;
   [[nodiscard]] Result<std::vector<GpuProcess>> compute_processes(int index) const;
   [[nodiscard]] Result<GpuHealth> health(int index) const;
+  [[nodiscard]] Result<GpuPace> pace(int index) const;
 
  private:
   static constexpr const char* default_library = "libnvidia-ml.so.1";

@@ -52,6 +52,8 @@ inline constexpr std::string_view type_word<EndAttempt> = "end";
 template <>
 inline constexpr std::string_view type_word<AskProgress> = "ask_still";
 template <>
+inline constexpr std::string_view type_word<TimedSteps> = "timed";
+template <>
 inline constexpr std::string_view type_word<LeadBeat> = "beat";
 template <>
 inline constexpr std::string_view type_word<Quit> = "quit";
@@ -125,6 +127,9 @@ void fields(Is<Ended> auto& m, auto&& visit) {
   visit.optional("start_error", m.start_error);
   visit.optional("fragmented", m.fragmented);
   visit.optional("found_code", m.found_code);
+  visit.optional("sm_clock_mhz", m.sm_clock_mhz);
+  visit.optional("power_w", m.power_w);
+  visit.optional("throttled", m.throttled);
 }
 void fields(Is<Revoked> auto& m, auto&& visit) {
   visit("attempt", m.attempt);
@@ -156,6 +161,9 @@ void fields(Is<EndAttempt> auto& m, auto&& visit) {
 void fields(Is<AskProgress> auto& m, auto&& visit) {
   visit("attempt", m.attempt);
 }
+void fields(Is<TimedSteps> auto& m, auto&& visit) {
+  visit("attempt", m.attempt);
+}
 void fields(Is<LeadBeat> auto&, auto&&) {}
 void fields(Is<Quit> auto&, auto&&) {}
 void fields(Is<NodeReady> auto& m, auto&& visit) {
@@ -169,6 +177,7 @@ void fields(Is<NodeBeat> auto& m, auto&& visit) {
   visit("attempt", m.attempt);
   visit("phase", m.phase);
   visit("step", m.step);
+  visit.optional("timed", m.timed);
 }
 void fields(Is<NodeLaunched> auto& m, auto&& visit) {
   visit("attempt", m.attempt);
@@ -198,6 +207,9 @@ void fields(Is<NodeEnded> auto& m, auto&& visit) {
   visit.optional("cut_short", m.cut_short);
   visit.optional("fragmented", m.fragmented);
   visit.optional("found_code", m.found_code);
+  visit.optional("sm_clock_mhz", m.sm_clock_mhz);
+  visit.optional("power_w", m.power_w);
+  visit.optional("held_back", m.held_back);
 }
 void fields(Is<NodeFinding> auto& m, auto&& visit) {
   visit("kind", m.kind);
@@ -273,6 +285,7 @@ void fields(Is<AttemptSpec> auto& m, auto&& visit) {
   visit.optional("give_up_above_ms", m.give_up_above_ms);
   visit.optional("warmup", m.warmup);
   visit.optional("tokens_per_step", m.tokens_per_step);
+  visit.optional("watch_pace", m.watch_pace);
 }
 void fields(Is<AllocationSpec> auto& m, auto&& visit) {
   visit("token", m.token);

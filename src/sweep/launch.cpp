@@ -164,9 +164,11 @@ AttemptSpec attempt_spec(const SweepSpec& sweep, const Point& point,
     spec.slow_limit_s = std::max(policy.slow_floor_s, policy.slow_factor * context.predicted_s);
   if (!sweep.runner.gives_up && context.give_up_above_ms > 0) {
     spec.give_up_above_ms = context.give_up_above_ms;
-    spec.warmup = sweep.measure.warmup;
     spec.tokens_per_step = std::int64_t{point.layout.global_batch()} * point.seq_len;
   }
+  // shardbench looks between its train steps, and nobody asks the driver while one is timed.
+  spec.watch_pace = !sweep.runner.is_shardbench();
+  spec.warmup = sweep.measure.warmup;
   if (spec.container) spec.container_limit_s = policy.container_limit_s;
   spec.grace_s = policy.grace_s;
   spec.keep_log_bytes = policy.keep_log_bytes;

@@ -14,6 +14,7 @@
 
 using namespace shardsweep;
 using test::Allocation;
+using test::wait_until;
 
 namespace {
 
@@ -30,6 +31,16 @@ tee /dev/fd/8 /dev/fd/9 8>&8 | { exec 8>&- 9>&-; SLURMD_NODENAME=n1 SLURM_NODEID
 exec 8>&- 9>&-
 wait
 )";
+
+/// Each with GPUs of its own.
+const std::string three_node_srun_with_gpus = [] {
+  std::string script = three_node_srun;
+  for (const char* node : {"0", "1", "2"}) {
+    const std::string id = std::string("SLURM_NODEID=") + node;
+    script.insert(script.find(id), std::string("FAKE_NVML=\"$FAKES/gpus") + node + "\" ");
+  }
+  return script;
+}();
 
 /// The numbers behind "key":[
 std::vector<double> numbers(const std::string& text, const std::string& key) {
@@ -117,6 +128,44 @@ TEST_CASE(
   MESSAGE("longest silence ", longest_s, " s, descriptors ", most_descriptors);
   CHECK(longest_s < allocation.spec.agent_lease_s / 2);
   CHECK(most_descriptors < 40);
+}
+
+/// Whose folder a test may write to.
+struct OpenAllocation : Allocation {
+  [[nodiscard]] std::filesystem::path path() const { return folder().path(); }
+};
+
+TEST_CASE("the clocks of own runners are those of the slowest node while steps are timed") {
+  OpenAllocation allocation;
+  allocation.spec.launch = LaunchMode::agents;
+  allocation.spec.nodes = 3;
+  allocation.spec.slots_per_node = allocation.every.ranks_per_node = 1;
+  allocation.every.watch_pace = true;
+  allocation.put_on_path(
+      "srun", "export FAKES=" + allocation.path().string() + three_node_srun_with_gpus);
+  const auto gpus = [&](int node) {
+    return allocation.path() / ("gpus" + std::to_string(node));
+  };
+  const auto tell = [&](int node, const std::string& pace) {
+    std::ofstream(gpus(node)) << "device|NVIDIA H100 80GB HBM3|GPU-aa|0|80000000000|0|" << pace;
+  };
+  tell(0, "0x1|1980|700000\n");
+  tell(1, "0x4|1755|400000\n");
+  tell(2, "0x1|1980|700000\n");
+  allocation.environment["LD_LIBRARY_PATH"] = SHARDSWEEP_FAKES_DIR "/new";
+  allocation.environment["CUDA_VISIBLE_DEVICES"] = "0";
+  const std::string done = (allocation.path() / "done").string();
+  const auto attempt = allocation.assign({"0:steps", "until=" + done, "result"}, 3);
+  allocation.start();
+  for (const int node : {0, 1, 2})
+    REQUIRE(
+        wait_until([&] { return std::filesystem::exists(gpus(node).string() + ".asked"); }));
+  std::ofstream{done};
+  const Ended ended = allocation.wait_ended(attempt.attempt);
+  REQUIRE_MESSAGE(ended.outcome == Outcome::completed, ended.cause);
+  CHECK(ended.sm_clock_mhz == 1755);
+  CHECK(ended.power_w == doctest::Approx(600));
+  CHECK(ended.throttled == "power cap");
 }
 
 TEST_CASE("node agents that start after their nodes' prologs are waited for") {

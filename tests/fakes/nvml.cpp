@@ -2,7 +2,9 @@
 // A libnvidia-ml.so.1 for machines without a GPU. What it tells stands in the file that
 // FAKE_NVML names, read anew at every call, one line each, fields by '|':
 //   device|NAME|UUID|USED|TOTAL|ECC|CLOCKS     one per GPU, in order; ECC or CLOCKS '-':
-//   unsupported process|GPU|PID|BYTES                      BYTES '-': not told
+//   unsupported;
+//                                              |MHZ|MILLIWATTS may follow
+//   process|GPU|PID|BYTES                      BYTES '-': not told
 //   fail|FUNCTION|CODE                         FUNCTION without "nvmlDeviceGet" answers CODE
 // FAKE_NVML_OLD (of the build) leaves out what older drivers lack.
 #include <array>
@@ -57,6 +59,15 @@ int number(void* device, std::size_t field, unsigned long long* value) {
   return 0;
 }
 
+/// Fields that a line may leave out.
+int small_number(void* device, std::size_t field, unsigned* value) {
+  if (lines_of("device").at(index_of(device)).size() <= field) return 3;
+  unsigned long long whole = 0;
+  const int status = number(device, field, &whole);
+  if (status == 0) *value = static_cast<unsigned>(whole);
+  return status;
+}
+
 }  // namespace
 
 // NOLINTBEGIN(readability-identifier-naming): the library's names.
@@ -94,6 +105,14 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** device) {
 
 int nvmlDeviceGetName(void* device, char* name, unsigned size) {
   return copy(lines_of("device").at(index_of(device)).at(1), name, size);
+}
+int nvmlDeviceGetClockInfo(void* device, int type, unsigned* mhz) {
+  // So that a test knows that it was asked.
+  if (const char* file = std::getenv("FAKE_NVML")) std::ofstream(file + std::string(".asked"));
+  return type == 1 ? small_number(device, 7, mhz) : 2;
+}
+int nvmlDeviceGetPowerUsage(void* device, unsigned* milliwatts) {
+  return small_number(device, 8, milliwatts);
 }
 int nvmlDeviceGetUUID(void* device, char* uuid, unsigned size) {
   return copy(lines_of("device").at(index_of(device)).at(2), uuid, size);

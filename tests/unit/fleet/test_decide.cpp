@@ -356,3 +356,34 @@ TEST_CASE(
         "(search.cut_short is 1.2).");
   CHECK(c.attempt(1).counted);
 }
+
+TEST_CASE("what the runner says of its clock goes before what the node agents have seen") {
+  Case c;
+  c.trial(1, 1);
+  c.decide();
+  c.line(Claimed{});
+  c.line(Started{1, c.attempt(1).nonce});
+  RecordsSummary records;
+  records.result.emplace().metrics["tokens_per_s_per_gpu"] = 1;
+  std::string throttled = "power cap";
+  SUBCASE("it says nothing") {}
+  SUBCASE("it says something") {
+    records.result->metrics["sm_clock_mhz"] = 1980;
+    throttled = "";
+  }
+  const bool said = !records.result->metrics.contains("sm_clock_mhz");
+  c.line(Ended{.attempt = 1,
+               .outcome = Outcome::completed,
+               .sm_clock_mhz = 1755,
+               .power_w = 600,
+               .throttled = "power cap"},
+         records);
+  std::vector<AddMeasurement> measured;
+  for (const Change& change : c.world.changes()) {
+    if (const auto* one = std::get_if<AddMeasurement>(&change)) measured.push_back(*one);
+  }
+  REQUIRE(measured.size() == 1);
+  CHECK(measured.front().metrics.at("sm_clock_mhz") == (said ? 1755 : 1980));
+  CHECK(measured.front().metrics.at("power_w") == 600);
+  CHECK(measured.front().throttled == throttled);
+}

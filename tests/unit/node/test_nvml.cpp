@@ -139,3 +139,19 @@ TEST_CASE("the models that the driver lists in /proc") {
   std::filesystem::remove_all(root);
   CHECK(gpu_models_in_proc(root).empty());
 }
+
+TEST_CASE("a GPU's clock and power at this moment, as far as it tells") {
+  const FakeGpus gpus(
+      "device|NVIDIA H100 80GB HBM3|GPU-aa|0|1|0|0x4|1755|612345\n"
+      "device|NVIDIA H100 80GB HBM3|GPU-bb|0|1|0|-\n");
+  const Nvml nvml = loaded();
+  const auto told = nvml.pace(0);
+  REQUIRE(told);
+  CHECK(told->sm_clock_mhz == 1755);
+  CHECK(*told->power_w == doctest::Approx(612.345));
+  CHECK(told->held_back == 0x4);
+  const auto mute = nvml.pace(1);
+  REQUIRE(mute);
+  CHECK_FALSE(mute->sm_clock_mhz);
+  CHECK_FALSE(mute->power_w);
+}

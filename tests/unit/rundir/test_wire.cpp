@@ -79,8 +79,9 @@ TEST_CASE("every message from lead to daemon reads back equal") {
 }
 
 TEST_CASE("every channel message reads back equal") {
-  const std::vector<ToNodeBody> to{
-      Launch{1, "/d"}, EndAttempt{1, Outcome::timeout, nasty, true}, LeadBeat{}, Quit{}};
+  const std::vector<ToNodeBody> to{Launch{1, "/d"},
+                                   EndAttempt{1, Outcome::timeout, nasty, true}, TimedSteps{1},
+                                   LeadBeat{}, Quit{}};
   for (const auto& body : to) {
     const auto back = decode_to_node(encode(body));
     REQUIRE(back);
@@ -88,7 +89,7 @@ TEST_CASE("every channel message reads back equal") {
   }
   const std::vector<FromNodeBody> from{
       NodeReady{"local", "h", 5, 1, "NVIDIA H100"},
-      NodeBeat{1, "init", 0},
+      NodeBeat{1, "init", 0, true},
       NodeLaunched{1},
       NodeEnded{1, Outcome::hung, -1, 9, 55, nasty, SaidBy::agent, 1},
       NodeEnded{1, Outcome::completed, 0, 0, 55, "", SaidBy::runner, 0, nasty,

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "attempt/pace.hpp"
+
+#include <algorithm>
+#include <cstddef>
+
+namespace shardsweep {
+namespace {
+
+/// An hour at one look a second.
+constexpr std::int64_t most_looks = 3600;
+constexpr int bits = 64;
+
+double middle_of(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+}  // namespace
+
+void PaceOfNode::add(int gpu, const GpuPace& look) {
+  Looks& looks = gpus_[gpu];
+  if (looks.count >= most_looks) return;
+  ++looks.count;
+  if (look.sm_clock_mhz) looks.clocks.push_back(*look.sm_clock_mhz);
+  if (look.power_w) looks.powers.push_back(*look.power_w);
+  for (int place = 0; place < bits; ++place) {
+    const std::uint64_t bit = std::uint64_t{1} << static_cast<unsigned>(place);
+    if ((look.held_back & bit) != 0) ++looks.held_back[bit];
+  }
+}
+
+Pace PaceOfNode::pace() const {
+  std::vector<Pace> gpus;
+  for (const auto& [number, looks] : gpus_) {
+    Pace one{middle_of(looks.clocks), middle_of(looks.powers), 0};
+    for (const auto& [bit, count] : looks.held_back) {
+      if (2 * count > looks.count) one.held_back |= bit;
+    }
+    gpus.push_back(one);
+  }
+  return pace_of(gpus);
+}
+
+Pace pace_of(const std::vector<Pace>& nodes) {
+  Pace all;
+  double powers = 0;
+  for (const Pace& one : nodes) {
+    if (one.power_w > 0) {
+      all.power_w += one.power_w;
+      ++powers;
+    }
+    if (one.sm_clock_mhz <= 0) continue;
+    const bool slower = all.sm_clock_mhz <= 0 || one.sm_clock_mhz < all.sm_clock_mhz;
+    if (!slower) continue;
+    all.sm_clock_mhz = one.sm_clock_mhz;
+    all.held_back = one.held_back;
+  }
+  if (powers > 0) all.power_w /= powers;
+  return all;
+}
+
+}  // namespace shardsweep
