@@ -17,8 +17,8 @@ namespace shardsweep {
 enum class Recompute : std::uint8_t { none, selective, full };
 inline constexpr std::array<std::string_view, 3> recompute_words{"none", "selective", "full"};
 
-enum class Schedule : std::uint8_t { one_f_one_b, afab };
-inline constexpr std::array<std::string_view, 2> schedule_words{"1f1b", "afab"};
+enum class Schedule : std::uint8_t { one_f_one_b, afab, zb_h1 };
+inline constexpr std::array<std::string_view, 3> schedule_words{"1f1b", "afab", "zb-h1"};
 
 /// Which parallel dimension has neighbouring ranks: the first is fastest.
 enum class RankOrder : std::uint8_t { tp_dp_pp, tp_pp_dp, dp_tp_pp };
@@ -32,7 +32,7 @@ struct Layout {
   std::int32_t pp = 1;
   std::int32_t cp = 1;            ///< reserved: 1
   std::int32_t ep = 1;            ///< reserved: 1
-  std::int32_t vpp = 1;           ///< reserved: 1
+  std::int32_t vpp = 1;           ///< virtual pipeline stages per rank
   std::int32_t dp_replicate = 1;  ///< copies of what ZeRO shards
   std::int32_t micro_batch = 1;   ///< samples per micro-batch
   std::int32_t grad_accum = 1;    ///< micro-batches per train step and DP rank

@@ -184,11 +184,12 @@ void add_layout_flags(std::vector<Flag>& f) {
       [](Options& o) -> Recompute& { return o.layout.recompute; }));
   f.push_back(switch_flag("sequence-parallel", "on|off (alone: on)",
                           [](Options& o) -> bool& { return o.layout.sequence_parallel; }));
-  f.push_back(
-      choice_flag("schedule", "1f1b|afab",
-                  std::array<std::pair<const char*, ScheduleKind>, 2>{
-                      {{"1f1b", ScheduleKind::one_f_one_b}, {"afab", ScheduleKind::afab}}},
-                  [](Options& o) -> ScheduleKind& { return o.layout.schedule; }));
+  f.push_back(choice_flag(
+      "schedule", "1f1b|afab|zb-h1: order of a pipeline's work",
+      std::array<std::pair<const char*, ScheduleKind>, 3>{{{"1f1b", ScheduleKind::one_f_one_b},
+                                                           {"afab", ScheduleKind::afab},
+                                                           {"zb-h1", ScheduleKind::zb_h1}}},
+      [](Options& o) -> ScheduleKind& { return o.layout.schedule; }));
   f.push_back({"rank-order", Takes::value, "axes, fastest first (tp-dp-pp)", set_rank_order});
   f.push_back({"bucket-mb", Takes::value, "gradient bucket in MiB",
                [](Options& o, const std::string& text) {

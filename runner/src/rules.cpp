@@ -79,6 +79,11 @@ const std::vector<Rule>& rules() {
        [](const Layout& l, const ModelShape&) {
          return l.vpp > 1 && l.schedule != ScheduleKind::one_f_one_b;
        }},
+      {"runner:zb_fp8", "schedule = 'zb-h1' and (dtype = 'fp8' or dtype = 'fp8-delayed')",
+       "zb-h1 keeps products' operands for later, which FP8 does not",
+       [](const Layout& l, const ModelShape&) {
+         return l.schedule == ScheduleKind::zb_h1 && l.fp8 != Scaling::none;
+       }},
       {"runner:vpp_grad_accum", "vpp > 1 and grad_accum % pp <> 0",
        "with virtual stages micro-batches go in groups of pp: grad_accum has to be a multiple "
        "of pp",
@@ -273,7 +278,7 @@ std::string capabilities_json(const Platforms& platforms, const Profile& profile
       .raw("zero", "[0,1,2,3]")
       .raw("recompute", R"(["none","selective","full"])")
       .raw("sequence_parallel", "[false,true]")
-      .raw("schedule", R"(["1f1b","afab"])")
+      .raw("schedule", R"(["1f1b","afab","zb-h1"])")
       .raw("profile", profile_names())
       .raw("rules", json_array(rule_objects))
       .boolean("gives_up", true)

@@ -152,6 +152,46 @@ void Trainer::backward(const Piece& piece) {
   if (!on_first_stage(piece)) flight.leaving = std::move(stream);
 }
 
+void Trainer::input_gradient(const Piece& piece) {
+  InFlight& flight = flight_of(piece);
+  const std::vector<Unit>& units = parameters_.units();
+  const UnitRange range = units_of_chunk(piece.chunk);
+  Block stream = on_last_stage(piece) ? std::move(flight.stream) : std::move(flight.arriving);
+  for (std::size_t i = range.end; i-- > range.first;) {
+    if (units[i].kind != UnitKind::layer) continue;
+    const UnitView weights = parameters_.open_weights(i);
+    const bool layer_below = i > range.first && units[i - 1].kind == UnitKind::layer;
+    if (layer_below) parameters_.prefetch_weights(i - 1);
+    flight.work.push_back(layer_input_gradient(context_, weights, context_.layout.recompute,
+                                               std::move(flight.layers.back()), stream));
+    flight.layers.pop_back();
+    parameters_.close_weights(i);
+    context_.dp.progress();
+  }
+  (on_first_stage(piece) ? flight.stream : flight.leaving) = std::move(stream);
+}
+
+void Trainer::weight_gradient(const Piece& piece) {
+  InFlight& flight = flight_of(piece);
+  const std::vector<Unit>& units = parameters_.units();
+  const UnitRange range = units_of_chunk(piece.chunk);
+  std::size_t layer = 0;
+  for (std::size_t i = range.end; i-- > range.first;) {
+    if (units[i].kind == UnitKind::head || units[i].kind == UnitKind::tied_head) continue;
+    const UnitView gradients = parameters_.open_gradients(i);
+    if (units[i].kind == UnitKind::layer) {
+      layer_weight_gradients(context_, gradients, std::move(flight.work[layer++]));
+    } else {
+      embedding_backward(context_, gradients, flight.ids, flight.stream);
+      flight.ids.reset();
+      flight.stream.reset();
+    }
+    parameters_.close_gradients(i, place_of(piece));
+    context_.dp.progress();
+  }
+  flight.work.clear();
+}
+
 void Trainer::transfer(const std::vector<Message>& messages) {
   const i64 count = context_.extents.rows * context_.extents.hidden;
   const Dtype dtype = context_.value_dtype();
@@ -188,9 +228,15 @@ void Trainer::run(i64 step, const Action& action) {
       spend(&PhaseTimes::forward_s, start);
       break;
     case ActionKind::backward:
-    case ActionKind::input_gradient:
-    case ActionKind::weight_gradient:
       backward(action.piece);
+      spend(&PhaseTimes::backward_s, start);
+      break;
+    case ActionKind::input_gradient:
+      input_gradient(action.piece);
+      spend(&PhaseTimes::backward_s, start);
+      break;
+    case ActionKind::weight_gradient:
+      weight_gradient(action.piece);
       spend(&PhaseTimes::backward_s, start);
       break;
   }

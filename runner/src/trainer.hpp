@@ -62,7 +62,9 @@ class Trainer {
     Block arriving;  // received residual stream or gradient, sent ones until they have left
     Block leaving;
     std::vector<LayerActivations> layers;
-    Block stream;  // last stage: gradient of the loss to its output
+    std::vector<WeightWork> work;  // the last layer's first
+    /// Gradient of the loss to the last stage's output, or to the first one's embedded tokens.
+    Block stream;
   };
   /// Units of a chunk: [first, end).
   struct UnitRange {
@@ -82,6 +84,8 @@ class Trainer {
   UnitRange units_of_chunk(i64 chunk) const;
   void forward(i64 step, const Piece& piece);
   void backward(const Piece& piece);
+  void input_gradient(const Piece& piece);
+  void weight_gradient(const Piece& piece);
   void head(i64 step, const Piece& piece, const Block& residual);
   std::size_t norm_unit() const;
   std::size_t table_unit() const;

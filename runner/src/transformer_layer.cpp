@@ -3,6 +3,7 @@
 
 #include "linear.hpp"
 
+#include <optional>
 #include <utility>
 
 namespace shardbench {
@@ -111,18 +112,47 @@ Block mlp_forward(const RankContext& c, const UnitView& w, Recompute recompute, 
   return add_branch(c, std::move(partial), s.residual_mid, "residual");
 }
 
+void* norm_of(const RankContext& c, const WeightWork& work, TensorKind kind) {
+  const i64 first = kind == TensorKind::mlp_norm ? c.extents.hidden : 0;
+  return work.norms.data() + c.gradient_bytes(first);
+}
+
+/// Where a backward leaves gradients of weights: in the unit, or as work for later.
+struct WeightSide {
+  const UnitView* now = nullptr;
+  WeightWork* later = nullptr;
+};
+
+/// Keeps `block` where it is needed later, else gives it back.
+void leave(const WeightSide& side, Block WeightWork::*place, Block& block) {
+  if (side.later != nullptr)
+    side.later->*place = std::move(block);
+  else
+    block.reset();
+}
+
+void leave_copy(const RankContext& c, const WeightSide& side, Block WeightWork::*place,
+                const Block& stream) {
+  if (side.later == nullptr) return;
+  Block copy = c.values(MemoryClass::activations, c.extents.rows * c.extents.hidden,
+                        "gradient for the weights");
+  c.device.copy(copy.data(), stream.data(), stream.bytes());
+  side.later->*place = std::move(copy);
+}
+
 /// The last part of each branch's backward: through the norm into the stream. `dy`: gradient of
 /// the norm's output.
 struct NormSite {
   const Block& x;
   const UnitView& w;
-  const UnitView& g;
+  const WeightSide& side;
   TensorKind norm;
 };
 
 void norm_backward(const RankContext& c, const Block& dy, const NormSite& at, Block& stream) {
-  void* dw = at.g.at(at.norm);
-  if (at.g.fresh) c.device.zero(dw, c.gradient_bytes(c.extents.hidden));
+  const UnitView* now = at.side.now;
+  void* dw = now != nullptr ? now->at(at.norm) : norm_of(c, *at.side.later, at.norm);
+  if (now == nullptr || now->fresh) c.device.zero(dw, c.gradient_bytes(c.extents.hidden));
   c.device.rms_norm_backward({stream.data(), dw, at.x.data(), at.w.at(at.norm), dy.data()},
                              c.extents.rows, c.extents.hidden);
 }
@@ -136,58 +166,63 @@ struct NormedProduct {
   i64 out;
 };
 
-Block product_backward(const RankContext& c, const UnitView& w, const UnitView& g,
+Block product_backward(const RankContext& c, const UnitView& w, const WeightSide& side,
                        const NormedProduct& p) {
   const i64 hidden = c.extents.hidden;
-  FullRows full(c, p.normed);
+  std::optional<FullRows> full;
+  if (side.now != nullptr) full.emplace(c, p.normed);
   Block partial =
       c.values(MemoryClass::workspace, c.extents.tokens * hidden, "partial gradient");
   const LinearGradients gradients(c, {w, p.first, hidden, p.out}, p.dy);
   gradients.to_input(partial.data());
   RowSum sum(c, std::move(partial), MemoryClass::workspace, "norm gradient");
-  gradients.to_weights(g, full.data());
+  if (full) gradients.to_weights(*side.now, full->data());
   return sum.take();
 }
 
-void mlp_backward(const RankContext& c, const UnitView& w, const UnitView& g,
+void mlp_backward(const RankContext& c, const UnitView& w, const WeightSide& side,
                   LayerActivations& s, Block& stream) {
   const Extents& e = c.extents;
   if (!s.activated) s.activated = activated_rows(c, s.gate_up);
+  leave_copy(c, side, &WeightWork::d_out, stream);
   {
     Block d_activated =
         c.values(MemoryClass::workspace, e.tokens * e.ffn, "gradient of activated rows");
     FullRows dy(c, stream);
     const LinearGradients gradients(c, {w, TensorKind::down, e.ffn, e.hidden}, dy.data());
     gradients.to_input(d_activated.data());
-    gradients.to_weights(g, s.activated.data());
-    s.activated.reset();
+    if (side.now != nullptr) gradients.to_weights(*side.now, s.activated.data());
+    leave(side, &WeightWork::activated, s.activated);
     c.device.swiglu_backward(s.gate_up.data(), d_activated.data(), e.tokens, e.ffn);
   }
   if (!s.norm2) s.norm2 = normed(c, s.residual_mid, w.at(TensorKind::mlp_norm), "norm 2");
   const Block dy =
-      product_backward(c, w, g, {s.norm2, s.gate_up.data(), TensorKind::gate, 2 * e.ffn});
-  s.norm2.reset();
-  s.gate_up.reset();
-  norm_backward(c, dy, {s.residual_mid, w, g, TensorKind::mlp_norm}, stream);
+      product_backward(c, w, side, {s.norm2, s.gate_up.data(), TensorKind::gate, 2 * e.ffn});
+  leave(side, &WeightWork::norm2, s.norm2);
+  leave(side, &WeightWork::d_gate_up, s.gate_up);
+  norm_backward(c, dy, {s.residual_mid, w, side, TensorKind::mlp_norm}, stream);
   s.residual_mid.reset();
 }
 
 /// Gradient of q, k, v as projected: through attention and back through the rotation.
-Block qkv_gradient(const RankContext& c, const UnitView& w, const UnitView& g,
+Block qkv_gradient(const RankContext& c, const UnitView& w, const WeightSide& side,
                    LayerActivations& s, const Block& stream) {
   const Extents& e = c.extents;
   const AttentionShape& a = e.attention;
   const i64 width = a.heads * a.head_dim;
   if (!s.attended) attend(c, s);
+  leave_copy(c, side, &WeightWork::d_mid, stream);
   Block d_attended =
       c.values(MemoryClass::workspace, e.tokens * width, "gradient of attended values");
   {
     FullRows dy(c, stream);
     const LinearGradients gradients(c, {w, TensorKind::o, width, e.hidden}, dy.data());
     gradients.to_input(d_attended.data());
-    gradients.to_weights(g, s.attended.data());
+    if (side.now != nullptr) gradients.to_weights(*side.now, s.attended.data());
   }
-  Block d_qkv = c.values(MemoryClass::workspace, e.tokens * a.row(), "gradient of q, k, v");
+  const MemoryClass kind =
+      side.now != nullptr ? MemoryClass::workspace : MemoryClass::activations;
+  Block d_qkv = c.values(kind, e.tokens * a.row(), "gradient of q, k, v");
   const Block work = c.memory.allocate(
       MemoryClass::workspace, c.device.attention_workspace_bytes(a), "attention scores");
   c.device.attention_backward({d_qkv.data(), d_attended.data(), s.qkv.data(), s.attended.data(),
@@ -197,18 +232,47 @@ Block qkv_gradient(const RankContext& c, const UnitView& w, const UnitView& g,
   return d_qkv;
 }
 
-void attention_backward(const RankContext& c, const UnitView& w, const UnitView& g,
+void attention_backward(const RankContext& c, const UnitView& w, const WeightSide& side,
                         LayerActivations& s, Block& stream) {
-  Block d_qkv = qkv_gradient(c, w, g, s, stream);
+  Block d_qkv = qkv_gradient(c, w, side, s, stream);
   s.qkv.reset();
-  s.attended.reset();
+  leave(side, &WeightWork::attended, s.attended);
   s.lse.reset();
   if (!s.norm1) s.norm1 = normed(c, s.residual_in, w.at(TensorKind::attention_norm), "norm 1");
   const Block dy = product_backward(
-      c, w, g, {s.norm1, d_qkv.data(), TensorKind::q, c.extents.attention.row()});
-  s.norm1.reset();
-  d_qkv.reset();
-  norm_backward(c, dy, {s.residual_in, w, g, TensorKind::attention_norm}, stream);
+      c, w, side, {s.norm1, d_qkv.data(), TensorKind::q, c.extents.attention.row()});
+  leave(side, &WeightWork::norm1, s.norm1);
+  leave(side, &WeightWork::d_qkv, d_qkv);
+  norm_backward(c, dy, {s.residual_in, w, side, TensorKind::attention_norm}, stream);
+}
+
+void both_backward(const RankContext& c, const UnitView& w, const WeightSide& side,
+                   Recompute recompute, LayerActivations& saved, Block& stream) {
+  if (recompute == Recompute::full) (void)layer_forward(c, w, Recompute::none, saved);
+  mlp_backward(c, w, side, saved, stream);
+  attention_backward(c, w, side, saved, stream);
+}
+
+/// One norm's gradient, which the first half has made.
+void add_norm(const RankContext& c, const UnitView& g, TensorKind kind,
+              const WeightWork& work) {
+  const i64 hidden = c.extents.hidden;
+  if (g.fresh)
+    c.device.copy(g.at(kind), norm_of(c, work, kind), c.gradient_bytes(hidden));
+  else
+    c.device.accumulate(g.at(kind), norm_of(c, work, kind), hidden);
+}
+
+/// One product's, of gathered rows of its input and of the gradient of what it has made.
+struct LeftProduct {
+  TensorKind first;
+  i64 in;
+  i64 out;
+};
+
+void add_product(const RankContext& c, const UnitView& g, const LeftProduct& p, const void* dy,
+                 const void* x) {
+  LinearGradients(c, {g, p.first, p.in, p.out}, dy).to_weights(g, x);
 }
 
 }  // namespace
@@ -232,10 +296,37 @@ Block layer_forward(const RankContext& context, const UnitView& weights, Recompu
 void layer_backward(const RankContext& context, const UnitView& weights,
                     const UnitView& gradients, Recompute recompute, LayerActivations saved,
                     Block& stream) {
-  if (recompute == Recompute::full)
-    (void)layer_forward(context, weights, Recompute::none, saved);
-  mlp_backward(context, weights, gradients, saved, stream);
-  attention_backward(context, weights, gradients, saved, stream);
+  both_backward(context, weights, {.now = &gradients}, recompute, saved, stream);
+}
+
+WeightWork layer_input_gradient(const RankContext& context, const UnitView& weights,
+                                Recompute recompute, LayerActivations saved, Block& stream) {
+  WeightWork work;
+  work.norms = context.statistics(MemoryClass::activations, 2 * context.extents.hidden,
+                                  "gradients of a layer's norms");
+  both_backward(context, weights, {.later = &work}, recompute, saved, stream);
+  return work;
+}
+
+void layer_weight_gradients(const RankContext& c, const UnitView& g, WeightWork work) {
+  const Extents& e = c.extents;
+  const i64 width = e.attention.heads * e.attention.head_dim;
+  {
+    FullRows dy(c, work.d_out);
+    add_product(c, g, {TensorKind::down, e.ffn, e.hidden}, dy.data(), work.activated.data());
+  }
+  {
+    FullRows x(c, work.norm2);
+    add_product(c, g, {TensorKind::gate, e.hidden, 2 * e.ffn}, work.d_gate_up.data(), x.data());
+  }
+  {
+    FullRows dy(c, work.d_mid);
+    add_product(c, g, {TensorKind::o, width, e.hidden}, dy.data(), work.attended.data());
+  }
+  FullRows x(c, work.norm1);
+  add_product(c, g, {TensorKind::q, e.hidden, e.attention.row()}, work.d_qkv.data(), x.data());
+  add_norm(c, g, TensorKind::mlp_norm, work);
+  add_norm(c, g, TensorKind::attention_norm, work);
 }
 
 }  // namespace shardbench

@@ -32,4 +32,27 @@ void layer_backward(const RankContext& context, const UnitView& weights,
                     const UnitView& gradients, Recompute recompute, LayerActivations saved,
                     Block& stream);
 
+/// What the gradient to a layer's input leaves for those of its weights: what its products have
+/// multiplied, the gradients of what they made, and the norms' gradients, which are there.
+struct WeightWork {
+  Block norm1;      // [rows, hidden]
+  Block d_qkv;      // of q, k, v as projected
+  Block attended;   // [tokens, heads·head_dim / tp]
+  Block d_mid;      // [rows, hidden]: gradient of residual_mid
+  Block norm2;      // [rows, hidden]
+  Block d_gate_up;  // [tokens, 2·ffn / tp]
+  Block activated;  // [tokens, ffn / tp]
+  Block d_out;      // [rows, hidden]: gradient of the layer's output
+  Block norms;      // [2, hidden], gradient format: of the attention's norm, of the MLP's
+};
+
+// layer_backward in two halves.
+
+/// As layer_backward, without gradients of weights.
+WeightWork layer_input_gradient(const RankContext& context, const UnitView& weights,
+                                Recompute recompute, LayerActivations saved, Block& stream);
+/// Adds to `gradients`; uses up `work`.
+void layer_weight_gradients(const RankContext& context, const UnitView& gradients,
+                            WeightWork work);
+
 }  // namespace shardbench

@@ -86,9 +86,17 @@ std::vector<Layout> interleaved_layouts() {
   return each_state(layouts);
 }
 
-/// Values that change nothing: afab without stages.
+/// ZB-H1: with fewer micro-batches than ranks, and with more.
+std::vector<Layout> zero_bubble_layouts() {
+  return each_state(each(shapes(), std::vector<i64>{1, 3, 5}, [](Layout& l, i64 m) {
+    l.schedule = ScheduleKind::zb_h1;
+    l.grad_accum = m;
+  }));
+}
+
+/// Values that change nothing: another order without stages.
 bool redundant(const Layout& l) {
-  return l.pp == 1 && l.schedule == ScheduleKind::afab;
+  return l.pp == 1 && l.schedule != ScheduleKind::one_f_one_b;
 }
 
 /// Properties whose values are covered by pairs.
@@ -144,8 +152,8 @@ std::optional<EqualityCase> in_fp8(EqualityCase c, Scaling scaling) {
 
 std::vector<EqualityCase> all_cases(i64 width) {
   std::vector<Layout> layouts = plain_layouts();
-  for (const Layout& layout : interleaved_layouts())
-    layouts.push_back(layout);
+  for (const auto& more : {interleaved_layouts(), zero_bubble_layouts()})
+    layouts.insert(layouts.end(), more.begin(), more.end());
   std::vector<EqualityCase> cases;
   for (std::size_t i = 0; i < layouts.size(); ++i) {
     Layout& l = layouts[i];

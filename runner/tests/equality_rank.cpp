@@ -231,6 +231,7 @@ std::unique_ptr<Platform> fp64_platform() {
 Verdict judge(Platform& platform, Mesh& mesh, const EqualityCase& c, u64 first_id,
               const Reference& reference, const Omission& omission) {
   Rank rank(platform, mesh, c, first_id, omission);
+  if (omission.follows) rank.trainer.follow(omission.follows(rank.trainer.schedule()));
   Verdict verdict{};
   const auto relative = [](double value, double expected) {
     return std::abs(value - expected) / std::abs(expected);

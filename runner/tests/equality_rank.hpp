@@ -6,7 +6,9 @@
 #include "equality_cases.hpp"
 #include "mesh.hpp"
 #include "platform.hpp"
+#include "schedules/schedule.hpp"
 
+#include <functional>
 #include <map>
 #include <tuple>
 #include <vector>
@@ -56,6 +58,8 @@ struct Verdict {
 struct Omission {
   DropRule drops = {};
   double loss_factor = 1.0;
+  /// The schedule that is run in place of the layout's.
+  std::function<std::vector<Action>(std::vector<Action>)> follows = {};
 };
 
 /// Trains three steps; `first_id`: communicator ids from here on are free.

@@ -104,7 +104,9 @@ i64 tp_bytes(const Stage& s) {
   const i64 part = scatter_bytes(t, th, s.e);
   const i64 again = s.layout.recompute == Recompute::full ? 1 : 0;
   // Forward 2 sums (or 2 gathers and 2 scatters), backward 2 sums (or 4 gathers, 2 scatters).
-  const i64 per_layer = s.sp ? (10 + 4 * again) * part : (4 + 2 * again) * ar;
+  // Cut in two, backward gathers the gradients to outputs once more.
+  const i64 halves = s.layout.schedule == ScheduleKind::zb_h1 ? 2 : 0;
+  const i64 per_layer = s.sp ? (10 + halves + 4 * again) * part : (4 + 2 * again) * ar;
   i64 bytes = s.m() * s.layers() * per_layer;
   if (s.first) bytes += s.m() * (s.sp ? 2 * part : ar);
   if (s.last)
@@ -246,6 +248,8 @@ class ActivationWalk {
   void step(const Action& action) {
     if (action.kind == ActionKind::transfer) return transfer(action.messages);
     if (action.kind == ActionKind::forward) return forward(action.piece);
+    if (action.kind == ActionKind::input_gradient) return input_gradient(action.piece);
+    if (action.kind == ActionKind::weight_gradient) return weight_gradient(action.piece);
     backward(action.piece);
   }
   void hold(i64 bytes) {
@@ -276,6 +280,43 @@ class ActivationWalk {
     held_ -= kept(piece) + (s_.begins(piece) ? stream_ : 0);
   }
 
+  /// What a layer keeps for its weights' gradients: but for the log-sum-exp as much as for
+  /// backward, gradients of the streams in the place of the streams; and its norms' gradients.
+  i64 work() const {
+    const LayerValues v = layer_values(s_);
+    return (v.all - lse() + 2 * s_.model.hidden) * s_.e;
+  }
+  i64 lse() const { return s_.tokens * s_.model.heads / s_.layout.tp; }
+
+  void input_gradient(const Piece& piece) {
+    const LayerValues v = layer_values(s_);
+    const i64 qkv = v.all - 4 * v.norm - v.core - 3 * v.activated;
+    const bool core = s_.layout.habits.selective == Selective::attention;
+    const bool drops_core = s_.layout.recompute == Recompute::selective && core;
+    const bool drops_norms = s_.layout.recompute == Recompute::selective && !core;
+    for (i64 layer = 0; layer < s_.layers(piece); ++layer) {
+      const i64 before = held_;
+      const auto add = [&](i64 values) { hold(values * s_.e); };
+      add(2 * s_.model.hidden);
+      if (s_.layout.recompute == Recompute::full) {
+        add(v.all - v.norm);
+        note(stream_);
+      }
+      if (drops_norms) add(v.activated);
+      add(v.norm);                   // a copy of the gradient to the layer's output
+      if (drops_norms) add(v.norm);  // the MLP's
+      add(-v.norm);                  // the residual in the middle
+      if (drops_core) add(v.core);
+      add(v.norm);  // a copy of the gradient to it
+      add(qkv);
+      if (drops_norms) add(v.norm - qkv - lse());  // the attention's, where q, k, v were
+      held_ = before + work() - values_.kept * s_.e;
+    }
+  }
+  void weight_gradient(const Piece& piece) {
+    held_ -= s_.layers(piece) * work() + (s_.begins(piece) ? s_.tokens * 4 + stream_ : 0);
+  }
+
   const Stage& s_;
   PieceValues values_;
   i64 stream_;
@@ -295,7 +336,12 @@ i64 layer_workspace(const Stage& s) {
   // Gradient of the activated rows beside the gathered stream; gradients of attended values and
   // of q, k, v beside two blocks of scores; gradient of q, k, v beside that of the branch, its
   // sum over tp, and the gathered norm for the weights' gradient.
-  const i64 sums = s.sp ? gathered + s.rows * m.hidden : 0;
+  const i64 summed = s.sp ? s.rows * m.hidden : 0;
+  const i64 sums = s.sp ? gathered + summed : 0;
+  // What is kept for the weights' gradients is no workspace, and norms are not gathered.
+  if (s.layout.schedule == ScheduleKind::zb_h1)
+    return std::max({s.tokens * m.ffn / t + gathered, whole / t + std::max(scores, gathered),
+                     whole + summed});
   return std::max(
       {s.tokens * m.ffn / t + gathered, whole / t + qkv + scores, qkv + whole + sums});
 }
@@ -396,9 +442,12 @@ class ReductionWalk {
     for (const Action& action : s_.actions) {
       if (action.kind == ActionKind::transfer) continue;
       if (action.kind == ActionKind::forward) forward(action.piece);
-      if (action.kind == ActionKind::backward)
+      if (action.kind == ActionKind::input_gradient && s_.layout.overlap)
+        r_.beside_two(tp_staging(s_, Kind::layer));
+      const bool halved = action.kind == ActionKind::weight_gradient;
+      if (halved || action.kind == ActionKind::backward)
         for (const KindOfUnit& unit : backward_order(s_, action.piece))
-          unit_ends(unit, action.piece);
+          unit_ends({halved ? Kind::norm : unit.kind, unit.elements}, action.piece);
     }
     // Without overlap ZeRO 0 and 1 reduce after backward, still two at a time.
     if (always() || s_.layout.overlap) return;
@@ -485,7 +534,7 @@ std::vector<Turn> gradient_order(const Stage& s) {
   for (const Action& action : s.actions) {
     if (action.kind == ActionKind::forward && s.ends(action.piece))
       order.push_back({u.head + u.table(), u.head});
-    if (action.kind == ActionKind::backward)
+    if (action.kind == ActionKind::backward || action.kind == ActionKind::weight_gradient)
       for (const KindOfUnit& unit : backward_order(s, action.piece))
         order.push_back({unit.elements, unit.elements});
   }

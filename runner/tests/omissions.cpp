@@ -137,10 +137,22 @@ std::vector<NamedOmission> pipeline_omissions() {
   Layout interleaved = parallel(1, 1, 2);
   interleaved.vpp = 2;
   interleaved.grad_accum = 2;
+  Layout halved = parallel(1, 1, 2);
+  halved.schedule = ScheduleKind::zb_h1;
+  halved.grad_accum = 2;
   return {
       {"interleaved: the chunk that a message is for",
        interleaved,
        {[](const IssuedOperation& o) { return is(o, "pp", Operation::send); }}},
+      {"zero bubble: the weights' gradient of a micro-batch",
+       halved,
+       {.follows =
+            [](std::vector<Action> actions) {
+              actions.erase(std::find_if(actions.begin(), actions.end(), [](const Action& a) {
+                return a.kind == ActionKind::weight_gradient;
+              }));
+              return actions;
+            }}},
   };
 }
 

@@ -138,6 +138,8 @@ LayerActivations layer_activations(const Shape& shape, const Habits& habits,
 // p + (p - 1)/v [arXiv 2205.05198, section 4.2.1].
 double in_flight(const Shape& shape, const Layout& layout, double stage) {
   if (layout.schedule == Schedule::afab) return shape.accum;
+  // Stages that wait for fewer gradients keep work for the weights' [arXiv 2401.10241].
+  if (layout.schedule == Schedule::zb_h1) return std::min(shape.accum, shape.pp);
   if (layout.vpp == 1 || shape.pp == 1) return std::min(shape.accum, shape.pp - stage);
   const double chunks = 2 * (shape.pp - stage - 1) + (layout.vpp - 1) * shape.pp + 1;
   return std::min(shape.accum, chunks / layout.vpp);
@@ -357,7 +359,8 @@ MemoryEstimate estimate_stage(const ModelSpec& model, const Point& point,
     values.dtype = Dtype::fp32;
     return estimate_stage(model, values, family, traits, stage);
   }
-  const bool has_arenas = family.arenas && is_half(point.dtype) && point.layout.vpp == 1;
+  const bool has_arenas = family.arenas && is_half(point.dtype) && point.layout.vpp == 1 &&
+                          point.layout.schedule != Schedule::zb_h1;
   if (!has_arenas) {
     ModelSpec padded = model;
     padded.vocab = padded_vocab(model.vocab, point.layout.tp, family.vocab_multiple);

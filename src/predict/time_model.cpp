@@ -84,8 +84,7 @@ class TimeModel {
     const double accum = layout_.grad_accum;
     const double together = slot.together();
     const double one = together + stages;
-    // Interleaved by v, a stage waits for chunks of its layers [arXiv 2104.04473, section 2.2].
-    const double waiting = real(layout_.pp - 1) / layout_.vpp;
+    const double waiting = waited_slots();
     const double slots = accum + waiting;
     const double transfers = dp_transfers_s();
     const double gathers = dp_gathers_s();
@@ -118,6 +117,16 @@ class TimeModel {
   }
 
  private:
+  // Micro-batches that a stage could do while it waits. Interleaved by v, it waits for chunks
+  // of its layers [arXiv 2104.04473, section 2.2]. Of three equal parts ZB-H1 waits for one
+  // [arXiv 2401.10241, table 2].
+  [[nodiscard]] double waited_slots() const {
+    constexpr double unfilled = 1.0 / 3.0;
+    const double stages = layout_.pp - 1;
+    if (layout_.schedule == Schedule::zb_h1) return stages * unfilled;
+    return stages / layout_.vpp;
+  }
+
   // Of the stages the first has most layers and the last the head.
   [[nodiscard]] Slot slowest() const {
     const auto layer = layer_slot();

@@ -102,7 +102,7 @@ const std::array<AxisInfo, 21> axis_table{{
      get_layout<&Layout::recompute>, set_layout<&Layout::recompute>},
     {"sequence_parallel", AxisKind::toggle, {}, {}, 0, 1, 0, false, keyed, "activations between TP regions split along the sequence",
      get_layout<&Layout::sequence_parallel>, set_layout<&Layout::sequence_parallel>},
-    {"schedule", AxisKind::word, Words(schedule_words), {}, 0, 1, 0, false, keyed, "pipeline schedule",
+    {"schedule", AxisKind::word, Words(schedule_words), {}, 0, 2, 0, false, keyed, "pipeline schedule",
      get_layout<&Layout::schedule>, set_layout<&Layout::schedule>},
     {"rank_order", AxisKind::word, Words(rank_order_words), {}, 0, 2, 0, false, keyed, "order of the dimensions over the ranks, fastest first",
      get_layout<&Layout::rank_order>, set_layout<&Layout::rank_order>},

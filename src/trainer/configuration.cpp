@@ -175,6 +175,8 @@ Result<std::string> write_nanotron(const TrainerLayout& layout) {
     return no_words("nanotron", "dp_replicate", std::to_string(layout.dp_replicate));
   if (layout.zero > 1) return no_words("nanotron", "zero", std::to_string(layout.zero));
   if (layout.recompute == "selective") return no_words("nanotron", "recompute", "selective");
+  if (layout.schedule != "1f1b" && layout.schedule != "afab")
+    return no_words("nanotron", "schedule", layout.schedule);
   std::string text = fmt::format(
       "parallelism:\n  dp: {}\n  pp: {}\n  tp: {}\n  context_parallel_size: {}\n"
       "  expert_parallel_size: {}\n  pp_engine: {}\n  tp_mode: {}\n  recompute_layer: {}\n"
@@ -348,6 +350,8 @@ Result<std::string> write_picotron(const TrainerLayout& layout) {
     return no_words("picotron", "dp_replicate", std::to_string(layout.dp_replicate));
   if (layout.zero != 0) return no_words("picotron", "zero", std::to_string(layout.zero));
   if (layout.recompute != "none") return no_words("picotron", "recompute", layout.recompute);
+  if (layout.schedule != "1f1b" && layout.schedule != "afab")
+    return no_words("picotron", "schedule", layout.schedule);
   const std::string length =
       layout.seq_len > 0 ? fmt::format(",\n    \"seq_length\": {}", layout.seq_len) : "";
   return fmt::format(

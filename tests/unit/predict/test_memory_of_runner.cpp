@@ -161,6 +161,56 @@ TEST_CASE("the memory of a layout on a CPU is what the meta device counts") {
   }
 }
 
+TEST_CASE(
+    "the memory of virtual stages and of halved backwards is what the meta device counts") {
+  ModelSpec mini{.name = "mini",
+                 .layers = 16,
+                 .hidden = 128,
+                 .ffn = 352,
+                 .heads = 8,
+                 .kv_heads = 4,
+                 .vocab = 512};
+  struct Pipeline {
+    std::int32_t pp, vpp, accum;
+    Schedule schedule;
+  };
+  constexpr std::array<Pipeline, 6> all{{{2, 2, 4, Schedule::one_f_one_b},
+                                         {4, 2, 8, Schedule::one_f_one_b},
+                                         {4, 4, 4, Schedule::one_f_one_b},
+                                         {2, 1, 4, Schedule::zb_h1},
+                                         {4, 1, 8, Schedule::zb_h1},
+                                         {4, 1, 2, Schedule::zb_h1}}};
+  for (const auto& pipeline : all) {
+    for (const std::int32_t micro_batch : {1, 16}) {
+      auto point = point_of(1, 1, 0);
+      point.dtype = Dtype::fp32;
+      point.layout.pp = pipeline.pp;
+      point.layout.vpp = pipeline.vpp;
+      point.layout.schedule = pipeline.schedule;
+      point.layout.micro_batch = micro_batch;
+      point.layout.grad_accum = pipeline.accum;
+      auto options = options_of(mini, point);
+      options.dtype = shardbench::Dtype::fp32;
+      options.layout.pp = pipeline.pp;
+      options.layout.vpp = pipeline.vpp;
+      options.layout.schedule = static_cast<shardbench::ScheduleKind>(pipeline.schedule);
+      options.layout.micro_batch = micro_batch;
+      options.layout.grad_accum = pipeline.accum;
+      i64 peak = 0;
+      for (i64 rank = 0; rank < pipeline.pp; ++rank)
+        peak = std::max(peak, shardbench::cost_of_rank(options, rank).peak_bytes);
+      CAPTURE(pipeline.pp);
+      CAPTURE(pipeline.vpp);
+      CAPTURE(pipeline.accum);
+      CAPTURE(micro_batch);
+      const auto estimate = estimate_memory(mini, point, shardbench_cpu_memory());
+      const double ratio = static_cast<double>(estimate.total()) / static_cast<double>(peak);
+      CHECK(ratio > 0.9);
+      CHECK(ratio < 1.15);
+    }
+  }
+}
+
 TEST_CASE("the planner leaves out the replicas that the runner refuses") {
   auto sweep = sweep_of(small_model(), {});
   sweep.cluster.memory_bytes = 0;

@@ -58,6 +58,21 @@ TEST_CASE("a step is the sum of its parts and the bubble (p-1)/m of a stage") {
   }
 }
 
+TEST_CASE("virtual stages and halved backwards leave less of the bubble") {
+  const auto& family = **find_family("shardbench");
+  auto point = long_point(2, 2, 4);
+  const auto bubble_share = [&] {
+    const auto time = estimate_time(llama3_8b(), h100(), point, family.time, family.memory);
+    const double stage = time.compute_s + time.memory_s + time.launch_s + time.tp_s + time.pp_s;
+    return time.bubble_s / stage;
+  };
+  point.layout.vpp = 2;
+  CHECK(bubble_share() == doctest::Approx(3.0 / 2 / 8));
+  point.layout.vpp = 1;
+  point.layout.schedule = Schedule::zb_h1;
+  CHECK(bubble_share() == doctest::Approx(3.0 / 3 / 8));
+}
+
 // Per token 6 per matrix parameter and 7 h s of attention (flash, backward with one product
 // more) of 32 layers: 51.47 G less 6*32*4096*8192 plus 7/6 of it.
 TEST_CASE("one GPU computes and does not communicate") {
