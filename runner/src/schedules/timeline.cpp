@@ -11,20 +11,20 @@ namespace shardbench {
 namespace {
 
 /// Sender, receiver, and the place in the order of messages between them.
-using Place = std::tuple<i64, i64, i64>;
+using MessagePlace = std::tuple<i64, i64, i64>;
 /// What crosses a border between two stages: micro-batch, the stage before it, flow.
-using Content = std::tuple<i64, i64, Flow>;
+using MessageContent = std::tuple<i64, i64, Flow>;
 
-struct Meeting {
+struct MessageMeeting {
   std::optional<double> sent;
   std::optional<double> received;
-  Content content;
+  MessageContent content;
 };
 
-class Simulation {
+class ScheduleSimulation {
  public:
-  Simulation(ScheduleKind kind, const Pipeline& pipeline, const PieceCosts& costs,
-             Channels channels)
+  ScheduleSimulation(ScheduleKind kind, const Pipeline& pipeline, const PieceCosts& costs,
+                     Channels channels)
       : pipeline_(pipeline), costs_(costs), channels_(channels) {
     for (i64 rank = 0; rank < pipeline.ranks; ++rank)
       ranks_.push_back({rank, make_schedule(kind, pipeline, rank)});
@@ -56,7 +56,7 @@ class Simulation {
     bool arrived = false;  // at the transfer where it stands
     double time = 0;
     double busy = 0;
-    std::vector<Place> places = {};                  // of the transfer's messages
+    std::vector<MessagePlace> places = {};           // of the transfer's messages
     std::map<std::pair<i64, Side>, i64> order = {};  // messages so far, by peer
   };
 
@@ -86,7 +86,7 @@ class Simulation {
     return true;
   }
 
-  Content content_of(i64 rank, const Message& m) const {
+  MessageContent content_of(i64 rank, const Message& m) const {
     const i64 stage = pipeline_.stage(rank, m.piece.chunk);
     const bool behind = (m.flow == Flow::activation) == (m.side == Side::send);
     return {m.piece.micro, behind ? stage : stage - 1, m.flow};
@@ -98,11 +98,11 @@ class Simulation {
     for (const Message& m : action.messages) {
       const i64 ordinal = rank.order[{m.peer, m.side}]++;
       const bool sends = m.side == Side::send;
-      const Place place =
-          sends ? Place{rank.number, m.peer, ordinal} : Place{m.peer, rank.number, ordinal};
+      const MessagePlace place = sends ? MessagePlace{rank.number, m.peer, ordinal}
+                                       : MessagePlace{m.peer, rank.number, ordinal};
       rank.places.push_back(place);
-      const Content content = content_of(rank.number, m);
-      const auto [found, fresh] = meetings_.try_emplace(place, Meeting{{}, {}, content});
+      const MessageContent content = content_of(rank.number, m);
+      const auto [found, fresh] = meetings_.try_emplace(place, MessageMeeting{{}, {}, content});
       if (!fresh && found->second.content != content)
         stuck_ = "rank " + std::to_string(rank.number) + " and rank " + std::to_string(m.peer) +
                  " mean different messages in its action " + std::to_string(rank.at);
@@ -114,7 +114,7 @@ class Simulation {
   std::optional<double> end_of(const Rank& rank, const Action& action) const {
     double end = rank.time;
     for (std::size_t i = 0; i < action.messages.size(); ++i) {
-      const Meeting& meeting = meetings_.at(rank.places[i]);
+      const MessageMeeting& meeting = meetings_.at(rank.places[i]);
       const bool sends = action.messages[i].side == Side::send;
       if (sends && channels_ == Channels::buffered) continue;
       const std::optional<double>& other = sends ? meeting.received : meeting.sent;
@@ -128,7 +128,7 @@ class Simulation {
   PieceCosts costs_;
   Channels channels_;
   std::vector<Rank> ranks_;
-  std::map<Place, Meeting> meetings_;
+  std::map<MessagePlace, MessageMeeting> meetings_;
   std::string stuck_;
 };
 
@@ -136,7 +136,7 @@ class Simulation {
 
 Timeline timeline_of(ScheduleKind kind, const Pipeline& pipeline, const PieceCosts& costs,
                      Channels channels) {
-  return Simulation(kind, pipeline, costs, channels).run();
+  return ScheduleSimulation(kind, pipeline, costs, channels).run();
 }
 
 }  // namespace shardbench
