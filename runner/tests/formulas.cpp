@@ -4,35 +4,13 @@
 // fp32 and fp64 only: values and gradients have one size.
 #include "formulas.hpp"
 
-#include "schedules/schedule.hpp"
+#include "formulas_stage.hpp"
 
 #include <algorithm>
 #include <numeric>
 
 namespace shardbench {
 namespace {
-
-struct Stage {
-  const ModelShape& model;
-  const Layout& layout;
-  Coordinates at;
-  i64 e;
-  std::vector<i64> chunks;  // layers of each
-  i64 tokens;
-  i64 rows;
-  bool first;  // has the model's first stage
-  bool last;
-  bool sp;
-  std::vector<Action> actions;
-
-  i64 shards() const { return layout.zero > 0 ? layout.shard_ranks() : 1; }
-  i64 shard_index() const { return layout.zero > 0 ? at.dp % layout.shard_ranks() : 0; }
-  i64 m() const { return layout.grad_accum; }
-  i64 layers() const { return std::accumulate(chunks.begin(), chunks.end(), i64{0}); }
-  i64 layers(const Piece& piece) const { return chunks[static_cast<std::size_t>(piece.chunk)]; }
-  bool begins(const Piece& piece) const { return first && piece.chunk == 0; }
-  bool ends(const Piece& piece) const { return last && piece.chunk + 1 == layout.vpp; }
-};
 
 /// Elements of the units of a stage: embedding, layers, head, each padded to the shards. Tied,
 /// the head is the final norm alone, and `copy` the last stage's copy of the embedding.
@@ -188,141 +166,6 @@ i64 replicate_bytes(const Stage& s) {
     bytes += all_reduce_bytes(s.layout.dp_replicate, index, unit / s.shards(), s.e);
   return bytes;
 }
-
-/// Values that one layer keeps for backward; what selective recompute drops is `dropped`.
-struct LayerValues {
-  i64 all;
-  i64 norm;
-  i64 activated;
-  i64 core;  // what attention leaves beside q, k, v
-};
-
-LayerValues layer_values(const Stage& s) {
-  const ModelShape& m = s.model;
-  const i64 t = s.layout.tp;
-  const i64 norm = s.rows * m.hidden;
-  const i64 qkv = s.tokens * (m.heads + 2 * m.kv_heads) * m.head_dim() / t;
-  const i64 attended = s.tokens * m.hidden / t;
-  const i64 lse = s.tokens * m.heads / t;
-  const i64 activated = s.tokens * m.ffn / t;
-  // Residual in and mid, both norms; gate and up, and their product.
-  return {4 * norm + qkv + attended + lse + 3 * activated, norm, activated, attended + lse};
-}
-
-/// What a piece keeps until its backward, and what it needs beside that for a moment.
-struct PieceValues {
-  i64 kept;  // of one layer
-  i64 forward;
-  i64 backward;
-};
-
-PieceValues piece_values(const Stage& s) {
-  const LayerValues v = layer_values(s);
-  const i64 stream = s.rows * s.model.hidden;
-  const i64 partial = s.sp ? 0 : stream;
-  const bool core = s.layout.habits.selective == Selective::attention;
-  if (s.layout.recompute == Recompute::none) return {v.all, stream, 0};
-  if (s.layout.recompute == Recompute::selective && core) return {v.all - v.core, stream, 0};
-  // Made again where more was given back before.
-  if (s.layout.recompute == Recompute::selective)
-    return {v.all - 2 * v.norm - v.activated, std::max(stream, v.activated + partial),
-            std::max(v.activated, v.norm)};
-  const i64 mlp = v.norm + 3 * v.activated + partial;
-  const i64 qkv = v.all - 4 * v.norm - v.core - 3 * v.activated;
-  return {v.norm, std::max(mlp, qkv + v.core + stream), v.all - v.norm + stream};
-}
-
-/// Peak of class activations: what is held as the rank goes through its actions, in bytes.
-class ActivationWalk {
- public:
-  explicit ActivationWalk(const Stage& s)
-      : s_(s), values_(piece_values(s)), stream_(s.rows * s.model.hidden * s.e) {}
-
-  i64 peak() {
-    for (const Action& action : s_.actions)
-      step(action);
-    return peak_;
-  }
-
- private:
-  void step(const Action& action) {
-    if (action.kind == ActionKind::transfer) return transfer(action.messages);
-    if (action.kind == ActionKind::forward) return forward(action.piece);
-    if (action.kind == ActionKind::input_gradient) return input_gradient(action.piece);
-    if (action.kind == ActionKind::weight_gradient) return weight_gradient(action.piece);
-    backward(action.piece);
-  }
-  void hold(i64 bytes) {
-    held_ += bytes;
-    peak_ = std::max(peak_, held_);
-  }
-  void note(i64 beside) { peak_ = std::max(peak_, held_ + beside); }
-
-  void transfer(const std::vector<Message>& messages) {
-    for (const Message& m : messages)
-      if (m.side == Side::receive) hold(stream_);
-    for (const Message& m : messages)
-      if (m.side == Side::send) held_ -= stream_;
-  }
-  i64 kept(const Piece& piece) const {
-    return s_.layers(piece) * values_.kept * s_.e + (s_.begins(piece) ? s_.tokens * 4 : 0);
-  }
-  /// What arrived is the first layer's input.
-  void forward(const Piece& piece) {
-    hold(kept(piece) - (s_.begins(piece) ? 0 : stream_));
-    note(values_.forward * s_.e);
-    // The output; on the last stage beside it the gradient that takes its place.
-    if (s_.ends(piece)) note(2 * stream_);
-    hold(stream_);
-  }
-  void backward(const Piece& piece) {
-    note(values_.backward * s_.e);
-    held_ -= kept(piece) + (s_.begins(piece) ? stream_ : 0);
-  }
-
-  /// What a layer keeps for its weights' gradients: but for the log-sum-exp as much as for
-  /// backward, gradients of the streams in the place of the streams; and its norms' gradients.
-  i64 work() const {
-    const LayerValues v = layer_values(s_);
-    return (v.all - lse() + 2 * s_.model.hidden) * s_.e;
-  }
-  i64 lse() const { return s_.tokens * s_.model.heads / s_.layout.tp; }
-
-  void input_gradient(const Piece& piece) {
-    const LayerValues v = layer_values(s_);
-    const i64 qkv = v.all - 4 * v.norm - v.core - 3 * v.activated;
-    const bool core = s_.layout.habits.selective == Selective::attention;
-    const bool drops_core = s_.layout.recompute == Recompute::selective && core;
-    const bool drops_norms = s_.layout.recompute == Recompute::selective && !core;
-    for (i64 layer = 0; layer < s_.layers(piece); ++layer) {
-      const i64 before = held_;
-      const auto add = [&](i64 values) { hold(values * s_.e); };
-      add(2 * s_.model.hidden);
-      if (s_.layout.recompute == Recompute::full) {
-        add(v.all - v.norm);
-        note(stream_);
-      }
-      if (drops_norms) add(v.activated);
-      add(v.norm);                   // a copy of the gradient to the layer's output
-      if (drops_norms) add(v.norm);  // the MLP's
-      add(-v.norm);                  // the residual in the middle
-      if (drops_core) add(v.core);
-      add(v.norm);  // a copy of the gradient to it
-      add(qkv);
-      if (drops_norms) add(v.norm - qkv - lse());  // the attention's, where q, k, v were
-      held_ = before + work() - values_.kept * s_.e;
-    }
-  }
-  void weight_gradient(const Piece& piece) {
-    held_ -= s_.layers(piece) * work() + (s_.begins(piece) ? s_.tokens * 4 + stream_ : 0);
-  }
-
-  const Stage& s_;
-  PieceValues values_;
-  i64 stream_;
-  i64 held_ = 0;
-  i64 peak_ = 0;
-};
 
 /// Elements of class workspace: the worst moment of a layer, all in its backward.
 i64 layer_workspace(const Stage& s) {
@@ -594,7 +437,7 @@ ExpectedCost expected_cost(const ModelShape& model, const Layout& layout, i64 ra
                 make_schedule(layout.schedule, pipeline_of(layout), at.pp)};
   ExpectedCost cost;
   put_state(s, cost);
-  cost.peak_by_class[3] = ActivationWalk(s).peak();
+  cost.peak_by_class[3] = activation_peak(s);
   cost.peak_by_class[4] = workspace_bytes(s);
   // The sum of squares of all gradients stays: one double.
   cost.peak_by_class[5] = staging_peak(s) + 8;
