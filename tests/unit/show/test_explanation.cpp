@@ -93,8 +93,7 @@ Table measured_trial() {
   return table;
 }
 
-const Table& section_of(const std::vector<Reader::Section>& sections,
-                        const std::string& title) {
+const Table& section_of(const std::vector<Reader::Section>& sections, std::string_view title) {
   const auto found =
       std::find_if(sections.begin(), sections.end(),
                    [&](const Reader::Section& one) { return one.title == title; });
