@@ -30,7 +30,7 @@ struct Layout {
   std::int32_t dp = 1;
   std::int32_t tp = 1;
   std::int32_t pp = 1;
-  std::int32_t cp = 1;            ///< reserved: 1
+  std::int32_t cp = 1;            ///< ranks that share each sequence
   std::int32_t ep = 1;            ///< reserved: 1
   std::int32_t vpp = 1;           ///< virtual pipeline stages per rank
   std::int32_t dp_replicate = 1;  ///< copies of what ZeRO shards
@@ -49,8 +49,10 @@ struct Layout {
   [[nodiscard]] std::int64_t global_batch() const {
     return std::int64_t{dp} * micro_batch * grad_accum;
   }
+  /// Ranks with the same weights.
+  [[nodiscard]] std::int32_t data_ranks() const { return dp * cp; }
   /// Ranks that share one copy of what ZeRO shards.
-  [[nodiscard]] std::int32_t shard_ranks() const { return dp / dp_replicate; }
+  [[nodiscard]] std::int32_t shard_ranks() const { return data_ranks() / dp_replicate; }
   friend bool operator==(const Layout&, const Layout&) = default;
 };
 

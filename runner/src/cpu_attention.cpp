@@ -126,10 +126,18 @@ void rotate_plane(T* row, i64 heads, i64 head_dim, T cosine, T sine) {
 
 template <typename T>
 void CpuDevice<T>::rope(void* qkv, const AttentionShape& s, Rotation rotation) {
+  rope_at(qkv, s, {0, s.seq_len / 2}, rotation);
+}
+
+template <typename T>
+void CpuDevice<T>::rope_at(void* qkv, const AttentionShape& s, const Positions& positions,
+                           Rotation rotation) {
   T* data = static_cast<T*>(qkv);
   const i64 half = s.head_dim / 2;
   const double sign = rotation == Rotation::forward ? 1.0 : -1.0;
-  for (i64 position = 0; position < s.seq_len; ++position) {
+  const i64 cut = s.seq_len / 2;
+  for (i64 token = 0; token < s.seq_len; ++token) {
+    const i64 position = token < cut ? positions.first + token : positions.second + token - cut;
     for (i64 i = 0; i < half; ++i) {
       const double angle =
           static_cast<double>(position) *
@@ -137,7 +145,7 @@ void CpuDevice<T>::rope(void* qkv, const AttentionShape& s, Rotation rotation) {
       const T c = static_cast<T>(std::cos(angle));
       const T sn = static_cast<T>(sign * std::sin(angle));
       for (i64 batch = 0; batch < s.batch; ++batch)
-        rotate_plane(data + (batch * s.seq_len + position) * s.row() + i, s.heads + s.kv_heads,
+        rotate_plane(data + (batch * s.seq_len + token) * s.row() + i, s.heads + s.kv_heads,
                      s.head_dim, c, sn);
     }
   }
@@ -271,12 +279,14 @@ void CpuDevice<T>::attention_backward(const AttentionGradient& g, const Attentio
   }
 }
 
-#define SHARDBENCH_INSTANTIATE(T)                                                    \
-  template void CpuDevice<T>::rope(void*, const AttentionShape&, Rotation);          \
-  template i64 CpuDevice<T>::attention_workspace_bytes(const AttentionShape&) const; \
-  template void CpuDevice<T>::attention(void*, void*, const void*, void*,            \
-                                        const AttentionShape&);                      \
-  template void CpuDevice<T>::attention_backward(const AttentionGradient&,           \
+#define SHARDBENCH_INSTANTIATE(T)                                                     \
+  template void CpuDevice<T>::rope(void*, const AttentionShape&, Rotation);           \
+  template void CpuDevice<T>::rope_at(void*, const AttentionShape&, const Positions&, \
+                                      Rotation);                                      \
+  template i64 CpuDevice<T>::attention_workspace_bytes(const AttentionShape&) const;  \
+  template void CpuDevice<T>::attention(void*, void*, const void*, void*,             \
+                                        const AttentionShape&);                       \
+  template void CpuDevice<T>::attention_backward(const AttentionGradient&,            \
                                                  const AttentionShape&);
 SHARDBENCH_INSTANTIATE(float)
 SHARDBENCH_INSTANTIATE(double)

@@ -36,10 +36,18 @@ class CpuDevice final : public Device {
   void rms_norm(void* y, const void* x, const void* w, i64 tokens, i64 hidden) override;
   void rms_norm_backward(const RmsNormGradient& g, i64 tokens, i64 hidden) override;
   void rope(void* qkv, const AttentionShape& shape, Rotation rotation) override;
+  void rope_at(void* qkv, const AttentionShape& shape, const Positions& positions,
+               Rotation rotation) override;
   i64 attention_workspace_bytes(const AttentionShape& shape) const override;
   void attention(void* out, void* lse, const void* qkv, void* workspace,
                  const AttentionShape& shape) override;
   void attention_backward(const AttentionGradient& g, const AttentionShape& shape) override;
+  void attend_more(const MoreKeys& m, const AttentionShape& shape,
+                   const SeenKeys& seen) override;
+  void attend_more_backward(const MoreKeysGradient& m, const AttentionShape& shape,
+                            const SeenKeys& seen) override;
+  void copy_columns(const Columns& columns) override;
+  void add_columns(const Columns& columns) override;
   void swiglu(void* y, const void* gate_up, i64 tokens, i64 ffn) override;
   void swiglu_backward(void* gate_up, const void* dy, i64 tokens, i64 ffn) override;
   void embed(void* y, const void* table, const std::int32_t* ids,

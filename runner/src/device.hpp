@@ -61,6 +61,20 @@ constexpr i64 attention_score_elements(const AttentionShape& s) {
   return 2 * (s.seq_len < query_block ? s.seq_len : query_block) * s.seq_len;
 }
 
+/// Where the tokens of a rank stand in their sequence: its first half, rounded down, from
+/// `first` on, the others from `second` on.
+struct Positions {
+  i64 first = 0;
+  i64 second = 0;
+};
+
+/// Of each sequence, queries that see the first `keys` keys of another rank, all of them.
+struct SeenKeys {
+  i64 first_query = 0;
+  i64 queries = 0;
+  i64 keys = 0;
+};
+
 /// Where a block of a weight tensor lies in the whole tensor; keys its initial values.
 struct TensorRegion {
   u64 tensor = 0;
@@ -174,6 +188,10 @@ class Device : public Allocator {
   /// Rotates q and k of the packed rows in place.
   virtual void rope(void* qkv, const AttentionShape& shape, Rotation rotation) = 0;
 
+  /// The same where a rank has a part of the tokens of its sequences.
+  virtual void rope_at(void* qkv, const AttentionShape& shape, const Positions& positions,
+                       Rotation rotation);
+
   virtual i64 attention_workspace_bytes(const AttentionShape& shape) const = 0;
   /// out[tokens, heads·d]; lse[tokens, heads] in gradient format.
   virtual void attention(void* out, void* lse, const void* qkv, void* workspace,
@@ -187,6 +205,43 @@ class Device : public Allocator {
     void* workspace;
   };
   virtual void attention_backward(const AttentionGradient& g, const AttentionShape& shape) = 0;
+
+  /// Adds keys and values of another rank, rows of [k | v], to what attention has made of its
+  /// own: out and lse become those of all keys so far.
+  struct MoreKeys {
+    void* out;
+    void* lse;
+    const void* qkv;
+    const void* keys;
+    void* workspace;
+  };
+  virtual void attend_more(const MoreKeys& m, const AttentionShape& shape,
+                           const SeenKeys& seen);
+  /// Adds to the gradients of queries and of these keys. out and lse are those of all keys.
+  struct MoreKeysGradient {
+    void* dqkv;
+    void* dkeys;
+    const void* dout;
+    const void* qkv;
+    const void* keys;
+    const void* out;
+    const void* lse;
+    void* workspace;
+  };
+  virtual void attend_more_backward(const MoreKeysGradient& m, const AttentionShape& shape,
+                                    const SeenKeys& seen);
+
+  /// Columns of a matrix of values, taken to those of another one, or added to them.
+  struct Columns {
+    void* to;
+    i64 to_row;
+    const void* from;
+    i64 from_row;
+    i64 width;
+    i64 rows;
+  };
+  virtual void copy_columns(const Columns& columns);
+  virtual void add_columns(const Columns& columns);
 
   /// y[tokens, ffn] = silu(gate) · up for packed rows [gate | up].
   virtual void swiglu(void* y, const void* gate_up, i64 tokens, i64 ffn) = 0;

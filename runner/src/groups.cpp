@@ -9,7 +9,7 @@ namespace shardbench {
 namespace {
 
 // A group's id is told apart from others of its kind by its first member.
-constexpr u64 kinds = 5;
+constexpr u64 kinds = 6;
 
 }  // namespace
 
@@ -25,9 +25,11 @@ std::vector<i64> members_of(const Layout& layout, i64 rank, std::string_view nam
   }
   const std::vector<i64> dp = group_along(layout, at, Axis::dp);
   const i64 n = layout.shard_ranks();
-  for (i64 i = 0; i < layout.dp; ++i) {
-    const bool together =
-        name == "dp" || (name == "shard" ? i / n == at.dp / n : i % n == at.dp % n);
+  const i64 own = data_index(layout, at);
+  for (i64 i = 0; i < layout.data_ranks(); ++i) {
+    const bool together = name == "dp" || (name == "cp" && i / layout.cp == at.dp) ||
+                          (name == "shard" && i / n == own / n) ||
+                          (name == "replicate" && i % n == own % n);
     if (together) members.push_back(dp[static_cast<std::size_t>(i)]);
   }
   return members;
@@ -49,6 +51,7 @@ Groups make_groups(const Layout& layout, i64 rank, u64 first_id, const GroupMake
   groups.tp = one("tp");
   groups.dp = one("dp");
   groups.pp = one("pp");
+  groups.cp = one("cp");
   groups.shard = one("shard");
   groups.replicate = one("replicate");
   return groups;

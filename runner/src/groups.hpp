@@ -12,13 +12,14 @@ namespace shardbench {
 
 struct Groups {
   std::unique_ptr<Communicator> tp;
-  std::unique_ptr<Communicator> dp;
+  std::unique_ptr<Communicator> dp;         // ranks with the same weights: of dp and cp
   std::unique_ptr<Communicator> shard;      // dp ranks that share one copy under ZeRO
   std::unique_ptr<Communicator> replicate;  // dp ranks with the same part of different copies
   std::unique_ptr<Communicator> pp;
+  std::unique_ptr<Communicator> cp;  // ranks that share samples
 };
 
-/// Ranks of the group of that name ("world", "tp", "dp", "pp", "shard", "replicate") that
+/// Ranks of the group of that name ("world", "tp", "dp", "pp", "cp", "shard", "replicate") that
 /// `rank` belongs to.
 std::vector<i64> members_of(const Layout& layout, i64 rank, std::string_view name);
 

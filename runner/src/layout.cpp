@@ -8,11 +8,22 @@ namespace shardbench {
 namespace {
 
 i64 extent(const Layout& layout, Axis axis) {
-  return axis == Axis::tp ? layout.tp : axis == Axis::dp ? layout.dp : layout.pp;
+  if (axis == Axis::dp) return layout.data_ranks();
+  return axis == Axis::tp ? layout.tp : layout.pp;
 }
 
-i64& coordinate(Coordinates& at, Axis axis) {
-  return axis == Axis::tp ? at.tp : axis == Axis::dp ? at.dp : at.pp;
+i64 coordinate(const Layout& layout, const Coordinates& at, Axis axis) {
+  if (axis == Axis::dp) return data_index(layout, at);
+  return axis == Axis::tp ? at.tp : at.pp;
+}
+
+void put_coordinate(const Layout& layout, Coordinates& at, Axis axis, i64 value) {
+  if (axis == Axis::dp) {
+    at.dp = value / layout.cp;
+    at.cp = value % layout.cp;
+  } else {
+    (axis == Axis::tp ? at.tp : at.pp) = value;
+  }
 }
 
 }  // namespace
@@ -24,6 +35,10 @@ std::string_view recompute_name(Recompute recompute) {
 
 std::string_view selective_name(Selective selective) {
   return selective == Selective::attention ? "attention" : "norms and activated rows";
+}
+
+std::string_view context_mode_name(ContextMode mode) {
+  return mode == ContextMode::ulysses ? "ulysses" : "ring";
 }
 
 std::string_view schedule_name(ScheduleKind schedule) {
@@ -40,21 +55,24 @@ std::string rank_order_name(const std::array<Axis, 3>& order) {
   return name;
 }
 
+i64 data_index(const Layout& layout, const Coordinates& at) {
+  return at.dp * layout.cp + at.cp;
+}
+
 Coordinates coordinates_of(const Layout& layout, i64 rank) {
   Coordinates at;
   for (const Axis axis : layout.rank_order) {
-    coordinate(at, axis) = rank % extent(layout, axis);
+    put_coordinate(layout, at, axis, rank % extent(layout, axis));
     rank /= extent(layout, axis);
   }
   return at;
 }
 
-i64 rank_of(const Layout& layout, const Coordinates& coordinates) {
-  Coordinates at = coordinates;
+i64 rank_of(const Layout& layout, const Coordinates& at) {
   i64 rank = 0;
   i64 stride = 1;
   for (const Axis axis : layout.rank_order) {
-    rank += coordinate(at, axis) * stride;
+    rank += coordinate(layout, at, axis) * stride;
     stride *= extent(layout, axis);
   }
   return rank;
@@ -64,7 +82,7 @@ std::vector<i64> group_along(const Layout& layout, const Coordinates& self, Axis
   std::vector<i64> ranks;
   for (i64 i = 0; i < extent(layout, axis); ++i) {
     Coordinates at = self;
-    coordinate(at, axis) = i;
+    put_coordinate(layout, at, axis, i);
     ranks.push_back(rank_of(layout, at));
   }
   return ranks;

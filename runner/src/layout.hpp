@@ -16,6 +16,9 @@ enum class Recompute { none, selective, full };
 enum class ScheduleKind { one_f_one_b, afab, zb_h1 };
 enum class Axis { tp, dp, pp };
 
+/// How the ranks of cp share attention (context_attention.hpp).
+enum class ContextMode { ring, ulysses };
+
 /// What `recompute: selective` computes again.
 enum class Selective { norms_and_product, attention };
 
@@ -32,6 +35,7 @@ struct Layout {
   i64 tp = 1;
   i64 pp = 1;
   i64 cp = 1;
+  ContextMode cp_mode = ContextMode::ring;
   i64 ep = 1;
   i64 vpp = 1;
   i64 dp_replicate = 1;
@@ -49,14 +53,17 @@ struct Layout {
   /// Layers of each stage of the model, pp · vpp of them; empty: as even as possible.
   std::vector<i64> stages = {};
 
-  i64 world() const { return dp * tp * pp; }
+  i64 world() const { return data_ranks() * tp * pp; }
+  /// Ranks with the same weights: of dp, each of which is cp ranks that share samples.
+  i64 data_ranks() const { return dp * cp; }
   i64 global_batch() const { return dp * micro_batch * grad_accum; }
   /// Ranks that share one copy of what ZeRO shards.
-  i64 shard_ranks() const { return dp / dp_replicate; }
+  i64 shard_ranks() const { return data_ranks() / dp_replicate; }
 };
 
 std::string_view recompute_name(Recompute recompute);
 std::string_view selective_name(Selective selective);
+std::string_view context_mode_name(ContextMode mode);
 std::string_view schedule_name(ScheduleKind schedule);
 std::string rank_order_name(const std::array<Axis, 3>& order);
 
@@ -65,12 +72,16 @@ struct Coordinates {
   i64 tp = 0;
   i64 dp = 0;
   i64 pp = 0;
+  i64 cp = 0;
   bool operator==(const Coordinates&) const = default;
 };
 
+/// Among the ranks with the same weights; those of cp are neighbours.
+i64 data_index(const Layout& layout, const Coordinates& at);
+
 Coordinates coordinates_of(const Layout& layout, i64 rank);
-i64 rank_of(const Layout& layout, const Coordinates& coordinates);
-/// Ranks that differ from `self` on `axis` only, in the order of that axis.
+i64 rank_of(const Layout& layout, const Coordinates& at);
+/// Ranks that differ from `self` on `axis` only, in the order of that axis; dp: also on cp.
 std::vector<i64> group_along(const Layout& layout, const Coordinates& self, Axis axis);
 
 /// Layers of stage `stage` of pp · vpp: [first, first + count).

@@ -43,6 +43,12 @@ class MetaDevice : public Device {
   void rms_norm(void*, const void*, const void*, i64, i64) override {}
   void rms_norm_backward(const RmsNormGradient&, i64, i64) override {}
   void rope(void*, const AttentionShape&, Rotation) override {}
+  void rope_at(void*, const AttentionShape&, const Positions&, Rotation) override {}
+  void attend_more(const MoreKeys&, const AttentionShape&, const SeenKeys&) override {}
+  void attend_more_backward(const MoreKeysGradient&, const AttentionShape&,
+                            const SeenKeys&) override {}
+  void copy_columns(const Columns&) override {}
+  void add_columns(const Columns&) override {}
   i64 attention_workspace_bytes(const AttentionShape& shape) const override;
   void attention(void*, void*, const void*, void*, const AttentionShape&) override {}
   void attention_backward(const AttentionGradient&, const AttentionShape&) override {}

@@ -15,13 +15,13 @@
 
 namespace shardbench {
 
-const std::array<const char*, group_kind_count> group_names{"tp", "dp", "pp", "shard",
-                                                            "replicate"};
+const std::array<const char*, group_kind_count> group_names{"tp",    "dp",        "pp",
+                                                            "shard", "replicate", "cp"};
 
 std::array<i64, group_kind_count> sent_by_group(const Groups& g) {
-  return {g.tp->counters().total_sent(), g.dp->counters().total_sent(),
-          g.pp->counters().total_sent(), g.shard->counters().total_sent(),
-          g.replicate->counters().total_sent()};
+  return {g.tp->counters().total_sent(),        g.dp->counters().total_sent(),
+          g.pp->counters().total_sent(),        g.shard->counters().total_sent(),
+          g.replicate->counters().total_sent(), g.cp->counters().total_sent()};
 }
 
 namespace {
@@ -80,8 +80,10 @@ std::vector<i64> dearest_ranks(const Layout& layout, i64 stage) {
   for (const i64 tp : ends_of(layout.tp))
     for (const i64 replica : ends_of(layout.dp_replicate))
       for (const i64 shard : ends_of(shards))
-        ranks.push_back(
-            rank_of(layout, {.tp = tp, .dp = replica * shards + shard, .pp = stage}));
+        ranks.push_back(rank_of(layout, {.tp = tp,
+                                         .dp = (replica * shards + shard) / layout.cp,
+                                         .pp = stage,
+                                         .cp = (replica * shards + shard) % layout.cp}));
   return ranks;
 }
 

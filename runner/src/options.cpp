@@ -161,6 +161,10 @@ void add_layout_flags(std::vector<Flag>& f) {
       integer_flag("pp", "pipeline stages", 1, [](Options& o) -> i64& { return o.layout.pp; }));
   f.push_back(integer_flag("cp", "context parallel ranks", 1,
                            [](Options& o) -> i64& { return o.layout.cp; }));
+  f.push_back(choice_flag("cp-mode", "ring|ulysses: how they share attention",
+                          std::array<std::pair<const char*, ContextMode>, 2>{
+                              {{"ring", ContextMode::ring}, {"ulysses", ContextMode::ulysses}}},
+                          [](Options& o) -> ContextMode& { return o.layout.cp_mode; }));
   f.push_back(integer_flag("ep", "expert parallel ranks", 1,
                            [](Options& o) -> i64& { return o.layout.ep; }));
   f.push_back(integer_flag(

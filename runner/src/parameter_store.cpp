@@ -288,8 +288,7 @@ const double* ParameterStore::sum_squares() {
   auto* sum = reinterpret_cast<double*>(square_sum_.data());
   context_.device.zero(sum, square_sum_.bytes());
   // What several ranks hold is counted by the first of them.
-  const bool first_copy =
-      context_.layout.zero == 0 ? context_.at.dp == 0 : replicate_.rank() == 0;
+  const bool first_copy = context_.layout.zero == 0 ? dp_.rank() == 0 : replicate_.rank() == 0;
   for (std::size_t i = 0; first_copy && i < units_.size(); ++i) {
     if (units_[i].kind == UnitKind::tied_head) continue;  // the first stage counts it
     const Owned own = owned(i);

@@ -9,7 +9,8 @@ namespace shardbench {
 Extents extents_of(const ModelShape& shape, const Layout& layout, const Coordinates& at,
                    Dtype values) {
   Extents e{};
-  e.tokens = layout.micro_batch * shape.seq_len;
+  const i64 seq_len = shape.seq_len / layout.cp;
+  e.tokens = layout.micro_batch * seq_len;
   e.rows = layout.sequence_parallel ? e.tokens / layout.tp : e.tokens;
   e.hidden = shape.hidden;
   e.ffn = shape.ffn / layout.tp;
@@ -17,7 +18,7 @@ Extents extents_of(const ModelShape& shape, const Layout& layout, const Coordina
   e.first_vocab = at.tp * e.vocab;
   e.real_vocab = std::clamp<i64>(shape.vocab - e.first_vocab, 0, e.vocab);
   e.logit_stride = values == Dtype::bf16 ? round_up(e.vocab, 64) : e.vocab;
-  e.attention = {layout.micro_batch, shape.seq_len, shape.heads / layout.tp,
+  e.attention = {layout.micro_batch, seq_len, shape.heads / layout.tp,
                  shape.kv_heads / layout.tp, shape.head_dim()};
   return e;
 }
@@ -25,10 +26,9 @@ Extents extents_of(const ModelShape& shape, const Layout& layout, const Coordina
 RankContext context_of(Device& device, Memory& memory, const ModelShape& shape,
                        const Layout& layout, const Coordinates& at, const Groups& groups) {
   const auto tokens = static_cast<double>(layout.global_batch() * shape.seq_len);
-  return {device,      memory,
-          shape,       layout,
-          at,          *groups.tp,
-          *groups.dp,  extents_of(shape, layout, at, device.precision().value),
+  return {device,      memory,     shape,
+          layout,      at,         *groups.tp,
+          *groups.dp,  *groups.cp, extents_of(shape, layout, at, device.precision().value),
           1.0 / tokens};
 }
 

@@ -14,7 +14,7 @@ namespace shardbench {
 
 /// Extents on one rank, in elements.
 struct Extents {
-  i64 tokens;  // of a micro-batch: micro_batch · seq_len
+  i64 tokens;  // of a micro-batch: micro_batch · seq_len / cp
   i64 rows;    // of the residual stream: tokens, or tokens / tp under sequence parallelism
   i64 hidden;
   i64 ffn;
@@ -40,6 +40,7 @@ struct RankContext {
   Coordinates at;
   Communicator& tp;
   Communicator& dp;
+  Communicator& cp;
   Extents extents;
   double loss_scale;  // 1 / tokens of the global batch: the one place where the mean is taken
 

@@ -50,7 +50,7 @@ FlightRecorder::FlightRecorder(const std::string& folder, const std::string& run
   h.rank = rank;
   h.world = layout.world();
   h.pid = ::getpid();
-  h.layout = {layout.dp,
+  h.layout = {layout.data_ranks(),
               layout.tp,
               layout.pp,
               layout.dp_replicate,

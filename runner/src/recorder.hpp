@@ -43,7 +43,8 @@ struct RecorderHeader {
   std::array<char, 16> phase{};
   std::array<char, 16> end{};  // empty while running; "ok" or an error class
   std::array<char, 136> run_id{};
-  // What a reader needs to know who belongs to a group: dp, tp, pp, dp_replicate, rank order.
+  // What a reader needs to know who belongs to a group: dp·cp, tp, pp, dp_replicate, rank
+  // order.
   std::array<i64, 7> layout{};
 };
 

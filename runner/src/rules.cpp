@@ -54,21 +54,28 @@ const std::vector<Rule>& rules() {
       {"runner:sequence_parallel_tp", "sequence_parallel = 1 and tp = 1",
        "sequence parallelism needs tp above 1",
        [](const Layout& l, const ModelShape&) { return l.sequence_parallel && l.tp == 1; }},
-      {"runner:sequence_parallel_seq", "sequence_parallel = 1 and seq_len % tp <> 0",
-       "sequence parallelism needs tp to divide seq_len",
+      {"runner:sequence_parallel_seq", "sequence_parallel = 1 and seq_len % (tp * cp) <> 0",
+       "sequence parallelism needs tp * cp to divide seq_len",
        [](const Layout& l, const ModelShape& m) {
-         return l.sequence_parallel && m.seq_len % l.tp != 0;
+         return l.sequence_parallel && m.seq_len % (l.tp * l.cp) != 0;
        }},
-      {"runner:zero_dp", "zero > 0 and dp = 1", "ZeRO needs dp above 1",
-       [](const Layout& l, const ModelShape&) { return l.zero > 0 && l.dp == 1; }},
+      {"runner:cp_seq", "cp > 1 and seq_len % (2 * cp) <> 0",
+       "context parallelism cuts each sequence into 2 * cp pieces: seq_len has to be a "
+       "multiple",
+       [](const Layout& l, const ModelShape& m) {
+         return l.cp > 1 && m.seq_len % (2 * l.cp) != 0;
+       }},
+      {"runner:zero_dp", "zero > 0 and dp * cp = 1", "ZeRO needs dp or cp above 1",
+       [](const Layout& l, const ModelShape&) { return l.zero > 0 && l.data_ranks() == 1; }},
       {"runner:dp_replicate_zero", "dp_replicate > 1 and zero = 0",
        "dp_replicate needs ZeRO 1 to 3",
        [](const Layout& l, const ModelShape&) { return l.dp_replicate > 1 && l.zero == 0; }},
       {"runner:dp_replicate_dp",
-       "dp % dp_replicate <> 0 or (dp_replicate > 1 and dp_replicate = dp)",
+       "dp % dp_replicate <> 0 or (dp_replicate > 1 and dp_replicate = dp * cp)",
        "dp_replicate must divide dp and leave at least two ranks to shard over",
        [](const Layout& l, const ModelShape&) {
-         return l.dp % l.dp_replicate != 0 || (l.dp_replicate > 1 && l.dp_replicate == l.dp);
+         return l.dp % l.dp_replicate != 0 ||
+                (l.dp_replicate > 1 && l.dp_replicate == l.data_ranks());
        }},
       {"runner:pp_layers", "pp * vpp > layers", "a pipeline stage needs a layer",
        [](const Layout& l, const ModelShape& m) { return l.pp * l.vpp > m.layers; }},
@@ -98,7 +105,7 @@ const std::vector<Rule>& rules() {
          return l.micro_batch * m.seq_len * m.ffn / l.tp > most_row_values;
        }},
       {"runner:fp8",
-       "(dtype = 'fp8' or dtype = 'fp8-delayed') and (micro_batch * seq_len % 16 <> 0 or "
+       "(dtype = 'fp8' or dtype = 'fp8-delayed') and (micro_batch * seq_len / cp % 16 <> 0 or "
        "hidden % 16 <> 0 or ffn / tp % 16 <> 0 or hidden / heads * heads / tp % 16 <> 0 or "
        "hidden / heads * kv_heads / tp % 16 <> 0)",
        "FP8 needs matrices with rows and columns in multiples of 16: the tokens of a "
@@ -106,7 +113,7 @@ const std::vector<Rule>& rules() {
        [](const Layout& l, const ModelShape& m) {
          const i64 head = m.hidden / m.heads;
          return l.fp8 != Scaling::none &&
-                (l.micro_batch * m.seq_len % fp8_multiple != 0 ||
+                (l.micro_batch * m.seq_len / l.cp % fp8_multiple != 0 ||
                  m.hidden % fp8_multiple != 0 || m.ffn / l.tp % fp8_multiple != 0 ||
                  head * m.heads / l.tp % fp8_multiple != 0 ||
                  head * m.kv_heads / l.tp % fp8_multiple != 0);
@@ -130,7 +137,7 @@ const std::vector<AxisLimit>& axis_limits() {
   static const std::vector<AxisLimit> limits{{"dp", 0, &Layout::dp},
                                              {"tp", 0, &Layout::tp},
                                              {"pp", 0, &Layout::pp},
-                                             {"cp", 1, &Layout::cp},
+                                             {"cp", 0, &Layout::cp},
                                              {"ep", 1, &Layout::ep},
                                              {"vpp", 0, &Layout::vpp},
                                              {"dp_replicate", 0, &Layout::dp_replicate}};
@@ -165,6 +172,14 @@ std::optional<Error> axis_refusal(const Layout& layout) {
   return std::nullopt;
 }
 
+std::optional<Error> heads_refusal(const Layout& l, const ModelShape& model) {
+  const i64 cut = l.tp * l.cp;
+  if (l.cp == 1 || l.cp_mode == ContextMode::ring) return std::nullopt;
+  if (model.heads % cut == 0 && model.kv_heads % cut == 0) return std::nullopt;
+  return invalid("--cp-mode ulysses needs tp * cp = " + std::to_string(cut) +
+                 " to divide the heads and the kv heads");
+}
+
 std::optional<Error> stages_refusal(const Layout& layout, const ModelShape& model) {
   if (layout.stages.empty()) return std::nullopt;
   const i64 layers = std::accumulate(layout.stages.begin(), layout.stages.end(), i64{0});
@@ -176,6 +191,11 @@ std::optional<Error> stages_refusal(const Layout& layout, const ModelShape& mode
                  " with " + std::to_string(model.layers));
 }
 
+/// Whose device has kernels for sequences that several ranks share.
+bool shares_sequences(std::string_view device) {
+  return device != "cuda";
+}
+
 /// What this program has for a device: formats and communicators.
 std::optional<Error> platform_refusal(const Options& o, const Platforms& platforms) {
   const std::string device = "device '" + o.device + "'";
@@ -185,6 +205,8 @@ std::optional<Error> platform_refusal(const Options& o, const Platforms& platfor
   if (std::find(dtypes.begin(), dtypes.end(), o.dtype) == dtypes.end())
     return invalid(device + " computes in " + dtype_list(dtypes) + ", not in " +
                    std::string(dtype_name(o.dtype)));
+  if (o.layout.cp > 1 && !shares_sequences(o.device))
+    return invalid(device + " has no kernels for context parallelism: cp has to be 1");
   const std::vector<std::string_view> comms =
       kind == nullptr ? std::vector<std::string_view>{"null"} : kind->comms;
   if (!o.comm.empty() && std::find(comms.begin(), comms.end(), o.comm) == comms.end())
@@ -209,6 +231,7 @@ std::optional<Error> layout_refusal(const Layout& layout, const ModelShape& mode
     if (rule.broken(layout, model) &&
         (rule.nature == Nature::impossible || waste == Waste::refused))
       return invalid(std::string(rule.constraint) + ": " + rule.why);
+  if (auto error = heads_refusal(layout, model)) return error;
   return stages_refusal(layout, model);
 }
 
@@ -220,7 +243,7 @@ std::optional<Error> refusal(const Options& o, const Platforms& platforms) {
   // So do the microbenchmarks of communication, which have no layout of their own.
   const bool blocks_alone = o.microbench && o.records.empty();
   if (o.device != "meta" && !blocks_alone && o.layout.world() != o.world_size)
-    return invalid("dp·tp·pp = " + std::to_string(o.layout.world()) + " but the world has " +
+    return invalid("dp·tp·pp·cp = " + std::to_string(o.layout.world()) + " but the world has " +
                    std::to_string(o.world_size) + " ranks");
   return std::nullopt;
 }
@@ -248,9 +271,13 @@ std::string capabilities_json(const Platforms& platforms, const Profile& profile
   for (const Scaling scaling : {Scaling::current, Scaling::delayed})
     dtypes.push_back(json_quote(trained_in(Dtype::bf16, scaling)));
   JsonObject most;
+  const bool shares =
+      std::all_of(platforms.begin(), platforms.end(),
+                  [](const PlatformKind& kind) { return shares_sequences(kind.device); });
   for (const AxisLimit& limit : axis_limits()) {
-    if (limit.most > 0)
-      most.integer(limit.name, limit.most);
+    const bool one = limit.value == &Layout::cp && !shares;
+    if (one || limit.most > 0)
+      most.integer(limit.name, one ? 1 : limit.most);
     else
       most.null(limit.name);
   }

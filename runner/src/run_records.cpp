@@ -27,6 +27,7 @@ std::string layout_json(const Layout& l) {
       .integer("tp", l.tp)
       .integer("pp", l.pp)
       .integer("cp", l.cp)
+      .text("cp_mode", context_mode_name(l.cp_mode))
       .integer("ep", l.ep)
       .integer("vpp", l.vpp)
       .integer("dp_replicate", l.dp_replicate)

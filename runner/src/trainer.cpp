@@ -2,6 +2,7 @@
 // The interpreter of the schedule, and what happens around it.
 #include "trainer.hpp"
 
+#include "context_attention.hpp"
 #include "samples.hpp"
 
 #include <algorithm>
@@ -35,15 +36,23 @@ i64 Trainer::global_tokens() const {
 /// Inputs (shift 0) or targets (shift 1) of a micro-batch.
 Block Trainer::token_block(MemoryClass kind, i64 step, i64 micro, i64 shift) {
   const Layout& layout = context_.layout;
-  const i64 seq = context_.shape.seq_len;
+  const i64 seq = context_.extents.attention.seq_len;
+  const Positions positions = positions_of(context_);
   Block block = context_.memory.allocate(
       kind, context_.extents.tokens * i64{sizeof(std::int32_t)}, "token ids");
   if (!context_.device.computes()) return block;
   for (i64 i = 0; i < layout.micro_batch; ++i) {
     const i64 sample = (micro * layout.dp + context_.at.dp) * layout.micro_batch + i;
-    const auto tokens = make_sample({seed_, step, sample}, context_.shape.vocab, seq);
-    context_.device.upload(block.data() + i * seq * i64{sizeof(std::int32_t)},
-                           tokens.data() + shift, seq * i64{sizeof(std::int32_t)});
+    const auto tokens =
+        make_sample({seed_, step, sample}, context_.shape.vocab, context_.shape.seq_len);
+    // A rank of cp has two runs of them.
+    const auto upload = [&](i64 at, i64 position, i64 count) {
+      context_.device.upload(block.data() + (i * seq + at) * i64{sizeof(std::int32_t)},
+                             tokens.data() + position + shift,
+                             count * i64{sizeof(std::int32_t)});
+    };
+    upload(0, positions.first, seq / 2);
+    upload(seq / 2, positions.second, seq - seq / 2);
   }
   return block;
 }

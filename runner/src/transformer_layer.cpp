@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transformer_layer.hpp"
 
+#include "context_attention.hpp"
 #include "linear.hpp"
 
 #include <optional>
@@ -39,13 +40,25 @@ Block partial_sum(const RankContext& c) {
   return c.values(kind, c.extents.tokens * c.extents.hidden, "partial sum");
 }
 
+void rotate(const RankContext& c, const Block& qkv, Rotation rotation) {
+  const AttentionShape& a = c.extents.attention;
+  if (c.layout.cp == 1)
+    c.device.rope(qkv.data(), a, rotation);
+  else
+    c.device.rope_at(qkv.data(), a, positions_of(c), rotation);
+}
+
 /// The attention core: of q, k, v as they are.
-void attend(const RankContext& c, LayerActivations& s) {
+void attend(const RankContext& c, LayerActivations& s, Attending attending) {
   const Extents& e = c.extents;
   const AttentionShape& a = e.attention;
   s.attended =
       c.values(MemoryClass::activations, e.tokens * a.heads * a.head_dim, "attended values");
   s.lse = c.statistics(MemoryClass::activations, e.tokens * a.heads, "log-sum-exp");
+  if (c.layout.cp > 1) {
+    context_attention(c, s.attended, s.lse, s.qkv, attending);
+    return;
+  }
   const Block work = c.memory.allocate(
       MemoryClass::workspace, c.device.attention_workspace_bytes(a), "attention scores");
   c.device.attention(s.attended.data(), s.lse.data(), s.qkv.data(), work.data(), a);
@@ -77,9 +90,9 @@ Block attention_forward(const RankContext& c, const UnitView& w, Recompute recom
   }
   const Dropped dropped = dropped_by(c, recompute);
   if (dropped.norms_and_product) s.norm1.reset();
-  c.device.rope(s.qkv.data(), a, Rotation::forward);
+  rotate(c, s.qkv, Rotation::forward);
   const i64 width = a.heads * a.head_dim;
-  attend(c, s);
+  attend(c, s, Attending::first);
   Block partial = partial_sum(c);
   linear(c, partial.data(), s.attended.data(), {w, TensorKind::o, width, e.hidden});
   if (dropped.core) {
@@ -204,13 +217,27 @@ void mlp_backward(const RankContext& c, const UnitView& w, const WeightSide& sid
   s.residual_mid.reset();
 }
 
+void core_backward(const RankContext& c, const Block& d_qkv, const Block& d_attended,
+                   const LayerActivations& s) {
+  if (c.layout.cp > 1) {
+    context_attention_backward(c, {d_qkv, d_attended, s.qkv, s.attended, s.lse});
+    return;
+  }
+  const AttentionShape& a = c.extents.attention;
+  const Block work = c.memory.allocate(
+      MemoryClass::workspace, c.device.attention_workspace_bytes(a), "attention scores");
+  c.device.attention_backward({d_qkv.data(), d_attended.data(), s.qkv.data(), s.attended.data(),
+                               s.lse.data(), work.data()},
+                              a);
+}
+
 /// Gradient of q, k, v as projected: through attention and back through the rotation.
 Block qkv_gradient(const RankContext& c, const UnitView& w, const WeightSide& side,
                    LayerActivations& s, const Block& stream) {
   const Extents& e = c.extents;
   const AttentionShape& a = e.attention;
   const i64 width = a.heads * a.head_dim;
-  if (!s.attended) attend(c, s);
+  if (!s.attended) attend(c, s, Attending::again);
   leave_copy(c, side, &WeightWork::d_mid, stream);
   Block d_attended =
       c.values(MemoryClass::workspace, e.tokens * width, "gradient of attended values");
@@ -223,12 +250,8 @@ Block qkv_gradient(const RankContext& c, const UnitView& w, const WeightSide& si
   const MemoryClass kind =
       side.now != nullptr ? MemoryClass::workspace : MemoryClass::activations;
   Block d_qkv = c.values(kind, e.tokens * a.row(), "gradient of q, k, v");
-  const Block work = c.memory.allocate(
-      MemoryClass::workspace, c.device.attention_workspace_bytes(a), "attention scores");
-  c.device.attention_backward({d_qkv.data(), d_attended.data(), s.qkv.data(), s.attended.data(),
-                               s.lse.data(), work.data()},
-                              a);
-  c.device.rope(d_qkv.data(), a, Rotation::backward);
+  core_backward(c, d_qkv, d_attended, s);
+  rotate(c, d_qkv, Rotation::backward);
   return d_qkv;
 }
 

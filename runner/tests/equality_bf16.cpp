@@ -21,8 +21,13 @@ std::unique_ptr<Platform> gpu_platform(i64 rank) {
 
 /// Current and delayed scaling in turns.
 std::optional<EqualityCase> in_turns(EqualityCase c) {
+  if (!runs_on_gpus(c)) return std::nullopt;
   static int turn = 0;
   return in_fp8(std::move(c), ++turn % 2 == 0 ? Scaling::current : Scaling::delayed);
+}
+
+std::optional<EqualityCase> as_it_is(EqualityCase c) {
+  return runs_on_gpus(c) ? std::optional(std::move(c)) : std::nullopt;
 }
 
 EqualityCase in_fp64(EqualityCase c) {
@@ -49,5 +54,5 @@ int main(int argc, char** argv) {
   constexpr Tolerance of_fp8{5e-2, 2.5e-1, 1e-1};
   if (take_flag(argc, argv, "--fp8"))
     return run_equality({of_fp8, true, fp8_width, gpu_platform, in_turns, in_fp64}, argc, argv);
-  return run_equality({tolerance, true, width, gpu_platform}, argc, argv);
+  return run_equality({tolerance, true, width, gpu_platform, as_it_is}, argc, argv);
 }

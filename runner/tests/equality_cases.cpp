@@ -20,12 +20,14 @@ ModelShape toy_model(const Layout& layout, i64 width) {
   const i64 tp = layout.tp;
   ModelShape m;
   m.layers = layout.vpp > 1 ? layout.pp * layout.vpp + 1 : std::max<i64>(4, layout.pp);
-  m.heads = 2 * tp;
-  m.kv_heads = tp;
+  const i64 shares = layout.cp_mode == ContextMode::ulysses ? tp * layout.cp : tp;
+  m.heads = 2 * shares;
+  m.kv_heads = shares;
   m.hidden = 4 * width * m.heads;
   m.ffn = 6 * width * tp;
   m.vocab = (tp < 4 ? 12 * tp : 3 * tp) * width - 1;
   m.seq_len = tp == 1 ? 8 : 4 * tp;
+  if (layout.cp > 1) m.seq_len = 4 * tp * layout.cp;
   return m;
 }
 
@@ -94,6 +96,28 @@ std::vector<Layout> zero_bubble_layouts() {
   }));
 }
 
+/// Sequences that ranks share: each way, alone and beside dp, tp and pp.
+std::vector<Layout> context_layouts() {
+  std::vector<Layout> layouts;
+  for (const i64 cp : {2, 3, 4, 8})
+    for (const Layout& shape : shapes())
+      if (shape.world() * cp <= most_ranks) {
+        layouts.push_back(shape);
+        layouts.back().cp = cp;
+        layouts.back().grad_accum = shape.pp > 1 ? 2 : 1;
+        layouts.back().micro_batch = cp == 4 ? 1 : 2;
+        if (shape.pp != 2) continue;
+        layouts.push_back(layouts.back());
+        layouts.back().vpp = 2;
+        layouts.push_back(layouts.back());
+        layouts.back().vpp = 1;
+        layouts.back().schedule = ScheduleKind::zb_h1;
+      }
+  layouts = each(layouts, std::vector<ContextMode>{ContextMode::ring, ContextMode::ulysses},
+                 [](Layout& l, ContextMode mode) { l.cp_mode = mode; });
+  return each_state(layouts);
+}
+
 /// Values that change nothing: another order without stages.
 bool redundant(const Layout& l) {
   return l.pp == 1 && l.schedule != ScheduleKind::one_f_one_b;
@@ -117,6 +141,8 @@ std::vector<i64> properties(const EqualityCase& c) {
           l.sequence_parallel ? 1 : 0,
           static_cast<i64>(l.schedule),
           l.vpp,
+          l.cp,
+          static_cast<i64>(l.cp_mode),
           l.stages.empty() ? 0 : 1,
           static_cast<i64>(l.rank_order[0]),
           l.overlap ? 1 : 0,
@@ -129,6 +155,8 @@ std::string describe_case(const EqualityCase& c) {
   const Layout& l = c.layout;
   std::ostringstream text;
   text << "dp" << l.dp << " tp" << l.tp << " pp" << l.pp << "x" << l.vpp << " m" << l.grad_accum
+       << (l.cp > 1 ? " cp" + std::to_string(l.cp) + std::string(context_mode_name(l.cp_mode))
+                    : "")
        << " mb" << l.micro_batch << " zero" << l.zero << " rep" << l.dp_replicate << ' '
        << recompute_name(l.recompute) << (l.sequence_parallel ? " sp " : " ")
        << schedule_name(l.schedule) << (l.stages.empty() ? "" : " uneven") << ' '
@@ -142,6 +170,10 @@ std::string describe_case(const EqualityCase& c) {
   return text.str();
 }
 
+bool runs_on_gpus(const EqualityCase& c) {
+  return c.layout.cp == 1;
+}
+
 std::optional<EqualityCase> in_fp8(EqualityCase c, Scaling scaling) {
   constexpr i64 multiple = 16;
   c.layout.fp8 = scaling;
@@ -152,7 +184,7 @@ std::optional<EqualityCase> in_fp8(EqualityCase c, Scaling scaling) {
 
 std::vector<EqualityCase> all_cases(i64 width) {
   std::vector<Layout> layouts = plain_layouts();
-  for (const auto& more : {interleaved_layouts(), zero_bubble_layouts()})
+  for (const auto& more : {interleaved_layouts(), zero_bubble_layouts(), context_layouts()})
     layouts.insert(layouts.end(), more.begin(), more.end());
   std::vector<EqualityCase> cases;
   for (std::size_t i = 0; i < layouts.size(); ++i) {

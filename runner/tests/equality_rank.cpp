@@ -21,8 +21,9 @@ constexpr u64 seed = 7;
 constexpr i64 train_steps = 3;
 constexpr double comm_limit_s = 60.0;
 
-RankContext scaled(RankContext context, double factor) {
-  context.loss_scale *= factor;
+RankContext misled(RankContext context, const Omission& omission) {
+  context.loss_scale *= omission.loss_factor;
+  if (omission.misplaces) context.at.cp = (context.at.cp + 1) % context.layout.cp;
   return context;
 }
 
@@ -38,9 +39,9 @@ struct Rank {
         reporting_connection{mesh, report_memory, report_memory, nullptr, comm_limit_s},
         groups(make_groups(c.layout, mesh.rank(), first_id,
                            spoiled(group_maker(platform, connection), omission))),
-        context(scaled(context_of(device, memory, c.model, c.layout,
+        context(misled(context_of(device, memory, c.model, c.layout,
                                   coordinates_of(c.layout, mesh.rank()), groups),
-                       omission.loss_factor)),
+                       omission)),
         trainer(context, groups, seed),
         // A group of its own: what is measured is the train step's communication alone.
         reporting(
@@ -176,8 +177,8 @@ bool equals_formulas(const Rank& rank, const EqualityCase& c, i64 self) {
 }  // namespace
 
 ReferenceKey key_of(const EqualityCase& c) {
-  return {c.model.heads,       c.model.layers, c.layout.micro_batch,
-          c.layout.grad_accum, c.model.tied,   c.layout.fp8};
+  return {c.model.heads,        c.model.ffn,         c.model.layers, c.model.seq_len,
+          c.layout.micro_batch, c.layout.grad_accum, c.model.tied,   c.layout.fp8};
 }
 
 EqualityCase single_of(const EqualityCase& c) {

@@ -34,8 +34,9 @@ struct Reference {
 /// What one process is to train that a case is held against: in fp64 the global batch at once;
 /// with FP8 products their micro-batches one after the other, each of which has its own scales.
 EqualityCase single_of(const EqualityCase& c);
-/// heads, layers, micro-batch, their number, tied, scaling
-using ReferenceKey = std::tuple<i64, i64, i64, i64, bool, Scaling>;
+/// heads, width of the SwiGLU, layers, tokens of a sequence, micro-batch, their number, tied,
+/// scaling
+using ReferenceKey = std::tuple<i64, i64, i64, i64, i64, i64, bool, Scaling>;
 ReferenceKey key_of(const EqualityCase& single);
 /// By one process in fp64 on the CPU.
 Reference compute_reference(const EqualityCase& single);
@@ -58,6 +59,8 @@ struct Verdict {
 struct Omission {
   DropRule drops = {};
   double loss_factor = 1.0;
+  /// Each rank has the tokens of the next one of its cp group.
+  bool misplaces = false;
   /// The schedule that is run in place of the layout's.
   std::function<std::vector<Action>(std::vector<Action>)> follows = {};
 };

@@ -138,7 +138,8 @@ i64 dp_bytes(const Stage& s) {
   const i64 bucket = s.layout.bucket_bytes / s.e;
   i64 bytes = 0;
   for (i64 left = units(s).total(); left > 0; left -= bucket)
-    bytes += all_reduce_bytes(s.layout.dp, s.at.dp, std::min(left, bucket), s.e);
+    bytes += all_reduce_bytes(s.layout.data_ranks(), data_index(s.layout, s.at),
+                              std::min(left, bucket), s.e);
   return bytes;
 }
 
@@ -157,7 +158,7 @@ i64 shard_bytes(const Stage& s) {
 
 i64 replicate_bytes(const Stage& s) {
   if (s.layout.zero == 0) return 0;
-  const i64 index = s.at.dp / s.layout.shard_ranks();
+  const i64 index = data_index(s.layout, s.at) / s.layout.shard_ranks();
   i64 bytes = 0;
   const Units u = units(s);
   std::vector<i64> each{u.embedding, u.head, u.copy};
@@ -167,6 +168,48 @@ i64 replicate_bytes(const Stage& s) {
   return bytes;
 }
 
+/// Values of a rank's tokens: attended, q k v, k v.
+struct ContextValues {
+  i64 attended;
+  i64 qkv;
+  i64 keys;
+};
+
+ContextValues context_values(const Stage& s) {
+  const ModelShape& m = s.model;
+  const i64 per_head = s.tokens * m.head_dim() / s.layout.tp;
+  return {per_head * m.heads, per_head * (m.heads + 2 * m.kv_heads), per_head * 2 * m.kv_heads};
+}
+
+/// Ring: keys go round in forward, keys and their gradients in backward. Ulysses: all but a
+/// rank's own share of what it exchanges.
+i64 cp_bytes(const Stage& s) {
+  const i64 cp = s.layout.cp;
+  if (cp == 1) return 0;
+  const ContextValues v = context_values(s);
+  const bool full = s.layout.recompute == Recompute::full;
+  const bool core = s.layout.recompute == Recompute::selective &&
+                    s.layout.habits.selective == Selective::attention;
+  const i64 per_layer =
+      s.layout.cp_mode == ContextMode::ring
+          ? (3 + (full || core ? 1 : 0)) * v.keys
+          : ((full ? 3 : 2) * v.qkv + (3 + (full || core ? 1 : 0)) * v.attended) / cp;
+  return s.m() * s.layers() * (cp - 1) * per_layer * s.e;
+}
+
+/// Workspace of attention's backward beside the gradient of the attended values. Ring: scores,
+/// keys that are here and that come, and their gradients. Ulysses: attended values and their
+/// gradient of all tokens, and the two sides of an exchange.
+i64 core_workspace(const Stage& s, i64 d_qkv) {
+  const ContextValues v = context_values(s);
+  const bool whole = s.layout.cp_mode == ContextMode::ulysses;
+  const i64 seq = whole ? s.model.seq_len : s.model.seq_len / s.layout.cp;
+  const i64 scores = 2 * std::min<i64>(64, seq) * seq;
+  if (s.layout.cp == 1) return d_qkv + scores;
+  if (!whole) return d_qkv + scores + 3 * v.keys;
+  return d_qkv + std::max({4 * v.attended, 2 * v.attended + scores, 2 * v.qkv});
+}
+
 /// Elements of class workspace: the worst moment of a layer, all in its backward.
 i64 layer_workspace(const Stage& s) {
   const ModelShape& m = s.model;
@@ -174,8 +217,6 @@ i64 layer_workspace(const Stage& s) {
   const i64 whole = s.tokens * m.hidden;
   const i64 gathered = s.sp ? whole : 0;
   const i64 qkv = s.tokens * (m.heads + 2 * m.kv_heads) * m.head_dim() / t;
-  const i64 block = std::min<i64>(64, m.seq_len);
-  const i64 scores = 2 * block * m.seq_len;
   // Gradient of the activated rows beside the gathered stream; gradients of attended values and
   // of q, k, v beside two blocks of scores; gradient of q, k, v beside that of the branch, its
   // sum over tp, and the gathered norm for the weights' gradient.
@@ -183,10 +224,10 @@ i64 layer_workspace(const Stage& s) {
   const i64 sums = s.sp ? gathered + summed : 0;
   // What is kept for the weights' gradients is no workspace, and norms are not gathered.
   if (s.layout.schedule == ScheduleKind::zb_h1)
-    return std::max({s.tokens * m.ffn / t + gathered, whole / t + std::max(scores, gathered),
-                     whole + summed});
-  return std::max(
-      {s.tokens * m.ffn / t + gathered, whole / t + qkv + scores, qkv + whole + sums});
+    return std::max({s.tokens * m.ffn / t + gathered,
+                     whole / t + std::max(core_workspace(s, 0), gathered), whole + summed});
+  return std::max({s.tokens * m.ffn / t + gathered, whole / t + core_workspace(s, qkv),
+                   qkv + whole + sums});
 }
 
 /// The head: targets, final norm and its gathered rows, logits, and the larger of three
@@ -332,7 +373,8 @@ class ReductionWalk {
     while (s_.layout.zero == 0 && left_ > ready_ &&
            std::max<i64>(0, left_ - bucket) >= ready_) {
       const i64 count = std::min(left_, bucket);
-      r_.start(all_reduce_staging(s_.layout.dp, s_.at.dp, count, s_.e));
+      r_.start(all_reduce_staging(s_.layout.data_ranks(), data_index(s_.layout, s_.at), count,
+                                  s_.e));
       left_ -= count;
     }
   }
@@ -349,11 +391,11 @@ i64 staging_peak(const Stage& s) {
   // Forwards before the first reduction; the norm of all gradients.
   r.note(tp_staging(s, s.last ? Kind::head : Kind::layer));
   r.note(all_reduce_staging(s.layout.tp, s.at.tp, 1, 8));
-  r.note(all_reduce_staging(s.layout.dp, s.at.dp, 1, 8));
+  r.note(all_reduce_staging(s.layout.data_ranks(), data_index(s.layout, s.at), 1, 8));
   r.note(all_reduce_staging(s.layout.pp, s.at.pp, 1, 8));
   ReductionWalk(s, r).run();
   for (const KindOfUnit& unit : backward_order(s)) {
-    const i64 index = s.at.dp / s.layout.shard_ranks();
+    const i64 index = data_index(s.layout, s.at) / s.layout.shard_ranks();
     if (s.layout.zero > 0)
       r.note(all_reduce_staging(s.layout.dp_replicate, index, unit.elements / s.shards(), s.e));
   }
@@ -420,7 +462,7 @@ void put_state(const Stage& s, ExpectedCost& cost) {
 ExpectedCost expected_cost(const ModelShape& model, const Layout& layout, i64 rank,
                            Dtype dtype) {
   const Coordinates at = coordinates_of(layout, rank);
-  const i64 tokens = layout.micro_batch * model.seq_len;
+  const i64 tokens = layout.micro_batch * model.seq_len / layout.cp;
   std::vector<i64> chunks;
   for (i64 chunk = 0; chunk < layout.vpp; ++chunk)
     chunks.push_back(stage_layers(layout, model.layers, chunk * layout.pp + at.pp).count);
@@ -443,9 +485,11 @@ ExpectedCost expected_cost(const ModelShape& model, const Layout& layout, i64 ra
   cost.peak_by_class[5] = staging_peak(s) + 8;
   const auto square_sum = [](i64 n, i64 index) { return all_reduce_bytes(n, index, 1, 8); };
   cost.sent_bytes = {tp_bytes(s) + norm_bytes(s) + square_sum(layout.tp, at.tp),
-                     dp_bytes(s) + square_sum(layout.dp, at.dp),
-                     pp_bytes(s) + square_sum(layout.pp, at.pp), shard_bytes(s),
-                     replicate_bytes(s)};
+                     dp_bytes(s) + square_sum(layout.data_ranks(), data_index(layout, at)),
+                     pp_bytes(s) + square_sum(layout.pp, at.pp),
+                     shard_bytes(s),
+                     replicate_bytes(s),
+                     cp_bytes(s)};
   return cost;
 }
 

@@ -24,7 +24,9 @@ struct Stage {
   std::vector<Action> actions;
 
   i64 shards() const { return layout.zero > 0 ? layout.shard_ranks() : 1; }
-  i64 shard_index() const { return layout.zero > 0 ? at.dp % layout.shard_ranks() : 0; }
+  i64 shard_index() const {
+    return layout.zero > 0 ? data_index(layout, at) % layout.shard_ranks() : 0;
+  }
   i64 m() const { return layout.grad_accum; }
   i64 layers() const { return std::accumulate(chunks.begin(), chunks.end(), i64{0}); }
   i64 layers(const Piece& piece) const { return chunks[static_cast<std::size_t>(piece.chunk)]; }

@@ -156,6 +156,41 @@ std::vector<NamedOmission> pipeline_omissions() {
   };
 }
 
+Layout shared_sequences(ContextMode mode) {
+  Layout layout = parallel(1, 1, 1);
+  layout.cp = 2;
+  layout.cp_mode = mode;
+  return layout;
+}
+
+std::vector<NamedOmission> context_parallel_omissions() {
+  const Omission without_messages{
+      [](const IssuedOperation& o) { return is(o, "cp", Operation::receive); }};
+  // Keys come once in a layer's forward, then twice in its backward, the gradients last.
+  const Omission without_gradients{[](const IssuedOperation& o) {
+    return is(o, "cp", Operation::receive) && o.ordinal >= 8 && (o.ordinal - 8) % 4 == 2;
+  }};
+  return {
+      {"ring: the pieces that a rank has",
+       shared_sequences(ContextMode::ring),
+       {.misplaces = true}},
+      {"ring: keys and values of another rank", shared_sequences(ContextMode::ring),
+       without_messages},
+      {"ring: the gradients to keys that go home", shared_sequences(ContextMode::ring),
+       without_gradients},
+      {"Ulysses: the exchange of heads", shared_sequences(ContextMode::ulysses),
+       without_messages},
+      {"Ulysses: the positions of a rank's tokens",
+       shared_sequences(ContextMode::ulysses),
+       {.misplaces = true}},
+      {"gradients: sum over cp",
+       shared_sequences(ContextMode::ring),
+       {[](const IssuedOperation& o) {
+         return is(o, "dp", Operation::all_reduce) && o.count > 1;
+       }}},
+  };
+}
+
 bool all_equal(const Verdict* verdicts, i64 world) {
   return std::all_of(verdicts, verdicts + world,
                      [](const Verdict& v) { return v.is_equal(fp64_tolerance); });
@@ -165,7 +200,8 @@ bool all_equal(const Verdict* verdicts, i64 world) {
 
 int main() {
   std::vector<NamedOmission> omissions = tensor_parallel_omissions();
-  for (const auto& part : {data_parallel_omissions(), pipeline_omissions()})
+  for (const auto& part :
+       {data_parallel_omissions(), pipeline_omissions(), context_parallel_omissions()})
     omissions.insert(omissions.end(), part.begin(), part.end());
   std::map<ReferenceKey, Reference> references;
   for (const NamedOmission& o : omissions) {

@@ -100,7 +100,8 @@ TEST_CASE("a rank that hangs is named by the recorder and its peers end as timeo
 TEST_CASE("a rank that stops amid a schedule's messages is named by the recorder") {
   for (const std::vector<std::string>& schedule :
        {std::vector<std::string>{"--vpp", "2", "--schedule", "1f1b"},
-        std::vector<std::string>{"--schedule", "zb-h1"}}) {
+        std::vector<std::string>{"--schedule", "zb-h1"},
+        std::vector<std::string>{"--pp", "2", "--cp", "2"}}) {
     CAPTURE(schedule.back());
     const ScratchFolder folder;
     std::vector<std::string> flags{"--pp",         "4", "--layers", "8",

@@ -180,6 +180,7 @@ Sample random_sample(std::mt19937& random) {
   s.layout.dp = pick({1, 2, 4, 6, 8});
   s.layout.tp = pick({1, 2, 4, 3});
   s.layout.pp = pick({1, 2, 4, 6});
+  s.layout.cp = pick({1, 1, 2, 4});
   s.layout.vpp = pick({1, 1, 2, 3});
   s.layout.schedule = static_cast<ScheduleKind>(pick({0, 0, 1, 2}));
   s.layout.dp_replicate = pick({1, 1, 2, 4});
@@ -198,6 +199,7 @@ Columns columns_of(const Sample& s) {
           {"dp", l.dp},
           {"tp", l.tp},
           {"pp", l.pp},
+          {"cp", l.cp},
           {"vpp", l.vpp},
           {"schedule", static_cast<i64>(l.schedule)},
           {"dp_replicate", l.dp_replicate},
@@ -230,7 +232,7 @@ TEST_CASE("the printed expression of every rule refuses what its predicate refus
     REQUIRE(!rules.empty());
     std::mt19937 random(7);
     std::map<std::string, int> met;
-    for (int i = 0; i < 40000; ++i) {
+    for (int i = 0; i < 60000; ++i) {
       const Sample s = random_sample(random);
       auto error = layout_refusal(s.layout, s.model);
       if (!error) error = profile_refusal(profile, s.layout);

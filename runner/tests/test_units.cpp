@@ -150,8 +150,15 @@ TEST_CASE("refused layouts say why") {
   layout.tp = 4;
   CHECK(layout_refusal(layout, tiny)->message.rfind("runner:tp_heads", 0) == 0);
   layout = {};
-  layout.cp = 2;
-  CHECK(layout_refusal(layout, tiny)->message == "cp = 2 is more than this runner supports, 1");
+  layout.ep = 2;
+  CHECK(layout_refusal(layout, tiny)->message == "ep = 2 is more than this runner supports, 1");
+  layout = {};
+  layout.cp = 3;
+  CHECK(layout_refusal(layout, tiny)->message.rfind("runner:cp_seq", 0) == 0);
+  layout.cp = 4;
+  layout.cp_mode = ContextMode::ulysses;
+  CHECK(layout_refusal(layout, tiny)->message ==
+        "--cp-mode ulysses needs tp * cp = 4 to divide the heads and the kv heads");
 }
 
 TEST_CASE("rows that the kernels' indices do not reach are a refused layout and no defect") {

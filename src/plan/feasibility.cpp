@@ -169,7 +169,7 @@ int Judge::find_shape(const Point& point) const {
   if (model.ffn % layout.tp != 0) return ffn;
   if (std::int64_t{layout.pp} * layout.vpp > model.layers) return layers;
   if (shardbench_ && layout.grad_accum < layout.pp - 1) return grad_accum;
-  if (shardbench_ && layout.zero > 0 && layout.dp == 1) return zero;
+  if (shardbench_ && layout.zero > 0 && layout.data_ranks() == 1) return zero;
   if (layout.dp % layout.dp_replicate != 0) return dp_replicate;
   const bool shards = layout.zero > 0 && layout.shard_ranks() > 1;
   if (shardbench_ && layout.dp_replicate > 1 && !shards) return dp_replicate;

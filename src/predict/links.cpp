@@ -25,7 +25,7 @@ Link link_of(const ClusterSpec& cluster, std::int64_t stride, std::int64_t size)
 
 Links links_of(const ClusterSpec& cluster, const Layout& layout) {
   const std::int64_t tp = layout.tp;
-  const std::int64_t dp = layout.dp;
+  const std::int64_t dp = layout.data_ranks();
   const std::int64_t pp = layout.pp;
   std::int64_t tp_stride = 1;
   std::int64_t dp_stride = tp;
@@ -44,7 +44,8 @@ Links links_of(const ClusterSpec& cluster, const Layout& layout) {
   if (stages.crosses)
     stages.bandwidth = cluster.inter_node_bandwidth * cluster.inter_node_efficiency;
   return {link_of(cluster, tp_stride, tp), stages, link_of(cluster, dp_stride, shards),
-          link_of(cluster, dp_stride * shards, layout.dp_replicate)};
+          link_of(cluster, dp_stride * shards, layout.dp_replicate),
+          link_of(cluster, dp_stride, layout.cp)};
 }
 
 }  // namespace shardsweep

@@ -22,8 +22,9 @@ struct Link {
 
 struct Links {
   Link tp, pp;
-  Link shard;      ///< the ranks that share one copy; all of dp without replicas
+  Link shard;      ///< the ranks that share one copy; all of dp and cp without replicas
   Link replicate;  ///< those that hold the same part of it
+  Link cp;         ///< ranks that share a sequence: neighbours among those of dp
 };
 
 /// Ranks of a group of `size` with `stride` between neighbours lie on one node, or a ring of

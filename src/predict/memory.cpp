@@ -29,7 +29,7 @@ std::int64_t whole(double bytes) {
 // The shapes of one point as doubles.
 struct Shape {
   double layers, hidden, ffn, heads, kv_share, vocab;  // kv_share: g/a
-  double seq, batch, tp, pp, dp, accum;
+  double seq, whole_seq, batch, tp, pp, dp, accum;     // seq: of a rank of cp
   double element;
   Shape(const ModelSpec& model, const Point& point)
       : layers(real(model.layers)),
@@ -38,11 +38,12 @@ struct Shape {
         heads(real(model.heads)),
         kv_share(real(model.kv_heads) / heads),
         vocab(real(model.vocab)),
-        seq(point.seq_len),
+        seq(real(point.seq_len) / point.layout.cp),
+        whole_seq(point.seq_len),
         batch(point.layout.micro_batch),
         tp(point.layout.tp),
         pp(point.layout.pp),
-        dp(point.layout.dp),
+        dp(point.layout.data_ranks()),
         accum(point.layout.grad_accum),
         element(real(bytes_of(point.dtype))) {}
 
@@ -98,7 +99,7 @@ double attention_bytes(const Shape& shape, const Habits& habits) {
   if (habits.flash) return 4 * rows;
   double bytes = habits.family.probability_bytes;
   if (bytes == 0) bytes = shape.element;
-  return (habits.plain ? gpt_probability_bytes : bytes) * rows * shape.seq;
+  return (habits.plain ? gpt_probability_bytes : bytes) * rows * shape.whole_seq;
 }
 
 LayerActivations layer_activations(const Shape& shape, const Habits& habits,
@@ -173,10 +174,12 @@ double communication_bytes(const Shape& shape, const Point& point, const MemoryF
   double bytes = 0;
   if (layout.pp > 1) bytes += 2 * row / between;
   // Where bf16 gradients lie in buckets, they are counted whole.
-  if (layout.dp > 1 && family.bucket_bytes == 0) {
+  if (layout.data_ranks() > 1 && family.bucket_bytes == 0) {
     bytes +=
         std::min(layout.bucket_mb * mib, gradient_bytes) / (family.stages_parts ? shape.dp : 1);
   }
+  // Keys and values that are here and that come, and their gradients.
+  if (layout.cp > 1) bytes += 3 * 2 * shape.kv_share * row / layout.tp;
   if (layout.tp > 1) {
     bytes += family.tp_buffer_rows * row;
     if (layout.pp == 1) bytes += family.tp_retained_rows * row;
@@ -307,7 +310,7 @@ class Stage {
   // DDP makes its buckets for the backward that is reduced. Without ZeRO they stay; with it
   // they are given back after the update.
   [[nodiscard]] double bucket_bytes(Moment moment) const {
-    if (point_.layout.dp == 1) return 0;
+    if (point_.layout.data_ranks() == 1) return 0;
     if (moment == Moment::in_flight && point_.layout.zero > 0) return 0;
     return habits_.family.bucket_bytes;
   }
@@ -360,7 +363,7 @@ MemoryEstimate estimate_stage(const ModelSpec& model, const Point& point,
     return estimate_stage(model, values, family, traits, stage);
   }
   const bool has_arenas = family.arenas && is_half(point.dtype) && point.layout.vpp == 1 &&
-                          point.layout.schedule != Schedule::zb_h1;
+                          point.layout.cp == 1 && point.layout.schedule != Schedule::zb_h1;
   if (!has_arenas) {
     ModelSpec padded = model;
     padded.vocab = padded_vocab(model.vocab, point.layout.tp, family.vocab_multiple);

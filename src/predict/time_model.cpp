@@ -64,7 +64,7 @@ class TimeModel {
         memory_(memory),
         traits_(traits),
         links_(links_of(cluster, point.layout)),
-        tokens_(real(point.seq_len) * point.layout.micro_batch),
+        tokens_(real(point.seq_len) / point.layout.cp * point.layout.micro_batch),
         element_(real(bytes_of(point.dtype))),
         matrices_(layer_gemm_parameters(model, is_plain(model, memory))) {
     const auto& peak = cluster.peak(point.dtype);
@@ -161,8 +161,8 @@ class TimeModel {
     const double again = full ? (3 + family_.recomputed_again) / 3 : 1;
     const double hidden = real(model_.hidden);
     Slot slot;
-    slot.products = again * (6 * tokens_ * matrices_ / tp / rate_ +
-                             7 * tokens_ * hidden * point_.seq_len / tp / attention_rate_);
+    const double attention_s = 7 * tokens_ * hidden * point_.seq_len / tp / attention_rate_;
+    slot.products = again * (6 * tokens_ * matrices_ / tp / rate_ + attention_s);
     double moved = family_.activation_passes *
                    layer_activation_bytes(model_, point_, memory_, {true, true});
     if (!traits_.flash_attention.value_or(true)) {
@@ -175,9 +175,21 @@ class TimeModel {
     if (is_fp8(point_.dtype)) moved += quantized_bytes();
     slot.memory = moving_s(cluster_.memory_bandwidth,
                            again * moved + family_.parameter_bytes * matrices_ / tp);
-    slot.tp = tp_layer_s(full);
+    slot.tp = tp_layer_s(full) + again * ring_layer_s(attention_s);
     slot.host = again * launch_layer_s();
     return slot;
+  }
+
+  // Keys and values go round the ranks of cp in forward, and with their gradients in backward,
+  // under attention [arXiv 2310.01889]. What is longer than attention is waited for.
+  [[nodiscard]] double ring_layer_s(double attention_s) const {
+    if (layout_.cp == 1) return 0;
+    constexpr double passes = 3;
+    const double keys =
+        2 * real(model_.kv_heads) / real(model_.heads) * row_bytes() / layout_.tp;
+    const double messages = passes * (layout_.cp - 1);
+    return std::max(0.0,
+                    messages * (moving_s(links_.cp, keys) + links_.cp.latency_s) - attention_s);
   }
 
   // What a product multiplies is read, where its own largest magnitude scales it twice, and
@@ -295,7 +307,7 @@ class TimeModel {
   const MemoryFamily& memory_;
   const RunTraits& traits_;
   Links links_;
-  double tokens_;    // of one micro-batch
+  double tokens_;    // of one micro-batch, on one rank of cp
   double element_;   // bytes
   double matrices_;  // parameters of a layer's matrices
   double rate_ = 0;  // of a layer's products

@@ -84,7 +84,7 @@ const std::array<AxisInfo, 21> axis_table{{
      get_layout<&Layout::tp>, set_layout<&Layout::tp>},
     {"pp", AxisKind::integer, {}, pp_aliases, 1, widest, 1, false, keyed, "pipeline parallel degree",
      get_layout<&Layout::pp>, set_layout<&Layout::pp>},
-    {"cp", AxisKind::integer, {}, cp_aliases, 1, 1, 1, false, keyed, "context parallel degree (reserved: 1)",
+    {"cp", AxisKind::integer, {}, cp_aliases, 1, widest, 1, false, keyed, "context parallel degree: ranks that share each sequence",
      get_layout<&Layout::cp>, set_layout<&Layout::cp>},
     {"ep", AxisKind::integer, {}, ep_aliases, 1, 1, 1, false, keyed, "expert parallel degree (reserved: 1)",
      get_layout<&Layout::ep>, set_layout<&Layout::ep>},

@@ -100,7 +100,10 @@ std::string kind_of(const ordered::Edge& edge) {
 
 std::vector<EqualityCase> layouts() {
   std::vector<EqualityCase> both;
-  for (const EqualityCase& c : covering_subset(all_cases(fp8_width)))
+  std::vector<EqualityCase> cases;
+  for (const EqualityCase& c : all_cases(fp8_width))
+    if (runs_on_gpus(c)) cases.push_back(c);
+  for (const EqualityCase& c : covering_subset(cases))
     for (const bool overlap : {false, true}) {
       both.push_back(c);
       both.back().layout.overlap = overlap;

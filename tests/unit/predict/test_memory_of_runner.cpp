@@ -211,6 +211,39 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("the memory of ranks that share sequences is what the meta device counts") {
+  ModelSpec mini{.name = "mini",
+                 .layers = 4,
+                 .hidden = 128,
+                 .ffn = 352,
+                 .heads = 8,
+                 .kv_heads = 4,
+                 .vocab = 512};
+  for (const std::int32_t cp : {2, 4}) {
+    for (const std::int32_t dp : {1, 2}) {
+      for (const std::int32_t zero : {0, 1, 2}) {
+        auto point = point_of(dp, 1, zero);
+        point.gpus = dp * cp;
+        point.dtype = Dtype::fp32;
+        point.layout.cp = cp;
+        point.layout.micro_batch = 16;
+        auto options = options_of(mini, point);
+        options.dtype = shardbench::Dtype::fp32;
+        options.layout.cp = cp;
+        options.layout.micro_batch = 16;
+        CAPTURE(cp);
+        CAPTURE(dp);
+        CAPTURE(zero);
+        const auto estimate = estimate_memory(mini, point, shardbench_cpu_memory());
+        const auto peak = shardbench::cost_of_rank(options, 0).peak_bytes;
+        const double ratio = static_cast<double>(estimate.total()) / static_cast<double>(peak);
+        CHECK(ratio > 0.85);
+        CHECK(ratio < 1.2);
+      }
+    }
+  }
+}
+
 TEST_CASE("the planner leaves out the replicas that the runner refuses") {
   auto sweep = sweep_of(small_model(), {});
   sweep.cluster.memory_bytes = 0;

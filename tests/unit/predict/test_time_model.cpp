@@ -73,6 +73,19 @@ TEST_CASE("virtual stages and halved backwards leave less of the bubble") {
   CHECK(bubble_share() == doctest::Approx(3.0 / 3 / 8));
 }
 
+TEST_CASE("ranks that share a sequence divide its work, and pass keys under attention") {
+  auto point = long_point(1, 1, 1);
+  const auto alone = bare(llama3_8b(), h100(), point);
+  point.layout.cp = 4;
+  const auto shared = bare(llama3_8b(), h100(), point);
+  CHECK(shared.compute_s == doctest::Approx(alone.compute_s / 4));
+  CHECK(shared.tp_s == 0);
+  // 500 times slower links are no longer hidden.
+  auto slow = h100();
+  slow.intra_node_bandwidth /= 500;
+  CHECK(bare(llama3_8b(), slow, point).tp_s > shared.compute_s);
+}
+
 // Per token 6 per matrix parameter and 7 h s of attention (flash, backward with one product
 // more) of 32 layers: 51.47 G less 6*32*4096*8192 plus 7/6 of it.
 TEST_CASE("one GPU computes and does not communicate") {
