@@ -6,6 +6,8 @@
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 # shellcheck source=tests/lib/patience.bash
 source "$root/tests/lib/patience.bash"
+# shellcheck source=scripts/lib/checkout.bash
+source "$root/scripts/lib/checkout.bash"
 : "${cluster:?name of the cluster}"
 slurm_cluster() { "$root/scripts/slurm-cluster" --name "$cluster" "$@"; }
 as_user() { slurm_cluster as-user -- "$@"; }
@@ -17,6 +19,11 @@ if [ "$(id -u)" -ne 0 ]; then
 fi
 if ! command -v slurmctld slurmd munged >/dev/null; then
   echo "skipped: needs scripts/packages slurm" >&2
+  exit 77
+fi
+
+if ! others_may_enter "$root"; then
+  echo "skipped: $(closed_checkout "$root")" >&2
   exit 77
 fi
 
