@@ -44,6 +44,13 @@ struct RecordedRun {
   std::optional<double> tokens_per_s_per_gpu;          ///< of completed rows alone
   std::optional<std::int64_t> peak_memory_bytes;       ///< what the device had to give
   std::optional<std::int64_t> allocated_memory_bytes;  ///< of it, what tensors held
+  /// Whose peak that is: a pipeline stage from 0, `of_any_rank`; unset: not said.
+  std::optional<std::int32_t> peak_stage{};
+  static constexpr std::int32_t of_any_rank = -1;
+  /// Of full recompute: 0: each layer by itself; else how many layers at a time, or, by_block,
+  /// how many layers of each stage, the others being kept.
+  std::int32_t recompute_layers = 0;
+  bool recompute_by_block = false;
   std::string kernel;                ///< the attention kernel's name; empty: unknown
   std::string software_version;      ///< empty: unknown
   UnknownAxes unknown{};             ///< the point has what is usual there
@@ -82,11 +89,13 @@ struct RecordedOptions {
 /// csv: a column is an axis (or its alias in other trainers' files), a number of the model's
 /// shape (`layers hidden ffn heads kv_heads vocab tied_embeddings`), `outcome`,
 /// `tokens_per_s_per_gpu`, `peak_memory_bytes` or `peak_memory_gib`, `kernel`,
-/// `software_version` (also `runner_version`), `oom_error`, or a label. An empty cell is
-/// unknown: an axis then has its default, dp is gpus / (tp pp), gpus is dp tp pp, nodes follows
-/// from `gpus_per_node`; a shape is that of other rows of the model, then of the preset of that
-/// name, and kv_heads is heads. `outcome` is a stored outcome or `other`, which is crashed;
-/// empty, it is completed where the speed is known.
+/// `software_version` (also `runner_version`), `oom_error`, or a label. `stage` (from 0,
+/// `first`, `last`, `most`) or `rank` (from 0, or -1 for the last one) says whose peak that is.
+/// `recompute_method` (`uniform`, `block`) and `recompute_num_layers` are Megatron's. These
+/// four are labels too. An empty cell is unknown: an axis then has its default, dp is gpus /
+/// (tp pp), gpus is dp tp pp, nodes follows from `gpus_per_node`; a shape is that of other rows
+/// of the model, then of the preset of that name, and kv_heads is heads. `outcome` is a stored
+/// outcome or `other`, which is crashed; empty, it is completed where the speed is known.
 ///
 /// nanotron: Success, OOM and Other are completed, oom and crashed. Model: num_params in
 /// billions ("1.34B"). Failed rows lack the shape: ffn is that of rows of the same hidden size,

@@ -75,11 +75,13 @@ StateBytes state_bytes(const Point& point, double bf16_gradient) {
 // One family's habits for one point.
 struct Habits {
   const MemoryFamily& family;
+  const RunTraits& run;
   bool plain;  // two matrices in the feed-forward part
   bool flash;
   bool fused_norm;
   Habits(const ModelSpec& model, const MemoryFamily& of, const RunTraits& traits)
       : family(of),
+        run(traits),
         plain(is_plain(model, of)),
         flash(traits.flash_attention.value_or(of.flash_attention)),
         fused_norm(traits.fused_norm.value_or(of.norm_row_bytes == 0 || plain)) {}
@@ -146,6 +148,25 @@ double in_flight(const Shape& shape, const Layout& layout, double stage) {
   return std::min(shape.accum, chunks / layout.vpp);
 }
 
+// What a stage's layers keep of one micro-batch, and what is computed again at a time.
+struct StageKeeps {
+  double kept, again;
+};
+
+StageKeeps kept_by_stage(const RunTraits& traits, Recompute recompute, double layers,
+                         double whole_layer, double kept) {
+  if (recompute == Recompute::none) return {layers * kept, 0};
+  const auto at_a_time = real(traits.recompute_layers);
+  if (recompute != Recompute::full || at_a_time == 0)
+    return {layers * kept, whole_layer - kept};
+  if (traits.recompute_by_block) {
+    const double again = std::min(layers, at_a_time);
+    return {again * kept + (layers - again) * whole_layer, whole_layer - kept};
+  }
+  const double together = std::min(layers, at_a_time);
+  return {std::ceil(layers / at_a_time) * kept, together * whole_layer - kept};
+}
+
 struct ActivationBytes {
   double in_flight, one;  // with all micro-batches of a pipeline, with one
 };
@@ -158,11 +179,11 @@ ActivationBytes activation_bytes(const Shape& shape, const Point& point, const H
       layer_activations(shape, habits, recompute, attention_bytes(shape, habits));
   const double whole_layer = layer.between / between + layer.inside / shape.tp;
   const double kept = layer.kept_between / between + layer.kept_inside / shape.tp;
-  double working = habits.family.working_layers * whole_layer;
-  if (recompute != Recompute::none) working += whole_layer - kept;
+  const auto stage_keeps = kept_by_stage(habits.run, recompute, layers, whole_layer, kept);
+  double working = habits.family.working_layers * whole_layer + stage_keeps.again;
   if (stage + 1 == shape.pp) working += shape.element * shape.token_row() / between;
-  return {in_flight(shape, point.layout, stage) * layers * kept + working,
-          layers * kept + working};
+  return {in_flight(shape, point.layout, stage) * stage_keeps.kept + working,
+          stage_keeps.kept + working};
 }
 
 // A bucket is never larger than all the gradients there are.
@@ -409,13 +430,16 @@ double layers_of_stage(const ModelSpec& model, const Layout& layout, StageSplit 
   return stage_layers(Shape(model, point), split, stage);
 }
 
-MemoryEstimate optimistic_memory(const ModelSpec& model, const Point& point) {
+MemoryEstimate optimistic_memory(const ModelSpec& model, const Point& point,
+                                 const RunTraits& traits) {
   constexpr double gradient = 2;
   const Shape shape(model, point);
   const auto state = state_bytes(point, gradient);
   const auto layer =
       layer_activations(shape, Habits(model, cuda_family, {}), point.layout.recompute, 0);
-  const double kept = (layer.kept_between + layer.kept_inside) / shape.tp;  // per layer
+  double kept = (layer.kept_between + layer.kept_inside) / shape.tp;  // per layer
+  if (point.layout.recompute == Recompute::full && !traits.recompute_by_block)
+    kept /= std::max(1, traits.recompute_layers);
   // Some stage has at least ceil(L/p) layers; some stage has at least the mean of everything.
   const double most_layers = std::ceil(shape.layers / shape.pp);
   const double by_layers = most_layers * shape.layer_matrices() / shape.tp;

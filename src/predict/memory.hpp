@@ -30,6 +30,11 @@ inline constexpr std::int64_t shardbench_vocab_multiple = 128;
 struct RunTraits {
   std::optional<bool> flash_attention;  ///< false: the probabilities of each layer are kept
   std::optional<bool> fused_norm;       ///< one kernel per norm, which keeps its input alone
+  /// As in RecordedRun: whose peak is reported, and what full recompute takes at a time.
+  std::optional<std::int32_t> peak_stage{};
+  std::int32_t recompute_layers = 0;
+  bool recompute_by_block = false;
+  friend bool operator==(const RunTraits&, const RunTraits&) = default;
 };
 
 /// Which layers a pipeline stage gets.
@@ -106,7 +111,9 @@ struct MemoryFamily {
 /// 2205.05198, section 4), here with shardbench's rows:
 ///   A = e (sbh (6 + 2g/a) + 3sbf) + 4sba, what lies between the TP regions (4 e sbh) divided
 ///   by t only under sequence parallel. selective: without the two norms and silu*up; full: the
-/// layer's input, and one layer's A while it is computed again. In flight on stage i: 1F1B
+/// layer's input, and one layer's A while it is computed again; with `recompute_layers` k the
+/// input of each k layers and k layers' A, or by block k layers so and the others whole. In
+/// flight on stage i: 1F1B
 /// min(m, p - i), all-forward-all-backward m; interleaved, p >= 2: L/p (1 + (p - 1)/(p v))
 /// layers' worth per p in flight. Probabilities: e a s^2 b / t. Logits: e s b V / t, gradients
 /// in place. Communication: a gradient bucket, the receive buffers of a pipeline, and two
@@ -143,6 +150,7 @@ struct MemoryFamily {
 /// A lower bound whatever the trainer does well: bf16 gradients, everything sharded by tp and
 /// any split of the layers over stages; weights, gradients, optimizer and one micro-batch's
 /// activations as `recompute` keeps them; no log-sum-exp, logits, buffers or runtime.
-[[nodiscard]] MemoryEstimate optimistic_memory(const ModelSpec& model, const Point& point);
+[[nodiscard]] MemoryEstimate optimistic_memory(const ModelSpec& model, const Point& point,
+                                               const RunTraits& traits = {});
 
 }  // namespace shardsweep

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "predict/memory_fit.hpp"
 
-#include "predict/predictor.hpp"
+#include "predict/recorded_fit.hpp"
 #include "predict/units.hpp"
 
 #include <array>
@@ -28,8 +28,7 @@ double off_by(const RecordedSweep& sweep, const ClusterSpec& cluster, const Fami
   for (const auto& run : sweep.runs) {
     const auto& model = sweep.model_of(run);
     if (!says_its_peak(run) || model.name == without) continue;
-    const auto predicted =
-        predictor.reported_peak_bytes(model, run.point, traits_of_kernel(run.kernel));
+    const auto predicted = predictor.reported_peak_bytes(model, run.point, traits_of(run));
     sum += std::abs(
         std::log(static_cast<double>(predicted) / static_cast<double>(*run.peak_memory_bytes)));
   }

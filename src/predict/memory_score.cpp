@@ -75,7 +75,7 @@ MemoryReport score_by(const RecordedSweep& sweep, const ClusterSpec& cluster,
   std::vector<bool> seen(sweep.models.size(), false);
   for (const auto& run : sweep.runs) {
     const auto index = static_cast<std::size_t>(run.point.model);
-    const auto traits = traits_of_kernel(run.kernel);
+    const auto traits = traits_of(run);
     const auto& family = family_of(sweep.models[index]);
     const Predictor predictor(cluster, family);
     seen[index] = true;

@@ -3,6 +3,8 @@
 
 #include "predict/rates.hpp"
 
+#include <shardsweep/recorded.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -112,7 +114,7 @@ const MemoryFamily& Predictor::memory_family() const {
 MemoryEstimate Predictor::least_memory(const ModelSpec& model, const Point& point,
                                        const RunTraits& traits) const {
   if (family_->least.name.empty() || cluster_.gpu.empty())
-    return optimistic_memory(model, point);
+    return optimistic_memory(model, point, traits);
   return estimate_memory(model, point, family_->least, traits);
 }
 
@@ -136,7 +138,7 @@ MemoryGuess Predictor::guess_memory(const ModelSpec& model, const Point& point,
 
 MemoryEstimate Predictor::certain_memory(const ModelSpec& model, const Point& point,
                                          const RunTraits& traits) const {
-  const auto sure = optimistic_memory(model, point);
+  const auto sure = optimistic_memory(model, point, traits);
   // Memory of processes is their host's to give: it is no device that ends at its size.
   if (cluster_.gpu.empty()) return sure;
   auto least = family_->constants_off_by > 0
@@ -150,9 +152,11 @@ MemoryEstimate Predictor::certain_memory(const ModelSpec& model, const Point& po
 std::int64_t Predictor::reported_peak_bytes(const ModelSpec& model, const Point& point,
                                             const RunTraits& traits) const {
   const auto& family = memory_family();
-  const auto estimate = family_->reports_first_stage
-                            ? estimate_stage(model, point, family, traits, 0)
-                            : estimate_memory(model, point, family, traits);
+  constexpr auto of_any_rank = RecordedRun::of_any_rank;
+  const auto stage = traits.peak_stage.value_or(family_->reports_first_stage ? 0 : of_any_rank);
+  const auto estimate = stage == of_any_rank
+                            ? estimate_memory(model, point, family, traits)
+                            : estimate_stage(model, point, family, traits, stage);
   return estimate.total() - static_cast<std::int64_t>(family.overhead_bytes);
 }
 

@@ -82,7 +82,8 @@ class Predictor {
                                               const RunTraits& traits = {}) const;
 
   /// What the trainer itself would report as its peak: without what lies outside its
-  /// allocator, and of the first stage where the family's trainers report that.
+  /// allocator, and of the stage that the table names, or the first one where the family's
+  /// trainers report that.
   [[nodiscard]] std::int64_t reported_peak_bytes(const ModelSpec& model, const Point& point,
                                                  const RunTraits& traits = {}) const;
 

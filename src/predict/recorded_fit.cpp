@@ -5,6 +5,14 @@
 
 namespace shardsweep {
 
+RunTraits traits_of(const RecordedRun& run) {
+  auto traits = traits_of_kernel(run.kernel);
+  traits.peak_stage = run.peak_stage;
+  traits.recompute_layers = run.recompute_layers;
+  traits.recompute_by_block = run.recompute_by_block;
+  return traits;
+}
+
 Point point_at_best(const RecordedRun& run) {
   Point point = run.point;
   Layout& layout = point.layout;

@@ -9,6 +9,10 @@
 
 namespace shardsweep {
 
+/// What a row says of its run that is no axis: its kernel, how it recomputes, whose peak it
+/// has.
+[[nodiscard]] RunTraits traits_of(const RecordedRun& run);
+
 /// The row's point where what it does not say is at its best for memory: sequence parallelism
 /// beside TP, ZeRO 3 over its DP ranks, full recompute. Of a sample that is split over context
 /// parallel ranks one rank's part remains: the families know no such ranks.

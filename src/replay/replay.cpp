@@ -238,7 +238,7 @@ class CellReplay {
              const std::vector<std::size_t>& conditions)
       : sweep_(sweep), options_(options), predictor_(std::move(predictor)) {
     for (const auto* run : runs) {
-      const auto traits = traits_of_kernel(run->kernel);
+      const auto traits = traits_of(*run);
       auto unknown = run->unknown;
       unknown.attention = !run->kernel.empty() && !traits.flash_attention;
       rows_.push_back(
@@ -271,8 +271,9 @@ class CellReplay {
       note_skips(world.take_changes());
     } while (cluster.step());
     for (const auto& [number, cut_after, outlook] : cluster.launched())
-      lessons.push_back(
-          {.point = rows_[number].point, .news = news_of(*rows_[number].run, cut_after > 0)});
+      lessons.push_back({.id = rows_[number].run->line,
+                         .point = rows_[number].point,
+                         .news = news_of(*rows_[number].run, cut_after > 0)});
     return {score(cluster.launched()), story(cluster.launched())};
   }
 
@@ -511,7 +512,7 @@ Predictor fitted(const RecordedSweep& sweep, const ReplayOptions& options,
     if (options.fit == ReplayFit::other_models && of.name == model) continue;
     predictor.learn({.model = of,
                      .point = run.point,
-                     .traits = traits_of_kernel(run.kernel),
+                     .traits = traits_of(run),
                      .tokens_per_s_per_gpu = run.tokens_per_s_per_gpu.value_or(0)});
   }
   return predictor;

@@ -74,6 +74,8 @@ class PlainReader {
     if (!table_.has("outcome")) return table_.refuse_header("there is no column 'outcome'");
     if (table_.has("peak_memory_bytes") && table_.has("peak_memory_gib"))
       return table_.refuse_header("both 'peak_memory_bytes' and 'peak_memory_gib'");
+    if (table_.has("rank") && table_.has("stage"))
+      return table_.refuse_header("both 'rank' and 'stage' say whose peak memory it is");
     builder_.add_labels(known);
     return {};
   }
@@ -150,6 +152,8 @@ class PlainReader {
     SHARDSWEEP_TRY(read_point(row, run.point));
     note_unknown(row, run);
     SHARDSWEEP_TRY(read_measurement(row, run));
+    SHARDSWEEP_TRY(read_peak_stage(row, run));
+    SHARDSWEEP_TRY(read_recompute(row, run));
     const std::int64_t nodes = run.point.nodes;
     return builder_.add(row, std::move(run), model, nodes);
   }
@@ -244,6 +248,44 @@ class PlainReader {
     }
     if (const auto* cell = table_.cell(row, "oom_error")) {
       SHARDSWEEP_ASSIGN(run.oom_error, read_flag(*cell, "oom_error"));
+    }
+    return {};
+  }
+
+  /// Pipeline stages are the outermost part of a world: consecutive ranks.
+  Result<void> read_peak_stage(std::size_t row, RecordedRun& run) const {
+    const auto& layout = run.point.layout;
+    if (const auto* cell = table_.cell(row, "rank")) {
+      SHARDSWEEP_ASSIGN(const auto rank, read_whole(*cell, "rank", -1, layout.world() - 1));
+      const auto of = rank < 0 ? layout.world() - 1 : rank;
+      run.peak_stage = static_cast<std::int32_t>(of * layout.pp / layout.world());
+    }
+    const auto* cell = table_.cell(row, "stage");
+    if (cell == nullptr) return {};
+    if (cell->text == "first") {
+      run.peak_stage = 0;
+    } else if (cell->text == "last") {
+      run.peak_stage = layout.pp - 1;
+    } else if (cell->text == "most") {
+      run.peak_stage = RecordedRun::of_any_rank;
+    } else {
+      SHARDSWEEP_ASSIGN(const auto stage, read_whole(*cell, "stage", 0, layout.pp - 1));
+      run.peak_stage = static_cast<std::int32_t>(stage);
+    }
+    return {};
+  }
+
+  Result<void> read_recompute(std::size_t row, RecordedRun& run) const {
+    constexpr std::int64_t most_layers = 4096;
+    if (const auto* cell = table_.cell(row, "recompute_num_layers")) {
+      SHARDSWEEP_ASSIGN(const auto layers,
+                        read_whole(*cell, "recompute_num_layers", 0, most_layers));
+      run.recompute_layers = static_cast<std::int32_t>(layers);
+    }
+    if (const auto* cell = table_.cell(row, "recompute_method")) {
+      SHARDSWEEP_ASSIGN(const auto method,
+                        read_word(*cell, "recompute_method", {"uniform", "block"}));
+      run.recompute_by_block = method == 1;
     }
     return {};
   }

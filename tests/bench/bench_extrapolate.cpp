@@ -4,6 +4,7 @@
 // how far the guesses are off, how often the 95 % interval holds what was measured, and how
 // good the layout would have been that was proposed. `tests/bench/extrapolate` calls it.
 #include "predict/family.hpp"
+#include "predict/recorded_fit.hpp"
 #include "search/extrapolation.hpp"
 
 #include <shardsweep/load.hpp>
@@ -53,8 +54,7 @@ Result<Table> published(const std::string& folder, const std::string& presets) {
 }
 
 SearchPoint point_of(const RecordedSweep& sweep, const RecordedRun& run) {
-  return {sweep.model_of(run), run.point, traits_of_kernel(run.kernel), run.unknown,
-          run.kernel};
+  return {sweep.model_of(run), run.point, traits_of(run), run.unknown, run.kernel};
 }
 
 SearchNews news_of(const RecordedRun& run) {

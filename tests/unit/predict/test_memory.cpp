@@ -118,6 +118,26 @@ TEST_CASE("recompute keeps less: selective saves norms and silu*up and full keep
         31 * 2 * sbh + 34 * sbh + lse + 2 * sbh);
 }
 
+TEST_CASE("full recompute takes several layers at a time, or some of a stage's alone") {
+  constexpr std::int64_t sbh = std::int64_t{1} << 25;
+  constexpr std::int64_t layer = 34 * sbh + std::int64_t{4} * 8192 * 32;
+  auto point = point_of(8, 1, 1);
+  point.layout.recompute = Recompute::full;
+  const auto activations = [&](std::int32_t layers, bool by_block) {
+    return part(estimate_memory(llama3_8b(), point, shardbench_cuda_memory(),
+                                {.recompute_layers = layers, .recompute_by_block = by_block}),
+                MemoryClass::activations);
+  };
+  CHECK(activations(1, false) == activations(0, false));
+  CHECK(activations(4, false) == 8 * 2 * sbh + 4 * layer - 2 * sbh + 2 * sbh);
+  CHECK(activations(5, false) == 7 * 2 * sbh + 5 * layer - 2 * sbh + 2 * sbh);
+  CHECK(activations(12, true) == 12 * 2 * sbh + 20 * layer + layer - 2 * sbh + 2 * sbh);
+  CHECK(activations(40, true) == activations(1, false));
+  // What no trainer needs less than holds for several layers at a time too.
+  CHECK(optimistic_memory(llama3_8b(), point, {.recompute_layers = 8}).total() <
+        optimistic_memory(llama3_8b(), point).total());
+}
+
 TEST_CASE("1F1B holds at most p micro-batches and AFAB all of them") {
   constexpr std::int64_t sbh = std::int64_t{1} << 25;
   constexpr std::int64_t layer = 34 * sbh + std::int64_t{4} * 8192 * 32;

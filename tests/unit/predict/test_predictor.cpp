@@ -5,6 +5,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 using namespace shardsweep;
 using namespace shardsweep::testing;
 
@@ -165,4 +167,20 @@ TEST_CASE("a run that nearly fills its device is slow") {
   cluster.memory_bytes = roomy.memory.lower_bytes * 10 / 9 + 1;
   CHECK(Predictor(cluster, family).guess(llama3_8b(), point).step_s ==
         doctest::Approx(roomy.step_s));
+}
+
+TEST_CASE("a reported peak is of the stage that the table names") {
+  const Predictor predictor(h100(), **find_family("nanotron"));
+  const auto model = llama3_8b();
+  const auto point = point_of(2, 2, 4);
+  const auto peak = [&](std::optional<std::int32_t> stage) {
+    return predictor.reported_peak_bytes(model, point, {.peak_stage = stage});
+  };
+  const auto& family = (*find_family("nanotron"))->memory;
+  for (const std::int32_t stage : {0, 1, 3})
+    CHECK(peak(stage) == estimate_stage(model, point, family, {}, stage).total() -
+                             static_cast<std::int64_t>(family.overhead_bytes));
+  CHECK(peak({}) == peak(0));
+  CHECK(peak(3) != peak(0));
+  CHECK(peak(-1) == std::max(peak(0), peak(3)));
 }

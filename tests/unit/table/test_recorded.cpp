@@ -135,6 +135,44 @@ TEST_CASE("other trainers have parallel dimensions that are reserved here") {
   CHECK(sweep.runs.front().point.layout.world() == 16);
 }
 
+TEST_CASE("a table says whose peak it has, by stage or by rank") {
+  const auto stage_of = [](const std::string& column, const std::string& value) {
+    return sweep_of(plain_header + "," + column + plain_row + "," + value)
+        .runs.front()
+        .peak_stage;
+  };
+  CHECK(stage_of("stage", "0") == 0);
+  CHECK(stage_of("stage", "1") == 1);
+  CHECK(stage_of("stage", "first") == 0);
+  CHECK(stage_of("stage", "last") == 1);
+  CHECK(stage_of("stage", "most") == RecordedRun::of_any_rank);
+  CHECK_FALSE(stage_of("stage", ""));
+  // 16 ranks on two stages.
+  CHECK(stage_of("rank", "0") == 0);
+  CHECK(stage_of("rank", "7") == 0);
+  CHECK(stage_of("rank", "8") == 1);
+  CHECK(stage_of("rank", "-1") == 1);
+  CHECK(refusal(plain_header + ",rank" + plain_row + ",16").find("it must be from -1 to 15") !=
+        std::string::npos);
+  CHECK(refusal(plain_header + ",stage" + plain_row + ",2").find("it must be from 0 to 1") !=
+        std::string::npos);
+  CHECK(refusal(plain_header + ",stage,rank" + plain_row + ",0,0").find("whose peak") !=
+        std::string::npos);
+}
+
+TEST_CASE("a table says how full recompute goes on, by Megatron's names") {
+  const auto sweep =
+      sweep_of(plain_header + ",recompute_method,recompute_num_layers" + plain_row +
+               ",block,3" + plain_row + ",uniform,4" + plain_row + ",,");
+  CHECK(sweep.runs[0].recompute_layers == 3);
+  CHECK(sweep.runs[0].recompute_by_block);
+  CHECK(sweep.runs[1].recompute_layers == 4);
+  CHECK_FALSE(sweep.runs[1].recompute_by_block);
+  CHECK(sweep.runs[2].recompute_layers == 0);
+  CHECK(label_names(sweep) ==
+        std::vector<std::string>{"recompute_method", "recompute_num_layers"});
+}
+
 TEST_CASE("rows of one name with different shapes are different models") {
   const auto sweep = sweep_of(plain_header + plain_row +
                               "\nmine,2,16,2048,4096,32,32,32,14336,128256,2,4,2,1,8,1,none,0,"
