@@ -36,8 +36,7 @@ constexpr int token_digits = 12;
 /// Prolog, srun and node agents, before the lead can start anything.
 constexpr double start_s = 120;
 
-/// `kind` of the event: skipped by a rule, or spared by a search. Its detail is the cause, or
-/// `detail` where that is given.
+/// `kind`: by a rule, or spared by a search. The detail is the cause, or `detail`.
 void skip(World& world, const TrialRow& trial, Timestamp now, std::string cause,
           EventKind kind = EventKind::skipped, std::string detail = "") {
   end_trial(*world.edit(trial), {.outcome = Outcome::skipped, .cause = cause});
@@ -213,15 +212,12 @@ class Decider {
     const auto advice = found->second->advise(trials);
     for (const auto& one : advice.skip) {
       const TrialRow& trial = world_.trials().at(one.trial);
-      if (one.after_oom_of == 0) {
+      const bool spared = one.after_oom_name.empty();
+      if (spared)
         skip(world_, trial, input_.now, one.cause, EventKind::spared, one.of_cell);
-        continue;
-      }
-      const TrialRow* other = world_.trial(one.after_oom_of);
-      skip(world_, trial, input_.now,
-           fmt::format(
-               "{} {}, which ran out of memory.", one.cause,
-               other == nullptr ? fmt::format("trial {}", one.after_oom_of) : other->slug));
+      else
+        skip(world_, trial, input_.now,
+             fmt::format("{} {}, which ran out of memory.", one.cause, out_of_memory(one)));
     }
     std::erase_if(trials, [](const TrialRow* trial) { return trial->state == State::ended; });
     std::vector<std::pair<std::int64_t, const TrialRow*>> ranked;
@@ -235,6 +231,10 @@ class Decider {
     std::transform(ranked.begin(), ranked.end(), trials.begin(),
                    [](const auto& one) { return one.second; });
     trials.insert(trials.end(), finals.begin(), finals.end());
+  }
+  [[nodiscard]] std::string out_of_memory(const SweepSearch::Skip& skip) const {
+    const auto* other = world_.trial(skip.after_oom_of);
+    return other == nullptr ? skip.after_oom_name : other->slug;
   }
   [[nodiscard]] bool is_searched(SweepId sweep) const {
     return input_.searches.contains(sweep);

@@ -259,7 +259,7 @@ class CellReplay {
     SweepSearch search(options_.search, options_.cluster, predictor_, cost_of(options_));
     if (options_.search.learn_across) {
       for (const auto& lesson : lessons)
-        search.learn(lesson.point, *lesson.news);
+        search.learn(lesson.point, *lesson.news, fmt::format("line-{}", lesson.id));
     }
     for (const auto& [id, trial] : world.trials())
       by_position_[trial.position] = id;

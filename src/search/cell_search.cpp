@@ -5,6 +5,8 @@
 #include "predict/step_residuals.hpp"
 #include "search/memory_order.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -136,24 +138,68 @@ std::vector<CellSearch::Read> CellSearch::reads_of(const SearchPoint& point) con
   return reads;
 }
 
-std::vector<double> CellSearch::weights_of(const std::vector<Read>& reads) const {
-  if (reads.size() == 1) return {1};
-  std::vector<std::size_t> kinds;
-  kinds.reserve(reads.size());
-  for (const auto& read : reads)
-    kinds.push_back(read.kind);
-  return readings_.weights(kinds);
+/// Of two points that look alike each is most likely what the other is not: a sweep has few
+/// layouts twice. Where there are more points than readings, so many of them are repeats. A
+/// factor for each reading, by what has ended.
+std::vector<double> CellSearch::not_taken(const Candidate& candidate) const {
+  constexpr double rarely = 0.1;
+  std::vector<double> factors(candidate.reads.size(), 1);
+  if (!candidate.look) return factors;
+  const auto& alike = looks_[*candidate.look];
+  const auto points = static_cast<double>(alike.points);
+  const auto readings = static_cast<double>(factors.size());
+  const double again = std::max(rarely, points > 1 ? (points - readings) / (points - 1) : 0);
+  for (const auto& likely : alike.ended) {
+    for (std::size_t i = 0; i < factors.size(); ++i)
+      factors[i] *= 1 - (1 - again) * likely[i];
+  }
+  return factors;
 }
 
-/// What is predicted of a point: the average over all that it may be.
+std::vector<double> CellSearch::weights_of(const Candidate& candidate) const {
+  if (candidate.reads.size() == 1) return {1};
+  std::vector<std::size_t> kinds;
+  kinds.reserve(candidate.reads.size());
+  for (const auto& read : candidate.reads)
+    kinds.push_back(read.kind);
+  auto weights = readings_.weights(kinds);
+  const auto factors = not_taken(candidate);
+  double sum = 0;
+  for (std::size_t i = 0; i < weights.size(); ++i)
+    sum += weights[i] *= factors[i];
+  for (auto& weight : weights)
+    weight /= sum;
+  return weights;
+}
+
+void CellSearch::look_for_twins(Candidate& candidate) {
+  if (candidate.reads.size() == 1) return;
+  std::string look = candidate.is.software;
+  for (const auto& axis : axes())
+    look += fmt::format("|{}", axis.get(candidate.is.point));
+  const auto [found, fresh] = look_of_.try_emplace(std::move(look), looks_.size());
+  if (fresh) looks_.emplace_back();
+  ++looks_[found->second].points;
+  candidate.look = found->second;
+}
+
+/// What is predicted of a point: the average over all that it may be, where it fits.
 void CellSearch::settle(Candidate& candidate) const {
-  const auto weights = weights_of(candidate.reads);
+  auto weights = weights_of(candidate);
+  candidate.likeliest = 0;
   candidate.prior = candidate.step_s = candidate.fits = candidate.between = 0;
+  constexpr double least = 1e-9;
+  for (std::size_t i = 0; i < weights.size(); ++i)
+    candidate.fits += weights[i] * fit_.probability(candidate.reads[i].bounds);
+  // Its speed is that of readings that fit: of the others there is none.
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    const double fits = fit_.probability(candidate.reads[i].bounds);
+    weights[i] *= (fits + least) / (candidate.fits + least);
+  }
   for (std::size_t i = 0; i < weights.size(); ++i) {
     const auto& read = candidate.reads[i];
     candidate.prior += weights[i] * read.prior;
     candidate.step_s += weights[i] * read.step_s;
-    candidate.fits += weights[i] * fit_.probability(read.bounds);
     if (weights[i] > weights[candidate.likeliest]) candidate.likeliest = i;
   }
   for (std::size_t i = 0; i < weights.size(); ++i) {
@@ -165,14 +211,15 @@ void CellSearch::settle(Candidate& candidate) const {
 std::size_t CellSearch::add(SearchPoint point) {
   Candidate candidate;
   widen(point, structure_of(point.point));
-  candidate.reads = reads_of(point);
+  candidate.is = std::move(point);
+  candidate.reads = reads_of(candidate.is);
+  look_for_twins(candidate);
   settle(candidate);
   const auto belief = ResidualModel(prior()).at(candidate.site());
   candidate.mean = candidate.prior + belief.mean;
   candidate.sigma = belief.sigma;
-  candidate.late =
-      settings_.rules.grad_accum && point.point.layout.grad_accum < point.point.layout.pp - 1;
-  candidate.is = std::move(point);
+  candidate.late = settings_.rules.grad_accum &&
+                   candidate.is.point.layout.grad_accum < candidate.is.point.layout.pp - 1;
   candidates_.push_back(std::move(candidate));
   stale_ = true;
   missing_.reset();
@@ -208,13 +255,12 @@ void CellSearch::end(std::size_t number, const SearchNews& news) {
   const bool ran = news.outcome != Outcome::skipped && news.outcome != Outcome::cancelled;
   if (candidate.status != Status::started && ran) ++started_;
   candidate.status = ran && news.outcome != Outcome::oom ? Status::tried : Status::gone;
-  hear(candidate.is, candidate.reads, news, own_cell);
+  hear(candidate, news, own_cell);
   if (candidate.late && ran) {
     ++late_runs_.tried;
     if (news.outcome == Outcome::completed) ++late_runs_.worked;
   }
-  if (news.outcome == Outcome::oom && settings_.rules.memory && !ruled_out_by(number))
-    out_of_memory_.push_back(number);
+  if (news.outcome == Outcome::oom) hear_oom({candidate.is, number, 0});
   if (news.outcome != Outcome::completed || news.tokens_per_s_per_gpu <= 0) return;
   const double value = std::log(news.tokens_per_s_per_gpu);
   if (news.cut_short || (best_ && *best_ >= value)) return;
@@ -222,35 +268,46 @@ void CellSearch::end(std::size_t number, const SearchNews& news) {
   leader_ = {number, news.tokens_per_s_per_gpu, news.resolution};
 }
 
-void CellSearch::learn(const SearchPoint& point, const SearchNews& news) {
+/// Kept where it rules out what nothing before it does.
+void CellSearch::hear_oom(OutOfMemory oom) {
+  if (!settings_.rules.memory || candidates_.empty()) return;
+  if (oom.is.model.name != candidates_.front().is.model.name) return;
+  const bool known =
+      std::any_of(out_of_memory_.begin(), out_of_memory_.end(),
+                  [&](const OutOfMemory& other) { return needs_as_much(oom.is, other.is); });
+  if (!known) out_of_memory_.push_back(std::move(oom));
+}
+
+void CellSearch::learn(const SearchPoint& point, const SearchNews& news, std::size_t lesson) {
+  if (news.outcome == Outcome::oom) hear_oom({point, std::nullopt, lesson});
   const auto& at = point.point;
   const auto next = static_cast<std::int32_t>(others_.size()) + 1;
   const auto cell =
       others_.try_emplace({parameters(point.model), at.seq_len, at.nodes, at.gpus}, next).first;
-  hear(point, reads_of(point), news, cell->second);
+  hear({.is = point, .reads = reads_of(point), .look = {}}, news, cell->second);
 }
 
 /// How likely each reading is the one that was measured.
-std::vector<double> CellSearch::which(const SearchPoint& point, const std::vector<Read>& reads,
-                                      const SearchNews& news) {
+std::vector<double> CellSearch::which(const Candidate& candidate, const SearchNews& news,
+                                      std::int32_t cell) {
+  const auto& point = candidate.is;
+  const auto& reads = candidate.reads;
   if (reads.size() == 1) return {1};
   // Student's t with three degrees of freedom: a run may be off for reasons of its own.
   const auto density = [](double off, double scale) {
     return std::pow(1 + off * off / (3 * scale * scale), -2);
   };
-  constexpr double time_sigma = 0.3;
+  constexpr double time_sigma = 0.25;
   constexpr double memory_sigma = 0.15;
-  double mean = 0;
-  const auto weights = weights_of(reads);
-  for (std::size_t i = 0; i < reads.size(); ++i)
-    mean += weights[i] * reads[i].prior;
+  const auto factors = not_taken(candidate);
   std::vector<std::size_t> kinds;
   std::vector<double> likelihoods;
   const auto readings = readings_of(point);
   for (std::size_t i = 0; i < reads.size(); ++i) {
     const double fits = fit_.probability(reads[i].bounds);
-    double likely = news.outcome == Outcome::oom ? 1 - fits : 1;
-    if (news.outcome == Outcome::completed) likely = fits;
+    double likely = factors[i];
+    if (news.outcome == Outcome::oom) likely *= 1 - fits;
+    if (news.outcome == Outcome::completed) likely *= fits;
     if (news.outcome == Outcome::completed && news.peak_bytes > 0) {
       const auto reported =
           predictor_.reported_peak_bytes(point.model, readings[i].point, point.traits);
@@ -258,7 +315,12 @@ std::vector<double> CellSearch::which(const SearchPoint& point, const std::vecto
           std::log(static_cast<double>(news.peak_bytes) / static_cast<double>(reported)),
           memory_sigma);
     }
-    if (news.tokens_per_s_per_gpu > 0) likely *= density(reads[i].prior - mean, time_sigma);
+    if (news.tokens_per_s_per_gpu > 0) {
+      auto site = reads[i].site;
+      site.cell = cell;
+      const double expected = reads[i].prior + residuals_.at(site).mean;
+      likely *= density(std::log(news.tokens_per_s_per_gpu) - expected, time_sigma);
+    }
     kinds.push_back(reads[i].kind);
     likelihoods.push_back(likely);
   }
@@ -295,15 +357,18 @@ void CellSearch::hear_cost(const Point& point, const SearchNews& news) {
   }
 }
 
-void CellSearch::hear(const SearchPoint& point, const std::vector<Read>& reads,
-                      const SearchNews& news, std::int32_t cell) {
+void CellSearch::hear(const Candidate& candidate, const SearchNews& news, std::int32_t cell) {
+  const auto& point = candidate.is;
+  const auto& reads = candidate.reads;
   if (cell != own_cell) ++heard_;
   stale_ |= cell == own_cell || point.unknown.any() || others_have_grown();
   missing_.reset();
   if (news.outcome != Outcome::completed && news.outcome != Outcome::oom) return;
   if (cell == own_cell) ++judged_;
   hear_cost(point.point, news);
-  const auto likely = which(point, reads, news);
+  if (news.outcome == Outcome::completed) fit_.learn_capacity(news.peak_bytes);
+  const auto likely = which(candidate, news, cell);
+  if (candidate.look) looks_[*candidate.look].ended.push_back(likely);
   const auto found =
       static_cast<std::size_t>(std::max_element(likely.begin(), likely.end()) - likely.begin());
   const auto& read = reads[found];
@@ -445,13 +510,13 @@ void CellSearch::rank() {
     ranked_.push_back(number);
 }
 
-std::optional<std::size_t> CellSearch::ruled_out_by(std::size_t number) {
+const CellSearch::OutOfMemory* CellSearch::ruled_out_by(std::size_t number) {
   auto& candidate = candidates_[number];
   for (; candidate.held_against < out_of_memory_.size(); ++candidate.held_against) {
-    const auto other = out_of_memory_[candidate.held_against];
-    if (needs_as_much(candidate.is, candidates_[other].is)) return other;
+    const auto& other = out_of_memory_[candidate.held_against];
+    if (needs_as_much(candidate.is, other.is)) return &other;
   }
-  return std::nullopt;
+  return nullptr;
 }
 
 std::vector<std::size_t> CellSearch::order() {

@@ -45,8 +45,8 @@ class CellSearch {
   void spare(std::size_t number);
   /// It ended, or will never run (skipped, cancelled): then it teaches nothing.
   void end(std::size_t number, const SearchNews& news);
-  /// What another cell has measured.
-  void learn(const SearchPoint& point, const SearchNews& news);
+  /// What another cell has measured; `lesson` is the caller's number of it.
+  void learn(const SearchPoint& point, const SearchNews& news, std::size_t lesson = 0);
 
   /// The fastest that was measured to its end.
   struct Leader {
@@ -66,9 +66,15 @@ class CellSearch {
   /// Of a point that waits: why it will not fit, by what this cell has measured. It is spared:
   /// what is measured later may take it back.
   [[nodiscard]] std::optional<std::string> wont_fit(std::size_t number);
-  /// Of a point that waits: one that ran out of memory and needs no more; none where nothing
+  /// One that ran out of memory, in this cell or in another one.
+  struct OutOfMemory {
+    SearchPoint is;
+    std::optional<std::size_t> number;  ///< of this cell
+    std::size_t lesson = 0;             ///< of another one
+  };
+  /// Of a point that waits: one that ran out of memory and needs no more; null where nothing
   /// rules it out.
-  [[nodiscard]] std::optional<std::size_t> ruled_out_by(std::size_t number);
+  [[nodiscard]] const OutOfMemory* ruled_out_by(std::size_t number);
   /// What is expected of a point that has not ended.
   struct Outlook {
     double tokens_per_s_per_gpu = 0;
@@ -94,10 +100,11 @@ class CellSearch {
   };
   struct Candidate {
     SearchPoint is;
-    std::vector<Read> reads;    // one, where nothing of it is unknown
-    std::size_t likeliest = 0;  // of reads
-    double prior = 0;           // over all reads
-    double between = 0;         // variance between them
+    std::vector<Read> reads;          // one, where nothing of it is unknown
+    std::size_t likeliest = 0;        // of reads
+    std::optional<std::size_t> look;  // of looks_: where others may look like it
+    double prior = 0;                 // over all reads
+    double between = 0;               // variance between them
     double step_s = 0;
     [[nodiscard]] const ResidualSite& site() const { return reads[likeliest].site; }
     [[nodiscard]] bool has_ended() const {
@@ -112,12 +119,18 @@ class CellSearch {
     double fits = 1;
     double better = 1;             // its chance to be worth a run
     double value = 0;              // ln of what its run is worth
-    std::size_t held_against = 0;  // of out_of_memory_
+    std::size_t held_against = 0;  // how many of out_of_memory_ do not rule it out
   };
   /// How often what a rule puts late has run and has failed: none of 259 published runs did.
   struct LateRuns {
     double worked = 0.05;
     double tried = 10;
+  };
+
+  /// Points that look alike, as what tells them apart is left out.
+  struct Look {
+    std::size_t points = 0;
+    std::vector<std::vector<double>> ended;  // how likely each reading was, of those
   };
 
   struct Measured {
@@ -128,14 +141,15 @@ class CellSearch {
 
   [[nodiscard]] FitBelief::Bounds bounds_of(const MemoryGuess& guess) const;
   [[nodiscard]] std::vector<Read> reads_of(const SearchPoint& point) const;
-  [[nodiscard]] std::vector<double> weights_of(const std::vector<Read>& reads) const;
+  [[nodiscard]] std::vector<double> weights_of(const Candidate& candidate) const;
+  [[nodiscard]] std::vector<double> not_taken(const Candidate& candidate) const;
+  void look_for_twins(Candidate& candidate);
   void settle(Candidate& candidate) const;
-  void hear(const SearchPoint& point, const std::vector<Read>& reads, const SearchNews& news,
-            std::int32_t cell);
-  [[nodiscard]] std::vector<double> which(const SearchPoint& point,
-                                          const std::vector<Read>& reads,
-                                          const SearchNews& news);
+  void hear(const Candidate& candidate, const SearchNews& news, std::int32_t cell);
+  [[nodiscard]] std::vector<double> which(const Candidate& candidate, const SearchNews& news,
+                                          std::int32_t cell);
   void hear_memory(const SearchPoint& point, const Read& read, const SearchNews& news);
+  void hear_oom(OutOfMemory oom);
   void hear_cost(const Point& point, const SearchNews& news);
   [[nodiscard]] double works(const Candidate& candidate) const;
   [[nodiscard]] UnknownRates rates_of(const Point& point) const;
@@ -172,8 +186,10 @@ class CellSearch {
   LateRuns late_runs_;
   std::int64_t judged_ = 0;  // own runs that memory has a verdict of
   std::vector<Candidate> candidates_;
+  std::map<std::string, std::size_t> look_of_;  // of points with unknown axes, by all others
+  std::vector<Look> looks_;
   std::vector<std::size_t> ranked_;         // all that have not ended
-  std::vector<std::size_t> out_of_memory_;  // of which none rules another one out
+  std::vector<OutOfMemory> out_of_memory_;  // of which none rules a later one out
   std::vector<Measured> measured_;
   std::size_t learnt_ = 0;        // how many of them the residuals know
   std::size_t heard_ = 0;         // runs of other cells

@@ -81,6 +81,11 @@ double step_of(int step, int steps, double most) {
 }  // namespace
 
 FitBelief::FitBelief() {
+  reset();
+}
+
+void FitBelief::reset() {
+  errors_.clear();
   for (int i = 0; i < shift_steps; ++i) {
     for (int j = 0; j < offset_steps; ++j) {
       const double shift = step_of(i, shift_steps, shift_width);
@@ -96,37 +101,73 @@ void FitBelief::normalize() {
   double sum = 0;
   for (const auto& error : errors_)
     sum += error.weight;
-  for (auto& error : errors_)
+  constexpr double negligible = 1e-8;
+  likely_.clear();
+  for (auto& error : errors_) {
     error.weight /= sum;
+    if (error.weight > negligible) likely_.push_back(error);
+  }
   known_.clear();
 }
 
-void FitBelief::learn(const Bounds& bounds, bool fitted) {
-  if (bounds.capacity <= 0) return;
-  const auto at = scaled(bounds);
-  for (auto& error : errors_) {
-    const double fits = probability_at(at, error.shift, error.offset);
-    error.weight *=
-        floor_of_likelihood + (1 - floor_of_likelihood) * (fitted ? fits : 1 - fits);
+/// A cluster file may say less memory than devices have.
+FitBelief::Bounds FitBelief::on_device(Bounds bounds) const {
+  bounds.capacity = std::max(bounds.capacity, held_);
+  return bounds;
+}
+
+void FitBelief::weigh(const Lesson& lesson) {
+  const auto bounds = on_device(lesson.bounds);
+  if (lesson.peak == 0) {
+    const auto at = scaled(bounds);
+    for (auto& error : errors_) {
+      const double fits = probability_at(at, error.shift, error.offset);
+      error.weight *=
+          floor_of_likelihood + (1 - floor_of_likelihood) * (lesson.fitted ? fits : 1 - fits);
+    }
+  } else {
+    const auto at = scaled({bounds.lower, bounds.upper, lesson.peak});
+    const double share =
+        static_cast<double>(lesson.peak) / static_cast<double>(bounds.capacity);
+    for (auto& error : errors_) {
+      // Of the reported number the offset is the same amount, and so another share.
+      const double offset = std::clamp(error.offset / std::max(share, 0.05), -0.9, 0.9);
+      error.weight *= likelihood_of_peak(at, error.shift, offset);
+    }
   }
   normalize();
+}
+
+void FitBelief::take(const Lesson& lesson) {
+  lessons_.push_back(lesson);
+  weigh(lesson);
+}
+
+void FitBelief::learn(const Bounds& bounds, bool fitted) {
+  if (bounds.capacity > 0) take({bounds, fitted, 0});
 }
 
 void FitBelief::learn_peak(const Bounds& reported, std::int64_t peak) {
   if (reported.capacity <= 0 || peak <= 0) return;
-  const auto at = scaled({reported.lower, reported.upper, peak});
-  const double share = static_cast<double>(peak) / static_cast<double>(reported.capacity);
-  for (auto& error : errors_) {
-    // Of the reported number the offset is the same amount, and so another share.
-    const double offset = std::clamp(error.offset / std::max(share, 0.05), -0.9, 0.9);
-    error.weight *= likelihood_of_peak(at, error.shift, offset);
-  }
-  normalize();
+  learn_capacity(peak);
+  take({reported, true, peak});
+}
+
+void FitBelief::learn_capacity(std::int64_t held) {
+  if (held <= held_) return;
+  held_ = held;
+  // Where it is no news it changes nothing.
+  if (std::none_of(lessons_.begin(), lessons_.end(),
+                   [&](const Lesson& lesson) { return lesson.bounds.capacity < held; }))
+    return known_.clear();
+  reset();
+  for (const auto& lesson : lessons_)
+    weigh(lesson);
 }
 
 double FitBelief::probability(const Bounds& bounds) const {
   if (bounds.capacity <= 0) return 1;
-  const auto at = scaled(bounds);
+  const auto at = scaled(on_device(bounds));
   constexpr double per_unit = 1e4;
   const auto key = static_cast<std::uint64_t>(std::llround((at.margin + 100) * per_unit))
                        << 32U |
@@ -134,7 +175,7 @@ double FitBelief::probability(const Bounds& bounds) const {
   const auto [found, fresh] = known_.try_emplace(key, 0);
   if (!fresh) return found->second;
   double fits = 0;
-  for (const auto& error : errors_)
+  for (const auto& error : likely_)
     fits += error.weight * probability_at(at, error.shift, error.offset);
   return found->second = fits;
 }

@@ -29,6 +29,9 @@ class FitBelief {
   /// What one that ran has reported as its peak, where `reported` are the bounds of that
   /// number. More than predicted is a need; less may be what the trainer does not count.
   void learn_peak(const Bounds& reported, std::int64_t peak);
+  /// A run on such a device has held so much, whatever layout it had: a cluster file may say
+  /// less than there is.
+  void learn_capacity(std::int64_t held);
   [[nodiscard]] double probability(const Bounds& bounds) const;
 
  private:
@@ -37,8 +40,21 @@ class FitBelief {
     double offset;  // of the capacity
     double weight;
   };
+  /// What one run has said.
+  struct Lesson {
+    Bounds bounds;  ///< of the number that was reported, where `peak` is known
+    bool fitted = true;
+    std::int64_t peak = 0;
+  };
+  void reset();
+  void weigh(const Lesson& lesson);
+  void take(const Lesson& lesson);
+  [[nodiscard]] Bounds on_device(Bounds bounds) const;
   void normalize();
+  std::vector<Lesson> lessons_;
+  std::int64_t held_ = 0;  // the most that a run has held: a device has at least that
   std::vector<Error> errors_;
+  std::vector<Error> likely_;  // without those of no weight
   // By rounded margin and width; what was asked since the last lesson.
   mutable std::unordered_map<std::uint64_t, double> known_;
 };

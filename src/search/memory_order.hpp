@@ -9,8 +9,9 @@
 namespace shardsweep {
 
 /// Whether `b` holds all that `a` holds and nothing less: the same software and mechanisms, at
-/// least as large micro-batches in flight, no more recomputation, no more shards. Nothing is
-/// known of points whose table leaves out what memory depends on.
+/// least as large micro-batches in flight, no more recomputation, no more shards. They may be
+/// of jobs of different sizes: without ZeRO a rank holds the same on any number of nodes.
+/// Nothing is known of points whose table leaves out what memory depends on.
 [[nodiscard]] bool needs_as_much(const SearchPoint& b, const SearchPoint& a);
 
 }  // namespace shardsweep

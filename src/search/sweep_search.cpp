@@ -61,8 +61,8 @@ void SweepSearch::add(const SearchTrial& trial) {
   if (trial.news) end(trial.id, *trial.news);
 }
 
-void SweepSearch::learn(SearchPoint point, const SearchNews& news) {
-  lessons_.push_back({nullptr, std::move(point), news});
+void SweepSearch::learn(SearchPoint point, const SearchNews& news, std::string name) {
+  lessons_.push_back({nullptr, 0, std::move(name), std::move(point), news});
 }
 
 void SweepSearch::end(TrialId trial, const SearchNews& news) {
@@ -74,7 +74,8 @@ void SweepSearch::end(TrialId trial, const SearchNews& news) {
   if (!ended_.try_emplace(trial, news).second) return;
   spared.erase(trial);
   place->second.cell->search.end(place->second.number, news);
-  if (settings_.learn_across) lessons_.push_back({place->second.cell, points_.at(trial), news});
+  if (settings_.learn_across)
+    lessons_.push_back({place->second.cell, trial, "", points_.at(trial), news});
 }
 
 void SweepSearch::hear(std::span<const Change> changes) {
@@ -124,7 +125,7 @@ void SweepSearch::bill(Cell& cell, const AttemptRow& attempt) {
 void SweepSearch::teach(Cell& cell) {
   for (; cell.taught < lessons_.size(); ++cell.taught) {
     const auto& lesson = lessons_[cell.taught];
-    if (lesson.from != &cell) cell.search.learn(lesson.point, lesson.news);
+    if (lesson.from != &cell) cell.search.learn(lesson.point, lesson.news, cell.taught);
   }
 }
 
@@ -176,6 +177,15 @@ std::optional<CellSearch::Outlook> SweepSearch::outlook_of(TrialId trial) {
   return place->second.cell->search.outlook(place->second.number);
 }
 
+SweepSearch::Skip SweepSearch::after_oom(const Cell& cell, TrialId trial,
+                                         const CellSearch::OutOfMemory& oom) const {
+  Skip skip{trial, "It needs at least as much memory as", "", 0, ""};
+  skip.after_oom_of = oom.number ? cell.trials[*oom.number] : lessons_[oom.lesson].trial;
+  skip.after_oom_name = skip.after_oom_of == 0 ? lessons_[oom.lesson].name
+                                               : fmt::format("trial {}", skip.after_oom_of);
+  return skip;
+}
+
 SweepSearch::Advice SweepSearch::advise(const std::vector<const TrialRow*>& waiting) {
   sync(waiting);
   Advice advice;
@@ -187,9 +197,9 @@ SweepSearch::Advice SweepSearch::advise(const std::vector<const TrialRow*>& wait
     const auto enough = cell.search.enough(cell.gpu_hours);
     for (const auto number : order) {
       const auto id = cell.trials[number];
-      if (const auto by = cell.search.ruled_out_by(number); by && !asked_.contains(id)) {
-        advice.skip.push_back(
-            {id, "It needs at least as much memory as", "", cell.trials[*by]});
+      const auto* const oom = cell.search.ruled_out_by(number);
+      if (oom != nullptr && !asked_.contains(id)) {
+        advice.skip.push_back(after_oom(cell, id, *oom));
         continue;
       }
       if (auto why = cell.search.wont_fit(number); why && !asked_.contains(id)) {

@@ -57,8 +57,8 @@ class SweepSearch {
   void add(const SearchTrial& trial);
   /// How a trial has ended; what is told again changes nothing.
   void end(TrialId trial, const SearchNews& news);
-  /// What was measured elsewhere; heard by all cells.
-  void learn(SearchPoint point, const SearchNews& news);
+  /// What was measured elsewhere, under this name; heard by all cells.
+  void learn(SearchPoint point, const SearchNews& news, std::string name = "a run elsewhere");
   /// What a tick has learnt, before or after it is committed: heard twice it is the same.
   void hear(std::span<const Change> changes);
 
@@ -66,8 +66,10 @@ class SweepSearch {
     TrialId trial = 0;
     std::string cause;
     std::string of_cell;  ///< the part of the cause that holds for the whole cell
-    /// A named rule forbids it, after this one's OOM; 0: `until` makes it needless.
+    /// A named rule forbids it, after the OOM of this trial, or of a run elsewhere (0), of this
+    /// name. No name: `until` makes it needless, or most likely it does not fit.
     TrialId after_oom_of = 0;
+    std::string after_oom_name{};
   };
   struct Advice {
     std::unordered_map<TrialId, std::int64_t> rank;  ///< of those that wait: lowest first
@@ -107,12 +109,16 @@ class SweepSearch {
   };
   struct Lesson {
     const Cell* from;
+    TrialId trial;
+    std::string name;  // of one that is no trial
     SearchPoint point;
     SearchNews news;
   };
 
   void bill(Cell& cell, const AttemptRow& attempt);
   void teach(Cell& cell);
+  [[nodiscard]] Skip after_oom(const Cell& cell, TrialId trial,
+                               const CellSearch::OutOfMemory& oom) const;
   void sync(const std::vector<const TrialRow*>& waiting);
 
   SearchSettings settings_;

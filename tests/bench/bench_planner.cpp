@@ -150,42 +150,67 @@ constexpr std::array<Kind, 8> kinds{{{"as it is", leave_as_is},
 
 /// One seed, all cells.
 struct Score {
-  double runs = 0;      ///< to within 1 %, of the points of cells with a best
-  double hours = 0;     ///< to within 1 %, of those cells' exhaustive GPU-hours
-  double stop = 0;      ///< GPU-hours until its own stop, of all cells' exhaustive ones
-  double regret = 0;    ///< at the stop, 95th percentile of cells
-  double caught = 0;    ///< OOM rows never launched, of all
-  double good_out = 0;  ///< rows
-  double late = 0;      ///< runs to within 1 % of the worst cell
+  double runs = 0;         ///< to within 1 %, of the points of cells with a best
+  double hours = 0;        ///< to within 1 %, of those cells' exhaustive GPU-hours
+  double stop = 0;         ///< GPU-hours until its own stop, of all cells' exhaustive ones
+  double regret = 0;       ///< at the stop, 95th percentile of cells
+  double caught = 0;       ///< OOM rows never launched, of all
+  double good_out = 0;     ///< rows
+  double late = 0;         ///< runs to within 1 % of the worst cell
+  double misled = 0;       ///< launches until the last OOM that was taken to fit, all cells
+  double misled_most = 0;  ///< of the worst cell
 };
-constexpr std::size_t score_count = 7;
+constexpr std::size_t score_count = 9;
 using ScoreMember = double Score::*;
 constexpr std::array<ScoreMember, score_count> members{
-    &Score::runs,   &Score::hours,    &Score::stop, &Score::regret,
-    &Score::caught, &Score::good_out, &Score::late};
+    &Score::runs,     &Score::hours, &Score::stop,   &Score::regret,     &Score::caught,
+    &Score::good_out, &Score::late,  &Score::misled, &Score::misled_most};
 
-ReplayReport replayed(const Case& c, const SearchUntil& until) {
+/// A cell and what happened in it.
+struct Played {
+  ReplayCell cell;
+  ReplayedCell story;
+};
+
+/// How many were launched until the search had corrected itself: until the last OOM that it
+/// had held likelier to fit than not.
+std::int64_t launched_misled(const ReplayedCell& story) {
+  std::int64_t count = 0;
+  std::int64_t misled = 0;
+  for (const auto& launch : story.launches) {
+    ++count;
+    if (launch.row.outcome == Outcome::oom && launch.fits > 0.5) misled = count;
+  }
+  return misled;
+}
+
+std::vector<Played> replayed(const Case& c, const SearchUntil& until) {
   SearchSettings search{.policy = SearchPolicy::best_first};
   search.until = until;
   auto report = replay(
       c.sweep, {.cluster = c.cluster, .family = &c.family, .search = search, .fit = c.fit});
-  if (report) return *report;
+  if (report) {
+    std::vector<Played> played;
+    for (std::size_t i = 0; i < report->cells.size(); ++i)
+      played.push_back({report->cells[i], std::move(report->stories[i])});
+    return played;
+  }
   fmt::print(stderr, "{}\n", report.error().what);
   std::exit(1);
 }
 
-std::vector<ReplayCell> cells_of(Case c, const Kind& kind, const SearchUntil& until) {
-  if (!kind.leave_model_out) return replayed(c, until).cells;
+std::vector<Played> cells_of(Case c, const Kind& kind, const SearchUntil& until) {
+  if (!kind.leave_model_out) return replayed(c, until);
   std::set<std::string> names;
   for (const auto& run : c.sweep.runs)
     names.insert(c.sweep.model_of(run).name);
   c.fit = ReplayFit::other_models;
   const auto family = c.family;
-  std::vector<ReplayCell> cells;
+  std::vector<Played> cells;
   for (const auto& name : names) {
     c.family = refit_memory(c.sweep, c.cluster, family, name);
-    for (auto& cell : replayed(c, until).cells) {
-      if (cell.model == name) cells.push_back(std::move(cell));
+    for (auto& one : replayed(c, until)) {
+      if (one.cell.model == name) cells.push_back(std::move(one));
     }
   }
   return cells;
@@ -204,7 +229,10 @@ Score score_of(const Case& c, const Kind& kind) {
   double hours = 0;
   double solvable_hours = 0;
   double oom_launched = 0;
-  for (const auto& cell : cells_of(c, kind, {})) {
+  for (const auto& [cell, story] : cells_of(c, kind, {})) {
+    const auto misled = static_cast<double>(launched_misled(story));
+    score.misled += misled;
+    score.misled_most = std::max(score.misled_most, misled);
     score.good_out += static_cast<double>(cell.good_left_out);
     oom_launched += static_cast<double>(cell.oom_launched);
     if (!cell.runs_to_1pct) continue;
@@ -222,7 +250,7 @@ Score score_of(const Case& c, const Kind& kind) {
   double used = 0;
   double all = 0;
   std::vector<double> regrets;
-  for (const auto& cell : cells_of(c, kind, {.regret = 0.01, .confidence = 0.95})) {
+  for (const auto& [cell, story] : cells_of(c, kind, {.regret = 0.01, .confidence = 0.95})) {
     used += cell.gpu_hours;
     all += cell.exhaustive_gpu_hours;
     if (cell.regret_at_stop) regrets.push_back(*cell.regret_at_stop);
@@ -244,10 +272,11 @@ void print_kind(const Kind& kind, const std::vector<Score>& scores) {
   }
   fmt::print(
       "{:<29} {:>5.2f} {:>6.2f}   {:>5.2f} {:>6.2f}   {:>5.1f} {:>6.1f}   {:>5.2f} {:>6.2f}   "
-      "{:>5.1f} {:>5.1f}   {:>4.1f} {:>4.0f}   {:>4.0f}\n",
+      "{:>5.1f} {:>5.1f}   {:>4.1f} {:>4.0f}   {:>4.0f}   {:>5.1f} {:>5.0f} {:>5.0f}\n",
       kind.name, 100 * mean.runs, 100 * worst.runs, 100 * mean.hours, 100 * worst.hours,
       100 * mean.stop, 100 * worst.stop, 100 * mean.regret, 100 * worst.regret,
-      100 * mean.caught, 100 * worst.caught, mean.good_out, worst.good_out, worst.late);
+      100 * mean.caught, 100 * worst.caught, mean.good_out, worst.good_out, worst.late,
+      mean.misled, worst.misled, worst.misled_most);
 }
 
 Result<Case> published(const std::string& folder, const std::string& presets) {
@@ -284,9 +313,9 @@ int main(int count, char** arguments) {
   }
   fmt::print(
       "                              runs to 1 %    hours to 1 %   hours to stop  regret at "
-      "stop  OOM caught    good out  runs\n"
+      "stop  OOM caught    good out  runs  launched misled\n"
       "what the planner does not know  mean  worst    mean  worst    mean  worst    mean  "
-      "worst    mean worst   mean  max   max\n");
+      "worst    mean worst   mean  max   max   mean worst  cell\n");
   for (const auto& kind : kinds) {
     if (std::string(kind.name).find(only) == std::string::npos) continue;
     std::vector<Score> scores;

@@ -232,6 +232,23 @@ TEST_CASE("peaks above what was predicted are needs, and peaks below say little"
   CHECK(lower.probability(around) < 0.9);
 }
 
+TEST_CASE("a device has at least what a run on it has held, whatever its preset says") {
+  const FitBelief::Bounds around{80, 125, 85};
+  FitBelief belief;
+  // Judged by too small a device, all of these are surprises.
+  for (int i = 0; i < 3; ++i)
+    belief.learn({78, 100, 85}, true);
+  const double before = belief.probability(around);
+  belief.learn_capacity(80);
+  CHECK(belief.probability(around) == before);
+  belief.learn_capacity(100);
+  FitBelief informed;
+  for (int i = 0; i < 3; ++i)
+    informed.learn({78, 100, 100}, true);
+  CHECK(belief.probability(around) == doctest::Approx(informed.probability({80, 125, 100})));
+  CHECK(belief.probability({98, 108, 85}) > 0.3);
+}
+
 TEST_CASE("a launch is worth its expected improvement, its chances and its seconds") {
   const LaunchCost cost{.start_s = 60, .oom_s = 30, .steps = 10};
   const Prospect base{.mean = 1, .sigma = 0.3, .fits = 1, .works = 1, .step_s = 4};

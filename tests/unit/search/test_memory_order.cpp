@@ -79,6 +79,54 @@ TEST_CASE("layouts that differ in a mechanism are not held against each other") 
   CHECK_FALSE(needs_as_much(filled, base));
 }
 
+namespace {
+
+/// The same degrees of TP and PP on another number of GPUs.
+SearchPoint on_gpus(std::int32_t gpus, const Point& at) {
+  auto other = candidate(at);
+  other.point.gpus = gpus;
+  other.point.nodes = gpus / 8;
+  auto& layout = other.point.layout;
+  layout.dp = gpus / layout.tp / layout.pp;
+  layout.grad_accum = 256 / layout.dp / layout.micro_batch;
+  return other;
+}
+
+}  // namespace
+
+TEST_CASE("without ZeRO a rank holds the same on any number of nodes, with it less on more") {
+  const auto whole = point_of(4, 2, 4, 0);
+  const auto sharded = point_of(4, 2, 4, 1);
+  CHECK(needs_as_much(on_gpus(64, whole), on_gpus(32, whole)));
+  CHECK(needs_as_much(on_gpus(64, whole), on_gpus(32, sharded)));
+  CHECK(needs_as_much(on_gpus(32, sharded), on_gpus(64, sharded)));
+  CHECK_FALSE(needs_as_much(on_gpus(64, sharded), on_gpus(32, sharded)));
+  // More ranks need larger buffers for each other; one alone needs none, and no buckets.
+  CHECK_FALSE(needs_as_much(on_gpus(32, whole), on_gpus(64, whole)));
+  CHECK_FALSE(needs_as_much(on_gpus(8, sharded), on_gpus(32, sharded)));
+}
+
+TEST_CASE("an OOM of another cell rules out what needs as much here") {
+  for (const bool rule : {true, false}) {
+    auto settings = best_first;
+    settings.rules.memory = rule;
+    CellSearch search(settings, h100(), predictor());
+    search.add(candidate(point_of(4, 2, 4, 0)));
+    search.add(candidate(point_of(4, 2, 4, 1)));
+    constexpr std::size_t lesson = 7;
+    search.learn(on_gpus(16, point_of(4, 2, 4, 0)), {.outcome = Outcome::oom}, lesson);
+    search.learn(with(on_gpus(16, point_of(4, 2, 1, 1)),
+                      [](SearchPoint& at) { at.model.name = "another"; }),
+                 {.outcome = Outcome::oom}, lesson);
+    REQUIRE((search.ruled_out_by(0) != nullptr) == rule);
+    if (rule) {
+      CHECK_FALSE(search.ruled_out_by(0)->number);
+      CHECK(search.ruled_out_by(0)->lesson == lesson);
+    }
+    CHECK(search.ruled_out_by(1) == nullptr);
+  }
+}
+
 TEST_CASE("an OOM rules out what needs as much unless the rule is off or a need is unknown") {
   const std::vector<Point> points{point_of(4, 2, 4), point_of(4, 2, 8), point_of(4, 2, 4, 0),
                                   point_of(8, 2, 1)};
@@ -91,11 +139,11 @@ TEST_CASE("an OOM rules out what needs as much unless the rule is off or a need 
     search.add(with(candidate(point_of(4, 2, 16)),
                     [](SearchPoint& at) { at.unknown.recompute = true; }));
     search.end(0, {.outcome = Outcome::oom});
-    CHECK(search.ruled_out_by(1).has_value() == rule);
-    CHECK(search.ruled_out_by(2).has_value() == rule);
-    CHECK_FALSE(search.ruled_out_by(3));
-    CHECK_FALSE(search.ruled_out_by(4));
-    if (rule) CHECK(*search.ruled_out_by(1) == 0);
+    CHECK((search.ruled_out_by(1) != nullptr) == rule);
+    CHECK((search.ruled_out_by(2) != nullptr) == rule);
+    CHECK(search.ruled_out_by(3) == nullptr);
+    CHECK(search.ruled_out_by(4) == nullptr);
+    if (rule) CHECK(search.ruled_out_by(1)->number == 0U);
   }
 }
 

@@ -6,6 +6,9 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <vector>
 
 using namespace shardsweep;
 using namespace shardsweep::testing;
@@ -81,4 +84,37 @@ TEST_CASE("a layout whose ZeRO stage is unknown may fit as with ZeRO 1") {
   };
   CHECK(place(open) < place(small));
   CHECK(place(open) < place(known));
+}
+
+TEST_CASE("of two rows that look alike each is what the other is not") {
+  auto at = point_of(4, 2, 1);  // it fits with ZeRO 0 as with 1
+  at.unknown.zero = true;
+  const Predictor predictor{h100(), **find_family("nanotron")};
+  const auto speed_with = [&](std::int32_t zero) {
+    auto known = at.point;
+    known.layout.zero = zero;
+    return speed_of(predictor.guess(at.model, known).step_s, known);
+  };
+  const auto outlook_after = [&](std::int32_t zero, int alike) {
+    CellSearch search({.policy = SearchPolicy::best_first}, h100(), predictor);
+    std::vector<std::size_t> numbers;
+    for (int i = 0; i < alike; ++i)
+      numbers.push_back(search.add(at));
+    auto known = at.point;
+    known.layout.zero = zero;
+    search.start(numbers.front());
+    search.end(numbers.front(), {.outcome = Outcome::completed,
+                                 .tokens_per_s_per_gpu = speed_with(zero),
+                                 .peak_bytes = predictor.reported_peak_bytes(at.model, known)});
+    return search.outlook(numbers.back());
+  };
+  const double zero_0 = speed_with(0);
+  const double zero_1 = speed_with(1);
+  const double half_way = std::sqrt(zero_0 * zero_1);
+  const bool faster = zero_1 > zero_0;
+  CHECK((outlook_after(0, 2).tokens_per_s_per_gpu > half_way) == faster);
+  CHECK((outlook_after(1, 2).tokens_per_s_per_gpu < half_way) == faster);
+  // More rows than readings: some layout was run twice, and less follows.
+  const auto of_two = outlook_after(0, 2).tokens_per_s_per_gpu;
+  CHECK((outlook_after(0, 4).tokens_per_s_per_gpu < of_two) == faster);
 }

@@ -214,6 +214,26 @@ TEST_CASE("what somebody asks for by name is never skipped") {
   CHECK(advice.rank.contains(6));
 }
 
+TEST_CASE("an OOM on fewer nodes ends what needs as much on more, by its name") {
+  SearchCase test;
+  auto larger = point_of(1, 1);
+  larger.nodes = 4;
+  larger.gpus = larger.layout.dp = 32;
+  larger.layout.grad_accum = 2;
+  larger.layout.zero = 0;
+  constexpr TrialId on_more = 50;
+  test.search.add(trial_of(on_more, larger));
+  auto& row = test.trial(on_more, 1, "more nodes");
+  row.nodes = 4;
+  row.gpus = 32;
+  test.measure(1, 0);  // the same with ZeRO 1 on two nodes
+  test.decide();
+  CHECK(test.rows.trials.at(on_more).outcome == Outcome::skipped);
+  CHECK(test.cause_of(on_more) == "It needs at least as much memory as " +
+                                      test.rows.trials.at(1).slug +
+                                      ", which ran out of memory.");
+}
+
 TEST_CASE("values of a free axis are cells of their own") {
   auto one = point_of(1, 1);
   one.vars = {0};
