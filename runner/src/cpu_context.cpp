@@ -81,13 +81,20 @@ void for_query_blocks(const SeenKeys& seen, Call call) {
 }
 
 template <typename T>
-void attend_head(CpuDevice<T>& device, const CrossHead<T>& h, T* p, T* out, T* lse, i64 lse_row,
+struct AttendedRows {
+  T* out;
+  T* lse;
+  i64 lse_row;
+};
+
+template <typename T>
+void attend_head(CpuDevice<T>& device, const CrossHead<T>& h, T* p, const AttendedRows<T>& rows,
                  const SeenKeys& block) {
   cross_scores(device, p, h, block);
   for (i64 i = 0; i < block.queries; ++i) {
     const i64 query = block.first_query + i;
-    merge_row(p + i * block.keys, block.keys, h.scale, out + query * h.out_row, h.dim,
-              lse[query * lse_row]);
+    merge_row(p + i * block.keys, block.keys, h.scale, rows.out + query * h.out_row, h.dim,
+              rows.lse[query * rows.lse_row]);
   }
   device.gemm({.m = block.queries,
                .n = h.dim,
@@ -96,7 +103,7 @@ void attend_head(CpuDevice<T>& device, const CrossHead<T>& h, T* p, T* out, T* l
                .lda = block.keys,
                .b = h.v,
                .ldb = h.k_row,
-               .c = out + block.first_query * h.out_row,
+               .c = rows.out + block.first_query * h.out_row,
                .ldc = h.out_row,
                .accumulate = Accumulate::yes});
 }
@@ -184,10 +191,11 @@ void CpuDevice<T>::attend_more(const MoreKeys& m, const AttentionShape& s,
   for (i64 batch = 0; batch < s.batch; ++batch)
     for (i64 head = 0; head < s.heads; ++head) {
       const auto h = cross_head<T>(m.qkv, m.keys, s, batch, head);
-      T* out = static_cast<T*>(m.out) + batch * s.seq_len * h.out_row + head * h.dim;
-      T* lse = static_cast<T*>(m.lse) + batch * s.seq_len * s.heads + head;
+      const AttendedRows<T> rows{
+          static_cast<T*>(m.out) + batch * s.seq_len * h.out_row + head * h.dim,
+          static_cast<T*>(m.lse) + batch * s.seq_len * s.heads + head, s.heads};
       for_query_blocks(seen, [&](const SeenKeys& block) {
-        attend_head(*this, h, static_cast<T*>(m.workspace), out, lse, s.heads, block);
+        attend_head(*this, h, static_cast<T*>(m.workspace), rows, block);
       });
     }
 }

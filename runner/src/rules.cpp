@@ -33,8 +33,10 @@ constexpr i64 most_row_values = (i64{1} << 32) - 1;
 // What cublasLt asks of rows and columns of operands in 8 bits: 16 bytes.
 constexpr i64 fp8_multiple = 16;
 
-const std::vector<Rule>& rules() {
-  static const std::vector<Rule> table{
+/// Of heads, widths and sequences.
+std::vector<Rule> tensor_rules() {
+  return {
+
       {"runner:heads", "hidden % heads <> 0", "the heads must divide the hidden size",
        [](const Layout&, const ModelShape& m) { return m.hidden % m.heads != 0; }},
       {"runner:rope", "hidden % heads = 0 and (hidden / heads) % 2 <> 0",
@@ -64,7 +66,12 @@ const std::vector<Rule>& rules() {
        "multiple",
        [](const Layout& l, const ModelShape& m) {
          return l.cp > 1 && m.seq_len % (2 * l.cp) != 0;
-       }},
+       }}};
+}
+
+/// Of ranks with the same weights.
+std::vector<Rule> data_rules() {
+  return {
       {"runner:zero_dp", "zero > 0 and dp * cp = 1", "ZeRO needs dp or cp above 1",
        [](const Layout& l, const ModelShape&) { return l.zero > 0 && l.data_ranks() == 1; }},
       {"runner:dp_replicate_zero", "dp_replicate > 1 and zero = 0",
@@ -76,7 +83,12 @@ const std::vector<Rule>& rules() {
        [](const Layout& l, const ModelShape&) {
          return l.dp % l.dp_replicate != 0 ||
                 (l.dp_replicate > 1 && l.dp_replicate == l.data_ranks());
-       }},
+       }}};
+}
+
+/// Of stages.
+std::vector<Rule> pipeline_rules() {
+  return {
       {"runner:pp_layers", "pp * vpp > layers", "a pipeline stage needs a layer",
        [](const Layout& l, const ModelShape& m) { return l.pp * l.vpp > m.layers; }},
       {"runner:vpp_pp", "vpp > 1 and pp = 1", "virtual stages need pp above 1",
@@ -96,7 +108,12 @@ const std::vector<Rule>& rules() {
        "of pp",
        [](const Layout& l, const ModelShape&) {
          return l.vpp > 1 && l.grad_accum % l.pp != 0;
-       }},
+       }}};
+}
+
+/// Of what the kernels and the schedule take; the wasteful ones come last.
+std::vector<Rule> size_rules() {
+  return {
       {"runner:rows", "micro_batch * seq_len * ffn / tp > 4294967295",
        "the rows of a micro-batch within the ffn are more than 2^32 values; reduce micro_batch "
        "or "
@@ -121,8 +138,16 @@ const std::vector<Rule>& rules() {
       {"runner:pp_grad_accum", "pp > 1 and grad_accum < pp - 1",
        "with grad_accum below pp - 1 the pipeline never fills",
        [](const Layout& l, const ModelShape&) { return l.pp > 1 && l.grad_accum < l.pp - 1; },
-       Nature::wasteful},
-  };
+       Nature::wasteful}};
+}
+
+const std::vector<Rule>& rules() {
+  static const std::vector<Rule> table = [] {
+    std::vector<Rule> all;
+    for (const auto& part : {tensor_rules(), data_rules(), pipeline_rules(), size_rules()})
+      all.insert(all.end(), part.begin(), part.end());
+    return all;
+  }();
   return table;
 }
 

@@ -161,6 +161,26 @@ TEST_CASE("refused layouts say why") {
         "--cp-mode ulysses needs tp * cp = 4 to divide the heads and the kv heads");
 }
 
+TEST_CASE("a program for GPUs says that it has no kernels for context parallelism") {
+  const Platforms gpus{
+      {.device = "cuda", .dtypes = {Dtype::bf16}, .comms = {"nccl"}, .open = {}}};
+  CHECK(capabilities_json(gpus, *find_profile("own")).find("\"cp\":1,") != std::string::npos);
+  const Platforms hosts{
+      {.device = "cpu", .dtypes = {Dtype::fp32}, .comms = {"socket"}, .open = {}}};
+  CHECK(capabilities_json(hosts, *find_profile("own")).find("\"cp\":null,") !=
+        std::string::npos);
+  Options options;
+  options.device = "cuda";
+  options.dtype = Dtype::bf16;
+  options.model = *find_shape("tiny");
+  options.layout.cp = options.world_size = 2;
+  CHECK(refusal(options, gpus)->message ==
+        "device 'cuda' has no kernels for context parallelism: cp has to be 1");
+  options.device = "cpu";
+  options.dtype = Dtype::fp32;
+  CHECK_FALSE(refusal(options, hosts));
+}
+
 TEST_CASE("rows that the kernels' indices do not reach are a refused layout and no defect") {
   Layout layout;
   const ModelShape tiny = *find_shape("tiny");
