@@ -44,14 +44,16 @@ Point point_at(int i) {
   return point;
 }
 
-/// Ends what has been assigned, some of it out of memory.
-void end_running(Case& test, SweepSearch& search) {
-  for (auto& [id, attempt] : test.rows.attempts) {
-    auto& trial = test.rows.trials.at(attempt.trial);
-    if (trial.state == State::ended) continue;
+/// Ends what has been assigned, some of it out of memory, through the world as a daemon does:
+/// rows changed by hand have their index made anew in each pass.
+void end_running(World& world, SweepSearch& search) {
+  for (const auto& [id, row] : world.attempts()) {
+    if (row.state == State::ended) continue;
+    auto trial_edit = world.edit(world.trials().at(row.trial));
+    auto& trial = *trial_edit;
     trial.state = State::ended;
     trial.outcome = trial.id % 7 == 0 ? Outcome::oom : Outcome::completed;
-    attempt.state = State::ended;
+    world.edit(row)->state = State::ended;
     const double speed = 3000.0 + static_cast<double>(trial.id * 7919 % 2000);
     search.end(trial.id, {*trial.outcome, *trial.outcome == Outcome::oom ? 0 : speed, 0});
   }
@@ -77,13 +79,14 @@ int main() {
     row.nodes = 8;
     row.gpus = 64;
   }
+  World world(test.rows);
   std::vector<double> times;
   for (int i = 0; i < ticks; ++i) {
     const double start = cpu_s();
-    test.decide();
+    decide(world, test.input);
     times.push_back(cpu_s() - start);
-    (void)test.world.take_changes();
-    end_running(test, search);
+    (void)world.take_changes();
+    end_running(world, search);
   }
   std::sort(times.begin(), times.end());
   fmt::print(
