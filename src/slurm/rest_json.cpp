@@ -218,6 +218,21 @@ Json words_of(const std::string& value) {
   return words;
 }
 
+/// "2" or "2@30:00": at most so many switches, or others after so long.
+Result<void> put_switches(std::string_view line, std::string_view value, const RestApi& api,
+                          Json& job) {
+  constexpr std::int64_t minute = 60;
+  const std::size_t mark = value.find('@');
+  const auto switches = number_in(value.substr(0, mark));
+  if (!switches) return untranslatable(line);
+  job["required_switches"] = number_value(*switches, api);
+  if (mark == std::string_view::npos) return {};
+  const auto minutes = minutes_of(value.substr(mark + 1));
+  if (!minutes) return untranslatable(line);
+  job["wait_for_switch"] = *minutes * minute;
+  return {};
+}
+
 Result<void> put_valued(std::string_view line, std::string_view option,
                         const std::string& value, const RestApi& api, Json& job) {
   if (option == "job-name") return {};
@@ -238,6 +253,8 @@ Result<void> put_valued(std::string_view line, std::string_view option,
     job[option == "exclude" ? "excluded_nodes" : "required_nodes"] = words_of(value);
     return {};
   }
+  if (option == "switches" && api.version >= structured_since)
+    return put_switches(line, value, api, job);
   const auto tres = std::find_if(tres_names.begin(), tres_names.end(),
                                  [&](const TresName& name) { return name.option == option; });
   if (tres != tres_names.end() && api.version >= lists_since) {

@@ -95,6 +95,27 @@ TEST_CASE("the script's directives become a job description of each version's sh
   CHECK(later["kill_on_node_fail"] == false);
 }
 
+TEST_CASE("leaf switches are asked for where slurmrestd knows them") {
+  const auto body_of = [](const char* directive, int version) {
+    return submission_body(request(), directive, {version, false}, {}, 0);
+  };
+  const auto body = body_of("#SBATCH --switches=1@30:00\n", 40);
+  REQUIRE(body);
+  const Json job = Json::parse(*body)["job"];
+  CHECK(job["required_switches"]["number"] == 1);
+  CHECK(job["wait_for_switch"] == 1800);
+  const auto patient = body_of("#SBATCH --switches=2\n", 42);
+  REQUIRE(patient);
+  CHECK_FALSE(Json::parse(*patient)["job"].contains("wait_for_switch"));
+  // v0.0.38 and 39 start the job wherever there are nodes.
+  for (const auto& refused :
+       {body_of("#SBATCH --switches=1\n", 38), body_of("#SBATCH --switches=near\n", 42)}) {
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().what.find("has no translation for slurmrestd: leave it out") !=
+          std::string::npos);
+  }
+}
+
 TEST_CASE("generic resources are asked for by the fields that each version knows") {
   const auto body_of = [](const char* directives, int version) {
     const auto body = submission_body(request(), directives, {version, false}, {}, 0);
