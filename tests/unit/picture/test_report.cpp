@@ -164,6 +164,17 @@ TEST_CASE("a report's sentence names winner, runner-up, gap, runs and what is un
         std::string::npos);
 }
 
+TEST_CASE("where finals ran a report's sentence has their verdict") {
+  auto input = sample_report();
+  auto& cell = input.heatmap.cells[0][0];
+  cell.verdict = "UNDECIDED";
+  cell.verdict_reason =
+      "UNDECIDED: faster by 3.0 %, but its SM clock was 1.030 times the other's";
+  const auto page = report_page(input);
+  CHECK(page.find("(3 runs); finals of the two fastest: UNDECIDED: faster by 3.0 %, but its SM "
+                  "clock was 1.030 times the other") != std::string::npos);
+}
+
 TEST_CASE("nothing of a name, a cause, a log or a file is obeyed by a page") {
   const auto page = report_page(sample_report());
   // The data and the page's own script.
