@@ -34,6 +34,11 @@ struct AttemptPaths {
   std::filesystem::path dir;
   [[nodiscard]] std::filesystem::path spec() const { return dir / "spec.json"; }
   [[nodiscard]] std::filesystem::path records() const { return dir / "records.jsonl"; }
+  /// Records of the node agent while the ranks write theirs: which programs are to run, and
+  /// that they have.
+  [[nodiscard]] std::filesystem::path code_records() const {
+    return dir / "records.jsonl.code";
+  }
   [[nodiscard]] std::filesystem::path recorder() const { return dir / "recorder"; }
   /// What was seen of ranks that did not get on, before they were ended: NODE.json, copies of
   /// their flight recorders in recorder/, what those say together in recorder.json.

@@ -235,6 +235,7 @@ struct NodeSeen {
   std::string node;
   std::string host;
   std::int64_t pid = 0;
+  std::string switches{};  ///< as in NodeReady: an optional key
   friend bool operator==(const NodeSeen&, const NodeSeen&) = default;
 };
 /// Something is wrong with a node, whoever suffers from it.
@@ -280,6 +281,13 @@ struct AskProgress {
   AttemptId attempt = 0;
   friend bool operator==(const AskProgress&, const AskProgress&) = default;
 };
+/// This node has that place among the allocation's nodes, whatever Slurm has said: so
+/// neighbours in rank are neighbours in the network.
+struct Place {
+  std::string node;
+  std::int32_t index = 0;
+  friend bool operator==(const Place&, const Place&) = default;
+};
 /// Train steps are timed from now on, as the node of rank 0 has seen.
 struct TimedSteps {
   AttemptId attempt = 0;
@@ -291,7 +299,8 @@ struct LeadBeat {
 struct Quit {
   friend bool operator==(const Quit&, const Quit&) = default;
 };
-using ToNodeBody = std::variant<Launch, EndAttempt, AskProgress, TimedSteps, LeadBeat, Quit>;
+using ToNodeBody =
+    std::variant<Launch, EndAttempt, AskProgress, Place, TimedSteps, LeadBeat, Quit>;
 
 struct NodeReady {
   std::string node;
@@ -299,6 +308,9 @@ struct NodeReady {
   std::int64_t pid = 0;
   std::int32_t index = 0;  ///< among the allocation's nodes; an optional key
   std::string gpu{};       ///< the model of its GPUs; empty: not told. An optional key
+  /// Switches or blocks above it, the top one first, as "core.leaf"; empty: not told. An
+  /// optional key.
+  std::string switches{};
   friend bool operator==(const NodeReady&, const NodeReady&) = default;
 };
 struct NodeBeat {

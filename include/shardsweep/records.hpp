@@ -33,7 +33,10 @@ struct RecordsSummary {
   std::string environment{};     ///< of the first rank, as a JSON object; empty: not read back
   std::string image_digest{};    ///< of its container; empty: it had none
   std::string code_hash{};       ///< of the user's own programs; empty: not known
-  std::string doubt{};           ///< why the result can't be true; empty: no reason
+  /// Its programs were to be looked at once more when they had been read, and nobody has: there
+  /// is no result.
+  bool code_unknown = false;
+  std::string doubt{};  ///< why the result can't be true; empty: no reason
   /// Where there is no result: what is wrong with the record that should have been one, in a
   /// sentence. Empty: nothing looks like one.
   std::string flaw{};

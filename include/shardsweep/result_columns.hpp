@@ -15,7 +15,7 @@ struct ViewColumn {
 };
 
 /// `results` and `all_results`: a row per trial.
-inline constexpr std::array<ViewColumn, 84> result_columns{{
+inline constexpr std::array<ViewColumn, 86> result_columns{{
     {"sweep", "", "name of the sweep"},
     {"trial", "", "name of the trial (slug)"},
     {"state", "", "planned, queued, running or ended"},
@@ -90,6 +90,9 @@ inline constexpr std::array<ViewColumn, 84> result_columns{{
      "hash of the user's own programs, or of their snapshot; empty: not known"},
     {"cluster", "", "name of the cluster that its sweep is for"},
     {"final_round", "", "round of its cell's finals; empty: it is no run of finals"},
+    {"final_set", "", "set of nodes of that run: 2 and more confirm what the first has said"},
+    {"spread", "",
+     "leaf switches or blocks that its nodes lie on; empty: the cluster tells no topology"},
     {"attempts", "", "number of the last attempt"},
     {"started_at", "us", "start of the counted attempt, microseconds since 1970, UTC"},
     {"ended_at", "us", "its end"},
@@ -106,7 +109,7 @@ inline constexpr std::array<ViewColumn, 84> result_columns{{
 }};
 
 /// `node_ledger`: a row per node that has run something, or has evidence against it.
-inline constexpr std::array<ViewColumn, 19> node_columns{{
+inline constexpr std::array<ViewColumn, 20> node_columns{{
     {"node", "", "as the scheduler calls it"},
     {"state", "", "trusted, quarantined, or another word of `shardsweep nodes`"},
     {"attempts", "", "attempts that started in allocations with this node"},
@@ -122,6 +125,7 @@ inline constexpr std::array<ViewColumn, 19> node_columns{{
     {"probes_failed", "", "short runs on it alone that failed"},
     {"since", "us", "time of its state, microseconds since 1970, UTC; 0: none"},
     {"probe_at", "us", "next probe of a quarantined node; 0: none"},
+    {"switches", "", "switches or blocks above it, the top one first; empty: not told"},
     {"last_seen", "us", "when it last ran something"},
     {"hosts", "", "as it calls itself"},
     {"reason", "", "why it has its state"},

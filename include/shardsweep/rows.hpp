@@ -95,6 +95,8 @@ struct TrialRow {
   // Of a run in the finals of its cell.
   TrialId final_of = 0;  ///< the trial that brought its layout there; 0: it is no such run
   std::int32_t final_round = 0;  ///< from 1
+  std::int32_t final_set = 0;    ///< of nodes, from 1: each is to have nodes of its own
+  std::string final_avoid{};     ///< nodes of the sets before, with commas
 };
 template <>
 inline constexpr auto fields<TrialRow> = std::tuple{
@@ -122,6 +124,8 @@ inline constexpr auto fields<TrialRow> = std::tuple{
     Field{"expandable", &TrialRow::expandable},
     Field{"final_of", &TrialRow::final_of, Kept::read, None::as_null},
     Field{"final_round", &TrialRow::final_round, Kept::read},
+    Field{"final_set", &TrialRow::final_set, Kept::read},
+    Field{"final_avoid", &TrialRow::final_avoid, Kept::read},
 };
 
 struct AttemptRow {
@@ -236,6 +240,10 @@ struct AllocationRow {
   std::int64_t pid_start = 0;
   Timestamp ended_at = 0;
   Hold hold = Hold::nobody;  ///< as the scheduler said last
+  /// The finals on other nodes that it is for, and the nodes that it must not have; 0, empty:
+  /// it is for anything else.
+  std::int32_t final_set = 0;
+  std::string avoid{};
   // Known to this process alone.
   bool own_cancel = false;  ///< the daemon cancelled its job, not a user
   /// When this process read the lead's last line, by its own clock. None: it has read no line
@@ -284,6 +292,8 @@ inline constexpr auto fields<AllocationRow> = std::tuple{
     Field{"pid_start", &AllocationRow::pid_start},
     Field{"ended_at", &AllocationRow::ended_at},
     Field{"hold", &AllocationRow::hold},
+    Field{"final_set", &AllocationRow::final_set},
+    Field{"avoid", &AllocationRow::avoid},
 };
 
 // ---- the clock by which the rows are written

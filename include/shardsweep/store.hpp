@@ -76,9 +76,11 @@ struct FinalsRow {
   TrialId id = 0;
   TrialId final_of = 0;  ///< 0: the trial that may bring its layout into the finals
   std::int32_t final_round = 0;
+  std::int32_t final_set = 0;
   std::string cell;  ///< the same for all trials of a cell
   bool open = false;
   bool cancelled = false;
+  std::string skipped{};  ///< why it was not run; empty: it was, or may still be
   AttemptId attempt = 0;  ///< that is counted; 0: none
   AllocationId allocation = 0;
   double tokens_per_s_per_gpu = 0;  ///< of its counted, unmarked measurement; 0: none
@@ -89,7 +91,10 @@ struct FinalsRow {
 struct NewFinal {
   TrialId of = 0;
   std::int32_t round = 1;
-  double resolve = 0;  ///< measure.resolve
+  double resolve = 0;     ///< measure.resolve
+  std::int32_t set = 1;   ///< of nodes
+  std::int32_t sets = 1;  ///< measure.node_sets
+  std::string avoid{};    ///< nodes of the sets before, with commas
 };
 
 /// What a request names.
@@ -166,6 +171,9 @@ class Store {
   /// plan's order; and their runs in the finals.
   [[nodiscard]] virtual Result<std::vector<FinalsRow>> finals_rows(SweepId sweep,
                                                                    std::int32_t nodes) = 0;
+  /// Names of the nodes that these allocations had, each once.
+  [[nodiscard]] virtual Result<std::vector<std::string>> nodes_of(
+      const std::vector<AllocationId>& allocations) = 0;
   /// Those that the trials of a sweep's file have; 1 for worlds smaller than a node.
   [[nodiscard]] virtual Result<std::vector<std::int32_t>> node_counts(SweepId sweep) = 0;
   /// Makes trials that run behind all others, in this order. One that is there already is not

@@ -96,6 +96,7 @@ struct Measure {
   std::int32_t finalists = 0;     ///< layouts of a cell that its finals run again; 0: no finals
   std::int32_t final_rounds = 0;  ///< of finals; 0: until all is resolved
   double resolve = 0.01;          ///< a difference of less does not matter
+  std::int32_t node_sets = 1;     ///< sets of nodes that a choice is held against, one by one
   friend bool operator==(const Measure&, const Measure&) = default;
 };
 

@@ -48,7 +48,7 @@ make_folder() {
   choose_ports
   [ "$(id -u "$user")" -ne 0 ] || die "--user $user: the sweeps run as an ordinary user"
   declare -p name nodes gpus gpu_type cpus user made_user proctrack memory accounting rest \
-    base |
+    switches base |
     sed 's/^declare --/declare -g/' >"$dir/settings"
   mkdir "$dir"/{pids,log,run,flags,spool,dev,home,rest}
   mkdir -m 700 "$dir"/{secret,state,mysql,tmp,spool/ctld}
@@ -92,6 +92,18 @@ StorageHost=localhost
 StorageUser=root
 StorageLoc=slurm_acct
 TEXT
+}
+
+write_topology() {
+  local leaf node below
+  {
+    for ((leaf = 1; leaf <= switches; ++leaf)); do
+      below=''
+      for ((node = leaf; node <= nodes; node += switches)); do below+=${below:+,}n$node; done
+      echo "SwitchName=leaf$leaf Nodes=$below"
+    done
+    echo "SwitchName=core Switches=leaf[1-$switches]"
+  } >"$dir/topology.conf"
 }
 
 write_slurm_conf() {
@@ -156,7 +168,9 @@ TEXT
       echo 'AccountingStorageType=accounting_storage/none'
     fi
     if [ "$gpus" -gt 0 ]; then echo 'GresTypes=gpu'; fi
+    if [ "$switches" -gt 0 ]; then echo 'TopologyPlugin=topology/tree'; fi
   } >"$dir/slurm.conf"
+  if [ "$switches" -gt 0 ]; then write_topology; fi
   for line in "${overrides[@]}"; do
     key=${line%%=*}
     sed -i "/^$key=/Id" "$dir/slurm.conf"

@@ -233,22 +233,22 @@ std::vector<std::string> srun_command(const std::string& srun, const AllocationS
 }
 
 std::vector<std::string> step_command(const std::string& srun, const AttemptSpec& spec,
-                                      const std::vector<std::string>& rank_command) {
+                                      const std::vector<std::string>& rank_command,
+                                      bool by_hostfile) {
   // -N2 -n4 alone was placed 3+1, and cyclic is a common default: neighbours share a node.
   const int nodes = (spec.world + spec.ranks_per_node - 1) / spec.ranks_per_node;
   const bool per_node = spec.trainer && spec.trainer->per_node;
-  std::vector<std::string> command{
-      srun,
-      fmt::format("-N{}", nodes),
-      fmt::format("-n{}", per_node ? nodes : spec.world),
-      fmt::format("--ntasks-per-node={}", per_node ? 1 : spec.ranks_per_node),
-      "--distribution=block",
-      "--kill-on-bad-exit=1",
-      "--overlap",
-      "--cpu-bind=none",
-      "--mpi=none",
-      "--input=none",
-      "--export=ALL"};
+  std::vector<std::string> command{srun, fmt::format("-N{}", nodes),
+                                   fmt::format("-n{}", per_node ? nodes : spec.world)};
+  if (by_hostfile) {
+    command.emplace_back("--distribution=arbitrary");
+  } else {
+    command.push_back(fmt::format("--ntasks-per-node={}", per_node ? 1 : spec.ranks_per_node));
+    command.emplace_back("--distribution=block");
+  }
+  const std::vector<std::string> rest{"--kill-on-bad-exit=1", "--overlap",    "--cpu-bind=none",
+                                      "--mpi=none",           "--input=none", "--export=ALL"};
+  command.insert(command.end(), rest.begin(), rest.end());
   command.insert(command.end(), rank_command.begin(), rank_command.end());
   return command;
 }

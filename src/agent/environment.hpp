@@ -52,7 +52,7 @@ void ask_nccl(Environment& environment, const AttemptSpec& spec,
 /// One srun for an attempt: `rank_command` is what each task runs.
 [[nodiscard]] std::vector<std::string> step_command(
     const std::string& srun, const AttemptSpec& spec,
-    const std::vector<std::string>& rank_command);
+    const std::vector<std::string>& rank_command, bool by_hostfile = false);
 /// Our environment without every variable that sets an option of srun.
 [[nodiscard]] Environment srun_environment(const Environment& own);
 

@@ -53,6 +53,7 @@ Lead::Lead(AllocationPaths paths, AllocationSpec spec, LineWriter from_lead, con
       channel_(child_.from.get(), child_.to.get()),
       job_end_(std::move(job_end)),
       job_report_(spec_.launch == LaunchMode::local ? Environment{} : current_environment()),
+      topology_(current_environment(), is_step_launch() && job_nodes_.size() > 1),
       now_s_(seconds_of(clock)),
       started_s_(now_s_),
       beat_s_(now_s_),
@@ -66,6 +67,7 @@ int Lead::run() {
     read_nodes();
     watch_nodes();
     read_assignments();
+    place_job_nodes();
     keep_wall_time();
     finish_if_ended();
     take_settled();
@@ -178,9 +180,11 @@ void Lead::take(const FromNode& message) {
   node.heard_s = now_s_;
   if (const auto* ready = std::get_if<NodeReady>(&message.body)) {
     node.index = ready->index;
-    say(NodeSeen{ready->node, ready->host, ready->pid}, false);
+    node.switches = ready->switches;
+    say(NodeSeen{ready->node, ready->host, ready->pid, ready->switches}, false);
     if (is_step_launch()) say_job_nodes(ready->node);
     check_gpu(*ready);
+    place_nodes();
   } else if (fresh) {
     log_.line("node " + message.node + " sent a message before it was ready");
   }
@@ -220,14 +224,6 @@ void Lead::take(const FromNode& message) {
   const double at_s = now_s_ + wait_s;
   if (!running_->end_others_at_s || at_s < *running_->end_others_at_s)
     running_->end_others_at_s = at_s;
-}
-
-/// The ranks of a step are on all nodes, of which one has a node agent.
-void Lead::say_job_nodes(const std::string& known) {
-  for (const std::string& node : job_nodes_) {
-    // Its host is called as its node, where an administrator has said nothing else.
-    if (node != known) say(NodeSeen{node, node, 0}, false);
-  }
 }
 
 /// Between suspicion and verdict lie two lines each way: milliseconds.
@@ -354,7 +350,8 @@ bool Lead::may_start() {
 
 void Lead::start_next() {
   if (is_busy() || leaving_ || assignments_.empty() || !may_start()) return;
-  while (!running_ && !leaving_ && nodes_ready() && !job_end_.first_answer_due(clock_)) {
+  while (!running_ && !leaving_ && nodes_ready() && !topology_.is_due() &&
+         !job_end_.first_answer_due(clock_)) {
     auto next = assignments_.next();
     if (!next) return;
     busy_s_ = now_s_;
@@ -435,27 +432,6 @@ void Lead::take_settled() {
   if (settled->node_failed) leave("node lost");
   // Slurm signals the ranks before us: nothing is started in between.
   if (settled->told_to_stop) leave("signal");
-}
-
-std::map<std::int32_t, std::string> Lead::names_by_index() const {
-  std::map<std::int32_t, std::string> names;
-  for (const std::string& node : job_nodes_) {
-    if (is_step_launch()) names[static_cast<std::int32_t>(names.size())] = node;
-  }
-  for (const auto& [name, node] : nodes_)
-    names[node.index] = name;
-  return names;
-}
-
-/// Of an allocation of several; empty where ranks are not started by node agents.
-std::vector<std::string> Lead::nodes_in_order() const {
-  if (nodes_.size() < 2 || static_cast<int>(nodes_.size()) != agents_) return {};
-  std::vector<std::string> names(nodes_.size());
-  for (const auto& [name, node] : nodes_) {
-    if (node.index < 0 || node.index >= agents_) return {};
-    names[static_cast<std::size_t>(node.index)] = name;
-  }
-  return names;
 }
 
 /// Slurm sends the same SIGTERM for the time limit as for everything else.

@@ -14,6 +14,7 @@
 #include "agent/signals.hpp"
 #include "agent/spawn.hpp"
 #include "agent/start_gate.hpp"
+#include "agent/topology_report.hpp"
 #include "attempt/assignments.hpp"
 #include "attempt/classify.hpp"
 #include "attempt/hang.hpp"
@@ -42,6 +43,7 @@ class Lead {
   struct Node {
     double heard_s = 0;
     std::int32_t index = -1;
+    std::string switches;            ///< above it; empty: not known
     std::optional<NodeEnded> ended;  ///< its part of the running attempt
     std::string phase;
     std::int64_t step = 0;
@@ -65,6 +67,8 @@ class Lead {
   void take(const FromNode& message);
   void judge_hang();
   void check_gpu(const NodeReady& ready);
+  void place_nodes();
+  void place_job_nodes();
   void watch_nodes();
   void keep_wall_time();
   void start_next();
@@ -112,8 +116,10 @@ class Lead {
   std::optional<std::string> leaving_;
   JobEnd job_end_;
   JobReport job_report_;
+  TopologyReport topology_;
   bool short_of_time_ = false;  ///< something was given back for want of it
   bool nodes_lost_ = false;
+  bool placed_ = false;  ///< nodes have their places in the network's order
   std::int64_t line_ = 0;
   double now_s_;
   double started_s_;

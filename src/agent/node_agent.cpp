@@ -7,6 +7,7 @@
 #include "agent/reap.hpp"
 #include "agent/spawn.hpp"
 #include "attempt/abandoned.hpp"
+#include "attempt/topology.hpp"
 #include "node/host_name.hpp"
 #include "node/pidfd.hpp"
 #include "node/processes.hpp"
@@ -77,8 +78,11 @@ NodeAgent::NodeAgent(NodeOptions options, const Clock& clock, pid_t guard)
       beat_s_(now_s_) {}
 
 int NodeAgent::run() {
-  say(NodeReady{options_.node.name, host_name(), ::getpid(), options_.node.index,
-                gpu_models(devices_, log_)});
+  say(NodeReady{
+      options_.node.name, host_name(), ::getpid(), options_.node.index,
+      gpu_models(devices_, log_),
+      switches_in(value_in(environment_, "SLURM_TOPOLOGY_ADDR").value_or(""),
+                  value_in(environment_, "SLURM_TOPOLOGY_ADDR_PATTERN").value_or(""))});
   while (true) {
     keep_time();
     take_signals();
@@ -146,11 +150,27 @@ void NodeAgent::take_line(const std::string& line) {
     const bool running = attempt_ && attempt_->id() == one->attempt;
     say(NoProgress{one->attempt, running ? attempt_->still_s() : -1});
   }
+  if (const auto* one = std::get_if<Place>(&*message)) {
+    take_place(*one);
+  }
   if (const auto* one = std::get_if<TimedSteps>(&*message)) {
     if (attempt_ && attempt_->id() == one->attempt) attempt_->begin_timed();
   }
   if (std::holds_alternative<Quit>(*message))
     leave(Outcome::cancelled, "the lead has left", exit_ok);
+}
+
+/// Of a step's ranks this agent places all; else each agent knows its own.
+void NodeAgent::take_place(const Place& place) {
+  NodeIdentity& node = options_.node;
+  if (!node.ranks_are_step) {
+    if (place.node == node.name) node.index = place.index;
+    return;
+  }
+  const auto index = static_cast<std::size_t>(place.index);
+  if (place.index < 0 || index >= node.job_nodes.size()) return;
+  node.job_nodes[index] = place.node;
+  node.is_reordered = true;
 }
 
 void NodeAgent::refuse(AttemptId attempt, Outcome outcome, const std::string& why,

@@ -42,6 +42,7 @@ class NodeAgent {
     double since_s = 0;
   };
 
+  void take_place(const Place& place);
   void launch(const Launch& launch);
   void refuse(AttemptId attempt, Outcome outcome, const std::string& why, int start_error = 0);
   [[nodiscard]] bool clean(const NodeCheck& check, AttemptId attempt);

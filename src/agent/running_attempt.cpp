@@ -58,6 +58,7 @@ void RunningAttempt::launch(const Environment& own, const std::vector<std::strin
                             const std::string& meet) {
   memory_kills_ = memory_kills();
   if (!has_its_programs()) return begin_ending();
+  announce_programs();
   follow_trainer();
   // What a step's ranks use on other hosts is not ours to see.
   if (spec_.others_cpu_limit > 0 && !node_.ranks_are_step)

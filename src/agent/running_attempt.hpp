@@ -47,7 +47,8 @@ struct NodeIdentity {
   int index = 0;  ///< among the allocation's nodes: the first rank is index * ranks_per_node
   int slots = 1;
   bool ranks_are_step = false;  ///< an attempt is one srun here, its ranks are on all nodes
-  std::vector<std::string> job_nodes{};  ///< these, in Slurm's order; empty: not known
+  std::vector<std::string> job_nodes{};  ///< these, in their ranks' order; empty: not known
+  bool is_reordered = false;             ///< that is not Slurm's order
 };
 
 class RunningAttempt {
@@ -105,9 +106,13 @@ class RunningAttempt {
 
   [[nodiscard]] bool has_its_programs();
   void look_at_programs();
+  void announce_programs();
+  void note_programs(const std::string& type);
   void launch_ranks(const Environment& own, const std::vector<std::string>& devices,
                     const std::string& meet);
   void launch_step(const Environment& own, const std::string& meet);
+  [[nodiscard]] std::filesystem::path hostfile() const;
+  [[nodiscard]] bool write_hostfile() const;
   void follow_environment(pid_t pid, RankStart inside);
   [[nodiscard]] RankStart first_of_step(const Environment& own, const std::string& meet) const;
   void read_environment();
@@ -183,6 +188,7 @@ class RunningAttempt {
   bool measured_ = false;
   bool knows_programs_ = false;  ///< they are as they have to be, and have been read
   std::string found_code_{};     ///< hash of its programs, where they have changed
+  std::string code_records_{};   ///< what was written of them
   bool timed_ = false;           ///< its train steps are timed now
   std::int64_t steps_ended_ = 0;
   PaceOfNode pace_;  ///< of the GPUs here, while they are

@@ -38,14 +38,11 @@ void RunningAttempt::write_environment() {
   if (!environment_) return;
   environment_->finish();
   (void)judge_environment();
-  const bool is_known = spec_.container || !spec_.code_hash.empty();
-  if (environment_->found().empty() && !is_known) return;
+  if (environment_->found().empty() && !spec_.container) return;
   WrittenRecord record{"environment", {}, {}};
   for (const auto& [name, value] : environment_->kept())
     record.texts.emplace("env." + name, value);
   if (spec_.container) record.texts.emplace("image_digest", image_digest_);
-  if (!spec_.code_hash.empty() && found_code_.empty())
-    record.texts.emplace("code_hash", spec_.code_hash);
   write_record(record);
   if (is_overridden_)
     write_record({"refusal", {{"class", "usage"}, {"message", environment_->fault()}}, {}});

@@ -40,7 +40,25 @@ void RunningAttempt::look_at_programs() {
   const bool were_read = watch_.step() > 0 || stage_ == Stage::reaping;
   if (knows_programs_ || spec_.programs.empty() || !were_read) return;
   knows_programs_ = true;
-  if (found_code_.empty() && !has_its_programs() && stage_ == Stage::running) begin_ending();
+  if (found_code_.empty() && has_its_programs()) return note_programs("code");
+  if (stage_ == Stage::running) begin_ending();
+}
+
+/// A snapshot never changes. Other programs may, until they have been read: whoever finds a
+/// result has to find too that they were looked at then.
+void RunningAttempt::announce_programs() {
+  if (!spec_.code_hash.empty()) note_programs(spec_.programs.empty() ? "code" : "programs");
+}
+
+/// Of the node of rank 0, durable before a result can count. The runner's own file is the
+/// runner's alone while it writes.
+void RunningAttempt::note_programs(const std::string& type) {
+  if (!has_rank_zero()) return;
+  code_records_ +=
+      encode_record({type, {{"code_hash", spec_.code_hash}}, {}}, spec_.nonce, clock_.now()) +
+      "\n";
+  const auto written = write_file_durably(paths_.code_records(), code_records_);
+  if (!written) log_.line(written.error().what);
 }
 
 }  // namespace shardsweep::agent

@@ -25,10 +25,13 @@ void RunningAttempt::launch_step(const Environment& own, const std::string& meet
   environment.push_back(
       fmt::format("{}={}/{}/{}", marker_variable, spec_.token, spec_.attempt, node_.name));
   environment.push_back(fmt::format("{}={}", meet_variable, meet));
+  const bool by_hostfile = write_hostfile();
+  if (by_hostfile) environment.push_back(fmt::format("SLURM_HOSTFILE={}", hostfile().string()));
   const auto step = find_program("srun", own).and_then([&](const std::string& srun) {
     return own_program().and_then([&](const std::string& agent) {
-      return start_rank({step_command(srun, spec_, {agent, "rank", "--dir", paths_.dir}),
-                         environment, paths_.dir, log_of(-1), 0});
+      return start_rank(
+          {step_command(srun, spec_, {agent, "rank", "--dir", paths_.dir}, by_hostfile),
+           environment, paths_.dir, log_of(-1), 0});
     });
   });
   if (!step) {
@@ -40,6 +43,27 @@ void RunningAttempt::launch_step(const Environment& own, const std::string& meet
   follow_environment(0, first_of_step(own, meet));
   for (int rank = 0; rank < spec_.world; ++rank)
     follow_records(rank);
+}
+
+std::filesystem::path RunningAttempt::hostfile() const {
+  return paths_.dir / "hosts";
+}
+
+/// A node for each task, where ranks do not follow Slurm's order. False: they do.
+bool RunningAttempt::write_hostfile() const {
+  if (!node_.is_reordered || node_.job_nodes.empty()) return false;
+  std::string text;
+  for (int rank = 0; rank < spec_.world;) {
+    const auto node = static_cast<std::size_t>(rank / spec_.ranks_per_node);
+    if (node >= node_.job_nodes.size()) return false;
+    text += node_.job_nodes[node] + "\n";
+    rank += processes_of(spec_, spec_.ranks_per_node) < spec_.ranks_per_node
+                ? spec_.ranks_per_node
+                : 1;
+  }
+  const auto written = write_file_durably(hostfile(), text);
+  if (!written) log_.line(written.error().what);
+  return written.has_value();
 }
 
 /// The step's first rank, as its own agent starts it (step_rank.cpp).

@@ -174,6 +174,7 @@ class Explainer {
     line("  repeats: {}  # rounds of the finals",
          measure.final_rounds == 0 ? "until_resolved" : std::to_string(measure.final_rounds));
     line("  resolve: {}  # a difference of less does not matter", measure.resolve);
+    line("  node_sets: {}  # of which each has to say the same", measure.node_sets);
   }
 
   void rest() {

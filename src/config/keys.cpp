@@ -66,6 +66,7 @@ constexpr auto sweep_table = std::to_array<KeyInfo>({
     {"measure", "steps", Key::count, "a whole number", "10", "timed train steps"},
     {"measure", "repeats", Key::special, "a whole number or until_resolved", "1", "trials of each point, a search needs 1; with 'finalists' the rounds of the finals, by default until_resolved"},
     {"measure", "finalists", Key::count, "a whole number from 2", "", "layouts of each cell that run again in one allocation when the cell has ended; without it none do"},
+    {"measure", "node_sets", Key::count, "a whole number", "", "by default 1: sets of nodes that a choice of finals is held against; from 2 on the first two layouts of a cell run once more on other nodes"},
     {"measure", "resolve", Key::percent, "a share", "", "a difference of less does not matter, by default 1%; ends finals"},
     {"runner", "name", Key::name, "a name", "shardbench", "trainer for predictions; also the name in results if the program reports none"},
     {"runner", "program", Key::text, "a program", "", "beside the sweep file, beside shardsweep or on PATH; default: shardbench-cuda on clusters with a gpu, else shardbench-cpu"},

@@ -31,7 +31,7 @@ constexpr std::array taken_columns{
     "layers", "layout", "mark", "name", "network_ratio", "outcome", "params", "position",
     "predicted_attempt_s", "predicted_memory_bytes", "predicted_tokens_per_s_per_gpu",
     "predicted_train_step_s", "repeat", "rowid", "runner", "runner_version", "settings", "slug",
-    "software", "started_at", "state", "sweep", "sweep_id", "throttled", "tied_embeddings",
+    "software", "spread", "started_at", "state", "sweep", "sweep_id", "throttled", "tied_embeddings",
     "trial", "trial_id", "vars", "verdict", "version", "vocab", "why", "world"};
 constexpr std::array sql_words{
     "add", "all", "alter", "and", "as", "autoincrement", "between", "by", "case", "cast",

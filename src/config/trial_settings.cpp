@@ -27,6 +27,7 @@ constexpr std::size_t most_excludes = 1000;
 constexpr std::int64_t most_train_steps = 1'000'000;
 constexpr std::int64_t most_repeats = 1000;
 constexpr std::int64_t most_finalists = 16;
+constexpr std::int64_t most_node_sets = 4;
 constexpr std::int64_t most_rounds = 100;
 
 /// An expression or its reason: may be folded over lines, ends without one.
@@ -274,6 +275,12 @@ void SweepReader::read_measure(const YamlNode& map) {
   if (!until)
     read(finals ? sweep_.measure.final_rounds : sweep_.measure.repeats,
          {1, finals ? most_rounds : most_repeats, "repeats"});
+  read(sweep_.measure.node_sets, {1, most_node_sets, "node_sets"});
+  if (const auto* sets = find(map, "node_sets"); sets != nullptr && !finals)
+    mistakes_.add(*sets,
+                  fault_at(*sets,
+                           "'node_sets' confirms finals; write 'finalists: 3' beside it, "
+                           "or remove 'node_sets'"));
   const auto* resolve = find(map, "resolve");
   if (resolve == nullptr) return;
   mistakes_.assign(sweep_.measure.resolve, *resolve, read_share(*resolve, "resolve"));

@@ -6,6 +6,7 @@
 #include "fleet/nodes.hpp"
 #include "slurm/words/array.hpp"
 #include "slurm/words/script.hpp"
+#include "text/pieces.hpp"
 
 #include <shardsweep/duration.hpp>
 #include <shardsweep/log.hpp>
@@ -20,6 +21,16 @@ namespace shardsweep {
 namespace {
 
 constexpr std::chrono::milliseconds longest_saying{25};
+
+/// Nodes that are out, and those on which the same finals have run.
+std::vector<std::string> excluded_by(const World& world, const AllocationRow& allocation) {
+  std::vector<std::string> nodes = nodes_out(world);
+  for (const std::string_view one : split(allocation.avoid, ',')) {
+    if (!one.empty() && std::find(nodes.begin(), nodes.end(), one) == nodes.end())
+      nodes.emplace_back(one);
+  }
+  return nodes;
+}
 
 /// Elements of one array are submitted in one pass, or they become several arrays.
 bool is_of_array(const AllocationRow& row, const AllocationRow* before) {
@@ -169,7 +180,7 @@ Result<void> Acts::write_script(const AllocationRow& allocation) {
                                    .paths = paths,
                                    .nodes = allocation.nodes,
                                    .time_limit_s = allocation.time_limit_s,
-                                   .exclude = nodes_out(world_),
+                                   .exclude = excluded_by(world_, allocation),
                                    .only_node = allocation.probe_of}));
   SHARDSWEEP_ASSIGN(const std::string script,
                     render_template(sweep->job_template, "the job template", values));

@@ -38,6 +38,20 @@ void FinalRounds::see_all() {
   }
 }
 
+/// What is confirmed on other nodes must not get those that have run it already.
+Result<void> FinalRounds::keep_apart(const std::vector<FinalsRow>& rows,
+                                     std::vector<NewFinal>& due) const {
+  const std::int32_t set = due.front().set;
+  if (set < 2) return {};
+  SHARDSWEEP_ASSIGN(const auto nodes, parts_.store.nodes_of(allocations_before(rows, set)));
+  std::string avoid;
+  for (const std::string& node : nodes)
+    avoid += (avoid.empty() ? "" : ",") + node;
+  for (NewFinal& one : due)
+    one.avoid = avoid;
+  return {};
+}
+
 Result<void> FinalRounds::plan(const SweepRow& sweep, std::int32_t nodes) {
   if (sweep.state == SweepState::cancelled) return {};
   SHARDSWEEP_ASSIGN(const SweepContext* context, sweeps_.context_of(sweep));
@@ -49,12 +63,20 @@ Result<void> FinalRounds::plan(const SweepRow& sweep, std::int32_t nodes) {
   }
   SHARDSWEEP_ASSIGN(auto rows, parts_.store.finals_rows(sweep.id, nodes));
   hear_changes(rows, world_.changes());
-  const auto due = due_finals(rows, spec.measure);
+  Measure measure = spec.measure;
+  if (sweep.backend == Backend::local) measure.node_sets = 1;  // there is one machine
+  auto due = due_finals(rows, measure);
   if (due.empty()) return {};
+  SHARDSWEEP_TRY(keep_apart(rows, due));
+  for (NewFinal& one : due)
+    one.sets = spec.measure.node_sets;
   SHARDSWEEP_ASSIGN(auto trials, parts_.store.add_finals(sweep.id, due));
   for (TrialRow& trial : trials) {
-    if (trial.state != State::ended && world_.trial(trial.id) == nullptr)
-      world_.adopt(std::move(trial));
+    if (trial.state == State::ended || world_.trial(trial.id) != nullptr) continue;
+    const TrialRow& adopted = world_.adopt(std::move(trial));
+    if (adopted.final_set > 1 && adopted.final_avoid.empty())
+      end_final(world_, adopted, parts_.clock.now(),
+                "It is not known on which nodes these finals ran before.");
   }
   return {};
 }

@@ -25,6 +25,8 @@ class FinalRounds {
  private:
   void see_all();
   [[nodiscard]] Result<void> plan(const SweepRow& sweep, std::int32_t nodes);
+  [[nodiscard]] Result<void> keep_apart(const std::vector<FinalsRow>& rows,
+                                        std::vector<NewFinal>& due) const;
 
   const DaemonParts& parts_;
   World& world_;

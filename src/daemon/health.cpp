@@ -44,7 +44,13 @@ void Health::note_event(const std::string& key, const SchedulerEvent& event) {
     const SweepRow* sweep = row == nullptr ? nullptr : world_.sweep(row->sweep);
     return sweep == nullptr ? "" : sweep->name;
   };
-  if (const auto* refused = std::get_if<SubmitRefused>(&event))
+  // Finals without other nodes end, and their sweep says so.
+  const auto is_confirmation = [&](const std::string& token) {
+    const AllocationRow* row = world_.allocation_of(token);
+    return row != nullptr && !row->avoid.empty();
+  };
+  if (const auto* refused = std::get_if<SubmitRefused>(&event);
+      refused != nullptr && !is_confirmation(refused->token))
     troubles_.raise(TroubleKind::refused, name_of(refused->token), refused->why, now);
   if (const auto* accepted = std::get_if<SubmitAccepted>(&event))
     troubles_.clear(TroubleKind::refused, name_of(accepted->token));

@@ -33,9 +33,6 @@ constexpr std::int64_t most_assigned = 512;
 /// unique.
 constexpr int token_digits = 12;
 
-/// Prolog, srun and node agents, before the lead can start anything.
-constexpr double start_s = 120;
-
 /// `kind`: by a rule, or spared by a search. The detail is the cause, or `detail`.
 void skip(World& world, const TrialRow& trial, Timestamp now, std::string cause,
           EventKind kind = EventKind::skipped, std::string detail = "") {
@@ -345,6 +342,8 @@ class Decider {
     std::int64_t trials = 0;       ///< the same
     std::int64_t live = 0;         ///< allocations that take such work
     std::int64_t allocations = 1;  ///< that there should be
+    std::int32_t final_set = 0;    ///< of the first that waits, where it is on other nodes
+    std::string avoid{};           ///< the same: these
   };
 
   /// The first reason against one more allocation is what `status` shows.
@@ -370,6 +369,11 @@ class Decider {
                     .predicted_s = queue.predicted().sum_s(),
                     .longest_s = queue.predicted().longest_s(),
                     .trials = queue.size()};
+      if (const TrialRow* next = next_waiting(sweep, nodes);
+          next != nullptr && next->final_set > 1) {
+        demand.final_set = next->final_set;
+        demand.avoid = next->final_avoid;
+      }
       add_live(sweep, demand);
       demands.push_back(demand);
     }
@@ -379,7 +383,7 @@ class Decider {
   void add_live(SweepId sweep, Demand& demand) const {
     for (const auto& [id, allocation] : world_.allocations()) {
       if (allocation.sweep != sweep || allocation.nodes != demand.nodes ||
-          !takes_work(allocation)) {
+          !takes_work(allocation) || allocation.final_set != demand.final_set) {
         continue;
       }
       ++demand.live;
@@ -451,6 +455,8 @@ class Decider {
     row.time_limit_s = site_limits_.time_within_hours(
         facts, row.time_limit_s, needed_time_s(demand.longest_s, facts.policy));
     if (facts.backend != Backend::local) row.deadline = site_limits_.closes_at(facts);
+    row.final_set = demand.final_set;
+    row.avoid = demand.avoid;
     world_.add(std::move(row));
   }
 
@@ -467,6 +473,7 @@ class Decider {
       const TrialRow* trial = next_waiting(allocation.sweep, allocation.nodes);
       if (trial == nullptr) return;
       const bool is_final = trial->final_of != 0;
+      if (!is_for(allocation, *trial)) return;
       if (is_final && home_of_finals(world_, *trial) != allocation.id) return;
       // A round is not torn apart: runs in two allocations are no pair.
       const bool in_round = is_final && trial->final_round == round;
@@ -530,7 +537,8 @@ class Decider {
   }
 
   bool has_work_for(const AllocationRow& allocation) const {
-    return world_.index().waiting(allocation.sweep).contains(allocation.nodes);
+    const TrialRow* next = next_waiting(allocation.sweep, allocation.nodes);
+    return next != nullptr && is_for(allocation, *next);
   }
 
   World& world_;
@@ -547,26 +555,6 @@ std::optional<SweepState> state_of(const World& world, SweepId id) {
 }
 
 }  // namespace
-
-std::string job_name_of(const std::string& sweep, std::int32_t nodes,
-                        const std::string& token) {
-  return fmt::format("{}-n{}_{}", sweep.substr(0, 24), nodes, token);
-}
-
-double needed_time_s(double work_s, const Policy& policy) {
-  return work_s * policy.lane_time_margin + policy.grace_s + policy.lane_stop_before_end_s +
-         start_s;
-}
-
-double wall_time_s(double predicted_s, double longest_s, const Policy& policy) {
-  const double lane_s = std::clamp(needed_time_s(predicted_s, policy),
-                                   std::min(policy.lane_min_time_s, policy.lane_max_time_s),
-                                   policy.lane_max_time_s);
-  // A job that could not hold one of its attempts would be made again and again: beyond the
-  // limit there is room for that one, though none to start up slowly.
-  const double room_s = needed_time_s(longest_s, policy);
-  return std::max(lane_s, room_s <= policy.lane_max_time_s ? room_s : room_s - start_s);
-}
 
 bool decide(World& world, const DecideInput& input) {
   skip_after_oom(world, input);

@@ -2,7 +2,11 @@
 #include "fleet/finals.hpp"
 
 #include "fleet/allocation.hpp"
+#include "fleet/trial_change.hpp"
 #include "search/final_cells.hpp"
+#include "text/numbers.hpp"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
@@ -68,6 +72,7 @@ void hear_changes(std::vector<FinalsRow>& rows, std::span<const Change> changes)
     if (const auto found = heard.trials.find(row.id); found != heard.trials.end()) {
       row.open = found->second->state != State::ended;
       row.cancelled = found->second->outcome == Outcome::cancelled;
+      row.skipped = found->second->outcome == Outcome::skipped ? found->second->cause : "";
     }
     if (const auto found = heard.counted.find(row.id); found != heard.counted.end())
       take_counted(row, *found->second, heard);
@@ -89,14 +94,67 @@ bool is_searching(const World& world, SweepId sweep, std::int32_t nodes) {
 }
 
 std::vector<NewFinal> due_finals(const std::vector<FinalsRow>& rows, const Measure& measure) {
-  const FinalsSettings settings{measure.final_rounds, measure.resolve};
+  const FinalsSettings settings{measure.final_rounds, measure.resolve, measure.node_sets};
   std::vector<NewFinal> due;
+  std::int32_t earliest = measure.node_sets;
   for (const FinalCell& cell : final_cells(rows, static_cast<std::size_t>(measure.finalists))) {
     const Finals finals = finals_of(cell.finalists, cell.runs, settings);
-    for (const TrialId layout : finals.next)
-      due.push_back({layout, finals.next_round, measure.resolve});
+    for (const FinalRun& run : cell.runs)
+      if (run.open) earliest = std::min(earliest, run.set);
+    for (const TrialId layout : finals.next) {
+      earliest = std::min(earliest, finals.next_set);
+      due.push_back({.of = layout,
+                     .round = finals.next_round,
+                     .resolve = measure.resolve,
+                     .set = finals.next_set,
+                     .sets = measure.node_sets});
+    }
   }
+  // One set of nodes after the other, for all cells: nobody holds nodes and waits for others.
+  std::erase_if(due, [&](const NewFinal& one) { return one.set > earliest; });
   return due;
+}
+
+std::vector<AllocationId> allocations_before(const std::vector<FinalsRow>& rows,
+                                             std::int32_t set) {
+  std::set<AllocationId> before;
+  for (const FinalsRow& row : rows)
+    if (row.final_of != 0 && row.final_set < set && row.tokens_per_s_per_gpu > 0)
+      before.insert(row.allocation);
+  return {before.begin(), before.end()};
+}
+
+bool is_for(const AllocationRow& allocation, const TrialRow& trial) {
+  return allocation.final_set == (trial.final_set > 1 ? trial.final_set : 0);
+}
+
+void end_finals_without_nodes(World& world, const AllocationRow& allocation, Timestamp now) {
+  const std::string cause =
+      fmt::format("The cluster does not have {} beside {}, on which these finals ran before.",
+                  counted(allocation.nodes, "node"), allocation.avoid);
+  std::vector<TrialId> waiting;
+  for (const AttemptId id : world.attempts_of(allocation.id)) {
+    const AttemptRow& attempt = *world.attempt(id);  // assigned ahead
+    const TrialRow* trial = world.trial(attempt.trial);
+    if (attempt.state != State::ended && trial != nullptr && trial->state != State::ended)
+      waiting.push_back(attempt.trial);
+  }
+  const TrialQueues& queues = world.index().waiting(allocation.sweep);
+  if (const auto queue = queues.find(allocation.nodes); queue != queues.end()) {
+    for (const auto& [position, id] : queue->second.order())
+      if (is_for(allocation, *world.trial(id))) waiting.push_back(id);
+  }
+  for (const TrialId id : waiting)
+    end_final(world, *world.trial(id), now, cause);
+}
+
+void end_final(World& world, const TrialRow& trial, Timestamp now, const std::string& cause) {
+  end_trial(*world.edit(trial), {.outcome = Outcome::skipped, .cause = cause});
+  world.record(AddEvent{.at = now,
+                        .sweep = trial.sweep,
+                        .trial = trial.id,
+                        .kind = EventKind::spared,
+                        .detail = cause});
 }
 
 std::set<std::pair<SweepId, std::int32_t>> just_ended(std::span<const Change> changes) {
@@ -122,7 +180,7 @@ AllocationId home_of_finals(const World& world, const TrialRow& trial) {
   bool known = false;
   for (const auto& [id, allocation] : world.allocations()) {
     const bool fits = allocation.sweep == trial.sweep && takes_work(allocation) &&
-                      allocation.nodes == node_count(trial);
+                      allocation.nodes == node_count(trial) && is_for(allocation, trial);
     if (!fits) continue;
     const bool has_finals = runs_finals(world, id);
     if (home == 0 || (has_finals && !known)) home = id;

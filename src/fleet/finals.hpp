@@ -22,9 +22,24 @@ void hear_changes(std::vector<FinalsRow>& rows, std::span<const Change> changes)
 /// A trial of the sweep on so many nodes, which is no run in finals, waits or runs.
 [[nodiscard]] bool is_searching(const World& world, SweepId sweep, std::int32_t nodes);
 
-/// The next round of each cell that is to have one, in the order of its runs.
+/// The next round of each cell that is to have one, in the order of its runs. No cell begins on
+/// further nodes while another one has not ended on those before.
 [[nodiscard]] std::vector<NewFinal> due_finals(const std::vector<FinalsRow>& rows,
                                                const Measure& measure);
+
+/// That have measured runs on the sets of nodes before this one.
+[[nodiscard]] std::vector<AllocationId> allocations_before(const std::vector<FinalsRow>& rows,
+                                                           std::int32_t set);
+
+/// Confirmations have allocations of their own, and these take nothing else.
+[[nodiscard]] bool is_for(const AllocationRow& allocation, const TrialRow& trial);
+
+/// Slurm has no nodes for an allocation without those that it avoids: the runs that it was made
+/// for end skipped, and say so.
+void end_finals_without_nodes(World& world, const AllocationRow& allocation, Timestamp now);
+
+/// Skipped: it can't be run on other nodes.
+void end_final(World& world, const TrialRow& trial, Timestamp now, const std::string& cause);
 
 /// Sweep and node count of the trials that have ended.
 [[nodiscard]] std::set<std::pair<SweepId, std::int32_t>> just_ended(

@@ -68,6 +68,15 @@ Ending join(Ending said, const RecordsSummary& records) {
     return said;
   }
   if (records.refusal) return refused(std::move(said), records);
+  if (records.code_unknown) {
+    said.outcome = Outcome::lost;
+    said.cause = fmt::format(
+        "It has a result, but its node agent has not looked again at the programs that it "
+        "ran{}{}",
+        said.cause.empty() ? "." : ": ", said.cause);
+    said.source = SaidBy::daemon;
+    return said;
+  }
   if (records.result) {
     if (said.outcome != Outcome::completed) {
       said.cause =
@@ -404,7 +413,7 @@ struct LineFolder {
            state_or_cancelled(fold.world, allocation.sweep) != SweepState::active;
   }
   void operator()(const NodeSeen& node) const {
-    fold.world.see_node({node.node, node.host, at, allocation.id});
+    fold.world.see_node({node.node, node.host, at, allocation.id, false, node.switches});
   }
   void operator()(const FoundOnNode& finding) const {
     add_event(fold, {.allocation = allocation.id,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The scheduler's answers folded into the world.
 #include "fleet/allocation.hpp"
+#include "fleet/finals.hpp"
 #include "fleet/fold_rows.hpp"
 #include "fleet/nodes.hpp"
 #include "slurm/words/submission.hpp"
@@ -85,9 +86,12 @@ struct SchedulerFolder {
       row->job_state = JobState::ended;
       row.done();
       add_event(fold, {.allocation = row->id, .kind = EventKind::refused, .detail = event.why});
+      if (!row->probe_of.empty() || !slurm::lacks_nodes(event.why)) return;
       // It may be that there are too few nodes without those that are out.
-      if (row->probe_of.empty() && slurm::lacks_nodes(event.why))
-        let_all_in(fold, "a job that excluded it was refused");
+      if (row->avoid.empty() || !nodes_out(fold.world).empty())
+        return let_all_in(fold, "a job that excluded it was refused");
+      end_finals_without_nodes(fold.world, *row, fold.now);
+      fold.world.edit(*known)->draining = true;  // nobody has failed
     }
   }
   void operator()(const SubmitDeferred& event) const {

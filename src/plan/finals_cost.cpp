@@ -14,10 +14,12 @@ namespace shardsweep {
 
 FinalsCost finals_cost(const SweepSpec& sweep, const Plan& plan) {
   FinalsCost cost;
+  constexpr std::size_t confirmed = 2;  // the first two
   const auto most = static_cast<std::size_t>(sweep.measure.finalists);
   if (most == 0) return cost;
   cost.rounds_at_most =
       sweep.measure.final_rounds > 0 ? sweep.measure.final_rounds : most_rounds;
+  cost.further_sets = sweep.measure.node_sets - 1;
   std::map<CellKey, std::vector<const PlannedTrial*>> cells;
   for (const PlannedTrial& trial : plan.trials)
     cells[cell_of(sweep.models[static_cast<std::size_t>(trial.point.model)], trial.point)]
@@ -31,9 +33,15 @@ FinalsCost finals_cost(const SweepSpec& sweep, const Plan& plan) {
     trials.resize(std::min(trials.size(), most));
     ++cost.cells;
     cost.runs += static_cast<std::int64_t>(trials.size());
-    for (const PlannedTrial* trial : trials)
-      cost.gpu_hours += trial->prediction.attempt_s *
-                        static_cast<double>(gpus_held(sweep.cluster, trial->point)) / hour_s;
+    for (std::size_t place = 0; place < trials.size(); ++place) {
+      const PlannedTrial& trial = *trials[place];
+      const double hours = trial.prediction.attempt_s *
+                           static_cast<double>(gpus_held(sweep.cluster, trial.point)) / hour_s;
+      cost.gpu_hours += hours;
+      if (place >= confirmed || sweep.measure.node_sets < 2) continue;
+      ++cost.further_runs;
+      cost.further_gpu_hours += hours;
+    }
   }
   return cost;
 }

@@ -133,6 +133,7 @@ struct Summary {
   JsonValue software = JsonValue::object();  // what else the start record says it ran
   std::int64_t lines = 0;
   bool has_environment = false;
+  bool awaits_code = false;  ///< its programs may change under it
 
   void add_start(const JsonValue& record) {
     if (summary.runner.empty()) summary.runner = text_of(record, "runner");
@@ -187,7 +188,6 @@ struct Summary {
     if (has_environment) return;
     has_environment = true;
     summary.image_digest = text_of(record, "image_digest");
-    summary.code_hash = text_of(record, "code_hash");
     JsonValue variables = JsonValue::object();
     for (const auto& [key, value] : record.items()) {
       if (!key.starts_with(prefix) || !value.is_string()) continue;
@@ -264,6 +264,8 @@ struct Summary {
     if (type == "train_step") add_train_step(record);
     if (type == "result") add_result(record, line);
     if (type == "environment") add_environment(record);
+    if (type == "programs") awaits_code = true;
+    if (type == "code") summary.code_hash = text_of(record, "code_hash");
     if (type == "error") add_error(record);
     if (type == "refusal") add_refusal(record);
   }
@@ -295,7 +297,9 @@ RecordsSummary summarise_records(std::string_view text, std::string_view nonce) 
     if (end > 0) reader.add_line(text.substr(0, end));
     text.remove_prefix(end + 1);
   }
-  if (reader.summary.refusal) reader.summary.result.reset();
+  reader.summary.code_unknown =
+      reader.awaits_code && reader.summary.code_hash.empty() && reader.summary.result;
+  if (reader.summary.refusal || reader.summary.code_unknown) reader.summary.result.reset();
   if (reader.summary.result) {
     reader.summary.result->samples = std::move(reader.samples);
     reader.summary.result->runner_version = reader.summary.runner_version;

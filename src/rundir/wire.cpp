@@ -52,6 +52,8 @@ inline constexpr std::string_view type_word<EndAttempt> = "end";
 template <>
 inline constexpr std::string_view type_word<AskProgress> = "ask_still";
 template <>
+inline constexpr std::string_view type_word<Place> = "place";
+template <>
 inline constexpr std::string_view type_word<TimedSteps> = "timed";
 template <>
 inline constexpr std::string_view type_word<LeadBeat> = "beat";
@@ -138,6 +140,7 @@ void fields(Is<NodeSeen> auto& m, auto&& visit) {
   visit("node", m.node);
   visit("host", m.host);
   visit("pid", m.pid);
+  visit.optional("switches", m.switches);
 }
 void fields(Is<FoundOnNode> auto& m, auto&& visit) {
   visit("node", m.node);
@@ -161,6 +164,10 @@ void fields(Is<EndAttempt> auto& m, auto&& visit) {
 void fields(Is<AskProgress> auto& m, auto&& visit) {
   visit("attempt", m.attempt);
 }
+void fields(Is<Place> auto& m, auto&& visit) {
+  visit("node", m.node);
+  visit("index", m.index);
+}
 void fields(Is<TimedSteps> auto& m, auto&& visit) {
   visit("attempt", m.attempt);
 }
@@ -172,6 +179,7 @@ void fields(Is<NodeReady> auto& m, auto&& visit) {
   visit("pid", m.pid);
   visit.optional("index", m.index);
   visit.optional("gpu", m.gpu);
+  visit.optional("switches", m.switches);
 }
 void fields(Is<NodeBeat> auto& m, auto&& visit) {
   visit("attempt", m.attempt);

@@ -23,7 +23,9 @@ FinalRun run_of(const FinalsRow& row) {
           .sm_clock_mhz = row.sm_clock_mhz,
           .throttled = row.throttled,
           .open = row.open,
-          .cancelled = row.cancelled};
+          .cancelled = row.cancelled,
+          .set = std::max(row.final_set, 1),
+          .skipped = row.skipped};
 }
 
 FinalCell cell_of(std::string name, Gathered gathered, std::size_t most) {

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <numeric>
 #include <set>
@@ -185,7 +186,7 @@ bool never_measured(const Rounds& rounds, TrialId layout) {
 }
 
 void plan_next(Finals& finals, const Rounds& rounds, const FinalsSettings& settings) {
-  const std::int32_t done = rounds.empty() ? 0 : rounds.rbegin()->first;
+  const auto done = static_cast<std::int32_t>(rounds.size());
   const std::int32_t most = settings.rounds > 0 ? settings.rounds : most_rounds;
   if (done >= most) return;
   std::vector<TrialId> left;
@@ -202,7 +203,80 @@ void plan_next(Finals& finals, const Rounds& rounds, const FinalsSettings& setti
   std::sort(left.begin(), left.end());
   if (done % 2 == 1) std::reverse(left.begin(), left.end());
   finals.next = std::move(left);
-  finals.next_round = done + 1;
+}
+
+bool any_run(const std::vector<FinalRun>& runs, bool FinalRun::*is) {
+  return std::any_of(runs.begin(), runs.end(), [&](const FinalRun& run) { return run.*is; });
+}
+
+/// On one set of nodes.
+Finals finals_on(const std::vector<TrialId>& finalists, const std::vector<TrialId>& ranking,
+                 const std::vector<FinalRun>& runs, const FinalsSettings& settings) {
+  Finals finals;
+  const Rounds rounds = by_round(runs);
+  finals.ranking = ranking.empty() ? ranked(finalists, rounds) : ranking;
+  // The winner is known afterwards: any two of them may turn out to be the first two.
+  const std::size_t twosomes = finalists.size() * (finalists.size() - 1) / 2;
+  const double alpha = cell_error / static_cast<double>(twosomes);
+  for (auto other = finals.ranking.begin() + 1; other != finals.ranking.end(); ++other)
+    finals.verdicts.push_back(
+        verdict_of(rounds, finals.ranking.front(), *other, alpha, settings.resolve));
+  finals.waits = any_run(runs, &FinalRun::open);
+  if (!finals.waits && !any_run(runs, &FinalRun::cancelled))
+    plan_next(finals, rounds, settings);
+  return finals;
+}
+
+std::vector<FinalRun> runs_on(const std::vector<FinalRun>& runs, std::int32_t set) {
+  std::vector<FinalRun> found;
+  std::copy_if(runs.begin(), runs.end(), std::back_inserter(found),
+               [&](const FinalRun& run) { return run.set == set; });
+  return found;
+}
+
+/// A difference that holds on the nodes of the first set alone is the nodes' as well.
+void join_confirmation(FinalVerdict& verdict, const FinalVerdict& other) {
+  verdict.confirmations.push_back({other.difference, other.share, other.by_clock});
+  if (other.difference == verdict.on_first) return;
+  verdict.difference = Difference::undecided;
+  if (verdict.more_pairs == 0) verdict.more_pairs = other.more_pairs;
+}
+
+/// The first two on further sets of nodes, one set after the other.
+void confirm(Finals& finals, const std::vector<FinalRun>& runs,
+             const FinalsSettings& settings) {
+  FinalVerdict& verdict = finals.verdicts.front();
+  verdict.on_first = verdict.difference;
+  const bool is_open = finals.waits || !finals.next.empty();
+  if (settings.node_sets < 2 || verdict.difference == Difference::undecided) return;
+  const std::vector<TrialId> two{finals.ranking[0], finals.ranking[1]};
+  for (std::int32_t set = 2; set <= settings.node_sets; ++set) {
+    const auto own = runs_on(runs, set);
+    const auto skipped = std::find_if(own.begin(), own.end(),
+                                      [](const FinalRun& run) { return !run.skipped.empty(); });
+    if (skipped != own.end()) {
+      verdict.not_confirmed = skipped->skipped;
+      return;
+    }
+    Finals further;
+    if (!is_open) further = finals_on(two, two, own, settings);
+    const bool over = !is_open && !further.waits && further.next.empty();
+    if (!further.verdicts.empty() && further.verdicts.front().share.pairs > 0 && over)
+      join_confirmation(verdict, further.verdicts.front());
+    if (over && static_cast<std::int32_t>(verdict.confirmations.size()) + 1 < set)
+      verdict.not_confirmed = "no pair was measured.";
+    if (over && verdict.difference != Difference::undecided && verdict.not_confirmed.empty())
+      continue;
+    if (over) return;
+    verdict.difference = Difference::undecided;
+    verdict.to_be_confirmed = true;
+    finals.waits = finals.waits || further.waits;
+    if (finals.next.empty()) {
+      finals.next = std::move(further.next);
+      finals.next_set = set;
+    }
+    return;
+  }
 }
 
 std::string share_text(double log_ratio) {
@@ -247,23 +321,47 @@ Interval interval_of(std::span<const double> sample, double alpha) {
 
 Finals finals_of(const std::vector<TrialId>& finalists, const std::vector<FinalRun>& runs,
                  const FinalsSettings& settings) {
-  Finals finals;
-  if (finalists.size() < 2) return finals;
-  const Rounds rounds = by_round(runs);
-  finals.ranking = ranked(finalists, rounds);
-  // The winner is known afterwards: any two of them may turn out to be the first two.
-  const std::size_t twosomes = finalists.size() * (finalists.size() - 1) / 2;
-  const double alpha = cell_error / static_cast<double>(twosomes);
-  for (auto other = finals.ranking.begin() + 1; other != finals.ranking.end(); ++other)
-    finals.verdicts.push_back(
-        verdict_of(rounds, finals.ranking.front(), *other, alpha, settings.resolve));
-  finals.waits =
-      std::any_of(runs.begin(), runs.end(), [](const FinalRun& run) { return run.open; });
-  const bool cancelled =
-      std::any_of(runs.begin(), runs.end(), [](const FinalRun& run) { return run.cancelled; });
-  if (!finals.waits && !cancelled) plan_next(finals, rounds, settings);
+  if (finalists.size() < 2) return {};
+  Finals finals = finals_on(finalists, {}, runs_on(runs, 1), settings);
+  confirm(finals, runs, settings);
+  // Numbers go on over all sets: a round is named by its own.
+  const auto last =
+      std::max_element(runs.begin(), runs.end(),
+                       [](const FinalRun& a, const FinalRun& b) { return a.round < b.round; });
+  if (!finals.next.empty()) finals.next_round = (last == runs.end() ? 0 : last->round) + 1;
   return finals;
 }
+
+namespace {
+
+std::string word_text(Difference difference, const Interval& share, double resolve) {
+  switch (difference) {
+    case Difference::faster:
+      return fmt::format("FASTER by {}", share_text(share.mean));
+    case Difference::slower:
+      return fmt::format("SLOWER by {}", share_text(-share.mean));
+    case Difference::same:
+      return fmt::format("SAME within {}", percent_text(resolve));
+    case Difference::undecided:
+      break;
+  }
+  return fmt::format("not told apart ({})", share_text(share.mean));
+}
+
+/// "on other nodes FASTER by 1.1 %, 4 pairs".
+std::string confirmations_text(const FinalVerdict& verdict, double resolve) {
+  std::string text;
+  for (const Confirmation& one : verdict.confirmations)
+    text += fmt::format(
+        "; on other nodes {}{}, {}", word_text(one.difference, one.share, resolve),
+        one.by_clock ? " by the SM clock alone" : "", counted(one.share.pairs, "pair"));
+  if (verdict.to_be_confirmed) text += "; to be confirmed on other nodes";
+  if (!verdict.not_confirmed.empty())
+    text += fmt::format("; not confirmed on other nodes: {}", verdict.not_confirmed);
+  return text;
+}
+
+}  // namespace
 
 std::string final_text(const FinalVerdict& verdict, const FinalsSettings& settings,
                        double pair_gpu_hours) {
@@ -275,16 +373,15 @@ std::string final_text(const FinalVerdict& verdict, const FinalsSettings& settin
         share_text(verdict.share.mean), verdict.clock_ratio,
         verdict.held_back.empty() ? "" : fmt::format(" (held back: {})", verdict.held_back),
         evidence);
-  switch (verdict.difference) {
-    case Difference::faster:
-      return fmt::format("FASTER by {} ({})", share_text(verdict.share.mean), evidence);
-    case Difference::slower:
-      return fmt::format("SLOWER by {} ({})", share_text(-verdict.share.mean), evidence);
-    case Difference::same:
-      return fmt::format("SAME within {} ({})", percent_text(settings.resolve), evidence);
-    case Difference::undecided:
-      break;
-  }
+  const std::string others = confirmations_text(verdict, settings.resolve);
+  if (verdict.difference != Difference::undecided)
+    return fmt::format("{} ({}{})",
+                       word_text(verdict.difference, verdict.share, settings.resolve), evidence,
+                       others);
+  if (verdict.on_first != Difference::undecided)
+    return fmt::format("UNDECIDED: {} ({}{})",
+                       word_text(verdict.on_first, verdict.share, settings.resolve), evidence,
+                       others);
   std::string text = fmt::format("UNDECIDED: {}", evidence);
   if (verdict.more_pairs == 0) return text;
   text += fmt::format("; about {} would tell", counted(verdict.more_pairs, "more pair"));

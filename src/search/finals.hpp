@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The finals of a cell: its fastest layouts run again, in rounds, in one allocation. Each round
 // runs all that are left, forwards and backwards in turn (A B B A A B …), so that a drift of
-// the machine hits all alike. Two runs of one round in one allocation are a pair. Pure.
+// the machine hits all alike. Two runs of one round in one allocation are a pair. Where several
+// sets of nodes are asked for, the first two run once more on other nodes: what holds on one
+// set alone may be the nodes'. Pure.
 #pragma once
 
 #include <shardsweep/difference.hpp>
@@ -26,11 +28,14 @@ struct FinalRun {
   std::string throttled{};  ///< what held that clock back, in words; empty: not known
   bool open = false;        ///< it has not ended
   bool cancelled = false;
+  std::int32_t set = 1;   ///< of nodes, from 1
+  std::string skipped{};  ///< there were no nodes for it: why; empty: it was not skipped
 };
 
 struct FinalsSettings {
   std::int32_t rounds = 0;  ///< 0: until all is resolved, `most_rounds` at most
   double resolve = 0.01;    ///< a difference of less does not matter
+  std::int32_t node_sets = 1;
 };
 
 /// Where nothing is resolved after so many rounds, more of them would cost more than they tell.
@@ -57,6 +62,13 @@ struct Interval {
 [[nodiscard]] std::optional<double> half_width(std::int64_t n, double s, double alpha);
 [[nodiscard]] Interval interval_of(std::span<const double> sample, double alpha);
 
+/// What a further set of nodes says of the same two.
+struct Confirmation {
+  Difference difference = Difference::undecided;
+  Interval share{};
+  bool by_clock = false;
+};
+
 /// How the fastest finalist stands to another one.
 struct FinalVerdict {
   TrialId winner = 0;
@@ -70,6 +82,12 @@ struct FinalVerdict {
   double clock_ratio = 0;       ///< of both SM clocks; 0: not known
   std::string held_back{};      ///< by clock: what held the other's back; empty: not known
   std::int64_t more_pairs = 0;  ///< that would tell; 0: not known, or it is settled
+  // With several sets of nodes. What is above is of the first one, but the difference: one that
+  // another set does not confirm is undecided.
+  Difference on_first = Difference::undecided;
+  std::vector<Confirmation> confirmations{};
+  bool to_be_confirmed = false;  ///< runs on other nodes are to come
+  std::string not_confirmed{};   ///< why there are none; empty: there are, or nobody asked
 };
 
 struct Finals {
@@ -79,6 +97,7 @@ struct Finals {
   /// The next round, in order; empty: it waits, or the finals are over.
   std::vector<TrialId> next;
   std::int32_t next_round = 0;
+  std::int32_t next_set = 1;
 };
 
 /// `finalists`: the cell's layouts, the fastest first by what the search has measured.

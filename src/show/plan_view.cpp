@@ -250,8 +250,10 @@ class PlanWriter {
     if (const FinalsCost cost = finals_cost(sweep_, plan_); cost.cells > 0)
       put(out_,
           "\"finals\":{{\"cells\":{},\"runs_per_round\":{},\"gpu_hours_per_round\":{},"
-          "\"rounds_at_most\":{}}},",
-          cost.cells, cost.runs, cost.gpu_hours, cost.rounds_at_most);
+          "\"rounds_at_most\":{},\"further_node_sets\":{},\"further_runs_per_round\":{},"
+          "\"further_gpu_hours_per_round\":{}}},",
+          cost.cells, cost.runs, cost.gpu_hours, cost.rounds_at_most, cost.further_sets,
+          cost.further_runs, cost.further_gpu_hours);
     put(out_, "\"left_out_gpu_hours\":{{");
     json_members(plan_.left_out_gpu_hours, [&](double hours) { put(out_, "{}", hours); });
     put(out_, "}},\"excluded\":[");
@@ -402,6 +404,10 @@ class PlanWriter {
             : fmt::format("rounds, until a difference of {} is resolved, {} at most",
                           percent_text(measure.resolve), cost.rounds_at_most),
         counted(cost.runs, "run"), amount_text(cost.gpu_hours)));
+    if (cost.further_sets == 0) return;
+    sentence(fmt::format("Confirmed on {} of other nodes: {} and about {} GPU-hours per round.",
+                         counted(cost.further_sets, "set"), counted(cost.further_runs, "run"),
+                         amount_text(cost.further_gpu_hours)));
   }
 
   void world_table(const Efforts& worlds) {

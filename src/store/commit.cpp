@@ -133,7 +133,8 @@ void Committer::put(const ServedRequest& change) {
 
 void Committer::put(const SeenNode& change) {
   sql_.node.run(change.node, change.host, change.at);
-  if (change.allocation != 0) ledger_.seen(change.allocation, change.node, change.has_lead);
+  if (change.allocation != 0)
+    ledger_.seen(change.allocation, change.node, change.has_lead, change.switches);
 }
 
 }  // namespace shardsweep::sqlite

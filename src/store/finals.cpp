@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 namespace shardsweep::sqlite {
 namespace {
@@ -38,7 +39,8 @@ std::string copy_sql() {
   }
   return fmt::format(
       "INSERT INTO trials (sweep, runner, runner_version, final_of, final_round, "
-      "final_resolve, {}) SELECT b.sweep, b.runner, b.runner_version, b.id, ?2, ?3, {} FROM "
+      "final_resolve, final_set, final_sets, final_avoid, {}) SELECT b.sweep, b.runner, "
+      "b.runner_version, b.id, ?2, ?3, ?4, ?5, ?6, {} FROM "
       "trials AS b WHERE b.id = ?1 ON CONFLICT DO NOTHING",
       list(submitted_columns()), list(values));
 }
@@ -60,8 +62,9 @@ double pair_gpu_hours(Database& database, const FinalVerdict& verdict) {
 std::vector<FinalsRow> read_finals(Database& database, SweepId sweep, std::int32_t nodes) {
   Statement select(
       database,
-      fmt::format("SELECT t.id, ifnull(t.final_of, 0), t.final_round, {}, t.state <> 'ended', "
-                  "ifnull(t.outcome = 'cancelled', 0), ifnull(a.id, 0), "
+      fmt::format("SELECT t.id, ifnull(t.final_of, 0), t.final_round, t.final_set, {}, "
+                  "t.state <> 'ended', ifnull(t.outcome = 'cancelled', 0), "
+                  "iif(t.outcome = 'skipped', t.cause, ''), ifnull(a.id, 0), "
                   "ifnull(a.allocation, 0), "
                   "iif(t.counted_mark IS NULL, ifnull(t.counted_speed, 0.0), 0.0), "
                   "ifnull(m.sm_clock_mhz, 0.0), ifnull(m.throttled, '') FROM trials AS t LEFT "
@@ -79,9 +82,11 @@ std::vector<FinalsRow> read_finals(Database& database, SweepId sweep, std::int32
     row.read(column++, one.id);
     row.read(column++, one.final_of);
     row.read(column++, one.final_round);
+    row.read(column++, one.final_set);
     row.read(column++, one.cell);
     row.read(column++, one.open);
     row.read(column++, one.cancelled);
+    row.read(column++, one.skipped);
     row.read(column++, one.attempt);
     row.read(column++, one.allocation);
     row.read(column++, one.tokens_per_s_per_gpu);
@@ -89,6 +94,18 @@ std::vector<FinalsRow> read_finals(Database& database, SweepId sweep, std::int32
     row.read(column++, one.throttled);
   }
   return rows;
+}
+
+std::vector<std::string> nodes_of_allocations(Database& database,
+                                              const std::vector<AllocationId>& allocations) {
+  Statement select(database, "SELECT node FROM allocation_nodes WHERE allocation = ?");
+  std::set<std::string> nodes;
+  for (const AllocationId allocation : allocations) {
+    auto row = select.use(allocation);
+    while (row.next())
+      nodes.insert(row.text(0));
+  }
+  return {nodes.begin(), nodes.end()};
 }
 
 std::vector<std::int32_t> node_counts_of(Database& database, SweepId sweep) {
@@ -109,7 +126,7 @@ std::vector<TrialRow> put_finals(Database& database, SweepId sweep,
                                          trial_row_columns()));
   std::vector<TrialRow> rows;
   for (const NewFinal& one : finals) {
-    copy.run(one.of, one.round, one.resolve);
+    copy.run(one.of, one.round, one.resolve, one.set, one.sets, one.avoid);
     auto use = select.use(sweep, one.of, one.round);
     if (use.next()) rows.push_back(read_row<TrialRow>(use));
   }
@@ -142,17 +159,21 @@ void FinalStandings::read(SweepId sweep, std::int32_t nodes) {
   const auto rows = read_finals(database_, sweep, nodes);
   FinalsSettings settings;
   Statement select(database_,
-                   "SELECT final_resolve FROM trials WHERE sweep = ? AND final_of IS NOT NULL "
-                   "ORDER BY id DESC LIMIT 1");
+                   "SELECT final_resolve, final_sets, (SELECT backend FROM sweeps AS s WHERE "
+                   "s.id = t.sweep) = 'local' FROM trials AS t WHERE sweep = ? AND final_of IS "
+                   "NOT NULL ORDER BY id DESC LIMIT 1");
   auto row = select.use(sweep);
   if (!row.next()) return;
   settings.resolve = row.real(0);
+  const bool one_machine = row.integer(1) > 1 && row.integer(2) != 0;
+  if (!one_machine) row.read(1, settings.node_sets);
   row.run();
   for (const FinalCell& cell : final_cells(rows, 0)) {
     if (!cell.holds || cell.finalists.size() < 2) continue;
     FinalStanding standing;
     standing.finals = finals_of(cell.finalists, cell.runs, settings);
     standing.verdict = standing.finals.verdicts.front();
+    if (one_machine) standing.verdict.not_confirmed = "this machine is the only one.";
     if (standing.verdict.share.pairs == 0) continue;
     standing.reason =
         final_text(standing.verdict, settings, pair_gpu_hours(database_, standing.verdict));

@@ -139,8 +139,9 @@ LedgerWriter::LedgerWriter(Database& database)
                  "UPDATE probes SET outcome = ?2, cause = ?3, ended_at = ?4 WHERE "
                  "allocation = ?1 AND outcome = ''"),
       seen_(database,
-            "INSERT INTO allocation_nodes (node, allocation, has_lead) VALUES (?1, ?2, ?3) "
-            "ON CONFLICT DO UPDATE SET has_lead = max(has_lead, ?3)"),
+            "INSERT INTO allocation_nodes (node, allocation, has_lead, switches) VALUES (?1, "
+            "?2, ?3, ?4) ON CONFLICT DO UPDATE SET has_lead = max(has_lead, ?3), "
+            "switches = iif(?4 = '', switches, ?4)"),
       probe_(database,
              "INSERT INTO probes (allocation, node) VALUES (?, ?) ON CONFLICT DO NOTHING"),
       control_(database, upsert_of<ControlRow>("controls")),
@@ -179,8 +180,9 @@ void LedgerWriter::put(const EndProbe& change) {
                  change.at);
 }
 
-void LedgerWriter::seen(AllocationId allocation, const std::string& node, bool has_lead) {
-  seen_.run(node, allocation, has_lead ? 1 : 0);
+void LedgerWriter::seen(AllocationId allocation, const std::string& node, bool has_lead,
+                        const std::string& switches) {
+  seen_.run(node, allocation, has_lead ? 1 : 0, switches);
 }
 
 void LedgerWriter::probe(AllocationId allocation, const std::string& node) {

@@ -274,15 +274,31 @@ ALTER TABLE measurements ADD COLUMN power_w REAL;
 ALTER TABLE measurements ADD COLUMN throttled TEXT NOT NULL DEFAULT '';
 )sql";
 
+// Where nodes are in the network, and finals that are confirmed on other nodes.
+constexpr const char* node_sets_sql = R"sql(
+-- switches or blocks above the node, the top one first: "core.leaf"; empty: not known
+ALTER TABLE allocation_nodes ADD COLUMN switches TEXT NOT NULL DEFAULT '';
+-- of a run in finals: the set of nodes that it is run on, from 1
+ALTER TABLE trials ADD COLUMN final_set INTEGER NOT NULL DEFAULT 0;
+-- how many of them there are to be, as measure.node_sets was when it was planned
+ALTER TABLE trials ADD COLUMN final_sets INTEGER NOT NULL DEFAULT 1;
+-- nodes of the sets before, with commas
+ALTER TABLE trials ADD COLUMN final_avoid TEXT NOT NULL DEFAULT '';
+UPDATE trials SET final_set = 1 WHERE final_of IS NOT NULL;
+-- the set of nodes that it is for, and nodes that it must not have; 0, empty: it is for all else
+ALTER TABLE allocations ADD COLUMN final_set INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE allocations ADD COLUMN avoid TEXT NOT NULL DEFAULT '';
+)sql";
+
 }  // namespace
 
 std::span<const std::string> migrations() {
-  static const std::array<std::string, 24> steps{
+  static const std::array<std::string, 25> steps{
       schema_sql,     learnt,           ledger_sql,    silence,       paces_sql,
       controls_sql,   network_sql,      new_views,     kept_outcomes, deletion_sql,
       lead_nodes_sql, control_time_sql, hold_sql,      measured_sql,  wall_clock_sql,
       counted_sql,    served_sql,       cut_short_sql, whole_labels,  containers_sql,
-      resolution_sql, finals_sql,       code_sql,      pace_sql};
+      resolution_sql, finals_sql,       code_sql,      pace_sql,      node_sets_sql};
   return steps;
 }
 

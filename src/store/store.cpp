@@ -149,6 +149,10 @@ class SqliteStore final : public Store {
   Result<std::vector<SearchRow>> search_rows(SweepId id, const SweepSpec& sweep) override {
     return guarded([&] { return sqlite::search_rows(database_, id, sweep); });
   }
+  Result<std::vector<std::string>> nodes_of(
+      const std::vector<AllocationId>& allocations) override {
+    return guarded([&] { return nodes_of_allocations(database_, allocations); });
+  }
   Result<std::vector<FinalsRow>> finals_rows(SweepId sweep, std::int32_t nodes) override {
     return guarded([&] { return read_finals(database_, sweep, nodes); });
   }

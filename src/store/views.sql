@@ -64,7 +64,11 @@ SELECT t.sweep, t.trial, t.state, t.outcome, t.cause, t.mark,
   t.runner, t.runner_version, m.flops_model, m.software, m.hosts,
   m.settings, nullif(a.image_digest, '') AS image_digest, t.code_hash,
   (SELECT cluster FROM sweeps WHERE id = t.sweep_id) AS cluster,
-  t.final_round, t.attempts, a.started_at, a.ended_at, t.lane, t.position, t.trial_id, t.sweep_id,
+  t.final_round, nullif((SELECT f.final_set FROM trials AS f WHERE f.id = t.trial_id), 0) AS final_set,
+  (SELECT iif(count(*) = l.nodes AND min(x.switches) <> '', count(DISTINCT x.switches), NULL)
+    FROM allocation_nodes AS x JOIN allocations AS l ON l.id = x.allocation
+    WHERE x.allocation = a.allocation) AS spread,
+  t.attempts, a.started_at, a.ended_at, t.lane, t.position, t.trial_id, t.sweep_id,
   t.attempt_id, t.in_file,
   (SELECT c.ratio FROM controls AS c WHERE c.allocation = a.allocation AND c.ratio > 0
     ORDER BY abs(c.ratio - 1) DESC LIMIT 1) AS control_ratio,
@@ -106,6 +110,8 @@ SELECT n.node, ifnull(s.state, 'trusted') AS state,
     AS probes_failed,
   ifnull(s.since, 0) AS since,
   CASE WHEN s.state = 'quarantined' THEN s.until ELSE 0 END AS probe_at,
+  ifnull((SELECT x.switches FROM allocation_nodes AS x WHERE x.node = n.node AND x.switches <> ''
+    ORDER BY x.allocation DESC LIMIT 1), '') AS switches,
   ifnull((SELECT max(last_seen) FROM nodes AS k WHERE k.node = n.node), 0) AS last_seen,
   ifnull((SELECT group_concat(host) FROM nodes AS k WHERE k.node = n.node), '') AS hosts,
   ifnull(s.reason, '') AS reason,

@@ -168,6 +168,37 @@ TEST_CASE("the clocks of own runners are those of the slowest node while steps a
   CHECK(ended.throttled == "power cap");
 }
 
+TEST_CASE("ranks are numbered in the network's order, from the first node on") {
+  Allocation allocation;
+  allocation.spec.launch = LaunchMode::agents;
+  allocation.spec.nodes = 3;
+  allocation.spec.slots_per_node = allocation.every.ranks_per_node = 2;
+  std::string script = "export SLURM_TOPOLOGY_ADDR_PATTERN=switch.node\n" + three_node_srun;
+  for (const auto& [node, leaf] :
+       {std::pair("0", "leaf1"), std::pair("1", "leaf2"), std::pair("2", "leaf1")}) {
+    const std::string id = std::string("SLURM_NODEID=") + node;
+    script.insert(script.find(id),
+                  std::string("SLURM_TOPOLOGY_ADDR=") + leaf + ".n" + node + " ");
+  }
+  allocation.put_on_path("srun", script);
+  const auto attempt = allocation.assign({"place", "result"}, 6);
+  allocation.start();
+  const Ended ended = allocation.wait_ended(attempt.attempt);
+  REQUIRE_MESSAGE(ended.outcome == Outcome::completed, ended.cause);
+  CHECK(ended.nodes == std::vector<std::string>{"n0", "n2", "n1"});
+  // Each rank prints its number and the node that it is for; a tar file has it as it is.
+  const auto pack = read_file(AttemptPaths{attempt.dir}.pack());
+  REQUIRE(pack);
+  for (const auto& [rank, node] :
+       {std::pair("0", "n0"), std::pair("1", "n0"), std::pair("2", "n2"), std::pair("3", "n2"),
+        std::pair("4", "n1"), std::pair("5", "n1")}) {
+    const std::size_t at = pack->find(std::string("place ") + rank + " ");
+    REQUIRE(at != std::string::npos);
+    const std::string line = pack->substr(at, pack->find('\n', at) - at);
+    CHECK_MESSAGE(line.find(std::string("/") + node + " ") != std::string::npos, line);
+  }
+}
+
 TEST_CASE("node agents that start after their nodes' prologs are waited for") {
   Allocation allocation;
   allocation.spec.launch = LaunchMode::agents;

@@ -72,9 +72,12 @@ std::string without_chance(std::string text) {
   static const std::regex ends{"Its trials have ended\\. Waiting for its last job to end\\.\n"};
   // A rank may be gone before its environment is read: then its record is missing.
   static const std::regex records{"records\\.jsonl +[0-9.]+ (K?i?B)"};
+  // A time in it may have fewer digits.
+  static const std::regex code{"records\\.jsonl\\.code +[0-9.]+ B"};
   // It names programs and folders by their paths.
   static const std::regex spec{"spec\\.json +[0-9.]+ (K?i?B)"};
   text = std::regex_replace(text, records, "records.jsonl    SIZE");
+  text = std::regex_replace(text, code, "records.jsonl.code    SIZE");
   text = std::regex_replace(text, spec, "spec.json        SIZE");
   text = std::regex_replace(text, daemon, "");
   return std::regex_replace(text, ends, "");

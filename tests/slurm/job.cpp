@@ -208,14 +208,14 @@ std::vector<pid_t> Job::ranks(const std::string& node) const {
   return pids;
 }
 
-std::vector<Place> Job::places(const Assign& attempt) const {
+std::vector<TaskPlace> Job::places(const Assign& attempt) const {
   std::istringstream lines(
       output_of("tar -xOf '" + attempt.dir + ".tar' --wildcards '*rank.*.out' | sort -n -k 2"));
-  std::vector<Place> places;
+  std::vector<TaskPlace> places;
   std::string word;
   std::size_t rank = 0;
   std::string marker;
-  Place place;
+  TaskPlace place;
   while (lines >> word >> rank >> place.local_rank >> place.device >> marker >>
          place.inherited >> place.scheduler) {
     REQUIRE(rank == places.size());

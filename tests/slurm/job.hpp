@@ -15,7 +15,7 @@ namespace shardsweep::test {
 std::string output_of(const std::string& command);
 
 /// What a rank in mode "place" says of itself.
-struct Place {
+struct TaskPlace {
   int local_rank = -1;
   std::string device;
   std::string node;
@@ -51,7 +51,7 @@ class Job : public DaemonSide {
   [[nodiscard]] std::vector<pid_t> ranks(const std::string& node) const;
 
   /// Of all ranks of an attempt that has ended.
-  [[nodiscard]] std::vector<Place> places(const Assign& attempt) const;
+  [[nodiscard]] std::vector<TaskPlace> places(const Assign& attempt) const;
   /// Until no process of this allocation is left on any node.
   bool wait_gone(double limit_s);
   /// Every attempt was started at most once and has exactly one end; the lead said why it left.

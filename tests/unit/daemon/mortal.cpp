@@ -51,6 +51,10 @@ Result<Point> MortalStore::point_of(TrialId trial, const SweepSpec& sweep) {
 Result<std::vector<SearchRow>> MortalStore::search_rows(SweepId id, const SweepSpec& sweep) {
   return mortal([&] { return store_->search_rows(id, sweep); });
 }
+Result<std::vector<std::string>> MortalStore::nodes_of(
+    const std::vector<AllocationId>& allocations) {
+  return mortal([&] { return store_->nodes_of(allocations); });
+}
 Result<std::vector<FinalsRow>> MortalStore::finals_rows(SweepId sweep, std::int32_t nodes) {
   return mortal([&] { return store_->finals_rows(sweep, nodes); });
 }

@@ -90,6 +90,8 @@ class MortalStore final : public Store {
                                      std::int64_t rows) override;
   Result<Point> point_of(TrialId trial, const SweepSpec& sweep) override;
   Result<std::vector<SearchRow>> search_rows(SweepId id, const SweepSpec& sweep) override;
+  Result<std::vector<std::string>> nodes_of(
+      const std::vector<AllocationId>& allocations) override;
   Result<std::vector<FinalsRow>> finals_rows(SweepId sweep, std::int32_t nodes) override;
   Result<std::vector<std::int32_t>> node_counts(SweepId sweep) override;
   Result<std::vector<TrialRow>> add_finals(SweepId sweep,

@@ -28,6 +28,8 @@ bool PlayedLead::claim(Timestamp now) {
                 .pid_start = 1,
                 .job_id = job_id_},
         now);
+  for (const std::string& node : nodes)
+    if (claimed_) say(NodeSeen{.node = node, .host = node, .pid = 1}, now);
   return claimed_;
 }
 

@@ -38,6 +38,8 @@ struct PlayedAttempts {
 class PlayedLead {
  public:
   PlayedLead(const std::filesystem::path& dir, std::string job_id, PlayedAttempts& attempts);
+  /// Of its job, which its agents name when they are there.
+  std::vector<std::string> nodes{};
 
   /// False where another job of this token has the claim.
   [[nodiscard]] bool claim(Timestamp now);

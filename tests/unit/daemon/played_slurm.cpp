@@ -216,6 +216,12 @@ PlayedSlurm::Submitted PlayedSlurm::submit(const AllocationRequest& request) {
     case Sbatch::lost:
     case Sbatch::unsent:
       return {SubmitUnknown{request.token, "sbatch was ended by its deadline"}, late};
+    case Sbatch::lacks_nodes:
+      free_again_.insert(request.token);
+      return {SubmitRefused{request.token,
+                            "sbatch: error: Batch job submission failed: Requested node "
+                            "configuration is not available"},
+              now};
     case Sbatch::refuses:
       free_again_.insert(request.token);
       return {SubmitRefused{request.token, "sbatch: error: invalid partition"}, now};
@@ -267,6 +273,7 @@ void PlayedSlurm::start(PlayedJob& job, std::mt19937_64& random) {
   job.nodes = fmt::format("{}", fmt::join(nodes, ","));
   job.state = "RUNNING";
   job.lead.emplace(job.dir, job.id, attempts);
+  if (names_nodes) job.lead->nodes = nodes;
   job.lead_alive = true;
 }
 

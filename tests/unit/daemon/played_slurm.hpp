@@ -22,12 +22,13 @@ namespace shardsweep::testing {
 /// What becomes of a submission.
 enum class Sbatch : std::uint8_t {
   accepts,
-  late,     ///< accepts; the answer takes `late_s`
-  lost,     ///< accepts; the daemon is told that it may have
-  unsent,   ///< does not arrive; the daemon is told the same
-  refuses,  ///< for good
-  defers,   ///< a limit that passes
-  full,     ///< a limit that may be the job's own
+  late,         ///< accepts; the answer takes `late_s`
+  lost,         ///< accepts; the daemon is told that it may have
+  unsent,       ///< does not arrive; the daemon is told the same
+  refuses,      ///< for good
+  lacks_nodes,  ///< without those that the job excludes
+  defers,       ///< a limit that passes
+  full,         ///< a limit that may be the job's own
 };
 
 struct PlayedJob {
@@ -63,6 +64,7 @@ class PlayedSlurm {
   bool reachable = true;       ///< false: every look fails
   bool lists_nothing = false;  ///< squeue and sacct succeed and print nothing
   bool accounting = true;
+  bool names_nodes = false;  ///< leads say which nodes they have
   double look_takes_s = 0.5;
   double accounting_lag_s = 0;
   double look_interval_s = 10;

@@ -137,3 +137,82 @@ TEST_CASE("the same file again keeps finals, and a layout that is gone takes its
   CHECK(c.count("trials WHERE hidden = 1") == 0);
   CHECK(c.count("trials WHERE final_of IS NOT NULL") == 4);
 }
+
+namespace {
+
+PlayedSweep on_two_sets() {
+  return {.settings = "measure: {finalists: 2, repeats: 3, node_sets: 2, resolve: 5%}",
+          .nodes = {2}};
+}
+
+/// Nodes of that set's measured runs.
+std::string nodes_of_set(Case& c, int set) {
+  return c.sql(fmt::format(
+      "SELECT group_concat(node, ' ') FROM (SELECT DISTINCT x.node FROM allocation_nodes AS x "
+      "JOIN attempts AS a ON a.allocation = x.allocation JOIN trials AS t ON t.counted_attempt "
+      "= "
+      "a.id WHERE t.final_set = {} ORDER BY x.node)",
+      set));
+}
+
+void check_two_sets(Case& c) {
+  CHECK(c.count("trials WHERE final_set = 1 AND outcome = 'completed'") == 6);
+  CHECK(c.count("trials WHERE final_set = 2 AND outcome = 'completed'") == 6);
+  CHECK(c.count("attempts WHERE counted = 1") == 14);
+  CHECK(c.count(
+            "allocation_nodes AS x JOIN attempts AS a ON a.allocation = x.allocation JOIN "
+            "trials AS t ON t.counted_attempt = a.id AND t.final_set = 2 WHERE x.node IN "
+            "(SELECT y.node FROM allocation_nodes AS y JOIN attempts AS b ON b.allocation = "
+            "y.allocation JOIN trials AS u ON u.counted_attempt = b.id AND u.final_set = 1)") ==
+        0);
+}
+
+}  // namespace
+
+TEST_CASE("finals are confirmed in another allocation on other nodes") {
+  Case c(on_two_sets());
+  c.slurm.names_nodes = true;
+  c.complete();
+  check_two_sets(c);
+  CHECK(nodes_of_set(c, 1) != nodes_of_set(c, 2));
+  CHECK(c.count("allocations WHERE final_set = 2 AND avoid <> ''") == 1);
+  CHECK(pairs_of(c) == "6");
+}
+
+TEST_CASE("a daemon that dies in a confirmation goes on with it") {
+  Case c(on_two_sets());
+  c.slurm.names_nodes = true;
+  c.pass(12);
+  for (int trial = 0; trial < 14; ++trial) {
+    if (c.job().pends()) c.start_job(c.job());
+    c.run_attempt(c.job(), Outcome::completed);
+    c.die();
+    c.start();
+    c.pass(30);
+  }
+  c.complete();
+  check_two_sets(c);
+}
+
+TEST_CASE("nodes that nobody has named can't be kept out, and nothing is called confirmed") {
+  Case c(on_two_sets());
+  c.complete();
+  CHECK(c.count("trials WHERE final_set = 2 AND outcome = 'skipped'") == 2);
+  CHECK(c.sql("SELECT DISTINCT cause FROM trials WHERE final_set = 2") ==
+        "It is not known on which nodes these finals ran before.");
+}
+
+TEST_CASE("where the cluster has no other nodes the finals end and say so") {
+  Case c(on_two_sets());
+  c.slurm.names_nodes = true;
+  c.pass(12);
+  c.start_job(c.job());
+  c.slurm.answers = {testing::Sbatch::lacks_nodes};
+  c.complete();
+  CHECK(c.count("trials WHERE final_set = 2") == 2);
+  CHECK(c.count("trials WHERE final_set = 2 AND outcome = 'skipped'") == 2);
+  CHECK(c.sql("SELECT DISTINCT cause FROM trials WHERE final_set = 2")
+            .find("The cluster does not have 2 nodes beside n") == 0);
+  CHECK(c.sql("SELECT state FROM sweeps") == "active");
+  CHECK(c.count("attempts WHERE counted = 1") == 8);
+}

@@ -387,3 +387,20 @@ TEST_CASE("what the runner says of its clock goes before what the node agents ha
   CHECK(measured.front().metrics.at("power_w") == 600);
   CHECK(measured.front().throttled == throttled);
 }
+
+TEST_CASE("a result of unknown programs is not counted and the trial runs again") {
+  Case c;
+  c.trial(1, 1);
+  c.decide();
+  c.line(Claimed{});
+  c.line(Started{1, c.attempt(1).nonce});
+  RecordsSummary records;
+  records.code_unknown = true;
+  fold_gone(c.fold(), c.policy, c.allocation().id, {{1, records}}, "NODE_FAIL");
+  CHECK(c.attempt(1).outcome == Outcome::lost);
+  CHECK_FALSE(c.attempt(1).counted);
+  CHECK(c.last_cause().find("has not looked again at the programs that it ran") !=
+        std::string::npos);
+  CHECK(c.rows.trials.at(1).state == State::planned);
+  CHECK(c.rows.trials.at(1).charged == 0);
+}

@@ -18,15 +18,15 @@ namespace fs = std::filesystem;
 
 namespace {
 
-struct Place {
-  Place() {
+struct HomePlace {
+  HomePlace() {
     std::string made = (fs::temp_directory_path() / "trouble.XXXXXX").string();
     home.database = fs::path(::mkdtemp(made.data())) / "x.db";
     fs::create_directories(home.dir());
   }
-  Place(const Place&) = delete;
-  Place& operator=(const Place&) = delete;
-  ~Place() {
+  HomePlace(const HomePlace&) = delete;
+  HomePlace& operator=(const HomePlace&) = delete;
+  ~HomePlace() {
     std::error_code ignored;
     fs::remove_all(home.database.parent_path(), ignored);
   }
@@ -38,7 +38,7 @@ const Trouble full{TroubleKind::disk_full, "/home/x", "No space left on device",
 }  // namespace
 
 TEST_CASE("what a daemon writes, a reader reads; the file never grows") {
-  const Place place;
+  const HomePlace place;
   auto file = TroubleFile::open(place.home);
   REQUIRE(file);
   const auto size = fs::file_size(place.home.trouble());
@@ -53,7 +53,7 @@ TEST_CASE("what a daemon writes, a reader reads; the file never grows") {
 }
 
 TEST_CASE("what a daemon wrote that lives no more is not believed") {
-  const Place place;
+  const HomePlace place;
   auto file = TroubleFile::open(place.home);
   REQUIRE(file);
   REQUIRE(file->write({full}, SystemClock().now() - 60'000'000));
@@ -89,7 +89,7 @@ TEST_CASE("the time of a trouble is local, with its date where that was not toda
 }
 
 TEST_CASE("a folder's state, by looking and by writing") {
-  const Place place;
+  const HomePlace place;
   CHECK_FALSE(look_at_storage(place.home.dir()));
   CHECK_FALSE(try_storage(place.home.dir()));
   CHECK(fs::is_empty(place.home.dir()));
@@ -101,7 +101,7 @@ TEST_CASE("a folder's state, by looking and by writing") {
 }
 
 TEST_CASE("who may only read the lock file still sees who holds it") {
-  const Place place;
+  const HomePlace place;
   const auto lock = DaemonLock::take(place.home.lock(), false);
   REQUIRE(lock);
   const pid_t child = ::fork();

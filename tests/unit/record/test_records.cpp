@@ -207,3 +207,23 @@ TEST_CASE("a peak of one train step is not believed") {
   CHECK(peaks(R"(,"steps":1,"warmup":1)") == 1);
   CHECK(peaks("") == 1);  // of a runner that does not tell
 }
+
+TEST_CASE("a result of programs that nobody has looked at again is none") {
+  const std::string programs = R"({"type":"programs","run_id":"n","code_hash":"c1"})"
+                               "\n";
+  const std::string result = R"({"type":"result","run_id":"n","tokens_per_s_per_gpu":1})"
+                             "\n";
+  const std::string code = R"({"type":"code","run_id":"n","code_hash":"c1"})"
+                           "\n";
+  const auto unknown = summarise_records(result + programs, "n");
+  CHECK(unknown.code_unknown);
+  CHECK_FALSE(unknown.result.has_value());
+  const auto known = summarise_records(result + programs + code, "n");
+  CHECK_FALSE(known.code_unknown);
+  CHECK(known.result.has_value());
+  CHECK(known.code_hash == "c1");
+  // Of a snapshot, which never changes.
+  CHECK(summarise_records(result + code, "n").code_hash == "c1");
+  // Programs that are not the user's own.
+  CHECK_FALSE(summarise_records(result, "n").code_unknown);
+}

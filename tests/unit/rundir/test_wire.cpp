@@ -79,9 +79,10 @@ TEST_CASE("every message from lead to daemon reads back equal") {
 }
 
 TEST_CASE("every channel message reads back equal") {
-  const std::vector<ToNodeBody> to{Launch{1, "/d"},
-                                   EndAttempt{1, Outcome::timeout, nasty, true}, TimedSteps{1},
-                                   LeadBeat{}, Quit{}};
+  const std::vector<ToNodeBody> to{
+      Launch{1, "/d"}, EndAttempt{1, Outcome::timeout, nasty, true},
+      Place{nasty, 3}, TimedSteps{1},
+      LeadBeat{},      Quit{}};
   for (const auto& body : to) {
     const auto back = decode_to_node(encode(body));
     REQUIRE(back);

@@ -299,3 +299,85 @@ TEST_CASE("a verdict says its interval, its pairs, and what would settle it") {
   CHECK(text.find("more pairs would tell") != std::string::npos);
   CHECK(text.find("GPU-hours") != std::string::npos);
 }
+
+namespace {
+
+/// Both layouts in so many rounds of one allocation, after `before` other rounds.
+void add_rounds(std::vector<FinalRun>& runs, std::int32_t set, std::int32_t count,
+                double gain) {
+  const auto before = static_cast<std::int32_t>(runs.size() / 2);
+  for (std::int32_t round = before + 1; round <= before + count; ++round) {
+    for (const TrialId one : {a, b}) {
+      FinalRun run = measured(one, round, set, one == b ? 100 * (1 + gain) : 100);
+      run.speed *= 1 + 0.0001 * (round % 3);
+      run.set = set;
+      runs.push_back(run);
+    }
+  }
+}
+
+FinalVerdict verdict_on_two_sets(double first, double second) {
+  std::vector<FinalRun> runs;
+  add_rounds(runs, 1, 5, first);
+  add_rounds(runs, 2, 5, second);
+  const Finals finals = finals_of({a, b}, runs, {.node_sets = 2});
+  CHECK(finals.next.empty());
+  return finals.verdicts.front();
+}
+
+}  // namespace
+
+TEST_CASE("what is resolved on one set of nodes runs on another before it is believed") {
+  const FinalsSettings two{.node_sets = 2};
+  std::vector<FinalRun> runs;
+  add_rounds(runs, 1, 5, 0.03);
+  const Finals first = finals_of({a, b}, runs, two);
+  CHECK(first.next_set == 2);
+  CHECK(first.next == std::vector<TrialId>{a, b});
+  CHECK(first.next_round == 6);
+  CHECK(first.verdicts.front().difference == Difference::undecided);
+  CHECK(final_text(first.verdicts.front(), two).find("to be confirmed on other nodes") !=
+        std::string::npos);
+  // On one set it is settled.
+  CHECK(finals_of({a, b}, runs, {}).next.empty());
+}
+
+TEST_CASE("a choice holds where both sets of nodes say so") {
+  const FinalVerdict both = verdict_on_two_sets(0.03, 0.02);
+  CHECK(both.difference == Difference::faster);
+  CHECK(both.winner == b);
+  CHECK(final_text(both, {}).find("on other nodes FASTER by 2.0 %, 5 pairs") !=
+        std::string::npos);
+  for (const double second : {0.0, -0.02}) {
+    const FinalVerdict split = verdict_on_two_sets(0.03, second);
+    CHECK(split.difference == Difference::undecided);
+    CHECK(final_text(split, {}).find("UNDECIDED: FASTER by 3.0 %") == 0);
+  }
+  CHECK(verdict_on_two_sets(0, 0).difference == Difference::same);
+}
+
+TEST_CASE("without other nodes the verdict says that it is not confirmed") {
+  std::vector<FinalRun> runs;
+  add_rounds(runs, 1, 5, 0.03);
+  FinalRun none = runs.back();
+  none.round = 6;
+  none.set = 2;
+  none.speed = 0;
+  none.skipped = "The cluster does not have 1 node beside n1.";
+  runs.push_back(none);
+  const Finals finals = finals_of({a, b}, runs, {.node_sets = 2});
+  CHECK(finals.next.empty());
+  CHECK(finals.verdicts.front().difference == Difference::faster);
+  CHECK(final_text(finals.verdicts.front(), {})
+            .find("not confirmed on other nodes: The cluster does not have") !=
+        std::string::npos);
+}
+
+TEST_CASE("what is undecided on the first nodes runs on no others") {
+  std::vector<FinalRun> runs;
+  for (std::int32_t round = 1; round <= most_rounds; ++round) {
+    runs.push_back(measured(a, round, 1, 100 + 10 * (round % 2)));
+    runs.push_back(measured(b, round, 1, 105));
+  }
+  CHECK(finals_of({a, b}, runs, {.node_sets = 2}).next.empty());
+}
