@@ -31,7 +31,7 @@ int main(int argc, char** argv) {
   const int exact =
       run_equality({fp64_tolerance, false, fp8_width, open, with_whole_tensors}, argc, argv);
   // Relative: 3 bits of significand forward, 2 backward. The gradients of q and k are
-  // differences of what was rounded.
-  constexpr Tolerance of_fp8{3e-2, 2e-1, 1e-1};
+  // differences of what was rounded. Another library's order of sums rounds other values.
+  constexpr Tolerance of_fp8{5e-2, 2.5e-1, 1e-1};
   return exact + run_equality({of_fp8, true, fp8_width, open, in_turns, in_fp64}, argc, argv);
 }

