@@ -91,6 +91,7 @@ std::map<std::string, std::string> switches_by_node(std::string_view text) {
 
 std::vector<std::string> in_topology_order(const std::vector<PlacedNode>& nodes) {
   std::vector<std::vector<std::string_view>> paths;
+  paths.reserve(nodes.size());
   for (const PlacedNode& node : nodes)
     paths.push_back(split(node.switches, '.'));
   const bool known = std::none_of(nodes.begin(), nodes.end(),
@@ -118,6 +119,7 @@ std::vector<std::string> in_topology_order(const std::vector<PlacedNode>& nodes)
     std::stable_sort(order.begin(), order.end(),
                      [&](std::size_t a, std::size_t b) { return key_of(a) < key_of(b); });
   std::vector<std::string> names;
+  names.reserve(order.size());
   for (const std::size_t i : order)
     names.push_back(nodes[i].name);
   return names;

@@ -60,12 +60,12 @@ RunTraits traits_of_kernel(std::string_view kernel) {
     });
   };
   RunTraits traits;
-  // "unfused" is asked before "fused", and a flash kernel of torch before torch.
-  if (says(unfused_attention) && !says(fused_attention)) {
-    traits.flash_attention = false;
-  } else if (says(fused_attention)) {
+  // A flash kernel of torch is asked for before torch.
+  const bool torch =
+      text == "torch" || text.rfind("torch ", 0) == 0 || text.rfind("torch+", 0) == 0;
+  if (says(fused_attention)) {
     traits.flash_attention = true;
-  } else if (text == "torch" || text.rfind("torch ", 0) == 0 || text.rfind("torch+", 0) == 0) {
+  } else if (says(unfused_attention) || torch) {
     traits.flash_attention = false;
   }
   if (says(fused_norms)) traits.fused_norm = true;

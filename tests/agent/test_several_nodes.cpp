@@ -160,7 +160,7 @@ TEST_CASE("the clocks of own runners are those of the slowest node while steps a
   for (const int node : {0, 1, 2})
     REQUIRE(
         wait_until([&] { return std::filesystem::exists(gpus(node).string() + ".asked"); }));
-  std::ofstream{done};
+  const std::ofstream go_on(done);
   const Ended ended = allocation.wait_ended(attempt.attempt);
   REQUIRE_MESSAGE(ended.outcome == Outcome::completed, ended.cause);
   CHECK(ended.sm_clock_mhz == 1755);

@@ -115,7 +115,7 @@ TEST_CASE("recompute keeps less: selective saves norms and silu*up and full keep
         32 * (34 * sbh - saved + lse) + saved + 2 * sbh);
   point.layout.recompute = Recompute::full;
   CHECK(part(estimate_8b(point), MemoryClass::activations) ==
-        31 * 2 * sbh + 34 * sbh + lse + 2 * sbh);
+        std::int64_t{31} * 2 * sbh + 34 * sbh + lse + 2 * sbh);
 }
 
 TEST_CASE("full recompute takes several layers at a time, or some of a stage's alone") {
@@ -129,9 +129,10 @@ TEST_CASE("full recompute takes several layers at a time, or some of a stage's a
                 MemoryClass::activations);
   };
   CHECK(activations(1, false) == activations(0, false));
-  CHECK(activations(4, false) == 8 * 2 * sbh + 4 * layer - 2 * sbh + 2 * sbh);
-  CHECK(activations(5, false) == 7 * 2 * sbh + 5 * layer - 2 * sbh + 2 * sbh);
-  CHECK(activations(12, true) == 12 * 2 * sbh + 20 * layer + layer - 2 * sbh + 2 * sbh);
+  CHECK(activations(4, false) == std::int64_t{8} * 2 * sbh + 4 * layer - 2 * sbh + 2 * sbh);
+  CHECK(activations(5, false) == std::int64_t{7} * 2 * sbh + 5 * layer - 2 * sbh + 2 * sbh);
+  CHECK(activations(12, true) ==
+        std::int64_t{12} * 2 * sbh + 20 * layer + layer - 2 * sbh + 2 * sbh);
   CHECK(activations(40, true) == activations(1, false));
   // What no trainer needs less than holds for several layers at a time too.
   CHECK(optimistic_memory(llama3_8b(), point, {.recompute_layers = 8}).total() <
@@ -144,14 +145,14 @@ TEST_CASE("1F1B holds at most p micro-batches and AFAB all of them") {
   auto point = point_of(1, 1, 4);
   const auto first = estimate_8b(point);
   CHECK(first.stage == 0);
-  CHECK(part(first, MemoryClass::activations) == 4 * 8 * layer);
+  CHECK(part(first, MemoryClass::activations) == std::int64_t{4} * 8 * layer);
   point.layout.grad_accum = 3;
-  CHECK(part(estimate_8b(point), MemoryClass::activations) == 3 * 8 * layer);
+  CHECK(part(estimate_8b(point), MemoryClass::activations) == std::int64_t{3} * 8 * layer);
   point.layout.grad_accum = 8;
   point.layout.schedule = Schedule::afab;
   const auto all = estimate_8b(point);
   CHECK(all.stage == 3);  // as many in flight as on the first stage, and the head
-  CHECK(part(all, MemoryClass::activations) == 8 * 8 * layer + 2 * sbh);
+  CHECK(part(all, MemoryClass::activations) == std::int64_t{8} * 8 * layer + 2 * sbh);
 }
 
 TEST_CASE("communication is a bucket and pipeline buffers and what ZeRO 3 gathers") {
@@ -217,7 +218,7 @@ TEST_CASE("the bound is 16 bytes per parameter and one micro-batch") {
   const auto bound = optimistic_memory(llama3_8b(), point_of(1, 1, 1));
   // Norm weights (a few MB) and log-sum-exp are left out.
   constexpr std::int64_t norms = std::int64_t{65} * 4096;
-  CHECK(bound.total() == 16 * (8'030'261'248 - norms) + 32 * 34 * sbh);
+  CHECK(bound.total() == 16 * (8'030'261'248 - norms) + std::int64_t{32} * 34 * sbh);
 }
 
 TEST_CASE("the largest values of every axis do not overflow") {
@@ -373,25 +374,33 @@ TEST_CASE("traits change what attention and norms keep") {
   // Two norms, 8 bytes per element of their rows.
   CHECK(activations({.flash_attention = true, .fused_norm = false}) -
             activations({.flash_attention = true, .fused_norm = true}) ==
-        32 * 16 * sbh);
+        std::int64_t{32} * 16 * sbh);
 }
+
+namespace {
+
+void check_bounds_grow(const Predictor& predictor, std::int32_t tp, std::int32_t pp,
+                       std::int32_t zero) {
+  std::int64_t before = 0;
+  for (std::int32_t micro_batch = 1; micro_batch <= 32; micro_batch *= 2) {
+    auto point = nanotron_point(4, tp, pp, zero);
+    point.layout.micro_batch = micro_batch;
+    const auto memory = predictor.guess_memory(nanotron_9b(), point);
+    CHECK(memory.lower_bytes <= memory.estimate.total());
+    CHECK(memory.lower_bytes > before);
+    before = memory.lower_bytes;
+  }
+}
+
+}  // namespace
 
 TEST_CASE("every family's bound is below its estimate and grows with the micro-batch") {
   for (const auto& each : families()) {
     const Predictor predictor(h100(), each);
     for (const std::int32_t tp : {1, 4}) {
       for (const std::int32_t pp : {1, 2, 8}) {
-        for (const std::int32_t zero : {0, 1, 3}) {
-          std::int64_t before = 0;
-          for (std::int32_t micro_batch = 1; micro_batch <= 32; micro_batch *= 2) {
-            auto point = nanotron_point(4, tp, pp, zero);
-            point.layout.micro_batch = micro_batch;
-            const auto memory = predictor.guess_memory(nanotron_9b(), point);
-            CHECK(memory.lower_bytes <= memory.estimate.total());
-            CHECK(memory.lower_bytes > before);
-            before = memory.lower_bytes;
-          }
-        }
+        for (const std::int32_t zero : {0, 1, 3})
+          check_bounds_grow(predictor, tp, pp, zero);
       }
     }
   }

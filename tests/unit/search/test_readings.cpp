@@ -98,6 +98,7 @@ TEST_CASE("of two rows that look alike each is what the other is not") {
   const auto outlook_after = [&](std::int32_t zero, int alike) {
     CellSearch search({.policy = SearchPolicy::best_first}, h100(), predictor);
     std::vector<std::size_t> numbers;
+    numbers.reserve(static_cast<std::size_t>(alike));
     for (int i = 0; i < alike; ++i)
       numbers.push_back(search.add(at));
     auto known = at.point;
