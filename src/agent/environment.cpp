@@ -238,11 +238,12 @@ std::vector<std::string> step_command(const std::string& srun, const AttemptSpec
   // -N2 -n4 alone was placed 3+1, and cyclic is a common default: neighbours share a node.
   const int nodes = (spec.world + spec.ranks_per_node - 1) / spec.ranks_per_node;
   const bool per_node = spec.trainer && spec.trainer->per_node;
-  std::vector<std::string> command{srun, fmt::format("-N{}", nodes),
-                                   fmt::format("-n{}", per_node ? nodes : spec.world)};
+  std::vector<std::string> command{srun, fmt::format("-n{}", per_node ? nodes : spec.world)};
   if (by_hostfile) {
+    // The hostfile says how many nodes; Slurm 24.11 refuses -N beside it.
     command.emplace_back("--distribution=arbitrary");
   } else {
+    command.push_back(fmt::format("-N{}", nodes));
     command.push_back(fmt::format("--ntasks-per-node={}", per_node ? 1 : spec.ranks_per_node));
     command.emplace_back("--distribution=block");
   }

@@ -26,7 +26,13 @@ void RunningAttempt::launch_step(const Environment& own, const std::string& meet
       fmt::format("{}={}/{}/{}", marker_variable, spec_.token, spec_.attempt, node_.name));
   environment.push_back(fmt::format("{}={}", meet_variable, meet));
   const bool by_hostfile = write_hostfile();
-  if (by_hostfile) environment.push_back(fmt::format("SLURM_HOSTFILE={}", hostfile().string()));
+  if (by_hostfile) {
+    // srun takes the allocation's number of nodes from these; a hostfile may have fewer.
+    std::erase_if(environment, [](const std::string& entry) {
+      return entry.starts_with("SLURM_NNODES=") || entry.starts_with("SLURM_JOB_NUM_NODES=");
+    });
+    environment.push_back(fmt::format("SLURM_HOSTFILE={}", hostfile().string()));
+  }
   const auto step = find_program("srun", own).and_then([&](const std::string& srun) {
     return own_program().and_then([&](const std::string& agent) {
       return start_rank(

@@ -101,12 +101,17 @@ TEST_CASE("one srun of an attempt has all its ranks and keeps neighbours togethe
   AttemptSpec spec = some_spec();
   spec.ranks_per_node = 8;
   CHECK(step_command("/usr/bin/srun", spec, {"/opt/bin/shardsweep-agent", "rank"}) ==
-        std::vector<std::string>{"/usr/bin/srun", "-N2", "-n16", "--ntasks-per-node=8",
+        std::vector<std::string>{"/usr/bin/srun", "-n16", "-N2", "--ntasks-per-node=8",
                                  "--distribution=block", "--kill-on-bad-exit=1", "--overlap",
                                  "--cpu-bind=none", "--mpi=none", "--input=none",
                                  "--export=ALL", "/opt/bin/shardsweep-agent", "rank"});
   spec.world = 9;
-  CHECK(step_command("/usr/bin/srun", spec, {})[1] == "-N2");
+  CHECK(step_command("/usr/bin/srun", spec, {})[2] == "-N2");
+  // Slurm 24.11: "--nodes is incompatible with --distribution=arbitrary".
+  const auto by_hostfile = step_command("/usr/bin/srun", spec, {}, true);
+  CHECK(std::find(by_hostfile.begin(), by_hostfile.end(), "--distribution=arbitrary") !=
+        by_hostfile.end());
+  CHECK(std::find(by_hostfile.begin(), by_hostfile.end(), "-N2") == by_hostfile.end());
   const auto environment =
       step_rank_environment({"SLURM_JOB_ID=7", "PMI_RANK=1", "RANK=9", "SHARDSWEEP_AGENT=x"},
                             spec, {9, 1, 8, "n"}, {});
