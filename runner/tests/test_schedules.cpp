@@ -228,9 +228,13 @@ TEST_CASE("a rank holds as many micro-batches as is published") {
 
 TEST_CASE("a rank waits as long as is published") {
   // Equal parts; longer gradients to inputs; shorter ones of weights, as attention makes them.
-  for (const PieceCosts& costs :
-       {PieceCosts{1, 1, 1}, PieceCosts{2, 3, 2}, PieceCosts{18.5, 18.1, 9.3}})
+  const PieceCosts equal{1, 1, 1};
+  for (const PieceCosts& costs : {equal, PieceCosts{2, 3, 2}, PieceCosts{18.5, 18.1, 9.3}})
     for_each_schedule([&](ScheduleKind kind, const Pipeline& pipeline) {
+      // The whole grid once: the rest is what makes this case slow under sanitizers.
+      if (costs.forward != equal.forward && pipeline.micro_batches > 2 * pipeline.ranks &&
+          pipeline.micro_batches != most_micro_batches)
+        return;
       // With fewer micro-batches there are fewer weight gradients than would fill the wait.
       if (kind == ScheduleKind::zb_h1 && pipeline.micro_batches < pipeline.ranks) return;
       for (const Channels channels : {Channels::bounded, Channels::buffered}) {
