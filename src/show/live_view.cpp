@@ -196,7 +196,7 @@ struct Columns {
 
 constexpr std::size_t time_columns = 10;     // "12:15:16  "
 constexpr std::size_t outcome_columns = 13;  // "  completed  "
-constexpr std::size_t rate_columns = 19;     // "12,345 tokens/s/GPU"
+constexpr std::size_t rate_columns = 20;     // "123,456 tokens/s/GPU"
 constexpr std::size_t best_columns = 16;     // "  best (+23.4 %)"
 constexpr std::size_t more_columns = 24;     // "  MFU 45.1 %  123.4 MiB"
 constexpr std::size_t slug_width = 46;

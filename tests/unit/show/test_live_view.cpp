@@ -199,10 +199,13 @@ TEST_CASE("a finished trial is a line that fits, with its columns at the same pl
     return line_of(trial, width, copy);
   };
   CHECK(at(59) == "mini dp4 tp1 pp1 mb16 ga1 z0      12,345 tokens/s/GPU  best");
+  BestSoFar other = best;
+  CHECK(line_of(measured(123'456), 59, other) ==
+        "mini dp4 tp1 pp1 mb16 ga1 z0     123,456 tokens/s/GPU  best");
   CHECK(at(79) ==
-        "mini dp4 tp1 pp1 mb16 ga1 z0     completed  12,345 tokens/s/GPU  best (+23.4 %)");
+        "mini dp4 tp1 pp1 mb16 ga1 z0    completed   12,345 tokens/s/GPU  best (+23.4 %)");
   CHECK(at(199) ==
-        "12:00:00  mini-g4-dp4tp1pp1-mb16ga1-s32-fp32-6e0b14       completed  12,345 "
+        "12:00:00  mini-g4-dp4tp1pp1-mb16ga1-s32-fp32-6e0b14       completed   12,345 "
         "tokens/s/GPU  MFU 43.1 %  10.5 MiB  best (+23.4 %)");
   CHECK(at(std::nullopt) ==
         "2025-11-22 12:00:00  mini-g4-dp4tp1pp1-mb16ga1-s32-fp32-6e0b14  completed  12,345 "
@@ -212,11 +215,11 @@ TEST_CASE("a finished trial is a line that fits, with its columns at the same pl
   oom.tokens_per_s_per_gpu.reset();
   oom.cause = "rank 1: out of memory: 524288 bytes of workspace for logits";
   CHECK(line_of(oom, 79, best) ==
-        "mini dp4 tp1 pp1 mb16 ga1 z0     oom  rank 1: out of memory: 524288 bytes of w\u2026");
+        "mini dp4 tp1 pp1 mb16 ga1 z0    oom  rank 1: out of memory: 524288 bytes of wo\u2026");
   oom.outcome = Outcome::hung;
   oom.again = true;
   CHECK(line_of(oom, 59, best) ==
-        "mini dp4 tp1 pp1 mb16 ga1 z0       hung  tried again  rank\u2026");
+        "mini dp4 tp1 pp1 mb16 ga1 z0      hung  tried again  rank \u2026");
 }
 
 TEST_CASE("the best is what beats an earlier measurement of its cell") {
@@ -260,7 +263,7 @@ TEST_CASE("trials that are skipped for one reason are one line") {
   REQUIRE(lines.size() == 3);
   CHECK(lines[0].trials == 2);
   CHECK(painted(finished_line(lines[0], 79, true, false), false) ==
-        "2 trials                         skipped  nothing left beats 12,345");
+        "2 trials                        skipped  nothing left beats 12,345");
   CHECK(painted(finished_line(lines[0], std::nullopt, true, true), false) ==
         "2025-11-22 12:00:00  quickstart/2 trials  skipped  nothing left beats 12,345");
 }
