@@ -304,7 +304,8 @@ class Run {
   std::vector<double> times_so_far() const {
     const PhaseTimes& t = trainer_->times();
     const double dp_s = groups_.dp->waited_s() + groups_.shard->waited_s() +
-                        groups_.replicate->waited_s() + groups_.cp->waited_s();
+                        groups_.replicate->waited_s() + groups_.cp->waited_s() +
+                        groups_.ep->waited_s() + groups_.edp->waited_s();
     std::vector<double> times{
         t.forward_s,           t.backward_s,  t.transfer_s,           t.reduction_s,
         t.gradient_norm_s,     t.optimizer_s, groups_.tp->waited_s(), dp_s,

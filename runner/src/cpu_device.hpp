@@ -48,6 +48,15 @@ class CpuDevice final : public Device {
                             const SeenKeys& seen) override;
   void copy_columns(const Columns& columns) override;
   void add_columns(const Columns& columns) override;
+  void route(const Route& r, const RouteShape& shape) override;
+  void route_backward(const RouteGradient& g, const RouteShape& shape) override;
+  void count_choices(void* counts, const std::int32_t* choices, i64 seq_len, double scale,
+                     const RouteShape& shape) override;
+  void gather_rows(void* to, const void* from, const std::int32_t* index, i64 rows,
+                   i64 width) override;
+  void add_placed(void* y, const Placed& placed) override;
+  void placed_backward(void* d_rows, void* d_weights, const void* dy,
+                       const Placed& placed) override;
   void swiglu(void* y, const void* gate_up, i64 tokens, i64 ffn) override;
   void swiglu_backward(void* gate_up, const void* dy, i64 tokens, i64 ffn) override;
   void embed(void* y, const void* table, const std::int32_t* ids,

@@ -243,6 +243,55 @@ class Device : public Allocator {
   virtual void copy_columns(const Columns& columns);
   virtual void add_columns(const Columns& columns);
 
+  // Mixture of experts. Rows are matrices of values, choices and rows' numbers are int32.
+
+  struct RouteShape {
+    i64 tokens;
+    i64 experts;
+    i64 chosen;  // by each token
+  };
+  /// Logits [tokens, experts] become probabilities; choices [tokens, chosen] are the largest
+  /// ones, weights their parts of the chosen ones' sum. Pinned: the choices are there.
+  struct Route {
+    void* probabilities;
+    void* weights;
+    std::int32_t* choices;
+    bool pinned;
+  };
+  virtual void route(const Route& r, const RouteShape& shape);
+  /// d_logits of d_weights; `balance` [sequences, experts], null for none, is the gradient to
+  /// each of a sequence's probabilities beside it.
+  struct RouteGradient {
+    void* d_logits;
+    const void* d_weights;
+    const void* probabilities;
+    const void* weights;
+    const std::int32_t* choices;
+    const void* balance;
+    i64 seq_len;
+  };
+  virtual void route_backward(const RouteGradient& g, const RouteShape& shape);
+  /// counts [sequences, experts], in gradient format: scale · how often each was chosen.
+  virtual void count_choices(void* counts, const std::int32_t* choices, i64 seq_len,
+                             double scale, const RouteShape& shape);
+  /// Row i of `to` is row index[i] of `from`; zero where that is below 0.
+  virtual void gather_rows(void* to, const void* from, const std::int32_t* index, i64 rows,
+                           i64 width);
+  /// Rows that tokens have at places [tokens, chosen], -1 for none. Weights: null for ones.
+  struct Placed {
+    const void* rows;
+    const std::int32_t* places;
+    const void* weights;
+    i64 tokens;
+    i64 chosen;
+    i64 width;
+  };
+  /// y[tokens, width] += the weighted sum of each token's rows.
+  virtual void add_placed(void* y, const Placed& placed);
+  /// Of it: d_rows, where a token has its place, and d_weights; zero for what was dropped.
+  virtual void placed_backward(void* d_rows, void* d_weights, const void* dy,
+                               const Placed& placed);
+
   /// y[tokens, ffn] = silu(gate) · up for packed rows [gate | up].
   virtual void swiglu(void* y, const void* gate_up, i64 tokens, i64 ffn) = 0;
   /// Overwrites gate_up by its gradient.

@@ -9,7 +9,7 @@ namespace shardbench {
 namespace {
 
 // A group's id is told apart from others of its kind by its first member.
-constexpr u64 kinds = 6;
+constexpr u64 kinds = 8;
 
 }  // namespace
 
@@ -23,11 +23,15 @@ std::vector<i64> members_of(const Layout& layout, i64 rank, std::string_view nam
     std::iota(members.begin(), members.end(), 0);
     return members;
   }
+  // No expert is spread: those with the same ones are the dp group.
+  if (name == "edp" && layout.ep == 1) return {rank};
   const std::vector<i64> dp = group_along(layout, at, Axis::dp);
   const i64 n = layout.shard_ranks();
   const i64 own = data_index(layout, at);
   for (i64 i = 0; i < layout.data_ranks(); ++i) {
     const bool together = name == "dp" || (name == "cp" && i / layout.cp == at.dp) ||
+                          (name == "ep" && i / layout.ep == own / layout.ep) ||
+                          (name == "edp" && i % layout.ep == own % layout.ep) ||
                           (name == "shard" && i / n == own / n) ||
                           (name == "replicate" && i % n == own % n);
     if (together) members.push_back(dp[static_cast<std::size_t>(i)]);
@@ -54,6 +58,8 @@ Groups make_groups(const Layout& layout, i64 rank, u64 first_id, const GroupMake
   groups.cp = one("cp");
   groups.shard = one("shard");
   groups.replicate = one("replicate");
+  groups.ep = one("ep");
+  groups.edp = one("edp");
   return groups;
 }
 

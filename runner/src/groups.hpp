@@ -16,11 +16,13 @@ struct Groups {
   std::unique_ptr<Communicator> shard;      // dp ranks that share one copy under ZeRO
   std::unique_ptr<Communicator> replicate;  // dp ranks with the same part of different copies
   std::unique_ptr<Communicator> pp;
-  std::unique_ptr<Communicator> cp;  // ranks that share samples
+  std::unique_ptr<Communicator> cp;   // ranks that share samples
+  std::unique_ptr<Communicator> ep;   // ranks of dp and cp that share a layer's experts
+  std::unique_ptr<Communicator> edp;  // ranks of dp and cp with the same experts, ep > 1
 };
 
-/// Ranks of the group of that name ("world", "tp", "dp", "pp", "cp", "shard", "replicate") that
-/// `rank` belongs to.
+/// Ranks of the group of that name ("world", "tp", "dp", "pp", "cp", "shard", "replicate",
+/// "ep", "edp") that `rank` belongs to.
 std::vector<i64> members_of(const Layout& layout, i64 rank, std::string_view name);
 
 /// Makes the communicator of one group; the seam between layouts and transports.

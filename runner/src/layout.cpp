@@ -41,6 +41,11 @@ std::string_view context_mode_name(ContextMode mode) {
   return mode == ContextMode::ulysses ? "ulysses" : "ring";
 }
 
+std::string_view moe_routing_name(MoeRouting routing) {
+  if (routing == MoeRouting::learned) return "learned";
+  return routing == MoeRouting::balanced ? "balanced" : "skewed";
+}
+
 std::string_view schedule_name(ScheduleKind schedule) {
   if (schedule == ScheduleKind::zb_h1) return "zb-h1";
   return schedule == ScheduleKind::afab ? "afab" : "1f1b";

@@ -19,6 +19,10 @@ enum class Axis { tp, dp, pp };
 /// How the ranks of cp share attention (context_attention.hpp).
 enum class ContextMode { ring, ulysses };
 
+/// Who chooses a token's experts: the router, or its place in the sequence, so that all experts
+/// have the same number of tokens, or a few have half of them.
+enum class MoeRouting { learned, balanced, skewed };
+
 /// What `recompute: selective` computes again.
 enum class Selective { norms_and_product, attention };
 
@@ -50,6 +54,9 @@ struct Layout {
   i64 bucket_bytes = i64{25} << 20;
   Habits habits;
   Scaling fp8 = Scaling::none;  // of the layers' products
+  MoeRouting moe_routing = MoeRouting::learned;
+  double moe_capacity = 0;  // rows of an expert / what balance gives it; 0: all that come
+  double moe_aux_loss = 0;  // coefficient of the loss for balance
   /// Layers of each stage of the model, pp · vpp of them; empty: as even as possible.
   std::vector<i64> stages = {};
 
@@ -59,11 +66,14 @@ struct Layout {
   i64 global_batch() const { return dp * micro_batch * grad_accum; }
   /// Ranks that share one copy of what ZeRO shards.
   i64 shard_ranks() const { return data_ranks() / dp_replicate; }
+  /// Ranks with the same experts.
+  i64 expert_replicas() const { return data_ranks() / ep; }
 };
 
 std::string_view recompute_name(Recompute recompute);
 std::string_view selective_name(Selective selective);
 std::string_view context_mode_name(ContextMode mode);
+std::string_view moe_routing_name(MoeRouting routing);
 std::string_view schedule_name(ScheduleKind schedule);
 std::string rank_order_name(const std::array<Axis, 3>& order);
 

@@ -52,6 +52,12 @@ class MetaDevice : public Device {
   i64 attention_workspace_bytes(const AttentionShape& shape) const override;
   void attention(void*, void*, const void*, void*, const AttentionShape&) override {}
   void attention_backward(const AttentionGradient&, const AttentionShape&) override {}
+  void route(const Route&, const RouteShape&) override {}
+  void route_backward(const RouteGradient&, const RouteShape&) override {}
+  void count_choices(void*, const std::int32_t*, i64, double, const RouteShape&) override {}
+  void gather_rows(void*, const void*, const std::int32_t*, i64, i64) override {}
+  void add_placed(void*, const Placed&) override {}
+  void placed_backward(void*, void*, const void*, const Placed&) override {}
   void swiglu(void*, const void*, i64, i64) override {}
   void swiglu_backward(void*, const void*, i64, i64) override {}
   void embed(void*, const void*, const std::int32_t*, const EmbeddingShape&) override {}

@@ -15,8 +15,9 @@
 
 namespace shardbench {
 
-constexpr std::size_t group_kind_count = 6;
-/// "tp", "dp", "pp", "shard", "replicate", "cp": the order of every array by group.
+constexpr std::size_t group_kind_count = 8;
+/// "tp", "dp", "pp", "shard", "replicate", "cp", "ep", "edp": the order of every array by
+/// group.
 extern const std::array<const char*, group_kind_count> group_names;
 
 struct Groups;

@@ -89,6 +89,13 @@ Flag choice_flag(const char* name, const char* help,
           }};
 }
 
+template <typename Field>
+Flag real_flag(const char* name, const char* help, Field field) {
+  return {name, Takes::value, help, [field](Options& o, const std::string& text) {
+            return parse_real(text, field(o)) && field(o) >= 0;
+          }};
+}
+
 bool set_rank_order(Options& o, const std::string& text) {
   const std::array<std::array<Axis, 3>, 6> orders{{{Axis::tp, Axis::dp, Axis::pp},
                                                    {Axis::tp, Axis::pp, Axis::dp},
@@ -167,6 +174,16 @@ void add_layout_flags(std::vector<Flag>& f) {
                           [](Options& o) -> ContextMode& { return o.layout.cp_mode; }));
   f.push_back(integer_flag("ep", "expert parallel ranks", 1,
                            [](Options& o) -> i64& { return o.layout.ep; }));
+  f.push_back(choice_flag(
+      "moe-routing", "learned|balanced|skewed: the router, or a token's place",
+      std::array<std::pair<const char*, MoeRouting>, 3>{{{"learned", MoeRouting::learned},
+                                                         {"balanced", MoeRouting::balanced},
+                                                         {"skewed", MoeRouting::skewed}}},
+      [](Options& o) -> MoeRouting& { return o.layout.moe_routing; }));
+  f.push_back(real_flag("moe-capacity", "rows of an expert / balanced ones; 0: dropless",
+                        [](Options& o) -> double& { return o.layout.moe_capacity; }));
+  f.push_back(real_flag("moe-aux-loss", "coefficient of the loss for balance (0)",
+                        [](Options& o) -> double& { return o.layout.moe_aux_loss; }));
   f.push_back(integer_flag(
       "vpp", "virtual stages per rank: parts of its layers, which 1f1b interleaves", 1,
       [](Options& o) -> i64& { return o.layout.vpp; }));
@@ -229,6 +246,16 @@ void add_model_flags(std::vector<Flag>& f) {
                            [](Options& o) -> i64& { return o.model.hidden; }));
   f.push_back(integer_flag("ffn", "width of the SwiGLU", 1,
                            [](Options& o) -> i64& { return o.model.ffn; }));
+  f.push_back(integer_flag("experts", "of each layer; 0: dense", 0,
+                           [](Options& o) -> i64& { return o.model.experts; }));
+  f.push_back(integer_flag("experts-per-token", "that a router chooses", 1,
+                           [](Options& o) -> i64& { return o.model.experts_per_token; }));
+  f.push_back(integer_flag("expert-ffn", "width of one expert's SwiGLU", 1,
+                           [](Options& o) -> i64& { return o.model.expert_ffn; }));
+  f.push_back(integer_flag("shared-experts", "that every token goes through", 0,
+                           [](Options& o) -> i64& { return o.model.shared_experts; }));
+  f.push_back(integer_flag("dense-layers", "first layers without experts", 0,
+                           [](Options& o) -> i64& { return o.model.dense_layers; }));
   f.push_back(integer_flag("heads", "query heads", 1,
                            [](Options& o) -> i64& { return o.model.heads; }));
   f.push_back(integer_flag("kv-heads", "key/value heads", 1,
@@ -447,6 +474,13 @@ void merge_model(Options& o) {
   take(o.model.kv_heads, named.kv_heads);
   take(o.model.vocab, named.vocab);
   take(o.model.seq_len, named.seq_len);
+  take(o.model.experts, named.experts);
+  take(o.model.experts_per_token, named.experts_per_token);
+  take(o.model.expert_ffn, named.expert_ffn);
+  take(o.model.shared_experts, named.shared_experts);
+  take(o.model.dense_layers, named.dense_layers);
+  // Without dense layers nothing has their width.
+  if (o.model.experts > 0 && o.model.dense_layers == 0) take(o.model.ffn, o.model.expert_ffn);
   o.model.tied = o.tied.value_or(named.tied);
   if (o.model.kv_heads == 0) o.model.kv_heads = o.model.heads;
 }

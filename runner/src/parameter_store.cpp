@@ -4,6 +4,7 @@
 #include "error.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 namespace shardbench {
@@ -20,18 +21,21 @@ ParameterStore::ParameterStore(const RankContext& context, const Groups& groups,
       dp_(*groups.dp),
       shard_(*groups.shard),
       replicate_(*groups.replicate),
+      edp_(*groups.edp),
       tp_(*groups.tp),
       pp_(*groups.pp),
       units_(units_of(context.shape, context.layout, context.at)),
-      shards_(context.layout.zero > 0 ? context.layout.shard_ranks() : 1),
       bucket_elements_(context.layout.bucket_bytes /
                        dtype_size(context.device.precision().gradient)),
+      common_{groups.dp.get(), 0, common_elements(units_), 0},
+      spread_{groups.edp.get(), common_elements(units_), flat_elements(units_), 0},
       gathered_(units_.size()),
       gathering_(units_.size(), 0),
       fresh_(units_.size(), true),
       open_gradients_(units_.size()) {
   const i64 whole = flat_elements(units_);
-  const i64 own = whole / shards_;
+  const i64 own = std::accumulate(units_.begin(), units_.end(), i64{0},
+                                  [](i64 sum, const Unit& unit) { return sum + unit.part(); });
   weights_ =
       context_.values(MemoryClass::parameters, shards_weights() ? own : whole, "weights");
   gradients_ = context_.statistics(MemoryClass::gradients, shards_gradients() ? own : whole,
@@ -66,39 +70,40 @@ void ParameterStore::initialize_weights(u64 seed) {
                   context_.value_bytes(own.count));
     const i64 copies = device.precision().optimizer_copies;
     device.initialize_optimizer(
-        optimizer_.data() + context_.gradient_bytes(copies * unit.offset / shards_),
-        own.weights, own.count);
+        optimizer_.data() + context_.gradient_bytes(copies * unit.own_offset), own.weights,
+        own.count);
   }
 }
 
 ParameterStore::Owned ParameterStore::owned(std::size_t index) const {
   const Unit& unit = units_[index];
-  const i64 count = part(unit);
-  const i64 first = shards_ > 1 ? shard_.rank() * count : 0;
-  const i64 gradient_at = shards_gradients() ? unit.offset / shards_ : unit.offset + first;
-  const i64 weight_at = shards_weights() ? unit.offset / shards_ : unit.offset + first;
+  const i64 count = unit.part();
+  const i64 first = unit.shards > 1 ? shard_of(unit).rank() * count : 0;
+  const i64 gradient_at = shards_gradients() ? unit.own_offset : unit.offset + first;
+  const i64 weight_at = shards_weights() ? unit.own_offset : unit.offset + first;
   return {first, count, gradients_.data() + context_.gradient_bytes(gradient_at),
           weights_.data() + context_.value_bytes(weight_at)};
 }
 
 void ParameterStore::begin_step() {
   fresh_.assign(units_.size(), true);
-  reduced_from_ = flat_elements(units_);
+  common_.from = common_.end;
+  spread_.from = spread_.end;
 }
 
 void ParameterStore::prefetch_weights(std::size_t index) {
   if (!shards_weights() || index >= units_.size() || gathered_[index]) return;
   const Unit& unit = units_[index];
   gathered_[index] = context_.values(MemoryClass::parameters, unit.padded, "gathered weights");
-  gathering_[index] = shard_.all_gather(owned(index).weights, gathered_[index].data(),
-                                        part(unit), context_.value_dtype());
+  gathering_[index] = shard_of(unit).all_gather(owned(index).weights, gathered_[index].data(),
+                                                unit.part(), context_.value_dtype());
 }
 
 UnitView ParameterStore::open_weights(std::size_t index) {
   const Unit& unit = units_[index];
   const i64 element = dtype_size(context_.value_dtype());
   prefetch_weights(index);
-  shard_.wait(std::exchange(gathering_[index], 0));
+  shard_of(unit).wait(std::exchange(gathering_[index], 0));
   if (!shards_weights())
     return {&unit, weights_.data() + context_.value_bytes(unit.offset), element};
   return {&unit, gathered_[index].data(), element};
@@ -138,25 +143,25 @@ void ParameterStore::close_gradients(std::size_t index, MicroBatch micro_batch) 
     scatter_unit(index, std::move(open_gradients_[index]));
   } else if (micro_batch == MicroBatch::last && context_.layout.overlap) {
     if (context_.layout.zero == 0)
-      reduce_buckets(units_[index].offset);
+      reduce_buckets(units_[index].spread ? spread_ : common_, units_[index].offset);
     else
       scatter_unit(index, {});
   }
   if (!context_.layout.overlap) keep_in_flight(0);
 }
 
-/// Stage 0: reduces the buckets that lie above `ready_from` whole, from the end downwards; at
-/// the start of the flat buffer what is left is a bucket too.
-void ParameterStore::reduce_buckets(i64 ready_from) {
-  while (reduced_from_ > ready_from) {
-    const i64 first = std::max<i64>(0, reduced_from_ - bucket_elements_);
+/// Reduces the buckets that lie above `ready_from` whole, from the end downwards; at the start
+/// of the run what is left is a bucket too.
+void ParameterStore::reduce_buckets(Run& run, i64 ready_from) {
+  while (run.from > ready_from) {
+    const i64 first = std::max(run.first, run.from - bucket_elements_);
     if (first < ready_from) return;
     keep_in_flight(most_pending - 1);
     const Token token =
-        dp_.all_reduce(gradients_.data() + context_.gradient_bytes(first),
-                       reduced_from_ - first, context_.gradient_dtype(), Reduction::sum);
-    pending_.push_back({token, units_.size(), {}});
-    reduced_from_ = first;
+        run.group->all_reduce(gradients_.data() + context_.gradient_bytes(first),
+                              run.from - first, context_.gradient_dtype(), Reduction::sum);
+    pending_.push_back({run.group, token, units_.size(), {}});
+    run.from = first;
   }
 }
 
@@ -167,18 +172,15 @@ void ParameterStore::scatter_unit(std::size_t index, Block buffer) {
       buffer ? buffer.data() : gradients_.data() + context_.gradient_bytes(unit.offset);
   std::byte* own = whole + context_.gradient_bytes(owned(index).first);
   keep_in_flight(most_pending - 1);
-  const Token token = shard_.reduce_scatter(whole, own, part(unit), context_.gradient_dtype());
-  pending_.push_back({token, index, std::move(buffer)});
+  Communicator& group = shard_of(unit);
+  const Token token = group.reduce_scatter(whole, own, unit.part(), context_.gradient_dtype());
+  pending_.push_back({&group, token, index, std::move(buffer)});
 }
 
 void ParameterStore::end_oldest() {
   Pending oldest = std::move(pending_.front());
   pending_.pop_front();
-  if (context_.layout.zero == 0) {
-    dp_.wait(oldest.token);
-    return;
-  }
-  shard_.wait(oldest.token);
+  oldest.group->wait(oldest.token);
   if (!oldest.buffer) return;
   const Owned own = owned(oldest.unit);
   const std::byte* sum = oldest.buffer.data() + context_.gradient_bytes(own.first);
@@ -194,7 +196,10 @@ void ParameterStore::keep_in_flight(std::size_t most) {
 }
 
 void ParameterStore::finish_reduction() {
-  if (context_.layout.zero == 0) reduce_buckets(0);
+  if (context_.layout.zero == 0) {
+    reduce_buckets(spread_, spread_.first);
+    reduce_buckets(common_, common_.first);
+  }
   if (context_.layout.zero == 1 && !context_.layout.overlap)
     for (std::size_t i = units_.size(); i-- > 0;)
       scatter_unit(i, {});
@@ -248,9 +253,11 @@ Span owned_of(const TensorSlot& slot, const ParameterStore::Owned& own) {
 }  // namespace
 
 /// Under sequence parallelism each TP rank saw a part of the tokens with its whole norm
-/// weights: their gradients are summed as one vector.
+/// weights: their gradients are summed as one vector. So are the router's, for each of them saw
+/// a part of what experts made.
 void ParameterStore::sum_norm_gradients() {
-  if (!context_.sequence_parallel()) return;
+  if (context_.layout.tp == 1) return;
+  if (!context_.sequence_parallel() && context_.shape.experts == 0) return;
   struct Piece {
     std::byte* at;
     i64 bytes;
@@ -261,7 +268,9 @@ void ParameterStore::sum_norm_gradients() {
     const Owned own = owned(i);
     for (const TensorSlot& slot : units_[i].slots) {
       const Span span = owned_of(slot, own);
-      if (slot.sharded || span.count() == 0) continue;
+      const bool partial =
+          slot.kind == TensorKind::router || (!slot.sharded && context_.sequence_parallel());
+      if (!partial || span.count() == 0) continue;
       pieces.push_back({own.gradients + context_.gradient_bytes(span.first),
                         context_.gradient_bytes(span.count())});
       count += span.count();
@@ -288,8 +297,11 @@ const double* ParameterStore::sum_squares() {
   auto* sum = reinterpret_cast<double*>(square_sum_.data());
   context_.device.zero(sum, square_sum_.bytes());
   // What several ranks hold is counted by the first of them.
-  const bool first_copy = context_.layout.zero == 0 ? dp_.rank() == 0 : replicate_.rank() == 0;
-  for (std::size_t i = 0; first_copy && i < units_.size(); ++i) {
+  const bool sharded = context_.layout.zero > 0;
+  const bool first_copy = (sharded ? replicate_ : dp_).rank() == 0;
+  const bool first_experts = sharded || edp_.rank() == 0;
+  for (std::size_t i = 0; i < units_.size(); ++i) {
+    if (!(units_[i].spread ? first_experts : first_copy)) continue;
     if (units_[i].kind == UnitKind::tied_head) continue;  // the first stage counts it
     const Owned own = owned(i);
     for (const TensorSlot& slot : units_[i].slots) {
@@ -305,16 +317,16 @@ const double* ParameterStore::sum_squares() {
 }
 
 void ParameterStore::gather_updated(std::size_t index) {
-  if (shards_ == 1 || shards_weights()) return;
   const Unit& unit = units_[index];
-  gathering_[index] = shard_.all_gather(owned(index).weights,
-                                        weights_.data() + context_.value_bytes(unit.offset),
-                                        part(unit), context_.value_dtype());
+  if (unit.shards == 1 || shards_weights()) return;
+  gathering_[index] = shard_of(unit).all_gather(
+      owned(index).weights, weights_.data() + context_.value_bytes(unit.offset), unit.part(),
+      context_.value_dtype());
 }
 
 void ParameterStore::settle() {
-  for (Token& token : gathering_)
-    shard_.wait(std::exchange(token, 0));
+  for (std::size_t i = 0; i < units_.size(); ++i)
+    shard_of(units_[i]).wait(std::exchange(gathering_[i], 0));
 }
 
 void ParameterStore::update(const AdamW& settings) {
@@ -322,8 +334,7 @@ void ParameterStore::update(const AdamW& settings) {
   for (std::size_t i = 0; i < units_.size(); ++i) {
     const Owned own = owned(i);
     context_.device.adamw(
-        own.weights,
-        optimizer_.data() + context_.gradient_bytes(copies * units_[i].offset / shards_),
+        own.weights, optimizer_.data() + context_.gradient_bytes(copies * units_[i].own_offset),
         own.gradients, own.count, settings);
     gather_updated(i);
   }

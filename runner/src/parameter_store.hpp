@@ -14,6 +14,9 @@
 // gradients twice for each micro-batch, and stage 3 gathers it twice. On two stages each has a
 // copy; their gradients are summed once per train step, so that the copies stay equal.
 //
+// Experts that ep spreads are weights of dp·cp/ep ranks: shared, reduced and gathered among
+// them.
+//
 // "Part" is 1/n of every unit, n the ranks of the shard group; with replication (HSDP) parts
 // are summed over the replicas once per train step.
 #pragma once
@@ -66,15 +69,25 @@ class ParameterStore {
 
  private:
   struct Pending {
+    Communicator* group;
     Token token;
     std::size_t unit;
     Block buffer;  // stage 2 and 3: the unit's gradients under way
   };
   bool shards_gradients() const { return context_.layout.zero >= 2; }
   bool shards_weights() const { return context_.layout.zero == 3; }
-  i64 part(const Unit& unit) const { return unit.padded / shards_; }
+  /// Ranks that share the unit under ZeRO.
+  Communicator& shard_of(const Unit& unit) const { return unit.spread ? edp_ : shard_; }
   void initialize_weights(u64 seed);
-  void reduce_buckets(i64 ready_from);
+  /// Stage 0: a run of units with the same ranks; elements from `from` on are reduced or under
+  /// way.
+  struct Run {
+    Communicator* group;
+    i64 first;
+    i64 end;
+    i64 from;
+  };
+  void reduce_buckets(Run& run, i64 ready_from);
   void scatter_unit(std::size_t unit, Block buffer);
   void end_oldest();
   void keep_in_flight(std::size_t most);
@@ -88,12 +101,13 @@ class ParameterStore {
   Communicator& dp_;
   Communicator& shard_;
   Communicator& replicate_;
+  Communicator& edp_;
   Communicator& tp_;
   Communicator& pp_;
   std::vector<Unit> units_;
-  i64 shards_;
   i64 bucket_elements_;
-  i64 reduced_from_ = 0;  // stage 0: elements from here on are reduced or under way
+  Run common_;  // of all ranks of dp and cp
+  Run spread_;  // experts
   Block weights_;
   Block gradients_;
   Block optimizer_;

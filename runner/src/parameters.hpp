@@ -25,7 +25,11 @@ enum class TensorKind {
   up,
   down,
   final_norm,
-  head
+  head,
+  router,
+  expert_gate,  // one of each for each expert that the rank has
+  expert_up,
+  expert_down
 };
 
 struct TensorSlot {
@@ -39,25 +43,33 @@ struct TensorSlot {
 };
 
 /// head: the final norm, and the head's matrix where it is one of its own. tied_head: the last
-/// stage's copy of a tied embedding; where one stage is first and last there is none.
-enum class UnitKind { embedding, layer, head, tied_head };
+/// stage's copy of a tied embedding; where one stage is first and last there is none. experts:
+/// of the layer before it, those that the rank has.
+enum class UnitKind { embedding, layer, experts, head, tied_head };
 
 struct Unit {
   UnitKind kind;
-  i64 layer;  // -1 for all others
+  i64 layer;  // -1 for ends
   i64 chunk;  // of the rank's, that the unit is of
   std::vector<TensorSlot> slots;
-  i64 elements;  // without padding
-  i64 padded;    // to a multiple of 128 for each rank that shares it under ZeRO
-  i64 offset;    // elements from the start of the stage's flat buffers
+  i64 elements;    // without padding
+  i64 padded;      // to a multiple of 128 for each rank that shares it under ZeRO
+  i64 offset;      // elements from the start of the stage's flat buffers
+  i64 shards;      // ranks that share it under ZeRO
+  i64 own_offset;  // elements from the start of buffers of parts
+  bool spread;     // experts that not all ranks of dp and cp have
 
+  i64 part() const { return padded / shards; }
   const TensorSlot& slot(TensorKind tensor) const;
 };
 
-/// The units of one rank, in forward order.
+/// The units of one rank, in forward order. Those that are spread come last in flat buffers, so
+/// that others and they are each a run.
 std::vector<Unit> units_of(const ModelShape& shape, const Layout& layout,
                            const Coordinates& at);
-/// Elements of the flat buffers that hold all units, padding included.
+/// Elements of the flat buffers that hold all units, padding included; of them those that are
+/// not spread.
 i64 flat_elements(const std::vector<Unit>& units);
+i64 common_elements(const std::vector<Unit>& units);
 
 }  // namespace shardbench

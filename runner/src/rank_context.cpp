@@ -14,6 +14,7 @@ Extents extents_of(const ModelShape& shape, const Layout& layout, const Coordina
   e.rows = layout.sequence_parallel ? e.tokens / layout.tp : e.tokens;
   e.hidden = shape.hidden;
   e.ffn = shape.ffn / layout.tp;
+  e.expert_ffn = shape.expert_ffn / layout.tp;
   e.vocab = padded_vocab(shape.vocab, layout) / layout.tp;
   e.first_vocab = at.tp * e.vocab;
   e.real_vocab = std::clamp<i64>(shape.vocab - e.first_vocab, 0, e.vocab);
@@ -26,9 +27,11 @@ Extents extents_of(const ModelShape& shape, const Layout& layout, const Coordina
 RankContext context_of(Device& device, Memory& memory, const ModelShape& shape,
                        const Layout& layout, const Coordinates& at, const Groups& groups) {
   const auto tokens = static_cast<double>(layout.global_batch() * shape.seq_len);
-  return {device,      memory,     shape,
-          layout,      at,         *groups.tp,
-          *groups.dp,  *groups.cp, extents_of(shape, layout, at, device.precision().value),
+  return {device,      memory,
+          shape,       layout,
+          at,          *groups.tp,
+          *groups.dp,  *groups.cp,
+          *groups.ep,  extents_of(shape, layout, at, device.precision().value),
           1.0 / tokens};
 }
 

@@ -17,7 +17,8 @@ struct Extents {
   i64 tokens;  // of a micro-batch: micro_batch · seq_len / cp
   i64 rows;    // of the residual stream: tokens, or tokens / tp under sequence parallelism
   i64 hidden;
-  i64 ffn;
+  i64 ffn;         // of a dense layer
+  i64 expert_ffn;  // of one expert
   i64 vocab;       // rows of this rank's part of embedding and head, padding included
   i64 real_vocab;  // of them, those of the vocabulary
   i64 first_vocab;
@@ -41,6 +42,7 @@ struct RankContext {
   Communicator& tp;
   Communicator& dp;
   Communicator& cp;
+  Communicator& ep;
   Extents extents;
   double loss_scale;  // 1 / tokens of the global batch: the one place where the mean is taken
 
@@ -69,6 +71,7 @@ struct UnitView {
   std::byte* base;
   i64 element_bytes;
   bool fresh = false;  // gradients to which nothing was added yet: their memory holds anything
+  const UnitView* experts = nullptr;  // of a layer that has them
   Accumulate accumulate() const { return fresh ? Accumulate::no : Accumulate::yes; }
   void* at(TensorKind tensor) const { return base + unit->slot(tensor).offset * element_bytes; }
 };

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <initializer_list>
 #include <numeric>
 #include <vector>
 
@@ -32,6 +33,9 @@ constexpr i64 most_row_values = (i64{1} << 32) - 1;
 
 // What cublasLt asks of rows and columns of operands in 8 bits: 16 bytes.
 constexpr i64 fp8_multiple = 16;
+
+// Numbers of rows are 32 bits wide.
+constexpr i64 most_expert_tokens = (i64{1} << 31) - 1;
 
 /// Of heads, widths and sequences.
 std::vector<Rule> tensor_rules() {
@@ -163,7 +167,7 @@ const std::vector<AxisLimit>& axis_limits() {
                                              {"tp", 0, &Layout::tp},
                                              {"pp", 0, &Layout::pp},
                                              {"cp", 0, &Layout::cp},
-                                             {"ep", 1, &Layout::ep},
+                                             {"ep", 0, &Layout::ep},
                                              {"vpp", 0, &Layout::vpp},
                                              {"dp_replicate", 0, &Layout::dp_replicate}};
   return limits;
@@ -205,6 +209,46 @@ std::optional<Error> heads_refusal(const Layout& l, const ModelShape& model) {
                  " to divide the heads and the kv heads");
 }
 
+/// One sentence of what keeps a mixture of experts from running.
+struct ExpertRule {
+  bool broken;
+  const char* constraint;
+  const char* why;
+};
+
+std::optional<Error> first_broken(std::initializer_list<ExpertRule> rules) {
+  for (const ExpertRule& rule : rules)
+    if (rule.broken) return invalid(std::string(rule.constraint) + ": " + rule.why);
+  return std::nullopt;
+}
+
+/// Of shapes with experts. In no column of a planner, so that they are no printed rules.
+std::optional<Error> experts_refusal(const Layout& l, const ModelShape& m) {
+  if (m.experts == 0)
+    return first_broken(
+        {{l.ep > 1, "runner:ep_experts", "expert parallelism needs a model with experts"}});
+  return first_broken({
+      {m.experts_per_token < 1 || m.experts_per_token > m.experts, "runner:experts_per_token",
+       "a token goes through one expert at least and through each once at most: "
+       "experts_per_token has to be 1 to experts"},
+      {m.expert_ffn < 1, "runner:expert_ffn", "experts need a width, expert_ffn"},
+      {m.expert_ffn % l.tp != 0, "runner:tp_expert_ffn", "tp must divide expert_ffn"},
+      {m.dense_layers >= m.layers, "runner:dense_layers",
+       "dense_layers has to leave layers with experts"},
+      {m.experts % l.ep != 0, "runner:ep_divides", "ep must divide the experts"},
+      {l.data_ranks() % l.ep != 0, "runner:ep_dp", "ep must divide dp * cp"},
+      {l.ep > 1 && l.dp_replicate > 1, "runner:ep_dp_replicate",
+       "shards of experts have no replicas: dp_replicate has to be 1 where ep is above 1"},
+      {l.schedule == ScheduleKind::zb_h1, "runner:zb_experts",
+       "zb-h1 keeps products' operands for later, which experts do not"},
+      {l.fp8 != Scaling::none, "runner:fp8_experts",
+       "experts' products have no FP8: dtype has to be bf16, fp32 or fp64"},
+      {l.micro_batch * m.seq_len / l.cp > most_expert_tokens / m.experts_per_token,
+       "runner:expert_rows",
+       "a micro-batch's rows for experts are more than 2^31; reduce micro_batch"},
+  });
+}
+
 std::optional<Error> stages_refusal(const Layout& layout, const ModelShape& model) {
   if (layout.stages.empty()) return std::nullopt;
   const i64 layers = std::accumulate(layout.stages.begin(), layout.stages.end(), i64{0});
@@ -216,7 +260,7 @@ std::optional<Error> stages_refusal(const Layout& layout, const ModelShape& mode
                  " with " + std::to_string(model.layers));
 }
 
-/// Whose device has kernels for sequences that several ranks share.
+/// Whose device has kernels for sequences that several ranks share, and for experts.
 bool shares_sequences(std::string_view device) {
   return device != "cuda";
 }
@@ -232,6 +276,8 @@ std::optional<Error> platform_refusal(const Options& o, const Platforms& platfor
                    std::string(dtype_name(o.dtype)));
   if (o.layout.cp > 1 && !shares_sequences(o.device))
     return invalid(device + " has no kernels for context parallelism: cp has to be 1");
+  if (o.model.experts > 0 && !shares_sequences(o.device))
+    return invalid(device + " has no kernels for a mixture of experts: experts has to be 0");
   const std::vector<std::string_view> comms =
       kind == nullptr ? std::vector<std::string_view>{"null"} : kind->comms;
   if (!o.comm.empty() && std::find(comms.begin(), comms.end(), o.comm) == comms.end())
@@ -257,6 +303,7 @@ std::optional<Error> layout_refusal(const Layout& layout, const ModelShape& mode
         (rule.nature == Nature::impossible || waste == Waste::refused))
       return invalid(std::string(rule.constraint) + ": " + rule.why);
   if (auto error = heads_refusal(layout, model)) return error;
+  if (auto error = experts_refusal(layout, model)) return error;
   return stages_refusal(layout, model);
 }
 
@@ -300,7 +347,7 @@ std::string capabilities_json(const Platforms& platforms, const Profile& profile
       std::all_of(platforms.begin(), platforms.end(),
                   [](const PlatformKind& kind) { return shares_sequences(kind.device); });
   for (const AxisLimit& limit : axis_limits()) {
-    const bool one = limit.value == &Layout::cp && !shares;
+    const bool one = (limit.value == &Layout::cp || limit.value == &Layout::ep) && !shares;
     if (one || limit.most > 0)
       most.integer(limit.name, one ? 1 : limit.most);
     else

@@ -140,8 +140,8 @@ void add_loss_check(JsonObject& record, const Options& o, const Measured& m) {
 }  // namespace
 
 std::string model_json(const Options& o) {
-  return JsonObject{}
-      .text("name", o.model_name)
+  JsonObject model;
+  model.text("name", o.model_name)
       .integer("layers", o.model.layers)
       .integer("hidden", o.model.hidden)
       .integer("ffn", o.model.ffn)
@@ -150,8 +150,17 @@ std::string model_json(const Options& o) {
       .integer("vocab", o.model.vocab)
       .integer("padded_vocab", padded_vocab(o.model.vocab, o.layout))
       .boolean("tied_embeddings", o.model.tied)
-      .integer("seq_len", o.model.seq_len)
-      .str();
+      .integer("seq_len", o.model.seq_len);
+  if (o.model.experts > 0)
+    model.integer("experts", o.model.experts)
+        .integer("experts_per_token", o.model.experts_per_token)
+        .integer("expert_ffn", o.model.expert_ffn)
+        .integer("shared_experts", o.model.shared_experts)
+        .integer("dense_layers", o.model.dense_layers)
+        .text("moe_routing", moe_routing_name(o.layout.moe_routing))
+        .number("moe_capacity", o.layout.moe_capacity)
+        .number("moe_aux_loss", o.layout.moe_aux_loss);
+  return model.str();
 }
 
 bool gives_up(const std::vector<double>& step_ms, double above_ms) {

@@ -82,9 +82,15 @@ void Trainer::forward(i64 step, const Piece& piece) {
   const UnitRange range = units_of_chunk(piece.chunk);
   Block residual = std::move(flight.arriving);
   for (std::size_t i = range.first; i < range.end && units[i].kind != UnitKind::head; ++i) {
-    const UnitView weights = parameters_.open_weights(i);
-    if (i + 1 < range.end) parameters_.prefetch_weights(i + 1);
-    if (on_last_stage(piece) && i + 1 == norm_unit())
+    if (units[i].kind == UnitKind::experts) continue;
+    UnitView weights = parameters_.open_weights(i);
+    UnitView experts{};
+    if (has_experts(i)) {
+      experts = parameters_.open_weights(i + 1);
+      weights.experts = &experts;
+    }
+    if (after(i) < range.end) parameters_.prefetch_weights(after(i));
+    if (on_last_stage(piece) && after(i) == norm_unit())
       parameters_.prefetch_weights(table_unit());
     if (units[i].kind == UnitKind::embedding) {
       flight.ids = token_block(MemoryClass::activations, step, piece.micro, 0);
@@ -95,6 +101,7 @@ void Trainer::forward(i64 step, const Piece& piece) {
       residual = layer_forward(context_, weights, context_.layout.recompute, saved);
     }
     parameters_.close_weights(i);
+    if (has_experts(i)) parameters_.close_weights(i + 1);
     context_.dp.progress();
   }
   if (on_last_stage(piece))
@@ -135,26 +142,51 @@ void Trainer::head(i64 step, const Piece& piece, const Block& residual) {
   flight_of(piece).stream = std::move(stream);
 }
 
+bool Trainer::has_experts(std::size_t unit) const {
+  const std::vector<Unit>& units = parameters_.units();
+  return unit + 1 < units.size() && units[unit + 1].kind == UnitKind::experts;
+}
+
+/// With the weights of the layer below under way. Gradients stay open.
+void Trainer::layer_backward_of(std::size_t unit, LayerActivations saved, Block& stream) {
+  const std::vector<Unit>& units = parameters_.units();
+  UnitView weights = parameters_.open_weights(unit);
+  UnitView experts{};
+  if (has_experts(unit)) {
+    experts = parameters_.open_weights(unit + 1);
+    weights.experts = &experts;
+  }
+  // Of the rank's own chunk: another one's last unit may be a layer's experts too.
+  const bool below = unit > units_of_chunk(units[unit].chunk).first;
+  if (below && units[unit - 1].kind == UnitKind::experts)
+    parameters_.prefetch_weights(unit - 2);
+  if (below && units[unit - 1].kind != UnitKind::embedding)
+    parameters_.prefetch_weights(unit - 1);
+  UnitView expert_gradients{};
+  if (has_experts(unit)) expert_gradients = parameters_.open_gradients(unit + 1);
+  UnitView gradients = parameters_.open_gradients(unit);
+  if (has_experts(unit)) gradients.experts = &expert_gradients;
+  layer_backward(context_, weights, gradients, context_.layout.recompute, std::move(saved),
+                 stream);
+  parameters_.close_weights(unit);
+  if (has_experts(unit)) parameters_.close_weights(unit + 1);
+}
+
 void Trainer::backward(const Piece& piece) {
   InFlight& flight = flight_of(piece);
   const std::vector<Unit>& units = parameters_.units();
   const UnitRange range = units_of_chunk(piece.chunk);
   Block stream = on_last_stage(piece) ? std::move(flight.stream) : std::move(flight.arriving);
   for (std::size_t i = range.end; i-- > range.first;) {
-    if (units[i].kind == UnitKind::head || units[i].kind == UnitKind::tied_head) continue;
+    if (units[i].kind != UnitKind::layer && units[i].kind != UnitKind::embedding) continue;
     if (units[i].kind == UnitKind::layer) {
-      const UnitView weights = parameters_.open_weights(i);
-      const bool layer_below = i > range.first && units[i - 1].kind == UnitKind::layer;
-      if (layer_below) parameters_.prefetch_weights(i - 1);
-      const UnitView gradients = parameters_.open_gradients(i);
-      layer_backward(context_, weights, gradients, context_.layout.recompute,
-                     std::move(flight.layers.back()), stream);
+      layer_backward_of(i, std::move(flight.layers.back()), stream);
       flight.layers.pop_back();
-      parameters_.close_weights(i);
     } else {
       embedding_backward(context_, parameters_.open_gradients(i), flight.ids, stream);
       flight.ids.reset();
     }
+    if (has_experts(i)) parameters_.close_gradients(i + 1, place_of(piece));
     parameters_.close_gradients(i, place_of(piece));
     context_.dp.progress();
   }

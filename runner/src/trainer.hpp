@@ -87,6 +87,11 @@ class Trainer {
   void input_gradient(const Piece& piece);
   void weight_gradient(const Piece& piece);
   void head(i64 step, const Piece& piece, const Block& residual);
+  /// Of a layer whose experts are the unit after it.
+  bool has_experts(std::size_t unit) const;
+  /// The unit after this one and its experts.
+  std::size_t after(std::size_t unit) const { return unit + (has_experts(unit) ? 2 : 1); }
+  void layer_backward_of(std::size_t unit, LayerActivations saved, Block& stream);
   std::size_t norm_unit() const;
   std::size_t table_unit() const;
   ParameterStore::MicroBatch place_of(const Piece& piece) const;

@@ -17,10 +17,15 @@ Block normed(const RankContext& c, const Block& x, const void* w, std::string_vi
   return y;
 }
 
-Block activated_rows(const RankContext& c, const Block& gate_up) {
+/// Of the SwiGLU that every token goes through, on this rank; 0: there is none.
+i64 dense_width(const RankContext& c, const UnitView& w) {
+  return c.shape.dense_width(w.unit->layer) / c.layout.tp;
+}
+
+Block activated_rows(const RankContext& c, const Block& gate_up, i64 width) {
   const Extents& e = c.extents;
-  Block y = c.values(MemoryClass::activations, e.tokens * e.ffn, "activated rows");
-  c.device.swiglu(y.data(), gate_up.data(), e.tokens, e.ffn);
+  Block y = c.values(MemoryClass::activations, e.tokens * width, "activated rows");
+  c.device.swiglu(y.data(), gate_up.data(), e.tokens, width);
   return y;
 }
 
@@ -111,17 +116,28 @@ Block mlp_forward(const RankContext& c, const UnitView& w, Recompute recompute, 
   c.device.add_rms_norm({s.residual_mid.data(), s.norm2.data(), s.residual_mid.data(),
                          s.residual_in.data(), w.at(TensorKind::mlp_norm)},
                         e.rows, e.hidden);
-  s.gate_up = c.values(MemoryClass::activations, e.tokens * 2 * e.ffn, "gate and up");
+  const i64 width = dense_width(c, w);
+  if (width > 0)
+    s.gate_up = c.values(MemoryClass::activations, e.tokens * 2 * width, "gate and up");
   {
     FullRows full(c, s.norm2);
-    linear(c, s.gate_up.data(), full.data(), {w, TensorKind::gate, e.hidden, 2 * e.ffn});
+    if (width > 0)
+      linear(c, s.gate_up.data(), full.data(), {w, TensorKind::gate, e.hidden, 2 * width});
+    if (w.experts != nullptr) experts_forward(c, w, full.data(), s.experts);
   }
   const Dropped dropped = dropped_by(c, recompute);
   if (dropped.norms_and_product) s.norm2.reset();
-  s.activated = activated_rows(c, s.gate_up);
+  if (width > 0) s.activated = activated_rows(c, s.gate_up, width);
   Block partial = partial_sum(c);
-  linear(c, partial.data(), s.activated.data(), {w, TensorKind::down, e.ffn, e.hidden});
-  if (dropped.norms_and_product) s.activated.reset();
+  if (width > 0)
+    linear(c, partial.data(), s.activated.data(), {w, TensorKind::down, width, e.hidden});
+  else
+    c.device.zero(partial.data(), partial.bytes());
+  if (w.experts != nullptr) add_outputs(c, s.experts, partial.data());
+  if (dropped.norms_and_product) {
+    s.activated.reset();
+    s.experts.activated.reset();
+  }
   return add_branch(c, std::move(partial), s.residual_mid, "residual");
 }
 
@@ -171,7 +187,7 @@ void norm_backward(const RankContext& c, const Block& dy, const NormSite& at, Bl
 }
 
 /// Backward of a product whose input is a norm's output: the gradient to that output, summed
-/// over tp while the weights' gradient is computed.
+/// over tp while the weights' gradient is computed. out 0: there is no product, but experts.
 struct NormedProduct {
   const Block& normed;
   const void* dy;  // [tokens, out]
@@ -180,37 +196,50 @@ struct NormedProduct {
 };
 
 Block product_backward(const RankContext& c, const UnitView& w, const WeightSide& side,
-                       const NormedProduct& p) {
+                       const NormedProduct& p, ExpertsBackward* experts = nullptr) {
   const i64 hidden = c.extents.hidden;
   std::optional<FullRows> full;
   if (side.now != nullptr) full.emplace(c, p.normed);
   Block partial =
       c.values(MemoryClass::workspace, c.extents.tokens * hidden, "partial gradient");
   const LinearGradients gradients(c, {w, p.first, hidden, p.out}, p.dy);
-  gradients.to_input(partial.data());
+  if (p.out > 0)
+    gradients.to_input(partial.data());
+  else
+    c.device.zero(partial.data(), partial.bytes());
+  if (experts != nullptr) experts->add_input_gradient(partial.data());
   RowSum sum(c, std::move(partial), MemoryClass::workspace, "norm gradient");
-  if (full) gradients.to_weights(*side.now, full->data());
+  if (full && p.out > 0) gradients.to_weights(*side.now, full->data());
+  if (full && experts != nullptr) experts->to_router(full->data());
   return sum.take();
 }
 
 void mlp_backward(const RankContext& c, const UnitView& w, const WeightSide& side,
                   LayerActivations& s, Block& stream) {
   const Extents& e = c.extents;
-  if (!s.activated) s.activated = activated_rows(c, s.gate_up);
+  const i64 width = dense_width(c, w);
+  if (!s.activated && width > 0) s.activated = activated_rows(c, s.gate_up, width);
   leave_copy(c, side, &WeightWork::d_out, stream);
+  std::optional<ExpertsBackward> experts;
   {
     Block d_activated =
-        c.values(MemoryClass::workspace, e.tokens * e.ffn, "gradient of activated rows");
+        c.values(MemoryClass::workspace, e.tokens * width, "gradient of activated rows");
     FullRows dy(c, stream);
-    const LinearGradients gradients(c, {w, TensorKind::down, e.ffn, e.hidden}, dy.data());
-    gradients.to_input(d_activated.data());
-    if (side.now != nullptr) gradients.to_weights(*side.now, s.activated.data());
-    leave(side, &WeightWork::activated, s.activated);
-    c.device.swiglu_backward(s.gate_up.data(), d_activated.data(), e.tokens, e.ffn);
+    if (width > 0) {
+      const LinearGradients gradients(c, {w, TensorKind::down, width, e.hidden}, dy.data());
+      gradients.to_input(d_activated.data());
+      if (side.now != nullptr) gradients.to_weights(*side.now, s.activated.data());
+      leave(side, &WeightWork::activated, s.activated);
+      c.device.swiglu_backward(s.gate_up.data(), d_activated.data(), e.tokens, width);
+    }
+    if (w.experts != nullptr) experts.emplace(c, w, *side.now, s.experts, dy.data());
   }
   if (!s.norm2) s.norm2 = normed(c, s.residual_mid, w.at(TensorKind::mlp_norm), "norm 2");
   const Block dy =
-      product_backward(c, w, side, {s.norm2, s.gate_up.data(), TensorKind::gate, 2 * e.ffn});
+      product_backward(c, w, side, {s.norm2, s.gate_up.data(), TensorKind::gate, 2 * width},
+                       experts ? &*experts : nullptr);
+  experts.reset();
+  s.experts = {};
   leave(side, &WeightWork::norm2, s.norm2);
   leave(side, &WeightWork::d_gate_up, s.gate_up);
   norm_backward(c, dy, {s.residual_mid, w, side, TensorKind::mlp_norm}, stream);
@@ -312,6 +341,7 @@ Block layer_forward(const RankContext& context, const UnitView& weights, Recompu
   if (recompute == Recompute::full) {
     saved.gate_up.reset();
     saved.residual_mid.reset();
+    saved.experts = {};
   }
   return out;
 }

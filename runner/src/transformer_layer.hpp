@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// One transformer layer, forward and backward: RMSNorm, attention, RMSNorm, SwiGLU, each with
-// its residual. Every product and every crossing between TP ranks is visible here.
+// One transformer layer, forward and backward: RMSNorm, attention, RMSNorm, SwiGLU or experts,
+// each with its residual. Every product and every crossing between TP ranks is visible here.
 #pragma once
 
+#include "moe_layer.hpp"
 #include "rank_context.hpp"
 
 namespace shardbench {
@@ -18,8 +19,9 @@ struct LayerActivations {
   Block lse;           // [tokens, heads / tp], gradient format
   Block residual_mid;  // [rows, hidden]
   Block norm2;         // [rows, hidden]
-  Block gate_up;       // [tokens, 2·ffn / tp]
+  Block gate_up;       // [tokens, 2·ffn / tp]; of experts, those that all tokens have
   Block activated;     // [tokens, ffn / tp]
+  ExpertActivations experts;
 };
 
 /// Takes residual_in out of `saved` as input; returns the residual stream after the layer.

@@ -118,6 +118,59 @@ std::vector<Layout> context_layouts() {
   return each_state(layouts);
 }
 
+/// Experts: each ep beside dp, tp, pp and cp, with virtual stages and both orders.
+std::vector<Layout> expert_layouts() {
+  std::vector<Layout> layouts;
+  for (const i64 cp : {1, 2, 4})
+    for (const Layout& shape : shapes())
+      for (const i64 ep : {1, 2, 3, 4, 8}) {
+        if (shape.world() * cp > most_ranks || shape.dp * cp % ep != 0) continue;
+        layouts.push_back(shape);
+        layouts.back().cp = cp;
+        layouts.back().ep = ep;
+        layouts.back().grad_accum = shape.pp > 1 ? 2 * shape.pp : 1;
+        if (cp > 1 && shape.dp % 2 == 0) layouts.back().cp_mode = ContextMode::ulysses;
+        if (shape.pp != 2) continue;
+        layouts.push_back(layouts.back());
+        layouts.back().vpp = 2;
+        layouts.push_back(layouts.back());
+        layouts.back().vpp = 1;
+        layouts.back().schedule = ScheduleKind::afab;
+      }
+  return each_state(layouts);
+}
+
+/// What does not multiply the matrix takes turns. Drops are those of a rank's own tokens: one
+/// process has them too as long as no sequence is shared.
+EqualityCase with_experts(Layout l, i64 width, std::size_t turn) {
+  ModelShape model = toy_model(l, width);
+  model.experts = l.ep == 3 ? 6 : std::max<i64>(4, l.ep);
+  model.experts_per_token = turn % 5 == 0 ? 3 : 2;
+  model.expert_ffn = 4 * width * l.tp;
+  model.shared_experts = static_cast<i64>(turn / 2 % 3);
+  model.dense_layers = turn / 3 % 2 == 0 ? 1 : 0;
+  l.moe_routing = static_cast<MoeRouting>(turn % 3);
+  l.moe_aux_loss = turn / 5 % 2 == 0 ? 0.25 : 0.0;
+  if (l.cp == 1 && turn / 7 % 2 == 0) l.moe_capacity = 0.75;
+  return {model, l};
+}
+
+std::vector<EqualityCase> expert_cases(i64 width) {
+  std::vector<Layout> layouts = expert_layouts();
+  std::vector<EqualityCase> cases;
+  for (std::size_t i = 0; i < layouts.size(); ++i) {
+    Layout& l = layouts[i];
+    l.overlap = i % 2 == 0;
+    l.bucket_bytes = i % 3 == 0 ? 4096 : i64{25} << 20;
+    l.habits.vocab_multiple = 1;
+    l.habits.selective = i / 7 % 2 == 0 ? Selective::attention : Selective::norms_and_product;
+    if (i % 5 == 0) l.rank_order = {Axis::pp, Axis::dp, Axis::tp};
+    const EqualityCase c = with_experts(l, width, i);
+    if (!layout_refusal(c.layout, c.model, Waste::allowed)) cases.push_back(c);
+  }
+  return cases;
+}
+
 /// Values that change nothing: another order without stages.
 bool redundant(const Layout& l) {
   return l.pp == 1 && l.schedule != ScheduleKind::one_f_one_b;
@@ -146,7 +199,24 @@ std::vector<i64> properties(const EqualityCase& c) {
           l.stages.empty() ? 0 : 1,
           static_cast<i64>(l.rank_order[0]),
           l.overlap ? 1 : 0,
+          c.model.experts > 0 ? 1 : 0,
+          c.model.shared_experts,
+          c.model.dense_layers,
+          l.ep,
+          static_cast<i64>(l.moe_routing),
+          l.moe_capacity > 0 ? 1 : 0,
+          l.moe_aux_loss > 0 ? 1 : 0,
           l.bucket_bytes};
+}
+
+std::string experts_of(const EqualityCase& c) {
+  std::ostringstream text;
+  text << " experts" << c.model.experts << '/' << c.model.experts_per_token << '+'
+       << c.model.shared_experts << ' ' << moe_routing_name(c.layout.moe_routing)
+       << (c.model.dense_layers > 0 ? " dense" : "")
+       << (c.layout.moe_aux_loss > 0 ? " aux" : "")
+       << (c.layout.moe_capacity > 0 ? " capacity" : "");
+  return text.str();
 }
 
 }  // namespace
@@ -165,13 +235,14 @@ std::string describe_case(const EqualityCase& c) {
        << padded_vocab(c.model.vocab, l)
        << (l.habits.selective == Selective::attention ? " core" : "")
        << (l.habits.gather_overlap ? " gathers" : "") << (l.habits.tp_overlap ? " sums" : "")
+       << (c.model.experts == 0 ? "" : " ep" + std::to_string(l.ep) + experts_of(c))
        << (l.fp8 == Scaling::none ? "" : " fp8 ")
        << (l.fp8 == Scaling::none ? "" : scaling_name(l.fp8));
   return text.str();
 }
 
 bool runs_on_gpus(const EqualityCase& c) {
-  return c.layout.cp == 1;
+  return c.layout.cp == 1 && c.model.experts == 0;
 }
 
 std::optional<EqualityCase> in_fp8(EqualityCase c, Scaling scaling) {
@@ -205,6 +276,8 @@ std::vector<EqualityCase> all_cases(i64 width) {
     if (l.pp == 2 && l.vpp == 1 && i % 3 == 0) l.stages = {3, 1};
     if (!redundant(l) && !layout_refusal(l, model, Waste::allowed)) cases.push_back({model, l});
   }
+  const std::vector<EqualityCase> experts = expert_cases(width);
+  cases.insert(cases.end(), experts.begin(), experts.end());
   return cases;
 }
 

@@ -129,7 +129,8 @@ double block_error(const TensorSlot& slot, const OwnedValues& owned,
     const double d = owned.values[n] - (beyond ? 0.0 : whole[static_cast<std::size_t>(global)]);
     difference += d * d;
   }
-  return std::sqrt(difference / norm);
+  // An expert that nobody has chosen has no gradient at all.
+  return std::sqrt(norm > 0 ? difference / norm : difference);
 }
 
 double worst_error(const Rank& rank, What what,
@@ -149,6 +150,10 @@ double worst_error(const Rank& rank, What what,
 
 /// Memory by class and bytes by group of one train step are those that the meta device counts.
 bool equals_meta(const Rank& rank, const EqualityCase& c, i64 self) {
+  // How many rows a router sends where is not known beforehand.
+  const bool learned =
+      c.layout.moe_routing == MoeRouting::learned && c.layout.moe_capacity == 0;
+  if (c.model.experts > 0 && c.layout.ep > 1 && learned) return true;
   Options options;
   options.layout = c.layout;
   options.model = c.model;
@@ -163,7 +168,8 @@ bool equals_meta(const Rank& rank, const EqualityCase& c, i64 self) {
 }
 
 bool equals_formulas(const Rank& rank, const EqualityCase& c, i64 self) {
-  // They are of the CPU's values.
+  // They are of the CPU's values, and of dense layers.
+  if (c.model.experts > 0) return true;
   if (rank.device.precision().value == Dtype::bf16 || c.layout.fp8 != Scaling::none)
     return true;
   const ExpectedCost expected = expected_cost(c.model, c.layout, self, Dtype::fp64);
@@ -177,13 +183,25 @@ bool equals_formulas(const Rank& rank, const EqualityCase& c, i64 self) {
 }  // namespace
 
 ReferenceKey key_of(const EqualityCase& c) {
-  return {c.model.heads,        c.model.ffn,         c.model.layers, c.model.seq_len,
-          c.layout.micro_batch, c.layout.grad_accum, c.model.tied,   c.layout.fp8};
+  return {c.model.heads,
+          c.model.ffn,
+          c.model.layers,
+          c.model.seq_len,
+          c.layout.micro_batch,
+          c.layout.grad_accum,
+          c.model.tied,
+          c.layout.fp8,
+          {c.model.experts, c.model.experts_per_token, c.model.expert_ffn,
+           c.model.shared_experts, c.model.dense_layers, c.layout.moe_routing,
+           c.layout.moe_capacity, c.layout.moe_aux_loss}};
 }
 
 EqualityCase single_of(const EqualityCase& c) {
   EqualityCase single{c.model, {}};
-  const bool at_once = c.layout.fp8 == Scaling::none;
+  const bool at_once = c.layout.fp8 == Scaling::none && c.layout.moe_capacity == 0;
+  single.layout.moe_routing = c.layout.moe_routing;
+  single.layout.moe_capacity = c.layout.moe_capacity;
+  single.layout.moe_aux_loss = c.layout.moe_aux_loss;
   single.layout.micro_batch = at_once ? c.layout.global_batch() : c.layout.micro_batch;
   single.layout.grad_accum = at_once ? 1 : c.layout.dp * c.layout.grad_accum;
   single.layout.fp8 = c.layout.fp8;

@@ -32,11 +32,13 @@ struct Reference {
 };
 
 /// What one process is to train that a case is held against: in fp64 the global batch at once;
-/// with FP8 products their micro-batches one after the other, each of which has its own scales.
+/// with FP8 products or dropped rows their micro-batches one after the other, each of which has
+/// its own scales and its own drops.
 EqualityCase single_of(const EqualityCase& c);
 /// heads, width of the SwiGLU, layers, tokens of a sequence, micro-batch, their number, tied,
-/// scaling
-using ReferenceKey = std::tuple<i64, i64, i64, i64, i64, i64, bool, Scaling>;
+/// scaling; experts
+using ExpertKey = std::tuple<i64, i64, i64, i64, i64, MoeRouting, double, double>;
+using ReferenceKey = std::tuple<i64, i64, i64, i64, i64, i64, bool, Scaling, ExpertKey>;
 ReferenceKey key_of(const EqualityCase& single);
 /// By one process in fp64 on the CPU.
 Reference compute_reference(const EqualityCase& single);
@@ -47,7 +49,7 @@ struct Verdict {
   double gradient_error;
   double weight_error;
   double norm_error;
-  bool equals_meta;      // memory by class and bytes by group, exactly
+  bool equals_meta;      // memory by class and bytes by group, exactly, where counts are known
   bool equals_formulas;  // likewise
   u64 worst_tensor;
   bool done;

@@ -12,8 +12,8 @@ namespace shardbench {
 struct ExpectedCost {
   /// parameters, gradients, optimizer, activations, workspace, communication.
   std::array<i64, 6> peak_by_class{};
-  /// tp, dp, pp, shard, replicate, cp: bytes that the rank sends in one train step.
-  std::array<i64, 6> sent_bytes{};
+  /// tp, dp, pp, shard, replicate, cp, ep, edp: bytes that the rank sends in one train step.
+  std::array<i64, 8> sent_bytes{};
 };
 
 ExpectedCost expected_cost(const ModelShape& model, const Layout& layout, i64 rank,

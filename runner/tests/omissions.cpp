@@ -16,17 +16,24 @@ struct NamedOmission {
   Layout layout;
   Omission omission;
   bool tied = false;
+  bool experts = false;
 };
 
-ModelShape toy(bool tied) {
-  return {.layers = 4,
-          .hidden = 16,
-          .ffn = 12,
-          .heads = 4,
-          .kv_heads = 2,
-          .vocab = 24,
-          .seq_len = 8,
-          .tied = tied};
+ModelShape toy(const NamedOmission& o) {
+  ModelShape model{.layers = 4,
+                   .hidden = 16,
+                   .ffn = 12,
+                   .heads = 4,
+                   .kv_heads = 2,
+                   .vocab = 24,
+                   .seq_len = 8,
+                   .tied = o.tied};
+  if (!o.experts) return model;
+  model.experts = 4;
+  model.experts_per_token = 2;
+  model.expert_ffn = 12;
+  model.dense_layers = 1;
+  return model;
 }
 
 bool is(const IssuedOperation& o, const char* group, Operation operation) {
@@ -191,6 +198,58 @@ std::vector<NamedOmission> context_parallel_omissions() {
   };
 }
 
+Layout spread_experts(i64 dp, i64 ep) {
+  Layout layout = parallel(dp, 1, 1);
+  layout.ep = ep;
+  layout.moe_routing = MoeRouting::skewed;
+  return layout;
+}
+
+std::vector<NamedOmission> expert_omissions() {
+  // Three layers with four experts: the routers' gradients are summed as one vector.
+  constexpr i64 routers = i64{3} * 4 * 16;
+  Layout balanced_loss = shared_sequences(ContextMode::ring);
+  balanced_loss.moe_aux_loss = 0.5;
+  // In a layer: to experts and back, then the same for gradients.
+  const auto backward_receive = [](const IssuedOperation& o) {
+    return is(o, "ep", Operation::receive) && o.ordinal >= 12;
+  };
+  return {
+      {"experts: all-to-all to them and back",
+       spread_experts(2, 2),
+       {[](const IssuedOperation& o) { return is(o, "ep", Operation::receive); }},
+       false,
+       true},
+      {"experts: all-to-all of gradients",
+       spread_experts(2, 2),
+       {backward_receive},
+       false,
+       true},
+      {"experts: the rows that a message is of",
+       spread_experts(2, 2),
+       {[](const IssuedOperation& o) { return is(o, "ep", Operation::send); }},
+       false,
+       true},
+      {"experts: sum of gradients over ranks with the same ones",
+       spread_experts(4, 2),
+       {[](const IssuedOperation& o) { return is(o, "edp", Operation::all_reduce); }},
+       false,
+       true},
+      {"router: sum of gradients over tp",
+       parallel(1, 2, 1),
+       {[](const IssuedOperation& o) {
+         return is(o, "tp", Operation::all_reduce) && o.count == routers;
+       }},
+       false,
+       true},
+      {"loss for balance: counts of a sequence over cp",
+       balanced_loss,
+       {[](const IssuedOperation& o) { return is(o, "cp", Operation::all_reduce); }},
+       false,
+       true},
+  };
+}
+
 bool all_equal(const Verdict* verdicts, i64 world) {
   return std::all_of(verdicts, verdicts + world,
                      [](const Verdict& v) { return v.is_equal(fp64_tolerance); });
@@ -200,12 +259,12 @@ bool all_equal(const Verdict* verdicts, i64 world) {
 
 int main() {
   std::vector<NamedOmission> omissions = tensor_parallel_omissions();
-  for (const auto& part :
-       {data_parallel_omissions(), pipeline_omissions(), context_parallel_omissions()})
+  for (const auto& part : {data_parallel_omissions(), pipeline_omissions(),
+                           context_parallel_omissions(), expert_omissions()})
     omissions.insert(omissions.end(), part.begin(), part.end());
   std::map<ReferenceKey, Reference> references;
   for (const NamedOmission& o : omissions) {
-    const EqualityCase c{toy(o.tied), o.layout};
+    const EqualityCase c{toy(o), o.layout};
     if (references.count(key_of(single_of(c))) == 0)
       references[key_of(single_of(c))] = compute_reference(single_of(c));
   }
@@ -217,7 +276,7 @@ int main() {
     u64 next_id = 1;
     for (std::size_t i = 0; i < omissions.size() * 2; ++i) {
       const NamedOmission& o = omissions[i / 2];
-      const EqualityCase c{toy(o.tied), o.layout};
+      const EqualityCase c{toy(o), o.layout};
       if (mesh.rank() < o.layout.world())
         verdicts[i * pool_ranks + static_cast<std::size_t>(mesh.rank())] =
             judge(*platform, mesh, c, next_id, references.at(key_of(single_of(c))),

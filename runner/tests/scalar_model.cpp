@@ -14,6 +14,8 @@ using Row = std::vector<double>;
 constexpr u64 kind_embedding = 0;
 constexpr u64 kind_final_norm = 10;
 constexpr u64 kind_head = 11;
+constexpr u64 kind_router = 12;
+constexpr u64 kind_expert_gate = 13;
 u64 of_layer(i64 layer, u64 kind) {
   return static_cast<u64>(layer + 1) * 16 + kind;
 }
@@ -86,8 +88,57 @@ void add(Row& x, const Row& y) {
     x[i] += y[i];
 }
 
+Row swiglu(const Row& gate_matrix, const Row& up_matrix, const Row& down, const Row& x) {
+  Row gate = times(gate_matrix, x);
+  const Row up = times(up_matrix, x);
+  for (std::size_t i = 0; i < gate.size(); ++i)
+    gate[i] *= up[i] / (1.0 + std::exp(-gate[i]));
+  return times(down, gate);
+}
+
+/// What the router has thought of one layer's tokens so far.
+struct Routed {
+  std::vector<double> times_chosen;
+  std::vector<double> probability;
+};
+
+/// As DeepSeekMoE has it (arXiv 2401.06066), with weights over the chosen ones' sum (Mixtral,
+/// 2401.04088): every expert computes, and those that are not chosen do not count.
+Row mixture(const ModelShape& shape, const ScalarWeights& w, i64 index, const Row& x,
+            Routed& routed) {
+  const auto experts = static_cast<std::size_t>(shape.experts);
+  Row p = times(w.at(of_layer(index, kind_router)), x);
+  double sum = 0;
+  for (double& value : p)
+    sum += value = std::exp(value);
+  routed.times_chosen.resize(experts);
+  routed.probability.resize(experts);
+  Row chosen(experts, 0.0);
+  double of_chosen = 0;
+  for (std::size_t e = 0; e < experts; ++e) {
+    routed.probability[e] += p[e] / sum;
+    i64 better = 0;
+    for (const double other : p)
+      better += other > p[e] ? 1 : 0;
+    if (better >= shape.experts_per_token) continue;
+    chosen[e] = p[e];
+    of_chosen += p[e];
+    routed.times_chosen[e] += 1;
+  }
+  Row out(x.size(), 0.0);
+  for (std::size_t e = 0; e < experts; ++e) {
+    const auto weight = [&](u64 kind) -> const Row& {
+      return w.at((static_cast<u64>(e) + 1) << 32 | of_layer(index, kind_expert_gate + kind));
+    };
+    const Row made = swiglu(weight(0), weight(1), weight(2), x);
+    for (std::size_t i = 0; i < out.size(); ++i)
+      out[i] += chosen[e] / of_chosen * made[i];
+  }
+  return out;
+}
+
 void layer(const ModelShape& shape, const ScalarWeights& w, i64 index, double position,
-           History& seen, Row& x) {
+           History& seen, Routed& routed, Row& x) {
   const auto weight = [&](u64 kind) -> const Row& { return w.at(of_layer(index, kind)); };
   const auto dim = static_cast<std::size_t>(shape.head_dim());
   const Row n1 = norm(x, weight(1));
@@ -99,19 +150,17 @@ void layer(const ModelShape& shape, const ScalarWeights& w, i64 index, double po
   seen.v.push_back(times(weight(4), n1));
   add(x, times(weight(5), attend(shape, q, seen)));
   const Row n2 = norm(x, weight(6));
-  Row gate = times(weight(7), n2);
-  const Row up = times(weight(8), n2);
-  for (std::size_t i = 0; i < gate.size(); ++i)
-    gate[i] *= up[i] / (1.0 + std::exp(-gate[i]));
-  add(x, times(weight(9), gate));
+  if (shape.dense_width(index) > 0) add(x, swiglu(weight(7), weight(8), weight(9), n2));
+  if (shape.has_experts(index)) add(x, mixture(shape, w, index, n2, routed));
 }
 
 }  // namespace
 
 double scalar_loss(const ModelShape& shape, const ScalarWeights& weights,
-                   const std::vector<std::int32_t>& tokens) {
+                   const std::vector<std::int32_t>& tokens, double balance) {
   const auto hidden = static_cast<std::size_t>(shape.hidden);
   std::vector<History> seen(static_cast<std::size_t>(shape.layers));
+  std::vector<Routed> routed(seen.size());
   double loss = 0;
   for (std::size_t at = 0; at + 1 < tokens.size(); ++at) {
     const Row& table = weights.at(kind_embedding);
@@ -120,7 +169,8 @@ double scalar_loss(const ModelShape& shape, const ScalarWeights& weights,
     for (std::size_t i = 0; i < hidden; ++i)
       x.push_back(table[row + i]);
     for (i64 l = 0; l < shape.layers; ++l)
-      layer(shape, weights, l, static_cast<double>(at), seen[static_cast<std::size_t>(l)], x);
+      layer(shape, weights, l, static_cast<double>(at), seen[static_cast<std::size_t>(l)],
+            routed[static_cast<std::size_t>(l)], x);
     Row logits = times(weights.at(shape.tied ? kind_embedding : kind_head),
                        norm(x, weights.at(kind_final_norm)));
     logits.resize(static_cast<std::size_t>(shape.vocab));  // the rest is padding
@@ -129,6 +179,14 @@ double scalar_loss(const ModelShape& shape, const ScalarWeights& weights,
       sum += std::exp(logit);
     loss += std::log(sum) - logits[static_cast<std::size_t>(tokens[at + 1])];
   }
+  // balance · experts · Σ f·P for each token, f the part of the choices, P the mean
+  // probability.
+  const auto choices =
+      static_cast<double>(tokens.size() - 1) * static_cast<double>(shape.experts_per_token);
+  for (const Routed& of_layer : routed)
+    for (std::size_t e = 0; e < of_layer.probability.size(); ++e)
+      loss += balance * static_cast<double>(shape.experts) * of_layer.times_chosen[e] /
+              choices * of_layer.probability[e];
   return loss;
 }
 

@@ -13,8 +13,9 @@ namespace shardbench {
 /// Whole tensors, row-major, by TensorRegion::tensor.
 using ScalarWeights = std::map<u64, std::vector<double>>;
 
-/// Sum of the token losses of one sample of seq_len + 1 tokens.
+/// Sum of the token losses of one sample of seq_len + 1 tokens, with that for balance between
+/// experts times its coefficient.
 double scalar_loss(const ModelShape& shape, const ScalarWeights& weights,
-                   const std::vector<std::int32_t>& tokens);
+                   const std::vector<std::int32_t>& tokens, double balance);
 
 }  // namespace shardbench

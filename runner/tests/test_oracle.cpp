@@ -19,8 +19,9 @@ namespace {
 constexpr u64 seed = 11;
 
 struct Single {
-  explicit Single(const ModelShape& model_shape)
+  explicit Single(const ModelShape& model_shape, double balance = 0)
       : shape(model_shape),
+        layout(two_samples(balance)),
         groups(make_groups(layout, 0, 1,
                            [this](const Group& group) {
                              return std::make_unique<NullCommunicator>(memory, 0, group);
@@ -28,14 +29,15 @@ struct Single {
         context(context_of(*device, memory, shape, layout, {}, groups)),
         trainer(context, groups, seed) {}
 
-  static Layout two_samples() {
+  static Layout two_samples(double balance) {
     Layout l;
+    l.moe_aux_loss = balance;
     l.micro_batch = 2;
     return l;
   }
 
   ModelShape shape;
-  Layout layout = two_samples();
+  Layout layout;
   std::unique_ptr<Device> device = make_cpu_device(Dtype::fp64);
   Memory memory{*device, std::nullopt};
   Groups groups;
@@ -58,12 +60,12 @@ ScalarWeights whole_tensors(const Single& single, bool gradients) {
   return out;
 }
 
-double scalar_mean_loss(const Single& single, const ScalarWeights& weights) {
+double scalar_mean_loss(const Single& single, const ScalarWeights& weights, double balance) {
   double sum = 0;
   for (i64 sample = 0; sample < single.layout.micro_batch; ++sample)
-    sum +=
-        scalar_loss(single.shape, weights,
-                    make_sample({seed, 0, sample}, single.shape.vocab, single.shape.seq_len));
+    sum += scalar_loss(single.shape, weights,
+                       make_sample({seed, 0, sample}, single.shape.vocab, single.shape.seq_len),
+                       balance);
   return sum / static_cast<double>(single.trainer.global_tokens());
 }
 
@@ -72,9 +74,9 @@ double slope(Single& single, ScalarWeights& weights, double& value) {
   constexpr double h = 1e-5;
   const double original = value;
   value = original + h;
-  const double above = scalar_mean_loss(single, weights);
+  const double above = scalar_mean_loss(single, weights, single.layout.moe_aux_loss);
   value = original - h;
-  const double below = scalar_mean_loss(single, weights);
+  const double below = scalar_mean_loss(single, weights, single.layout.moe_aux_loss);
   value = original;
   return (above - below) / (2 * h);
 }
@@ -94,6 +96,31 @@ void check_slopes(Single& single, ScalarWeights& weights, std::vector<double>& v
   }
 }
 
+/// Initial weights are so small that what experts add would be lost in the differences.
+void enlarge(const Single& single) {
+  const ParameterStore& store = single.trainer.parameters();
+  for (std::size_t i = 0; i < store.units().size(); ++i)
+    for (const TensorSlot& slot : store.units()[i].slots) {
+      auto* values = reinterpret_cast<double*>(store.owned(i).weights) + slot.offset;
+      if (!slot.region.ones)
+        std::for_each(values, values + slot.count(), [](double& value) { value *= 20; });
+    }
+}
+
+void check_all_slopes(Single& single) {
+  single.trainer.compute_gradients(0);
+  const double loss =
+      single.trainer.take_loss() / static_cast<double>(single.trainer.global_tokens());
+  ScalarWeights weights = whole_tensors(single, false);
+  const ScalarWeights gradients = whole_tensors(single, true);
+  CHECK(std::abs(loss - scalar_mean_loss(single, weights, 0)) < 1e-12);
+  for (auto& each : weights) {
+    const auto& tensor = each.first;
+    CAPTURE(tensor);
+    check_slopes(single, weights, each.second, gradients.at(tensor));
+  }
+}
+
 void check_by_differences(bool tied) {
   Single single({.layers = 2,
                  .hidden = 8,
@@ -103,17 +130,25 @@ void check_by_differences(bool tied) {
                  .vocab = 11,
                  .seq_len = 70,  // more than one block of queries
                  .tied = tied});
-  single.trainer.compute_gradients(0);
-  const double loss =
-      single.trainer.take_loss() / static_cast<double>(single.trainer.global_tokens());
-  ScalarWeights weights = whole_tensors(single, false);
-  const ScalarWeights gradients = whole_tensors(single, true);
-  CHECK(std::abs(loss - scalar_mean_loss(single, weights)) < 1e-12);
-  for (auto& each : weights) {
-    const auto& tensor = each.first;
-    CAPTURE(tensor);
-    check_slopes(single, weights, each.second, gradients.at(tensor));
-  }
+  check_all_slopes(single);
+}
+
+void check_experts_by_differences(i64 shared, double balance) {
+  Single single({.layers = 2,
+                 .hidden = 8,
+                 .ffn = 6,
+                 .heads = 4,
+                 .kv_heads = 2,
+                 .vocab = 11,
+                 .seq_len = 12,
+                 .experts = 5,
+                 .experts_per_token = 2,
+                 .expert_ffn = 6,
+                 .shared_experts = shared,
+                 .dense_layers = shared > 0 ? 1 : 0},
+                balance);
+  enlarge(single);
+  check_all_slopes(single);
 }
 
 }  // namespace
@@ -124,4 +159,13 @@ TEST_CASE("loss and gradients agree with a scalar model by finite differences") 
 
 TEST_CASE("so they do where embedding and head are one matrix") {
   check_by_differences(true);
+}
+
+TEST_CASE("so they do with a mixture of experts") {
+  check_experts_by_differences(0, 0);
+  check_experts_by_differences(2, 0);
+}
+
+TEST_CASE("so they do with a loss for balance between experts") {
+  check_experts_by_differences(0, 0.5);
 }

@@ -151,7 +151,8 @@ TEST_CASE("refused layouts say why") {
   CHECK(layout_refusal(layout, tiny)->message.rfind("runner:tp_heads", 0) == 0);
   layout = {};
   layout.ep = 2;
-  CHECK(layout_refusal(layout, tiny)->message == "ep = 2 is more than this runner supports, 1");
+  CHECK(layout_refusal(layout, tiny)->message ==
+        "runner:ep_experts: expert parallelism needs a model with experts");
   layout = {};
   layout.cp = 3;
   CHECK(layout_refusal(layout, tiny)->message.rfind("runner:cp_seq", 0) == 0);
