@@ -5,6 +5,7 @@
 #include "linear.hpp"
 #include "moe_routing.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <utility>
@@ -84,9 +85,9 @@ std::vector<i64> told_counts(const RankContext& c, const std::vector<i64>& own) 
   } else {
     c.device.download(doubles.data(), all.data(), all.bytes());
   }
-  std::vector<i64> counts;
-  for (const double count : doubles)
-    counts.push_back(static_cast<i64>(std::llround(count)));
+  std::vector<i64> counts(doubles.size());
+  std::transform(doubles.begin(), doubles.end(), counts.begin(),
+                 [](double count) { return static_cast<i64>(std::llround(count)); });
   return counts;
 }
 

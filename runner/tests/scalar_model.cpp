@@ -51,9 +51,16 @@ void rotate(Row& heads, std::size_t head_dim, double position) {
     }
 }
 
+/// What the router has thought of one layer's tokens so far.
+struct Routed {
+  std::vector<double> times_chosen;
+  std::vector<double> probability;
+};
+
 struct History {
   std::vector<Row> k;
   std::vector<Row> v;
+  Routed routed;
 };
 
 /// One query head against everything so far.
@@ -96,12 +103,6 @@ Row swiglu(const Row& gate_matrix, const Row& up_matrix, const Row& down, const 
   return times(down, gate);
 }
 
-/// What the router has thought of one layer's tokens so far.
-struct Routed {
-  std::vector<double> times_chosen;
-  std::vector<double> probability;
-};
-
 /// As DeepSeekMoE has it (arXiv 2401.06066), with weights over the chosen ones' sum (Mixtral,
 /// 2401.04088): every expert computes, and those that are not chosen do not count.
 Row mixture(const ModelShape& shape, const ScalarWeights& w, i64 index, const Row& x,
@@ -138,7 +139,7 @@ Row mixture(const ModelShape& shape, const ScalarWeights& w, i64 index, const Ro
 }
 
 void layer(const ModelShape& shape, const ScalarWeights& w, i64 index, double position,
-           History& seen, Routed& routed, Row& x) {
+           History& seen, Row& x) {
   const auto weight = [&](u64 kind) -> const Row& { return w.at(of_layer(index, kind)); };
   const auto dim = static_cast<std::size_t>(shape.head_dim());
   const Row n1 = norm(x, weight(1));
@@ -151,7 +152,7 @@ void layer(const ModelShape& shape, const ScalarWeights& w, i64 index, double po
   add(x, times(weight(5), attend(shape, q, seen)));
   const Row n2 = norm(x, weight(6));
   if (shape.dense_width(index) > 0) add(x, swiglu(weight(7), weight(8), weight(9), n2));
-  if (shape.has_experts(index)) add(x, mixture(shape, w, index, n2, routed));
+  if (shape.has_experts(index)) add(x, mixture(shape, w, index, n2, seen.routed));
 }
 
 }  // namespace
@@ -160,7 +161,6 @@ double scalar_loss(const ModelShape& shape, const ScalarWeights& weights,
                    const std::vector<std::int32_t>& tokens, double balance) {
   const auto hidden = static_cast<std::size_t>(shape.hidden);
   std::vector<History> seen(static_cast<std::size_t>(shape.layers));
-  std::vector<Routed> routed(seen.size());
   double loss = 0;
   for (std::size_t at = 0; at + 1 < tokens.size(); ++at) {
     const Row& table = weights.at(kind_embedding);
@@ -169,8 +169,7 @@ double scalar_loss(const ModelShape& shape, const ScalarWeights& weights,
     for (std::size_t i = 0; i < hidden; ++i)
       x.push_back(table[row + i]);
     for (i64 l = 0; l < shape.layers; ++l)
-      layer(shape, weights, l, static_cast<double>(at), seen[static_cast<std::size_t>(l)],
-            routed[static_cast<std::size_t>(l)], x);
+      layer(shape, weights, l, static_cast<double>(at), seen[static_cast<std::size_t>(l)], x);
     Row logits = times(weights.at(shape.tied ? kind_embedding : kind_head),
                        norm(x, weights.at(kind_final_norm)));
     logits.resize(static_cast<std::size_t>(shape.vocab));  // the rest is padding
@@ -183,10 +182,10 @@ double scalar_loss(const ModelShape& shape, const ScalarWeights& weights,
   // probability.
   const auto choices =
       static_cast<double>(tokens.size() - 1) * static_cast<double>(shape.experts_per_token);
-  for (const Routed& of_layer : routed)
-    for (std::size_t e = 0; e < of_layer.probability.size(); ++e)
-      loss += balance * static_cast<double>(shape.experts) * of_layer.times_chosen[e] /
-              choices * of_layer.probability[e];
+  for (const History& of_layer : seen)
+    for (std::size_t e = 0; e < of_layer.routed.probability.size(); ++e)
+      loss += balance * static_cast<double>(shape.experts) * of_layer.routed.times_chosen[e] /
+              choices * of_layer.routed.probability[e];
   return loss;
 }
 

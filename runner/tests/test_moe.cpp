@@ -157,12 +157,12 @@ TEST_CASE("ep divides the memory of experts, and its messages are those of the f
   options.layout.ep = 4;
   const RankCost spread = cost_of_rank(options, 0);
   constexpr i64 value = 8;
-  const i64 experts = 4 * 8 * 3 * 24 * 32;
+  const i64 experts = i64{4} * 8 * 3 * 24 * 32;
   const i64 parameters = whole.peak_by_class[0] - spread.peak_by_class[0];
   CHECK(parameters == experts * 3 / 4 * value);
   // To experts and back, forward and backward, of all but the rank's own quarter.
   const i64 rows = sequence * 2 * 3 / 4;
-  CHECK(spread.sent_bytes[6] == 4 * 4 * rows * 32 * value);
+  CHECK(spread.sent_bytes[6] == i64{4} * 4 * rows * 32 * value);
   CHECK(whole.sent_bytes[6] == 0);
   CHECK(spread.sent_bytes[7] == 0);  // nobody else has these experts
 }
