@@ -11,7 +11,8 @@
 
 namespace shardsweep {
 
-/// Shape of a Llama-like transformer (RMSNorm, RoPE, GQA, SwiGLU).
+/// Shape of a Llama-like transformer (RMSNorm, RoPE, GQA, SwiGLU), dense or with a mixture of
+/// experts in each layer but the first ones.
 struct ModelSpec {
   std::string name;
   std::int64_t layers = 0;
@@ -21,9 +22,41 @@ struct ModelSpec {
   std::int64_t kv_heads = 0;
   std::int64_t vocab = 0;
   bool tied_embeddings = false;
+  std::int64_t head_dim = 0;           ///< values of a head; 0: hidden / heads
+  std::int64_t experts = 0;            ///< of each layer; 0: all layers are dense
+  std::int64_t experts_per_token = 0;  ///< that a router chooses
+  std::int64_t expert_ffn = 0;         ///< width of one expert's SwiGLU
+  std::int64_t shared_experts = 0;     ///< that every token goes through, of the same width
+  std::int64_t dense_layers = 0;       ///< the first ones, which have no experts
 
+  /// Values of one head, and of all heads' queries.
+  [[nodiscard]] std::int64_t head_size() const {
+    return head_dim > 0 ? head_dim : hidden / heads;
+  }
+  [[nodiscard]] std::int64_t query_width() const { return heads * head_size(); }
   friend bool operator==(const ModelSpec&, const ModelSpec&) = default;
 };
+
+/// A number of a model's shape, by its name in sweep files, columns and expressions.
+struct ShapeField {
+  std::string_view name;
+  std::int64_t ModelSpec::*member;
+  bool optional;  ///< 0 where a model has no such thing
+};
+inline constexpr std::array<ShapeField, 12> shape_fields{{
+    {"layers", &ModelSpec::layers, false},
+    {"hidden", &ModelSpec::hidden, false},
+    {"ffn", &ModelSpec::ffn, false},
+    {"heads", &ModelSpec::heads, false},
+    {"kv_heads", &ModelSpec::kv_heads, false},
+    {"vocab", &ModelSpec::vocab, false},
+    {"head_dim", &ModelSpec::head_dim, true},
+    {"experts", &ModelSpec::experts, true},
+    {"experts_per_token", &ModelSpec::experts_per_token, true},
+    {"expert_ffn", &ModelSpec::expert_ffn, true},
+    {"shared_experts", &ModelSpec::shared_experts, true},
+    {"dense_layers", &ModelSpec::dense_layers, true},
+}};
 
 /// fp8: the layers' products in FP8 with current scaling, fp8_delayed: with delayed scaling;
 /// all else as in bf16.

@@ -25,13 +25,19 @@ enum class RankOrder : std::uint8_t { tp_dp_pp, tp_pp_dp, dp_tp_pp };
 inline constexpr std::array<std::string_view, 3> rank_order_words{"tp-dp-pp", "tp-pp-dp",
                                                                   "dp-tp-pp"};
 
+/// How the ranks that share a sequence share attention: keys and values go round, or heads are
+/// exchanged for tokens.
+enum class ContextMode : std::uint8_t { ring, ulysses };
+inline constexpr std::array<std::string_view, 2> context_mode_words{"ring", "ulysses"};
+
 /// How one training job is spread over its world of dp*tp*pp*cp ranks.
 struct Layout {
   std::int32_t dp = 1;
   std::int32_t tp = 1;
   std::int32_t pp = 1;
-  std::int32_t cp = 1;            ///< ranks that share each sequence
-  std::int32_t ep = 1;            ///< reserved: 1
+  std::int32_t cp = 1;  ///< ranks that share each sequence
+  ContextMode cp_mode = ContextMode::ring;
+  std::int32_t ep = 1;            ///< ranks that share the experts of each layer, of dp * cp
   std::int32_t vpp = 1;           ///< virtual pipeline stages per rank
   std::int32_t dp_replicate = 1;  ///< copies of what ZeRO shards
   std::int32_t micro_batch = 1;   ///< samples per micro-batch
@@ -51,6 +57,8 @@ struct Layout {
   }
   /// Ranks with the same weights.
   [[nodiscard]] std::int32_t data_ranks() const { return dp * cp; }
+  /// Ranks with the same experts.
+  [[nodiscard]] std::int32_t expert_replicas() const { return data_ranks() / ep; }
   /// Ranks that share one copy of what ZeRO shards.
   [[nodiscard]] std::int32_t shard_ranks() const { return data_ranks() / dp_replicate; }
   friend bool operator==(const Layout&, const Layout&) = default;

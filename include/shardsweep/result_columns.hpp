@@ -15,7 +15,7 @@ struct ViewColumn {
 };
 
 /// `results` and `all_results`: a row per trial.
-inline constexpr std::array<ViewColumn, 86> result_columns{{
+inline constexpr std::array<ViewColumn, 93> result_columns{{
     {"sweep", "", "name of the sweep"},
     {"trial", "", "name of the trial (slug)"},
     {"state", "", "planned, queued, running or ended"},
@@ -31,6 +31,7 @@ inline constexpr std::array<ViewColumn, 86> result_columns{{
     {"tp", "", ""},
     {"pp", "", ""},
     {"cp", "", ""},
+    {"cp_mode", "", ""},
     {"ep", "", ""},
     {"vpp", "", ""},
     {"dp_replicate", "", ""},
@@ -79,6 +80,12 @@ inline constexpr std::array<ViewColumn, 86> result_columns{{
     {"heads", "", "attention heads"},
     {"kv_heads", "", "heads of keys and values"},
     {"vocab", "", "size of the vocabulary"},
+    {"head_dim", "", "values of one head; 0: hidden / heads"},
+    {"experts", "", "experts of each layer; 0: all layers are dense"},
+    {"experts_per_token", "", "experts that a token goes through"},
+    {"expert_ffn", "", "width of one expert"},
+    {"shared_experts", "", "experts that every token goes through"},
+    {"dense_layers", "", "first layers without experts"},
     {"runner", "", "name of the program that measured"},
     {"runner_version", "", "its version"},
     {"flops_model", "", "FLOPs formula behind mfu and tflops_per_gpu"},

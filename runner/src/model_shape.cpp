@@ -39,12 +39,14 @@ double flops_per_token_megatron_causal(const ModelShape& shape) {
   const i64 embedding = shape.tied ? 0 : shape.vocab * shape.hidden;
   const i64 gemm_parameters = model_with(shape, shape.experts_per_token) - norms - embedding;
   return 6.0 * static_cast<double>(gemm_parameters) +
-         6.0 * static_cast<double>(shape.layers * shape.hidden * shape.seq_len);
+         6.0 *
+             static_cast<double>(shape.layers * shape.heads * shape.head_dim() * shape.seq_len);
 }
 
 double flops_per_token_palm(const ModelShape& shape) {
   return 6.0 * static_cast<double>(model_with(shape, shape.experts_per_token)) +
-         12.0 * static_cast<double>(shape.layers * shape.hidden * shape.seq_len);
+         12.0 *
+             static_cast<double>(shape.layers * shape.heads * shape.head_dim() * shape.seq_len);
 }
 
 namespace {

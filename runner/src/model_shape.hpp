@@ -10,7 +10,7 @@
 
 namespace shardbench {
 
-/// All extents in elements; head_dim = hidden / heads.
+/// All extents in elements.
 struct ModelShape {
   i64 layers = 0;
   i64 hidden = 0;
@@ -19,14 +19,15 @@ struct ModelShape {
   i64 kv_heads = 0;
   i64 vocab = 0;
   i64 seq_len = 0;
-  bool tied = false;  // embedding and head are one matrix
-  i64 experts = 0;    // of each layer's mixture; 0: all layers are dense
+  bool tied = false;    // embedding and head are one matrix
+  i64 head_values = 0;  // of one head; 0: hidden / heads
+  i64 experts = 0;      // of each layer's mixture; 0: all layers are dense
   i64 experts_per_token = 0;
   i64 expert_ffn = 0;      // width of one expert's SwiGLU
   i64 shared_experts = 0;  // that every token has; of the same width
   i64 dense_layers = 0;    // the first ones, which have no experts
 
-  i64 head_dim() const { return hidden / heads; }
+  i64 head_dim() const { return head_values > 0 ? head_values : hidden / heads; }
   bool has_experts(i64 layer) const { return experts > 0 && layer >= dense_layers; }
   /// Of what every token of a layer goes through: of several shared experts as one.
   i64 dense_width(i64 layer) const {
@@ -43,10 +44,10 @@ i64 layer_parameters(const ModelShape& shape, i64 layer = 0);
 i64 parameter_count(const ModelShape& shape);
 
 /// FLOPs per token, forward and backward, by the named definition (README, "FLOPs").
-/// megatron_causal: 6·(GEMM parameters with the head) + 6·L·h·s. Of the experts those that a
+/// megatron_causal: 6·(GEMM parameters with the head) + 6·L·a·d·s. Of the experts those that a
 /// token goes through count.
 double flops_per_token_megatron_causal(const ModelShape& shape);
-/// palm: 6·N + 12·L·h·s, of the same experts.
+/// palm: 6·N + 12·L·a·d·s, of the same experts.
 double flops_per_token_palm(const ModelShape& shape);
 
 struct NamedShape {

@@ -260,6 +260,8 @@ void add_model_flags(std::vector<Flag>& f) {
                            [](Options& o) -> i64& { return o.model.heads; }));
   f.push_back(integer_flag("kv-heads", "key/value heads", 1,
                            [](Options& o) -> i64& { return o.model.kv_heads; }));
+  f.push_back(integer_flag("head-dim", "values of a head; 0: hidden / heads", 0,
+                           [](Options& o) -> i64& { return o.model.head_values; }));
   f.push_back(
       integer_flag("vocab", "vocabulary", 1, [](Options& o) -> i64& { return o.model.vocab; }));
   f.push_back(
@@ -474,6 +476,7 @@ void merge_model(Options& o) {
   take(o.model.kv_heads, named.kv_heads);
   take(o.model.vocab, named.vocab);
   take(o.model.seq_len, named.seq_len);
+  take(o.model.head_values, named.head_values);
   take(o.model.experts, named.experts);
   take(o.model.experts_per_token, named.experts_per_token);
   take(o.model.expert_ffn, named.expert_ffn);

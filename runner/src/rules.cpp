@@ -35,19 +35,20 @@ constexpr i64 most_row_values = (i64{1} << 32) - 1;
 constexpr i64 fp8_multiple = 16;
 
 // Numbers of rows are 32 bits wide.
-constexpr i64 most_expert_tokens = (i64{1} << 31) - 1;
+constexpr i64 most_expert_rows = (i64{1} << 31) - 1;
 
 /// Of heads, widths and sequences.
 std::vector<Rule> tensor_rules() {
   return {
 
-      {"runner:heads", "hidden % heads <> 0", "the heads must divide the hidden size",
-       [](const Layout&, const ModelShape& m) { return m.hidden % m.heads != 0; }},
-      {"runner:rope", "hidden % heads = 0 and (hidden / heads) % 2 <> 0",
-       "rotary embedding needs heads of even size",
+      {"runner:heads", "head_dim = 0 and hidden % heads <> 0",
+       "the heads must divide the hidden size",
        [](const Layout&, const ModelShape& m) {
-         return m.hidden % m.heads == 0 && m.hidden / m.heads % 2 != 0;
+         return m.head_values == 0 && m.hidden % m.heads != 0;
        }},
+      {"runner:rope", "head_dim % 2 <> 0 or (head_dim = 0 and hidden / heads % 2 <> 0)",
+       "rotary embedding needs heads of even size",
+       [](const Layout&, const ModelShape& m) { return m.head_dim() % 2 != 0; }},
       {"runner:kv_heads", "heads % kv_heads <> 0", "the kv heads must divide the heads",
        [](const Layout&, const ModelShape& m) { return m.heads % m.kv_heads != 0; }},
       {"runner:tp_heads", "heads % tp <> 0 or kv_heads % tp <> 0",
@@ -70,6 +71,14 @@ std::vector<Rule> tensor_rules() {
        "multiple",
        [](const Layout& l, const ModelShape& m) {
          return l.cp > 1 && m.seq_len % (2 * l.cp) != 0;
+       }},
+      {"runner:ulysses_heads",
+       "cp_mode = 'ulysses' and (heads % (tp * cp) <> 0 or kv_heads % (tp * cp) <> 0)",
+       "ulysses exchanges heads: tp * cp must divide the heads and the kv heads",
+       [](const Layout& l, const ModelShape& m) {
+         const i64 cut = l.tp * l.cp;
+         return l.cp_mode == ContextMode::ulysses &&
+                (m.heads % cut != 0 || m.kv_heads % cut != 0);
        }}};
 }
 
@@ -115,6 +124,64 @@ std::vector<Rule> pipeline_rules() {
        }}};
 }
 
+/// Of mixtures of experts.
+std::vector<Rule> expert_rules() {
+  return {
+      {"runner:ep_experts", "experts = 0 and ep > 1",
+       "expert parallelism needs a model with experts",
+       [](const Layout& l, const ModelShape& m) { return m.experts == 0 && l.ep > 1; }},
+      {"runner:experts_per_token",
+       "experts > 0 and (experts_per_token < 1 or experts_per_token > experts)",
+       "a token goes through one expert at least and through each once at most: "
+       "experts_per_token has to be 1 to experts",
+       [](const Layout&, const ModelShape& m) {
+         return m.experts > 0 && (m.experts_per_token < 1 || m.experts_per_token > m.experts);
+       }},
+      {"runner:expert_ffn", "experts > 0 and expert_ffn < 1",
+       "experts need a width, expert_ffn",
+       [](const Layout&, const ModelShape& m) { return m.experts > 0 && m.expert_ffn < 1; }},
+      {"runner:tp_expert_ffn", "experts > 0 and expert_ffn % tp <> 0",
+       "tp must divide expert_ffn",
+       [](const Layout& l, const ModelShape& m) {
+         return m.experts > 0 && m.expert_ffn % l.tp != 0;
+       }},
+      {"runner:dense_layers", "experts > 0 and layers - dense_layers < 1",
+       "dense_layers has to leave layers with experts",
+       [](const Layout&, const ModelShape& m) {
+         return m.experts > 0 && m.layers - m.dense_layers < 1;
+       }},
+      {"runner:ep_divides", "experts > 0 and experts % ep <> 0", "ep must divide the experts",
+       [](const Layout& l, const ModelShape& m) {
+         return m.experts > 0 && m.experts % l.ep != 0;
+       }},
+      {"runner:ep_dp", "experts > 0 and dp * cp % ep <> 0", "ep must divide dp * cp",
+       [](const Layout& l, const ModelShape& m) {
+         return m.experts > 0 && l.data_ranks() % l.ep != 0;
+       }},
+      {"runner:ep_dp_replicate", "experts > 0 and ep > 1 and dp_replicate > 1",
+       "shards of experts have no replicas: dp_replicate has to be 1 where ep is above 1",
+       [](const Layout& l, const ModelShape& m) {
+         return m.experts > 0 && l.ep > 1 && l.dp_replicate > 1;
+       }},
+      {"runner:zb_experts", "experts > 0 and schedule = 'zb-h1'",
+       "zb-h1 keeps products' operands for later, which experts do not",
+       [](const Layout& l, const ModelShape& m) {
+         return m.experts > 0 && l.schedule == ScheduleKind::zb_h1;
+       }},
+      {"runner:fp8_experts", "experts > 0 and (dtype = 'fp8' or dtype = 'fp8-delayed')",
+       "experts' products have no FP8: dtype has to be bf16, fp32 or fp64",
+       [](const Layout& l, const ModelShape& m) {
+         return m.experts > 0 && l.fp8 != Scaling::none;
+       }},
+      {"runner:expert_rows",
+       "experts > 0 and micro_batch * seq_len * experts_per_token / cp > 2147483647",
+       "a micro-batch's rows for experts are more than 2^31; reduce micro_batch",
+       [](const Layout& l, const ModelShape& m) {
+         return m.experts > 0 &&
+                l.micro_batch * m.seq_len * m.experts_per_token / l.cp > most_expert_rows;
+       }}};
+}
+
 /// Of what the kernels and the schedule take; the wasteful ones come last.
 std::vector<Rule> size_rules() {
   return {
@@ -127,28 +194,33 @@ std::vector<Rule> size_rules() {
        }},
       {"runner:fp8",
        "(dtype = 'fp8' or dtype = 'fp8-delayed') and (micro_batch * seq_len / cp % 16 <> 0 or "
-       "hidden % 16 <> 0 or ffn / tp % 16 <> 0 or hidden / heads * heads / tp % 16 <> 0 or "
-       "hidden / heads * kv_heads / tp % 16 <> 0)",
+       "hidden % 16 <> 0 or ffn / tp % 16 <> 0 or head_dim * kv_heads / tp % 16 <> 0 or "
+       "(head_dim = 0 and hidden / heads * kv_heads / tp % 16 <> 0))",
        "FP8 needs matrices with rows and columns in multiples of 16: the tokens of a "
        "micro-batch, hidden, and on each tp rank ffn and the values of its heads",
        [](const Layout& l, const ModelShape& m) {
-         const i64 head = m.hidden / m.heads;
          return l.fp8 != Scaling::none &&
                 (l.micro_batch * m.seq_len / l.cp % fp8_multiple != 0 ||
                  m.hidden % fp8_multiple != 0 || m.ffn / l.tp % fp8_multiple != 0 ||
-                 head * m.heads / l.tp % fp8_multiple != 0 ||
-                 head * m.kv_heads / l.tp % fp8_multiple != 0);
+                 m.head_dim() * m.kv_heads / l.tp % fp8_multiple != 0);
        }},
       {"runner:pp_grad_accum", "pp > 1 and grad_accum < pp - 1",
        "with grad_accum below pp - 1 the pipeline never fills",
        [](const Layout& l, const ModelShape&) { return l.pp > 1 && l.grad_accum < l.pp - 1; },
+       Nature::wasteful},
+      {"runner:cp_mode", "cp_mode = 'ulysses' and cp = 1",
+       "cp_mode says how ranks share a sequence: ulysses needs cp above 1",
+       [](const Layout& l, const ModelShape&) {
+         return l.cp_mode == ContextMode::ulysses && l.cp == 1;
+       },
        Nature::wasteful}};
 }
 
 const std::vector<Rule>& rules() {
   static const std::vector<Rule> table = [] {
     std::vector<Rule> all;
-    for (const auto& part : {tensor_rules(), data_rules(), pipeline_rules(), size_rules()})
+    for (const auto& part :
+         {tensor_rules(), data_rules(), pipeline_rules(), expert_rules(), size_rules()})
       all.insert(all.end(), part.begin(), part.end());
     return all;
   }();
@@ -199,54 +271,6 @@ std::optional<Error> axis_refusal(const Layout& layout) {
       return invalid(std::string(limit.name) + " = " + std::to_string(layout.*limit.value) +
                      " is more than this runner supports, " + std::to_string(limit.most));
   return std::nullopt;
-}
-
-std::optional<Error> heads_refusal(const Layout& l, const ModelShape& model) {
-  const i64 cut = l.tp * l.cp;
-  if (l.cp == 1 || l.cp_mode == ContextMode::ring) return std::nullopt;
-  if (model.heads % cut == 0 && model.kv_heads % cut == 0) return std::nullopt;
-  return invalid("--cp-mode ulysses needs tp * cp = " + std::to_string(cut) +
-                 " to divide the heads and the kv heads");
-}
-
-/// One sentence of what keeps a mixture of experts from running.
-struct ExpertRule {
-  bool broken;
-  const char* constraint;
-  const char* why;
-};
-
-std::optional<Error> first_broken(std::initializer_list<ExpertRule> rules) {
-  for (const ExpertRule& rule : rules)
-    if (rule.broken) return invalid(std::string(rule.constraint) + ": " + rule.why);
-  return std::nullopt;
-}
-
-/// Of shapes with experts. In no column of a planner, so that they are no printed rules.
-std::optional<Error> experts_refusal(const Layout& l, const ModelShape& m) {
-  if (m.experts == 0)
-    return first_broken(
-        {{l.ep > 1, "runner:ep_experts", "expert parallelism needs a model with experts"}});
-  return first_broken({
-      {m.experts_per_token < 1 || m.experts_per_token > m.experts, "runner:experts_per_token",
-       "a token goes through one expert at least and through each once at most: "
-       "experts_per_token has to be 1 to experts"},
-      {m.expert_ffn < 1, "runner:expert_ffn", "experts need a width, expert_ffn"},
-      {m.expert_ffn % l.tp != 0, "runner:tp_expert_ffn", "tp must divide expert_ffn"},
-      {m.dense_layers >= m.layers, "runner:dense_layers",
-       "dense_layers has to leave layers with experts"},
-      {m.experts % l.ep != 0, "runner:ep_divides", "ep must divide the experts"},
-      {l.data_ranks() % l.ep != 0, "runner:ep_dp", "ep must divide dp * cp"},
-      {l.ep > 1 && l.dp_replicate > 1, "runner:ep_dp_replicate",
-       "shards of experts have no replicas: dp_replicate has to be 1 where ep is above 1"},
-      {l.schedule == ScheduleKind::zb_h1, "runner:zb_experts",
-       "zb-h1 keeps products' operands for later, which experts do not"},
-      {l.fp8 != Scaling::none, "runner:fp8_experts",
-       "experts' products have no FP8: dtype has to be bf16, fp32 or fp64"},
-      {l.micro_batch * m.seq_len / l.cp > most_expert_tokens / m.experts_per_token,
-       "runner:expert_rows",
-       "a micro-batch's rows for experts are more than 2^31; reduce micro_batch"},
-  });
 }
 
 std::optional<Error> stages_refusal(const Layout& layout, const ModelShape& model) {
@@ -302,8 +326,6 @@ std::optional<Error> layout_refusal(const Layout& layout, const ModelShape& mode
     if (rule.broken(layout, model) &&
         (rule.nature == Nature::impossible || waste == Waste::refused))
       return invalid(std::string(rule.constraint) + ": " + rule.why);
-  if (auto error = heads_refusal(layout, model)) return error;
-  if (auto error = experts_refusal(layout, model)) return error;
   return stages_refusal(layout, model);
 }
 
@@ -377,6 +399,7 @@ std::string capabilities_json(const Platforms& platforms, const Profile& profile
       .raw("zero", "[0,1,2,3]")
       .raw("recompute", R"(["none","selective","full"])")
       .raw("sequence_parallel", "[false,true]")
+      .raw("cp_mode", R"(["ring","ulysses"])")
       .raw("schedule", R"(["1f1b","afab","zb-h1"])")
       .raw("profile", profile_names())
       .raw("rules", json_array(rule_objects))

@@ -144,6 +144,8 @@ std::vector<Layout> expert_layouts() {
 /// process has them too as long as no sequence is shared.
 EqualityCase with_experts(Layout l, i64 width, std::size_t turn) {
   ModelShape model = toy_model(l, width);
+  // Heads that are wider together than the model.
+  if (turn % 4 == 1) model.head_values = 2 * model.head_dim();
   model.experts = l.ep == 3 ? 6 : std::max<i64>(4, l.ep);
   model.experts_per_token = turn % 5 == 0 ? 3 : 2;
   model.expert_ffn = 4 * width * l.tp;
@@ -211,6 +213,7 @@ std::vector<i64> properties(const EqualityCase& c) {
 
 std::string experts_of(const EqualityCase& c) {
   std::ostringstream text;
+  if (c.model.head_values > 0) text << " head" << c.model.head_values;
   text << " experts" << c.model.experts << '/' << c.model.experts_per_token << '+'
        << c.model.shared_experts << ' ' << moe_routing_name(c.layout.moe_routing)
        << (c.model.dense_layers > 0 ? " dense" : "")

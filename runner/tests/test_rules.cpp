@@ -26,6 +26,8 @@ i64 number_of(const std::string& word) {
   for (const ScheduleKind kind :
        {ScheduleKind::one_f_one_b, ScheduleKind::afab, ScheduleKind::zb_h1})
     if (word == schedule_name(kind)) return static_cast<i64>(kind);
+  for (const ContextMode mode : {ContextMode::ring, ContextMode::ulysses})
+    if (word == context_mode_name(mode)) return static_cast<i64>(mode);
   FAIL("no column has '" << word << "'");
   return -1;
 }
@@ -177,15 +179,22 @@ Sample random_sample(std::mt19937& random) {
   s.model.vocab = pick({64, 96, 100, 33});
   s.model.layers = pick({1, 2, 4, 8});
   s.model.seq_len = pick({8, 16, 12, 9});
+  s.model.head_values = pick({0, 0, 0, 2, 3, 16});
+  s.model.experts = pick({0, 0, 16, 12});
+  s.model.experts_per_token = pick({1, 1, 2, 16, 17});
+  s.model.expert_ffn = pick({32, 32, 8, 7, 0});
+  s.model.dense_layers = pick({0, 0, 1, 2});
   s.layout.dp = pick({1, 2, 4, 6, 8});
   s.layout.tp = pick({1, 2, 4, 3});
   s.layout.pp = pick({1, 2, 4, 6});
   s.layout.cp = pick({1, 1, 2, 4});
+  s.layout.cp_mode = static_cast<ContextMode>(pick({0, 0, 0, 1}));
+  s.layout.ep = pick({1, 1, 1, 2, 8});
   s.layout.vpp = pick({1, 1, 2, 3});
   s.layout.schedule = static_cast<ScheduleKind>(pick({0, 0, 1, 2}));
   s.layout.dp_replicate = pick({1, 1, 2, 4});
   s.layout.grad_accum = pick({1, 2, 3, 4, 8});
-  s.layout.micro_batch = pick({1, 4, i64{1} << 23});
+  s.layout.micro_batch = pick({1, 4, i64{1} << 23, i64{1} << 27});
   s.layout.zero = pick({0, 1, 2, 3});
   s.layout.sequence_parallel = random() % 2 == 0;
   s.layout.fp8 = static_cast<Scaling>(pick({0, 0, 1, 2}));
@@ -200,6 +209,8 @@ Columns columns_of(const Sample& s) {
           {"tp", l.tp},
           {"pp", l.pp},
           {"cp", l.cp},
+          {"cp_mode", static_cast<i64>(l.cp_mode)},
+          {"ep", l.ep},
           {"vpp", l.vpp},
           {"schedule", static_cast<i64>(l.schedule)},
           {"dp_replicate", l.dp_replicate},
@@ -212,6 +223,11 @@ Columns columns_of(const Sample& s) {
           {"hidden", m.hidden},
           {"ffn", m.ffn},
           {"vocab", m.vocab},
+          {"head_dim", m.head_values},
+          {"experts", m.experts},
+          {"experts_per_token", m.experts_per_token},
+          {"expert_ffn", m.expert_ffn},
+          {"dense_layers", m.dense_layers},
           {"layers", m.layers},
           {"seq_len", m.seq_len}};
 }
@@ -232,7 +248,7 @@ TEST_CASE("the printed expression of every rule refuses what its predicate refus
     REQUIRE(!rules.empty());
     std::mt19937 random(7);
     std::map<std::string, int> met;
-    for (int i = 0; i < 60000; ++i) {
+    for (int i = 0; i < 400000; ++i) {
       const Sample s = random_sample(random);
       auto error = layout_refusal(s.layout, s.model);
       if (!error) error = profile_refusal(profile, s.layout);

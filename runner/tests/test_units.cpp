@@ -159,7 +159,8 @@ TEST_CASE("refused layouts say why") {
   layout.cp = 4;
   layout.cp_mode = ContextMode::ulysses;
   CHECK(layout_refusal(layout, tiny)->message ==
-        "--cp-mode ulysses needs tp * cp = 4 to divide the heads and the kv heads");
+        "runner:ulysses_heads: ulysses exchanges heads: tp * cp must divide the heads and the "
+        "kv heads");
 }
 
 TEST_CASE("a program for GPUs says that it has no kernels for context parallelism") {

@@ -21,13 +21,10 @@ constexpr std::size_t most_explained = 20;
 
 /// As an imported table has it: its embeddings are not in the database.
 ModelSpec model_of_row(const Rows& trials, std::size_t row) {
-  return {.name = trials.text(row, "model"),
-          .layers = trials.integer(row, "layers"),
-          .hidden = trials.integer(row, "hidden"),
-          .ffn = trials.integer(row, "ffn"),
-          .heads = trials.integer(row, "heads"),
-          .kv_heads = trials.integer(row, "kv_heads"),
-          .vocab = trials.integer(row, "vocab")};
+  ModelSpec model{.name = trials.text(row, "model")};
+  for (const auto& field : shape_fields)
+    model.*field.member = trials.integer(row, field.name);
+  return model;
 }
 
 /// From the stored sweep file; of an imported table from its columns and the cluster's preset.

@@ -51,9 +51,12 @@ std::string parameters_text(std::int64_t count) {
 }
 
 std::string facts_of(const ModelSpec& model) {
-  return fmt::format("{} parameters, {} layers, hidden {}, {} heads",
-                     parameters_text(parameters(model)), model.layers, model.hidden,
-                     model.heads);
+  const auto dense =
+      fmt::format("{} parameters, {} layers, hidden {}, {} heads",
+                  parameters_text(parameters(model)), model.layers, model.hidden, model.heads);
+  if (model.experts == 0) return dense;
+  return fmt::format("{}, {} of {} experts a token, {} active", dense, model.experts_per_token,
+                     model.experts, parameters_text(active_parameters(model)));
 }
 
 std::string facts_of(const ClusterSpec& cluster) {
@@ -72,9 +75,12 @@ class PresetTable {
     if (facts_) {
       table_.columns = {"kind", "name", "from", "facts"};
     } else {
-      table_.columns = {"kind",          "name",         "parameters",      "layers", "hidden",
-                        "ffn",           "heads",        "kv_heads",        "vocab",  "gpu",
-                        "gpus_per_node", "memory_bytes", "peak_flops_bf16", "from"};
+      table_.columns = {"kind", "name", "parameters", "active_parameters"};
+      for (const auto& field : shape_fields)
+        table_.columns.emplace_back(field.name);
+      for (const auto* name :
+           {"gpu", "gpus_per_node", "memory_bytes", "peak_flops_bf16", "from"})
+        table_.columns.emplace_back(name);
     }
   }
   void add(const ModelSpec& model, std::string from) {
@@ -82,9 +88,11 @@ class PresetTable {
     std::vector<Value> row(table_.columns.size());
     row[0] = "model";
     row[1] = model.name;
-    const std::array shape{parameters(model), model.layers,   model.hidden, model.ffn,
-                           model.heads,       model.kv_heads, model.vocab};
-    std::copy(shape.begin(), shape.end(), row.begin() + 2);
+    row[2] = parameters(model);
+    row[3] = active_parameters(model);
+    auto cell = row.begin() + 4;
+    for (const auto& field : shape_fields)
+      *cell++ = model.*field.member;
     row.back() = std::move(from);
     table_.rows.push_back(std::move(row));
   }
@@ -94,10 +102,11 @@ class PresetTable {
     std::vector<Value> row(table_.columns.size());
     row[0] = "cluster";
     row[1] = cluster.name;
-    if (!cluster.gpu.empty()) row[9] = cluster.gpu;
-    row[10] = std::int64_t{cluster.gpus_per_node};
-    row[11] = cluster.memory_bytes;
-    if (bf16) row[12] = *bf16;
+    const auto facts = row.end() - 5;
+    if (!cluster.gpu.empty()) facts[0] = cluster.gpu;
+    facts[1] = std::int64_t{cluster.gpus_per_node};
+    facts[2] = cluster.memory_bytes;
+    if (bf16) facts[3] = *bf16;
     row.back() = std::move(from);
     table_.rows.push_back(std::move(row));
   }

@@ -63,13 +63,7 @@ Result<std::int64_t> read_toggle(const AxisInfo& axis, const YamlNode& node) {
 }
 
 Result<std::int64_t> read_integer(const AxisInfo& axis, const YamlNode& node) {
-  auto read = read_count(node, {least_of(axis), axis.maximum, axis.name});
-  if (read || axis.minimum != axis.maximum) return read;
-  // The range of a reserved axis would be an odd thing to read.
-  const auto any = read_count(node, {0, INT64_MAX, axis.name});
-  if (!any) return read;
-  return refuse(node, fmt::format("'{}' is reserved; it can only be {} for now", axis.name,
-                                  axis.maximum));
+  return read_count(node, {least_of(axis), axis.maximum, axis.name});
 }
 
 std::optional<std::int64_t> read_value(const AxisInfo& axis, const YamlNode& node,

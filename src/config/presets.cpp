@@ -21,14 +21,32 @@ constexpr std::int64_t mebibyte = 1 << 20;
 constexpr std::int64_t most_memory = std::int64_t{1} << 50;
 constexpr int most_gpus_per_node = 1024;
 
-constexpr std::array<ModelField, 6> shape{{
-    {"layers", "num_hidden_layers", &ModelSpec::layers, 1 << 14},
-    {"hidden", "hidden_size", &ModelSpec::hidden, 1 << 20},
-    {"ffn", "intermediate_size", &ModelSpec::ffn, 1 << 22},
-    {"heads", "num_attention_heads", &ModelSpec::heads, 1 << 16},
-    {"kv_heads", "num_key_value_heads", &ModelSpec::kv_heads, 1 << 16},
-    {"vocab", "vocab_size", &ModelSpec::vocab, 1 << 26},
+struct FileName {
+  std::string_view alias;
+  std::int64_t most;
+};
+// In the order of shape_fields.
+constexpr std::array<FileName, shape_fields.size()> in_files{{
+    {"num_hidden_layers", 1 << 14},
+    {"hidden_size", 1 << 20},
+    {"intermediate_size", 1 << 22},
+    {"num_attention_heads", 1 << 16},
+    {"num_key_value_heads", 1 << 16},
+    {"vocab_size", 1 << 26},
+    {"head_size", 1 << 16},
+    {"num_experts", 1 << 16},
+    {"num_experts_per_tok", 1 << 16},
+    {"moe_intermediate_size", 1 << 22},
+    {"n_shared_experts", 1 << 10},
+    {"first_k_dense_replace", 1 << 14},
 }};
+constexpr auto shape = [] {
+  std::array<ModelField, shape_fields.size()> fields{};
+  for (std::size_t i = 0; i < fields.size(); ++i)
+    fields.at(i) = {shape_fields.at(i).name, in_files.at(i).alias, shape_fields.at(i).member,
+                    in_files.at(i).most, shape_fields.at(i).optional};
+  return fields;
+}();
 constexpr std::string_view tied = "tied_embeddings";
 constexpr std::string_view tied_alias = "tie_word_embeddings";
 
@@ -78,7 +96,37 @@ Result<void> check_divides(const YamlNode& map, std::string_view a, std::int64_t
 Result<void> check_heads(const YamlNode& map, const ModelSpec& model) {
   SHARDSWEEP_TRY(check_divides(map, "heads", model.heads, "kv_heads", model.kv_heads));
   // RoPE turns pairs.
+  if (model.head_dim > 0) return check_divides(map, "head_dim", model.head_dim, "2", 2);
   return check_divides(map, "hidden", model.hidden, "2 x heads", 2 * model.heads);
+}
+
+const YamlNode& find_key(const YamlNode& map, const ModelField& field) {
+  const auto* node = find(map, field.name);
+  if (node == nullptr) node = find(map, field.alias);
+  return node == nullptr ? map : *node;
+}
+
+Result<void> check_experts(const YamlNode& map, const ModelSpec& model) {
+  if (model.experts == 0) {
+    for (const auto& field : shape) {
+      const auto& node = find_key(map, field);
+      if (field.optional && field.name != "head_dim" && model.*field.member > 0)
+        return refuse(node, fmt::format("'{}' needs 'experts', the number of experts of each "
+                                        "layer",
+                                        field.name));
+    }
+    return {};
+  }
+  if (model.experts_per_token < 1 || model.experts_per_token > model.experts)
+    return refuse(map, fmt::format("'experts_per_token' is {}; with {} experts it is 1 to {}",
+                                   model.experts_per_token, model.experts, model.experts));
+  if (model.expert_ffn < 1)
+    return refuse(map, "'expert_ffn', the width of one expert, is missing");
+  if (model.dense_layers >= model.layers)
+    return refuse(map, fmt::format("'dense_layers' ({}) leaves no layer with experts, as "
+                                   "'layers' is {}",
+                                   model.dense_layers, model.layers));
+  return {};
 }
 
 void read_peaks(const YamlNode& node, ClusterSpec& into, Mistakes& mistakes) {
@@ -165,6 +213,17 @@ std::vector<std::string_view> hardware_keys() {
   return keys;
 }
 
+/// A model of which each layer has experts has no other feed-forward part.
+bool has_no_dense_layer(const YamlNode& map) {
+  const auto is_there = [&](std::string_view name) {
+    return std::any_of(shape.begin(), shape.end(), [&](const ModelField& field) {
+      return field.name == name &&
+             (find(map, name) != nullptr || find(map, field.alias) != nullptr);
+    });
+  };
+  return is_there("expert_ffn") && !is_there("dense_layers");
+}
+
 }  // namespace
 
 std::span<const ModelField> model_fields() {
@@ -191,9 +250,11 @@ std::optional<ModelSpec> read_model(const YamlNode& map, const std::string& name
     const auto* node = find_either(map, field.name, field.alias, mistakes);
     if (node != nullptr) {
       mistakes.assign(model.*field.member, *node,
-                      read_count(*node, {1, field.most, field.name}));
+                      read_count(*node, {field.optional ? 0 : 1, field.most, field.name}));
     } else if (field.name == "kv_heads") {
       model.kv_heads = model.heads;
+    } else if (field.optional || (field.name == "ffn" && has_no_dense_layer(map))) {
+      continue;
     } else if (!is_misspelt(map, field.name)) {
       missing.push_back(in_quotes(field.name));
     }
@@ -205,7 +266,9 @@ std::optional<ModelSpec> read_model(const YamlNode& map, const std::string& name
   if (const auto* node = find_either(map, tied, tied_alias, mistakes))
     mistakes.assign(model.tied_embeddings, *node, read_bool(*node, tied));
   if (mistakes.count() > before) return std::nullopt;
+  if (model.ffn == 0) model.ffn = model.expert_ffn;
   mistakes.take(map, check_heads(map, model));
+  mistakes.take(map, check_experts(map, model));
   if (mistakes.count() > before) return std::nullopt;
   return model;
 }

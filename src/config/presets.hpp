@@ -46,6 +46,7 @@ struct ModelField {
   std::string_view alias;  ///< in other trainers' and libraries' files
   std::int64_t ModelSpec::*member;
   std::int64_t most;
+  bool optional;
 };
 [[nodiscard]] std::span<const ModelField> model_fields();
 

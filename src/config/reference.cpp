@@ -110,7 +110,6 @@ std::string values_of(const AxisInfo& axis) {
     case AxisKind::integer:
       break;
   }
-  if (axis.minimum == axis.maximum) return fmt::format("{} (reserved)", axis.minimum);
   const bool unset = axis.name == "nodes" || axis.name == "gpus";
   const auto least = unset ? std::max<std::int64_t>(axis.minimum, 1) : axis.minimum;
   return axis.maximum >= std::numeric_limits<std::int32_t>::max()

@@ -12,20 +12,6 @@
 namespace shardsweep {
 namespace {
 
-struct ShapeColumn {
-  std::string_view name;
-  std::int64_t ModelSpec::*member;
-};
-
-constexpr std::array<ShapeColumn, 6> shape_columns{{
-    {"layers", &ModelSpec::layers},
-    {"hidden", &ModelSpec::hidden},
-    {"ffn", &ModelSpec::ffn},
-    {"heads", &ModelSpec::heads},
-    {"kv_heads", &ModelSpec::kv_heads},
-    {"vocab", &ModelSpec::vocab},
-}};
-
 // A number where its text is what that number prints as, as the database keeps it.
 Value var_value(const std::string& text) {
   const auto* end = text.data() + text.size();
@@ -50,7 +36,7 @@ const std::vector<std::string_view>& where_columns() {
       all.push_back(axis.name);
     all.push_back("global_batch");
     all.push_back("repeat");
-    for (const auto& shape : shape_columns)
+    for (const auto& shape : shape_fields)
       all.push_back(shape.name);
     return all;
   }();
@@ -85,7 +71,7 @@ std::vector<Column> columns_of(const SweepSpec& sweep) {
                      "INTEGER"});
   columns.push_back(
       {"repeat", [](const Point& point) { return std::int64_t{point.repeat}; }, {}, "INTEGER"});
-  for (const auto& shape : shape_columns) {
+  for (const auto& shape : shape_fields) {
     Column column{std::string(shape.name),
                   [](const Point& point) { return std::int64_t{point.model}; },
                   {},

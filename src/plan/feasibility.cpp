@@ -22,6 +22,8 @@ enum Fixed : int {
   heads,
   kv_heads,
   ffn,
+  cp_mode,
+  experts,
   layers,
   grad_accum,
   zero,
@@ -32,10 +34,22 @@ enum Fixed : int {
   memory,
   fixed_count,
 };
-constexpr std::array<std::string_view, fixed_count> fixed_names{
-    "gpus",    "world",      "batch", "heads",        "kv_heads",          "ffn",
-    "layers",  "grad_accum", "zero",  "dp_replicate", "sequence_parallel", "max_nodes",
-    "exclude", "memory"};
+constexpr std::array<std::string_view, fixed_count> fixed_names{"gpus",
+                                                                "world",
+                                                                "batch",
+                                                                "heads",
+                                                                "kv_heads",
+                                                                "ffn",
+                                                                "cp_mode",
+                                                                "experts",
+                                                                "layers",
+                                                                "grad_accum",
+                                                                "zero",
+                                                                "dp_replicate",
+                                                                "sequence_parallel",
+                                                                "max_nodes",
+                                                                "exclude",
+                                                                "memory"};
 constexpr int none = -1;
 
 std::optional<std::int64_t> axis_value(const AxisInfo& axis, std::string_view text) {
@@ -72,6 +86,42 @@ std::string why_replicas(const Layout& layout) {
     return fmt::format("dp_replicate {} needs ZeRO 1 to 3, but zero is 0", layout.dp_replicate);
   return fmt::format("dp_replicate {} of dp {} leaves one rank per set of shards",
                      layout.dp_replicate, layout.dp);
+}
+
+bool shares_heads(const ModelSpec& model, const Layout& layout) {
+  if (layout.cp_mode == ContextMode::ring) return true;
+  const auto cut = std::int64_t{layout.tp} * layout.cp;
+  return layout.cp > 1 && model.heads % cut == 0 && model.kv_heads % cut == 0;
+}
+
+std::string why_heads(const ModelSpec& model, const Layout& layout) {
+  if (layout.cp == 1) return "cp_mode ulysses needs cp above 1";
+  const auto cut = std::int64_t{layout.tp} * layout.cp;
+  return fmt::format(
+      "cp_mode ulysses exchanges heads, and tp {} x cp {} = {} does not divide the {} heads "
+      "and "
+      "{} kv heads of {}",
+      layout.tp, layout.cp, cut, model.heads, model.kv_heads, model.name);
+}
+
+bool spreads_experts(const ModelSpec& model, const Layout& layout) {
+  if (model.experts == 0) return layout.ep == 1;
+  return model.experts % layout.ep == 0 && layout.data_ranks() % layout.ep == 0 &&
+         model.expert_ffn % layout.tp == 0;
+}
+
+std::string why_experts(const ModelSpec& model, const Layout& layout) {
+  if (model.experts == 0)
+    return fmt::format("ep {} needs a model with experts, and {} has none", layout.ep,
+                       model.name);
+  if (model.experts % layout.ep != 0)
+    return fmt::format("ep {} does not divide the {} experts of {}", layout.ep, model.experts,
+                       model.name);
+  if (layout.data_ranks() % layout.ep != 0)
+    return fmt::format("ep {} does not divide dp {} x cp {} = {}", layout.ep, layout.dp,
+                       layout.cp, layout.data_ranks());
+  return fmt::format("tp {} does not divide the {} expert_ffn columns of {}", layout.tp,
+                     model.expert_ffn, model.name);
 }
 
 }  // namespace
@@ -167,6 +217,8 @@ int Judge::find_shape(const Point& point) const {
   if (model.heads % layout.tp != 0) return heads;
   if (model.kv_heads % layout.tp != 0) return kv_heads;
   if (model.ffn % layout.tp != 0) return ffn;
+  if (!shares_heads(model, layout)) return cp_mode;
+  if (!spreads_experts(model, layout)) return experts;
   if (std::int64_t{layout.pp} * layout.vpp > model.layers) return layers;
   if (shardbench_ && layout.grad_accum < layout.pp - 1) return grad_accum;
   if (shardbench_ && layout.zero > 0 && layout.data_ranks() == 1) return zero;
@@ -283,6 +335,10 @@ std::string Judge::why_shape(const Point& point, int constraint) const {
       return divides(model.kv_heads, "kv heads");
     case ffn:
       return divides(model.ffn, "ffn columns");
+    case cp_mode:
+      return why_heads(model, layout);
+    case experts:
+      return why_experts(model, layout);
     case layers:
       return fmt::format("pp {}{} is more than the {} layers of {}", layout.pp,
                          layout.vpp > 1 ? fmt::format(" x vpp {}", layout.vpp) : "",

@@ -27,7 +27,11 @@ constexpr std::array<StepPart, 8> parts{{{"compute", &TimeEstimate::compute_s},
                                          {"dp", &TimeEstimate::dp_s},
                                          {"update", &TimeEstimate::update_s}}};
 
-std::string_view remedy(std::string_view part) {
+std::string_view remedy(std::string_view part, const Layout& layout) {
+  if (part == "tp" && layout.tp == 1) {
+    return layout.ep > 1 ? "Bound by rows on their way to experts: use less ep."
+                         : "Bound by what ranks that share a sequence exchange: use less cp.";
+  }
   constexpr std::array<std::pair<std::string_view, std::string_view>, 8> remedies{{
       {"compute", "Compute-bound: reduce recomputation, then add GPUs."},
       {"memory", "Bound by device memory traffic: use a larger micro_batch."},
@@ -57,6 +61,8 @@ std::string layout_text(const Layout& layout) {
   auto text =
       fmt::format("dp {} × tp {} × pp {}, micro_batch {}, grad_accum {}, ZeRO {}", layout.dp,
                   layout.tp, layout.pp, layout.micro_batch, layout.grad_accum, layout.zero);
+  if (layout.cp > 1) text += fmt::format(", cp {}", layout.cp);
+  if (layout.ep > 1) text += fmt::format(", ep {}", layout.ep);
   if (layout.recompute != Recompute::none) {
     const auto& axis = *find_axis("recompute");
     Point point;
@@ -117,11 +123,18 @@ class Suggester {
     sweep.policy.max_stored_left_out = 0;
     constexpr std::int64_t most_tp = 64;
     constexpr std::int64_t most_micro_batch = 16;
+    // Shorter ones fit without ranks that share them.
+    constexpr std::int32_t long_sequence = 16 << 10;
+    constexpr std::int64_t most_cp = 64;
     const auto axis = [&](std::string_view name, std::vector<std::int64_t> values) {
       sweep.axes.push_back({find_axis(name), false, std::move(values)});
     };
     axis("tp", powers_of_two(std::min<std::int64_t>(request_.gpus, most_tp)));
     axis("pp", powers_of_two(std::min<std::int64_t>(request_.gpus, request_.model.layers)));
+    if (request_.seq_len >= long_sequence)
+      axis("cp", powers_of_two(std::min<std::int64_t>(request_.gpus, most_cp)));
+    if (request_.model.experts > 0)
+      axis("ep", powers_of_two(std::min<std::int64_t>(request_.gpus, request_.model.experts)));
     axis("micro_batch", powers_of_two(most_micro_batch));
     axis("zero", {0, 1, 2, 3});
     axis("recompute", {0, 1, 2});
@@ -188,8 +201,9 @@ class Suggester {
         parts.begin() + 1, parts.end(),
         [&](const auto& a, const auto& b) { return time.*a.seconds < time.*b.seconds; });
     const auto& part = time.*largest.seconds > much * time.step_s ? largest : parts.front();
-    layout.limit = fmt::format("{} {:.0f} %. {}", part.name,
-                               100 * time.*part.seconds / time.step_s, remedy(part.name));
+    layout.limit =
+        fmt::format("{} {:.0f} %. {}", part.name, 100 * time.*part.seconds / time.step_s,
+                    remedy(part.name, layout.point.layout));
   }
 
   [[nodiscard]] MemoryEstimate alone() const {
@@ -250,7 +264,7 @@ class Suggester {
     if (samples < request_.gpus) {
       lines.push_back(
           fmt::format("There are fewer samples than GPUs ({}). At least {} GPUs must share a "
-                      "sample by tp or pp.",
+                      "sample by tp, pp or cp.",
                       grouped(request_.gpus), (request_.gpus + samples - 1) / samples));
     }
     for (const auto& layout : suggestion_.layouts) {

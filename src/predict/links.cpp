@@ -4,6 +4,7 @@
 #include "predict/units.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace shardsweep {
 namespace {
@@ -21,7 +22,31 @@ Link link_of(const ClusterSpec& cluster, std::int64_t stride, std::int64_t size)
   return {bandwidth, cluster.inter_node_latency_us * micro, true};
 }
 
+Exchange exchange_of(const ClusterSpec& cluster, std::int64_t stride, std::int64_t size) {
+  const auto per_node = std::max<std::int64_t>(1, cluster.gpus_per_node / stride);
+  const auto members = static_cast<double>(std::min(size, per_node));
+  const auto all = static_cast<double>(size);
+  Exchange exchange;
+  exchange.inside_share = (members - 1) / all;
+  exchange.outside_share = (all - members) / all;
+  exchange.inside_bandwidth = cluster.intra_node_bandwidth * cluster.intra_node_efficiency;
+  exchange.outside_bandwidth = cluster.inter_node_bandwidth * cluster.inter_node_efficiency;
+  if (size > 1) exchange.latency_s = hops_inside * cluster.intra_node_latency_us * micro;
+  if (exchange.outside_share > 0) {
+    exchange.latency_s = hops_between * std::log2(all) * cluster.inter_node_latency_us * micro;
+  }
+  return exchange;
+}
+
 }  // namespace
+
+double Exchange::seconds(double bytes) const {
+  const auto moving = [](double amount, double bandwidth) {
+    return bandwidth > 0 ? amount / bandwidth : 0;
+  };
+  return latency_s + std::max(moving(inside_share * bytes, inside_bandwidth),
+                              moving(outside_share * bytes, outside_bandwidth));
+}
 
 Links links_of(const ClusterSpec& cluster, const Layout& layout) {
   const std::int64_t tp = layout.tp;
@@ -43,9 +68,14 @@ Links links_of(const ClusterSpec& cluster, const Layout& layout) {
   auto stages = link_of(cluster, pp_stride, pp);
   if (stages.crosses)
     stages.bandwidth = cluster.inter_node_bandwidth * cluster.inter_node_efficiency;
-  return {link_of(cluster, tp_stride, tp), stages, link_of(cluster, dp_stride, shards),
+  return {link_of(cluster, tp_stride, tp),
+          stages,
+          link_of(cluster, dp_stride, shards),
           link_of(cluster, dp_stride * shards, layout.dp_replicate),
-          link_of(cluster, dp_stride, layout.cp)};
+          link_of(cluster, dp_stride, layout.cp),
+          link_of(cluster, dp_stride * layout.ep, layout.expert_replicas()),
+          exchange_of(cluster, dp_stride, layout.cp),
+          exchange_of(cluster, dp_stride, layout.ep)};
 }
 
 }  // namespace shardsweep

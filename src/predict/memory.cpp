@@ -3,6 +3,7 @@
 #include "predict/memory.hpp"
 
 #include "predict/arena_memory.hpp"
+#include "predict/layer_shape.hpp"
 #include "predict/units.hpp"
 
 #include <algorithm>
@@ -26,45 +27,15 @@ std::int64_t whole(double bytes) {
   return static_cast<std::int64_t>(std::min(bytes, most));
 }
 
-// The shapes of one point as doubles.
-struct Shape {
-  double layers, hidden, ffn, heads, kv_share, vocab;  // kv_share: g/a
-  double seq, whole_seq, batch, tp, pp, dp, accum;     // seq: of a rank of cp
-  double element;
-  Shape(const ModelSpec& model, const Point& point)
-      : layers(real(model.layers)),
-        hidden(real(model.hidden)),
-        ffn(real(model.ffn)),
-        heads(real(model.heads)),
-        kv_share(real(model.kv_heads) / heads),
-        vocab(real(model.vocab)),
-        seq(real(point.seq_len) / point.layout.cp),
-        whole_seq(point.seq_len),
-        batch(point.layout.micro_batch),
-        tp(point.layout.tp),
-        pp(point.layout.pp),
-        dp(point.layout.data_ranks()),
-        accum(point.layout.grad_accum),
-        element(real(bytes_of(point.dtype))) {}
-
-  /// Without a gate a layer has two matrices of h f instead of three.
-  [[nodiscard]] double layer_matrices(bool plain = false) const {
-    return 2 * hidden * hidden * (1 + kv_share) + (plain ? 2 : 3) * hidden * ffn;
-  }
-  [[nodiscard]] double token_row() const { return seq * batch * hidden; }
-  [[nodiscard]] double ffn_row() const { return seq * batch * ffn; }
-};
-
 struct StateBytes {
   double weights, gradients, optimizer;  // per parameter
 };
 
-StateBytes state_bytes(const Point& point, double bf16_gradient) {
+StateBytes state_bytes(const Point& point, double bf16_gradient, double shards) {
   const auto element = real(bytes_of(point.dtype));
   const bool mixed = is_half(point.dtype);
   // Adam's two moments, and a master copy where the weights are too coarse to be added to.
   StateBytes bytes{element, mixed ? bf16_gradient : element, mixed ? 12 : 2 * element};
-  const double shards = point.layout.shard_ranks();
   const auto zero = point.layout.zero;
   if (zero >= 1) bytes.optimizer /= shards;
   if (zero >= 2) bytes.gradients /= shards;
@@ -87,10 +58,12 @@ struct Habits {
         fused_norm(traits.fused_norm.value_or(of.norm_row_bytes == 0 || plain)) {}
 };
 
-// Bytes of one layer's activations between (sequence-parallel) and inside TP regions.
+// Bytes of one layer's activations between (sequence-parallel) and inside TP regions, and of
+// rows on their way to experts and back, which every TP rank has.
 struct LayerActivations {
   double between, inside;            // kept when nothing is recomputed
   double kept_between, kept_inside;  // kept under the point's recompute
+  double routed = 0, kept_routed = 0;
 };
 
 // What attention keeps beside its inputs and output, in bytes: log-sum-exp in fp32, or P; of
@@ -104,28 +77,39 @@ double attention_bytes(const Shape& shape, const Habits& habits) {
   return (habits.plain ? gpt_probability_bytes : bytes) * rows * shape.whole_seq;
 }
 
+// Of a layer's feed-forward part, dense or with experts.
 LayerActivations layer_activations(const Shape& shape, const Habits& habits,
-                                   Recompute recompute, double attention) {
+                                   Recompute recompute, double attention,
+                                   bool experts = false) {
   const auto& family = habits.family;
   const double row = shape.element * shape.token_row();
-  const double ffn = shape.element * shape.ffn_row();
+  const double query = shape.element * shape.tokens() * shape.query;
+  const double width = experts ? shape.shared_ffn + shape.chosen * shape.expert_ffn : shape.ffn;
+  const double ffn = shape.element * shape.tokens() * width;
   LayerActivations all{family.between_rows * row,
-                       row * (family.query_rows + family.key_rows * shape.kv_share) +
+                       query * (family.query_rows + family.key_rows * shape.kv_share) +
                            family.ffn_rows * ffn + attention,
                        0, 0};
+  if (experts) {
+    // Probabilities, weights, choices and places; each row as it comes and as it goes.
+    all.routed = shape.element * shape.tokens() * (shape.experts + shape.chosen) +
+                 2 * 4 * shape.tokens() * shape.chosen + 2 * shape.chosen * row;
+  }
   if (habits.plain) {
     // Two norms' inputs and outputs and a dropout mask each (5 rows of 2 bytes), then Q, O, K,
     // V and GELU's input and output.
     all.between = 5 * row;
-    all.inside = row * (2 + 2 * shape.kv_share) + 2 * ffn + attention;
+    all.inside = query * (2 + 2 * shape.kv_share) + 2 * ffn + attention;
   } else if (!habits.fused_norm) {
     all.between += 2 * family.norm_row_bytes * shape.token_row();
   }
   all.kept_between = all.between;
   all.kept_inside = all.inside;
+  all.kept_routed = all.routed;
   if (recompute == Recompute::full) {
     all.kept_between = row;
     all.kept_inside = 0;
+    all.kept_routed = 0;
   } else if (recompute == Recompute::selective) {
     if (family.selective == Selective::norms_and_product) {
       all.kept_between -= 2 * row;
@@ -171,19 +155,56 @@ struct ActivationBytes {
   double in_flight, one;  // with all micro-batches of a pipeline, with one
 };
 
+// One layer's on a rank: all that it makes, and what of it is kept.
+struct LayerBytes {
+  double whole, kept;
+};
+
+LayerBytes layer_bytes(const Shape& shape, const Point& point, const Habits& habits,
+                       bool experts) {
+  const double between = point.layout.sequence_parallel ? shape.tp : 1;
+  const auto layer = layer_activations(shape, habits, point.layout.recompute,
+                                       attention_bytes(shape, habits), experts);
+  return {layer.between / between + layer.inside / shape.tp + layer.routed,
+          layer.kept_between / between + layer.kept_inside / shape.tp + layer.kept_routed};
+}
+
+// Where a stage has layers with and without experts, the mean of what they keep.
+LayerBytes stage_layer_bytes(const Shape& shape, const Point& point, const Habits& habits,
+                             double layers, double dense) {
+  if (layers <= dense) return layer_bytes(shape, point, habits, false);
+  const auto sparse = layer_bytes(shape, point, habits, true);
+  if (dense <= 0) return sparse;
+  const auto other = layer_bytes(shape, point, habits, false);
+  const double share = dense / layers;
+  return {std::max(sparse.whole, other.whole), share * other.kept + (1 - share) * sparse.kept};
+}
+
 ActivationBytes activation_bytes(const Shape& shape, const Point& point, const Habits& habits,
-                                 double stage, double layers) {
+                                 double stage, double layers, double dense) {
   const double between = point.layout.sequence_parallel ? shape.tp : 1;
   const auto recompute = point.layout.recompute;
-  const auto layer =
-      layer_activations(shape, habits, recompute, attention_bytes(shape, habits));
-  const double whole_layer = layer.between / between + layer.inside / shape.tp;
-  const double kept = layer.kept_between / between + layer.kept_inside / shape.tp;
+  const auto [whole_layer, kept] = stage_layer_bytes(shape, point, habits, layers, dense);
   const auto stage_keeps = kept_by_stage(habits.run, recompute, layers, whole_layer, kept);
   double working = habits.family.working_layers * whole_layer + stage_keeps.again;
   if (stage + 1 == shape.pp) working += shape.element * shape.token_row() / between;
   return {in_flight(shape, point.layout, stage) * stage_keeps.kept + working,
           stage_keeps.kept + working};
+}
+
+// Ring: keys and values that are here and that come, and their gradients. Ulysses: queries,
+// keys and values as they leave and as they come.
+double shared_sequence_bytes(const Shape& shape, const Layout& layout) {
+  if (layout.cp == 1) return 0;
+  const double query = shape.element * shape.tokens() * shape.query / layout.tp;
+  if (layout.cp_mode == ContextMode::ring) return 3 * 2 * shape.kv_share * query;
+  return 2 * query * (1 + 2 * shape.kv_share);
+}
+
+// Gradients of rows as they leave and, where other ranks have the experts, as they come.
+double dispatch_bytes(const Shape& shape, const Layout& layout) {
+  const double rows = shape.element * shape.chosen * shape.token_row();
+  return rows * (layout.ep > 1 ? 2 : 1);
 }
 
 // A bucket is never larger than all the gradients there are.
@@ -199,14 +220,17 @@ double communication_bytes(const Shape& shape, const Point& point, const MemoryF
     bytes +=
         std::min(layout.bucket_mb * mib, gradient_bytes) / (family.stages_parts ? shape.dp : 1);
   }
-  // Keys and values that are here and that come, and their gradients.
-  if (layout.cp > 1) bytes += 3 * 2 * shape.kv_share * row / layout.tp;
+  bytes += shared_sequence_bytes(shape, layout) + dispatch_bytes(shape, layout);
   if (layout.tp > 1) {
     bytes += family.tp_buffer_rows * row;
     if (layout.pp == 1) bytes += family.tp_retained_rows * row;
   }
   if (layout.zero >= 3) {
-    const double layer = shape.layer_matrices() / shape.tp + 2 * shape.hidden;
+    double layer = shape.layer_matrices() / shape.tp + 2 * shape.hidden;
+    if (shape.experts > 0) {
+      layer = (shape.beside_experts() + shape.own_experts()) / shape.tp + shape.router() +
+              2 * shape.hidden;
+    }
     const double embedding = shape.vocab * shape.hidden / shape.tp;
     bytes += 2 * shape.element * std::max(layer, embedding);
   }
@@ -217,16 +241,27 @@ std::int64_t& at(MemoryEstimate& estimate, MemoryClass part) {
   return estimate.bytes[static_cast<std::size_t>(part)];
 }
 
-double stage_parameters(const Shape& shape, const Habits& habits, bool tied, double stage,
-                        double layers) {
+// Parameters of a stage on one rank: those that all of dp x cp share, and those of its experts.
+struct StageParameters {
+  double shared = 0;
+  double experts = 0;
+};
+
+StageParameters stage_parameters(const Shape& shape, const Habits& habits, bool tied,
+                                 double stage, double layers, double dense) {
   const double embedding = shape.vocab * shape.hidden / shape.tp;
   const bool first = stage == 0;
   const bool last = stage + 1 == shape.pp;
-  double count = layers * (shape.layer_matrices(habits.plain) / shape.tp + 2 * shape.hidden);
-  if (first) count += embedding;
+  const double sparse = layers - dense;
+  StageParameters count;
+  count.shared = dense * (shape.layer_matrices(habits.plain) / shape.tp + 2 * shape.hidden);
+  count.shared +=
+      sparse * (shape.beside_experts() / shape.tp + shape.router() + 2 * shape.hidden);
+  count.experts = sparse * shape.own_experts() / shape.tp;
+  if (first) count.shared += embedding;
   // Tied embeddings are one tensor on one stage, two copies on two.
-  if (last && !(first && tied)) count += embedding;
-  if (last) count += shape.hidden;
+  if (last && !(first && tied)) count.shared += embedding;
+  if (last) count.shared += shape.hidden;
   return count;
 }
 
@@ -246,6 +281,17 @@ double stage_layers(const Shape& shape, StageSplit split, double stage) {
     return layers_before(shape, stage + 1) - layers_before(shape, stage);
   const double even = std::floor(shape.layers / shape.pp);
   return even + (stage < shape.layers - even * shape.pp ? 1 : 0);
+}
+
+// Of a stage's layers those without experts. Interleaved, a stage has them in its first chunk.
+double stage_dense_layers(const Shape& shape, const Layout& layout, StageSplit split,
+                          double stage, double layers) {
+  if (shape.experts == 0) return layers;
+  if (layout.vpp > 1) return shape.dense_of(stage * layers / layout.vpp, layers / layout.vpp);
+  double before = 0;
+  for (double earlier = 0; earlier < stage; ++earlier)
+    before += stage_layers(shape, split, earlier);
+  return shape.dense_of(before, layers);
 }
 
 // Per parameter, what the update holds besides state: the gathered weights and the parts that
@@ -269,7 +315,10 @@ class Stage {
         habits_(model, family, traits),
         stage_(stage),
         layers_(stage_layers(shape_, family.split, stage)),
-        count_(stage_parameters(shape_, habits_, model.tied_embeddings, stage, layers_)) {}
+        dense_(stage_dense_layers(shape_, point.layout, family.split, stage, layers_)),
+        parts_(
+            stage_parameters(shape_, habits_, model.tied_embeddings, stage, layers_, dense_)),
+        count_(parts_.shared + parts_.experts) {}
 
   [[nodiscard]] MemoryEstimate most() const {
     const auto activations = activations_of();
@@ -280,7 +329,7 @@ class Stage {
 
  private:
   [[nodiscard]] ActivationBytes activations_of() const {
-    return activation_bytes(shape_, point_, habits_, stage_, layers_);
+    return activation_bytes(shape_, point_, habits_, stage_, layers_, dense_);
   }
 
   // The moments differ in gradients, activations and communication alone.
@@ -300,13 +349,13 @@ class Stage {
   [[nodiscard]] MemoryEstimate at_moment(Moment moment,
                                          const ActivationBytes& activations) const {
     const auto& family = habits_.family;
-    const auto per_parameter = state_bytes(point_, family.bf16_gradient_bytes);
+    const auto state = held();
     MemoryEstimate estimate;
     estimate.stage = stage_;
-    at(estimate, MemoryClass::weights) = whole(count_ * per_parameter.weights);
+    at(estimate, MemoryClass::weights) = whole(state.weights);
     at(estimate, MemoryClass::gradients) =
-        whole(count_ * (per_parameter.gradients + bucket_bytes(moment)));
-    at(estimate, MemoryClass::optimizer) = whole(count_ * per_parameter.optimizer);
+        whole(state.gradients + count_ * bucket_bytes(moment));
+    at(estimate, MemoryClass::optimizer) = whole(state.optimizer);
     at(estimate, MemoryClass::communication) = whole(transfer_bytes(moment));
     at(estimate, MemoryClass::overhead) = whole(family.overhead_bytes + family.allocator_bytes);
     if (moment == Moment::update) return estimate;
@@ -314,6 +363,16 @@ class Stage {
         whole(moment == Moment::in_flight ? activations.in_flight : activations.one);
     at(estimate, MemoryClass::logits) = whole(head_bytes());
     return estimate;
+  }
+
+  // Of all parameters. ZeRO shards experts over the ranks that have the same ones.
+  [[nodiscard]] StateBytes held() const {
+    const double gradient = habits_.family.bf16_gradient_bytes;
+    const auto shared = state_bytes(point_, gradient, point_.layout.shard_ranks());
+    const auto experts = state_bytes(point_, gradient, shape_.expert_replicas);
+    return {parts_.shared * shared.weights + parts_.experts * experts.weights,
+            parts_.shared * shared.gradients + parts_.experts * experts.gradients,
+            parts_.shared * shared.optimizer + parts_.experts * experts.optimizer};
   }
 
   [[nodiscard]] double transfer_bytes(Moment moment) const {
@@ -348,8 +407,54 @@ class Stage {
   Habits habits_;
   std::int32_t stage_;
   double layers_;
+  double dense_;
+  StageParameters parts_;
   double count_;
 };
+
+// Of each layer with experts, `experts` of them.
+std::int64_t parameters_with(const ModelSpec& model, std::int64_t experts) {
+  const auto query = model.query_width();
+  const auto keys = model.kv_heads * model.head_size();
+  const auto attention = 2 * model.hidden * (query + keys) + 2 * model.hidden;
+  const auto dense = 3 * model.hidden * model.ffn;
+  const auto sparse = 3 * model.hidden * model.expert_ffn * (experts + model.shared_experts) +
+                      model.hidden * model.experts;
+  const auto dense_layers = model.experts > 0 ? model.dense_layers : model.layers;
+  const auto embeddings = model.tied_embeddings ? 1 : 2;
+  return model.layers * attention + dense_layers * dense +
+         (model.layers - dense_layers) * sparse + embeddings * model.vocab * model.hidden +
+         model.hidden;
+}
+
+// Mean of the stages: the first layers may be dense.
+MemoryEstimate optimistic_with_experts(const ModelSpec& model, const Point& point) {
+  constexpr double gradient = 2;
+  const Shape shape(model, point);
+  const Habits habits(model, cuda_family, {});
+  const auto recompute = point.layout.recompute;
+  const auto dense = layer_activations(shape, habits, recompute, 0);
+  const auto sparse = layer_activations(shape, habits, recompute, 0, true);
+  const double with_experts = shape.layers - shape.dense_layers;
+  const double kept = shape.dense_layers * (dense.kept_between + dense.kept_inside) +
+                      with_experts * (sparse.kept_between + sparse.kept_inside);
+  const double split = shape.tp * shape.pp;
+  const double shared =
+      (shape.dense_layers * shape.layer_matrices() + with_experts * shape.beside_experts() +
+       (model.tied_embeddings ? 1 : 2) * shape.vocab * shape.hidden) /
+      split;
+  const double experts = with_experts * shape.own_experts() / split;
+  const auto state = state_bytes(point, gradient, point.layout.shard_ranks());
+  const auto spread = state_bytes(point, gradient, shape.expert_replicas);
+  MemoryEstimate estimate;
+  at(estimate, MemoryClass::weights) = whole(shared * state.weights + experts * spread.weights);
+  at(estimate, MemoryClass::gradients) =
+      whole(shared * state.gradients + experts * spread.gradients);
+  at(estimate, MemoryClass::optimizer) =
+      whole(shared * state.optimizer + experts * spread.optimizer);
+  at(estimate, MemoryClass::activations) = whole(kept / split);
+  return estimate;
+}
 
 }  // namespace
 
@@ -359,12 +464,11 @@ std::int64_t padded_vocab(std::int64_t vocab, std::int64_t tp, std::int64_t mult
 }
 
 std::int64_t parameters(const ModelSpec& model) {
-  const auto head_dim = model.hidden / model.heads;
-  const auto layer = 2 * model.hidden * model.hidden +
-                     2 * model.hidden * model.kv_heads * head_dim +
-                     3 * model.hidden * model.ffn + 2 * model.hidden;
-  const auto embeddings = model.tied_embeddings ? 1 : 2;
-  return model.layers * layer + embeddings * model.vocab * model.hidden + model.hidden;
+  return parameters_with(model, model.experts);
+}
+
+std::int64_t active_parameters(const ModelSpec& model) {
+  return parameters_with(model, model.experts_per_token);
 }
 
 const MemoryFamily& shardbench_cuda_memory() {
@@ -383,8 +487,9 @@ MemoryEstimate estimate_stage(const ModelSpec& model, const Point& point,
     values.dtype = Dtype::fp32;
     return estimate_stage(model, values, family, traits, stage);
   }
-  const bool has_arenas = family.arenas && is_half(point.dtype) && point.layout.vpp == 1 &&
-                          point.layout.cp == 1 && point.layout.schedule != Schedule::zb_h1;
+  const bool has_arenas = family.arenas && model.experts == 0 && is_half(point.dtype) &&
+                          point.layout.vpp == 1 && point.layout.cp == 1 &&
+                          point.layout.schedule != Schedule::zb_h1;
   if (!has_arenas) {
     ModelSpec padded = model;
     padded.vocab = padded_vocab(model.vocab, point.layout.tp, family.vocab_multiple);
@@ -397,10 +502,15 @@ MemoryEstimate estimate_stage(const ModelSpec& model, const Point& point,
 
 MemoryEstimate estimate_memory(const ModelSpec& model, const Point& point,
                                const MemoryFamily& family, const RunTraits& traits) {
-  const auto first = estimate_stage(model, point, family, traits, 0);
-  if (point.layout.pp == 1) return first;
-  const auto last = estimate_stage(model, point, family, traits, point.layout.pp - 1);
-  return last.total() > first.total() ? last : first;
+  auto most = estimate_stage(model, point, family, traits, 0);
+  if (point.layout.pp == 1) return most;
+  for (const auto stage :
+       {sparse_stage(model, point.layout, family.split), point.layout.pp - 1}) {
+    if (stage == 0) continue;
+    const auto other = estimate_stage(model, point, family, traits, stage);
+    if (other.total() > most.total()) most = other;
+  }
+  return most;
 }
 
 std::int64_t update_bytes(const ModelSpec& model, const Point& point,
@@ -410,17 +520,13 @@ std::int64_t update_bytes(const ModelSpec& model, const Point& point,
 }
 
 bool is_plain(const ModelSpec& model, const MemoryFamily& family) {
-  return family.plain_where_ffn_is_4h && model.ffn == 4 * model.hidden;
+  return family.plain_where_ffn_is_4h && model.experts == 0 && model.ffn == 4 * model.hidden;
 }
 
 double layer_activation_bytes(const ModelSpec& model, const Point& point,
-                              const MemoryFamily& family, const RunTraits& traits) {
-  const Shape shape(model, point);
-  const Habits habits(model, family, traits);
-  const auto layer =
-      layer_activations(shape, habits, Recompute::none, attention_bytes(shape, habits));
-  const double between = point.layout.sequence_parallel ? shape.tp : 1;
-  return layer.between / between + layer.inside / shape.tp;
+                              const MemoryFamily& family, const RunTraits& traits,
+                              bool experts) {
+  return layer_bytes(Shape(model, point), point, Habits(model, family, traits), experts).whole;
 }
 
 double layers_of_stage(const ModelSpec& model, const Layout& layout, StageSplit split,
@@ -430,11 +536,28 @@ double layers_of_stage(const ModelSpec& model, const Layout& layout, StageSplit 
   return stage_layers(Shape(model, point), split, stage);
 }
 
+double dense_layers_of_stage(const ModelSpec& model, const Layout& layout, StageSplit split,
+                             std::int32_t stage) {
+  Point point;
+  point.layout = layout;
+  const Shape shape(model, point);
+  return stage_dense_layers(shape, layout, split, stage, stage_layers(shape, split, stage));
+}
+
+std::int32_t sparse_stage(const ModelSpec& model, const Layout& layout, StageSplit split) {
+  if (model.experts == 0 || model.dense_layers == 0) return 0;
+  std::int32_t stage = 0;
+  while (stage + 1 < layout.pp && dense_layers_of_stage(model, layout, split, stage) > 0)
+    ++stage;
+  return stage;
+}
+
 MemoryEstimate optimistic_memory(const ModelSpec& model, const Point& point,
                                  const RunTraits& traits) {
+  if (model.experts > 0) return optimistic_with_experts(model, point);
   constexpr double gradient = 2;
   const Shape shape(model, point);
-  const auto state = state_bytes(point, gradient);
+  const auto state = state_bytes(point, gradient, point.layout.shard_ranks());
   const auto layer =
       layer_activations(shape, Habits(model, cuda_family, {}), point.layout.recompute, 0);
   double kept = (layer.kept_between + layer.kept_inside) / shape.tp;  // per layer

@@ -16,9 +16,12 @@
 
 namespace shardsweep {
 
-/// N: per layer 2h^2 + 2h^2 g/a + 3hf + 2h; embedding and head Vh each (one where tied); the
-/// last norm h. The same in every layout.
+/// N: per layer 2hq (1 + g/a) + 3hf + 2h, q = a times the values of a head; embedding and head
+/// Vh each (one where tied); the last norm h. A layer with E experts, S shared ones and their
+/// width w has 3hw (E + S) + hE in place of 3hf. The same in every layout.
 [[nodiscard]] std::int64_t parameters(const ModelSpec& model);
+/// Of the experts those that a token goes through.
+[[nodiscard]] std::int64_t active_parameters(const ModelSpec& model);
 
 /// Entries of the vocabulary with what pads it to `multiple` for each tp rank: shardbench and
 /// Megatron pad to 128.
@@ -99,8 +102,8 @@ struct MemoryFamily {
 /// process's code and stack are no part of them.
 [[nodiscard]] const MemoryFamily& shardbench_cpu_memory();
 
-/// Bytes per rank of the stage that needs most: the first (most in flight, embedding) or the
-/// last (head, logits).
+/// Bytes per rank of the stage that needs most: the first (most in flight, embedding), the
+/// first without dense layers where others have experts, or the last (head, logits).
 ///
 /// Weights, gradients, optimizer per parameter, with ZeRO [Rajbhandari, arXiv 1910.02054]: bf16
 /// with fp32 master and moments 2 + 4 + 12, at stage 1 6 + 12/d, 2: 2 + 16/d, 3: 18/d; fp32 has
@@ -138,14 +141,22 @@ struct MemoryFamily {
 /// Whether a layer's feed-forward part has two matrices instead of three.
 [[nodiscard]] bool is_plain(const ModelSpec& model, const MemoryFamily& family);
 
-/// What one layer keeps of one micro-batch on a rank where nothing is recomputed.
+/// What one layer, dense or with experts, makes of one micro-batch on a rank.
 [[nodiscard]] double layer_activation_bytes(const ModelSpec& model, const Point& point,
-                                            const MemoryFamily& family,
-                                            const RunTraits& traits);
+                                            const MemoryFamily& family, const RunTraits& traits,
+                                            bool experts = false);
 
 /// Layers on a stage, 0-based.
 [[nodiscard]] double layers_of_stage(const ModelSpec& model, const Layout& layout,
                                      StageSplit split, std::int32_t stage);
+
+/// Of those the ones without experts; all where the model has none.
+[[nodiscard]] double dense_layers_of_stage(const ModelSpec& model, const Layout& layout,
+                                           StageSplit split, std::int32_t stage);
+
+/// The first stage whose layers all have experts; 0 where the first ones are not dense.
+[[nodiscard]] std::int32_t sparse_stage(const ModelSpec& model, const Layout& layout,
+                                        StageSplit split);
 
 /// A lower bound whatever the trainer does well: bf16 gradients, everything sharded by tp and
 /// any split of the layers over stages; weights, gradients, optimizer and one micro-batch's

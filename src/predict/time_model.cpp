@@ -31,10 +31,24 @@ double moving_s(double bandwidth, double bytes) {
   return bandwidth > 0 ? bytes / bandwidth : 0;
 }
 
-double layer_gemm_parameters(const ModelSpec& model, bool plain = false) {
-  const double hidden = real(model.hidden);
+double attention_parameters(const ModelSpec& model) {
   const double kv_share = real(model.kv_heads) / real(model.heads);
-  return 2 * hidden * hidden * (1 + kv_share) + (plain ? 2 : 3) * hidden * real(model.ffn);
+  return 2 * real(model.hidden) * real(model.query_width()) * (1 + kv_share);
+}
+
+double layer_gemm_parameters(const ModelSpec& model, bool plain = false) {
+  return attention_parameters(model) + (plain ? 2 : 3) * real(model.hidden) * real(model.ffn);
+}
+
+// Of a layer with experts: its attention, router, shared experts and `experts` others.
+double sparse_layer_parameters(const ModelSpec& model, double experts) {
+  const double expert = 3 * real(model.hidden) * real(model.expert_ffn);
+  return attention_parameters(model) + real(model.hidden) * real(model.experts) +
+         expert * (experts + real(model.shared_experts));
+}
+
+double dense_layers(const ModelSpec& model) {
+  return real(model.experts > 0 ? model.dense_layers : model.layers);
 }
 
 // Seconds of one layer or stage, for one micro-batch.
@@ -127,23 +141,42 @@ class TimeModel {
     return stages / layout_.vpp;
   }
 
-  // Of the stages the first has most layers and the last the head.
+  // Of the stages the first has most layers and the last the head; first layers may be dense.
   [[nodiscard]] Slot slowest() const {
-    const auto layer = layer_slot();
-    const auto first = stage_slot(layer, first_layers(), layout_.pp == 1);
-    if (layout_.pp == 1) return first;
-    const auto last = stage_slot(
-        layer, layers_of_stage(model_, layout_, memory_.split, layout_.pp - 1), true);
-    return last.together() > first.together() ? last : first;
+    const auto layer = layer_slot(matrices_ / layout_.tp, matrices_ / layout_.tp, false);
+    auto most = stage_slot(layer, 0);
+    if (layout_.pp == 1) return most;
+    for (const auto stage : {sparse_stage(model_, layout_, memory_.split), layout_.pp - 1}) {
+      if (stage == 0) continue;
+      const auto other = stage_slot(layer, stage);
+      if (other.together() > most.together()) most = other;
+    }
+    return most;
   }
 
   [[nodiscard]] double first_layers() const {
     return layers_of_stage(model_, layout_, memory_.split, 0);
   }
 
-  [[nodiscard]] Slot stage_slot(const Slot& layer, double layers, bool head) const {
+  /// Of them those with experts.
+  [[nodiscard]] double sparse_layers(std::int32_t stage) const {
+    if (model_.experts == 0) return 0;
+    return layers_of_stage(model_, layout_, memory_.split, stage) -
+           dense_layers_of_stage(model_, layout_, memory_.split, stage);
+  }
+
+  [[nodiscard]] Slot stage_slot(const Slot& layer, std::int32_t stage) const {
+    const double layers = layers_of_stage(model_, layout_, memory_.split, stage);
     Slot slot{layers * layer.products, layers * layer.memory, layers * layer.tp,
               layers * layer.host + family_.launch_stage_s};
+    if (const double sparse = sparse_layers(stage); sparse > 0) {
+      const auto other = sparse_slot();
+      slot.products += sparse * (other.products - layer.products);
+      slot.memory += sparse * (other.memory - layer.memory);
+      slot.tp += sparse * (other.tp - layer.tp);
+      slot.host += sparse * (other.host - layer.host);
+    }
+    const bool head = stage + 1 == layout_.pp;
     if (!head) return slot;
     const double weights = real(model_.vocab) * real(model_.hidden) / layout_.tp;
     slot.products += 6 * tokens_ * weights / head_rate_;
@@ -153,18 +186,34 @@ class TimeModel {
     return slot;
   }
 
-  // Backward costs two forwards, and flash attention's half one more; full recomputation adds
-  // a forward.
-  [[nodiscard]] Slot layer_slot() const {
+  // Of a layer with experts: each of its ranks multiplies as many rows as its tokens choose, by
+  // the matrices of its own experts. Rows go to experts and come back, and so do gradients.
+  [[nodiscard]] Slot sparse_slot() const {
+    const double chosen = real(model_.experts_per_token);
+    const double router = real(model_.hidden) * real(model_.experts);
+    const auto local = [&](double experts) {
+      return (sparse_layer_parameters(model_, experts) - router) / layout_.tp + router;
+    };
+    Slot slot = layer_slot(local(chosen), local(real(model_.experts) / layout_.ep), true);
+    const double exchanges = layout_.recompute == Recompute::full ? 6 : 4;
+    if (layout_.ep > 1) slot.tp += exchanges * links_.rows.seconds(chosen * row_bytes());
+    return slot;
+  }
+
+  // `multiplied` and `held`: parameters of a rank's matrices that a token meets, and that there
+  // are. Backward costs two forwards, and flash attention's half one more; full recomputation
+  // adds a forward.
+  [[nodiscard]] Slot layer_slot(double multiplied, double held, bool experts) const {
     const double tp = layout_.tp;
     const bool full = layout_.recompute == Recompute::full;
     const double again = full ? (3 + family_.recomputed_again) / 3 : 1;
     const double hidden = real(model_.hidden);
     Slot slot;
-    const double attention_s = 7 * tokens_ * hidden * point_.seq_len / tp / attention_rate_;
-    slot.products = again * (6 * tokens_ * matrices_ / tp / rate_ + attention_s);
+    const double attention_s =
+        7 * tokens_ * real(model_.query_width()) * point_.seq_len / tp / attention_rate_;
+    slot.products = again * (6 * tokens_ * multiplied / rate_ + attention_s);
     double moved = family_.activation_passes *
-                   layer_activation_bytes(model_, point_, memory_, {true, true});
+                   layer_activation_bytes(model_, point_, memory_, {true, true}, experts);
     if (!traits_.flash_attention.value_or(true)) {
       moved += probability_traffic * tokens_ * point_.seq_len * real(model_.heads) / tp;
     }
@@ -173,20 +222,24 @@ class TimeModel {
       moved += 2 * norm_traffic * tokens_ * hidden / between;
     }
     if (is_fp8(point_.dtype)) moved += quantized_bytes();
-    slot.memory = moving_s(cluster_.memory_bandwidth,
-                           again * moved + family_.parameter_bytes * matrices_ / tp);
-    slot.tp = tp_layer_s(full) + again * ring_layer_s(attention_s);
+    slot.memory =
+        moving_s(cluster_.memory_bandwidth, again * moved + family_.parameter_bytes * held);
+    slot.tp = tp_layer_s(full) + again * context_layer_s(attention_s);
     slot.host = again * launch_layer_s();
     return slot;
   }
 
-  // Keys and values go round the ranks of cp in forward, and with their gradients in backward,
-  // under attention [arXiv 2310.01889]. What is longer than attention is waited for.
-  [[nodiscard]] double ring_layer_s(double attention_s) const {
+  // Ring: keys and values go round the ranks of cp in forward, and with their gradients in
+  // backward, under attention [arXiv 2310.01889]. What is longer than attention is waited for.
+  // Ulysses: before attention queries, keys and values are exchanged, after it its output, and
+  // in backward their gradients; nothing hides it [arXiv 2309.14509].
+  [[nodiscard]] double context_layer_s(double attention_s) const {
     if (layout_.cp == 1) return 0;
     constexpr double passes = 3;
-    const double keys =
-        2 * real(model_.kv_heads) / real(model_.heads) * row_bytes() / layout_.tp;
+    const double queries = row_bytes() * query_share() / layout_.tp;
+    const double keys = 2 * real(model_.kv_heads) / real(model_.heads) * queries;
+    if (layout_.cp_mode == ContextMode::ulysses)
+      return 2 * (links_.heads.seconds(queries + keys) + links_.heads.seconds(queries));
     const double messages = passes * (layout_.cp - 1);
     return std::max(0.0,
                     messages * (moving_s(links_.cp, keys) + links_.cp.latency_s) - attention_s);
@@ -199,8 +252,9 @@ class TimeModel {
     const double read = point_.dtype == Dtype::fp8 ? 2 * element_ : element_;
     const double hidden = real(model_.hidden);
     const double tp = layout_.tp;
-    const double qkv = (1 + 2 * real(model_.kv_heads) / real(model_.heads)) * hidden;
-    const double inputs = tokens_ * (2 * hidden + (hidden + real(model_.ffn)) / tp);
+    const double query = real(model_.query_width());
+    const double qkv = (1 + 2 * real(model_.kv_heads) / real(model_.heads)) * query;
+    const double inputs = tokens_ * (2 * hidden + (query + real(model_.ffn)) / tp);
     const double gradients = tokens_ * (2 * hidden + (qkv + 2 * real(model_.ffn)) / tp);
     return 2 * (read + 1) * (inputs + matrices_ / tp) + (read + 2) * gradients;
   }
@@ -235,9 +289,22 @@ class TimeModel {
 
   [[nodiscard]] double row_bytes() const { return element_ * tokens_ * real(model_.hidden); }
 
-  // Of the first stage: the most layers and the embedding.
+  [[nodiscard]] double query_share() const {
+    return real(model_.query_width()) / real(model_.hidden);
+  }
+
+  // Of the first stage: the most layers and the embedding, without experts.
   [[nodiscard]] double local_parameters() const {
-    return (first_layers() * matrices_ + real(model_.vocab) * real(model_.hidden)) / layout_.tp;
+    const double sparse = sparse_layers(0);
+    return ((first_layers() - sparse) * matrices_ +
+            sparse * sparse_layer_parameters(model_, 0) +
+            real(model_.vocab) * real(model_.hidden)) /
+           layout_.tp;
+  }
+
+  [[nodiscard]] double local_experts() const {
+    return sparse_layers(0) * 3 * real(model_.hidden) * real(model_.expert_ffn) *
+           real(model_.experts) / layout_.ep / layout_.tp;
   }
 
   [[nodiscard]] double gradient_bytes() const {
@@ -248,14 +315,16 @@ class TimeModel {
   // once; ZeRO-2 once every micro-batch; ZeRO-3 weights twice and gradients once every
   // micro-batch [arXiv 1910.02054, section 7].
   [[nodiscard]] double dp_transfers_s() const {
-    const double shards = layout_.shard_ranks();
-    if (shards == 1) return 0;
     const double accum = layout_.grad_accum;
     const std::array<double, 4> bytes{2 * gradient_bytes(), gradient_bytes(),
                                       accum * gradient_bytes(),
                                       accum * (2 * element_ + gradient_bytes())};
-    return moving_s(links_.shard, (1 - 1 / shards) * local_parameters() *
-                                      bytes[static_cast<std::size_t>(layout_.zero)]);
+    const auto sent = [&](const Link& link, double shards, double parameters) {
+      return moving_s(
+          link, (1 - 1 / shards) * parameters * bytes[static_cast<std::size_t>(layout_.zero)]);
+    };
+    return sent(links_.shard, layout_.shard_ranks(), local_parameters()) +
+           sent(links_.experts, layout_.expert_replicas(), local_experts());
   }
 
   // What comes after backward: the latencies of buckets, and ZeRO's gathering of new weights.
@@ -269,6 +338,8 @@ class TimeModel {
     if (layout_.zero == 1 || layout_.zero == 2) {
       constexpr double tensors_per_layer = 9;
       seconds += moving_s(links_.shard, (1 - 1 / shards) * local * element_);
+      seconds += moving_s(links_.experts,
+                          (1 - 1.0 / layout_.expert_replicas()) * local_experts() * element_);
       seconds += first_layers() * tensors_per_layer *
                  (family_.gather_tensor_s + family_.gather_part_s * shards);
     }
@@ -294,9 +365,11 @@ class TimeModel {
   }
 
   [[nodiscard]] double update_s() const {
-    const double shards = layout_.zero > 0 ? layout_.shard_ranks() : 1;
-    return family_.update_s + moving_s(cluster_.memory_bandwidth,
-                                       family_.update_bytes * local_parameters() / shards);
+    const bool sharded = layout_.zero > 0;
+    const double parameters = local_parameters() / (sharded ? layout_.shard_ranks() : 1) +
+                              local_experts() / (sharded ? layout_.expert_replicas() : 1);
+    return family_.update_s +
+           moving_s(cluster_.memory_bandwidth, family_.update_bytes * parameters);
   }
 
   const ModelSpec& model_;
@@ -319,9 +392,12 @@ class TimeModel {
 }  // namespace
 
 double flops_per_token(const ModelSpec& model, std::int32_t seq_len) {
-  const double gemm = real(model.layers) * layer_gemm_parameters(model) +
+  const double dense = dense_layers(model);
+  const double sparse = real(model.layers) - dense;
+  const double gemm = dense * layer_gemm_parameters(model) +
+                      sparse * sparse_layer_parameters(model, real(model.experts_per_token)) +
                       real(model.vocab) * real(model.hidden);
-  return 6 * gemm + 6 * real(model.layers) * real(model.hidden) * seq_len;
+  return 6 * gemm + 6 * real(model.layers) * real(model.query_width()) * seq_len;
 }
 
 TimeEstimate estimate_time(const ModelSpec& model, const ClusterSpec& cluster,

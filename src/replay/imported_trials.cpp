@@ -18,24 +18,13 @@ namespace {
 constexpr double milliseconds = 1e3;
 constexpr double tera = 1e12;
 
-struct Dimension {
-  std::string_view name;
-  std::int64_t ModelSpec::*member;
-};
-constexpr std::array<Dimension, 6> dimensions{{{"layers", &ModelSpec::layers},
-                                               {"hidden", &ModelSpec::hidden},
-                                               {"ffn", &ModelSpec::ffn},
-                                               {"heads", &ModelSpec::heads},
-                                               {"kv_heads", &ModelSpec::kv_heads},
-                                               {"vocab", &ModelSpec::vocab}}};
-
 /// `469B`, `469B-kv_heads8`: what differs from the first model of the name.
 void tell_apart(std::vector<ModelSpec>& models) {
   std::map<std::string, ModelSpec> first;
   for (auto& model : models) {
     const auto [same, fresh] = first.emplace(model.name, model);
     if (fresh) continue;
-    for (const auto& dimension : dimensions) {
+    for (const auto& dimension : shape_fields) {
       const auto value = model.*dimension.member;
       if (value != same->second.*dimension.member)
         model.name += fmt::format("-{}{}", dimension.name, value);

@@ -20,10 +20,10 @@ namespace shardsweep {
 
 /// Axes that switch a mechanism of a layout on or set its degree. Sizes (micro_batch,
 /// grad_accum, bucket_mb) are none: what one costs the next one says.
-inline constexpr std::array<std::string_view, 13> structural_axes{
-    "dp",       "tp",           "pp",     "cp",        "ep",
-    "vpp",      "dp_replicate", "zero",   "recompute", "sequence_parallel",
-    "schedule", "rank_order",   "overlap"};
+inline constexpr std::array<std::string_view, 14> structural_axes{
+    "dp",       "tp",           "pp",      "cp",        "ep",
+    "vpp",      "dp_replicate", "zero",    "recompute", "sequence_parallel",
+    "schedule", "rank_order",   "overlap", "cp_mode"};
 using Structure = std::array<std::int64_t, structural_axes.size()>;
 
 [[nodiscard]] Structure structure_of(const Point& point);

@@ -12,9 +12,10 @@ auto mechanisms(const SearchPoint& at) {
   const auto& layout = at.point.layout;
   return std::tie(at.software, at.traits.flash_attention, at.traits.fused_norm,
                   at.traits.recompute_layers, at.traits.recompute_by_block, at.point.vars,
-                  at.point.dtype, at.point.seq_len, layout.tp, layout.pp, layout.cp, layout.ep,
-                  layout.vpp, layout.dp_replicate, layout.sequence_parallel, layout.schedule,
-                  layout.rank_order, layout.bucket_mb, layout.overlap);
+                  at.point.dtype, at.point.seq_len, layout.tp, layout.pp, layout.cp,
+                  layout.cp_mode, layout.ep, layout.vpp, layout.dp_replicate,
+                  layout.sequence_parallel, layout.schedule, layout.rank_order,
+                  layout.bucket_mb, layout.overlap);
 }
 
 /// Samples of which a first stage keeps activations.

@@ -24,8 +24,10 @@ namespace {
 constexpr double milliseconds = 1e3;
 
 /// The axes that a suggestion chooses.
-constexpr std::array<std::string_view, 8> chosen{
-    "dp", "tp", "pp", "micro_batch", "grad_accum", "zero", "recompute", "sequence_parallel"};
+constexpr std::array<std::string_view, 10> chosen{
+    "dp",          "tp",         "pp",   "cp",        "ep",
+    "micro_batch", "grad_accum", "zero", "recompute", "sequence_parallel"};
+constexpr std::size_t degrees = 5;  // the first of them
 
 Value axis_value(std::string_view name, const Point& point) {
   const auto& axis = *find_axis(name);
@@ -79,8 +81,10 @@ Table short_table(const Suggestion& suggestion) {
   for (const auto& layout : suggestion.layouts) {
     auto& row = table.rows.emplace_back();
     const auto& is = layout.point.layout;
-    row.emplace_back(fmt::format("dp{} tp{} pp{}", is.dp, is.tp, is.pp));
-    for (const auto name : chosen | std::views::drop(3))
+    row.emplace_back(fmt::format("dp{} tp{} pp{}{}{}", is.dp, is.tp, is.pp,
+                                 is.cp > 1 ? fmt::format(" cp{}", is.cp) : "",
+                                 is.ep > 1 ? fmt::format(" ep{}", is.ep) : ""));
+    for (const auto name : chosen | std::views::drop(degrees))
       row.push_back(axis_value(name, layout.point));
     const bool speed = layout.tokens_per_s_per_gpu > 0;
     row.push_back(speed ? Value(amount_text(layout.tokens_per_s_per_gpu)) : Value());
@@ -207,6 +211,14 @@ std::string suggestion_text(const SuggestRequest& request, const Suggestion& sug
 
 namespace {
 
+bool varies(const Suggestion& suggestion, std::string_view name) {
+  const auto& axis = *find_axis(name);
+  return std::any_of(suggestion.layouts.begin(), suggestion.layouts.end(),
+                     [&](const SuggestedLayout& layout) {
+                       return axis.get(layout.point) != axis.default_value;
+                     });
+}
+
 /// Values of an axis in the suggested layouts; of a degree also half and double of the best's.
 std::vector<std::string> neighbours(const Suggestion& suggestion, std::string_view name,
                                     std::int64_t most) {
@@ -250,16 +262,21 @@ std::string suggested_sweep(const SuggestRequest& request, const Suggestion& sug
       request.nodes > 0 ? request.nodes : request.gpus);
   const std::int64_t per_node = request.cluster.gpus_per_node;
   const auto largest_batch = request.global_batch_tokens / request.seq_len;
-  const std::array<std::pair<std::string_view, std::int64_t>, 6> axes{
+  const std::array<std::pair<std::string_view, std::int64_t>, 8> axes{
       {{"tp", std::min<std::int64_t>(per_node, request.gpus)},
        {"pp", std::min<std::int64_t>(request.model.layers, request.gpus)},
+       {"cp", request.gpus},
+       {"ep", std::min<std::int64_t>(request.model.experts, request.gpus)},
        {"micro_batch", largest_batch},
        {"zero", 0},
        {"recompute", 0},
        {"sequence_parallel", 0}}};
-  for (const auto& [name, most] : axes)
+  for (const auto& [name, most] : axes) {
+    // Of short sequences and dense models they say nothing.
+    if ((name == "cp" || name == "ep") && !varies(suggestion, name)) continue;
     text +=
         fmt::format("  {}: [{}]\n", name, fmt::join(neighbours(suggestion, name, most), ", "));
+  }
   return text +
          "  dp: auto           # what is left of the GPUs\n"
          "  grad_accum: auto   # what the global batch needs\n"

@@ -34,7 +34,8 @@ struct FactsSql {
   /// {0}: rows, {1}: condition.
   const char* trials =
       "SELECT r.sweep, r.trial, r.model, r.seq_len, r.nodes, r.gpus, r.layout, r.dtype, r.dp, "
-      "r.tp, r.pp, r.cp, r.ep, r.vpp, r.micro_batch, r.grad_accum, r.zero, r.recompute, "
+      "r.tp, r.pp, r.cp, r.cp_mode, r.ep, r.vpp, r.micro_batch, r.grad_accum, r.zero, "
+      "r.recompute, "
       "r.sequence_parallel, r.schedule, r.rank_order, r.dp_replicate, r.bucket_mb, r.overlap, "
       "r.layers, r.hidden, r.ffn, r.heads, r.kv_heads, r.vocab, iif(r.sweep_id IN (SELECT id "
       "FROM sweeps "

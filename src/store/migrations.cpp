@@ -290,15 +290,37 @@ ALTER TABLE allocations ADD COLUMN final_set INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE allocations ADD COLUMN avoid TEXT NOT NULL DEFAULT '';
 )sql";
 
+// Sequences shared by heads, and mixtures of experts.
+constexpr const char* experts_sql = R"sql(
+-- how the ranks of cp share attention; then the model's shape: values of a head (0: hidden / heads),
+-- experts of each layer (0: dense), those that a token goes through, their width, those that each
+-- token goes through, first layers without
+ALTER TABLE trials ADD COLUMN cp_mode TEXT NOT NULL DEFAULT 'ring';
+ALTER TABLE trials ADD COLUMN head_dim INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE trials ADD COLUMN experts INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE trials ADD COLUMN experts_per_token INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE trials ADD COLUMN expert_ffn INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE trials ADD COLUMN shared_experts INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE trials ADD COLUMN dense_layers INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE left_out ADD COLUMN cp_mode TEXT NOT NULL DEFAULT 'ring';
+ALTER TABLE left_out ADD COLUMN head_dim INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE left_out ADD COLUMN experts INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE left_out ADD COLUMN experts_per_token INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE left_out ADD COLUMN expert_ffn INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE left_out ADD COLUMN shared_experts INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE left_out ADD COLUMN dense_layers INTEGER NOT NULL DEFAULT 0;
+)sql";
+
 }  // namespace
 
 std::span<const std::string> migrations() {
-  static const std::array<std::string, 25> steps{
+  static const std::array<std::string, 26> steps{
       schema_sql,     learnt,           ledger_sql,    silence,       paces_sql,
       controls_sql,   network_sql,      new_views,     kept_outcomes, deletion_sql,
       lead_nodes_sql, control_time_sql, hold_sql,      measured_sql,  wall_clock_sql,
       counted_sql,    served_sql,       cut_short_sql, whole_labels,  containers_sql,
-      resolution_sql, finals_sql,       code_sql,      pace_sql,      node_sets_sql};
+      resolution_sql, finals_sql,       code_sql,      pace_sql,      node_sets_sql,
+      experts_sql};
   return steps;
 }
 

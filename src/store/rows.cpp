@@ -62,6 +62,11 @@ std::int64_t read_axis(const AxisInfo& axis, const Statement::Use& row, int colu
   return found - sweep.models.begin();
 }
 
+// `hidden` is a mark of trials there.
+std::string_view column_of(const ShapeField& field) {
+  return field.name == "hidden" ? "hidden_size" : field.name;
+}
+
 }  // namespace
 
 const std::vector<std::string>& point_columns() {
@@ -69,9 +74,11 @@ const std::vector<std::string>& point_columns() {
     std::vector<std::string> names;
     for (const auto& axis : axes())
       names.emplace_back(axis.name);
-    for (const auto* name : {"repeat", "vars", "layers", "hidden_size", "ffn", "heads",
-                             "kv_heads", "vocab", "global_batch"})
+    for (const auto* name : {"repeat", "vars"})
       names.emplace_back(name);
+    for (const auto& field : shape_fields)
+      names.emplace_back(column_of(field));
+    names.emplace_back("global_batch");
     return names;
   }();
   return columns;
@@ -131,9 +138,8 @@ void bind_point(Statement::Use& row, const SweepSpec& sweep, const Point& point,
   }
   row.bind(point.repeat);
   row.bind(labels);
-  for (const auto shape :
-       {model.layers, model.hidden, model.ffn, model.heads, model.kv_heads, model.vocab})
-    row.bind(shape);
+  for (const auto& field : shape_fields)
+    row.bind(model.*field.member);
   row.bind(point.layout.global_batch());
 }
 

@@ -18,12 +18,13 @@ DROP VIEW IF EXISTS node_ledger;
 -- several: two seeks in an index tell that.
 CREATE VIEW trial_results AS
 SELECT (SELECT name FROM sweeps WHERE id = t.sweep) AS sweep, t.slug AS trial, t.state, t.outcome, t.cause, t.counted_mark AS mark,
-  t.model, t.nodes, t.gpus, t.seq_len, t.dtype, t.dp, t.tp, t.pp, t.cp, t.ep, t.vpp,
+  t.model, t.nodes, t.gpus, t.seq_len, t.dtype, t.dp, t.tp, t.pp, t.cp, t.cp_mode, t.ep, t.vpp,
   t.dp_replicate, t.micro_batch, t.grad_accum, t.zero, t.recompute, t.sequence_parallel,
   t.schedule, t.rank_order, t.bucket_mb, t.overlap, t.repeat, t.global_batch, t.vars,
-  printf('dp%d tp%d pp%d mb%d ga%d z%d%s%s%s%s%s%s%s%s%s%s%s', t.dp, t.tp, t.pp, t.micro_batch,
+  printf('dp%d tp%d pp%d mb%d ga%d z%d%s%s%s%s%s%s%s%s%s%s%s%s', t.dp, t.tp, t.pp, t.micro_batch,
     t.grad_accum, t.zero,
     CASE WHEN t.cp > 1 THEN ' cp' || t.cp ELSE '' END,
+    CASE WHEN t.cp_mode <> 'ring' THEN ' ' || t.cp_mode ELSE '' END,
     CASE WHEN t.ep > 1 THEN ' ep' || t.ep ELSE '' END,
     CASE WHEN t.vpp > 1 THEN ' vpp' || t.vpp ELSE '' END,
     CASE WHEN t.recompute <> 'none' THEN ' ' || t.recompute ELSE '' END,
@@ -43,7 +44,8 @@ SELECT (SELECT name FROM sweeps WHERE id = t.sweep) AS sweep, t.slug AS trial, t
   nullif(t.predicted_train_step_s, 0) AS predicted_train_step_s,
   nullif(t.predicted_attempt_s, 0) AS predicted_attempt_s,
   nullif(t.predicted_tokens_per_s_per_gpu, 0) AS predicted_tokens_per_s_per_gpu,
-  t.layers, t.hidden_size AS hidden, t.ffn, t.heads, t.kv_heads, t.vocab,
+  t.layers, t.hidden_size AS hidden, t.ffn, t.heads, t.kv_heads, t.vocab, t.head_dim, t.experts,
+  t.experts_per_token, t.expert_ffn, t.shared_experts, t.dense_layers,
   t.runner, t.runner_version, iif(t.counted_attempt IS NULL, '', t.counted_code) AS code_hash, nullif(t.final_round, 0) AS final_round, (SELECT count(*) FROM attempts AS a WHERE a.trial = t.id
     AND (a.started_at > 0 OR a.counted = 1)) AS attempts, t.lane, t.position, t.id AS trial_id,
   t.sweep AS sweep_id, t.counted_attempt AS attempt_id, t.hidden = 0 AS in_file
@@ -51,7 +53,7 @@ FROM trials AS t;
 
 CREATE VIEW all_results AS
 SELECT t.sweep, t.trial, t.state, t.outcome, t.cause, t.mark,
-  t.model, t.nodes, t.gpus, t.seq_len, t.dtype, t.dp, t.tp, t.pp, t.cp, t.ep, t.vpp,
+  t.model, t.nodes, t.gpus, t.seq_len, t.dtype, t.dp, t.tp, t.pp, t.cp, t.cp_mode, t.ep, t.vpp,
   t.dp_replicate, t.micro_batch, t.grad_accum, t.zero, t.recompute, t.sequence_parallel,
   t.schedule, t.rank_order, t.bucket_mb, t.overlap, t.repeat, t.global_batch, t.vars, t.layout,
   t.tokens_per_s_per_gpu, m.tokens_per_s, m.train_step_ms, m.train_step_ms_min,
@@ -61,6 +63,7 @@ SELECT t.sweep, t.trial, t.state, t.outcome, t.cause, t.mark,
   (SELECT b.slug FROM trials AS b WHERE m.cut_short AND b.id = a.leader) AS beaten_by,
   t.predicted_memory_bytes, t.predicted_train_step_s, t.predicted_attempt_s,
   t.predicted_tokens_per_s_per_gpu, t.layers, t.hidden, t.ffn, t.heads, t.kv_heads, t.vocab,
+  t.head_dim, t.experts, t.experts_per_token, t.expert_ffn, t.shared_experts, t.dense_layers,
   t.runner, t.runner_version, m.flops_model, m.software, m.hosts,
   m.settings, nullif(a.image_digest, '') AS image_digest, t.code_hash,
   (SELECT cluster FROM sweeps WHERE id = t.sweep_id) AS cluster,

@@ -22,6 +22,7 @@ constexpr std::array<std::string_view, 4> pp_aliases{"pipeline_model_parallel_si
                                                      "pipeline_parallel_degree"};
 constexpr std::array<std::string_view, 3> cp_aliases{"context_parallel_size", "cp_size",
                                                      "context_parallel_degree"};
+constexpr std::array<std::string_view, 1> cp_mode_aliases{"cp_comm_type"};
 constexpr std::array<std::string_view, 3> ep_aliases{"expert_model_parallel_size",
                                                      "expert_parallel_size", "ep_size"};
 constexpr std::array<std::string_view, 1> vpp_aliases{"virtual_pipeline_model_parallel_size"};
@@ -67,7 +68,7 @@ constexpr bool with_auto = true;
 constexpr bool keyed = true;  // in the lane's key
 
 // clang-format off
-const std::array<AxisInfo, 21> axis_table{{
+const std::array<AxisInfo, 22> axis_table{{
     {"model", AxisKind::model, {}, {}, 0, any, 0, false, keyed, "model preset or a model of this file",
      get_point<&Point::model>, set_point<&Point::model>},
     {"nodes", AxisKind::integer, {}, nodes_aliases, 0, widest, 0, false, keyed, "nodes of the cluster",
@@ -86,7 +87,9 @@ const std::array<AxisInfo, 21> axis_table{{
      get_layout<&Layout::pp>, set_layout<&Layout::pp>},
     {"cp", AxisKind::integer, {}, cp_aliases, 1, widest, 1, false, keyed, "context parallel degree: ranks that share each sequence",
      get_layout<&Layout::cp>, set_layout<&Layout::cp>},
-    {"ep", AxisKind::integer, {}, ep_aliases, 1, 1, 1, false, keyed, "expert parallel degree (reserved: 1)",
+    {"cp_mode", AxisKind::word, Words(context_mode_words), cp_mode_aliases, 0, 1, 0, false, keyed, "how they share attention: keys and values go round, or heads are exchanged for tokens",
+     get_layout<&Layout::cp_mode>, set_layout<&Layout::cp_mode>},
+    {"ep", AxisKind::integer, {}, ep_aliases, 1, widest, 1, false, keyed, "expert parallel degree: ranks of dp x cp that share the experts of each layer",
      get_layout<&Layout::ep>, set_layout<&Layout::ep>},
     {"vpp", AxisKind::integer, {}, vpp_aliases, 1, widest, 1, false, keyed, "virtual pipeline stages per rank, which 1f1b interleaves",
      get_layout<&Layout::vpp>, set_layout<&Layout::vpp>},

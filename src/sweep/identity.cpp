@@ -42,8 +42,10 @@ void put_value(Buffer& out, const AxisInfo& axis, std::int64_t value) {
 
 void put_model(Buffer& out, const ModelSpec& model) {
   put_text(out, "model", model.name);
-  put(out, "layers {}\nhidden {}\nffn {}\nheads {}\nkv_heads {}\nvocab {}\n", model.layers,
-      model.hidden, model.ffn, model.heads, model.kv_heads, model.vocab);
+  for (const auto& field : shape_fields) {
+    const auto value = model.*field.member;
+    if (!field.optional || value != 0) put(out, "{} {}\n", field.name, value);
+  }
   if (model.tied_embeddings) put(out, "tied_embeddings 1\n");
 }
 
@@ -129,10 +131,11 @@ struct ShortName {
 };
 
 // How an axis is called in a slug. One without a row here goes by its own name.
-constexpr std::array<ShortName, 12> short_names{{
+constexpr std::array<ShortName, 13> short_names{{
     {"seq_len", "s"},
     {"dtype", ""},
     {"cp", "cp"},
+    {"cp_mode", ""},
     {"ep", "ep"},
     {"vpp", "vpp"},
     {"dp_replicate", "dpr"},

@@ -36,21 +36,18 @@ void add_layout(std::vector<std::string>& argv, const Point& point) {
     if (std::find(without_flag.begin(), without_flag.end(), axis.name) != without_flag.end()) {
       continue;
     }
+    // Runners that know no such flag get none where it would say nothing.
+    if (axis.name == "cp_mode" && point.layout.cp == 1) continue;
     argv.push_back(flag_of(axis.name));
     argv.push_back(flag_value(axis, axis.get(point)));
   }
 }
 
 void add_model(std::vector<std::string>& argv, const ModelSpec& model) {
-  const std::array<std::pair<const char*, std::int64_t>, 6> shape{
-      {{"--layers", model.layers},
-       {"--hidden", model.hidden},
-       {"--ffn", model.ffn},
-       {"--heads", model.heads},
-       {"--kv-heads", model.kv_heads},
-       {"--vocab", model.vocab}}};
-  for (const auto& [flag, value] : shape) {
-    argv.emplace_back(flag);
+  for (const auto& field : shape_fields) {
+    const auto value = model.*field.member;
+    if (field.optional && value == 0) continue;
+    argv.push_back(flag_of(field.name));
     argv.push_back(std::to_string(value));
   }
   if (model.tied_embeddings) argv.insert(argv.end(), {"--tied-embeddings", "on"});

@@ -14,6 +14,12 @@ constexpr auto of_run = std::to_array<PlaceholderInfo>({
     {"heads", "its attention heads"},
     {"kv_heads", "its key and value heads"},
     {"vocab", "size of its vocabulary"},
+    {"head_dim", "values of one head; 0: hidden / heads"},
+    {"experts", "its experts in each layer; 0: none"},
+    {"experts_per_token", "experts that a token goes through"},
+    {"expert_ffn", "width of one expert"},
+    {"shared_experts", "experts that every token goes through"},
+    {"dense_layers", "first layers without experts"},
     {"global_batch", "samples of a train step: dp x micro_batch x grad_accum"},
     {"gpus_per_node", "ranks on each node"},
     {"warmup", "train steps before the timed ones (measure.warmup)"},
@@ -53,12 +59,8 @@ Placeholders values_of(const SweepSpec& sweep, const Point& point,
     values.insert_or_assign(name, std::to_string(value));
   };
   const ModelSpec& model = sweep.models.at(static_cast<std::size_t>(point.model));
-  put("layers", model.layers);
-  put("hidden", model.hidden);
-  put("ffn", model.ffn);
-  put("heads", model.heads);
-  put("kv_heads", model.kv_heads);
-  put("vocab", model.vocab);
+  for (const auto& field : shape_fields)
+    values.insert_or_assign(std::string(field.name), std::to_string(model.*field.member));
   put("global_batch", point.layout.global_batch());
   // A world that is smaller than a node has nodes 0 as an axis.
   put("nodes", nodes_of(point, ranks_per_node));

@@ -107,7 +107,8 @@ class PlainReader {
       const auto* cell = table_.cell(row, shape_columns_[i]);
       auto& value = shape.spec.*fields[i].member;
       if (cell == nullptr || value != 0) continue;
-      SHARDSWEEP_ASSIGN(value, read_whole(*cell, fields[i].name, 1, fields[i].most));
+      SHARDSWEEP_ASSIGN(
+          value, read_whole(*cell, fields[i].name, fields[i].optional ? 0 : 1, fields[i].most));
     }
     const auto* cell = table_.cell(row, tied_);
     if (cell != nullptr && !shape.tied) {
@@ -129,7 +130,7 @@ class PlainReader {
     if (shape.spec.kv_heads == 0) shape.spec.kv_heads = shape.spec.heads;
     shape.spec.tied_embeddings = shape.tied.value_or(false);
     for (const auto& field : config::model_fields()) {
-      if (shape.spec.*field.member == 0) {
+      if (!field.optional && shape.spec.*field.member == 0) {
         return table_.refuse_header(
             fmt::format("model {}: no row has '{}', and no preset has this name",
                         in_quotes(name), field.name));

@@ -33,7 +33,7 @@ Result<void> SweepBuilder::check_shape(std::size_t row, const ModelSpec& model) 
   };
   if (model.heads % model.kv_heads != 0)
     return refuse("heads", model.heads, "kv_heads", model.kv_heads);
-  if (model.hidden % model.heads != 0)
+  if (model.head_dim == 0 && model.hidden % model.heads != 0)
     return refuse("hidden", model.hidden, "heads", model.heads);
   return {};
 }

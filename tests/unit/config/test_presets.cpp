@@ -28,11 +28,17 @@ std::set<std::string> yaml_files(const std::string& folder) {
 }
 
 double parameters(const ModelSpec& model) {
-  const auto kv = model.hidden / model.heads * model.kv_heads;
-  const auto layer = 2 * model.hidden * model.hidden + 2 * model.hidden * kv +
-                     3 * model.hidden * model.ffn + 2 * model.hidden;
+  const auto head = model.head_dim > 0 ? model.head_dim : model.hidden / model.heads;
+  const auto attention = 2 * model.hidden * head * (model.heads + model.kv_heads);
+  const auto norms = 2 * model.hidden;
+  const auto dense_layers = model.experts > 0 ? model.dense_layers : model.layers;
+  const auto expert = 3 * model.hidden * model.expert_ffn;
+  const auto sparse =
+      (model.experts + model.shared_experts) * expert + model.experts * model.hidden;
   const auto embeddings = (model.tied_embeddings ? 1 : 2) * model.vocab * model.hidden;
-  return static_cast<double>(model.layers * layer + embeddings + model.hidden);
+  return static_cast<double>(
+      model.layers * (attention + norms) + dense_layers * 3 * model.hidden * model.ffn +
+      (model.layers - dense_layers) * sparse + embeddings + model.hidden);
 }
 
 SweepSpec with_model(const std::string& model) {
@@ -46,10 +52,11 @@ SweepSpec with_model(const std::string& model) {
 
 TEST_CASE("every model preset loads and has the size that its name promises") {
   const std::map<std::string, double> promised{
-      {"llama-1b", 1.34e9},   {"llama-4b", 3.57e9},    {"llama-9b", 8.86e9},
-      {"llama-80b", 80e9},    {"llama-469b", 469e9},   {"llama-7b", 6.74e9},
-      {"llama-13b", 13.0e9},  {"llama-30b", 32.5e9},   {"llama-65b", 65.3e9},
-      {"llama-3-8b", 8.03e9}, {"llama-3-70b", 70.6e9},
+      {"llama-1b", 1.34e9},       {"llama-4b", 3.57e9},        {"llama-9b", 8.86e9},
+      {"llama-80b", 80e9},        {"llama-469b", 469e9},       {"llama-7b", 6.74e9},
+      {"llama-13b", 13.0e9},      {"llama-30b", 32.5e9},       {"llama-65b", 65.3e9},
+      {"llama-3-8b", 8.03e9},     {"llama-3-70b", 70.6e9},     {"mixtral-8x7b", 46.7e9},
+      {"qwen3-30b-a3b", 30.53e9}, {"deepseek-v3-like", 671e9},
   };
   for (const auto& name : yaml_files("/models")) {
     const auto model = with_model(name).models.at(0);

@@ -62,14 +62,17 @@ std::string model_table() {
   std::string table =
       "// SPDX-License-Identifier: Apache-2.0\n"
       "// Generated from sweeps/models by UPDATE_GOLDEN=1 unit_config.\n"
-      "// layers, hidden, ffn, heads, kv_heads, vocab, seq_len (0: the usual one), tied\n";
+      "// layers, hidden, ffn, heads, kv_heads, vocab, seq_len (0: the usual one), tied,\n"
+      "// head_values, experts, experts_per_token, expert_ffn, shared_experts, dense_layers\n";
   for (const auto& name : names) {
     const auto sweep =
         load_text("name: x\ncluster: h100-8x\nconstants: {nodes: 1, model: " + name + "}\n");
     REQUIRE_MESSAGE(sweep.has_value(), name);
     const auto& m = sweep->models.at(0);
-    table += fmt::format("{{\"{}\", {{{}, {}, {}, {}, {}, {}, 0, {}}}}},\n", name, m.layers,
-                         m.hidden, m.ffn, m.heads, m.kv_heads, m.vocab, m.tied_embeddings);
+    table += fmt::format(
+        "{{\"{}\", {{{}, {}, {}, {}, {}, {}, 0, {}, {}, {}, {}, {}, {}, {}}}}},\n", name,
+        m.layers, m.hidden, m.ffn, m.heads, m.kv_heads, m.vocab, m.tied_embeddings, m.head_dim,
+        m.experts, m.experts_per_token, m.expert_ffn, m.shared_experts, m.dense_layers);
   }
   return table;
 }

@@ -85,7 +85,7 @@ TEST_CASE("the second step says where samples are fewer than GPUs") {
   CHECK(says(suggestion.batch, "32,768 tokens are 8 samples of 4,096 tokens"));
   CHECK(says(suggestion.batch,
              "There are fewer samples than GPUs (32). At least 4 GPUs must share a sample by "
-             "tp or pp."));
+             "tp, pp or cp."));
   for (const auto& layout : suggestion.layouts)
     CHECK(layout.point.layout.dp <= 8);
 }

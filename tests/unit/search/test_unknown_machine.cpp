@@ -98,6 +98,10 @@ struct MachineCase : Case {
   double best = 0;
 };
 
+/// A machine on which a run three times as fast as the best opens other layouts again. On many
+/// it only wins: nothing else comes near it.
+constexpr std::uint64_t contradicted = 10;
+
 }  // namespace
 
 TEST_CASE("rates that a cluster file leaves out are known to be unknown") {
@@ -167,7 +171,7 @@ TEST_CASE("no search ends before each value of each structural axis was tried") 
 }
 
 TEST_CASE("a run that contradicts the stop of a search has the rest planned again") {
-  MachineCase test(2);
+  MachineCase test(contradicted);
   test.run_to_the_stop();
   REQUIRE(test.open().size() == 1);
   const auto spared = test.count(Outcome::skipped);
@@ -185,7 +189,7 @@ TEST_CASE("a run that contradicts the stop of a search has the rest planned agai
 }
 
 TEST_CASE("a run that agrees with the stop of a search leaves it at that") {
-  MachineCase test(2);
+  MachineCase test(contradicted);
   test.run_to_the_stop();
   const auto spared = test.count(Outcome::skipped);
   const auto last = test.open().front();
@@ -196,7 +200,7 @@ TEST_CASE("a run that agrees with the stop of a search leaves it at that") {
 }
 
 TEST_CASE("a search made from rows reopens what the one before it has spared") {
-  MachineCase test(2);
+  MachineCase test(contradicted);
   test.run_to_the_stop();
   const auto last = test.open().front();
   const auto rebuilt = [&](double speed) {

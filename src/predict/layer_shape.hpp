@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// The extents of one point as doubles, and the sizes of a layer's parts.
+#pragma once
+
+#include "predict/units.hpp"
+
+#include <shardsweep/model.hpp>
+#include <shardsweep/point.hpp>
+
+#include <algorithm>
+
+namespace shardsweep {
+
+/// Parameters of matrices count without division by tp.
+struct Shape {
+  double layers, hidden, ffn, heads, kv_share, vocab;  // kv_share: g/a
+  double query;                                        // values of all heads' queries
+  double experts, chosen, expert_ffn, shared_ffn, dense_layers, ep, expert_replicas;
+  double seq, whole_seq, batch, tp, pp, dp, accum;  // seq: of a rank of cp
+  double element;
+  Shape(const ModelSpec& model, const Point& point)
+      : layers(real(model.layers)),
+        hidden(real(model.hidden)),
+        ffn(real(model.ffn)),
+        heads(real(model.heads)),
+        kv_share(real(model.kv_heads) / heads),
+        vocab(real(model.vocab)),
+        query(real(model.query_width())),
+        experts(real(model.experts)),
+        chosen(real(model.experts_per_token)),
+        expert_ffn(real(model.expert_ffn)),
+        shared_ffn(real(model.shared_experts * model.expert_ffn)),
+        dense_layers(model.experts > 0 ? real(model.dense_layers) : layers),
+        ep(point.layout.ep),
+        expert_replicas(point.layout.expert_replicas()),
+        seq(real(point.seq_len) / point.layout.cp),
+        whole_seq(point.seq_len),
+        batch(point.layout.micro_batch),
+        tp(point.layout.tp),
+        pp(point.layout.pp),
+        dp(point.layout.data_ranks()),
+        accum(point.layout.grad_accum),
+        element(real(bytes_of(point.dtype))) {}
+
+  /// Without a gate a layer has two matrices of h f instead of three.
+  [[nodiscard]] double layer_matrices(bool plain = false) const {
+    return attention_matrices() + (plain ? 2 : 3) * hidden * ffn;
+  }
+  [[nodiscard]] double attention_matrices() const {
+    return 2 * hidden * query * (1 + kv_share);
+  }
+  /// Of a layer with experts: what tp divides beside them, its router, and the experts that a
+  /// rank of ep has.
+  [[nodiscard]] double beside_experts() const {
+    return attention_matrices() + 3 * hidden * shared_ffn;
+  }
+  [[nodiscard]] double router() const { return hidden * experts; }
+  [[nodiscard]] double own_experts() const { return 3 * hidden * expert_ffn * experts / ep; }
+  /// Of the layers of a stage, those without experts: the first ones of the model.
+  [[nodiscard]] double dense_of(double before, double here) const {
+    return std::clamp(dense_layers - before, 0.0, here);
+  }
+  [[nodiscard]] double tokens() const { return seq * batch; }
+  [[nodiscard]] double token_row() const { return seq * batch * hidden; }
+  [[nodiscard]] double ffn_row() const { return seq * batch * ffn; }
+};
+
+}  // namespace shardsweep

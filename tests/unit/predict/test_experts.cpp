@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// Mixtures of experts: parameters, memory and time against published figures and by hand.
+#include "predict/family.hpp"
+#include "predict/memory.hpp"
+#include "predict/time_model.hpp"
+#include "unit/predict/points.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+
+using namespace shardsweep;
+
+namespace {
+
+constexpr double gib = 1024.0 * 1024 * 1024;
+
+ModelSpec mixtral() {
+  return {.name = "mixtral-8x7b",
+          .layers = 32,
+          .hidden = 4096,
+          .ffn = 14336,
+          .heads = 32,
+          .kv_heads = 8,
+          .vocab = 32000,
+          .experts = 8,
+          .experts_per_token = 2,
+          .expert_ffn = 14336};
+}
+
+/// With grouped-query attention of as many parameters as its latent attention.
+ModelSpec deepseek_v3_like() {
+  return {.name = "deepseek-v3-like",
+          .layers = 61,
+          .hidden = 7168,
+          .ffn = 18432,
+          .heads = 96,
+          .kv_heads = 8,
+          .vocab = 129280,
+          .head_dim = 128,
+          .experts = 256,
+          .experts_per_token = 8,
+          .expert_ffn = 2048,
+          .shared_experts = 1,
+          .dense_layers = 3};
+}
+
+ClusterSpec nodes_of_eight() {
+  ClusterSpec cluster;
+  cluster.name = "h100";
+  cluster.gpu = "H100";
+  cluster.gpus_per_node = 8;
+  cluster.memory_bytes = std::int64_t{80} << 30;
+  cluster.peak_flops[0] = 989e12;
+  cluster.memory_bandwidth = 3.35e12;
+  cluster.intra_node_bandwidth = 450e9;
+  cluster.inter_node_bandwidth = 50e9;
+  cluster.intra_node_latency_us = 3;
+  cluster.inter_node_latency_us = 8;
+  return cluster;
+}
+
+double state_gib(const MemoryEstimate& estimate) {
+  std::int64_t bytes = 0;
+  for (const auto part : {MemoryClass::weights, MemoryClass::gradients, MemoryClass::optimizer})
+    bytes += estimate.bytes[static_cast<std::size_t>(part)];
+  return static_cast<double>(bytes) / gib;
+}
+
+TimeEstimate time_of(const ModelSpec& model, const Point& point) {
+  const auto& family = **find_family("megatron");
+  return estimate_time(model, nodes_of_eight(), point, family.time, family.memory);
+}
+
+}  // namespace
+
+TEST_CASE("parameters of mixtures of experts are the published ones") {
+  CHECK(parameters(mixtral()) == 46'702'792'704);         // Hugging Face, its checkpoint
+  CHECK(active_parameters(mixtral()) == 12'879'925'248);  // "12.9B", arXiv 2401.04088
+  CHECK(static_cast<double>(parameters(deepseek_v3_like())) ==
+        doctest::Approx(671e9).epsilon(0.005));  // arXiv 2412.19437
+  CHECK(static_cast<double>(active_parameters(deepseek_v3_like())) ==
+        doctest::Approx(37e9).epsilon(0.03));
+}
+
+// Megatron-LM's theoretical_memory_usage.py (weights, gradients and optimizer of the most
+// loaded shard, which it counts without expert parallelism), run with these arguments. dp 0:
+// without the distributed optimizer.
+struct Published {
+  ModelSpec model;
+  std::int32_t tp, pp, dp;
+  double gib;
+};
+
+TEST_CASE("memory of experts is within 10 % of Megatron-LM's own estimator") {
+  const std::array<Published, 9> table{{{mixtral(), 1, 1, 0, 782.899},
+                                        {mixtral(), 2, 4, 0, 98.412},
+                                        {mixtral(), 2, 4, 8, 41.005},
+                                        {mixtral(), 8, 1, 4, 48.931},
+                                        {mixtral(), 4, 8, 2, 16.585},
+                                        {mixtral(), 1, 8, 16, 37.316},
+                                        {deepseek_v3_like(), 1, 16, 64, 246.311},
+                                        {deepseek_v3_like(), 2, 8, 64, 243.641},
+                                        {deepseek_v3_like(), 8, 16, 8, 37.320}}};
+  const auto& family = (*find_family("megatron"))->memory;
+  for (const auto& row : table) {
+    CAPTURE(row.model.name);
+    CAPTURE(row.tp);
+    CAPTURE(row.pp);
+    CAPTURE(row.dp);
+    auto point = testing::point_of(std::max(row.dp, 1), row.tp, row.pp);
+    point.layout.zero = row.dp > 0 ? 1 : 0;
+    const double predicted = state_gib(estimate_memory(row.model, point, family));
+    MESSAGE(row.model.name << " tp " << row.tp << " pp " << row.pp << " dp " << row.dp << ": "
+                           << predicted << " GiB, published " << row.gib << ", "
+                           << 100 * (predicted / row.gib - 1) << " %");
+    // The estimator shares 61 layers out evenly; a stage has 4 of them on 16 stages, or 8 on 8.
+    CHECK(predicted == doctest::Approx(row.gib).epsilon(0.1));
+  }
+}
+
+TEST_CASE("ep spreads experts alone, and ZeRO shards them over ranks with the same ones") {
+  const auto model = mixtral();
+  const auto& family = (*find_family("megatron"))->memory;
+  const double experts = 32 * 8 * 3 * 4096.0 * 14336;
+  const double shared = static_cast<double>(parameters(model)) - experts;
+  for (const std::int32_t ep : {1, 2, 8}) {
+    for (const std::int32_t zero : {0, 1, 2}) {
+      auto point = testing::point_of(8, 1, 1);
+      point.layout.ep = ep;
+      point.layout.zero = zero;
+      const double whole = zero == 0 ? 18 : zero == 1 ? 6 : 2;
+      const double cut = 18 - whole;
+      const double wanted =
+          shared * (whole + cut / 8) + experts / ep * (whole + cut / (8.0 / ep));
+      CAPTURE(ep);
+      CAPTURE(zero);
+      CHECK(state_gib(estimate_memory(model, point, family)) ==
+            doctest::Approx(wanted / gib).epsilon(1e-3));
+    }
+  }
+}
+
+TEST_CASE("a token pays for the experts that it takes, and for its way to them") {
+  const auto model = mixtral();
+  auto dense = model;
+  dense.experts = dense.experts_per_token = dense.expert_ffn = 0;
+  dense.ffn = 2 * 14336;
+  auto point = testing::point_of(8, 1, 1);
+  // As a dense layer twice as wide, but for the router.
+  CHECK(time_of(model, point).compute_s ==
+        doctest::Approx(time_of(dense, point).compute_s).epsilon(0.001));
+  CHECK(time_of(model, point).tp_s == 0);
+  CHECK(flops_per_token(model, 4096) ==
+        doctest::Approx(flops_per_token(dense, 4096)).epsilon(0.001));
+  // Two rows of a token leave and come back, and so do gradients: of 8 ranks 7 are others.
+  point.layout.ep = 8;
+  const double rows = 2.0 * 4096 * 4096 * 2;
+  const double inside = 450e9 * 0.53;
+  const double exchanges = 4 * 32 * 8;
+  CHECK(time_of(model, point).tp_s ==
+        doctest::Approx(exchanges * (rows * 7 / 8 / inside + 5 * 3e-6)));
+  // Over two nodes half of the ranks are elsewhere, and the adapter carries their rows.
+  auto wide = model;
+  wide.experts = 16;
+  auto two_nodes = testing::point_of(16, 1, 1);
+  two_nodes.layout.ep = 16;
+  const double outside = 50e9 * 0.54;
+  CHECK(time_of(wide, two_nodes).tp_s ==
+        doctest::Approx(exchanges * (rows / 2 / outside + 24 * 4 * 8e-6)));
+  // With ep fewer ranks reduce the gradients of an expert.
+  CHECK(time_of(model, point).dp_s < time_of(model, testing::point_of(8, 1, 1)).dp_s);
+}
+
+TEST_CASE("heads that are exchanged for tokens cost four messages, and no ring") {
+  const auto model = mixtral();
+  auto point = testing::point_of(2, 1, 1, 32768);
+  point.gpus = 8;
+  point.layout.cp = 4;
+  point.layout.cp_mode = ContextMode::ulysses;
+  const double query = 2.0 * 32768 / 4 * 4096;
+  const double sent = 2 * (query * 1.5 + query) * 3 / 4;  // queries, keys, values; output
+  CHECK(time_of(model, point).tp_s ==
+        doctest::Approx(32 * 8 * (sent / (450e9 * 0.53) + 4 * 5 * 3e-6)));
+}
