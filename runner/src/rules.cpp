@@ -284,7 +284,8 @@ std::optional<Error> stages_refusal(const Layout& layout, const ModelShape& mode
                  " with " + std::to_string(model.layers));
 }
 
-/// Whose device has kernels for sequences that several ranks share, and for experts.
+/// Whose device has what sequences that several ranks share need, and kernels for experts. A
+/// GPU has kernels for shared sequences; whole layouts with them were not all shown to end.
 bool shares_sequences(std::string_view device) {
   return device != "cuda";
 }
@@ -299,7 +300,7 @@ std::optional<Error> platform_refusal(const Options& o, const Platforms& platfor
     return invalid(device + " computes in " + dtype_list(dtypes) + ", not in " +
                    std::string(dtype_name(o.dtype)));
   if (o.layout.cp > 1 && !shares_sequences(o.device))
-    return invalid(device + " has no kernels for context parallelism: cp has to be 1");
+    return invalid(device + " does not run context parallelism yet: cp has to be 1");
   if (o.model.experts > 0 && !shares_sequences(o.device))
     return invalid(device + " has no kernels for a mixture of experts: experts has to be 0");
   const std::vector<std::string_view> comms =

@@ -244,8 +244,12 @@ std::string describe_case(const EqualityCase& c) {
   return text.str();
 }
 
+bool has_gpu_kernels(const EqualityCase& c) {
+  return c.model.experts == 0;
+}
+
 bool runs_on_gpus(const EqualityCase& c) {
-  return c.layout.cp == 1 && c.model.experts == 0;
+  return has_gpu_kernels(c) && c.layout.cp == 1;
 }
 
 std::optional<EqualityCase> in_fp8(EqualityCase c, Scaling scaling) {

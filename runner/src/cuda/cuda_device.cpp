@@ -126,11 +126,18 @@ void CudaDevice::rms_norm_backward(const RmsNormGradient& g, i64 tokens, i64 hid
 }
 
 void CudaDevice::rope(void* qkv, const AttentionShape& shape, Rotation rotation) {
-  kernels::rope(stream_, values(qkv), rope_table(shape), shape, rotation);
+  rope_at(qkv, shape, {0, shape.seq_len / 2}, rotation);
 }
 
-const float* CudaDevice::rope_table(const AttentionShape& shape) {
-  const bool has = angles_length_ >= shape.seq_len && angles_head_dim_ == shape.head_dim;
+void CudaDevice::rope_at(void* qkv, const AttentionShape& shape, const Positions& positions,
+                         Rotation rotation) {
+  const float* table = rope_table(kernels::positions_within(shape, positions), shape.head_dim);
+  kernels::rope(stream_, values(qkv), table, shape, positions, rotation);
+}
+
+const float* CudaDevice::rope_table(i64 positions, i64 head_dim) {
+  const bool has = angles_length_ >= positions && angles_head_dim_ == head_dim;
+  const AttentionShape shape{.seq_len = positions, .head_dim = head_dim};
   if (!has) {
     if (angles_ != nullptr) synchronize();
     gpu::release(angles_);
@@ -143,10 +150,11 @@ const float* CudaDevice::rope_table(const AttentionShape& shape) {
   return reinterpret_cast<const float*>(angles_);
 }
 
-void CudaDevice::choose_attention(const AttentionShape& shape) {
+void CudaDevice::choose_attention(const AttentionShape& shape, bool shared) {
   planned_ = shape;
-  fused_ = make_fused_attention(shape);
-  (void)rope_table(shape);
+  fused_ = shared ? FusedAttentionChoice{nullptr, "its sequences are shared"}
+                  : make_fused_attention(shape);
+  (void)rope_table(shape.seq_len, shape.head_dim);
 }
 
 std::string CudaDevice::attention_json() const {
@@ -179,6 +187,20 @@ void CudaDevice::attention_backward(const AttentionGradient& g, const AttentionS
                               {values(g.dqkv), values(g.dout), values(g.qkv), values(g.out),
                                floats(g.lse), g.workspace},
                               shape);
+}
+
+void CudaDevice::attend_more(const MoreKeys& m, const AttentionShape& shape,
+                             const SeenKeys& seen) {
+  kernels::attend_more(stream_, {values(m.out), floats(m.lse), values(m.qkv), values(m.keys)},
+                       shape, seen);
+}
+
+void CudaDevice::attend_more_backward(const MoreKeysGradient& m, const AttentionShape& shape,
+                                      const SeenKeys& seen) {
+  kernels::attend_more_backward(stream_,
+                                {values(m.dqkv), values(m.dkeys), values(m.dout), values(m.qkv),
+                                 values(m.keys), values(m.out), floats(m.lse)},
+                                shape, seen);
 }
 
 void CudaDevice::swiglu(void* y, const void* gate_up, i64 tokens, i64 ffn) {

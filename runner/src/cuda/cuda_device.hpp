@@ -25,8 +25,9 @@ class CudaDevice final : public Device {
 
   gpu::Stream stream() const { return stream_; }
   const MatrixProducts& products() const { return products_; }
-  /// Attention of that shape is done by a library's engines from now on, where it has some.
-  void choose_attention(const AttentionShape& shape);
+  /// Attention of that shape is done by a library's engines from now on, where it has some; not
+  /// where sequences are shared: what keys of others add to needs its own kernels' statistics.
+  void choose_attention(const AttentionShape& shape, bool shared = false);
   /// A JSON object: `by` a library or "mma", or "plain" where heads have no tiles; `why_not`
   /// the library; `engine_bytes` of its workspace are the library's.
   std::string attention_json() const;
@@ -63,10 +64,20 @@ class CudaDevice final : public Device {
   void add_rms_norm(const AddedNorm& n, i64 tokens, i64 hidden) override;
   void rms_norm_backward(const RmsNormGradient& g, i64 tokens, i64 hidden) override;
   void rope(void* qkv, const AttentionShape& shape, Rotation rotation) override;
+  void rope_at(void* qkv, const AttentionShape& shape, const Positions& positions,
+               Rotation rotation) override;
   i64 attention_workspace_bytes(const AttentionShape& shape) const override;
   void attention(void* out, void* lse, const void* qkv, void* workspace,
                  const AttentionShape& shape) override;
   void attention_backward(const AttentionGradient& g, const AttentionShape& shape) override;
+  void attend_more(const MoreKeys& m, const AttentionShape& shape,
+                   const SeenKeys& seen) override;
+  void attend_more_backward(const MoreKeysGradient& m, const AttentionShape& shape,
+                            const SeenKeys& seen) override;
+  void copy_columns(const Columns& columns) override {
+    kernels::copy_columns(stream_, columns);
+  }
+  void add_columns(const Columns& columns) override { kernels::add_columns(stream_, columns); }
   void swiglu(void* y, const void* gate_up, i64 tokens, i64 ffn) override;
   void swiglu_backward(void* gate_up, const void* dy, i64 tokens, i64 ffn) override;
   void embed(void* y, const void* table, const std::int32_t* ids,
@@ -95,8 +106,8 @@ class CudaDevice final : public Device {
   FusedAttentionChoice fused_{nullptr, "not chosen yet"};
   std::byte* sums_;  // of the GPU: what is added up over a train step
   double* loss_;
-  /// Angles of one shape's positions; made when the shape is chosen, or first asked for.
-  const float* rope_table(const AttentionShape& shape);
+  /// Angles of so many positions; made when a shape is chosen, or first asked for.
+  const float* rope_table(i64 positions, i64 head_dim);
   std::byte* angles_ = nullptr;
   i64 angles_length_ = 0;
   i64 angles_head_dim_ = 0;

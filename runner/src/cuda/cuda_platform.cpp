@@ -162,7 +162,8 @@ class CudaPlatform final : public Platform {
     const i64 rank = options.rank % options.layout.world();
     const Coordinates at = coordinates_of(options.layout, rank);
     device_.choose_attention(
-        extents_of(options.model, options.layout, at, Dtype::bf16).attention);
+        extents_of(options.model, options.layout, at, Dtype::bf16).attention,
+        options.layout.cp > 1);
   }
 
   /// The host waits for the GPU: time to hear of peers and of NCCL. The driver is not asked for

@@ -92,12 +92,49 @@ bool has_vector_rows(i64 tokens, i64 ffn) {
   return ffn % 8 == 0;
 }
 
+/// Value i of a matrix's columns: copied, or added to.
+struct MovedColumns {
+  Bf16* to;
+  i64 to_row;
+  const Bf16* from;
+  i64 from_row;
+  i64 width;
+
+  __device__ i64 source(i64 i) const { return i / width * from_row + i % width; }
+  __device__ i64 place(i64 i) const { return i / width * to_row + i % width; }
+};
+
+MovedColumns moved(const Device::Columns& c) {
+  return {static_cast<Bf16*>(c.to), c.to_row, static_cast<const Bf16*>(c.from), c.from_row,
+          c.width};
+}
+
+__global__ void copy_columns_kernel(MovedColumns c, i64 count) {
+  for (i64 i = global_thread(); i < count; i += global_threads())
+    c.to[c.place(i)] = c.from[c.source(i)];
+}
+
+__global__ void add_columns_kernel(MovedColumns c, i64 count) {
+  for (i64 i = global_thread(); i < count; i += global_threads()) {
+    Bf16* to = c.to + c.place(i);
+    *to = narrow(widen(*to) + widen(c.from[c.source(i)]));
+  }
+}
+
+Launch over_values(const char* name, gpu::Stream stream, i64 count) {
+  constexpr int threads = 256;
+  constexpr i64 most_blocks = 4096;
+  return {name, stream, std::min(blocks_for(count, threads), most_blocks), threads};
+}
+
 /// The heads of a packed row that turn with their position: those of q and k.
 struct Turning {
   Bf16* qkv;
   const float* table;  // a row for each position: cosines of all planes, then sines
   i64 row;             // values from one token to the next
   i64 seq_len;
+  i64 first;   // position of a sequence's first token here, and of the first one of its second
+  i64 second;  // half, less its number
   int heads;
   int half;  // values; plane i of a head is (i, half + i)
   float sign;
@@ -128,7 +165,9 @@ __global__ void rotate(Turning t) {
   const i64 token = blockIdx.x;
   const int thread = static_cast<int>(threadIdx.x);
   const int threads = static_cast<int>(blockDim.x);
-  const float* cosines = t.table + token % t.seq_len * 2 * t.half;
+  const i64 number = token % t.seq_len;
+  const i64 position = number + (number < t.seq_len / 2 ? t.first : t.second);
+  const float* cosines = t.table + position * 2 * t.half;
   const float* sines = cosines + t.half;
   const int vectors = t.half / width;
   for (int i = thread; i < t.heads * vectors; i += threads) {
@@ -167,19 +206,26 @@ void swiglu_backward(gpu::Stream stream, Bf16* gate_up, const Bf16* dy, i64 toke
               SwigluGradient{gate_up, dy, ffn});
 }
 
+void copy_columns(gpu::Stream stream, const Device::Columns& c) {
+  const i64 count = c.rows * c.width;
+  if (count > 0)
+    launch(copy_columns_kernel, over_values("copy_columns", stream, count), moved(c), count);
+}
+
+void add_columns(gpu::Stream stream, const Device::Columns& c) {
+  const i64 count = c.rows * c.width;
+  if (count > 0)
+    launch(add_columns_kernel, over_values("add_columns", stream, count), moved(c), count);
+}
+
 void make_rope_table(gpu::Stream stream, float* table, const AttentionShape& s) {
-  constexpr int threads = 256;
-  constexpr i64 most_blocks = 4096;
   const i64 count = rope_table_floats(s) / 2;
   if (count == 0) return;
-  launch(
-      fill_angles,
-      Launch{"rope_table", stream, std::min(blocks_for(count, threads), most_blocks), threads},
-      table, count, s.head_dim / 2);
+  launch(fill_angles, over_values("rope_table", stream, count), table, count, s.head_dim / 2);
 }
 
 void rope(gpu::Stream stream, Bf16* qkv, const float* table, const AttentionShape& s,
-          Rotation rotation) {
+          const Positions& positions, Rotation rotation) {
   const i64 half = s.head_dim / 2;
   const i64 heads = s.heads + s.kv_heads;
   if (s.batch * s.seq_len == 0) return;
@@ -190,6 +236,8 @@ void rope(gpu::Stream stream, Bf16* qkv, const float* table, const AttentionShap
                  .table = table,
                  .row = s.row(),
                  .seq_len = s.seq_len,
+                 .first = positions.first,
+                 .second = positions.second - s.seq_len / 2,
                  .heads = static_cast<int>(heads),
                  .half = static_cast<int>(half),
                  .sign = rotation == Rotation::forward ? 1.0F : -1.0F});

@@ -43,9 +43,16 @@ void rms_norm_backward(gpu::Stream stream, const RmsNormGradient& g, i64 tokens,
 constexpr i64 rope_table_floats(const AttentionShape& s) {
   return 2 * s.seq_len * (s.head_dim / 2);
 }
+/// Positions that a table needs for tokens that stand there.
+constexpr i64 positions_within(const AttentionShape& s, const Positions& at) {
+  const i64 first = at.first + s.seq_len / 2;
+  const i64 second = at.second + s.seq_len - s.seq_len / 2;
+  return first > second ? first : second;
+}
 void make_rope_table(gpu::Stream stream, float* table, const AttentionShape& shape);
+/// The table has all positions at which the tokens stand.
 void rope(gpu::Stream stream, Bf16* qkv, const float* table, const AttentionShape& shape,
-          Rotation rotation);
+          const Positions& positions, Rotation rotation);
 
 /// Bytes that attention and its backward need beside their operands.
 i64 attention_workspace_bytes(const AttentionShape& shape);
@@ -61,6 +68,30 @@ struct AttentionGradient {
 };
 void attention_backward(gpu::Stream stream, const AttentionGradient& g,
                         const AttentionShape& shape);
+
+/// As Device::attend_more; for heads of up to 256 values.
+struct MoreKeys {
+  Bf16* out;
+  float* lse;
+  const Bf16* qkv;
+  const Bf16* keys;
+};
+void attend_more(gpu::Stream stream, const MoreKeys& m, const AttentionShape& shape,
+                 const SeenKeys& seen);
+struct MoreKeysGradient {
+  Bf16* dqkv;
+  Bf16* dkeys;
+  const Bf16* dout;
+  const Bf16* qkv;
+  const Bf16* keys;
+  const Bf16* out;
+  const float* lse;
+};
+void attend_more_backward(gpu::Stream stream, const MoreKeysGradient& m,
+                          const AttentionShape& shape, const SeenKeys& seen);
+
+void copy_columns(gpu::Stream stream, const Device::Columns& columns);
+void add_columns(gpu::Stream stream, const Device::Columns& columns);
 
 void swiglu(gpu::Stream stream, Bf16* y, const Bf16* gate_up, i64 tokens, i64 ffn);
 void swiglu_backward(gpu::Stream stream, Bf16* gate_up, const Bf16* dy, i64 tokens, i64 ffn);

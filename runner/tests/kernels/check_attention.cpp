@@ -121,9 +121,82 @@ void check_shape(Checks& checks, const AttentionShape& s) {
     compare(checks, "attention, plain", s, computed(checks, in, Path::plain), want);
 }
 
+/// What is known before keys of another rank are added: what attention to own keys has made,
+/// as the GPU holds it; and gradients that are there.
+struct Before {
+  std::vector<Bf16> keys;
+  std::vector<Bf16> out;
+  std::vector<float> lse;
+  std::vector<Bf16> dqkv;
+  std::vector<Bf16> dkeys;
+};
+
+Before before(Checks& checks, const Inputs& in) {
+  const AttentionShape& s = in.shape;
+  const Results own = reference(in);
+  const i64 keys = tokens_of(s) * 2 * s.kv_heads * s.head_dim;
+  Before b{checks.random().normals<Bf16>(keys),
+           {},
+           {own.lse.begin(), own.lse.end()},
+           checks.random().normals<Bf16>(tokens_of(s) * s.row()),
+           checks.random().normals<Bf16>(keys)};
+  for (const double value : own.out)
+    b.out.push_back(to_bf16(static_cast<float>(value)));
+  return b;
+}
+
+/// out and lse after it, and both gradients against those, one after the other.
+void check_more_keys(Checks& checks, const AttentionShape& s, const SeenKeys& seen) {
+  const Inputs in{s, checks.random().normals<Bf16>(tokens_of(s) * s.row()),
+                  checks.random().normals<Bf16>(tokens_of(s) * s.heads * s.head_dim)};
+  const Before b = before(checks, in);
+  const auto qkv = to_doubles(in.qkv);
+  const auto keys = to_doubles(b.keys);
+  const auto dout = to_doubles(in.dout);
+  auto out = to_doubles(b.out);
+  std::vector<double> lse(b.lse.begin(), b.lse.end());
+  auto dqkv = to_doubles(b.dqkv);
+  auto dkeys = to_doubles(b.dkeys);
+  std::vector<double> work = zeros(attention_score_elements(s));
+  CpuDevice<double> cpu;
+  cpu.attend_more({out.data(), lse.data(), qkv.data(), keys.data(), work.data()}, s, seen);
+  cpu.attend_more_backward({dqkv.data(), dkeys.data(), dout.data(), qkv.data(), keys.data(),
+                            out.data(), lse.data(), work.data()},
+                           s, seen);
+
+  const auto gpu_qkv = checks.array(in.qkv);
+  const auto gpu_keys = checks.array(b.keys);
+  const auto gpu_dout = checks.array(in.dout);
+  const auto gpu_out = checks.array(b.out);
+  const auto gpu_lse = checks.array(b.lse);
+  const auto gpu_dqkv = checks.array(b.dqkv);
+  const auto gpu_dkeys = checks.array(b.dkeys);
+  kernels::attend_more(checks.stream(),
+                       {gpu_out.data(), gpu_lse.data(), gpu_qkv.data(), gpu_keys.data()}, s,
+                       seen);
+  kernels::attend_more_backward(
+      checks.stream(),
+      {gpu_dqkv.data(), gpu_dkeys.data(), gpu_dout.data(), gpu_qkv.data(), gpu_keys.data(),
+       gpu_out.data(), gpu_lse.data()},
+      s, seen);
+  const std::string shape = shape_name(s) + ", " + std::to_string(seen.queries) +
+                            " queries see " + std::to_string(seen.keys);
+  checks.row("attend_more", shape, relative_error(gpu_out.read_doubles(), out), out_bound);
+  checks.row("attend_more lse", shape, largest_error(gpu_lse.read_doubles(), lse), lse_bound);
+  checks.row("attend_more dq", shape, relative_error(gpu_dqkv.read_doubles(), dqkv),
+             gradient_bound);
+  checks.row("attend_more dk, dv", shape, relative_error(gpu_dkeys.read_doubles(), dkeys),
+             gradient_bound);
+}
+
 }  // namespace
 
 void check_attention(Checks& checks) {
+  // All queries see the first half of the keys, or those of the second half all.
+  for (const i64 head_dim : {10, 64, 128}) {
+    check_more_keys(checks, {2, 36, 4, 2, head_dim}, {0, 36, 18});
+    check_more_keys(checks, {1, 37, 4, 1, head_dim}, {18, 19, 37});
+  }
   const i64 heads = 4;
   if (checks.at_length())
     for (const i64 head_dim : {64, 128})

@@ -76,18 +76,50 @@ void check_swiglu(Checks& checks, i64 tokens, i64 ffn) {
              worst_share(device_gate_up.read(), want_gradient, {bf16_rounding, 3e-5}), 1);
 }
 
-void check_rope(Checks& checks, const AttentionShape& s, Rotation rotation) {
+void check_rope(Checks& checks, const AttentionShape& s, Rotation rotation,
+                const Positions& at) {
   const auto qkv = checks.random().normals<Bf16>(s.batch * s.seq_len * s.row());
   std::vector<double> want = to_doubles(qkv);
-  reference().rope(want.data(), s, rotation);
+  reference().rope_at(want.data(), s, at, rotation);
   const Operand device_qkv(checks, qkv);
-  const DeviceArray<float> table = checks.array<float>(kernels::rope_table_floats(s));
-  kernels::make_rope_table(checks.stream(), table.data(), s);
-  kernels::rope(checks.stream(), device_qkv.data(), table.data(), s, rotation);
+  AttentionShape whole = s;
+  whole.seq_len = kernels::positions_within(s, at);
+  const DeviceArray<float> table = checks.array<float>(kernels::rope_table_floats(whole));
+  kernels::make_rope_table(checks.stream(), table.data(), whole);
+  kernels::rope(checks.stream(), device_qkv.data(), table.data(), s, at, rotation);
   const std::string shape = words("positions", s.seq_len, "heads", s.heads + s.kv_heads) +
                             " of " + std::to_string(s.head_dim);
   checks.row(rotation == Rotation::forward ? "rope" : "rope backward", shape,
              worst_share(device_qkv.read(), want, {bf16_rounding, 5e-6}), 1);
+}
+
+void check_rope(Checks& checks, const AttentionShape& s, Rotation rotation) {
+  check_rope(checks, s, rotation, {0, s.seq_len / 2});
+}
+
+/// Columns of rows that are wider.
+void check_columns(Checks& checks, i64 rows, i64 width) {
+  const i64 from_row = width + 3;
+  const i64 to_row = width + 8;
+  const auto from = checks.random().normals<Bf16>(rows * from_row);
+  const auto to = checks.random().normals<Bf16>(rows * to_row);
+  std::vector<double> copied = to_doubles(to);
+  std::vector<double> added = copied;
+  const std::vector<double> source = to_doubles(from);
+  reference().copy_columns(
+      {copied.data() + 2, to_row, source.data() + 1, from_row, width, rows});
+  reference().add_columns({added.data() + 2, to_row, source.data() + 1, from_row, width, rows});
+  const auto device_from = checks.array(from);
+  const auto device_copied = checks.array(to);
+  const auto device_added = checks.array(to);
+  kernels::copy_columns(checks.stream(), {device_copied.data() + 2, to_row,
+                                          device_from.data() + 1, from_row, width, rows});
+  kernels::add_columns(checks.stream(), {device_added.data() + 2, to_row,
+                                         device_from.data() + 1, from_row, width, rows});
+  const std::string shape = words("rows", rows, "width", width);
+  checks.row("copy_columns", shape, largest_error(device_copied.read_doubles(), copied), 0);
+  checks.row("add_columns", shape,
+             worst_share(device_added.read_doubles(), added, {bf16_rounding, 0}), 1);
 }
 
 }  // namespace
@@ -103,6 +135,9 @@ void check_elementwise(Checks& checks) {
     check_accumulate(checks, ragged, at);
   }
   check_add_in_place(checks, ragged);
+  for (const i64 rows : {1, 37})
+    for (const i64 width : {1, 8, 100})
+      check_columns(checks, rows, width);
   for (const i64 tokens : {1, 37})
     for (const i64 ffn : {5, 64, 344, 1416})
       check_swiglu(checks, tokens, ffn);
@@ -110,6 +145,9 @@ void check_elementwise(Checks& checks) {
     check_rope(checks, {2, 37, 4, 2, 64}, rotation);
     check_rope(checks, {1, 5, 3, 1, 128}, rotation);
     check_rope(checks, {3, 7, 2, 2, 10}, rotation);
+    // A rank's two pieces of a sequence.
+    check_rope(checks, {2, 37, 4, 2, 64}, rotation, {18, 200});
+    check_rope(checks, {1, 8, 2, 1, 16}, rotation, {4, 24});
   }
   if (checks.full()) {
     check_add(checks, i64{1} << 24, {0, 0, 0});

@@ -122,9 +122,43 @@ void make_rope_table(gpu::Stream s, float* table, const AttentionShape& shape) {
   work(s, "rope_table", {}, {floats(table, rope_table_floats(shape))});
 }
 
-void rope(gpu::Stream s, Bf16* qkv, const float* table, const AttentionShape& shape, Rotation) {
+void rope(gpu::Stream s, Bf16* qkv, const float* table, const AttentionShape& shape,
+          const Positions& positions, Rotation) {
   const Range range = values(qkv, tokens_of(shape) * shape.row());
-  work(s, "rope", {range, floats(table, rope_table_floats(shape))}, {range});
+  AttentionShape whole = shape;
+  whole.seq_len = positions_within(shape, positions);
+  work(s, "rope", {range, floats(table, rope_table_floats(whole))}, {range});
+}
+
+void attend_more(gpu::Stream s, const MoreKeys& m, const AttentionShape& a, const SeenKeys&) {
+  const Range out = values(m.out, tokens_of(a) * a.heads * a.head_dim);
+  const Range lse = floats(m.lse, tokens_of(a) * a.heads);
+  work(s, "attend_more",
+       {values(m.qkv, tokens_of(a) * a.row()),
+        values(m.keys, tokens_of(a) * 2 * a.kv_heads * a.head_dim), out, lse},
+       {out, lse});
+}
+
+void attend_more_backward(gpu::Stream s, const MoreKeysGradient& m, const AttentionShape& a,
+                          const SeenKeys&) {
+  const i64 keys = tokens_of(a) * 2 * a.kv_heads * a.head_dim;
+  const i64 attended = tokens_of(a) * a.heads * a.head_dim;
+  const Range dqkv = values(m.dqkv, tokens_of(a) * a.row());
+  const Range dkeys = values(m.dkeys, keys);
+  work(s, "attend_more_backward",
+       {values(m.qkv, tokens_of(a) * a.row()), values(m.keys, keys), values(m.dout, attended),
+        values(m.out, attended), floats(m.lse, tokens_of(a) * a.heads), dqkv, dkeys},
+       {dqkv, dkeys});
+}
+
+void copy_columns(gpu::Stream s, const Device::Columns& c) {
+  work(s, "copy_columns", {matrix(c.from, c.rows, c.width, c.from_row, Dtype::bf16)},
+       {matrix(c.to, c.rows, c.width, c.to_row, Dtype::bf16)});
+}
+
+void add_columns(gpu::Stream s, const Device::Columns& c) {
+  const Range to = matrix(c.to, c.rows, c.width, c.to_row, Dtype::bf16);
+  work(s, "add_columns", {matrix(c.from, c.rows, c.width, c.from_row, Dtype::bf16), to}, {to});
 }
 
 i64 attention_workspace_bytes(const AttentionShape& shape) {

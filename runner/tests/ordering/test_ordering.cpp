@@ -102,7 +102,7 @@ std::vector<EqualityCase> layouts() {
   std::vector<EqualityCase> both;
   std::vector<EqualityCase> cases;
   for (const EqualityCase& c : all_cases(fp8_width))
-    if (runs_on_gpus(c)) cases.push_back(c);
+    if (has_gpu_kernels(c)) cases.push_back(c);
   for (const EqualityCase& c : covering_subset(cases))
     for (const bool overlap : {false, true}) {
       both.push_back(c);
