@@ -51,7 +51,7 @@ std::string parameters_text(std::int64_t count) {
 }
 
 std::string facts_of(const ModelSpec& model) {
-  const auto dense =
+  auto dense =
       fmt::format("{} parameters, {} layers, hidden {}, {} heads",
                   parameters_text(parameters(model)), model.layers, model.hidden, model.heads);
   if (model.experts == 0) return dense;

@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
-#include <ranges>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -84,8 +83,8 @@ Table short_table(const Suggestion& suggestion) {
     row.emplace_back(fmt::format("dp{} tp{} pp{}{}{}", is.dp, is.tp, is.pp,
                                  is.cp > 1 ? fmt::format(" cp{}", is.cp) : "",
                                  is.ep > 1 ? fmt::format(" ep{}", is.ep) : ""));
-    for (const auto name : chosen | std::views::drop(degrees))
-      row.push_back(axis_value(name, layout.point));
+    for (std::size_t i = degrees; i < chosen.size(); ++i)
+      row.push_back(axis_value(chosen.at(i), layout.point));
     const bool speed = layout.tokens_per_s_per_gpu > 0;
     row.push_back(speed ? Value(amount_text(layout.tokens_per_s_per_gpu)) : Value());
     row.push_back(speed ? Value(percent_text(layout.mfu)) : Value());
@@ -232,6 +231,7 @@ std::vector<std::string> neighbours(const Suggestion& suggestion, std::string_vi
     if (2 * best <= most) values.insert(2 * best);
   }
   std::vector<std::string> words;
+  words.reserve(values.size());
   for (const auto value : values) {
     words.push_back(axis.kind == AxisKind::word ? axis_text(axis, value)
                                                 : fmt::to_string(value));

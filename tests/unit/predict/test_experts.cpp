@@ -146,7 +146,7 @@ TEST_CASE("a token pays for the experts that it takes, and for its way to them")
   const auto model = mixtral();
   auto dense = model;
   dense.experts = dense.experts_per_token = dense.expert_ffn = 0;
-  dense.ffn = 2 * 14336;
+  dense.ffn = 2 * model.ffn;
   auto point = testing::point_of(8, 1, 1);
   // As a dense layer twice as wide, but for the router.
   CHECK(time_of(model, point).compute_s ==

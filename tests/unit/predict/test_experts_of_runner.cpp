@@ -5,6 +5,9 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <array>
+
 using namespace shardsweep;
 
 namespace {
@@ -79,36 +82,28 @@ double ratio(const ModelSpec& model, const Point& point) {
 TEST_CASE("the memory of experts is what the meta device counts") {
   double least = 1;
   double most = 1;
-  for (const std::int64_t shared : {0, 1}) {
-    for (const std::int64_t dense : {0, 1}) {
-      for (const std::int32_t tp : {1, 2}) {
-        for (const std::int32_t ep : {1, 2, 4}) {
-          for (const std::int32_t zero : {0, 1, 2}) {
-            for (const auto recompute :
-                 {Recompute::none, Recompute::selective, Recompute::full}) {
-              auto model = small_mixture();
-              model.shared_experts = shared;
-              model.dense_layers = dense;
-              auto point = point_of(4, tp);
-              point.layout.ep = ep;
-              point.layout.zero = zero;
-              point.layout.recompute = recompute;
-              const double found = ratio(model, point);
-              CAPTURE(shared);
-              CAPTURE(dense);
-              CAPTURE(tp);
-              CAPTURE(ep);
-              CAPTURE(zero);
-              CAPTURE(recompute);
-              CHECK(found > 0.85);
-              CHECK(found < 1.2);
-              least = std::min(least, found);
-              most = std::max(most, found);
-            }
-          }
-        }
-      }
+  // Each combination of shared experts, a dense layer, tp, ep, ZeRO and recomputation.
+  constexpr std::array<std::int32_t, 6> values{2, 2, 2, 3, 3, 3};
+  for (std::int32_t number = 0; number < 2 * 2 * 2 * 3 * 3 * 3; ++number) {
+    std::array<std::int32_t, values.size()> at{};
+    std::int32_t rest = number;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      at.at(i) = rest % values.at(i);
+      rest /= values.at(i);
     }
+    auto model = small_mixture();
+    model.shared_experts = at[0];
+    model.dense_layers = at[1];
+    auto point = point_of(4, 1 + at[2]);
+    point.layout.ep = 1 << at[3];
+    point.layout.zero = at[4];
+    point.layout.recompute = static_cast<Recompute>(at[5]);
+    const double found = ratio(model, point);
+    CAPTURE(number);
+    CHECK(found > 0.85);
+    CHECK(found < 1.2);
+    least = std::min(least, found);
+    most = std::max(most, found);
   }
   MESSAGE("predicted over counted: " << least << " to " << most);
 }
