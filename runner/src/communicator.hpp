@@ -73,6 +73,9 @@ class Communicator {
   /// Messages between two members arrive in the order in which they were sent.
   virtual Token send(const void* data, i64 count, Dtype dtype, i64 to) = 0;
   virtual Token receive(void* data, i64 count, Dtype dtype, i64 from) = 0;
+  /// The messages so far are all that belong together: they start before one is waited for.
+  /// All members that take part say so.
+  virtual void start_messages() {}
 
   /// What the device is given from now on comes after the operation; where the device works at
   /// once the operation has ended. Ends the rank (class timeout) at the deadline.

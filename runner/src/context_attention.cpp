@@ -48,6 +48,7 @@ class Pass {
     tokens_[0] =
         cp_.receive(arriving_.data(), count, c.value_dtype(), (cp_.rank() + size - 1) % size);
     tokens_[1] = cp_.send(block.data(), count, c.value_dtype(), (cp_.rank() + 1) % size);
+    cp_.start_messages();
   }
   Block take() {
     for (const Token token : tokens_)

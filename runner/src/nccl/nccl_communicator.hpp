@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // One group's operations by NCCL, as work of a stream. The host waits for none of them: wait()
-// makes the device's computation wait. Messages are kept until one of them is waited for and
-// then issued together, as opposite ones would wait for each other for ever.
+// makes the device's computation wait. Messages are kept until one of them is waited for, or
+// start_messages() says that they are all, and then issued together, as opposite ones would
+// wait for each other for ever.
 #pragma once
 
 #include "clock.hpp"
@@ -36,6 +37,7 @@ class NcclCommunicator final : public Communicator {
   Token broadcast(void* data, i64 count, Dtype dtype, i64 root) override;
   Token send(const void* data, i64 count, Dtype dtype, i64 to) override;
   Token receive(void* data, i64 count, Dtype dtype, i64 from) override;
+  void start_messages() override { issue_messages(); }
   void wait(Token token) override;
   void progress() override;
   double waited_s() override;

@@ -143,6 +143,51 @@ TEST_CASE("messages are issued as one group in an order of their own when one is
   CHECK(f.nccl.misuses.empty());
 }
 
+TEST_CASE("messages that are all start before one is waited for") {
+  Fixture f(3);
+  f.stream.done = 0;
+  NcclCommunicator& ring = f.connect();
+  float* data = f.values.data();
+  ring.start_messages();
+  CHECK(f.items().empty());
+  const Token arriving = ring.receive(data, 6, Dtype::fp32, 2);
+  const Token leaving = ring.send(data + 6, 6, Dtype::fp32, 1);
+  ring.start_messages();
+  REQUIRE(f.items().size() == 1);
+  CHECK(f.items().front().calls.size() == 2);
+  CHECK(f.stream.held.empty());  // computation goes on
+  ring.wait(arriving);
+  ring.wait(leaving);
+  CHECK(f.items().size() == 1);
+  CHECK(f.stream.held == std::vector<u64>{1});
+  CHECK(f.nccl.misuses.empty());
+}
+
+TEST_CASE("an exchange of uneven parts is one group and counts what each peer gets") {
+  Fixture f(4);
+  NcclCommunicator& group = f.connect();
+  float* data = f.values.data();
+  // To peer p p values; from it 4 − p.
+  std::vector<Token> tokens;
+  for (i64 peer = 1; peer < 4; ++peer)
+    tokens.push_back(group.receive(data + 4 * peer, 4 - peer, Dtype::fp32, peer));
+  for (i64 peer = 1; peer < 4; ++peer)
+    tokens.push_back(group.send(data + 16 + 4 * peer, peer, Dtype::fp32, peer));
+  for (const Token token : tokens)
+    group.wait(token);
+  REQUIRE(f.items().size() == 1);
+  const std::vector<NcclCall>& calls = f.items().front().calls;
+  REQUIRE(calls.size() == 6);
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    const i64 peer = static_cast<i64>(i) / 2 + 1;
+    CHECK(calls[i].peer == peer);
+    CHECK(calls[i].operation == (i % 2 == 0 ? Operation::send : Operation::receive));
+    CHECK(calls[i].count == (i % 2 == 0 ? peer : 4 - peer));
+  }
+  CHECK(group.counters().total_sent() == (1 + 2 + 3) * 4);
+  CHECK(f.nccl.misuses.empty());
+}
+
 TEST_CASE("a group of one has no communicator and copies where it has to") {
   Fixture f(1);
   NcclCommunicator& group = f.connect();
