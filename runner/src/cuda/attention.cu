@@ -40,4 +40,24 @@ void attention_backward(gpu::Stream stream, const AttentionGradient& g,
     plain_attention_backward(stream, g, shape);
 }
 
+void attend_more(gpu::Stream stream, const MoreKeys& m, const AttentionShape& shape,
+                 const SeenKeys& seen) {
+  check_shape(shape);
+  if (shape.batch == 0 || seen.queries == 0 || seen.keys == 0) return;
+  if (has_tiled_attention(shape.head_dim))
+    tiled_attend_more(stream, m, shape, seen);
+  else
+    plain_attend_more(stream, m, shape, seen);
+}
+
+void attend_more_backward(gpu::Stream stream, const MoreKeysGradient& g,
+                          const AttentionShape& shape, const SeenKeys& seen) {
+  check_shape(shape);
+  if (shape.batch == 0 || seen.queries == 0 || seen.keys == 0) return;
+  if (has_tiled_attention(shape.head_dim))
+    tiled_attend_more_backward(stream, g, shape, seen);
+  else
+    plain_attend_more_backward(stream, g, shape, seen);
+}
+
 }  // namespace shardbench::kernels

@@ -8,7 +8,8 @@
 // the blocks by atomic additions in fp32, in an order that differs from run to run.
 //
 // With s = scale·q·k: P = exp(s − lse), dS = P·(dout·v − Σ dout·out), dk = scale·dSᵀ·q,
-// dq = scale·dS·k.
+// dq = scale·dS·k. Keys of another rank are all seen: P comes from the lse over the keys of all
+// ranks, and the gradients are added to what is there.
 #include "cuda/attention_kernels.hpp"
 #include "cuda/attention_tiles.hpp"
 
@@ -38,19 +39,24 @@ constexpr int query_columns = query_tile / 8;
 constexpr int query_strips = query_tile / 16;
 
 struct Geometry {
-  int seq_len;
+  int seq_len;  // tokens from one sequence to the next
+  int queries;
+  int keys;
   int heads;
   int kv_heads;
   int query_tiles;
-  int row;      // values from one token to the next of qkv
+  int row;      // values from one token to the next of q
+  int key_row;  // likewise of keys
   int out_row;  // of out and dout
   float scale;
 };
 
+/// What each begins with: the first query or key of the first head.
 struct BackwardOperands {
-  Bf16* dqkv;
+  Bf16* dkeys;
   const Bf16* dout;
-  const Bf16* qkv;
+  const Bf16* q;
+  const Bf16* keys;
   const float* statistics;  // [sequence, head, tile, 2, query_tile]
   float* dq;                // [sequence, head, tile, query_tile · dim]
 };
@@ -63,6 +69,13 @@ struct Shared {
   Bf16 dout[C::buffers][query_tile * dim];
   Bf16 ds[C::key_tile * query_tile];
   float statistics[C::buffers][2][query_tile];
+};
+
+struct StatisticsOperands {
+  float* statistics;
+  const Bf16* out;
+  const Bf16* dout;
+  const float* lse;
 };
 
 template <int columns>
@@ -130,11 +143,14 @@ __device__ inline void add_product(Sums<dim / 8>& sums, const Packed& a, const B
 }
 
 /// p[16 keys, 64 queries] = exp2(s · log2_scale − lse2), 0 for a key after its query. lse2 is
-/// +∞ where there is no query.
+/// +∞ where there is no query. Where keys end, p is that of a score of 0: it goes into rows of
+/// dk and dv that nobody writes, and meets zeros of k in dq.
+template <KeysOf keys_of>
 __device__ inline void probabilities(Packed& p, Sums<query_columns>& s, const float* lse2,
                                      float log2_scale, int first_key, int first_query) {
   const int key = first_key + lane_index() / 4;
-  const bool crosses_diagonal = first_key + warp_keys - 1 > first_query;
+  const bool crosses_diagonal =
+      keys_of == KeysOf::this_rank && first_key + warp_keys - 1 > first_query;
 #pragma unroll
   for (int n = 0; n < query_columns; ++n)
 #pragma unroll
@@ -190,7 +206,7 @@ __host__ __device__ constexpr int dq_fragment(int strip, int n) {
 }
 
 /// dq[64, dim] += dsᵀ · k.
-template <int dim, typename C>
+template <int dim, typename C, KeysOf keys_of>
 __device__ inline void add_to_dq(float* dq, const Bf16* ds, const Bf16* k, int first_key,
                                  int first_query) {
   constexpr int columns = dq_columns<dim, C>;
@@ -204,7 +220,7 @@ __device__ inline void add_to_dq(float* dq, const Bf16* ds, const Bf16* k, int f
   const int below = below_first<dim>();
   for (int row = 0; row < C::key_tile; row += 16) {
     // Keys from here on are after all queries of the strip.
-    if (first_key + row > first_query + 16 * strip + 15) break;
+    if (keys_of == KeysOf::this_rank && first_key + row > first_query + 16 * strip + 15) break;
     Fragment left;
     load_a_transposed<query_tile>(left, ds, beside, row, 2 * strip);
 #pragma unroll
@@ -221,8 +237,18 @@ __device__ inline void add_to_dq(float* dq, const Bf16* ds, const Bf16* k, int f
                       sums[n]);
 }
 
+/// Writes two neighbours, or adds them to what is there.
+template <KeysOf keys_of>
+__device__ inline void give_pair(Bf16* to, float left, float right) {
+  if (keys_of == KeysOf::other_ranks) {
+    left += widen(to[0]);
+    right += widen(to[1]);
+  }
+  store_pair(to, pack_bf16(left, right));
+}
+
 /// Rows of dk or dv of the warp, times `factor`.
-template <int dim>
+template <int dim, KeysOf keys_of>
 __device__ inline void store_rows(Bf16* to, const Sums<dim / 8>& sums, float factor, int stride,
                                   int valid) {
 #pragma unroll
@@ -232,15 +258,15 @@ __device__ inline void store_rows(Bf16* to, const Sums<dim / 8>& sums, float fac
     Bf16* start = to + static_cast<i64>(row) * stride + lane_index() % 4 * 2;
 #pragma unroll
     for (int n = 0; n < dim / 8; ++n)
-      store_pair(start + 8 * n,
-                 pack_bf16(sums[n][2 * half] * factor, sums[n][2 * half + 1] * factor));
+      give_pair<keys_of>(start + 8 * n, sums[n][2 * half] * factor,
+                         sums[n][2 * half + 1] * factor);
   }
 }
 
-/// Where a key lies in qkv; its value is kv_heads · dim further.
+/// Where a key lies among the keys; its value is kv_heads · dim further.
 template <int dim>
 __device__ inline i64 key_offset(int sequence, int kv_head, int key, const Geometry& g) {
-  return (static_cast<i64>(sequence) * g.seq_len + key) * g.row + (g.heads + kv_head) * dim;
+  return (static_cast<i64>(sequence) * g.seq_len + key) * g.key_row + kv_head * dim;
 }
 
 /// A tile of queries of one head; a block goes over the tiles of a head, then to the next head.
@@ -264,9 +290,9 @@ __device__ inline void load_round(Shared<dim, C>& shared, int buffer, const Back
                                   int sequence, Round round, const Geometry& g) {
   const int first = round.tile * query_tile;
   const i64 token = static_cast<i64>(sequence) * g.seq_len + first;
-  const int valid = g.seq_len - first;
-  load_tile<dim, query_tile, C::threads>(
-      shared.q[buffer], a.qkv + token * g.row + round.head * dim, g.row, valid);
+  const int valid = g.queries - first;
+  load_tile<dim, query_tile, C::threads>(shared.q[buffer],
+                                         a.q + token * g.row + round.head * dim, g.row, valid);
   load_tile<dim, query_tile, C::threads>(
       shared.dout[buffer], a.dout + token * g.out_row + round.head * dim, g.out_row, valid);
   constexpr int chunk_floats = 4;
@@ -279,20 +305,21 @@ __device__ inline void load_round(Shared<dim, C>& shared, int buffer, const Back
 
 /// blockIdx.x is sequence · kv_heads + kv head; blockIdx.y is the tile of keys: the first is
 /// seen by the most queries, so that the longest work starts first.
-template <int dim, typename C>
+template <int dim, typename C, KeysOf keys_of>
 __global__ void __launch_bounds__(C::threads, 1)
     backward_kernel(BackwardOperands a, Geometry g) {
   Shared<dim, C>& shared = *dynamic_shared<Shared<dim, C>>();
   const int sequence = static_cast<int>(blockIdx.x) / g.kv_heads;
   const int kv_head = static_cast<int>(blockIdx.x) % g.kv_heads;
   const int first_key = static_cast<int>(blockIdx.y) * C::key_tile;
-  const int first_tile = first_key / query_tile;
+  constexpr bool causal = keys_of == KeysOf::this_rank;
+  const int first_tile = causal ? first_key / query_tile : 0;
   const int end_head = (kv_head + 1) * (g.heads / g.kv_heads);
 
-  const Bf16* k = a.qkv + key_offset<dim>(sequence, kv_head, first_key, g);
-  load_tile<dim, C::key_tile, C::threads>(shared.k, k, g.row, g.seq_len - first_key);
-  load_tile<dim, C::key_tile, C::threads>(shared.v, k + g.kv_heads * dim, g.row,
-                                          g.seq_len - first_key);
+  const Bf16* k = a.keys + key_offset<dim>(sequence, kv_head, first_key, g);
+  load_tile<dim, C::key_tile, C::threads>(shared.k, k, g.key_row, g.keys - first_key);
+  load_tile<dim, C::key_tile, C::threads>(shared.v, k + g.kv_heads * dim, g.key_row,
+                                          g.keys - first_key);
   Round round{kv_head * (g.heads / g.kv_heads), first_tile};
   load_round(shared, 0, a, sequence, round, g);
   const int warp_row = warp_index() * warp_keys;
@@ -309,12 +336,12 @@ __global__ void __launch_bounds__(C::threads, 1)
     if (C::buffers == 2 && next.head < end_head)
       load_round(shared, 1 - buffer, a, sequence, next, g);
     Packed ds = {};
-    if (warp_key < first_query + query_tile) {
+    if (!causal || warp_key < first_query + query_tile) {
       Packed p;
       Sums<query_columns> sums;
       multiply_rows<dim>(sums, shared.k, warp_row, shared.q[buffer]);
-      probabilities(p, sums, shared.statistics[buffer][0], g.scale * log2_e, warp_key,
-                    first_query);
+      probabilities<keys_of>(p, sums, shared.statistics[buffer][0], g.scale * log2_e, warp_key,
+                             first_query);
       add_product<dim>(dv, p, shared.dout[buffer]);
       multiply_rows<dim>(sums, shared.v, warp_row, shared.dout[buffer]);
       score_gradient(ds, sums, p, shared.statistics[buffer][1]);
@@ -323,33 +350,32 @@ __global__ void __launch_bounds__(C::threads, 1)
     store_ds(shared.ds, ds);
     sync_block();  // ds is whole, and all are done with the queries
     if (C::buffers == 1 && next.head < end_head) load_round(shared, 0, a, sequence, next, g);
-    add_to_dq<dim, C>(a.dq + tile_number(sequence, round, g) * query_tile * dim, shared.ds,
-                      shared.k, first_key, first_query);
+    add_to_dq<dim, C, keys_of>(a.dq + tile_number(sequence, round, g) * query_tile * dim,
+                               shared.ds, shared.k, first_key, first_query);
     round = next;
   }
-  const int valid = g.seq_len - warp_key;
-  Bf16* to = a.dqkv + key_offset<dim>(sequence, kv_head, recomputed(warp_key), g);
-  store_rows<dim>(to, dk, g.scale, g.row, valid);
-  store_rows<dim>(to + g.kv_heads * dim, dv, 1, g.row, valid);
+  const int valid = g.keys - warp_key;
+  Bf16* to = a.dkeys + key_offset<dim>(sequence, kv_head, recomputed(warp_key), g);
+  store_rows<dim, keys_of>(to, dk, g.scale, g.key_row, valid);
+  store_rows<dim, keys_of>(to + g.kv_heads * dim, dv, 1, g.key_row, valid);
 }
 
 /// statistics: of each query its lse in base 2 and Σ dout·out; +∞ and 0 for the queries that
 /// fill the last tile. dim / 8 lanes have one query and head; blockIdx.y is the sequence.
 template <int dim>
 __global__ void __launch_bounds__(threads)
-    statistics_kernel(float* statistics, const Bf16* out, const Bf16* dout, const float* lse,
-                      Geometry g) {
+    statistics_kernel(StatisticsOperands operands, Geometry g) {
   constexpr int lanes = dim / chunk_values;
   const int lane = static_cast<int>(threadIdx.x) % lanes;
   const i64 item = global_thread() / lanes;
   const int head = static_cast<int>(item % g.heads);
   const i64 query = item / g.heads;
   const i64 sequence = blockIdx.y;
-  const bool inside = query < g.seq_len;
+  const bool inside = query < g.queries;
   const i64 token = sequence * g.seq_len + (inside ? query : 0);
   const i64 at = token * g.out_row + head * dim + lane * chunk_values;
-  const Floats<chunk_values> a = load_vector(out + at);
-  const Floats<chunk_values> b = load_vector(dout + at);
+  const Floats<chunk_values> a = load_vector(operands.out + at);
+  const Floats<chunk_values> b = load_vector(operands.dout + at);
   float delta = 0;
 #pragma unroll
   for (int i = 0; i < chunk_values; ++i)
@@ -359,17 +385,17 @@ __global__ void __launch_bounds__(threads)
     delta += shuffle_xor(delta, distance);
   const i64 tile = query / query_tile;
   if (lane != 0 || tile >= g.query_tiles) return;
-  float* to = statistics +
+  float* to = operands.statistics +
               ((sequence * g.heads + head) * g.query_tiles + tile) * 2 * query_tile +
               query % query_tile;
-  to[0] = inside ? lse[token * g.heads + head] * log2_e : INFINITY;
+  to[0] = inside ? operands.lse[token * g.heads + head] * log2_e : INFINITY;
   to[query_tile] = inside ? delta : 0;
 }
 
-/// dq from fragments to rows of dqkv, times scale; one thread has one lane's four values.
-template <int dim>
+/// dq from fragments to rows, times scale; one thread has one lane's four values.
+template <int dim, KeysOf keys_of>
 __global__ void __launch_bounds__(threads)
-    store_dq_kernel(Bf16* dqkv, const float* dq, Geometry g) {
+    store_dq_kernel(Bf16* to, const float* dq, Geometry g) {
   constexpr int fragments = query_strips * dim / 8;
   const i64 thread = global_thread();
   const int lane = static_cast<int>(thread % warp_size);
@@ -384,68 +410,120 @@ __global__ void __launch_bounds__(threads)
                                      dq_fragment<dim>(strip, fragment % (dim / 8)) + lane * 4);
 #pragma unroll
   for (int half = 0; half < 2; ++half)
-    if (query + 8 * half < g.seq_len)
-      store_pair(dqkv + (sequence * g.seq_len + query + 8 * half) * g.row + head * dim + column,
-                 pack_bf16(sums.at[2 * half] * g.scale, sums.at[2 * half + 1] * g.scale));
+    if (query + 8 * half < g.queries)
+      give_pair<keys_of>(
+          to + (sequence * g.seq_len + query + 8 * half) * g.row + head * dim + column,
+          sums.at[2 * half] * g.scale, sums.at[2 * half + 1] * g.scale);
 }
 
-template <int dim, typename C>
-void launch_main(gpu::Stream stream, const BackwardOperands& operands, const Geometry& geometry,
-                 const AttentionShape& s) {
-  launch(backward_kernel<dim, C>,
+/// All that a launch takes; dq's workspace is that of as many queries.
+struct Backward {
+  Geometry geometry;
+  StatisticsOperands statistics;
+  BackwardOperands main;
+  Bf16* dq;
+};
+
+template <int dim, typename C, KeysOf keys_of>
+void launch_main(gpu::Stream stream, const Backward& b, i64 batch) {
+  launch(backward_kernel<dim, C, keys_of>,
          {"attention_backward", stream,
-          Dim(s.batch * s.kv_heads, blocks_for(s.seq_len, C::key_tile)), C::threads,
-          i64{sizeof(Shared<dim, C>)}},
-         operands, geometry);
+          Dim(batch * b.geometry.kv_heads, blocks_for(b.geometry.keys, C::key_tile)),
+          C::threads, i64{sizeof(Shared<dim, C>)}},
+         b.main, b.geometry);
 }
 
-template <int dim>
-void launch_backward(gpu::Stream stream, const AttentionGradient& g, const AttentionShape& s) {
-  const AttentionWorkspace w = attention_workspace(s);
-  float* statistics = static_cast<float*>(g.workspace);
-  float* dq = statistics + w.statistics;
-  const Geometry geometry{static_cast<int>(s.seq_len),
-                          static_cast<int>(s.heads),
-                          static_cast<int>(s.kv_heads),
-                          static_cast<int>(w.tiles),
-                          static_cast<int>(s.row()),
-                          static_cast<int>(s.heads * s.head_dim),
-                          score_scale(s)};
-  const i64 padded_rows = w.tiles * query_tile * s.heads;
+template <KeysOf keys_of, int dim>
+void launch_backward(gpu::Stream stream, const Backward& b, i64 batch) {
+  const Geometry& g = b.geometry;
+  const i64 padded_rows = i64{g.query_tiles} * query_tile * g.heads;
+  const i64 dq_floats = batch * padded_rows * dim;
   launch(statistics_kernel<dim>,
          {"attention_backward, statistics", stream,
-          Dim(blocks_for(padded_rows * dim / chunk_values, threads), s.batch), threads},
-         statistics, g.out, g.dout, g.lse, geometry);
-  gpu::zero(stream, dq, w.dq * i64{sizeof(float)});
-  const BackwardOperands operands{g.dqkv, g.dout, g.qkv, statistics, dq};
+          Dim(blocks_for(padded_rows * dim / chunk_values, threads), batch), threads},
+         b.statistics, g);
+  gpu::zero(stream, b.main.dq, dq_floats * i64{sizeof(float)});
   constexpr i64 wide_bytes = sizeof(Shared<dim, WideCut>);
   if constexpr (wide_bytes > least_shared_bytes) {
     if (wide_bytes > gpu::most_shared_bytes())
-      launch_main<dim, NarrowCut>(stream, operands, geometry, s);
+      launch_main<dim, NarrowCut, keys_of>(stream, b, batch);
     else
-      launch_main<dim, WideCut>(stream, operands, geometry, s);
+      launch_main<dim, WideCut, keys_of>(stream, b, batch);
   } else {
-    launch_main<dim, WideCut>(stream, operands, geometry, s);
+    launch_main<dim, WideCut, keys_of>(stream, b, batch);
   }
-  launch(store_dq_kernel<dim>,
-         {"attention_backward, dq", stream, blocks_for(w.dq / 4, threads), threads}, g.dqkv, dq,
-         geometry);
+  launch(store_dq_kernel<dim, keys_of>,
+         {"attention_backward, dq", stream, blocks_for(dq_floats / 4, threads), threads}, b.dq,
+         static_cast<const float*>(b.main.dq), g);
+}
+
+template <KeysOf keys_of>
+void launch_backward(gpu::Stream stream, const Backward& b, const AttentionShape& s) {
+  switch (s.head_dim) {
+    case 16:
+      return launch_backward<keys_of, 16>(stream, b, s.batch);
+    case 32:
+      return launch_backward<keys_of, 32>(stream, b, s.batch);
+    case 64:
+      return launch_backward<keys_of, 64>(stream, b, s.batch);
+    default:
+      return launch_backward<keys_of, 128>(stream, b, s.batch);
+  }
+}
+
+/// Of a shape with as many queries as there are.
+Geometry geometry_of(const AttentionShape& s, i64 queries) {
+  AttentionShape of_queries = s;
+  of_queries.seq_len = queries;
+  return {.seq_len = static_cast<int>(s.seq_len),
+          .queries = static_cast<int>(queries),
+          .keys = static_cast<int>(s.seq_len),
+          .heads = static_cast<int>(s.heads),
+          .kv_heads = static_cast<int>(s.kv_heads),
+          .query_tiles = static_cast<int>(attention_workspace(of_queries).tiles),
+          .row = static_cast<int>(s.row()),
+          .key_row = static_cast<int>(s.row()),
+          .out_row = static_cast<int>(s.heads * s.head_dim),
+          .scale = score_scale(s)};
+}
+
+/// Where the gradient to q begins in the workspace.
+float* dq_in(float* statistics, const Geometry& g, i64 batch) {
+  return statistics + 2 * batch * g.heads * g.query_tiles * query_tile;
 }
 
 }  // namespace
 
 void tiled_attention_backward(gpu::Stream stream, const AttentionGradient& g,
                               const AttentionShape& shape) {
-  switch (shape.head_dim) {
-    case 16:
-      return launch_backward<16>(stream, g, shape);
-    case 32:
-      return launch_backward<32>(stream, g, shape);
-    case 64:
-      return launch_backward<64>(stream, g, shape);
-    default:
-      return launch_backward<128>(stream, g, shape);
-  }
+  const Geometry geometry = geometry_of(shape, shape.seq_len);
+  float* statistics = static_cast<float*>(g.workspace);
+  const i64 keys_at = shape.heads * shape.head_dim;
+  launch_backward<KeysOf::this_rank>(stream,
+                                     {geometry,
+                                      {statistics, g.out, g.dout, g.lse},
+                                      {g.dqkv + keys_at, g.dout, g.qkv, g.qkv + keys_at,
+                                       statistics, dq_in(statistics, geometry, shape.batch)},
+                                      g.dqkv},
+                                     shape);
+}
+
+void tiled_attend_more_backward(gpu::Stream stream, const MoreKeysGradient& g,
+                                const AttentionShape& shape, const SeenKeys& seen) {
+  Geometry geometry = geometry_of(shape, seen.queries);
+  geometry.keys = static_cast<int>(seen.keys);
+  geometry.key_row = static_cast<int>(2 * shape.kv_heads * shape.head_dim);
+  float* statistics = static_cast<float*>(g.workspace);
+  const i64 row_at = seen.first_query * shape.row();
+  const i64 out_at = seen.first_query * shape.heads * shape.head_dim;
+  launch_backward<KeysOf::other_ranks>(
+      stream,
+      {geometry,
+       {statistics, g.out + out_at, g.dout + out_at, g.lse + seen.first_query * shape.heads},
+       {g.dkeys, g.dout + out_at, g.qkv + row_at, g.keys, statistics,
+        dq_in(statistics, geometry, shape.batch)},
+       g.dqkv + row_at},
+      shape);
 }
 
 }  // namespace shardbench::kernels

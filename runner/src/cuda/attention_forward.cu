@@ -7,6 +7,10 @@
 // Each warp has two times 16 rows, so that what it loads of keys and values serves twice. The
 // copy of a tile of values runs while scores are computed, that of the next keys while values
 // are summed; two blocks share a multiprocessor and fill each other's gaps.
+//
+// Keys of another rank are all seen. Their sums are merged with what the queries have: with
+// L = log(exp(lse) + exp(lse')), out becomes exp(lse − L)·out + exp(lse' − L)·out'. The sums
+// are fp32, and each merge rounds out once.
 #include "cuda/attention_kernels.hpp"
 #include "cuda/attention_tiles.hpp"
 
@@ -22,11 +26,21 @@ constexpr int key_tile = 64;
 constexpr int key_columns = key_tile / 8;
 
 struct Geometry {
-  int seq_len;
+  int seq_len;  // tokens from one sequence to the next
+  int queries;
+  int keys;
   int heads;
   int kv_heads;
-  int row;           // values from one token to the next of qkv
+  int row;           // values from one token to the next of q
+  int key_row;       // likewise of keys
   float log2_scale;  // scores times this are in base 2
+};
+
+struct ForwardOperands {
+  Bf16* out;
+  float* lse;
+  const Bf16* q;     // the first query of the first head; out and lse begin there too
+  const Bf16* keys;  // the first key of the first head
 };
 
 template <int dim>
@@ -104,6 +118,18 @@ __device__ inline void mask_scores(Scores& scores, int first_query, int first_ke
         if (column + 8 * n + i % 2 > row + 16 * s + i / 2 * 8) scores[s][n][i] = -INFINITY;
 }
 
+/// Scores from column `valid` on become −∞: there are no keys.
+__device__ inline void mask_end(Scores& scores, int valid) {
+  const int column = lane_index() % 4 * 2;
+#pragma unroll
+  for (int s = 0; s < strips; ++s)
+#pragma unroll
+    for (int n = 0; n < key_columns; ++n)
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        if (column + 8 * n + i % 2 >= valid) scores[s][n][i] = -INFINITY;
+}
+
 /// p = exp2(score · log2_scale − maximum of the row so far); what was summed under a lower
 /// maximum shrinks. Overwrites the scores.
 template <int dim>
@@ -164,9 +190,22 @@ __device__ inline void add_values(Accumulators<dim>& acc, const Probabilities& p
   }
 }
 
-/// Divides by the sums and writes the warp's rows. out and lse are those of the head and of the
-/// warp's first query; lanes write rows below `valid`.
-template <int dim>
+/// What is there becomes `kept` of it and `added` of what is summed up.
+struct Shares {
+  float kept;
+  float added;
+  float lse;
+};
+
+__device__ inline Shares merged(float lse, float more) {
+  const float higher = fmaxf(lse, more);
+  const float both = higher + logf(expf(lse - higher) + expf(more - higher));
+  return {expf(lse - both), expf(more - both), both};
+}
+
+/// Divides by the sums and writes the warp's rows, or merges them with what is there. out and
+/// lse are those of the head and of the warp's first query; lanes write rows below `valid`.
+template <int dim, KeysOf keys_of>
 __device__ inline void store_rows(Bf16* out, float* lse, Accumulators<dim>& acc, int heads,
                                   int valid) {
 #pragma unroll
@@ -177,15 +216,29 @@ __device__ inline void store_rows(Bf16* out, float* lse, Accumulators<dim>& acc,
       sum += shuffle_xor(sum, 1);
       sum += shuffle_xor(sum, 2);
       const int row = 16 * s + 8 * half + lane_index() / 4;
+      Shares shares{0, 1, acc.maximum[s][half] * ln_2 + logf(sum)};
+      if (keys_of == KeysOf::other_ranks) {
+        // The lane that writes it reads it, for the four that share the row.
+        const bool reads = row < valid && lane_index() % 4 == 0;
+        float before = reads ? lse[static_cast<i64>(row) * heads] : 0;
+        before += shuffle_xor(before, 1);
+        before += shuffle_xor(before, 2);
+        shares = merged(before, shares.lse);
+      }
       if (row >= valid) continue;
-      const float inverse = 1 / sum;
+      const float factor = shares.added / sum;
       Bf16* to = out + static_cast<i64>(row) * heads * dim + lane_index() % 4 * 2;
 #pragma unroll
-      for (int n = 0; n < dim / 8; ++n)
-        store_pair(to + 8 * n, pack_bf16(acc.out[s][n][2 * half] * inverse,
-                                         acc.out[s][n][2 * half + 1] * inverse));
-      if (lane_index() % 4 == 0)
-        lse[static_cast<i64>(row) * heads] = acc.maximum[s][half] * ln_2 + logf(sum);
+      for (int n = 0; n < dim / 8; ++n) {
+        float left = acc.out[s][n][2 * half] * factor;
+        float right = acc.out[s][n][2 * half + 1] * factor;
+        if (keys_of == KeysOf::other_ranks) {
+          left += shares.kept * widen(to[8 * n]);
+          right += shares.kept * widen(to[8 * n + 1]);
+        }
+        store_pair(to + 8 * n, pack_bf16(left, right));
+      }
+      if (lane_index() % 4 == 0) lse[static_cast<i64>(row) * heads] = shares.lse;
     }
   }
 }
@@ -202,81 +255,113 @@ __device__ inline HeadOfBlock head_of_block(const Geometry& g) {
 
 /// blockIdx.x is sequence · heads + head; blockIdx.y counts tiles of queries from the last,
 /// which sees the most keys, so that the longest work starts first.
-template <int dim>
-__global__ void __launch_bounds__(threads, 2)
-    forward_kernel(Bf16* out, float* lse, const Bf16* qkv, Geometry g) {
+template <int dim, KeysOf keys_of>
+__global__ void __launch_bounds__(threads, 2) forward_kernel(ForwardOperands a, Geometry g) {
+  constexpr bool causal = keys_of == KeysOf::this_rank;
   Bf16* q_tile = dynamic_shared<Bf16>();
   Bf16* k_tile = q_tile + query_tile * dim;
   Bf16* v_tile = k_tile + key_tile * dim;
   const int first_query = static_cast<int>(gridDim.y - 1 - blockIdx.y) * query_tile;
   const int end = first_query + query_tile;
-  const int seen = end < g.seq_len ? end : g.seq_len;
+  const int seen = causal && end < g.keys ? end : g.keys;
   const int values_at = g.kv_heads * dim;  // from a key to its value
 
   const HeadOfBlock of = head_of_block(g);
-  const Bf16* q = qkv + (of.first_token + first_query) * g.row + of.head * dim;
-  const Bf16* k =
-      qkv + of.first_token * g.row + (g.heads + of.head / (g.heads / g.kv_heads)) * dim;
-  load_tile<dim, query_tile, threads>(q_tile, q, g.row, g.seq_len - first_query);
-  load_tile<dim, key_tile, threads>(k_tile, k, g.row, g.seq_len);
+  const Bf16* q = a.q + (of.first_token + first_query) * g.row + of.head * dim;
+  const Bf16* k = a.keys + of.first_token * g.key_row + of.head / (g.heads / g.kv_heads) * dim;
+  load_tile<dim, query_tile, threads>(q_tile, q, g.row, g.queries - first_query);
+  load_tile<dim, key_tile, threads>(k_tile, k, g.key_row, g.keys);
   end_copy_group();
   const int warp_row = warp_index() * warp_queries;
   const int warp_query = first_query + warp_row;
   Accumulators<dim> acc;
   clear(acc);
   for (int first_key = 0; first_key < seen; first_key += key_tile) {
-    const bool seen_by_warp = first_key < warp_query + warp_queries;
+    const bool seen_by_warp = !causal || first_key < warp_query + warp_queries;
     Probabilities p = {};
     wait_for_copies<0>();
     sync_block();  // the keys are there, and all are done with the last values
-    load_tile<dim, key_tile, threads>(v_tile, k + values_at, g.row, g.seq_len - first_key);
+    load_tile<dim, key_tile, threads>(v_tile, k + values_at, g.key_row, g.keys - first_key);
     end_copy_group();
     if (seen_by_warp) {
       Scores scores;
       compute_scores<dim>(scores, q_tile, warp_row, k_tile);
-      if (first_key + key_tile > warp_query + 1) mask_scores(scores, warp_query, first_key);
+      if (causal && first_key + key_tile > warp_query + 1)
+        mask_scores(scores, warp_query, first_key);
+      if (!causal && first_key + key_tile > g.keys) mask_end(scores, g.keys - first_key);
       softmax(p, scores, acc, g.log2_scale);
     }
     wait_for_copies<0>();
     sync_block();  // the values are there, and all are done with the keys
-    k += static_cast<i64>(key_tile) * g.row;
+    k += static_cast<i64>(key_tile) * g.key_row;
     if (first_key + key_tile < seen)
-      load_tile<dim, key_tile, threads>(k_tile, k, g.row, g.seq_len - first_key - key_tile);
+      load_tile<dim, key_tile, threads>(k_tile, k, g.key_row, g.keys - first_key - key_tile);
     end_copy_group();
     if (seen_by_warp) add_values(acc, p, v_tile);
   }
   const HeadOfBlock to = head_of_block(g);
   const i64 row = (to.first_token + warp_query) * g.heads + to.head;
-  store_rows(out + row * dim, lse + row, acc, g.heads, g.seq_len - warp_query);
+  store_rows<dim, keys_of>(a.out + row * dim, a.lse + row, acc, g.heads,
+                           g.queries - warp_query);
 }
 
-template <int dim>
-void launch_forward(gpu::Stream stream, Bf16* out, float* lse, const Bf16* qkv,
-                    const AttentionShape& s) {
-  const Geometry geometry{static_cast<int>(s.seq_len), static_cast<int>(s.heads),
-                          static_cast<int>(s.kv_heads), static_cast<int>(s.row()),
-                          score_scale(s) * log2_e};
+template <KeysOf keys_of, int dim>
+void launch_forward(const char* name, gpu::Stream stream, const ForwardOperands& operands,
+                    const Geometry& g, const AttentionShape& s) {
   const i64 shared_values = i64{query_tile + 2 * key_tile} * dim;
-  launch(forward_kernel<dim>,
-         {"attention", stream, Dim(s.batch * s.heads, blocks_for(s.seq_len, query_tile)),
-          threads, shared_values * i64{sizeof(Bf16)}},
-         out, lse, qkv, geometry);
+  launch(forward_kernel<dim, keys_of>,
+         {name, stream, Dim(s.batch * s.heads, blocks_for(g.queries, query_tile)), threads,
+          shared_values * i64{sizeof(Bf16)}},
+         operands, g);
+}
+
+template <KeysOf keys_of>
+void launch_forward(const char* name, gpu::Stream stream, const ForwardOperands& operands,
+                    const Geometry& g, const AttentionShape& s) {
+  switch (s.head_dim) {
+    case 16:
+      return launch_forward<keys_of, 16>(name, stream, operands, g, s);
+    case 32:
+      return launch_forward<keys_of, 32>(name, stream, operands, g, s);
+    case 64:
+      return launch_forward<keys_of, 64>(name, stream, operands, g, s);
+    default:
+      return launch_forward<keys_of, 128>(name, stream, operands, g, s);
+  }
+}
+
+Geometry geometry_of(const AttentionShape& s) {
+  return {.seq_len = static_cast<int>(s.seq_len),
+          .queries = static_cast<int>(s.seq_len),
+          .keys = static_cast<int>(s.seq_len),
+          .heads = static_cast<int>(s.heads),
+          .kv_heads = static_cast<int>(s.kv_heads),
+          .row = static_cast<int>(s.row()),
+          .key_row = static_cast<int>(s.row()),
+          .log2_scale = score_scale(s) * log2_e};
 }
 
 }  // namespace
 
 void tiled_attention(gpu::Stream stream, Bf16* out, float* lse, const Bf16* qkv,
                      const AttentionShape& shape) {
-  switch (shape.head_dim) {
-    case 16:
-      return launch_forward<16>(stream, out, lse, qkv, shape);
-    case 32:
-      return launch_forward<32>(stream, out, lse, qkv, shape);
-    case 64:
-      return launch_forward<64>(stream, out, lse, qkv, shape);
-    default:
-      return launch_forward<128>(stream, out, lse, qkv, shape);
-  }
+  launch_forward<KeysOf::this_rank>("attention", stream,
+                                    {out, lse, qkv, qkv + shape.heads * shape.head_dim},
+                                    geometry_of(shape), shape);
+}
+
+void tiled_attend_more(gpu::Stream stream, const MoreKeys& m, const AttentionShape& shape,
+                       const SeenKeys& seen) {
+  Geometry g = geometry_of(shape);
+  g.queries = static_cast<int>(seen.queries);
+  g.keys = static_cast<int>(seen.keys);
+  g.key_row = static_cast<int>(2 * shape.kv_heads * shape.head_dim);
+  const i64 first = seen.first_query;
+  launch_forward<KeysOf::other_ranks>(
+      "attend_more", stream,
+      {m.out + first * shape.heads * shape.head_dim, m.lse + first * shape.heads,
+       m.qkv + first * shape.row(), m.keys},
+      g, shape);
 }
 
 }  // namespace shardbench::kernels

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention over keys of another rank, all of which the named queries see, added to what there
-// is of their own: one warp per row and head, key after key (query after query).
+// is of their own: one warp per row and head, key after key (query after query). For head
+// dimensions that the tensor-core kernels have no tiles for, and to check those by.
 #include "cuda/attention_spread.hpp"
 
 namespace shardbench::kernels {
@@ -123,29 +124,24 @@ Launch over(const char* name, gpu::Stream stream, i64 rows, i64 heads, i64 batch
           threads_per_block};
 }
 
-bool is_empty(const AttentionShape& shape, const SeenKeys& seen) {
-  check(shape.head_dim <= plain_head_dim, "a head has at most 256 values");
-  return shape.batch == 0 || seen.queries == 0 || seen.keys == 0;
-}
-
 }  // namespace
 
-void attend_more(gpu::Stream stream, const MoreKeys& m, const AttentionShape& shape,
-                 const SeenKeys& seen) {
-  if (is_empty(shape, seen)) return;
+void plain_attend_more(gpu::Stream stream, const MoreKeys& m, const AttentionShape& shape,
+                       const SeenKeys& seen) {
   launch(attend_more_kernel,
-         over("attend_more", stream, seen.queries, shape.heads, shape.batch), m,
+         over("plain_attend_more", stream, seen.queries, shape.heads, shape.batch), m,
          geometry_of(shape), seen_of(seen));
 }
 
-void attend_more_backward(gpu::Stream stream, const MoreKeysGradient& m,
-                          const AttentionShape& shape, const SeenKeys& seen) {
-  if (is_empty(shape, seen)) return;
-  launch(more_query_kernel,
-         over("attend_more_backward of q", stream, seen.queries, shape.heads, shape.batch), m,
-         geometry_of(shape), seen_of(seen));
+void plain_attend_more_backward(gpu::Stream stream, const MoreKeysGradient& m,
+                                const AttentionShape& shape, const SeenKeys& seen) {
+  launch(
+      more_query_kernel,
+      over("plain_attend_more_backward of q", stream, seen.queries, shape.heads, shape.batch),
+      m, geometry_of(shape), seen_of(seen));
   launch(more_key_kernel,
-         over("attend_more_backward of k, v", stream, seen.keys, shape.kv_heads, shape.batch),
+         over("plain_attend_more_backward of k, v", stream, seen.keys, shape.kv_heads,
+              shape.batch),
          m, geometry_of(shape), seen_of(seen));
 }
 

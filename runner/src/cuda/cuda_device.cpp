@@ -199,7 +199,7 @@ void CudaDevice::attend_more_backward(const MoreKeysGradient& m, const Attention
                                       const SeenKeys& seen) {
   kernels::attend_more_backward(stream_,
                                 {values(m.dqkv), values(m.dkeys), values(m.dout), values(m.qkv),
-                                 values(m.keys), values(m.out), floats(m.lse)},
+                                 values(m.keys), values(m.out), floats(m.lse), m.workspace},
                                 shape, seen);
 }
 

@@ -78,6 +78,7 @@ struct MoreKeys {
 };
 void attend_more(gpu::Stream stream, const MoreKeys& m, const AttentionShape& shape,
                  const SeenKeys& seen);
+/// The workspace is that of attention's backward.
 struct MoreKeysGradient {
   Bf16* dqkv;
   Bf16* dkeys;
@@ -86,6 +87,7 @@ struct MoreKeysGradient {
   const Bf16* keys;
   const Bf16* out;
   const float* lse;
+  void* workspace;
 };
 void attend_more_backward(gpu::Stream stream, const MoreKeysGradient& m,
                           const AttentionShape& shape, const SeenKeys& seen);

@@ -7,6 +7,7 @@
 #include "cuda/kernels.hpp"
 
 #include <string>
+#include <type_traits>
 
 namespace shardbench {
 namespace {
@@ -121,82 +122,137 @@ void check_shape(Checks& checks, const AttentionShape& s) {
     compare(checks, "attention, plain", s, computed(checks, in, Path::plain), want);
 }
 
-/// What is known before keys of another rank are added: what attention to own keys has made,
-/// as the GPU holds it; and gradients that are there.
-struct Before {
+/// One rank's turn of ring attention: what its own keys gave, and keys of another rank.
+struct Turn {
+  AttentionShape shape;
+  SeenKeys seen;
+  std::vector<Bf16> qkv;
   std::vector<Bf16> keys;
-  std::vector<Bf16> out;
-  std::vector<float> lse;
-  std::vector<Bf16> dqkv;
+  std::vector<Bf16> dout;
+  std::vector<Bf16> out;   // so far
+  std::vector<float> lse;  // so far
+  std::vector<Bf16> dqkv;  // what is added to, likewise
   std::vector<Bf16> dkeys;
 };
 
-Before before(Checks& checks, const Inputs& in) {
-  const AttentionShape& s = in.shape;
-  const Results own = reference(in);
-  const i64 keys = tokens_of(s) * 2 * s.kv_heads * s.head_dim;
-  Before b{checks.random().normals<Bf16>(keys),
-           {},
-           {own.lse.begin(), own.lse.end()},
-           checks.random().normals<Bf16>(tokens_of(s) * s.row()),
-           checks.random().normals<Bf16>(keys)};
-  for (const double value : own.out)
-    b.out.push_back(to_bf16(static_cast<float>(value)));
-  return b;
+struct Turned {
+  std::vector<double> out;
+  std::vector<double> lse;
+  std::vector<double> dqkv;
+  std::vector<double> dkeys;
+};
+
+i64 key_row(const AttentionShape& s) {
+  return 2 * s.kv_heads * s.head_dim;
 }
 
-/// out and lse after it, and both gradients against those, one after the other.
-void check_more_keys(Checks& checks, const AttentionShape& s, const SeenKeys& seen) {
-  const Inputs in{s, checks.random().normals<Bf16>(tokens_of(s) * s.row()),
-                  checks.random().normals<Bf16>(tokens_of(s) * s.heads * s.head_dim)};
-  const Before b = before(checks, in);
-  const auto qkv = to_doubles(in.qkv);
-  const auto keys = to_doubles(b.keys);
-  const auto dout = to_doubles(in.dout);
-  auto out = to_doubles(b.out);
-  std::vector<double> lse(b.lse.begin(), b.lse.end());
-  auto dqkv = to_doubles(b.dqkv);
-  auto dkeys = to_doubles(b.dkeys);
-  std::vector<double> work = zeros(attention_score_elements(s));
-  CpuDevice<double> cpu;
-  cpu.attend_more({out.data(), lse.data(), qkv.data(), keys.data(), work.data()}, s, seen);
-  cpu.attend_more_backward({dqkv.data(), dkeys.data(), dout.data(), qkv.data(), keys.data(),
-                            out.data(), lse.data(), work.data()},
-                           s, seen);
+template <typename T>
+std::vector<T> rounded(const std::vector<double>& values) {
+  std::vector<T> out;
+  out.reserve(values.size());
+  for (const double value : values)
+    if constexpr (std::is_same_v<T, Bf16>)
+      out.push_back(to_bf16(static_cast<float>(value)));
+    else
+      out.push_back(static_cast<T>(value));
+  return out;
+}
 
-  const auto gpu_qkv = checks.array(in.qkv);
-  const auto gpu_keys = checks.array(b.keys);
-  const auto gpu_dout = checks.array(in.dout);
-  const auto gpu_out = checks.array(b.out);
-  const auto gpu_lse = checks.array(b.lse);
-  const auto gpu_dqkv = checks.array(b.dqkv);
-  const auto gpu_dkeys = checks.array(b.dkeys);
-  kernels::attend_more(checks.stream(),
-                       {gpu_out.data(), gpu_lse.data(), gpu_qkv.data(), gpu_keys.data()}, s,
-                       seen);
-  kernels::attend_more_backward(
-      checks.stream(),
-      {gpu_dqkv.data(), gpu_dkeys.data(), gpu_dout.data(), gpu_qkv.data(), gpu_keys.data(),
-       gpu_out.data(), gpu_lse.data()},
-      s, seen);
-  const std::string shape = shape_name(s) + ", " + std::to_string(seen.queries) +
-                            " queries see " + std::to_string(seen.keys);
-  checks.row("attend_more", shape, relative_error(gpu_out.read_doubles(), out), out_bound);
-  checks.row("attend_more lse", shape, largest_error(gpu_lse.read_doubles(), lse), lse_bound);
-  checks.row("attend_more dq", shape, relative_error(gpu_dqkv.read_doubles(), dqkv),
-             gradient_bound);
-  checks.row("attend_more dk, dv", shape, relative_error(gpu_dkeys.read_doubles(), dkeys),
-             gradient_bound);
+Turn turn_of(Checks& checks, const AttentionShape& s, const SeenKeys& seen) {
+  Random& random = checks.random();
+  Turn turn{s,
+            seen,
+            random.normals<Bf16>(tokens_of(s) * s.row()),
+            random.normals<Bf16>(tokens_of(s) * key_row(s)),
+            random.normals<Bf16>(tokens_of(s) * s.heads * s.head_dim),
+            {},
+            {},
+            {},
+            {}};
+  const Results own = reference({s, turn.qkv, turn.dout});
+  turn.out = rounded<Bf16>(own.out);
+  turn.lse = rounded<float>(own.lse);
+  turn.dqkv = random.normals<Bf16>(tokens_of(s) * s.row());
+  turn.dkeys = random.normals<Bf16>(tokens_of(s) * key_row(s));
+  return turn;
+}
+
+Turned reference(const Turn& t) {
+  CpuDevice<double> cpu;
+  const std::vector<double> qkv = to_doubles(t.qkv);
+  const std::vector<double> keys = to_doubles(t.keys);
+  const std::vector<double> dout = to_doubles(t.dout);
+  Turned r{to_doubles(t.out), to_doubles(t.lse), to_doubles(t.dqkv), to_doubles(t.dkeys)};
+  std::vector<double> workspace = zeros(attention_score_elements(t.shape));
+  cpu.attend_more({r.out.data(), r.lse.data(), qkv.data(), keys.data(), workspace.data()},
+                  t.shape, t.seen);
+  cpu.attend_more_backward({r.dqkv.data(), r.dkeys.data(), dout.data(), qkv.data(), keys.data(),
+                            r.out.data(), r.lse.data(), workspace.data()},
+                           t.shape, t.seen);
+  return r;
+}
+
+Turned computed(const Checks& checks, const Turn& t, Path path) {
+  const auto qkv = checks.array(t.qkv);
+  const auto keys = checks.array(t.keys);
+  const auto dout = checks.array(t.dout);
+  const auto out = checks.array(t.out);
+  const auto lse = checks.array(t.lse);
+  const auto dqkv = checks.array(t.dqkv);
+  const auto dkeys = checks.array(t.dkeys);
+  const auto workspace = checks.array<float>(kernels::attention_workspace_bytes(t.shape) / 4);
+  const kernels::MoreKeys more{out.data(), lse.data(), qkv.data(), keys.data()};
+  const kernels::MoreKeysGradient gradient{dqkv.data(), dkeys.data(),    dout.data(),
+                                           qkv.data(),  keys.data(),     out.data(),
+                                           lse.data(),  workspace.data()};
+  if (path == Path::chosen) {
+    kernels::attend_more(checks.stream(), more, t.shape, t.seen);
+    kernels::attend_more_backward(checks.stream(), gradient, t.shape, t.seen);
+  } else {
+    kernels::plain_attend_more(checks.stream(), more, t.shape, t.seen);
+    kernels::plain_attend_more_backward(checks.stream(), gradient, t.shape, t.seen);
+  }
+  return {out.read_doubles(), lse.read_doubles(), dqkv.read_doubles(), dkeys.read_doubles()};
+}
+
+void compare(Checks& checks, const std::string& name, const Turn& t, const Turned& got,
+             const Turned& want) {
+  const std::string shape = shape_name(t.shape) + ", " + std::to_string(t.seen.queries) +
+                            " from " + std::to_string(t.seen.first_query) + " see " +
+                            std::to_string(t.seen.keys);
+  checks.row(name, shape, relative_error(got.out, want.out), out_bound);
+  checks.row(name + " lse", shape, largest_error(got.lse, want.lse), lse_bound);
+  checks.row(name + " dq", shape, relative_error(got.dqkv, want.dqkv), gradient_bound);
+  checks.row(name + " dk, dv", shape, relative_error(got.dkeys, want.dkeys), gradient_bound);
+}
+
+void check_turn(Checks& checks, const AttentionShape& s, const SeenKeys& seen) {
+  const Turn turn = turn_of(checks, s, seen);
+  const Turned want = reference(turn);
+  compare(checks, "attend_more", turn, computed(checks, turn, Path::chosen), want);
+  if (has_tiled_attention(s.head_dim) && s.seq_len <= 64)
+    compare(checks, "attend_more, plain", turn, computed(checks, turn, Path::plain), want);
+}
+
+/// Keys of a rank before this one in zigzag order, of one after it, and odd parts.
+void check_turns(Checks& checks) {
+  for (const i64 head_dim : {16, 24, 32, 64, 128}) {
+    i64 kv_heads = 4;
+    for (const i64 seq_len : {2, 10, 64, 134}) {
+      const i64 batch = seq_len > 100 ? 1 : 2;
+      const AttentionShape shape{batch, seq_len, 4, kv_heads, head_dim};
+      check_turn(checks, shape, {0, seq_len, seq_len / 2});
+      check_turn(checks, shape, {seq_len / 2, seq_len - seq_len / 2, seq_len});
+      kv_heads = kv_heads == 1 ? 4 : kv_heads / 2;
+    }
+    check_turn(checks, {1, 70, 2, 1, head_dim}, {3, 66, 65});
+  }
 }
 
 }  // namespace
 
 void check_attention(Checks& checks) {
-  // All queries see the first half of the keys, or those of the second half all.
-  for (const i64 head_dim : {10, 64, 128}) {
-    check_more_keys(checks, {2, 36, 4, 2, head_dim}, {0, 36, 18});
-    check_more_keys(checks, {1, 37, 4, 1, head_dim}, {18, 19, 37});
-  }
+  check_turns(checks);
   const i64 heads = 4;
   if (checks.at_length())
     for (const i64 head_dim : {64, 128})

@@ -148,7 +148,7 @@ void attend_more_backward(gpu::Stream s, const MoreKeysGradient& m, const Attent
   work(s, "attend_more_backward",
        {values(m.qkv, tokens_of(a) * a.row()), values(m.keys, keys), values(m.dout, attended),
         values(m.out, attended), floats(m.lse, tokens_of(a) * a.heads), dqkv, dkeys},
-       {dqkv, dkeys});
+       {dqkv, dkeys, {m.workspace, attention_workspace_bytes(a)}});
 }
 
 void copy_columns(gpu::Stream s, const Device::Columns& c) {
