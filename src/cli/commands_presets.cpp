@@ -51,12 +51,13 @@ std::string parameters_text(std::int64_t count) {
 }
 
 std::string facts_of(const ModelSpec& model) {
-  auto dense =
-      fmt::format("{} parameters, {} layers, hidden {}, {} heads",
-                  parameters_text(parameters(model)), model.layers, model.hidden, model.heads);
-  if (model.experts == 0) return dense;
-  return fmt::format("{}, {} of {} experts a token, {} active", dense, model.experts_per_token,
-                     model.experts, parameters_text(active_parameters(model)));
+  const auto all = parameters_text(parameters(model));
+  if (model.experts > 0)
+    return fmt::format("{} parameters, {} active, {} of {} experts", all,
+                       parameters_text(active_parameters(model)), model.experts_per_token,
+                       model.experts);
+  return fmt::format("{} parameters, {} layers, hidden {}, {} heads", all, model.layers,
+                     model.hidden, model.heads);
 }
 
 std::string facts_of(const ClusterSpec& cluster) {
@@ -75,11 +76,11 @@ class PresetTable {
     if (facts_) {
       table_.columns = {"kind", "name", "from", "facts"};
     } else {
-      table_.columns = {"kind", "name", "parameters", "active_parameters"};
+      table_.columns = {"kind", "name", "parameters"};
       for (const auto& field : shape_fields)
         table_.columns.emplace_back(field.name);
-      for (const auto* name :
-           {"gpu", "gpus_per_node", "memory_bytes", "peak_flops_bf16", "from"})
+      for (const auto* name : {"active_parameters", "gpu", "gpus_per_node", "memory_bytes",
+                               "peak_flops_bf16", "from"})
         table_.columns.emplace_back(name);
     }
   }
@@ -89,10 +90,10 @@ class PresetTable {
     row[0] = "model";
     row[1] = model.name;
     row[2] = parameters(model);
-    row[3] = active_parameters(model);
-    auto cell = row.begin() + 4;
+    auto cell = row.begin() + 3;
     for (const auto& field : shape_fields)
       *cell++ = model.*field.member;
+    *cell = active_parameters(model);
     row.back() = std::move(from);
     table_.rows.push_back(std::move(row));
   }
