@@ -49,7 +49,7 @@ class Rank {
     device_.synchronize();
     // Takes back the marks between which the device stood still.
     for (Communicator* group : {groups.tp.get(), groups.dp.get(), groups.pp.get(),
-                                groups.shard.get(), groups.replicate.get()})
+                                groups.shard.get(), groups.replicate.get(), groups.cp.get()})
       (void)group->waited_s();
     world_.finalize();
   }
