@@ -66,7 +66,8 @@ double deviation(double predicted, double published) {
 }  // namespace
 
 // Table 4 of arXiv 2401.10241 (Megatron-LM, A100, 1,024 tokens): samples per GPU and second of
-// 1F1B, interleaved 1F1B with one layer per chunk, and ZB-1p, which has ZB-H1's memory.
+// 1F1B, interleaved 1F1B with one layer per chunk, and ZB-1p, which has ZB-H1's memory. Their
+// first and last stages have a layer less, beside embedding and head: 22, 30, 46 and 62 layers.
 struct ZeroBubbleRow {
   std::int64_t layers, hidden, heads;
   std::int32_t pp, micro_batch;
@@ -82,9 +83,9 @@ TEST_CASE("gains of schedules over 1F1B are within 10 % of the published ones") 
        8,
        6,
        {24, 32, 64},
-       {11.8, 12.5, 13.3},
+       {11.8, 12.5, 13.6},
        {13.1, 13.4, 13.9},
-       {12.9, 13.4, 13.9}},
+       {12.9, 13.4, 14.2}},
       {32,
        4096,
        32,
@@ -100,7 +101,7 @@ TEST_CASE("gains of schedules over 1F1B are within 10 % of the published ones") 
        16,
        1,
        {48, 64, 128},
-       {1.40, 1.51, 1.64},
+       {1.40, 1.49, 1.64},
        {1.54, 1.59, 1.66},
        {1.61, 1.67, 1.76}},
       {64,
