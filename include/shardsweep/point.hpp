@@ -57,8 +57,10 @@ struct Layout {
   }
   /// Ranks with the same weights.
   [[nodiscard]] std::int32_t data_ranks() const { return dp * cp; }
-  /// Ranks with the same experts.
-  [[nodiscard]] std::int32_t expert_replicas() const { return data_ranks() / ep; }
+  /// Ranks with the same experts; 1 where others' tables spread them over tp too.
+  [[nodiscard]] std::int32_t expert_replicas() const {
+    return ep < data_ranks() ? data_ranks() / ep : 1;
+  }
   /// Ranks that share one copy of what ZeRO shards.
   [[nodiscard]] std::int32_t shard_ranks() const { return data_ranks() / dp_replicate; }
   friend bool operator==(const Layout&, const Layout&) = default;

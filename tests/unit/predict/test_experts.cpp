@@ -142,6 +142,25 @@ TEST_CASE("ep spreads experts alone, and ZeRO shards them over ranks with the sa
   }
 }
 
+// Megatron spreads experts over tp too: 32 ranks of ep beside 16 of dp. A table may hold such a
+// run; a dense model with that ep is refused by a sweep, and predicted all the same.
+TEST_CASE("more ranks of ep than of dp and cp leave a finite prediction") {
+  auto point = testing::point_of(2, 2, 1);
+  point.layout.ep = 4;
+  point.layout.zero = 1;
+  auto dense = mixtral();
+  dense.experts = dense.experts_per_token = dense.expert_ffn = 0;
+  const auto& family = (*find_family("megatron"))->memory;
+  for (const auto& model : {mixtral(), dense}) {
+    const auto memory = estimate_memory(model, point, family).total();
+    CHECK(memory > 0);
+    CHECK(memory < std::int64_t{1} << 40);
+    const double step_s = time_of(model, point).step_s;
+    CHECK(step_s > 0);
+    CHECK(step_s < 1e3);
+  }
+}
+
 TEST_CASE("a token pays for the experts that it takes, and for its way to them") {
   const auto model = mixtral();
   auto dense = model;
