@@ -214,11 +214,14 @@ Result<void> print_garbage(const Session& session, const std::vector<Garbage>& g
 }  // namespace
 
 Result<ExitCode> command_daemon(const Session& session) {
+  // `kill PID; shardsweep daemon`: the old one may need a moment to end.
+  constexpr double end_of_the_last_s = 5;
   if (session.options.daemon.in_slurm) return start_daemon_job(session);
   SHARDSWEEP_ASSIGN(const Policy policy, load_policy(session.options.set));
   if (session.options.daemon.as_job > 0) return be_daemon_job(session, policy);
   SHARDSWEEP_TRY(be_daemon(session,
                            {.until_idle = session.options.daemon.until_idle,
+                            .patience_s = end_of_the_last_s,
                             .take_over = session.options.daemon.take_over},
                            policy));
   return ExitCode::done;

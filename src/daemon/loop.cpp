@@ -102,15 +102,21 @@ Result<DaemonLock> take_database(const DaemonParts& parts, bool take_over) {
   return lock;
 }
 
-/// The one before may be on another host, and dead: then its lease has to run out.
+/// The one before may be on another host, and dead: then its lease has to run out. Or it was
+/// told to end a moment ago: it finishes its tick first, and after a kill -9 its write to the
+/// disk.
 Result<DaemonLock> await_database(const DaemonParts& parts, const LifeOptions& options,
                                   const StopSignals& signals) {
   constexpr std::chrono::seconds again{1};
   const auto until = parts.clock.steady() + std::chrono::duration<double>(options.patience_s);
-  for (;;) {
+  for (bool told = false;; told = true) {
     auto lock = take_database(parts, options.take_over);
     const bool wait = !lock && lock.error().kind == FaultKind::busy;
     if (!wait || parts.clock.steady() >= until) return lock;
+    if (!told) {
+      log_info(fmt::format("{}; waiting up to {:.0f} s for its end", lock.error().what,
+                           options.patience_s));
+    }
     if (signals.wait({}, again)) return fault(FaultKind::interrupted, "told to stop");
   }
 }
