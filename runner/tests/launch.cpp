@@ -139,4 +139,14 @@ std::vector<i64> guilty_ranks(const ScratchFolder& folder) {
   return read_recorders(folder.file("recorder")).guilty;
 }
 
+bool wait_for_guilty(const ScratchFolder& folder, const std::vector<i64>& ranks,
+                     double limit_s) {
+  const Deadline limit = Deadline::in(limit_s);
+  while (!limit.passed()) {
+    if (guilty_ranks(folder) == ranks) return true;
+    sleep_ms(look_ms);
+  }
+  return false;
+}
+
 }  // namespace shardbench

@@ -75,5 +75,8 @@ bool wait_for_text(const std::string& path, const std::string& text, double limi
 
 /// Whom the flight recorders in `folder` name.
 std::vector<i64> guilty_ranks(const ScratchFolder& folder);
+/// Waits until they name `ranks`, once; false after `limit_s`.
+bool wait_for_guilty(const ScratchFolder& folder, const std::vector<i64>& ranks,
+                     double limit_s);
 
 }  // namespace shardbench

@@ -25,7 +25,6 @@ namespace {
 
 using Codes = std::vector<int>;
 constexpr unsigned few_tries = 3;
-constexpr int look_ms = 5;
 // From the launch until after the first train steps; within train, some of its steps.
 constexpr unsigned longest_start_us = 100000;
 constexpr unsigned longest_wait_us = 200000;
@@ -88,9 +87,7 @@ std::string verdict_of(const ScratchFolder& folder) {
 /// Of a victim that the others have left in peace, silence alone tells: the verdict may take a
 /// second.
 void check_named(const ScratchFolder& folder, int victim) {
-  const Deadline limit = Deadline::in(in_time_s);
-  while (guilty_ranks(folder) != std::vector<i64>{victim} && !limit.passed())
-    sleep_ms(look_ms);
+  CHECK(wait_for_guilty(folder, {victim}, in_time_s));
   const std::string verdict = verdict_of(folder);
   CAPTURE(verdict);
   CHECK(verdict.find("\"guilty\":[" + std::to_string(victim) + ']') != std::string::npos);

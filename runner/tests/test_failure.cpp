@@ -83,11 +83,9 @@ TEST_CASE("a rank that hangs is named by the recorder and its peers end as timeo
   Launch run(SHARDBENCH_PROGRAM, 4,
              flags_in(folder, {"--dp", "2", "--tp", "2", "--fault", "hang@train:1"}));
   REQUIRE(wait_for_text(folder.file("records"), "\"phase\":\"train\"", patience_s));
-  // Named while all still wait for it: the recorders say so before anybody gives up.
-  const Deadline limit = Deadline::in(patience_s);
-  while (guilty_ranks(folder) != std::vector<i64>{1} && !limit.passed())
-    sleep_ms(5);
-  CHECK(guilty_ranks(folder) == std::vector<i64>{1});
+  // Named while the others wait for it, before they give up. One look counts: until all of
+  // them wait, and between their ends, a later look may find another rank behind.
+  CHECK(wait_for_guilty(folder, {1}, patience_s));
   const Codes codes = run.wait(patience_s, 1);
   CHECK(codes[1] == Launch::still_running);
   CHECK(std::count(codes.begin(), codes.end(), 13) >= 1);
