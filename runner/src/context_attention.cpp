@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "context_attention.hpp"
 
+#include "all_to_all.hpp"
+
 #include <array>
 #include <utility>
 #include <vector>
@@ -188,20 +190,8 @@ class HeadExchange {
 
   Block exchanged(const Block& out) const {
     Block in = buffer();
-    const i64 own = c_.cp.rank();
-    std::vector<Token> tokens;
-    const auto at = [&](const Block& block, i64 rank) {
-      return block.data() + c_.value_bytes(rank * share());
-    };
-    for (i64 rank = 0; rank < c_.cp.size(); ++rank)
-      if (rank != own)
-        tokens.push_back(c_.cp.receive(at(in, rank), share(), c_.value_dtype(), rank));
-    for (i64 rank = 0; rank < c_.cp.size(); ++rank)
-      if (rank != own)
-        tokens.push_back(c_.cp.send(at(out, rank), share(), c_.value_dtype(), rank));
-    c_.device.copy(at(in, own), at(out, own), c_.value_bytes(share()));
-    for (const Token token : tokens)
-      c_.cp.wait(token);
+    const std::vector<i64> counts(static_cast<std::size_t>(c_.cp.size()), share());
+    all_to_all(c_, c_.cp, {in.data(), counts}, {out.data(), counts});
     return in;
   }
 
@@ -211,13 +201,8 @@ class HeadExchange {
   i64 row_ = 0;
 };
 
-/// All tokens of the sequences, of this rank's part of the heads.
 AttentionShape whole_shape(const RankContext& c) {
-  AttentionShape shape = c.extents.attention;
-  shape.seq_len *= c.cp.size();
-  shape.heads /= c.cp.size();
-  shape.kv_heads /= c.cp.size();
-  return shape;
+  return attended_shape(c.extents.attention, c.layout);
 }
 
 HeadExchange of_qkv(const RankContext& c) {
@@ -276,6 +261,15 @@ Positions positions_of(const RankContext& c) {
     return {c.at.cp * own, c.at.cp * own + own / 2};
   const i64 piece = own / 2;
   return {c.at.cp * piece, (2 * c.layout.cp - 1 - c.at.cp) * piece};
+}
+
+AttentionShape attended_shape(const AttentionShape& own, const Layout& layout) {
+  AttentionShape shape = own;
+  if (layout.cp_mode != ContextMode::ulysses) return shape;
+  shape.seq_len *= layout.cp;
+  shape.heads /= layout.cp;
+  shape.kv_heads /= layout.cp;
+  return shape;
 }
 
 void context_attention(const RankContext& c, Block& attended, Block& lse, const Block& qkv,

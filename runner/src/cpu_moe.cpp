@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <numeric>
 
 namespace shardbench {
 namespace {
@@ -36,9 +37,9 @@ void choose(std::int32_t* choices, i64 chosen, const T* row, i64 experts) {
 /// Adds the gradient through the softmax over all experts.
 template <typename T>
 void add_balance(T* d_logits, const T* probabilities, const T* balance, i64 experts) {
-  T mean = 0;
-  for (i64 e = 0; e < experts; ++e)
-    mean += probabilities[e] * balance[e];
+  const T sum = std::accumulate(probabilities, probabilities + experts, T{0});
+  const T mean =
+      std::inner_product(probabilities, probabilities + experts, balance, T{0}) / sum;
   for (i64 e = 0; e < experts; ++e)
     d_logits[e] += probabilities[e] * (balance[e] - mean);
 }
@@ -90,14 +91,13 @@ void CpuDevice<T>::count_choices(void* counts, const std::int32_t* choices, i64 
 }
 
 template <typename T>
-void CpuDevice<T>::gather_rows(void* to, const void* from, const std::int32_t* index, i64 rows,
-                               i64 width) {
-  for (i64 i = 0; i < rows; ++i) {
-    T* row = static_cast<T*>(to) + i * width;
-    if (index[i] < 0)
-      std::fill_n(row, width, T{0});
+void CpuDevice<T>::gather_rows(const Gathered& g) {
+  for (i64 i = 0; i < g.rows; ++i) {
+    T* row = static_cast<T*>(g.to) + i * g.width;
+    if (g.index[i] < 0)
+      std::fill_n(row, g.width, T{0});
     else
-      std::copy_n(static_cast<const T*>(from) + index[i] * width, width, row);
+      std::copy_n(static_cast<const T*>(g.from) + g.index[i] * g.width, g.width, row);
   }
 }
 
@@ -131,13 +131,13 @@ void CpuDevice<T>::placed_backward(void* d_rows, void* d_weights, const void* dy
   }
 }
 
-#define SHARDBENCH_INSTANTIATE(T)                                                             \
-  template void CpuDevice<T>::route(const Route&, const RouteShape&);                         \
-  template void CpuDevice<T>::route_backward(const RouteGradient&, const RouteShape&);        \
-  template void CpuDevice<T>::count_choices(void*, const std::int32_t*, i64, double,          \
-                                            const RouteShape&);                               \
-  template void CpuDevice<T>::gather_rows(void*, const void*, const std::int32_t*, i64, i64); \
-  template void CpuDevice<T>::add_placed(void*, const Placed&);                               \
+#define SHARDBENCH_INSTANTIATE(T)                                                      \
+  template void CpuDevice<T>::route(const Route&, const RouteShape&);                  \
+  template void CpuDevice<T>::route_backward(const RouteGradient&, const RouteShape&); \
+  template void CpuDevice<T>::count_choices(void*, const std::int32_t*, i64, double,   \
+                                            const RouteShape&);                        \
+  template void CpuDevice<T>::gather_rows(const Gathered&);                            \
+  template void CpuDevice<T>::add_placed(void*, const Placed&);                        \
   template void CpuDevice<T>::placed_backward(void*, void*, const void*, const Placed&);
 SHARDBENCH_INSTANTIATE(float)
 SHARDBENCH_INSTANTIATE(double)

@@ -51,6 +51,8 @@ struct AttentionShape {
   i64 heads = 0;
   i64 kv_heads = 0;
   i64 head_dim = 0;
+  /// attend_more() adds those of other ranks: out and lse are in its own form.
+  bool more_keys = false;
   i64 row() const { return (heads + 2 * kv_heads) * head_dim; }
 };
 
@@ -190,7 +192,7 @@ class Device : public Allocator {
 
   /// The same where a rank has a part of the tokens of its sequences.
   virtual void rope_at(void* qkv, const AttentionShape& shape, const Positions& positions,
-                       Rotation rotation);
+                       Rotation rotation) = 0;
 
   virtual i64 attention_workspace_bytes(const AttentionShape& shape) const = 0;
   /// out[tokens, heads·d]; lse[tokens, heads] in gradient format.
@@ -216,7 +218,7 @@ class Device : public Allocator {
     void* workspace;
   };
   virtual void attend_more(const MoreKeys& m, const AttentionShape& shape,
-                           const SeenKeys& seen);
+                           const SeenKeys& seen) = 0;
   /// Adds to the gradients of queries and of these keys. out and lse are those of all keys.
   struct MoreKeysGradient {
     void* dqkv;
@@ -229,7 +231,7 @@ class Device : public Allocator {
     void* workspace;
   };
   virtual void attend_more_backward(const MoreKeysGradient& m, const AttentionShape& shape,
-                                    const SeenKeys& seen);
+                                    const SeenKeys& seen) = 0;
 
   /// Columns of a matrix of values, taken to those of another one, or added to them.
   struct Columns {
@@ -240,8 +242,8 @@ class Device : public Allocator {
     i64 width;
     i64 rows;
   };
-  virtual void copy_columns(const Columns& columns);
-  virtual void add_columns(const Columns& columns);
+  virtual void copy_columns(const Columns& columns) = 0;
+  virtual void add_columns(const Columns& columns) = 0;
 
   // Mixture of experts. Rows are matrices of values, choices and rows' numbers are int32.
 
@@ -258,9 +260,9 @@ class Device : public Allocator {
     std::int32_t* choices;
     bool pinned;
   };
-  virtual void route(const Route& r, const RouteShape& shape);
+  virtual void route(const Route& r, const RouteShape& shape) = 0;
   /// d_logits of d_weights; `balance` [sequences, experts], null for none, is the gradient to
-  /// each of a sequence's probabilities beside it.
+  /// each of a sequence's probabilities beside it. These count by their parts of their sum.
   struct RouteGradient {
     void* d_logits;
     const void* d_weights;
@@ -270,13 +272,20 @@ class Device : public Allocator {
     const void* balance;
     i64 seq_len;
   };
-  virtual void route_backward(const RouteGradient& g, const RouteShape& shape);
+  virtual void route_backward(const RouteGradient& g, const RouteShape& shape) = 0;
   /// counts [sequences, experts], in gradient format: scale · how often each was chosen.
   virtual void count_choices(void* counts, const std::int32_t* choices, i64 seq_len,
-                             double scale, const RouteShape& shape);
+                             double scale, const RouteShape& shape) = 0;
   /// Row i of `to` is row index[i] of `from`; zero where that is below 0.
-  virtual void gather_rows(void* to, const void* from, const std::int32_t* index, i64 rows,
-                           i64 width);
+  struct Gathered {
+    void* to;
+    const void* from;
+    const std::int32_t* index;
+    i64 rows;
+    i64 sources;  // rows of `from`
+    i64 width;
+  };
+  virtual void gather_rows(const Gathered& gathered) = 0;
   /// Rows that tokens have at places [tokens, chosen], -1 for none. Weights: null for ones.
   struct Placed {
     const void* rows;
@@ -284,13 +293,14 @@ class Device : public Allocator {
     const void* weights;
     i64 tokens;
     i64 chosen;
+    i64 row_count;
     i64 width;
   };
   /// y[tokens, width] += the weighted sum of each token's rows.
-  virtual void add_placed(void* y, const Placed& placed);
+  virtual void add_placed(void* y, const Placed& placed) = 0;
   /// Of it: d_rows, where a token has its place, and d_weights; zero for what was dropped.
   virtual void placed_backward(void* d_rows, void* d_weights, const void* dy,
-                               const Placed& placed);
+                               const Placed& placed) = 0;
 
   /// y[tokens, ffn] = silu(gate) · up for packed rows [gate | up].
   virtual void swiglu(void* y, const void* gate_up, i64 tokens, i64 ffn) = 0;

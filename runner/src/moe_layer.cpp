@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "moe_layer.hpp"
 
+#include "all_to_all.hpp"
 #include "context_attention.hpp"
 #include "linear.hpp"
 #include "moe_routing.hpp"
@@ -32,6 +33,7 @@ Device::Placed placed(const RankContext& c, const ExpertActivations& s, const Bl
           weights,
           c.extents.tokens,
           c.shape.experts_per_token,
+          sum_of(s.counts.sent),
           c.extents.hidden};
 }
 
@@ -142,45 +144,20 @@ std::vector<std::int32_t> choose(const RankContext& c, ExpertActivations& s) {
 // The exchange.
 
 /// Rows for each ep rank, or of each.
-std::vector<i64> by_peer(const RankContext& c, const std::vector<i64>& by_expert) {
-  std::vector<i64> out(static_cast<std::size_t>(c.layout.ep), 0);
+PartsOfMembers by_peer(const RankContext& c, const Block& rows,
+                       const std::vector<i64>& by_expert) {
+  PartsOfMembers parts{rows.data(), std::vector<i64>(static_cast<std::size_t>(c.layout.ep), 0)};
   const auto own = static_cast<std::size_t>(own_experts(c));
   for (std::size_t i = 0; i < by_expert.size(); ++i)
-    out[i / own] += by_expert[i];
-  return out;
-}
-
-/// All-to-all: rows lie by peer on both sides.
-void exchange(const RankContext& c, const Block& to, const std::vector<i64>& received,
-              const Block& from, const std::vector<i64>& sent) {
-  const i64 hidden = c.extents.hidden;
-  std::vector<Token> tokens;
-  i64 out = 0;
-  i64 in = 0;
-  for (std::size_t i = 0; i < sent.size(); ++i) {
-    const auto peer = static_cast<i64>(i);
-    std::byte* arriving = to.data() + c.value_bytes(in * hidden);
-    const std::byte* leaving = from.data() + c.value_bytes(out * hidden);
-    in += received[i];
-    out += sent[i];
-    if (peer == c.ep.rank()) {
-      c.device.copy(arriving, leaving, c.value_bytes(sent[i] * hidden));
-      continue;
-    }
-    if (received[i] > 0)
-      tokens.push_back(c.ep.receive(arriving, received[i] * hidden, c.value_dtype(), peer));
-    if (sent[i] > 0)
-      tokens.push_back(c.ep.send(leaving, sent[i] * hidden, c.value_dtype(), peer));
-  }
-  for (const Token token : tokens)
-    c.ep.wait(token);
+    parts.counts[i / own] += by_expert[i] * c.extents.hidden;
+  return parts;
 }
 
 /// Of this rank's tokens to their experts; without ep they are there.
 Block to_experts(const RankContext& c, const ExpertRows& counts, Block rows, MemoryClass kind) {
   if (c.layout.ep == 1) return rows;
   Block out = c.values(kind, sum_of(counts.received) * c.extents.hidden, "rows of experts");
-  exchange(c, out, by_peer(c, counts.received), rows, by_peer(c, counts.sent));
+  all_to_all(c, c.ep, by_peer(c, out, counts.received), by_peer(c, rows, counts.sent));
   return out;
 }
 
@@ -188,7 +165,7 @@ Block to_experts(const RankContext& c, const ExpertRows& counts, Block rows, Mem
 Block to_tokens(const RankContext& c, const ExpertRows& counts, Block rows, MemoryClass kind) {
   if (c.layout.ep == 1) return rows;
   Block out = c.values(kind, sum_of(counts.sent) * c.extents.hidden, "outputs of experts");
-  exchange(c, out, by_peer(c, counts.sent), rows, by_peer(c, counts.received));
+  all_to_all(c, c.ep, by_peer(c, out, counts.sent), by_peer(c, rows, counts.received));
   return out;
 }
 
@@ -306,8 +283,8 @@ void experts_forward(const RankContext& c, const UnitView& w, const void* x,
       c.values(unless_travelling(c, MemoryClass::activations), leaving * h, "rows for experts");
   {
     const Block source = uploaded(c, MemoryClass::workspace, dispatch.source, "rows' tokens");
-    c.device.gather_rows(rows.data(), x, reinterpret_cast<std::int32_t*>(source.data()),
-                         leaving, h);
+    c.device.gather_rows({rows.data(), x, reinterpret_cast<std::int32_t*>(source.data()),
+                          leaving, route.tokens, h});
   }
   s.counts = rows_of(c, std::move(dispatch.sent));
   s.rows = to_experts(c, s.counts, std::move(rows), MemoryClass::activations);

@@ -19,8 +19,9 @@ Extents extents_of(const ModelShape& shape, const Layout& layout, const Coordina
   e.first_vocab = at.tp * e.vocab;
   e.real_vocab = std::clamp<i64>(shape.vocab - e.first_vocab, 0, e.vocab);
   e.logit_stride = values == Dtype::bf16 ? round_up(e.vocab, 64) : e.vocab;
-  e.attention = {layout.micro_batch, seq_len, shape.heads / layout.tp,
-                 shape.kv_heads / layout.tp, shape.head_dim()};
+  e.attention = {layout.micro_batch,      seq_len,
+                 shape.heads / layout.tp, shape.kv_heads / layout.tp,
+                 shape.head_dim(),        layout.cp > 1 && layout.cp_mode == ContextMode::ring};
   return e;
 }
 

@@ -9,6 +9,7 @@
 #include "version.hpp"
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <initializer_list>
 #include <numeric>
@@ -185,12 +186,11 @@ std::vector<Rule> expert_rules() {
 /// Of what the kernels and the schedule take; the wasteful ones come last.
 std::vector<Rule> size_rules() {
   return {
-      {"runner:rows", "micro_batch * seq_len * ffn / tp > 4294967295",
+      {"runner:rows", "micro_batch * seq_len / cp * ffn / tp > 4294967295",
        "the rows of a micro-batch within the ffn are more than 2^32 values; reduce micro_batch "
-       "or "
-       "raise tp",
+       "or raise tp",
        [](const Layout& l, const ModelShape& m) {
-         return l.micro_batch * m.seq_len * m.ffn / l.tp > most_row_values;
+         return l.micro_batch * m.seq_len / l.cp * m.ffn / l.tp > most_row_values;
        }},
       {"runner:fp8",
        "(dtype = 'fp8' or dtype = 'fp8-delayed') and (micro_batch * seq_len / cp % 16 <> 0 or "
@@ -227,23 +227,8 @@ const std::vector<Rule>& rules() {
   return table;
 }
 
-/// Largest value of an axis that is implemented; 0: any.
-struct AxisLimit {
-  const char* name;
-  i64 most;
-  i64 Layout::*value;
-};
-
-const std::vector<AxisLimit>& axis_limits() {
-  static const std::vector<AxisLimit> limits{{"dp", 0, &Layout::dp},
-                                             {"tp", 0, &Layout::tp},
-                                             {"pp", 0, &Layout::pp},
-                                             {"cp", 0, &Layout::cp},
-                                             {"ep", 0, &Layout::ep},
-                                             {"vpp", 0, &Layout::vpp},
-                                             {"dp_replicate", 0, &Layout::dp_replicate}};
-  return limits;
-}
+/// Whose degrees have no limit of their own.
+constexpr std::array<const char*, 7> axes{"dp", "tp", "pp", "cp", "ep", "vpp", "dp_replicate"};
 
 const std::vector<Dtype> all_dtypes{Dtype::bf16, Dtype::fp32, Dtype::fp64};
 
@@ -265,14 +250,6 @@ Error invalid(std::string message) {
   return {.kind = ErrorClass::invalid_layout, .message = std::move(message)};
 }
 
-std::optional<Error> axis_refusal(const Layout& layout) {
-  for (const AxisLimit& limit : axis_limits())
-    if (limit.most > 0 && layout.*limit.value > limit.most)
-      return invalid(std::string(limit.name) + " = " + std::to_string(layout.*limit.value) +
-                     " is more than this runner supports, " + std::to_string(limit.most));
-  return std::nullopt;
-}
-
 std::optional<Error> stages_refusal(const Layout& layout, const ModelShape& model) {
   if (layout.stages.empty()) return std::nullopt;
   const i64 layers = std::accumulate(layout.stages.begin(), layout.stages.end(), i64{0});
@@ -284,12 +261,6 @@ std::optional<Error> stages_refusal(const Layout& layout, const ModelShape& mode
                  " with " + std::to_string(model.layers));
 }
 
-/// Whose device has what sequences that several ranks share need, and kernels for experts. A
-/// GPU has kernels for shared sequences; whole layouts with them were not all shown to end.
-bool shares_sequences(std::string_view device) {
-  return device != "cuda";
-}
-
 /// What this program has for a device: formats and communicators.
 std::optional<Error> platform_refusal(const Options& o, const Platforms& platforms) {
   const std::string device = "device '" + o.device + "'";
@@ -299,10 +270,6 @@ std::optional<Error> platform_refusal(const Options& o, const Platforms& platfor
   if (std::find(dtypes.begin(), dtypes.end(), o.dtype) == dtypes.end())
     return invalid(device + " computes in " + dtype_list(dtypes) + ", not in " +
                    std::string(dtype_name(o.dtype)));
-  if (o.layout.cp > 1 && !shares_sequences(o.device))
-    return invalid(device + " does not run context parallelism yet: cp has to be 1");
-  if (o.model.experts > 0 && !shares_sequences(o.device))
-    return invalid(device + " has no kernels for a mixture of experts: experts has to be 0");
   const std::vector<std::string_view> comms =
       kind == nullptr ? std::vector<std::string_view>{"null"} : kind->comms;
   if (!o.comm.empty() && std::find(comms.begin(), comms.end(), o.comm) == comms.end())
@@ -322,7 +289,6 @@ std::optional<Error> hardware_refusal(const Options& o, const Platforms& platfor
 
 std::optional<Error> layout_refusal(const Layout& layout, const ModelShape& model,
                                     Waste waste) {
-  if (auto error = axis_refusal(layout)) return error;
   for (const Rule& rule : rules())
     if (rule.broken(layout, model) &&
         (rule.nature == Nature::impossible || waste == Waste::refused))
@@ -366,16 +332,8 @@ std::string capabilities_json(const Platforms& platforms, const Profile& profile
   for (const Scaling scaling : {Scaling::current, Scaling::delayed})
     dtypes.push_back(json_quote(trained_in(Dtype::bf16, scaling)));
   JsonObject most;
-  const bool shares =
-      std::all_of(platforms.begin(), platforms.end(),
-                  [](const PlatformKind& kind) { return shares_sequences(kind.device); });
-  for (const AxisLimit& limit : axis_limits()) {
-    const bool one = (limit.value == &Layout::cp || limit.value == &Layout::ep) && !shares;
-    if (one || limit.most > 0)
-      most.integer(limit.name, one ? 1 : limit.most);
-    else
-      most.null(limit.name);
-  }
+  for (const char* axis : axes)
+    most.null(axis);
   std::vector<std::string> rule_objects;
   for (const Rule& rule : rules())
     rule_objects.push_back(JsonObject{}

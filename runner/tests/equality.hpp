@@ -13,11 +13,20 @@
 
 namespace shardbench {
 
+/// For all cases.
+inline auto always(const Tolerance& tolerance) {
+  return [tolerance](const EqualityCase&) { return tolerance; };
+}
+/// Of toys of four layers. Each layer rounds what it is given and what it gives: gradients of
+/// deeper toys are further off.
+inline Tolerance rounded_in_layers(Tolerance tolerance, const EqualityCase& c) {
+  constexpr double usual_layers = 4;
+  tolerance.gradient *= static_cast<double>(c.model.layers) / usual_layers;
+  return tolerance;
+}
+
 struct EqualitySuite {
-  /// Of toys of four layers; gradients may be further off in deeper ones.
-  Tolerance tolerance;
-  /// Each layer rounds what it is given and what it gives: deeper toys are further off.
-  bool rounds_in_layers;
+  std::function<Tolerance(const EqualityCase&)> tolerance;
   i64 width;  // of the toy models, see all_cases()
   std::function<std::unique_ptr<Platform>(i64 rank)> open;
   /// The case to train in place of one of all_cases(); nothing: none.

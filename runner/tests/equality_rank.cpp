@@ -184,6 +184,7 @@ bool equals_formulas(const Rank& rank, const EqualityCase& c, i64 self) {
 
 ReferenceKey key_of(const EqualityCase& c) {
   return {c.model.heads,
+          c.model.head_values,
           c.model.ffn,
           c.model.layers,
           c.model.seq_len,

@@ -35,10 +35,10 @@ struct Reference {
 /// with FP8 products or dropped rows their micro-batches one after the other, each of which has
 /// its own scales and its own drops.
 EqualityCase single_of(const EqualityCase& c);
-/// heads, width of the SwiGLU, layers, tokens of a sequence, micro-batch, their number, tied,
-/// scaling; experts
+/// heads, values of a head, width of the SwiGLU, layers, tokens of a sequence, micro-batch,
+/// their number, tied, scaling; experts
 using ExpertKey = std::tuple<i64, i64, i64, i64, i64, MoeRouting, double, double>;
-using ReferenceKey = std::tuple<i64, i64, i64, i64, i64, i64, bool, Scaling, ExpertKey>;
+using ReferenceKey = std::tuple<i64, i64, i64, i64, i64, i64, i64, bool, Scaling, ExpertKey>;
 ReferenceKey key_of(const EqualityCase& single);
 /// By one process in fp64 on the CPU.
 Reference compute_reference(const EqualityCase& single);

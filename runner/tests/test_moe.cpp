@@ -135,18 +135,6 @@ TEST_CASE("what experts can't do is refused with its reason") {
   CHECK(refused(odd, layout) == "runner:fp8_experts");
 }
 
-TEST_CASE("a program for GPUs has no kernels for experts") {
-  Options options;
-  options.model = small();
-  options.device = "cuda";
-  options.dtype = Dtype::bf16;
-  const Platforms gpus{
-      {.device = "cuda", .dtypes = {Dtype::bf16}, .comms = {"nccl"}, .attentions = {}}};
-  REQUIRE(refusal(options, gpus));
-  CHECK(refusal(options, gpus)->message ==
-        "device 'cuda' has no kernels for a mixture of experts: experts has to be 0");
-}
-
 TEST_CASE("ep divides the memory of experts, and its messages are those of the formula") {
   Options options;
   options.model = small();

@@ -65,7 +65,7 @@ constexpr i64 cudnn_engine_bound(const AttentionShape& s) {
 /// Where no GPU says what its library asks for: enough for whatever computes attention there.
 constexpr i64 planned_attention_workspace_bytes(const AttentionShape& s) {
   const i64 own = gpu_attention_workspace_bytes(s);
-  if (!cudnn_has_head_dim(s.head_dim)) return own;
+  if (s.more_keys || !cudnn_has_head_dim(s.head_dim)) return own;
   return std::max(own, cudnn_sums_bytes(s) + cudnn_engine_bound(s));
 }
 

@@ -30,9 +30,14 @@ const float* floats(const void* data) {
   return static_cast<const float*>(data);
 }
 
+kernels::PlacedRows rows_of(const Device::Placed& p) {
+  return {values(p.rows), p.places, values(p.weights), p.tokens, p.chosen,
+          p.row_count,    p.width};
+}
+
 bool same(const AttentionShape& a, const AttentionShape& b) {
   return a.batch == b.batch && a.seq_len == b.seq_len && a.heads == b.heads &&
-         a.kv_heads == b.kv_heads && a.head_dim == b.head_dim;
+         a.kv_heads == b.kv_heads && a.head_dim == b.head_dim && a.more_keys == b.more_keys;
 }
 
 }  // namespace
@@ -150,10 +155,10 @@ const float* CudaDevice::rope_table(i64 positions, i64 head_dim) {
   return reinterpret_cast<const float*>(angles_);
 }
 
-void CudaDevice::choose_attention(const AttentionShape& shape, bool shared) {
+void CudaDevice::choose_attention(const AttentionShape& shape) {
   planned_ = shape;
-  fused_ = shared ? FusedAttentionChoice{nullptr, "its sequences are shared"}
-                  : make_fused_attention(shape);
+  fused_ = shape.more_keys ? FusedAttentionChoice{nullptr, "keys of other ranks are added"}
+                           : make_fused_attention(shape);
   (void)rope_table(shape.seq_len, shape.head_dim);
 }
 
@@ -201,6 +206,29 @@ void CudaDevice::attend_more_backward(const MoreKeysGradient& m, const Attention
                                 {values(m.dqkv), values(m.dkeys), values(m.dout), values(m.qkv),
                                  values(m.keys), values(m.out), floats(m.lse), m.workspace},
                                 shape, seen);
+}
+
+void CudaDevice::route_backward(const RouteGradient& g, const RouteShape& shape) {
+  kernels::route_backward(stream_,
+                          {values(g.d_logits), values(g.d_weights), values(g.probabilities),
+                           values(g.weights), g.choices, floats(g.balance), g.seq_len},
+                          shape);
+}
+
+void CudaDevice::count_choices(void* counts, const std::int32_t* choices, i64 seq_len,
+                               double scale, const RouteShape& shape) {
+  kernels::count_choices(stream_, floats(counts), choices, seq_len, static_cast<float>(scale),
+                         shape);
+}
+
+void CudaDevice::add_placed(void* y, const Placed& placed) {
+  kernels::add_placed(stream_, values(y), rows_of(placed));
+}
+
+void CudaDevice::placed_backward(void* d_rows, void* d_weights, const void* dy,
+                                 const Placed& placed) {
+  kernels::placed_backward(stream_, values(d_rows), values(d_weights), values(dy),
+                           rows_of(placed));
 }
 
 void CudaDevice::swiglu(void* y, const void* gate_up, i64 tokens, i64 ffn) {

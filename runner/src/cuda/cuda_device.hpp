@@ -25,9 +25,8 @@ class CudaDevice final : public Device {
 
   gpu::Stream stream() const { return stream_; }
   const MatrixProducts& products() const { return products_; }
-  /// Attention of that shape is done by a library's engines from now on, where it has some; not
-  /// where sequences are shared: what keys of others add to needs its own kernels' statistics.
-  void choose_attention(const AttentionShape& shape, bool shared = false);
+  /// Attention of that shape is done by a library's engines from now on, where it has some.
+  void choose_attention(const AttentionShape& shape);
   /// A JSON object: `by` a library or "mma", or "plain" where heads have no tiles; `why_not`
   /// the library; `engine_bytes` of its workspace are the library's.
   std::string attention_json() const;
@@ -78,6 +77,16 @@ class CudaDevice final : public Device {
     kernels::copy_columns(stream_, columns);
   }
   void add_columns(const Columns& columns) override { kernels::add_columns(stream_, columns); }
+  void route(const Route& r, const RouteShape& shape) override {
+    kernels::route(stream_, r, shape);
+  }
+  void route_backward(const RouteGradient& g, const RouteShape& shape) override;
+  void count_choices(void* counts, const std::int32_t* choices, i64 seq_len, double scale,
+                     const RouteShape& shape) override;
+  void gather_rows(const Gathered& g) override { kernels::gather_rows(stream_, g); }
+  void add_placed(void* y, const Placed& placed) override;
+  void placed_backward(void* d_rows, void* d_weights, const void* dy,
+                       const Placed& placed) override;
   void swiglu(void* y, const void* gate_up, i64 tokens, i64 ffn) override;
   void swiglu_backward(void* gate_up, const void* dy, i64 tokens, i64 ffn) override;
   void embed(void* y, const void* table, const std::int32_t* ids,

@@ -2,6 +2,7 @@
 #include "cuda/cuda_platform.hpp"
 
 #include "clock.hpp"
+#include "context_attention.hpp"
 #include "cuda/cuda_device.hpp"
 #include "cuda/gpu_comm_stream.hpp"
 #include "error.hpp"
@@ -161,9 +162,8 @@ class CudaPlatform final : public Platform {
   void choose_attention(const Options& options) {
     const i64 rank = options.rank % options.layout.world();
     const Coordinates at = coordinates_of(options.layout, rank);
-    device_.choose_attention(
-        extents_of(options.model, options.layout, at, Dtype::bf16).attention,
-        options.layout.cp > 1);
+    const Extents extents = extents_of(options.model, options.layout, at, Dtype::bf16);
+    device_.choose_attention(attended_shape(extents.attention, options.layout));
   }
 
   /// The host waits for the GPU: time to hear of peers and of NCCL. The driver is not asked for

@@ -88,8 +88,10 @@ struct SwigluGradient {
 
 /// Whether rows are made of whole vectors; and 32 bits count them.
 bool has_vector_rows(i64 tokens, i64 ffn) {
-  check(tokens * ffn < i64{1} << 32, "a matrix of the FFN has fewer than 2^32 values");
-  return ffn % 8 == 0;
+  const bool vectors = ffn % 8 == 0;
+  check(tokens * ffn / (vectors ? 8 : 1) < i64{1} << 32,
+        "a matrix of the FFN has fewer than 2^32 vectors");
+  return vectors;
 }
 
 /// Value i of a matrix's columns: copied, or added to.

@@ -73,11 +73,13 @@ CommStreams::CommStreams(gpu::Stream compute, const Habits& habits)
     : tensor_(compute, habits.tp_overlap ? GpuCommStream::Kind::own
                                          : GpuCommStream::Kind::shared_with_compute),
       pipeline_(compute, GpuCommStream::Kind::own),
+      exchanges_(compute, GpuCommStream::Kind::own),
       data_(compute, GpuCommStream::Kind::own) {}
 
 GpuCommStream& CommStreams::of(std::string_view group) {
   if (group == "tp") return tensor_;
-  return group == "pp" ? pipeline_ : data_;
+  if (group == "pp") return pipeline_;
+  return group == "cp" || group == "ep" ? exchanges_ : data_;
 }
 
 }  // namespace shardbench

@@ -54,6 +54,7 @@ class CommStreams {
  private:
   GpuCommStream tensor_;
   GpuCommStream pipeline_;
+  GpuCommStream exchanges_;  // of cp and ep: not behind gradients, that nobody waits for yet
   GpuCommStream data_;
 };
 

@@ -95,6 +95,35 @@ void attend_more_backward(gpu::Stream stream, const MoreKeysGradient& m,
 void copy_columns(gpu::Stream stream, const Device::Columns& columns);
 void add_columns(gpu::Stream stream, const Device::Columns& columns);
 
+void route(gpu::Stream stream, const Device::Route& r, const Device::RouteShape& shape);
+struct RouteGradient {
+  Bf16* d_logits;
+  const Bf16* d_weights;
+  const Bf16* probabilities;
+  const Bf16* weights;
+  const std::int32_t* choices;
+  const float* balance;
+  i64 seq_len;
+};
+void route_backward(gpu::Stream stream, const RouteGradient& g,
+                    const Device::RouteShape& shape);
+void count_choices(gpu::Stream stream, float* counts, const std::int32_t* choices, i64 seq_len,
+                   float scale, const Device::RouteShape& shape);
+void gather_rows(gpu::Stream stream, const Device::Gathered& g);
+/// As Device::Placed.
+struct PlacedRows {
+  const Bf16* rows;
+  const std::int32_t* places;
+  const Bf16* weights;
+  i64 tokens;
+  i64 chosen;
+  i64 row_count;
+  i64 width;
+};
+void add_placed(gpu::Stream stream, Bf16* y, const PlacedRows& placed);
+void placed_backward(gpu::Stream stream, Bf16* d_rows, Bf16* d_weights, const Bf16* dy,
+                     const PlacedRows& placed);
+
 void swiglu(gpu::Stream stream, Bf16* y, const Bf16* gate_up, i64 tokens, i64 ffn);
 void swiglu_backward(gpu::Stream stream, Bf16* gate_up, const Bf16* dy, i64 tokens, i64 ffn);
 

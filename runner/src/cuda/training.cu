@@ -11,8 +11,8 @@ constexpr double initial_deviation = 0.02;
 
 /// Block per token.
 template <int width>
-__global__ void gather_rows(Bf16* y, const Bf16* table, const std::int32_t* ids,
-                            Device::EmbeddingShape s) {
+__global__ void embed_rows(Bf16* y, const Bf16* table, const std::int32_t* ids,
+                           Device::EmbeddingShape s) {
   const i64 row = ids[blockIdx.x] - s.first;
   const bool own = row >= 0 && row < s.rows;
   const Bf16* from = table + (own ? row : 0) * s.hidden;
@@ -129,8 +129,8 @@ void embed(gpu::Stream stream, Bf16* y, const Bf16* table, const std::int32_t* i
   if (s.tokens == 0) return;
   const bool vectors = s.hidden % 8 == 0 && aligned(y, table);
   const int threads = block_threads(vectors ? s.hidden / 8 : s.hidden, 256);
-  launch(vectors ? gather_rows<8> : gather_rows<1>, Launch{"embed", stream, s.tokens, threads},
-         y, table, ids, s);
+  launch(vectors ? embed_rows<8> : embed_rows<1>, Launch{"embed", stream, s.tokens, threads}, y,
+         table, ids, s);
 }
 
 void embed_backward(gpu::Stream stream, float* d_table, const Bf16* dy, const std::int32_t* ids,

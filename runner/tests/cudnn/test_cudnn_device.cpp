@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A GPU device whose attention is cuDNN's, with a fake in its place and an emulated GPU: when
 // it is chosen, what it says of itself, and that its workspace is the one that a run plans for.
+#include "context_attention.hpp"
 #include "cuda/attention_workspace.hpp"
 #include "cuda/cuda_device.hpp"
 #include "groups.hpp"
@@ -108,10 +109,15 @@ TEST_CASE("where cuDNN does not do it the reason is in the record and our kernel
   };
   AttentionShape heads_of_32 = heads_of_64;
   heads_of_32.head_dim = 32;
+  AttentionShape in_a_ring = heads_of_64;
+  in_a_ring.more_keys = true;
   {
     const Variable path("SHARDBENCH_CUDNN", FAKE_CUDNN);
     CHECK(chosen(heads_of_32) ==
           R"({"by":"mma","why_not":"cuDNN is for heads of 64 and 128"})");
+    CHECK(chosen(in_a_ring) == R"({"by":"mma","why_not":"keys of other ranks are added"})");
+    CHECK(planned_attention_workspace_bytes(in_a_ring) ==
+          gpu_attention_workspace_bytes(in_a_ring));
     {
       const Variable refuses("FAKE_CUDNN_CREATE", "3000");
       CHECK(chosen(heads_of_64) == R"({"by":"mma","why_not":"cudnnCreate: NOT_SUPPORTED"})");
@@ -124,6 +130,35 @@ TEST_CASE("where cuDNN does not do it the reason is in the record and our kernel
   CHECK(handles() == before);
   const Variable off("SHARDBENCH_CUDNN", "off");
   CHECK(chosen(heads_of_64) == R"({"by":"mma","why_not":"SHARDBENCH_CUDNN is off"})");
+}
+
+TEST_CASE("ranks that exchange heads attend to whole sequences, which cuDNN does") {
+  Options o;
+  o.model = {.layers = 1,
+             .hidden = 512,
+             .ffn = 512,
+             .heads = 8,
+             .kv_heads = 4,
+             .vocab = 64,
+             .seq_len = 1024};
+  o.layout.cp = 4;
+  const auto attended = [&](ContextMode mode) {
+    o.layout.cp_mode = mode;
+    return attended_shape(extents_of(o.model, o.layout, {}, Dtype::bf16).attention, o.layout);
+  };
+  const AttentionShape whole = attended(ContextMode::ulysses);
+  CHECK(whole.seq_len == 1024);
+  CHECK(whole.heads == 2);
+  CHECK(whole.kv_heads == 1);
+  CHECK_FALSE(whole.more_keys);
+  const AttentionShape part = attended(ContextMode::ring);
+  CHECK(part.seq_len == 256);
+  CHECK(part.heads == 8);
+  CHECK(part.more_keys);
+  const Variable path("SHARDBENCH_CUDNN", FAKE_CUDNN);
+  CudaDevice device(gpu::open(0));
+  device.choose_attention(whole);
+  CHECK(device.attention_json().find(R"("by":"cuDNN)") != std::string::npos);
 }
 
 TEST_CASE("cuDNN itself is refused cleanly where there is no GPU") {

@@ -128,6 +128,7 @@ class Checks {
 // One file each.
 void check_attention(Checks& checks);
 void check_elementwise(Checks& checks);
+void check_experts(Checks& checks);
 void check_fp8(Checks& checks);
 void check_losses(Checks& checks);
 void check_norms(Checks& checks);

@@ -6,6 +6,7 @@
 int main(int argc, char** argv) {
   shardbench::Checks checks(argc, argv);
   if (checks.wants("elementwise")) shardbench::check_elementwise(checks);
+  if (checks.wants("experts")) shardbench::check_experts(checks);
   if (checks.wants("fp8")) shardbench::check_fp8(checks);
   if (checks.wants("norms")) shardbench::check_norms(checks);
   if (checks.wants("losses")) shardbench::check_losses(checks);

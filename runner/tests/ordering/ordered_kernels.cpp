@@ -161,6 +161,56 @@ void add_columns(gpu::Stream s, const Device::Columns& c) {
   work(s, "add_columns", {matrix(c.from, c.rows, c.width, c.from_row, Dtype::bf16), to}, {to});
 }
 
+void route(gpu::Stream s, const Device::Route& r, const Device::RouteShape& shape) {
+  const i64 choices = shape.tokens * shape.chosen;
+  const Range chosen = ids(r.choices, choices);
+  const Range rows = {r.probabilities, shape.tokens * shape.experts * i64{sizeof(Bf16)}};
+  const Range weights = {r.weights, choices * i64{sizeof(Bf16)}};
+  if (r.pinned)
+    work(s, "route", {rows, chosen}, {rows, weights});
+  else
+    work(s, "route", {rows}, {rows, weights, chosen});
+}
+
+void route_backward(gpu::Stream s, const RouteGradient& g, const Device::RouteShape& shape) {
+  const i64 rows = shape.tokens * shape.experts;
+  const i64 choices = shape.tokens * shape.chosen;
+  std::vector<Range> reads{values(g.probabilities, rows), values(g.weights, choices),
+                           values(g.d_weights, choices), ids(g.choices, choices)};
+  if (g.balance != nullptr)
+    reads.push_back(floats(g.balance, shape.tokens / g.seq_len * shape.experts));
+  work(s, "route_backward", reads, {values(g.d_logits, rows)});
+}
+
+void count_choices(gpu::Stream s, float* counts, const std::int32_t* choices, i64 seq_len,
+                   float, const Device::RouteShape& shape) {
+  work(s, "count_choices", {ids(choices, shape.tokens * shape.chosen)},
+       {floats(counts, shape.tokens / seq_len * shape.experts)});
+}
+
+void gather_rows(gpu::Stream s, const Device::Gathered& g) {
+  const i64 row = g.width * i64{sizeof(Bf16)};
+  work(s, "gather_rows", {{g.from, g.sources * row}, ids(g.index, g.rows)},
+       {{g.to, g.rows * row}});
+}
+
+void add_placed(gpu::Stream s, Bf16* y, const PlacedRows& p) {
+  const Range sums = values(y, p.tokens * p.width);
+  std::vector<Range> reads{sums, values(p.rows, p.row_count * p.width),
+                           ids(p.places, p.tokens * p.chosen)};
+  if (p.weights != nullptr) reads.push_back(values(p.weights, p.tokens * p.chosen));
+  work(s, "add_placed", reads, {sums});
+}
+
+void placed_backward(gpu::Stream s, Bf16* d_rows, Bf16* d_weights, const Bf16* dy,
+                     const PlacedRows& p) {
+  const i64 choices = p.tokens * p.chosen;
+  work(s, "placed_backward",
+       {values(p.rows, p.row_count * p.width), ids(p.places, choices),
+        values(p.weights, choices), values(dy, p.tokens * p.width)},
+       {values(d_rows, p.row_count * p.width), values(d_weights, choices)});
+}
+
 i64 attention_workspace_bytes(const AttentionShape& shape) {
   return gpu_attention_workspace_bytes(shape);
 }
