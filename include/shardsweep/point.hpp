@@ -17,8 +17,9 @@ namespace shardsweep {
 enum class Recompute : std::uint8_t { none, selective, full };
 inline constexpr std::array<std::string_view, 3> recompute_words{"none", "selective", "full"};
 
-enum class Schedule : std::uint8_t { one_f_one_b, afab, zb_h1 };
-inline constexpr std::array<std::string_view, 3> schedule_words{"1f1b", "afab", "zb-h1"};
+enum class Schedule : std::uint8_t { one_f_one_b, afab, zb_h1, zb_v };
+inline constexpr std::array<std::string_view, 4> schedule_words{"1f1b", "afab", "zb-h1",
+                                                                "zb-v"};
 
 /// Which parallel dimension has neighbouring ranks: the first is fastest.
 enum class RankOrder : std::uint8_t { tp_dp_pp, tp_pp_dp, dp_tp_pp };

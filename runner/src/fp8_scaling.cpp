@@ -2,6 +2,7 @@
 #include "fp8_scaling.hpp"
 
 #include "error.hpp"
+#include "schedules/schedule.hpp"
 
 namespace shardbench {
 namespace {
@@ -32,7 +33,7 @@ Fp8Scaling::Fp8Scaling(const RankContext& context)
     : context_(context), delayed_(context.layout.fp8 == Scaling::delayed) {
   for (i64 chunk = 0; chunk < context.layout.vpp; ++chunk)
     chunks_.push_back(stage_layers(context.layout, context.shape.layers,
-                                   chunk * context.layout.pp + context.at.pp));
+                                   pipeline_of(context.layout).stage(context.at.pp, chunk)));
   i64 layers = 0;
   for (const LayerRange& chunk : chunks_)
     layers += chunk.count;

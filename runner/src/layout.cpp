@@ -48,6 +48,7 @@ std::string_view moe_routing_name(MoeRouting routing) {
 
 std::string_view schedule_name(ScheduleKind schedule) {
   if (schedule == ScheduleKind::zb_h1) return "zb-h1";
+  if (schedule == ScheduleKind::zb_v) return "zb-v";
   return schedule == ScheduleKind::afab ? "afab" : "1f1b";
 }
 

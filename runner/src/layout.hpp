@@ -13,7 +13,11 @@
 namespace shardbench {
 
 enum class Recompute { none, selective, full };
-enum class ScheduleKind { one_f_one_b, afab, zb_h1 };
+enum class ScheduleKind { one_f_one_b, afab, zb_h1, zb_v };
+/// Gradients to inputs and those of weights come apart.
+constexpr bool halves_backward(ScheduleKind kind) {
+  return kind == ScheduleKind::zb_h1 || kind == ScheduleKind::zb_v;
+}
 enum class Axis { tp, dp, pp };
 
 /// How the ranks of cp share attention (context_attention.hpp).

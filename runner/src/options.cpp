@@ -206,10 +206,11 @@ void add_layout_flags(std::vector<Flag>& f) {
   f.push_back(switch_flag("sequence-parallel", "on|off (alone: on)",
                           [](Options& o) -> bool& { return o.layout.sequence_parallel; }));
   f.push_back(choice_flag(
-      "schedule", "1f1b|afab|zb-h1: order of a pipeline's work",
-      std::array<std::pair<const char*, ScheduleKind>, 3>{{{"1f1b", ScheduleKind::one_f_one_b},
+      "schedule", "1f1b|afab|zb-h1|zb-v: order of a pipeline's work",
+      std::array<std::pair<const char*, ScheduleKind>, 4>{{{"1f1b", ScheduleKind::one_f_one_b},
                                                            {"afab", ScheduleKind::afab},
-                                                           {"zb-h1", ScheduleKind::zb_h1}}},
+                                                           {"zb-h1", ScheduleKind::zb_h1},
+                                                           {"zb-v", ScheduleKind::zb_v}}},
       [](Options& o) -> ScheduleKind& { return o.layout.schedule; }));
   f.push_back({"rank-order", Takes::value, "axes, fastest first (tp-dp-pp)", set_rank_order});
   f.push_back({"bucket-mb", Takes::value, "gradient bucket in MiB",

@@ -2,6 +2,7 @@
 #include "parameter_store.hpp"
 
 #include "error.hpp"
+#include "schedules/schedule.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -213,7 +214,7 @@ void ParameterStore::finish_reduction() {
 /// A tied embedding lies on the first stage and on the last: their units are alike, so are
 /// their parts. What comes from the other stage is a bucket at a time.
 void ParameterStore::sum_copies() {
-  const i64 last = context_.layout.pp - 1;
+  const i64 last = pipeline_of(context_.layout).last_rank();
   if (!context_.shape.tied || last == 0 || (context_.at.pp != 0 && context_.at.pp != last))
     return;
   const bool on_first = context_.at.pp == 0;
@@ -258,11 +259,11 @@ Span owned_of(const TensorSlot& slot, const ParameterStore::Owned& own) {
 void ParameterStore::sum_norm_gradients() {
   if (context_.layout.tp == 1) return;
   if (!context_.sequence_parallel() && context_.shape.experts == 0) return;
-  struct Piece {
+  struct NormPart {
     std::byte* at;
     i64 bytes;
   };
-  std::vector<Piece> pieces;
+  std::vector<NormPart> parts;
   i64 count = 0;
   for (std::size_t i = 0; i < units_.size(); ++i) {
     const Owned own = owned(i);
@@ -271,23 +272,23 @@ void ParameterStore::sum_norm_gradients() {
       const bool partial =
           slot.kind == TensorKind::router || (!slot.sharded && context_.sequence_parallel());
       if (!partial || span.count() == 0) continue;
-      pieces.push_back({own.gradients + context_.gradient_bytes(span.first),
-                        context_.gradient_bytes(span.count())});
+      parts.push_back({own.gradients + context_.gradient_bytes(span.first),
+                       context_.gradient_bytes(span.count())});
       count += span.count();
     }
   }
   const Block all =
       context_.statistics(MemoryClass::communication, count, "gradients of the norms");
   std::byte* next = all.data();
-  for (const Piece& piece : pieces) {
-    context_.device.copy(next, piece.at, piece.bytes);
-    next += piece.bytes;
+  for (const NormPart& part : parts) {
+    context_.device.copy(next, part.at, part.bytes);
+    next += part.bytes;
   }
   tp_.wait(tp_.all_reduce(all.data(), count, context_.gradient_dtype(), Reduction::sum));
   next = all.data();
-  for (const Piece& piece : pieces) {
-    context_.device.copy(piece.at, next, piece.bytes);
-    next += piece.bytes;
+  for (const NormPart& part : parts) {
+    context_.device.copy(part.at, next, part.bytes);
+    next += part.bytes;
   }
 }
 

@@ -3,6 +3,7 @@
 #include "parameters.hpp"
 
 #include "error.hpp"
+#include "schedules/schedule.hpp"
 
 #include <numeric>
 
@@ -105,6 +106,7 @@ std::vector<Unit> units_of(const ModelShape& shape, const Layout& layout,
   const i64 shards = layout.zero > 0 ? layout.shard_ranks() : 1;
   const i64 vocab = padded_vocab(shape.vocab, layout);
   std::vector<Unit> units;
+  const Pipeline pipeline = pipeline_of(layout);
   const i64 last_chunk = layout.vpp - 1;
   const auto add_embedding = [&](UnitKind kind) {
     UnitBuilder unit(layout, at, kind, -1, kind == UnitKind::embedding ? 0 : last_chunk);
@@ -113,7 +115,7 @@ std::vector<Unit> units_of(const ModelShape& shape, const Layout& layout,
   };
   if (at.pp == 0) add_embedding(UnitKind::embedding);
   for (i64 chunk = 0; chunk <= last_chunk; ++chunk) {
-    const LayerRange range = stage_layers(layout, shape.layers, chunk * layout.pp + at.pp);
+    const LayerRange range = stage_layers(layout, shape.layers, pipeline.stage(at.pp, chunk));
     for (i64 layer = range.first; layer < range.first + range.count; ++layer) {
       UnitBuilder unit(layout, at, UnitKind::layer, layer, chunk);
       add_layer(unit, shape, layer);
@@ -126,12 +128,12 @@ std::vector<Unit> units_of(const ModelShape& shape, const Layout& layout,
                                     : experts.finish(shards));
     }
   }
-  if (at.pp == layout.pp - 1) {
+  if (at.pp == pipeline.last_rank()) {
     UnitBuilder unit(layout, at, UnitKind::head, -1, last_chunk);
     unit.add(TensorKind::final_norm, 1, shape.hidden, Cut::none);
     if (!shape.tied) unit.add(TensorKind::head, vocab, shape.hidden, Cut::rows);
     units.push_back(unit.finish(shards));
-    if (shape.tied && layout.pp > 1) add_embedding(UnitKind::tied_head);
+    if (shape.tied && at.pp > 0) add_embedding(UnitKind::tied_head);
   }
   place(units);
   return units;

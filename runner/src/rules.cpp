@@ -107,21 +107,28 @@ std::vector<Rule> pipeline_rules() {
        [](const Layout& l, const ModelShape& m) { return l.pp * l.vpp > m.layers; }},
       {"runner:vpp_pp", "vpp > 1 and pp = 1", "virtual stages need pp above 1",
        [](const Layout& l, const ModelShape&) { return l.vpp > 1 && l.pp == 1; }},
-      {"runner:vpp_schedule", "vpp > 1 and schedule <> '1f1b'",
-       "virtual stages need the schedule 1f1b, which interleaves them",
+      {"runner:vpp_schedule", "vpp > 1 and schedule <> '1f1b' and schedule <> 'zb-v'",
+       "virtual stages need the schedule 1f1b, which interleaves them, or zb-v",
        [](const Layout& l, const ModelShape&) {
-         return l.vpp > 1 && l.schedule != ScheduleKind::one_f_one_b;
+         return l.vpp > 1 && l.schedule != ScheduleKind::one_f_one_b &&
+                l.schedule != ScheduleKind::zb_v;
        }},
-      {"runner:zb_fp8", "schedule = 'zb-h1' and (dtype = 'fp8' or dtype = 'fp8-delayed')",
-       "zb-h1 keeps products' operands for later, which FP8 does not",
+      {"runner:zbv_vpp", "schedule = 'zb-v' and vpp <> 2",
+       "zb-v folds the stages, so that each rank has two: vpp has to be 2",
        [](const Layout& l, const ModelShape&) {
-         return l.schedule == ScheduleKind::zb_h1 && l.fp8 != Scaling::none;
+         return l.schedule == ScheduleKind::zb_v && l.vpp != 2;
        }},
-      {"runner:vpp_grad_accum", "vpp > 1 and grad_accum % pp <> 0",
+      {"runner:zb_fp8",
+       "(schedule = 'zb-h1' or schedule = 'zb-v') and (dtype = 'fp8' or dtype = 'fp8-delayed')",
+       "zb-h1 and zb-v keep products' operands for later, which FP8 does not",
+       [](const Layout& l, const ModelShape&) {
+         return halves_backward(l.schedule) && l.fp8 != Scaling::none;
+       }},
+      {"runner:vpp_grad_accum", "vpp > 1 and schedule <> 'zb-v' and grad_accum % pp <> 0",
        "with virtual stages micro-batches go in groups of pp: grad_accum has to be a multiple "
        "of pp",
        [](const Layout& l, const ModelShape&) {
-         return l.vpp > 1 && l.grad_accum % l.pp != 0;
+         return l.vpp > 1 && l.schedule != ScheduleKind::zb_v && l.grad_accum % l.pp != 0;
        }}};
 }
 
@@ -164,10 +171,10 @@ std::vector<Rule> expert_rules() {
        [](const Layout& l, const ModelShape& m) {
          return m.experts > 0 && l.ep > 1 && l.dp_replicate > 1;
        }},
-      {"runner:zb_experts", "experts > 0 and schedule = 'zb-h1'",
-       "zb-h1 keeps products' operands for later, which experts do not",
+      {"runner:zb_experts", "experts > 0 and (schedule = 'zb-h1' or schedule = 'zb-v')",
+       "zb-h1 and zb-v keep products' operands for later, which experts do not",
        [](const Layout& l, const ModelShape& m) {
-         return m.experts > 0 && l.schedule == ScheduleKind::zb_h1;
+         return m.experts > 0 && halves_backward(l.schedule);
        }},
       {"runner:fp8_experts", "experts > 0 and (dtype = 'fp8' or dtype = 'fp8-delayed')",
        "experts' products have no FP8: dtype has to be bf16, fp32 or fp64",
@@ -359,7 +366,7 @@ std::string capabilities_json(const Platforms& platforms, const Profile& profile
       .raw("recompute", R"(["none","selective","full"])")
       .raw("sequence_parallel", "[false,true]")
       .raw("cp_mode", R"(["ring","ulysses"])")
-      .raw("schedule", R"(["1f1b","afab","zb-h1"])")
+      .raw("schedule", R"(["1f1b","afab","zb-h1","zb-v"])")
       .raw("profile", profile_names())
       .raw("rules", json_array(rule_objects))
       .boolean("gives_up", true)

@@ -107,7 +107,15 @@ void Trainer::forward(i64 step, const Piece& piece) {
   if (on_last_stage(piece))
     head(step, piece, residual);
   else
-    flight.leaving = std::move(residual);
+    leave_to(stage_of(piece) + 1, piece, std::move(residual));
+}
+
+/// What a stage of another rank waits for leaves; one of this rank has it already.
+void Trainer::leave_to(i64 stage, const Piece& piece, Block stream) {
+  if (pipeline_.rank_of(stage) == context_.at.pp)
+    flight_of({piece.micro, pipeline_.chunk_of(stage)}).arriving = std::move(stream);
+  else
+    flight_of(piece).leaving = std::move(stream);
 }
 
 /// On the last stage: the unit of the final norm.
@@ -190,7 +198,7 @@ void Trainer::backward(const Piece& piece) {
     parameters_.close_gradients(i, place_of(piece));
     context_.dp.progress();
   }
-  if (!on_first_stage(piece)) flight.leaving = std::move(stream);
+  if (!on_first_stage(piece)) leave_to(stage_of(piece) - 1, piece, std::move(stream));
 }
 
 void Trainer::input_gradient(const Piece& piece) {
@@ -209,7 +217,10 @@ void Trainer::input_gradient(const Piece& piece) {
     parameters_.close_weights(i);
     context_.dp.progress();
   }
-  (on_first_stage(piece) ? flight.stream : flight.leaving) = std::move(stream);
+  if (on_first_stage(piece))
+    flight.stream = std::move(stream);
+  else
+    leave_to(stage_of(piece) - 1, piece, std::move(stream));
 }
 
 void Trainer::weight_gradient(const Piece& piece) {

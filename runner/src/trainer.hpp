@@ -86,6 +86,7 @@ class Trainer {
   void backward(const Piece& piece);
   void input_gradient(const Piece& piece);
   void weight_gradient(const Piece& piece);
+  void leave_to(i64 stage, const Piece& piece, Block stream);
   void head(i64 step, const Piece& piece, const Block& residual);
   /// Of a layer whose experts are the unit after it.
   bool has_experts(std::size_t unit) const;

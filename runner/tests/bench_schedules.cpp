@@ -58,9 +58,11 @@ constexpr Case cases[] = {
     {"vpp 2, m = pp", ScheduleKind::one_f_one_b, 2, ranks},
     {"vpp 4, m = pp", ScheduleKind::one_f_one_b, 4, ranks},
     {"zb-h1, m = pp", ScheduleKind::zb_h1, 1, ranks},
+    {"zb-v, m = pp", ScheduleKind::zb_v, 2, ranks},
     {"1f1b, m = 2pp", ScheduleKind::one_f_one_b, 1, 2 * ranks},
     {"vpp 2, m = 2pp", ScheduleKind::one_f_one_b, 2, 2 * ranks},
     {"zb-h1, m = 2pp", ScheduleKind::zb_h1, 1, 2 * ranks},
+    {"zb-v, m = 2pp", ScheduleKind::zb_v, 2, 2 * ranks},
 };
 constexpr std::size_t case_count = std::size(cases);
 

@@ -96,6 +96,23 @@ std::vector<Layout> zero_bubble_layouts() {
   }));
 }
 
+/// ZB-V: the same, over stages that fold, also where ranks share sequences.
+std::vector<Layout> folded_layouts() {
+  std::vector<Layout> layouts;
+  for (const i64 cp : {1, 2})
+    for (const Layout& shape : shapes())
+      if (shape.pp > 1 && shape.world() * cp <= most_ranks) {
+        layouts.push_back(shape);
+        layouts.back().cp = cp;
+        if (cp > 1 && shape.dp == 1) layouts.back().cp_mode = ContextMode::ulysses;
+      }
+  return each_state(each(layouts, std::vector<i64>{1, 3, 5}, [](Layout& l, i64 m) {
+    l.schedule = ScheduleKind::zb_v;
+    l.vpp = 2;
+    l.grad_accum = m;
+  }));
+}
+
 /// Sequences that ranks share: each way, alone and beside dp, tp and pp.
 std::vector<Layout> context_layouts() {
   std::vector<Layout> layouts;
@@ -255,7 +272,8 @@ std::optional<EqualityCase> in_fp8(EqualityCase c, Scaling scaling) {
 
 std::vector<EqualityCase> all_cases(i64 width) {
   std::vector<Layout> layouts = plain_layouts();
-  for (const auto& more : {interleaved_layouts(), zero_bubble_layouts(), context_layouts()})
+  for (const auto& more :
+       {interleaved_layouts(), zero_bubble_layouts(), context_layouts(), folded_layouts()})
     layouts.insert(layouts.end(), more.begin(), more.end());
   std::vector<EqualityCase> cases;
   for (std::size_t i = 0; i < layouts.size(); ++i) {

@@ -83,7 +83,7 @@ i64 tp_bytes(const Stage& s) {
   const i64 again = s.layout.recompute == Recompute::full ? 1 : 0;
   // Forward 2 sums (or 2 gathers and 2 scatters), backward 2 sums (or 4 gathers, 2 scatters).
   // Cut in two, backward gathers the gradients to outputs once more.
-  const i64 halves = s.layout.schedule == ScheduleKind::zb_h1 ? 2 : 0;
+  const i64 halves = halves_backward(s.layout.schedule) ? 2 : 0;
   const i64 per_layer = s.sp ? (10 + halves + 4 * again) * part : (4 + 2 * again) * ar;
   i64 bytes = s.m() * s.layers() * per_layer;
   if (s.first) bytes += s.m() * (s.sp ? 2 * part : ar);
@@ -128,7 +128,10 @@ i64 copied(const Stage& s) {
 }
 
 i64 pp_bytes(const Stage& s) {
-  const i64 boundaries = 2 * s.layout.vpp - (s.first ? 1 : 0) - (s.last ? 1 : 0);
+  // Folded, the last rank's stages are neighbours.
+  const bool turns = s.layout.schedule == ScheduleKind::zb_v && s.at.pp == s.layout.pp - 1;
+  const i64 boundaries =
+      2 * s.layout.vpp - (s.first ? 1 : 0) - (s.last ? 1 : 0) - (turns ? 2 : 0);
   return (boundaries * s.m() * s.rows * s.model.hidden + copied(s)) * s.e;
 }
 
@@ -223,7 +226,7 @@ i64 layer_workspace(const Stage& s) {
   const i64 summed = s.sp ? s.rows * m.hidden : 0;
   const i64 sums = s.sp ? gathered + summed : 0;
   // What is kept for the weights' gradients is no workspace, and norms are not gathered.
-  if (s.layout.schedule == ScheduleKind::zb_h1)
+  if (halves_backward(s.layout.schedule))
     return std::max({s.tokens * m.ffn / t + gathered,
                      whole / t + std::max(core_workspace(s, 0), gathered), whole + summed});
   return std::max({s.tokens * m.ffn / t + gathered, whole / t + core_workspace(s, qkv),
@@ -464,8 +467,9 @@ ExpectedCost expected_cost(const ModelShape& model, const Layout& layout, i64 ra
   const Coordinates at = coordinates_of(layout, rank);
   const i64 tokens = layout.micro_batch * model.seq_len / layout.cp;
   std::vector<i64> chunks;
+  const Pipeline pipeline = pipeline_of(layout);
   for (i64 chunk = 0; chunk < layout.vpp; ++chunk)
-    chunks.push_back(stage_layers(layout, model.layers, chunk * layout.pp + at.pp).count);
+    chunks.push_back(stage_layers(layout, model.layers, pipeline.stage(at.pp, chunk)).count);
   const Stage s{model,
                 layout,
                 at,
@@ -474,9 +478,9 @@ ExpectedCost expected_cost(const ModelShape& model, const Layout& layout, i64 ra
                 tokens,
                 layout.sequence_parallel ? tokens / layout.tp : tokens,
                 at.pp == 0,
-                at.pp == layout.pp - 1,
+                at.pp == pipeline.last_rank(),
                 layout.sequence_parallel,
-                make_schedule(layout.schedule, pipeline_of(layout), at.pp)};
+                make_schedule(layout.schedule, pipeline, at.pp)};
   ExpectedCost cost;
   put_state(s, cost);
   cost.peak_by_class[3] = activation_peak(s);

@@ -99,6 +99,7 @@ TEST_CASE("a rank that stops amid a schedule's messages is named by the recorder
   for (const std::vector<std::string>& schedule :
        {std::vector<std::string>{"--vpp", "2", "--schedule", "1f1b"},
         std::vector<std::string>{"--schedule", "zb-h1"},
+        std::vector<std::string>{"--vpp", "2", "--schedule", "zb-v"},
         std::vector<std::string>{"--pp", "2", "--cp", "2"}}) {
     CAPTURE(schedule.back());
     const ScratchFolder folder;

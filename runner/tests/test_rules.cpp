@@ -24,7 +24,7 @@ i64 number_of(const std::string& word) {
   for (const Scaling scaling : {Scaling::none, Scaling::current, Scaling::delayed})
     if (word == trained_in(Dtype::fp32, scaling)) return static_cast<i64>(scaling);
   for (const ScheduleKind kind :
-       {ScheduleKind::one_f_one_b, ScheduleKind::afab, ScheduleKind::zb_h1})
+       {ScheduleKind::one_f_one_b, ScheduleKind::afab, ScheduleKind::zb_h1, ScheduleKind::zb_v})
     if (word == schedule_name(kind)) return static_cast<i64>(kind);
   for (const ContextMode mode : {ContextMode::ring, ContextMode::ulysses})
     if (word == context_mode_name(mode)) return static_cast<i64>(mode);
@@ -191,7 +191,7 @@ Sample random_sample(std::mt19937& random) {
   s.layout.cp_mode = static_cast<ContextMode>(pick({0, 0, 0, 1}));
   s.layout.ep = pick({1, 1, 1, 2, 8});
   s.layout.vpp = pick({1, 1, 2, 3});
-  s.layout.schedule = static_cast<ScheduleKind>(pick({0, 0, 1, 2}));
+  s.layout.schedule = static_cast<ScheduleKind>(pick({0, 0, 1, 2, 3}));
   s.layout.dp_replicate = pick({1, 1, 2, 4});
   s.layout.grad_accum = pick({1, 2, 3, 4, 8});
   s.layout.micro_batch = pick({1, 4, i64{1} << 23, i64{1} << 27});

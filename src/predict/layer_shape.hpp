@@ -11,12 +11,18 @@
 
 namespace shardsweep {
 
+/// The rank of a pipeline that has the model's head: the last one; the first where stages fold.
+[[nodiscard]] inline std::int32_t head_stage(const Layout& layout) {
+  return layout.schedule == Schedule::zb_v ? 0 : layout.pp - 1;
+}
+
 /// Parameters of matrices count without division by tp.
 struct Shape {
   double layers, hidden, ffn, heads, kv_share, vocab;  // kv_share: g/a
   double query;                                        // values of all heads' queries
   double experts, chosen, expert_ffn, shared_ffn, dense_layers, ep, expert_replicas;
   double seq, whole_seq, batch, tp, pp, dp, accum;  // seq: of a rank of cp
+  double head;                                      // the stage that has it
   double element;
   Shape(const ModelSpec& model, const Point& point)
       : layers(real(model.layers)),
@@ -40,6 +46,7 @@ struct Shape {
         pp(point.layout.pp),
         dp(point.layout.data_ranks()),
         accum(point.layout.grad_accum),
+        head(head_stage(point.layout)),
         element(real(bytes_of(point.dtype))) {}
 
   /// Without a gate a layer has two matrices of h f instead of three.

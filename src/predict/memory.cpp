@@ -126,7 +126,9 @@ LayerActivations layer_activations(const Shape& shape, const Habits& habits,
 double in_flight(const Shape& shape, const Layout& layout, double stage) {
   if (layout.schedule == Schedule::afab) return shape.accum;
   // Stages that wait for fewer gradients keep work for the weights' [arXiv 2401.10241].
-  if (layout.schedule == Schedule::zb_h1) return std::min(shape.accum, shape.pp);
+  // Folded, each rank has as many pieces of half a stage as rank 0 of 1F1B has of whole ones.
+  if (layout.schedule == Schedule::zb_h1 || layout.schedule == Schedule::zb_v)
+    return std::min(shape.accum, shape.pp);
   if (layout.vpp == 1 || shape.pp == 1) return std::min(shape.accum, shape.pp - stage);
   const double chunks = 2 * (shape.pp - stage - 1) + (layout.vpp - 1) * shape.pp + 1;
   return std::min(shape.accum, chunks / layout.vpp);
@@ -187,7 +189,7 @@ ActivationBytes activation_bytes(const Shape& shape, const Point& point, const H
   const auto [whole_layer, kept] = stage_layer_bytes(shape, point, habits, layers, dense);
   const auto stage_keeps = kept_by_stage(habits.run, recompute, layers, whole_layer, kept);
   double working = habits.family.working_layers * whole_layer + stage_keeps.again;
-  if (stage + 1 == shape.pp) working += shape.element * shape.token_row() / between;
+  if (stage == shape.head) working += shape.element * shape.token_row() / between;
   return {in_flight(shape, point.layout, stage) * stage_keeps.kept + working,
           stage_keeps.kept + working};
 }
@@ -251,7 +253,7 @@ StageParameters stage_parameters(const Shape& shape, const Habits& habits, bool 
                                  double stage, double layers, double dense) {
   const double embedding = shape.vocab * shape.hidden / shape.tp;
   const bool first = stage == 0;
-  const bool last = stage + 1 == shape.pp;
+  const bool last = stage == shape.head;
   const double sparse = layers - dense;
   StageParameters count;
   count.shared = dense * (shape.layer_matrices(habits.plain) / shape.tp + 2 * shape.hidden);
@@ -396,7 +398,7 @@ class Stage {
   }
 
   [[nodiscard]] double head_bytes() const {
-    if (stage_ + 1 != point_.layout.pp) return 0;
+    if (stage_ != head_stage(point_.layout)) return 0;
     const double bytes =
         habits_.family.logits_bytes > 0 ? habits_.family.logits_bytes : shape_.element;
     return bytes * shape_.seq * shape_.batch * shape_.vocab / shape_.tp;

@@ -15,17 +15,22 @@ void ScheduleBuilder::exchange() {
 }
 
 void ScheduleBuilder::before(Side side, Flow flow, const Piece& piece) {
-  if (pipeline_.stage(rank_, piece.chunk) == 0) return;
-  messages_.push_back({side, flow, piece, (rank_ + pipeline_.ranks - 1) % pipeline_.ranks});
+  const i64 stage = pipeline_.stage(rank_, piece.chunk);
+  if (stage > 0) with(stage - 1, side, flow, piece);
 }
 
 void ScheduleBuilder::behind(Side side, Flow flow, const Piece& piece) {
-  if (pipeline_.stage(rank_, piece.chunk) + 1 == pipeline_.stages()) return;
-  messages_.push_back({side, flow, piece, (rank_ + 1) % pipeline_.ranks});
+  const i64 stage = pipeline_.stage(rank_, piece.chunk);
+  if (stage + 1 < pipeline_.stages()) with(stage + 1, side, flow, piece);
+}
+
+void ScheduleBuilder::with(i64 stage, Side side, Flow flow, const Piece& piece) {
+  const i64 peer = pipeline_.rank_of(stage);
+  if (peer != rank_) messages_.push_back({side, flow, piece, peer});
 }
 
 Pipeline pipeline_of(const Layout& layout) {
-  return {layout.pp, layout.vpp, layout.grad_accum};
+  return {layout.pp, layout.vpp, layout.grad_accum, layout.schedule == ScheduleKind::zb_v};
 }
 
 std::vector<Action> make_schedule(ScheduleKind kind, const Pipeline& pipeline, i64 rank) {
@@ -34,6 +39,8 @@ std::vector<Action> make_schedule(ScheduleKind kind, const Pipeline& pipeline, i
       return all_forward_all_backward(pipeline, rank);
     case ScheduleKind::zb_h1:
       return zero_bubble_h1(pipeline, rank);
+    case ScheduleKind::zb_v:
+      return zero_bubble_v(pipeline, rank);
     case ScheduleKind::one_f_one_b:
       break;
   }

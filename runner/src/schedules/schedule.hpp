@@ -4,7 +4,8 @@
 // of a list what it costs.
 //
 // Each rank holds `chunks` parts of the layers. Chunk c of rank r is stage c·p + r of the
-// model, so that stages go round the ranks `chunks` times.
+// model, so that stages go round the ranks `chunks` times. Folded, they turn at the last rank:
+// its two chunks follow each other, and the second one of rank 0 is the model's last stage.
 #pragma once
 
 #include "layout.hpp"
@@ -46,8 +47,18 @@ struct Pipeline {
   i64 ranks = 1;
   i64 chunks = 1;
   i64 micro_batches = 1;
+  bool folded = false;
   i64 stages() const { return ranks * chunks; }
-  i64 stage(i64 rank, i64 chunk) const { return chunk * ranks + rank; }
+  i64 stage(i64 rank, i64 chunk) const {
+    return chunk * ranks + (folded && chunk % 2 == 1 ? ranks - 1 - rank : rank);
+  }
+  i64 chunk_of(i64 stage) const { return stage / ranks; }
+  i64 rank_of(i64 stage) const {
+    const i64 place = stage % ranks;
+    return folded && chunk_of(stage) % 2 == 1 ? ranks - 1 - place : place;
+  }
+  /// The rank that has the model's head.
+  i64 last_rank() const { return rank_of(stages() - 1); }
 };
 
 Pipeline pipeline_of(const Layout& layout);

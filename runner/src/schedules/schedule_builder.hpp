@@ -15,7 +15,8 @@ class ScheduleBuilder {
 
   void compute(ActionKind kind, const Piece& piece) { actions_.push_back({kind, piece}); }
 
-  // Messages of the next exchange. At the ends of the model there is none.
+  // Messages of the next exchange. At the ends of the model, and between two stages of the
+  // rank itself, there is none.
   void receive_input(const Piece& piece) { before(Side::receive, Flow::activation, piece); }
   void send_gradient(const Piece& piece) { before(Side::send, Flow::gradient, piece); }
   void send_output(const Piece& piece) { behind(Side::send, Flow::activation, piece); }
@@ -28,6 +29,7 @@ class ScheduleBuilder {
 
  private:
   void before(Side side, Flow flow, const Piece& piece);
+  void with(i64 stage, Side side, Flow flow, const Piece& piece);
   void behind(Side side, Flow flow, const Piece& piece);
 
   Pipeline pipeline_;
@@ -50,5 +52,7 @@ std::vector<Action> one_forward_one_backward(const Pipeline& pipeline, i64 rank)
 /// 1F1B over several chunks for each rank. Micro-batches are a multiple of the ranks.
 std::vector<Action> interleaved(const Pipeline& pipeline, i64 rank);
 std::vector<Action> zero_bubble_h1(const Pipeline& pipeline, i64 rank);
+/// Over a folded pipeline of two chunks for each rank.
+std::vector<Action> zero_bubble_v(const Pipeline& pipeline, i64 rank);
 
 }  // namespace shardbench

@@ -174,12 +174,16 @@ TEST_CASE(
     std::int32_t pp, vpp, accum;
     Schedule schedule;
   };
-  constexpr std::array<Pipeline, 6> all{{{2, 2, 4, Schedule::one_f_one_b},
-                                         {4, 2, 8, Schedule::one_f_one_b},
-                                         {4, 4, 4, Schedule::one_f_one_b},
-                                         {2, 1, 4, Schedule::zb_h1},
-                                         {4, 1, 8, Schedule::zb_h1},
-                                         {4, 1, 2, Schedule::zb_h1}}};
+  constexpr std::array<Pipeline, 10> all{{{2, 2, 4, Schedule::one_f_one_b},
+                                          {4, 2, 8, Schedule::one_f_one_b},
+                                          {4, 4, 4, Schedule::one_f_one_b},
+                                          {2, 1, 4, Schedule::zb_h1},
+                                          {4, 1, 8, Schedule::zb_h1},
+                                          {4, 1, 2, Schedule::zb_h1},
+                                          {2, 2, 4, Schedule::zb_v},
+                                          {2, 2, 1, Schedule::zb_v},
+                                          {4, 2, 8, Schedule::zb_v},
+                                          {4, 2, 3, Schedule::zb_v}}};
   for (const auto& pipeline : all) {
     for (const std::int32_t micro_batch : {1, 16}) {
       auto point = point_of(1, 1, 0);
