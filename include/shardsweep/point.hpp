@@ -21,10 +21,14 @@ enum class Schedule : std::uint8_t { one_f_one_b, afab, zb_h1, zb_v };
 inline constexpr std::array<std::string_view, 4> schedule_words{"1f1b", "afab", "zb-h1",
                                                                 "zb-v"};
 
-/// Which parallel dimension has neighbouring ranks: the first is fastest.
-enum class RankOrder : std::uint8_t { tp_dp_pp, tp_pp_dp, dp_tp_pp };
-inline constexpr std::array<std::string_view, 3> rank_order_words{"tp-dp-pp", "tp-pp-dp",
-                                                                  "dp-tp-pp"};
+/// Which parallel dimension has neighbouring ranks: the first is fastest. cp stands directly
+/// before dp where it is not named.
+enum class RankOrder : std::uint8_t { tp_dp_pp, tp_pp_dp, dp_tp_pp, tp_cp_pp_dp, tp_dp_cp_pp };
+inline constexpr std::array<std::string_view, 5> rank_order_words{
+    "tp-dp-pp", "tp-pp-dp", "dp-tp-pp", "tp-cp-pp-dp", "tp-dp-cp-pp"};
+constexpr bool names_cp(RankOrder order) {
+  return order >= RankOrder::tp_cp_pp_dp;
+}
 
 /// How the ranks that share a sequence share attention: keys and values go round, or heads are
 /// exchanged for tokens.
@@ -110,6 +114,13 @@ struct AxisInfo {
 
 /// By name or alias; nullptr where there is none.
 [[nodiscard]] const AxisInfo* find_axis(std::string_view name_or_alias);
+
+/// Another way to write a word, understood on input.
+struct WordSynonym {
+  std::string_view text;
+  std::string_view word;
+};
+[[nodiscard]] std::span<const WordSynonym> word_synonyms(const AxisInfo& axis);
 
 /// A value as it is printed and stored ("4", "selective", "true"); for AxisKind::model the
 /// index.

@@ -25,7 +25,7 @@ std::vector<i64> members_of(const Layout& layout, i64 rank, std::string_view nam
   }
   // No expert is spread: those with the same ones are the dp group.
   if (name == "edp" && layout.ep == 1) return {rank};
-  const std::vector<i64> dp = group_along(layout, at, Axis::dp);
+  const std::vector<i64> dp = data_group(layout, at);
   const i64 n = layout.shard_ranks();
   const i64 own = data_index(layout, at);
   for (i64 i = 0; i < layout.data_ranks(); ++i) {

@@ -7,23 +7,36 @@
 namespace shardbench {
 namespace {
 
+struct AxisFields {
+  std::string_view name;
+  i64 Layout::*degree;
+  i64 Coordinates::*place;
+};
+
+const AxisFields& fields_of(Axis axis) {
+  static constexpr std::array<AxisFields, 4> fields{{{"tp", &Layout::tp, &Coordinates::tp},
+                                                     {"dp", &Layout::dp, &Coordinates::dp},
+                                                     {"pp", &Layout::pp, &Coordinates::pp},
+                                                     {"cp", &Layout::cp, &Coordinates::cp}}};
+  return fields[static_cast<std::size_t>(axis)];
+}
+
 i64 extent(const Layout& layout, Axis axis) {
-  if (axis == Axis::dp) return layout.data_ranks();
-  return axis == Axis::tp ? layout.tp : layout.pp;
+  return layout.*fields_of(axis).degree;
 }
 
-i64 coordinate(const Layout& layout, const Coordinates& at, Axis axis) {
-  if (axis == Axis::dp) return data_index(layout, at);
-  return axis == Axis::tp ? at.tp : at.pp;
+i64& coordinate(Coordinates& at, Axis axis) {
+  return at.*fields_of(axis).place;
 }
 
-void put_coordinate(const Layout& layout, Coordinates& at, Axis axis, i64 value) {
-  if (axis == Axis::dp) {
-    at.dp = value / layout.cp;
-    at.cp = value % layout.cp;
-  } else {
-    (axis == Axis::tp ? at.tp : at.pp) = value;
+std::string joined(const RankOrder& order, bool with_cp) {
+  std::string name;
+  for (const Axis axis : order) {
+    if (axis == Axis::cp && !with_cp) continue;
+    if (!name.empty()) name += '-';
+    name += fields_of(axis).name;
   }
+  return name;
 }
 
 }  // namespace
@@ -52,13 +65,18 @@ std::string_view schedule_name(ScheduleKind schedule) {
   return schedule == ScheduleKind::afab ? "afab" : "1f1b";
 }
 
-std::string rank_order_name(const std::array<Axis, 3>& order) {
-  std::string name;
-  for (const Axis axis : order) {
-    if (!name.empty()) name += '-';
-    name += axis == Axis::tp ? "tp" : axis == Axis::dp ? "dp" : "pp";
-  }
-  return name;
+std::string rank_order_name(const RankOrder& order) {
+  const auto* const cp = std::find(order.begin(), order.end(), Axis::cp);
+  const bool before_dp = cp + 1 != order.end() && cp[1] == Axis::dp;
+  return joined(order, !before_dp);
+}
+
+std::optional<RankOrder> rank_order_of(std::string_view name) {
+  RankOrder order{Axis::tp, Axis::dp, Axis::pp, Axis::cp};
+  do {
+    if (rank_order_name(order) == name || joined(order, true) == name) return order;
+  } while (std::next_permutation(order.begin(), order.end()));
+  return std::nullopt;
 }
 
 i64 data_index(const Layout& layout, const Coordinates& at) {
@@ -68,17 +86,17 @@ i64 data_index(const Layout& layout, const Coordinates& at) {
 Coordinates coordinates_of(const Layout& layout, i64 rank) {
   Coordinates at;
   for (const Axis axis : layout.rank_order) {
-    put_coordinate(layout, at, axis, rank % extent(layout, axis));
+    coordinate(at, axis) = rank % extent(layout, axis);
     rank /= extent(layout, axis);
   }
   return at;
 }
 
-i64 rank_of(const Layout& layout, const Coordinates& at) {
+i64 rank_of(const Layout& layout, Coordinates at) {
   i64 rank = 0;
   i64 stride = 1;
   for (const Axis axis : layout.rank_order) {
-    rank += coordinate(layout, at, axis) * stride;
+    rank += coordinate(at, axis) * stride;
     stride *= extent(layout, axis);
   }
   return rank;
@@ -88,7 +106,18 @@ std::vector<i64> group_along(const Layout& layout, const Coordinates& self, Axis
   std::vector<i64> ranks;
   for (i64 i = 0; i < extent(layout, axis); ++i) {
     Coordinates at = self;
-    put_coordinate(layout, at, axis, i);
+    coordinate(at, axis) = i;
+    ranks.push_back(rank_of(layout, at));
+  }
+  return ranks;
+}
+
+std::vector<i64> data_group(const Layout& layout, const Coordinates& self) {
+  std::vector<i64> ranks;
+  for (i64 i = 0; i < layout.data_ranks(); ++i) {
+    Coordinates at = self;
+    at.dp = i / layout.cp;
+    at.cp = i % layout.cp;
     ranks.push_back(rank_of(layout, at));
   }
   return ranks;

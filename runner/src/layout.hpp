@@ -6,6 +6,7 @@
 #include "model_shape.hpp"
 
 #include <array>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,7 +19,9 @@ enum class ScheduleKind { one_f_one_b, afab, zb_h1, zb_v };
 constexpr bool halves_backward(ScheduleKind kind) {
   return kind == ScheduleKind::zb_h1 || kind == ScheduleKind::zb_v;
 }
-enum class Axis { tp, dp, pp };
+enum class Axis { tp, dp, pp, cp };
+/// Which axis has neighbouring ranks: the first is fastest.
+using RankOrder = std::array<Axis, 4>;
 
 /// How the ranks of cp share attention (context_attention.hpp).
 enum class ContextMode { ring, ulysses };
@@ -53,7 +56,7 @@ struct Layout {
   Recompute recompute = Recompute::none;
   bool sequence_parallel = false;
   ScheduleKind schedule = ScheduleKind::one_f_one_b;
-  std::array<Axis, 3> rank_order{Axis::tp, Axis::dp, Axis::pp};  // fastest first
+  RankOrder rank_order{Axis::tp, Axis::cp, Axis::dp, Axis::pp};
   bool overlap = true;
   i64 bucket_bytes = i64{25} << 20;
   Habits habits;
@@ -79,7 +82,10 @@ std::string_view selective_name(Selective selective);
 std::string_view context_mode_name(ContextMode mode);
 std::string_view moe_routing_name(MoeRouting routing);
 std::string_view schedule_name(ScheduleKind schedule);
-std::string rank_order_name(const std::array<Axis, 3>& order);
+/// "tp-dp-pp"; cp is named where it does not stand directly before dp: "tp-cp-pp-dp".
+std::string rank_order_name(const RankOrder& order);
+/// By that name, or by all four axes; nothing for another text.
+std::optional<RankOrder> rank_order_of(std::string_view name);
 
 /// Where a rank stands on each axis.
 struct Coordinates {
@@ -90,12 +96,14 @@ struct Coordinates {
   bool operator==(const Coordinates&) const = default;
 };
 
-/// Among the ranks with the same weights; those of cp are neighbours.
+/// Among the ranks with the same weights: those of cp follow each other, in any rank order.
 i64 data_index(const Layout& layout, const Coordinates& at);
+/// The ranks with the same weights as `self`, by their data_index.
+std::vector<i64> data_group(const Layout& layout, const Coordinates& self);
 
 Coordinates coordinates_of(const Layout& layout, i64 rank);
-i64 rank_of(const Layout& layout, const Coordinates& at);
-/// Ranks that differ from `self` on `axis` only, in the order of that axis; dp: also on cp.
+i64 rank_of(const Layout& layout, Coordinates at);
+/// Ranks that differ from `self` on `axis` only, in the order of that axis.
 std::vector<i64> group_along(const Layout& layout, const Coordinates& self, Axis axis);
 
 /// Layers of stage `stage` of pp · vpp: [first, first + count).

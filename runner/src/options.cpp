@@ -97,18 +97,9 @@ Flag real_flag(const char* name, const char* help, Field field) {
 }
 
 bool set_rank_order(Options& o, const std::string& text) {
-  const std::array<std::array<Axis, 3>, 6> orders{{{Axis::tp, Axis::dp, Axis::pp},
-                                                   {Axis::tp, Axis::pp, Axis::dp},
-                                                   {Axis::dp, Axis::tp, Axis::pp},
-                                                   {Axis::dp, Axis::pp, Axis::tp},
-                                                   {Axis::pp, Axis::tp, Axis::dp},
-                                                   {Axis::pp, Axis::dp, Axis::tp}}};
-  for (const auto& order : orders) {
-    if (rank_order_name(order) != text) continue;
-    o.layout.rank_order = order;
-    return true;
-  }
-  return false;
+  const auto order = rank_order_of(text);
+  if (order) o.layout.rank_order = *order;
+  return order.has_value();
 }
 
 bool set_stages(Options& o, const std::string& text) {
@@ -212,7 +203,8 @@ void add_layout_flags(std::vector<Flag>& f) {
                                                            {"zb-h1", ScheduleKind::zb_h1},
                                                            {"zb-v", ScheduleKind::zb_v}}},
       [](Options& o) -> ScheduleKind& { return o.layout.schedule; }));
-  f.push_back({"rank-order", Takes::value, "axes, fastest first (tp-dp-pp)", set_rank_order});
+  f.push_back({"rank-order", Takes::value,
+               "axes, fastest first, cp before dp if not named (tp-dp-pp)", set_rank_order});
   f.push_back({"bucket-mb", Takes::value, "gradient bucket in MiB",
                [](Options& o, const std::string& text) {
                  i64 mebibytes = 0;

@@ -12,11 +12,12 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 namespace shardbench {
 namespace {
 
-constexpr std::string_view magic = "SBREC01";
+constexpr std::string_view magic = "SBREC03";
 
 template <std::size_t N>
 void put(std::array<char, N>& field, std::string_view text) {
@@ -38,6 +39,33 @@ RecorderFile* map_file(const std::string& folder, i64 rank) {
   return mapped == MAP_FAILED ? nullptr : static_cast<RecorderFile*>(mapped);
 }
 
+/// Whatever stands in the file, texts end within their fields.
+void end_texts(RecorderFile& file) {
+  file.header.magic.back() = '\0';
+  file.header.phase.back() = '\0';
+  file.header.end.back() = '\0';
+  file.header.run_id.back() = '\0';
+  for (RecordedOperation& slot : file.slots) {
+    slot.group.back() = '\0';
+    slot.operation.back() = '\0';
+  }
+}
+
+/// Groups can be told from it: degrees make up the world, and each axis has its place.
+bool is_consistent(const RecorderHeader& h) {
+  constexpr i64 most_ranks = i64{1} << 20;
+  const auto& [dp, tp, pp, cp, ep, replicas, first, second, third, fourth] = h.layout;
+  for (const i64 degree : {dp, tp, pp, cp, ep, replicas})
+    if (degree < 1 || degree > most_ranks) return false;
+  // Factor by factor, so that no product is too large.
+  i64 world = 1;
+  for (const i64 degree : {dp, tp, pp, cp})
+    if ((world *= degree) > most_ranks) return false;
+  if (world != h.world || h.rank < 0 || h.rank >= world) return false;
+  if (dp * cp % ep != 0 || dp * cp % replicas != 0) return false;
+  return std::set<i64>{first, second, third, fourth} == std::set<i64>{0, 1, 2, 3};
+}
+
 }  // namespace
 
 FlightRecorder::FlightRecorder(const std::string& folder, const std::string& run_id, i64 rank,
@@ -50,13 +78,16 @@ FlightRecorder::FlightRecorder(const std::string& folder, const std::string& run
   h.rank = rank;
   h.world = layout.world();
   h.pid = ::getpid();
-  h.layout = {layout.data_ranks(),
+  h.layout = {layout.dp,
               layout.tp,
               layout.pp,
+              layout.cp,
+              layout.ep,
               layout.dp_replicate,
               static_cast<i64>(layout.rank_order[0]),
               static_cast<i64>(layout.rank_order[1]),
-              static_cast<i64>(layout.rank_order[2])};
+              static_cast<i64>(layout.rank_order[2]),
+              static_cast<i64>(layout.rank_order[3])};
   put(h.run_id, run_id);
   beat();
   put(h.magic, magic);
@@ -118,7 +149,9 @@ std::optional<RecorderFile> read_recorder_file(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   RecorderFile file;
   if (!in.read(reinterpret_cast<char*>(&file), sizeof file)) return std::nullopt;
+  end_texts(file);
   if (std::string_view(file.header.magic.data()) != magic) return std::nullopt;
+  if (!is_consistent(file.header)) return std::nullopt;
   return file;
 }
 

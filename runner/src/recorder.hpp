@@ -43,9 +43,9 @@ struct RecorderHeader {
   std::array<char, 16> phase{};
   std::array<char, 16> end{};  // empty while running; "ok" or an error class
   std::array<char, 136> run_id{};
-  // What a reader needs to know who belongs to a group: dp·cp, tp, pp, dp_replicate, rank
-  // order.
-  std::array<i64, 7> layout{};
+  // What a reader needs to know who belongs to a group: dp, tp, pp, cp, ep, dp_replicate, and
+  // the four axes of the rank order.
+  std::array<i64, 10> layout{};
 };
 
 struct RecorderFile {

@@ -24,9 +24,11 @@ Layout layout_of(const RecorderHeader& h) {
   layout.dp = h.layout[0];
   layout.tp = h.layout[1];
   layout.pp = h.layout[2];
-  layout.dp_replicate = h.layout[3];
-  for (std::size_t i = 0; i < 3; ++i)
-    layout.rank_order[i] = static_cast<Axis>(h.layout[4 + i]);
+  layout.cp = h.layout[3];
+  layout.ep = h.layout[4];
+  layout.dp_replicate = h.layout[5];
+  for (std::size_t i = 0; i < layout.rank_order.size(); ++i)
+    layout.rank_order[i] = static_cast<Axis>(h.layout[6 + i]);
   return layout;
 }
 

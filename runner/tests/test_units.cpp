@@ -84,11 +84,40 @@ TEST_CASE("every rank has its own place in every rank order") {
   layout.dp = 2;
   layout.tp = 3;
   layout.pp = 4;
-  layout.rank_order = {Axis::dp, Axis::pp, Axis::tp};
-  for (i64 rank = 0; rank < layout.world(); ++rank)
-    CHECK(rank_of(layout, coordinates_of(layout, rank)) == rank);
+  layout.cp = 2;
+  RankOrder order{Axis::tp, Axis::dp, Axis::pp, Axis::cp};
+  do {
+    layout.rank_order = order;
+    CAPTURE(rank_order_name(order));
+    CHECK(rank_order_of(rank_order_name(order)) == order);
+    for (i64 rank = 0; rank < layout.world(); ++rank)
+      CHECK(rank_of(layout, coordinates_of(layout, rank)) == rank);
+  } while (std::next_permutation(order.begin(), order.end()));
+}
+
+TEST_CASE("neighbours are those of the axis that the rank order names first") {
+  using Ranks = std::vector<i64>;
+  Layout layout;
+  layout.dp = 2;
+  layout.tp = 3;
+  layout.pp = 4;
+  layout.rank_order = *rank_order_of("dp-pp-tp");
   CHECK(coordinates_of(layout, 1).dp == 1);
-  CHECK(group_along(layout, coordinates_of(layout, 0), Axis::tp) == std::vector<i64>{0, 8, 16});
+  CHECK(group_along(layout, coordinates_of(layout, 0), Axis::tp) == Ranks{0, 8, 16});
+  layout.tp = 2;
+  layout.pp = 2;
+  layout.cp = 2;
+  const auto cp_and_data = [&](const char* order) {
+    layout.rank_order = *rank_order_of(order);
+    const Coordinates first = coordinates_of(layout, 0);
+    return std::pair{group_along(layout, first, Axis::cp), data_group(layout, first)};
+  };
+  CHECK(cp_and_data("tp-dp-pp") == std::pair{Ranks{0, 2}, Ranks{0, 2, 4, 6}});
+  CHECK(cp_and_data("tp-cp-dp-pp") == cp_and_data("tp-dp-pp"));
+  CHECK(cp_and_data("tp-cp-pp-dp") == std::pair{Ranks{0, 2}, Ranks{0, 2, 8, 10}});
+  CHECK(cp_and_data("tp-dp-cp-pp") == std::pair{Ranks{0, 4}, Ranks{0, 4, 2, 6}});
+  CHECK_FALSE(rank_order_of("tp-dp"));
+  CHECK_FALSE(rank_order_of("tp-dp-pp-"));
 }
 
 TEST_CASE("parameter counts are those of the published models") {

@@ -43,7 +43,10 @@ std::string alternatives(std::span<const std::string_view> words) {
 }
 
 Result<std::int64_t> read_word(const AxisInfo& axis, const YamlNode& node) {
-  SHARDSWEEP_ASSIGN(const auto text, read_text(node, axis.name));
+  SHARDSWEEP_ASSIGN(auto text, read_text(node, axis.name));
+  for (const auto& synonym : word_synonyms(axis)) {
+    if (text == synonym.text) text = synonym.word;
+  }
   const auto found = std::find(axis.words.begin(), axis.words.end(), text);
   if (found != axis.words.end()) return found - axis.words.begin();
   const auto meant = nearest(text, {axis.words.begin(), axis.words.end()});

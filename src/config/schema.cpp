@@ -106,6 +106,8 @@ OrderedJson axis_value(const AxisInfo& axis) {
       break;
     case AxisKind::word:
       value = one_of(axis.words);
+      for (const auto& synonym : word_synonyms(axis))
+        value["enum"].push_back(synonym.text);
       break;
     case AxisKind::toggle:
       value = {{"enum", {true, false, 0, 1}}};

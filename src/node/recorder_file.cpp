@@ -17,11 +17,11 @@
 namespace shardsweep {
 namespace {
 
-constexpr std::string_view magic = "SBREC01";
+constexpr std::string_view magic = "SBREC03";
 // Of the header: magic, rank, world, pid and last number come before the time of the last beat.
 constexpr std::size_t beat_offset = 40;
 constexpr std::size_t beat_bytes = 8;
-constexpr std::size_t largest_file = 64 * 1024;
+constexpr std::size_t largest_file = 64 << 10;
 constexpr std::size_t longest_text = 400;
 
 // FNV-1a, 64 bits: nobody attacks it, and an agent reads a few files a second.

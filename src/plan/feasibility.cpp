@@ -23,6 +23,7 @@ enum Fixed : int {
   kv_heads,
   ffn,
   cp_mode,
+  rank_order,
   experts,
   layers,
   grad_accum,
@@ -34,22 +35,16 @@ enum Fixed : int {
   memory,
   fixed_count,
 };
-constexpr std::array<std::string_view, fixed_count> fixed_names{"gpus",
-                                                                "world",
-                                                                "batch",
-                                                                "heads",
-                                                                "kv_heads",
-                                                                "ffn",
-                                                                "cp_mode",
-                                                                "experts",
-                                                                "layers",
-                                                                "grad_accum",
-                                                                "zero",
-                                                                "dp_replicate",
-                                                                "sequence_parallel",
-                                                                "max_nodes",
-                                                                "exclude",
-                                                                "memory"};
+constexpr std::array<std::string_view, fixed_count> fixed_names{
+    "gpus",         "world",
+    "batch",        "heads",
+    "kv_heads",     "ffn",
+    "cp_mode",      "rank_order",
+    "experts",      "layers",
+    "grad_accum",   "zero",
+    "dp_replicate", "sequence_parallel",
+    "max_nodes",    "exclude",
+    "memory"};
 constexpr int none = -1;
 
 std::optional<std::int64_t> axis_value(const AxisInfo& axis, std::string_view text) {
@@ -218,6 +213,7 @@ int Judge::find_shape(const Point& point) const {
   if (model.kv_heads % layout.tp != 0) return kv_heads;
   if (model.ffn % layout.tp != 0) return ffn;
   if (!shares_heads(model, layout)) return cp_mode;
+  if (names_cp(layout.rank_order) && layout.cp == 1) return rank_order;
   if (!spreads_experts(model, layout)) return experts;
   if (std::int64_t{layout.pp} * layout.vpp > model.layers) return layers;
   if (shardbench_ && layout.grad_accum < layout.pp - 1) return grad_accum;
@@ -337,6 +333,9 @@ std::string Judge::why_shape(const Point& point, int constraint) const {
       return divides(model.ffn, "ffn columns");
     case cp_mode:
       return why_heads(model, layout);
+    case rank_order:
+      return fmt::format("rank_order {} needs cp above 1",
+                         rank_order_words[static_cast<std::size_t>(layout.rank_order)]);
     case experts:
       return why_experts(model, layout);
     case layers:

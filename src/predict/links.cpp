@@ -4,16 +4,104 @@
 #include "predict/units.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstddef>
 
 namespace shardsweep {
 namespace {
 
-Link link_of(const ClusterSpec& cluster, std::int64_t stride, std::int64_t size) {
+enum class Dimension : std::uint8_t { tp, cp, dp, pp };
+constexpr std::size_t dimensions = 4;
+using Order = std::array<Dimension, dimensions>;
+
+/// Fastest first.
+Order order_of(RankOrder order) {
+  using enum Dimension;
+  switch (order) {
+    case RankOrder::tp_dp_pp:
+      return {tp, cp, dp, pp};
+    case RankOrder::tp_pp_dp:
+      return {tp, pp, cp, dp};
+    case RankOrder::dp_tp_pp:
+      return {cp, dp, tp, pp};
+    case RankOrder::tp_cp_pp_dp:
+      return {tp, cp, pp, dp};
+    case RankOrder::tp_dp_cp_pp:
+      break;
+  }
+  return {tp, dp, cp, pp};
+}
+
+/// `size` ranks, `stride` apart.
+struct Row {
+  std::int64_t stride = 1;
+  std::int64_t size = 1;
+};
+
+/// Ranks in rows: each of `outer` begins a row like `inner`.
+struct Members {
+  Row inner;
+  Row outer{};
+  [[nodiscard]] std::int64_t size() const { return inner.size * outer.size; }
+};
+
+/// Rows that go on where the one before ends are one.
+Members joined(Members members) {
+  if (members.inner.size == 1) return {members.outer};
+  if (members.outer.stride != members.inner.stride * members.inner.size) return members;
+  return {{members.inner.stride, members.size()}};
+}
+
+std::int64_t on_a_node(const Row& row, std::int64_t gpus) {
+  return std::min(row.size, std::max<std::int64_t>(1, gpus / row.stride));
+}
+
+std::int64_t on_a_node(const Members& members, std::int64_t gpus) {
+  const auto& [inner, outer] = members;
+  const bool outer_is_nearer = outer.size > 1 && outer.stride < inner.stride;
+  const Row& near = outer_is_nearer ? outer : inner;
+  const Row& far = outer_is_nearer ? inner : outer;
+  const auto here = on_a_node(near, gpus);
+  return here < near.size ? here : here * on_a_node(far, gpus);
+}
+
+/// How far ranks lie apart that differ in one dimension alone.
+class Strides {
+ public:
+  explicit Strides(const Layout& layout) : cp_(layout.cp) {
+    const std::array<std::int64_t, dimensions> extents{layout.tp, layout.cp, layout.dp,
+                                                       layout.pp};
+    std::int64_t stride = 1;
+    for (const Dimension dimension : order_of(layout.rank_order)) {
+      strides_[static_cast<std::size_t>(dimension)] = stride;
+      stride *= extents[static_cast<std::size_t>(dimension)];
+    }
+  }
+
+  [[nodiscard]] std::int64_t of(Dimension dimension) const {
+    return strides_[static_cast<std::size_t>(dimension)];
+  }
+
+  /// `size` of the ranks with the same weights, each the `step`-th: those of cp follow each
+  /// other.
+  [[nodiscard]] Members data(std::int64_t step, std::int64_t size) const {
+    const auto cp = of(Dimension::cp);
+    const auto dp = of(Dimension::dp);
+    if (step >= cp_) return {{dp * (step / cp_), size}};
+    const auto row = std::min(size, cp_ / step);
+    return joined({{cp * step, row}, {dp, (size + row - 1) / row}});
+  }
+
+ private:
+  std::array<std::int64_t, dimensions> strides_{};
+  std::int64_t cp_;
+};
+
+Link link_of(const ClusterSpec& cluster, const Members& group) {
   const double inside = cluster.intra_node_bandwidth * cluster.intra_node_efficiency;
-  if (stride * size <= cluster.gpus_per_node)
-    return {inside, cluster.intra_node_latency_us * micro, false};
-  const auto members = std::max<std::int64_t>(1, cluster.gpus_per_node / stride);
+  const auto members = on_a_node(group, cluster.gpus_per_node);
+  if (members == group.size()) return {inside, cluster.intra_node_latency_us * micro, false};
   double bandwidth = cluster.inter_node_bandwidth * cluster.inter_node_efficiency *
                      static_cast<double>(members);
   if (cluster.inter_node_group_bandwidth > 0)
@@ -22,16 +110,16 @@ Link link_of(const ClusterSpec& cluster, std::int64_t stride, std::int64_t size)
   return {bandwidth, cluster.inter_node_latency_us * micro, true};
 }
 
-Exchange exchange_of(const ClusterSpec& cluster, std::int64_t stride, std::int64_t size) {
-  const auto per_node = std::max<std::int64_t>(1, cluster.gpus_per_node / stride);
-  const auto members = static_cast<double>(std::min(size, per_node));
-  const auto all = static_cast<double>(size);
+Exchange exchange_of(const ClusterSpec& cluster, const Members& group) {
+  const auto members = static_cast<double>(on_a_node(group, cluster.gpus_per_node));
+  const auto all = static_cast<double>(group.size());
   Exchange exchange;
   exchange.inside_share = (members - 1) / all;
   exchange.outside_share = (all - members) / all;
   exchange.inside_bandwidth = cluster.intra_node_bandwidth * cluster.intra_node_efficiency;
   exchange.outside_bandwidth = cluster.inter_node_bandwidth * cluster.inter_node_efficiency;
-  if (size > 1) exchange.latency_s = hops_inside * cluster.intra_node_latency_us * micro;
+  if (group.size() > 1)
+    exchange.latency_s = hops_inside * cluster.intra_node_latency_us * micro;
   if (exchange.outside_share > 0) {
     exchange.latency_s = hops_between * std::log2(all) * cluster.inter_node_latency_us * micro;
   }
@@ -49,33 +137,24 @@ double Exchange::seconds(double bytes) const {
 }
 
 Links links_of(const ClusterSpec& cluster, const Layout& layout) {
-  const std::int64_t tp = layout.tp;
-  const std::int64_t dp = layout.data_ranks();
-  const std::int64_t pp = layout.pp;
-  std::int64_t tp_stride = 1;
-  std::int64_t dp_stride = tp;
-  std::int64_t pp_stride = tp * dp;
-  if (layout.rank_order == RankOrder::tp_pp_dp) {
-    pp_stride = tp;
-    dp_stride = tp * pp;
-  } else if (layout.rank_order == RankOrder::dp_tp_pp) {
-    dp_stride = 1;
-    tp_stride = dp;
-  }
+  const Strides strides(layout);
+  const Members tp{{strides.of(Dimension::tp), layout.tp}};
+  const Members pp{{strides.of(Dimension::pp), layout.pp}};
+  const Members cp{{strides.of(Dimension::cp), layout.cp}};
   // Between two stages only the neighbours talk, but some pair of them crosses; each rank has
   // its own adapter for that.
-  const std::int64_t shards = layout.shard_ranks();
-  auto stages = link_of(cluster, pp_stride, pp);
+  auto stages = link_of(cluster, pp);
   if (stages.crosses)
     stages.bandwidth = cluster.inter_node_bandwidth * cluster.inter_node_efficiency;
-  return {link_of(cluster, tp_stride, tp),
+  const std::int64_t shards = layout.shard_ranks();
+  return {link_of(cluster, tp),
           stages,
-          link_of(cluster, dp_stride, shards),
-          link_of(cluster, dp_stride * shards, layout.dp_replicate),
-          link_of(cluster, dp_stride, layout.cp),
-          link_of(cluster, dp_stride * layout.ep, layout.expert_replicas()),
-          exchange_of(cluster, dp_stride, layout.cp),
-          exchange_of(cluster, dp_stride, layout.ep)};
+          link_of(cluster, strides.data(1, shards)),
+          link_of(cluster, strides.data(shards, layout.dp_replicate)),
+          link_of(cluster, cp),
+          link_of(cluster, strides.data(layout.ep, layout.expert_replicas())),
+          exchange_of(cluster, cp),
+          exchange_of(cluster, strides.data(1, layout.ep))};
 }
 
 }  // namespace shardsweep

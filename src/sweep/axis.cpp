@@ -38,6 +38,13 @@ constexpr std::array<std::string_view, 2> recompute_aliases{"recompute_granulari
 constexpr std::array<std::string_view, 2> seq_len_aliases{"sequence_length", "seq_length"};
 constexpr std::array<std::string_view, 2> nodes_aliases{"num_nodes", "nnodes"};
 constexpr std::array<std::string_view, 2> gpus_aliases{"world_size", "num_gpus"};
+// With every dimension named, as Megatron-LM names them. The ranks of ep are neighbours among
+// those of cp and dp, wherever these stand.
+constexpr std::array<WordSynonym, 5> rank_order_synonyms{{{"tp-cp-dp-pp", "tp-dp-pp"},
+                                                          {"tp-cp-ep-dp-pp", "tp-dp-pp"},
+                                                          {"tp-pp-cp-dp", "tp-pp-dp"},
+                                                          {"cp-dp-tp-pp", "dp-tp-pp"},
+                                                          {"tp-cp-ep-pp-dp", "tp-cp-pp-dp"}}};
 constexpr std::array<std::string_view, 1> bucket_aliases{"bucket_cap_mb"};
 
 constexpr std::int32_t narrow(std::int64_t value) {
@@ -107,7 +114,7 @@ const std::array<AxisInfo, 22> axis_table{{
      get_layout<&Layout::sequence_parallel>, set_layout<&Layout::sequence_parallel>},
     {"schedule", AxisKind::word, Words(schedule_words), {}, 0, 3, 0, false, keyed, "pipeline schedule; zb-v needs vpp 2",
      get_layout<&Layout::schedule>, set_layout<&Layout::schedule>},
-    {"rank_order", AxisKind::word, Words(rank_order_words), {}, 0, 2, 0, false, keyed, "order of the dimensions over the ranks, fastest first",
+    {"rank_order", AxisKind::word, Words(rank_order_words), {}, 0, 4, 0, false, keyed, "order of the dimensions over the ranks, fastest first; cp before dp where it is not named",
      get_layout<&Layout::rank_order>, set_layout<&Layout::rank_order>},
     {"bucket_mb", AxisKind::integer, {}, bucket_aliases, 1, 1 << 16, 25, false, keyed, "MiB of gradients per DP all-reduce",
      get_layout<&Layout::bucket_mb>, set_layout<&Layout::bucket_mb>},
@@ -130,6 +137,11 @@ const AxisInfo* find_axis(std::string_view name_or_alias) {
     }
   }
   return nullptr;
+}
+
+std::span<const WordSynonym> word_synonyms(const AxisInfo& axis) {
+  if (axis.name == "rank_order") return rank_order_synonyms;
+  return {};
 }
 
 std::string axis_text(const AxisInfo& axis, std::int64_t value) {

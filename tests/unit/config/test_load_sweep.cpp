@@ -110,6 +110,20 @@ TEST_CASE("other trainers' names are understood") {
   CHECK(setting(sweep.constants, "seq_len").values == Values{64});
 }
 
+TEST_CASE("a rank order may name every dimension") {
+  const auto order_of = [](const std::string& word) {
+    const auto sweep = loaded(head + "constants: {model: tiny, rank_order: " + word +
+                              "}\naxes: {nodes: [1]}\n");
+    const auto value = setting(sweep.constants, "rank_order").values.at(0);
+    return rank_order_words.at(static_cast<std::size_t>(value));
+  };
+  CHECK(order_of("tp-cp-ep-dp-pp") == "tp-dp-pp");
+  CHECK(order_of("tp-pp-cp-dp") == "tp-pp-dp");
+  CHECK(order_of("cp-dp-tp-pp") == "dp-tp-pp");
+  CHECK(order_of("tp-cp-ep-pp-dp") == "tp-cp-pp-dp");
+  CHECK(order_of("tp-dp-cp-pp") == "tp-dp-cp-pp");
+}
+
 TEST_CASE("models come from the file first and from presets as they are named") {
   const auto sweep = loaded(
       "name: x\ncluster: this-machine\nmodels:\n"

@@ -114,6 +114,16 @@ TEST_CASE("each broken constraint is named with its numbers") {
         "sequence_parallel: sequence parallelism needs tp 4 to divide seq_len 1022");
 }
 
+TEST_CASE("an order that names cp needs ranks that share a sequence") {
+  const auto sweep = sweep_64();
+  auto at = changed([](Point& p) { p.layout.rank_order = RankOrder::tp_cp_pp_dp; });
+  CHECK(verdict(sweep, at) == "rank_order: rank_order tp-cp-pp-dp needs cp above 1");
+  at.point.layout.dp /= 2;
+  at.point.layout.grad_accum *= 2;
+  at.point.layout.cp = 2;
+  CHECK(verdict(sweep, at) == "feasible");
+}
+
 TEST_CASE("a batch in tokens that seq_len does not divide is named") {
   auto sweep = sweep_64();
   sweep.global_batch_samples.reset();
