@@ -33,7 +33,7 @@ constexpr std::string_view as_batch_script = "sbatch";
 /// An axis that no trainer's words are known for here, where its value is not the default; with
 /// that value. Empty where there is none.
 std::string axis_without_words(const Point& point) {
-  for (const char* name : {"cp_mode", "vpp", "rank_order", "bucket_mb", "overlap"}) {
+  for (const char* name : {"bucket_mb", "overlap"}) {
     const AxisInfo& axis = *find_axis(name);
     const auto value = axis.get(point);
     if (value != axis.default_value) return fmt::format("{} {}", name, axis_text(axis, value));

@@ -65,11 +65,14 @@ std::string text_of(const TrainerLayout& one) {
   std::string text = fmt::format("dp{} tp{} pp{} mb{} ga{} z{}", one.dp, one.tp, one.pp,
                                  one.micro_batch, one.grad_accum, one.zero);
   if (one.cp > 1) text += fmt::format(" cp{}", one.cp);
+  if (one.cp_mode != "ring") text += " " + one.cp_mode;
   if (one.ep > 1) text += fmt::format(" ep{}", one.ep);
+  if (one.vpp > 1) text += fmt::format(" vpp{}", one.vpp);
   if (one.recompute != "none") text += " " + one.recompute;
   if (one.sequence_parallel) text += " sp";
   if (one.schedule != "1f1b") text += " " + one.schedule;
   if (one.dp_replicate > 1) text += fmt::format(" dpr{}", one.dp_replicate);
+  if (one.rank_order != "tp-dp-pp") text += " " + one.rank_order;
   return text;
 }
 

@@ -30,12 +30,18 @@ const Value& ResultRow::at(std::string_view column) const {
 
 TrainerLayout layout_of_point(const Point& point) {
   const Layout& layout = point.layout;
+  // Where one rank has whole sequences, or all stages, some words say the same.
+  const auto cp_mode = layout.cp > 1 ? layout.cp_mode : ContextMode{};
+  const bool pp_before_dp =
+      layout.rank_order == RankOrder::tp_pp_dp || layout.rank_order == RankOrder::tp_cp_pp_dp;
+  const auto order = layout.pp == 1 && pp_before_dp ? RankOrder{} : layout.rank_order;
   return {
       .dp = layout.dp,
       .tp = layout.tp,
       .pp = layout.pp,
       .cp = layout.cp,
       .ep = layout.ep,
+      .vpp = layout.vpp,
       .dp_replicate = layout.dp_replicate,
       .micro_batch = layout.micro_batch,
       .grad_accum = layout.grad_accum,
@@ -43,6 +49,8 @@ TrainerLayout layout_of_point(const Point& point) {
       .zero = layout.zero,
       .recompute = std::string(recompute_words.at(static_cast<std::size_t>(layout.recompute))),
       .schedule = std::string(schedule_words.at(static_cast<std::size_t>(layout.schedule))),
+      .cp_mode = std::string(context_mode_words.at(static_cast<std::size_t>(cp_mode))),
+      .rank_order = std::string(rank_order_words.at(static_cast<std::size_t>(order))),
       .sequence_parallel = layout.sequence_parallel};
 }
 

@@ -2,6 +2,8 @@
 #include "trainer/configuration.hpp"
 
 #include "text/characters.hpp"
+#include "trainer/layout_words.hpp"
+#include "trainer/megatron_words.hpp"
 #include "trainer/settings.hpp"
 
 #include <fmt/format.h>
@@ -19,154 +21,9 @@ struct Configurable {
   std::string_view name;
   Write write;
   Read read;
+  /// Of the axes that few trainers have words for, those that this one has.
+  std::array<std::string_view, 3> more{};
 };
-
-tl::unexpected<Fault> no_words(std::string_view trainer, std::string_view axis,
-                               std::string_view value) {
-  return fault(FaultKind::invalid_input,
-               fmt::format("{} has no words for {} {}", trainer, axis, value));
-}
-
-/// A degree that a configuration does not set is 1; so is none of zero.
-Result<std::int64_t> degree(const Settings& settings, std::string_view name) {
-  SHARDSWEEP_ASSIGN(const std::int64_t value, settings.number(name, 1));
-  if (value < 1)
-    return fault(FaultKind::invalid_input, fmt::format("{}: a degree is 1 or more", name));
-  return value;
-}
-
-/// dp from the GPUs, and grad_accum from the samples of a train step.
-Result<void> derive(TrainerLayout& layout, std::int64_t gpus, std::int64_t global_batch) {
-  const std::int64_t rest = layout.tp * layout.pp * layout.cp;
-  if (gpus <= 0)
-    return fault(FaultKind::invalid_input, "how many GPUs? It derives dp from them");
-  if (gpus % rest != 0)
-    return fault(FaultKind::invalid_input,
-                 fmt::format("{} GPUs do not divide into tp {} x pp {} x cp {}", gpus,
-                             layout.tp, layout.pp, layout.cp));
-  layout.dp = gpus / rest;
-  const std::int64_t samples = layout.dp * layout.micro_batch;
-  if (global_batch == 0) global_batch = samples;
-  if (global_batch % samples != 0)
-    return fault(FaultKind::invalid_input,
-                 fmt::format("{} samples per train step do not divide into dp {} x micro-batch "
-                             "{}",
-                             global_batch, layout.dp, layout.micro_batch));
-  layout.grad_accum = global_batch / samples;
-  return {};
-}
-
-// ---- Megatron-LM: flags. dp is what the other degrees leave of the GPUs.
-
-constexpr std::array<std::string_view, 4> sharding{"no_shard", "optim", "optim_grads",
-                                                   "optim_grads_params"};
-
-Result<std::int64_t> stage_of(const Settings& settings, std::string_view name) {
-  const auto word = settings.text(name);
-  const auto* found = std::find(sharding.begin(), sharding.end(), word);
-  if (found == sharding.end())
-    return fault(FaultKind::invalid_input,
-                 fmt::format("{}: unknown word {}", name, in_quotes(word)));
-  return found - sharding.begin();
-}
-
-Result<std::string> write_megatron(const TrainerLayout& layout) {
-  if (layout.schedule != "1f1b") return no_words("megatron", "schedule", layout.schedule);
-  std::string text = fmt::format(
-      "--tensor-model-parallel-size {} --pipeline-model-parallel-size {} "
-      "--context-parallel-size {} --expert-model-parallel-size {} "
-      "--micro-batch-size {} --global-batch-size {}",
-      layout.tp, layout.pp, layout.cp, layout.ep, layout.micro_batch, layout.global_batch());
-  if (layout.seq_len > 0) text += fmt::format(" --seq-length {}", layout.seq_len);
-  if (layout.sequence_parallel) text += " --sequence-parallel";
-  if (layout.dp_replicate > 1 && layout.zero != 1)
-    return no_words("megatron", "dp_replicate", std::to_string(layout.dp_replicate));
-  if (layout.zero == 1) text += " --use-distributed-optimizer";
-  if (layout.dp_replicate > 1)
-    text += fmt::format(" --num-distributed-optimizer-instances {}", layout.dp_replicate);
-  if (layout.zero > 1)
-    text += fmt::format(" --use-megatron-fsdp --data-parallel-sharding-strategy {}",
-                        sharding.at(static_cast<std::size_t>(layout.zero)));
-  if (layout.recompute == "full")
-    text += " --recompute-granularity full --recompute-method uniform --recompute-num-layers 1";
-  if (layout.recompute == "selective") text += " --recompute-granularity selective";
-  return text + "\n";
-}
-
-Result<TrainerLayout> read_megatron(std::string_view text, std::int64_t gpus) {
-  const Settings flags = Settings::of_flags(text);
-  TrainerLayout layout;
-  SHARDSWEEP_ASSIGN(layout.tp, degree(flags, "--tensor-model-parallel-size"));
-  SHARDSWEEP_ASSIGN(layout.pp, degree(flags, "--pipeline-model-parallel-size"));
-  SHARDSWEEP_ASSIGN(layout.cp, degree(flags, "--context-parallel-size"));
-  SHARDSWEEP_ASSIGN(layout.ep, degree(flags, "--expert-model-parallel-size"));
-  SHARDSWEEP_ASSIGN(layout.micro_batch, degree(flags, "--micro-batch-size"));
-  SHARDSWEEP_ASSIGN(layout.seq_len, flags.number("--seq-length", 0));
-  SHARDSWEEP_ASSIGN(const std::int64_t batch, flags.number("--global-batch-size", 0));
-  SHARDSWEEP_TRY(derive(layout, gpus, batch));
-  layout.sequence_parallel = flags.has("--sequence-parallel");
-  layout.zero = flags.has("--use-distributed-optimizer") ? 1 : 0;
-  SHARDSWEEP_ASSIGN(layout.dp_replicate,
-                    degree(flags, "--num-distributed-optimizer-instances"));
-  if (flags.has("--data-parallel-sharding-strategy")) {
-    SHARDSWEEP_ASSIGN(layout.zero, stage_of(flags, "--data-parallel-sharding-strategy"));
-  }
-  if (const auto word = flags.text("--recompute-granularity"); !word.empty())
-    layout.recompute = word;
-  if (flags.has("--recompute-activations")) layout.recompute = "selective";
-  return layout;
-}
-
-// ---- Megatron-Bridge: overrides behind the recipe. dp is what the other degrees leave.
-
-Result<std::string> write_bridge(const TrainerLayout& layout) {
-  if (layout.schedule != "1f1b")
-    return no_words("megatron-bridge", "schedule", layout.schedule);
-  if (layout.dp_replicate > 1 && layout.zero != 1)
-    return no_words("megatron-bridge", "dp_replicate", std::to_string(layout.dp_replicate));
-  std::string text = fmt::format(
-      "model.tensor_model_parallel_size={} model.pipeline_model_parallel_size={} "
-      "model.context_parallel_size={} model.expert_model_parallel_size={} "
-      "train.micro_batch_size={} train.global_batch_size={} model.sequence_parallel={}",
-      layout.tp, layout.pp, layout.cp, layout.ep, layout.micro_batch, layout.global_batch(),
-      layout.sequence_parallel);
-  if (layout.seq_len > 0) text += fmt::format(" model.seq_length={}", layout.seq_len);
-  text += fmt::format(" ddp.use_distributed_optimizer={}", layout.zero == 1);
-  if (layout.dp_replicate > 1)
-    text += fmt::format(" ddp.num_distributed_optimizer_instances={}", layout.dp_replicate);
-  if (layout.zero > 1)
-    text += fmt::format(" dist.use_megatron_fsdp=true ddp.data_parallel_sharding_strategy={}",
-                        sharding.at(static_cast<std::size_t>(layout.zero)));
-  if (layout.recompute == "full")
-    text +=
-        " model.recompute_granularity=full model.recompute_method=uniform "
-        "model.recompute_num_layers=1";
-  if (layout.recompute == "selective") text += " model.recompute_granularity=selective";
-  return text + "\n";
-}
-
-Result<TrainerLayout> read_bridge(std::string_view text, std::int64_t gpus) {
-  const Settings words = Settings::of_overrides(text);
-  TrainerLayout layout;
-  SHARDSWEEP_ASSIGN(layout.tp, degree(words, "model.tensor_model_parallel_size"));
-  SHARDSWEEP_ASSIGN(layout.pp, degree(words, "model.pipeline_model_parallel_size"));
-  SHARDSWEEP_ASSIGN(layout.cp, degree(words, "model.context_parallel_size"));
-  SHARDSWEEP_ASSIGN(layout.ep, degree(words, "model.expert_model_parallel_size"));
-  SHARDSWEEP_ASSIGN(layout.micro_batch, degree(words, "train.micro_batch_size"));
-  SHARDSWEEP_ASSIGN(layout.seq_len, words.number("model.seq_length", 0));
-  SHARDSWEEP_ASSIGN(const std::int64_t batch, words.number("train.global_batch_size", 0));
-  SHARDSWEEP_TRY(derive(layout, gpus, batch));
-  SHARDSWEEP_ASSIGN(layout.dp_replicate,
-                    degree(words, "ddp.num_distributed_optimizer_instances"));
-  layout.sequence_parallel = words.is_true("model.sequence_parallel");
-  layout.zero = words.is_true("ddp.use_distributed_optimizer") ? 1 : 0;
-  if (words.has("ddp.data_parallel_sharding_strategy")) {
-    SHARDSWEEP_ASSIGN(layout.zero, stage_of(words, "ddp.data_parallel_sharding_strategy"));
-  }
-  if (const auto word = words.text("model.recompute_granularity"); !word.empty())
-    layout.recompute = word;
-  return layout;
-}
 
 // ---- nanotron: YAML.
 
@@ -208,11 +65,48 @@ Result<TrainerLayout> read_nanotron(std::string_view text, std::int64_t /*gpus*/
 
 // ---- torchtitan up to v0.2.2: TOML. A pipeline's micro-batches are parts of the local batch.
 
+struct TitanSchedule {
+  std::string_view word, schedule;
+  std::int64_t vpp;
+};
+// Of schedules with several stages for a rank there are two, unless layers_per_stage is set.
+constexpr std::array<TitanSchedule, 4> titan_schedules{{{"1F1B", "1f1b", 1},
+                                                        {"GPipe", "afab", 1},
+                                                        {"Interleaved1F1B", "1f1b", 2},
+                                                        {"ZBVZeroBubble", "zb-v", 2}}};
+
+Result<void> read_titan_schedule(TrainerLayout& layout, const Settings& toml) {
+  constexpr std::string_view name = "pipeline_parallel_schedule";
+  constexpr std::string_view by_layers = "pipeline_parallel_layers_per_stage";
+  const auto word = toml.text(name);
+  if (word.empty()) return {};
+  const auto* found = std::find_if(titan_schedules.begin(), titan_schedules.end(),
+                                   [&](const auto& one) { return one.word == word; });
+  if (found == titan_schedules.end())
+    return fault(FaultKind::invalid_input,
+                 fmt::format("{}: {} is none of 1F1B, GPipe, Interleaved1F1B, ZBVZeroBubble",
+                             name, in_quotes(word)));
+  if (found->vpp > 1 && toml.has(by_layers))
+    return fault(FaultKind::invalid_input,
+                 fmt::format("{}: the model's layers are not told here. Leave it out where a "
+                             "rank has two stages.",
+                             by_layers));
+  layout.schedule = found->schedule;
+  layout.vpp = found->vpp;
+  return {};
+}
+
 Result<std::string> write_torchtitan(const TrainerLayout& layout) {
   if (layout.zero == 1) return no_words("torchtitan", "zero", "1");
   if (layout.dp_replicate > 1 && (layout.zero == 0 || layout.dp % layout.dp_replicate != 0))
     return no_words("torchtitan", "dp_replicate", std::to_string(layout.dp_replicate));
-  if (layout.schedule != "1f1b" && layout.schedule != "afab")
+  const auto* schedule =
+      std::find_if(titan_schedules.begin(), titan_schedules.end(), [&](const auto& one) {
+        return one.schedule == layout.schedule && one.vpp == layout.vpp;
+      });
+  if (schedule == titan_schedules.end() && layout.schedule == "1f1b")
+    return no_words("torchtitan", "vpp", std::to_string(layout.vpp));
+  if (schedule == titan_schedules.end())
     return no_words("torchtitan", "schedule", layout.schedule);
   const bool pipelined = layout.pp > 1;
   std::string text =
@@ -234,7 +128,7 @@ Result<std::string> write_torchtitan(const TrainerLayout& layout) {
     text += fmt::format(
         "pipeline_parallel_microbatch_size = {}\n"
         "pipeline_parallel_schedule = \"{}\"\n",
-        layout.micro_batch, layout.schedule == "afab" ? "GPipe" : "1F1B");
+        layout.micro_batch, schedule->word);
   return text + fmt::format("[activation_checkpoint]\nmode = \"{}\"\n", layout.recompute);
 }
 
@@ -270,7 +164,7 @@ Result<TrainerLayout> read_torchtitan(std::string_view text, std::int64_t gpus) 
   }
   SHARDSWEEP_ASSIGN(const std::int64_t batch, toml.number("global_batch_size", 0));
   SHARDSWEEP_TRY(derive(layout, layout.gpus(), batch > 0 ? batch : local * layout.dp));
-  if (toml.text("pipeline_parallel_schedule") == "GPipe") layout.schedule = "afab";
+  if (layout.pp > 1) SHARDSWEEP_TRY(read_titan_schedule(layout, toml));
   if (const auto mode = toml.text("mode"); !mode.empty()) layout.recompute = mode;
   return layout;
 }
@@ -428,10 +322,10 @@ Result<TrainerLayout> read_foundry(std::string_view text, std::int64_t gpus) {
 }
 
 constexpr std::array<Configurable, 8> configurable{
-    {{"megatron", write_megatron, read_megatron},
-     {"megatron-bridge", write_bridge, read_bridge},
+    {{"megatron", write_megatron, read_megatron, {"vpp", "cp_mode", "rank_order"}},
+     {"megatron-bridge", write_bridge, read_bridge, {"vpp", "cp_mode", "rank_order"}},
      {"nanotron", write_nanotron, read_nanotron},
-     {"torchtitan", write_torchtitan, read_torchtitan},
+     {"torchtitan", write_torchtitan, read_torchtitan, {"vpp"}},
      {"deepspeed", write_deepspeed, read_deepspeed},
      {"gpt-neox", write_neox, read_neox},
      {"picotron", write_picotron, read_picotron},
@@ -445,6 +339,9 @@ constexpr auto names_of_axes = std::to_array<AxisNames>({
     {"pp", {"--pipeline-model-parallel-size", "model.pipeline_model_parallel_size", "pp", "pipeline_parallel_degree", "", "pipe_parallel_size", "pp_size", ""}},
     {"cp", {"--context-parallel-size", "model.context_parallel_size", "context_parallel_size", "context_parallel_degree", "", "", "cp_size", ""}},
     {"ep", {"--expert-model-parallel-size", "model.expert_model_parallel_size", "expert_parallel_size", "expert_parallel_degree", "", "", "", ""}},
+    {"vpp", {"--num-virtual-stages-per-pipeline-rank", "model.virtual_pipeline_model_parallel_size", "", "", "", "", "", ""}},
+    {"cp_mode", {"--cp-comm-type", "model.cp_comm_type", "", "", "", "", "", ""}},
+    {"rank_order", {"--use-tp-pp-dp-mapping", "dist.use_tp_pp_dp_mapping", "", "", "", "", "", ""}},
     {"dp_replicate", {"--num-distributed-optimizer-instances", "ddp.num_distributed_optimizer_instances", "", "data_parallel_replicate_degree", "", "", "", ""}},
     {"seq_len", {"--seq-length", "model.seq_length", "sequence_length", "seq_len", "", "seq_length", "seq_length", "max_seq_len"}},
     {"micro_batch", {"--micro-batch-size", "train.micro_batch_size", "micro_batch_size", "local_batch_size", "train_micro_batch_size_per_gpu", "train_micro_batch_size_per_gpu", "micro_batch_size", "device_train_microbatch_size"}},
@@ -475,6 +372,24 @@ Result<const Configurable*> find_configurable(std::string_view trainer) {
   return found;
 }
 
+Result<void> check_more_axes(const Configurable& trainer, const TrainerLayout& layout) {
+  struct Choice {
+    std::string_view axis;
+    std::string value, usual;
+  };
+  const TrainerLayout usual;
+  const std::array<Choice, 3> choices{
+      {{"vpp", std::to_string(layout.vpp), std::to_string(usual.vpp)},
+       {"cp_mode", layout.cp_mode, usual.cp_mode},
+       {"rank_order", layout.rank_order, usual.rank_order}}};
+  for (const auto& [axis, value, usual_value] : choices) {
+    const bool has =
+        std::find(trainer.more.begin(), trainer.more.end(), axis) != trainer.more.end();
+    if (value != usual_value && !has) return no_words(trainer.name, axis, value);
+  }
+  return {};
+}
+
 }  // namespace
 
 std::span<const std::string_view> configurable_trainers() {
@@ -487,6 +402,7 @@ std::span<const AxisNames> axis_names() {
 
 Result<std::string> configuration_of(std::string_view trainer, const TrainerLayout& layout) {
   SHARDSWEEP_ASSIGN(const Configurable* found, find_configurable(trainer));
+  SHARDSWEEP_TRY(check_more_axes(*found, layout));
   return found->write(layout);
 }
 

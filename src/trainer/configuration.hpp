@@ -15,12 +15,15 @@ namespace shardsweep {
 /// What a trainer is told of a point. Degrees are ranks, batches are samples.
 struct TrainerLayout {
   std::int64_t dp = 1, tp = 1, pp = 1, cp = 1, ep = 1;
+  std::int64_t vpp = 1;           ///< virtual stages of a rank
   std::int64_t dp_replicate = 1;  ///< copies of what ZeRO shards
   std::int64_t micro_batch = 1, grad_accum = 1;
   std::int64_t seq_len = 0;  ///< tokens; 0: the trainer is not told
   std::int64_t zero = 0;     ///< stage, 0 to 3
   std::string recompute = "none";
   std::string schedule = "1f1b";
+  std::string cp_mode = "ring";
+  std::string rank_order = "tp-dp-pp";
   bool sequence_parallel = false;
 
   [[nodiscard]] std::int64_t gpus() const { return dp * tp * pp * cp; }

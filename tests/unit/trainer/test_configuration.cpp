@@ -15,9 +15,10 @@ using namespace shardsweep;
 namespace {
 
 std::string words(const TrainerLayout& one) {
-  return fmt::format("dp{}/{} tp{} pp{} cp{} ep{} mb{} ga{} z{} seq{} {} {}{}", one.dp,
-                     one.dp_replicate, one.tp, one.pp, one.cp, one.ep, one.micro_batch,
-                     one.grad_accum, one.zero, one.seq_len, one.recompute, one.schedule,
+  return fmt::format("dp{}/{} tp{} pp{} cp{} ep{} vpp{} mb{} ga{} z{} seq{} {} {} {} {}{}",
+                     one.dp, one.dp_replicate, one.tp, one.pp, one.cp, one.ep, one.vpp,
+                     one.micro_batch, one.grad_accum, one.zero, one.seq_len, one.recompute,
+                     one.schedule, one.cp_mode, one.rank_order,
                      one.sequence_parallel ? " sp" : "");
 }
 
@@ -56,11 +57,25 @@ class Draw {
     constexpr std::array words{"none", "selective", "full"};
     one.recompute = words.at(static_cast<std::size_t>(among(3)));
     one.schedule = among(4) == 0 ? "afab" : "1f1b";
+    draw_pipeline_and_context(one);
     one.sequence_parallel = among(2) == 0;
     return one;
   }
 
  private:
+  void draw_pipeline_and_context(TrainerLayout& one) {
+    if (one.pp > 1 && among(4) == 0) one.vpp = 2 + among(3);
+    if (one.pp > 1 && among(8) == 0) {
+      one.vpp = 2;
+      one.schedule = "zb-v";
+    }
+    if (one.cp > 1 && among(2) == 0) one.cp_mode = "ulysses";
+    constexpr std::array orders{"tp-pp-dp", "dp-tp-pp", "tp-cp-pp-dp", "tp-dp-cp-pp"};
+    if (among(4) == 0) one.rank_order = orders.at(static_cast<std::size_t>(among(4)));
+    const bool names_cp = one.rank_order.find("cp") != std::string::npos;
+    if (one.cp == 1 ? names_cp : one.pp == 1) one.rank_order = "tp-dp-pp";
+    if (one.pp == 1 && one.rank_order == "tp-pp-dp") one.rank_order = "tp-dp-pp";
+  }
   std::int64_t among(std::uint64_t count) {
     return static_cast<std::int64_t>(random_() % count);
   }
@@ -75,7 +90,7 @@ TEST_CASE("a layout comes back from each trainer's own words") {
     CAPTURE(trainer);
     Draw draw;
     int came_back = 0;
-    for (int i = 0; i < 20'000 && came_back < 1000; ++i) {
+    for (int i = 0; i < 40'000 && came_back < 1000; ++i) {
       const TrainerLayout layout = draw.layout();
       const auto text = configuration_of(trainer, layout);
       if (!text) continue;
@@ -118,6 +133,65 @@ TEST_CASE("a layout without words in a trainer names the axis") {
         "torchtitan, deepspeed, gpt-neox, picotron, llm-foundry");
 }
 
+TEST_CASE("stages of a rank, shared sequences and the order of ranks have Megatron's words") {
+  TrainerLayout layout{.dp = 2,
+                       .tp = 2,
+                       .pp = 2,
+                       .cp = 2,
+                       .vpp = 4,
+                       .grad_accum = 8,
+                       .cp_mode = "ulysses",
+                       .rank_order = "tp-cp-pp-dp"};
+  CHECK(written("megatron", layout)
+            .find(" --num-virtual-stages-per-pipeline-rank 4 "
+                  "--cp-comm-type a2a --use-tp-pp-dp-mapping\n") != std::string::npos);
+  CHECK(written("megatron-bridge", layout)
+            .find(" model.virtual_pipeline_model_parallel_size=4 model.cp_comm_type=a2a "
+                  "dist.use_tp_pp_dp_mapping=true") != std::string::npos);
+  layout.zero = 2;
+  CHECK(written("megatron", layout) == "megatron has no words for rank_order tp-cp-pp-dp");
+  layout.zero = 0;
+  layout.rank_order = "tp-pp-dp";
+  CHECK(written("megatron", layout) == "megatron has no words for rank_order tp-pp-dp");
+  layout.cp = 1;
+  layout.cp_mode = "ring";
+  CHECK(written("megatron", layout).find(" --use-tp-pp-dp-mapping") != std::string::npos);
+  CHECK(written("nanotron", layout) == "nanotron has no words for vpp 4");
+  layout.vpp = 1;
+  CHECK(written("gpt-neox", layout) == "gpt-neox has no words for rank_order tp-pp-dp");
+}
+
+TEST_CASE("torchtitan's schedules with two stages for each rank") {
+  TrainerLayout layout{.dp = 2, .pp = 2, .vpp = 2, .grad_accum = 4};
+  CHECK(
+      written("torchtitan", layout).find("pipeline_parallel_schedule = \"Interleaved1F1B\"") !=
+      std::string::npos);
+  layout.schedule = "zb-v";
+  CHECK(written("torchtitan", layout).find("pipeline_parallel_schedule = \"ZBVZeroBubble\"") !=
+        std::string::npos);
+  layout.vpp = 1;
+  layout.schedule = "zb-h1";
+  CHECK(written("torchtitan", layout) == "torchtitan has no words for schedule zb-h1");
+  layout.vpp = 4;
+  layout.schedule = "1f1b";
+  CHECK(written("torchtitan", layout) == "torchtitan has no words for vpp 4");
+}
+
+TEST_CASE("stages of a rank are read from the layers of each") {
+  const auto vpp = [](std::string_view flags) {
+    const auto read = layout_of("megatron", flags, 8);
+    return read ? std::to_string(read->vpp) : read.error().what;
+  };
+  CHECK(vpp("--pipeline-model-parallel-size 4 --num-layers 32 "
+            "--num-layers-per-virtual-pipeline-stage 2") == "4");
+  CHECK(vpp("--pipeline-model-parallel-size 4 --num-layers-per-virtual-pipeline-stage 2") ==
+        "--num-layers-per-virtual-pipeline-stage alone says no number of stages; add "
+        "--num-layers");
+  CHECK(vpp("--pipeline-model-parallel-size 4 --num-layers 30 "
+            "--num-layers-per-virtual-pipeline-stage 2") ==
+        "--num-layers 30 is no multiple of pp 4 x 2");
+}
+
 TEST_CASE("a present configuration is read with all else that stands in it") {
   const auto megatron =
       layout_of("megatron",
@@ -134,7 +208,8 @@ TEST_CASE("a present configuration is read with all else that stands in it") {
                                "tensor_parallel_degree = 2\n",
                                16);
   REQUIRE(titan);
-  CHECK(words(*titan) == "dp8/1 tp2 pp1 cp1 ep1 mb2 ga1 z3 seq8192 none 1f1b");
+  CHECK(words(*titan) ==
+        "dp8/1 tp2 pp1 cp1 ep1 vpp1 mb2 ga1 z3 seq8192 none 1f1b ring tp-dp-pp");
 }
 
 TEST_CASE("a configuration that can't be is refused with its numbers") {
@@ -150,6 +225,15 @@ TEST_CASE("a configuration that can't be is refused with its numbers") {
         "16 samples per train step do not divide into dp 4 x micro-batch 3");
   CHECK(why("nanotron", "  tp: many\n", 4) == "tp: 'many' is no whole number");
   CHECK(why("nanotron", "  tp: 0\n", 4) == "tp: a degree is 1 or more");
+  CHECK(why("megatron", "--context-parallel-size 2 --cp-comm-type allgather", 4) ==
+        "--cp-comm-type: 'allgather' is neither p2p nor a2a");
+  const std::string piped = "pipeline_parallel_degree = 2\npipeline_parallel_schedule = ";
+  CHECK(why("torchtitan", piped + "\"LoopedBFS\"\n", 4) ==
+        "pipeline_parallel_schedule: 'LoopedBFS' is none of 1F1B, GPipe, Interleaved1F1B, "
+        "ZBVZeroBubble");
+  CHECK(why("torchtitan",
+            piped + "\"Interleaved1F1B\"\npipeline_parallel_layers_per_stage = 4\n", 4)
+            .starts_with("pipeline_parallel_layers_per_stage: the model's layers"));
   CHECK(why("megatron", "--data-parallel-sharding-strategy all", 4) ==
         "--data-parallel-sharding-strategy: unknown word 'all'");
 }
@@ -168,7 +252,7 @@ TEST_CASE("megatron-bridge's overrides, and what else stands on its command line
                 "train.micro_batch_size=1 train.global_batch_size=32 optimizer.lr=3e-4",
                 16);
   REQUIRE(read);
-  CHECK(words(*read) == "dp4/1 tp4 pp1 cp1 ep1 mb1 ga8 z0 seq0 none 1f1b");
+  CHECK(words(*read) == "dp4/1 tp4 pp1 cp1 ep1 vpp1 mb1 ga8 z0 seq0 none 1f1b ring tp-dp-pp");
 }
 
 TEST_CASE("llm-foundry's automatic micro-batch is no layout") {

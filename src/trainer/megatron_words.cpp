@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trainer/megatron_words.hpp"
+
+#include "text/characters.hpp"
+#include "trainer/layout_words.hpp"
+#include "trainer/settings.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace shardsweep {
+namespace {
+
+constexpr std::array<std::string_view, 4> sharding{"no_shard", "optim", "optim_grads",
+                                                   "optim_grads_params"};
+
+Result<std::int64_t> stage_of(const Settings& settings, std::string_view name) {
+  const auto word = settings.text(name);
+  const auto* found = std::find(sharding.begin(), sharding.end(), word);
+  if (found == sharding.end())
+    return fault(FaultKind::invalid_input,
+                 fmt::format("{}: unknown word {}", name, in_quotes(word)));
+  return found - sharding.begin();
+}
+
+/// Of Megatron-LM and Megatron-Bridge: 1F1B, and interleaved where vpp is above 1.
+Result<void> check_megatron(std::string_view trainer, const TrainerLayout& layout) {
+  if (layout.schedule != "1f1b") return no_words(trainer, "schedule", layout.schedule);
+  if (layout.dp_replicate > 1 && layout.zero != 1)
+    return no_words(trainer, "dp_replicate", std::to_string(layout.dp_replicate));
+  return {};
+}
+
+/// Its ranks are in the order tp-cp-dp-pp, or tp-cp-pp-dp, which its FSDP does not take.
+Result<bool> maps_pp_before_dp(std::string_view trainer, const TrainerLayout& layout) {
+  const std::string& order = layout.rank_order;
+  if (order == "tp-dp-pp") return false;
+  const bool pp_before_dp = order == "tp-cp-pp-dp" || (order == "tp-pp-dp" && layout.cp == 1);
+  if (!pp_before_dp || layout.zero > 1) return no_words(trainer, "rank_order", order);
+  return true;
+}
+
+/// Without stages the mapping changes nothing.
+std::string order_of_mapping(bool pp_before_dp, const TrainerLayout& layout) {
+  if (!pp_before_dp || layout.pp == 1) return "tp-dp-pp";
+  return layout.cp > 1 ? "tp-cp-pp-dp" : "tp-pp-dp";
+}
+
+Result<std::string> mode_of(const Settings& settings, std::string_view name, std::int64_t cp) {
+  const auto word = cp > 1 ? settings.text(name) : std::string_view();
+  if (word.empty() || word == "p2p") return "ring";
+  if (word == "a2a") return "ulysses";
+  return fault(FaultKind::invalid_input,
+               fmt::format("{}: {} is neither p2p nor a2a", name, in_quotes(word)));
+}
+
+/// Told as their number, or as the layers of each.
+Result<std::int64_t> virtual_stages(const Settings& flags, std::int64_t pp) {
+  constexpr std::string_view by_layers = "--num-layers-per-virtual-pipeline-stage";
+  if (!flags.has(by_layers)) return degree(flags, "--num-virtual-stages-per-pipeline-rank");
+  SHARDSWEEP_ASSIGN(const std::int64_t each, degree(flags, by_layers));
+  SHARDSWEEP_ASSIGN(const std::int64_t layers, flags.number("--num-layers", 0));
+  if (layers == 0)
+    return fault(FaultKind::invalid_input,
+                 fmt::format("{} alone says no number of stages; add --num-layers", by_layers));
+  if (layers % (pp * each) != 0)
+    return fault(FaultKind::invalid_input,
+                 fmt::format("--num-layers {} is no multiple of pp {} x {}", layers, pp, each));
+  return layers / (pp * each);
+}
+
+}  // namespace
+
+Result<std::string> write_megatron(const TrainerLayout& layout) {
+  SHARDSWEEP_TRY(check_megatron("megatron", layout));
+  SHARDSWEEP_ASSIGN(const bool pp_before_dp, maps_pp_before_dp("megatron", layout));
+  std::string text = fmt::format(
+      "--tensor-model-parallel-size {} --pipeline-model-parallel-size {} "
+      "--context-parallel-size {} --expert-model-parallel-size {} "
+      "--micro-batch-size {} --global-batch-size {}",
+      layout.tp, layout.pp, layout.cp, layout.ep, layout.micro_batch, layout.global_batch());
+  if (layout.seq_len > 0) text += fmt::format(" --seq-length {}", layout.seq_len);
+  if (layout.vpp > 1)
+    text += fmt::format(" --num-virtual-stages-per-pipeline-rank {}", layout.vpp);
+  if (layout.cp_mode == "ulysses") text += " --cp-comm-type a2a";
+  if (pp_before_dp) text += " --use-tp-pp-dp-mapping";
+  if (layout.sequence_parallel) text += " --sequence-parallel";
+  if (layout.zero == 1) text += " --use-distributed-optimizer";
+  if (layout.dp_replicate > 1)
+    text += fmt::format(" --num-distributed-optimizer-instances {}", layout.dp_replicate);
+  if (layout.zero > 1)
+    text += fmt::format(" --use-megatron-fsdp --data-parallel-sharding-strategy {}",
+                        sharding.at(static_cast<std::size_t>(layout.zero)));
+  if (layout.recompute == "full")
+    text += " --recompute-granularity full --recompute-method uniform --recompute-num-layers 1";
+  if (layout.recompute == "selective") text += " --recompute-granularity selective";
+  return text + "\n";
+}
+
+Result<TrainerLayout> read_megatron(std::string_view text, std::int64_t gpus) {
+  const Settings flags = Settings::of_flags(text);
+  TrainerLayout layout;
+  SHARDSWEEP_ASSIGN(layout.tp, degree(flags, "--tensor-model-parallel-size"));
+  SHARDSWEEP_ASSIGN(layout.pp, degree(flags, "--pipeline-model-parallel-size"));
+  SHARDSWEEP_ASSIGN(layout.cp, degree(flags, "--context-parallel-size"));
+  SHARDSWEEP_ASSIGN(layout.ep, degree(flags, "--expert-model-parallel-size"));
+  SHARDSWEEP_ASSIGN(layout.vpp, virtual_stages(flags, layout.pp));
+  SHARDSWEEP_ASSIGN(layout.cp_mode, mode_of(flags, "--cp-comm-type", layout.cp));
+  layout.rank_order = order_of_mapping(flags.has("--use-tp-pp-dp-mapping"), layout);
+  SHARDSWEEP_ASSIGN(layout.micro_batch, degree(flags, "--micro-batch-size"));
+  SHARDSWEEP_ASSIGN(layout.seq_len, flags.number("--seq-length", 0));
+  SHARDSWEEP_ASSIGN(const std::int64_t batch, flags.number("--global-batch-size", 0));
+  SHARDSWEEP_TRY(derive(layout, gpus, batch));
+  layout.sequence_parallel = flags.has("--sequence-parallel");
+  layout.zero = flags.has("--use-distributed-optimizer") ? 1 : 0;
+  SHARDSWEEP_ASSIGN(layout.dp_replicate,
+                    degree(flags, "--num-distributed-optimizer-instances"));
+  if (flags.has("--data-parallel-sharding-strategy")) {
+    SHARDSWEEP_ASSIGN(layout.zero, stage_of(flags, "--data-parallel-sharding-strategy"));
+  }
+  if (const auto word = flags.text("--recompute-granularity"); !word.empty())
+    layout.recompute = word;
+  if (flags.has("--recompute-activations")) layout.recompute = "selective";
+  return layout;
+}
+
+Result<std::string> write_bridge(const TrainerLayout& layout) {
+  SHARDSWEEP_TRY(check_megatron("megatron-bridge", layout));
+  SHARDSWEEP_ASSIGN(const bool pp_before_dp, maps_pp_before_dp("megatron-bridge", layout));
+  std::string text = fmt::format(
+      "model.tensor_model_parallel_size={} model.pipeline_model_parallel_size={} "
+      "model.context_parallel_size={} model.expert_model_parallel_size={} "
+      "train.micro_batch_size={} train.global_batch_size={} model.sequence_parallel={}",
+      layout.tp, layout.pp, layout.cp, layout.ep, layout.micro_batch, layout.global_batch(),
+      layout.sequence_parallel);
+  if (layout.seq_len > 0) text += fmt::format(" model.seq_length={}", layout.seq_len);
+  if (layout.vpp > 1)
+    text += fmt::format(" model.virtual_pipeline_model_parallel_size={}", layout.vpp);
+  if (layout.cp_mode == "ulysses") text += " model.cp_comm_type=a2a";
+  if (pp_before_dp) text += " dist.use_tp_pp_dp_mapping=true";
+  text += fmt::format(" ddp.use_distributed_optimizer={}", layout.zero == 1);
+  if (layout.dp_replicate > 1)
+    text += fmt::format(" ddp.num_distributed_optimizer_instances={}", layout.dp_replicate);
+  if (layout.zero > 1)
+    text += fmt::format(" dist.use_megatron_fsdp=true ddp.data_parallel_sharding_strategy={}",
+                        sharding.at(static_cast<std::size_t>(layout.zero)));
+  if (layout.recompute == "full")
+    text +=
+        " model.recompute_granularity=full model.recompute_method=uniform "
+        "model.recompute_num_layers=1";
+  if (layout.recompute == "selective") text += " model.recompute_granularity=selective";
+  return text + "\n";
+}
+
+Result<TrainerLayout> read_bridge(std::string_view text, std::int64_t gpus) {
+  const Settings words = Settings::of_overrides(text);
+  TrainerLayout layout;
+  SHARDSWEEP_ASSIGN(layout.tp, degree(words, "model.tensor_model_parallel_size"));
+  SHARDSWEEP_ASSIGN(layout.pp, degree(words, "model.pipeline_model_parallel_size"));
+  SHARDSWEEP_ASSIGN(layout.cp, degree(words, "model.context_parallel_size"));
+  SHARDSWEEP_ASSIGN(layout.ep, degree(words, "model.expert_model_parallel_size"));
+  constexpr std::string_view virtual_size = "model.virtual_pipeline_model_parallel_size";
+  if (words.text(virtual_size) != "null") {
+    SHARDSWEEP_ASSIGN(layout.vpp, degree(words, virtual_size));
+  }
+  SHARDSWEEP_ASSIGN(layout.cp_mode, mode_of(words, "model.cp_comm_type", layout.cp));
+  layout.rank_order = order_of_mapping(words.is_true("dist.use_tp_pp_dp_mapping"), layout);
+  SHARDSWEEP_ASSIGN(layout.micro_batch, degree(words, "train.micro_batch_size"));
+  SHARDSWEEP_ASSIGN(layout.seq_len, words.number("model.seq_length", 0));
+  SHARDSWEEP_ASSIGN(const std::int64_t batch, words.number("train.global_batch_size", 0));
+  SHARDSWEEP_TRY(derive(layout, gpus, batch));
+  SHARDSWEEP_ASSIGN(layout.dp_replicate,
+                    degree(words, "ddp.num_distributed_optimizer_instances"));
+  layout.sequence_parallel = words.is_true("model.sequence_parallel");
+  layout.zero = words.is_true("ddp.use_distributed_optimizer") ? 1 : 0;
+  if (words.has("ddp.data_parallel_sharding_strategy")) {
+    SHARDSWEEP_ASSIGN(layout.zero, stage_of(words, "ddp.data_parallel_sharding_strategy"));
+  }
+  if (const auto word = words.text("model.recompute_granularity"); !word.empty())
+    layout.recompute = word;
+  return layout;
+}
+
+}  // namespace shardsweep

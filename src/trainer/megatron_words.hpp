@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// A layout in the words of Megatron-LM (flags) and of Megatron-Bridge (overrides behind a
+// recipe), and back. Both derive dp from the GPUs.
+#pragma once
+
+#include "trainer/configuration.hpp"
+
+#include <shardsweep/result.hpp>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace shardsweep {
+
+[[nodiscard]] Result<std::string> write_megatron(const TrainerLayout& layout);
+[[nodiscard]] Result<TrainerLayout> read_megatron(std::string_view text, std::int64_t gpus);
+[[nodiscard]] Result<std::string> write_bridge(const TrainerLayout& layout);
+[[nodiscard]] Result<TrainerLayout> read_bridge(std::string_view text, std::int64_t gpus);
+
+}  // namespace shardsweep
