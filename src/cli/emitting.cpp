@@ -65,23 +65,48 @@ Result<std::string> block_of(const Session& session, const Emitted& one) {
                          .program = session.installation.runner.string(),
                          .slots_per_node = one.sweep->cluster.gpus_per_node});
   if (const auto axis = axis_without_words(one.point); !axis.empty())
-    return fault(FaultKind::invalid_input,
-                 fmt::format("{}: {} has no words for {}", head, words, axis));
+    return fault(FaultKind::invalid_input, fmt::format("{} has no words for {}", words, axis));
   auto block = configuration_of(words, layout_of_point(one.point));
-  if (!block) return fault(block.error().kind, fmt::format("{}: {}", head, block.error().what));
+  if (!block) return block;
   // JSON has no comments: what a block is stands on standard error.
   const bool comments = words != "deepspeed" && words != "picotron";
   if (!comments) say(head);
   return comments ? fmt::format("# {}\n{}", head, *block) : *std::move(block);
 }
 
-Result<ExitCode> emit_all(const Session& session, const std::vector<Emitted>& all) {
+/// How many layouts a trainer has no words for, by the reason.
+using LeftOut = std::map<std::string, std::int64_t>;
+
+std::string reasons(const LeftOut& left_out) {
+  std::vector<std::string> all;
+  for (const auto& [reason, count] : left_out)
+    all.push_back(fmt::format("{} ({})", reason, counted(count, "layout")));
+  return fmt::format("{}", fmt::join(all, "; "));
+}
+
+/// Each that was named has to have words; of all layouts those without are left out.
+enum class Asked { by_name, all };
+
+Result<ExitCode> emit_all(const Session& session, const std::vector<Emitted>& all,
+                          Asked asked) {
+  const bool leaves_out =
+      asked == Asked::all && all.size() > 1 && session.options.trainer.emit != as_batch_script;
   std::string text;
+  LeftOut left_out;
   for (const Emitted& one : all) {
-    SHARDSWEEP_ASSIGN(const std::string block, block_of(session, one));
-    text += block;
+    const auto block = block_of(session, one);
+    if (block)
+      text += *block;
+    else if (leaves_out)
+      ++left_out[block.error().what];
+    else
+      return tl::unexpected(block.error().in(head_of(one)));
   }
+  if (text.empty() && !left_out.empty())
+    return fault(FaultKind::invalid_input,
+                 fmt::format("no layout can be printed: {}", reasons(left_out)));
   SHARDSWEEP_TRY(print_result(text));
+  if (!left_out.empty()) say(fmt::format("left out: {}", reasons(left_out)));
   return ExitCode::done;
 }
 
@@ -170,6 +195,7 @@ std::vector<std::string> emit_words() {
 Result<ExitCode> emit_best(const Session& session) {
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
   std::vector<std::string> names = session.options.names;
+  const Asked asked = names.empty() ? Asked::all : Asked::by_name;
   if (names.empty()) {
     SHARDSWEEP_ASSIGN(const Table best, reader->best({.where = session.options.where}));
     for (std::size_t i = 0; i < best.rows.size(); ++i)
@@ -190,7 +216,7 @@ Result<ExitCode> emit_best(const Session& session) {
     SHARDSWEEP_ASSIGN(Point point, point_of_row(*reader, *sweep, row));
     all.push_back({sweep, std::move(point), row.text("trial"), row.text("model")});
   }
-  return emit_all(session, all);
+  return emit_all(session, all, asked);
 }
 
 Result<ExitCode> emit_plan(const Session& session, const Planned& planned) {
@@ -201,7 +227,8 @@ Result<ExitCode> emit_plan(const Session& session, const Planned& planned) {
   for (const PlannedTrial* trial : meant)
     all.push_back({&planned.sweep, trial->point, names.slug(trial->point),
                    planned.sweep.models.at(static_cast<std::size_t>(trial->point.model)).name});
-  return emit_all(session, all);
+  return emit_all(session, all,
+                  session.options.trainer.point.empty() ? Asked::all : Asked::by_name);
 }
 
 }  // namespace shardsweep
