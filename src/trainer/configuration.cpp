@@ -147,7 +147,9 @@ Result<TrainerLayout> read_torchtitan(std::string_view text, std::int64_t gpus) 
   if (!all_rest) {
     SHARDSWEEP_ASSIGN(shards, degree(toml, "data_parallel_shard_degree"));
   } else if (gpus > 0) {
-    shards = gpus / (replicas * layout.tp * layout.pp * layout.cp);
+    SHARDSWEEP_ASSIGN(const std::int64_t rest,
+                      product({replicas, layout.tp, layout.pp, layout.cp}));
+    shards = gpus / rest;
   } else {
     return fault(FaultKind::invalid_input, "how many GPUs? It derives dp from them");
   }
@@ -163,7 +165,10 @@ Result<TrainerLayout> read_torchtitan(std::string_view text, std::int64_t gpus) 
     SHARDSWEEP_ASSIGN(layout.micro_batch, degree(toml, "pipeline_parallel_microbatch_size"));
   }
   SHARDSWEEP_ASSIGN(const std::int64_t batch, toml.number("global_batch_size", 0));
-  SHARDSWEEP_TRY(derive(layout, layout.gpus(), batch > 0 ? batch : local * layout.dp));
+  SHARDSWEEP_ASSIGN(const std::int64_t ranks,
+                    product({layout.dp, layout.tp, layout.pp, layout.cp}));
+  SHARDSWEEP_ASSIGN(const std::int64_t usual_batch, product({local, layout.dp}));
+  SHARDSWEEP_TRY(derive(layout, ranks, batch > 0 ? batch : usual_batch));
   if (layout.pp > 1) SHARDSWEEP_TRY(read_titan_schedule(layout, toml));
   if (const auto mode = toml.text("mode"); !mode.empty()) layout.recompute = mode;
   return layout;
@@ -197,8 +202,9 @@ Result<TrainerLayout> read_deepspeed(std::string_view text, std::int64_t gpus) {
   SHARDSWEEP_ASSIGN(layout.zero, json.number("stage", 0));
   SHARDSWEEP_ASSIGN(const std::int64_t steps, json.number("gradient_accumulation_steps", 0));
   SHARDSWEEP_ASSIGN(std::int64_t batch, json.number("train_batch_size", 0));
-  if (batch == 0 && gpus > 0 && steps > 0)
-    batch = gpus / layout.tp * layout.micro_batch * steps;
+  if (batch == 0 && gpus > 0 && steps > 0) {
+    SHARDSWEEP_ASSIGN(batch, product({gpus / layout.tp, layout.micro_batch, steps}));
+  }
   SHARDSWEEP_TRY(derive(layout, gpus, batch));
   return layout;
 }
@@ -409,7 +415,12 @@ Result<std::string> configuration_of(std::string_view trainer, const TrainerLayo
 Result<TrainerLayout> layout_of(std::string_view trainer, std::string_view text,
                                 std::int64_t gpus) {
   SHARDSWEEP_ASSIGN(const Configurable* found, find_configurable(trainer));
-  return found->read(text, gpus);
+  auto layout = found->read(text, gpus);
+  if (!layout) return layout;
+  // Whoever counts its GPUs or samples need not think of numbers that are none.
+  SHARDSWEEP_TRY(product({layout->dp, layout->tp, layout->pp, layout->cp}));
+  SHARDSWEEP_TRY(product({layout->dp, layout->micro_batch, layout->grad_accum}));
+  return layout;
 }
 
 }  // namespace shardsweep

@@ -18,8 +18,18 @@ Result<std::int64_t> degree(const Settings& settings, std::string_view name) {
   return value;
 }
 
+Result<std::int64_t> product(std::initializer_list<std::int64_t> factors) {
+  std::int64_t all = 1;
+  for (const std::int64_t factor : factors) {
+    if (__builtin_mul_overflow(all, factor, &all))
+      return fault(FaultKind::invalid_input,
+                   fmt::format("{} is more than any run has", fmt::join(factors, " x ")));
+  }
+  return all;
+}
+
 Result<void> derive(TrainerLayout& layout, std::int64_t gpus, std::int64_t global_batch) {
-  const std::int64_t rest = layout.tp * layout.pp * layout.cp;
+  SHARDSWEEP_ASSIGN(const std::int64_t rest, product({layout.tp, layout.pp, layout.cp}));
   if (gpus <= 0)
     return fault(FaultKind::invalid_input, "how many GPUs? It derives dp from them");
   if (gpus % rest != 0)
@@ -27,7 +37,7 @@ Result<void> derive(TrainerLayout& layout, std::int64_t gpus, std::int64_t globa
                  fmt::format("{} GPUs do not divide into tp {} x pp {} x cp {}", gpus,
                              layout.tp, layout.pp, layout.cp));
   layout.dp = gpus / rest;
-  const std::int64_t samples = layout.dp * layout.micro_batch;
+  SHARDSWEEP_ASSIGN(const std::int64_t samples, product({layout.dp, layout.micro_batch}));
   if (global_batch == 0) global_batch = samples;
   if (global_batch % samples != 0)
     return fault(FaultKind::invalid_input,

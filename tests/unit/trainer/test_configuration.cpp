@@ -224,6 +224,20 @@ TEST_CASE("a configuration that can't be is refused with its numbers") {
   CHECK(why("megatron", "--micro-batch-size 3 --global-batch-size 16", 4) ==
         "16 samples per train step do not divide into dp 4 x micro-batch 3");
   CHECK(why("nanotron", "  tp: many\n", 4) == "tp: 'many' is no whole number");
+  const std::string large = ": 1000000000\n";
+  CHECK(why("nanotron", "dp" + large + "tp" + large + "pp" + large, 4) ==
+        "1000000000 x 1000000000 x 1000000000 x 1 is more than any run has");
+  CHECK(
+      why("nanotron",
+          "dp" + large + "micro_batch_size" + large + "batch_accumulation_per_replica" + large,
+          4) == "1000000000 x 1000000000 x 1000000000 is more than any run has");
+  CHECK(why("deepspeed",
+            "train_micro_batch_size_per_gpu" + large + "gradient_accumulation_steps" + large,
+            1'000'000'000) == "1000000000 x 1000000000 x 1000000000 is more than any run has");
+  CHECK(why("torchtitan",
+            "data_parallel_shard_degree = -1\ndata_parallel_replicate_degree" + large +
+                "tensor_parallel_degree" + large + "pipeline_parallel_degree" + large,
+            8) == "1000000000 x 1000000000 x 1000000000 x 1 is more than any run has");
   CHECK(why("nanotron", "  tp: 0\n", 4) == "tp: a degree is 1 or more");
   CHECK(why("megatron", "--context-parallel-size 2 --cp-comm-type allgather", 4) ==
         "--cp-comm-type: 'allgather' is neither p2p nor a2a");
