@@ -71,6 +71,69 @@ Result<std::int64_t> virtual_stages(const Settings& flags, std::int64_t pp) {
   return layers / (pp * each);
 }
 
+/// What both trainers call the same settings.
+struct Names {
+  std::string_view tp, pp, cp, ep, cp_mode, mapping, micro_batch, global_batch, seq_len;
+  std::string_view sequence_parallel, distributed_optimizer, instances, sharding, recompute;
+  bool (*is_set)(const Settings&, std::string_view name);
+};
+constexpr Names flag_names{
+    .tp = "--tensor-model-parallel-size",
+    .pp = "--pipeline-model-parallel-size",
+    .cp = "--context-parallel-size",
+    .ep = "--expert-model-parallel-size",
+    .cp_mode = "--cp-comm-type",
+    .mapping = "--use-tp-pp-dp-mapping",
+    .micro_batch = "--micro-batch-size",
+    .global_batch = "--global-batch-size",
+    .seq_len = "--seq-length",
+    .sequence_parallel = "--sequence-parallel",
+    .distributed_optimizer = "--use-distributed-optimizer",
+    .instances = "--num-distributed-optimizer-instances",
+    .sharding = "--data-parallel-sharding-strategy",
+    .recompute = "--recompute-granularity",
+    .is_set = [](const Settings& flags, std::string_view name) { return flags.has(name); }};
+constexpr Names override_names{
+    .tp = "model.tensor_model_parallel_size",
+    .pp = "model.pipeline_model_parallel_size",
+    .cp = "model.context_parallel_size",
+    .ep = "model.expert_model_parallel_size",
+    .cp_mode = "model.cp_comm_type",
+    .mapping = "dist.use_tp_pp_dp_mapping",
+    .micro_batch = "train.micro_batch_size",
+    .global_batch = "train.global_batch_size",
+    .seq_len = "model.seq_length",
+    .sequence_parallel = "model.sequence_parallel",
+    .distributed_optimizer = "ddp.use_distributed_optimizer",
+    .instances = "ddp.num_distributed_optimizer_instances",
+    .sharding = "ddp.data_parallel_sharding_strategy",
+    .recompute = "model.recompute_granularity",
+    .is_set = [](const Settings& words, std::string_view name) { return words.is_true(name); }};
+
+/// All but virtual stages, which each tells in its own way.
+Result<TrainerLayout> read_settings(const Settings& settings, const Names& names,
+                                    std::int64_t gpus) {
+  TrainerLayout layout;
+  SHARDSWEEP_ASSIGN(layout.tp, degree(settings, names.tp));
+  SHARDSWEEP_ASSIGN(layout.pp, degree(settings, names.pp));
+  SHARDSWEEP_ASSIGN(layout.cp, degree(settings, names.cp));
+  SHARDSWEEP_ASSIGN(layout.ep, degree(settings, names.ep));
+  SHARDSWEEP_ASSIGN(layout.cp_mode, mode_of(settings, names.cp_mode, layout.cp));
+  layout.rank_order = order_of_mapping(names.is_set(settings, names.mapping), layout);
+  SHARDSWEEP_ASSIGN(layout.micro_batch, degree(settings, names.micro_batch));
+  SHARDSWEEP_ASSIGN(layout.seq_len, settings.number(names.seq_len, 0));
+  SHARDSWEEP_ASSIGN(const std::int64_t batch, settings.number(names.global_batch, 0));
+  SHARDSWEEP_TRY(derive(layout, gpus, batch));
+  SHARDSWEEP_ASSIGN(layout.dp_replicate, degree(settings, names.instances));
+  layout.sequence_parallel = names.is_set(settings, names.sequence_parallel);
+  layout.zero = names.is_set(settings, names.distributed_optimizer) ? 1 : 0;
+  if (settings.has(names.sharding)) {
+    SHARDSWEEP_ASSIGN(layout.zero, stage_of(settings, names.sharding));
+  }
+  if (const auto word = settings.text(names.recompute); !word.empty()) layout.recompute = word;
+  return layout;
+}
+
 }  // namespace
 
 Result<std::string> write_megatron(const TrainerLayout& layout) {
@@ -101,27 +164,8 @@ Result<std::string> write_megatron(const TrainerLayout& layout) {
 
 Result<TrainerLayout> read_megatron(std::string_view text, std::int64_t gpus) {
   const Settings flags = Settings::of_flags(text);
-  TrainerLayout layout;
-  SHARDSWEEP_ASSIGN(layout.tp, degree(flags, "--tensor-model-parallel-size"));
-  SHARDSWEEP_ASSIGN(layout.pp, degree(flags, "--pipeline-model-parallel-size"));
-  SHARDSWEEP_ASSIGN(layout.cp, degree(flags, "--context-parallel-size"));
-  SHARDSWEEP_ASSIGN(layout.ep, degree(flags, "--expert-model-parallel-size"));
+  SHARDSWEEP_ASSIGN(TrainerLayout layout, read_settings(flags, flag_names, gpus));
   SHARDSWEEP_ASSIGN(layout.vpp, virtual_stages(flags, layout.pp));
-  SHARDSWEEP_ASSIGN(layout.cp_mode, mode_of(flags, "--cp-comm-type", layout.cp));
-  layout.rank_order = order_of_mapping(flags.has("--use-tp-pp-dp-mapping"), layout);
-  SHARDSWEEP_ASSIGN(layout.micro_batch, degree(flags, "--micro-batch-size"));
-  SHARDSWEEP_ASSIGN(layout.seq_len, flags.number("--seq-length", 0));
-  SHARDSWEEP_ASSIGN(const std::int64_t batch, flags.number("--global-batch-size", 0));
-  SHARDSWEEP_TRY(derive(layout, gpus, batch));
-  layout.sequence_parallel = flags.has("--sequence-parallel");
-  layout.zero = flags.has("--use-distributed-optimizer") ? 1 : 0;
-  SHARDSWEEP_ASSIGN(layout.dp_replicate,
-                    degree(flags, "--num-distributed-optimizer-instances"));
-  if (flags.has("--data-parallel-sharding-strategy")) {
-    SHARDSWEEP_ASSIGN(layout.zero, stage_of(flags, "--data-parallel-sharding-strategy"));
-  }
-  if (const auto word = flags.text("--recompute-granularity"); !word.empty())
-    layout.recompute = word;
   if (flags.has("--recompute-activations")) layout.recompute = "selective";
   return layout;
 }
@@ -156,30 +200,11 @@ Result<std::string> write_bridge(const TrainerLayout& layout) {
 
 Result<TrainerLayout> read_bridge(std::string_view text, std::int64_t gpus) {
   const Settings words = Settings::of_overrides(text);
-  TrainerLayout layout;
-  SHARDSWEEP_ASSIGN(layout.tp, degree(words, "model.tensor_model_parallel_size"));
-  SHARDSWEEP_ASSIGN(layout.pp, degree(words, "model.pipeline_model_parallel_size"));
-  SHARDSWEEP_ASSIGN(layout.cp, degree(words, "model.context_parallel_size"));
-  SHARDSWEEP_ASSIGN(layout.ep, degree(words, "model.expert_model_parallel_size"));
+  SHARDSWEEP_ASSIGN(TrainerLayout layout, read_settings(words, override_names, gpus));
   constexpr std::string_view virtual_size = "model.virtual_pipeline_model_parallel_size";
   if (words.text(virtual_size) != "null") {
     SHARDSWEEP_ASSIGN(layout.vpp, degree(words, virtual_size));
   }
-  SHARDSWEEP_ASSIGN(layout.cp_mode, mode_of(words, "model.cp_comm_type", layout.cp));
-  layout.rank_order = order_of_mapping(words.is_true("dist.use_tp_pp_dp_mapping"), layout);
-  SHARDSWEEP_ASSIGN(layout.micro_batch, degree(words, "train.micro_batch_size"));
-  SHARDSWEEP_ASSIGN(layout.seq_len, words.number("model.seq_length", 0));
-  SHARDSWEEP_ASSIGN(const std::int64_t batch, words.number("train.global_batch_size", 0));
-  SHARDSWEEP_TRY(derive(layout, gpus, batch));
-  SHARDSWEEP_ASSIGN(layout.dp_replicate,
-                    degree(words, "ddp.num_distributed_optimizer_instances"));
-  layout.sequence_parallel = words.is_true("model.sequence_parallel");
-  layout.zero = words.is_true("ddp.use_distributed_optimizer") ? 1 : 0;
-  if (words.has("ddp.data_parallel_sharding_strategy")) {
-    SHARDSWEEP_ASSIGN(layout.zero, stage_of(words, "ddp.data_parallel_sharding_strategy"));
-  }
-  if (const auto word = words.text("model.recompute_granularity"); !word.empty())
-    layout.recompute = word;
   return layout;
 }
 
