@@ -18,7 +18,7 @@ using enum LineSource;
 // A longer line is a dump: what it means stands at its beginning.
 constexpr std::size_t looked_at = 4096;
 
-// What each says, and where it was seen: tests/cases/logs holds a log for each name.
+// What each says, and where it was seen: tests/data/cases/logs holds a log for each name.
 // clang-format off
 constexpr std::array rule_table{
     // Hardware, before whatever the driver says in its wake.

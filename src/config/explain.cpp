@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A sweep as a complete sweep file. What is printed here, the readers have to read back to the
-// same value: tests/fuzz holds them to it.
+// same value: tests/tools/fuzz holds them to it.
 #include "config/container.hpp"
 #include "config/policy_text.hpp"
 #include "config/presets.hpp"

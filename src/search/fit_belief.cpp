@@ -45,8 +45,8 @@ Scaled scaled(const FitBelief::Bounds& bounds) {
 }
 
 // Of five degrees of freedom: what is a layout's own has heavy tails too, but lighter ones than
-// what a family has wrong. Chosen by tests/bench/planner, as the width: normal tails leave
-// layouts out that fit, heavier ones launch what does not.
+// what a family has wrong. Chosen by tests/tools/bench/planner, as the width: normal tails
+// leave layouts out that fit, heavier ones launch what does not.
 double student_cdf(double t) {
   constexpr double pi = 3.141592653589793;
   const double x = t / std::sqrt(5.0);

@@ -43,7 +43,7 @@ struct ResidualPrior {
   double freedom = 3;    ///< degrees of freedom of the noise: the lower, the heavier its tails
   /// Shares of the variances that cells have in common: of what the machine does (its parts,
   /// its unknown rates), of what all layouts of a cell share, of what similar ones share.
-  /// Chosen by tests/bench/planner, over all that it perturbs.
+  /// Chosen by tests/tools/bench/planner, over all that it perturbs.
   double across_parts = 0.9;
   double across_unknown = 0.9;
   double across_shared = 0.7;

@@ -263,7 +263,7 @@ TEST_CASE("alone on one GPU a rank gets its trainer's own mode, and its place in
   CHECK(value_in(titan.environment, "APPTAINERENV_NGPU") == "32");
   CHECK(value_in(titan.environment, "APPTAINERENV_RANK") == "16");
 
-  // plan says so of a sweep (tests/cases/sweep_errors/prove_without_a_mode).
+  // plan says so of a sweep (tests/data/cases/sweep_errors/prove_without_a_mode).
   CHECK(alone("nanotron", spec).argv.size() == 4);
 }
 

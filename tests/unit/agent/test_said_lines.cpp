@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/said_lines.hpp"
-#include "small_disk.hpp"
+#include "tools/lib/small_disk.hpp"
 
 #include <shardsweep/clock.hpp>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/cases/logs/RULE.log: a log for every rule, rebuilt after what its writer prints.
-// tests/cases/logs_published/OUTCOME.RULE.what-happened.log: logs that other tools are known to
-// have read wrongly.
+// tests/data/cases/logs/RULE.log: a log for every rule, rebuilt after what its writer prints.
+// tests/data/cases/logs_published/OUTCOME.RULE.what-happened.log: logs that other tools are
+// known to have read wrongly.
 #include "attempt/classify.hpp"
 #include "attempt/log_rules.hpp"
 #include "attempt/pattern.hpp"
@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const fs::path cases = std::string(SHARDSWEEP_SOURCE_DIR) + "/tests/cases";
+const fs::path cases = std::string(SHARDSWEEP_SOURCE_DIR) + "/tests/data/cases";
 
 std::string text_of(const fs::path& file) {
   std::ifstream stream(file);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/cases/sweep_errors/NAME/: sweep.yaml (with `set`, a line per --set, and files that it
-// names) and the whole message that it has to give. UPDATE_GOLDEN=1 writes the messages anew.
+// tests/data/cases/sweep_errors/NAME/: sweep.yaml (with `set`, a line per --set, and files that
+// it names) and the whole message that it has to give. UPDATE_GOLDEN=1 writes the messages
+// anew.
 #include "loading.hpp"
 
 #include <doctest/doctest.h>
@@ -63,7 +64,7 @@ std::string message_of(const fs::path& folder) {
 }  // namespace
 
 TEST_CASE("every bad sweep file gives its exact message") {
-  const fs::path root = std::string(SHARDSWEEP_SOURCE_DIR) + "/tests/cases/sweep_errors";
+  const fs::path root = std::string(SHARDSWEEP_SOURCE_DIR) + "/tests/data/cases/sweep_errors";
   const bool update = is_set("UPDATE_GOLDEN");
   REQUIRE_MESSAGE(!(update && is_set("CI")), "UPDATE_GOLDEN is not for CI");
   std::set<fs::path> folders;

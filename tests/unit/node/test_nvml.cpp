@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Against tests/fakes/nvml.cpp: the machines that run these tests have no GPU.
+// Against tests/tools/fakes/nvml.cpp: the machines that run these tests have no GPU.
 #include "node/nvml.hpp"
 
 #include <doctest/doctest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What two versions of Slurm answered to the same questions about the same jobs, as
-// tests/slurm/record has stored it: both mean the same.
+// tests/clusters/slurm/record has stored it: both mean the same.
 #include "slurm/rest_json.hpp"
 #include "slurm/words/look.hpp"
 #include "slurm/words/settings.hpp"
@@ -28,7 +28,7 @@ struct Recorded {
   int api;
   [[nodiscard]] std::string operator()(const std::string& file) const {
     const auto text =
-        read_file(SHARDSWEEP_SOURCE_DIR "/tests/cases/slurm/" + version + "/" + file);
+        read_file(SHARDSWEEP_SOURCE_DIR "/tests/data/cases/slurm/" + version + "/" + file);
     REQUIRE_MESSAGE(text.has_value(), text.error().what);
     return *text;
   }

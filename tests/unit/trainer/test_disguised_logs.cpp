@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each golden log in tests/cases/trainers as terminals, launchers, other ranks and a broken
-// connection hand it on: it gives the same measurement as the plain log, or none at all.
+// Each golden log in tests/data/cases/trainers as terminals, launchers, other ranks and a
+// broken connection hand it on: it gives the same measurement as the plain log, or none at all.
 // `unit_trainer -tc='the table*' -s` prints which trainer is held by which truth checks.
 #include "trainer/judge_log.hpp"
 #include "trainer/log_records.hpp"
@@ -65,7 +65,7 @@ const std::vector<Golden>& goldens() {
 }
 
 Lines lines_of(const std::string& file) {
-  std::ifstream in(std::filesystem::path(SHARDSWEEP_SOURCE_DIR) / "tests" / "cases" /
+  std::ifstream in(std::filesystem::path(SHARDSWEEP_SOURCE_DIR) / "tests" / "data" / "cases" /
                    "trainers" / (file + ".log"));
   REQUIRE(in);
   Lines lines;

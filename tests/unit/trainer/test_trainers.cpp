@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Logs in tests/cases/trainers, written after each trainer's format strings: six train steps of
-// 1,048,576 tokens on 16 GPUs. The first takes 4,210.3 ms, the others 512.4, 510.9, 511.6,
-// 513.0 and 510.2 ms.
+// Logs in tests/data/cases/trainers, written after each trainer's format strings: six train
+// steps of 1,048,576 tokens on 16 GPUs. The first takes 4,210.3 ms, the others 512.4, 510.9,
+// 511.6, 513.0 and 510.2 ms.
 #include "trainer/judge_log.hpp"
 #include "trainer/log_records.hpp"
 #include "trainer/trainers.hpp"
@@ -20,7 +20,7 @@ using namespace shardsweep;
 namespace {
 
 const std::filesystem::path logs =
-    std::filesystem::path(SHARDSWEEP_SOURCE_DIR) / "tests" / "cases" / "trainers";
+    std::filesystem::path(SHARDSWEEP_SOURCE_DIR) / "tests" / "data" / "cases" / "trainers";
 
 std::string text_of(const std::string& file) {
   std::ifstream in(logs / (file + ".log"), std::ios::binary);

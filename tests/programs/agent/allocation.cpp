@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "programs/agent/allocation.hpp"
+
+#include "node/processes.hpp"
+
+#include <doctest/doctest.h>
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+
+namespace shardsweep::test {
+
+Allocation::Allocation() : DaemonSide(SHARDSWEEP_BIN_DIR) {}
+
+Allocation::~Allocation() {
+  if (lead_ > 0 && !exit_) {
+    for (const pid_t pid : {guard(), node_agent(), lead_}) {
+      if (pid > 0) ::kill(pid, SIGKILL);
+    }
+    ::waitpid(lead_, nullptr, 0);
+  }
+}
+
+void Allocation::start() {
+  REQUIRE(write_file_durably(paths().spec(), encode(spec)));
+  const std::string agent = (programs() / "shardsweep-agent").string();
+  const std::string dir = paths().dir.string();
+  const std::string log = paths().log().string();
+  lead_ = ::fork();
+  if (lead_ != 0) return;
+  const int out = ::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
+  ::dup2(out, STDOUT_FILENO);
+  ::dup2(out, STDERR_FILENO);
+  ::setsid();
+  for (const auto& [name, value] : environment)
+    ::setenv(name.c_str(), value.c_str(), 1);
+  ::execl(agent.c_str(), agent.c_str(), "lead", "--dir", dir.c_str(), nullptr);
+  ::_exit(126);
+}
+
+void Allocation::put_on_path(const std::string& name, const std::string& script) {
+  const auto bin_dir = folder().path() / "bin";
+  std::filesystem::create_directories(bin_dir);
+  REQUIRE(write_file_durably(bin_dir / name, "#!/bin/sh\n" + script));
+  std::filesystem::permissions(bin_dir / name, std::filesystem::perms::owner_all);
+  environment["PATH"] = bin_dir.string() + ":/usr/bin:/bin";
+}
+
+std::optional<int> Allocation::wait_exit(double limit_s) {
+  wait_until(
+      [&] {
+        int status = 0;
+        if (exit_ || ::waitpid(lead_, &status, WNOHANG) != lead_) return exit_.has_value();
+        exit_ = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+        return true;
+      },
+      limit_s);
+  return exit_;
+}
+
+pid_t Allocation::guard() const {
+  const auto children = children_of(lead_);
+  return children.empty() ? 0 : children.front();
+}
+
+pid_t Allocation::node_agent() const {
+  const pid_t parent = guard();
+  const auto children = parent > 0 ? children_of(parent) : std::vector<pid_t>{};
+  return children.empty() ? 0 : children.front();
+}
+
+}  // namespace shardsweep::test

@@ -1,0 +1,414 @@
+// SPDX-License-Identifier: Apache-2.0
+// How attempts end, with a real lead, node agent and ranks.
+#include "programs/agent/allocation.hpp"
+
+#include <shardsweep/record.hpp>
+
+#include <doctest/doctest.h>
+
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <thread>
+
+using namespace shardsweep;
+using test::Allocation;
+
+namespace {
+
+/// Runs one attempt and says how it ended.
+Ended outcome_of(Allocation& allocation, const std::vector<std::string>& modes, int world = 2) {
+  const Assign assign = allocation.assign(modes, world);
+  allocation.start();
+  Ended ended = allocation.wait_ended(assign.attempt);
+  CHECK(allocation.marked().empty());
+  CHECK(ended.nonce == assign.nonce);
+  CHECK(ended.pack == "attempt-1.tar");
+  CHECK(std::filesystem::exists(assign.dir + ".tar"));
+  CHECK(!std::filesystem::exists(assign.dir));
+  allocation.tell(Drain{});
+  CHECK(allocation.wait_exit() == 0);
+  CHECK(allocation.bye() == "drained");
+  return ended;
+}
+
+}  // namespace
+
+TEST_CASE("an attempt with a result is completed and leaves one packed file") {
+  Allocation allocation;
+  const Ended ended = outcome_of(allocation, {"steps", "result", "say=done"}, 4);
+  CHECK(ended.outcome == Outcome::completed);
+  CHECK(ended.cause.empty());
+  CHECK(ended.source == SaidBy::runner);
+  CHECK(ended.leaked == 0);
+  const auto lines = allocation.lines();
+  CHECK(std::holds_alternative<Claimed>(lines.front().body));
+  CHECK(std::holds_alternative<Bye>(lines.back().body));
+  for (std::size_t i = 0; i < lines.size(); ++i)
+    CHECK(lines[i].n == static_cast<std::int64_t>(i) + 1);
+}
+
+TEST_CASE("attempts run in their order in one allocation") {
+  Allocation allocation;
+  for (int i = 0; i < 3; ++i)
+    allocation.assign({"result"});
+  allocation.start();
+  for (int i = 1; i <= 3; ++i)
+    CHECK(allocation.wait_ended(i).outcome == Outcome::completed);
+  std::vector<AttemptId> order;
+  for (const auto& line : allocation.lines()) {
+    if (const auto* started = std::get_if<Started>(&line.body))
+      order.push_back(started->attempt);
+  }
+  CHECK(order == std::vector<AttemptId>{1, 2, 3});
+}
+
+TEST_CASE("out of memory is told by the runner's record and its exit code") {
+  Allocation allocation;
+  const Ended ended = outcome_of(allocation, {"steps", "1:error=oom", "1:exit=11", "hang"});
+  CHECK(ended.outcome == Outcome::oom);
+  CHECK(ended.cause == "rank 1: oom: as told");
+  CHECK(ended.source == SaidBy::runner);
+  CHECK(ended.exit_code == 11);
+}
+
+TEST_CASE("after an oom the larger micro-batches of its lane are skipped") {
+  Allocation allocation;
+  const auto smaller = allocation.assign({"result"}, 2, "lane", 2);
+  const auto oom = allocation.assign({"exit=11"}, 2, "lane", 4);
+  const auto larger = allocation.assign({"result"}, 2, "lane", 8);
+  const auto other = allocation.assign({"result"}, 2, "another", 8);
+  const auto same = allocation.assign({"result"}, 2, "lane", 4);
+  allocation.start();
+  CHECK(allocation.wait_ended(smaller.attempt).outcome == Outcome::completed);
+  CHECK(allocation.wait_ended(oom.attempt).outcome == Outcome::oom);
+  const Ended skipped = allocation.wait_ended(larger.attempt);
+  CHECK(skipped.outcome == Outcome::skipped);
+  CHECK(skipped.cause == "micro_batch 4 ran out of memory (" + oom.trial + ")");
+  CHECK(allocation.wait_ended(other.attempt).outcome == Outcome::completed);
+  CHECK(allocation.wait_ended(same.attempt).outcome == Outcome::completed);
+}
+
+TEST_CASE("a rank that makes no progress is hung and the allocation goes on") {
+  Allocation allocation;
+  allocation.every.first_step_limit_s = allocation.every.step_limit_s = 0.3;
+  const auto hung = allocation.assign({"steps", "hang"});
+  const auto next = allocation.assign({"result"});
+  allocation.start();
+  const Ended ended = allocation.wait_ended(hung.attempt);
+  CHECK(ended.outcome == Outcome::hung);
+  CHECK(ended.source == SaidBy::policy);
+  CHECK(ended.cause.starts_with("no progress in phase 'train' for 0."));
+  CHECK(ended.cause.ends_with(" s (limit 0.3 s), last record: train_step 1"));
+  CHECK(allocation.wait_ended(next.attempt).outcome == Outcome::completed);
+}
+
+TEST_CASE("a rank that ignores SIGTERM is ended by SIGKILL after the grace") {
+  Allocation allocation;
+  allocation.every.start_limit_s = 0.3;
+  CHECK(outcome_of(allocation, {"stubborn", "hang"}).outcome == Outcome::hung);
+}
+
+TEST_CASE("an attempt that is not over in its time is a timeout") {
+  Allocation allocation;
+  allocation.every.attempt_limit_s = 0.3;
+  const Ended ended = outcome_of(allocation, {"hang"});
+  CHECK(ended.outcome == Outcome::timeout);
+  CHECK(ended.cause.starts_with("still running after 0."));
+}
+
+TEST_CASE("a rank that dies of a signal names it") {
+  Allocation allocation;
+  const Ended ended = outcome_of(allocation, {"1:signal=6", "hang"});
+  CHECK(ended.outcome == Outcome::crashed);
+  CHECK(ended.signal == SIGABRT);
+  CHECK(ended.cause == "rank 1 was ended by SIGABRT");
+}
+
+TEST_CASE("an unknown exit code quotes what the rank printed last") {
+  Allocation allocation;
+  const Ended ended = outcome_of(allocation, {"0:say=no such option", "0:exit=3", "hang"});
+  CHECK(ended.outcome == Outcome::crashed);
+  CHECK(ended.exit_code == 3);
+  CHECK(ended.cause ==
+        "rank 0 exited with 3: no such option (no rule of `classify` matches its log)");
+}
+
+TEST_CASE("what a rank printed explains an exit code that says nothing") {
+  Allocation allocation;
+  const Ended ended = outcome_of(
+      allocation, {"1:say=NCCL WARN Call to ibv_modify_qp failed with 110",
+                   "1:say=torch.OutOfMemoryError: CUDA out of memory. Tried to allocate",
+                   "0:say=RuntimeError: Connection reset by peer", "exit=1"});
+  CHECK(ended.outcome == Outcome::comm_error);
+  CHECK(ended.source == SaidBy::log);
+  CHECK(ended.exit_code == 1);
+  CHECK(ended.cause == "rank 1: nccl-ib-call: NCCL WARN Call to ibv_modify_qp failed with 110");
+  CHECK(ended.node == "local");
+}
+
+TEST_CASE("a rule of the user's own says what a rank's last words mean") {
+  Allocation allocation;
+  allocation.every.rules = {{"quota", "quota of * used up", Outcome::node_failure}};
+  const auto quota =
+      allocation.assign({"0:say=the quota of /shared used up", "0:exit=1", "hang"});
+  allocation.start();
+  const Ended own = allocation.wait_ended(quota.attempt);
+  CHECK(own.outcome == Outcome::node_failure);
+  CHECK(own.cause == "rank 0: quota: the quota of /shared used up");
+}
+
+TEST_CASE("an oom that nobody has noticed before the watch lost its patience") {
+  Allocation allocation;
+  allocation.every.start_limit_s = 2;
+  const Ended ended = outcome_of(
+      allocation,
+      {"1:say=torch.OutOfMemoryError: CUDA out of memory. Tried to allocate", "hang"});
+  CHECK(ended.outcome == Outcome::oom);
+  CHECK(ended.also.starts_with("hung: "));
+}
+
+TEST_CASE("a lost peer is no cause beside the death that it noticed") {
+  Allocation allocation;
+  const Ended ended =
+      outcome_of(allocation, {"0:error=peer_lost", "0:exit=14", "1:signal=9", "hang"});
+  CHECK(ended.outcome == Outcome::crashed);
+  CHECK(ended.cause == "rank 1 was ended by SIGKILL");
+}
+
+TEST_CASE("exit 0 without a result is a crash") {
+  for (const auto& modes : {std::vector<std::string>{"steps"}, {"steps", "foreign-result"}}) {
+    Allocation allocation;
+    const Ended ended = outcome_of(allocation, modes);
+    CHECK(ended.outcome == Outcome::crashed);
+    CHECK(ended.cause.ends_with("exited 0 without a result"));
+  }
+}
+
+TEST_CASE("a result counts whoever dies afterwards") {
+  Allocation allocation;
+  const Ended ended = outcome_of(allocation, {"steps", "result", "1:signal=9"});
+  CHECK(ended.outcome == Outcome::completed);
+  CHECK(ended.cause == "after the result: rank 1 was ended by SIGKILL");
+}
+
+TEST_CASE("ranks that do not leave after the result are ended and it counts") {
+  Allocation allocation;
+  allocation.every.teardown_limit_s = 0.3;
+  const Ended ended = outcome_of(allocation, {"steps", "result", "hang"});
+  CHECK(ended.outcome == Outcome::completed);
+  CHECK(ended.cause.starts_with("after the result: no progress in phase 'teardown'"));
+}
+
+TEST_CASE("garbage in the records is passed over and counted") {
+  Allocation allocation;
+  const Ended ended = outcome_of(allocation, {"garbage", "steps", "result"}, 1);
+  CHECK(ended.outcome == Outcome::completed);
+  CHECK(ended.cause == "3 garbage lines in the records");
+}
+
+TEST_CASE("an attempt is cancelled while it runs and before it starts") {
+  Allocation allocation;
+  const auto running = allocation.assign({"hang"});
+  const auto waiting = allocation.assign({"hang"});
+  const auto revoked = allocation.assign({"hang"});
+  allocation.start();
+  REQUIRE(allocation.wait_marked(2));
+  allocation.tell(Revoke{revoked.attempt});
+  allocation.tell(Cancel{waiting.attempt, "not wanted"});
+  const Ended second = allocation.wait_ended(waiting.attempt);
+  CHECK(second.outcome == Outcome::cancelled);
+  CHECK(second.cause == "not wanted");
+  allocation.tell(Cancel{running.attempt, "by hand"});
+  const Ended first = allocation.wait_ended(running.attempt);
+  CHECK(first.outcome == Outcome::cancelled);
+  CHECK(first.cause == "by hand");
+  CHECK(first.source == SaidBy::request);
+  allocation.tell(Drain{});
+  CHECK(allocation.wait_exit() == 0);
+  bool answered = false;
+  for (const auto& line : allocation.lines()) {
+    const auto* one = std::get_if<Revoked>(&line.body);
+    answered = answered || (one != nullptr && one->attempt == revoked.attempt);
+    const auto* started = std::get_if<Started>(&line.body);
+    CHECK((started == nullptr || started->attempt == running.attempt));
+  }
+  CHECK(answered);
+}
+
+TEST_CASE("a drained allocation finishes what runs and gives the rest back") {
+  Allocation allocation;
+  allocation.every.start_limit_s = 0.5;
+  const auto running = allocation.assign({"hang"});
+  const auto waiting = allocation.assign({"result"});
+  allocation.start();
+  REQUIRE(allocation.wait_marked(2));
+  allocation.tell(Drain{});
+  CHECK(allocation.wait_exit() == 0);
+  CHECK(allocation.ended(running.attempt)->outcome == Outcome::hung);
+  CHECK(!allocation.ended(waiting.attempt));
+  CHECK(allocation.bye() == "drained");
+}
+
+TEST_CASE("a lead with nothing assigned leaves after its idle limit") {
+  Allocation allocation;
+  allocation.spec.idle_limit_s = 0.3;
+  allocation.start();
+  CHECK(allocation.wait_exit() == 0);
+  CHECK(allocation.bye() == "idle");
+}
+
+TEST_CASE("SIGTERM ends the running attempt as preempted and the lead says good-bye") {
+  Allocation allocation;
+  const auto running = allocation.assign({"hang"});
+  allocation.assign({"result"});
+  allocation.start();
+  REQUIRE(allocation.wait_marked(2));
+  ::kill(allocation.lead(), SIGTERM);
+  CHECK(allocation.wait_exit() == 0);
+  const auto ended = allocation.ended(running.attempt);
+  REQUIRE(ended);
+  CHECK(ended->outcome == Outcome::preempted);
+  CHECK(ended->cause == "the allocation was told to stop (SIGTERM)");
+  CHECK(allocation.bye() == "signal");
+  CHECK(allocation.marked().empty());
+}
+
+TEST_CASE("a rank may get Slurm's SIGTERM a while before its agent and the lead do") {
+  Allocation allocation;
+  const auto running = allocation.assign({"hang"}, 1);
+  allocation.start();
+  REQUIRE(allocation.wait_marked(1));
+  const pid_t rank = allocation.marked().at(0);
+  ::kill(rank, SIGTERM);
+  REQUIRE(test::wait_until([&] { return allocation.marked().empty(); }));
+  ::kill(allocation.node_agent(), SIGTERM);
+  ::kill(allocation.lead(), SIGTERM);
+  CHECK(allocation.wait_exit() == 0);
+  const auto ended = allocation.ended(running.attempt);
+  REQUIRE(ended);
+  CHECK(ended->outcome == Outcome::preempted);
+  CHECK(ended->cause == "the allocation was told to stop (SIGTERM)");
+}
+
+TEST_CASE("a rank that alone gets SIGTERM has crashed") {
+  Allocation allocation;
+  const auto running = allocation.assign({"signal=15"}, 1);
+  allocation.start();
+  const Ended ended = allocation.wait_ended(running.attempt);
+  CHECK(ended.outcome == Outcome::crashed);
+  CHECK(ended.cause == "rank 0 was ended by SIGTERM");
+}
+
+TEST_CASE("lines of an older epoch and an attempt assigned twice change nothing") {
+  Allocation allocation;
+  const auto first = allocation.assign({"result"});
+  allocation.tell(first, 2);
+  allocation.tell(Drain{}, 1);
+  const auto late = allocation.assign({"result"});  // epoch 1: of a daemon that was replaced
+  allocation.start();
+  CHECK(allocation.wait_ended(first.attempt).outcome == Outcome::completed);
+  allocation.tell(Drain{}, 2);
+  CHECK(allocation.wait_exit() == 0);
+  CHECK(!allocation.ended(late.attempt));
+}
+
+TEST_CASE("a second lead of the same allocation exits and runs nothing") {
+  Allocation allocation;
+  allocation.assign({"result"});
+  allocation.start();
+  CHECK(allocation.wait_ended(1).outcome == Outcome::completed);
+  const std::string command = std::string(SHARDSWEEP_BIN_DIR) +
+                              "/shardsweep-agent lead --dir '" +
+                              allocation.paths().dir.string() + "' 2>/dev/null";
+  CHECK(std::system(command.c_str()) == 75 << 8);
+  CHECK(std::system(("SLURM_RESTART_COUNT=1 " + command).c_str()) == 75 << 8);
+}
+
+TEST_CASE("a measurement that others have disturbed is marked") {
+  Allocation quiet;
+  quiet.every.others_cpu_limit = 1;  // more than all there is
+  const Ended clean = outcome_of(quiet, {"steps", "result"});
+  CHECK(clean.mark == Mark::none);
+  // Somebody else on this node: this test, on one CPU.
+  Allocation disturbed;
+  disturbed.every.others_cpu_limit = 0.5 / static_cast<double>(::sysconf(_SC_NPROCESSORS_ONLN));
+  std::atomic<bool> enough{false};
+  std::thread other([&] {
+    while (!enough) {
+    }
+  });
+  const Ended ended = outcome_of(disturbed, {"steps", "burn=300", "result"});
+  enough = true;
+  other.join();
+  CHECK(ended.outcome == Outcome::completed);
+  CHECK(ended.mark == Mark::contaminated);
+  CHECK(ended.also.find("others used ") != std::string::npos);
+}
+
+TEST_CASE("a rank that leaves with 0 in the middle is why the others lost it") {
+  Allocation allocation;
+  const Ended ended = outcome_of(
+      allocation, {"steps", "1:exit=0", "0:burn=50", "0:error=peer_lost", "0:exit=14"});
+  CHECK(ended.outcome == Outcome::crashed);
+  CHECK(ended.cause == "rank 1 exited 0 without a result");
+}
+
+// ---- cut short
+
+namespace {
+
+/// The records of an attempt that is over.
+std::string records_of(const Assign& assign) {
+  const auto records = read_attempt_records(AttemptPaths{assign.dir});
+  REQUIRE(records);
+  return records->text;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "an attempt whose train steps are hopeless is ended and measured, and the next starts") {
+  Allocation allocation;
+  allocation.every.give_up_above_ms = 100;
+  allocation.every.warmup = 1;
+  allocation.every.tokens_per_step = 1000;
+  const auto slow = allocation.assign({"step=900", "step=200", "step=210", "hang"});
+  const auto fast = allocation.assign({"step=900", "step=90", "step=90", "result"});
+  allocation.start();
+  const Ended ended = allocation.wait_ended(slow.attempt);
+  CHECK(ended.outcome == Outcome::completed);
+  CHECK(ended.cause.empty());
+  CHECK(ended.leaked == 0);
+  const std::string records = records_of(slow);
+  CHECK(has_result(records, slow.nonce));
+  CHECK(records.find(R"("gave_up_above_ms":100})") != std::string::npos);
+  CHECK(records.find(R"("steps":2,"warmup":1)") != std::string::npos);
+  CHECK(allocation.wait_ended(fast.attempt).outcome == Outcome::completed);
+  CHECK(records_of(fast).find("gave_up") == std::string::npos);
+}
+
+TEST_CASE("a rank that ignores its end and another's complaint leave it cut short") {
+  Allocation allocation;
+  allocation.every.give_up_above_ms = 100;
+  allocation.every.tokens_per_step = 1000;
+  allocation.every.grace_s = 0.3;
+  const auto slow =
+      allocation.assign({"stubborn", "step=200", "step=200", "1:until=/nowhere", "hang"});
+  allocation.start();
+  const Ended ended = allocation.wait_ended(slow.attempt);
+  CHECK(ended.outcome == Outcome::completed);
+  CHECK(ended.cause.empty());
+  CHECK(ended.also.empty());
+}
+
+TEST_CASE("a torn last record does not spoil the result of an attempt that was cut short") {
+  Allocation allocation;
+  allocation.every.give_up_above_ms = 100;
+  allocation.every.tokens_per_step = 1000;
+  const auto slow = allocation.assign({"step=200", "step=200", "tear", "hang"});
+  allocation.start();
+  CHECK(allocation.wait_ended(slow.attempt).outcome == Outcome::completed);
+  CHECK(has_result(records_of(slow), slow.nonce));
+}
