@@ -4,6 +4,7 @@
 #include "fleet/alive.hpp"
 
 #include <shardsweep/daemon_lock.hpp>
+#include <shardsweep/fail_point.hpp>
 #include <shardsweep/log.hpp>
 
 #include <algorithm>
@@ -138,12 +139,14 @@ void Daemon::follow_clock() {
 
 Result<void> Daemon::commit() {
   if (world_.changes().empty()) return {};
+  fail_point("daemon.commit");
   auto done = parts_.store.commit(world_.changes());
   if (!done && worth_retrying(done.error().kind)) {
     // They stay in memory and are committed with the next tick's; nothing acts on them before.
     return tl::unexpected<Fault>(done.error().in("commit"));
   }
   SHARDSWEEP_TRY(done);
+  fail_point("daemon.committed");
   sweeps_.tell_searches();
   notifying_.see(world_.take_changes());
   return {};
