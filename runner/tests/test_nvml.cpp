@@ -2,7 +2,6 @@
 // What NVML tells, from fake libraries (fakes/nvml.cpp).
 #include "nvml.hpp"
 
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <dlfcn.h>

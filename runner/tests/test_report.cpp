@@ -4,7 +4,6 @@
 #include "meta_run.hpp"
 #include "run_records.hpp"
 
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <algorithm>

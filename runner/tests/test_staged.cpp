@@ -9,7 +9,6 @@
 #include "socket_communicator.hpp"
 #include "staged_communicator.hpp"
 
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -15,7 +15,6 @@
 #include "statistics.hpp"
 #include "trainer.hpp"
 
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <unistd.h>

@@ -2,7 +2,6 @@
 // Attention by cuDNN as far as it goes without a GPU: against a fake that writes descriptors
 // down, and against the library itself, which checks the graphs and names engines for a GPU
 // that is described to it.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include "cuda/attention_workspace.hpp"
 #include "cudnn/cudnn_attention.hpp"
 #include "loaded_fake.hpp"

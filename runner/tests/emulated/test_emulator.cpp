@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The emulator finds what a GPU would leave undefined.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include "cuda/gpu.hpp"
 #include "cuda/kernel_language.hpp"
 #include "emulated_gpu.hpp"

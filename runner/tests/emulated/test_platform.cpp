@@ -12,7 +12,6 @@
 #include "options.hpp"
 #include "trainer.hpp"
 
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <dlfcn.h>

@@ -8,7 +8,6 @@
 #include "recording_nccl.hpp"
 #include "socket_communicator.hpp"
 
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <unistd.h>

@@ -7,7 +7,6 @@
 #include "outcome.hpp"
 #include "recording_nccl.hpp"
 
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <unistd.h>

@@ -10,7 +10,6 @@
 #include "ordered_nccl.hpp"
 #include "trainer.hpp"
 
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
 #include <algorithm>
