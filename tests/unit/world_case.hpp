@@ -20,6 +20,7 @@ inline WorldRows& open_rows(World& world) {
 }
 
 inline constexpr Timestamp noon = 1'000'000'000;
+inline constexpr Timestamp second = 1'000'000;
 
 struct Case {
   World world;

@@ -14,8 +14,6 @@ using namespace shardsweep::testing;
 
 namespace {
 
-constexpr Timestamp second = 1'000'000;
-
 /// One allocation on Slurm for two trials.
 struct Life : Case {
   Timestamp now = noon;

@@ -11,11 +11,9 @@ using namespace shardsweep::testing;
 
 namespace {
 
-constexpr Timestamp second = 1'000'000;
-
 /// Sweep 1 on a cluster, with trials on two nodes each and one allocation with two nodes.
-struct Cluster : Case {
-  explicit Cluster(int trials = 3) {
+struct NodeCase : Case {
+  explicit NodeCase(int trials = 3) {
     rows.sweeps.at(1).backend = Backend::slurm;
     input.sweeps[1].backend = Backend::slurm;
     for (TrialId id = 1; id <= trials; ++id)
@@ -65,7 +63,7 @@ struct Cluster : Case {
 }  // namespace
 
 TEST_CASE("a node failure excludes the node and is charged to nobody") {
-  Cluster c;
+  NodeCase c;
   c.fail(1, 1, Outcome::node_failure, "n2");
   c.decide();
   CHECK(c.state("n2") == NodeState::quarantined);
@@ -80,7 +78,7 @@ TEST_CASE("a node failure excludes the node and is charged to nobody") {
 }
 
 TEST_CASE("what its log says of a GPU is hardware and a finding counts by itself") {
-  Cluster c;
+  NodeCase c;
   c.fail(1, 1, Outcome::node_failure, "n1", SaidBy::log);
   CHECK(c.rows.nodes.at("n1").evidence.at(0).kind == EvidenceKind::hardware);
   c.say(1, FoundOnNode{"n2", EvidenceKind::dirty, "a process in state D"});
@@ -90,7 +88,7 @@ TEST_CASE("what its log says of a GPU is hardware and a finding counts by itself
 }
 
 TEST_CASE("a crash excludes no node until its trial is measured elsewhere more than once") {
-  Cluster c;
+  NodeCase c;
   c.fail(1, 1, Outcome::crashed, "n1");
   c.fail(1, 2, Outcome::comm_error, "n1");
   c.decide();
@@ -117,7 +115,7 @@ TEST_CASE("a crash excludes no node until its trial is measured elsewhere more t
 }
 
 TEST_CASE("a trial that takes three nodes with it is to blame and they come back") {
-  Cluster c(1);
+  NodeCase c(1);
   for (int round = 1; round <= 3; ++round) {
     const AllocationId job = c.newest()->id;
     if (round > 1) c.take_nodes(job, {"n" + std::to_string(round)});
@@ -135,7 +133,7 @@ TEST_CASE("a trial that takes three nodes with it is to blame and they come back
 
 TEST_CASE(
     "after its time a node is tried by a short run and comes back when that is measured") {
-  Cluster c;
+  NodeCase c;
   c.fail(1, 1, Outcome::node_failure, "n2");
   c.gone(1);
   c.decide();
@@ -176,7 +174,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a short run that fails doubles the time and one that nobody needs is put off") {
-  Cluster c;
+  NodeCase c;
   NodeRow node{.node = "n2", .state = NodeState::probation};
   c.rows.nodes["n2"] = node;
   AllocationRow probe{.id = 50, .sweep = 1, .probe_of = "n2"};
@@ -197,7 +195,7 @@ TEST_CASE("a short run that fails doubles the time and one that nobody needs is 
 }
 
 TEST_CASE("a job refused for want of nodes lets all nodes back in, another refusal none") {
-  Cluster c;
+  NodeCase c;
   c.fail(1, 1, Outcome::node_failure, "n2");
   c.gone(1);
   c.decide();
@@ -216,13 +214,13 @@ TEST_CASE("a job refused for want of nodes lets all nodes back in, another refus
 }
 
 TEST_CASE("no more nodes are excluded than the policy allows and old evidence counts no more") {
-  Cluster c;
+  NodeCase c;
   c.input.sweeps[1].policy.most_out = 2;
   for (const char* node : {"n1", "n2", "n3", "n4"})
     c.say(1, FoundOnNode{node, EvidenceKind::dirty, "memory"});
   c.decide();
   CHECK(nodes_out(c.world).size() == 2);
-  Cluster old;
+  NodeCase old;
   old.say(1, FoundOnNode{"n1", EvidenceKind::dirty, "memory"});
   old.wait(old.policy.remember_s + 1);
   old.decide();
@@ -258,7 +256,7 @@ TEST_CASE("a batch host that Slurm gave up is named by the job's first node") {
   CHECK(first_node("n[1-4]-ib,m7") == "n1-ib");
   for (const char* none : {"", "(null)", "None assigned", "n[", "n[1-2"})
     CHECK(first_node(none).empty());
-  Cluster c;
+  NodeCase c;
   fold_scheduler({c.world, c.input.now}, JobSeen{.token = c.job(1).token,
                                                  .job_id = "7",
                                                  .state = JobState::ended,

@@ -22,8 +22,6 @@ using namespace shardsweep::testing;
 
 namespace {
 
-constexpr Timestamp second = 1'000'000;
-
 /// One trial on Slurm, whose job runs and was claimed at noon.
 struct Claim : Case {
   Claim() {

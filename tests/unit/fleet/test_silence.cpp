@@ -11,8 +11,6 @@ using namespace shardsweep::testing;
 
 namespace {
 
-constexpr Timestamp second = 1'000'000;
-
 struct Lead : Case {
   Lead() {
     policy.lead_limit_s = 100;

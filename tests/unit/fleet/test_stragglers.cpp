@@ -15,10 +15,10 @@ namespace {
 using Names = std::vector<std::string>;
 
 /// One trial after the other, each measured in an allocation of the nodes that are given.
-struct Cluster : Case {
+struct StragglerCase : Case {
   AllocationId last = 100;
 
-  Cluster() {
+  StragglerCase() {
     rows.sweeps.at(1).backend = Backend::slurm;
     input.sweeps[1].backend = Backend::slurm;
   }
@@ -85,7 +85,7 @@ TEST_CASE("nothing is compared where a stage is a node's own or times are missin
 }
 
 TEST_CASE("a node that is slow beside others in three attempts is found once") {
-  Cluster c;
+  StragglerCase c;
   c.measure({"a", "b", "c"}, {10, 13, 10});
   c.measure({"a", "b", "c"}, {20, 27, 21});
   CHECK(c.findings("b").empty());
@@ -108,7 +108,7 @@ TEST_CASE("a node that is slow beside others in three attempts is found once") {
 }
 
 TEST_CASE("one peer may be a fast one and one slow attempt an accident") {
-  Cluster c;
+  StragglerCase c;
   for (int i = 0; i < 5; ++i)
     c.measure({"a", "b"}, {10, 13});
   CHECK(c.findings("b").empty());
@@ -116,7 +116,7 @@ TEST_CASE("one peer may be a fast one and one slow attempt an accident") {
   c.measure({"b", "c"}, {13, 10});
   CHECK(c.findings("b").size() == 1);
 
-  Cluster other;
+  StragglerCase other;
   for (int i = 0; i < 4; ++i) {
     other.measure({"a", "b", "c"}, {10, 13, 10});
     other.measure({"a", "b", "c"}, {10, 10, 10});
@@ -126,14 +126,14 @@ TEST_CASE("one peer may be a fast one and one slow attempt an accident") {
 }
 
 TEST_CASE("what was disturbed says nothing about who is slow") {
-  Cluster c;
+  StragglerCase c;
   for (int i = 0; i < 5; ++i)
     c.measure({"a", "b", "c"}, {10, 13, 10}, Mark::contaminated);
   CHECK(c.rows.nodes["b"].evidence.empty());
 }
 
 TEST_CASE("a slow node is excluded where the sweep asks for it and comes back by a probe") {
-  Cluster c;
+  StragglerCase c;
   c.input.sweeps[1].policy.slow_nodes = static_cast<std::int64_t>(SlowNodes::exclude);
   for (int i = 0; i < 3; ++i)
     c.measure({"a", "b", "c"}, {10, 13, 10});
@@ -145,7 +145,7 @@ TEST_CASE("a slow node is excluded where the sweep asks for it and comes back by
 }
 
 TEST_CASE("a node that was slow here and is measured elsewhere is no suspect") {
-  Cluster c;
+  StragglerCase c;
   c.measure({"a", "b", "c"}, {10, 13, 10});
   AttemptRow again{.id = 900, .trial = c.last, .number = 2, .allocation = 900};
   c.rows.nodes_of[900] = {"d"};
@@ -154,7 +154,7 @@ TEST_CASE("a node that was slow here and is measured elsewhere is no suspect") {
 }
 
 TEST_CASE("evidence of slowness is forgotten in time") {
-  Cluster c;
+  StragglerCase c;
   for (int i = 0; i < 3; ++i)
     c.measure({"a", "b", "c"}, {10, 13, 10});
   const auto week = static_cast<Timestamp>(c.policy.remember_s * 1e6);

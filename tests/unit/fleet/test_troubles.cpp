@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fleet/troubles.hpp"
+#include "unit/world_case.hpp"
 
 #include <doctest/doctest.h>
 
 using namespace shardsweep;
+using namespace shardsweep::testing;
 
 namespace {
-
-constexpr Timestamp second = 1'000'000;
 
 WorldRows with_allocation(AllocationRow row) {
   WorldRows rows;

@@ -68,7 +68,7 @@ std::string lines(const Result<Steps>& steps) {
   return steps ? steps->text : "refused: " + steps.error().what;
 }
 
-TrialRow ended(Outcome outcome, CancelledBy by = CancelledBy::nobody) {
+TrialRow with_end(Outcome outcome, CancelledBy by = CancelledBy::nobody) {
   TrialRow row{.id = 1, .sweep = 1, .slug = "t1", .lane = "l"};
   row.state = State::ended;
   row.outcome = outcome;
@@ -153,7 +153,7 @@ TEST_CASE("a verb says counts by state and outcome, then what it did") {
   CHECK(cancel.steps()->sweeps.size() == 1);
 
   Asked rerun(Verb::rerun);
-  rerun.with({ended(Outcome::completed), ended(Outcome::oom)});
+  rerun.with({with_end(Outcome::completed), with_end(Outcome::oom)});
   rerun.sweeps.at(1).state = SweepState::cancelled;
   CHECK(lines(rerun.steps()) ==
         "rerun: 2 trials: 1 completed, 1 oom\n"
@@ -169,7 +169,7 @@ TEST_CASE("a verb says counts by state and outcome, then what it did") {
         "Dry run: nothing was changed.");
 
   Asked resume(Verb::resume);
-  resume.with({ended(Outcome::lost), ended(Outcome::cancelled, CancelledBy::name)});
+  resume.with({with_end(Outcome::lost), with_end(Outcome::cancelled, CancelledBy::name)});
   CHECK(lines(resume.steps()) ==
         "resume: 2 trials: 1 cancelled, 1 lost\n"
         "'s' resumed: 1 planned again, 0 had not ended.\n"
@@ -179,7 +179,7 @@ TEST_CASE("a verb says counts by state and outcome, then what it did") {
 
   Asked remove(Verb::remove);
   remove.meant.contents = {{1, {.trials = 3, .attempts = 2, .measurements = 1}}};
-  CHECK(lines(remove.with({ended(Outcome::oom)}).steps()) ==
+  CHECK(lines(remove.with({with_end(Outcome::oom)}).steps()) ==
         "delete: 1 trial: 1 oom\n's' deleted.\n"
         "3 trials, 2 attempts, 1 measurement and their files are gone.");
   remove.request.dry_run = true;
@@ -191,7 +191,7 @@ TEST_CASE("a verb says counts by state and outcome, then what it did") {
   CHECK(lines(remove.steps()) ==
         "refused: delete: 2 of its attempts and jobs have not ended yet. Try again when "
         "`shardsweep status` shows none running.");
-  TrialRow open = ended(Outcome::oom);
+  TrialRow open = with_end(Outcome::oom);
   open.state = State::queued;
   open.outcome.reset();
   CHECK(lines(remove.with({open}).steps()) ==
@@ -200,10 +200,10 @@ TEST_CASE("a verb says counts by state and outcome, then what it did") {
 
 TEST_CASE("a done sweep stays done when it is cancelled") {
   Asked cancel(Verb::cancel);
-  cancel.with({ended(Outcome::completed)});
+  cancel.with({with_end(Outcome::completed)});
   CHECK(cancel.steps()->sweeps.empty());
   // Its rerun is taken back: nothing of it is cancelled.
-  TrialRow again = ended(Outcome::completed);
+  TrialRow again = with_end(Outcome::completed);
   plan_again(again);
   cancel.with({again});
   CHECK(cancel.steps()->sweeps.empty());
@@ -213,7 +213,7 @@ TEST_CASE("a done sweep stays done when it is cancelled") {
 }
 
 TEST_CASE("a sweep is not cancelled for a trial that its file no longer has") {
-  TrialRow again = ended(Outcome::completed);
+  TrialRow again = with_end(Outcome::completed);
   again.state = State::queued;
   again.prior = std::exchange(again.outcome, std::nullopt);
   TrialRow gone{.id = 2, .sweep = 1, .slug = "t2", .lane = "l"};
@@ -228,7 +228,7 @@ TEST_CASE("a sweep is not cancelled for a trial that its file no longer has") {
 TEST_CASE("a trial that is named is resumed, whoever cancelled it") {
   Asked resume(Verb::resume);
   resume.request.names = {"t1"};
-  resume.selected = {{}, {ended(Outcome::cancelled, CancelledBy::name)}};
+  resume.selected = {{}, {with_end(Outcome::cancelled, CancelledBy::name)}};
   resume.sweeps.at(1).state = SweepState::cancelled;
   REQUIRE(resume.steps());
   CHECK(resume.steps()->trials.size() == 1);
@@ -264,7 +264,7 @@ TEST_CASE("a request without a scope changes nothing") {
 TEST_CASE("without a name imported sweeps are passed over, and named ones are refused") {
   Asked all(Verb::rerun);
   all.sweeps.at(1).backend = Backend::imported;
-  all.with({ended(Outcome::completed)});
+  all.with({with_end(Outcome::completed)});
   CHECK(lines(all.steps()) == "refused: 's' was imported. Its trials cannot run.");
   all.request.names.clear();
   all.request.all = true;

@@ -12,7 +12,7 @@ using namespace shardsweep;
 
 namespace {
 
-const std::string hostile = "</script><script>window.obeyed=1</script>";
+const std::string hostile_report = "</script><script>window.obeyed=1</script>";
 
 std::vector<Value> trial(const std::string& name, std::int64_t tp, std::int64_t micro_batch,
                          std::int64_t repeat, double speed) {
@@ -33,7 +33,7 @@ std::vector<Value> trial(const std::string& name, std::int64_t tp, std::int64_t 
           oom ? Value() : Value(std::int64_t{1000} * micro_batch),
           std::string("bench"),
           std::string("1.0"),
-          oom ? Value(hostile) : Value(),
+          oom ? Value(hostile_report) : Value(),
           std::string("forward=3;backward=6"),
           std::string("gpu=H100;nccl=2.28")};
 }
@@ -62,15 +62,15 @@ ReportInput sample_report() {
                     "software"};
   trials.rows = {trial("a", 1, 1, 1, 100), trial("b", 1, 1, 2, 102), trial("c", 2, 1, 1, 90),
                  trial("d", 2, 2, 1, 80),  trial("e", 1, 2, 1, 0),   trial("f", 1, 1, 3, 101)};
-  input.facts.sweeps = {
-      {"sweep", "backend", "cluster", "runner", "runner_version", "revision", "resolved",
-       "job_template"},
-      {{std::string("demo"), std::string("local"), std::string("here"), std::string("bench"),
-        std::string("1.0"), std::int64_t{1}, "name: demo\n# " + hostile, std::string()}}};
+  input.facts.sweeps = {{"sweep", "backend", "cluster", "runner", "runner_version", "revision",
+                         "resolved", "job_template"},
+                        {{std::string("demo"), std::string("local"), std::string("here"),
+                          std::string("bench"), std::string("1.0"), std::int64_t{1},
+                          "name: demo\n# " + hostile_report, std::string()}}};
   Heatmap& heatmap = input.heatmap;
   heatmap = {"model", "nodes", "tokens_per_s_per_gpu", {"tiny"}, {"1"}, {}, "", {"bench 1.0"}};
   heatmap.cells = {{{"completed", ' ', 101.0, "dp1 tp1 mb1", 6, 5, 0, 0}}};
-  input.log_tails["demo/e"] = hostile;
+  input.log_tails["demo/e"] = hostile_report;
   return input;
 }
 

@@ -17,9 +17,9 @@ using namespace shardsweep::testing;
 
 namespace {
 
-class FunctionFilter : public PointFilter {
+class PlannedFilter : public PointFilter {
  public:
-  explicit FunctionFilter(std::function<int(const Point&)> match) : match_(std::move(match)) {}
+  explicit PlannedFilter(std::function<int(const Point&)> match) : match_(std::move(match)) {}
   int first_match(const Point& point) override { return match_(point); }
   std::optional<Fault> failure() const override { return failure_; }
   void fail(std::string what) { failure_ = Fault{FaultKind::invalid_input, std::move(what)}; }
@@ -147,17 +147,17 @@ TEST_CASE("excludes that remove nothing or everything are warned of") {
   sweep.vars = {};
   CHECK(plan_of(sweep).warnings.empty());
   sweep.excludes = {{"tp > 64", "", {}}, {"nodes = 4", "", {}}};
-  FunctionFilter some([](const Point& point) { return point.nodes == 4 ? 1 : -1; });
+  PlannedFilter some([](const Point& point) { return point.nodes == 4 ? 1 : -1; });
   const auto one = plan_of(sweep, &some);
   REQUIRE(one.warnings.size() == 1);
   CHECK(one.warnings[0].find("exclude 'tp > 64' matched none of the ") == 0);
 
-  FunctionFilter all([](const Point&) { return 1; });
+  PlannedFilter all([](const Point&) { return 1; });
   const auto none = plan_of(sweep, &all);
   REQUIRE(none.warnings.size() == 3);
   CHECK(none.warnings[1].find("exclude 'nodes = 4' matched all ") == 0);
   CHECK(none.warnings[2] == "None of the 3,888 points can run.");
-  FunctionFilter both([](const Point& point) { return point.nodes == 4 ? 1 : 0; });
+  PlannedFilter both([](const Point& point) { return point.nodes == 4 ? 1 : 0; });
   CHECK(plan_of(sweep, &both).warnings[0].find("the exclude rules together matched all ") == 0);
 }
 
@@ -196,7 +196,7 @@ TEST_CASE("a search is warned of by what it may run at most") {
 }
 
 TEST_CASE("an expression that fails while it is evaluated is a fault") {
-  FunctionFilter broken([](const Point&) { return -1; });
+  PlannedFilter broken([](const Point&) { return -1; });
   broken.fail("exclude 'abs(x)': integer overflow");
   const auto plan = make_plan(playground(), any_runner(), &broken, nullptr);
   REQUIRE_FALSE(plan);

@@ -26,7 +26,7 @@ ModelSpec small_mixture() {
           .expert_ffn = 96};
 }
 
-Point point_of(std::int32_t dp, std::int32_t tp) {
+Point expert_point(std::int32_t dp, std::int32_t tp) {
   Point point;
   point.nodes = 0;
   point.gpus = dp * tp;
@@ -38,7 +38,7 @@ Point point_of(std::int32_t dp, std::int32_t tp) {
   return point;
 }
 
-shardbench::Options options_of(const ModelSpec& model, const Point& point) {
+shardbench::Options expert_options(const ModelSpec& model, const Point& point) {
   const auto& layout = point.layout;
   shardbench::Options options;
   options.device = "meta";
@@ -72,7 +72,7 @@ shardbench::Options options_of(const ModelSpec& model, const Point& point) {
 
 /// Predicted over counted.
 double ratio(const ModelSpec& model, const Point& point) {
-  const auto cost = shardbench::cost_of_rank(options_of(model, point), 0);
+  const auto cost = shardbench::cost_of_rank(expert_options(model, point), 0);
   const auto estimate = estimate_memory(model, point, shardbench_cpu_memory());
   return static_cast<double>(estimate.total()) / static_cast<double>(cost.peak_bytes);
 }
@@ -94,7 +94,7 @@ TEST_CASE("the memory of experts is what the meta device counts") {
     auto model = small_mixture();
     model.shared_experts = at[0];
     model.dense_layers = at[1];
-    auto point = point_of(4, 1 + at[2]);
+    auto point = expert_point(4, 1 + at[2]);
     point.layout.ep = 1 << at[3];
     point.layout.zero = at[4];
     point.layout.recompute = static_cast<Recompute>(at[5]);
@@ -113,7 +113,7 @@ TEST_CASE("the memory of heads that are exchanged for tokens is what the meta de
   model.experts = model.experts_per_token = model.expert_ffn = 0;
   for (const auto mode : {ContextMode::ring, ContextMode::ulysses}) {
     for (const std::int32_t cp : {2, 4}) {
-      auto point = point_of(2, 1);
+      auto point = expert_point(2, 1);
       point.gpus = 2 * cp;
       point.layout.cp = cp;
       point.layout.cp_mode = mode;

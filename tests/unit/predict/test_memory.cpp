@@ -13,9 +13,9 @@ using namespace shardsweep::testing;
 
 namespace {
 
-constexpr double gib = 1024.0 * 1024 * 1024;
+constexpr double memory_gib = 1024.0 * 1024 * 1024;
 
-Point point_of(std::int32_t dp, std::int32_t tp, std::int32_t pp) {
+Point three_degrees(std::int32_t dp, std::int32_t tp, std::int32_t pp) {
   Point point;
   point.gpus = dp * tp * pp;
   point.seq_len = 8192;
@@ -34,11 +34,11 @@ MemoryEstimate estimate_8b(const Point& point) {
   return estimate_memory(llama3_8b(), point, shardbench_cuda_memory());
 }
 
-double state_gib(const MemoryEstimate& estimate) {
+double memory_state_gib(const MemoryEstimate& estimate) {
   return static_cast<double>(part(estimate, MemoryClass::weights) +
                              part(estimate, MemoryClass::gradients) +
                              part(estimate, MemoryClass::optimizer)) /
-         gib;
+         memory_gib;
 }
 
 }  // namespace
@@ -53,11 +53,12 @@ TEST_CASE("Llama 3 8B has 8030261248 parameters") {
 TEST_CASE("weights and gradients and optimizer of 8B at dp 8 for ZeRO 0 to 3") {
   const double expected[] = {134.6, 56.1, 29.9, 16.8};
   for (std::int32_t zero = 0; zero < 4; ++zero) {
-    auto point = point_of(8, 1, 1);
+    auto point = three_degrees(8, 1, 1);
     point.layout.zero = zero;
-    CHECK(state_gib(estimate_8b(point)) == doctest::Approx(expected[zero]).epsilon(0.003));
+    CHECK(memory_state_gib(estimate_8b(point)) ==
+          doctest::Approx(expected[zero]).epsilon(0.003));
   }
-  const auto plain = estimate_8b(point_of(8, 1, 1));
+  const auto plain = estimate_8b(three_degrees(8, 1, 1));
   CHECK(part(plain, MemoryClass::weights) == 2 * 8'030'261'248);
   CHECK(part(plain, MemoryClass::gradients) == 4 * 8'030'261'248);
   CHECK(part(plain, MemoryClass::optimizer) == 12 * 8'030'261'248);
@@ -65,10 +66,10 @@ TEST_CASE("weights and gradients and optimizer of 8B at dp 8 for ZeRO 0 to 3") {
 
 TEST_CASE("replicas shard over the ranks of one copy") {
   for (std::int32_t zero = 1; zero < 4; ++zero) {
-    auto replicated = point_of(8, 1, 1);
+    auto replicated = three_degrees(8, 1, 1);
     replicated.layout.zero = zero;
     replicated.layout.dp_replicate = 4;
-    auto alone = point_of(2, 1, 1);
+    auto alone = three_degrees(2, 1, 1);
     alone.layout.zero = zero;
     CHECK(estimate_8b(replicated).bytes == estimate_8b(alone).bytes);
     CHECK(optimistic_memory(llama3_8b(), replicated).bytes ==
@@ -77,7 +78,7 @@ TEST_CASE("replicas shard over the ranks of one copy") {
 }
 
 TEST_CASE("fp32 keeps no master copy") {
-  auto point = point_of(1, 1, 1);
+  auto point = three_degrees(1, 1, 1);
   point.dtype = Dtype::fp32;
   const auto estimate = estimate_8b(point);
   CHECK(part(estimate, MemoryClass::weights) == 4 * 8'030'261'248);
@@ -89,7 +90,7 @@ TEST_CASE("fp32 keeps no master copy") {
 TEST_CASE("activations of 8B at 8192 tokens are 34 sbh per layer") {
   constexpr std::int64_t sbh = std::int64_t{1} << 25;
   constexpr std::int64_t layer = 34 * sbh + std::int64_t{4} * 8192 * 32;
-  const auto estimate = estimate_8b(point_of(8, 1, 1));
+  const auto estimate = estimate_8b(three_degrees(8, 1, 1));
   CHECK(part(estimate, MemoryClass::activations) == 32 * layer + 2 * sbh);
   CHECK(part(estimate, MemoryClass::logits) == std::int64_t{2} * 8192 * 128256);
 }
@@ -97,7 +98,7 @@ TEST_CASE("activations of 8B at 8192 tokens are 34 sbh per layer") {
 TEST_CASE("sequence parallel divides what tensor parallel leaves whole") {
   constexpr std::int64_t sbh = std::int64_t{1} << 25;
   constexpr std::int64_t lse = std::int64_t{4} * 8192 * 32;
-  auto point = point_of(1, 8, 1);
+  auto point = three_degrees(1, 8, 1);
   CHECK(part(estimate_8b(point), MemoryClass::activations) ==
         32 * (8 * sbh + (26 * sbh + lse) / 8) + 2 * sbh);
   point.layout.sequence_parallel = true;
@@ -108,7 +109,7 @@ TEST_CASE("sequence parallel divides what tensor parallel leaves whole") {
 TEST_CASE("recompute keeps less: selective saves norms and silu*up and full keeps inputs") {
   constexpr std::int64_t sbh = std::int64_t{1} << 25;
   constexpr std::int64_t lse = std::int64_t{4} * 8192 * 32;
-  auto point = point_of(8, 1, 1);
+  auto point = three_degrees(8, 1, 1);
   point.layout.recompute = Recompute::selective;
   constexpr std::int64_t saved = 4 * sbh + 7 * sbh;
   CHECK(part(estimate_8b(point), MemoryClass::activations) ==
@@ -121,7 +122,7 @@ TEST_CASE("recompute keeps less: selective saves norms and silu*up and full keep
 TEST_CASE("full recompute takes several layers at a time, or some of a stage's alone") {
   constexpr std::int64_t sbh = std::int64_t{1} << 25;
   constexpr std::int64_t layer = 34 * sbh + std::int64_t{4} * 8192 * 32;
-  auto point = point_of(8, 1, 1);
+  auto point = three_degrees(8, 1, 1);
   point.layout.recompute = Recompute::full;
   const auto activations = [&](std::int32_t layers, bool by_block) {
     return part(estimate_memory(llama3_8b(), point, shardbench_cuda_memory(),
@@ -142,7 +143,7 @@ TEST_CASE("full recompute takes several layers at a time, or some of a stage's a
 TEST_CASE("1F1B holds at most p micro-batches and AFAB all of them") {
   constexpr std::int64_t sbh = std::int64_t{1} << 25;
   constexpr std::int64_t layer = 34 * sbh + std::int64_t{4} * 8192 * 32;
-  auto point = point_of(1, 1, 4);
+  auto point = three_degrees(1, 1, 4);
   const auto first = estimate_8b(point);
   CHECK(first.stage == 0);
   CHECK(part(first, MemoryClass::activations) == std::int64_t{4} * 8 * layer);
@@ -158,12 +159,12 @@ TEST_CASE("1F1B holds at most p micro-batches and AFAB all of them") {
 TEST_CASE("communication is a bucket and pipeline buffers and what ZeRO 3 gathers") {
   constexpr std::int64_t sbh = std::int64_t{1} << 25;
   constexpr std::int64_t mib = 1 << 20;
-  auto point = point_of(2, 1, 4);
+  auto point = three_degrees(2, 1, 4);
   CHECK(part(estimate_8b(point), MemoryClass::communication) == 25 * mib + 4 * sbh);
   point.layout.zero = 3;
   CHECK(part(estimate_8b(point), MemoryClass::communication) ==
         25 * mib + 4 * sbh + std::int64_t{4} * 128256 * 4096);
-  point = point_of(2, 1, 1);
+  point = three_degrees(2, 1, 1);
   point.seq_len = 128;
   point.layout.bucket_mb = 100;
   const auto small = small_model();
@@ -172,7 +173,7 @@ TEST_CASE("communication is a bucket and pipeline buffers and what ZeRO 3 gather
 }
 
 TEST_CASE("a CPU keeps attention probabilities: s times a per token more") {
-  auto point = point_of(1, 1, 1);
+  auto point = three_degrees(1, 1, 1);
   point.seq_len = 128;
   point.dtype = Dtype::fp32;
   const auto model = small_model();
@@ -191,7 +192,7 @@ TEST_CASE("memory grows with the micro-batch and the bound stays below the estim
         rest /= radix;
         return value;
       };
-      auto point = point_of(1 << digit(3), 1 << digit(3), 1 << digit(3));
+      auto point = three_degrees(1 << digit(3), 1 << digit(3), 1 << digit(3));
       point.layout.zero = digit(4);
       point.layout.recompute = static_cast<Recompute>(digit(3));
       point.layout.sequence_parallel = digit(2) == 1;
@@ -215,7 +216,7 @@ TEST_CASE("memory grows with the micro-batch and the bound stays below the estim
 
 TEST_CASE("the bound is 16 bytes per parameter and one micro-batch") {
   constexpr std::int64_t sbh = std::int64_t{1} << 25;
-  const auto bound = optimistic_memory(llama3_8b(), point_of(1, 1, 1));
+  const auto bound = optimistic_memory(llama3_8b(), three_degrees(1, 1, 1));
   // Norm weights (a few MB) and log-sum-exp are left out.
   constexpr std::int64_t norms = std::int64_t{65} * 4096;
   CHECK(bound.total() == 16 * (8'030'261'248 - norms) + std::int64_t{32} * 34 * sbh);
@@ -249,7 +250,7 @@ const Family& family(std::string_view name) {
 }
 
 Point nanotron_point(std::int32_t dp, std::int32_t tp, std::int32_t pp, std::int32_t zero) {
-  auto point = point_of(dp, tp, pp);
+  auto point = three_degrees(dp, tp, pp);
   point.seq_len = 4096;
   point.layout.zero = zero;
   point.layout.sequence_parallel = tp > 1;
@@ -263,7 +264,7 @@ Point nanotron_point(std::int32_t dp, std::int32_t tp, std::int32_t pp, std::int
 // 34.207 a half is 17.1, so 18 layers; a quarter 8.55, so 9.
 TEST_CASE("nanotron's stages cost the same and the head counts") {
   const auto layers = [&](std::int32_t pp, std::int32_t stage) {
-    return layers_of_stage(nanotron_9b(), point_of(1, 1, pp).layout, StageSplit::by_cost,
+    return layers_of_stage(nanotron_9b(), three_degrees(1, 1, pp).layout, StageSplit::by_cost,
                            stage);
   };
   CHECK(layers(1, 0) == 32);
@@ -274,7 +275,8 @@ TEST_CASE("nanotron's stages cost the same and the head counts") {
   for (std::int32_t stage = 0; stage < 16; ++stage)
     all += layers(16, stage);
   CHECK(all == 32);
-  CHECK(layers_of_stage(nanotron_9b(), point_of(1, 1, 3).layout, StageSplit::even, 0) == 11);
+  CHECK(layers_of_stage(nanotron_9b(), three_degrees(1, 1, 3).layout, StageSplit::even, 0) ==
+        11);
 }
 
 // "Local Params" of the Ultra-Scale Playbook's table: 4.92G at pp 2, 2.73G at pp 4; 16 layers
@@ -301,7 +303,7 @@ TEST_CASE("what nanotron holds around its update is what its log says") {
   const auto held = [](std::int32_t dp, std::int32_t tp, std::int32_t pp, std::int32_t zero) {
     return static_cast<double>(update_bytes(nanotron_9b(), nanotron_point(dp, tp, pp, zero),
                                             family("nanotron").memory)) /
-           gib;
+           memory_gib;
   };
   CHECK(held(1, 1, 8, 0) == doctest::Approx(29.46).epsilon(0.01));
   CHECK(held(2, 4, 1, 0) == doctest::Approx(41.41).epsilon(0.01));
@@ -315,7 +317,7 @@ TEST_CASE("nanotron's peak on the first stage is near what its log says") {
   const auto peak = [&](std::int32_t dp, std::int32_t tp, std::int32_t pp, std::int32_t zero) {
     return static_cast<double>(
                predictor.reported_peak_bytes(nanotron_9b(), nanotron_point(dp, tp, pp, zero))) /
-           gib;
+           memory_gib;
   };
   CHECK(peak(16, 1, 2, 1) == doctest::Approx(61.1).epsilon(0.05));
   CHECK(peak(1, 1, 8, 0) == doctest::Approx(62.45).epsilon(0.05));
@@ -340,7 +342,7 @@ TEST_CASE("GPT's activations are those of the paper on selective recomputation")
                   .heads = row.heads,
                   .kv_heads = row.heads,
                   .vocab = 51200};
-    auto point = point_of(1, 8, row.pp);
+    auto point = three_degrees(1, 8, row.pp);
     point.seq_len = 2048;
     point.layout.micro_batch = row.batch;
     point.layout.grad_accum = row.accum;
@@ -348,7 +350,7 @@ TEST_CASE("GPT's activations are those of the paper on selective recomputation")
     const auto activations = [&] {
       const RunTraits unfused{.flash_attention = false};
       const auto memory = estimate_stage(gpt, point, family("megatron").memory, unfused, 0);
-      return static_cast<double>(part(memory, MemoryClass::activations)) / gib;
+      return static_cast<double>(part(memory, MemoryClass::activations)) / memory_gib;
     };
     CHECK(activations() == doctest::Approx(row.none).epsilon(0.002));
     point.layout.recompute = Recompute::selective;
@@ -362,7 +364,7 @@ TEST_CASE("GPT's activations are those of the paper on selective recomputation")
 TEST_CASE("traits change what attention and norms keep") {
   const auto llama = llama3_8b();
   const auto& megatron = family("megatron").memory;
-  const auto point = point_of(8, 1, 1);
+  const auto point = three_degrees(8, 1, 1);
   const auto activations = [&](const RunTraits& traits) {
     return part(estimate_memory(llama, point, megatron, traits), MemoryClass::activations);
   };

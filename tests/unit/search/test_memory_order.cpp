@@ -13,8 +13,8 @@ using namespace shardsweep::testing;
 
 namespace {
 
-Point point_of(std::int32_t tp, std::int32_t pp, std::int32_t micro_batch,
-               std::int32_t zero = 1) {
+Point ordered_point(std::int32_t tp, std::int32_t pp, std::int32_t micro_batch,
+                    std::int32_t zero = 1) {
   Point point;
   point.nodes = 4;
   point.gpus = 32;
@@ -48,9 +48,9 @@ constexpr SearchSettings best_first{.policy = SearchPolicy::best_first};
 }  // namespace
 
 TEST_CASE("what is larger in some way and smaller in none needs as much memory") {
-  const auto base = candidate(point_of(4, 2, 4));
+  const auto base = candidate(ordered_point(4, 2, 4));
   CHECK(needs_as_much(base, base));
-  for (const auto& larger : {point_of(4, 2, 8), point_of(4, 2, 4, 0)}) {
+  for (const auto& larger : {ordered_point(4, 2, 8), ordered_point(4, 2, 4, 0)}) {
     CHECK(needs_as_much(candidate(larger), base));
     CHECK_FALSE(needs_as_much(base, candidate(larger)));
   }
@@ -61,11 +61,11 @@ TEST_CASE("what is larger in some way and smaller in none needs as much memory")
 }
 
 TEST_CASE("layouts that differ in a mechanism are not held against each other") {
-  const auto base = candidate(point_of(4, 2, 4));
-  const auto larger = candidate(point_of(4, 2, 8));
+  const auto base = candidate(ordered_point(4, 2, 4));
+  const auto larger = candidate(ordered_point(4, 2, 8));
   // Other degrees: it takes an estimate to say which needs more.
-  CHECK_FALSE(needs_as_much(candidate(point_of(2, 2, 8)), base));
-  CHECK_FALSE(needs_as_much(candidate(point_of(4, 1, 8)), base));
+  CHECK_FALSE(needs_as_much(candidate(ordered_point(2, 2, 8)), base));
+  CHECK_FALSE(needs_as_much(candidate(ordered_point(4, 1, 8)), base));
   constexpr std::array<void (*)(SearchPoint&), 5> changes{
       [](SearchPoint& at) { at.traits.flash_attention = false; },
       [](SearchPoint& at) { at.software = "another kernel"; },
@@ -95,8 +95,8 @@ SearchPoint on_gpus(std::int32_t gpus, const Point& at) {
 }  // namespace
 
 TEST_CASE("without ZeRO a rank holds the same on any number of nodes, with it less on more") {
-  const auto whole = point_of(4, 2, 4, 0);
-  const auto sharded = point_of(4, 2, 4, 1);
+  const auto whole = ordered_point(4, 2, 4, 0);
+  const auto sharded = ordered_point(4, 2, 4, 1);
   CHECK(needs_as_much(on_gpus(64, whole), on_gpus(32, whole)));
   CHECK(needs_as_much(on_gpus(64, whole), on_gpus(32, sharded)));
   CHECK(needs_as_much(on_gpus(32, sharded), on_gpus(64, sharded)));
@@ -111,11 +111,11 @@ TEST_CASE("an OOM of another cell rules out what needs as much here") {
     auto settings = best_first;
     settings.rules.memory = rule;
     CellSearch search(settings, h100(), predictor());
-    search.add(candidate(point_of(4, 2, 4, 0)));
-    search.add(candidate(point_of(4, 2, 4, 1)));
+    search.add(candidate(ordered_point(4, 2, 4, 0)));
+    search.add(candidate(ordered_point(4, 2, 4, 1)));
     constexpr std::size_t lesson = 7;
-    search.learn(on_gpus(16, point_of(4, 2, 4, 0)), {.outcome = Outcome::oom}, lesson);
-    search.learn(with(on_gpus(16, point_of(4, 2, 1, 1)),
+    search.learn(on_gpus(16, ordered_point(4, 2, 4, 0)), {.outcome = Outcome::oom}, lesson);
+    search.learn(with(on_gpus(16, ordered_point(4, 2, 1, 1)),
                       [](SearchPoint& at) { at.model.name = "another"; }),
                  {.outcome = Outcome::oom}, lesson);
     REQUIRE((search.ruled_out_by(0) != nullptr) == rule);
@@ -128,15 +128,15 @@ TEST_CASE("an OOM of another cell rules out what needs as much here") {
 }
 
 TEST_CASE("an OOM rules out what needs as much unless the rule is off or a need is unknown") {
-  const std::vector<Point> points{point_of(4, 2, 4), point_of(4, 2, 8), point_of(4, 2, 4, 0),
-                                  point_of(8, 2, 1)};
+  const std::vector<Point> points{ordered_point(4, 2, 4), ordered_point(4, 2, 8),
+                                  ordered_point(4, 2, 4, 0), ordered_point(8, 2, 1)};
   for (const bool rule : {true, false}) {
     auto settings = best_first;
     settings.rules.memory = rule;
     CellSearch search(settings, h100(), predictor());
     for (const auto& point : points)
       search.add(candidate(point));
-    search.add(with(candidate(point_of(4, 2, 16)),
+    search.add(with(candidate(ordered_point(4, 2, 16)),
                     [](SearchPoint& at) { at.unknown.recompute = true; }));
     search.end(0, {.outcome = Outcome::oom});
     CHECK((search.ruled_out_by(1) != nullptr) == rule);
@@ -150,18 +150,18 @@ TEST_CASE("an OOM rules out what needs as much unless the rule is off or a need 
 TEST_CASE("the chance to fit is a factor of the order and no tier") {
   // Predicted above the GPU's memory, and twice as fast as what surely fits.
   CellSearch search(best_first, h100(), predictor());
-  const auto slow = search.add(candidate(point_of(8, 4, 1)));
-  const auto doubtful = search.add(candidate(point_of(2, 2, 4)));
-  const auto hopeless = search.add(candidate(point_of(1, 1, 8, 0)));
+  const auto slow = search.add(candidate(ordered_point(8, 4, 1)));
+  const auto doubtful = search.add(candidate(ordered_point(2, 2, 4)));
+  const auto hopeless = search.add(candidate(ordered_point(1, 1, 8, 0)));
   const auto order = search.order();
   CHECK(order == std::vector<std::size_t>{doubtful, slow, hopeless});
 }
 
 TEST_CASE("what most likely does not fit is left out, and taken back by measurements") {
   CellSearch search(best_first, h100(), predictor());
-  const auto small = search.add(candidate(point_of(8, 4, 1)));
-  const auto tight = search.add(candidate(point_of(2, 2, 4)));
-  const auto hopeless = search.add(candidate(point_of(1, 2, 4)));
+  const auto small = search.add(candidate(ordered_point(8, 4, 1)));
+  const auto tight = search.add(candidate(ordered_point(2, 2, 4)));
+  const auto hopeless = search.add(candidate(ordered_point(1, 2, 4)));
   // Not before the cell has run anything.
   CHECK_FALSE(search.wont_fit(hopeless));
   search.start(small);
@@ -174,19 +174,19 @@ TEST_CASE("what most likely does not fit is left out, and taken back by measurem
   CHECK(search.to_reopen(0).empty());
   // A trainer that needs half of what its family says.
   for (int i = 0; i < 6; ++i)
-    search.end(search.add(candidate(point_of(2, 2, 8))), {.outcome = Outcome::completed,
-                                                          .tokens_per_s_per_gpu = 3000,
-                                                          .peak_bytes = 50'000'000'000});
+    search.end(search.add(candidate(ordered_point(2, 2, 8))), {.outcome = Outcome::completed,
+                                                               .tokens_per_s_per_gpu = 3000,
+                                                               .peak_bytes = 50'000'000'000});
   CHECK(search.to_reopen(0) == std::vector<std::size_t>{hopeless});
 }
 
 TEST_CASE("what links carry in one cell is known in the next, and memory is a cell's own") {
   CellSearch search(best_first, h100(), predictor());
-  const auto across = search.add(candidate(point_of(16, 1, 4)));
-  const auto inside = search.add(candidate(point_of(4, 2, 4)));
+  const auto across = search.add(candidate(ordered_point(16, 1, 4)));
+  const auto inside = search.add(candidate(ordered_point(4, 2, 4)));
   const auto across_before = search.outlook(across);
   const auto inside_before = search.outlook(inside);
-  auto elsewhere = candidate(point_of(16, 1, 4));
+  auto elsewhere = candidate(ordered_point(16, 1, 4));
   elsewhere.point.nodes = 2;
   elsewhere.point.gpus = 16;
   elsewhere.point.layout.dp = 1;

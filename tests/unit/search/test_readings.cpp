@@ -15,7 +15,7 @@ using namespace shardsweep::testing;
 
 namespace {
 
-SearchPoint point_of(std::int32_t tp, std::int32_t pp, std::int32_t micro_batch) {
+SearchPoint read_point(std::int32_t tp, std::int32_t pp, std::int32_t micro_batch) {
   SearchPoint at{.model = llama3_8b()};
   at.point.nodes = 2;
   at.point.gpus = 16;
@@ -33,7 +33,7 @@ SearchPoint point_of(std::int32_t tp, std::int32_t pp, std::int32_t micro_batch)
 }  // namespace
 
 TEST_CASE("a point has one reading where nothing is unknown, else all that it may be") {
-  auto at = point_of(2, 2, 1);
+  auto at = read_point(2, 2, 1);
   CHECK(readings_of(at).size() == 1);
   at.unknown.zero = true;
   CHECK(readings_of(at).size() == 2);
@@ -45,7 +45,7 @@ TEST_CASE("a point has one reading where nothing is unknown, else all that it ma
     return one.point.layout.zero == 1 && one.point.layout.recompute == Recompute::full &&
            !one.point.layout.sequence_parallel;
   }));
-  auto kernel = point_of(2, 2, 1);
+  auto kernel = read_point(2, 2, 1);
   kernel.unknown.attention = true;
   const auto kernels = readings_of(kernel);
   REQUIRE(kernels.size() == 2);
@@ -53,7 +53,7 @@ TEST_CASE("a point has one reading where nothing is unknown, else all that it ma
   CHECK(kernels[1].traits.flash_attention == false);
   CHECK(kernels[0].kind != kernels[1].kind);
   // Without data or tensor parallelism there is nothing to shard.
-  auto alone = point_of(1, 16, 1);
+  auto alone = read_point(1, 16, 1);
   alone.unknown = {.zero = true, .sequence_parallel = true};
   CHECK(readings_of(alone).size() == 1);
 }
@@ -70,12 +70,12 @@ TEST_CASE("what most rows turn out to be is what the next one is taken for") {
 
 TEST_CASE("a layout whose ZeRO stage is unknown may fit as with ZeRO 1") {
   // With ZeRO 0 eight billion parameters of 20 bytes on two GPUs are 80 GB.
-  const auto at = point_of(1, 2, 1);
+  const auto at = read_point(1, 2, 1);
   auto unknown = at;
   unknown.unknown.zero = true;
   const Predictor predictor{h100(), **find_family("nanotron")};
   CellSearch search({.policy = SearchPolicy::best_first}, h100(), predictor);
-  const auto small = search.add(point_of(8, 2, 1));
+  const auto small = search.add(read_point(8, 2, 1));
   const auto known = search.add(at);
   const auto open = search.add(unknown);
   const auto order = search.order();
@@ -87,7 +87,7 @@ TEST_CASE("a layout whose ZeRO stage is unknown may fit as with ZeRO 1") {
 }
 
 TEST_CASE("of two rows that look alike each is what the other is not") {
-  auto at = point_of(4, 2, 1);  // it fits with ZeRO 0 as with 1
+  auto at = read_point(4, 2, 1);  // it fits with ZeRO 0 as with 1
   at.unknown.zero = true;
   const Predictor predictor{h100(), **find_family("nanotron")};
   const auto speed_with = [&](std::int32_t zero) {

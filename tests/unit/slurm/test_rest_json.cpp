@@ -16,11 +16,11 @@ using Json = nlohmann::json;
 
 namespace {
 
-const std::vector<std::string> names{"s-n2_3f9a01ab"};
+const std::vector<std::string> queued_names{"s-n2_3f9a01ab"};
 
 AllocationRequest request() {
   AllocationRequest wanted;
-  wanted.job_name = names[0];
+  wanted.job_name = queued_names[0];
   wanted.dir = "/shared/a";
   return wanted;
 }
@@ -184,7 +184,7 @@ TEST_CASE("jobs of the queue, in the shapes of old and new versions") {
   const auto old = read_jobs(R"({"errors": [], "jobs": [
       {"job_id": 7, "name": "s-n2_3f9a01ab", "job_state": "RUNNING", "state_reason": "None", "nodes": "n[1-2]"},
       {"job_id": 8, "name": "another", "job_state": "RUNNING"}]})",
-                             names);
+                             queued_names);
   REQUIRE(old);
   REQUIRE(old->size() == 1);
   CHECK((*old)[0].id == "7");
@@ -192,21 +192,21 @@ TEST_CASE("jobs of the queue, in the shapes of old and new versions") {
   const auto later =
       read_jobs(R"({"jobs": [{"job_id": {"set": true, "infinite": false, "number": 9},
       "name": "s-n2_3f9a01ab", "job_state": ["RUNNING", "COMPLETING"]}]})",
-                names);
+                queued_names);
   REQUIRE(later);
   CHECK((*later)[0].id == "9");
   CHECK((*later)[0].state == "COMPLETING");
-  CHECK_FALSE(
-      read_jobs(R"({"errors": [{"error": "Unable to contact slurm controller"}]})", names));
-  CHECK_FALSE(
-      read_jobs(R"({"jobs": [{"name": "s-n2_3f9a01ab", "job_state": "RUNNING"}]})", names));
-  CHECK_FALSE(read_jobs("", names));
+  CHECK_FALSE(read_jobs(R"({"errors": [{"error": "Unable to contact slurm controller"}]})",
+                        queued_names));
+  CHECK_FALSE(read_jobs(R"({"jobs": [{"name": "s-n2_3f9a01ab", "job_state": "RUNNING"}]})",
+                        queued_names));
+  CHECK_FALSE(read_jobs("", queued_names));
 }
 
 TEST_CASE("accounted jobs") {
   const auto jobs = read_accounted_jobs(R"({"jobs": [{"job_id": 7, "name": "s-n2_3f9a01ab",
       "state": {"current": ["NODE_FAIL"], "reason": "NodeDown"}, "nodes": "n1"}]})",
-                                        names);
+                                        queued_names);
   REQUIRE(jobs);
   CHECK((*jobs)[0].state == "NODE_FAIL");
   CHECK((*jobs)[0].source == Source::accounting);

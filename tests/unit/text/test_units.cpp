@@ -90,14 +90,14 @@ TEST_CASE("what is printed of a size or a duration reads back to it") {
   std::mt19937_64 random(7);
   for (int round = 0; round < 2000; ++round) {
     const auto size = static_cast<std::int64_t>(random() >> (random() % 60 + 2));
-    CHECK(bytes(bytes_text(size)) == size);
+    CHECK(bytes(config::bytes_text(size)) == size);
     const auto us = static_cast<double>(random() % 604'800'000'000ULL >> (random() % 40));
-    CHECK(duration(duration_text(us / 1e6)) == us / 1e6);
+    CHECK(duration(config::duration_text(us / 1e6)) == us / 1e6);
   }
-  CHECK(bytes_text(28 << 20) == "28MiB");
-  CHECK(bytes_text(1000) == "1000B");
-  CHECK(duration_text(5400) == "90min");
-  CHECK(duration_text(0) == "0s");
+  CHECK(config::bytes_text(28 << 20) == "28MiB");
+  CHECK(config::bytes_text(1000) == "1000B");
+  CHECK(config::duration_text(5400) == "90min");
+  CHECK(config::duration_text(0) == "0s");
 }
 
 TEST_CASE("text that a terminal must not see is escaped") {
