@@ -83,6 +83,7 @@ inline constexpr auto fail_points = std::to_array<FailPointWindow>({
     {"store.migrate", "tables are made or changed, and not committed"},
     {"store.migrated", "tables are committed, nothing is stored"},
     {"store.commit", "changes are written, and not committed"},
+    {"store.reading", "some tables of a report are read, others are not"},
 });
 
 /// The name of a fail point, checked by the compiler.
