@@ -8,6 +8,7 @@
 #include "text/characters.hpp"
 #include "text/content_hash.hpp"
 
+#include <shardsweep/fail_point.hpp>
 #include <shardsweep/log.hpp>
 
 #include <fmt/format.h>
@@ -40,6 +41,7 @@ void Leads::read(const AllocationRow& allocation) {
   }
   channel.unread.insert(channel.unread.end(), std::make_move_iterator(lines->begin()),
                         std::make_move_iterator(lines->end()));
+  if (!lines->empty()) fail_point("daemon.lines_read");
   while (!channel.unread.empty() && read_line(allocation, channel))
     channel.unread.pop_front();
   // Beats are stored once per process: one pass per process (`tick`) must not hear them again.
@@ -65,16 +67,18 @@ bool Leads::read_line(const AllocationRow& allocation, Channel& channel) {
   if (const auto* ended = std::get_if<Ended>(&line->body)) {
     if (needs_scheduler(allocation, *ended)) return false;
     const auto attempt = world_.attempts().find(ended->attempt);
+    const double limit_s = sweeps_.policy_of(allocation.sweep).records_limit_s;
     if (const auto time = control_time(allocation, ended->attempt)) {
       records = records_.read(control_paths(parts_.home, allocation, *time),
-                              control_nonce(allocation, *time), !ended->pack.empty());
+                              control_nonce(allocation, *time), !ended->pack.empty(), limit_s);
       if (!records) return false;
     }
     if (attempt != world_.attempts().end() && attempt->second.state != State::ended) {
-      records =
-          records_.read({attempt->second.dir}, attempt->second.nonce, !ended->pack.empty());
+      records = records_.read({attempt->second.dir}, attempt->second.nonce,
+                              !ended->pack.empty(), limit_s);
       if (!records) return false;
       records_.judge(attempt->second, *records);
+      fail_point("daemon.records_read");
     }
   }
   fold_line({world_, parts_.clock.now()}, sweeps_.policy_of(allocation.sweep), allocation.id,
