@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# The one place where a test of shell looks again and again. A wait has no limit of its own: on a busy
+# machine everything takes longer, and a test that ends earlier tells nothing. CTest's limit ends it
+# (SIGTERM), and then it says what it waited for.
+
+# What is waited for; empty: nothing.
+waiting_for=
+# wait_for WHAT COMMAND…: until COMMAND succeeds.
+wait_for() {
+  local looks=0
+  waiting_for=$1
+  shift
+  until "$@"; do
+    looks=$((looks + 1))
+    # For who reads along.
+    [ $((looks % 1000)) != 0 ] || echo "- waits for: $waiting_for" >&2
+    sleep 0.02
+  done
+  waiting_for=
+}
+# is_over PID: the process has ended, whoever waits for it.
+is_over() { ! [ -e "/proc/$1/exe" ] || grep -qs '^State:.*zombie' "/proc/$1/status"; }
