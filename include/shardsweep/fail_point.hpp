@@ -32,8 +32,57 @@ struct FailPointWindow {
 
 inline constexpr auto fail_points = std::to_array<FailPointWindow>({
     // daemon
+    {"daemon.locked", "the lock of this host is taken, the lease is not"},
+    {"daemon.leased", "the lease is taken, nothing is read"},
+    {"daemon.renew", "the lease is due, and is not renewed"},
+    {"daemon.request_read", "requests are read, none is served"},
+    {"daemon.request_served", "a request is served in memory, and not committed"},
+    {"daemon.request_committed", "a request is committed, and not answered"},
+    {"daemon.lines_read", "a lead's lines are read, and not folded"},
+    {"daemon.records_read", "the records of an ended attempt are read, and not folded"},
+    {"daemon.folded", "what was observed is folded, nothing is decided"},
+    {"daemon.final_round", "a round of finals is stored, what has led to it is not"},
     {"daemon.commit", "decided, not committed"},
     {"daemon.committed", "decisions are committed, nothing acts on them yet"},
+    {"daemon.script_written", "the script of a job is written, the allocation's files are not"},
+    {"daemon.prepared", "an allocation's files are written, no order is"},
+    {"daemon.ordered", "orders are written to a lead, its job is not submitted"},
+    {"daemon.submitted", "a job is submitted, the answer is not read"},
+    {"daemon.accepted", "the answer to a submission is read, and not stored"},
+    {"daemon.pack", "an attempt of a dead lead has ended, and is not packed"},
+    {"daemon.packed", "an attempt of a dead lead is packed, nothing else has happened"},
+    {"daemon.notify", "something worth a notice is committed, nobody is told"},
+    {"daemon.released", "nothing is left, the lease is given back, the lock is not"},
+    // a submission
+    {"inbox.write", "the rows of a submission are written, and not committed"},
+    {"inbox.written", "a submission is written, no request names it"},
+    {"inbox.piece", "a piece of a submission is stored, and not committed"},
+    {"inbox.stored", "a piece of a submission is committed, others are not"},
+    {"inbox.in_force", "all of a submission is committed, nobody has read it"},
+    {"inbox.answered", "a submission is answered, its file is still there"},
+    // a request and its answer
+    {"request.write", "a request is not written"},
+    {"request.written", "a request is written, no daemon is looked for"},
+    {"request.answer", "an answer is not written"},
+    {"request.answered", "an answer is written, its request is still there"},
+    {"request.taken", "an answer is read, its file is still there"},
+    {"command.started", "a command has started a daemon, and waits for nothing yet"},
+    // a copy of the programs of a sweep
+    {"snapshot.listed", "a tree is listed, none of it is copied"},
+    {"snapshot.write", "a block of a copied file is not written"},
+    {"snapshot.copied", "all files are copied, their folders are not synced"},
+    {"snapshot.synced", "a snapshot is whole, and has no name yet"},
+    {"snapshot.renamed", "a snapshot has its name, no submission names it"},
+    // deletion
+    {"delete.folder", "one folder of a sweep is deleted, its pack is not"},
+    {"delete.folders", "the folders of a piece are deleted, its rows are there"},
+    {"delete.rows", "the rows of a piece are deleted, and not committed"},
+    {"delete.piece", "a piece of a sweep is deleted, nobody is told"},
+    // the database
+    {"store.create", "the file is there, and empty"},
+    {"store.migrate", "tables are made or changed, and not committed"},
+    {"store.migrated", "tables are committed, nothing is stored"},
+    {"store.commit", "changes are written, and not committed"},
 });
 
 /// The name of a fail point, checked by the compiler.

@@ -8,6 +8,7 @@
 #include <shardsweep/command.hpp>
 #include <shardsweep/daemon_lock.hpp>
 #include <shardsweep/duration.hpp>
+#include <shardsweep/fail_point.hpp>
 #include <shardsweep/trouble.hpp>
 
 #include <fmt/format.h>
@@ -67,6 +68,7 @@ class Starter {
                       spawn_detached({session_.installation.shardsweep.string(), "daemon",
                                       "--until-idle", "--db", session_.home.database.string()},
                                      session_.home.log()));
+    fail_point("command.started");
     say(fmt::format(
         "started a daemon: pid {} on {}, log {}; it ends when nothing is left to do", child_,
         this_process().host, session_.home.log().string()));

@@ -20,6 +20,7 @@
 #include "text/numbers.hpp"
 
 #include <shardsweep/allocation_files.hpp>
+#include <shardsweep/fail_point.hpp>
 #include <shardsweep/load.hpp>
 #include <shardsweep/random.hpp>
 #include <shardsweep/results.hpp>
@@ -69,6 +70,7 @@ Result<std::filesystem::path> write_submission(const Session& session, const Pla
   SHARDSWEEP_TRY(write_inbox(file, submission, [&](const Point& point) {
     return TrialNames{names.identity(point), names.slug(point), names.lane_key(point)};
   }));
+  fail_point("inbox.written");
   return file;
 }
 

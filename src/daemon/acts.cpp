@@ -9,6 +9,7 @@
 #include "text/pieces.hpp"
 
 #include <shardsweep/duration.hpp>
+#include <shardsweep/fail_point.hpp>
 #include <shardsweep/log.hpp>
 
 #include <fmt/format.h>
@@ -83,6 +84,7 @@ bool Acts::say_orders(const AllocationRow& allocation) {
                                      : Result<bool>(tl::unexpected<Fault>(prepared.error()));
   if (!said || !*said) said_ = 0;
   if (said) {
+    fail_point("daemon.ordered");
     channels_.at(allocation.id).said = *said ? version : 0;
     return true;
   }
@@ -128,6 +130,7 @@ void Acts::submit(const AllocationRow& allocation, Scheduler& scheduler) {
                     .limit_s = sweeps_.policy_of(allocation.sweep).submit_limit_s,
                     .deadline_in_s = deadline_in_s(allocation),
                     .strict = site.strict});
+  fail_point("daemon.submitted");
 }
 
 /// The allocation's folder and its first file, before anything can look for them.
@@ -141,6 +144,7 @@ Result<void> Acts::prepare(const AllocationRow& allocation) {
                  fmt::format("cannot make '{}': {}", paths.dir.string(), error.message()));
   }
   if (allocation.backend != Backend::local) SHARDSWEEP_TRY(write_script(allocation));
+  fail_point("daemon.script_written");
   // Both files exist before anyone looks for them: NFS hides a new file for up to a minute
   // from a host that has missed it once.
   SHARDSWEEP_TRY(LineWriter::open(paths.from_lead()));
@@ -164,7 +168,9 @@ Result<void> Acts::prepare(const AllocationRow& allocation) {
   spec.grace_s = policy.grace_s;
   spec.stop_before_end_s = policy.lane_stop_before_end_s;
   spec.gpu = sweeps_.spec_of(allocation.sweep).cluster.gpu;
-  return write_file_durably(paths.spec(), encode(spec));
+  SHARDSWEEP_TRY(write_file_durably(paths.spec(), encode(spec)));
+  fail_point("daemon.prepared");
+  return {};
 }
 
 /// Exactly what is submitted; `render` prints the same.

@@ -72,6 +72,7 @@ Result<void> Daemon::pass() {
   follow_clock();
   SHARDSWEEP_TRY(desk_.serve());
   observe();
+  if (!world_.changes().empty()) fail_point("daemon.folded");
   deciding_.decide();
   SHARDSWEEP_TRY(commit());
   jobs_.pack_closed();
@@ -127,6 +128,7 @@ Result<void> Daemon::renew_lease() {
   const bool gap = due(std::exchange(last_tick_, now), 4 * parts_.policy.idle_tick_s, now);
   if (!gap && !due(last_renewal_, parts_.policy.lease_renew_s, now)) return {};
   last_renewal_ = now;
+  fail_point("daemon.renew");
   return parts_.store.renew_lease(parts_.clock.now());
 }
 

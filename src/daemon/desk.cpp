@@ -8,6 +8,7 @@
 #include "text/numbers.hpp"
 
 #include <shardsweep/allocation_files.hpp>
+#include <shardsweep/fail_point.hpp>
 #include <shardsweep/log.hpp>
 
 #include <fmt/format.h>
@@ -32,6 +33,7 @@ Result<void> RequestDesk::serve() {
   }
   serving_ = !pending->empty();
   storing_.reset();
+  if (serving_) fail_point("daemon.request_read");
   for (const PendingRequest& waiting : *pending) {
     if (storing_ && needs_stored(waiting)) continue;
     SHARDSWEEP_ASSIGN(const bool done, serve_one(waiting));
@@ -85,8 +87,10 @@ Result<bool> RequestDesk::serve_one(const PendingRequest& waiting) {
       log_info(fmt::format("request {}: {}", waiting.id, answer.fault->what));
     }
     unsent_.emplace(waiting.id, std::move(answer));
+    fail_point("daemon.request_served");
   }
   SHARDSWEEP_TRY(books_.commit());
+  fail_point("daemon.request_committed");
   sweeps_.forget_searches();
   if (std::exchange(reload_, false)) SHARDSWEEP_TRY(books_.reload());
   if (const auto told = answer_request(parts_.home, unsent_.at(waiting.id)); !told) {
@@ -96,6 +100,7 @@ Result<bool> RequestDesk::serve_one(const PendingRequest& waiting) {
   }
   unsent_.erase(waiting.id);
   if (waiting.request && waiting.request->verb == Verb::submit) {
+    fail_point("inbox.answered");
     std::error_code ignored;
     std::filesystem::remove(waiting.request->inbox, ignored);
   }
@@ -281,6 +286,7 @@ Result<std::optional<Answer>> RequestDesk::serve_delete(const Request& request) 
 void RequestDesk::forget_folder(Store::Folder kind, const std::string& dir) {
   std::error_code ignored;
   std::filesystem::remove_all(dir, ignored);
+  fail_point("delete.folder");
   if (kind == Store::Folder::attempt) {
     std::filesystem::remove(AttemptPaths{dir}.pack(), ignored);
     return;

@@ -3,6 +3,7 @@
 
 #include "fleet/finals.hpp"
 
+#include <shardsweep/fail_point.hpp>
 #include <shardsweep/log.hpp>
 
 #include <iterator>
@@ -71,6 +72,7 @@ Result<void> FinalRounds::plan(const SweepRow& sweep, std::int32_t nodes) {
   for (NewFinal& one : due)
     one.sets = spec.measure.node_sets;
   SHARDSWEEP_ASSIGN(auto trials, parts_.store.add_finals(sweep.id, due));
+  fail_point("daemon.final_round");
   for (TrialRow& trial : trials) {
     if (trial.state == State::ended || world_.trial(trial.id) != nullptr) continue;
     const TrialRow& adopted = world_.adopt(std::move(trial));

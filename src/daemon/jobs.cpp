@@ -7,6 +7,7 @@
 #include "fleet/starts.hpp"
 
 #include <shardsweep/duration.hpp>
+#include <shardsweep/fail_point.hpp>
 #include <shardsweep/log.hpp>
 
 #include <fmt/format.h>
@@ -68,6 +69,7 @@ void Jobs::take(const SchedulerEvent& event) {
   }
   if (std::holds_alternative<JobSeen>(event) || std::holds_alternative<JobNotSeen>(event))
     notifying_.look_succeeded();
+  if (std::holds_alternative<SubmitAccepted>(event)) fail_point("daemon.accepted");
   fold_scheduler({world_, parts_.clock.now()}, event);
   const auto* deferred = std::get_if<SubmitDeferred>(&event);
   if (deferred == nullptr) return;
@@ -178,9 +180,11 @@ void Jobs::pack_closed() {
   for (const auto& [paths, keep_bytes] : std::exchange(to_pack_, {})) {
     std::error_code ignored;
     if (!std::filesystem::exists(paths.dir, ignored)) continue;
+    fail_point("daemon.pack");
     if (const auto packed = pack_attempt(paths, keep_bytes); !packed) {
       log_warning(packed.error().what);
     }
+    fail_point("daemon.packed");
   }
 }
 

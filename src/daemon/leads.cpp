@@ -8,6 +8,7 @@
 #include "text/characters.hpp"
 #include "text/content_hash.hpp"
 
+#include <shardsweep/fail_point.hpp>
 #include <shardsweep/log.hpp>
 
 #include <fmt/format.h>
@@ -40,6 +41,7 @@ void Leads::read(const AllocationRow& allocation) {
   }
   channel.unread.insert(channel.unread.end(), std::make_move_iterator(lines->begin()),
                         std::make_move_iterator(lines->end()));
+  if (!lines->empty()) fail_point("daemon.lines_read");
   while (!channel.unread.empty() && read_line(allocation, channel))
     channel.unread.pop_front();
   // Beats are stored once per process: one pass per process (`tick`) must not hear them again.
@@ -75,6 +77,7 @@ bool Leads::read_line(const AllocationRow& allocation, Channel& channel) {
           records_.read({attempt->second.dir}, attempt->second.nonce, !ended->pack.empty());
       if (!records) return false;
       records_.judge(attempt->second, *records);
+      fail_point("daemon.records_read");
     }
   }
   fold_line({world_, parts_.clock.now()}, sweeps_.policy_of(allocation.sweep), allocation.id,

@@ -3,6 +3,7 @@
 
 #include <shardsweep/daemon_lock.hpp>
 #include <shardsweep/duration.hpp>
+#include <shardsweep/fail_point.hpp>
 #include <shardsweep/log.hpp>
 
 #include <fmt/chrono.h>
@@ -83,6 +84,7 @@ Result<DaemonLock> take_database(const DaemonParts& parts, bool take_over) {
     return tl::unexpected<Fault>(held_by(holder, lock.error(), now, ttl));
   }
   if (!lock) return lock;
+  fail_point("daemon.locked");
   SHARDSWEEP_TRY(holder);
   const bool fresh = *holder && to_seconds(now - (*holder)->renewed) <= ttl;
   if (!take_over && fresh && may_live(**holder) && (*holder)->pid != 0) {
@@ -170,6 +172,7 @@ Result<bool> leave_if_idle(Daemon& daemon, const DaemonParts& parts) {
   SHARDSWEEP_ASSIGN(const bool idle, daemon.nothing_left());
   if (!idle) return false;
   SHARDSWEEP_TRY(parts.store.release_lease());
+  fail_point("daemon.released");
   const auto waiting = pending_requests(parts.home);
   if (waiting && waiting->empty()) return true;
   LeaseHolder self = this_process();
@@ -187,6 +190,7 @@ std::string describe(const LeaseHolder& holder) {
 Result<bool> run_daemon(DaemonParts parts, const LifeOptions& options) {
   const StopSignals signals;
   SHARDSWEEP_ASSIGN(const DaemonLock lock, await_database(parts, options, signals));
+  fail_point("daemon.leased");
   Daemon daemon(parts);
   SHARDSWEEP_TRY(daemon.load());
   if (options.serve_only) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/notifying.hpp"
 
+#include <shardsweep/fail_point.hpp>
 #include <shardsweep/log.hpp>
 
 #include <algorithm>
@@ -20,6 +21,7 @@ void Notifying::look_succeeded() {
 
 void Notifying::notify() {
   const auto notices = watcher_.take(world_, parts_.policy, parts_.clock.now());
+  if (!notices.empty()) fail_point("daemon.notify");
   if (parts_.make_notifier && !notices.empty()) {
     std::set<NotifySettings> wanted;
     for (const auto& [id, sweep] : world_.sweeps()) {

@@ -4,6 +4,7 @@
 #include "text/characters.hpp"
 
 #include <shardsweep/allocation_files.hpp>
+#include <shardsweep/fail_point.hpp>
 #include <shardsweep/requests.hpp>
 #include <shardsweep/storage.hpp>
 
@@ -14,6 +15,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -106,6 +108,13 @@ bool is_from_owner(const fs::path& folder, const std::string& id) {
          (of_file.st_uid == of_folder.st_uid || of_file.st_uid == 0);
 }
 
+/// `error`: of the disk, as a test asks for it; 0: none.
+Result<void> write_where_possible(int error, const fs::path& file, const std::string& text) {
+  if (error == 0) return write_file_durably(file, text);
+  return fault(FaultKind::unavailable,
+               fmt::format("cannot write {}: {}", file.string(), std::strerror(error)));
+}
+
 void remove_quietly(const fs::path& file) {
   std::error_code ignored;
   fs::remove(file, ignored);
@@ -141,7 +150,9 @@ Result<Answer> decode_answer(const std::string& id, const std::string& text) {
 
 Result<std::string> post_request(const Home& home, Request request, Timestamp now) {
   request.id = next_id(now);
-  SHARDSWEEP_TRY(write_file_durably(home.requests() / request.id, dump(to_json(request))));
+  SHARDSWEEP_TRY(write_where_possible(fail_point_error("request.write"),
+                                      home.requests() / request.id, dump(to_json(request))));
+  fail_point("request.written");
   return request.id;
 }
 
@@ -173,7 +184,9 @@ Result<std::vector<PendingRequest>> pending_requests(const Home& home) {
 }
 
 Result<void> answer_request(const Home& home, const Answer& answer) {
-  SHARDSWEEP_TRY(write_file_durably(home.answers() / answer.id, encode(answer)));
+  SHARDSWEEP_TRY(write_where_possible(fail_point_error("request.answer"),
+                                      home.answers() / answer.id, encode(answer)));
+  fail_point("request.answered");
   remove_quietly(home.requests() / answer.id);
   return {};
 }
@@ -183,6 +196,7 @@ Result<std::optional<Answer>> take_answer(const Home& home, const std::string& i
   if (!is_there(file)) return std::nullopt;
   SHARDSWEEP_ASSIGN(const std::string text, read_file(file, longest_request));
   SHARDSWEEP_ASSIGN(Answer answer, decode_answer(id, text));
+  fail_point("request.taken");
   remove_quietly(file);
   return answer;
 }

@@ -3,6 +3,7 @@
 #include "text/numbers.hpp"
 
 #include <shardsweep/allocation_files.hpp>
+#include <shardsweep/fail_point.hpp>
 #include <shardsweep/random.hpp>
 #include <shardsweep/snapshot.hpp>
 
@@ -174,6 +175,10 @@ class OpenFile {
 };
 
 Result<void> write_all(int descriptor, std::string_view bytes, const fs::path& path) {
+  if (const int error = fail_point_error("snapshot.write"); error != 0) {
+    errno = error;
+    return system_fault("cannot write", path);
+  }
   while (!bytes.empty()) {
     const auto written = ::write(descriptor, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
@@ -286,6 +291,7 @@ Result<std::string> hash_of(const Tree& tree, Entries& entries, const fs::path& 
     SHARDSWEEP_ASSIGN(const auto content, content_of(tree.root / name, entry, copy));
     all.add(manifest_line(name, entry, content));
   }
+  if (!to.empty()) fail_point("snapshot.copied");
   for (const auto& folder : folders)
     SHARDSWEEP_TRY(sync_folder(folder));
   return all.hex();
@@ -301,6 +307,7 @@ Result<std::string> whole_hash(const Tree& tree, const fs::path& to) {
     if (before.empty())
       return fault(FaultKind::invalid_input,
                    fmt::format("the tree {} has no files", tree.root.string()));
+    if (!to.empty()) fail_point("snapshot.listed");
     SHARDSWEEP_ASSIGN(auto hash, hash_of(tree, before, to));
     SHARDSWEEP_ASSIGN(const Entries after, Listing(tree).read());
     if (before == after) return hash;
@@ -353,7 +360,9 @@ Result<std::string> take_snapshot(const Home& home, const Tree& tree) {
   Result<void> kept;
   if (hash && !tree.origin.empty()) kept = write_file_durably(made / "origin", tree.origin);
   if (hash && kept) kept = sync_folder(made);
+  if (hash && kept) fail_point("snapshot.synced");
   if (hash && kept) kept = move_into_place(made, home.snapshots() / *hash);
+  if (hash && kept) fail_point("snapshot.renamed");
   std::error_code ignored;
   fs::remove_all(made, ignored);
   if (!kept) return tl::unexpected<Fault>(kept.error());

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/deletion.hpp"
 
+#include <shardsweep/fail_point.hpp>
+
 #include <nlohmann/json.hpp>
 
 #include <array>
@@ -118,6 +120,7 @@ bool delete_piece(Database& database, SweepId sweep, std::int64_t rows,
     forget(Store::Folder::allocation, dir);
   const auto trials =
       more || !allocations.ids.empty() ? Doomed{} : some(database, trials_of, sweep, rows);
+  fail_point("delete.folders");
   Transaction transaction(database);
   check_epoch();
   Statement(database, "UPDATE sweeps SET state = 'cancelled', deleting = 1 WHERE id = ?1")
@@ -130,7 +133,9 @@ bool delete_piece(Database& database, SweepId sweep, std::int64_t rows,
     for (const char* const text : of_sweeps)
       Statement(database, text).run(sweep);
   }
+  fail_point("delete.rows");
   transaction.commit();
+  fail_point("delete.piece");
   return last;
 }
 

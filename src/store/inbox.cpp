@@ -3,6 +3,7 @@
 
 #include "store/imported_rows.hpp"
 
+#include <shardsweep/fail_point.hpp>
 #include <shardsweep/imported.hpp>
 
 #include <fmt/format.h>
@@ -413,8 +414,13 @@ Store::InboxProgress accept(Database& database, const std::filesystem::path& fil
   check_epoch();
   auto report =
       Takeover(inbox, database, submitted, now).go_on(std::max<std::int64_t>(rows, 1));
+  fail_point("inbox.piece");
   transaction.commit();
-  if (report) return {true, *std::move(report)};
+  if (report) {
+    fail_point("inbox.in_force");
+    return {true, *std::move(report)};
+  }
+  fail_point("inbox.stored");
   return {.done = false, .report = {.name = submitted.name}};
 }
 

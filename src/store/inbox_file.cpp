@@ -3,6 +3,7 @@
 
 #include "sweep/identity.hpp"
 
+#include <shardsweep/fail_point.hpp>
 #include <shardsweep/imported.hpp>
 #include <shardsweep/metric.hpp>
 #include <shardsweep/store.hpp>
@@ -150,6 +151,7 @@ void fill(const std::filesystem::path& file, const Put& put) {
   put(inbox);
   inbox.execute(fmt::format("PRAGMA application_id = {}", inbox_application_id));
   inbox.execute(fmt::format("PRAGMA user_version = {}", inbox_version));
+  fail_by_errno(fail_point_error("inbox.write"), inbox);
   transaction.commit();
 }
 

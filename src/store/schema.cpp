@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/schema.hpp"
 
+#include <shardsweep/fail_point.hpp>
 #include <shardsweep/storage.hpp>
 
 #include <fmt/format.h>
@@ -41,7 +42,9 @@ void migrate(Database& database, std::span<const std::string> steps) {
   database.execute(views_sql);
   database.execute(fmt::format("PRAGMA application_id = {}", application_id));
   database.execute(fmt::format("PRAGMA user_version = {}", known));
+  fail_by_errno(fail_point_error("store.migrate"), database);
   transaction.commit();
+  fail_point("store.migrated");
 }
 
 void require_current(Database& database) {

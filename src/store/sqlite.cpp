@@ -5,6 +5,7 @@
 #include <sqlite3.h>
 
 #include <cctype>
+#include <cerrno>
 #include <type_traits>
 
 namespace shardsweep::sqlite {
@@ -90,6 +91,11 @@ void fail(sqlite3* handle, const std::string& where, int code) {
   const int extended = handle != nullptr ? sqlite3_extended_errcode(handle) : code;
   const char* words = handle != nullptr ? sqlite3_errmsg(handle) : sqlite3_errstr(code);
   throw SqliteError(extended, fault_of(code, where, words));
+}
+
+void fail_by_errno(int error, const Database& database) {
+  if (error == 0) return;
+  fail(nullptr, database.name(), error == ENOSPC ? SQLITE_FULL : SQLITE_IOERR);
 }
 
 Database::Database(const std::filesystem::path& file, OpenMode mode, int busy_timeout_ms)

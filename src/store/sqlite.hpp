@@ -93,6 +93,8 @@ class Database {
 
 /// Throws what `code` means for a user of this connection.
 [[noreturn]] void fail(sqlite3* handle, const std::string& where, int code);
+/// As SQLite fails on a disk with this errno; 0: it is well.
+void fail_by_errno(int error, const Database& database);
 
 /// A prepared statement, to be used again and again.
 class Statement {

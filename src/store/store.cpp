@@ -13,6 +13,7 @@
 #include "store/schema.hpp"
 #include "store/search_rows.hpp"
 
+#include <shardsweep/fail_point.hpp>
 #include <shardsweep/store.hpp>
 
 #include <fmt/format.h>
@@ -124,6 +125,7 @@ class SqliteStore final : public Store {
       lease_.check();
       for (const auto& change : changes)
         committer_.apply(change);
+      fail_by_errno(fail_point_error("store.commit"), database_);
       transaction.commit();
     });
   }
@@ -255,6 +257,7 @@ WorldRows SqliteStore::read_world() {
 Result<std::unique_ptr<Store>> Store::open(const std::filesystem::path& file) {
   return sqlite::guarded([&]() -> std::unique_ptr<Store> {
     sqlite::make_private(file);
+    fail_point("store.create");
     sqlite::Database database(file, sqlite::OpenMode::create, sqlite::open_wait_ms);
     sqlite::set_journal(database, file);
     sqlite::migrate(database);

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# For end-to-end tests: a home of their own, conditions waited for with a deadline, and what of
-# ours is still alive.
+# For end-to-end tests: a home of their own, conditions that are waited for, points at which a
+# program dies or waits, and what of ours is still alive.
 
-# shellcheck source=tests/tools/lib/patience.bash
-source "$(dirname "${BASH_SOURCE[0]}")/../../tools/lib/patience.bash"
+# shellcheck source=tests/tools/lib/waiting.bash
+source "$(dirname "${BASH_SOURCE[0]}")/../../tools/lib/waiting.bash"
+# shellcheck source=tests/tools/lib/fail_points.bash
+source "$(dirname "${BASH_SOURCE[0]}")/../../tools/lib/fail_points.bash"
 
 bin=${1:?folder of the programs}
 [ -x "$bin/shardsweep" ] || {
@@ -33,14 +35,13 @@ fail() {
   exit 1
 }
 
-# wait_for SECONDS WHAT COMMAND…: until COMMAND succeeds; SECONDS are those of a quiet machine.
-wait_for() {
-  local deadline=$((SECONDS + $1 * $(patience))) what=$2
-  shift 2
-  until "$@"; do
-    [ $SECONDS -lt $deadline ] || fail "no $what in time"
-    sleep 0.02
-  done
+# hold FIFO: runs that read it stand still; let_go FIFO: they go on, and later ones don't stop.
+hold() { mkfifo "$1"; }
+let_go() {
+  local writer
+  exec {writer}<>"$1"
+  rm "$1"
+  exec {writer}>&-
 }
 
 # sql QUERY: one value.
@@ -74,3 +75,5 @@ leave() {
   rm -rf "$work"
 }
 trap 'leave $? "$BASH_COMMAND"' EXIT
+# CTest's limit.
+trap 'fail "ended by SIGTERM${waiting_for:+ while it waited for: $waiting_for}"' TERM
