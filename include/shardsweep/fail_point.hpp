@@ -83,6 +83,19 @@ inline constexpr auto fail_points = std::to_array<FailPointWindow>({
     {"store.migrate", "tables are made or changed, and not committed"},
     {"store.migrated", "tables are committed, nothing is stored"},
     {"store.commit", "changes are written, and not committed"},
+    // files of an allocation
+    {"rundir.write", "a file is about to be written, under another name"},
+    {"rundir.sync", "it is written, not synced"},
+    {"rundir.rename", "it is synced, under another name"},
+    {"rundir.renamed", "it has its name, which is not synced"},
+    {"rundir.append", "a line is about to be appended"},
+    {"rundir.append_sync", "a line is appended, not synced"},
+    {"rundir.claim", "a lead's own file is written, not linked"},
+    {"rundir.claimed", "an allocation is claimed, the lead's own file is still there"},
+    {"rundir.pack_file", "a file of an attempt is about to be packed: the n-th"},
+    {"rundir.pack_sync", "an attempt is packed, not synced"},
+    {"rundir.pack_rename", "its pack is synced, under another name"},
+    {"rundir.packed", "its pack has its name, and its folder is still there"},
 });
 
 /// The name of a fail point, checked by the compiler.

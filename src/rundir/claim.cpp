@@ -3,6 +3,8 @@
 
 #include "rundir/descriptor.hpp"
 
+#include <shardsweep/fail_point.hpp>
+
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -17,9 +19,12 @@ Result<bool> claim_allocation(const AllocationPaths& allocation, const std::stri
   SHARDSWEEP_TRY(write_file_durably(own, nonce + "\n"));
   // What link(2) answers is not asked: over NFSv3 a retransmitted request answers EEXIST to
   // the one who made the link. The number of names of our own file tells.
-  const bool linked = ::link(own.c_str(), allocation.claim().c_str()) == 0 || errno == EEXIST;
+  errno = fail_point_error("rundir.claim");
+  const bool failed = errno != 0 || ::link(own.c_str(), allocation.claim().c_str()) != 0;
+  const bool linked = !failed || errno == EEXIST;
   const Fault why = errno_fault("cannot claim " + allocation.dir.string());
   struct stat status {};
+  fail_point("rundir.claimed");
   const bool known = ::stat(own.c_str(), &status) == 0;
   ::unlink(own.c_str());
   if (!linked) return tl::unexpected(why);

@@ -7,6 +7,7 @@
 #include "rundir/tar.hpp"
 
 #include <shardsweep/allocation_files.hpp>
+#include <shardsweep/fail_point.hpp>
 #include <shardsweep/storage.hpp>
 
 #include <fcntl.h>
@@ -106,11 +107,15 @@ Result<void> write_pack(const AttemptPaths& attempt, const fs::path& fresh,
     const bool whole = name == inside.spec().filename() || is_records(name.string()) ||
                        *name.begin() == inside.recorder().filename() ||
                        *name.begin() == inside.evidence().filename();
+    if (const int error = fail_point_error("rundir.pack_file"); error != 0)
+      return errno_error("cannot write " + fresh.string(), error);
     SHARDSWEEP_TRY(tar.add_file(attempt.dir / name, (inside.dir / name).string(),
                                 whole ? keep_records_bytes : keep_log));
   }
   SHARDSWEEP_TRY(tar.finish());
-  if (::fsync(file.get()) != 0) return errno_error("cannot fsync " + fresh.string());
+  errno = fail_point_error("rundir.pack_sync");
+  if (errno != 0 || ::fsync(file.get()) != 0)
+    return errno_error("cannot fsync " + fresh.string());
   struct stat own {};
   struct stat named {};
   const bool ours = ::fstat(file.get(), &own) == 0 && ::stat(fresh.c_str(), &named) == 0 &&
@@ -135,8 +140,10 @@ Result<void> pack_attempt(const AttemptPaths& attempt, std::int64_t keep_log_byt
     const fs::path fresh = attempt.pack().string() + ".new";
     SHARDSWEEP_TRY(write_pack(
         attempt, fresh, static_cast<std::uint64_t>(std::max<std::int64_t>(keep_log_bytes, 0))));
-    if (::rename(fresh.c_str(), attempt.pack().c_str()) != 0)
+    errno = fail_point_error("rundir.pack_rename");
+    if (errno != 0 || ::rename(fresh.c_str(), attempt.pack().c_str()) != 0)
       return errno_error("cannot rename " + fresh.string());
+    fail_point("rundir.packed");
     SHARDSWEEP_TRY(sync_folder_of(attempt.pack()));
   }
   fs::remove_all(attempt.dir, error);

@@ -5,6 +5,7 @@
 #include "rundir/durable.hpp"
 
 #include <shardsweep/allocation_files.hpp>
+#include <shardsweep/fail_point.hpp>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -25,6 +26,8 @@ constexpr std::size_t chunk_bytes =
 constexpr int chunks_per_look = 256;
 
 Result<void> write_all(int descriptor, std::string_view text, const std::string& path) {
+  if (const int error = fail_point_error("rundir.write"); error != 0)
+    return errno_error("cannot write " + path, error);
   while (!text.empty()) {
     const ssize_t written = ::write(descriptor, text.data(), text.size());
     if (written < 0 && errno == EINTR) continue;
@@ -69,17 +72,23 @@ Result<void> write_file_durably(const std::filesystem::path& path, std::string_v
         ::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, file_mode));
     if (!file.valid()) return errno_error("cannot create " + path.string());
     auto written = write_all(file.get(), text, fresh);
-    if (written && ::fsync(file.get()) != 0) written = errno_error("cannot fsync " + fresh);
+    if (written) {
+      errno = fail_point_error("rundir.sync");
+      if (errno != 0 || ::fsync(file.get()) != 0)
+        written = errno_error("cannot fsync " + fresh);
+    }
     if (!written) {
       ::unlink(fresh.c_str());
       return written;
     }
   }
-  if (::rename(fresh.c_str(), path.c_str()) != 0) {
+  errno = fail_point_error("rundir.rename");
+  if (errno != 0 || ::rename(fresh.c_str(), path.c_str()) != 0) {
     const Fault why = errno_fault("cannot rename " + fresh);
     ::unlink(fresh.c_str());
     return tl::unexpected(why);
   }
+  fail_point("rundir.renamed");
   return sync_folder_of(path);
 }
 
@@ -135,6 +144,8 @@ Result<void> LineWriter::append(std::string_view line, bool durable) {
     return fault(FaultKind::invalid_input, "a line must not hold a newline");
   std::string text = torn_ ? "\n" : "";
   text.append(line).append("\n");
+  if (const int error = fail_point_error("rundir.append"); error != 0)
+    return errno_error("cannot append a line", error);
   ssize_t written = -1;
   do {
     written = ::write(descriptor_, text.data(), text.size());
@@ -142,7 +153,9 @@ Result<void> LineWriter::append(std::string_view line, bool durable) {
   if (written < 0) return errno_error("cannot append a line");
   torn_ = static_cast<std::size_t>(written) != text.size();
   if (torn_) return fault(FaultKind::unavailable, "cannot append a whole line");
-  if (durable && ::fdatasync(descriptor_) != 0) return errno_error("cannot fdatasync");
+  if (!durable) return {};
+  errno = fail_point_error("rundir.append_sync");
+  if (errno != 0 || ::fdatasync(descriptor_) != 0) return errno_error("cannot fdatasync");
   return {};
 }
 
