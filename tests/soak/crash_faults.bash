@@ -46,7 +46,14 @@ arm() { echo "$2" >"$control/$1"; }
 disarm() { rm -f "$control/$1"; }
 met() { [ -e "$control/met-$1" ]; }
 reached() { [ -e "$control/reached-$1" ]; }
-let_go() { : >"$control/go-on"; }
+# to_sbatch WORD: to the one that is held.
+to_sbatch() {
+  local gate
+  exec {gate}<>"$control/gate"
+  echo "$1" >&"$gate"
+  exec {gate}>&-
+}
+let_go() { to_sbatch go-on; }
 
 # ---- the daemon
 
@@ -70,7 +77,7 @@ daemon_before_sbatch() {
   submit_held before
   kill_daemon
   case $((RANDOM % 3)) in
-    0) : >"$control/end" ;;
+    0) to_sbatch end ;;
     1)
       doze 1000
       let_go
@@ -90,7 +97,7 @@ daemon_before_answer() {
   submit_held after
   doze 300
   kill_daemon
-  : >"$control/end"
+  to_sbatch end
   doze 2000
   start_daemon
 }
