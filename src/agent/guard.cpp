@@ -4,6 +4,8 @@
 #include "agent/reap.hpp"
 #include "agent/signals.hpp"
 
+#include <shardsweep/fail_point.hpp>
+
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,6 +22,7 @@ int run_guard(const Clock& clock, const std::function<int()>& node_agent,
               const std::function<void(int signal)>& killed) {
   become_subreaper();
   block_signals();
+  fail_point("guard.start");
   const pid_t agent = ::fork();
   if (agent == 0) ::_exit(node_agent());
   if (agent < 0) return 1;
@@ -32,8 +35,11 @@ int run_guard(const Clock& clock, const std::function<int()>& node_agent,
     if (reaped == agent) status = ended;
     if (reaped == agent || reaped < 0) break;
   }
+  fail_point("guard.agent_ended");
   if (WIFSIGNALED(status)) killed(WTERMSIG(status));
+  fail_point("guard.said");
   const bool clean = kill_all_children(clock, guard_kill_s);
+  fail_point("guard.clean");
   if (!clean) return 1;
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }

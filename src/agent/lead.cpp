@@ -8,6 +8,7 @@
 #include "text/node_list.hpp"
 
 #include <shardsweep/duration.hpp>
+#include <shardsweep/fail_point.hpp>
 
 #include <fmt/format.h>
 
@@ -181,6 +182,7 @@ void Lead::take(const FromNode& message) {
   if (const auto* ready = std::get_if<NodeReady>(&message.body)) {
     node.index = ready->index;
     node.switches = ready->switches;
+    fail_point("lead.node_seen");
     say(NodeSeen{ready->node, ready->host, ready->pid, ready->switches}, false);
     if (is_step_launch()) say_job_nodes(ready->node);
     check_gpu(*ready);
@@ -371,7 +373,9 @@ void Lead::start_next() {
       continue;
     }
     log_.line(fmt::format("attempt {} ({}) starts", spec->attempt, spec->trial));
+    fail_point("lead.started");
     say(Started{spec->attempt, spec->nonce}, true);
+    fail_point("lead.started_written");
     for (auto& [name, node] : nodes_) {
       node.ended.reset();
       node.phase.clear();
@@ -379,6 +383,7 @@ void Lead::start_next() {
     }
     running_.emplace(Running{next->assign, *spec, {}, {}, {}, false});
     channel_.send(line);
+    fail_point("lead.launched");
   }
 }
 
@@ -483,7 +488,9 @@ void Lead::write_ended(const Settled& settled) {
   if (packed) ended.pack = AttemptPaths{assign.dir}.pack().filename().string();
   log_.line(fmt::format("attempt {} ended {}{}{}", assign.attempt, name(ended.outcome),
                         ended.cause.empty() ? "" : ": ", ended.cause));
+  fail_point("lead.ended");
   say(ended, true);
+  fail_point("lead.ended_written");
   assignments_.ended(assign, ended.fragmented ? Outcome::crashed : verdict.outcome);
   busy_s_ = now_s_;
 }
@@ -507,6 +514,7 @@ int Lead::depart() {
     (void)channel_.receive();
   }
   if (!kill_all_children(clock_, last_kill_s)) log_.line("processes remain on this node");
+  fail_point("lead.bye");
   say(Bye{*leaving_}, true);
   const double last_s = seconds_of(clock_) + last_words_s;
   while (!from_lead_.all_written() && seconds_of(clock_) < last_s && signals_.take().empty()) {
@@ -531,6 +539,8 @@ void Lead::wait() {
 /// A beat that is late says nothing.
 void Lead::say(FromLeadBody body, bool durable) {
   if (std::holds_alternative<Beat>(body) && !from_lead_.all_written()) return;
+  if (std::holds_alternative<Revoked>(body)) fail_point("lead.revoked");
+  if (std::holds_alternative<FoundOnNode>(body)) fail_point("lead.found");
   from_lead_.say(encode(FromLead{++line_, clock_.now(), std::move(body)}), durable,
                  seconds_of(clock_), log_);
   if (!from_lead_.all_written()) gate_.doubt_storage();

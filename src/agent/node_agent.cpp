@@ -13,6 +13,8 @@
 #include "node/processes.hpp"
 #include "node/shared_memory.hpp"
 
+#include <shardsweep/fail_point.hpp>
+
 #include <fmt/format.h>
 
 #include <fcntl.h>
@@ -78,11 +80,13 @@ NodeAgent::NodeAgent(NodeOptions options, const Clock& clock, pid_t guard)
       beat_s_(now_s_) {}
 
 int NodeAgent::run() {
+  fail_point("node.ready");
   say(NodeReady{
       options_.node.name, host_name(), ::getpid(), options_.node.index,
       gpu_models(devices_, log_),
       switches_in(value_in(environment_, "SLURM_TOPOLOGY_ADDR").value_or(""),
                   value_in(environment_, "SLURM_TOPOLOGY_ADDR_PATTERN").value_or(""))});
+  fail_point("node.ready_said");
   while (true) {
     keep_time();
     take_signals();
@@ -119,6 +123,7 @@ void NodeAgent::keep_time() {
   }
   if (now_s - beat_s_ < options_.beat_s) return;
   beat_s_ = now_s;
+  fail_point("node.beat");
   say(attempt_ ? attempt_->beat() : NodeBeat{});
 }
 
@@ -295,13 +300,18 @@ void NodeAgent::start(Waiting waiting, const std::string& others) {
   if (const auto& container = attempt_->spec().container)
     attempt_->set_image_digest(containers_.digest_of(*container));
   attempt_->launch(environment_, devices_, waiting.meet);
+  fail_point("node.launched");
   say(NodeLaunched{attempt});
+  fail_point("node.launched_said");
 }
 
 void NodeAgent::step_attempt() {
   if (!attempt_) return;
   attempt_->step();
-  if (auto suspicion = attempt_->suspicion()) say(*std::move(suspicion));
+  if (auto suspicion = attempt_->suspicion()) {
+    fail_point("node.suspect");
+    say(*std::move(suspicion));
+  }
   if (!attempt_->over()) return;
   NodeEnded ended = attempt_->ended();
   note_gpus(ended);
@@ -313,7 +323,9 @@ void NodeAgent::step_attempt() {
   for (const SharedFile& file : remove_abandoned_segments())
     log_.line(
         fmt::format("removed the leftover /dev/shm/{} ({} bytes)", file.name, file.bytes));
+  fail_point("node.ended");
   say(ended);
+  fail_point("node.ended_said");
   if (stuck) say(NodeFinding{EvidenceKind::dirty, "a process of an attempt can't be ended"});
   if (stuck) leave(Outcome::node_failure, "a process could not be ended", exit_node_dirty);
 }

@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr auto limit = std::chrono::seconds(2);  // well below every lease
+constexpr auto limit = std::chrono::seconds(30);  // a thread waits; the lead beats
 constexpr std::size_t longest_answer = 16 << 20;
 constexpr const char* reader = "shardbench-cpu";
 

@@ -9,7 +9,7 @@
 
 namespace shardsweep::agent {
 
-/// Takes at most two seconds. The copies that were made before the ranks were ended, where
+/// Takes at most half a minute. The copies that were made before the ranks were ended, where
 /// there are any; what was read is kept beside them as recorder.json.
 [[nodiscard]] Result<RecorderReading> read_recorders(const AttemptPaths& attempt);
 

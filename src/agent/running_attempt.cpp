@@ -9,6 +9,8 @@
 #include "node/memory_kills.hpp"
 #include "node/processes.hpp"
 
+#include <shardsweep/fail_point.hpp>
+
 #include <fmt/format.h>
 
 #include <sys/wait.h>
@@ -91,6 +93,7 @@ void RunningAttempt::launch_ranks(const Environment& own,
                                        place_of_container(own, spec_.token, !devices.empty()),
                                        paths_.dir.string());
     Descriptor report;
+    fail_point("node.spawn");
     const auto pid = start_rank(process, &report);
     if (!pid) {
       evidence_.push_back({clock_.now(), Outcome::node_failure,
@@ -225,6 +228,7 @@ void RunningAttempt::look_at_ranks() {
         spec_.container && info.si_code == CLD_EXITED && is_signal_code(info.si_status);
     note_exit(rank, by_signal ? CLD_KILLED : info.si_code,
               by_signal ? info.si_status - signal_codes : info.si_status);
+    fail_point("node.rank_ended");
   }
 }
 
@@ -345,6 +349,7 @@ void RunningAttempt::told_to_stop() {
 }
 
 void RunningAttempt::begin_ending() {
+  fail_point("node.end_ranks");
   evidence_taking_.reset();
   stage_ = Stage::ending;
   stage_since_s_ = seconds_of(clock_);
@@ -392,6 +397,7 @@ void RunningAttempt::step_settling() {
 }
 
 void RunningAttempt::step_reaping() {
+  fail_point("node.reap");
   const bool clean = kill_children_once();
   if (!clean && seconds_of(clock_) - stage_since_s_ < unkillable_s) return;
   if (!clean) {
@@ -399,6 +405,7 @@ void RunningAttempt::step_reaping() {
     for (const pid_t pid : descendants_of(::getpid()))
       log_.line(fmt::format("process {} can't be ended: {}", pid, process_cmdline(pid)));
   }
+  fail_point("node.reaped");
   // They get their time here too: what they know decides whether this is a measurement.
   if (trainer_ && evidence_.empty() && trainer_->waits_for_facts(clock_)) return;
   scan_for_marker();

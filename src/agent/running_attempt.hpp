@@ -70,7 +70,11 @@ class RunningAttempt {
   void set_cut_elsewhere() { cut_elsewhere_ = true; }
   /// Seconds without progress; -1 where no rank here keeps a flight recorder.
   [[nodiscard]] double still_s() const;
-  void stretch(double gap_s) { watch_.stretch(gap_s); }
+  void stretch(double gap_s) {
+    watch_.stretch(gap_s);
+    // Who stood still could not be told.
+    if (terminated_at_s_) *terminated_at_s_ += gap_s;
+  }
   /// Of its container, as far as its runtime tells one.
   void set_image_digest(const std::string& digest) { image_digest_ = digest; }
   /// For the evidence.

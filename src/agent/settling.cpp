@@ -4,6 +4,7 @@
 #include "agent/recorder_reading.hpp"
 
 #include <shardsweep/allocation_files.hpp>
+#include <shardsweep/fail_point.hpp>
 #include <shardsweep/record.hpp>
 
 #include <fmt/format.h>
@@ -75,6 +76,7 @@ void name_the_guilty(const EndedAttempt& attempt, Classified& verdict, const Log
 }
 
 Settled settle(const EndedAttempt& attempt, const Log& log) {
+  fail_point("lead.settle");
   Settled settled;
   settled.assign = attempt.assign;
   settled.pace = pace_of_nodes(attempt);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/start_gate.hpp"
 
+#include <shardsweep/fail_point.hpp>
 #include <shardsweep/storage.hpp>
 
 namespace shardsweep::agent {
@@ -41,6 +42,7 @@ bool StartGate::storage_works(double now_s, const Log& log) {
   const auto fault = doubted_ ? try_storage(folder_) : look_at_storage(folder_);
   doubted_ = fault.has_value();
   fault_ = fault ? "no file could be written: " + describe(*fault, folder_) : "";
+  if (fault && !shut) fail_point("lead.shut");
   if (fault && !shut) log.line("starting no attempt for now: " + fault_);
   if (!fault && shut) log.line("starting attempts again: files can be written");
   return !fault;

@@ -7,6 +7,8 @@
 #include "node/processes.hpp"
 #include "rundir/claim.hpp"
 
+#include <shardsweep/fail_point.hpp>
+
 #include <unistd.h>
 
 #include <cstdlib>
@@ -88,7 +90,9 @@ Result<int> claim_and_run(const AllocationPaths& paths, const Clock& clock, cons
   // A daemon on this machine may have been started within a job that is none of its leads'.
   JobEnd job_end(spec.launch == LaunchMode::local ? Environment{} : own_environment(spec));
   Lead lead(paths, spec, std::move(from_lead), clock, std::move(nodes), std::move(job_end));
+  fail_point("lead.claimed");
   lead.say_claimed(claimed_by_us(spec, nonce));
+  fail_point("lead.claimed_written");
   return lead.run();
 }
 

@@ -14,7 +14,15 @@
 
 namespace shardsweep::test {
 
-Allocation::Allocation() : DaemonSide(SHARDSWEEP_BIN_DIR) {}
+Allocation::Allocation()
+    : DaemonSide(SHARDSWEEP_BIN_DIR), points_("/tmp/" + spec.token + ".points") {
+  spec.agent_lease_s = spec.node_lease_s = spec.agents_limit_s = no_limit_s;
+  spec.idle_limit_s = no_limit_s;
+  every.start_limit_s = every.rendezvous_limit_s = every.init_limit_s = no_limit_s;
+  every.first_step_limit_s = every.step_limit_s = every.teardown_limit_s = no_limit_s;
+  every.attempt_limit_s = every.hang_floor_s = every.evidence_s = no_limit_s;
+  every.grace_s = at_once_s;
+}
 
 Allocation::~Allocation() {
   if (lead_ > 0 && !exit_) {
@@ -23,6 +31,8 @@ Allocation::~Allocation() {
     }
     ::waitpid(lead_, nullptr, 0);
   }
+  std::error_code error;
+  std::filesystem::remove_all(points_.folder(), error);
 }
 
 void Allocation::start() {
@@ -38,6 +48,7 @@ void Allocation::start() {
   ::setsid();
   for (const auto& [name, value] : environment)
     ::setenv(name.c_str(), value.c_str(), 1);
+  if (!armed_.empty()) points_.arm(armed_);
   ::execl(agent.c_str(), agent.c_str(), "lead", "--dir", dir.c_str(), nullptr);
   ::_exit(126);
 }
@@ -50,15 +61,20 @@ void Allocation::put_on_path(const std::string& name, const std::string& script)
   environment["PATH"] = bin_dir.string() + ":/usr/bin:/bin";
 }
 
-std::optional<int> Allocation::wait_exit(double limit_s) {
-  wait_until(
-      [&] {
-        int status = 0;
-        if (exit_ || ::waitpid(lead_, &status, WNOHANG) != lead_) return exit_.has_value();
-        exit_ = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-        return true;
-      },
-      limit_s);
+pid_t Allocation::wait_at(const std::string& point) {
+  pid_t pid = 0;
+  const bool reached = wait_until([&] { return (pid = points_.at(point)) != 0; });
+  REQUIRE_MESSAGE(reached, "nobody came to " << point << ": " << log());
+  return pid;
+}
+
+std::optional<int> Allocation::wait_exit() {
+  wait_until([&] {
+    int status = 0;
+    if (exit_ || ::waitpid(lead_, &status, WNOHANG) != lead_) return exit_.has_value();
+    exit_ = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+    return true;
+  });
   return exit_;
 }
 

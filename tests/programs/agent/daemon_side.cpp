@@ -6,29 +6,10 @@
 
 #include <doctest/doctest.h>
 
-#include <poll.h>
-
-#include <algorithm>
-#include <chrono>
 #include <cstdlib>
-#include <thread>
 #include <utility>
 
 namespace shardsweep::test {
-
-bool wait_until(const std::function<bool()>& done, double limit_s, int every_ms) {
-  const SystemClock clock;
-  double load = 0;
-  (void)::getloadavg(&load, 1);
-  const double processors = std::max(1U, std::thread::hardware_concurrency());
-  const auto deadline =
-      clock.steady() + std::chrono::duration<double>(limit_s * (1 + load / processors));
-  while (!done()) {
-    if (clock.steady() > deadline) return false;
-    (void)::poll(nullptr, 0, every_ms);
-  }
-  return true;
-}
 
 int repeats(int few) {
   const char* value = std::getenv("SHARDSWEEP_TEST_REPEATS");
@@ -48,7 +29,6 @@ DaemonSide::DaemonSide(std::filesystem::path programs)
   spec.watch_interval_s = 0.02;
   spec.idle_limit_s = 30;
   every.ranks_per_node = 4;
-  // Generous: the machine may be busy. A test that wants a limit to strike sets it.
   every.start_limit_s = every.rendezvous_limit_s = every.init_limit_s = 30;
   every.first_step_limit_s = every.step_limit_s = every.teardown_limit_s = 30;
   every.attempt_limit_s = 60;
@@ -170,7 +150,7 @@ std::string DaemonSide::bye() {
 
 Ended DaemonSide::wait_ended(AttemptId attempt) {
   std::optional<Ended> found;
-  const bool in_time = wait_until([&] { return (found = ended(attempt)).has_value(); }, 60);
+  const bool in_time = wait_until([&] { return (found = ended(attempt)).has_value(); });
   REQUIRE_MESSAGE(in_time, "attempt " << attempt << " did not end: " << log());
   return *found;
 }
@@ -180,6 +160,15 @@ std::vector<pid_t> DaemonSide::marked() const {
   for (const auto& process : find_marked([&](std::string_view marker) {
                                return marker.starts_with(spec.token + "/") &&
                                       !marker.ends_with("/agent");
+                             }).found)
+    pids.push_back(process.pid);
+  return pids;
+}
+
+std::vector<pid_t> DaemonSide::agents() const {
+  std::vector<pid_t> pids;
+  for (const auto& process : find_marked([&](std::string_view marker) {
+                               return marker == spec.token + "/agent";
                              }).found)
     pids.push_back(process.pid);
   return pids;
@@ -202,8 +191,8 @@ void DaemonSide::wait_steps(const Assign& attempt, int count) {
   REQUIRE_MESSAGE(in_time, "no train steps: " << log());
 }
 
-bool DaemonSide::wait_clean(double limit_s) const {
-  return wait_until([&] { return marked().empty(); }, limit_s);
+bool DaemonSide::wait_clean() const {
+  return wait_until([&] { return marked().empty(); });
 }
 
 }  // namespace shardsweep::test

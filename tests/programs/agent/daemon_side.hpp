@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A test in the daemon's place: an allocation's folder, what is assigned to its lead and what
-// the lead answers, waited for with a deadline. Whatever a test does, no process with its
-// marker outlives it.
+// the lead answers. Whatever a test does, no process with its marker outlives it.
 #pragma once
 
+#include "tools/lib/wait_until.hpp"
 #include "unit/folder.hpp"
 
 #include <shardsweep/allocation_files.hpp>
@@ -11,16 +11,12 @@
 
 #include <sys/types.h>
 
-#include <functional>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 namespace shardsweep::test {
-
-/// True as soon as `done` is, which is looked at every `every_ms`; false after `limit_s` of a
-/// quiet machine. On a busy one the limit grows with the load for each processor.
-bool wait_until(const std::function<bool()>& done, double limit_s = 20, int every_ms = 5);
 
 /// SHARDSWEEP_TEST_REPEATS, or `few`.
 int repeats(int few);
@@ -52,11 +48,21 @@ class DaemonSide {
   [[nodiscard]] Ended wait_ended(AttemptId attempt);
   /// Rank processes (not agents) that carry our marker.
   [[nodiscard]] std::vector<pid_t> marked() const;
+  /// Guard and node agent, as long as they live.
+  [[nodiscard]] std::vector<pid_t> agents() const;
   /// Until at least `count` ranks run.
   bool wait_marked(std::size_t count);
   /// Until the attempt's ranks have recorded `count` train steps together.
   void wait_steps(const Assign& attempt, int count);
-  [[nodiscard]] bool wait_clean(double limit_s = 20) const;
+  [[nodiscard]] bool wait_clean() const;
+  /// Whether the lead has said a line of that kind.
+  template <class Body>
+  [[nodiscard]] bool said() {
+    for (const FromLead& line : lines()) {
+      if (std::holds_alternative<Body>(line.body)) return true;
+    }
+    return false;
+  }
 
   [[nodiscard]] AttemptId assigned() const { return last_; }
   [[nodiscard]] std::string log() const { return folder_.read("allocation/lead.log"); }

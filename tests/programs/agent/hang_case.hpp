@@ -22,10 +22,13 @@ struct HangCase {
 /// The same training without the fault.
 [[nodiscard]] std::vector<std::string> healthy(const HangCase& hang);
 
-/// Hung, found as soon as its limit was over, and the guilty rank named with its node.
-/// `slack_s`: of agents on a machine that does other work too.
-void check_verdict(const HangCase& hang, const Ended& ended, double floor_s, double interval_s,
-                   const std::string& node = "local", double slack_s = 1);
+/// Until the guilty one stands still and each of the others waits, while the node agent is held
+/// at node.launched_said: what it sees then are ranks that advance no more.
+void wait_until_all_stand(const HangCase& hang, const Assign& attempt, Allocation& allocation);
+
+/// Hung, when its limit was over, and the guilty rank named with its node.
+void check_verdict(const HangCase& hang, const Ended& ended, double floor_s,
+                   const std::string& node = "local");
 
 /// What an ended attempt's pack holds, by names within it.
 [[nodiscard]] std::map<std::string, std::string> unpacked(const Assign& attempt);

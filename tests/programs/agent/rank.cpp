@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // A rank that behaves as its arguments say, for the tests of the agent: `agent_test_rank
 // MODE…`, modes one after the other. The last one ends the process.
+#include "tools/lib/wait_until.hpp"
+
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <string>
@@ -113,11 +114,6 @@ void behave(const std::string& mode) {
     detach([] { hang(); });
   } else if (mode == "refork") {
     detach([] { refork(); });
-  } else if (mode.starts_with("burn=")) {
-    const auto end = std::chrono::steady_clock::now() +
-                     std::chrono::milliseconds(std::atoi(mode.c_str() + 5));
-    while (std::chrono::steady_clock::now() < end) {
-    }
   } else if (mode.starts_with("shared=")) {
     const std::string file = "/dev/shm/" + mode.substr(7);
     const int shared = ::open(file.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -127,8 +123,8 @@ void behave(const std::string& mode) {
     ::futimens(shared, past);
     ::close(shared);
   } else if (mode.starts_with("until=")) {
-    while (::access(mode.c_str() + 6, F_OK) != 0)
-      ::usleep(10'000);
+    const std::string file = mode.substr(6);
+    (void)shardsweep::test::wait_until([&] { return ::access(file.c_str(), F_OK) == 0; });
   } else if (mode == "hang") {
     hang();
   } else if (mode == "place") {

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// kill -9 of each of the agent's processes while an attempt runs, and processes that want to
-// outlive their attempt. Whatever dies, nothing that carries our marker is left.
+// Lead, node agent and guard die at each of their windows, or while an attempt runs, and
+// processes want to outlive their attempt. Whatever dies, nothing that carries our marker is
+// left, and what the lead has said is true.
 #include "node/processes.hpp"
 #include "programs/agent/allocation.hpp"
+
+#include <shardsweep/record.hpp>
 
 #include <doctest/doctest.h>
 
@@ -32,14 +35,17 @@ struct Scene {
   }
 };
 
-void repeat(const std::function<void()>& scene) {
-  for (int i = 0; i < test::repeats(2); ++i)
-    scene();
-}
-
 bool is_gone(pid_t pid) {
   const auto stat = process_stat(pid);
   return !stat || stat->state == 'Z';
+}
+
+/// As at one moment: none of them sees another one die.
+void kill_at_once(const std::vector<pid_t>& pids) {
+  for (const pid_t pid : pids)
+    ::kill(pid, SIGSTOP);
+  for (const pid_t pid : pids)
+    ::kill(pid, SIGKILL);
 }
 
 int sweep_leftovers(const Allocation& allocation) {
@@ -49,7 +55,185 @@ int sweep_leftovers(const Allocation& allocation) {
   return std::system(command.c_str());
 }
 
-void kill_lead() {
+bool has_its_result(const Assign& attempt) {
+  const auto records = read_attempt_records(AttemptPaths{attempt.dir});
+  return records && has_result(records->text, attempt.nonce);
+}
+
+}  // namespace
+
+// ---- at a window
+
+namespace {
+
+/// Of a lead that has died: what a daemon finds.
+struct LeadDeath {
+  const char* point;
+  bool claimed, seen, started, ended;  ///< lines
+  bool folder, pack;                   ///< of the attempt
+};
+
+void check_lead_death(const LeadDeath& death) {
+  CAPTURE(death.point);
+  Allocation allocation;
+  allocation.fail_at(std::string(death.point) + ":kill");
+  const Assign attempt = allocation.assign({"stubborn", "steps", "result"});
+  allocation.start();
+  CHECK(allocation.wait_exit() == -SIGKILL);
+  CHECK(wait_until([&] { return allocation.agents().empty(); }));
+  CHECK(allocation.wait_clean());
+  CHECK(allocation.said<Claimed>() == death.claimed);
+  CHECK(allocation.said<NodeSeen>() == death.seen);
+  CHECK(allocation.said<Started>() == death.started);
+  CHECK(allocation.said<Ended>() == death.ended);
+  CHECK(!allocation.said<Bye>());
+  CHECK(std::filesystem::exists(attempt.dir) == death.folder);
+  CHECK(std::filesystem::exists(AttemptPaths{attempt.dir}.pack()) == death.pack);
+  // Not launched, or over: in between it may have come to its result or not.
+  const bool over = death.pack || std::string(death.point) == "lead.settle";
+  if (over || !death.started) CHECK(has_its_result(attempt) == over);
+}
+
+}  // namespace
+
+TEST_CASE("a lead that dies between two of its lines leaves nothing that runs") {
+  for (const LeadDeath& death : {
+           LeadDeath{"lead.claimed", false, false, false, false, true, false},
+           LeadDeath{"lead.claimed_written", true, false, false, false, true, false},
+           LeadDeath{"lead.node_seen", true, false, false, false, true, false},
+           LeadDeath{"lead.started", true, true, false, false, true, false},
+           LeadDeath{"lead.started_written", true, true, true, false, true, false},
+           LeadDeath{"lead.launched", true, true, true, false, true, false},
+           LeadDeath{"lead.settle", true, true, true, false, true, false},
+           LeadDeath{"rundir.packed", true, true, true, false, true, true},
+           LeadDeath{"lead.ended", true, true, true, false, false, true},
+           LeadDeath{"lead.ended_written", true, true, true, true, false, true},
+       })
+    check_lead_death(death);
+}
+
+TEST_CASE("a lead that dies before it has given something back has said so to nobody") {
+  Allocation allocation;
+  allocation.fail_at("lead.revoked:kill");
+  allocation.assign({"result"});
+  allocation.tell(Drain{});
+  allocation.start();
+  CHECK(allocation.wait_exit() == -SIGKILL);
+  CHECK(allocation.revoked().empty());
+  CHECK(!allocation.said<Bye>());
+  CHECK(wait_until([&] { return allocation.agents().empty(); }));
+}
+
+TEST_CASE("a lead that dies before its last line has told each attempt's end") {
+  Allocation allocation;
+  allocation.fail_at("lead.bye:kill");
+  const Assign attempt = allocation.assign({"result"});
+  allocation.start();
+  CHECK(allocation.wait_ended(attempt.attempt).outcome == Outcome::completed);
+  allocation.tell(Drain{});
+  CHECK(allocation.wait_exit() == -SIGKILL);
+  CHECK(!allocation.said<Bye>());
+  CHECK(allocation.agents().empty());
+}
+
+TEST_CASE("lead and node agent die one after the other, and the guard cleans up") {
+  Allocation allocation;
+  allocation.fail_at("node.launched:kill,lead.found:kill");
+  allocation.assign(clinging);
+  allocation.start();
+  CHECK(allocation.wait_exit() == -SIGKILL);
+  CHECK(allocation.findings().empty());
+  CHECK(wait_until([&] { return allocation.agents().empty(); }));
+  CHECK(allocation.wait_clean());
+}
+
+namespace {
+
+/// Of node agent or guard: where, while ranks do what, and how the attempt ends. No outcome: it
+/// may have begun or not.
+struct NodeDeath {
+  const char* points;
+  std::vector<std::string> ranks;
+  std::optional<Outcome> outcome;
+};
+
+void check_node_death(const NodeDeath& death) {
+  CAPTURE(death.points);
+  Allocation allocation;
+  allocation.fail_at(death.points);
+  if (std::string(death.points).starts_with("node.suspect"))
+    allocation.every.step_limit_s = test::at_once_s;
+  allocation.every.give_up_above_ms = 1000;
+  allocation.every.tokens_per_step = 1000;
+  const Assign attempt = allocation.assign(death.ranks);
+  const Assign never = allocation.assign({"result"});
+  allocation.start();
+  CHECK(allocation.wait_exit() == 0);
+  CHECK(allocation.bye() == "node lost");
+  CHECK(allocation.marked().empty());
+  CHECK(allocation.agents().empty());
+  const auto ended = allocation.ended(attempt.attempt);
+  CHECK(ended.has_value() == allocation.said<Started>());
+  CHECK(!allocation.ended(never.attempt));
+  if (!death.outcome) return;
+  REQUIRE(ended);
+  CHECK_MESSAGE(ended->outcome == *death.outcome, ended->cause);
+  CHECK(has_its_result(attempt) == (*death.outcome == Outcome::completed));
+}
+
+const std::vector<std::string> measured{"leak", "steps", "result"};
+const std::vector<std::string> hopeless{"leak", "step=2000", "step=2000", "hang"};
+
+}  // namespace
+
+TEST_CASE("a node agent that dies at any window is a lost node, and a result counts") {
+  for (const NodeDeath& death : {
+           NodeDeath{"node.ready:kill", clinging, std::nullopt},
+           NodeDeath{"node.ready_said:kill", clinging, std::nullopt},
+           NodeDeath{"node.beat:3:kill", {"leak", "hang"}, std::nullopt},
+           NodeDeath{"node.spawn:1:kill", clinging, Outcome::node_failure},
+           NodeDeath{"node.spawn:2:kill", clinging, Outcome::node_failure},
+           NodeDeath{"node.launched:kill", clinging, Outcome::node_failure},
+           NodeDeath{"node.launched_said:kill", clinging, Outcome::node_failure},
+           NodeDeath{
+               "node.rank_ended:kill", {"leak", "1:exit=3", "hang"}, Outcome::node_failure},
+           NodeDeath{"node.suspect:kill", clinging, Outcome::node_failure},
+           NodeDeath{
+               "node.end_ranks:kill", {"leak", "1:exit=3", "hang"}, Outcome::node_failure},
+           NodeDeath{"node.result:kill", hopeless, Outcome::node_failure},
+           NodeDeath{"node.result_written:kill", hopeless, Outcome::completed},
+           NodeDeath{"node.reap:kill", measured, Outcome::completed},
+           NodeDeath{"node.reaped:kill", measured, Outcome::completed},
+           NodeDeath{"node.ended:kill", measured, Outcome::completed},
+           NodeDeath{"node.ended_said:kill", measured, Outcome::completed},
+       })
+    check_node_death(death);
+}
+
+TEST_CASE("a guard that dies too, or before its node agent, leaves nothing either") {
+  for (const NodeDeath& death : {
+           NodeDeath{"guard.start:kill", clinging, std::nullopt},
+           NodeDeath{"node.launched:kill,guard.agent_ended:kill", clinging,
+                     Outcome::node_failure},
+           NodeDeath{"node.launched:kill,guard.said:kill", clinging, Outcome::node_failure},
+           NodeDeath{"node.launched:kill,guard.clean:kill", clinging, Outcome::node_failure},
+           NodeDeath{"node.reap:kill,guard.agent_ended:kill", measured, Outcome::completed},
+       })
+    check_node_death(death);
+}
+
+TEST_CASE("each of them ends by itself, without a word, as well as by a signal") {
+  for (const NodeDeath& death : {
+           NodeDeath{"node.launched:exit", clinging, Outcome::node_failure},
+           NodeDeath{"node.launched:kill,guard.agent_ended:exit", clinging,
+                     Outcome::node_failure},
+       })
+    check_node_death(death);
+}
+
+// ---- while an attempt runs
+
+TEST_CASE("kill -9 of the lead: guard and node agent and everything below them end") {
   Scene scene;
   const pid_t guard = scene.allocation.guard();
   const pid_t agent = scene.allocation.node_agent();
@@ -61,12 +245,44 @@ void kill_lead() {
   CHECK(std::filesystem::exists(scene.attempt.dir));
 }
 
-void kill_all_agents() {
+TEST_CASE("kill -9 of the node agent: the guard cleans up and the lead calls it node failure") {
   Scene scene;
-  const pid_t guard = scene.allocation.guard();
-  const pid_t agent = scene.allocation.node_agent();
-  for (const pid_t pid : {scene.allocation.lead(), guard, agent})
-    ::kill(pid, SIGKILL);
+  ::kill(scene.allocation.node_agent(), SIGKILL);
+  CHECK(scene.allocation.wait_exit() == 0);
+  CHECK(scene.allocation.marked().empty());
+  const auto ended = scene.allocation.ended(scene.attempt.attempt);
+  REQUIRE(ended);
+  CHECK(ended->outcome == Outcome::node_failure);
+  CHECK(ended->cause == "the node agent of local was ended by SIGKILL");
+  CHECK(ended->node == "local");
+  CHECK(scene.allocation.bye() == "node lost");
+}
+
+TEST_CASE("kill -9 of the guard: the node agent ends its ranks and itself") {
+  Scene scene;
+  ::kill(scene.allocation.guard(), SIGKILL);
+  CHECK(scene.allocation.wait_exit() == 0);
+  CHECK(scene.allocation.marked().empty());
+  const auto ended = scene.allocation.ended(scene.attempt.attempt);
+  REQUIRE(ended);
+  CHECK(ended->outcome == Outcome::node_failure);
+  CHECK(
+      ended->cause.starts_with("the guard process has ended; ended leftover processes (2): "));
+  CHECK(scene.allocation.bye() == "node lost");
+}
+
+TEST_CASE("kill -9 of guard and node agent at once: the lead cleans up") {
+  Scene scene;
+  kill_at_once({scene.allocation.node_agent(), scene.allocation.guard()});
+  CHECK(scene.allocation.wait_exit() == 0);
+  CHECK(scene.allocation.marked().empty());
+  CHECK(scene.allocation.ended(scene.attempt.attempt)->outcome == Outcome::node_failure);
+}
+
+TEST_CASE("kill -9 of lead and guard and node agent at once: the sweep finds what is left") {
+  Scene scene;
+  kill_at_once(
+      {scene.allocation.node_agent(), scene.allocation.guard(), scene.allocation.lead()});
   CHECK(scene.allocation.wait_exit() == -SIGKILL);
   // The ranks die with their node agent; the detached ones know no parent.
   CHECK(wait_until([&] { return scene.allocation.marked().size() <= 2; }));
@@ -79,102 +295,56 @@ void kill_all_agents() {
   CHECK(swept.look()->empty());
 }
 
-}  // namespace
-
-TEST_CASE("kill -9 of the lead: guard and node agent and everything below them end") {
-  repeat(kill_lead);
-}
-
-TEST_CASE("kill -9 of the node agent: the guard cleans up and the lead calls it node failure") {
-  repeat([] {
-    Scene scene;
-    ::kill(scene.allocation.node_agent(), SIGKILL);
-    CHECK(scene.allocation.wait_exit() == 0);
-    CHECK(scene.allocation.marked().empty());
-    const auto ended = scene.allocation.ended(scene.attempt.attempt);
-    REQUIRE(ended);
-    CHECK(ended->outcome == Outcome::node_failure);
-    CHECK(ended->cause == "the node agent of local was ended by SIGKILL");
-    CHECK(ended->node == "local");
-    CHECK(scene.allocation.bye() == "node lost");
-  });
-}
-
-TEST_CASE("kill -9 of the guard: the node agent ends its ranks and itself") {
-  repeat([] {
-    Scene scene;
-    ::kill(scene.allocation.guard(), SIGKILL);
-    CHECK(scene.allocation.wait_exit() == 0);
-    CHECK(scene.allocation.marked().empty());
-    const auto ended = scene.allocation.ended(scene.attempt.attempt);
-    REQUIRE(ended);
-    CHECK(ended->outcome == Outcome::node_failure);
-    CHECK(ended->cause.starts_with(
-        "the guard process has ended; ended leftover processes (2): "));
-    CHECK(scene.allocation.bye() == "node lost");
-  });
-}
-
-TEST_CASE("kill -9 of guard and node agent at once: the lead cleans up") {
-  repeat([] {
-    Scene scene;
-    const pid_t agent = scene.allocation.node_agent();
-    ::kill(scene.allocation.guard(), SIGKILL);
-    ::kill(agent, SIGKILL);
-    CHECK(scene.allocation.wait_exit() == 0);
-    CHECK(scene.allocation.marked().empty());
-    CHECK(scene.allocation.ended(scene.attempt.attempt)->outcome == Outcome::node_failure);
-  });
-}
-
 TEST_CASE("kill -9 of a rank: a crash that names it and the allocation goes on") {
-  repeat([] {
-    Scene scene;
-    const auto next = scene.allocation.assign({"result"});
-    const auto ranks = children_of(scene.allocation.node_agent());
-    REQUIRE(!ranks.empty());
-    ::kill(ranks.front(), SIGKILL);
-    const Ended ended = scene.allocation.wait_ended(scene.attempt.attempt);
-    CHECK(ended.outcome == Outcome::crashed);
-    CHECK(ended.signal == SIGKILL);
-    CHECK(ended.cause.find("was ended by SIGKILL; ended leftover processes (2): ") !=
-          std::string::npos);
-    CHECK(ended.leaked == 2);
-    CHECK(scene.allocation.wait_ended(next.attempt).outcome == Outcome::completed);
-  });
+  Scene scene;
+  const auto next = scene.allocation.assign({"result"});
+  const auto ranks = children_of(scene.allocation.node_agent());
+  REQUIRE(!ranks.empty());
+  ::kill(ranks.front(), SIGKILL);
+  const Ended ended = scene.allocation.wait_ended(scene.attempt.attempt);
+  CHECK(ended.outcome == Outcome::crashed);
+  CHECK(ended.signal == SIGKILL);
+  CHECK(ended.cause.find("was ended by SIGKILL; ended leftover processes (2): ") !=
+        std::string::npos);
+  CHECK(ended.leaked == 2);
+  CHECK(scene.allocation.wait_ended(next.attempt).outcome == Outcome::completed);
 }
 
-TEST_CASE("kill -9 of lead and guard and node agent at once: the sweep finds what is left") {
-  repeat(kill_all_agents);
-}
+// ---- standing still
 
 TEST_CASE("a stopped node agent is a lost node after its lease") {
+  // The lead stands still until the ranks run: it holds that time against nobody.
   Allocation allocation;
-  allocation.spec.node_lease_s = 1;
+  allocation.fail_at("lead.launched:stop,node.launched_said:stop");
+  allocation.spec.node_lease_s = test::at_once_s;
   const auto attempt = allocation.assign(clinging);
   allocation.start();
+  const pid_t lead = allocation.wait_at("lead.launched");
+  allocation.wait_at("node.launched_said");
   allocation.wait_steps(attempt, 2);
-  ::kill(allocation.node_agent(), SIGSTOP);
+  ::kill(lead, SIGCONT);
   CHECK(allocation.wait_exit() == 0);
   CHECK(allocation.marked().empty());
   const auto ended = allocation.ended(attempt.attempt);
   REQUIRE(ended);
   CHECK(ended->outcome == Outcome::node_failure);
-  CHECK(ended->cause.starts_with("node local sent nothing for 1."));
+  CHECK(ended->cause.starts_with("node local sent nothing for "));
 }
 
-TEST_CASE("a stopped lead loses its ranks after the lease and takes up from there") {
+TEST_CASE("a stopped lead takes up from where its node agent has left it") {
   Allocation allocation;
-  allocation.spec.agent_lease_s = 1;
+  allocation.fail_at("lead.launched:stop");
   const auto attempt = allocation.assign(clinging);
   allocation.start();
+  const pid_t lead = allocation.wait_at("lead.launched");
   allocation.wait_steps(attempt, 2);
-  ::kill(allocation.lead(), SIGSTOP);
+  // As after the lease, which test_leases.cpp has.
+  ::kill(allocation.node_agent(), SIGKILL);
   CHECK(allocation.wait_clean());
   CHECK(!allocation.ended(attempt.attempt));
-  ::kill(allocation.lead(), SIGCONT);
+  ::kill(lead, SIGCONT);
   CHECK(allocation.wait_exit() == 0);
-  CHECK(allocation.ended(attempt.attempt)->outcome == Outcome::lost);
+  CHECK(allocation.ended(attempt.attempt)->outcome == Outcome::node_failure);
   CHECK(allocation.bye() == "node lost");
 }
 
@@ -182,10 +352,7 @@ TEST_CASE("a result that was written before everything was killed counts") {
   Allocation allocation;
   const auto attempt = allocation.assign({"steps", "result", "hang"});
   allocation.start();
-  REQUIRE(wait_until([&] {
-    const auto records = read_attempt_records(AttemptPaths{attempt.dir});
-    return records && records->text.find("result") != std::string::npos;
-  }));
+  REQUIRE(wait_until([&] { return has_its_result(attempt); }));
   ::kill(allocation.node_agent(), SIGKILL);
   CHECK(allocation.wait_exit() == 0);
   const auto ended = allocation.ended(attempt.attempt);
@@ -193,6 +360,8 @@ TEST_CASE("a result that was written before everything was killed counts") {
   CHECK(ended->outcome == Outcome::completed);
   CHECK(ended->cause == "after the result: the node agent of local was ended by SIGKILL");
 }
+
+// ---- what outlives its attempt
 
 TEST_CASE("processes that leave their session are found and named before the next attempt") {
   Allocation allocation;
@@ -211,15 +380,13 @@ TEST_CASE("processes that leave their session are found and named before the nex
 }
 
 TEST_CASE("a process that forks itself for ever is caught") {
-  repeat([] {
-    Allocation allocation;
-    const auto attempt = allocation.assign({"refork", "result"}, 1);
-    const auto next = allocation.assign({"result"}, 1);
-    allocation.start();
-    CHECK(allocation.wait_ended(attempt.attempt).outcome == Outcome::completed);
-    CHECK(allocation.wait_ended(next.attempt).outcome == Outcome::completed);
-    CHECK(allocation.marked().empty());
-  });
+  Allocation allocation;
+  const auto attempt = allocation.assign({"refork", "result"}, 1);
+  const auto next = allocation.assign({"result"}, 1);
+  allocation.start();
+  CHECK(allocation.wait_ended(attempt.attempt).outcome == Outcome::completed);
+  CHECK(allocation.wait_ended(next.attempt).outcome == Outcome::completed);
+  CHECK(allocation.marked().empty());
 }
 
 TEST_CASE("an innocent process with a similar name survives") {
@@ -245,14 +412,14 @@ namespace {
 /// What an attempt of another allocation has left when everything that knew of it is gone: its
 /// environment names it, nobody is its parent. `variables` as env(1) takes them.
 pid_t leave_behind(const std::string& variables, const std::string& ignoring = "") {
-  const std::string script =
-      "(" + ignoring + "exec env -i " + variables + " sleep 1000) >/dev/null 2>&1 & echo $!";
+  const std::string script = "(" + ignoring + "exec env -i " + variables +
+                             " tail -f /dev/null) >/dev/null 2>&1 & echo $!";
   FILE* shell = ::popen(("setsid sh -c '" + script + "'").c_str(), "r");
   REQUIRE(shell != nullptr);
   int pid = 0;
   REQUIRE(std::fscanf(shell, "%d", &pid) == 1);
   ::pclose(shell);
-  REQUIRE(wait_until([&] { return process_cmdline(pid).starts_with("sleep"); }));
+  REQUIRE(wait_until([&] { return process_cmdline(pid).starts_with("tail"); }));
   return pid;
 }
 
@@ -279,7 +446,7 @@ TEST_CASE("what ended attempts have left is ended before the next one starts") {
     CHECK(is_gone(pid));
   CHECK(allocation.log().find("process " + std::to_string(stubborn) +
                               " is left over from attempt " + own +
-                              "gone/4/local: sleep 1000") != std::string::npos);
+                              "gone/4/local: tail -f /dev/null") != std::string::npos);
 }
 
 TEST_CASE("what is not ours, or still has somebody, is left alone before an attempt") {

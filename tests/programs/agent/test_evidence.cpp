@@ -6,6 +6,8 @@
 
 #include <doctest/doctest.h>
 
+#include <fstream>
+
 using namespace shardsweep;
 using test::Allocation;
 
@@ -13,7 +15,7 @@ namespace {
 
 /// Ranks that advance no more after their first train step.
 Assign hanging(Allocation& allocation) {
-  allocation.every.step_limit_s = 0.3;
+  allocation.every.step_limit_s = test::at_once_s;
   return allocation.assign({"steps", "hang"});
 }
 
@@ -21,7 +23,7 @@ Assign hanging(Allocation& allocation) {
 
 TEST_CASE("gdb's word on each hung rank is kept") {
   Allocation allocation;
-  allocation.every.gdb_s = 20;
+  allocation.every.gdb_s = test::no_limit_s;
   allocation.put_on_path("gdb", "echo \"looks: $*\"\n");
   const auto attempt = hanging(allocation);
   allocation.start();
@@ -37,20 +39,22 @@ TEST_CASE("gdb's word on each hung rank is kept") {
 
 TEST_CASE("a gdb that does not come back costs its limit and nothing else") {
   Allocation allocation;
-  allocation.every.gdb_s = 0.3;
-  allocation.put_on_path("gdb", "echo \"$$ looks\"; exec sleep 1000\n");
+  allocation.every.gdb_s = test::at_once_s;
+  const auto pids = allocation.paths().dir / "gdb";
+  allocation.put_on_path("gdb", "echo $$ >>'" + pids.string() + "'; exec tail -f /dev/null\n");
   const auto attempt = hanging(allocation);
+  allocation.every.step_limit_s = test::no_limit_s;
   const auto next = allocation.assign({"result"});
   allocation.start();
   CHECK(allocation.wait_ended(attempt.attempt).outcome == Outcome::hung);
   CHECK(allocation.wait_ended(attempt.attempt).leaked == 0);
   CHECK(allocation.wait_ended(next.attempt).outcome == Outcome::completed);
   CHECK(allocation.marked().empty());
-  const auto files = test::unpacked(attempt);
-  const pid_t gdb = std::atoi(files.at("evidence/gdb.rank.0.txt").c_str());
-  REQUIRE(gdb > 0);
-  CHECK(!std::filesystem::exists("/proc/" + std::to_string(gdb)));
-  CHECK(files.contains("evidence/local.json"));
+  // Who has come so far within its limit is gone; test_gdb_look.cpp waits until it has.
+  std::ifstream looked(pids);
+  for (pid_t gdb = 0; looked >> gdb;)
+    CHECK(!std::filesystem::exists("/proc/" + std::to_string(gdb)));
+  CHECK(test::unpacked(attempt).contains("evidence/local.json"));
 }
 
 TEST_CASE("a lost connection that is tried again has NCCL's own words") {

@@ -6,9 +6,11 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <csignal>
 
 using namespace shardsweep;
 using test::Allocation;
+using test::wait_until;
 
 namespace {
 
@@ -68,16 +70,15 @@ struct TwoNodes : Allocation {
 
 TEST_CASE("the guard of a killed node agent names its node") {
   TwoNodes job(LaunchMode::agents, two_node_srun);
-  job.spec.node_lease_s = 2;
-  const Assign attempt = job.assign({"steps", "kill-agent-of=n8", "hang"}, 4);
+  (void)job.assign({"steps", "kill-agent-of=n8", "hang"}, 4);
   job.start();
-  CHECK(job.wait_exit() == 0);
-  const auto ended = job.ended(attempt.attempt);
-  REQUIRE(ended);
-  CHECK(ended->outcome == Outcome::node_failure);
-  CHECK(ended->node == "n8");
-  CHECK_MESSAGE(ended->cause.starts_with("the node agent of n8 was ended by SIGKILL"),
-                ended->cause);
+  // That its node is lost when its lease is over is test_leases.cpp's.
+  REQUIRE(wait_until([&] { return !job.findings().empty(); }));
+  const auto findings = job.findings();
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0].node == "n8");
+  CHECK(findings[0].kind == EvidenceKind::leaving);
+  CHECK(findings[0].detail == "the node agent of n8 was ended by SIGKILL");
 }
 
 TEST_CASE("node agents that are not there are named where others are") {
@@ -85,9 +86,14 @@ TEST_CASE("node agents that are not there are named where others are") {
 while [ "${1#-}" != "$1" ]; do shift; done
 SLURMD_NODENAME=n7 SLURM_NODEID=0 exec "$@"
 )");
-  job.spec.agents_limit_s = 2;
+  // The lead stands still until the one that comes has said so.
+  job.fail_at("lead.claimed_written:stop,node.ready_said:wait-for-file");
+  job.spec.agents_limit_s = test::at_once_s;
   job.assign({"result"}, 4);
   job.start();
+  const pid_t lead = job.wait_at("lead.claimed_written");
+  job.wait_at("node.ready_said");
+  ::kill(lead, SIGCONT);
   CHECK(job.wait_exit() == 0);
   const auto findings = job.findings();
   REQUIRE(findings.size() == 1);

@@ -64,13 +64,13 @@ std::string unique(const std::string& name) {
 /// A process in an environment of its own, named as env(1) takes it.
 struct Bystander {
   explicit Bystander(const std::string& variable) : pid(start(variable)) {
-    REQUIRE(wait_until([this] { return process_cmdline(pid).starts_with("sleep"); }));
+    REQUIRE(wait_until([this] { return process_cmdline(pid).starts_with("tail"); }));
   }
   static pid_t start(const std::string& variable) {
     const pid_t child = ::fork();
     if (child != 0) return child;
     ::setsid();
-    ::execl("/usr/bin/env", "env", "-i", variable.c_str(), "sleep", "1000", nullptr);
+    ::execl("/usr/bin/env", "env", "-i", variable.c_str(), "tail", "-f", "/dev/null", nullptr);
     ::_exit(126);
   }
   Bystander(const Bystander&) = delete;
@@ -91,7 +91,7 @@ struct GpuNode : Allocation {
     environment["LD_LIBRARY_PATH"] = SHARDSWEEP_FAKES_DIR "/new";
     environment["FAKE_NVML"] = (folder().path() / "gpus").string();
     environment["CUDA_VISIBLE_DEVICES"] = "0";
-    every.gpu_release_s = 20;
+    every.gpu_release_s = no_limit_s;
     every.gpu_slack_bytes = 1000;
   }
   void gpu(std::int64_t used_bytes, const std::string& more = "") {
@@ -162,7 +162,7 @@ TEST_CASE("an attempt waits for GPU memory that is on its way back") {
 TEST_CASE("a node whose GPU memory does not come back takes no attempt") {
   GpuNode node;
   node.gpu(9000, "process|0|4000000|8000\n");
-  node.every.gpu_release_s = 0.3;
+  node.every.gpu_release_s = at_once_s;
   node.assign({"result"}, 1);
   node.assign({"result"}, 1);
   node.start();
@@ -188,7 +188,7 @@ TEST_CASE("a measurement beside somebody else on the GPU is contaminated") {
   CHECK(ended.outcome == Outcome::completed);
   CHECK(ended.mark == Mark::contaminated);
   CHECK(ended.also ==
-        "process " + std::to_string(other.pid) + " holds 85 MiB of GPU 0: 'sleep 1000'");
+        "process " + std::to_string(other.pid) + " holds 85 MiB of GPU 0: 'tail -f /dev/null'");
   CHECK(other.lives());
 }
 

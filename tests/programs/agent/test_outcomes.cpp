@@ -6,11 +6,9 @@
 
 #include <doctest/doctest.h>
 
-#include <unistd.h>
-
-#include <atomic>
 #include <csignal>
-#include <thread>
+#include <ctime>
+#include <fstream>
 
 using namespace shardsweep;
 using test::Allocation;
@@ -31,6 +29,13 @@ Ended outcome_of(Allocation& allocation, const std::vector<std::string>& modes, 
   CHECK(allocation.wait_exit() == 0);
   CHECK(allocation.bye() == "drained");
   return ended;
+}
+
+/// Until this process has used so much of a CPU, however long that takes.
+void burn_cpu_s(double seconds) {
+  const std::clock_t end = std::clock() + static_cast<std::clock_t>(seconds * CLOCKS_PER_SEC);
+  while (std::clock() < end) {
+  }
 }
 
 }  // namespace
@@ -92,30 +97,36 @@ TEST_CASE("after an oom the larger micro-batches of its lane are skipped") {
 
 TEST_CASE("a rank that makes no progress is hung and the allocation goes on") {
   Allocation allocation;
-  allocation.every.first_step_limit_s = allocation.every.step_limit_s = 0.3;
+  allocation.every.step_limit_s = test::at_once_s;
   const auto hung = allocation.assign({"steps", "hang"});
+  allocation.every.step_limit_s = test::no_limit_s;
   const auto next = allocation.assign({"result"});
   allocation.start();
   const Ended ended = allocation.wait_ended(hung.attempt);
   CHECK(ended.outcome == Outcome::hung);
   CHECK(ended.source == SaidBy::policy);
-  CHECK(ended.cause.starts_with("no progress in phase 'train' for 0."));
-  CHECK(ended.cause.ends_with(" s (limit 0.3 s), last record: train_step 1"));
+  CHECK(ended.cause.starts_with("no progress in phase 'train' for "));
+  CHECK(ended.cause.ends_with(" s (limit 0.2 s), last record: train_step 1"));
   CHECK(allocation.wait_ended(next.attempt).outcome == Outcome::completed);
 }
 
 TEST_CASE("a rank that ignores SIGTERM is ended by SIGKILL after the grace") {
   Allocation allocation;
-  allocation.every.start_limit_s = 0.3;
-  CHECK(outcome_of(allocation, {"stubborn", "hang"}).outcome == Outcome::hung);
+  const Assign assign = allocation.assign({"stubborn", "steps", "hang"});
+  allocation.start();
+  allocation.wait_steps(assign, 2);
+  allocation.tell(Cancel{assign.attempt, "enough"});
+  CHECK(allocation.wait_ended(assign.attempt).outcome == Outcome::cancelled);
+  CHECK(allocation.marked().empty());
 }
 
 TEST_CASE("an attempt that is not over in its time is a timeout") {
   Allocation allocation;
-  allocation.every.attempt_limit_s = 0.3;
+  allocation.every.attempt_limit_s = test::at_once_s;
   const Ended ended = outcome_of(allocation, {"hang"});
   CHECK(ended.outcome == Outcome::timeout);
-  CHECK(ended.cause.starts_with("still running after 0."));
+  CHECK(ended.cause.starts_with("still running after "));
+  CHECK(ended.cause.find(" s (limit 0.2 s), in phase 'start'") != std::string::npos);
 }
 
 TEST_CASE("a rank that dies of a signal names it") {
@@ -161,10 +172,11 @@ TEST_CASE("a rule of the user's own says what a rank's last words mean") {
 
 TEST_CASE("an oom that nobody has noticed before the watch lost its patience") {
   Allocation allocation;
-  allocation.every.start_limit_s = 2;
+  allocation.every.step_limit_s = test::at_once_s;
+  // Its words come before the record from which the limit counts.
   const Ended ended = outcome_of(
       allocation,
-      {"1:say=torch.OutOfMemoryError: CUDA out of memory. Tried to allocate", "hang"});
+      {"0:say=torch.OutOfMemoryError: CUDA out of memory. Tried to allocate", "steps", "hang"});
   CHECK(ended.outcome == Outcome::oom);
   CHECK(ended.also.starts_with("hung: "));
 }
@@ -195,7 +207,7 @@ TEST_CASE("a result counts whoever dies afterwards") {
 
 TEST_CASE("ranks that do not leave after the result are ended and it counts") {
   Allocation allocation;
-  allocation.every.teardown_limit_s = 0.3;
+  allocation.every.teardown_limit_s = test::at_once_s;
   const Ended ended = outcome_of(allocation, {"steps", "result", "hang"});
   CHECK(ended.outcome == Outcome::completed);
   CHECK(ended.cause.starts_with("after the result: no progress in phase 'teardown'"));
@@ -239,21 +251,24 @@ TEST_CASE("an attempt is cancelled while it runs and before it starts") {
 
 TEST_CASE("a drained allocation finishes what runs and gives the rest back") {
   Allocation allocation;
-  allocation.every.start_limit_s = 0.5;
-  const auto running = allocation.assign({"hang"});
+  const std::string flag = (allocation.paths().dir / "go_on").string();
+  const auto running = allocation.assign({"until=" + flag, "result"});
   const auto waiting = allocation.assign({"result"});
   allocation.start();
   REQUIRE(allocation.wait_marked(2));
   allocation.tell(Drain{});
+  REQUIRE(test::wait_until([&] { return allocation.said<Revoked>(); }));
+  CHECK(!allocation.ended(running.attempt));
+  std::ofstream(flag).put('\n');
   CHECK(allocation.wait_exit() == 0);
-  CHECK(allocation.ended(running.attempt)->outcome == Outcome::hung);
+  CHECK(allocation.ended(running.attempt)->outcome == Outcome::completed);
   CHECK(!allocation.ended(waiting.attempt));
   CHECK(allocation.bye() == "drained");
 }
 
 TEST_CASE("a lead with nothing assigned leaves after its idle limit") {
   Allocation allocation;
-  allocation.spec.idle_limit_s = 0.3;
+  allocation.spec.idle_limit_s = test::at_once_s;
   allocation.start();
   CHECK(allocation.wait_exit() == 0);
   CHECK(allocation.bye() == "idle");
@@ -277,13 +292,17 @@ TEST_CASE("SIGTERM ends the running attempt as preempted and the lead says good-
 
 TEST_CASE("a rank may get Slurm's SIGTERM a while before its agent and the lead do") {
   Allocation allocation;
+  // Held there, the node agent has seen its rank's end and has no SIGTERM yet.
+  allocation.fail_at("node.rank_ended:wait-for-file");
   const auto running = allocation.assign({"hang"}, 1);
   allocation.start();
   REQUIRE(allocation.wait_marked(1));
   const pid_t rank = allocation.marked().at(0);
   ::kill(rank, SIGTERM);
-  REQUIRE(test::wait_until([&] { return allocation.marked().empty(); }));
-  ::kill(allocation.node_agent(), SIGTERM);
+  const pid_t agent = allocation.wait_at("node.rank_ended");
+  CHECK(agent == allocation.node_agent());
+  ::kill(agent, SIGTERM);
+  allocation.go_on("node.rank_ended");
   ::kill(allocation.lead(), SIGTERM);
   CHECK(allocation.wait_exit() == 0);
   const auto ended = allocation.ended(running.attempt);
@@ -331,17 +350,17 @@ TEST_CASE("a measurement that others have disturbed is marked") {
   quiet.every.others_cpu_limit = 1;  // more than all there is
   const Ended clean = outcome_of(quiet, {"steps", "result"});
   CHECK(clean.mark == Mark::none);
-  // Somebody else on this node: this test, on one CPU.
+  // Somebody else on this node, for as long as the attempt runs: this test, and whoever takes
+  // its CPU away.
   Allocation disturbed;
-  disturbed.every.others_cpu_limit = 0.5 / static_cast<double>(::sysconf(_SC_NPROCESSORS_ONLN));
-  std::atomic<bool> enough{false};
-  std::thread other([&] {
-    while (!enough) {
-    }
-  });
-  const Ended ended = outcome_of(disturbed, {"steps", "burn=300", "result"});
-  enough = true;
-  other.join();
+  disturbed.every.others_cpu_limit = 1e-3;
+  const std::string flag = (disturbed.paths().dir / "go_on").string();
+  const Assign beside = disturbed.assign({"steps", "until=" + flag, "result"});
+  disturbed.start();
+  disturbed.wait_steps(beside, 2);
+  burn_cpu_s(0.2);
+  std::ofstream(flag).put('\n');
+  const Ended ended = disturbed.wait_ended(beside.attempt);
   CHECK(ended.outcome == Outcome::completed);
   CHECK(ended.mark == Mark::contaminated);
   CHECK(ended.also.find("others used ") != std::string::npos);
@@ -349,8 +368,15 @@ TEST_CASE("a measurement that others have disturbed is marked") {
 
 TEST_CASE("a rank that leaves with 0 in the middle is why the others lost it") {
   Allocation allocation;
-  const Ended ended = outcome_of(
-      allocation, {"steps", "1:exit=0", "0:burn=50", "0:error=peer_lost", "0:exit=14"});
+  allocation.fail_at("node.rank_ended:wait-for-file");
+  const std::string flag = (allocation.paths().dir / "go_on").string();
+  const Assign assign = allocation.assign(
+      {"steps", "1:exit=0", "0:until=" + flag, "0:error=peer_lost", "0:exit=14"});
+  allocation.start();
+  allocation.wait_at("node.rank_ended");
+  std::ofstream(flag).put('\n');
+  allocation.go_on("node.rank_ended");
+  const Ended ended = allocation.wait_ended(assign.attempt);
   CHECK(ended.outcome == Outcome::crashed);
   CHECK(ended.cause == "rank 1 exited 0 without a result");
 }
@@ -393,7 +419,6 @@ TEST_CASE("a rank that ignores its end and another's complaint leave it cut shor
   Allocation allocation;
   allocation.every.give_up_above_ms = 100;
   allocation.every.tokens_per_step = 1000;
-  allocation.every.grace_s = 0.3;
   const auto slow =
       allocation.assign({"stubborn", "step=200", "step=200", "1:until=/nowhere", "hang"});
   allocation.start();
