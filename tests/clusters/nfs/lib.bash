@@ -26,14 +26,14 @@ start_nfs() {
   "$bin/scripted_nfs" --folder "$work/server" --a "$work/a" --b "$work/b" --cache "$cache" \
     --rules "$rules" --counts "$counts" "$@" &
   server=$!
-  wait_for 10 'mount of host a' mountpoint -q "$work/a"
-  wait_for 10 'mount of host b' mountpoint -q "$work/b"
+  wait_for 'mount of host a' mountpoint -q "$work/a"
+  wait_for 'mount of host b' mountpoint -q "$work/b"
   mount --bind "$work/a" "$home"
   # shellcheck disable=SC2016  # for the inner shell
   unshare -m --uts --propagation private \
-    sh -c 'hostname host-b; mount --bind "$0/b" "$1"; : >"$0/b_is_up"; exec sleep infinity' "$work" "$home" &
+    sh -c 'hostname host-b; mount --bind "$0/b" "$1"; : >"$0/b_is_up"; exec tail -f /dev/null' "$work" "$home" &
   host_b=$!
-  wait_for 10 'host b' test -e "$work/b_is_up"
+  wait_for 'host b' test -e "$work/b_is_up"
   cp "$bin/shardsweep" "$work/bin/"
   ln -sfn "$bin/shardbench-cpu" "$work/bin/shardbench-cpu"
   ln -sfn "$bin/../share" "$work/share"
@@ -83,8 +83,10 @@ running() { [ "$(sql "SELECT count(*) FROM attempts WHERE state = 'running'")" -
 says() { grep -qF "$1" <<<"$("$shardsweep" status 2>&1)"; }
 ended() { [ "$(sql "SELECT count(*) FROM trials WHERE state <> 'ended'")" = 0 ]; }
 
+# No lease runs out on a busy machine, unless the case says so.
 submit() {
-  "$shardsweep" submit "$here/../../programs/e2e/kill.yaml" "$@" >"$work/said" 2>&1 ||
+  "$shardsweep" submit "$here/../../programs/e2e/kill.yaml" --set watch.agent_lease=300s \
+    --set watch.node_lease=300s "$@" >"$work/said" 2>&1 ||
     fail "submit: $(cat "$work/said")"
 }
 

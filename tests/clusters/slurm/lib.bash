@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 # For tests against a real Slurm: a cluster that ends with the test, commands as its user, and
-# conditions waited for with a deadline. `cluster` names it before this is sourced.
+# conditions that are waited for. `cluster` names it before this is sourced.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
-# shellcheck source=tests/tools/lib/patience.bash
-source "$root/tests/tools/lib/patience.bash"
+# shellcheck source=tests/tools/lib/waiting.bash
+source "$root/tests/tools/lib/waiting.bash"
 # shellcheck source=scripts/lib/checkout.bash
 source "$root/scripts/lib/checkout.bash"
 : "${cluster:?name of the cluster}"
@@ -27,28 +27,30 @@ if ! others_may_enter "$root"; then
   exit 77
 fi
 
+# show_all: what a test that fails says of itself.
+show_all() {
+  [ -e "${SLURM_CLUSTER_DIR:-}" ] || return 0
+  as_user squeue --me -t all -o '%i %j %P %T %r %N' || true
+  tail -n 15 "$SLURM_CLUSTER_DIR/log/slurmctld.log" || true
+}
 fail() {
   echo "FAILED: $*" >&2
-  if [ -e "${SLURM_CLUSTER_DIR:-}" ]; then
-    as_user squeue --me -t all -o '%i %j %P %T %r %N' >&2 || true
-    tail -n 15 "$SLURM_CLUSTER_DIR/log/slurmctld.log" >&2 || true
-  fi
+  show_all >&2
   exit 1
 }
 
-# wait_for SECONDS WHAT COMMAND…: until COMMAND succeeds; SECONDS are those of a quiet machine.
-wait_for() {
-  local deadline=$((SECONDS + $1 * $(patience))) what=$2
-  shift 2
-  until "$@"; do
-    [ $SECONDS -lt $deadline ] || fail "no $what in time"
-    sleep 0.1
-  done
+# told_to_end: by `timeout`, when CTest's limit has come. A subshell sets the trap anew.
+told_to_end() {
+  trap '' TERM
+  # shellcheck disable=SC2154  # waiting.bash's
+  fail "told to end while it waited for ${waiting_for:-a command}"
 }
+trap told_to_end TERM
 
 # job_state ID: state, reason and nodes, while squeue knows the job.
 job_state() { as_user squeue -h -t all -j "$1" -o '%T %r %N' 2>/dev/null; }
-job_is() { [[ $(job_state "$1") == $2 ]]; }  # a pattern
+# shellcheck disable=SC2053  # a pattern
+job_is() { [[ $(job_state "$1") == $2 ]]; }
 
 trap 'slurm_cluster down' EXIT
 slurm_cluster down

@@ -20,8 +20,9 @@ site_with() {
   printf '  %s\n' "$@" >>"$place/site.yaml"
 }
 
-# two_trials SECONDS [LINE…]: a sweep file of two trials with one rank, of which the first to run
-# takes SECONDS in its first attempt; each LINE is one more of the file.
+# two_trials HOLD [LINE…]: a sweep file of two trials with one rank. The run number HOLD, as they
+# begin, stands still until let_go; none does if HOLD is 'none'. Each LINE is one more of the file.
+# No lease and no limit runs out on a busy machine: a test that is about one sets it.
 two_trials() {
   cat >"$place/sweep.yaml" <<YAML
 name: $sweep
@@ -29,13 +30,30 @@ cluster: {preset: cpu-2x}
 runner: {name: stand-in, program: $place/stand_in}
 constants: {model: tiny, dtype: fp32, seq_len: 32, global_batch_size: 2, gpus: 1}
 axes: {micro_batch: [1, 2]}
-env: {STAND_IN_FIRST: "$1", STAND_IN_DIR: $place}
-watch: {agent_lease: 3s, node_lease: 3s, grace: 1s, file_beat: 500ms, interval: 100ms}
+env: {STAND_IN_HOLD: "$1", STAND_IN_DIR: $place}
+watch: $patient_watch
 retry: {on_trial: 0}
 slurm: {look: 1s}
 YAML
   shift
   printf '%s\n' "$@" >>"$place/sweep.yaml"
+  make_gates 1
+}
+patient_watch='{agent_lease: 300s, node_lease: 300s, step_limit: 1h, first_step_limit: 1h, grace: 1s, file_beat: 500ms, interval: 100ms}'
+# make_gates RANKS: for what is held; let_go opens them. Nobody need be there for the writer.
+make_gates() {
+  local rank
+  for ((rank = 0; rank < $1; ++rank)); do
+    mkfifo -m 666 "$place/go.$rank"
+  done
+}
+let_go() {
+  local fifo gate
+  for fifo in "$place"/go.*; do
+    exec {gate}<>"$fifo"
+    echo >&"$gate"
+    exec {gate}>&-
+  done
 }
 
 # tool COMMAND…: shardsweep with the sweep's database.
@@ -56,8 +74,8 @@ no_daemon() { [ ! -e "/proc/$(daemon)" ]; }
 # The job of the sweep's allocation number N.
 job_of() { sql "SELECT job_id FROM allocations ORDER BY id LIMIT 1 OFFSET $(($1 - 1))"; }
 has_job() { is "SELECT count(*) >= $1 FROM allocations WHERE job_id <> ''" 1; }
-# The first trial runs for the first time.
-runs() { [ -e "$place/first" ]; }
+# The run that is held stands still.
+is_held() { [ -e "$place/held.0" ]; }
 
 # Before the cluster goes: daemons of sweeps that have not come to their end.
 end_daemons() {
@@ -73,27 +91,24 @@ end_daemons() {
 }
 trap 'end_daemons; slurm_cluster down' EXIT
 
+show_sweep() {
+  [ -n "${place:-}" ] || return 0
+  tool query "SELECT slug, state, outcome, cause, charged, elsewhere, attempts FROM trials"
+  tool query "SELECT trial, number, state, outcome, source, cause FROM attempts"
+  tool query "SELECT job_id, state, submission, job_state, end_reason, end_outcome, detail
+              FROM allocations"
+  tool query "SELECT kind, detail FROM events"
+  tool status "$sweep"
+  tail -n 20 "$place/sweep.db.d/daemon.log" "$place/log"
+}
+show_all() {
+  echo "sweep ${sweep:-}"
+  show_sweep 2>&1 || true
+}
 complain() {
   echo "FAILED: $sweep: $*" >&2
-  {
-    tool query "SELECT slug, state, outcome, cause, charged, elsewhere, attempts FROM trials"
-    tool query "SELECT trial, number, state, outcome, source, cause FROM attempts"
-    tool query "SELECT job_id, state, submission, job_state, end_reason, end_outcome, detail
-                FROM allocations"
-    tool query "SELECT kind, detail FROM events"
-    tool status "$sweep"
-    tail -n 20 "$place/sweep.db.d/daemon.log" "$place/log"
-  } >&2 2>&1 || true
+  show_all >&2
   exit 1
-}
-# await SECONDS WHAT COMMAND…: until COMMAND succeeds; SECONDS are those of a quiet machine.
-await() {
-  local deadline=$((SECONDS + $1 * $(patience))) what=$2
-  shift 2
-  until "$@"; do
-    [ $SECONDS -lt $deadline ] || complain "no $what in time"
-    sleep 0.3
-  done
 }
 # expect WHAT QUERY ANSWER: a pattern.
 expect() {
@@ -104,10 +119,10 @@ expect() {
 }
 
 # Every trial has its verdict and no daemon is left.
-is_over() { is "SELECT count(*) FROM trials WHERE state <> 'ended'" 0; }
+all_ended() { is "SELECT count(*) FROM trials WHERE state <> 'ended'" 0; }
 # What has to be true of every sweep that is over.
 check_accounts() {
-  await 30 'end of the daemon' no_daemon
+  wait_for 'end of the daemon' no_daemon
   expect 'measured twice' \
     "SELECT count(*) FROM (SELECT trial FROM attempts WHERE counted = 1 GROUP BY trial
      HAVING count(*) > 1)" 0
@@ -119,4 +134,30 @@ check_accounts() {
   local left
   left=$(as_user squeue --me -h -o '%j' | grep -c "^$sweep-n" || true)
   [ "$left" = 0 ] || complain "$left jobs are left"
+}
+
+# start_cases PREFIX [CASE…]: each function PREFIX_CASE in a shell of its own, beside the others; all
+# of them if none is named. end_cases waits for all.
+declare -A case_pids
+start_cases() {
+  local prefix=$1 case chosen=" ${*:2} "
+  for case in $(declare -F | sed -n "s/^declare -f ${prefix}_//p"); do
+    [ $# -eq 1 ] || [[ $chosen == *" $case "* ]] || continue
+    (
+      trap told_to_end TERM
+      began=$SECONDS
+      "${prefix}_$case"
+      echo "$case: $((SECONDS - began)) s"
+    ) &
+    case_pids[${prefix}_$case]=$!
+  done
+}
+end_cases() {
+  local case failed=()
+  [ ${#case_pids[@]} -gt 0 ] || fail 'there is no such case'
+  for case in "${!case_pids[@]}"; do wait "${case_pids[$case]}" || failed+=("$case"); done
+  [ ${#failed[@]} -eq 0 ] || {
+    echo "FAILED: ${failed[*]}" >&2
+    exit 1
+  }
 }

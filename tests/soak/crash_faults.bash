@@ -32,10 +32,10 @@ runs_at() { [ -n "$("${user[@]}" squeue --me -h -t R -o %i)" ]; }
 # A moment of the sweep's life, drawn.
 await_moment() {
   case $((RANDOM % 5)) in
-    0) wait_for 40 'submitted job' some_job ;;
-    1) wait_for 40 'claimed allocation' some_claim ;;
-    2) wait_for 40 'started attempt' some_start ;;
-    *) wait_for 60 'ended trials' ended $((RANDOM % 5 + 1)) ;;
+    0) wait_for 'submitted job' some_job ;;
+    1) wait_for 'claimed allocation' some_claim ;;
+    2) wait_for 'started attempt' some_start ;;
+    *) wait_for 'ended trials' ended $((RANDOM % 5 + 1)) ;;
   esac
   doze 800
 }
@@ -46,7 +46,14 @@ arm() { echo "$2" >"$control/$1"; }
 disarm() { rm -f "$control/$1"; }
 met() { [ -e "$control/met-$1" ]; }
 reached() { [ -e "$control/reached-$1" ]; }
-let_go() { : >"$control/go-on"; }
+# to_sbatch WORD: to the one that is held.
+to_sbatch() {
+  local gate
+  exec {gate}<>"$control/gate"
+  echo "$1" >&"$gate"
+  exec {gate}>&-
+}
+let_go() { to_sbatch go-on; }
 
 # ---- the daemon
 
@@ -61,7 +68,7 @@ kill_daemon() {
 submit_held() {
   arm sbatch "hold-$1"
   submit
-  wait_for 30 "sbatch that holds $1 it has submitted" reached "$1"
+  wait_for "sbatch that holds $1 it has submitted" reached "$1"
 }
 
 # The row is committed, sbatch is not started, or goes on without the daemon that has started it:
@@ -70,7 +77,7 @@ daemon_before_sbatch() {
   submit_held before
   kill_daemon
   case $((RANDOM % 3)) in
-    0) : >"$control/end" ;;
+    0) to_sbatch end ;;
     1)
       doze 1000
       let_go
@@ -90,7 +97,7 @@ daemon_before_answer() {
   submit_held after
   doze 300
   kill_daemon
-  : >"$control/end"
+  to_sbatch end
   doze 2000
   start_daemon
 }
@@ -116,9 +123,9 @@ daemon_before_commit() {
   submit_held after
   locked &
   local lock=$!
-  wait_for 10 'lock on the database' test -e "$control/locked"
+  wait_for 'lock on the database' test -e "$control/locked"
   let_go
-  wait_for 30 'daemon that cannot commit' cannot_commit
+  wait_for 'daemon that cannot commit' cannot_commit
   kill_daemon
   {
     kill -9 "$lock"
@@ -141,7 +148,7 @@ daemon_in_tick() {
 submit_armed() {
   arm sbatch "$1"
   submit
-  wait_for 30 'sbatch' met sbatch
+  wait_for 'sbatch' met sbatch
 }
 answer_lost() { submit_armed lose-after; }
 answer_lost_unqueued() { submit_armed lose-before; }
@@ -169,7 +176,7 @@ controller_mid_sweep() {
 # It has not saved that the job runs: the same id starts again.
 controller_at_start() {
   submit
-  wait_for 40 'running job' runs_at
+  wait_for 'running job' runs_at
   doze 900
   restart_controller 500
 }
@@ -271,7 +278,7 @@ killed_or_over() {
   local pids
   mapfile -t pids < <(victims "$1")
   if [ ${#pids[@]} -eq 0 ]; then
-    is_over
+    all_ended
     return
   fi
   kill -9 "${pids[RANDOM % ${#pids[@]}]}" 2>/dev/null
@@ -279,7 +286,7 @@ killed_or_over() {
 kill_one() {
   submit
   await_moment
-  wait_for 60 "$1 to be killed" killed_or_over "$1"
+  wait_for "$1 to be killed" killed_or_over "$1"
 }
 kill_lead() { kill_one lead; }
 kill_srun() { kill_one srun; }
