@@ -22,7 +22,8 @@ struct SharedClock {
   std::int64_t monotonic_ns;  // where both clocks stand still
   std::int64_t real_ns;
   std::atomic<std::int64_t> ahead_ns;
-  // Whether a plain sleep lasts until the test has moved the clock, or takes its real time.
+  // Whether a wait for time alone lasts until the test has moved the clock, or as long as it
+  // says.
   std::atomic<bool> moves;
   // Of each process: how often its main thread has come back from a wait, and, in the lower
   // half, how many looks of the present one have found nothing. 0 there: it does something.
