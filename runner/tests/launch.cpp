@@ -91,6 +91,10 @@ Launch::~Launch() {
 
 void Launch::signal(int rank, int number) const {
   (void)::kill(pid(rank), number);
+  if (number != SIGSTOP) return;
+  // Its parent is told when the last of its threads stands still.
+  siginfo_t stopped{};
+  (void)::waitid(P_PID, static_cast<id_t>(pid(rank)), &stopped, WSTOPPED | WNOWAIT);
 }
 
 std::vector<int> Launch::wait(double limit_s, int except) {

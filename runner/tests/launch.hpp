@@ -44,6 +44,7 @@ class Launch {
   Launch& operator=(const Launch&) = delete;
 
   pid_t pid(int rank) const { return pids_[static_cast<std::size_t>(rank)]; }
+  /// After SIGSTOP it stands still.
   void signal(int rank, int number) const;
   /// Exit codes by rank; −signal for a killed one, still_running for one that is there after
   /// `limit_s`. Does not wait for rank `except`.
