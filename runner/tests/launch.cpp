@@ -2,6 +2,7 @@
 #include "launch.hpp"
 
 #include "clock.hpp"
+#include "hand_clock.hpp"
 
 #include <fcntl.h>
 #include <sys/wait.h>
@@ -11,12 +12,15 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <sstream>
 
 namespace shardbench {
 namespace {
 
 constexpr int look_ms = 5;
+
+std::unique_ptr<HandClock> hand_clock;  // none: the system's
 
 [[noreturn]] void become(const std::vector<std::string>& words, const Surroundings& around) {
   const auto open_for_append = [](const std::string& path) {
@@ -64,17 +68,21 @@ Launch::Launch(const std::string& program, int world, const std::vector<std::str
       words.insert(words.end(),
                    {"--rank", std::to_string(rank), "--world-size", std::to_string(world)});
     words.insert(words.end(), arguments.begin(), arguments.end());
+    const std::size_t slot = hand_clock ? hand_clock->next_slot() : 0;
     const pid_t child = ::fork();
     if (child == 0) {
+      if (hand_clock) hand_clock->adopt(slot);
       if (surroundings.identity == Identity::slurm) act_as_slurm_task(rank, world);
       become(words, surroundings);
     }
+    if (hand_clock) hand_clock->watch(slot, child);
     pids_.push_back(child);
   }
 }
 
 Launch::~Launch() {
   for (std::size_t i = 0; i < pids_.size(); ++i) {
+    if (hand_clock) hand_clock->forget(pids_[i]);
     if (codes_[i] != still_running) continue;
     (void)::kill(pids_[i], SIGKILL);
     (void)::waitpid(pids_[i], nullptr, 0);
@@ -83,38 +91,58 @@ Launch::~Launch() {
 
 void Launch::signal(int rank, int number) const {
   (void)::kill(pid(rank), number);
+  if (number != SIGSTOP) return;
+  // Its parent is told when the last of its threads stands still.
+  siginfo_t stopped{};
+  (void)::waitid(P_PID, static_cast<id_t>(pid(rank)), &stopped, WSTOPPED | WNOWAIT);
 }
 
 std::vector<int> Launch::wait(double limit_s, int except) {
   const Deadline limit = Deadline::in(limit_s);
-  while (true) {
-    bool running = false;
-    for (std::size_t i = 0; i < pids_.size(); ++i) {
-      if (codes_[i] != still_running) continue;
-      int status = 0;
-      if (::waitpid(pids_[i], &status, WNOHANG) == pids_[i])
-        codes_[i] = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-      else
-        running = running || static_cast<int>(i) != except;
-    }
-    if (!running || limit.passed()) return codes_;
-    sleep_ms(look_ms);
+  if (hand_clock) hand_clock->move();
+  while (is_running(except) && !limit.passed()) {
+    if (hand_clock) hand_clock->pass_if_all_wait();
+    sleep_ms(hand_clock ? 1 : look_ms);
   }
+  if (hand_clock) hand_clock->stand_still();
+  return codes_;
+}
+
+bool Launch::is_running(int except) {
+  bool running = false;
+  for (std::size_t i = 0; i < pids_.size(); ++i) {
+    if (codes_[i] != still_running) continue;
+    int status = 0;
+    if (::waitpid(pids_[i], &status, WNOHANG) == pids_[i])
+      codes_[i] = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+    else
+      running = running || static_cast<int>(i) != except;
+  }
+  return running;
+}
+
+void use_hand_clock(const std::string& preload) {
+  hand_clock = std::make_unique<HandClock>(preload);
+}
+
+void let_pass(double seconds) {
+  if (hand_clock) hand_clock->pass(seconds);
 }
 
 std::string deadline(const std::string& phase, double seconds) {
-  return phase + '=' + std::to_string(slowness * seconds);
+  return phase + '=' + std::to_string(seconds);
 }
 
 std::vector<std::string> flags_in(const ScratchFolder& folder, std::vector<std::string> more) {
-  std::vector<std::string> all{"--model",    "tiny",
-                               "--records",  folder.file("records"),
-                               "--run-id",   "test",
-                               "--recorder", folder.file("recorder"),
-                               "--steps",    "3",
-                               "--warmup",   "1",
-                               "--deadline", deadline("comm", 1),
-                               "--deadline", deadline("rendezvous", 2)};
+  std::vector<std::string> all{
+      "--model",    "tiny",
+      "--records",  folder.file("records"),
+      "--run-id",   "test",
+      "--recorder", folder.file("recorder"),
+      "--steps",    "3",
+      "--warmup",   "1",
+      "--deadline", deadline("comm", hand_clock ? 1 : patience_s),
+      "--deadline", deadline("rendezvous", hand_clock ? 2 : patience_s)};
   all.insert(all.end(), more.begin(), more.end());
   return all;
 }

@@ -32,6 +32,14 @@ std::vector<i64> named_for(const Layout& layout, const std::string& name, i64 ab
     FlightRecorder& recorder = *recorders[static_cast<std::size_t>(member)];
     recorder.waiting(recorder.entered(group, Operation::all_reduce, 0, 64, -1));
   }
+  // Silence is not what names anybody here: all of them have beaten at one moment.
+  for (i64 rank = 0; rank < layout.world(); ++rank) {
+    std::fstream file(folder.file("rank." + std::to_string(rank)),
+                      std::ios::in | std::ios::out | std::ios::binary);
+    constexpr double beat_s = 1e9;
+    file.seekp(offsetof(RecorderHeader, beat_s));
+    file.write(reinterpret_cast<const char*>(&beat_s), sizeof beat_s);
+  }
   return read_recorders(folder.path()).guilty;
 }
 

@@ -63,8 +63,8 @@ class RecordingNccl {
   void as_rank(i64 rank) { rank_ = rank; }
   /// Each request is in progress for that many polls.
   void stay_in_progress(int polls) { polls_ = polls; }
-  /// Each request is in progress for that long.
-  void stay_in_progress_s(double seconds) { seconds_ = seconds; }
+  /// The same until it is asked and `is_over`.
+  void stay_in_progress_until(std::function<bool()> is_over) { is_over_ = std::move(is_over); }
   /// The request with this number, counted from 0 over all ranks' inits and items, stays in
   /// progress for ever.
   void hang_at(i64 request) { hang_at_ = request; }
@@ -91,7 +91,7 @@ class RecordingNccl {
 
   i64 rank_ = 0;
   int polls_ = 0;
-  double seconds_ = 0;
+  std::function<bool()> is_over_;
   i64 requests_ = 0;
   i64 hang_at_ = -1;
   i64 fail_at_ = -1;

@@ -432,7 +432,7 @@ TEST_CASE("a torn last record does not spoil the result of an attempt that was c
   Allocation allocation;
   allocation.every.give_up_above_ms = 100;
   allocation.every.tokens_per_step = 1000;
-  const auto slow = allocation.assign({"step=200", "step=200", "tear", "hang"});
+  const auto slow = allocation.assign({"0:step=200", "0:step=200", "0:tear", "hang"});
   allocation.start();
   CHECK(allocation.wait_ended(slow.attempt).outcome == Outcome::completed);
   CHECK(has_result(records_of(slow), slow.nonce));

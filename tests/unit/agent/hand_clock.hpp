@@ -84,17 +84,23 @@ class Played {
   }
   /// Nothing more will be said to it.
   void close() { to_[1].reset(); }
-  /// Until it says a line for which `wanted` is true. What came before is passed over.
+  /// Until it says a line for which `wanted` is true. What came before is passed over. False
+  /// where it says nothing more.
   bool hears(const std::function<bool(const std::string&)>& wanted) {
-    return wait_until([&] {
-      read();
-      for (std::size_t end = 0; (end = text_.find('\n')) != std::string::npos;) {
+    bool heard = false;
+    std::string passed_over;
+    (void)wait_until([&] {
+      const bool closed = !read();
+      for (std::size_t end = 0; !heard && (end = text_.find('\n')) != std::string::npos;) {
         const std::string line = text_.substr(0, end);
         text_.erase(0, end + 1);
-        if (wanted(line)) return true;
+        heard = wanted(line);
+        passed_over += line + "\n";
       }
-      return false;
+      return heard || closed;
     });
+    CHECK_MESSAGE(heard, passed_over << log());
+    return heard;
   }
   [[nodiscard]] bool lives() {
     int status = 0;
@@ -118,10 +124,13 @@ class Played {
     REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
     return {Descriptor(ends[0]), Descriptor(ends[1])};
   }
-  void read() {
+  /// False at the end of all that it says.
+  bool read() {
     std::array<char, 4096> buffer{};
-    for (ssize_t got = 0; (got = ::read(from_[0].get(), buffer.data(), buffer.size())) > 0;)
+    ssize_t got = 0;
+    while ((got = ::read(from_[0].get(), buffer.data(), buffer.size())) > 0)
       text_.append(buffer.data(), static_cast<std::size_t>(got));
+    return got < 0;
   }
 
   std::array<Descriptor, 2> to_;

@@ -63,8 +63,30 @@ struct Node : Played {
   const std::string token = "leases" + std::to_string(::getpid());
 };
 
+/// Agents of other tests on this machine end a rank whose allocation has no agent. This node
+/// agent was forked and not executed: nobody sees what it is.
+struct LivingAgent {
+  explicit LivingAgent(const std::string& token) : pid(::fork()) {
+    if (pid != 0) {
+      REQUIRE(wait_until([this] { return process_cmdline(pid).starts_with("tail"); }));
+      return;
+    }
+    const std::string variable = std::string(agent_variable) + "=" + token + "/agent";
+    ::execl("/usr/bin/env", "env", variable.c_str(), "tail", "-f", "/dev/null", nullptr);
+    ::_exit(126);
+  }
+  LivingAgent(const LivingAgent&) = delete;
+  LivingAgent& operator=(const LivingAgent&) = delete;
+  ~LivingAgent() {
+    ::kill(pid, SIGKILL);
+    ::waitpid(pid, nullptr, 0);
+  }
+  pid_t pid;
+};
+
 /// A rank that stands still for ever.
 struct NodeWithAttempt : Node {
+  LivingAgent agent{token};
   NodeWithAttempt() {
     AttemptSpec spec;
     spec.attempt = 1;
