@@ -154,7 +154,11 @@ Result<std::string> post_to_daemon(const Session& session, Request request) {
   if (is_new) say(fmt::format("made the folder {} for the database", folder.string()));
   say_other_version(session);
   request.from = who_asks();
-  return post_request(session.home, std::move(request), session.clock.now());
+  const std::string inbox = request.inbox;
+  auto posted = post_request(session.home, std::move(request), session.clock.now());
+  // Nobody else knows of it.
+  if (!posted && !inbox.empty()) std::filesystem::remove(inbox, ignored);
+  return posted;
 }
 
 Result<Answer> ask_daemon(const Session& session, Request request) {
