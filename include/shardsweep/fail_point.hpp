@@ -131,6 +131,7 @@ inline constexpr auto fail_points = std::to_array<FailPointWindow>({
     {"guard.agent_ended", "the node agent has ended; its cause is not said, its ranks live"},
     {"guard.said", "how the node agent ended is said, its ranks live"},
     {"guard.clean", "nothing is left on the node, the channel is open"},
+    {"store.reading", "some tables of a report are read, others are not"},
 });
 
 /// The name of a fail point, checked by the compiler.

@@ -111,6 +111,7 @@ struct Policy {
   double claim_limit_s = 600;
   double lead_limit_s = 300;
   double file_delay_s = 60;
+  double records_limit_s = 90;
   double query_limit_s = 60;
   double stall_s = 3 * 3600;
   double blind_s = 600;

@@ -6,6 +6,8 @@
 
 #include <shardsweep/log.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string_view>
 #include <system_error>
@@ -44,11 +46,12 @@ std::optional<std::int64_t> parameters_for(const SweepSpec& sweep, const Point& 
 /// can't be read must not hold up its lane for ever. While nothing at all can be stored there
 /// is no limit.
 std::optional<RecordsSummary> PatientRecords::read(const AttemptPaths& paths,
-                                                   const std::string& nonce, bool packed) {
+                                                   const std::string& nonce, bool packed,
+                                                   double limit_s) {
   using namespace std::chrono_literals;
   constexpr auto first_pause = 500ms;
   constexpr auto longest_pause = 10s;
-  constexpr auto limit = 90s;
+  const std::chrono::duration<double> limit(limit_s);
   const auto now = parts_.clock.steady();
   const auto known = unreadable_.find(nonce);
   const auto nothing = [](const std::string& why) {
@@ -70,7 +73,8 @@ std::optional<RecordsSummary> PatientRecords::read(const AttemptPaths& paths,
       unreadable_.try_emplace(nonce, Unreadable{now, now, first_pause}).first->second;
   if (health_.storage_fails()) one.since = now;
   if (now - one.since < limit) {
-    if (one.again == one.since) log_warning(read.error().what + ": tried again for 90 s");
+    if (one.again == one.since)
+      log_warning(fmt::format("{}: tried again for {:g} s", read.error().what, limit_s));
     one.again = now + one.pause;
     one.pause = std::min<std::chrono::milliseconds>(one.pause * 2, longest_pause);
     return std::nullopt;

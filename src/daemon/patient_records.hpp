@@ -20,10 +20,11 @@ class PatientRecords {
   PatientRecords(const DaemonParts& parts, World& world, Sweeps& sweeps, Health& health)
       : parts_(parts), world_(world), sweeps_(sweeps), health_(health) {}
 
-  /// None: they are there and can't be read yet; it is tried again. What a lead has `packed` is
-  /// there, whether this host sees it yet or not.
+  /// None: they are there and can't be read yet; it is tried again, for `limit_s`. What a lead
+  /// has `packed` is there, whether this host sees it yet or not.
   [[nodiscard]] std::optional<RecordsSummary> read(const AttemptPaths& paths,
-                                                   const std::string& nonce, bool packed);
+                                                   const std::string& nonce, bool packed,
+                                                   double limit_s);
   /// Marks a result that can't be true, or is of another version than its trial. One that can't
   /// be judged is believed.
   void judge(const AttemptRow& attempt, RecordsSummary& records);

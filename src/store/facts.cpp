@@ -5,6 +5,7 @@
 #include "store/reader.hpp"
 
 #include <shardsweep/event.hpp>
+#include <shardsweep/fail_point.hpp>
 
 #include <fmt/format.h>
 
@@ -116,6 +117,7 @@ ReportFacts facts(Database& database, const Selection& selection) {
   ReportFacts facts;
   facts.trials = table(fmt::format(fmt::runtime(facts_sql.trials), source.rows, source.where,
                                    word_of(EventKind::spared)));
+  fail_point("store.reading");
   facts.sweeps = of_sweeps(facts_sql.sweeps);
   facts.attempts = table(fmt::format(fmt::runtime(facts_sql.attempts), is_chosen));
   facts.allocations = of_sweeps(facts_sql.allocations);

@@ -44,6 +44,12 @@ let_go() {
   exec {writer}>&-
 }
 
+# stands_still K: the run with the var k = K has begun to train, as its records say.
+stands_still() {
+  grep -qs '"phase": *"train"' "$(sql "SELECT a.dir FROM attempts AS a JOIN trials AS t ON t.id = a.trial
+    WHERE a.state = 'running' AND json_extract(t.vars, '\$.k') = $1")/records.jsonl"
+}
+
 # sql QUERY: one value.
 sql() { "$shardsweep" query --format csv "$1" | sed -n 2p; }
 

@@ -3,11 +3,12 @@
 """Runs a command on a pseudo-terminal and plays what it writes on a screen.
 
     terminal.py --width 80 [--height 24] [--raw FILE] [--screens FILE] [--signal-after TEXT]
-                -- COMMAND...
+                [--go-after REGEX FIFO] -- COMMAND...
 
 Prints the screen with what has scrolled off it. Exit code: the command's, or 99 where a line
 was wider than the terminal or a code is not one of the few that shardsweep writes.
---screens keeps each state of the screen, --signal-after types Ctrl-C when TEXT is on it.
+--screens keeps each state of the screen, --signal-after types Ctrl-C when TEXT is on it; --go-after
+lets those go on that read FIFO, when a line of it matches.
 """
 import argparse
 import codecs
@@ -99,6 +100,13 @@ class Screen:
         return "\n".join(line.rstrip() for line in self.lines).rstrip("\n") + "\n"
 
 
+def let_go(fifo):
+    """Who reads it, or has it open, gets its end; later ones find none."""
+    writer = os.open(fifo, os.O_RDWR)
+    os.unlink(fifo)
+    os.close(writer)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--width", type=int, default=80)
@@ -106,6 +114,7 @@ def main():
     parser.add_argument("--raw")
     parser.add_argument("--screens")
     parser.add_argument("--signal-after")
+    parser.add_argument("--go-after", nargs=2)
     parser.add_argument("command", nargs="+")
     options = parser.parse_args()
 
@@ -142,6 +151,9 @@ def main():
         if options.signal_after and not signalled and options.signal_after in screen.text():
             signalled = True
             os.write(master, b"\x03")
+        if options.go_after and re.search(options.go_after[0], screen.text(), re.MULTILINE):
+            let_go(options.go_after[1])
+            options.go_after = None
     _, status = os.waitpid(child, 0)
     if options.raw:
         with open(options.raw, "wb") as file:

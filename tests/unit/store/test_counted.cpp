@@ -29,19 +29,39 @@ std::string counted(const std::filesystem::path& file) {
                  "WHERE counted_attempt IS NOT NULL ORDER BY id");
 }
 
-/// Its first steps: as many as version `steps` had.
-void go_back(sqlite::Database& database, std::size_t steps) {
-  for (const char* const text :
-       {"DROP TABLE served_requests", "DROP INDEX trials_ranked",
-        "DROP INDEX trials_by_position", "DROP TRIGGER counted_in", "DROP TRIGGER counted_now",
-        "DROP TRIGGER counted_no_more", "DROP TRIGGER counted_gone",
-        "DROP TRIGGER counted_measured", "DROP TRIGGER counted_marked",
-        "DROP TRIGGER counted_unmeasured", "DROP VIEW results", "DROP VIEW all_results",
-        "DROP VIEW trial_results", "ALTER TABLE trials DROP COLUMN counted_attempt",
-        "ALTER TABLE trials DROP COLUMN counted_mark",
-        "ALTER TABLE trials DROP COLUMN counted_speed"})
-    database.execute(text);
-  database.execute(fmt::format("PRAGMA user_version = {}", steps));
+std::vector<std::string> names_of(sqlite::Database& database, const char* kind) {
+  sqlite::Statement select(database,
+                           "SELECT name FROM main.sqlite_schema WHERE type = ? AND name NOT "
+                           "LIKE 'sqlite_%'");
+  std::vector<std::string> names;
+  auto row = select.use(kind);
+  while (row.next())
+    names.push_back(row.text(0));
+  return names;
+}
+
+/// What a program that knew so many migrations would have stored.
+void go_back(const std::filesystem::path& file, std::size_t steps) {
+  auto older = file;
+  older += ".older";
+  {
+    sqlite::Database database(older, sqlite::OpenMode::create, 1000);
+    sqlite::migrate(database, sqlite::migrations().first(steps));
+    // They are of this program.
+    for (const auto& view : names_of(database, "view"))
+      database.execute("DROP VIEW " + view);
+    database.execute("PRAGMA foreign_keys = OFF");
+    database.execute(fmt::format("ATTACH {} AS newer", sqlite::literal(file.string())));
+    for (const auto& table : names_of(database, "table")) {
+      const auto columns = database.text(fmt::format(
+          "SELECT group_concat(o.name) FROM pragma_table_info('{0}', 'main') AS o JOIN "
+          "pragma_table_info('{0}', 'newer') AS n ON n.name = o.name",
+          table));
+      database.execute(fmt::format(
+          "INSERT OR REPLACE INTO main.{0} ({1}) SELECT {1} FROM newer.{0}", table, columns));
+    }
+  }
+  std::filesystem::rename(older, file);
 }
 
 /// The steps of a question's plan, a line each.
@@ -103,9 +123,9 @@ TEST_CASE("a database from before says by what its trials are ranked") {
   }
   {
     constexpr std::size_t steps_before = 15;
+    go_back(file, steps_before);
     sqlite::Database database(file, sqlite::OpenMode::existing, 1000);
-    go_back(database, steps_before);
-    sqlite::migrate(database);
+    sqlite::migrate(database, sqlite::migrations());
   }
   CHECK(wrong(file).empty());
   CHECK(counted(file) == fmt::format("{}|implausible|50\n", measured));
