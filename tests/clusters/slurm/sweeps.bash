@@ -40,7 +40,7 @@ YAML
   make_gates 1
 }
 patient_watch='{agent_lease: 300s, node_lease: 300s, step_limit: 1h, first_step_limit: 1h, grace: 1s, file_beat: 500ms, interval: 100ms}'
-# make_gates RANKS: for what is held; let_go opens them. Nobody need be there for the writer.
+# make_gates RANKS: for what is held; let_go opens them, when somebody stands there.
 make_gates() {
   local rank
   for ((rank = 0; rank < $1; ++rank)); do
@@ -49,6 +49,7 @@ make_gates() {
 }
 let_go() {
   local fifo gate
+  wait_for 'run that stands still' is_held
   for fifo in "$place"/go.*; do
     exec {gate}<>"$fifo"
     echo >&"$gate"
