@@ -94,11 +94,12 @@ trap 'end_daemons; slurm_cluster down' EXIT
 
 show_sweep() {
   [ -n "${place:-}" ] || return 0
-  tool query "SELECT slug, state, outcome, cause, charged, elsewhere, attempts FROM trials"
-  tool query "SELECT trial, number, state, outcome, source, cause FROM attempts"
+  # The first ones of many tell enough.
+  tool query "SELECT slug, state, outcome, cause, charged, elsewhere, attempts FROM trials LIMIT 60"
+  tool query "SELECT trial, number, state, outcome, source, cause FROM attempts LIMIT 60"
   tool query "SELECT job_id, state, submission, job_state, end_reason, end_outcome, detail
-              FROM allocations"
-  tool query "SELECT kind, detail FROM events"
+              FROM allocations LIMIT 60"
+  tool query "SELECT kind, detail FROM events LIMIT 120"
   tool status "$sweep"
   tail -n 20 "$place/sweep.db.d/daemon.log" "$place/log"
 }
