@@ -230,12 +230,12 @@ crash_controller_mid_sweep() {
 crash_controller_forgets() {
   local saved=$SLURM_CLUSTER_DIR/spool/before stranger said
   trials none
-  # A state that it does keep.
-  scontrol update 'nodename=n[1-3]' state=drain reason='a test'
   scontrol shutdown slurmctld
   wait_for 'end of slurmctld' is_over "$(cut -d' ' -f1 "$SLURM_CLUSTER_DIR/pids/slurmctld")"
   cp -a "$SLURM_CLUSTER_DIR/spool/ctld" "$saved"
   slurm_cluster start-ctld
+  # Ours waits; when slurmctld starts anew it has forgotten this too.
+  scontrol update "partitionname=$partition" state=down
   submit_held after
   slurm_cluster kill-ctld
   rm -rf "$SLURM_CLUSTER_DIR/spool/ctld"
@@ -245,7 +245,6 @@ crash_controller_forgets() {
   stranger=$(as_user sbatch --parsable -J stranger -o /dev/null -p "$partition" --mem=10 --wrap true)
   to_sbatch go-on
   wait_for 'id that is also the stranger'"'"'s' is 'SELECT job_id FROM allocations ORDER BY id LIMIT 1' "$stranger"
-  scontrol update 'nodename=n[1-3]' state=resume
   wait_for 'end of the sweep' all_ended
   if tail -c "+$((said + 1))" "$SLURM_CLUSTER_DIR/log/slurmctld.log" |
     grep -q "REQUEST_KILL_JOB JobId=$stranger uid $(id -u "$SLURM_CLUSTER_USER")\$"; then

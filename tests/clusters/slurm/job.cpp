@@ -89,10 +89,9 @@ Job::Job(int nodes) : DaemonSide(copied_programs()) {
   spec.launch = LaunchMode::agents;
   spec.nodes = nodes;
   spec.slots_per_node = 2;
-  // Eight nodes share two cores here, so no lease is as short as on a machine of its own.
   spec.beat_s = 0.2;
-  spec.agent_lease_s = 4;
-  spec.node_lease_s = 4;
+  spec.agent_lease_s = no_lease_s;
+  spec.node_lease_s = no_lease_s;
   every.ranks_per_node = 2;
 }
 
@@ -100,7 +99,7 @@ Job::~Job() {
   if (id_.empty()) return;
   if (std::uncaught_exceptions() > 0) std::fprintf(stderr, "%s\n", log().c_str());
   (void)std::system(("scancel " + id_).c_str());
-  wait_gone(30);
+  wait_gone();
 }
 
 void Job::hand_over(const std::filesystem::path& path) const {
@@ -132,14 +131,12 @@ std::string Job::submit() {
 
 std::vector<std::string> Job::wait_nodes() {
   std::map<std::string, bool> seen;
-  const bool in_time = wait_until(
-      [&] {
-        for (const auto& line : lines()) {
-          if (const auto* node = std::get_if<NodeSeen>(&line.body)) seen[node->node] = true;
-        }
-        return seen.size() == static_cast<std::size_t>(spec.nodes);
-      },
-      60);
+  const bool in_time = wait_until([&] {
+    for (const auto& line : lines()) {
+      if (const auto* node = std::get_if<NodeSeen>(&line.body)) seen[node->node] = true;
+    }
+    return seen.size() == static_cast<std::size_t>(spec.nodes);
+  });
   REQUIRE_MESSAGE(in_time, "no node agents: " << log());
   std::vector<std::string> names;
   names.reserve(seen.size());
@@ -153,8 +150,8 @@ std::string Job::state(const std::string& id) const {
   return output_of("squeue -h -t all -j " + job + " -o %T 2>/dev/null || true");
 }
 
-bool Job::wait_state(const std::string& word, double limit_s) {
-  return wait_until([&] { return state() == word; }, limit_s, 100);
+bool Job::wait_state(const std::string& word) {
+  return wait_until([&] { return state() == word; }, patience_s, 100);
 }
 
 pid_t Job::lead() {
@@ -228,7 +225,7 @@ std::vector<TaskPlace> Job::places(const Assign& attempt) const {
   return places;
 }
 
-bool Job::wait_gone(double limit_s) {
+bool Job::wait_gone() {
   const pid_t leader = lead();
   return wait_until(
       [&] {
@@ -237,7 +234,7 @@ bool Job::wait_gone(double limit_s) {
                                                   return marker.starts_with(spec.token + "/");
                                                 }).found.empty();
       },
-      limit_s, 50);
+      patience_s, 50);
 }
 
 void Job::check_account(const std::string& why) {

@@ -11,6 +11,9 @@
 
 namespace shardsweep::test {
 
+/// Leases of a test that is about none.
+inline constexpr double no_lease_s = 600;
+
 /// What a command says on stdout; it has to succeed.
 std::string output_of(const std::string& command);
 
@@ -25,7 +28,7 @@ struct TaskPlace {
 
 class Job : public DaemonSide {
  public:
-  /// Short leases and two ranks per node.
+  /// Two ranks per node, and no lease that runs out.
   explicit Job(int nodes);
   ~Job() override;
 
@@ -38,7 +41,7 @@ class Job : public DaemonSide {
   std::vector<std::string> wait_nodes();
   /// As squeue says it; "" where it knows the job no more.
   [[nodiscard]] std::string state(const std::string& id = "") const;
-  bool wait_state(const std::string& word, double limit_s = 40);
+  bool wait_state(const std::string& word);
 
   [[nodiscard]] const std::string& id() const { return id_; }
   [[nodiscard]] pid_t lead();
@@ -53,7 +56,7 @@ class Job : public DaemonSide {
   /// Of all ranks of an attempt that has ended.
   [[nodiscard]] std::vector<TaskPlace> places(const Assign& attempt) const;
   /// Until no process of this allocation is left on any node.
-  bool wait_gone(double limit_s);
+  bool wait_gone();
   /// Every attempt was started at most once and has exactly one end; the lead said why it left.
   void check_account(const std::string& bye);
 

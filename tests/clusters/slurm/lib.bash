@@ -53,4 +53,5 @@ job_state() { as_user squeue -h -t all -j "$1" -o '%T %r %N' 2>/dev/null; }
 job_is() { [[ $(job_state "$1") == $2 ]]; }
 
 trap 'slurm_cluster down' EXIT
-slurm_cluster down
+# Of a test that had the same pid.
+if [ -e "${TMPDIR:-/tmp}/shardsweep-slurm-$cluster" ]; then slurm_cluster down; fi

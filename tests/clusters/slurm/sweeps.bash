@@ -40,7 +40,7 @@ YAML
   make_gates 1
 }
 patient_watch='{agent_lease: 300s, node_lease: 300s, step_limit: 1h, first_step_limit: 1h, grace: 1s, file_beat: 500ms, interval: 100ms}'
-# make_gates RANKS: for what is held; let_go opens them. Nobody need be there for the writer.
+# make_gates RANKS: for what is held; let_go opens them, when somebody stands there.
 make_gates() {
   local rank
   for ((rank = 0; rank < $1; ++rank)); do
@@ -49,6 +49,7 @@ make_gates() {
 }
 let_go() {
   local fifo gate
+  wait_for 'run that stands still' is_held
   for fifo in "$place"/go.*; do
     exec {gate}<>"$fifo"
     echo >&"$gate"
@@ -93,11 +94,12 @@ trap 'end_daemons; slurm_cluster down' EXIT
 
 show_sweep() {
   [ -n "${place:-}" ] || return 0
-  tool query "SELECT slug, state, outcome, cause, charged, elsewhere, attempts FROM trials"
-  tool query "SELECT trial, number, state, outcome, source, cause FROM attempts"
+  # The first ones of many tell enough.
+  tool query "SELECT slug, state, outcome, cause, charged, elsewhere, attempts FROM trials LIMIT 60"
+  tool query "SELECT trial, number, state, outcome, source, cause FROM attempts LIMIT 60"
   tool query "SELECT job_id, state, submission, job_state, end_reason, end_outcome, detail
-              FROM allocations"
-  tool query "SELECT kind, detail FROM events"
+              FROM allocations LIMIT 60"
+  tool query "SELECT kind, detail FROM events LIMIT 120"
   tool status "$sweep"
   tail -n 20 "$place/sweep.db.d/daemon.log" "$place/log"
 }

@@ -16,9 +16,9 @@ using test::wait_until;
 
 namespace {
 
-// Leases are 4 s; node agents notice a lost lead, and the lead a lost node, within one, and
-// what was killed needs a moment to be reaped on two cores.
-constexpr double gone_s = 12;
+// What is about a node's silence waits for this lease; a node that only has no core is heard by
+// then. Nothing else is found by a lease, and no other one runs out.
+constexpr double silence_s = 10;
 
 /// Three nodes with two ranks each that ignore SIGTERM and have a detached child that does too;
 /// a second attempt waits.
@@ -27,10 +27,12 @@ struct Scene {
   Assign running;
   Assign waiting;
   std::vector<std::string> nodes;
-  explicit Scene(const std::vector<std::string>& options = {}) {
+  explicit Scene(double node_lease_s = test::no_lease_s,
+                 const std::vector<std::string>& options = {}) {
     job.options = options;
+    job.spec.node_lease_s = node_lease_s;
     // No limit but those under test strikes, however long Slurm takes.
-    job.every.step_limit_s = job.every.attempt_limit_s = 300;
+    job.every.step_limit_s = job.every.attempt_limit_s = 3600;
     job.spec.stop_before_end_s = 1;
     running = job.assign({"stubborn", "leak", "steps", "hang"}, 6);
     waiting = job.assign({"result"}, 6);
@@ -50,12 +52,12 @@ bool is_stopped(pid_t pid) {
 }
 
 void lose_slurmd(std::size_t victim) {
-  Scene scene;
+  Scene scene(silence_s);
   const std::string& node = scene.nodes[victim];
   ::kill(test::slurmd(node), SIGKILL);
-  CHECK(wait_until([&] { return scene.job.ended(1).has_value(); }, 60, 100));
-  scene.check_ended(Outcome::node_failure, "node " + node + " sent nothing for 4.");
-  CHECK(scene.job.wait_gone(gone_s));
+  CHECK(wait_until([&] { return scene.job.ended(1).has_value(); }));
+  scene.check_ended(Outcome::node_failure, "node " + node + " sent nothing for ");
+  CHECK(scene.job.wait_gone());
   test::slurm_cluster("start-node " + node.substr(1));
   scene.job.check_account("node lost");
 }
@@ -63,14 +65,14 @@ void lose_slurmd(std::size_t victim) {
 }  // namespace
 
 TEST_CASE("kill -9 of a node agent: its guard cleans up, the node is lost by its silence") {
-  Scene scene;
+  Scene scene(silence_s);
   ::kill(scene.job.node_agent(scene.nodes[1]), SIGKILL);
-  CHECK(wait_until([&] { return scene.job.ranks(scene.nodes[1]).empty(); }, 3));
+  CHECK(wait_until([&] { return scene.job.ranks(scene.nodes[1]).empty(); }));
   scene.check_ended(Outcome::node_failure, "the node agent of " + scene.nodes[1] +
                                                " was ended by SIGKILL; node " + scene.nodes[1] +
-                                               " sent nothing for 4.");
+                                               " sent nothing for ");
   CHECK(scene.job.wait_ended(scene.running.attempt).node == scene.nodes[1]);
-  CHECK(scene.job.wait_gone(gone_s));
+  CHECK(scene.job.wait_gone());
   scene.job.check_account("node lost");
   CHECK(scene.job.wait_state("COMPLETED"));
 }
@@ -80,27 +82,27 @@ TEST_CASE("kill -9 of a guard: its node agent ends its ranks and says so") {
   ::kill(scene.job.guard(scene.nodes[1]), SIGKILL);
   // In its own words, or where srun gave up the step for it, in those that it said at once.
   scene.check_ended(Outcome::node_failure, "the guard process has ended; ");
-  CHECK(scene.job.wait_gone(gone_s));
+  CHECK(scene.job.wait_gone());
   scene.job.check_account("node lost");
 }
 
 TEST_CASE("kill -9 of a node's slurmstepd: its node agent is alone and leaves") {
-  Scene scene;
+  Scene scene(silence_s);
   const pid_t stepd = scene.job.stepd(scene.nodes[1]);
   REQUIRE(stepd > 0);
   ::kill(stepd, SIGKILL);
-  CHECK(wait_until([&] { return scene.job.ranks(scene.nodes[1]).empty(); }, 3));
-  scene.check_ended(Outcome::node_failure, "node " + scene.nodes[1] + " sent nothing for 4.");
-  CHECK(scene.job.wait_gone(gone_s));
+  CHECK(wait_until([&] { return scene.job.ranks(scene.nodes[1]).empty(); }));
+  scene.check_ended(Outcome::node_failure, "node " + scene.nodes[1] + " sent nothing for ");
+  CHECK(scene.job.wait_gone());
   scene.job.check_account("node lost");
 }
 
 TEST_CASE("SIGSTOP of a node agent: the lead is not held up and ends everything") {
-  Scene scene;
+  Scene scene(silence_s);
   const pid_t agent = scene.job.node_agent(scene.nodes[1]);
   ::kill(agent, SIGSTOP);
-  scene.check_ended(Outcome::node_failure, "node " + scene.nodes[1] + " sent nothing for 4.");
-  CHECK(scene.job.wait_gone(gone_s));
+  scene.check_ended(Outcome::node_failure, "node " + scene.nodes[1] + " sent nothing for ");
+  CHECK(scene.job.wait_gone());
   scene.job.check_account("node lost");
 }
 
@@ -108,30 +110,30 @@ TEST_CASE("kill -9 of srun: the channel ends and with it every node") {
   Scene scene;
   ::kill(scene.job.srun(), SIGKILL);
   scene.check_ended(Outcome::node_failure, "all node agents have ended");
-  CHECK(scene.job.wait_gone(gone_s));
+  CHECK(scene.job.wait_gone());
   scene.job.check_account("node lost");
 }
 
 TEST_CASE("kill -9 of the lead: nothing of it is left and nothing has ended by its word") {
   Scene scene;
   ::kill(scene.job.lead(), SIGKILL);
-  CHECK(scene.job.wait_gone(gone_s));
+  CHECK(scene.job.wait_gone());
   CHECK(!scene.job.ended(scene.running.attempt));
   CHECK(scene.job.bye().empty());
   CHECK(std::filesystem::exists(scene.running.dir));
-  CHECK(wait_until([&] { return scene.job.state() != "RUNNING"; }, 30, 100));
+  CHECK(wait_until([&] { return scene.job.state() != "RUNNING"; }, test::patience_s, 100));
 }
 
 TEST_CASE("scancel: the running attempt was preempted and the rest is given back") {
   Scene scene;
   (void)output_of("scancel " + scene.job.id());
   scene.check_ended(Outcome::preempted, "the allocation was told to stop (SIGTERM)");
-  CHECK(scene.job.wait_gone(gone_s));
+  CHECK(scene.job.wait_gone());
   scene.job.check_account("signal");
 }
 
 TEST_CASE("scontrol suspend: a pause is held against nobody") {
-  Scene scene;
+  Scene scene(4);
   (void)output_of("scontrol suspend " + scene.job.id());
   CHECK(wait_until([&] { return is_stopped(scene.job.lead()); }));
   for (const auto& node : scene.nodes)
@@ -144,16 +146,16 @@ TEST_CASE("scontrol suspend: a pause is held against nobody") {
   scene.check_ended(Outcome::cancelled, "enough");
   CHECK(scene.job.wait_ended(scene.waiting.attempt).outcome == Outcome::completed);
   scene.job.tell(Drain{});
-  CHECK(scene.job.wait_gone(gone_s));
+  CHECK(scene.job.wait_gone());
   scene.job.check_account("drained");
 }
 
 TEST_CASE("the time limit: the running attempt ran out of the allocation's time") {
-  Scene scene({"--time=1"});
+  Scene scene(test::no_lease_s, {"--time=1"});
   // Slurm looks at time limits every half a minute.
-  CHECK(wait_until([&] { return scene.job.ended(1).has_value(); }, 120, 100));
+  CHECK(wait_until([&] { return scene.job.ended(1).has_value(); }));
   scene.check_ended(Outcome::timeout, "the allocation's time was up");
-  CHECK(scene.job.wait_gone(gone_s));
+  CHECK(scene.job.wait_gone());
   scene.job.check_account("signal");
 }
 
@@ -167,15 +169,16 @@ TEST_CASE("kill -9 of the batch host's slurmd: all goes on until Slurm gives the
 
 TEST_CASE("kill -9 of the only slurmd: the job has failed and its lead leaves by itself") {
   Job job(1);
-  job.every.step_limit_s = 300;
+  job.every.step_limit_s = 3600;
+  job.spec.node_lease_s = silence_s;
   const Assign attempt = job.assign({"stubborn", "leak", "steps", "hang"}, 2);
   job.submit();
   const std::string node = job.wait_nodes()[0];
   job.wait_steps(attempt, 2);
   ::kill(test::slurmd(node), SIGKILL);
-  CHECK(wait_until([&] { return job.ended(1).has_value(); }, 60, 100));
+  CHECK(wait_until([&] { return job.ended(1).has_value(); }));
   CHECK(job.wait_ended(1).outcome == Outcome::node_failure);
-  CHECK(job.wait_gone(gone_s));
+  CHECK(job.wait_gone());
   CHECK(job.wait_state("NODE_FAIL"));
   test::slurm_cluster("start-node " + node.substr(1));
   job.check_account("node lost");
@@ -188,7 +191,7 @@ TEST_CASE("a job is given up: its lead ends what runs, gives the rest back and l
     scene.job.tell(Revoke{open.attempt});
   scene.job.tell(Cancel{scene.running.attempt, "the job has failed"});
   scene.job.tell(Drain{});
-  CHECK(scene.job.wait_gone(gone_s));
+  CHECK(scene.job.wait_gone());
   test::slurm_cluster("start-node " + scene.nodes[0].substr(1));
   scene.check_ended(Outcome::cancelled, "the job has failed");
   CHECK(scene.job.revoked() == std::vector<AttemptId>{scene.waiting.attempt});
@@ -207,7 +210,7 @@ TEST_CASE("a measurement that ends while a node's slurmd is dead counts") {
   CHECK(job.wait_ended(first.attempt).outcome == Outcome::cancelled);
   CHECK(job.wait_ended(second.attempt).outcome == Outcome::completed);
   job.tell(Drain{});
-  CHECK(job.wait_gone(gone_s));
+  CHECK(job.wait_gone());
   test::slurm_cluster("start-node " + nodes[1].substr(1));
   job.check_account("drained");
 }

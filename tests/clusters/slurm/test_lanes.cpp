@@ -43,7 +43,7 @@ TEST_CASE("a lane trains over 1, 2, 4 and 8 nodes") {
       CHECK(ended.leaked == 0);
     }
     job.tell(Drain{});
-    CHECK(job.wait_gone(20));
+    CHECK(job.wait_gone());
     job.check_account("drained");
     CHECK(job.wait_state("COMPLETED"));
   }
@@ -75,13 +75,13 @@ TEST_CASE("a second job with the same token leaves at once and runs nothing") {
   job.submit();
   job.wait_nodes();
   const std::string second = job.submit();
-  CHECK(test::wait_until([&] { return job.state(second) == "FAILED"; }, 30, 100));
+  CHECK(test::wait_until([&] { return job.state(second) == "FAILED"; }, test::patience_s, 100));
   CHECK(output_of("scontrol show job " + second).find("ExitCode=75:0") != std::string::npos);
   CHECK(job.log().find("another lead has claimed this allocation") != std::string::npos);
   job.tell(Cancel{1, "enough"});
   CHECK(job.wait_ended(1).outcome == Outcome::cancelled);
   job.tell(Drain{});
-  CHECK(job.wait_gone(20));
+  CHECK(job.wait_gone());
   job.check_account("drained");
 }
 
@@ -98,16 +98,16 @@ TEST_CASE("a job that Slurm starts again measures nothing") {
   (void)output_of("scontrol update jobid=" + job.id() + " requeue=1");
   (void)output_of("scontrol requeue " + job.id());
   CHECK(job.wait_ended(attempt.attempt).outcome == Outcome::preempted);
-  CHECK(job.wait_gone(20));
+  CHECK(job.wait_gone());
   CHECK(job.revoked() == std::vector<AttemptId>{waiting.attempt});
   // It waits two minutes, or until it is told. Before that its first start has to have reported
   // its end: slurmctld takes a late report for the second's, which is then over unseen.
-  CHECK(test::wait_until([&] { return !process_stat(first_start); }, 30, 20));
+  CHECK(test::wait_until([&] { return !process_stat(first_start); }));
   CHECK(job.wait_state("PENDING"));
   // slurmd starts no job again whose credential it has just revoked ("already killed, do not
   // launch batch job"): it compares seconds.
   (void)output_of("scontrol update jobid=" + job.id() + " StartTime=now+3");
-  CHECK(test::wait_until([&] { return job.state() == "FAILED"; }, 60, 200));
+  CHECK(test::wait_until([&] { return job.state() == "FAILED"; }, test::patience_s, 100));
   const std::string shown = output_of("scontrol show job " + job.id());
   const std::string log = job.log();
   CAPTURE(shown);

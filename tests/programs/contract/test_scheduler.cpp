@@ -71,7 +71,7 @@ class Contract {
     spec.job_name = handle.job_name;
     spec.launch = backend == "local" ? LaunchMode::local : LaunchMode::agents;
     spec.beat_s = 0.2;
-    spec.agent_lease_s = spec.node_lease_s = 10;
+    spec.agent_lease_s = spec.node_lease_s = 300;
     spec.file_beat_s = 1;
     spec.watch_interval_s = 0.05;
     spec.idle_limit_s = 300;
@@ -92,7 +92,7 @@ class Contract {
                              .job_name = handle.job_name,
                              .dir = handle.dir,
                              .agent = agent(),
-                             .limit_s = 30};
+                             .limit_s = 300};
     if (backend == "local") return wanted;
     SweepSpec sweep{.name = "contract"};
     sweep.cluster.gpus_per_node = 2;
@@ -112,12 +112,13 @@ class Contract {
     return wanted;
   }
 
-  /// Looks and polls until an event satisfies `wanted`; none after a minute.
+  /// Looks and polls until an event satisfies `wanted`. None after ten minutes, which no load
+  /// explains.
   template <class Event>
   std::optional<Event> await(const AllocationHandle& handle,
                              const std::function<bool(const Event&)>& wanted) {
     using namespace std::chrono_literals;
-    const auto deadline = clock.steady() + 60s;
+    const auto deadline = clock.steady() + 10min;
     auto next_look = clock.steady();
     while (clock.steady() < deadline) {
       if (clock.steady() >= next_look) {
