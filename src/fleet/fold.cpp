@@ -374,18 +374,25 @@ struct LineFolder {
     if (fresh && recorded.result && recorded.result->mark == Mark::none)
       note_paces(fold, policy, *attempt, paces(recorded.own_work, ended.nodes));
   }
+  /// A runner's record may be a proof's, which tells none: 0.
+  static double speed_in(const AddMeasurement& result) {
+    const auto found = result.metrics.find("tokens_per_s_per_gpu");
+    return found == result.metrics.end() ? 0 : found->second;
+  }
   void measure_control(ControlTime time, const Ended& ended) const {
     const bool whole =
         records && ended.outcome == Outcome::completed && ended.mark == Mark::none;
     ControlFigures figures;
     if (whole) figures.busbw_bytes_per_s = records->busbw_bytes_per_s;
-    if (whole && records->result)
-      figures.tokens_per_s = records->result->metrics.at("tokens_per_s_per_gpu");
+    if (whole && records->result) figures.tokens_per_s = speed_in(*records->result);
     const bool any = figures.tokens_per_s > 0 || figures.busbw_bytes_per_s > 0;
-    // Its own time: a daemon may read of it long after.
     const bool flawed = whole && !records->flaw.empty();
-    const std::string why =
-        flawed ? records->flaw : fmt::format("{}: {}", name(ended.outcome), ended.cause);
+    const bool silent = whole && records->result && ended.cause.empty();
+    const std::string why = flawed
+                                ? records->flaw
+                                : fmt::format("{}: {}", name(ended.outcome),
+                                              silent ? "its result has no speed" : ended.cause);
+    // Its own time: a daemon may read of it long after.
     take_control({fold.world, at}, policy, allocation, time, figures, any ? "" : why);
   }
   /// It has no trial: what counts is whether it was measured.
