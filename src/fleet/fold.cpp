@@ -8,6 +8,8 @@
 #include "fleet/stragglers.hpp"
 #include "fleet/trial_change.hpp"
 
+#include <shardsweep/invariant.hpp>
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -200,6 +202,13 @@ void uncount_others(World& world, const AttemptRow& counted) {
   }
 }
 
+[[nodiscard]] bool is_counted_alone(const World& world, const AttemptRow& counted) {
+  const auto& all = world.index().attempts_at(counted.trial);
+  return std::none_of(all.begin(), all.end(), [&](AttemptId id) {
+    return id != counted.id && world.attempts().at(id).counted;
+  });
+}
+
 /// `at` is a time by the clock that its start was taken from.
 void end_attempt(Fold fold, const Policy& policy, AttemptId id, const Ending& said,
                  const RecordsSummary& records, Timestamp at) {
@@ -221,6 +230,8 @@ void end_attempt(Fold fold, const Policy& policy, AttemptId id, const Ending& sa
   const bool counted = ending.outcome == Outcome::completed && wanted &&
                        !(marked && trial->prior == Outcome::completed);
   if (counted && trial->prior == Outcome::completed) uncount_others(fold.world, attempt);
+  INVARIANT(!counted || is_counted_alone(fold.world, attempt),
+            "one attempt of a trial is counted", attempt.id, attempt.trial, trial->prior);
   {
     auto edit = fold.world.edit(attempt);
     put_ending(*edit, ending, at);
@@ -504,6 +515,8 @@ void fold_gone(Fold fold, const Policy& policy, AllocationId allocation,
     edit->end_reason = why;
     edit->ended_at = fold.now;
   }
+  INVARIANT(open_attempts(fold.world, allocation).empty(),
+            "what was in an allocation ends with it", allocation, orphans.size());
   fold.world.forget_nodes(*row);
   add_event(fold,
             {.allocation = allocation, .kind = EventKind::allocation_ended, .detail = why});
