@@ -109,8 +109,7 @@ class Decider {
   void decide_for(const SweepRow& sweep, const SweepFacts& facts) {
     if (budget_spent(facts)) return stop_for_budget(sweep, facts);
     if (is_being_proved(facts)) {
-      held_ =
-          fmt::format("Waits for {}, which runs its fastest layouts on one GPU.", facts.proof);
+      held_ = "Waits for " + facts.proof + ", which runs its fastest layouts on one GPU.";
       if (held_ != sweep.held) world_.edit(sweep)->held = held_;
       return;
     }
@@ -212,6 +211,8 @@ class Decider {
     const auto advice = found->second->advise(trials);
     for (const auto& one : advice.skip) {
       const TrialRow& trial = world_.trials().at(one.trial);
+      INVARIANT(trial.state == State::planned, "a search leaves out what waits", trial.id,
+                trial.state, trial.outcome);
       const bool spared = one.after_oom_name.empty();
       if (spared)
         skip(world_, trial, input_.now, one.cause, EventKind::spared, one.of_cell);

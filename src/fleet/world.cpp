@@ -26,6 +26,7 @@ void World::read(WorldRows rows) {
     row.listened_since = known->listened_since;
   }
   rows_ = std::move(rows);
+  stored_below_ = rows_.next_allocation;
   index_ = WorldIndex(rows_);
   versions_.clear();
   version_of_all_ = ++version_;
@@ -139,8 +140,7 @@ Edit<ControlRow> World::edit(const ControlRow& row) {
 
 const AttemptRow& World::add(AttemptRow row) {
   row.id = rows_.next_attempt++;
-  INVARIANT(!rows_.attempts.contains(row.id), "no two attempts have one id", row.id,
-            row.trial);
+  INVARIANT(!rows_.attempts.contains(row.id), "no two attempts have one id", row.id, row.trial);
   const AttemptRow& added = rows_.attempts.emplace(row.id, std::move(row)).first->second;
   note_row(added);
   return added;

@@ -132,7 +132,13 @@ class World {
 
   /// Not committed yet, in the order in which it happened.
   [[nodiscard]] const std::vector<Change>& changes() const { return changes_; }
-  [[nodiscard]] std::vector<Change> take_changes() { return std::exchange(changes_, {}); }
+  /// They are committed.
+  [[nodiscard]] std::vector<Change> take_changes() {
+    stored_below_ = rows_.next_allocation;
+    return std::exchange(changes_, {});
+  }
+  /// The database has its row, in whatever state.
+  [[nodiscard]] bool is_stored(AllocationId id) const { return id < stored_below_; }
   /// Grows with every recorded change, and where everything was read anew.
   [[nodiscard]] std::uint64_t version() const { return version_; }
   /// version() when something last changed that the orders to this allocation depend on: its
@@ -169,6 +175,7 @@ class World {
   mutable WorldIndex index_;
   bool by_hand_ = false;  ///< a test changes rows directly: each question indexes them anew
   std::vector<Change> changes_;
+  AllocationId stored_below_ = 1;
   std::uint64_t version_ = 1;
   std::map<AllocationId, std::uint64_t> versions_;
   std::uint64_t version_of_all_ = 1;  ///< something that concerns every allocation
