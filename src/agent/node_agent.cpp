@@ -13,6 +13,7 @@
 #include "node/processes.hpp"
 #include "node/shared_memory.hpp"
 
+#include <shardsweep/fail_point.hpp>
 #include <shardsweep/invariant.hpp>
 
 #include <fmt/format.h>
@@ -298,6 +299,7 @@ void NodeAgent::start(Waiting waiting, const std::string& others) {
   if (const auto& container = attempt_->spec().container)
     attempt_->set_image_digest(containers_.digest_of(*container));
   attempt_->launch(environment_, devices_, waiting.meet);
+  fail_point("node.launched");
   say(NodeLaunched{attempt});
 }
 

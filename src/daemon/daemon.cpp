@@ -65,6 +65,7 @@ Result<void> Daemon::load() {
 
 Result<void> Daemon::reload() {
   SHARDSWEEP_ASSIGN(auto rows, parts_.store.load_world());
+  stops_.recent.read(rows);
   world_.read(std::move(rows));
   sweeps_.forget_searches();
   deciding_.look_at_all();
@@ -134,6 +135,10 @@ bool Daemon::busy() const {
 }
 
 Result<bool> Daemon::nothing_left() {
+  return guarded([this] { return look_for_work(); });
+}
+
+Result<bool> Daemon::look_for_work() {
   if (busy()) return false;
   // What is held apart is work in the database's eyes. It waits for `resume`.
   if (!sweeps_.apart().empty()) return true;

@@ -62,6 +62,7 @@ class Daemon {
   void observe();
   [[nodiscard]] Result<void> commit();
   [[nodiscard]] Result<void> reload();
+  [[nodiscard]] Result<bool> look_for_work();
   void forget_ended();
 
   DaemonParts parts_;

@@ -99,6 +99,11 @@ void Recent::add(std::string text) {
   kept_.push_back(fmt::format("pass {}: {}", pass_, text));
 }
 
+void Recent::read(const WorldRows& rows) {
+  add(fmt::format("read: sweeps {}, trials {}, attempts {}, allocations {}", rows.sweeps.size(),
+                  rows.trials.size(), rows.attempts.size(), rows.allocations.size()));
+}
+
 void Recent::saw(const SchedulerEvent& event) {
   std::string text(scheduler_words.at(event.index()));
   std::visit(

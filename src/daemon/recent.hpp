@@ -20,6 +20,7 @@ class Recent {
   static constexpr std::size_t most = 100;
 
   void begin_pass() { ++pass_; }
+  void read(const WorldRows& rows);
   void saw(const SchedulerEvent& event);
   void saw(const AllocationRow& allocation, const FromLead& line);
   void asked(std::string_view verb, const std::string& request);

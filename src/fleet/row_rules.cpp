@@ -42,8 +42,8 @@ void check_change(const TrialRow& before, const TrialRow& after) {
   INVARIANT(may_move(trial_moves, before.state, after.state),
             "a trial moves as moves.hpp allows it", after.id, before.state, after.state,
             after.outcome);
-  INVARIANT(before.id == after.id && before.sweep == after.sweep,
-            "a trial stays in its sweep", before.id, after.id, before.sweep, after.sweep);
+  INVARIANT(before.id == after.id && before.sweep == after.sweep, "a trial stays in its sweep",
+            before.id, after.id, before.sweep, after.sweep);
   INVARIANT(after.attempts >= before.attempts, "attempts of a trial are not forgotten",
             after.id, before.attempts, after.attempts);
   check_row(after);
@@ -70,10 +70,10 @@ void check_change(const AllocationRow& before, const AllocationRow& after) {
   INVARIANT(may_move(allocation_moves, before.state, after.state),
             "an allocation moves as moves.hpp allows it", after.id, before.state, after.state,
             after.job_state);
-  INVARIANT(before.token == after.token && before.sweep == after.sweep &&
-                before.nodes == after.nodes,
-            "an allocation stays what was asked for", after.id, before.token, after.token,
-            before.sweep, after.sweep, before.nodes, after.nodes);
+  INVARIANT(
+      before.token == after.token && before.sweep == after.sweep && before.nodes == after.nodes,
+      "an allocation stays what was asked for", after.id, before.token, after.token,
+      before.sweep, after.sweep, before.nodes, after.nodes);
   INVARIANT(after.from_lead_n >= before.from_lead_n, "no line of a lead is folded in twice",
             after.id, before.from_lead_n, after.from_lead_n);
   check_row(after);

@@ -47,14 +47,12 @@ TEST_CASE("values have no text while the condition holds") {
 }
 
 TEST_CASE("the innermost sweep is blamed, and an exception that nobody expected as well") {
-  const auto broken = broken_by([] {
-    in_work_of(1, [] { in_work_of(2, [] { INVARIANT(false, "never"); }); });
-  });
+  const auto broken = broken_by(
+      [] { in_work_of(1, [] { in_work_of(2, [] { INVARIANT(false, "never"); }); }); });
   CHECK(broken.sweep == 2);
   const int line = __LINE__ + 2;
-  const auto unexpected = broken_by([] {
-    in_work_of(3, [] { (void)std::vector<int>().at(7); });
-  });
+  const auto unexpected =
+      broken_by([] { in_work_of(3, [] { (void)std::vector<int>().at(7); }); });
   CHECK(unexpected.sweep == 3);
   CHECK_FALSE(unexpected.condition.empty());
   CHECK(unexpected.place == "unit/fleet/test_row_rules.cpp:" + std::to_string(line));
@@ -119,8 +117,8 @@ TEST_CASE("an allocation that is closed stays so, and stays what was asked for")
 TEST_CASE("a cancelled sweep is not paused") {
   Case c;
   c.rows.sweeps.at(1).state = SweepState::cancelled;
-  const auto broken = broken_by(
-      [&] { c.world.edit(c.rows.sweeps.at(1))->state = SweepState::paused; });
+  const auto broken =
+      broken_by([&] { c.world.edit(c.rows.sweeps.at(1))->state = SweepState::paused; });
   CHECK(broken.sweep == 1);
 }
 
