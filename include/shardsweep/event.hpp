@@ -63,9 +63,10 @@ enum class EventKind : std::uint8_t {
   allocation_ended,
   paused,  ///< by the daemon itself
   look_failed,
+  stopped,  ///< a daemon, because it contradicted itself
 };
 template <>
-inline constexpr std::array<std::string_view, 42> word_table<EventKind>{"completed",
+inline constexpr std::array<std::string_view, 43> word_table<EventKind>{"completed",
                                                                         "oom",
                                                                         "hung",
                                                                         "timeout",
@@ -106,7 +107,8 @@ inline constexpr std::array<std::string_view, 42> word_table<EventKind>{"complet
                                                                         "given up",
                                                                         "allocation ended",
                                                                         "paused",
-                                                                        "look failed"};
+                                                                        "look failed",
+                                                                        "stopped"};
 
 template <class Enum>
 [[nodiscard]] constexpr EventKind event_after(EventKind first, Enum value) {

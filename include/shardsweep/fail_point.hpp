@@ -8,6 +8,7 @@
 //     kill            SIGKILL to itself
 //     stop            SIGSTOP to itself
 //     enospc, eio     the next system call is taken to have failed so (fail_point_error alone)
+//     break           contradicts itself: throws a BrokenInvariant
 //     wait-for-file   waits until the file NAME.go is in the folder
 //   SHARDSWEEP_FAIL_DIR=FOLDER    required. A process that acts makes the file NAME there
 //   first,
@@ -150,7 +151,7 @@ class FailPoint {
   std::string_view name_;
 };
 
-/// Ends, stops or holds the process if the environment asks for it here.
+/// Ends, breaks, stops or holds the process if the environment asks for it here.
 void fail_point(FailPoint here);
 
 /// The same, before a system call: its errno if it is to fail, else 0.

@@ -20,6 +20,8 @@ struct Home {
   [[nodiscard]] std::filesystem::path allocations() const { return dir() / "allocations"; }
   [[nodiscard]] std::filesystem::path attempts() const { return dir() / "attempts"; }
   [[nodiscard]] std::filesystem::path snapshots() const { return dir() / "snapshots"; }
+  /// Reports of daemons that stopped because they contradicted themselves.
+  [[nodiscard]] std::filesystem::path faults() const { return dir() / "faults"; }
   [[nodiscard]] std::filesystem::path lock() const { return dir() / "daemon.lock"; }
   [[nodiscard]] std::filesystem::path log() const { return dir() / "daemon.log"; }
   [[nodiscard]] std::filesystem::path trouble() const { return dir() / "daemon.trouble"; }

@@ -20,6 +20,7 @@ enum class FaultKind : std::uint8_t {
   busy,           ///< asked again soon
   corrupt,        ///< data that we wrote does not read back: stop and say so
   interrupted,    ///< the user or the system asked us to stop: exit 130
+  internal,       ///< a defect of ours: stop and say so
 };
 
 /// What went wrong outside this program, in words for the person who has to mend it.

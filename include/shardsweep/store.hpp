@@ -119,6 +119,13 @@ struct Meant {
   std::map<SweepId, SweepContents> contents{};  ///< of the named sweeps, for a deletion
 };
 
+/// What speaks for holding a sweep apart, or for another try (fleet/stops.hpp).
+struct StopEvent {
+  SweepId sweep = 0;     ///< 0: not known
+  bool resumed = false;  ///< the user wants another try; else a daemon has stopped
+  std::string detail{};  ///< of a stop
+};
+
 class Store {
  public:
   /// Creates the file and migrates it to this version's schema. A newer schema is refused. WAL
@@ -202,6 +209,8 @@ class Store {
                                                                      double steps) = 0;
   /// The runner that `trial` is to be measured by.
   [[nodiscard]] virtual Result<RunnerName> runner_of(TrialId trial) = 0;
+  /// Events `stopped` and `resume`, in their order.
+  [[nodiscard]] virtual Result<std::vector<StopEvent>> stop_events() = 0;
   /// GPU-seconds that the attempts and controls of a sweep have used (limits.max_gpu_hours).
   [[nodiscard]] virtual Result<double> gpu_seconds(SweepId sweep) = 0;
 };

@@ -2,6 +2,7 @@
 #include "parameter_store.hpp"
 
 #include "error.hpp"
+#include "invariant.hpp"
 #include "schedules/schedule.hpp"
 
 #include <algorithm>
@@ -82,6 +83,9 @@ ParameterStore::Owned ParameterStore::owned(std::size_t index) const {
   const i64 first = unit.shards > 1 ? shard_of(unit).rank() * count : 0;
   const i64 gradient_at = shards_gradients() ? unit.own_offset : unit.offset + first;
   const i64 weight_at = shards_weights() ? unit.own_offset : unit.offset + first;
+  SHARDBENCH_INVARIANT(first >= 0 && count >= 0 && first + count <= units_[index].padded,
+                       "what a rank owns of a unit lies in it", index, first, count,
+                       units_[index].padded);
   return {first, count, gradients_.data() + context_.gradient_bytes(gradient_at),
           weights_.data() + context_.value_bytes(weight_at)};
 }
@@ -101,6 +105,8 @@ void ParameterStore::prefetch_weights(std::size_t index) {
 }
 
 UnitView ParameterStore::open_weights(std::size_t index) {
+  SHARDBENCH_INVARIANT(index < units_.size(), "a unit is one of this stage's", index,
+                       units_.size());
   const Unit& unit = units_[index];
   const i64 element = dtype_size(context_.value_dtype());
   prefetch_weights(index);
@@ -122,6 +128,8 @@ UnitView ParameterStore::open_gradients(std::size_t index) {
             take_fresh(index)};
   keep_in_flight(most_pending - 1);
   Block& open = open_gradients_[index];
+  SHARDBENCH_INVARIANT(!open, "gradients are opened when they are closed", index,
+                       pending_.size());
   open = context_.statistics(MemoryClass::gradients, unit.padded, "gradients of a unit");
   const i64 padding_at = context_.gradient_bytes(unit.elements);
   if (padding_at < open.bytes())
@@ -141,6 +149,8 @@ void ParameterStore::pause_gradients(std::size_t index) {
 
 void ParameterStore::close_gradients(std::size_t index, MicroBatch micro_batch) {
   if (shards_gradients()) {
+    SHARDBENCH_INVARIANT(open_gradients_[index], "gradients are closed when they are open",
+                         index, pending_.size());
     scatter_unit(index, std::move(open_gradients_[index]));
   } else if (micro_batch == MicroBatch::last && context_.layout.overlap) {
     if (context_.layout.zero == 0)
@@ -205,6 +215,11 @@ void ParameterStore::finish_reduction() {
     for (std::size_t i = units_.size(); i-- > 0;)
       scatter_unit(i, {});
   keep_in_flight(0);
+  const bool reduces_runs = context_.layout.zero == 0;
+  SHARDBENCH_INVARIANT(
+      !reduces_runs || (common_.from == common_.first && spread_.from == spread_.first),
+      "each gradient is reduced once", common_.from, common_.first, spread_.from,
+      spread_.first);
   for (std::size_t i = 0; i < units_.size(); ++i)
     sum_replicas(i);
   sum_norm_gradients();

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Of every schedule's lists, for up to eight ranks, four chunks and 64 micro-batches: they are
 // complete and in order, end over channels that hold nothing, and cost what is published.
+#include "error.hpp"
 #include "schedules/schedule.hpp"
 #include "schedules/timeline.hpp"
 
 #include <doctest/doctest.h>
+
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <functional>
@@ -275,4 +279,57 @@ TEST_CASE("a rank waits as long as is published") {
               doctest::Approx(published_wait(kind, pipeline, costs)));
       }
     });
+}
+
+namespace {
+
+/// What a rank says that ends in it, and its exit code behind a newline.
+std::string end_of(const std::function<void()>& work) {
+  int out[2];
+  REQUIRE(::pipe(out) == 0);
+  const pid_t rank = ::fork();
+  REQUIRE(rank >= 0);
+  if (rank == 0) {
+    ::dup2(out[1], STDERR_FILENO);
+    work();
+    ::_exit(0);
+  }
+  ::close(out[1]);
+  std::string said;
+  char part[512];
+  for (ssize_t got = 0; (got = ::read(out[0], part, sizeof part)) > 0;)
+    said.append(part, static_cast<std::size_t>(got));
+  ::close(out[0]);
+  int status = 0;
+  REQUIRE(::waitpid(rank, &status, 0) == rank);
+  return said + std::to_string(WIFEXITED(status) ? WEXITSTATUS(status) : -1);
+}
+
+}  // namespace
+
+TEST_CASE("a list that is wrong ends the rank as a defect and says what it has seen") {
+  const Pipeline pipeline{2, 1, 4, false};
+  auto actions = make_schedule(ScheduleKind::one_f_one_b, pipeline, 1);
+  const auto is_backward = [](const Action& a) { return a.kind == ActionKind::backward; };
+  const auto last = std::find_if(actions.rbegin(), actions.rend(), is_backward);
+  REQUIRE(last != actions.rend());
+  std::string expected;
+  SUBCASE("a piece is left out") {
+    last->kind = ActionKind::input_gradient;
+    expected = "each piece comes to its end";
+  }
+  SUBCASE("a piece goes backward twice") {
+    last->piece.micro = 0;
+    expected = "a piece goes forward once, then backward once";
+  }
+  SUBCASE("a piece is of another train step") {
+    last->piece.micro = 4;
+    expected = "rank = 1, micro = 4, chunk = 0";
+  }
+  const std::string end = end_of([&] { check_pieces(actions, pipeline, 1); });
+  CAPTURE(end);
+  CHECK(end.find("broken invariant: ") != std::string::npos);
+  CHECK(end.find(expected) != std::string::npos);
+  CHECK(end.find("schedules/schedule.cpp:") != std::string::npos);
+  CHECK(end.ends_with("\n" + std::to_string(exit_code(ErrorClass::internal))));
 }

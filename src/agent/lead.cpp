@@ -9,6 +9,7 @@
 
 #include <shardsweep/duration.hpp>
 #include <shardsweep/fail_point.hpp>
+#include <shardsweep/invariant.hpp>
 
 #include <fmt/format.h>
 
@@ -372,6 +373,9 @@ void Lead::start_next() {
       end_unstarted(next->assign, Outcome::lost, "not started: " + why, SaidBy::agent);
       continue;
     }
+    const bool fresh = started_.insert(spec->attempt).second;
+    INVARIANT(fresh && !ended_.contains(spec->attempt), "an attempt is started once",
+              spec->attempt, spec_.token);
     log_.line(fmt::format("attempt {} ({}) starts", spec->attempt, spec->trial));
     fail_point("lead.started");
     say(Started{spec->attempt, spec->nonce}, true);
@@ -410,6 +414,7 @@ void Lead::finish_if_ended() {
 
 /// Nothing starts until its files are packed.
 void Lead::finish(Running running) {
+  INVARIANT(!settling_, "one attempt after the other is settled", running.assign.attempt);
   job_report_.end();
   EndedAttempt attempt{.assign = std::move(running.assign),
                        .spec = std::move(running.spec),
@@ -466,6 +471,8 @@ void Lead::end_unstarted(const Assign& assign, Outcome outcome, const std::strin
 void Lead::write_ended(const Settled& settled) {
   const auto& [assign, verdict, leaked, mark, node_failed, told_to_stop, packed, pace] =
       settled;
+  const bool fresh = ended_.insert(assign.attempt).second;
+  INVARIANT(fresh, "an attempt ends once", assign.attempt, verdict.outcome, spec_.token);
   Ended ended;
   ended.attempt = assign.attempt;
   ended.nonce = assign.nonce;

@@ -25,6 +25,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -110,6 +111,8 @@ class Lead {
   Channel channel_;
   SignalSource signals_;
   Assignments assignments_;
+  std::set<AttemptId> started_;
+  std::set<AttemptId> ended_;  ///< those too that were never started
   std::map<std::string, Node> nodes_;
   std::optional<Running> running_;
   std::optional<Settling> settling_;

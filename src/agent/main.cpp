@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/leftovers.hpp"
+#include "agent/log.hpp"
 #include "agent/options.hpp"
 #include "agent/spawn.hpp"
 #include "agent/start_lead.hpp"
 #include "agent/step_rank.hpp"
 
+#include <signal.h>
+#include <unistd.h>
+
 #include <cstdio>
+#include <exception>
 #include <string>
 
 namespace {
@@ -14,6 +19,7 @@ using namespace shardsweep;
 using namespace shardsweep::agent;
 
 constexpr int exit_usage = 2;
+constexpr int exit_broken = 70;
 
 int run(const Options& options, const Environment& environment) {
   const SystemClock clock;
@@ -46,5 +52,14 @@ int main(int argc, char** argv) {
     std::fputs((why + std::string(usage_text)).c_str(), stderr);
     return exit_usage;
   }
-  return run(*options, environment);
+  try {
+    return run(*options, environment);
+  } catch (const std::exception& broken) {
+    // Lead, guard or node agent, whoever this is: what it would do next is not to be trusted.
+    // It ends as by kill -9, which all that watch it are made for.
+    const SystemClock clock;
+    Log(clock, "agent").line(std::string("contradicts itself and ends: ") + broken.what());
+    ::kill(::getpid(), SIGKILL);
+    return exit_broken;
+  }
 }

@@ -14,6 +14,7 @@
 #include "node/shared_memory.hpp"
 
 #include <shardsweep/fail_point.hpp>
+#include <shardsweep/invariant.hpp>
 
 #include <fmt/format.h>
 
@@ -294,6 +295,7 @@ bool NodeAgent::container_is_ready() {
 void NodeAgent::start(Waiting waiting, const std::string& others) {
   const AttemptId attempt = waiting.spec.attempt;
   gpus_shared_with_ = others;
+  INVARIANT(!attempt_, "a node runs one attempt at a time", attempt_->id(), attempt);
   attempt_.emplace(options_.node, clock_, log_, learnt_.applied_to(std::move(waiting.spec)),
                    std::move(waiting.paths));
   attempt_->watch_gpus(gpus_);

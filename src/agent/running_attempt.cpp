@@ -10,6 +10,7 @@
 #include "node/processes.hpp"
 
 #include <shardsweep/fail_point.hpp>
+#include <shardsweep/invariant.hpp>
 
 #include <fmt/format.h>
 
@@ -58,6 +59,8 @@ RunningAttempt::RunningAttempt(const NodeIdentity& node, const Clock& clock, con
 
 void RunningAttempt::launch(const Environment& own, const std::vector<std::string>& devices,
                             const std::string& meet) {
+  INVARIANT(ranks_.empty() && stage_ == Stage::running, "ranks are started once", spec_.attempt,
+            ranks_.size(), stage_);
   memory_kills_ = memory_kills();
   if (!has_its_programs()) return begin_ending();
   announce_programs();
@@ -421,6 +424,8 @@ void RunningAttempt::step_reaping() {
     read_logs();
   }
   judge_storage();
+  INVARIANT(clean || stuck_, "an attempt is over when no child of it is left", spec_.attempt,
+            ranks_.size());
   stage_ = Stage::over;
 }
 
@@ -489,6 +494,7 @@ void RunningAttempt::judge_storage() {
 }
 
 NodeEnded RunningAttempt::ended() const {
+  INVARIANT(over(), "only what is over has an end", spec_.attempt, stage_);
   std::vector<Evidence> evidence = evidence_;
   // Where rank 0 is elsewhere, so is the result: there an exit with 0 explains what others
   // suffered, and is nothing by itself.

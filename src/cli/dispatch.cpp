@@ -51,6 +51,7 @@ ExitCode exit_code_of(const Fault& fault) {
     case FaultKind::timed_out:
     case FaultKind::busy:
     case FaultKind::corrupt:
+    case FaultKind::internal:
       break;
   }
   return ExitCode::failed;

@@ -10,6 +10,7 @@
 
 #include <shardsweep/duration.hpp>
 #include <shardsweep/fail_point.hpp>
+#include <shardsweep/invariant.hpp>
 #include <shardsweep/log.hpp>
 
 #include <fmt/format.h>
@@ -56,6 +57,10 @@ void Acts::act() {
     if (next == all.end()) next = all.begin();
     const AllocationRow& allocation = (next++)->second;
     if (allocation.state == State::ended || allocation.job_state == JobState::ended) continue;
+    if (sweeps_.is_apart(allocation.sweep)) {
+      leads_.send_away(allocation);
+      continue;
+    }
     if (to_say && !is_said(allocation)) {
       const bool late = begun != nullptr && parts_.clock.steady() > until;
       if (late && !is_of_array(allocation, begun)) {
@@ -64,9 +69,9 @@ void Acts::act() {
       }
       acted_on_ = allocation.id;
       begun = &allocation;
-      if (!say_orders(allocation)) continue;
+      if (!in_work_of(allocation.sweep, [&] { return say_orders(allocation); })) continue;
     }
-    act_on(allocation);
+    in_work_of(allocation.sweep, [&] { act_on(allocation); });
   }
 }
 
@@ -115,6 +120,8 @@ void Acts::submit(const AllocationRow& allocation, Scheduler& scheduler) {
   if (site.strict && is_held(allocation)) release(allocation, channel, scheduler);
   if (allocation.submission != Submission::committed || channel.submitted) return;
   if (allocation.submit_after != 0) return;
+  INVARIANT(world_.is_stored(allocation.id), "the row of a job is committed before its job",
+            allocation.id, allocation.token);
   const auto deadline_in_s = [this](const AllocationRow& row) {
     if (row.deadline == 0) return 0.0;
     return std::max(1.0, to_seconds(row.deadline - parts_.clock.now()));

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "daemon/health.hpp"
+#include "daemon/leads.hpp"
 #include "daemon/order_writer.hpp"
 #include "daemon/sites.hpp"
 
@@ -14,13 +15,14 @@ namespace shardsweep {
 class Acts {
  public:
   Acts(const DaemonParts& parts, World& world, Sweeps& sweeps, Health& health,
-       Channels& channels, Sites& sites)
+       Channels& channels, Sites& sites, Leads& leads)
       : parts_(parts),
         world_(world),
         sweeps_(sweeps),
         health_(health),
         channels_(channels),
         sites_(sites),
+        leads_(leads),
         orders_(parts, world, sweeps, channels) {}
 
   void act();
@@ -42,6 +44,7 @@ class Acts {
   Health& health_;
   Channels& channels_;
   Sites& sites_;
+  Leads& leads_;
   OrderWriter orders_;
   std::uint64_t said_ = 0;     ///< version of the world; 0: not all of its orders
   AllocationId acted_on_ = 0;  ///< the last one: the next pass begins after it

@@ -23,30 +23,49 @@ bool due(std::optional<std::chrono::steady_clock::time_point> last, double inter
 Daemon::Daemon(DaemonParts parts)
     : parts_(std::move(parts)),
       sweeps_(parts_, world_),
+      stops_(parts_, world_, sweeps_),
       health_(parts_, world_),
       records_(parts_, world_, sweeps_, health_),
-      leads_(parts_, world_, sweeps_, health_, channels_, records_),
+      leads_(parts_, world_, sweeps_, health_, channels_, records_, stops_.recent),
       sites_(parts_, world_, sweeps_),
       notifying_(parts_, world_, sweeps_),
       jobs_(parts_, world_, sweeps_, health_, channels_, records_, leads_, sites_, notifying_),
       deciding_(parts_, world_, sweeps_, sites_),
-      acts_(parts_, world_, sweeps_, health_, channels_, sites_),
+      acts_(parts_, world_, sweeps_, health_, channels_, sites_, leads_),
       desk_(parts_, world_, sweeps_,
             {.commit = [this] { return commit(); }, .reload = [this] { return reload(); }}),
       take_([this](const std::string& key, const SchedulerEvent& event) {
+        stops_.recent.saw(event);
         health_.note_event(key, event);
         jobs_.take(event);
       }) {}
 
+template <class Work>
+std::invoke_result_t<Work> Daemon::guarded(Work work) {
+  try {
+    return in_work_of(0, work);
+  } catch (const BrokenInvariant& broken) {
+    return tl::unexpected<Fault>(stops_.stop(broken));
+  }
+}
+
 Result<void> Daemon::load() {
-  SHARDSWEEP_ASSIGN(const auto holder, parts_.store.lease_holder());
-  channels_.set_epoch(holder ? holder->epoch : 0);
-  boot_id_ = this_process().boot_id;
-  return reload();
+  return guarded([this]() -> Result<void> {
+    SHARDSWEEP_ASSIGN(const auto holder, parts_.store.lease_holder());
+    channels_.set_epoch(holder ? holder->epoch : 0);
+    boot_id_ = this_process().boot_id;
+    SHARDSWEEP_TRY(stops_.read());
+    SHARDSWEEP_TRY(reload());
+    stops_.record();
+    SHARDSWEEP_TRY(commit());
+    stops_.told();
+    return {};
+  });
 }
 
 Result<void> Daemon::reload() {
   SHARDSWEEP_ASSIGN(auto rows, parts_.store.load_world());
+  stops_.recent.read(rows);
   world_.read(std::move(rows));
   sweeps_.forget_searches();
   deciding_.look_at_all();
@@ -55,26 +74,32 @@ Result<void> Daemon::reload() {
     const bool alive = std::any_of(
         world_.allocations().begin(), world_.allocations().end(),
         [sweep_id = id](const auto& entry) { return entry.second.sweep == sweep_id; });
-    if (!alive && sweep.state != SweepState::active) continue;
-    if (const auto context = sweeps_.context_of(sweep); !context)
-      log_error(context.error().what);
+    if ((!alive && sweep.state != SweepState::active) || sweeps_.is_apart(id)) continue;
+    in_work_of(id, [&, sweep = &sweep] {
+      if (const auto context = sweeps_.context_of(*sweep); !context)
+        log_error(context.error().what);
+    });
   }
   return {};
 }
 
 Result<void> Daemon::tick() {
-  Result<void> done = pass();
+  Result<void> done = guarded([this] { return pass(); });
   return health_.note_pass(std::move(done), desk_.has_unsent());
 }
 
 Result<void> Daemon::pass() {
+  stops_.recent.begin_pass();
   SHARDSWEEP_TRY(renew_lease());
   follow_clock();
   SHARDSWEEP_TRY(desk_.serve());
   observe();
   if (!world_.changes().empty()) fail_point("daemon.folded");
   deciding_.decide();
+  samples_.check(world_, sweeps_.apart());
   SHARDSWEEP_TRY(commit());
+  INVARIANT(world_.changes().empty(), "nothing acts on what is not committed",
+            world_.changes().size());
   jobs_.pack_closed();
   acts_.act();
   // What acting has learnt (a submission's answer) is worth keeping before the next pause.
@@ -86,28 +111,38 @@ Result<void> Daemon::pass() {
 }
 
 Result<void> Daemon::serve() {
-  SHARDSWEEP_TRY(renew_lease());
-  SHARDSWEEP_TRY(desk_.serve());
-  return commit();
+  return guarded([this]() -> Result<void> {
+    SHARDSWEEP_TRY(renew_lease());
+    SHARDSWEEP_TRY(desk_.serve());
+    return commit();
+  });
 }
 
 /// The scheduler first, the files after it: what a job wrote before it ended is then read.
 void Daemon::observe() {
+  sweeps_.take_back_resumed();
   sites_.look(jobs_.to_look_for(), take_);
   jobs_.end_deferrals();
   for (const auto& [id, allocation] : world_.allocations()) {
-    if (allocation.state != State::ended) leads_.read(allocation);
+    if (allocation.state == State::ended || sweeps_.is_apart(allocation.sweep)) continue;
+    in_work_of(allocation.sweep, [&, row = &allocation] { leads_.read(*row); });
   }
   jobs_.dismiss_unsubmitted();
   jobs_.close_gone();
 }
 
 bool Daemon::busy() const {
-  return desk_.serving() || anything_alive(world_) || notifying_.busy();
+  return desk_.serving() || anything_alive(world_, sweeps_.apart()) || notifying_.busy();
 }
 
 Result<bool> Daemon::nothing_left() {
+  return guarded([this] { return look_for_work(); });
+}
+
+Result<bool> Daemon::look_for_work() {
   if (busy()) return false;
+  // What is held apart is work in the database's eyes. It waits for `resume`.
+  if (!sweeps_.apart().empty()) return true;
   SHARDSWEEP_ASSIGN(const bool left, parts_.store.work_left());
   if (!left) return true;
   log_warning("the database has work unknown to this daemon; reading the database again");
@@ -150,6 +185,7 @@ Result<void> Daemon::commit() {
   SHARDSWEEP_TRY(done);
   fail_point("daemon.committed");
   sweeps_.tell_searches();
+  stops_.recent.committed(world_.changes());
   notifying_.see(world_.take_changes());
   return {};
 }

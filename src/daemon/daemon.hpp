@@ -8,11 +8,14 @@
 #include "daemon/deciding.hpp"
 #include "daemon/desk.hpp"
 #include "daemon/jobs.hpp"
+#include "daemon/stops.hpp"
+#include "fleet/samples.hpp"
 
 #include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace shardsweep {
@@ -50,17 +53,23 @@ class Daemon {
 
  private:
   using Steady = std::chrono::steady_clock::time_point;
+  /// Where the daemon contradicts itself: a fault, and a report lies in the home.
+  template <class Work>
+  [[nodiscard]] std::invoke_result_t<Work> guarded(Work work);
   [[nodiscard]] Result<void> pass();
   [[nodiscard]] Result<void> renew_lease();
   void follow_clock();
   void observe();
   [[nodiscard]] Result<void> commit();
   [[nodiscard]] Result<void> reload();
+  [[nodiscard]] Result<bool> look_for_work();
   void forget_ended();
 
   DaemonParts parts_;
   World world_;
   Sweeps sweeps_;
+  Stops stops_;
+  Samples samples_;
   Health health_;
   Channels channels_;
   PatientRecords records_;

@@ -9,6 +9,7 @@
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/fail_point.hpp>
+#include <shardsweep/invariant.hpp>
 #include <shardsweep/log.hpp>
 
 #include <fmt/format.h>
@@ -36,7 +37,7 @@ Result<void> RequestDesk::serve() {
   if (serving_) fail_point("daemon.request_read");
   for (const PendingRequest& waiting : *pending) {
     if (storing_ && needs_stored(waiting)) continue;
-    SHARDSWEEP_ASSIGN(const bool done, serve_one(waiting));
+    SHARDSWEEP_ASSIGN(const bool done, serve_or_refuse(waiting));
     if (!done && !storing_) return {};  // goes on in the next tick
   }
   return {};
@@ -69,6 +70,19 @@ Result<std::optional<Answer>> RequestDesk::answer_to(const PendingRequest& waiti
     log_info(fmt::format("request {}: {}", waiting.id, answer->text));
   }
   return answer;
+}
+
+/// A request that makes the daemon contradict itself ends it once, and not the next one too.
+Result<bool> RequestDesk::serve_or_refuse(const PendingRequest& waiting) {
+  try {
+    return in_work_of(0, [&] { return serve_one(waiting); });
+  } catch (const BrokenInvariant& broken) {
+    Answer answer;
+    answer.id = waiting.id;
+    answer.fault = {FaultKind::internal, fmt::format("nothing was changed. {}", broken.what())};
+    (void)answer_request(parts_.home, answer);  // else the next daemon meets it again
+    throw;
+  }
 }
 
 /// False where it is not done yet. What is done is done once: where its answer can't be written

@@ -48,6 +48,7 @@ class RequestDesk {
     std::vector<SweepId> left;
   };
   [[nodiscard]] bool needs_stored(const PendingRequest& waiting) const;
+  [[nodiscard]] Result<bool> serve_or_refuse(const PendingRequest& waiting);
   [[nodiscard]] Result<bool> serve_one(const PendingRequest& waiting);
   [[nodiscard]] Result<std::optional<Answer>> answer_to(const PendingRequest& waiting);
   [[nodiscard]] Result<std::optional<Answer>> serve(const Request& request);

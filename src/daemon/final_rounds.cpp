@@ -4,6 +4,7 @@
 #include "fleet/finals.hpp"
 
 #include <shardsweep/fail_point.hpp>
+#include <shardsweep/invariant.hpp>
 #include <shardsweep/log.hpp>
 
 #include <iterator>
@@ -16,7 +17,9 @@ void FinalRounds::plan() {
   if (std::exchange(all_, false)) see_all();
   for (auto one = due_.begin(); one != due_.end();) {
     const SweepRow* sweep = world_.sweep(one->first);
-    const auto done = sweep == nullptr ? Result<void>() : plan(*sweep, one->second);
+    const bool none = sweep == nullptr || sweeps_.is_apart(sweep->id);
+    const auto done = none ? Result<void>()
+                           : in_work_of(sweep->id, [&] { return plan(*sweep, one->second); });
     if (!done) log_error(done.error().what);
     // What the database could not answer now is asked again.
     const bool again = !done && worth_retrying(done.error().kind);
@@ -26,7 +29,7 @@ void FinalRounds::plan() {
 
 void FinalRounds::see_all() {
   for (const auto& [id, sweep] : world_.sweeps()) {
-    if (sweep.state == SweepState::cancelled) continue;
+    if (sweep.state == SweepState::cancelled || sweeps_.is_apart(id)) continue;
     const auto context = sweeps_.context_of(sweep);
     if (!context || (*context)->spec.measure.finalists == 0) continue;
     const auto counts = parts_.store.node_counts(id);

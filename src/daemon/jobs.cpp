@@ -8,6 +8,7 @@
 
 #include <shardsweep/duration.hpp>
 #include <shardsweep/fail_point.hpp>
+#include <shardsweep/invariant.hpp>
 #include <shardsweep/log.hpp>
 
 #include <fmt/format.h>
@@ -60,6 +61,20 @@ Sites::Handles Jobs::to_look_for() {
   return handles;
 }
 
+/// Whose allocation it is about; 0: nobody's.
+SweepId Jobs::sweep_in(const SchedulerEvent& event) const {
+  return std::visit(
+      [this](const auto& one) -> SweepId {
+        if constexpr (requires { one.token; }) {
+          const AllocationRow* row = world_.allocation_of(one.token);
+          return row == nullptr ? 0 : row->sweep;
+        } else {
+          return 0;
+        }
+      },
+      event);
+}
+
 void Jobs::take(const SchedulerEvent& event) {
   if (std::holds_alternative<SiteSeen>(event)) return;
   if (const auto* failed = std::get_if<LookFailed>(&event)) {
@@ -70,7 +85,7 @@ void Jobs::take(const SchedulerEvent& event) {
   if (std::holds_alternative<JobSeen>(event) || std::holds_alternative<JobNotSeen>(event))
     notifying_.look_succeeded();
   if (std::holds_alternative<SubmitAccepted>(event)) fail_point("daemon.accepted");
-  fold_scheduler({world_, parts_.clock.now()}, event);
+  in_work_of(sweep_in(event), [&] { fold_scheduler({world_, parts_.clock.now()}, event); });
   const auto* deferred = std::get_if<SubmitDeferred>(&event);
   if (deferred == nullptr) return;
   for (const auto& [id, allocation] : world_.allocations()) {
@@ -114,7 +129,11 @@ void Jobs::close_gone() {
     if (over && !last_words_may_come(allocation)) gone.push_back(id);
   }
   for (const AllocationId id : gone) {
-    if (!submitted_again(world_.allocations().at(id))) close(id);
+    const AllocationRow& row = world_.allocations().at(id);
+    if (sweeps_.is_apart(row.sweep)) continue;
+    in_work_of(row.sweep, [&] {
+      if (!submitted_again(row)) close(id);
+    });
   }
 }
 

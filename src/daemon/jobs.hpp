@@ -48,6 +48,7 @@ class Jobs {
     AttemptPaths paths;
     std::int64_t keep_log_bytes = 0;
   };
+  [[nodiscard]] SweepId sweep_in(const SchedulerEvent& event) const;
   [[nodiscard]] bool last_words_may_come(const AllocationRow& allocation);
   [[nodiscard]] bool submitted_again(const AllocationRow& allocation);
   void close(AllocationId allocation);

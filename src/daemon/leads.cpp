@@ -81,6 +81,7 @@ bool Leads::read_line(const AllocationRow& allocation, Channel& channel) {
       fail_point("daemon.records_read");
     }
   }
+  recent_.saw(allocation, *line);
   fold_line({world_, parts_.clock.now()}, sweeps_.policy_of(allocation.sweep), allocation.id,
             *line, records);
   if (const auto* revoked = std::get_if<Revoked>(&line->body)) remove_unused(revoked->attempt);
@@ -107,6 +108,14 @@ void Leads::remove_unused(AttemptId id) {
   std::error_code ignored;
   if (attempt != world_.attempts().end())
     std::filesystem::remove_all(attempt->second.dir, ignored);
+}
+
+void Leads::send_away(const AllocationRow& allocation) {
+  const auto channel = channels_.of(allocation);
+  if (!channel || (*channel)->drained) return;
+  if (const auto said = channels_.send(**channel, Drain{}); !said)
+    return log_warning(fmt::format("{}: {}", allocation.job_name, said.error().what));
+  (*channel)->drained = true;
 }
 
 /// A lead that wakes up late shall find nothing to do. Where that can't be written its folder

@@ -4,6 +4,7 @@
 
 #include "daemon/channels.hpp"
 #include "daemon/patient_records.hpp"
+#include "daemon/recent.hpp"
 #include "fleet/fold.hpp"
 
 #include <vector>
@@ -13,16 +14,19 @@ namespace shardsweep {
 class Leads {
  public:
   Leads(const DaemonParts& parts, World& world, Sweeps& sweeps, Health& health,
-        Channels& channels, PatientRecords& records)
+        Channels& channels, PatientRecords& records, Recent& recent)
       : parts_(parts),
         world_(world),
         sweeps_(sweeps),
         health_(health),
         channels_(channels),
-        records_(records) {}
+        records_(records),
+        recent_(recent) {}
 
   /// What its lead has written since the last time.
   void read(const AllocationRow& allocation);
+  /// Of a sweep that is held apart: it ends what it runs, and leaves.
+  void send_away(const AllocationRow& allocation);
   /// A lead that wakes up late shall find nothing to do.
   void dismiss(const AllocationRow& allocation, const std::vector<Orphan>& orphans);
 
@@ -37,6 +41,7 @@ class Leads {
   Health& health_;
   Channels& channels_;
   PatientRecords& records_;
+  Recent& recent_;
 };
 
 }  // namespace shardsweep

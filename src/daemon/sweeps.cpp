@@ -17,6 +17,13 @@ const SweepContext& Sweeps::known(SweepId id) const {
   return found == contexts_.end() ? none : found->second;
 }
 
+void Sweeps::take_back_resumed() {
+  std::erase_if(apart_, [this](SweepId id) {
+    const SweepRow* sweep = world_.sweep(id);
+    return sweep == nullptr || sweep->state == SweepState::active;
+  });
+}
+
 const Policy& Sweeps::policy_of(SweepId sweep) const {
   const auto found = contexts_.find(sweep);
   return found == contexts_.end() ? parts_.policy : found->second.spec.policy;

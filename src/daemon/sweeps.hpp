@@ -9,7 +9,9 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
 
 namespace shardsweep {
 
@@ -36,6 +38,13 @@ class Sweeps {
   [[nodiscard]] const Policy& policy_of(SweepId sweep) const;
   void forget(SweepId id) { contexts_.erase(id); }
 
+  /// These have stopped daemons (fleet/stops.hpp): nothing of them is read or decided.
+  void hold_apart(std::set<SweepId> ids) { apart_ = std::move(ids); }
+  [[nodiscard]] const std::set<SweepId>& apart() const { return apart_; }
+  [[nodiscard]] bool is_apart(SweepId id) const { return apart_.contains(id); }
+  /// One that was resumed is a sweep like any other.
+  void take_back_resumed();
+
   /// None where the plan's order is all there is. Made where it is not there yet.
   [[nodiscard]] Result<SweepSearch*> search_of(SweepId sweep, SweepContext& context);
   /// Rows have changed otherwise than by what a search hears.
@@ -55,6 +64,7 @@ class Sweeps {
   const DaemonParts& parts_;
   World& world_;
   std::map<SweepId, SweepContext> contexts_;
+  std::set<SweepId> apart_;
 };
 
 }  // namespace shardsweep

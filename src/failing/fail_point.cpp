@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <shardsweep/fail_point.hpp>
+#include <shardsweep/invariant.hpp>
 
 #include <fcntl.h>
 #include <signal.h>
@@ -24,7 +25,7 @@ constexpr int exit_code =
     70;  // EX_SOFTWARE of sysexits.h: no program of ours ends so by itself
 constexpr int usage_code = 2;
 
-enum class Action { exit, kill, stop, enospc, eio, wait_for_file };
+enum class Action { exit, kill, stop, enospc, eio, broken, wait_for_file };
 struct ActionWord {
   std::string_view word;
   Action action;
@@ -35,6 +36,7 @@ constexpr auto action_words =
                                {"stop", Action::stop},
                                {"enospc", Action::enospc},
                                {"eio", Action::eio},
+                               {"break", Action::broken},
                                {"wait-for-file", Action::wait_for_file}});
 
 struct Armed {
@@ -135,6 +137,10 @@ int act(const Armed& armed) {
       return ENOSPC;
     case Action::eio:
       return EIO;
+    case Action::broken:
+      INVARIANT(armed.action != Action::broken, "a test has not asked for this", armed.name,
+                armed.at);
+      return 0;
     case Action::wait_for_file:
       wait_for(file + ".go");
       return 0;

@@ -27,11 +27,15 @@ std::set<SweepId> sweeps_to_decide(const World& world) {
   return all;
 }
 
-bool anything_alive(const World& world) {
-  const bool allocations = std::any_of(world.allocations().begin(), world.allocations().end(),
-                                       [](const auto& entry) { return live(entry.second); });
-  if (allocations || world.index().any_begun()) return true;
+bool anything_alive(const World& world, const std::set<SweepId>& apart) {
+  const bool allocations = std::any_of(
+      world.allocations().begin(), world.allocations().end(), [&](const auto& entry) {
+        return live(entry.second) && !apart.contains(entry.second.sweep);
+      });
+  if (allocations || (apart.empty() && world.index().any_begun())) return true;
   return std::any_of(world.sweeps().begin(), world.sweeps().end(), [&](const auto& entry) {
+    if (apart.contains(entry.first)) return false;
+    if (world.index().begun(entry.first) > 0) return true;
     return entry.second.state == SweepState::active &&
            !world.index().waiting(entry.first).empty();
   });

@@ -19,8 +19,8 @@ namespace shardsweep {
 /// may have gone. Of all others nothing follows.
 [[nodiscard]] std::set<SweepId> sweeps_to_decide(const World& world);
 
-/// True while a daemon has something to wait for.
-[[nodiscard]] bool anything_alive(const World& world);
+/// True while a daemon has something to wait for. `apart`: sweeps that nobody waits for.
+[[nodiscard]] bool anything_alive(const World& world, const std::set<SweepId>& apart = {});
 
 /// Nothing runs, and what is asked for waits in a cluster's queue: only its scheduler or a
 /// request can bring news.

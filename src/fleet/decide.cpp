@@ -11,6 +11,8 @@
 #include "search/sweep_search.hpp"
 #include "slurm/words/array.hpp"
 
+#include <shardsweep/invariant.hpp>
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -70,12 +72,14 @@ std::vector<const TrialRow*> waiting_trials(const World& world, SweepId sweep) {
   return trials;
 }
 
-/// The allocation that has this machine; null: it is free.
+/// The allocation that has this machine; null: it is free. One whose job has ended has left
+/// nothing behind, though its files may still have to be read.
 const AllocationRow* on_this_machine(const World& world) {
   const auto& allocations = world.allocations();
   const auto found =
       std::find_if(allocations.begin(), allocations.end(), [](const auto& entry) {
-        return live(entry.second) && entry.second.backend == Backend::local;
+        const AllocationRow& row = entry.second;
+        return live(row) && row.job_state != JobState::ended && row.backend == Backend::local;
       });
   return found == allocations.end() ? nullptr : &found->second;
 }
@@ -95,36 +99,34 @@ class Decider {
     for (const auto& [id, sweep] : world_.sweeps()) {
       const auto facts = input_.sweeps.find(sweep.id);
       if (facts == input_.sweeps.end() || sweep.state != SweepState::active) continue;
-      if (budget_spent(facts->second)) {
-        stop_for_budget(sweep, facts->second);
-        continue;
-      }
-      if (is_being_proved(facts->second)) {
-        held_ = fmt::format("Waits for {}, which runs its fastest layouts on one GPU.",
-                            facts->second.proof);
-        if (held_ != sweep.held) world_.edit(sweep)->held = held_;
-        continue;
-      }
-      search(sweep.id);
-      give_back_nodes(sweep.id, facts->second);
-      held_.clear();
-      judge_nodes({world_, input_.now}, facts->second.policy);
-      if (facts->second.backend == Backend::local && pause_unwell(sweep)) continue;
-      drain_unwell(sweep.id);
-      probe_nodes(sweep, facts->second);
-      make_allocations(sweep, facts->second);
-      if (held_ != sweep.held) world_.edit(sweep)->held = held_;
-      for (const auto& [allocation_id, allocation] : world_.allocations()) {
-        if (allocation.sweep == sweep.id && takes_work(allocation)) {
-          assign_ahead(allocation, facts->second.policy);
-        }
-      }
+      in_work_of(sweep.id, [&] { decide_for(sweep, facts->second); });
     }
     drain_idle();
   }
   [[nodiscard]] bool has_more() const { return assigned_ >= most_assigned; }
 
  private:
+  void decide_for(const SweepRow& sweep, const SweepFacts& facts) {
+    if (budget_spent(facts)) return stop_for_budget(sweep, facts);
+    if (is_being_proved(facts)) {
+      held_ = "Waits for " + facts.proof + ", which runs its fastest layouts on one GPU.";
+      if (held_ != sweep.held) world_.edit(sweep)->held = held_;
+      return;
+    }
+    search(sweep.id);
+    give_back_nodes(sweep.id, facts);
+    held_.clear();
+    judge_nodes({world_, input_.now}, facts.policy);
+    if (facts.backend == Backend::local && pause_unwell(sweep)) return;
+    drain_unwell(sweep.id);
+    probe_nodes(sweep, facts);
+    make_allocations(sweep, facts);
+    if (held_ != sweep.held) world_.edit(sweep)->held = held_;
+    for (const auto& [allocation_id, allocation] : world_.allocations()) {
+      if (allocation.sweep == sweep.id && takes_work(allocation))
+        assign_ahead(allocation, facts.policy);
+    }
+  }
   /// Its proof has trials that have not ended, and nobody has cancelled it.
   [[nodiscard]] bool is_being_proved(const SweepFacts& facts) const {
     if (facts.proof.empty()) return false;
@@ -209,6 +211,8 @@ class Decider {
     const auto advice = found->second->advise(trials);
     for (const auto& one : advice.skip) {
       const TrialRow& trial = world_.trials().at(one.trial);
+      INVARIANT(trial.state == State::planned, "a search leaves out what waits", trial.id,
+                trial.state, trial.outcome);
       const bool spared = one.after_oom_name.empty();
       if (spared)
         skip(world_, trial, input_.now, one.cause, EventKind::spared, one.of_cell);
@@ -426,6 +430,8 @@ class Decider {
 
   AllocationRow new_allocation(const SweepRow& sweep, const SweepFacts& facts,
                                std::int32_t nodes, std::string token) {
+    INVARIANT(facts.backend == sweep.backend, "a sweep runs where its submission has said",
+              sweep.id, facts.backend, sweep.backend);
     AllocationRow row;
     row.sweep = sweep.id;
     row.token = std::move(token);
@@ -491,6 +497,12 @@ class Decider {
   }
 
   void assign(const TrialRow& row, const AllocationRow& allocation) {
+    INVARIANT(row.state == State::planned && !row.hidden, "what is assigned was waiting",
+              row.id, row.state, row.hidden);
+    INVARIANT(row.sweep == allocation.sweep && node_count(row) == allocation.nodes &&
+                  takes_work(allocation),
+              "a trial gets an allocation of its own sweep and size that takes work", row.id,
+              row.sweep, allocation.id, allocation.sweep, allocation.nodes);
     ++assigned_;
     auto trial = world_.edit(row);
     trial->state = State::queued;

@@ -8,6 +8,8 @@
 #include "fleet/stragglers.hpp"
 #include "fleet/trial_change.hpp"
 
+#include <shardsweep/invariant.hpp>
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -200,6 +202,13 @@ void uncount_others(World& world, const AttemptRow& counted) {
   }
 }
 
+[[nodiscard]] bool is_counted_alone(const World& world, const AttemptRow& counted) {
+  const auto& all = world.index().attempts_at(counted.trial);
+  return std::none_of(all.begin(), all.end(), [&](AttemptId id) {
+    return id != counted.id && world.attempts().at(id).counted;
+  });
+}
+
 /// `at` is a time by the clock that its start was taken from.
 void end_attempt(Fold fold, const Policy& policy, AttemptId id, const Ending& said,
                  const RecordsSummary& records, Timestamp at) {
@@ -221,6 +230,8 @@ void end_attempt(Fold fold, const Policy& policy, AttemptId id, const Ending& sa
   const bool counted = ending.outcome == Outcome::completed && wanted &&
                        !(marked && trial->prior == Outcome::completed);
   if (counted && trial->prior == Outcome::completed) uncount_others(fold.world, attempt);
+  INVARIANT(!counted || is_counted_alone(fold.world, attempt),
+            "one attempt of a trial is counted", attempt.id, attempt.trial, trial->prior);
   {
     auto edit = fold.world.edit(attempt);
     put_ending(*edit, ending, at);
@@ -374,18 +385,25 @@ struct LineFolder {
     if (fresh && recorded.result && recorded.result->mark == Mark::none)
       note_paces(fold, policy, *attempt, paces(recorded.own_work, ended.nodes));
   }
+  /// A runner's record may be a proof's, which tells none: 0.
+  static double speed_in(const AddMeasurement& result) {
+    const auto found = result.metrics.find("tokens_per_s_per_gpu");
+    return found == result.metrics.end() ? 0 : found->second;
+  }
   void measure_control(ControlTime time, const Ended& ended) const {
     const bool whole =
         records && ended.outcome == Outcome::completed && ended.mark == Mark::none;
     ControlFigures figures;
     if (whole) figures.busbw_bytes_per_s = records->busbw_bytes_per_s;
-    if (whole && records->result)
-      figures.tokens_per_s = records->result->metrics.at("tokens_per_s_per_gpu");
+    if (whole && records->result) figures.tokens_per_s = speed_in(*records->result);
     const bool any = figures.tokens_per_s > 0 || figures.busbw_bytes_per_s > 0;
-    // Its own time: a daemon may read of it long after.
     const bool flawed = whole && !records->flaw.empty();
-    const std::string why =
-        flawed ? records->flaw : fmt::format("{}: {}", name(ended.outcome), ended.cause);
+    const bool silent = whole && records->result && ended.cause.empty();
+    const std::string why = flawed
+                                ? records->flaw
+                                : fmt::format("{}: {}", name(ended.outcome),
+                                              silent ? "its result has no speed" : ended.cause);
+    // Its own time: a daemon may read of it long after.
     take_control({fold.world, at}, policy, allocation, time, figures, any ? "" : why);
   }
   /// It has no trial: what counts is whether it was measured.
@@ -497,6 +515,8 @@ void fold_gone(Fold fold, const Policy& policy, AllocationId allocation,
     edit->end_reason = why;
     edit->ended_at = fold.now;
   }
+  INVARIANT(open_attempts(fold.world, allocation).empty(),
+            "what was in an allocation ends with it", allocation, orphans.size());
   fold.world.forget_nodes(*row);
   add_event(fold,
             {.allocation = allocation, .kind = EventKind::allocation_ended, .detail = why});

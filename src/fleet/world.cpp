@@ -26,6 +26,7 @@ void World::read(WorldRows rows) {
     row.listened_since = known->listened_since;
   }
   rows_ = std::move(rows);
+  stored_below_ = rows_.next_allocation;
   index_ = WorldIndex(rows_);
   versions_.clear();
   version_of_all_ = ++version_;
@@ -43,6 +44,11 @@ const WorldIndex& World::index() const {
 std::uint64_t World::version_of(AllocationId id) const {
   const std::uint64_t* own = find_row(versions_, id);
   return own == nullptr ? version_of_all_ : std::max(*own, version_of_all_);
+}
+
+SweepId World::sweep_of(const AttemptRow& row) const {
+  const TrialRow* own = trial(row.trial);
+  return own == nullptr ? 0 : own->sweep;
 }
 
 void World::note(Change change) {
@@ -134,13 +140,18 @@ Edit<ControlRow> World::edit(const ControlRow& row) {
 
 const AttemptRow& World::add(AttemptRow row) {
   row.id = rows_.next_attempt++;
+  INVARIANT(!rows_.attempts.contains(row.id), "no two attempts have one id", row.id, row.trial);
   const AttemptRow& added = rows_.attempts.emplace(row.id, std::move(row)).first->second;
   note_row(added);
   return added;
 }
 
 const AllocationRow& World::add(AllocationRow row) {
+  INVARIANT(index().allocation_of(row.token) == 0, "no two allocations have one token",
+            row.token, row.sweep);
   row.id = rows_.next_allocation++;
+  INVARIANT(!rows_.allocations.contains(row.id), "no two allocations have one id", row.id,
+            row.sweep);
   const AllocationRow& added = rows_.allocations.emplace(row.id, std::move(row)).first->second;
   note_row(added);
   return added;

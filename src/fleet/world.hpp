@@ -4,11 +4,14 @@
 // same.
 #pragma once
 
+#include "fleet/row_rules.hpp"
 #include "fleet/world_index.hpp"
 
 #include <shardsweep/change.hpp>
+#include <shardsweep/invariant.hpp>
 
 #include <cstdint>
+#include <exception>
 #include <map>
 #include <string>
 #include <utility>
@@ -19,14 +22,17 @@ namespace shardsweep {
 
 class World;
 
-/// A row that is being changed. Where it differs when the edit ends, it is recorded.
+/// A row that is being changed. Where it differs when the edit ends, it is held to its rules
+/// and recorded; an edit that an exception ends records nothing.
 template <class Row>
 class Edit {
  public:
   Edit(World& world, Row& row) : world_(world), row_(row), before_(row) {}
   Edit(const Edit&) = delete;
   Edit& operator=(const Edit&) = delete;
-  ~Edit() { done(); }
+  ~Edit() noexcept(false) {
+    if (std::uncaught_exceptions() == exceptions_) done();
+  }
 
   [[nodiscard]] Row* operator->() { return &row_; }
   [[nodiscard]] Row& operator*() { return row_; }
@@ -37,6 +43,7 @@ class Edit {
   World& world_;
   Row& row_;
   Row before_;
+  int exceptions_ = std::uncaught_exceptions();
 };
 
 namespace testing {
@@ -125,7 +132,13 @@ class World {
 
   /// Not committed yet, in the order in which it happened.
   [[nodiscard]] const std::vector<Change>& changes() const { return changes_; }
-  [[nodiscard]] std::vector<Change> take_changes() { return std::exchange(changes_, {}); }
+  /// They are committed.
+  [[nodiscard]] std::vector<Change> take_changes() {
+    stored_below_ = rows_.next_allocation;
+    return std::exchange(changes_, {});
+  }
+  /// The database has its row, in whatever state.
+  [[nodiscard]] bool is_stored(AllocationId id) const { return id < stored_below_; }
   /// Grows with every recorded change, and where everything was read anew.
   [[nodiscard]] std::uint64_t version() const { return version_; }
   /// version() when something last changed that the orders to this allocation depend on: its
@@ -139,6 +152,14 @@ class World {
   template <class Row>
   friend class Edit;
   friend WorldRows& testing::open_rows(World& world);
+  [[nodiscard]] static SweepId sweep_of(const SweepRow& row) { return row.id; }
+  [[nodiscard]] SweepId sweep_of(const AttemptRow& row) const;
+  [[nodiscard]] static SweepId sweep_of(const NodeRow&) { return 0; }
+  /// Of trials, allocations and controls.
+  template <class Row>
+  [[nodiscard]] static SweepId sweep_of(const Row& row) {
+    return row.sweep;
+  }
   void note(Change change);
   void note_row(const SweepRow& row);
   void note_row(const TrialRow& row);
@@ -154,6 +175,7 @@ class World {
   mutable WorldIndex index_;
   bool by_hand_ = false;  ///< a test changes rows directly: each question indexes them anew
   std::vector<Change> changes_;
+  AllocationId stored_below_ = 1;
   std::uint64_t version_ = 1;
   std::map<AllocationId, std::uint64_t> versions_;
   std::uint64_t version_of_all_ = 1;  ///< something that concerns every allocation
@@ -169,6 +191,7 @@ void World::note_last(RowChange change) {
 template <class Row>
 void Edit<Row>::done() {
   if (is_stored_alike(before_, row_)) return;
+  in_work_of(world_.sweep_of(row_), [this] { check_change(before_, row_); });
   world_.note_row(row_);
   before_ = row_;
 }

@@ -199,6 +199,34 @@ AllocationId WorldIndex::allocation_of(const std::string& token) const {
   return found_or_none(tokens_, token);
 }
 
+bool WorldIndex::agrees(const TrialRow& trial) const {
+  const Facts now = facts_of(trial);
+  const auto known = known_.find(trial.id);
+  if (known == known_.end() || !(known->second == now)) return false;
+  const TrialQueues& queues = waiting(trial.sweep);
+  const auto queue = queues.find(node_count(trial));
+  const bool queued =
+      queue != queues.end() && queue->second.order().contains({trial.position, trial.id});
+  if (queued != now.waits) return false;
+  if (trial.final_of != 0) return true;
+  const Lane& lane = found_or_none(lanes_, LaneKey{trial.sweep, trial.lane});
+  const std::pair place{trial.micro_batch, trial.id};
+  return lane.planned.contains(place) == now.planned &&
+         lane.out_of_memory.contains(place) == now.out_of_memory;
+}
+
+bool WorldIndex::agrees(const AttemptRow& attempt) const {
+  const Assigned& assigned = assigned_to(attempt.allocation);
+  const auto& tried = attempts_at(attempt.trial);
+  return assigned.open.contains(attempt.id) == (attempt.state != State::ended) &&
+         std::binary_search(assigned.all.begin(), assigned.all.end(), attempt.id) &&
+         std::binary_search(tried.begin(), tried.end(), attempt.id);
+}
+
+bool WorldIndex::agrees(const AllocationRow& allocation) const {
+  return allocation_of(allocation.token) == allocation.id;
+}
+
 std::vector<std::pair<TrialId, TrialId>> WorldIndex::beyond_memory() const {
   std::vector<std::pair<TrialId, TrialId>> all;
   for (const LaneKey& key : beyond_memory_) {

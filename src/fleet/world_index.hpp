@@ -94,6 +94,12 @@ class WorldIndex {
   /// smallest of those that ran out.
   [[nodiscard]] std::vector<std::pair<TrialId, TrialId>> beyond_memory() const;
 
+  // What it says of one row is what a scan would say.
+  [[nodiscard]] bool agrees(const TrialRow& trial) const;
+  [[nodiscard]] bool agrees(const AttemptRow& attempt) const;
+  [[nodiscard]] bool agrees(const AllocationRow& allocation) const;
+  [[nodiscard]] std::size_t known_trials() const { return known_.size(); }
+
   friend bool operator==(const WorldIndex&, const WorldIndex&) = default;
 
  private:

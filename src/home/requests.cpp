@@ -135,7 +135,7 @@ Result<Answer> decode_answer(const std::string& id, const std::string& text) {
     answer.counts = json.at("counts").get<std::map<std::string, std::int64_t>>();
     if (json.contains("fault")) {
       const int kind = json.at("fault").at("kind").get<int>();
-      if (kind < 0 || kind > static_cast<int>(FaultKind::interrupted)) {
+      if (kind < 0 || kind > static_cast<int>(FaultKind::internal)) {
         return fault(FaultKind::corrupt, "answer with an unknown kind of fault");
       }
       answer.fault =

@@ -5,6 +5,8 @@
 #include "predict/step_residuals.hpp"
 #include "search/memory_order.hpp"
 
+#include <shardsweep/invariant.hpp>
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -237,6 +239,7 @@ void CellSearch::put_back(std::size_t number) {
   auto& status = candidates_[number].status;
   if (status != Status::started && status != Status::spared) return;
   if (status == Status::started) --started_;
+  INVARIANT(started_ >= 0, "no more is put back than was started", number, started_);
   // What was spared has no place in the order.
   if (status == Status::spared) stale_ = true;
   status = Status::waiting;
@@ -254,6 +257,8 @@ void CellSearch::end(std::size_t number, const SearchNews& news) {
   if (candidate.has_ended()) return;
   const bool ran = news.outcome != Outcome::skipped && news.outcome != Outcome::cancelled;
   if (candidate.status != Status::started && ran) ++started_;
+  INVARIANT(started_ <= static_cast<std::int64_t>(candidates_.size()),
+            "no point of a cell is started twice", number, started_, candidates_.size());
   candidate.status = ran && news.outcome != Outcome::oom ? Status::tried : Status::gone;
   hear(candidate, news, own_cell);
   if (candidate.late && ran) {
@@ -501,6 +506,8 @@ void CellSearch::rank() {
     candidate.better = chance_of_better(candidate, settings_.until.regret);
     candidate.value =
         log_value(prospect_of(candidate), best_.has_value(), best_.value_or(0), cost_);
+    INVARIANT(!std::isnan(candidate.value), "what a run is worth is a number", i,
+              candidate.mean, candidate.sigma, candidate.fits, candidate.better);
     ranks.emplace_back(-candidate.value, i);
   }
   std::sort(ranks.begin(), ranks.end());

@@ -3,6 +3,7 @@
 
 #include "store/row_sql.hpp"
 
+#include <shardsweep/invariant.hpp>
 #include <shardsweep/metric.hpp>
 
 #include <fmt/format.h>
@@ -37,8 +38,14 @@ Committer::Statements::Statements(Database& database)
       uncount(database,
               "UPDATE attempts SET counted = 0 WHERE trial = ?1 AND counted = 1 AND id <> ?2 "
               "AND EXISTS (SELECT 1 FROM trials WHERE id = ?1 AND state <> 'ended')"),
-      attempt(database, upsert_of<AttemptRow>("attempts")),
-      allocation(database, upsert_of<AllocationRow>("allocations")),
+      // The end of an attempt or an allocation is the end (moves.hpp).
+      attempt(database, upsert_of<AttemptRow>("attempts") +
+                            " WHERE attempts.state <> 'ended' OR (excluded.state = 'ended' AND "
+                            "excluded.outcome IS attempts.outcome)"),
+      allocation(database, upsert_of<AllocationRow>("allocations") +
+                               " WHERE allocations.state <> 'ended' OR excluded.state = "
+                               "'ended'"),
+      sweep_of(database, "SELECT sweep FROM trials WHERE id = ?"),
       measurement(database, insert_measurement()),
       train_step(database,
                  "INSERT INTO train_steps (attempt, step, step_ms, loss) VALUES (?, ?, ?, ?) "
@@ -86,11 +93,26 @@ void Committer::put(const PutAttempt& change) {
   // that has ended gets no second one: the index refuses it.
   if (change.row.counted) sql_.uncount.run(change.row.trial, change.row.id);
   run(sql_.attempt, change.row);
+  const bool is_stored = database_.changed() == 1;
+  if (!is_stored)
+    in_work_of(sweep_of(change.row.trial), [&] {
+      INVARIANT(is_stored, "an attempt that has ended keeps its end", change.row.id,
+                change.row.trial, change.row.state, change.row.outcome);
+    });
+}
+
+SweepId Committer::sweep_of(TrialId trial) {
+  auto row = sql_.sweep_of.use(trial);
+  return row.next() ? row.integer(0) : 0;
 }
 
 void Committer::put(const PutAllocation& change) {
   const auto& row = change.row;
   run(sql_.allocation, row);
+  const bool is_stored = database_.changed() == 1;
+  in_work_of(row.sweep, [&] {
+    INVARIANT(is_stored, "an allocation that is closed stays closed", row.id, row.state);
+  });
   if (!row.probe_of.empty()) ledger_.probe(row.id, row.probe_of);
 }
 

@@ -17,6 +17,7 @@ class Committer {
  private:
   template <class Row>
   void run(Statement& statement, const Row& row);
+  [[nodiscard]] SweepId sweep_of(TrialId trial);
   void put(const SetSweep& change);
   void put(const SetTrial& change);
   void put(const PutAttempt& change);
@@ -41,6 +42,7 @@ class Committer {
     Statement uncount;
     Statement attempt;
     Statement allocation;
+    Statement sweep_of;
     Statement measurement;
     Statement train_step;
     Statement event;

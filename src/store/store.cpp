@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The database as its one writer sees it.
 #include "store/commit.hpp"
+#include "store/conservation.hpp"
 #include "store/deadline.hpp"
 #include "store/deletion.hpp"
 #include "store/finals.hpp"
@@ -123,8 +124,11 @@ class SqliteStore final : public Store {
     return guarded([&] {
       Transaction transaction(database_);
       lease_.check();
+      const Conservation conservation(database_, changes, commits_++);
       for (const auto& change : changes)
         committer_.apply(change);
+      check_completed(database_, changes);
+      conservation.check();
       fail_by_errno(fail_point_error("store.commit"), database_);
       transaction.commit();
     });
@@ -206,6 +210,18 @@ class SqliteStore final : public Store {
       return row.next() ? RunnerName{row.text(0), row.text(1)} : RunnerName{};
     });
   }
+  Result<std::vector<StopEvent>> stop_events() override {
+    return guarded([&] {
+      Statement select(database_,
+                       "SELECT ifnull(sweep, 0), kind = 'resume', detail FROM events WHERE "
+                       "kind IN ('stopped', 'resume') ORDER BY id");
+      auto row = select.use();
+      std::vector<StopEvent> events;
+      while (row.next())
+        events.push_back({row.integer(0), row.integer(1) != 0, row.text(2)});
+      return events;
+    });
+  }
   Result<double> gpu_seconds(SweepId sweep) override {
     return guarded([&] {
       Statement select(database_, sql_.gpu_seconds);
@@ -221,6 +237,7 @@ class SqliteStore final : public Store {
   Lease lease_;
   Committer committer_;
   StoreSql sql_;
+  std::int64_t commits_ = 0;
 };
 
 /// Sites hold values of `pass_env` and addresses of webhooks, which are secrets. A new database

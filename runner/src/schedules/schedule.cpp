@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "schedules/schedule.hpp"
 
+#include "invariant.hpp"
 #include "schedules/schedule_builder.hpp"
 
 #include <algorithm>
@@ -33,7 +34,9 @@ Pipeline pipeline_of(const Layout& layout) {
   return {layout.pp, layout.vpp, layout.grad_accum, layout.schedule == ScheduleKind::zb_v};
 }
 
-std::vector<Action> make_schedule(ScheduleKind kind, const Pipeline& pipeline, i64 rank) {
+namespace {
+
+std::vector<Action> list_of(ScheduleKind kind, const Pipeline& pipeline, i64 rank) {
   switch (kind) {
     case ScheduleKind::afab:
       return all_forward_all_backward(pipeline, rank);
@@ -46,6 +49,50 @@ std::vector<Action> make_schedule(ScheduleKind kind, const Pipeline& pipeline, i
   }
   return pipeline.chunks == 1 ? one_forward_one_backward(pipeline, rank)
                               : interleaved(pipeline, rank);
+}
+
+/// What has been done for one piece.
+struct Done {
+  i64 forward = 0;
+  i64 input = 0;   // gradients to the input
+  i64 weight = 0;  // and to the weights
+};
+
+}  // namespace
+
+std::vector<Action> make_schedule(ScheduleKind kind, const Pipeline& pipeline, i64 rank) {
+  std::vector<Action> actions = list_of(kind, pipeline, rank);
+  check_pieces(actions, pipeline, rank);
+  return actions;
+}
+
+void check_pieces(const std::vector<Action>& actions, const Pipeline& pipeline, i64 rank) {
+  const i64 pieces = pipeline.micro_batches * pipeline.chunks;
+  std::vector<Done> done(static_cast<std::size_t>(pieces));
+  for (const Action& action : actions) {
+    if (action.kind == ActionKind::transfer) {
+      for (const Message& m : action.messages)
+        SHARDBENCH_INVARIANT(m.peer >= 0 && m.peer < pipeline.ranks && m.peer != rank,
+                             "a message goes to another rank of the pipeline", rank, m.peer,
+                             pipeline.ranks);
+      continue;
+    }
+    const auto& [micro, chunk] = action.piece;
+    SHARDBENCH_INVARIANT(
+        micro >= 0 && micro < pipeline.micro_batches && chunk >= 0 && chunk < pipeline.chunks,
+        "a piece is of this train step", rank, micro, chunk);
+    Done& one = done[static_cast<std::size_t>(micro * pipeline.chunks + chunk)];
+    const bool whole = action.kind == ActionKind::backward;
+    one.forward += action.kind == ActionKind::forward ? 1 : 0;
+    one.input += whole || action.kind == ActionKind::input_gradient ? 1 : 0;
+    one.weight += whole || action.kind == ActionKind::weight_gradient ? 1 : 0;
+    SHARDBENCH_INVARIANT(one.forward == 1 && one.weight <= one.input && one.input <= 1,
+                         "a piece goes forward once, then backward once", rank, micro, chunk,
+                         one.forward, one.input, one.weight);
+  }
+  for (std::size_t i = 0; i < done.size(); ++i)
+    SHARDBENCH_INVARIANT(done[i].weight == 1, "each piece comes to its end", rank, i,
+                         done[i].forward, done[i].input, done[i].weight);
 }
 
 i64 most_in_flight(const std::vector<Action>& actions) {

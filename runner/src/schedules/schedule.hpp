@@ -64,6 +64,10 @@ struct Pipeline {
 Pipeline pipeline_of(const Layout& layout);
 std::vector<Action> make_schedule(ScheduleKind kind, const Pipeline& pipeline, i64 rank);
 
+/// Ends the rank where a piece is left out, done twice or done too early. Each list of
+/// make_schedule() has passed it.
+void check_pieces(const std::vector<Action>& actions, const Pipeline& pipeline, i64 rank);
+
 /// Pieces that the rank holds activations of at most: from forward to the end of backward.
 i64 most_in_flight(const std::vector<Action>& actions);
 

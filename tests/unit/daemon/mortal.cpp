@@ -91,6 +91,9 @@ Result<std::vector<double>> MortalStore::losses_of_others(TrialId trial, double 
 Result<RunnerName> MortalStore::runner_of(TrialId trial) {
   return mortal([&] { return store_->runner_of(trial); });
 }
+Result<std::vector<StopEvent>> MortalStore::stop_events() {
+  return mortal([&] { return store_->stop_events(); });
+}
 Result<double> MortalStore::gpu_seconds(SweepId sweep) {
   return mortal([&] { return store_->gpu_seconds(sweep); });
 }

@@ -251,6 +251,19 @@ TEST_CASE("networks that differ by less than several times are the same") {
   CHECK(c.rows.controls.back().network_ratio == 0);
 }
 
+TEST_CASE("a control whose result tells no speed has measured nothing") {
+  Controlled c;
+  const AttemptId id = control_attempt(c.job(1), before);
+  RecordsSummary records;
+  // As a runner's record with "proof": 1 reads: a peak of memory, and no speed.
+  records.result = AddMeasurement{.metrics = {{"peak_memory_bytes", 1e9}}};
+  c.line(Ended{.attempt = id, .outcome = Outcome::completed}, records);
+  const auto controls = c.of_kind<PutControl>();
+  REQUIRE(controls.size() == 1);
+  CHECK_FALSE(controls[0].row.measured());
+  CHECK(controls[0].row.cause == "completed: its result has no speed");
+}
+
 TEST_CASE("a control's GPU time counts from its start") {
   Controlled c;
   c.job(1).slots_per_node = 4;

@@ -123,7 +123,11 @@ TEST_CASE("what has ended leaves memory, but not while its allocation lives") {
   const AllocationRow& allocation = world.add(AllocationRow{.sweep = 1, .token = "a"});
   const AllocationId id = allocation.id;
   const AttemptRow& attempt = world.add(AttemptRow{.trial = 7, .number = 1, .allocation = id});
-  world.edit(attempt)->state = State::ended;
+  {
+    auto edit = world.edit(attempt);
+    edit->state = State::ended;
+    edit->outcome = Outcome::oom;
+  }
   CHECK(world.forget_ended().empty());
   CHECK(world.attempts().size() == 1);
   world.edit(allocation)->state = State::ended;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whatever changes, in whatever order: the index says what a scan of all rows would say.
+#include "fleet/trial_change.hpp"
 #include "fleet/world.hpp"
+
+#include <shardsweep/moves.hpp>
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -49,8 +52,24 @@ const auto& any_of_them(const Rows& rows, std::mt19937& random) {
   return at->second;
 }
 
-void change_something(World& world, std::mt19937& random) {
+/// As the tables of moves.hpp allow it from both.
+State drawn_move(const Moves<4>& moves, State from, State also_from, std::mt19937& random) {
   constexpr State states[] = {State::planned, State::queued, State::running, State::ended};
+  for (;;) {
+    const State to = states[random() % 4];
+    if (may_move(moves, from, to) && may_move(moves, also_from, to)) return to;
+  }
+}
+
+template <class Row>
+void move_to(Row& row, State to, std::mt19937& random) {
+  if (row.state == State::ended && to == State::ended) return;
+  row.state = to;
+  row.outcome.reset();
+  if (to == State::ended) row.outcome = random() % 2 == 0 ? Outcome::oom : Outcome::lost;
+}
+
+void change_something(World& world, std::mt19937& random) {
   const TrialRow& trial = any_of_them(world.trials(), random);
   switch (random() % 6) {
     case 0:
@@ -62,8 +81,11 @@ void change_something(World& world, std::mt19937& random) {
                            .allocation = any_of_them(world.allocations(), random).id});
       return;
     case 2:
-      if (!world.attempts().empty())
-        world.edit(any_of_them(world.attempts(), random))->state = states[random() % 4];
+      if (!world.attempts().empty()) {
+        auto attempt = world.edit(any_of_them(world.attempts(), random));
+        move_to(*attempt, drawn_move(attempt_moves, attempt->state, attempt->state, random),
+                random);
+      }
       return;
     case 3: {
       if (world.allocations().empty() || random() % 4 != 0) return;
@@ -75,10 +97,12 @@ void change_something(World& world, std::mt19937& random) {
     default: {
       // An edit within another of the same row.
       auto outer = world.edit(trial);
-      outer->state = states[random() % 4];
-      if (random() % 2 == 0) world.edit(trial)->state = states[random() % 4];
-      outer->outcome.reset();
-      if (outer->state == State::ended && random() % 2 == 0) outer->outcome = Outcome::oom;
+      const State from = outer->state;
+      move_to(*outer, drawn_move(trial_moves, from, from, random), random);
+      if (random() % 2 == 0) {
+        auto inner = world.edit(trial);
+        move_to(*inner, drawn_move(trial_moves, from, inner->state, random), random);
+      }
     }
   }
 }
@@ -93,6 +117,13 @@ TEST_CASE("the index says what the rows say, after any changes") {
       change_something(world, random);
       const bool same = world.index() == WorldIndex(rows_of(world));
       REQUIRE(same);
+      const WorldIndex& index = world.index();
+      for (const auto& [id, trial] : world.trials())
+        REQUIRE(index.agrees(trial));
+      for (const auto& [id, attempt] : world.attempts())
+        REQUIRE(index.agrees(attempt));
+      for (const auto& [id, allocation] : world.allocations())
+        REQUIRE(index.agrees(allocation));
     }
   }
 }
@@ -113,6 +144,7 @@ TEST_CASE("trials wait in order, by node count, with the sum of their times") {
   CHECK(waiting.at(1).predicted().sum_s() == doctest::Approx(3.2));
   CHECK(waiting.at(1).predicted().longest_s() == doctest::Approx(2.1));
   world.edit(*world.trial(2))->state = State::queued;
+  world.edit(*world.trial(3))->state = State::queued;
   world.edit(*world.trial(3))->state = State::running;
   CHECK(waiting.at(1).first() == 1);
   CHECK(waiting.size() == 1);
@@ -135,9 +167,9 @@ TEST_CASE("orders to an allocation are new where something of it has changed, an
   const auto is_new = [&] {
     return world.version_of(one) != std::exchange(said, world.version_of(one));
   };
-  world.edit(*world.trial(2))->state = State::ended;  // nobody runs it
+  end_trial(*world.edit(*world.trial(2)), {.outcome = Outcome::oom});  // nobody runs it
   CHECK_FALSE(is_new());
-  world.edit(*world.trial(1))->state = State::ended;
+  end_trial(*world.edit(*world.trial(1)), {.outcome = Outcome::oom});
   CHECK(is_new());
   world.edit(attempt)->revoked = true;
   CHECK(is_new());
