@@ -84,7 +84,10 @@ bool Acts::is_said(const AllocationRow& allocation) const {
 /// False where nothing else may be done about it in this tick.
 bool Acts::say_orders(const AllocationRow& allocation) {
   const std::uint64_t version = world_.version_of(allocation.id);
-  const Result<void> prepared = prepare(allocation);
+  // Whether a daemon before this one may have submitted it is told by what is there now.
+  const Result<Channel*> channel = channels_.of(allocation);
+  const Result<void> prepared =
+      channel ? prepare(allocation) : tl::unexpected<Fault>(channel.error());
   const Result<bool> said = prepared ? orders_.send_orders(allocation)
                                      : Result<bool>(tl::unexpected<Fault>(prepared.error()));
   if (!said || !*said) said_ = 0;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/channels.hpp"
 
+#include <shardsweep/storage.hpp>
+
 #include <algorithm>
 #include <utility>
 #include <variant>
@@ -30,9 +32,10 @@ Result<Channel*> Channels::of(const AllocationRow& allocation) {
     }
   }
   // Submitted or not: after a restart the scheduler's look tells, never a second submission.
-  // But what was told to come back later is known to be nowhere.
+  // But what was told to come back later is known to be nowhere. Its first file is older than
+  // its submission; lines there may be none, where others have got all the work.
   channel.submitted = allocation.submission != Submission::committed ||
-                      (!lines.empty() && allocation.submit_after == 0);
+                      (allocation.submit_after == 0 && is_there(paths.spec()));
   return &channels_.emplace(allocation.id, std::move(channel)).first->second;
 }
 

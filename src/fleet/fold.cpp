@@ -269,8 +269,8 @@ void set_open(TrialRow& trial, State state) {
   trial.cause.clear();
 }
 
-/// Back in the queue: it never ran.
-void return_attempt(Fold fold, AttemptId id, const std::string& why) {
+/// Back in the queue: it never ran, or not what it was to run. `at` as in end_attempt().
+void return_attempt(Fold fold, AttemptId id, const std::string& why, Timestamp at) {
   const AttemptRow* attempt = fold.world.attempt(id);
   if (attempt == nullptr || attempt->state == State::ended) return;
   const bool superseded = attempt->revoked;  // the trial has gone on without it
@@ -278,7 +278,7 @@ void return_attempt(Fold fold, AttemptId id, const std::string& why) {
     auto edit = fold.world.edit(*attempt);
     edit->revoked = true;
     put_ending(*edit, {.outcome = Outcome::cancelled, .cause = why, .source = SaidBy::daemon},
-               fold.now);
+               at);
   }
   const TrialRow* trial = fold.world.trial(attempt->trial);
   if (!superseded && trial != nullptr && trial->state != State::ended)
@@ -351,7 +351,7 @@ struct LineFolder {
                   .node = ended.node,
                   .also = ended.also,
                   .fragmented = ended.fragmented};
-    if (!ended.found_code.empty()) return return_attempt(fold, ended.attempt, ended.cause);
+    if (!ended.found_code.empty()) return return_attempt(fold, ended.attempt, ended.cause, at);
     if (!allocation.probe_of.empty()) return take_probe(ended);
     if (const auto time = control_time(allocation, ended.attempt))
       return measure_control(*time, ended);
@@ -420,7 +420,7 @@ struct LineFolder {
     // as often as it is assigned.
     if (!is_asked_for(revoked.attempt) && !allocation.draining)
       allocation.draining = allocation.gave_back = true;
-    return_attempt(fold, revoked.attempt, "taken back before it started");
+    return_attempt(fold, revoked.attempt, "taken back before it started", at);
   }
   /// As orders_for() takes attempts back.
   [[nodiscard]] bool is_asked_for(AttemptId id) const {
@@ -496,7 +496,8 @@ void fold_gone(Fold fold, const Policy& policy, AllocationId allocation,
                      !orphan.records.unreadable.empty() ||
                      !orphan.records.runner_version.empty();
     if (!ran) {
-      return_attempt(fold, orphan.attempt, "its allocation ended before it started: " + why);
+      return_attempt(fold, orphan.attempt, "its allocation ended before it started: " + why,
+                     last_sign(*row, fold.now));
       continue;
     }
     end_attempt(fold, policy, orphan.attempt,

@@ -91,6 +91,11 @@ struct InboxSql {
   std::string finals =
       "UPDATE trials SET hidden = (SELECT b.hidden FROM trials AS b WHERE b.id = "
       "trials.final_of) WHERE sweep = ?1 AND final_of IS NOT NULL";
+  // One that still runs was to be cancelled. Whatever comes of it, its trial goes on without
+  // it.
+  std::string revoked =
+      "UPDATE attempts SET revoked = 1 WHERE state <> 'ended' AND trial IN (SELECT id FROM "
+      "trials WHERE sweep = ?1 AND hidden = 0 AND outcome = 'skipped')";
   std::string skipped =
       "UPDATE trials SET state = 'planned', outcome = NULL, cause = '' WHERE sweep = ?1 AND "
       "hidden = 0 AND outcome = 'skipped'";
@@ -373,7 +378,10 @@ class Takeover {
     // Again: what the daemon has stored of the sweep since then was of the old file.
     change(inbox_sql().activate, taken_.sweep);
     change(inbox_sql().finals, taken_.sweep);
-    if (taken_.edited) change(inbox_sql().skipped, taken_.sweep);
+    if (taken_.edited) {
+      change(inbox_sql().revoked, taken_.sweep);
+      change(inbox_sql().skipped, taken_.sweep);
+    }
     count_outcomes(database_, report);
     if (submitted_.backend == Backend::imported) put_imported(database_, report.sweep, now_);
     change(inbox_sql().clear_left_out, taken_.sweep);

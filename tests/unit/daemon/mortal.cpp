@@ -34,6 +34,7 @@ Result<void> MortalStore::commit(std::span<const Change> changes) {
     if (done) {
       ++commits_;
       changes_ += static_cast<std::int64_t>(changes.size());
+      if (committed) committed(changes);
     }
     return done;
   });

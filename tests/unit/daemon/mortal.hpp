@@ -78,6 +78,8 @@ class MortalStore final : public Store {
   using Tampered = std::optional<std::vector<Change>>;
   std::function<Tampered(std::span<const Change>)> mistake_in_commit;
   std::function<bool(bool)> mistake_in_work_left;
+  /// Told of each transaction that was committed.
+  std::function<void(std::span<const Change>)> committed;
 
   Result<std::optional<LeaseHolder>> lease_holder() override;
   Result<LeaseHolder> take_lease(LeaseHolder claim) override;

@@ -36,14 +36,15 @@ bool PlayedLead::claim(Timestamp now) {
 void PlayedLead::say(FromLeadBody body, Timestamp now) {
   auto writer = LineWriter::open(paths_.from_lead());
   REQUIRE(writer);
+  if (attempts_.said) attempts_.said(body);
   REQUIRE(writer->append(encode(FromLead{++n_, now, std::move(body)}), false));
   spoke_at_ = now;
 }
 
-void PlayedLead::write_result(const Assign& assign) {
+void PlayedLead::write_result(const Assign& assign, double speed) {
   PlayedAttempt& attempt = attempts_.by_nonce[assign.nonce];
   if (attempt.result) return;
-  attempt.result = 1000.0 + static_cast<double>(attempts_.by_nonce.size());
+  attempt.result = speed > 0 ? speed : 1000.0 + static_cast<double>(attempts_.by_nonce.size());
   attempt.late = attempts_.booked && attempts_.booked(assign.nonce);
   std::ofstream(AttemptPaths{assign.dir}.records(), std::ios::app) << fmt::format(
       R"({{"type":"result","run_id":"{}","tokens_per_s_per_gpu":{},"train_step_ms":1}})"
@@ -56,21 +57,25 @@ void PlayedLead::leave_result() {
 }
 
 void PlayedLead::end(Outcome outcome, Timestamp now, Mark mark, const std::string& node) {
-  const Assign assign = *std::exchange(running_, std::nullopt);
-  PlayedAttempt& attempt = attempts_.by_nonce[assign.nonce];
-  if (outcome == Outcome::completed) write_result(assign);
-  attempt.said = outcome;
-  attempt.ended = now;
-  attempt.marked = mark != Mark::none;
-  work_.ended(assign, outcome);
-  say(Ended{.attempt = assign.attempt,
-            .nonce = assign.nonce,
-            .outcome = outcome,
+  end(Ended{.outcome = outcome,
             .cause = "played",
             .source = SaidBy::agent,
             .node = node,
             .mark = mark},
       now);
+}
+
+void PlayedLead::end(Ended said, Timestamp now, double speed) {
+  const Assign assign = *std::exchange(running_, std::nullopt);
+  PlayedAttempt& attempt = attempts_.by_nonce[assign.nonce];
+  if (said.outcome == Outcome::completed) write_result(assign, speed);
+  attempt.said = said.outcome;
+  attempt.ended = now;
+  attempt.marked = said.mark != Mark::none;
+  work_.ended(assign, said.outcome);
+  said.attempt = assign.attempt;
+  said.nonce = assign.nonce;
+  say(std::move(said), now);
 }
 
 void PlayedLead::hear(std::mt19937_64& random, Timestamp now) {
@@ -79,6 +84,7 @@ void PlayedLead::hear(std::mt19937_64& random, Timestamp now) {
   for (const std::string& text : *lines) {
     const auto line = decode_to_lead(text);
     REQUIRE(line);
+    if (attempts_.heard) attempts_.heard(*line);
     const AssignmentNews news = work_.apply(*line);
     for (const AttemptId attempt : news.revoked)
       say(Revoked{attempt}, now);

@@ -33,6 +33,9 @@ struct PlayedAttempts {
   std::map<std::string, PlayedAttempt> by_nonce;
   /// The daemon has booked its end; none: nobody asks.
   std::function<bool(const std::string& nonce)> booked{};
+  /// Told of each line that a lead reads or writes.
+  std::function<void(const ToLead&)> heard{};
+  std::function<void(const FromLeadBody&)> said{};
 };
 
 class PlayedLead {
@@ -51,6 +54,8 @@ class PlayedLead {
   /// Of the running attempt. A result is in its records before its lead speaks.
   void end(Outcome outcome, Timestamp now, Mark mark = Mark::none,
            const std::string& node = "");
+  /// The same, with all that a lead may say of it; `speed`: of its result, 0: any.
+  void end(Ended said, Timestamp now, double speed = 0);
   /// The running attempt writes its result, and nobody says so.
   void leave_result();
   void say(FromLeadBody body, Timestamp now);
@@ -62,9 +67,11 @@ class PlayedLead {
   [[nodiscard]] bool waits() const { return work_.empty() && !running_; }
   [[nodiscard]] Timestamp spoke_at() const { return spoke_at_; }
   [[nodiscard]] AttemptId running() const { return running_ ? running_->attempt : 0; }
+  /// It runs a probe or a control.
+  [[nodiscard]] bool runs_extra() const { return running() < 0; }
 
  private:
-  void write_result(const Assign& assign);
+  void write_result(const Assign& assign, double speed = 0);
 
   AllocationPaths paths_;
   std::string job_id_;

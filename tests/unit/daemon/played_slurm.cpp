@@ -14,7 +14,7 @@ namespace shardsweep::testing {
 namespace {
 
 constexpr std::int64_t own_uid = 1000;
-constexpr int cluster_nodes = 12;
+constexpr std::size_t cluster_nodes = 12;
 
 /// The value of `#SBATCH --OPTION=…` in a job script; empty where it has none.
 std::string option_in(const std::filesystem::path& script, const std::string& option) {
@@ -38,12 +38,12 @@ slurm::Job listed(const PlayedJob& job, slurm::Source source) {
   slurm::Job row;
   row.id = job.id;
   row.name = job.name;
-  row.state = job.state;
+  row.state = job.suspended && job.runs() ? "SUSPENDED" : job.state;
   row.reason = job.pends() ? job.reason : "None";
   row.nodes = job.nodes;
   row.source = source;
   // squeue does not say who has cancelled it.
-  if (source == slurm::Source::queue) row.state = job.state.substr(0, job.state.find(' '));
+  if (source == slurm::Source::queue) row.state = row.state.substr(0, row.state.find(' '));
   if (source == slurm::Source::accounting) row.exit_code = job.exit_code;
   return row;
 }
@@ -82,12 +82,16 @@ class PlayedSlurmScheduler final : public Scheduler {
     look_ = Look{handles, slurm_.queue(), slurm_.accounts(), slurm_.reachable,
                  steady() + seconds(slurm_.look_takes_s)};
   }
+  void ask(const std::optional<SiteQuestions>& questions) override { questions_ = questions; }
+  [[nodiscard]] bool knows_site() const override { return slurm_.tells_site; }
   [[nodiscard]] std::vector<SchedulerEvent> poll() override {
     take_answers();
+    tell_site();
     if (look_ && steady() >= look_->due) conclude_look();
     if (events_.empty()) return {};
     fate_.call();
     if (slurm_.mistake_in_events) slurm_.mistake_in_events(events_);
+    if (slurm_.answered) std::for_each(events_.begin(), events_.end(), slurm_.answered);
     return std::exchange(events_, {});
   }
 
@@ -99,6 +103,18 @@ class PlayedSlurmScheduler final : public Scheduler {
     bool answered = true;
     std::chrono::steady_clock::time_point due;
   };
+  void tell_site() {
+    if (!slurm_.tells_site || !questions_) return;
+    SiteFacts facts;
+    facts.partitions_known = questions_->partitions;
+    facts.others_known = questions_->others;
+    facts.default_partition = "main";
+    facts.partitions["main"] = {static_cast<std::int32_t>(cluster_nodes),
+                                slurm_.others_waiting};
+    if (told_ == facts) return;
+    told_ = facts;
+    events_.emplace_back(SiteSeen{std::move(facts)});
+  }
   static std::chrono::microseconds seconds(double s) {
     return std::chrono::microseconds(static_cast<std::int64_t>(s * 1e6));
   }
@@ -157,6 +173,8 @@ class PlayedSlurmScheduler final : public Scheduler {
   Fate& fate_;
   std::vector<std::pair<std::string, PlayedSlurm::Submitted>> waiting_;
   std::optional<Look> look_;
+  std::optional<SiteQuestions> questions_;
+  std::optional<SiteFacts> told_;
   slurm::MissedJobs missed_;
   std::map<std::string, double> cancelled_at_s_;
   std::vector<SchedulerEvent> events_;
@@ -197,14 +215,18 @@ PlayedSlurm::Submitted PlayedSlurm::submit(const AllocationRequest& request) {
   }
   const auto now =
       std::chrono::steady_clock::time_point(std::chrono::microseconds(clock_.true_time()));
-  const bool arrives =
-      answer == Sbatch::accepts || answer == Sbatch::late || answer == Sbatch::lost;
+  // As Slurm itself says where a job excludes too many.
+  if (answer == Sbatch::accepts && nodes_for(request.script, 0).empty())
+    answer = Sbatch::lacks_nodes;
+  const bool arrives = answer == Sbatch::accepts || answer == Sbatch::late ||
+                       answer == Sbatch::lost || answer == Sbatch::unseen;
   if (arrives) {
     PlayedJob& job = jobs.emplace_back();
     job.id = fmt::format("{}", ++ids_);
     job.token = request.token;
     job.name = request.job_name;
     job.dir = request.dir;
+    job.unseen = answer == Sbatch::unseen;
     if (request.strict) job.reason = "JobHeldUser";
   }
   const auto late = now + std::chrono::microseconds(static_cast<std::int64_t>(late_s * 1e6));
@@ -214,6 +236,7 @@ PlayedSlurm::Submitted PlayedSlurm::submit(const AllocationRequest& request) {
     case Sbatch::late:
       return {SubmitAccepted{request.token, jobs.back().id}, late};
     case Sbatch::lost:
+    case Sbatch::unseen:
     case Sbatch::unsent:
       return {SubmitUnknown{request.token, "sbatch was ended by its deadline"}, late};
     case Sbatch::lacks_nodes:
@@ -257,19 +280,24 @@ void PlayedSlurm::cancel(PlayedJob& job, const std::string& by) {
   finish(job, by);
 }
 
-void PlayedSlurm::start(PlayedJob& job, std::mt19937_64& random) {
-  const std::filesystem::path script = AllocationPaths{job.dir}.script();
+std::vector<std::string> PlayedSlurm::nodes_for(const std::filesystem::path& script,
+                                                std::size_t first) {
   const std::string only = option_in(script, "nodelist");
   const std::string wanted = option_in(script, "nodes");
   const auto out = names_in(option_in(script, "exclude"));
-  const int count = wanted.empty() ? 1 : std::stoi(wanted);
+  const std::size_t count = wanted.empty() ? 1 : std::stoul(wanted);
   std::vector<std::string> nodes;
-  const auto first = random() % cluster_nodes;
-  for (std::size_t i = 0; i < cluster_nodes && static_cast<int>(nodes.size()) < count; ++i) {
+  for (std::size_t i = 0; i < cluster_nodes && nodes.size() < count; ++i) {
     const std::string node = fmt::format("n{}", 1 + (first + i) % cluster_nodes);
     if (only.empty() ? !out.contains(node) : node == only) nodes.push_back(node);
   }
-  if (static_cast<int>(nodes.size()) < count) return;  // it waits for nodes
+  if (nodes.size() < count) nodes.clear();
+  return nodes;
+}
+
+void PlayedSlurm::start(PlayedJob& job, std::mt19937_64& random) {
+  const auto nodes = nodes_for(AllocationPaths{job.dir}.script(), random() % cluster_nodes);
+  if (nodes.empty()) return;  // it waits for nodes
   job.nodes = fmt::format("{}", fmt::join(nodes, ","));
   job.state = "RUNNING";
   job.lead.emplace(job.dir, job.id, attempts);
@@ -299,7 +327,7 @@ std::vector<slurm::Job> PlayedSlurm::queue() const {
   if (lists_nothing) return rows;
   for (const PlayedJob& job : jobs) {
     const bool there = !job.over() || clock_.true_time() - job.ended_at < min_job_age;
-    if (there && !job.hidden) rows.push_back(listed(job, slurm::Source::queue));
+    if (there && !job.hidden && !job.unseen) rows.push_back(listed(job, slurm::Source::queue));
   }
   return rows;
 }
@@ -308,7 +336,7 @@ std::vector<slurm::Job> PlayedSlurm::accounts() const {
   std::vector<slurm::Job> rows;
   if (lists_nothing) return rows;
   for (const PlayedJob& job : jobs) {
-    if (job.hidden) continue;
+    if (job.hidden || job.unseen) continue;
     rows.push_back(listed(job, slurm::Source::accounting));
     const double ago_s = static_cast<double>(clock_.true_time() - job.ended_at) * 1e-6;
     if (job.over() && ago_s < accounting_lag_s) rows.back().state = "RUNNING";

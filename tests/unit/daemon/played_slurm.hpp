@@ -24,6 +24,7 @@ enum class Sbatch : std::uint8_t {
   accepts,
   late,         ///< accepts; the answer takes `late_s`
   lost,         ///< accepts; the daemon is told that it may have
+  unseen,       ///< as lost, and for a while no list has the job
   unsent,       ///< does not arrive; the daemon is told the same
   refuses,      ///< for good
   lacks_nodes,  ///< without those that the job excludes
@@ -43,8 +44,10 @@ struct PlayedJob {
   Timestamp ended_at = 0;
   Timestamp clock_ahead = 0;  ///< of its nodes, before the true time
   bool hidden = false;        ///< in no list
+  bool unseen = false;        ///< the same, until it shows
   bool silent = false;        ///< its lead is stopped
   bool was_silent = false;
+  bool suspended = false;  ///< silent, and Slurm says so
   bool requeued = false;
   bool lead_alive = false;
   std::optional<PlayedLead> lead{};
@@ -68,12 +71,16 @@ class PlayedSlurm {
   double look_takes_s = 0.5;
   double accounting_lag_s = 0;
   double look_interval_s = 10;
+  bool tells_site = false;          ///< what limits need to know of it
+  std::int32_t others_waiting = 0;  ///< jobs of others, for the same nodes
 
   std::deque<PlayedJob> jobs;
   PlayedAttempts attempts;
   /// Deliberate mistakes: with what the daemon is told, and with what it asks for.
   std::function<void(std::vector<SchedulerEvent>&)> mistake_in_events;
   std::function<int(const AllocationRequest&)> mistake_in_submit;  ///< how often
+  /// Told of each answer that the daemon gets.
+  std::function<void(const SchedulerEvent&)> answered;
   /// What no daemon may do, as sentences.
   std::vector<std::string> violations;
   struct Calls {
@@ -107,6 +114,10 @@ class PlayedSlurm {
   };
   [[nodiscard]] Submitted submit(const AllocationRequest& request);
   void check_submission(const AllocationRequest& request);
+  /// Names of those that the script asks for, beginning with number `first`; fewer: there are
+  /// too few.
+  [[nodiscard]] static std::vector<std::string> nodes_for(const std::filesystem::path& script,
+                                                          std::size_t first);
   void cancel_for_daemon(const slurm::NamedJob& named, bool only_pending);
   [[nodiscard]] std::vector<slurm::Job> queue() const;
   [[nodiscard]] std::vector<slurm::Job> accounts() const;

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
+#include <memory>
 #include <sstream>
 #include <vector>
 
@@ -23,21 +24,6 @@ auto drawn(const Values& values, std::mt19937_64& random) {
   return values[random() % values.size()];
 }
 
-/// Sweeps of several shapes; each is read from its text once.
-PlayedSweep drawn_sweep(const std::string& name, std::mt19937_64& random) {
-  static const std::array<std::string, 5> settings{
-      "", "lane: {length: 2}", "lane: {length: 1, array: 3}\nlimits: {max_allocations: 6}",
-      "lane: {length: 3}\nlimits: {max_allocations: 2, max_pending: 1}",
-      "retry: {on_trial: 0}\nlimits: {max_gpu_hours: 40}"};
-  PlayedSweep sweep;
-  sweep.name = name;
-  sweep.settings = drawn(settings, random);
-  sweep.site = random() % 4 == 0 ? "backend: slurm\nstrict: true\n" : "backend: slurm\n";
-  sweep.nodes = random() % 3 == 0 ? std::vector{1, 2} : std::vector{1};
-  sweep.micro_batch = random() % 2 == 0 ? std::vector{1, 2, 4} : std::vector{1, 2};
-  return sweep;
-}
-
 }  // namespace
 
 RandomCounts& RandomCounts::operator+=(const RandomCounts& other) {
@@ -49,6 +35,7 @@ RandomCounts& RandomCounts::operator+=(const RandomCounts& other) {
   commits += other.commits;
   looks += other.looks;
   simulated_s += other.simulated_s;
+  marks.add(other.marks);
   return *this;
 }
 
@@ -60,6 +47,17 @@ RandomRun::RandomRun(std::uint64_t seed) : started_at_(site.clock.true_time()) {
   };
 }
 
+/// Numbers of rows begin again with each sequence.
+void RandomRun::watch() {
+  const auto watch = std::make_shared<MarkWatch>(marks_);
+  site.store.committed = [watch](std::span<const Change> changes) {
+    watch->committed(changes);
+  };
+  site.slurm.answered = [watch](const SchedulerEvent& event) { watch->answered(event); };
+  site.slurm.attempts.heard = [watch](const ToLead& line) { watch->heard(line); };
+  site.slurm.attempts.said = [watch](const FromLeadBody& line) { watch->said(line); };
+}
+
 RandomCounts RandomRun::counts() const {
   return {.steps = steps_,
           .deaths = site.deaths(),
@@ -68,7 +66,8 @@ RandomCounts RandomRun::counts() const {
           .results = results_,
           .commits = site.store.commits(),
           .looks = site.slurm.calls.looks,
-          .simulated_s = static_cast<double>(site.clock.true_time() - started_at_) * 1e-6};
+          .simulated_s = static_cast<double>(site.clock.true_time() - started_at_) * 1e-6,
+          .marks = marks_};
 }
 
 std::string RandomRun::log_tail() {
@@ -83,7 +82,13 @@ std::string RandomRun::log_tail() {
 std::string RandomRun::state() {
   const auto now = site.clock.time();
   return fmt::format(
-      "now {}\n{}\n{}\n", now,
+      "now {}\n{}\n{}\n{}\n", now,
+      site.sql("SELECT group_concat(line, char(10)) FROM (SELECT s.name || ' ' || s.state || ' "
+               "' || s.held || ' ' "
+               "|| s.deleting || ': ' || (SELECT group_concat(id || ' ' || state || ' ' || "
+               "ifnull(outcome, '') || iif(hidden, ' hidden', '') || ' prior ' || "
+               "ifnull(prior, '') || ' final of ' || ifnull(final_of, 0), ', ') FROM trials "
+               "WHERE sweep = s.id) AS line FROM sweeps AS s)"),
       site.sql("SELECT group_concat(job_name || ' job ' || job_id || ' ' || state || ' ' || "
                "submission || ' ' || job_state || ' draining ' || draining || ' claimed ' || "
                "claimed_at || ' beat ' || last_beat || ' quiet ' || quiet_since || ' running ' "
@@ -96,6 +101,12 @@ std::string RandomRun::state() {
 
 void RandomRun::sequence() {
   faults_ = true;
+  swarm_.draw(site.random);
+  watch();
+  constexpr std::array look_s{2.0, 10.0, 10.0, 60.0};
+  site.slurm.look_interval_s = drawn(look_s, site.random);
+  site.slurm.names_nodes = !one_in(3);
+  site.slurm.tells_site = true;
   submit_sweeps();
   constexpr int steps = 250;
   for (int i = 0; i < steps; ++i)
@@ -117,12 +128,13 @@ void RandomRun::submit_sweeps() {
 
 void RandomRun::step() {
   ++steps_;
-  if (faults_) change_faults();
+  if (faults_ && swarm_.troubles.now(site.random)) make_trouble();
   pass_time();
   for (auto turns = 1 + site.random() % 3; turns > 0; --turns)
     play();
   if (!site.alive() && must(site.store.work_left())) site.start();
-  if (faults_ && one_in(12)) site.fate.kill_at(1 + static_cast<int>(site.random() % 40));
+  if (faults_ && swarm_.deaths.now(site.random))
+    site.fate.kill_at(1 + static_cast<int>(site.random() % 40));
   const auto commits = site.store.commits();
   const auto changes = site.store.changes();
   const auto looks = site.slurm.calls.looks;
@@ -131,7 +143,7 @@ void RandomRun::step() {
   site.fate.live();
   bound_calls(commits, changes, looks, submissions);
   look();
-  if (faults_ && one_in(50)) ask();
+  if (faults_ && swarm_.wishes.now(site.random)) make_wish();
 }
 
 void RandomRun::pass_time() {
@@ -142,56 +154,94 @@ void RandomRun::pass_time() {
   site.beat();
 }
 
-void RandomRun::draw_answers() {
-  constexpr std::array answers{Sbatch::late,   Sbatch::late,   Sbatch::lost,    Sbatch::lost,
-                               Sbatch::unsent, Sbatch::unsent, Sbatch::refuses, Sbatch::defers,
-                               Sbatch::defers, Sbatch::full};
-  site.slurm.answers.push_back(drawn(answers, site.random));
+void RandomRun::draw_answer() {
+  if (const auto answer = swarm_.answer.roll(site.random))
+    site.slurm.answers.push_back(*answer);
   site.slurm.late_s = static_cast<double>(site.random() % 60);
 }
 
-void RandomRun::change_faults() {
-  if (!one_in(20)) return;
-  switch (site.random() % 8) {
-    case 0:
+void RandomRun::make_trouble() {
+  const auto trouble = swarm_.trouble.roll(site.random);
+  if (!trouble) return;
+  switch (*trouble) {
+    case Trouble::unreachable:
       site.slurm.reachable = !site.slurm.reachable;
       return;
-    case 1:
+    case Trouble::lists_nothing:
       site.slurm.lists_nothing = !site.slurm.lists_nothing;
       return;
-    case 2:
-      site.slurm.accounting_lag_s = one_in(2) ? 0 : 20;
+    case Trouble::accounting_lags:
+      site.slurm.accounting_lag_s = one_in(2) ? 0 : 60;
       return;
-    case 3:
+    case Trouble::look_is_slow:
       site.slurm.look_takes_s = one_in(2) ? 0.5 : 25;
       return;
-    case 4:
+    case Trouble::job_hidden:
       if (!site.slurm.jobs.empty()) {
         PlayedJob& job = drawn_job();
         job.hidden = !job.hidden;
       }
       return;
-    case 5: {
+    case Trouble::clock_set: {
       constexpr std::array ahead_s{0, 0, 2, -2, 150, -150, 7200, -7200};
       site.clock.set_wall_ahead(drawn(ahead_s, site.random) * second);
       return;
     }
-    case 6:
+    case Trouble::daemon_ended:
       site.die();  // somebody ends it, and it comes back
       return;
-    default:
-      draw_answers();
+    case Trouble::answer_odd:
+      return draw_answer();
+    case Trouble::others_wait:
+      site.slurm.others_waiting = site.slurm.others_waiting == 0 ? 5 : 0;
+      return;
+    case Trouble::node_found: {
+      constexpr std::array kinds{EvidenceKind::silent, EvidenceKind::hardware,
+                                 EvidenceKind::dirty, EvidenceKind::leaked};
+      if (site.slurm.jobs.empty()) return;
+      PlayedJob& job = drawn_job();
+      if (!job.runs() || job.silent || !job.lead->claimed()) return;
+      job.lead->say(FoundOnNode{.node = job.nodes.substr(0, job.nodes.find(',')),
+                                .kind = drawn(kinds, site.random),
+                                .detail = "played"},
+                    site.slurm.lead_time(job));
+      return;
+    }
   }
 }
 
-void RandomRun::ask() {
-  constexpr std::array verbs{Verb::pause,  Verb::resume, Verb::resume,
-                             Verb::cancel, Verb::rerun,  Verb::rerun};
+void RandomRun::make_wish() {
   constexpr std::array<const char*, 3> where{"", "micro_batch = 2", "nodes = 1"};
+  const auto wish = swarm_.wish.roll(site.random);
+  if (!wish) return;
   Request request;
-  request.verb = drawn(verbs, site.random);
   request.names = {"a"};
-  if (request.verb != Verb::pause) request.where = drawn(where, site.random);
+  if (*wish != Wish::pause && *wish != Wish::clear_node)
+    request.where = drawn(where, site.random);
+  switch (*wish) {
+    case Wish::pause:
+      request.verb = Verb::pause;
+      return ask(std::move(request));
+    case Wish::resume:
+      request.verb = Verb::resume;
+      return ask(std::move(request));
+    case Wish::cancel:
+      request.verb = Verb::cancel;
+      return ask(std::move(request));
+    case Wish::rerun:
+      request.verb = Verb::rerun;
+      return ask(std::move(request));
+    case Wish::clear_node:
+      request.verb = Verb::clear_node;
+      request.names = {fmt::format("n{}", 1 + site.random() % 12)};
+      return ask(std::move(request));
+    case Wish::edit:
+      site.submit(drawn_sweep("a", site.random));
+      return look();
+  }
+}
+
+void RandomRun::ask(Request request) {
   if (one_in(2)) site.fate.kill_at(1 + static_cast<int>(site.random() % 80));
   (void)site.ask(std::move(request));
   site.fate.live();
@@ -212,32 +262,27 @@ void RandomRun::play() {
   if (job.pends()) return play_pending(job);
   if (job.runs() && !job.silent) return play_running(job);
   if (job.silent) {
-    if (one_in(10) && !faults_) site.slurm.finish(job, "NODE_FAIL");
-    if (one_in(20)) job.silent = false;
+    if (one_in(10) && !faults_ && !job.suspended) site.slurm.finish(job, "NODE_FAIL");
+    if (one_in(20)) job.silent = job.suspended = false;
     return;
   }
   play_orphan(job);
 }
 
 void RandomRun::play_pending(PlayedJob& job) {
+  if (one_in(30)) job.unseen = false;
   if (job.reason != "Priority") {
     if (job.reason.starts_with("launch")) return;  // somebody has to cancel it
     if (one_in(20)) job.reason = "Priority";
     return;
   }
-  if (faults_ && one_in(25)) {
-    switch (site.random() % 4) {
-      case 0:
-        job.reason = "JobHeldUser";
-        return;
-      case 1:
-        job.reason = "launch failed requeued held";
-        return;
-      case 2:
-        return site.slurm.cancel(job, "CANCELLED by 0");
-      default:
-        return site.slurm.finish(job, "FAILED", 1);
-    }
+  if (faults_ && swarm_.queue_ends.now(site.random)) {
+    const auto end = swarm_.queue_end.roll(site.random);
+    if (end == QueueEnd::held) job.reason = "JobHeldUser";
+    if (end == QueueEnd::held_after_launch) job.reason = "launch failed requeued held";
+    if (end == QueueEnd::cancelled) site.slurm.cancel(job, "CANCELLED by 0");
+    if (end == QueueEnd::failed) site.slurm.finish(job, "FAILED", 1);
+    if (end) return;
   }
   constexpr std::array ahead_s{0, 0, 0, 150, -150, 3600, -3600};
   if (faults_) job.clock_ahead = drawn(ahead_s, site.random) * second;
@@ -246,55 +291,88 @@ void RandomRun::play_pending(PlayedJob& job) {
 
 void RandomRun::play_running(PlayedJob& job) {
   if (!job.lead->claimed()) {
-    if (faults_ && one_in(8)) return;  // a long prolog
+    if (faults_ && swarm_.slow_prologs.now(site.random)) return;
     if (!job.lead->claim(site.slurm.lead_time(job))) site.slurm.finish(job, "FAILED", 75);
     return;
   }
-  if (faults_ && one_in(25)) return play_fate(job);
+  if (faults_ && swarm_.fates.now(site.random)) return play_fate(job);
   job.lead->hear(site.random, site.slurm.lead_time(job));
   play_work(job);
 }
 
 /// Something outside ends it, or stops it.
 void RandomRun::play_fate(PlayedJob& job) {
-  switch (site.random() % 8) {
-    case 0:  // a node is gone; its rank may have written its result
+  const auto fate = swarm_.fate.roll(site.random);
+  if (!fate) return;
+  switch (*fate) {
+    case JobFate::node_failed:  // its rank may have written its result
       if (one_in(2)) job.lead->leave_result();
       return site.slurm.finish(job, "NODE_FAIL");
-    case 1:  // Slurm takes the batch host for lost, and the lead lives on
+    case JobFate::host_given_up:
       site.slurm.finish(job, "NODE_FAIL");
       job.lead_alive = true;
       return;
-    case 2:
+    case JobFate::preempted:
       return site.slurm.cancel(job, "PREEMPTED");
-    case 3:
+    case JobFate::timed_out:
       return site.slurm.cancel(job, "TIMEOUT");
-    case 4:
+    case JobFate::cancelled:
       return site.slurm.cancel(job, "CANCELLED by 0");
-    case 5:
+    case JobFate::requeued:
       return site.slurm.requeue(job);
-    case 6:
+    case JobFate::silent:
       job.silent = job.was_silent = true;
       return;
-    default:
-      return site.slurm.finish(job, "FAILED", 1);
+    case JobFate::suspended:
+      job.suspended = job.silent = job.was_silent = true;
+      return;
+    case JobFate::failed: {
+      constexpr std::array<const char*, 5> words{"FAILED", "OUT_OF_MEMORY", "OUT_OF_MEMORY",
+                                                 "BOOT_FAIL", "DEADLINE"};
+      return site.slurm.finish(job, drawn(words, site.random), 1);
+    }
   }
 }
 
+/// As agents tell it. A probe or a control has a node to blame, and no programs of a user.
+void RandomRun::end_attempt(PlayedJob& job) {
+  Ended said{.outcome = Outcome::completed, .cause = "played", .source = SaidBy::agent};
+  if (one_in(2)) said.outcome = swarm_.outcome.roll(site.random).value_or(said.outcome);
+  const bool failed = said.outcome != Outcome::completed;
+  const std::string node = job.nodes.substr(0, job.nodes.find(','));
+  switch (swarm_.oddity.roll(site.random).value_or(Oddity::none)) {
+    case Oddity::none:
+      break;
+    case Oddity::marked:
+      if (!failed) said.mark = Mark::contaminated;
+      break;
+    case Oddity::blames_node:
+      if (failed) said.node = node;
+      break;
+    case Oddity::fragmented:
+      said.fragmented = said.outcome == Outcome::oom;
+      break;
+    case Oddity::not_started:
+      if (!failed) break;
+      said.outcome = Outcome::lost;
+      said.start_error = 2;
+      break;
+    case Oddity::other_programs:
+      if (said.outcome != Outcome::lost || job.lead->runs_extra()) break;
+      said.outcome = Outcome::rejected;
+      said.found_code = "another";
+      break;
+  }
+  // Controls of an allocation that is off.
+  const bool off = job.lead->runs_extra() && faults_ && one_in(3);
+  job.lead->end(std::move(said), site.slurm.lead_time(job), off ? 2000 : 0);
+}
+
 void RandomRun::play_work(PlayedJob& job) {
-  constexpr std::array outcomes{Outcome::completed, Outcome::completed,  Outcome::completed,
-                                Outcome::completed, Outcome::completed,  Outcome::oom,
-                                Outcome::crashed,   Outcome::hung,       Outcome::node_failure,
-                                Outcome::lost,      Outcome::comm_error, Outcome::rejected};
   const Timestamp now = site.slurm.lead_time(job);
   if (job.lead->runs()) {
-    if (one_in(2)) return;
-    const Outcome outcome = drawn(outcomes, site.random);
-    const bool marked = outcome == Outcome::completed && one_in(10);
-    const bool blames = outcome != Outcome::completed && one_in(2);
-    const std::string node = job.nodes.substr(0, job.nodes.find(','));
-    return job.lead->end(outcome, now, marked ? Mark::contaminated : Mark::none,
-                         blames ? node : "");
+    if (one_in(2)) end_attempt(job);
+    return;
   }
   if (job.lead->start_next(now)) return;
   const bool idle = now - job.lead->spoke_at() > 60 * second || one_in(40);
@@ -369,7 +447,7 @@ void RandomRun::look() {
        "started_at");
   none("a cancelled sweep with a trial that waits",
        "SELECT t.id FROM trials AS t JOIN sweeps AS s ON s.id = t.sweep WHERE t.state = "
-       "'planned' AND s.state = 'cancelled'");
+       "'planned' AND t.hidden = 0 AND s.state = 'cancelled'");
   check_preempted();
 }
 
@@ -392,11 +470,12 @@ void RandomRun::heal() {
   site.slurm.reachable = true;
   site.slurm.lists_nothing = false;
   site.slurm.accounting_lag_s = 0;
+  site.slurm.others_waiting = 0;
   site.slurm.look_takes_s = 0.5;
   site.slurm.answers.clear();
   site.fate.live();
   for (PlayedJob& job : site.slurm.jobs) {
-    job.hidden = false;
+    job.hidden = job.unseen = false;
     if (job.pends() && !job.reason.starts_with("launch")) job.reason = "Priority";
   }
 }
@@ -428,7 +507,8 @@ void RandomRun::finish() {
     if (site.alive() || must(site.store.work_left())) continue;
     remove_held();
     if (site.slurm.anything_alive()) continue;
-    if (site.sql("SELECT count(*) FROM trials WHERE state <> 'ended'") == "0") return;
+    if (site.sql("SELECT count(*) FROM trials WHERE state <> 'ended' AND hidden = 0") == "0")
+      return;
     check_explained();
     if (++resumes > most_resumes) throw Violation("resumed for ever");
     for (const char* const name : {"a", "b"})
@@ -441,7 +521,7 @@ void RandomRun::check_explained() {
   for (const char* const name : {"a", "b"}) {
     const std::string waiting = site.sql(
         fmt::format("SELECT count(*) FROM trials AS t JOIN sweeps AS s ON s.id = t.sweep WHERE "
-                    "t.state <> 'ended' AND s.name = '{}'",
+                    "t.state <> 'ended' AND t.hidden = 0 AND s.name = '{}'",
                     name));
     if (waiting == "0") continue;
     const SweepStatus status = site.status(name);

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // A played site where everything happens at random: jobs pend, start, are refused, put off,
 // held and requeued, vanish from the queue, time out; nodes die, answers are lost or late,
-// clocks jump, users ask for things, and the daemon dies at any call. What must hold is looked
-// at after each step.
+// clocks jump, users ask for things, and the daemon dies at any call. Which of it, and how
+// often, each sequence draws anew (swarm.hpp). What must hold is looked at after each step.
 #pragma once
 
+#include "unit/daemon/marks.hpp"
 #include "unit/daemon/played_site.hpp"
+#include "unit/daemon/swarm.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -22,6 +24,7 @@ struct RandomCounts {
   std::int64_t commits = 0;
   std::int64_t looks = 0;
   double simulated_s = 0;
+  Marks marks{};
   RandomCounts& operator+=(const RandomCounts& other);
 };
 
@@ -42,17 +45,20 @@ class RandomRun {
 
  private:
   [[nodiscard]] bool one_in(std::uint64_t n) { return site.random() % n == 0; }
+  void watch();
   void submit_sweeps();
   void step();
   void pass_time();
-  void change_faults();
-  void draw_answers();
-  void ask();
+  void make_trouble();
+  void draw_answer();
+  void make_wish();
+  void ask(Request request);
   // what happens to jobs
   void play();
   [[nodiscard]] PlayedJob& drawn_job();
   void play_pending(PlayedJob& job);
   void play_running(PlayedJob& job);
+  void end_attempt(PlayedJob& job);
   void play_fate(PlayedJob& job);
   void play_work(PlayedJob& job);
   void play_orphan(PlayedJob& job);
@@ -70,6 +76,8 @@ class RandomRun {
   void check_attempt(const sqlite::Statement::Use& row);
   void clean_up();
 
+  Swarm swarm_;
+  Marks marks_;
   std::int64_t steps_ = 0;
   std::int64_t looked_at_ = -1;  ///< commits at the last look
   bool faults_ = false;

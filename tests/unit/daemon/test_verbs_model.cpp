@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The daemon against a model: verbs in random sequences, between attempts that end in every
-// way, restarts, and deaths at any call. More of them: SHARDSWEEP_MODEL_SEQUENCES, and
-// SHARDSWEEP_MODEL_SEED for others. SHARDSWEEP_MODEL_FIRST begins with a later one, in tens.
+// way, restarts, and deaths at any call. Kept seeds first, then fresh ones,
+// SHARDSWEEP_MODEL_SEQUENCES in all. SHARDSWEEP_MODEL_SEED repeats one, and replays no others.
 #include "daemon/loop.hpp"
 #include "fleet/verbs.hpp"
 #include "sweep/identity.hpp"
+#include "tools/lib/seeds.hpp"
 #include "unit/daemon/played_cluster.hpp"
+#include "unit/daemon/played_site.hpp"
 #include "unit/store/support.hpp"
 
 #include <shardsweep/load.hpp>
@@ -21,38 +23,17 @@
 
 using namespace shardsweep;
 using shardsweep::testing::Fate;
+using shardsweep::testing::KeptSeed;
 using shardsweep::testing::Killed;
 using shardsweep::testing::ManualClock;
+using shardsweep::testing::MemoryFolder;
 using shardsweep::testing::MortalStore;
 using shardsweep::testing::must;
 using shardsweep::testing::PlayedCluster;
+using shardsweep::testing::Seeds;
+using shardsweep::testing::setting;
 
 namespace {
-
-std::int64_t setting(const char* name, std::int64_t usual) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? usual : std::atoll(text);
-}
-
-/// In memory where the system has such a folder: the model is about words, not about disks.
-class Folder {
- public:
-  Folder() {
-    const bool memory = std::filesystem::exists("/dev/shm");
-    std::string pattern =
-        memory ? "/dev/shm/shardsweep-model-XXXXXX"
-               : (std::filesystem::temp_directory_path() / "shardsweep-model-XXXXXX").string();
-    REQUIRE(::mkdtemp(pattern.data()) != nullptr);
-    path = pattern;
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  ~Folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path, ignored);
-  }
-  std::filesystem::path path;
-};
 
 /// A trial as the model sees it: where it is matters less than whether it is over.
 struct Seen {
@@ -532,7 +513,7 @@ class Play {
 
   std::mt19937_64 random_;
   Fate fate_;
-  Folder folder_;
+  MemoryFolder folder_;
   ManualClock clock_;
   Home home_;
   MortalStore store_;
@@ -550,33 +531,54 @@ class Play {
   std::int64_t compared_ = 0;
 };
 
-}  // namespace
-
-TEST_CASE("no sequence of verbs leaves work without a daemon or loses a measurement") {
-  const std::int64_t sequences = setting("SHARDSWEEP_MODEL_SEQUENCES", 300);
-  const std::int64_t seed = setting("SHARDSWEEP_MODEL_SEED", 1);
-  constexpr std::int64_t per_database = 10;
+struct Played {
+  std::int64_t sequences = 0;
   std::int64_t steps = 0;
   std::int64_t deaths = 0;
   std::int64_t compared = 0;
   std::size_t results = 0;
-  const std::int64_t first = setting("SHARDSWEEP_MODEL_FIRST", 0) / per_database * per_database;
-  for (std::int64_t done = first; done < first + sequences;) {
-    CAPTURE(done);
-    CAPTURE(seed);
-    Play play(static_cast<std::uint64_t>(seed * 1'000'003 + done));
-    for (std::int64_t i = 0; i < per_database && done < first + sequences; ++i, ++done)
-      play.sequence();
-    steps += play.steps();
-    deaths += play.deaths();
-    compared += play.compared();
-    results += play.results();
+};
+
+/// So many sequences in one database.
+void play(const Seeds& seeds, std::uint64_t seed, std::int64_t sequences, Played& all) {
+  std::int64_t done = 0;
+  Play play(seed);
+  for (; done < sequences; ++done) {
+    const std::string advice = seeds.advice(seed, done + 1, done + 1);
+    CAPTURE(advice);
+    play.sequence();
   }
-  MESSAGE(
-      fmt::format("{} sequences, {} passes, {} verbs held against the model, {} deaths, {} "
-                  "results",
-                  sequences, steps, compared, deaths, results));
-  CHECK(deaths > 0);
-  CHECK(compared > 0);
-  CHECK(results > 0);
+  all.sequences += done;
+  all.steps += play.steps();
+  all.deaths += play.deaths();
+  all.compared += play.compared();
+  all.results += play.results();
+}
+
+}  // namespace
+
+TEST_CASE("no sequence of verbs leaves work without a daemon or loses a measurement") {
+  const std::int64_t sequences = setting("SHARDSWEEP_MODEL_SEQUENCES", 300);
+  const Seeds seeds({.file = "verbs_model",
+                     .test = "no sequence of verbs*",
+                     .variable = "SHARDSWEEP_MODEL_SEED",
+                     .budget = "SHARDSWEEP_MODEL_SEQUENCES"},
+                    sequences);
+  constexpr std::int64_t per_database = 10;
+  Played all;
+  for (const KeptSeed& one : seeds.kept())
+    play(seeds, one.seed, one.length, all);
+  // Most of the budget is for what nobody has seen yet.
+  CHECK_MESSAGE(all.sequences <= sequences / 2,
+                "kept seeds take over half of the sequences: allow more");
+  for (std::uint64_t seed = seeds.first(); all.sequences < sequences; ++seed)
+    play(seeds, seed, std::min(per_database, sequences - all.sequences), all);
+  MESSAGE(fmt::format(
+      "{} sequences, {} kept seeds, {} passes, {} verbs held against the model, "
+      "{} deaths, {} results",
+      all.sequences, seeds.kept().size(), all.steps, all.compared, all.deaths, all.results));
+  if (sequences < 100) return;
+  CHECK(all.deaths > 0);
+  CHECK(all.compared > 0);
+  CHECK(all.results > 0);
 }

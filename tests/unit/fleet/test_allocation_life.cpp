@@ -218,3 +218,17 @@ TEST_CASE("a lead that has left, or has claimed nothing, is not heard") {
   row.backend = Backend::local;  // its processes are looked at themselves
   CHECK_FALSE(is_heard(row, noon));
 }
+
+TEST_CASE("an attempt that ran other programs ends by the clock of its start") {
+  Life life;
+  life.until_running();
+  // Its node's clock is an hour ahead of the daemon's.
+  const Timestamp ahead = noon + 3600 * second;
+  life.attempt(1).started_at = ahead;
+  const Ended ended{.attempt = 1, .outcome = Outcome::lost, .found_code = "another"};
+  fold_line({life.world, noon}, life.policy, life.allocation().id,
+            {life.allocation().from_lead_n + 1, ahead + 5 * second, ended}, {});
+  CHECK(life.attempt(1).state == State::ended);
+  CHECK(life.attempt(1).ended_at == ahead + 5 * second);
+  CHECK(life.world.trial(1)->state == State::planned);
+}

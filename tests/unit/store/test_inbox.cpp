@@ -318,6 +318,25 @@ TEST_CASE("names with quotes and SQL in them are stored as they are") {
                     [&](const auto& one) { return one.row == evil && !one.feasible; }));
 }
 
+TEST_CASE("what waits again after an edit does not count what still runs of it") {
+  const TempDir dir;
+  Daemon daemon(dir / "a.db");
+  daemon.submit(dir, {});
+  // Cancelled while it was measured once more: it has its earlier outcome, and runs for a
+  // while.
+  const auto trial = daemon.trial("model = 'tiny' and gpus = 1 and micro_batch = 2");
+  daemon.run(trial, Outcome::crashed);
+  sqlite::Database(dir / "a.db", sqlite::OpenMode::existing, 1000)
+      .execute("UPDATE attempts SET state = 'running', outcome = NULL, ended_at = 0");
+  daemon.commit({set_trial(trial, State::ended, Outcome::skipped, "a bound", 1)});
+  const SweepFile file;
+  auto edited = file.submitted();
+  edited.resolved_hash = "another";
+  must(write_inbox(dir / "edited", edited, [&](const Point& p) { return file.names(p); }));
+  (void)daemon.submit(dir / "edited");
+  CHECK(rows_of(dir / "a.db", "SELECT state, revoked FROM attempts") == "running|1\n");
+}
+
 TEST_CASE("what was skipped waits again where the file has changed and nowhere else") {
   const TempDir dir;
   Daemon daemon(dir / "a.db");
