@@ -34,7 +34,7 @@ int told_error() {
   return fail_point_error("daemon.commit");
 }
 
-struct Place {
+struct PointCase {
   Folder folder;
   FailPoints points{folder.path() / "points"};
   [[nodiscard]] int run(const std::string& armed, const std::function<int()>& body = at_both) {
@@ -55,7 +55,7 @@ struct Place {
 }  // namespace
 
 TEST_CASE("without the variable nothing happens, and no file is made") {
-  Place place;
+  PointCase place;
   ::unsetenv("SHARDSWEEP_FAIL_AT");
   const pid_t child = ::fork();
   if (child == 0) {
@@ -68,7 +68,7 @@ TEST_CASE("without the variable nothing happens, and no file is made") {
 }
 
 TEST_CASE("a process ends, dies or stands still at its point, and its file has its pid") {
-  Place place;
+  PointCase place;
   SUBCASE("exit") {
     CHECK(place.run("daemon.commit:exit") == 70);
     CHECK(place.points.at("daemon.commit") > 0);
@@ -91,7 +91,7 @@ TEST_CASE("a process ends, dies or stands still at its point, and its file has i
 }
 
 TEST_CASE("a handler or a destructor has no part in an exit") {
-  Place place;
+  PointCase place;
   const auto file = place.folder.path() / "left";
   CHECK(place.run("daemon.commit:exit", [&] {
     static std::string left;
@@ -104,7 +104,7 @@ TEST_CASE("a handler or a destructor has no part in an exit") {
 }
 
 TEST_CASE("the next system call is taken to have failed") {
-  Place place;
+  PointCase place;
   CHECK(place.run("daemon.commit:enospc", told_error) == ENOSPC);
   CHECK(place.points.at("daemon.commit") > 0);
   CHECK(FailPoints(place.folder.path() / "more").at("daemon.commit") == 0);
@@ -116,7 +116,7 @@ TEST_CASE("the next system call is taken to have failed") {
 }
 
 TEST_CASE("wait-for-file holds a process until the test has looked") {
-  Place place;
+  PointCase place;
   const auto after = place.folder.path() / "after";
   const pid_t child = start_at(place.points, "daemon.commit:wait-for-file", [&] {
     fail_point("daemon.commit");
@@ -132,7 +132,7 @@ TEST_CASE("wait-for-file holds a process until the test has looked") {
 }
 
 TEST_CASE("a count names the time at which a process is there") {
-  Place place;
+  PointCase place;
   const auto passes = place.folder.path() / "passes";
   const auto three_times = [&] {
     for (int i = 1; i <= 3; ++i) {
@@ -148,7 +148,7 @@ TEST_CASE("a count names the time at which a process is there") {
 }
 
 TEST_CASE("of several processes and passes one acts, once") {
-  Place place;
+  PointCase place;
   int ended = 0;
   std::array<pid_t, 8> children{};
   for (pid_t& child : children)
@@ -165,7 +165,7 @@ TEST_CASE("of several processes and passes one acts, once") {
 }
 
 TEST_CASE("points are independent of each other") {
-  Place place;
+  PointCase place;
   const std::string both = "daemon.commit:wait-for-file,daemon.committed:kill";
   const pid_t child = start_at(place.points, both, at_both);
   REQUIRE(wait_until([&] { return place.points.at("daemon.commit") == child; }));
@@ -175,7 +175,7 @@ TEST_CASE("points are independent of each other") {
 }
 
 TEST_CASE("what names no point, action or count is refused, before anything is done") {
-  Place place;
+  PointCase place;
   CHECK(place.errors_of("daemon.comit:kill") ==
         "SHARDSWEEP_FAIL_AT: no such point: 'daemon.comit'\n");
   CHECK(place.errors_of("daemon.commit:explode") ==
