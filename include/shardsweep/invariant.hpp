@@ -3,7 +3,8 @@
 // contradicts itself: its next step would be built on something that is not so. The values are
 // named by their own text, and that text is made only if the condition fails.
 //
-//   INVARIANT(row.state == State::ended, "an attempt that counts has ended", row.id, row.state);
+//   INVARIANT(row.state == State::ended, "an attempt that counts has ended", row.id,
+//   row.state);
 //
 // Never about what others wrote (files, logs, Slurm, a runner's records): these are faults, and
 // faults are values. NDEBUG changes nothing.
@@ -131,10 +132,10 @@ decltype(auto) in_work_of(std::int64_t sweep, Work&& work, const char* file = __
 
 }  // namespace shardsweep
 
-#define INVARIANT(condition, ...)                                                    \
-  do {                                                                               \
-    if (!(condition)) [[unlikely]]                                                   \
-      ::shardsweep::invariants::broken(#condition, __FILE__, __LINE__,               \
+#define INVARIANT(condition, ...)                                                      \
+  do {                                                                                 \
+    if (!(condition)) [[unlikely]]                                                     \
+      ::shardsweep::invariants::broken(#condition, __FILE__, __LINE__,                 \
                                        SHARDSWEEP_NAMES_(__VA_ARGS__, ), __VA_ARGS__); \
   } while (false)
 /// The text of all but the first, which is what holds.
