@@ -110,7 +110,10 @@ void Jobs::end_deferrals() {
 /// What nobody wants any more is not submitted: never asked for, or told to come back later.
 void Jobs::dismiss_unsubmitted() {
   for (const auto& [id, allocation] : world_.allocations()) {
-    const bool unwanted = allocation.state != State::ended && allocation.draining &&
+    // What is held apart must not keep others from this machine.
+    const bool nobodys = allocation.draining || sweeps_.is_apart(allocation.sweep);
+    const bool unwanted = allocation.state != State::ended && nobodys &&
+                          allocation.job_state != JobState::ended &&
                           allocation.submission == Submission::committed;
     if (!unwanted) continue;
     const auto channel = channels_.of(allocation);
