@@ -98,7 +98,8 @@ Job::Job(int nodes) : DaemonSide(copied_programs()) {
 Job::~Job() {
   if (id_.empty()) return;
   if (std::uncaught_exceptions() > 0) std::fprintf(stderr, "%s\n", log().c_str());
-  (void)std::system(("scancel " + id_).c_str());
+  const int cancelled = std::system(("scancel " + id_).c_str());
+  if (cancelled != 0) std::fprintf(stderr, "scancel %s: %d\n", id_.c_str(), cancelled);
   wait_gone();
 }
 

@@ -38,9 +38,9 @@ AttemptSpec two_nodes() {
   return spec;
 }
 
-struct Node {
+struct LogNode {
   TrainerLogs logs;
-  Node(const test::Folder& folder, int index)
+  LogNode(const test::Folder& folder, int index)
       : logs(*TrainerLogs::make(two_nodes(), AttemptPaths{folder.path()}, 2, index)) {
     logs.follow(2 * index);
     logs.follow(2 * index + 1);
@@ -63,8 +63,8 @@ bool says(const test::Folder& folder, const std::string& text) {
 TEST_CASE("what rank 0 says on its node is checked where the train steps are printed") {
   const test::Folder folder;
   const HandClock clock;
-  Node first(folder, 0);
-  Node last(folder, 1);
+  LogNode first(folder, 0);
+  LogNode last(folder, 1);
   folder.append("rank.0.out", "using world size: 8, data-parallel size: 8\n");
   print_steps(folder);
   last.logs.look(clock, true);
@@ -111,7 +111,7 @@ TEST_CASE("what was cut short is held against its layout") {
   const HandClock clock;
   const auto cut = [&](const char* world) {
     const test::Folder own;
-    Node node(own, 1);
+    LogNode node(own, 1);
     own.append("rank.2.out", world);
     own.append("rank.3.out", " iteration 1/ 3 | elapsed time per iteration (ms): 100.0 |\n");
     node.logs.finish_cut(clock, CutBy::this_node);
@@ -127,7 +127,7 @@ TEST_CASE("what was cut short on the node of rank 0 is refused by the node that 
   const HandClock clock;
   const auto told = [&](int skipped) {
     const test::Folder own;
-    Node node(own, 1);
+    LogNode node(own, 1);
     for (int i = 1; i < 4; ++i)
       own.append(
           "rank.3.out",
@@ -150,8 +150,8 @@ TEST_CASE("what was cut short on the node of rank 0 is refused by the node that 
 TEST_CASE("memory is the largest of all nodes, also where a node's ranks end first") {
   const test::Folder folder;
   const HandClock clock;
-  Node first(folder, 0);
-  Node last(folder, 1);
+  LogNode first(folder, 0);
+  LogNode last(folder, 1);
   print_steps(folder);
   last.logs.look(clock, true);
   folder.append("rank.0.out",
@@ -167,7 +167,7 @@ TEST_CASE("memory is the largest of all nodes, also where a node's ranks end fir
 TEST_CASE("a node that says nothing holds the result up for seconds alone") {
   const test::Folder folder;
   HandClock clock;
-  Node last(folder, 1);
+  LogNode last(folder, 1);
   print_steps(folder);
   last.logs.look(clock, true);
   CHECK(last.logs.waits_for_facts(clock));
@@ -180,8 +180,8 @@ TEST_CASE("a node that says nothing holds the result up for seconds alone") {
 TEST_CASE("a probe's version counts on whatever node the train steps are printed") {
   const test::Folder folder;
   const HandClock clock;
-  Node first(folder, 0);
-  Node last(folder, 1);
+  LogNode first(folder, 0);
+  LogNode last(folder, 1);
   folder.append("records.probe", "shardsweep-probe: 0.2.0\n");
   print_steps(folder);
   last.logs.look(clock, true);

@@ -116,7 +116,7 @@ class Play {
       LeaseHolder self{.host = "h", .pid = 1};
       self.since = self.renewed = clock_.time();
       must(store_.take_lease(self));
-      daemon_ = std::make_unique<Daemon>(parts());
+      daemon_ = std::make_unique<shardsweep::Daemon>(parts());
       must(daemon_->load());
     } catch (const Killed&) {
       die();
@@ -520,7 +520,7 @@ class Play {
   sqlite::Database reader_;
   std::map<std::string, sqlite::Statement> statements_;
   PlayedCluster cluster_;
-  std::unique_ptr<Daemon> daemon_;
+  std::unique_ptr<shardsweep::Daemon> daemon_;
   std::map<std::string, SweepSpec> specs_;
   std::set<std::string> counted_;
   bool deleted_since_ = false;
