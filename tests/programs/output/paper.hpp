@@ -12,7 +12,7 @@
 namespace shardsweep::testing {
 
 inline const std::filesystem::path source = SHARDSWEEP_SOURCE_DIR;
-inline const std::filesystem::path cases = source / "tests" / "cases" / "output";
+inline const std::filesystem::path cases = source / "tests" / "data" / "cases" / "output";
 inline const std::string program = std::string(SHARDSWEEP_BIN_DIR) + "/shardsweep";
 
 /// What a command's output goes to.

@@ -176,7 +176,7 @@ TEST_CASE("plans and predictions fit every width") {
 
 TEST_CASE("what is read out of a trainer's log fits every width") {
   const SampleDatabase sample;
-  const auto logs = (source / "tests" / "cases" / "trainers").string();
+  const auto logs = (source / "tests" / "data" / "cases" / "trainers").string();
   check_output(sample, "read_log", "read-log " + logs + "/megatron-2026.log");
   check_output(sample, "read_log_missing", "read-log " + logs + "/megatron-2023.log");
   check_output(sample, "read_log_skipped", "read-log " + logs + "/megatron-skipped.log");

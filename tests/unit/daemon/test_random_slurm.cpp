@@ -54,6 +54,7 @@ const std::vector<NotHere> not_here{
     {{"event", "submit"}, "the inbox writes it, beside commits: unit_store, test_inbox"},
     {{"event", "delete"}, "it goes with its sweep"},
     {{"event", "stop"}, "ends the loop around the passes: programs/e2e"},
+    {{"event", "stopped"}, "a daemon that contradicts itself tells it: test_stops.cpp"},
     {{"event", "clear_node"}, "the node's own event tells it"},
     {{"event", "node probation"}, "begins with an allocation, whose event tells it"},
     {{"event", "node slow"}, "needs busy times of ranks: unit_fleet, test_stragglers"},

@@ -40,7 +40,7 @@ SearchTrial trial_of(TrialId id, const Point& point) {
 struct SearchCase : Case {
   explicit SearchCase(const SearchUntil& until = {})
       : search(settings_of(until), h100(), Predictor(h100(), **find_family("shardbench"))) {
-    input.sweeps[1].backend = Backend::slurm;
+    input.sweeps[1].backend = rows.sweeps.at(1).backend = Backend::slurm;
     input.searches[1] = &search;
     TrialId id = 0;
     for (const std::int32_t tp : {1, 2, 4}) {
@@ -69,6 +69,7 @@ struct SearchCase : Case {
 
   /// As fold and decide would write it down.
   void measure(TrialId id, double speed, Timestamp from = noon, Timestamp to = noon + hour) {
+    const Outcome outcome = speed > 0 ? Outcome::completed : Outcome::oom;
     const AttemptRow& attempt = rows.attempts[100 + id] = {.id = 100 + id, .trial = id};
     if (from > 0) {
       auto start = world.edit(attempt);
@@ -79,6 +80,7 @@ struct SearchCase : Case {
     {
       auto end = world.edit(attempt);
       end->state = State::ended;
+      end->outcome = outcome;
       end->ended_at = to;
     }
     if (speed > 0) {
@@ -87,7 +89,7 @@ struct SearchCase : Case {
     }
     auto row = world.edit(rows.trials.at(id));
     row->state = State::ended;
-    row->outcome = speed > 0 ? Outcome::completed : Outcome::oom;
+    row->outcome = outcome;
   }
 
   [[nodiscard]] std::vector<TrialId> with(Outcome outcome) const {
