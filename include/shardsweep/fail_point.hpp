@@ -10,10 +10,9 @@
 //     enospc, eio     the next system call is taken to have failed so (fail_point_error alone)
 //     break           contradicts itself: throws a BrokenInvariant
 //     wait-for-file   waits until the file NAME.go is in the folder
-//   SHARDSWEEP_FAIL_DIR=FOLDER    required. A process that acts makes the file NAME there
-//   first,
-//     with its pid. So a test knows that the point is reached, and of all processes that
-//     inherit the variables, one acts, once: the next daemon or job passes.
+//   SHARDSWEEP_FAIL_DIR=FOLDER    required. A process that acts first makes the file NAME in
+//     it, with its pid. So a test knows that the point is reached, and of all processes that
+//     inherit the variables one acts, once: the next daemon or job passes.
 //
 // A name is that of a window: what has happened, and what has not. The table is the only list;
 // a name that is not in it does not compile, and tests/tools/style/fail_points finds the test

@@ -3,8 +3,7 @@
 // contradicts itself: its next step would be built on something that is not so. The values are
 // named by their own text, and that text is made only if the condition fails.
 //
-//   INVARIANT(row.state == State::ended, "an attempt that counts has ended", row.id,
-//   row.state);
+//   INVARIANT(row.state == State::ended, "what counts has ended", row.id, row.state);
 //
 // Never about what others wrote (files, logs, Slurm, a runner's records): these are faults, and
 // faults are values. NDEBUG changes nothing.
