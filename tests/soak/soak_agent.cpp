@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lead, node agent and guard by real seconds and at random moments: numbers to look at, and
 // bounds that hold on a quiet machine.
-#include "node/processes.hpp"
+#include "machine/processes.hpp"
 #include "programs/agent/hang_case.hpp"
 
 #include <doctest/doctest.h>

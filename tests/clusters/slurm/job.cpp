@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "clusters/slurm/job.hpp"
 
-#include "node/processes.hpp"
-#include "rundir/descriptor.hpp"
+#include "machine/descriptor.hpp"
+#include "machine/processes.hpp"
 
 #include <doctest/doctest.h>
 

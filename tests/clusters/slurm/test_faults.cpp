@@ -3,7 +3,7 @@
 // the running attempt, every process of ours gone from every node within its lease, and no
 // attempt lost or run twice.
 #include "clusters/slurm/job.hpp"
-#include "node/processes.hpp"
+#include "machine/processes.hpp"
 
 #include <doctest/doctest.h>
 

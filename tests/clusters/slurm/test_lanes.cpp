@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lanes in jobs of a real Slurm: one srun of node agents, and training over 1 to 8 nodes.
 #include "clusters/slurm/job.hpp"
-#include "node/processes.hpp"
+#include "machine/processes.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "programs/agent/daemon_side.hpp"
 
-#include "node/processes.hpp"
+#include "machine/processes.hpp"
 #include "rundir/claim.hpp"
 
 #include <doctest/doctest.h>

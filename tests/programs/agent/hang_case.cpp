@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "programs/agent/hang_case.hpp"
 
-#include "node/processes.hpp"
+#include "machine/processes.hpp"
 #include "rundir/tar.hpp"
 
 #include <doctest/doctest.h>

@@ -2,7 +2,7 @@
 // Lead, node agent and guard die at each of their windows, or while an attempt runs, and
 // processes want to outlive their attempt. Whatever dies, nothing that carries our marker is
 // left, and what the lead has said is true.
-#include "node/processes.hpp"
+#include "machine/processes.hpp"
 #include "programs/agent/allocation.hpp"
 
 #include <shardsweep/record.hpp>

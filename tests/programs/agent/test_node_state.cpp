@@ -2,7 +2,7 @@
 // What a node must be rid of before an attempt, and who else is on it: shared memory, processes
 // of ended jobs, GPU memory and processes (with the driver of tests/tools/fakes: no GPU was met
 // here).
-#include "node/processes.hpp"
+#include "machine/processes.hpp"
 #include "programs/agent/allocation.hpp"
 
 #include <doctest/doctest.h>

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "agent/signals.hpp"
-#include "rundir/descriptor.hpp"
+#include "machine/descriptor.hpp"
 #include "tools/lib/wait_until.hpp"
 #include "unit/folder.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/channel.hpp"
-#include "rundir/descriptor.hpp"
+#include "machine/descriptor.hpp"
 
 #include <doctest/doctest.h>
 

@@ -3,7 +3,7 @@
 // is over, what is said then, and that standing still oneself is held against nobody.
 #include "agent/lead.hpp"
 #include "agent/node_agent.hpp"
-#include "node/processes.hpp"
+#include "machine/processes.hpp"
 #include "unit/agent/hand_clock.hpp"
 
 #include <doctest/doctest.h>

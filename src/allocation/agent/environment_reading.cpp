@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/environment_reading.hpp"
+
+#include "agent/container_rank.hpp"
+#include "machine/descriptor.hpp"
+#include "machine/processes.hpp"
+
+#include <shardsweep/allocation_files.hpp>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace shardsweep::agent {
+namespace {
+
+constexpr double first_look_s = 0.05;
+constexpr double longest_look_pause_s = 10;
+
+/// The deepest one below `top` that runs the rank's command; 0: none does.
+pid_t command_below(pid_t top, const std::vector<std::string>& command, int rank) {
+  pid_t found = 0;
+  for (const pid_t pid : descendants_of(top)) {
+    if (!is_command_of_rank(process_arguments(pid), command)) continue;
+    const bool any = rank < 0;
+    if (any || variables_in(process_environment(pid))[std::string(rank_variable)] ==
+                   std::to_string(rank))
+      found = pid;
+  }
+  return found;
+}
+
+/// The rank's own process; 0: it has not begun. A runtime may start it as nobody's child: then
+/// it has come to us.
+pid_t process_of_rank(pid_t started, const std::vector<std::string>& command, int rank) {
+  pid_t found = command_below(started, command, -1);
+  if (found == 0 && is_command_of_rank(process_arguments(started), command)) found = started;
+  return found != 0 ? found : command_below(::getpid(), command, rank);
+}
+
+/// What a wrapper has become.
+pid_t last_of_chain(pid_t rank) {
+  for (auto children = children_of(rank); children.size() == 1; children = children_of(rank)) {
+    const auto stat = process_stat(children.front());
+    if (!stat || stat->state == 'Z') break;
+    rank = children.front();
+  }
+  return rank;
+}
+
+}  // namespace
+
+void tell_environment(const std::filesystem::path& file,
+                      const std::vector<std::string>& environment) {
+  const std::string text = told_text(environment);
+  const Descriptor opened(
+      ::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, S_IRUSR | S_IWUSR));
+  // What is not all there is not read.
+  if (opened.valid()) (void)!::write(opened.get(), text.data(), text.size());
+}
+
+EnvironmentReading::EnvironmentReading(const AttemptSpec& spec, FirstRank rank, double now_s)
+    : wanted_(wanted_inside(spec, variables_of(rank.given))),
+      image_(spec.container ? spec.container->image : ""),
+      rank_(std::move(rank)),
+      next_s_(now_s),
+      pause_s_(first_look_s) {
+  // On the host it has what it was given, from its first moment.
+  if (image_.empty() && rank_.pid != 0) found_ = told_ = variables_of(rank_.given);
+}
+
+void EnvironmentReading::look(bool is_training, double now_s) {
+  if (done_ || (now_s < next_s_ && !is_training)) return;
+  // Ranks that call themselves something else are not looked for in every train step.
+  done_ = is_training;
+  pause_s_ = std::min(2 * pause_s_, longest_look_pause_s);
+  next_s_ = now_s + pause_s_;
+  read_told();
+  const pid_t rank = rank_.pid == 0 ? 0 : process_of_rank(rank_.pid, rank_.command, rank_.rank);
+  if (rank == 0) return found_.empty() ? take(told_, {}) : void();
+  const pid_t last = last_of_chain(rank);
+  Variables own = variables_in(process_environment(rank));
+  Variables variables = last == rank ? own : variables_in(process_environment(last));
+  take(told_.empty() ? std::move(own) : told_, std::move(variables));
+}
+
+void EnvironmentReading::finish() {
+  read_told();
+  if (found_.empty()) take(told_, {});
+  std::error_code error;
+  std::filesystem::remove(rank_.told, error);
+}
+
+void EnvironmentReading::read_told() {
+  constexpr std::size_t most = std::size_t{4} << 20;  // what Linux gives a process
+  if (!told_.empty()) return;
+  if (const auto text = read_file(rank_.told, most)) told_ = told_environment(*text);
+}
+
+void EnvironmentReading::take(Variables own, Variables last) {
+  if (own.empty()) return;
+  judge(own, last);
+  found_ = last.empty() ? std::move(own) : std::move(last);
+}
+
+/// Of the rank itself at once. Its one child may be a helper for a moment: what counts there
+/// was seen twice.
+void EnvironmentReading::judge(const Variables& own, const Variables& last) {
+  if (image_.empty()) return;
+  auto changes = overridden(wanted_, own);
+  const bool of_the_rank = !changes.empty();
+  if (!of_the_rank && !last.empty()) changes = overridden(wanted_, last);
+  if (!changes.empty() && (of_the_rank || changes == changes_))
+    fault_ = describe(changes, image_);
+  changes_ = std::move(changes);
+}
+
+}  // namespace shardsweep::agent

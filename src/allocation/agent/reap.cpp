@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/reap.hpp"
+
+#include "machine/processes.hpp"
+
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+
+namespace shardsweep::agent {
+
+void become_subreaper() {
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+}
+
+bool kill_children_once() {
+  // Only children: one that was not waited for keeps its pid, so none of these can be a
+  // stranger. Grandchildren become children when their parents go.
+  for (const pid_t pid : children_of(::getpid()))
+    ::kill(pid, SIGKILL);
+  while (true) {
+    const pid_t reaped = ::waitpid(-1, nullptr, WNOHANG);
+    if (reaped < 0 && errno == EINTR) continue;
+    if (reaped < 0) return errno == ECHILD;
+    if (reaped == 0) return false;
+  }
+}
+
+bool kill_all_children(const Clock& clock, double limit_s) {
+  const double deadline = seconds_of(clock) + limit_s;
+  while (!kill_children_once()) {
+    if (seconds_of(clock) > deadline) return false;
+    (void)::poll(nullptr, 0, 1);
+  }
+  return true;
+}
+
+double seconds_of(const Clock& clock) {
+  return std::chrono::duration<double>(clock.steady().time_since_epoch()).count();
+}
+
+}  // namespace shardsweep::agent

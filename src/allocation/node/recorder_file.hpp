@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// A rank's flight recorder, as far as an agent follows it: does it move? The format is the
+// runner's (runner/src/recorder.hpp, magic SBREC03); who waits for whom is told by
+// `shardbench-cpu --read-recorder`.
+#pragma once
+
+#include "attempt/hang.hpp"
+#include "machine/descriptor.hpp"
+
+#include <shardsweep/result.hpp>
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string_view>
+
+namespace shardsweep {
+
+/// The recorder of a rank on this host, opened once.
+class RecorderFile {
+ public:
+  explicit RecorderFile(std::filesystem::path file) : file_(std::move(file)) {}
+  /// Since the last question the rank has begun or ended an operation or a phase. Its beats are
+  /// no movement.
+  [[nodiscard]] bool has_moved();
+  /// It has been seen.
+  [[nodiscard]] bool is_there() const { return state_.has_value(); }
+
+ private:
+  [[nodiscard]] std::optional<std::uint64_t> read();
+
+  std::filesystem::path file_;
+  Descriptor descriptor_;
+  std::optional<std::uint64_t> state_;  ///< a number for what it holds
+};
+
+/// The JSON object that `--read-recorder` prints.
+[[nodiscard]] Result<RecorderReading> decode_recorder_reading(std::string_view text);
+
+}  // namespace shardsweep

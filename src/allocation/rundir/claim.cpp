@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rundir/claim.hpp"
+
+#include "machine/descriptor.hpp"
+
+#include <shardsweep/fail_point.hpp>
+
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+
+namespace shardsweep {
+
+Result<bool> claim_allocation(const AllocationPaths& allocation, const std::string& nonce) {
+  const std::string own = allocation.claim().string() + "." + nonce;
+  SHARDSWEEP_TRY(write_file_durably(own, nonce + "\n"));
+  // What link(2) answers is not asked: over NFSv3 a retransmitted request answers EEXIST to
+  // the one who made the link. The number of names of our own file tells.
+  errno = fail_point_error("rundir.claim");
+  const bool failed = errno != 0 || ::link(own.c_str(), allocation.claim().c_str()) != 0;
+  const bool linked = !failed || errno == EEXIST;
+  const Fault why = errno_fault("cannot claim " + allocation.dir.string());
+  struct stat status {};
+  fail_point("rundir.claimed");
+  const bool known = ::stat(own.c_str(), &status) == 0;
+  ::unlink(own.c_str());
+  if (!linked) return tl::unexpected(why);
+  if (!known) return errno_error("cannot stat " + own);
+  return status.st_nlink == 2;
+}
+
+Result<std::string> random_nonce() {
+  std::array<unsigned char, 16> bytes{};
+  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
+    return errno_error("cannot get random bytes");
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::string text;
+  for (const unsigned char byte : bytes) {
+    text += digits[byte >> 4U];
+    text += digits[byte & 15U];
+  }
+  return text;
+}
+
+}  // namespace shardsweep

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// An attempt's folder becomes one tar file, and is read from either. Whenever the process is
+// killed, the folder is whole or the pack is: the pack gets its name only when it is durable,
+// and only then the folder goes.
+#include "machine/descriptor.hpp"
+#include "rundir/durable.hpp"
+#include "rundir/tar.hpp"
+
+#include <shardsweep/allocation_files.hpp>
+#include <shardsweep/fail_point.hpp>
+#include <shardsweep/storage.hpp>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <map>
+#include <system_error>
+
+namespace shardsweep {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t keep_records_bytes = 64 << 20;  // more is a runner gone wild
+constexpr std::string_view records_name = "records.jsonl";
+
+bool is_records(std::string_view name) {
+  return name == records_name ||
+         (name.starts_with(records_name) && name.substr(records_name.size()).starts_with('.'));
+}
+
+/// Regular files below `dir` by their name relative to it, sorted.
+Result<std::vector<fs::path>> files_below(const fs::path& dir) {
+  std::vector<fs::path> files;
+  std::error_code error;
+  for (fs::recursive_directory_iterator it(dir, error), end; !error && it != end;
+       it.increment(error)) {
+    const auto type = it->symlink_status(error).type();
+    if (type == fs::file_type::regular) files.push_back(it->path().lexically_relative(dir));
+  }
+  if (error) return fault(FaultKind::unavailable, dir.string() + ": " + error.message());
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+/// Sorts records.jsonl before .1, and .2 before .10.
+std::pair<std::size_t, std::string> records_key(const std::string& name) {
+  return {name.size(), name};
+}
+
+std::string whole_lines(std::string text) {
+  const std::size_t end = text.rfind('\n');
+  text.resize(end == std::string::npos ? 0 : end + 1);
+  return text;
+}
+
+using RecordFiles = std::map<std::pair<std::size_t, std::string>, std::string>;
+
+AttemptRecords join(RecordFiles&& files, bool packed) {
+  AttemptRecords records;
+  records.packed = packed;
+  for (auto& [key, text] : files)
+    records.text += whole_lines(std::move(text));
+  return records;
+}
+
+Result<AttemptRecords> read_from_pack(const AttemptPaths& attempt) {
+  RecordFiles files;
+  SHARDSWEEP_TRY(read_tar(
+      attempt.pack(),
+      [](const std::string& name) { return is_records(fs::path(name).filename().string()); },
+      [&](const std::string& name, std::string&& contents) {
+        files.emplace(records_key(fs::path(name).filename().string()), std::move(contents));
+      }));
+  return join(std::move(files), true);
+}
+
+Result<AttemptRecords> read_from_folder(const AttemptPaths& attempt) {
+  RecordFiles files;
+  std::error_code error;
+  for (fs::directory_iterator it(attempt.dir, error), end; !error && it != end;
+       it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    if (!is_records(name)) continue;
+    SHARDSWEEP_ASSIGN(std::string text, read_file(it->path(), keep_records_bytes * 2));
+    files.emplace(records_key(name), std::move(text));
+  }
+  if (error)
+    return fault(FaultKind::unavailable, attempt.dir.string() + ": " + error.message());
+  return join(std::move(files), false);
+}
+
+Result<void> write_pack(const AttemptPaths& attempt, const fs::path& fresh,
+                        std::uint64_t keep_log) {
+  // A file of its own, whatever was left of an earlier try: another host may still write that.
+  ::unlink(fresh.c_str());
+  const Descriptor file(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  if (!file.valid()) return errno_error("cannot create " + fresh.string());
+  SHARDSWEEP_ASSIGN(const auto names, files_below(attempt.dir));
+  TarWriter tar(file.get());
+  const AttemptPaths inside{attempt.dir.filename()};
+  for (const auto& name : names) {
+    if (name == inside.environment().filename()) continue;  // with its secrets
+    const bool whole = name == inside.spec().filename() || is_records(name.string()) ||
+                       *name.begin() == inside.recorder().filename() ||
+                       *name.begin() == inside.evidence().filename();
+    if (const int error = fail_point_error("rundir.pack_file"); error != 0)
+      return errno_error("cannot write " + fresh.string(), error);
+    SHARDSWEEP_TRY(tar.add_file(attempt.dir / name, (inside.dir / name).string(),
+                                whole ? keep_records_bytes : keep_log));
+  }
+  SHARDSWEEP_TRY(tar.finish());
+  errno = fail_point_error("rundir.pack_sync");
+  if (errno != 0 || ::fsync(file.get()) != 0)
+    return errno_error("cannot fsync " + fresh.string());
+  struct stat own {};
+  struct stat named {};
+  const bool ours = ::fstat(file.get(), &own) == 0 && ::stat(fresh.c_str(), &named) == 0 &&
+                    own.st_ino == named.st_ino;
+  if (!ours) return fault(FaultKind::unavailable, "another host packs " + fresh.string());
+  return {};
+}
+
+}  // namespace
+
+Result<AttemptRecords> read_attempt_records(const AttemptPaths& attempt) {
+  if (is_there(attempt.pack())) return read_from_pack(attempt);
+  auto records = read_from_folder(attempt);
+  // It may have been packed between the two looks.
+  if (is_there(attempt.pack())) return read_from_pack(attempt);
+  return records;
+}
+
+Result<void> pack_attempt(const AttemptPaths& attempt, std::int64_t keep_log_bytes) {
+  std::error_code error;
+  if (!fs::exists(attempt.pack(), error)) {
+    const fs::path fresh = attempt.pack().string() + ".new";
+    SHARDSWEEP_TRY(write_pack(
+        attempt, fresh, static_cast<std::uint64_t>(std::max<std::int64_t>(keep_log_bytes, 0))));
+    errno = fail_point_error("rundir.pack_rename");
+    if (errno != 0 || ::rename(fresh.c_str(), attempt.pack().c_str()) != 0)
+      return errno_error("cannot rename " + fresh.string());
+    fail_point("rundir.packed");
+    SHARDSWEEP_TRY(sync_folder_of(attempt.pack()));
+  }
+  fs::remove_all(attempt.dir, error);
+  if (error)
+    return fault(FaultKind::unavailable, attempt.dir.string() + ": " + error.message());
+  return {};
+}
+
+}  // namespace shardsweep

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files of an allocation: whole files written durably, append-only files of lines. It must hold
+// on NFS: readers reopen at each look, nothing is listed and no mtime is trusted.
+#include "machine/descriptor.hpp"
+#include "rundir/durable.hpp"
+
+#include <shardsweep/allocation_files.hpp>
+#include <shardsweep/fail_point.hpp>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+
+namespace shardsweep {
+namespace {
+
+constexpr mode_t file_mode = 0644;
+constexpr std::size_t chunk_bytes =
+    std::size_t{256} * 1024;  // a line longer than this is garbage
+
+// A file of terabytes without a line must not keep its reader: the rest is the next look's.
+constexpr int chunks_per_look = 256;
+
+Result<void> write_all(int descriptor, std::string_view text, const std::string& path) {
+  if (const int error = fail_point_error("rundir.write"); error != 0)
+    return errno_error("cannot write " + path, error);
+  while (!text.empty()) {
+    const ssize_t written = ::write(descriptor, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return errno_error("cannot write " + path);
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return {};
+}
+
+/// read(2) from `offset`, as much as there is up to the buffer's end.
+Result<std::size_t> read_at(int descriptor, char* buffer, std::size_t size,
+                            std::uint64_t offset, const std::string& path) {
+  std::size_t done = 0;
+  while (done < size) {
+    const ssize_t got =
+        ::pread(descriptor, buffer + done, size - done, static_cast<off_t>(offset + done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return errno_error("cannot read " + path);
+    if (got == 0) break;
+    done += static_cast<std::size_t>(got);
+  }
+  return done;
+}
+
+}  // namespace
+
+Result<void> sync_folder_of(const std::filesystem::path& path) {
+  const auto folder = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+  const Descriptor descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!descriptor.valid()) return errno_error("cannot open " + folder.string());
+  // Some network file systems refuse fsync of a folder; there the server makes names durable.
+  if (::fsync(descriptor.get()) != 0 && errno != EINVAL && errno != ENOTSUP)
+    return errno_error("cannot fsync " + folder.string());
+  return {};
+}
+
+Result<void> write_file_durably(const std::filesystem::path& path, std::string_view text) {
+  // The pid keeps two writers of one file apart; a stale one is overwritten.
+  const std::string fresh = path.string() + ".new." + std::to_string(::getpid());
+  {
+    const Descriptor file(
+        ::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, file_mode));
+    if (!file.valid()) return errno_error("cannot create " + path.string());
+    auto written = write_all(file.get(), text, fresh);
+    if (written) {
+      errno = fail_point_error("rundir.sync");
+      if (errno != 0 || ::fsync(file.get()) != 0)
+        written = errno_error("cannot fsync " + fresh);
+    }
+    if (!written) {
+      ::unlink(fresh.c_str());
+      return written;
+    }
+  }
+  errno = fail_point_error("rundir.rename");
+  if (errno != 0 || ::rename(fresh.c_str(), path.c_str()) != 0) {
+    const Fault why = errno_fault("cannot rename " + fresh);
+    ::unlink(fresh.c_str());
+    return tl::unexpected(why);
+  }
+  fail_point("rundir.renamed");
+  return sync_folder_of(path);
+}
+
+Result<std::string> read_file(const std::filesystem::path& path, std::size_t limit) {
+  // O_NONBLOCK: a fifo of that name must not hold the reader up.
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file.valid()) return errno_error("cannot open " + path.string());
+  std::string text;
+  std::string chunk(std::min(chunk_bytes, limit + 1), '\0');
+  while (true) {
+    SHARDSWEEP_ASSIGN(const std::size_t got, read_at(file.get(), chunk.data(), chunk.size(),
+                                                     text.size(), path.string()));
+    if (got == 0) return text;
+    if (text.size() + got > limit)
+      return fault(FaultKind::corrupt,
+                   path.string() + " is longer than " + std::to_string(limit) + " bytes");
+    text.append(chunk, 0, got);
+  }
+}
+
+// ---- LineWriter
+
+LineWriter::LineWriter(LineWriter&& other) noexcept
+    : descriptor_(std::exchange(other.descriptor_, -1)), torn_(other.torn_) {}
+LineWriter& LineWriter::operator=(LineWriter&& other) noexcept {
+  std::swap(descriptor_, other.descriptor_);
+  std::swap(torn_, other.torn_);
+  return *this;
+}
+LineWriter::~LineWriter() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+Result<LineWriter> LineWriter::open(const std::filesystem::path& path) {
+  LineWriter writer(::open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, file_mode));
+  if (writer.descriptor_ < 0) return errno_error("cannot open " + path.string());
+  struct stat status {};
+  if (::fstat(writer.descriptor_, &status) != 0)
+    return errno_error("cannot stat " + path.string());
+  if (status.st_size == 0) {
+    SHARDSWEEP_TRY(sync_folder_of(path));
+    return writer;
+  }
+  char last = '\n';
+  SHARDSWEEP_TRY(read_at(writer.descriptor_, &last, 1,
+                         static_cast<std::uint64_t>(status.st_size) - 1, path.string()));
+  writer.torn_ = last != '\n';
+  return writer;
+}
+
+Result<void> LineWriter::append(std::string_view line, bool durable) {
+  if (line.find('\n') != std::string_view::npos)
+    return fault(FaultKind::invalid_input, "a line must not hold a newline");
+  std::string text = torn_ ? "\n" : "";
+  text.append(line).append("\n");
+  if (const int error = fail_point_error("rundir.append"); error != 0)
+    return errno_error("cannot append a line", error);
+  ssize_t written = -1;
+  do {
+    written = ::write(descriptor_, text.data(), text.size());
+  } while (written < 0 && errno == EINTR);
+  if (written < 0) return errno_error("cannot append a line");
+  torn_ = static_cast<std::size_t>(written) != text.size();
+  if (torn_) return fault(FaultKind::unavailable, "cannot append a whole line");
+  if (!durable) return {};
+  errno = fail_point_error("rundir.append_sync");
+  if (errno != 0 || ::fdatasync(descriptor_) != 0) return errno_error("cannot fdatasync");
+  return {};
+}
+
+// ---- LineReader
+
+Result<std::vector<std::string>> LineReader::look(std::size_t limit) {
+  std::vector<std::string> lines;
+  const Descriptor file(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file.valid()) {
+    if (errno == ENOENT || errno == ESTALE) return lines;
+    return errno_error("cannot open " + path_.string());
+  }
+  // Mostly there is nothing new: clearing the memory first would be most of the work.
+  const auto chunk = std::make_unique_for_overwrite<char[]>(chunk_bytes);
+  for (int chunks = 0; lines.size() < limit && chunks < chunks_per_look; ++chunks) {
+    SHARDSWEEP_ASSIGN(const std::size_t got,
+                      read_at(file.get(), chunk.get(), chunk_bytes, offset_, path_.string()));
+    const std::string_view text(chunk.get(), got);
+    std::size_t begin = 0;
+    while (lines.size() < limit) {
+      const std::size_t end = text.find('\n', begin);
+      if (end == std::string_view::npos) break;
+      if (!overlong_) lines.emplace_back(text.substr(begin, end - begin));
+      overlong_ = false;
+      begin = end + 1;
+    }
+    offset_ += begin;
+    if (begin > 0) continue;
+    if (got < chunk_bytes) break;
+    // No end in sight: its beginning is handed out, to be counted, and the rest passed over.
+    if (!overlong_) lines.emplace_back(text.substr(0, 1000));
+    overlong_ = true;
+    offset_ += got;
+  }
+  return lines;
+}
+
+}  // namespace shardsweep

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+// Boost.Process lives here alone. Its timed waits are never used (they wait in full and block):
+// deadlines are kept by the io_context, ends are found by a waitpid that does not hang.
+#include "machine/pidfd.hpp"
+
+#include <shardsweep/command.hpp>
+
+// Boost takes it for gone where POSIX 2008 is asked for; every Linux has it.
+#define BOOST_POSIX_HAS_VFORK 1
+
+#include <boost/asio.hpp>
+#include <boost/process/args.hpp>
+#include <boost/process/async_pipe.hpp>
+#include <boost/process/child.hpp>
+#include <boost/process/env.hpp>
+#include <boost/process/environment.hpp>
+#include <boost/process/exe.hpp>
+#include <boost/process/extend.hpp>
+#include <boost/process/group.hpp>
+#include <boost/process/io.hpp>
+#include <boost/process/posix.hpp>
+#include <fmt/format.h>
+
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <utility>
+
+namespace shardsweep {
+namespace {
+
+namespace bp = boost::process;
+namespace asio = boost::asio;
+using SteadyClock = std::chrono::steady_clock;
+
+/// The daemon blocks the signals that it reads from a descriptor; its children must not. Called
+/// between vfork and exec, where nothing of ours may be touched.
+void reset_signals() {
+  ::signal(SIGPIPE, SIG_DFL);
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
+bp::environment environment_of(const CommandOptions& options) {
+  if (!options.environment) return boost::this_process::environment();
+  bp::environment environment;
+  for (const std::string& entry : *options.environment) {
+    const std::size_t equals = entry.find('=');
+    if (equals != std::string::npos) {
+      environment[entry.substr(0, equals)] = entry.substr(equals + 1);
+    }
+  }
+  return environment;
+}
+
+constexpr auto look_again = std::chrono::milliseconds(5);
+
+}  // namespace
+
+struct RunningCommand::State {
+  State(const CommandOptions& command_options, std::string program)
+      : options(command_options),
+        name(std::move(program)),
+        out_pipe(io),
+        err_pipe(io),
+        expires(SteadyClock::now() + command_options.deadline) {}
+
+  void read(bp::async_pipe& pipe, std::array<char, 16384>& buffer, std::string& into) {
+    pipe.async_read_some(asio::buffer(buffer),
+                         [this, &pipe, &buffer, &into](const boost::system::error_code& error,
+                                                       std::size_t count) {
+                           if (error) {
+                             ++ended_pipes;
+                             return;
+                           }
+                           const std::size_t room = options.output_limit - into.size();
+                           into.append(buffer.data(), std::min(count, room));
+                           output.truncated |= count > room;
+                           read(pipe, buffer, into);
+                         });
+  }
+
+  void end_group() {
+    std::error_code ignored;
+    if (group.valid()) group.terminate(ignored);
+    if (child.valid()) child.wait(ignored);
+  }
+
+  std::optional<Result<CommandOutput>> finished() {
+    std::error_code error;
+    const bool running = child.running(error);
+    // Whoever waits for its end is not to be woken again: what it has started may hold a pipe.
+    if (!running) ended.reset();
+    if (ended_pipes < 2 || running) {
+      if (SteadyClock::now() < expires) return std::nullopt;
+      end_group();
+      return fault(FaultKind::timed_out,
+                   fmt::format("'{}' gave no answer within {:g} s", name,
+                               std::chrono::duration<double>(options.deadline).count()));
+    }
+    const int status = child.native_exit_code();
+    if (WIFSIGNALED(status)) {
+      output.signal = WTERMSIG(status);
+    } else {
+      output.exit_code = WEXITSTATUS(status);
+    }
+    return std::move(output);
+  }
+
+  CommandOptions options;
+  std::string name;
+  asio::io_context io;
+  bp::async_pipe out_pipe;
+  bp::async_pipe err_pipe;
+  bp::group group;
+  bp::child child;
+  Descriptor ended;
+  SteadyClock::time_point expires;
+  std::array<char, 16384> out_buffer{};
+  std::array<char, 16384> err_buffer{};
+  CommandOutput output;
+  int ended_pipes = 0;
+};
+
+RunningCommand::RunningCommand(std::unique_ptr<State> state) : state_(std::move(state)) {}
+RunningCommand::RunningCommand(RunningCommand&&) noexcept = default;
+RunningCommand& RunningCommand::operator=(RunningCommand&&) noexcept = default;
+
+RunningCommand::~RunningCommand() {
+  std::error_code error;
+  if (state_ && state_->child.valid() && state_->child.running(error)) state_->end_group();
+}
+
+Result<RunningCommand> RunningCommand::start(const std::vector<std::string>& argv,
+                                             const CommandOptions& options) {
+  const std::filesystem::path program = argv.at(0).find('/') == std::string::npos
+                                            ? find_on_path(argv[0])
+                                            : std::filesystem::path(argv[0]);
+  if (program.empty()) {
+    return fault(FaultKind::unavailable, fmt::format("'{}' is not on PATH", argv[0]));
+  }
+  auto state = std::make_unique<State>(options, argv[0]);
+  std::error_code error;
+  // Not by fork: copying the daemon's memory map was a quarter of what a waiting daemon costs.
+  state->child = bp::child(
+      bp::posix::use_vfork, bp::exe = program.string(),
+      bp::args = std::vector<std::string>(argv.begin() + 1, argv.end()),
+      bp::std_in<bp::null, bp::std_out> state->out_pipe, bp::std_err > state->err_pipe,
+      state->group, environment_of(options), error,
+      bp::extend::on_exec_setup = [](auto&) { reset_signals(); });
+  if (error) {
+    return fault(FaultKind::unavailable,
+                 fmt::format("cannot start '{}': {}", program.string(), error.message()));
+  }
+  state->ended = open_pidfd(state->child.id());
+  state->read(state->out_pipe, state->out_buffer, state->output.out);
+  state->read(state->err_pipe, state->err_buffer, state->output.err);
+  return RunningCommand(std::move(state));
+}
+
+std::optional<Result<CommandOutput>> RunningCommand::poll() {
+  state_->io.restart();
+  state_->io.poll();
+  return state_->finished();
+}
+
+int RunningCommand::ended_descriptor() const {
+  return state_->ended.get();
+}
+
+Result<CommandOutput> RunningCommand::wait() {
+  for (;;) {
+    state_->io.restart();
+    state_->io.run_one_for(look_again);
+    if (auto done = state_->finished()) return std::move(*done);
+  }
+}
+
+Result<CommandOutput> run_command(const std::vector<std::string>& argv,
+                                  const CommandOptions& options) {
+  SHARDSWEEP_ASSIGN(RunningCommand command, RunningCommand::start(argv, options));
+  return command.wait();
+}
+
+std::filesystem::path find_on_path(const std::string& program) {
+  const char* path = ::getenv("PATH");
+  std::string rest = path == nullptr ? "" : path;
+  while (!rest.empty()) {
+    const std::size_t end = rest.find(':');
+    std::filesystem::path candidate = std::filesystem::path(rest.substr(0, end)) / program;
+    std::error_code ignored;
+    if (candidate.is_absolute() && std::filesystem::is_regular_file(candidate, ignored) &&
+        ::access(candidate.c_str(), X_OK) == 0) {
+      return candidate;
+    }
+    if (end == std::string::npos) break;
+    rest.erase(0, end + 1);
+  }
+  return {};
+}
+
+}  // namespace shardsweep

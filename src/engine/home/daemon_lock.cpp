@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// The daemon's lock: fcntl, because a flock is inherited by children and outlives a kill -9 of
+// the daemon as long as one of them lives.
+#include "machine/host_name.hpp"
+#include "machine/processes.hpp"
+
+#include <shardsweep/allocation_files.hpp>
+#include <shardsweep/daemon_lock.hpp>
+
+#include <fmt/format.h>
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <utility>
+
+namespace shardsweep {
+namespace {
+
+std::string first_line(const char* file) {
+  std::ifstream in(file);
+  std::string line;
+  std::getline(in, line);
+  return line;
+}
+
+/// With the pid it names one process for as long as the machine is up; 0: no such process.
+std::int64_t start_of(std::int64_t pid) {
+  const auto stat = process_stat(static_cast<pid_t>(pid));
+  return stat && stat->state != 'Z' ? stat->start : 0;
+}
+
+/// Beside the lock: who reads the lock's own file gives up the lock.
+std::filesystem::path holder_file(const std::filesystem::path& lock) {
+  return lock.string() + ".holder";
+}
+
+/// For those who don't see this host's locks. On a full disk nobody reads it either.
+void note_holder(const std::filesystem::path& lock) {
+  const LeaseHolder self = this_process();
+  (void)write_file_durably(holder_file(lock),
+                           fmt::format("{} {} {} {} {}\n", self.host, self.boot_id, self.pid,
+                                       self.pid_start, SHARDSWEEP_VERSION));
+}
+
+}  // namespace
+
+Result<DaemonLock> DaemonLock::take(const std::filesystem::path& file, bool replace) {
+  std::filesystem::path target = file;
+  if (replace) target += fmt::format(".{}", ::getpid());
+  const int descriptor = ::open(target.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (descriptor < 0) {
+    return fault(FaultKind::unavailable,
+                 fmt::format("cannot open '{}': {}", target.string(), std::strerror(errno)));
+  }
+  DaemonLock lock(descriptor);
+  struct flock whole = {};
+  whole.l_type = F_WRLCK;
+  whole.l_whence = SEEK_SET;
+  if (::fcntl(descriptor, F_SETLK, &whole) != 0) {
+    const bool held = errno == EACCES || errno == EAGAIN;
+    return fault(held ? FaultKind::busy : FaultKind::unavailable,
+                 fmt::format("cannot lock '{}': {}", file.string(),
+                             held ? "another daemon holds it" : std::strerror(errno)));
+  }
+  if (replace && ::rename(target.c_str(), file.c_str()) != 0) {
+    return fault(FaultKind::unavailable,
+                 fmt::format("cannot replace '{}': {}", file.string(), std::strerror(errno)));
+  }
+  note_holder(file);
+  return lock;
+}
+
+namespace {
+
+struct Holder {
+  LeaseHolder process;
+  std::string version;  ///< empty: it is from before versions were noted
+};
+
+std::optional<Holder> noted_holder(const std::filesystem::path& file) {
+  constexpr std::size_t most_bytes = 4096;
+  const auto text = read_file(holder_file(file), most_bytes);
+  if (!text) return std::nullopt;
+  Holder holder;
+  std::istringstream words(*text);
+  LeaseHolder& process = holder.process;
+  if (!(words >> process.host >> process.boot_id >> process.pid >> process.pid_start))
+    return std::nullopt;
+  words >> holder.version;
+  return holder;
+}
+
+}  // namespace
+
+std::optional<LeaseHolder> last_holder(const std::filesystem::path& file) {
+  const auto holder = noted_holder(file);
+  if (!holder) return std::nullopt;
+  return holder->process;
+}
+
+std::string other_version_of_holder(const std::filesystem::path& file) {
+  const auto holder = noted_holder(file);
+  return holder && holder->version != SHARDSWEEP_VERSION ? holder->version : "";
+}
+
+DaemonLock::DaemonLock(DaemonLock&& other) noexcept
+    : descriptor_(std::exchange(other.descriptor_, -1)) {}
+
+DaemonLock& DaemonLock::operator=(DaemonLock&& other) noexcept {
+  std::swap(descriptor_, other.descriptor_);
+  return *this;
+}
+
+DaemonLock::~DaemonLock() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+std::optional<std::int64_t> lock_holder(const std::filesystem::path& file) {
+  // To ask needs no permission to write: the home may be read-only by now.
+  const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return std::nullopt;
+  struct flock whole = {};
+  whole.l_type = F_WRLCK;
+  whole.l_whence = SEEK_SET;
+  const bool asked = ::fcntl(descriptor, F_GETLK, &whole) == 0;
+  ::close(descriptor);
+  if (!asked || whole.l_type == F_UNLCK) return std::nullopt;
+  return whole.l_pid;
+}
+
+LeaseHolder this_process() {
+  LeaseHolder self;
+  self.host = host_name();
+  self.boot_id = first_line("/proc/sys/kernel/random/boot_id");
+  self.pid = ::getpid();
+  self.pid_start = start_of(self.pid);
+  return self;
+}
+
+bool may_live(const LeaseHolder& holder) {
+  if (holder.host != host_name()) return true;
+  if (holder.boot_id != first_line("/proc/sys/kernel/random/boot_id")) return false;
+  return start_of(holder.pid) == holder.pid_start && holder.pid_start != 0;
+}
+
+Result<void> end_holder(const LeaseHolder& holder) {
+  constexpr int wait_ms = 5'000;
+  if (holder.host != host_name()) {
+    return fault(FaultKind::busy, fmt::format("pid {} on {} is writing to the database. End it "
+                                              "on that host, then use --take-over again.",
+                                              holder.pid, holder.host));
+  }
+  if (!may_live(holder)) return {};
+  if (!end_process({static_cast<pid_t>(holder.pid), holder.pid_start, ""}, wait_ms)) {
+    return fault(
+        FaultKind::busy,
+        fmt::format("pid {} is writing to the database and cannot be ended", holder.pid));
+  }
+  return {};
+}
+
+}  // namespace shardsweep

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+// Requests and answers as JSON files.
+#include "machine/host_name.hpp"
+#include "text/characters.hpp"
+
+#include <shardsweep/allocation_files.hpp>
+#include <shardsweep/fail_point.hpp>
+#include <shardsweep/requests.hpp>
+#include <shardsweep/storage.hpp>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+namespace shardsweep {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+constexpr std::size_t longest_request = 1 << 20;
+
+/// Names sort by time, then by who asked: `0001795…-host-pid-n`.
+std::string next_id(Timestamp now) {
+  static int count = 0;
+  std::string safe_host;
+  for (const char c : host_name()) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                       (c >= '0' && c <= '9') || c == '-' || c == '.';
+    safe_host += plain ? c : '_';
+  }
+  return fmt::format("{:020}-{}-{}-{}", now, safe_host, ::getpid(), ++count);
+}
+
+/// An id becomes part of a path, and a request that is still being written has a name that only
+/// begins with one: nothing but what next_id() makes, which ends in its count.
+bool is_id(const std::string& id) {
+  constexpr std::string_view digits = "0123456789";
+  const std::size_t dash = id.rfind('-');
+  return dash != std::string::npos && dash + 1 < id.size() &&
+         id.find_first_not_of(digits, dash + 1) == std::string::npos &&
+         digits.find(id.front()) != std::string_view::npos &&
+         id.find_first_not_of(
+             "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._") ==
+             std::string::npos;
+}
+
+Json to_json(const Request& request) {
+  return Json{{"verb", word_of(request.verb)}, {"names", request.names},
+              {"where", request.where},        {"inbox", request.inbox},
+              {"from", request.from},          {"all", request.all},
+              {"cancelled", request.cancelled}};
+}
+
+Result<Request> request_from(const std::string& id, const std::string& text) {
+  try {
+    const Json json = Json::parse(text);
+    Request request;
+    request.id = id;
+    const auto word = json.at("verb").get<std::string>();
+    const auto verb = from_word<Verb>(word);
+    if (!verb) {
+      return fault(FaultKind::invalid_input, fmt::format("unknown verb {}", in_quotes(word)));
+    }
+    request.verb = *verb;
+    request.names = json.at("names").get<std::vector<std::string>>();
+    request.where = json.at("where").get<std::string>();
+    request.inbox = json.at("inbox").get<std::string>();
+    request.from = json.at("from").get<std::string>();
+    request.all = json.value("all", false);
+    request.cancelled = json.value("cancelled", false);
+    return request;
+  } catch (const Json::exception& error) {
+    return fault(FaultKind::invalid_input,
+                 fmt::format("not a request: {}", one_line(error.what(), 200)));
+  }
+}
+
+Json to_json(const Answer& answer) {
+  Json json{{"text", answer.text}, {"counts", answer.counts}};
+  if (answer.fault) {
+    json["fault"] = {{"kind", static_cast<int>(answer.fault->kind)},
+                     {"what", answer.fault->what}};
+  }
+  return json;
+}
+
+std::string dump(const Json& json) {
+  // Names and expressions come from a command line and may be no UTF-8.
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+/// A request is obeyed with its owner's rights: one of another user is none. Root may ask.
+bool is_from_owner(const fs::path& folder, const std::string& id) {
+  struct stat of_folder {};
+  struct stat of_file {};
+  if (::stat(folder.c_str(), &of_folder) != 0) return false;
+  if (::lstat((folder / id).c_str(), &of_file) != 0) return false;
+  return S_ISREG(of_file.st_mode) &&
+         (of_file.st_uid == of_folder.st_uid || of_file.st_uid == 0);
+}
+
+/// `error`: of the disk, as a test asks for it; 0: none.
+Result<void> write_where_possible(int error, const fs::path& file, const std::string& text) {
+  if (error == 0) return write_file_durably(file, text);
+  return fault(FaultKind::unavailable,
+               fmt::format("cannot write {}: {}", file.string(), std::strerror(error)));
+}
+
+void remove_quietly(const fs::path& file) {
+  std::error_code ignored;
+  fs::remove(file, ignored);
+}
+
+}  // namespace
+
+std::string encode(const Answer& answer) {
+  return dump(to_json(answer));
+}
+
+Result<Answer> decode_answer(const std::string& id, const std::string& text) {
+  try {
+    const Json json = Json::parse(text);
+    Answer answer;
+    answer.id = id;
+    answer.text = json.at("text").get<std::string>();
+    answer.counts = json.at("counts").get<std::map<std::string, std::int64_t>>();
+    if (json.contains("fault")) {
+      const int kind = json.at("fault").at("kind").get<int>();
+      if (kind < 0 || kind > static_cast<int>(FaultKind::internal)) {
+        return fault(FaultKind::corrupt, "answer with an unknown kind of fault");
+      }
+      answer.fault =
+          Fault{static_cast<FaultKind>(kind), json.at("fault").at("what").get<std::string>()};
+    }
+    return answer;
+  } catch (const Json::exception& error) {
+    return fault(FaultKind::corrupt,
+                 fmt::format("not an answer: {}", one_line(error.what(), 200)));
+  }
+}
+
+Result<std::string> post_request(const Home& home, Request request, Timestamp now) {
+  request.id = next_id(now);
+  SHARDSWEEP_TRY(write_where_possible(fail_point_error("request.write"),
+                                      home.requests() / request.id, dump(to_json(request))));
+  fail_point("request.written");
+  return request.id;
+}
+
+Result<std::vector<PendingRequest>> pending_requests(const Home& home) {
+  std::vector<std::string> ids;
+  std::error_code error;
+  for (fs::directory_iterator entry(home.requests(), error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string id = entry->path().filename().string();
+    if (is_id(id)) ids.push_back(id);
+  }
+  if (error) {
+    return fault(
+        FaultKind::unavailable,
+        fmt::format("cannot list '{}': {}", home.requests().string(), error.message()));
+  }
+  std::sort(ids.begin(), ids.end());
+  std::vector<PendingRequest> pending;
+  for (const std::string& id : ids) {
+    if (!is_from_owner(home.requests(), id)) continue;
+    const auto text = read_file(home.requests() / id, longest_request);
+    if (!text) {
+      // Withdrawn meanwhile, or not visible yet: the next look tells.
+      continue;
+    }
+    pending.push_back({id, request_from(id, *text)});
+  }
+  return pending;
+}
+
+Result<void> answer_request(const Home& home, const Answer& answer) {
+  SHARDSWEEP_TRY(write_where_possible(fail_point_error("request.answer"),
+                                      home.answers() / answer.id, encode(answer)));
+  fail_point("request.answered");
+  remove_quietly(home.requests() / answer.id);
+  return {};
+}
+
+Result<std::optional<Answer>> take_answer(const Home& home, const std::string& id) {
+  const fs::path file = home.answers() / id;
+  if (!is_there(file)) return std::nullopt;
+  SHARDSWEEP_ASSIGN(const std::string text, read_file(file, longest_request));
+  SHARDSWEEP_ASSIGN(Answer answer, decode_answer(id, text));
+  fail_point("request.taken");
+  remove_quietly(file);
+  return answer;
+}
+
+Result<void> withdraw_request(const Home& home, const std::string& id) {
+  remove_quietly(home.requests() / id);
+  remove_quietly(home.answers() / id);
+  return {};
+}
+
+}  // namespace shardsweep
