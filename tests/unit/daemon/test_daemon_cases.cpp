@@ -251,6 +251,23 @@ TEST_CASE("a preempted job is no fault of its trial") {
   CHECK(c.sql("SELECT charged || elsewhere FROM trials WHERE id = 1") == "01");
 }
 
+TEST_CASE("what a lead said of a preempted attempt waits for the scheduler and is kept") {
+  Case c;
+  c.start_job(c.job());
+  REQUIRE(c.job().lead->start_next(c.slurm.lead_time(c.job())));
+  Ended said;
+  said.outcome = Outcome::preempted;
+  said.signal = 15;
+  said.leaked = 2;
+  c.job().lead->end(said, c.slurm.lead_time(c.job()));
+  c.pass(12);
+  CHECK(c.sql("SELECT state FROM attempts WHERE id = 1") == "running");
+  c.slurm.cancel(c.job(), "PREEMPTED");
+  c.pass(30);
+  CHECK(c.sql("SELECT outcome || leaked || signal FROM attempts WHERE id = 1") ==
+        "preempted215");
+}
+
 TEST_CASE("a job that is put back into the queue is not started again") {
   Case c;
   c.start_job(c.job());

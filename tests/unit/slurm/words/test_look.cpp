@@ -68,6 +68,15 @@ TEST_CASE("an id that a controller has given to another job is not taken for our
   CHECK(says_nothing(watcher.look({other}, "12")));
 }
 
+TEST_CASE("one look proves nothing even if no answer can be on its way") {
+  Watcher watcher;
+  watcher.context.settle_s = 0;
+  CHECK(says_nothing(watcher.look({})));
+  const LookResult second = watcher.look({});
+  REQUIRE(second.events.size() == 1);
+  CHECK(std::holds_alternative<JobNotSeen>(second.events[0]));
+}
+
 TEST_CASE("not there: twice, and not before an answer can have arrived") {
   Watcher watcher;
   CHECK(says_nothing(watcher.look({})));
