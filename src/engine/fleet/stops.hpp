@@ -14,7 +14,7 @@
 
 namespace shardsweep {
 
-/// The detail of an event `stopped`: "fleet/fold.cpp:12: what must hold (see FILE)".
+/// The detail of an event `stopped`: "engine/fleet/fold.cpp:12: what must hold (see FILE)".
 [[nodiscard]] std::string stop_text(std::string_view place, std::string_view what,
                                     std::string_view file);
 

@@ -354,7 +354,7 @@ TEST_CASE("a flag replaces what the file says and what contradicts it") {
 }
 
 TEST_CASE("no var has the name of a column of trials or measurements") {
-  std::ifstream schema(std::string(SHARDSWEEP_SOURCE_DIR) + "/src/store/schema.sql");
+  std::ifstream schema(std::string(SHARDSWEEP_SOURCE_DIR) + "/src/engine/store/schema.sql");
   bool inside = false;
   int columns = 0;
   for (std::string line; std::getline(schema, line);) {

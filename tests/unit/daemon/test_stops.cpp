@@ -61,12 +61,12 @@ TEST_CASE("a daemon that contradicts itself stores nothing and leaves a report")
   c.tear();
   const std::string before = c.rows();
   const std::string why = c.life();
-  CHECK(why.find("contradicts itself at fleet/") != std::string::npos);
+  CHECK(why.find("contradicts itself at engine/fleet/") != std::string::npos);
   CHECK(c.rows() == before);
   REQUIRE(c.reports().size() == 1);
   CHECK(why.find(c.reports()[0]) != std::string::npos);
   const std::string report = must(read_file(c.reports()[0]));
-  for (const char* part : {"place      fleet/", "values     row.id = 1", "sweep      a (1)",
+  for (const char* part : {"place      engine/fleet/", "values     row.id = 1", "sweep      a (1)",
                            "version    shardsweep ", "pass 1: "})
     CHECK_MESSAGE(report.find(part) != std::string::npos, part, " is missing in ", report);
   // The cause is gone: the next daemon ends the sweep, and knows of the stop.
@@ -93,7 +93,7 @@ TEST_CASE("a sweep that stops two daemons at one place is held apart, and the ot
   CHECK(c.life() == "");
   CHECK(c.trials() == before);
   REQUIRE(c.status().state == "paused");
-  CHECK(c.status().waiting.find("shardsweep stopped twice at fleet/") != std::string::npos);
+  CHECK(c.status().waiting.find("shardsweep stopped twice at engine/fleet/") != std::string::npos);
   CHECK(c.status().waiting.find(c.reports()[1]) != std::string::npos);
   // Its lead ends what it has and leaves; nobody reads that yet.
   PlayedSweep other = two;
@@ -124,7 +124,7 @@ TEST_CASE("resume is one more try, and the next stop holds the sweep apart again
   CHECK(c.reports().size() == 3);
   CHECK(c.life() == "");
   CHECK(c.status().state == "paused");
-  CHECK(c.status().waiting.find("stopped 3 times at fleet/") != std::string::npos);
+  CHECK(c.status().waiting.find("stopped 3 times at engine/fleet/") != std::string::npos);
   CHECK(c.trials("a") == before);
 }
 
@@ -135,7 +135,7 @@ TEST_CASE("an exception that nobody expected ends a daemon in the same way") {
   };
   const std::string before = c.rows();
   const auto id = must(post_request(c.home, {.verb = Verb::pause, .names = {"a"}}, 1));
-  CHECK(c.life().find("contradicts itself at daemon/") != std::string::npos);
+  CHECK(c.life().find("contradicts itself at engine/daemon/") != std::string::npos);
   CHECK(c.rows() == before);
   REQUIRE(c.reports().size() == 1);
   CHECK(must(read_file(c.reports()[0])).find("nobody expects this") != std::string::npos);
