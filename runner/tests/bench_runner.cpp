@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Measures what the README claims about the runner's speed; one JSON line per figure. Exit code
 // 1 where a figure can't be had. Usage: bench_runner
-#include "clock.hpp"
-#include "cpu_platform.hpp"
-#include "json.hpp"
+#include "base/clock.hpp"
+#include "base/json.hpp"
+#include "device/cpu_platform.hpp"
 #include "launch.hpp"
-#include "meta_run.hpp"
-#include "options.hpp"
-#include "rules.hpp"
-#include "statistics.hpp"
+#include "measurement/meta_run.hpp"
+#include "measurement/statistics.hpp"
+#include "program/options.hpp"
+#include "program/rules.hpp"
 
 #include <algorithm>
 #include <cstdio>

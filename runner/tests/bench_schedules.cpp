@@ -3,12 +3,12 @@
 // take a set time and no processor, so that they disturb each other on no machine. Prints each
 // train step relative to 1F1B's beside what the lists say. Ends with 1 where they differ by
 // more than a tenth. Usage: bench_schedules
-#include "groups.hpp"
-#include "meta_device.hpp"
-#include "platform.hpp"
+#include "device/meta_device.hpp"
+#include "device/platform.hpp"
+#include "parallel/groups.hpp"
+#include "parallel/trainer.hpp"
 #include "rank_pool.hpp"
 #include "schedules/timeline.hpp"
-#include "trainer.hpp"
 
 #include <algorithm>
 #include <chrono>

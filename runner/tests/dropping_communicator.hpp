@@ -3,7 +3,7 @@
 // showing that the equality tests notice.
 #pragma once
 
-#include "communicator.hpp"
+#include "communication/communicator.hpp"
 
 #include <functional>
 #include <memory>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "equality_cases.hpp"
 
-#include "rules.hpp"
+#include "program/rules.hpp"
 
 #include <array>
 #include <set>

@@ -3,7 +3,7 @@
 // of values.
 #pragma once
 
-#include "layout.hpp"
+#include "parallel/layout.hpp"
 
 #include <optional>
 #include <string>

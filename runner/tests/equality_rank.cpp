@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "equality_rank.hpp"
 
-#include "bf16.hpp"
-#include "cpu_device.hpp"
-#include "cpu_platform.hpp"
+#include "device/bf16.hpp"
+#include "device/cpu_device.hpp"
+#include "device/cpu_platform.hpp"
 #include "formulas.hpp"
-#include "groups.hpp"
-#include "meta_run.hpp"
-#include "trainer.hpp"
+#include "measurement/meta_run.hpp"
+#include "parallel/groups.hpp"
+#include "parallel/trainer.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -2,10 +2,10 @@
 // One rank of one case, held against the reference of a single process.
 #pragma once
 
+#include "communication/mesh.hpp"
+#include "device/platform.hpp"
 #include "dropping_communicator.hpp"
 #include "equality_cases.hpp"
-#include "mesh.hpp"
-#include "platform.hpp"
 #include "schedules/schedule.hpp"
 
 #include <functional>

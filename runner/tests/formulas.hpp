@@ -3,7 +3,7 @@
 // schedule's list alone: they share no code with the trainer, whose counters must equal them.
 #pragma once
 
-#include "layout.hpp"
+#include "parallel/layout.hpp"
 
 #include <array>
 

@@ -2,7 +2,7 @@
 // One rank of a layout in the README's symbols.
 #pragma once
 
-#include "layout.hpp"
+#include "parallel/layout.hpp"
 #include "schedules/schedule.hpp"
 
 #include <numeric>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // NCCL on one GPU: one rank is all that it takes there. Its operations, given by the table that
 // shardbench uses, leave what they should in the GPU's memory.
+#include "base/error.hpp"
 #include "cuda/cuda_device.hpp"
 #include "cuda/gpu.hpp"
 #include "cuda/gpu_comm_stream.hpp"
-#include "error.hpp"
 #include "nccl/nccl_world.hpp"
 
 #include <cstdio>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch.hpp"
 
-#include "clock.hpp"
+#include "base/clock.hpp"
 #include "hand_clock.hpp"
 
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 // Starts the ranks of a run as the agent does, one process each, and waits for them.
 #pragma once
 
-#include "recorder_report.hpp"
+#include "measurement/recorder_report.hpp"
 
 #include <sys/types.h>
 

@@ -2,7 +2,7 @@
 // Eight processes joined by socket pairs, as the ranks of many small runs after each other.
 #pragma once
 
-#include "mesh.hpp"
+#include "communication/mesh.hpp"
 
 #include <cstddef>
 #include <functional>

@@ -3,7 +3,7 @@
 // code with the kernels, the layers or the trainer.
 #pragma once
 
-#include "model_shape.hpp"
+#include "model/model_shape.hpp"
 
 #include <map>
 #include <vector>

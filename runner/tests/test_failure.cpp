@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What happens to a run when one of its ranks fails, hangs or never comes. Those that die or
 // stand still are in test_deaths.cpp.
+#include "communication/rendezvous.hpp"
+#include "communication/socket_stream.hpp"
 #include "launch.hpp"
-#include "rendezvous.hpp"
-#include "socket_stream.hpp"
 
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Misbehaviour on request, what an operator asks of a rank that hangs, and the ways in which
 // ranks are told who they are and where they meet.
+#include "communication/socket_stream.hpp"
 #include "launch.hpp"
-#include "socket_stream.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Numbers of 8 bits, the scales of tensors, and the record of a run that trains in them.
-#include "cpu_device.hpp"
-#include "cpu_platform.hpp"
-#include "fp8_scaling.hpp"
-#include "null_communicator.hpp"
-#include "options.hpp"
-#include "profile.hpp"
-#include "rules.hpp"
-#include "run_records.hpp"
-#include "trainer.hpp"
+#include "communication/null_communicator.hpp"
+#include "device/cpu_device.hpp"
+#include "device/cpu_platform.hpp"
+#include "device/fp8_scaling.hpp"
+#include "measurement/profile.hpp"
+#include "measurement/run_records.hpp"
+#include "parallel/trainer.hpp"
+#include "program/options.hpp"
+#include "program/rules.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host_addresses.hpp"
+#include "communication/host_addresses.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shapes with experts: their counts, who chooses what, and what is refused.
-#include "cpu_platform.hpp"
-#include "meta_run.hpp"
-#include "moe_routing.hpp"
-#include "rules.hpp"
+#include "device/cpu_platform.hpp"
+#include "measurement/meta_run.hpp"
+#include "model/moe_routing.hpp"
+#include "program/rules.hpp"
 
 #include <doctest/doctest.h>
 

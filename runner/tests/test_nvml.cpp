@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What NVML tells, from fake libraries (fakes/nvml.cpp).
-#include "nvml.hpp"
+#include "device/nvml.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The single process, on which all other layouts are measured, against the scalar model.
-#include "cpu_device.hpp"
-#include "groups.hpp"
-#include "null_communicator.hpp"
-#include "samples.hpp"
+#include "communication/null_communicator.hpp"
+#include "device/cpu_device.hpp"
+#include "measurement/samples.hpp"
+#include "parallel/groups.hpp"
+#include "parallel/trainer.hpp"
 #include "scalar_model.hpp"
-#include "trainer.hpp"
 
 #include <doctest/doctest.h>
 

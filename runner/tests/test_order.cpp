@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The order in which a rank gives work to its device and to its groups: what hides behind what.
-#include "groups.hpp"
-#include "meta_device.hpp"
-#include "null_communicator.hpp"
-#include "trainer.hpp"
+#include "communication/null_communicator.hpp"
+#include "device/meta_device.hpp"
+#include "parallel/groups.hpp"
+#include "parallel/trainer.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who is named where all members of a group but one wait in a collective.
-#include "groups.hpp"
 #include "launch.hpp"
-#include "recorder.hpp"
-#include "recorder_report.hpp"
+#include "measurement/recorder.hpp"
+#include "measurement/recorder_report.hpp"
+#include "parallel/groups.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a run says of itself is the training's alone, and adds up.
 #include "launch.hpp"
-#include "meta_run.hpp"
-#include "run_records.hpp"
+#include "measurement/meta_run.hpp"
+#include "measurement/run_records.hpp"
 
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>

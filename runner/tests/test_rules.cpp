@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A rule is told to the planner as an expression and kept here by a predicate: both must refuse
 // the same layouts, or the planner offers what the runner refuses.
-#include "cpu_platform.hpp"
-#include "profile.hpp"
-#include "rules.hpp"
+#include "device/cpu_platform.hpp"
+#include "measurement/profile.hpp"
+#include "program/rules.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Of every schedule's lists, for up to eight ranks, four chunks and 64 micro-batches: they are
 // complete and in order, end over channels that hold nothing, and cost what is published.
-#include "error.hpp"
+#include "base/error.hpp"
 #include "schedules/schedule.hpp"
 #include "schedules/timeline.hpp"
 

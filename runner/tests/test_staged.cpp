@@ -2,12 +2,12 @@
 // The staged communicator does what the sockets do, on a device's memory; and what the sockets
 // add up is the sum that one process computes. Eight processes run every operation in groups of
 // one to eight, and leave what went wrong in shared memory.
-#include "bf16.hpp"
-#include "counter_random.hpp"
-#include "cpu_device.hpp"
+#include "base/counter_random.hpp"
+#include "communication/socket_communicator.hpp"
+#include "communication/staged_communicator.hpp"
+#include "device/bf16.hpp"
+#include "device/cpu_device.hpp"
 #include "rank_pool.hpp"
-#include "socket_communicator.hpp"
-#include "staged_communicator.hpp"
 
 #include <doctest/doctest.h>
 

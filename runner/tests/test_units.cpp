@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pure parts: ranks, options, statistics, rules, memory.
-#include "cpu_device.hpp"
-#include "fault.hpp"
-#include "groups.hpp"
-#include "memory.hpp"
-#include "meta_device.hpp"
-#include "meta_run.hpp"
-#include "null_communicator.hpp"
-#include "options.hpp"
-#include "pace.hpp"
-#include "profile.hpp"
-#include "rules.hpp"
-#include "samples.hpp"
-#include "statistics.hpp"
-#include "trainer.hpp"
+#include "communication/null_communicator.hpp"
+#include "device/cpu_device.hpp"
+#include "device/memory.hpp"
+#include "device/meta_device.hpp"
+#include "measurement/fault.hpp"
+#include "measurement/meta_run.hpp"
+#include "measurement/pace.hpp"
+#include "measurement/profile.hpp"
+#include "measurement/samples.hpp"
+#include "measurement/statistics.hpp"
+#include "parallel/groups.hpp"
+#include "parallel/trainer.hpp"
+#include "program/options.hpp"
+#include "program/rules.hpp"
 
 #include <doctest/doctest.h>
 

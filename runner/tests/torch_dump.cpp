@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loss, weights and gradients of one process in fp64, for tests/torch_oracle.py:
 // shardbench_torch_dump FOLDER writes a folder for each case.
-#include "cpu_device.hpp"
-#include "groups.hpp"
-#include "json.hpp"
-#include "null_communicator.hpp"
-#include "samples.hpp"
-#include "trainer.hpp"
+#include "base/json.hpp"
+#include "communication/null_communicator.hpp"
+#include "device/cpu_device.hpp"
+#include "measurement/samples.hpp"
+#include "parallel/groups.hpp"
+#include "parallel/trainer.hpp"
 
 #include <array>
 #include <cstdio>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What it costs the host to issue an operation that NCCL takes soon: calls per second.
-#include "clock.hpp"
-#include "cpu_device.hpp"
+#include "base/clock.hpp"
+#include "device/cpu_device.hpp"
 #include "nccl/nccl_communicator.hpp"
 #include "recording_nccl.hpp"
 

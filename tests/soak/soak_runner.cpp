@@ -3,7 +3,7 @@
 // the others end within their deadlines with the right class, and the flight recorders name it.
 //
 //   soak_runner [TRIES] [SEED]     a failure names its seed: soak_runner 1 SEED repeats it
-#include "clock.hpp"
+#include "base/clock.hpp"
 #include "launch.hpp"
 
 #include <algorithm>

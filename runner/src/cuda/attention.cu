@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention, by tensor-core kernels where there are some for the head dimension.
+#include "base/error.hpp"
 #include "cuda/attention_kernels.hpp"
-#include "error.hpp"
 
 #include <limits>
 

@@ -3,7 +3,7 @@
 // device tells the same.
 #pragma once
 
-#include "device.hpp"
+#include "device/device.hpp"
 
 #include <algorithm>
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // cublasLt works on columns: a row-major matrix is the transpose of the column-major one in the
 // same memory, so C = op(A)·op(B) is asked for as Cᵀ = op(B)ᵀ·op(A)ᵀ, operands exchanged.
+#include "base/error.hpp"
 #include "cuda/product_library.hpp"
 #include "cuda/runtime.hpp"
-#include "error.hpp"
 
 #include <cublasLt.h>
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda/cuda_device.hpp"
 
-#include "clock.hpp"
+#include "base/clock.hpp"
+#include "base/error.hpp"
+#include "base/json.hpp"
 #include "cuda/attention_workspace.hpp"
 #include "cuda/kernels.hpp"
-#include "error.hpp"
-#include "json.hpp"
 
 #include <algorithm>
 #include <utility>

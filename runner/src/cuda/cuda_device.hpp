@@ -7,7 +7,7 @@
 #include "cuda/gpu.hpp"
 #include "cuda/kernels.hpp"
 #include "cuda/matrix_products.hpp"
-#include "device.hpp"
+#include "device/device.hpp"
 
 #include <functional>
 #include <string>

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda/cuda_platform.hpp"
 
-#include "clock.hpp"
-#include "context_attention.hpp"
+#include "base/clock.hpp"
+#include "base/error.hpp"
+#include "communication/staged_communicator.hpp"
 #include "cuda/cuda_device.hpp"
 #include "cuda/gpu_comm_stream.hpp"
-#include "error.hpp"
+#include "device/nvml.hpp"
+#include "model/context_attention.hpp"
 #include "nccl/nccl_communicator.hpp"
-#include "nvml.hpp"
-#include "rank_context.hpp"
-#include "staged_communicator.hpp"
+#include "parallel/rank_context.hpp"
 
 #include <optional>
 #include <utility>

@@ -3,7 +3,7 @@
 // several ranks can share one GPU.
 #pragma once
 
-#include "platform.hpp"
+#include "device/platform.hpp"
 
 namespace shardbench {
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/error.hpp"
 #include "cuda/attention_workspace.hpp"
 #include "cuda/fused_attention.hpp"
 #include "cudnn/cudnn_attention.hpp"
-#include "error.hpp"
 
 #include <utility>
 

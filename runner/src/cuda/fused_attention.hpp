@@ -4,7 +4,7 @@
 #pragma once
 
 #include "cuda/gpu.hpp"
-#include "device.hpp"
+#include "device/device.hpp"
 
 #include <memory>
 #include <string>

@@ -6,7 +6,7 @@
 // refuses ends the rank by fail(), naming the call and the driver's word for it.
 #pragma once
 
-#include "dtype.hpp"
+#include "device/dtype.hpp"
 
 #include <cstddef>
 #include <optional>

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "cuda/gpu.hpp"
-#include "layout.hpp"
 #include "nccl/comm_stream.hpp"
+#include "parallel/layout.hpp"
 
 #include <deque>
 #include <string_view>

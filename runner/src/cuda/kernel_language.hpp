@@ -11,11 +11,11 @@
 //   memory comes from dynamic_shared<T>().
 #pragma once
 
-#include "bf16.hpp"
+#include "base/error.hpp"
 #include "cuda/gpu.hpp"
-#include "dtype.hpp"
-#include "error.hpp"
-#include "fp8.hpp"
+#include "device/bf16.hpp"
+#include "device/dtype.hpp"
+#include "device/fp8.hpp"
 
 #include <cmath>
 #include <cstdint>

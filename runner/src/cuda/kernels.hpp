@@ -6,9 +6,9 @@
 // returns. Kernels are written in kernel_language.hpp, so that the host can run them too.
 #pragma once
 
-#include "bf16.hpp"
 #include "cuda/gpu.hpp"
-#include "device.hpp"
+#include "device/bf16.hpp"
+#include "device/device.hpp"
 
 namespace shardbench::kernels {
 

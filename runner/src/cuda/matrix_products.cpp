@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda/matrix_products.hpp"
 
+#include "base/json.hpp"
 #include "cuda/kernels.hpp"
-#include "json.hpp"
 
 #include <algorithm>
 #include <array>

@@ -8,7 +8,7 @@
 
 #include "cuda/gpu.hpp"
 #include "cuda/product_library.hpp"
-#include "device.hpp"
+#include "device/device.hpp"
 
 #include <functional>
 #include <map>

@@ -2,8 +2,8 @@
 // gpu.hpp by the CUDA runtime.
 #include "cuda/runtime.hpp"
 
+#include "base/error.hpp"
 #include "cuda/gpu.hpp"
-#include "error.hpp"
 
 #include <array>
 #include <cstdio>

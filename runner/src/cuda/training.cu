@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The embedding, initial weights, and what happens to gradients and weights once per step.
-#include "counter_random.hpp"
+#include "base/counter_random.hpp"
 #include "cuda/kernels.hpp"
 #include "cuda/vectors.hpp"
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "cudnn/cudnn_graph.hpp"
-#include "device.hpp"
+#include "device/device.hpp"
 
 #include <memory>
 #include <optional>

@@ -4,7 +4,7 @@
 // one.
 #pragma once
 
-#include "dtype.hpp"
+#include "device/dtype.hpp"
 
 #include <cstddef>
 #include <string>

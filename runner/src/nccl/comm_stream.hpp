@@ -3,7 +3,7 @@
 // a stream; what they wait for, and who waits for them, is said here.
 #pragma once
 
-#include "dtype.hpp"
+#include "device/dtype.hpp"
 
 namespace shardbench {
 

@@ -5,12 +5,12 @@
 // wait for each other for ever.
 #pragma once
 
-#include "clock.hpp"
-#include "communicator.hpp"
-#include "device.hpp"
+#include "base/clock.hpp"
+#include "communication/communicator.hpp"
+#include "device/device.hpp"
+#include "measurement/recorder.hpp"
 #include "nccl/comm_stream.hpp"
 #include "nccl/nccl_world.hpp"
-#include "recorder.hpp"
 
 #include <deque>
 #include <functional>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "nccl_world.hpp"
 
-#include "clock.hpp"
-#include "error.hpp"
+#include "base/clock.hpp"
+#include "base/error.hpp"
 #include "nccl/nccl_communicator.hpp"
 
 #include <algorithm>

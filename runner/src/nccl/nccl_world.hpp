@@ -8,7 +8,7 @@
 // last one of another communicator.
 #pragma once
 
-#include "communicator.hpp"
+#include "communication/communicator.hpp"
 #include "nccl/comm_stream.hpp"
 #include "nccl/nccl_table.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "schedules/schedule.hpp"
 
-#include "invariant.hpp"
+#include "base/invariant.hpp"
 #include "schedules/schedule_builder.hpp"
 
 #include <algorithm>

@@ -8,7 +8,7 @@
 // its two chunks follow each other, and the second one of rank 0 is the model's last stage.
 #pragma once
 
-#include "layout.hpp"
+#include "parallel/layout.hpp"
 
 #include <vector>
 

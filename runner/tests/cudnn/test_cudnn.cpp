@@ -5,7 +5,7 @@
 #include "cuda/attention_workspace.hpp"
 #include "cudnn/cudnn_attention.hpp"
 #include "loaded_fake.hpp"
-#include "model_shape.hpp"
+#include "model/model_shape.hpp"
 
 #include <dlfcn.h>
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // A GPU device whose attention is cuDNN's, with a fake in its place and an emulated GPU: when
 // it is chosen, what it says of itself, and that its workspace is the one that a run plans for.
-#include "context_attention.hpp"
+#include "communication/null_communicator.hpp"
 #include "cuda/attention_workspace.hpp"
 #include "cuda/cuda_device.hpp"
-#include "groups.hpp"
 #include "loaded_fake.hpp"
-#include "meta_run.hpp"
-#include "null_communicator.hpp"
-#include "trainer.hpp"
+#include "measurement/meta_run.hpp"
+#include "model/context_attention.hpp"
+#include "parallel/groups.hpp"
+#include "parallel/trainer.hpp"
 
 #include <memory>
 #include <string>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "cuda/gpu.hpp"
-#include "gemm_key.hpp"
+#include "device/gemm_key.hpp"
 
 #include <vector>
 

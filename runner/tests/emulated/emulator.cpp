@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The fibers behind kernel_emulator.hpp and the order in which they run.
-#include "counter_random.hpp"
+#include "base/counter_random.hpp"
 #include "cuda/kernel_language.hpp"
 #include "fiber.hpp"
 

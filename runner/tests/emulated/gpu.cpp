@@ -6,9 +6,9 @@
 // operand is caught, and is all NaN at first, so that what was never written shows.
 #include "cuda/gpu.hpp"
 
-#include "clock.hpp"
+#include "base/clock.hpp"
+#include "base/error.hpp"
 #include "emulated_gpu.hpp"
-#include "error.hpp"
 
 #include <sys/mman.h>
 #include <unistd.h>

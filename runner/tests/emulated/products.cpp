@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products of the emulated GPU: operands as floats, the product by the CPU device, one
 // rounding at the end, as tensor cores with fp32 sums have it.
-#include "bf16.hpp"
-#include "cpu_device.hpp"
+#include "base/error.hpp"
 #include "cuda/product_library.hpp"
+#include "device/bf16.hpp"
+#include "device/cpu_device.hpp"
 #include "emulated_gpu.hpp"
-#include "error.hpp"
 
 #include <utility>
 #include <vector>

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // The platform of NVIDIA GPUs, on the emulated one.
-#include "clock.hpp"
+#include "base/clock.hpp"
+#include "communication/null_communicator.hpp"
 #include "cuda/cuda_device.hpp"
 #include "cuda/cuda_platform.hpp"
 #include "cuda/gpu_comm_stream.hpp"
 #include "emulated_gpu.hpp"
-#include "groups.hpp"
-#include "meta_run.hpp"
-#include "microbench.hpp"
-#include "null_communicator.hpp"
-#include "options.hpp"
+#include "measurement/meta_run.hpp"
+#include "measurement/microbench.hpp"
+#include "parallel/groups.hpp"
+#include "parallel/trainer.hpp"
+#include "program/options.hpp"
 #include "stopped_clock.hpp"
-#include "trainer.hpp"
 
 #include <doctest/doctest.h>
 

@@ -2,9 +2,9 @@
 // Attention against the CPU's in fp64 on the same bf16 inputs, and the tensor-core kernels
 // against the plain ones.
 #include "checks.hpp"
-#include "cpu_device.hpp"
 #include "cuda/attention_kernels.hpp"
 #include "cuda/kernels.hpp"
+#include "device/cpu_device.hpp"
 
 #include <string>
 #include <type_traits>

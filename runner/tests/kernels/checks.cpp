@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checks.hpp"
 
-#include "clock.hpp"
-#include "error.hpp"
-#include "json.hpp"
+#include "base/clock.hpp"
+#include "base/error.hpp"
+#include "base/json.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -5,9 +5,9 @@
 // GPU and with a real one.
 #pragma once
 
-#include "bf16.hpp"
-#include "counter_random.hpp"
+#include "base/counter_random.hpp"
 #include "cuda/gpu.hpp"
+#include "device/bf16.hpp"
 
 #include <string>
 #include <vector>

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "checks.hpp"
-#include "cpu_device.hpp"
+#include "device/cpu_device.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -5,13 +5,13 @@
 // shardbench_nccl_layouts [--full] [--only TEXT] [--defect ungrouped|swapped|dropped]
 //
 // A defect is put into what was recorded, and must be found: then it ends with 1.
+#include "device/meta_device.hpp"
 #include "equality_cases.hpp"
-#include "groups.hpp"
 #include "issue_order.hpp"
-#include "meta_device.hpp"
-#include "meta_run.hpp"
+#include "measurement/meta_run.hpp"
 #include "nccl/nccl_communicator.hpp"
-#include "trainer.hpp"
+#include "parallel/groups.hpp"
+#include "parallel/trainer.hpp"
 
 #include <algorithm>
 #include <array>

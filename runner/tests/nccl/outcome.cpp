@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "outcome.hpp"
 
-#include "error.hpp"
+#include "base/error.hpp"
 
 #include <sys/wait.h>
 #include <unistd.h>

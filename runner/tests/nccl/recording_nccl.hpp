@@ -3,8 +3,8 @@
 // and report errors on request, and notes every use that the real one would punish.
 #pragma once
 
-#include "clock.hpp"
-#include "communicator.hpp"
+#include "base/clock.hpp"
+#include "communication/communicator.hpp"
 #include "nccl/comm_stream.hpp"
 #include "nccl/nccl_table.hpp"
 

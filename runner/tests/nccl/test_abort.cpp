@@ -2,11 +2,11 @@
 // Eight processes, joined by sockets, train with a recording NCCL; one of them gets an error,
 // or stands still. Every rank aborts each of its communicators once, and leaves with the class
 // that says whose fault it was.
-#include "cpu_device.hpp"
+#include "communication/socket_communicator.hpp"
+#include "device/cpu_device.hpp"
 #include "nccl/nccl_communicator.hpp"
 #include "rank_pool.hpp"
 #include "recording_nccl.hpp"
-#include "socket_communicator.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // One rank's use of NCCL: what is asked for and when, what is polled, and how it fails.
-#include "clock.hpp"
-#include "cpu_device.hpp"
-#include "error.hpp"
+#include "base/clock.hpp"
+#include "base/error.hpp"
+#include "device/cpu_device.hpp"
 #include "nccl/nccl_communicator.hpp"
 #include "outcome.hpp"
 #include "recording_nccl.hpp"

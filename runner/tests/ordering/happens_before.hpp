@@ -4,7 +4,7 @@
 // them order the rest.
 #pragma once
 
-#include "dtype.hpp"
+#include "device/dtype.hpp"
 
 #include <cstdint>
 #include <map>

@@ -4,11 +4,11 @@
 #include "cuda/cuda_device.hpp"
 #include "cuda/gpu_comm_stream.hpp"
 #include "equality_cases.hpp"
-#include "groups.hpp"
 #include "nccl/nccl_communicator.hpp"
 #include "ordered_gpu.hpp"
 #include "ordered_nccl.hpp"
-#include "trainer.hpp"
+#include "parallel/groups.hpp"
+#include "parallel/trainer.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // An attempt that is hopeless against the fastest trial of its cell ends early. For runners
 // that know no --give-up-above the node agent of rank 0 decides, from the records of the train
-// steps. shardbench decides by the same rule (runner/src/run_records.cpp).
+// steps. shardbench decides by the same rule (runner/src/measurement/run_records.cpp).
 #pragma once
 
 #include <shardsweep/protocol.hpp>

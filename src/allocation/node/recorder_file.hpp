@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A rank's flight recorder, as far as an agent follows it: does it move? The format is the
-// runner's (runner/src/recorder.hpp, magic SBREC03); who waits for whom is told by
+// runner's (runner/src/measurement/recorder.hpp, magic SBREC03); who waits for whom is told by
 // `shardbench-cpu --read-recorder`.
 #pragma once
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order of requests is that of runner/src/trainer.cpp and transformer_layer.cpp; a test
-// holds the result to the meta device.
+// The order of requests is that of runner/src/parallel/trainer.cpp and transformer_layer.cpp; a
+// test holds the result to the meta device.
 #include "predict/activation_replay.hpp"
 
 #include "predict/first_fit.hpp"

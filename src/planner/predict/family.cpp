@@ -213,7 +213,7 @@ const Family& family_of_runner(std::string_view runner) {
 
 namespace {
 
-/// As runner/src/profile.cpp has them.
+/// As runner/src/measurement/profile.cpp has them.
 Family shardbench_with(std::string_view profile) {
   Family family = families().front();
   if (profile == "megatron" || profile == "nanotron")

@@ -15,8 +15,8 @@ std::int64_t few(std::int64_t count) {
   return count <= 4 ? count : 4 - count % 2;
 }
 
-// runner/src/parameter_store.cpp: a unit's gradients are whole from open to the end of their
-// reduction; two reductions travel at most.
+// runner/src/parallel/parameter_store.cpp: a unit's gradients are whole from open to the end of
+// their reduction; two reductions travel at most.
 class Gradients {
  public:
   explicit Gradients(bool overlap) : overlap_(overlap) {}
@@ -51,7 +51,7 @@ class Gradients {
   bool overlap_;
 };
 
-// runner/src/trainer.cpp, head(): both units are open at once.
+// runner/src/parallel/trainer.cpp, head(): both units are open at once.
 void head(Gradients& gradients, const WholeUnits& units) {
   if (units.norm == 0) return;
   if (!units.tied) {
@@ -85,8 +85,9 @@ std::int64_t whole_gradients(const WholeUnits& units, const MicroBatches& micro)
   return gradients.extent();
 }
 
-// runner/src/trainer.cpp, forward() and backward(): a unit is gathered while the one before it
-// computes. No weights stay whole between two passes, so that one of each is all there is.
+// runner/src/parallel/trainer.cpp, forward() and backward(): a unit is gathered while the one
+// before it computes. No weights stay whole between two passes, so that one of each is all
+// there is.
 std::int64_t whole_weights(const WholeUnits& units) {
   FirstFit arena;
   const auto layers = few(units.layers);

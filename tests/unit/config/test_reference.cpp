@@ -80,7 +80,7 @@ std::string model_table() {
 }  // namespace
 
 TEST_CASE("shardbench knows the models that sweeps know, by the same names and shapes") {
-  check_file(root + "/runner/src/model_table.inc", model_table());
+  check_file(root + "/runner/src/model/model_table.inc", model_table());
 }
 
 TEST_CASE("the references of sweep and site file are those that the program prints") {

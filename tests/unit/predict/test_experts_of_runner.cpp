@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory of experts and of exchanged heads as the runner's meta device counts it.
-#include "meta_run.hpp"
+#include "measurement/meta_run.hpp"
 #include "predict/memory.hpp"
 
 #include <doctest/doctest.h>

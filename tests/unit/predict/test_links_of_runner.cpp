@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which members of a group share a node: the planner's strides against the runner's groups.
-#include "groups.hpp"
+#include "parallel/groups.hpp"
 #include "predict/links.hpp"
 #include "unit/sweep_fixture.hpp"
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The planner's formulas against the runner itself: what its meta device counts, and what it
 // refuses, for every way to shard.
-#include "meta_run.hpp"
-#include "places.hpp"
+#include "measurement/meta_run.hpp"
+#include "parallel/places.hpp"
 #include "plan/feasibility.hpp"
 #include "predict/family.hpp"
 #include "predict/first_fit.hpp"
-#include "rules.hpp"
+#include "program/rules.hpp"
 #include "unit/sweep_fixture.hpp"
 
 #include <doctest/doctest.h>

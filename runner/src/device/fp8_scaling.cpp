@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device/fp8_scaling.hpp"
+
+#include "base/error.hpp"
+#include "schedules/schedule.hpp"
+
+namespace shardbench {
+namespace {
+
+constexpr i64 products_of_layer = 4;
+constexpr i64 history_steps = 16;
+constexpr i64 float_bytes = sizeof(float);
+// Behind an operand's numbers: its unit and its own amax.
+constexpr i64 operand_floats = 2;
+constexpr i64 vector_bytes = 16;
+
+i64 product_index(TensorKind first) {
+  switch (first) {
+    case TensorKind::q:
+      return 0;
+    case TensorKind::o:
+      return 1;
+    case TensorKind::gate:
+      return 2;
+    default:
+      return 3;
+  }
+}
+
+}  // namespace
+
+Fp8Scaling::Fp8Scaling(const RankContext& context)
+    : context_(context), delayed_(context.layout.fp8 == Scaling::delayed) {
+  for (i64 chunk = 0; chunk < context.layout.vpp; ++chunk)
+    chunks_.push_back(stage_layers(context.layout, context.shape.layers,
+                                   pipeline_of(context.layout).stage(context.at.pp, chunk)));
+  i64 layers = 0;
+  for (const LayerRange& chunk : chunks_)
+    layers += chunk.count;
+  tensors_ = layers * products_of_layer * product_roles;
+  if (!delayed_) return;
+  state_ = context.memory.allocate(MemoryClass::optimizer,
+                                   (2 + history_steps) * tensors_ * float_bytes,
+                                   "magnitudes for FP8");
+  context.device.zero(state_.data(), state_.bytes());
+}
+
+float* Fp8Scaling::array(i64 index) const {
+  return reinterpret_cast<float*>(state_.data()) + index * tensors_;
+}
+
+/// Of the rank's layers, counted from 0.
+i64 Fp8Scaling::place_of(i64 layer) const {
+  i64 before = 0;
+  for (const LayerRange& chunk : chunks_) {
+    if (layer >= chunk.first && layer < chunk.first + chunk.count)
+      return before + layer - chunk.first;
+    before += chunk.count;
+  }
+  fail(ErrorClass::internal, "a rank has no such layer");
+}
+
+Fp8Scaling::Tensor Fp8Scaling::tensor(i64 layer, TensorKind first, ProductRole role) const {
+  if (!delayed_) return {};
+  const i64 product = place_of(layer) * products_of_layer + product_index(first);
+  const i64 at = product * product_roles + static_cast<i64>(role);
+  return {step_ == 0 ? nullptr : array(0) + at, array(1) + at};
+}
+
+void Fp8Scaling::end_step() {
+  if (!delayed_) return;
+  for (Communicator* group : {&context_.tp, &context_.dp})
+    group->wait(group->all_reduce(array(1), tensors_, Dtype::fp32, Reduction::max));
+  context_.device.keep_amax(
+      {array(0), array(1), array(2), tensors_, history_steps, step_ % history_steps});
+}
+
+Fp8Operand::Fp8Operand(const RankContext& c, const Source& source, Element element, Order order,
+                       const Fp8Scaling::Tensor& tensor)
+    : element_(element) {
+  const i64 count = source.rows * source.columns;
+  const i64 bytes = round_up(count, vector_bytes);
+  transposed_at_ = order == Order::both ? bytes : 0;
+  floats_at_ = transposed_at_ + bytes;
+  block_ = c.memory.allocate(MemoryClass::workspace, floats_at_ + operand_floats * float_bytes,
+                             "operand in FP8");
+  auto* floats = reinterpret_cast<float*>(block_.data() + floats_at_);
+  const float* limit = tensor.limit;
+  if (limit == nullptr) {
+    c.device.zero(floats + 1, float_bytes);
+    c.device.raise_amax(floats + 1, source.values, count);
+    limit = floats + 1;
+  }
+  c.device.quantize(
+      {.values = source.values,
+       .rows = source.rows,
+       .columns = source.columns,
+       .element = element,
+       .straight = order == Order::transposed ? nullptr : block_.data(),
+       .transposed = order == Order::straight ? nullptr : block_.data() + transposed_at_,
+       .limit = limit,
+       .unit = floats,
+       .seen = tensor.seen});
+}
+
+const float* Fp8Operand::unit() const {
+  return reinterpret_cast<const float*>(block_.data() + floats_at_);
+}
+
+}  // namespace shardbench

@@ -1,8 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0
-// shardbench-cpu: the benchmark without CUDA.
-#include "cpu_platform.hpp"
-#include "program.hpp"
-
-int main(int argc, char** argv) {
-  return shardbench::run_program(argc, argv, {shardbench::cpu_platform()});
-}

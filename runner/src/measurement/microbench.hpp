@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Timings of the building blocks, for judging a train step and for calibrating a planner.
+#pragma once
+
+#include "device/platform.hpp"
+
+#include <optional>
+#include <string>
+
+namespace shardbench {
+
+/// One rank: every matrix product of the model alone, and a whole train step against them.
+/// Several ranks: all-reduce times by size. Rank 0 prints one JSON object on stdout.
+void run_microbench(const Options& options, const PlatformKind& kind);
+
+/// The same blocks amid a run, on all ranks at once, since that is how train steps have them: a
+/// JSON object. Collective over `world`; the figures are this rank's.
+///   products, gemm_gflops: all matrix products of the whole model; gemm_peak_gflops: the best
+///   attention_gflops: forward, 2 s h FLOPs per token (causal)
+///   memory_gb_per_s: a sum of two vectors that no cache holds
+///   launch_us: the smallest operation
+///   all_reduce: of floats; median_ms by sent_bytes per rank, smallest first (several ranks)
+std::string building_blocks(Device& device, const Options& options, Communicator& world);
+
+/// Bytes of each of the three vectors that tell the memory's bandwidth: four times what the
+/// largest cache holds, so that none of them is read out of it, and all three at most half of
+/// a rank's memory.
+i64 bandwidth_vector_bytes(i64 cache_bytes, std::optional<i64> memory_limit);
+
+/// How fast the network between all ranks is, for comparing allocations: a JSON object.
+/// Collective over all of them.
+///   all_reduce_bytes, median_ms: of its slowest rank
+///   busbw_gb_per_s: 2 (n - 1) / n bytes over the time, the bus bandwidth of nccl-tests
+struct NetworkToProbe {
+  Device& device;
+  Communicator& world;   // over the device's memory
+  Communicator& report;  // likewise all ranks, over the host's
+  i64 bytes;
+};
+std::string network_probe(const NetworkToProbe& network);
+
+}  // namespace shardbench
