@@ -9,9 +9,11 @@
 #include <chrono>
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace shardsweep {
@@ -27,6 +29,9 @@ struct CommandOutput {
 struct CommandOptions {
   std::chrono::milliseconds deadline{10'000};
   std::size_t output_limit = 4 << 20;  ///< bytes of stdout and of stderr each
+  /// What is kept of each piece of stdout, and counts for `output_limit`; empty: all. A fault
+  /// ends the program, and is what comes of it.
+  std::function<Result<std::string>(std::string_view piece)> keep{};
   /// "NAME=value": all that it gets; none: what we have.
   std::optional<std::vector<std::string>> environment{};
 };

@@ -11,17 +11,21 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <functional>
 #include <map>
+#include <memory>
+#include <optional>
 #include <string_view>
 
 namespace shardsweep::http {
 namespace {
 
 constexpr std::string_view unix_prefix = "unix:";
-constexpr double margin_s = 5;  // curl keeps the time itself
-constexpr std::size_t status_bytes = 8;
+constexpr double margin_s = 5;           // curl keeps the time itself
+constexpr std::size_t status_bytes = 4;  // "\n200"
 
 /// A value of curl's configuration file.
 std::string config_value(std::string_view text) {
@@ -47,31 +51,63 @@ FaultKind kind_of(int exit_code) {
   return unsent ? FaultKind::unavailable : FaultKind::timed_out;
 }
 
-/// curl prints the body and then, on a line of its own, the status.
-Result<Response> read_answer(const CommandOutput& output, const std::string& path) {
-  if (output.truncated)
-    return fault(FaultKind::unavailable, fmt::format("the answer to {} is too large", path));
-  if (output.exit_code != 0) {
-    return fault(kind_of(output.exit_code),
-                 fmt::format("{}: {}", path, output.err.substr(0, output.err.find('\n'))));
+/// curl prints the body and then, on a line of its own, the status: the last bytes are held
+/// back from whoever filters the body.
+class Body {
+ public:
+  explicit Body(std::function<Result<std::string>(std::string_view)> keep)
+      : keep_(std::move(keep)) {}
+
+  Result<std::string> take(std::string_view piece) {
+    held_ += piece;
+    const std::size_t body = held_.size() - std::min(held_.size(), status_bytes);
+    const std::string ready = held_.substr(0, body);
+    held_.erase(0, body);
+    if (!keep_ || ready.empty()) return ready;
+    auto kept = keep_(ready);
+    // The server has got the request: nobody knows whether it has carried it out.
+    if (!kept) return fault(FaultKind::timed_out, kept.error().what);
+    return kept;
   }
-  const std::size_t end = output.out.rfind('\n');
-  Response response;
-  const char* const last = output.out.data() + output.out.size();
-  const char* const first =
-      end == std::string::npos ? output.out.data() : output.out.data() + end + 1;
-  if (std::from_chars(first, last, response.status).ptr != last)
-    return fault(FaultKind::timed_out, fmt::format("{}: curl told no status", path));
-  response.body = output.out.substr(0, end == std::string::npos ? 0 : end);
-  return response;
-}
+  [[nodiscard]] std::optional<long> status() const {
+    long status = 0;
+    const char* const last = held_.data() + held_.size();
+    if (held_.empty() || held_.front() != '\n' ||
+        std::from_chars(held_.data() + 1, last, status).ptr != last)
+      return std::nullopt;
+    return status;
+  }
+
+ private:
+  std::function<Result<std::string>(std::string_view)> keep_;
+  std::string held_;
+};
 
 struct Transfer {
   int number = 0;
   std::string path;
+  std::size_t most_bytes = 0;
   std::filesystem::path settings;
+  std::shared_ptr<Body> body;  ///< `command` calls it
   RunningCommand command;
 };
+
+Result<Response> read_answer(const Transfer& transfer, Result<CommandOutput> output) {
+  if (!output) return tl::unexpected<Fault>(output.error());
+  if (output->truncated) {
+    return fault(FaultKind::timed_out, fmt::format("the answer to {} is larger than {} MiB",
+                                                   transfer.path, transfer.most_bytes >> 20));
+  }
+  if (output->exit_code != 0) {
+    return fault(
+        kind_of(output->exit_code),
+        fmt::format("{}: {}", transfer.path, output->err.substr(0, output->err.find('\n'))));
+  }
+  const auto status = transfer.body->status();
+  if (!status)
+    return fault(FaultKind::timed_out, fmt::format("{}: curl told no status", transfer.path));
+  return Response{*status, std::move(output->out)};
+}
 
 }  // namespace
 
@@ -123,14 +159,17 @@ struct Client::State {
     CommandOptions options;
     options.deadline = std::chrono::milliseconds(
         static_cast<std::int64_t>((request.limit_s + margin_s) * 1000));
-    options.output_limit = request.most_bytes + status_bytes;
+    options.output_limit = request.most_bytes;
+    const auto body = std::make_shared<Body>(request.keep);
+    options.keep = [body](std::string_view piece) { return body->take(piece); };
     auto command =
         RunningCommand::start({"curl", "-q", "--config", settings.string()}, options);
     if (!command) {
       forget(settings);
       return tl::unexpected<Fault>(command.error());
     }
-    transfers.emplace(number, Transfer{number, request.path, settings, std::move(*command)});
+    transfers.emplace(number, Transfer{number, request.path, request.most_bytes, settings, body,
+                                       std::move(*command)});
     return {};
   }
 
@@ -174,11 +213,7 @@ std::vector<std::pair<int, Result<Response>>> Client::poll() {
       continue;
     }
     State::forget(transfer.settings);
-    if (*ended) {
-      done.emplace_back(transfer.number, read_answer(**ended, transfer.path));
-    } else {
-      done.emplace_back(transfer.number, tl::unexpected<Fault>(ended->error()));
-    }
+    done.emplace_back(transfer.number, read_answer(transfer, *ended));
     at = state_->transfers.erase(at);
   }
   return done;

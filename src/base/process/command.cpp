@@ -76,11 +76,31 @@ struct RunningCommand::State {
                              ++ended_pipes;
                              return;
                            }
-                           const std::size_t room = options.output_limit - into.size();
-                           into.append(buffer.data(), std::min(count, room));
-                           output.truncated |= count > room;
+                           take({buffer.data(), count}, into);
                            read(pipe, buffer, into);
                          });
+  }
+
+  void take(std::string_view piece, std::string& into) {
+    if (refused) return;
+    if (options.keep && &into == &output.out) {
+      auto kept = options.keep(piece);
+      if (!kept) {
+        refused = kept.error();
+        std::error_code ignored;
+        if (group.valid()) group.terminate(ignored);
+        return;
+      }
+      append(*kept, into);
+    } else {
+      append(piece, into);
+    }
+  }
+
+  void append(std::string_view piece, std::string& into) {
+    const std::size_t room = options.output_limit - into.size();
+    into.append(piece.substr(0, room));
+    output.truncated |= piece.size() > room;
   }
 
   void end_group() {
@@ -101,6 +121,7 @@ struct RunningCommand::State {
                    fmt::format("'{}' gave no answer within {:g} s", name,
                                std::chrono::duration<double>(options.deadline).count()));
     }
+    if (refused) return tl::unexpected<Fault>(*refused);
     const int status = child.native_exit_code();
     if (WIFSIGNALED(status)) {
       output.signal = WTERMSIG(status);
@@ -122,6 +143,7 @@ struct RunningCommand::State {
   std::array<char, 16384> out_buffer{};
   std::array<char, 16384> err_buffer{};
   CommandOutput output;
+  std::optional<Fault> refused;  ///< by `keep`
   int ended_pipes = 0;
 };
 
