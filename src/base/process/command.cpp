@@ -3,6 +3,7 @@
 // deadlines are kept by the io_context, ends are found by a waitpid that does not hang.
 #include "machine/pidfd.hpp"
 
+#include <shardsweep/clock.hpp>
 #include <shardsweep/command.hpp>
 
 // Boost takes it for gone where POSIX 2008 is asked for; every Linux has it.
@@ -33,7 +34,6 @@ namespace {
 
 namespace bp = boost::process;
 namespace asio = boost::asio;
-using SteadyClock = std::chrono::steady_clock;
 
 /// The daemon blocks the signals that it reads from a descriptor; its children must not. Called
 /// between vfork and exec, where nothing of ours may be touched.
@@ -66,7 +66,7 @@ struct RunningCommand::State {
         name(std::move(program)),
         out_pipe(io),
         err_pipe(io),
-        expires(SteadyClock::now() + command_options.deadline) {}
+        expires(SystemClock().steady() + command_options.deadline) {}
 
   void read(bp::async_pipe& pipe, std::array<char, 16384>& buffer, std::string& into) {
     pipe.async_read_some(asio::buffer(buffer),
@@ -115,7 +115,7 @@ struct RunningCommand::State {
     // Whoever waits for its end is not to be woken again: what it has started may hold a pipe.
     if (!running) ended.reset();
     if (ended_pipes < 2 || running) {
-      if (SteadyClock::now() < expires) return std::nullopt;
+      if (SystemClock().steady() < expires) return std::nullopt;
       end_group();
       return fault(FaultKind::timed_out,
                    fmt::format("'{}' gave no answer within {:g} s", name,
@@ -139,7 +139,7 @@ struct RunningCommand::State {
   bp::group group;
   bp::child child;
   Descriptor ended;
-  SteadyClock::time_point expires;
+  std::chrono::steady_clock::time_point expires;
   std::array<char, 16384> out_buffer{};
   std::array<char, 16384> err_buffer{};
   CommandOutput output;
