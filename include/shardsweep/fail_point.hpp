@@ -54,6 +54,7 @@ inline constexpr auto fail_points = std::to_array<FailPointWindow>({
     {"daemon.notify", "something worth a notice is committed, nobody is told"},
     {"daemon.released", "nothing is left, the lease is given back, the lock is not"},
     // a submission
+    {"sweep.read", "a sweep file is read, and not yet submitted"},
     {"inbox.write", "the rows of a submission are written, and not committed"},
     {"inbox.written", "a submission is written, no request names it"},
     {"inbox.piece", "a piece of a submission is stored, and not committed"},

@@ -26,7 +26,10 @@ struct LoadOptions {
 
 [[nodiscard]] Result<SweepSpec> load_sweep(const std::filesystem::path& file,
                                            const LoadOptions& options);
-/// The same from text; `name` stands for the file in messages.
+/// The text of a sweep file, at most 4 MiB. Who keeps the text and reads the sweep from it has
+/// one version of the file, whatever an editor writes meanwhile.
+[[nodiscard]] Result<std::string> read_sweep_text(const std::filesystem::path& file);
+/// The same as load_sweep() from text; `name` stands for the file in messages.
 [[nodiscard]] Result<SweepSpec> load_sweep_text(std::string_view text, const std::string& name,
                                                 const LoadOptions& options);
 /// The daemon's own values: those of a sweep file's sections for it, as `daemon.tick=5s`.

@@ -8,6 +8,7 @@
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/backends.hpp>
 #include <shardsweep/command.hpp>
+#include <shardsweep/fail_point.hpp>
 #include <shardsweep/filter.hpp>
 #include <shardsweep/load.hpp>
 #include <shardsweep/rank_variables.hpp>
@@ -192,16 +193,14 @@ Result<SweepSpec> load_sweep_file(const Session& session, std::string* source) {
   const LoadOptions how{.presets = session.installation.presets,
                         .set = session.options.set,
                         .programs = session.installation.runner.parent_path()};
-  if (session.options.file == "-") {
-    // Paths in it begin here.
-    SHARDSWEEP_ASSIGN(const std::string text, read_standard_input());
-    if (source != nullptr) *source = text;
-    return load_sweep_text(text, "standard input", how);
-  }
-  SHARDSWEEP_ASSIGN(SweepSpec sweep, load_sweep(session.options.file, how));
-  if (source != nullptr) {
-    SHARDSWEEP_ASSIGN(*source, read_file(session.options.file, longest_source));
-  }
+  // A piped file has no folder: paths in it begin here.
+  const std::string& file = session.options.file;
+  const bool piped = file == "-";
+  SHARDSWEEP_ASSIGN(std::string text, piped ? read_standard_input() : read_sweep_text(file));
+  fail_point("sweep.read");
+  SHARDSWEEP_ASSIGN(SweepSpec sweep,
+                    load_sweep_text(text, piped ? "standard input" : file, how));
+  if (source != nullptr) *source = std::move(text);
   return sweep;
 }
 

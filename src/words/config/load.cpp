@@ -95,8 +95,12 @@ std::string_view folder_of(PresetKind kind) {
 }  // namespace
 
 Result<SweepSpec> load_sweep(const std::filesystem::path& file, const LoadOptions& options) {
-  SHARDSWEEP_ASSIGN(auto text, config::read_text_file(file, config::most_yaml_bytes));
+  SHARDSWEEP_ASSIGN(auto text, read_sweep_text(file));
   return load(std::move(text), file.string(), options);
+}
+
+Result<std::string> read_sweep_text(const std::filesystem::path& file) {
+  return config::read_text_file(file, config::most_yaml_bytes);
 }
 
 Result<SweepSpec> load_sweep_text(std::string_view text, const std::string& name,
