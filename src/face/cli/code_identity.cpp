@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/code_identity.hpp"
-
+#include "cli/session.hpp"
 #include "text/characters.hpp"
 #include "text/content_hash.hpp"
 

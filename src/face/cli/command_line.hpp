@@ -1,13 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command line described as plain values: help, man page and shell completion are written
-// from it. arguments.cpp fills it in from the one grammar.
+// The command line that a table of commands makes: parsed, and described as plain values, from
+// which help, manual page and shell completion are written.
 #pragma once
 
+#include "cli/command.hpp"
+#include "cli/options.hpp"
+
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace shardsweep {
+
+/// Parses, or prints help, version or what is wrong. Then `exit_code` is set and nothing else.
+struct Parsed {
+  Options options;
+  std::optional<int> exit_code;
+};
+[[nodiscard]] Parsed parse_arguments(std::span<const Command* const> commands, int argc,
+                                     char** argv);
+/// nullptr where there is no such command.
+[[nodiscard]] const Command* find_command(std::span<const Command* const> commands,
+                                          std::string_view name);
 
 struct OptionHelp {
   std::string name;   ///< "--where"; of a positional "NAME"
@@ -23,8 +39,9 @@ struct OptionHelp {
 
 struct CommandHelp {
   std::string name;
-  std::string group;
+  Heading heading = Heading::other;
   std::string help;
+  std::vector<std::string> examples;
   std::vector<OptionHelp> options;  ///< positionals first
 };
 
@@ -32,21 +49,17 @@ struct CommandLine {
   std::string program;
   std::string version;
   std::string about;
-  std::vector<std::string> groups;  ///< in the order in which they are shown
-  std::vector<CommandHelp> commands;
-  std::vector<OptionHelp> options;  ///< of the program itself
+  std::vector<CommandHelp> commands;  ///< in the order of the table
+  std::vector<OptionHelp> options;    ///< of the program itself
 };
-
-/// nullptr where there is no such command.
-[[nodiscard]] const CommandHelp* find_command_help(const CommandLine& line,
-                                                   std::string_view name);
+[[nodiscard]] CommandLine describe(std::span<const Command* const> commands);
 
 /// What `--help` prints: of the program where `command` is empty, else of that command.
 [[nodiscard]] std::string help_text(const CommandLine& line, std::string_view command,
                                     std::size_t width);
 /// Prints it as wide as the terminal. Returns the exit code: there may be no such command.
 [[nodiscard]] int print_help(const CommandLine& line, const std::string& command);
-/// shardsweep.1, in roff.
+/// shardsweep.1, in roff: the texts of help, one below the other.
 [[nodiscard]] std::string man_page(const CommandLine& line);
 
 [[nodiscard]] std::string bash_completion(const CommandLine& line);

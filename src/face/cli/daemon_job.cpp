@@ -86,8 +86,8 @@ std::vector<std::string> submit_command(const Session& session, const std::strin
 }
 
 /// What the site says of any job of one node, without what it asks for GPUs; then the user's.
-Result<std::map<std::string, std::string>> job_options(const Session& session,
-                                                       const SiteSpec& site) {
+Result<std::map<std::string, std::string>> job_options(const SiteSpec& site,
+                                                       const std::vector<std::string>& own) {
   std::map<std::string, std::string> options{
       {"nodes", "1"}, {"ntasks", "1"}, {"cpus-per-task", "1"}, {"mem", "1G"}, {"time", "1-0"}};
   for (const char* option : {"account", "partition", "qos", "reservation"}) {
@@ -96,7 +96,7 @@ Result<std::map<std::string, std::string>> job_options(const Session& session,
     if (std::string value = option_for(values->second, 1); !value.empty())
       options[option] = std::move(value);
   }
-  for (const std::string& option : session.options.daemon.job_options) {
+  for (const std::string& option : own) {
     const std::size_t equals = option.find('=');
     if (equals == 0 || equals == std::string::npos) {
       return fault(FaultKind::invalid_input,
@@ -109,8 +109,9 @@ Result<std::map<std::string, std::string>> job_options(const Session& session,
   return options;
 }
 
-Result<void> write_script(const Session& session, const SiteSpec& site) {
-  SHARDSWEEP_ASSIGN(const auto options, job_options(session, site));
+Result<void> write_script(const Session& session, const SiteSpec& site,
+                          const std::vector<std::string>& own) {
+  SHARDSWEEP_ASSIGN(const auto options, job_options(site, own));
   std::string text =
       "#!/bin/bash\n#SBATCH --no-requeue\n#SBATCH --open-mode=append\n"
       "#SBATCH --signal=B:TERM@60\n";
@@ -159,7 +160,7 @@ std::optional<std::string> daemon_job(const Session& session) {
                 [&](const std::string& name) { return name.rfind(chain, 0) == 0; });
 }
 
-Result<ExitCode> start_daemon_job(const Session& session) {
+Result<ExitCode> start_daemon_job(const Session& session, const std::vector<std::string>& own) {
   SHARDSWEEP_TRY(make_home(session.home));
   if (const auto job = daemon_job(session)) {
     say(fmt::format("the daemon already has a job: {}", *job));
@@ -172,7 +173,7 @@ Result<ExitCode> start_daemon_job(const Session& session) {
   }
   SHARDSWEEP_ASSIGN(const SiteAccess access, read_site(session));
   SHARDSWEEP_TRY(probe_slurm());
-  SHARDSWEEP_TRY(write_script(session, access.site));
+  SHARDSWEEP_TRY(write_script(session, access.site, own));
   const std::string name = chain_of(session) + "-1";
   const auto output = run_command(submit_command(session, name, 1, ""), within(submit_limit_s));
   const SchedulerEvent answer =

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/emitting.hpp"
 
-#include "cli/points_meant.hpp"
-#include "cli/printing.hpp"
-#include "cli/rows_as_points.hpp"
+#include "cli/grammar.hpp"
 #include "show/comparison.hpp"
 #include "sweep/batch_script.hpp"
 #include "sweep/identity.hpp"
-#include "text/characters.hpp"
 #include "text/numbers.hpp"
 #include "text/units.hpp"
 #include "trainer/configuration.hpp"
@@ -26,6 +23,83 @@
 #include <vector>
 
 namespace shardsweep {
+
+// ---- rows of results as points --------------------------------------------------------------
+
+std::int64_t ResultRow::number(std::string_view column) const {
+  const auto* value = std::get_if<std::int64_t>(&at(column));
+  return value == nullptr ? 0 : *value;
+}
+
+std::string ResultRow::text(std::string_view column) const {
+  const auto* value = std::get_if<std::string>(&at(column));
+  return value == nullptr ? std::string() : *value;
+}
+
+double ResultRow::real(std::string_view column) const {
+  const auto* value = std::get_if<double>(&at(column));
+  return value == nullptr ? 0 : *value;
+}
+
+const Value& ResultRow::at(std::string_view column) const {
+  static const Value none;
+  const auto found = std::find(table_.columns.begin(), table_.columns.end(), column);
+  return found == table_.columns.end()
+             ? none
+             : row_.at(static_cast<std::size_t>(found - table_.columns.begin()));
+}
+
+TrainerLayout layout_of_point(const Point& point) {
+  const Layout& layout = point.layout;
+  // Where one rank has whole sequences, or all stages, some words say the same.
+  const auto cp_mode = layout.cp > 1 ? layout.cp_mode : ContextMode{};
+  const bool pp_before_dp =
+      layout.rank_order == RankOrder::tp_pp_dp || layout.rank_order == RankOrder::tp_cp_pp_dp;
+  const auto order = layout.pp == 1 && pp_before_dp ? RankOrder{} : layout.rank_order;
+  return {
+      .dp = layout.dp,
+      .tp = layout.tp,
+      .pp = layout.pp,
+      .cp = layout.cp,
+      .ep = layout.ep,
+      .vpp = layout.vpp,
+      .dp_replicate = layout.dp_replicate,
+      .micro_batch = layout.micro_batch,
+      .grad_accum = layout.grad_accum,
+      .seq_len = point.seq_len,
+      .zero = layout.zero,
+      .recompute = std::string(recompute_words.at(static_cast<std::size_t>(layout.recompute))),
+      .schedule = std::string(schedule_words.at(static_cast<std::size_t>(layout.schedule))),
+      .cp_mode = std::string(context_mode_words.at(static_cast<std::size_t>(cp_mode))),
+      .rank_order = std::string(rank_order_words.at(static_cast<std::size_t>(order))),
+      .sequence_parallel = layout.sequence_parallel};
+}
+
+std::vector<std::string> point_columns() {
+  std::vector<std::string> columns{"sweep", "trial"};
+  for (const AxisInfo& axis : axes())
+    columns.emplace_back(axis.name);
+  return columns;
+}
+
+std::optional<std::int64_t> axis_value(const AxisInfo& axis, const SweepSpec& sweep,
+                                       const ResultRow& row) {
+  const auto text = row.text(axis.name);
+  if (axis.kind == AxisKind::model) {
+    const auto found = std::find_if(sweep.models.begin(), sweep.models.end(),
+                                    [&](const ModelSpec& one) { return one.name == text; });
+    if (found == sweep.models.end()) return std::nullopt;
+    return found - sweep.models.begin();
+  }
+  if (axis.kind == AxisKind::toggle && !text.empty()) return text == "true" || text == "on";
+  if (axis.kind != AxisKind::word) return row.number(axis.name);
+  const auto word = std::find(axis.words.begin(), axis.words.end(), text);
+  if (word == axis.words.end()) return std::nullopt;
+  return word - axis.words.begin();
+}
+
+// ---- points in a trainer's words ------------------------------------------------------------
+
 namespace {
 
 constexpr std::string_view as_batch_script = "sbatch";
@@ -184,12 +258,36 @@ class StoredSweeps {
 
 }  // namespace
 
-std::vector<std::string> emit_words() {
-  std::vector<std::string> words;
+void declare_emit(Grammar& grammar) {
+  TrainerOptions& own = grammar.options().trainer;
+  Words trainers;
   for (const auto trainer : configurable_trainers())
-    words.emplace_back(trainer);
+    trainers.emplace_back(trainer);
+  Words words = trainers;
   words.emplace_back(as_batch_script);
-  return words;
+  grammar
+      .option("--emit", own.emit, "WORDS",
+              fmt::format("Print these layouts, to paste, in the words of: {}.",
+                          fmt::join(words, ", ")))
+      .one_of(words);
+  grammar
+      .option("--from-args", own.from_args, "TEXT",
+              "Where this layout ranks: a trainer's present flags, or a file (@FILE).")
+      .not_with("--emit");
+  grammar
+      .option("--for", own.log, "TRAINER",
+              "With --from-args: whose flags. Default: the sweep's trainer, or megatron.")
+      .one_of(trainers)
+      .only_with("--from-args");
+  grammar
+      .option("--gpus", own.gpus, "N",
+              "With --from-args: GPUs of the run, where the sweep has several worlds.")
+      .only_with("--from-args");
+}
+
+void declare_point(Grammar& grammar, const char* name, const std::string& begin) {
+  grammar.option(name, grammar.options().trainer.point, "POINT",
+                 begin + "by number in the plan's order or by axes: 3, tp=2,micro_batch=4.");
 }
 
 Result<ExitCode> emit_best(const Session& session) {

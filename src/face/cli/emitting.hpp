@@ -1,17 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 // --emit and --from-args of `best` and `plan`: a layout in a trainer's own words, to paste; a
-// present configuration among the layouts that are known.
+// present configuration among the layouts that are known. Both read rows of results as points.
 #pragma once
 
 #include "cli/session.hpp"
+#include "trainer/configuration.hpp"
 
+#include <shardsweep/point.hpp>
+#include <shardsweep/sweep.hpp>
+#include <shardsweep/table.hpp>
+
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace shardsweep {
 
-/// What --emit takes: trainers and sbatch.
-[[nodiscard]] std::vector<std::string> emit_words();
+class Grammar;
+
+/// --emit, --from-args, --for and --gpus.
+void declare_emit(Grammar& grammar);
+/// Points of a plan, by an option or argument of this name.
+void declare_point(Grammar& grammar, const char* name, const std::string& begin);
 
 /// The best layout of each cell of the named sweeps, and the named trials.
 [[nodiscard]] Result<ExitCode> emit_best(const Session& session);
@@ -21,5 +33,34 @@ namespace shardsweep {
 /// Where a present configuration ranks by what was measured, or by what is predicted.
 [[nodiscard]] Result<ExitCode> rank_among_results(const Session& session);
 [[nodiscard]] Result<ExitCode> rank_in_plan(const Session& session, const Planned& planned);
+
+// ---- for both -------------------------------------------------------------------------------
+
+/// One row's values by their columns.
+class ResultRow {
+ public:
+  ResultRow(const Table& table, std::size_t row) : table_(table), row_(table.rows.at(row)) {}
+
+  /// 0, empty: it has no such value.
+  [[nodiscard]] std::int64_t number(std::string_view column) const;
+  [[nodiscard]] std::string text(std::string_view column) const;
+  [[nodiscard]] double real(std::string_view column) const;
+
+ private:
+  [[nodiscard]] const Value& at(std::string_view column) const;
+
+  const Table& table_;
+  const std::vector<Value>& row_;
+};
+
+[[nodiscard]] TrainerLayout layout_of_point(const Point& point);
+
+/// Sweep and trial, and all axes.
+[[nodiscard]] std::vector<std::string> point_columns();
+
+/// A value of a column as the axis counts it; none: no value of this axis.
+[[nodiscard]] std::optional<std::int64_t> axis_value(const AxisInfo& axis,
+                                                     const SweepSpec& sweep,
+                                                     const ResultRow& row);
 
 }  // namespace shardsweep

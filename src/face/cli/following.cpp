@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Following sweeps to their end: a line per trial that ends, and on a terminal a live block.
-#include "cli/interrupt.hpp"
-#include "cli/live_block.hpp"
 #include "cli/session.hpp"
+#include "cli/terminal.hpp"
 #include "show/cell_text.hpp"
 #include "show/exit_code.hpp"
 #include "show/live_view.hpp"

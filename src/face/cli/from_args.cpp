@@ -2,7 +2,6 @@
 // --from-args of `best` and `plan`: where a present configuration ranks.
 #include "cli/emitting.hpp"
 #include "cli/printing.hpp"
-#include "cli/rows_as_points.hpp"
 #include "predict/family.hpp"
 #include "predict/predictor.hpp"
 #include "text/characters.hpp"

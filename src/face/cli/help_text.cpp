@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// `--help` and `help`: the command line's description as text of a given width.
+// `--help` and `help`: the command line's description as text of a given width; the manual page
+// is the same texts, as they stand, for roff.
 #include "cli/command_line.hpp"
-#include "show/exit_code.hpp"
+#include "cli/terminal.hpp"
+#include "text/nearest.hpp"
 
 #include <fmt/format.h>
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
+#include <iostream>
 #include <iterator>
 #include <string>
 
@@ -100,10 +105,11 @@ std::string command_text(const CommandLine& line, const CommandHelp& command,
   out += fmt::format("\nUsage: {} {}{}\n", line.program, command.name, usage_of(command));
   append_options(out, command.options, true, width);
   append_options(out, command.options, false, width);
+  out += command.examples.size() == 1 ? "\nExample:\n" : "\nExamples:\n";
+  for (const std::string& example : command.examples)
+    out += fmt::format("  {}\n", example);
   return out;
 }
-
-}  // namespace
 
 const CommandHelp* find_command_help(const CommandLine& line, std::string_view name) {
   const auto found = std::find_if(line.commands.begin(), line.commands.end(),
@@ -111,16 +117,43 @@ const CommandHelp* find_command_help(const CommandLine& line, std::string_view n
   return found == line.commands.end() ? nullptr : &*found;
 }
 
+/// As it stands, in a fixed font: roff's escapes, requests and line breaks are taken away.
+std::string roff_verbatim(std::string_view text) {
+  std::string out = ".nf\n";
+  bool begins = true;
+  for (const char c : text) {
+    if (begins && (c == '.' || c == '\'')) out += "\\&";
+    begins = c == '\n';
+    switch (c) {
+      case '\\':
+        out += "\\e";
+        break;
+      case '-':  // a minus, which can be copied into a shell
+        out += "\\-";
+        break;
+      case '\'':
+        out += "\\(aq";
+        break;
+      default:
+        out += c;
+    }
+  }
+  return out + ".fi\n";
+}
+
+}  // namespace
+
 std::string help_text(const CommandLine& line, std::string_view command, std::size_t width) {
   const CommandHelp* one = find_command_help(line, command);
   if (one != nullptr) return command_text(line, *one, width);
   std::string out;
   append_wrapped(out, line.about, 0, width);
   out += fmt::format("\nUsage: {} COMMAND [OPTIONS]\n", line.program);
-  for (const std::string& group : line.groups) {
-    out += fmt::format("\n{}:\n", group);
+  for (std::size_t i = 0; i < heading_words.size(); ++i) {
+    out += fmt::format("\n{}:\n", heading_words.at(i));
     for (const CommandHelp& each : line.commands) {
-      if (each.group == group) append_entry(out, each.name, each.help, command_width, width);
+      if (each.heading == static_cast<Heading>(i))
+        append_entry(out, each.name, each.help, command_width, width);
     }
   }
   append_options(out, line.options, false, width);
@@ -132,6 +165,36 @@ std::string help_text(const CommandLine& line, std::string_view command, std::si
   for (const ExitCodeInfo& row : exit_code_table)
     append_entry(out, std::to_string(static_cast<int>(row.code)), row.meaning, code_width,
                  width);
+  return out;
+}
+
+int print_help(const CommandLine& line, const std::string& command) {
+  if (command.empty() || find_command_help(line, command) != nullptr) {
+    std::cout << help_text(line, command, text_width(terminal_of(STDOUT_FILENO)));
+    return static_cast<int>(ExitCode::done);
+  }
+  std::vector<std::string_view> topics(help_topics.begin(), help_topics.end());
+  for (const CommandHelp& each : line.commands)
+    topics.push_back(each.name);
+  std::cerr << "shardsweep: there is no help about '" << command << "'"
+            << did_you_mean(command, {topics.begin(), topics.end()})
+            << "\n'shardsweep help' lists the commands.\n";
+  return static_cast<int>(ExitCode::wrong);
+}
+
+std::string man_page(const CommandLine& line) {
+  constexpr std::size_t width = 78;
+  constexpr std::string_view release_date = "2026-11-22";  // of the version that is documented
+  std::string out = fmt::format(
+      ".TH SHARDSWEEP 1 \"{}\" \"shardsweep {}\" \"User Commands\"\n.SH NAME\nshardsweep \\- "
+      "find "
+      "the fastest training layout for a model on your nodes\n.SH DESCRIPTION\n",
+      release_date, line.version);
+  out += roff_verbatim(help_text(line, "", width));
+  out += ".SH COMMANDS\n";
+  for (const CommandHelp& command : line.commands)
+    out += fmt::format(".SS {}\n{}", command.name,
+                       roff_verbatim(help_text(line, command.name, width)));
   return out;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/node_job.hpp"
+// A short job of one node, for `doctor` and `init`.
+#include "cli/session.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/command.hpp>

@@ -3,6 +3,8 @@
 
 #include "cli/terminal.hpp"
 #include "show/cell_text.hpp"
+#include "show/exit_code.hpp"
+#include "text/numbers.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 
@@ -21,6 +23,10 @@
 #include <utility>
 
 namespace shardsweep {
+
+Selection selection_of(const Options& options) {
+  return {.names = options.names, .where = options.where, .hidden = options.hidden};
+}
 
 TableStyle table_style(const Session& session, std::vector<std::string_view> important) {
   return {.format = session.options.format,
@@ -79,6 +85,55 @@ Result<ExitCode> print_table(const Table& table, const TableStyle& style) {
   if (!table.note.empty()) say(table.note);
   SHARDSWEEP_TRY(print_result(table_text(table, style)));
   return ExitCode::done;
+}
+
+Result<ExitCode> deliver(std::string_view text, const std::string& file) {
+  if (file.empty()) {
+    SHARDSWEEP_TRY(print_result(text));
+    return ExitCode::done;
+  }
+  SHARDSWEEP_TRY(write_file_durably(file, text));
+  say(fmt::format("Wrote {}.", file));
+  return ExitCode::done;
+}
+
+namespace {
+
+Result<std::int64_t> count_trials(Reader& reader, const Options& options,
+                                  const std::string& where) {
+  SHARDSWEEP_ASSIGN(
+      const Table all,
+      reader.results(
+          {.selection = {.names = options.names, .where = where, .hidden = options.hidden},
+           .columns = {"trial"}}));
+  return static_cast<std::int64_t>(all.rows.size());
+}
+
+}  // namespace
+
+Result<std::string> why_empty(Reader& reader, const Options& options) {
+  SHARDSWEEP_ASSIGN(const auto matching, count_trials(reader, options, options.where));
+  if (matching == 0) {
+    if (options.where.empty())
+      return "There is no trial. `shardsweep run SWEEP.yaml` makes some.";
+    SHARDSWEEP_ASSIGN(const auto all, count_trials(reader, options, ""));
+    return fmt::format("0 of {} match.", counted(all, "trial"));
+  }
+  std::string outcomes;
+  SHARDSWEEP_ASSIGN(const auto sweeps, reader.status(options.names));
+  for (const auto& sweep : sweeps) {
+    const auto text = outcomes_text(sweep);
+    if (!text.empty())
+      outcomes += fmt::format("{}{}: {}", outcomes.empty() ? "" : "; ", sweep.name, text);
+  }
+  return fmt::format("No trial has a measurement that is ranked{}{}.",
+                     outcomes.empty() ? "" : ". ", outcomes);
+}
+
+Result<void> say_why_empty(Reader& reader, const Options& options) {
+  SHARDSWEEP_ASSIGN(const auto why, why_empty(reader, options));
+  say(why);
+  return {};
 }
 
 Result<void> print_result(std::string_view text) {

@@ -11,6 +11,9 @@
 
 namespace shardsweep {
 
+/// What commands over results are asked: names, --where and --hidden.
+[[nodiscard]] Selection selection_of(const Options& options);
+
 /// By the session's --format and --wide, and by what standard output is.
 [[nodiscard]] TableStyle table_style(const Session& session,
                                      std::vector<std::string_view> important = {});
@@ -31,5 +34,11 @@ void drop_nodes_where_none(Table& table);
 
 /// The table to standard output, its note to standard error.
 [[nodiscard]] Result<ExitCode> print_table(const Table& table, const TableStyle& style);
+
+/// Why a command over results has nothing to show, as one sentence: nothing is there, nothing
+/// matches `--where`, or nothing was measured.
+[[nodiscard]] Result<std::string> why_empty(Reader& reader, const Options& options);
+/// The same on standard error.
+[[nodiscard]] Result<void> say_why_empty(Reader& reader, const Options& options);
 
 }  // namespace shardsweep

@@ -14,16 +14,15 @@
 #include <shardsweep/results.hpp>
 #include <shardsweep/sweep.hpp>
 
+#include <cstdint>
 #include <filesystem>
-#include <functional>
-#include <memory>
-#include <optional>
+#include <map>
 #include <string>
 #include <vector>
 
 namespace shardsweep {
 
-[[nodiscard]] ExitCode exit_code_of(const Fault& fault);
+struct LifeOptions;
 
 struct Session {
   Options options;
@@ -51,6 +50,11 @@ struct Planned {
 [[nodiscard]] Result<SweepSpec> load_sweep_file(const Session& session,
                                                 std::string* source = nullptr);
 
+/// Of the plan's trials, in its order: the one with this number (from 1), or all whose axes and
+/// vars have these values (tp=2,micro_batch=4); empty text: all. None is a fault.
+[[nodiscard]] Result<std::vector<const PlannedTrial*>> points_meant(const Planned& planned,
+                                                                    const std::string& text);
+
 /// --site, else the file in the user's configuration folder.
 [[nodiscard]] std::filesystem::path site_file_of(const Session& session);
 
@@ -69,24 +73,63 @@ struct SiteAccess {
 /// What the site says about how ranks run: their container, and variables in their identity.
 [[nodiscard]] Result<void> add_site(Planned& planned, const SiteAccess& access);
 
-// ---- commands_sweep.cpp ---------------------------------------------------------------------
+// ---- code_identity.cpp ----------------------------------------------------------------------
+
+enum class Taking : std::uint8_t { hash_alone, snapshot };
+
+/// Notes what the sweep's own programs are. Without a snapshot: the hashes of `program` or of
+/// the first word of `argv`, where they are paths, and of further words that name a script, a
+/// program or a file of settings. Programs of an image are known by its digest. With a
+/// snapshot: the hash of their tree, of which a copy is made.
+[[nodiscard]] Result<void> note_code(const Session& session, SweepSpec& sweep, Taking taking);
+
+// ---- submitting.cpp -------------------------------------------------------------------------
 
 /// Hands the session's sweep file to the daemon; `sweep` becomes its name.
 [[nodiscard]] Result<Answer> submit_file(const Session& session, std::string& sweep);
 /// As submit_file(), and trials that were all known run again. Returns the sweep's name.
 [[nodiscard]] Result<std::string> submit_anew(const Session& session);
+/// Warnings, one line each.
+void say_notes(const std::vector<std::string>& notes);
+
+/// Predicted seconds, in all and of the longest attempt.
+struct Work {
+  double predicted_s = 0;
+  double longest_s = 0;
+};
+[[nodiscard]] std::map<std::int32_t, Work> work_by_nodes(const Plan& plan);
+/// The script of a sweep's first allocation with so many nodes.
+[[nodiscard]] Result<std::string> script_for(const Session& session, const SweepSpec& sweep,
+                                             const SiteAccess& access, std::int32_t nodes,
+                                             const Work& work);
+/// What is submitted in place of the script where jobs go in arrays; else nothing.
+[[nodiscard]] std::string array_around(const Session& session, const SweepSpec& sweep,
+                                       const std::string& script);
 
 // ---- asking.cpp -----------------------------------------------------------------------------
 
 /// Posts the request, starts a daemon where none runs, waits for the answer.
 [[nodiscard]] Result<Answer> ask_daemon(const Session& session, Request request);
-/// As ask_daemon(); where no daemon runs this process writes by itself, and starts none.
-[[nodiscard]] Result<Answer> ask_writer(const Session& session, Request request);
 /// The two halves of ask_daemon().
 [[nodiscard]] Result<std::string> post_to_daemon(const Session& session, Request request);
 [[nodiscard]] Result<Answer> await_answer(const Session& session, const std::string& id);
 /// Nothing where a daemon has the database; else what is known of the last one.
 [[nodiscard]] bool daemon_runs(const Session& session);
+
+// ---- daemon_here.cpp ------------------------------------------------------------------------
+
+/// Is the daemon for as long as `life` says. True where nothing was left to do.
+[[nodiscard]] Result<bool> be_daemon(const Session& session, const LifeOptions& life,
+                                     const Policy& policy);
+/// As ask_daemon(); where no daemon runs this process writes by itself, and starts none.
+[[nodiscard]] Result<Answer> ask_writer(const Session& session, Request request);
+
+// ---- node_job.cpp ---------------------------------------------------------------------------
+
+/// What the shell lines print on a node. Its log lies in the database's folder, so a node that
+/// does not see the folder is a fault that says so.
+[[nodiscard]] Result<std::string> run_on_a_node(const Session& session, const SiteSpec& site,
+                                                const std::string& script);
 
 // ---- following.cpp --------------------------------------------------------------------------
 
@@ -96,48 +139,7 @@ struct SiteAccess {
                                              const std::vector<std::string>& sweeps,
                                              FollowFrom from = FollowFrom::now);
 
-// ---- commands -------------------------------------------------------------------------------
-
-using Command = Result<ExitCode> (*)(const Session&);
-/// nullptr where there is no such command.
-[[nodiscard]] Command find_command(const std::string& name);
-
-[[nodiscard]] Result<ExitCode> command_plan(const Session& session);
-[[nodiscard]] Result<ExitCode> command_calibrate(const Session& session);
-[[nodiscard]] Result<ExitCode> command_suggest(const Session& session);
-[[nodiscard]] Result<ExitCode> command_extrapolate(const Session& session);
-[[nodiscard]] Result<ExitCode> command_submit(const Session& session);
-[[nodiscard]] Result<ExitCode> command_run(const Session& session);
-[[nodiscard]] Result<ExitCode> command_render(const Session& session);
-[[nodiscard]] Result<ExitCode> command_status(const Session& session);
-[[nodiscard]] Result<ExitCode> command_follow(const Session& session);
-[[nodiscard]] Result<ExitCode> command_logs(const Session& session);
-[[nodiscard]] Result<ExitCode> command_control(const Session& session);
-[[nodiscard]] Result<ExitCode> command_show(const Session& session);
-[[nodiscard]] Result<ExitCode> command_results(const Session& session);
-[[nodiscard]] Result<ExitCode> command_query(const Session& session);
-[[nodiscard]] Result<ExitCode> command_best(const Session& session);
-[[nodiscard]] Result<ExitCode> command_explain(const Session& session);
-[[nodiscard]] Result<ExitCode> command_compare(const Session& session);
-[[nodiscard]] Result<ExitCode> command_frontier(const Session& session);
-[[nodiscard]] Result<ExitCode> command_nodes(const Session& session);
-[[nodiscard]] Result<ExitCode> command_heatmap(const Session& session);
-[[nodiscard]] Result<ExitCode> command_report(const Session& session);
-[[nodiscard]] Result<ExitCode> command_export(const Session& session);
-[[nodiscard]] Result<ExitCode> command_import(const Session& session);
-[[nodiscard]] Result<ExitCode> command_replay(const Session& session);
-[[nodiscard]] Result<ExitCode> command_evaluate_memory(const Session& session);
-[[nodiscard]] Result<ExitCode> command_daemon(const Session& session);
-[[nodiscard]] Result<ExitCode> command_tick(const Session& session);
-[[nodiscard]] Result<ExitCode> command_doctor(const Session& session);
-[[nodiscard]] Result<ExitCode> command_selftest(const Session& session);
-[[nodiscard]] Result<ExitCode> command_init(const Session& session);
-[[nodiscard]] Result<ExitCode> command_gc(const Session& session);
-[[nodiscard]] Result<ExitCode> command_new(const Session& session);
-[[nodiscard]] Result<ExitCode> command_presets(const Session& session);
-[[nodiscard]] Result<ExitCode> command_names(const Session& session);
-[[nodiscard]] Result<ExitCode> command_read_log(const Session& session);
-[[nodiscard]] Result<ExitCode> command_help(const Session& session);
+// ---- printing.cpp ---------------------------------------------------------------------------
 
 /// Results to stdout; a write error (closed pipe, full disk) is a fault.
 [[nodiscard]] Result<void> print_result(std::string_view text);

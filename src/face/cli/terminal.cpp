@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/terminal.hpp"
 
+#include <fmt/format.h>
+
 #include <langinfo.h>
 #include <locale.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <string_view>
 
 namespace shardsweep {
@@ -46,6 +50,100 @@ Terminal terminal_of(int descriptor) {
                         .term = ::getenv("TERM"),
                         .colorterm = ::getenv("COLORTERM"),
                         .utf8 = is_utf8_locale()});
+}
+
+// ---- Ctrl-C ---------------------------------------------------------------------------------
+
+namespace {
+
+volatile std::sig_atomic_t interrupted = 0;
+
+void note_interrupt(int) {
+  interrupted = 1;
+}
+
+}  // namespace
+
+InterruptGuard::InterruptGuard() {
+  interrupted = 0;
+  struct sigaction action = {};
+  action.sa_handler = note_interrupt;
+  ::sigaction(SIGINT, &action, &before_);
+}
+
+InterruptGuard::~InterruptGuard() {
+  ::sigaction(SIGINT, &before_, nullptr);
+}
+
+bool InterruptGuard::seen() {
+  return interrupted != 0;
+}
+
+// ---- lines that are drawn over and over
+// ------------------------------------------------------
+
+namespace {
+
+constexpr std::size_t assumed_height = 24;
+constexpr std::size_t assumed_width = 80;
+
+std::size_t height_of(int descriptor) {
+  winsize size{};
+  const bool sized = ::ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_row > 0;
+  return sized ? size.ws_row : assumed_height;
+}
+
+void write_now(std::FILE* stream, const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), stream);
+  std::fflush(stream);
+}
+
+}  // namespace
+
+bool can_redraw(std::FILE* stream) {
+  const char* term = ::getenv("TERM");
+  const bool obeys = term != nullptr && *term != '\0' && std::string_view(term) != "dumb";
+  return obeys && ::isatty(::fileno(stream)) == 1;
+}
+
+ViewSize view_size(std::FILE* stream) {
+  const Terminal terminal = terminal_of(::fileno(stream));
+  const std::size_t height = height_of(::fileno(stream));
+  return {.width = terminal.width.value_or(assumed_width) - 1,
+          .height = std::max<std::size_t>(height, 2) - 1,
+          .utf8 = terminal.utf8};
+}
+
+/// Codes that take the block away, at the width that the terminal has now: a narrower one has
+/// wrapped its lines meanwhile.
+std::string LiveBlock::take_back(std::size_t width) {
+  std::size_t rows = 0;
+  for (const std::size_t line : drawn_)
+    rows += line == 0 ? 1 : (line + width - 1) / width;
+  drawn_.clear();
+  last_.clear();
+  if (rows == 0) return "";
+  return fmt::format("\r\x1b[{}A\x1b[J", rows);
+}
+
+void LiveBlock::draw(const std::vector<StyledLine>& lines) {
+  const Terminal terminal = terminal_of(::fileno(stream_));
+  std::string text;
+  for (const StyledLine& line : lines)
+    text += painted(line, terminal.colour) + '\n';
+  if (text == last_ && !drawn_.empty()) return;
+  write_now(stream_, take_back(terminal.width.value_or(assumed_width)) + text);
+  for (const StyledLine& line : lines)
+    drawn_.push_back(width_of(line));
+  last_ = std::move(text);
+}
+
+void LiveBlock::print(const std::vector<StyledLine>& lines) {
+  const Terminal terminal = terminal_of(::fileno(stream_));
+  std::string text = take_back(terminal.width.value_or(assumed_width));
+  for (const StyledLine& line : lines)
+    text += painted(line, terminal.colour) + '\n';
+  if (!text.empty()) write_now(stream_, text);
 }
 
 }  // namespace shardsweep

@@ -1,12 +1,60 @@
 // SPDX-License-Identifier: Apache-2.0
-// The terminal behind a file descriptor.
+// The terminal: what it is, Ctrl-C from it, and lines at its end that are drawn over and over,
+// with what stays above them.
 #pragma once
 
+#include "show/live_view.hpp"
 #include "show/terminal.hpp"
+
+#include <csignal>
+#include <cstddef>
+#include <cstdio>
+#include <string>
+#include <vector>
 
 namespace shardsweep {
 
 /// Of an open file descriptor, by its device, the environment and the locale's character set.
 [[nodiscard]] Terminal terminal_of(int descriptor);
+
+/// Ctrl-C ends what is shown, not the sweep. While it lives, SIGINT is noted instead of ending
+/// the program.
+class InterruptGuard {
+ public:
+  InterruptGuard();
+  InterruptGuard(const InterruptGuard&) = delete;
+  InterruptGuard& operator=(const InterruptGuard&) = delete;
+  ~InterruptGuard();
+
+  /// Since the guard was made.
+  [[nodiscard]] static bool seen();
+
+ private:
+  struct sigaction before_ = {};
+};
+
+/// A terminal that obeys codes: TERM is set, and not `dumb`.
+[[nodiscard]] bool can_redraw(std::FILE* stream);
+/// Of a terminal, one column less than it has: a full line would move the cursor on.
+[[nodiscard]] ViewSize view_size(std::FILE* stream);
+
+class LiveBlock {
+ public:
+  explicit LiveBlock(std::FILE* stream) : stream_(stream) {}
+
+  /// In place of what was drawn last.
+  void draw(const std::vector<StyledLine>& lines);
+  /// Lines that stay, above the block; it is drawn again by the next draw().
+  void print(const std::vector<StyledLine>& lines);
+  /// Takes the block away.
+  void clear() { print({}); }
+
+ private:
+  [[nodiscard]] std::string take_back(std::size_t width);
+
+  std::FILE* stream_;
+  std::vector<std::size_t> drawn_;  ///< widths of the lines on the terminal
+  std::string last_;                ///< what was drawn
+};
 
 }  // namespace shardsweep

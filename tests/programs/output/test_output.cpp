@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What commands that read print of a database that holds some of everything. The store makes
 // the database; the programs are those that users run.
+#include "cli/commands/table.hpp"
 #include "programs/output/paper.hpp"
 #include "show/cell_text.hpp"
 #include "unit/store/support.hpp"
@@ -136,14 +137,8 @@ TEST_CASE("what the programs bring along fits every width") {
   check_fit(sample, "doctor", {"shardbench", "templates", "home", "database", "daemon"});
   for (const char* topic : {"keys", "axes", "units", "placeholders", "site"})
     check_fit(sample, fmt::format("help {}", topic), {});
-  for (const char* command :
-       {"plan",      "submit", "run",    "render",  "status",  "follow",          "pause",
-        "resume",    "cancel", "rerun",  "show",    "results", "query",           "best",
-        "export",    "daemon", "tick",   "heatmap", "report",  "doctor",          "gc",
-        "replay",    "nodes",  "import", "logs",    "suggest", "evaluate-memory", "presets",
-        "calibrate", "new",    "names",  "delete",  "help",    "read-log",        "explain",
-        "frontier",  "compare"})
-    check_fit(sample, fmt::format("help {}", command), {"Usage: shardsweep "});
+  for (const Command* command : all_commands())
+    check_fit(sample, fmt::format("help {}", command->name), {"Usage: shardsweep "});
 }
 
 TEST_CASE("show takes several names, and an unknown one is exit code 2") {

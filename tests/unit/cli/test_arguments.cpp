@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What of a command line is refused, and how.
-#include "cli/arguments.hpp"
+#include "cli/command_line.hpp"
+#include "cli/commands/table.hpp"
 
 #include <doctest/doctest.h>
 
@@ -30,10 +31,37 @@ Said parse(std::vector<std::string> words) {
   std::ostringstream out;
   std::streambuf* const before = std::cerr.rdbuf(said.rdbuf());
   std::streambuf* const out_before = std::cout.rdbuf(out.rdbuf());
-  Parsed parsed = parse_arguments(static_cast<int>(argv.size()), argv.data());
+  Parsed parsed = parse_arguments(all_commands(), static_cast<int>(argv.size()), argv.data());
   std::cerr.rdbuf(before);
   std::cout.rdbuf(out_before);
   return {std::move(parsed), said.str(), out.str()};
+}
+
+/// The words behind `shardsweep`, as a shell parts them: by blanks, and quotes keep them
+/// together.
+std::vector<std::string> words_of_shell(const std::string& line) {
+  std::vector<std::string> words;
+  char quote = '\0';
+  bool inside = false;
+  for (const char c : line) {
+    if (quote == '\0' && c == ' ') {
+      inside = false;
+      continue;
+    }
+    if (!inside) words.emplace_back();
+    inside = true;
+    if (c == quote) {
+      quote = '\0';
+    } else if (quote == '\0' && (c == '\'' || c == '"')) {
+      quote = c;
+    } else {
+      words.back() += c;
+    }
+  }
+  REQUIRE(!words.empty());
+  REQUIRE(words.front() == "shardsweep");
+  words.erase(words.begin());
+  return words;
 }
 
 }  // namespace
@@ -66,7 +94,7 @@ TEST_CASE("no command at all says how to find one") {
 }
 
 TEST_CASE("'help COMMAND' says what 'COMMAND --help' says, for every command") {
-  const CommandLine line = describe_command_line();
+  const CommandLine line = describe(all_commands());
   CHECK(line.commands.size() > 25);
   for (const CommandHelp& command : line.commands) {
     const Said by_help = parse({"help", command.name});
@@ -87,13 +115,12 @@ TEST_CASE("help about nothing that exists names the nearest command") {
         "'shardsweep help' lists the commands.\n");
 }
 
-TEST_CASE("each command has a help sentence that fits a line of the list, and a known group") {
-  const CommandLine line = describe_command_line();
+TEST_CASE("each command has a help sentence that fits a line of the list") {
+  const CommandLine line = describe(all_commands());
   for (const CommandHelp& command : line.commands) {
     INFO(command.name);
     CHECK(command.help.ends_with('.'));
     CHECK(command.help.size() <= 62);
-    CHECK(std::count(line.groups.begin(), line.groups.end(), command.group) == 1);
     for (const OptionHelp& option : command.options) {
       INFO(option.name);
       CHECK(option.help.ends_with('.'));
@@ -101,8 +128,26 @@ TEST_CASE("each command has a help sentence that fits a line of the list, and a 
   }
 }
 
+TEST_CASE(
+    "each command has an example at least, and each example is a command line of its own") {
+  for (const CommandHelp& command : describe(all_commands()).commands) {
+    INFO(command.name);
+    CHECK_FALSE(command.examples.empty());
+    for (const std::string& example : command.examples) {
+      INFO(example);
+      // It is not folded, so that it can be pasted, and help fits 60 columns.
+      CHECK(example.size() <= 58);
+      const Said said = parse(words_of_shell(example));
+      CHECK(said.text == "");
+      // `help COMMAND` has printed what was asked for.
+      const bool asks_help = command.name == "help" && said.parsed.exit_code == 0;
+      CHECK((asks_help || said.parsed.options.command == command.name));
+    }
+  }
+}
+
 TEST_CASE("help fits 80 columns") {
-  const CommandLine line = describe_command_line();
+  const CommandLine line = describe(all_commands());
   std::vector<std::string> texts{help_text(line, "", 80)};
   for (const CommandHelp& command : line.commands)
     texts.push_back(help_text(line, command.name, 80));
@@ -114,7 +159,7 @@ TEST_CASE("help fits 80 columns") {
 }
 
 TEST_CASE("man page and completions know every command and option") {
-  const CommandLine line = describe_command_line();
+  const CommandLine line = describe(all_commands());
   const std::string man = man_page(line);
   const std::string bash = bash_completion(line);
   const std::string zsh = zsh_completion(line);
@@ -130,7 +175,7 @@ TEST_CASE("man page and completions know every command and option") {
       CHECK(bash.find(option.name) != std::string::npos);
       CHECK(zsh.find(option.name + "[") != std::string::npos);
       CHECK(fish.find("-l " + option.name.substr(2)) != std::string::npos);
-      std::string shown = "\\fB";
+      std::string shown;
       for (const char c : option.name)
         shown += c == '-' ? std::string("\\-") : std::string(1, c);
       CHECK(man.find(shown) != std::string::npos);

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// best: the fastest layout of each cell.
+#include "cli/command.hpp"
+#include "cli/emitting.hpp"
+#include "cli/grammar.hpp"
+#include "cli/printing.hpp"
+#include "show/comparison.hpp"
+
+#include <shardsweep/results.hpp>
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace shardsweep {
+namespace {
+
+/// Behind it `best` has the vars.
+constexpr std::string_view last_of_best = "train_step_ms_spread";
+
+Result<ExitCode> run_best(const Session& session) {
+  if (!session.options.trainer.emit.empty()) return emit_best(session);
+  if (!session.options.trainer.from_args.empty()) return rank_among_results(session);
+  SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
+  SHARDSWEEP_ASSIGN(Table table, reader->best(selection_of(session.options)));
+  if (table.rows.empty()) SHARDSWEEP_TRY(say_why_empty(*reader, session.options));
+  add_certainty(table);
+  if (session.options.format == Format::table) drop_nodes_where_none(table);
+  std::vector<std::string_view> important{"layout", "tokens_per_s_per_gpu", "model", "gpus",
+                                          "nodes"};
+  // A var tells cells apart as the model does.
+  const auto last = std::find(table.columns.begin(), table.columns.end(), last_of_best);
+  important.insert(important.end(), last == table.columns.end() ? last : last + 1,
+                   table.columns.end());
+  for (const char* name :
+       {"certainty", "gap_share", "seq_len", "mfu", "peak_memory_bytes", "train_step_ms",
+        "repeat_spread", "train_step_ms_spread", "repeats", "measured", "runner_up"})
+    important.emplace_back(name);
+  return print_table(table, table_style(session, std::move(important)));
+}
+
+void declare_best(Grammar& grammar) {
+  grammar.selection();
+  grammar.format();
+  declare_emit(grammar);
+}
+
+}  // namespace
+
+extern const Command command_best{
+    .name = "best",
+    .heading = Heading::results,
+    .help = "Show the fastest layout per model, sequence length and size.",
+    .examples =
+        "shardsweep best my-sweep\n"
+        "shardsweep best my-sweep --emit megatron",
+    .declare = declare_best,
+    .run = run_best};
+
+}  // namespace shardsweep

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// compare: two sweeps, versions or values of a var beside each other.
+#include "cli/command.hpp"
+#include "cli/grammar.hpp"
+#include "cli/printing.hpp"
+#include "show/side_by_side.hpp"
+#include "text/numbers.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace shardsweep {
+namespace {
+
+struct CompareOptions {
+  std::string by = "sweep";  ///< column whose values the sides are
+  std::string resolve = "1%";
+  std::string fail_on;  ///< slower=2%
+  bool winners = false;
+};
+
+constexpr std::string_view by_sweep = "sweep";
+
+/// 1% or 0.01, of the option that is named.
+Result<double> share_of(std::string_view text, std::string_view option) {
+  const bool percent = text.ends_with('%');
+  const auto digits = text.substr(0, text.size() - (percent ? 1 : 0));
+  double value = 0;
+  const auto* end = digits.data() + digits.size();
+  const auto read = std::from_chars(digits.data(), end, value);
+  if (percent) value /= 100;
+  if (read.ec != std::errc() || read.ptr != end || !(value > 0) || value >= 1)
+    return fault(FaultKind::invalid_input,
+                 fmt::format("{}: '{}' is not a share between 0 and 1. Write 2% or 0.02.",
+                             option, text));
+  return value;
+}
+
+Result<double> limit_of(std::string_view text) {
+  constexpr std::string_view prefix = "slower=";
+  if (text.substr(0, prefix.size()) != prefix)
+    return fault(FaultKind::invalid_input,
+                 fmt::format("--fail-on: '{}' is unknown. Write slower=2%.", text));
+  return share_of(text.substr(prefix.size()), "--fail-on");
+}
+
+/// A number as the database has it, else a text.
+std::string as_literal(const std::string& text) {
+  double number = 0;
+  const auto* end = text.data() + text.size();
+  const auto read = std::from_chars(text.data(), end, number);
+  return !text.empty() && read.ec == std::errc() && read.ptr == end ? text : literal_of(text);
+}
+
+/// Words for columns that people call otherwise; a var of that name goes before.
+Result<std::string> column_of(Reader& reader, const std::string& by) {
+  if (by != "image" && by != "site") return by;
+  SHARDSWEEP_ASSIGN(const Table found,
+                    reader.query(fmt::format("SELECT 1 FROM sweeps, json_each(sweeps.vars) AS "
+                                             "var WHERE var.value = '{}'",
+                                             by)));
+  if (!found.rows.empty()) return by;
+  return std::string(by == "image" ? "image_digest" : "cluster");
+}
+
+/// The options of a command over this side alone.
+Options options_of(const Options& options, const std::string& by, const std::string& side) {
+  Options alone = options;
+  alone.names.clear();
+  if (by == by_sweep) {
+    alone.names = {side};
+    return alone;
+  }
+  const auto is_it = fmt::format("{} = {}", by, as_literal(side));
+  alone.where =
+      options.where.empty() ? is_it : fmt::format("({}) and {}", options.where, is_it);
+  return alone;
+}
+
+Result<Side> side_of(Reader& reader, const Options& options, const std::string& by,
+                     const std::string& name) {
+  const Options alone = options_of(options, by, name);
+  SHARDSWEEP_ASSIGN(auto layouts, reader.layouts(selection_of(alone)));
+  if (layouts.rows.empty()) {
+    SHARDSWEEP_ASSIGN(const auto why, why_empty(reader, alone));
+    return fault(FaultKind::invalid_input, fmt::format("{} '{}': {}", by, name, why));
+  }
+  if (!layouts.note.empty()) say(fmt::format("{}: {}", name, layouts.note));
+  return Side{name, std::move(layouts)};
+}
+
+std::vector<std::string_view> important_columns(bool winners) {
+  if (winners)
+    return {"first_winner", "second_winner", "verdict", "first_winner_gap_share",
+            "model",        "gpus",          "nodes",   "seq_len",
+            "reason"};
+  return {"layout",
+          "change_share",
+          "verdict",
+          "first_tokens_per_s_per_gpu",
+          "second_tokens_per_s_per_gpu",
+          "model",
+          "gpus",
+          "nodes",
+          "reason",
+          "seq_len"};
+}
+
+/// Zero where nobody asked.
+Result<double> asked_limit(const CompareOptions& own) {
+  if (own.fail_on.empty()) return 0;
+  return limit_of(own.fail_on);
+}
+
+Result<ExitCode> run_compare(const Session& session) {
+  const Options& options = session.options;
+  CompareOptions own = options.of<CompareOptions>();
+  SHARDSWEEP_ASSIGN(const double resolve, share_of(own.resolve, "--resolve"));
+  SHARDSWEEP_ASSIGN(const double limit, asked_limit(own));
+  SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
+  SHARDSWEEP_ASSIGN(own.by, column_of(*reader, own.by));
+  SHARDSWEEP_ASSIGN(const Side first, side_of(*reader, options, own.by, options.names[0]));
+  SHARDSWEEP_ASSIGN(const Side second, side_of(*reader, options, own.by, options.names[1]));
+  SideBySide both = side_by_side(first, second, own.by, resolve);
+  Table& table = own.winners ? both.winners : both.rows;
+  if (options.format == Format::table) drop_nodes_where_none(table);
+  if (options.out.empty()) {
+    SHARDSWEEP_TRY(print_table(table, table_style(session, important_columns(own.winners))));
+  } else {
+    SHARDSWEEP_TRY(deliver(table_text(table, options.format), options.out));
+  }
+  say(summary_text(both, first, second));
+  if (limit <= 0 || both.worst_loss < limit) return ExitCode::done;
+  say(fmt::format("{} is slower by {}; --fail-on allows less than {}.", both.worst_layout,
+                  percent_text(both.worst_loss), percent_text(limit)));
+  return ExitCode::failed;
+}
+
+void declare_compare(Grammar& grammar) {
+  Options& options = grammar.options();
+  auto& own = grammar.own<CompareOptions>();
+  grammar
+      .option("names", options.names, "A B",
+              "The two sides, the older one first: sweeps, or values of the column that --by "
+              "names.")
+      .required()
+      .times(2, 2);
+  grammar
+      .option("--by", own.by, "COLUMN",
+              "Column whose values the sides are: sweep, runner_version, code_hash, image, "
+              "site (the cluster), or one of your vars.")
+      .with_default();
+  grammar
+      .option("--resolve", own.resolve, "SHARE",
+              "A change that is surely smaller than this is SAME.")
+      .with_default();
+  grammar.option("--fail-on", own.fail_on, "slower=SHARE",
+                 "Exit with 1 if a layout got slower by this much or more, such as slower=2%. "
+                 "What noise may explain does not count.");
+  grammar.flag("--winners", own.winners,
+               "Print the fastest layout of each cell on both sides, not every layout.");
+  grammar.where();
+  grammar.format();
+  grammar.output();
+}
+
+}  // namespace
+
+extern const Command command_compare{
+    .name = "compare",
+    .heading = Heading::results,
+    .help = "Compare two sweeps or versions, layout by layout.",
+    .examples =
+        "shardsweep compare before after --fail-on slower=2%\n"
+        "shardsweep compare 24.05 24.09 --by image",
+    .declare = declare_compare,
+    .run = run_compare};
+
+}  // namespace shardsweep

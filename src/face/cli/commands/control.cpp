@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// pause, resume, cancel, rerun, delete.
+#include "cli/command.hpp"
+#include "cli/grammar.hpp"
+#include "cli/session.hpp"
+#include "fleet/verbs.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+namespace shardsweep {
+namespace {
+
+struct ControlOptions {
+  bool every_sweep = false;  ///< --all: in place of names
+  bool cancelled = false;    ///< resume: also what was cancelled by name
+  bool dry_run = false;
+};
+
+using namespace std::chrono_literals;
+
+constexpr auto look_again = 100ms;
+constexpr auto longest_end =
+    15s;  // a lead hands its allocation back and its job leaves the queue
+
+/// All trials have ended, and a job of theirs has not yet.
+bool is_ending(const Meant& meant) {
+  const auto& trials = meant.selected.trials;
+  return std::all_of(trials.begin(), trials.end(),
+                     [](const TrialRow& trial) { return trial.state == State::ended; }) &&
+         std::any_of(meant.contents.begin(), meant.contents.end(),
+                     [](const auto& one) { return one.second.live > 0; });
+}
+
+/// What the verb would be decided over. A deletion waits for jobs that are about to end.
+Result<Meant> read_meant(const Session& session, Reader& reader, const Request& request) {
+  const auto begin = session.clock.steady();
+  for (bool said = false;; said = true) {
+    SHARDSWEEP_ASSIGN(Meant meant, reader.meant(request.names, trials_meant(request)));
+    const bool waits = request.verb == Verb::remove && !request.dry_run && is_ending(meant);
+    if (!waits || session.clock.steady() - begin > longest_end) return meant;
+    if (!said) say("Its trials have ended. Waiting for its last job to end.");
+    std::this_thread::sleep_for(look_again);
+  }
+}
+
+Result<ExitCode> run_control(const Session& session) {
+  const Options& options = session.options;
+  const auto& own = options.of<ControlOptions>();
+  Request request;
+  request.verb = from_word<Verb>(options.command).value_or(request.verb);
+  request.names = options.names;
+  request.where = options.where;
+  request.all = own.every_sweep;
+  request.cancelled = own.cancelled;
+  request.dry_run = own.dry_run;
+  SHARDSWEEP_TRY(check_scope(request));
+  // What would change can be read. A dry run, and a verb that changes nothing, need no daemon,
+  // which would run what waits.
+  SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
+  SHARDSWEEP_ASSIGN(const Meant meant, read_meant(session, *reader, request));
+  SHARDSWEEP_ASSIGN(const Steps steps, steps_of(request, meant));
+  if (request.dry_run || steps.empty()) {
+    say(steps.text);
+    return ExitCode::done;
+  }
+  SHARDSWEEP_ASSIGN(const Answer answer, ask_daemon(session, std::move(request)));
+  say(answer.text);
+  return ExitCode::done;
+}
+
+void with_dry_run(Grammar& grammar, ControlOptions& own) {
+  grammar.flag("--dry-run", own.dry_run, "Say what would happen, and change nothing.");
+}
+
+void with_scope(Grammar& grammar, ControlOptions& own) {
+  // A shell variable that is empty must not mean everything.
+  grammar.where().check([](const std::string& text) {
+    const bool blank = text.find_first_not_of(" \t\n\r") == std::string::npos;
+    return blank ? std::string("is blank. Write an expression, or leave --where out") : "";
+  });
+  grammar.flag("--all", own.every_sweep, "Every sweep of the database, in place of names.");
+  with_dry_run(grammar, own);
+}
+
+void declare_pause(Grammar& grammar) {
+  grammar.names("Sweeps. Default: all.");
+  with_dry_run(grammar, grammar.own<ControlOptions>());
+}
+
+void declare_resume(Grammar& grammar) {
+  auto& own = grammar.own<ControlOptions>();
+  grammar.names("Sweeps or trials. Default: all sweeps that are not cancelled.");
+  with_scope(grammar, own);
+  grammar.flag("--cancelled", own.cancelled,
+               "Also resume trials that were cancelled by name or by --where.");
+}
+
+/// Of cancel and rerun.
+void declare_trials(Grammar& grammar) {
+  grammar.names("Sweeps or trials.");
+  with_scope(grammar, grammar.own<ControlOptions>());
+}
+
+void declare_delete(Grammar& grammar) {
+  grammar.names("Sweeps.");
+  with_dry_run(grammar, grammar.own<ControlOptions>());
+}
+
+}  // namespace
+
+extern const Command command_pause{
+    .name = "pause",
+    .heading = Heading::daily,
+    .help = "Start nothing more; running trials end by themselves.",
+    .examples = "shardsweep pause my-sweep",
+    .declare = declare_pause,
+    .run = run_control};
+
+extern const Command command_resume{.name = "resume",
+                                    .heading = Heading::daily,
+                                    .help = "Continue, and try interrupted trials again.",
+                                    .examples =
+                                        "shardsweep resume my-sweep\n"
+                                        "shardsweep resume my-sweep --cancelled",
+                                    .declare = declare_resume,
+                                    .run = run_control};
+
+extern const Command command_cancel{
+    .name = "cancel",
+    .heading = Heading::daily,
+    .help = "Cancel sweeps or trials; ended trials stay as they are.",
+    .examples =
+        "shardsweep cancel my-sweep --dry-run\n"
+        "shardsweep cancel my-sweep --where 'tp = 8'",
+    .declare = declare_trials,
+    .run = run_control};
+
+extern const Command command_rerun{
+    .name = "rerun",
+    .heading = Heading::daily,
+    .help = "Measure ended trials again; old results stay until then.",
+    .examples = "shardsweep rerun my-sweep --where \"outcome = 'crash'\"",
+    .declare = declare_trials,
+    .run = run_control};
+
+extern const Command command_delete{
+    .name = "delete",
+    .heading = Heading::daily,
+    .help = "Delete sweeps that have ended: trials, measurements and files.",
+    .examples = "shardsweep delete my-sweep --dry-run",
+    .declare = declare_delete,
+    .run = run_control};
+
+}  // namespace shardsweep

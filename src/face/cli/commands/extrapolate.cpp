@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+// extrapolate: what a sweep's measurements say of numbers of nodes that were not run.
+#include "cli/command.hpp"
+#include "cli/grammar.hpp"
+#include "cli/printing.hpp"
+#include "predict/family.hpp"
+#include "search/extrapolation.hpp"
+#include "show/replay_story.hpp"
+#include "text/pieces.hpp"
+#include "text/units.hpp"
+
+#include <shardsweep/load.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace shardsweep {
+namespace {
+
+/// The sweep as it was submitted, and what its trials have shown.
+struct Known {
+  std::string text;
+  SweepSpec spec;
+  std::vector<Experience> runs;
+};
+
+Result<Known> known_of(const Session& session, const std::string& name) {
+  SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
+  Known known;
+  SHARDSWEEP_ASSIGN(known.text, reader->resolved(name));
+  auto spec = load_sweep_text(known.text, name, {session.installation.presets, {}});
+  if (!spec)
+    return fault(FaultKind::invalid_input,
+                 fmt::format("'{}' is an imported table: it has no sweep file that says which "
+                             "layouts other numbers of nodes have.",
+                             name));
+  known.spec = *std::move(spec);
+  SHARDSWEEP_ASSIGN(const auto rows, reader->search_rows(name, known.spec));
+  for (const SearchRow& row : rows) {
+    if (!row.outcome) continue;
+    const auto& model = known.spec.models.at(static_cast<std::size_t>(row.point.model));
+    known.runs.push_back({{.model = model, .point = row.point, .traits = {}},
+                          {.outcome = *row.outcome,
+                           .tokens_per_s_per_gpu = row.tokens_per_s_per_gpu,
+                           .peak_bytes = row.peak_memory_bytes,
+                           .cut_short = row.cut_short,
+                           .resolution = row.resolution}});
+  }
+  const auto measured = [](const Experience& one) { return one.news.tokens_per_s_per_gpu > 0; };
+  if (std::none_of(known.runs.begin(), known.runs.end(), measured))
+    return fault(FaultKind::invalid_input,
+                 fmt::format("'{0}' has no measurement yet. 'shardsweep status {0}' says what "
+                             "it waits for.",
+                             name));
+  return known;
+}
+
+/// `gpus`, or `nodes`: the axis of the sweep that says how large its jobs are.
+Result<std::string> size_axis(const Session& session, const SweepSpec& spec) {
+  const Options& options = session.options;
+  const auto has = [](const std::vector<AxisValues>& all, std::string_view name) {
+    return std::any_of(all.begin(), all.end(),
+                       [&](const AxisValues& one) { return one.axis->name == name; });
+  };
+  const std::string own =
+      has(spec.axes, "gpus") || has(spec.constants, "gpus") ? "gpus" : "nodes";
+  const auto& asked = own == "gpus" ? options.asked.gpus : options.asked.nodes;
+  const auto& other = own == "gpus" ? options.asked.nodes : options.asked.gpus;
+  if (asked.empty() || !other.empty())
+    return fault(
+        FaultKind::invalid_input,
+        fmt::format("'{0}' sets {1}: give --{1}, such as --{1} 16,32.", spec.name, own));
+  return fmt::format("{}.{}", has(spec.axes, own) ? "axes" : "constants", own);
+}
+
+/// The sweep's plan for each number that is asked for.
+Result<std::vector<Planned>> plans_of(const Session& session, const Known& known) {
+  SHARDSWEEP_ASSIGN(const std::string axis, size_axis(session, known.spec));
+  const auto& asked =
+      axis.ends_with("gpus") ? session.options.asked.gpus : session.options.asked.nodes;
+  std::vector<Planned> plans;
+  for (const auto piece : split(asked, ',')) {
+    auto spec =
+        load_sweep_text(known.text, known.spec.name,
+                        {session.installation.presets, {fmt::format("{}={}", axis, piece)}});
+    if (!spec) return tl::unexpected<Fault>(spec.error());
+    SHARDSWEEP_ASSIGN(auto planned, plan_sweep(session, *std::move(spec)));
+    if (planned.plan.trials.empty())
+      return fault(FaultKind::invalid_input,
+                   fmt::format("no layout of '{}' fits {} = {}", known.spec.name,
+                               axis.substr(axis.find('.') + 1), piece));
+    plans.push_back(std::move(planned));
+  }
+  return plans;
+}
+
+/// A layout that may run, with the sweep that holds it.
+struct Target {
+  const Planned* planned = nullptr;
+  const PlannedTrial* trial = nullptr;
+};
+
+std::vector<Target> targets_of(const std::vector<Planned>& plans, const Known& known) {
+  const auto was_measured = [&](const Point& point) {
+    return std::any_of(known.runs.begin(), known.runs.end(), [&](const Experience& one) {
+      return one.news.tokens_per_s_per_gpu > 0 && one.point.point == point;
+    });
+  };
+  std::vector<Target> targets;
+  for (const Planned& planned : plans) {
+    for (const PlannedTrial& trial : planned.plan.trials) {
+      if (trial.point.repeat == 1 && !was_measured(trial.point))
+        targets.push_back({&planned, &trial});
+    }
+  }
+  return targets;
+}
+
+Table table_of(const std::vector<ExtrapolatedCell>& cells, const std::vector<Target>& targets,
+               std::size_t most) {
+  Table table;
+  table.columns = {"model",         "seq_len",
+                   "nodes",         "gpus",
+                   "layout",        "extrapolated_tokens_per_s_per_gpu",
+                   "low",           "high",
+                   "chance_to_fit", "tested_on_runs",
+                   "tested_outward"};
+  for (const ExtrapolatedCell& cell : cells) {
+    for (std::size_t i = 0; i < std::min(most, cell.layouts.size()); ++i) {
+      const Extrapolation& one = cell.layouts[i];
+      const Target& target = targets[one.target];
+      const Point& point = target.trial->point;
+      const double factor = cell.factor_of(one);
+      const double speed = one.tokens_per_s_per_gpu;
+      table.rows.push_back(
+          {target.planned->sweep.models.at(static_cast<std::size_t>(point.model)).name,
+           std::int64_t{point.seq_len}, std::int64_t{point.nodes}, std::int64_t{point.gpus},
+           layout_words(point), speed, speed / factor, speed * factor, one.fits,
+           static_cast<std::int64_t>(cell.test.runs),
+           cell.test.runs > 0 ? Value(cell.test.outward) : Value()});
+    }
+  }
+  return table;
+}
+
+/// The least expensive of the first layouts of all cells: with how much more is known after it.
+const Target& cheapest(const std::vector<ExtrapolatedCell>& cells,
+                       const std::vector<Target>& targets) {
+  const auto gpu_seconds = [&](const ExtrapolatedCell& cell) {
+    const PlannedTrial& trial = *targets[cell.layouts.front().target].trial;
+    return trial.prediction.attempt_s * trial.point.gpus;
+  };
+  const auto found = std::min_element(
+      cells.begin(), cells.end(),
+      [&](const auto& a, const auto& b) { return gpu_seconds(a) < gpu_seconds(b); });
+  return targets[found->layouts.front().target];
+}
+
+/// The sweep with this one point.
+SweepSpec sweep_of(const Target& target) {
+  SweepSpec sweep = target.planned->sweep;
+  const Point& point = target.trial->point;
+  sweep.name += "-check";
+  sweep.axes.clear();
+  sweep.zips.clear();
+  sweep.points.clear();
+  sweep.excludes.clear();
+  sweep.search = {};
+  sweep.measure.repeats = 1;
+  sweep.global_batch_samples.reset();
+  sweep.global_batch_tokens.reset();
+  sweep.constants.clear();
+  for (const AxisInfo& axis : axes()) {
+    const auto value = axis.get(point);
+    const bool sizes = axis.name == "nodes" || axis.name == "gpus";
+    if (!sizes || (axis.name == "nodes") == (point.nodes > 0))
+      sweep.constants.push_back({&axis, false, {value}});
+  }
+  for (std::size_t i = 0; i < sweep.vars.size(); ++i)
+    sweep.vars[i].values = {
+        sweep.vars[i].values.at(static_cast<std::size_t>(point.vars.at(i)))};
+  return sweep;
+}
+
+void say_how_sure(const std::vector<ExtrapolatedCell>& cells) {
+  for (const ExtrapolatedCell& cell : cells) {
+    if (cell.test.runs > 0) continue;
+    say("Nothing tests these intervals: they are the time model's own. A test takes 19 runs of "
+        "one size, and runs of a smaller size no farther away than the guess.");
+    return;
+  }
+  say("95 % intervals, as wide as the sweep's own runs demand: its larger jobs were foretold "
+      "from its smaller ones.");
+}
+
+Result<ExitCode> run_extrapolate(const Session& session) {
+  const Options& options = session.options;
+  SHARDSWEEP_ASSIGN(const Known known, known_of(session, options.names.front()));
+  SHARDSWEEP_ASSIGN(const auto plans, plans_of(session, known));
+  const auto targets = targets_of(plans, known);
+  std::vector<SearchPoint> points;
+  for (const Target& target : targets) {
+    const Point& point = target.trial->point;
+    points.push_back(
+        {.model = target.planned->sweep.models.at(static_cast<std::size_t>(point.model)),
+         .point = point,
+         .traits = {}});
+  }
+  const auto& family = family_of_runner(known.spec.runner.known_as());
+  const auto cells = extrapolate(known.spec.cluster, Predictor(known.spec.cluster, family),
+                                 known.runs, points);
+  if (cells.empty())
+    return fault(FaultKind::invalid_input,
+                 fmt::format("'{}' has measured every layout of these sizes. 'shardsweep best' "
+                             "prints the fastest.",
+                             known.spec.name));
+  SHARDSWEEP_TRY(print_table(
+      table_of(cells, targets, static_cast<std::size_t>(options.asked.top)),
+      table_style(session, {"layout", "extrapolated_tokens_per_s_per_gpu", "low", "high",
+                            "gpus", "nodes", "model", "seq_len", "chance_to_fit"})));
+  say_how_sure(cells);
+  const Target& check = cheapest(cells, targets);
+  const double gpu_hours = check.trial->prediction.attempt_s * check.trial->point.gpus / hour_s;
+  if (options.out.empty()) {
+    say(
+        fmt::format("One run tests them: {} on {} GPUs, about {:.2g} GPU-hours. --write FILE "
+                    "makes a sweep of it.",
+                    layout_words(check.trial->point), check.trial->point.gpus, gpu_hours));
+    return ExitCode::done;
+  }
+  SHARDSWEEP_TRY(write_new_file(options.out, explain_sweep(sweep_of(check))));
+  say(fmt::format("Wrote {}: {} on {} GPUs, about {:.2g} GPU-hours. Next: shardsweep submit {}",
+                  options.out, layout_words(check.trial->point), check.trial->point.gpus,
+                  gpu_hours, options.out));
+  return ExitCode::done;
+}
+
+void declare_extrapolate(Grammar& grammar) {
+  Options& options = grammar.options();
+  constexpr std::int64_t most_layouts = 100;
+  grammar.option("names", options.names, "SWEEP", "The sweep.").required().times(1, 1);
+  grammar.option("--nodes", options.asked.nodes, "N", "Numbers of nodes, such as 16,32.");
+  grammar.option("--gpus", options.asked.gpus, "N",
+                 "Numbers of GPUs, where the sweep sets gpus.");
+  grammar.option("--top", options.asked.top, "N", "Layouts to show of each cell.")
+      .with_default()
+      .whole_number(1, most_layouts);
+  grammar.option("--write", options.out, "FILE",
+                 "Write a sweep file of one trial that tests the nearest guess.");
+  grammar.format();
+}
+
+}  // namespace
+
+extern const Command command_extrapolate{
+    .name = "extrapolate",
+    .heading = Heading::results,
+    .help = "Guess speeds on node counts that were not run.",
+    .examples =
+        "shardsweep extrapolate my-sweep --nodes 16,32\n"
+        "shardsweep extrapolate my-sweep --nodes 16 --write 16.yaml",
+    .declare = declare_extrapolate,
+    .run = run_extrapolate};
+
+}  // namespace shardsweep

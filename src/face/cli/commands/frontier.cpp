@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// frontier: what more memory, or more nodes, buy.
+#include "show/frontier.hpp"
+
+#include "cli/command.hpp"
+#include "cli/grammar.hpp"
+#include "cli/printing.hpp"
+#include "picture/svg.hpp"
+#include "report/frontier_picture.hpp"
+
+#include <shardsweep/png.hpp>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardsweep {
+namespace {
+
+struct FrontierOptions {
+  std::string by = "memory";  ///< memory, nodes
+};
+
+std::vector<std::string_view> important_of(const Frontier& found) {
+  std::vector<std::string_view> columns{"layout"};
+  if (found.by == FrontierCost::memory) columns.emplace_back("peak_memory_bytes");
+  for (const char* name : {"tokens_per_s_per_gpu", "tokens_per_s", "model", "gpus", "nodes"})
+    columns.emplace_back(name);
+  // A var tells cells apart as the model does.
+  const auto& all = found.table.columns;
+  const auto layout = std::find(all.begin(), all.end(), "layout");
+  columns.insert(columns.end(), std::find(all.begin(), layout, "gpus"), layout);
+  for (const char* name :
+       {"efficiency_share", "against_the_cheaper", "gpu_hours_per_billion_tokens", "seq_len"})
+    columns.emplace_back(name);
+  return columns;
+}
+
+Result<ExitCode> print_frontier(const Session& session, const Options& options,
+                                Frontier& found) {
+  if (!options.out.empty()) {
+    if (!found.table.note.empty()) say(found.table.note);
+    return deliver(table_text(found.table, options.format), options.out);
+  }
+  if (options.format == Format::table) drop_nodes_where_none(found.table);
+  return print_table(found.table, table_style(session, important_of(found)));
+}
+
+Result<ExitCode> run_frontier(const Session& session) {
+  constexpr double print_quality = 300;
+  SHARDSWEEP_ASSIGN(const Options options, with_form(session.options, {"svg", "png"}));
+  if (options.picture == PictureForm::png && options.out.empty() &&
+      ::isatty(STDOUT_FILENO) == 1)
+    return fault(FaultKind::invalid_input,
+                 "A PNG is no text for a terminal. Name a file with -o FILE.");
+  SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
+  SHARDSWEEP_ASSIGN(const auto layouts, reader->layouts(selection_of(options)));
+  if (layouts.rows.empty()) SHARDSWEEP_TRY(say_why_empty(*reader, options));
+  Frontier found =
+      frontier(layouts, *from_word<FrontierCost>(options.of<FrontierOptions>().by));
+  if (options.picture == PictureForm::none) return print_frontier(session, options, found);
+  if (!found.table.note.empty()) say(found.table.note);
+  const auto drawing = frontier_picture(found);
+  if (options.picture == PictureForm::svg)
+    return deliver(svg_text(drawing, SvgUse::file), options.out);
+  SHARDSWEEP_ASSIGN(const auto bytes, png_bytes(drawing, print_quality));
+  return deliver(bytes, options.out);
+}
+
+void declare_frontier(Grammar& grammar) {
+  grammar.selection();
+  grammar.format({"svg", "png"});
+  grammar.output();
+  grammar
+      .option("--by", grammar.own<FrontierOptions>().by, "COST",
+              "Cost that speed is held against: memory of a GPU within a cell, or nodes.")
+      .with_default()
+      .one_of({"memory", "nodes"});
+}
+
+}  // namespace
+
+extern const Command command_frontier{
+    .name = "frontier",
+    .heading = Heading::results,
+    .help = "Show which layouts no other one beats in speed and cost.",
+    .examples =
+        "shardsweep frontier my-sweep\n"
+        "shardsweep frontier my-sweep --by nodes -o nodes.svg",
+    .declare = declare_frontier,
+    .run = run_frontier};
+
+}  // namespace shardsweep

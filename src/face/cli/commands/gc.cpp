@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// gc: files of ended attempts that nothing needs.
+#include "cli/command.hpp"
+#include "cli/grammar.hpp"
+#include "cli/printing.hpp"
+#include "text/numbers.hpp"
+
+#include <shardsweep/load.hpp>
+#include <shardsweep/results.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <utility>
+
+namespace shardsweep {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct GarbageOptions {
+  std::string older_than = "30d";
+  bool remove = false;
+  bool verbose = false;
+};
+
+/// Files of ended attempts, as `gc` sees them.
+struct Garbage {
+  std::string kind;  ///< the folder of the home that it lies in
+  fs::path path;
+  std::uintmax_t bytes = 0;
+};
+
+std::uintmax_t size_of(const fs::path& path) {
+  std::error_code error;
+  if (fs::is_regular_file(path, error)) return fs::file_size(path, error);
+  std::uintmax_t sum = 0;
+  for (fs::recursive_directory_iterator entry(path, error), end; !error && entry != end;
+       entry.increment(error)) {
+    std::error_code ignored;
+    if (entry->is_regular_file(ignored)) sum += entry->file_size(ignored);
+  }
+  return sum;
+}
+
+bool old_enough(const fs::path& path, double age_s) {
+  std::error_code error;
+  const auto written = fs::last_write_time(path, error);
+  return !error &&
+         std::chrono::duration<double>(fs::file_time_type::clock::now() - written).count() >=
+             age_s;
+}
+
+std::vector<std::string> texts_of(const Table& table) {
+  std::vector<std::string> texts;
+  for (const auto& row : table.rows) {
+    if (const auto* text = std::get_if<std::string>(&row.at(0))) texts.push_back(*text);
+  }
+  return texts;
+}
+
+/// A snapshot is kept as long as a sweep file in force names it.
+bool is_snapshot_of_any(const std::vector<std::string>& sweeps, const Home& home,
+                        const fs::path& path) {
+  const std::string name = path.filename().string();
+  return path.parent_path() == home.snapshots() &&
+         std::any_of(sweeps.begin(), sweeps.end(), [&](const std::string& resolved) {
+           return resolved.find(name) != std::string::npos;
+         });
+}
+
+Result<std::vector<Garbage>> find_garbage(const Session& session) {
+  SHARDSWEEP_ASSIGN(
+      const double older_than_s,
+      parse_duration(session.options.of<GarbageOptions>().older_than, "--older-than"));
+  std::vector<Garbage> garbage;
+  SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
+  SHARDSWEEP_ASSIGN(const Table alive,
+                    reader->query("SELECT dir FROM attempts WHERE state <> 'ended' UNION ALL "
+                                  "SELECT dir FROM allocations WHERE state <> 'ended'"));
+  SHARDSWEEP_ASSIGN(const Table files, reader->query("SELECT resolved FROM sweeps"));
+  const std::vector<std::string> keep = texts_of(alive);
+  const std::vector<std::string> sweeps = texts_of(files);
+  for (const fs::path& folder :
+       {session.home.attempts(), session.home.allocations(), session.home.answers(),
+        session.home.inbox(), session.home.snapshots()}) {
+    std::error_code error;
+    for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+         entry.increment(error)) {
+      const fs::path path = entry->path();
+      const bool live = std::any_of(keep.begin(), keep.end(), [&](const std::string& dir) {
+        return path == dir || path == dir + ".tar";
+      });
+      const bool has_sweep = is_snapshot_of_any(sweeps, session.home, path);
+      if (live || has_sweep || !old_enough(path, older_than_s)) continue;
+      garbage.push_back({folder.filename().string(), path, size_of(path)});
+    }
+  }
+  return garbage;
+}
+
+std::uintmax_t total_bytes(const std::vector<Garbage>& garbage) {
+  std::uintmax_t sum = 0;
+  for (const Garbage& one : garbage)
+    sum += one.bytes;
+  return sum;
+}
+
+/// A row per file or folder.
+Table garbage_table(const std::vector<Garbage>& garbage) {
+  Table table{{"path", "kind", "size_bytes"}, {}};
+  for (const Garbage& one : garbage)
+    table.rows.push_back({one.path.string(), one.kind, static_cast<std::int64_t>(one.bytes)});
+  return table;
+}
+
+/// A row per kind.
+Table garbage_summary(const std::vector<Garbage>& garbage) {
+  Table table{{"kind", "files and folders", "size_bytes"}, {}};
+  std::map<std::string, std::pair<std::int64_t, std::uintmax_t>> kinds;
+  for (const Garbage& one : garbage) {
+    auto& [count, bytes] = kinds[one.kind];
+    ++count;
+    bytes += one.bytes;
+  }
+  for (const auto& [kind, sum] : kinds)
+    table.rows.push_back({kind, sum.first, static_cast<std::int64_t>(sum.second)});
+  return table;
+}
+
+Result<void> print_garbage(const Session& session, const std::vector<Garbage>& garbage) {
+  const Options& options = session.options;
+  if (garbage.empty() && options.format == Format::table) return {};
+  const bool each = options.of<GarbageOptions>().verbose || options.format != Format::table;
+  return print_result(table_text(each ? garbage_table(garbage) : garbage_summary(garbage),
+                                 table_style(session, {"path", "kind"})));
+}
+
+Result<ExitCode> run_gc(const Session& session) {
+  SHARDSWEEP_ASSIGN(const auto garbage, find_garbage(session));
+  SHARDSWEEP_TRY(print_garbage(session, garbage));
+  const auto size = bytes_text(static_cast<double>(total_bytes(garbage)));
+  const auto count = grouped(static_cast<std::int64_t>(garbage.size()));
+  if (!session.options.of<GarbageOptions>().remove) {
+    say(garbage.empty()
+            ? fmt::format("No ended attempt has files older than {}.",
+                          session.options.of<GarbageOptions>().older_than)
+            : fmt::format("{} files and folders ({}) can be removed. --remove removes them; "
+                          "--verbose lists them.",
+                          count, size));
+    return ExitCode::done;
+  }
+  for (const Garbage& one : garbage) {
+    std::error_code error;
+    fs::remove_all(one.path, error);
+    if (error) {
+      return fault(FaultKind::unavailable,
+                   fmt::format("cannot remove '{}': {}", one.path.string(), error.message()));
+    }
+  }
+  say(fmt::format("Removed {} files and folders ({}). The database keeps every row.", count,
+                  size));
+  return ExitCode::done;
+}
+
+void declare_gc(Grammar& grammar) {
+  auto& own = grammar.own<GarbageOptions>();
+  grammar
+      .option("--older-than", own.older_than, "AGE", "Keep younger files: 30d, 12h, 5min, 0s.")
+      .with_default();
+  grammar.flag("--remove", own.remove, "Remove them.");
+  grammar.flag("--verbose", own.verbose, "List each file and folder.");
+  grammar.format();
+}
+
+}  // namespace
+
+extern const Command command_gc{.name = "gc",
+                                .heading = Heading::other,
+                                .help = "List files of ended attempts that may be removed.",
+                                .examples =
+                                    "shardsweep gc\n"
+                                    "shardsweep gc --older-than 7d --remove",
+                                .declare = declare_gc,
+                                .run = run_gc};
+
+}  // namespace shardsweep

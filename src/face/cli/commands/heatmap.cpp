@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// heatmap: a metric over two axes, as text, as a picture, as a page.
+#include "cli/command.hpp"
+#include "cli/grammar.hpp"
+#include "cli/printing.hpp"
+#include "cli/terminal.hpp"
+#include "picture/heatmap_picture.hpp"
+#include "picture/svg.hpp"
+#include "report/page.hpp"
+#include "report/report_page.hpp"
+#include "show/cell_text.hpp"
+#include "show/heatmap_view.hpp"
+#include "show/pivot.hpp"
+#include "text/numbers.hpp"
+
+#include <shardsweep/png.hpp>
+
+#include <fmt/format.h>
+
+#include <unistd.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace shardsweep {
+namespace {
+
+constexpr std::size_t most_facets = 50;
+
+/// What heatmap alone is asked.
+struct HeatmapOptions {
+  std::string rows = "model";
+  std::string cols;  ///< empty: nodes, or gpus where worlds are counted by them
+  std::string value = "tokens_per_s_per_gpu";
+  bool long_form = false;
+  std::string aggregate = "best";  ///< best, median, p90, count
+  std::string facet;               ///< column with a heatmap for each of its values
+};
+
+HeatmapRequest request_of(const Options& options) {
+  const auto& own = options.of<HeatmapOptions>();
+  return {
+      .selection = {.names = options.names, .where = options.where, .hidden = options.hidden},
+      .rows = own.rows,
+      .columns = own.cols,
+      .value = own.value,
+      .aggregate = *from_word<Aggregate>(own.aggregate)};
+}
+
+/// One for each value of the facet's column, or one alone.
+Result<std::vector<Heatmap>> heatmaps_of(Reader& reader, const Options& options) {
+  const auto& own = options.of<HeatmapOptions>();
+  auto request = request_of(options);
+  std::vector<Heatmap> heatmaps;
+  if (own.facet.empty()) {
+    SHARDSWEEP_ASSIGN(const auto cells, reader.cells(request));
+    heatmaps.push_back(pivot(cells, request));
+    return heatmaps;
+  }
+  SHARDSWEEP_ASSIGN(const auto values, reader.values(request.selection, own.facet));
+  if (values.size() > most_facets) {
+    return fault(FaultKind::invalid_input,
+                 fmt::format("{} has {} values. A heatmap for each of at most {} is shown; "
+                             "select fewer with --where.",
+                             own.facet, values.size(), most_facets));
+  }
+  const auto where = request.selection.where;
+  for (const auto& value : values) {
+    const auto is_it = fmt::format("{} = {}", own.facet, literal_of(value));
+    request.selection.where = where.empty() ? is_it : fmt::format("({}) and {}", where, is_it);
+    SHARDSWEEP_ASSIGN(const auto cells, reader.cells(request));
+    auto& heatmap = heatmaps.emplace_back(pivot(cells, request));
+    heatmap.facet_name = own.facet;
+    heatmap.facet_value = value;
+  }
+  return heatmaps;
+}
+
+/// Facets of one scale could not be told apart where their values lie far from each other.
+Drawing drawing_of(const std::vector<Heatmap>& heatmaps) {
+  std::vector<Drawing> drawings;
+  drawings.reserve(heatmaps.size());
+  for (const auto& heatmap : heatmaps)
+    drawings.push_back(heatmap_picture(heatmap));
+  return stacked(std::move(drawings));
+}
+
+Result<std::string> text_of(const std::vector<Heatmap>& heatmaps, const Options& options) {
+  constexpr double print_quality = 300;
+  switch (options.picture) {
+    case PictureForm::svg:
+      return svg_text(drawing_of(heatmaps), SvgUse::file);
+    case PictureForm::png:
+      return png_bytes(drawing_of(heatmaps), print_quality);
+    case PictureForm::html:
+      return heatmap_page(heatmaps);
+    case PictureForm::none:
+      break;
+  }
+  const bool unlimited = options.wide || !options.out.empty();
+  return heatmap_text(heatmaps,
+                      {.format = options.format,
+                       .list = options.of<HeatmapOptions>().long_form,
+                       .terminal = unlimited ? Terminal{} : terminal_of(STDOUT_FILENO)});
+}
+
+Result<ExitCode> run_heatmap(const Session& session) {
+  SHARDSWEEP_ASSIGN(const Options options, with_form(session.options, {"svg", "png", "html"}));
+  if (options.picture == PictureForm::png && options.out.empty() &&
+      ::isatty(STDOUT_FILENO) == 1)
+    return fault(FaultKind::invalid_input,
+                 "A PNG is no text for a terminal. Name a file with -o FILE.");
+  SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
+  SHARDSWEEP_ASSIGN(const auto heatmaps, heatmaps_of(*reader, options));
+  for (const auto& heatmap : heatmaps) {
+    if (heatmap.note.empty()) continue;
+    say(heatmap.facet_name.empty()
+            ? heatmap.note
+            : fmt::format("{} {}: {}", heatmap.facet_name,
+                          humanised(heatmap.facet_name, heatmap.facet_value), heatmap.note));
+  }
+  SHARDSWEEP_ASSIGN(const auto text, text_of(heatmaps, options));
+  return deliver(text, options.out);
+}
+
+void declare_heatmap(Grammar& grammar) {
+  auto& own = grammar.own<HeatmapOptions>();
+  grammar.selection();
+  grammar.format({"svg", "png", "html"});
+  grammar.output();
+  grammar.option("--rows", own.rows, "AXIS", "Axis of the rows.").with_default();
+  grammar.option("--cols", own.cols, "AXIS",
+                 "Axis of the columns. Default: nodes, or gpus if the sweep sets gpus.");
+  grammar.option("--value", own.value, "METRIC", "Metric to show, or outcome.").with_default();
+  grammar
+      .option("--aggregate", own.aggregate, "WORD",
+              "What a cell shows of its layouts: best, median, p90 or count.")
+      .with_default()
+      .one_of({"best", "median", "p90", "count"});
+  grammar.option("--facet", own.facet, "COLUMN",
+                 "Column with a heatmap of its own for each of its values.");
+  grammar.flag("--long", own.long_form, "With csv: one line per cell, with layout and status.");
+}
+
+}  // namespace
+
+extern const Command command_heatmap{
+    .name = "heatmap",
+    .heading = Heading::results,
+    .help = "Show a metric over two axes.",
+    .examples =
+        "shardsweep heatmap\n"
+        "shardsweep heatmap my-sweep --rows tp --cols micro_batch\n"
+        "shardsweep heatmap --value outcome -o outcomes.svg",
+    .declare = declare_heatmap,
+    .run = run_heatmap};
+
+}  // namespace shardsweep

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// help: what it tells beside a command's --help, which the parser answers itself.
+#include "cli/command_line.hpp"
+#include "cli/commands/table.hpp"
+#include "cli/grammar.hpp"
+#include "cli/session.hpp"
+#include "cli/terminal.hpp"
+#include "show/cell_text.hpp"
+
+#include <shardsweep/reference.hpp>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <string>
+
+namespace shardsweep {
+
+namespace {
+
+/// Each line folds below its own beginning.
+std::string fitted(const std::string& text, std::size_t width) {
+  std::string out;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    const std::string line = text.substr(at, end - at);
+    at = end + 1;
+    const std::size_t indent = std::min(line.find_first_not_of(' '), line.size());
+    for (const std::string& part :
+         folded(line.substr(indent), width - std::min(indent, width / 2)))
+      out += line.substr(0, indent) + part + '\n';
+    if (line.empty()) out += '\n';
+  }
+  return out;
+}
+
+Result<ExitCode> run_help(const Session& session) {
+  const Options& options = session.options;
+  const CommandLine line = describe(all_commands());
+  std::string text;
+  if (options.help.man) text = man_page(line);
+  if (options.help.shell == "bash") text = bash_completion(line);
+  if (options.help.shell == "zsh") text = zsh_completion(line);
+  if (options.help.shell == "fish") text = fish_completion(line);
+  if (text.empty() && options.names.front() == "schema") text = sweep_schema();
+  if (text.empty()) {
+    const auto tables = reference_of(options.names.front());
+    text = options.help.markdown
+               ? reference_markdown(tables)
+               : fitted(reference_text(tables), text_width(terminal_of(STDOUT_FILENO)));
+  }
+  SHARDSWEEP_TRY(print_result(text));
+  return ExitCode::done;
+}
+
+void declare_help(Grammar& grammar) {
+  Options& options = grammar.options();
+  grammar
+      .option("topic", options.names, "TOPIC",
+              "A command, or keys, axes, units, site, schema, columns. Default: all commands.")
+      .times(0, 1);
+  grammar.flag("--markdown", options.help.markdown,
+               "Print keys, axes, units, site or columns as Markdown.");
+  grammar.flag("--man", options.help.man, "Print the manual page (roff).");
+  grammar
+      .option("--completion", options.help.shell, "SHELL",
+              "Print the completion script of a shell: bash, zsh, fish.")
+      .one_of({"bash", "zsh", "fish"});
+}
+
+}  // namespace
+
+extern const Command command_help{
+    .name = "help",
+    .heading = Heading::other,
+    .help = "Explain a command, or the keys of a sweep file.",
+    .examples =
+        "shardsweep help plan\n"
+        "shardsweep help keys\n"
+        "shardsweep help --completion bash",
+    .declare = declare_help,
+    .run = run_help,
+    .database = false,
+};
+
+}  // namespace shardsweep

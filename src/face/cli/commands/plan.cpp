@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// plan: what a sweep file would run, what it would not, and why.
+#include "cli/command.hpp"
+#include "cli/emitting.hpp"
+#include "cli/grammar.hpp"
+#include "cli/printing.hpp"
+#include "cli/session.hpp"
+#include "cli/terminal.hpp"
+#include "plan/plan_story.hpp"
+#include "show/plan_story.hpp"
+#include "show/plan_view.hpp"
+#include "sweep/identity.hpp"
+#include "text/numbers.hpp"
+
+#include <shardsweep/load.hpp>
+#include <shardsweep/results.hpp>
+
+#include <fmt/format.h>
+
+#include <unistd.h>
+
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+
+namespace shardsweep {
+namespace {
+
+struct PlanOptions {
+  bool explain = false;
+  bool all = false;
+  bool order = false;  ///< launch by launch
+};
+
+/// As submit would find it, without asking Slurm; none: the sweep stays on this machine.
+std::optional<SiteAccess> site_of(const Session& session, const SweepSpec& sweep) {
+  const bool here = session.options.here || session.options.backend == Backend::local;
+  if (sweep.cluster.this_machine || here) return std::nullopt;
+  auto access = read_site(session);
+  if (!access || access->site.backend == Backend::local) return std::nullopt;
+  return *std::move(access);
+}
+
+/// Trials of a plan that an earlier submission has ended, and what the others will take.
+struct EndedAlready {
+  std::size_t trials = 0;
+  double left_gpu_s = 0;
+};
+
+/// A database that is not there, or does not answer, knows of none.
+EndedAlready ended_already(const Session& session, const Planned& planned) {
+  const auto reader = Reader::open(session.home.database);
+  if (!reader) return {};
+  // A sweep's name holds no quotes: the sweep file was read.
+  const auto ended = (*reader)->query(
+      fmt::format("SELECT t.identity FROM trials t JOIN sweeps s ON s.id = t.sweep "
+                  "WHERE s.name = '{}' AND t.state = 'ended'",
+                  planned.sweep.name));
+  if (!ended || ended->rows.empty()) return {};
+  std::set<std::string> identities;
+  for (const auto& row : ended->rows) {
+    if (const auto* text = std::get_if<std::string>(&row.front())) identities.insert(*text);
+  }
+  EndedAlready result;
+  const Identifier names(planned.sweep, planned.capabilities, planned.site_env);
+  for (const PlannedTrial& trial : planned.plan.trials) {
+    if (identities.contains(names.identity(trial.point))) {
+      ++result.trials;
+    } else {
+      result.left_gpu_s += trial.prediction.attempt_s * trial.point.gpus;
+    }
+  }
+  return result;
+}
+
+Result<ExitCode> run_plan(const Session& session) {
+  if (session.options.of<PlanOptions>().explain) {
+    SHARDSWEEP_ASSIGN(const SweepSpec sweep, load_sweep_file(session));
+    SHARDSWEEP_TRY(print_result(explain_sweep(sweep)));
+    return ExitCode::done;
+  }
+  SHARDSWEEP_ASSIGN(Planned planned, plan_file(session));
+  if (!session.options.trainer.point.empty() && session.options.trainer.emit.empty())
+    return fault(FaultKind::invalid_input, "--point belongs to --emit");
+  say_notes(planned.notes);
+  if (!session.options.trainer.emit.empty()) return emit_plan(session, planned);
+  if (!session.options.trainer.from_args.empty()) return rank_in_plan(session, planned);
+  // Its trials are known by what the site says too. Without a site nothing is submitted either.
+  if (const auto access = site_of(session, planned.sweep))
+    SHARDSWEEP_TRY(add_site(planned, *access));
+  if (planned.sweep.runner.snapshot != SnapshotKind::none)
+    SHARDSWEEP_TRY(note_code(session, planned.sweep, Taking::hash_alone));
+  if (session.options.of<PlanOptions>().order) {
+    SHARDSWEEP_TRY(print_result(
+        plan_story_text(plan_story(planned.sweep, planned.plan), table_style(session))));
+    return ExitCode::done;
+  }
+  // A plan of a million trials is written as it is formatted.
+  Result<void> written;
+  const auto flush = [&written](fmt::memory_buffer& text) {
+    if (written) written = print_result({text.data(), text.size()});
+    text.clear();
+  };
+  fmt::memory_buffer out;
+  write_plan(out, planned.sweep, planned.capabilities, planned.plan,
+             {.format = session.options.format,
+              .whole = session.options.of<PlanOptions>().all || ::isatty(STDOUT_FILENO) == 0,
+              .flush = flush,
+              .terminal = session.options.wide ? Terminal{} : terminal_of(STDOUT_FILENO)});
+  flush(out);
+  SHARDSWEEP_TRY(written);
+  if (const auto ended = ended_already(session, planned); ended.trials > 0) {
+    const std::size_t left = planned.plan.trials.size() - ended.trials;
+    say(fmt::format("{} of the {} trials have ended in {} and do not run again. {}",
+                    ended.trials, planned.plan.trials.size(), session.home.database.string(),
+                    left == 0 ? "None is left."
+                              : fmt::format("{} left: {} GPU-hours predicted.",
+                                            left == 1 ? "1 is" : fmt::format("{} are", left),
+                                            amount_text(ended.left_gpu_s / 3600))));
+  }
+  return ExitCode::done;
+}
+
+void declare_plan(Grammar& grammar) {
+  auto& own = grammar.own<PlanOptions>();
+  grammar.sweep_file();
+  grammar.format();
+  grammar.flag("--explain", own.explain, "Print the whole sweep with every default.");
+  grammar.flag("--all", own.all, "List every trial, also on a terminal.");
+  grammar.flag("--order", own.order,
+               "Print each cell's launches in order (predicted speed, chance to fit, why), and "
+               "each point left out with its rule.");
+  declare_emit(grammar);
+  declare_point(grammar, "--point", "With --emit: trials to print, ");
+}
+
+}  // namespace
+
+extern const Command command_plan{.name = "plan",
+                                  .heading = Heading::daily,
+                                  .help = "Show what would run, what would not, and why.",
+                                  .examples =
+                                      "shardsweep plan sweep.yaml\n"
+                                      "shardsweep plan sweep.yaml --set axes.tp=2,4 --order",
+                                  .declare = declare_plan,
+                                  .run = run_plan};
+
+}  // namespace shardsweep

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+// read-log: a trainer's log as a measurement, or the reasons why it is none.
+#include "cli/command.hpp"
+#include "cli/grammar.hpp"
+#include "cli/printing.hpp"
+#include "cli/session.hpp"
+#include "text/units.hpp"
+#include "trainer/clean_line.hpp"
+#include "trainer/judge_log.hpp"
+#include "trainer/trainers.hpp"
+
+#include <shardsweep/table.hpp>
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace shardsweep {
+namespace {
+
+struct ReadLogOptions {
+  bool list = false;
+  std::string log;  ///< the trainer; empty: found out
+  std::vector<std::string> patterns;
+  std::string gpus;
+  std::string seq_len;
+  std::string batch_tokens;
+  std::string vocab;
+};
+
+struct Candidate {
+  std::string_view name;
+  LogReader reader;
+};
+
+Result<std::vector<Candidate>> candidates_of(const ReadLogOptions& own) {
+  std::vector<Candidate> all;
+  if (!own.patterns.empty()) {
+    const std::vector<std::string_view> patterns(own.patterns.begin(), own.patterns.end());
+    SHARDSWEEP_ASSIGN(LogReader reader, LogReader::make(patterns));
+    all.push_back({"patterns", std::move(reader)});
+    return all;
+  }
+  for (const Trainer& trainer : trainers()) {
+    if (!own.log.empty() && trainer.name != own.log) continue;
+    SHARDSWEEP_ASSIGN(LogReader reader, LogReader::make(trainer.patterns));
+    all.push_back({trainer.name, std::move(reader)});
+  }
+  return all;
+}
+
+/// What is longer than a line that is read is passed over: a log may be one endless line.
+bool next_line(std::istream& in, std::string& line) {
+  line.resize(longest_log_line);
+  in.getline(line.data(), static_cast<std::streamsize>(line.size()));
+  const auto count = in.gcount();
+  if (in.bad() || (in.eof() && count == 0)) return false;
+  const bool cut = in.fail();
+  line.resize(line.find('\0') == std::string::npos ? line.size() : line.find('\0'));
+  if (cut && !in.eof()) {
+    in.clear();
+    in.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+  }
+  return true;
+}
+
+Result<void> read_file_into(const std::string& file, std::vector<Candidate>& all) {
+  std::ifstream in(file, std::ios::binary);
+  std::string line;
+  // A folder opens, and its first read fails.
+  if (!in || (in.peek() == std::ifstream::traits_type::eof() && in.bad()))
+    return fault(FaultKind::invalid_input, fmt::format("'{}' can't be read", file));
+  bool any = false;
+  while (next_line(in, line)) {
+    // A copy of a log that was cut may end within a number.
+    if (any && in.eof()) break;
+    any = true;
+    for (auto& [name, reader] : all)
+      reader.read(line);
+  }
+  return {};
+}
+
+std::size_t numbers_in(const TrainerLog& log) {
+  std::size_t count = log.steps.empty() ? 0 : log.facts.size();
+  for (const LoggedStep& step : log.steps)
+    count += step.values.size();
+  return count;
+}
+
+/// The reader that understood most of it.
+std::pair<std::string_view, TrainerLog> best_reading(const std::vector<Candidate>& all) {
+  std::pair<std::string_view, TrainerLog> best{all.front().name, all.front().reader.finish()};
+  for (const auto& [name, reader] : all) {
+    TrainerLog log = reader.finish();
+    if (numbers_in(log) > numbers_in(best.second)) best = {name, std::move(log)};
+  }
+  return best;
+}
+
+Result<std::int64_t> number(const std::string& text, std::string_view option) {
+  if (text.empty()) return 0;
+  const auto read =
+      config::parse_count(text, {1, std::numeric_limits<std::int64_t>::max(), option});
+  if (!read) return fault(FaultKind::invalid_input, read.error());
+  return *read;
+}
+
+Result<ExpectedRun> expected_of(const ReadLogOptions& own) {
+  ExpectedRun run;
+  SHARDSWEEP_ASSIGN(run.gpus, number(own.gpus, "--gpus"));
+  SHARDSWEEP_ASSIGN(run.seq_len, number(own.seq_len, "--seq-len"));
+  SHARDSWEEP_ASSIGN(run.tokens_per_step, number(own.batch_tokens, "--batch-tokens"));
+  SHARDSWEEP_ASSIGN(run.vocab, number(own.vocab, "--vocab"));
+  return run;
+}
+
+Value value_of(const std::optional<double>& value) {
+  return value ? Value(*value) : Value();
+}
+
+Table table_of(std::string_view trainer, const LogMeasurement& found) {
+  Table table;
+  std::vector<Value> row;
+  const auto add = [&](const char* column, Value value) {
+    table.columns.emplace_back(column);
+    row.push_back(std::move(value));
+  };
+  add("trainer", std::string(trainer));
+  add("steps", found.steps);
+  add("train_step_ms", value_of(found.train_step_ms));
+  add("train_step_ms_spread", value_of(found.train_step_ms_spread));
+  add("tokens_per_s_per_gpu", value_of(found.tokens_per_s_per_gpu));
+  add("tflops_per_gpu", value_of(found.tflops_per_gpu));
+  add("peak_allocated_bytes", value_of(found.allocated_bytes));
+  add("peak_reserved_bytes", value_of(found.reserved_bytes));
+  add("first_loss", value_of(found.first_loss));
+  add("last_loss", value_of(found.last_loss));
+  add("resolution", found.resolution);
+  table.rows.push_back(std::move(row));
+  return table;
+}
+
+Result<ExitCode> list_trainers(const Session& session) {
+  Table table;
+  table.columns = {"trainer", "versions", "printed_by", "resolution", "set", "one_gpu"};
+  for (const Trainer& one : trainers()) {
+    const std::string versions =
+        one.from.empty() ? "any" : fmt::format("{} {} to {}", one.title, one.from, one.to);
+    const FakeWorld& fake = one.fake;
+    table.rows.push_back({std::string(one.name), versions, std::string(one.prints),
+                          std::string(one.resolution), std::string(one.advice),
+                          std::string(!fake.flag.empty()       ? fake.flag
+                                      : !fake.variable.empty() ? fake.variable
+                                                               : "none")});
+  }
+  return print_table(table, table_style(session));
+}
+
+void say_resolution(const LogMeasurement& found) {
+  constexpr double coarse = 0.001;
+  if (found.resolution < coarse) return;
+  say(fmt::format("Its numbers are rounded: differences below {:.1f} % can't be told.",
+                  200 * found.resolution));
+}
+
+Result<ExitCode> run_read_log(const Session& session) {
+  const Options& options = session.options;
+  const auto& own = options.of<ReadLogOptions>();
+  if (own.list) return list_trainers(session);
+  if (options.names.empty())
+    return fault(FaultKind::invalid_input,
+                 "read-log: name a log. `shardsweep read-log --list` lists the trainers.");
+  SHARDSWEEP_ASSIGN(const ExpectedRun expected, expected_of(own));
+  SHARDSWEEP_ASSIGN(auto all, candidates_of(own));
+  for (const std::string& file : options.names)
+    SHARDSWEEP_TRY(read_file_into(file, all));
+  const auto [trainer, log] = best_reading(all);
+  const JudgedLog judged = judge_log(log, expected);
+  if (!judged.faults.empty())
+    return fault(FaultKind::rejected,
+                 fmt::format("no measurement: {}", fmt::join(judged.faults, "\n")));
+  for (const std::string& note : judged.notes)
+    say(note);
+  say_resolution(judged.measurement);
+  return print_table(table_of(trainer, judged.measurement),
+                     table_style(session, {"trainer", "tokens_per_s_per_gpu", "train_step_ms",
+                                           "peak_allocated_bytes", "steps"}));
+}
+
+void declare_read_log(Grammar& grammar) {
+  auto& own = grammar.own<ReadLogOptions>();
+  Words names;
+  for (const Trainer& trainer : trainers())
+    names.emplace_back(trainer.name);
+  grammar.option("files", grammar.options().names, "FILE",
+                 "Logs of one run, such as those of its ranks.");
+  grammar.flag("--list", own.list, "List the trainers that are known, and what to set.");
+  grammar.option("--log", own.log, "TRAINER", "Trainer that wrote the log. Default: found out.")
+      .one_of(names);
+  grammar
+      .option("--pattern", own.patterns, "PATTERN",
+              "Your own pattern, such as 'step {iteration} took {step_ms} ms'; * is any text. "
+              "Repeatable.")
+      .one_at_a_time();
+  grammar.option("--gpus", own.gpus, "N", "GPUs of the run, where the log leaves them out.");
+  grammar.option("--seq-len", own.seq_len, "TOKENS", "Tokens per sample.");
+  grammar.option("--batch-tokens", own.batch_tokens, "TOKENS", "Tokens per train step.");
+  grammar.option("--vocab", own.vocab, "N",
+                 "Entries of the vocabulary, to check the first loss.");
+  grammar.format();
+}
+
+}  // namespace
+
+extern const Command command_read_log{.name = "read-log",
+                                      .heading = Heading::other,
+                                      .help = "Read speed and memory out of a trainer's log.",
+                                      .examples =
+                                          "shardsweep read-log train.log --gpus 64\n"
+                                          "shardsweep read-log --list",
+                                      .declare = declare_read_log,
+                                      .run = run_read_log,
+                                      .database = false};
+
+}  // namespace shardsweep

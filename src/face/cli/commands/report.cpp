@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// report: all that was found as one page, once or again and again while sweeps run.
+#include "cli/command.hpp"
+#include "cli/grammar.hpp"
+#include "cli/printing.hpp"
+#include "cli/terminal.hpp"
+#include "cli/version.hpp"
+#include "report/report_page.hpp"
+#include "show/cell_text.hpp"
+#include "show/exit_code.hpp"
+#include "show/pivot.hpp"
+#include "show/rows.hpp"
+#include "text/numbers.hpp"
+
+#include <shardsweep/allocation_files.hpp>
+#include <shardsweep/attempt_files.hpp>
+#include <shardsweep/load.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+
+namespace shardsweep {
+namespace {
+
+/// What report alone is asked.
+struct ReportOptions {
+  std::string note;   ///< what stands at its top
+  bool live = false;  ///< written again while its sweeps run
+  std::string every = "60s";
+};
+
+/// What one GPU of their cluster holds, where all sweeps say the same.
+std::optional<std::int64_t> memory_limit_of(const Session& session, const ReportFacts& facts) {
+  std::optional<std::int64_t> limit;
+  const Rows sweeps(facts.sweeps);
+  for (std::size_t row = 0; row < sweeps.size(); ++row) {
+    // An imported table has a text of its own there.
+    const auto sweep = load_sweep_text(sweeps.text(row, "resolved"), sweeps.text(row, "sweep"),
+                                       {session.installation.presets, {}});
+    if (!sweep || sweep->cluster.memory_bytes <= 0) return std::nullopt;
+    if (limit && *limit != sweep->cluster.memory_bytes) return std::nullopt;
+    limit = sweep->cluster.memory_bytes;
+  }
+  return limit;
+}
+
+/// The last lines of the first rank's log; empty where there is none any more.
+std::string log_tail(const std::filesystem::path& dir) {
+  constexpr std::uint64_t lines = 12;
+  constexpr std::size_t most_bytes = 1500;
+  const auto files = list_attempt_files({dir});
+  if (!files) return {};
+  std::string tail;
+  for (const auto& file : *files) {
+    if (!rank_of_log(file.name) || file.size == 0) continue;
+    const auto reader = AttemptFileReader::open(file);
+    if (!reader) continue;
+    const auto from = begin_of_last_lines(*reader, lines);
+    const auto size = reader->size();
+    if (!from || !size) continue;
+    const auto last = std::max(*from, *size > most_bytes ? *size - most_bytes : 0);
+    const auto text = reader->read(last, most_bytes);
+    if (text && !text->empty()) return fmt::format("{}:\n{}", file.name, *text);
+  }
+  return tail;
+}
+
+/// Of trials that failed, as many as keep the page small.
+std::map<std::string, std::string> log_tails_of(const ReportFacts& facts) {
+  constexpr std::size_t most_tails = 200;
+  std::map<std::string, std::string> tails;
+  const Rows trials(facts.trials);
+  for (std::size_t row = 0; row < trials.size() && tails.size() < most_tails; ++row) {
+    const auto outcome = trials.text(row, "outcome");
+    const auto dir = trials.text(row, "files");
+    if (dir.empty() || outcome.empty() || outcome == "completed" || outcome == "skipped")
+      continue;
+    auto tail = log_tail(dir);
+    if (!tail.empty())
+      tails.emplace(trials.text(row, "sweep") + "/" + trials.text(row, "trial"),
+                    std::move(tail));
+  }
+  return tails;
+}
+
+Result<std::string> make_report(const Session& session, int refresh_s) {
+  const Options& options = session.options;
+  // Its heatmap is the one that `heatmap` shows without options.
+  const HeatmapRequest request{
+      .selection = {.names = options.names, .where = options.where, .hidden = options.hidden},
+      .rows = "model",
+      .value = "tokens_per_s_per_gpu",
+      .aggregate = Aggregate::best};
+  SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
+  ReportInput input;
+  SHARDSWEEP_ASSIGN(const auto cells, reader->cells(request));
+  input.heatmap = pivot(cells, request);
+  SHARDSWEEP_ASSIGN(input.facts, reader->facts(request.selection));
+  if (input.facts.trials.rows.empty()) {
+    SHARDSWEEP_ASSIGN(const auto why, why_empty(*reader, options));
+    return fault(FaultKind::invalid_input, why + " No page was written.");
+  }
+  input.memory_limit = memory_limit_of(session, input.facts);
+  input.log_tails = log_tails_of(input.facts);
+  input.made = fmt::format("Made by shardsweep {} on {}.", version,
+                           local_time_text(session.clock.now()));
+  input.warning = options.of<ReportOptions>().note;
+  input.refresh_s = refresh_s;
+  return report_page(input);
+}
+
+/// As a follower sees it: trials are still to end, and somebody works on them.
+Result<bool> goes_on(const Session& session) {
+  SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
+  SHARDSWEEP_ASSIGN(const auto sweeps, reader->status(session.options.names));
+  const bool open = std::any_of(sweeps.begin(), sweeps.end(), [](const SweepStatus& sweep) {
+    return !is_over(sweep) &&
+           (sweep.state == "active" || count_of(sweep.by_state, name(State::running)) > 0 ||
+            count_of(sweep.by_state, name(State::queued)) > 0);
+  });
+  return open && daemon_runs(session);
+}
+
+/// Until it is time for the next page, which is now where the sweeps have ended.
+Result<void> wait_for_next(const Session& session, double every_s) {
+  constexpr auto look_every = std::chrono::seconds(1);
+  constexpr auto step = std::chrono::milliseconds(100);  // how soon Ctrl-C is noticed
+  const auto until = session.clock.steady() + std::chrono::duration<double>(every_s);
+  auto look_at = session.clock.steady() + look_every;
+  while (!InterruptGuard::seen() && session.clock.steady() < until) {
+    std::this_thread::sleep_for(step);
+    if (session.clock.steady() < look_at) continue;
+    look_at += look_every;
+    SHARDSWEEP_ASSIGN(const bool on, goes_on(session));
+    if (!on) break;
+  }
+  return {};
+}
+
+/// Each page takes the place of the one before as a whole; the last one asks for no other.
+Result<ExitCode> live_report(const Session& session) {
+  const auto& file = session.options.out;
+  if (file.empty())
+    return fault(FaultKind::invalid_input, "--live writes a file again. Name it with -o FILE.");
+  SHARDSWEEP_ASSIGN(const double every_s,
+                    parse_duration(session.options.of<ReportOptions>().every, "--every"));
+  if (every_s < 1) return fault(FaultKind::invalid_input, "--every is a time of 1 s or more.");
+  const InterruptGuard interrupts;
+  for (bool first = true;; first = false) {
+    SHARDSWEEP_ASSIGN(const bool on, goes_on(session));
+    const bool last = !on || InterruptGuard::seen();
+    SHARDSWEEP_ASSIGN(const auto page,
+                      make_report(session, last ? 0 : std::max(1, static_cast<int>(every_s))));
+    SHARDSWEEP_TRY(write_file_durably(file, page));
+    if (last) {
+      say(on ? fmt::format("Wrote {}. The sweeps go on.", file)
+             : fmt::format("Wrote {}. Nothing runs any more.", file));
+      return on ? ExitCode::interrupted : ExitCode::done;
+    }
+    if (first)
+      say(fmt::format("Writing {} every {}. Ctrl-C ends the writing, not the sweeps.", file,
+                      duration_text(every_s)));
+    SHARDSWEEP_TRY(wait_for_next(session, every_s));
+  }
+}
+
+Result<ExitCode> run_report(const Session& session) {
+  const auto ending = std::filesystem::path(session.options.out).extension().string();
+  if (!ending.empty() && ending != ".html" && ending != ".htm") {
+    return fault(FaultKind::invalid_input,
+                 fmt::format("'{}': unknown file ending. A report is one page: use .html.",
+                             session.options.out));
+  }
+  if (session.options.of<ReportOptions>().live) return live_report(session);
+  SHARDSWEEP_ASSIGN(const auto page, make_report(session, 0));
+  return deliver(page, session.options.out);
+}
+
+void declare_report(Grammar& grammar) {
+  auto& own = grammar.own<ReportOptions>();
+  grammar.selection();
+  grammar.output();
+  grammar.option("--note", own.note, "TEXT",
+                 "Sentence at the top of the page, such as where its data comes from.");
+  grammar.flag("--live", own.live,
+               "Write the file again and again until the sweeps have ended, or Ctrl-C.");
+  grammar
+      .option("--every", own.every, "DURATION", "Time between two writes of --live: 10s, 5min.")
+      .with_default();
+}
+
+}  // namespace
+
+extern const Command command_report{.name = "report",
+                                    .heading = Heading::results,
+                                    .help = "Write all that was found as one page (HTML).",
+                                    .examples =
+                                        "shardsweep report my-sweep -o my-sweep.html\n"
+                                        "shardsweep report --live --every 10s -o now.html",
+                                    .declare = declare_report,
+                                    .run = run_report};
+
+}  // namespace shardsweep

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// results, query: rows of the database, chosen by options or by SQL.
+#include "cli/command.hpp"
+#include "cli/grammar.hpp"
+#include "cli/printing.hpp"
+#include "text/numbers.hpp"
+
+#include <shardsweep/results.hpp>
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cstdint>
+#include <string>
+#include <system_error>
+#include <vector>
+
+namespace shardsweep {
+namespace {
+
+struct ResultOptions {
+  std::vector<std::string> columns;
+  std::string sort;
+  std::int64_t limit = 0;  ///< 0: all
+  bool measured = false;
+};
+struct QueryOptions {
+  std::string sql;
+};
+
+Result<ExitCode> run_results(const Session& session) {
+  const Options& options = session.options;
+  const auto& own = options.of<ResultOptions>();
+  SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
+  const bool usual = own.columns.empty();
+  const bool for_machines = options.format != Format::table;
+  SHARDSWEEP_ASSIGN(
+      Table table,
+      reader->results({.selection = selection_of(options),
+                       .columns = usual && for_machines ? Words{"all"} : own.columns,
+                       .sort = own.sort,
+                       .limit = own.limit > 0 ? own.limit + 1 : 0,
+                       .measured_only = own.measured}));
+  const auto most = static_cast<std::size_t>(own.limit);
+  const bool is_cut = most > 0 && table.rows.size() > most;
+  if (is_cut) table.rows.resize(most);
+  auto style = table_style(
+      session, {"trial", "outcome", "tokens_per_s_per_gpu", "state", "peak_memory_bytes", "mfu",
+                "train_step_ms", "mark", "model", "gpus", "nodes", "sweep"});
+  style.every = !usual;
+  if (usual && !for_machines) drop_nodes_where_none(table);
+  if (table.rows.empty()) SHARDSWEEP_TRY(say_why_empty(*reader, options));
+  SHARDSWEEP_ASSIGN(const ExitCode printed, print_table(table, style));
+  if (is_cut)
+    say(fmt::format("More than {} match. Without --limit all of them are printed.",
+                    counted(own.limit, "row")));
+  return printed;
+}
+
+Result<ExitCode> run_query(const Session& session) {
+  SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
+  SHARDSWEEP_ASSIGN(const Table table, reader->query(session.options.of<QueryOptions>().sql));
+  auto style = table_style(session);
+  style.every = true;
+  style.raw = true;
+  return print_table(table, style);
+}
+
+std::string wrong_limit(const std::string& text) {
+  std::int64_t limit = 0;
+  const auto* end = text.data() + text.size();
+  const auto read = std::from_chars(text.data(), end, limit);
+  if (read.ec == std::errc() && read.ptr == end && limit >= 1) return "";
+  return "'" + text +
+         "' is not a number of rows; write 1 or more, or leave --limit out for all rows";
+}
+
+void declare_results(Grammar& grammar) {
+  auto& own = grammar.own<ResultOptions>();
+  grammar.selection();
+  grammar.format();
+  grammar
+      .option("--columns", own.columns, "COLUMN",
+              "Columns to show, separated by commas, or all. csv and json have all.")
+      .split_at_commas();
+  grammar.option("--sort", own.sort, "COLUMN", "Column to sort by; -COLUMN sorts downwards.");
+  grammar.option("--limit", own.limit, "N", "Most rows to print.").check(wrong_limit);
+  grammar.flag("--measured", own.measured, "Only completed trials.");
+}
+
+void declare_query(Grammar& grammar) {
+  grammar
+      .option("sql", grammar.own<QueryOptions>().sql, "SQL",
+              "The statement. `shardsweep help columns` lists the views and their columns.")
+      .required();
+  grammar.format();
+}
+
+}  // namespace
+
+extern const Command command_results{
+    .name = "results",
+    .heading = Heading::results,
+    .help = "Print one row per trial.",
+    .examples =
+        "shardsweep results my-sweep\n"
+        "shardsweep results --sort -mfu --limit 10\n"
+        "shardsweep results --where \"outcome = 'oom'\" --format csv",
+    .declare = declare_results,
+    .run = run_results};
+
+extern const Command command_query{
+    .name = "query",
+    .heading = Heading::results,
+    .help = "Run one SELECT over the database, read-only.",
+    .examples = "shardsweep query 'SELECT trial, loss FROM results'",
+    .declare = declare_query,
+    .run = run_query};
+
+}  // namespace shardsweep

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+// selftest: trials of known outcome as a sweep of their own, in one job, by the way that all
+// trials go.
+#include "cli/command.hpp"
+#include "cli/grammar.hpp"
+#include "cli/printing.hpp"
+#include "show/selftest_view.hpp"
+
+#include <shardsweep/allocation_files.hpp>
+#include <shardsweep/load.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <string_view>
+
+namespace shardsweep {
+namespace {
+
+constexpr std::string_view selftest_sweep = "selftest";
+constexpr double giga_bytes = 1e9;
+
+Result<std::int32_t> selftest_nodes(const Options& options) {
+  if (options.asked.nodes.empty()) return 1;
+  std::int32_t nodes = 0;
+  const char* const last = options.asked.nodes.data() + options.asked.nodes.size();
+  const auto parsed = std::from_chars(options.asked.nodes.data(), last, nodes);
+  if (parsed.ptr == last && nodes >= 1 && nodes <= 4096) return nodes;
+  return fault(
+      FaultKind::invalid_input,
+      fmt::format("--nodes takes a number from 1 to 4096; got '{}'", options.asked.nodes));
+}
+
+/// Every layout has the same batch, so that all of them end with the same loss.
+std::string selftest_text(const std::string& cluster, std::int32_t nodes, std::int32_t ranks) {
+  std::string text = fmt::format(
+      "# Made by 'shardsweep selftest'.\n"
+      "name: {}\n"
+      "cluster: {}\n"
+      "runner: {{name: shardbench, args: [--network-probe, first]}}\n"
+      "constants: {{model: mini, dtype: fp32, seq_len: 32, global_batch_size: 16, "
+      "micro_batch: 1, nodes: {}, dp: auto, grad_accum: auto}}\n"
+      "vars: {{shardbench_fault: [none, fork@train, kill@train+1, hang@train+1]}}\n"
+      "measure: {{warmup: 2, steps: 5}}\n"
+      "watch: {{hang_floor: 5s}}\n"
+      "retry: {{on_trial: 0}}\n"
+      "limits: {{max_nodes: {}}}\n"
+      "points:\n",
+      selftest_sweep, cluster, nodes, nodes);
+  for (const std::string_view fault : {"none", "fork@train", "kill@train+1", "hang@train+1"})
+    text += fmt::format("  - {{shardbench_fault: {}}}\n", fault);
+  if (ranks > 1) {
+    text +=
+        "  - {zero: 3, shardbench_fault: none}\n"
+        "  - {tp: 2, shardbench_fault: none}\n"
+        "  - {pp: 2, shardbench_fault: none}\n";
+  }
+  return text;
+}
+
+/// Two ranks on each node of a cluster, four on this machine. A preset that was named has its
+/// own number, and 16 ranks at most share the batch.
+Result<std::string> selftest_for(const Session& session, std::int32_t nodes) {
+  SHARDSWEEP_ASSIGN(const SiteAccess access, read_site(session));
+  const bool slurm =
+      session.options.backend == Backend::slurm ||
+      (session.options.backend == Backend::none && access.site.backend == Backend::slurm);
+  if (!session.options.asked.cluster.empty()) {
+    SHARDSWEEP_ASSIGN(const ClusterSpec cluster, load_cluster(session.options.asked.cluster,
+                                                              session.installation.presets));
+    const std::int32_t slots = std::min(cluster.gpus_per_node, std::max(16 / nodes, 1));
+    return selftest_text(
+        fmt::format("{{preset: {}, gpus_per_node: {}}}", session.options.asked.cluster, slots),
+        nodes, nodes * slots);
+  }
+  if (slurm) return selftest_text("cpu-2x", nodes, 2 * nodes);
+  if (nodes > 1) {
+    return fault(
+        FaultKind::invalid_input,
+        fmt::format("--nodes {} needs a cluster: 'shardsweep init' writes a site file. "
+                    "Without --nodes this machine is tested.",
+                    nodes));
+  }
+  return selftest_text("this-machine", 1, 4);
+}
+
+double number_in(const Value& value) {
+  if (const auto* number = std::get_if<double>(&value)) return *number;
+  if (const auto* count = std::get_if<std::int64_t>(&value)) return static_cast<double>(*count);
+  return 0;
+}
+
+std::int64_t count_in(const Value& value) {
+  return static_cast<std::int64_t>(number_in(value));
+}
+
+std::string text_in(const Value& value) {
+  const auto* text = std::get_if<std::string>(&value);
+  return text == nullptr ? "" : *text;
+}
+
+Result<std::vector<SelfTestTrial>> selftest_trials(Reader& reader) {
+  SHARDSWEEP_ASSIGN(
+      const Table table,
+      reader.query(fmt::format(
+          "SELECT r.trial, r.layout, json_extract(r.vars, '$.shardbench_fault'), r.outcome, "
+          "r.cause, r.dp * r.tp * r.pp, (SELECT max(a.leaked) FROM attempts AS a WHERE a.trial "
+          "= "
+          "r.trial_id), r.loss, r.peak_memory_bytes, r.predicted_memory_bytes, "
+          "json_extract(m.detail, '$.network.busbw_gb_per_s') FROM results AS r LEFT JOIN "
+          "measurements AS m ON m.attempt = r.attempt_id WHERE r.sweep = '{}' ORDER BY "
+          "r.trial_id",
+          selftest_sweep)));
+  std::vector<SelfTestTrial> trials;
+  for (const auto& row : table.rows) {
+    trials.push_back({.slug = text_in(row[0]),
+                      .layout = text_in(row[1]),
+                      .fault = text_in(row[2]),
+                      .outcome = text_in(row[3]),
+                      .cause = text_in(row[4]),
+                      .ranks = static_cast<std::int32_t>(count_in(row[5])),
+                      .leaked = count_in(row[6]),
+                      .loss = number_in(row[7]),
+                      .peak_memory_bytes = count_in(row[8]),
+                      .predicted_memory_bytes = count_in(row[9]),
+                      .bus_bandwidth = number_in(row[10]) * giga_bytes});
+  }
+  return trials;
+}
+
+/// Where it ran, as a sentence for the page.
+Result<std::string> where_it_ran(Reader& reader) {
+  SHARDSWEEP_ASSIGN(const Table table,
+                    reader.query(fmt::format(
+                        "SELECT DISTINCT al.job_id, al.backend, al.nodes FROM attempts AS a "
+                        "JOIN allocations AS al ON al.id = a.allocation JOIN results AS r "
+                        "ON r.trial_id = a.trial WHERE r.sweep = '{}' AND a.number = (SELECT "
+                        "max(number) FROM attempts WHERE trial = a.trial) ORDER BY al.id",
+                        selftest_sweep)));
+  if (table.rows.empty()) return std::string("Nothing ran.");
+  std::string jobs;
+  for (const auto& row : table.rows)
+    jobs += (jobs.empty() ? "" : ", ") + text_in(row[0]);
+  const bool local = text_in(table.rows.front()[1]) == "local";
+  const auto nodes = count_in(table.rows.front()[2]);
+  return local ? std::string("Ran on this machine.")
+               : fmt::format("Ran on {} node{} in Slurm job {}.", nodes, nodes == 1 ? "" : "s",
+                             jobs);
+}
+
+Result<ExitCode> run_selftest(const Session& session) {
+  SHARDSWEEP_ASSIGN(const std::int32_t nodes, selftest_nodes(session.options));
+  SHARDSWEEP_ASSIGN(const std::string text, selftest_for(session, nodes));
+  SHARDSWEEP_TRY(make_home(session.home));
+  Session sweep_session = session;
+  const auto file = session.home.dir() / "selftest.yaml";
+  SHARDSWEEP_TRY(write_file_durably(file, text));
+  sweep_session.options.file = file.string();
+  SHARDSWEEP_ASSIGN(const std::string sweep, submit_anew(sweep_session));
+  // A hang has no final verdict, and is what was asked for.
+  SHARDSWEEP_ASSIGN(const ExitCode followed, follow_sweeps(session, {sweep}));
+  if (followed == ExitCode::interrupted) return followed;
+
+  SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
+  SHARDSWEEP_ASSIGN(const auto trials, selftest_trials(*reader));
+  SHARDSWEEP_ASSIGN(const std::string where, where_it_ran(*reader));
+  const auto verdicts = judge_selftest(trials);
+  SHARDSWEEP_TRY(print_result(table_text(
+      selftest_table(verdicts), table_style(session, {"check", "verdict", "detail"}))));
+  say(where);
+  const auto failed = std::count_if(verdicts.begin(), verdicts.end(),
+                                    [](const auto& each) { return !each.passed; });
+  if (failed == 0) return ExitCode::done;
+  say(fmt::format("{} of {} checks failed. 'shardsweep results selftest' lists the trials.",
+                  failed, verdicts.size()));
+  return ExitCode::failed;
+}
+
+void declare_selftest(Grammar& grammar) {
+  Options& options = grammar.options();
+  grammar.option("--nodes", options.asked.nodes, "N", "Number of nodes. Default: 1.");
+  grammar.option("--cluster", options.asked.cluster, "PRESET",
+                 "Preset of the cluster. Default: two slots without GPUs on each node.");
+  grammar.backend();
+  grammar.format();
+}
+
+}  // namespace
+
+extern const Command command_selftest{
+    .name = "selftest",
+    .heading = Heading::other,
+    .help = "Run trials of known outcome in one job, and judge them.",
+    .examples =
+        "shardsweep selftest\n"
+        "shardsweep selftest --nodes 2",
+    .declare = declare_selftest,
+    .run = run_selftest};
+
+}  // namespace shardsweep

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+// status, follow.
+#include "cli/command.hpp"
+#include "cli/grammar.hpp"
+#include "cli/session.hpp"
+#include "cli/terminal.hpp"
+#include "show/cell_text.hpp"
+#include "show/live_view.hpp"
+#include "show/status_view.hpp"
+#include "show/table_view.hpp"
+
+#include <shardsweep/trouble.hpp>
+
+#include <fmt/format.h>
+
+#include <unistd.h>
+
+#include <thread>
+#include <utility>
+
+namespace shardsweep {
+namespace {
+
+struct StatusOptions {
+  bool watch = false;
+};
+
+using namespace std::chrono_literals;
+
+constexpr auto watch_every = 1s;
+constexpr auto watch_step = 100ms;  // how soon Ctrl-C and a new width are noticed
+constexpr std::size_t no_limit = 1'000'000;
+
+/// What a look at the database and its daemon gives.
+struct StatusLook {
+  std::vector<SweepStatus> sweeps;
+  std::vector<CellBest> best;            ///< of the one sweep that was named
+  std::vector<AllocationProgress> jobs;  ///< of that one, where its status is watched
+  std::vector<Trouble> trouble;
+  std::string daemon;  ///< who works, or that nobody does
+  bool one = false;    ///< one sweep was named
+};
+
+/// Of one sweep, and of all of them.
+std::string trouble_of(const std::vector<Trouble>& all, const std::string& sweep) {
+  std::string sentences;
+  for (const Trouble& one : all) {
+    if (!concerns(one, sweep)) continue;
+    sentences += (sentences.empty() ? "" : " ") + text(one);
+  }
+  return sentences;
+}
+
+/// For programs: a row per sweep, the same columns whatever happened.
+Table status_rows(const StatusLook& look) {
+  Table table;
+  table.columns = {"sweep", "state", "trials", "planned", "queued", "running", "ended"};
+  for (const OutcomeInfo& row : outcome_table)
+    table.columns.emplace_back(row.name);
+  for (const char* column : {"undecided", "left_out", "remaining_s", "measured_over_predicted",
+                             "running_trial", "removed_running", "waiting", "skipped_by",
+                             "trouble", "submitted_at", "last_event_at"}) {
+    table.columns.emplace_back(column);
+  }
+  for (const SweepStatus& status : look.sweeps) {
+    const bool done = status.state == "active" && state_text(status) == "done";
+    std::vector<Value> row{status.name, done ? "done" : status.state, status.trials};
+    for (const State state : {State::planned, State::queued, State::running, State::ended})
+      row.emplace_back(count_of(status.by_state, name(state)));
+    for (const OutcomeInfo& outcome : outcome_table)
+      row.emplace_back(count_of(status.by_outcome, outcome.name));
+    row.emplace_back(status.undecided);
+    row.emplace_back(status.left_out);
+    row.emplace_back(status.remaining_s);
+    row.emplace_back(status.measured_over_predicted);
+    row.emplace_back(status.running);
+    row.emplace_back(status.removed_running);
+    row.emplace_back(status.waiting);
+    row.emplace_back(status.spared.empty() ? "" : status.spared.front().first);
+    row.emplace_back(trouble_of(look.trouble, status.name));
+    row.emplace_back(status.submitted_at);
+    row.emplace_back(status.last_event_at);
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+/// The sweeps that somebody has to go on with.
+std::vector<std::string> unattended(const std::vector<SweepStatus>& sweeps) {
+  std::vector<std::string> names;
+  for (const SweepStatus& sweep : sweeps) {
+    if (sweep.state == "active" && !is_over(sweep)) names.push_back(sweep.name);
+  }
+  return names;
+}
+
+std::string daemon_text(const Session& session, Reader& reader,
+                        const std::vector<SweepStatus>& sweeps) {
+  if (!daemon_runs(session)) {
+    const auto open = unattended(sweeps);
+    if (open.empty()) return "No daemon is running, and no sweep needs one.";
+    return fmt::format("No daemon is running; `shardsweep resume {}` continues.",
+                       fmt::join(open, " "));
+  }
+  const auto holder = reader.lease_holder();
+  if (!holder || !*holder) return "A daemon is running.";
+  return fmt::format("daemon: pid {} on {}, log {}", (*holder)->pid, (*holder)->host,
+                     session.home.log().string());
+}
+
+Result<StatusLook> look_at(const Session& session) {
+  StatusLook look;
+  // A full disk is told of where the database can't be read, too.
+  look.trouble = troubles(session.home);
+  if (session.options.format == Format::table && !session.options.of<StatusOptions>().watch) {
+    for (const Trouble& one : look.trouble)
+      say(text(one));
+  }
+  SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
+  SHARDSWEEP_ASSIGN(look.sweeps, reader->status(session.options.names));
+  look.one = session.options.names.size() == 1 && look.sweeps.size() == 1;
+  if (look.one) {
+    SHARDSWEEP_ASSIGN(look.best, reader->best_of_cells({look.sweeps.front().id}));
+    if (session.options.of<StatusOptions>().watch) {
+      SHARDSWEEP_ASSIGN(look.jobs, reader->allocations({look.sweeps.front().id}));
+    }
+  }
+  look.daemon = daemon_text(session, *reader, look.sweeps);
+  return look;
+}
+
+std::vector<StyledLine> lines_of(const Session& session, const StatusLook& look,
+                                 const ViewSize& size) {
+  if (look.one) return status_lines(look.sweeps.front(), look.best, session.clock.now(), size);
+  return status_table_lines(look.sweeps, size);
+}
+
+/// Sentences, which would be wider than the table. Of one sweep they stand among its lines.
+std::vector<std::string> sentences_of(const StatusLook& look) {
+  std::vector<std::string> sentences{look.daemon};
+  if (look.one) return sentences;
+  for (const SweepStatus& sweep : look.sweeps) {
+    if (!sweep.waiting.empty())
+      sentences.push_back(fmt::format("{}: {}", sweep.name, sweep.waiting));
+    for (const auto& [bound, trials] : sweep.spared)
+      sentences.push_back(fmt::format("{}: {} skipped: {}", sweep.name, trials, bound));
+  }
+  return sentences;
+}
+
+Result<ExitCode> print_status(const Session& session, const StatusLook& look) {
+  const SweepVerdict verdict = verdict_of(look.sweeps);
+  if (session.options.format != Format::table) {
+    SHARDSWEEP_TRY(print_result(table_text(status_rows(look), session.options.format)));
+    return verdict.code;
+  }
+  for (const std::string& sentence : sentences_of(look))
+    say(sentence);
+  const Terminal terminal = terminal_of(STDOUT_FILENO);
+  std::string text;
+  for (const StyledLine& line :
+       lines_of(session, look, {terminal.width.value_or(no_limit), no_limit, terminal.utf8})) {
+    text += painted(line, terminal.colour);
+    text.erase(text.find_last_not_of(' ') + 1);
+    text += '\n';
+  }
+  SHARDSWEEP_TRY(print_result(text));
+  if (!verdict.sentence.empty()) say(verdict.sentence);
+  return verdict.code;
+}
+
+/// All of it as lines that fit the terminal.
+std::vector<StyledLine> watch_lines(const Session& session, const StatusLook& look,
+                                    const ViewSize& size) {
+  std::vector<StyledLine> lines;
+  const auto add = [&](const std::string& sentence, Style style) {
+    for (std::string& part : folded(printable(sentence), size.width))
+      lines.push_back({{std::move(part), style}});
+  };
+  add(local_time_text(session.clock.now()) + "  (Ctrl-C ends)", Style::faint);
+  for (const Trouble& one : look.trouble)
+    add(text(one), Style::bad);
+  for (StyledLine& line : lines_of(session, look, size))
+    lines.push_back(std::move(line));
+  for (StyledLine& line : job_lines(look.jobs, session.clock.now(), size))
+    lines.push_back(std::move(line));
+  for (const std::string& sentence : sentences_of(look))
+    add(sentence, Style::plain);
+  if (lines.size() > size.height) {
+    lines.resize(size.height);
+    lines.back() = {{"\u2026 more than this terminal has lines", Style::faint}};
+    if (!size.utf8) lines.back().front().text = "more than this terminal has lines";
+  }
+  return lines;
+}
+
+Result<ExitCode> watch_status(const Session& session) {
+  if (session.options.format != Format::table || !can_redraw(stdout)) {
+    return fault(FaultKind::invalid_input,
+                 "--watch redraws a terminal. In a script use `shardsweep follow`, or `status "
+                 "--format json` in a loop.");
+  }
+  const InterruptGuard interrupts;
+  LiveBlock block(stdout);
+  while (!InterruptGuard::seen()) {
+    SHARDSWEEP_ASSIGN(const StatusLook look, look_at(session));
+    block.draw(watch_lines(session, look, view_size(stdout)));
+    const auto until = session.clock.steady() + watch_every;
+    while (!InterruptGuard::seen() && session.clock.steady() < until)
+      std::this_thread::sleep_for(watch_step);
+  }
+  return ExitCode::interrupted;
+}
+
+Result<ExitCode> run_status(const Session& session) {
+  if (session.options.of<StatusOptions>().watch) return watch_status(session);
+  SHARDSWEEP_ASSIGN(const StatusLook look, look_at(session));
+  return print_status(session, look);
+}
+
+Result<ExitCode> run_follow(const Session& session) {
+  return follow_sweeps(session, session.options.names);
+}
+
+void declare_status(Grammar& grammar) {
+  grammar.names("Sweeps. Default: all.");
+  grammar.format();
+  grammar.flag("--watch", grammar.own<StatusOptions>().watch,
+               "Refresh in place every second, until Ctrl-C.");
+}
+
+void declare_follow(Grammar& grammar) {
+  grammar.names("Sweeps. Default: those that have not ended.");
+}
+
+}  // namespace
+
+extern const Command command_status{.name = "status",
+                                    .heading = Heading::daily,
+                                    .help = "Show the progress of sweeps, and who runs them.",
+                                    .examples =
+                                        "shardsweep status\n"
+                                        "shardsweep status my-sweep --watch",
+                                    .declare = declare_status,
+                                    .run = run_status};
+
+extern const Command command_follow{.name = "follow",
+                                    .heading = Heading::daily,
+                                    .help = "Follow sweeps to their end.",
+                                    .examples = "shardsweep follow my-sweep",
+                                    .declare = declare_follow,
+                                    .run = run_follow};
+
+}  // namespace shardsweep

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// submit, run: a sweep file to the daemon, without and with following it.
+#include "cli/command.hpp"
+#include "cli/grammar.hpp"
+#include "cli/session.hpp"
+
+#include <fmt/format.h>
+
+#include <string>
+
+namespace shardsweep {
+namespace {
+
+Result<ExitCode> run_submit(const Session& session) {
+  std::string sweep;
+  SHARDSWEEP_ASSIGN(const Answer answer, submit_file(session, sweep));
+  if (session.options.format == Format::json) {
+    std::string json = fmt::format("{{\"sweep\":\"{}\"", sweep);
+    for (const auto& [key, count] : answer.counts) {
+      if (key != "sweep") json += fmt::format(",\"{}\":{}", key, count);
+    }
+    SHARDSWEEP_TRY(print_result(json + "}\n"));
+  } else {
+    say(answer.text);
+  }
+  return ExitCode::done;
+}
+
+Result<ExitCode> run_run(const Session& session) {
+  std::string sweep;
+  SHARDSWEEP_ASSIGN(const Answer answer, submit_file(session, sweep));
+  say(answer.text);
+  return follow_sweeps(session, {sweep}, FollowFrom::submission);
+}
+
+void declare_submit(Grammar& grammar) {
+  grammar.sweep_file();
+  grammar.backend();
+  grammar.format();
+}
+
+void declare_run(Grammar& grammar) {
+  grammar.sweep_file();
+  grammar.backend();
+}
+
+}  // namespace
+
+extern const Command command_submit{
+    .name = "submit",
+    .heading = Heading::daily,
+    .help = "Submit a sweep; an edited file runs only its new points.",
+    .examples =
+        "shardsweep submit sweep.yaml\n"
+        "shardsweep submit sweep.yaml --set axes.tp=2,4",
+    .declare = declare_submit,
+    .run = run_submit};
+
+extern const Command command_run{.name = "run",
+                                 .heading = Heading::daily,
+                                 .help = "Submit a sweep and follow it to its end.",
+                                 .examples = "shardsweep run sweep.yaml",
+                                 .declare = declare_run,
+                                 .run = run_run};
+
+}  // namespace shardsweep

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a command declares its options. CLI11 is large to compile and its messages differ from
+// version to version, so grammar.cpp alone knows it: forty files of commands do not.
+#pragma once
+
+#include "cli/options.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace CLI {  // NOLINT(readability-identifier-naming): CLI11's own
+class App;
+class Option;
+}  // namespace CLI
+
+namespace shardsweep {
+
+using Words = std::vector<std::string>;
+/// The words that options take, for help and completion.
+using Choices = std::map<const CLI::Option*, Words>;
+
+/// An option, or an argument, while it is being declared.
+class Declared {
+ public:
+  Declared(CLI::App& command, CLI::Option* option, Choices& choices)
+      : command_(command), option_(option), choices_(choices) {}
+
+  const Declared& required() const;
+  /// Help shows the value that stands in the target now.
+  const Declared& with_default() const;
+  /// Any other word is wrong usage.
+  const Declared& one_of(Words words) const;
+  /// Completion offers these words; the command itself judges what it is given.
+  const Declared& offers(Words words) const;
+  const Declared& whole_number(std::int64_t first, std::int64_t last) const;
+  /// `wrong` says what is wrong with a value, in words that follow the option's name; empty:
+  /// nothing.
+  const Declared& check(std::function<std::string(const std::string&)> wrong) const;
+  const Declared& times(int least, int most) const;
+  /// Each value needs the option anew; without this a list goes on to the next option.
+  const Declared& one_at_a_time() const;
+  const Declared& split_at_commas() const;
+  const Declared& not_with(const char* option) const;
+  const Declared& only_with(const char* option) const;
+  /// For our own scripts: help and completion leave it out.
+  const Declared& hidden() const;
+
+ private:
+  CLI::App& command_;
+  CLI::Option* option_;
+  Choices& choices_;
+};
+
+/// The options of one command. Values go into `options`, which outlives the parsing.
+class Grammar {
+ public:
+  Grammar(CLI::App& command, Options& options, Choices& choices)
+      : command_(command), options_(options), choices_(choices) {}
+
+  Options& options() { return options_; }
+  /// What this command alone is asked, made here; Options::of() reads it.
+  template <class Own>
+  Own& own() {
+    return options_.own.emplace<Own>();
+  }
+
+  /// `name`: "--name", "-n,--name", or "name" of an argument. `value`: its value in help.
+  Declared option(const char* name, std::string& target, const char* value,
+                  const std::string& help);
+  Declared option(const char* name, Words& target, const char* value, const std::string& help);
+  Declared option(const char* name, std::int64_t& target, const char* value,
+                  const std::string& help);
+  void flag(const char* name, bool& target, const std::string& help);
+
+  // What several commands have.
+  /// --format of tables and of those pictures, and --wide.
+  void format(const Words& pictures = {});
+  /// --format of these words alone.
+  void form(const std::string& help, const Words& words);
+  void output();
+  void names(const std::string& help);
+  Declared where(const std::string& help = {});
+  void sweep_file();
+  void site(const std::string& help = "Site file. Default: ~/.config/shardsweep/site.yaml.");
+  /// How to reach a cluster: --site, --backend, --here.
+  void backend();
+  /// Sweeps or trials, --where and --hidden.
+  void selection();
+  void family(const std::string& help);
+
+ private:
+  CLI::App& command_;
+  Options& options_;
+  Choices& choices_;
+};
+
+}  // namespace shardsweep

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a judged plan to the daemon: the inbox that it takes over, and what has to hold before.
+#include "cli/session.hpp"
+#include "fleet/decide.hpp"
+#include "plan/proof.hpp"
+#include "slurm/words/array.hpp"
+#include "slurm/words/script.hpp"
+#include "sweep/identity.hpp"
+
+#include <shardsweep/allocation_files.hpp>
+#include <shardsweep/fail_point.hpp>
+#include <shardsweep/load.hpp>
+#include <shardsweep/random.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <string>
+#include <utility>
+
+namespace shardsweep {
+
+void say_notes(const std::vector<std::string>& notes) {
+  for (const std::string& note : notes)
+    say("warning: " + note);
+}
+
+namespace {
+
+/// Writes the inbox that the daemon takes over.
+Result<std::filesystem::path> write_submission(const Session& session, const Planned& planned,
+                                               const SiteAccess& access) {
+  SHARDSWEEP_TRY(make_home(session.home));
+  const std::filesystem::path file = session.home.inbox() / (random_hex(16) + ".db");
+  SubmittedSweep submission;
+  submission.sweep = &planned.sweep;
+  submission.plan = &planned.plan;
+  submission.capabilities = &planned.capabilities;
+  submission.source = planned.source;
+  submission.resolved = explain_sweep(planned.sweep);
+  Fnv128 hash;
+  hash.add(submission.resolved);
+  submission.resolved_hash = hash.hex();
+  submission.backend = access.backend;
+  if (access.backend != Backend::local) {
+    submission.site = explain_site(access.site);
+    // What the shell passes on has to be what a site file may say, or no daemon could read it.
+    SHARDSWEEP_TRY(load_site_text(submission.site, "site file with pass_env"));
+    submission.job_template = access.job_template;
+  }
+  const Identifier names(planned.sweep, planned.capabilities, planned.site_env);
+  SHARDSWEEP_TRY(write_inbox(file, submission, [&](const Point& point) {
+    return TrialNames{names.identity(point), names.slug(point), names.lane_key(point)};
+  }));
+  fail_point("inbox.written");
+  return file;
+}
+
+/// The token is drawn when the allocation is made.
+std::string token_shown(const SweepSpec& sweep) {
+  return sweep.policy.lane_array > 1 ? slurm::element_token("TOKEN", 0) : "TOKEN";
+}
+
+}  // namespace
+
+std::map<std::int32_t, Work> work_by_nodes(const Plan& plan) {
+  std::map<std::int32_t, Work> work;
+  for (const PlannedTrial& trial : plan.trials) {
+    Work& one = work[std::max(1, trial.point.nodes)];
+    one.predicted_s += trial.prediction.attempt_s;
+    one.longest_s = std::max(one.longest_s, trial.prediction.attempt_s);
+  }
+  return work;
+}
+
+Result<std::string> script_for(const Session& session, const SweepSpec& sweep,
+                               const SiteAccess& access, std::int32_t nodes, const Work& work) {
+  const std::string token = token_shown(sweep);
+  SHARDSWEEP_ASSIGN(const TemplateValues values,
+                    script_values(sweep, access.site,
+                                  {.job_name = job_name_of(sweep.name, nodes, token),
+                                   .agent = session.installation.agent.string(),
+                                   .paths = {session.home.allocations() / token},
+                                   .nodes = nodes,
+                                   .time_limit_s = wall_time_s(work.predicted_s, work.longest_s,
+                                                               sweep.policy)}));
+  return render_template(access.job_template, access.job_template_name, values);
+}
+
+std::string array_around(const Session& session, const SweepSpec& sweep,
+                         const std::string& script) {
+  if (sweep.policy.lane_array <= 1) return "";
+  const AllocationPaths first{session.home.allocations() / token_shown(sweep)};
+  const std::array elements{slurm::ElementScript{0, first.script()}};
+  return slurm::array_script(script, elements) + "\n";
+}
+
+namespace {
+
+/// A site file that gives no script is found out at once, not by the daemon at night.
+Result<void> check_scripts(const Session& session, const Planned& planned,
+                           const SiteAccess& access) {
+  for (const auto& [nodes, work] : work_by_nodes(planned.plan)) {
+    SHARDSWEEP_TRY(script_for(session, planned.sweep, access, nodes, work));
+  }
+  return {};
+}
+
+/// What `prove` asks for comes before the sweep itself, which waits for it.
+Result<void> submit_proof(const Session& session, const Planned& planned,
+                          const SiteAccess& access) {
+  Proof proof = make_proof(planned.sweep, planned.plan);
+  Planned alone;
+  alone.sweep = std::move(proof.sweep);
+  alone.plan = std::move(proof.plan);
+  alone.capabilities = planned.capabilities;
+  alone.source = planned.source;
+  SHARDSWEEP_ASSIGN(const auto inbox, write_submission(session, alone, access));
+  SHARDSWEEP_ASSIGN(const Answer answer,
+                    ask_daemon(session, {.verb = Verb::submit, .inbox = inbox.string()}));
+  say(answer.text);
+  return {};
+}
+
+}  // namespace
+
+Result<Answer> submit_file(const Session& session, std::string& sweep_name) {
+  SHARDSWEEP_ASSIGN(Planned planned, plan_file(session));
+  say_notes(planned.notes);
+  if (planned.plan.trials.empty()) {
+    return fault(FaultKind::invalid_input,
+                 fmt::format("no point of '{}' is feasible; 'shardsweep plan {}' says why",
+                             planned.sweep.name, session.options.file));
+  }
+  SHARDSWEEP_ASSIGN(const SiteAccess access, choose_backend(session, planned.sweep));
+  SHARDSWEEP_TRY(add_site(planned, access));
+  SHARDSWEEP_TRY(note_code(session, planned.sweep, Taking::snapshot));
+  sweep_name = planned.sweep.name;
+  if (access.backend != Backend::local) SHARDSWEEP_TRY(check_scripts(session, planned, access));
+  if (planned.sweep.prove) SHARDSWEEP_TRY(submit_proof(session, planned, access));
+  SHARDSWEEP_ASSIGN(const auto inbox, write_submission(session, planned, access));
+  return ask_daemon(session, {.verb = Verb::submit, .inbox = inbox.string()});
+}
+
+Result<std::string> submit_anew(const Session& session) {
+  std::string sweep;
+  SHARDSWEEP_ASSIGN(const Answer answer, submit_file(session, sweep));
+  say(answer.text);
+  const auto fresh = answer.counts.find("fresh");
+  if (fresh != answer.counts.end() && fresh->second == 0) {
+    SHARDSWEEP_ASSIGN(const Answer again,
+                      ask_daemon(session, {.verb = Verb::rerun, .names = {sweep}}));
+    say(again.text);
+  }
+  return sweep;
+}
+
+}  // namespace shardsweep
