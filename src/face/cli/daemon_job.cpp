@@ -17,11 +17,20 @@
 
 #include <map>
 #include <thread>
+#include <variant>
 
 namespace shardsweep {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// A visitor of lambdas, one for each alternative.
+template <class... Each>
+struct Hears : Each... {
+  using Each::operator()...;
+};
+template <class... Each>
+Hears(Each...) -> Hears<Each...>;
 
 constexpr double look_limit_s = 30;
 constexpr double submit_limit_s = 150;  // sbatch retries for two minutes by itself
@@ -148,6 +157,17 @@ Result<ExitCode> await_daemon(const Session& session, const std::string& job) {
   return ExitCode::done;
 }
 
+/// sbatch's answer was lost: the job may be there all the same.
+Result<ExitCode> look_again(const Session& session, const std::string& name,
+                            const std::string& why) {
+  std::this_thread::sleep_for(std::chrono::duration<double>(look_again_s));
+  if (const auto job = daemon_job(session)) return await_daemon(session, *job);
+  return fault(FaultKind::unavailable,
+               fmt::format("sbatch gave no answer ({}). The job may exist: look with 'squeue "
+                           "--me --name={}' before you try again.",
+                           why, name));
+}
+
 }  // namespace
 
 std::optional<std::string> daemon_job(const Session& session) {
@@ -179,18 +199,23 @@ Result<ExitCode> start_daemon_job(const Session& session, const std::vector<std:
   const SchedulerEvent answer =
       output ? slurm::read_submission(name, output->exit_code, output->out, output->err)
              : SchedulerEvent(SubmitUnknown{name, output.error().what});
-  if (const auto* accepted = std::get_if<SubmitAccepted>(&answer))
-    return await_daemon(session, accepted->job_id);
-  if (const auto* refused = std::get_if<SubmitRefused>(&answer))
-    return fault(FaultKind::rejected, refused->why);
-  if (const auto* deferred = std::get_if<SubmitDeferred>(&answer))
-    return fault(FaultKind::unavailable, deferred->why);
-  std::this_thread::sleep_for(std::chrono::duration<double>(look_again_s));
-  if (const auto job = daemon_job(session)) return await_daemon(session, *job);
-  return fault(FaultKind::unavailable,
-               fmt::format("sbatch gave no answer ({}). The job may exist: look with 'squeue "
-                           "--me --name={}' before you try again.",
-                           std::get<SubmitUnknown>(answer).why, name));
+  return std::visit(Hears{[&](const SubmitAccepted& accepted) {
+                            return await_daemon(session, accepted.job_id);
+                          },
+                          [](const SubmitRefused& refused) -> Result<ExitCode> {
+                            return fault(FaultKind::rejected, refused.why);
+                          },
+                          [](const SubmitDeferred& deferred) -> Result<ExitCode> {
+                            return fault(FaultKind::unavailable, deferred.why);
+                          },
+                          [&](const SubmitUnknown& unknown) {
+                            return look_again(session, name, unknown.why);
+                          },
+                          // No other event answers a submission.
+                          [](const auto&) -> Result<ExitCode> {
+                            return fault(FaultKind::internal, "sbatch's answer was misread");
+                          }},
+                    answer);
 }
 
 Successor::Successor(const Session& session, int number)
@@ -249,20 +274,25 @@ void Successor::take_submission(const Result<CommandOutput>& output) {
              : SchedulerEvent(SubmitUnknown{name_, output.error().what});
   stage_ = Stage::look;
   clean_looks_ = 0;
-  if (const auto* accepted = std::get_if<SubmitAccepted>(&answer)) {
-    log_info(fmt::format("the daemon's next job is {}", accepted->job_id));
-    stage_ = Stage::there;
-  } else if (const auto* unknown = std::get_if<SubmitUnknown>(&answer)) {
-    log_warning("the daemon's next job: " + unknown->why);
-    needed_looks_ = looks_after_lost_answer;
-    not_before_s_ = now_s() + look_again_s;
-  } else {
-    const auto* refused = std::get_if<SubmitRefused>(&answer);
-    log_warning("the daemon's next job: " +
-                (refused != nullptr ? refused->why : std::get<SubmitDeferred>(answer).why));
+  const auto ask_later = [this](const std::string& why) {
+    log_warning("the daemon's next job: " + why);
     needed_looks_ = 1;
     not_before_s_ = now_s() + ask_again_s;
-  }
+  };
+  std::visit(Hears{[this](const SubmitAccepted& accepted) {
+                     log_info(fmt::format("the daemon's next job is {}", accepted.job_id));
+                     stage_ = Stage::there;
+                   },
+                   [this](const SubmitUnknown& unknown) {
+                     log_warning("the daemon's next job: " + unknown.why);
+                     needed_looks_ = looks_after_lost_answer;
+                     not_before_s_ = now_s() + look_again_s;
+                   },
+                   [&](const SubmitRefused& refused) { ask_later(refused.why); },
+                   [&](const SubmitDeferred& deferred) { ask_later(deferred.why); },
+                   // No other event answers a submission.
+                   [](const auto&) {}},
+             answer);
 }
 
 void Successor::cancel() {
