@@ -2,6 +2,7 @@
 #include "cli/emitting.hpp"
 
 #include "cli/grammar.hpp"
+#include "cli/printing.hpp"
 #include "show/comparison.hpp"
 #include "sweep/batch_script.hpp"
 #include "sweep/identity.hpp"
@@ -208,13 +209,6 @@ Result<std::vector<std::string>> trials_of(Reader& reader,
   return trials;
 }
 
-std::string sql_quoted(std::string_view text) {
-  std::string sql = "'";
-  for (const char c : text)
-    sql += c == '\'' ? std::string("''") : std::string(1, c);
-  return sql + "'";
-}
-
 Result<Point> point_of_row(Reader& reader, const SweepSpec& sweep, const ResultRow& row) {
   Point point;
   for (const AxisInfo& axis : axes()) {
@@ -225,7 +219,7 @@ Result<Point> point_of_row(Reader& reader, const SweepSpec& sweep, const ResultR
                     reader.query(fmt::format(
                         "SELECT j.key AS name, CAST(j.value AS TEXT) AS value FROM trials "
                         "AS t, json_each(t.vars) AS j WHERE t.slug = {}",
-                        sql_quoted(row.text("trial")))));
+                        literal_of(row.text("trial")))));
   for (std::size_t i = 0; i < vars.rows.size(); ++i) {
     const ResultRow var(vars, i);
     for (std::size_t n = 0; n < sweep.vars.size(); ++n) {

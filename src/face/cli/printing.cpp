@@ -21,6 +21,7 @@
 #include <string>
 #include <system_error>
 #include <utility>
+#include <variant>
 
 namespace shardsweep {
 
@@ -65,12 +66,29 @@ Result<Options> with_form(const Options& options,
 }
 
 std::string literal_of(const Value& value) {
-  if (const auto* integer = std::get_if<std::int64_t>(&value)) return fmt::to_string(*integer);
-  if (const auto* real = std::get_if<double>(&value)) return fmt::format("{}", *real);
-  std::string text = "'";
-  for (const char c : std::get<std::string>(value))
-    text += c == '\'' ? "''" : std::string(1, c);
-  return text + "'";
+  struct Literal {
+    std::string operator()(std::monostate) const { return "NULL"; }
+    std::string operator()(std::int64_t integer) const { return fmt::to_string(integer); }
+    std::string operator()(double real) const { return fmt::format("{}", real); }
+    std::string operator()(const std::string& text) const {
+      std::string quoted = "'";
+      for (const char c : text)
+        quoted += c == '\'' ? "''" : std::string(1, c);
+      return quoted + "'";
+    }
+  };
+  return std::visit(Literal{}, value);
+}
+
+Result<bool> create_file(const std::string& file, const std::string& text) {
+  std::FILE* const out = std::fopen(file.c_str(), "wxe");
+  if (out == nullptr && errno == EEXIST) return false;
+  const bool written =
+      out != nullptr && std::fwrite(text.data(), 1, text.size(), out) == text.size();
+  if ((out != nullptr && std::fclose(out) != 0) || !written)
+    return fault(FaultKind::unavailable,
+                 fmt::format("cannot write '{}': {}", file, std::strerror(errno)));
+  return true;
 }
 
 Result<void> write_new_file(const std::string& file, const std::string& text) {

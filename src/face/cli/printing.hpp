@@ -26,9 +26,11 @@ void drop_nodes_where_none(Table& table);
 [[nodiscard]] Result<Options> with_form(const Options& options,
                                         const std::vector<std::string_view>& pictures);
 
-/// A value in an expression of `--where`.
+/// A value in an expression of `--where`, or in SQL.
 [[nodiscard]] std::string literal_of(const Value& value);
 
+/// A new file, made in one step, so that nobody's is written over. False: there is one already.
+[[nodiscard]] Result<bool> create_file(const std::string& file, const std::string& text);
 /// Never over a file that is there.
 [[nodiscard]] Result<void> write_new_file(const std::string& file, const std::string& text);
 

@@ -7,6 +7,7 @@
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
 #include "predict/predictor.hpp"
+#include "show/rows.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/load.hpp>
@@ -67,16 +68,6 @@ std::string sweep_text(const Options& options, const ClusterSpec& cluster) {
   return text;
 }
 
-double real(const Value& value) {
-  if (const auto* number = std::get_if<double>(&value)) return *number;
-  if (const auto* count = std::get_if<std::int64_t>(&value)) return static_cast<double>(*count);
-  return 0;
-}
-
-std::int32_t count(const Value& value) {
-  return static_cast<std::int32_t>(real(value));
-}
-
 /// A trial that has measured the blocks.
 struct BlockRun {
   std::int64_t trial = 0;
@@ -84,46 +75,49 @@ struct BlockRun {
   double train_step_s = 0;
 };
 
-std::string sql_text(std::string_view text) {
-  std::string sql = "'";
-  for (const char c : text)
-    sql += c == '\'' ? std::string("''") : std::string(1, c);
-  return sql + "'";
-}
-
 Result<std::vector<BlockRun>> measured(Reader& reader, const std::string& sweep) {
   const std::string from = fmt::format(
       "FROM results AS r JOIN measurements AS m ON m.attempt = r.attempt_id WHERE r.sweep = {} "
       "AND r.outcome = 'completed' AND json_extract(m.detail, '$.microbench') IS NOT NULL",
-      sql_text(sweep));
+      literal_of(sweep));
   SHARDSWEEP_ASSIGN(const Table blocks,
                     reader.query("SELECT r.trial_id, r.gpus, r.nodes, m.train_step_ms, "
-                                 "json_extract(m.detail, '$.microbench.gemm_gflops'), "
-                                 "json_extract(m.detail, '$.microbench.gemm_peak_gflops'), "
-                                 "json_extract(m.detail, '$.microbench.attention_gflops'), "
-                                 "json_extract(m.detail, '$.microbench.memory_gb_per_s') " +
+                                 "json_extract(m.detail, '$.microbench.gemm_gflops') AS gemm, "
+                                 "json_extract(m.detail, '$.microbench.gemm_peak_gflops') AS "
+                                 "gemm_peak, "
+                                 "json_extract(m.detail, '$.microbench.attention_gflops') AS "
+                                 "attention, "
+                                 "json_extract(m.detail, '$.microbench.memory_gb_per_s') AS "
+                                 "memory " +
                                  from + " ORDER BY r.gpus"));
   SHARDSWEEP_ASSIGN(
       const Table transfers,
-      reader.query("SELECT trial_id, json_extract(value, '$.sent_bytes'), json_extract(value, "
-                   "'$.median_ms') FROM (SELECT r.trial_id, json_extract(m.detail, "
+      reader.query("SELECT trial_id, json_extract(value, '$.sent_bytes') AS bytes, "
+                   "json_extract(value, '$.median_ms') AS ms FROM (SELECT r.trial_id, "
+                   "json_extract(m.detail, "
                    "'$.microbench.all_reduce') AS sizes " +
                    from + "), json_each(sizes) ORDER BY 1, 2"));
   std::vector<BlockRun> runs;
-  for (const auto& row : blocks.rows) {
+  const Rows block(blocks);
+  const Rows transfer(transfers);
+  const auto real = [](const Rows& rows, std::size_t row, std::string_view column) {
+    return rows.number(row, column).value_or(0);
+  };
+  for (std::size_t row = 0; row < block.size(); ++row) {
     BlockRun run;
-    run.trial = std::get<std::int64_t>(row[0]);
-    run.train_step_s = real(row[3]) * milli;
-    run.times = {.gpus = count(row[1]),
-                 .nodes = count(row[2]),
-                 .gemm_flops = real(row[4]) * giga,
-                 .gemm_peak_flops = real(row[5]) * giga,
-                 .attention_flops = real(row[6]) * giga,
-                 .memory_bandwidth = real(row[7]) * giga,
+    run.trial = block.integer(row, "trial_id");
+    run.train_step_s = real(block, row, "train_step_ms") * milli;
+    run.times = {.gpus = static_cast<std::int32_t>(block.integer(row, "gpus")),
+                 .nodes = static_cast<std::int32_t>(block.integer(row, "nodes")),
+                 .gemm_flops = real(block, row, "gemm") * giga,
+                 .gemm_peak_flops = real(block, row, "gemm_peak") * giga,
+                 .attention_flops = real(block, row, "attention") * giga,
+                 .memory_bandwidth = real(block, row, "memory") * giga,
                  .all_reduce = {}};
-    for (const auto& size : transfers.rows) {
-      if (std::get<std::int64_t>(size[0]) == run.trial)
-        run.times.all_reduce.push_back({real(size[1]), real(size[2]) * milli});
+    for (std::size_t size = 0; size < transfer.size(); ++size) {
+      if (transfer.integer(size, "trial_id") == run.trial)
+        run.times.all_reduce.push_back(
+            {real(transfer, size, "bytes"), real(transfer, size, "ms") * milli});
     }
     runs.push_back(std::move(run));
   }

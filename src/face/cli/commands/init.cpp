@@ -2,7 +2,7 @@
 // init: asks Slurm, this machine and perhaps a node, and writes a site file to start from.
 #include "cli/command.hpp"
 #include "cli/grammar.hpp"
-#include "cli/session.hpp"
+#include "cli/printing.hpp"
 #include "slurm/words/settings.hpp"
 #include "slurm/words/shell_template.hpp"
 #include "slurm/words/site_survey.hpp"
@@ -15,10 +15,8 @@
 #include <unistd.h>
 
 #include <array>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <filesystem>
+#include <system_error>
 
 namespace shardsweep {
 namespace {
@@ -84,25 +82,6 @@ Result<slurm::Machine> ask_a_node(const Session& session, const slurm::Cluster& 
   return *machine;
 }
 
-/// A file that exists is somebody's: it is never written over.
-Result<void> write_site(const fs::path& file, const std::string& text) {
-  std::error_code error;
-  if (file.has_parent_path()) fs::create_directories(file.parent_path(), error);
-  std::FILE* const out = std::fopen(file.c_str(), "wxe");
-  if (out == nullptr && errno == EEXIST) {
-    return fault(FaultKind::invalid_input,
-                 fmt::format("'{0}' exists already and is kept. Name another file, or print "
-                             "what would be written: shardsweep init -",
-                             file.string()));
-  }
-  const bool written =
-      out != nullptr && std::fwrite(text.data(), 1, text.size(), out) == text.size();
-  if ((out != nullptr && std::fclose(out) != 0) || !written)
-    return fault(FaultKind::unavailable,
-                 fmt::format("cannot write '{}': {}", file.string(), std::strerror(errno)));
-  return {};
-}
-
 Result<ExitCode> run_init(const Session& session) {
   SHARDSWEEP_ASSIGN(slurm::Cluster cluster, ask_cluster(session));
   if (session.options.of<InitOptions>().on_a_node) {
@@ -118,7 +97,15 @@ Result<ExitCode> run_init(const Session& session) {
   }
   const fs::path file =
       session.options.file.empty() ? site_file_of(session) : fs::path(session.options.file);
-  SHARDSWEEP_TRY(write_site(file, text));
+  std::error_code error;
+  if (file.has_parent_path()) fs::create_directories(file.parent_path(), error);
+  SHARDSWEEP_ASSIGN(const bool made, create_file(file.string(), text));
+  if (!made) {
+    return fault(FaultKind::invalid_input,
+                 fmt::format("'{0}' exists already and is kept. Name another file, or print "
+                             "what would be written: shardsweep init -",
+                             file.string()));
+  }
   say(fmt::format("Wrote {}. 'shardsweep doctor --on-a-node' checks it.", file.string()));
   return ExitCode::done;
 }

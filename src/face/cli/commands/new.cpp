@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/command.hpp"
 #include "cli/grammar.hpp"
-#include "cli/session.hpp"
+#include "cli/printing.hpp"
 
 #include <shardsweep/load.hpp>
 
@@ -9,10 +9,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
-#include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <numeric>
 
@@ -194,23 +191,6 @@ std::string new_sweep_text(const NewSweep& sweep) {
          fmt::format("measure: {{warmup: {}, steps: {}}}\n", gpus ? 3 : 1, gpus ? 10 : 3);
 }
 
-/// A file that exists is somebody's: it is never written over.
-Result<void> write_new(const std::string& file, const std::string& text) {
-  std::FILE* const out = std::fopen(file.c_str(), "wx");
-  if (out == nullptr) {
-    if (errno == EEXIST)
-      return fault(FaultKind::invalid_input,
-                   fmt::format("'{}' exists already; name another file", file));
-    return fault(FaultKind::unavailable,
-                 fmt::format("cannot write '{}': {}", file, std::strerror(errno)));
-  }
-  const bool written = std::fwrite(text.data(), 1, text.size(), out) == text.size();
-  if (std::fclose(out) != 0 || !written)
-    return fault(FaultKind::unavailable,
-                 fmt::format("cannot write '{}': {}", file, std::strerror(errno)));
-  return {};
-}
-
 Result<ExitCode> run_new(const Session& session) {
   SHARDSWEEP_ASSIGN(const NewSweep sweep, sweep_to_write(session));
   const std::string text = new_sweep_text(sweep);
@@ -222,7 +202,10 @@ Result<ExitCode> run_new(const Session& session) {
     SHARDSWEEP_TRY(print_result(text));
     return ExitCode::done;
   }
-  SHARDSWEEP_TRY(write_new(file, text));
+  SHARDSWEEP_ASSIGN(const bool made, create_file(file, text));
+  if (!made)
+    return fault(FaultKind::invalid_input,
+                 fmt::format("'{}' exists already; name another file", file));
   say(fmt::format("Wrote {0}. 'shardsweep plan {0}' shows what would run.", file));
   return ExitCode::done;
 }

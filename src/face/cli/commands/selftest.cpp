@@ -4,6 +4,7 @@
 #include "cli/command.hpp"
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
+#include "show/rows.hpp"
 #include "show/selftest_view.hpp"
 
 #include <shardsweep/allocation_files.hpp>
@@ -85,46 +86,36 @@ Result<std::string> selftest_for(const Session& session, std::int32_t nodes) {
   return selftest_text("this-machine", 1, 4);
 }
 
-double number_in(const Value& value) {
-  if (const auto* number = std::get_if<double>(&value)) return *number;
-  if (const auto* count = std::get_if<std::int64_t>(&value)) return static_cast<double>(*count);
-  return 0;
-}
-
-std::int64_t count_in(const Value& value) {
-  return static_cast<std::int64_t>(number_in(value));
-}
-
-std::string text_in(const Value& value) {
-  const auto* text = std::get_if<std::string>(&value);
-  return text == nullptr ? "" : *text;
-}
-
 Result<std::vector<SelfTestTrial>> selftest_trials(Reader& reader) {
   SHARDSWEEP_ASSIGN(
       const Table table,
       reader.query(fmt::format(
-          "SELECT r.trial, r.layout, json_extract(r.vars, '$.shardbench_fault'), r.outcome, "
-          "r.cause, r.dp * r.tp * r.pp, (SELECT max(a.leaked) FROM attempts AS a WHERE a.trial "
-          "= "
-          "r.trial_id), r.loss, r.peak_memory_bytes, r.predicted_memory_bytes, "
-          "json_extract(m.detail, '$.network.busbw_gb_per_s') FROM results AS r LEFT JOIN "
-          "measurements AS m ON m.attempt = r.attempt_id WHERE r.sweep = '{}' ORDER BY "
-          "r.trial_id",
+          "SELECT r.trial, r.layout, json_extract(r.vars, '$.shardbench_fault') AS fault, "
+          "r.outcome, r.cause, r.dp * r.tp * r.pp AS ranks, (SELECT max(a.leaked) FROM "
+          "attempts "
+          "AS a WHERE a.trial = r.trial_id) AS leaked, r.loss, r.peak_memory_bytes, "
+          "r.predicted_memory_bytes, json_extract(m.detail, '$.network.busbw_gb_per_s') AS "
+          "busbw FROM results AS r LEFT JOIN measurements AS m ON m.attempt = r.attempt_id "
+          "WHERE r.sweep = '{}' ORDER BY r.trial_id",
           selftest_sweep)));
   std::vector<SelfTestTrial> trials;
-  for (const auto& row : table.rows) {
-    trials.push_back({.slug = text_in(row[0]),
-                      .layout = text_in(row[1]),
-                      .fault = text_in(row[2]),
-                      .outcome = text_in(row[3]),
-                      .cause = text_in(row[4]),
-                      .ranks = static_cast<std::int32_t>(count_in(row[5])),
-                      .leaked = count_in(row[6]),
-                      .loss = number_in(row[7]),
-                      .peak_memory_bytes = count_in(row[8]),
-                      .predicted_memory_bytes = count_in(row[9]),
-                      .bus_bandwidth = number_in(row[10]) * giga_bytes});
+  const Rows rows(table);
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    const auto number = [&](std::string_view column) {
+      return rows.number(row, column).value_or(0);
+    };
+    trials.push_back(
+        {.slug = rows.text(row, "trial"),
+         .layout = rows.text(row, "layout"),
+         .fault = rows.text(row, "fault"),
+         .outcome = rows.text(row, "outcome"),
+         .cause = rows.text(row, "cause"),
+         .ranks = static_cast<std::int32_t>(number("ranks")),
+         .leaked = static_cast<std::int64_t>(number("leaked")),
+         .loss = number("loss"),
+         .peak_memory_bytes = static_cast<std::int64_t>(number("peak_memory_bytes")),
+         .predicted_memory_bytes = static_cast<std::int64_t>(number("predicted_memory_bytes")),
+         .bus_bandwidth = number("busbw") * giga_bytes});
   }
   return trials;
 }
@@ -138,12 +129,13 @@ Result<std::string> where_it_ran(Reader& reader) {
                         "ON r.trial_id = a.trial WHERE r.sweep = '{}' AND a.number = (SELECT "
                         "max(number) FROM attempts WHERE trial = a.trial) ORDER BY al.id",
                         selftest_sweep)));
-  if (table.rows.empty()) return std::string("Nothing ran.");
+  const Rows rows(table);
+  if (rows.size() == 0) return std::string("Nothing ran.");
   std::string jobs;
-  for (const auto& row : table.rows)
-    jobs += (jobs.empty() ? "" : ", ") + text_in(row[0]);
-  const bool local = text_in(table.rows.front()[1]) == "local";
-  const auto nodes = count_in(table.rows.front()[2]);
+  for (std::size_t row = 0; row < rows.size(); ++row)
+    jobs += (jobs.empty() ? "" : ", ") + rows.text(row, "job_id");
+  const bool local = rows.text(0, "backend") == "local";
+  const auto nodes = rows.integer(0, "nodes");
   return local ? std::string("Ran on this machine.")
                : fmt::format("Ran on {} node{} in Slurm job {}.", nodes, nodes == 1 ? "" : "s",
                              jobs);
