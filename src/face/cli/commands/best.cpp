@@ -40,12 +40,6 @@ Result<ExitCode> run_best(const Session& session) {
   return print_table(table, table_style(session, std::move(important)));
 }
 
-void declare_best(Grammar& grammar) {
-  grammar.selection();
-  grammar.format();
-  declare_emit(grammar);
-}
-
 }  // namespace
 
 extern const Command command_best{
@@ -55,7 +49,12 @@ extern const Command command_best{
     .examples =
         "shardsweep best my-sweep\n"
         "shardsweep best my-sweep --emit megatron",
-    .declare = declare_best,
+    .declare =
+        [](Grammar& grammar) {
+          grammar.selection();
+          grammar.format();
+          declare_emit(grammar);
+        },
     .run = run_best};
 
 }  // namespace shardsweep

@@ -278,33 +278,6 @@ Result<ExitCode> run_calibrate(const Session& session) {
   return ExitCode::done;
 }
 
-void declare_calibrate(Grammar& grammar) {
-  Options& options = grammar.options();
-  auto& own = grammar.own<CalibrateOptions>();
-  grammar
-      .option("cluster", options.asked.cluster, "PRESET",
-              "Preset of the cluster, or a cluster file.")
-      .required();
-  grammar.option(
-      "--out", options.out, "FILE",
-      "File to write, for a sweep's 'cluster:'. Default: NAME.calibrated.yaml here.");
-  grammar.option("--model", options.asked.model, "MODEL",
-                 "Preset of the model whose shapes are timed. Default: llama-1b on GPUs, mini "
-                 "without.");
-  grammar.option("--seq-len", own.seq_len, "TOKENS",
-                 "Tokens per sample. Default: 4096 on GPUs, 256 without.");
-  grammar.option("--micro-batch", own.micro_batch, "N", "Samples per timed block.")
-      .with_default();
-  grammar
-      .option("--dtype", own.dtype, "DTYPE",
-              "Number format. Default: bf16 on GPUs, fp32 without.")
-      .offers({"bf16", "fp32", "fp64"});
-  grammar.option("--nodes", options.asked.nodes, "N",
-                 "Also run on so many nodes, to measure the links between them.");
-  grammar.backend();
-  grammar.format();
-}
-
 }  // namespace
 
 extern const Command command_calibrate{
@@ -314,7 +287,34 @@ extern const Command command_calibrate{
     .examples =
         "shardsweep calibrate this-machine\n"
         "shardsweep calibrate h100-8x --nodes 2 --out ours.yaml",
-    .declare = declare_calibrate,
+    .declare =
+        [](Grammar& grammar) {
+          Options& options = grammar.options();
+          auto& own = grammar.own<CalibrateOptions>();
+          grammar
+              .option("cluster", options.asked.cluster, "PRESET",
+                      "Preset of the cluster, or a cluster file.")
+              .required();
+          grammar.option(
+              "--out", options.out, "FILE",
+              "File to write, for a sweep's 'cluster:'. Default: NAME.calibrated.yaml here.");
+          grammar.option(
+              "--model", options.asked.model, "MODEL",
+              "Preset of the model whose shapes are timed. Default: llama-1b on GPUs, mini "
+              "without.");
+          grammar.option("--seq-len", own.seq_len, "TOKENS",
+                         "Tokens per sample. Default: 4096 on GPUs, 256 without.");
+          grammar.option("--micro-batch", own.micro_batch, "N", "Samples per timed block.")
+              .with_default();
+          grammar
+              .option("--dtype", own.dtype, "DTYPE",
+                      "Number format. Default: bf16 on GPUs, fp32 without.")
+              .offers({"bf16", "fp32", "fp64"});
+          grammar.option("--nodes", options.asked.nodes, "N",
+                         "Also run on so many nodes, to measure the links between them.");
+          grammar.backend();
+          grammar.format();
+        },
     .run = run_calibrate};
 
 }  // namespace shardsweep

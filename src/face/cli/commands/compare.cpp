@@ -110,17 +110,14 @@ std::vector<std::string_view> important_columns(bool winners) {
           "seq_len"};
 }
 
-/// Zero where nobody asked.
-Result<double> asked_limit(const CompareOptions& own) {
-  if (own.fail_on.empty()) return 0;
-  return limit_of(own.fail_on);
-}
-
 Result<ExitCode> run_compare(const Session& session) {
   const Options& options = session.options;
   CompareOptions own = options.of<CompareOptions>();
   SHARDSWEEP_ASSIGN(const double resolve, share_of(own.resolve, "--resolve"));
-  SHARDSWEEP_ASSIGN(const double limit, asked_limit(own));
+  double limit = 0;  // nobody asked
+  if (!own.fail_on.empty()) {
+    SHARDSWEEP_ASSIGN(limit, limit_of(own.fail_on));
+  }
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
   SHARDSWEEP_ASSIGN(own.by, column_of(*reader, own.by));
   SHARDSWEEP_ASSIGN(const Side first, side_of(*reader, options, own.by, options.names[0]));
@@ -140,34 +137,6 @@ Result<ExitCode> run_compare(const Session& session) {
   return ExitCode::failed;
 }
 
-void declare_compare(Grammar& grammar) {
-  Options& options = grammar.options();
-  auto& own = grammar.own<CompareOptions>();
-  grammar
-      .option("names", options.names, "A B",
-              "The two sides, the older one first: sweeps, or values of the column that --by "
-              "names.")
-      .required()
-      .times(2, 2);
-  grammar
-      .option("--by", own.by, "COLUMN",
-              "Column whose values the sides are: sweep, runner_version, code_hash, image, "
-              "site (the cluster), or one of your vars.")
-      .with_default();
-  grammar
-      .option("--resolve", own.resolve, "SHARE",
-              "A change that is surely smaller than this is SAME.")
-      .with_default();
-  grammar.option("--fail-on", own.fail_on, "slower=SHARE",
-                 "Exit with 1 if a layout got slower by this much or more, such as slower=2%. "
-                 "What noise may explain does not count.");
-  grammar.flag("--winners", own.winners,
-               "Print the fastest layout of each cell on both sides, not every layout.");
-  grammar.where();
-  grammar.format();
-  grammar.output();
-}
-
 }  // namespace
 
 extern const Command command_compare{
@@ -177,7 +146,38 @@ extern const Command command_compare{
     .examples =
         "shardsweep compare before after --fail-on slower=2%\n"
         "shardsweep compare 24.05 24.09 --by image",
-    .declare = declare_compare,
+    .declare =
+        [](Grammar& grammar) {
+          Options& options = grammar.options();
+          auto& own = grammar.own<CompareOptions>();
+          grammar
+              .option("names", options.names, "A B",
+                      "The two sides, the older one first: sweeps, or values of the column "
+                      "that --by "
+                      "names.")
+              .required()
+              .times(2, 2);
+          grammar
+              .option(
+                  "--by", own.by, "COLUMN",
+                  "Column whose values the sides are: sweep, runner_version, code_hash, image, "
+                  "site (the cluster), or one of your vars.")
+              .with_default();
+          grammar
+              .option("--resolve", own.resolve, "SHARE",
+                      "A change that is surely smaller than this is SAME.")
+              .with_default();
+          grammar.option(
+              "--fail-on", own.fail_on, "slower=SHARE",
+              "Exit with 1 if a layout got slower by this much or more, such as slower=2%. "
+              "What noise may explain does not count.");
+          grammar.flag(
+              "--winners", own.winners,
+              "Print the fastest layout of each cell on both sides, not every layout.");
+          grammar.where();
+          grammar.format();
+          grammar.output();
+        },
     .run = run_compare};
 
 }  // namespace shardsweep

@@ -85,28 +85,10 @@ void with_scope(Grammar& grammar, ControlOptions& own) {
   with_dry_run(grammar, own);
 }
 
-void declare_pause(Grammar& grammar) {
-  grammar.names("Sweeps. Default: all.");
-  with_dry_run(grammar, grammar.own<ControlOptions>());
-}
-
-void declare_resume(Grammar& grammar) {
-  auto& own = grammar.own<ControlOptions>();
-  grammar.names("Sweeps or trials. Default: all sweeps that are not cancelled.");
-  with_scope(grammar, own);
-  grammar.flag("--cancelled", own.cancelled,
-               "Also resume trials that were cancelled by name or by --where.");
-}
-
 /// Of cancel and rerun.
 void declare_trials(Grammar& grammar) {
   grammar.names("Sweeps or trials.");
   with_scope(grammar, grammar.own<ControlOptions>());
-}
-
-void declare_delete(Grammar& grammar) {
-  grammar.names("Sweeps.");
-  with_dry_run(grammar, grammar.own<ControlOptions>());
 }
 
 }  // namespace
@@ -116,17 +98,29 @@ extern const Command command_pause{
     .heading = Heading::daily,
     .help = "Start nothing more; running trials end by themselves.",
     .examples = "shardsweep pause my-sweep",
-    .declare = declare_pause,
+    .declare =
+        [](Grammar& grammar) {
+          grammar.names("Sweeps. Default: all.");
+          with_dry_run(grammar, grammar.own<ControlOptions>());
+        },
     .run = run_control};
 
-extern const Command command_resume{.name = "resume",
-                                    .heading = Heading::daily,
-                                    .help = "Continue, and try interrupted trials again.",
-                                    .examples =
-                                        "shardsweep resume my-sweep\n"
-                                        "shardsweep resume my-sweep --cancelled",
-                                    .declare = declare_resume,
-                                    .run = run_control};
+extern const Command command_resume{
+    .name = "resume",
+    .heading = Heading::daily,
+    .help = "Continue, and try interrupted trials again.",
+    .examples =
+        "shardsweep resume my-sweep\n"
+        "shardsweep resume my-sweep --cancelled",
+    .declare =
+        [](Grammar& grammar) {
+          auto& own = grammar.own<ControlOptions>();
+          grammar.names("Sweeps or trials. Default: all sweeps that are not cancelled.");
+          with_scope(grammar, own);
+          grammar.flag("--cancelled", own.cancelled,
+                       "Also resume trials that were cancelled by name or by --where.");
+        },
+    .run = run_control};
 
 extern const Command command_cancel{
     .name = "cancel",
@@ -151,7 +145,11 @@ extern const Command command_delete{
     .heading = Heading::daily,
     .help = "Delete sweeps that have ended: trials, measurements and files.",
     .examples = "shardsweep delete my-sweep --dry-run",
-    .declare = declare_delete,
+    .declare =
+        [](Grammar& grammar) {
+          grammar.names("Sweeps.");
+          with_dry_run(grammar, grammar.own<ControlOptions>());
+        },
     .run = run_control};
 
 }  // namespace shardsweep

@@ -59,21 +59,6 @@ Result<ExitCode> run_tick(const Session& session) {
   return ExitCode::done;
 }
 
-void declare_daemon(Grammar& grammar) {
-  auto& own = grammar.own<DaemonOptions>();
-  grammar.flag("--until-idle", own.until_idle, "End when nothing is left to do.");
-  grammar.flag("--take-over", own.take_over,
-               "Replace a daemon that is stopped or out of reach.");
-  grammar.flag("--in-slurm", own.in_slurm,
-               "Run the daemon as a job of one core. It submits its successor in time.");
-  grammar.site("Site file of that job. Default: ~/.config/shardsweep/site.yaml.");
-  grammar.option("--job-option", own.job_options, "OPTION=VALUE",
-                 "An sbatch option of that job, such as time=12:00:00. Repeatable.");
-  grammar.option("--as-job", own.as_job, "N", "").hidden();  // what that job's script says
-  grammar.option("--set", grammar.options().set, "KEY=VALUE",
-                 "An interval of the daemon, such as daemon.tick=2s. Repeatable.");
-}
-
 }  // namespace
 
 extern const Command command_daemon{
@@ -83,7 +68,23 @@ extern const Command command_daemon{
     .examples =
         "shardsweep daemon --until-idle\n"
         "shardsweep daemon --in-slurm --job-option time=12:00:00",
-    .declare = declare_daemon,
+    .declare =
+        [](Grammar& grammar) {
+          auto& own = grammar.own<DaemonOptions>();
+          grammar.flag("--until-idle", own.until_idle, "End when nothing is left to do.");
+          grammar.flag("--take-over", own.take_over,
+                       "Replace a daemon that is stopped or out of reach.");
+          grammar.flag(
+              "--in-slurm", own.in_slurm,
+              "Run the daemon as a job of one core. It submits its successor in time.");
+          grammar.site("Site file of that job. Default: ~/.config/shardsweep/site.yaml.");
+          grammar.option("--job-option", own.job_options, "OPTION=VALUE",
+                         "An sbatch option of that job, such as time=12:00:00. Repeatable.");
+          grammar.option("--as-job", own.as_job, "N", "")
+              .hidden();  // what that job's script says
+          grammar.option("--set", grammar.options().set, "KEY=VALUE",
+                         "An interval of the daemon, such as daemon.tick=2s. Repeatable.");
+        },
     .run = run_daemon_command};
 
 extern const Command command_tick{.name = "tick",

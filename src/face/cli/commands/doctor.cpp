@@ -254,13 +254,6 @@ Result<ExitCode> run_doctor(const Session& session) {
   return healthy ? ExitCode::done : ExitCode::failed;
 }
 
-void declare_doctor(Grammar& grammar) {
-  grammar.format();
-  grammar.site();
-  grammar.flag("--on-a-node", grammar.own<DoctorOptions>().on_a_node,
-               "Submit a small job that checks the home and shardbench on a node.");
-}
-
 }  // namespace
 
 extern const Command command_doctor{
@@ -270,7 +263,13 @@ extern const Command command_doctor{
     .examples =
         "shardsweep doctor\n"
         "shardsweep doctor --on-a-node",
-    .declare = declare_doctor,
+    .declare =
+        [](Grammar& grammar) {
+          grammar.format();
+          grammar.site();
+          grammar.flag("--on-a-node", grammar.own<DoctorOptions>().on_a_node,
+                       "Submit a small job that checks the home and shardbench on a node.");
+        },
     .run = run_doctor};
 
 }  // namespace shardsweep

@@ -80,13 +80,6 @@ Result<ExitCode> run_explain(const Session& session) {
   return ExitCode::done;
 }
 
-void declare_explain(Grammar& grammar) {
-  grammar
-      .option("names", grammar.options().names, "TRIAL", "Trials: slugs, attempts or job ids.")
-      .required();
-  grammar.format();
-}
-
 }  // namespace
 
 extern const Command command_explain{
@@ -94,7 +87,14 @@ extern const Command command_explain{
     .heading = Heading::results,
     .help = "Show where a trial's step and memory go, beside the plan.",
     .examples = "shardsweep explain m-tiny-tp2",
-    .declare = declare_explain,
+    .declare =
+        [](Grammar& grammar) {
+          grammar
+              .option("names", grammar.options().names, "TRIAL",
+                      "Trials: slugs, attempts or job ids.")
+              .required();
+          grammar.format();
+        },
     .run = run_explain};
 
 }  // namespace shardsweep

@@ -124,25 +124,27 @@ Result<ExitCode> run_export(const Session& session) {
   return ExitCode::done;
 }
 
-void declare_export(Grammar& grammar) {
-  Options& options = grammar.options();
-  grammar.option("file", options.file, "FILE",
-                 "File to write: .csv, .json (the results), .md (a table for pull requests), "
-                 ".db or .sqlite (everything). Default: standard output.");
-  grammar.form("Form without a file: csv, json or markdown.", {"csv", "json", "markdown"});
-  grammar.where();
-}
-
 }  // namespace
 
-extern const Command command_export{.name = "export",
-                                    .heading = Heading::results,
-                                    .help = "Write a copy of the database, or the results.",
-                                    .examples =
-                                        "shardsweep export results.csv\n"
-                                        "shardsweep export --format markdown\n"
-                                        "shardsweep export copy.db",
-                                    .declare = declare_export,
-                                    .run = run_export};
+extern const Command command_export{
+    .name = "export",
+    .heading = Heading::results,
+    .help = "Write a copy of the database, or the results.",
+    .examples =
+        "shardsweep export results.csv\n"
+        "shardsweep export --format markdown\n"
+        "shardsweep export copy.db",
+    .declare =
+        [](Grammar& grammar) {
+          Options& options = grammar.options();
+          grammar.option(
+              "file", options.file, "FILE",
+              "File to write: .csv, .json (the results), .md (a table for pull requests), "
+              ".db or .sqlite (everything). Default: standard output.");
+          grammar.form("Form without a file: csv, json or markdown.",
+                       {"csv", "json", "markdown"});
+          grammar.where();
+        },
+    .run = run_export};
 
 }  // namespace shardsweep

@@ -239,21 +239,6 @@ Result<ExitCode> run_extrapolate(const Session& session) {
   return ExitCode::done;
 }
 
-void declare_extrapolate(Grammar& grammar) {
-  Options& options = grammar.options();
-  constexpr std::int64_t most_layouts = 100;
-  grammar.option("names", options.names, "SWEEP", "The sweep.").required().times(1, 1);
-  grammar.option("--nodes", options.asked.nodes, "N", "Numbers of nodes, such as 16,32.");
-  grammar.option("--gpus", options.asked.gpus, "N",
-                 "Numbers of GPUs, where the sweep sets gpus.");
-  grammar.option("--top", options.asked.top, "N", "Layouts to show of each cell.")
-      .with_default()
-      .whole_number(1, most_layouts);
-  grammar.option("--write", options.out, "FILE",
-                 "Write a sweep file of one trial that tests the nearest guess.");
-  grammar.format();
-}
-
 }  // namespace
 
 extern const Command command_extrapolate{
@@ -263,7 +248,22 @@ extern const Command command_extrapolate{
     .examples =
         "shardsweep extrapolate my-sweep --nodes 16,32\n"
         "shardsweep extrapolate my-sweep --nodes 16 --write 16.yaml",
-    .declare = declare_extrapolate,
+    .declare =
+        [](Grammar& grammar) {
+          Options& options = grammar.options();
+          constexpr std::int64_t most_layouts = 100;
+          grammar.option("names", options.names, "SWEEP", "The sweep.").required().times(1, 1);
+          grammar.option("--nodes", options.asked.nodes, "N",
+                         "Numbers of nodes, such as 16,32.");
+          grammar.option("--gpus", options.asked.gpus, "N",
+                         "Numbers of GPUs, where the sweep sets gpus.");
+          grammar.option("--top", options.asked.top, "N", "Layouts to show of each cell.")
+              .with_default()
+              .whole_number(1, most_layouts);
+          grammar.option("--write", options.out, "FILE",
+                         "Write a sweep file of one trial that tests the nearest guess.");
+          grammar.format();
+        },
     .run = run_extrapolate};
 
 }  // namespace shardsweep

@@ -70,17 +70,6 @@ Result<ExitCode> run_frontier(const Session& session) {
   return deliver(bytes, options.out);
 }
 
-void declare_frontier(Grammar& grammar) {
-  grammar.selection();
-  grammar.format({"svg", "png"});
-  grammar.output();
-  grammar
-      .option("--by", grammar.own<FrontierOptions>().by, "COST",
-              "Cost that speed is held against: memory of a GPU within a cell, or nodes.")
-      .with_default()
-      .one_of({"memory", "nodes"});
-}
-
 }  // namespace
 
 extern const Command command_frontier{
@@ -90,7 +79,18 @@ extern const Command command_frontier{
     .examples =
         "shardsweep frontier my-sweep\n"
         "shardsweep frontier my-sweep --by nodes -o nodes.svg",
-    .declare = declare_frontier,
+    .declare =
+        [](Grammar& grammar) {
+          grammar.selection();
+          grammar.format({"svg", "png"});
+          grammar.output();
+          grammar
+              .option(
+                  "--by", grammar.own<FrontierOptions>().by, "COST",
+                  "Cost that speed is held against: memory of a GPU within a cell, or nodes.")
+              .with_default()
+              .one_of({"memory", "nodes"});
+        },
     .run = run_frontier};
 
 }  // namespace shardsweep

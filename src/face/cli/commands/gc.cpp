@@ -165,16 +165,6 @@ Result<ExitCode> run_gc(const Session& session) {
   return ExitCode::done;
 }
 
-void declare_gc(Grammar& grammar) {
-  auto& own = grammar.own<GarbageOptions>();
-  grammar
-      .option("--older-than", own.older_than, "AGE", "Keep younger files: 30d, 12h, 5min, 0s.")
-      .with_default();
-  grammar.flag("--remove", own.remove, "Remove them.");
-  grammar.flag("--verbose", own.verbose, "List each file and folder.");
-  grammar.format();
-}
-
 }  // namespace
 
 extern const Command command_gc{.name = "gc",
@@ -183,7 +173,18 @@ extern const Command command_gc{.name = "gc",
                                 .examples =
                                     "shardsweep gc\n"
                                     "shardsweep gc --older-than 7d --remove",
-                                .declare = declare_gc,
+                                .declare =
+                                    [](Grammar& grammar) {
+                                      auto& own = grammar.own<GarbageOptions>();
+                                      grammar
+                                          .option("--older-than", own.older_than, "AGE",
+                                                  "Keep younger files: 30d, 12h, 5min, 0s.")
+                                          .with_default();
+                                      grammar.flag("--remove", own.remove, "Remove them.");
+                                      grammar.flag("--verbose", own.verbose,
+                                                   "List each file and folder.");
+                                      grammar.format();
+                                    },
                                 .run = run_gc};
 
 }  // namespace shardsweep

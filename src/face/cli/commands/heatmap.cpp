@@ -124,25 +124,6 @@ Result<ExitCode> run_heatmap(const Session& session) {
   return deliver(text, options.out);
 }
 
-void declare_heatmap(Grammar& grammar) {
-  auto& own = grammar.own<HeatmapOptions>();
-  grammar.selection();
-  grammar.format({"svg", "png", "html"});
-  grammar.output();
-  grammar.option("--rows", own.rows, "AXIS", "Axis of the rows.").with_default();
-  grammar.option("--cols", own.cols, "AXIS",
-                 "Axis of the columns. Default: nodes, or gpus if the sweep sets gpus.");
-  grammar.option("--value", own.value, "METRIC", "Metric to show, or outcome.").with_default();
-  grammar
-      .option("--aggregate", own.aggregate, "WORD",
-              "What a cell shows of its layouts: best, median, p90 or count.")
-      .with_default()
-      .one_of({"best", "median", "p90", "count"});
-  grammar.option("--facet", own.facet, "COLUMN",
-                 "Column with a heatmap of its own for each of its values.");
-  grammar.flag("--long", own.long_form, "With csv: one line per cell, with layout and status.");
-}
-
 }  // namespace
 
 extern const Command command_heatmap{
@@ -153,7 +134,28 @@ extern const Command command_heatmap{
         "shardsweep heatmap\n"
         "shardsweep heatmap my-sweep --rows tp --cols micro_batch\n"
         "shardsweep heatmap --value outcome -o outcomes.svg",
-    .declare = declare_heatmap,
+    .declare =
+        [](Grammar& grammar) {
+          auto& own = grammar.own<HeatmapOptions>();
+          grammar.selection();
+          grammar.format({"svg", "png", "html"});
+          grammar.output();
+          grammar.option("--rows", own.rows, "AXIS", "Axis of the rows.").with_default();
+          grammar.option(
+              "--cols", own.cols, "AXIS",
+              "Axis of the columns. Default: nodes, or gpus if the sweep sets gpus.");
+          grammar.option("--value", own.value, "METRIC", "Metric to show, or outcome.")
+              .with_default();
+          grammar
+              .option("--aggregate", own.aggregate, "WORD",
+                      "What a cell shows of its layouts: best, median, p90 or count.")
+              .with_default()
+              .one_of({"best", "median", "p90", "count"});
+          grammar.option("--facet", own.facet, "COLUMN",
+                         "Column with a heatmap of its own for each of its values.");
+          grammar.flag("--long", own.long_form,
+                       "With csv: one line per cell, with layout and status.");
+        },
     .run = run_heatmap};
 
 }  // namespace shardsweep

@@ -53,21 +53,6 @@ Result<ExitCode> run_help(const Session& session) {
   return ExitCode::done;
 }
 
-void declare_help(Grammar& grammar) {
-  Options& options = grammar.options();
-  grammar
-      .option("topic", options.names, "TOPIC",
-              "A command, or keys, axes, units, site, schema, columns. Default: all commands.")
-      .times(0, 1);
-  grammar.flag("--markdown", options.help.markdown,
-               "Print keys, axes, units, site or columns as Markdown.");
-  grammar.flag("--man", options.help.man, "Print the manual page (roff).");
-  grammar
-      .option("--completion", options.help.shell, "SHELL",
-              "Print the completion script of a shell: bash, zsh, fish.")
-      .one_of({"bash", "zsh", "fish"});
-}
-
 }  // namespace
 
 extern const Command command_help{
@@ -78,7 +63,22 @@ extern const Command command_help{
         "shardsweep help plan\n"
         "shardsweep help keys\n"
         "shardsweep help --completion bash",
-    .declare = declare_help,
+    .declare =
+        [](Grammar& grammar) {
+          Options& options = grammar.options();
+          grammar
+              .option("topic", options.names, "TOPIC",
+                      "A command, or keys, axes, units, site, schema, columns. Default: all "
+                      "commands.")
+              .times(0, 1);
+          grammar.flag("--markdown", options.help.markdown,
+                       "Print keys, axes, units, site or columns as Markdown.");
+          grammar.flag("--man", options.help.man, "Print the manual page (roff).");
+          grammar
+              .option("--completion", options.help.shell, "SHELL",
+                      "Print the completion script of a shell: bash, zsh, fish.")
+              .one_of({"bash", "zsh", "fish"});
+        },
     .run = run_help,
     .database = false,
 };

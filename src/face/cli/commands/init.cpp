@@ -110,23 +110,23 @@ Result<ExitCode> run_init(const Session& session) {
   return ExitCode::done;
 }
 
-void declare_init(Grammar& grammar) {
-  grammar.option("file", grammar.options().file, "FILE",
-                 "File to write; - prints it. An existing file is kept. Default: "
-                 "~/.config/shardsweep/site.yaml.");
-  grammar.flag("--on-a-node", grammar.own<InitOptions>().on_a_node,
-               "Also ask a node, by a short job: GPUs, containers, CUDA, NCCL.");
-}
-
 }  // namespace
 
-extern const Command command_init{.name = "init",
-                                  .heading = Heading::other,
-                                  .help = "Ask Slurm and write a commented site file.",
-                                  .examples =
-                                      "shardsweep init\n"
-                                      "shardsweep init - --on-a-node",
-                                  .declare = declare_init,
-                                  .run = run_init};
+extern const Command command_init{
+    .name = "init",
+    .heading = Heading::other,
+    .help = "Ask Slurm and write a commented site file.",
+    .examples =
+        "shardsweep init\n"
+        "shardsweep init - --on-a-node",
+    .declare =
+        [](Grammar& grammar) {
+          grammar.option("file", grammar.options().file, "FILE",
+                         "File to write; - prints it. An existing file is kept. Default: "
+                         "~/.config/shardsweep/site.yaml.");
+          grammar.flag("--on-a-node", grammar.own<InitOptions>().on_a_node,
+                       "Also ask a node, by a short job: GPUs, containers, CUDA, NCCL.");
+        },
+    .run = run_init};
 
 }  // namespace shardsweep

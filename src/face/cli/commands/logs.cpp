@@ -329,36 +329,38 @@ Result<ExitCode> run_logs(const Session& session) {
   return print_logs(session, *attempt, choice);
 }
 
-void declare_logs(Grammar& grammar) {
-  Options& options = grammar.options();
-  auto& own = grammar.own<LogOptions>();
-  grammar
-      .option("name", options.names, "TRIAL",
-              "Trial or attempt (SLUG.2). A trial means its last attempt. A terminal gets "
-              "control characters as \\xNN, a pipe or a file the raw bytes.")
-      .required()
-      .times(1, 1);
-  grammar.option("--rank", own.rank, "N",
-                 "Rank to print, or all with a prefix. Default: 0, or the first rank that has "
-                 "printed anything.");
-  grammar.option("--lines", own.lines, "N", "Only the last N lines of each log.")
-      .whole_number(0, 1'000'000'000);
-  grammar.flag("--follow", own.follow, "Print new lines until the attempt ends.");
-  grammar.flag("--list", own.list, "List the attempt's files instead.");
-  grammar.option("--file", options.file, "FILE",
-                 "Print this file of the attempt instead of a log.");
-  grammar.format();
-}
-
 }  // namespace
 
-extern const Command command_logs{.name = "logs",
-                                  .heading = Heading::daily,
-                                  .help = "Print what the ranks of an attempt have printed.",
-                                  .examples =
-                                      "shardsweep logs m-tiny-tp2 --lines 50\n"
-                                      "shardsweep logs m-tiny-tp2.1 --rank all --follow",
-                                  .declare = declare_logs,
-                                  .run = run_logs};
+extern const Command command_logs{
+    .name = "logs",
+    .heading = Heading::daily,
+    .help = "Print what the ranks of an attempt have printed.",
+    .examples =
+        "shardsweep logs m-tiny-tp2 --lines 50\n"
+        "shardsweep logs m-tiny-tp2.1 --rank all --follow",
+    .declare =
+        [](Grammar& grammar) {
+          Options& options = grammar.options();
+          auto& own = grammar.own<LogOptions>();
+          grammar
+              .option(
+                  "name", options.names, "TRIAL",
+                  "Trial or attempt (SLUG.2). A trial means its last attempt. A terminal gets "
+                  "control characters as \\xNN, a pipe or a file the raw bytes.")
+              .required()
+              .times(1, 1);
+          grammar.option(
+              "--rank", own.rank, "N",
+              "Rank to print, or all with a prefix. Default: 0, or the first rank that has "
+              "printed anything.");
+          grammar.option("--lines", own.lines, "N", "Only the last N lines of each log.")
+              .whole_number(0, 1'000'000'000);
+          grammar.flag("--follow", own.follow, "Print new lines until the attempt ends.");
+          grammar.flag("--list", own.list, "List the attempt's files instead.");
+          grammar.option("--file", options.file, "FILE",
+                         "Print this file of the attempt instead of a log.");
+          grammar.format();
+        },
+    .run = run_logs};
 
 }  // namespace shardsweep

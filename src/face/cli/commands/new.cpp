@@ -210,19 +210,6 @@ Result<ExitCode> run_new(const Session& session) {
   return ExitCode::done;
 }
 
-void declare_new(Grammar& grammar) {
-  Options& options = grammar.options();
-  grammar.option("sweep", options.file, "FILE",
-                 "File to write, such as SWEEP.yaml; - prints it. An existing file is kept.");
-  grammar.option("--model", options.asked.model, "MODEL",
-                 "Preset of the model. Default: tiny and mini.");
-  grammar.option("--cluster", options.asked.cluster, "PRESET",
-                 "Preset of the cluster. Default: this-machine.");
-  grammar.option("--nodes", options.asked.nodes, "N", "Number of nodes, or several: 1,2,4.");
-  grammar.option("--gpus", options.asked.gpus, "N",
-                 "GPUs of one node, or several, in place of --nodes.");
-}
-
 }  // namespace
 
 extern const Command command_new{
@@ -232,7 +219,21 @@ extern const Command command_new{
     .examples =
         "shardsweep new sweep.yaml\n"
         "shardsweep new sweep.yaml --cluster h100-8x --nodes 1,2,4",
-    .declare = declare_new,
+    .declare =
+        [](Grammar& grammar) {
+          Options& options = grammar.options();
+          grammar.option(
+              "sweep", options.file, "FILE",
+              "File to write, such as SWEEP.yaml; - prints it. An existing file is kept.");
+          grammar.option("--model", options.asked.model, "MODEL",
+                         "Preset of the model. Default: tiny and mini.");
+          grammar.option("--cluster", options.asked.cluster, "PRESET",
+                         "Preset of the cluster. Default: this-machine.");
+          grammar.option("--nodes", options.asked.nodes, "N",
+                         "Number of nodes, or several: 1,2,4.");
+          grammar.option("--gpus", options.asked.gpus, "N",
+                         "GPUs of one node, or several, in place of --nodes.");
+        },
     .run = run_new,
     .database = false};
 

@@ -34,12 +34,6 @@ Result<ExitCode> run_nodes(const Session& session) {
                                    "hung", "crashed", "since", "probe_at", "slow", "slow_in"}));
 }
 
-void declare_nodes(Grammar& grammar) {
-  grammar.format();
-  grammar.option("--clear", grammar.own<NodesOptions>().clear, "NODE",
-                 "Trust this node again.");
-}
-
 }  // namespace
 
 extern const Command command_nodes{
@@ -49,7 +43,12 @@ extern const Command command_nodes{
     .examples =
         "shardsweep nodes\n"
         "shardsweep nodes --clear node017",
-    .declare = declare_nodes,
+    .declare =
+        [](Grammar& grammar) {
+          grammar.format();
+          grammar.option("--clear", grammar.own<NodesOptions>().clear, "NODE",
+                         "Trust this node again.");
+        },
     .run = run_nodes};
 
 }  // namespace shardsweep

@@ -122,28 +122,29 @@ Result<ExitCode> run_plan(const Session& session) {
   return ExitCode::done;
 }
 
-void declare_plan(Grammar& grammar) {
-  auto& own = grammar.own<PlanOptions>();
-  grammar.sweep_file();
-  grammar.format();
-  grammar.flag("--explain", own.explain, "Print the whole sweep with every default.");
-  grammar.flag("--all", own.all, "List every trial, also on a terminal.");
-  grammar.flag("--order", own.order,
-               "Print each cell's launches in order (predicted speed, chance to fit, why), and "
-               "each point left out with its rule.");
-  declare_emit(grammar);
-  declare_point(grammar, "--point", "With --emit: trials to print, ");
-}
-
 }  // namespace
 
-extern const Command command_plan{.name = "plan",
-                                  .heading = Heading::daily,
-                                  .help = "Show what would run, what would not, and why.",
-                                  .examples =
-                                      "shardsweep plan sweep.yaml\n"
-                                      "shardsweep plan sweep.yaml --set axes.tp=2,4 --order",
-                                  .declare = declare_plan,
-                                  .run = run_plan};
+extern const Command command_plan{
+    .name = "plan",
+    .heading = Heading::daily,
+    .help = "Show what would run, what would not, and why.",
+    .examples =
+        "shardsweep plan sweep.yaml\n"
+        "shardsweep plan sweep.yaml --set axes.tp=2,4 --order",
+    .declare =
+        [](Grammar& grammar) {
+          auto& own = grammar.own<PlanOptions>();
+          grammar.sweep_file();
+          grammar.format();
+          grammar.flag("--explain", own.explain, "Print the whole sweep with every default.");
+          grammar.flag("--all", own.all, "List every trial, also on a terminal.");
+          grammar.flag(
+              "--order", own.order,
+              "Print each cell's launches in order (predicted speed, chance to fit, why), and "
+              "each point left out with its rule.");
+          declare_emit(grammar);
+          declare_point(grammar, "--point", "With --emit: trials to print, ");
+        },
+    .run = run_plan};
 
 }  // namespace shardsweep

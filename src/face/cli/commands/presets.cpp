@@ -267,20 +267,6 @@ Result<ExitCode> run_names(const Session& session) {
   return ExitCode::done;
 }
 
-void declare_presets(Grammar& grammar) {
-  grammar.option("name", grammar.options().names, "PRESET",
-                 "Preset to print. Default: list all.");
-  grammar.format();
-}
-
-void declare_names(Grammar& grammar) {
-  grammar
-      .option("kind", grammar.own<NamesOptions>().kind, "KIND",
-              "axes, sweeps, presets, models or clusters. Default: axes.")
-      .one_of({"axes", "sweeps", "presets", "models", "clusters"});
-  grammar.format();
-}
-
 }  // namespace
 
 extern const Command command_presets{
@@ -290,7 +276,12 @@ extern const Command command_presets{
     .examples =
         "shardsweep presets\n"
         "shardsweep presets h100-8x",
-    .declare = declare_presets,
+    .declare =
+        [](Grammar& grammar) {
+          grammar.option("name", grammar.options().names, "PRESET",
+                         "Preset to print. Default: list all.");
+          grammar.format();
+        },
     .run = run_presets,
     .database = false};
 
@@ -301,7 +292,14 @@ extern const Command command_names{
     .examples =
         "shardsweep names\n"
         "shardsweep names sweeps",
-    .declare = declare_names,
+    .declare =
+        [](Grammar& grammar) {
+          grammar
+              .option("kind", grammar.own<NamesOptions>().kind, "KIND",
+                      "axes, sweeps, presets, models or clusters. Default: axes.")
+              .one_of({"axes", "sweeps", "presets", "models", "clusters"});
+          grammar.format();
+        },
     .run = run_names};
 
 }  // namespace shardsweep

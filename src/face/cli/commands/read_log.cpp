@@ -192,39 +192,45 @@ Result<ExitCode> run_read_log(const Session& session) {
                                            "peak_allocated_bytes", "steps"}));
 }
 
-void declare_read_log(Grammar& grammar) {
-  auto& own = grammar.own<ReadLogOptions>();
-  Words names;
-  for (const Trainer& trainer : trainers())
-    names.emplace_back(trainer.name);
-  grammar.option("files", grammar.options().names, "FILE",
-                 "Logs of one run, such as those of its ranks.");
-  grammar.flag("--list", own.list, "List the trainers that are known, and what to set.");
-  grammar.option("--log", own.log, "TRAINER", "Trainer that wrote the log. Default: found out.")
-      .one_of(names);
-  grammar
-      .option("--pattern", own.patterns, "PATTERN",
-              "Your own pattern, such as 'step {iteration} took {step_ms} ms'; * is any text. "
-              "Repeatable.")
-      .one_at_a_time();
-  grammar.option("--gpus", own.gpus, "N", "GPUs of the run, where the log leaves them out.");
-  grammar.option("--seq-len", own.seq_len, "TOKENS", "Tokens per sample.");
-  grammar.option("--batch-tokens", own.batch_tokens, "TOKENS", "Tokens per train step.");
-  grammar.option("--vocab", own.vocab, "N",
-                 "Entries of the vocabulary, to check the first loss.");
-  grammar.format();
-}
-
 }  // namespace
 
-extern const Command command_read_log{.name = "read-log",
-                                      .heading = Heading::other,
-                                      .help = "Read speed and memory out of a trainer's log.",
-                                      .examples =
-                                          "shardsweep read-log train.log --gpus 64\n"
-                                          "shardsweep read-log --list",
-                                      .declare = declare_read_log,
-                                      .run = run_read_log,
-                                      .database = false};
+extern const Command command_read_log{
+    .name = "read-log",
+    .heading = Heading::other,
+    .help = "Read speed and memory out of a trainer's log.",
+    .examples =
+        "shardsweep read-log train.log --gpus 64\n"
+        "shardsweep read-log --list",
+    .declare =
+        [](Grammar& grammar) {
+          auto& own = grammar.own<ReadLogOptions>();
+          Words names;
+          for (const Trainer& trainer : trainers())
+            names.emplace_back(trainer.name);
+          grammar.option("files", grammar.options().names, "FILE",
+                         "Logs of one run, such as those of its ranks.");
+          grammar.flag("--list", own.list,
+                       "List the trainers that are known, and what to set.");
+          grammar
+              .option("--log", own.log, "TRAINER",
+                      "Trainer that wrote the log. Default: found out.")
+              .one_of(names);
+          grammar
+              .option("--pattern", own.patterns, "PATTERN",
+                      "Your own pattern, such as 'step {iteration} took {step_ms} ms'; * is "
+                      "any text. "
+                      "Repeatable.")
+              .one_at_a_time();
+          grammar.option("--gpus", own.gpus, "N",
+                         "GPUs of the run, where the log leaves them out.");
+          grammar.option("--seq-len", own.seq_len, "TOKENS", "Tokens per sample.");
+          grammar.option("--batch-tokens", own.batch_tokens, "TOKENS",
+                         "Tokens per train step.");
+          grammar.option("--vocab", own.vocab, "N",
+                         "Entries of the vocabulary, to check the first loss.");
+          grammar.format();
+        },
+    .run = run_read_log,
+    .database = false};
 
 }  // namespace shardsweep

@@ -354,43 +354,6 @@ RecordedOptions& declare_recorded(Grammar& grammar) {
   return own;
 }
 
-void declare_replay(Grammar& grammar) {
-  auto& own = declare_recorded(grammar);
-  grammar.option("--policy", own.policy, "POLICY", "best_first or exhaustive.")
-      .with_default()
-      .offers({"best_first", "exhaustive"});
-  grammar.option("--until", own.until, "LIMITS",
-                 "End of a cell's search: regret=1%,confidence=95% or runs=N or gpu_hours=H. "
-                 "Default: its last point.");
-  grammar.option("--start", own.start_cost, "DURATION",
-                 "Start-up of a launch, before its first train step. Default: 60s.");
-  grammar.option("--oom-cost", own.oom_cost, "DURATION",
-                 "What a launch takes that runs out of memory. Default: as --start.");
-  grammar
-      .option("--without-rule", own.without_rules, "RULE",
-              "Switch a rule off: micro_batch, grad_accum, memory. Repeatable.")
-      .offers({"micro_batch", "grad_accum", "memory"});
-  grammar.option("--cut-short", own.cut_short, "FACTOR",
-                 "End a run early whose train steps take so many times as long as the best's, "
-                 "or off. Default: 1.2 with best_first.");
-  grammar.flag("--cells-alone", own.cells_alone,
-               "Let each cell learn from its own runs alone.");
-  grammar.flag("--explain", own.explain,
-               "Print each launch with its reason, and each row left out with its rule.");
-  grammar.flag("--cross-validate", own.cross_validate,
-               "Also score the time model refitted to the other models' rows.");
-}
-
-void declare_import(Grammar& grammar) {
-  grammar.option("--name", declare_recorded(grammar).name, "NAME",
-                 "Name of the new sweep. Default: the file's name without its ending.");
-}
-
-void declare_evaluate_memory(Grammar& grammar) {
-  grammar.flag("--cross-validate", declare_recorded(grammar).cross_validate,
-               "Score each model with constants fitted to the other models' rows.");
-}
-
 }  // namespace
 
 extern const Command command_replay{
@@ -400,7 +363,36 @@ extern const Command command_replay{
     .examples =
         "shardsweep replay runs.csv --from nanotron\n"
         "shardsweep replay runs.csv --from nanotron --until runs=20",
-    .declare = declare_replay,
+    .declare =
+        [](Grammar& grammar) {
+          auto& own = declare_recorded(grammar);
+          grammar.option("--policy", own.policy, "POLICY", "best_first or exhaustive.")
+              .with_default()
+              .offers({"best_first", "exhaustive"});
+          grammar.option(
+              "--until", own.until, "LIMITS",
+              "End of a cell's search: regret=1%,confidence=95% or runs=N or gpu_hours=H. "
+              "Default: its last point.");
+          grammar.option("--start", own.start_cost, "DURATION",
+                         "Start-up of a launch, before its first train step. Default: 60s.");
+          grammar.option("--oom-cost", own.oom_cost, "DURATION",
+                         "What a launch takes that runs out of memory. Default: as --start.");
+          grammar
+              .option("--without-rule", own.without_rules, "RULE",
+                      "Switch a rule off: micro_batch, grad_accum, memory. Repeatable.")
+              .offers({"micro_batch", "grad_accum", "memory"});
+          grammar.option(
+              "--cut-short", own.cut_short, "FACTOR",
+              "End a run early whose train steps take so many times as long as the best's, "
+              "or off. Default: 1.2 with best_first.");
+          grammar.flag("--cells-alone", own.cells_alone,
+                       "Let each cell learn from its own runs alone.");
+          grammar.flag(
+              "--explain", own.explain,
+              "Print each launch with its reason, and each row left out with its rule.");
+          grammar.flag("--cross-validate", own.cross_validate,
+                       "Also score the time model refitted to the other models' rows.");
+        },
     .run = run_replay};
 
 extern const Command command_import{
@@ -408,7 +400,11 @@ extern const Command command_import{
     .heading = Heading::other,
     .help = "Take a table of runs into the database, like a sweep.",
     .examples = "shardsweep import runs.csv --cluster h100-8x",
-    .declare = declare_import,
+    .declare =
+        [](Grammar& grammar) {
+          grammar.option("--name", declare_recorded(grammar).name, "NAME",
+                         "Name of the new sweep. Default: the file's name without its ending.");
+        },
     .run = run_import};
 
 extern const Command command_evaluate_memory{
@@ -416,7 +412,11 @@ extern const Command command_evaluate_memory{
     .heading = Heading::other,
     .help = "Compare predicted memory with a recorded sweep.",
     .examples = "shardsweep evaluate-memory runs.csv --from nanotron",
-    .declare = declare_evaluate_memory,
+    .declare =
+        [](Grammar& grammar) {
+          grammar.flag("--cross-validate", declare_recorded(grammar).cross_validate,
+                       "Score each model with constants fitted to the other models' rows.");
+        },
     .run = run_evaluate_memory};
 
 }  // namespace shardsweep

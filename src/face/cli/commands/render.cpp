@@ -96,13 +96,6 @@ Result<ExitCode> run_render(const Session& session) {
   return ExitCode::done;
 }
 
-void declare_render(Grammar& grammar) {
-  grammar.sweep_file();
-  declare_point(grammar, "point",
-                "Print command line, files and environment of these trials, ");
-  grammar.backend();
-}
-
 }  // namespace
 
 extern const Command command_render{
@@ -112,7 +105,13 @@ extern const Command command_render{
     .examples =
         "shardsweep render sweep.yaml\n"
         "shardsweep render sweep.yaml tp=2,micro_batch=4",
-    .declare = declare_render,
+    .declare =
+        [](Grammar& grammar) {
+          grammar.sweep_file();
+          declare_point(grammar, "point",
+                        "Print command line, files and environment of these trials, ");
+          grammar.backend();
+        },
     .run = run_render};
 
 }  // namespace shardsweep

@@ -184,28 +184,30 @@ Result<ExitCode> run_report(const Session& session) {
   return deliver(page, session.options.out);
 }
 
-void declare_report(Grammar& grammar) {
-  auto& own = grammar.own<ReportOptions>();
-  grammar.selection();
-  grammar.output();
-  grammar.option("--note", own.note, "TEXT",
-                 "Sentence at the top of the page, such as where its data comes from.");
-  grammar.flag("--live", own.live,
-               "Write the file again and again until the sweeps have ended, or Ctrl-C.");
-  grammar
-      .option("--every", own.every, "DURATION", "Time between two writes of --live: 10s, 5min.")
-      .with_default();
-}
-
 }  // namespace
 
-extern const Command command_report{.name = "report",
-                                    .heading = Heading::results,
-                                    .help = "Write all that was found as one page (HTML).",
-                                    .examples =
-                                        "shardsweep report my-sweep -o my-sweep.html\n"
-                                        "shardsweep report --live --every 10s -o now.html",
-                                    .declare = declare_report,
-                                    .run = run_report};
+extern const Command command_report{
+    .name = "report",
+    .heading = Heading::results,
+    .help = "Write all that was found as one page (HTML).",
+    .examples =
+        "shardsweep report my-sweep -o my-sweep.html\n"
+        "shardsweep report --live --every 10s -o now.html",
+    .declare =
+        [](Grammar& grammar) {
+          auto& own = grammar.own<ReportOptions>();
+          grammar.selection();
+          grammar.output();
+          grammar.option("--note", own.note, "TEXT",
+                         "Sentence at the top of the page, such as where its data comes from.");
+          grammar.flag(
+              "--live", own.live,
+              "Write the file again and again until the sweeps have ended, or Ctrl-C.");
+          grammar
+              .option("--every", own.every, "DURATION",
+                      "Time between two writes of --live: 10s, 5min.")
+              .with_default();
+        },
+    .run = run_report};
 
 }  // namespace shardsweep

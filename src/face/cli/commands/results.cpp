@@ -75,27 +75,6 @@ std::string wrong_limit(const std::string& text) {
          "' is not a number of rows; write 1 or more, or leave --limit out for all rows";
 }
 
-void declare_results(Grammar& grammar) {
-  auto& own = grammar.own<ResultOptions>();
-  grammar.selection();
-  grammar.format();
-  grammar
-      .option("--columns", own.columns, "COLUMN",
-              "Columns to show, separated by commas, or all. csv and json have all.")
-      .split_at_commas();
-  grammar.option("--sort", own.sort, "COLUMN", "Column to sort by; -COLUMN sorts downwards.");
-  grammar.option("--limit", own.limit, "N", "Most rows to print.").check(wrong_limit);
-  grammar.flag("--measured", own.measured, "Only completed trials.");
-}
-
-void declare_query(Grammar& grammar) {
-  grammar
-      .option("sql", grammar.own<QueryOptions>().sql, "SQL",
-              "The statement. `shardsweep help columns` lists the views and their columns.")
-      .required();
-  grammar.format();
-}
-
 }  // namespace
 
 extern const Command command_results{
@@ -106,7 +85,20 @@ extern const Command command_results{
         "shardsweep results my-sweep\n"
         "shardsweep results --sort -mfu --limit 10\n"
         "shardsweep results --where \"outcome = 'oom'\" --format csv",
-    .declare = declare_results,
+    .declare =
+        [](Grammar& grammar) {
+          auto& own = grammar.own<ResultOptions>();
+          grammar.selection();
+          grammar.format();
+          grammar
+              .option("--columns", own.columns, "COLUMN",
+                      "Columns to show, separated by commas, or all. csv and json have all.")
+              .split_at_commas();
+          grammar.option("--sort", own.sort, "COLUMN",
+                         "Column to sort by; -COLUMN sorts downwards.");
+          grammar.option("--limit", own.limit, "N", "Most rows to print.").check(wrong_limit);
+          grammar.flag("--measured", own.measured, "Only completed trials.");
+        },
     .run = run_results};
 
 extern const Command command_query{
@@ -114,7 +106,15 @@ extern const Command command_query{
     .heading = Heading::results,
     .help = "Run one SELECT over the database, read-only.",
     .examples = "shardsweep query 'SELECT trial, loss FROM results'",
-    .declare = declare_query,
+    .declare =
+        [](Grammar& grammar) {
+          grammar
+              .option(
+                  "sql", grammar.own<QueryOptions>().sql, "SQL",
+                  "The statement. `shardsweep help columns` lists the views and their columns.")
+              .required();
+          grammar.format();
+        },
     .run = run_query};
 
 }  // namespace shardsweep

@@ -169,15 +169,6 @@ Result<ExitCode> run_selftest(const Session& session) {
   return ExitCode::failed;
 }
 
-void declare_selftest(Grammar& grammar) {
-  Options& options = grammar.options();
-  grammar.option("--nodes", options.asked.nodes, "N", "Number of nodes. Default: 1.");
-  grammar.option("--cluster", options.asked.cluster, "PRESET",
-                 "Preset of the cluster. Default: two slots without GPUs on each node.");
-  grammar.backend();
-  grammar.format();
-}
-
 }  // namespace
 
 extern const Command command_selftest{
@@ -187,7 +178,16 @@ extern const Command command_selftest{
     .examples =
         "shardsweep selftest\n"
         "shardsweep selftest --nodes 2",
-    .declare = declare_selftest,
+    .declare =
+        [](Grammar& grammar) {
+          Options& options = grammar.options();
+          grammar.option("--nodes", options.asked.nodes, "N", "Number of nodes. Default: 1.");
+          grammar.option(
+              "--cluster", options.asked.cluster, "PRESET",
+              "Preset of the cluster. Default: two slots without GPUs on each node.");
+          grammar.backend();
+          grammar.format();
+        },
     .run = run_selftest};
 
 }  // namespace shardsweep

@@ -59,13 +59,6 @@ Result<ExitCode> run_show(const Session& session) {
   return ExitCode::done;
 }
 
-void declare_show(Grammar& grammar) {
-  grammar
-      .option("names", grammar.options().names, "NAME", "Sweeps, slugs, attempts or job ids.")
-      .required();
-  grammar.format();
-}
-
 }  // namespace
 
 extern const Command command_show{.name = "show",
@@ -74,7 +67,14 @@ extern const Command command_show{.name = "show",
                                   .examples =
                                       "shardsweep show my-sweep\n"
                                       "shardsweep show 4711",
-                                  .declare = declare_show,
+                                  .declare =
+                                      [](Grammar& grammar) {
+                                        grammar
+                                            .option("names", grammar.options().names, "NAME",
+                                                    "Sweeps, slugs, attempts or job ids.")
+                                            .required();
+                                        grammar.format();
+                                      },
                                   .run = run_show};
 
 }  // namespace shardsweep

@@ -222,17 +222,6 @@ Result<ExitCode> run_follow(const Session& session) {
   return follow_sweeps(session, session.options.names);
 }
 
-void declare_status(Grammar& grammar) {
-  grammar.names("Sweeps. Default: all.");
-  grammar.format();
-  grammar.flag("--watch", grammar.own<StatusOptions>().watch,
-               "Refresh in place every second, until Ctrl-C.");
-}
-
-void declare_follow(Grammar& grammar) {
-  grammar.names("Sweeps. Default: those that have not ended.");
-}
-
 }  // namespace
 
 extern const Command command_status{.name = "status",
@@ -241,14 +230,23 @@ extern const Command command_status{.name = "status",
                                     .examples =
                                         "shardsweep status\n"
                                         "shardsweep status my-sweep --watch",
-                                    .declare = declare_status,
+                                    .declare =
+                                        [](Grammar& grammar) {
+                                          grammar.names("Sweeps. Default: all.");
+                                          grammar.format();
+                                          grammar.flag(
+                                              "--watch", grammar.own<StatusOptions>().watch,
+                                              "Refresh in place every second, until Ctrl-C.");
+                                        },
                                     .run = run_status};
 
-extern const Command command_follow{.name = "follow",
-                                    .heading = Heading::daily,
-                                    .help = "Follow sweeps to their end.",
-                                    .examples = "shardsweep follow my-sweep",
-                                    .declare = declare_follow,
-                                    .run = run_follow};
+extern const Command command_follow{
+    .name = "follow",
+    .heading = Heading::daily,
+    .help = "Follow sweeps to their end.",
+    .examples = "shardsweep follow my-sweep",
+    .declare =
+        [](Grammar& grammar) { grammar.names("Sweeps. Default: those that have not ended."); },
+    .run = run_follow};
 
 }  // namespace shardsweep

@@ -33,17 +33,6 @@ Result<ExitCode> run_run(const Session& session) {
   return follow_sweeps(session, {sweep}, FollowFrom::submission);
 }
 
-void declare_submit(Grammar& grammar) {
-  grammar.sweep_file();
-  grammar.backend();
-  grammar.format();
-}
-
-void declare_run(Grammar& grammar) {
-  grammar.sweep_file();
-  grammar.backend();
-}
-
 }  // namespace
 
 extern const Command command_submit{
@@ -53,14 +42,23 @@ extern const Command command_submit{
     .examples =
         "shardsweep submit sweep.yaml\n"
         "shardsweep submit sweep.yaml --set axes.tp=2,4",
-    .declare = declare_submit,
+    .declare =
+        [](Grammar& grammar) {
+          grammar.sweep_file();
+          grammar.backend();
+          grammar.format();
+        },
     .run = run_submit};
 
 extern const Command command_run{.name = "run",
                                  .heading = Heading::daily,
                                  .help = "Submit a sweep and follow it to its end.",
                                  .examples = "shardsweep run sweep.yaml",
-                                 .declare = declare_run,
+                                 .declare =
+                                     [](Grammar& grammar) {
+                                       grammar.sweep_file();
+                                       grammar.backend();
+                                     },
                                  .run = run_run};
 
 }  // namespace shardsweep

@@ -69,33 +69,6 @@ Result<ExitCode> run_suggest(const Session& session) {
   return ExitCode::done;
 }
 
-void declare_suggest(Grammar& grammar) {
-  Options& options = grammar.options();
-  constexpr std::int64_t most_nodes = 1'000'000;
-  constexpr std::int64_t most_layouts = 100;
-  grammar.option("--model", options.asked.model, "MODEL", "Preset of the model.").required();
-  grammar.option("--cluster", options.asked.cluster, "PRESET", "Preset of the cluster.")
-      .required();
-  grammar.option("--nodes", options.asked.nodes, "N", "Number of whole nodes.")
-      .whole_number(1, most_nodes);
-  grammar.option("--gpus", options.asked.gpus, "N", "GPUs of one node, in place of --nodes.")
-      .whole_number(1, most_nodes);
-  grammar.option("--seq-len", options.asked.seq_len, "TOKENS", "Tokens per sample.")
-      .with_default();
-  grammar
-      .option("--batch-tokens", options.asked.batch_tokens, "TOKENS", "Tokens per train step.")
-      .with_default();
-  grammar
-      .option("--top", options.asked.top, "N",
-              "Layouts to show, each with another dp, tp and pp.")
-      .with_default()
-      .whole_number(1, most_layouts);
-  grammar.option("--write", options.out, "FILE",
-                 "Write a sweep file of these layouts and their neighbours.");
-  grammar.family("Family of the trainer. Default: shardbench.");
-  grammar.format();
-}
-
 }  // namespace
 
 extern const Command command_suggest{
@@ -103,7 +76,37 @@ extern const Command command_suggest{
     .heading = Heading::other,
     .help = "Predict the fastest layouts: memory, batch, throughput.",
     .examples = "shardsweep suggest --model mini --cluster cpu-2x --nodes 2",
-    .declare = declare_suggest,
+    .declare =
+        [](Grammar& grammar) {
+          Options& options = grammar.options();
+          constexpr std::int64_t most_nodes = 1'000'000;
+          constexpr std::int64_t most_layouts = 100;
+          grammar.option("--model", options.asked.model, "MODEL", "Preset of the model.")
+              .required();
+          grammar.option("--cluster", options.asked.cluster, "PRESET", "Preset of the cluster.")
+              .required();
+          grammar.option("--nodes", options.asked.nodes, "N", "Number of whole nodes.")
+              .whole_number(1, most_nodes);
+          grammar
+              .option("--gpus", options.asked.gpus, "N",
+                      "GPUs of one node, in place of --nodes.")
+              .whole_number(1, most_nodes);
+          grammar.option("--seq-len", options.asked.seq_len, "TOKENS", "Tokens per sample.")
+              .with_default();
+          grammar
+              .option("--batch-tokens", options.asked.batch_tokens, "TOKENS",
+                      "Tokens per train step.")
+              .with_default();
+          grammar
+              .option("--top", options.asked.top, "N",
+                      "Layouts to show, each with another dp, tp and pp.")
+              .with_default()
+              .whole_number(1, most_layouts);
+          grammar.option("--write", options.out, "FILE",
+                         "Write a sweep file of these layouts and their neighbours.");
+          grammar.family("Family of the trainer. Default: shardbench.");
+          grammar.format();
+        },
     .run = run_suggest};
 
 }  // namespace shardsweep
