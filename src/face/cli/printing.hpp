@@ -22,7 +22,7 @@ namespace shardsweep {
 void drop_nodes_where_none(Table& table);
 
 /// With the form that `--format` says, or else the ending of the file. `pictures`: the forms
-/// that the command has beside those of tables.
+/// that the command has beside those of tables. A PNG on a terminal is a fault.
 [[nodiscard]] Result<Options> with_form(const Options& options,
                                         const std::vector<std::string_view>& pictures);
 

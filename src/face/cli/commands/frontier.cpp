@@ -10,8 +10,6 @@
 
 #include <shardsweep/png.hpp>
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <string>
 #include <string_view>
@@ -52,10 +50,6 @@ Result<ExitCode> print_frontier(const Session& session, const Options& options,
 Result<ExitCode> run_frontier(const Session& session) {
   constexpr double print_quality = 300;
   SHARDSWEEP_ASSIGN(const Options options, with_form(session.options, {"svg", "png"}));
-  if (options.picture == PictureForm::png && options.out.empty() &&
-      ::isatty(STDOUT_FILENO) == 1)
-    return fault(FaultKind::invalid_input,
-                 "A PNG is no text for a terminal. Name a file with -o FILE.");
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
   SHARDSWEEP_ASSIGN(const auto layouts, reader->layouts(selection_of(options)));
   if (layouts.rows.empty()) SHARDSWEEP_TRY(say_why_empty(*reader, options));

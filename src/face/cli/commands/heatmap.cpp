@@ -107,10 +107,6 @@ Result<std::string> text_of(const std::vector<Heatmap>& heatmaps, const Options&
 
 Result<ExitCode> run_heatmap(const Session& session) {
   SHARDSWEEP_ASSIGN(const Options options, with_form(session.options, {"svg", "png", "html"}));
-  if (options.picture == PictureForm::png && options.out.empty() &&
-      ::isatty(STDOUT_FILENO) == 1)
-    return fault(FaultKind::invalid_input,
-                 "A PNG is no text for a terminal. Name a file with -o FILE.");
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
   SHARDSWEEP_ASSIGN(const auto heatmaps, heatmaps_of(*reader, options));
   for (const auto& heatmap : heatmaps) {
