@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Asking the daemon for a change: a request file, and a daemon where none runs.
+// Asking the daemon for a change: a request file, and a daemon where none runs. Only the
+// daemon writes the database, so every verb goes this way. The request is on disk before a
+// daemon is looked for: if the command dies, or the daemon it has started, whoever comes
+// next serves it. A daemon is not asked whether it is ready; it is ready when it answers.
 #include "cli/daemon_job.hpp"
 #include "cli/session.hpp"
 #include "cli/version.hpp"

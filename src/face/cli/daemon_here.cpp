@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // This process as the daemon: `daemon`, `tick`, and a command that writes the database by
-// itself.
+// itself. An import needs a writer for a moment. To start a daemon for it would also run
+// what waits in the database, which nobody has asked for; so the command takes the lock,
+// serves its own request, and gives the lock back.
 #include "cli/session.hpp"
 #include "daemon/loop.hpp"
 

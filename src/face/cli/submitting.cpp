@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a judged plan to the daemon: the inbox that it takes over, and what has to hold before.
+// From a judged plan to the daemon: the inbox that it takes over, and what has to hold
+// before. Whatever can be wrong with a sweep, its site or its job script is found here,
+// while the user is there to read it: the daemon would find it at night. The inbox is a
+// database of its own, written before the request that names it, so that a command that dies
+// leaves nothing half submitted.
 #include "cli/session.hpp"
 #include "fleet/decide.hpp"
 #include "plan/proof.hpp"

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// compare: two sweeps, versions or values of a var beside each other.
+// compare: two sweeps, versions or values of a var beside each other. A side that is no
+// sweep is an expression over a column, joined with --where, so that both sides are selected
+// by the same code. The verdicts are made by show/side_by_side.hpp; --fail-on turns one into
+// an exit code for CI.
 #include "cli/command.hpp"
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// pause, resume, cancel, rerun, delete.
+// pause, resume, cancel, rerun, delete: the verbs that change what is to run. One function
+// does all of them, since fleet/verbs.hpp decides what a verb means for each trial, here for
+// a dry run as in the daemon for the change itself. So a dry run cannot promise anything
+// else.
 #include "cli/command.hpp"
 #include "cli/grammar.hpp"
 #include "cli/session.hpp"

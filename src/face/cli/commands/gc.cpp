@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// gc: files of ended attempts that nothing needs.
+// gc: files of ended attempts that nothing needs. What the database calls alive is kept
+// whatever its age: folders of attempts and allocations that have not ended, snapshots that
+// a sweep file in force names. The rows stay: a measurement outlives its logs.
 #include "cli/command.hpp"
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"

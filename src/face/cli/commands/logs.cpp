@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// logs: what the ranks of an attempt have printed.
+// logs: what the ranks of an attempt have printed. Its files lie in the attempt's folder
+// while it runs and in a tar file afterwards; AttemptFileReader reads both, so that nothing
+// here knows which it is. A log is foreign: a terminal gets its control characters made
+// visible, a pipe gets the bytes.
 #include "cli/command.hpp"
 #include "cli/grammar.hpp"
 #include "cli/session.hpp"

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// plan: what a sweep file would run, what it would not, and why.
+// plan: what a sweep file would run, what it would not, and why. It judges by the code that
+// `submit` judges by, so that what it lists is what would run; the site is read too, since
+// its variables are in the identity of a trial. Without a database it answers all the same.
 #include "cli/command.hpp"
 #include "cli/emitting.hpp"
 #include "cli/grammar.hpp"

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// status, follow.
+// status: what a look at the database finds, once or again and again; follow: until it ends.
+// Both only read, so they work beside a daemon, without one, and on a full disk. The exit
+// code is the verdict over the sweeps (show/exit_code.hpp), for scripts that wait.
 #include "cli/command.hpp"
 #include "cli/grammar.hpp"
 #include "cli/session.hpp"
