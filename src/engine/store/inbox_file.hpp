@@ -34,11 +34,11 @@ struct Submitted {
   std::int64_t trials = 0;
 };
 
-/// Tables for the rows of an inbox, there and where they are staged: `<prefix>trials` and
-/// `<prefix>left_out`.
-/// What is known of trials that were measured elsewhere: columns of the table `results`.
+/// Columns of the table `results`: what is known of trials that were measured elsewhere.
 [[nodiscard]] const std::vector<std::string>& imported_columns();
 
+/// Tables for the rows of an inbox, in the file and in the database that takes it over:
+/// `<prefix>trials`, `<prefix>left_out` and `<prefix>results`.
 [[nodiscard]] std::string inbox_tables(const std::string& prefix);
 
 /// Refuses what is no inbox or one of another version.

@@ -29,11 +29,11 @@ namespace shardsweep::sqlite {
 
 /// Binds the values of point_columns().
 void bind_point(Statement::Use& row, const SweepSpec& sweep, const Point& point);
-/// The point back from columns [0, point_columns()) of a row; a model or a var's value that the
-/// sweep no longer names is a fault.
 /// The same with labels in place of vars, as a JSON object.
 void bind_point(Statement::Use& row, const SweepSpec& sweep, const Point& point,
                 std::string_view labels);
+/// The point back from columns [0, point_columns()) of a row; a model or a var's value that the
+/// sweep no longer names is a fault.
 [[nodiscard]] Point read_point(const Statement::Use& row, const SweepSpec& sweep);
 
 /// Columns of a TrialRow, of the table `trials AS t`.

@@ -69,7 +69,6 @@ struct Shape {
   }
   [[nodiscard]] double tokens() const { return seq * batch; }
   [[nodiscard]] double token_row() const { return seq * batch * hidden; }
-  [[nodiscard]] double ffn_row() const { return seq * batch * ffn; }
 };
 
 }  // namespace shardsweep
