@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layout and point, and the one table of axes: what the loader reads, the planner varies, the
-// database stores, `--where` understands and a heatmap can pivot on.
+// Layout and point, and what a row of the one table of axes (axis_table.hpp) says: what the
+// loader reads, the planner varies, the database stores, `--where` understands and a heatmap
+// can pivot on.
 #pragma once
 
 #include <shardsweep/model.hpp>
@@ -92,8 +93,29 @@ enum class AxisKind : std::uint8_t {
   model,   ///< a model's name; the value is an index into SweepSpec::models
 };
 
-/// One thing that a sweep file may vary. To add one: a field above, a row in axis.cpp, a column
-/// in schema.sql (src/README.md).
+/// What else the program does with an axis, beside reading, storing and printing its values.
+/// Every layout axis is in the layout's text, has a slice in a sweep's page, and must be equal
+/// for two memory peaks to be compared: that needs no use.
+enum class AxisUse : std::uint32_t {
+  cell = 1U << 0,    ///< names the cell in which layouts compete: model, length, GPUs
+  world = 1U << 1,   ///< gives the number of GPUs
+  degree = 1U << 2,  ///< in the short form of a layout's text
+  spelt = 1U << 3,   ///< in a layout's text even where it has its default
+  named = 1U << 4,   ///< in slugs and in a plan's table likewise
+  shown = 1U << 5,   ///< in `show` likewise
+  /// Switches a mechanism on or sets its degree. Sizes (micro_batch, bucket_mb) do not: what
+  /// one costs the next one says.
+  structural = 1U << 6,
+  suggested = 1U << 7,  ///< chosen by `suggest`
+  /// Runners older than the axis know no such flag: it is left out where it has its default.
+  optional_flag = 1U << 8,
+};
+constexpr AxisUse operator|(AxisUse a, AxisUse b) {
+  return static_cast<AxisUse>(static_cast<std::uint32_t>(a) | static_cast<std::uint32_t>(b));
+}
+
+/// One thing that a sweep file may vary. To add one: a field above, a row in axis_table.hpp, a
+/// column by a migration (src/README.md).
 struct AxisInfo {
   std::string_view name;  ///< in the sweep file, database, CSV, flags
   AxisKind kind;
@@ -104,9 +126,20 @@ struct AxisInfo {
   std::int64_t default_value;
   bool allows_auto;  ///< `auto`: derived from the others
   bool in_lane_key;  ///< false for micro_batch and grad_accum, along which a lane ascends
+  /// Where it stands in a layout's text (sweep/layout_text.hpp), from 1; 0: it is of no layout.
+  std::int32_t place;
+  /// Before its value in that text and in slugs: the mb of mb4. Empty: its words tell the axis.
+  std::string_view short_name;
+  AxisUse uses;
   std::string_view meaning;
   std::int64_t (*get)(const Point&);
   void (*set)(Point&, std::int64_t);
+
+  [[nodiscard]] constexpr bool is(AxisUse use) const {
+    return (static_cast<std::uint32_t>(uses) & static_cast<std::uint32_t>(use)) != 0;
+  }
+  /// A field of Layout: what may differ between competitors of one cell, but for the dtype.
+  [[nodiscard]] constexpr bool of_layout() const { return place > 0; }
 };
 
 /// All axes, in the order of columns. `repeat` and vars are not in it.

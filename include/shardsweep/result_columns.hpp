@@ -3,6 +3,9 @@
 // their own tables; the views are those of store/views.sql, and a test compares them.
 #pragma once
 
+#include <shardsweep/axis_table.hpp>
+
+#include <algorithm>
 #include <array>
 #include <string_view>
 
@@ -14,36 +17,19 @@ struct ViewColumn {
   std::string_view meaning;  ///< empty: an axis (point.hpp) or a metric (metric.hpp)
 };
 
-/// `results` and `all_results`: a row per trial.
-inline constexpr std::array<ViewColumn, 93> result_columns{{
+namespace result_parts {
+
+inline constexpr std::array<ViewColumn, 6> first{{
     {"sweep", "", "name of the sweep"},
     {"trial", "", "name of the trial (slug)"},
     {"state", "", "planned, queued, running or ended"},
     {"outcome", "", "how it ended; NULL before that"},
     {"cause", "", "first evidence for the outcome"},
     {"mark", "", "contaminated or implausible: kept and not ranked; NULL: none"},
-    {"model", "", ""},
-    {"nodes", "", ""},
-    {"gpus", "", ""},
-    {"seq_len", "", ""},
-    {"dtype", "", ""},
-    {"dp", "", ""},
-    {"tp", "", ""},
-    {"pp", "", ""},
-    {"cp", "", ""},
-    {"cp_mode", "", ""},
-    {"ep", "", ""},
-    {"vpp", "", ""},
-    {"dp_replicate", "", ""},
-    {"micro_batch", "", ""},
-    {"grad_accum", "", ""},
-    {"zero", "", ""},
-    {"recompute", "", ""},
-    {"sequence_parallel", "", ""},
-    {"schedule", "", ""},
-    {"rank_order", "", ""},
-    {"bucket_mb", "", ""},
-    {"overlap", "", ""},
+}};
+
+// The axes stand between the two.
+inline constexpr std::array<ViewColumn, 65> last{{
     {"repeat", "", "number of this run of its layout, from 1"},
     {"global_batch", "samples", "samples per train step of all ranks"},
     {"vars", "", "free axes as a JSON object; each is a column of its own in `results`"},
@@ -114,6 +100,20 @@ inline constexpr std::array<ViewColumn, 93> result_columns{{
      "control of its allocation against the median of its kind, the one further from 1"},
     {"network_ratio", "1", "the same of the all-reduce that a control times"},
 }};
+
+}  // namespace result_parts
+
+/// `results` and `all_results`: a row per trial.
+inline constexpr auto result_columns = [] {
+  using result_parts::first;
+  using result_parts::last;
+  std::array<ViewColumn, first.size() + axis_table.size() + last.size()> all{};
+  auto* next = std::copy(first.begin(), first.end(), all.begin());
+  for (const auto& axis : axis_table)
+    *next++ = {axis.name, "", ""};
+  std::copy(last.begin(), last.end(), next);
+  return all;
+}();
 
 /// `node_ledger`: a row per node that has run something, or has evidence against it.
 inline constexpr std::array<ViewColumn, 20> node_columns{{

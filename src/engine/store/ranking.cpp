@@ -5,6 +5,8 @@
 #include "store/deadline.hpp"
 #include "text/content_hash.hpp"
 
+#include <shardsweep/axis_table.hpp>
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -196,6 +198,14 @@ std::optional<double> spread_of(std::vector<Run>& runs) {
   const double range = most->tokens_per_s_per_gpu - least->tokens_per_s_per_gpu;
   return range / median(runs).tokens_per_s_per_gpu;
 }
+
+// Trials of a lane are of one layout where these are equal: SameLayout, group_expression(), the
+// order in a lane.
+constexpr std::array<std::string_view, 2> not_in_lane_key{"micro_batch", "grad_accum"};
+static_assert(std::all_of(axis_table.begin(), axis_table.end(), [](const AxisInfo& axis) {
+  const auto* found = std::find(not_in_lane_key.begin(), not_in_lane_key.end(), axis.name);
+  return axis.in_lane_key == (found == not_in_lane_key.end());
+}));
 
 SameLayout::SameLayout(Database& database)
     : select_(database,

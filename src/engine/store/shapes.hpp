@@ -4,6 +4,8 @@
 
 #include "store/reader.hpp"
 
+#include <shardsweep/axis_table.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -19,6 +21,7 @@ namespace shardsweep::sqlite {
 /// nodes and gpus, with the number of trials and of the completed ones.
 struct Shapes {
   static constexpr std::array<std::string_view, 4> names{"model", "seq_len", "nodes", "gpus"};
+  static_assert(names_all(names, AxisUse::cell));
   std::vector<std::vector<Value>> rows;
 
   [[nodiscard]] static std::size_t place_of(std::string_view name) {

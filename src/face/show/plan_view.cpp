@@ -130,9 +130,7 @@ std::vector<Column> all_columns(const SweepSpec& sweep, const Identifier& names)
 
 // In a table: which model, world and layout, and of the rest what is not the same everywhere.
 bool is_shown(const AxisInfo& axis, const Plan& plan) {
-  constexpr std::array<std::string_view, 6> always{"model", "dp",          "tp",
-                                                   "pp",    "micro_batch", "grad_accum"};
-  if (std::find(always.begin(), always.end(), axis.name) != always.end()) return true;
+  if (axis.is(AxisUse::named)) return true;
   const auto& trials = plan.trials;
   // Efforts are named by nodes or by gpus.
   if (axis.name == "gpus" && std::all_of(trials.begin(), trials.end(),

@@ -35,14 +35,6 @@ Table turned(const Table& table, const std::vector<Value>& row) {
   return result;
 }
 
-/// Shown whatever its value.
-bool is_main_axis(std::string_view name) {
-  constexpr std::array<std::string_view, 11> names{
-      "model", "gpus",        "seq_len",    "dtype", "dp",       "tp",
-      "pp",    "micro_batch", "grad_accum", "zero",  "recompute"};
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
 /// Keys of the database and what is as it nearly always is: `--format json` has them.
 bool is_of_interest(std::string_view name, const Value& value) {
   constexpr std::array<std::string_view, 8> keys{
@@ -52,7 +44,7 @@ bool is_of_interest(std::string_view name, const Value& value) {
   if (name == "trial" && std::holds_alternative<std::int64_t>(value)) return false;
   const bool none = value == Value(std::int64_t{0});
   if (name == "in_file") return none;
-  if (const auto* axis = find_axis(name); axis != nullptr && !is_main_axis(name)) {
+  if (const auto* axis = find_axis(name); axis != nullptr && !axis->is(AxisUse::shown)) {
     const auto usual = axis->kind == AxisKind::word
                            ? Value(axis_text(*axis, axis->default_value))
                            : Value(std::int64_t{axis->default_value});

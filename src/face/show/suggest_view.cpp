@@ -3,18 +3,17 @@
 
 #include "show/cell_text.hpp"
 #include "show/table_view.hpp"
+#include "sweep/layout_text.hpp"
 #include "text/numbers.hpp"
 
-#include <shardsweep/point.hpp>
+#include <shardsweep/axis_table.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <iterator>
 #include <set>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace shardsweep {
@@ -23,13 +22,9 @@ namespace {
 constexpr double milliseconds = 1e3;
 
 /// The axes that a suggestion chooses.
-constexpr std::array<std::string_view, 10> chosen{
-    "dp",          "tp",         "pp",   "cp",        "ep",
-    "micro_batch", "grad_accum", "zero", "recompute", "sequence_parallel"};
-constexpr std::size_t degrees = 5;  // the first of them
+constexpr const auto& chosen = axes_with<AxisUse::suggested>;
 
-Value axis_value(std::string_view name, const Point& point) {
-  const auto& axis = *find_axis(name);
+Value axis_value(const AxisInfo& axis, const Point& point) {
   const auto value = axis.get(point);
   if (axis.kind == AxisKind::word) return axis_text(axis, value);
   return value;
@@ -42,8 +37,8 @@ Value known(double value) {
 /// One row per layout, for machines: bytes and milliseconds.
 Table layout_table(const Suggestion& suggestion) {
   Table table;
-  for (const auto name : chosen)
-    table.columns.emplace_back(name);
+  for (const auto* axis : chosen)
+    table.columns.emplace_back(axis->name);
   for (const auto* name : {"predicted_tokens_per_s_per_gpu", "predicted_mfu",
                            "predicted_train_step_ms", "predicted_memory_bytes"})
     table.columns.emplace_back(name);
@@ -54,8 +49,8 @@ Table layout_table(const Suggestion& suggestion) {
   table.columns.emplace_back("limit");
   for (const auto& layout : suggestion.layouts) {
     auto& row = table.rows.emplace_back();
-    for (const auto name : chosen)
-      row.push_back(axis_value(name, layout.point));
+    for (const auto* axis : chosen)
+      row.push_back(axis_value(*axis, layout.point));
     row.push_back(known(layout.tokens_per_s_per_gpu));
     row.push_back(known(layout.mfu));
     row.push_back(known(milliseconds * layout.guess.step_s));
@@ -69,22 +64,26 @@ Table layout_table(const Suggestion& suggestion) {
   return table;
 }
 
-/// The same for eyes.
+/// The same for eyes: the degrees are one column.
 Table short_table(const Suggestion& suggestion) {
   Table table;
-  table.columns = {"layout", "micro_batch",  "grad_accum", "zero",       "recompute",
-                   "sp",     "tokens/s/GPU", "MFU",        "train step", "memory"};
+  table.columns = {"layout"};
+  for (const auto* axis : chosen) {
+    const bool narrow = axis->kind == AxisKind::toggle;
+    if (!axis->is(AxisUse::degree))
+      table.columns.emplace_back(narrow ? axis->short_name : axis->name);
+  }
+  for (const auto* name : {"tokens/s/GPU", "MFU", "train step", "memory"})
+    table.columns.emplace_back(name);
   for (const auto word : memory_class_words)
     table.columns.emplace_back(word);
   const auto bytes = [](std::int64_t count) { return bytes_text(static_cast<double>(count)); };
   for (const auto& layout : suggestion.layouts) {
     auto& row = table.rows.emplace_back();
-    const auto& is = layout.point.layout;
-    row.emplace_back(fmt::format("dp{} tp{} pp{}{}{}", is.dp, is.tp, is.pp,
-                                 is.cp > 1 ? fmt::format(" cp{}", is.cp) : "",
-                                 is.ep > 1 ? fmt::format(" ep{}", is.ep) : ""));
-    for (std::size_t i = degrees; i < chosen.size(); ++i)
-      row.push_back(axis_value(chosen.at(i), layout.point));
+    row.emplace_back(layout_text(layout.point, LayoutForm::degrees));
+    for (const auto* axis : chosen) {
+      if (!axis->is(AxisUse::degree)) row.push_back(axis_value(*axis, layout.point));
+    }
     const bool speed = layout.tokens_per_s_per_gpu > 0;
     row.push_back(speed ? Value(amount_text(layout.tokens_per_s_per_gpu)) : Value());
     row.push_back(speed ? Value(percent_text(layout.mfu)) : Value());
@@ -210,8 +209,7 @@ std::string suggestion_text(const SuggestRequest& request, const Suggestion& sug
 
 namespace {
 
-bool varies(const Suggestion& suggestion, std::string_view name) {
-  const auto& axis = *find_axis(name);
+bool varies(const Suggestion& suggestion, const AxisInfo& axis) {
   return std::any_of(suggestion.layouts.begin(), suggestion.layouts.end(),
                      [&](const SuggestedLayout& layout) {
                        return axis.get(layout.point) != axis.default_value;
@@ -219,9 +217,8 @@ bool varies(const Suggestion& suggestion, std::string_view name) {
 }
 
 /// Values of an axis in the suggested layouts; of a degree also half and double of the best's.
-std::vector<std::string> neighbours(const Suggestion& suggestion, std::string_view name,
+std::vector<std::string> neighbours(const Suggestion& suggestion, const AxisInfo& axis,
                                     std::int64_t most) {
-  const auto& axis = *find_axis(name);
   std::set<std::int64_t> values;
   for (const auto& layout : suggestion.layouts)
     values.insert(axis.get(layout.point));
@@ -237,6 +234,18 @@ std::vector<std::string> neighbours(const Suggestion& suggestion, std::string_vi
                                                 : fmt::to_string(value));
   }
   return words;
+}
+
+/// How large a value of an axis may be for double the best's to be worth a measurement; 0: it
+/// has no such neighbours.
+std::int64_t most_worth_trying(const SuggestRequest& request, const AxisInfo& axis) {
+  const std::int64_t per_node = request.cluster.gpus_per_node;
+  if (axis.name == "tp") return std::min<std::int64_t>(per_node, request.gpus);
+  if (axis.name == "pp") return std::min<std::int64_t>(request.model.layers, request.gpus);
+  if (axis.name == "cp") return request.gpus;
+  if (axis.name == "ep") return std::min<std::int64_t>(request.model.experts, request.gpus);
+  if (axis.name == "micro_batch") return request.global_batch_tokens / request.seq_len;
+  return 0;
 }
 
 }  // namespace
@@ -260,22 +269,13 @@ std::string suggested_sweep(const SuggestRequest& request, const Suggestion& sug
       model, cluster, model, axis_text(dtype, dtype.get(best)), request.seq_len,
       request.global_batch_tokens, request.nodes > 0 ? "nodes" : "gpus",
       request.nodes > 0 ? request.nodes : request.gpus);
-  const std::int64_t per_node = request.cluster.gpus_per_node;
-  const auto largest_batch = request.global_batch_tokens / request.seq_len;
-  const std::array<std::pair<std::string_view, std::int64_t>, 8> axes{
-      {{"tp", std::min<std::int64_t>(per_node, request.gpus)},
-       {"pp", std::min<std::int64_t>(request.model.layers, request.gpus)},
-       {"cp", request.gpus},
-       {"ep", std::min<std::int64_t>(request.model.experts, request.gpus)},
-       {"micro_batch", largest_batch},
-       {"zero", 0},
-       {"recompute", 0},
-       {"sequence_parallel", 0}}};
-  for (const auto& [name, most] : axes) {
-    // Of short sequences and dense models they say nothing.
-    if ((name == "cp" || name == "ep") && !varies(suggestion, name)) continue;
-    text +=
-        fmt::format("  {}: [{}]\n", name, fmt::join(neighbours(suggestion, name, most), ", "));
+  for (const auto* axis : chosen) {
+    // Of short sequences and dense models cp and ep say nothing.
+    const bool always = axis->is(AxisUse::spelt) || !axis->is(AxisUse::degree);
+    if (axis->allows_auto || (!always && !varies(suggestion, *axis))) continue;
+    const auto most = most_worth_trying(request, *axis);
+    text += fmt::format("  {}: [{}]\n", axis->name,
+                        fmt::join(neighbours(suggestion, *axis, most), ", "));
   }
   return text +
          "  dp: auto           # what is left of the GPUs\n"

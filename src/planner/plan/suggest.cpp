@@ -2,7 +2,10 @@
 #include "plan/suggest.hpp"
 
 #include "plan/plan.hpp"
+#include "sweep/layout_text.hpp"
 #include "text/numbers.hpp"
+
+#include <shardsweep/axis_table.hpp>
 
 #include <fmt/format.h>
 
@@ -57,22 +60,6 @@ std::vector<std::int64_t> powers_of_two(std::int64_t most) {
   return values;
 }
 
-std::string layout_text(const Layout& layout) {
-  auto text =
-      fmt::format("dp {} × tp {} × pp {}, micro_batch {}, grad_accum {}, ZeRO {}", layout.dp,
-                  layout.tp, layout.pp, layout.micro_batch, layout.grad_accum, layout.zero);
-  if (layout.cp > 1) text += fmt::format(", cp {}", layout.cp);
-  if (layout.ep > 1) text += fmt::format(", ep {}", layout.ep);
-  if (layout.recompute != Recompute::none) {
-    const auto& axis = *find_axis("recompute");
-    Point point;
-    point.layout = layout;
-    text += fmt::format(", recompute {}", axis_text(axis, axis.get(point)));
-  }
-  if (layout.sequence_parallel) text += ", sequence parallel";
-  return text;
-}
-
 std::string memory_text(const MemoryEstimate& estimate) {
   std::string text;
   for (std::size_t i = 0; i < memory_class_words.size(); ++i) {
@@ -112,6 +99,29 @@ class Suggester {
                     grouped((samples + 1) * request_.seq_len)));
   }
 
+  /// Values of a suggested axis; none: it stays at its default.
+  [[nodiscard]] std::vector<std::int64_t> worth_a_thought(const AxisInfo& axis) const {
+    constexpr std::int64_t most_tp = 64;
+    constexpr std::int64_t most_cp = 64;
+    constexpr std::int64_t most_of_a_size = 16;
+    // Shorter ones fit without ranks that share them.
+    constexpr std::int32_t long_sequence = 16 << 10;
+    const auto up_to = [this](std::int64_t most) {
+      return powers_of_two(std::min<std::int64_t>(request_.gpus, most));
+    };
+    if (axis.name == "tp") return up_to(most_tp);
+    if (axis.name == "pp") return up_to(request_.model.layers);
+    if (axis.name == "cp" && request_.seq_len < long_sequence) return {};
+    if (axis.name == "cp") return up_to(most_cp);
+    if (axis.name == "ep" && request_.model.experts == 0) return {};
+    if (axis.name == "ep") return up_to(request_.model.experts);
+    if (axis.maximum - axis.minimum > most_of_a_size) return powers_of_two(most_of_a_size);
+    std::vector<std::int64_t> all;
+    for (auto value = axis.minimum; value <= axis.maximum; ++value)
+      all.push_back(value);
+    return all;
+  }
+
   /// Every layout worth a thought.
   [[nodiscard]] SweepSpec sweep() const {
     SweepSpec sweep;
@@ -121,26 +131,14 @@ class Suggester {
     sweep.runner.name = std::string(request_.family->name);
     sweep.global_batch_tokens = request_.global_batch_tokens;
     sweep.policy.max_stored_left_out = 0;
-    constexpr std::int64_t most_tp = 64;
-    constexpr std::int64_t most_micro_batch = 16;
-    // Shorter ones fit without ranks that share them.
-    constexpr std::int32_t long_sequence = 16 << 10;
-    constexpr std::int64_t most_cp = 64;
-    const auto axis = [&](std::string_view name, std::vector<std::int64_t> values) {
-      sweep.axes.push_back({find_axis(name), false, std::move(values)});
-    };
-    axis("tp", powers_of_two(std::min<std::int64_t>(request_.gpus, most_tp)));
-    axis("pp", powers_of_two(std::min<std::int64_t>(request_.gpus, request_.model.layers)));
-    if (request_.seq_len >= long_sequence)
-      axis("cp", powers_of_two(std::min<std::int64_t>(request_.gpus, most_cp)));
-    if (request_.model.experts > 0)
-      axis("ep", powers_of_two(std::min<std::int64_t>(request_.gpus, request_.model.experts)));
-    axis("micro_batch", powers_of_two(most_micro_batch));
-    axis("zero", {0, 1, 2, 3});
-    axis("recompute", {0, 1, 2});
-    axis("sequence_parallel", {0, 1});
-    sweep.axes.push_back({find_axis("dp"), true, {}});
-    sweep.axes.push_back({find_axis("grad_accum"), true, {}});
+    for (const auto* axis : axes_with<AxisUse::suggested>) {
+      if (axis->allows_auto) continue;
+      if (auto values = worth_a_thought(*axis); !values.empty())
+        sweep.axes.push_back({axis, false, std::move(values)});
+    }
+    for (const auto* axis : axes_with<AxisUse::suggested>) {
+      if (axis->allows_auto) sweep.axes.push_back({axis, true, {}});
+    }
     const auto constant = [&](std::string_view name, std::int64_t value) {
       sweep.constants.push_back({find_axis(name), false, {value}});
     };
@@ -244,7 +242,7 @@ class Suggester {
       if (const auto least = least_split(zero)) {
         lines.push_back(fmt::format("With ZeRO {}, the smallest tp × pp that fits is {}: {}.",
                                     zero, std::int64_t{least->layout.tp} * least->layout.pp,
-                                    layout_text(least->layout)));
+                                    layout_text(*least, LayoutForm::sentence)));
       }
     }
     lines.push_back(fmt::format("{} of {} layouts certainly fit.",
@@ -278,7 +276,7 @@ class Suggester {
   void say_throughput() {
     auto& lines = suggestion_.throughput;
     for (const auto& layout : suggestion_.layouts)
-      lines.push_back(layout_text(layout.point.layout) + ": " + layout.limit);
+      lines.push_back(layout_text(layout.point, LayoutForm::sentence) + ": " + layout.limit);
   }
 
   void add_check(std::string rule, bool holds, std::string why, std::string_view where,

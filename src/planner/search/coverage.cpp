@@ -8,15 +8,6 @@
 namespace shardsweep {
 namespace {
 
-const std::array<const AxisInfo*, structural_axes.size()>& structural_infos() {
-  static const auto found = [] {
-    std::array<const AxisInfo*, structural_axes.size()> axes{};
-    std::transform(structural_axes.begin(), structural_axes.end(), axes.begin(), find_axis);
-    return axes;
-  }();
-  return found;
-}
-
 /// What points with one value of an axis say of it.
 struct Seen {
   std::int64_t value = 0;
@@ -52,7 +43,7 @@ std::vector<Seen> values_of(std::size_t axis, std::span<const StructuredPoint> p
 Structure structure_of(const Point& point) {
   Structure structure{};
   for (std::size_t i = 0; i < structure.size(); ++i)
-    structure.at(i) = structural_infos().at(i)->get(point);
+    structure.at(i) = structural_axes.at(i)->get(point);
   return structure;
 }
 
@@ -77,8 +68,8 @@ bool would_cover(const Structure& structure, std::span<const Uncovered> missing)
 std::string text_of(std::span<const Uncovered> missing) {
   std::string text;
   for (const auto& one : missing) {
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", structural_axes.at(one.axis),
-                        axis_text(*structural_infos().at(one.axis), one.value));
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", structural_axes.at(one.axis)->name,
+                        axis_text(*structural_axes.at(one.axis), one.value));
   }
   return text;
 }

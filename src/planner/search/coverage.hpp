@@ -5,25 +5,20 @@
 // no ground for ending.
 #pragma once
 
-#include <shardsweep/point.hpp>
+#include <shardsweep/axis_table.hpp>
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 namespace shardsweep {
 
-/// Axes that switch a mechanism of a layout on or set its degree. Sizes (micro_batch,
-/// grad_accum, bucket_mb) are none: what one costs the next one says.
-inline constexpr std::array<std::string_view, 14> structural_axes{
-    "dp",       "tp",           "pp",      "cp",        "ep",
-    "vpp",      "dp_replicate", "zero",    "recompute", "sequence_parallel",
-    "schedule", "rank_order",   "overlap", "cp_mode"};
+/// Axes that switch a mechanism of a layout on or set its degree.
+inline constexpr const auto& structural_axes = axes_with<AxisUse::structural>;
 using Structure = std::array<std::int64_t, structural_axes.size()>;
 
 [[nodiscard]] Structure structure_of(const Point& point);

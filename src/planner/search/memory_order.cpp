@@ -1,21 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "search/memory_order.hpp"
 
+#include <shardsweep/axis_table.hpp>
+
 #include <algorithm>
+#include <array>
+#include <string_view>
 #include <tuple>
+#include <utility>
 
 namespace shardsweep {
 namespace {
 
-/// What has to be equal, as it switches mechanisms or moves memory between stages and ranks.
-auto mechanisms(const SearchPoint& at) {
-  const auto& layout = at.point.layout;
-  return std::tie(at.software, at.traits.flash_attention, at.traits.fused_norm,
-                  at.traits.recompute_layers, at.traits.recompute_by_block, at.point.vars,
-                  at.point.dtype, at.point.seq_len, layout.tp, layout.pp, layout.cp,
-                  layout.cp_mode, layout.ep, layout.vpp, layout.dp_replicate,
-                  layout.sequence_parallel, layout.schedule, layout.rank_order,
-                  layout.bucket_mb, layout.overlap);
+/// Axes along which it is known how memory grows: needs_as_much() compares them itself. The
+/// model is compared as a shape, and the world follows from the degrees.
+constexpr std::array<std::string_view, 8> understood{
+    "model", "nodes", "gpus", "dp", "micro_batch", "grad_accum", "zero", "recompute"};
+static_assert(names_axes(understood));
+
+/// All other axes have to be equal, as they switch mechanisms or move memory between stages and
+/// ranks. Unrolled: each pair of a cell's points is asked.
+template <std::size_t... Row>
+bool same_in_the_rest(const Point& a, const Point& b, std::index_sequence<Row...>) {
+  constexpr auto is_understood = [](std::string_view name) {
+    return std::find(understood.begin(), understood.end(), name) != understood.end();
+  };
+  return ((is_understood(axis_table[Row].name) ||
+           axis_table[Row].get(a) == axis_table[Row].get(b)) &&
+          ...);
+}
+
+bool same_mechanisms(const SearchPoint& a, const SearchPoint& b) {
+  const auto of_program = [](const SearchPoint& at) {
+    return std::tie(at.software, at.traits.flash_attention, at.traits.fused_norm,
+                    at.traits.recompute_layers, at.traits.recompute_by_block, at.point.vars);
+  };
+  return same_in_the_rest(a.point, b.point, std::make_index_sequence<axis_table.size()>()) &&
+         of_program(a) == of_program(b);
 }
 
 /// Samples of which a first stage keeps activations.
@@ -47,7 +68,7 @@ bool replicates_less(const Layout& mine, const Layout& other) {
 
 bool needs_as_much(const SearchPoint& b, const SearchPoint& a) {
   if (a.unknown.any() || b.unknown.any()) return false;
-  if (!(a.model == b.model) || mechanisms(a) != mechanisms(b)) return false;
+  if (!(a.model == b.model) || !same_mechanisms(a, b)) return false;
   const auto& mine = b.point.layout;
   const auto& other = a.point.layout;
   if (is_steady(other) && !is_steady(mine)) return false;

@@ -110,7 +110,7 @@ std::string values_of(const AxisInfo& axis) {
     case AxisKind::integer:
       break;
   }
-  const bool unset = axis.name == "nodes" || axis.name == "gpus";
+  const bool unset = axis.is(AxisUse::world);
   const auto least = unset ? std::max<std::int64_t>(axis.minimum, 1) : axis.minimum;
   return axis.maximum >= std::numeric_limits<std::int32_t>::max()
              ? fmt::format("{} or more", least)
@@ -118,13 +118,13 @@ std::string values_of(const AxisInfo& axis) {
 }
 
 std::string default_of(const AxisInfo& axis) {
-  if (axis.kind == AxisKind::model || axis.name == "nodes" || axis.name == "gpus") return "";
+  if (axis.kind == AxisKind::model || axis.is(AxisUse::world)) return "";
   if (axis.name == "dp") return "auto";
   if (axis.name == "grad_accum") return "auto with a global batch, else 1";
   return axis_text(axis, axis.default_value);
 }
 
-ReferenceTable axis_table() {
+ReferenceTable table_of_axes() {
   ReferenceTable table{"axes", {"axis", "values", "default", "meaning", "also called"}, {}};
   for (const auto& axis : axes()) {
     table.rows.push_back(
@@ -219,7 +219,7 @@ std::vector<ReferenceTable> trainer_tables() {
 }  // namespace
 
 std::vector<ReferenceTable> reference_of(std::string_view topic) {
-  if (topic == "axes") return {axis_table()};
+  if (topic == "axes") return {table_of_axes()};
   if (topic == "units") return {unit_table()};
   if (topic == "placeholders") return {placeholders()};
   if (topic == "trainers") return trainer_tables();

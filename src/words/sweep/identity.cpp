@@ -4,9 +4,12 @@
 
 #include "text/numbers.hpp"
 
+#include <shardsweep/axis_table.hpp>
+
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 namespace shardsweep {
 namespace {
@@ -125,37 +128,10 @@ std::string safe_name(std::string_view text, std::string_view if_empty) {
   return out.empty() ? std::string(if_empty) : out;
 }
 
-struct ShortName {
-  std::string_view axis;
-  std::string_view prefix;
-};
-
-// How an axis is called in a slug. One without a row here goes by its own name.
-constexpr std::array<ShortName, 13> short_names{{
-    {"seq_len", "s"},
-    {"dtype", ""},
-    {"cp", "cp"},
-    {"cp_mode", ""},
-    {"ep", "ep"},
-    {"vpp", "vpp"},
-    {"dp_replicate", "dpr"},
-    {"zero", "z"},
-    {"recompute", "rc-"},
-    {"sequence_parallel", "sp"},
-    {"schedule", ""},
-    {"rank_order", ""},
-    {"bucket_mb", "b"},
-}};
-
-// What stands in the slug anyway, whatever its value.
-constexpr std::array<std::string_view, 8> always{"model", "nodes", "gpus",        "dp",
-                                                 "tp",    "pp",    "micro_batch", "grad_accum"};
-
+/// What stands before an axis' value in a slug. Slugs are stored: one axis has a longer name in
+/// them than in a layout's text.
 std::string_view prefix_of(const AxisInfo& axis) {
-  for (const auto& row : short_names) {
-    if (row.axis == axis.name) return row.prefix;
-  }
-  return axis.name;
+  return axis.name == "recompute" ? "rc-" : axis.short_name;
 }
 
 void put_extra(Buffer& out, const AxisInfo& axis, std::int64_t value) {
@@ -184,12 +160,16 @@ void put_layout(Buffer& out, const Point& point) {
   part("-mb", layout.micro_batch);
   part("ga", layout.grad_accum);
   for (const auto& axis : axes()) {
+    const bool stands_already = axis.is(AxisUse::world) || axis.is(AxisUse::named);
     const auto value = axis.get(point);
-    if (value == axis.default_value) continue;
-    if (std::find(always.begin(), always.end(), axis.name) == always.end())
-      put_extra(out, axis, value);
+    if (!stands_already && value != axis.default_value) put_extra(out, axis, value);
   }
 }
+
+// Those that put_layout() writes whatever their values, beside the model.
+constexpr std::array<std::string_view, 6> written{"model", "dp",          "tp",
+                                                  "pp",    "micro_batch", "grad_accum"};
+static_assert(names_all(written, AxisUse::named));
 
 }  // namespace
 

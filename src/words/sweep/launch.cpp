@@ -9,15 +9,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <string_view>
 
 namespace shardsweep {
 namespace {
-
-/// Axes that no flag of their own names: the model's shape and the world say them.
-constexpr std::array<std::string_view, 3> without_flag{"model", "nodes", "gpus"};
 
 std::string flag_of(std::string_view axis) {
   std::string flag = "--";
@@ -33,13 +29,14 @@ std::string flag_value(const AxisInfo& axis, std::int64_t value) {
 
 void add_layout(std::vector<std::string>& argv, const Point& point) {
   for (const AxisInfo& axis : axes()) {
-    if (std::find(without_flag.begin(), without_flag.end(), axis.name) != without_flag.end()) {
-      continue;
-    }
+    // The model's shape and the world say them.
+    if (axis.kind == AxisKind::model || axis.is(AxisUse::world)) continue;
     // Runners that know no such flag get none where it would say nothing.
     if (axis.name == "cp_mode" && point.layout.cp == 1) continue;
+    const auto value = axis.get(point);
+    if (axis.is(AxisUse::optional_flag) && value == axis.default_value) continue;
     argv.push_back(flag_of(axis.name));
-    argv.push_back(flag_value(axis, axis.get(point)));
+    argv.push_back(flag_value(axis, value));
   }
 }
 

@@ -3,10 +3,13 @@
 
 #include "predict/rates.hpp"
 
+#include <shardsweep/axis_table.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <map>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
@@ -93,6 +96,14 @@ Family true_family(Dice& dice, const Family& assumed, double most) {
   return family;
 }
 
+/// Axes whose values cost something on these machines. In this order the dice are thrown: an
+/// axis that is new to the program leaves the machines as they are.
+constexpr std::array<std::string_view, 14> costly_axes{
+    "dp",       "tp",           "pp",      "cp",        "ep",
+    "vpp",      "dp_replicate", "zero",    "recompute", "sequence_parallel",
+    "schedule", "rank_order",   "overlap", "cp_mode"};
+static_assert(names_axes(costly_axes));
+
 /// What the model of a step does not have: one factor for each value of each axis.
 class Structural {
  public:
@@ -101,10 +112,10 @@ class Structural {
   }
 
   double of(const Point& point) {
-    const auto structure = structure_of(point);
     double sum = 0;
-    for (std::size_t axis = 0; axis < structure.size(); ++axis) {
-      const auto [found, fresh] = factors_.try_emplace({axis, structure.at(axis)}, 0);
+    for (const auto name : costly_axes) {
+      const auto value = find_axis(name)->get(point);
+      const auto [found, fresh] = factors_.try_emplace({name, value}, 0);
       if (fresh) found->second = sigma_ * dice_.normal();
       sum += found->second;
     }
@@ -116,7 +127,7 @@ class Structural {
   Dice& dice_;
   double sigma_;
   double half_batch_;  // micro-batch at which products reach half of their rate
-  std::map<std::pair<std::size_t, std::int64_t>, double> factors_;
+  std::map<std::pair<std::string_view, std::int64_t>, double> factors_;
 };
 
 /// Bytes that runs need: each class by a factor of its own.
