@@ -8,14 +8,17 @@
 #include "show/cell_text.hpp"
 #include "text/numbers.hpp"
 
+#include <shardsweep/point.hpp>
+
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 namespace shardsweep {
 namespace {
@@ -130,16 +133,23 @@ std::string memory_chart(const ReportView& view, const CellLayouts& cell) {
   return figure(svg_text(chart_picture(chart), SvgUse::page), caption);
 }
 
-constexpr std::array<const char*, 14> sliced_axes{
-    "tp",           "pp",         "cp",        "micro_batch",
-    "zero",         "recompute",  "dtype",     "sequence_parallel",
-    "schedule",     "rank_order", "bucket_mb", "overlap",
-    "dp_replicate", "vars"};
+/// Axes in which layouts of one cell may differ, but for those that follow from the others (dp
+/// and grad_accum), and the vars.
+const std::vector<std::string>& sliced_columns() {
+  static const auto columns = [] {
+    std::vector<std::string> names;
+    for (const auto& axis : axes()) {
+      if (!axis.is(AxisUse::cell) && !axis.allows_auto) names.emplace_back(axis.name);
+    }
+    names.emplace_back("vars");
+    return names;
+  }();
+  return columns;
+}
 
-/// All but the axis itself and what follows from it: dp and grad_accum.
 std::string rest_of_layout(const Rows& trials, std::size_t row, std::string_view axis) {
   std::string rest;
-  for (const char* other : sliced_axes) {
+  for (const auto& other : sliced_columns()) {
     if (axis != other && !trials.text(row, other).empty())
       rest += fmt::format("{} {} ", other, trials.text(row, other));
   }
@@ -182,7 +192,7 @@ std::string slice_chart(const ReportView& view, const CellLayouts& cell,
 
 std::string slices(const ReportView& view, const CellLayouts& cell) {
   std::string charts;
-  for (const char* axis : sliced_axes)
+  for (const auto& axis : sliced_columns())
     charts += slice_chart(view, cell, axis);
   if (charts.empty()) return {};
   return "<h3>What if only this axis changes?</h3><figure><div class=\"split\">" + charts +

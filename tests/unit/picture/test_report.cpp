@@ -4,6 +4,8 @@
 #include "report/report_page.hpp"
 #include "report/sections.hpp"
 
+#include <shardsweep/point.hpp>
+
 #include <doctest/doctest.h>
 
 #include <ostream>
@@ -209,6 +211,31 @@ TEST_CASE("a slice joins layouts that differ in its axis alone") {
   CHECK(times(panel, "<title>tp 1: ") == 1);
   CHECK(times(panel, "micro_batch 2: ") == 1);
   CHECK(panel.find("aria-label=\"zero") == std::string::npos);
+}
+
+TEST_CASE("a slice holds every axis but its own fixed") {
+  for (const AxisInfo& axis : axes()) {
+    // The cell's own axes are equal in it; dp and grad_accum follow from world and batch.
+    if (axis.is(AxisUse::cell) || axis.allows_auto) continue;
+    const std::string column(axis.name);
+    if (column == "tp" || column == "micro_batch" || column == "pp") continue;
+    auto input = sample_report();
+    auto& facts = input.facts.trials;
+    facts.columns.emplace_back(column);
+    facts.rows = {trial("a", 1, 1, 1, 100), trial("c", 2, 1, 1, 90)};
+    for (auto& row : facts.rows)
+      row.emplace_back(std::get<std::string>(row[1]) == "a" ? std::int64_t{1} : 2);
+    const Rows trials(facts);
+    const auto layouts = layouts_of_cells(input.heatmap, trials);
+    const auto panel =
+        cell_panel({input.facts, input.heatmap, layouts, trials, {}}, layouts.cells[0]);
+    CHECK_MESSAGE(times(panel, "aria-label=\"tp\"") == 0, column << " differs too");
+    for (auto& row : facts.rows)
+      row[7] = std::int64_t{1};
+    const auto alone =
+        cell_panel({input.facts, input.heatmap, layouts, trials, {}}, layouts.cells[0]);
+    CHECK_MESSAGE(times(alone, "aria-label=\"" + column + "\"") == 1, column);
+  }
 }
 
 TEST_CASE("a chart of one value, of none and of infinities is a chart") {
