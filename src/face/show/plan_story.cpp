@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "show/plan_story.hpp"
 
-#include "show/replay_story.hpp"
+#include "sweep/layout_text.hpp"
 #include "text/numbers.hpp"
 
 #include <shardsweep/table.hpp>
@@ -34,14 +34,14 @@ Table all_rows(const std::vector<PlannedCell>& cells) {
     for (const auto& one : cell.launches) {
       auto& row = table.rows.emplace_back(columns_of_cell(cell));
       for (Value value :
-           std::vector<Value>{++number, layout_words(one.point), one.tokens_per_s_per_gpu,
+           std::vector<Value>{++number, layout_text(one.point), one.tokens_per_s_per_gpu,
                               at_most(one), one.fits, one.gpu_hours, Value(), one.why})
         row.push_back(std::move(value));
     }
     for (const auto& one : cell.left_out) {
       auto& row = table.rows.emplace_back(columns_of_cell(cell));
       for (Value value :
-           std::vector<Value>{Value(), layout_words(one.point), Value(), Value(), Value(),
+           std::vector<Value>{Value(), layout_text(one.point), Value(), Value(), Value(),
                               Value(), one.verdict.constraint, one.verdict.why})
         row.push_back(std::move(value));
     }
@@ -54,7 +54,7 @@ std::string launches_text(const PlannedCell& cell, const TableStyle& style) {
   std::int64_t number = 0;
   for (const auto& one : cell.launches)
     table.rows.push_back(
-        {++number, layout_words(one.point), grouped(std::llround(one.tokens_per_s_per_gpu)),
+        {++number, layout_text(one.point), grouped(std::llround(one.tokens_per_s_per_gpu)),
          grouped(std::llround(at_most(one))), fmt::format("{:.0f} %", 100 * one.fits),
          fmt::format("{:.1f}", one.gpu_hours), one.why});
   return table_text(table, style);
@@ -63,7 +63,7 @@ std::string launches_text(const PlannedCell& cell, const TableStyle& style) {
 std::string left_out_text(const PlannedCell& cell, const TableStyle& style) {
   Table table{{"layout", "rule", "why"}, {}};
   for (const auto& one : cell.left_out)
-    table.rows.push_back({layout_words(one.point), one.verdict.constraint, one.verdict.why});
+    table.rows.push_back({layout_text(one.point), one.verdict.constraint, one.verdict.why});
   return "Left out:\n" + table_text(table, style);
 }
 

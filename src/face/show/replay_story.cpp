@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "show/replay_story.hpp"
 
+#include "sweep/layout_text.hpp"
 #include "text/numbers.hpp"
 
 #include <shardsweep/table.hpp>
@@ -33,7 +34,7 @@ const std::vector<std::string>& all_columns() {
 std::vector<Value> launch_row(const ReplayedLaunch& one, std::size_t number) {
   return {static_cast<std::int64_t>(number),
           std::int64_t{one.row.line},
-          layout_words(one.row.point),
+          layout_text(one.row.point),
           one.predicted_tokens_per_s_per_gpu,
           one.predicted_tokens_per_s_per_gpu * std::exp(upper_sigmas * one.sigma),
           one.fits,
@@ -49,7 +50,7 @@ std::vector<Value> launch_row(const ReplayedLaunch& one, std::size_t number) {
 std::vector<Value> left_out_row(const ReplayedLeftOut& one) {
   return {Value(),
           std::int64_t{one.row.line},
-          layout_words(one.row.point),
+          layout_text(one.row.point),
           Value(),
           Value(),
           Value(),
@@ -94,7 +95,7 @@ void launches_for_people(const ReplayedCell& story, const TableStyle& style,
     const double most = one.predicted_tokens_per_s_per_gpu * std::exp(upper_sigmas * one.sigma);
     table.rows.push_back(
         {static_cast<std::int64_t>(++number), std::int64_t{one.row.line},
-         layout_words(one.row.point), grouped(std::llround(one.predicted_tokens_per_s_per_gpu)),
+         layout_text(one.row.point), grouped(std::llround(one.predicted_tokens_per_s_per_gpu)),
          grouped(std::llround(most)), fmt::format("{:.0f} %", 100 * one.fits),
          one.cut_short ? std::string("cut short") : std::string(name(one.row.outcome)),
          speed_text(measured_value(one.row)), fmt::format("{:.1f}", one.row.gpu_hours),
@@ -108,7 +109,7 @@ void left_out_for_people(const ReplayedCell& story, const TableStyle& style,
   if (story.left_out.empty()) return;
   Table table{{"line", "layout", "outcome", "measured", "rule", "why"}, {}};
   for (const auto& one : story.left_out) {
-    table.rows.push_back({std::int64_t{one.row.line}, layout_words(one.row.point),
+    table.rows.push_back({std::int64_t{one.row.line}, layout_text(one.row.point),
                           std::string(name(one.row.outcome)),
                           speed_text(measured_value(one.row)), one.rule, one.why});
   }
@@ -118,16 +119,6 @@ void left_out_for_people(const ReplayedCell& story, const TableStyle& style,
 }
 
 }  // namespace
-
-std::string layout_words(const Point& point) {
-  const auto& is = point.layout;
-  return fmt::format("dp{} tp{} pp{} mb{} ga{} z{}{}{}", is.dp, is.tp, is.pp, is.micro_batch,
-                     is.grad_accum, is.zero,
-                     is.recompute == Recompute::none        ? ""
-                     : is.recompute == Recompute::selective ? " selective"
-                                                            : " full",
-                     is.sequence_parallel ? " sp" : "");
-}
 
 std::string replay_story_text(const ReplayReport& report, const TableStyle& style) {
   if (style.format != Format::table) return table_text(whole_table(report), style);

@@ -9,9 +9,6 @@
 
 namespace shardsweep {
 
-/// "dp8 tp2 pp1 mb4 ga2 z1 sp".
-[[nodiscard]] std::string layout_words(const Point& point);
-
 /// Of each cell: its launches in order (predicted, chance to fit, measured, why next), then
 /// each row that was never launched, with its rule and what the table says of it. json and csv:
 /// one row each.

@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include <set>
 #include <string>
 
 using namespace shardsweep;
@@ -79,4 +80,24 @@ TEST_CASE("an exhaustive plan says that its order is its own") {
     if (row["rule"].is_null())
       CHECK(row["why"] == "The plan's order: the policy is exhaustive.");
   }
+}
+
+TEST_CASE("layouts that differ in any axis are told apart") {
+  auto sweep = sweep_of(
+      small_model(),
+      {values("cp", {1, 2}), values("cp_mode", {0, 1}), values("vpp", {1, 2}),
+       values("schedule", {0, 1}), values("rank_order", {0, 1}), values("bucket_mb", {25, 50}),
+       values("overlap", {0, 1})},
+      {values("nodes", {1}), values("pp", {2}), automatic("dp"), automatic("grad_accum")});
+  sweep.global_batch_samples = 64;
+  sweep.cluster = h100();
+  const auto plan = make_plan(sweep, any_runner(), nullptr, nullptr);
+  REQUIRE(plan);
+  const auto rows = nlohmann::json::parse(
+      plan_story_text(plan_story(sweep, *plan), {.format = Format::json}));
+  REQUIRE(plan->trials.size() > 40);
+  std::set<std::string> layouts;
+  for (const auto& row : rows)
+    layouts.insert(row["layout"].get<std::string>());
+  CHECK(layouts.size() == rows.size());
 }

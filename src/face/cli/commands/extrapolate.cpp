@@ -5,7 +5,7 @@
 #include "cli/printing.hpp"
 #include "predict/family.hpp"
 #include "search/extrapolation.hpp"
-#include "show/replay_story.hpp"
+#include "sweep/layout_text.hpp"
 #include "text/pieces.hpp"
 #include "text/units.hpp"
 
@@ -139,7 +139,7 @@ Table table_of(const std::vector<ExtrapolatedCell>& cells, const std::vector<Tar
       table.rows.push_back(
           {target.planned->sweep.models.at(static_cast<std::size_t>(point.model)).name,
            std::int64_t{point.seq_len}, std::int64_t{point.nodes}, std::int64_t{point.gpus},
-           layout_words(point), speed, speed / factor, speed * factor, one.fits,
+           layout_text(point), speed, speed / factor, speed * factor, one.fits,
            static_cast<std::int64_t>(cell.test.runs),
            cell.test.runs > 0 ? Value(cell.test.outward) : Value()});
     }
@@ -229,12 +229,12 @@ Result<ExitCode> run_extrapolate(const Session& session) {
     say(
         fmt::format("One run tests them: {} on {} GPUs, about {:.2g} GPU-hours. --write FILE "
                     "makes a sweep of it.",
-                    layout_words(check.trial->point), check.trial->point.gpus, gpu_hours));
+                    layout_text(check.trial->point), check.trial->point.gpus, gpu_hours));
     return ExitCode::done;
   }
   SHARDSWEEP_TRY(write_new_file(options.out, explain_sweep(sweep_of(check))));
   say(fmt::format("Wrote {}: {} on {} GPUs, about {:.2g} GPU-hours. Next: shardsweep submit {}",
-                  options.out, layout_words(check.trial->point), check.trial->point.gpus,
+                  options.out, layout_text(check.trial->point), check.trial->point.gpus,
                   gpu_hours, options.out));
   return ExitCode::done;
 }
