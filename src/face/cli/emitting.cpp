@@ -6,10 +6,12 @@
 #include "show/comparison.hpp"
 #include "sweep/batch_script.hpp"
 #include "sweep/identity.hpp"
+#include "sweep/layout_text.hpp"
 #include "text/numbers.hpp"
 #include "text/units.hpp"
 #include "trainer/configuration.hpp"
 
+#include <shardsweep/axis_table.hpp>
 #include <shardsweep/load.hpp>
 #include <shardsweep/point.hpp>
 #include <shardsweep/table.hpp>
@@ -17,10 +19,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <map>
 #include <string>
+#include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace shardsweep {
@@ -50,30 +55,109 @@ const Value& ResultRow::at(std::string_view column) const {
              : row_.at(static_cast<std::size_t>(found - table_.columns.begin()));
 }
 
+namespace {
+
+/// Which field of a trainer's layout an axis is.
+struct TrainerAxis {
+  std::string_view axis;
+  std::variant<std::int64_t TrainerLayout::*, std::string TrainerLayout::*,
+               bool TrainerLayout::*>
+      field;
+};
+using Fields = TrainerLayout;
+constexpr std::array<TrainerAxis, 16> trainer_axes{
+    {{"dp", &Fields::dp},
+     {"tp", &Fields::tp},
+     {"pp", &Fields::pp},
+     {"cp", &Fields::cp},
+     {"ep", &Fields::ep},
+     {"vpp", &Fields::vpp},
+     {"dp_replicate", &Fields::dp_replicate},
+     {"micro_batch", &Fields::micro_batch},
+     {"grad_accum", &Fields::grad_accum},
+     {"seq_len", &Fields::seq_len},
+     {"zero", &Fields::zero},
+     {"recompute", &Fields::recompute},
+     {"schedule", &Fields::schedule},
+     {"cp_mode", &Fields::cp_mode},
+     {"rank_order", &Fields::rank_order},
+     {"sequence_parallel", &Fields::sequence_parallel}}};
+constexpr bool trainer_axes_exist() {
+  return std::all_of(trainer_axes.begin(), trainer_axes.end(), [](const TrainerAxis& one) {
+    return std::any_of(axis_table.begin(), axis_table.end(),
+                       [&](const AxisInfo& axis) { return axis.name == one.axis; });
+  });
+}
+static_assert(trainer_axes_exist());
+
+const TrainerAxis* find_trainer_axis(std::string_view name) {
+  const auto* found = std::find_if(trainer_axes.begin(), trainer_axes.end(),
+                                   [name](const TrainerAxis& one) { return one.axis == name; });
+  return found == trainer_axes.end() ? nullptr : found;
+}
+
+void set_field(TrainerLayout& layout, const TrainerAxis& of, const AxisInfo& axis,
+               std::int64_t value) {
+  std::visit(
+      [&](auto field) {
+        using Field = std::remove_reference_t<decltype(layout.*field)>;
+        if constexpr (std::is_same_v<Field, std::string>) {
+          layout.*field = axis_text(axis, value);
+        } else {
+          layout.*field = static_cast<Field>(value);
+        }
+      },
+      of.field);
+}
+
+std::string field_text(const TrainerLayout& layout, const TrainerAxis& of,
+                       const AxisInfo& axis) {
+  return std::visit(
+      [&](auto field) -> std::string {
+        using Field = std::remove_cv_t<std::remove_reference_t<decltype(layout.*field)>>;
+        if constexpr (std::is_same_v<Field, std::string>) {
+          return layout.*field;
+        } else {
+          return axis_text(axis, static_cast<std::int64_t>(layout.*field));
+        }
+      },
+      of.field);
+}
+
+}  // namespace
+
 TrainerLayout layout_of_point(const Point& point) {
-  const Layout& layout = point.layout;
   // Where one rank has whole sequences, or all stages, some words say the same.
-  const auto cp_mode = layout.cp > 1 ? layout.cp_mode : ContextMode{};
+  Point same = point;
+  auto& is = same.layout;
+  if (is.cp <= 1) is.cp_mode = ContextMode{};
   const bool pp_before_dp =
-      layout.rank_order == RankOrder::tp_pp_dp || layout.rank_order == RankOrder::tp_cp_pp_dp;
-  const auto order = layout.pp == 1 && pp_before_dp ? RankOrder{} : layout.rank_order;
-  return {
-      .dp = layout.dp,
-      .tp = layout.tp,
-      .pp = layout.pp,
-      .cp = layout.cp,
-      .ep = layout.ep,
-      .vpp = layout.vpp,
-      .dp_replicate = layout.dp_replicate,
-      .micro_batch = layout.micro_batch,
-      .grad_accum = layout.grad_accum,
-      .seq_len = point.seq_len,
-      .zero = layout.zero,
-      .recompute = std::string(recompute_words.at(static_cast<std::size_t>(layout.recompute))),
-      .schedule = std::string(schedule_words.at(static_cast<std::size_t>(layout.schedule))),
-      .cp_mode = std::string(context_mode_words.at(static_cast<std::size_t>(cp_mode))),
-      .rank_order = std::string(rank_order_words.at(static_cast<std::size_t>(order))),
-      .sequence_parallel = layout.sequence_parallel};
+      is.rank_order == RankOrder::tp_pp_dp || is.rank_order == RankOrder::tp_cp_pp_dp;
+  if (is.pp == 1 && pp_before_dp) is.rank_order = RankOrder{};
+  TrainerLayout layout;
+  for (const auto& one : trainer_axes) {
+    const AxisInfo& axis = *find_axis(one.axis);
+    set_field(layout, one, axis, axis.get(same));
+  }
+  return layout;
+}
+
+std::string layout_text(const TrainerLayout& layout) {
+  return layout_label([&](const AxisInfo& axis) {
+    const auto* field = find_trainer_axis(axis.name);
+    return field == nullptr ? axis_text(axis, axis.default_value)
+                            : field_text(layout, *field, axis);
+  });
+}
+
+std::string axis_without_words(const Point& point) {
+  for (const AxisInfo& axis : axes()) {
+    if (!axis.of_layout() || find_trainer_axis(axis.name) != nullptr) continue;
+    const auto value = axis.get(point);
+    if (value != axis.default_value)
+      return fmt::format("{} {}", axis.name, axis_text(axis, value));
+  }
+  return {};
 }
 
 std::vector<std::string> point_columns() {
@@ -104,17 +188,6 @@ std::optional<std::int64_t> axis_value(const AxisInfo& axis, const SweepSpec& sw
 namespace {
 
 constexpr std::string_view as_batch_script = "sbatch";
-
-/// An axis that no trainer's words are known for here, where its value is not the default; with
-/// that value. Empty where there is none.
-std::string axis_without_words(const Point& point) {
-  for (const char* name : {"bucket_mb", "overlap"}) {
-    const AxisInfo& axis = *find_axis(name);
-    const auto value = axis.get(point);
-    if (value != axis.default_value) return fmt::format("{} {}", name, axis_text(axis, value));
-  }
-  return {};
-}
 
 /// A point, and what it is called. Its sweep is needed for a job script alone: an imported
 /// table has none.

@@ -55,6 +55,14 @@ class ResultRow {
 
 [[nodiscard]] TrainerLayout layout_of_point(const Point& point);
 
+/// Its label (sweep/layout_text.hpp). Words of a trainer that are none of ours stand as they
+/// are.
+[[nodiscard]] std::string layout_text(const TrainerLayout& layout);
+
+/// An axis that no trainer's words are known for here, where its value is not the default; with
+/// that value. Empty where there is none.
+[[nodiscard]] std::string axis_without_words(const Point& point);
+
 /// Sweep and trial, and all axes.
 [[nodiscard]] std::vector<std::string> point_columns();
 

@@ -4,6 +4,7 @@
 #include "cli/printing.hpp"
 #include "predict/family.hpp"
 #include "predict/predictor.hpp"
+#include "sweep/layout_text.hpp"
 #include "text/characters.hpp"
 #include "text/numbers.hpp"
 #include "text/units.hpp"
@@ -60,21 +61,6 @@ Result<TrainerLayout> present_layout(const Session& session, std::string_view ru
   return layout;
 }
 
-std::string text_of(const TrainerLayout& one) {
-  std::string text = fmt::format("dp{} tp{} pp{} mb{} ga{} z{}", one.dp, one.tp, one.pp,
-                                 one.micro_batch, one.grad_accum, one.zero);
-  if (one.cp > 1) text += fmt::format(" cp{}", one.cp);
-  if (one.cp_mode != "ring") text += " " + one.cp_mode;
-  if (one.ep > 1) text += fmt::format(" ep{}", one.ep);
-  if (one.vpp > 1) text += fmt::format(" vpp{}", one.vpp);
-  if (one.recompute != "none") text += " " + one.recompute;
-  if (one.sequence_parallel) text += " sp";
-  if (one.schedule != "1f1b") text += " " + one.schedule;
-  if (one.dp_replicate > 1) text += fmt::format(" dpr{}", one.dp_replicate);
-  if (one.rank_order != "tp-dp-pp") text += " " + one.rank_order;
-  return text;
-}
-
 /// A configuration may leave the length of samples to something else.
 bool is_layout(const Point& point, const TrainerLayout& wanted) {
   auto own = layout_of_point(point);
@@ -124,11 +110,11 @@ void add_predicted(Table& table, const Planned& planned, const Point& point,
   const double best = fastest == nullptr ? 0 : fastest->prediction.tokens_per_s_per_gpu;
   const double speed = own.tokens_per_s_per_gpu;
   table.rows.push_back(
-      {model.name, point.layout.world(), std::int64_t{point.seq_len},
-       text_of(layout_of_point(point)), state, positive(speed), Value(own.memory_bytes),
+      {model.name, point.layout.world(), std::int64_t{point.seq_len}, layout_text(point), state,
+       positive(speed), Value(own.memory_bytes),
        speed > 0 ? Value(rank_of(speed, speeds)) : Value(),
        speeds.empty() ? Value() : Value(static_cast<std::int64_t>(speeds.size())),
-       fastest == nullptr ? Value() : Value(text_of(layout_of_point(fastest->point))),
+       fastest == nullptr ? Value() : Value(layout_text(fastest->point)),
        speed > 0 && best > 0 ? Value(1 - speed / best) : Value()});
 }
 
@@ -277,7 +263,7 @@ Result<ExitCode> rank_in_plan(const Session& session, const Planned& planned) {
         FaultKind::invalid_input,
         fmt::format("{} on {} is no point of '{}'. Its axes have to hold it: "
                     "'shardsweep plan' lists the points.",
-                    text_of(wanted), counted(wanted.gpus(), "GPU"), planned.sweep.name));
+                    layout_text(wanted), counted(wanted.gpus(), "GPU"), planned.sweep.name));
   const bool any_speed =
       std::any_of(planned.plan.trials.begin(), planned.plan.trials.end(),
                   [](const auto& trial) { return trial.prediction.tokens_per_s_per_gpu > 0; });
@@ -319,13 +305,13 @@ Result<ExitCode> rank_among_results(const Session& session) {
   if (table.rows.empty() && empty_cells > 0)
     return fault(FaultKind::invalid_input,
                  fmt::format("The layout {} on {} is in {}, and nothing is measured there yet.",
-                             text_of(wanted), counted(wanted.gpus(), "GPU"),
+                             layout_text(wanted), counted(wanted.gpus(), "GPU"),
                              counted(empty_cells, "cell")));
   if (table.rows.empty())
     return fault(FaultKind::invalid_input,
                  fmt::format("No trial has the layout {} on {}. 'shardsweep plan SWEEP.yaml "
                              "--from-args' predicts it.",
-                             text_of(wanted), counted(wanted.gpus(), "GPU")));
+                             layout_text(wanted), counted(wanted.gpus(), "GPU")));
   if (empty_cells > 0)
     say(fmt::format("Not shown: {} with this layout where nothing is measured yet.",
                     counted(empty_cells, "cell")));
