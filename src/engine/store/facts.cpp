@@ -32,13 +32,10 @@ class Moment {
 };
 
 struct FactsSql {
-  /// {0}: rows, {1}: condition.
+  /// {0}: rows, {1}: condition, {2}: kind of event, {3}: axes.
   const char* trials =
-      "SELECT r.sweep, r.trial, r.model, r.seq_len, r.nodes, r.gpus, r.layout, r.dtype, r.dp, "
-      "r.tp, r.pp, r.cp, r.cp_mode, r.ep, r.vpp, r.micro_batch, r.grad_accum, r.zero, "
-      "r.recompute, "
-      "r.sequence_parallel, r.schedule, r.rank_order, r.dp_replicate, r.bucket_mb, r.overlap, "
-      "r.layers, r.hidden, r.ffn, r.heads, r.kv_heads, r.vocab, iif(r.sweep_id IN (SELECT id "
+      "SELECT r.sweep, r.trial, r.layout, {3}, r.layers, r.hidden, r.ffn, r.heads, r.kv_heads, "
+      "r.vocab, iif(r.sweep_id IN (SELECT id "
       "FROM sweeps "
       "WHERE backend = 'imported'), '', (SELECT group_concat(j.key || '=' || j.value, ' ') "
       "FROM json_each(r.vars) AS j)) AS vars, r.repeat, "
@@ -116,7 +113,7 @@ ReportFacts facts(Database& database, const Selection& selection) {
   };
   ReportFacts facts;
   facts.trials = table(fmt::format(fmt::runtime(facts_sql.trials), source.rows, source.where,
-                                   word_of(EventKind::spared)));
+                                   word_of(EventKind::spared), axis_list("r.")));
   fail_point("store.reading");
   facts.sweeps = of_sweeps(facts_sql.sweeps);
   facts.attempts = table(fmt::format(fmt::runtime(facts_sql.attempts), is_chosen));

@@ -2,6 +2,7 @@
 #include "store/inbox_file.hpp"
 
 #include "sweep/identity.hpp"
+#include "sweep/layout_text.hpp"
 
 #include <shardsweep/fail_point.hpp>
 #include <shardsweep/imported.hpp>
@@ -56,7 +57,8 @@ void put_trials(Database& inbox, const SubmittedSweep& submission, const NameTri
   std::int64_t position = 0;
   for (const auto& trial : submission.plan->trials) {
     const auto name = names(trial.point);
-    auto row = insert.use(name.slug, name.identity, name.lane, ++position);
+    auto row =
+        insert.use(name.slug, name.identity, name.lane, ++position, layout_text(trial.point));
     bind_point(row, *submission.sweep, trial.point);
     row.bind(trial.prediction.memory_bytes);
     row.bind(trial.prediction.train_step_s);
@@ -115,7 +117,8 @@ void put_imported_trials(Database& inbox, const ImportedSweep& imported) {
                                              list(known), places(known.size())));
   std::int64_t position = 0;
   for (const auto& trial : imported.trials) {
-    auto row = insert.use(trial.names.slug, trial.names.identity, trial.names.lane, ++position);
+    auto row = insert.use(trial.names.slug, trial.names.identity, trial.names.lane, ++position,
+                          layout_text(trial.point));
     bind_point(row, imported.sweep, trial.point, json_of(imported.labels, trial.labels));
     row.bind(trial.prediction.memory_bytes);
     row.bind(trial.prediction.train_step_s);
@@ -150,12 +153,17 @@ void fill(const std::filesystem::path& file, const Put& put) {
   inbox.execute(inbox_tables(""));
   put(inbox);
   inbox.execute(fmt::format("PRAGMA application_id = {}", inbox_application_id));
-  inbox.execute(fmt::format("PRAGMA user_version = {}", inbox_version));
+  inbox.execute(fmt::format("PRAGMA user_version = {}", inbox_version()));
   fail_by_errno(fail_point_error("inbox.write"), inbox);
   transaction.commit();
 }
 
 }  // namespace
+
+std::int64_t inbox_version() {
+  return static_cast<std::int64_t>(submitted_columns().size() + left_out_columns().size() +
+                                   imported_columns().size());
+}
 
 std::string inbox_tables(const std::string& prefix) {
   return fmt::format(
@@ -180,11 +188,11 @@ Submitted read_submission(Database& inbox) {
   if (inbox.integer("PRAGMA application_id") != inbox_application_id)
     fail(FaultKind::invalid_input, fmt::format("{} is not a submission", inbox.name()));
   const auto version = inbox.integer("PRAGMA user_version");
-  if (version != inbox_version) {
+  if (version != inbox_version()) {
     fail(FaultKind::rejected,
          fmt::format("{} was written by another version of shardsweep (format {}, the daemon "
                      "reads {}): restart the daemon, or submit with its version",
-                     inbox.name(), version, inbox_version));
+                     inbox.name(), version, inbox_version()));
   }
   Statement select(
       inbox,

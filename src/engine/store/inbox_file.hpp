@@ -11,8 +11,9 @@ namespace shardsweep::sqlite {
 
 /// "shin".
 inline constexpr std::int64_t inbox_application_id = 0x7368696e;
-/// Grows with every change of an inbox's columns: axes(), rows.cpp, inbox_file.cpp.
-inline constexpr std::int64_t inbox_version = 3;
+/// How many columns its tables of trials, points and results have: columns are only ever added,
+/// so that it grows by itself with an axis, a metric or another column.
+[[nodiscard]] std::int64_t inbox_version();
 
 /// What an inbox says of its sweep: its one row of `submission`.
 struct Submitted {

@@ -311,16 +311,35 @@ ALTER TABLE left_out ADD COLUMN shared_experts INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE left_out ADD COLUMN dense_layers INTEGER NOT NULL DEFAULT 0;
 )sql";
 
+// What a layout is called was an expression of the view, beside the one of sweep/layout_text.
+constexpr const char* layout_sql = R"sql(
+-- in words, as when it was submitted: "dp4 tp2 pp1 mb2 ga4 z1 full sp"
+ALTER TABLE trials ADD COLUMN layout TEXT NOT NULL DEFAULT '';
+UPDATE trials SET layout = printf('dp%d tp%d pp%d mb%d ga%d z%d%s%s%s%s%s%s%s%s%s%s%s', dp, tp, pp,
+  micro_batch, grad_accum, zero,
+  CASE WHEN cp > 1 THEN ' cp' || cp ELSE '' END,
+  CASE WHEN cp_mode <> 'ring' THEN ' ' || cp_mode ELSE '' END,
+  CASE WHEN ep > 1 THEN ' ep' || ep ELSE '' END,
+  CASE WHEN vpp > 1 THEN ' vpp' || vpp ELSE '' END,
+  CASE WHEN recompute <> 'none' THEN ' ' || recompute ELSE '' END,
+  CASE WHEN sequence_parallel THEN ' sp' ELSE '' END,
+  CASE WHEN schedule <> '1f1b' THEN ' ' || schedule ELSE '' END,
+  CASE WHEN rank_order <> 'tp-dp-pp' THEN ' ' || rank_order ELSE '' END,
+  CASE WHEN dp_replicate > 1 THEN ' dpr' || dp_replicate ELSE '' END,
+  CASE WHEN bucket_mb <> 25 THEN ' b' || bucket_mb ELSE '' END,
+  CASE WHEN overlap THEN '' ELSE ' no-overlap' END);
+)sql";
+
 }  // namespace
 
 std::span<const std::string> migrations() {
-  static const std::array<std::string, 26> steps{
+  static const std::array<std::string, 27> steps{
       schema_sql,     learnt,           ledger_sql,    silence,       paces_sql,
       controls_sql,   network_sql,      new_views,     kept_outcomes, deletion_sql,
       lead_nodes_sql, control_time_sql, hold_sql,      measured_sql,  wall_clock_sql,
       counted_sql,    served_sql,       cut_short_sql, whole_labels,  containers_sql,
       resolution_sql, finals_sql,       code_sql,      pace_sql,      node_sets_sql,
-      experts_sql};
+      experts_sql,    layout_sql};
   return steps;
 }
 

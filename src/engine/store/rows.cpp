@@ -86,7 +86,7 @@ const std::vector<std::string>& point_columns() {
 
 const std::vector<std::string>& submitted_columns() {
   static const auto columns = [] {
-    std::vector<std::string> names{"slug", "identity", "lane", "position"};
+    std::vector<std::string> names{"slug", "identity", "lane", "position", "layout"};
     names.insert(names.end(), point_columns().begin(), point_columns().end());
     for (const auto* name : {"predicted_memory_bytes", "predicted_train_step_s",
                              "predicted_attempt_s", "predicted_tokens_per_s_per_gpu"})
@@ -103,6 +103,13 @@ const std::vector<std::string>& left_out_columns() {
     return names;
   }();
   return columns;
+}
+
+std::string axis_list(std::string_view prefix) {
+  std::string text;
+  for (const auto& axis : axes())
+    text += fmt::format("{}{}{}", text.empty() ? "" : ", ", prefix, axis.name);
+  return text;
 }
 
 std::string list(const std::vector<std::string>& columns, std::string_view prefix) {

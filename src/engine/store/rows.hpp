@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Points and trials as columns. The names of the axes' columns come from axes() and nowhere
-// else, so that a new axis is a row there and a column in schema.sql.
+// else, so that a new axis is a row there and a column by a migration.
 #pragma once
 
 #include "store/sqlite.hpp"
@@ -16,11 +16,13 @@ namespace shardsweep::sqlite {
 
 /// Of a point: axes, repeat, vars, the model's shape, global_batch.
 [[nodiscard]] const std::vector<std::string>& point_columns();
-/// Of a trial as it is submitted: names, position, the point, predictions.
+/// Of a trial as it is submitted: names, position, its layout in words, the point, predictions.
 [[nodiscard]] const std::vector<std::string>& submitted_columns();
 /// Of a point left out: constraint_name, why, the point.
 [[nodiscard]] const std::vector<std::string>& left_out_columns();
 
+/// The axes as columns: "t.model, t.nodes, …".
+[[nodiscard]] std::string axis_list(std::string_view prefix);
 /// "a, b, c", each with `prefix` in front.
 [[nodiscard]] std::string list(const std::vector<std::string>& columns,
                                std::string_view prefix = "");

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/schema.hpp"
 
+#include "store/rows.hpp"
+
 #include <shardsweep/fail_point.hpp>
 #include <shardsweep/storage.hpp>
 
 #include <fmt/format.h>
 
+#include <string>
+#include <string_view>
 #include <vector>
 
 namespace shardsweep::sqlite {
@@ -28,6 +32,16 @@ void refuse_strangers(Database& database, std::int64_t version, std::int64_t kno
 
 }  // namespace
 
+std::string views() {
+  constexpr std::string_view mark = "/*axes of t*/";
+  const auto columns = axis_list("t.");
+  std::string text = views_sql;
+  for (auto at = text.find(mark, text.find("CREATE")); at != std::string::npos;
+       at = text.find(mark, at))
+    text.replace(at, mark.size(), columns);
+  return text;
+}
+
 void migrate(Database& database, std::span<const std::string> steps) {
   const auto known = static_cast<std::int64_t>(steps.size());
   refuse_strangers(database, database.integer("PRAGMA user_version"), known);
@@ -39,7 +53,7 @@ void migrate(Database& database, std::span<const std::string> steps) {
   if (version >= known) return;
   for (auto step = version; step < known; ++step)
     database.execute(steps[static_cast<std::size_t>(step)]);
-  database.execute(views_sql);
+  database.execute(views());
   database.execute(fmt::format("PRAGMA application_id = {}", application_id));
   database.execute(fmt::format("PRAGMA user_version = {}", known));
   fail_by_errno(fail_point_error("store.migrate"), database);

@@ -14,8 +14,9 @@ inline constexpr std::int64_t application_id = 0x73687377;
 
 /// schema.sql (generated at configure time).
 extern const char* const schema_sql;
-/// views.sql (likewise).
+/// views.sql (likewise), with a mark in place of the axes' columns; views() has them.
 extern const char* const views_sql;
+[[nodiscard]] std::string views();
 
 /// `migrations[i]` brings version i to version i + 1 (PRAGMA user_version); the first makes the
 /// schema in an empty file. A new version is one more element, and never another text of an old

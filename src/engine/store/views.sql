@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 -- What people and commands read. Views hold nothing: they are made anew whenever a database has
--- been brought to this version, from the tables of schema.sql and its migrations.
+-- been brought to this version, from the tables of schema.sql and its migrations. The program
+-- writes the columns of all axes in place of /*axes of t*/.
 DROP VIEW IF EXISTS results;
 DROP VIEW IF EXISTS all_results;
 DROP VIEW IF EXISTS trial_results;
@@ -15,30 +16,16 @@ DROP VIEW IF EXISTS node_ledger;
 -- What of it stands in the trial's own row. SQLite leaves out joins that are not asked for, but
 -- not where it counts or sums: a reader that counts reads this.
 -- `layout` tells layouts of a cell apart. The dtype stands in it where its sweep has measured
--- several: two seeks in an index tell that.
+-- several, which two seeks in an index tell; the rest was stored with the trial.
 CREATE VIEW trial_results AS
 SELECT (SELECT name FROM sweeps WHERE id = t.sweep) AS sweep, t.slug AS trial, t.state, t.outcome, t.cause, t.counted_mark AS mark,
-  t.model, t.nodes, t.gpus, t.seq_len, t.dtype, t.dp, t.tp, t.pp, t.cp, t.cp_mode, t.ep, t.vpp,
-  t.dp_replicate, t.micro_batch, t.grad_accum, t.zero, t.recompute, t.sequence_parallel,
-  t.schedule, t.rank_order, t.bucket_mb, t.overlap, t.repeat, t.global_batch, t.vars,
-  printf('dp%d tp%d pp%d mb%d ga%d z%d%s%s%s%s%s%s%s%s%s%s%s%s', t.dp, t.tp, t.pp, t.micro_batch,
-    t.grad_accum, t.zero,
-    CASE WHEN t.cp > 1 THEN ' cp' || t.cp ELSE '' END,
-    CASE WHEN t.cp_mode <> 'ring' THEN ' ' || t.cp_mode ELSE '' END,
-    CASE WHEN t.ep > 1 THEN ' ep' || t.ep ELSE '' END,
-    CASE WHEN t.vpp > 1 THEN ' vpp' || t.vpp ELSE '' END,
-    CASE WHEN t.recompute <> 'none' THEN ' ' || t.recompute ELSE '' END,
-    CASE WHEN t.sequence_parallel THEN ' sp' ELSE '' END,
-    CASE WHEN t.schedule <> '1f1b' THEN ' ' || t.schedule ELSE '' END,
-    CASE WHEN t.rank_order <> 'tp-dp-pp' THEN ' ' || t.rank_order ELSE '' END,
-    CASE WHEN t.dp_replicate > 1 THEN ' dpr' || t.dp_replicate ELSE '' END,
-    CASE WHEN t.bucket_mb <> 25 THEN ' b' || t.bucket_mb ELSE '' END,
-    CASE WHEN t.overlap THEN '' ELSE ' no-overlap' END,
+  /*axes of t*/, t.repeat, t.global_batch, t.vars,
+  t.layout ||
     CASE WHEN (SELECT min(o.dtype) FROM trials AS o WHERE o.outcome = 'completed'
         AND o.sweep = t.sweep AND o.model = t.model AND o.seq_len = t.seq_len) <> t.dtype
       OR (SELECT max(o.dtype) FROM trials AS o WHERE o.outcome = 'completed'
         AND o.sweep = t.sweep AND o.model = t.model AND o.seq_len = t.seq_len) <> t.dtype
-      THEN ' ' || t.dtype ELSE '' END) AS layout,
+      THEN ' ' || t.dtype ELSE '' END AS layout,
   t.counted_speed AS tokens_per_s_per_gpu,
   nullif(t.predicted_memory_bytes, 0) AS predicted_memory_bytes,
   nullif(t.predicted_train_step_s, 0) AS predicted_train_step_s,
@@ -53,9 +40,7 @@ FROM trials AS t;
 
 CREATE VIEW all_results AS
 SELECT t.sweep, t.trial, t.state, t.outcome, t.cause, t.mark,
-  t.model, t.nodes, t.gpus, t.seq_len, t.dtype, t.dp, t.tp, t.pp, t.cp, t.cp_mode, t.ep, t.vpp,
-  t.dp_replicate, t.micro_batch, t.grad_accum, t.zero, t.recompute, t.sequence_parallel,
-  t.schedule, t.rank_order, t.bucket_mb, t.overlap, t.repeat, t.global_batch, t.vars, t.layout,
+  /*axes of t*/, t.repeat, t.global_batch, t.vars, t.layout,
   t.tokens_per_s_per_gpu, m.tokens_per_s, m.train_step_ms, m.train_step_ms_min,
   m.train_step_ms_p95, m.train_step_ms_spread, m.mfu, m.tflops_per_gpu, m.peak_memory_bytes,
   m.peak_allocated_bytes, m.peak_reserved_bytes, m.loss, m.tokens_per_step, m.n_params, m.steps, m.warmup, m.resolution, m.sm_clock_mhz, m.power_w,

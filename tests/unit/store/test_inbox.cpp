@@ -290,11 +290,12 @@ TEST_CASE("what is not a submission or another version's is refused") {
   CHECK(refused("missing").find("unable to open database file") != std::string::npos);
   SweepFile().write(dir / "newer");
   sqlite::Database(dir / "newer", sqlite::OpenMode::existing, 0)
-      .execute("PRAGMA user_version = 99");
-  CHECK(refused("newer") ==
-        fmt::format("newer was written by another version of shardsweep (format 99, the daemon "
-                    "reads {}): restart the daemon, or submit with its version",
-                    sqlite::inbox_version));
+      .execute("PRAGMA user_version = 9999");
+  CHECK(
+      refused("newer") ==
+      fmt::format("newer was written by another version of shardsweep (format 9999, the daemon "
+                  "reads {}): restart the daemon, or submit with its version",
+                  sqlite::inbox_version()));
   CHECK_FALSE(write_inbox(dir / "newer", SweepFile().submitted(), {}));
 }
 

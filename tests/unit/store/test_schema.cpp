@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/rows.hpp"
 #include "store/schema.hpp"
+#include "sweep/layout_text.hpp"
 #include "unit/store/support.hpp"
 
 #include <shardsweep/metric.hpp>
@@ -107,6 +108,44 @@ TEST_CASE("what an older database kept of a log's rounding becomes a column") {
   sqlite::migrate(database);
   CHECK(database.text("SELECT group_concat(ifnull(resolution, 'none')) FROM measurements") ==
         "0.004,none,none,none");
+}
+
+TEST_CASE("a trial of an older database gets the text of its layout that a new one gets") {
+  const TempDir dir;
+  Daemon daemon(dir / "a.db");
+  daemon.submit(dir, {.repeats = 3});
+  sqlite::Database database(dir / "a.db", sqlite::OpenMode::existing, 1000);
+  // A trial for each axis that layouts had then, with another value than its default.
+  constexpr std::int32_t axes_of_layouts_then = 17;
+  std::vector<std::string> expected;
+  for (const auto& axis : axes()) {
+    if (!axis.of_layout() || axis.place > axes_of_layouts_then) continue;
+    Point point;
+    axis.set(point, axis.default_value == axis.maximum ? axis.minimum : axis.maximum);
+    expected.push_back(layout_text(point));
+    std::string values;
+    for (const auto& column : axes()) {
+      if (!column.of_layout()) continue;
+      const auto value = column.get(point);
+      const auto* quote = column.kind == AxisKind::word ? "'" : "";
+      const auto text =
+          column.kind == AxisKind::word ? axis_text(column, value) : std::to_string(value);
+      values += fmt::format("{}{} = {}{}{}", values.empty() ? "" : ", ", column.name, quote,
+                            text, quote);
+    }
+    database.execute(
+        fmt::format("UPDATE trials SET {} WHERE id = {}", values, expected.size()));
+  }
+  REQUIRE(database.integer("SELECT count(*) FROM trials") >=
+          static_cast<std::int64_t>(expected.size()));
+  for (const auto* view : {"results", "all_results", "trial_results", "node_ledger"})
+    database.execute(fmt::format("DROP VIEW {}", view));
+  database.execute("ALTER TABLE trials DROP COLUMN layout");
+  constexpr std::size_t version_before = 26;
+  database.execute(sqlite::migrations()[version_before]);
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    CHECK(database.text(fmt::format("SELECT layout FROM trials WHERE id = {}", i + 1)) ==
+          expected[i]);
 }
 
 TEST_CASE("a disk that is full leaves no half of a database") {
