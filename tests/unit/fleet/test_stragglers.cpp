@@ -153,6 +153,13 @@ TEST_CASE("a node that was slow here and is measured elsewhere is no suspect") {
   CHECK(c.rows.nodes["b"].evidence.size() == 1);
 }
 
+TEST_CASE("a slow node without a name is nobody") {
+  StragglerCase c;
+  c.measure({"", "n1", "n2"}, {150, 100, 100});
+  CHECK(c.events() == 0);
+  CHECK(c.rows.nodes.count("") == 0);
+}
+
 TEST_CASE("evidence of slowness is forgotten in time") {
   StragglerCase c;
   for (int i = 0; i < 3; ++i)
