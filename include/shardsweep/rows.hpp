@@ -367,14 +367,16 @@ struct ControlRow {
   SweepId sweep = 0;
   std::int32_t nodes = 1;
   ControlTime time = ControlTime::start;
-  double tokens_per_s = 0;       ///< of its layout; 0: not measured
+  double tokens_per_s_per_gpu = 0;  ///< of its layout; 0: not measured
   double ratio = 0;              ///< to the median of the sweep's on as many nodes; 0: unknown
   double busbw_bytes_per_s = 0;  ///< of an all-reduce over all ranks; 0: not measured
   double network_ratio = 0;      ///< as `ratio`
   double gpu_seconds = 0;        ///< that it took
   std::string cause{};           ///< why nothing was measured
   Timestamp at = 0;
-  [[nodiscard]] bool measured() const { return tokens_per_s > 0 || busbw_bytes_per_s > 0; }
+  [[nodiscard]] bool measured() const {
+    return tokens_per_s_per_gpu > 0 || busbw_bytes_per_s > 0;
+  }
 };
 template <>
 inline constexpr auto fields<ControlRow> = std::tuple{
@@ -382,7 +384,7 @@ inline constexpr auto fields<ControlRow> = std::tuple{
     Field{"time", &ControlRow::time, Kept::key},
     Field{"sweep", &ControlRow::sweep},
     Field{"nodes", &ControlRow::nodes},
-    Field{"tokens_per_s", &ControlRow::tokens_per_s},
+    Field{"tokens_per_s", &ControlRow::tokens_per_s_per_gpu},  // stored words stay: per GPU too
     Field{"ratio", &ControlRow::ratio},
     Field{"busbw_bytes_per_s", &ControlRow::busbw_bytes_per_s},
     Field{"network_ratio", &ControlRow::network_ratio},

@@ -395,8 +395,8 @@ struct LineFolder {
         records && ended.outcome == Outcome::completed && ended.mark == Mark::none;
     ControlFigures figures;
     if (whole) figures.busbw_bytes_per_s = records->busbw_bytes_per_s;
-    if (whole && records->result) figures.tokens_per_s = speed_in(*records->result);
-    const bool any = figures.tokens_per_s > 0 || figures.busbw_bytes_per_s > 0;
+    if (whole && records->result) figures.tokens_per_s_per_gpu = speed_in(*records->result);
+    const bool any = figures.tokens_per_s_per_gpu > 0 || figures.busbw_bytes_per_s > 0;
     const bool flawed = whole && !records->flaw.empty();
     const bool silent = whole && records->result && ended.cause.empty();
     const std::string why = flawed

@@ -29,7 +29,7 @@ struct Controlled : Case {
   }
   AllocationRow& job(AllocationId id) { return rows.allocations.at(id); }
   void control(AllocationId id, ControlTime time, double rate) {
-    take_control(fold(), policy, job(id), time, {.tokens_per_s = rate},
+    take_control(fold(), policy, job(id), time, {.tokens_per_s_per_gpu = rate},
                  rate > 0 ? "" : "oom: full");
   }
   void probe(AllocationId id, ControlTime time, double busbw) {
