@@ -10,8 +10,7 @@
 
 #include <shardsweep/clock.hpp>
 #include <shardsweep/described.hpp>
-#include <shardsweep/evidence.hpp>
-#include <shardsweep/outcome.hpp>
+#include <shardsweep/ending.hpp>
 #include <shardsweep/result.hpp>
 #include <shardsweep/specs.hpp>
 
@@ -133,22 +132,10 @@ inline constexpr auto described<Started> = std::tuple{
 struct Ended {
   AttemptId attempt = 0;
   std::string nonce;
-  Outcome outcome = Outcome::lost;
-  std::int32_t exit_code = -1;  ///< of the rank that failed first; -1: none
-  std::int32_t signal = 0;
-  std::string cause;  ///< first evidence, one line
-  SaidBy source = SaidBy::nobody;
-  std::int32_t leaked = 0;  ///< processes that outlived their ranks and were ended
+  Ending ending;
   std::string pack;  ///< file name of the packed attempt, beside its folder; may be empty
   // Optional keys.
-  std::string node{};      ///< where the first cause was seen; empty: on none in particular
-  std::string also{};      ///< what contradicts the outcome, one line; empty: nothing
-  Mark mark = Mark::none;  ///< of a result
   std::vector<std::string> nodes{};  ///< of a measured attempt on several, in its ranks' order
-  std::int32_t start_error = 0;  ///< errno of a program that could not be started; 0: it was
-  bool fragmented = false;  ///< out of memory with enough of it, in pieces: an optional key
-  /// It was not started: its programs have changed, and this is their hash. An optional key.
-  std::string found_code{};
   // Of its GPUs while train steps were timed, where the node agents have looked: the slowest
   // clock, what held it back in words, and the mean power. 0, empty: not told. Optional keys.
   double sm_clock_mhz = 0;
@@ -160,20 +147,9 @@ template <>
 inline constexpr auto described<Ended> = std::tuple{
     Field{"attempt", &Ended::attempt},
     Field{"nonce", &Ended::nonce},
-    Field{"outcome", &Ended::outcome},
-    Field{"exit_code", &Ended::exit_code},
-    Field{"signal", &Ended::signal},
-    Field{"cause", &Ended::cause},
-    Field{"source", &Ended::source},
-    Field{"leaked", &Ended::leaked},
+    Part{&Ended::ending},
     Field{"pack", &Ended::pack},
-    Field{"node", &Ended::node, Flag::optional},
-    Field{"also", &Ended::also, Flag::optional},
-    Field{"mark", &Ended::mark, Flag::optional},
     Field{"nodes", &Ended::nodes, Flag::optional},
-    Field{"start_error", &Ended::start_error, Flag::optional},
-    Field{"fragmented", &Ended::fragmented, Flag::optional},
-    Field{"found_code", &Ended::found_code, Flag::optional},
     Field{"sm_clock_mhz", &Ended::sm_clock_mhz, Flag::optional},
     Field{"power_w", &Ended::power_w, Flag::optional},
     Field{"throttled", &Ended::throttled, Flag::optional},
@@ -369,20 +345,9 @@ inline constexpr auto described<NoProgress> = std::tuple{
 /// This node's part of the attempt is over and waitpid has said ECHILD.
 struct NodeEnded {
   AttemptId attempt = 0;
-  Outcome outcome = Outcome::lost;
-  std::int32_t exit_code = -1;
-  std::int32_t signal = 0;
-  Timestamp at = 0;  ///< of the first cause
-  std::string cause;
-  SaidBy source = SaidBy::nobody;
-  std::int32_t leaked = 0;
-  std::string also{};            ///< optional key, as in Ended
-  Mark mark = Mark::none;        ///< the same
-  std::int32_t start_error = 0;  ///< the same
-  std::string node{};            ///< where it happened, if not where it is said: optional key
-  bool cut_short = false;        ///< ended here, as it was hopeless: an optional key
-  bool fragmented = false;       ///< as in Ended
-  std::string found_code{};      ///< the same
+  Ending ending;           ///< `node`: where it happened, if not where it is said
+  Timestamp at = 0;        ///< of the first cause
+  bool cut_short = false;  ///< ended here, as it was hopeless: an optional key
   // Of its GPUs while train steps were timed (attempt/pace.hpp); 0: not told. Optional keys.
   double sm_clock_mhz = 0;
   double power_w = 0;
@@ -392,20 +357,9 @@ struct NodeEnded {
 template <>
 inline constexpr auto described<NodeEnded> = std::tuple{
     Field{"attempt", &NodeEnded::attempt},
-    Field{"outcome", &NodeEnded::outcome},
-    Field{"exit_code", &NodeEnded::exit_code},
-    Field{"signal", &NodeEnded::signal},
+    Part{&NodeEnded::ending},
     Field{"at", &NodeEnded::at},
-    Field{"cause", &NodeEnded::cause},
-    Field{"source", &NodeEnded::source},
-    Field{"leaked", &NodeEnded::leaked},
-    Field{"also", &NodeEnded::also, Flag::optional},
-    Field{"mark", &NodeEnded::mark, Flag::optional},
-    Field{"start_error", &NodeEnded::start_error, Flag::optional},
-    Field{"node", &NodeEnded::node, Flag::optional},
     Field{"cut_short", &NodeEnded::cut_short, Flag::optional},
-    Field{"fragmented", &NodeEnded::fragmented, Flag::optional},
-    Field{"found_code", &NodeEnded::found_code, Flag::optional},
     Field{"sm_clock_mhz", &NodeEnded::sm_clock_mhz, Flag::optional},
     Field{"power_w", &NodeEnded::power_w, Flag::optional},
     Field{"held_back", &NodeEnded::held_back, Flag::optional},

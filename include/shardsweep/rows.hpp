@@ -6,6 +6,7 @@
 #include <shardsweep/backend.hpp>
 #include <shardsweep/clock.hpp>
 #include <shardsweep/described.hpp>
+#include <shardsweep/ending.hpp>
 #include <shardsweep/evidence.hpp>
 #include <shardsweep/outcome.hpp>
 #include <shardsweep/protocol.hpp>
@@ -136,29 +137,24 @@ struct AttemptRow {
   std::string nonce;
   std::string dir;
   State state = State::queued;
-  bool revoked = false;  ///< its result, should one come, is kept and not counted
-  // Of its end; without an outcome it has none.
-  std::optional<Outcome> outcome{};
+  bool revoked = false;            ///< its result, should one come, is kept and not counted
+  std::optional<Ending> ending{};  ///< none: it is not over
   bool counted = false;  ///< completed, and its trial's measurement in place of an older one
-  std::int32_t exit_code = -1;  ///< of the rank that failed first; -1: none
-  std::int32_t signal = 0;
-  std::string cause{};  ///< the first evidence, one line
-  SaidBy source = SaidBy::nobody;
-  std::int32_t leaked = 0;
   Timestamp started_at = 0;
   Timestamp ended_at = 0;
-  std::string node{};  ///< where the first cause was seen; may be empty
-  std::string also{};  ///< what contradicts the outcome; may be empty
   // Where it ends early: what it is held against, as it was assigned.
   TrialId leader = 0;           ///< the fastest of its cell; 0: it runs to its end
   double leader_step_ms = 0;    ///< of a train step with this one's batch
   double give_up_above_ms = 0;  ///< the same
   bool expandable = false;      ///< run with PyTorch's segments that grow
-  bool fragmented = false;      ///< of the outcome `oom`, as in its trial
   /// What its first rank found in its environment, as a JSON object; empty: not known.
   std::string environment{};
   std::string image_digest{};  ///< of its container; unknown, or empty: it had none
   std::string code_hash{};     ///< of the user's own programs; empty: not known
+
+  [[nodiscard]] std::optional<Outcome> outcome() const {
+    return ending ? std::optional(ending->outcome) : std::nullopt;
+  }
 };
 template <>
 inline constexpr auto described<AttemptRow> = std::tuple{
@@ -170,22 +166,14 @@ inline constexpr auto described<AttemptRow> = std::tuple{
     Field{"dir", &AttemptRow::dir},
     Field{"state", &AttemptRow::state},
     Field{"revoked", &AttemptRow::revoked},
-    Field{"outcome", &AttemptRow::outcome, Flag::as_null},
+    Part{&AttemptRow::ending},
     Field{"counted", &AttemptRow::counted},
-    Field{"exit_code", &AttemptRow::exit_code},
-    Field{"signal", &AttemptRow::signal},
-    Field{"cause", &AttemptRow::cause},
-    Field{"source", &AttemptRow::source},
-    Field{"leaked", &AttemptRow::leaked},
     Field{"started_at", &AttemptRow::started_at},
     Field{"ended_at", &AttemptRow::ended_at},
-    Field{"node", &AttemptRow::node},
-    Field{"also", &AttemptRow::also},
     Field{"leader", &AttemptRow::leader, Flag::as_null},
     Field{"leader_step_ms", &AttemptRow::leader_step_ms},
     Field{"give_up_above_ms", &AttemptRow::give_up_above_ms},
     Field{"expandable", &AttemptRow::expandable},
-    Field{"fragmented", &AttemptRow::fragmented},
     Field{"environment", &AttemptRow::environment},
     Field{"image_digest", &AttemptRow::image_digest},
     Field{"code_hash", &AttemptRow::code_hash},

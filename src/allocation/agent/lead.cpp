@@ -221,7 +221,7 @@ void Lead::take(const FromNode& message) {
     tell(EndAttempt{ended->attempt, Outcome::cancelled, "the attempt was cut short", true});
   // The ranks of one node are through: those of the others should be too. Where they have
   // failed, the others notice.
-  const bool completed = ended->outcome == Outcome::completed;
+  const bool completed = ended->ending.outcome == Outcome::completed;
   const double wait_s = completed ? running_->spec.teardown_limit_s : peers_grace_s;
   if (completed && wait_s <= 0) return;
   const double at_s = now_s_ + wait_s;
@@ -258,7 +258,7 @@ void Lead::watch_nodes() {
   }
   if (running_ && running_->end_others_at_s && now_s_ > *running_->end_others_at_s) {
     const bool failed = std::any_of(nodes_.begin(), nodes_.end(), [](const auto& node) {
-      return node.second.ended && node.second.ended->outcome != Outcome::completed;
+      return node.second.ended && node.second.ended->ending.outcome != Outcome::completed;
     });
     if (failed) {
       tell(EndAttempt{running_->assign.attempt, Outcome::crashed,
@@ -317,8 +317,8 @@ void Lead::lose_nodes(const std::string& why, const std::string& node, double si
     if (!running_->own) {
       // It was lost when it fell silent: what ranks elsewhere noticed since follows from that.
       const auto since = clock_.now() - to_microseconds(silent_s);
-      running_->own = Evidence{since, Outcome::node_failure, why, SaidBy::agent};
-      running_->own->node = node;
+      running_->own = Evidence{since, {Outcome::node_failure, why, SaidBy::agent}};
+      running_->own->ending.node = node;
     }
     finish(*std::exchange(running_, std::nullopt));
   }
@@ -401,7 +401,7 @@ Result<AttemptSpec> Lead::read_spec(const Assign& assign) const {
 
 void Lead::end_running(Outcome outcome, const std::string& why, SaidBy source) {
   if (!running_ || running_->own) return;
-  running_->own = Evidence{clock_.now(), outcome, why, source};
+  running_->own = Evidence{clock_.now(), {outcome, why, source}};
   tell(EndAttempt{running_->assign.attempt, outcome, why});
 }
 
@@ -435,7 +435,7 @@ void Lead::take_settled() {
   settling_.reset();
   if (!settled->packed) gate_.doubt_storage();
   write_ended(*settled);
-  gate_.note_end(settled->verdict, now_s_);
+  gate_.note_end(settled->ending, now_s_);
   if (const std::string why = gate_.start_fault(); !why.empty()) leave(why);
   // Its agent leaves, can't start anything or can't end something: the next attempt would only
   // find out the same.
@@ -453,11 +453,7 @@ bool Lead::time_is_up() const {
 /// Of many that are taken back at once each costs some syncs: the agents hear of us in between.
 void Lead::end_unstarted(const Assign& assign, Outcome outcome, const std::string& cause,
                          SaidBy source) {
-  Settled settled;
-  settled.assign = assign;
-  settled.verdict.outcome = outcome;
-  settled.verdict.first.cause = cause;
-  settled.verdict.first.source = source;
+  Settled settled{.assign = assign, .ending = {outcome, cause, source}};
   const auto packed = pack_attempt(AttemptPaths{assign.dir}, 0);
   settled.packed = packed.has_value();
   if (!packed) {
@@ -469,36 +465,21 @@ void Lead::end_unstarted(const Assign& assign, Outcome outcome, const std::strin
 }
 
 void Lead::write_ended(const Settled& settled) {
-  const auto& [assign, verdict, leaked, mark, node_failed, told_to_stop, packed, pace] =
-      settled;
+  const auto& [assign, ending, node_failed, told_to_stop, packed, pace] = settled;
   const bool fresh = ended_.insert(assign.attempt).second;
-  INVARIANT(fresh, "an attempt ends once", assign.attempt, verdict.outcome, spec_.token);
-  Ended ended;
-  ended.attempt = assign.attempt;
-  ended.nonce = assign.nonce;
-  ended.outcome = verdict.outcome;
-  ended.exit_code = verdict.first.exit_code;
-  ended.signal = verdict.first.signal;
-  ended.cause = verdict.first.cause;
-  ended.source = verdict.first.source;
-  ended.leaked = leaked;
-  ended.node = verdict.first.node;
-  ended.start_error = verdict.first.start_error;
-  ended.found_code = verdict.first.found_code;
-  ended.fragmented = verdict.outcome == Outcome::oom && verdict.first.fragmented;
-  ended.also = verdict.also;
-  ended.mark = verdict.outcome == Outcome::completed ? mark : Mark::none;
-  if (verdict.outcome == Outcome::completed) ended.nodes = nodes_in_order();
+  INVARIANT(fresh, "an attempt ends once", assign.attempt, ending.outcome, spec_.token);
+  Ended ended{.attempt = assign.attempt, .nonce = assign.nonce, .ending = ending};
+  if (ending.outcome == Outcome::completed) ended.nodes = nodes_in_order();
   ended.sm_clock_mhz = pace.sm_clock_mhz;
   ended.power_w = pace.power_w;
   ended.throttled = fmt::format("{}", fmt::join(throttle_words(pace.held_back), ", "));
   if (packed) ended.pack = AttemptPaths{assign.dir}.pack().filename().string();
-  log_.line(fmt::format("attempt {} ended {}{}{}", assign.attempt, name(ended.outcome),
-                        ended.cause.empty() ? "" : ": ", ended.cause));
+  log_.line(fmt::format("attempt {} ended {}{}{}", assign.attempt, name(ending.outcome),
+                        ending.cause.empty() ? "" : ": ", ending.cause));
   fail_point("lead.ended");
   say(ended, true);
   fail_point("lead.ended_written");
-  assignments_.ended(assign, ended.fragmented ? Outcome::crashed : verdict.outcome);
+  assignments_.ended(assign, ending.fragmented ? Outcome::crashed : ending.outcome);
   busy_s_ = now_s_;
 }
 

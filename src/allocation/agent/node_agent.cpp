@@ -182,14 +182,12 @@ void NodeAgent::take_place(const Place& place) {
 void NodeAgent::refuse(AttemptId attempt, Outcome outcome, const std::string& why,
                        int start_error) {
   log_.line(fmt::format("attempt {} not started: {}", attempt, why));
-  NodeEnded ended;
-  ended.attempt = attempt;
-  ended.outcome = outcome;
-  ended.at = clock_.now();
-  ended.cause = "not started: " + why;
-  ended.source = SaidBy::agent;
-  ended.node = options_.node.name;
-  ended.start_error = start_error;
+  NodeEnded ended{.attempt = attempt, .at = clock_.now()};
+  ended.ending = {.outcome = outcome,
+                  .cause = "not started: " + why,
+                  .source = SaidBy::agent,
+                  .node = options_.node.name,
+                  .start_error = start_error};
   say(ended);
 }
 
@@ -318,7 +316,7 @@ void NodeAgent::step_attempt() {
   NodeEnded ended = attempt_->ended();
   note_gpus(ended);
   // The node of rank 0 has seen its records, and those are the world's.
-  if (ended.outcome == Outcome::completed && options_.node.index == 0)
+  if (ended.ending.outcome == Outcome::completed && options_.node.index == 0)
     learnt_.learn(attempt_->spec(), attempt_->longest_still_s());
   const bool stuck = attempt_->stuck();
   attempt_.reset();
@@ -338,8 +336,8 @@ void NodeAgent::note_gpus(NodeEnded& ended) {
   const std::string now = gpus_.look(attempt_->spec().gpu_slack_bytes).others;
   const std::string& others = gpus_shared_with_.empty() ? now : gpus_shared_with_;
   if (others.empty()) return;
-  ended.mark = Mark::contaminated;
-  ended.also += (ended.also.empty() ? "" : "; ") + others;
+  ended.ending.mark = Mark::contaminated;
+  ended.ending.also += (ended.ending.also.empty() ? "" : "; ") + others;
 }
 
 void NodeAgent::leave(Outcome outcome, const std::string& why, int exit_code) {

@@ -126,8 +126,8 @@ void cut_text(std::string& text, std::size_t limit) {
 /// The free text of a message, which may be cut; nullptr where it has none.
 template <class T>
 std::string* free_text(T& message) {
-  if constexpr (requires { message.cause; }) {
-    return &message.cause;
+  if constexpr (requires { message.ending; }) {
+    return &message.ending.cause;
   } else if constexpr (requires { message.why; }) {
     return &message.why;
   } else if constexpr (requires { message.detail; }) {
@@ -142,7 +142,7 @@ std::string line_of(Json head, T message, std::size_t limit) {
   std::string* text = free_text(message);
   if (text != nullptr) cut_text(*text, longest_text);
   // Beside it, and not cut with it.
-  if constexpr (requires { message.also; }) cut_text(message.also, longest_also);
+  if constexpr (requires { message.ending; }) cut_text(message.ending.also, longest_also);
   head["type"] = std::string(type_word<T>);
   visit_values(message, Writer{head});
   std::string line = dump(head);
@@ -154,9 +154,9 @@ std::string line_of(Json head, T message, std::size_t limit) {
     line = dump(head);
   }
   // Nothing but escapes: the cause alone could not make room for it.
-  if constexpr (requires { message.also; }) {
+  if constexpr (requires { message.ending; }) {
     if (line.size() >= limit) {
-      cut_text(message.also, longest_also / 6);
+      cut_text(message.ending.also, longest_also / 6);
       visit_values(message, Writer{head});
       line = dump(head);
     }

@@ -184,8 +184,8 @@ TEST_CASE("what Slurm says of a job's end is the outcome of what ran in it") {
                                       return put != nullptr && put->row.id == 1;
                                     });
     REQUIRE(ended != c.world.changes().end());
-    CHECK(std::get<PutAttempt>(*ended).row.outcome == outcome);
-    CHECK(std::get<PutAttempt>(*ended).row.source == SaidBy::scheduler);
+    CHECK(std::get<PutAttempt>(*ended).row.outcome() == outcome);
+    CHECK(std::get<PutAttempt>(*ended).row.ending->source == SaidBy::scheduler);
     CHECK(c.rows.trials[2].state == State::planned);  // it had not started
   }
 }
@@ -201,8 +201,8 @@ TEST_CASE("a lead that was told to stop does not know why: Slurm's word counts")
   (void)c.world.take_changes();
   c.end(1, Outcome::preempted);
   const auto& put = std::get<PutAttempt>(c.world.changes().at(0));
-  CHECK(put.row.outcome == Outcome::timeout);
-  CHECK(put.row.cause == "TIMEOUT (TimeLimit); because");
+  CHECK(put.row.outcome() == Outcome::timeout);
+  CHECK(put.row.ending->cause == "TIMEOUT (TimeLimit); because");
 }
 
 TEST_CASE("a job that is put back into the queue is over for us") {

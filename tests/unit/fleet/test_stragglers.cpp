@@ -32,7 +32,7 @@ struct StragglerCase : Case {
     RecordsSummary records;
     records.result = AddMeasurement{};
     records.own_work = {std::move(busy_ms), std::vector<std::int32_t>(nodes.size(), 0)};
-    Ended ended{.attempt = id, .outcome = Outcome::completed, .mark = mark};
+    Ended ended{.attempt = id, .ending = {.outcome = Outcome::completed, .mark = mark}};
     ended.nodes = nodes;
     fold_line(fold(), policy, id, {1, noon, ended}, records);
   }

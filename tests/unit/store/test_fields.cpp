@@ -87,7 +87,7 @@ TEST_CASE("every field of every row comes back from the database") {
   attempt.row.trial = trial.row.id;
   attempt.row.allocation = allocation.row.id;
   attempt.row.revoked = false;
-  attempt.row.outcome = Outcome::completed;
+  attempt.row.ending->outcome = Outcome::completed;
   SetNode node;
   filler.fill(node.row);
   NodeCharge charge;
