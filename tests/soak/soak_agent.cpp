@@ -56,7 +56,7 @@ TEST_CASE("hangs are found soon after their limit, and the guilty rank is named"
     CAPTURE(seed);
     CAPTURE(hang.fault);
     Allocation allocation;
-    allocation.every.hang_floor_s = floor_s;
+    allocation.every.limits.hang_floor_s = floor_s;
     const auto hung = allocation.assign_training(hang.flags, hang.world);
     allocation.start();
     const Ended ended = allocation.wait_ended(hung.attempt);
@@ -67,7 +67,7 @@ TEST_CASE("hangs are found soon after their limit, and the guilty rank is named"
     late_s.push_back(still_s - limit_s);
     const std::string guilty = "rank " + std::to_string(hang.rank) + " on local: ";
     named += ended.ending.cause.find(guilty) != std::string::npos ? 1 : 0;
-    CHECK(still_s <= limit_s + 2 * allocation.spec.watch_interval_s + 1);
+    CHECK(still_s <= limit_s + 2 * allocation.spec.limits.watch_interval_s + 1);
   }
   print("hang found, after its limit", late_s);
   std::printf("named the guilty rank: %d of %d\n", named, count);
@@ -80,8 +80,8 @@ TEST_CASE("an attempt that is slow and advances is not hung") {
   for (int i = 0; i < count; ++i) {
     Allocation allocation;
     // All steps are longer than the floor: what they take is what counts.
-    allocation.every.hang_floor_s = 0.02;
-    allocation.every.hang_factor = 20;
+    allocation.every.limits.hang_floor_s = 0.02;
+    allocation.every.limits.hang_factor = 20;
     HangCase slow = test::hang_case(2);
     slow.flags.back() = "slow@warmup";
     const auto attempt = allocation.assign_training(slow.flags, slow.world);
@@ -100,7 +100,7 @@ TEST_CASE("whose lease is over is given up in time") {
   for (int i = 0; i < test::repeats(10); ++i) {
     for (const bool node : {true, false}) {
       Allocation allocation;
-      allocation.spec.node_lease_s = allocation.spec.agent_lease_s = lease_s;
+      allocation.spec.limits.node_lease_s = allocation.spec.limits.agent_lease_s = lease_s;
       const auto attempt = allocation.assign(clinging);
       allocation.start();
       allocation.wait_steps(attempt, 2);
@@ -157,7 +157,7 @@ TEST_CASE("2,048 node agents hear their lead while it packs what their ranks wro
   Allocation allocation;
   allocation.spec.launch = LaunchMode::agents;
   allocation.spec.nodes = nodes;
-  allocation.spec.agent_lease_s = allocation.spec.node_lease_s = lease_s;
+  allocation.spec.limits.agent_lease_s = allocation.spec.limits.node_lease_s = lease_s;
   allocation.every.ranks_per_node = 1;
   const auto report = allocation.paths().dir / "longest_silence";
   allocation.put_on_path("srun", "exec " SHARDSWEEP_BIN_DIR "/agent_test_many_agents " +

@@ -77,7 +77,7 @@ int Lead::run() {
     start_next();
     if (is_busy()) busy_s_ = now_s_;
     if (!is_busy() && assignments_.draining()) leave("drained");
-    if (!is_busy() && now_s_ - busy_s_ > spec_.idle_limit_s) leave("idle");
+    if (!is_busy() && now_s_ - busy_s_ > spec_.limits.idle_limit_s) leave("idle");
     wait();
   }
 }
@@ -87,7 +87,7 @@ void Lead::keep_time() {
   const double now_s = seconds_of(clock_);
   const double gap_s = now_s - now_s_;
   now_s_ = now_s;
-  if (gap_s > 3 * spec_.beat_s) {
+  if (gap_s > 3 * spec_.limits.beat_s) {
     log_.line(fmt::format("stood still for {:.1f} s", gap_s));
     started_s_ += gap_s;
     busy_s_ += gap_s;
@@ -97,7 +97,7 @@ void Lead::keep_time() {
   }
   beat();
   from_lead_.step(now_s, log_);
-  if (now_s - file_beat_s_ < spec_.file_beat_s) return;
+  if (now_s - file_beat_s_ < spec_.limits.file_beat_s) return;
   file_beat_s_ = now_s;
   Beat beat;
   if (running_) {
@@ -113,7 +113,7 @@ void Lead::keep_time() {
 
 void Lead::beat() {
   const double now_s = seconds_of(clock_);
-  if (now_s - beat_s_ < spec_.beat_s) return;
+  if (now_s - beat_s_ < spec_.limits.beat_s) return;
   beat_s_ = now_s;
   tell(LeadBeat{});
 }
@@ -137,7 +137,7 @@ void Lead::take_signals() {
 /// Each look opens a file, on a network file system a question to its server; thousands of
 /// node agents wake this loop more often than that.
 void Lead::read_assignments() {
-  if (now_s_ - assignments_read_s_ < spec_.watch_interval_s) return;
+  if (now_s_ - assignments_read_s_ < spec_.limits.watch_interval_s) return;
   assignments_read_s_ = now_s_;
   const auto lines = to_lead_.look();
   if (!lines) return log_.line(lines.error().what);
@@ -222,7 +222,7 @@ void Lead::take(const FromNode& message) {
   // The ranks of one node are through: those of the others should be too. Where they have
   // failed, the others notice.
   const bool completed = ended->ending.outcome == Outcome::completed;
-  const double wait_s = completed ? running_->spec.teardown_limit_s : peers_grace_s;
+  const double wait_s = completed ? running_->spec.limits.teardown_limit_s : peers_grace_s;
   if (completed && wait_s <= 0) return;
   const double at_s = now_s_ + wait_s;
   if (!running_->end_others_at_s || at_s < *running_->end_others_at_s)
@@ -248,10 +248,11 @@ void Lead::check_gpu(const NodeReady& ready) {
 void Lead::watch_nodes() {
   if (nodes_lost_) return;
   if (channel_.closed()) return lose_all_nodes();
-  if (!nodes_ready() && now_s_ - started_s_ > spec_.agents_limit_s) return lose_absent_nodes();
+  if (!nodes_ready() && now_s_ - started_s_ > spec_.limits.agents_limit_s)
+    return lose_absent_nodes();
   for (const auto& [name, node] : nodes_) {
     const double silent_s = now_s_ - node.heard_s;
-    if (silent_s <= spec_.node_lease_s) continue;
+    if (silent_s <= spec_.limits.node_lease_s) continue;
     std::string why = node.leaving;
     add_sentence(why, fmt::format("node {} sent nothing for {:.1f} s", name, silent_s));
     return lose_nodes(why, name, silent_s);
@@ -346,7 +347,7 @@ void Lead::keep_wall_time() {
 /// Nodes that only wait are given back in time.
 bool Lead::may_start() {
   if (gate_.is_open(now_s_, log_)) return true;
-  const bool waited = now_s_ - busy_s_ > spec_.idle_limit_s;
+  const bool waited = now_s_ - busy_s_ > spec_.limits.idle_limit_s;
   if (waited && !gate_.storage_fault().empty()) leave(gate_.storage_fault());
   return false;
 }
@@ -513,8 +514,8 @@ int Lead::depart() {
 }
 
 void Lead::wait() {
-  double timeout_s =
-      std::min(spec_.beat_s - (seconds_of(clock_) - beat_s_), spec_.watch_interval_s);
+  double timeout_s = std::min(spec_.limits.beat_s - (seconds_of(clock_) - beat_s_),
+                              spec_.limits.watch_interval_s);
   std::vector<pollfd> polled;
   polled.push_back({signals_.descriptor(), POLLIN, 0});
   if (!channel_.closed()) polled.push_back(channel_.readable());

@@ -256,10 +256,10 @@ void NodeAgent::step_waiting() {
   if (!container_is_ready()) return;
   const AttemptSpec& spec = waiting_->spec;
   GpuFindings found;
-  if (spec.gpu_release_s > 0) found = gpus_.look(spec.gpu_slack_bytes);
+  if (spec.limits.gpu_release_s > 0) found = gpus_.look(spec.limits.gpu_slack_bytes);
   if (found.held.empty()) return start(*std::exchange(waiting_, std::nullopt), found.others);
   const double waited_s = now_s_ - waiting_->since_s;
-  if (waited_s < spec.gpu_release_s) return;
+  if (waited_s < spec.limits.gpu_release_s) return;
   const std::string why =
       fmt::format("GPU memory was not freed within {:.0f} s: {}", waited_s, found.held);
   const AttemptId attempt = std::exchange(waiting_, std::nullopt)->spec.attempt;
@@ -332,8 +332,8 @@ void NodeAgent::step_attempt() {
 
 /// All of ours is gone: who is there now, or was when it began, has used them beside us.
 void NodeAgent::note_gpus(NodeEnded& ended) {
-  if (attempt_->spec().gpu_release_s <= 0) return;
-  const std::string now = gpus_.look(attempt_->spec().gpu_slack_bytes).others;
+  if (attempt_->spec().limits.gpu_release_s <= 0) return;
+  const std::string now = gpus_.look(attempt_->spec().limits.gpu_slack_bytes).others;
   const std::string& others = gpus_shared_with_.empty() ? now : gpus_shared_with_;
   if (others.empty()) return;
   ended.ending.mark = Mark::contaminated;

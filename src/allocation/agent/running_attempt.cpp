@@ -66,7 +66,7 @@ void RunningAttempt::launch(const Environment& own, const std::vector<std::strin
   announce_programs();
   follow_trainer();
   // What a step's ranks use on other hosts is not ours to see.
-  if (spec_.others_cpu_limit > 0 && !node_.ranks_are_step)
+  if (spec_.limits.others_cpu_limit > 0 && !node_.ranks_are_step)
     cpu_before_ = cpu_use(seconds_of(clock_));
   if (node_.ranks_are_step) {
     launch_step(own, meet);
@@ -90,7 +90,7 @@ void RunningAttempt::launch_ranks(const Environment& own,
                         paths_.dir,
                         paths_.rank_log(rank),
                         ranks_.empty() ? 0 : ranks_.front().pid,
-                        spec_.file_limit_bytes};
+                        spec_.limits.file_limit_bytes};
     complete_trainer(process, spec_, place, meet, devices);
     RankStart inside = enter_container(process, spec_, {rank, meet},
                                        place_of_container(own, spec_.token, !devices.empty()),
@@ -296,7 +296,7 @@ void RunningAttempt::step_running() {
     return begin_ending();
   }
   if (failed_at_s_) {
-    if (now_s - *failed_at_s_ > std::min(peer_grace_s, spec_.grace_s)) begin_ending();
+    if (now_s - *failed_at_s_ > std::min(peer_grace_s, spec_.limits.grace_s)) begin_ending();
     return;
   }
   if (hopeless_ && !measured_) {
@@ -338,8 +338,8 @@ void RunningAttempt::begin_looking(const std::string& why) {
     if (!rank.gone && rank.number >= 0) ranks.push_back({rank.number, rank.pid});
   }
   stage_ = Stage::looking;
-  evidence_taking_.emplace(paths_, std::move(seen), std::move(ranks), spec_.evidence_s,
-                           spec_.gdb_s, seconds_of(clock_));
+  evidence_taking_.emplace(paths_, std::move(seen), std::move(ranks), spec_.limits.evidence_s,
+                           spec_.limits.gdb_s, seconds_of(clock_));
 }
 
 void RunningAttempt::told_to_stop() {
@@ -375,12 +375,12 @@ void RunningAttempt::step_ending() {
     stage_since_s_ = now_s;
     return step_settling();
   }
-  if (now_s - stage_since_s_ < spec_.grace_s) return;
+  if (now_s - stage_since_s_ < spec_.limits.grace_s) return;
   if (!ranks_.empty()) ::kill(-ranks_.front().pid, SIGKILL);
   for (const auto& rank : ranks_) {
     if (!rank.gone) ::kill(rank.pid, SIGKILL);  // it may have left the group
   }
-  if (now_s - stage_since_s_ < spec_.grace_s + unkillable_s) return;
+  if (now_s - stage_since_s_ < spec_.limits.grace_s + unkillable_s) return;
   stage_ = Stage::reaping;
   stage_since_s_ = now_s;
 }
@@ -457,15 +457,15 @@ void RunningAttempt::read_logs() {
 
 /// A rank that prints without end would fill what others need too.
 void RunningAttempt::watch_logs() {
-  if (spec_.log_limit_bytes <= 0 || stage_ != Stage::running || failed_at_s_) return;
+  if (spec_.limits.log_limit_bytes <= 0 || stage_ != Stage::running || failed_at_s_) return;
   for (const Rank& rank : ranks_) {
     std::error_code error;
     const auto size = std::filesystem::file_size(log_of(rank.number), error);
-    if (error || size <= static_cast<std::uintmax_t>(spec_.log_limit_bytes)) continue;
+    if (error || size <= static_cast<std::uintmax_t>(spec_.limits.log_limit_bytes)) continue;
     evidence_.push_back({clock_.now(),
                          {Outcome::crashed,
                           fmt::format("rank {} has printed {} bytes (watch.log_limit is {})",
-                                      rank.number, size, spec_.log_limit_bytes),
+                                      rank.number, size, spec_.limits.log_limit_bytes),
                           SaidBy::policy}});
     return begin_ending();
   }

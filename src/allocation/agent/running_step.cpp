@@ -77,7 +77,7 @@ RankStart RunningAttempt::first_of_step(const Environment& own, const std::strin
   const RankPlace place{0, 0, spec_.ranks_per_node, node_.name};
   RankProcess process{spec_.argv, rank_environment(own, spec_, place, {}),
                       paths_.dir, paths_.rank_log(0),
-                      0,          spec_.file_limit_bytes};
+                      0,          spec_.limits.file_limit_bytes};
   complete_trainer(process, spec_, place, meet, {});
   return enter_container(process, spec_, {0, meet}, place_of_container(own, spec_.token, false),
                          paths_.dir.string());

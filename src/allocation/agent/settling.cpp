@@ -102,7 +102,7 @@ Settled settle(const EndedAttempt& attempt, const Log& log) {
   ending.mark = ending.outcome == Outcome::completed ? settled.ending.mark : Mark::none;
   ending.fragmented = ending.fragmented && ending.outcome == Outcome::oom;
   settled.ending = std::move(ending);
-  const auto packed = pack_attempt(paths, attempt.spec.keep_log_bytes);
+  const auto packed = pack_attempt(paths, attempt.spec.limits.keep_log_bytes);
   if (!packed) log.line(packed.error().what);
   settled.packed = packed.has_value();
   return settled;

@@ -30,10 +30,10 @@ struct Scene {
   explicit Scene(double node_lease_s = test::no_lease_s,
                  const std::vector<std::string>& options = {}) {
     job.options = options;
-    job.spec.node_lease_s = node_lease_s;
+    job.spec.limits.node_lease_s = node_lease_s;
     // No limit but those under test strikes, however long Slurm takes.
-    job.every.step_limit_s = job.every.attempt_limit_s = 3600;
-    job.spec.stop_before_end_s = 1;
+    job.every.limits.step_limit_s = job.every.limits.attempt_limit_s = 3600;
+    job.spec.limits.stop_before_end_s = 1;
     running = job.assign({"stubborn", "leak", "steps", "hang"}, 6);
     waiting = job.assign({"result"}, 6);
     job.submit();
@@ -171,8 +171,8 @@ TEST_CASE("kill -9 of the batch host's slurmd: all goes on until Slurm gives the
 
 TEST_CASE("kill -9 of the only slurmd: the job has failed and its lead leaves by itself") {
   Job job(1);
-  job.every.step_limit_s = 3600;
-  job.spec.node_lease_s = silence_s;
+  job.every.limits.step_limit_s = 3600;
+  job.spec.limits.node_lease_s = silence_s;
   const Assign attempt = job.assign({"stubborn", "leak", "steps", "hang"}, 2);
   job.submit();
   const std::string node = job.wait_nodes()[0];

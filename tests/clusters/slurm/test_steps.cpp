@@ -33,12 +33,12 @@ TEST_CASE("steps train, tell an oom, a hang and what was asked for, and go on") 
        "--vocab",  "256", "--seq-len", "32", "--steps",      "2",   "--dp",    "2",
        "--tp",     "2",   "--pp",      "2",  "--grad-accum", "2"},
       8);
-  job.every.grace_s = 5;  // srun ends the other tasks after a second or two
+  job.every.limits.grace_s = 5;  // srun ends the other tasks after a second or two
   const Assign oom = job.assign({"steps", "5:error=oom", "5:exit=11", "hang"}, 8);
-  job.every.grace_s = 0.3;
-  job.every.first_step_limit_s = job.every.step_limit_s = 1;
+  job.every.limits.grace_s = 0.3;
+  job.every.limits.first_step_limit_s = job.every.limits.step_limit_s = 1;
   const Assign hung = job.assign({"steps", "stubborn", "hang"}, 8);
-  job.every.first_step_limit_s = job.every.step_limit_s = 3600;
+  job.every.limits.first_step_limit_s = job.every.limits.step_limit_s = 3600;
   const Assign running = job.assign({"steps", "hang"}, 8);
   const Assign last = job.assign({"steps", "result"}, 8);
   job.submit();
@@ -78,7 +78,7 @@ TEST_CASE("neighbouring ranks of a step share a node and each has its GPU") {
 TEST_CASE("a step that nobody answers is the infrastructure's fault") {
   StepJob job(2);
   const Assign first = job.assign({"steps", "hang"}, 4);
-  job.every.start_limit_s = 3;
+  job.every.limits.start_limit_s = 3;
   const Assign second = job.assign({"steps", "result"}, 4);
   job.submit();
   job.wait_steps(first, 4);

@@ -162,7 +162,7 @@ void check_node_death(const NodeDeath& death) {
   Allocation allocation;
   allocation.fail_at(death.points);
   if (std::string(death.points).starts_with("node.suspect"))
-    allocation.every.step_limit_s = test::at_once_s;
+    allocation.every.limits.step_limit_s = test::at_once_s;
   allocation.every.give_up_above_ms = 1000;
   allocation.every.tokens_per_step = 1000;
   const Assign attempt = allocation.assign(death.ranks);
@@ -319,7 +319,7 @@ TEST_CASE("a stopped node agent is a lost node after its lease") {
   // The lead stands still until the ranks run: it holds that time against nobody.
   Allocation allocation;
   allocation.fail_at("lead.launched:stop,node.launched_said:stop");
-  allocation.spec.node_lease_s = test::at_once_s;
+  allocation.spec.limits.node_lease_s = test::at_once_s;
   const auto attempt = allocation.assign(clinging);
   allocation.start();
   const pid_t lead = allocation.wait_at("lead.launched");

@@ -15,7 +15,7 @@ namespace {
 
 /// Ranks that advance no more after their first train step.
 Assign hanging(Allocation& allocation) {
-  allocation.every.step_limit_s = test::at_once_s;
+  allocation.every.limits.step_limit_s = test::at_once_s;
   return allocation.assign({"steps", "hang"});
 }
 
@@ -23,7 +23,7 @@ Assign hanging(Allocation& allocation) {
 
 TEST_CASE("gdb's word on each hung rank is kept") {
   Allocation allocation;
-  allocation.every.gdb_s = test::no_limit_s;
+  allocation.every.limits.gdb_s = test::no_limit_s;
   allocation.put_on_path("gdb", "echo \"looks: $*\"\n");
   const auto attempt = hanging(allocation);
   allocation.start();
@@ -39,11 +39,11 @@ TEST_CASE("gdb's word on each hung rank is kept") {
 
 TEST_CASE("a gdb that does not come back costs its limit and nothing else") {
   Allocation allocation;
-  allocation.every.gdb_s = test::at_once_s;
+  allocation.every.limits.gdb_s = test::at_once_s;
   const auto pids = allocation.paths().dir / "gdb";
   allocation.put_on_path("gdb", "echo $$ >>'" + pids.string() + "'; exec tail -f /dev/null\n");
   const auto attempt = hanging(allocation);
-  allocation.every.step_limit_s = test::no_limit_s;
+  allocation.every.limits.step_limit_s = test::no_limit_s;
   const auto next = allocation.assign({"result"});
   allocation.start();
   CHECK(allocation.wait_ended(attempt.attempt).ending.outcome == Outcome::hung);

@@ -18,9 +18,11 @@ TEST_CASE("a rank that hangs or stands still is named, wherever it stands") {
     CAPTURE(hang.fault);
     Allocation allocation;
     allocation.fail_at("node.launched_said:wait-for-file");
-    allocation.every.hang_floor_s = allocation.every.first_step_limit_s = test::at_once_s;
+    allocation.every.limits.hang_floor_s = allocation.every.limits.first_step_limit_s =
+        test::at_once_s;
     const auto hung = allocation.assign_training(hang.flags, hang.world);
-    allocation.every.hang_floor_s = allocation.every.first_step_limit_s = test::no_limit_s;
+    allocation.every.limits.hang_floor_s = allocation.every.limits.first_step_limit_s =
+        test::no_limit_s;
     const auto next = allocation.assign_training(test::healthy(hang), hang.world);
     allocation.start();
     test::wait_until_all_stand(hang, hung, allocation);
@@ -38,7 +40,8 @@ TEST_CASE("what is kept of a hang tells who waits where") {
   hang.flags.back() = hang.fault;
   Allocation allocation;
   allocation.fail_at("node.launched_said:wait-for-file");
-  allocation.every.hang_floor_s = allocation.every.first_step_limit_s = test::at_once_s;
+  allocation.every.limits.hang_floor_s = allocation.every.limits.first_step_limit_s =
+      test::at_once_s;
   const auto hung = allocation.assign_training(hang.flags, hang.world);
   allocation.start();
   test::wait_until_all_stand(hang, hung, allocation);

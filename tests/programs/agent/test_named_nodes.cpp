@@ -88,7 +88,7 @@ SLURMD_NODENAME=n7 SLURM_NODEID=0 exec "$@"
 )");
   // The lead stands still until the one that comes has said so.
   job.fail_at("lead.claimed_written:stop,node.ready_said:wait-for-file");
-  job.spec.agents_limit_s = test::at_once_s;
+  job.spec.limits.agents_limit_s = test::at_once_s;
   job.assign({"result"}, 4);
   job.start();
   const pid_t lead = job.wait_at("lead.claimed_written");

@@ -91,8 +91,8 @@ struct GpuNode : Allocation {
     environment["LD_LIBRARY_PATH"] = SHARDSWEEP_FAKES_DIR "/new";
     environment["FAKE_NVML"] = (folder().path() / "gpus").string();
     environment["CUDA_VISIBLE_DEVICES"] = "0";
-    every.gpu_release_s = no_limit_s;
-    every.gpu_slack_bytes = 1000;
+    every.limits.gpu_release_s = no_limit_s;
+    every.limits.gpu_slack_bytes = 1000;
   }
   void gpu(std::int64_t used_bytes, const std::string& more = "") {
     const auto next = folder().path() / "gpus.next";
@@ -162,7 +162,7 @@ TEST_CASE("an attempt waits for GPU memory that is on its way back") {
 TEST_CASE("a node whose GPU memory does not come back takes no attempt") {
   GpuNode node;
   node.gpu(9000, "process|0|4000000|8000\n");
-  node.every.gpu_release_s = at_once_s;
+  node.every.limits.gpu_release_s = at_once_s;
   node.assign({"result"}, 1);
   node.assign({"result"}, 1);
   node.start();
@@ -196,7 +196,7 @@ TEST_CASE("a measurement beside somebody else on the GPU is contaminated") {
 TEST_CASE("nobody looks at GPUs where the policy says so") {
   GpuNode node;
   node.gpu(9000);
-  node.every.gpu_release_s = 0;
+  node.every.limits.gpu_release_s = 0;
   node.assign({"result"}, 1);
   node.start();
   CHECK(node.wait_ended(1).ending.outcome == Outcome::completed);

@@ -97,9 +97,9 @@ TEST_CASE("after an oom the larger micro-batches of its lane are skipped") {
 
 TEST_CASE("a rank that makes no progress is hung and the allocation goes on") {
   Allocation allocation;
-  allocation.every.step_limit_s = test::at_once_s;
+  allocation.every.limits.step_limit_s = test::at_once_s;
   const auto hung = allocation.assign({"steps", "hang"});
-  allocation.every.step_limit_s = test::no_limit_s;
+  allocation.every.limits.step_limit_s = test::no_limit_s;
   const auto next = allocation.assign({"result"});
   allocation.start();
   const Ended ended = allocation.wait_ended(hung.attempt);
@@ -122,7 +122,7 @@ TEST_CASE("a rank that ignores SIGTERM is ended by SIGKILL after the grace") {
 
 TEST_CASE("an attempt that is not over in its time is a timeout") {
   Allocation allocation;
-  allocation.every.attempt_limit_s = test::at_once_s;
+  allocation.every.limits.attempt_limit_s = test::at_once_s;
   const Ended ended = outcome_of(allocation, {"hang"});
   CHECK(ended.ending.outcome == Outcome::timeout);
   CHECK(ended.ending.cause.starts_with("still running after "));
@@ -173,7 +173,7 @@ TEST_CASE("a rule of the user's own says what a rank's last words mean") {
 
 TEST_CASE("an oom that nobody has noticed before the watch lost its patience") {
   Allocation allocation;
-  allocation.every.step_limit_s = test::at_once_s;
+  allocation.every.limits.step_limit_s = test::at_once_s;
   // Its words come before the record from which the limit counts.
   const Ended ended = outcome_of(
       allocation,
@@ -208,7 +208,7 @@ TEST_CASE("a result counts whoever dies afterwards") {
 
 TEST_CASE("ranks that do not leave after the result are ended and it counts") {
   Allocation allocation;
-  allocation.every.teardown_limit_s = test::at_once_s;
+  allocation.every.limits.teardown_limit_s = test::at_once_s;
   const Ended ended = outcome_of(allocation, {"steps", "result", "hang"});
   CHECK(ended.ending.outcome == Outcome::completed);
   CHECK(ended.ending.cause.starts_with("after the result: no progress in phase 'teardown'"));
@@ -269,7 +269,7 @@ TEST_CASE("a drained allocation finishes what runs and gives the rest back") {
 
 TEST_CASE("a lead with nothing assigned leaves after its idle limit") {
   Allocation allocation;
-  allocation.spec.idle_limit_s = test::at_once_s;
+  allocation.spec.limits.idle_limit_s = test::at_once_s;
   allocation.start();
   CHECK(allocation.wait_exit() == 0);
   CHECK(allocation.bye() == "idle");
@@ -348,13 +348,13 @@ TEST_CASE("a second lead of the same allocation exits and runs nothing") {
 
 TEST_CASE("a measurement that others have disturbed is marked") {
   Allocation quiet;
-  quiet.every.others_cpu_limit = 1;  // more than all there is
+  quiet.every.limits.others_cpu_limit = 1;  // more than all there is
   const Ended clean = outcome_of(quiet, {"steps", "result"});
   CHECK(clean.ending.mark == Mark::none);
   // Somebody else on this node, for as long as the attempt runs: this test, and whoever takes
   // its CPU away.
   Allocation disturbed;
-  disturbed.every.others_cpu_limit = 1e-3;
+  disturbed.every.limits.others_cpu_limit = 1e-3;
   const std::string flag = (disturbed.paths().dir / "go_on").string();
   const Assign beside = disturbed.assign({"steps", "until=" + flag, "result"});
   disturbed.start();

@@ -97,8 +97,8 @@ TEST_CASE("a lead of 2,048 node agents takes what they say and packs what their 
   const auto report = allocation.paths().dir / "longest_silence";
   allocation.put_on_path("srun", "exec " SHARDSWEEP_BIN_DIR "/agent_test_many_agents " +
                                      std::to_string(nodes) + " " +
-                                     std::to_string(allocation.spec.agent_lease_s) + " " +
-                                     report.string() + "\n");
+                                     std::to_string(allocation.spec.limits.agent_lease_s) +
+                                     " " + report.string() + "\n");
   std::vector<Assign> attempts;
   attempts.reserve(3);
   for (int i = 0; i < 3; ++i)

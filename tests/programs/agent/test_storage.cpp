@@ -207,7 +207,7 @@ TEST_CASE("an attempt whose folder is deleted while it runs is lost, not crashed
 
 TEST_CASE("a rank dumps no core, and no file of its grows beyond the limit") {
   Allocation allocation;
-  allocation.every.file_limit_bytes = 1 << 20;
+  allocation.every.limits.file_limit_bytes = 1 << 20;
   const Assign assign = assign_program(
       allocation, {"/bin/sh", "-c", "ulimit -Sc; ulimit -Sf; head -c 9000000 /dev/zero >big"});
   allocation.start();
@@ -227,7 +227,7 @@ TEST_CASE("a rank dumps no core, and no file of its grows beyond the limit") {
 
 TEST_CASE("a rank that prints without end is ended, and the cause says how much") {
   Allocation allocation;
-  allocation.every.log_limit_bytes = 1'000'000;
+  allocation.every.limits.log_limit_bytes = 1'000'000;
   const Assign assign = assign_program(
       allocation, {"/bin/sh", "-c", "head -c 2000000 /dev/zero; exec tail -f /dev/null"});
   allocation.start();

@@ -27,7 +27,7 @@ struct Job {
   Allocation allocation;
   Job() {
     allocation.spec.launch = LaunchMode::agents;
-    allocation.spec.stop_before_end_s = 1200;
+    allocation.spec.limits.stop_before_end_s = 1200;
     allocation.spec.grace_s = 1;
     allocation.put_on_path("srun", one_node_srun);
     allocation.environment["SLURM_JOB_ID"] = "7";

@@ -93,7 +93,7 @@ struct NodeWithAttempt : Node {
     spec.nonce = "nonce";
     spec.token = token;
     spec.argv = {"/usr/bin/tail", "-f", "/dev/null"};
-    spec.grace_s = 1000;
+    spec.limits.grace_s = 1000;
     const AttemptPaths paths{folder.path() / "attempts" / "attempt-1"};
     std::filesystem::create_directories(paths.dir);
     REQUIRE(write_file_durably(paths.spec(), encode(spec)));
@@ -152,10 +152,10 @@ struct PlayedLead : Played {
     spec.token = "leases";
     spec.nodes = 2;
     spec.launch = LaunchMode::agents;
-    spec.beat_s = spec.file_beat_s = spec.watch_interval_s = beat_s;
-    spec.node_lease_s = lease_s;
-    spec.agents_limit_s = 3 * lease_s;
-    spec.idle_limit_s = 1000 * lease_s;
+    spec.limits.beat_s = spec.limits.file_beat_s = spec.limits.watch_interval_s = beat_s;
+    spec.limits.node_lease_s = lease_s;
+    spec.limits.agents_limit_s = 3 * lease_s;
+    spec.limits.idle_limit_s = 1000 * lease_s;
   }
   void run() {
     start([this](Descriptor in, Descriptor out) {

@@ -131,18 +131,18 @@ TEST_CASE("what is made at once for one node count can be submitted as one array
 
 TEST_CASE("wall time follows the prediction, with a margin and between its bounds") {
   Policy policy;
-  policy.lane_time_margin = 2;
+  policy.lane.time_margin = 2;
   policy.lane_min_time_s = 600;
   policy.lane_max_time_s = 7200;
-  policy.lane_stop_before_end_s = 60;
-  policy.grace_s = 5;
+  policy.lane.stop_before_end_s = 60;
+  policy.attempt.grace_s = 5;
   CHECK(wall_time_s(1, 1, policy) == 600);
   CHECK(wall_time_s(1000, 10, policy) == 2185);
   CHECK(wall_time_s(1e6, 10, policy) == 7200);
   // A job that could not hold one of its attempts would be made again and again.
   CHECK(wall_time_s(1000, 5000, policy) == 10065);
   policy.lane_min_time_s = policy.lane_max_time_s = 60;
-  policy.lane_stop_before_end_s = 10;
+  policy.lane.stop_before_end_s = 10;
   CHECK(wall_time_s(1, 1, policy) == 60);
 }
 

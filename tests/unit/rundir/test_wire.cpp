@@ -22,11 +22,11 @@ AttemptSpec some_spec() {
   spec.ranks_per_node = 8;
   spec.argv = {"/opt/x y/shardbench-cpu", "--dp", "2", nasty};
   spec.env = {{"A", "1"}, {"B", nasty}};
-  spec.start_limit_s = 0.1;
-  spec.step_limit_s = 120.25;
-  spec.attempt_limit_s = 7200;
-  spec.keep_log_bytes = 1 << 18;
-  spec.gdb_s = 10;
+  spec.limits.start_limit_s = 0.1;
+  spec.limits.step_limit_s = 120.25;
+  spec.limits.attempt_limit_s = 7200;
+  spec.limits.keep_log_bytes = 1 << 18;
+  spec.limits.gdb_s = 10;
   spec.nccl_debug = true;
   spec.rules = {{"own", nasty, Outcome::comm_error}, {"other", "a*b", Outcome::oom}};
   return spec;
@@ -123,10 +123,10 @@ TEST_CASE("specs read back equal") {
   spec.token = "3f9a01";
   spec.job_name = nasty;
   spec.nodes = 4;
-  spec.beat_s = 0.5;
-  spec.time_margin = 2;
+  spec.limits.beat_s = 0.5;
+  spec.limits.time_margin = 2;
   spec.grace_s = 7;
-  spec.stop_before_end_s = 30;
+  spec.limits.stop_before_end_s = 30;
   spec.gpu = "NVIDIA H100 80GB HBM3";
   const auto allocation = decode_allocation_spec(encode(spec));
   REQUIRE(allocation);
@@ -147,8 +147,8 @@ TEST_CASE("what was written before a key was added reads with its default") {
       R"("agent_lease_s":1,"node_lease_s":1,"file_beat_s":1,"watch_interval_s":1,)"
       R"("idle_limit_s":1})");
   REQUIRE(allocation);
-  CHECK(allocation->time_margin == 1.5);
-  CHECK(allocation->stop_before_end_s == 60);
+  CHECK(allocation->limits.time_margin == 1.5);
+  CHECK(allocation->limits.stop_before_end_s == 60);
 }
 
 TEST_CASE("a channel line fits the limit whatever its cause holds") {
