@@ -2,6 +2,7 @@
 // In which container ranks run. The agent stays on the host and enters it for each rank.
 #pragma once
 
+#include <shardsweep/described.hpp>
 #include <shardsweep/words.hpp>
 
 #include <array>
@@ -42,6 +43,12 @@ struct ContainerSpec {
     return runtime.value_or(ContainerRuntime::none) != ContainerRuntime::none;
   }
   friend bool operator==(const ContainerSpec&, const ContainerSpec&) = default;
+};
+template <>
+inline constexpr auto described<ContainerSpec> = std::tuple{
+    Field{"runtime", &ContainerSpec::runtime}, Field{"image", &ContainerSpec::image},
+    Field{"mounts", &ContainerSpec::mounts},   Field{"workdir", &ContainerSpec::workdir},
+    Field{"env", &ContainerSpec::env},         Field{"options", &ContainerSpec::options},
 };
 
 /// A mount taken apart.

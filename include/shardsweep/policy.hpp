@@ -3,12 +3,14 @@
 // in a sweep file under the section and key that policy_fields() names.
 #pragma once
 
+#include <shardsweep/described.hpp>
 #include <shardsweep/opening_hours.hpp>
 
 #include <array>
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <tuple>
 #include <variant>
 
 namespace shardsweep {
@@ -23,33 +25,95 @@ inline constexpr std::array<std::string_view, 3> yield_words{"never", "hold", "d
 enum class SlowNodes : std::uint8_t { report, exclude };
 inline constexpr std::array<std::string_view, 2> slow_nodes_words{"report", "exclude"};
 
-struct Policy {
-  // watch: how long an attempt may stay in a phase without progress, in seconds
+/// What a node agent keeps to in one attempt: part of spec.json as it is. A new one is a member
+/// here, its row in sweep/policy.cpp, and the place that keeps to it.
+struct AttemptLimits {
+  // without progress in a phase, seconds
   double start_limit_s = 60;
   double rendezvous_limit_s = 60;
   double init_limit_s = 300;
   double first_step_limit_s = 300;
   double step_limit_s = 120;
+  double teardown_limit_s = 60;
+  double attempt_limit_s = 7200;  ///< in all
+  double grace_s = 5;
+  std::int64_t keep_log_bytes = std::int64_t{256} * 1024;
+  // Where flight recorders are kept: a train step that nothing advances in for
+  // max(hang_floor_s, hang_factor * the longest step so far) is a hang.
   double hang_floor_s = 5;
   double hang_factor = 2;
-  double teardown_limit_s = 60;
-  double evidence_s = 1;
-  double gdb_s = 10;
+  double evidence_s = 1;  ///< for what the ranks tell of themselves before they are ended
+  /// Of a node's CPUs, used by others on the average: more contaminates a measurement. 0: the
+  /// host is shared, and nobody looks.
   double others_cpu_limit = 0;
-  double gpu_release_s = 30;
-  double container_limit_s = 1200;
-  std::int64_t gpu_slack_bytes = std::int64_t{1} << 30;
-  double learn_factor = 5;
+  double gpu_release_s = 30;  ///< for GPU memory to come back before it starts; 0: nobody looks
+  std::int64_t gpu_slack_bytes = std::int64_t{1} << 30;  ///< that may be in use then
+  double learn_factor = 5;  ///< of limits from finished attempts of its group; 0: none
   double learn_floor_s = 60;
-  double grace_s = 5;
+  double gdb_s = 10;  ///< for gdb to look at hung ranks; 0: it is not asked
+  std::int64_t log_limit_bytes = std::int64_t{1} << 30;    ///< of what one rank prints; 0: none
+  std::int64_t file_limit_bytes = std::int64_t{64} << 30;  ///< of one file; 0: none
+  double container_limit_s = 1200;                         ///< for a node to make it
+
+  friend bool operator==(const AttemptLimits&, const AttemptLimits&) = default;
+};
+template <>
+inline constexpr auto described<AttemptLimits> = std::tuple{
+    Field{"start_limit_s", &AttemptLimits::start_limit_s},
+    Field{"rendezvous_limit_s", &AttemptLimits::rendezvous_limit_s},
+    Field{"init_limit_s", &AttemptLimits::init_limit_s},
+    Field{"first_step_limit_s", &AttemptLimits::first_step_limit_s},
+    Field{"step_limit_s", &AttemptLimits::step_limit_s},
+    Field{"teardown_limit_s", &AttemptLimits::teardown_limit_s},
+    Field{"attempt_limit_s", &AttemptLimits::attempt_limit_s},
+    Field{"grace_s", &AttemptLimits::grace_s},
+    Field{"keep_log_bytes", &AttemptLimits::keep_log_bytes},
+    Field{"hang_floor_s", &AttemptLimits::hang_floor_s, Flag::optional},
+    Field{"hang_factor", &AttemptLimits::hang_factor, Flag::optional},
+    Field{"evidence_s", &AttemptLimits::evidence_s, Flag::optional},
+    Field{"others_cpu_limit", &AttemptLimits::others_cpu_limit, Flag::optional},
+    Field{"gpu_release_s", &AttemptLimits::gpu_release_s, Flag::optional},
+    Field{"gpu_slack_bytes", &AttemptLimits::gpu_slack_bytes, Flag::optional},
+    Field{"learn_factor", &AttemptLimits::learn_factor, Flag::optional},
+    Field{"learn_floor_s", &AttemptLimits::learn_floor_s, Flag::optional},
+    Field{"gdb_s", &AttemptLimits::gdb_s, Flag::optional},
+    Field{"log_limit_bytes", &AttemptLimits::log_limit_bytes, Flag::optional},
+    Field{"file_limit_bytes", &AttemptLimits::file_limit_bytes, Flag::optional},
+    Field{"container_limit_s", &AttemptLimits::container_limit_s, Flag::optional},
+};
+
+/// What lead and node agents keep to as long as an allocation lives: part of allocation.json as
+/// it is.
+struct LaneLimits {
   double beat_s = 1;
   double agent_lease_s = 15;
   double node_lease_s = 15;
   double file_beat_s = 5;
   double watch_interval_s = 0.2;
-  std::int64_t keep_log_bytes = std::int64_t{256} * 1024;
-  std::int64_t log_limit_bytes = std::int64_t{1} << 30;
-  std::int64_t file_limit_bytes = std::int64_t{64} << 30;
+  double idle_limit_s = 60;  ///< a lead with nothing assigned for this long ends the allocation
+  // Wall time: what cannot end before the allocation does is not started.
+  double time_margin = 1.5;       ///< an attempt may take its prediction times this
+  double stop_before_end_s = 60;  ///< kept free for packing, the last words and the scheduler
+  double agents_limit_s = 600;    ///< for all node agents to start
+
+  friend bool operator==(const LaneLimits&, const LaneLimits&) = default;
+};
+template <>
+inline constexpr auto described<LaneLimits> = std::tuple{
+    Field{"beat_s", &LaneLimits::beat_s},
+    Field{"agent_lease_s", &LaneLimits::agent_lease_s},
+    Field{"node_lease_s", &LaneLimits::node_lease_s},
+    Field{"file_beat_s", &LaneLimits::file_beat_s},
+    Field{"watch_interval_s", &LaneLimits::watch_interval_s},
+    Field{"idle_limit_s", &LaneLimits::idle_limit_s},
+    Field{"time_margin", &LaneLimits::time_margin, Flag::optional},
+    Field{"stop_before_end_s", &LaneLimits::stop_before_end_s, Flag::optional},
+    Field{"agents_limit_s", &LaneLimits::agents_limit_s, Flag::optional},
+};
+
+struct Policy {
+  AttemptLimits attempt;
+  LaneLimits lane;
 
   // retry
   std::int64_t retry_on_trial = 1;
@@ -83,7 +147,6 @@ struct Policy {
   std::int64_t partition_share = 100;
   std::int64_t yield = 0;  ///< Yield
   OpeningHours hours;
-  double attempt_limit_s = 7200;
   double slow_factor = 20;
   double slow_floor_s = 900;
 
@@ -91,16 +154,12 @@ struct Policy {
   std::int64_t lane_length = 0;
   std::int64_t lane_array = 1;
   double lane_ahead_s = 1800;
-  double lane_idle_s = 60;
-  double lane_time_margin = 1.5;
   double lane_min_time_s = 900;
   double lane_max_time_s = 4 * 3600;
-  double lane_stop_before_end_s = 60;
 
   // slurm
   double look_s = 10;
   double submit_limit_s = 150;
-  double agents_limit_s = 600;
   double look_others_s = 60;
 
   // daemon
@@ -138,15 +197,27 @@ enum class PolicyUnit : std::uint8_t {
   return {};
 }
 
+/// Where a value lies in a Policy.
+using PolicyValue = std::variant<double*, std::int64_t*>;
+
 struct PolicyField {
   std::string_view section;  ///< the map in the sweep file: watch, retry, node_health, limits,
                              ///< lane, slurm, …
   std::string_view key;
   PolicyUnit unit;
-  std::variant<double Policy::*, std::int64_t Policy::*> member;
+  PolicyValue (*member)(Policy&);
   double minimum;
   double maximum;
   std::string_view reason;  ///< why the default is what it is; `plan --explain` prints it
+
+  [[nodiscard]] PolicyValue in(Policy& policy) const { return member(policy); }
+  /// nullptr: it is of the other type.
+  template <class T>
+  [[nodiscard]] const T* in(const Policy& policy) const {
+    const auto value = member(const_cast<Policy&>(policy));  // NOLINT: only read
+    const auto* found = std::get_if<T*>(&value);
+    return found == nullptr ? nullptr : *found;
+  }
 };
 
 [[nodiscard]] std::span<const PolicyField> policy_fields();

@@ -8,135 +8,23 @@
 // max_line bytes, newline included: longer ones are cut or mixed by srun. Bulk goes by file.
 #pragma once
 
-#include <shardsweep/backend.hpp>
 #include <shardsweep/clock.hpp>
-#include <shardsweep/container.hpp>
-#include <shardsweep/evidence.hpp>
-#include <shardsweep/outcome.hpp>
+#include <shardsweep/described.hpp>
+#include <shardsweep/ending.hpp>
 #include <shardsweep/result.hpp>
-#include <shardsweep/rule.hpp>
+#include <shardsweep/specs.hpp>
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
-#include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <variant>
 #include <vector>
 
 namespace shardsweep {
 
 inline constexpr std::size_t max_line = 1000;
-
-using AttemptId = std::int64_t;
-
-/// A trainer that writes no records: the node agent reads them from its log. What is known of
-/// the run is compared with what the log says; 0: nothing is known.
-struct TrainerRun {
-  std::string log;  ///< whose log it prints; empty: `patterns` alone
-  std::vector<std::string> patterns{};
-  bool per_node = false;    ///< one process on each node starts the ranks itself
-  std::string directory{};  ///< where it runs; empty: the attempt's folder
-  std::int64_t warmup = 1;  ///< train steps before the timed ones
-  std::int64_t steps = 1;   ///< timed ones
-  std::int64_t dp = 0, tp = 0, pp = 0, cp = 0;
-  std::int64_t seq_len = 0;
-  std::int64_t tokens_per_step = 0;
-  // Optional keys.
-  std::int64_t vocab = 0;
-  std::int64_t parameters = 0;           ///< of the whole model, about
-  std::vector<std::string> unchecked{};  ///< truth checks that its user has switched off
-  /// Ranks that its log speaks of, where a single process plays one of them; 0: the world.
-  std::int32_t fake_world = 0;
-  std::int32_t fake_rank = 0;
-  friend bool operator==(const TrainerRun&, const TrainerRun&) = default;
-};
-
-/// Everything an agent must know to run one attempt: `spec.json` in the attempt's folder.
-struct AttemptSpec {
-  AttemptId attempt = 0;
-  std::string trial;  ///< slug, for logs
-  std::string nonce;  ///< names the attempt in its records
-  std::string token;  ///< of the allocation
-  std::int32_t world = 1;
-  std::int32_t ranks_per_node = 1;
-  std::vector<std::string>
-      argv;  ///< complete but for RANK, WORLD_SIZE, LOCAL_RANK in the environment
-  std::map<std::string, std::string> env;
-  // limits without progress, seconds (Policy)
-  double start_limit_s = 0;
-  double rendezvous_limit_s = 0;
-  double init_limit_s = 0;
-  double first_step_limit_s = 0;
-  double step_limit_s = 0;
-  double teardown_limit_s = 0;
-  double attempt_limit_s = 0;  ///< in all
-  double grace_s = 0;
-  std::int64_t keep_log_bytes = 0;
-  // Where flight recorders are kept: a train step that nothing advances in for
-  // max(hang_floor_s, hang_factor * the longest step so far) is a hang. Optional keys.
-  double hang_floor_s = 5;
-  double hang_factor = 2;
-  double evidence_s = 1;  ///< for what the ranks tell of themselves before they are ended
-  /// Of a node's CPUs, used by others on the average: more contaminates a measurement. 0: the
-  /// host is shared, and nobody looks. An optional key.
-  double others_cpu_limit = 0;
-  std::vector<LogRule> rules{};  ///< the user's own; an optional key
-  // Optional keys.
-  double gpu_release_s = 0;  ///< for GPU memory to come back before it starts; 0: nobody looks
-  std::int64_t gpu_slack_bytes = 0;  ///< that may be in use then
-  double predicted_s = 0;            ///< from start to result; 0: not known
-  double slow_limit_s = 0;  ///< over it an attempt that advances is a timeout; 0: never
-  std::string group{};      ///< lane_key: its attempts take about as long as each other
-  double learn_factor = 0;  ///< of limits from finished attempts of its group; 0: none
-  double learn_floor_s = 0;
-  double gdb_s = 0;  ///< for gdb to look at hung ranks; 0: it is not asked. An optional key
-  /// Each rank writes NCCL's own words into a file; an optional key.
-  bool nccl_debug = false;
-  std::int64_t log_limit_bytes = 0;     ///< of what one rank prints; 0: none. An optional key
-  std::int64_t file_limit_bytes = 0;    ///< of one file; 0: none. An optional key
-  std::optional<TrainerRun> trainer{};  ///< none: the program writes records. An optional key
-  std::optional<ContainerSpec> container{};  ///< none: ranks run on the host. An optional key
-  double container_limit_s = 0;              ///< for a node to make it; an optional key
-  /// PyTorch's allocator is to keep its memory in segments that grow; an optional key.
-  bool expandable_segments = false;
-  /// Programs by path, with the hashes that their content must have, and one hash for all of
-  /// them. Optional keys.
-  std::map<std::string, std::string> programs{};
-  std::string code_hash{};
-  // Optional keys: of an attempt that a node agent ends where it is hopeless.
-  double give_up_above_ms = 0;  ///< a train step; 0: nobody ends it, or its runner does
-  std::int32_t warmup = 0;      ///< train steps that are not timed
-  std::int64_t tokens_per_step = 0;
-  /// The runner may not tell its GPUs' clocks: node agents look at them. An optional key.
-  bool watch_pace = false;
-
-  friend bool operator==(const AttemptSpec&, const AttemptSpec&) = default;
-};
-
-/// First line of an allocation's life, `allocation.json` in its folder.
-struct AllocationSpec {
-  std::string token;
-  std::string job_name;
-  std::int32_t nodes = 1;
-  std::int32_t slots_per_node = 1;
-  LaunchMode launch = LaunchMode::local;
-  double beat_s = 0;
-  double agent_lease_s = 0;
-  double node_lease_s = 0;
-  double file_beat_s = 0;
-  double watch_interval_s = 0;
-  double idle_limit_s = 0;  ///< a lead with nothing assigned for this long ends the allocation
-  // Wall time: what cannot end before the allocation does is not started. Optional keys.
-  double time_margin = 1.5;       ///< an attempt may take its prediction times this
-  double grace_s = 5;             ///< and then so long to end
-  double stop_before_end_s = 60;  ///< kept free for packing, the last words and the scheduler
-  std::string gpu{};              ///< the model that every node must have; empty: any
-  double agents_limit_s = 60;     ///< for all node agents to start
-
-  friend bool operator==(const AllocationSpec&, const AllocationSpec&) = default;
-};
 
 // ---- daemon to lead -------------------------------------------------------------------------
 
@@ -151,16 +39,35 @@ struct Assign {
   double predicted_s = 0;  ///< from start to result; 0: not known. An optional key.
   friend bool operator==(const Assign&, const Assign&) = default;
 };
+template <>
+inline constexpr auto described<Assign> = std::tuple{
+    Field{"attempt", &Assign::attempt},
+    Field{"trial", &Assign::trial},
+    Field{"dir", &Assign::dir},
+    Field{"nonce", &Assign::nonce},
+    Field{"lane", &Assign::lane},
+    Field{"micro_batch", &Assign::micro_batch},
+    Field{"predicted_s", &Assign::predicted_s, Flag::optional},
+};
 /// Do not start this attempt; answered by Revoked, or by nothing where it has started.
 struct Revoke {
   AttemptId attempt = 0;
   friend bool operator==(const Revoke&, const Revoke&) = default;
+};
+template <>
+inline constexpr auto described<Revoke> = std::tuple{
+    Field{"attempt", &Revoke::attempt},
 };
 /// End this attempt if it runs, do not start it if it does not.
 struct Cancel {
   AttemptId attempt = 0;
   std::string why;
   friend bool operator==(const Cancel&, const Cancel&) = default;
+};
+template <>
+inline constexpr auto described<Cancel> = std::tuple{
+    Field{"attempt", &Cancel::attempt},
+    Field{"why", &Cancel::why},
 };
 /// Start nothing more; leave when the running attempt has ended.
 struct Drain {
@@ -189,37 +96,46 @@ struct Claimed {
   std::string node{};          ///< Slurm's name of the host, or empty: an optional key
   friend bool operator==(const Claimed&, const Claimed&) = default;
 };
+template <>
+inline constexpr auto described<Claimed> = std::tuple{
+    Field{"token", &Claimed::token},
+    Field{"claim", &Claimed::claim},
+    Field{"host", &Claimed::host},
+    Field{"pid", &Claimed::pid},
+    Field{"pid_start", &Claimed::pid_start},
+    Field{"job_id", &Claimed::job_id},
+    Field{"node", &Claimed::node, Flag::optional},
+};
 struct Beat {
   AttemptId attempt = 0;  ///< running now, 0: none
   std::string phase;
   std::int64_t step = 0;
   friend bool operator==(const Beat&, const Beat&) = default;
 };
+template <>
+inline constexpr auto described<Beat> = std::tuple{
+    Field{"attempt", &Beat::attempt},
+    Field{"phase", &Beat::phase},
+    Field{"step", &Beat::step},
+};
 struct Started {
   AttemptId attempt = 0;
   std::string nonce;
   friend bool operator==(const Started&, const Started&) = default;
 };
+template <>
+inline constexpr auto described<Started> = std::tuple{
+    Field{"attempt", &Started::attempt},
+    Field{"nonce", &Started::nonce},
+};
 /// How the agent saw an attempt end: an observation with its first cause, not the final word.
 struct Ended {
   AttemptId attempt = 0;
   std::string nonce;
-  Outcome outcome = Outcome::lost;
-  std::int32_t exit_code = -1;  ///< of the rank that failed first; -1: none
-  std::int32_t signal = 0;
-  std::string cause;  ///< first evidence, one line
-  SaidBy source = SaidBy::nobody;
-  std::int32_t leaked = 0;  ///< processes that outlived their ranks and were ended
+  Ending ending;
   std::string pack;  ///< file name of the packed attempt, beside its folder; may be empty
   // Optional keys.
-  std::string node{};      ///< where the first cause was seen; empty: on none in particular
-  std::string also{};      ///< what contradicts the outcome, one line; empty: nothing
-  Mark mark = Mark::none;  ///< of a result
   std::vector<std::string> nodes{};  ///< of a measured attempt on several, in its ranks' order
-  std::int32_t start_error = 0;  ///< errno of a program that could not be started; 0: it was
-  bool fragmented = false;  ///< out of memory with enough of it, in pieces: an optional key
-  /// It was not started: its programs have changed, and this is their hash. An optional key.
-  std::string found_code{};
   // Of its GPUs while train steps were timed, where the node agents have looked: the slowest
   // clock, what held it back in words, and the mean power. 0, empty: not told. Optional keys.
   double sm_clock_mhz = 0;
@@ -227,9 +143,24 @@ struct Ended {
   std::string throttled{};
   friend bool operator==(const Ended&, const Ended&) = default;
 };
+template <>
+inline constexpr auto described<Ended> = std::tuple{
+    Field{"attempt", &Ended::attempt},
+    Field{"nonce", &Ended::nonce},
+    Part{&Ended::ending},
+    Field{"pack", &Ended::pack},
+    Field{"nodes", &Ended::nodes, Flag::optional},
+    Field{"sm_clock_mhz", &Ended::sm_clock_mhz, Flag::optional},
+    Field{"power_w", &Ended::power_w, Flag::optional},
+    Field{"throttled", &Ended::throttled, Flag::optional},
+};
 struct Revoked {
   AttemptId attempt = 0;
   friend bool operator==(const Revoked&, const Revoked&) = default;
+};
+template <>
+inline constexpr auto described<Revoked> = std::tuple{
+    Field{"attempt", &Revoked::attempt},
 };
 struct NodeSeen {
   std::string node;
@@ -238,6 +169,13 @@ struct NodeSeen {
   std::string switches{};  ///< as in NodeReady: an optional key
   friend bool operator==(const NodeSeen&, const NodeSeen&) = default;
 };
+template <>
+inline constexpr auto described<NodeSeen> = std::tuple{
+    Field{"node", &NodeSeen::node},
+    Field{"host", &NodeSeen::host},
+    Field{"pid", &NodeSeen::pid},
+    Field{"switches", &NodeSeen::switches, Flag::optional},
+};
 /// Something is wrong with a node, whoever suffers from it.
 struct FoundOnNode {
   std::string node;
@@ -245,10 +183,20 @@ struct FoundOnNode {
   std::string detail;  ///< one line
   friend bool operator==(const FoundOnNode&, const FoundOnNode&) = default;
 };
+template <>
+inline constexpr auto described<FoundOnNode> = std::tuple{
+    Field{"node", &FoundOnNode::node},
+    Field{"kind", &FoundOnNode::kind},
+    Field{"detail", &FoundOnNode::detail},
+};
 /// Last line: the lead leaves.
 struct Bye {
   std::string why;  ///< drained, idle, node lost, signal
   friend bool operator==(const Bye&, const Bye&) = default;
+};
+template <>
+inline constexpr auto described<Bye> = std::tuple{
+    Field{"why", &Bye::why},
 };
 
 using FromLeadBody =
@@ -268,6 +216,12 @@ struct Launch {
   std::string meet;  ///< host:port where a trainer's ranks meet; empty: not asked for
   friend bool operator==(const Launch&, const Launch&) = default;
 };
+template <>
+inline constexpr auto described<Launch> = std::tuple{
+    Field{"attempt", &Launch::attempt},
+    Field{"dir", &Launch::dir},
+    Field{"meet", &Launch::meet, Flag::optional},
+};
 /// End the running attempt: SIGTERM, grace, SIGKILL to the whole tree.
 struct EndAttempt {
   AttemptId attempt = 0;
@@ -276,10 +230,21 @@ struct EndAttempt {
   bool cut_short = false;  ///< measured on the node of rank 0, as hopeless: an optional key
   friend bool operator==(const EndAttempt&, const EndAttempt&) = default;
 };
+template <>
+inline constexpr auto described<EndAttempt> = std::tuple{
+    Field{"attempt", &EndAttempt::attempt},
+    Field{"outcome", &EndAttempt::outcome},
+    Field{"why", &EndAttempt::why},
+    Field{"cut_short", &EndAttempt::cut_short, Flag::optional},
+};
 /// For how long has nothing advanced on your node? Answered by NoProgress.
 struct AskProgress {
   AttemptId attempt = 0;
   friend bool operator==(const AskProgress&, const AskProgress&) = default;
+};
+template <>
+inline constexpr auto described<AskProgress> = std::tuple{
+    Field{"attempt", &AskProgress::attempt},
 };
 /// This node has that place among the allocation's nodes, whatever Slurm has said: so
 /// neighbours in rank are neighbours in the network.
@@ -288,10 +253,19 @@ struct Place {
   std::int32_t index = 0;
   friend bool operator==(const Place&, const Place&) = default;
 };
+template <>
+inline constexpr auto described<Place> = std::tuple{
+    Field{"node", &Place::node},
+    Field{"index", &Place::index},
+};
 /// Train steps are timed from now on, as the node of rank 0 has seen.
 struct TimedSteps {
   AttemptId attempt = 0;
   friend bool operator==(const TimedSteps&, const TimedSteps&) = default;
+};
+template <>
+inline constexpr auto described<TimedSteps> = std::tuple{
+    Field{"attempt", &TimedSteps::attempt},
 };
 struct LeadBeat {
   friend bool operator==(const LeadBeat&, const LeadBeat&) = default;
@@ -313,6 +287,15 @@ struct NodeReady {
   std::string switches{};
   friend bool operator==(const NodeReady&, const NodeReady&) = default;
 };
+template <>
+inline constexpr auto described<NodeReady> = std::tuple{
+    Field{"node", &NodeReady::node},
+    Field{"host", &NodeReady::host},
+    Field{"pid", &NodeReady::pid},
+    Field{"index", &NodeReady::index, Flag::optional},
+    Field{"gpu", &NodeReady::gpu, Flag::optional},
+    Field{"switches", &NodeReady::switches, Flag::optional},
+};
 struct NodeBeat {
   AttemptId attempt = 0;
   std::string phase;
@@ -320,9 +303,20 @@ struct NodeBeat {
   bool timed = false;  ///< its train steps are timed: an optional key
   friend bool operator==(const NodeBeat&, const NodeBeat&) = default;
 };
+template <>
+inline constexpr auto described<NodeBeat> = std::tuple{
+    Field{"attempt", &NodeBeat::attempt},
+    Field{"phase", &NodeBeat::phase},
+    Field{"step", &NodeBeat::step},
+    Field{"timed", &NodeBeat::timed, Flag::optional},
+};
 struct NodeLaunched {
   AttemptId attempt = 0;
   friend bool operator==(const NodeLaunched&, const NodeLaunched&) = default;
+};
+template <>
+inline constexpr auto described<NodeLaunched> = std::tuple{
+    Field{"attempt", &NodeLaunched::attempt},
 };
 /// The node of rank 0, which sees the records, takes the attempt for hung. Said again until the
 /// lead has ended it or something has advanced.
@@ -332,39 +326,54 @@ struct Suspect {
   std::string why;
   friend bool operator==(const Suspect&, const Suspect&) = default;
 };
+template <>
+inline constexpr auto described<Suspect> = std::tuple{
+    Field{"attempt", &Suspect::attempt},
+    Field{"limit_s", &Suspect::limit_s},
+    Field{"why", &Suspect::why},
+};
 struct NoProgress {
   AttemptId attempt = 0;
   double still_s = 0;  ///< -1: not known here, no rank keeps a flight recorder
   friend bool operator==(const NoProgress&, const NoProgress&) = default;
 };
+template <>
+inline constexpr auto described<NoProgress> = std::tuple{
+    Field{"attempt", &NoProgress::attempt},
+    Field{"still_s", &NoProgress::still_s},
+};
 /// This node's part of the attempt is over and waitpid has said ECHILD.
 struct NodeEnded {
   AttemptId attempt = 0;
-  Outcome outcome = Outcome::lost;
-  std::int32_t exit_code = -1;
-  std::int32_t signal = 0;
-  Timestamp at = 0;  ///< of the first cause
-  std::string cause;
-  SaidBy source = SaidBy::nobody;
-  std::int32_t leaked = 0;
-  std::string also{};            ///< optional key, as in Ended
-  Mark mark = Mark::none;        ///< the same
-  std::int32_t start_error = 0;  ///< the same
-  std::string node{};            ///< where it happened, if not where it is said: optional key
-  bool cut_short = false;        ///< ended here, as it was hopeless: an optional key
-  bool fragmented = false;       ///< as in Ended
-  std::string found_code{};      ///< the same
+  Ending ending;           ///< `node`: where it happened, if not where it is said
+  Timestamp at = 0;        ///< of the first cause
+  bool cut_short = false;  ///< ended here, as it was hopeless: an optional key
   // Of its GPUs while train steps were timed (attempt/pace.hpp); 0: not told. Optional keys.
   double sm_clock_mhz = 0;
   double power_w = 0;
   std::int64_t held_back = 0;
   friend bool operator==(const NodeEnded&, const NodeEnded&) = default;
 };
+template <>
+inline constexpr auto described<NodeEnded> = std::tuple{
+    Field{"attempt", &NodeEnded::attempt},
+    Part{&NodeEnded::ending},
+    Field{"at", &NodeEnded::at},
+    Field{"cut_short", &NodeEnded::cut_short, Flag::optional},
+    Field{"sm_clock_mhz", &NodeEnded::sm_clock_mhz, Flag::optional},
+    Field{"power_w", &NodeEnded::power_w, Flag::optional},
+    Field{"held_back", &NodeEnded::held_back, Flag::optional},
+};
 /// As FoundOnNode, of the node that says it.
 struct NodeFinding {
   EvidenceKind kind = EvidenceKind::dirty;
   std::string detail;
   friend bool operator==(const NodeFinding&, const NodeFinding&) = default;
+};
+template <>
+inline constexpr auto described<NodeFinding> = std::tuple{
+    Field{"kind", &NodeFinding::kind},
+    Field{"detail", &NodeFinding::detail},
 };
 using FromNodeBody = std::variant<NodeReady, NodeBeat, NodeLaunched, Suspect, NoProgress,
                                   NodeEnded, NodeFinding>;

@@ -3,8 +3,11 @@
 // A verdict or an outcome is not a fault; a bug aborts.
 #pragma once
 
+#include <shardsweep/words.hpp>
+
 #include <tl/expected.hpp>
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -22,6 +25,11 @@ enum class FaultKind : std::uint8_t {
   interrupted,    ///< the user or the system asked us to stop: exit 130
   internal,       ///< a defect of ours: stop and say so
 };
+/// Stored in answers.
+template <>
+inline constexpr std::array<std::string_view, 8> word_table<FaultKind>{
+    "invalid_input", "rejected", "unavailable", "timed_out",
+    "busy",          "corrupt",  "interrupted", "internal"};
 
 /// What went wrong outside this program, in words for the person who has to mend it.
 struct Fault {

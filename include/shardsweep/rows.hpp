@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rows of everything that is not over, as the database stores them. `fields<Row>` lists the
-// columns of each.
+// The rows of everything that is not over, as the database stores them. `described<Row>` lists
+// the columns of each.
 #pragma once
 
 #include <shardsweep/backend.hpp>
 #include <shardsweep/clock.hpp>
+#include <shardsweep/described.hpp>
+#include <shardsweep/ending.hpp>
 #include <shardsweep/evidence.hpp>
-#include <shardsweep/field.hpp>
 #include <shardsweep/outcome.hpp>
 #include <shardsweep/protocol.hpp>
 #include <shardsweep/scheduler.hpp>
@@ -46,14 +47,14 @@ struct SweepRow {
   std::string held;               ///< why nothing more is asked for; empty: nothing holds it
 };
 template <>
-inline constexpr auto fields<SweepRow> = std::tuple{
-    Field{"id", &SweepRow::id, Kept::key},
-    Field{"name", &SweepRow::name, Kept::read},
+inline constexpr auto described<SweepRow> = std::tuple{
+    Field{"id", &SweepRow::id, Flag::key},
+    Field{"name", &SweepRow::name, Flag::read},
     Field{"state", &SweepRow::state},
-    Field{"backend", &SweepRow::backend, Kept::read},
-    Field{"resolved", &SweepRow::resolved, Kept::read},
-    Field{"site", &SweepRow::site, Kept::read},
-    Field{"job_template", &SweepRow::job_template, Kept::read},
+    Field{"backend", &SweepRow::backend, Flag::read},
+    Field{"resolved", &SweepRow::resolved, Flag::read},
+    Field{"site", &SweepRow::site, Flag::read},
+    Field{"job_template", &SweepRow::job_template, Flag::read},
     Field{"failed_starts", &SweepRow::failed_starts},
     Field{"failed_nodes", &SweepRow::failed_nodes},
     Field{"held", &SweepRow::held},
@@ -99,33 +100,33 @@ struct TrialRow {
   std::string final_avoid{};     ///< nodes of the sets before, with commas
 };
 template <>
-inline constexpr auto fields<TrialRow> = std::tuple{
-    Field{"id", &TrialRow::id, Kept::key},
-    Field{"sweep", &TrialRow::sweep, Kept::read},
-    Field{"slug", &TrialRow::slug, Kept::read},
-    Field{"lane", &TrialRow::lane, Kept::read},
-    Field{"micro_batch", &TrialRow::micro_batch, Kept::read},
-    Field{"nodes", &TrialRow::nodes, Kept::read},
-    Field{"gpus", &TrialRow::gpus, Kept::read},
-    Field{"position", &TrialRow::position, Kept::read},
-    Field{"predicted_attempt_s", &TrialRow::predicted_s, Kept::read},
+inline constexpr auto described<TrialRow> = std::tuple{
+    Field{"id", &TrialRow::id, Flag::key},
+    Field{"sweep", &TrialRow::sweep, Flag::read},
+    Field{"slug", &TrialRow::slug, Flag::read},
+    Field{"lane", &TrialRow::lane, Flag::read},
+    Field{"micro_batch", &TrialRow::micro_batch, Flag::read},
+    Field{"nodes", &TrialRow::nodes, Flag::read},
+    Field{"gpus", &TrialRow::gpus, Flag::read},
+    Field{"position", &TrialRow::position, Flag::read},
+    Field{"predicted_attempt_s", &TrialRow::predicted_s, Flag::read},
     Field{"state", &TrialRow::state},
-    Field{"outcome", &TrialRow::outcome, Kept::stored, None::as_null},
+    Field{"outcome", &TrialRow::outcome, Flag::as_null},
     Field{"cause", &TrialRow::cause},
     Field{"charged", &TrialRow::charged},
     Field{"elsewhere", &TrialRow::elsewhere},
     Field{"attempts", &TrialRow::attempts},
-    Field{"last_outcome", &TrialRow::last, Kept::read, None::as_null},
-    Field{"hidden", &TrialRow::hidden, Kept::read},
-    Field{"prior", &TrialRow::prior, Kept::stored, None::as_null},
+    Field{"last_outcome", &TrialRow::last, Flag::read | Flag::as_null},
+    Field{"hidden", &TrialRow::hidden, Flag::read},
+    Field{"prior", &TrialRow::prior, Flag::as_null},
     Field{"prior_cause", &TrialRow::prior_cause},
     Field{"cancelled_by", &TrialRow::cancelled_by},
     Field{"fragmented", &TrialRow::fragmented},
     Field{"expandable", &TrialRow::expandable},
-    Field{"final_of", &TrialRow::final_of, Kept::read, None::as_null},
-    Field{"final_round", &TrialRow::final_round, Kept::read},
-    Field{"final_set", &TrialRow::final_set, Kept::read},
-    Field{"final_avoid", &TrialRow::final_avoid, Kept::read},
+    Field{"final_of", &TrialRow::final_of, Flag::read | Flag::as_null},
+    Field{"final_round", &TrialRow::final_round, Flag::read},
+    Field{"final_set", &TrialRow::final_set, Flag::read},
+    Field{"final_avoid", &TrialRow::final_avoid, Flag::read},
 };
 
 struct AttemptRow {
@@ -136,33 +137,28 @@ struct AttemptRow {
   std::string nonce;
   std::string dir;
   State state = State::queued;
-  bool revoked = false;  ///< its result, should one come, is kept and not counted
-  // Of its end; without an outcome it has none.
-  std::optional<Outcome> outcome{};
+  bool revoked = false;            ///< its result, should one come, is kept and not counted
+  std::optional<Ending> ending{};  ///< none: it is not over
   bool counted = false;  ///< completed, and its trial's measurement in place of an older one
-  std::int32_t exit_code = -1;  ///< of the rank that failed first; -1: none
-  std::int32_t signal = 0;
-  std::string cause{};  ///< the first evidence, one line
-  SaidBy source = SaidBy::nobody;
-  std::int32_t leaked = 0;
   Timestamp started_at = 0;
   Timestamp ended_at = 0;
-  std::string node{};  ///< where the first cause was seen; may be empty
-  std::string also{};  ///< what contradicts the outcome; may be empty
   // Where it ends early: what it is held against, as it was assigned.
   TrialId leader = 0;           ///< the fastest of its cell; 0: it runs to its end
   double leader_step_ms = 0;    ///< of a train step with this one's batch
   double give_up_above_ms = 0;  ///< the same
   bool expandable = false;      ///< run with PyTorch's segments that grow
-  bool fragmented = false;      ///< of the outcome `oom`, as in its trial
   /// What its first rank found in its environment, as a JSON object; empty: not known.
   std::string environment{};
   std::string image_digest{};  ///< of its container; unknown, or empty: it had none
   std::string code_hash{};     ///< of the user's own programs; empty: not known
+
+  [[nodiscard]] std::optional<Outcome> outcome() const {
+    return ending ? std::optional(ending->outcome) : std::nullopt;
+  }
 };
 template <>
-inline constexpr auto fields<AttemptRow> = std::tuple{
-    Field{"id", &AttemptRow::id, Kept::key},
+inline constexpr auto described<AttemptRow> = std::tuple{
+    Field{"id", &AttemptRow::id, Flag::key},
     Field{"trial", &AttemptRow::trial},
     Field{"number", &AttemptRow::number},
     Field{"allocation", &AttemptRow::allocation},
@@ -170,22 +166,14 @@ inline constexpr auto fields<AttemptRow> = std::tuple{
     Field{"dir", &AttemptRow::dir},
     Field{"state", &AttemptRow::state},
     Field{"revoked", &AttemptRow::revoked},
-    Field{"outcome", &AttemptRow::outcome, Kept::stored, None::as_null},
+    Part{&AttemptRow::ending},
     Field{"counted", &AttemptRow::counted},
-    Field{"exit_code", &AttemptRow::exit_code},
-    Field{"signal", &AttemptRow::signal},
-    Field{"cause", &AttemptRow::cause},
-    Field{"source", &AttemptRow::source},
-    Field{"leaked", &AttemptRow::leaked},
     Field{"started_at", &AttemptRow::started_at},
     Field{"ended_at", &AttemptRow::ended_at},
-    Field{"node", &AttemptRow::node},
-    Field{"also", &AttemptRow::also},
-    Field{"leader", &AttemptRow::leader, Kept::stored, None::as_null},
+    Field{"leader", &AttemptRow::leader, Flag::as_null},
     Field{"leader_step_ms", &AttemptRow::leader_step_ms},
     Field{"give_up_above_ms", &AttemptRow::give_up_above_ms},
     Field{"expandable", &AttemptRow::expandable},
-    Field{"fragmented", &AttemptRow::fragmented},
     Field{"environment", &AttemptRow::environment},
     Field{"image_digest", &AttemptRow::image_digest},
     Field{"code_hash", &AttemptRow::code_hash},
@@ -253,9 +241,9 @@ struct AllocationRow {
   Timestamp listened_since = 0;
 };
 template <>
-inline constexpr auto fields<AllocationRow> = std::tuple{
-    Field{"id", &AllocationRow::id, Kept::key},
-    Field{"sweep", &AllocationRow::sweep, Kept::stored, None::as_null},
+inline constexpr auto described<AllocationRow> = std::tuple{
+    Field{"id", &AllocationRow::id, Flag::key},
+    Field{"sweep", &AllocationRow::sweep, Flag::as_null},
     Field{"token", &AllocationRow::token},
     Field{"job_name", &AllocationRow::job_name},
     Field{"job_id", &AllocationRow::job_id},
@@ -327,11 +315,11 @@ struct NodeCharge {
   friend bool operator==(const NodeCharge&, const NodeCharge&) = default;
 };
 template <>
-inline constexpr auto fields<NodeCharge> = std::tuple{
+inline constexpr auto described<NodeCharge> = std::tuple{
     Field{"at", &NodeCharge::at},
     Field{"kind", &NodeCharge::kind},
-    Field{"trial", &NodeCharge::trial, Kept::stored, None::as_null},
-    Field{"attempt", &NodeCharge::attempt, Kept::stored, None::as_null},
+    Field{"trial", &NodeCharge::trial, Flag::as_null},
+    Field{"attempt", &NodeCharge::attempt, Flag::as_null},
     Field{"detail", &NodeCharge::detail},
     Field{"ratio", &NodeCharge::ratio},
     Field{"peers", &NodeCharge::peers},
@@ -348,8 +336,8 @@ struct NodeRow {
   std::vector<NodeCharge> evidence{};
 };
 template <>
-inline constexpr auto fields<NodeRow> = std::tuple{
-    Field{"node", &NodeRow::node, Kept::key}, Field{"state", &NodeRow::state},
+inline constexpr auto described<NodeRow> = std::tuple{
+    Field{"node", &NodeRow::node, Flag::key}, Field{"state", &NodeRow::state},
     Field{"since", &NodeRow::since},          Field{"until", &NodeRow::until},
     Field{"reason", &NodeRow::reason},        Field{"failed_probes", &NodeRow::failed_probes},
 };
@@ -367,22 +355,24 @@ struct ControlRow {
   SweepId sweep = 0;
   std::int32_t nodes = 1;
   ControlTime time = ControlTime::start;
-  double tokens_per_s = 0;       ///< of its layout; 0: not measured
+  double tokens_per_s_per_gpu = 0;  ///< of its layout; 0: not measured
   double ratio = 0;              ///< to the median of the sweep's on as many nodes; 0: unknown
   double busbw_bytes_per_s = 0;  ///< of an all-reduce over all ranks; 0: not measured
   double network_ratio = 0;      ///< as `ratio`
   double gpu_seconds = 0;        ///< that it took
   std::string cause{};           ///< why nothing was measured
   Timestamp at = 0;
-  [[nodiscard]] bool measured() const { return tokens_per_s > 0 || busbw_bytes_per_s > 0; }
+  [[nodiscard]] bool measured() const {
+    return tokens_per_s_per_gpu > 0 || busbw_bytes_per_s > 0;
+  }
 };
 template <>
-inline constexpr auto fields<ControlRow> = std::tuple{
-    Field{"allocation", &ControlRow::allocation, Kept::key},
-    Field{"time", &ControlRow::time, Kept::key},
+inline constexpr auto described<ControlRow> = std::tuple{
+    Field{"allocation", &ControlRow::allocation, Flag::key},
+    Field{"time", &ControlRow::time, Flag::key},
     Field{"sweep", &ControlRow::sweep},
     Field{"nodes", &ControlRow::nodes},
-    Field{"tokens_per_s", &ControlRow::tokens_per_s},
+    Field{"tokens_per_s", &ControlRow::tokens_per_s_per_gpu},  // stored words stay: per GPU too
     Field{"ratio", &ControlRow::ratio},
     Field{"busbw_bytes_per_s", &ControlRow::busbw_bytes_per_s},
     Field{"network_ratio", &ControlRow::network_ratio},

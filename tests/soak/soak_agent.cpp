@@ -56,17 +56,18 @@ TEST_CASE("hangs are found soon after their limit, and the guilty rank is named"
     CAPTURE(seed);
     CAPTURE(hang.fault);
     Allocation allocation;
-    allocation.every.hang_floor_s = floor_s;
+    allocation.every.limits.hang_floor_s = floor_s;
     const auto hung = allocation.assign_training(hang.flags, hang.world);
     allocation.start();
     const Ended ended = allocation.wait_ended(hung.attempt);
-    CHECK(ended.outcome == Outcome::hung);
-    const double still_s = number_after(ended.cause, "no progress in phase 'train' for ");
-    const double limit_s = number_after(ended.cause, "s (limit ");
+    CHECK(ended.ending.outcome == Outcome::hung);
+    const double still_s =
+        number_after(ended.ending.cause, "no progress in phase 'train' for ");
+    const double limit_s = number_after(ended.ending.cause, "s (limit ");
     late_s.push_back(still_s - limit_s);
     const std::string guilty = "rank " + std::to_string(hang.rank) + " on local: ";
-    named += ended.cause.find(guilty) != std::string::npos ? 1 : 0;
-    CHECK(still_s <= limit_s + 2 * allocation.spec.watch_interval_s + 1);
+    named += ended.ending.cause.find(guilty) != std::string::npos ? 1 : 0;
+    CHECK(still_s <= limit_s + 2 * allocation.spec.limits.watch_interval_s + 1);
   }
   print("hang found, after its limit", late_s);
   std::printf("named the guilty rank: %d of %d\n", named, count);
@@ -79,13 +80,14 @@ TEST_CASE("an attempt that is slow and advances is not hung") {
   for (int i = 0; i < count; ++i) {
     Allocation allocation;
     // All steps are longer than the floor: what they take is what counts.
-    allocation.every.hang_floor_s = 0.02;
-    allocation.every.hang_factor = 20;
+    allocation.every.limits.hang_floor_s = 0.02;
+    allocation.every.limits.hang_factor = 20;
     HangCase slow = test::hang_case(2);
     slow.flags.back() = "slow@warmup";
     const auto attempt = allocation.assign_training(slow.flags, slow.world);
     allocation.start();
-    wrong += allocation.wait_ended(attempt.attempt).outcome == Outcome::completed ? 0 : 1;
+    wrong +=
+        allocation.wait_ended(attempt.attempt).ending.outcome == Outcome::completed ? 0 : 1;
   }
   std::printf("slow attempts called hung: %d of %d\n", wrong, count);
   CHECK(wrong == 0);
@@ -98,7 +100,7 @@ TEST_CASE("whose lease is over is given up in time") {
   for (int i = 0; i < test::repeats(10); ++i) {
     for (const bool node : {true, false}) {
       Allocation allocation;
-      allocation.spec.node_lease_s = allocation.spec.agent_lease_s = lease_s;
+      allocation.spec.limits.node_lease_s = allocation.spec.limits.agent_lease_s = lease_s;
       const auto attempt = allocation.assign(clinging);
       allocation.start();
       allocation.wait_steps(attempt, 2);
@@ -108,7 +110,7 @@ TEST_CASE("whose lease is over is given up in time") {
       (node ? node_s : lead_s).push_back(seconds_since(stopped));
       if (node) {
         CHECK(allocation.wait_exit() == 0);
-        CHECK(allocation.ended(attempt.attempt)->outcome == Outcome::node_failure);
+        CHECK(allocation.ended(attempt.attempt)->ending.outcome == Outcome::node_failure);
       }
     }
   }
@@ -155,7 +157,7 @@ TEST_CASE("2,048 node agents hear their lead while it packs what their ranks wro
   Allocation allocation;
   allocation.spec.launch = LaunchMode::agents;
   allocation.spec.nodes = nodes;
-  allocation.spec.agent_lease_s = allocation.spec.node_lease_s = lease_s;
+  allocation.spec.limits.agent_lease_s = allocation.spec.limits.node_lease_s = lease_s;
   allocation.every.ranks_per_node = 1;
   const auto report = allocation.paths().dir / "longest_silence";
   allocation.put_on_path("srun", "exec " SHARDSWEEP_BIN_DIR "/agent_test_many_agents " +
@@ -183,7 +185,7 @@ TEST_CASE("a slow rank is busier than the others") {
     flags.insert(flags.end(), {"--fault", "slow@train:0"});
     const auto attempt = allocation.assign_training(flags, slow.world);
     allocation.start();
-    CHECK(allocation.wait_ended(attempt.attempt).outcome == Outcome::completed);
+    CHECK(allocation.wait_ended(attempt.attempt).ending.outcome == Outcome::completed);
     const auto records = read_attempt_records(AttemptPaths{attempt.dir});
     REQUIRE(records);
     const std::string key = "\"busy_ms_by_rank\":[";

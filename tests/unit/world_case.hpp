@@ -64,14 +64,15 @@ struct Case {
   [[nodiscard]] std::string last_cause() const {
     std::string cause;
     for (const Change& change : world.changes()) {
-      if (const auto* put = std::get_if<PutAttempt>(&change)) cause = put->row.cause;
+      if (const auto* put = std::get_if<PutAttempt>(&change))
+        cause = put->row.ending.value_or(Ending{}).cause;
     }
     return cause;
   }
   void end(AttemptId id, Outcome outcome, bool with_result = false) {
     RecordsSummary records;
     if (with_result) records.result = AddMeasurement{};
-    line(Ended{.attempt = id, .outcome = outcome, .cause = "because"}, records);
+    line(Ended{.attempt = id, .ending = {.outcome = outcome, .cause = "because"}}, records);
   }
 };
 

@@ -81,7 +81,7 @@ ContainerMaker::State ContainerMaker::begin(Task task, const AttemptSpec& spec,
 ContainerMaker::State ContainerMaker::look(const AttemptSpec& spec, double now_s) {
   int status = 0;
   const pid_t ended = ::waitpid(child_, &status, WNOHANG);
-  const double limit_s = task_ == Task::ask ? ask_limit_s : spec.container_limit_s;
+  const double limit_s = task_ == Task::ask ? ask_limit_s : spec.limits.container_limit_s;
   if (ended == 0 && now_s - since_s_ < limit_s) return State::making;
   if (ended == 0) {
     stop();

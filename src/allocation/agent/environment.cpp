@@ -274,9 +274,9 @@ std::vector<std::string> node_command(const std::string& agent, const Allocation
   if (!name.empty()) command.insert(command.end(), {"--name", name});
   const auto seconds = [](double value) { return fmt::format("{}", value); };
   command.insert(command.end(), {"--slots", std::to_string(spec.slots_per_node),  //
-                                 "--lease", seconds(spec.agent_lease_s),          //
-                                 "--beat", seconds(spec.beat_s),                  //
-                                 "--watch", seconds(spec.watch_interval_s)});
+                                 "--lease", seconds(spec.limits.agent_lease_s),   //
+                                 "--beat", seconds(spec.limits.beat_s),           //
+                                 "--watch", seconds(spec.limits.watch_interval_s)});
   if (!spec.token.empty()) command.insert(command.end(), {"--token", spec.token});
   if (spec.launch == LaunchMode::srun) command.insert(command.end(), {"--ranks", "step"});
   return command;

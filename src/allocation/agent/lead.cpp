@@ -77,7 +77,7 @@ int Lead::run() {
     start_next();
     if (is_busy()) busy_s_ = now_s_;
     if (!is_busy() && assignments_.draining()) leave("drained");
-    if (!is_busy() && now_s_ - busy_s_ > spec_.idle_limit_s) leave("idle");
+    if (!is_busy() && now_s_ - busy_s_ > spec_.limits.idle_limit_s) leave("idle");
     wait();
   }
 }
@@ -87,7 +87,7 @@ void Lead::keep_time() {
   const double now_s = seconds_of(clock_);
   const double gap_s = now_s - now_s_;
   now_s_ = now_s;
-  if (gap_s > 3 * spec_.beat_s) {
+  if (gap_s > 3 * spec_.limits.beat_s) {
     log_.line(fmt::format("stood still for {:.1f} s", gap_s));
     started_s_ += gap_s;
     busy_s_ += gap_s;
@@ -97,7 +97,7 @@ void Lead::keep_time() {
   }
   beat();
   from_lead_.step(now_s, log_);
-  if (now_s - file_beat_s_ < spec_.file_beat_s) return;
+  if (now_s - file_beat_s_ < spec_.limits.file_beat_s) return;
   file_beat_s_ = now_s;
   Beat beat;
   if (running_) {
@@ -113,7 +113,7 @@ void Lead::keep_time() {
 
 void Lead::beat() {
   const double now_s = seconds_of(clock_);
-  if (now_s - beat_s_ < spec_.beat_s) return;
+  if (now_s - beat_s_ < spec_.limits.beat_s) return;
   beat_s_ = now_s;
   tell(LeadBeat{});
 }
@@ -137,7 +137,7 @@ void Lead::take_signals() {
 /// Each look opens a file, on a network file system a question to its server; thousands of
 /// node agents wake this loop more often than that.
 void Lead::read_assignments() {
-  if (now_s_ - assignments_read_s_ < spec_.watch_interval_s) return;
+  if (now_s_ - assignments_read_s_ < spec_.limits.watch_interval_s) return;
   assignments_read_s_ = now_s_;
   const auto lines = to_lead_.look();
   if (!lines) return log_.line(lines.error().what);
@@ -221,8 +221,8 @@ void Lead::take(const FromNode& message) {
     tell(EndAttempt{ended->attempt, Outcome::cancelled, "the attempt was cut short", true});
   // The ranks of one node are through: those of the others should be too. Where they have
   // failed, the others notice.
-  const bool completed = ended->outcome == Outcome::completed;
-  const double wait_s = completed ? running_->spec.teardown_limit_s : peers_grace_s;
+  const bool completed = ended->ending.outcome == Outcome::completed;
+  const double wait_s = completed ? running_->spec.limits.teardown_limit_s : peers_grace_s;
   if (completed && wait_s <= 0) return;
   const double at_s = now_s_ + wait_s;
   if (!running_->end_others_at_s || at_s < *running_->end_others_at_s)
@@ -248,17 +248,18 @@ void Lead::check_gpu(const NodeReady& ready) {
 void Lead::watch_nodes() {
   if (nodes_lost_) return;
   if (channel_.closed()) return lose_all_nodes();
-  if (!nodes_ready() && now_s_ - started_s_ > spec_.agents_limit_s) return lose_absent_nodes();
+  if (!nodes_ready() && now_s_ - started_s_ > spec_.limits.agents_limit_s)
+    return lose_absent_nodes();
   for (const auto& [name, node] : nodes_) {
     const double silent_s = now_s_ - node.heard_s;
-    if (silent_s <= spec_.node_lease_s) continue;
+    if (silent_s <= spec_.limits.node_lease_s) continue;
     std::string why = node.leaving;
     add_sentence(why, fmt::format("node {} sent nothing for {:.1f} s", name, silent_s));
     return lose_nodes(why, name, silent_s);
   }
   if (running_ && running_->end_others_at_s && now_s_ > *running_->end_others_at_s) {
     const bool failed = std::any_of(nodes_.begin(), nodes_.end(), [](const auto& node) {
-      return node.second.ended && node.second.ended->outcome != Outcome::completed;
+      return node.second.ended && node.second.ended->ending.outcome != Outcome::completed;
     });
     if (failed) {
       tell(EndAttempt{running_->assign.attempt, Outcome::crashed,
@@ -317,8 +318,8 @@ void Lead::lose_nodes(const std::string& why, const std::string& node, double si
     if (!running_->own) {
       // It was lost when it fell silent: what ranks elsewhere noticed since follows from that.
       const auto since = clock_.now() - to_microseconds(silent_s);
-      running_->own = Evidence{since, Outcome::node_failure, why, SaidBy::agent};
-      running_->own->node = node;
+      running_->own = Evidence{since, {Outcome::node_failure, why, SaidBy::agent}};
+      running_->own->ending.node = node;
     }
     finish(*std::exchange(running_, std::nullopt));
   }
@@ -346,7 +347,7 @@ void Lead::keep_wall_time() {
 /// Nodes that only wait are given back in time.
 bool Lead::may_start() {
   if (gate_.is_open(now_s_, log_)) return true;
-  const bool waited = now_s_ - busy_s_ > spec_.idle_limit_s;
+  const bool waited = now_s_ - busy_s_ > spec_.limits.idle_limit_s;
   if (waited && !gate_.storage_fault().empty()) leave(gate_.storage_fault());
   return false;
 }
@@ -401,7 +402,7 @@ Result<AttemptSpec> Lead::read_spec(const Assign& assign) const {
 
 void Lead::end_running(Outcome outcome, const std::string& why, SaidBy source) {
   if (!running_ || running_->own) return;
-  running_->own = Evidence{clock_.now(), outcome, why, source};
+  running_->own = Evidence{clock_.now(), {outcome, why, source}};
   tell(EndAttempt{running_->assign.attempt, outcome, why});
 }
 
@@ -435,7 +436,7 @@ void Lead::take_settled() {
   settling_.reset();
   if (!settled->packed) gate_.doubt_storage();
   write_ended(*settled);
-  gate_.note_end(settled->verdict, now_s_);
+  gate_.note_end(settled->ending, now_s_);
   if (const std::string why = gate_.start_fault(); !why.empty()) leave(why);
   // Its agent leaves, can't start anything or can't end something: the next attempt would only
   // find out the same.
@@ -453,11 +454,7 @@ bool Lead::time_is_up() const {
 /// Of many that are taken back at once each costs some syncs: the agents hear of us in between.
 void Lead::end_unstarted(const Assign& assign, Outcome outcome, const std::string& cause,
                          SaidBy source) {
-  Settled settled;
-  settled.assign = assign;
-  settled.verdict.outcome = outcome;
-  settled.verdict.first.cause = cause;
-  settled.verdict.first.source = source;
+  Settled settled{.assign = assign, .ending = {outcome, cause, source}};
   const auto packed = pack_attempt(AttemptPaths{assign.dir}, 0);
   settled.packed = packed.has_value();
   if (!packed) {
@@ -469,36 +466,21 @@ void Lead::end_unstarted(const Assign& assign, Outcome outcome, const std::strin
 }
 
 void Lead::write_ended(const Settled& settled) {
-  const auto& [assign, verdict, leaked, mark, node_failed, told_to_stop, packed, pace] =
-      settled;
+  const auto& [assign, ending, node_failed, told_to_stop, packed, pace] = settled;
   const bool fresh = ended_.insert(assign.attempt).second;
-  INVARIANT(fresh, "an attempt ends once", assign.attempt, verdict.outcome, spec_.token);
-  Ended ended;
-  ended.attempt = assign.attempt;
-  ended.nonce = assign.nonce;
-  ended.outcome = verdict.outcome;
-  ended.exit_code = verdict.first.exit_code;
-  ended.signal = verdict.first.signal;
-  ended.cause = verdict.first.cause;
-  ended.source = verdict.first.source;
-  ended.leaked = leaked;
-  ended.node = verdict.first.node;
-  ended.start_error = verdict.first.start_error;
-  ended.found_code = verdict.first.found_code;
-  ended.fragmented = verdict.outcome == Outcome::oom && verdict.first.fragmented;
-  ended.also = verdict.also;
-  ended.mark = verdict.outcome == Outcome::completed ? mark : Mark::none;
-  if (verdict.outcome == Outcome::completed) ended.nodes = nodes_in_order();
+  INVARIANT(fresh, "an attempt ends once", assign.attempt, ending.outcome, spec_.token);
+  Ended ended{.attempt = assign.attempt, .nonce = assign.nonce, .ending = ending};
+  if (ending.outcome == Outcome::completed) ended.nodes = nodes_in_order();
   ended.sm_clock_mhz = pace.sm_clock_mhz;
   ended.power_w = pace.power_w;
   ended.throttled = fmt::format("{}", fmt::join(throttle_words(pace.held_back), ", "));
   if (packed) ended.pack = AttemptPaths{assign.dir}.pack().filename().string();
-  log_.line(fmt::format("attempt {} ended {}{}{}", assign.attempt, name(ended.outcome),
-                        ended.cause.empty() ? "" : ": ", ended.cause));
+  log_.line(fmt::format("attempt {} ended {}{}{}", assign.attempt, name(ending.outcome),
+                        ending.cause.empty() ? "" : ": ", ending.cause));
   fail_point("lead.ended");
   say(ended, true);
   fail_point("lead.ended_written");
-  assignments_.ended(assign, ended.fragmented ? Outcome::crashed : verdict.outcome);
+  assignments_.ended(assign, ending.fragmented ? Outcome::crashed : ending.outcome);
   busy_s_ = now_s_;
 }
 
@@ -532,8 +514,8 @@ int Lead::depart() {
 }
 
 void Lead::wait() {
-  double timeout_s =
-      std::min(spec_.beat_s - (seconds_of(clock_) - beat_s_), spec_.watch_interval_s);
+  double timeout_s = std::min(spec_.limits.beat_s - (seconds_of(clock_) - beat_s_),
+                              spec_.limits.watch_interval_s);
   std::vector<pollfd> polled;
   polled.push_back({signals_.descriptor(), POLLIN, 0});
   if (!channel_.closed()) polled.push_back(channel_.readable());

@@ -182,14 +182,12 @@ void NodeAgent::take_place(const Place& place) {
 void NodeAgent::refuse(AttemptId attempt, Outcome outcome, const std::string& why,
                        int start_error) {
   log_.line(fmt::format("attempt {} not started: {}", attempt, why));
-  NodeEnded ended;
-  ended.attempt = attempt;
-  ended.outcome = outcome;
-  ended.at = clock_.now();
-  ended.cause = "not started: " + why;
-  ended.source = SaidBy::agent;
-  ended.node = options_.node.name;
-  ended.start_error = start_error;
+  NodeEnded ended{.attempt = attempt, .at = clock_.now()};
+  ended.ending = {.outcome = outcome,
+                  .cause = "not started: " + why,
+                  .source = SaidBy::agent,
+                  .node = options_.node.name,
+                  .start_error = start_error};
   say(ended);
 }
 
@@ -258,10 +256,10 @@ void NodeAgent::step_waiting() {
   if (!container_is_ready()) return;
   const AttemptSpec& spec = waiting_->spec;
   GpuFindings found;
-  if (spec.gpu_release_s > 0) found = gpus_.look(spec.gpu_slack_bytes);
+  if (spec.limits.gpu_release_s > 0) found = gpus_.look(spec.limits.gpu_slack_bytes);
   if (found.held.empty()) return start(*std::exchange(waiting_, std::nullopt), found.others);
   const double waited_s = now_s_ - waiting_->since_s;
-  if (waited_s < spec.gpu_release_s) return;
+  if (waited_s < spec.limits.gpu_release_s) return;
   const std::string why =
       fmt::format("GPU memory was not freed within {:.0f} s: {}", waited_s, found.held);
   const AttemptId attempt = std::exchange(waiting_, std::nullopt)->spec.attempt;
@@ -318,7 +316,7 @@ void NodeAgent::step_attempt() {
   NodeEnded ended = attempt_->ended();
   note_gpus(ended);
   // The node of rank 0 has seen its records, and those are the world's.
-  if (ended.outcome == Outcome::completed && options_.node.index == 0)
+  if (ended.ending.outcome == Outcome::completed && options_.node.index == 0)
     learnt_.learn(attempt_->spec(), attempt_->longest_still_s());
   const bool stuck = attempt_->stuck();
   attempt_.reset();
@@ -334,12 +332,12 @@ void NodeAgent::step_attempt() {
 
 /// All of ours is gone: who is there now, or was when it began, has used them beside us.
 void NodeAgent::note_gpus(NodeEnded& ended) {
-  if (attempt_->spec().gpu_release_s <= 0) return;
-  const std::string now = gpus_.look(attempt_->spec().gpu_slack_bytes).others;
+  if (attempt_->spec().limits.gpu_release_s <= 0) return;
+  const std::string now = gpus_.look(attempt_->spec().limits.gpu_slack_bytes).others;
   const std::string& others = gpus_shared_with_.empty() ? now : gpus_shared_with_;
   if (others.empty()) return;
-  ended.mark = Mark::contaminated;
-  ended.also += (ended.also.empty() ? "" : "; ") + others;
+  ended.ending.mark = Mark::contaminated;
+  ended.ending.also += (ended.ending.also.empty() ? "" : "; ") + others;
 }
 
 void NodeAgent::leave(Outcome outcome, const std::string& why, int exit_code) {

@@ -66,7 +66,7 @@ void RunningAttempt::launch(const Environment& own, const std::vector<std::strin
   announce_programs();
   follow_trainer();
   // What a step's ranks use on other hosts is not ours to see.
-  if (spec_.others_cpu_limit > 0 && !node_.ranks_are_step)
+  if (spec_.limits.others_cpu_limit > 0 && !node_.ranks_are_step)
     cpu_before_ = cpu_use(seconds_of(clock_));
   if (node_.ranks_are_step) {
     launch_step(own, meet);
@@ -90,7 +90,7 @@ void RunningAttempt::launch_ranks(const Environment& own,
                         paths_.dir,
                         paths_.rank_log(rank),
                         ranks_.empty() ? 0 : ranks_.front().pid,
-                        spec_.file_limit_bytes};
+                        spec_.limits.file_limit_bytes};
     complete_trainer(process, spec_, place, meet, devices);
     RankStart inside = enter_container(process, spec_, {rank, meet},
                                        place_of_container(own, spec_.token, !devices.empty()),
@@ -296,7 +296,7 @@ void RunningAttempt::step_running() {
     return begin_ending();
   }
   if (failed_at_s_) {
-    if (now_s - *failed_at_s_ > std::min(peer_grace_s, spec_.grace_s)) begin_ending();
+    if (now_s - *failed_at_s_ > std::min(peer_grace_s, spec_.limits.grace_s)) begin_ending();
     return;
   }
   if (hopeless_ && !measured_) {
@@ -321,7 +321,7 @@ void RunningAttempt::end(Outcome outcome, const std::string& why) {
     return begin_ending();
   }
   evidence_.push_back(
-      {clock_.now(), outcome, why, by_limit ? SaidBy::policy : SaidBy::request});
+      {clock_.now(), {outcome, why, by_limit ? SaidBy::policy : SaidBy::request}});
   if (by_limit) return begin_looking(why);
   begin_ending();
 }
@@ -338,15 +338,15 @@ void RunningAttempt::begin_looking(const std::string& why) {
     if (!rank.gone && rank.number >= 0) ranks.push_back({rank.number, rank.pid});
   }
   stage_ = Stage::looking;
-  evidence_taking_.emplace(paths_, std::move(seen), std::move(ranks), spec_.evidence_s,
-                           spec_.gdb_s, seconds_of(clock_));
+  evidence_taking_.emplace(paths_, std::move(seen), std::move(ranks), spec_.limits.evidence_s,
+                           spec_.limits.gdb_s, seconds_of(clock_));
 }
 
 void RunningAttempt::told_to_stop() {
   told_at_s_ = seconds_of(clock_);
   if (!terminated_at_s_ || *told_at_s_ - *terminated_at_s_ >= told_window_s) return;
   for (Evidence& evidence : evidence_) {
-    if (evidence.signal == SIGTERM)
+    if (evidence.ending.signal == SIGTERM)
       evidence = evidence_of_signal(evidence.rank, SIGTERM, evidence.at, true);
   }
 }
@@ -375,12 +375,12 @@ void RunningAttempt::step_ending() {
     stage_since_s_ = now_s;
     return step_settling();
   }
-  if (now_s - stage_since_s_ < spec_.grace_s) return;
+  if (now_s - stage_since_s_ < spec_.limits.grace_s) return;
   if (!ranks_.empty()) ::kill(-ranks_.front().pid, SIGKILL);
   for (const auto& rank : ranks_) {
     if (!rank.gone) ::kill(rank.pid, SIGKILL);  // it may have left the group
   }
-  if (now_s - stage_since_s_ < spec_.grace_s + unkillable_s) return;
+  if (now_s - stage_since_s_ < spec_.limits.grace_s + unkillable_s) return;
   stage_ = Stage::reaping;
   stage_since_s_ = now_s;
 }
@@ -457,15 +457,16 @@ void RunningAttempt::read_logs() {
 
 /// A rank that prints without end would fill what others need too.
 void RunningAttempt::watch_logs() {
-  if (spec_.log_limit_bytes <= 0 || stage_ != Stage::running || failed_at_s_) return;
+  if (spec_.limits.log_limit_bytes <= 0 || stage_ != Stage::running || failed_at_s_) return;
   for (const Rank& rank : ranks_) {
     std::error_code error;
     const auto size = std::filesystem::file_size(log_of(rank.number), error);
-    if (error || size <= static_cast<std::uintmax_t>(spec_.log_limit_bytes)) continue;
-    evidence_.push_back({clock_.now(), Outcome::crashed,
-                         fmt::format("rank {} has printed {} bytes (watch.log_limit is {})",
-                                     rank.number, size, spec_.log_limit_bytes),
-                         SaidBy::policy});
+    if (error || size <= static_cast<std::uintmax_t>(spec_.limits.log_limit_bytes)) continue;
+    evidence_.push_back({clock_.now(),
+                         {Outcome::crashed,
+                          fmt::format("rank {} has printed {} bytes (watch.log_limit is {})",
+                                      rank.number, size, spec_.limits.log_limit_bytes),
+                          SaidBy::policy}});
     return begin_ending();
   }
 }
@@ -501,35 +502,27 @@ NodeEnded RunningAttempt::ended() const {
   if (left_early_ && !measured_ && !is_overridden_ && (result_is_due() || !evidence.empty()))
     evidence.push_back(*left_early_);
   const bool measured = measured_ && !is_overridden_;
-  const Classified verdict = classify(evidence, measured, result_is_due());
-  NodeEnded ended;
-  ended.attempt = spec_.attempt;
-  ended.outcome = verdict.outcome;
-  ended.exit_code = verdict.first.exit_code;
-  ended.signal = verdict.first.signal;
-  ended.at = verdict.first.at;
-  ended.cause = verdict.first.cause;
-  ended.source = verdict.first.source;
-  ended.leaked = leaked_;
-  ended.start_error = verdict.first.start_error;
-  ended.found_code = verdict.first.found_code;
-  ended.fragmented = ended.outcome == Outcome::oom && verdict.first.fragmented;
-  ended.also = verdict.also;
+  const Evidence verdict = classify(evidence, measured, result_is_due());
+  NodeEnded ended{.attempt = spec_.attempt, .ending = verdict.ending, .at = verdict.at};
+  Ending& ending = ended.ending;
+  ending.node.clear();
+  ending.leaked = leaked_;
+  ending.fragmented = ending.fragmented && ending.outcome == Outcome::oom;
   ended.cut_short = cut_short_;
   tell_pace(ended);
-  name_node(ended, verdict.first);
+  name_node(ended, verdict);
   if (!disturbed_.empty()) {
-    ended.mark = Mark::contaminated;
-    ended.also += (ended.also.empty() ? "" : "; ") + disturbed_;
+    ending.mark = Mark::contaminated;
+    ending.also += (ending.also.empty() ? "" : "; ") + disturbed_;
   }
   const auto add = [&](const std::string& text) {
-    ended.cause += (ended.cause.empty() ? "" : "; ") + text;
+    ending.cause += (ending.cause.empty() ? "" : "; ") + text;
   };
   if (leaked_ > 0) add(fmt::format("ended leftover processes ({}): {}", leaked_, leftovers_));
   if (garbage_ > 0) add(fmt::format("{} garbage lines in the records", garbage_));
   if (node_.ranks_are_step && spec_.world > spec_.ranks_per_node)
     add("leftover processes were looked for on one host only");
-  if (verdict.outcome == Outcome::comm_error && !nccl_.empty()) add(nccl_);
+  if (ending.outcome == Outcome::comm_error && !nccl_.empty()) add(nccl_);
   if (stuck_) add("a process could not be ended");
   return ended;
 }

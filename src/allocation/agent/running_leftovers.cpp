@@ -34,9 +34,9 @@ void RunningAttempt::look_for_others() {
   const auto after = cpu_use(seconds_of(clock_));
   if (!after) return;
   const double share = others_share(*cpu_before_, *after);
-  if (share <= spec_.others_cpu_limit) return;
+  if (share <= spec_.limits.others_cpu_limit) return;
   disturbed_ = fmt::format("others used {:.0f} % of the CPUs of {} (limit {:.0f} %)",
-                           share * 100, node_.name, spec_.others_cpu_limit * 100);
+                           share * 100, node_.name, spec_.limits.others_cpu_limit * 100);
 }
 
 /// What left the tree by another way than a parent's death (it had a subreaper of its own).

@@ -24,13 +24,9 @@ bool RunningAttempt::has_its_programs() {
   }
   if (changes.empty()) return true;
   found_code_ = hash_of_programs(found);
-  Evidence evidence;
-  evidence.at = clock_.now();
-  evidence.outcome = Outcome::lost;
-  evidence.cause = std::move(changes);
-  evidence.source = SaidBy::agent;
-  evidence.found_code = found_code_;
-  evidence_.push_back(std::move(evidence));
+  Ending ending{Outcome::lost, std::move(changes), SaidBy::agent};
+  ending.found_code = found_code_;
+  evidence_.push_back({clock_.now(), std::move(ending)});
   return false;
 }
 

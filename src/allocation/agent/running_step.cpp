@@ -77,7 +77,7 @@ RankStart RunningAttempt::first_of_step(const Environment& own, const std::strin
   const RankPlace place{0, 0, spec_.ranks_per_node, node_.name};
   RankProcess process{spec_.argv, rank_environment(own, spec_, place, {}),
                       paths_.dir, paths_.rank_log(0),
-                      0,          spec_.file_limit_bytes};
+                      0,          spec_.limits.file_limit_bytes};
   complete_trainer(process, spec_, place, meet, {});
   return enter_container(process, spec_, {0, meet}, place_of_container(own, spec_.token, false),
                          paths_.dir.string());
@@ -108,7 +108,7 @@ Evidence RunningAttempt::no_step(const std::string& why) const {
 
 /// A step's ranks fill one node after the other (step_command); empty: not known.
 std::string RunningAttempt::node_of(const Evidence& first) const {
-  if (!first.node.empty() || node_.job_nodes.empty()) return first.node;
+  if (!first.ending.node.empty() || node_.job_nodes.empty()) return first.ending.node;
   if (node_.job_nodes.size() == 1) return node_.job_nodes.front();
   const auto nodes = (spec_.world + spec_.ranks_per_node - 1) / spec_.ranks_per_node;
   const bool whole = static_cast<std::size_t>(nodes) == node_.job_nodes.size();
@@ -119,14 +119,16 @@ std::string RunningAttempt::node_of(const Evidence& first) const {
 /// Of a step on several nodes this node agent sees one. A failure that belongs to a node says
 /// to which, or that this is not known.
 void RunningAttempt::name_node(NodeEnded& ended, const Evidence& first) const {
-  const bool of_a_node = ended.outcome == Outcome::node_failure ||
-                         ended.outcome == Outcome::crashed ||
-                         ended.outcome == Outcome::comm_error || ended.outcome == Outcome::lost;
+  const bool of_a_node = ended.ending.outcome == Outcome::node_failure ||
+                         ended.ending.outcome == Outcome::crashed ||
+                         ended.ending.outcome == Outcome::comm_error ||
+                         ended.ending.outcome == Outcome::lost;
   if (!node_.ranks_are_step || !of_a_node) return;
-  ended.node = node_of(first);
-  if (!ended.node.empty() || node_.job_nodes.empty()) return;
-  ended.cause += fmt::format("; it is not known on which of {} nodes ({}, …) this happened",
-                             node_.job_nodes.size(), node_.job_nodes.front());
+  ended.ending.node = node_of(first);
+  if (!ended.ending.node.empty() || node_.job_nodes.empty()) return;
+  ended.ending.cause +=
+      fmt::format("; it is not known on which of {} nodes ({}, …) this happened",
+                  node_.job_nodes.size(), node_.job_nodes.front());
 }
 
 }  // namespace shardsweep::agent

@@ -20,28 +20,29 @@
 namespace shardsweep::agent {
 namespace {
 
-/// What the nodes hold against it, in `settled` what else they say.
+/// What the nodes hold against it, in `settled` what else they say and need not be a cause.
 std::vector<Evidence> evidence_of_nodes(const EndedAttempt& attempt, Settled& settled,
                                         std::string& notes) {
+  Ending& said = settled.ending;
   std::vector<Evidence> evidence;
   const bool cut_short = std::any_of(attempt.nodes.begin(), attempt.nodes.end(),
                                      [](const auto& node) { return node.second.cut_short; });
   for (const auto& [name, ended] : attempt.nodes) {
-    add_sentence(settled.verdict.also, ended.also);
-    if (ended.mark != Mark::none) settled.mark = ended.mark;
-    settled.node_failed = settled.node_failed || ended.outcome == Outcome::node_failure;
-    settled.leaked += ended.leaked;
+    add_sentence(said.also, ended.ending.also);
+    if (ended.ending.mark != Mark::none) said.mark = ended.ending.mark;
+    settled.node_failed = settled.node_failed || ended.ending.outcome == Outcome::node_failure;
+    said.leaked += ended.ending.leaked;
     // srun and its step were signalled together with the lead.
-    const bool same_signal =
-        attempt.own && attempt.own->outcome == Outcome::preempted && ended.signal == SIGTERM;
+    const bool same_signal = attempt.own && attempt.own->ending.outcome == Outcome::preempted &&
+                             ended.ending.signal == SIGTERM;
     // What ranks elsewhere suffered when rank 0 was ended is our doing.
-    const bool follows = cut_short && ended.outcome != Outcome::node_failure;
-    if (same_signal || (follows && ended.outcome != Outcome::completed)) continue;
-    if (ended.outcome != Outcome::completed) {
+    const bool follows = cut_short && ended.ending.outcome != Outcome::node_failure;
+    if (same_signal || (follows && ended.ending.outcome != Outcome::completed)) continue;
+    if (ended.ending.outcome != Outcome::completed) {
       // The one agent of a step says where it happened, or that this is not known.
       evidence.push_back(evidence_of_node(ended, attempt.is_step ? "" : name));
     } else {
-      add_sentence(notes, ended.cause);
+      add_sentence(notes, ended.ending.cause);
     }
   }
   return evidence;
@@ -56,23 +57,23 @@ Pace pace_of_nodes(const EndedAttempt& attempt) {
 }
 
 /// Where ranks waited for each other, which of them did the others wait for?
-void name_the_guilty(const EndedAttempt& attempt, Classified& verdict, const Log& log) {
-  const bool waited = verdict.outcome == Outcome::hung || verdict.outcome == Outcome::timeout ||
-                      verdict.outcome == Outcome::comm_error;
+void name_the_guilty(const EndedAttempt& attempt, Ending& ending, const Log& log) {
+  const bool waited = ending.outcome == Outcome::hung || ending.outcome == Outcome::timeout ||
+                      ending.outcome == Outcome::comm_error;
   if (!waited) return;
   const auto reading = read_recorders(AttemptPaths{attempt.assign.dir});
   if (!reading) return log.line(reading.error().what);
   const std::string guilty = accusation(*reading, attempt.spec.ranks_per_node, attempt.names);
-  if (!guilty.empty()) verdict.first.cause += "; " + guilty;
+  if (!guilty.empty()) ending.cause += "; " + guilty;
   // The others lost a peer whose own node saw nothing but an exit with 0.
-  if (verdict.outcome != Outcome::comm_error || reading->guilty.empty()) return;
+  if (ending.outcome != Outcome::comm_error || reading->guilty.empty()) return;
   const auto name = attempt.names.find(reading->guilty.front() / attempt.spec.ranks_per_node);
   if (name == attempt.names.end()) return;
   const auto node = attempt.nodes.find(name->second);
-  if (node == attempt.nodes.end() || node->second.outcome != Outcome::completed) return;
-  verdict.outcome = Outcome::crashed;
-  verdict.first.cause = fmt::format(
-      "{}; {}", evidence_of_early_exit(reading->guilty.front(), 0).cause, verdict.first.cause);
+  if (node == attempt.nodes.end() || node->second.ending.outcome != Outcome::completed) return;
+  ending.outcome = Outcome::crashed;
+  ending.cause = fmt::format(
+      "{}; {}", evidence_of_early_exit(reading->guilty.front(), 0).ending.cause, ending.cause);
 }
 
 Settled settle(const EndedAttempt& attempt, const Log& log) {
@@ -87,18 +88,21 @@ Settled settle(const EndedAttempt& attempt, const Log& log) {
   const AttemptPaths paths{attempt.assign.dir};
   const auto records = read_attempt_records(paths);
   if (!records) log.line(records.error().what);
-  Classified verdict =
-      classify(evidence, records && has_result(records->text, attempt.assign.nonce));
-  settled.told_to_stop = verdict.outcome == Outcome::preempted;
+  Ending ending =
+      classify(evidence, records && has_result(records->text, attempt.assign.nonce)).ending;
+  settled.told_to_stop = ending.outcome == Outcome::preempted;
   if (settled.told_to_stop && attempt.time_is_up) {
-    verdict.outcome = Outcome::timeout;
-    verdict.first.cause = "the allocation's time was up";
+    ending.outcome = Outcome::timeout;
+    ending.cause = "the allocation's time was up";
   }
-  if (verdict.first.cause.empty()) verdict.first.cause = notes;
-  name_the_guilty(attempt, verdict, log);
-  add_sentence(verdict.also, settled.verdict.also);
-  settled.verdict = std::move(verdict);
-  const auto packed = pack_attempt(paths, attempt.spec.keep_log_bytes);
+  if (ending.cause.empty()) ending.cause = notes;
+  name_the_guilty(attempt, ending, log);
+  add_sentence(ending.also, settled.ending.also);
+  ending.leaked = settled.ending.leaked;
+  ending.mark = ending.outcome == Outcome::completed ? settled.ending.mark : Mark::none;
+  ending.fragmented = ending.fragmented && ending.outcome == Outcome::oom;
+  settled.ending = std::move(ending);
+  const auto packed = pack_attempt(paths, attempt.spec.limits.keep_log_bytes);
   if (!packed) log.line(packed.error().what);
   settled.packed = packed.has_value();
   return settled;

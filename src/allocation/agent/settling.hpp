@@ -31,9 +31,7 @@ struct EndedAttempt {
 
 struct Settled {
   Assign assign;
-  Classified verdict;
-  std::int32_t leaked = 0;
-  Mark mark = Mark::none;
+  Ending ending;
   bool node_failed = false;
   bool told_to_stop = false;
   bool packed = false;

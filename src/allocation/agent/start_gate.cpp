@@ -14,14 +14,14 @@ constexpr int most_failed_starts = 3;
 
 }  // namespace
 
-void StartGate::note_end(const Classified& verdict, double now_s) {
-  if (verdict.outcome == Outcome::lost) doubted_ = true;
-  if (!verdict.first.found_code.empty()) changed_ = verdict.first.cause;
-  if (verdict.first.start_error == 0) {
+void StartGate::note_end(const Ending& ending, double now_s) {
+  if (ending.outcome == Outcome::lost) doubted_ = true;
+  if (!ending.found_code.empty()) changed_ = ending.cause;
+  if (ending.start_error == 0) {
     failed_starts_ = 0;
     return;
   }
-  last_failure_ = verdict.first.cause;
+  last_failure_ = ending.cause;
   start_again_s_ = now_s + first_pause_s * (1 << failed_starts_++);
 }
 

@@ -4,7 +4,8 @@
 #pragma once
 
 #include "agent/log.hpp"
-#include "attempt/classify.hpp"
+
+#include <shardsweep/ending.hpp>
 
 #include <filesystem>
 #include <string>
@@ -17,7 +18,7 @@ class StartGate {
 
   /// Something could not be written: looking is not enough to believe that it can be.
   void doubt_storage() { doubted_ = true; }
-  void note_end(const Classified& verdict, double now_s);
+  void note_end(const Ending& ending, double now_s);
   [[nodiscard]] bool is_open(double now_s, const Log& log);
   /// Why the gate stays shut, for an allocation that has waited too long; empty: it does not.
   [[nodiscard]] std::string storage_fault() const { return fault_; }

@@ -43,8 +43,9 @@ Result<RankProcess> rank_of(const AttemptPaths& paths, const Environment& own) {
   Environment environment = step_rank_environment(
       own, spec, place, visible_devices(own, spec.ranks_per_node, has_gpus()));
   if (spec.nccl_debug) ask_nccl(environment, spec, paths.nccl_log(place.rank));
-  RankProcess process{spec.argv, std::move(environment), paths.dir, paths.rank_log(place.rank),
-                      0,         spec.file_limit_bytes};
+  RankProcess process{spec.argv, std::move(environment),
+                      paths.dir, paths.rank_log(place.rank),
+                      0,         spec.limits.file_limit_bytes};
   complete_trainer(process, spec, place, value_in(own, meet_variable).value_or(""),
                    visible_devices(own, spec.ranks_per_node, has_gpus()));
   if (place.rank == 0 && !spec.container)

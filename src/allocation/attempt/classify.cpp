@@ -20,9 +20,9 @@ constexpr Timestamp notice_window_us = 2'000'000;
 
 Evidence with_class(const RunnerExitInfo& info) {
   Evidence evidence;
-  evidence.outcome = info.outcome.value_or(Outcome::comm_error);
+  evidence.ending.outcome = info.outcome.value_or(Outcome::comm_error);
   evidence.only_a_witness = !info.outcome;
-  evidence.secondary = evidence.outcome == Outcome::comm_error;
+  evidence.secondary = evidence.ending.outcome == Outcome::comm_error;
   return evidence;
 }
 
@@ -43,11 +43,12 @@ std::string who(int rank) {
 
 /// What a rank recorded, with the exit code that it left with.
 Evidence with_exit(Evidence first, const std::vector<Evidence>& all) {
-  if (first.rank < 0 || first.exit_code >= 0 || first.signal != 0) return first;
+  if (first.rank < 0 || first.ending.exit_code >= 0 || first.ending.signal != 0) return first;
   for (const auto& one : all) {
-    if (one.rank != first.rank || (one.exit_code < 0 && one.signal == 0)) continue;
-    first.exit_code = one.exit_code;
-    first.signal = one.signal;
+    if (one.rank != first.rank || (one.ending.exit_code < 0 && one.ending.signal == 0))
+      continue;
+    first.ending.exit_code = one.ending.exit_code;
+    first.ending.signal = one.ending.signal;
     break;
   }
   return first;
@@ -65,8 +66,8 @@ bool mentions_storage(std::string_view text) {
 
 /// A runner that says why it could not write is no crash of its layout.
 void excuse_storage(Evidence& evidence) {
-  if (evidence.outcome == Outcome::crashed && mentions_storage(evidence.cause))
-    evidence.outcome = Outcome::lost;
+  if (evidence.ending.outcome == Outcome::crashed && mentions_storage(evidence.ending.cause))
+    evidence.ending.outcome = Outcome::lost;
 }
 
 }  // namespace
@@ -80,15 +81,15 @@ std::string signal_name(int number) {
 Evidence evidence_of_error(const Record& record, int rank, Timestamp at) {
   const auto known = runner_exit_class(record.error_class);
   Evidence evidence = known ? with_class(*known) : Evidence{};
-  if (known && known->code == RunnerExit::ok) evidence.outcome = Outcome::crashed;
+  if (known && known->code == RunnerExit::ok) evidence.ending.outcome = Outcome::crashed;
   evidence.at = record.t > 0 && record.t < at ? record.t : at;
-  evidence.source = SaidBy::runner;
+  evidence.ending.source = SaidBy::runner;
   evidence.rank = rank;
-  evidence.cause =
+  evidence.ending.cause =
       fmt::format("rank {}: {}: {}", rank,
                   record.error_class.empty() ? "error" : record.error_class, record.message);
-  if (evidence.outcome == Outcome::oom)
-    evidence.fragmented = fragmentation_in(record.message).has_value();
+  if (evidence.ending.outcome == Outcome::oom)
+    evidence.ending.fragmented = fragmentation_in(record.message).has_value();
   excuse_storage(evidence);
   return evidence;
 }
@@ -99,12 +100,12 @@ std::optional<Evidence> evidence_of_exit(int rank, int exit_code, Timestamp at,
   const auto known = codes == ExitCodes::contract ? runner_exit(exit_code) : std::nullopt;
   Evidence evidence = known ? with_class(*known) : Evidence{};
   evidence.at = at;
-  evidence.source = SaidBy::exit;
+  evidence.ending.source = SaidBy::exit;
   evidence.rank = rank;
-  evidence.exit_code = exit_code;
-  evidence.cause = fmt::format("{} exited with {}", who(rank), exit_code);
-  if (known) evidence.cause += fmt::format(" ({})", known->error_class);
-  if (!last_line.empty()) evidence.cause += ": " + one_line(last_line, longest_quote);
+  evidence.ending.exit_code = exit_code;
+  evidence.ending.cause = fmt::format("{} exited with {}", who(rank), exit_code);
+  if (known) evidence.ending.cause += fmt::format(" ({})", known->error_class);
+  if (!last_line.empty()) evidence.ending.cause += ": " + one_line(last_line, longest_quote);
   excuse_storage(evidence);
   return evidence;
 }
@@ -112,25 +113,25 @@ std::optional<Evidence> evidence_of_exit(int rank, int exit_code, Timestamp at,
 Evidence evidence_of_early_exit(int rank, Timestamp at) {
   Evidence evidence;
   evidence.at = at;
-  evidence.source = SaidBy::exit;
+  evidence.ending.source = SaidBy::exit;
   evidence.rank = rank;
-  evidence.exit_code = 0;
+  evidence.ending.exit_code = 0;
   evidence.secondary = true;
-  evidence.cause = fmt::format("{} exited 0 without a result", who(rank));
+  evidence.ending.cause = fmt::format("{} exited 0 without a result", who(rank));
   return evidence;
 }
 
 Evidence evidence_of_signal(int rank, int signal, Timestamp at, bool told) {
   Evidence evidence;
   evidence.at = at;
-  evidence.source = SaidBy::exit;
+  evidence.ending.source = SaidBy::exit;
   evidence.rank = rank;
-  evidence.signal = signal;
-  evidence.cause = fmt::format("{} was ended by {}", who(rank), signal_name(signal));
+  evidence.ending.signal = signal;
+  evidence.ending.cause = fmt::format("{} was ended by {}", who(rank), signal_name(signal));
   if (told && signal == SIGTERM) {
-    evidence.outcome = Outcome::preempted;
-    evidence.source = SaidBy::agent;
-    evidence.cause = "the allocation was told to stop (SIGTERM)";
+    evidence.ending.outcome = Outcome::preempted;
+    evidence.ending.source = SaidBy::agent;
+    evidence.ending.cause = "the allocation was told to stop (SIGTERM)";
   }
   return evidence;
 }
@@ -138,50 +139,45 @@ Evidence evidence_of_signal(int rank, int signal, Timestamp at, bool told) {
 Evidence evidence_of_no_start(int rank, int error, const std::string& what, Timestamp at) {
   Evidence evidence;
   evidence.at = at;
-  evidence.outcome = Outcome::lost;
-  evidence.cause = fmt::format("rank {} did not start: {}", rank, what);
-  evidence.source = SaidBy::agent;
+  evidence.ending.outcome = Outcome::lost;
+  evidence.ending.cause = fmt::format("rank {} did not start: {}", rank, what);
+  evidence.ending.source = SaidBy::agent;
   evidence.rank = rank;
-  evidence.start_error = error;
+  evidence.ending.start_error = error;
   return evidence;
 }
 
 void blame_storage(std::vector<Evidence>& evidence, const std::string& why, Timestamp at) {
   const auto is_verdict = [](const Evidence& one) {
-    const bool recorded = one.source == SaidBy::runner && one.outcome != Outcome::lost;
-    return recorded || one.start_error != 0 || !one.found_code.empty() ||
-           one.outcome == Outcome::oom || one.outcome == Outcome::rejected ||
-           one.outcome == Outcome::cancelled || one.outcome == Outcome::preempted;
+    const bool recorded =
+        one.ending.source == SaidBy::runner && one.ending.outcome != Outcome::lost;
+    return recorded || one.ending.start_error != 0 || !one.ending.found_code.empty() ||
+           one.ending.outcome == Outcome::oom || one.ending.outcome == Outcome::rejected ||
+           one.ending.outcome == Outcome::cancelled || one.ending.outcome == Outcome::preempted;
   };
   for (Evidence& one : evidence) {
     at = std::min(at, one.at);
     if (!is_verdict(one)) one.aside = true;
   }
   if (std::any_of(evidence.begin(), evidence.end(), is_verdict)) return;
-  evidence.push_back({at, Outcome::lost, why, SaidBy::agent});
+  evidence.push_back({at, {Outcome::lost, why, SaidBy::agent}});
 }
 
 Evidence evidence_of_memory_kill(int rank, Timestamp at) {
   Evidence evidence = evidence_of_signal(rank, SIGKILL, at, false);
-  evidence.outcome = Outcome::oom;
-  evidence.cause = fmt::format(
+  evidence.ending.outcome = Outcome::oom;
+  evidence.ending.cause = fmt::format(
       "{} was killed by the kernel: the job's memory on its node was used up", who(rank));
   return evidence;
 }
 
 Evidence evidence_of_node(const NodeEnded& ended, const std::string& node) {
-  Evidence evidence;
-  evidence.node = ended.node.empty() ? node : ended.node;
-  evidence.at = ended.at;
-  evidence.outcome = ended.outcome;
-  evidence.cause = ended.cause;
-  evidence.source = ended.source;
-  evidence.exit_code = ended.exit_code;
-  evidence.signal = ended.signal;
-  evidence.start_error = ended.start_error;
-  evidence.fragmented = ended.fragmented;
-  evidence.found_code = ended.found_code;
-  evidence.secondary = ended.outcome == Outcome::comm_error;
+  Evidence evidence{.at = ended.at, .ending = ended.ending};
+  if (evidence.ending.node.empty()) evidence.ending.node = node;
+  evidence.ending.leaked = 0;
+  evidence.ending.also.clear();
+  evidence.ending.mark = Mark::none;
+  evidence.secondary = ended.ending.outcome == Outcome::comm_error;
   return evidence;
 }
 
@@ -196,25 +192,25 @@ bool is_shell_code(int code) {
 
 /// An exit code or signal that any failure can lead to.
 bool tells_nothing(const Evidence& one) {
-  if (one.source != SaidBy::exit || one.outcome != Outcome::crashed) return false;
+  if (one.ending.source != SaidBy::exit || one.ending.outcome != Outcome::crashed) return false;
   // Of a program that does not keep to the contract its codes tell nothing either.
-  const auto row = runner_exit(one.exit_code);
-  const bool means_that = row && row->outcome == one.outcome;
-  return one.signal != 0 || (!means_that && !is_shell_code(one.exit_code));
+  const auto row = runner_exit(one.ending.exit_code);
+  const bool means_that = row && row->outcome == one.ending.outcome;
+  return one.ending.signal != 0 || (!means_that && !is_shell_code(one.ending.exit_code));
 }
 
 void take_over(Evidence& one, int rank, const LogFinding& finding) {
   if (one.rank < 0) one.rank = rank;
-  one.outcome = finding.outcome;
-  one.fragmented = !finding.fragmentation.empty();
-  one.source = SaidBy::log;
+  one.ending.outcome = finding.outcome;
+  one.ending.fragmented = !finding.fragmentation.empty();
+  one.ending.source = SaidBy::log;
   one.secondary =
       finding.strength == Strength::symptom || finding.outcome == Outcome::comm_error;
   one.only_a_witness = finding.strength == Strength::symptom;
-  one.cause = fmt::format("{}: {}: {}", who(rank), finding.rule, finding.line);
-  if (one.fragmented)
-    one.cause = fmt::format("{}: {} by fragmentation: {}: {}", who(rank), finding.rule,
-                            finding.fragmentation, finding.line);
+  one.ending.cause = fmt::format("{}: {}: {}", who(rank), finding.rule, finding.line);
+  if (one.ending.fragmented)
+    one.ending.cause = fmt::format("{}: {} by fragmentation: {}: {}", who(rank), finding.rule,
+                                   finding.fragmentation, finding.line);
 }
 
 Evidence evidence_of_log(int rank, const LogFinding& finding, Timestamp at) {
@@ -232,7 +228,8 @@ Timestamp time_unnoticed(const std::vector<Evidence>& evidence, Timestamp now) {
   for (const Evidence& one : evidence) {
     if (one.aside) continue;
     // Of a verdict and of another's failure the lead has told us a while later.
-    const bool told = one.source == SaidBy::policy || one.source == SaidBy::request;
+    const bool told =
+        one.ending.source == SaidBy::policy || one.ending.source == SaidBy::request;
     at = std::min(at, told ? one.at - notice_window_us : one.at + 1);
   }
   return at;
@@ -244,8 +241,9 @@ Evidence* evidence_about(std::vector<Evidence>& evidence, int rank) {
   Evidence* known = nullptr;
   for (Evidence& one : evidence) {
     // A watch names whom it waited for, not what that one did.
-    const bool own = one.rank == rank && one.source != SaidBy::policy;
-    const bool fits = !one.aside && (own || (one.rank < 0 && one.source == SaidBy::exit));
+    const bool own = one.rank == rank && one.ending.source != SaidBy::policy;
+    const bool fits =
+        !one.aside && (own || (one.rank < 0 && one.ending.source == SaidBy::exit));
     if (!fits) continue;
     if (tells_nothing(one)) return &one;
     if (known == nullptr && one.rank >= 0) known = &one;
@@ -255,7 +253,7 @@ Evidence* evidence_about(std::vector<Evidence>& evidence, int rank) {
 
 /// Nobody failed: it was asked for, or the scheduler wanted the nodes back.
 bool ended_on_purpose(const Evidence& one) {
-  return one.outcome == Outcome::cancelled || one.outcome == Outcome::preempted;
+  return one.ending.outcome == Outcome::cancelled || one.ending.outcome == Outcome::preempted;
 }
 
 }  // namespace
@@ -266,13 +264,13 @@ void join_log(std::vector<Evidence>& evidence, int rank,
   Evidence* known = evidence_about(evidence, rank);
   const bool open = known != nullptr && tells_nothing(*known);
   if (!finding) {
-    if (open && known->rank == rank && known->signal == 0)
-      known->cause += " (no rule of `classify` matches its log)";
+    if (open && known->rank == rank && known->ending.signal == 0)
+      known->ending.cause += " (no rule of `classify` matches its log)";
     return;
   }
   if (open || (known != nullptr && finding->own)) return take_over(*known, rank, *finding);
   if (finding->strength != Strength::cause) return;
-  if (known != nullptr && known->outcome == finding->outcome) return;
+  if (known != nullptr && known->ending.outcome == finding->outcome) return;
   Evidence found = evidence_of_log(rank, *finding, time_unnoticed(evidence, now));
   found.aside = known != nullptr || (evidence.empty() && !alone);
   evidence.push_back(std::move(found));
@@ -280,13 +278,13 @@ void join_log(std::vector<Evidence>& evidence, int rank,
 
 void apply_own_rules(std::vector<Evidence>& evidence, std::span<const LogRule> own) {
   for (Evidence& one : evidence) {
-    if (one.source != SaidBy::runner && one.source != SaidBy::exit) continue;
-    const LogRule* rule = own_rule_for(one.cause, own);
+    if (one.ending.source != SaidBy::runner && one.ending.source != SaidBy::exit) continue;
+    const LogRule* rule = own_rule_for(one.ending.cause, own);
     if (rule == nullptr) continue;
-    one.outcome = rule->outcome;
-    one.fragmented = false;
+    one.ending.outcome = rule->outcome;
+    one.ending.fragmented = false;
     one.secondary = one.only_a_witness = false;
-    one.cause = fmt::format("{}: {}", rule->name, one.cause);
+    one.ending.cause = fmt::format("{}: {}", rule->name, one.ending.cause);
   }
 }
 
@@ -295,22 +293,25 @@ void apply_own_rules(std::vector<Evidence>& evidence, std::span<const LogRule> o
 namespace {
 
 /// What says something else than the verdict, and does not follow from the first cause.
-std::string contradictions(const Classified& verdict, const std::vector<Evidence>& all) {
+std::string contradictions(const Evidence& verdict, const std::vector<Evidence>& all) {
   constexpr int most = 3;
   std::string text;
   int count = 0;
   for (const Evidence& one : all) {
-    const bool follows = one.secondary || one.only_a_witness || one.source == SaidBy::request ||
-                         (one.rank >= 0 && one.rank == verdict.first.rank);
-    if (one.outcome == verdict.outcome || (follows && !one.aside)) continue;
-    if (verdict.outcome == Outcome::completed && !one.aside) continue;  // it is in the cause
+    const bool follows = one.secondary || one.only_a_witness ||
+                         one.ending.source == SaidBy::request ||
+                         (one.rank >= 0 && one.rank == verdict.rank);
+    if (one.ending.outcome == verdict.ending.outcome || (follows && !one.aside)) continue;
+    if (verdict.ending.outcome == Outcome::completed && !one.aside)
+      continue;  // it is in the cause
     if (++count > most) break;
-    text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", name(one.outcome), one.cause);
+    text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", name(one.ending.outcome),
+                        one.ending.cause);
   }
   return text;
 }
 
-Classified verdict_of(const std::vector<Evidence>& evidence, bool measured, bool result_due) {
+Evidence verdict_of(const std::vector<Evidence>& evidence, bool measured, bool result_due) {
   const Evidence* first = earliest(evidence, false, true);
   if (first != nullptr && first->secondary) {
     const Evidence* primary = earliest(evidence, false, false);
@@ -318,32 +319,29 @@ Classified verdict_of(const std::vector<Evidence>& evidence, bool measured, bool
   }
   if (first == nullptr) first = earliest(evidence, true, true);
   if (measured) {
-    Classified done{Outcome::completed, {}};
-    done.first.outcome = Outcome::completed;
-    done.first.source = SaidBy::runner;
-    done.first.exit_code = 0;
-    if (first != nullptr) done.first.cause = "after the result: " + first->cause;
+    Evidence done;
+    done.ending = {.outcome = Outcome::completed, .source = SaidBy::runner, .exit_code = 0};
+    if (first != nullptr) done.ending.cause = "after the result: " + first->ending.cause;
     return done;
   }
-  if (first != nullptr) return {first->outcome, with_exit(*first, evidence)};
-  Classified silent;
-  silent.outcome = result_due ? Outcome::crashed : Outcome::completed;
-  silent.first.outcome = silent.outcome;
-  silent.first.exit_code = 0;
-  silent.first.source = SaidBy::exit;
-  if (result_due) silent.first.cause = "exited 0 without a result";
+  if (first != nullptr) return with_exit(*first, evidence);
+  Evidence silent;
+  silent.ending = {.source = SaidBy::exit, .exit_code = 0};
+  silent.ending.outcome = result_due ? Outcome::crashed : Outcome::completed;
+  if (result_due) silent.ending.cause = "exited 0 without a result";
   return silent;
 }
 
 }  // namespace
 
-Classified classify(const std::vector<Evidence>& evidence, bool measured, bool result_due) {
+Evidence classify(const std::vector<Evidence>& evidence, bool measured, bool result_due) {
   // A result of another program is none of this attempt, and its failures are not either.
-  const auto other = std::find_if(evidence.begin(), evidence.end(),
-                                  [](const Evidence& one) { return !one.found_code.empty(); });
-  if (other != evidence.end()) return {Outcome::lost, *other};
-  Classified verdict = verdict_of(evidence, measured, result_due);
-  verdict.also = contradictions(verdict, evidence);
+  const auto other = std::find_if(evidence.begin(), evidence.end(), [](const Evidence& one) {
+    return !one.ending.found_code.empty();
+  });
+  if (other != evidence.end()) return *other;
+  Evidence verdict = verdict_of(evidence, measured, result_due);
+  verdict.ending.also = contradictions(verdict, evidence);
   return verdict;
 }
 

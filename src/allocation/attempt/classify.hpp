@@ -19,11 +19,7 @@ namespace shardsweep {
 /// One thing seen that can end an attempt.
 struct Evidence {
   Timestamp at = 0;
-  Outcome outcome = Outcome::crashed;
-  std::string cause;
-  SaidBy source = SaidBy::nobody;
-  std::int32_t exit_code = -1;  ///< -1: none
-  std::int32_t signal = 0;
+  Ending ending{.outcome = Outcome::crashed};
   int rank = -1;  ///< -1: none
   /// Follows from the failure of somebody else (a lost peer, a broken connection): it loses
   /// against every other failure that is seen around the same time.
@@ -32,19 +28,7 @@ struct Evidence {
   bool only_a_witness = false;
   /// Says something else than the evidence it stands beside: never the cause, but shown.
   bool aside = false;
-  std::string node{};        ///< where it was seen; empty: not known
-  int start_error = 0;       ///< errno of a program that could not be started; 0: it was
-  bool fragmented = false;   ///< out of memory with enough of it, in pieces
-  std::string found_code{};  ///< hash of programs that have changed: nothing was started
   friend bool operator==(const Evidence&, const Evidence&) = default;
-};
-
-/// How an attempt, or one node's part of it, has ended.
-struct Classified {
-  Outcome outcome = Outcome::lost;
-  Evidence first;
-  std::string also{};  ///< what contradicts it, one line; empty: nothing
-  friend bool operator==(const Classified&, const Classified&) = default;
 };
 
 // ---- evidence
@@ -70,7 +54,8 @@ enum class ExitCodes : std::uint8_t { contract, any };
 /// What was written could not be kept, so what the ranks did afterwards says nothing of the
 /// trial: `why` becomes the cause. An out-of-memory, a refusal and what was asked for stay.
 void blame_storage(std::vector<Evidence>& evidence, const std::string& why, Timestamp at);
-/// `node`: which of them says it; where it happened on another one, that one is named.
+/// `node`: which of them says it; where it happened on another one, that one is named. What is
+/// said of the node beside its first cause (leaked, also, mark) is added up by the lead.
 [[nodiscard]] Evidence evidence_of_node(const NodeEnded& ended, const std::string& node = "");
 
 /// What one rank's output (-1: the step's) adds. `finding`: none where no rule knows a line of
@@ -88,9 +73,9 @@ void apply_own_rules(std::vector<Evidence>& evidence, std::span<const LogRule> o
 
 /// `measured`: a result record with the attempt's nonce exists. Without it and without evidence
 /// the ranks have all exited 0 and owe a result: `result_due` says whether here is where it
-/// would be seen.
-[[nodiscard]] Classified classify(const std::vector<Evidence>& evidence, bool measured,
-                                  bool result_due = true);
+/// would be seen. Returns the first cause; its ending's `also` is what contradicts it.
+[[nodiscard]] Evidence classify(const std::vector<Evidence>& evidence, bool measured,
+                                bool result_due = true);
 
 /// "SIGKILL"; "signal 42" for one without a name.
 [[nodiscard]] std::string signal_name(int number);

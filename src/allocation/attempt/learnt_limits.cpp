@@ -23,19 +23,20 @@ void LearntLimits::learn(const AttemptSpec& spec, const StillTimes& longest_stil
 AttemptSpec LearntLimits::applied_to(AttemptSpec spec) const {
   const auto found = groups_.find(spec.group);
   if (found == groups_.end() || found->second.attempts < enough_attempts) return spec;
-  if (spec.learn_factor <= 0) return spec;
+  if (spec.limits.learn_factor <= 0) return spec;
   const Group& group = found->second;
   const double scale =
       group.predicted_s > 0 ? std::max(1.0, spec.predicted_s / group.predicted_s) : 1.0;
   const auto shorten = [&](double& limit_s, WatchedPhase phase) {
     const double still_s = group.longest_still_s[static_cast<std::size_t>(phase)];
-    const double learnt_s = std::max(spec.learn_floor_s, spec.learn_factor * still_s * scale);
+    const double learnt_s =
+        std::max(spec.limits.learn_floor_s, spec.limits.learn_factor * still_s * scale);
     limit_s = std::min(limit_s, learnt_s);
   };
-  shorten(spec.start_limit_s, WatchedPhase::start);
-  shorten(spec.rendezvous_limit_s, WatchedPhase::rendezvous);
-  shorten(spec.init_limit_s, WatchedPhase::init);
-  shorten(spec.first_step_limit_s, WatchedPhase::first_step);
+  shorten(spec.limits.start_limit_s, WatchedPhase::start);
+  shorten(spec.limits.rendezvous_limit_s, WatchedPhase::rendezvous);
+  shorten(spec.limits.init_limit_s, WatchedPhase::init);
+  shorten(spec.limits.first_step_limit_s, WatchedPhase::first_step);
   return spec;
 }
 

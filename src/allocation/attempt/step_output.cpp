@@ -101,20 +101,21 @@ Evidence evidence_of_task(const Complaint& task, Timestamp at, bool told) {
   }
   Evidence evidence;
   evidence.at = at;
-  evidence.source = SaidBy::exit;
+  evidence.ending.source = SaidBy::exit;
   evidence.rank = task.rank;
-  evidence.cause = fmt::format("rank {}: {}", task.rank, one_line(task.what, longest_quote));
+  evidence.ending.cause =
+      fmt::format("rank {}: {}", task.rank, one_line(task.what, longest_quote));
   return evidence;
 }
 
 Evidence evidence_of_lost_node(const Complaint& lost, Timestamp at) {
   Evidence evidence;
   evidence.at = at;
-  evidence.outcome = Outcome::node_failure;
-  evidence.source = SaidBy::agent;
-  evidence.cause =
+  evidence.ending.outcome = Outcome::node_failure;
+  evidence.ending.source = SaidBy::agent;
+  evidence.ending.cause =
       fmt::format("srun lost node {}: {}", lost.node, one_line(lost.what, longest_quote));
-  evidence.node = lost.node;
+  evidence.ending.node = lost.node;
   return evidence;
 }
 
@@ -127,7 +128,7 @@ Evidence evidence_of_step(std::string_view output, int exit_code, Timestamp at, 
       first = evidence_of_lost_node(*lost, at);
     } else if (const auto task = task_in(said)) {
       first = evidence_of_task(*task, at, told);
-      first->node = task->node;
+      first->ending.node = task->node;
     }
     return first.has_value();
   });
@@ -140,19 +141,20 @@ Evidence evidence_of_step(std::string_view output, int exit_code, Timestamp at, 
 Evidence evidence_of_no_step(std::string_view output, const std::string& why, Timestamp at) {
   Evidence evidence;
   evidence.at = at;
-  evidence.source = SaidBy::agent;
+  evidence.ending.source = SaidBy::agent;
   each_complaint(output, [&](std::string_view said) {
-    if (const auto failed = node_in(said)) evidence.node = failed->node;
-    if (!evidence.node.empty())
-      evidence.cause = std::string(complaint) + one_line(said, longest_quote);
-    return !evidence.node.empty();
+    if (const auto failed = node_in(said)) evidence.ending.node = failed->node;
+    if (!evidence.ending.node.empty())
+      evidence.ending.cause = std::string(complaint) + one_line(said, longest_quote);
+    return !evidence.ending.node.empty();
   });
-  if (evidence.cause.empty()) evidence.cause = last_line_in(output);
-  if (evidence.cause.empty()) evidence.cause = why;
-  evidence.cause = "the step did not start: " + evidence.cause;
-  evidence.outcome = evidence.node.empty() ? Outcome::lost : Outcome::node_failure;
+  if (evidence.ending.cause.empty()) evidence.ending.cause = last_line_in(output);
+  if (evidence.ending.cause.empty()) evidence.ending.cause = why;
+  evidence.ending.cause = "the step did not start: " + evidence.ending.cause;
+  evidence.ending.outcome =
+      evidence.ending.node.empty() ? Outcome::lost : Outcome::node_failure;
   // As a program that can't be started: Slurm had no step to give.
-  if (evidence.node.empty()) evidence.start_error = EAGAIN;
+  if (evidence.ending.node.empty()) evidence.ending.start_error = EAGAIN;
   return evidence;
 }
 

@@ -21,7 +21,7 @@ bool WallTime::is_up() const {
 }
 
 WallTime wall_time_of(const AllocationSpec& spec, std::optional<double> left_s) {
-  return {left_s, spec.time_margin, spec.grace_s, spec.stop_before_end_s};
+  return {left_s, spec.limits.time_margin, spec.grace_s, spec.limits.stop_before_end_s};
 }
 
 std::optional<JobEndAnswer> job_end_in(std::string_view text) {

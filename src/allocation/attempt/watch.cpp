@@ -89,24 +89,25 @@ WatchedPhase AttemptWatch::watched() const {
 double AttemptWatch::limit_s() const {
   switch (watched()) {
     case WatchedPhase::start:
-      return spec_.start_limit_s;
+      return spec_.limits.start_limit_s;
     case WatchedPhase::rendezvous:
-      return spec_.rendezvous_limit_s;
+      return spec_.limits.rendezvous_limit_s;
     case WatchedPhase::init:
-      return spec_.init_limit_s;
+      return spec_.limits.init_limit_s;
     case WatchedPhase::first_step:
-      return spec_.first_step_limit_s;
+      return spec_.limits.first_step_limit_s;
     case WatchedPhase::teardown:
-      return spec_.teardown_limit_s;
+      return spec_.limits.teardown_limit_s;
     case WatchedPhase::step:
       break;
   }
-  const double learnt_s = spec_.hang_factor * longest_step_s_;
+  const double learnt_s = spec_.limits.hang_factor * longest_step_s_;
   // Without recorders a train step is all that is seen of an attempt: what the others took may
   // lengthen the limit, and never shortens it.
-  if (!recorders_ || spec_.hang_factor <= 0)
-    return steps_seen_ < 2 ? spec_.step_limit_s : std::max(spec_.step_limit_s, learnt_s);
-  return std::max(std::min(spec_.hang_floor_s, spec_.step_limit_s), learnt_s);
+  if (!recorders_ || spec_.limits.hang_factor <= 0)
+    return steps_seen_ < 2 ? spec_.limits.step_limit_s
+                           : std::max(spec_.limits.step_limit_s, learnt_s);
+  return std::max(std::min(spec_.limits.hang_floor_s, spec_.limits.step_limit_s), learnt_s);
 }
 
 double AttemptWatch::still_s(double now_s) const {
@@ -130,12 +131,12 @@ std::optional<WatchVerdict> AttemptWatch::judge(double now_s) const {
                     "but advancing; last record: {}, last progress {:.1f} s ago",
                     total_s, spec_.predicted_s, spec_.slow_limit_s, last_record_, still_s)};
   }
-  if (spec_.attempt_limit_s > 0 && total_s > spec_.attempt_limit_s) {
+  if (spec_.limits.attempt_limit_s > 0 && total_s > spec_.limits.attempt_limit_s) {
     return WatchVerdict{
         Outcome::timeout,
         fmt::format("still running after {:.1f} s (limit {:g} s), in phase '{}', last record: "
                     "{}, last progress {:.1f} s ago",
-                    total_s, spec_.attempt_limit_s, phase_, last_record_, still_s)};
+                    total_s, spec_.limits.attempt_limit_s, phase_, last_record_, still_s)};
   }
   return std::nullopt;
 }

@@ -167,16 +167,8 @@ Result<void> Acts::prepare(const AllocationRow& allocation) {
   spec.slots_per_node = allocation.slots_per_node;
   spec.launch = allocation.backend == Backend::local ? LaunchMode::local
                                                      : sweeps_.site_of(allocation.sweep).launch;
-  spec.beat_s = policy.beat_s;
-  spec.agent_lease_s = policy.agent_lease_s;
-  spec.node_lease_s = policy.node_lease_s;
-  spec.file_beat_s = policy.file_beat_s;
-  spec.watch_interval_s = policy.watch_interval_s;
-  spec.idle_limit_s = policy.lane_idle_s;
-  spec.agents_limit_s = policy.agents_limit_s;
-  spec.time_margin = policy.lane_time_margin;
-  spec.grace_s = policy.grace_s;
-  spec.stop_before_end_s = policy.lane_stop_before_end_s;
+  spec.limits = policy.lane;
+  spec.grace_s = policy.attempt.grace_s;
   spec.gpu = sweeps_.spec_of(allocation.sweep).cluster.gpu;
   SHARDSWEEP_TRY(write_file_durably(paths.spec(), encode(spec)));
   fail_point("daemon.prepared");

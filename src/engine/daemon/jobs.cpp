@@ -196,7 +196,8 @@ void Jobs::close(AllocationId id) {
   }
   fold_gone({world_, parts_.clock.now()}, policy, id, orphans, why);
   for (const Orphan& orphan : orphans)
-    to_pack_.push_back({{world_.attempts().at(orphan.attempt).dir}, policy.keep_log_bytes});
+    to_pack_.push_back(
+        {{world_.attempts().at(orphan.attempt).dir}, policy.attempt.keep_log_bytes});
 }
 
 void Jobs::pack_closed() {

@@ -23,7 +23,7 @@ namespace {
 
 /// The lead knows that it was told to stop, the scheduler why: its word is waited for.
 bool needs_scheduler(const AllocationRow& allocation, const Ended& ended) {
-  return allocation.backend != Backend::local && ended.outcome == Outcome::preempted &&
+  return allocation.backend != Backend::local && ended.ending.outcome == Outcome::preempted &&
          allocation.job_state != JobState::ended;
 }
 
@@ -92,13 +92,14 @@ bool Leads::read_line(const AllocationRow& allocation, Channel& channel) {
 /// An attempt that found other programs than its sweep's. Where the file was submitted again
 /// with these, it was assigned before, and runs anew.
 void Leads::judge_programs(const AllocationRow& allocation, const Ended& ended) {
-  if (ended.found_code.empty()) return;
+  if (ended.ending.found_code.empty()) return;
   const SweepRow* sweep = world_.sweep(allocation.sweep);
   if (sweep == nullptr) return;
   const auto context = sweeps_.context_of(*sweep);
-  if (context && hash_of_programs((*context)->spec.runner.programs) == ended.found_code) return;
-  const auto why =
-      stop_for_programs({world_, parts_.clock.now()}, *sweep, one_line(ended.cause, 600));
+  if (context && hash_of_programs((*context)->spec.runner.programs) == ended.ending.found_code)
+    return;
+  const auto why = stop_for_programs({world_, parts_.clock.now()}, *sweep,
+                                     one_line(ended.ending.cause, 600));
   if (!why.empty()) log_error(fmt::format("{} {}", sweep->name, why));
 }
 

@@ -15,7 +15,7 @@ std::chrono::milliseconds Daemon::pause() const {
   double longest = 2.5 * parts_.policy.idle_tick_s;
   double shortest = parts_.policy.tick_s;
   for (const auto& [id, context] : sweeps_.all()) {
-    longest = std::min(longest, 0.5 * context.spec.policy.lane_idle_s);
+    longest = std::min(longest, 0.5 * context.spec.policy.lane.idle_limit_s);
     shortest = std::min(shortest, context.spec.policy.tick_s);
   }
   constexpr double quick_lanes = 8;  // that many are looked at in every tick

@@ -50,7 +50,7 @@ struct TextOfChange {
   std::string operator()(const PutAttempt& one) const {
     return fmt::format("attempt {} of trial {} in allocation {}: {}, {}{}", one.row.id,
                        one.row.trial, one.row.allocation, word_of(one.row.state),
-                       word_or_none(one.row.outcome), one.row.counted ? ", counted" : "");
+                       word_or_none(one.row.outcome()), one.row.counted ? ", counted" : "");
   }
   std::string operator()(const PutAllocation& one) const {
     return fmt::format("allocation {} of sweep {}: {}, submission {}, job {}", one.row.id,
@@ -126,7 +126,7 @@ void Recent::saw(const AllocationRow& allocation, const FromLead& line) {
       },
       line.body);
   if (const auto* ended = std::get_if<Ended>(&line.body))
-    text += fmt::format(" {}", word_of(ended->outcome));
+    text += fmt::format(" {}", word_of(ended->ending.outcome));
   add(std::move(text));
 }
 

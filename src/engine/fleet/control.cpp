@@ -37,7 +37,7 @@ struct Figure {
   double ControlRow::*ratio;
 };
 constexpr std::array<Figure, 2> figures{
-    {{"layout", &ControlRow::tokens_per_s, &ControlRow::ratio},
+    {{"layout", &ControlRow::tokens_per_s_per_gpu, &ControlRow::ratio},
      {"network probe", &ControlRow::busbw_bytes_per_s, &ControlRow::network_ratio}}};
 
 bool is_like(const ControlRow& one, const ControlRow& other, const Figure& figure) {
@@ -61,7 +61,7 @@ double median_of_sorted(const std::vector<double>& sorted) {
 
 /// Layouts differ by some percent, networks by several times.
 bool is_beyond(const Figure& figure, double ratio, const Policy& policy) {
-  if (figure.value == &ControlRow::tokens_per_s)
+  if (figure.value == &ControlRow::tokens_per_s_per_gpu)
     return std::abs(ratio - 1) * 100 > static_cast<double>(policy.control_tolerance);
   return std::max(ratio, 1 / ratio) > policy.network_factor;
 }
@@ -216,7 +216,7 @@ void take_control(Fold fold, const Policy& policy, const AllocationRow& allocati
                  .sweep = allocation.sweep,
                  .nodes = allocation.nodes,
                  .time = time,
-                 .tokens_per_s = measured.tokens_per_s,
+                 .tokens_per_s_per_gpu = measured.tokens_per_s_per_gpu,
                  .busbw_bytes_per_s = measured.busbw_bytes_per_s,
                  .gpu_seconds = gpu_seconds_of(allocation, time, fold.now),
                  .cause = cause,

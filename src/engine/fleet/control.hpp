@@ -44,7 +44,7 @@ struct Control {
 
 /// What a control has measured; 0: it has not.
 struct ControlFigures {
-  double tokens_per_s = 0;
+  double tokens_per_s_per_gpu = 0;
   double busbw_bytes_per_s = 0;
 };
 

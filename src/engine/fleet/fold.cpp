@@ -29,19 +29,6 @@ void add_event(Fold fold, AddEvent event) {
 
 namespace {
 
-/// How one attempt ended, after joining what agent and runner say.
-struct Ending {
-  Outcome outcome = Outcome::lost;
-  std::string cause;
-  SaidBy source = SaidBy::nobody;
-  int exit_code = -1;
-  int signal = 0;
-  int leaked = 0;
-  std::string node{};
-  std::string also{};
-  bool fragmented = false;
-};
-
 /// True where nothing but the missing result speaks against the attempt.
 bool ended_in_peace(const Ending& said) {
   return said.outcome == Outcome::completed ||
@@ -167,18 +154,11 @@ bool layout_is_to_blame(const Ending& said, const Ending& judged) {
   return said.outcome == Outcome::node_failure && judged.outcome == Outcome::crashed;
 }
 
-void put_ending(AttemptRow& row, const Ending& ending, Timestamp at) {
+void put_ending(AttemptRow& row, Ending ending, Timestamp at) {
   row.state = State::ended;
-  row.outcome = ending.outcome;
-  row.exit_code = ending.exit_code;
-  row.signal = ending.signal;
-  row.cause = ending.cause;
-  row.source = ending.source;
-  row.leaked = ending.leaked;
-  row.node = ending.node;
-  row.also = ending.also;
-  row.fragmented = ending.fragmented && ending.outcome == Outcome::oom;
   row.ended_at = at;
+  ending.fragmented = ending.fragmented && ending.outcome == Outcome::oom;
+  row.ending = std::move(ending);
 }
 
 /// By what it was beaten, from its own row: whoever reads the records says the same.
@@ -340,30 +320,24 @@ struct LineFolder {
     start_attempt(fold, started.attempt, at);
   }
   void operator()(const Ended& ended) const {
+    Ending ending = ended.ending;
     // Its program was not there: an allocation of such attempts has started nothing.
-    if (ended.start_error != 0) allocation.started = false;
-    Ending ending{.outcome = ended.outcome,
-                  .cause = ended.cause,
-                  .source = ended.source,
-                  .exit_code = ended.exit_code,
-                  .signal = ended.signal,
-                  .leaked = ended.leaked,
-                  .node = ended.node,
-                  .also = ended.also,
-                  .fragmented = ended.fragmented};
-    if (!ended.found_code.empty()) return return_attempt(fold, ended.attempt, ended.cause, at);
+    if (ending.start_error != 0) allocation.started = false;
+    if (!ending.found_code.empty())
+      return return_attempt(fold, ended.attempt, ending.cause, at);
     if (!allocation.probe_of.empty()) return take_probe(ended);
     if (const auto time = control_time(allocation, ended.attempt))
       return measure_control(*time, ended);
     // The lead knows that it was told to stop; the scheduler knows why.
-    if (ended.outcome == Outcome::preempted && allocation.end_outcome) {
+    if (ending.outcome == Outcome::preempted && allocation.end_outcome) {
       ending.outcome = *meaning_of_end(allocation);
-      ending.cause = fmt::format("{}; {}", allocation.end_reason, ended.cause);
+      ending.cause = fmt::format("{}; {}", allocation.end_reason, ending.cause);
       ending.source = SaidBy::scheduler;
     }
     RecordsSummary recorded = records.value_or(RecordsSummary{});
     // What the agent saw on the nodes goes before what is wrong with the numbers.
-    if (recorded.result && ended.mark != Mark::none) recorded.result->mark = ended.mark;
+    if (recorded.result && ended.ending.mark != Mark::none)
+      recorded.result->mark = ended.ending.mark;
     if (recorded.result && recorded.result->mark == Mark::none &&
         control_is_off(fold.world, policy, allocation.id))
       recorded.result->mark = Mark::contaminated;
@@ -391,25 +365,26 @@ struct LineFolder {
     return found == result.metrics.end() ? 0 : found->second;
   }
   void measure_control(ControlTime time, const Ended& ended) const {
-    const bool whole =
-        records && ended.outcome == Outcome::completed && ended.mark == Mark::none;
+    const bool whole = records && ended.ending.outcome == Outcome::completed &&
+                       ended.ending.mark == Mark::none;
     ControlFigures figures;
     if (whole) figures.busbw_bytes_per_s = records->busbw_bytes_per_s;
-    if (whole && records->result) figures.tokens_per_s = speed_in(*records->result);
-    const bool any = figures.tokens_per_s > 0 || figures.busbw_bytes_per_s > 0;
+    if (whole && records->result) figures.tokens_per_s_per_gpu = speed_in(*records->result);
+    const bool any = figures.tokens_per_s_per_gpu > 0 || figures.busbw_bytes_per_s > 0;
     const bool flawed = whole && !records->flaw.empty();
-    const bool silent = whole && records->result && ended.cause.empty();
-    const std::string why = flawed
-                                ? records->flaw
-                                : fmt::format("{}: {}", name(ended.outcome),
-                                              silent ? "its result has no speed" : ended.cause);
+    const bool silent = whole && records->result && ended.ending.cause.empty();
+    const std::string why =
+        flawed ? records->flaw
+               : fmt::format("{}: {}", name(ended.ending.outcome),
+                             silent ? "its result has no speed" : ended.ending.cause);
     // Its own time: a daemon may read of it long after.
     take_control({fold.world, at}, policy, allocation, time, figures, any ? "" : why);
   }
   /// It has no trial: what counts is whether it was measured.
   void take_probe(const Ended& ended) const {
-    const std::string cause = fmt::format("{}: {}", name(ended.outcome), ended.cause);
-    end_probe(fold, policy, allocation, ended.outcome == Outcome::completed, cause);
+    const std::string cause =
+        fmt::format("{}: {}", name(ended.ending.outcome), ended.ending.cause);
+    end_probe(fold, policy, allocation, ended.ending.outcome == Outcome::completed, cause);
     allocation.draining = true;
   }
   void operator()(const Revoked& revoked) const {

@@ -20,8 +20,8 @@ std::string job_name_of(const std::string& sweep, std::int32_t nodes,
 }
 
 double needed_time_s(double work_s, const Policy& policy) {
-  return work_s * policy.lane_time_margin + policy.grace_s + policy.lane_stop_before_end_s +
-         start_s;
+  return work_s * policy.lane.time_margin + policy.attempt.grace_s +
+         policy.lane.stop_before_end_s + start_s;
 }
 
 double wall_time_s(double predicted_s, double longest_s, const Policy& policy) {

@@ -174,7 +174,7 @@ Probe probe_of(const SweepSpec& sweep, const Point& example) {
                          .kv_heads = 2,
                          .vocab = 256}};
   probe.sweep.measure = {.warmup = 1, .steps = 5, .repeats = 1};
-  probe.sweep.policy.attempt_limit_s = sweep.policy.probe_limit_s;
+  probe.sweep.policy.attempt.attempt_limit_s = sweep.policy.probe_limit_s;
   // Flags of shardbench's own may be meant to fail.
   if (sweep.runner.is_shardbench()) probe.sweep.runner.args.clear();
   probe.point.nodes = 1;

@@ -18,12 +18,12 @@ void check_row(const TrialRow& row) {
 }
 
 void check_row(const AttemptRow& row) {
-  INVARIANT((row.state == State::ended) == row.outcome.has_value(),
+  INVARIANT((row.state == State::ended) == row.ending.has_value(),
             "an attempt has an outcome if and only if it has ended", row.id, row.trial,
-            row.state, row.outcome);
-  INVARIANT(!row.counted || (row.outcome == Outcome::completed && !row.revoked),
+            row.state, row.outcome());
+  INVARIANT(!row.counted || (row.outcome() == Outcome::completed && !row.revoked),
             "what is counted was completed, and nobody had taken it back", row.id, row.trial,
-            row.outcome, row.revoked);
+            row.outcome(), row.revoked);
 }
 
 void check_row(const AllocationRow& row) {
@@ -52,17 +52,17 @@ void check_change(const TrialRow& before, const TrialRow& after) {
 void check_change(const AttemptRow& before, const AttemptRow& after) {
   INVARIANT(may_move(attempt_moves, before.state, after.state),
             "an attempt moves as moves.hpp allows it", after.id, after.trial, before.state,
-            after.state, after.outcome);
+            after.state, after.outcome());
   INVARIANT(before.trial == after.trial && before.allocation == after.allocation &&
                 before.number == after.number && before.nonce == after.nonce,
             "an attempt stays that of its trial and its allocation", after.id, before.trial,
             after.trial, before.allocation, after.allocation);
-  INVARIANT(before.state != State::ended || before.outcome == after.outcome,
-            "how an attempt has ended does not change", after.id, before.outcome,
-            after.outcome);
+  INVARIANT(before.state != State::ended || before.outcome() == after.outcome(),
+            "how an attempt has ended does not change", after.id, before.outcome(),
+            after.outcome());
   INVARIANT(before.state != State::ended || before.counted || !after.counted,
             "an attempt is counted with its end or never", after.id, after.trial,
-            after.outcome);
+            after.outcome());
   check_row(after);
 }
 

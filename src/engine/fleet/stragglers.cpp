@@ -71,12 +71,14 @@ NodeCharge charge_of(const NodePace& pace, bool slow, const AttemptRow& attempt,
 
 void find_straggler(Fold fold, const Policy& policy, const AttemptRow& attempt,
                     const std::string& name) {
-  const NodeRow& node = fold.world.nodes().at(name);
+  // The name is the lead's: of an empty one nothing is kept.
+  const NodeRow* node = fold.world.node(name);
+  if (node == nullptr) return;
   const bool known =
-      std::any_of(node.evidence.begin(), node.evidence.end(), [&](const NodeCharge& one) {
+      std::any_of(node->evidence.begin(), node->evidence.end(), [&](const NodeCharge& one) {
         return one.kind == EvidenceKind::slow && is_remembered(one, policy, fold.now);
       });
-  const auto slow = slowness(node, policy, fold.now);
+  const auto slow = slowness(*node, policy, fold.now);
   if (known || !slow) return;
   NodeCharge finding{.at = fold.now,
                      .kind = EvidenceKind::slow,

@@ -87,10 +87,18 @@ Result<Request> request_from(const std::string& id, const std::string& text) {
 Json to_json(const Answer& answer) {
   Json json{{"text", answer.text}, {"counts", answer.counts}};
   if (answer.fault) {
-    json["fault"] = {{"kind", static_cast<int>(answer.fault->kind)},
-                     {"what", answer.fault->what}};
+    json["fault"] = {{"kind", word_of(answer.fault->kind)}, {"what", answer.fault->what}};
   }
   return json;
+}
+
+/// Earlier versions wrote the number of the enumeration.
+std::optional<FaultKind> kind_from(const Json& json) {
+  if (json.is_string()) return from_word<FaultKind>(json.get<std::string>());
+  if (!json.is_number_unsigned()) return std::nullopt;
+  const auto number = json.get<std::uint64_t>();
+  if (number >= word_table<FaultKind>.size()) return std::nullopt;
+  return static_cast<FaultKind>(number);
 }
 
 std::string dump(const Json& json) {
@@ -134,12 +142,9 @@ Result<Answer> decode_answer(const std::string& id, const std::string& text) {
     answer.text = json.at("text").get<std::string>();
     answer.counts = json.at("counts").get<std::map<std::string, std::int64_t>>();
     if (json.contains("fault")) {
-      const int kind = json.at("fault").at("kind").get<int>();
-      if (kind < 0 || kind > static_cast<int>(FaultKind::internal)) {
-        return fault(FaultKind::corrupt, "answer with an unknown kind of fault");
-      }
-      answer.fault =
-          Fault{static_cast<FaultKind>(kind), json.at("fault").at("what").get<std::string>()};
+      const auto kind = kind_from(json.at("fault").at("kind"));
+      if (!kind) return fault(FaultKind::corrupt, "answer with an unknown kind of fault");
+      answer.fault = Fault{*kind, json.at("fault").at("what").get<std::string>()};
     }
     return answer;
   } catch (const Json::exception& error) {

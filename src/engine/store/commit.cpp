@@ -97,7 +97,7 @@ void Committer::put(const PutAttempt& change) {
   if (!is_stored)
     in_work_of(sweep_of(change.row.trial), [&] {
       INVARIANT(is_stored, "an attempt that has ended keeps its end", change.row.id,
-                change.row.trial, change.row.state, change.row.outcome);
+                change.row.trial, change.row.state, change.row.outcome());
     });
 }
 

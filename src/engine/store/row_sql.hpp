@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Statements over rows that list their columns (field.hpp): text, parameters and results follow
-// the list's order.
+// Statements over rows that list their columns (described.hpp): text, parameters and results
+// follow the list's order.
 #pragma once
 
 #include "store/rows.hpp"
@@ -22,30 +22,30 @@ template <class Row>
 [[nodiscard]] std::string columns_of(std::string_view prefix = "") {
   std::string text;
   visit_fields<Row>([&](const auto& field) {
-    text += fmt::format("{}{}{}", text.empty() ? "" : ", ", prefix, field.column);
+    if (field.is(Flag::unstored)) return;
+    text += fmt::format("{}{}{}", text.empty() ? "" : ", ", prefix, field.name);
   });
   return text;
 }
 
 /// "a = ?2, b = ?3": what is stored; parameters count over keys and stored columns.
 template <class Row>
-[[nodiscard]] std::string assignments_of(Kept kept, std::string_view separator) {
+[[nodiscard]] std::string assignments_of(bool keys, std::string_view separator) {
   std::string text;
   int number = 0;
   visit_fields<Row>([&](const auto& field) {
-    if (field.kept == Kept::read) return;
+    if (!field.is_stored()) return;
     ++number;
-    if (field.kept != kept) return;
-    text += fmt::format("{}{} = ?{}", text.empty() ? "" : separator, field.column, number);
+    if (field.is(Flag::key) != keys) return;
+    text += fmt::format("{}{} = ?{}", text.empty() ? "" : separator, field.name, number);
   });
   return text;
 }
 
 template <class Row>
 [[nodiscard]] std::string update_of(std::string_view table) {
-  return fmt::format("UPDATE {} SET {} WHERE {}", table,
-                     assignments_of<Row>(Kept::stored, ", "),
-                     assignments_of<Row>(Kept::key, " AND "));
+  return fmt::format("UPDATE {} SET {} WHERE {}", table, assignments_of<Row>(false, ", "),
+                     assignments_of<Row>(true, " AND "));
 }
 
 /// `first`: a column before those of the row, which the caller binds; empty: none.
@@ -54,9 +54,9 @@ template <class Row>
   std::string columns(first);
   std::string values(first.empty() ? "" : "?");
   visit_fields<Row>([&](const auto& field) {
-    if (field.kept == Kept::read) return;
+    if (!field.is_stored()) return;
     const std::string_view comma = columns.empty() ? "" : ", ";
-    columns += fmt::format("{}{}", comma, field.column);
+    columns += fmt::format("{}{}", comma, field.name);
     values += fmt::format("{}?", comma);
   });
   return fmt::format("INSERT INTO {} ({}) VALUES ({})", table, columns, values);
@@ -66,39 +66,38 @@ template <class Row>
 [[nodiscard]] std::string upsert_of(std::string_view table) {
   std::string keys;
   visit_fields<Row>([&](const auto& field) {
-    if (field.kept == Kept::key)
-      keys += fmt::format("{}{}", keys.empty() ? "" : ", ", field.column);
+    if (field.is(Flag::key)) keys += fmt::format("{}{}", keys.empty() ? "" : ", ", field.name);
   });
   return fmt::format("{} ON CONFLICT ({}) DO UPDATE SET {}", insert_of<Row>(table), keys,
-                     assignments_of<Row>(Kept::stored, ", "));
+                     assignments_of<Row>(false, ", "));
 }
 
 template <Worded Enum>
-void bind_field(Statement::Use& use, Enum value, None) {
+void bind_field(Statement::Use& use, Enum value, Flag) {
   use.bind(word_of(value));
 }
 template <Worded Enum>
-void bind_field(Statement::Use& use, const std::optional<Enum>& value, None none) {
-  if (!value && none == None::as_null) return use.bind(nullptr);
+void bind_field(Statement::Use& use, const std::optional<Enum>& value, Flag flags) {
+  if (!value && has(flags, Flag::as_null)) return use.bind(nullptr);
   use.bind(value ? word_of(*value) : std::string_view());
 }
 template <std::integral T>
-void bind_field(Statement::Use& use, T value, None none) {
-  if (value == 0 && none == None::as_null) return use.bind(nullptr);
+void bind_field(Statement::Use& use, T value, Flag flags) {
+  if (value == 0 && has(flags, Flag::as_null)) return use.bind(nullptr);
   use.bind(value);
 }
-inline void bind_field(Statement::Use& use, double value, None) {
+inline void bind_field(Statement::Use& use, double value, Flag) {
   use.bind(value);
 }
-inline void bind_field(Statement::Use& use, const std::string& value, None) {
+inline void bind_field(Statement::Use& use, const std::string& value, Flag) {
   use.bind(std::string_view(value));
 }
 
 /// Parameters of update_of(), insert_of() and upsert_of().
 template <class Row>
 void bind_row(Statement::Use& use, const Row& row) {
-  visit_fields<Row>([&](const auto& field) {
-    if (field.kept != Kept::read) bind_field(use, row.*field.member, field.none);
+  visit_values(row, [&](const auto& field, const auto& value) {
+    if (field.is_stored()) bind_field(use, value, field.flags);
   });
 }
 
@@ -121,7 +120,9 @@ void read_field(const Statement::Use& use, int column, T& into) {
 template <class Row>
 [[nodiscard]] Row read_row(const Statement::Use& use, int column = 0) {
   Row row;
-  visit_fields<Row>([&](const auto& field) { read_field(use, column++, row.*field.member); });
+  visit_values(row, [&](const auto& field, auto& value) {
+    if (!field.is(Flag::unstored)) read_field(use, column++, value);
+  });
   return row;
 }
 

@@ -179,9 +179,9 @@ class RecordedCluster {
     if (!next.skipped_because.empty()) {
       say(id, Ended{.attempt = attempt,
                     .nonce = next.assign.nonce,
-                    .outcome = Outcome::skipped,
-                    .cause = next.skipped_because,
-                    .source = SaidBy::policy});
+                    .ending = {.outcome = Outcome::skipped,
+                               .cause = next.skipped_because,
+                               .source = SaidBy::policy}});
       return;
     }
     const auto number = static_cast<std::size_t>(trial - 1);
@@ -201,8 +201,7 @@ class RecordedCluster {
     say(id,
         Ended{.attempt = attempt,
               .nonce = next.assign.nonce,
-              .outcome = run.outcome,
-              .source = SaidBy::runner},
+              .ending = {.outcome = run.outcome, .source = SaidBy::runner}},
         records);
     next_assignments(id).ended(next.assign, run.outcome);
   }

@@ -306,11 +306,11 @@ class Explainer {
 namespace config {
 
 std::string policy_text(const PolicyField& field, const Policy& policy) {
-  if (const auto* real = std::get_if<double Policy::*>(&field.member)) {
-    const double value = policy.**real;
+  if (const auto* real = field.in<double>(policy)) {
+    const double value = *real;
     return field.unit == PolicyUnit::seconds ? duration_text(value) : fmt::format("{}", value);
   }
-  const auto value = policy.*std::get<std::int64_t Policy::*>(field.member);
+  const auto value = *field.in<std::int64_t>(policy);
   if (field.unit == PolicyUnit::percent) return fmt::format("{}%", value);
   if (const auto words = words_of(field.unit); !words.empty())
     return std::string(words[static_cast<std::size_t>(value)]);

@@ -162,15 +162,15 @@ Result<void> read_hours(const YamlNode& node, OpeningHours& into) {
 Result<void> read_policy_field(const YamlNode& node, const PolicyField& field, Policy& into) {
   const bool is_word = !words_of(field.unit).empty();
   if (field.unit == PolicyUnit::percent || is_word) {
-    SHARDSWEEP_ASSIGN(into.*std::get<std::int64_t Policy::*>(field.member),
+    SHARDSWEEP_ASSIGN(*std::get<std::int64_t*>(field.in(into)),
                       is_word ? read_word(node, field) : read_percent(node, field));
     return {};
   }
-  if (const auto* real = std::get_if<double Policy::*>(&field.member)) {
-    SHARDSWEEP_ASSIGN(into.**real, read_policy_real(node, field));
+  const PolicyValue value = field.in(into);
+  if (double* const* real = std::get_if<double*>(&value)) {
+    SHARDSWEEP_ASSIGN(**real, read_policy_real(node, field));
   } else {
-    const auto integer = std::get<std::int64_t Policy::*>(field.member);
-    SHARDSWEEP_ASSIGN(into.*integer, read_policy_integer(node, field));
+    SHARDSWEEP_ASSIGN(*std::get<std::int64_t*>(value), read_policy_integer(node, field));
   }
   return {};
 }

@@ -67,7 +67,10 @@ std::string with_quoted_numbers(std::string_view line) {
       i += word->size();
       continue;
     }
-    if (line[i] == '"' && (i == 0 || line[i - 1] != '\\')) in_text = !in_text;
+    // What follows a backslash ends no text, be it a quote or a backslash.
+    const bool escapes = in_text && line[i] == '\\' && i + 1 < line.size();
+    if (line[i] == '"') in_text = !in_text;
+    if (escapes) out += line[i++];
     out += line[i++];
   }
   return out;

@@ -136,23 +136,9 @@ AttemptSpec attempt_spec(const SweepSpec& sweep, const Point& point,
         sweep.vars[i].values.at(static_cast<std::size_t>(point.vars[i]));
   }
   spec.expandable_segments = context.expandable;
-  spec.start_limit_s = policy.start_limit_s;
-  spec.rendezvous_limit_s = policy.rendezvous_limit_s;
-  spec.init_limit_s = policy.init_limit_s;
-  spec.first_step_limit_s = policy.first_step_limit_s;
-  spec.step_limit_s = policy.step_limit_s;
-  spec.teardown_limit_s = policy.teardown_limit_s;
-  spec.attempt_limit_s = policy.attempt_limit_s;
-  spec.hang_floor_s = policy.hang_floor_s;
-  spec.hang_factor = policy.hang_factor;
-  spec.evidence_s = policy.evidence_s;
-  spec.gdb_s = policy.gdb_s;
-  spec.others_cpu_limit = sweep.cluster.shared_host ? 0 : policy.others_cpu_limit;
-  spec.gpu_release_s = policy.gpu_release_s;
-  spec.gpu_slack_bytes = policy.gpu_slack_bytes;
+  spec.limits = policy.attempt;
+  if (sweep.cluster.shared_host) spec.limits.others_cpu_limit = 0;
   spec.group = context.lane;
-  spec.learn_factor = policy.learn_factor;
-  spec.learn_floor_s = policy.learn_floor_s;
   spec.predicted_s = context.predicted_s;
   if (policy.slow_factor > 0 && context.predicted_s > 0)
     spec.slow_limit_s = std::max(policy.slow_floor_s, policy.slow_factor * context.predicted_s);
@@ -163,11 +149,7 @@ AttemptSpec attempt_spec(const SweepSpec& sweep, const Point& point,
   // shardbench looks between its train steps, and nobody asks the driver while one is timed.
   spec.watch_pace = !sweep.runner.is_shardbench();
   spec.warmup = sweep.measure.warmup;
-  if (spec.container) spec.container_limit_s = policy.container_limit_s;
-  spec.grace_s = policy.grace_s;
-  spec.keep_log_bytes = policy.keep_log_bytes;
-  spec.log_limit_bytes = policy.log_limit_bytes;
-  spec.file_limit_bytes = policy.file_limit_bytes;
+  if (!spec.container) spec.limits.container_limit_s = 0;
   spec.rules = sweep.rules;
   return spec;
 }

@@ -89,9 +89,9 @@ Job::Job(int nodes) : DaemonSide(copied_programs()) {
   spec.launch = LaunchMode::agents;
   spec.nodes = nodes;
   spec.slots_per_node = 2;
-  spec.beat_s = 0.2;
-  spec.agent_lease_s = no_lease_s;
-  spec.node_lease_s = no_lease_s;
+  spec.limits.beat_s = 0.2;
+  spec.limits.agent_lease_s = no_lease_s;
+  spec.limits.node_lease_s = no_lease_s;
   every.ranks_per_node = 2;
 }
 

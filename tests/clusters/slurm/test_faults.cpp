@@ -30,10 +30,10 @@ struct Scene {
   explicit Scene(double node_lease_s = test::no_lease_s,
                  const std::vector<std::string>& options = {}) {
     job.options = options;
-    job.spec.node_lease_s = node_lease_s;
+    job.spec.limits.node_lease_s = node_lease_s;
     // No limit but those under test strikes, however long Slurm takes.
-    job.every.step_limit_s = job.every.attempt_limit_s = 3600;
-    job.spec.stop_before_end_s = 1;
+    job.every.limits.step_limit_s = job.every.limits.attempt_limit_s = 3600;
+    job.spec.limits.stop_before_end_s = 1;
     running = job.assign({"stubborn", "leak", "steps", "hang"}, 6);
     waiting = job.assign({"result"}, 6);
     job.submit();
@@ -42,8 +42,10 @@ struct Scene {
   }
   void check_ended(Outcome outcome, const std::string& cause_begins) {
     const Ended ended = job.wait_ended(running.attempt);
-    CHECK(ended.outcome == outcome);
-    CHECK_MESSAGE(ended.cause.starts_with(cause_begins), ended.cause << "\n" << job.log());
+    CHECK(ended.ending.outcome == outcome);
+    CHECK_MESSAGE(ended.ending.cause.starts_with(cause_begins), ended.ending.cause
+                                                                    << "\n"
+                                                                    << job.log());
   }
 };
 
@@ -71,7 +73,7 @@ TEST_CASE("kill -9 of a node agent: its guard cleans up, the node is lost by its
   scene.check_ended(Outcome::node_failure, "the node agent of " + scene.nodes[1] +
                                                " was ended by SIGKILL; node " + scene.nodes[1] +
                                                " sent nothing for ");
-  CHECK(scene.job.wait_ended(scene.running.attempt).node == scene.nodes[1]);
+  CHECK(scene.job.wait_ended(scene.running.attempt).ending.node == scene.nodes[1]);
   CHECK(scene.job.wait_gone());
   scene.job.check_account("node lost");
   CHECK(scene.job.wait_state("COMPLETED"));
@@ -144,7 +146,7 @@ TEST_CASE("scontrol suspend: a pause is held against nobody") {
   (void)output_of("scontrol resume " + scene.job.id());
   scene.job.tell(Cancel{scene.running.attempt, "enough"});
   scene.check_ended(Outcome::cancelled, "enough");
-  CHECK(scene.job.wait_ended(scene.waiting.attempt).outcome == Outcome::completed);
+  CHECK(scene.job.wait_ended(scene.waiting.attempt).ending.outcome == Outcome::completed);
   scene.job.tell(Drain{});
   CHECK(scene.job.wait_gone());
   scene.job.check_account("drained");
@@ -169,15 +171,15 @@ TEST_CASE("kill -9 of the batch host's slurmd: all goes on until Slurm gives the
 
 TEST_CASE("kill -9 of the only slurmd: the job has failed and its lead leaves by itself") {
   Job job(1);
-  job.every.step_limit_s = 3600;
-  job.spec.node_lease_s = silence_s;
+  job.every.limits.step_limit_s = 3600;
+  job.spec.limits.node_lease_s = silence_s;
   const Assign attempt = job.assign({"stubborn", "leak", "steps", "hang"}, 2);
   job.submit();
   const std::string node = job.wait_nodes()[0];
   job.wait_steps(attempt, 2);
   ::kill(test::slurmd(node), SIGKILL);
   CHECK(wait_until([&] { return job.ended(1).has_value(); }));
-  CHECK(job.wait_ended(1).outcome == Outcome::node_failure);
+  CHECK(job.wait_ended(1).ending.outcome == Outcome::node_failure);
   CHECK(job.wait_gone());
   CHECK(job.wait_state("NODE_FAIL"));
   test::slurm_cluster("start-node " + node.substr(1));
@@ -207,8 +209,8 @@ TEST_CASE("a measurement that ends while a node's slurmd is dead counts") {
   job.wait_steps(first, 4);
   ::kill(test::slurmd(nodes[1]), SIGKILL);
   job.tell(Cancel{first.attempt, "enough"});
-  CHECK(job.wait_ended(first.attempt).outcome == Outcome::cancelled);
-  CHECK(job.wait_ended(second.attempt).outcome == Outcome::completed);
+  CHECK(job.wait_ended(first.attempt).ending.outcome == Outcome::cancelled);
+  CHECK(job.wait_ended(second.attempt).ending.outcome == Outcome::completed);
   job.tell(Drain{});
   CHECK(job.wait_gone());
   test::slurm_cluster("start-node " + nodes[1].substr(1));

@@ -39,8 +39,8 @@ TEST_CASE("a lane trains over 1, 2, 4 and 8 nodes") {
     job.submit();
     for (const AttemptId attempt : {1, 2, 3}) {
       const Ended ended = job.wait_ended(attempt);
-      CHECK_MESSAGE(ended.outcome == Outcome::completed, ended.cause);
-      CHECK(ended.leaked == 0);
+      CHECK_MESSAGE(ended.ending.outcome == Outcome::completed, ended.ending.cause);
+      CHECK(ended.ending.leaked == 0);
     }
     job.tell(Drain{});
     CHECK(job.wait_gone());
@@ -56,7 +56,7 @@ TEST_CASE("each rank has its node, its GPU and nothing of Slurm's") {
       "export SLURM_UNBUFFEREDIO=1 SLURM_LABELIO=1 SRUN_CPUS_PER_TASK=3 SLURM_NTASKS=9";
   const Assign attempt = job.assign({"place", "result"}, 8);
   job.submit();
-  CHECK(job.wait_ended(attempt.attempt).outcome == Outcome::completed);
+  CHECK(job.wait_ended(attempt.attempt).ending.outcome == Outcome::completed);
   const auto places = job.places(attempt);
   const std::vector<std::string> nodes = job.wait_nodes();
   for (std::size_t rank = 0; rank < places.size(); ++rank) {
@@ -79,7 +79,7 @@ TEST_CASE("a second job with the same token leaves at once and runs nothing") {
   CHECK(output_of("scontrol show job " + second).find("ExitCode=75:0") != std::string::npos);
   CHECK(job.log().find("another lead has claimed this allocation") != std::string::npos);
   job.tell(Cancel{1, "enough"});
-  CHECK(job.wait_ended(1).outcome == Outcome::cancelled);
+  CHECK(job.wait_ended(1).ending.outcome == Outcome::cancelled);
   job.tell(Drain{});
   CHECK(job.wait_gone());
   job.check_account("drained");
@@ -97,7 +97,7 @@ TEST_CASE("a job that Slurm starts again measures nothing") {
   // What an administrator can do in spite of --no-requeue.
   (void)output_of("scontrol update jobid=" + job.id() + " requeue=1");
   (void)output_of("scontrol requeue " + job.id());
-  CHECK(job.wait_ended(attempt.attempt).outcome == Outcome::preempted);
+  CHECK(job.wait_ended(attempt.attempt).ending.outcome == Outcome::preempted);
   CHECK(job.wait_gone());
   CHECK(job.revoked() == std::vector<AttemptId>{waiting.attempt});
   // It waits two minutes, or until it is told. Before that its first start has to have reported

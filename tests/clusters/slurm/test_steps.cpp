@@ -33,29 +33,29 @@ TEST_CASE("steps train, tell an oom, a hang and what was asked for, and go on") 
        "--vocab",  "256", "--seq-len", "32", "--steps",      "2",   "--dp",    "2",
        "--tp",     "2",   "--pp",      "2",  "--grad-accum", "2"},
       8);
-  job.every.grace_s = 5;  // srun ends the other tasks after a second or two
+  job.every.limits.grace_s = 5;  // srun ends the other tasks after a second or two
   const Assign oom = job.assign({"steps", "5:error=oom", "5:exit=11", "hang"}, 8);
-  job.every.grace_s = 0.3;
-  job.every.first_step_limit_s = job.every.step_limit_s = 1;
+  job.every.limits.grace_s = 0.3;
+  job.every.limits.first_step_limit_s = job.every.limits.step_limit_s = 1;
   const Assign hung = job.assign({"steps", "stubborn", "hang"}, 8);
-  job.every.first_step_limit_s = job.every.step_limit_s = 3600;
+  job.every.limits.first_step_limit_s = job.every.limits.step_limit_s = 3600;
   const Assign running = job.assign({"steps", "hang"}, 8);
   const Assign last = job.assign({"steps", "result"}, 8);
   job.submit();
   Ended ended = job.wait_ended(trained.attempt);
-  CHECK_MESSAGE(ended.outcome == Outcome::completed, ended.cause);
-  CHECK(ended.cause == one_host);
+  CHECK_MESSAGE(ended.ending.outcome == Outcome::completed, ended.ending.cause);
+  CHECK(ended.ending.cause == one_host);
   ended = job.wait_ended(oom.attempt);
-  CHECK(ended.outcome == Outcome::oom);
-  CHECK(ended.cause == "rank 5: oom: as told; " + one_host);
-  CHECK(ended.exit_code == 11);
+  CHECK(ended.ending.outcome == Outcome::oom);
+  CHECK(ended.ending.cause == "rank 5: oom: as told; " + one_host);
+  CHECK(ended.ending.exit_code == 11);
   ended = job.wait_ended(hung.attempt);
-  CHECK(ended.outcome == Outcome::hung);
-  CHECK(ended.cause.starts_with("no progress in phase 'train' for "));
+  CHECK(ended.ending.outcome == Outcome::hung);
+  CHECK(ended.ending.cause.starts_with("no progress in phase 'train' for "));
   job.wait_steps(running, 8);
   job.tell(Cancel{running.attempt, "by hand"});
-  CHECK(job.wait_ended(running.attempt).outcome == Outcome::cancelled);
-  CHECK(job.wait_ended(last.attempt).outcome == Outcome::completed);
+  CHECK(job.wait_ended(running.attempt).ending.outcome == Outcome::cancelled);
+  CHECK(job.wait_ended(last.attempt).ending.outcome == Outcome::completed);
   job.finish();
 }
 
@@ -63,7 +63,7 @@ TEST_CASE("neighbouring ranks of a step share a node and each has its GPU") {
   StepJob job(4);
   const Assign attempt = job.assign({"place", "result"}, 8);
   job.submit();
-  CHECK(job.wait_ended(attempt.attempt).outcome == Outcome::completed);
+  CHECK(job.wait_ended(attempt.attempt).ending.outcome == Outcome::completed);
   const auto places = job.places(attempt);
   for (std::size_t rank = 0; rank < places.size(); ++rank) {
     CHECK(places[rank].local_rank == static_cast<int>(rank % 2));
@@ -78,7 +78,7 @@ TEST_CASE("neighbouring ranks of a step share a node and each has its GPU") {
 TEST_CASE("a step that nobody answers is the infrastructure's fault") {
   StepJob job(2);
   const Assign first = job.assign({"steps", "hang"}, 4);
-  job.every.start_limit_s = 3;
+  job.every.limits.start_limit_s = 3;
   const Assign second = job.assign({"steps", "result"}, 4);
   job.submit();
   job.wait_steps(first, 4);
@@ -87,12 +87,12 @@ TEST_CASE("a step that nobody answers is the infrastructure's fault") {
                            100));
   test::slurm_cluster("kill-ctld");
   job.tell(Cancel{first.attempt, "enough"});
-  CHECK(job.wait_ended(first.attempt).outcome == Outcome::cancelled);
+  CHECK(job.wait_ended(first.attempt).ending.outcome == Outcome::cancelled);
   const Ended ended = job.wait_ended(second.attempt);
   test::slurm_cluster("start-ctld");
-  CHECK(ended.outcome == Outcome::lost);
-  CHECK(ended.start_error != 0);
-  CHECK_MESSAGE(ended.cause.starts_with("the step did not start: "), ended.cause);
+  CHECK(ended.ending.outcome == Outcome::lost);
+  CHECK(ended.ending.start_error != 0);
+  CHECK_MESSAGE(ended.ending.cause.starts_with("the step did not start: "), ended.ending.cause);
   job.finish();
 }
 
@@ -104,9 +104,10 @@ TEST_CASE("a step that can't start is the infrastructure's fault") {
   const Assign attempt = job.assign({"result"}, 800);
   job.submit();
   const Ended ended = job.wait_ended(attempt.attempt);
-  CHECK(ended.outcome == Outcome::lost);
-  CHECK(ended.start_error != 0);
-  CHECK_MESSAGE(ended.cause.starts_with("the step did not start: srun: error: "), ended.cause);
+  CHECK(ended.ending.outcome == Outcome::lost);
+  CHECK(ended.ending.start_error != 0);
+  CHECK_MESSAGE(ended.ending.cause.starts_with("the step did not start: srun: error: "),
+                ended.ending.cause);
   job.finish();
 }
 
@@ -116,13 +117,13 @@ TEST_CASE("what fails in a step names the node on which it ran") {
   const Assign records = job.assign({"4:error=internal", "4:exit=16", "hang"}, 6);
   job.submit();
   const Ended first = job.wait_ended(exits.attempt);
-  CHECK(first.outcome == Outcome::crashed);
+  CHECK(first.ending.outcome == Outcome::crashed);
   const Ended second = job.wait_ended(records.attempt);
   job.finish();
   const auto nodes = job.wait_nodes();
   REQUIRE(nodes.size() == 3);
-  CHECK_MESSAGE(first.node == nodes[1], first.cause);
-  CHECK_MESSAGE(second.node == nodes[2], second.cause);
+  CHECK_MESSAGE(first.ending.node == nodes[1], first.ending.cause);
+  CHECK_MESSAGE(second.ending.node == nodes[2], second.ending.cause);
 }
 
 TEST_CASE("scancel ends a step as preempted; kill -9 of the lead leaves nothing") {
@@ -134,7 +135,7 @@ TEST_CASE("scancel ends a step as preempted; kill -9 of the lead leaves nothing"
     job.wait_steps(attempt, 4);
     if (by_scancel) {
       (void)output_of("scancel " + job.id());
-      CHECK(job.wait_ended(attempt.attempt).outcome == Outcome::preempted);
+      CHECK(job.wait_ended(attempt.attempt).ending.outcome == Outcome::preempted);
     } else {
       ::kill(job.lead(), SIGKILL);
     }

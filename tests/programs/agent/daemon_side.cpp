@@ -22,18 +22,19 @@ DaemonSide::DaemonSide(std::filesystem::path programs)
   spec.token = "test" + random_nonce().value().substr(0, 10);
   spec.job_name = "job-" + spec.token;
   spec.slots_per_node = 4;
-  spec.beat_s = 0.1;
-  spec.agent_lease_s = 5;
-  spec.node_lease_s = 5;
-  spec.file_beat_s = 0.1;
-  spec.watch_interval_s = 0.02;
-  spec.idle_limit_s = 30;
+  spec.limits.beat_s = 0.1;
+  spec.limits.agent_lease_s = 5;
+  spec.limits.node_lease_s = 5;
+  spec.limits.file_beat_s = 0.1;
+  spec.limits.watch_interval_s = 0.02;
+  spec.limits.idle_limit_s = 30;
   every.ranks_per_node = 4;
-  every.start_limit_s = every.rendezvous_limit_s = every.init_limit_s = 30;
-  every.first_step_limit_s = every.step_limit_s = every.teardown_limit_s = 30;
-  every.attempt_limit_s = 60;
-  every.grace_s = 0.3;
-  every.keep_log_bytes = 4096;
+  every.limits.start_limit_s = every.limits.rendezvous_limit_s = every.limits.init_limit_s = 30;
+  every.limits.first_step_limit_s = every.limits.step_limit_s = every.limits.teardown_limit_s =
+      30;
+  every.limits.attempt_limit_s = 60;
+  every.limits.grace_s = 0.3;
+  every.limits.keep_log_bytes = 4096;
 }
 
 DaemonSide::~DaemonSide() {

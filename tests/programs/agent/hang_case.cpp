@@ -133,15 +133,15 @@ void wait_until_all_stand(const HangCase& hang, const Assign& attempt, Allocatio
 
 void check_verdict(const HangCase& hang, const Ended& ended, double floor_s,
                    const std::string& node) {
-  CAPTURE(ended.cause);
-  CHECK(ended.outcome == Outcome::hung);
-  CHECK(ended.source == SaidBy::policy);
-  const double still_s = number_after(ended.cause, "no progress in phase 'train' for ");
-  const double limit_s = number_after(ended.cause, "s (limit ");
+  CAPTURE(ended.ending.cause);
+  CHECK(ended.ending.outcome == Outcome::hung);
+  CHECK(ended.ending.source == SaidBy::policy);
+  const double still_s = number_after(ended.ending.cause, "no progress in phase 'train' for ");
+  const double limit_s = number_after(ended.ending.cause, "s (limit ");
   CHECK(limit_s >= floor_s);
   CHECK(still_s >= limit_s - 0.05);  // it is printed with one digit
   const std::string named = "rank " + std::to_string(hang.rank) + " on " + node + ": ";
-  CHECK(ended.cause.find(named) != std::string::npos);
+  CHECK(ended.ending.cause.find(named) != std::string::npos);
 }
 
 std::map<std::string, std::string> unpacked(const Assign& attempt) {

@@ -67,7 +67,8 @@ void run_attempt(const Launch& launch) {
                                  << '\n';
   all_say([&](int) { return FromNodeBody{NodeLaunched{launch.attempt}}; });
   all_say([&](int) {
-    return FromNodeBody{NodeEnded{.attempt = launch.attempt, .outcome = Outcome::completed}};
+    return FromNodeBody{
+        NodeEnded{.attempt = launch.attempt, .ending = {.outcome = Outcome::completed}}};
   });
 }
 

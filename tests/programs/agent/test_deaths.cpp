@@ -129,7 +129,7 @@ TEST_CASE("a lead that dies before its last line has told each attempt's end") {
   allocation.fail_at("lead.bye:kill");
   const Assign attempt = allocation.assign({"result"});
   allocation.start();
-  CHECK(allocation.wait_ended(attempt.attempt).outcome == Outcome::completed);
+  CHECK(allocation.wait_ended(attempt.attempt).ending.outcome == Outcome::completed);
   allocation.tell(Drain{});
   CHECK(allocation.wait_exit() == -SIGKILL);
   CHECK(!allocation.said<Bye>());
@@ -162,7 +162,7 @@ void check_node_death(const NodeDeath& death) {
   Allocation allocation;
   allocation.fail_at(death.points);
   if (std::string(death.points).starts_with("node.suspect"))
-    allocation.every.step_limit_s = test::at_once_s;
+    allocation.every.limits.step_limit_s = test::at_once_s;
   allocation.every.give_up_above_ms = 1000;
   allocation.every.tokens_per_step = 1000;
   const Assign attempt = allocation.assign(death.ranks);
@@ -177,10 +177,10 @@ void check_node_death(const NodeDeath& death) {
   // The lead starts it if it has heard of the end before it hears of the death.
   const auto second = allocation.ended(next.attempt);
   const bool may_start = std::string(death.points).starts_with("node.ended_said");
-  CHECK((!second || (may_start && second->outcome == Outcome::node_failure)));
+  CHECK((!second || (may_start && second->ending.outcome == Outcome::node_failure)));
   if (!death.outcome) return;
   REQUIRE(ended);
-  CHECK_MESSAGE(ended->outcome == *death.outcome, ended->cause);
+  CHECK_MESSAGE(ended->ending.outcome == *death.outcome, ended->ending.cause);
   CHECK(has_its_result(attempt) == (*death.outcome == Outcome::completed));
 }
 
@@ -255,9 +255,9 @@ TEST_CASE("kill -9 of the node agent: the guard cleans up and the lead calls it 
   CHECK(scene.allocation.marked().empty());
   const auto ended = scene.allocation.ended(scene.attempt.attempt);
   REQUIRE(ended);
-  CHECK(ended->outcome == Outcome::node_failure);
-  CHECK(ended->cause == "the node agent of local was ended by SIGKILL");
-  CHECK(ended->node == "local");
+  CHECK(ended->ending.outcome == Outcome::node_failure);
+  CHECK(ended->ending.cause == "the node agent of local was ended by SIGKILL");
+  CHECK(ended->ending.node == "local");
   CHECK(scene.allocation.bye() == "node lost");
 }
 
@@ -268,9 +268,9 @@ TEST_CASE("kill -9 of the guard: the node agent ends its ranks and itself") {
   CHECK(scene.allocation.marked().empty());
   const auto ended = scene.allocation.ended(scene.attempt.attempt);
   REQUIRE(ended);
-  CHECK(ended->outcome == Outcome::node_failure);
-  CHECK(
-      ended->cause.starts_with("the guard process has ended; ended leftover processes (2): "));
+  CHECK(ended->ending.outcome == Outcome::node_failure);
+  CHECK(ended->ending.cause.starts_with(
+      "the guard process has ended; ended leftover processes (2): "));
   CHECK(scene.allocation.bye() == "node lost");
 }
 
@@ -279,7 +279,7 @@ TEST_CASE("kill -9 of guard and node agent at once: the lead cleans up") {
   kill_at_once({scene.allocation.node_agent(), scene.allocation.guard()});
   CHECK(scene.allocation.wait_exit() == 0);
   CHECK(scene.allocation.marked().empty());
-  CHECK(scene.allocation.ended(scene.attempt.attempt)->outcome == Outcome::node_failure);
+  CHECK(scene.allocation.ended(scene.attempt.attempt)->ending.outcome == Outcome::node_failure);
 }
 
 TEST_CASE("kill -9 of lead and guard and node agent at once: the sweep finds what is left") {
@@ -305,12 +305,12 @@ TEST_CASE("kill -9 of a rank: a crash that names it and the allocation goes on")
   REQUIRE(!ranks.empty());
   ::kill(ranks.front(), SIGKILL);
   const Ended ended = scene.allocation.wait_ended(scene.attempt.attempt);
-  CHECK(ended.outcome == Outcome::crashed);
-  CHECK(ended.signal == SIGKILL);
-  CHECK(ended.cause.find("was ended by SIGKILL; ended leftover processes (2): ") !=
+  CHECK(ended.ending.outcome == Outcome::crashed);
+  CHECK(ended.ending.signal == SIGKILL);
+  CHECK(ended.ending.cause.find("was ended by SIGKILL; ended leftover processes (2): ") !=
         std::string::npos);
-  CHECK(ended.leaked == 2);
-  CHECK(scene.allocation.wait_ended(next.attempt).outcome == Outcome::completed);
+  CHECK(ended.ending.leaked == 2);
+  CHECK(scene.allocation.wait_ended(next.attempt).ending.outcome == Outcome::completed);
 }
 
 // ---- standing still
@@ -319,7 +319,7 @@ TEST_CASE("a stopped node agent is a lost node after its lease") {
   // The lead stands still until the ranks run: it holds that time against nobody.
   Allocation allocation;
   allocation.fail_at("lead.launched:stop,node.launched_said:stop");
-  allocation.spec.node_lease_s = test::at_once_s;
+  allocation.spec.limits.node_lease_s = test::at_once_s;
   const auto attempt = allocation.assign(clinging);
   allocation.start();
   const pid_t lead = allocation.wait_at("lead.launched");
@@ -330,8 +330,8 @@ TEST_CASE("a stopped node agent is a lost node after its lease") {
   CHECK(allocation.marked().empty());
   const auto ended = allocation.ended(attempt.attempt);
   REQUIRE(ended);
-  CHECK(ended->outcome == Outcome::node_failure);
-  CHECK(ended->cause.starts_with("node local sent nothing for "));
+  CHECK(ended->ending.outcome == Outcome::node_failure);
+  CHECK(ended->ending.cause.starts_with("node local sent nothing for "));
 }
 
 TEST_CASE("a stopped lead takes up from where its node agent has left it") {
@@ -347,7 +347,7 @@ TEST_CASE("a stopped lead takes up from where its node agent has left it") {
   CHECK(!allocation.ended(attempt.attempt));
   ::kill(lead, SIGCONT);
   CHECK(allocation.wait_exit() == 0);
-  CHECK(allocation.ended(attempt.attempt)->outcome == Outcome::node_failure);
+  CHECK(allocation.ended(attempt.attempt)->ending.outcome == Outcome::node_failure);
   CHECK(allocation.bye() == "node lost");
 }
 
@@ -360,8 +360,9 @@ TEST_CASE("a result that was written before everything was killed counts") {
   CHECK(allocation.wait_exit() == 0);
   const auto ended = allocation.ended(attempt.attempt);
   REQUIRE(ended);
-  CHECK(ended->outcome == Outcome::completed);
-  CHECK(ended->cause == "after the result: the node agent of local was ended by SIGKILL");
+  CHECK(ended->ending.outcome == Outcome::completed);
+  CHECK(ended->ending.cause ==
+        "after the result: the node agent of local was ended by SIGKILL");
 }
 
 // ---- what outlives its attempt
@@ -374,10 +375,10 @@ TEST_CASE("processes that leave their session are found and named before the nex
   allocation.start();
   for (int i = 1; i <= count; ++i) {
     const Ended ended = allocation.wait_ended(i);
-    CHECK(ended.outcome == Outcome::completed);
-    CHECK(ended.leaked == 2);
-    CHECK(ended.cause.starts_with("ended leftover processes (2): '"));
-    CHECK(ended.cause.find("agent_test_rank leak result'") != std::string::npos);
+    CHECK(ended.ending.outcome == Outcome::completed);
+    CHECK(ended.ending.leaked == 2);
+    CHECK(ended.ending.cause.starts_with("ended leftover processes (2): '"));
+    CHECK(ended.ending.cause.find("agent_test_rank leak result'") != std::string::npos);
   }
   CHECK(allocation.marked().empty());
 }
@@ -387,8 +388,8 @@ TEST_CASE("a process that forks itself for ever is caught") {
   const auto attempt = allocation.assign({"refork", "result"}, 1);
   const auto next = allocation.assign({"result"}, 1);
   allocation.start();
-  CHECK(allocation.wait_ended(attempt.attempt).outcome == Outcome::completed);
-  CHECK(allocation.wait_ended(next.attempt).outcome == Outcome::completed);
+  CHECK(allocation.wait_ended(attempt.attempt).ending.outcome == Outcome::completed);
+  CHECK(allocation.wait_ended(next.attempt).ending.outcome == Outcome::completed);
   CHECK(allocation.marked().empty());
 }
 
@@ -402,7 +403,8 @@ TEST_CASE("an innocent process with a similar name survives") {
   {
     Scene scene;
     scene.allocation.tell(Cancel{scene.attempt.attempt, "enough"});
-    CHECK(scene.allocation.wait_ended(scene.attempt.attempt).outcome == Outcome::cancelled);
+    CHECK(scene.allocation.wait_ended(scene.attempt.attempt).ending.outcome ==
+          Outcome::cancelled);
     CHECK(sweep_leftovers(scene.allocation) == 0);
   }
   CHECK(!is_gone(innocent));
@@ -444,7 +446,7 @@ TEST_CASE("what ended attempts have left is ended before the next one starts") {
   ::kill(stopped, SIGSTOP);
   const auto attempt = allocation.assign({"result"});
   allocation.start();
-  CHECK(allocation.wait_ended(attempt.attempt).outcome == Outcome::completed);
+  CHECK(allocation.wait_ended(attempt.attempt).ending.outcome == Outcome::completed);
   for (const pid_t pid : {of_ours, of_another, stubborn, stopped})
     CHECK(is_gone(pid));
   CHECK(allocation.log().find("process " + std::to_string(stubborn) +
@@ -465,7 +467,7 @@ TEST_CASE("what is not ours, or still has somebody, is left alone before an atte
   const pid_t agent = leave_behind("SHARDSWEEP_AGENT=" + own + "alive/agent");
   const pid_t owned = leave_behind("SHARDSWEEP_MARKER=" + own + "alive/3/local");
   const auto attempt = allocation.assign({"result"});
-  CHECK(allocation.wait_ended(attempt.attempt).outcome == Outcome::completed);
+  CHECK(allocation.wait_ended(attempt.attempt).ending.outcome == Outcome::completed);
   for (const pid_t pid : {innocent, elsewhere, agent, owned}) {
     CHECK(!is_gone(pid));
     end_for_good(pid);

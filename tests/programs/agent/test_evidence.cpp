@@ -15,7 +15,7 @@ namespace {
 
 /// Ranks that advance no more after their first train step.
 Assign hanging(Allocation& allocation) {
-  allocation.every.step_limit_s = test::at_once_s;
+  allocation.every.limits.step_limit_s = test::at_once_s;
   return allocation.assign({"steps", "hang"});
 }
 
@@ -23,11 +23,11 @@ Assign hanging(Allocation& allocation) {
 
 TEST_CASE("gdb's word on each hung rank is kept") {
   Allocation allocation;
-  allocation.every.gdb_s = test::no_limit_s;
+  allocation.every.limits.gdb_s = test::no_limit_s;
   allocation.put_on_path("gdb", "echo \"looks: $*\"\n");
   const auto attempt = hanging(allocation);
   allocation.start();
-  CHECK(allocation.wait_ended(attempt.attempt).outcome == Outcome::hung);
+  CHECK(allocation.wait_ended(attempt.attempt).ending.outcome == Outcome::hung);
   const auto files = test::unpacked(attempt);
   for (const char* rank : {"0", "1"}) {
     const std::string said = files.at(std::string("evidence/gdb.rank.") + rank + ".txt");
@@ -39,16 +39,16 @@ TEST_CASE("gdb's word on each hung rank is kept") {
 
 TEST_CASE("a gdb that does not come back costs its limit and nothing else") {
   Allocation allocation;
-  allocation.every.gdb_s = test::at_once_s;
+  allocation.every.limits.gdb_s = test::at_once_s;
   const auto pids = allocation.paths().dir / "gdb";
   allocation.put_on_path("gdb", "echo $$ >>'" + pids.string() + "'; exec tail -f /dev/null\n");
   const auto attempt = hanging(allocation);
-  allocation.every.step_limit_s = test::no_limit_s;
+  allocation.every.limits.step_limit_s = test::no_limit_s;
   const auto next = allocation.assign({"result"});
   allocation.start();
-  CHECK(allocation.wait_ended(attempt.attempt).outcome == Outcome::hung);
-  CHECK(allocation.wait_ended(attempt.attempt).leaked == 0);
-  CHECK(allocation.wait_ended(next.attempt).outcome == Outcome::completed);
+  CHECK(allocation.wait_ended(attempt.attempt).ending.outcome == Outcome::hung);
+  CHECK(allocation.wait_ended(attempt.attempt).ending.leaked == 0);
+  CHECK(allocation.wait_ended(next.attempt).ending.outcome == Outcome::completed);
   CHECK(allocation.marked().empty());
   // Who has come so far within its limit is gone; test_gdb_look.cpp waits until it has.
   std::ifstream looked(pids);
@@ -65,8 +65,8 @@ TEST_CASE("a lost connection that is tried again has NCCL's own words") {
                          "0:nccl=NCCL INFO ok", "0:error=comm_error", "exit=12"});
   allocation.start();
   const Ended ended = allocation.wait_ended(attempt.attempt);
-  CHECK(ended.outcome == Outcome::comm_error);
-  CHECK(ended.cause.find("NCCL on rank 1: net_ib.cc:9 NCCL WARN NET/IB : it broke") !=
+  CHECK(ended.ending.outcome == Outcome::comm_error);
+  CHECK(ended.ending.cause.find("NCCL on rank 1: net_ib.cc:9 NCCL WARN NET/IB : it broke") !=
         std::string::npos);
   const auto files = test::unpacked(attempt);
   CHECK(files.at("evidence/local.nccl.txt") ==
@@ -81,8 +81,8 @@ TEST_CASE("what a sweep says of NCCL's log holds, and nobody else is asked for o
   allocation.every.env["NCCL_DEBUG"] = "TRACE";
   const auto own = allocation.assign({"nccl=NCCL INFO ok", "0:result"});
   allocation.start();
-  CHECK(allocation.wait_ended(silent.attempt).outcome == Outcome::completed);
-  CHECK(allocation.wait_ended(own.attempt).outcome == Outcome::completed);
+  CHECK(allocation.wait_ended(silent.attempt).ending.outcome == Outcome::completed);
+  CHECK(allocation.wait_ended(own.attempt).ending.outcome == Outcome::completed);
   CHECK(!test::unpacked(silent).contains("nccl.rank.0.log"));
   CHECK(test::unpacked(own).at("nccl.rank.1.log").find("set to TRACE") != std::string::npos);
 }

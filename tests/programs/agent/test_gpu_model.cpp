@@ -62,5 +62,5 @@ TEST_CASE("a lane starts on the cluster's GPU or where nobody can tell") {
   }
   node.assign({"result"}, 1);
   node.start();
-  CHECK(node.wait_ended(1).outcome == Outcome::completed);
+  CHECK(node.wait_ended(1).ending.outcome == Outcome::completed);
 }

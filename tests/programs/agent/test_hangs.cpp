@@ -18,15 +18,17 @@ TEST_CASE("a rank that hangs or stands still is named, wherever it stands") {
     CAPTURE(hang.fault);
     Allocation allocation;
     allocation.fail_at("node.launched_said:wait-for-file");
-    allocation.every.hang_floor_s = allocation.every.first_step_limit_s = test::at_once_s;
+    allocation.every.limits.hang_floor_s = allocation.every.limits.first_step_limit_s =
+        test::at_once_s;
     const auto hung = allocation.assign_training(hang.flags, hang.world);
-    allocation.every.hang_floor_s = allocation.every.first_step_limit_s = test::no_limit_s;
+    allocation.every.limits.hang_floor_s = allocation.every.limits.first_step_limit_s =
+        test::no_limit_s;
     const auto next = allocation.assign_training(test::healthy(hang), hang.world);
     allocation.start();
     test::wait_until_all_stand(hang, hung, allocation);
     const Ended ended = allocation.wait_ended(hung.attempt);
     test::check_verdict(hang, ended, test::at_once_s);
-    CHECK_MESSAGE(allocation.wait_ended(next.attempt).outcome == Outcome::completed,
+    CHECK_MESSAGE(allocation.wait_ended(next.attempt).ending.outcome == Outcome::completed,
                   allocation.log());
     CHECK(allocation.marked().empty());
   }
@@ -38,11 +40,12 @@ TEST_CASE("what is kept of a hang tells who waits where") {
   hang.flags.back() = hang.fault;
   Allocation allocation;
   allocation.fail_at("node.launched_said:wait-for-file");
-  allocation.every.hang_floor_s = allocation.every.first_step_limit_s = test::at_once_s;
+  allocation.every.limits.hang_floor_s = allocation.every.limits.first_step_limit_s =
+      test::at_once_s;
   const auto hung = allocation.assign_training(hang.flags, hang.world);
   allocation.start();
   test::wait_until_all_stand(hang, hung, allocation);
-  REQUIRE(allocation.wait_ended(hung.attempt).outcome == Outcome::hung);
+  REQUIRE(allocation.wait_ended(hung.attempt).ending.outcome == Outcome::hung);
   const auto files = test::unpacked(hung);
   const std::string local = files.at("evidence/local.json");
   CHECK(local.find("\"why\": \"no progress in phase 'train'") != std::string::npos);

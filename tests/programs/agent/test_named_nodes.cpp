@@ -88,7 +88,7 @@ SLURMD_NODENAME=n7 SLURM_NODEID=0 exec "$@"
 )");
   // The lead stands still until the one that comes has said so.
   job.fail_at("lead.claimed_written:stop,node.ready_said:wait-for-file");
-  job.spec.agents_limit_s = test::at_once_s;
+  job.spec.limits.agents_limit_s = test::at_once_s;
   job.assign({"result"}, 4);
   job.start();
   const pid_t lead = job.wait_at("lead.claimed_written");
@@ -108,9 +108,9 @@ TEST_CASE("of a step, srun names the node; all nodes of the job are seen") {
   const Assign next = job.assign({"result"}, 4);
   job.start();
   const Ended ended = job.wait_ended(attempt.attempt);
-  CHECK(ended.outcome == Outcome::crashed);
-  CHECK(ended.node == "n8");
-  CHECK(job.wait_ended(next.attempt).outcome == Outcome::completed);
+  CHECK(ended.ending.outcome == Outcome::crashed);
+  CHECK(ended.ending.node == "n8");
+  CHECK(job.wait_ended(next.attempt).ending.outcome == Outcome::completed);
   CHECK(job.seen() == std::vector<std::string>{"n7", "n8"});
 }
 
@@ -120,12 +120,13 @@ TEST_CASE("of a step whose srun says nothing, a rank's own record gives the node
   const Assign attempt = job.assign({"2:error=internal", "2:exit=16"}, 4);
   const Assign unknown = job.assign({"3:exit=9"}, 4);
   job.start();
-  CHECK(job.wait_ended(attempt.attempt).node == "n8");
+  CHECK(job.wait_ended(attempt.attempt).ending.node == "n8");
   const Ended ended = job.wait_ended(unknown.attempt);
-  CHECK(ended.node.empty());
-  CHECK_MESSAGE(ended.cause.find("it is not known on which of 2 nodes (n7, …) this happened") !=
-                    std::string::npos,
-                ended.cause);
+  CHECK(ended.ending.node.empty());
+  CHECK_MESSAGE(
+      ended.ending.cause.find("it is not known on which of 2 nodes (n7, …) this happened") !=
+          std::string::npos,
+      ended.ending.cause);
 }
 
 TEST_CASE("a step that nobody starts charges nobody, and its allocation leaves after three") {
@@ -134,10 +135,10 @@ TEST_CASE("a step that nobody starts charges nobody, and its allocation leaves a
   const Assign attempt = job.assign({"result"}, 4);
   job.start();
   const Ended ended = job.wait_ended(attempt.attempt);
-  CHECK(ended.outcome == Outcome::lost);
-  CHECK(ended.start_error != 0);
-  CHECK(ended.node.empty());
-  CHECK(ended.cause.starts_with(
+  CHECK(ended.ending.outcome == Outcome::lost);
+  CHECK(ended.ending.start_error != 0);
+  CHECK(ended.ending.node.empty());
+  CHECK(ended.ending.cause.starts_with(
       "the step did not start: srun: error: Unable to create step for job 7"));
 }
 
@@ -150,7 +151,7 @@ TEST_CASE("a step that a node refuses is that node's failure") {
   CHECK(job.wait_exit() == 0);
   const auto ended = job.ended(attempt.attempt);
   REQUIRE(ended);
-  CHECK(ended->outcome == Outcome::node_failure);
-  CHECK(ended->node == "n8");
+  CHECK(ended->ending.outcome == Outcome::node_failure);
+  CHECK(ended->ending.node == "n8");
   CHECK(job.bye() == "node lost");
 }

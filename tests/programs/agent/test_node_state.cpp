@@ -91,8 +91,8 @@ struct GpuNode : Allocation {
     environment["LD_LIBRARY_PATH"] = SHARDSWEEP_FAKES_DIR "/new";
     environment["FAKE_NVML"] = (folder().path() / "gpus").string();
     environment["CUDA_VISIBLE_DEVICES"] = "0";
-    every.gpu_release_s = no_limit_s;
-    every.gpu_slack_bytes = 1000;
+    every.limits.gpu_release_s = no_limit_s;
+    every.limits.gpu_slack_bytes = 1000;
   }
   void gpu(std::int64_t used_bytes, const std::string& more = "") {
     const auto next = folder().path() / "gpus.next";
@@ -122,7 +122,7 @@ TEST_CASE("segments that lost their processes are removed and nobody else's") {
   Allocation allocation;
   allocation.assign({"shared=" + of_rank, "result"}, 1);
   allocation.start();
-  CHECK(allocation.wait_ended(1).outcome == Outcome::completed);
+  CHECK(allocation.wait_ended(1).ending.outcome == Outcome::completed);
   CHECK(!left.there());
   CHECK(!std::filesystem::exists("/dev/shm/" + of_rank));
   CHECK(mapped.there());
@@ -139,7 +139,7 @@ TEST_CASE("what a job of ours that has ended left without a marker is ended") {
   allocation.write_ended_jobs("98765432\n987654321\n");
   allocation.assign({"result"}, 1);
   allocation.start();
-  CHECK(allocation.wait_ended(1).outcome == Outcome::completed);
+  CHECK(allocation.wait_ended(1).ending.outcome == Outcome::completed);
   CHECK(!left.lives());
   CHECK(of_another_job.lives());
   CHECK(in_none.lives());
@@ -156,20 +156,21 @@ TEST_CASE("an attempt waits for GPU memory that is on its way back") {
   CHECK(wait_until([&] { return node.lines().size() > 3; }));
   CHECK(!node.ended(1));
   node.gpu(500);
-  CHECK(node.wait_ended(1).outcome == Outcome::completed);
+  CHECK(node.wait_ended(1).ending.outcome == Outcome::completed);
 }
 
 TEST_CASE("a node whose GPU memory does not come back takes no attempt") {
   GpuNode node;
   node.gpu(9000, "process|0|4000000|8000\n");
-  node.every.gpu_release_s = at_once_s;
+  node.every.limits.gpu_release_s = at_once_s;
   node.assign({"result"}, 1);
   node.assign({"result"}, 1);
   node.start();
   const Ended ended = node.wait_ended(1);
-  CHECK(ended.outcome == Outcome::node_failure);
-  CHECK(ended.cause.find("not started: GPU memory was not freed within") != std::string::npos);
-  CHECK(ended.cause.find("by processes that cannot be inspected here: 4000000") !=
+  CHECK(ended.ending.outcome == Outcome::node_failure);
+  CHECK(ended.ending.cause.find("not started: GPU memory was not freed within") !=
+        std::string::npos);
+  CHECK(ended.ending.cause.find("by processes that cannot be inspected here: 4000000") !=
         std::string::npos);
   CHECK(node.wait_exit() == 0);
   CHECK(node.revoked() == std::vector<AttemptId>{2});
@@ -185,9 +186,9 @@ TEST_CASE("a measurement beside somebody else on the GPU is contaminated") {
   node.assign({"result"}, 1);
   node.start();
   const Ended ended = node.wait_ended(1);
-  CHECK(ended.outcome == Outcome::completed);
-  CHECK(ended.mark == Mark::contaminated);
-  CHECK(ended.also ==
+  CHECK(ended.ending.outcome == Outcome::completed);
+  CHECK(ended.ending.mark == Mark::contaminated);
+  CHECK(ended.ending.also ==
         "process " + std::to_string(other.pid) + " holds 85 MiB of GPU 0: 'tail -f /dev/null'");
   CHECK(other.lives());
 }
@@ -195,8 +196,8 @@ TEST_CASE("a measurement beside somebody else on the GPU is contaminated") {
 TEST_CASE("nobody looks at GPUs where the policy says so") {
   GpuNode node;
   node.gpu(9000);
-  node.every.gpu_release_s = 0;
+  node.every.limits.gpu_release_s = 0;
   node.assign({"result"}, 1);
   node.start();
-  CHECK(node.wait_ended(1).outcome == Outcome::completed);
+  CHECK(node.wait_ended(1).ending.outcome == Outcome::completed);
 }

@@ -43,10 +43,10 @@ void burn_cpu_s(double seconds) {
 TEST_CASE("an attempt with a result is completed and leaves one packed file") {
   Allocation allocation;
   const Ended ended = outcome_of(allocation, {"steps", "result", "say=done"}, 4);
-  CHECK(ended.outcome == Outcome::completed);
-  CHECK(ended.cause.empty());
-  CHECK(ended.source == SaidBy::runner);
-  CHECK(ended.leaked == 0);
+  CHECK(ended.ending.outcome == Outcome::completed);
+  CHECK(ended.ending.cause.empty());
+  CHECK(ended.ending.source == SaidBy::runner);
+  CHECK(ended.ending.leaked == 0);
   const auto lines = allocation.lines();
   CHECK(std::holds_alternative<Claimed>(lines.front().body));
   CHECK(std::holds_alternative<Bye>(lines.back().body));
@@ -60,7 +60,7 @@ TEST_CASE("attempts run in their order in one allocation") {
     allocation.assign({"result"});
   allocation.start();
   for (int i = 1; i <= 3; ++i)
-    CHECK(allocation.wait_ended(i).outcome == Outcome::completed);
+    CHECK(allocation.wait_ended(i).ending.outcome == Outcome::completed);
   std::vector<AttemptId> order;
   for (const auto& line : allocation.lines()) {
     if (const auto* started = std::get_if<Started>(&line.body))
@@ -72,10 +72,10 @@ TEST_CASE("attempts run in their order in one allocation") {
 TEST_CASE("out of memory is told by the runner's record and its exit code") {
   Allocation allocation;
   const Ended ended = outcome_of(allocation, {"steps", "1:error=oom", "1:exit=11", "hang"});
-  CHECK(ended.outcome == Outcome::oom);
-  CHECK(ended.cause == "rank 1: oom: as told");
-  CHECK(ended.source == SaidBy::runner);
-  CHECK(ended.exit_code == 11);
+  CHECK(ended.ending.outcome == Outcome::oom);
+  CHECK(ended.ending.cause == "rank 1: oom: as told");
+  CHECK(ended.ending.source == SaidBy::runner);
+  CHECK(ended.ending.exit_code == 11);
 }
 
 TEST_CASE("after an oom the larger micro-batches of its lane are skipped") {
@@ -86,28 +86,28 @@ TEST_CASE("after an oom the larger micro-batches of its lane are skipped") {
   const auto other = allocation.assign({"result"}, 2, "another", 8);
   const auto same = allocation.assign({"result"}, 2, "lane", 4);
   allocation.start();
-  CHECK(allocation.wait_ended(smaller.attempt).outcome == Outcome::completed);
-  CHECK(allocation.wait_ended(oom.attempt).outcome == Outcome::oom);
+  CHECK(allocation.wait_ended(smaller.attempt).ending.outcome == Outcome::completed);
+  CHECK(allocation.wait_ended(oom.attempt).ending.outcome == Outcome::oom);
   const Ended skipped = allocation.wait_ended(larger.attempt);
-  CHECK(skipped.outcome == Outcome::skipped);
-  CHECK(skipped.cause == "micro_batch 4 ran out of memory (" + oom.trial + ")");
-  CHECK(allocation.wait_ended(other.attempt).outcome == Outcome::completed);
-  CHECK(allocation.wait_ended(same.attempt).outcome == Outcome::completed);
+  CHECK(skipped.ending.outcome == Outcome::skipped);
+  CHECK(skipped.ending.cause == "micro_batch 4 ran out of memory (" + oom.trial + ")");
+  CHECK(allocation.wait_ended(other.attempt).ending.outcome == Outcome::completed);
+  CHECK(allocation.wait_ended(same.attempt).ending.outcome == Outcome::completed);
 }
 
 TEST_CASE("a rank that makes no progress is hung and the allocation goes on") {
   Allocation allocation;
-  allocation.every.step_limit_s = test::at_once_s;
+  allocation.every.limits.step_limit_s = test::at_once_s;
   const auto hung = allocation.assign({"steps", "hang"});
-  allocation.every.step_limit_s = test::no_limit_s;
+  allocation.every.limits.step_limit_s = test::no_limit_s;
   const auto next = allocation.assign({"result"});
   allocation.start();
   const Ended ended = allocation.wait_ended(hung.attempt);
-  CHECK(ended.outcome == Outcome::hung);
-  CHECK(ended.source == SaidBy::policy);
-  CHECK(ended.cause.starts_with("no progress in phase 'train' for "));
-  CHECK(ended.cause.ends_with(" s (limit 0.2 s), last record: train_step 1"));
-  CHECK(allocation.wait_ended(next.attempt).outcome == Outcome::completed);
+  CHECK(ended.ending.outcome == Outcome::hung);
+  CHECK(ended.ending.source == SaidBy::policy);
+  CHECK(ended.ending.cause.starts_with("no progress in phase 'train' for "));
+  CHECK(ended.ending.cause.ends_with(" s (limit 0.2 s), last record: train_step 1"));
+  CHECK(allocation.wait_ended(next.attempt).ending.outcome == Outcome::completed);
 }
 
 TEST_CASE("a rank that ignores SIGTERM is ended by SIGKILL after the grace") {
@@ -116,33 +116,33 @@ TEST_CASE("a rank that ignores SIGTERM is ended by SIGKILL after the grace") {
   allocation.start();
   allocation.wait_steps(assign, 2);
   allocation.tell(Cancel{assign.attempt, "enough"});
-  CHECK(allocation.wait_ended(assign.attempt).outcome == Outcome::cancelled);
+  CHECK(allocation.wait_ended(assign.attempt).ending.outcome == Outcome::cancelled);
   CHECK(allocation.marked().empty());
 }
 
 TEST_CASE("an attempt that is not over in its time is a timeout") {
   Allocation allocation;
-  allocation.every.attempt_limit_s = test::at_once_s;
+  allocation.every.limits.attempt_limit_s = test::at_once_s;
   const Ended ended = outcome_of(allocation, {"hang"});
-  CHECK(ended.outcome == Outcome::timeout);
-  CHECK(ended.cause.starts_with("still running after "));
-  CHECK(ended.cause.find(" s (limit 0.2 s), in phase 'start'") != std::string::npos);
+  CHECK(ended.ending.outcome == Outcome::timeout);
+  CHECK(ended.ending.cause.starts_with("still running after "));
+  CHECK(ended.ending.cause.find(" s (limit 0.2 s), in phase 'start'") != std::string::npos);
 }
 
 TEST_CASE("a rank that dies of a signal names it") {
   Allocation allocation;
   const Ended ended = outcome_of(allocation, {"1:signal=6", "hang"});
-  CHECK(ended.outcome == Outcome::crashed);
-  CHECK(ended.signal == SIGABRT);
-  CHECK(ended.cause == "rank 1 was ended by SIGABRT");
+  CHECK(ended.ending.outcome == Outcome::crashed);
+  CHECK(ended.ending.signal == SIGABRT);
+  CHECK(ended.ending.cause == "rank 1 was ended by SIGABRT");
 }
 
 TEST_CASE("an unknown exit code quotes what the rank printed last") {
   Allocation allocation;
   const Ended ended = outcome_of(allocation, {"0:say=no such option", "0:exit=3", "hang"});
-  CHECK(ended.outcome == Outcome::crashed);
-  CHECK(ended.exit_code == 3);
-  CHECK(ended.cause ==
+  CHECK(ended.ending.outcome == Outcome::crashed);
+  CHECK(ended.ending.exit_code == 3);
+  CHECK(ended.ending.cause ==
         "rank 0 exited with 3: no such option (no rule of `classify` matches its log)");
 }
 
@@ -152,11 +152,12 @@ TEST_CASE("what a rank printed explains an exit code that says nothing") {
       allocation, {"1:say=NCCL WARN Call to ibv_modify_qp failed with 110",
                    "1:say=torch.OutOfMemoryError: CUDA out of memory. Tried to allocate",
                    "0:say=RuntimeError: Connection reset by peer", "exit=1"});
-  CHECK(ended.outcome == Outcome::comm_error);
-  CHECK(ended.source == SaidBy::log);
-  CHECK(ended.exit_code == 1);
-  CHECK(ended.cause == "rank 1: nccl-ib-call: NCCL WARN Call to ibv_modify_qp failed with 110");
-  CHECK(ended.node == "local");
+  CHECK(ended.ending.outcome == Outcome::comm_error);
+  CHECK(ended.ending.source == SaidBy::log);
+  CHECK(ended.ending.exit_code == 1);
+  CHECK(ended.ending.cause ==
+        "rank 1: nccl-ib-call: NCCL WARN Call to ibv_modify_qp failed with 110");
+  CHECK(ended.ending.node == "local");
 }
 
 TEST_CASE("a rule of the user's own says what a rank's last words mean") {
@@ -166,58 +167,58 @@ TEST_CASE("a rule of the user's own says what a rank's last words mean") {
       allocation.assign({"0:say=the quota of /shared used up", "0:exit=1", "hang"});
   allocation.start();
   const Ended own = allocation.wait_ended(quota.attempt);
-  CHECK(own.outcome == Outcome::node_failure);
-  CHECK(own.cause == "rank 0: quota: the quota of /shared used up");
+  CHECK(own.ending.outcome == Outcome::node_failure);
+  CHECK(own.ending.cause == "rank 0: quota: the quota of /shared used up");
 }
 
 TEST_CASE("an oom that nobody has noticed before the watch lost its patience") {
   Allocation allocation;
-  allocation.every.step_limit_s = test::at_once_s;
+  allocation.every.limits.step_limit_s = test::at_once_s;
   // Its words come before the record from which the limit counts.
   const Ended ended = outcome_of(
       allocation,
       {"0:say=torch.OutOfMemoryError: CUDA out of memory. Tried to allocate", "steps", "hang"});
-  CHECK(ended.outcome == Outcome::oom);
-  CHECK(ended.also.starts_with("hung: "));
+  CHECK(ended.ending.outcome == Outcome::oom);
+  CHECK(ended.ending.also.starts_with("hung: "));
 }
 
 TEST_CASE("a lost peer is no cause beside the death that it noticed") {
   Allocation allocation;
   const Ended ended =
       outcome_of(allocation, {"0:error=peer_lost", "0:exit=14", "1:signal=9", "hang"});
-  CHECK(ended.outcome == Outcome::crashed);
-  CHECK(ended.cause == "rank 1 was ended by SIGKILL");
+  CHECK(ended.ending.outcome == Outcome::crashed);
+  CHECK(ended.ending.cause == "rank 1 was ended by SIGKILL");
 }
 
 TEST_CASE("exit 0 without a result is a crash") {
   for (const auto& modes : {std::vector<std::string>{"steps"}, {"steps", "foreign-result"}}) {
     Allocation allocation;
     const Ended ended = outcome_of(allocation, modes);
-    CHECK(ended.outcome == Outcome::crashed);
-    CHECK(ended.cause.ends_with("exited 0 without a result"));
+    CHECK(ended.ending.outcome == Outcome::crashed);
+    CHECK(ended.ending.cause.ends_with("exited 0 without a result"));
   }
 }
 
 TEST_CASE("a result counts whoever dies afterwards") {
   Allocation allocation;
   const Ended ended = outcome_of(allocation, {"steps", "result", "1:signal=9"});
-  CHECK(ended.outcome == Outcome::completed);
-  CHECK(ended.cause == "after the result: rank 1 was ended by SIGKILL");
+  CHECK(ended.ending.outcome == Outcome::completed);
+  CHECK(ended.ending.cause == "after the result: rank 1 was ended by SIGKILL");
 }
 
 TEST_CASE("ranks that do not leave after the result are ended and it counts") {
   Allocation allocation;
-  allocation.every.teardown_limit_s = test::at_once_s;
+  allocation.every.limits.teardown_limit_s = test::at_once_s;
   const Ended ended = outcome_of(allocation, {"steps", "result", "hang"});
-  CHECK(ended.outcome == Outcome::completed);
-  CHECK(ended.cause.starts_with("after the result: no progress in phase 'teardown'"));
+  CHECK(ended.ending.outcome == Outcome::completed);
+  CHECK(ended.ending.cause.starts_with("after the result: no progress in phase 'teardown'"));
 }
 
 TEST_CASE("garbage in the records is passed over and counted") {
   Allocation allocation;
   const Ended ended = outcome_of(allocation, {"garbage", "steps", "result"}, 1);
-  CHECK(ended.outcome == Outcome::completed);
-  CHECK(ended.cause == "3 garbage lines in the records");
+  CHECK(ended.ending.outcome == Outcome::completed);
+  CHECK(ended.ending.cause == "3 garbage lines in the records");
 }
 
 TEST_CASE("an attempt is cancelled while it runs and before it starts") {
@@ -230,13 +231,13 @@ TEST_CASE("an attempt is cancelled while it runs and before it starts") {
   allocation.tell(Revoke{revoked.attempt});
   allocation.tell(Cancel{waiting.attempt, "not wanted"});
   const Ended second = allocation.wait_ended(waiting.attempt);
-  CHECK(second.outcome == Outcome::cancelled);
-  CHECK(second.cause == "not wanted");
+  CHECK(second.ending.outcome == Outcome::cancelled);
+  CHECK(second.ending.cause == "not wanted");
   allocation.tell(Cancel{running.attempt, "by hand"});
   const Ended first = allocation.wait_ended(running.attempt);
-  CHECK(first.outcome == Outcome::cancelled);
-  CHECK(first.cause == "by hand");
-  CHECK(first.source == SaidBy::request);
+  CHECK(first.ending.outcome == Outcome::cancelled);
+  CHECK(first.ending.cause == "by hand");
+  CHECK(first.ending.source == SaidBy::request);
   allocation.tell(Drain{});
   CHECK(allocation.wait_exit() == 0);
   bool answered = false;
@@ -261,14 +262,14 @@ TEST_CASE("a drained allocation finishes what runs and gives the rest back") {
   CHECK(!allocation.ended(running.attempt));
   std::ofstream(flag).put('\n');
   CHECK(allocation.wait_exit() == 0);
-  CHECK(allocation.ended(running.attempt)->outcome == Outcome::completed);
+  CHECK(allocation.ended(running.attempt)->ending.outcome == Outcome::completed);
   CHECK(!allocation.ended(waiting.attempt));
   CHECK(allocation.bye() == "drained");
 }
 
 TEST_CASE("a lead with nothing assigned leaves after its idle limit") {
   Allocation allocation;
-  allocation.spec.idle_limit_s = test::at_once_s;
+  allocation.spec.limits.idle_limit_s = test::at_once_s;
   allocation.start();
   CHECK(allocation.wait_exit() == 0);
   CHECK(allocation.bye() == "idle");
@@ -284,8 +285,8 @@ TEST_CASE("SIGTERM ends the running attempt as preempted and the lead says good-
   CHECK(allocation.wait_exit() == 0);
   const auto ended = allocation.ended(running.attempt);
   REQUIRE(ended);
-  CHECK(ended->outcome == Outcome::preempted);
-  CHECK(ended->cause == "the allocation was told to stop (SIGTERM)");
+  CHECK(ended->ending.outcome == Outcome::preempted);
+  CHECK(ended->ending.cause == "the allocation was told to stop (SIGTERM)");
   CHECK(allocation.bye() == "signal");
   CHECK(allocation.marked().empty());
 }
@@ -307,8 +308,8 @@ TEST_CASE("a rank may get Slurm's SIGTERM a while before its agent and the lead 
   CHECK(allocation.wait_exit() == 0);
   const auto ended = allocation.ended(running.attempt);
   REQUIRE(ended);
-  CHECK(ended->outcome == Outcome::preempted);
-  CHECK(ended->cause == "the allocation was told to stop (SIGTERM)");
+  CHECK(ended->ending.outcome == Outcome::preempted);
+  CHECK(ended->ending.cause == "the allocation was told to stop (SIGTERM)");
 }
 
 TEST_CASE("a rank that alone gets SIGTERM has crashed") {
@@ -316,8 +317,8 @@ TEST_CASE("a rank that alone gets SIGTERM has crashed") {
   const auto running = allocation.assign({"signal=15"}, 1);
   allocation.start();
   const Ended ended = allocation.wait_ended(running.attempt);
-  CHECK(ended.outcome == Outcome::crashed);
-  CHECK(ended.cause == "rank 0 was ended by SIGTERM");
+  CHECK(ended.ending.outcome == Outcome::crashed);
+  CHECK(ended.ending.cause == "rank 0 was ended by SIGTERM");
 }
 
 TEST_CASE("lines of an older epoch and an attempt assigned twice change nothing") {
@@ -327,7 +328,7 @@ TEST_CASE("lines of an older epoch and an attempt assigned twice change nothing"
   allocation.tell(Drain{}, 1);
   const auto late = allocation.assign({"result"});  // epoch 1: of a daemon that was replaced
   allocation.start();
-  CHECK(allocation.wait_ended(first.attempt).outcome == Outcome::completed);
+  CHECK(allocation.wait_ended(first.attempt).ending.outcome == Outcome::completed);
   allocation.tell(Drain{}, 2);
   CHECK(allocation.wait_exit() == 0);
   CHECK(!allocation.ended(late.attempt));
@@ -337,7 +338,7 @@ TEST_CASE("a second lead of the same allocation exits and runs nothing") {
   Allocation allocation;
   allocation.assign({"result"});
   allocation.start();
-  CHECK(allocation.wait_ended(1).outcome == Outcome::completed);
+  CHECK(allocation.wait_ended(1).ending.outcome == Outcome::completed);
   const std::string command = std::string(SHARDSWEEP_BIN_DIR) +
                               "/shardsweep-agent lead --dir '" +
                               allocation.paths().dir.string() + "' 2>/dev/null";
@@ -347,13 +348,13 @@ TEST_CASE("a second lead of the same allocation exits and runs nothing") {
 
 TEST_CASE("a measurement that others have disturbed is marked") {
   Allocation quiet;
-  quiet.every.others_cpu_limit = 1;  // more than all there is
+  quiet.every.limits.others_cpu_limit = 1;  // more than all there is
   const Ended clean = outcome_of(quiet, {"steps", "result"});
-  CHECK(clean.mark == Mark::none);
+  CHECK(clean.ending.mark == Mark::none);
   // Somebody else on this node, for as long as the attempt runs: this test, and whoever takes
   // its CPU away.
   Allocation disturbed;
-  disturbed.every.others_cpu_limit = 1e-3;
+  disturbed.every.limits.others_cpu_limit = 1e-3;
   const std::string flag = (disturbed.paths().dir / "go_on").string();
   const Assign beside = disturbed.assign({"steps", "until=" + flag, "result"});
   disturbed.start();
@@ -361,9 +362,9 @@ TEST_CASE("a measurement that others have disturbed is marked") {
   burn_cpu_s(0.2);
   std::ofstream(flag).put('\n');
   const Ended ended = disturbed.wait_ended(beside.attempt);
-  CHECK(ended.outcome == Outcome::completed);
-  CHECK(ended.mark == Mark::contaminated);
-  CHECK(ended.also.find("others used ") != std::string::npos);
+  CHECK(ended.ending.outcome == Outcome::completed);
+  CHECK(ended.ending.mark == Mark::contaminated);
+  CHECK(ended.ending.also.find("others used ") != std::string::npos);
 }
 
 TEST_CASE("a rank that leaves with 0 in the middle is why the others lost it") {
@@ -377,8 +378,8 @@ TEST_CASE("a rank that leaves with 0 in the middle is why the others lost it") {
   std::ofstream(flag).put('\n');
   allocation.go_on("node.rank_ended");
   const Ended ended = allocation.wait_ended(assign.attempt);
-  CHECK(ended.outcome == Outcome::crashed);
-  CHECK(ended.cause == "rank 1 exited 0 without a result");
+  CHECK(ended.ending.outcome == Outcome::crashed);
+  CHECK(ended.ending.cause == "rank 1 exited 0 without a result");
 }
 
 // ---- cut short
@@ -404,14 +405,14 @@ TEST_CASE(
   const auto fast = allocation.assign({"step=900", "step=90", "step=90", "result"});
   allocation.start();
   const Ended ended = allocation.wait_ended(slow.attempt);
-  CHECK(ended.outcome == Outcome::completed);
-  CHECK(ended.cause.empty());
-  CHECK(ended.leaked == 0);
+  CHECK(ended.ending.outcome == Outcome::completed);
+  CHECK(ended.ending.cause.empty());
+  CHECK(ended.ending.leaked == 0);
   const std::string records = records_of(slow);
   CHECK(has_result(records, slow.nonce));
   CHECK(records.find(R"("gave_up_above_ms":100})") != std::string::npos);
   CHECK(records.find(R"("steps":2,"warmup":1)") != std::string::npos);
-  CHECK(allocation.wait_ended(fast.attempt).outcome == Outcome::completed);
+  CHECK(allocation.wait_ended(fast.attempt).ending.outcome == Outcome::completed);
   CHECK(records_of(fast).find("gave_up") == std::string::npos);
 }
 
@@ -423,9 +424,9 @@ TEST_CASE("a rank that ignores its end and another's complaint leave it cut shor
       allocation.assign({"stubborn", "step=200", "step=200", "1:until=/nowhere", "hang"});
   allocation.start();
   const Ended ended = allocation.wait_ended(slow.attempt);
-  CHECK(ended.outcome == Outcome::completed);
-  CHECK(ended.cause.empty());
-  CHECK(ended.also.empty());
+  CHECK(ended.ending.outcome == Outcome::completed);
+  CHECK(ended.ending.cause.empty());
+  CHECK(ended.ending.also.empty());
 }
 
 TEST_CASE("a torn last record does not spoil the result of an attempt that was cut short") {
@@ -434,6 +435,6 @@ TEST_CASE("a torn last record does not spoil the result of an attempt that was c
   allocation.every.tokens_per_step = 1000;
   const auto slow = allocation.assign({"0:step=200", "0:step=200", "0:tear", "hang"});
   allocation.start();
-  CHECK(allocation.wait_ended(slow.attempt).outcome == Outcome::completed);
+  CHECK(allocation.wait_ended(slow.attempt).ending.outcome == Outcome::completed);
   CHECK(has_result(records_of(slow), slow.nonce));
 }

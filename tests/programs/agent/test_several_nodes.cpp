@@ -77,7 +77,7 @@ TEST_CASE("the ranks' own times and the nodes that they ran on come in one order
   const auto attempt = allocation.assign_training(flags, 6);
   allocation.start();
   const Ended ended = allocation.wait_ended(attempt.attempt);
-  REQUIRE_MESSAGE(ended.outcome == Outcome::completed, ended.cause);
+  REQUIRE_MESSAGE(ended.ending.outcome == Outcome::completed, ended.ending.cause);
   CHECK(ended.nodes == std::vector<std::string>{"n0", "n1", "n2"});
   const auto records = read_attempt_records(AttemptPaths{attempt.dir});
   REQUIRE(records);
@@ -97,8 +97,8 @@ TEST_CASE("a lead of 2,048 node agents takes what they say and packs what their 
   const auto report = allocation.paths().dir / "longest_silence";
   allocation.put_on_path("srun", "exec " SHARDSWEEP_BIN_DIR "/agent_test_many_agents " +
                                      std::to_string(nodes) + " " +
-                                     std::to_string(allocation.spec.agent_lease_s) + " " +
-                                     report.string() + "\n");
+                                     std::to_string(allocation.spec.limits.agent_lease_s) +
+                                     " " + report.string() + "\n");
   std::vector<Assign> attempts;
   attempts.reserve(3);
   for (int i = 0; i < 3; ++i)
@@ -114,7 +114,7 @@ TEST_CASE("a lead of 2,048 node agents takes what they say and packs what their 
   REQUIRE_MESSAGE(in_time, allocation.log());
   for (const Assign& attempt : attempts) {
     const Ended ended = allocation.wait_ended(attempt.attempt);
-    REQUIRE_MESSAGE(ended.outcome == Outcome::completed, ended.cause);
+    REQUIRE_MESSAGE(ended.ending.outcome == Outcome::completed, ended.ending.cause);
     CHECK(ended.nodes.size() == nodes);
   }
   allocation.tell(Drain{});
@@ -157,7 +157,7 @@ TEST_CASE("the clocks of own runners are those of the slowest node while steps a
         wait_until([&] { return std::filesystem::exists(gpus(node).string() + ".asked"); }));
   const std::ofstream go_on(done);
   const Ended ended = allocation.wait_ended(attempt.attempt);
-  REQUIRE_MESSAGE(ended.outcome == Outcome::completed, ended.cause);
+  REQUIRE_MESSAGE(ended.ending.outcome == Outcome::completed, ended.ending.cause);
   CHECK(ended.sm_clock_mhz == 1755);
   CHECK(ended.power_w == doctest::Approx(600));
   CHECK(ended.throttled == "power cap");
@@ -179,7 +179,7 @@ TEST_CASE("ranks are numbered in the network's order, from the first node on") {
   const auto attempt = allocation.assign({"place", "result"}, 6);
   allocation.start();
   const Ended ended = allocation.wait_ended(attempt.attempt);
-  REQUIRE_MESSAGE(ended.outcome == Outcome::completed, ended.cause);
+  REQUIRE_MESSAGE(ended.ending.outcome == Outcome::completed, ended.ending.cause);
   CHECK(ended.nodes == std::vector<std::string>{"n0", "n2", "n1"});
   // Each rank prints its number and the node that it is for; a tar file has it as it is.
   const auto pack = read_file(AttemptPaths{attempt.dir}.pack());
@@ -206,8 +206,8 @@ TEST_CASE("an attempt that is cut short on one node ends on all, and nobody has 
   const auto next = allocation.assign({"result"}, 6);
   allocation.start();
   const Ended ended = allocation.wait_ended(slow.attempt);
-  CHECK(ended.outcome == Outcome::completed);
-  CHECK(ended.cause.empty());
-  CHECK(ended.also.empty());
-  CHECK(allocation.wait_ended(next.attempt).outcome == Outcome::completed);
+  CHECK(ended.ending.outcome == Outcome::completed);
+  CHECK(ended.ending.cause.empty());
+  CHECK(ended.ending.also.empty());
+  CHECK(allocation.wait_ended(next.attempt).ending.outcome == Outcome::completed);
 }

@@ -62,9 +62,9 @@ TEST_CASE("a program that is not there did not start: lost, with program, error 
   const Assign assign = assign_program(allocation, {"/no/such/program"});
   allocation.start();
   const Ended ended = allocation.wait_ended(assign.attempt);
-  CHECK(ended.outcome == Outcome::lost);
-  CHECK(ended.start_error == ENOENT);
-  CHECK(ended.cause ==
+  CHECK(ended.ending.outcome == Outcome::lost);
+  CHECK(ended.ending.start_error == ENOENT);
+  CHECK(ended.ending.cause ==
         "rank 0 did not start: cannot start /no/such/program: No such file or directory on "
         "local");
 }
@@ -78,8 +78,8 @@ TEST_CASE("so is one that may not be run, or is no program, or has too many argu
   const Assign denied = assign_program(allocation, {file});
   const Assign large = assign_program(allocation, {"/bin/true", std::string(300'000, 'x')});
   allocation.start();
-  CHECK(allocation.wait_ended(denied.attempt).start_error == EACCES);
-  CHECK(allocation.wait_ended(large.attempt).start_error == E2BIG);
+  CHECK(allocation.wait_ended(denied.attempt).ending.start_error == EACCES);
+  CHECK(allocation.wait_ended(large.attempt).ending.start_error == E2BIG);
 }
 
 TEST_CASE("a program's own exit with 127 is a crash: it has run") {
@@ -87,8 +87,8 @@ TEST_CASE("a program's own exit with 127 is a crash: it has run") {
   const Assign assign = allocation.assign({"exit=127"});
   allocation.start();
   const Ended ended = allocation.wait_ended(assign.attempt);
-  CHECK(ended.outcome == Outcome::crashed);
-  CHECK(ended.start_error == 0);
+  CHECK(ended.ending.outcome == Outcome::crashed);
+  CHECK(ended.ending.start_error == 0);
 }
 
 TEST_CASE("a lead whose programs do not start gives the rest back and leaves") {
@@ -127,10 +127,10 @@ TEST_CASE("what fails while the disk is full is lost, and the next one waits for
   disk.empty();
   allocation.go_on("lead.shut");
   const Ended ended = allocation.wait_ended(first.attempt);
-  CHECK(ended.outcome == Outcome::lost);
-  CHECK(ended.cause.starts_with("no file could be written: the disk of "));
-  CHECK(ended.also.find("exited with 16") != std::string::npos);
-  CHECK(allocation.wait_ended(second.attempt).outcome == Outcome::completed);
+  CHECK(ended.ending.outcome == Outcome::lost);
+  CHECK(ended.ending.cause.starts_with("no file could be written: the disk of "));
+  CHECK(ended.ending.also.find("exited with 16") != std::string::npos);
+  CHECK(allocation.wait_ended(second.attempt).ending.outcome == Outcome::completed);
   ::unlink(flag.c_str());
 }
 
@@ -162,7 +162,7 @@ TEST_CASE("an attempt that a full disk does not take as a pack stays as it is, a
   const Assign assign = allocation.assign({"steps", "result"});
   allocation.start();
   const Ended ended = allocation.wait_ended(assign.attempt);
-  CHECK(ended.outcome == Outcome::completed);
+  CHECK(ended.ending.outcome == Outcome::completed);
   CHECK(ended.pack.empty());
   CHECK(std::filesystem::exists(assign.dir));
   CHECK(!std::filesystem::exists(AttemptPaths{assign.dir}.pack()));
@@ -187,7 +187,7 @@ TEST_CASE("out of memory on a full disk is still out of memory") {
   allocation.wait_at("lead.ended");
   disk.empty();
   allocation.go_on("lead.ended");
-  CHECK(allocation.wait_ended(assign.attempt).outcome == Outcome::oom);
+  CHECK(allocation.wait_ended(assign.attempt).ending.outcome == Outcome::oom);
   ::unlink(flag.c_str());
 }
 
@@ -200,14 +200,14 @@ TEST_CASE("an attempt whose folder is deleted while it runs is lost, not crashed
   std::filesystem::remove_all(assign.dir);
   std::ofstream(flag).put('\n');
   const Ended ended = allocation.wait_ended(assign.attempt);
-  CHECK(ended.outcome == Outcome::lost);
-  CHECK(ended.cause.find("is gone") != std::string::npos);
+  CHECK(ended.ending.outcome == Outcome::lost);
+  CHECK(ended.ending.cause.find("is gone") != std::string::npos);
   ::unlink(flag.c_str());
 }
 
 TEST_CASE("a rank dumps no core, and no file of its grows beyond the limit") {
   Allocation allocation;
-  allocation.every.file_limit_bytes = 1 << 20;
+  allocation.every.limits.file_limit_bytes = 1 << 20;
   const Assign assign = assign_program(
       allocation, {"/bin/sh", "-c", "ulimit -Sc; ulimit -Sf; head -c 9000000 /dev/zero >big"});
   allocation.start();
@@ -227,12 +227,12 @@ TEST_CASE("a rank dumps no core, and no file of its grows beyond the limit") {
 
 TEST_CASE("a rank that prints without end is ended, and the cause says how much") {
   Allocation allocation;
-  allocation.every.log_limit_bytes = 1'000'000;
+  allocation.every.limits.log_limit_bytes = 1'000'000;
   const Assign assign = assign_program(
       allocation, {"/bin/sh", "-c", "head -c 2000000 /dev/zero; exec tail -f /dev/null"});
   allocation.start();
   const Ended ended = allocation.wait_ended(assign.attempt);
-  CHECK(ended.outcome == Outcome::crashed);
-  CHECK(ended.cause.starts_with("rank 0 has printed "));
-  CHECK(ended.cause.find("watch.log_limit is 1000000") != std::string::npos);
+  CHECK(ended.ending.outcome == Outcome::crashed);
+  CHECK(ended.ending.cause.starts_with("rank 0 has printed "));
+  CHECK(ended.ending.cause.find("watch.log_limit is 1000000") != std::string::npos);
 }

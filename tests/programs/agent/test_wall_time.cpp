@@ -27,7 +27,7 @@ struct Job {
   Allocation allocation;
   Job() {
     allocation.spec.launch = LaunchMode::agents;
-    allocation.spec.stop_before_end_s = 1200;
+    allocation.spec.limits.stop_before_end_s = 1200;
     allocation.spec.grace_s = 1;
     allocation.put_on_path("srun", one_node_srun);
     allocation.environment["SLURM_JOB_ID"] = "7";
@@ -38,7 +38,7 @@ struct Job {
     CHECK(allocation.wait_exit() == 0);
     CHECK(allocation.revoked() == std::vector<AttemptId>{1, 4});
     for (const AttemptId attempt : {2, 3})
-      CHECK(allocation.ended(attempt)->outcome == Outcome::completed);
+      CHECK(allocation.ended(attempt)->ending.outcome == Outcome::completed);
     CHECK(!allocation.ended(1));
     CHECK(!allocation.ended(4));
     CHECK(allocation.bye() == "wall time");
@@ -71,7 +71,7 @@ TEST_CASE("nothing is known of the end where squeue fails or hangs and everythin
     job.allocation.put_on_path("squeue", squeue);
     job.allocation.start();
     for (const AttemptId attempt : {1, 2, 3, 4})
-      CHECK(job.allocation.wait_ended(attempt).outcome == Outcome::completed);
+      CHECK(job.allocation.wait_ended(attempt).ending.outcome == Outcome::completed);
     job.allocation.tell(Drain{});
     CHECK(job.allocation.wait_exit() == 0);
     CHECK(job.allocation.bye() == "drained");
@@ -84,5 +84,5 @@ TEST_CASE("a lead on this machine does not mind the job that its daemon was star
   allocation.environment["SLURM_JOB_END_TIME"] = seconds_from_now(-60);
   const auto attempt = allocation.assign({"result"});
   allocation.start();
-  CHECK(allocation.wait_ended(attempt.attempt).outcome == Outcome::completed);
+  CHECK(allocation.wait_ended(attempt.attempt).ending.outcome == Outcome::completed);
 }

@@ -70,11 +70,11 @@ class Contract {
     spec.token = handle.token;
     spec.job_name = handle.job_name;
     spec.launch = backend == "local" ? LaunchMode::local : LaunchMode::agents;
-    spec.beat_s = 0.2;
-    spec.agent_lease_s = spec.node_lease_s = 300;
-    spec.file_beat_s = 1;
-    spec.watch_interval_s = 0.05;
-    spec.idle_limit_s = 300;
+    spec.limits.beat_s = 0.2;
+    spec.limits.agent_lease_s = spec.limits.node_lease_s = 300;
+    spec.limits.file_beat_s = 1;
+    spec.limits.watch_interval_s = 0.05;
+    spec.limits.idle_limit_s = 300;
     const AllocationPaths paths{handle.dir};
     REQUIRE(write_file_durably(paths.spec(), encode(spec)));
     return handle;

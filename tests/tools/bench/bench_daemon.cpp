@@ -139,10 +139,10 @@ class Lead {
     work_.ended(*running_, Outcome::completed);
     say(Ended{.attempt = running_->attempt,
               .nonce = running_->nonce,
-              .outcome = Outcome::completed,
-              .exit_code = 0,
-              .cause = "result record",
-              .source = SaidBy::runner},
+              .ending = {.outcome = Outcome::completed,
+                         .cause = "result record",
+                         .source = SaidBy::runner,
+                         .exit_code = 0}},
         now);
     running_.reset();
     ++measured_;

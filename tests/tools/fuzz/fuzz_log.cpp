@@ -10,9 +10,9 @@ namespace {
 
 using namespace shardsweep;
 
-void check(const Classified& verdict) {
-  fuzzing::check_words("a control character in a cause", verdict.first.cause);
-  fuzzing::check_words("a control character beside a cause", verdict.also);
+void check(const Evidence& verdict) {
+  fuzzing::check_words("a control character in a cause", verdict.ending.cause);
+  fuzzing::check_words("a control character beside a cause", verdict.ending.also);
 }
 
 std::vector<LogRule> own_rules(std::string_view& log) {
@@ -46,8 +46,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const auto& complaint : nccl_complaints(log, 5))
     fuzzing::check_words("a control character in a complaint", complaint);
   fuzzing::check_words("a control character in a step's cause",
-                       evidence_of_step(log, 1, 7, false).cause);
+                       evidence_of_step(log, 1, 7, false).ending.cause);
   fuzzing::check_words("a control character in a step's cause",
-                       evidence_of_no_step(log, "why", 7).cause);
+                       evidence_of_no_step(log, "why", 7).ending.cause);
   return 0;
 }

@@ -25,9 +25,9 @@ AllocationSpec some_allocation() {
   spec.token = "3f9a01";
   spec.nodes = 4;
   spec.slots_per_node = 8;
-  spec.agent_lease_s = 15;
-  spec.beat_s = 1;
-  spec.watch_interval_s = 0.2;
+  spec.limits.agent_lease_s = 15;
+  spec.limits.beat_s = 1;
+  spec.limits.watch_interval_s = 0.2;
   return spec;
 }
 

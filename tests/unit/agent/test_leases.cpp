@@ -93,7 +93,7 @@ struct NodeWithAttempt : Node {
     spec.nonce = "nonce";
     spec.token = token;
     spec.argv = {"/usr/bin/tail", "-f", "/dev/null"};
-    spec.grace_s = 1000;
+    spec.limits.grace_s = 1000;
     const AttemptPaths paths{folder.path() / "attempts" / "attempt-1"};
     std::filesystem::create_directories(paths.dir);
     REQUIRE(write_file_durably(paths.spec(), encode(spec)));
@@ -124,8 +124,8 @@ TEST_CASE("a node agent ends its ranks before it leaves without a lead") {
   node.pass(9);
   node.clock.advance(2 * step_s);
   CHECK(node.says<NodeEnded>([](const NodeEnded& ended) {
-    return ended.attempt == 1 && ended.outcome == Outcome::lost &&
-           ended.cause.starts_with("the lead sent nothing for 0.");
+    return ended.attempt == 1 && ended.ending.outcome == Outcome::lost &&
+           ended.ending.cause.starts_with("the lead sent nothing for 0.");
   }));
   CHECK(node.exit_code() == 71);
   CHECK(!process_stat(ranks.front()));
@@ -152,10 +152,10 @@ struct PlayedLead : Played {
     spec.token = "leases";
     spec.nodes = 2;
     spec.launch = LaunchMode::agents;
-    spec.beat_s = spec.file_beat_s = spec.watch_interval_s = beat_s;
-    spec.node_lease_s = lease_s;
-    spec.agents_limit_s = 3 * lease_s;
-    spec.idle_limit_s = 1000 * lease_s;
+    spec.limits.beat_s = spec.limits.file_beat_s = spec.limits.watch_interval_s = beat_s;
+    spec.limits.node_lease_s = lease_s;
+    spec.limits.agents_limit_s = 3 * lease_s;
+    spec.limits.idle_limit_s = 1000 * lease_s;
   }
   void run() {
     start([this](Descriptor in, Descriptor out) {
@@ -241,9 +241,9 @@ TEST_CASE("a node that is silent for its lease is lost, and the others are not")
   lead.clock.advance(2 * step_s);
   REQUIRE(wait_until([&] { return !lead.said<Ended>().empty(); }));
   const Ended ended = lead.said<Ended>().front();
-  CHECK(ended.outcome == Outcome::node_failure);
-  CHECK(ended.node == "n8");
-  CHECK(ended.cause.starts_with("node n8 sent nothing for 0."));
+  CHECK(ended.ending.outcome == Outcome::node_failure);
+  CHECK(ended.ending.node == "n8");
+  CHECK(ended.ending.cause.starts_with("node n8 sent nothing for 0."));
   lead.close();
   CHECK(lead.exit_code() == 0);
   CHECK(lead.said<Bye>().front().why == "node lost");
@@ -260,7 +260,7 @@ TEST_CASE("a node that has said why it leaves is lost for that, when its lease i
   lead.node_says("n7", NodeBeat{});
   lead.clock.advance(2 * step_s);
   REQUIRE(wait_until([&] { return !lead.said<Ended>().empty(); }));
-  CHECK(lead.said<Ended>().front().cause.starts_with(
+  CHECK(lead.said<Ended>().front().ending.cause.starts_with(
       "its agent was killed; node n8 sent nothing for 0."));
   CHECK(lead.said<FoundOnNode>().front().kind == EvidenceKind::leaving);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/start_gate.hpp"
+#include "attempt/classify.hpp"
 #include "tools/lib/small_disk.hpp"
 
 #include <shardsweep/clock.hpp>
@@ -16,10 +17,8 @@ namespace {
 const SystemClock system_clock;
 const agent::Log quiet(system_clock, "test");
 
-Classified not_started() {
-  Classified verdict{Outcome::lost, {}};
-  verdict.first = evidence_of_no_start(0, ENOENT, "cannot start /x: No such file", 1);
-  return verdict;
+Ending not_started() {
+  return evidence_of_no_start(0, ENOENT, "cannot start /x: No such file", 1).ending;
 }
 
 }  // namespace
@@ -43,7 +42,7 @@ TEST_CASE("one that starts makes the others forgotten") {
   agent::StartGate gate("/");
   gate.note_end(not_started(), 10);
   gate.note_end(not_started(), 20);
-  gate.note_end(Classified{Outcome::completed, {}}, 40);
+  gate.note_end(Ending{Outcome::completed}, 40);
   gate.note_end(not_started(), 50);
   CHECK(gate.start_fault().empty());
   CHECK(gate.is_open(55, quiet));

@@ -67,18 +67,18 @@ TEST_CASE("the cause of such an attempt says so, and the finding carries it") {
   std::vector<Evidence> evidence;
   evidence.push_back(*evidence_of_exit(3, 1, 5, "", ExitCodes::any));
   join_log(evidence, 3, finding, 6, true);
-  const Classified verdict = classify(evidence, false);
-  CHECK(verdict.outcome == Outcome::oom);
-  CHECK(verdict.first.fragmented);
-  CHECK(verdict.first.cause.starts_with("rank 3: torch-oom by fragmentation: PyTorch held"));
+  const Evidence verdict = classify(evidence, false);
+  CHECK(verdict.ending.outcome == Outcome::oom);
+  CHECK(verdict.ending.fragmented);
+  CHECK(verdict.ending.cause.starts_with("rank 3: torch-oom by fragmentation: PyTorch held"));
 
   Record record;
   record.type = RecordType::error;
   record.error_class = "oom";
   record.message = out_of_memory("2.00 GiB", "6.36 GiB");
-  CHECK(evidence_of_error(record, 0, 7).fragmented);
+  CHECK(evidence_of_error(record, 0, 7).ending.fragmented);
   record.error_class = "internal";
-  CHECK(!evidence_of_error(record, 0, 7).fragmented);
+  CHECK(!evidence_of_error(record, 0, 7).ending.fragmented);
 }
 
 TEST_CASE("segments that grow are added to the user's own value") {

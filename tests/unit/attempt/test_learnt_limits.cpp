@@ -12,14 +12,14 @@ namespace {
 AttemptSpec some_spec(double predicted_s = 10) {
   AttemptSpec spec;
   spec.group = "lane";
-  spec.start_limit_s = 60;
-  spec.rendezvous_limit_s = 60;
-  spec.init_limit_s = 300;
-  spec.first_step_limit_s = 300;
-  spec.step_limit_s = 120;
-  spec.teardown_limit_s = 60;
-  spec.learn_factor = 5;
-  spec.learn_floor_s = 20;
+  spec.limits.start_limit_s = 60;
+  spec.limits.rendezvous_limit_s = 60;
+  spec.limits.init_limit_s = 300;
+  spec.limits.first_step_limit_s = 300;
+  spec.limits.step_limit_s = 120;
+  spec.limits.teardown_limit_s = 60;
+  spec.limits.learn_factor = 5;
+  spec.limits.learn_floor_s = 20;
   spec.predicted_s = predicted_s;
   return spec;
 }
@@ -36,24 +36,24 @@ TEST_CASE("three measured attempts shorten the limits of their group down to a f
   CHECK(learnt.applied_to(some_spec()) == some_spec());
   learnt.learn(some_spec(), some_still);
   AttemptSpec shorter = some_spec();
-  shorter.start_limit_s = 20;
-  shorter.rendezvous_limit_s = 20;
-  shorter.init_limit_s = 55;
+  shorter.limits.start_limit_s = 20;
+  shorter.limits.rendezvous_limit_s = 20;
+  shorter.limits.init_limit_s = 55;
   // 5 x 100 s would be longer than its own.
   CHECK(learnt.applied_to(some_spec()) == shorter);
 
   SUBCASE("a larger prediction gets more") {
     shorter = learnt.applied_to(some_spec(20));
-    CHECK(shorter.init_limit_s == 110);
-    CHECK(shorter.start_limit_s == 20);
+    CHECK(shorter.limits.init_limit_s == 110);
+    CHECK(shorter.limits.start_limit_s == 20);
   }
   SUBCASE("a smaller prediction gets no less") {
-    CHECK(learnt.applied_to(some_spec(1)).init_limit_s == 55);
+    CHECK(learnt.applied_to(some_spec(1)).limits.init_limit_s == 55);
   }
   SUBCASE("a limit below the floor stays as it is") {
     AttemptSpec strict = some_spec();
-    strict.init_limit_s = 3;
-    CHECK(learnt.applied_to(strict).init_limit_s == 3);
+    strict.limits.init_limit_s = 3;
+    CHECK(learnt.applied_to(strict).limits.init_limit_s == 3);
   }
   SUBCASE("other groups keep theirs") {
     AttemptSpec other = some_spec();
@@ -62,7 +62,7 @@ TEST_CASE("three measured attempts shorten the limits of their group down to a f
   }
   SUBCASE("it can be switched off") {
     AttemptSpec off = some_spec();
-    off.learn_factor = 0;
+    off.limits.learn_factor = 0;
     CHECK(learnt.applied_to(off) == off);
   }
 }

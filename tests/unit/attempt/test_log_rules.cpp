@@ -136,39 +136,39 @@ TEST_CASE("a user's own rule goes before the built-in ones") {
   CHECK(finding->own);
   std::vector<Evidence> evidence{crash(0, 5, 11)};
   join_log(evidence, 0, finding, 9, true);
-  CHECK(classify(evidence, false).outcome == Outcome::node_failure);
+  CHECK(classify(evidence, false).ending.outcome == Outcome::node_failure);
 
   Record record;
   record.error_class = "internal";
   record.message = "pipeline 3 gave up";
   std::vector<Evidence> recorded{evidence_of_error(record, 1, 5)};
   apply_own_rules(recorded, own);
-  CHECK(recorded[0].outcome == Outcome::node_failure);
-  CHECK(recorded[0].cause == "fabric: rank 1: internal: pipeline 3 gave up");
+  CHECK(recorded[0].ending.outcome == Outcome::node_failure);
+  CHECK(recorded[0].ending.cause == "fabric: rank 1: internal: pipeline 3 gave up");
 }
 
 TEST_CASE("the log explains an exit code that says nothing and a signal") {
   std::vector<Evidence> evidence{crash(3, 5)};
   join_log(evidence, 3, says("torch-oom", Outcome::oom), 9, true);
   const auto verdict = classify(evidence, false);
-  CHECK(verdict.outcome == Outcome::oom);
-  CHECK(verdict.first.cause == "rank 3: torch-oom: text");
-  CHECK(verdict.first.source == SaidBy::log);
-  CHECK(verdict.first.exit_code == 1);
-  CHECK(verdict.also.empty());
+  CHECK(verdict.ending.outcome == Outcome::oom);
+  CHECK(verdict.ending.cause == "rank 3: torch-oom: text");
+  CHECK(verdict.ending.source == SaidBy::log);
+  CHECK(verdict.ending.exit_code == 1);
+  CHECK(verdict.ending.also.empty());
 
   std::vector<Evidence> aborted{evidence_of_signal(2, SIGABRT, 5, false)};
   join_log(aborted, 2, says("nccl-watchdog", Outcome::comm_error), 9, true);
-  CHECK(classify(aborted, false).outcome == Outcome::comm_error);
-  CHECK(classify(aborted, false).first.signal == SIGABRT);
+  CHECK(classify(aborted, false).ending.outcome == Outcome::comm_error);
+  CHECK(classify(aborted, false).ending.signal == SIGABRT);
 }
 
 TEST_CASE("an exit that no rule explains says so") {
   std::vector<Evidence> evidence{crash(3, 5)};
   join_log(evidence, 3, std::nullopt, 9, true);
   const auto verdict = classify(evidence, false);
-  CHECK(verdict.outcome == Outcome::crashed);
-  CHECK(verdict.first.cause ==
+  CHECK(verdict.ending.outcome == Outcome::crashed);
+  CHECK(verdict.ending.cause ==
         "rank 3 exited with 1: last words (no rule of `classify` matches its log)");
 }
 
@@ -179,8 +179,8 @@ TEST_CASE("a record is believed and what its log says besides is shown") {
   std::vector<Evidence> evidence{evidence_of_error(record, 0, 4), crash(0, 5, 11)};
   join_log(evidence, 0, says("gpu-ecc", Outcome::node_failure), 9, true);
   const auto verdict = classify(evidence, false);
-  CHECK(verdict.outcome == Outcome::oom);
-  CHECK(verdict.also == "node_failure: rank 0: gpu-ecc: text");
+  CHECK(verdict.ending.outcome == Outcome::oom);
+  CHECK(verdict.ending.also == "node_failure: rank 0: gpu-ecc: text");
 }
 
 TEST_CASE("an oom within a collective that then hangs is an oom") {
@@ -188,13 +188,13 @@ TEST_CASE("an oom within a collective that then hangs is an oom") {
   join_log(evidence, 0, std::nullopt, 91 * second, true);
   join_log(evidence, 3, says("torch-oom", Outcome::oom), 91 * second, true);
   const auto verdict = classify(evidence, false);
-  CHECK(verdict.outcome == Outcome::oom);
-  CHECK(verdict.also == "hung: no progress in phase 'train'");
+  CHECK(verdict.ending.outcome == Outcome::oom);
+  CHECK(verdict.ending.also == "hung: no progress in phase 'train'");
 
   std::vector<Evidence> noise{hung(90 * second)};
   join_log(noise, 3, says("broken-pipe", Outcome::comm_error, Strength::symptom), 91 * second,
            true);
-  CHECK(classify(noise, false).outcome == Outcome::hung);
+  CHECK(classify(noise, false).ending.outcome == Outcome::hung);
 }
 
 TEST_CASE("the cause of a rank that was ended for another's symptom wins") {
@@ -202,50 +202,50 @@ TEST_CASE("the cause of a rank that was ended for another's symptom wins") {
   join_log(evidence, 0, says("dist-backend", Outcome::comm_error, Strength::symptom), second,
            true);
   join_log(evidence, 3, says("torch-oom", Outcome::oom), 9 * second, true);
-  CHECK(classify(evidence, false).outcome == Outcome::oom);
+  CHECK(classify(evidence, false).ending.outcome == Outcome::oom);
   // On another node, which was told of it 2 s later.
   std::vector<Evidence> there{
       {7 * second, Outcome::crashed, "a rank elsewhere has failed", SaidBy::request}};
   join_log(there, 12, says("torch-oom", Outcome::oom), 9 * second, false);
   NodeEnded here_ended;
-  here_ended.outcome = Outcome::comm_error;
+  here_ended.ending.outcome = Outcome::comm_error;
   here_ended.at = 5 * second;
   const auto there_verdict = classify(there, false, false);
   NodeEnded there_ended;
-  there_ended.outcome = there_verdict.outcome;
-  there_ended.at = there_verdict.first.at;
-  there_ended.cause = there_verdict.first.cause;
+  there_ended.ending.outcome = there_verdict.ending.outcome;
+  there_ended.at = there_verdict.at;
+  there_ended.ending.cause = there_verdict.ending.cause;
   const auto verdict = classify(
       {evidence_of_node(here_ended, "n1"), evidence_of_node(there_ended, "n2")}, false);
-  CHECK(verdict.outcome == Outcome::oom);
-  CHECK(verdict.first.node == "n2");
+  CHECK(verdict.ending.outcome == Outcome::oom);
+  CHECK(verdict.ending.node == "n2");
 }
 
 TEST_CASE("a measured attempt stays so and shows an oom in its log") {
   std::vector<Evidence> evidence;
   join_log(evidence, 0, says("torch-oom", Outcome::oom), 9, false);
   const auto verdict = classify(evidence, true);
-  CHECK(verdict.outcome == Outcome::completed);
-  CHECK(verdict.first.cause.empty());
-  CHECK(verdict.also == "oom: rank 0: torch-oom: text");
+  CHECK(verdict.ending.outcome == Outcome::completed);
+  CHECK(verdict.ending.cause.empty());
+  CHECK(verdict.ending.also == "oom: rank 0: torch-oom: text");
 }
 
 TEST_CASE("exit 0 without a result has the cause that the log tells") {
   std::vector<Evidence> evidence;
   join_log(evidence, 0, says("torch-oom", Outcome::oom), 9, true);
-  CHECK(classify(evidence, false).outcome == Outcome::oom);
+  CHECK(classify(evidence, false).ending.outcome == Outcome::oom);
   // Where the result is not due nothing is concluded: rank 0 may still be training.
   std::vector<Evidence> elsewhere;
   join_log(elsewhere, 9, says("torch-oom", Outcome::oom), 9, false);
-  CHECK(classify(elsewhere, false, false).outcome == Outcome::completed);
+  CHECK(classify(elsewhere, false, false).ending.outcome == Outcome::completed);
 }
 
 TEST_CASE("of a cancelled attempt no log is asked") {
   std::vector<Evidence> evidence{
       {5, Outcome::cancelled, "cancelled on request", SaidBy::request}};
   join_log(evidence, 0, says("slurm-cancelled", Outcome::reaped), 9, true);
-  CHECK(classify(evidence, false).outcome == Outcome::cancelled);
-  CHECK(classify(evidence, false).also.empty());
+  CHECK(classify(evidence, false).ending.outcome == Outcome::cancelled);
+  CHECK(classify(evidence, false).ending.also.empty());
 }
 
 TEST_CASE("a step is explained by the logs of its ranks") {
@@ -253,6 +253,6 @@ TEST_CASE("a step is explained by the logs of its ranks") {
   join_log(evidence, 0, std::nullopt, 9, true);
   join_log(evidence, 1, says("torch-oom", Outcome::oom), 9, true);
   join_log(evidence, -1, std::nullopt, 9, true);
-  CHECK(classify(evidence, false).outcome == Outcome::oom);
-  CHECK(classify(evidence, false).first.cause == "rank 1: torch-oom: text");
+  CHECK(classify(evidence, false).ending.outcome == Outcome::oom);
+  CHECK(classify(evidence, false).ending.cause == "rank 1: torch-oom: text");
 }

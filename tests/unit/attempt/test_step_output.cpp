@@ -14,26 +14,26 @@ TEST_CASE("of a step the task that srun names first has failed first") {
       "srun: launch/slurm: _step_signal: Terminating StepId=48.0\n"
       "srun: error: n1: tasks 0-1: Terminated\n",
       143, 9, false);
-  CHECK(exited.cause == "rank 5 exited with 11 (oom)");
-  CHECK(exited.outcome == Outcome::oom);
+  CHECK(exited.ending.cause == "rank 5 exited with 11 (oom)");
+  CHECK(exited.ending.outcome == Outcome::oom);
   CHECK(exited.rank == 5);
-  CHECK(exited.node == "n3");
+  CHECK(exited.ending.node == "n3");
   const Evidence killed =
       evidence_of_step("srun: error: n1: tasks 2-3: Killed\n", 137, 9, false);
-  CHECK(killed.cause == "rank 2 was ended by SIGKILL");
+  CHECK(killed.ending.cause == "rank 2 was ended by SIGKILL");
   CHECK(evidence_of_step("srun: error: n1: task 0: Segmentation fault (core dumped)", 139, 9,
                          false)
-            .signal == SIGSEGV);
-  CHECK(evidence_of_step("srun: error: n1: task 0: Terminated", 143, 9, true).outcome ==
+            .ending.signal == SIGSEGV);
+  CHECK(evidence_of_step("srun: error: n1: task 0: Terminated", 143, 9, true).ending.outcome ==
         Outcome::preempted);
-  CHECK(evidence_of_step("srun: error: n1: task 7: Out Of Memory\n", 1, 9, false).outcome ==
-        Outcome::oom);
+  CHECK(evidence_of_step("srun: error: n1: task 7: Out Of Memory\n", 1, 9, false)
+            .ending.outcome == Outcome::oom);
 }
 
 TEST_CASE("a step whose srun names no task is known by its exit code") {
-  CHECK(evidence_of_step("srun: error: Unable to create step\n", 1, 9, false).cause ==
+  CHECK(evidence_of_step("srun: error: Unable to create step\n", 1, 9, false).ending.cause ==
         "the step exited with 1: srun: error: Unable to create step");
-  CHECK(evidence_of_step("", 137, 9, false).cause == "the step was ended by SIGKILL");
+  CHECK(evidence_of_step("", 137, 9, false).ending.cause == "the step was ended by SIGKILL");
   for (const char* odd : {"srun: error: n1: task", "srun: error: n1: task x: y",
                           "srun: error: n1: task 5", "n1: task 5: Killed"})
     CHECK(evidence_of_step(odd, 3, 9, false).rank == -1);
@@ -41,12 +41,12 @@ TEST_CASE("a step whose srun names no task is known by its exit code") {
 
 TEST_CASE("a step names the one node of its first failure, and none of several") {
   CHECK(evidence_of_step("srun: error: gpu-[07-08]: tasks 0-3: Killed\n", 137, 9, false)
-            .node.empty());
+            .ending.node.empty());
   const Evidence lost = evidence_of_step(
       "srun: error: Node failure on n2\nsrun: error: n1: tasks 0-1: Killed\n", 137, 9, false);
-  CHECK(lost.outcome == Outcome::node_failure);
-  CHECK(lost.node == "n2");
-  CHECK(lost.cause == "srun lost node n2: Node failure on n2");
+  CHECK(lost.ending.outcome == Outcome::node_failure);
+  CHECK(lost.ending.node == "n2");
+  CHECK(lost.ending.cause == "srun lost node n2: Node failure on n2");
 }
 
 TEST_CASE("a step that did not start is the named node's failure, else nobody's") {
@@ -55,32 +55,33 @@ TEST_CASE("a step that did not start is the named node's failure, else nobody's"
       "srun: error: Application launch failed: Invalid job credential\n"
       "srun: Job step aborted: Waiting up to 5 seconds for job step to finish.\n",
       "", 9);
-  CHECK(named.outcome == Outcome::node_failure);
-  CHECK(named.node == "n3");
-  CHECK(named.cause ==
+  CHECK(named.ending.outcome == Outcome::node_failure);
+  CHECK(named.ending.node == "n3");
+  CHECK(named.ending.cause ==
         "the step did not start: srun: error: Task launch for StepId=7.0 failed on node n3: "
         "Invalid job credential");
-  CHECK(named.start_error == 0);
+  CHECK(named.ending.start_error == 0);
   const Evidence nobodys = evidence_of_no_step(
       "srun: error: Unable to create step for job 7: More processors requested than "
       "permitted\n\n",
       "", 9);
-  CHECK(nobodys.outcome == Outcome::lost);
-  CHECK(nobodys.node.empty());
-  CHECK(nobodys.start_error != 0);
-  CHECK(nobodys.cause.ends_with("More processors requested than permitted"));
-  CHECK(evidence_of_no_step("", "no progress for 3 s", 9).cause ==
+  CHECK(nobodys.ending.outcome == Outcome::lost);
+  CHECK(nobodys.ending.node.empty());
+  CHECK(nobodys.ending.start_error != 0);
+  CHECK(nobodys.ending.cause.ends_with("More processors requested than permitted"));
+  CHECK(evidence_of_no_step("", "no progress for 3 s", 9).ending.cause ==
         "the step did not start: no progress for 3 s");
 }
 
 TEST_CASE("what srun and a log say is quoted without what a terminal obeys") {
-  CHECK(evidence_of_no_step("srun: error: Node failure on n2\x1b[2J", "why", 9).cause ==
+  CHECK(evidence_of_no_step("srun: error: Node failure on n2\x1b[2J", "why", 9).ending.cause ==
         "the step did not start: srun: error: Node failure on n2\\x1b[2J");
   const Evidence no_name =
       evidence_of_step("srun: error: Node failure on n\x1b[2J: gone\n", 7, 9, false);
-  CHECK(no_name.node.empty());
-  CHECK(no_name.cause.find('\x1b') == std::string::npos);
-  CHECK(evidence_of_step("gone\x1b[2J\n", 7, 9, false).cause.find('\x1b') == std::string::npos);
+  CHECK(no_name.ending.node.empty());
+  CHECK(no_name.ending.cause.find('\x1b') == std::string::npos);
+  CHECK(evidence_of_step("gone\x1b[2J\n", 7, 9, false).ending.cause.find('\x1b') ==
+        std::string::npos);
   const auto finding = find_cause("\x1b[31mRuntimeError: CUDA out of memory.\x1b[0m", {});
   REQUIRE(finding);
   CHECK(finding->line == "\\x1b[31mRuntimeError: CUDA out of memory.\\x1b[0m");

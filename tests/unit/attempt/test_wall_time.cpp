@@ -32,9 +32,9 @@ TEST_CASE("time is up when no attempt could be short enough") {
 
 TEST_CASE("what an allocation keeps free is in its specification") {
   AllocationSpec spec;
-  spec.time_margin = 2;
+  spec.limits.time_margin = 2;
   spec.grace_s = 7;
-  spec.stop_before_end_s = 30;
+  spec.limits.stop_before_end_s = 30;
   const WallTime time = wall_time_of(spec, 57);
   CHECK(time.fits(10));
   CHECK(!time.fits(10.1));

@@ -9,14 +9,14 @@ namespace {
 
 AttemptSpec some_spec() {
   AttemptSpec spec;
-  spec.start_limit_s = 10;
-  spec.rendezvous_limit_s = 20;
-  spec.init_limit_s = 30;
-  spec.first_step_limit_s = 40;
-  spec.step_limit_s = 5;
-  spec.teardown_limit_s = 6;
-  spec.attempt_limit_s = 1000;
-  spec.hang_factor = 0;
+  spec.limits.start_limit_s = 10;
+  spec.limits.rendezvous_limit_s = 20;
+  spec.limits.init_limit_s = 30;
+  spec.limits.first_step_limit_s = 40;
+  spec.limits.step_limit_s = 5;
+  spec.limits.teardown_limit_s = 6;
+  spec.limits.attempt_limit_s = 1000;
+  spec.limits.hang_factor = 0;
   return spec;
 }
 
@@ -139,9 +139,9 @@ AttemptWatch training(const AttemptSpec& spec) {
 
 AttemptSpec with_recorders() {
   AttemptSpec spec = some_spec();
-  spec.step_limit_s = 120;
-  spec.hang_floor_s = 0.8;
-  spec.hang_factor = 2;
+  spec.limits.step_limit_s = 120;
+  spec.limits.hang_floor_s = 0.8;
+  spec.limits.hang_factor = 2;
   return spec;
 }
 
@@ -156,7 +156,7 @@ TEST_CASE("with recorders a hang is twice the longest step without movement, but
 
 TEST_CASE("no limit is learnt below the floor, nor one above from a single slow step") {
   AttemptSpec spec = with_recorders();
-  spec.hang_floor_s = 5;
+  spec.limits.hang_floor_s = 5;
   CHECK(training(spec).limit_s() == 5);
   AttemptWatch first(with_recorders(), 0);
   first.see(phase("train"), 0);
@@ -181,13 +181,13 @@ TEST_CASE("while not every rank keeps a recorder stillness means nothing") {
   watch.see_movement(false, 4);
   CHECK(watch.limit_s() == 120);
   AttemptSpec off = with_recorders();
-  off.hang_factor = 0;
+  off.limits.hang_factor = 0;
   CHECK(training(off).limit_s() == 120);
 }
 
 TEST_CASE("steps that take longer than the step limit lengthen it") {
   AttemptSpec spec = some_spec();
-  spec.hang_factor = 2;
+  spec.limits.hang_factor = 2;
   AttemptWatch watch(spec, 0);
   watch.see(phase("train"), 0);
   watch.see(train_step(1), 10);

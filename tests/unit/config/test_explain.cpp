@@ -210,10 +210,11 @@ class RandomSweep {
       const double most = std::min(field.maximum, 1e9);
       const auto steps = pick(1'000'000);
       const auto scaled = field.minimum + (most - field.minimum) * double(steps) / 1e6;
-      if (const auto* real = std::get_if<double Policy::*>(&field.member)) {
-        sweep_.policy.** real = static_cast<double>(std::llround(scaled * 1e6)) / 1e6;
+      const PolicyValue value = field.in(sweep_.policy);
+      if (double* const* real = std::get_if<double*>(&value)) {
+        **real = static_cast<double>(std::llround(scaled * 1e6)) / 1e6;
       } else {
-        sweep_.policy.*std::get<std::int64_t Policy::*>(field.member) = std::llround(scaled);
+        *std::get<std::int64_t*>(value) = std::llround(scaled);
       }
     }
     constexpr std::int64_t minutes = 1440;  // of a day

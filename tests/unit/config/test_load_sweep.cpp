@@ -319,8 +319,8 @@ TEST_CASE("policy values are read by their units") {
              "constants: {model: tiny, gpus: 1}\n"
              "watch: {step_limit: 1.5min, keep_log: 1MiB}\nretry: {elsewhere: 0}\n"
              "limits: {max_gpu_hours: 0.5, max_points: 1M}\n");
-  CHECK(sweep.policy.step_limit_s == 90);
-  CHECK(sweep.policy.keep_log_bytes == 1 << 20);
+  CHECK(sweep.policy.attempt.step_limit_s == 90);
+  CHECK(sweep.policy.attempt.keep_log_bytes == 1 << 20);
   CHECK(sweep.policy.retry_elsewhere == 0);
   CHECK(sweep.policy.max_gpu_hours == 0.5);
   CHECK(sweep.policy.max_points == 1'000'000);

@@ -152,7 +152,7 @@ void MarkWatch::see(const PutAttempt& change) {
   const AttemptRow& row = change.row;
   const auto [known, fresh] = attempts_.try_emplace(row.id, row);
   const AttemptRow before = std::exchange(known->second, row);
-  if (row.outcome) marks_.add("attempt's outcome", name(*row.outcome));
+  if (row.outcome()) marks_.add("attempt's outcome", name(*row.outcome()));
   if (fresh) {
     const auto trial = trials_.find(row.trial);
     const bool in_finals = trial != trials_.end() && trial->second.final_of != 0;
@@ -160,7 +160,7 @@ void MarkWatch::see(const PutAttempt& change) {
     if (row.leader != 0) decided("assign against the best");
     return;
   }
-  if (row.outcome == Outcome::completed && !before.outcome)
+  if (row.outcome() == Outcome::completed && !before.outcome())
     decided(row.counted ? "count" : "keep uncounted");
   if (before.counted && !row.counted) decided("count in place of an older one");
 }

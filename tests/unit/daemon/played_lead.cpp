@@ -57,22 +57,22 @@ void PlayedLead::leave_result() {
 }
 
 void PlayedLead::end(Outcome outcome, Timestamp now, Mark mark, const std::string& node) {
-  end(Ended{.outcome = outcome,
-            .cause = "played",
-            .source = SaidBy::agent,
-            .node = node,
-            .mark = mark},
+  end(Ended{.ending = {.outcome = outcome,
+                       .cause = "played",
+                       .source = SaidBy::agent,
+                       .node = node,
+                       .mark = mark}},
       now);
 }
 
 void PlayedLead::end(Ended said, Timestamp now, double speed) {
   const Assign assign = *std::exchange(running_, std::nullopt);
   PlayedAttempt& attempt = attempts_.by_nonce[assign.nonce];
-  if (said.outcome == Outcome::completed) write_result(assign, speed);
-  attempt.said = said.outcome;
+  if (said.ending.outcome == Outcome::completed) write_result(assign, speed);
+  attempt.said = said.ending.outcome;
   attempt.ended = now;
-  attempt.marked = said.mark != Mark::none;
-  work_.ended(assign, said.outcome);
+  attempt.marked = said.ending.mark != Mark::none;
+  work_.ended(assign, said.ending.outcome);
   said.attempt = assign.attempt;
   said.nonce = assign.nonce;
   say(std::move(said), now);
@@ -91,9 +91,9 @@ void PlayedLead::hear(std::mt19937_64& random, Timestamp now) {
     for (const auto& [assign, why] : news.cancelled)
       say(Ended{.attempt = assign.attempt,
                 .nonce = assign.nonce,
-                .outcome = Outcome::cancelled,
-                .cause = why,
-                .source = SaidBy::request},
+                .ending = {.outcome = Outcome::cancelled,
+                           .cause = why,
+                           .source = SaidBy::request}},
           now);
     if (news.end_running && running_)
       end(random() % 3 == 0 ? Outcome::completed : Outcome::cancelled, now);

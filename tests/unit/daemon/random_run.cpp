@@ -336,31 +336,33 @@ void RandomRun::play_fate(PlayedJob& job) {
 
 /// As agents tell it. A probe or a control has a node to blame, and no programs of a user.
 void RandomRun::end_attempt(PlayedJob& job) {
-  Ended said{.outcome = Outcome::completed, .cause = "played", .source = SaidBy::agent};
-  if (one_in(2)) said.outcome = swarm_.outcome.roll(site.random).value_or(said.outcome);
-  const bool failed = said.outcome != Outcome::completed;
+  Ended said{
+      .ending = {.outcome = Outcome::completed, .cause = "played", .source = SaidBy::agent}};
+  if (one_in(2))
+    said.ending.outcome = swarm_.outcome.roll(site.random).value_or(said.ending.outcome);
+  const bool failed = said.ending.outcome != Outcome::completed;
   const std::string node = job.nodes.substr(0, job.nodes.find(','));
   switch (swarm_.oddity.roll(site.random).value_or(Oddity::none)) {
     case Oddity::none:
       break;
     case Oddity::marked:
-      if (!failed) said.mark = Mark::contaminated;
+      if (!failed) said.ending.mark = Mark::contaminated;
       break;
     case Oddity::blames_node:
-      if (failed) said.node = node;
+      if (failed) said.ending.node = node;
       break;
     case Oddity::fragmented:
-      said.fragmented = said.outcome == Outcome::oom;
+      said.ending.fragmented = said.ending.outcome == Outcome::oom;
       break;
     case Oddity::not_started:
       if (!failed) break;
-      said.outcome = Outcome::lost;
-      said.start_error = 2;
+      said.ending.outcome = Outcome::lost;
+      said.ending.start_error = 2;
       break;
     case Oddity::other_programs:
-      if (said.outcome != Outcome::lost || job.lead->runs_extra()) break;
-      said.outcome = Outcome::rejected;
-      said.found_code = "another";
+      if (said.ending.outcome != Outcome::lost || job.lead->runs_extra()) break;
+      said.ending.outcome = Outcome::rejected;
+      said.ending.found_code = "another";
       break;
   }
   // Controls of an allocation that is off.

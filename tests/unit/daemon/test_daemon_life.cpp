@@ -385,12 +385,11 @@ TEST_CASE("records that cannot be read are waited for and then given up") {
   REQUIRE(life.job().lead->start_next(life.slurm.lead_time(life.job())));
   const std::filesystem::path dir = life.sql("SELECT dir FROM attempts");
   std::filesystem::create_directories(AttemptPaths{dir}.records());
-  life.job().lead->say(Ended{.attempt = life.job().lead->running(),
-                             .nonce = life.sql("SELECT nonce FROM attempts"),
-                             .outcome = Outcome::crashed,
-                             .cause = "played",
-                             .source = SaidBy::exit},
-                       life.slurm.lead_time(life.job()));
+  life.job().lead->say(
+      Ended{.attempt = life.job().lead->running(),
+            .nonce = life.sql("SELECT nonce FROM attempts"),
+            .ending = {.outcome = Outcome::crashed, .cause = "played", .source = SaidBy::exit}},
+      life.slurm.lead_time(life.job()));
   life.pass(30);
   CHECK(life.trials() == "running");
   life.pass(90);

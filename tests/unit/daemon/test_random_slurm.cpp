@@ -164,7 +164,7 @@ TEST_CASE("a change that is forgotten is found") {
       if (run.site.random() % 20 == 0)
         std::erase_if(kept, [](const Change& one) {
           return std::holds_alternative<PutAttempt>(one) &&
-                 std::get<PutAttempt>(one).row.outcome;
+                 std::get<PutAttempt>(one).row.outcome();
         });
       return MortalStore::Tampered(std::move(kept));
     };

@@ -225,7 +225,8 @@ TEST_CASE("an attempt that ran other programs ends by the clock of its start") {
   // Its node's clock is an hour ahead of the daemon's.
   const Timestamp ahead = noon + 3600 * second;
   life.attempt(1).started_at = ahead;
-  const Ended ended{.attempt = 1, .outcome = Outcome::lost, .found_code = "another"};
+  const Ended ended{.attempt = 1,
+                    .ending = {.outcome = Outcome::lost, .found_code = "another"}};
   fold_line({life.world, noon}, life.policy, life.allocation().id,
             {life.allocation().from_lead_n + 1, ahead + 5 * second, ended}, {});
   CHECK(life.attempt(1).state == State::ended);

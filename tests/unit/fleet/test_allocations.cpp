@@ -131,18 +131,18 @@ TEST_CASE("what is made at once for one node count can be submitted as one array
 
 TEST_CASE("wall time follows the prediction, with a margin and between its bounds") {
   Policy policy;
-  policy.lane_time_margin = 2;
+  policy.lane.time_margin = 2;
   policy.lane_min_time_s = 600;
   policy.lane_max_time_s = 7200;
-  policy.lane_stop_before_end_s = 60;
-  policy.grace_s = 5;
+  policy.lane.stop_before_end_s = 60;
+  policy.attempt.grace_s = 5;
   CHECK(wall_time_s(1, 1, policy) == 600);
   CHECK(wall_time_s(1000, 10, policy) == 2185);
   CHECK(wall_time_s(1e6, 10, policy) == 7200);
   // A job that could not hold one of its attempts would be made again and again.
   CHECK(wall_time_s(1000, 5000, policy) == 10065);
   policy.lane_min_time_s = policy.lane_max_time_s = 60;
-  policy.lane_stop_before_end_s = 10;
+  policy.lane.stop_before_end_s = 10;
   CHECK(wall_time_s(1, 1, policy) == 60);
 }
 
@@ -184,8 +184,8 @@ TEST_CASE("what Slurm says of a job's end is the outcome of what ran in it") {
                                       return put != nullptr && put->row.id == 1;
                                     });
     REQUIRE(ended != c.world.changes().end());
-    CHECK(std::get<PutAttempt>(*ended).row.outcome == outcome);
-    CHECK(std::get<PutAttempt>(*ended).row.source == SaidBy::scheduler);
+    CHECK(std::get<PutAttempt>(*ended).row.outcome() == outcome);
+    CHECK(std::get<PutAttempt>(*ended).row.ending->source == SaidBy::scheduler);
     CHECK(c.rows.trials[2].state == State::planned);  // it had not started
   }
 }
@@ -201,8 +201,8 @@ TEST_CASE("a lead that was told to stop does not know why: Slurm's word counts")
   (void)c.world.take_changes();
   c.end(1, Outcome::preempted);
   const auto& put = std::get<PutAttempt>(c.world.changes().at(0));
-  CHECK(put.row.outcome == Outcome::timeout);
-  CHECK(put.row.cause == "TIMEOUT (TimeLimit); because");
+  CHECK(put.row.outcome() == Outcome::timeout);
+  CHECK(put.row.ending->cause == "TIMEOUT (TimeLimit); because");
 }
 
 TEST_CASE("a job that is put back into the queue is over for us") {

@@ -29,7 +29,7 @@ struct Controlled : Case {
   }
   AllocationRow& job(AllocationId id) { return rows.allocations.at(id); }
   void control(AllocationId id, ControlTime time, double rate) {
-    take_control(fold(), policy, job(id), time, {.tokens_per_s = rate},
+    take_control(fold(), policy, job(id), time, {.tokens_per_s_per_gpu = rate},
                  rate > 0 ? "" : "oom: full");
   }
   void probe(AllocationId id, ControlTime time, double busbw) {
@@ -193,7 +193,8 @@ TEST_CASE("a lead's lines about a control are told from those about attempts") {
   RecordsSummary records;
   records.result = AddMeasurement{};
   records.result->metrics["tokens_per_s_per_gpu"] = 120;
-  const Ended ended{.attempt = control_attempt(job, before), .outcome = Outcome::completed};
+  const Ended ended{.attempt = control_attempt(job, before),
+                    .ending = {.outcome = Outcome::completed}};
   fold_line(c.fold(), c.policy, 1, {1, noon, ended}, records);
   CHECK(c.ratio(1, before) == doctest::Approx(1));
   // Given back: it is over, and work goes on.
@@ -214,7 +215,7 @@ TEST_CASE("what is measured after a control that is off is marked at once") {
   RecordsSummary records;
   records.result = AddMeasurement{};
   fold_line(c.fold(), c.policy, 3,
-            {1, noon, Ended{.attempt = 7, .outcome = Outcome::completed}}, records);
+            {1, noon, Ended{.attempt = 7, .ending = {.outcome = Outcome::completed}}}, records);
   REQUIRE(c.of_kind<AddMeasurement>().size() == 1);
   CHECK(c.of_kind<AddMeasurement>()[0].mark == Mark::contaminated);
   CHECK(c.rows.trials[7].state == State::planned);
@@ -257,7 +258,7 @@ TEST_CASE("a control whose result tells no speed has measured nothing") {
   RecordsSummary records;
   // As a runner's record with "proof": 1 reads: a peak of memory, and no speed.
   records.result = AddMeasurement{.metrics = {{"peak_memory_bytes", 1e9}}};
-  c.line(Ended{.attempt = id, .outcome = Outcome::completed}, records);
+  c.line(Ended{.attempt = id, .ending = {.outcome = Outcome::completed}}, records);
   const auto controls = c.of_kind<PutControl>();
   REQUIRE(controls.size() == 1);
   CHECK_FALSE(controls[0].row.measured());
@@ -271,7 +272,8 @@ TEST_CASE("a control's GPU time counts from its start") {
   const AttemptId id = control_attempt(c.job(1), before);
   fold_line({c.world, later}, c.policy, 1, {1, later, Started{.attempt = id}}, {});
   fold_line({c.world, later + 9'000'000}, c.policy, 1,
-            {2, later + 2'000'000, Ended{.attempt = id, .outcome = Outcome::oom}}, {});
+            {2, later + 2'000'000, Ended{.attempt = id, .ending = {.outcome = Outcome::oom}}},
+            {});
   CHECK(c.of_kind<PutControl>().at(0).row.gpu_seconds == doctest::Approx(2 * 2 * 4));
   // The start was not seen: since the claim.
   take_control({c.world, later}, c.policy, c.job(2), before, {}, "");

@@ -99,7 +99,8 @@ TEST_CASE("a result record that is none makes the attempt crashed, which is trie
   records.owns_flaw = true;
   for (AttemptId id = 1; id <= 2; ++id) {
     c.decide();
-    c.line(Ended{.attempt = id, .outcome = Outcome::completed, .source = SaidBy::runner},
+    c.line(Ended{.attempt = id,
+                 .ending = {.outcome = Outcome::completed, .source = SaidBy::runner}},
            records);
     CHECK(c.rows.trials[1].charged == id);
     CHECK(c.rows.trials[1].elsewhere == 0);
@@ -116,7 +117,9 @@ TEST_CASE("what a node agent has refused is neither measured nor run again") {
   records.refusal = Outcome::rejected;
   records.refusal_message = "the container overrides the environment";
   c.decide();
-  c.line(Ended{.attempt = 1, .outcome = Outcome::completed, .source = SaidBy::runner}, records);
+  c.line(
+      Ended{.attempt = 1, .ending = {.outcome = Outcome::completed, .source = SaidBy::runner}},
+      records);
   CHECK(c.rows.trials[1].state == State::ended);
   CHECK(c.rows.trials[1].outcome == Outcome::rejected);
   CHECK(c.last_cause() == records.refusal_message);
@@ -129,18 +132,18 @@ TEST_CASE("records of another attempt explain an exit without a result, and noth
   records.flaw = "The result record has the run_id 'a'; this attempt's --run-id is 'b'.";
   c.decide();
   c.line(Ended{.attempt = 1,
-               .outcome = Outcome::crashed,
-               .exit_code = 0,
-               .cause = "exited 0 without a result",
-               .source = SaidBy::exit},
+               .ending = {.outcome = Outcome::crashed,
+                          .cause = "exited 0 without a result",
+                          .source = SaidBy::exit,
+                          .exit_code = 0}},
          records);
   CHECK(c.last_cause() == records.flaw);
   c.decide();
   c.line(Ended{.attempt = 2,
-               .outcome = Outcome::oom,
-               .exit_code = 11,
-               .cause = "out of memory",
-               .source = SaidBy::exit},
+               .ending = {.outcome = Outcome::oom,
+                          .cause = "out of memory",
+                          .source = SaidBy::exit,
+                          .exit_code = 11}},
          records);
   CHECK(c.last_cause() == "out of memory");
   CHECK(c.rows.trials[1].outcome == Outcome::oom);
@@ -176,7 +179,7 @@ TEST_CASE("a line read twice is folded once") {
   Case c;
   c.trial(1, 1);
   c.decide();
-  const FromLead ended{5, noon, Ended{.attempt = 1, .outcome = Outcome::crashed}};
+  const FromLead ended{5, noon, Ended{.attempt = 1, .ending = {.outcome = Outcome::crashed}}};
   fold_line(c.fold(), c.policy, c.allocation().id, ended, RecordsSummary{});
   const auto count = c.world.changes().size();
   fold_line(c.fold(), c.policy, c.allocation().id, ended, RecordsSummary{});
@@ -347,7 +350,7 @@ TEST_CASE(
   RecordsSummary records;
   records.result.emplace().metrics["train_step_ms"] = 187;
   records.result->cut_short = true;
-  c.line(Ended{.attempt = 1, .outcome = Outcome::completed}, records);
+  c.line(Ended{.attempt = 1, .ending = {.outcome = Outcome::completed}}, records);
   const TrialRow& trial = c.rows.trials.at(1);
   CHECK(trial.outcome == Outcome::completed);
   CHECK(trial.charged == 0);
@@ -373,7 +376,7 @@ TEST_CASE("what the runner says of its clock goes before what the node agents ha
   }
   const bool said = !records.result->metrics.contains("sm_clock_mhz");
   c.line(Ended{.attempt = 1,
-               .outcome = Outcome::completed,
+               .ending = {.outcome = Outcome::completed},
                .sm_clock_mhz = 1755,
                .power_w = 600,
                .throttled = "power cap"},
@@ -397,7 +400,7 @@ TEST_CASE("a result of unknown programs is not counted and the trial runs again"
   RecordsSummary records;
   records.code_unknown = true;
   fold_gone(c.fold(), c.policy, c.allocation().id, {{1, records}}, "NODE_FAIL");
-  CHECK(c.attempt(1).outcome == Outcome::lost);
+  CHECK(c.attempt(1).outcome() == Outcome::lost);
   CHECK_FALSE(c.attempt(1).counted);
   CHECK(c.last_cause().find("has not looked again at the programs that it ran") !=
         std::string::npos);

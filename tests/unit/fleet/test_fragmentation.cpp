@@ -20,10 +20,9 @@ struct Fragmented : Case {
   }
   void out_of_memory(AttemptId id, bool fragmented) {
     line(Started{.attempt = id});
-    line(
-        Ended{
-            .attempt = id, .outcome = Outcome::oom, .cause = "full", .fragmented = fragmented},
-        RecordsSummary{});
+    line(Ended{.attempt = id,
+               .ending = {.outcome = Outcome::oom, .cause = "full", .fragmented = fragmented}},
+         RecordsSummary{});
   }
   AttemptId attempt_of(TrialId trial) {
     AttemptId last = 0;
@@ -52,7 +51,7 @@ TEST_CASE("memory in pieces is tried once more with segments that grow, and skip
   c.out_of_memory(again, true);
   CHECK(c.rows.trials[1].outcome == Outcome::oom);
   CHECK(c.rows.trials[1].fragmented);
-  CHECK(c.attempt(again).fragmented);
+  CHECK(c.attempt(again).ending->fragmented);
   c.decide();
   CHECK(c.rows.trials[2].outcome != Outcome::skipped);
   CHECK(c.rows.trials[3].outcome != Outcome::skipped);
@@ -83,7 +82,9 @@ TEST_CASE("what the first rank found is kept with the attempt, of a failed one t
   RecordsSummary records;
   records.environment = R"({"RANK":"0"})";
   records.image_digest = "unknown";
-  c.line(Ended{.attempt = c.attempt_of(1), .outcome = Outcome::crashed, .cause = "x"}, records);
+  c.line(
+      Ended{.attempt = c.attempt_of(1), .ending = {.outcome = Outcome::crashed, .cause = "x"}},
+      records);
   bool kept = false;
   for (const Change& change : c.world.changes()) {
     const auto* put = std::get_if<PutAttempt>(&change);

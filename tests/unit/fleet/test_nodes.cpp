@@ -35,10 +35,8 @@ struct NodeCase : Case {
             SaidBy source = SaidBy::agent) {
     say(id, Started{attempt, "n"});
     say(id, Ended{.attempt = attempt,
-                  .outcome = outcome,
-                  .cause = "because",
-                  .source = source,
-                  .node = node});
+                  .ending = {
+                      .outcome = outcome, .cause = "because", .source = source, .node = node}});
   }
   void gone(AllocationId id) {
     job(id).job_state = JobState::ended;
@@ -105,7 +103,7 @@ TEST_CASE("a crash excludes no node until its trial is measured elsewhere more t
     records.result = AddMeasurement{};
     fold_line({c.world, c.input.now}, c.policy, next,
               {c.job(next).from_lead_n + 1, c.input.now,
-               Ended{.attempt = id, .outcome = Outcome::completed}},
+               Ended{.attempt = id, .ending = {.outcome = Outcome::completed}}},
               records);
   }
   REQUIRE(suspects == 2);
@@ -163,7 +161,8 @@ TEST_CASE(
   CHECK(c.rows.allocations.size() == before);
   c.take_nodes(probe->id, {"n2"});
   CHECK_FALSE(probe->draining);
-  c.say(probe->id, Ended{.attempt = probe_attempt(*probe), .outcome = Outcome::completed});
+  c.say(probe->id,
+        Ended{.attempt = probe_attempt(*probe), .ending = {.outcome = Outcome::completed}});
   CHECK(c.state("n2") == NodeState::trusted);
   CHECK(c.rows.nodes.at("n2").evidence.empty());
   CHECK(orders_for(c.world, *probe).drain);
@@ -234,9 +233,9 @@ TEST_CASE("this machine is never excluded for its agents but pauses its sweep wh
   c.line(NodeSeen{std::string(local_node), "h", 1});
   c.line(Started{1, "n"});
   c.line(Ended{.attempt = 1,
-               .outcome = Outcome::node_failure,
-               .source = SaidBy::agent,
-               .node = std::string(local_node)});
+               .ending = {.outcome = Outcome::node_failure,
+                          .source = SaidBy::agent,
+                          .node = std::string(local_node)}});
   c.decide();
   CHECK(c.rows.sweeps.at(1).state == SweepState::active);
   c.line(FoundOnNode{std::string(local_node), EvidenceKind::dirty, "GPU 0 holds 512 MiB"});
@@ -276,7 +275,7 @@ TEST_CASE("a marked result is measured again within the budget and then kept wit
     records.result = AddMeasurement{};
     records.result->mark = Mark::implausible;
     records.doubt = "MFU 152 %";
-    c.line(Ended{.attempt = id, .outcome = Outcome::completed}, records);
+    c.line(Ended{.attempt = id, .ending = {.outcome = Outcome::completed}}, records);
   };
   end_marked(1);
   CHECK(c.rows.trials[1].state == State::planned);
@@ -288,7 +287,7 @@ TEST_CASE("a marked result is measured again within the budget and then kept wit
   bool told = false;
   for (const Change& change : c.world.changes()) {
     if (const auto* put = std::get_if<PutAttempt>(&change))
-      told = told || put->row.also == "implausible: MFU 152 %";
+      told = told || put->row.ending.value_or(Ending{}).also == "implausible: MFU 152 %";
   }
   CHECK(told);
 }

@@ -55,12 +55,12 @@ struct Claim : Case {
   [[nodiscard]] AttemptRow ending() const {
     for (auto change = world.changes().rbegin(); change != world.changes().rend(); ++change) {
       const auto* put = std::get_if<PutAttempt>(&*change);
-      if (put != nullptr && put->row.outcome) return put->row;
+      if (put != nullptr && put->row.outcome()) return put->row;
     }
     return {};
   }
   [[nodiscard]] Timestamp ended_at() const { return ending().ended_at; }
-  [[nodiscard]] std::optional<Outcome> outcome() const { return ending().outcome; }
+  [[nodiscard]] std::optional<Outcome> outcome() const { return ending().outcome(); }
 };
 
 }  // namespace
@@ -113,7 +113,7 @@ TEST_CASE("an attempt ended when its lead wrote so, not when a daemon reads it")
   Claim c;
   c.claim();
   c.heard(noon + 3 * second, noon + 36'000 * second,
-          Ended{.attempt = 1, .outcome = Outcome::crashed});
+          Ended{.attempt = 1, .ending = {.outcome = Outcome::crashed}});
   CHECK(c.ended_at() == noon + 3 * second);
 }
 
@@ -176,7 +176,7 @@ TEST_CASE("a time limit that an administrator lowered is not the trial's") {
   SUBCASE("and the end is seen before the lead's lines are read") {
     c.job_ended(Outcome::timeout);
     c.heard(noon + 590 * second, noon + 600 * second,
-            Ended{.attempt = 1, .outcome = Outcome::preempted});
+            Ended{.attempt = 1, .ending = {.outcome = Outcome::preempted}});
     CHECK(c.outcome() == Outcome::timeout);
   }
   SUBCASE("lowered") {

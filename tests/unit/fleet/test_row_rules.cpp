@@ -80,13 +80,13 @@ TEST_CASE("an attempt ends once, and is counted with its end") {
     broken_by([&] {
       auto edit = c.world.edit(row);
       edit->state = State::ended;
-      edit->outcome = Outcome::oom;
+      edit->ending = {.outcome = Outcome::oom};
       edit->counted = true;
     });
   }
   SUBCASE("another outcome is none") {
     c.end(1, Outcome::oom);
-    broken_by([&] { c.world.edit(row)->outcome = Outcome::lost; });
+    broken_by([&] { c.world.edit(row)->ending = {.outcome = Outcome::lost}; });
   }
   SUBCASE("it does not run again") {
     c.end(1, Outcome::oom);

@@ -58,7 +58,8 @@ TEST_CASE("a lead that says nothing for the whole limit is given up") {
     CHECK(!is_given_up(lead.allocation()));
   }
   SUBCASE("and when it wakes up and is told to stop that is the reason still") {
-    lead.line(Ended{.attempt = 1, .outcome = Outcome::preempted, .cause = "SIGTERM"});
+    lead.line(
+        Ended{.attempt = 1, .ending = {.outcome = Outcome::preempted, .cause = "SIGTERM"}});
     CHECK(lead.rows.trials.at(1).elsewhere == 1);
     CHECK(lead.rows.trials.at(1).charged == 0);
   }
@@ -67,7 +68,7 @@ TEST_CASE("a lead that says nothing for the whole limit is given up") {
 TEST_CASE("a job that runs on after its lead has left is given up, and blames nobody") {
   Lead lead;
   lead.line(Claimed{.token = lead.allocation().token, .host = "h4", .node = "n4"});
-  lead.line(Ended{.attempt = 1, .outcome = Outcome::cancelled, .cause = "as told"});
+  lead.line(Ended{.attempt = 1, .ending = {.outcome = Outcome::cancelled, .cause = "as told"}});
   lead.line(Bye{"node lost"});
   lead.judge(151);
   lead.judge(202);

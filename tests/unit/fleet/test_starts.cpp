@@ -201,7 +201,8 @@ TEST_CASE("an allocation whose programs did not start has started nothing") {
   c.decide();
   c.line(Started{.attempt = 1});
   CHECK(c.allocation().started);
-  c.line(Ended{.attempt = 1, .outcome = Outcome::lost, .cause = "x", .start_error = 2});
+  c.line(Ended{.attempt = 1,
+               .ending = {.outcome = Outcome::lost, .cause = "x", .start_error = 2}});
   CHECK_FALSE(c.allocation().started);
   CHECK(c.rows.trials[1].charged == 0);
   CHECK(judge_start(c.allocation(), c.world, noon) == Start::failed);
@@ -218,10 +219,10 @@ TEST_CASE("what can't be read is lost without charge, whatever its lead said") {
   RecordsSummary unreadable;
   unreadable.unreadable = "its folder can't be read: Permission denied";
   (void)c.world.take_changes();
-  c.line(Ended{.attempt = 1, .outcome = Outcome::completed}, unreadable);
+  c.line(Ended{.attempt = 1, .ending = {.outcome = Outcome::completed}}, unreadable);
   const auto& put = std::get<PutAttempt>(c.world.changes().front());
-  CHECK(put.row.outcome == Outcome::lost);
-  CHECK(put.row.cause == unreadable.unreadable);
+  CHECK(put.row.outcome() == Outcome::lost);
+  CHECK(put.row.ending->cause == unreadable.unreadable);
   CHECK(c.rows.trials[1].charged == 0);
 }
 

@@ -32,7 +32,7 @@ struct StragglerCase : Case {
     RecordsSummary records;
     records.result = AddMeasurement{};
     records.own_work = {std::move(busy_ms), std::vector<std::int32_t>(nodes.size(), 0)};
-    Ended ended{.attempt = id, .outcome = Outcome::completed, .mark = mark};
+    Ended ended{.attempt = id, .ending = {.outcome = Outcome::completed, .mark = mark}};
     ended.nodes = nodes;
     fold_line(fold(), policy, id, {1, noon, ended}, records);
   }
@@ -151,6 +151,13 @@ TEST_CASE("a node that was slow here and is measured elsewhere is no suspect") {
   c.rows.nodes_of[900] = {"d"};
   suspect_others(c.fold(), again);
   CHECK(c.rows.nodes["b"].evidence.size() == 1);
+}
+
+TEST_CASE("a slow node without a name is nobody") {
+  StragglerCase c;
+  c.measure({"", "n1", "n2"}, {150, 100, 100});
+  CHECK(c.events() == 0);
+  CHECK(c.rows.nodes.count("") == 0);
 }
 
 TEST_CASE("evidence of slowness is forgotten in time") {

@@ -72,7 +72,7 @@ TEST_CASE("a rerun with a marked result replaces no counted measurement") {
   RecordsSummary records;
   records.result = AddMeasurement{};
   records.result->mark = Mark::contaminated;
-  c.line(Ended{.attempt = 1, .outcome = Outcome::completed, .cause = ""}, records);
+  c.line(Ended{.attempt = 1, .ending = {.outcome = Outcome::completed, .cause = ""}}, records);
   CHECK(c.rows.trials.at(1).outcome == Outcome::completed);
   for (const Change& change : c.world.changes()) {
     if (const auto* put = std::get_if<PutAttempt>(&change)) CHECK_FALSE(put->row.counted);

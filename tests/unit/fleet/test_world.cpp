@@ -126,7 +126,7 @@ TEST_CASE("what has ended leaves memory, but not while its allocation lives") {
   {
     auto edit = world.edit(attempt);
     edit->state = State::ended;
-    edit->outcome = Outcome::oom;
+    edit->ending = {.outcome = Outcome::oom};
   }
   CHECK(world.forget_ended().empty());
   CHECK(world.attempts().size() == 1);

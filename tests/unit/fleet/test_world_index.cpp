@@ -65,8 +65,13 @@ template <class Row>
 void move_to(Row& row, State to, std::mt19937& random) {
   if (row.state == State::ended && to == State::ended) return;
   row.state = to;
-  row.outcome.reset();
-  if (to == State::ended) row.outcome = random() % 2 == 0 ? Outcome::oom : Outcome::lost;
+  std::optional<Outcome> outcome;
+  if (to == State::ended) outcome = random() % 2 == 0 ? Outcome::oom : Outcome::lost;
+  if constexpr (requires { row.ending; }) {
+    row.ending = outcome ? std::optional(Ending{*outcome}) : std::nullopt;
+  } else {
+    row.outcome = outcome;
+  }
 }
 
 void change_something(World& world, std::mt19937& random) {

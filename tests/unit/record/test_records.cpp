@@ -58,6 +58,13 @@ TEST_CASE("a result record without a usable metric is told by its name") {
         "The result record has NaN or Infinity, which JSON does not know.");
 }
 
+TEST_CASE("a text that ends in a backslash hides no number behind it") {
+  CHECK(flaw_of(R"(,"place":"C:\\","tokens_per_s_per_gpu":NaN)") ==
+        "In the result record tokens_per_s_per_gpu is NaN, not a number.");
+  CHECK(flaw_of(R"(,"said":"\"NaN\"","tokens_per_s_per_gpu":Infinity)") ==
+        "In the result record tokens_per_s_per_gpu is Infinity, not a number.");
+}
+
 TEST_CASE("a train step without a loss has none") {
   const auto summary =
       summarise_records(R"({"type":"train_step","run_id":"n","step":1,"step_ms":5})"

@@ -22,11 +22,11 @@ AttemptSpec some_spec() {
   spec.ranks_per_node = 8;
   spec.argv = {"/opt/x y/shardbench-cpu", "--dp", "2", nasty};
   spec.env = {{"A", "1"}, {"B", nasty}};
-  spec.start_limit_s = 0.1;
-  spec.step_limit_s = 120.25;
-  spec.attempt_limit_s = 7200;
-  spec.keep_log_bytes = 1 << 18;
-  spec.gdb_s = 10;
+  spec.limits.start_limit_s = 0.1;
+  spec.limits.step_limit_s = 120.25;
+  spec.limits.attempt_limit_s = 7200;
+  spec.limits.keep_log_bytes = 1 << 18;
+  spec.limits.gdb_s = 10;
   spec.nccl_debug = true;
   spec.rules = {{"own", nasty, Outcome::comm_error}, {"other", "a*b", Outcome::oom}};
   return spec;
@@ -51,21 +51,16 @@ TEST_CASE("every message from lead to daemon reads back equal") {
       Claimed{"t", "c", "host", 1, 2, "job"},
       Beat{7, "train", 3},
       Started{7, "n"},
-      Ended{7, "n", Outcome::oom, 11, 9, nasty, SaidBy::runner, 2, "x.tar"},
+      Ended{7, "n", {Outcome::oom, nasty, SaidBy::runner, 11, 9, 2}, "x.tar"},
       Revoked{7},
-      Ended{7,
-            "n",
-            Outcome::completed,
-            0,
-            0,
-            "",
-            SaidBy::runner,
-            0,
-            "",
-            "n3",
-            nasty,
-            Mark::contaminated,
-            {"n3", "n4"}},
+      Ended{.attempt = 7,
+            .nonce = "n",
+            .ending = {.outcome = Outcome::completed,
+                       .source = SaidBy::runner,
+                       .node = "n3",
+                       .also = nasty,
+                       .mark = Mark::contaminated},
+            .nodes = {"n3", "n4"}},
       NodeSeen{"local", "host", 12},
       FoundOnNode{"n3", EvidenceKind::dirty, nasty},
       Bye{"drained"}};
@@ -92,9 +87,13 @@ TEST_CASE("every channel message reads back equal") {
       NodeReady{"local", "h", 5, 1, "NVIDIA H100"},
       NodeBeat{1, "init", 0, true},
       NodeLaunched{1},
-      NodeEnded{1, Outcome::hung, -1, 9, 55, nasty, SaidBy::agent, 1},
-      NodeEnded{1, Outcome::completed, 0, 0, 55, "", SaidBy::runner, 0, nasty,
-                Mark::contaminated},
+      NodeEnded{1, {Outcome::hung, nasty, SaidBy::agent, -1, 9, 1}, 55},
+      NodeEnded{.attempt = 1,
+                .ending = {.outcome = Outcome::completed,
+                           .source = SaidBy::runner,
+                           .also = nasty,
+                           .mark = Mark::contaminated},
+                .at = 55},
       NodeFinding{EvidenceKind::dirty, nasty}};
   for (const auto& body : from) {
     const FromNode message{"node-1", body};
@@ -124,10 +123,10 @@ TEST_CASE("specs read back equal") {
   spec.token = "3f9a01";
   spec.job_name = nasty;
   spec.nodes = 4;
-  spec.beat_s = 0.5;
-  spec.time_margin = 2;
+  spec.limits.beat_s = 0.5;
+  spec.limits.time_margin = 2;
   spec.grace_s = 7;
-  spec.stop_before_end_s = 30;
+  spec.limits.stop_before_end_s = 30;
   spec.gpu = "NVIDIA H100 80GB HBM3";
   const auto allocation = decode_allocation_spec(encode(spec));
   REQUIRE(allocation);
@@ -148,8 +147,8 @@ TEST_CASE("what was written before a key was added reads with its default") {
       R"("agent_lease_s":1,"node_lease_s":1,"file_beat_s":1,"watch_interval_s":1,)"
       R"("idle_limit_s":1})");
   REQUIRE(allocation);
-  CHECK(allocation->time_margin == 1.5);
-  CHECK(allocation->stop_before_end_s == 60);
+  CHECK(allocation->limits.time_margin == 1.5);
+  CHECK(allocation->limits.stop_before_end_s == 60);
 }
 
 TEST_CASE("a channel line fits the limit whatever its cause holds") {
@@ -159,16 +158,17 @@ TEST_CASE("a channel line fits the limit whatever its cause holds") {
     while (cause.size() < 20'000)
       cause += piece;
     const std::string line =
-        encode(FromNode{"n", NodeEnded{1, Outcome::crashed, 1, 0, 5, cause, SaidBy::exit, 0}});
+        encode(FromNode{"n", NodeEnded{1, {Outcome::crashed, cause, SaidBy::exit, 1}, 5}});
     CHECK(line.size() < max_line);
     CHECK(line.find('\n') == std::string::npos);
     CHECK(decode_from_node(line));
     CHECK(encode(ToNodeBody{EndAttempt{1, Outcome::cancelled, cause}}).size() < max_line);
     CHECK(encode(FromNode{"n", NodeFinding{EvidenceKind::dirty, cause}}).size() < max_line);
-    NodeEnded contradicted{1, Outcome::oom, 1, 0, 5, cause, SaidBy::log, 0, cause};
+    NodeEnded contradicted{1, {Outcome::oom, cause, SaidBy::log, 1}, 5};
+    contradicted.ending.also = cause;
     const auto back = decode_from_node(encode(FromNode{"n", contradicted}));
     REQUIRE(back);
-    CHECK_FALSE(std::get<NodeEnded>(back->body).also.empty());
+    CHECK_FALSE(std::get<NodeEnded>(back->body).ending.also.empty());
   }
 }
 
@@ -200,7 +200,7 @@ TEST_CASE("a deeply nested line is refused without harm") {
 TEST_CASE("changed and cut lines never decode to something else than a message or a fault") {
   std::mt19937 random(1);  // NOLINT: the same lines in every run
   const std::string whole = encode(
-      FromNode{"n", NodeEnded{1, Outcome::crashed, 1, 0, 5, "rank 1 exited", SaidBy::exit, 0}});
+      FromNode{"n", NodeEnded{1, {Outcome::crashed, "rank 1 exited", SaidBy::exit, 1}, 5}});
   for (int i = 0; i < 20'000; ++i) {
     std::string line = whole;
     const auto changes = random() % 4;

@@ -134,12 +134,12 @@ AttemptId Daemon::run(TrialId trial, Outcome outcome, double tokens_per_s_per_gp
   attempt.row = {world.next_attempt, trial, number, allocation_, {}, "/dir",
                  State::ended,       false};
   attempt.row.nonce = fmt::format("nonce{}", attempt.row.id);
-  attempt.row.outcome = outcome;
+  attempt.row.ending = {.outcome = outcome};
   attempt.row.counted = outcome == Outcome::completed;
   attempt.row.started_at = now;
   now += 4'000'000;
   attempt.row.ended_at = now;
-  attempt.row.cause = "seen";
+  attempt.row.ending->cause = "seen";
   const SetTrial set = set_trial(trial, State::ended, outcome, "seen", number);
   std::vector<Change> changes{allocation, attempt, set};
   if (outcome == Outcome::completed) {

@@ -115,13 +115,13 @@ TEST_CASE("an attempt's node and contradictions are kept and counted by node") {
   const auto row = allocation(903);
   AttemptRow attempt{.id = 900, .trial = trial, .number = 1, .allocation = 903, .nonce = "n"};
   attempt.state = State::ended;
-  attempt.outcome = Outcome::node_failure;
-  attempt.cause = "ECC";
-  attempt.source = SaidBy::log;
+  attempt.ending = {.outcome = Outcome::node_failure,
+                    .cause = "ECC",
+                    .source = SaidBy::log,
+                    .node = "n1",
+                    .also = "oom: rank 3"};
   attempt.started_at = 5;
   attempt.ended_at = 9;
-  attempt.node = "n1";
-  attempt.also = "oom: rank 3";
   daemon.commit({PutAllocation{.row = row}, SeenNode{"n1", "h1", 5, 903}, PutAttempt{attempt},
                  set_trial(trial, State::planned, {}, "", 1)});
   CHECK(ledger(file, "attempts, completed, node_failure, crashed", "n1") == "1 0 1 0");

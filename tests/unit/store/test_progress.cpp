@@ -137,7 +137,7 @@ TEST_CASE("jobs that have not ended say which of their trials runs") {
     PutAttempt put;
     put.row = {id, trial, 1, allocation, {}, "/dir", state, false};
     put.row.nonce = fmt::format("nonce{}", id);
-    if (state == State::ended) put.row.outcome = Outcome::oom;
+    if (state == State::ended) put.row.ending = {.outcome = Outcome::oom};
     put.row.started_at = state == State::planned ? 0 : 100;
     return put;
   };

@@ -279,7 +279,7 @@ TEST_CASE("what was cut short has its mark, is not ranked, and names its leader"
   const AttemptId attempt = daemon.run(beaten, Outcome::completed, 999, Mark::cut_short);
   AttemptRow row{.id = attempt, .trial = beaten, .number = 1, .allocation = 1};
   row.state = State::ended;
-  row.outcome = Outcome::completed;
+  row.ending = {.outcome = Outcome::completed};
   row.counted = true;
   row.leader = leader;
   daemon.commit({PutAttempt{row}});

@@ -217,7 +217,7 @@ TEST_CASE("a trial is counted once") {
   const auto first = daemon.run(trial, Outcome::completed, 5);
   PutAttempt again;
   again.row = {first + 1, trial, 2, 1, "other", "/t", State::ended, false};
-  again.row.outcome = Outcome::completed;
+  again.row.ending = {.outcome = Outcome::completed};
   again.row.counted = true;
   const std::vector<Change> changes{again};
   const auto refused = daemon.store->commit(changes);
@@ -235,7 +235,7 @@ TEST_CASE("a trial is counted once") {
   daemon.commit({planned});
   CHECK(rows_of(dir / "a.db", "SELECT number FROM attempts WHERE counted = 1") == "1\n");
   again.row = {first + 2, trial, 3, 1, "third", "/t", State::ended, false};
-  again.row.outcome = Outcome::completed;
+  again.row.ending = {.outcome = Outcome::completed};
   again.row.counted = true;
   daemon.commit({again, set_trial(trial, State::ended, Outcome::completed, "", 3)});
   CHECK(rows_of(dir / "a.db", "SELECT number FROM attempts WHERE counted = 1") == "3\n");

@@ -89,7 +89,7 @@ TEST_CASE("a sweep is deleted with all that belongs to it, and nothing else") {
     attempt.row = {
         ++id,         trial.id, 1, 2, fmt::format("n{}", id), fmt::format("/attempt{}", id),
         State::ended, false};
-    attempt.row.outcome = Outcome::completed;
+    attempt.row.ending = {.outcome = Outcome::completed};
     attempt.row.counted = true;
     AddMeasurement measurement;
     measurement.attempt = id;

@@ -34,10 +34,15 @@ TEST_CASE("no name or alias of an axis stands twice") {
 }
 
 TEST_CASE("every policy field has its own member and a default within its bounds") {
-  const Policy defaults;
+  Policy defaults;
+  std::set<const void*> members;
   for (const auto& field : policy_fields()) {
     const double value = std::visit(
-        [&](auto member) { return static_cast<double>(defaults.*member); }, field.member);
+        [&](auto* member) {
+          CHECK(members.insert(member).second);
+          return static_cast<double>(*member);
+        },
+        field.in(defaults));
     CHECK_MESSAGE(value >= field.minimum, field.section << '.' << field.key);
     CHECK_MESSAGE(value <= field.maximum, field.section << '.' << field.key);
   }

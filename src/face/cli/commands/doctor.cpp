@@ -169,7 +169,7 @@ std::vector<Finding> slurm_settings() {
   findings.push_back(
       {"dead nodes", settings->slurmd_timeout_s > 600 ? "note" : "ok",
        fmt::format("Slurm notices a dead node after {:g} s, shardsweep after {:g} s",
-                   settings->slurmd_timeout_s, Policy{}.node_lease_s)});
+                   settings->slurmd_timeout_s, Policy{}.lane.node_lease_s)});
   return findings;
 }
 

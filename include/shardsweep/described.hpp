@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// Each row of the database and each message lists its fields once, in `described<T>`:
+// statements, JSON, comparison and tests visit that list, and nothing else numbers or names
+// them. A field that is a described struct itself stands there as a Part: its fields are the
+// row's or the message's own, as if they were written there.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+
+namespace shardsweep {
+
+enum class Flag : std::uint8_t {
+  none = 0,
+  // Of a column.
+  key = 1,       ///< finds the row
+  read = 2,      ///< a submission writes it, or it follows from other rows
+  unstored = 4,  ///< there is no such column
+  as_null = 8,   ///< an id of 0 or an empty optional is NULL, not 0 or the empty word
+  /// Of a message: an empty one is not written, and lines without it keep the default.
+  optional = 16,
+};
+[[nodiscard]] constexpr Flag operator|(Flag a, Flag b) {
+  return static_cast<Flag>(static_cast<unsigned>(a) | static_cast<unsigned>(b));
+}
+[[nodiscard]] constexpr bool has(Flag all, Flag any) {
+  return (static_cast<unsigned>(all) & static_cast<unsigned>(any)) != 0;
+}
+
+template <class T, class V>
+struct Field {
+  std::string_view name;  ///< of the column, or the key
+  V T::*member;
+  Flag flags = Flag::none;
+
+  [[nodiscard]] constexpr bool is(Flag flag) const { return has(flags, flag); }
+  /// The daemon writes it into its column.
+  [[nodiscard]] constexpr bool is_stored() const { return !is(Flag::read | Flag::unstored); }
+};
+template <class T, class V>
+Field(std::string_view, V T::*, Flag = Flag::none) -> Field<T, V>;
+
+/// An std::optional of a described struct may be a Part too: then its first field tells whether
+/// there is one, and is visited as an optional.
+template <class T, class V>
+struct Part {
+  V T::*member;
+};
+template <class T, class V>
+Part(V T::*) -> Part<T, V>;
+
+/// An std::tuple of Field and Part. Each type specialises it.
+template <class T>
+inline constexpr std::tuple<> described{};
+
+// ---- visiting
+
+namespace describing {
+
+template <class T>
+inline constexpr bool is_optional = false;
+template <class T>
+inline constexpr bool is_optional<std::optional<T>> = true;
+
+template <class T>
+struct Bare {
+  using Type = T;
+};
+template <class T>
+struct Bare<std::optional<T>> {
+  using Type = T;
+};
+
+}  // namespace describing
+
+/// visit(field) for each, those of parts too.
+template <class T, class Visit>
+constexpr void visit_fields(Visit&& visit) {
+  const auto one = [&]<class Owner, class V, template <class, class> class Kind>(
+                       const Kind<Owner, V>& entry) {
+    if constexpr (requires { entry.name; }) {
+      visit(entry);
+    } else {
+      visit_fields<typename describing::Bare<V>::Type>(visit);
+    }
+  };
+  std::apply([&](const auto&... entry) { (one(entry), ...); }, described<T>);
+}
+
+/// visit(field, value) for each of `object`, those of parts too.
+template <class T, class Visit>
+constexpr void visit_values(T& object, Visit&& visit) {
+  const auto one = [&]<class Owner, class V, template <class, class> class Kind>(
+                       const Kind<Owner, V>& entry) {
+    auto& value = object.*entry.member;
+    if constexpr (requires { entry.name; }) {
+      visit(entry, value);
+    } else if constexpr (!describing::is_optional<V>) {
+      visit_values(value, visit);
+    } else {
+      using Whole = typename V::value_type;
+      constexpr auto& first = std::get<0>(described<Whole>);
+      Whole whole = value.value_or(Whole{});
+      auto told = value ? std::optional(whole.*first.member) : std::nullopt;
+      visit(first, told);
+      visit_values(whole, [&](const auto& field, auto& inner) {
+        if (field.name != first.name) visit(field, inner);
+      });
+      if constexpr (!std::is_const_v<T>) {
+        if (told) whole.*first.member = *told;
+        value = told ? V(std::move(whole)) : V();
+      }
+    }
+  };
+  std::apply([&](const auto&... entry) { (one(entry), ...); },
+             described<std::remove_const_t<T>>);
+}
+
+/// Whether all fields of which `counts` is true are the same in both.
+template <class T, class Counts>
+[[nodiscard]] bool is_alike(const T& a, const T& b, const Counts& counts) {
+  const auto one = [&](const auto& entry) {
+    const auto& left = a.*entry.member;
+    const auto& right = b.*entry.member;
+    if constexpr (requires { entry.name; }) {
+      return !counts(entry) || left == right;
+    } else if constexpr (requires { left.has_value(); }) {
+      return left.has_value() == right.has_value() &&
+             (!left || is_alike(*left, *right, counts));
+    } else {
+      return is_alike(left, right, counts);
+    }
+  };
+  return std::apply([&](const auto&... entry) { return (one(entry) && ...); }, described<T>);
+}
+
+/// Two states of one row.
+template <class Row>
+[[nodiscard]] bool is_same_row(const Row& a, const Row& b) {
+  return is_alike(a, b, [](const auto& field) { return field.is(Flag::key); });
+}
+
+/// Nothing that is written differs.
+template <class Row>
+[[nodiscard]] bool is_stored_alike(const Row& a, const Row& b) {
+  return is_alike(a, b, [](const auto& field) { return field.is_stored(); });
+}
+
+}  // namespace shardsweep

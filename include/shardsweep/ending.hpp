@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// How an attempt ended. What is seen of it (attempt/classify.hpp), the lines of node agents and
+// leads, and the attempt's row hold one Ending: the lead judges it, the daemon joins it with
+// the records. A new fact is a field here, with a migration if it is stored.
+#pragma once
+
+#include <shardsweep/described.hpp>
+#include <shardsweep/evidence.hpp>
+#include <shardsweep/outcome.hpp>
+
+#include <cstdint>
+#include <string>
+#include <tuple>
+
+namespace shardsweep {
+
+struct Ending {
+  Outcome outcome = Outcome::lost;
+  std::string cause{};  ///< the first evidence, one line
+  SaidBy source = SaidBy::nobody;
+  std::int32_t exit_code = -1;  ///< of the rank that failed first; -1: none
+  std::int32_t signal = 0;
+  std::int32_t leaked = 0;  ///< processes that outlived their ranks and were ended
+  std::string node{};       ///< where the first cause was seen; empty: on none in particular
+  std::string also{};       ///< what contradicts the outcome, one line; empty: nothing
+  Mark mark = Mark::none;   ///< of a result; its measurement keeps it
+  std::int32_t start_error = 0;  ///< errno of a program that could not be started; 0: it was
+  bool fragmented = false;       ///< of the outcome `oom`: there was enough of it, in pieces
+  /// Hash of its programs, if they have changed: nothing was started.
+  std::string found_code{};
+
+  friend bool operator==(const Ending&, const Ending&) = default;
+};
+template <>
+inline constexpr auto described<Ending> = std::tuple{
+    Field{"outcome", &Ending::outcome, Flag::as_null},
+    Field{"exit_code", &Ending::exit_code},
+    Field{"signal", &Ending::signal},
+    Field{"cause", &Ending::cause},
+    Field{"source", &Ending::source},
+    Field{"leaked", &Ending::leaked},
+    Field{"node", &Ending::node, Flag::optional},
+    Field{"also", &Ending::also, Flag::optional},
+    Field{"mark", &Ending::mark, Flag::optional | Flag::unstored},
+    Field{"start_error", &Ending::start_error, Flag::optional | Flag::unstored},
+    Field{"fragmented", &Ending::fragmented, Flag::optional},
+    Field{"found_code", &Ending::found_code, Flag::optional | Flag::unstored},
+};
+
+}  // namespace shardsweep

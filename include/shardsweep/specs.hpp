@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an agent is told in files: spec.json of an attempt, and allocation.json.
+#pragma once
+
+#include <shardsweep/backend.hpp>
+#include <shardsweep/container.hpp>
+#include <shardsweep/described.hpp>
+#include <shardsweep/policy.hpp>
+#include <shardsweep/rule.hpp>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+namespace shardsweep {
+
+using AttemptId = std::int64_t;
+
+/// A trainer that writes no records: the node agent reads them from its log. What is known of
+/// the run is compared with what the log says; 0: nothing is known.
+struct TrainerRun {
+  std::string log;  ///< whose log it prints; empty: `patterns` alone
+  std::vector<std::string> patterns{};
+  bool per_node = false;    ///< one process on each node starts the ranks itself
+  std::string directory{};  ///< where it runs; empty: the attempt's folder
+  std::int64_t warmup = 1;  ///< train steps before the timed ones
+  std::int64_t steps = 1;   ///< timed ones
+  std::int64_t dp = 0, tp = 0, pp = 0, cp = 0;
+  std::int64_t seq_len = 0;
+  std::int64_t tokens_per_step = 0;
+  // Optional keys.
+  std::int64_t vocab = 0;
+  std::int64_t parameters = 0;           ///< of the whole model, about
+  std::vector<std::string> unchecked{};  ///< truth checks that its user has switched off
+  /// Ranks that its log speaks of, where a single process plays one of them; 0: the world.
+  std::int32_t fake_world = 0;
+  std::int32_t fake_rank = 0;
+  friend bool operator==(const TrainerRun&, const TrainerRun&) = default;
+};
+template <>
+inline constexpr auto described<TrainerRun> = std::tuple{
+    Field{"log", &TrainerRun::log},
+    Field{"patterns", &TrainerRun::patterns},
+    Field{"per_node", &TrainerRun::per_node},
+    Field{"directory", &TrainerRun::directory},
+    Field{"warmup", &TrainerRun::warmup},
+    Field{"steps", &TrainerRun::steps},
+    Field{"dp", &TrainerRun::dp},
+    Field{"tp", &TrainerRun::tp},
+    Field{"pp", &TrainerRun::pp},
+    Field{"cp", &TrainerRun::cp},
+    Field{"seq_len", &TrainerRun::seq_len},
+    Field{"tokens_per_step", &TrainerRun::tokens_per_step},
+    Field{"vocab", &TrainerRun::vocab, Flag::optional},
+    Field{"parameters", &TrainerRun::parameters, Flag::optional},
+    Field{"unchecked", &TrainerRun::unchecked, Flag::optional},
+    Field{"fake_world", &TrainerRun::fake_world, Flag::optional},
+    Field{"fake_rank", &TrainerRun::fake_rank, Flag::optional},
+};
+
+/// Of each attempt, where nobody has said anything: hangs alone.
+[[nodiscard]] constexpr AttemptLimits nothing_limited() {
+  AttemptLimits limits;
+  visit_values(limits, [](const auto& field, auto& value) {
+    if (field.name != "hang_floor_s" && field.name != "hang_factor" &&
+        field.name != "evidence_s")
+      value = 0;
+  });
+  return limits;
+}
+
+/// Everything an agent must know to run one attempt: `spec.json` in the attempt's folder.
+struct AttemptSpec {
+  AttemptId attempt = 0;
+  std::string trial;  ///< slug, for logs
+  std::string nonce;  ///< names the attempt in its records
+  std::string token;  ///< of the allocation
+  std::int32_t world = 1;
+  std::int32_t ranks_per_node = 1;
+  std::vector<std::string>
+      argv;  ///< complete but for RANK, WORLD_SIZE, LOCAL_RANK in the environment
+  std::map<std::string, std::string> env;
+  /// Whatever a spec of an earlier daemon does not name is not looked at.
+  AttemptLimits limits = nothing_limited();
+  std::vector<LogRule> rules{};  ///< the user's own; an optional key
+  // Optional keys.
+  double predicted_s = 0;   ///< from start to result; 0: not known
+  double slow_limit_s = 0;  ///< over it an attempt that advances is a timeout; 0: never
+  std::string group{};      ///< lane_key: its attempts take about as long as each other
+  /// Each rank writes NCCL's own words into a file; an optional key.
+  bool nccl_debug = false;
+  std::optional<TrainerRun> trainer{};  ///< none: the program writes records. An optional key
+  std::optional<ContainerSpec> container{};  ///< none: ranks run on the host. An optional key
+  /// PyTorch's allocator is to keep its memory in segments that grow; an optional key.
+  bool expandable_segments = false;
+  /// Programs by path, with the hashes that their content must have, and one hash for all of
+  /// them. Optional keys.
+  std::map<std::string, std::string> programs{};
+  std::string code_hash{};
+  // Optional keys: of an attempt that a node agent ends where it is hopeless.
+  double give_up_above_ms = 0;  ///< a train step; 0: nobody ends it, or its runner does
+  std::int32_t warmup = 0;      ///< train steps that are not timed
+  std::int64_t tokens_per_step = 0;
+  /// The runner may not tell its GPUs' clocks: node agents look at them. An optional key.
+  bool watch_pace = false;
+
+  friend bool operator==(const AttemptSpec&, const AttemptSpec&) = default;
+};
+template <>
+inline constexpr auto described<AttemptSpec> = std::tuple{
+    Field{"attempt", &AttemptSpec::attempt},
+    Field{"trial", &AttemptSpec::trial},
+    Field{"nonce", &AttemptSpec::nonce},
+    Field{"token", &AttemptSpec::token},
+    Field{"world", &AttemptSpec::world},
+    Field{"ranks_per_node", &AttemptSpec::ranks_per_node},
+    Field{"argv", &AttemptSpec::argv},
+    Field{"env", &AttemptSpec::env},
+    Part{&AttemptSpec::limits},
+    Field{"rules", &AttemptSpec::rules, Flag::optional},
+    Field{"predicted_s", &AttemptSpec::predicted_s, Flag::optional},
+    Field{"slow_limit_s", &AttemptSpec::slow_limit_s, Flag::optional},
+    Field{"group", &AttemptSpec::group, Flag::optional},
+    Field{"nccl_debug", &AttemptSpec::nccl_debug, Flag::optional},
+    Field{"trainer", &AttemptSpec::trainer, Flag::optional},
+    Field{"container", &AttemptSpec::container, Flag::optional},
+    Field{"expandable_segments", &AttemptSpec::expandable_segments, Flag::optional},
+    Field{"programs", &AttemptSpec::programs, Flag::optional},
+    Field{"code_hash", &AttemptSpec::code_hash, Flag::optional},
+    Field{"give_up_above_ms", &AttemptSpec::give_up_above_ms, Flag::optional},
+    Field{"warmup", &AttemptSpec::warmup, Flag::optional},
+    Field{"tokens_per_step", &AttemptSpec::tokens_per_step, Flag::optional},
+    Field{"watch_pace", &AttemptSpec::watch_pace, Flag::optional},
+};
+
+/// First line of an allocation's life, `allocation.json` in its folder.
+struct AllocationSpec {
+  std::string token;
+  std::string job_name;
+  std::int32_t nodes = 1;
+  std::int32_t slots_per_node = 1;
+  LaunchMode launch = LaunchMode::local;
+  LaneLimits limits{.agents_limit_s = 60};
+  // Optional keys.
+  double grace_s = 5;  ///< of each attempt, to end when its time is up
+  std::string gpu{};   ///< the model that every node must have; empty: any
+
+  friend bool operator==(const AllocationSpec&, const AllocationSpec&) = default;
+};
+template <>
+inline constexpr auto described<AllocationSpec> = std::tuple{
+    Field{"token", &AllocationSpec::token},
+    Field{"job_name", &AllocationSpec::job_name},
+    Field{"nodes", &AllocationSpec::nodes},
+    Field{"slots_per_node", &AllocationSpec::slots_per_node},
+    Field{"launch", &AllocationSpec::launch},
+    Part{&AllocationSpec::limits},
+    Field{"grace_s", &AllocationSpec::grace_s, Flag::optional},
+    Field{"gpu", &AllocationSpec::gpu, Flag::optional},
+};
+
+}  // namespace shardsweep
