@@ -10,6 +10,7 @@
 #include <cmath>
 #include <span>
 #include <string_view>
+#include <utility>
 
 namespace shardsweep {
 namespace {
@@ -122,20 +123,49 @@ class Judge {
            expected_.unchecked.end();
   }
 
+  /// Parameters of all experts by their shape, in so many matrices each; 0: it is not printed.
+  [[nodiscard]] double expert_parameters(double matrices) const {
+    const double width = fact("expert_ffn") > 0 ? fact("expert_ffn") : fact("ffn");
+    const double layers = fact("layers") / std::max(1.0, fact("expert_period"));
+    return layers * fact("experts") * matrices * fact("hidden") * width;
+  }
+
+  /// Of the whole model, at least and at most. What model parallel ranks print adds up to it,
+  /// but for experts: of those each rank holds a share, and the other shares print nothing.
+  [[nodiscard]] std::pair<double, double> whole_parameters() const {
+    constexpr double plain = 2;
+    constexpr double gated = 3;
+    const double tp = known(expected_.tp, "tp");
+    const double expert_tp = fact("expert_tp") > 0 ? fact("expert_tp") : tp;
+    const double shares = std::max(1.0, fact("ep")) * expert_tp / tp;
+    const double printed = log_.parameters;
+    if (fact("experts") <= 0 || shares == 1) return {printed, printed};
+    if (expert_parameters(plain) <= 0)
+      return {printed * std::min(1.0, shares), printed * std::max(1.0, shares)};
+    const auto [low, high] =
+        std::minmax({printed + expert_parameters(plain) * (1 - 1 / shares),
+                     printed + expert_parameters(gated) * (1 - 1 / shares)});
+    return {low, high};
+  }
+
   /// Each model parallel rank prints its own. Architectures of one shape differ by less than a
   /// factor of two, and another number of layers by more.
   void check_parameters() {
     constexpr double slack = 2;
-    const auto ranks =
-        static_cast<std::int64_t>(known(expected_.tp, "tp") * known(expected_.pp, "pp"));
+    const double ranks = known(expected_.tp, "tp") * known(expected_.pp, "pp");
     const auto expected = static_cast<double>(expected_.parameters);
-    const bool whole = ranks > 0 && log_.parameter_lines == ranks;
+    const bool whole = ranks > 0 && static_cast<double>(log_.parameter_lines) == ranks;
     if (!wants("parameters") || !whole || expected <= 0) return;
-    if (log_.parameters < expected / slack || log_.parameters > expected * slack)
-      fault(
-          fmt::format("Its model has {:.0f} parameters, and that of the sweep has {:.0f}. "
-                      "Where this is right, write 'unchecked: [parameters]'.",
-                      log_.parameters, expected));
+    const auto [low, high] = whole_parameters();
+    if (high >= expected / slack && low <= expected * slack) return;
+    const std::string found =
+        low == high ? fmt::format("{:.0f} parameters", low)
+                    : fmt::format("{:.0f} to {:.0f} parameters with all of its experts",
+                                  std::max(0.0, low), std::max(0.0, high));
+    fault(
+        fmt::format("Its model has {}, and that of the sweep has {:.0f}. "
+                    "Where this is right, write 'unchecked: [parameters]'.",
+                    found, expected));
   }
 
   /// What it counts as consumed grows by one batch a train step.

@@ -18,10 +18,32 @@ namespace shardsweep {
 namespace {
 
 /// Keys of the run; all others belong to the train step that was printed last.
-constexpr auto facts = std::to_array<std::string_view>(
-    {"global_batch", "tokens_per_step", "seq_len", "vocab", "gpus", "dp", "tp", "pp", "cp",
-     "micro_batch", "allocated_bytes", "allocated_mib", "allocated_gib", "allocated_gb",
-     "reserved_bytes", "reserved_mib", "reserved_gib", "reserved_gb"});
+constexpr auto facts = std::to_array<std::string_view>({"global_batch",
+                                                        "tokens_per_step",
+                                                        "seq_len",
+                                                        "vocab",
+                                                        "gpus",
+                                                        "dp",
+                                                        "tp",
+                                                        "pp",
+                                                        "cp",
+                                                        "ep",
+                                                        "expert_tp",
+                                                        "layers",
+                                                        "hidden",
+                                                        "ffn",
+                                                        "experts",
+                                                        "expert_ffn",
+                                                        "expert_period",
+                                                        "micro_batch",
+                                                        "allocated_bytes",
+                                                        "allocated_mib",
+                                                        "allocated_gib",
+                                                        "allocated_gb",
+                                                        "reserved_bytes",
+                                                        "reserved_mib",
+                                                        "reserved_gib",
+                                                        "reserved_gb"});
 
 constexpr std::string_view parameters_fact = "parameters";
 /// More than anything that a run has.

@@ -9,6 +9,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <array>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -217,6 +218,72 @@ TEST_CASE("parameters of another model are told, where all ranks print theirs") 
   CHECK(judge_log(read_text("megatron", text),
                   {.parameters = 8'000'000'000, .unchecked = {"parameters"}})
             .faults.empty());
+}
+
+namespace {
+
+/// What Megatron-LM prints of a model with experts. One line for each (tp, pp), of the first
+/// data parallel rank: all that is no expert, and the experts of that rank alone.
+struct MoePrint {
+  std::int64_t ep, expert_tp;
+  std::int64_t printed;  ///< sum of the lines
+  std::int64_t whole;    ///< the model of the sweep
+  bool right;
+};
+
+// 4 layers of 32 experts, hidden 64, width 256, gated: 6,291,456 parameters are experts'. All
+// else has 300,000.
+constexpr std::array<MoePrint, 8> moe_prints{{{1, 2, 6'591'456, 6'591'456, true},
+                                              {2, 2, 3'445'728, 6'591'456, true},
+                                              {8, 2, 1'086'432, 6'591'456, true},
+                                              {8, 1, 1'872'864, 6'591'456, true},
+                                              {8, 2, 6'591'456, 6'591'456, true},
+                                              {8, 2, 1'086'432, 65'000'000, false},
+                                              {8, 2, 1'086'432, 2'000'000, false},
+                                              {1, 2, 1'086'432, 6'591'456, false}}};
+
+std::string moe_log(const MoePrint& one, bool with_shape) {
+  std::string text = fmt::format(
+      "using world size: 16, data-parallel size: 8, context-parallel size: 1, "
+      "tensor-model-parallel size: 2, pipeline-model-parallel size: 1\n"
+      "  expert_model_parallel_size ...................... {}\n"
+      "  expert_tensor_parallel_size ..................... {}\n"
+      "  num_experts ..................................... 32\n",
+      one.ep, one.expert_tp);
+  if (with_shape)
+    text +=
+        "  ffn_hidden_size ................................. 1024\n"
+        "  hidden_size ..................................... 64\n"
+        "  moe_ffn_hidden_size ............................. 256\n"
+        "  moe_layer_freq .................................. 1\n"
+        "  num_layers ...................................... 4\n";
+  for (int tp = 0; tp < 2; ++tp)
+    text += fmt::format(
+        " > number of parameters on (tensor, pipeline) model parallel rank ({}, 0): {}\n", tp,
+        one.printed / 2);
+  return text;
+}
+
+std::vector<std::string> faults_of_moe(const MoePrint& one, bool with_shape) {
+  return judge_facts(read_text("megatron", moe_log(one, with_shape)),
+                     {.gpus = 16, .tp = 2, .pp = 1, .parameters = one.whole});
+}
+
+}  // namespace
+
+TEST_CASE("experts that are shared among ranks are counted whole") {
+  for (const MoePrint& one : moe_prints) {
+    CAPTURE(one.ep);
+    CAPTURE(one.expert_tp);
+    CAPTURE(one.whole);
+    const auto faults = faults_of_moe(one, true);
+    CHECK_MESSAGE(faults.empty() == one.right, fmt::format("{}", fmt::join(faults, " ")));
+  }
+  CHECK(faults_of_moe(moe_prints.at(2), false).empty());
+  REQUIRE_FALSE(faults_of_moe(moe_prints.at(5), false).empty());
+  CHECK(faults_of_moe(moe_prints.at(5), true).at(0) ==
+        "Its model has 4756448 to 6591456 parameters with all of its experts, and that of the "
+        "sweep has 65000000. Where this is right, write 'unchecked: [parameters]'.");
 }
 
 TEST_CASE("too few train steps are no measurement") {
