@@ -89,7 +89,31 @@ class Judge {
     if (std::abs(static_cast<double>(expected) - logged) > rounding_of(key))
       fault(fmt::format("It ran with {} {}, and {} was asked for.", what, logged, expected));
   }
+  /// dp, or its product with any of the other degrees: those that a trainer was not told of.
+  [[nodiscard]] bool may_divide_samples(double ranks) const {
+    if (expected_.dp <= 0)
+      return expected_.gpus <= 0 || std::fmod(static_cast<double>(expected_.gpus), ranks) == 0;
+    std::vector<double> products{static_cast<double>(expected_.dp)};
+    for (const std::int64_t degree : {expected_.tp, expected_.pp, expected_.cp}) {
+      const auto count = products.size();
+      for (std::size_t i = 0; degree > 1 && i < count; ++i)
+        products.push_back(products[i] * static_cast<double>(degree));
+    }
+    return std::find(products.begin(), products.end(), ranks) != products.end() ||
+           ranks == static_cast<double>(expected_.gpus);
+  }
+  void check_data_ranks() {
+    const double ranks = fact("data_ranks");
+    if (ranks <= 0 || may_divide_samples(ranks)) return;
+    fault(expected_.dp > 0
+              ? fmt::format("It divides samples among {} ranks, and dp {} was asked for.",
+                            ranks, expected_.dp)
+              : fmt::format("It divides samples among {} ranks, which is no divisor of {} "
+                            "GPUs.",
+                            ranks, expected_.gpus));
+  }
   void check_run() {
+    check_data_ranks();
     check_one("gpus", expected_.gpus, "gpus");
     check_one("dp", expected_.dp, "dp");
     check_one("tp", expected_.tp, "tp");

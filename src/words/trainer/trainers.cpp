@@ -31,6 +31,9 @@ constexpr auto keys = std::to_array<LogKey>({
     {"tp", "tensor parallel degree"},
     {"pp", "pipeline stages"},
     {"cp", "context parallel degree"},
+    {"data_ranks",
+     "ranks among which samples are divided: dp, times degrees that a trainer "
+     "does not tell apart from it"},
     {"ep", "expert parallel degree"},
     {"expert_tp", "tensor parallel degree of experts"},
     {"layers", "layers of the model"},
@@ -139,7 +142,7 @@ constexpr auto deepspeed = std::to_array<std::string_view>({
     "Max_CA {reserved_gib} GB",
     " train_batch_size ..* {global_batch}",
     " train_micro_batch_size_per_gpu ..* {micro_batch}",
-    " world_size ..* {gpus}",
+    " world_size ..* {data_ranks}",
 });
 
 constexpr auto gpt_neox = std::to_array<std::string_view>({

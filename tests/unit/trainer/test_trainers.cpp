@@ -84,9 +84,9 @@ TEST_CASE("the log of each trainer gives its measurement") {
       {"nanotron", "nanotron-2024", {.gpus = 16}, 5e-3, 50.034, 50.815},
       {"torchtitan", "torchtitan-2026", {.gpus = 16}, 1e-5, 0, 52.25},
       {"torchtitan", "torchtitan-0.1.0", all, 1e-5, 0, 52.25},
-      {"deepspeed", "deepspeed-pipe", {.seq_len = 4096}, 1e-3},
-      {"deepspeed", "deepspeed-0.16", {.seq_len = 4096}, 1e-3},
-      {"deepspeed", "deepspeed-engine", {.seq_len = 4096}, 1e-9, 50.03},
+      {"deepspeed", "deepspeed-pipe", length, 1e-3},
+      {"deepspeed", "deepspeed-0.16", length, 1e-3},
+      {"deepspeed", "deepspeed-engine", length, 1e-9, 50.03},
       {"gpt-neox", "gpt-neox", {.gpus = 16}, 1e-4, 50.034, 50.815},
       {"gpt-neox", "gpt-neox-2026", {.gpus = 16}, 1e-4, 50.034, 50.815},
       {"picotron", "picotron", all, 2e-4, 0, 51.325},
@@ -286,6 +286,46 @@ TEST_CASE("experts that are shared among ranks are counted whole") {
         "sweep has 65000000. Where this is right, write 'unchecked: [parameters]'.");
 }
 
+namespace {
+
+/// What DeepSpeed calls world_size: ranks of data parallelism where somebody tells it of
+/// others, else all ranks.
+struct WorldPrint {
+  std::int64_t printed;
+  ExpectedRun expected;
+  bool right;
+};
+const std::vector<WorldPrint> world_prints{
+    {1, {.gpus = 2, .dp = 1, .tp = 1, .pp = 2, .cp = 1}, true},
+    {2, {.gpus = 16, .dp = 2, .tp = 4, .pp = 2, .cp = 1}, true},
+    {4, {.gpus = 8, .dp = 2, .tp = 2, .pp = 1, .cp = 2}, true},
+    {16, {.gpus = 16, .dp = 16, .tp = 1, .pp = 1, .cp = 1}, true},
+    {16, {.gpus = 16}, true},
+    {2, {.gpus = 16}, true},
+    {5, {.gpus = 16}, false},
+    {3, {.gpus = 16, .dp = 2, .tp = 4, .pp = 2, .cp = 1}, false},
+    {8, {.gpus = 16, .dp = 16, .tp = 1, .pp = 1, .cp = 1}, false},
+    {1, {.gpus = 16, .dp = 2, .tp = 4, .pp = 2, .cp = 1}, false}};
+
+}  // namespace
+
+TEST_CASE("DeepSpeed's world_size is its data parallel degree, whoever made the ranks") {
+  for (const WorldPrint& one : world_prints) {
+    CAPTURE(one.printed);
+    CAPTURE(one.expected.dp);
+    const auto log =
+        read_text("deepspeed", fmt::format("[INFO] [config.py:1004:print]   world_size "
+                                           "................... {}\n",
+                                           one.printed));
+    const auto faults = judge_facts(log, one.expected);
+    CHECK_MESSAGE(faults.empty() == one.right, fmt::format("{}", fmt::join(faults, " ")));
+  }
+  // A pipeline of two stages: it says 1, and nobody knows the GPUs.
+  const JudgedLog alone = judged("deepspeed", "deepspeed-pipe", {.seq_len = 4096});
+  CHECK_FALSE(alone.measurement.tokens_per_s_per_gpu);
+  CHECK(alone.notes.at(0) == "The log alone does not tell tokens/s. Give --gpus.");
+}
+
 TEST_CASE("too few train steps are no measurement") {
   std::string text = text_of("megatron-2026");
   text.erase(text.find("iteration        3/"));
@@ -305,8 +345,8 @@ TEST_CASE("what a log leaves out is said, and how to give it") {
   CHECK_FALSE(log.measurement.tokens_per_s_per_gpu);
   REQUIRE(log.notes.size() == 1);
   CHECK(log.notes[0] == "The log alone does not tell tokens/s. Give --gpus and --seq-len.");
-  CHECK(judged("deepspeed", "deepspeed-pipe").notes.at(0) ==
-        "The log alone does not tell tokens/s. Give --seq-len.");
+  CHECK(judged("gpt-neox", "gpt-neox").notes.at(0) ==
+        "The log alone does not tell tokens/s. Give --gpus.");
 }
 
 namespace {
