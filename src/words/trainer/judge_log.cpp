@@ -40,7 +40,9 @@ class Judge {
  public:
   Judge(const TrainerLog& log, const ExpectedRun& expected) : log_(log), expected_(expected) {
     const std::span all(log.steps);
-    const auto warmup = static_cast<std::size_t>(std::max<std::int64_t>(1, expected.warmup));
+    if (!all.empty()) left_out_ = left_out_before(all.front().iteration, expected.unprinted);
+    const auto warmup = static_cast<std::size_t>(
+        std::max<std::int64_t>(left_out_ > 0 ? 0 : 1, expected.warmup - left_out_));
     timed_ = all.subspan(std::min(warmup, all.size()));
     if (expected.steps > 0)
       timed_ = timed_.first(std::min(timed_.size(), static_cast<std::size_t>(expected.steps)));
@@ -223,12 +225,21 @@ class Judge {
   static std::string steps_text(double count) {
     return counted(static_cast<std::int64_t>(count), "timed train step");
   }
+  void check_count() {
+    const auto timed = static_cast<std::int64_t>(timed_.size());
+    if (!wants("count") || timed >= fewest_timed) return;
+    if (left_out_ > expected_.warmup)
+      return fault(
+          fmt::format("It does not print its first {} train steps, and has {} timed one{}. At "
+                      "least {} are needed: raise 'warmup' of 'measure' to {}.",
+                      left_out_, timed, timed == 1 ? "" : "s", fewest_timed, left_out_));
+    fault(fmt::format("It has {} train steps. At least {} are needed: the first {} not timed.",
+                      static_cast<std::int64_t>(log_.steps.size()) + left_out_,
+                      fewest_timed + std::max<std::int64_t>(1, expected_.warmup),
+                      expected_.warmup > 1 ? fmt::format("{} are", expected_.warmup) : "is"));
+  }
   void check_steps() {
-    if (wants("count") && static_cast<std::int64_t>(timed_.size()) < fewest_timed)
-      fault(fmt::format(
-          "It has {} train steps. At least {} are needed: the first {} not timed.",
-          log_.steps.size(), fewest_timed + std::max<std::int64_t>(1, expected_.warmup),
-          expected_.warmup > 1 ? fmt::format("{} are", expected_.warmup) : "is"));
+    check_count();
     double skipped = 0;
     double nans = 0;
     bool finite = true;
@@ -419,10 +430,15 @@ class Judge {
   const TrainerLog& log_;
   const ExpectedRun& expected_;
   std::span<const LoggedStep> timed_;
+  std::int64_t left_out_ = 0;  ///< train steps of the warm-up that were not printed
   JudgedLog judged_;
 };
 
 }  // namespace
+
+std::int64_t left_out_before(std::int64_t first_iteration, std::int64_t at_most) {
+  return std::clamp<std::int64_t>(first_iteration - 1, 0, at_most);
+}
 
 std::span<const std::string_view> optional_checks() {
   static constexpr std::array<std::string_view, 3> names{"first_loss", "parameters", "version"};

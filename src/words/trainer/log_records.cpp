@@ -38,18 +38,20 @@ Result<LogRecords> LogRecords::make(const TrainerRun& run, std::int64_t gpus) {
   LogRecords records(std::move(reader));
   records.alone_ = run.fake_world > 0;
   records.trainer_ = run.log.empty() ? nullptr : find_trainer(run.log);
-  records.expected_ = {.gpus = run.fake_world > 0 ? run.fake_world : gpus,
-                       .dp = run.dp,
-                       .tp = run.tp,
-                       .pp = run.pp,
-                       .cp = run.cp,
-                       .seq_len = run.seq_len,
-                       .tokens_per_step = run.tokens_per_step,
-                       .vocab = run.vocab,
-                       .parameters = run.parameters,
-                       .warmup = run.warmup,
-                       .steps = run.steps,
-                       .unchecked = run.unchecked};
+  records.expected_ = {
+      .gpus = run.fake_world > 0 ? run.fake_world : gpus,
+      .dp = run.dp,
+      .tp = run.tp,
+      .pp = run.pp,
+      .cp = run.cp,
+      .seq_len = run.seq_len,
+      .tokens_per_step = run.tokens_per_step,
+      .vocab = run.vocab,
+      .parameters = run.parameters,
+      .warmup = run.warmup,
+      .unprinted = records.trainer_ == nullptr ? 0 : records.trainer_->unprinted,
+      .steps = run.steps,
+      .unchecked = run.unchecked};
   return records;
 }
 
@@ -96,8 +98,14 @@ std::vector<WrittenRecord> LogRecords::read(std::string_view line, double now_s)
   return records;
 }
 
+std::int64_t LogRecords::left_out() const {
+  if (read_at_s_.empty()) return 0;
+  return left_out_before(read_at_s_.begin()->first, expected_.unprinted);
+}
+
 std::int64_t LogRecords::more_than_asked() const {
-  return static_cast<std::int64_t>(reader_.steps()) - expected_.warmup - expected_.steps;
+  return static_cast<std::int64_t>(reader_.steps()) + left_out() - expected_.warmup -
+         expected_.steps;
 }
 
 WrittenRecord LogRecords::result_of(const LogMeasurement& measured) const {
@@ -123,7 +131,8 @@ WrittenRecord LogRecords::result_of(const LogMeasurement& measured) const {
 
 /// From the end of the warm-up to the last timed train step, over their number: the mean.
 std::optional<LogRecords::ReadTime> LogRecords::read_time(double look_s) const {
-  const auto warmup = static_cast<std::size_t>(std::max<std::int64_t>(1, expected_.warmup));
+  const auto warmup =
+      static_cast<std::size_t>(std::max<std::int64_t>(1, expected_.warmup - left_out()));
   if (read_at_s_.size() < warmup + 2 || expected_.tokens_per_step <= 0) return std::nullopt;
   const auto first = std::next(read_at_s_.begin(), static_cast<std::ptrdiff_t>(warmup) - 1);
   auto last = std::prev(read_at_s_.end());
@@ -231,6 +240,9 @@ std::optional<WrittenRecord> LogRecords::contradiction() const {
 WrittenRecord LogRecords::finish(double look_s) const {
   if (alone_) return proof();
   JudgedLog judged = judge_log(reader_.finish(), expected_);
+  if (reader_.steps() == 0 && trainer_ != nullptr && !trainer_->advice.empty())
+    judged.faults.push_back(
+        fmt::format("{} prints each if you set {}.", trainer_->title, trainer_->advice));
   if (judged.faults.empty()) time_by_reading(judged, look_s);
   std::vector<std::string> wrong = judged.faults;
   const auto known = check_found_version();

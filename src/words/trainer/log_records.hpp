@@ -53,6 +53,7 @@ class LogRecords {
  private:
   explicit LogRecords(LogReader reader) : reader_(std::move(reader)) {}
   [[nodiscard]] std::int64_t more_than_asked() const;
+  [[nodiscard]] std::int64_t left_out() const;
   /// Of a rank that runs alone and prints no train steps: its memory is all there is.
   [[nodiscard]] bool knows_memory() const;
   [[nodiscard]] WrittenRecord proof() const;

@@ -3,6 +3,7 @@
 // trainer's own format strings, in the versions that `versions` names.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string_view>
 
@@ -44,6 +45,7 @@ struct Trainer {
   std::string_view resolution;  ///< of the time of a train step, as it is printed
   std::string_view advice;      ///< what must be set so that each train step is printed
   FakeWorld fake;
+  std::int64_t unprinted = 0;  ///< first train steps that it may leave out whatever is set
   std::span<const std::string_view> patterns;  ///< as in capture.hpp
 };
 [[nodiscard]] std::span<const Trainer> trainers();
