@@ -63,12 +63,23 @@ Result<void> LogRecords::see_version(std::string_view line) {
   return check_found_version();
 }
 
-Result<void> LogRecords::check_found_version() const {
+bool LogRecords::wants_version() const {
   const auto& unchecked = expected_.unchecked;
-  const bool wanted =
-      std::find(unchecked.begin(), unchecked.end(), "version") == unchecked.end();
-  if (trainer_ == nullptr || version_.empty() || !wanted) return {};
+  return trainer_ != nullptr && !version_.empty() &&
+         std::find(unchecked.begin(), unchecked.end(), "version") == unchecked.end();
+}
+
+Result<void> LogRecords::check_found_version() const {
+  if (!wants_version()) return {};
   return check_version(*trainer_, version_);
+}
+
+std::string LogRecords::version_note() const {
+  if (!wants_version() || !is_newer_than_tested(*trainer_, version_)) return {};
+  return fmt::format(
+      "Version {} of {} is newer than tested: the reader '{}' was tested with versions {} to "
+      "{}.",
+      in_quotes(version_), trainer_->title, trainer_->name, trainer_->from, trainer_->to);
 }
 
 std::string LogRecords::facts_text() const {
@@ -108,6 +119,11 @@ std::int64_t LogRecords::more_than_asked() const {
          expected_.steps;
 }
 
+void LogRecords::put_version(WrittenRecord& record) const {
+  if (!version_.empty()) record.texts["trainer_version"] = version_;
+  if (auto note = version_note(); !note.empty()) record.texts["trainer_note"] = std::move(note);
+}
+
 WrittenRecord LogRecords::result_of(const LogMeasurement& measured) const {
   WrittenRecord record{"result", {}, {}};
   put(record, "tokens_per_s_per_gpu", measured.tokens_per_s_per_gpu);
@@ -125,7 +141,7 @@ WrittenRecord LogRecords::result_of(const LogMeasurement& measured) const {
   put(record, "steps", static_cast<double>(measured.steps));
   put(record, "warmup", static_cast<double>(expected_.warmup));
   put(record, "resolution", measured.resolution);
-  if (!version_.empty()) record.texts["trainer_version"] = version_;
+  put_version(record);
   return record;
 }
 
@@ -185,40 +201,37 @@ WrittenRecord LogRecords::proof() const {
   const TrainerLog log = reader_.finish();
   JudgedLog judged = judge_log(log, expected);
   if (log.steps.empty()) judged.faults = judge_facts(log, expected);
-  const auto known = check_found_version();
-  if (!known) judged.faults.insert(judged.faults.begin(), known.error().what);
   const LogMeasurement& measured = judged.measurement;
   const auto peak =
       measured.allocated_bytes ? measured.allocated_bytes : measured.reserved_bytes;
   if (!peak) judged.faults.emplace_back("It printed no peak of its memory.");
-  if (!judged.faults.empty())
-    return {
-        "error",
-        {{"class", known ? "internal" : "usage"},
-         {"message", fmt::format("its log proves nothing: {}", fmt::join(judged.faults, " "))}},
-        {}};
+  if (!judged.faults.empty() || !check_found_version())
+    return error_of("its log proves nothing", std::move(judged.faults), false);
   WrittenRecord record{"result", {}, {{"proof", 1}}};
   put(record, "peak_memory_bytes", peak);
   put(record, "peak_allocated_bytes", measured.allocated_bytes);
   put(record, "peak_reserved_bytes", measured.reserved_bytes);
   put(record, "train_step_ms", measured.train_step_ms);
   put(record, "tokens_per_step", static_cast<double>(expected_.tokens_per_step));
-  if (!version_.empty()) record.texts["trainer_version"] = version_;
+  put_version(record);
   return record;
 }
 
-namespace {
-
-WrittenRecord no_measurement(bool version_is_known, bool has_nan,
-                             const std::vector<std::string>& faults) {
-  const char* kind = !version_is_known ? "usage" : has_nan ? "nan" : "internal";
+/// Of a version that nobody has tried, a check that fails may mean that its log has changed.
+WrittenRecord LogRecords::error_of(std::string_view what, std::vector<std::string> faults,
+                                   bool has_nan) const {
+  const auto known = check_found_version();
+  const std::string newer = version_note();
+  if (!known) faults.insert(faults.begin(), known.error().what);
+  if (!newer.empty()) faults.insert(faults.begin(), newer);
+  const bool refused = !known || (!newer.empty() && !has_nan);
   return {"error",
-          {{"class", kind},
-           {"message", fmt::format("its log is no measurement: {}", fmt::join(faults, " "))}},
+          {{"class", refused   ? "usage"
+                     : has_nan ? "nan"
+                               : "internal"},
+           {"message", fmt::format("{}: {}", what, fmt::join(faults, " "))}},
           {}};
 }
-
-}  // namespace
 
 std::optional<WrittenRecord> LogRecords::contradiction() const {
   if (alone_) return std::nullopt;
@@ -231,10 +244,8 @@ std::optional<WrittenRecord> LogRecords::contradiction() const {
   } else {
     judged = judge_log(log, expected);
   }
-  const auto known = check_found_version();
-  if (!known) judged.faults.insert(judged.faults.begin(), known.error().what);
-  if (judged.faults.empty()) return std::nullopt;
-  return no_measurement(known.has_value(), judged.has_nan, judged.faults);
+  if (judged.faults.empty() && check_found_version()) return std::nullopt;
+  return error_of("its log is no measurement", std::move(judged.faults), judged.has_nan);
 }
 
 WrittenRecord LogRecords::finish(double look_s) const {
@@ -245,12 +256,10 @@ WrittenRecord LogRecords::finish(double look_s) const {
         fmt::format("{} prints each if you set {}.", trainer_->title, trainer_->advice));
   if (judged.faults.empty()) time_by_reading(judged, look_s);
   std::vector<std::string> wrong = judged.faults;
-  const auto known = check_found_version();
-  if (!known) wrong.insert(wrong.begin(), known.error().what);
   if (!judged.measurement.tokens_per_s_per_gpu)
     wrong.insert(wrong.end(), judged.notes.begin(), judged.notes.end());
-  if (wrong.empty()) return result_of(judged.measurement);
-  return no_measurement(known.has_value(), judged.has_nan, wrong);
+  if (wrong.empty() && check_found_version()) return result_of(judged.measurement);
+  return error_of("its log is no measurement", std::move(wrong), judged.has_nan);
 }
 
 }  // namespace shardsweep

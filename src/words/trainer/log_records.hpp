@@ -57,7 +57,12 @@ class LogRecords {
   /// Of a rank that runs alone and prints no train steps: its memory is all there is.
   [[nodiscard]] bool knows_memory() const;
   [[nodiscard]] WrittenRecord proof() const;
+  [[nodiscard]] bool wants_version() const;
   [[nodiscard]] Result<void> check_found_version() const;
+  /// Says that the version is newer than tested; empty: it is not.
+  [[nodiscard]] std::string version_note() const;
+  [[nodiscard]] WrittenRecord error_of(std::string_view what, std::vector<std::string> faults,
+                                       bool has_nan) const;
   struct ReadTime {
     double train_step_ms = 0;
     std::int64_t steps = 0;
@@ -66,6 +71,7 @@ class LogRecords {
   };
   [[nodiscard]] std::optional<ReadTime> read_time(double look_s) const;
   void time_by_reading(JudgedLog& judged, double look_s) const;
+  void put_version(WrittenRecord& record) const;
   [[nodiscard]] WrittenRecord result_of(const LogMeasurement& measured) const;
 
   LogReader reader_;
