@@ -110,6 +110,8 @@ constexpr Names override_names{
     .recompute = "model.recompute_granularity",
     .is_set = [](const Settings& words, std::string_view name) { return words.is_true(name); }};
 
+constexpr std::string_view dataset_length = "dataset.seq_length";
+
 /// All but virtual stages, which each tells in its own way.
 Result<TrainerLayout> read_settings(const Settings& settings, const Names& names,
                                     std::int64_t gpus) {
@@ -179,7 +181,10 @@ Result<std::string> write_bridge(const TrainerLayout& layout) {
       "train.micro_batch_size={} train.global_batch_size={} model.sequence_parallel={}",
       layout.tp, layout.pp, layout.cp, layout.ep, layout.micro_batch, layout.global_batch(),
       layout.sequence_parallel);
-  if (layout.seq_len > 0) text += fmt::format(" model.seq_length={}", layout.seq_len);
+  // Its recipes make the model as long as the dataset's samples, whatever the model is told.
+  if (layout.seq_len > 0)
+    text += fmt::format(" model.seq_length={} {}={}", layout.seq_len, dataset_length,
+                        layout.seq_len);
   if (layout.vpp > 1)
     text += fmt::format(" model.virtual_pipeline_model_parallel_size={}", layout.vpp);
   if (layout.cp_mode == "ulysses") text += " model.cp_comm_type=a2a";
@@ -201,6 +206,7 @@ Result<std::string> write_bridge(const TrainerLayout& layout) {
 Result<TrainerLayout> read_bridge(std::string_view text, std::int64_t gpus) {
   const Settings words = Settings::of_overrides(text);
   SHARDSWEEP_ASSIGN(TrainerLayout layout, read_settings(words, override_names, gpus));
+  SHARDSWEEP_ASSIGN(layout.seq_len, words.number(dataset_length, layout.seq_len));
   constexpr std::string_view virtual_size = "model.virtual_pipeline_model_parallel_size";
   if (words.text(virtual_size) != "null") {
     SHARDSWEEP_ASSIGN(layout.vpp, degree(words, virtual_size));

@@ -269,6 +269,19 @@ TEST_CASE("megatron-bridge's overrides, and what else stands on its command line
   CHECK(words(*read) == "dp4/1 tp4 pp1 cp1 ep1 vpp1 mb1 ga8 z0 seq0 none 1f1b ring tp-dp-pp");
 }
 
+TEST_CASE("megatron-bridge's dataset owns the length of a sample") {
+  CHECK(written("megatron-bridge", {.seq_len = 8192})
+            .find(" model.seq_length=8192 dataset.seq_length=8192 ") != std::string::npos);
+  const auto length = [](std::string_view words) {
+    const auto read = layout_of("megatron-bridge", words, 1);
+    REQUIRE(read);
+    return read->seq_len;
+  };
+  CHECK(length("model.seq_length=8192 dataset.seq_length=4096") == 4096);
+  CHECK(length("model.seq_length=8192") == 8192);
+  CHECK(length("dataset.seq_length=4096") == 4096);
+}
+
 TEST_CASE("llm-foundry's automatic micro-batch is no layout") {
   const auto read = layout_of("llm-foundry", "device_train_microbatch_size: auto\n", 8);
   REQUIRE_FALSE(read);

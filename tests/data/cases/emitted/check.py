@@ -38,6 +38,7 @@ BRIDGE = {
     "dist.use_tp_pp_dp_mapping": bool,
     "model.sequence_parallel": bool,
     "model.seq_length": int,
+    "dataset.seq_length": int,
     "model.recompute_granularity": str,
     "model.recompute_method": str,
     "model.recompute_num_layers": int,
