@@ -100,6 +100,8 @@ void LogReader::read(std::string_view line) {
     auto found = pattern.capture(clean);
     numbers.insert(numbers.end(), found.begin(), found.end());
   }
+  const auto is_validation = [](const auto& found) { return found.first == "validation"; };
+  if (std::any_of(numbers.begin(), numbers.end(), is_validation)) return;
   // The iteration says whose the other numbers of its line are.
   for (const auto& [key, number] : numbers) {
     if (key != "iteration" || !(std::abs(number.value) < largest_count)) continue;

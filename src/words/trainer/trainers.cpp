@@ -9,6 +9,7 @@ namespace {
 
 constexpr auto keys = std::to_array<LogKey>({
     {"iteration", "number of the train step; begins a new one"},
+    {"validation", "number of a validation: all else on its line is passed over"},
     {"step_ms", "time of a train step in ms"},
     {"step_s", "time of a train step in s"},
     {"steps_per_s", "train steps per second"},
@@ -125,6 +126,7 @@ constexpr auto nanotron = std::to_array<std::string_view>({
 });
 
 constexpr auto torchtitan = std::to_array<std::string_view>({
+    "validate step: {validation}  loss:",
     "step: {iteration}  loss:",
     "  loss: {loss}  ",
     "  memory: {reserved_gib}GiB(",

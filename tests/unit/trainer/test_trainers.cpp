@@ -326,6 +326,28 @@ TEST_CASE("DeepSpeed's world_size is its data parallel degree, whoever made the 
   CHECK(alone.notes.at(0) == "The log alone does not tell tokens/s. Give --gpus.");
 }
 
+TEST_CASE("torchtitan's validation is no train step, and its memory no peak") {
+  const auto line = [](const char* what, int step, double loss, double memory) {
+    return fmt::format(
+        "[titan] 2026-08-23 10:00:01,123 - root - INFO - {}step: {:2}  loss: {:8.5f}  "
+        "{}memory: {:5.2f}GiB({:.2f}%)  tps: {}  tflops: 1.00  mfu: 1.00%\n",
+        what, step, loss, *what == 0 ? "grad_norm:  1.0000  " : "", memory, memory,
+        *what == 0 ? 1000 : 9000);
+  };
+  std::string text;
+  for (int i = 1; i <= 4; ++i)
+    text += line("", i, 6, 20);
+  const auto plain = judge_log(read_text("torchtitan", text));
+  text += line("validate ", 4, 7.5, 70);
+  text += line("validate ", 9, 7.5, 70);
+  const auto validated = judge_log(read_text("torchtitan", text));
+  CHECK(validated.faults.empty());
+  CHECK(validated.measurement.steps == plain.measurement.steps);
+  CHECK(validated.measurement.last_loss == 6.0);
+  CHECK(validated.measurement.tokens_per_s_per_gpu == 1000.0);
+  CHECK(validated.measurement.reserved_bytes == plain.measurement.reserved_bytes);
+}
+
 TEST_CASE("too few train steps are no measurement") {
   std::string text = text_of("megatron-2026");
   text.erase(text.find("iteration        3/"));
