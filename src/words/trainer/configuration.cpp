@@ -22,7 +22,7 @@ struct Configurable {
   Write write;
   Read read;
   /// Of the axes that few trainers have words for, those that this one has.
-  std::array<std::string_view, 3> more{};
+  std::array<std::string_view, 4> more{};
 };
 
 // ---- nanotron: YAML.
@@ -217,12 +217,16 @@ Result<std::string> write_neox(const TrainerLayout& layout) {
   if (layout.cp > 1) return no_words("gpt-neox", "cp", std::to_string(layout.cp));
   if (layout.recompute == "selective") return no_words("gpt-neox", "recompute", "selective");
   if (layout.schedule != "1f1b") return no_words("gpt-neox", "schedule", layout.schedule);
+  // Its pipeline engine, which one stage gets too, shards no more than the optimizer.
+  const bool without_engine = layout.zero > 1;
+  if (without_engine && layout.pp > 1)
+    return no_words("gpt-neox", "zero", fmt::format("{} with pp {}", layout.zero, layout.pp));
   std::string text = fmt::format(
       "pipe_parallel_size: {}\nmodel_parallel_size: {}\nsequence_parallel: {}\n"
       "train_micro_batch_size_per_gpu: {}\ngradient_accumulation_steps: {}\n"
       "checkpoint_activations: {}\ncheckpoint_num_layers: 1\n",
-      layout.pp, layout.tp, layout.sequence_parallel, layout.micro_batch, layout.grad_accum,
-      layout.recompute == "full");
+      without_engine ? 0 : layout.pp, layout.tp, layout.sequence_parallel, layout.micro_batch,
+      layout.grad_accum, layout.recompute == "full");
   if (layout.seq_len > 0) text += fmt::format("seq_length: {}\n", layout.seq_len);
   return text + fmt::format("zero_optimization:\n  stage: {}\n", layout.zero);
 }
@@ -230,7 +234,8 @@ Result<std::string> write_neox(const TrainerLayout& layout) {
 Result<TrainerLayout> read_neox(std::string_view text, std::int64_t gpus) {
   const Settings yaml = Settings::of_lines(text);
   TrainerLayout layout;
-  SHARDSWEEP_ASSIGN(layout.pp, degree(yaml, "pipe_parallel_size"));
+  SHARDSWEEP_ASSIGN(const std::int64_t stages, yaml.number("pipe_parallel_size", 1));
+  layout.pp = std::max<std::int64_t>(1, stages);
   SHARDSWEEP_ASSIGN(layout.tp, degree(yaml, "model_parallel_size"));
   SHARDSWEEP_ASSIGN(layout.micro_batch, degree(yaml, "train_micro_batch_size_per_gpu"));
   SHARDSWEEP_ASSIGN(const std::int64_t steps, degree(yaml, "gradient_accumulation_steps"));
@@ -301,7 +306,8 @@ Result<std::string> write_foundry(const TrainerLayout& layout) {
                       foundry_sharding.at(static_cast<std::size_t>(layout.zero)),
                       layout.recompute == "full");
   if (layout.tp > 1)
-    text += fmt::format("tp_config:\n  tensor_parallel_degree: {}\n", layout.tp);
+    text +=
+        fmt::format("tp_config:\n  strategy: ffn\n  tensor_parallel_degree: {}\n", layout.tp);
   return text;
 }
 
@@ -328,8 +334,11 @@ Result<TrainerLayout> read_foundry(std::string_view text, std::int64_t gpus) {
 }
 
 constexpr std::array<Configurable, 8> configurable{
-    {{"megatron", write_megatron, read_megatron, {"vpp", "cp_mode", "rank_order"}},
-     {"megatron-bridge", write_bridge, read_bridge, {"vpp", "cp_mode", "rank_order"}},
+    {{"megatron", write_megatron, read_megatron, {"vpp", "cp_mode", "rank_order", "overlap"}},
+     {"megatron-bridge",
+      write_bridge,
+      read_bridge,
+      {"vpp", "cp_mode", "rank_order", "overlap"}},
      {"nanotron", write_nanotron, read_nanotron},
      {"torchtitan", write_torchtitan, read_torchtitan, {"vpp"}},
      {"deepspeed", write_deepspeed, read_deepspeed},
@@ -357,6 +366,7 @@ constexpr auto names_of_axes = std::to_array<AxisNames>({
     {"zero 1", {"--use-distributed-optimizer", "ddp.use_distributed_optimizer", "zero_stage", "", "stage", "stage", "", ""}},
     {"recompute", {"--recompute-granularity", "model.recompute_granularity", "recompute_layer", "mode", "", "checkpoint_activations", "", "activation_checkpointing"}},
     {"schedule", {"", "", "pp_engine", "pipeline_parallel_schedule", "", "", "pp_engine", ""}},
+    {"overlap", {"--overlap-grad-reduce", "ddp.overlap_grad_reduce", "", "", "", "", "", ""}},
     {"sequence_parallel", {"--sequence-parallel", "model.sequence_parallel", "tp_mode", "", "", "sequence_parallel", "", ""}},
 });
 // clang-format on
@@ -384,15 +394,18 @@ Result<void> check_more_axes(const Configurable& trainer, const TrainerLayout& l
     std::string value, usual;
   };
   const TrainerLayout usual;
-  const std::array<Choice, 3> choices{
+  const std::array<Choice, 4> choices{
       {{"vpp", std::to_string(layout.vpp), std::to_string(usual.vpp)},
        {"cp_mode", layout.cp_mode, usual.cp_mode},
-       {"rank_order", layout.rank_order, usual.rank_order}}};
+       {"rank_order", layout.rank_order, usual.rank_order},
+       {"overlap", fmt::format("{}", layout.overlap), fmt::format("{}", usual.overlap)}}};
   for (const auto& [axis, value, usual_value] : choices) {
     const bool has =
         std::find(trainer.more.begin(), trainer.more.end(), axis) != trainer.more.end();
     if (value != usual_value && !has) return no_words(trainer.name, axis, value);
   }
+  if (layout.vpp > 1 && layout.pp == 1)
+    return no_words(trainer.name, "vpp", fmt::format("{} with pp 1", layout.vpp));
   return {};
 }
 

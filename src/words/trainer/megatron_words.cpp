@@ -33,6 +33,11 @@ Result<void> check_megatron(std::string_view trainer, const TrainerLayout& layou
   return {};
 }
 
+/// Shards are gathered while layers run, where there are any.
+bool gathers(const TrainerLayout& layout) {
+  return layout.overlap && layout.zero > 0;
+}
+
 /// Its ranks are in the order tp-cp-dp-pp, or tp-cp-pp-dp, which its FSDP does not take.
 Result<bool> maps_pp_before_dp(std::string_view trainer, const TrainerLayout& layout) {
   const std::string& order = layout.rank_order;
@@ -161,6 +166,8 @@ Result<std::string> write_megatron(const TrainerLayout& layout) {
   if (layout.recompute == "full")
     text += " --recompute-granularity full --recompute-method uniform --recompute-num-layers 1";
   if (layout.recompute == "selective") text += " --recompute-granularity selective";
+  if (layout.overlap) text += " --overlap-grad-reduce";
+  if (gathers(layout)) text += " --overlap-param-gather";
   return text + "\n";
 }
 
@@ -200,6 +207,8 @@ Result<std::string> write_bridge(const TrainerLayout& layout) {
         " model.recompute_granularity=full model.recompute_method=uniform "
         "model.recompute_num_layers=1";
   if (layout.recompute == "selective") text += " model.recompute_granularity=selective";
+  text += fmt::format(" ddp.overlap_grad_reduce={} ddp.overlap_param_gather={}", layout.overlap,
+                      gathers(layout));
   return text + "\n";
 }
 

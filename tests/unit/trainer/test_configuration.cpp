@@ -118,7 +118,8 @@ TEST_CASE("megatron's flags") {
         "--tensor-model-parallel-size 8 --pipeline-model-parallel-size 2 "
         "--context-parallel-size 1 --expert-model-parallel-size 1 --micro-batch-size 2 "
         "--global-batch-size 128 --seq-length 4096 --sequence-parallel "
-        "--use-distributed-optimizer --recompute-granularity selective\n");
+        "--use-distributed-optimizer --recompute-granularity selective --overlap-grad-reduce "
+        "--overlap-param-gather\n");
 }
 
 TEST_CASE("a layout without words in a trainer names the axis") {
@@ -144,7 +145,7 @@ TEST_CASE("stages of a rank, shared sequences and the order of ranks have Megatr
                        .rank_order = "tp-cp-pp-dp"};
   CHECK(written("megatron", layout)
             .find(" --num-virtual-stages-per-pipeline-rank 4 "
-                  "--cp-comm-type a2a --use-tp-pp-dp-mapping\n") != std::string::npos);
+                  "--cp-comm-type a2a --use-tp-pp-dp-mapping ") != std::string::npos);
   CHECK(written("megatron-bridge", layout)
             .find(" model.virtual_pipeline_model_parallel_size=4 model.cp_comm_type=a2a "
                   "dist.use_tp_pp_dp_mapping=true") != std::string::npos);
@@ -259,7 +260,8 @@ TEST_CASE("megatron-bridge's overrides, and what else stands on its command line
         "model.context_parallel_size=1 model.expert_model_parallel_size=1 "
         "train.micro_batch_size=2 train.global_batch_size=64 model.sequence_parallel=false "
         "ddp.use_distributed_optimizer=false dist.use_megatron_fsdp=true "
-        "ddp.data_parallel_sharding_strategy=optim_grads_params\n");
+        "ddp.data_parallel_sharding_strategy=optim_grads_params "
+        "ddp.overlap_grad_reduce=true ddp.overlap_param_gather=true\n");
   const auto read =
       layout_of("megatron-bridge",
                 "./train.sh --recipe llama3_8b ++model.tensor_model_parallel_size=4 "
@@ -280,6 +282,59 @@ TEST_CASE("megatron-bridge's dataset owns the length of a sample") {
   CHECK(length("model.seq_length=8192 dataset.seq_length=4096") == 4096);
   CHECK(length("model.seq_length=8192") == 8192);
   CHECK(length("dataset.seq_length=4096") == 4096);
+}
+
+TEST_CASE("stages of a rank need a pipeline") {
+  const TrainerLayout layout{.dp = 2, .pp = 1, .vpp = 2};
+  for (const auto* trainer : {"megatron", "megatron-bridge", "torchtitan"})
+    CHECK(written(trainer, layout) ==
+          fmt::format("{} has no words for vpp 2 with pp 1", trainer));
+}
+
+TEST_CASE("overlap has Megatron's words, by what is sharded") {
+  struct Overlap {
+    bool overlap;
+    std::int64_t zero;
+    std::string_view megatron, bridge;  ///< how they end
+  };
+  const std::vector<Overlap> all{
+      {true, 0, " 1 --overlap-grad-reduce\n",
+       " ddp.overlap_grad_reduce=true ddp.overlap_param_gather=false\n"},
+      {true, 1, " --use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather\n",
+       " ddp.overlap_grad_reduce=true ddp.overlap_param_gather=true\n"},
+      {true, 3, "_params --overlap-grad-reduce --overlap-param-gather\n",
+       " ddp.overlap_grad_reduce=true ddp.overlap_param_gather=true\n"},
+      {false, 0, "--global-batch-size 1\n",
+       " ddp.overlap_grad_reduce=false ddp.overlap_param_gather=false\n"},
+      {false, 1, " --use-distributed-optimizer\n",
+       " ddp.overlap_grad_reduce=false ddp.overlap_param_gather=false\n"}};
+  for (const Overlap& one : all) {
+    TrainerLayout layout{.zero = one.zero};
+    layout.overlap = one.overlap;
+    CHECK(written("megatron", layout).ends_with(one.megatron));
+    CHECK(written("megatron-bridge", layout).ends_with(one.bridge));
+    if (!one.overlap)
+      CHECK(written("gpt-neox", layout) == "gpt-neox has no words for overlap false");
+  }
+}
+
+TEST_CASE("gpt-neox shards gradients and weights only without its pipeline engine") {
+  CHECK(written("gpt-neox", {.zero = 1}).starts_with("pipe_parallel_size: 1\n"));
+  CHECK(written("gpt-neox", {.zero = 2}).starts_with("pipe_parallel_size: 0\n"));
+  CHECK(written("gpt-neox", {.zero = 3}).starts_with("pipe_parallel_size: 0\n"));
+  CHECK(written("gpt-neox", {.pp = 2, .zero = 2}) ==
+        "gpt-neox has no words for zero 2 with pp 2");
+  const auto read = layout_of("gpt-neox", "pipe_parallel_size: 0\nstage: 3\n", 4);
+  REQUIRE(read);
+  CHECK(read->pp == 1);
+  CHECK(read->dp == 4);
+}
+
+TEST_CASE("llm-foundry's tp_config names its strategy") {
+  CHECK(written("llm-foundry", {.tp = 2})
+            .find("tp_config:\n  strategy: ffn\n  tensor_parallel_degree: 2\n") !=
+        std::string::npos);
+  CHECK(written("llm-foundry", {.dp = 2}).find("tp_config") == std::string::npos);
 }
 
 TEST_CASE("llm-foundry's automatic micro-batch is no layout") {

@@ -24,6 +24,8 @@ MEGATRON = {  # flag: what argparse makes of its value
     "--use-distributed-optimizer": None,
     "--use-megatron-fsdp": None,
     "--data-parallel-sharding-strategy": ("no_shard", "optim", "optim_grads", "optim_grads_params"),
+    "--overlap-grad-reduce": None,
+    "--overlap-param-gather": None,
     "--recompute-granularity": ("full", "selective"),
     "--recompute-method": ("uniform", "block"),
     "--recompute-num-layers": int,
@@ -47,6 +49,8 @@ BRIDGE = {
     "ddp.use_distributed_optimizer": bool,
     "ddp.num_distributed_optimizer_instances": int,
     "ddp.data_parallel_sharding_strategy": str,
+    "ddp.overlap_grad_reduce": bool,
+    "ddp.overlap_param_gather": bool,
     "dist.use_megatron_fsdp": bool,
 }
 TORCHTITAN = {
@@ -105,7 +109,7 @@ FOUNDRY = {
     "device_train_microbatch_size": int,
     "max_seq_len": int,
     "fsdp_config": {"sharding_strategy": str, "activation_checkpointing": bool},
-    "tp_config": {"tensor_parallel_degree": int},
+    "tp_config": {"strategy": str, "tensor_parallel_degree": int},
 }
 
 
