@@ -25,6 +25,15 @@ struct Configurable {
   std::array<std::string_view, 4> more{};
 };
 
+/// Of a trainer that spreads neither experts over ranks nor the sequence between its TP
+/// regions.
+Result<void> check_neither_experts_nor_sequences(std::string_view trainer,
+                                                 const TrainerLayout& layout) {
+  if (layout.ep > 1) return no_words(trainer, "ep", std::to_string(layout.ep));
+  if (layout.sequence_parallel) return no_words(trainer, "sequence_parallel", "true");
+  return {};
+}
+
 // ---- nanotron: YAML.
 
 Result<std::string> write_nanotron(const TrainerLayout& layout) {
@@ -97,6 +106,10 @@ Result<void> read_titan_schedule(TrainerLayout& layout, const Settings& toml) {
 }
 
 Result<std::string> write_torchtitan(const TrainerLayout& layout) {
+  // Its tensor parallelism splits the sequence too, always.
+  if (layout.sequence_parallel != (layout.tp > 1))
+    return no_words("torchtitan", "sequence_parallel",
+                    fmt::format("{} with tp {}", layout.sequence_parallel, layout.tp));
   if (layout.zero == 1) return no_words("torchtitan", "zero", "1");
   if (layout.dp_replicate > 1 && (layout.zero == 0 || layout.dp % layout.dp_replicate != 0))
     return no_words("torchtitan", "dp_replicate", std::to_string(layout.dp_replicate));
@@ -136,6 +149,7 @@ Result<TrainerLayout> read_torchtitan(std::string_view text, std::int64_t gpus) 
   const Settings toml = Settings::of_lines(text);
   TrainerLayout layout;
   SHARDSWEEP_ASSIGN(layout.tp, degree(toml, "tensor_parallel_degree"));
+  layout.sequence_parallel = layout.tp > 1;
   SHARDSWEEP_ASSIGN(layout.pp, degree(toml, "pipeline_parallel_degree"));
   SHARDSWEEP_ASSIGN(layout.cp, degree(toml, "context_parallel_degree"));
   SHARDSWEEP_ASSIGN(layout.ep, degree(toml, "expert_parallel_degree"));
@@ -181,6 +195,7 @@ Result<std::string> write_deepspeed(const TrainerLayout& layout) {
     return no_words("deepspeed", "dp_replicate", std::to_string(layout.dp_replicate));
   if (layout.pp > 1) return no_words("deepspeed", "pp", std::to_string(layout.pp));
   if (layout.cp > 1) return no_words("deepspeed", "cp", std::to_string(layout.cp));
+  SHARDSWEEP_TRY(check_neither_experts_nor_sequences("deepspeed", layout));
   if (layout.recompute != "none") return no_words("deepspeed", "recompute", layout.recompute);
   std::string text = fmt::format(
       "{{\n  \"train_batch_size\": {},\n"
@@ -215,6 +230,7 @@ Result<std::string> write_neox(const TrainerLayout& layout) {
   if (layout.dp_replicate > 1)
     return no_words("gpt-neox", "dp_replicate", std::to_string(layout.dp_replicate));
   if (layout.cp > 1) return no_words("gpt-neox", "cp", std::to_string(layout.cp));
+  if (layout.ep > 1) return no_words("gpt-neox", "ep", std::to_string(layout.ep));
   if (layout.recompute == "selective") return no_words("gpt-neox", "recompute", "selective");
   if (layout.schedule != "1f1b") return no_words("gpt-neox", "schedule", layout.schedule);
   // Its pipeline engine, which one stage gets too, shards no more than the optimizer.
@@ -253,6 +269,7 @@ Result<TrainerLayout> read_neox(std::string_view text, std::int64_t gpus) {
 Result<std::string> write_picotron(const TrainerLayout& layout) {
   if (layout.dp_replicate > 1)
     return no_words("picotron", "dp_replicate", std::to_string(layout.dp_replicate));
+  SHARDSWEEP_TRY(check_neither_experts_nor_sequences("picotron", layout));
   if (layout.zero != 0) return no_words("picotron", "zero", std::to_string(layout.zero));
   if (layout.recompute != "none") return no_words("picotron", "recompute", layout.recompute);
   if (layout.schedule != "1f1b" && layout.schedule != "afab")
@@ -288,14 +305,12 @@ constexpr std::array<std::string_view, 4> foundry_sharding{"NO_SHARD", "", "SHAR
                                                            "FULL_SHARD"};
 
 Result<std::string> write_foundry(const TrainerLayout& layout) {
-  const std::array<std::pair<std::string_view, std::int64_t>, 4> one_alone{
-      {{"pp", layout.pp},
-       {"cp", layout.cp},
-       {"ep", layout.ep},
-       {"dp_replicate", layout.dp_replicate}}};
+  const std::array<std::pair<std::string_view, std::int64_t>, 3> one_alone{
+      {{"pp", layout.pp}, {"cp", layout.cp}, {"dp_replicate", layout.dp_replicate}}};
   for (const auto& [axis, value] : one_alone) {
     if (value > 1) return no_words("llm-foundry", axis, std::to_string(value));
   }
+  SHARDSWEEP_TRY(check_neither_experts_nor_sequences("llm-foundry", layout));
   if (layout.zero == 1) return no_words("llm-foundry", "zero", "1");
   if (layout.recompute == "selective") return no_words("llm-foundry", "recompute", "selective");
   std::string text =
