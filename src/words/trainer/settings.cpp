@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <vector>
 
@@ -20,6 +21,7 @@ std::string_view without_quotes(std::string_view text) {
   return text;
 }
 
+/// As a shell reads them: a word that begins with # begins a comment.
 std::vector<std::string_view> words_of(std::string_view text) {
   std::vector<std::string_view> words;
   constexpr std::string_view blanks = " \t\r\n\\";
@@ -27,6 +29,10 @@ std::vector<std::string_view> words_of(std::string_view text) {
     const auto begin = text.find_first_not_of(blanks);
     if (begin == std::string_view::npos) return words;
     text.remove_prefix(begin);
+    if (text.front() == '#') {
+      text.remove_prefix(std::min(text.find('\n'), text.size()));
+      continue;
+    }
     const auto end = std::min(text.find_first_of(blanks), text.size());
     words.push_back(text.substr(0, end));
     text.remove_prefix(end);

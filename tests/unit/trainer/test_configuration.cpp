@@ -209,6 +209,67 @@ TEST_CASE("a present configuration is read with all else that stands in it") {
         "dp8/1 tp2 pp1 cp1 ep1 vpp1 mb2 ga1 z3 seq8192 none 1f1b ring tp-dp-pp sp");
 }
 
+namespace {
+
+/// What a present command line is read as, on 8 GPUs: the axes that matter here, or why not.
+struct Present {
+  std::string_view trainer, text, read;
+};
+const std::vector<Present> present_lines{
+    // What stands behind # is no setting; a # within a word is a part of it.
+    {"megatron", "--tensor-model-parallel-size 2 \\\n  # --tensor-model-parallel-size 8 \\\n",
+     "tp2 z0 none"},
+    {"megatron", "#--use-distributed-optimizer\n--tensor-model-parallel-size 4 # --bf16\n",
+     "tp4 z0 none"},
+    {"megatron", "--save run#1 --use-distributed-optimizer", "tp1 z1 none"},
+    {"megatron-bridge",
+     "model.tensor_model_parallel_size=2\n# model.tensor_model_parallel_size=8", "tp2 z0 none"},
+    {"megatron", "--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads",
+     "tp1 z2 none"},
+    {"megatron", "--use-megatron-fsdp",
+     "--use-megatron-fsdp alone says no stage of ZeRO; add --data-parallel-sharding-strategy"},
+    {"megatron", "--use-torch-fsdp2", "tp1 z3 none"},
+    {"megatron", "--use-torch-fsdp2 --torch-fsdp2-no-reshard-after-forward", "tp1 z2 none"},
+    {"megatron-bridge", "dist.use_megatron_fsdp=true",
+     "dist.use_megatron_fsdp alone says no stage of ZeRO; add "
+     "ddp.data_parallel_sharding_strategy"},
+    {"megatron-bridge", "dist.use_megatron_fsdp=false", "tp1 z0 none"},
+    {"megatron-bridge", "dist.use_torch_fsdp2=true", "tp1 z3 none"},
+    {"megatron", "--recompute-granularity full --recompute-method uniform", "tp1 z0 full"},
+    {"megatron",
+     "--recompute-granularity full --recompute-method block --recompute-num-layers 4",
+     "--recompute-method block with 4 layers of each stage is neither full recompute nor none"},
+    {"megatron",
+     "--num-layers 32 --pipeline-model-parallel-size 4 --recompute-granularity full "
+     "--recompute-method block --recompute-num-layers 8",
+     "tp1 z0 full"},
+    {"megatron",
+     "--num-layers 32 --pipeline-model-parallel-size 4 --recompute-granularity full "
+     "--recompute-method block --recompute-num-layers 7",
+     "--recompute-method block with 7 layers of each stage is neither full recompute nor none"},
+    {"megatron",
+     "--recompute-granularity full --recompute-method block --recompute-num-layers 0",
+     "tp1 z0 none"},
+    {"megatron-bridge",
+     "model.recompute_granularity=full model.recompute_method=block "
+     "model.recompute_num_layers=2",
+     "model.recompute_method block with 2 layers of each stage is neither full recompute nor "
+     "none"},
+    {"megatron-bridge", "model.recompute_granularity=null model.recompute_method=null",
+     "tp1 z0 none"},
+};
+
+}  // namespace
+
+TEST_CASE("a present command line is read as what it does, or refused") {
+  for (const Present& one : present_lines) {
+    CAPTURE(one.text);
+    const auto read = layout_of(one.trainer, one.text, 8);
+    CHECK((read ? fmt::format("tp{} z{} {}", read->tp, read->zero, read->recompute)
+                : read.error().what) == one.read);
+  }
+}
+
 TEST_CASE("a configuration that can't be is refused with its numbers") {
   const auto why = [](std::string_view trainer, std::string_view text, std::int64_t gpus) {
     const auto read = layout_of(trainer, text, gpus);
