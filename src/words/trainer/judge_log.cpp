@@ -60,6 +60,7 @@ class Judge {
       return std::move(judged_);
     }
     check_run();
+    judged_.will_repeat = !judged_.faults.empty();
     check_steps();
     check_all_consumed();
     check_first_loss();
@@ -389,6 +390,7 @@ class Judge {
     if (one.empty() || all.empty() || expected_.gpus <= 0) return true;
     const double counted = quantile(std::move(all), 0.5) / quantile(std::move(one), 0.5);
     if (std::abs(counted / gpus - 1) <= speed_slack + rounding + rounding_of_all) return true;
+    judged_.will_repeat = true;
     fault(fmt::format("By its two speeds it ran on {:.0f} GPUs, and {} were asked for.",
                       counted, expected_.gpus));
     return false;

@@ -53,6 +53,7 @@ struct JudgedLog {
   std::vector<std::string> faults;  ///< sentences; with any of them the numbers don't count
   std::vector<std::string> notes;   ///< what is missing
   bool has_nan = false;             ///< among the faults is a loss that is no number
+  bool will_repeat = false;         ///< another start would print the same contradiction
 };
 
 /// Truth checks that a user may know better than we do.

@@ -194,19 +194,28 @@ bool LogRecords::knows_memory() const {
   return alone_ && reader_.steps() == 0 && reader_.knows_memory();
 }
 
+namespace {
+
+void judge_only_facts(JudgedLog& judged, const TrainerLog& log, const ExpectedRun& expected) {
+  judged.faults = judge_facts(log, expected);
+  judged.will_repeat = !judged.faults.empty();
+}
+
+}  // namespace
+
 /// A rank alone: its losses mean nothing, and its train steps lack all that others do.
 WrittenRecord LogRecords::proof() const {
   ExpectedRun expected = expected_;
   expected.unchecked = {"first_loss", "parameters", "losses"};
   const TrainerLog log = reader_.finish();
   JudgedLog judged = judge_log(log, expected);
-  if (log.steps.empty()) judged.faults = judge_facts(log, expected);
+  if (log.steps.empty()) judge_only_facts(judged, log, expected);
   const LogMeasurement& measured = judged.measurement;
   const auto peak =
       measured.allocated_bytes ? measured.allocated_bytes : measured.reserved_bytes;
   if (!peak) judged.faults.emplace_back("It printed no peak of its memory.");
   if (!judged.faults.empty() || !check_found_version())
-    return error_of("its log proves nothing", std::move(judged.faults), false);
+    return error_of("its log proves nothing", std::move(judged));
   WrittenRecord record{"result", {}, {{"proof", 1}}};
   put(record, "peak_memory_bytes", peak);
   put(record, "peak_allocated_bytes", measured.allocated_bytes);
@@ -218,18 +227,19 @@ WrittenRecord LogRecords::proof() const {
 }
 
 /// Of a version that nobody has tried, a check that fails may mean that its log has changed.
-WrittenRecord LogRecords::error_of(std::string_view what, std::vector<std::string> faults,
-                                   bool has_nan) const {
+WrittenRecord LogRecords::error_of(std::string_view what, JudgedLog judged) const {
+  std::vector<std::string>& faults = judged.faults;
   const auto known = check_found_version();
   const std::string newer = version_note();
   if (!known) faults.insert(faults.begin(), known.error().what);
   if (!newer.empty()) faults.insert(faults.begin(), newer);
-  const bool refused = !known || (!newer.empty() && !has_nan);
+  const bool refused = !known || (!newer.empty() && !judged.has_nan);
+  const char* kind = refused              ? "usage"
+                     : judged.will_repeat ? "invalid_layout"
+                     : judged.has_nan     ? "nan"
+                                          : "internal";
   return {"error",
-          {{"class", refused   ? "usage"
-                     : has_nan ? "nan"
-                               : "internal"},
-           {"message", fmt::format("{}: {}", what, fmt::join(faults, " "))}},
+          {{"class", kind}, {"message", fmt::format("{}: {}", what, fmt::join(faults, " "))}},
           {}};
 }
 
@@ -240,12 +250,12 @@ std::optional<WrittenRecord> LogRecords::contradiction() const {
   const TrainerLog log = reader_.finish();
   JudgedLog judged;
   if (log.steps.empty()) {
-    judged.faults = judge_facts(log, expected);
+    judge_only_facts(judged, log, expected);
   } else {
     judged = judge_log(log, expected);
   }
   if (judged.faults.empty() && check_found_version()) return std::nullopt;
-  return error_of("its log is no measurement", std::move(judged.faults), judged.has_nan);
+  return error_of("its log is no measurement", std::move(judged));
 }
 
 WrittenRecord LogRecords::finish(double look_s) const {
@@ -255,11 +265,10 @@ WrittenRecord LogRecords::finish(double look_s) const {
     judged.faults.push_back(
         fmt::format("{} prints each if you set {}.", trainer_->title, trainer_->advice));
   if (judged.faults.empty()) time_by_reading(judged, look_s);
-  std::vector<std::string> wrong = judged.faults;
   if (!judged.measurement.tokens_per_s_per_gpu)
-    wrong.insert(wrong.end(), judged.notes.begin(), judged.notes.end());
-  if (wrong.empty() && check_found_version()) return result_of(judged.measurement);
-  return error_of("its log is no measurement", std::move(wrong), judged.has_nan);
+    judged.faults.insert(judged.faults.end(), judged.notes.begin(), judged.notes.end());
+  if (judged.faults.empty() && check_found_version()) return result_of(judged.measurement);
+  return error_of("its log is no measurement", std::move(judged));
 }
 
 }  // namespace shardsweep

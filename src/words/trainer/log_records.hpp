@@ -61,8 +61,7 @@ class LogRecords {
   [[nodiscard]] Result<void> check_found_version() const;
   /// Says that the version is newer than tested; empty: it is not.
   [[nodiscard]] std::string version_note() const;
-  [[nodiscard]] WrittenRecord error_of(std::string_view what, std::vector<std::string> faults,
-                                       bool has_nan) const;
+  [[nodiscard]] WrittenRecord error_of(std::string_view what, JudgedLog judged) const;
   struct ReadTime {
     double train_step_ms = 0;
     std::int64_t steps = 0;

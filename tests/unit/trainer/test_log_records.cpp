@@ -140,6 +140,44 @@ TEST_CASE("a log without times is measured by when it is read, or not at all") {
         std::string::npos);
 }
 
+TEST_CASE("what another start would print again is final, the rest is tried once more") {
+  const auto class_of = [](const TrainerRun& run, std::string_view facts, double loss,
+                           int steps) {
+    auto log = reader_of(run);
+    (void)log.read(facts, 0);
+    for (int i = 1; i <= steps; ++i)
+      (void)log.read(megatron(i, 100, i > 2 ? loss : 6), i);
+    const auto error = log.finish(0.1);
+    CHECK(error.type == "error");
+    return error.texts.at("class");
+  };
+  const TrainerRun run = run_of("megatron");
+  constexpr std::string_view right = "using world size: 2, data-parallel size: 2";
+  constexpr std::string_view other = "using world size: 4, data-parallel size: 4";
+  CHECK(class_of(run, other, 6, 5) == "invalid_layout");
+  CHECK(class_of(run, other, std::nan(""), 5) == "invalid_layout");
+  CHECK(class_of(run, right, 6, 3) == "internal");
+  CHECK(class_of(run, right, std::nan(""), 5) == "nan");
+  auto small = run;
+  small.tp = small.pp = 1;
+  small.parameters = 1'000'000;
+  constexpr std::string_view model =
+      " > number of parameters on (tensor, pipeline) model parallel rank (0, 0): ";
+  CHECK(class_of(small, fmt::format("{}9000000", model), 6, 5) == "invalid_layout");
+  // What is cut short and a rank that runs alone are held against the same facts.
+  auto cut = reader_of(run);
+  (void)cut.read(other, 0);
+  (void)cut.read(megatron(1, 100), 1);
+  REQUIRE(cut.contradiction());
+  CHECK(cut.contradiction()->texts.at("class") == "invalid_layout");
+  auto pretended = run;
+  pretended.fake_world = 16;
+  auto alone = reader_of(pretended);
+  (void)alone.read(other, 0);
+  (void)alone.read("memory (MB) | allocated: 1.0 | max allocated: 900.5 |", 0);
+  CHECK(alone.finish(0.1).texts.at("class") == "invalid_layout");
+}
+
 TEST_CASE("a log or a pattern that is not known is a fault") {
   CHECK_FALSE(LogRecords::make(run_of("megatrn"), 1));
   const auto wrong = LogRecords::make(run_of("", {"took {step_mss} ms"}), 1);
