@@ -13,6 +13,7 @@ namespace shardsweep {
 struct LogKey {
   std::string_view name;
   std::string_view help;
+  bool of_run = false;  ///< not of the train step that was printed last; the largest counts
 };
 [[nodiscard]] std::span<const LogKey> log_keys();
 
