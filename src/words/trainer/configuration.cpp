@@ -55,7 +55,8 @@ Result<std::string> write_nanotron(const TrainerLayout& layout) {
 }
 
 Result<TrainerLayout> read_nanotron(std::string_view text, std::int64_t /*gpus*/) {
-  const Settings yaml = Settings::of_lines(text);
+  // What evaluates beside it may have a layout of its own.
+  const Settings yaml = Settings::of_lines(text, "lighteval");
   TrainerLayout layout;
   SHARDSWEEP_ASSIGN(layout.dp, degree(yaml, "dp"));
   SHARDSWEEP_ASSIGN(layout.pp, degree(yaml, "pp"));
@@ -217,8 +218,19 @@ Result<TrainerLayout> read_deepspeed(std::string_view text, std::int64_t gpus) {
   SHARDSWEEP_ASSIGN(layout.zero, json.number("stage", 0));
   SHARDSWEEP_ASSIGN(const std::int64_t steps, json.number("gradient_accumulation_steps", 0));
   SHARDSWEEP_ASSIGN(std::int64_t batch, json.number("train_batch_size", 0));
+  const std::int64_t dp = gpus / layout.tp;
   if (batch == 0 && gpus > 0 && steps > 0) {
-    SHARDSWEEP_ASSIGN(batch, product({gpus / layout.tp, layout.micro_batch, steps}));
+    SHARDSWEEP_ASSIGN(batch, product({dp, layout.micro_batch, steps}));
+  }
+  if (batch > 0 && dp > 0 && !json.has("train_micro_batch_size_per_gpu")) {
+    const std::int64_t accumulated = std::max<std::int64_t>(1, steps);
+    SHARDSWEEP_ASSIGN(const std::int64_t shares, product({dp, accumulated}));
+    if (batch % shares != 0)
+      return fault(FaultKind::invalid_input,
+                   fmt::format("{} samples per train step do not divide into dp {} x {} "
+                               "accumulation steps",
+                               batch, dp, accumulated));
+    layout.micro_batch = batch / shares;
   }
   SHARDSWEEP_TRY(derive(layout, gpus, batch));
   return layout;
@@ -248,7 +260,7 @@ Result<std::string> write_neox(const TrainerLayout& layout) {
 }
 
 Result<TrainerLayout> read_neox(std::string_view text, std::int64_t gpus) {
-  const Settings yaml = Settings::of_lines(text);
+  const Settings yaml = Settings::of_lines(text).with_underscores();
   TrainerLayout layout;
   SHARDSWEEP_ASSIGN(const std::int64_t stages, yaml.number("pipe_parallel_size", 1));
   layout.pp = std::max<std::int64_t>(1, stages);

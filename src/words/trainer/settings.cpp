@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <optional>
+#include <utility>
 #include <vector>
 
 namespace shardsweep {
@@ -70,16 +72,32 @@ Settings Settings::of_overrides(std::string_view text) {
   return settings;
 }
 
-Settings Settings::of_lines(std::string_view text) {
+Settings Settings::of_lines(std::string_view text, std::string_view without) {
   Settings settings;
+  std::optional<std::size_t> passed_over;  // how far the section to leave out is indented
   for (std::string_view line : split(text, '\n')) {
-    line = trimmed(line.substr(0, line.find('#')));
+    line = line.substr(0, line.find('#'));
+    const auto indent = line.find_first_not_of(" \t");
+    line = trimmed(line);
     const auto mark = line.find_first_of(":=");
     if (mark == std::string_view::npos) continue;
+    if (passed_over && indent > *passed_over) continue;
+    passed_over.reset();
+    if (!without.empty() && line.substr(0, mark) == without) passed_over = indent;
     std::string_view value = trimmed(line.substr(mark + 1));
     if (value.ends_with(',')) value = trimmed(value.substr(0, value.size() - 1));
     if (value.empty() || value == "{" || value == "[") continue;
     settings.values_[std::string(without_quotes(line.substr(0, mark)))] = without_quotes(value);
+  }
+  return settings;
+}
+
+Settings Settings::with_underscores() const {
+  Settings settings;
+  for (const auto& [name, value] : values_) {
+    std::string changed = name;
+    std::replace(changed.begin(), changed.end(), '-', '_');
+    settings.values_[std::move(changed)] = value;
   }
   return settings;
 }

@@ -270,6 +270,31 @@ TEST_CASE("a present command line is read as what it does, or refused") {
   }
 }
 
+TEST_CASE("settings are read where they belong, in either spelling") {
+  const auto read = [](std::string_view trainer, std::string_view text) {
+    const auto layout = layout_of(trainer, text, 16);
+    return layout ? fmt::format("dp{} tp{} pp{} mb{} ga{}", layout->dp, layout->tp, layout->pp,
+                                layout->micro_batch, layout->grad_accum)
+                  : layout.error().what;
+  };
+  // The evaluation beside it has a layout of its own.
+  CHECK(read("nanotron",
+             "parallelism:\n  dp: 4\n  tp: 2\n  pp: 2\n"
+             "lighteval:\n  batch_size: 16\n\n  parallelism:\n    dp: 1\n    tp: 1\n    pp: 1\n"
+             "tokens:\n  micro_batch_size: 3\n") == "dp4 tp2 pp2 mb3 ga1");
+  CHECK(read("gpt-neox",
+             "\"pipe-parallel-size\": 2,\n\"model-parallel-size\": 4,\n"
+             "\"train-micro-batch-size-per-gpu\": 8,\n\"gradient-accumulation-steps\": 2\n") ==
+        "dp2 tp4 pp2 mb8 ga2");
+  CHECK(
+      read("deepspeed", "\"train_batch_size\": 256,\n\"gradient_accumulation_steps\": 4,\n") ==
+      "dp16 tp1 pp1 mb4 ga4");
+  CHECK(
+      read("deepspeed", "\"train_batch_size\": 100,\n\"gradient_accumulation_steps\": 4,\n") ==
+      "100 samples per train step do not divide into dp 16 x 4 accumulation steps");
+  CHECK(read("deepspeed", "\"train_batch_size\": 256,\n") == "dp16 tp1 pp1 mb16 ga1");
+}
+
 TEST_CASE("a configuration that can't be is refused with its numbers") {
   const auto why = [](std::string_view trainer, std::string_view text, std::int64_t gpus) {
     const auto read = layout_of(trainer, text, gpus);
