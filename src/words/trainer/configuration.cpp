@@ -22,8 +22,17 @@ struct Configurable {
   Write write;
   Read read;
   /// Of the axes that few trainers have words for, those that this one has.
-  std::array<std::string_view, 3> more{};
+  std::array<std::string_view, 4> more{};
 };
+
+/// Of a trainer that spreads neither experts over ranks nor the sequence between its TP
+/// regions.
+Result<void> check_neither_experts_nor_sequences(std::string_view trainer,
+                                                 const TrainerLayout& layout) {
+  if (layout.ep > 1) return no_words(trainer, "ep", std::to_string(layout.ep));
+  if (layout.sequence_parallel) return no_words(trainer, "sequence_parallel", "true");
+  return {};
+}
 
 // ---- nanotron: YAML.
 
@@ -46,7 +55,8 @@ Result<std::string> write_nanotron(const TrainerLayout& layout) {
 }
 
 Result<TrainerLayout> read_nanotron(std::string_view text, std::int64_t /*gpus*/) {
-  const Settings yaml = Settings::of_lines(text);
+  // What evaluates beside it may have a layout of its own.
+  const Settings yaml = Settings::of_lines(text, "lighteval");
   TrainerLayout layout;
   SHARDSWEEP_ASSIGN(layout.dp, degree(yaml, "dp"));
   SHARDSWEEP_ASSIGN(layout.pp, degree(yaml, "pp"));
@@ -97,6 +107,10 @@ Result<void> read_titan_schedule(TrainerLayout& layout, const Settings& toml) {
 }
 
 Result<std::string> write_torchtitan(const TrainerLayout& layout) {
+  // Its tensor parallelism splits the sequence too, always.
+  if (layout.sequence_parallel != (layout.tp > 1))
+    return no_words("torchtitan", "sequence_parallel",
+                    fmt::format("{} with tp {}", layout.sequence_parallel, layout.tp));
   if (layout.zero == 1) return no_words("torchtitan", "zero", "1");
   if (layout.dp_replicate > 1 && (layout.zero == 0 || layout.dp % layout.dp_replicate != 0))
     return no_words("torchtitan", "dp_replicate", std::to_string(layout.dp_replicate));
@@ -136,6 +150,7 @@ Result<TrainerLayout> read_torchtitan(std::string_view text, std::int64_t gpus) 
   const Settings toml = Settings::of_lines(text);
   TrainerLayout layout;
   SHARDSWEEP_ASSIGN(layout.tp, degree(toml, "tensor_parallel_degree"));
+  layout.sequence_parallel = layout.tp > 1;
   SHARDSWEEP_ASSIGN(layout.pp, degree(toml, "pipeline_parallel_degree"));
   SHARDSWEEP_ASSIGN(layout.cp, degree(toml, "context_parallel_degree"));
   SHARDSWEEP_ASSIGN(layout.ep, degree(toml, "expert_parallel_degree"));
@@ -181,6 +196,7 @@ Result<std::string> write_deepspeed(const TrainerLayout& layout) {
     return no_words("deepspeed", "dp_replicate", std::to_string(layout.dp_replicate));
   if (layout.pp > 1) return no_words("deepspeed", "pp", std::to_string(layout.pp));
   if (layout.cp > 1) return no_words("deepspeed", "cp", std::to_string(layout.cp));
+  SHARDSWEEP_TRY(check_neither_experts_nor_sequences("deepspeed", layout));
   if (layout.recompute != "none") return no_words("deepspeed", "recompute", layout.recompute);
   std::string text = fmt::format(
       "{{\n  \"train_batch_size\": {},\n"
@@ -202,8 +218,19 @@ Result<TrainerLayout> read_deepspeed(std::string_view text, std::int64_t gpus) {
   SHARDSWEEP_ASSIGN(layout.zero, json.number("stage", 0));
   SHARDSWEEP_ASSIGN(const std::int64_t steps, json.number("gradient_accumulation_steps", 0));
   SHARDSWEEP_ASSIGN(std::int64_t batch, json.number("train_batch_size", 0));
+  const std::int64_t dp = gpus / layout.tp;
   if (batch == 0 && gpus > 0 && steps > 0) {
-    SHARDSWEEP_ASSIGN(batch, product({gpus / layout.tp, layout.micro_batch, steps}));
+    SHARDSWEEP_ASSIGN(batch, product({dp, layout.micro_batch, steps}));
+  }
+  if (batch > 0 && dp > 0 && !json.has("train_micro_batch_size_per_gpu")) {
+    const std::int64_t accumulated = std::max<std::int64_t>(1, steps);
+    SHARDSWEEP_ASSIGN(const std::int64_t shares, product({dp, accumulated}));
+    if (batch % shares != 0)
+      return fault(FaultKind::invalid_input,
+                   fmt::format("{} samples per train step do not divide into dp {} x {} "
+                               "accumulation steps",
+                               batch, dp, accumulated));
+    layout.micro_batch = batch / shares;
   }
   SHARDSWEEP_TRY(derive(layout, gpus, batch));
   return layout;
@@ -215,22 +242,28 @@ Result<std::string> write_neox(const TrainerLayout& layout) {
   if (layout.dp_replicate > 1)
     return no_words("gpt-neox", "dp_replicate", std::to_string(layout.dp_replicate));
   if (layout.cp > 1) return no_words("gpt-neox", "cp", std::to_string(layout.cp));
+  if (layout.ep > 1) return no_words("gpt-neox", "ep", std::to_string(layout.ep));
   if (layout.recompute == "selective") return no_words("gpt-neox", "recompute", "selective");
   if (layout.schedule != "1f1b") return no_words("gpt-neox", "schedule", layout.schedule);
+  // Its pipeline engine, which one stage gets too, shards no more than the optimizer.
+  const bool without_engine = layout.zero > 1;
+  if (without_engine && layout.pp > 1)
+    return no_words("gpt-neox", "zero", fmt::format("{} with pp {}", layout.zero, layout.pp));
   std::string text = fmt::format(
       "pipe_parallel_size: {}\nmodel_parallel_size: {}\nsequence_parallel: {}\n"
       "train_micro_batch_size_per_gpu: {}\ngradient_accumulation_steps: {}\n"
       "checkpoint_activations: {}\ncheckpoint_num_layers: 1\n",
-      layout.pp, layout.tp, layout.sequence_parallel, layout.micro_batch, layout.grad_accum,
-      layout.recompute == "full");
+      without_engine ? 0 : layout.pp, layout.tp, layout.sequence_parallel, layout.micro_batch,
+      layout.grad_accum, layout.recompute == "full");
   if (layout.seq_len > 0) text += fmt::format("seq_length: {}\n", layout.seq_len);
   return text + fmt::format("zero_optimization:\n  stage: {}\n", layout.zero);
 }
 
 Result<TrainerLayout> read_neox(std::string_view text, std::int64_t gpus) {
-  const Settings yaml = Settings::of_lines(text);
+  const Settings yaml = Settings::of_lines(text).with_underscores();
   TrainerLayout layout;
-  SHARDSWEEP_ASSIGN(layout.pp, degree(yaml, "pipe_parallel_size"));
+  SHARDSWEEP_ASSIGN(const std::int64_t stages, yaml.number("pipe_parallel_size", 1));
+  layout.pp = std::max<std::int64_t>(1, stages);
   SHARDSWEEP_ASSIGN(layout.tp, degree(yaml, "model_parallel_size"));
   SHARDSWEEP_ASSIGN(layout.micro_batch, degree(yaml, "train_micro_batch_size_per_gpu"));
   SHARDSWEEP_ASSIGN(const std::int64_t steps, degree(yaml, "gradient_accumulation_steps"));
@@ -248,6 +281,7 @@ Result<TrainerLayout> read_neox(std::string_view text, std::int64_t gpus) {
 Result<std::string> write_picotron(const TrainerLayout& layout) {
   if (layout.dp_replicate > 1)
     return no_words("picotron", "dp_replicate", std::to_string(layout.dp_replicate));
+  SHARDSWEEP_TRY(check_neither_experts_nor_sequences("picotron", layout));
   if (layout.zero != 0) return no_words("picotron", "zero", std::to_string(layout.zero));
   if (layout.recompute != "none") return no_words("picotron", "recompute", layout.recompute);
   if (layout.schedule != "1f1b" && layout.schedule != "afab")
@@ -283,14 +317,12 @@ constexpr std::array<std::string_view, 4> foundry_sharding{"NO_SHARD", "", "SHAR
                                                            "FULL_SHARD"};
 
 Result<std::string> write_foundry(const TrainerLayout& layout) {
-  const std::array<std::pair<std::string_view, std::int64_t>, 4> one_alone{
-      {{"pp", layout.pp},
-       {"cp", layout.cp},
-       {"ep", layout.ep},
-       {"dp_replicate", layout.dp_replicate}}};
+  const std::array<std::pair<std::string_view, std::int64_t>, 3> one_alone{
+      {{"pp", layout.pp}, {"cp", layout.cp}, {"dp_replicate", layout.dp_replicate}}};
   for (const auto& [axis, value] : one_alone) {
     if (value > 1) return no_words("llm-foundry", axis, std::to_string(value));
   }
+  SHARDSWEEP_TRY(check_neither_experts_nor_sequences("llm-foundry", layout));
   if (layout.zero == 1) return no_words("llm-foundry", "zero", "1");
   if (layout.recompute == "selective") return no_words("llm-foundry", "recompute", "selective");
   std::string text =
@@ -301,7 +333,8 @@ Result<std::string> write_foundry(const TrainerLayout& layout) {
                       foundry_sharding.at(static_cast<std::size_t>(layout.zero)),
                       layout.recompute == "full");
   if (layout.tp > 1)
-    text += fmt::format("tp_config:\n  tensor_parallel_degree: {}\n", layout.tp);
+    text +=
+        fmt::format("tp_config:\n  strategy: ffn\n  tensor_parallel_degree: {}\n", layout.tp);
   return text;
 }
 
@@ -328,8 +361,11 @@ Result<TrainerLayout> read_foundry(std::string_view text, std::int64_t gpus) {
 }
 
 constexpr std::array<Configurable, 8> configurable{
-    {{"megatron", write_megatron, read_megatron, {"vpp", "cp_mode", "rank_order"}},
-     {"megatron-bridge", write_bridge, read_bridge, {"vpp", "cp_mode", "rank_order"}},
+    {{"megatron", write_megatron, read_megatron, {"vpp", "cp_mode", "rank_order", "overlap"}},
+     {"megatron-bridge",
+      write_bridge,
+      read_bridge,
+      {"vpp", "cp_mode", "rank_order", "overlap"}},
      {"nanotron", write_nanotron, read_nanotron},
      {"torchtitan", write_torchtitan, read_torchtitan, {"vpp"}},
      {"deepspeed", write_deepspeed, read_deepspeed},
@@ -357,6 +393,7 @@ constexpr auto names_of_axes = std::to_array<AxisNames>({
     {"zero 1", {"--use-distributed-optimizer", "ddp.use_distributed_optimizer", "zero_stage", "", "stage", "stage", "", ""}},
     {"recompute", {"--recompute-granularity", "model.recompute_granularity", "recompute_layer", "mode", "", "checkpoint_activations", "", "activation_checkpointing"}},
     {"schedule", {"", "", "pp_engine", "pipeline_parallel_schedule", "", "", "pp_engine", ""}},
+    {"overlap", {"--overlap-grad-reduce", "ddp.overlap_grad_reduce", "", "", "", "", "", ""}},
     {"sequence_parallel", {"--sequence-parallel", "model.sequence_parallel", "tp_mode", "", "", "sequence_parallel", "", ""}},
 });
 // clang-format on
@@ -384,15 +421,18 @@ Result<void> check_more_axes(const Configurable& trainer, const TrainerLayout& l
     std::string value, usual;
   };
   const TrainerLayout usual;
-  const std::array<Choice, 3> choices{
+  const std::array<Choice, 4> choices{
       {{"vpp", std::to_string(layout.vpp), std::to_string(usual.vpp)},
        {"cp_mode", layout.cp_mode, usual.cp_mode},
-       {"rank_order", layout.rank_order, usual.rank_order}}};
+       {"rank_order", layout.rank_order, usual.rank_order},
+       {"overlap", fmt::format("{}", layout.overlap), fmt::format("{}", usual.overlap)}}};
   for (const auto& [axis, value, usual_value] : choices) {
     const bool has =
         std::find(trainer.more.begin(), trainer.more.end(), axis) != trainer.more.end();
     if (value != usual_value && !has) return no_words(trainer.name, axis, value);
   }
+  if (layout.vpp > 1 && layout.pp == 1)
+    return no_words(trainer.name, "vpp", fmt::format("{} with pp 1", layout.vpp));
   return {};
 }
 

@@ -25,6 +25,7 @@ struct TrainerLayout {
   std::string cp_mode = "ring";
   std::string rank_order = "tp-dp-pp";
   bool sequence_parallel = false;
+  bool overlap = true;  ///< of data parallel communication; written, and true when read
 
   [[nodiscard]] std::int64_t gpus() const { return dp * tp * pp * cp; }
   /// Samples per train step.

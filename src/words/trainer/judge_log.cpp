@@ -10,6 +10,7 @@
 #include <cmath>
 #include <span>
 #include <string_view>
+#include <utility>
 
 namespace shardsweep {
 namespace {
@@ -39,7 +40,9 @@ class Judge {
  public:
   Judge(const TrainerLog& log, const ExpectedRun& expected) : log_(log), expected_(expected) {
     const std::span all(log.steps);
-    const auto warmup = static_cast<std::size_t>(std::max<std::int64_t>(1, expected.warmup));
+    if (!all.empty()) left_out_ = left_out_before(all.front().iteration, expected.unprinted);
+    const auto warmup = static_cast<std::size_t>(
+        std::max<std::int64_t>(left_out_ > 0 ? 0 : 1, expected.warmup - left_out_));
     timed_ = all.subspan(std::min(warmup, all.size()));
     if (expected.steps > 0)
       timed_ = timed_.first(std::min(timed_.size(), static_cast<std::size_t>(expected.steps)));
@@ -57,6 +60,7 @@ class Judge {
       return std::move(judged_);
     }
     check_run();
+    judged_.will_repeat = !judged_.faults.empty();
     check_steps();
     check_all_consumed();
     check_first_loss();
@@ -88,7 +92,31 @@ class Judge {
     if (std::abs(static_cast<double>(expected) - logged) > rounding_of(key))
       fault(fmt::format("It ran with {} {}, and {} was asked for.", what, logged, expected));
   }
+  /// dp, or its product with any of the other degrees: those that a trainer was not told of.
+  [[nodiscard]] bool may_divide_samples(double ranks) const {
+    if (expected_.dp <= 0)
+      return expected_.gpus <= 0 || std::fmod(static_cast<double>(expected_.gpus), ranks) == 0;
+    std::vector<double> products{static_cast<double>(expected_.dp)};
+    for (const std::int64_t degree : {expected_.tp, expected_.pp, expected_.cp}) {
+      const auto count = products.size();
+      for (std::size_t i = 0; degree > 1 && i < count; ++i)
+        products.push_back(products[i] * static_cast<double>(degree));
+    }
+    return std::find(products.begin(), products.end(), ranks) != products.end() ||
+           ranks == static_cast<double>(expected_.gpus);
+  }
+  void check_data_ranks() {
+    const double ranks = fact("data_ranks");
+    if (ranks <= 0 || may_divide_samples(ranks)) return;
+    fault(expected_.dp > 0
+              ? fmt::format("It divides samples among {} ranks, and dp {} was asked for.",
+                            ranks, expected_.dp)
+              : fmt::format("It divides samples among {} ranks, which is no divisor of {} "
+                            "GPUs.",
+                            ranks, expected_.gpus));
+  }
   void check_run() {
+    check_data_ranks();
     check_one("gpus", expected_.gpus, "gpus");
     check_one("dp", expected_.dp, "dp");
     check_one("tp", expected_.tp, "tp");
@@ -122,20 +150,49 @@ class Judge {
            expected_.unchecked.end();
   }
 
+  /// Parameters of all experts by their shape, in so many matrices each; 0: it is not printed.
+  [[nodiscard]] double expert_parameters(double matrices) const {
+    const double width = fact("expert_ffn") > 0 ? fact("expert_ffn") : fact("ffn");
+    const double layers = fact("layers") / std::max(1.0, fact("expert_period"));
+    return layers * fact("experts") * matrices * fact("hidden") * width;
+  }
+
+  /// Of the whole model, at least and at most. What model parallel ranks print adds up to it,
+  /// but for experts: of those each rank holds a share, and the other shares print nothing.
+  [[nodiscard]] std::pair<double, double> whole_parameters() const {
+    constexpr double plain = 2;
+    constexpr double gated = 3;
+    const double tp = known(expected_.tp, "tp");
+    const double expert_tp = fact("expert_tp") > 0 ? fact("expert_tp") : tp;
+    const double shares = std::max(1.0, fact("ep")) * expert_tp / tp;
+    const double printed = log_.parameters;
+    if (fact("experts") <= 0 || shares == 1) return {printed, printed};
+    if (expert_parameters(plain) <= 0)
+      return {printed * std::min(1.0, shares), printed * std::max(1.0, shares)};
+    const auto [low, high] =
+        std::minmax({printed + expert_parameters(plain) * (1 - 1 / shares),
+                     printed + expert_parameters(gated) * (1 - 1 / shares)});
+    return {low, high};
+  }
+
   /// Each model parallel rank prints its own. Architectures of one shape differ by less than a
   /// factor of two, and another number of layers by more.
   void check_parameters() {
     constexpr double slack = 2;
-    const auto ranks =
-        static_cast<std::int64_t>(known(expected_.tp, "tp") * known(expected_.pp, "pp"));
+    const double ranks = known(expected_.tp, "tp") * known(expected_.pp, "pp");
     const auto expected = static_cast<double>(expected_.parameters);
-    const bool whole = ranks > 0 && log_.parameter_lines == ranks;
+    const bool whole = ranks > 0 && static_cast<double>(log_.parameter_lines) == ranks;
     if (!wants("parameters") || !whole || expected <= 0) return;
-    if (log_.parameters < expected / slack || log_.parameters > expected * slack)
-      fault(
-          fmt::format("Its model has {:.0f} parameters, and that of the sweep has {:.0f}. "
-                      "Where this is right, write 'unchecked: [parameters]'.",
-                      log_.parameters, expected));
+    const auto [low, high] = whole_parameters();
+    if (high >= expected / slack && low <= expected * slack) return;
+    const std::string found =
+        low == high ? fmt::format("{:.0f} parameters", low)
+                    : fmt::format("{:.0f} to {:.0f} parameters with all of its experts",
+                                  std::max(0.0, low), std::max(0.0, high));
+    fault(
+        fmt::format("Its model has {}, and that of the sweep has {:.0f}. "
+                    "Where this is right, write 'unchecked: [parameters]'.",
+                    found, expected));
   }
 
   /// What it counts as consumed grows by one batch a train step.
@@ -169,12 +226,21 @@ class Judge {
   static std::string steps_text(double count) {
     return counted(static_cast<std::int64_t>(count), "timed train step");
   }
+  void check_count() {
+    const auto timed = static_cast<std::int64_t>(timed_.size());
+    if (!wants("count") || timed >= fewest_timed) return;
+    if (left_out_ > expected_.warmup)
+      return fault(
+          fmt::format("It does not print its first {} train steps, and has {} timed one{}. At "
+                      "least {} are needed: raise 'warmup' of 'measure' to {}.",
+                      left_out_, timed, timed == 1 ? "" : "s", fewest_timed, left_out_));
+    fault(fmt::format("It has {} train steps. At least {} are needed: the first {} not timed.",
+                      static_cast<std::int64_t>(log_.steps.size()) + left_out_,
+                      fewest_timed + std::max<std::int64_t>(1, expected_.warmup),
+                      expected_.warmup > 1 ? fmt::format("{} are", expected_.warmup) : "is"));
+  }
   void check_steps() {
-    if (wants("count") && static_cast<std::int64_t>(timed_.size()) < fewest_timed)
-      fault(fmt::format(
-          "It has {} train steps. At least {} are needed: the first {} not timed.",
-          log_.steps.size(), fewest_timed + std::max<std::int64_t>(1, expected_.warmup),
-          expected_.warmup > 1 ? fmt::format("{} are", expected_.warmup) : "is"));
+    check_count();
     double skipped = 0;
     double nans = 0;
     bool finite = true;
@@ -324,6 +390,7 @@ class Judge {
     if (one.empty() || all.empty() || expected_.gpus <= 0) return true;
     const double counted = quantile(std::move(all), 0.5) / quantile(std::move(one), 0.5);
     if (std::abs(counted / gpus - 1) <= speed_slack + rounding + rounding_of_all) return true;
+    judged_.will_repeat = true;
     fault(fmt::format("By its two speeds it ran on {:.0f} GPUs, and {} were asked for.",
                       counted, expected_.gpus));
     return false;
@@ -365,10 +432,15 @@ class Judge {
   const TrainerLog& log_;
   const ExpectedRun& expected_;
   std::span<const LoggedStep> timed_;
+  std::int64_t left_out_ = 0;  ///< train steps of the warm-up that were not printed
   JudgedLog judged_;
 };
 
 }  // namespace
+
+std::int64_t left_out_before(std::int64_t first_iteration, std::int64_t at_most) {
+  return std::clamp<std::int64_t>(first_iteration - 1, 0, at_most);
+}
 
 std::span<const std::string_view> optional_checks() {
   static constexpr std::array<std::string_view, 3> names{"first_loss", "parameters", "version"};

@@ -22,11 +22,15 @@ struct ExpectedRun {
   std::int64_t vocab = 0;
   std::int64_t parameters = 0;  ///< of the whole model, about
   std::int64_t warmup = 1;      ///< train steps that are not timed, at least the first
+  std::int64_t unprinted = 0;   ///< first train steps that its trainer may not print
   std::int64_t steps = 0;       ///< timed ones; what comes after them does not count; 0: all
   std::vector<std::string> unchecked{};  ///< truth checks that are left out, by their names;
                                          ///< losses: what it trains on is nothing;
                                          ///< count: it was ended before its train steps
 };
+
+/// Train steps before the first that was printed, of at most so many that a trainer leaves out.
+[[nodiscard]] std::int64_t left_out_before(std::int64_t first_iteration, std::int64_t at_most);
 
 /// The train steps that start everything up are never timed.
 struct LogMeasurement {
@@ -49,6 +53,7 @@ struct JudgedLog {
   std::vector<std::string> faults;  ///< sentences; with any of them the numbers don't count
   std::vector<std::string> notes;   ///< what is missing
   bool has_nan = false;             ///< among the faults is a loss that is no number
+  bool will_repeat = false;         ///< another start would print the same contradiction
 };
 
 /// Truth checks that a user may know better than we do.

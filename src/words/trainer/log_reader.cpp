@@ -17,12 +17,6 @@
 namespace shardsweep {
 namespace {
 
-/// Keys of the run; all others belong to the train step that was printed last.
-constexpr auto facts = std::to_array<std::string_view>(
-    {"global_batch", "tokens_per_step", "seq_len", "vocab", "gpus", "dp", "tp", "pp", "cp",
-     "micro_batch", "allocated_bytes", "allocated_mib", "allocated_gib", "allocated_gb",
-     "reserved_bytes", "reserved_mib", "reserved_gib", "reserved_gb"});
-
 constexpr std::string_view parameters_fact = "parameters";
 /// More than anything that a run has.
 constexpr double largest_fact = 1e18;
@@ -30,7 +24,9 @@ constexpr double largest_fact = 1e18;
 constexpr double largest_count = 1e12;
 
 bool is_fact(std::string_view key) {
-  return std::find(facts.begin(), facts.end(), key) != facts.end();
+  const auto keys = log_keys();
+  return std::any_of(keys.begin(), keys.end(),
+                     [&](const LogKey& one) { return one.of_run && one.name == key; });
 }
 
 /// As facts_text() writes it.
@@ -77,6 +73,8 @@ void LogReader::read(std::string_view line) {
     auto found = pattern.capture(clean);
     numbers.insert(numbers.end(), found.begin(), found.end());
   }
+  const auto is_validation = [](const auto& found) { return found.first == "validation"; };
+  if (std::any_of(numbers.begin(), numbers.end(), is_validation)) return;
   // The iteration says whose the other numbers of its line are.
   for (const auto& [key, number] : numbers) {
     if (key != "iteration" || !(std::abs(number.value) < largest_count)) continue;

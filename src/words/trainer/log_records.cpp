@@ -38,18 +38,20 @@ Result<LogRecords> LogRecords::make(const TrainerRun& run, std::int64_t gpus) {
   LogRecords records(std::move(reader));
   records.alone_ = run.fake_world > 0;
   records.trainer_ = run.log.empty() ? nullptr : find_trainer(run.log);
-  records.expected_ = {.gpus = run.fake_world > 0 ? run.fake_world : gpus,
-                       .dp = run.dp,
-                       .tp = run.tp,
-                       .pp = run.pp,
-                       .cp = run.cp,
-                       .seq_len = run.seq_len,
-                       .tokens_per_step = run.tokens_per_step,
-                       .vocab = run.vocab,
-                       .parameters = run.parameters,
-                       .warmup = run.warmup,
-                       .steps = run.steps,
-                       .unchecked = run.unchecked};
+  records.expected_ = {
+      .gpus = run.fake_world > 0 ? run.fake_world : gpus,
+      .dp = run.dp,
+      .tp = run.tp,
+      .pp = run.pp,
+      .cp = run.cp,
+      .seq_len = run.seq_len,
+      .tokens_per_step = run.tokens_per_step,
+      .vocab = run.vocab,
+      .parameters = run.parameters,
+      .warmup = run.warmup,
+      .unprinted = records.trainer_ == nullptr ? 0 : records.trainer_->unprinted,
+      .steps = run.steps,
+      .unchecked = run.unchecked};
   return records;
 }
 
@@ -61,12 +63,23 @@ Result<void> LogRecords::see_version(std::string_view line) {
   return check_found_version();
 }
 
-Result<void> LogRecords::check_found_version() const {
+bool LogRecords::wants_version() const {
   const auto& unchecked = expected_.unchecked;
-  const bool wanted =
-      std::find(unchecked.begin(), unchecked.end(), "version") == unchecked.end();
-  if (trainer_ == nullptr || version_.empty() || !wanted) return {};
+  return trainer_ != nullptr && !version_.empty() &&
+         std::find(unchecked.begin(), unchecked.end(), "version") == unchecked.end();
+}
+
+Result<void> LogRecords::check_found_version() const {
+  if (!wants_version()) return {};
   return check_version(*trainer_, version_);
+}
+
+std::string LogRecords::version_note() const {
+  if (!wants_version() || !is_newer_than_tested(*trainer_, version_)) return {};
+  return fmt::format(
+      "Version {} of {} is newer than tested: the reader '{}' was tested with versions {} to "
+      "{}.",
+      in_quotes(version_), trainer_->title, trainer_->name, trainer_->from, trainer_->to);
 }
 
 std::string LogRecords::facts_text() const {
@@ -96,8 +109,19 @@ std::vector<WrittenRecord> LogRecords::read(std::string_view line, double now_s)
   return records;
 }
 
+std::int64_t LogRecords::left_out() const {
+  if (read_at_s_.empty()) return 0;
+  return left_out_before(read_at_s_.begin()->first, expected_.unprinted);
+}
+
 std::int64_t LogRecords::more_than_asked() const {
-  return static_cast<std::int64_t>(reader_.steps()) - expected_.warmup - expected_.steps;
+  return static_cast<std::int64_t>(reader_.steps()) + left_out() - expected_.warmup -
+         expected_.steps;
+}
+
+void LogRecords::put_version(WrittenRecord& record) const {
+  if (!version_.empty()) record.texts["trainer_version"] = version_;
+  if (auto note = version_note(); !note.empty()) record.texts["trainer_note"] = std::move(note);
 }
 
 WrittenRecord LogRecords::result_of(const LogMeasurement& measured) const {
@@ -117,13 +141,14 @@ WrittenRecord LogRecords::result_of(const LogMeasurement& measured) const {
   put(record, "steps", static_cast<double>(measured.steps));
   put(record, "warmup", static_cast<double>(expected_.warmup));
   put(record, "resolution", measured.resolution);
-  if (!version_.empty()) record.texts["trainer_version"] = version_;
+  put_version(record);
   return record;
 }
 
 /// From the end of the warm-up to the last timed train step, over their number: the mean.
 std::optional<LogRecords::ReadTime> LogRecords::read_time(double look_s) const {
-  const auto warmup = static_cast<std::size_t>(std::max<std::int64_t>(1, expected_.warmup));
+  const auto warmup =
+      static_cast<std::size_t>(std::max<std::int64_t>(1, expected_.warmup - left_out()));
   if (read_at_s_.size() < warmup + 2 || expected_.tokens_per_step <= 0) return std::nullopt;
   const auto first = std::next(read_at_s_.begin(), static_cast<std::ptrdiff_t>(warmup) - 1);
   auto last = std::prev(read_at_s_.end());
@@ -169,47 +194,54 @@ bool LogRecords::knows_memory() const {
   return alone_ && reader_.steps() == 0 && reader_.knows_memory();
 }
 
+namespace {
+
+void judge_only_facts(JudgedLog& judged, const TrainerLog& log, const ExpectedRun& expected) {
+  judged.faults = judge_facts(log, expected);
+  judged.will_repeat = !judged.faults.empty();
+}
+
+}  // namespace
+
 /// A rank alone: its losses mean nothing, and its train steps lack all that others do.
 WrittenRecord LogRecords::proof() const {
   ExpectedRun expected = expected_;
   expected.unchecked = {"first_loss", "parameters", "losses"};
   const TrainerLog log = reader_.finish();
   JudgedLog judged = judge_log(log, expected);
-  if (log.steps.empty()) judged.faults = judge_facts(log, expected);
-  const auto known = check_found_version();
-  if (!known) judged.faults.insert(judged.faults.begin(), known.error().what);
+  if (log.steps.empty()) judge_only_facts(judged, log, expected);
   const LogMeasurement& measured = judged.measurement;
   const auto peak =
       measured.allocated_bytes ? measured.allocated_bytes : measured.reserved_bytes;
   if (!peak) judged.faults.emplace_back("It printed no peak of its memory.");
-  if (!judged.faults.empty())
-    return {
-        "error",
-        {{"class", known ? "internal" : "usage"},
-         {"message", fmt::format("its log proves nothing: {}", fmt::join(judged.faults, " "))}},
-        {}};
+  if (!judged.faults.empty() || !check_found_version())
+    return error_of("its log proves nothing", std::move(judged));
   WrittenRecord record{"result", {}, {{"proof", 1}}};
   put(record, "peak_memory_bytes", peak);
   put(record, "peak_allocated_bytes", measured.allocated_bytes);
   put(record, "peak_reserved_bytes", measured.reserved_bytes);
   put(record, "train_step_ms", measured.train_step_ms);
   put(record, "tokens_per_step", static_cast<double>(expected_.tokens_per_step));
-  if (!version_.empty()) record.texts["trainer_version"] = version_;
+  put_version(record);
   return record;
 }
 
-namespace {
-
-WrittenRecord no_measurement(bool version_is_known, bool has_nan,
-                             const std::vector<std::string>& faults) {
-  const char* kind = !version_is_known ? "usage" : has_nan ? "nan" : "internal";
+/// Of a version that nobody has tried, a check that fails may mean that its log has changed.
+WrittenRecord LogRecords::error_of(std::string_view what, JudgedLog judged) const {
+  std::vector<std::string>& faults = judged.faults;
+  const auto known = check_found_version();
+  const std::string newer = version_note();
+  if (!known) faults.insert(faults.begin(), known.error().what);
+  if (!newer.empty()) faults.insert(faults.begin(), newer);
+  const bool refused = !known || (!newer.empty() && !judged.has_nan);
+  const char* kind = refused              ? "usage"
+                     : judged.will_repeat ? "invalid_layout"
+                     : judged.has_nan     ? "nan"
+                                          : "internal";
   return {"error",
-          {{"class", kind},
-           {"message", fmt::format("its log is no measurement: {}", fmt::join(faults, " "))}},
+          {{"class", kind}, {"message", fmt::format("{}: {}", what, fmt::join(faults, " "))}},
           {}};
 }
-
-}  // namespace
 
 std::optional<WrittenRecord> LogRecords::contradiction() const {
   if (alone_) return std::nullopt;
@@ -218,27 +250,25 @@ std::optional<WrittenRecord> LogRecords::contradiction() const {
   const TrainerLog log = reader_.finish();
   JudgedLog judged;
   if (log.steps.empty()) {
-    judged.faults = judge_facts(log, expected);
+    judge_only_facts(judged, log, expected);
   } else {
     judged = judge_log(log, expected);
   }
-  const auto known = check_found_version();
-  if (!known) judged.faults.insert(judged.faults.begin(), known.error().what);
-  if (judged.faults.empty()) return std::nullopt;
-  return no_measurement(known.has_value(), judged.has_nan, judged.faults);
+  if (judged.faults.empty() && check_found_version()) return std::nullopt;
+  return error_of("its log is no measurement", std::move(judged));
 }
 
 WrittenRecord LogRecords::finish(double look_s) const {
   if (alone_) return proof();
   JudgedLog judged = judge_log(reader_.finish(), expected_);
+  if (reader_.steps() == 0 && trainer_ != nullptr && !trainer_->advice.empty())
+    judged.faults.push_back(
+        fmt::format("{} prints each if you set {}.", trainer_->title, trainer_->advice));
   if (judged.faults.empty()) time_by_reading(judged, look_s);
-  std::vector<std::string> wrong = judged.faults;
-  const auto known = check_found_version();
-  if (!known) wrong.insert(wrong.begin(), known.error().what);
   if (!judged.measurement.tokens_per_s_per_gpu)
-    wrong.insert(wrong.end(), judged.notes.begin(), judged.notes.end());
-  if (wrong.empty()) return result_of(judged.measurement);
-  return no_measurement(known.has_value(), judged.has_nan, wrong);
+    judged.faults.insert(judged.faults.end(), judged.notes.begin(), judged.notes.end());
+  if (judged.faults.empty() && check_found_version()) return result_of(judged.measurement);
+  return error_of("its log is no measurement", std::move(judged));
 }
 
 }  // namespace shardsweep

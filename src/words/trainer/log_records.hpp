@@ -53,10 +53,15 @@ class LogRecords {
  private:
   explicit LogRecords(LogReader reader) : reader_(std::move(reader)) {}
   [[nodiscard]] std::int64_t more_than_asked() const;
+  [[nodiscard]] std::int64_t left_out() const;
   /// Of a rank that runs alone and prints no train steps: its memory is all there is.
   [[nodiscard]] bool knows_memory() const;
   [[nodiscard]] WrittenRecord proof() const;
+  [[nodiscard]] bool wants_version() const;
   [[nodiscard]] Result<void> check_found_version() const;
+  /// Says that the version is newer than tested; empty: it is not.
+  [[nodiscard]] std::string version_note() const;
+  [[nodiscard]] WrittenRecord error_of(std::string_view what, JudgedLog judged) const;
   struct ReadTime {
     double train_step_ms = 0;
     std::int64_t steps = 0;
@@ -65,6 +70,7 @@ class LogRecords {
   };
   [[nodiscard]] std::optional<ReadTime> read_time(double look_s) const;
   void time_by_reading(JudgedLog& judged, double look_s) const;
+  void put_version(WrittenRecord& record) const;
   [[nodiscard]] WrittenRecord result_of(const LogMeasurement& measured) const;
 
   LogReader reader_;

@@ -33,6 +33,11 @@ Result<void> check_megatron(std::string_view trainer, const TrainerLayout& layou
   return {};
 }
 
+/// Shards are gathered while layers run, where there are any.
+bool gathers(const TrainerLayout& layout) {
+  return layout.overlap && layout.zero > 0;
+}
+
 /// Its ranks are in the order tp-cp-dp-pp, or tp-cp-pp-dp, which its FSDP does not take.
 Result<bool> maps_pp_before_dp(std::string_view trainer, const TrainerLayout& layout) {
   const std::string& order = layout.rank_order;
@@ -75,6 +80,7 @@ Result<std::int64_t> virtual_stages(const Settings& flags, std::int64_t pp) {
 struct Names {
   std::string_view tp, pp, cp, ep, cp_mode, mapping, micro_batch, global_batch, seq_len;
   std::string_view sequence_parallel, distributed_optimizer, instances, sharding, recompute;
+  std::string_view fsdp, torch_fsdp, torch_gathered, recompute_method, recompute_layers, layers;
   bool (*is_set)(const Settings&, std::string_view name);
 };
 constexpr Names flag_names{
@@ -92,6 +98,12 @@ constexpr Names flag_names{
     .instances = "--num-distributed-optimizer-instances",
     .sharding = "--data-parallel-sharding-strategy",
     .recompute = "--recompute-granularity",
+    .fsdp = "--use-megatron-fsdp",
+    .torch_fsdp = "--use-torch-fsdp2",
+    .torch_gathered = "--torch-fsdp2-no-reshard-after-forward",
+    .recompute_method = "--recompute-method",
+    .recompute_layers = "--recompute-num-layers",
+    .layers = "--num-layers",
     .is_set = [](const Settings& flags, std::string_view name) { return flags.has(name); }};
 constexpr Names override_names{
     .tp = "model.tensor_model_parallel_size",
@@ -108,9 +120,28 @@ constexpr Names override_names{
     .instances = "ddp.num_distributed_optimizer_instances",
     .sharding = "ddp.data_parallel_sharding_strategy",
     .recompute = "model.recompute_granularity",
+    .fsdp = "dist.use_megatron_fsdp",
+    .torch_fsdp = "dist.use_torch_fsdp2",
+    .torch_gathered = "",
+    .recompute_method = "model.recompute_method",
+    .recompute_layers = "model.recompute_num_layers",
+    .layers = "model.num_layers",
     .is_set = [](const Settings& words, std::string_view name) { return words.is_true(name); }};
 
-/// All but virtual stages, which each tells in its own way.
+constexpr std::string_view dataset_length = "dataset.seq_length";
+
+/// Its own FSDP shards nothing unless it is told what; PyTorch's shards all.
+Result<std::int64_t> stage_told(const Settings& settings, const Names& names) {
+  if (settings.has(names.sharding)) return stage_of(settings, names.sharding);
+  if (names.is_set(settings, names.fsdp))
+    return fault(FaultKind::invalid_input, fmt::format("{} alone says no stage of ZeRO; add {}",
+                                                       names.fsdp, names.sharding));
+  if (names.is_set(settings, names.torch_fsdp))
+    return names.is_set(settings, names.torch_gathered) ? 2 : 3;
+  return names.is_set(settings, names.distributed_optimizer) ? 1 : 0;
+}
+
+/// All but virtual stages, which each tells in its own way, and recompute, which needs them.
 Result<TrainerLayout> read_settings(const Settings& settings, const Names& names,
                                     std::int64_t gpus) {
   TrainerLayout layout;
@@ -126,12 +157,25 @@ Result<TrainerLayout> read_settings(const Settings& settings, const Names& names
   SHARDSWEEP_TRY(derive(layout, gpus, batch));
   SHARDSWEEP_ASSIGN(layout.dp_replicate, degree(settings, names.instances));
   layout.sequence_parallel = names.is_set(settings, names.sequence_parallel);
-  layout.zero = names.is_set(settings, names.distributed_optimizer) ? 1 : 0;
-  if (settings.has(names.sharding)) {
-    SHARDSWEEP_ASSIGN(layout.zero, stage_of(settings, names.sharding));
-  }
-  if (const auto word = settings.text(names.recompute); !word.empty()) layout.recompute = word;
+  SHARDSWEEP_ASSIGN(layout.zero, stage_told(settings, names));
   return layout;
+}
+
+/// The block method computes the first layers of each stage again, and keeps the others.
+Result<std::string> recompute_told(const Settings& settings, const Names& names,
+                                   const TrainerLayout& layout) {
+  const std::string word(settings.text(names.recompute));
+  if (word.empty() || word == "null") return "none";
+  if (word != "full" || settings.text(names.recompute_method) != "block") return word;
+  SHARDSWEEP_ASSIGN(const std::int64_t again, settings.number(names.recompute_layers, 0));
+  SHARDSWEEP_ASSIGN(const std::int64_t layers, settings.number(names.layers, 0));
+  if (again == 0) return "none";
+  SHARDSWEEP_ASSIGN(const std::int64_t all, product({again, layout.pp, layout.vpp}));
+  if (layers > 0 && all >= layers) return word;
+  return fault(FaultKind::invalid_input,
+               fmt::format("{} block with {} layers of each stage is neither full recompute "
+                           "nor none",
+                           names.recompute_method, again));
 }
 
 }  // namespace
@@ -159,6 +203,8 @@ Result<std::string> write_megatron(const TrainerLayout& layout) {
   if (layout.recompute == "full")
     text += " --recompute-granularity full --recompute-method uniform --recompute-num-layers 1";
   if (layout.recompute == "selective") text += " --recompute-granularity selective";
+  if (layout.overlap) text += " --overlap-grad-reduce";
+  if (gathers(layout)) text += " --overlap-param-gather";
   return text + "\n";
 }
 
@@ -166,6 +212,7 @@ Result<TrainerLayout> read_megatron(std::string_view text, std::int64_t gpus) {
   const Settings flags = Settings::of_flags(text);
   SHARDSWEEP_ASSIGN(TrainerLayout layout, read_settings(flags, flag_names, gpus));
   SHARDSWEEP_ASSIGN(layout.vpp, virtual_stages(flags, layout.pp));
+  SHARDSWEEP_ASSIGN(layout.recompute, recompute_told(flags, flag_names, layout));
   if (flags.has("--recompute-activations")) layout.recompute = "selective";
   return layout;
 }
@@ -179,7 +226,10 @@ Result<std::string> write_bridge(const TrainerLayout& layout) {
       "train.micro_batch_size={} train.global_batch_size={} model.sequence_parallel={}",
       layout.tp, layout.pp, layout.cp, layout.ep, layout.micro_batch, layout.global_batch(),
       layout.sequence_parallel);
-  if (layout.seq_len > 0) text += fmt::format(" model.seq_length={}", layout.seq_len);
+  // Its recipes make the model as long as the dataset's samples, whatever the model is told.
+  if (layout.seq_len > 0)
+    text += fmt::format(" model.seq_length={} {}={}", layout.seq_len, dataset_length,
+                        layout.seq_len);
   if (layout.vpp > 1)
     text += fmt::format(" model.virtual_pipeline_model_parallel_size={}", layout.vpp);
   if (layout.cp_mode == "ulysses") text += " model.cp_comm_type=a2a";
@@ -195,16 +245,20 @@ Result<std::string> write_bridge(const TrainerLayout& layout) {
         " model.recompute_granularity=full model.recompute_method=uniform "
         "model.recompute_num_layers=1";
   if (layout.recompute == "selective") text += " model.recompute_granularity=selective";
+  text += fmt::format(" ddp.overlap_grad_reduce={} ddp.overlap_param_gather={}", layout.overlap,
+                      gathers(layout));
   return text + "\n";
 }
 
 Result<TrainerLayout> read_bridge(std::string_view text, std::int64_t gpus) {
   const Settings words = Settings::of_overrides(text);
   SHARDSWEEP_ASSIGN(TrainerLayout layout, read_settings(words, override_names, gpus));
+  SHARDSWEEP_ASSIGN(layout.seq_len, words.number(dataset_length, layout.seq_len));
   constexpr std::string_view virtual_size = "model.virtual_pipeline_model_parallel_size";
   if (words.text(virtual_size) != "null") {
     SHARDSWEEP_ASSIGN(layout.vpp, degree(words, virtual_size));
   }
+  SHARDSWEEP_ASSIGN(layout.recompute, recompute_told(words, override_names, layout));
   return layout;
 }
 

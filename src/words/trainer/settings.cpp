@@ -6,7 +6,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
+#include <optional>
+#include <utility>
 #include <vector>
 
 namespace shardsweep {
@@ -20,6 +23,7 @@ std::string_view without_quotes(std::string_view text) {
   return text;
 }
 
+/// As a shell reads them: a word that begins with # begins a comment.
 std::vector<std::string_view> words_of(std::string_view text) {
   std::vector<std::string_view> words;
   constexpr std::string_view blanks = " \t\r\n\\";
@@ -27,6 +31,10 @@ std::vector<std::string_view> words_of(std::string_view text) {
     const auto begin = text.find_first_not_of(blanks);
     if (begin == std::string_view::npos) return words;
     text.remove_prefix(begin);
+    if (text.front() == '#') {
+      text.remove_prefix(std::min(text.find('\n'), text.size()));
+      continue;
+    }
     const auto end = std::min(text.find_first_of(blanks), text.size());
     words.push_back(text.substr(0, end));
     text.remove_prefix(end);
@@ -64,16 +72,32 @@ Settings Settings::of_overrides(std::string_view text) {
   return settings;
 }
 
-Settings Settings::of_lines(std::string_view text) {
+Settings Settings::of_lines(std::string_view text, std::string_view without) {
   Settings settings;
+  std::optional<std::size_t> passed_over;  // how far the section to leave out is indented
   for (std::string_view line : split(text, '\n')) {
-    line = trimmed(line.substr(0, line.find('#')));
+    line = line.substr(0, line.find('#'));
+    const auto indent = line.find_first_not_of(" \t");
+    line = trimmed(line);
     const auto mark = line.find_first_of(":=");
     if (mark == std::string_view::npos) continue;
+    if (passed_over && indent > *passed_over) continue;
+    passed_over.reset();
+    if (!without.empty() && line.substr(0, mark) == without) passed_over = indent;
     std::string_view value = trimmed(line.substr(mark + 1));
     if (value.ends_with(',')) value = trimmed(value.substr(0, value.size() - 1));
     if (value.empty() || value == "{" || value == "[") continue;
     settings.values_[std::string(without_quotes(line.substr(0, mark)))] = without_quotes(value);
+  }
+  return settings;
+}
+
+Settings Settings::with_underscores() const {
+  Settings settings;
+  for (const auto& [name, value] : values_) {
+    std::string changed = name;
+    std::replace(changed.begin(), changed.end(), '-', '_');
+    settings.values_[std::move(changed)] = value;
   }
   return settings;
 }

@@ -14,14 +14,18 @@ namespace shardsweep {
 
 class Settings {
  public:
-  /// `--flag value`, `--flag=value` and `--flag`, between blanks; quotes are taken off.
+  /// `--flag value`, `--flag=value` and `--flag`, between blanks; quotes are taken off, and
+  /// comments (#) passed over.
   [[nodiscard]] static Settings of_flags(std::string_view text);
-  /// `section.name=value` between blanks, with or without + in front; other words are passed
-  /// over.
+  /// `section.name=value` between blanks, with or without + in front; other words and comments
+  /// are passed over.
   [[nodiscard]] static Settings of_overrides(std::string_view text);
   /// `name: value`, `name = value` and `"name": value,`, one a line; of a name that stands in
-  /// several places the last counts. Comments (#) are passed over.
-  [[nodiscard]] static Settings of_lines(std::string_view text);
+  /// several places the last counts. Comments (#) are passed over, and so is what is indented
+  /// below the section `without`.
+  [[nodiscard]] static Settings of_lines(std::string_view text, std::string_view without = {});
+  /// The same with _ for each - in a name.
+  [[nodiscard]] Settings with_underscores() const;
 
   [[nodiscard]] bool has(std::string_view name) const { return values_.contains(name); }
   /// Empty where it is missing.

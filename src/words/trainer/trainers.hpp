@@ -3,6 +3,7 @@
 // trainer's own format strings, in the versions that `versions` names.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string_view>
 
@@ -12,6 +13,7 @@ namespace shardsweep {
 struct LogKey {
   std::string_view name;
   std::string_view help;
+  bool of_run = false;  ///< not of the train step that was printed last; the largest counts
 };
 [[nodiscard]] std::span<const LogKey> log_keys();
 
@@ -44,6 +46,7 @@ struct Trainer {
   std::string_view resolution;  ///< of the time of a train step, as it is printed
   std::string_view advice;      ///< what must be set so that each train step is printed
   FakeWorld fake;
+  std::int64_t unprinted = 0;  ///< first train steps that it may leave out whatever is set
   std::span<const std::string_view> patterns;  ///< as in capture.hpp
 };
 [[nodiscard]] std::span<const Trainer> trainers();

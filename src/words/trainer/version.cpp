@@ -118,13 +118,16 @@ int compare_version(std::string_view version, std::string_view bound) {
 }
 
 Result<void> check_version(const Trainer& trainer, std::string_view found) {
-  const bool old = compare_version(found, trainer.from) < 0;
-  if (trainer.from.empty() || (!old && compare_version(found, trainer.to) <= 0)) return {};
+  if (trainer.from.empty() || compare_version(found, trainer.from) >= 0) return {};
   return fault(
       FaultKind::rejected,
       fmt::format("Version {} of {} was found. The reader '{}' knows the log of "
-                  "versions {} to {}.",
+                  "versions {} to {}. To read it all the same, write 'unchecked: [version]'.",
                   in_quotes(found), trainer.title, trainer.name, trainer.from, trainer.to));
+}
+
+bool is_newer_than_tested(const Trainer& trainer, std::string_view found) {
+  return !trainer.to.empty() && compare_version(found, trainer.to) > 0;
 }
 
 }  // namespace shardsweep

@@ -140,6 +140,44 @@ TEST_CASE("a log without times is measured by when it is read, or not at all") {
         std::string::npos);
 }
 
+TEST_CASE("what another start would print again is final, the rest is tried once more") {
+  const auto class_of = [](const TrainerRun& run, std::string_view facts, double loss,
+                           int steps) {
+    auto log = reader_of(run);
+    (void)log.read(facts, 0);
+    for (int i = 1; i <= steps; ++i)
+      (void)log.read(megatron(i, 100, i > 2 ? loss : 6), i);
+    const auto error = log.finish(0.1);
+    CHECK(error.type == "error");
+    return error.texts.at("class");
+  };
+  const TrainerRun run = run_of("megatron");
+  constexpr std::string_view right = "using world size: 2, data-parallel size: 2";
+  constexpr std::string_view other = "using world size: 4, data-parallel size: 4";
+  CHECK(class_of(run, other, 6, 5) == "invalid_layout");
+  CHECK(class_of(run, other, std::nan(""), 5) == "invalid_layout");
+  CHECK(class_of(run, right, 6, 3) == "internal");
+  CHECK(class_of(run, right, std::nan(""), 5) == "nan");
+  auto small = run;
+  small.tp = small.pp = 1;
+  small.parameters = 1'000'000;
+  constexpr std::string_view model =
+      " > number of parameters on (tensor, pipeline) model parallel rank (0, 0): ";
+  CHECK(class_of(small, fmt::format("{}9000000", model), 6, 5) == "invalid_layout");
+  // What is cut short and a rank that runs alone are held against the same facts.
+  auto cut = reader_of(run);
+  (void)cut.read(other, 0);
+  (void)cut.read(megatron(1, 100), 1);
+  REQUIRE(cut.contradiction());
+  CHECK(cut.contradiction()->texts.at("class") == "invalid_layout");
+  auto pretended = run;
+  pretended.fake_world = 16;
+  auto alone = reader_of(pretended);
+  (void)alone.read(other, 0);
+  (void)alone.read("memory (MB) | allocated: 1.0 | max allocated: 900.5 |", 0);
+  CHECK(alone.finish(0.1).texts.at("class") == "invalid_layout");
+}
+
 TEST_CASE("a log or a pattern that is not known is a fault") {
   CHECK_FALSE(LogRecords::make(run_of("megatrn"), 1));
   const auto wrong = LogRecords::make(run_of("", {"took {step_mss} ms"}), 1);
@@ -230,5 +268,53 @@ TEST_CASE("a rank alone tells its memory, and neither speed nor loss") {
         std::string::npos);
   auto silent = reader_of(run);
   CHECK(message_of(silent.finish(0.1)).find("It printed no peak of its memory.") !=
+        std::string::npos);
+}
+
+namespace {
+
+/// A line of DeepSpeed's engine: 8 samples in a tenth of a second.
+std::string deepspeed_line(int step) {
+  return fmt::format(
+      "epoch=0/micro_step={}/global_step={}, RunningAvgSamplesPerSec=1.0, "
+      "CurrSamplesPerSec=80.0, MemAllocated=1.0GB, MaxMemAllocated=2.0GB",
+      step, step);
+}
+
+/// Of a run that trains this many steps: its timer prints none before the third.
+LogRecords after_deepspeed(std::int64_t warmup, std::int64_t steps, int trained) {
+  TrainerRun run = run_of("deepspeed");
+  run.warmup = warmup;
+  run.steps = steps;
+  auto log = reader_of(run);
+  (void)log.read("  train_batch_size ............. 8", 0);
+  for (int i = 3; i <= trained; ++i)
+    (void)log.read(deepspeed_line(i), i);
+  return log;
+}
+
+}  // namespace
+
+TEST_CASE("train steps that DeepSpeed never prints are warm-up") {
+  const auto short_warmup = after_deepspeed(1, 4, 5);
+  CHECK(short_warmup.is_complete());
+  CHECK(number(short_warmup.finish(0.1), "steps") == 3);
+  const auto long_warmup = after_deepspeed(3, 4, 7);
+  CHECK(long_warmup.is_complete());
+  CHECK_FALSE(long_warmup.is_past());
+  CHECK(number(long_warmup.finish(0.1), "steps") == 4);
+  CHECK_FALSE(after_deepspeed(3, 4, 6).is_complete());
+  CHECK(after_deepspeed(3, 4, 8).is_past());
+  CHECK(message_of(after_deepspeed(1, 2, 3).finish(0.1))
+            .find("It does not print its first 2 train steps, and has 1 timed one. At least 2 "
+                  "are needed: raise 'warmup' of 'measure' to 2.") != std::string::npos);
+}
+
+TEST_CASE("a log without train steps says what makes its trainer print them") {
+  CHECK(message_of(reader_of(run_of("deepspeed")).finish(0.1))
+            .find("no train step that this reader knows. DeepSpeed prints each if you set "
+                  "\"steps_per_print\": 1, \"log_level\": \"info\".") != std::string::npos);
+  CHECK(message_of(reader_of(run_of("megatron")).finish(0.1))
+            .find("Megatron-LM prints each if you set --log-interval 1 --log-throughput.") !=
         std::string::npos);
 }

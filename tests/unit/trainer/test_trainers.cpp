@@ -9,6 +9,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <array>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -83,9 +84,9 @@ TEST_CASE("the log of each trainer gives its measurement") {
       {"nanotron", "nanotron-2024", {.gpus = 16}, 5e-3, 50.034, 50.815},
       {"torchtitan", "torchtitan-2026", {.gpus = 16}, 1e-5, 0, 52.25},
       {"torchtitan", "torchtitan-0.1.0", all, 1e-5, 0, 52.25},
-      {"deepspeed", "deepspeed-pipe", {.seq_len = 4096}, 1e-3},
-      {"deepspeed", "deepspeed-0.16", {.seq_len = 4096}, 1e-3},
-      {"deepspeed", "deepspeed-engine", {.seq_len = 4096}, 1e-9, 50.03},
+      {"deepspeed", "deepspeed-pipe", length, 1e-3},
+      {"deepspeed", "deepspeed-0.16", length, 1e-3},
+      {"deepspeed", "deepspeed-engine", length, 1e-9, 50.03},
       {"gpt-neox", "gpt-neox", {.gpus = 16}, 1e-4, 50.034, 50.815},
       {"gpt-neox", "gpt-neox-2026", {.gpus = 16}, 1e-4, 50.034, 50.815},
       {"picotron", "picotron", all, 2e-4, 0, 51.325},
@@ -219,6 +220,134 @@ TEST_CASE("parameters of another model are told, where all ranks print theirs") 
             .faults.empty());
 }
 
+namespace {
+
+/// What Megatron-LM prints of a model with experts. One line for each (tp, pp), of the first
+/// data parallel rank: all that is no expert, and the experts of that rank alone.
+struct MoePrint {
+  std::int64_t ep, expert_tp;
+  std::int64_t printed;  ///< sum of the lines
+  std::int64_t whole;    ///< the model of the sweep
+  bool right;
+};
+
+// 4 layers of 32 experts, hidden 64, width 256, gated: 6,291,456 parameters are experts'. All
+// else has 300,000.
+constexpr std::array<MoePrint, 8> moe_prints{{{1, 2, 6'591'456, 6'591'456, true},
+                                              {2, 2, 3'445'728, 6'591'456, true},
+                                              {8, 2, 1'086'432, 6'591'456, true},
+                                              {8, 1, 1'872'864, 6'591'456, true},
+                                              {8, 2, 6'591'456, 6'591'456, true},
+                                              {8, 2, 1'086'432, 65'000'000, false},
+                                              {8, 2, 1'086'432, 2'000'000, false},
+                                              {1, 2, 1'086'432, 6'591'456, false}}};
+
+std::string moe_log(const MoePrint& one, bool with_shape) {
+  std::string text = fmt::format(
+      "using world size: 16, data-parallel size: 8, context-parallel size: 1, "
+      "tensor-model-parallel size: 2, pipeline-model-parallel size: 1\n"
+      "  expert_model_parallel_size ...................... {}\n"
+      "  expert_tensor_parallel_size ..................... {}\n"
+      "  num_experts ..................................... 32\n",
+      one.ep, one.expert_tp);
+  if (with_shape)
+    text +=
+        "  ffn_hidden_size ................................. 1024\n"
+        "  hidden_size ..................................... 64\n"
+        "  moe_ffn_hidden_size ............................. 256\n"
+        "  moe_layer_freq .................................. 1\n"
+        "  num_layers ...................................... 4\n";
+  for (int tp = 0; tp < 2; ++tp)
+    text += fmt::format(
+        " > number of parameters on (tensor, pipeline) model parallel rank ({}, 0): {}\n", tp,
+        one.printed / 2);
+  return text;
+}
+
+std::vector<std::string> faults_of_moe(const MoePrint& one, bool with_shape) {
+  return judge_facts(read_text("megatron", moe_log(one, with_shape)),
+                     {.gpus = 16, .tp = 2, .pp = 1, .parameters = one.whole});
+}
+
+}  // namespace
+
+TEST_CASE("experts that are shared among ranks are counted whole") {
+  for (const MoePrint& one : moe_prints) {
+    CAPTURE(one.ep);
+    CAPTURE(one.expert_tp);
+    CAPTURE(one.whole);
+    const auto faults = faults_of_moe(one, true);
+    CHECK_MESSAGE(faults.empty() == one.right, fmt::format("{}", fmt::join(faults, " ")));
+  }
+  CHECK(faults_of_moe(moe_prints.at(2), false).empty());
+  REQUIRE_FALSE(faults_of_moe(moe_prints.at(5), false).empty());
+  CHECK(faults_of_moe(moe_prints.at(5), true).at(0) ==
+        "Its model has 4756448 to 6591456 parameters with all of its experts, and that of the "
+        "sweep has 65000000. Where this is right, write 'unchecked: [parameters]'.");
+}
+
+namespace {
+
+/// What DeepSpeed calls world_size: ranks of data parallelism where somebody tells it of
+/// others, else all ranks.
+struct WorldPrint {
+  std::int64_t printed;
+  ExpectedRun expected;
+  bool right;
+};
+const std::vector<WorldPrint> world_prints{
+    {1, {.gpus = 2, .dp = 1, .tp = 1, .pp = 2, .cp = 1}, true},
+    {2, {.gpus = 16, .dp = 2, .tp = 4, .pp = 2, .cp = 1}, true},
+    {4, {.gpus = 8, .dp = 2, .tp = 2, .pp = 1, .cp = 2}, true},
+    {16, {.gpus = 16, .dp = 16, .tp = 1, .pp = 1, .cp = 1}, true},
+    {16, {.gpus = 16}, true},
+    {2, {.gpus = 16}, true},
+    {5, {.gpus = 16}, false},
+    {3, {.gpus = 16, .dp = 2, .tp = 4, .pp = 2, .cp = 1}, false},
+    {8, {.gpus = 16, .dp = 16, .tp = 1, .pp = 1, .cp = 1}, false},
+    {1, {.gpus = 16, .dp = 2, .tp = 4, .pp = 2, .cp = 1}, false}};
+
+}  // namespace
+
+TEST_CASE("DeepSpeed's world_size is its data parallel degree, whoever made the ranks") {
+  for (const WorldPrint& one : world_prints) {
+    CAPTURE(one.printed);
+    CAPTURE(one.expected.dp);
+    const auto log =
+        read_text("deepspeed", fmt::format("[INFO] [config.py:1004:print]   world_size "
+                                           "................... {}\n",
+                                           one.printed));
+    const auto faults = judge_facts(log, one.expected);
+    CHECK_MESSAGE(faults.empty() == one.right, fmt::format("{}", fmt::join(faults, " ")));
+  }
+  // A pipeline of two stages: it says 1, and nobody knows the GPUs.
+  const JudgedLog alone = judged("deepspeed", "deepspeed-pipe", {.seq_len = 4096});
+  CHECK_FALSE(alone.measurement.tokens_per_s_per_gpu);
+  CHECK(alone.notes.at(0) == "The log alone does not tell tokens/s. Give --gpus.");
+}
+
+TEST_CASE("torchtitan's validation is no train step, and its memory no peak") {
+  const auto line = [](const char* what, int step, double loss, double memory) {
+    return fmt::format(
+        "[titan] 2026-08-23 10:00:01,123 - root - INFO - {}step: {:2}  loss: {:8.5f}  "
+        "{}memory: {:5.2f}GiB({:.2f}%)  tps: {}  tflops: 1.00  mfu: 1.00%\n",
+        what, step, loss, *what == 0 ? "grad_norm:  1.0000  " : "", memory, memory,
+        *what == 0 ? 1000 : 9000);
+  };
+  std::string text;
+  for (int i = 1; i <= 4; ++i)
+    text += line("", i, 6, 20);
+  const auto plain = judge_log(read_text("torchtitan", text));
+  text += line("validate ", 4, 7.5, 70);
+  text += line("validate ", 9, 7.5, 70);
+  const auto validated = judge_log(read_text("torchtitan", text));
+  CHECK(validated.faults.empty());
+  CHECK(validated.measurement.steps == plain.measurement.steps);
+  CHECK(validated.measurement.last_loss == 6.0);
+  CHECK(validated.measurement.tokens_per_s_per_gpu == 1000.0);
+  CHECK(validated.measurement.reserved_bytes == plain.measurement.reserved_bytes);
+}
+
 TEST_CASE("too few train steps are no measurement") {
   std::string text = text_of("megatron-2026");
   text.erase(text.find("iteration        3/"));
@@ -238,8 +367,8 @@ TEST_CASE("what a log leaves out is said, and how to give it") {
   CHECK_FALSE(log.measurement.tokens_per_s_per_gpu);
   REQUIRE(log.notes.size() == 1);
   CHECK(log.notes[0] == "The log alone does not tell tokens/s. Give --gpus and --seq-len.");
-  CHECK(judged("deepspeed", "deepspeed-pipe").notes.at(0) ==
-        "The log alone does not tell tokens/s. Give --seq-len.");
+  CHECK(judged("gpt-neox", "gpt-neox").notes.at(0) ==
+        "The log alone does not tell tokens/s. Give --gpus.");
 }
 
 namespace {

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <utility>
 
 using namespace shardsweep;
 
@@ -65,14 +66,25 @@ TEST_CASE("versions are compared as far as a bound says") {
   CHECK(compare_version("", "0.1") == -1);
 }
 
-TEST_CASE("a version outside the range is refused with both") {
+TEST_CASE("a version older than the range is refused with both") {
   CHECK(why("megatron", "0.13.0rc2") == "");
   CHECK(why("megatron", "0.4.1") ==
         "Version '0.4.1' of Megatron-LM was found. The reader 'megatron' knows the log of "
-        "versions 0.5 to 0.19.");
-  CHECK(why("torchtitan", "0.4.0") != "");
-  CHECK(why("picotron", "2027.1.5") != "");
+        "versions 0.5 to 0.19. To read it all the same, write 'unchecked: [version]'.");
   CHECK(why("records", "99") == "");
+}
+
+TEST_CASE("a newer version than those tested is no fault, and is said") {
+  for (const auto& [trainer, version] :
+       {std::pair{"megatron", "0.20.0rc1"}, std::pair{"megatron-bridge", "0.7.0"},
+        std::pair{"torchtitan", "0.4.0"}, std::pair{"picotron", "2027.1.5"}}) {
+    CAPTURE(trainer);
+    CHECK(why(trainer, version) == "");
+    CHECK(is_newer_than_tested(*find_trainer(trainer), version));
+  }
+  CHECK_FALSE(is_newer_than_tested(*find_trainer("megatron"), "0.19.3"));
+  CHECK_FALSE(is_newer_than_tested(*find_trainer("megatron"), "0.3"));
+  CHECK_FALSE(is_newer_than_tested(*find_trainer("records"), "99"));
 }
 
 TEST_CASE("each trainer has a range, and says how it runs on one GPU or why not") {
@@ -112,6 +124,36 @@ TEST_CASE("the probe finds the version of a source tree, and starts no trainer")
   CHECK(probed("picotron", nothing) == "shardsweep-probe: unknown");
   for (const auto& folder : {megatron, titan, foundry, nothing})
     fs::remove_all(folder);
+}
+
+TEST_CASE("a log of a newer version counts as long as nothing contradicts it") {
+  const auto measured = [](std::int64_t dp, const char* loss) {
+    TrainerRun run{.log = "megatron", .warmup = 1, .steps = 2, .dp = dp, .tokens_per_step = 8};
+    auto log = LogRecords::make(run, 2);
+    REQUIRE(log);
+    CHECK(log->see_version("shardsweep-probe: 0.20.0"));
+    (void)log->read("using world size: 2, data-parallel size: 2", 0);
+    for (int i = 1; i < 4; ++i)
+      (void)log->read(fmt::format(" iteration {}/ 3 | elapsed time per iteration (ms): 100.0 | "
+                                  "lm loss: {} |",
+                                  i, loss),
+                      i);
+    return log->finish(0.01);
+  };
+  const auto taken = measured(2, "6.0");
+  CHECK(taken.type == "result");
+  CHECK(taken.texts.at("trainer_version") == "0.20.0");
+  CHECK(taken.texts.at("trainer_note") ==
+        "Version '0.20.0' of Megatron-LM is newer than tested: the reader 'megatron' was "
+        "tested with versions 0.5 to 0.19.");
+  const auto refused = measured(1, "6.0");
+  CHECK(refused.type == "error");
+  CHECK(refused.texts.at("class") == "usage");
+  CHECK(refused.texts.at("message") ==
+        "its log is no measurement: Version '0.20.0' of Megatron-LM is newer than tested: the "
+        "reader 'megatron' was tested with versions 0.5 to 0.19. It ran with dp 2, and 1 was "
+        "asked for.");
+  CHECK(measured(2, "nan").texts.at("class") == "nan");
 }
 
 TEST_CASE("a log of another version is no measurement, unless its user says so") {

@@ -24,6 +24,8 @@ MEGATRON = {  # flag: what argparse makes of its value
     "--use-distributed-optimizer": None,
     "--use-megatron-fsdp": None,
     "--data-parallel-sharding-strategy": ("no_shard", "optim", "optim_grads", "optim_grads_params"),
+    "--overlap-grad-reduce": None,
+    "--overlap-param-gather": None,
     "--recompute-granularity": ("full", "selective"),
     "--recompute-method": ("uniform", "block"),
     "--recompute-num-layers": int,
@@ -38,6 +40,7 @@ BRIDGE = {
     "dist.use_tp_pp_dp_mapping": bool,
     "model.sequence_parallel": bool,
     "model.seq_length": int,
+    "dataset.seq_length": int,
     "model.recompute_granularity": str,
     "model.recompute_method": str,
     "model.recompute_num_layers": int,
@@ -46,6 +49,8 @@ BRIDGE = {
     "ddp.use_distributed_optimizer": bool,
     "ddp.num_distributed_optimizer_instances": int,
     "ddp.data_parallel_sharding_strategy": str,
+    "ddp.overlap_grad_reduce": bool,
+    "ddp.overlap_param_gather": bool,
     "dist.use_megatron_fsdp": bool,
 }
 TORCHTITAN = {
@@ -104,7 +109,7 @@ FOUNDRY = {
     "device_train_microbatch_size": int,
     "max_seq_len": int,
     "fsdp_config": {"sharding_strategy": str, "activation_checkpointing": bool},
-    "tp_config": {"tensor_parallel_degree": int},
+    "tp_config": {"strategy": str, "tensor_parallel_degree": int},
 }
 
 
