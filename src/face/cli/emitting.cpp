@@ -65,7 +65,7 @@ struct TrainerAxis {
       field;
 };
 using Fields = TrainerLayout;
-constexpr std::array<TrainerAxis, 16> trainer_axes{
+constexpr std::array<TrainerAxis, 17> trainer_axes{
     {{"dp", &Fields::dp},
      {"tp", &Fields::tp},
      {"pp", &Fields::pp},
@@ -81,7 +81,8 @@ constexpr std::array<TrainerAxis, 16> trainer_axes{
      {"schedule", &Fields::schedule},
      {"cp_mode", &Fields::cp_mode},
      {"rank_order", &Fields::rank_order},
-     {"sequence_parallel", &Fields::sequence_parallel}}};
+     {"sequence_parallel", &Fields::sequence_parallel},
+     {"overlap", &Fields::overlap}}};
 constexpr bool trainer_axes_exist() {
   return std::all_of(trainer_axes.begin(), trainer_axes.end(), [](const TrainerAxis& one) {
     return std::any_of(axis_table.begin(), axis_table.end(),
