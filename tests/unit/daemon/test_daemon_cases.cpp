@@ -256,9 +256,9 @@ TEST_CASE("what a lead said of a preempted attempt waits for the scheduler and i
   c.start_job(c.job());
   REQUIRE(c.job().lead->start_next(c.slurm.lead_time(c.job())));
   Ended said;
-  said.outcome = Outcome::preempted;
-  said.signal = 15;
-  said.leaked = 2;
+  said.ending.outcome = Outcome::preempted;
+  said.ending.signal = 15;
+  said.ending.leaked = 2;
   c.job().lead->end(said, c.slurm.lead_time(c.job()));
   c.pass(12);
   CHECK(c.sql("SELECT state FROM attempts WHERE id = 1") == "running");

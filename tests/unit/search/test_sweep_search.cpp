@@ -80,7 +80,7 @@ struct SearchCase : Case {
     {
       auto end = world.edit(attempt);
       end->state = State::ended;
-      end->outcome = outcome;
+      end->ending = Ending{.outcome = outcome};
       end->ended_at = to;
     }
     if (speed > 0) {
