@@ -3,7 +3,7 @@
 
 #include "predict/memory.hpp"
 #include "predict/step_residuals.hpp"
-#include "search/memory_order.hpp"
+#include "search/search_point.hpp"
 
 #include <shardsweep/invariant.hpp>
 
