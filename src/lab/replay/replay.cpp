@@ -6,7 +6,7 @@
 #include "fleet/fold.hpp"
 #include "plan/feasibility.hpp"
 #include "plan/lane_order.hpp"
-#include "predict/recorded_fit.hpp"
+#include "predict/memory_score.hpp"
 #include "search/sweep_search.hpp"
 
 #include <fmt/format.h>

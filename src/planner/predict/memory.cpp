@@ -2,7 +2,6 @@
 // Sums are doubles: exact up to 2^53 bytes, and no product of axis values can overflow.
 #include "predict/memory.hpp"
 
-#include "predict/arena_memory.hpp"
 #include "predict/layer_shape.hpp"
 #include "predict/units.hpp"
 
