@@ -5,7 +5,7 @@
 #include "text/characters.hpp"
 #include "text/nearest.hpp"
 #include "yaml/readers.hpp"
-#include "yaml/yaml_text.hpp"
+#include "yaml/yaml_tree.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -8,7 +8,7 @@
 #include "sweep/opening_hours.hpp"
 #include "text/characters.hpp"
 #include "text/units.hpp"
-#include "yaml/yaml_text.hpp"
+#include "yaml/yaml_tree.hpp"
 
 #include <shardsweep/load.hpp>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A site as a complete site file, to be kept with a sweep.
 #include "config/container.hpp"
-#include "yaml/yaml_text.hpp"
+#include "yaml/yaml_tree.hpp"
 
 #include <shardsweep/load.hpp>
 
