@@ -2,7 +2,6 @@
 #include "machine/processes.hpp"
 
 #include "machine/descriptor.hpp"
-#include "machine/pidfd.hpp"
 
 #include <shardsweep/clock.hpp>
 
