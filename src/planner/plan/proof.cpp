@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/proof.hpp"
 
-#include "sweep/fake_rank.hpp"
+#include "sweep/launch.hpp"
 
 #include <algorithm>
 #include <map>
