@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "filter/expression.hpp"
-
+// An expression is put into a statement of ours, and so it is read before SQLite sees it. The
+// reader knows no grammar: it refuses what could end the expression, begin another statement or
+// hide something, and collects the names. SQLite judges the rest, and its messages are turned
+// into those of the expression alone.
+#include "filter/filter.hpp"
 #include "text/characters.hpp"
 
 #include <fmt/format.h>
