@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tables with our own column names.
 #include "config/presets.hpp"
-#include "table/rows.hpp"
+#include "table/table.hpp"
 #include "text/characters.hpp"
 #include "yaml/readers.hpp"
 

@@ -2,7 +2,7 @@
 // The port's functions: a table read by its format, and its rows chosen by an expression.
 #include "config/sweep_reader.hpp"
 #include "filter/filter.hpp"
-#include "table/rows.hpp"
+#include "table/table.hpp"
 
 #include <shardsweep/filter.hpp>
 #include <shardsweep/sweep.hpp>
