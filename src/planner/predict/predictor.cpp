@@ -1,4 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+// Of memory there are three numbers: the estimate, a bound below it with all that the trainer
+// may do well, and one above it with what an allocator of segments holds in reserve. Only the
+// bound below makes a point unfit: a layout that is left out by mistake is never measured, one
+// that runs out of memory costs a start. A step takes what the time model says, times what an
+// allocator loses near its limit, times the error that measured points have shown. Without a
+// peak rate seconds are nominal: they order points, and no speed is told.
 #include "predict/predictor.hpp"
 
 #include "predict/rates.hpp"
