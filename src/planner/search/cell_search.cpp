@@ -8,7 +8,7 @@
 #include "search/cell_search.hpp"
 
 #include "predict/memory.hpp"
-#include "predict/step_residuals.hpp"
+#include "predict/predictor.hpp"
 #include "search/search_point.hpp"
 
 #include <shardsweep/invariant.hpp>
