@@ -36,10 +36,6 @@ bool is_image_file(std::string_view image) {
                      [image](std::string_view ending) { return image.ends_with(ending); });
 }
 
-bool starts_files_only(std::optional<ContainerRuntime> runtime) {
-  return runtime == ContainerRuntime::enroot;
-}
-
 /// Both sides absolute, and nothing that a runtime takes for a separator.
 Result<std::string> read_mount(const YamlNode& node) {
   auto text = read_text(node, "mounts");
@@ -79,7 +75,7 @@ Result<std::string> read_image(const YamlNode& node, std::optional<ContainerRunt
     return refuse(node, fmt::format("{} begins like an option; write options under 'options'",
                                     in_quotes(*image)));
   const bool is_uri = image->find("://") != std::string::npos;
-  if (starts_files_only(runtime) && is_uri) {
+  if (runtime == ContainerRuntime::enroot && is_uri) {
     return refuse(node, fmt::format("enroot starts a file, not {}. Make one with 'enroot "
                                     "import -o FILE.sqsh {}', and write its path.",
                                     in_quotes(*image), *image));

@@ -212,13 +212,6 @@ namespace {
 
 constexpr std::string_view the_file = "the sweep";
 
-std::vector<std::string_view> top_keys() {
-  auto keys = keys_of("");
-  const auto sections = policy_sections();
-  keys.insert(keys.end(), sections.begin(), sections.end());
-  return keys;
-}
-
 }  // namespace
 
 std::vector<std::string_view> policy_sections() {
@@ -257,7 +250,9 @@ Result<SweepSpec> SweepReader::read(const YamlNode& root) {
 void SweepReader::check_top_keys(const YamlNode& root) {
   YamlNode rest = root;
   rest.keys.clear();
-  const auto known = top_keys();
+  auto known = keys_of("");
+  const auto sections = policy_sections();
+  known.insert(known.end(), sections.begin(), sections.end());
   for (const auto& key : root.keys) {
     const bool is_key = std::find(known.begin(), known.end(), key->text) != known.end();
     const auto* axis = is_key ? nullptr : find_axis(key->text);

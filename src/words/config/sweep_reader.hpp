@@ -153,7 +153,7 @@ class SweepReader {
   Result<std::string> read_program(const YamlNode& node) const;
   Result<std::string> read_profile(const YamlNode& node) const;
 
-  // trainer.cpp: a trainer as it is, in place of a program of the contract
+  // and a trainer as it is, in place of a program of the contract
   void read_trainer(const YamlNode& map);
   [[nodiscard]] std::string trainer_program(const std::string& word) const;
   void read_trainer_log(const YamlNode& map);
