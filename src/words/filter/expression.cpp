@@ -21,10 +21,6 @@ constexpr std::array<std::string_view, 19> operators{
     "and",  "or",   "not",  "in",  "is",   "null", "like",   "glob",   "between", "case",
     "when", "then", "else", "end", "cast", "as",   "escape", "isnull", "notnull"};
 
-bool is_operator(std::string_view word) {
-  return std::find(operators.begin(), operators.end(), word) != operators.end();
-}
-
 bool is_letter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
@@ -92,7 +88,8 @@ class Reader {
     auto name = lower(text_.substr(first, at_ - first));
     if (name == "select" || name == "values" || name == "with")
       return refuse("a sub-query is not allowed, only an expression");
-    if (!is_operator(name)) identifiers_.insert(std::move(name));
+    if (std::find(operators.begin(), operators.end(), name) == operators.end())
+      identifiers_.insert(std::move(name));
     return {};
   }
 

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Argv and environment are words, never text for a shell. What the sweep file adds comes after
+// all that follows from the point: a user's flag wins. Repeats have one seed, so that they
+// measure the same thing again.
 #include "sweep/launch.hpp"
 
 #include "sweep/container_settings.hpp"
