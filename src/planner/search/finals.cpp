@@ -24,13 +24,6 @@ constexpr double mixture = 1.0 / 9;
 
 using Rounds = std::map<std::int32_t, std::vector<const FinalRun*>>;
 
-Rounds by_round(const std::vector<FinalRun>& runs) {
-  Rounds rounds;
-  for (const auto& run : runs)
-    rounds[run.round].push_back(&run);
-  return rounds;
-}
-
 const FinalRun* run_of(const std::vector<const FinalRun*>& round, TrialId layout) {
   const auto found = std::find_if(round.begin(), round.end(),
                                   [&](const FinalRun* run) { return run->layout == layout; });
@@ -173,10 +166,6 @@ std::vector<TrialId> ranked(const std::vector<TrialId>& finalists, const Rounds&
   return ranking;
 }
 
-bool is_settled(const FinalVerdict& verdict) {
-  return verdict.difference != Difference::undecided || verdict.by_clock;
-}
-
 bool never_measured(const Rounds& rounds, TrialId layout) {
   constexpr std::int64_t tries = 3;
   const auto tried = std::count_if(rounds.begin(), rounds.end(), [&](const auto& round) {
@@ -195,7 +184,8 @@ void plan_next(Finals& finals, const Rounds& rounds, const FinalsSettings& setti
     const bool lost = verdict.difference == Difference::faster;
     if (never_measured(rounds, verdict.other) || (lost && settings.rounds == 0)) continue;
     left.push_back(verdict.other);
-    resolved = resolved && is_settled(verdict) && settings.rounds == 0;
+    const bool settled = verdict.difference != Difference::undecided || verdict.by_clock;
+    resolved = resolved && settled && settings.rounds == 0;
   }
   if (left.empty() || resolved) return;
   // In the order in which they came into the finals, so that rounds differ by direction alone.
@@ -213,7 +203,9 @@ bool any_run(const std::vector<FinalRun>& runs, bool FinalRun::*is) {
 Finals finals_on(const std::vector<TrialId>& finalists, const std::vector<TrialId>& ranking,
                  const std::vector<FinalRun>& runs, const FinalsSettings& settings) {
   Finals finals;
-  const Rounds rounds = by_round(runs);
+  Rounds rounds;
+  for (const auto& run : runs)
+    rounds[run.round].push_back(&run);
   finals.ranking = ranking.empty() ? ranked(finalists, rounds) : ranking;
   // The winner is known afterwards: any two of them may turn out to be the first two.
   const std::size_t twosomes = finalists.size() * (finalists.size() - 1) / 2;
