@@ -307,8 +307,11 @@ class SlurmCliScheduler final : public Scheduler {
   void start_submissions() {
     while (!waiting_.empty() && submissions_.size() < submissions_at_once) {
       const std::vector<AllocationRequest> requests = take_together();
-      const bool array = in_array(requests.front()).has_value();
-      auto command = array ? start_array(requests) : start_single(requests.front());
+      const AllocationRequest& first = requests.front();
+      const bool array = in_array(first).has_value();
+      auto command =
+          array ? start_array(requests)
+                : RunningCommand::start(submission_command(first), options(first.limit_s));
       std::vector<std::string> tokens(requests.size());
       std::transform(requests.begin(), requests.end(), tokens.begin(),
                      [](const AllocationRequest& request) { return request.token; });
@@ -340,10 +343,6 @@ class SlurmCliScheduler final : public Scheduler {
       return true;
     });
     return together;
-  }
-
-  [[nodiscard]] Result<RunningCommand> start_single(const AllocationRequest& request) const {
-    return RunningCommand::start(submission_command(request), options(request.limit_s));
   }
 
   [[nodiscard]] Result<RunningCommand> start_array(

@@ -235,11 +235,6 @@ Result<void> add_nodes(const SiteSpec& site, const ScriptContext& context,
   return {};
 }
 
-/// "--time=90": minutes, never less than what was asked for.
-std::string time_option(double limit_s) {
-  return std::to_string(static_cast<std::int64_t>(std::ceil(limit_s / 60)));
-}
-
 /// What the site does not say by itself. sbatch takes the last of several equal options, but
 /// gpus-per-node beside a site's own gres would be a second request.
 void add_defaults(const SweepSpec& sweep, const SiteSpec& site, const ScriptContext& context,
@@ -259,7 +254,9 @@ void add_defaults(const SweepSpec& sweep, const SiteSpec& site, const ScriptCont
   const bool memory = said("mem") || said("mem-per-cpu") || said("mem-per-gpu");
   if (!memory) defaults.emplace_back("--mem=0");
   if (!said("time") && context.time_limit_s > 0) {
-    defaults.push_back("--time=" + time_option(context.time_limit_s));
+    // Whole minutes, never less than what was asked for.
+    const auto minutes = static_cast<std::int64_t>(std::ceil(context.time_limit_s / 60));
+    defaults.push_back("--time=" + std::to_string(minutes));
   }
 }
 
