@@ -8,8 +8,8 @@
 #include "agent/spawn.hpp"
 #include "attempt/abandoned.hpp"
 #include "attempt/topology.hpp"
+#include "machine/descriptor.hpp"
 #include "machine/host_name.hpp"
-#include "machine/pidfd.hpp"
 #include "machine/processes.hpp"
 #include "node/shared_memory.hpp"
 

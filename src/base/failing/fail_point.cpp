@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// The plan is read once, at the first point that is passed. A mistake in it ends the program: a
+// test that waits for a point which does not exist would pass for the wrong reason. Of all
+// processes that inherit the plan the one that makes the point's file acts.
 #include <shardsweep/fail_point.hpp>
 #include <shardsweep/invariant.hpp>
 

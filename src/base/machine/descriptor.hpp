@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// An owned file descriptor, and errno as a Fault. Every descriptor is opened O_CLOEXEC.
+// An owned file descriptor, of a file or of a process, and errno as a Fault. Every descriptor
+// is opened O_CLOEXEC: what we start inherits none of them.
 #pragma once
 
 #include <shardsweep/result.hpp>
 
+#include <sys/syscall.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -44,6 +47,16 @@ class Descriptor {
 [[nodiscard]] inline tl::unexpected<Fault> errno_error(std::string_view what,
                                                        int error = errno) {
   return tl::unexpected(errno_fault(what, error));
+}
+
+// A descriptor that stands for one process, whatever becomes of its pid (Linux 5.3). By system
+// call: glibc 2.36 declares them without C linkage.
+
+[[nodiscard]] inline Descriptor open_pidfd(pid_t pid) {
+  return Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+}
+[[nodiscard]] inline bool send_signal(const Descriptor& process, int signal) {
+  return ::syscall(SYS_pidfd_send_signal, process.get(), signal, nullptr, 0) == 0;
 }
 
 }  // namespace shardsweep

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+// A pid alone names no process: a moment later it may be another's. Who is to be ended is held
+// by a pidfd, and only then compared by start time; every signal goes to that descriptor.
+// Processes come and go while /proc is read: one that is gone is not there, and one that can't
+// be read is counted, since nobody can say what it holds.
 #include "machine/processes.hpp"
 
 #include "machine/descriptor.hpp"
-#include "machine/pidfd.hpp"
 
 #include <shardsweep/clock.hpp>
 

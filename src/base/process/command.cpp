@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Boost.Process lives here alone. Its timed waits are never used (they wait in full and block):
 // deadlines are kept by the io_context, ends are found by a waitpid that does not hang.
-#include "machine/pidfd.hpp"
+#include "machine/descriptor.hpp"
 
 #include <shardsweep/clock.hpp>
 #include <shardsweep/command.hpp>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Everything that is wrong with a user's file, collected so that it can be told at once.
-// A reader notes a mistake and goes on with what does not depend on it.
+// A reader notes a mistake and goes on with what does not depend on it. Where the YAML parser
+// itself stopped there is one mistake alone, put into the words of what a person did.
 #pragma once
 
 #include "yaml/source.hpp"
-#include "yaml/yaml_node.hpp"
 
 #include <shardsweep/result.hpp>
 
@@ -69,5 +69,25 @@ class Mistakes {
   std::vector<Noted> noted_;
   std::set<std::string> words_;
 };
+
+// The parser's own words differ between versions: only their beginnings are looked at, and
+// unknown ones are shown.
+
+inline constexpr std::string_view wrong_indentation =
+    "wrong indentation; keys of one map and items of one list begin in the same column";
+inline constexpr std::string_view open_quote = "this quote is never closed";
+
+struct SyntaxMistake {
+  int line = 0;
+  int column = 0;
+  std::string what;
+};
+
+/// The parser said `message` about that place.
+[[nodiscard]] SyntaxMistake syntax_mistake(const Source& source, std::string_view message,
+                                           int line, int column);
+
+/// True where the quote that `text` begins with is closed in it.
+[[nodiscard]] bool closing_quote(std::string_view text);
 
 }  // namespace shardsweep::config

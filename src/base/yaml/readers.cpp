@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Nothing is guessed. A number in quotes is a text, a unit has to be written, a key that is not
+// known is a mistake; and each refusal says what to write. So a file that is accepted means one
+// thing.
 #include "yaml/readers.hpp"
 
 #include "text/characters.hpp"

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// A text that a user wrote, and faults that point into it: position, what is wrong, the line, a
-// caret.
+// A text that a user wrote, the values in it, and faults that point into it: position, what is
+// wrong, the line, a caret. A value keeps its place, so that a fault found long after parsing
+// still shows the line that has to be mended.
 #pragma once
 
 #include <shardsweep/result.hpp>
 
+#include <cstdint>
 #include <deque>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -48,5 +51,24 @@ using Sources = std::deque<Source>;
                                                  std::size_t most_bytes);
 /// Faults where `source` is longer than `most_bytes` or no UTF-8 text.
 [[nodiscard]] Result<void> check_text(const Source& source, std::size_t most_bytes);
+
+struct YamlNode;
+using YamlNodePtr = std::shared_ptr<const YamlNode>;
+
+/// A value of the file, with the place where it stands. An alias is the node that it stands
+/// for, seen from a second place.
+struct YamlNode {
+  enum class Kind : std::uint8_t { null, scalar, list, map };
+  Kind kind = Kind::null;
+  bool quoted = false;
+  std::string text;                ///< of a scalar, as it was meant: without quotes
+  std::vector<YamlNodePtr> keys;   ///< of a map, scalars, all different
+  std::vector<YamlNodePtr> items;  ///< of a list, or a map's values beside `keys`
+  const Source* source = nullptr;
+  int line = 0;
+  int column = 0;          ///< in bytes, from 1
+  std::size_t size = 1;    ///< nodes in it with aliases written out, itself included
+  std::size_t height = 1;  ///< levels in it, itself included
+};
 
 }  // namespace shardsweep::config

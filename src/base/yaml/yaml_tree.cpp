@@ -3,7 +3,7 @@
 #include "yaml/yaml_tree.hpp"
 
 #include "text/characters.hpp"
-#include "yaml/syntax.hpp"
+#include "yaml/mistakes.hpp"
 
 #include <fmt/format.h>
 #include <yaml-cpp/eventhandler.h>
@@ -12,6 +12,7 @@
 #include <yaml-cpp/parser.h>
 
 #include <algorithm>
+#include <array>
 #include <exception>
 #include <sstream>
 #include <string>
@@ -263,6 +264,40 @@ Result<YamlNodePtr> parse_yaml(const std::string& text, const Source& source) {
 
 Fault fault_at(const YamlNode& node, std::string_view what) {
   return node.source->fault_at(node.line, node.column, what);
+}
+
+namespace {
+
+/// True for text that YAML reads as itself without quotes.
+bool is_plain(std::string_view text) {
+  constexpr std::array words{"null", "Null", "NULL", "true", "false", "auto"};
+  const auto fits = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           c == '_' || c == '.' || c == '/' || c == '-';
+  };
+  const bool begins = !text.empty() && text.front() != '-' && text.front() != '.';
+  return begins && std::all_of(text.begin(), text.end(), fits) &&
+         std::find(words.begin(), words.end(), text) == words.end();
+}
+
+}  // namespace
+
+std::string yaml_text(std::string_view text) {
+  if (is_plain(text)) return std::string(text);
+  std::string shown = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      shown += '\\';
+      shown += c;
+    } else if (c == '\n') {
+      shown += "\\n";
+    } else if (c == '\t') {
+      shown += "\\t";
+    } else {
+      shown += c;
+    }
+  }
+  return shown + '"';
 }
 
 }  // namespace shardsweep::config

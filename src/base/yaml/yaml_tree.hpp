@@ -5,13 +5,13 @@
 
 #include "yaml/mistakes.hpp"
 #include "yaml/source.hpp"
-#include "yaml/yaml_node.hpp"
 
 #include <shardsweep/result.hpp>
 
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace shardsweep::config {
 
@@ -30,5 +30,9 @@ inline constexpr std::size_t most_scalar_bytes = 64U << 10;
 [[nodiscard]] Result<YamlNodePtr> parse_yaml(const std::string& text, const Source& source);
 
 [[nodiscard]] Fault fault_at(const YamlNode& node, std::string_view what);
+
+/// The other way: a scalar as YAML that the readers read back to the same value, as it is where
+/// YAML reads it as itself, in double quotes otherwise.
+[[nodiscard]] std::string yaml_text(std::string_view text);
 
 }  // namespace shardsweep::config

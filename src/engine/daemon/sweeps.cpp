@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/sweeps.hpp"
 
-#include "sweep/snapshot_paths.hpp"
+#include "sweep/launch.hpp"
 
 #include <shardsweep/snapshot.hpp>
 

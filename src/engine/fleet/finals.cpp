@@ -3,7 +3,7 @@
 
 #include "fleet/allocation.hpp"
 #include "fleet/trial_change.hpp"
-#include "search/final_cells.hpp"
+#include "search/finals.hpp"
 #include "text/numbers.hpp"
 
 #include <fmt/format.h>

@@ -3,11 +3,11 @@
 // a bound on what it may print. Looking costs one squeue, and one sacct where that does not
 // tell all, whatever the number of jobs: `squeue --me` is filtered by slurmctld, a list of ids
 // is not.
-#include "slurm/survey.hpp"
 #include "slurm/words/array.hpp"
 #include "slurm/words/look.hpp"
 #include "slurm/words/settings.hpp"
 #include "slurm/words/submission.hpp"
+#include "slurm/words/survey.hpp"
 #include "text/characters.hpp"
 
 #include <shardsweep/allocation_files.hpp>
@@ -15,6 +15,7 @@
 #include <shardsweep/clock.hpp>
 #include <shardsweep/command.hpp>
 #include <shardsweep/duration.hpp>
+#include <shardsweep/scheduler.hpp>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -22,25 +23,170 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
 #include <deque>
 #include <map>
 #include <optional>
 #include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace shardsweep {
 namespace {
 
 using namespace slurm;
 
-constexpr std::size_t most_output = 32 << 20;  // 100,000 jobs
+constexpr std::size_t most_output = 32 << 20;  // 100,000 jobs, or a million that wait
 constexpr std::size_t submissions_at_once = 2;
 constexpr std::size_t commands_aside = 4;
 // What has been cancelled takes KillWait and an epilog to be gone.
 constexpr double cancel_again_s = 60;
+// Limits and sizes change when somebody changes the configuration.
 constexpr double settings_again_s = 3600;
 // Submissions are looked up from a little before they were made: clocks differ.
 constexpr double accounting_margin_s = 300;
+
+// What is asked of a Slurm beside our own jobs: limits and sizes once an hour, others' jobs as
+// often as is said, and each only where somebody wants to know. One command at a time.
+
+class Survey {
+ public:
+  Survey(std::int64_t own_uid, std::string user, std::vector<std::string> environment)
+      : own_uid_(own_uid), user_(std::move(user)), environment_(std::move(environment)) {}
+
+  void ask(const std::optional<SiteQuestions>& questions) { questions_ = questions; }
+  /// Starts what is due and takes what was answered. SiteSeen when all that was due is there,
+  /// and LookFailed for what was not to be had.
+  void step(double now_s, std::vector<SchedulerEvent>& events);
+  /// An answer is on its way, or the first one still to be asked for.
+  [[nodiscard]] bool settling() const { return command_ || (questions_ && !answered_); }
+  [[nodiscard]] int ended_descriptor() const {
+    return command_ ? command_->ended_descriptor() : -1;
+  }
+
+ private:
+  enum class Topic : std::uint8_t { accounts, qos, partitions, others };
+  static constexpr std::array<Topic, 4> topics{Topic::accounts, Topic::qos, Topic::partitions,
+                                               Topic::others};
+
+  [[nodiscard]] std::vector<std::string> command_for(Topic topic) const;
+  [[nodiscard]] Result<void> take(const Result<CommandOutput>& output);
+  [[nodiscard]] bool is_wanted(Topic topic) const;
+  [[nodiscard]] bool is_due(Topic topic, double now_s) const;
+  void start_next(double now_s, std::vector<SchedulerEvent>& events);
+  void report(std::vector<SchedulerEvent>& events);
+
+  std::int64_t own_uid_;
+  std::string user_;
+  std::vector<std::string> environment_;
+  std::optional<SiteQuestions> questions_;
+  std::optional<RunningCommand> command_;
+  Topic topic_ = Topic::accounts;  ///< of `command_`
+  std::array<std::optional<double>, topics.size()> asked_at_s_{};
+  SiteFacts facts_;
+  bool fresh_ = false;     ///< facts_ are not told yet
+  bool answered_ = false;  ///< they have been told once
+};
+
+std::vector<std::string> Survey::command_for(Topic topic) const {
+  switch (topic) {
+    case Topic::accounts:
+      return accounts_command(user_);
+    case Topic::qos:
+      return qos_command();
+    case Topic::partitions:
+      return partitions_command();
+    case Topic::others:
+      return waiting_command();
+  }
+  return {};
+}
+
+bool Survey::is_wanted(Topic topic) const {
+  // Who waits is said by partition, and jobs without one wait in the default one.
+  if (topic == Topic::partitions) return questions_->partitions || questions_->others;
+  return topic != Topic::others || questions_->others;
+}
+
+bool Survey::is_due(Topic topic, double now_s) const {
+  if (!is_wanted(topic)) return false;
+  const auto asked = asked_at_s_.at(static_cast<std::size_t>(topic));
+  const double again_s = topic == Topic::others ? questions_->others_s : settings_again_s;
+  return !asked || now_s - *asked >= again_s;
+}
+
+Result<void> Survey::take(const Result<CommandOutput>& output) {
+  const std::string program = command_for(topic_).front();
+  if (!output) return tl::unexpected<Fault>(output.error());
+  if (output->exit_code != 0 || output->truncated) {
+    const std::string said = one_line(output->err.substr(0, output->err.find('\n')), 300);
+    return fault(FaultKind::unavailable,
+                 fmt::format("{} ended with {}: {}", program,
+                             output->signal != 0 ? -output->signal : output->exit_code,
+                             output->truncated ? "its output is too large" : said));
+  }
+  switch (topic_) {
+    case Topic::accounts:
+      return read_accounts(output->out, facts_);
+    case Topic::qos:
+      return read_qos(output->out, facts_);
+    case Topic::partitions:
+      return read_partitions(output->out, facts_);
+    case Topic::others:
+      return read_waiting(output->out, own_uid_, facts_);
+  }
+  return {};
+}
+
+void Survey::start_next(double now_s, std::vector<SchedulerEvent>& events) {
+  for (const Topic topic : topics) {
+    if (!is_due(topic, now_s)) continue;
+    asked_at_s_.at(static_cast<std::size_t>(topic)) = now_s;
+    topic_ = topic;
+    fresh_ = true;
+    auto command = RunningCommand::start(
+        command_for(topic),
+        {.deadline = std::chrono::milliseconds(std::llround(questions_->answer_limit_s * 1e3)),
+         .output_limit = most_output,
+         .environment = environment_});
+    if (command) {
+      command_ = std::move(*command);
+      return;
+    }
+    events.emplace_back(LookFailed{command.error().what});
+  }
+}
+
+void Survey::step(double now_s, std::vector<SchedulerEvent>& events) {
+  if (command_) {
+    const auto done = command_->poll();
+    if (!done) return;
+    command_.reset();
+    const auto taken = take(*done);
+    // Where nobody keeps accounts there are no limits of them.
+    const bool told = topic_ == Topic::partitions || topic_ == Topic::others;
+    if (!taken && told) events.emplace_back(LookFailed{taken.error().what});
+  }
+  if (!questions_) return;
+  // Before anything is asked again: answers that come as slowly as they are asked for would
+  // never be told.
+  report(events);
+  start_next(now_s, events);
+}
+
+void Survey::report(std::vector<SchedulerEvent>& events) {
+  if (answered_ && !fresh_) return;
+  const bool whole = std::all_of(topics.begin(), topics.end(), [this](Topic topic) {
+    return !is_wanted(topic) || asked_at_s_.at(static_cast<std::size_t>(topic));
+  });
+  if (!whole) return;
+  answered_ = true;
+  fresh_ = false;
+  events.emplace_back(SiteSeen{facts_});
+}
 
 std::vector<std::string> own_environment() {
   std::vector<std::string> own;
@@ -161,8 +307,11 @@ class SlurmCliScheduler final : public Scheduler {
   void start_submissions() {
     while (!waiting_.empty() && submissions_.size() < submissions_at_once) {
       const std::vector<AllocationRequest> requests = take_together();
-      const bool array = in_array(requests.front()).has_value();
-      auto command = array ? start_array(requests) : start_single(requests.front());
+      const AllocationRequest& first = requests.front();
+      const bool array = in_array(first).has_value();
+      auto command =
+          array ? start_array(requests)
+                : RunningCommand::start(submission_command(first), options(first.limit_s));
       std::vector<std::string> tokens(requests.size());
       std::transform(requests.begin(), requests.end(), tokens.begin(),
                      [](const AllocationRequest& request) { return request.token; });
@@ -194,10 +343,6 @@ class SlurmCliScheduler final : public Scheduler {
       return true;
     });
     return together;
-  }
-
-  [[nodiscard]] Result<RunningCommand> start_single(const AllocationRequest& request) const {
-    return RunningCommand::start(submission_command(request), options(request.limit_s));
   }
 
   [[nodiscard]] Result<RunningCommand> start_array(

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Written is what the version asks for; read is every shape of every version, by the shape
+// alone: sites patch and upgrade slurmrestd under a running sweep. What is missing or has
+// another type counts as not said; an answer that is no object, and a job without id or state,
+// are faults, since nothing can be concluded from the rest.
 #include "slurm/rest_json.hpp"
 
 #include "slurm/words/submission.hpp"

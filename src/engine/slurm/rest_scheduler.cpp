@@ -5,7 +5,6 @@
 #include "http/client.hpp"
 #include "slurm/rest_json.hpp"
 #include "slurm/rest_list.hpp"
-#include "slurm/rest_survey.hpp"
 #include "slurm/words/look.hpp"
 #include "slurm/words/submission.hpp"
 #include "text/pieces.hpp"
@@ -21,17 +20,106 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <deque>
 #include <iterator>
 #include <map>
 #include <optional>
 #include <set>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 namespace shardsweep {
 namespace {
 
 using namespace slurm;
+
+// What is asked of slurmrestd beside our own jobs: sizes of partitions once an hour, others'
+// jobs as often as is said, each only where somebody wants to know. Limits of accounts and QOS
+// are not: no version tells them all, and a job beyond one is told to come back.
+
+class RestSurvey {
+ public:
+  explicit RestSurvey(std::int64_t own_uid) : own_uid_(own_uid) {}
+
+  void ask(const std::optional<SiteQuestions>& questions) { questions_ = questions; }
+  /// Something is to be requested, and nothing is on its way.
+  [[nodiscard]] bool is_due(double now_s) const { return !asked_ && due(now_s); }
+  /// What, below /slurm/<version>/; only where something is due.
+  [[nodiscard]] std::string_view next(double now_s);
+  [[nodiscard]] double answer_limit_s() const;
+  /// The answer to it.
+  [[nodiscard]] Result<void> take(const Result<std::string>& body);
+  /// SiteSeen when all that is wanted has been answered, or could not be. Before anything is
+  /// asked again: answers that come as slowly as they are asked for would never be told.
+  void report(std::vector<SchedulerEvent>& events);
+  [[nodiscard]] bool settling() const { return asked_ || (questions_ && !answered_); }
+
+ private:
+  enum class Topic : std::uint8_t { partitions, others };
+  static constexpr std::array<Topic, 2> topics{Topic::partitions, Topic::others};
+  [[nodiscard]] bool is_wanted(Topic topic) const;
+  [[nodiscard]] std::optional<Topic> due(double now_s) const;
+
+  std::int64_t own_uid_;
+  std::optional<SiteQuestions> questions_;
+  std::optional<Topic> asked_;
+  std::array<std::optional<double>, topics.size()> asked_at_s_{};
+  SiteFacts facts_;
+  bool fresh_ = false;     ///< facts_ are not told yet
+  bool answered_ = false;  ///< they have been told once
+};
+
+constexpr double sizes_again_s = 3600;
+
+bool RestSurvey::is_wanted(Topic topic) const {
+  if (!questions_) return false;
+  // Who waits is said by partition, and jobs without one wait in the default one.
+  return questions_->others || (topic == Topic::partitions && questions_->partitions);
+}
+
+std::optional<RestSurvey::Topic> RestSurvey::due(double now_s) const {
+  for (const Topic topic : topics) {
+    if (!is_wanted(topic)) continue;
+    const auto asked = asked_at_s_.at(static_cast<std::size_t>(topic));
+    const double again_s = topic == Topic::others ? questions_->others_s : sizes_again_s;
+    if (!asked || now_s - *asked >= again_s) return topic;
+  }
+  return std::nullopt;
+}
+
+std::string_view RestSurvey::next(double now_s) {
+  asked_ = due(now_s).value_or(Topic::partitions);
+  asked_at_s_.at(static_cast<std::size_t>(*asked_)) = now_s;
+  return *asked_ == Topic::partitions ? "partitions" : "jobs";
+}
+
+double RestSurvey::answer_limit_s() const {
+  return questions_ ? questions_->answer_limit_s : SiteQuestions{}.answer_limit_s;
+}
+
+Result<void> RestSurvey::take(const Result<std::string>& body) {
+  const bool partitions = asked_ == Topic::partitions;
+  asked_.reset();
+  fresh_ = true;
+  if (!body) return tl::unexpected<Fault>(body.error());
+  return partitions ? read_rest_partitions(*body, facts_)
+                    : read_rest_waiting(*body, own_uid_, facts_);
+}
+
+void RestSurvey::report(std::vector<SchedulerEvent>& events) {
+  if (!questions_ || asked_ || (answered_ && !fresh_)) return;
+  const bool whole = std::all_of(topics.begin(), topics.end(), [this](Topic topic) {
+    return !is_wanted(topic) || asked_at_s_.at(static_cast<std::size_t>(topic));
+  });
+  if (!whole) return;
+  answered_ = true;
+  fresh_ = false;
+  events.emplace_back(SiteSeen{facts_});
+}
 
 constexpr double token_life_s = 1800;
 constexpr double token_again_s = 1200;

@@ -3,7 +3,7 @@
 // read of them.
 #pragma once
 
-#include "search/final_cells.hpp"
+#include "search/finals.hpp"
 #include "store/sqlite.hpp"
 
 #include <shardsweep/store.hpp>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/ranking.hpp"
 
-#include "filter/expression.hpp"
+#include "filter/filter.hpp"
 #include "store/deadline.hpp"
 #include "text/content_hash.hpp"
 

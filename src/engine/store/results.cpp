@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `results`: rows of the view, chosen, filtered and sorted.
-#include "filter/expression.hpp"
+#include "filter/filter.hpp"
 #include "store/deadline.hpp"
 #include "store/reader.hpp"
 #include "store/record_keys.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/selection.hpp"
 
-#include "filter/expression.hpp"
+#include "filter/filter.hpp"
 #include "store/authorizer.hpp"
 #include "text/nearest.hpp"
 

@@ -3,7 +3,6 @@
 
 #include "fleet/site_limits.hpp"
 #include "slurm/words/script.hpp"
-#include "slurm/words/shell_template.hpp"
 #include "slurm/words/submission.hpp"
 
 #include <shardsweep/allocation_files.hpp>

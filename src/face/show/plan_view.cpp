@@ -3,8 +3,7 @@
 // plan may have a million rows.
 #include "show/plan_view.hpp"
 
-#include "plan/finals_cost.hpp"
-#include "plan/search_bound.hpp"
+#include "plan/plan_cost.hpp"
 #include "predict/time_model.hpp"
 #include "show/arrange.hpp"
 #include "show/cell_text.hpp"

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// The decisions are the daemon's own: decide, fold and the search, called as the daemon calls
+// them. Played is only what is outside: a launch takes the seconds of its row, or those of an
+// OOM, on a virtual clock. So a score says something of the program and not of a copy of it,
+// and the same table gives the same score.
 #include "replay/replay.hpp"
 
 #include "attempt/assignments.hpp"
@@ -6,7 +10,7 @@
 #include "fleet/fold.hpp"
 #include "plan/feasibility.hpp"
 #include "plan/lane_order.hpp"
-#include "predict/recorded_fit.hpp"
+#include "predict/memory_score.hpp"
 #include "search/sweep_search.hpp"
 
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The log table of nanotron's scaling benchmarks, with its traps (recorded.hpp).
 #include "predict/memory.hpp"
-#include "table/rows.hpp"
+#include "table/table.hpp"
 #include "text/characters.hpp"
 #include "yaml/readers.hpp"
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tables with our own column names.
+// Tables with our own column names. The rows of a model may say its shape in parts: all of them
+// are read before the first becomes a point. A column is an axis, a number of the shape or a
+// word of ours; each other one is a label, by which rows can be told apart.
 #include "config/presets.hpp"
-#include "table/rows.hpp"
+#include "table/table.hpp"
 #include "text/characters.hpp"
 #include "yaml/readers.hpp"
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The port's functions: a table read by its format, and its rows chosen by an expression.
 #include "config/sweep_reader.hpp"
-#include "filter/columns.hpp"
-#include "filter/expression.hpp"
-#include "table/rows.hpp"
+#include "filter/filter.hpp"
+#include "table/table.hpp"
 
 #include <shardsweep/filter.hpp>
 #include <shardsweep/sweep.hpp>

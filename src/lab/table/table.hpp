@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// A CSV by column names: cells that know where they stand, and values read from them.
+// A table that somebody else has measured, as a CSV by column names: cells that know where they
+// stand, values read from them, and the sweep that its rows make. Whoever wrote the table had
+// other names and gaps than we have: each format has a reader of its own, and both fill the
+// same sweep by the same checks.
 #pragma once
 
 #include "yaml/source.hpp"
 #include "yaml/yaml_tree.hpp"
 
+#include <shardsweep/recorded.hpp>
 #include <shardsweep/result.hpp>
 #include <shardsweep/table.hpp>
 
@@ -12,6 +16,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -61,5 +66,37 @@ class CsvTable {
                                             const std::vector<std::string_view>& words);
 /// A cell as a database value: integer, real or text.
 [[nodiscard]] Value value_of(const config::YamlNode& cell);
+
+inline constexpr double gibibyte = 1 << 30;
+
+/// Fills a RecordedSweep row by row: models by shape, labels by value, and the checks of a row.
+class SweepBuilder {
+ public:
+  SweepBuilder(const CsvTable& table, const RecordedOptions& options);
+
+  /// Makes a label of every column that is not in `known`.
+  void add_labels(const std::set<std::string, std::less<>>& known);
+  /// `run.point.model` becomes the index of `model`; the world and the shape are checked, nodes
+  /// filled in. `nodes` 0: unknown. Faults name the row.
+  [[nodiscard]] Result<void> add(std::size_t row, RecordedRun run, const ModelSpec& model,
+                                 std::int64_t nodes);
+  [[nodiscard]] RecordedSweep take() { return std::move(sweep_); }
+
+ private:
+  [[nodiscard]] Result<void> check_shape(std::size_t row, const ModelSpec& model) const;
+  [[nodiscard]] Result<void> place(std::size_t row, RecordedRun& run, std::int64_t nodes) const;
+  [[nodiscard]] std::int32_t model_index(const ModelSpec& model);
+
+  const CsvTable& table_;
+  const RecordedOptions& options_;
+  RecordedSweep sweep_;
+  std::vector<std::size_t> label_columns_;
+  std::vector<std::map<std::string, std::int32_t, std::less<>>> label_index_;
+};
+
+[[nodiscard]] Result<RecordedSweep> read_plain(const CsvTable& table,
+                                               const RecordedOptions& options);
+[[nodiscard]] Result<RecordedSweep> read_nanotron(const CsvTable& table,
+                                                  const RecordedOptions& options);
 
 }  // namespace shardsweep::recorded

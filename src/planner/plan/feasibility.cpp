@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// The order of the constraints is part of the output: a point is counted under the first one
+// that it breaks. Each constraint is a test and a sentence. The tests see up to a million
+// points and allocate nothing; sentences are made for the few that are kept. What the runner
+// declares comes after what holds in every sweep, so that a runner can only narrow the grid.
 #include "plan/feasibility.hpp"
 
 #include "text/numbers.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/proof.hpp"
 
-#include "sweep/fake_rank.hpp"
+#include "sweep/launch.hpp"
 
 #include <algorithm>
 #include <map>
@@ -34,11 +34,6 @@ std::vector<const PlannedTrial*> finalists(const Plan& plan) {
   return all;
 }
 
-/// Of a pipeline of two stages the middle one is its last.
-bool has_own_middle(std::int32_t stages) {
-  return stages > 2;
-}
-
 }  // namespace
 
 std::string proof_name(const std::string& sweep) {
@@ -63,7 +58,8 @@ Proof make_proof(const SweepSpec& sweep, const Plan& plan) {
   for (const PlannedTrial* one : finalists(plan)) {
     const std::int32_t pp = one->point.layout.pp;
     for (std::int32_t word = 0; word < 3; ++word) {
-      if ((word == 1 && !has_own_middle(pp)) || (word == 2 && pp == 1)) continue;
+      // Of a pipeline of two stages the middle one is its last.
+      if ((word == 1 && pp <= 2) || (word == 2 && pp == 1)) continue;
       PlannedTrial trial = *one;
       trial.point.nodes = 0;
       trial.point.gpus = 1;

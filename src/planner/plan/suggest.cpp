@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// The request becomes a sweep of powers of two, which make_plan() judges as it judges a user's:
+// a suggestion can't contradict a plan. Of what certainly fits, the fastest is shown for each
+// split into dp, tp and pp, since variants of one split tell a person little. The playbook's
+// rules are checked afterwards and cited; they choose nothing.
 #include "plan/suggest.hpp"
 
 #include "plan/plan.hpp"

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "predict/arena_memory.hpp"
-
-#include "predict/activation_replay.hpp"
-#include "predict/unit_replay.hpp"
+// Each piece is a formula or a replay (arena_replay) of what the runner asks for, and none is
+// fitted: a trial that is left out for its memory is then really too large. What the runner
+// changes in its places changes here too; the test that runs the meta device finds out.
+#include "predict/arena_replay.hpp"
+#include "predict/memory.hpp"
 #include "predict/units.hpp"
 
 #include <algorithm>

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// What was measured is believed over what a file says, and what a rate is a share of never lies
+// below what was seen: an efficiency is at most one. Of a ring, the smallest message says what
+// waiting costs, the largest what sending costs beyond it. The largest world stands for its
+// kind of link, as jobs are large.
 #include "predict/calibrate.hpp"
 
 #include "predict/links.hpp"

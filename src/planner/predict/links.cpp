@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Which link a group has follows from the order in which ranks are numbered: a dimension is
+// near if the dimensions before it are small. So rank_order changes what a layout costs, and no
+// table of cases is needed. A group that leaves its node shares the adapters of all its members
+// there, and is never faster than the links inside.
 #include "predict/links.hpp"
 
 #include "predict/units.hpp"

@@ -2,7 +2,6 @@
 // Sums are doubles: exact up to 2^53 bytes, and no product of axis values can overflow.
 #include "predict/memory.hpp"
 
-#include "predict/arena_memory.hpp"
 #include "predict/layer_shape.hpp"
 #include "predict/units.hpp"
 
@@ -323,17 +322,13 @@ class Stage {
         count_(parts_.shared + parts_.experts) {}
 
   [[nodiscard]] MemoryEstimate most() const {
-    const auto activations = activations_of();
+    const auto activations = activation_bytes(shape_, point_, habits_, stage_, layers_, dense_);
     return at_moment(worst_moment(activations), activations);
   }
 
   [[nodiscard]] MemoryEstimate at_update() const { return at_moment(Moment::update, {}); }
 
  private:
-  [[nodiscard]] ActivationBytes activations_of() const {
-    return activation_bytes(shape_, point_, habits_, stage_, layers_, dense_);
-  }
-
   // The moments differ in gradients, activations and communication alone.
   [[nodiscard]] Moment worst_moment(const ActivationBytes& activations) const {
     const auto& family = habits_.family;

@@ -70,7 +70,7 @@ struct MemoryFamily {
   double logits_bytes = 0;       ///< per logit; 0: e
   double working_layers = 0;     ///< of the layer in backward: gradients of its activations
 
-  /// One piece per class, as shardbench has them on GPUs: arena_memory.hpp in place of all
+  /// One piece per class, as shardbench has them on GPUs: arenas_of_stage() in place of all
   /// rows.
   bool arenas = false;
 
@@ -163,5 +163,12 @@ struct MemoryFamily {
 /// activations as `recompute` keeps them; no log-sum-exp, logits, buffers or runtime.
 [[nodiscard]] MemoryEstimate optimistic_memory(const ModelSpec& model, const Point& point,
                                                const RunTraits& traits = {});
+
+/// shardbench's memory on GPUs, exactly: it takes one piece per class before it trains, as
+/// large as that class's own peak. runner/README.md has the formulas; `shardbench --device
+/// meta` counts the same, and a test holds the two together. Bytes of one stage, 0-based, in
+/// bf16, without what lies outside the pieces.
+[[nodiscard]] MemoryEstimate arenas_of_stage(const ModelSpec& model, const Point& point,
+                                             const MemoryFamily& family, std::int32_t stage);
 
 }  // namespace shardsweep

@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+// A step is built of slots: one micro-batch on the slowest stage. A slot lasts about as long as
+// its device or the host that launches for it, whichever is slower. A pipeline adds slots in
+// which stages wait, transfers of data parallelism hide behind backward passes where they
+// overlap, the update comes last. Beside each part's seconds stands how much a small change of
+// it changes the step: by that the residuals say which part a measurement contradicts.
 #include "predict/time_model.hpp"
 
 #include "predict/layer_shape.hpp"

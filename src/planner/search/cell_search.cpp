@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
+// A cell keeps apart how far predicted speeds are off (residuals), whether memory suffices
+// (fit_belief), which layout a point is (readings), and what a launch takes. Each has lessons
+// of its own. refresh() brings all of it to the points that have not ended, and rank() makes
+// one order of them; neither runs while nothing new was heard. The state follows from the calls
+// and their order alone, so that a daemon that was started again and hears the same rows
+// launches the same points. What is spared is not gone: measurements may bring it back.
 #include "search/cell_search.hpp"
 
 #include "predict/memory.hpp"
-#include "predict/step_residuals.hpp"
-#include "search/memory_order.hpp"
+#include "predict/predictor.hpp"
+#include "search/search_point.hpp"
 
 #include <shardsweep/invariant.hpp>
 

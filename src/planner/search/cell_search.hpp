@@ -7,7 +7,6 @@
 #include "predict/rates.hpp"
 #include "search/coverage.hpp"
 #include "search/fit_belief.hpp"
-#include "search/readings.hpp"
 #include "search/residuals.hpp"
 #include "search/search_point.hpp"
 #include "search/value.hpp"

@@ -24,13 +24,6 @@ constexpr double mixture = 1.0 / 9;
 
 using Rounds = std::map<std::int32_t, std::vector<const FinalRun*>>;
 
-Rounds by_round(const std::vector<FinalRun>& runs) {
-  Rounds rounds;
-  for (const auto& run : runs)
-    rounds[run.round].push_back(&run);
-  return rounds;
-}
-
 const FinalRun* run_of(const std::vector<const FinalRun*>& round, TrialId layout) {
   const auto found = std::find_if(round.begin(), round.end(),
                                   [&](const FinalRun* run) { return run->layout == layout; });
@@ -173,10 +166,6 @@ std::vector<TrialId> ranked(const std::vector<TrialId>& finalists, const Rounds&
   return ranking;
 }
 
-bool is_settled(const FinalVerdict& verdict) {
-  return verdict.difference != Difference::undecided || verdict.by_clock;
-}
-
 bool never_measured(const Rounds& rounds, TrialId layout) {
   constexpr std::int64_t tries = 3;
   const auto tried = std::count_if(rounds.begin(), rounds.end(), [&](const auto& round) {
@@ -195,7 +184,8 @@ void plan_next(Finals& finals, const Rounds& rounds, const FinalsSettings& setti
     const bool lost = verdict.difference == Difference::faster;
     if (never_measured(rounds, verdict.other) || (lost && settings.rounds == 0)) continue;
     left.push_back(verdict.other);
-    resolved = resolved && is_settled(verdict) && settings.rounds == 0;
+    const bool settled = verdict.difference != Difference::undecided || verdict.by_clock;
+    resolved = resolved && settled && settings.rounds == 0;
   }
   if (left.empty() || resolved) return;
   // In the order in which they came into the finals, so that rounds differ by direction alone.
@@ -213,7 +203,9 @@ bool any_run(const std::vector<FinalRun>& runs, bool FinalRun::*is) {
 Finals finals_on(const std::vector<TrialId>& finalists, const std::vector<TrialId>& ranking,
                  const std::vector<FinalRun>& runs, const FinalsSettings& settings) {
   Finals finals;
-  const Rounds rounds = by_round(runs);
+  Rounds rounds;
+  for (const auto& run : runs)
+    rounds[run.round].push_back(&run);
   finals.ranking = ranking.empty() ? ranked(finalists, rounds) : ranking;
   // The winner is known afterwards: any two of them may turn out to be the first two.
   const std::size_t twosomes = finalists.size() * (finalists.size() - 1) / 2;
@@ -389,6 +381,69 @@ std::string final_text(const FinalVerdict& verdict, const FinalsSettings& settin
     text += fmt::format(", {:.2g} GPU-hours",
                         pair_gpu_hours * static_cast<double>(verdict.more_pairs));
   return text;
+}
+
+namespace {
+
+struct Gathered {
+  std::vector<std::pair<double, TrialId>> layouts;  ///< by -speed
+  std::vector<FinalRun> runs;
+};
+
+FinalRun run_of(const FinalsRow& row) {
+  return {.layout = row.final_of,
+          .round = row.final_round,
+          .allocation = row.allocation,
+          .speed = row.open ? 0 : row.tokens_per_s_per_gpu,
+          .sm_clock_mhz = row.sm_clock_mhz,
+          .throttled = row.throttled,
+          .open = row.open,
+          .cancelled = row.cancelled,
+          .set = std::max(row.final_set, 1),
+          .skipped = row.skipped};
+}
+
+FinalCell cell_of(std::string name, Gathered gathered, std::size_t most) {
+  std::set<TrialId> have_run;
+  for (const FinalRun& run : gathered.runs)
+    have_run.insert(run.layout);
+  std::sort(gathered.layouts.begin(), gathered.layouts.end());
+  FinalCell cell{.cell = std::move(name)};
+  std::size_t missed = 0;
+  for (const auto& [speed, layout] : gathered.layouts) {
+    const bool chosen = most > 0 ? cell.finalists.size() < most : have_run.contains(layout);
+    if (!chosen) {
+      ++missed;
+      continue;
+    }
+    cell.finalists.push_back(layout);
+    cell.holds = missed == 0;
+  }
+  std::copy_if(gathered.runs.begin(), gathered.runs.end(), std::back_inserter(cell.runs),
+               [&](const FinalRun& run) {
+                 return std::find(cell.finalists.begin(), cell.finalists.end(), run.layout) !=
+                        cell.finalists.end();
+               });
+  return cell;
+}
+
+}  // namespace
+
+std::vector<FinalCell> final_cells(const std::vector<FinalsRow>& rows, std::size_t most) {
+  std::map<std::string, Gathered> cells;
+  for (const FinalsRow& row : rows) {
+    Gathered& cell = cells[row.cell];
+    if (row.final_of != 0) {
+      cell.runs.push_back(run_of(row));
+    } else if (row.tokens_per_s_per_gpu > 0) {
+      cell.layouts.emplace_back(-row.tokens_per_s_per_gpu, row.id);
+    }
+  }
+  std::vector<FinalCell> all;
+  all.reserve(cells.size());
+  for (auto& [name, gathered] : cells)
+    all.push_back(cell_of(name, std::move(gathered), most));
+  return all;
 }
 
 }  // namespace shardsweep

@@ -8,6 +8,7 @@
 
 #include <shardsweep/difference.hpp>
 #include <shardsweep/rows.hpp>
+#include <shardsweep/store.hpp>
 
 #include <cstdint>
 #include <optional>
@@ -109,5 +110,18 @@ struct Finals {
 /// more pairs would tell`. `pair_gpu_hours`: of one more pair; 0: not known.
 [[nodiscard]] std::string final_text(const FinalVerdict& verdict,
                                      const FinalsSettings& settings, double pair_gpu_hours = 0);
+
+/// The finals of one cell, from rows: who takes part, and what has been run.
+struct FinalCell {
+  std::string cell;
+  std::vector<TrialId> finalists;  ///< the fastest first
+  std::vector<FinalRun> runs;      ///< of these
+  /// No layout beside the finalists was measured faster than the slowest of them.
+  bool holds = true;
+};
+
+/// `most`: so many layouts of a cell; 0: those that have run in its finals.
+[[nodiscard]] std::vector<FinalCell> final_cells(const std::vector<FinalsRow>& rows,
+                                                 std::size_t most);
 
 }  // namespace shardsweep

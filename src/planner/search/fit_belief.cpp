@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// The error that estimates share is a grid of factors and amounts, and each lesson multiplies
+// the weights: no shape of the distribution is assumed. Lessons are kept, as one may show that
+// devices hold more than the cluster file says; then all of them are weighed again. Answers are
+// remembered until the next lesson, since many points of a cell have the same bounds.
 #include "search/fit_belief.hpp"
 
 #include <algorithm>

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// A run teaches its own cell at once. Other cells get it as a lesson when they are asked next,
+// in the order in which runs ended: so none of them depends on who is asked first. What
+// somebody has asked for is never skipped here. A skipped trial is remembered as spared, and
+// not as ended: its cell may open again.
 #include "search/sweep_search.hpp"
 
 #include "predict/memory.hpp"

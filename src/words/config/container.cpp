@@ -5,7 +5,7 @@
 #include "text/characters.hpp"
 #include "text/nearest.hpp"
 #include "yaml/readers.hpp"
-#include "yaml/yaml_text.hpp"
+#include "yaml/yaml_tree.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -34,10 +34,6 @@ bool is_image_file(std::string_view image) {
   return image.find("://") == std::string_view::npos &&
          std::any_of(endings.begin(), endings.end(),
                      [image](std::string_view ending) { return image.ends_with(ending); });
-}
-
-bool starts_files_only(std::optional<ContainerRuntime> runtime) {
-  return runtime == ContainerRuntime::enroot;
 }
 
 /// Both sides absolute, and nothing that a runtime takes for a separator.
@@ -79,7 +75,7 @@ Result<std::string> read_image(const YamlNode& node, std::optional<ContainerRunt
     return refuse(node, fmt::format("{} begins like an option; write options under 'options'",
                                     in_quotes(*image)));
   const bool is_uri = image->find("://") != std::string::npos;
-  if (starts_files_only(runtime) && is_uri) {
+  if (runtime == ContainerRuntime::enroot && is_uri) {
     return refuse(node, fmt::format("enroot starts a file, not {}. Make one with 'enroot "
                                     "import -o FILE.sqsh {}', and write its path.",
                                     in_quotes(*image), *image));

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The grid of a sweep file: what is constant, what varies, what varies together.
+// The grid of a sweep file: what is constant, what varies, what varies together. What an axis
+// says is read first; whether axes fit together is judged only if all of them could be read, so
+// that one slip is told once. An axis stands in one place, and the first one is named beside
+// the second.
 #include "config/sweep_reader.hpp"
 #include "text/characters.hpp"
 #include "yaml/readers.hpp"

@@ -1,26 +1,195 @@
 // SPDX-License-Identifier: Apache-2.0
-// The port's functions for sweeps: text, flags over it, tree, values.
-#include "config/overrides.hpp"
+// The port's functions for sweeps: text, flags over it, tree, values. Flags change the tree,
+// not the values: so what they say passes the same checks as the file, and a mistake names the
+// flag.
 #include "config/presets.hpp"
-#include "config/shipped.hpp"
 #include "config/sweep_reader.hpp"
+#include "text/characters.hpp"
 #include "text/units.hpp"
 #include "yaml/readers.hpp"
 #include "yaml/source.hpp"
 #include "yaml/yaml_tree.hpp"
 
 #include <shardsweep/load.hpp>
+#include <shardsweep/point.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <memory>
+#include <string>
 #include <utility>
 
 namespace shardsweep {
 namespace {
 
 using namespace config;
+
+// `--set axes.tp=2,4`: a value put into the tree before it is read, so that a flag is checked
+// exactly as the file is.
+
+constexpr std::size_t deepest_path = 8;
+
+struct Override {
+  std::vector<YamlNodePtr> path;  // keys
+  YamlNodePtr value;
+};
+
+bool holds_axes(std::string_view section) {
+  return section == "axes" || section == "constants";
+}
+
+/// The same key, also under another trainer's name.
+bool same_key(std::string_view section, std::string_view a, std::string_view b) {
+  if (a == b) return true;
+  const auto* axis = holds_axes(section) ? find_axis(a) : nullptr;
+  return axis != nullptr && axis == find_axis(b);
+}
+
+/// Two of which only one can be set.
+bool rivals(std::string_view a, std::string_view b) {
+  const auto* first = find_axis(a);
+  const auto* second = find_axis(b);
+  if (first != nullptr && second != nullptr) {
+    return (first->name == "nodes" && second->name == "gpus") ||
+           (first->name == "gpus" && second->name == "nodes");
+  }
+  return (a == "global_batch_tokens" && b == "global_batch_size") ||
+         (a == "global_batch_size" && b == "global_batch_tokens");
+}
+
+std::shared_ptr<YamlNode> key_node(const Source& source, std::size_t at, std::string text) {
+  auto key = std::make_shared<YamlNode>();
+  key->kind = YamlNode::Kind::scalar;
+  key->text = std::move(text);
+  key->source = &source;
+  key->line = 1;
+  key->column = static_cast<int>(at) + 1;
+  return key;
+}
+
+Result<std::vector<YamlNodePtr>> path_keys(const Source& source, std::string_view path) {
+  std::vector<YamlNodePtr> keys;
+  for (std::size_t at = 0; at <= path.size();) {
+    const auto end = std::min(path.find('.', at), path.size());
+    const auto column = static_cast<int>(at) + 1;
+    if (end == at)
+      return tl::unexpected(source.fault_at(1, column, "a key is missing between the dots"));
+    if (keys.size() == deepest_path)
+      return tl::unexpected(source.fault_at(1, column, "too many keys; the deepest has 8"));
+    keys.push_back(key_node(source, at, std::string(path.substr(at, end - at))));
+    at = end + 1;
+  }
+  return keys;
+}
+
+/// The value as YAML would read it; under 'axes' and 'vars', commas part a list.
+Result<YamlNodePtr> parse_value(const Source& source, std::size_t begin, bool list) {
+  const auto value = source.text().substr(begin);
+  const bool bare = list && value.find_first_of("[{") != 0;
+  // Blanks in place of the path keep the columns those of the flag.
+  const auto text =
+      bare ? std::string(begin - 1, ' ') + "[" + value + "]" : std::string(begin, ' ') + value;
+  return parse_yaml(text, source);
+}
+
+Result<Override> parse_override(const Source& source) {
+  const auto& text = source.text();
+  SHARDSWEEP_TRY(check_text(source, most_scalar_bytes));
+  if (has_control(text))
+    return tl::unexpected(source.fault_at(1, 1, "holds control characters"));
+  const auto equals = text.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    return tl::unexpected(
+        source.fault_at(1, 1, "expected KEY=VALUE; write axes.tp=2,4 or measure.steps=5"));
+  }
+  Override read;
+  SHARDSWEEP_ASSIGN(read.path, path_keys(source, std::string_view(text).substr(0, equals)));
+  const auto& section = read.path.front()->text;
+  const bool list = read.path.size() == 2 && (section == "axes" || section == "vars");
+  SHARDSWEEP_ASSIGN(read.value, parse_value(source, equals + 1, list));
+  return read;
+}
+
+/// A map to put a key into: `node` itself, or what its short form stands for.
+std::shared_ptr<YamlNode> as_map(const YamlNodePtr& node, const YamlNode& key) {
+  if (node && node->kind == YamlNode::Kind::map) return std::make_shared<YamlNode>(*node);
+  auto map = std::make_shared<YamlNode>();
+  map->kind = YamlNode::Kind::map;
+  map->source = key.source;
+  map->line = key.line;
+  map->column = key.column;
+  const bool short_form = key.text == "cluster" || key.text == "runner";
+  if (node && node->kind == YamlNode::Kind::scalar && short_form) {
+    auto name = std::make_shared<YamlNode>(*node);
+    name->text = key.text == "cluster" ? "preset" : "name";
+    map->keys.push_back(std::move(name));
+    map->items.push_back(node);
+  }
+  return map;
+}
+
+Result<YamlNodePtr> put(const YamlNodePtr& node, const Override& setting, std::size_t depth) {
+  if (depth == setting.path.size()) return setting.value;
+  const auto& key = *setting.path[depth];
+  const auto section = depth > 0 ? setting.path[depth - 1]->text : std::string();
+  auto map = std::make_shared<YamlNode>(*node);
+  std::size_t at = 0;
+  while (at < map->keys.size() && !same_key(section, map->keys[at]->text, key.text))
+    ++at;
+  const auto before = at < map->keys.size() ? map->items[at] : nullptr;
+  if (depth + 1 < setting.path.size() && before && before->kind == YamlNode::Kind::list)
+    return tl::unexpected(
+        fault_at(key, fmt::format("{} is a list; set all of it", in_quotes(key.text))));
+  const auto inner = depth + 1 < setting.path.size() ? as_map(before, key) : nullptr;
+  SHARDSWEEP_ASSIGN(auto value, put(inner, setting, depth + 1));
+  if (at == map->keys.size()) {
+    map->keys.push_back(setting.path[depth]);
+    map->items.push_back(std::move(value));
+  } else {
+    map->keys[at] = setting.path[depth];
+    map->items[at] = std::move(value);
+  }
+  return YamlNodePtr(std::move(map));
+}
+
+/// `section` without what `key` makes void there.
+YamlNodePtr without(const YamlNode& section, std::string_view name, std::string_view key,
+                    bool same_section) {
+  auto rest = std::make_shared<YamlNode>(section);
+  rest->keys.clear();
+  rest->items.clear();
+  for (std::size_t at = 0; at < section.keys.size(); ++at) {
+    const auto& text = section.keys[at]->text;
+    if (rivals(text, key) || (!same_section && same_key(name, text, key))) continue;
+    rest->keys.push_back(section.keys[at]);
+    rest->items.push_back(section.items[at]);
+  }
+  return rest;
+}
+
+/// An axis stands in one place, and a world has one measure: the flag's.
+YamlNodePtr displace(const YamlNodePtr& root, const Override& setting) {
+  if (setting.path.size() != 2 || !holds_axes(setting.path[0]->text)) return root;
+  auto cleared = std::make_shared<YamlNode>(*root);
+  for (std::size_t at = 0; at < cleared->keys.size(); ++at) {
+    const auto& name = cleared->keys[at]->text;
+    if (!holds_axes(name) || cleared->items[at]->kind != YamlNode::Kind::map) continue;
+    cleared->items[at] = without(*cleared->items[at], name, setting.path[1]->text,
+                                 name == setting.path[0]->text);
+  }
+  return cleared;
+}
+
+/// `root` with `setting` (KEY.KEY=VALUE) in force; what it makes void elsewhere is gone: an
+/// axis set under 'constants' no longer varies.
+Result<YamlNodePtr> with_override(const YamlNodePtr& root, const std::string& setting,
+                                  Sources& sources) {
+  const auto& source = sources.emplace_back("--set " + setting, setting, Source::Kind::flag);
+  SHARDSWEEP_ASSIGN(const auto parsed, parse_override(source));
+  if (root->kind != YamlNode::Kind::map) return root;  // its reader says what is wrong
+  return put(displace(root, parsed), parsed, 0);
+}
 
 /// Points from a CSV and presets make a sweep larger than its file; written out, it has to be
 /// one that can be loaded again: that is how it is kept.

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hand-picked points, in the sweep file or in a CSV beside it, and the free axes.
+// Hand-picked points, in the sweep file or in a CSV beside it, and the free axes. A point says
+// what differs from the grid's single values, and is kept once it is complete and its world
+// adds up. A free axis is a column of the database and a name in expressions: so names that
+// mean something there already are refused when the file is read, not when somebody asks.
 #include "config/container.hpp"
 #include "config/sweep_reader.hpp"
 #include "text/characters.hpp"

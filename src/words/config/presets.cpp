@@ -1,20 +1,62 @@
 // SPDX-License-Identifier: Apache-2.0
+// A preset is a map like any other and is read by the same functions: what is built in can't
+// say what a user's file can't. Each value is read by itself; heads, experts and what is
+// required are judged only if all values could be read.
 #include "config/presets.hpp"
 
+#include "builtin/files.hpp"
 #include "config/keys.hpp"
-#include "config/shipped.hpp"
 #include "text/characters.hpp"
 #include "text/nearest.hpp"
 #include "yaml/readers.hpp"
+#include "yaml/source.hpp"
+#include "yaml/yaml_tree.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <utility>
 
 namespace shardsweep::config {
+
+namespace fs = std::filesystem;
+
+/// A copy of what is built in, as an installation has it, is no file of the user's own.
+Result<ShippedFile> read_shipped(const fs::path& folder, std::string_view root,
+                                 const fs::path& path) {
+  const auto built_in = builtin::text_of((fs::path(root) / path).string());
+  const fs::path own = folder / path;
+  std::error_code ignored;
+  if (fs::exists(own, ignored)) {
+    SHARDSWEEP_ASSIGN(auto text, read_text_file(own, most_yaml_bytes));
+    if (text != built_in) return ShippedFile{std::move(text), own};
+  }
+  if (!built_in) {
+    return fault(FaultKind::invalid_input, fmt::format("'{}' is neither built in nor in '{}'",
+                                                       path.string(), folder.string()));
+  }
+  return ShippedFile{std::string(*built_in), {}};
+}
+
+std::vector<std::string> shipped_names(const fs::path& folder, std::string_view kind) {
+  std::set<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder / kind, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (entry->path().extension() == ".yaml") names.insert(entry->path().stem().string());
+  }
+  const fs::path inside = kind.empty() ? fs::path("sweeps") : fs::path("sweeps") / kind;
+  for (const builtin::File& file : builtin::files()) {
+    const fs::path path = file.path;
+    if (path.parent_path() == inside && path.extension() == ".yaml")
+      names.insert(path.stem().string());
+  }
+  return {names.begin(), names.end()};
+}
+
 namespace {
 
 constexpr std::int64_t mebibyte = 1 << 20;
@@ -162,13 +204,6 @@ Result<double> read_rate(const YamlNode& node, const ClusterField& field) {
   return share;
 }
 
-void read_rates(const YamlNode& map, ClusterSpec& into, Mistakes& mistakes) {
-  for (const auto& field : rates) {
-    const auto* node = find(map, field.name);
-    if (node != nullptr) mistakes.assign(into.*field.member, *node, read_rate(*node, field));
-  }
-}
-
 void read_hardware(const YamlNode& map, ClusterSpec& into, Mistakes& mistakes) {
   if (const auto* node = find(map, "gpu"))
     mistakes.assign(into.gpu, *node, read_text(*node, "gpu", 128));
@@ -183,7 +218,10 @@ void read_hardware(const YamlNode& map, ClusterSpec& into, Mistakes& mistakes) {
     into.memory_bytes = bytes.value_or(mebibyte);
   }
   if (const auto* node = find(map, "peak_flops")) read_peaks(*node, into, mistakes);
-  read_rates(map, into, mistakes);
+  for (const auto& field : rates) {
+    const auto* node = find(map, field.name);
+    if (node != nullptr) mistakes.assign(into.*field.member, *node, read_rate(*node, field));
+  }
   if (const auto* node = find(map, "this_machine"))
     mistakes.assign(into.this_machine, *node, read_bool(*node, "this_machine"));
   if (const auto* node = find(map, "shared_host"))
@@ -203,14 +241,6 @@ std::optional<ClusterSpec> read_cluster_map(const YamlNode& map, ClusterSpec bas
 /// As a file is written and no preset's name: with a folder, or NAME.yaml.
 bool is_cluster_file(std::string_view text) {
   return text.find('/') != std::string_view::npos || text.ends_with(".yaml");
-}
-
-/// Of a cluster file that a preset's name stands for: it has neither name nor preset.
-std::vector<std::string_view> hardware_keys() {
-  auto keys = keys_of("cluster");
-  std::erase(keys, "preset");
-  std::erase(keys, "name");
-  return keys;
 }
 
 /// A model of which each layer has experts has no other feed-forward part.
@@ -352,7 +382,11 @@ std::optional<ClusterSpec> Presets::cluster(const YamlNode& node) const {
   const auto what = fmt::format("cluster '{}'", node.text);
   if (!root || !mistakes_.take(**root, expect_map(**root, what))) return std::nullopt;
   const auto before = mistakes_.count();
-  check_keys(**root, what, hardware_keys(), mistakes_);
+  // What a preset's name stands for has neither name nor preset.
+  auto keys = keys_of("cluster");
+  std::erase(keys, "preset");
+  std::erase(keys, "name");
+  check_keys(**root, what, keys, mistakes_);
   ClusterSpec base;
   base.name = node.text;
   return read_cluster_map(**root, std::move(base), mistakes_, before);

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models and clusters: written out in a sweep file, or presets that it names.
+// Models and clusters: written out in a sweep file, or presets that it names. Presets come with
+// the program, built in, so that a copied program needs no files beside it; a file of the same
+// name in the user's folder goes before them.
 #pragma once
 
 #include "yaml/yaml_tree.hpp"
 
+#include <shardsweep/load.hpp>
 #include <shardsweep/model.hpp>
 #include <shardsweep/result.hpp>
 
@@ -15,6 +18,16 @@
 #include <vector>
 
 namespace shardsweep::config {
+
+/// `folder`/`path`, else `root`/`path` of what is built in. `root` is sweeps or templates.
+[[nodiscard]] Result<ShippedFile> read_shipped(const std::filesystem::path& folder,
+                                               std::string_view root,
+                                               const std::filesystem::path& path);
+
+/// Names of the .yaml files in `kind`, of the folder and built in, sorted, each once. `kind` is
+/// models, clusters, or empty for sweeps.
+[[nodiscard]] std::vector<std::string> shipped_names(const std::filesystem::path& folder,
+                                                     std::string_view kind);
 
 /// What is built in, and before it a folder with clusters/ and models/; what it reads lives in
 /// `sources`.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The reference of sweep and site files: keys, axes and units as tables.
 #include "config/keys.hpp"
-#include "config/policy_text.hpp"
 #include "config/sweep_reader.hpp"
 #include "sweep/opening_hours.hpp"
 #include "sweep/trainer_command.hpp"

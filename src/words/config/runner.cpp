@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// `runner:` of a sweep file: its name, its program and further flags for it. trainer.cpp reads
-// what belongs to `argv`.
+// `runner:` of a sweep file: which program is measured. Either one of the contract, by its name
+// and further flags for it, or somebody's own trainer, as `argv` starts it. A program is looked
+// for when the file is read: a mistake in a path is told here, and not by a job an hour later.
 #include "config/keys.hpp"
 #include "config/sweep_reader.hpp"
+#include "sweep/trainer_command.hpp"
 #include "text/characters.hpp"
+#include "text/nearest.hpp"
+#include "trainer/judge_log.hpp"
+#include "trainer/log_records.hpp"
+#include "trainer/trainers.hpp"
 #include "yaml/readers.hpp"
 
 #include <shardsweep/command.hpp>
@@ -13,6 +19,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <system_error>
 
@@ -157,6 +164,227 @@ void SweepReader::read_runner(const YamlNode& node) {
   if (const auto* hashes = find(node, "hashes")) read_hashes(*hashes);
   if (const auto* gives_up = find(node, "gives_up"))
     mistakes_.assign(runner.gives_up, *gives_up, read_bool(*gives_up, "gives_up"));
+}
+
+// `runner: {argv: …}` of a sweep file: somebody's own trainer, measured by its log.
+
+namespace {
+
+constexpr std::size_t most_files = 16;
+constexpr std::size_t most_template_bytes = 32 << 10;
+constexpr std::array<std::string_view, 7> keys_of_trainer{
+    "log", "patterns", "files", "launch", "cwd", "version", "unchecked"};
+
+std::vector<std::string_view> trainer_names() {
+  std::vector<std::string_view> names;
+  for (const Trainer& trainer : trainers())
+    names.push_back(trainer.name);
+  return names;
+}
+
+/// Names of our own files in an attempt's folder begin so.
+bool is_ours(std::string_view name) {
+  constexpr std::array<std::string_view, 6> taken{"spec.json", "records",  "rank",
+                                                  "recorder",  "evidence", "step.out"};
+  return std::any_of(taken.begin(), taken.end(),
+                     [&](std::string_view own) { return name.starts_with(own); });
+}
+
+}  // namespace
+
+void SweepReader::read_trainer(const YamlNode& map) {
+  TrainerSpec& trainer = sweep_.runner.trainer;
+  const YamlNode* argv = find(map, "argv");
+  if (argv == nullptr) {
+    for (const auto key : keys_of_trainer) {
+      if (const auto* node = find(map, key))
+        mistakes_.add(*node, fault_at(*node, fmt::format("'{}' belongs to 'argv', the command "
+                                                         "line of a trainer, which is missing",
+                                                         key)));
+    }
+    return;
+  }
+  if (const auto* program = find(map, "program"))
+    mistakes_.add(*program, fault_at(*program, "give 'program' or 'argv', not both"));
+  if (const auto* args = find(map, "args"))
+    mistakes_.add(*args,
+                  fault_at(*args, "'args' belongs to 'program'; add the words to 'argv'"));
+  sweep_.runner.name.clear();
+  mistakes_.assign(trainer.argv, *argv, read_texts(*argv, "argv"));
+  if (trainer.argv.empty()) {
+    mistakes_.add(*argv, fault_at(*argv, "'argv' needs at least a program"));
+    return;
+  }
+  trainer.argv.front() = trainer_program(trainer.argv.front());
+  // A sweep that is read back from the database has it written out.
+  if (!programs_.empty())
+    trainer.directory =
+        fs::absolute(folder_.empty() ? "." : folder_).lexically_normal().string();
+  if (const auto* cwd = find(map, "cwd")) {
+    const auto text = mistakes_.take(*cwd, read_text(*cwd, "cwd"));
+    const bool from_here =
+        text && !text->empty() && text->front() != '/' && text->front() != '{';
+    if (text)
+      trainer.directory =
+          from_here ? (fs::path(trainer.directory) / *text).lexically_normal().string() : *text;
+  }
+  if (const auto* version = find(map, "version"))
+    mistakes_.assign(trainer.version, *version, read_text(*version, "version"));
+  if (const auto* launch = find(map, "launch")) {
+    const auto word = mistakes_.take(*launch, read_text(*launch, "launch"));
+    trainer.per_node = word == "node";
+    if (word && *word != "node" && *word != "rank")
+      mistakes_.add(*launch,
+                    fault_at(*launch, fmt::format("expected rank or node for 'launch', "
+                                                  "found {}",
+                                                  in_quotes(*word))));
+  }
+  if (const auto* unchecked = find(map, "unchecked")) {
+    const auto names = optional_checks();
+    mistakes_.assign(trainer.unchecked, *unchecked, read_texts(*unchecked, "unchecked"));
+    for (const std::string& name : trainer.unchecked) {
+      if (std::find(names.begin(), names.end(), name) == names.end())
+        mistakes_.add(
+            *unchecked,
+            fault_at(*unchecked, fmt::format("no truth check is called {}; "
+                                             "they are {}",
+                                             in_quotes(name), fmt::join(names, ", "))));
+    }
+  }
+  read_trainer_log(map);
+  read_trainer_files(map);
+  check_placeholders_of(map);
+}
+
+/// A file beside the sweep file, else a name that nodes look for on their PATH.
+std::string SweepReader::trainer_program(const std::string& word) const {
+  std::error_code ignored;
+  const fs::path beside = folder_ / word;
+  const bool is_file =
+      fs::is_regular_file(beside, ignored) && ::access(beside.c_str(), X_OK) == 0;
+  if (word.empty() || word.front() == '/' || word.front() == '{' || !is_file) return word;
+  return fs::absolute(beside).lexically_normal().string();
+}
+
+void SweepReader::read_trainer_log(const YamlNode& map) {
+  TrainerSpec& trainer = sweep_.runner.trainer;
+  const YamlNode* log = find(map, "log");
+  const YamlNode* patterns = find(map, "patterns");
+  if (log != nullptr) {
+    mistakes_.assign(trainer.log, *log, read_text(*log, "log"));
+    if (!trainer.log.empty() && find_trainer(trainer.log) == nullptr) {
+      const auto hint = did_you_mean(trainer.log, trainer_names());
+      mistakes_.add(
+          *log, fault_at(*log, fmt::format("no trainer is called {}{} 'shardsweep "
+                                           "read-log --list' names all.",
+                                           in_quotes(trainer.log), hint.empty() ? "." : hint)));
+      return;
+    }
+  }
+  if (patterns != nullptr)
+    mistakes_.assign(trainer.patterns, *patterns, read_texts(*patterns, "patterns"));
+  if (trainer.log.empty() && trainer.patterns.empty()) {
+    const auto& at = *find(map, "argv");
+    mistakes_.add(at, fault_at(at, fmt::format("'argv' is measured by its log: name it with "
+                                               "'log' ({}), or give 'patterns'",
+                                               fmt::join(trainer_names(), ", "))));
+    return;
+  }
+  const auto reader = LogRecords::make({.log = trainer.log, .patterns = trainer.patterns}, 1);
+  if (!reader && patterns != nullptr)
+    mistakes_.add(*patterns, fault_at(*patterns, reader.error().what));
+}
+
+/// A text of several lines is the template itself: so a sweep that is written out has it.
+Result<std::string> SweepReader::read_template(const YamlNode& node) {
+  SHARDSWEEP_ASSIGN(const std::string text,
+                    read_text(node, "files", most_template_bytes, Lines::many));
+  if (text.find('\n') != std::string::npos) return text;
+  if (text.empty()) return refuse(node, "expected a file name");
+  auto read = read_text_file(folder_ / text, most_template_bytes);
+  if (!read) return refuse(node, read.error().what);
+  if (!read->ends_with('\n')) *read += '\n';
+  return *std::move(read);
+}
+
+void SweepReader::read_trainer_files(const YamlNode& map) {
+  const YamlNode* files = find(map, "files");
+  if (files == nullptr || !mistakes_.take(*files, expect_map(*files, "'files'"))) return;
+  if (files->items.size() > most_files) {
+    mistakes_.add(*files, fault_at(*files, fmt::format("more than {} files", most_files)));
+    return;
+  }
+  for (std::size_t i = 0; i < files->items.size(); ++i) {
+    const auto& key = files->keys[i];
+    const auto& value = files->items[i];
+    const auto name = mistakes_.take(*key, read_name(*key, "files"));
+    if (!name) continue;
+    if (is_ours(*name)) {
+      mistakes_.add(*key, fault_at(*key, fmt::format("{} is a name of our own files in an "
+                                                     "attempt's folder; take another",
+                                                     in_quotes(*name))));
+      continue;
+    }
+    if (auto text = mistakes_.take(*value, read_template(*value)))
+      sweep_.runner.trainer.files.emplace(*name, *std::move(text));
+  }
+}
+
+void SweepReader::check_placeholders_of(const YamlNode& map) {
+  const auto names = placeholder_names(sweep_);
+  const std::vector<std::string_view> views(names.begin(), names.end());
+  const auto check = [&](const YamlNode& at, std::string_view text) {
+    mistakes_.take(at, check_placeholders(text, views).map_error([&](const Fault& fault) {
+      return fault_at(at, fault.what);
+    }));
+  };
+  const YamlNode* argv = find(map, "argv");
+  for (const auto& item : argv->items)
+    check(*item, item->text);
+  if (const auto* cwd = find(map, "cwd")) check(*cwd, cwd->text);
+  const YamlNode* files = find(map, "files");
+  if (files == nullptr) return;
+  for (const auto& [name, text] : sweep_.runner.trainer.files) {
+    if (const auto* value = find(*files, name)) check(*value, text);
+  }
+}
+
+namespace {
+
+/// Why ranks of this runner can't run alone on one GPU; empty: they can.
+std::string why_no_proof(const RunnerSpec& runner) {
+  if (!runner.is_trainer())
+    return "it needs a trainer of your own ('runner: {argv: ...}'); shardbench's memory is "
+           "predicted exactly";
+  const Trainer* trainer = find_trainer(runner.trainer.log);
+  if (trainer == nullptr) return "it needs 'log': only known trainers have such a mode";
+  if (!trainer->fake.why_not.empty())
+    return fmt::format("{} has no such mode: {}", trainer->title, trainer->fake.why_not);
+  if (runner.trainer.per_node)
+    return "it starts single ranks, and 'launch: node' starts a launcher. Write 'launch: rank'";
+  return {};
+}
+
+}  // namespace
+
+/// `prove: one-gpu`, and what it writes into the sweep that it makes.
+void SweepReader::read_proof(const YamlNode& root) {
+  if (const auto* of = find(root, "proof_of"))
+    mistakes_.assign(sweep_.proof_of, *of, read_name(*of, "proof_of"));
+  const auto* node = find(root, "prove");
+  if (node == nullptr) return;
+  const auto word = mistakes_.take(*node, read_text(*node, "prove"));
+  if (!word) return;
+  sweep_.prove = *word == "one-gpu";
+  if (!sweep_.prove && *word != "off" && *word != "false") {
+    mistakes_.add(*node, fault_at(*node, fmt::format("expected one-gpu or off for 'prove', "
+                                                     "found {}",
+                                                     in_quotes(*word))));
+  } else if (const auto why = sweep_.prove ? why_no_proof(sweep_.runner) : std::string();
+             !why.empty()) {
+    mistakes_.add(*node,
+                  fault_at(*node, fmt::format("'prove: one-gpu' can't be done: {}", why)));
+  }
 }
 
 }  // namespace shardsweep::config

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The site file: how this user reaches the cluster.
+// The site file: how this user reaches the cluster. Options of sbatch pass through as they are,
+// but for those by which a job of ours is recognised, watched and ended: these are refused,
+// each with its reason, as a job that can't be found again would run without anybody who ends
+// it.
 #include "builtin/files.hpp"
 #include "config/container.hpp"
 #include "config/keys.hpp"

@@ -3,6 +3,7 @@
 
 #include "config/keys.hpp"
 #include "text/characters.hpp"
+#include "text/nearest.hpp"
 #include "yaml/readers.hpp"
 
 #include <shardsweep/policy.hpp>
@@ -10,19 +11,206 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <utility>
 
 namespace shardsweep::config {
 namespace {
 
-constexpr std::string_view the_file = "the sweep";
-
-std::vector<std::string_view> top_keys() {
-  auto keys = keys_of("");
-  const auto sections = policy_sections();
-  keys.insert(keys.end(), sections.begin(), sections.end());
-  return keys;
+/// `nodes` and `gpus` have 0 for "unset" in a Point, which no file may ask for.
+std::int64_t least_of(const AxisInfo& axis) {
+  return axis.name == "nodes" ? std::max<std::int64_t>(axis.minimum, 1) : axis.minimum;
 }
+
+bool is_auto(const YamlNode& node) {
+  return node.kind == YamlNode::Kind::scalar && node.text == "auto";
+}
+
+tl::unexpected<Fault> refuse_auto(const AxisInfo& axis, const YamlNode& node) {
+  std::string able;
+  for (const auto& each : axes()) {
+    if (each.allows_auto) able += fmt::format("{}'{}'", able.empty() ? "" : " and ", each.name);
+  }
+  return refuse(node, fmt::format("'{}' cannot be auto; only {} can", axis.name, able));
+}
+
+/// a, b or c
+std::string alternatives(std::span<const std::string_view> words) {
+  std::string all;
+  for (std::size_t at = 0; at < words.size(); ++at) {
+    const auto separator = at == 0 ? "" : at + 1 == words.size() ? " or " : ", ";
+    all += fmt::format("{}{}", separator, words[at]);
+  }
+  return all;
+}
+
+Result<std::int64_t> read_word(const AxisInfo& axis, const YamlNode& node) {
+  SHARDSWEEP_ASSIGN(auto text, read_text(node, axis.name));
+  for (const auto& synonym : word_synonyms(axis)) {
+    if (text == synonym.text) text = synonym.word;
+  }
+  const auto found = std::find(axis.words.begin(), axis.words.end(), text);
+  if (found != axis.words.end()) return found - axis.words.begin();
+  const auto meant = nearest(text, {axis.words.begin(), axis.words.end()});
+  const auto hint = meant.empty() ? "write " + alternatives(axis.words)
+                                  : fmt::format("did you mean '{}'?", meant);
+  return refuse(node,
+                fmt::format("{} is not a value of '{}'; {}", in_quotes(text), axis.name, hint));
+}
+
+Result<std::int64_t> read_toggle(const AxisInfo& axis, const YamlNode& node) {
+  if (node.kind == YamlNode::Kind::scalar && !node.quoted) {
+    if (node.text == "0") return 0;
+    if (node.text == "1") return 1;
+  }
+  SHARDSWEEP_ASSIGN(const bool value, read_bool(node, axis.name));
+  return value ? 1 : 0;
+}
+
+Result<std::int64_t> read_integer(const AxisInfo& axis, const YamlNode& node) {
+  return read_count(node, {least_of(axis), axis.maximum, axis.name});
+}
+
+std::optional<std::int64_t> read_value(const AxisInfo& axis, const YamlNode& node,
+                                       ModelShelf& models, Mistakes& mistakes) {
+  switch (axis.kind) {
+    case AxisKind::model:
+      return models.index(node);
+    case AxisKind::word:
+      return mistakes.take(node, read_word(axis, node));
+    case AxisKind::toggle:
+      return mistakes.take(node, read_toggle(axis, node));
+    case AxisKind::integer:
+      break;
+  }
+  return mistakes.take(node, read_integer(axis, node));
+}
+
+std::vector<std::string_view> axis_words(const std::vector<std::string_view>& others) {
+  auto words = others;
+  for (const auto& axis : axes()) {
+    words.push_back(axis.name);
+    words.insert(words.end(), axis.aliases.begin(), axis.aliases.end());
+  }
+  return words;
+}
+
+Result<void> check_item(const AxisInfo& axis, const YamlNode& item) {
+  if (item.kind == YamlNode::Kind::list)
+    return refuse(
+        item,
+        fmt::format("'{}' has a list inside its list; write the values directly", axis.name));
+  if (is_auto(item) && axis.allows_auto)
+    return refuse(item,
+                  fmt::format("auto cannot stand in a list; write '{}: auto'", axis.name));
+  return {};
+}
+
+}  // namespace
+
+std::optional<std::int64_t> ModelShelf::index(const YamlNode& node) {
+  auto& mistakes = presets_.mistakes();
+  const auto name = mistakes.take(node, read_name(node, "model"));
+  if (!name) return std::nullopt;
+  const auto found = std::find_if(models_.begin(), models_.end(),
+                                  [&](const ModelSpec& model) { return model.name == *name; });
+  if (found != models_.end()) return found - models_.begin();
+  auto model = presets_.model(node);
+  if (!model) return std::nullopt;
+  models_.push_back(*std::move(model));
+  return static_cast<std::int64_t>(models_.size()) - 1;
+}
+
+std::string unknown_axis(std::string_view word, std::string_view what,
+                         const std::vector<std::string_view>& others) {
+  const auto near = nearest(word, axis_words(others));
+  if (near.empty()) {
+    return fmt::format("unknown axis {} in {}; variables of your own belong under 'vars'",
+                       in_quotes(word), what);
+  }
+  const auto* axis = find_axis(near);
+  return fmt::format("unknown key {}, did you mean '{}'?", in_quotes(word),
+                     axis != nullptr ? axis->name : near);
+}
+
+std::vector<AxisEntry> axis_entries(const YamlNode& map, std::string_view what,
+                                    const std::vector<std::string_view>& others,
+                                    Mistakes& mistakes) {
+  std::vector<AxisEntry> entries;
+  if (!mistakes.take(map, expect_map(map, what))) return entries;
+  std::map<const AxisInfo*, const YamlNode*> seen;
+  for (std::size_t at = 0; at < map.keys.size(); ++at) {
+    const auto& key = *map.keys[at];
+    if (std::find(others.begin(), others.end(), key.text) != others.end()) continue;
+    const auto* axis = find_axis(key.text);
+    if (axis == nullptr) {
+      mistakes.add(key, fault_at(key, unknown_axis(key.text, what, others)));
+      continue;
+    }
+    const auto [first, is_new] = seen.emplace(axis, &key);
+    if (is_new) {
+      entries.push_back({axis, &key, map.items[at].get()});
+    } else {
+      mistakes.add(
+          key, fault_at(key, fmt::format("'{}' and '{}' are one axis, '{}'; keep one of them",
+                                         first->second->text, key.text, axis->name)));
+    }
+  }
+  return entries;
+}
+
+std::optional<AxisValues> read_axis_setting(const AxisInfo& axis, const YamlNode& node,
+                                            ModelShelf& models, Mistakes& mistakes) {
+  if (is_auto(node) && axis.kind != AxisKind::model) {
+    if (axis.allows_auto) return AxisValues{&axis, true, {}};
+    mistakes.take(node, refuse_auto(axis, node));
+    return std::nullopt;
+  }
+  if (node.kind == YamlNode::Kind::list) {
+    mistakes.add(node, fault_at(node, fmt::format("expected one value for '{}', got a list; an "
+                                                  "axis that varies belongs under 'axes'",
+                                                  axis.name)));
+    return std::nullopt;
+  }
+  const auto value = read_value(axis, node, models, mistakes);
+  if (!value) return std::nullopt;
+  return AxisValues{&axis, false, {*value}};
+}
+
+std::optional<AxisValues> read_axis_values(const AxisInfo& axis, const YamlNode& node,
+                                           ModelShelf& models, Mistakes& mistakes,
+                                           Repeats repeats) {
+  if (node.kind != YamlNode::Kind::list) return read_axis_setting(axis, node, models, mistakes);
+  if (node.items.empty()) {
+    mistakes.add(node,
+                 fault_at(node, fmt::format("'{}' has no values; give it one, or remove it",
+                                            axis.name)));
+    return std::nullopt;
+  }
+  if (node.items.size() == 1 && is_auto(*node.items[0]))
+    return read_axis_setting(axis, *node.items[0], models, mistakes);
+  AxisValues read{&axis, false, {}};
+  std::set<std::int64_t> seen;
+  const auto before = mistakes.count();
+  for (const auto& item : node.items) {
+    if (!mistakes.take(*item, check_item(axis, *item))) continue;
+    const auto setting = read_axis_setting(axis, *item, models, mistakes);
+    if (!setting) continue;
+    const auto value = setting->values.front();
+    if (!seen.insert(value).second && repeats == Repeats::refused) {
+      mistakes.add(*item, fault_at(*item, fmt::format("{} appears twice in '{}'",
+                                                      in_quotes(item->text), axis.name)));
+    }
+    read.values.push_back(value);
+  }
+  if (mistakes.count() > before) return std::nullopt;
+  return read;
+}
+
+namespace {
+
+constexpr std::string_view the_file = "the sweep";
 
 }  // namespace
 
@@ -62,7 +250,9 @@ Result<SweepSpec> SweepReader::read(const YamlNode& root) {
 void SweepReader::check_top_keys(const YamlNode& root) {
   YamlNode rest = root;
   rest.keys.clear();
-  const auto known = top_keys();
+  auto known = keys_of("");
+  const auto sections = policy_sections();
+  known.insert(known.end(), sections.begin(), sections.end());
   for (const auto& key : root.keys) {
     const bool is_key = std::find(known.begin(), known.end(), key->text) != known.end();
     const auto* axis = is_key ? nullptr : find_axis(key->text);

@@ -4,7 +4,6 @@
 // its mistakes and goes on; read() tells all of them.
 #pragma once
 
-#include "config/axis_values.hpp"
 #include "config/presets.hpp"
 #include "yaml/yaml_tree.hpp"
 
@@ -12,11 +11,59 @@
 
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace shardsweep::config {
+
+// Values of axes, by the table of axes: one, a list, or `auto`.
+
+/// The models of a sweep, each once: those that the file writes out, then presets as they are
+/// named.
+class ModelShelf {
+ public:
+  ModelShelf(const Presets& presets, std::vector<ModelSpec>& models)
+      : presets_(presets), models_(models) {}
+  /// The index of the model that `node` names; none where there is no such model, or its preset
+  /// has mistakes.
+  [[nodiscard]] std::optional<std::int64_t> index(const YamlNode& node);
+
+ private:
+  const Presets& presets_;
+  std::vector<ModelSpec>& models_;
+};
+
+/// An entry of a map whose keys are axes.
+struct AxisEntry {
+  const AxisInfo* axis;
+  const YamlNode* key;
+  const YamlNode* value;
+};
+
+/// The entries of `map` in its order; other trainers' names are understood. A key that is in
+/// `others` is passed over; any other key is a mistake.
+[[nodiscard]] std::vector<AxisEntry> axis_entries(const YamlNode& map, std::string_view what,
+                                                  const std::vector<std::string_view>& others,
+                                                  Mistakes& mistakes);
+
+/// One value, or `auto`; none where it has a mistake.
+[[nodiscard]] std::optional<AxisValues> read_axis_setting(const AxisInfo& axis,
+                                                          const YamlNode& node,
+                                                          ModelShelf& models,
+                                                          Mistakes& mistakes);
+
+enum class Repeats : std::uint8_t { refused, allowed };
+/// A list of different values, a single one, or `auto`; none where it has a mistake.
+[[nodiscard]] std::optional<AxisValues> read_axis_values(const AxisInfo& axis,
+                                                         const YamlNode& node,
+                                                         ModelShelf& models, Mistakes& mistakes,
+                                                         Repeats repeats = Repeats::refused);
+
+/// "unknown axis 'x', did you mean …": for a word that is not an axis.
+[[nodiscard]] std::string unknown_axis(std::string_view word, std::string_view what,
+                                       const std::vector<std::string_view>& others);
 
 /// A var of this name would hide a column of ours, an axis or a word of SQL.
 [[nodiscard]] bool is_reserved_name(std::string_view name);
@@ -106,7 +153,7 @@ class SweepReader {
   Result<std::string> read_program(const YamlNode& node) const;
   Result<std::string> read_profile(const YamlNode& node) const;
 
-  // trainer.cpp: a trainer as it is, in place of a program of the contract
+  // and a trainer as it is, in place of a program of the contract
   void read_trainer(const YamlNode& map);
   [[nodiscard]] std::string trainer_program(const std::string& word) const;
   void read_trainer_log(const YamlNode& map);
@@ -129,6 +176,9 @@ class SweepReader {
 [[nodiscard]] std::vector<std::string_view> policy_sections();
 /// What those sections of a file say; other values of `into` stay.
 void read_policy(const YamlNode& root, Policy& into, Mistakes& mistakes);
+
+/// A policy value as a sweep file writes it.
+[[nodiscard]] std::string policy_text(const PolicyField& field, const Policy& policy);
 
 [[nodiscard]] SourcePosition position_of(const YamlNode& node);
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "filter/expression.hpp"
-
+// An expression is put into a statement of ours, and so it is read before SQLite sees it. The
+// reader knows no grammar: it refuses what could end the expression, begin another statement or
+// hide something, and collects the names. SQLite judges the rest, and its messages are turned
+// into those of the expression alone.
+#include "filter/filter.hpp"
 #include "text/characters.hpp"
 
 #include <fmt/format.h>
@@ -17,10 +20,6 @@ constexpr std::size_t longest_in_message = 120;
 constexpr std::array<std::string_view, 19> operators{
     "and",  "or",   "not",  "in",  "is",   "null", "like",   "glob",   "between", "case",
     "when", "then", "else", "end", "cast", "as",   "escape", "isnull", "notnull"};
-
-bool is_operator(std::string_view word) {
-  return std::find(operators.begin(), operators.end(), word) != operators.end();
-}
 
 bool is_letter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
@@ -89,7 +88,8 @@ class Reader {
     auto name = lower(text_.substr(first, at_ - first));
     if (name == "select" || name == "values" || name == "with")
       return refuse("a sub-query is not allowed, only an expression");
-    if (!is_operator(name)) identifiers_.insert(std::move(name));
+    if (std::find(operators.begin(), operators.end(), name) == operators.end())
+      identifiers_.insert(std::move(name));
     return {};
   }
 

@@ -3,8 +3,8 @@
 // database of its own that holds no table. What a user wrote can name columns and call harmless
 // functions, and nothing else: the text is read first (expression.cpp), SQLite's authorizer
 // refuses the rest, and no evaluation runs long.
-#include "filter/columns.hpp"
-#include "filter/expression.hpp"
+#include "filter/filter.hpp"
+
 #include "text/nearest.hpp"
 
 #include <shardsweep/filter.hpp>
@@ -14,11 +14,40 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <set>
 #include <utility>
 
 namespace shardsweep::filter {
 namespace {
+
+// A number where its text is what that number prints as, as the database keeps it.
+Value var_value(const std::string& text) {
+  const auto* end = text.data() + text.size();
+  std::int64_t integer = 0;
+  if (const auto read = std::from_chars(text.data(), end, integer);
+      read.ec == std::errc() && read.ptr == end && std::to_string(integer) == text)
+    return integer;
+  double real = 0;
+  if (const auto read = std::from_chars(text.data(), end, real);
+      read.ec == std::errc() && read.ptr == end &&
+      (fmt::format("{}", real) == text || fmt::format("{}.0", real) == text))
+    return real;
+  return text;
+}
+
+Column axis_column(const AxisInfo& axis, const SweepSpec& sweep) {
+  Column column{std::string(axis.name), axis.get, {}, "INTEGER"};
+  if (axis.kind == AxisKind::model) {
+    for (const auto& model : sweep.models)
+      column.values.emplace_back(model.name);
+  } else if (axis.kind == AxisKind::word) {
+    for (const auto word : axis.words)
+      column.values.emplace_back(std::string(word));
+  }
+  if (!column.values.empty()) column.cast = "TEXT";
+  return column;
+}
 
 /// The same for the same arguments, no effect, and no result much longer than its arguments:
 /// what is cached and what a million points can afford.
@@ -291,9 +320,54 @@ Result<std::unique_ptr<PointFilter>> compile(const std::vector<Column>& known,
                                      std::move(used), expressions);
 }
 
+std::vector<Column> columns_of(const SweepSpec& sweep) {
+  std::vector<Column> columns;
+  for (const auto& axis : axes())
+    columns.push_back(axis_column(axis, sweep));
+  columns.push_back({"global_batch",
+                     [](const Point& point) { return point.layout.global_batch(); },
+                     {},
+                     "INTEGER"});
+  columns.push_back(
+      {"repeat", [](const Point& point) { return std::int64_t{point.repeat}; }, {}, "INTEGER"});
+  for (const auto& shape : shape_fields) {
+    Column column{std::string(shape.name),
+                  [](const Point& point) { return std::int64_t{point.model}; },
+                  {},
+                  "INTEGER"};
+    for (const auto& model : sweep.models)
+      column.values.emplace_back(model.*shape.member);
+    columns.push_back(std::move(column));
+  }
+  for (std::size_t i = 0; i < sweep.vars.size(); ++i) {
+    Column column{sweep.vars[i].name,
+                  [i](const Point& point) { return std::int64_t{point.vars.at(i)}; },
+                  {},
+                  {}};
+    for (const auto& value : sweep.vars[i].values)
+      column.values.push_back(var_value(value));
+    columns.push_back(std::move(column));
+  }
+  return columns;
+}
+
 }  // namespace shardsweep::filter
 
 namespace shardsweep {
+
+const std::vector<std::string_view>& where_columns() {
+  static const std::vector<std::string_view> names = [] {
+    std::vector<std::string_view> all;
+    for (const auto& axis : axes())
+      all.push_back(axis.name);
+    all.push_back("global_batch");
+    all.push_back("repeat");
+    for (const auto& shape : shape_fields)
+      all.push_back(shape.name);
+    return all;
+  }();
+  return names;
+}
 
 Result<std::unique_ptr<PointFilter>> compile_filter(
     const SweepSpec& sweep, const std::vector<std::string>& expressions) {

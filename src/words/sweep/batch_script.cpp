@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// All that the plan knows is written out, in single quotes where a shell could read something
+// into it; what only the job knows becomes a variable. Files of a trainer are here-documents
+// that bash leaves alone. So the script runs where nothing of ours is installed.
 #include "sweep/batch_script.hpp"
 
 #include "sweep/launch.hpp"

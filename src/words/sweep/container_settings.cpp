@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// The sweep file wins over the site file key by key; mounts and options of both add up. What
+// ranks need of ours, the attempt's folder and the program, is mounted at its own path, unless
+// the user has put something else there: then that was meant.
 #include "sweep/container_settings.hpp"
 
 #include <fmt/format.h>

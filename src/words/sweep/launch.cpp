@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
+// Argv and environment are words, never text for a shell. What the sweep file adds comes after
+// all that follows from the point: a user's flag wins. Repeats have one seed, so that they
+// measure the same thing again.
 #include "sweep/launch.hpp"
 
 #include "sweep/container_settings.hpp"
-#include "sweep/fake_rank.hpp"
 #include "sweep/trainer_command.hpp"
 #include "text/content_hash.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <string_view>
 
@@ -152,6 +155,76 @@ AttemptSpec attempt_spec(const SweepSpec& sweep, const Point& point,
   if (!spec.container) spec.limits.container_limit_s = 0;
   spec.rules = sweep.rules;
   return spec;
+}
+
+namespace {
+
+constexpr std::array<std::string_view, 3> stage_words{"first", "middle", "last"};
+
+}  // namespace
+
+std::span<const std::string_view> proof_stage_words() {
+  return stage_words;
+}
+
+std::int32_t first_rank_of_stage(const Layout& layout, std::int32_t stage) {
+  return stage * static_cast<std::int32_t>(layout.world() / layout.pp);
+}
+
+std::int32_t stage_of_word(std::size_t word, std::int32_t stages) {
+  if (word == 0) return 0;
+  return word == 1 ? stages / 2 : stages - 1;
+}
+
+std::int32_t fake_rank_of(const SweepSpec& proof, const Point& point) {
+  const auto word = proof.vars.empty() || point.vars.size() != proof.vars.size()
+                        ? std::size_t{0}
+                        : static_cast<std::size_t>(point.vars.back());
+  return first_rank_of_stage(point.layout, stage_of_word(word, point.layout.pp));
+}
+
+namespace {
+
+constexpr std::string_view between = ":,=";
+
+bool ends_an_element(std::string_view text, std::size_t at) {
+  return at == text.size() || text[at] == '/' ||
+         between.find(text[at]) != std::string_view::npos;
+}
+
+}  // namespace
+
+std::string moved(std::string_view text, std::string_view from, std::string_view to) {
+  std::string out;
+  bool begins = true;  // an element
+  while (!text.empty()) {
+    if (begins && !from.empty() && text.starts_with(from) &&
+        ends_an_element(text, from.size())) {
+      out += to;
+      text.remove_prefix(from.size());
+      begins = false;
+      continue;
+    }
+    begins = between.find(text.front()) != std::string_view::npos;
+    out += text.front();
+    text.remove_prefix(1);
+  }
+  return out;
+}
+
+SweepSpec in_snapshot(SweepSpec sweep, const std::string& tree) {
+  RunnerSpec& runner = sweep.runner;
+  if (runner.snapshot_hash.empty()) return sweep;
+  const auto move = [&](std::string& text) { text = moved(text, runner.snapshot_root, tree); };
+  move(runner.program);
+  for (auto& word : runner.args)
+    move(word);
+  for (auto& word : runner.trainer.argv)
+    move(word);
+  move(runner.trainer.directory);
+  for (auto& [name, value] : sweep.env)
+    move(value);
+  return sweep;
 }
 
 }  // namespace shardsweep

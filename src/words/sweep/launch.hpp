@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a point becomes a command line of the runner. The flags are shardbench's contract; a
-// runner of another name gets the same ones and takes what it knows.
+// runner of another name gets the same ones and takes what it knows. A sweep with a snapshot
+// starts its programs out of that copy, whatever becomes of their folder meanwhile; a trial of
+// a proof stands in for one rank of its layout.
 #pragma once
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/protocol.hpp>
 #include <shardsweep/sweep.hpp>
 
+#include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace shardsweep {
@@ -40,5 +45,30 @@ struct LaunchContext {
 
 [[nodiscard]] AttemptSpec attempt_spec(const SweepSpec& sweep, const Point& point,
                                        const LaunchContext& context);
+
+// Which rank of a layout a trial of a proof runs (plan/proof.hpp).
+
+/// The var that says it: the last one of such a sweep.
+inline constexpr std::string_view proof_stage_var = "proof_stage";
+[[nodiscard]] std::span<const std::string_view> proof_stage_words();
+
+/// The first rank of this pipeline stage, in trainers whose stages are the slowest dimension.
+[[nodiscard]] std::int32_t first_rank_of_stage(const Layout& layout, std::int32_t stage);
+
+/// Of a trial of a proof.
+[[nodiscard]] std::int32_t fake_rank_of(const SweepSpec& proof, const Point& point);
+
+/// The stages of a pipeline that are proved, by the index of their words.
+[[nodiscard]] std::int32_t stage_of_word(std::size_t word, std::int32_t stages);
+
+// A sweep's command, folder and environment, moved into the snapshot that was taken of them.
+
+/// `from`, and what is below it, becomes `to`: where it is the text, or an element of a list
+/// (`:`, `,`) or the value of an option (`=`).
+[[nodiscard]] std::string moved(std::string_view text, std::string_view from,
+                                std::string_view to);
+
+/// `tree`: where the sweep's snapshot is. A sweep without one stays as it is.
+[[nodiscard]] SweepSpec in_snapshot(SweepSpec sweep, const std::string& tree);
 
 }  // namespace shardsweep

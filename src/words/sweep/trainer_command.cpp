@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Placeholders are filled in twice: here with all that the point says, and on the node with
+// what only a rank knows. What a rank fills in stays as it is until then. Both tables are also
+// what the reference and the check of a sweep file read, so that no name is known to one of
+// them alone.
 #include "sweep/trainer_command.hpp"
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 // How good a search is where nobody tuned it: the planner against a published table, with one
 // piece of its knowledge taken away or made wrong at a time. Prints a line for each kind of
 // ignorance: mean and worst over seeds. `tests/tools/bench/planner` calls it.
-#include "predict/memory_fit.hpp"
+#include "predict/memory_score.hpp"
 #include "replay/replay.hpp"
 
 #include <shardsweep/load.hpp>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // All mistakes of a file at once, in plain words, whatever the parser's version calls them.
 #include "loading.hpp"
-#include "yaml/syntax.hpp"
+#include "yaml/mistakes.hpp"
 
 #include <doctest/doctest.h>
 

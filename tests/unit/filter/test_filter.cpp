@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "filter/expression.hpp"
+#include "filter/filter.hpp"
 #include "unit/sweep_fixture.hpp"
 
 #include <shardsweep/filter.hpp>

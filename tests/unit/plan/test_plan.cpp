@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/plan.hpp"
-#include "plan/search_bound.hpp"
+#include "plan/plan_cost.hpp"
 #include "predict/time_model.hpp"
 #include "sweep/identity.hpp"
 #include "unit/sweep_fixture.hpp"

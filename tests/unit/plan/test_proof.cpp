@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/proof.hpp"
-#include "sweep/fake_rank.hpp"
 #include "sweep/launch.hpp"
 
 #include <doctest/doctest.h>

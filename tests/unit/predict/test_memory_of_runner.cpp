@@ -4,8 +4,8 @@
 #include "measurement/meta_run.hpp"
 #include "parallel/places.hpp"
 #include "plan/feasibility.hpp"
+#include "predict/arena_replay.hpp"
 #include "predict/family.hpp"
-#include "predict/first_fit.hpp"
 #include "program/rules.hpp"
 #include "unit/sweep_fixture.hpp"
 

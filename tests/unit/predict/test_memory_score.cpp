@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "predict/memory_fit.hpp"
 #include "predict/memory_score.hpp"
-#include "predict/recorded_fit.hpp"
 #include "unit/sweep_fixture.hpp"
 
 #include <doctest/doctest.h>

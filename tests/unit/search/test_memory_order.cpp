@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "search/cell_search.hpp"
-#include "search/memory_order.hpp"
+#include "search/search_point.hpp"
 #include "unit/sweep_fixture.hpp"
 
 #include <doctest/doctest.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "slurm/words/array.hpp"
 
-#include "slurm/words/shell_template.hpp"
+#include "slurm/words/script.hpp"
 
 #include <fmt/format.h>
 

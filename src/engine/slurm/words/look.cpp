@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+// The queue says what is, accounting says who ended a job and how; neither is believed about
+// what the other knows better. Jobs are matched by name alone. If several have one name, the
+// one that holds the claim counts, else the oldest that lives: the others gave way or will.
+// That there is no job is believed after two clean looks, as a submission may be on its way
+// during the first.
 #include "slurm/words/look.hpp"
 
 #include <algorithm>

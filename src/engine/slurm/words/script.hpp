@@ -1,18 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
-// The values of the job script's template: directives are validated words (a #SBATCH line is
-// not read by a shell), everything in the body is quoted for one.
+// Job scripts: a strict, line-oriented template, and the values that go into it. No logic: a
+// site can replace the template, and everything is computed before. Directives are validated
+// words (a #SBATCH line is not read by a shell), everything in the body is quoted for one.
 #pragma once
-
-#include "slurm/words/shell_template.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/result.hpp>
 #include <shardsweep/sweep.hpp>
 
+#include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace shardsweep {
+
+/// What a template is filled with:
+///   {{key}}    is replaced; the key must have a value
+///   {{?key}}   on a line: the line vanishes where the key has no value (the mark itself
+///   vanishes)
+///   {{*key}}   on a line: the line is repeated for each element of a list
+/// An unknown key and a value that no line uses are both errors.
+struct TemplateValues {
+  std::map<std::string, std::string, std::less<>> values;              ///< {{key}}, {{?key}}
+  std::map<std::string, std::vector<std::string>, std::less<>> lists;  ///< {{*key}}
+  std::vector<std::string>
+      optional;  ///< keys that a template may leave unused or ask for in vain
+};
+
+/// `name` stands for the template in messages: "lane.sbatch:7: unknown key 'nods'".
+[[nodiscard]] Result<std::string> render_template(std::string_view text, std::string_view name,
+                                                  const TemplateValues& values);
+
+/// One word for a POSIX shell, whatever bytes it holds.
+[[nodiscard]] std::string shell_quote(std::string_view word);
+/// The words of a command, each quoted where it has to be.
+[[nodiscard]] std::string shell_command(const std::vector<std::string>& argv);
 
 struct ScriptContext {
   std::string job_name;

@@ -23,11 +23,6 @@ std::string job_id_in(std::string_view out) {
   return number ? std::string(id) : "";
 }
 
-std::string first_words(std::string_view err) {
-  std::string text = one_line(err, 400);
-  return text.empty() ? "no message" : text;
-}
-
 bool holds_any(std::string_view text, const auto& needles) {
   return std::any_of(needles.begin(), needles.end(), [&](std::string_view needle) {
     return text.find(needle) != std::string_view::npos;
@@ -126,7 +121,8 @@ SchedulerEvent read_submission(const std::string& token, int exit_code, std::str
   const std::string id = job_id_in(out);
   // The id is what a job has and nothing else prints, whatever stands beside it.
   if (!id.empty()) return SubmitAccepted{token, id};
-  const std::string said = first_words(err);
+  std::string said = one_line(err, 400);
+  if (said.empty()) said = "no message";
   if (exit_code <= 0) return SubmitUnknown{token, "sbatch gave no job id: " + said};
   if (holds_any(err, lost_answers)) return SubmitUnknown{token, said};
   if (auto limited = read_limit(token, err, said)) return *std::move(limited);

@@ -5,8 +5,8 @@
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
 #include "cli/session.hpp"
+#include "slurm/words/script.hpp"
 #include "slurm/words/settings.hpp"
-#include "slurm/words/shell_template.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/backends.hpp>

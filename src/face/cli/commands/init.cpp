@@ -3,8 +3,8 @@
 #include "cli/command.hpp"
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
+#include "slurm/words/script.hpp"
 #include "slurm/words/settings.hpp"
-#include "slurm/words/shell_template.hpp"
 #include "slurm/words/site_survey.hpp"
 
 #include <shardsweep/command.hpp>

@@ -5,7 +5,7 @@
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
 #include "predict/family.hpp"
-#include "predict/memory_fit.hpp"
+#include "predict/memory_score.hpp"
 #include "replay/imported_trials.hpp"
 #include "replay/replay.hpp"
 #include "show/memory_view.hpp"

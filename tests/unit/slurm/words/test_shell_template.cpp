@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "slurm/words/shell_template.hpp"
+#include "slurm/words/script.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan/search_bound.hpp"
+#include "plan/plan_cost.hpp"
 
 #include "predict/time_model.hpp"
+#include "search/finals.hpp"
 #include "search/sweep_search.hpp"
 
 #include <shardsweep/clock.hpp>
@@ -48,6 +49,40 @@ SearchBound search_bound(const SweepSpec& sweep, const Plan& plan) {
   bound.binds = bound.runs < static_cast<std::int64_t>(plan.trials.size()) ||
                 bound.gpu_hours < plan.gpu_hours * (1 - 1e-9);
   return bound;
+}
+
+FinalsCost finals_cost(const SweepSpec& sweep, const Plan& plan) {
+  FinalsCost cost;
+  constexpr std::size_t confirmed = 2;  // the first two
+  const auto most = static_cast<std::size_t>(sweep.measure.finalists);
+  if (most == 0) return cost;
+  cost.rounds_at_most =
+      sweep.measure.final_rounds > 0 ? sweep.measure.final_rounds : most_rounds;
+  cost.further_sets = sweep.measure.node_sets - 1;
+  std::map<CellKey, std::vector<const PlannedTrial*>> cells;
+  for (const PlannedTrial& trial : plan.trials)
+    cells[cell_of(sweep.models[static_cast<std::size_t>(trial.point.model)], trial.point)]
+        .push_back(&trial);
+  for (auto& [key, trials] : cells) {
+    if (trials.size() < 2) continue;
+    std::stable_sort(
+        trials.begin(), trials.end(), [](const PlannedTrial* a, const PlannedTrial* b) {
+          return a->prediction.tokens_per_s_per_gpu > b->prediction.tokens_per_s_per_gpu;
+        });
+    trials.resize(std::min(trials.size(), most));
+    ++cost.cells;
+    cost.runs += static_cast<std::int64_t>(trials.size());
+    for (std::size_t place = 0; place < trials.size(); ++place) {
+      const PlannedTrial& trial = *trials[place];
+      const double hours = trial.prediction.attempt_s *
+                           static_cast<double>(gpus_held(sweep.cluster, trial.point)) / hour_s;
+      cost.gpu_hours += hours;
+      if (place >= confirmed || sweep.measure.node_sets < 2) continue;
+      ++cost.further_runs;
+      cost.further_gpu_hours += hours;
+    }
+  }
+  return cost;
 }
 
 }  // namespace shardsweep

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the finals of a plan's cells take.
+// What of a plan is run at most, and what that takes: its search, which may end before the plan
+// does, and the finals of its cells, which the plan's own trials do not contain. Both are known
+// before anything is submitted, by the predicted seconds of the trials.
 #pragma once
 
 #include <shardsweep/plan.hpp>
@@ -9,6 +11,16 @@
 
 namespace shardsweep {
 
+struct SearchBound {
+  std::int64_t runs = 0;
+  double gpu_hours = 0;  ///< predicted, of the longest trials of each cell
+  bool binds = false;    ///< search.until.runs or search.until.gpu_hours is less than the plan
+};
+
+/// Each cell ends when one of its limits is used up. A trial that runs then runs to its end.
+[[nodiscard]] SearchBound search_bound(const SweepSpec& sweep, const Plan& plan);
+
+/// What the finals of a plan's cells take.
 struct FinalsCost {
   std::int64_t cells = 0;  ///< with two layouts at least
   std::int64_t runs = 0;   ///< of a round, while nothing has dropped out

@@ -1,13 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// The text of an expression before SQLite sees it: one expression and nothing else.
+// What a user's expression is made of, for all that ask SQLite: `exclude`, rules, `--where` and
+// the columns of a published table. Its text is read before SQLite sees it, so that it is one
+// expression and nothing else (expression.cpp). What it names are columns of a row that is
+// never stored: each an integer key of a point, and the value that SQLite gets for it
+// (filter.cpp).
 #pragma once
 
+#include <shardsweep/filter.hpp>
+#include <shardsweep/point.hpp>
 #include <shardsweep/result.hpp>
+#include <shardsweep/sweep.hpp>
+#include <shardsweep/table.hpp>
 
+#include <cstdint>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace shardsweep::filter {
 
@@ -31,5 +43,22 @@ inline constexpr std::size_t longest_expression = 4096;
 /// The name in SQLite's message about a column that is missing; empty for other messages. From
 /// 3.46 on a name in double quotes is shown with them, and advice follows it.
 [[nodiscard]] std::optional<std::string_view> missing_column(std::string_view message);
+
+/// A column of the row that expressions see.
+struct Column {
+  std::string name;
+  std::function<std::int64_t(const Point&)> key;
+  /// By key; empty: the key is the value.
+  std::vector<Value> values;
+  /// As the database's column has it, so that tp = '4' means the same in both; empty for vars.
+  std::string_view cast;
+};
+
+/// where_columns(), then the sweep's vars. A var's value that reads as a number is one.
+[[nodiscard]] std::vector<Column> columns_of(const SweepSpec& sweep);
+
+/// As compile_filter, over any row that a Point can carry keys of.
+[[nodiscard]] Result<std::unique_ptr<PointFilter>> compile(
+    const std::vector<Column>& known, const std::vector<std::string>& expressions);
 
 }  // namespace shardsweep::filter
