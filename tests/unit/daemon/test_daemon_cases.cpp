@@ -273,6 +273,33 @@ TEST_CASE("a doubtful result of a cancelled trial counts and is not measured aga
   CHECK(c.trials() == "completed cancelled");
 }
 
+TEST_CASE("records that can't be read are a trouble until they are read or given up") {
+  Case c;
+  c.start_job(c.job());
+  const auto end_without_pack = [&] {
+    REQUIRE(c.job().lead->start_next(c.slurm.lead_time(c.job())));
+    Ended ended{.attempt = c.job().lead->running(), .pack = "not.there.tar"};
+    ended.ending.outcome = Outcome::completed;
+    c.job().lead->end(ended, c.slurm.lead_time(c.job()));
+  };
+  end_without_pack();
+  c.pass(8);
+  CHECK(c.trials() == "running queued");
+  CHECK(c.troubles().find("unreadable") != std::string::npos);
+  CHECK(c.troubles().find(".tar is not there") != std::string::npos);
+  const std::string dir = c.sql("SELECT dir FROM attempts WHERE id = 1");
+  must(pack_attempt({dir}, 1000));
+  c.pass(12);
+  CHECK(c.trials() == "completed queued");
+  CHECK(c.troubles().find("unreadable") == std::string::npos);
+  end_without_pack();
+  c.pass(8);
+  CHECK(c.troubles().find("unreadable") != std::string::npos);
+  c.pass(100);
+  CHECK(c.sql("SELECT outcome FROM attempts WHERE id = 2") == "lost");
+  CHECK(c.troubles().find("unreadable") == std::string::npos);
+}
+
 TEST_CASE("a running job that the user cancels leaves its trials undecided and goes on") {
   Case c;
   c.start_job(c.job());
