@@ -2,6 +2,7 @@
 #include "fleet/starts.hpp"
 
 #include "fleet/allocation.hpp"
+#include "fleet/nodes.hpp"
 
 #include <fmt/format.h>
 
@@ -25,9 +26,25 @@ bool excluded_too_many(const AllocationRow& allocation, const World& world) {
   });
 }
 
-std::string reason(std::int64_t failures, const std::string& why, const std::string& log) {
-  return fmt::format("paused: {} allocation{} in a row failed, the last one {} (see {})",
-                     failures, failures == 1 ? "" : "s", why, log);
+std::string reason(std::int64_t failures, const std::string& why, const std::string& node,
+                   const std::string& log) {
+  return fmt::format("paused: {} allocation{} in a row failed, the last one {}{}{} (see {})",
+                     failures, failures == 1 ? "" : "s", why, node.empty() ? "" : ", on node ",
+                     node, log);
+}
+
+/// The node on which a job began and no lead started, though nobody has ended the job; empty:
+/// it is not known, or it says nothing of the node.
+std::string node_without_lead(const AllocationRow& allocation, const World& world) {
+  const bool ended_by_others = allocation.end_outcome && !allocation.own_cancel;
+  return allocation.claimed_at != 0 || ended_by_others ? "" : world.begun_on(allocation);
+}
+
+bool has_failed_before(const World& world, const std::string& name) {
+  const NodeRow* node = world.node(name);
+  return node != nullptr &&
+         std::any_of(node->evidence.begin(), node->evidence.end(),
+                     [](const NodeCharge& one) { return one.kind == EvidenceKind::unstarted; });
 }
 
 }  // namespace
@@ -48,8 +65,13 @@ std::optional<std::string> count_start(Fold fold, const Policy& policy,
                                        const AllocationRow& allocation, const std::string& why,
                                        const std::string& log) {
   const SweepRow* known = fold.world.sweep(allocation.sweep);
-  const Start start = judge_start(allocation, fold.world, fold.now);
+  Start start = judge_start(allocation, fold.world, fold.now);
   if (known == nullptr || start == Start::unwanted) return std::nullopt;
+  std::string node;
+  if (start == Start::failed) node = node_without_lead(allocation, fold.world);
+  // One node that fails again says nothing new of the site: an idle one takes each new job.
+  if (!node.empty() && has_failed_before(fold.world, node)) start = Start::failed_node;
+  add_evidence(fold, node, {.at = fold.now, .kind = EvidenceKind::unstarted, .detail = why});
   auto sweep = fold.world.edit(*known);
   std::optional<std::string> paused;
   if (start == Start::began) {
@@ -61,7 +83,7 @@ std::optional<std::string> count_start(Fold fold, const Policy& policy,
         start == Start::failed ? policy.retry_failed_starts : policy.retry_failed_nodes;
     ++failures;
     if (failures >= most && sweep->state == SweepState::active) {
-      paused = reason(failures, why, log);
+      paused = reason(failures, why, node, log);
       sweep->state = SweepState::paused;
       sweep->failed_starts = sweep->failed_nodes = 0;
     }

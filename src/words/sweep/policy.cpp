@@ -49,7 +49,7 @@ const auto policy_table = std::to_array<PolicyField>({
     {"retry", "failed_starts", PolicyUnit::count, at<&Policy::retry_failed_starts>, 1, 1000, "allocations in a row that start nothing, before the sweep pauses"},
     {"retry", "failed_nodes", PolicyUnit::count, at<&Policy::retry_failed_nodes>, 1, 1000, "the same, where the nodes failed first"},
     {"node_health", "quarantine_after", PolicyUnit::count, at<&Policy::quarantine_after>, 1, 1000, "failures before a node is excluded; a short run lets it back in"},
-    {"node_health", "suspect_after", PolicyUnit::count, at<&Policy::suspect_after>, 1, 1000, "trials that failed on a node and ran elsewhere, before it is excluded"},
+    {"node_health", "suspect_after", PolicyUnit::count, at<&Policy::suspect_after>, 1, 1000, "trials that failed on a node and ran elsewhere, or jobs that started nothing on it, before it is excluded"},
     {"node_health", "layout_after", PolicyUnit::count, at<&Policy::layout_after>, 2, 1000, "nodes that fail under one trial before the trial is to blame"},
     {"node_health", "most_out", PolicyUnit::count, at<&Policy::most_out>, 0, 100000, "most nodes excluded at once; 0 excludes none"},
     {"node_health", "probe_after", PolicyUnit::seconds, at<&Policy::probe_after_s>, 1, day_s * 7, "time before an excluded node is tried by a short run; doubled by each failure"},
