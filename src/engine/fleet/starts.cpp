@@ -40,6 +40,20 @@ std::string node_without_lead(const AllocationRow& allocation, const World& worl
   return allocation.claimed_at != 0 || ended_by_others ? "" : world.begun_on(allocation);
 }
 
+/// Its lead has ended without a word, and nothing that it had started came to an end: agents
+/// that can't live there start one attempt after the other, and each is lost.
+bool died_at_work(const AllocationRow& allocation, const World& world) {
+  if (allocation.said_bye || allocation.end_outcome) return false;
+  bool runs = false;
+  for (const AttemptId id : world.index().assigned_to(allocation.id).all) {
+    const AttemptRow* attempt = world.attempt(id);
+    if (attempt == nullptr || attempt->started_at == 0) continue;
+    if (attempt->state == State::ended) return false;
+    runs = true;
+  }
+  return runs;
+}
+
 bool has_failed_before(const World& world, const std::string& name) {
   const NodeRow* node = world.node(name);
   return node != nullptr &&
@@ -50,7 +64,7 @@ bool has_failed_before(const World& world, const std::string& name) {
 }  // namespace
 
 Start judge_start(const AllocationRow& allocation, const World& world, Timestamp now) {
-  if (allocation.started) return Start::began;
+  if (allocation.started) return died_at_work(allocation, world) ? Start::failed : Start::began;
   // One that was drained because nothing was left for it has failed at nothing; one that gave
   // its work back has.
   if (allocation.draining && !allocation.gave_back) return Start::unwanted;

@@ -46,7 +46,7 @@ const auto policy_table = std::to_array<PolicyField>({
     {"retry", "on_trial", PolicyUnit::count, at<&Policy::retry_on_trial>, 0, 100, "times that a crash or a hang is tried again"},
     {"retry", "elsewhere", PolicyUnit::count, at<&Policy::retry_elsewhere>, 0, 100, "times that a failure of infrastructure is tried again"},
     {"retry", "fragmented", PolicyUnit::count, at<&Policy::retry_fragmented>, 0, 1, "1: out of memory by fragmentation is tried again with expandable_segments:True; 0: it is not"},
-    {"retry", "failed_starts", PolicyUnit::count, at<&Policy::retry_failed_starts>, 1, 1000, "allocations in a row that start nothing, before the sweep pauses"},
+    {"retry", "failed_starts", PolicyUnit::count, at<&Policy::retry_failed_starts>, 1, 1000, "allocations in a row that start nothing, or die with all that they started, before the sweep pauses"},
     {"retry", "failed_nodes", PolicyUnit::count, at<&Policy::retry_failed_nodes>, 1, 1000, "the same, where the nodes failed first"},
     {"node_health", "quarantine_after", PolicyUnit::count, at<&Policy::quarantine_after>, 1, 1000, "failures before a node is excluded; a short run lets it back in"},
     {"node_health", "suspect_after", PolicyUnit::count, at<&Policy::suspect_after>, 1, 1000, "trials that failed on a node and ran elsewhere, or jobs that started nothing on it, before it is excluded"},

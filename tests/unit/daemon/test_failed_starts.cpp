@@ -33,3 +33,29 @@ TEST_CASE("leads that start on no node pause the sweep, and no node is excluded"
   CHECK(c.status().waiting.find("on node n3") != std::string::npos);
   CHECK(c.sql("SELECT count(*) FROM node_states WHERE state <> 'trusted'") == "0");
 }
+
+TEST_CASE("leads that die with all that they have started pause the sweep") {
+  Case c;
+  for (int i = 0; i < 3; ++i) {
+    c.start_job(c.job());
+    REQUIRE(c.job().lead->start_next(c.slurm.lead_time(c.job())));
+    c.pass(2);
+    c.slurm.finish(c.job(), "FAILED", 137);
+    c.pass(90);
+  }
+  CHECK(c.status().state == "paused");
+  CHECK(c.status().waiting.find("3 allocations in a row failed") != std::string::npos);
+  CHECK(c.sql("SELECT count(*) FROM attempts WHERE outcome = 'lost'") == "3");
+}
+
+TEST_CASE("a lead that has brought something to its end has not failed at its start") {
+  Case c;
+  for (int i = 0; i < 3 && c.status().state == "active"; ++i) {
+    c.start_job(c.job());
+    c.run_attempt(c.job(), Outcome::crashed);
+    if (c.job().lead->start_next(c.slurm.lead_time(c.job()))) c.pass(2);
+    c.slurm.finish(c.job(), "FAILED", 137);
+    c.pass(90);
+  }
+  CHECK(c.status().waiting.find("in a row failed") == std::string::npos);
+}
