@@ -57,6 +57,8 @@ struct AttemptPaths {
 };
 
 /// Writes the whole of `text` to a new file beside `path`, fsyncs it and renames it into place.
+/// A link stays, and the file that it means is replaced. What is there and is no regular file
+/// (a device, a fifo) is written into.
 [[nodiscard]] Result<void> write_file_durably(const std::filesystem::path& path,
                                               std::string_view text);
 /// At most `limit` bytes; a longer file is a fault.

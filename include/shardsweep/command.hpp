@@ -45,7 +45,8 @@ class RunningCommand {
   RunningCommand& operator=(RunningCommand&&) noexcept;
   ~RunningCommand();  ///< ends it, and what it started, if it still runs
 
-  /// Never blocks. The output once it has ended; `timed_out` after its whole process group was
+  /// Never blocks. The output once it has ended, also if what it left behind keeps the output
+  /// open; `timed_out` after its whole process group was
   /// ended at the deadline.
   [[nodiscard]] std::optional<Result<CommandOutput>> poll();
   /// Waits for that.

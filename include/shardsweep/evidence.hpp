@@ -50,10 +50,11 @@ enum class EvidenceKind : std::uint8_t {
   hung,
   comm_error,
   crashed,
+  unstarted,  ///< no lead has started in a job that began there
 };
 template <>
-inline constexpr std::array<std::string_view, 15> word_table<EvidenceKind>{
+inline constexpr std::array<std::string_view, 16> word_table<EvidenceKind>{
     "silent",  "lost",   "hardware", "dirty", "failed", "control",    "leaving", "leaked",
-    "suspect", "slower", "on pace",  "slow",  "hung",   "comm_error", "crashed"};
+    "suspect", "slower", "on pace",  "slow",  "hung",   "comm_error", "crashed", "unstarted"};
 
 }  // namespace shardsweep

@@ -64,7 +64,28 @@ Result<void> sync_folder_of(const std::filesystem::path& path) {
   return {};
 }
 
-Result<void> write_file_durably(const std::filesystem::path& path, std::string_view text) {
+namespace {
+
+/// What the name means, through all links; the last one may lead to a file that is to be made.
+Result<std::filesystem::path> target_of(std::filesystem::path path) {
+  constexpr int most_links = 40;
+  for (int links = 0; links < most_links; ++links) {
+    std::error_code error;
+    const auto to = std::filesystem::read_symlink(path, error);
+    if (error) return path;  // it is no link
+    path = path.parent_path() / to;
+  }
+  return errno_error("cannot write " + path.string(), ELOOP);
+}
+
+/// A device, a fifo, or what /dev/fd names: there is nothing to replace, and nothing to sync.
+Result<void> write_into(const std::filesystem::path& path, std::string_view text) {
+  const Descriptor file(::open(path.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC));
+  if (!file.valid()) return errno_error("cannot write " + path.string());
+  return write_all(file.get(), text, path.string());
+}
+
+Result<void> replace_durably(const std::filesystem::path& path, std::string_view text) {
   // The pid keeps two writers of one file apart; a stale one is overwritten.
   const std::string fresh = path.string() + ".new." + std::to_string(::getpid());
   {
@@ -90,6 +111,16 @@ Result<void> write_file_durably(const std::filesystem::path& path, std::string_v
   }
   fail_point("rundir.renamed");
   return sync_folder_of(path);
+}
+
+}  // namespace
+
+Result<void> write_file_durably(const std::filesystem::path& path, std::string_view text) {
+  struct stat about {};
+  if (::stat(path.c_str(), &about) == 0 && !S_ISREG(about.st_mode))
+    return write_into(path, text);
+  SHARDSWEEP_ASSIGN(const auto target, target_of(path));
+  return replace_durably(target, text);
 }
 
 Result<std::string> read_file(const std::filesystem::path& path, std::size_t limit) {

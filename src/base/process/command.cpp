@@ -57,6 +57,9 @@ bp::environment environment_of(const CommandOptions& options) {
 }
 
 constexpr auto look_again = std::chrono::milliseconds(5);
+// A program has ended, and something that it has left behind keeps its output open: what it
+// has printed itself is there.
+constexpr auto output_after_end = std::chrono::milliseconds(500);
 
 }  // namespace
 
@@ -114,8 +117,12 @@ struct RunningCommand::State {
     const bool running = child.running(error);
     // Whoever waits for its end is not to be woken again: what it has started may hold a pipe.
     if (!running) ended.reset();
-    if (ended_pipes < 2 || running) {
-      if (SystemClock().steady() < expires) return std::nullopt;
+    const auto now = SystemClock().steady();
+    if (!running && !ended_at) ended_at = now;
+    const bool has_output =
+        ended_pipes == 2 || (ended_at && now - *ended_at >= output_after_end);
+    if (running || !has_output) {
+      if (now < expires) return std::nullopt;
       end_group();
       return fault(FaultKind::timed_out,
                    fmt::format("'{}' gave no answer within {:g} s", name,
@@ -140,6 +147,7 @@ struct RunningCommand::State {
   bp::child child;
   Descriptor ended;
   std::chrono::steady_clock::time_point expires;
+  std::optional<std::chrono::steady_clock::time_point> ended_at;  // of the program itself
   std::array<char, 16384> out_buffer{};
   std::array<char, 16384> err_buffer{};
   CommandOutput output;

@@ -33,7 +33,9 @@ Daemon::Daemon(DaemonParts parts)
       deciding_(parts_, world_, sweeps_, sites_),
       acts_(parts_, world_, sweeps_, health_, channels_, sites_, leads_),
       desk_(parts_, world_, sweeps_,
-            {.commit = [this] { return commit(); }, .reload = [this] { return reload(); }}),
+            {.listen = [this] { listen(); },
+             .commit = [this] { return commit(); },
+             .reload = [this] { return reload(); }}),
       take_([this](const std::string& key, const SchedulerEvent& event) {
         stops_.recent.saw(event);
         health_.note_event(key, event);
@@ -113,6 +115,7 @@ Result<void> Daemon::pass() {
 Result<void> Daemon::serve() {
   return guarded([this]() -> Result<void> {
     SHARDSWEEP_TRY(renew_lease());
+    follow_clock();
     SHARDSWEEP_TRY(desk_.serve());
     return commit();
   });
@@ -123,12 +126,16 @@ void Daemon::observe() {
   sweeps_.take_back_resumed();
   sites_.look(jobs_.to_look_for(), take_);
   jobs_.end_deferrals();
+  listen();
+  jobs_.dismiss_unsubmitted();
+  jobs_.close_gone();
+}
+
+void Daemon::listen() {
   for (const auto& [id, allocation] : world_.allocations()) {
     if (allocation.state == State::ended || sweeps_.is_apart(allocation.sweep)) continue;
     in_work_of(allocation.sweep, [&, row = &allocation] { leads_.read(*row); });
   }
-  jobs_.dismiss_unsubmitted();
-  jobs_.close_gone();
 }
 
 bool Daemon::busy() const {

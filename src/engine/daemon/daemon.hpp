@@ -33,7 +33,8 @@ class Daemon {
   /// more.
   [[nodiscard]] Result<void> tick();
 
-  /// Answers what has been asked for, and does nothing else: nothing is started or looked at.
+  /// Answers what has been asked for, and does nothing else: nothing is started, and no
+  /// scheduler is asked.
   [[nodiscard]] Result<void> serve();
   /// A part of what has been asked for is left for the next time.
   [[nodiscard]] bool serving() const { return desk_.serving() || desk_.has_unsent(); }
@@ -60,6 +61,8 @@ class Daemon {
   [[nodiscard]] Result<void> renew_lease();
   void follow_clock();
   void observe();
+  /// Reads what the leads have said.
+  void listen();
   [[nodiscard]] Result<void> commit();
   [[nodiscard]] Result<void> reload();
   [[nodiscard]] Result<bool> look_for_work();

@@ -185,9 +185,11 @@ Result<std::optional<Answer>> RequestDesk::serve_submit(const Request& request) 
   return answer;
 }
 
-/// What the tables of fleet/verbs say of a request, over the database as it is now.
+/// What the tables of fleet/verbs say of a request, over the database as it is now. Leads may
+/// have measured for hours while no daemon was there: what has ended is not cancelled.
 Result<Steps> RequestDesk::steps_for(const Request& request) {
   SHARDSWEEP_TRY(check_scope(request));
+  books_.listen();
   SHARDSWEEP_TRY(books_.commit());
   Meant meant{.sweeps = world_.sweeps()};
   SHARDSWEEP_ASSIGN(meant.selected,

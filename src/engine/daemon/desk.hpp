@@ -17,8 +17,10 @@ namespace shardsweep {
 
 class RequestDesk {
  public:
-  /// What it needs of the daemon: to commit the world's changes, and to read the database anew.
+  /// What it needs of the daemon: to fold in what leads have said, to commit the world's
+  /// changes, and to read the database anew.
   struct Books {
+    std::function<void()> listen;
     std::function<Result<void>()> commit;
     std::function<Result<void>()> reload;
   };

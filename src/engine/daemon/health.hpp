@@ -23,6 +23,11 @@ class Health {
   void note_event(const std::string& key, const SchedulerEvent& event);
   /// A file could not be written or read: the storage is looked at.
   void doubt_storage() { storage_doubted_ = true; }
+  /// How many attempts of a sweep have ended and can't be read, since when, and why; 0: none.
+  void note_unreadable(const std::string& sweep, std::int32_t attempts, Timestamp since,
+                       const std::string& why) {
+    troubles_.set_unreadable(sweep, attempts, since, why);
+  }
   /// Now or a moment ago: what has failed meanwhile is the storage's fault.
   [[nodiscard]] bool storage_fails() const;
   /// How a pass ended, and whether answers to requests can't be written. The pass's own result,

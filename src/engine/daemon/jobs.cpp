@@ -172,8 +172,7 @@ void Jobs::close(AllocationId id) {
   std::vector<Orphan> orphans;
   for (const AttemptId attempt : open_attempts(world_, id)) {
     const AttemptRow& row = world_.attempts().at(attempt);
-    auto records = records_.read({row.dir}, row.nonce, false,
-                                 sweeps_.policy_of(allocation.sweep).records_limit_s);
+    auto records = records_.read({row.dir}, row.nonce, false, allocation.sweep);
     if (!records) return;
     records_.judge(world_.attempts().at(attempt), *records);
     orphans.push_back({attempt, std::move(*records)});

@@ -67,15 +67,15 @@ bool Leads::read_line(const AllocationRow& allocation, Channel& channel) {
   if (const auto* ended = std::get_if<Ended>(&line->body)) {
     if (needs_scheduler(allocation, *ended)) return false;
     const auto attempt = world_.attempts().find(ended->attempt);
-    const double limit_s = sweeps_.policy_of(allocation.sweep).records_limit_s;
     if (const auto time = control_time(allocation, ended->attempt)) {
       records = records_.read(control_paths(parts_.home, allocation, *time),
-                              control_nonce(allocation, *time), !ended->pack.empty(), limit_s);
+                              control_nonce(allocation, *time), !ended->pack.empty(),
+                              allocation.sweep);
       if (!records) return false;
     }
     if (attempt != world_.attempts().end() && attempt->second.state != State::ended) {
       records = records_.read({attempt->second.dir}, attempt->second.nonce,
-                              !ended->pack.empty(), limit_s);
+                              !ended->pack.empty(), allocation.sweep);
       if (!records) return false;
       records_.judge(attempt->second, *records);
       fail_point("daemon.records_read");

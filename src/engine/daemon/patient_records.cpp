@@ -47,10 +47,11 @@ std::optional<std::int64_t> parameters_for(const SweepSpec& sweep, const Point& 
 /// is no limit.
 std::optional<RecordsSummary> PatientRecords::read(const AttemptPaths& paths,
                                                    const std::string& nonce, bool packed,
-                                                   double limit_s) {
+                                                   SweepId sweep) {
   using namespace std::chrono_literals;
   constexpr auto first_pause = 500ms;
   constexpr auto longest_pause = 10s;
+  const double limit_s = sweeps_.policy_of(sweep).records_limit_s;
   const std::chrono::duration<double> limit(limit_s);
   const auto now = parts_.clock.steady();
   const auto known = unreadable_.find(nonce);
@@ -65,23 +66,43 @@ std::optional<RecordsSummary> PatientRecords::read(const AttemptPaths& paths,
   }
   auto read = read_records(paths, nonce, packed);
   if (read) {
-    unreadable_.erase(nonce);
+    if (unreadable_.erase(nonce) > 0) tell(sweep);
     return std::move(*read);
   }
   health_.doubt_storage();
   Unreadable& one =
-      unreadable_.try_emplace(nonce, Unreadable{now, now, first_pause}).first->second;
+      unreadable_
+          .try_emplace(nonce, Unreadable{now, now, first_pause, sweep, parts_.clock.now()})
+          .first->second;
+  one.why = read.error().what;
   if (health_.storage_fails()) one.since = now;
   if (now - one.since < limit) {
     if (one.again == one.since)
       log_warning(fmt::format("{}: tried again for {:g} s", read.error().what, limit_s));
     one.again = now + one.pause;
     one.pause = std::min<std::chrono::milliseconds>(one.pause * 2, longest_pause);
+    tell(sweep);
     return std::nullopt;
   }
-  one.given_up = "its folder can't be read: " + read.error().what;
+  one.given_up = "its folder can't be read: " + one.why;
   log_warning(one.given_up);
+  tell(sweep);
   return nothing(one.given_up);
+}
+
+/// What the sweep waits for, as `status` says it.
+void PatientRecords::tell(SweepId sweep) {
+  const SweepRow* row = world_.sweep(sweep);
+  if (row == nullptr) return;
+  std::int32_t waiting = 0;
+  const Unreadable* first = nullptr;
+  for (const auto& [nonce, one] : unreadable_) {
+    if (one.sweep != sweep || !one.given_up.empty()) continue;
+    ++waiting;
+    if (first == nullptr || one.told_since < first->told_since) first = &one;
+  }
+  health_.note_unreadable(row->name, waiting, first == nullptr ? 0 : first->told_since,
+                          first == nullptr ? "" : first->why);
 }
 
 /// Why a result can't be true; empty where nothing is known against it.

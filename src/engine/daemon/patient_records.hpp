@@ -20,11 +20,12 @@ class PatientRecords {
   PatientRecords(const DaemonParts& parts, World& world, Sweeps& sweeps, Health& health)
       : parts_(parts), world_(world), sweeps_(sweeps), health_(health) {}
 
-  /// None: they are there and can't be read yet; it is tried again, for `limit_s`. What a lead
-  /// has `packed` is there, whether this host sees it yet or not.
+  /// None: they are there and can't be read yet; it is tried again, for as long as the sweep's
+  /// policy says, and `status` shows it. What a lead has `packed` is there, whether this host
+  /// sees it yet or not.
   [[nodiscard]] std::optional<RecordsSummary> read(const AttemptPaths& paths,
                                                    const std::string& nonce, bool packed,
-                                                   double limit_s);
+                                                   SweepId sweep);
   /// Marks a result that can't be true, or is of another version than its trial. One that can't
   /// be judged is believed.
   void judge(const AttemptRow& attempt, RecordsSummary& records);
@@ -36,8 +37,12 @@ class PatientRecords {
     Steady since;
     Steady again;
     std::chrono::milliseconds pause;
-    std::string given_up{};  ///< why nobody tries any more; empty: it is tried
+    SweepId sweep = 0;
+    Timestamp told_since = 0;  ///< by the wall clock
+    std::string why{};         ///< it can't be read
+    std::string given_up{};    ///< why nobody tries any more; empty: it is tried
   };
+  void tell(SweepId sweep);
   [[nodiscard]] Result<std::string> doubt_of(const AttemptRow& attempt,
                                              const AddMeasurement& result);
 

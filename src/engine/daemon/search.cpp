@@ -158,7 +158,9 @@ void Sweeps::forget_searches() {
 
 void Sweeps::tell_searches() {
   for (auto& [id, context] : contexts_) {
-    if (context.search) context.search->hear(world_.changes());
+    if (!context.search) continue;
+    context.search->hear(world_.changes());
+    if (context.search->is_outdated()) context.search.reset();
   }
 }
 

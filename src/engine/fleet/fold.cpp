@@ -189,6 +189,14 @@ void uncount_others(World& world, const AttemptRow& counted) {
   });
 }
 
+/// What its attempt has measured is still asked for. A cancellation that came before the news
+/// of a result throws nothing away: it was measured all the same, and would be measured again.
+bool is_wanted(const TrialRow* trial, const AttemptRow& attempt, Outcome outcome) {
+  if (attempt.revoked || trial == nullptr) return false;
+  return trial->state != State::ended ||
+         (trial->outcome == Outcome::cancelled && outcome == Outcome::completed);
+}
+
 /// `at` is a time by the clock that its start was taken from.
 void end_attempt(Fold fold, const Policy& policy, AttemptId id, const Ending& said,
                  const RecordsSummary& records, Timestamp at) {
@@ -204,7 +212,7 @@ void end_attempt(Fold fold, const Policy& policy, AttemptId id, const Ending& sa
   Ending ending = joined;
   judge_ending(fold, policy, attempt, ending);
   const TrialRow* trial = fold.world.trial(attempt.trial);
-  const bool wanted = !attempt.revoked && trial != nullptr && trial->state != State::ended;
+  const bool wanted = is_wanted(trial, attempt, ending.outcome);
   const bool marked = records.result && records.result->mark != Mark::none;
   // A marked measurement replaces none that is counted already.
   const bool counted = ending.outcome == Outcome::completed && wanted &&
@@ -232,8 +240,8 @@ void end_attempt(Fold fold, const Policy& policy, AttemptId id, const Ending& sa
                    .kind = event_of(ending.outcome),
                    .detail = ending.cause});
   if (wanted) {
-    const Retry retry =
-        layout_is_to_blame(joined, ending) ? Retry::never : retry_of(ending.outcome, marked);
+    const bool final = layout_is_to_blame(joined, ending) || trial->state == State::ended;
+    const Retry retry = final ? Retry::never : retry_of(ending.outcome, marked);
     auto edit = fold.world.edit(*trial);
     edit->last = ending.outcome;
     edit->fragmented = ending.fragmented && ending.outcome == Outcome::oom;

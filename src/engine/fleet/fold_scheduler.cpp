@@ -123,6 +123,8 @@ struct SchedulerFolder {
     auto row = fold.world.edit(*known);
     // Asked before the claim, answered after it: no news of a job that has started.
     if (event.state == JobState::pending && row->claimed_at != 0 && !event.after_claim) return;
+    if (event.state == JobState::ended && row->claimed_at == 0)
+      fold.world.note_begun_on(*row, first_node(event.nodes));
     const std::string detail =
         event.advice.empty() ? event.detail : event.detail + ": " + event.advice;
     const bool news = row->job_state != event.state || row->job_id != event.job_id ||

@@ -28,7 +28,7 @@ bool counts_here(const std::string& node, EvidenceKind kind) {
 
 struct Weight {
   std::int64_t failures = 0;
-  std::int64_t suspicions = 0;  ///< distinct trials
+  std::int64_t suspicions = 0;  ///< distinct trials, and jobs in which no lead started
   std::string last{};
 };
 
@@ -42,10 +42,11 @@ Weight weigh(const NodeRow& node, const Policy& policy, Timestamp now) {
         counts_here(node.node, one.kind) || (slow_counts && one.kind == EvidenceKind::slow);
     if (failure) ++weight.failures;
     if (one.kind == EvidenceKind::suspect && node.node != local_node) trials.insert(one.trial);
-    if (failure || one.kind == EvidenceKind::suspect)
+    if (one.kind == EvidenceKind::unstarted) ++weight.suspicions;
+    if (failure || one.kind == EvidenceKind::suspect || one.kind == EvidenceKind::unstarted)
       weight.last = fmt::format("{}: {}", word_of(one.kind), one.detail);
   }
-  weight.suspicions = static_cast<std::int64_t>(trials.size());
+  weight.suspicions += static_cast<std::int64_t>(trials.size());
   return weight;
 }
 
@@ -259,7 +260,8 @@ bool holds_node_out(const World& world, AllocationId allocation) {
 
 std::string first_node(std::string_view slurm_list) {
   const auto nodes = nodes_in(slurm_list);
-  return nodes.empty() ? "" : nodes.front();
+  const bool named = !nodes.empty() && nodes.front().find_first_of(" (") == std::string::npos;
+  return named ? nodes.front() : "";  // "None assigned"
 }
 
 }  // namespace shardsweep

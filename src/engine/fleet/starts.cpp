@@ -2,6 +2,7 @@
 #include "fleet/starts.hpp"
 
 #include "fleet/allocation.hpp"
+#include "fleet/nodes.hpp"
 
 #include <fmt/format.h>
 
@@ -25,15 +26,45 @@ bool excluded_too_many(const AllocationRow& allocation, const World& world) {
   });
 }
 
-std::string reason(std::int64_t failures, const std::string& why, const std::string& log) {
-  return fmt::format("paused: {} allocation{} in a row failed, the last one {} (see {})",
-                     failures, failures == 1 ? "" : "s", why, log);
+std::string reason(std::int64_t failures, const std::string& why, const std::string& node,
+                   const std::string& log) {
+  return fmt::format("paused: {} allocation{} in a row failed, the last one {}{}{} (see {})",
+                     failures, failures == 1 ? "" : "s", why, node.empty() ? "" : ", on node ",
+                     node, log);
+}
+
+/// The node on which a job began and no lead started, though nobody has ended the job; empty:
+/// it is not known, or it says nothing of the node.
+std::string node_without_lead(const AllocationRow& allocation, const World& world) {
+  const bool ended_by_others = allocation.end_outcome && !allocation.own_cancel;
+  return allocation.claimed_at != 0 || ended_by_others ? "" : world.begun_on(allocation);
+}
+
+/// Its lead has ended without a word, and nothing that it had started came to an end: agents
+/// that can't live there start one attempt after the other, and each is lost.
+bool died_at_work(const AllocationRow& allocation, const World& world) {
+  if (allocation.said_bye || allocation.end_outcome) return false;
+  bool runs = false;
+  for (const AttemptId id : world.index().assigned_to(allocation.id).all) {
+    const AttemptRow* attempt = world.attempt(id);
+    if (attempt == nullptr || attempt->started_at == 0) continue;
+    if (attempt->state == State::ended) return false;
+    runs = true;
+  }
+  return runs;
+}
+
+bool has_failed_before(const World& world, const std::string& name) {
+  const NodeRow* node = world.node(name);
+  return node != nullptr &&
+         std::any_of(node->evidence.begin(), node->evidence.end(),
+                     [](const NodeCharge& one) { return one.kind == EvidenceKind::unstarted; });
 }
 
 }  // namespace
 
 Start judge_start(const AllocationRow& allocation, const World& world, Timestamp now) {
-  if (allocation.started) return Start::began;
+  if (allocation.started) return died_at_work(allocation, world) ? Start::failed : Start::began;
   // One that was drained because nothing was left for it has failed at nothing; one that gave
   // its work back has.
   if (allocation.draining && !allocation.gave_back) return Start::unwanted;
@@ -48,8 +79,13 @@ std::optional<std::string> count_start(Fold fold, const Policy& policy,
                                        const AllocationRow& allocation, const std::string& why,
                                        const std::string& log) {
   const SweepRow* known = fold.world.sweep(allocation.sweep);
-  const Start start = judge_start(allocation, fold.world, fold.now);
+  Start start = judge_start(allocation, fold.world, fold.now);
   if (known == nullptr || start == Start::unwanted) return std::nullopt;
+  std::string node;
+  if (start == Start::failed) node = node_without_lead(allocation, fold.world);
+  // One node that fails again says nothing new of the site: an idle one takes each new job.
+  if (!node.empty() && has_failed_before(fold.world, node)) start = Start::failed_node;
+  add_evidence(fold, node, {.at = fold.now, .kind = EvidenceKind::unstarted, .detail = why});
   auto sweep = fold.world.edit(*known);
   std::optional<std::string> paused;
   if (start == Start::began) {
@@ -61,7 +97,7 @@ std::optional<std::string> count_start(Fold fold, const Policy& policy,
         start == Start::failed ? policy.retry_failed_starts : policy.retry_failed_nodes;
     ++failures;
     if (failures >= most && sweep->state == SweepState::active) {
-      paused = reason(failures, why, log);
+      paused = reason(failures, why, node, log);
       sweep->state = SweepState::paused;
       sweep->failed_starts = sweep->failed_nodes = 0;
     }

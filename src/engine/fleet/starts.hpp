@@ -15,9 +15,9 @@
 namespace shardsweep {
 
 enum class Start : std::uint8_t {
-  began,        ///< something has started in it
-  unwanted,     ///< it was released before: says nothing
-  failed,       ///< refused, held, ended by the site, or never got to its lead
+  began,     ///< something has started in it
+  unwanted,  ///< it was released before: says nothing
+  failed,    ///< refused, held, ended by the site, never got to its lead, or lost all with it
   failed_node,  ///< a node took it with it, or somebody with a better claim
 };
 

@@ -89,6 +89,12 @@ void Troubles::set_storage(const std::string& where, const std::optional<Storage
     raise(trouble_of(fault->problem), where, fault->detail, now);
 }
 
+void Troubles::set_unreadable(const std::string& sweep, std::int32_t attempts, Timestamp since,
+                              const std::string& why) {
+  clear(TroubleKind::unreadable, sweep);
+  if (attempts > 0) all_.push_back({TroubleKind::unreadable, sweep, why, since, attempts, 0});
+}
+
 void Troubles::set_submissions(const World& world) {
   std::erase_if(all_, [&](const Trouble& one) {
     return is_of_rows(one.kind) ||
@@ -100,7 +106,7 @@ void Troubles::set_submissions(const World& world) {
 
 std::vector<Trouble> Troubles::shown(Timestamp now) const {
   const auto transient_us = [](TroubleKind kind) -> Timestamp {
-    if (kind == TroubleKind::scheduler) return 3'000'000;
+    if (kind == TroubleKind::scheduler || kind == TroubleKind::unreadable) return 3'000'000;
     if (kind == TroubleKind::silent) return 20'000'000;  // a daemon that has just come
     return kind == TroubleKind::unclaimed ? 60'000'000 : 0;
   };

@@ -181,6 +181,16 @@ void World::see_node(SeenNode seen) {
 void World::forget_nodes(const AllocationRow& row) {
   rows_.nodes_of.erase(row.id);
   rows_.lead_nodes.erase(row.id);
+  begun_on_.erase(row.id);
+}
+
+void World::note_begun_on(const AllocationRow& row, const std::string& node) {
+  if (!node.empty()) begun_on_[row.id] = node;
+}
+
+std::string World::begun_on(const AllocationRow& row) const {
+  const auto found = begun_on_.find(row.id);
+  return found == begun_on_.end() ? "" : found->second;
 }
 
 void World::charge(const std::string& node, NodeCharge charge) {

@@ -108,6 +108,11 @@ class World {
   void see_node(SeenNode seen);
   /// It has ended, and its nodes are others'.
   void forget_nodes(const AllocationRow& row);
+  /// Where a job began of which no lead has spoken. It is not stored: the scheduler says it
+  /// again, until its allocation is over.
+  void note_begun_on(const AllocationRow& row, const std::string& node);
+  /// Empty: not known.
+  [[nodiscard]] std::string begun_on(const AllocationRow& row) const;
   /// What speaks against a node; a node that is not known yet gets its row.
   void charge(const std::string& node, NodeCharge charge);
   /// `trial` (0: any) is nothing against the node any more. How much was forgotten.
@@ -175,6 +180,7 @@ class World {
   mutable WorldIndex index_;
   bool by_hand_ = false;  ///< a test changes rows directly: each question indexes them anew
   std::vector<Change> changes_;
+  std::map<AllocationId, std::string> begun_on_;
   AllocationId stored_below_ = 1;
   std::uint64_t version_ = 1;
   std::map<AllocationId, std::uint64_t> versions_;

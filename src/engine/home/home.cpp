@@ -36,6 +36,26 @@ tl::unexpected<Fault> closed_folder(const fs::path& file) {
                            file.string()));
 }
 
+/// As this file system maps us: root's files may be nobody's over NFS.
+std::optional<uid_t> own_user_in(const fs::path& folder) {
+  std::string name = (folder / ".owner-test.XXXXXX").string();
+  const int descriptor = ::mkostemp(name.data(), O_CLOEXEC);
+  if (descriptor < 0) return std::nullopt;
+  struct stat about {};
+  const bool known = ::fstat(descriptor, &about) == 0;
+  ::close(descriptor);
+  ::unlink(name.c_str());
+  return known ? std::optional(about.st_uid) : std::nullopt;
+}
+
+/// True if another user owns it. The same user may have another number in `folder`; a folder
+/// that can't be written does not tell, and then the answer is `unknown`.
+bool is_anothers(const struct stat& about, const fs::path& folder, bool unknown) {
+  if (about.st_uid == ::geteuid()) return false;
+  const auto own = own_user_in(folder);
+  return own ? *own != about.st_uid : unknown;
+}
+
 /// Before a folder is made beside it: a file that is no database, or somebody else's.
 Result<void> check_database(const fs::path& file) {
   struct stat status {};
@@ -50,6 +70,13 @@ Result<void> check_database(const fs::path& file) {
                              "with --db.",
                              file.string()));
   }
+  // Its mode says nothing: who can write it says which programs our daemon runs.
+  if (is_anothers(status, file.has_parent_path() ? file.parent_path() : ".", true))
+    return fault(
+        FaultKind::rejected,
+        fmt::format("the database '{}' belongs to another user (uid {}), who could run "
+                    "programs as you through it. Use a --db of your own.",
+                    file.string(), status.st_uid));
   constexpr std::string_view first = "SQLite format 3";
   std::string begin(first.size(), '\0');
   std::ifstream stream(file, std::ios::binary);
@@ -62,31 +89,15 @@ Result<void> check_database(const fs::path& file) {
                            file.string()));
 }
 
-/// As this file system maps us: root's files may be nobody's over NFS.
-std::optional<uid_t> own_user_in(const fs::path& folder) {
-  std::string name = (folder / ".owner-test.XXXXXX").string();
-  const int descriptor = ::mkostemp(name.data(), O_CLOEXEC);
-  if (descriptor < 0) return std::nullopt;
-  struct stat about {};
-  const bool known = ::fstat(descriptor, &about) == 0;
-  ::close(descriptor);
-  ::unlink(name.c_str());
-  return known ? std::optional(about.st_uid) : std::nullopt;
-}
-
 /// Requests in it are obeyed with this user's rights, and scripts in it run as this user.
 Result<void> check_owner(const fs::path& folder) {
   struct stat about {};
   if (::stat(folder.c_str(), &about) != 0) return {};  // what follows says why
-  if (about.st_uid != ::geteuid()) {
-    const auto own = own_user_in(folder);
-    if (own && *own != about.st_uid)
-      return fault(
-          FaultKind::rejected,
-          fmt::format("the folder '{}' belongs to another user (uid {}), who could run "
-                      "programs as you through it. Use a --db of your own.",
-                      folder.string(), about.st_uid));
-  }
+  if (is_anothers(about, folder, false))
+    return fault(FaultKind::rejected,
+                 fmt::format("the folder '{}' belongs to another user (uid {}), who could run "
+                             "programs as you through it. Use a --db of your own.",
+                             folder.string(), about.st_uid));
   if ((about.st_mode & (S_IWGRP | S_IWOTH)) == 0 || about.st_uid != ::geteuid()) return {};
   std::error_code ignored;
   fs::permissions(folder, fs::perms::group_write | fs::perms::others_write,

@@ -235,6 +235,11 @@ std::string text(const Trouble& one) {
           "Sweep '{}': the lead of {} has written nothing{}. Its node may not be able to write "
           "into the database's folder. After daemon.lead_limit the job is cancelled.",
           one.where, counted(one.jobs, "job"), when);
+    case TroubleKind::unreadable:
+      return fmt::format(
+          "Sweep '{}': the records of {} can't be read{}: {}. What its job has measured since "
+          "waits for that. After daemon.records_limit the attempt ends as lost.",
+          one.where, counted(one.times, "ended attempt"), when, said);
     default:
       return storage_text(one);
   }

@@ -75,7 +75,10 @@ void SweepSearch::end(TrialId trial, const SearchNews& news) {
   // What a search has spared is not over: its cell may be opened again.
   auto& spared = place->second.cell->spared;
   if (news.outcome == Outcome::skipped && spared.contains(trial)) return;
-  if (!ended_.try_emplace(trial, news).second) return;
+  const auto [known, fresh] = ended_.try_emplace(trial, news);
+  if (!fresh && known->second.outcome == Outcome::cancelled)
+    outdated_ = outdated_ || news.outcome == Outcome::completed;
+  if (!fresh) return;
   spared.erase(trial);
   place->second.cell->search.end(place->second.number, news);
   if (settings_.learn_across)

@@ -61,6 +61,9 @@ class SweepSearch {
   void learn(SearchPoint point, const SearchNews& news, std::string name = "a run elsewhere");
   /// What a tick has learnt, before or after it is committed: heard twice it is the same.
   void hear(std::span<const Change> changes);
+  /// A trial that had ended cancelled was measured all the same: made anew from the database,
+  /// a search knows of that.
+  [[nodiscard]] bool is_outdated() const { return outdated_; }
 
   struct Skip {
     TrialId trial = 0;
@@ -129,6 +132,7 @@ class SweepSearch {
   std::map<TrialId, Place> places_;
   std::map<TrialId, SearchPoint> points_;
   std::map<TrialId, SearchNews> ended_;
+  bool outdated_ = false;  // what has ended cancelled was measured
   std::set<TrialId> asked_;
   std::map<AttemptId, Timestamp> started_at_;
   std::set<AttemptId> billed_;   // their GPU-hours are counted

@@ -229,6 +229,77 @@ TEST_CASE("a job that can never start is cancelled and counted") {
   CHECK(c.trials() == "planned planned");
 }
 
+TEST_CASE("what leads have measured while no daemon was there is not cancelled") {
+  Case c;
+  c.start_job(c.job());
+  c.pass(2);
+  c.die();
+  c.run_attempt(c.job(), Outcome::completed);
+  c.run_attempt(c.job(), Outcome::oom);
+  const Answer answer = c.ask(Verb::cancel, {"a"});
+  CHECK(answer.text.find("2 had already ended") != std::string::npos);
+  CHECK(c.trials() == "completed oom");
+  CHECK(c.sql("SELECT sum(counted) FROM attempts") == "1");
+  CHECK(c.status().state != "cancelled");
+}
+
+TEST_CASE("a result counts though its trial was cancelled before the news of it came") {
+  for (const std::string where : {"", "micro_batch = 1"}) {
+    Case c;
+    c.start_job(c.job());
+    REQUIRE(c.job().lead->start_next(c.slurm.lead_time(c.job())));
+    c.job().lead->leave_result();
+    (void)c.ask(Verb::cancel, {"a"}, where);
+    CHECK(c.trials().starts_with("cancelled "));
+    c.job().lead->end(Outcome::cancelled, c.slurm.lead_time(c.job()));
+    c.pass(5);
+    CHECK(c.trials().starts_with("completed "));
+    CHECK(c.sql("SELECT counted FROM attempts WHERE id = 1") == "1");
+    CHECK(c.sql("SELECT cancelled_by FROM trials WHERE id = 1").empty());
+    (void)c.ask(Verb::resume, {"a"});
+    c.complete();
+    CHECK(c.trials() == "completed completed");
+    CHECK(c.sql("SELECT count(*) FROM attempts WHERE trial = 1") == "1");
+  }
+}
+
+TEST_CASE("a doubtful result of a cancelled trial counts and is not measured again") {
+  Case c;
+  c.start_job(c.job());
+  REQUIRE(c.job().lead->start_next(c.slurm.lead_time(c.job())));
+  (void)c.ask(Verb::cancel, {"a"});
+  c.job().lead->end(Outcome::completed, c.slurm.lead_time(c.job()), Mark::contaminated);
+  c.pass(5);
+  CHECK(c.trials() == "completed cancelled");
+}
+
+TEST_CASE("records that can't be read are a trouble until they are read or given up") {
+  Case c;
+  c.start_job(c.job());
+  const auto end_without_pack = [&] {
+    REQUIRE(c.job().lead->start_next(c.slurm.lead_time(c.job())));
+    Ended ended{.attempt = c.job().lead->running(), .pack = "not.there.tar"};
+    ended.ending.outcome = Outcome::completed;
+    c.job().lead->end(ended, c.slurm.lead_time(c.job()));
+  };
+  end_without_pack();
+  c.pass(8);
+  CHECK(c.trials() == "running queued");
+  CHECK(c.troubles().find("unreadable") != std::string::npos);
+  CHECK(c.troubles().find(".tar is not there") != std::string::npos);
+  const std::string dir = c.sql("SELECT dir FROM attempts WHERE id = 1");
+  must(pack_attempt({dir}, 1000));
+  c.pass(12);
+  CHECK(c.trials() == "completed queued");
+  CHECK(c.troubles().find("unreadable") == std::string::npos);
+  end_without_pack();
+  c.pass(8);
+  CHECK(c.troubles().find("unreadable") != std::string::npos);
+  c.pass(100);
+  CHECK(c.sql("SELECT outcome FROM attempts WHERE id = 2") == "lost");
+  CHECK(c.troubles().find("unreadable") == std::string::npos);
+}
+
 TEST_CASE("a running job that the user cancels leaves its trials undecided and goes on") {
   Case c;
   c.start_job(c.job());

@@ -106,4 +106,25 @@ TEST_CASE("a home of another user is refused, one that others may write is close
   CHECK(refused.error().what.find("belongs to another user (uid 65534)") != std::string::npos);
 }
 
+TEST_CASE("a database of another user is refused, whoever may write it") {
+  if (::geteuid() != 0) {
+    MESSAGE("skipped: giving a file away needs root");
+    return;
+  }
+  const Folder folder;
+  const Home home{folder.path() / "a.db"};
+  for (const char* const text : {"", "SQLite format 3"}) {
+    CAPTURE(text);
+    std::ofstream(home.database) << text;
+    std::filesystem::permissions(home.database, std::filesystem::perms{0666});
+    REQUIRE(::chown(home.database.c_str(), 65534, 65534) == 0);
+    const auto refused = make_home(home);
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().kind == FaultKind::rejected);
+    CHECK(refused.error().what.find("belongs to another user (uid 65534)") !=
+          std::string::npos);
+    CHECK_FALSE(std::filesystem::exists(home.dir()));
+  }
+}
+
 }  // namespace shardsweep::test

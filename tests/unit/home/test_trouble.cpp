@@ -71,6 +71,11 @@ TEST_CASE("each trouble is a sentence with what would help") {
   CHECK(text(put_off) ==
         "Sweep 'small': Slurm has put off 2 submissions (4 times): QOSMaxSubmitJob. The daemon "
         "tries again by itself; 'shardsweep cancel small' gives up.");
+  const Trouble unread{TroubleKind::unreadable, "a", "/x/t.1.tar is not there", 0, 2, 0};
+  CHECK(text(unread) ==
+        "Sweep 'a': the records of 2 ended attempts can't be read: /x/t.1.tar is not there. "
+        "What its job has measured since waits for that. After daemon.records_limit the "
+        "attempt ends as lost.");
   const Trouble token{TroubleKind::scheduler,
                       "slurm http://rest:6820",
                       "HTTP 401: Authentication failure",

@@ -64,6 +64,38 @@ TEST_CASE("a file written durably replaces the old one and leaves nothing beside
   CHECK(!read_file(folder.path() / "none"));
 }
 
+TEST_CASE("a link is followed, and what is no regular file is written into") {
+  const Folder folder;
+  const auto target = folder.write("target", "old");
+  const auto link = folder.path() / "link";
+  fs::create_symlink("target", link);
+  REQUIRE(write_file_durably(link, "new"));
+  CHECK(fs::is_symlink(link));
+  CHECK(read_file(target).value() == "new");
+  fs::create_symlink(folder.path() / "later", folder.path() / "dangling");
+  REQUIRE(write_file_durably(folder.path() / "dangling", "made"));
+  CHECK(read_file(folder.path() / "later").value() == "made");
+  fs::create_symlink("circle", folder.path() / "circle");
+  CHECK(!write_file_durably(folder.path() / "circle", "x"));
+
+  const auto fifo = folder.path() / "fifo";
+  REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
+  const int reader = ::open(fifo.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  REQUIRE(write_file_durably(fifo, "text"));
+  CHECK(fs::is_fifo(fifo));
+  std::array<char, 8> read{};
+  CHECK(::read(reader, read.data(), read.size()) == 4);
+  ::close(reader);
+
+  int ends[2]{};
+  REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
+  REQUIRE(write_file_durably("/dev/fd/" + std::to_string(ends[1]), "piped"));
+  CHECK(::read(ends[0], read.data(), read.size()) == 5);
+  for (const int end : ends)
+    ::close(end);
+  CHECK(!write_file_durably(folder.path(), "x"));
+}
+
 TEST_CASE("a reader hands out whole lines once and waits for the end of a torn one") {
   const Folder folder;
   LineReader reader(folder.path() / "lines");

@@ -89,6 +89,12 @@ Result<std::vector<Garbage>> find_garbage(const Session& session) {
        {session.home.attempts(), session.home.allocations(), session.home.answers(),
         session.home.inbox(), session.home.snapshots()}) {
     std::error_code error;
+    if (fs::is_symlink(folder, error)) {
+      // What it leads to may hold other things than ours.
+      say(fmt::format("{} is a link: gc leaves alone what it leads to.", folder.string()));
+      continue;
+    }
+    error.clear();
     for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
          entry.increment(error)) {
       const fs::path path = entry->path();
