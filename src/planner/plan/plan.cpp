@@ -213,4 +213,19 @@ Result<Plan> make_plan(const SweepSpec& sweep, const Capabilities& runner,
   return plan;
 }
 
+std::string why_nothing_runs(const Plan& plan) {
+  const auto could_start = [&](const std::string& constraint) {
+    return plan.left_out_gpu_hours.empty() || plan.left_out_gpu_hours.contains(constraint);
+  };
+  const std::string* found = nullptr;
+  std::int64_t most = 0;
+  for (const auto& [constraint, points] : plan.left_out_by_constraint) {
+    if (points <= most || !could_start(constraint)) continue;
+    found = &constraint;
+    most = points;
+  }
+  const auto example = found == nullptr ? plan.examples.end() : plan.examples.find(*found);
+  return example == plan.examples.end() ? std::string() : example->second.verdict.why;
+}
+
 }  // namespace shardsweep

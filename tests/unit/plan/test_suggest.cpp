@@ -120,3 +120,29 @@ TEST_CASE("a batch that is no whole number of samples names those that are") {
         "a global batch of 1,000,000 tokens is not a multiple of seq_len 4096; use 999,424 or "
         "1,003,520");
 }
+
+TEST_CASE(
+    "if no layout divides the batch, that is the reason, and batches that work are named") {
+  const auto suggestion = suggested(request(3, 4 << 20));
+  CHECK(suggestion.layouts.empty());
+  CHECK(
+      suggestion.memory.back() ==
+      "No layout divides the batch: 1,024 samples are not a multiple of 3. Try --batch-tokens "
+      "3Mi or 6Mi.");
+  CHECK_FALSE(says(suggestion.memory, "Nothing fits"));
+  CHECK_FALSE(says(suggestion.memory, "0 of 0"));
+  CHECK_FALSE(suggested(request(3, 3 << 20)).layouts.empty());
+  CHECK_FALSE(suggested(request(3, 6 << 20)).layouts.empty());
+  CHECK(
+      suggested(request(7, 4 << 20)).memory.back() ==
+      "No layout divides the batch: 1,024 samples are not a multiple of 7. Try --batch-tokens "
+      "3584Ki or 7Mi.");
+}
+
+TEST_CASE("GPUs that no node holds are the reason, and not memory") {
+  auto many = request(0, 4 << 20);
+  many.gpus = 16;
+  CHECK(suggested(many).memory.back() ==
+        "No layout can run: gpus 16 is more than the 8 of one node of h100-8x; use 'nodes' for "
+        "more.");
+}
