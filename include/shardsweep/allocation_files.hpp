@@ -57,8 +57,11 @@ struct AttemptPaths {
 };
 
 /// Writes the whole of `text` to a new file beside `path`, fsyncs it and renames it into place.
+/// `owner`: nobody else may read it, since there may be secrets in it.
+enum class Readers : std::uint8_t { all, owner };
 [[nodiscard]] Result<void> write_file_durably(const std::filesystem::path& path,
-                                              std::string_view text);
+                                              std::string_view text,
+                                              Readers readers = Readers::all);
 /// At most `limit` bytes; a longer file is a fault.
 [[nodiscard]] Result<std::string> read_file(const std::filesystem::path& path,
                                             std::size_t limit = 16 << 20);

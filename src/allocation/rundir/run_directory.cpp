@@ -19,6 +19,7 @@ namespace shardsweep {
 namespace {
 
 constexpr mode_t file_mode = 0644;
+constexpr mode_t owner_mode = 0600;
 constexpr std::size_t chunk_bytes =
     std::size_t{256} * 1024;  // a line longer than this is garbage
 
@@ -64,12 +65,14 @@ Result<void> sync_folder_of(const std::filesystem::path& path) {
   return {};
 }
 
-Result<void> write_file_durably(const std::filesystem::path& path, std::string_view text) {
+Result<void> write_file_durably(const std::filesystem::path& path, std::string_view text,
+                                Readers readers) {
   // The pid keeps two writers of one file apart; a stale one is overwritten.
   const std::string fresh = path.string() + ".new." + std::to_string(::getpid());
   {
+    const mode_t mode = readers == Readers::owner ? owner_mode : file_mode;
     const Descriptor file(
-        ::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, file_mode));
+        ::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode));
     if (!file.valid()) return errno_error("cannot create " + path.string());
     auto written = write_all(file.get(), text, fresh);
     if (written) {

@@ -178,7 +178,7 @@ Result<void> Acts::prepare(const AllocationRow& allocation) {
   spec.grace_s = policy.grace_s;
   spec.stop_before_end_s = policy.lane_stop_before_end_s;
   spec.gpu = sweeps_.spec_of(allocation.sweep).cluster.gpu;
-  SHARDSWEEP_TRY(write_file_durably(paths.spec(), encode(spec)));
+  SHARDSWEEP_TRY(write_file_durably(paths.spec(), encode(spec), Readers::owner));
   fail_point("daemon.prepared");
   return {};
 }
