@@ -33,6 +33,8 @@ constexpr std::array<StepPart, 8> parts{{{"compute", &TimeEstimate::compute_s},
                                          {"update", &TimeEstimate::update_s}}};
 
 std::string_view remedy(std::string_view part, const Layout& layout) {
+  if (part == "compute" && layout.recompute == Recompute::none)
+    return "Compute-bound: another layout gains little; add GPUs.";
   if (part == "tp" && layout.tp == 1) {
     return layout.ep > 1 ? "Bound by rows on their way to experts: use less ep."
                          : "Bound by what ranks that share a sequence exchange: use less cp.";
@@ -313,9 +315,12 @@ class Suggester {
     }
     for (const auto& layout : suggestion_.layouts) {
       const auto& is = layout.point.layout;
-      lines.push_back(fmt::format("dp {} × micro_batch {} × grad_accum {} = {}", is.dp,
-                                  is.micro_batch, is.grad_accum,
-                                  counted(is.global_batch(), "sample")));
+      auto line =
+          fmt::format("dp {} × micro_batch {} × grad_accum {} = {}", is.dp, is.micro_batch,
+                      is.grad_accum, counted(is.global_batch(), "sample"));
+      // Layouts that differ in tp and pp alone reach it the same way.
+      if (std::find(lines.begin(), lines.end(), line) == lines.end())
+        lines.push_back(std::move(line));
     }
   }
 

@@ -146,3 +146,23 @@ TEST_CASE("GPUs that no node holds are the reason, and not memory") {
         "No layout can run: gpus 16 is more than the 8 of one node of h100-8x; use 'nodes' for "
         "more.");
 }
+
+TEST_CASE("what cannot be reduced is not advised, and no line stands twice") {
+  auto small = request(1, 4 << 20);
+  small.model = small_model();
+  auto large = request(16, 4 << 20);
+  large.most = 8;
+  bool without = false;
+  for (const auto* one : {&small, &large}) {
+    const auto suggestion = suggested(*one);
+    for (const auto& layout : suggestion.layouts) {
+      const bool advised = layout.limit.find("reduce recomputation") != std::string::npos;
+      const bool none = layout.point.layout.recompute == Recompute::none;
+      CHECK_FALSE((none && advised));
+      without = without || none;
+    }
+    const std::set<std::string> different(suggestion.batch.begin(), suggestion.batch.end());
+    CHECK(different.size() == suggestion.batch.size());
+  }
+  CHECK(without);
+}
