@@ -193,7 +193,11 @@ void warn(const SweepSpec& sweep, const Judge& judge, Plan& plan) {
                                    sweep.vars.size() == 1 ? "" : "s", vars));
   }
   if (plan.trials.empty() && plan.points > 0)
-    warnings.push_back(fmt::format("None of the {} can run.", counted(plan.points, "point")));
+    warnings.push_back(
+        fmt::format("{} run: {}.",
+                    plan.points == 1 ? std::string("The only point cannot")
+                                     : "None of the " + counted(plan.points, "point") + " can",
+                    why_nothing_runs(plan)));
   warn_of_budget(sweep, plan);
 }
 

@@ -113,6 +113,8 @@ Result<ExitCode> run_plan(const Session& session) {
               .terminal = session.options.wide ? Terminal{} : terminal_of(STDOUT_FILENO)});
   flush(out);
   SHARDSWEEP_TRY(written);
+  // The notes have said why.
+  if (planned.plan.trials.empty()) return ExitCode::failed;
   if (const auto ended = ended_already(session, planned); ended.trials > 0) {
     const std::size_t left = planned.plan.trials.size() - ended.trials;
     say(fmt::format("{} of the {} trials have ended in {} and do not run again. {}",
