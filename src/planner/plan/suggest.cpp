@@ -245,13 +245,15 @@ class Suggester {
     }
     for (const std::int32_t zero : {0, 1, 2, 3}) {
       if (const auto least = least_split(zero)) {
-        lines.push_back(fmt::format("With ZeRO {}, the smallest tp × pp that fits is {}: {}.",
-                                    zero, std::int64_t{least->layout.tp} * least->layout.pp,
+        const auto split = std::int64_t{least->layout.tp} * least->layout.pp;
+        lines.push_back(fmt::format("ZeRO {} {} ({}).", zero,
+                                    split == 1 ? "fits without tensor or pipeline parallelism"
+                                               : fmt::format("fits from tp × pp = {}", split),
                                     layout_text(*least, LayoutForm::sentence)));
       }
     }
     if (suggestion_.layouts_judged > 0) {
-      lines.push_back(fmt::format("{} of {} layouts certainly fit.",
+      lines.push_back(fmt::format("{} of {} layouts fit even by the pessimistic estimate.",
                                   grouped(suggestion_.layouts_fitting),
                                   grouped(suggestion_.layouts_judged)));
     }
