@@ -56,11 +56,17 @@ struct AttemptPaths {
   [[nodiscard]] std::filesystem::path pack() const { return dir.string() + ".tar"; }
 };
 
+enum class Readers : std::uint8_t {
+  all,
+  owner,  ///< nobody else: there may be secrets in it
+};
+
 /// Writes the whole of `text` to a new file beside `path`, fsyncs it and renames it into place.
 /// A link stays, and the file that it means is replaced. What is there and is no regular file
 /// (a device, a fifo) is written into.
 [[nodiscard]] Result<void> write_file_durably(const std::filesystem::path& path,
-                                              std::string_view text);
+                                              std::string_view text,
+                                              Readers readers = Readers::all);
 /// At most `limit` bytes; a longer file is a fault.
 [[nodiscard]] Result<std::string> read_file(const std::filesystem::path& path,
                                             std::size_t limit = 16 << 20);

@@ -3,11 +3,11 @@
 
 #include "attempt/container.hpp"
 #include "text/characters.hpp"
+#include "text/secrets.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
 namespace shardsweep {
 namespace {
@@ -132,18 +132,6 @@ std::string describe(const std::vector<Overridden>& changes, const std::string& 
       text, image);
 }
 
-bool may_be_secret(std::string_view name) {
-  std::string upper;
-  for (const char c : name)
-    upper += c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
-  constexpr std::array<std::string_view, 10> words{"TOKEN",  "SECRET", "PASSW",   "PASSPHRASE",
-                                                   "APIKEY", "_KEY",   "CREDENT", "COOKIE",
-                                                   "AUTH",   "PRIVATE"};
-  return std::any_of(words.begin(), words.end(), [&](std::string_view word) {
-    return upper.find(word) != std::string::npos;
-  });
-}
-
 Variables for_keeping(const Variables& variables, const Variables& wanted, Keeping keeping) {
   Variables kept;
   std::size_t bytes = 0;
@@ -151,7 +139,8 @@ Variables for_keeping(const Variables& variables, const Variables& wanted, Keepi
     const bool of_the_rank = wanted.contains(name) || is_of_the_world(name) ||
                              is_of_the_libraries(name) || is_of_the_loader(name);
     if (keeping == Keeping::of_the_rank && !of_the_rank) continue;
-    const std::string text = may_be_secret(name) ? "(hidden)" : one_line(value, longest_value);
+    const std::string text =
+        may_be_secret(name) ? std::string(hidden_value) : one_line(value, longest_value);
     bytes += name.size() + text.size();
     if (bytes > most_kept_bytes) break;
     kept.emplace(name, text);

@@ -46,14 +46,12 @@ struct Overridden {
 [[nodiscard]] std::string describe(const std::vector<Overridden>& changes,
                                    const std::string& image);
 
-/// For the database: values of secrets are hidden by their names, long values and long lists
-/// are cut. On a host without a container the rest of a user's environment is nobody's matter:
-/// then `wanted`, and what libraries read.
+/// For the database: values of secrets are hidden (text/secrets.hpp), long values and long
+/// lists are cut. On a host without a container the rest of a user's environment is nobody's
+/// matter: then `wanted`, and what libraries read.
 enum class Keeping : std::uint8_t { all, of_the_rank };
 [[nodiscard]] Variables for_keeping(const Variables& variables, const Variables& wanted,
                                     Keeping keeping);
-/// By its name.
-[[nodiscard]] bool may_be_secret(std::string_view name);
 
 /// True where these are the arguments of the rank's own command, and not of a runtime that is
 /// about to start it: a script has its interpreter in front.

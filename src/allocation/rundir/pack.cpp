@@ -97,7 +97,8 @@ Result<void> write_pack(const AttemptPaths& attempt, const fs::path& fresh,
                         std::uint64_t keep_log) {
   // A file of its own, whatever was left of an earlier try: another host may still write that.
   ::unlink(fresh.c_str());
-  const Descriptor file(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  // For its owner alone, like the spec.json in it.
+  const Descriptor file(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!file.valid()) return errno_error("cannot create " + fresh.string());
   SHARDSWEEP_ASSIGN(const auto names, files_below(attempt.dir));
   TarWriter tar(file.get());

@@ -19,6 +19,7 @@ namespace shardsweep {
 namespace {
 
 constexpr mode_t file_mode = 0644;
+constexpr mode_t owner_mode = 0600;
 constexpr std::size_t chunk_bytes =
     std::size_t{256} * 1024;  // a line longer than this is garbage
 
@@ -85,12 +86,14 @@ Result<void> write_into(const std::filesystem::path& path, std::string_view text
   return write_all(file.get(), text, path.string());
 }
 
-Result<void> replace_durably(const std::filesystem::path& path, std::string_view text) {
+Result<void> replace_durably(const std::filesystem::path& path, std::string_view text,
+                             Readers readers) {
   // The pid keeps two writers of one file apart; a stale one is overwritten.
   const std::string fresh = path.string() + ".new." + std::to_string(::getpid());
   {
+    const mode_t mode = readers == Readers::owner ? owner_mode : file_mode;
     const Descriptor file(
-        ::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, file_mode));
+        ::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode));
     if (!file.valid()) return errno_error("cannot create " + path.string());
     auto written = write_all(file.get(), text, fresh);
     if (written) {
@@ -115,12 +118,13 @@ Result<void> replace_durably(const std::filesystem::path& path, std::string_view
 
 }  // namespace
 
-Result<void> write_file_durably(const std::filesystem::path& path, std::string_view text) {
+Result<void> write_file_durably(const std::filesystem::path& path, std::string_view text,
+                                Readers readers) {
   struct stat about {};
   if (::stat(path.c_str(), &about) == 0 && !S_ISREG(about.st_mode))
     return write_into(path, text);
   SHARDSWEEP_ASSIGN(const auto target, target_of(path));
-  return replace_durably(target, text);
+  return replace_durably(target, text, readers);
 }
 
 Result<std::string> read_file(const std::filesystem::path& path, std::size_t limit) {

@@ -170,7 +170,7 @@ Result<void> Acts::prepare(const AllocationRow& allocation) {
   spec.limits = policy.lane;
   spec.grace_s = policy.attempt.grace_s;
   spec.gpu = sweeps_.spec_of(allocation.sweep).cluster.gpu;
-  SHARDSWEEP_TRY(write_file_durably(paths.spec(), encode(spec)));
+  SHARDSWEEP_TRY(write_file_durably(paths.spec(), encode(spec), Readers::owner));
   fail_point("daemon.prepared");
   return {};
 }

@@ -96,7 +96,7 @@ Result<void> OrderWriter::assign(const AllocationRow& allocation, AttemptId id) 
   // What went wrong between the ranks only NCCL can tell.
   spec.nccl_debug = trial.last == Outcome::comm_error;
   SHARDSWEEP_TRY(write_files(context->spec, point, spec, paths));
-  SHARDSWEEP_TRY(write_file_durably(paths.spec(), encode(spec)));
+  SHARDSWEEP_TRY(write_file_durably(paths.spec(), encode(spec), Readers::owner));
   Channel& channel = channels_.at(allocation.id);
   // Without a lane the lead skips nothing by itself.
   const bool skips_after_oom = context->spec.search.rules.micro_batch;
@@ -179,7 +179,7 @@ Result<void> OrderWriter::assign_extra(const AllocationRow& allocation, const Ex
   // What they measure is compared with nothing that another program has measured.
   spec.programs.clear();
   SHARDSWEEP_TRY(write_files(extra.sweep, extra.point, spec, paths));
-  SHARDSWEEP_TRY(write_file_durably(paths.spec(), encode(spec)));
+  SHARDSWEEP_TRY(write_file_durably(paths.spec(), encode(spec), Readers::owner));
   Channel& channel = channels_.at(allocation.id);
   SHARDSWEEP_TRY(channels_.send(channel, Assign{.attempt = extra.id,
                                                 .trial = extra.name,

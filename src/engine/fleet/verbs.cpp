@@ -256,6 +256,7 @@ class Decision {
         return text + fmt::format("{} had already ended.", ended_);
       }
       case Verb::rerun: {
+        if (changed() == 0 && left_open_ == 0) return "No trial matches; nothing to rerun.";
         std::string text = fmt::format("{} {}planned again", changed(), be);
         if (left_open_ > 0) text += fmt::format("; {} had not ended yet", left_open_);
         return text + ". Results keep the earlier measurements until new ones are there.";

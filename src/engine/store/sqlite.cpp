@@ -47,7 +47,12 @@ bool is_damage(int code) {
 /// SQLite's words, and for a damaged file what helps.
 Fault fault_of(int code, const std::string& where, const char* words) {
   std::string what = fmt::format("{}: {}", where, words);
-  if (is_damage(code)) {
+  if ((code & 0xff) == SQLITE_NOTADB) {
+    what +=
+        "; name another file with --db or SHARDSWEEP_DB. If it was a database, it is damaged: "
+        "put "
+        "a copy in its place ('shardsweep export COPY.db' makes one)";
+  } else if (is_damage(code)) {
     what +=
         "; the file is damaged: put a copy in its place ('shardsweep export COPY.db' "
         "makes one), or print what is left with 'sqlite3 FILE .dump'";

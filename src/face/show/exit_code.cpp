@@ -2,6 +2,9 @@
 #include "show/exit_code.hpp"
 
 #include "text/numbers.hpp"
+#include "text/units.hpp"
+
+#include <shardsweep/duration.hpp>
 
 #include <fmt/format.h>
 
@@ -113,6 +116,12 @@ std::int64_t ended_trials(const SweepStatus& status) {
 
 bool is_over(const SweepStatus& status) {
   return open_trials(status) == 0 && status.last_controls == 0;
+}
+
+bool is_past(const SweepStatus& status, Timestamp now) {
+  constexpr double one_day_s = 24 * hour_s;
+  const auto last = std::max(status.last_end_at, status.submitted_at);
+  return is_over(status) && to_seconds(now - last) > one_day_s;
 }
 
 std::string outcomes_text(const SweepStatus& status) {

@@ -43,6 +43,10 @@ inline constexpr std::array<ExitCodeInfo, 5> exit_code_table{{
 /// Every trial has ended, and no control that may have one measured again is to come.
 [[nodiscard]] bool is_over(const SweepStatus& status);
 
+/// It is over, and its last trial ended more than a day ago: nobody waits for it any more.
+/// `status` without names leaves it out of exit code and notes.
+[[nodiscard]] bool is_past(const SweepStatus& status, Timestamp now);
+
 struct SweepVerdict {
   ExitCode code = ExitCode::done;
   std::string sentence;  ///< why it is not 0; empty where it is

@@ -221,9 +221,10 @@ std::string note_of(const std::string& before, std::int64_t unknown, std::int64_
     add(fmt::format("Left out: {} without peak_memory_bytes.", counted(unknown, "layout")));
   if (beaten > 0)
     add(fmt::format(
-        "Not shown: {}, beaten by one that is {}.",
-        counted(beaten, by == FrontierCost::memory ? "layout" : "world"),
-        by == FrontierCost::memory ? "as fast in less memory" : "as fast on fewer GPUs"));
+        "Hidden: {} that {} no faster than {}.",
+        counted(beaten, by == FrontierCost::memory ? "layout" : "GPU count"),
+        beaten == 1 ? "is" : "are",
+        by == FrontierCost::memory ? "one that needs less memory" : "a smaller one"));
   return note;
 }
 

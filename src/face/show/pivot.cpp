@@ -3,6 +3,8 @@
 
 #include "text/characters.hpp"
 
+#include <shardsweep/point.hpp>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -128,6 +130,18 @@ void take(Gathered& gathered, const CellCandidate& candidate) {
   } else {
     gathered.unranked = true;
   }
+}
+
+/// A point that was left out before its `auto` values were known has 0 there, which is no value
+/// of the axis.
+bool has_no_place(const CellCandidate& candidate, std::string_view rows,
+                  std::string_view columns) {
+  const auto is_unknown = [](std::string_view axis_name, std::string_view value) {
+    const auto* axis = find_axis(axis_name);
+    return axis != nullptr && axis->allows_auto && value == "0";
+  };
+  return !candidate.feasible &&
+         (is_unknown(rows, candidate.row) || is_unknown(columns, candidate.column));
 }
 
 void say(HeatmapCell& cell, const CellWord& word) {
@@ -272,16 +286,18 @@ bool natural_less(std::string_view a, std::string_view b) {
 }
 
 Heatmap pivot(const Cells& cells, const HeatmapRequest& request) {
+  const auto& column_name = request.columns.empty() ? cells.columns : request.columns;
   std::set<std::string, NaturalLess> rows;
   std::set<std::string, NaturalLess> columns;
   std::map<std::pair<std::string_view, std::string_view>, Gathered> gathered;
   for (const auto& candidate : cells.candidates) {
+    if (has_no_place(candidate, request.rows, column_name)) continue;
     rows.insert(candidate.row);
     columns.insert(candidate.column);
     take(gathered[{candidate.row, candidate.column}], candidate);
   }
   Heatmap heatmap{request.rows,
-                  request.columns.empty() ? cells.columns : request.columns,
+                  column_name,
                   request.value,
                   {rows.begin(), rows.end()},
                   {columns.begin(), columns.end()},

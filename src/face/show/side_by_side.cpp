@@ -222,12 +222,16 @@ class Joiner {
                   const Ranked& first, const Ranked& second) {
     const Judgement verdict = judge(first, second, common_, resolve_);
     ++both_.counts[static_cast<std::size_t>(verdict.difference)];
-    // Where no noise is known, rounding alone explains a loss.
-    const bool explained = verdict.within_rounding ||
-                           (verdict.half_width && verdict.difference != Difference::slower);
-    if (!explained && -verdict.share > both_.worst_loss) {
-      both_.worst_loss = -verdict.share;
+    const double loss = -verdict.share;
+    if (verdict.difference == Difference::slower && loss > both_.worst_loss) {
+      both_.worst_loss = loss;
       both_.worst_layout = layout;
+    }
+    // If no noise is known, rounding alone explains a loss.
+    const bool unknown = !verdict.half_width && !verdict.within_rounding;
+    if (unknown && loss > both_.worst_unknown) {
+      both_.worst_unknown = loss;
+      both_.worst_unknown_layout = layout;
     }
     auto& row = add_cell(both_.rows, cell);
     row.insert(row.end(), {layout, first.value, second.value, verdict.share,
@@ -298,6 +302,22 @@ Judgement judge(const Ranked& first, const Ranked& second, std::optional<double>
 SideBySide side_by_side(const Side& first, const Side& second, std::string_view by,
                         double resolve) {
   return Joiner(first, second, by, resolve).join();
+}
+
+SweepVerdict judge_limit(const SideBySide& both, double limit) {
+  if (both.worst_loss >= limit) {
+    return {ExitCode::failed,
+            fmt::format("exit 1: {} is slower by {}; --fail-on allows less than {}.",
+                        both.worst_layout, percent_text(both.worst_loss), percent_text(limit))};
+  }
+  if (both.worst_unknown >= limit) {
+    return {
+        ExitCode::undecided,
+        fmt::format("exit 3: {} seems slower by {}, but no layout ran twice, so the noise is "
+                    "unknown. Measure with `repeats` above 1.",
+                    both.worst_unknown_layout, percent_text(both.worst_unknown))};
+  }
+  return {};
 }
 
 std::string summary_text(const SideBySide& both, const Side& first, const Side& second) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "show/comparison.hpp"
+#include "show/exit_code.hpp"
 
 #include <shardsweep/difference.hpp>
 #include <shardsweep/table.hpp>
@@ -41,15 +42,22 @@ struct SideBySide {
   std::int64_t only_first = 0;           ///< layouts without a partner
   std::int64_t only_second = 0;
   std::int64_t changed_winners = 0;
-  /// By how much the layout that lost most has lost, among those that noise does not explain.
+  /// By how much the layout that lost most has lost, among those that are SLOWER.
   double worst_loss = 0;
   std::string worst_layout;
+  /// The same among those whose noise is unknown, and that rounding does not explain.
+  double worst_unknown = 0;
+  std::string worst_unknown_layout;
 };
 
 /// Joined by cell and layout. `by`: the column that tells the sides apart; it is no part of a
 /// cell. Of several measurements of one layout on one side the fastest counts.
 [[nodiscard]] SideBySide side_by_side(const Side& first, const Side& second,
                                       std::string_view by, double resolve);
+
+/// Whether a layout got slower by `limit` (a share) or more, for CI: 1 if one is SLOWER, 3 if
+/// only repeats could tell.
+[[nodiscard]] SweepVerdict judge_limit(const SideBySide& both, double limit);
 
 /// `12 layouts on both sides: 3 FASTER, …; 2 only in a, 1 only in b. The winner of 1 of 4 cells
 /// changes.`

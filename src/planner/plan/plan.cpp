@@ -231,7 +231,11 @@ void warn(const SweepSpec& sweep, const Judge& judge, Plan& plan) {
                                    sweep.vars.size() == 1 ? "" : "s", vars));
   }
   if (plan.trials.empty() && plan.points > 0)
-    warnings.push_back(fmt::format("None of the {} can run.", counted(plan.points, "point")));
+    warnings.push_back(
+        fmt::format("{} run: {}.",
+                    plan.points == 1 ? std::string("The only point cannot")
+                                     : "None of the " + counted(plan.points, "point") + " can",
+                    why_nothing_runs(plan)));
   warn_of_budget(sweep, plan);
 }
 
@@ -249,6 +253,21 @@ Result<Plan> make_plan(const SweepSpec& sweep, const Capabilities& runner,
   plan.excluded = judge.removed();
   warn(sweep, judge, plan);
   return plan;
+}
+
+std::string why_nothing_runs(const Plan& plan) {
+  const auto could_start = [&](const std::string& constraint) {
+    return plan.left_out_gpu_hours.empty() || plan.left_out_gpu_hours.contains(constraint);
+  };
+  const std::string* found = nullptr;
+  std::int64_t most = 0;
+  for (const auto& [constraint, points] : plan.left_out_by_constraint) {
+    if (points <= most || !could_start(constraint)) continue;
+    found = &constraint;
+    most = points;
+  }
+  const auto example = found == nullptr ? plan.examples.end() : plan.examples.find(*found);
+  return example == plan.examples.end() ? std::string() : example->second.verdict.why;
 }
 
 }  // namespace shardsweep

@@ -8,6 +8,8 @@
 #include <shardsweep/result.hpp>
 #include <shardsweep/sweep.hpp>
 
+#include <string>
+
 namespace shardsweep {
 
 /// `excludes` is compiled from sweep.excludes and `runner_rules` from runner.rules, in their
@@ -17,5 +19,10 @@ namespace shardsweep {
 /// Faults (invalid_input): those of Grid::make; an expression that fails while it is evaluated.
 [[nodiscard]] Result<Plan> make_plan(const SweepSpec& sweep, const Capabilities& runner,
                                      PointFilter* excludes, PointFilter* runner_rules);
+
+/// Why most points of a plan are left out, with the numbers of the first of them: "gpus 8 is
+/// more than …". Of points whose numbers divide, if there are any: those are nearest to
+/// running. Empty if none is left out.
+[[nodiscard]] std::string why_nothing_runs(const Plan& plan);
 
 }  // namespace shardsweep

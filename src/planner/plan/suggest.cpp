@@ -8,6 +8,7 @@
 #include "plan/plan.hpp"
 #include "sweep/layout_text.hpp"
 #include "text/numbers.hpp"
+#include "text/units.hpp"
 
 #include <shardsweep/axis_table.hpp>
 
@@ -17,6 +18,7 @@
 #include <array>
 #include <optional>
 #include <set>
+#include <string>
 #include <tuple>
 #include <utility>
 
@@ -35,6 +37,8 @@ constexpr std::array<StepPart, 8> parts{{{"compute", &TimeEstimate::compute_s},
                                          {"update", &TimeEstimate::update_s}}};
 
 std::string_view remedy(std::string_view part, const Layout& layout) {
+  if (part == "compute" && layout.recompute == Recompute::none)
+    return "Compute-bound: another layout gains little; add GPUs.";
   if (part == "tp" && layout.tp == 1) {
     return layout.ep > 1 ? "Bound by rows on their way to experts: use less ep."
                          : "Bound by what ranks that share a sequence exchange: use less cp.";
@@ -85,6 +89,7 @@ class Suggester {
     judge(plan);
     suggestion_.parameters = parameters(request_.model);
     say_memory();
+    if (suggestion_.layouts.empty()) suggestion_.memory.push_back(why_none(plan));
     say_batch();
     say_throughput();
     check_rules();
@@ -244,17 +249,62 @@ class Suggester {
     }
     for (const std::int32_t zero : {0, 1, 2, 3}) {
       if (const auto least = least_split(zero)) {
-        lines.push_back(fmt::format("With ZeRO {}, the smallest tp × pp that fits is {}: {}.",
-                                    zero, std::int64_t{least->layout.tp} * least->layout.pp,
+        const auto split = std::int64_t{least->layout.tp} * least->layout.pp;
+        lines.push_back(fmt::format("ZeRO {} {} ({}).", zero,
+                                    split == 1 ? "fits without tensor or pipeline parallelism"
+                                               : fmt::format("fits from tp × pp = {}", split),
                                     layout_text(*least, LayoutForm::sentence)));
       }
     }
-    lines.push_back(fmt::format("{} of {} layouts certainly fit.",
-                                grouped(suggestion_.layouts_fitting),
-                                grouped(suggestion_.layouts_judged)));
-    if (suggestion_.layouts.empty()) {
-      lines.emplace_back("Nothing fits. Use more GPUs, a shorter seq_len or a smaller model.");
+    if (suggestion_.layouts_judged > 0) {
+      lines.push_back(fmt::format("{} of {} layouts fit even by the pessimistic estimate.",
+                                  grouped(suggestion_.layouts_fitting),
+                                  grouped(suggestion_.layouts_judged)));
     }
+  }
+
+  /// Degrees are powers of two: what is odd in the number of GPUs is left to dp, which divides
+  /// the samples. 1: nothing is.
+  [[nodiscard]] std::int64_t odd_ranks() const {
+    std::int64_t odd = std::max(request_.gpus, 1);
+    while (odd % 2 == 0)
+      odd /= 2;
+    return odd;
+  }
+
+  /// Memory only if a layout got as far as being judged by it.
+  [[nodiscard]] std::string why_none(const Plan& plan) const {
+    const auto& left_out = plan.left_out_by_constraint;
+    if (suggestion_.layouts_judged > 0 || left_out.contains("memory"))
+      return "Nothing fits. Use more GPUs, a shorter seq_len or a smaller model.";
+    const auto samples = request_.global_batch_tokens / request_.seq_len;
+    const auto odd = odd_ranks();
+    if (left_out.contains("batch") && samples % odd != 0) {
+      return fmt::format("No layout divides the batch: {} not a multiple of {}.{}",
+                         samples == 1 ? "1 sample is" : counted(samples, "sample") + " are",
+                         odd, batches_that_work(samples, odd));
+    }
+    const auto why = why_nothing_runs(plan);
+    return why.empty() ? "No layout is worth a suggestion." : "No layout can run: " + why + ".";
+  }
+
+  /// The next smaller and larger ones of `odd` x a power of two with which a layout fits.
+  [[nodiscard]] std::string batches_that_work(std::int64_t samples, std::int64_t odd) const {
+    auto below = odd;
+    while (below * 2 <= samples)
+      below *= 2;
+    std::string found;
+    for (const auto batch : {below, below * 2}) {
+      SuggestRequest other = request_;
+      other.global_batch_tokens = batch * request_.seq_len;
+      const auto suggestion = suggest(other);
+      if (!suggestion || suggestion->layouts.empty()) continue;
+      const auto text = config::binary_count_text(other.global_batch_tokens);
+      found += (found.empty() ? "" : " or ") +
+               (text.empty() ? std::to_string(other.global_batch_tokens) : text);
+    }
+    return found.empty() ? " Use another number of GPUs."
+                         : fmt::format(" Try --batch-tokens {}.", found);
   }
 
   void say_batch() {
@@ -271,9 +321,12 @@ class Suggester {
     }
     for (const auto& layout : suggestion_.layouts) {
       const auto& is = layout.point.layout;
-      lines.push_back(fmt::format("dp {} × micro_batch {} × grad_accum {} = {}", is.dp,
-                                  is.micro_batch, is.grad_accum,
-                                  counted(is.global_batch(), "sample")));
+      auto line =
+          fmt::format("dp {} × micro_batch {} × grad_accum {} = {}", is.dp, is.micro_batch,
+                      is.grad_accum, counted(is.global_batch(), "sample"));
+      // Layouts that differ in tp and pp alone reach it the same way.
+      if (std::find(lines.begin(), lines.end(), line) == lines.end())
+        lines.push_back(std::move(line));
     }
   }
 

@@ -8,6 +8,7 @@
 #include "config/keys.hpp"
 #include "config/sweep_reader.hpp"
 #include "text/characters.hpp"
+#include "text/nearest.hpp"
 #include "yaml/readers.hpp"
 #include "yaml/source.hpp"
 #include "yaml/yaml_tree.hpp"
@@ -19,7 +20,9 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 namespace shardsweep {
 namespace {
@@ -60,6 +63,98 @@ constexpr std::array<OwnedOption, 24> owned_options{{
     {"cluster", "shardsweep looks for jobs only in slurm.conf's own cluster"},
 }};
 
+/// Long options of sbatch that jobs are given, of Slurm 20 to 25 and of pyxis. Sites have
+/// others, by plugins: this list tells slips of the pen alone.
+constexpr auto known_options = std::to_array<std::string_view>({"account",
+                                                                "acctg-freq",
+                                                                "batch",
+                                                                "bb",
+                                                                "bbf",
+                                                                "begin",
+                                                                "cluster-constraint",
+                                                                "comment",
+                                                                "consolidate-segments",
+                                                                "constraint",
+                                                                "container",
+                                                                "container-id",
+                                                                "container-image",
+                                                                "container-mounts",
+                                                                "container-name",
+                                                                "container-workdir",
+                                                                "container-writable",
+                                                                "contiguous",
+                                                                "core-spec",
+                                                                "cores-per-socket",
+                                                                "cpu-freq",
+                                                                "cpus-per-gpu",
+                                                                "cpus-per-task",
+                                                                "deadline",
+                                                                "delay-boot",
+                                                                "dependency",
+                                                                "distribution",
+                                                                "exclude",
+                                                                "exclusive",
+                                                                "extra",
+                                                                "extra-node-info",
+                                                                "get-user-env",
+                                                                "gid",
+                                                                "gpu-bind",
+                                                                "gpu-freq",
+                                                                "gpus",
+                                                                "gpus-per-node",
+                                                                "gpus-per-socket",
+                                                                "gpus-per-task",
+                                                                "gres",
+                                                                "gres-flags",
+                                                                "hint",
+                                                                "ignore-pbs",
+                                                                "input",
+                                                                "kill-on-invalid-dep",
+                                                                "licenses",
+                                                                "mail-type",
+                                                                "mail-user",
+                                                                "mcs-label",
+                                                                "mem",
+                                                                "mem-bind",
+                                                                "mem-per-cpu",
+                                                                "mem-per-gpu",
+                                                                "mincpus",
+                                                                "network",
+                                                                "nice",
+                                                                "nodefile",
+                                                                "nodelist",
+                                                                "ntasks-per-core",
+                                                                "ntasks-per-gpu",
+                                                                "ntasks-per-socket",
+                                                                "oom-kill-step",
+                                                                "overcommit",
+                                                                "oversubscribe",
+                                                                "partition",
+                                                                "power",
+                                                                "prefer",
+                                                                "priority",
+                                                                "profile",
+                                                                "qos",
+                                                                "reboot",
+                                                                "reservation",
+                                                                "resv-ports",
+                                                                "segment",
+                                                                "sockets-per-node",
+                                                                "spread-job",
+                                                                "stepmgr",
+                                                                "switches",
+                                                                "thread-spec",
+                                                                "threads-per-core",
+                                                                "time",
+                                                                "time-min",
+                                                                "tmp",
+                                                                "tres-bind",
+                                                                "tres-per-task",
+                                                                "uid",
+                                                                "use-min-nodes",
+                                                                "wait-all-nodes",
+                                                                "wckey"});
+
 bool is_option_name(std::string_view text) {
   const auto fits = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
@@ -80,6 +175,12 @@ Result<void> check_option_name(const YamlNode& key) {
   for (const auto& option : owned_options) {
     if (option.name == key.text)
       return refuse(key, fmt::format("'{}' cannot be set; {}", key.text, option.reason));
+  }
+  const std::vector<std::string_view> known(known_options.begin(), known_options.end());
+  if (std::find(known.begin(), known.end(), key.text) == known.end()) {
+    const auto hint = did_you_mean(key.text, known);
+    if (!hint.empty())
+      return refuse(key, fmt::format("'{}' is no option of sbatch{}", key.text, hint));
   }
   return {};
 }

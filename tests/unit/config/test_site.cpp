@@ -86,6 +86,12 @@ TEST_CASE("bad site files are refused with the reason") {
         "1:9: 'a;b' is not a long option of sbatch; use small letters, digits and '-'");
   CHECK(fault("slurm: {A: x}\n") ==
         "1:9: 'A' is not a long option of sbatch; use small letters, digits and '-'");
+  CHECK(fault("slurm: {acount: lab}\n") ==
+        "1:9: 'acount' is no option of sbatch, did you mean 'account'?");
+  CHECK(fault("slurm: {partiton: gpu}\n") ==
+        "1:9: 'partiton' is no option of sbatch, did you mean 'partition'?");
+  CHECK(SiteFile("slurm: {container-mount-home: true, site-plugin: x, uid: a}\n").fault() ==
+        "accepted");
   CHECK(fault("slurm: {comment: \"a\\nb\"}\n") ==
         "1:18: 'comment' holds a control character: 'a\\nb'");
   CHECK(fault("slurm: {nice: false}\n") == "1:15: 'nice: false' sets nothing; remove it");

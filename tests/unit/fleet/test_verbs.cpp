@@ -168,6 +168,10 @@ TEST_CASE("a verb says counts by state and outcome, then what it did") {
         "'s' is paused: its trials wait. `shardsweep resume s` runs them.\n"
         "Dry run: nothing was changed.");
 
+  Asked nothing(Verb::rerun);
+  CHECK(lines(nothing.with({}).steps()).find("\nNo trial matches; nothing to rerun.") !=
+        std::string::npos);
+
   Asked resume(Verb::resume);
   resume.with({with_end(Outcome::lost), with_end(Outcome::cancelled, CancelledBy::name)});
   CHECK(lines(resume.steps()) ==

@@ -156,7 +156,8 @@ TEST_CASE("excludes that remove nothing or everything are warned of") {
   const auto none = plan_of(sweep, &all);
   REQUIRE(none.warnings.size() == 3);
   CHECK(none.warnings[1].find("exclude 'nodes = 4' matched all ") == 0);
-  CHECK(none.warnings[2] == "None of the 3,888 points can run.");
+  CHECK(none.warnings[2] ==
+        "None of the 3,888 points can run: " + none.examples.at("exclude").verdict.why + ".");
   PlannedFilter both([](const Point& point) { return point.nodes == 4 ? 1 : 0; });
   CHECK(plan_of(sweep, &both).warnings[0].find("the exclude rules together matched all ") == 0);
 }

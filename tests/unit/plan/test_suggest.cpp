@@ -74,7 +74,7 @@ TEST_CASE("the first step says with numbers what fits") {
   const auto suggestion = suggested(request(1, 1 << 20));
   CHECK(says(suggestion.memory, "One sample on one GPU needs "));
   CHECK(says(suggestion.memory, "A GPU of h100-8x has 80.0 GiB: it does not fit."));
-  CHECK(says(suggestion.memory, "With ZeRO 3, the smallest tp × pp that fits is 1: "));
+  CHECK(says(suggestion.memory, "ZeRO 3 fits without tensor or pipeline parallelism (dp 8 "));
   auto small = request(1, 1 << 20);
   small.model = small_model();
   CHECK(says(suggested(small).memory, "it fits"));
@@ -119,4 +119,50 @@ TEST_CASE("a batch that is no whole number of samples names those that are") {
   CHECK(refused.error().what ==
         "a global batch of 1,000,000 tokens is not a multiple of seq_len 4096; use 999,424 or "
         "1,003,520");
+}
+
+TEST_CASE(
+    "if no layout divides the batch, that is the reason, and batches that work are named") {
+  const auto suggestion = suggested(request(3, 4 << 20));
+  CHECK(suggestion.layouts.empty());
+  CHECK(
+      suggestion.memory.back() ==
+      "No layout divides the batch: 1,024 samples are not a multiple of 3. Try --batch-tokens "
+      "3Mi or 6Mi.");
+  CHECK_FALSE(says(suggestion.memory, "Nothing fits"));
+  CHECK_FALSE(says(suggestion.memory, "0 of 0"));
+  CHECK_FALSE(suggested(request(3, 3 << 20)).layouts.empty());
+  CHECK_FALSE(suggested(request(3, 6 << 20)).layouts.empty());
+  CHECK(
+      suggested(request(7, 4 << 20)).memory.back() ==
+      "No layout divides the batch: 1,024 samples are not a multiple of 7. Try --batch-tokens "
+      "3584Ki or 7Mi.");
+}
+
+TEST_CASE("GPUs that no node holds are the reason, and not memory") {
+  auto many = request(0, 4 << 20);
+  many.gpus = 16;
+  CHECK(suggested(many).memory.back() ==
+        "No layout can run: gpus 16 is more than the 8 of one node of h100-8x; use 'nodes' for "
+        "more.");
+}
+
+TEST_CASE("what cannot be reduced is not advised, and no line stands twice") {
+  auto small = request(1, 4 << 20);
+  small.model = small_model();
+  auto large = request(16, 4 << 20);
+  large.most = 8;
+  bool without = false;
+  for (const auto* one : {&small, &large}) {
+    const auto suggestion = suggested(*one);
+    for (const auto& layout : suggestion.layouts) {
+      const bool advised = layout.limit.find("reduce recomputation") != std::string::npos;
+      const bool none = layout.point.layout.recompute == Recompute::none;
+      CHECK_FALSE((none && advised));
+      without = without || none;
+    }
+    const std::set<std::string> different(suggestion.batch.begin(), suggestion.batch.end());
+    CHECK(different.size() == suggestion.batch.size());
+  }
+  CHECK(without);
 }

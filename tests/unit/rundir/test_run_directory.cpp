@@ -59,6 +59,8 @@ TEST_CASE("a file written durably replaces the old one and leaves nothing beside
   REQUIRE(write_file_durably(path, "two"));
   CHECK(read_file(path).value() == "two");
   CHECK(std::distance(fs::directory_iterator(folder.path()), {}) == 1);
+  REQUIRE(write_file_durably(path, "two", Readers::owner));
+  CHECK(fs::status(path).permissions() == (fs::perms::owner_read | fs::perms::owner_write));
   CHECK(!write_file_durably(folder.path() / "no" / "file", "x"));
   CHECK(!read_file(path, 2));
   CHECK(!read_file(folder.path() / "none"));

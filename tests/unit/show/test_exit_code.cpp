@@ -114,3 +114,17 @@ TEST_CASE("every exit code is in the table once, with a meaning") {
     CHECK_FALSE(row.meaning.empty());
   CHECK(static_cast<int>(exit_code_table[3].code) == 3);
 }
+
+TEST_CASE("a sweep that ended more than a day ago is past, one that has not ended never is") {
+  constexpr Timestamp hour = 3'600'000'000;
+  SweepStatus old = sweep("a", {{"completed", 8}, {"hung", 1}});
+  old.submitted_at = 1000 * hour;
+  old.last_end_at = 1010 * hour;
+  CHECK_FALSE(is_past(old, 1033 * hour));
+  CHECK(is_past(old, 1035 * hour));
+  SweepStatus open = sweep("b", {{"completed", 8}}, 1);
+  CHECK_FALSE(is_past(open, 5000 * hour));
+  open = sweep("c", {{"completed", 8}});
+  open.last_controls = 1;
+  CHECK_FALSE(is_past(open, 5000 * hour));
+}

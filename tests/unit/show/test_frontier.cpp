@@ -62,7 +62,7 @@ TEST_CASE("a layout is shown where whoever needs less memory is slower") {
   const auto found = frontier(table, FrontierCost::memory);
   CHECK(layouts_of(found.table) == "small middle fast");
   CHECK(found.table.note ==
-        "Not shown: 3 layouts, beaten by one that is as fast in less memory.");
+        "Hidden: 3 layouts that are no faster than one that needs less memory.");
   REQUIRE(found.groups.size() == 1);
   CHECK(found.groups[0].title == "tiny, 1 node, seq_len 128, nvls 0");
   CHECK(found.groups[0].points.size() == 6);
@@ -115,7 +115,7 @@ TEST_CASE("against nodes the speed of the whole world counts") {
   const auto found = frontier(table, FrontierCost::nodes);
   CHECK(found.cost_column == "nodes");
   CHECK(layouts_of(found.table) == "one two eight");
-  CHECK(found.table.note == "Not shown: 1 world, beaten by one that is as fast on fewer GPUs.");
+  CHECK(found.table.note == "Hidden: 1 GPU count that is no faster than a smaller one.");
   const Rows rows(found.table);
   CHECK(rows.number(1, "tokens_per_s") == 90 * 16);
   CHECK(rows.number(1, "efficiency_share") == doctest::Approx(0.9));

@@ -205,3 +205,17 @@ TEST_CASE("aggregates are of all layouts of a cell, and are measured numbers") {
   CHECK(with(Aggregate::p90).value == 7.0);
   CHECK(with(Aggregate::count).value == 4.0);
 }
+
+TEST_CASE("a point whose dp was never known makes no column dp 0") {
+  HeatmapRequest request;
+  request.rows = "micro_batch";
+  request.columns = "dp";
+  const Cells cells{
+      {ended("1", "2", Outcome::completed, 10), infeasible("1", "0"), infeasible("1", "4")},
+      ""};
+  const auto heatmap = pivot(cells, request);
+  CHECK(heatmap.columns == std::vector<std::string>{"2", "4"});
+  // A var or another axis may well be 0.
+  request.columns = "zero";
+  CHECK(pivot(cells, request).columns == std::vector<std::string>{"0", "2", "4"});
+}

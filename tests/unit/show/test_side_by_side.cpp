@@ -122,13 +122,32 @@ TEST_CASE("the column that is compared is no part of a cell, another var is") {
   CHECK(apart.only_first + apart.only_second == 2);
 }
 
-TEST_CASE("a loss that noise explains is none, one of unknown noise is") {
+TEST_CASE("a loss that noise explains is none, one of unknown noise is kept apart") {
   const auto noisy = side_by_side(side("a", {layout("dp8", 100, 2, 0.1)}),
                                   side("b", {layout("dp8", 97, 2, 0.1)}), "sweep", one_percent);
   CHECK(noisy.worst_loss == 0);
   const auto once = side_by_side(side("a", {layout("dp8", 100, 1, 0)}),
                                  side("b", {layout("dp8", 97, 1, 0)}), "sweep", one_percent);
-  CHECK(once.worst_loss == doctest::Approx(0.03));
+  CHECK(once.worst_loss == 0);
+  CHECK(once.worst_unknown == doctest::Approx(0.03));
+}
+
+TEST_CASE("a limit stops CI at a layout that is SLOWER, and tells of one that is UNDECIDED") {
+  const auto both = [](std::int64_t runs, double spread) {
+    return side_by_side(side("a", {layout("dp8", 100, runs, spread)}),
+                        side("b", {layout("dp8", 90, runs, spread)}), "sweep", one_percent);
+  };
+  const auto slower = judge_limit(both(4, 0.002), 0.02);
+  CHECK(slower.code == ExitCode::failed);
+  CHECK(slower.sentence ==
+        "exit 1: dp8 is slower by 10.0 %; --fail-on allows less than 2.0 %.");
+  const auto unknown = judge_limit(both(1, 0), 0.02);
+  CHECK(unknown.code == ExitCode::undecided);
+  CHECK(unknown.sentence ==
+        "exit 3: dp8 seems slower by 10.0 %, but no layout ran twice, so the noise is unknown. "
+        "Measure with `repeats` above 1.");
+  CHECK(judge_limit(both(2, 0.2), 0.02).code == ExitCode::done);
+  CHECK(judge_limit(both(1, 0), 0.2).code == ExitCode::done);
 }
 
 TEST_CASE("of several measurements of one layout the fastest counts") {

@@ -7,7 +7,6 @@
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
 #include "show/side_by_side.hpp"
-#include "text/numbers.hpp"
 
 #include <fmt/format.h>
 
@@ -134,10 +133,10 @@ Result<ExitCode> run_compare(const Session& session) {
     SHARDSWEEP_TRY(deliver(table_text(table, options.format), options.out));
   }
   say(summary_text(both, first, second));
-  if (limit <= 0 || both.worst_loss < limit) return ExitCode::done;
-  say(fmt::format("{} is slower by {}; --fail-on allows less than {}.", both.worst_layout,
-                  percent_text(both.worst_loss), percent_text(limit)));
-  return ExitCode::failed;
+  if (limit <= 0) return ExitCode::done;
+  const SweepVerdict verdict = judge_limit(both, limit);
+  if (!verdict.sentence.empty()) say(verdict.sentence);
+  return verdict.code;
 }
 
 }  // namespace
@@ -172,8 +171,9 @@ extern const Command command_compare{
               .with_default();
           grammar.option(
               "--fail-on", own.fail_on, "slower=SHARE",
-              "Exit with 1 if a layout got slower by this much or more, such as slower=2%. "
-              "What noise may explain does not count.");
+              "Exit with 1 if a layout is SLOWER by this much or more, such as slower=2%; with "
+              "3 "
+              "if it seems so and nothing ran twice. What noise may explain does not count.");
           grammar.flag(
               "--winners", own.winners,
               "Print the fastest layout of each cell on both sides, not every layout.");

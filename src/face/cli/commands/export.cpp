@@ -30,6 +30,8 @@ SELECT r.model || ', ' || r.seq_len || ' tokens, ' || r.gpus || CASE WHEN r.gpus
   printf('%.1f ms', (SELECT avg(s.step_ms) FROM train_steps AS s WHERE s.attempt = r.attempt_id
     AND s.step > r.warmup)) AS "Mean step",
   printf('%.1f ms', r.train_step_ms) AS "Median step",
+  CASE WHEN r.tokens_per_s_per_gpu < 100 THEN printf('%.1f', r.tokens_per_s_per_gpu)
+    ELSE printf('%,d', CAST(round(r.tokens_per_s_per_gpu) AS INTEGER)) END AS "tokens/s/GPU",
   printf('%.1f', r.tflops_per_gpu) AS "TFLOP/s/GPU",
   printf('%.4f', r.loss) AS "Final loss",
   CASE WHEN r.peak_memory_bytes < 1073741824 THEN printf('%.1f MiB', r.peak_memory_bytes / 1048576.0)
@@ -37,7 +39,8 @@ SELECT r.model || ', ' || r.seq_len || ' tokens, ' || r.gpus || CASE WHEN r.gpus
   coalesce(a.dir, '') AS "Log",
   r.train_step_ms IS NULL AS no_time, r.tflops_per_gpu IS NULL AS no_flops, r.loss IS NULL AS no_loss,
   r.peak_memory_bytes IS NULL AS no_peak, (SELECT count(*) FROM train_steps AS s
-    WHERE s.attempt = r.attempt_id AND s.step > r.warmup) = 0 AS no_steps
+    WHERE s.attempt = r.attempt_id AND s.step > r.warmup) = 0 AS no_steps,
+  r.tokens_per_s_per_gpu IS NULL AS no_speed
 FROM results AS r
 LEFT JOIN attempts AS a ON a.id = coalesce(r.attempt_id, (SELECT max(id) FROM attempts AS b
   WHERE b.trial = r.trial_id))
@@ -47,15 +50,16 @@ WHERE r.trial_id IN ({}) AND a.id IS NOT NULL ORDER BY r.model, r.seq_len, r.gpu
 
 /// What is not known is empty and no zero.
 Table without_unknown(Table table) {
-  constexpr std::array<std::pair<std::size_t, std::size_t>, 5> flags{
-      {{5, 10}, {6, 11}, {7, 12}, {8, 13}, {4, 14}}};
+  constexpr std::size_t shown = 11;
+  constexpr std::array<std::pair<std::size_t, std::size_t>, 6> flags{
+      {{5, 11}, {7, 12}, {8, 13}, {9, 14}, {4, 15}, {6, 16}}};
   for (auto& row : table.rows) {
     for (const auto& [column, flag] : flags) {
       if (std::get<std::int64_t>(row.at(flag)) != 0) row.at(column) = Value();
     }
-    row.resize(10);
+    row.resize(shown);
   }
-  table.columns.resize(10);
+  table.columns.resize(shown);
   return table;
 }
 

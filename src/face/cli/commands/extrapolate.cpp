@@ -3,9 +3,11 @@
 #include "cli/command.hpp"
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
+#include "plan/plan.hpp"
 #include "predict/family.hpp"
 #include "search/extrapolation.hpp"
 #include "sweep/layout_text.hpp"
+#include "text/numbers.hpp"
 #include "text/pieces.hpp"
 #include "text/units.hpp"
 
@@ -77,6 +79,24 @@ Result<std::string> size_axis(const Session& session, const SweepSpec& spec) {
   return fmt::format("{}.{}", has(spec.axes, own) ? "axes" : "constants", own);
 }
 
+/// Why a size has no layout: of a job that is larger than a node, that; else the plan's reason.
+std::string why_no_layout(const Planned& planned, std::string_view axis,
+                          std::string_view size) {
+  const SweepSpec& sweep = planned.sweep;
+  const auto& left_out = planned.plan.left_out_by_constraint;
+  if (left_out.size() == 1 && left_out.contains("gpus")) {
+    const auto most = sweep.cluster.gpus_per_node;
+    return fmt::format(
+        "{} has {}{}, and '{}' stays on one node: use --gpus up to {}, or ask about a larger "
+        "node "
+        "with --set cluster.gpus_per_node={}.",
+        sweep.cluster.name, counted(most, sweep.cluster.gpu.empty() ? "slot" : "GPU"),
+        sweep.cluster.this_machine ? "" : " per node", sweep.name, most, size);
+  }
+  return fmt::format("no layout of '{}' can run with {} = {}: {}.", sweep.name, axis, size,
+                     why_nothing_runs(planned.plan));
+}
+
 /// The sweep's plan for each number that is asked for.
 Result<std::vector<Planned>> plans_of(const Session& session, const Known& known) {
   SHARDSWEEP_ASSIGN(const std::string axis, size_axis(session, known.spec));
@@ -84,15 +104,15 @@ Result<std::vector<Planned>> plans_of(const Session& session, const Known& known
       axis.ends_with("gpus") ? session.options.asked.gpus : session.options.asked.nodes;
   std::vector<Planned> plans;
   for (const auto piece : split(asked, ',')) {
+    std::vector<std::string> set = session.options.set;
+    set.push_back(fmt::format("{}={}", axis, piece));
     auto spec =
-        load_sweep_text(known.text, known.spec.name,
-                        {session.installation.presets, {fmt::format("{}={}", axis, piece)}});
+        load_sweep_text(known.text, known.spec.name, {session.installation.presets, set});
     if (!spec) return tl::unexpected<Fault>(spec.error());
     SHARDSWEEP_ASSIGN(auto planned, plan_sweep(session, *std::move(spec)));
     if (planned.plan.trials.empty())
       return fault(FaultKind::invalid_input,
-                   fmt::format("no layout of '{}' fits {} = {}", known.spec.name,
-                               axis.substr(axis.find('.') + 1), piece));
+                   why_no_layout(planned, axis.substr(axis.find('.') + 1), piece));
     plans.push_back(std::move(planned));
   }
   return plans;
@@ -211,8 +231,9 @@ Result<ExitCode> run_extrapolate(const Session& session) {
          .traits = {}});
   }
   const auto& family = family_of_runner(known.spec.runner.known_as());
-  const auto cells = extrapolate(known.spec.cluster, Predictor(known.spec.cluster, family),
-                                 known.runs, points);
+  // --set may have made it larger; what has run fits into it all the same.
+  const ClusterSpec& cluster = plans.front().sweep.cluster;
+  const auto cells = extrapolate(cluster, Predictor(cluster, family), known.runs, points);
   if (cells.empty())
     return fault(FaultKind::invalid_input,
                  fmt::format("'{}' has measured every layout of these sizes. 'shardsweep best' "
@@ -257,6 +278,9 @@ extern const Command command_extrapolate{
                          "Numbers of nodes, such as 16,32.");
           grammar.option("--gpus", options.asked.gpus, "N",
                          "Numbers of GPUs, where the sweep sets gpus.");
+          grammar.option("--set", options.set, "KEY=VALUE",
+                         "Override a value of the sweep, such as cluster.gpus_per_node=8. "
+                         "Repeatable.");
           grammar.option("--top", options.asked.top, "N", "Layouts to show of each cell.")
               .with_default()
               .whole_number(1, most_layouts);

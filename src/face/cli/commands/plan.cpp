@@ -12,6 +12,7 @@
 #include "show/plan_story.hpp"
 #include "show/plan_view.hpp"
 #include "sweep/identity.hpp"
+#include "sweep/without_secrets.hpp"
 #include "text/numbers.hpp"
 
 #include <shardsweep/load.hpp>
@@ -79,7 +80,7 @@ EndedAlready ended_already(const Session& session, const Planned& planned) {
 Result<ExitCode> run_plan(const Session& session) {
   if (session.options.of<PlanOptions>().explain) {
     SHARDSWEEP_ASSIGN(const SweepSpec sweep, load_sweep_file(session));
-    SHARDSWEEP_TRY(print_result(explain_sweep(sweep)));
+    SHARDSWEEP_TRY(print_result(explain_sweep(without_secrets(sweep))));
     return ExitCode::done;
   }
   SHARDSWEEP_ASSIGN(Planned planned, plan_file(session));
@@ -112,6 +113,8 @@ Result<ExitCode> run_plan(const Session& session) {
               .terminal = session.options.wide ? Terminal{} : terminal_of(STDOUT_FILENO)});
   flush(out);
   SHARDSWEEP_TRY(written);
+  // The notes have said why.
+  if (planned.plan.trials.empty()) return ExitCode::failed;
   if (const auto ended = ended_already(session, planned); ended.trials > 0) {
     const std::size_t left = planned.plan.trials.size() - ended.trials;
     say(fmt::format("{} of the {} trials have ended in {} and do not run again. {}",

@@ -8,8 +8,10 @@
 #include "sweep/identity.hpp"
 #include "sweep/launch.hpp"
 #include "sweep/trainer_command.hpp"
+#include "sweep/without_secrets.hpp"
 #include "text/characters.hpp"
 #include "text/numbers.hpp"
+#include "text/secrets.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 
@@ -35,7 +37,7 @@ std::string point_text(const Session& session, const Planned& planned, const Poi
   const std::string slug = names.slug(point);
   const AttemptPaths paths{session.home.attempts() / (slug + ".1")};
   const std::int32_t slots = planned.sweep.cluster.gpus_per_node;
-  const AttemptSpec spec = attempt_spec(planned.sweep, point,
+  const AttemptSpec spec = attempt_spec(without_secrets(planned.sweep), point,
                                         {.attempt = 0,
                                          .trial = slug,
                                          .nonce = "NONCE",
@@ -87,7 +89,10 @@ Result<ExitCode> run_render(const Session& session) {
                     "alone; no job is submitted with it.",
                     planned.sweep.name));
   }
-  SHARDSWEEP_ASSIGN(const SiteAccess access, read_site(session));
+  SHARDSWEEP_ASSIGN(SiteAccess access, read_site(session));
+  for (auto& [name, value] : access.site.env) {
+    if (may_be_secret(name)) value = hidden_value;
+  }
   for (const auto& [nodes, work] : work_by_nodes(planned.plan)) {
     SHARDSWEEP_ASSIGN(const std::string script,
                       script_for(session, planned.sweep, access, nodes, work));

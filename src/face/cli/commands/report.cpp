@@ -10,6 +10,7 @@
 #include "show/exit_code.hpp"
 #include "show/pivot.hpp"
 #include "show/rows.hpp"
+#include "sweep/without_secrets.hpp"
 #include "text/numbers.hpp"
 
 #include <shardsweep/allocation_files.hpp>
@@ -50,6 +51,23 @@ std::optional<std::int64_t> memory_limit_of(const Session& session, const Report
     limit = sweep->cluster.memory_bytes;
   }
   return limit;
+}
+
+/// Sweep files without the values of secrets: a page is made to be shown to others.
+void hide_secrets(const Session& session, Table& sweeps) {
+  const auto found = std::find(sweeps.columns.begin(), sweeps.columns.end(), "resolved");
+  if (found == sweeps.columns.end()) return;
+  const auto column = static_cast<std::size_t>(found - sweeps.columns.begin());
+  for (auto& row : sweeps.rows) {
+    const auto* text = std::get_if<std::string>(&row.at(column));
+    if (text == nullptr) continue;
+    // The text of an imported table is no sweep file, and has no environment.
+    const auto sweep = load_sweep_text(*text, "resolved", {session.installation.presets, {}});
+    if (!sweep) continue;
+    auto shown = without_secrets(*sweep);
+    if (shown.env != sweep->env || shown.container.env != sweep->container.env)
+      row.at(column) = explain_sweep(shown);
+  }
 }
 
 /// The last lines of the first rank's log; empty where there is none any more.
@@ -109,6 +127,7 @@ Result<std::string> make_report(const Session& session, int refresh_s) {
     return fault(FaultKind::invalid_input, why + " No page was written.");
   }
   input.memory_limit = memory_limit_of(session, input.facts);
+  hide_secrets(session, input.facts.sweeps);
   input.log_tails = log_tails_of(input.facts);
   input.made = fmt::format("Made by shardsweep {} on {}.", version,
                            local_time_text(session.clock.now()));

@@ -17,6 +17,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <iterator>
 #include <thread>
 #include <utility>
 
@@ -39,6 +41,9 @@ struct StatusLook {
   std::vector<CellBest> best;            ///< of the one sweep that was named
   std::vector<AllocationProgress> jobs;  ///< of that one, where its status is watched
   std::vector<Trouble> trouble;
+  /// Those that were named; without names, those that are not long over. Notes and exit code
+  /// speak of them.
+  std::vector<SweepStatus> current;
   std::string daemon;  ///< who works, or that nobody does
   bool one = false;    ///< one sweep was named
 };
@@ -120,6 +125,10 @@ Result<StatusLook> look_at(const Session& session) {
   }
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
   SHARDSWEEP_ASSIGN(look.sweeps, reader->status(session.options.names));
+  const auto now = session.clock.now();
+  const bool named = !session.options.names.empty();
+  std::copy_if(look.sweeps.begin(), look.sweeps.end(), std::back_inserter(look.current),
+               [&](const SweepStatus& sweep) { return named || !is_past(sweep, now); });
   look.one = session.options.names.size() == 1 && look.sweeps.size() == 1;
   if (look.one) {
     SHARDSWEEP_ASSIGN(look.best, reader->best_of_cells({look.sweeps.front().id}));
@@ -141,7 +150,7 @@ std::vector<StyledLine> lines_of(const Session& session, const StatusLook& look,
 std::vector<std::string> sentences_of(const StatusLook& look) {
   std::vector<std::string> sentences{look.daemon};
   if (look.one) return sentences;
-  for (const SweepStatus& sweep : look.sweeps) {
+  for (const SweepStatus& sweep : look.current) {
     if (!sweep.waiting.empty())
       sentences.push_back(fmt::format("{}: {}", sweep.name, sweep.waiting));
     for (const auto& [bound, trials] : sweep.spared)
@@ -151,7 +160,7 @@ std::vector<std::string> sentences_of(const StatusLook& look) {
 }
 
 Result<ExitCode> print_status(const Session& session, const StatusLook& look) {
-  const SweepVerdict verdict = verdict_of(look.sweeps);
+  const SweepVerdict verdict = verdict_of(look.current);
   if (session.options.format != Format::table) {
     SHARDSWEEP_TRY(print_result(table_text(status_rows(look), session.options.format)));
     return verdict.code;
@@ -234,7 +243,9 @@ extern const Command command_status{.name = "status",
                                         "shardsweep status my-sweep --watch",
                                     .declare =
                                         [](Grammar& grammar) {
-                                          grammar.names("Sweeps. Default: all.");
+                                          grammar.names(
+                                              "Sweeps. Default: all; the exit code and notes "
+                                              "leave out those that ended over a day ago.");
                                           grammar.format();
                                           grammar.flag(
                                               "--watch", grammar.own<StatusOptions>().watch,

@@ -4,11 +4,14 @@
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
 #include "show/suggest_view.hpp"
+#include "text/pieces.hpp"
 
 #include <shardsweep/load.hpp>
 
 #include <fmt/format.h>
 
+#include <string>
+#include <string_view>
 #include <vector>
 
 namespace shardsweep {
@@ -21,19 +24,50 @@ std::int64_t constant(const SweepSpec& sweep, std::string_view name) {
   return 0;
 }
 
+struct AskedValue {
+  std::string_view option;
+  std::string_view key;  ///< of the sweep file
+  const std::string& value;
+};
+
+/// A mistake of the sweep that nobody has written, in words of the options: without the line
+/// and the caret below it, which show the key.
+Fault of_options(const Fault& mistake, const std::vector<AskedValue>& asked) {
+  std::string text;
+  for (const auto line : split(mistake.what, '\n')) {
+    std::string shown(line);
+    for (const auto& one : asked) {
+      const std::string setting = fmt::format("{}={}", one.key, one.value);
+      if (line == setting) shown.clear();
+      if (line.starts_with("--set " + setting))
+        shown = fmt::format("{} {}", one.option, line.substr(6 + one.key.size() + 1));
+    }
+    if (shown.find_first_not_of(" ^") == std::string::npos) continue;
+    text += (text.empty() ? "" : "\n") + shown;
+  }
+  return {mistake.kind, text};
+}
+
 /// What is asked for, read as a sweep file's values are: the same units, presets and messages.
 Result<SweepSpec> asked(const Session& session) {
   const Options& options = session.options;
   if (options.asked.nodes.empty() == options.asked.gpus.empty())
     return fault(FaultKind::invalid_input, "Give --nodes or --gpus, and not both.");
   const bool whole_nodes = !options.asked.nodes.empty();
-  std::vector<std::string> set{"cluster=" + options.asked.cluster,
-                               "constants.model=" + options.asked.model,
-                               "constants.seq_len=" + options.asked.seq_len,
-                               "constants.global_batch_tokens=" + options.asked.batch_tokens,
-                               whole_nodes ? "constants.nodes=" + options.asked.nodes
-                                           : "constants.gpus=" + options.asked.gpus};
-  return load_sweep_text("name: suggest\n", "suggest", {session.installation.presets, set});
+  const std::vector<AskedValue> asked{
+      {"--cluster", "cluster", options.asked.cluster},
+      {"--model", "constants.model", options.asked.model},
+      {"--seq-len", "constants.seq_len", options.asked.seq_len},
+      {"--batch-tokens", "constants.global_batch_tokens", options.asked.batch_tokens},
+      whole_nodes ? AskedValue{"--nodes", "constants.nodes", options.asked.nodes}
+                  : AskedValue{"--gpus", "constants.gpus", options.asked.gpus}};
+  std::vector<std::string> set;
+  for (const auto& one : asked)
+    set.push_back(fmt::format("{}={}", one.key, one.value));
+  auto sweep =
+      load_sweep_text("name: suggest\n", "suggest", {session.installation.presets, set});
+  if (!sweep) return tl::unexpected<Fault>(of_options(sweep.error(), asked));
+  return sweep;
 }
 
 Result<void> write_sweep(const Session& session, const SuggestRequest& request,
