@@ -81,8 +81,15 @@ Result<std::filesystem::path> target_of(std::filesystem::path path) {
 
 /// A device, a fifo, or what /dev/fd names: there is nothing to replace, and nothing to sync.
 Result<void> write_into(const std::filesystem::path& path, std::string_view text) {
-  const Descriptor file(::open(path.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC));
+  // A fifo without a reader must not hold the writer up.
+  const Descriptor file(::open(path.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC | O_NONBLOCK));
+  if (!file.valid() && errno == ENXIO)
+    return fault(FaultKind::unavailable,
+                 "cannot write " + path.string() + ": no program reads it");
   if (!file.valid()) return errno_error("cannot write " + path.string());
+  const int flags = ::fcntl(file.get(), F_GETFL);
+  if (flags < 0 || ::fcntl(file.get(), F_SETFL, flags & ~O_NONBLOCK) != 0)
+    return errno_error("cannot write " + path.string());
   return write_all(file.get(), text, path.string());
 }
 
