@@ -244,7 +244,9 @@ crash_controller_forgets() {
   said=$(stat -c %s "$SLURM_CLUSTER_DIR/log/slurmctld.log")
   stranger=$(as_user sbatch --parsable -J stranger -o /dev/null -p "$partition" --mem=10 --wrap true)
   to_sbatch go-on
-  wait_for 'id that is also the stranger'"'"'s' is 'SELECT job_id FROM allocations ORDER BY id LIMIT 1' "$stranger"
+  # Two are submitted beside each other: either may have got that id.
+  wait_for 'id that is also the stranger'"'"'s' \
+    is "SELECT count(*) > 0 FROM events WHERE kind = 'submitted' AND detail LIKE '% as $stranger'" 1
   wait_for 'end of the sweep' all_ended
   if tail -c "+$((said + 1))" "$SLURM_CLUSTER_DIR/log/slurmctld.log" |
     grep -q "REQUEST_KILL_JOB JobId=$stranger uid $(id -u "$SLURM_CLUSTER_USER")\$"; then
