@@ -3,7 +3,6 @@
 #include "store/reader.hpp"
 
 #include "store/authorizer.hpp"
-#include "store/bounded_printf.hpp"
 #include "store/deadline.hpp"
 #include "store/lease.hpp"
 #include "store/opening.hpp"
@@ -19,7 +18,6 @@
 
 #include <cerrno>
 #include <system_error>
-#include <utility>
 
 namespace shardsweep {
 namespace sqlite {
@@ -41,7 +39,6 @@ class SqliteReader final : public Reader {
       : database_(std::move(database)), file_(std::move(file)) {}
 
   Result<Table> query(const std::string& text) override {
-    if (!std::exchange(printf_is_bounded_, true)) bound_printf(database_);
     return answer([&] { return sqlite::query(database_, text); });
   }
   Result<Table> results(const ResultsRequest& request) override {
@@ -138,7 +135,6 @@ class SqliteReader final : public Reader {
 
   Database database_;
   std::filesystem::path file_;
-  bool printf_is_bounded_ = false;
 };
 
 std::string without_name(const Database& database, const std::string& words) {

@@ -170,23 +170,6 @@ TEST_CASE("a value without measure is refused") {
   }
 }
 
-TEST_CASE("a query repeats a character a million times and no more") {
-  const TempDir dir;
-  Daemon daemon(dir / "a.db");
-  const auto reader = must(Reader::open(dir / "a.db"));
-  for (const std::string format : {"'%.200000000c', 'x'", "'%d %*.*c', 1, 5, 200000000, 'x'",
-                                   "'%%%-5s%.*lc', 'a', -2e8, 'x'"}) {
-    CAPTURE(format);
-    const auto answer = reader->query("SELECT format(" + format + ")");
-    REQUIRE_FALSE(answer);
-    CHECK(answer.error().what == "printf() repeats a character at most 1000000 times");
-  }
-  CHECK(
-      rows_of(must(reader->query("SELECT printf('%s|%5.1f|%.*c|%%|%*d', 'a', 2.25, 3, 'x', 4, "
-                                 "7), printf(NULL), printf('b'), length(printf('%.900000c', "
-                                 "'x'))"))) == "a|  2.3|xxx|%|   7|NULL|b|900000\n");
-}
-
 TEST_CASE("a query without an end is stopped by its size") {
   const TempDir dir;
   Daemon daemon(dir / "a.db");
