@@ -2,18 +2,22 @@
 #include "agent/trainer_logs.hpp"
 
 #include "agent/reap.hpp"
+#include "trainer/version.hpp"
 
 #include <fcntl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
+#include <utility>
 
 namespace shardsweep::agent {
 namespace {
 
 constexpr double facts_limit_s = 5;
-constexpr double version_limit_s = 10;
+constexpr double version_limit_s = 10;  // an interpreter starts from a network file system
 constexpr std::string_view last_facts = "complete\n";
 
 bool create_once(const std::filesystem::path& path) {
@@ -22,7 +26,46 @@ bool create_once(const std::filesystem::path& path) {
   return file >= 0;
 }
 
+/// By the interpreter that the attempt's command line names, else python3; empty: versions of
+/// its trainer are not told apart.
+std::vector<std::string> trainer_probe_command(const AttemptSpec& spec) {
+  if (!spec.trainer || spec.argv.empty()) return {};
+  const Trainer* trainer = find_trainer(spec.trainer->log);
+  if (trainer == nullptr) return {};
+  const std::string& program = spec.argv.front();
+  const bool is_python = program.substr(program.rfind('/') + 1).starts_with("python");
+  return probe_command(*trainer, is_python ? program : "python3");
+}
+
 }  // namespace
+
+void TrainerProbe::start(const AttemptSpec& spec, RankProcess like,
+                         const std::filesystem::path& output) {
+  like.argv = trainer_probe_command(spec);
+  if (like.argv.empty()) return;
+  like.output = output;
+  pid_ = start_rank(like).value_or(0);
+}
+
+bool TrainerProbe::runs() const {
+  if (pid_ == 0) return false;
+  siginfo_t info{};
+  // Who was waited for is no child any more.
+  return ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+         info.si_pid == 0;
+}
+
+bool TrainerProbe::is_awaited(double now_s) {
+  if (!runs()) return false;
+  if (!awaited_since_s_) awaited_since_s_ = now_s;
+  if (now_s - *awaited_since_s_ < version_limit_s) return true;
+  end();
+  return false;
+}
+
+void TrainerProbe::end() const {
+  if (runs()) ::kill(pid_, SIGKILL);
+}
 
 Result<TrainerLogs> TrainerLogs::make(const AttemptSpec& spec, AttemptPaths paths, int nodes,
                                       int index) {

@@ -4,11 +4,15 @@
 // The others tell it what their ranks have said of the run (records.facts.NODE).
 #pragma once
 
+#include "agent/spawn.hpp"
+#include "attempt/cut_short.hpp"
 #include "trainer/log_records.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/clock.hpp>
 #include <shardsweep/protocol.hpp>
+
+#include <sys/types.h>
 
 #include <cstdint>
 #include <filesystem>
@@ -19,8 +23,23 @@
 
 namespace shardsweep::agent {
 
-/// Who has found an attempt hopeless.
-enum class CutBy : std::uint8_t { this_node, another };
+/// A program beside the first rank that prints the trainer's version, which not all logs tell:
+/// same environment, same folder, over within a second or so.
+class TrainerProbe {
+ public:
+  /// `like`: the first rank's process, whose environment and folder it gets. If it does not
+  /// start there is no version.
+  void start(const AttemptSpec& spec, RankProcess like, const std::filesystem::path& output);
+  /// It has been started and has not ended.
+  [[nodiscard]] bool runs() const;
+  /// The ranks are gone: true while it has to be waited for. Ends it after its limit.
+  [[nodiscard]] bool is_awaited(double now_s);
+  void end() const;
+
+ private:
+  pid_t pid_ = 0;
+  std::optional<double> awaited_since_s_;
+};
 
 class TrainerLogs {
  public:

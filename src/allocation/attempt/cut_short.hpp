@@ -7,6 +7,7 @@
 #include <shardsweep/protocol.hpp>
 #include <shardsweep/record.hpp>
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,6 +21,9 @@ namespace shardsweep {
 /// The same of steps that warm up, where each takes 10 s or more: they are too slow by twice
 /// the bound. What a first step costs once is little beside that, and so is a hiccup.
 [[nodiscard]] bool is_hopeless_warming_up(std::span<const double> step_ms, double above_ms);
+
+/// Who has found an attempt hopeless.
+enum class CutBy : std::uint8_t { this_node, another };
 
 /// Watches the train steps of one attempt.
 class CutShort {

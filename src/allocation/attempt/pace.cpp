@@ -10,6 +10,8 @@ namespace {
 /// An hour at one look a second.
 constexpr std::int64_t most_looks = 3600;
 constexpr int bits = 64;
+// The driver answers within a millisecond; tools that watch GPUs ask as often.
+constexpr double pace_look_s = 1;
 
 double middle_of(std::vector<double> values) {
   if (values.empty()) return 0;
@@ -42,6 +44,18 @@ Pace PaceOfNode::pace() const {
     gpus.push_back(one);
   }
   return pace_of(gpus);
+}
+
+void PaceLooks::see(const Record& record) {
+  if (record.type != RecordType::train_step) return;
+  ++steps_ended_;
+  timed_ = timed_ || record.timed.value_or(steps_ended_ > warmup_);
+}
+
+bool PaceLooks::take_due(double now_s) {
+  if (!timed_ || (looked_at_s_ && now_s - *looked_at_s_ < pace_look_s)) return false;
+  looked_at_s_ = now_s;
+  return true;
 }
 
 Pace pace_of(const std::vector<Pace>& nodes) {

@@ -3,6 +3,8 @@
 // runners that do not tell it themselves. Pure.
 #pragma once
 
+#include <shardsweep/record.hpp>
+
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -41,6 +43,29 @@ class PaceOfNode {
     std::int64_t count = 0;
   };
   std::map<int, Looks> gpus_;
+};
+
+/// When to look: once a second between the first timed train step and the result.
+class PaceLooks {
+ public:
+  explicit PaceLooks(std::int32_t warmup) : warmup_(warmup) {}
+  /// A record of rank 0. Whoever does not say which steps are timed is believed to record all
+  /// of them.
+  void see(const Record& record);
+  /// Rank 0 is on another node, and its train steps are timed from now on.
+  void begin() { timed_ = true; }
+  [[nodiscard]] bool timed() const { return timed_; }
+  /// True if a look is due, which then counts as done.
+  [[nodiscard]] bool take_due(double now_s);
+  [[nodiscard]] PaceOfNode& looks() { return looks_; }
+  [[nodiscard]] Pace pace() const { return looks_.pace(); }
+
+ private:
+  std::int32_t warmup_;  ///< steps that are not timed
+  bool timed_ = false;
+  std::int64_t steps_ended_ = 0;
+  std::optional<double> looked_at_s_;
+  PaceOfNode looks_;
 };
 
 /// Of several nodes that train together: the lowest clock with what held it back, and the mean

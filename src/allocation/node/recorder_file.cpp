@@ -89,6 +89,23 @@ bool RecorderFile::has_moved() {
   return moved;
 }
 
+bool RecorderFiles::have_moved() {
+  bool moved = false;
+  for (auto& [rank, file] : files_)
+    moved = file.has_moved() || moved;
+  return moved;
+}
+
+bool RecorderFiles::any_is_there() const {
+  return std::any_of(files_.begin(), files_.end(),
+                     [](const auto& one) { return one.second.is_there(); });
+}
+
+bool RecorderFiles::all_are_there() const {
+  return any_is_there() && std::all_of(files_.begin(), files_.end(),
+                                       [](const auto& one) { return one.second.is_there(); });
+}
+
 Result<RecorderReading> decode_recorder_reading(std::string_view text) {
   const PlainJson object = PlainJson::parse(text, nullptr, false);
   if (!object.is_object())

@@ -11,8 +11,10 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 namespace shardsweep {
 
@@ -32,6 +34,20 @@ class RecorderFile {
   std::filesystem::path file_;
   Descriptor descriptor_;
   std::optional<std::uint64_t> state_;  ///< a number for what it holds
+};
+
+/// Those of the ranks on this host: a file that is mapped on another one shows nothing here.
+class RecorderFiles {
+ public:
+  void follow(int rank, std::filesystem::path file) { files_.emplace(rank, std::move(file)); }
+  /// Any of them, since the last question.
+  [[nodiscard]] bool have_moved();
+  [[nodiscard]] bool any_is_there() const;
+  /// All have been seen; false if there are none.
+  [[nodiscard]] bool all_are_there() const;
+
+ private:
+  std::map<int, RecorderFile> files_;  ///< by rank
 };
 
 /// The JSON object that `--read-recorder` prints.

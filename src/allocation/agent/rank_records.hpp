@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// The records that an attempt's ranks write, as they come. Each look opens a file, on a network
+// file system a question to its server: those of most ranks are looked at once a second, and
+// when a rank has ended. Rank 0 speaks for the world and is read at each look.
+#pragma once
+
+#include "agent/attempt_here.hpp"
+
+#include <shardsweep/record.hpp>
+
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+namespace shardsweep::agent {
+
+class RankRecords {
+ public:
+  explicit RankRecords(const AttemptHere& here) : here_(here) {}
+
+  void follow(int rank);
+  /// True if all ranks are to be read at this look. `asked`: something has happened.
+  [[nodiscard]] bool all_are_due(bool asked);
+  /// What is new, with the rank that has written it; lines of other attempts are left out.
+  [[nodiscard]] std::vector<std::pair<int, Record>> read(bool all);
+  /// Lines so far that are no records.
+  [[nodiscard]] std::int64_t garbage() const { return garbage_; }
+
+ private:
+  const AttemptHere& here_;
+  std::map<int, LineReader> readers_;  ///< by rank
+  double others_read_at_s_ = 0;
+  std::int64_t garbage_ = 0;
+};
+
+}  // namespace shardsweep::agent

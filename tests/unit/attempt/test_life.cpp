@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "attempt/life.hpp"
+#include "attempt/pace.hpp"
+
+#include <doctest/doctest.h>
+
+#include <csignal>
+#include <ostream>
+
+using namespace shardsweep;
+
+namespace {
+
+using Order = AttemptLife::Order;
+using Stage = AttemptLife::Stage;
+
+constexpr double start_s = 1000;
+
+AttemptSpec spec_with_limits() {
+  AttemptSpec spec;
+  spec.attempt = 7;
+  spec.nonce = "0123abcd";
+  spec.world = 2;
+  spec.ranks_per_node = 2;
+  spec.limits.grace_s = 5;
+  return spec;
+}
+
+Moment at(double s) {
+  return {start_s + s, static_cast<Timestamp>(s * 1e6)};
+}
+
+Evidence exit_of(int rank, double s) {
+  return *evidence_of_exit(rank, 1, at(s).at, "");
+}
+
+struct Life : AttemptLife {
+  explicit Life(const AttemptSpec& spec = spec_with_limits())
+      : AttemptLife(spec, true, start_s) {}
+  Order running(double s, bool gone = false) {
+    return next_of_running({.ranks_gone = gone}, at(s));
+  }
+};
+
+}  // namespace
+
+TEST_CASE("ranks that have all exited 0 are settled and reaped") {
+  Life life;
+  CHECK(life.running(1) == Order::judge);
+  life.see_exit(0, {}, at(2));
+  life.see_exit(1, {}, at(2));
+  life.findings().see_result();
+  CHECK(life.running(2, true) == Order::settle);
+  CHECK(life.next_of_settling(true, at(2.05).s) == Order::wait);
+  CHECK(life.next_of_settling(true, at(2.2).s) == Order::reap);
+  CHECK_FALSE(life.has_reaped(false, at(3).s));
+  CHECK(life.has_reaped(true, at(3).s));
+  life.finish(at(3).s);
+  CHECK(life.stage() == Stage::over);
+  CHECK(life.findings().verdict(true).ending.outcome == Outcome::completed);
+}
+
+TEST_CASE("peers of a rank that has failed get a moment before they are ended") {
+  Life life;
+  life.see_exit(1, exit_of(1, 1), at(1));
+  CHECK(life.running(2) == Order::wait);
+  CHECK(life.running(3.1) == Order::terminate);
+  CHECK(life.stage() == Stage::ending);
+  SUBCASE("and SIGKILL after their grace") {
+    CHECK(life.next_of_ending(false, at(8).s) == Order::wait);
+    CHECK(life.next_of_ending(false, at(8.2).s) == Order::kill);
+    CHECK(life.stage() == Stage::ending);
+    CHECK(life.next_of_ending(false, at(39).s) == Order::kill);
+    CHECK(life.stage() == Stage::reaping);
+  }
+  SUBCASE("and nothing more once they have left") {
+    CHECK(life.next_of_ending(true, at(4).s) == Order::settle);
+  }
+  CHECK(life.findings().verdict(true).ending.outcome == Outcome::crashed);
+}
+
+TEST_CASE("a rank that dies of SIGTERM may have been told by the scheduler") {
+  Life life;
+  life.findings().see_termination(at(1).s);
+  life.see_exit(0, evidence_of_signal(0, SIGTERM, at(1).at, false), at(1));
+  CHECK(life.running(1.9, true) == Order::wait);
+  SUBCASE("which tells us too") {
+    life.findings().told_to_stop(at(1.9).s);
+    CHECK(life.running(1.9, true) == Order::settle);
+    CHECK(life.findings().verdict(true).ending.outcome == Outcome::preempted);
+  }
+  SUBCASE("or by somebody else") {
+    CHECK(life.running(2.1, true) == Order::settle);
+    life.findings().told_to_stop(at(9).s);
+    CHECK(life.findings().verdict(true).ending.outcome == Outcome::crashed);
+  }
+}
+
+TEST_CASE("whoever is to leave has no time for evidence") {
+  Life life;
+  CHECK(life.end(Outcome::hung, "stands still", at(1)) == Order::look);
+  CHECK(life.end(Outcome::hung, "once more", at(2)) == Order::wait);
+  CHECK(life.end(Outcome::cancelled, "on request", at(3)) == Order::terminate);
+  CHECK(life.end(Outcome::cancelled, "once more", at(3)) == Order::wait);
+  const Evidence first = life.findings().verdict(true);
+  CHECK(first.ending.outcome == Outcome::hung);
+  CHECK(first.ending.cause == "stands still");
+}
+
+TEST_CASE("the version of a trainer is waited for and may be refused") {
+  Life waits;
+  CHECK(waits.next_of_running({.ranks_gone = true, .awaits_version = true}, at(1)) ==
+        Order::wait);
+  CHECK(waits.next_of_running({.ranks_gone = true}, at(2)) == Order::settle);
+  Life refused;
+  CHECK(refused.next_of_running({.refused_version = "version 9 is not read"}, at(1)) ==
+        Order::terminate);
+  CHECK(refused.findings().verdict(true).ending.outcome == Outcome::rejected);
+}
+
+TEST_CASE("an attempt that is hopeless ends as cut short by this node") {
+  AttemptSpec spec = spec_with_limits();
+  spec.give_up_above_ms = 100;
+  spec.tokens_per_step = 10;
+  Life life(spec);
+  for (int step = 0; step < 2; ++step)
+    life.see(0, {.type = RecordType::train_step, .step_ms = 500, .timed = true}, at(1));
+  life.set_cut_elsewhere();
+  CHECK(life.running(2) == Order::terminate);
+  CHECK(life.is_cut_here());
+  // What ranks complain about after that is our doing.
+  life.see(0, {.type = RecordType::error, .t = 5, .message = "terminated"}, at(3));
+  CHECK(life.findings().empty());
+}
+
+TEST_CASE("no stage is entered twice") {
+  Life life;
+  life.begin_ending(at(1).s);
+  CHECK_THROWS(life.begin_ending(at(2).s));
+}
+
+TEST_CASE("an exit with 0 counts as a failure only if no result is found") {
+  Findings findings;
+  findings.see_early_exit(0, 5);
+  CHECK(findings.verdict(true).ending.outcome == Outcome::crashed);
+  CHECK(findings.verdict(false).ending.outcome == Outcome::completed);
+  findings.see_result();
+  CHECK(findings.verdict(true).ending.outcome == Outcome::completed);
+  SUBCASE("that of a container that has changed what counts is none") {
+    findings.refuse({6, {Outcome::rejected, "its container has changed X", SaidBy::agent}});
+    CHECK(findings.verdict(true).ending.outcome == Outcome::rejected);
+  }
+}
+
+TEST_CASE("an ending tells what was seen beside its first cause") {
+  Beside beside;
+  for (const char* name : {"a", "b", "c", "d"})
+    beside.add_leftover(name);
+  beside.garbage = 2;
+  beside.nccl = "NCCL on rank 0: no route";
+  beside.disturbed = "others used 40 % of the CPUs";
+  Ending ending{Outcome::crashed, "rank 0 exited 1", SaidBy::agent};
+  beside.tell(ending);
+  CHECK(ending.leaked == 4);
+  CHECK(ending.cause ==
+        "rank 0 exited 1; ended leftover processes (4): 'a', 'b', 'c'; 2 garbage lines in the "
+        "records");
+  CHECK(ending.mark == Mark::contaminated);
+  CHECK(ending.also == "others used 40 % of the CPUs");
+}
+
+TEST_CASE("GPUs are looked at once a second while train steps are timed") {
+  PaceLooks pace(1);
+  const Record step{.type = RecordType::train_step, .step_ms = 10};
+  CHECK_FALSE(pace.take_due(1));
+  pace.see(step);
+  CHECK_FALSE(pace.timed());
+  pace.see(step);
+  CHECK(pace.timed());
+  CHECK(pace.take_due(1));
+  CHECK_FALSE(pace.take_due(1.5));
+  CHECK(pace.take_due(2));
+}
