@@ -2,8 +2,9 @@
 #include "agent/lead.hpp"
 
 #include "agent/gpu_models.hpp"
-#include "agent/meeting_place.hpp"
 #include "agent/reap.hpp"
+#include "machine/descriptor.hpp"
+#include "machine/host_name.hpp"
 #include "node/nvml.hpp"
 #include "text/node_list.hpp"
 
@@ -13,18 +14,22 @@
 
 #include <fmt/format.h>
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <poll.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
+#include <cstring>
+#include <utility>
 
 namespace shardsweep::agent {
 namespace {
 
-// The ranks on other nodes notice, say so and leave; then they are ended.
-constexpr double peers_grace_s = 2;
 // Beyond the grace of a running attempt: node agents that have been told to leave.
 constexpr double quit_limit_s = 10;
 constexpr double last_kill_s = 60;
@@ -38,14 +43,31 @@ std::vector<std::string> nodes_of_job(const AllocationSpec& spec) {
   return nodes_in(value_in(current_environment(), "SLURM_JOB_NODELIST").value_or(""));
 }
 
+/// Where the ranks of a trainer meet, PyTorch's MASTER_ADDR and MASTER_PORT: "host:port" of
+/// this host, where rank 0 runs, with a port that was free a moment ago. Ranks that are all on
+/// one host need no name of it. Empty for a runner, whose ranks need none.
+Result<std::string> meeting_place_of(const AttemptSpec& spec) {
+  if (!spec.trainer && !spec.container) return std::string();
+  const Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in any{};
+  any.sin_family = AF_INET;
+  any.sin_addr.s_addr = htonl(INADDR_ANY);
+  socklen_t size = sizeof any;
+  auto* address = reinterpret_cast<sockaddr*>(&any);  // bind's signature
+  if (socket.get() < 0 || ::bind(socket.get(), address, size) != 0 ||
+      ::getsockname(socket.get(), address, &size) != 0)
+    return fault(FaultKind::unavailable,
+                 fmt::format("no free port for MASTER_PORT: {}", std::strerror(errno)));
+  const bool alone = spec.world <= spec.ranks_per_node;
+  return fmt::format("{}:{}", alone ? "127.0.0.1" : host_name(), ntohs(any.sin_port));
+}
+
 }  // namespace
 
 Lead::Lead(AllocationPaths paths, AllocationSpec spec, LineWriter from_lead, const Clock& clock,
            PipedChild nodes, JobEnd job_end)
     : paths_(std::move(paths)),
       spec_(std::move(spec)),
-      agents_(spec_.launch == LaunchMode::agents ? spec_.nodes : 1),
-      job_nodes_(nodes_of_job(spec_)),
       from_lead_(paths_.from_lead(), std::move(from_lead)),
       gate_(paths_.dir),
       to_lead_(paths_.to_lead()),
@@ -53,11 +75,12 @@ Lead::Lead(AllocationPaths paths, AllocationSpec spec, LineWriter from_lead, con
       log_(clock, "lead"),
       child_(std::move(nodes)),
       channel_(child_.from.get(), child_.to.get()),
+      nodes_(spec_.launch == LaunchMode::agents ? spec_.nodes : 1, nodes_of_job(spec_),
+             spec_.launch == LaunchMode::srun, seconds_of(clock)),
       job_end_(std::move(job_end)),
       job_report_(spec_.launch == LaunchMode::local ? Environment{} : current_environment()),
-      topology_(current_environment(), is_step_launch() && job_nodes_.size() > 1),
+      topology_(current_environment(), nodes_.by_step() && nodes_.job_nodes().size() > 1),
       now_s_(seconds_of(clock)),
-      started_s_(now_s_),
       beat_s_(now_s_),
       file_beat_s_(now_s_),
       busy_s_(now_s_) {}
@@ -89,26 +112,15 @@ void Lead::keep_time() {
   now_s_ = now_s;
   if (gap_s > 3 * spec_.limits.beat_s) {
     log_.line(fmt::format("stood still for {:.1f} s", gap_s));
-    started_s_ += gap_s;
     busy_s_ += gap_s;
-    for (auto& [name, node] : nodes_)
-      node.heard_s += gap_s;
-    if (running_ && running_->end_others_at_s) *running_->end_others_at_s += gap_s;
+    nodes_.stretch(gap_s);
+    if (running_) running_->stretch(gap_s);
   }
   beat();
   from_lead_.step(now_s, log_);
   if (now_s - file_beat_s_ < spec_.limits.file_beat_s) return;
   file_beat_s_ = now_s;
-  Beat beat;
-  if (running_) {
-    beat.attempt = running_->assign.attempt;
-    for (const auto& [name, node] : nodes_) {
-      if (node.step < beat.step || node.phase.empty()) continue;
-      beat.phase = node.phase;
-      beat.step = node.step;
-    }
-  }
-  say(beat, false);
+  say(running_ ? running_->beat() : Beat{}, false);
 }
 
 void Lead::beat() {
@@ -168,74 +180,64 @@ void Lead::read_nodes() {
   for (const auto& line : channel_.receive()) {
     if (line.empty()) continue;
     const auto message = decode_from_node(line);
-    if (message) {
-      take(*message);
-    } else {
+    if (!message) {
       log_.line("foreign output: " + message.error().what);
+      continue;
     }
+    const bool known = nodes_.hear(message->node, now_s_);
+    if (!known && !std::holds_alternative<NodeReady>(message->body))
+      log_.line("node " + message->node + " sent a message before it was ready");
+    std::visit([&](const auto& body) { take(message->node, body); }, message->body);
   }
 }
 
-void Lead::take(const FromNode& message) {
-  const bool fresh = !nodes_.contains(message.node);
-  Node& node = nodes_[message.node];
-  node.heard_s = now_s_;
-  if (const auto* ready = std::get_if<NodeReady>(&message.body)) {
-    node.index = ready->index;
-    node.switches = ready->switches;
-    fail_point("lead.node_seen");
-    say(NodeSeen{ready->node, ready->host, ready->pid, ready->switches}, false);
-    if (is_step_launch()) say_job_nodes(ready->node);
-    check_gpu(*ready);
-    place_nodes();
-  } else if (fresh) {
-    log_.line("node " + message.node + " sent a message before it was ready");
+void Lead::take(const std::string& node, const NodeReady& ready) {
+  nodes_.come(ready);
+  fail_point("lead.node_seen");
+  say(NodeSeen{ready.node, ready.host, ready.pid, ready.switches}, false);
+  // The ranks of a step are on all nodes, of which one has a node agent. A host is called as
+  // its node, if an administrator has said nothing else.
+  for (const std::string& other : nodes_.job_nodes()) {
+    if (nodes_.by_step() && other != node) say(NodeSeen{other, other, 0}, false);
   }
-  if (const auto* beat = std::get_if<NodeBeat>(&message.body)) {
-    node.phase = beat->phase;
-    node.step = beat->step;
-    const bool begins = running_ && beat->timed && !running_->timed &&
-                        beat->attempt == running_->assign.attempt;
-    if (begins && agents_ > 1) tell(TimedSteps{beat->attempt});
-    if (begins) running_->timed = true;
-  }
-  if (const auto* suspicion = std::get_if<Suspect>(&message.body)) {
-    const bool ask = running_ && !running_->own &&
-                     suspicion->attempt == running_->assign.attempt &&
-                     running_->hang.suspect(*suspicion, now_s_);
-    if (ask) tell(AskProgress{suspicion->attempt});
-  }
-  if (const auto* still = std::get_if<NoProgress>(&message.body)) {
-    if (running_) running_->hang.answer(message.node, *still);
-    judge_hang();
-  }
-  if (const auto* found = std::get_if<NodeFinding>(&message.body)) {
-    if (found->kind == EvidenceKind::leaving) node.leaving = found->detail;
-    say(FoundOnNode{message.node, found->kind, found->detail}, true);
-  }
-  const auto* ended = std::get_if<NodeEnded>(&message.body);
-  if (ended == nullptr || !running_ || ended->attempt != running_->assign.attempt) return;
-  node.ended = *ended;
-  // There rank 0 is gone: nobody elsewhere has anything left to do.
-  if (ended->cut_short)
-    tell(EndAttempt{ended->attempt, Outcome::cancelled, "the attempt was cut short", true});
-  // The ranks of one node are through: those of the others should be too. Where they have
-  // failed, the others notice.
-  const bool completed = ended->ending.outcome == Outcome::completed;
-  const double wait_s = completed ? running_->spec.limits.teardown_limit_s : peers_grace_s;
-  if (completed && wait_s <= 0) return;
-  const double at_s = now_s_ + wait_s;
-  if (!running_->end_others_at_s || at_s < *running_->end_others_at_s)
-    running_->end_others_at_s = at_s;
+  check_gpu(ready);
+  for (const Place& place : nodes_.place())
+    tell(place);
+}
+
+void Lead::take(const std::string& node, const NodeBeat& beat) {
+  if (!running_ || !running_->see(node, beat)) return;
+  if (nodes_.agents() > 1) tell(TimedSteps{beat.attempt});
+}
+
+/// That a node was heard is all that this says.
+void Lead::take(const std::string&, const NodeLaunched&) {}
+
+void Lead::take(const std::string&, const Suspect& suspicion) {
+  if (running_ && running_->see(suspicion, now_s_)) tell(AskProgress{suspicion.attempt});
 }
 
 /// Between suspicion and verdict lie two lines each way: milliseconds.
-void Lead::judge_hang() {
-  if (!running_ || running_->own) return;
-  const auto why = running_->hang.verdict(agents_, now_s_);
+void Lead::take(const std::string& node, const NoProgress& still) {
+  if (!running_) return;
+  running_->see(node, still);
+  const auto why = running_->hung_because(nodes_.agents(), now_s_);
   if (!why) return;
-  job_report_.ask(AttemptPaths{running_->assign.dir}, log_);
+  job_report_.ask(AttemptPaths{running_->assign().dir}, log_);
   end_running(Outcome::hung, *why, SaidBy::policy);
+}
+
+void Lead::take(const std::string& node, const NodeFinding& found) {
+  if (found.kind == EvidenceKind::leaving) nodes_.leave(node, found.detail);
+  say(FoundOnNode{node, found.kind, found.detail}, true);
+}
+
+void Lead::take(const std::string& node, const NodeEnded& ended) {
+  if (!running_ || ended.attempt != running_->id()) return;
+  // There rank 0 is gone: nobody elsewhere has anything left to do.
+  if (ended.cut_short)
+    tell(EndAttempt{ended.attempt, Outcome::cancelled, "the attempt was cut short", true});
+  running_->see(node, ended, now_s_);
 }
 
 /// Before anything has run there: a number of another GPU's would pass for this one's.
@@ -245,82 +247,47 @@ void Lead::check_gpu(const NodeReady& ready) {
                     spec_.gpu));
 }
 
+/// For the ranks of steps: their one node agent has srun place them.
+void Lead::place_job_nodes() {
+  if (!nodes_.is_complete()) return;
+  const auto switches = topology_.step(clock_, log_);
+  if (!switches) return;
+  for (const std::string& node : nodes_.job_nodes()) {
+    const auto found = switches->find(node);
+    if (found != switches->end() && !found->second.empty())
+      say(NodeSeen{node, node, 0, found->second}, false);
+  }
+  for (const Place& place : nodes_.place_by(*switches))
+    tell(place);
+}
+
 void Lead::watch_nodes() {
   if (nodes_lost_) return;
-  if (channel_.closed()) return lose_all_nodes();
-  if (!nodes_ready() && now_s_ - started_s_ > spec_.limits.agents_limit_s)
-    return lose_absent_nodes();
-  for (const auto& [name, node] : nodes_) {
-    const double silent_s = now_s_ - node.heard_s;
-    if (silent_s <= spec_.limits.node_lease_s) continue;
-    std::string why = node.leaving;
-    add_sentence(why, fmt::format("node {} sent nothing for {:.1f} s", name, silent_s));
-    return lose_nodes(why, name, silent_s);
-  }
-  if (running_ && running_->end_others_at_s && now_s_ > *running_->end_others_at_s) {
-    const bool failed = std::any_of(nodes_.begin(), nodes_.end(), [](const auto& node) {
-      return node.second.ended && node.second.ended->ending.outcome != Outcome::completed;
-    });
-    if (failed) {
-      tell(EndAttempt{running_->assign.attempt, Outcome::crashed,
-                      "a rank elsewhere has failed"});
-    } else {
-      tell(EndAttempt{running_->assign.attempt, Outcome::hung,
-                      "the ranks of other nodes had ended long before"});
-    }
-    running_->end_others_at_s.reset();
-  }
+  if (channel_.closed()) return lose_nodes(nodes_.loss_of_all());
+  if (const auto loss =
+          nodes_.loss(now_s_, spec_.limits.agents_limit_s, spec_.limits.node_lease_s))
+    return lose_nodes(*loss);
+  if (!running_) return;
+  if (const auto others = running_->end_others(now_s_)) tell(*others);
 }
 
-bool Lead::nodes_ready() const {
-  return static_cast<int>(nodes_.size()) >= agents_;
-}
-
-/// srun gives up the whole step where the connection to one node breaks in the middle of a
-/// message, as when a guard dies: the node that had begun to leave is the cause.
-void Lead::lose_all_nodes() {
-  if (nodes_.empty()) return lose_nodes("no node agent has started");
-  const bool alone = nodes_.size() == 1 && agents_ == 1;
-  for (const auto& [name, node] : nodes_) {
-    if (alone && node.leaving.empty())
-      return lose_nodes(fmt::format("the node agent of {} has ended", name), name);
-    if (alone) return lose_nodes(node.leaving, name);
-    if (!node.leaving.empty())
-      return lose_nodes(node.leaving + "; the other node agents ended too", name);
-  }
-  lose_nodes(fmt::format(
-      "all node agents have ended; it is not known on which of {} nodes this began", agents_));
-}
-
-/// Where others have started, their absence speaks against these. Where none has, srun or
-/// Slurm's controller may be the cause.
-void Lead::lose_absent_nodes() {
-  const auto absent = agents_ - static_cast<int>(nodes_.size());
-  std::string why = fmt::format("{} of {} node agents did not start", absent, agents_);
-  std::string names;
-  for (const std::string& node : job_nodes_) {
-    if (nodes_.contains(node) || nodes_.empty()) continue;
-    names += (names.empty() ? ": " : ", ") + node;
+/// What ran there is ended with our one child (guard or srun) before anybody reads or packs
+/// what it wrote.
+void Lead::lose_nodes(const NodeLoss& loss) {
+  for (const std::string& node : loss.absent)
     say(FoundOnNode{node, EvidenceKind::silent, "its node agent did not start"}, true);
-  }
-  lose_nodes(why + names);
-}
-
-/// Silence is the only death notice. What ran there is ended with our one child (guard or
-/// srun) before anybody reads or packs what it wrote.
-void Lead::lose_nodes(const std::string& why, const std::string& node, double silent_s) {
   nodes_lost_ = true;
-  log_.line(why);
+  log_.line(loss.why);
   if (!kill_all_children(clock_, last_kill_s)) log_.line("processes remain on this node");
   // The attempt's end tells it too.
-  if (!node.empty() && !running_) say(FoundOnNode{node, EvidenceKind::silent, why}, true);
+  if (!loss.node.empty() && !running_)
+    say(FoundOnNode{loss.node, EvidenceKind::silent, loss.why}, true);
   if (running_) {
-    if (!running_->own) {
-      // It was lost when it fell silent: what ranks elsewhere noticed since follows from that.
-      const auto since = clock_.now() - to_microseconds(silent_s);
-      running_->own = Evidence{since, {Outcome::node_failure, why, SaidBy::agent}};
-      running_->own->ending.node = node;
-    }
+    // It was lost when it fell silent: what ranks elsewhere noticed since follows from that.
+    Evidence lost{clock_.now() - to_microseconds(loss.silent_s),
+                  {Outcome::node_failure, loss.why, SaidBy::agent}};
+    lost.ending.node = loss.node;
+    running_->hold_against_it(std::move(lost));
     finish(*std::exchange(running_, std::nullopt));
   }
   leave("node lost");
@@ -354,7 +321,7 @@ bool Lead::may_start() {
 
 void Lead::start_next() {
   if (is_busy() || leaving_ || assignments_.empty() || !may_start()) return;
-  while (!running_ && !leaving_ && nodes_ready() && !topology_.is_due() &&
+  while (!running_ && !leaving_ && nodes_.is_complete() && !topology_.is_due() &&
          !job_end_.first_answer_due(clock_)) {
     auto next = assignments_.next();
     if (!next) return;
@@ -381,12 +348,7 @@ void Lead::start_next() {
     fail_point("lead.started");
     say(Started{spec->attempt, spec->nonce}, true);
     fail_point("lead.started_written");
-    for (auto& [name, node] : nodes_) {
-      node.ended.reset();
-      node.phase.clear();
-      node.step = 0;
-    }
-    running_.emplace(Running{next->assign, *spec, {}, {}, {}, false});
+    running_.emplace(next->assign, *spec);
     channel_.send(line);
     fail_point("lead.launched");
   }
@@ -401,32 +363,27 @@ Result<AttemptSpec> Lead::read_spec(const Assign& assign) const {
 }
 
 void Lead::end_running(Outcome outcome, const std::string& why, SaidBy source) {
-  if (!running_ || running_->own) return;
-  running_->own = Evidence{clock_.now(), {outcome, why, source}};
-  tell(EndAttempt{running_->assign.attempt, outcome, why});
+  if (running_ && running_->hold_against_it({clock_.now(), {outcome, why, source}}))
+    tell(EndAttempt{running_->id(), outcome, why});
 }
 
 void Lead::finish_if_ended() {
-  if (!running_) return;
-  const bool all = std::all_of(nodes_.begin(), nodes_.end(),
-                               [](const auto& node) { return node.second.ended.has_value(); });
-  if (all) finish(*std::exchange(running_, std::nullopt));
+  if (running_ && running_->has_ended_on(nodes_.count()))
+    finish(*std::exchange(running_, std::nullopt));
 }
 
 /// Nothing starts until its files are packed.
-void Lead::finish(Running running) {
-  INVARIANT(!settling_, "one attempt after the other is settled", running.assign.attempt);
+void Lead::finish(const AttemptOnNodes& running) {
+  INVARIANT(!settling_, "one attempt after the other is settled", running.id());
   job_report_.end();
-  EndedAttempt attempt{.assign = std::move(running.assign),
-                       .spec = std::move(running.spec),
-                       .own = std::move(running.own),
-                       .names = names_by_index(),
-                       .is_step = is_step_launch(),
-                       .time_is_up = time_is_up()};
-  for (const auto& [name, node] : nodes_) {
-    if (node.ended) attempt.nodes.emplace(name, *node.ended);
-  }
-  settling_.emplace(std::move(attempt), log_);
+  settling_.emplace(EndedAttempt{.assign = running.assign(),
+                                 .spec = running.spec(),
+                                 .own = running.own(),
+                                 .nodes = running.ended(),
+                                 .names = nodes_.names_by_index(),
+                                 .is_step = nodes_.by_step(),
+                                 .time_is_up = time_is_up()},
+                    log_);
 }
 
 void Lead::take_settled() {
@@ -470,7 +427,7 @@ void Lead::write_ended(const Settled& settled) {
   const bool fresh = ended_.insert(assign.attempt).second;
   INVARIANT(fresh, "an attempt ends once", assign.attempt, ending.outcome, spec_.token);
   Ended ended{.attempt = assign.attempt, .nonce = assign.nonce, .ending = ending};
-  if (ending.outcome == Outcome::completed) ended.nodes = nodes_in_order();
+  if (ending.outcome == Outcome::completed) ended.nodes = nodes_.in_order();
   ended.sm_clock_mhz = pace.sm_clock_mhz;
   ended.power_w = pace.power_w;
   ended.throttled = fmt::format("{}", fmt::join(throttle_words(pace.held_back), ", "));

@@ -140,34 +140,39 @@ void NodeAgent::take_line(const std::string& line) {
   const auto message = decode_to_node(line);
   if (!message) return log_.line(message.error().what);
   heard_s_ = now_s_;
-  if (const auto* one = std::get_if<Launch>(&*message)) launch(*one);
-  if (const auto* one = std::get_if<EndAttempt>(&*message)) {
-    if (attempt_ && attempt_->id() == one->attempt) {
-      if (one->cut_short) attempt_->set_cut_elsewhere();
-      attempt_->end(one->outcome, one->why);
-    }
-    if (waiting_ && waiting_->spec.attempt == one->attempt) {
-      waiting_.reset();
-      containers_.stop();
-      refuse(one->attempt, one->outcome, one->why);
-    }
+  std::visit([this](const auto& body) { take(body); }, *message);
+}
+
+void NodeAgent::take(const EndAttempt& end) {
+  if (attempt_ && attempt_->id() == end.attempt) {
+    if (end.cut_short) attempt_->set_cut_elsewhere();
+    attempt_->end(end.outcome, end.why);
   }
-  if (const auto* one = std::get_if<AskProgress>(&*message)) {
-    const bool running = attempt_ && attempt_->id() == one->attempt;
-    say(NoProgress{one->attempt, running ? attempt_->still_s() : -1});
+  if (waiting_ && waiting_->spec.attempt == end.attempt) {
+    waiting_.reset();
+    containers_.stop();
+    refuse(end.attempt, end.outcome, end.why);
   }
-  if (const auto* one = std::get_if<Place>(&*message)) {
-    take_place(*one);
-  }
-  if (const auto* one = std::get_if<TimedSteps>(&*message)) {
-    if (attempt_ && attempt_->id() == one->attempt) attempt_->begin_timed();
-  }
-  if (std::holds_alternative<Quit>(*message))
-    leave(Outcome::cancelled, "the lead has left", exit_ok);
+}
+
+void NodeAgent::take(const AskProgress& question) {
+  const bool running = attempt_ && attempt_->id() == question.attempt;
+  say(NoProgress{question.attempt, running ? attempt_->still_s() : -1});
+}
+
+void NodeAgent::take(const TimedSteps& news) {
+  if (attempt_ && attempt_->id() == news.attempt) attempt_->begin_timed();
+}
+
+/// That the lead was heard is all that this says.
+void NodeAgent::take(const LeadBeat&) {}
+
+void NodeAgent::take(const Quit&) {
+  leave(Outcome::cancelled, "the lead has left", exit_ok);
 }
 
 /// Of a step's ranks this agent places all; else each agent knows its own.
-void NodeAgent::take_place(const Place& place) {
+void NodeAgent::take(const Place& place) {
   NodeIdentity& node = options_.node;
   if (!node.ranks_are_step) {
     if (place.node == node.name) node.index = place.index;
@@ -191,7 +196,7 @@ void NodeAgent::refuse(AttemptId attempt, Outcome outcome, const std::string& wh
   say(ended);
 }
 
-void NodeAgent::launch(const Launch& launch) {
+void NodeAgent::take(const Launch& launch) {
   const auto refuse_it = [&](const std::string& why) {
     refuse(launch.attempt, Outcome::node_failure, why);
   };
@@ -337,7 +342,7 @@ void NodeAgent::note_gpus(NodeEnded& ended) {
   const std::string& others = gpus_shared_with_.empty() ? now : gpus_shared_with_;
   if (others.empty()) return;
   ended.ending.mark = Mark::contaminated;
-  ended.ending.also += (ended.ending.also.empty() ? "" : "; ") + others;
+  add_clause(ended.ending.also, others);
 }
 
 void NodeAgent::leave(Outcome outcome, const std::string& why, int exit_code) {

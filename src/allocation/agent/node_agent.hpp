@@ -33,7 +33,6 @@ class NodeAgent {
   [[nodiscard]] int run();
 
  private:
-  void take_line(const std::string& line);
   /// An attempt whose node is not ready for it: GPU memory is on its way back.
   struct Waiting {
     AttemptSpec spec;
@@ -42,8 +41,15 @@ class NodeAgent {
     double since_s = 0;
   };
 
-  void take_place(const Place& place);
-  void launch(const Launch& launch);
+  void take_line(const std::string& line);
+  // What the lead can say.
+  void take(const Launch& launch);
+  void take(const EndAttempt& end);
+  void take(const AskProgress& question);
+  void take(const Place& place);
+  void take(const TimedSteps& news);
+  void take(const LeadBeat& beat);
+  void take(const Quit& quit);
   void refuse(AttemptId attempt, Outcome outcome, const std::string& why, int start_error = 0);
   [[nodiscard]] bool clean(const NodeCheck& check, AttemptId attempt);
   void step_waiting();

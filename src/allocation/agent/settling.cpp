@@ -28,7 +28,7 @@ std::vector<Evidence> evidence_of_nodes(const EndedAttempt& attempt, Settled& se
   const bool cut_short = std::any_of(attempt.nodes.begin(), attempt.nodes.end(),
                                      [](const auto& node) { return node.second.cut_short; });
   for (const auto& [name, ended] : attempt.nodes) {
-    add_sentence(said.also, ended.ending.also);
+    add_clause(said.also, ended.ending.also);
     if (ended.ending.mark != Mark::none) said.mark = ended.ending.mark;
     settled.node_failed = settled.node_failed || ended.ending.outcome == Outcome::node_failure;
     said.leaked += ended.ending.leaked;
@@ -42,7 +42,7 @@ std::vector<Evidence> evidence_of_nodes(const EndedAttempt& attempt, Settled& se
       // The one agent of a step says where it happened, or that this is not known.
       evidence.push_back(evidence_of_node(ended, attempt.is_step ? "" : name));
     } else {
-      add_sentence(notes, ended.ending.cause);
+      add_clause(notes, ended.ending.cause);
     }
   }
   return evidence;
@@ -97,7 +97,7 @@ Settled settle(const EndedAttempt& attempt, const Log& log) {
   }
   if (ending.cause.empty()) ending.cause = notes;
   name_the_guilty(attempt, ending, log);
-  add_sentence(ending.also, settled.ending.also);
+  add_clause(ending.also, settled.ending.also);
   ending.leaked = settled.ending.leaked;
   ending.mark = ending.outcome == Outcome::completed ? settled.ending.mark : Mark::none;
   ending.fragmented = ending.fragmented && ending.outcome == Outcome::oom;
@@ -127,11 +127,6 @@ std::optional<Settled> Settling::take() {
   if (::read(done_.get(), &count, sizeof count) != sizeof count) return std::nullopt;
   thread_.join();
   return std::move(settled_);
-}
-
-void add_sentence(std::string& text, const std::string& more) {
-  if (more.empty()) return;
-  text += (text.empty() ? "" : "; ") + more;
 }
 
 }  // namespace shardsweep::agent

@@ -56,7 +56,4 @@ class Settling {
   std::thread thread_;
 };
 
-/// Adds a sentence to others.
-void add_sentence(std::string& text, const std::string& more);
-
 }  // namespace shardsweep::agent

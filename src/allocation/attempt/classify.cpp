@@ -72,6 +72,10 @@ void excuse_storage(Evidence& evidence) {
 
 }  // namespace
 
+void add_clause(std::string& text, const std::string& more) {
+  if (!more.empty()) text += (text.empty() ? "" : "; ") + more;
+}
+
 std::string signal_name(int number) {
   const char* abbreviation = ::sigabbrev_np(number);
   return abbreviation != nullptr ? fmt::format("SIG{}", abbreviation)

@@ -77,6 +77,9 @@ void apply_own_rules(std::vector<Evidence>& evidence, std::span<const LogRule> o
 [[nodiscard]] Evidence classify(const std::vector<Evidence>& evidence, bool measured,
                                 bool result_due = true);
 
+/// Adds a clause to a cause or to what is said beside one; "" adds nothing.
+void add_clause(std::string& text, const std::string& more);
+
 /// "SIGKILL"; "signal 42" for one without a name.
 [[nodiscard]] std::string signal_name(int number);
 

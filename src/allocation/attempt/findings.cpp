@@ -74,17 +74,13 @@ void Beside::add_leftover(const std::string& cmdline) {
 
 void Beside::tell(Ending& ending) const {
   ending.leaked = leaked;
-  if (!disturbed.empty()) {
-    ending.mark = Mark::contaminated;
-    ending.also += (ending.also.empty() ? "" : "; ") + disturbed;
-  }
-  const auto add = [&](const std::string& text) {
-    ending.cause += (ending.cause.empty() ? "" : "; ") + text;
-  };
+  if (!disturbed.empty()) ending.mark = Mark::contaminated;
+  add_clause(ending.also, disturbed);
+  const auto add = [&](const std::string& text) { add_clause(ending.cause, text); };
   if (leaked > 0) add(fmt::format("ended leftover processes ({}): {}", leaked, leftovers));
   if (garbage > 0) add(fmt::format("{} garbage lines in the records", garbage));
   if (one_host_only) add("leftover processes were looked for on one host only");
-  if (ending.outcome == Outcome::comm_error && !nccl.empty()) add(nccl);
+  if (ending.outcome == Outcome::comm_error) add(nccl);
   if (stuck) add("a process could not be ended");
 }
 

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "attempt/roster.hpp"
+
+#include "attempt/classify.hpp"
+#include "attempt/topology.hpp"
+
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <utility>
+
+namespace shardsweep {
+
+NodeRoster::NodeRoster(int agents, std::vector<std::string> job_nodes, bool by_step,
+                       double now_s)
+    : agents_(agents), job_nodes_(std::move(job_nodes)), by_step_(by_step), since_s_(now_s) {}
+
+bool NodeRoster::hear(const std::string& node, double now_s) {
+  const auto [at, fresh] = nodes_.try_emplace(node);
+  at->second.heard_s = now_s;
+  return !fresh;
+}
+
+void NodeRoster::come(const NodeReady& ready) {
+  Node& node = nodes_[ready.node];
+  node.index = ready.index;
+  node.switches = ready.switches;
+}
+
+void NodeRoster::stretch(double gap_s) {
+  since_s_ += gap_s;
+  for (auto& [name, node] : nodes_)
+    node.heard_s += gap_s;
+}
+
+std::vector<Place> NodeRoster::place() {
+  if (placed_ || by_step_ || agents_ < 2 || !is_complete()) return {};
+  placed_ = true;
+  std::vector<PlacedNode> by_slurm;
+  for (const std::string& name : in_order())
+    by_slurm.push_back({name, nodes_.at(name).switches});
+  const auto order = in_topology_order(by_slurm);
+  std::vector<Place> moved;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    Node& node = nodes_.at(order[i]);
+    const auto index = static_cast<std::int32_t>(i);
+    if (node.index == index) continue;
+    node.index = index;
+    moved.push_back({order[i], index});
+  }
+  return moved;
+}
+
+std::vector<Place> NodeRoster::place_by(const std::map<std::string, std::string>& switches) {
+  std::vector<PlacedNode> by_slurm;
+  for (const std::string& node : job_nodes_) {
+    const auto found = switches.find(node);
+    by_slurm.push_back({node, found == switches.end() ? "" : found->second});
+  }
+  const auto order = in_topology_order(by_slurm);
+  if (order == job_nodes_) return {};
+  job_nodes_ = order;
+  std::vector<Place> places;
+  for (const std::string& node : order)
+    places.push_back({node, static_cast<std::int32_t>(places.size())});
+  return places;
+}
+
+std::optional<NodeLoss> NodeRoster::loss(double now_s, double agents_limit_s,
+                                         double lease_s) const {
+  if (!is_complete() && now_s - since_s_ > agents_limit_s) return absence();
+  for (const auto& [name, node] : nodes_) {
+    const double silent_s = now_s - node.heard_s;
+    if (silent_s <= lease_s) continue;
+    std::string why = node.leaving;
+    add_clause(why, fmt::format("node {} sent nothing for {:.1f} s", name, silent_s));
+    return NodeLoss{why, name, silent_s};
+  }
+  return std::nullopt;
+}
+
+/// If others have started, their absence speaks against these. If none has, srun or Slurm's
+/// controller may be the cause.
+NodeLoss NodeRoster::absence() const {
+  NodeLoss loss{fmt::format("{} of {} node agents did not start", agents_ - count(), agents_)};
+  std::string names;
+  for (const std::string& node : job_nodes_) {
+    if (nodes_.contains(node) || nodes_.empty()) continue;
+    names += (names.empty() ? ": " : ", ") + node;
+    loss.absent.push_back(node);
+  }
+  loss.why += names;
+  return loss;
+}
+
+/// srun gives up the whole step if the connection to one node breaks in the middle of a
+/// message, as when a guard dies: the node that had begun to leave is the cause.
+NodeLoss NodeRoster::loss_of_all() const {
+  if (nodes_.empty()) return {"no node agent has started"};
+  const bool alone = count() == 1 && agents_ == 1;
+  for (const auto& [name, node] : nodes_) {
+    if (alone && node.leaving.empty())
+      return {fmt::format("the node agent of {} has ended", name), name};
+    if (alone) return {node.leaving, name};
+    if (!node.leaving.empty())
+      return {node.leaving + "; the other node agents ended too", name};
+  }
+  return {fmt::format(
+      "all node agents have ended; it is not known on which of {} nodes this began", agents_)};
+}
+
+std::map<std::int32_t, std::string> NodeRoster::names_by_index() const {
+  std::map<std::int32_t, std::string> names;
+  for (const std::string& node : job_nodes_) {
+    if (by_step_) names[static_cast<std::int32_t>(names.size())] = node;
+  }
+  for (const auto& [name, node] : nodes_)
+    names[node.index] = name;
+  return names;
+}
+
+std::vector<std::string> NodeRoster::in_order() const {
+  if (count() < 2 || count() != agents_) return {};
+  std::vector<std::string> names(nodes_.size());
+  for (const auto& [name, node] : nodes_) {
+    if (node.index < 0 || node.index >= agents_) return {};
+    names[static_cast<std::size_t>(node.index)] = name;
+  }
+  return names;
+}
+
+}  // namespace shardsweep

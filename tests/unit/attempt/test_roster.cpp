@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "attempt/roster.hpp"
+
+#include <doctest/doctest.h>
+
+#include <ostream>
+
+using namespace shardsweep;
+
+namespace {
+
+constexpr double limit_s = 60;
+constexpr double lease_s = 15;
+
+NodeReady ready(const std::string& node, std::int32_t index, const std::string& switches = "") {
+  return {.node = node, .host = node, .pid = 1, .index = index, .switches = switches};
+}
+
+void come(NodeRoster& nodes, double now_s, const NodeReady& one) {
+  nodes.hear(one.node, now_s);
+  nodes.come(one);
+}
+
+std::string why_of(const std::optional<NodeLoss>& loss) {
+  return loss ? loss->why : "";
+}
+
+}  // namespace
+
+TEST_CASE("a node that says nothing for its lease is lost since it fell silent") {
+  NodeRoster nodes(2, {"n1", "n2"}, false, 0);
+  come(nodes, 1, ready("n1", 0));
+  CHECK_FALSE(nodes.is_complete());
+  come(nodes, 1, ready("n2", 1));
+  CHECK(nodes.is_complete());
+  CHECK(nodes.hear("n1", 10));
+  CHECK_FALSE(nodes.loss(16, limit_s, lease_s).has_value());
+  const auto loss = nodes.loss(17, limit_s, lease_s);
+  CHECK(why_of(loss) == "node n2 sent nothing for 16.0 s");
+  CHECK(loss->node == "n2");
+  CHECK(loss->silent_s == 16);
+  SUBCASE("with what it had said before") {
+    nodes.leave("n2", "its guard has ended");
+    CHECK(why_of(nodes.loss(17, limit_s, lease_s)) ==
+          "its guard has ended; node n2 sent nothing for 16.0 s");
+  }
+  SUBCASE("but not for the time in which the lead stood still") {
+    nodes.stretch(10);
+    CHECK_FALSE(nodes.loss(17, limit_s, lease_s).has_value());
+  }
+}
+
+TEST_CASE("nodes that never came are named if others have") {
+  NodeRoster nodes(3, {"n1", "n2", "n3"}, false, 0);
+  CHECK_FALSE(nodes.loss(60, limit_s, lease_s).has_value());
+  CHECK(why_of(nodes.loss(61, limit_s, lease_s)) == "3 of 3 node agents did not start");
+  CHECK(nodes.loss(61, limit_s, lease_s)->absent.empty());
+  come(nodes, 61, ready("n2", 1));
+  const auto loss = nodes.loss(61, limit_s, lease_s);
+  CHECK(why_of(loss) == "2 of 3 node agents did not start: n1, n3");
+  CHECK(loss->absent == std::vector<std::string>{"n1", "n3"});
+}
+
+TEST_CASE("of nodes that all end at once the one that had begun to leave is the cause") {
+  NodeRoster alone(1, {}, false, 0);
+  CHECK(alone.loss_of_all().why == "no node agent has started");
+  come(alone, 1, ready("n1", 0));
+  CHECK(alone.loss_of_all().why == "the node agent of n1 has ended");
+  CHECK(alone.loss_of_all().node == "n1");
+  NodeRoster two(2, {}, false, 0);
+  come(two, 1, ready("n1", 0));
+  come(two, 1, ready("n2", 1));
+  CHECK(two.loss_of_all().node.empty());
+  two.leave("n2", "GPU memory is still in use");
+  CHECK(two.loss_of_all().why == "GPU memory is still in use; the other node agents ended too");
+  CHECK(two.loss_of_all().node == "n2");
+}
+
+TEST_CASE("nodes are placed once by what is between them") {
+  NodeRoster nodes(3, {}, false, 0);
+  come(nodes, 1, ready("n1", 0, "core.a"));
+  come(nodes, 1, ready("n2", 1, "core.b"));
+  CHECK(nodes.place().empty());
+  come(nodes, 1, ready("n3", 2, "core.a"));
+  CHECK(nodes.place() == std::vector<Place>{{"n3", 1}, {"n2", 2}});
+  CHECK(nodes.place().empty());
+  CHECK(nodes.in_order() == std::vector<std::string>{"n1", "n3", "n2"});
+  CHECK(nodes.names_by_index() ==
+        std::map<std::int32_t, std::string>{{0, "n1"}, {1, "n3"}, {2, "n2"}});
+}
+
+TEST_CASE("one node agent speaks for all nodes of a step") {
+  NodeRoster nodes(1, {"n1", "n2", "n3"}, true, 0);
+  come(nodes, 1, ready("n1", 0));
+  CHECK(nodes.is_complete());
+  CHECK(nodes.place().empty());
+  CHECK(nodes.in_order().empty());
+  CHECK(nodes.names_by_index().at(2) == "n3");
+  CHECK(nodes.place_by({{"n1", "core.a"}, {"n2", "core.b"}, {"n3", "core.a"}}) ==
+        std::vector<Place>{{"n1", 0}, {"n3", 1}, {"n2", 2}});
+  CHECK(nodes.place_by({}).empty());
+}
