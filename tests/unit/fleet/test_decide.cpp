@@ -312,6 +312,28 @@ TEST_CASE("an attempt that the trial has gone on without changes nothing of it")
   CHECK(c.rows.trials[1].state == State::running);
 }
 
+TEST_CASE("a late result of an attempt that the trial has gone on without is not counted") {
+  Case c;
+  c.trial(1, 1);
+  c.decide();
+  c.line(Started{.attempt = 1});
+  c.attempt(1).revoked = true;  // as a cancel and a resume leave it
+  c.rows.trials[1].state = State::planned;
+  c.decide();
+  REQUIRE(c.rows.trials[1].state == State::queued);
+  const std::size_t before = c.world.changes().size();
+  c.end(1, Outcome::completed, true);
+  bool ended = false;
+  for (std::size_t at = before; at < c.world.changes().size(); ++at) {
+    const auto* put = std::get_if<PutAttempt>(&c.world.changes()[at]);
+    if (put == nullptr || put->row.id != 1) continue;
+    ended = put->row.state == State::ended;
+    CHECK_FALSE(put->row.counted);
+  }
+  CHECK(ended);
+  CHECK(c.rows.trials[1].state == State::queued);
+}
+
 TEST_CASE("no more attempts are open at once than can be taken back quickly") {
   Case c;
   for (TrialId id = 1; id <= 200; ++id)
