@@ -205,12 +205,6 @@ class PlainReader {
     return column != axis_columns_.end() && table_.cell(row, column->second) != nullptr;
   }
 
-  /// Other trainers do what is reserved here.
-  static std::int64_t most_of(const AxisInfo& axis) {
-    constexpr std::int64_t most_reserved = 1 << 16;
-    return axis.maximum == axis.minimum ? most_reserved : axis.maximum;
-  }
-
   static Result<std::int64_t> read_axis(const AxisInfo& axis, std::string_view column,
                                         const config::YamlNode& cell) {
     if (axis.kind == AxisKind::toggle) {
@@ -222,7 +216,10 @@ class PlainReader {
                         read_word(cell, column, {axis.words.begin(), axis.words.end()}));
       return static_cast<std::int64_t>(index);
     }
-    return read_whole(cell, column, axis.minimum, most_of(axis));
+    // Other trainers do what is reserved here.
+    constexpr std::int64_t most_reserved = 1 << 16;
+    const bool reserved = axis.maximum == axis.minimum;
+    return read_whole(cell, column, axis.minimum, reserved ? most_reserved : axis.maximum);
   }
 
   Result<void> read_measurement(std::size_t row, RecordedRun& run) const {

@@ -86,20 +86,15 @@ Result<void> check_heads(const YamlNode& map, const ModelSpec& model) {
   return check_divides(map, "hidden", model.hidden, "2 x heads", 2 * model.heads);
 }
 
-const YamlNode& find_key(const YamlNode& map, const ShapeField& field) {
-  const auto* node = find(map, field.name);
-  if (node == nullptr) node = find(map, field.alias);
-  return node == nullptr ? map : *node;
-}
-
 Result<void> check_experts(const YamlNode& map, const ModelSpec& model) {
   if (model.experts == 0) {
     for (const auto& field : shape_fields) {
-      const auto& node = find_key(map, field);
-      if (field.optional && field.name != "head_dim" && model.*field.member > 0)
-        return refuse(node, fmt::format("'{}' needs 'experts', the number of experts of each "
-                                        "layer",
-                                        field.name));
+      if (!field.optional || field.name == "head_dim" || model.*field.member == 0) continue;
+      const auto* node = find(map, field.name);
+      if (node == nullptr) node = find(map, field.alias);
+      return refuse(
+          node == nullptr ? map : *node,
+          fmt::format("'{}' needs 'experts', the number of experts of each layer", field.name));
     }
     return {};
   }

@@ -252,25 +252,21 @@ std::vector<SlurmValue> read_option(const YamlNode& key, const YamlNode& node,
   return values;
 }
 
-/// What the template gives unless the site says otherwise.
-bool is_given_by_template(std::string_view option) {
-  return option == "gpus-per-node" || option == "exclusive" || option == "mem";
-}
-
-bool says_false(const YamlNode& node) {
-  return node.kind == YamlNode::Kind::scalar && !node.quoted && node.text == "false";
-}
-
 void read_slurm(const YamlNode& map, SiteSpec& into, Mistakes& mistakes) {
   if (!mistakes.take(map, expect_map(map, "'slurm'"))) return;
   for (std::size_t at = 0; at < map.keys.size(); ++at) {
     const YamlNode& key = *map.keys[at];
+    const YamlNode& value = *map.items[at];
     if (!mistakes.take(key, check_option_name(key))) continue;
-    if (is_given_by_template(key.text) && says_false(*map.items[at])) {
+    // What the template gives unless the site says otherwise.
+    const bool is_given =
+        key.text == "gpus-per-node" || key.text == "exclusive" || key.text == "mem";
+    if (is_given && value.kind == YamlNode::Kind::scalar && !value.quoted &&
+        value.text == "false") {
       into.slurm_without.push_back(key.text);
       continue;
     }
-    into.slurm[key.text] = read_option(key, *map.items[at], mistakes);
+    into.slurm[key.text] = read_option(key, value, mistakes);
   }
   std::sort(into.slurm_without.begin(), into.slurm_without.end());
 }

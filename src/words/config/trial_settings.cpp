@@ -118,11 +118,6 @@ Result<double> read_policy_real(const YamlNode& node, const PolicyField& field) 
   return value;
 }
 
-Result<std::int64_t> read_policy_integer(const YamlNode& node, const PolicyField& field) {
-  const Range range{std::llround(field.minimum), std::llround(field.maximum), field.key};
-  return field.unit == PolicyUnit::bytes ? read_bytes(node, range) : read_count(node, range);
-}
-
 /// "50%"
 Result<std::int64_t> read_percent(const YamlNode& node, const PolicyField& field) {
   SHARDSWEEP_ASSIGN(const auto text, read_text(node, field.key));
@@ -167,7 +162,10 @@ Result<void> read_policy_field(const YamlNode& node, const PolicyField& field, P
   if (double* const* real = std::get_if<double*>(&value)) {
     SHARDSWEEP_ASSIGN(**real, read_policy_real(node, field));
   } else {
-    SHARDSWEEP_ASSIGN(*std::get<std::int64_t*>(value), read_policy_integer(node, field));
+    const Range range{std::llround(field.minimum), std::llround(field.maximum), field.key};
+    const bool bytes = field.unit == PolicyUnit::bytes;
+    SHARDSWEEP_ASSIGN(*std::get<std::int64_t*>(value),
+                      bytes ? read_bytes(node, range) : read_count(node, range));
   }
   return {};
 }
