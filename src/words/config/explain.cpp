@@ -108,8 +108,14 @@ class Explainer {
   void models() {
     if (sweep_.models.empty()) return;
     line("\nmodels:");
-    for (const auto& model : sweep_.models)
-      line("  {}: {{{}}}", yaml_text(model.name), inline_map(model));
+    for (const auto& model : sweep_.models) {
+      std::string shape;  // all of it, what a model lacks as 0
+      visit_values(model, [&](const auto& key, const auto& value) {
+        shape += fmt::format("{}{}: {}", shape.empty() ? "" : ", ", key.name,
+                             config::value_text(key.facts.type, value));
+      });
+      line("  {}: {{{}}}", yaml_text(model.name), shape);
+    }
   }
 
   void constants() {
